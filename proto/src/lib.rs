@@ -12,7 +12,7 @@ pub mod crypto;
 pub mod facilities;
 pub mod geo;
 pub mod mnpp;
-pub mod multipath;
+pub mod mptcp;
 pub mod nemo;
 pub mod node;
 #[cfg(test)]

@@ -10,7 +10,7 @@ use crate::contract::report::{DropReason, Report};
 use crate::contract::view::View;
 use crate::geo::GeoStation;
 use crate::mnpp::Mnpp;
-use crate::multipath::PathManager;
+use crate::mptcp::PathManager;
 use crate::nemo::home_agent::HomeAgent;
 use crate::nemo::mobile_router::MobileRouter;
 use crate::role::Role;

@@ -2,7 +2,7 @@
 
 use crate::contract::config::geo::GeoConfig;
 use crate::contract::config::mnpp::MnppConfig;
-use crate::contract::config::multipath::PathManagerConfig;
+use crate::contract::config::mptcp::PathManagerConfig;
 use crate::contract::config::nemo::{HomeAgentConfig, MobileRouterConfig};
 use crate::contract::config::shim::ShimConfig;
 use serde::{Deserialize, Serialize};

@@ -12,7 +12,7 @@ use roam6_proto::contract::item::{JournalRecord, JournalKey, Route, RouteTable, 
 use roam6_proto::contract::view::BindingView;
 use roam6_proto::{Item, Key, Report, Time};
 use roam6_wire::mobility::Status;
-use roam6_wire::{HomeAddress, Ipv4End, Prefix, Sequence};
+use roam6_wire::{HomeAddress, Ipv4Endpoint, Prefix, Sequence};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -411,7 +411,7 @@ fn standing_care_of(map: &Map, host: HostId, home: HomeAddress) -> BTreeSet<Ipv6
 
 /// The remote tunnel end of a binding's view, as one address.
 fn end_of(binding: &BindingView) -> Option<Ipv6Addr> {
-    let port = |address: Ipv4Addr| Ipv4End { address, port: binding.udp_port.unwrap_or(0) }.to_ipv6();
+    let port = |address: Ipv4Addr| Ipv4Endpoint { address, port: binding.udp_port.unwrap_or(0) }.to_ipv6();
     binding.care_of.map(|care_of| care_of.to_ipv4_mapped().map_or(care_of, port))
 }
 

@@ -2,7 +2,7 @@
 //! 8200, RFC 2473 §5.1, RFC 4443 §2.3). For IPv4 see [`crate::ipv4::packet`].
 
 use crate::ipv4::packet as ipv4;
-use roam6_wire::Ipv4End;
+use roam6_wire::Ipv4Endpoint;
 use std::net::Ipv6Addr;
 
 /// Octets of an IPv6 header.
@@ -87,7 +87,7 @@ pub fn build(header: Header, payload: &[u8]) -> Vec<u8> {
 
 /// Encapsulates `inner` between two tunnel ends.
 pub fn encapsulate(source: Ipv6Addr, destination: Ipv6Addr, inner: &[u8]) -> Vec<u8> {
-    match (Ipv4End::of(source), Ipv4End::of(destination)) {
+    match (Ipv4Endpoint::from_ipv6(source), Ipv4Endpoint::from_ipv6(destination)) {
         (Some(source), Some(destination)) => ipv4::carry(source, destination, inner),
         _ => build(Header { source, destination, next: IPV6, hop_limit: HOP_LIMIT }, inner),
     }

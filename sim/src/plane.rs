@@ -193,8 +193,8 @@ impl Plane {
             return None;
         }
         let ulids = context.id.ulids;
-        let inner = Header { source: ulids.peer, destination: ulids.local, next: shim.next, ..*header };
-        Some(datagram::build(inner, packet.get(HEADER + shim6::PAYLOAD_LENGTH..)?))
+        let inner = Header { source: ulids.peer, destination: ulids.local, next: shim.next_header, ..*header };
+        Some(datagram::build(inner, packet.get(HEADER + shim6::PAYLOAD_HEADER_LENGTH..)?))
     }
 
     fn flow(&mut self, now: Time, pair: AddressPair, link: LinkId, octets: usize, sent: bool) -> Option<FlowEvent> {
@@ -250,7 +250,7 @@ fn counts(header: &Header) -> bool {
 }
 
 fn wrap(packet: &[u8], header: &Header, context: &ShimContext) -> Vec<u8> {
-    let shim = PayloadHeader { next: header.next, tag: context.tag_out }.emit();
+    let shim = PayloadHeader { next_header: header.next, tag: context.tag_out }.emit();
     let payload = [&shim[..], datagram::payload(packet)].concat();
     let AddressPair { local: source, peer: destination } = context.locators;
     datagram::build(Header { source, destination, next: shim6::PROTOCOL, ..*header }, &payload)
@@ -277,8 +277,8 @@ mod tests {
             locators,
             link: LINK,
             next_hop: None,
-            tag_in: Tag::of_low(1),
-            tag_out: Tag::of_low(2),
+            tag_in: Tag::from_low_bits(1),
+            tag_out: Tag::from_low_bits(2),
             allowed_sources: vec!["2001:db8:b::1".parse().unwrap(), "2001:db8:d::1".parse().unwrap()],
         }
     }
@@ -302,7 +302,7 @@ mod tests {
         assert_eq!((sent.link, Header::parse(&wrapped).unwrap().source), (Some(LINK), locators.local));
 
         let id = ContextId { ulids: turned(ulids()), fork: Fork::NONE };
-        let other = ShimContext { id, tag_in: Tag::of_low(2), allowed_sources: vec![locators.local], ..context(turned(ulids())) };
+        let other = ShimContext { id, tag_in: Tag::from_low_bits(2), allowed_sources: vec![locators.local], ..context(turned(ulids())) };
         far.put(other.clone());
         assert_eq!(far.receive(Time::ZERO, &wrapped, LINK).packet, Some(packet(ulids())));
         far.put(ShimContext { allowed_sources: Vec::new(), ..other });

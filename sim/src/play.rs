@@ -8,7 +8,7 @@ use crate::scenario::{Kind, Scenario};
 use crate::world::Fact;
 use core::time::Duration;
 use roam6_proto::Time;
-use roam6_wire::Ipv4End;
+use roam6_wire::Ipv4Endpoint;
 
 /// Limit of convergence after the last fault.
 pub const SETTLE: Duration = Duration::from_secs(120);
@@ -107,7 +107,7 @@ impl Play {
             if facts.is_empty() {
                 continue;
             }
-            let carried = |fact: &&Fact| matches!(fact, Fact::Tunnelled(.., end) if Ipv4End::of(*end).is_some());
+            let carried = |fact: &&Fact| matches!(fact, Fact::Tunnelled(.., end) if Ipv4Endpoint::from_ipv6(*end).is_some());
             self.carried += u64::try_from(facts.iter().filter(carried).count()).unwrap_or(0);
             self.checks.look(&mut self.scenario.map, &facts)?;
             if self.scenario.care_of_prefixes.is_some() {

@@ -4,7 +4,7 @@ use core::fmt::Write;
 use roam6_proto::case::Line;
 use roam6_proto::{Input, Output};
 use roam6_wire::icmp6::{self, NeighbourOption};
-use roam6_wire::ip4::Carried;
+use roam6_wire::ip4::Encapsulated;
 use roam6_wire::ip6::{Datagram, protocol};
 use roam6_wire::mobility::{
     self, BindingAcknowledgement, BindingIdentifier, BindingUpdate, CareOfField, MobilityOption,
@@ -13,7 +13,7 @@ use roam6_wire::shim6::{self, ShimOption};
 
 /// Summarises a packet: message, source and destination.
 pub fn packet(bytes: &[u8]) -> String {
-    if let Ok(Carried { source, destination, inner, .. }) = Carried::parse(bytes) {
+    if let Ok(Encapsulated { source, destination, inner, .. }) = Encapsulated::parse(bytes) {
         return format!("[{}]  {source} -> {destination}", packet(inner));
     }
     let datagram = match Datagram::parse(bytes) {
@@ -50,7 +50,7 @@ pub fn line(line: Line<'_>) -> Option<String> {
 fn shim(payload: &[u8]) -> String {
     use shim6::Message as M;
     if let Some(header) = shim6::PayloadHeader::parse(payload) {
-        return format!("shim tag {} [protocol {}]", header.tag, header.next);
+        return format!("shim tag {} [protocol {}]", header.tag, header.next_header);
     }
     let message = match M::parse(payload) {
         Ok(message) => message,

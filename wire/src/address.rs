@@ -139,7 +139,7 @@ impl Prefix {
     }
 
     /// The IPv4 prefix of `length` bits that holds `address`; `None` if the length exceeds 32.
-    pub fn of_ipv4(address: Ipv4Addr, length: u8) -> Option<Prefix> {
+    pub fn from_ipv4(address: Ipv4Addr, length: u8) -> Option<Prefix> {
         Prefix::new(address.to_ipv6_mapped(), length.checked_add(Prefix::BEFORE_IPV4)?)
     }
 
@@ -236,7 +236,7 @@ impl FromStr for Prefix {
         let address = address.parse().map_err(|_| PrefixError::Form)?;
         let length = length.parse().map_err(|_| PrefixError::Form)?;
         let (prefix, address) = match address {
-            IpAddr::V4(address) => (Prefix::of_ipv4(address, length), address.to_ipv6_mapped()),
+            IpAddr::V4(address) => (Prefix::from_ipv4(address, length), address.to_ipv6_mapped()),
             IpAddr::V6(address) => (Prefix::new(address, length), address),
         };
         let prefix = prefix.ok_or(PrefixError::Form)?;

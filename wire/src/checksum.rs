@@ -16,19 +16,19 @@ pub fn checksum4(source: Ipv4Addr, destination: Ipv4Addr, protocol: u8, message:
 
 /// Both pseudo-headers have the same fields, and their order does not affect the sum.
 fn with_pseudo_header<const LENGTH: usize>(ends: &[[u8; LENGTH]; 2], protocol: u8, message: &[u8]) -> u16 {
-    let sum = octets(ends.as_flattened())
+    let sum = sum_words(ends.as_flattened())
         .wrapping_add(message.len() as u64)
         .wrapping_add(u64::from(protocol))
-        .wrapping_add(octets(message));
+        .wrapping_add(sum_words(message));
     !fold(sum)
 }
 
 /// The same without a pseudo-header, as IPv4 protects its own header (RFC 791 §3.1).
 pub fn internet_checksum(header: &[u8]) -> u16 {
-    !fold(octets(header))
+    !fold(sum_words(header))
 }
 
-fn octets(bytes: &[u8]) -> u64 {
+fn sum_words(bytes: &[u8]) -> u64 {
     let (pairs, odd) = bytes.as_chunks::<2>();
     let last = odd.first().map_or(0, |&octet| u64::from(octet) << 8);
     pairs.iter().map(|&pair| u64::from(u16::from_be_bytes(pair))).sum::<u64>() + last

@@ -10,9 +10,9 @@ use core::fmt;
 use core::str::FromStr;
 
 /// Longest label, octets (RFC 1035 §2.3.4).
-const MAX_LABEL: usize = 63;
+const MAX_LABEL_LENGTH: usize = 63;
 /// Longest name without its final dot, octets: 255 on the wire (RFC 1035 §2.3.4).
-const MAX_NAME: usize = 253;
+const MAX_NAME_LENGTH: usize = 253;
 
 /// A domain name of letters, digits, hyphens and underscores, without its final dot.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -53,7 +53,7 @@ impl DomainName {
                 if length == 0 {
                     break;
                 }
-                if length > MAX_LABEL {
+                if length > MAX_LABEL_LENGTH {
                     return Err(reader.malformed(Why::Value(octet.into())));
                 }
                 if !text.is_empty() {
@@ -89,8 +89,8 @@ impl FromStr for DomainName {
     fn from_str(text: &str) -> Result<DomainName, DomainNameError> {
         let name = text.strip_suffix('.').unwrap_or(text);
         let allowed = |octet: u8| octet.is_ascii_alphanumeric() || octet == b'-' || octet == b'_';
-        let is_label = |label: &str| (1..=MAX_LABEL).contains(&label.len()) && label.bytes().all(allowed);
-        let is_name = name.len() <= MAX_NAME && name.split('.').all(is_label);
+        let is_label = |label: &str| (1..=MAX_LABEL_LENGTH).contains(&label.len()) && label.bytes().all(allowed);
+        let is_name = name.len() <= MAX_NAME_LENGTH && name.split('.').all(is_label);
         is_name.then(|| DomainName(String::from(name))).ok_or(DomainNameError)
     }
 }
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_read_as_they_are_written_and_padding_is_passed_over() {
+    fn domain_names_round_trip_and_padding_is_skipped() {
         let names: Vec<DomainName> = ["example.org", "a-b_c.d"].iter().map(|name| name.parse().unwrap()).collect();
         let mut writer = Writer::new();
         names.iter().for_each(|name| name.write(&mut writer));
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_name_is_refused() {
+    fn invalid_domain_names_are_refused() {
         assert!(read(b"\x07exam").is_err(), "cut off");
         assert!(read(b"\x03org").is_err(), "without its root");
         assert!(read(b"\xc0\x0c").is_err(), "a compression pointer");

@@ -4,37 +4,37 @@ use crate::ip6::{HEADER_LENGTH, MINIMUM_MTU, protocol};
 use alloc::vec::Vec;
 
 /// Octets of the fragment header.
-pub const FRAGMENT_HEADER: usize = 8;
+pub const FRAGMENT_HEADER_LENGTH: usize = 8;
 
 const NEXT_HEADER_AT: usize = 6;
-const MORE: u16 = 1;
+const MORE_FRAGMENTS: u16 = 1;
 
 /// Further outer headers that a fragment has room for (the default limit of RFC 2473 §4.1.1), so that it is not
 /// fragmented again where the tunnel runs through other tunnels.
-const NESTED: usize = 4;
+const MAX_NESTED_HEADERS: usize = 4;
 
 /// Splits `packet` into fragments that fit the minimum MTU with four further outer headers.
 ///
 /// Everything after the IPv6 header is fragmented, so `packet` must have no per-fragment headers (hop-by-hop options,
 /// routing). Empty if `packet` is no IPv6 packet.
-pub fn cut(packet: &[u8], identification: u32) -> Vec<Vec<u8>> {
+pub fn fragment(packet: &[u8], identification: u32) -> Vec<Vec<u8>> {
     // Fragment offsets are in units of eight octets.
-    const ROOM: usize = (MINIMUM_MTU - (1 + NESTED) * HEADER_LENGTH - FRAGMENT_HEADER) & !7;
+    const ROOM: usize = (MINIMUM_MTU - (1 + MAX_NESTED_HEADERS) * HEADER_LENGTH - FRAGMENT_HEADER_LENGTH) & !7;
     let Some((header, body)) = packet.split_first_chunk::<HEADER_LENGTH>() else { return Vec::new() };
     if header[0] >> 4 != 6 || body.len() > usize::from(u16::MAX) {
         return Vec::new();
     }
     let count = body.chunks(ROOM).len();
     let piece = |(at, piece): (usize, &[u8])| {
-        let more = if at + 1 < count { MORE } else { 0 };
+        let more = if at + 1 < count { MORE_FRAGMENTS } else { 0 };
         emit(header, (at * ROOM) as u16 | more, identification, piece)
     };
     body.chunks(ROOM).enumerate().map(piece).collect()
 }
 
 fn emit(header: &[u8; HEADER_LENGTH], offset_and_more: u16, identification: u32, piece: &[u8]) -> Vec<u8> {
-    let mut fragment = Vec::with_capacity(HEADER_LENGTH + FRAGMENT_HEADER + piece.len());
-    let length = (FRAGMENT_HEADER + piece.len()) as u16;
+    let mut fragment = Vec::with_capacity(HEADER_LENGTH + FRAGMENT_HEADER_LENGTH + piece.len());
+    let length = (FRAGMENT_HEADER_LENGTH + piece.len()) as u16;
     fragment.extend(&header[..4]);
     fragment.extend(length.to_be_bytes());
     fragment.push(protocol::FRAGMENT);
@@ -58,9 +58,9 @@ mod tests {
     }
 
     #[test]
-    fn the_pieces_are_as_the_standard_has_them() {
+    fn fragment_headers_follow_rfc8200() {
         let whole = packet(1320);
-        let [first, last] = cut(&whole, 0x0102_0304).try_into().unwrap();
+        let [first, last] = fragment(&whole, 0x0102_0304).try_into().unwrap();
         assert_eq!((first.len(), last.len()), (1120, 256));
         assert_eq!(first[..8], [0x6b, 0x81, 0x23, 0x45, 0x04, 0x38, 44, 64]);
         assert_eq!(first[40..48], [41, 0, 0, 1, 1, 2, 3, 4], "more to come");
@@ -70,19 +70,19 @@ mod tests {
     }
 
     #[test]
-    fn put_together_they_are_the_packet() {
+    fn fragments_reassemble_to_the_packet() {
         for octets in [40, 41, 1279, 1280, 1281, 2512, 2513, 65575] {
             let whole = packet(octets);
-            let pieces = cut(&whole, 7);
-            assert!(pieces.iter().all(|piece| piece.len() <= MINIMUM_MTU - NESTED * HEADER_LENGTH));
+            let pieces = fragment(&whole, 7);
+            assert!(pieces.iter().all(|piece| piece.len() <= MINIMUM_MTU - MAX_NESTED_HEADERS * HEADER_LENGTH));
             let body: Vec<u8> = pieces.iter().flat_map(|piece| piece[48..].to_vec()).collect();
             assert_eq!(body, whole[40..], "{octets} octets");
         }
     }
 
     #[test]
-    fn what_is_no_packet_has_no_pieces() {
-        assert!(cut(&[0x60; 39], 1).is_empty());
-        assert!(cut(&[0x45; 60], 1).is_empty());
+    fn what_is_no_ipv6_packet_has_no_fragments() {
+        assert!(fragment(&[0x60; 39], 1).is_empty());
+        assert!(fragment(&[0x45; 60], 1).is_empty());
     }
 }

@@ -14,37 +14,37 @@ pub const DSMIP_PORT: u16 = 4191;
 /// Octets of an IPv4 header without options.
 pub const HEADER_LENGTH: usize = 20;
 /// Time to live of packets roam6 originates.
-const TIME_TO_LIVE: u8 = 64;
+const DEFAULT_TTL: u8 = 64;
 
 const VERSION: u8 = 4;
 const WORD: usize = 4;
 const CHECKSUM_AT: usize = 10;
 /// More fragments, and the offset of this one.
-const FRAGMENT: u16 = 0x3fff;
+const FRAGMENT_MASK: u16 = 0x3fff;
 
 /// An endpoint of a tunnel over IPv4.
 ///
 /// Where an endpoint may be of either family, it is encoded as an IPv6 address: an IPv4-mapped address (RFC 4291
 /// §2.5.5.2) with the port in the 16 bits before `ffff`. No node has such an address, and no router forwards it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Ipv4End {
+pub struct Ipv4Endpoint {
     /// The address.
     pub address: Ipv4Addr,
     /// The UDP port; 0 without UDP.
     pub port: u16,
 }
 
-impl Ipv4End {
+impl Ipv4Endpoint {
     /// The endpoint with the UDP port of RFC 5555.
-    pub fn dsmip(address: Ipv4Addr) -> Ipv4End {
-        Ipv4End { address, port: DSMIP_PORT }
+    pub fn dsmip(address: Ipv4Addr) -> Ipv4Endpoint {
+        Ipv4Endpoint { address, port: DSMIP_PORT }
     }
 
     /// Decodes an endpoint from an IPv6 address; `None` if the address encodes none.
-    pub fn of(address: Ipv6Addr) -> Option<Ipv4End> {
+    pub fn from_ipv6(address: Ipv6Addr) -> Option<Ipv4Endpoint> {
         let [0, 0, 0, 0, port, 0xffff, high, low] = address.segments() else { return None };
         let bits = u32::from(high) << 16 | u32::from(low);
-        Some(Ipv4End { address: Ipv4Addr::from_bits(bits), port })
+        Some(Ipv4Endpoint { address: Ipv4Addr::from_bits(bits), port })
     }
 
     /// Encodes the endpoint as an IPv6 address.
@@ -66,7 +66,7 @@ impl Ipv4End {
     }
 }
 
-impl fmt::Display for Ipv4End {
+impl fmt::Display for Ipv4Endpoint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.port {
             0 => self.address.fmt(f),
@@ -77,29 +77,29 @@ impl fmt::Display for Ipv4End {
 
 /// An IPv6 packet in IPv4 encapsulation. Both endpoints have a port (UDP encapsulation), or neither.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Carried<'a> {
+pub struct Encapsulated<'a> {
     /// Source endpoint.
-    pub source: Ipv4End,
+    pub source: Ipv4Endpoint,
     /// Destination endpoint.
-    pub destination: Ipv4End,
+    pub destination: Ipv4Endpoint,
     /// Type of Service: DSCP and ECN.
-    pub service: u8,
+    pub tos: u8,
     /// The IPv6 packet; only its version has been checked.
     pub inner: &'a [u8],
 }
 
-impl<'a> Carried<'a> {
+impl<'a> Encapsulated<'a> {
     /// Parses an IPv4 packet. Options and link padding after the total length are skipped.
     ///
     /// # Errors
     /// [`Malformed`] for fragments, wrong checksums, other protocols than IPv6 and UDP, and what is not IPv6 inside.
-    pub fn parse(bytes: &'a [u8]) -> Result<Carried<'a>, Malformed> {
-        let (header, mut body) = split(bytes)?;
+    pub fn parse(bytes: &'a [u8]) -> Result<Encapsulated<'a>, Malformed> {
+        let (header, mut body) = split_header(bytes)?;
         let mut reader = Reader::new("IPv4 header", header);
         reader.skip(1)?;
         let service = reader.u8()?;
         reader.skip(4)?;
-        if reader.u16()? & FRAGMENT != 0 {
+        if reader.u16()? & FRAGMENT_MASK != 0 {
             return Err(Malformed { what: "IPv4 fragment", at: 6, why: Why::Misplaced });
         }
         reader.skip(1)?;
@@ -118,8 +118,8 @@ impl<'a> Carried<'a> {
             Some(version) => return Err(Malformed { what: "inner version", at, why: Why::Value(version.into()) }),
             None => return Err(Malformed { what: "inner packet", at, why: Why::Short { has: 0, needs: 1 } }),
         }
-        let end = |address, port| Ipv4End { address, port };
-        Ok(Carried { source: end(source, ports.0), destination: end(destination, ports.1), service, inner })
+        let end = |address, port| Ipv4Endpoint { address, port };
+        Ok(Encapsulated { source: end(source, ports.0), destination: end(destination, ports.1), tos: service, inner })
     }
 
     /// Emits the IPv4 packet with its checksums; a payload beyond the length field is truncated. Routers may fragment
@@ -131,34 +131,34 @@ impl<'a> Carried<'a> {
         let length = u16::try_from(inner.len() + overhead).unwrap_or(u16::MAX);
         let protocol = if udp { ip6::protocol::UDP } else { ip6::protocol::IPV6 };
         let mut header = Writer::new();
-        header.u8(VERSION << 4 | (HEADER_LENGTH / WORD) as u8).u8(self.service).u16(length).u32(0);
-        header.u8(TIME_TO_LIVE).u8(protocol).u16(0);
+        header.u8(VERSION << 4 | (HEADER_LENGTH / WORD) as u8).u8(self.tos).u16(length).u32(0);
+        header.u8(DEFAULT_TTL).u8(protocol).u16(0);
         header.bytes(&self.source.address.octets()).bytes(&self.destination.address.octets());
         let mut bytes = header.finish();
         let sum = internet_checksum(&bytes);
-        put(&mut bytes, CHECKSUM_AT, sum);
+        set_u16(&mut bytes, CHECKSUM_AT, sum);
         if udp {
-            bytes.extend(self.datagram(inner));
+            bytes.extend(self.udp_datagram(inner));
         } else {
             bytes.extend(inner);
         }
         bytes
     }
 
-    fn datagram(&self, inner: &[u8]) -> Vec<u8> {
+    fn udp_datagram(&self, inner: &[u8]) -> Vec<u8> {
         let length = u16::try_from(inner.len() + udp::HEADER_LENGTH).unwrap_or(u16::MAX);
         let mut writer = Writer::new();
         writer.u16(self.source.port).u16(self.destination.port).u16(length).u16(0).bytes(inner);
         let mut bytes = writer.finish();
         let sum = checksum4(self.source.address, self.destination.address, ip6::protocol::UDP, &bytes);
         // A checksum of 0 would mean none (RFC 768).
-        put(&mut bytes, udp::CHECKSUM_AT, if sum == 0 { u16::MAX } else { sum });
+        set_u16(&mut bytes, udp::CHECKSUM_AT, if sum == 0 { u16::MAX } else { sum });
         bytes
     }
 }
 
 /// The header with its options, and the payload by the total length.
-fn split(bytes: &[u8]) -> Result<(&[u8], Reader<'_>), Malformed> {
+fn split_header(bytes: &[u8]) -> Result<(&[u8], Reader<'_>), Malformed> {
     let mut reader = Reader::new("IPv4 header", bytes);
     let first = reader.u8()?;
     if first >> 4 != VERSION {
@@ -202,7 +202,7 @@ fn read_ports(body: &mut Reader<'_>, (source, destination): (Ipv4Addr, Ipv4Addr)
     Ok(ports)
 }
 
-fn put(bytes: &mut [u8], at: usize, sum: u16) {
+fn set_u16(bytes: &mut [u8], at: usize, sum: u16) {
     for (to, from) in bytes.iter_mut().skip(at).zip(sum.to_be_bytes()) {
         *to = from;
     }
@@ -214,64 +214,64 @@ mod tests {
 
     const INNER: &[u8] = &[0x60, 1, 2, 3, 4];
 
-    fn end(text: &str, port: u16) -> Ipv4End {
-        Ipv4End { address: text.parse().unwrap(), port }
+    fn endpoint(text: &str, port: u16) -> Ipv4Endpoint {
+        Ipv4Endpoint { address: text.parse().unwrap(), port }
     }
 
-    fn carried(ports: (u16, u16)) -> Carried<'static> {
-        let (source, destination) = (end("192.0.2.1", ports.0), end("198.51.100.2", ports.1));
-        Carried { source, destination, service: 0xb8, inner: INNER }
+    fn encapsulated(ports: (u16, u16)) -> Encapsulated<'static> {
+        let (source, destination) = (endpoint("192.0.2.1", ports.0), endpoint("198.51.100.2", ports.1));
+        Encapsulated { source, destination, tos: 0xb8, inner: INNER }
     }
 
     #[test]
-    fn what_is_emitted_is_read_and_a_changed_octet_noticed() {
-        for one in [carried((40_000, DSMIP_PORT)), carried((0, 0))] {
+    fn ipv4_encapsulation_round_trips_and_checksums_cover_it() {
+        for one in [encapsulated((40_000, DSMIP_PORT)), encapsulated((0, 0))] {
             let bytes = one.emit();
-            assert_eq!(Carried::parse(&bytes), Ok(one));
+            assert_eq!(Encapsulated::parse(&bytes), Ok(one));
             let padded = [&bytes[..], &[0; 9]].concat();
-            assert_eq!(Carried::parse(&padded), Ok(one));
+            assert_eq!(Encapsulated::parse(&padded), Ok(one));
             let covered = if one.source.port == 0 { HEADER_LENGTH } else { bytes.len() };
             for at in 0..covered {
                 let mut wrong = bytes.clone();
                 wrong[at] ^= 4;
-                assert!(Carried::parse(&wrong).is_err(), "octet {at}");
+                assert!(Encapsulated::parse(&wrong).is_err(), "octet {at}");
             }
-            assert!((0..bytes.len()).all(|short| Carried::parse(&bytes[..short]).is_err()));
+            assert!((0..bytes.len()).all(|short| Encapsulated::parse(&bytes[..short]).is_err()));
         }
     }
 
     #[test]
-    fn no_checksum_is_taken_and_a_fragment_is_not() {
-        let mut bytes = carried((1, 2)).emit();
+    fn zero_udp_checksum_is_accepted_and_fragments_are_refused() {
+        let mut bytes = encapsulated((1, 2)).emit();
         bytes[26..28].fill(0);
-        assert!(Carried::parse(&bytes).is_ok());
+        assert!(Encapsulated::parse(&bytes).is_ok());
         for flags in [0x20_u8, 0x00] {
             bytes[6..8].copy_from_slice(&[flags, u8::from(flags == 0)]);
             bytes[10..12].fill(0);
             let sum = internet_checksum(&bytes[..20]);
-            put(&mut bytes, CHECKSUM_AT, sum);
-            assert_eq!(Carried::parse(&bytes).unwrap_err().what, "IPv4 fragment");
+            set_u16(&mut bytes, CHECKSUM_AT, sum);
+            assert_eq!(Encapsulated::parse(&bytes).unwrap_err().what, "IPv4 fragment");
         }
     }
 
     #[test]
-    fn an_end_is_written_as_an_ipv6_address_no_node_has() {
-        let end = end("192.0.2.33", DSMIP_PORT);
+    fn an_ipv4_endpoint_is_encoded_as_a_mapped_address_with_port() {
+        let end = endpoint("192.0.2.33", DSMIP_PORT);
         assert_eq!(end.to_ipv6(), "::105f:ffff:c000:221".parse::<Ipv6Addr>().unwrap());
-        assert_eq!(Ipv4End::of(end.to_ipv6()), Some(end));
-        assert_eq!(Ipv4End { port: 0, ..end }.to_ipv6(), end.address.to_ipv6_mapped());
+        assert_eq!(Ipv4Endpoint::from_ipv6(end.to_ipv6()), Some(end));
+        assert_eq!(Ipv4Endpoint { port: 0, ..end }.to_ipv6(), end.address.to_ipv6_mapped());
         for other in ["::", "::1", "2001:db8::ffff:c000:221", "::1:0:105f:ffff:c000:221", "64:ff9b::c000:221"] {
-            assert_eq!(Ipv4End::of(other.parse().unwrap()), None, "{other}");
+            assert_eq!(Ipv4Endpoint::from_ipv6(other.parse().unwrap()), None, "{other}");
         }
-        assert_eq!((end.overhead(), Ipv4End { port: 0, ..end }.overhead()), (28, 20));
+        assert_eq!((end.overhead(), Ipv4Endpoint { port: 0, ..end }.overhead()), (28, 20));
         assert_eq!(end.to_string(), "192.0.2.33:4191");
     }
 
     #[test]
-    fn nobody_speaks_from_a_group_or_from_nowhere() {
+    fn only_unicast_ipv4_endpoints_are_valid() {
         for wrong in ["0.0.0.0", "127.0.0.1", "169.254.1.1", "224.0.0.1", "240.0.0.1", "255.255.255.255"] {
-            assert!(!end(wrong, 1).is_unicast(), "{wrong}");
+            assert!(!endpoint(wrong, 1).is_unicast(), "{wrong}");
         }
-        assert!(end("10.0.0.1", 1).is_unicast());
+        assert!(endpoint("10.0.0.1", 1).is_unicast());
     }
 }

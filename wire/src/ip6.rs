@@ -105,13 +105,13 @@ impl<'a> Datagram<'a> {
             return Err(Malformed { what: "source address", at: 8, why: Why::Misplaced });
         }
         let mut body = reader.part("IPv6 payload", payload_length.into())?;
-        datagram.walk(&mut body)?;
+        datagram.read_extension_headers(&mut body)?;
         datagram.payload_at = body.position();
         datagram.payload = body.rest();
         Ok(datagram)
     }
 
-    fn walk(&mut self, body: &mut Reader<'a>) -> Result<(), Malformed> {
+    fn read_extension_headers(&mut self, body: &mut Reader<'a>) -> Result<(), Malformed> {
         for walked in 0..=MAX_EXTENSION_HEADERS {
             let what = match self.protocol {
                 protocol::HOP_BY_HOP if walked == 0 => "hop-by-hop options",
@@ -142,7 +142,7 @@ impl<'a> Datagram<'a> {
             (ROUTING_TYPE_2, 1) if units == 2 && self.routing_home.is_none() => {
                 header.skip(4)?;
                 let home = header.address()?;
-                if !may_be_home(home) {
+                if !is_valid_home_address(home) {
                     return Err(Malformed { what: "routing header home address", at: at + 8, why: Why::Misplaced });
                 }
                 self.header.routing_home = Some(home);
@@ -184,7 +184,7 @@ impl<'a> Datagram<'a> {
                 HOME_ADDRESS if for_destination => {
                     let home = option.address()?;
                     option.end()?;
-                    if self.home_address.is_some() || !may_be_home(home) {
+                    if self.home_address.is_some() || !is_valid_home_address(home) {
                         return Err(Malformed { what: "Home Address option", at, why: Why::Misplaced });
                     }
                     self.header.home_address = Some(home);
@@ -199,7 +199,7 @@ impl<'a> Datagram<'a> {
 }
 
 /// Whether an address is a routable unicast address, as a home address must be (RFC 6275 §6.3, §6.4).
-fn may_be_home(address: Ipv6Addr) -> bool {
+fn is_valid_home_address(address: Ipv6Addr) -> bool {
     !(address.is_multicast() || address.is_unspecified() || address.is_loopback() || address.is_unicast_link_local())
 }
 

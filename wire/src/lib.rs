@@ -23,14 +23,14 @@ pub mod malformed;
 pub mod mnpp;
 pub mod mobility;
 pub mod reader;
-pub mod scenario;
+pub mod fuzz;
 pub mod shim6;
 pub mod udp;
 pub mod writer;
 
 pub use address::{Bid, CareOfAddress, Fid, HomeAddress, LinkAddress, Prefix, Sequence};
 pub use domain::DomainName;
-pub use ip4::Ipv4End;
+pub use ip4::Ipv4Endpoint;
 pub use malformed::{Malformed, Why};
 pub use reader::Reader;
 pub use writer::Writer;

@@ -29,7 +29,7 @@ use alloc::vec::Vec;
 use core::net::Ipv6Addr;
 
 /// ICMPv6 type.
-pub const TYPE: u8 = 200;
+pub const ICMP_TYPE: u8 = 200;
 /// Networks in one message: as many as fit the minimum MTU.
 pub const MAX_NETWORKS: usize = 32;
 /// Octets of the message authentication code.
@@ -37,7 +37,7 @@ pub const CODE_LENGTH: usize = 16;
 
 /// Option type for experiments (RFC 4727 §5.1).
 const PROOF: u8 = 253;
-const QUESTION: u8 = 0x80;
+const QUERY_FLAG: u8 = 0x80;
 const CHECKSUM_AT: usize = 2;
 const CHECKSUM_END: usize = 4;
 
@@ -45,7 +45,7 @@ const CHECKSUM_END: usize = 4;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Announcement {
     /// Q: receivers are to announce their networks as well.
-    pub question: bool,
+    pub query: bool,
     /// Networks behind the sender.
     pub networks: Vec<Network>,
     /// Proof that the sender has the shared key.
@@ -75,13 +75,13 @@ pub struct Proof {
 impl Announcement {
     /// Parses the announcement in a packet; `None` for any other message. Unknown options are skipped.
     pub fn parse(datagram: &Datagram<'_>) -> Option<Result<Announcement, Malformed>> {
-        let is_one = datagram.protocol == protocol::ICMPV6 && datagram.payload.first() == Some(&TYPE);
+        let is_one = datagram.protocol == protocol::ICMPV6 && datagram.payload.first() == Some(&ICMP_TYPE);
         is_one.then(|| read(datagram))
     }
 
     /// Emits the message with its checksum and without proof; networks beyond [`MAX_NETWORKS`] are omitted.
     pub fn emit(&self, source: Ipv6Addr) -> Vec<u8> {
-        finished(self.body(), source)
+        with_checksum(self.body(), source)
     }
 
     /// Emits the message with a proof by the key `spi`: `prove` computes the code over the octets it is given.
@@ -97,12 +97,12 @@ impl Announcement {
         let mut message = writer.finish();
         let code = prove(&message);
         message.extend_from_slice(&code);
-        finished(message, source)
+        with_checksum(message, source)
     }
 
     fn body(&self) -> Vec<u8> {
         let mut writer = Writer::new();
-        writer.u8(TYPE).u8(0).u16(0).u8(if self.question { QUESTION } else { 0 }).u8(0).u16(0);
+        writer.u8(ICMP_TYPE).u8(0).u16(0).u8(if self.query { QUERY_FLAG } else { 0 }).u8(0).u16(0);
         let options: Vec<NeighbourOption> = self.networks.iter().take(MAX_NETWORKS).map(Network::option).collect();
         write_all(&options, &mut writer);
         writer.finish()
@@ -144,13 +144,13 @@ fn read(datagram: &Datagram<'_>) -> Result<Announcement, Malformed> {
         return Err(wrong("code", 1, Why::Value(code.into())));
     }
     reader.skip(2)?;
-    let question = reader.u8()? & QUESTION != 0;
+    let question = reader.u8()? & QUERY_FLAG != 0;
     reader.skip(3)?;
-    collect(question, read_all(&mut reader)?)
+    read_options(question, read_all(&mut reader)?)
 }
 
-fn collect(question: bool, options: Vec<NeighbourOption>) -> Result<Announcement, Malformed> {
-    let mut announcement = Announcement { question, networks: Vec::new(), proof: None };
+fn read_options(question: bool, options: Vec<NeighbourOption>) -> Result<Announcement, Malformed> {
+    let mut announcement = Announcement { query: question, networks: Vec::new(), proof: None };
     for option in options {
         if announcement.proof.is_some() {
             return Err(Malformed { what: "proof", at: 0, why: Why::Misplaced });
@@ -177,7 +177,7 @@ fn read_proof(body: &[u8]) -> Result<Proof, Malformed> {
     Ok(proof)
 }
 
-fn finished(mut message: Vec<u8>, source: Ipv6Addr) -> Vec<u8> {
+fn with_checksum(mut message: Vec<u8>, source: Ipv6Addr) -> Vec<u8> {
     let sum = checksum(source, ALL_ROUTERS, protocol::ICMPV6, &message);
     for (to, from) in message.iter_mut().skip(CHECKSUM_AT).zip(sum.to_be_bytes()) {
         *to = from;
@@ -195,17 +195,17 @@ mod tests {
     fn announcement() -> Announcement {
         let network = |text: &str, lifetime| Network { prefix: text.parse().unwrap(), lifetime };
         let networks = vec![network("2001:db8:100::/56", 3), network("2001:db8:200::/64", 0)];
-        Announcement { question: true, networks, proof: None }
+        Announcement { query: true, networks, proof: None }
     }
 
-    fn heard(message: &[u8], hop_limit: u8) -> Result<Announcement, Malformed> {
+    fn parse(message: &[u8], hop_limit: u8) -> Result<Announcement, Malformed> {
         let header = Header::new(SOURCE, ALL_ROUTERS).with_hop_limit(hop_limit);
         let packet = ip6::emit(&header, protocol::ICMPV6, message);
         Announcement::parse(&Datagram::parse(&packet).unwrap()).unwrap()
     }
 
     #[test]
-    fn the_format_is_the_documented_one() {
+    fn mnpp_golden_octets() {
         let message = announcement().emit_proved(SOURCE, 0x1000, 1, |_| [0xaa; CODE_LENGTH]);
         let told: Vec<String> = message.iter().map(|octet| format!("{octet:02x}")).collect();
         assert_eq!(told[0..2].concat() + &told[4..8].concat(), "c80080000000");
@@ -216,26 +216,26 @@ mod tests {
     }
 
     #[test]
-    fn what_is_announced_is_heard_and_what_is_proved_is_the_same_at_both_ends() {
-        assert_eq!(heard(&announcement().emit(SOURCE), 255), Ok(announcement()));
+    fn mnpp_announcements_round_trip_with_authentication() {
+        assert_eq!(parse(&announcement().emit(SOURCE), 255), Ok(announcement()));
         let mut part = Vec::new();
         let message = announcement().emit_proved(SOURCE, 256, 7, |octets| {
             part = octets.to_vec();
             [9; CODE_LENGTH]
         });
         let proof = Some(Proof { spi: 256, unix_micros: 7, code: [9; CODE_LENGTH] });
-        assert_eq!(heard(&message, 255), Ok(Announcement { proof, ..announcement() }));
+        assert_eq!(parse(&message, 255), Ok(Announcement { proof, ..announcement() }));
         assert_eq!(Announcement::proved_part(&message), Some(part));
     }
 
     #[test]
-    fn what_was_forwarded_or_changed_is_refused() {
+    fn forwarded_or_changed_mnpp_announcements_are_refused() {
         let message = announcement().emit(SOURCE);
-        assert!(heard(&message, 254).is_err());
+        assert!(parse(&message, 254).is_err());
         for at in 1..message.len() {
             let mut changed = message.clone();
             changed[at] ^= 1;
-            assert!(heard(&changed, 255).is_err(), "octet {at}");
+            assert!(parse(&changed, 255).is_err(), "octet {at}");
         }
     }
 }

@@ -76,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_emitted_is_read_and_a_changed_octet_noticed() {
+    fn udp_round_trips_and_its_checksum_covers_every_octet() {
         let (source, destination) = addresses();
         let udp = Udp { source: 546, destination: 547, payload: b"abc" };
         let bytes = udp.emit(source, destination);
@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn a_checksum_of_zero_is_sent_as_all_ones_and_none_is_refused() {
+    fn zero_udp_checksum_is_sent_as_ffff_and_refused_on_receipt() {
         let (source, destination) = addresses();
         let found = (0..=u16::MAX).map(|word| word.to_be_bytes()).find_map(|payload| {
             let bytes = Udp { source: 546, destination: 547, payload: &payload }.emit(source, destination);

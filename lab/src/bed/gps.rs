@@ -4,7 +4,7 @@ use super::air::{Port, Whereabouts};
 use super::host::Host;
 use anyhow::{Context, Result};
 use roam6_proto::geo::geometry::{Offset, Plane};
-use roam6_wire::geo::Place;
+use roam6_wire::geo::Coordinates;
 use serde_json::json;
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
@@ -19,15 +19,15 @@ const PORT: u16 = 2947;
 /// Time between reports: 10 Hz, as good vehicle receivers have.
 const INTERVAL: Duration = Duration::from_millis(100);
 /// Geographic origin of the lab's tracks.
-const MIDDLE: Place = Place { latitude: 480_000_000, longitude: 110_000_000 };
+const MIDDLE: Coordinates = Coordinates { latitude: 480_000_000, longitude: 110_000_000 };
 
 /// Converts an offset on a track to a geographic position.
-pub(crate) fn on_earth(offset: Offset) -> Place {
+pub(crate) fn on_earth(offset: Offset) -> Coordinates {
     Plane::at(MIDDLE).place(offset)
 }
 
 /// Converts a geographic position to an offset on a track.
-pub(crate) fn on_road(place: Place) -> Offset {
+pub(crate) fn on_road(place: Coordinates) -> Offset {
     Plane::at(MIDDLE).offset(place)
 }
 
@@ -102,7 +102,7 @@ impl Client {
 fn report(whereabouts: &Whereabouts, port: Port) -> String {
     let tpv = match whereabouts.of(port) {
         Some((offset, motion)) => {
-            let (lat, lon) = on_earth(offset).degrees();
+            let (lat, lon) = on_earth(offset).to_degrees();
             let (speed, track) = (motion.speed, motion.heading);
             json!({ "class": "TPV", "mode": 3, "lat": lat, "lon": lon, "eph": 1.5, "speed": speed, "track": track })
         }

@@ -14,7 +14,7 @@ use roam6_sim::vehicles::check::number;
 use roam6_sim::vehicles::ideal::Graph;
 use roam6_sim::vehicles::world::{Cause, Step, World, geo_address};
 use roam6_sim::{RadioSpec, Track};
-use roam6_wire::geo::{Area, Packet, TrafficClass, Upper};
+use roam6_wire::geo::{Area, Packet, TrafficClass, UpperProtocol};
 use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -164,7 +164,7 @@ impl City {
         self.asked.insert(number, Asked { to, reachable, reached: BTreeMap::new() });
         let mut payload = number.to_be_bytes().to_vec();
         payload.resize(200, 0);
-        let (upper, class) = (Upper::BtpB, self.way.class);
+        let (upper, class) = (UpperProtocol::BtpB, self.way.class);
         let request = Request { to, upper, payload, class, lifetime: None, hops: None, repetition: None };
         if let Some((step, _)) = self.world.ask(by, request) {
             self.look(&step);
@@ -181,7 +181,7 @@ impl City {
         self.frames += step.sent.len() as u64;
         self.octets += step.sent.iter().map(|frame| frame.bytes.len() as u64).sum::<u64>();
         let (Cause::Heard(frame), Some(payload)) = (&step.cause, &step.delivered) else { return };
-        let hops = Packet::parse(&frame.bytes).map_or(0, |packet| u32::from(packet.most - packet.remaining) + 1);
+        let hops = Packet::parse(&frame.bytes).map_or(0, |packet| u32::from(packet.max_hop_limit - packet.remaining_hop_limit) + 1);
         if let Some(asked) = number(payload).and_then(|number| self.asked.get_mut(&number)) {
             asked.reached.entry(step.by).or_insert(hops);
         }

@@ -18,7 +18,7 @@ use roam6_proto::{Entropy, Report};
 use roam6_wire::Prefix;
 use roam6_wire::ip6::{self, Datagram};
 use roam6_wire::shim6::{
-    self, ErrorCode, ErrorMessage, Fork, LocatorList, Message, Method, Nonce, Probe, ProbeRecord, ProbeState,
+    self, ErrorCode, ErrorMessage, Fork, LocatorList, Message, VerificationMethod, Nonce, Probe, ProbeRecord, ProbeState,
     ShimOption, Tag,
 };
 use serde_json::{Value, json};
@@ -155,11 +155,11 @@ struct Attacker {
 }
 
 /// The context tag in its I1 and I2, which validators cover.
-const TAG: Tag = Tag::of_low(0x0bad_0bad);
+const TAG: Tag = Tag::from_low_bits(0x0bad_0bad);
 /// The tag of its own context: an I1 with this tag would be answered by an R2 (RFC 5533 §7.9).
-const OWN_TAG: Tag = Tag::of_low(0x0600_d600);
+const OWN_TAG: Tag = Tag::from_low_bits(0x0600_d600);
 /// The tag of the second peer's context.
-const OTHER_TAG: Tag = Tag::of_low(0x0077_0077);
+const OTHER_TAG: Tag = Tag::from_low_bits(0x0077_0077);
 
 impl Attacker {
     fn new(world: &Providers) -> Result<Attacker> {
@@ -176,7 +176,7 @@ impl Attacker {
         let key: String = KEY.split_whitespace().collect();
         let public = PrivateKey::parse(&hex::decode(&key).unwrap_or_default()).and_then(|key| key.public());
         let signer = Parameters::new([9; 16], prefix, public.context("no key")?).context("no parameters")?;
-        let list = LocatorList { generation: 1, locators: vec![(Method::HBA, own)] };
+        let list = LocatorList { generation: 1, locators: vec![(VerificationMethod::HBA, own)] };
         let none = (Nonce(0), ShimOption::Validator(Vec::new()));
         let [victim, _] = world.sides[0].addresses;
         let [friend, _] = world.sides[1].addresses;
@@ -213,7 +213,7 @@ impl Attacker {
     fn fill(&mut self, count: u32) -> Result<()> {
         for number in 0..count {
             // A tag for each: a peer that sends a known tag has lost the earlier context (RFC 5533 §7.15).
-            let (tag, fork) = (Tag::of_low(0x1000_0000 + u64::from(number)), ShimOption::Fork(Fork(number + 1)));
+            let (tag, fork) = (Tag::from_low_bits(0x1000_0000 + u64::from(number)), ShimOption::Fork(Fork(number + 1)));
             let (responder_nonce, validator) = self.ask_for_validator(tag, vec![fork.clone()])?;
             let options = vec![validator, fork];
             let second = Message::I2 { tag, initiator_nonce: Nonce(1000 + number), responder_nonce, options };
@@ -312,7 +312,7 @@ impl Attacker {
     }
 
     fn tag(&mut self) -> Tag {
-        Tag::of_low(self.dice.next_u64())
+        Tag::from_low_bits(self.dice.next_u64())
     }
 
     /// A random address of its network, or the peer's.
@@ -367,7 +367,7 @@ impl Attacker {
         let (address, parameters) = self.signer.clone();
         let (responder_nonce, validator) = self.signing.clone();
         let ulids = ShimOption::Ulids { sender: address, receiver: self.victim };
-        let list = LocatorList { generation: self.dice.next_u64() as u32, locators: vec![(Method::CGA, self.own)] };
+        let list = LocatorList { generation: self.dice.next_u64() as u32, locators: vec![(VerificationMethod::CGA, self.own)] };
         let mut signature = vec![0; 64];
         self.dice.fill(&mut signature);
         let proof = [ShimOption::Locators(list), ShimOption::Parameters(parameters), ShimOption::Signature(signature)];

@@ -3,7 +3,7 @@
 use crate::bed::fabric::Sighting;
 use roam6_proto::geo::geometry::Offset;
 use roam6_wire::LinkAddress;
-use roam6_wire::geo::{ETHERTYPE, Extended, Packet};
+use roam6_wire::geo::{ETHERTYPE, ExtendedHeader, Packet};
 use serde_json::{Value, json};
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -50,15 +50,15 @@ impl Packets {
 }
 
 /// The packet type, and the destination area if it has one.
-fn kind(extended: &Extended) -> (&'static str, Option<Value>) {
+fn kind(extended: &ExtendedHeader) -> (&'static str, Option<Value>) {
     match extended {
-        Extended::Beacon { .. } => ("beacon", None),
-        Extended::SingleHop { .. } => ("single hop", None),
-        Extended::TopoBroadcast(_) => ("some hops", None),
-        Extended::GeoUnicast { .. } => ("unicast", None),
-        Extended::GeoAnycast { area, .. } => ("anycast", Some(shape(area))),
-        Extended::GeoBroadcast { area, .. } => ("broadcast", Some(shape(area))),
-        Extended::LocationRequest { .. } | Extended::LocationReply { .. } => ("location service", None),
+        ExtendedHeader::Beacon { .. } => ("beacon", None),
+        ExtendedHeader::SingleHop { .. } => ("single hop", None),
+        ExtendedHeader::TopoBroadcast(_) => ("some hops", None),
+        ExtendedHeader::GeoUnicast { .. } => ("unicast", None),
+        ExtendedHeader::GeoAnycast { area, .. } => ("anycast", Some(shape(area))),
+        ExtendedHeader::GeoBroadcast { area, .. } => ("broadcast", Some(shape(area))),
+        ExtendedHeader::LocationRequest { .. } | ExtendedHeader::LocationReply { .. } => ("location service", None),
     }
 }
 

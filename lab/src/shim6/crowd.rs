@@ -169,5 +169,5 @@ fn address(parameters: &Parameters, prefix: Prefix) -> Option<Ipv6Addr> {
 }
 
 fn tag(number: u32) -> Tag {
-    Tag::of_low(u64::from(number) + 1)
+    Tag::from_low_bits(u64::from(number) + 1)
 }

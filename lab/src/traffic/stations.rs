@@ -9,8 +9,8 @@ use nix::sys::socket::{ControlMessageOwned, MsgFlags, MultiHeaders, SockaddrIn6,
 use roam6_proto::geo::geometry::{Offset, Plane, distance};
 use roam6_wire::LinkAddress;
 use roam6_wire::geo::{
-    ETHERTYPE, Extended, GeoAddress, Lifetime, LongPosition, Packet, Place, Sequenced, ShortPosition, Station,
-    Timestamp, TrafficClass, Upper, VERSION,
+    ETHERTYPE, ExtendedHeader, GeoAddress, Lifetime, LongPositionVector, Packet, Coordinates, SequencedSource, ShortPositionVector, ItsStationType,
+    Timestamp, TrafficClass, UpperProtocol, VERSION,
 };
 use std::io::{IoSlice, IoSliceMut};
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -19,7 +19,7 @@ use std::time::Duration;
 /// The forwarder's link-layer address.
 pub(crate) const FORWARDER: LinkAddress = LinkAddress([2, 0x47, 0, 0, 0, 1]);
 /// The forwarder's position.
-const MIDDLE: Place = Place { latitude: 480_000_000, longitude: 110_000_000 };
+const MIDDLE: Coordinates = Coordinates { latitude: 480_000_000, longitude: 110_000_000 };
 /// Octets of the Ethernet header, and of all headers of a GeoUnicast frame.
 const ETHERNET: usize = 14;
 const HEADERS: usize = ETHERNET + 60;
@@ -39,7 +39,7 @@ pub(crate) struct Play {
     host: Host,
     interface: String,
     socket: OwnedFd,
-    neighbours: Vec<(LinkAddress, Place)>,
+    neighbours: Vec<(LinkAddress, Coordinates)>,
     /// Distant stations and the neighbour nearest to each; computed in advance, so that the cost of generating frames
     /// is independent of the number of neighbours.
     far: Vec<Far>,
@@ -50,7 +50,7 @@ pub(crate) struct Play {
 #[derive(Debug, Clone, Copy)]
 struct Far {
     station: LinkAddress,
-    place: Place,
+    place: Coordinates,
     hop: LinkAddress,
 }
 
@@ -68,7 +68,7 @@ impl Play {
     /// Sends a beacon from every neighbour.
     pub(crate) fn introduce(&mut self) -> Result<()> {
         for (address, place) in &self.neighbours {
-            let packet = packet(Extended::Beacon { source: position(*address, *place) }, 1, &[]);
+            let packet = packet(ExtendedHeader::Beacon { source: position(*address, *place) }, 1, &[]);
             nix::unistd::write(&self.socket, &frame(EVERYBODY, *address, &packet))?;
         }
         Ok(())
@@ -118,11 +118,11 @@ impl Play {
             return (Vec::new(), EVERYBODY);
         };
         let source = position(mid(3, 0), around(0.1, 400.0));
-        let address = GeoAddress::new(Station::BUS, station);
-        let destination = ShortPosition { address, timestamp: now(), place };
-        let origin = Sequenced { sequence: self.sequence, source };
+        let address = GeoAddress::new(ItsStationType::BUS, station);
+        let destination = ShortPositionVector { address, timestamp: now(), place };
+        let origin = SequencedSource { sequence: self.sequence, source };
         let payload = vec![0x55; octets.saturating_sub(HEADERS)];
-        let packet = packet(Extended::GeoUnicast { origin, destination }, 10, &payload);
+        let packet = packet(ExtendedHeader::GeoUnicast { origin, destination }, 10, &payload);
         let sender = self.neighbours.first().map_or(EVERYBODY, |(address, _)| *address);
         (frame(FORWARDER, sender, &packet), hop)
     }
@@ -134,9 +134,9 @@ impl Play {
 }
 
 impl Far {
-    fn new(number: u16, neighbours: &[(LinkAddress, Place)]) -> Far {
+    fn new(number: u16, neighbours: &[(LinkAddress, Coordinates)]) -> Far {
         let place = around((f64::from(number) / f64::from(DESTINATIONS) - 0.5) * FAN, 5_000.0);
-        let away = |neighbour: &&(LinkAddress, Place)| distance(place, neighbour.1);
+        let away = |neighbour: &&(LinkAddress, Coordinates)| distance(place, neighbour.1);
         let nearest = neighbours.iter().min_by(|one, other| away(one).total_cmp(&away(other)));
         Far { station: mid(2, number), place, hop: nearest.map_or(EVERYBODY, |(address, _)| *address) }
     }
@@ -145,7 +145,7 @@ impl Far {
 /// A frame as it must be forwarded: to the next hop, with one hop less remaining.
 fn passed_on(sent: &[u8], hop: LinkAddress) -> Vec<u8> {
     let mut packet = sent.get(ETHERNET..).unwrap_or_default().to_vec();
-    roam6_wire::geo::set_remaining(&mut packet, 9);
+    roam6_wire::geo::set_remaining_hop_limit(&mut packet, 9);
     frame(hop, FORWARDER, &packet)
 }
 
@@ -180,7 +180,7 @@ fn stamped<'a>(ear: &OwnedFd, buffer: &'a mut [u8]) -> Result<(&'a [u8], Option<
 
 fn is_beacon(frame: &[u8]) -> bool {
     let packet = Packet::parse(frame.get(ETHERNET..).unwrap_or_default());
-    packet.is_ok_and(|packet| matches!(packet.extended, Extended::Beacon { .. }))
+    packet.is_ok_and(|packet| matches!(packet.extended, ExtendedHeader::Beacon { .. }))
 }
 
 fn mid(kind: u8, number: u16) -> LinkAddress {
@@ -189,13 +189,13 @@ fn mid(kind: u8, number: u16) -> LinkAddress {
 }
 
 /// The position at a distance (metres) and direction (radians clockwise from north) from the forwarder.
-fn around(angle: f64, metres: f64) -> Place {
+fn around(angle: f64, metres: f64) -> Coordinates {
     Plane::at(MIDDLE).place(Offset { east: metres * angle.sin(), north: metres * angle.cos() })
 }
 
-fn position(address: LinkAddress, place: Place) -> LongPosition {
-    let address = GeoAddress::new(Station::PASSENGER_CAR, address);
-    LongPosition { address, timestamp: now(), place, accurate: true, speed: 0, heading: 0 }
+fn position(address: LinkAddress, place: Coordinates) -> LongPositionVector {
+    let address = GeoAddress::new(ItsStationType::PASSENGER_CAR, address);
+    LongPositionVector { address, timestamp: now(), place, accurate: true, speed: 0, heading: 0 }
 }
 
 /// Milliseconds since 2004-01-01, approximately TAI.
@@ -203,10 +203,10 @@ fn now() -> Timestamp {
     Timestamp((clock::unix_micros() / 1000).wrapping_sub(1_072_915_195_000) as u32)
 }
 
-fn packet(extended: Extended, hops: u8, payload: &[u8]) -> Vec<u8> {
-    let (upper, class) = (if payload.is_empty() { Upper::Any } else { Upper::BtpB }, TrafficClass(0));
+fn packet(extended: ExtendedHeader, hops: u8, payload: &[u8]) -> Vec<u8> {
+    let (upper, class) = (if payload.is_empty() { UpperProtocol::Any } else { UpperProtocol::BtpB }, TrafficClass(0));
     let (remaining, most, lifetime) = (hops, hops, Lifetime::of(Duration::from_secs(60)));
-    Packet { version: VERSION, lifetime, remaining, upper, class, flags: 0x80, most, extended, payload }.emit()
+    Packet { version: VERSION, lifetime, remaining_hop_limit: remaining, upper_protocol: upper, traffic_class: class, flags: 0x80, max_hop_limit: most, extended, payload }.emit()
 }
 
 fn frame(to: LinkAddress, from: LinkAddress, packet: &[u8]) -> Vec<u8> {

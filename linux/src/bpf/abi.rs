@@ -5,7 +5,7 @@ pub(crate) mod slot;
 use crate::netfilter::Hooks;
 use roam6_proto::LinkId;
 use roam6_proto::contract::item::{TunnelPath, Tunnel, TunnelFlow, TunnelId};
-use roam6_wire::{Bid, Ipv4End, LinkAddress, Prefix};
+use roam6_wire::{Bid, Ipv4Endpoint, LinkAddress, Prefix};
 use std::net::Ipv6Addr;
 
 /// Names the layouts below. Maps of another layout are never read: they live in a folder of another name.
@@ -327,7 +327,7 @@ pub(crate) fn decode_front(value: &FrontValue) -> LinkId {
 
 /// How packets leave by a path.
 fn kind(path: &TunnelPath) -> u32 {
-    match Ipv4End::of(path.local) {
+    match Ipv4Endpoint::from_ipv6(path.local) {
         _ if path.direct => HANDED,
         Some(_) => CARRIED,
         None => WRAPPED,

@@ -142,7 +142,7 @@ fn types(kind: Kind) -> &'static [u32] {
 }
 
 /// Announcements of mobile network prefixes.
-const MNPP: u32 = roam6_wire::mnpp::TYPE as u32;
+const MNPP: u32 = roam6_wire::mnpp::ICMP_TYPE as u32;
 const MOBILITY: u32 = 135;
 const ESP: u32 = 50;
 const ICMPV6: u32 = 58;
@@ -365,10 +365,10 @@ mod tests {
     #[test]
     fn what_ipv4_carries_passes_if_engines_want_it() {
         let carried = |port: u16, protocol: u8| {
-            let end = |port| roam6_wire::Ipv4End { address: std::net::Ipv4Addr::new(192, 0, 2, 1), port };
+            let end = |port| roam6_wire::Ipv4Endpoint { address: std::net::Ipv4Addr::new(192, 0, 2, 1), port };
             let mut inner = vec![0x60; 48];
             inner[6] = protocol;
-            roam6_wire::ip4::Carried { source: end(9), destination: end(port), service: 0, inner: &inner }.emit()
+            roam6_wire::ip4::Encapsulated { source: end(9), destination: end(port), tos: 0, inner: &inner }.emit()
         };
         let kind = (Kind::Carried, false);
         assert!(passes(kind, &carried(4191, 135)) && passes(kind, &carried(4191, 50)));

@@ -73,7 +73,7 @@ pub(crate) fn read(message: &AddressMessage) -> Option<Address> {
     let prefix_length = message.header.prefix_len;
     let (address, prefix_length) = match (address_of(message), ipv4_of(message)) {
         (Some(address), _) => (address, prefix_length),
-        (None, address) => (address?, Prefix::of_ipv4(Ipv4Addr::UNSPECIFIED, prefix_length)?.length()),
+        (None, address) => (address?, Prefix::from_ipv4(Ipv4Addr::UNSPECIFIED, prefix_length)?.length()),
     };
     ours.then_some(Address { link, address, prefix_length, preferred, dad: false })
 }

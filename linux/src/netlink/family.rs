@@ -23,7 +23,7 @@ pub(crate) fn lower(prefix: Prefix) -> (AddressFamily, IpAddr, u8) {
 /// A prefix of what the kernel says.
 pub(crate) fn prefix(address: IpAddr, length: u8) -> Option<Prefix> {
     match address {
-        IpAddr::V4(address) => Prefix::of_ipv4(address, length),
+        IpAddr::V4(address) => Prefix::from_ipv4(address, length),
         IpAddr::V6(address) => Prefix::new(address, length),
     }
 }

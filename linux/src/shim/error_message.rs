@@ -38,7 +38,7 @@ impl<'a> ErrorMessage<'a> {
         let is_payload = bits >> Tag::BITS == 1;
         let address = |at: usize| quote.get(at..)?.first_chunk::<16>().map(|octets| Ipv6Addr::from(*octets));
         let locators = AddressPair { local: address(8)?, peer: address(24)? };
-        is_payload.then_some(ErrorMessage { tag: Tag::of_low(bits), locators, head: *head, quote })
+        is_payload.then_some(ErrorMessage { tag: Tag::from_low_bits(bits), locators, head: *head, quote })
     }
 
     /// First octets and quotation of the same error, as the transport of `ulids` would get it.

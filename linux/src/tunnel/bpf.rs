@@ -16,7 +16,7 @@ use nix::time::{ClockId, clock_getres};
 use roam6_proto::base::few;
 use roam6_proto::base::ids::LinkId;
 use roam6_proto::contract::item::{TunnelPath, Tunnel, TunnelId};
-use roam6_wire::{Ipv4End, Prefix};
+use roam6_wire::{Ipv4Endpoint, Prefix};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv6Addr;
 use std::path::PathBuf;
@@ -185,7 +185,7 @@ impl Bpf {
     /// Writes what a tunnel needs besides its own value: before it, so that no packet finds half of it.
     fn prepare(&mut self, tunnel: &Tunnel, version: Version) -> Result<(), Error> {
         for path in encapsulating(tunnel) {
-            let carried = Ipv4End::of(path.local).is_some();
+            let carried = Ipv4Endpoint::from_ipv6(path.local).is_some();
             if let Some(link) = path.link.filter(|_| carried) {
                 self.links.lock().unwrap_or_else(PoisonError::into_inner).insert(path.local, link);
             }
@@ -301,7 +301,7 @@ impl Bpf {
 
     /// Largest packet a path carries, where it runs through other tunnels too.
     fn path_mtu(&self, path: &TunnelPath, deeper: u8) -> u32 {
-        let carried = Ipv4End::of(path.remote).is_some();
+        let carried = Ipv4Endpoint::from_ipv6(path.remote).is_some();
         let outer = if path.link.is_none() && deeper > 0 && !carried { self.towards(path.remote) } else { None };
         match outer {
             Some(outer) => path.mtu.min(self.tunnel_mtu(&outer, deeper - 1).max(MIN_MTU) - OVERHEAD),

@@ -11,7 +11,7 @@ use nix::sys::socket::{
 };
 use roam6_proto::LinkId;
 use roam6_proto::base::few;
-use roam6_wire::Ipv4End;
+use roam6_wire::Ipv4Endpoint;
 use roam6_wire::ip4::DSMIP_PORT;
 use roam6_wire::ip6::{HEADER_LENGTH, Header, protocol};
 use std::io::{IoSlice, IoSliceMut};
@@ -98,7 +98,7 @@ impl Carrier {
     pub(super) fn send(&self, packet: &[u8]) -> bool {
         let end = |at: usize| {
             let octets: [u8; 16] = packet.get(at..at + 16)?.try_into().ok()?;
-            Ipv4End::of(octets.into())
+            Ipv4Endpoint::from_ipv6(octets.into())
         };
         let Some((source, destination)) = end(8).zip(end(24)) else { return false };
         let (Some(&[first, second]), Some(inner)) = (packet.first_chunk::<2>(), packet.get(HEADER_LENGTH..)) else {
@@ -153,7 +153,7 @@ impl Carrier {
         };
         let Some(to) = to else { return Came::Other };
         let ports = if kind == Kind::Udp { (from.port(), DSMIP_PORT) } else { (0, 0) };
-        let end = |address, port| Ipv4End { address, port }.to_ipv6();
+        let end = |address, port| Ipv4Endpoint { address, port }.to_ipv6();
         let header = Header::new(end(*from.ip(), ports.0), end(to, ports.1));
         Came::Data(Header { traffic_class: service, ..header }, protocol, at..bytes.len())
     }

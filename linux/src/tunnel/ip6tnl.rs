@@ -14,7 +14,7 @@ use netlink_packet_route::rule::{RuleAction, RuleAttribute, RuleHeader, RuleMess
 use roam6_proto::base::few;
 use roam6_proto::base::ids::LinkId;
 use roam6_proto::contract::item::{TunnelPath, Tunnel, TunnelId};
-use roam6_wire::{Ipv4End, Prefix};
+use roam6_wire::{Ipv4Endpoint, Prefix};
 use std::collections::BTreeMap;
 use std::net::Ipv6Addr;
 
@@ -155,7 +155,7 @@ impl Ip6Tnl {
 
 impl Tunnels for Ip6Tnl {
     fn put(&mut self, tunnel: &Tunnel) -> Result<(), Error> {
-        if tunnel.paths.iter().any(|path| Ipv4End::of(path.local).is_some()) {
+        if tunnel.paths.iter().any(|path| Ipv4Endpoint::from_ipv6(path.local).is_some()) {
             let what = format_args!("tunnel {} over IPv4", tunnel.id.0);
             return Err(Error::new(what, "ip6tnl carries IPv6 only; choose data_plane = \"bpf\""));
         }

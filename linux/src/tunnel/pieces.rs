@@ -154,7 +154,7 @@ impl Worker {
         let mut number = [0; 4];
         self.random.read_exact(&mut number).ok()?;
         // Not to be guessed (RFC 7739).
-        let pieces = fragment::cut(self.buffer.get(..length)?, u32::from_ne_bytes(number));
+        let pieces = fragment::fragment(self.buffer.get(..length)?, u32::from_ne_bytes(number));
         for bytes in pieces {
             let _ = self.exit.send(&Transmit { via: Via::Route, bytes }, None);
         }

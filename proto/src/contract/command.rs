@@ -5,7 +5,7 @@ use crate::contract::config::facilities::{Announcement, DenmRequest};
 use crate::contract::config::flow::FlowRule;
 use crate::contract::config::geo::{GeoDestination, EchoRequest};
 use crate::contract::config::mnpp::MnppConfig;
-use crate::contract::config::multipath::PathManagerConfig;
+use crate::contract::config::mptcp::PathManagerConfig;
 use crate::contract::config::nemo::{MobileRouterConfig, PrefixTable};
 use crate::contract::config::shim::ShimConfig;
 use crate::contract::item::JournalRecord;

@@ -5,7 +5,7 @@ use crate::base::time::Time;
 use crate::contract::command::Command;
 use crate::contract::item::Key;
 use roam6_wire::LinkAddress;
-use roam6_wire::geo::Place;
+use roam6_wire::geo::Coordinates;
 use serde::{Deserialize, Serialize};
 use std::net::{Ipv6Addr, SocketAddrV6};
 
@@ -77,7 +77,7 @@ pub struct Frame {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Fix {
     /// Latitude and longitude.
-    pub place: Place,
+    pub place: Coordinates,
     /// Radius of the 95 % confidence circle, metres; `None` if unknown.
     pub uncertainty: Option<u32>,
     /// Speed, cm/s.

@@ -5,9 +5,9 @@ use crate::base::ids::{LinkId, MptcpToken};
 use crate::contract::item::Key;
 use core::fmt;
 use core::time::Duration;
-use roam6_wire::geo::Place;
+use roam6_wire::geo::Coordinates;
 use roam6_wire::mobility::{ErrorStatus, Status};
-use roam6_wire::{Bid, HomeAddress, Ipv4End, LinkAddress, Prefix, Sequence};
+use roam6_wire::{Bid, HomeAddress, Ipv4Endpoint, LinkAddress, Prefix, Sequence};
 use serde::{Deserialize, Serialize};
 use std::net::{Ipv6Addr, SocketAddrV6};
 
@@ -135,7 +135,7 @@ pub enum Report {
         sequence: u32,
         mid: LinkAddress,
         kind: String,
-        place: Place,
+        place: Coordinates,
         hops: u8,
         octets: usize,
         rtt: Duration,
@@ -499,7 +499,7 @@ struct CareOfText<'a>(&'a Ipv6Addr);
 
 impl fmt::Display for CareOfText<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match Ipv4End::of(*self.0) {
+        match Ipv4Endpoint::from_ipv6(*self.0) {
             Some(end) => end.fmt(f),
             None => self.0.fmt(f),
         }

@@ -9,8 +9,8 @@ use core::time::Duration;
 use roam6_wire::shim6::Tag;
 
 use crate::base::few;
-use roam6_wire::geo::{Area, Place};
-use roam6_wire::{Bid, HomeAddress, Ipv4End, LinkAddress, Prefix, Sequence};
+use roam6_wire::geo::{Area, Coordinates};
+use roam6_wire::{Bid, HomeAddress, Ipv4Endpoint, LinkAddress, Prefix, Sequence};
 use serde::{Deserialize, Serialize};
 use std::net::Ipv6Addr;
 
@@ -101,8 +101,8 @@ pub struct BindingView {
 impl BindingView {
     /// With this care-of address.
     pub fn with_care_of(self, care_of: Option<Ipv6Addr>) -> BindingView {
-        match care_of.and_then(Ipv4End::of) {
-            Some(Ipv4End { address, port }) => {
+        match care_of.and_then(Ipv4Endpoint::from_ipv6) {
+            Some(Ipv4Endpoint { address, port }) => {
                 let udp_port = Some(port).filter(|port| *port != 0);
                 BindingView { care_of: Some(address.to_ipv6_mapped()), udp_port, ..self }
             }
@@ -256,7 +256,7 @@ pub struct StationView {
     /// Its station type.
     pub kind: String,
     /// Its position.
-    pub place: Place,
+    pub place: Coordinates,
     /// Position accuracy indicator: known to within itsGnPaiInterval.
     pub accurate: bool,
     /// Speed, cm/s.
@@ -279,7 +279,7 @@ pub struct PositionView {
     /// Its station type.
     pub kind: String,
     /// Last known position.
-    pub place: Option<Place>,
+    pub place: Option<Coordinates>,
     /// Radius of the 95 % confidence circle, metres; `None` if unknown.
     pub uncertainty: Option<u32>,
     /// Speed, cm/s.
@@ -335,7 +335,7 @@ pub struct LdmStationView {
     /// Its station type.
     pub kind: String,
     /// Its position.
-    pub place: Place,
+    pub place: Coordinates,
     /// Speed, cm/s.
     pub speed: Option<u16>,
     /// Heading, tenths of a degree clockwise from north.
@@ -362,7 +362,7 @@ pub struct LdmEventView {
     /// Information quality, 1 to 7; 0: unavailable.
     pub quality: u8,
     /// Event position.
-    pub place: Place,
+    pub place: Coordinates,
     /// Destination area.
     pub area: Area,
     /// Remaining validity.

@@ -27,7 +27,7 @@ pub fn authenticate(
     part: &[u8],
 ) -> [u8; AUTHENTICATOR_LENGTH] {
     let mut authenticator = [0; AUTHENTICATOR_LENGTH];
-    if let Some(mac) = keyed(secret, care_of, home, part) {
+    if let Some(mac) = mac_over(secret, care_of, home, part) {
         for (to, from) in authenticator.iter_mut().zip(mac.finalize().into_bytes()) {
             *to = from;
         }
@@ -38,10 +38,10 @@ pub fn authenticate(
 /// Verifies the authenticator of `part` in constant time; see [`authenticate`].
 pub fn verify(secret: &[u8], care_of: CareOfAddress, home: HomeAddress, part: &[u8], authenticator: &[u8]) -> bool {
     authenticator.len() == AUTHENTICATOR_LENGTH
-        && keyed(secret, care_of, home, part).is_some_and(|mac| mac.verify_truncated_left(authenticator).is_ok())
+        && mac_over(secret, care_of, home, part).is_some_and(|mac| mac.verify_truncated_left(authenticator).is_ok())
 }
 
-fn keyed(secret: &[u8], care_of: CareOfAddress, home: HomeAddress, part: &[u8]) -> Option<Hmac<Sha1>> {
+fn mac_over(secret: &[u8], care_of: CareOfAddress, home: HomeAddress, part: &[u8]) -> Option<Hmac<Sha1>> {
     let (before, rest) = part.split_at_checked(4)?;
     let (_checksum, after) = rest.split_at_checked(2)?;
     let mut mac = Hmac::<Sha1>::new_from_slice(secret).ok()?;
@@ -78,7 +78,7 @@ impl Timestamp {
     }
 
     /// This timestamp after a clock step of `micros` backwards.
-    pub fn set_back(self, micros: u64) -> Timestamp {
+    pub fn moved_back(self, micros: u64) -> Timestamp {
         let fraction = ((micros % 1_000_000) << 32) / 1_000_000;
         Timestamp(self.0.wrapping_sub((micros / 1_000_000) << 32).wrapping_sub(fraction))
     }
@@ -92,18 +92,18 @@ impl Timestamp {
 /// The wall clock of an engine: a reference time, extrapolated by the engine's monotonic time.
 #[derive(Debug, Default, Clone, Copy)]
 pub struct WallClock {
-    told: Option<(Time, u64)>,
+    reference: Option<(Time, u64)>,
 }
 
 impl WallClock {
     /// Sets the reference: `unix_micros` at `now`.
     pub fn put(&mut self, now: Time, unix_micros: u64) {
-        self.told = Some((now, unix_micros));
+        self.reference = Some((now, unix_micros));
     }
 
     /// Microseconds since 1970 at `now`; `None` before the first reference.
     pub fn unix_micros(&self, now: Time) -> Option<u64> {
-        let (then, micros) = self.told?;
+        let (then, micros) = self.reference?;
         Some(micros.saturating_add(now.as_micros()).saturating_sub(then.as_micros()))
     }
 
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn golden_update_verifies_and_is_made_again() {
+    fn golden_binding_update_authenticator() {
         let (update, care_of, home, key) = golden();
         let (part, authenticator) = update.split_at(update.len() - AUTHENTICATOR_LENGTH);
         assert_eq!(authenticate(&key, care_of, home, part), authenticator);
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn any_changed_bit_and_any_other_length_is_refused() {
+    fn the_authenticator_covers_every_bit_but_the_checksum() {
         let (update, care_of, home, key) = golden();
         let cut = update.len() - AUTHENTICATOR_LENGTH;
         for bit in 0..update.len() * 8 {
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn timestamps_compare_across_the_end_of_the_era() {
+    fn timestamps_compare_across_the_ntp_era() {
         let last = Timestamp(u64::MAX - (1 << 32));
         let first = Timestamp(1 << 32);
         assert!(first.is_after(last) && !last.is_after(first) && !last.is_after(last));

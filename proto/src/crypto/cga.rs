@@ -7,13 +7,13 @@ use sha1::{Digest, Sha1};
 use std::net::Ipv6Addr;
 
 /// Offset of the public key: after modifier, subnet prefix and collision count (RFC 3972 §3).
-const KEY_AT: usize = 25;
+const PUBLIC_KEY_OFFSET: usize = 25;
 /// Bits of the identifier taken from Hash1: all but Sec (0 to 2), u and g (6 and 7).
-const HASHED_BITS: u64 = 0x1cff_ffff_ffff_ffff;
+const HASH1_MASK: u64 = 0x1cff_ffff_ffff_ffff;
 /// A third collision is an attack or a fault (RFC 3972 §4).
-const MOST_COLLISIONS: u8 = 2;
+const MAX_COLLISION_COUNT: u8 = 2;
 /// Longest parameters accepted: a 16384-bit key and a few dozen extension octets.
-pub const LONGEST_PARAMETERS: usize = 4096;
+pub const MAX_PARAMETERS_LENGTH: usize = 4096;
 
 /// How many times 16 bits of work protect an address (RFC 3972 §2).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -52,7 +52,8 @@ pub struct Parameters {
     /// Subnet prefix: the upper 64 bits of the address.
     prefix: u64,
     /// 0, 1 or 2.
-    collisions: u8,
+    #[serde(rename = "collisions")]
+    collision_count: u8,
     /// DER of the SubjectPublicKeyInfo, followed by the extension fields.
     #[serde(with = "crate::base::hex")]
     key_and_extensions: Vec<u8>,
@@ -61,7 +62,7 @@ pub struct Parameters {
 /// The verification step that failed (RFC 3972 §5).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Refusal {
+pub enum CgaError {
     /// Collision count above 2.
     Collisions,
     /// The subnet prefix differs from that of the address.
@@ -77,8 +78,8 @@ pub enum Refusal {
 impl Parameters {
     /// Parameters for `key_and_extensions` in a /64; `None` if `prefix` is not one.
     pub fn new(modifier: [u8; 16], prefix: Prefix, key_and_extensions: Vec<u8>) -> Option<Parameters> {
-        let prefix = (prefix.length() == 64).then(|| upper_half(prefix.address()))?;
-        Some(Parameters { modifier: modifier.to_vec(), prefix, collisions: 0, key_and_extensions })
+        let prefix = (prefix.length() == 64).then(|| subnet_prefix(prefix.address()))?;
+        Some(Parameters { modifier: modifier.to_vec(), prefix, collision_count: 0, key_and_extensions })
     }
 
     /// Parses the structure.
@@ -86,26 +87,26 @@ impl Parameters {
     /// # Errors
     /// [`Malformed`] when it is shorter than its fixed part and a DER header, or longer than [`LONGEST_PARAMETERS`].
     pub fn parse(bytes: &[u8]) -> Result<Parameters, Malformed> {
-        if bytes.len() > LONGEST_PARAMETERS {
-            return Err(Malformed { what: "CGA parameters", at: 0, why: Why::TooMany(LONGEST_PARAMETERS) });
+        if bytes.len() > MAX_PARAMETERS_LENGTH {
+            return Err(Malformed { what: "CGA parameters", at: 0, why: Why::TooMany(MAX_PARAMETERS_LENGTH) });
         }
         let short =
-            Malformed { what: "CGA parameters", at: 0, why: Why::Short { has: bytes.len(), needs: KEY_AT + 2 } };
+            Malformed { what: "CGA parameters", at: 0, why: Why::Short { has: bytes.len(), needs: PUBLIC_KEY_OFFSET + 2 } };
         let (modifier, rest) = bytes.split_first_chunk::<16>().ok_or(short)?;
         let (prefix, rest) = rest.split_first_chunk::<8>().ok_or(short)?;
         let (collisions, key) = rest.split_first().ok_or(short)?;
-        der_length(key).ok_or(Malformed { what: "CGA public key", at: KEY_AT, why: Why::Misplaced })?;
+        der_length(key).ok_or(Malformed { what: "CGA public key", at: PUBLIC_KEY_OFFSET, why: Why::Misplaced })?;
         Ok(Parameters {
             modifier: modifier.to_vec(),
             prefix: u64::from_be_bytes(*prefix),
-            collisions: *collisions,
+            collision_count: *collisions,
             key_and_extensions: key.to_vec(),
         })
     }
 
     /// Emits the structure.
     pub fn emit(&self) -> Vec<u8> {
-        self.with_head(self.prefix, self.collisions)
+        self.encode_with(self.prefix, self.collision_count)
     }
 
     /// DER of the public key.
@@ -122,18 +123,18 @@ impl Parameters {
 
     /// The same parameters for another /64; the modifier is valid for every prefix. `None` if `prefix` is not a /64.
     pub fn in_prefix(&self, prefix: Prefix) -> Option<Parameters> {
-        let prefix = (prefix.length() == 64).then(|| upper_half(prefix.address()))?;
+        let prefix = (prefix.length() == 64).then(|| subnet_prefix(prefix.address()))?;
         Some(Parameters { prefix, ..self.clone() })
     }
 
     /// The same parameters after one more collision; `None` after the third (RFC 3972 §4).
     pub fn after_collision(&self) -> Option<Parameters> {
-        (self.collisions < MOST_COLLISIONS).then(|| Parameters { collisions: self.collisions + 1, ..self.clone() })
+        (self.collision_count < MAX_COLLISION_COUNT).then(|| Parameters { collision_count: self.collision_count + 1, ..self.clone() })
     }
 
     /// The address of these parameters with `sec`.
     pub fn address(&self, sec: Sec) -> Ipv6Addr {
-        let identifier = self.hash1() & HASHED_BITS | u64::from(sec.level()) << 61;
+        let identifier = self.hash1() & HASH1_MASK | u64::from(sec.level()) << 61;
         Ipv6Addr::from_bits(u128::from(self.prefix) << 64 | u128::from(identifier))
     }
 
@@ -141,9 +142,9 @@ impl Parameters {
     ///
     /// Call again to continue: the modifier follows the last one tried.
     pub fn search(&mut self, sec: Sec, most: u64) -> bool {
-        let mut input = self.with_head(0, 0);
+        let mut input = self.encode_with(0, 0);
         for _ in 0..most {
-            if has_work(&Sha1::digest(&input), sec) {
+            if hash2_suffices(&Sha1::digest(&input), sec) {
                 return true;
             }
             increment(&mut self.modifier);
@@ -158,19 +159,19 @@ impl Parameters {
     ///
     /// # Errors
     /// The first verification step that fails.
-    pub fn verify(&self, address: Ipv6Addr) -> Result<Sec, Refusal> {
-        if self.collisions > MOST_COLLISIONS {
-            return Err(Refusal::Collisions);
+    pub fn verify(&self, address: Ipv6Addr) -> Result<Sec, CgaError> {
+        if self.collision_count > MAX_COLLISION_COUNT {
+            return Err(CgaError::Collisions);
         }
-        if self.prefix != upper_half(address) {
-            return Err(Refusal::Prefix);
+        if self.prefix != subnet_prefix(address) {
+            return Err(CgaError::Prefix);
         }
-        let sec = Sec::of(address).ok_or(Refusal::Sec)?;
+        let sec = Sec::of(address).ok_or(CgaError::Sec)?;
         let identifier = address.to_bits() as u64;
-        if (self.hash1() ^ identifier) & HASHED_BITS != 0 {
-            return Err(Refusal::Identifier);
+        if (self.hash1() ^ identifier) & HASH1_MASK != 0 {
+            return Err(CgaError::Identifier);
         }
-        has_work(&Sha1::digest(self.with_head(0, 0)), sec).then_some(sec).ok_or(Refusal::Work)
+        hash2_suffices(&Sha1::digest(self.encode_with(0, 0)), sec).then_some(sec).ok_or(CgaError::Work)
     }
 
     /// Hash1: the first 64 bits of SHA-1 over the parameters.
@@ -179,8 +180,8 @@ impl Parameters {
         digest.first_chunk::<8>().map_or(0, |head| u64::from_be_bytes(*head))
     }
 
-    fn with_head(&self, prefix: u64, collisions: u8) -> Vec<u8> {
-        let mut bytes = Vec::with_capacity(KEY_AT + self.key_and_extensions.len());
+    fn encode_with(&self, prefix: u64, collisions: u8) -> Vec<u8> {
+        let mut bytes = Vec::with_capacity(PUBLIC_KEY_OFFSET + self.key_and_extensions.len());
         bytes.extend_from_slice(&self.modifier);
         bytes.extend_from_slice(&prefix.to_be_bytes());
         bytes.push(collisions);
@@ -190,7 +191,7 @@ impl Parameters {
 }
 
 /// Whether the leftmost 16 × Sec bits of Hash2 are zero.
-fn has_work(digest: &[u8], sec: Sec) -> bool {
+fn hash2_suffices(digest: &[u8], sec: Sec) -> bool {
     digest.iter().take(2 * usize::from(sec.level())).all(|octet| *octet == 0)
 }
 
@@ -204,7 +205,7 @@ fn increment(number: &mut [u8]) {
     }
 }
 
-fn upper_half(address: Ipv6Addr) -> u64 {
+fn subnet_prefix(address: Ipv6Addr) -> u64 {
     (address.to_bits() >> 64) as u64
 }
 
@@ -256,7 +257,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn every_test_of_section_5_can_refuse() {
+    fn every_verification_step_of_rfc3972_section_5_can_fail() {
         let prefix = "2001:db8:a::/64".parse().unwrap();
         let sec = Sec::new(1).unwrap();
         let parameters = Parameters::new(example_modifier(0), prefix, example_key()).unwrap();
@@ -266,17 +267,17 @@ pub(crate) mod tests {
             change(&mut changed);
             changed.verify(address)
         };
-        assert_eq!(verify(|p| p.collisions = 3, address), Err(Refusal::Collisions));
-        assert_eq!(verify(|p| p.prefix ^= 1, address), Err(Refusal::Prefix));
-        assert_eq!(verify(|p| p.modifier[0] ^= 1, address), Err(Refusal::Identifier));
+        assert_eq!(verify(|p| p.collision_count = 3, address), Err(CgaError::Collisions));
+        assert_eq!(verify(|p| p.prefix ^= 1, address), Err(CgaError::Prefix));
+        assert_eq!(verify(|p| p.modifier[0] ^= 1, address), Err(CgaError::Identifier));
         let sec2 = Ipv6Addr::from_bits(address.to_bits() & !(7 << 61) | 2 << 61);
-        assert_eq!(verify(|_| {}, sec2), Err(Refusal::Work));
+        assert_eq!(verify(|_| {}, sec2), Err(CgaError::Work));
         let sec3 = Ipv6Addr::from_bits(address.to_bits() | 7 << 61);
-        assert_eq!(verify(|_| {}, sec3), Err(Refusal::Sec));
+        assert_eq!(verify(|_| {}, sec3), Err(CgaError::Sec));
     }
 
     #[test]
-    fn parameters_round_trip_and_key_is_told_from_extensions() {
+    fn cga_parameters_round_trip_and_split_key_from_extensions() {
         let mut tail = example_key();
         tail.extend([0xff, 0xfd, 0, 1, 9]);
         let parameters = Parameters::new([7; 16], "2001:db8::/64".parse().unwrap(), tail).unwrap();
@@ -290,14 +291,14 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_third_collision_ends_it() {
+    fn a_third_collision_is_refused() {
         let parameters = Parameters::new([0; 16], "2001:db8::/64".parse().unwrap(), example_key()).unwrap();
         let second = parameters.after_collision().unwrap().after_collision().unwrap();
         assert_eq!(second.after_collision(), None);
     }
 
     #[test]
-    fn the_modifier_carries_over() {
+    fn the_modifier_increment_carries() {
         let mut number = [0x01, 0xff, 0xff];
         increment(&mut number);
         assert_eq!(number, [0x02, 0, 0]);

@@ -9,12 +9,12 @@ use sha2::Sha256;
 use std::fmt;
 
 /// Offset of the payload: after SPI and sequence number.
-pub const PAYLOAD_AT: usize = 8;
+pub const PAYLOAD_OFFSET: usize = 8;
 /// Pad length and next header.
-const TRAILER: usize = 2;
+const TRAILER_LENGTH: usize = 2;
 
 /// [`Malformed::what`] of a packet with another SPI.
-pub const SPI: &str = "ESP SPI";
+pub const SPI_FIELD: &str = "ESP SPI";
 
 /// One direction of a pair of manually keyed security associations.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -41,7 +41,7 @@ pub enum Integrity {
 
 impl Integrity {
     /// Octets of the integrity check value.
-    pub fn check_length(self) -> usize {
+    pub fn icv_length(self) -> usize {
         match self {
             Integrity::HmacSha1 => 12,
             Integrity::HmacSha256 => 16,
@@ -66,7 +66,7 @@ impl fmt::Debug for SecurityAssociation {
 
 /// A verified and decapsulated ESP packet.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Opened<'a> {
+pub struct EspPayload<'a> {
     /// Next Header: the protocol of the payload.
     pub protocol: u8,
     /// Sequence Number of the sender; manual keys give no protection by it (RFC 4303 §3.3.3).
@@ -78,15 +78,15 @@ pub struct Opened<'a> {
 impl SecurityAssociation {
     /// Encapsulates `payload` of `protocol`: ESP header, payload, padding to 4 octets, trailer, integrity check value.
     pub fn seal(&self, sequence: u32, protocol: u8, payload: &[u8]) -> Vec<u8> {
-        let padding = (4 - (payload.len() + TRAILER) % 4) % 4;
-        let mut packet = Vec::with_capacity(PAYLOAD_AT + payload.len() + padding + TRAILER + 16);
+        let padding = (4 - (payload.len() + TRAILER_LENGTH) % 4) % 4;
+        let mut packet = Vec::with_capacity(PAYLOAD_OFFSET + payload.len() + padding + TRAILER_LENGTH + 16);
         packet.extend_from_slice(&self.spi.to_be_bytes());
         packet.extend_from_slice(&sequence.to_be_bytes());
         packet.extend_from_slice(payload);
         packet.extend((1u8..).take(padding));
         packet.push(u8::try_from(padding).unwrap_or(0));
         packet.push(protocol);
-        let check = self.check(&packet);
+        let check = self.icv(&packet);
         packet.extend_from_slice(&check);
         packet
     }
@@ -95,18 +95,18 @@ impl SecurityAssociation {
     ///
     /// # Errors
     /// [`Malformed`] when it is too short, of another SPI, fails verification ([`Why::Checksum`]) or its padding is wrong.
-    pub fn open<'a>(&self, packet: &'a [u8]) -> Result<Opened<'a>, Malformed> {
-        let needs = PAYLOAD_AT + TRAILER + self.integrity.check_length();
+    pub fn open<'a>(&self, packet: &'a [u8]) -> Result<EspPayload<'a>, Malformed> {
+        let needs = PAYLOAD_OFFSET + TRAILER_LENGTH + self.integrity.icv_length();
         let short = Malformed { what: "ESP", at: 0, why: Why::Short { has: packet.len(), needs } };
-        let end = packet.len().checked_sub(self.integrity.check_length()).ok_or(short)?;
+        let end = packet.len().checked_sub(self.integrity.icv_length()).ok_or(short)?;
         let (covered, check) = packet.split_at_checked(end).ok_or(short)?;
         let (spi, rest) = covered.split_first_chunk::<4>().ok_or(short)?;
         let (sequence, rest) = rest.split_first_chunk::<4>().ok_or(short)?;
         let (rest, trailer) = rest.split_last_chunk::<2>().ok_or(short)?;
         if u32::from_be_bytes(*spi) != self.spi {
-            return Err(Malformed { what: SPI, at: 0, why: Why::Value(u32::from_be_bytes(*spi).into()) });
+            return Err(Malformed { what: SPI_FIELD, at: 0, why: Why::Value(u32::from_be_bytes(*spi).into()) });
         }
-        if !self.verifies(covered, check) {
+        if !self.verify_icv(covered, check) {
             return Err(Malformed { what: "ESP integrity check value", at: end, why: Why::Checksum });
         }
         let [padding, protocol] = *trailer;
@@ -116,20 +116,20 @@ impl SecurityAssociation {
         if !filler.iter().copied().eq((1u8..).take(filler.len())) {
             return Err(bad);
         }
-        Ok(Opened { protocol, sequence: u32::from_be_bytes(*sequence), payload })
+        Ok(EspPayload { protocol, sequence: u32::from_be_bytes(*sequence), payload })
     }
 
-    fn check(&self, covered: &[u8]) -> Vec<u8> {
+    fn icv(&self, covered: &[u8]) -> Vec<u8> {
         let mut check = match self.integrity {
-            Integrity::HmacSha1 => code::<Hmac<Sha1>>(&self.key, covered),
-            Integrity::HmacSha256 => code::<Hmac<Sha256>>(&self.key, covered),
+            Integrity::HmacSha1 => compute_mac::<Hmac<Sha1>>(&self.key, covered),
+            Integrity::HmacSha256 => compute_mac::<Hmac<Sha256>>(&self.key, covered),
         };
-        check.truncate(self.integrity.check_length());
+        check.truncate(self.integrity.icv_length());
         check
     }
 
     /// Compares in constant time, so that timing reveals nothing to a forger.
-    fn verifies(&self, covered: &[u8], check: &[u8]) -> bool {
+    fn verify_icv(&self, covered: &[u8], check: &[u8]) -> bool {
         match self.integrity {
             Integrity::HmacSha1 => verify::<Hmac<Sha1>>(&self.key, covered, check),
             Integrity::HmacSha256 => verify::<Hmac<Sha256>>(&self.key, covered, check),
@@ -137,7 +137,7 @@ impl SecurityAssociation {
     }
 }
 
-fn code<M: Mac + hmac::digest::KeyInit>(key: &[u8], covered: &[u8]) -> Vec<u8> {
+fn compute_mac<M: Mac + hmac::digest::KeyInit>(key: &[u8], covered: &[u8]) -> Vec<u8> {
     match <M as Mac>::new_from_slice(key) {
         Ok(mac) => mac.chain_update(covered).finalize().into_bytes().to_vec(),
         Err(_) => Vec::new(), // HMAC takes a key of any length
@@ -158,20 +158,20 @@ mod tests {
     }
 
     #[test]
-    fn what_is_sealed_opens_and_is_aligned() {
+    fn esp_round_trips_and_is_padded_to_4_octets() {
         for integrity in [Integrity::HmacSha1, Integrity::HmacSha256] {
             for length in 0..64usize {
                 let payload: Vec<u8> = (0..255).take(length).collect();
                 let packet = association(integrity).seal(7, 135, &payload);
-                assert_eq!((packet.len() - integrity.check_length()) % 4, 0);
+                assert_eq!((packet.len() - integrity.icv_length()) % 4, 0);
                 let opened = association(integrity).open(&packet).unwrap();
-                assert_eq!(opened, Opened { protocol: 135, sequence: 7, payload: &payload });
+                assert_eq!(opened, EspPayload { protocol: 135, sequence: 7, payload: &payload });
             }
         }
     }
 
     #[test]
-    fn any_changed_octet_is_noticed() {
+    fn the_icv_covers_every_octet() {
         let association = association(Integrity::HmacSha256);
         let packet = association.seal(1, 135, b"binding update");
         for at in 0..packet.len() {
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn another_key_does_not_open() {
+    fn the_icv_depends_on_the_key() {
         let mut other = association(Integrity::HmacSha1);
         other.key[0] ^= 1;
         let packet = association(Integrity::HmacSha1).seal(1, 135, b"x");

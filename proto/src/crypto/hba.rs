@@ -2,7 +2,7 @@
 //! The set is a CGA whose parameters list all the prefixes in a Multi-Prefix extension (§6).
 
 use crate::base::rng::Entropy;
-use crate::crypto::cga::{Parameters, Refusal, Sec};
+use crate::crypto::cga::{Parameters, CgaError, Sec};
 use roam6_wire::Prefix;
 use std::net::Ipv6Addr;
 
@@ -11,7 +11,7 @@ const MULTI_PREFIX: u16 = 0x0012;
 /// The P bit: the parameters have a real public key, so the set is CGA-compatible.
 const KEY_PRESENT: u32 = 1 << 31;
 /// Prefixes of one set; longer lists are refused.
-pub const MOST_PREFIXES: usize = 64;
+pub const MAX_PREFIXES: usize = 64;
 
 /// Contents of the public key field.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,12 +27,12 @@ pub enum KeyField<'a> {
 /// `None` when a prefix is not a /64, or there are none or more than [`MOST_PREFIXES`].
 pub fn parameters(modifier: [u8; 16], prefixes: &[Prefix], key: KeyField<'_>) -> Option<Parameters> {
     let first = *prefixes.first()?;
-    let fit = prefixes.len() <= MOST_PREFIXES && prefixes.iter().all(|prefix| prefix.length() == 64);
+    let fit = prefixes.len() <= MAX_PREFIXES && prefixes.iter().all(|prefix| prefix.length() == 64);
     let mut tail = match key {
         KeyField::Public(der) => der.to_vec(),
-        KeyField::Random(number) => number_as_key(number),
+        KeyField::Random(number) => random_number_as_key(number),
     };
-    tail.extend(extension(prefixes, matches!(key, KeyField::Public(_))));
+    tail.extend(multi_prefix_extension(prefixes, matches!(key, KeyField::Public(_))));
     if fit { Parameters::new(modifier, first, tail) } else { None }
 }
 
@@ -53,15 +53,15 @@ pub fn addresses(parameters: &Parameters, sec: Sec) -> Option<Vec<Ipv6Addr>> {
 ///
 /// # Errors
 /// `Prefix` if the prefix of the address is not in the set, otherwise that of the CGA verification.
-pub fn verify(parameters: &Parameters, address: Ipv6Addr) -> Result<Sec, Refusal> {
-    let listed = prefixes(parameters).ok_or(Refusal::Prefix)?;
-    let own = listed.into_iter().find(|prefix| prefix.contains(address)).ok_or(Refusal::Prefix)?;
-    parameters.in_prefix(own).ok_or(Refusal::Prefix)?.verify(address)
+pub fn verify(parameters: &Parameters, address: Ipv6Addr) -> Result<Sec, CgaError> {
+    let listed = prefixes(parameters).ok_or(CgaError::Prefix)?;
+    let own = listed.into_iter().find(|prefix| prefix.contains(address)).ok_or(CgaError::Prefix)?;
+    parameters.in_prefix(own).ok_or(CgaError::Prefix)?.verify(address)
 }
 
 /// The prefixes of the Multi-Prefix extension; `None` if there is no well-formed one.
 pub fn prefixes(parameters: &Parameters) -> Option<Vec<Prefix>> {
-    listed(multi_prefix(parameters)?)
+    parse_prefixes(multi_prefix(parameters)?)
 }
 
 /// Whether the parameters have a real public key: those of a CGA, and of a set with the P bit.
@@ -83,10 +83,10 @@ fn multi_prefix(parameters: &Parameters) -> Option<&[u8]> {
     None
 }
 
-fn listed(data: &[u8]) -> Option<Vec<Prefix>> {
+fn parse_prefixes(data: &[u8]) -> Option<Vec<Prefix>> {
     let (_flags, halves) = data.split_first_chunk::<4>()?;
     let (halves, left) = halves.as_chunks::<8>();
-    if !left.is_empty() || halves.is_empty() || halves.len() > MOST_PREFIXES {
+    if !left.is_empty() || halves.is_empty() || halves.len() > MAX_PREFIXES {
         return None;
     }
     halves
@@ -95,7 +95,7 @@ fn listed(data: &[u8]) -> Option<Vec<Prefix>> {
         .collect()
 }
 
-fn extension(prefixes: &[Prefix], key_present: bool) -> Vec<u8> {
+fn multi_prefix_extension(prefixes: &[Prefix], key_present: bool) -> Vec<u8> {
     let mut bytes = MULTI_PREFIX.to_be_bytes().to_vec();
     let length = u16::try_from(4 + 8 * prefixes.len()).unwrap_or(u16::MAX);
     bytes.extend(length.to_be_bytes());
@@ -107,7 +107,7 @@ fn extension(prefixes: &[Prefix], key_present: bool) -> Vec<u8> {
 }
 
 /// A 384-bit number as the modulus of an RSA SubjectPublicKeyInfo; its top bit is set, so that the DER length is fixed.
-fn number_as_key(number: &[u8; 48]) -> Vec<u8> {
+fn random_number_as_key(number: &[u8; 48]) -> Vec<u8> {
     /// SEQUENCE { SEQUENCE { rsaEncryption, NULL }, BIT STRING { SEQUENCE { INTEGER (49 octets) ...
     const HEAD: [u8; 25] = [
         0x30, 0x4c, 0x30, 0x0d, 0x06, 0x09, 0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 0x01, 0x01, 0x01, 0x05, 0x00, 0x03,
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn golden_vectors_of_the_standards_digest() {
+    fn hba_golden_vectors() {
         let key = example_key();
         let mut set = parameters(example_modifier(0), &two_prefixes(), KeyField::Public(&key)).unwrap();
         assert_eq!(hex::encode(set.extensions()), "001200148000000020010db8000a000020010db8000b0000");
@@ -152,16 +152,16 @@ mod tests {
     }
 
     #[test]
-    fn only_members_verify() {
+    fn only_members_of_the_hba_set_verify() {
         let number = random_number(&mut Entropy::seed_from_u64(1));
         let set = parameters([3; 16], &two_prefixes(), KeyField::Random(&number)).unwrap();
         let sec = Sec::new(0).unwrap();
         for address in addresses(&set, sec).unwrap() {
             assert_eq!(verify(&set, address), Ok(sec));
             let near = Ipv6Addr::from_bits(address.to_bits() ^ 1);
-            assert_eq!(verify(&set, near), Err(Refusal::Identifier));
+            assert_eq!(verify(&set, near), Err(CgaError::Identifier));
         }
-        assert_eq!(verify(&set, "2001:db8:c::1".parse().unwrap()), Err(Refusal::Prefix));
+        assert_eq!(verify(&set, "2001:db8:c::1".parse().unwrap()), Err(CgaError::Prefix));
     }
 
     #[test]
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn damaged_extensions_are_no_set() {
+    fn a_truncated_multi_prefix_extension_is_no_set() {
         let key = example_key();
         let whole = parameters([0; 16], &two_prefixes(), KeyField::Public(&key)).unwrap().emit();
         for end in 25 + key.len()..whole.len() {

@@ -95,7 +95,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn only_the_owner_signs() {
+    fn a_signature_verifies_with_its_own_key_only() {
         let mut entropy = Entropy::seed_from_u64(1);
         let keys = [rsa_key(), p256_key()].map(|der| PrivateKey::parse(&der).unwrap());
         for (index, key) in keys.iter().enumerate() {
@@ -112,7 +112,7 @@ pub(crate) mod tests {
 
     /// Made by OpenSSL with the same key.
     #[test]
-    fn a_signature_of_another_implementation() {
+    fn rsa_signature_matches_openssl() {
         const SIGNATURE: &str = concat!(
             "782593fbe4cbcefece47e194ac6e3089b8fdbb41b87e3fe0021b1f1ff477a70294f385dd09722949cf5e1159b482c315",
             "7a1213fbf35e2b6d8839838a5dbeaba6373f323c2aed95dbb7042cbe6127225eee85ea254088233306df9f6209d32b48",

@@ -4,7 +4,7 @@
 use crate::base::time::Time;
 use crate::geo::geometry;
 use core::time::Duration;
-use roam6_wire::geo::{LongPosition, Place};
+use roam6_wire::geo::{LongPositionVector, Coordinates};
 use std::collections::VecDeque;
 
 /// T_GenCamMin, which is also T_GenCam_DCC where no congestion control says otherwise.
@@ -36,9 +36,9 @@ pub struct Awareness {
     pace: Duration,
     /// Messages in a row that only T_GenCam has triggered.
     paced: u32,
-    last: Option<(Time, LongPosition)>,
+    last: Option<(Time, LongPositionVector)>,
     last_low: Option<Time>,
-    path: VecDeque<(Time, Place)>,
+    path: VecDeque<(Time, Coordinates)>,
 }
 
 /// The content of a CAM that is due.
@@ -55,7 +55,7 @@ impl Awareness {
     }
 
     /// The CAM that is due at this position, if any; it then counts as sent.
-    pub fn turn(&mut self, now: Time, position: &LongPosition) -> Option<Due> {
+    pub fn turn(&mut self, now: Time, position: &LongPositionVector) -> Option<Due> {
         let Some((sent, last)) = &self.last else { return Some(self.speak(now, position)) };
         let since = now.since(*sent);
         if since < T_GEN_CAM_MIN {
@@ -75,7 +75,7 @@ impl Awareness {
         Some(self.speak(now, position))
     }
 
-    fn speak(&mut self, now: Time, position: &LongPosition) -> Due {
+    fn speak(&mut self, now: Time, position: &LongPositionVector) -> Due {
         self.last = Some((now, *position));
         self.record(now, position.place);
         let low_frequency = self.last_low.is_none_or(|last| now.since(last) >= LOW_FREQUENCY);
@@ -85,7 +85,7 @@ impl Awareness {
         Due { low_frequency }
     }
 
-    fn record(&mut self, now: Time, place: Place) {
+    fn record(&mut self, now: Time, place: Coordinates) {
         let is_far = self.path.front().is_none_or(|(_, last)| geometry::distance(*last, place) >= PATH_STEP);
         if is_far {
             self.path.push_front((now, place));
@@ -94,19 +94,19 @@ impl Awareness {
     }
 
     /// The path history: places and times, the latest first.
-    pub fn path(&self) -> impl Iterator<Item = (Time, Place)> + '_ {
+    pub fn path(&self) -> impl Iterator<Item = (Time, Coordinates)> + '_ {
         self.path.iter().copied()
     }
 
     /// When to check again if no position comes before. `position` is the present one.
-    pub fn deadline(&self, position: &LongPosition) -> Option<Time> {
+    pub fn deadline(&self, position: &LongPositionVector) -> Option<Time> {
         let (sent, last) = self.last.as_ref()?;
         let waits = !self.roadside && has_changed(last, position);
         Some(*sent + if waits { T_GEN_CAM_MIN } else { self.pace.max(T_GEN_CAM_MIN) })
     }
 }
 
-fn has_changed(last: &LongPosition, now: &LongPosition) -> bool {
+fn has_changed(last: &LongPositionVector, now: &LongPositionVector) -> bool {
     let turned = last.heading.abs_diff(now.heading);
     let turned = turned.min(3600_u16.saturating_sub(turned));
     turned > TURN || last.speed.abs_diff(now.speed) > SPEED || geometry::distance(last.place, now.place) > MOVE
@@ -116,15 +116,15 @@ fn has_changed(last: &LongPosition, now: &LongPosition) -> bool {
 mod tests {
     use super::*;
     use roam6_wire::LinkAddress;
-    use roam6_wire::geo::{GeoAddress, Station, Timestamp};
+    use roam6_wire::geo::{GeoAddress, ItsStationType, Timestamp};
 
     const START: Time = Time::from_micros(1_000_000);
 
     /// A position so many centimetres north, with this heading.
-    fn position(centimetres: f64, speed: i16, heading: u16) -> LongPosition {
-        let plane = geometry::Plane::at(Place::of_degrees(48.0, 11.0).unwrap());
-        LongPosition {
-            address: GeoAddress::new(Station::PASSENGER_CAR, LinkAddress([2, 0, 0, 0, 0, 1])),
+    fn position(centimetres: f64, speed: i16, heading: u16) -> LongPositionVector {
+        let plane = geometry::Plane::at(Coordinates::from_degrees(48.0, 11.0).unwrap());
+        LongPositionVector {
+            address: GeoAddress::new(ItsStationType::PASSENGER_CAR, LinkAddress([2, 0, 0, 0, 0, 1])),
             timestamp: Timestamp(0),
             place: plane.place(geometry::Offset { east: 0.0, north: centimetres / 100.0 }),
             accurate: true,
@@ -134,7 +134,7 @@ mod tests {
     }
 
     /// Milliseconds at which messages are sent while `at` says where the station is, looked at every 10 ms.
-    fn drive(awareness: &mut Awareness, span: u64, at: impl Fn(u64) -> LongPosition) -> Vec<(u64, bool)> {
+    fn drive(awareness: &mut Awareness, span: u64, at: impl Fn(u64) -> LongPositionVector) -> Vec<(u64, bool)> {
         let mut sent = Vec::new();
         for time in (0..span).step_by(10) {
             let now = START + Duration::from_millis(time);

@@ -15,8 +15,8 @@ use crate::contract::view::View;
 use crate::geo::{Delivery, Request};
 use core::time::Duration;
 use roam6_wire::LinkAddress;
-use roam6_wire::geo::btp::{Btp, Second, port};
-use roam6_wire::geo::{Area, Extended, Station, TrafficClass, Upper};
+use roam6_wire::geo::btp::{Btp, SourceOrInfo, port};
+use roam6_wire::geo::{Area, ExtendedHeader, ItsStationType, TrafficClass, UpperProtocol};
 use roam6_wire::its::cam::{
     Awareness as CoopAwareness, Basic, Cam, Curvature, CurvatureConfidence, CurvatureMode, DriveDirection,
     HighFrequency, LowFrequency, Parameters, Roadside, Trailer, Vehicle, VehicleLength, VehicleLow, VehicleRole,
@@ -41,7 +41,7 @@ const CAM_LIFETIME: Duration = Duration::from_secs(1);
 pub struct Facilities {
     config: FacilitiesConfig,
     station: u32,
-    kind: Station,
+    kind: ItsStationType,
     awareness: Awareness,
     notifications: Notifications,
     announcer: Announcer,
@@ -51,11 +51,11 @@ pub struct Facilities {
 
 impl Facilities {
     /// The facilities of a station of this type.
-    pub fn new(mut config: FacilitiesConfig, kind: Station, mut entropy: Entropy) -> Facilities {
+    pub fn new(mut config: FacilitiesConfig, kind: ItsStationType, mut entropy: Entropy) -> Facilities {
         Facilities {
             station: config.station_id.unwrap_or((entropy.next_u64() & u64::from(u32::MAX)) as u32),
             kind,
-            awareness: Awareness::new(kind == Station::ROADSIDE_UNIT),
+            awareness: Awareness::new(kind == ItsStationType::ROADSIDE_UNIT),
             notifications: Notifications::default(),
             announcer: Announcer::new(config.announcement.take()),
             map: Map::default(),
@@ -89,7 +89,7 @@ impl Facilities {
             let cam = self.cam(now, own, due);
             return Some(request(
                 TransportType::SingleHop,
-                port::AWARENESS,
+                port::CAM,
                 &Message::Cam(Box::new(cam)),
                 AWARENESS,
                 CAM_LIFETIME,
@@ -99,7 +99,7 @@ impl Facilities {
             && let Some((saem, lifetime)) = self.announcer.turn(now, self.station)
         {
             let message = Message::Saem(Box::new(saem));
-            return Some(request(TransportType::SingleHop, port::ANNOUNCEMENT, &message, ANNOUNCEMENT, lifetime));
+            return Some(request(TransportType::SingleHop, port::SAEM, &message, ANNOUNCEMENT, lifetime));
         }
         self.notifications.turn(now).map(tell)
     }
@@ -107,30 +107,30 @@ impl Facilities {
     /// Receives a packet that may be for the facilities, and reports what is new.
     pub fn hear(&mut self, now: Time, delivery: &Delivery<'_>, its_time: u64) -> Option<Report> {
         let packet = &delivery.packet;
-        let Btp { destination, payload, .. } = Btp::parse(packet.upper, packet.payload)?.ok()?;
-        let is_ours = matches!(destination, port::AWARENESS | port::NOTIFICATION | port::ANNOUNCEMENT);
+        let Btp { destination, payload, .. } = Btp::parse(packet.upper_protocol, packet.payload)?.ok()?;
+        let is_ours = matches!(destination, port::CAM | port::DENM | port::SAEM);
         if !is_ours || delivery.ends_here {
             return None;
         }
         match (destination, Message::parse(payload)) {
             // §5.3.4.1: single hop. Who is farther away cannot fill the map.
-            (port::AWARENESS, Ok(Message::Cam(_))) if !packet.extended.is_single_hop() => {
+            (port::CAM, Ok(Message::Cam(_))) if !packet.extended.is_single_hop() => {
                 Some(dropped(DropReason::NotForUs, "CAM not sent by a neighbour"))
             }
-            (port::AWARENESS, Ok(Message::Cam(cam))) => {
+            (port::CAM, Ok(Message::Cam(cam))) => {
                 let room = self.map.put_station(now, packet.extended.source().address.mid, cam);
                 (!room).then(|| full("ldm stations", super::map::MAX_STATIONS))
             }
-            (port::NOTIFICATION, Ok(Message::Denm(denm))) => {
+            (port::DENM, Ok(Message::Denm(denm))) => {
                 let place = denm.notification.management.position.place();
                 let area = match packet.extended {
-                    Extended::GeoBroadcast { area, .. } | Extended::GeoAnycast { area, .. } => area,
+                    ExtendedHeader::GeoBroadcast { area, .. } | ExtendedHeader::GeoAnycast { area, .. } => area,
                     _ => Area::circle(place.unwrap_or(packet.extended.source().place), 1),
                 };
                 let by = packet.extended.source().address.mid;
                 self.note(now, its_time, Told { denm: *denm, area, lifetime: Duration::ZERO }, by)
             }
-            (port::ANNOUNCEMENT, Ok(Message::Saem(saem))) => {
+            (port::SAEM, Ok(Message::Saem(saem))) => {
                 self.learn(now, packet.extended.source().address.mid, saem)
             }
             (_, Ok(_)) => Some(dropped(DropReason::NotForUs, "message at the wrong BTP port")),
@@ -210,7 +210,7 @@ impl Facilities {
     fn cam(&self, now: Time, own: &Own, due: Due) -> Cam {
         let position = ReferencePosition::of(own.position.place, own.within);
         let header = Header { protocol_version: PROTOCOL_VERSION, message_id: message::CAM, station_id: self.station };
-        let is_roadside = self.kind == Station::ROADSIDE_UNIT;
+        let is_roadside = self.kind == ItsStationType::ROADSIDE_UNIT;
         let high = match is_roadside {
             true => HighFrequency::Roadside(Roadside::default()),
             false => HighFrequency::Vehicle(self.vehicle(own)),
@@ -265,14 +265,14 @@ impl Facilities {
 
 fn tell(told: Told) -> Request {
     let Told { denm, area, lifetime } = told;
-    request(TransportType::GeoBroadcast(area), port::NOTIFICATION, &Message::Denm(Box::new(denm)), NOTIFICATION, lifetime)
+    request(TransportType::GeoBroadcast(area), port::DENM, &Message::Denm(Box::new(denm)), NOTIFICATION, lifetime)
 }
 
 fn request(to: TransportType, port: u16, message: &Message, class: TrafficClass, lifetime: Duration) -> Request {
     // Whatever is put together here is within the bounds of its fields.
     let payload = message.emit().unwrap_or_default();
-    let payload = Btp { destination: port, second: Second::Information(0), payload: &payload }.emit();
-    Request { to, upper: Upper::BtpB, payload, class, lifetime: Some(lifetime), hops: None, repetition: None }
+    let payload = Btp { destination: port, source_or_info: SourceOrInfo::Information(0), payload: &payload }.emit();
+    Request { to, upper: UpperProtocol::BtpB, payload, class, lifetime: Some(lifetime), hops: None, repetition: None }
 }
 
 fn dropped(reason: DropReason, what: &str) -> Report {

@@ -31,13 +31,13 @@ pub use absent::Facilities;
 #[cfg(feature = "facilities")]
 pub use engine::Facilities;
 
-use roam6_wire::geo::LongPosition;
+use roam6_wire::geo::LongPositionVector;
 
 /// What the facilities must know of their own station.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Own {
     /// Where it is, or was last.
-    pub position: LongPosition,
+    pub position: LongPositionVector,
     /// Metres within which that is, if it is known now.
     pub within: Option<u32>,
     /// Whether it is known now.

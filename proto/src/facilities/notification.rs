@@ -4,7 +4,7 @@ use crate::base::few;
 use crate::base::time::Time;
 use crate::contract::config::facilities::{DenmRequest, DenmEvent, EventId};
 use core::time::Duration;
-use roam6_wire::geo::{Area, Place};
+use roam6_wire::geo::{Area, Coordinates};
 use roam6_wire::its::common::{Cause, Header, ReferencePosition};
 use roam6_wire::its::denm::{ActionId, Denm, Management, Notification, Situation, Termination};
 use roam6_wire::its::{PROTOCOL_VERSION, message};
@@ -25,7 +25,7 @@ pub struct Speaker {
     /// Its station type.
     pub kind: u8,
     /// Its place.
-    pub place: Place,
+    pub place: Coordinates,
     /// Accuracy of the place in metres.
     pub within: Option<u32>,
     /// Its ITS time: milliseconds of TAI since 2004.

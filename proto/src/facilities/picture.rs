@@ -8,7 +8,7 @@ use crate::contract::config::facilities::{EventId, RoutingAdvertisement};
 use crate::contract::view::{AnnouncementView, LdmEventView, LdmStationView, ServiceView};
 use core::net::Ipv6Addr;
 use roam6_wire::Prefix;
-use roam6_wire::geo::Station;
+use roam6_wire::geo::ItsStationType;
 use roam6_wire::its::cam::HighFrequency;
 use roam6_wire::its::extension::Value;
 use roam6_wire::its::saem::{Address, Body, Routing, Service, values};
@@ -23,7 +23,7 @@ pub(super) fn station(seen: &Seen, now: Time) -> Option<LdmStationView> {
     Some(LdmStationView {
         station: seen.cam.header.station_id,
         mid: seen.mid,
-        kind: Station(parameters.basic.station_type).to_string(),
+        kind: ItsStationType(parameters.basic.station_type).to_string(),
         place: parameters.basic.position.place()?,
         speed: vehicle.map(|vehicle| vehicle.speed.value).filter(|speed| *speed < 16_383),
         heading: vehicle.map(|vehicle| vehicle.heading.value).filter(|heading| *heading <= 3600),

@@ -15,9 +15,9 @@ use crate::geo::Delivery;
 use crate::geo::stations::Hop;
 use core::net::Ipv6Addr;
 use core::time::Duration;
-use roam6_wire::geo::btp::{Btp, Second, port};
+use roam6_wire::geo::btp::{Btp, SourceOrInfo, port};
 use roam6_wire::geo::{
-    Area, Extended, GeoAddress, Lifetime, LongPosition, Packet, Place, Station, Timestamp, TrafficClass, Upper, VERSION,
+    Area, ExtendedHeader, GeoAddress, Lifetime, LongPositionVector, Packet, Coordinates, ItsStationType, Timestamp, TrafficClass, UpperProtocol, VERSION,
 };
 use roam6_wire::its::{Message, PROTOCOL_VERSION, message};
 use roam6_wire::{LinkAddress, Prefix, Reader};
@@ -42,9 +42,9 @@ pub fn scenario(data: &[u8]) {
             kind @ (0 | 1) => {
                 let length = usize::from(choice).min(reader.len());
                 let (port, kind) = match (action < MORE, kind) {
-                    (true, 0) => (port::AWARENESS, message::CAM),
-                    (true, _) => (port::NOTIFICATION, message::DENM),
-                    (false, _) => (port::ANNOUNCEMENT, message::SAEM),
+                    (true, 0) => (port::CAM, message::CAM),
+                    (true, _) => (port::DENM, message::DENM),
+                    (false, _) => (port::SAEM, message::SAEM),
                 };
                 world.hear(reader.bytes(length).unwrap_or_default(), port, kind);
             }
@@ -66,11 +66,11 @@ impl World {
     fn new() -> World {
         let config =
             FacilitiesConfig { station_id: Some(7), send_cams: true, length: None, width: None, announcement: None };
-        let facilities = Facilities::new(config, Station::BUS, Entropy::seed_from_u64(1));
-        let position = LongPosition {
-            address: GeoAddress::new(Station::BUS, LinkAddress([2, 0, 0, 0, 0, 1])),
+        let facilities = Facilities::new(config, ItsStationType::BUS, Entropy::seed_from_u64(1));
+        let position = LongPositionVector {
+            address: GeoAddress::new(ItsStationType::BUS, LinkAddress([2, 0, 0, 0, 0, 1])),
             timestamp: Timestamp(0),
-            place: Place { latitude: 480_000_000, longitude: 110_000_000 },
+            place: Coordinates { latitude: 480_000_000, longitude: 110_000_000 },
             accurate: true,
             speed: -5,
             heading: 3599,
@@ -86,16 +86,16 @@ impl World {
             let written = read.emit().map(|octets| Message::parse(&octets));
             assert_eq!(written, Some(Ok(read)), "not written as it was read");
         }
-        let payload = Btp { destination: port, second: Second::Information(0), payload: &message }.emit();
+        let payload = Btp { destination: port, source_or_info: SourceOrInfo::Information(0), payload: &message }.emit();
         let packet = Packet {
             version: VERSION,
             lifetime: Lifetime(26),
-            remaining: 1,
-            upper: Upper::BtpB,
-            class: TrafficClass(0),
+            remaining_hop_limit: 1,
+            upper_protocol: UpperProtocol::BtpB,
+            traffic_class: TrafficClass(0),
             flags: 0,
-            most: 1,
-            extended: Extended::SingleHop { source: self.own.position, media: [0; 4] },
+            max_hop_limit: 1,
+            extended: ExtendedHeader::SingleHop { source: self.own.position, media: [0; 4] },
             payload: &payload,
         };
         let from = Hop { link: LinkId(1), address: LinkAddress([2, 0, 0, 0, 0, 9]) };

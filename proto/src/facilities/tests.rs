@@ -17,7 +17,7 @@ use crate::geo::{Delivery, Request, geometry};
 use core::time::Duration;
 use roam6_wire::LinkAddress;
 use roam6_wire::geo::{
-    Area, Extended, GeoAddress, Lifetime, LongPosition, Packet, Place, Sequenced, Station, Timestamp, Upper, VERSION,
+    Area, ExtendedHeader, GeoAddress, Lifetime, LongPositionVector, Packet, Coordinates, SequencedSource, ItsStationType, Timestamp, UpperProtocol, VERSION,
 };
 use roam6_wire::its::Message;
 
@@ -26,11 +26,11 @@ const START: u64 = 700_000_000_000;
 struct Car {
     facilities: Facilities,
     number: u8,
-    place: Place,
+    place: Coordinates,
 }
 
-fn here() -> Place {
-    Place::of_degrees(48.0, 11.0).unwrap()
+fn here() -> Coordinates {
+    Coordinates::from_degrees(48.0, 11.0).unwrap()
 }
 
 fn area() -> Area {
@@ -51,7 +51,7 @@ impl Car {
         let station_id = Some(u32::from(number));
         let config =
             FacilitiesConfig { station_id, send_cams: true, length: Some(42), width: Some(18), announcement: None };
-        let facilities = Facilities::new(config, Station::PASSENGER_CAR, Entropy::seed_from_u64(number.into()));
+        let facilities = Facilities::new(config, ItsStationType::PASSENGER_CAR, Entropy::seed_from_u64(number.into()));
         let plane = geometry::Plane::at(here());
         Car { facilities, number, place: plane.place(geometry::Offset { east: f64::from(number) * 10.0, north: 0.0 }) }
     }
@@ -60,9 +60,9 @@ impl Car {
         Own { position: self.position(), within: Some(3), has_fix: true, its_time: START + millis }
     }
 
-    fn position(&self) -> LongPosition {
-        LongPosition {
-            address: GeoAddress::new(Station::PASSENGER_CAR, LinkAddress([2, 0, 0, 0, 0, self.number])),
+    fn position(&self) -> LongPositionVector {
+        LongPositionVector {
+            address: GeoAddress::new(ItsStationType::PASSENGER_CAR, LinkAddress([2, 0, 0, 0, 0, self.number])),
             timestamp: Timestamp(0),
             place: self.place,
             accurate: true,
@@ -84,19 +84,19 @@ impl Car {
     /// Hears what another sends.
     fn hear(&mut self, millis: u64, from: &Car, request: &Request) -> Option<Report> {
         let source = from.position();
-        let origin = Sequenced { sequence: 1, source };
+        let origin = SequencedSource { sequence: 1, source };
         let extended = match request.to {
-            TransportType::GeoBroadcast(area) => Extended::GeoBroadcast { origin, area },
-            _ => Extended::SingleHop { source, media: [0; 4] },
+            TransportType::GeoBroadcast(area) => ExtendedHeader::GeoBroadcast { origin, area },
+            _ => ExtendedHeader::SingleHop { source, media: [0; 4] },
         };
         let packet = Packet {
             version: VERSION,
             lifetime: Lifetime(26),
-            remaining: 1,
-            upper: Upper::BtpB,
-            class: request.class,
+            remaining_hop_limit: 1,
+            upper_protocol: UpperProtocol::BtpB,
+            traffic_class: request.class,
             flags: 0,
-            most: 1,
+            max_hop_limit: 1,
             extended,
             payload: &request.payload,
         };

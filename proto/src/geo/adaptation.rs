@@ -12,7 +12,7 @@ use crate::contract::config::geo::GeoDestination;
 use crate::contract::config::geo::{LinkScope, TransportType, VirtualLink};
 use crate::contract::input::{AddressEvent, AddressState, Frame};
 use roam6_wire::LinkAddress;
-use roam6_wire::geo::{Area, Extended, GeoAddress, Packet, Place, Station, Upper};
+use roam6_wire::geo::{Area, ExtendedHeader, GeoAddress, Packet, Coordinates, ItsStationType, UpperProtocol};
 use std::net::Ipv6Addr;
 
 /// EtherType of IPv6.
@@ -125,29 +125,29 @@ impl Adaptation {
 
     /// The request for a frame that the host has sent into a virtual link; `None` if it is not IPv6 or its link has no
     /// destination for it. `own` is the place of this station.
-    pub fn request(&self, frame: Frame, own: Option<Place>) -> Option<Request> {
+    pub fn request(&self, frame: Frame, own: Option<Coordinates>) -> Option<Request> {
         let virtual_link = self.links.iter().find(|known| known.link == Some(frame.link))?;
         let destination = destination(&frame.bytes).filter(|_| frame.ethertype == IPV6)?;
         let to = match self.destinations.get(&destination) {
             Some(area) if destination.is_multicast() => TransportType::GeoBroadcast(*area),
             Some(area) => TransportType::GeoAnycast(*area),
-            None if frame.destination.is_unicast() => TransportType::GeoUnicast(GeoAddress::new(Station::UNKNOWN, frame.destination)),
+            None if frame.destination.is_unicast() => TransportType::GeoUnicast(GeoAddress::new(ItsStationType::UNKNOWN, frame.destination)),
             None => everybody(virtual_link.config.reach, own)?,
         };
-        let (upper, payload) = (Upper::Ipv6, frame.bytes);
+        let (upper, payload) = (UpperProtocol::Ipv6, frame.bytes);
         let VirtualLink { class, lifetime, .. } = virtual_link.config;
         Some(Request { to, upper, payload, class, lifetime, hops: None, repetition: None })
     }
 
     /// The frame that delivers a received packet to the host; `None` if it is not IPv6 or belongs to no virtual link.
     /// `own` is the link-layer address of this station, `here` its place.
-    pub fn frame(&mut self, delivery: &Delivery<'_>, own: LinkAddress, here: Option<Place>) -> Option<Frame> {
+    pub fn frame(&mut self, delivery: &Delivery<'_>, own: LinkAddress, here: Option<Coordinates>) -> Option<Frame> {
         let packet = &delivery.packet;
-        let is_ours = packet.upper == Upper::Ipv6 && !delivery.ends_here;
+        let is_ours = packet.upper_protocol == UpperProtocol::Ipv6 && !delivery.ends_here;
         let destination = destination(packet.payload).filter(|_| is_ours)?;
         let source = packet.extended.source().address.mid;
         let link = match packet.extended {
-            Extended::GeoUnicast { .. } | Extended::GeoAnycast { .. } => self.of_unicast(packet, here)?,
+            ExtendedHeader::GeoUnicast { .. } | ExtendedHeader::GeoAnycast { .. } => self.of_unicast(packet, here)?,
             _ => self.of_multicast(packet)?,
         };
         if destination.is_multicast() {
@@ -165,7 +165,7 @@ impl Adaptation {
     /// The virtual link of a unicast packet (EN 302 636-6-1 §8.2.2): by its IPv6 destination address or by what was
     /// exchanged before; else the smallest area that contains the source; else the prefix of the destination; else the
     /// first link without an area.
-    fn of_unicast(&self, packet: &Packet<'_>, here: Option<Place>) -> Option<LinkId> {
+    fn of_unicast(&self, packet: &Packet<'_>, here: Option<Coordinates>) -> Option<LinkId> {
         let source = packet.extended.source();
         let is_up = |link| self.up().any(|(up, _)| up == link);
         let holds = |reach: LinkScope| match reach {
@@ -190,14 +190,14 @@ impl Adaptation {
     /// kind of scope, else the first.
     fn of_multicast(&self, packet: &Packet<'_>) -> Option<LinkId> {
         let is_same = |reach: LinkScope| match (reach, &packet.extended) {
-            (LinkScope::Area(own), Extended::GeoBroadcast { area, .. }) => own == *area,
-            (LinkScope::Around(radius), Extended::GeoBroadcast { area, .. }) => is_around(area, radius, packet),
-            (LinkScope::Hops(hops), Extended::TopoBroadcast(_) | Extended::SingleHop { .. }) => hops.max(1) == packet.most,
+            (LinkScope::Area(own), ExtendedHeader::GeoBroadcast { area, .. }) => own == *area,
+            (LinkScope::Around(radius), ExtendedHeader::GeoBroadcast { area, .. }) => is_around(area, radius, packet),
+            (LinkScope::Hops(hops), ExtendedHeader::TopoBroadcast(_) | ExtendedHeader::SingleHop { .. }) => hops.max(1) == packet.max_hop_limit,
             _ => false,
         };
         let is_like = |reach: LinkScope| match &packet.extended {
-            Extended::TopoBroadcast(_) | Extended::SingleHop { .. } => matches!(reach, LinkScope::Hops(_)),
-            Extended::GeoBroadcast { .. } => matches!(reach, LinkScope::Around(_)),
+            ExtendedHeader::TopoBroadcast(_) | ExtendedHeader::SingleHop { .. } => matches!(reach, LinkScope::Hops(_)),
+            ExtendedHeader::GeoBroadcast { .. } => matches!(reach, LinkScope::Around(_)),
             _ => false,
         };
         let find = |fits: &dyn Fn(LinkScope) -> bool| self.up().find(|(_, reach)| fits(*reach));
@@ -211,7 +211,7 @@ fn is_around(area: &Area, radius: u16, packet: &Packet<'_>) -> bool {
     *area == Area::circle(packet.extended.source().place, radius)
 }
 
-fn everybody(reach: LinkScope, own: Option<Place>) -> Option<TransportType> {
+fn everybody(reach: LinkScope, own: Option<Coordinates>) -> Option<TransportType> {
     Some(match reach {
         LinkScope::Area(area) => TransportType::GeoBroadcast(area),
         LinkScope::Around(radius) => TransportType::GeoBroadcast(Area::circle(own?, radius)),

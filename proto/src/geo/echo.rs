@@ -12,8 +12,8 @@ use crate::contract::config::geo::{EchoId, EchoRequest, TransportType};
 use crate::contract::report::{DropReason, Report};
 use core::time::Duration;
 use roam6_wire::LinkAddress;
-use roam6_wire::geo::echo::{Echo, Kind, PORT};
-use roam6_wire::geo::{GeoAddress, TrafficClass, Upper};
+use roam6_wire::geo::echo::{Echo, EchoType, PORT};
+use roam6_wire::geo::{GeoAddress, TrafficClass, UpperProtocol};
 
 /// Echo requests that wait for replies, at most; the oldest are forgotten.
 pub const MAX_ASKED: usize = 256;
@@ -51,7 +51,7 @@ struct Answer {
     heard: Time,
     to: GeoAddress,
     port: u16,
-    kind: Kind,
+    kind: EchoType,
     hops: u8,
     probe: EchoId,
     data: Vec<u8>,
@@ -76,7 +76,7 @@ impl Echoes {
         self.asked.insert(question.id, Asked { at: now, answered: few::VecSet::new() });
         let data = vec![0xa5; usize::from(question.octets)];
         let micros = micros(question.spread.min(SPREAD_MOST));
-        let (kind, trace) = (Kind::Question, question.trace);
+        let (kind, trace) = (EchoType::Question, question.trace);
         let echo = Echo { kind, trace, hops: 0, identifier, sequence, micros, data: &data };
         request(question.to, echo.to_port(PORT), class, question.hops)
     }
@@ -89,9 +89,9 @@ impl Echoes {
             Err(error) => return Some(dropped(DropReason::Malformed, &error.to_string())),
         };
         match echo.kind {
-            Kind::Question => self.put(now, delivery, &echo, port).err().map(|reason| dropped(reason, "a question")),
-            Kind::Answer | Kind::Limit if delivery.ends_here => None,
-            Kind::Answer | Kind::Limit => Some(self.take(now, delivery, &echo)),
+            EchoType::Question => self.put(now, delivery, &echo, port).err().map(|reason| dropped(reason, "a question")),
+            EchoType::Answer | EchoType::Limit if delivery.ends_here => None,
+            EchoType::Answer | EchoType::Limit => Some(self.take(now, delivery, &echo)),
         }
     }
 
@@ -109,8 +109,8 @@ impl Echoes {
             heard: now,
             to: packet.extended.source().address,
             port,
-            kind: if delivery.ends_here { Kind::Limit } else { Kind::Answer },
-            hops: packet.most.saturating_sub(packet.remaining).saturating_add(1),
+            kind: if delivery.ends_here { EchoType::Limit } else { EchoType::Answer },
+            hops: packet.max_hop_limit.saturating_sub(packet.remaining_hop_limit).saturating_add(1),
             probe: EchoId { identifier: echo.identifier, sequence: echo.sequence },
             data: echo.data.to_vec(),
         };
@@ -138,7 +138,7 @@ impl Echoes {
             hops: echo.hops,
             octets: echo.data.len(),
             rtt: now.since(asked.at).saturating_sub(Duration::from_micros(echo.micros.into())),
-            arrived: echo.kind == Kind::Answer,
+            arrived: echo.kind == EchoType::Answer,
             again: !asked.answered.insert(mid),
         }
     }
@@ -159,7 +159,7 @@ impl Echoes {
 }
 
 fn request(to: TransportType, payload: Vec<u8>, class: TrafficClass, hops: Option<u8>) -> Request {
-    Request { to, upper: Upper::BtpA, payload, class, lifetime: None, hops, repetition: None }
+    Request { to, upper: UpperProtocol::BtpA, payload, class, lifetime: None, hops, repetition: None }
 }
 
 fn dropped(reason: DropReason, what: &str) -> Report {

@@ -5,7 +5,7 @@ use crate::base::time::Time;
 use crate::contract::input::{Clock, Fix};
 use crate::contract::view::PositionView;
 use core::time::Duration;
-use roam6_wire::geo::{GeoAddress, LongPosition, Place, Timestamp};
+use roam6_wire::geo::{GeoAddress, LongPositionVector, Coordinates, Timestamp};
 
 /// Milliseconds from 1970 to 2004 of UTC, and the leap seconds since then, which TAI counts.
 const EPOCH: u64 = 1_072_915_200_000;
@@ -22,7 +22,7 @@ pub struct Ego {
     /// When the receiver reported last.
     told: Option<Time>,
     /// The last known place and its time, after the fix was lost.
-    last: Option<(Place, Time)>,
+    last: Option<(Coordinates, Time)>,
 }
 
 impl Ego {
@@ -43,7 +43,7 @@ impl Ego {
     }
 
     /// The current place: the last fix, extrapolated by its speed and heading, or the last known place without a fix.
-    pub fn place(&self, now: Time) -> Option<Place> {
+    pub fn place(&self, now: Time) -> Option<Coordinates> {
         let Some(Fix { place, speed, heading, .. }) = self.fix else { return self.last.map(|(place, _)| place) };
         let since = self.told.map_or(Duration::ZERO, |told| now.since(told).min(AHEAD));
         Some(geometry::ahead(place, speed, heading, since))
@@ -55,16 +55,16 @@ impl Ego {
     }
 
     /// The position vector to send at `now`; `None` before the first fix. `pai_interval` in metres.
-    pub fn position(&self, now: Time, address: GeoAddress, pai_interval: u32) -> Option<LongPosition> {
+    pub fn position(&self, now: Time, address: GeoAddress, pai_interval: u32) -> Option<LongPositionVector> {
         if let Some(fix) = self.fix {
             let accurate = fix.uncertainty.is_some_and(|metres| metres < pai_interval);
             let Fix { speed, heading, .. } = fix;
             let place = self.place(now)?;
-            return Some(LongPosition { address, timestamp: self.timestamp(now), place, accurate, speed, heading });
+            return Some(LongPositionVector { address, timestamp: self.timestamp(now), place, accurate, speed, heading });
         }
         let (place, since) = self.last?;
         let timestamp = self.timestamp(since);
-        Some(LongPosition { address, timestamp, place, accurate: false, speed: 0, heading: 0 })
+        Some(LongPositionVector { address, timestamp, place, accurate: false, speed: 0, heading: 0 })
     }
 
     /// The state that the control socket shows.

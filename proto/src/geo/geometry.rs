@@ -2,7 +2,7 @@
 //! 636-4-1 annexes D to F.
 
 use core::time::Duration;
-use roam6_wire::geo::{Area, Place, Shape};
+use roam6_wire::geo::{Area, Coordinates, Shape};
 
 /// Semi-major axis in metres, and the square of the first eccentricity, of WGS 84.
 const EQUATOR: f64 = 6_378_137.0;
@@ -15,7 +15,7 @@ const UNIT: f64 = core::f64::consts::PI / 1_800_000_000.0;
 /// The tangent plane at one place. Distances within tens of kilometres are accurate to a thousandth.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Plane {
-    origin: Place,
+    origin: Coordinates,
     /// Metres in a tenth of a microdegree, eastwards and northwards.
     east: f64,
     north: f64,
@@ -39,7 +39,7 @@ impl Offset {
 
 impl Plane {
     /// The plane tangent at `origin`.
-    pub fn at(origin: Place) -> Plane {
+    pub fn at(origin: Coordinates) -> Plane {
         let (sine, cosine) = (f64::from(origin.latitude) * UNIT).sin_cos();
         let flattened = 1.0 - ECCENTRICITY * sine * sine;
         // Radii of curvature: in the prime vertical, and in the meridian.
@@ -49,12 +49,12 @@ impl Plane {
     }
 
     /// The point of tangency.
-    pub fn origin(&self) -> Place {
+    pub fn origin(&self) -> Coordinates {
         self.origin
     }
 
     /// The coordinates of `place` on the plane.
-    pub fn offset(&self, place: Place) -> Offset {
+    pub fn offset(&self, place: Coordinates) -> Offset {
         let east = i64::from(place.longitude) - i64::from(self.origin.longitude);
         // The short way round.
         let east = match east {
@@ -67,29 +67,29 @@ impl Plane {
     }
 
     /// The squared distance of `place` from the origin, square metres: sufficient to compare, and cheap.
-    pub fn square(&self, place: Place) -> f64 {
+    pub fn square(&self, place: Coordinates) -> f64 {
         let Offset { east, north } = self.offset(place);
         east * east + north * north
     }
 
     /// The place that is `offset` away from the origin.
-    pub fn place(&self, offset: Offset) -> Place {
+    pub fn place(&self, offset: Offset) -> Coordinates {
         let latitude = f64::from(self.origin.latitude) + offset.north / self.north;
         let longitude = f64::from(self.origin.longitude) + offset.east / self.east;
         let half = CIRCLE as f64 / 2.0;
         let longitude = (longitude + half).rem_euclid(CIRCLE as f64) - half;
-        let limit = f64::from(90 * Place::DEGREE);
-        Place { latitude: latitude.clamp(-limit, limit) as i32, longitude: longitude as i32 }
+        let limit = f64::from(90 * Coordinates::DEGREE);
+        Coordinates { latitude: latitude.clamp(-limit, limit) as i32, longitude: longitude as i32 }
     }
 }
 
 /// Metres from one place to another.
-pub fn distance(from: Place, to: Place) -> f64 {
+pub fn distance(from: Coordinates, to: Coordinates) -> f64 {
     Plane::at(from).square(to).sqrt()
 }
 
 /// The angle at a place between the directions to two others, degrees, 0 to 180.
-pub fn angle(from: Place, one: Place, other: Place) -> f64 {
+pub fn angle(from: Coordinates, one: Coordinates, other: Coordinates) -> f64 {
     let plane = Plane::at(from);
     let direction = |place| plane.offset(place).direction();
     let turn = (direction(one) - direction(other)).to_degrees().rem_euclid(360.0);
@@ -98,7 +98,7 @@ pub fn angle(from: Place, one: Place, other: Place) -> f64 {
 
 /// The place reached from `from` after `span` on a straight line; `speed` in centimetres per second, `heading` in
 /// tenths of a degree clockwise from north.
-pub fn ahead(from: Place, speed: i16, heading: u16, span: Duration) -> Place {
+pub fn ahead(from: Coordinates, speed: i16, heading: u16, span: Duration) -> Coordinates {
     if speed == 0 || span.is_zero() {
         return from;
     }
@@ -108,12 +108,12 @@ pub fn ahead(from: Place, speed: i16, heading: u16, span: Duration) -> Place {
 }
 
 /// Whether `place` is inside the area or at its border (F ≥ 0).
-pub fn holds(area: &Area, place: Place) -> bool {
+pub fn holds(area: &Area, place: Coordinates) -> bool {
     function(area, place) >= 0.0
 }
 
 /// The function F: 1 in the middle, positive inside, 0 at the border, negative outside (EN 302 931 §5).
-fn function(area: &Area, place: Place) -> f64 {
+fn function(area: &Area, place: Coordinates) -> f64 {
     let Offset { east, north } = Plane::at(area.center).offset(place);
     // An azimuth turns clockwise from north, and a lies in its direction.
     let (sine, cosine) = f64::from(area.angle).to_radians().sin_cos();
@@ -141,8 +141,8 @@ pub fn size(area: &Area) -> f64 {
 mod tests {
     use super::*;
 
-    fn place(latitude: f64, longitude: f64) -> Place {
-        Place::of_degrees(latitude, longitude).unwrap()
+    fn place(latitude: f64, longitude: f64) -> Coordinates {
+        Coordinates::from_degrees(latitude, longitude).unwrap()
     }
 
     /// Figures of the inverse problem on the ellipsoid, from the tables of WGS 84.

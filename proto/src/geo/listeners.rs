@@ -32,7 +32,7 @@ impl Listeners {
         match message {
             Some(Message::ListenerReport { records }) => {
                 for record in records {
-                    if let Some(listens) = record.listens() {
+                    if let Some(listens) = record.is_listening() {
                         self.note(record.group, listens);
                     }
                 }
@@ -69,8 +69,8 @@ impl Listeners {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use roam6_wire::icmp6::ListenerRecord;
-    use roam6_wire::icmp6::listener::record;
+    use roam6_wire::icmp6::MulticastAddressRecord;
+    use roam6_wire::icmp6::mld::record;
 
     const HOST: Ipv6Addr = Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, 1);
     const ROUTERS: Ipv6Addr = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 0x16);
@@ -88,7 +88,7 @@ mod tests {
     }
 
     fn report(kind: u8, groups: &[&str]) -> Vec<u8> {
-        let record = |group: &&str| ListenerRecord { kind, group: group.parse().unwrap(), sources: Vec::new() };
+        let record = |group: &&str| MulticastAddressRecord { kind, group: group.parse().unwrap(), sources: Vec::new() };
         said(&Message::ListenerReport { records: groups.iter().map(record).collect() })
     }
 

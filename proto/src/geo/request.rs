@@ -5,7 +5,7 @@ use crate::contract::config::geo::TransportType;
 use crate::contract::report::DropReason;
 use core::fmt;
 use core::time::Duration;
-use roam6_wire::geo::{Packet, TrafficClass, Upper};
+use roam6_wire::geo::{Packet, TrafficClass, UpperProtocol};
 
 /// A packet to be sent.
 #[derive(Debug, Clone, PartialEq)]
@@ -13,7 +13,7 @@ pub struct Request {
     /// Its destination.
     pub to: TransportType,
     /// The protocol of the payload.
-    pub upper: Upper,
+    pub upper: UpperProtocol,
     /// The payload.
     pub payload: Vec<u8>,
     /// Its traffic class.

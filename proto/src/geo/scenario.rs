@@ -14,7 +14,7 @@ use crate::contract::engine::{Engine, Outbox};
 use crate::contract::input::{Clock, Fix, Frame, Input, LinkEvent};
 use crate::contract::output::Output;
 use core::time::Duration;
-use roam6_wire::geo::{ETHERTYPE, Packet, Place, Station, set_remaining};
+use roam6_wire::geo::{ETHERTYPE, Packet, Coordinates, ItsStationType, set_remaining_hop_limit};
 use roam6_wire::{LinkAddress, Reader};
 
 const RADIO: LinkId = LinkId(1);
@@ -72,7 +72,7 @@ impl World {
         let reach = if choice & 16 == 0 { LinkScope::Around(500) } else { LinkScope::Hops(2) };
         let config = GeoConfig {
             interfaces: ["radio0".to_owned()].into(),
-            station: Station::BUS,
+            station: ItsStationType::BUS,
             virtual_links: vec![VirtualLink {
                 name: "gn0".to_owned(),
                 reach,
@@ -131,7 +131,7 @@ impl World {
     fn echo(&mut self, choice: u8) {
         let Some(frame) = self.sent.get(usize::from(choice) % self.sent.len().max(1)).cloned() else { return };
         let mut frame = Frame { source: LinkAddress([2, 0, 0, 0, 0, 9]), destination: OWN, ..frame };
-        set_remaining(&mut frame.bytes, choice >> 6);
+        set_remaining_hop_limit(&mut frame.bytes, choice >> 6);
         // None of it goes on; but after a change of address it is another station's.
         self.take(frame);
     }
@@ -149,7 +149,7 @@ impl World {
     }
 
     fn move_to(&mut self, choice: u8) {
-        let place = Place { latitude: 480_000_000 + i32::from(choice) * 10_000, longitude: 110_000_000 };
+        let place = Coordinates { latitude: 480_000_000 + i32::from(choice) * 10_000, longitude: 110_000_000 };
         let fix = (choice != 13).then_some(Fix { place, uncertainty: Some(u32::from(choice)), speed: 0, heading: 0 });
         self.feed(&Input::Fix(fix));
     }

@@ -14,7 +14,7 @@ use crate::base::time::Time;
 use crate::contract::config::geo::Mib;
 use core::time::Duration;
 use roam6_wire::LinkAddress;
-use roam6_wire::geo::{GeoAddress, LongPosition, Place, ShortPosition, Timestamp};
+use roam6_wire::geo::{GeoAddress, LongPositionVector, Coordinates, ShortPositionVector, Timestamp};
 use std::collections::{BTreeMap, VecDeque};
 
 /// Entries at most.
@@ -53,7 +53,7 @@ pub struct Stations {
 #[derive(Debug, Clone)]
 pub struct Station {
     /// The latest position vector; speed, heading and accuracy are 0 if it comes from a short position vector.
-    pub position: LongPosition,
+    pub position: LongPositionVector,
     /// How and when it was received directly.
     pub near: Option<(Hop, Time)>,
     /// Squared distance in square metres at which its frames were received.
@@ -86,7 +86,7 @@ pub struct Hop {
 struct Near {
     mid: LinkAddress,
     /// Its extrapolated place.
-    place: Place,
+    place: Coordinates,
     hop: Hop,
     /// Whether it should be in communication range.
     in_range: bool,
@@ -105,7 +105,7 @@ struct Chosen {
 #[derive(Debug, Clone, Copy)]
 pub struct Vantage {
     /// Its place; `None` before the first fix.
-    pub place: Option<Place>,
+    pub place: Option<Coordinates>,
     /// itsGnDefaultMaxCommunicationRange, metres.
     pub range: u32,
 }
@@ -144,7 +144,7 @@ pub enum Heard {
 #[derive(Debug, Clone, Copy)]
 pub enum Bearing {
     /// Perimeter mode begins here: the direction of the goal.
-    Goal(Place),
+    Goal(Coordinates),
     /// The edge to the neighbour that has sent the packet.
     Sender(LinkAddress),
 }
@@ -158,9 +158,9 @@ impl Stations {
     pub fn put(
         &mut self,
         now: Time,
-        position: &LongPosition,
+        position: &LongPositionVector,
         (hop, direct): (Hop, bool),
-        own: Option<Place>,
+        own: Option<Coordinates>,
         clock: Timestamp,
     ) -> Heard {
         let mid = position.address.mid;
@@ -201,12 +201,12 @@ impl Stations {
     }
 
     /// Updates a known station from a short position vector. `clock` is the time of this station.
-    pub fn learn(&mut self, now: Time, position: &ShortPosition, clock: Timestamp) {
+    pub fn learn(&mut self, now: Time, position: &ShortPositionVector, clock: Timestamp) {
         let Some(station) = self.find_mut(position.address.mid) else { return };
         let is_newer = position.timestamp.is_newer_than(station.position.timestamp);
         if station.near.is_none() && is_newer && is_plausible(position.timestamp, clock) {
-            let ShortPosition { address, timestamp, place } = *position;
-            station.position = LongPosition { address, timestamp, place, accurate: false, speed: 0, heading: 0 };
+            let ShortPositionVector { address, timestamp, place } = *position;
+            station.position = LongPositionVector { address, timestamp, place, accurate: false, speed: 0, heading: 0 };
             station.heard = now;
         }
     }
@@ -239,7 +239,7 @@ impl Stations {
         if now.since(self.guessed) >= GUESS {
             self.guess(now, own);
         }
-        let Place { latitude, longitude } = target.origin();
+        let Coordinates { latitude, longitude } = target.origin();
         let known = self.chosen.get(&(latitude, longitude)).copied();
         let nearest = known.unwrap_or_else(|| self.search(target, None));
         if known.is_none() {
@@ -416,7 +416,7 @@ fn is_plausible(time: Timestamp, clock: Timestamp) -> bool {
 }
 
 impl Station {
-    fn new(now: Time, position: &LongPosition, introduced_by: LinkAddress) -> Station {
+    fn new(now: Time, position: &LongPositionVector, introduced_by: LinkAddress) -> Station {
         let (seen, rate) = (Seen::default(), Rate::default());
         Station {
             position: *position,
@@ -433,8 +433,8 @@ impl Station {
     }
 
     /// The place, extrapolated by the speed and heading of its position vector.
-    fn place(&self, now: Time) -> Place {
-        let LongPosition { place, speed, heading, .. } = self.position;
+    fn place(&self, now: Time) -> Coordinates {
+        let LongPositionVector { place, speed, heading, .. } = self.position;
         geometry::ahead(place, speed, heading, now.since(self.heard))
     }
 }
@@ -442,7 +442,7 @@ impl Station {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use roam6_wire::geo::Station as Kind;
+    use roam6_wire::geo::ItsStationType as Kind;
 
     /// This station's time.
     const CLOCK: Timestamp = Timestamp(0);
@@ -452,11 +452,11 @@ mod tests {
         LinkAddress([2, 0, 0, 0, a, b])
     }
 
-    fn position(number: usize, timestamp: u32, latitude: i32) -> LongPosition {
-        LongPosition {
+    fn position(number: usize, timestamp: u32, latitude: i32) -> LongPositionVector {
+        LongPositionVector {
             address: GeoAddress::new(Kind::PASSENGER_CAR, mid(number)),
             timestamp: Timestamp(timestamp),
-            place: Place { latitude, longitude: 0 },
+            place: Coordinates { latitude, longitude: 0 },
             accurate: true,
             speed: 0,
             heading: 0,
@@ -524,7 +524,7 @@ mod tests {
         assert!(stations.is_empty() && stations.introduced.is_empty() && stations.stale == 0);
     }
 
-    const OWN: Vantage = Vantage { place: Some(Place { latitude: 0, longitude: 0 }), range: 1000 };
+    const OWN: Vantage = Vantage { place: Some(Coordinates { latitude: 0, longitude: 0 }), range: 1000 };
 
     #[test]
     fn the_nearest_neighbour_to_the_target_is_found_after_it_moved() {
@@ -532,7 +532,7 @@ mod tests {
         for (number, latitude) in [(1, 1_000), (2, 2_000), (3, 3_000)] {
             stations.put(Time::ZERO, &position(number, 1, latitude), (hop(number), true), None, CLOCK);
         }
-        let target = Plane::at(Place { latitude: 10_000, longitude: 0 });
+        let target = Plane::at(Coordinates { latitude: 10_000, longitude: 0 });
         let nearest = |stations: &mut Stations| stations.nearest(Time::ZERO, &target, OWN, None).unwrap().0;
         assert_eq!(nearest(&mut stations), hop(3));
         stations.put(Time::ZERO, &position(1, 2, 9_000), (hop(1), false), None, CLOCK);
@@ -545,22 +545,22 @@ mod tests {
     fn who_drives_on_out_of_range_is_passed_over() {
         let mut stations = Stations::default();
         // 990 m to the north and going on northwards at 10 m/s; 500 m to the north and standing.
-        let leaving = LongPosition { speed: 1_000, ..position(1, 1, 89_500) };
+        let leaving = LongPositionVector { speed: 1_000, ..position(1, 1, 89_500) };
         stations.put(Time::ZERO, &leaving, (hop(1), true), None, CLOCK);
         stations.put(Time::ZERO, &position(2, 1, 45_200), (hop(2), true), None, CLOCK);
-        let target = Plane::at(Place { latitude: 1_000_000, longitude: 0 });
+        let target = Plane::at(Coordinates { latitude: 1_000_000, longitude: 0 });
         let later = Time::ZERO + Duration::from_secs(2);
         assert_eq!(stations.nearest(Time::ZERO, &target, OWN, None).unwrap().0, hop(1));
         assert_eq!(stations.nearest(later, &target, OWN, None).unwrap().0, hop(2));
         assert_eq!((stations.reach(later, mid(1), OWN), stations.reach(later, mid(2), OWN)), (None, Some(hop(2))));
-        stations.put(later, &LongPosition { speed: 0, ..position(1, 2, 89_500) }, (hop(1), true), None, CLOCK);
+        stations.put(later, &LongPositionVector { speed: 0, ..position(1, 2, 89_500) }, (hop(1), true), None, CLOCK);
         assert_eq!(stations.nearest(later, &target, OWN, None).unwrap().0, hop(1));
     }
 
     #[test]
     fn who_stands_is_passed_over_by_who_drives_away_from_it() {
         let mut stations = Stations::default();
-        let vantage = |latitude| Vantage { place: Some(Place { latitude, longitude: 0 }), range: 1000 };
+        let vantage = |latitude| Vantage { place: Some(Coordinates { latitude, longitude: 0 }), range: 1000 };
         // Heard over 990 m, and over 1110 m: as far as that it is reached.
         for (number, latitude) in [(1, 89_500), (2, 100_000)] {
             stations.put(Time::ZERO, &position(number, 1, latitude), (hop(number), true), OWN.place, CLOCK);

@@ -5,23 +5,23 @@ use super::stations::Station;
 use crate::base::time::Time;
 use crate::contract::view::StationView;
 use core::time::Duration;
-use roam6_wire::geo::LongPosition;
+use roam6_wire::geo::LongPositionVector;
 
 /// This station.
-pub(super) fn own(position: &LongPosition, has_fix: bool) -> StationView {
+pub(super) fn own(position: &LongPositionVector, has_fix: bool) -> StationView {
     let state = if has_fix { "own" } else { "own, no fix" };
     StationView { state: state.to_owned(), ..at(position) }
 }
 
 /// Another station, seen from `own`.
-pub(super) fn other(station: &Station, own: Option<&LongPosition>, now: Time) -> StationView {
+pub(super) fn other(station: &Station, own: Option<&LongPositionVector>, now: Time) -> StationView {
     let state = if station.near.is_some() { "neighbour" } else { "known" };
     let distance = own.map(|own| geometry::distance(own.place, station.position.place) as u32);
     let age = now.since(station.heard);
     StationView { distance, age, state: state.to_owned(), ..at(&station.position) }
 }
 
-fn at(position: &LongPosition) -> StationView {
+fn at(position: &LongPositionVector) -> StationView {
     StationView {
         mid: position.address.mid,
         kind: position.address.station.to_string(),

@@ -156,7 +156,7 @@ impl Mnpp {
         let is_new = known.ok_or_else(|| {
             why(DropReason::Replayed)("older than the previous one, or the table of neighbour routers is full")
         })?;
-        if is_new || announcement.question {
+        if is_new || announcement.query {
             self.answer(now, packet.link);
         }
         let refused = announcement.networks.len() - networks.len();
@@ -253,7 +253,7 @@ impl Mnpp {
             return;
         }
         let networks = self.config.announced.iter().map(|prefix| Network { prefix: *prefix, lifetime }).collect();
-        let announcement = Announcement { question: !link.asked, networks, proof: None };
+        let announcement = Announcement { query: !link.asked, networks, proof: None };
         let message = match (&self.config.key, self.clock.unix_micros(now)) {
             (None, _) => announcement.emit(source),
             (Some(key), Some(unix_micros)) => announcement

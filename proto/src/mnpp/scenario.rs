@@ -133,7 +133,7 @@ impl World {
             let prefix = Prefix::new(Ipv6Addr::from_bits(ALLOWED.to_bits() | high), length % 129);
             networks.extend(prefix.map(|prefix| Network { prefix, lifetime: u32::from(length >> 4) }));
         }
-        let announcement = Announcement { question: choice & 4 != 0, networks, proof: None };
+        let announcement = Announcement { query: choice & 4 != 0, networks, proof: None };
         let message = match choice & 24 {
             0 => announcement.emit(source),
             kind => {

@@ -310,7 +310,7 @@ fn more_routers_than_fit_are_refused() {
     for number in 0..MAX_ROUTERS as u32 + 8 {
         let source = Ipv6Addr::from_bits(mac(9).link_local().to_bits() ^ u128::from(number) << 32);
         let networks = vec![Network { prefix: network(9), lifetime: 9 }];
-        let message = Announcement { question: true, networks, proof: None }.emit(source);
+        let message = Announcement { query: true, networks, proof: None }.emit(source);
         let header = Header::new(source, ALL_ROUTERS).with_hop_limit(ON_LINK_HOP_LIMIT);
         let bytes = ip6::emit(&header, protocol::ICMPV6, &message);
         street.feed(0, &Input::Packet(Packet { link: LINK, sender: Some(mac(9)), bytes }));

@@ -2,8 +2,8 @@
 
 use crate::contract::input::Packet;
 use core::time::Duration;
-use roam6_wire::Ipv4End;
-use roam6_wire::ip4::Carried;
+use roam6_wire::Ipv4Endpoint;
+use roam6_wire::ip4::Encapsulated;
 
 #[cfg(test)]
 mod tests;
@@ -19,6 +19,6 @@ pub(super) fn is_carried(packet: &Packet) -> bool {
 }
 
 /// The IPv4 packet that carries `inner` between these two.
-pub(super) fn carry(source: Ipv4End, destination: Ipv4End, inner: &[u8]) -> Vec<u8> {
-    Carried { source, destination, service: 0, inner }.emit()
+pub(super) fn carry(source: Ipv4Endpoint, destination: Ipv4Endpoint, inner: &[u8]) -> Vec<u8> {
+    Encapsulated { source, destination, tos: 0, inner }.emit()
 }

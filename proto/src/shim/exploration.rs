@@ -5,46 +5,46 @@ use crate::base::ids::AddressPair;
 use crate::base::rng::Entropy;
 use crate::base::time::Time;
 use core::time::Duration;
-use roam6_wire::shim6::{Nonce, Preference, ProbeRecord};
+use roam6_wire::shim6::{Nonce, LocatorPreference, ProbeRecord};
 use std::collections::VecDeque;
 
 /// Initial Probe Timeout (RFC 5534 §7).
-const FIRST_INTERVAL: Duration = Duration::from_millis(500);
+const INITIAL_PROBE_TIMEOUT: Duration = Duration::from_millis(500);
 /// Number of Initial Probes.
 const INITIAL_PROBES: u32 = 4;
 /// Max Probe Timeout.
-const LONGEST_INTERVAL: Duration = Duration::from_secs(60);
+const MAX_PROBE_TIMEOUT: Duration = Duration::from_secs(60);
 /// Longest round-trip time that is recorded.
-const LONGEST_ROUND_TRIP: Duration = Duration::from_secs(1);
+const MAX_ROUND_TRIP: Duration = Duration::from_secs(1);
 /// Probes remembered, so that late reports still match.
-const REMEMBERED: usize = 16;
+const MAX_PROBES_REMEMBERED: usize = 16;
 /// Probe records of each direction in one message.
-const TOLD: usize = 4;
+const MAX_PROBES_REPORTED: usize = 4;
 
 /// Rank of a locator pair among all (RFC 5533 §5.15.3).
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Rank {
+pub(super) struct PairRank {
     /// To be probed only after all others.
-    pub(super) last: bool,
+    pub(super) last_resort: bool,
     /// Lower is better.
-    pub(super) dislike: u16,
+    pub(super) cost: u16,
     /// Relative share of first probes among pairs of equal cost.
     pub(super) weight: u16,
 }
 
-impl Rank {
+impl PairRank {
     /// The rank by the preferences of both ends: permanent before transient locators, then the sum of priorities.
-    pub(super) fn of(ours: Preference, theirs: Preference) -> Rank {
+    pub(super) fn of(ours: LocatorPreference, theirs: LocatorPreference) -> PairRank {
         let both = [ours, theirs];
-        let transient = both.iter().filter(|end| end.flags & Preference::TRANSIENT != 0).count() as u16;
+        let transient = both.iter().filter(|end| end.flags & LocatorPreference::TEMPORARY != 0).count() as u16;
         let priority: u16 = both.iter().map(|end| u16::from(end.priority)).sum();
         let weight = both.iter().map(|end| u16::from(end.weight.max(1))).product();
-        Rank { last: false, dislike: transient * 512 + priority, weight }
+        PairRank { last_resort: false, cost: transient * 512 + priority, weight }
     }
 
     /// A random sort key made of `bits`; the lowest comes first, with a probability in proportion to the weight. It is
     /// distributed exponentially: the logarithm of a random fraction, linear between powers of two, over the weight.
-    fn lot(self, bits: u64) -> u64 {
+    fn weighted_draw(self, bits: u64) -> u64 {
         let bits = !bits;
         let halvings = bits.leading_zeros();
         let mantissa = bits.checked_shl(halvings).unwrap_or(0) >> 47 & 0xffff;
@@ -58,14 +58,14 @@ pub(super) struct Exploration {
     /// Start of the exploration.
     pub(super) since: Time,
     /// The pair that failed, if any did.
-    failed: Option<AddressPair>,
+    failed_pair: Option<AddressPair>,
     /// The pairs not yet probed in this round; the next one is last.
-    round: Vec<AddressPair>,
-    probes: u32,
+    untried: Vec<AddressPair>,
+    probes_sent: u32,
     interval: Duration,
     sent: VecDeque<ProbeRecord>,
     /// Transmission time of each probe in `sent`.
-    times: VecDeque<Time>,
+    sent_at: VecDeque<Time>,
     received: VecDeque<ProbeRecord>,
 }
 
@@ -74,20 +74,20 @@ impl Exploration {
     pub(super) fn new(now: Time, failed: Option<AddressPair>) -> Exploration {
         Exploration {
             since: now,
-            failed,
-            round: Vec::new(),
-            probes: 0,
-            interval: FIRST_INTERVAL,
+            failed_pair: failed,
+            untried: Vec::new(),
+            probes_sent: 0,
+            interval: INITIAL_PROBE_TIMEOUT,
             sent: VecDeque::new(),
-            times: VecDeque::new(),
+            sent_at: VecDeque::new(),
             received: VecDeque::new(),
         }
     }
 
     /// Restarts the back-off, because locators or preferences have changed.
-    pub(super) fn hurry(&mut self) {
-        (self.probes, self.interval) = (0, FIRST_INTERVAL);
-        self.round.clear();
+    pub(super) fn restart_backoff(&mut self) {
+        (self.probes_sent, self.interval) = (0, INITIAL_PROBE_TIMEOUT);
+        self.untried.clear();
     }
 
     /// Goes from InboundOk to Exploring: probes received earlier no longer count.
@@ -98,41 +98,41 @@ impl Exploration {
 
     /// The pair to probe next: `wanted`, then pairs disjoint from the failed one in random order, then the rest, the
     /// failed pair last.
-    pub(super) fn next(
+    pub(super) fn next_pair(
         &mut self,
-        pairs: few::VecMap<AddressPair, Rank>,
+        pairs: few::VecMap<AddressPair, PairRank>,
         wanted: Option<AddressPair>,
         entropy: &mut Entropy,
     ) -> Option<AddressPair> {
-        if let Some(wanted) = wanted.filter(|wanted| self.probes < INITIAL_PROBES && pairs.contains_key(wanted)) {
+        if let Some(wanted) = wanted.filter(|wanted| self.probes_sent < INITIAL_PROBES && pairs.contains_key(wanted)) {
             return Some(wanted);
         }
-        self.round.retain(|pair| pairs.contains_key(pair));
-        if self.round.is_empty() {
-            let key = |(pair, rank): (&AddressPair, &Rank)| {
-                (rank.last, self.shared(*pair), rank.dislike, rank.lot(entropy.next_u64()), *pair)
+        self.untried.retain(|pair| pairs.contains_key(pair));
+        if self.untried.is_empty() {
+            let key = |(pair, rank): (&AddressPair, &PairRank)| {
+                (rank.last_resort, self.shared_addresses(*pair), rank.cost, rank.weighted_draw(entropy.next_u64()), *pair)
             };
             let mut order: Vec<_> = pairs.iter().map(key).collect();
             order.sort_unstable();
-            self.round = order.into_iter().rev().map(|(.., pair)| pair).collect();
+            self.untried = order.into_iter().rev().map(|(.., pair)| pair).collect();
         }
-        self.round.pop()
+        self.untried.pop()
     }
 
     /// Records a probe on `pair`. Returns the Probe Sent records for the message, this one first.
-    pub(super) fn send(&mut self, now: Time, pair: AddressPair, entropy: &mut Entropy) -> Vec<ProbeRecord> {
+    pub(super) fn record_sent(&mut self, now: Time, pair: AddressPair, entropy: &mut Entropy) -> Vec<ProbeRecord> {
         let nonce = Nonce(entropy.next_u64() as u32);
         let record = ProbeRecord { source: pair.local, destination: pair.peer, nonce, data: 0 };
-        remember(&mut self.sent, record);
-        remember(&mut self.times, now);
-        self.sent.iter().rev().take(TOLD).copied().collect()
+        push_bounded(&mut self.sent, record);
+        push_bounded(&mut self.sent_at, now);
+        self.sent.iter().rev().take(MAX_PROBES_REPORTED).copied().collect()
     }
 
     /// Time until the next probe; exponential back-off starts after the initial probes (RFC 5534 §4.3).
-    pub(super) fn pause(&mut self, entropy: &mut Entropy) -> Duration {
-        self.probes = self.probes.saturating_add(1);
-        if self.probes >= INITIAL_PROBES {
-            self.interval = (self.interval * 3 / 2).min(LONGEST_INTERVAL);
+    pub(super) fn next_interval(&mut self, entropy: &mut Entropy) -> Duration {
+        self.probes_sent = self.probes_sent.saturating_add(1);
+        if self.probes_sent >= INITIAL_PROBES {
+            self.interval = (self.interval * 3 / 2).min(MAX_PROBE_TIMEOUT);
         }
         // Jitter of 20 %, so that contexts that lost a path together do not probe together.
         let share = u32::try_from(entropy.below(401)).unwrap_or(200) + 800;
@@ -140,20 +140,20 @@ impl Exploration {
     }
 
     /// Records a probe received from the peer.
-    pub(super) fn receive(&mut self, record: ProbeRecord) {
+    pub(super) fn record_received(&mut self, record: ProbeRecord) {
         if self.received.iter().all(|known| known.nonce != record.nonce) {
-            remember(&mut self.received, record);
+            push_bounded(&mut self.received, record);
         }
     }
 
     /// The Probe Received records for the next message.
-    pub(super) fn received(&self) -> Vec<ProbeRecord> {
-        self.received.iter().rev().take(TOLD).copied().collect()
+    pub(super) fn received_reports(&self) -> Vec<ProbeRecord> {
+        self.received.iter().rev().take(MAX_PROBES_REPORTED).copied().collect()
     }
 
     /// The pair to use, of those whose probes the peer has `reported`: `wanted`, else `present`, else the one probed
     /// last.
-    pub(super) fn choose(&self, reported: &[ProbeRecord], wanted: Option<AddressPair>, present: AddressPair) -> Option<AddressPair> {
+    pub(super) fn select_pair(&self, reported: &[ProbeRecord], wanted: Option<AddressPair>, present: AddressPair) -> Option<AddressPair> {
         let came = |record: &&ProbeRecord| reported.contains(record);
         let pairs = || self.sent.iter().rev().filter(came).map(pair_of);
         let wanted = pairs().find(|pair| wanted == Some(*pair));
@@ -162,13 +162,13 @@ impl Exploration {
 
     /// Time from the last reported probe to its report; an outage of the return path is cut off.
     pub(super) fn round_trip(&self, now: Time, reported: &[ProbeRecord]) -> Option<Duration> {
-        let mut probes = self.sent.iter().zip(&self.times).rev();
-        probes.find(|(record, _)| reported.contains(record)).map(|(_, at)| now.since(*at).min(LONGEST_ROUND_TRIP))
+        let mut probes = self.sent.iter().zip(&self.sent_at).rev();
+        probes.find(|(record, _)| reported.contains(record)).map(|(_, at)| now.since(*at).min(MAX_ROUND_TRIP))
     }
 
     /// Number of addresses that `pair` shares with the failed pair.
-    fn shared(&self, pair: AddressPair) -> u8 {
-        self.failed.map_or(0, |failed| u8::from(pair.local == failed.local) + u8::from(pair.peer == failed.peer))
+    fn shared_addresses(&self, pair: AddressPair) -> u8 {
+        self.failed_pair.map_or(0, |failed| u8::from(pair.local == failed.local) + u8::from(pair.peer == failed.peer))
     }
 }
 
@@ -176,8 +176,8 @@ fn pair_of(record: &ProbeRecord) -> AddressPair {
     AddressPair { local: record.source, peer: record.destination }
 }
 
-fn remember<T>(records: &mut VecDeque<T>, record: T) {
-    if records.len() == REMEMBERED {
+fn push_bounded<T>(records: &mut VecDeque<T>, record: T) {
+    if records.len() == MAX_PROBES_REMEMBERED {
         records.pop_front();
     }
     records.push_back(record);
@@ -192,17 +192,17 @@ mod tests {
         AddressPair { local: address(1, local), peer: address(2, peer) }
     }
 
-    fn pairs() -> few::VecMap<AddressPair, Rank> {
-        (0..3).flat_map(|local| (0..3).map(move |peer| (pair(local, peer), Rank::default()))).collect()
+    fn pairs() -> few::VecMap<AddressPair, PairRank> {
+        (0..3).flat_map(|local| (0..3).map(move |peer| (pair(local, peer), PairRank::default()))).collect()
     }
 
     #[test]
-    fn pairs_that_share_nothing_with_the_failed_one_come_first_and_it_comes_last() {
+    fn disjoint_pairs_are_probed_first_and_the_failed_one_last() {
         let mut orders = few::VecSet::new();
         for seed in 0..20 {
             let mut entropy = Entropy::seed_from_u64(seed);
             let mut exploration = Exploration::new(Time::ZERO, Some(pair(0, 0)));
-            let order: Vec<AddressPair> = (0..9).map(|_| exploration.next(pairs(), None, &mut entropy).unwrap()).collect();
+            let order: Vec<AddressPair> = (0..9).map(|_| exploration.next_pair(pairs(), None, &mut entropy).unwrap()).collect();
             let disjoint = |pair: &AddressPair| pair.local != self::pair(0, 0).local && pair.peer != self::pair(0, 0).peer;
             assert!(order[..4].iter().all(disjoint));
             assert!(!order[4..].iter().any(disjoint));
@@ -213,36 +213,36 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_work_is_tried_after_the_rest_and_what_is_wanted_before() {
+    fn the_wanted_pair_is_probed_first_and_broken_pairs_last() {
         let mut entropy = Entropy::seed_from_u64(1);
         let mut exploration = Exploration::new(Time::ZERO, None);
         let wanted = Some(pair(2, 2));
-        let last = Rank { last: true, ..Rank::default() };
-        let some = few::VecMap::from([(pair(1, 1), last), (pair(2, 1), Rank::default()), (pair(2, 2), Rank::default())]);
+        let last = PairRank { last_resort: true, ..PairRank::default() };
+        let some = few::VecMap::from([(pair(1, 1), last), (pair(2, 1), PairRank::default()), (pair(2, 2), PairRank::default())]);
         for _ in 0..INITIAL_PROBES {
-            assert_eq!(exploration.next(some.clone(), wanted, &mut entropy), wanted);
-            exploration.pause(&mut entropy);
+            assert_eq!(exploration.next_pair(some.clone(), wanted, &mut entropy), wanted);
+            exploration.next_interval(&mut entropy);
         }
-        let rest: Vec<_> = (0..3).filter_map(|_| exploration.next(some.clone(), wanted, &mut entropy)).collect();
+        let rest: Vec<_> = (0..3).filter_map(|_| exploration.next_pair(some.clone(), wanted, &mut entropy)).collect();
         assert_eq!(rest.last(), Some(&pair(1, 1)));
-        assert_eq!(exploration.next(few::VecMap::new(), wanted, &mut entropy), None);
+        assert_eq!(exploration.next_pair(few::VecMap::new(), wanted, &mut entropy), None);
     }
 
     #[test]
-    fn preferences_of_both_ends_decide_among_pairs_that_share_as_little() {
-        let preference = |flags, priority, weight| Preference { flags, priority, weight };
+    fn locator_preferences_of_both_ends_order_the_pairs() {
+        let preference = |flags, priority, weight| LocatorPreference { flags, priority, weight };
         let rank = |number: u16| match number {
-            0 => Rank::of(preference(0, 0, 0), preference(0, 9, 3)),
-            1 => Rank::of(preference(0, 9, 1), preference(0, 0, 1)),
-            2 => Rank::of(preference(0, 10, 0), preference(0, 0, 0)),
-            _ => Rank::of(preference(Preference::TRANSIENT, 0, 0), preference(0, 0, 0)),
+            0 => PairRank::of(preference(0, 0, 0), preference(0, 9, 3)),
+            1 => PairRank::of(preference(0, 9, 1), preference(0, 0, 1)),
+            2 => PairRank::of(preference(0, 10, 0), preference(0, 0, 0)),
+            _ => PairRank::of(preference(LocatorPreference::TEMPORARY, 0, 0), preference(0, 0, 0)),
         };
-        let pairs: few::VecMap<AddressPair, Rank> = (0..4).map(|number| (pair(number, number), rank(number))).collect();
+        let pairs: few::VecMap<AddressPair, PairRank> = (0..4).map(|number| (pair(number, number), rank(number))).collect();
         let mut entropy = Entropy::seed_from_u64(1);
         let mut first = 0;
         for _ in 0..1000 {
             let mut exploration = Exploration::new(Time::ZERO, None);
-            let order: Vec<AddressPair> = (0..4).filter_map(|_| exploration.next(pairs.clone(), None, &mut entropy)).collect();
+            let order: Vec<AddressPair> = (0..4).filter_map(|_| exploration.next_pair(pairs.clone(), None, &mut entropy)).collect();
             assert_eq!(order[2..], [pair(2, 2), pair(3, 3)]);
             first += u32::from(order[0] == pair(0, 0));
         }
@@ -250,36 +250,36 @@ mod tests {
     }
 
     #[test]
-    fn intervals_grow_after_four_probes_up_to_a_minute() {
+    fn probe_interval_backs_off_after_four_probes_up_to_a_minute() {
         let mut entropy = Entropy::seed_from_u64(1);
         let mut exploration = Exploration::new(Time::ZERO, None);
-        let pauses: Vec<u128> = (0..30).map(|_| exploration.pause(&mut entropy).as_millis()).collect();
+        let pauses: Vec<u128> = (0..30).map(|_| exploration.next_interval(&mut entropy).as_millis()).collect();
         assert!(pauses[..3].iter().all(|pause| (400..=600).contains(pause)));
         assert!((600..=900).contains(&pauses[3]));
         assert!((48_000..=72_000).contains(pauses.last().unwrap()));
-        exploration.hurry();
-        assert!(exploration.pause(&mut entropy) <= Duration::from_millis(600));
+        exploration.restart_backoff();
+        assert!(exploration.next_interval(&mut entropy) <= Duration::from_millis(600));
     }
 
     #[test]
-    fn only_a_probe_of_ours_that_came_through_decides() {
+    fn only_a_reported_probe_selects_the_pair() {
         let mut entropy = Entropy::seed_from_u64(1);
         let mut exploration = Exploration::new(Time::ZERO, None);
-        let first = exploration.send(Time::ZERO, pair(0, 0), &mut entropy)[0];
-        let second = exploration.send(Time::ZERO, pair(1, 1), &mut entropy);
+        let first = exploration.record_sent(Time::ZERO, pair(0, 0), &mut entropy)[0];
+        let second = exploration.record_sent(Time::ZERO, pair(1, 1), &mut entropy);
         assert_eq!(second[1], first, "earlier ones are told of again");
         let later = Time::ZERO + Duration::from_millis(90);
         assert_eq!(exploration.round_trip(later, &[first]), Some(Duration::from_millis(90)));
         let made_up = ProbeRecord { nonce: Nonce(first.nonce.0 ^ 1), ..first };
-        assert_eq!(exploration.choose(&[made_up], None, pair(9, 9)), None);
-        assert_eq!(exploration.choose(&[first, second[0]], None, pair(9, 9)), Some(pair(1, 1)));
-        assert_eq!(exploration.choose(&[first, second[0]], None, pair(0, 0)), Some(pair(0, 0)), "no need to change");
+        assert_eq!(exploration.select_pair(&[made_up], None, pair(9, 9)), None);
+        assert_eq!(exploration.select_pair(&[first, second[0]], None, pair(9, 9)), Some(pair(1, 1)));
+        assert_eq!(exploration.select_pair(&[first, second[0]], None, pair(0, 0)), Some(pair(0, 0)), "no need to change");
         let wanted = Some(pair(0, 0));
-        assert_eq!(exploration.choose(&[first, second[0]], wanted, pair(1, 1)), wanted);
+        assert_eq!(exploration.select_pair(&[first, second[0]], wanted, pair(1, 1)), wanted);
         for _ in 0..40 {
-            exploration.send(Time::ZERO, pair(2, 2), &mut entropy);
-            exploration.receive(ProbeRecord { nonce: Nonce(entropy.next_u64() as u32), ..first });
+            exploration.record_sent(Time::ZERO, pair(2, 2), &mut entropy);
+            exploration.record_received(ProbeRecord { nonce: Nonce(entropy.next_u64() as u32), ..first });
         }
-        assert_eq!((exploration.sent.len(), exploration.received().len()), (REMEMBERED, TOLD));
+        assert_eq!((exploration.sent.len(), exploration.received_reports().len()), (MAX_PROBES_REMEMBERED, MAX_PROBES_REPORTED));
     }
 }

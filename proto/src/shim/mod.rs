@@ -5,22 +5,22 @@
 
 mod addresses;
 mod context;
-mod establish;
+mod handshake;
 mod exploration;
-mod hear;
+mod dispatch;
 mod proof;
-mod reach;
-mod room;
-pub mod scenario;
+mod reap;
+mod eviction;
+pub mod fuzz;
 #[cfg(test)]
 mod tests;
-mod trouble;
+mod errors;
 mod update;
 mod uplinks;
 mod validator;
 mod view;
-mod watch;
-mod wish;
+mod keepalive;
+mod switch;
 
 use crate::base::few;
 use crate::base::ids::LinkId;
@@ -37,8 +37,8 @@ use crate::contract::item::{Item, Key, MAX_LOCATORS, ShimUplink};
 use crate::contract::output::{ActivityQuery, Transmit, Via};
 use crate::contract::report::Report;
 use crate::contract::view::View;
-use addresses::{Addresses, Around};
-use context::{Context, Contexts, Slot};
+use addresses::{Addresses, Environment};
+use context::{Context, Contexts, ContextIndex};
 use core::time::Duration;
 use proof::Identities;
 use roam6_wire::ip6::{self, Header};
@@ -48,19 +48,19 @@ use uplinks::Uplinks;
 use validator::Validators;
 
 /// Peers in holddown at once; the entry that expires first is replaced.
-pub const MOST_REFUSALS: usize = 1024;
+pub const MAX_HOLDDOWNS: usize = 1024;
 /// NO_R1_HOLDDOWN_TIME (RFC 5533 §14).
-const NO_ANSWER_HOLD: Duration = Duration::from_secs(60);
+const NO_R1_HOLDDOWN_TIME: Duration = Duration::from_secs(60);
 /// ICMP_HOLDDOWN_TIME.
-const NO_SUPPORT_HOLD: Duration = Duration::from_secs(600);
+const ICMP_HOLDDOWN_TIME: Duration = Duration::from_secs(600);
 /// Time until an item that the host refused is put again.
-const RETRY: Duration = Duration::from_secs(60);
+const RETRY_INTERVAL: Duration = Duration::from_secs(60);
 /// Time in which address changes are collected before peers get an Update Request.
-const SETTLE: Duration = Duration::from_millis(300);
+const UPDATE_DELAY: Duration = Duration::from_millis(300);
 /// Time the data plane has to answer a sample.
-const ANSWER: Duration = Duration::from_secs(5);
+const SAMPLE_TIMEOUT: Duration = Duration::from_secs(5);
 /// Burst of R1bis and Error messages, and the interval between further ones: any sender can cause them.
-const COMPLAINTS: (u32, Duration) = (100, Duration::from_millis(10));
+const ERROR_RATE: (u32, Duration) = (100, Duration::from_millis(10));
 
 /// The Shim6 engine of a host with several uplinks.
 pub struct Shim {
@@ -73,15 +73,15 @@ pub struct Shim {
     validators: Validators,
     agenda: TimerQueue<Timer>,
     /// Peers without Shim6: end of the holddown, and its reason.
-    refusals: few::VecMap<Ipv6Addr, (Time, &'static str)>,
-    verifications: TokenBucket,
-    complaints: TokenBucket,
-    room: room::Room,
-    state: Life,
+    holddowns: few::VecMap<Ipv6Addr, (Time, &'static str)>,
+    verification_limiter: TokenBucket,
+    error_limiter: TokenBucket,
+    eviction: eviction::Eviction,
+    state: Lifecycle,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Life {
+enum Lifecycle {
     New,
     Running,
     Stopped,
@@ -91,19 +91,19 @@ enum Life {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Timer {
     /// Retransmission of a handshake message.
-    Retransmit(Slot),
+    Retransmit(ContextIndex),
     /// Transmission or retransmission of an Update Request.
-    Update(Slot),
+    Update(ContextIndex),
     /// Send or Keepalive Timer.
-    Watch(Slot),
+    Watch(ContextIndex),
     /// The next probe.
-    Probe(Slot),
+    Probe(ContextIndex),
     /// Next probe of a switch attempt.
-    Wish(Slot),
+    Wish(ContextIndex),
     /// Check whether the preferred pair works again.
-    Return(Slot),
+    Return(ContextIndex),
     /// Idle check of a context.
-    Idle(Slot),
+    Idle(ContextIndex),
     /// Maintenance of our own addresses.
     Addresses,
     /// Update Requests with changed locators.
@@ -120,27 +120,27 @@ impl Shim {
         Shim {
             validators: Validators::new(&mut entropy),
             contexts: Contexts::new(&entropy),
-            verifications: budget(&config),
-            complaints: TokenBucket::new(COMPLAINTS.0, COMPLAINTS.1),
+            verification_limiter: limiter_for_verifications(&config),
+            error_limiter: TokenBucket::new(ERROR_RATE.0, ERROR_RATE.1),
             config,
             entropy,
             uplinks: Uplinks::default(),
             addresses: Addresses::default(),
             identities: Identities::default(),
             agenda: TimerQueue::new(),
-            refusals: few::VecMap::new(),
-            room: room::Room::default(),
-            state: Life::New,
+            holddowns: few::VecMap::new(),
+            eviction: eviction::Eviction::default(),
+            state: Lifecycle::New,
         }
     }
 
-    fn begin(&mut self, out: &mut Outbox) {
-        self.state = Life::Running;
-        self.read_identities(out);
+    fn start(&mut self, out: &mut Outbox) {
+        self.state = Lifecycle::Running;
+        self.load_identities(out);
         self.put_trigger(out);
     }
 
-    fn read_identities(&mut self, out: &mut Outbox) {
+    fn load_identities(&mut self, out: &mut Outbox) {
         let given = &self.config.identities;
         let made = self.addresses.identities(given);
         let (identities, complaints) = Identities::new(&[made.as_slice(), given].concat());
@@ -157,26 +157,26 @@ impl Shim {
         }
     }
 
-    fn take_link(&mut self, now: Time, event: &LinkEvent, out: &mut Outbox) {
+    fn handle_link(&mut self, now: Time, event: &LinkEvent, out: &mut Outbox) {
         if !self.config.interfaces.contains(&event.name) {
             return;
         }
-        if !self.uplinks.ids().any(|known| known == event.link) {
+        if !self.uplinks.link_ids().any(|known| known == event.link) {
             out.put(Item::ShimUplink(ShimUplink { link: event.link }));
         }
         if self.config.addresses.is_some() {
-            self.addresses.take_link(now, event, out);
+            self.addresses.handle_link(now, event, out);
         }
-        if self.uplinks.put(event) {
+        if self.uplinks.put_link(event) {
             let (link, name) = (event.link, event.name.clone());
             out.report(if event.up { Report::LinkUp { link, name } } else { Report::LinkDown { link, name } });
             self.locators_changed(now, out);
         }
     }
 
-    fn take_address(&mut self, now: Time, event: &AddressEvent, out: &mut Outbox) {
-        if self.addresses.take_address(event, self.config.addresses, out) {
-            self.prove_anew(now, out);
+    fn handle_address(&mut self, now: Time, event: &AddressEvent, out: &mut Outbox) {
+        if self.addresses.handle_address(event, self.config.addresses, out) {
+            self.identities_changed(now, out);
         }
         if self.uplinks.put_address(event) {
             self.locators_changed(now, out);
@@ -184,19 +184,19 @@ impl Shim {
     }
 
     /// Updates our own addresses, if the configuration has roam6 make them.
-    fn tend_addresses(&mut self, now: Time, out: &mut Outbox) {
-        if self.config.addresses.is_none() || self.state != Life::Running {
+    fn update_addresses(&mut self, now: Time, out: &mut Outbox) {
+        if self.config.addresses.is_none() || self.state != Lifecycle::Running {
             return;
         }
-        let mut around = Around {
+        let mut around = Environment {
             now,
             policy: self.config.addresses,
             given: &self.config.identities,
             uplinks: &self.uplinks,
             entropy: &mut self.entropy,
         };
-        if self.addresses.tend(&mut around, out) {
-            self.prove_anew(now, out);
+        if self.addresses.update(&mut around, out) {
+            self.identities_changed(now, out);
         }
         match self.addresses.deadline(now) {
             Some(at) => self.agenda.set(Timer::Addresses, at),
@@ -205,21 +205,21 @@ impl Shim {
     }
 
     /// The CGA or HBA parameters of our addresses have changed.
-    fn prove_anew(&mut self, now: Time, out: &mut Outbox) {
-        self.read_identities(out);
-        self.announce(now);
+    fn identities_changed(&mut self, now: Time, out: &mut Outbox) {
+        self.load_identities(out);
+        self.announce_locators(now);
     }
 
-    fn take_outcome(&mut self, now: Time, outcome: &Outcome, out: &mut Outbox) {
+    fn handle_outcome(&mut self, now: Time, outcome: &Outcome, out: &mut Outbox) {
         if let Some(why) = &outcome.error {
             out.report(Report::ItemRefused { key: outcome.key.clone(), why: why.clone() });
             match &outcome.key {
-                Key::ShimUplink(link) => self.agenda.set(Timer::Shimmed(*link), now + RETRY),
-                Key::ContextTrigger => self.agenda.set(Timer::Trigger, now + RETRY),
-                key if self.addresses.refuse(now, key, out) => {}
+                Key::ShimUplink(link) => self.agenda.set(Timer::Shimmed(*link), now + RETRY_INTERVAL),
+                Key::ContextTrigger => self.agenda.set(Timer::Trigger, now + RETRY_INTERVAL),
+                key if self.addresses.handle_refusal(now, key, out) => {}
                 Key::ShimContext(id) => {
                     if let Some(slot) = self.contexts.find(id) {
-                        self.end(slot, "refused by the host", out);
+                        self.end_context(slot, "refused by the host", out);
                     }
                 }
                 _ => {}
@@ -227,58 +227,58 @@ impl Shim {
         } else if let Key::ShimContext(id) = &outcome.key
             && let Some(slot) = self.contexts.find(id)
         {
-            self.pay(now, slot, out);
+            self.context_installed(now, slot, out);
         }
     }
 
     /// A flow has reached the trigger: starts a handshake, unless the peer is excluded or in holddown.
-    fn take_flow(&mut self, now: Time, flow: &FlowEvent, out: &mut Outbox) {
+    fn handle_flow(&mut self, now: Time, flow: &FlowEvent, out: &mut Outbox) {
         let AddressPair { local, peer } = flow.pair;
         let id = ContextId { ulids: flow.pair, fork: Fork::NONE };
-        let held = self.refusals.get(&peer).is_some_and(|(until, _)| *until > now);
-        let ours = self.uplinks.find(local).is_some();
-        if held || !ours || self.contexts.find(&id).is_some() || !self.config.peers.allow(peer) {
+        let held = self.holddowns.get(&peer).is_some_and(|(until, _)| *until > now);
+        let ours = self.uplinks.link_of(local).is_some();
+        if held || !ours || self.contexts.find(&id).is_some() || !self.config.peers.allows(peer) {
             return;
         }
         if !self.make_room(now, peer, out) {
             return;
         }
-        let slot = self.create(now, id, flow.link, flow.pair);
-        self.open(now, slot, 0, out);
+        let slot = self.create_context(now, id, flow.link, flow.pair);
+        self.start_handshake(now, slot, 0, out);
     }
 
     /// A context before its handshake.
-    fn create(&mut self, now: Time, id: ContextId, link: LinkId, path: AddressPair) -> Slot {
+    fn create_context(&mut self, now: Time, id: ContextId, link: LinkId, path: AddressPair) -> ContextIndex {
         let tag = self.contexts.new_tag(&mut self.entropy);
         let known = self.announcement(id.ulids.local);
         let slot = self.contexts.put(Context {
             id,
             tag,
-            opening: None,
+            handshake: None,
             peer: None,
             path,
             link,
-            known,
-            update: None,
-            owed: None,
-            watch: Default::default(),
+            announced: known,
+            pending_update: None,
+            pending_r2: None,
+            reap_timers: Default::default(),
             round_trip: Default::default(),
-            search: None,
-            wish: None,
-            homing: Default::default(),
-            active: now,
-            doubted: false,
-            carried: Default::default(),
+            recovery: None,
+            switch_attempt: None,
+            failback: Default::default(),
+            last_activity: now,
+            idle_check_pending: false,
+            traffic: Default::default(),
         });
         self.agenda.set(Timer::Idle(slot), now + self.config.idle_timeout);
         slot
     }
 
     /// Installs a context in the data plane, or replaces it there.
-    fn put_context(&mut self, now: Time, slot: Slot, out: &mut Outbox) {
+    fn put_context(&mut self, now: Time, slot: ContextIndex, out: &mut Outbox) {
         let Some(context) = self.contexts.get(slot) else { return };
         let Some(peer) = &context.peer else { return };
-        let link = self.uplinks.find(context.path.local).unwrap_or(context.link);
+        let link = self.uplinks.link_of(context.path.local).unwrap_or(context.link);
         let mut from: Vec<Ipv6Addr> = peer.locators.iter().map(|locator| locator.address).collect();
         if !from.contains(&context.id.ulids.peer) {
             from.push(context.id.ulids.peer);
@@ -288,35 +288,35 @@ impl Shim {
             id: context.id,
             locators: context.path,
             link,
-            next_hop: self.uplinks.router(now, link),
+            next_hop: self.uplinks.default_router(now, link),
             tag_in: context.tag,
             tag_out: peer.tag,
             allowed_sources: from,
         }));
-        self.plan_return(now, slot);
+        self.schedule_failback(now, slot);
     }
 
     /// Removes a context and its timers.
-    fn end(&mut self, slot: Slot, why: &str, out: &mut Outbox) {
+    fn end_context(&mut self, slot: ContextIndex, why: &str, out: &mut Outbox) {
         let Some(context) = self.contexts.drop(slot) else { return };
         for timer in
             [Timer::Retransmit, Timer::Update, Timer::Watch, Timer::Probe, Timer::Wish, Timer::Return, Timer::Idle]
         {
             self.agenda.cancel(&timer(slot));
         }
-        if context.stands() {
+        if context.is_established() {
             out.drop(Key::ShimContext(context.id));
             out.report(Report::ContextDown { context: context.id, why: why.to_owned() });
         }
     }
 
     /// Starts the holddown of a peer (RFC 5533 §7.8).
-    fn refuse(&mut self, now: Time, peer: Ipv6Addr, hold: Duration, why: &'static str, out: &mut Outbox) {
-        if self.refusals.len() >= MOST_REFUSALS && !self.refusals.contains_key(&peer) {
-            let first = self.refusals.iter().min_by_key(|(_, (until, _))| *until).map(|(peer, _)| *peer);
-            first.map(|first| self.refusals.remove(&first));
+    fn hold_down(&mut self, now: Time, peer: Ipv6Addr, hold: Duration, why: &'static str, out: &mut Outbox) {
+        if self.holddowns.len() >= MAX_HOLDDOWNS && !self.holddowns.contains_key(&peer) {
+            let first = self.holddowns.iter().min_by_key(|(_, (until, _))| *until).map(|(peer, _)| *peer);
+            first.map(|first| self.holddowns.remove(&first));
         }
-        self.refusals.insert(peer, (now + hold, why));
+        self.holddowns.insert(peer, (now + hold, why));
         out.report(Report::ShimUnavailable { peer, why: why.to_owned() });
     }
 
@@ -327,20 +327,20 @@ impl Shim {
     fn send(&self, path: AddressPair, message: &Message, out: &mut Outbox) {
         let header = Header::new(path.local, path.peer);
         let bytes = ip6::emit(&header, shim6::PROTOCOL, &message.emit());
-        let via = self.uplinks.find(path.local).map_or(Via::Route, Via::Link);
+        let via = self.uplinks.link_of(path.local).map_or(Via::Route, Via::Link);
         out.transmit(Transmit { via, bytes });
     }
 
-    fn obey(&mut self, now: Time, order: &Command, out: &mut Outbox) {
+    fn handle_command(&mut self, now: Time, order: &Command, out: &mut Outbox) {
         match order {
             Command::ReloadShim(config) => self.reload(now, config, out),
             Command::SwitchPath { ulids, fork, path } => self.use_path(now, *ulids, *fork, *path, out),
             Command::DeleteContext(id) => {
                 if let Some(slot) = self.contexts.find(id) {
-                    self.end(slot, "ended by the operator", out);
+                    self.end_context(slot, "ended by the operator", out);
                 }
             }
-            Command::RestoreJournal(records) => self.addresses.recall(records),
+            Command::RestoreJournal(records) => self.addresses.restore(records),
             Command::Stop => self.stop(out),
             _ => {}
         }
@@ -352,7 +352,7 @@ impl Shim {
             self.put_trigger(out);
         }
         if former.verifications_per_second != self.config.verifications_per_second {
-            self.verifications = budget(&self.config);
+            self.verification_limiter = limiter_for_verifications(&self.config);
         }
         let left = self.uplinks.retain(&self.config.interfaces);
         for link in &left {
@@ -361,44 +361,44 @@ impl Shim {
         }
         self.addresses.drop_links(&left, out);
         if (former.addresses, former.identities) != (self.config.addresses, self.config.identities.clone()) {
-            self.addresses.leave(out);
+            self.addresses.remove_all(out);
         }
         if self.config.addresses.is_some() {
-            self.uplinks.events().iter().for_each(|event| self.addresses.take_link(now, event, out));
+            self.uplinks.link_events().iter().for_each(|event| self.addresses.handle_link(now, event, out));
         }
-        self.read_identities(out);
+        self.load_identities(out);
         self.locators_changed(now, out);
     }
 
     fn stop(&mut self, out: &mut Outbox) {
-        for (_, context) in self.contexts.iter().filter(|(_, context)| context.stands()) {
+        for (_, context) in self.contexts.iter().filter(|(_, context)| context.is_established()) {
             out.drop(Key::ShimContext(context.id));
         }
         if self.config.trigger.is_some() {
             out.drop(Key::ContextTrigger);
         }
-        for link in self.uplinks.ids() {
+        for link in self.uplinks.link_ids() {
             out.drop(Key::ShimUplink(link));
         }
-        self.addresses.leave(out);
+        self.addresses.remove_all(out);
         self.contexts = Contexts::new(&self.entropy);
         self.agenda = TimerQueue::new();
-        self.state = Life::Stopped;
+        self.state = Lifecycle::Stopped;
     }
 
-    fn expire(&mut self, now: Time, out: &mut Outbox) {
+    fn run_timers(&mut self, now: Time, out: &mut Outbox) {
         while let Some(timer) = self.agenda.pop_expired(now) {
             match timer {
                 Timer::Retransmit(slot) => self.retransmit(now, slot, out),
-                Timer::Update(slot) => self.send_update(now, slot, out),
-                Timer::Watch(slot) => self.question(now, slot, out),
-                Timer::Probe(slot) => self.probe_again(now, slot, out),
-                Timer::Wish(slot) => self.ask_for(now, slot, out),
-                Timer::Return(slot) => self.come_home(now, slot, out),
-                Timer::Idle(slot) => self.doubt(now, slot, out),
+                Timer::Update(slot) => self.send_update_request(now, slot, out),
+                Timer::Watch(slot) => self.poll_activity(now, slot, out),
+                Timer::Probe(slot) => self.probe_timer_expired(now, slot, out),
+                Timer::Wish(slot) => self.send_switch_probe(now, slot, out),
+                Timer::Return(slot) => self.try_failback(now, slot, out),
+                Timer::Idle(slot) => self.check_idle(now, slot, out),
                 // `handle` updates addresses after every input.
                 Timer::Addresses => {}
-                Timer::Announce => self.announce(now),
+                Timer::Announce => self.announce_locators(now),
                 Timer::Shimmed(link) => out.put(Item::ShimUplink(ShimUplink { link })),
                 Timer::Trigger => self.put_trigger(out),
             }
@@ -408,28 +408,28 @@ impl Shim {
 
 impl Engine for Shim {
     fn handle(&mut self, now: Time, input: &Input, out: &mut Outbox) {
-        if self.state == Life::New {
-            self.begin(out);
+        if self.state == Lifecycle::New {
+            self.start(out);
         }
-        if self.state == Life::Stopped {
+        if self.state == Lifecycle::Stopped {
             return;
         }
         match input {
-            Input::Packet(packet) => self.hear(now, packet, out),
-            Input::Link(event) => self.take_link(now, event, out),
-            Input::Address(event) => self.take_address(now, event, out),
-            Input::Neighbour(event) => self.uplinks.put_reachable(event.link, event.address, event.reachable),
-            Input::Outcome(outcome) => self.take_outcome(now, outcome, out),
-            Input::Flow(flow) => self.take_flow(now, flow, out),
-            Input::Activity(activity) => self.take_activity(now, activity, out),
-            Input::Command(order) => self.obey(now, order, out),
+            Input::Packet(packet) => self.receive_packet(now, packet, out),
+            Input::Link(event) => self.handle_link(now, event, out),
+            Input::Address(event) => self.handle_address(now, event, out),
+            Input::Neighbour(event) => self.uplinks.set_reachable(event.link, event.address, event.reachable),
+            Input::Outcome(outcome) => self.handle_outcome(now, outcome, out),
+            Input::Flow(flow) => self.handle_flow(now, flow, out),
+            Input::Activity(activity) => self.handle_activity(now, activity, out),
+            Input::Command(order) => self.handle_command(now, order, out),
             Input::Tick | Input::Clock(_) | Input::Route(_) | Input::Subflow(_) => {}
             Input::Frame(_) | Input::Fix(_) => {}
         }
-        self.expire(now, out);
-        self.tend_addresses(now, out);
+        self.run_timers(now, out);
+        self.update_addresses(now, out);
         // A removed address invalidates paths: peers get the update at once.
-        self.expire(now, out);
+        self.run_timers(now, out);
     }
 
     fn deadline(&self) -> Option<Time> {
@@ -437,11 +437,11 @@ impl Engine for Shim {
     }
 
     fn view(&self, now: Time, view: &mut View) {
-        self.show(now, view);
+        self.fill_view(now, view);
     }
 }
 
-fn budget(config: &ShimConfig) -> TokenBucket {
+fn limiter_for_verifications(config: &ShimConfig) -> TokenBucket {
     let rate = config.verifications_per_second.max(1);
     TokenBucket::new(rate, Duration::from_secs(1) / rate)
 }

@@ -10,17 +10,17 @@ use crate::crypto::cga::Parameters;
 use crate::crypto::hba;
 use crate::crypto::signature::{self, PrivateKey};
 use roam6_wire::Prefix;
-use roam6_wire::shim6::{LocatorList, Message, Method, Nonce, Preference, ShimOption, Tag};
+use roam6_wire::shim6::{LocatorList, Message, VerificationMethod, Nonce, LocatorPreference, ShimOption, Tag};
 use std::net::Ipv6Addr;
 use std::sync::Arc;
 
 /// CGA message type tag of Shim6 (RFC 5533 §5.15.5).
-const MESSAGE_TYPE: [u8; 16] =
+const CGA_MESSAGE_TYPE: [u8; 16] =
     [0x4a, 0x30, 0x56, 0x62, 0x48, 0x58, 0x57, 0x4b, 0x36, 0x55, 0x41, 0x6f, 0x50, 0x6a, 0x6d, 0x48];
 /// Announcements cached for further contexts of the same ULID.
-const MOST_ANNOUNCED: usize = 64;
+const MAX_ANNOUNCEMENTS: usize = 64;
 /// Octets of list, parameters and signature in a message, so that the packet fits the minimum MTU (RFC 5533 §5.1).
-const MOST_OCTETS: usize = 1104;
+const MAX_LIST_OCTETS: usize = 1104;
 
 /// Locators and proof that go with one of our ULIDs.
 #[derive(Debug, PartialEq, Eq)]
@@ -28,7 +28,7 @@ pub(super) struct Announcement {
     /// Our locators.
     pub(super) locators: Vec<Ipv6Addr>,
     /// Preferences in the order of the locators; empty if all are equal.
-    pub(super) preferences: Vec<Preference>,
+    pub(super) preferences: Vec<LocatorPreference>,
     /// Locator list, CGA parameters and signature options; empty for a ULID without proof.
     pub(super) options: Vec<ShimOption>,
 }
@@ -36,26 +36,26 @@ pub(super) struct Announcement {
 /// CGA parameters and keys of this host.
 #[derive(Debug, Default)]
 pub(super) struct Identities {
-    own: Vec<Own>,
+    local: Vec<LocalIdentity>,
     /// Cache of announcements for the current lists: all contexts of one ULID share one.
     announced: few::VecMap<Ipv6Addr, Arc<Announcement>>,
 }
 
 #[derive(Debug)]
-struct Own {
+struct LocalIdentity {
     parameters: Parameters,
     /// The parameters have a Multi-Prefix extension (HBA).
     is_set: bool,
     key: Option<PrivateKey>,
     /// List of the current locators, signed once for all peers.
-    list: Option<Listed>,
+    list: Option<SignedList>,
 }
 
 /// A locator list with its preferences and signature.
 #[derive(Debug)]
-struct Listed {
+struct SignedList {
     list: LocatorList,
-    preferences: Vec<Preference>,
+    preferences: Vec<LocatorPreference>,
     signature: Option<Vec<u8>>,
 }
 
@@ -71,22 +71,22 @@ impl Identities {
             if key.is_none() && !identity.private_key.is_empty() {
                 complaints.push("a private key does not match its CGA parameters and is not used".to_owned());
             }
-            Own { is_set: hba::prefixes(&parameters).is_some(), parameters, key, list: None }
+            LocalIdentity { is_set: hba::prefixes(&parameters).is_some(), parameters, key, list: None }
         });
-        (Identities { own: own.collect(), announced: few::VecMap::new() }, complaints)
+        (Identities { local: own.collect(), announced: few::VecMap::new() }, complaints)
     }
 
     /// Builds and signs the lists of `locators`, once for all peers.
-    pub(super) fn put(&mut self, locators: &[(Ipv6Addr, Preference)], entropy: &mut Entropy) {
+    pub(super) fn build_lists(&mut self, locators: &[(Ipv6Addr, LocatorPreference)], entropy: &mut Entropy) {
         self.announced.clear();
-        for own in &mut self.own {
-            own.put(locators, entropy);
+        for own in &mut self.local {
+            own.build_list(locators, entropy);
         }
     }
 
     /// Whether lists have been built.
-    pub(super) fn are_listed(&self) -> bool {
-        self.own.iter().all(|own| own.list.is_some())
+    pub(super) fn has_lists(&self) -> bool {
+        self.local.iter().all(|own| own.list.is_some())
     }
 
     /// The announcement for `ulid`; without a proof the ULID is its only locator.
@@ -95,9 +95,9 @@ impl Identities {
             return Arc::clone(known);
         }
         let alone = || Announcement { locators: vec![ulid], preferences: Vec::new(), options: Vec::new() };
-        let announcement = Arc::new(self.own.iter().find_map(|own| own.announce(ulid)).unwrap_or_else(alone));
+        let announcement = Arc::new(self.local.iter().find_map(|own| own.announce(ulid)).unwrap_or_else(alone));
         // A key proves an address in every prefix, so peers could fill the cache.
-        if self.announced.len() >= MOST_ANNOUNCED {
+        if self.announced.len() >= MAX_ANNOUNCEMENTS {
             self.announced.clear();
         }
         self.announced.insert(ulid, Arc::clone(&announcement));
@@ -105,12 +105,12 @@ impl Identities {
     }
 }
 
-impl Own {
-    fn put(&mut self, locators: &[(Ipv6Addr, Preference)], entropy: &mut Entropy) {
+impl LocalIdentity {
+    fn build_list(&mut self, locators: &[(Ipv6Addr, LocatorPreference)], entropy: &mut Entropy) {
         let method =
             |locator: Ipv6Addr| match (self.is_set && hba::verify(&self.parameters, locator).is_ok(), &self.key) {
-                (true, _) => Some(Method::HBA),
-                (false, Some(_)) => Some(Method::CGA),
+                (true, _) => Some(VerificationMethod::HBA),
+                (false, Some(_)) => Some(VerificationMethod::CGA),
                 (false, None) => None,
             };
         let provable =
@@ -122,14 +122,14 @@ impl Own {
         self.list = loop {
             let locators = all.iter().map(|(method, locator, _)| (*method, *locator)).collect();
             let list = LocatorList { generation, locators };
-            let mut preferences: Vec<Preference> = all.iter().map(|(.., preference)| *preference).collect();
-            if preferences.iter().all(|preference| *preference == Preference::default()) {
+            let mut preferences: Vec<LocatorPreference> = all.iter().map(|(.., preference)| *preference).collect();
+            if preferences.iter().all(|preference| *preference == LocatorPreference::default()) {
                 preferences.clear();
             }
-            let listed = Listed { signature: self.sign(&list, entropy), list, preferences };
+            let listed = SignedList { signature: self.sign(&list, entropy), list, preferences };
             let options = listed.options(&self.parameters);
-            let message = Message::UpdateRequest { tag: Tag::of_low(0), nonce: Nonce(0), options };
-            if message.emit().len() <= MOST_OCTETS || all.is_empty() {
+            let message = Message::UpdateRequest { tag: Tag::from_low_bits(0), nonce: Nonce(0), options };
+            if message.emit().len() <= MAX_LIST_OCTETS || all.is_empty() {
                 break Some(listed);
             }
             all.pop();
@@ -137,8 +137,8 @@ impl Own {
     }
 
     fn sign(&self, list: &LocatorList, entropy: &mut Entropy) -> Option<Vec<u8>> {
-        let wanted = list.locators.iter().any(|(method, _)| *method == Method::CGA);
-        self.key.as_ref().filter(|_| wanted)?.sign(&signed(list), entropy)
+        let wanted = list.locators.iter().any(|(method, _)| *method == VerificationMethod::CGA);
+        self.key.as_ref().filter(|_| wanted)?.sign(&signed_data(list), entropy)
     }
 
     fn announce(&self, ulid: Ipv6Addr) -> Option<Announcement> {
@@ -148,7 +148,7 @@ impl Own {
             Err(_) => {
                 let first = self.parameters.in_prefix(Prefix::new(ulid, 64)?);
                 let mut counts = core::iter::successors(first, Parameters::after_collision);
-                counts.find(|parameters| belongs(parameters, ulid))?
+                counts.find(|parameters| is_made_of(parameters, ulid))?
             }
         };
         let listed = self.list.as_ref()?;
@@ -157,7 +157,7 @@ impl Own {
     }
 }
 
-impl Listed {
+impl SignedList {
     fn options(&self, parameters: &Parameters) -> Vec<ShimOption> {
         let mut options = vec![ShimOption::Locators(self.list.clone())];
         if !self.preferences.is_empty() {
@@ -185,7 +185,7 @@ pub(super) struct Claim<'a> {
 
 /// Why a claim is rejected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Disbelief {
+pub(super) enum ClaimError {
     /// The parameters do not match the ULID.
     Parameters,
     /// The locator at this index of the list fails its verification method.
@@ -193,7 +193,7 @@ pub(super) enum Disbelief {
     /// There are too many locators.
     TooMany,
     /// The rate limit of signature verifications is exhausted.
-    Busy,
+    RateLimited,
 }
 
 impl Claim<'_> {
@@ -201,47 +201,47 @@ impl Claim<'_> {
     ///
     /// # Errors
     /// The first check that fails.
-    pub(super) fn check(&self, now: Time, budget: &mut TokenBucket) -> Result<(), Disbelief> {
+    pub(super) fn verify(&self, now: Time, budget: &mut TokenBucket) -> Result<(), ClaimError> {
         let parameters = match self.parameters.map(Parameters::parse) {
             None => None,
-            Some(parsed) => Some(parsed.map_err(|_| Disbelief::Parameters)?),
+            Some(parsed) => Some(parsed.map_err(|_| ClaimError::Parameters)?),
         };
-        if parameters.as_ref().is_some_and(|parameters| !belongs(parameters, self.ulid)) {
-            return Err(Disbelief::Parameters);
+        if parameters.as_ref().is_some_and(|parameters| !is_made_of(parameters, self.ulid)) {
+            return Err(ClaimError::Parameters);
         }
         let Some(list) = self.list else { return Ok(()) };
-        let parameters = parameters.ok_or(Disbelief::Parameters)?;
+        let parameters = parameters.ok_or(ClaimError::Parameters)?;
         if list.locators.len() > MAX_LOCATORS {
-            return Err(Disbelief::TooMany);
+            return Err(ClaimError::TooMany);
         }
         let mut signed_at = None;
         for (index, (method, locator)) in list.locators.iter().enumerate() {
             match *method {
-                Method::HBA if hba::verify(&parameters, *locator).is_ok() => {}
-                Method::CGA if hba::has_key(&parameters) && self.signature.is_some() => signed_at = Some(index),
-                _ => return Err(Disbelief::Locator(index)),
+                VerificationMethod::HBA if hba::verify(&parameters, *locator).is_ok() => {}
+                VerificationMethod::CGA if hba::has_key(&parameters) && self.signature.is_some() => signed_at = Some(index),
+                _ => return Err(ClaimError::Locator(index)),
             }
         }
         let (Some(index), Some(signature)) = (signed_at, self.signature) else { return Ok(()) };
         if !budget.take(now) {
-            return Err(Disbelief::Busy);
+            return Err(ClaimError::RateLimited);
         }
-        let genuine = signature::verify(parameters.key(), &signed(list), signature);
-        if genuine { Ok(()) } else { Err(Disbelief::Locator(index)) }
+        let genuine = signature::verify(parameters.key(), &signed_data(list), signature);
+        if genuine { Ok(()) } else { Err(ClaimError::Locator(index)) }
     }
 }
 
 /// Whether `ulid` is a CGA of `parameters`, or a member of their HBA set.
-fn belongs(parameters: &Parameters, ulid: Ipv6Addr) -> bool {
+fn is_made_of(parameters: &Parameters, ulid: Ipv6Addr) -> bool {
     parameters.verify(ulid).is_ok() || hba::verify(parameters, ulid).is_ok()
 }
 
 /// The octets covered by the CGA Signature option (RFC 5533 §5.15.5).
-fn signed(list: &LocatorList) -> Vec<u8> {
-    let mut message = MESSAGE_TYPE.to_vec();
+fn signed_data(list: &LocatorList) -> Vec<u8> {
+    let mut message = CGA_MESSAGE_TYPE.to_vec();
     message.extend(list.generation.to_be_bytes());
     for (method, locator) in &list.locators {
-        if *method == Method::CGA {
+        if *method == VerificationMethod::CGA {
             message.extend(locator.octets());
         }
     }
@@ -281,12 +281,12 @@ mod tests {
         let (identity, addresses) = identity(key);
         let (mut identities, complaints) = Identities::new(&[identity]);
         assert!(complaints.is_empty());
-        let all = [&addresses, extra].concat().into_iter().map(|address| (address, Preference::default()));
-        identities.put(&all.collect::<Vec<_>>(), &mut Entropy::seed_from_u64(1));
+        let all = [&addresses, extra].concat().into_iter().map(|address| (address, LocatorPreference::default()));
+        identities.build_lists(&all.collect::<Vec<_>>(), &mut Entropy::seed_from_u64(1));
         (identities.announce(addresses[0]), addresses[0])
     }
 
-    fn check(options: &[ShimOption], ulid: Ipv6Addr, budget: &mut TokenBucket) -> Result<(), Disbelief> {
+    fn check(options: &[ShimOption], ulid: Ipv6Addr, budget: &mut TokenBucket) -> Result<(), ClaimError> {
         let mut claim = Claim { ulid, parameters: None, list: None, signature: None };
         for option in options {
             match option {
@@ -296,11 +296,11 @@ mod tests {
                 other => panic!("{other:?}"),
             }
         }
-        claim.check(Time::ZERO, budget)
+        claim.verify(Time::ZERO, budget)
     }
 
     #[test]
-    fn a_set_proves_its_members_and_a_key_all_it_signs() {
+    fn an_hba_set_proves_its_members_and_a_cga_key_all_it_signs() {
         let (set, ulid) = announced(None, &[ip(OTHER)]);
         assert_eq!(set.locators.len(), 2, "the third is nobody's");
         assert_eq!(check(&set.options, ulid, &mut budget()), Ok(()));
@@ -312,56 +312,56 @@ mod tests {
     }
 
     #[test]
-    fn nothing_else_is_believed() {
+    fn unproved_locators_are_rejected() {
         let (signed, ulid) = announced(Some(p256_key()), &[ip(OTHER)]);
-        assert_eq!(check(&signed.options, ip(OTHER), &mut budget()), Err(Disbelief::Parameters));
-        assert_eq!(check(&signed.options[..1], ulid, &mut budget()), Err(Disbelief::Parameters));
-        assert_eq!(check(&signed.options[..2], ulid, &mut budget()), Err(Disbelief::Locator(2)), "no signature");
+        assert_eq!(check(&signed.options, ip(OTHER), &mut budget()), Err(ClaimError::Parameters));
+        assert_eq!(check(&signed.options[..1], ulid, &mut budget()), Err(ClaimError::Parameters));
+        assert_eq!(check(&signed.options[..2], ulid, &mut budget()), Err(ClaimError::Locator(2)), "no signature");
         let changed = |change: fn(&mut LocatorList)| {
             let mut options = signed.options.clone();
             let Some(ShimOption::Locators(list)) = options.first_mut() else { panic!() };
             change(list);
             check(&options, ulid, &mut budget())
         };
-        assert_eq!(changed(|list| list.generation ^= 1), Err(Disbelief::Locator(2)));
-        assert_eq!(changed(|list| list.locators[2].1 = ip("2001:db8:d::9")), Err(Disbelief::Locator(2)));
-        assert_eq!(changed(|list| list.locators[2].0 = Method::HBA), Err(Disbelief::Locator(2)));
-        assert_eq!(changed(|list| list.locators[0].0 = Method(3)), Err(Disbelief::Locator(0)));
-        assert_eq!(changed(|list| list.locators = vec![list.locators[0]; 17]), Err(Disbelief::TooMany));
+        assert_eq!(changed(|list| list.generation ^= 1), Err(ClaimError::Locator(2)));
+        assert_eq!(changed(|list| list.locators[2].1 = ip("2001:db8:d::9")), Err(ClaimError::Locator(2)));
+        assert_eq!(changed(|list| list.locators[2].0 = VerificationMethod::HBA), Err(ClaimError::Locator(2)));
+        assert_eq!(changed(|list| list.locators[0].0 = VerificationMethod(3)), Err(ClaimError::Locator(0)));
+        assert_eq!(changed(|list| list.locators = vec![list.locators[0]; 17]), Err(ClaimError::TooMany));
     }
 
     #[test]
-    fn a_random_number_in_the_place_of_a_key_signs_nothing() {
+    fn an_hba_random_number_cannot_sign() {
         let (set, ulid) = announced(None, &[]);
         let mut options = set.options.clone();
         let Some(ShimOption::Locators(list)) = options.first_mut() else { panic!() };
-        list.locators[1].0 = Method::CGA;
+        list.locators[1].0 = VerificationMethod::CGA;
         options.push(ShimOption::Signature(vec![0; 48]));
-        assert_eq!(check(&options, ulid, &mut budget()), Err(Disbelief::Locator(1)));
+        assert_eq!(check(&options, ulid, &mut budget()), Err(ClaimError::Locator(1)));
     }
 
     #[test]
-    fn signatures_are_verified_only_so_often() {
+    fn signature_verification_is_rate_limited() {
         let (signed, ulid) = announced(Some(p256_key()), &[ip(OTHER)]);
         let mut budget = budget();
         let checks = [(); 3].map(|()| check(&signed.options, ulid, &mut budget));
-        assert_eq!(checks, [Ok(()), Ok(()), Err(Disbelief::Busy)]);
+        assert_eq!(checks, [Ok(()), Ok(()), Err(ClaimError::RateLimited)]);
     }
 
     #[test]
-    fn a_key_that_is_not_the_parameters_own_is_not_used() {
+    fn a_key_that_does_not_match_the_cga_parameters_is_not_used() {
         let (mut identity, _) = identity(Some(p256_key()));
         identity.private_key = rsa_key();
         assert_eq!(Identities::new(&[identity]).1.len(), 1);
     }
 
     #[test]
-    fn many_locators_leave_room_for_the_rest_of_the_message() {
+    fn locator_lists_fit_the_minimum_mtu() {
         let extra: Vec<Ipv6Addr> = (0..40).map(|index| ip(&format!("2001:db8:{index:x}::9"))).collect();
         let (signed, ulid) = announced(Some(rsa_key()), &extra);
         assert_eq!(signed.locators.len(), MAX_LOCATORS);
         assert_eq!(check(&signed.options, ulid, &mut budget()), Ok(()));
-        let message = Message::UpdateRequest { tag: Tag::of_low(0), nonce: Nonce(0), options: signed.options.clone() };
-        assert!(message.emit().len() <= MOST_OCTETS);
+        let message = Message::UpdateRequest { tag: Tag::from_low_bits(0), nonce: Nonce(0), options: signed.options.clone() };
+        assert!(message.emit().len() <= MAX_LIST_OCTETS);
     }
 }

@@ -1,10 +1,10 @@
 //! Locator updates: Update Request and Update Acknowledgement (RFC 5533 §10).
 
-use super::context::{Slot, Update};
-use super::establish::spread;
-use super::hear::{Heard, Said, drop_packet};
+use super::context::{ContextIndex, PendingUpdate};
+use super::handshake::jitter;
+use super::dispatch::{ReceivedMessage, MessageOptions, drop_packet};
 use super::proof::Announcement;
-use super::{SETTLE, Shim, Timer};
+use super::{UPDATE_DELAY, Shim, Timer};
 use crate::base::time::Time;
 use crate::contract::engine::Outbox;
 use crate::contract::report::DropReason;
@@ -14,101 +14,101 @@ use std::net::Ipv6Addr;
 use std::sync::Arc;
 
 /// UPDATE_TIMEOUT and MAX_UPDATE_TIMEOUT (RFC 5533 §14).
-const TIMEOUT: (Duration, Duration) = (Duration::from_secs(4), Duration::from_secs(120));
+const UPDATE_TIMEOUT: (Duration, Duration) = (Duration::from_secs(4), Duration::from_secs(120));
 /// Spacing of the first Update Requests to many peers.
-const APART: Duration = Duration::from_millis(1);
+const UPDATE_SPACING: Duration = Duration::from_millis(1);
 
 impl Shim {
     /// An address or an interface was added or removed.
     pub(super) fn locators_changed(&mut self, now: Time, out: &mut Outbox) {
-        self.agenda.set(Timer::Announce, now + SETTLE);
-        let slots: Vec<Slot> = self.contexts.iter().map(|(slot, _)| slot).collect();
+        self.agenda.set(Timer::Announce, now + UPDATE_DELAY);
+        let slots: Vec<ContextIndex> = self.contexts.iter().map(|(slot, _)| slot).collect();
         for slot in slots {
-            self.reconsider(now, slot, out);
+            self.recheck_path(now, slot, out);
         }
     }
 
     /// The locator list and its proof for `ulid`. The first list is made on demand, so that no handshake lacks the
     /// proof; later ones after `UPDATE_DELAY`.
     pub(super) fn announcement(&mut self, ulid: Ipv6Addr) -> Arc<Announcement> {
-        if !self.identities.are_listed() {
-            self.list_locators();
+        if !self.identities.has_lists() {
+            self.rebuild_locator_lists();
         }
         self.identities.announce(ulid)
     }
 
     /// Rebuilds the signed lists of our current locators.
-    pub(super) fn list_locators(&mut self) {
+    pub(super) fn rebuild_locator_lists(&mut self) {
         let mut locators: Vec<Ipv6Addr> = self.uplinks.locators().collect();
         locators.sort_unstable();
         let preference = |locator| (locator, self.uplinks.preference(locator, &self.config.preferences));
         let locators: Vec<_> = locators.into_iter().map(preference).collect();
-        self.identities.put(&locators, &mut self.entropy);
+        self.identities.build_lists(&locators, &mut self.entropy);
     }
 
     /// Schedules Update Requests with our current locators to every peer.
-    pub(super) fn announce(&mut self, now: Time) {
-        self.list_locators();
-        let slots: Vec<Slot> = self.contexts.iter().map(|(slot, _)| slot).collect();
+    pub(super) fn announce_locators(&mut self, now: Time) {
+        self.rebuild_locator_lists();
+        let slots: Vec<ContextIndex> = self.contexts.iter().map(|(slot, _)| slot).collect();
         let mut at = now;
         for slot in slots {
-            if self.tell_changes(at, slot) {
-                at = at + APART;
+            if self.schedule_update(at, slot) {
+                at = at + UPDATE_SPACING;
             }
         }
     }
 
     /// Schedules an Update Request if the peer does not know our current locators; returns whether it did.
-    pub(super) fn tell_changes(&mut self, at: Time, slot: Slot) -> bool {
+    pub(super) fn schedule_update(&mut self, at: Time, slot: ContextIndex) -> bool {
         let Some(ulid) = self.contexts.get(slot).map(|context| context.id.ulids.local) else { return false };
         let new = self.announcement(ulid);
-        let Some(context) = self.contexts.get(slot).filter(|context| context.stands()) else { return false };
-        let told = context.update.as_ref().map_or(&context.known, |update| &update.new);
+        let Some(context) = self.contexts.get(slot).filter(|context| context.is_established()) else { return false };
+        let told = context.pending_update.as_ref().map_or(&context.announced, |update| &update.announcement);
         // A pending update may have arrived, even if the new list equals the one acknowledged before.
         if (&told.locators, &told.preferences) == (&new.locators, &new.preferences) {
             return false;
         }
         let nonce = Nonce(self.entropy.next_u64() as u32);
-        context.update = Some(Box::new(Update { nonce, new, tries: 0 }));
+        context.pending_update = Some(Box::new(PendingUpdate { nonce, announcement: new, transmissions: 0 }));
         self.agenda.set(Timer::Update(slot), at);
         true
     }
 
     /// Sends or retransmits the pending Update Request (RFC 5533 §10.2).
-    pub(super) fn send_update(&mut self, now: Time, slot: Slot, out: &mut Outbox) {
-        let keepalive = self.keepalive_options();
+    pub(super) fn send_update_request(&mut self, now: Time, slot: ContextIndex, out: &mut Outbox) {
+        let keepalive = self.keepalive_timeout_options();
         let chance = self.entropy.below(1000);
-        let Some(tries) = self.contexts.get(slot).and_then(|context| Some(context.update.as_ref()?.tries)) else {
+        let Some(tries) = self.contexts.get(slot).and_then(|context| Some(context.pending_update.as_ref()?.transmissions)) else {
             return;
         };
-        let path = self.way_to(slot, tries);
+        let path = self.pair_for_retransmission(slot, tries);
         let Some(context) = self.contexts.get(slot) else { return };
-        let (Some(update), Some(peer)) = (&mut context.update, &context.peer) else { return };
-        let pause = (TIMEOUT.0 * 2u32.saturating_pow(update.tries.min(8))).min(TIMEOUT.1);
-        self.agenda.set(Timer::Update(slot), now + spread(pause, chance));
+        let (Some(update), Some(peer)) = (&mut context.pending_update, &context.peer) else { return };
+        let pause = (UPDATE_TIMEOUT.0 * 2u32.saturating_pow(update.transmissions.min(8))).min(UPDATE_TIMEOUT.1);
+        self.agenda.set(Timer::Update(slot), now + jitter(pause, chance));
         let Some(path) = path else { return };
-        update.tries = update.tries.saturating_add(1);
-        let options = update.new.options.iter().cloned().chain(keepalive).collect();
+        update.transmissions = update.transmissions.saturating_add(1);
+        let options = update.announcement.options.iter().cloned().chain(keepalive).collect();
         let message = Message::UpdateRequest { tag: peer.tag, nonce: update.nonce, options };
-        context.watch.ask(now);
+        context.reap_timers.on_message_sent(now);
         self.send(path, &message, out);
-        self.set_watch(now, slot);
+        self.set_reap_timer(now, slot);
     }
 
-    pub(super) fn hear_update(
+    pub(super) fn receive_update_request(
         &mut self,
         now: Time,
-        slot: Slot,
-        heard: Heard<'_>,
+        slot: ContextIndex,
+        heard: ReceivedMessage<'_>,
         nonce: Nonce,
-        said: &Said<'_>,
+        said: &MessageOptions<'_>,
         out: &mut Outbox,
     ) {
         let Some(context) = self.contexts.get(slot) else { return };
         let (Some(former), ulid) = (context.peer.clone(), context.id.ulids.peer) else { return };
-        let peer = match self.learn(now, Some(&former), ulid, former.tag, said) {
+        let peer = match self.verified_peer(now, Some(&former), ulid, former.tag, said) {
             Ok(peer) => peer,
-            Err(disbelief) => return self.disbelieve(now, heard, disbelief, out),
+            Err(disbelief) => return self.reject_claim(now, heard, disbelief, out),
         };
         if let Some((generation, elements)) = said.preferences {
             let wrong = match () {
@@ -123,7 +123,7 @@ impl Shim {
                     "locator preferences for another locator list",
                     out,
                 );
-                return self.complain_of_option(now, heard, code, (option::kind::PREFERENCES, offset), out);
+                return self.send_option_error(now, heard, code, (option::kind::PREFERENCES, offset), out);
             }
         }
         if peer.locators.is_empty() {
@@ -131,32 +131,32 @@ impl Shim {
         }
         let tag = peer.tag;
         if let Some(context) = self.contexts.get(slot) {
-            context.watch.hear(now);
+            context.reap_timers.on_message_received(now);
         }
         self.send(heard.path, &Message::UpdateAck { tag, nonce, options: Vec::<ShimOption>::new() }, out);
         if peer != former {
-            let taken = |address| former.knows(address) && !peer.knows(address);
+            let taken = |address| former.has_locator(address) && !peer.has_locator(address);
             let gone = self.contexts.get(slot).is_some_and(|context| taken(context.path.peer));
             self.contexts.put_peer(slot, peer);
             self.put_context(now, slot, out);
             match gone {
-                true => self.explore(now, slot, "the peer has removed its locator", out),
-                false => self.reconsider(now, slot, out),
+                true => self.enter_exploring(now, slot, "the peer has removed its locator", out),
+                false => self.recheck_path(now, slot, out),
             }
         }
     }
 
-    pub(super) fn hear_ack(&mut self, now: Time, slot: Slot, nonce: Nonce) {
+    pub(super) fn receive_update_ack(&mut self, now: Time, slot: ContextIndex, nonce: Nonce) {
         let Some(context) = self.contexts.get(slot) else { return };
-        context.watch.hear(now);
-        if let Some(update) = context.update.take_if(|update| update.nonce == nonce) {
-            context.known = Arc::clone(&update.new);
+        context.reap_timers.on_message_received(now);
+        if let Some(update) = context.pending_update.take_if(|update| update.nonce == nonce) {
+            context.announced = Arc::clone(&update.announcement);
             self.agenda.cancel(&Timer::Update(slot));
-            if let Some(search) = &mut context.search {
-                search.exploration.hurry();
+            if let Some(search) = &mut context.recovery {
+                search.exploration.restart_backoff();
                 self.agenda.set(Timer::Probe(slot), now);
             }
         }
-        self.set_watch(now, slot);
+        self.set_reap_timer(now, slot);
     }
 }

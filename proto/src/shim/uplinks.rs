@@ -5,14 +5,14 @@ use crate::base::ids::LinkId;
 use crate::base::time::Time;
 use crate::contract::config::shim::UplinkPreference;
 use crate::contract::input::{AddressEvent, AddressState, LinkEvent};
-use crate::multipath::advertised::Advertised;
+use crate::mptcp::advertised_prefixes::AdvertisedPrefixes;
 use roam6_wire::LinkAddress;
 use roam6_wire::icmp6::RouterAdvertisement;
-use roam6_wire::shim6::Preference;
+use roam6_wire::shim6::LocatorPreference;
 use std::net::Ipv6Addr;
 
 /// Addresses remembered of one interface; more are ignored.
-const MOST_ADDRESSES: usize = 32;
+const MAX_ADDRESSES: usize = 32;
 
 /// All interfaces that the configuration names and the host has.
 #[derive(Debug, Default)]
@@ -23,26 +23,26 @@ pub(super) struct Uplinks {
 #[derive(Debug)]
 struct Uplink {
     name: String,
-    own: Option<LinkAddress>,
+    link_address: Option<LinkAddress>,
     up: bool,
     mtu: u32,
-    advertised: Advertised,
+    advertised: AdvertisedPrefixes,
     addresses: few::VecSet<Ipv6Addr>,
 }
 
 impl Uplinks {
     /// Updates the state of an interface; returns whether it went up or down.
-    pub(super) fn put(&mut self, event: &LinkEvent) -> bool {
+    pub(super) fn put_link(&mut self, event: &LinkEvent) -> bool {
         let fresh = || Uplink {
             name: event.name.clone(),
-            own: event.address,
+            link_address: event.address,
             up: !event.up,
             mtu: event.mtu,
-            advertised: Advertised::default(),
+            advertised: AdvertisedPrefixes::default(),
             addresses: few::VecSet::new(),
         };
         let link = self.links.entry(event.link).or_insert_with(fresh);
-        (link.mtu, link.own) = (event.mtu, event.address);
+        (link.mtu, link.link_address) = (event.mtu, event.address);
         core::mem::replace(&mut link.up, event.up) != event.up
     }
 
@@ -51,7 +51,7 @@ impl Uplinks {
         let Some(link) = self.links.get_mut(&event.link) else { return false };
         match event.state {
             AddressState::Preferred | AddressState::Deprecated => {
-                let room = link.addresses.len() < MOST_ADDRESSES;
+                let room = link.addresses.len() < MAX_ADDRESSES;
                 room && is_global(event.address) && link.addresses.insert(event.address)
             }
             AddressState::Tentative => false,
@@ -62,14 +62,14 @@ impl Uplinks {
     /// Processes a Router Advertisement that passed the checks of RFC 4861 §6.1.2.
     pub(super) fn put_router(&mut self, now: Time, link: LinkId, router: Ipv6Addr, message: &RouterAdvertisement) {
         if let Some(link) = self.links.get_mut(&link) {
-            link.advertised.put(now, router, message);
+            link.advertised.handle_advertisement(now, router, message);
         }
     }
 
     /// Records the kernel's reachability state of a neighbour, which may be a router.
-    pub(super) fn put_reachable(&mut self, link: LinkId, router: Ipv6Addr, reachable: bool) {
+    pub(super) fn set_reachable(&mut self, link: LinkId, router: Ipv6Addr, reachable: bool) {
         if let Some(link) = self.links.get_mut(&link) {
-            link.advertised.put_reachable(router, reachable);
+            link.advertised.set_reachable(router, reachable);
         }
     }
 
@@ -82,11 +82,11 @@ impl Uplinks {
     }
 
     /// The last event of each interface.
-    pub(super) fn events(&self) -> Vec<LinkEvent> {
+    pub(super) fn link_events(&self) -> Vec<LinkEvent> {
         let event = |(link, uplink): (&LinkId, &Uplink)| LinkEvent {
             link: *link,
             name: uplink.name.clone(),
-            address: uplink.own,
+            address: uplink.link_address,
             up: uplink.up,
             mtu: uplink.mtu,
         };
@@ -94,7 +94,7 @@ impl Uplinks {
     }
 
     /// The known interfaces.
-    pub(super) fn ids(&self) -> impl Iterator<Item = LinkId> {
+    pub(super) fn link_ids(&self) -> impl Iterator<Item = LinkId> {
         self.links.keys().copied()
     }
 
@@ -104,28 +104,28 @@ impl Uplinks {
     }
 
     /// The interface with `address`, up or down.
-    pub(super) fn find(&self, address: Ipv6Addr) -> Option<LinkId> {
+    pub(super) fn link_of(&self, address: Ipv6Addr) -> Option<LinkId> {
         self.links.iter().find(|(_, link)| link.addresses.contains(&address)).map(|(id, _)| *id)
     }
 
     /// The configured preference for an address, by its interface.
-    pub(super) fn preference(&self, address: Ipv6Addr, of: &few::VecMap<String, UplinkPreference>) -> Preference {
+    pub(super) fn preference(&self, address: Ipv6Addr, of: &few::VecMap<String, UplinkPreference>) -> LocatorPreference {
         let link = self.links.values().find(|link| link.addresses.contains(&address));
-        link.and_then(|link| of.get(&link.name)).map_or(Preference::default(), |preference| preference.emit())
+        link.and_then(|link| of.get(&link.name)).map_or(LocatorPreference::default(), |preference| preference.emit())
     }
 
     /// Whether `address` can be a locator now.
-    pub(super) fn works(&self, address: Ipv6Addr) -> bool {
+    pub(super) fn is_usable(&self, address: Ipv6Addr) -> bool {
         self.links.values().any(|link| link.up && link.addresses.contains(&address))
     }
 
     /// A default router of the link, if one is known.
-    pub(super) fn router(&self, now: Time, link: LinkId) -> Option<Ipv6Addr> {
+    pub(super) fn default_router(&self, now: Time, link: LinkId) -> Option<Ipv6Addr> {
         self.links.get(&link)?.advertised.router(now)
     }
 
     /// The router that advertises the prefix of `address`.
-    pub(super) fn router_of(&self, now: Time, link: LinkId, address: Ipv6Addr) -> Option<Ipv6Addr> {
+    pub(super) fn router_for_source(&self, now: Time, link: LinkId, address: Ipv6Addr) -> Option<Ipv6Addr> {
         self.links.get(&link)?.advertised.find(now, address).map(|(_, router, _)| router)
     }
 

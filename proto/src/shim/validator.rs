@@ -9,17 +9,17 @@ use roam6_wire::shim6::{Fork, Nonce, Tag};
 use sha2::Sha256;
 
 /// VALIDATOR_MIN_LIFETIME (RFC 5533 §14).
-const LIFETIME_SECONDS: u32 = 30;
+const VALIDATOR_LIFETIME_SECONDS: u32 = 30;
 /// Lifetime of a secret: longer than a validator's, so that two secrets suffice.
 const SECRET_LIFETIME: Duration = Duration::from_secs(60);
 /// Octets of a validator.
-const LENGTH: usize = 16;
+const VALIDATOR_LENGTH: usize = 16;
 
 /// The message exchange that a validator belongs to; it is valid for no other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Subject {
     /// Answer to an I1.
-    First {
+    R1 {
         /// The initiator's context tag.
         tag: Tag,
         /// ULIDs, ours as `local`.
@@ -30,7 +30,7 @@ pub(super) enum Subject {
         fork: Fork,
     },
     /// Answer to a message with an unknown context tag.
-    Lost {
+    R1bis {
         /// The unknown tag.
         tag: Tag,
         /// Of the packet, as we see them.
@@ -42,42 +42,42 @@ pub(super) enum Subject {
 #[derive(Debug)]
 pub(super) struct Validators {
     secret: [u8; 32],
-    former: [u8; 32],
-    rotated: Time,
+    former_secret: [u8; 32],
+    rotated_at: Time,
     /// Random start value of the responder nonce.
-    base: u32,
+    nonce_base: u32,
 }
 
 impl Validators {
     /// Starts with a random secret.
     pub(super) fn new(entropy: &mut Entropy) -> Validators {
         let mut validators =
-            Validators { secret: [0; 32], former: [0; 32], rotated: Time::ZERO, base: entropy.next_u64() as u32 };
+            Validators { secret: [0; 32], former_secret: [0; 32], rotated_at: Time::ZERO, nonce_base: entropy.next_u64() as u32 };
         entropy.fill(&mut validators.secret);
-        entropy.fill(&mut validators.former);
+        entropy.fill(&mut validators.former_secret);
         validators
     }
 
     /// Issues a validator for `subject`, with the responder nonce that encodes its time.
     pub(super) fn issue(&mut self, now: Time, subject: Subject, entropy: &mut Entropy) -> (Nonce, Vec<u8>) {
-        if now.since(self.rotated) >= SECRET_LIFETIME {
-            self.former = self.secret;
+        if now.since(self.rotated_at) >= SECRET_LIFETIME {
+            self.former_secret = self.secret;
             entropy.fill(&mut self.secret);
-            self.rotated = now;
+            self.rotated_at = now;
         }
-        let nonce = Nonce(self.base.wrapping_add(seconds(now)));
+        let nonce = Nonce(self.nonce_base.wrapping_add(seconds(now)));
         (nonce, mac(&self.secret, nonce, subject).unwrap_or_default())
     }
 
     /// Whether `validator` was issued for `subject` within its lifetime.
     pub(super) fn check(&self, now: Time, nonce: Nonce, subject: Subject, validator: &[u8]) -> bool {
-        let issued = nonce.0.wrapping_sub(self.base);
-        let fresh = seconds(now).checked_sub(issued).is_some_and(|age| age <= LIFETIME_SECONDS);
+        let issued = nonce.0.wrapping_sub(self.nonce_base);
+        let fresh = seconds(now).checked_sub(issued).is_some_and(|age| age <= VALIDATOR_LIFETIME_SECONDS);
         // Validators of the second of the rotation may be of either secret.
         let secrets =
-            [(&self.secret, issued >= seconds(self.rotated)), (&self.former, issued <= seconds(self.rotated))];
+            [(&self.secret, issued >= seconds(self.rotated_at)), (&self.former_secret, issued <= seconds(self.rotated_at))];
         fresh
-            && validator.len() == LENGTH
+            && validator.len() == VALIDATOR_LENGTH
             && secrets.into_iter().filter(|(_, used)| *used).any(|(secret, _)| {
                 hasher(secret, nonce, subject).is_some_and(|hasher| hasher.verify_truncated_left(validator).is_ok())
             })
@@ -90,20 +90,20 @@ fn seconds(time: Time) -> u32 {
 
 fn mac(secret: &[u8; 32], nonce: Nonce, subject: Subject) -> Option<Vec<u8>> {
     let whole = hasher(secret, nonce, subject)?.finalize().into_bytes();
-    whole.get(..LENGTH).map(<[u8]>::to_vec)
+    whole.get(..VALIDATOR_LENGTH).map(<[u8]>::to_vec)
 }
 
 fn hasher(secret: &[u8; 32], nonce: Nonce, subject: Subject) -> Option<Hmac<Sha256>> {
     let mut hasher = Hmac::<Sha256>::new_from_slice(secret).ok()?;
     hasher.update(&nonce.0.to_be_bytes());
     match subject {
-        Subject::First { tag, ulids, locators, fork } => {
+        Subject::R1 { tag, ulids, locators, fork } => {
             [ulids.local, ulids.peer, locators.local, locators.peer].iter().for_each(|at| hasher.update(&at.octets()));
             hasher.update(&fork.0.to_be_bytes());
             hasher.update(&tag.bits().to_be_bytes());
             hasher.update(&[1]);
         }
-        Subject::Lost { tag, locators } => {
+        Subject::R1bis { tag, locators } => {
             [locators.local, locators.peer].iter().for_each(|at| hasher.update(&at.octets()));
             hasher.update(&tag.bits().to_be_bytes());
             hasher.update(&[2]);
@@ -121,10 +121,10 @@ mod tests {
     }
 
     #[test]
-    fn a_validator_proves_its_subject_for_half_a_minute() {
+    fn a_validator_is_valid_for_30_seconds_and_its_subject_only() {
         let mut entropy = Entropy::seed_from_u64(1);
         let ulids = pair("2001:db8::1", "2001:db8::2");
-        let first = Subject::First { tag: Tag::of_low(7), ulids, locators: ulids, fork: Fork::NONE };
+        let first = Subject::R1 { tag: Tag::from_low_bits(7), ulids, locators: ulids, fork: Fork::NONE };
         for start in [0, 59, 60, 119u64] {
             let mut validators = Validators::new(&mut entropy);
             let at = |seconds: u64| Time::ZERO + Duration::from_secs(start + seconds);
@@ -133,12 +133,12 @@ mod tests {
             assert!(!validators.check(at(31), nonce, first, &validator), "too old");
             assert!(!validators.check(at(1), Nonce(nonce.0.wrapping_add(1)), first, &validator));
             assert!(!validators.check(at(1), nonce, first, &validator[1..]));
-            let other = Subject::First { tag: Tag::of_low(8), ulids, locators: ulids, fork: Fork::NONE };
+            let other = Subject::R1 { tag: Tag::from_low_bits(8), ulids, locators: ulids, fork: Fork::NONE };
             assert!(!validators.check(at(1), nonce, other, &validator));
             let moved = pair("2001:db8::1", "2001:db8::3");
-            let other = Subject::First { tag: Tag::of_low(7), ulids, locators: moved, fork: Fork::NONE };
+            let other = Subject::R1 { tag: Tag::from_low_bits(7), ulids, locators: moved, fork: Fork::NONE };
             assert!(!validators.check(at(1), nonce, other, &validator));
-            let lost = Subject::Lost { tag: Tag::of_low(7), locators: ulids };
+            let lost = Subject::R1bis { tag: Tag::from_low_bits(7), locators: ulids };
             assert!(!validators.check(at(1), nonce, lost, &validator));
             validators.issue(at(20), lost, &mut entropy);
             assert!(validators.check(at(25), nonce, first, &validator), "the secret may change meanwhile");

@@ -4,20 +4,20 @@ use super::{Shim, Timer};
 use crate::base::ids::AddressPair;
 use crate::base::time::Time;
 use crate::contract::view::{ContextView, LinkView, TimerView, View};
-use roam6_wire::shim6::Method;
+use roam6_wire::shim6::VerificationMethod;
 
 impl Shim {
-    pub(super) fn show(&self, now: Time, view: &mut View) {
+    pub(super) fn fill_view(&self, now: Time, view: &mut View) {
         for (_, context) in self.contexts.iter() {
             let peer = context.peer.as_ref();
             let locators = peer.map(|peer| &*peer.locators).unwrap_or_default();
-            let method = |method: Method| match method {
-                Method::HBA => "hba",
-                Method::CGA => "cga",
+            let method = |method: VerificationMethod| match method {
+                VerificationMethod::HBA => "hba",
+                VerificationMethod::CGA => "cga",
                 _ => "ulid",
             };
             let paths = context
-                .known
+                .announced
                 .locators
                 .iter()
                 .flat_map(|local| locators.iter().map(|locator| AddressPair { local: *local, peer: locator.address }));
@@ -26,15 +26,15 @@ impl Shim {
                 state: context.state().to_owned(),
                 reachability: context.reachability().to_owned(),
                 path: context.path,
-                rewriting: context.stands() && context.path != context.id.ulids,
+                rewriting: context.is_established() && context.path != context.id.ulids,
                 tag_in: context.tag,
                 tag_out: peer.map(|peer| peer.tag),
-                local: context.known.locators.clone(),
+                local: context.announced.locators.clone(),
                 peer: locators.iter().map(|locator| (locator.address, method(locator.method).to_owned())).collect(),
                 paths: paths.collect(),
-                idle: now.since(context.active),
-                tx: context.carried.0,
-                rx: context.carried.1,
+                idle: now.since(context.last_activity),
+                tx: context.traffic.0,
+                rx: context.traffic.1,
             });
         }
         view.links.extend(self.uplinks.iter().map(|(link, name, up, mtu, addresses)| LinkView {
@@ -44,12 +44,12 @@ impl Shim {
             role: "shim".to_owned(),
             up,
             mtu,
-            router: self.uplinks.router(now, link),
+            router: self.uplinks.default_router(now, link),
             addresses,
             state: if up { "up" } else { "down" }.to_owned(),
         }));
-        self.addresses.show(now, view);
-        let pressing = self.agenda.iter().filter(|(_, timer)| !matches!(timer, Timer::Idle(_))).take(MOST_TIMERS);
+        self.addresses.fill_view(now, view);
+        let pressing = self.agenda.iter().filter(|(_, timer)| !matches!(timer, Timer::Idle(_))).take(MAX_TIMERS);
         view.timers.extend(
             pressing.map(|(at, timer)| TimerView { name: format!("shim {timer:?}"), remaining: at.since(now) }),
         );
@@ -57,4 +57,4 @@ impl Shim {
 }
 
 /// Timers shown at most: every context may have several.
-const MOST_TIMERS: usize = 32;
+const MAX_TIMERS: usize = 32;

@@ -5,7 +5,7 @@ use crate::config::duration::{Span, human};
 use crate::config::source::Review;
 use core::time::Duration;
 use roam6_proto::base::few;
-use roam6_wire::{Ipv4End, Prefix};
+use roam6_wire::{Ipv4Endpoint, Prefix};
 use std::fmt::Display;
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::ops::{Range, RangeInclusive};
@@ -57,7 +57,7 @@ pub(crate) fn unicast(address: &Spanned<Ipv6Addr>, name: &str, review: &mut Revi
 /// An IPv4 address one host can have, and others reach.
 pub(crate) fn unicast4(address: &Spanned<Ipv4Addr>, name: &str, review: &mut Review<'_>) {
     let value = *address.get_ref();
-    if !Ipv4End::dsmip(value).is_unicast() {
+    if !Ipv4Endpoint::dsmip(value).is_unicast() {
         let what = format!("{name} {value} cannot be reached from elsewhere");
         review.blame(address.span(), what, "write a unicast address");
     }
@@ -80,7 +80,7 @@ pub(crate) fn networks<'a>(
     let mut native = false;
     for (prefix, span) in prefixes {
         native |= !prefix.is_ipv4();
-        if prefix.ipv4().is_some_and(|(address, _)| !Ipv4End::dsmip(address).is_unicast()) {
+        if prefix.ipv4().is_some_and(|(address, _)| !Ipv4Endpoint::dsmip(address).is_unicast()) {
             let hint = "write what its hosts can be numbered from, as \"10.77.1.0/24\"";
             review.blame(span, format!("prefix {prefix} is no network's"), hint);
         }

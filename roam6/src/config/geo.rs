@@ -15,7 +15,7 @@ use roam6_proto::base::few;
 use roam6_proto::contract::config::facilities::{Announcement, FacilitiesConfig};
 use roam6_proto::contract::config::geo::{GeoConfig, AreaForwarding, Mib, NonAreaForwarding, LinkScope, VirtualLink};
 use roam6_proto::geo::geometry;
-use roam6_wire::geo::{Area, Place, Shape, Station, TrafficClass};
+use roam6_wire::geo::{Area, Coordinates, Shape, ItsStationType, TrafficClass};
 use serde::Deserialize;
 use std::path::PathBuf;
 
@@ -151,7 +151,7 @@ fn circle() -> Shape {
 pub(crate) fn settle(section: Section, review: &mut Review<'_>) -> Option<Geo> {
     let mut mib = mib(&section, review);
     let interfaces = interfaces(&section.interfaces, review);
-    let station = section.station.as_ref().map_or(Some(Station::PASSENGER_CAR), |name| station(name, review));
+    let station = section.station.as_ref().map_or(Some(ItsStationType::PASSENGER_CAR), |name| station(name, review));
     let position = position(&section.position, review);
     let is_fixed = matches!(position, Some(Position::Fixed(_)));
     mib.is_mobile = section.is_mobile.unwrap_or(!is_fixed);
@@ -223,8 +223,8 @@ fn interfaces(written: &Spanned<Vec<Spanned<String>>>, review: &mut Review<'_>) 
     written.get_ref().iter().map(|name| name.get_ref().clone()).collect()
 }
 
-fn station(name: &Spanned<String>, review: &mut Review<'_>) -> Option<Station> {
-    let station = Station::named(name.get_ref());
+fn station(name: &Spanned<String>, review: &mut Review<'_>) -> Option<ItsStationType> {
+    let station = ItsStationType::named(name.get_ref());
     if station.is_none() {
         let hint = "write passenger-car, bus, tram, heavy-truck, roadside-unit or another of docs/geo.md";
         review.blame(name.span(), format!("\"{}\" is no kind of station", name.get_ref()), hint);
@@ -269,7 +269,7 @@ fn source(written: &PositionTable, review: &mut Review<'_>) -> Option<Option<Pos
     if let Some(server) = &written.gpsd {
         return Some(server.contains(':').then(|| Position::Gpsd(server.clone())));
     }
-    let place = written.latitude.zip(written.longitude).and_then(|(north, east)| Place::of_degrees(north, east));
+    let place = written.latitude.zip(written.longitude).and_then(|(north, east)| Coordinates::from_degrees(north, east));
     Some(place.map(|place| Position::Fixed(Fix { place, uncertainty: Some(1), speed: 0, heading: 0 })))
 }
 
@@ -341,7 +341,7 @@ fn size(name: &str, reach: LinkScope, span: Range<usize>, max_area: u32, review:
 
 /// An area that has an extent; a needs no b where it is a circle.
 fn area(table: &AreaTable) -> Option<Area> {
-    let center = Place::of_degrees(table.latitude, table.longitude)?;
+    let center = Coordinates::from_degrees(table.latitude, table.longitude)?;
     let AreaTable { shape, a, b, angle, .. } = *table;
     let has_extent = a > 0 && angle <= 360 && (b > 0 || shape == Shape::Circle);
     has_extent.then_some(Area { shape, center, a, b, angle })

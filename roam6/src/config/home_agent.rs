@@ -8,7 +8,7 @@ use crate::config::source::{Problem, Review, Source};
 use core::time::Duration;
 use roam6_proto::contract::config::nemo::{HomeAgentConfig, Ipv4Pool, DsmipService, PrefixTable};
 use roam6_proto::nemo::ipv4::KEEPALIVE as DEFAULT_KEEPALIVE;
-use roam6_wire::{Ipv4End, Prefix};
+use roam6_wire::{Ipv4Endpoint, Prefix};
 use serde::Deserialize;
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::ops::RangeInclusive;
@@ -261,13 +261,13 @@ fn ipv4(table: &Ipv4Table, review: &mut Review<'_>) -> DsmipService {
 /// IPv4 prefixes for who asks for one.
 fn ipv4_pool(table: &PoolTable, review: &mut Review<'_>) -> Option<Ipv4Pool> {
     let prefix = *table.prefix.get_ref();
-    let Some((address, shortest)) = prefix.ipv4().filter(|(address, _)| Ipv4End::dsmip(*address).is_unicast()) else {
+    let Some((address, shortest)) = prefix.ipv4().filter(|(address, _)| Ipv4Endpoint::dsmip(*address).is_unicast()) else {
         let hint = "write an IPv4 prefix to take them from, as \"10.128.0.0/16\"";
         review.blame(table.prefix.span(), format!("no pool of IPv4 prefixes is in {prefix}"), hint);
         return None;
     };
     check::within(table.length.as_ref(), "length", shortest..=32, review);
-    Some(Ipv4Pool { prefix: Prefix::of_ipv4(address, shortest)?, length: table.length() })
+    Some(Ipv4Pool { prefix: Prefix::from_ipv4(address, shortest)?, length: table.length() })
 }
 
 fn check_values(section: &Section, review: &mut Review<'_>) {

@@ -3,7 +3,7 @@
 use super::spanned::Spanned;
 use crate::config::check;
 use crate::config::source::Review;
-use roam6_proto::contract::config::multipath::PathManagerConfig;
+use roam6_proto::contract::config::mptcp::PathManagerConfig;
 use roam6_wire::Prefix;
 use serde::Deserialize;
 

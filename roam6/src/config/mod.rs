@@ -22,7 +22,7 @@ mod tests;
 
 use home_agent::HomeAgent;
 use roam6_proto::contract::config::mnpp::MnppConfig;
-use roam6_proto::contract::config::multipath::PathManagerConfig;
+use roam6_proto::contract::config::mptcp::PathManagerConfig;
 use roam6_proto::contract::config::nemo::MobileRouterConfig;
 use roam6_proto::contract::config::shim::ShimConfig;
 use roam6_proto::role::Role;

@@ -7,7 +7,7 @@ use crate::config::source::{Problem, Review};
 use crate::identity;
 use core::time::Duration;
 use roam6_proto::base::few;
-use roam6_proto::contract::config::shim::{AddressGeneration, Proof, SHORTEST_SEND_TIMEOUT};
+use roam6_proto::contract::config::shim::{AddressGeneration, AddressProof, MIN_SEND_TIMEOUT};
 use roam6_proto::contract::config::shim::{Identity, PeerFilter, ShimConfig, UplinkPreference};
 use roam6_proto::contract::item::ContextTrigger;
 use roam6_proto::crypto::cga::Sec;
@@ -52,7 +52,7 @@ pub(crate) struct Section {
 #[derive(Clone, Copy, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct AddressTable {
-    proof: Proof,
+    proof: AddressProof,
     #[serde(default = "usual_sec")]
     sec: u8,
 }
@@ -97,7 +97,7 @@ struct PeersTable {
 /// Checks the table; what is wrong with it is remembered by `review`.
 pub(crate) fn settle(section: Section, review: &mut Review<'_>) -> ShimConfig {
     let usual = ShimConfig::default();
-    check::duration(section.send_timeout.as_ref(), "send_timeout", SHORTEST_SEND_TIMEOUT..=MAX_SEND_TIMEOUT, review);
+    check::duration(section.send_timeout.as_ref(), "send_timeout", MIN_SEND_TIMEOUT..=MAX_SEND_TIMEOUT, review);
     check::duration(section.idle_timeout.as_ref(), "idle_timeout", IDLE.0..=IDLE.1, review);
     let returns = section.return_after.as_ref().filter(|span| span.get_ref().0 != Duration::ZERO);
     check::duration(returns, "return_after", RETURN, review);
@@ -176,7 +176,7 @@ fn addresses(
 ) -> Option<AddressGeneration> {
     let written = written?;
     let AddressTable { proof, sec } = *written.get_ref();
-    if proof != Proof::Hba && identities.iter().all(|identity| identity.private_key.is_empty()) {
+    if proof != AddressProof::Hba && identities.iter().all(|identity| identity.private_key.is_empty()) {
         let hint = "make a key with `roam6 cga generate`, and write its file into identities";
         review.blame(written.span(), "addresses of a key, and no key", hint);
     }

@@ -7,7 +7,7 @@ use crate::control::Request;
 use crate::geo::words::area;
 use roam6_proto::contract::config::facilities::{DenmRequest, DenmEvent, EventId};
 use roam6_proto::contract::view::LdmEventView;
-use roam6_wire::geo::Place;
+use roam6_wire::geo::Coordinates;
 use std::path::Path;
 use std::process::ExitCode;
 use words::{Denm, Tell};
@@ -31,7 +31,7 @@ pub(crate) fn run(verb: &Denm) -> ExitCode {
 fn event(tell: &Tell) -> Result<DenmEvent, String> {
     let place = match tell.at.as_deref() {
         Some([latitude, longitude]) => {
-            let place = Place::of_degrees(*latitude, *longitude);
+            let place = Coordinates::from_degrees(*latitude, *longitude);
             Some(place.ok_or_else(|| format!("{latitude} {longitude} is not a latitude and a longitude"))?)
         }
         _ => None,

@@ -9,7 +9,7 @@ use core::time::Duration;
 use roam6_proto::contract::config::geo::{EchoId, EchoRequest};
 use roam6_proto::geo::geometry;
 use roam6_wire::LinkAddress;
-use roam6_wire::geo::Place;
+use roam6_wire::geo::Coordinates;
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::process::ExitCode;
@@ -58,7 +58,7 @@ fn question(words: &Ping, target: Target) -> EchoRequest {
     EchoRequest { id: probe, to: target.to(), octets: words.size, hops: words.hops, trace: false, spread }
 }
 
-fn tell(echo: &Echo, own: Option<Place>, json: bool) {
+fn tell(echo: &Echo, own: Option<Coordinates>, json: bool) {
     let distance = own.map(|own| geometry::distance(own, echo.place).floor());
     if json {
         print(&format!("{}\n", document(echo, distance)));
@@ -75,7 +75,7 @@ fn tell(echo: &Echo, own: Option<Place>, json: bool) {
 
 /// A reply as JSON.
 pub(super) fn document(echo: &Echo, distance: Option<f64>) -> serde_json::Value {
-    let (latitude, longitude) = echo.place.degrees();
+    let (latitude, longitude) = echo.place.to_degrees();
     json!({
         "sequence": echo.sequence, "station": echo.mid.to_string(), "kind": echo.kind,
         "latitude": latitude, "longitude": longitude, "distance": distance, "hops": echo.hops,
@@ -92,7 +92,7 @@ struct Sum {
 
 struct Answers {
     kind: String,
-    place: Place,
+    place: Coordinates,
     again: u32,
     rtts: Vec<Duration>,
 }
@@ -117,7 +117,7 @@ impl Sum {
         self.stations.values().any(|answers| answers.rtts.len() == self.asked as usize)
     }
 
-    fn text(&self, target: Target, own: Option<Place>) -> String {
+    fn text(&self, target: Target, own: Option<Coordinates>) -> String {
         let asked = self.asked;
         if self.stations.is_empty() {
             return format!("--- {target}: {asked} requests, no reply\n");

@@ -31,7 +31,7 @@ pub(crate) struct Echo {
     /// Station type.
     pub(crate) kind: String,
     /// Position of the station.
-    pub(crate) place: roam6_wire::geo::Place,
+    pub(crate) place: roam6_wire::geo::Coordinates,
     /// Hops that the request has travelled.
     pub(crate) hops: u8,
     /// Payload length, octets.

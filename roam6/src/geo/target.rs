@@ -2,7 +2,7 @@
 
 use roam6_proto::contract::config::geo::TransportType;
 use roam6_wire::LinkAddress;
-use roam6_wire::geo::{self, GeoAddress, Place, Station};
+use roam6_wire::geo::{self, GeoAddress, Coordinates, ItsStationType};
 use std::fmt;
 use std::net::Ipv6Addr;
 
@@ -33,7 +33,7 @@ impl Target {
     /// The destination as the engine takes it.
     pub(crate) fn to(self) -> TransportType {
         match self {
-            Target::Station(mid) => TransportType::GeoUnicast(GeoAddress::new(Station::UNKNOWN, mid)),
+            Target::Station(mid) => TransportType::GeoUnicast(GeoAddress::new(ItsStationType::UNKNOWN, mid)),
             Target::Area(area) => TransportType::GeoBroadcast(area),
         }
     }
@@ -76,7 +76,7 @@ impl Shape {
         let wrong = || format!("\"{}\" is not an area; {HINT}", words.join(" "));
         let [kind, latitude, longitude, lengths @ ..] = words else { return Err(wrong()) };
         let degrees = |word: &String| word.trim_end_matches(',').parse::<f64>().map_err(|_| wrong());
-        let center = Place::of_degrees(degrees(latitude)?, degrees(longitude)?).ok_or_else(wrong)?;
+        let center = Coordinates::from_degrees(degrees(latitude)?, degrees(longitude)?).ok_or_else(wrong)?;
         let metres = |word: &String| word.parse::<u16>().ok().filter(|metres| *metres > 0).ok_or_else(wrong);
         let shape = match kind.as_str() {
             "circle" => geo::Shape::Circle,
@@ -99,7 +99,7 @@ impl Shape {
     /// The area in the form that the command line accepts.
     pub(crate) fn words(area: &geo::Area) -> String {
         let geo::Area { shape, center, a, b, angle } = area;
-        let (latitude, longitude) = center.degrees();
+        let (latitude, longitude) = center.to_degrees();
         match shape {
             geo::Shape::Circle => format!("circle {latitude} {longitude} {a}"),
             geo::Shape::Rectangle => format!("rectangle {latitude} {longitude} {a} {b} {angle}"),

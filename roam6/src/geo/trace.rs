@@ -8,7 +8,7 @@ use crate::geo::words::Trace;
 use core::time::Duration;
 use roam6_proto::contract::config::geo::{EchoId, EchoRequest};
 use roam6_proto::geo::geometry;
-use roam6_wire::geo::Place;
+use roam6_wire::geo::Coordinates;
 use serde_json::json;
 use std::process::ExitCode;
 use std::time::Instant;
@@ -46,7 +46,7 @@ fn await_answer(questions: &mut Questions, hops: u8, until: Instant) -> Result<O
     }
 }
 
-fn tell(hops: u8, echo: Option<&Echo>, own: Option<Place>, json: bool) {
+fn tell(hops: u8, echo: Option<&Echo>, own: Option<Coordinates>, json: bool) {
     let distance = echo.and_then(|echo| Some(geometry::distance(own?, echo.place).floor()));
     let line = match echo {
         Some(echo) if json => document(echo, distance).to_string(),

@@ -148,7 +148,7 @@ impl Wanted {
             Kind::Hba => hba::parameters(modifier, &self.prefixes, field),
             Kind::Cga => self.prefixes.first().and_then(|prefix| Parameters::new(modifier, *prefix, public)),
         };
-        let parameters = parameters.ok_or_else(|| format!("1 to {} prefixes are needed", hba::MOST_PREFIXES))?;
+        let parameters = parameters.ok_or_else(|| format!("1 to {} prefixes are needed", hba::MAX_PREFIXES))?;
         // The addresses are not known yet: the prefixes take their place in the saved progress.
         let addresses = self.prefixes.iter().map(|prefix| prefix.address()).collect();
         Ok(IdentityFile { sec: self.sec, parameters, addresses, private_key })

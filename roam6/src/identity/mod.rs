@@ -67,18 +67,18 @@ fn verify(path: &Path, addresses: &[Ipv6Addr], kind: Kind) -> Result<(), String>
 }
 
 /// Verifies with the prefix of the address as the prefix parameter (RFC 3972 §4, last paragraph but one).
-fn verify_as_cga(identity: &IdentityFile, address: Ipv6Addr) -> Result<cga::Sec, cga::Refusal> {
+fn verify_as_cga(identity: &IdentityFile, address: Ipv6Addr) -> Result<cga::Sec, cga::CgaError> {
     let own = file::prefix_of(address).and_then(|prefix| identity.parameters.in_prefix(prefix));
-    own.ok_or(cga::Refusal::Prefix)?.verify(address)
+    own.ok_or(cga::CgaError::Prefix)?.verify(address)
 }
 
-fn why(refusal: cga::Refusal) -> &'static str {
+fn why(refusal: cga::CgaError) -> &'static str {
     match refusal {
-        cga::Refusal::Collisions => "the collision count is larger than 2",
-        cga::Refusal::Prefix => "its prefix is not one of the set",
-        cga::Refusal::Identifier => "the hash of the parameters gives another interface identifier",
-        cga::Refusal::Work => "the second hash does not have the zero bits that its Sec requires",
-        cga::Refusal::Sec => "its Sec is not defined",
+        cga::CgaError::Collisions => "the collision count is larger than 2",
+        cga::CgaError::Prefix => "its prefix is not one of the set",
+        cga::CgaError::Identifier => "the hash of the parameters gives another interface identifier",
+        cga::CgaError::Work => "the second hash does not have the zero bits that its Sec requires",
+        cga::CgaError::Sec => "its Sec is not defined",
     }
 }
 

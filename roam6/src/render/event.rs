@@ -2,7 +2,7 @@
 
 use crate::config::duration::human;
 use core::time::Duration;
-use roam6_wire::Ipv4End;
+use roam6_wire::Ipv4Endpoint;
 use roam6_wire::mobility::{ErrorStatus, Status};
 use serde_json::{Map, Value};
 use std::fmt::Write;
@@ -66,7 +66,7 @@ fn word(value: &Value) -> String {
 
 /// An IPv4 tunnel address in dotted form; in JSON it is embedded in an IPv6 address.
 fn ipv4_end(text: &str) -> Option<String> {
-    Some(Ipv4End::of(text.parse().ok()?)?.to_string())
+    Some(Ipv4Endpoint::from_ipv6(text.parse().ok()?)?.to_string())
 }
 
 /// A duration; in JSON it has seconds and nanoseconds.

@@ -5,7 +5,7 @@ use crate::control::State;
 use crate::denm::words::cause_name;
 use crate::render::table::Table;
 use roam6_proto::contract::view::{LdmEventView, LdmStationView};
-use roam6_wire::geo::Place;
+use roam6_wire::geo::Coordinates;
 use serde_json::{Value, json};
 
 /// Stations, then events.
@@ -42,8 +42,8 @@ pub(crate) fn geojson(state: &State) -> Value {
     json!({ "type": "FeatureCollection", "features": features })
 }
 
-fn feature(place: Place, properties: Value) -> Value {
-    let (latitude, longitude) = place.degrees();
+fn feature(place: Coordinates, properties: Value) -> Value {
+    let (latitude, longitude) = place.to_degrees();
     let geometry = json!({ "type": "Point", "coordinates": [longitude, latitude] });
     json!({ "type": "Feature", "geometry": geometry, "properties": properties })
 }
@@ -81,7 +81,7 @@ mod tests {
 
     #[test]
     fn a_map_shows_places_with_longitude_first() {
-        let place = Place::of_degrees(48.5, 11.25).unwrap();
+        let place = Coordinates::from_degrees(48.5, 11.25).unwrap();
         let mut state = State::default();
         state.view.ldm.events.push(LdmEventView {
             name: EventId { station: 7, sequence: 1 },

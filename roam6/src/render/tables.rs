@@ -5,7 +5,7 @@ use crate::control::State;
 use crate::render::table::Table;
 use core::time::Duration;
 use roam6_proto::contract::view::BindingView;
-use roam6_wire::{Bid, Ipv4End, Prefix};
+use roam6_wire::{Bid, Ipv4Endpoint, Prefix};
 use std::fmt::Display;
 use std::net::Ipv6Addr;
 
@@ -243,7 +243,7 @@ pub(crate) fn counters(state: &State) -> Table {
 
 /// An end of a tunnel; one of IPv4 as such.
 fn end(address: Ipv6Addr) -> String {
-    Ipv4End::of(address).map_or_else(|| address.to_string(), |end| end.to_string())
+    Ipv4Endpoint::from_ipv6(address).map_or_else(|| address.to_string(), |end| end.to_string())
 }
 
 fn identifier(bid: Bid) -> String {

@@ -256,7 +256,7 @@ fn reply(packet: &[u8]) -> Option<Input> {
             options: vec![ShimOption::Validator(vec![0; 16])],
         },
         Message::I2 { initiator_nonce, .. } => {
-            let tag = Tag::of_low(u64::from(number(datagram.destination)?) + 1);
+            let tag = Tag::from_low_bits(u64::from(number(datagram.destination)?) + 1);
             Message::R2 { tag, nonce: initiator_nonce, options: Vec::new() }
         }
         _ => return None,

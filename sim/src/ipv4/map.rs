@@ -7,7 +7,7 @@ use crate::host::HostId;
 use crate::map::{self, DEFAULT_METRIC, Map, address_item, route};
 use crate::medium::MediumId;
 use roam6_proto::contract::item::NextHop;
-use roam6_wire::{Ipv4End, Prefix};
+use roam6_wire::{Ipv4Endpoint, Prefix};
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 /// The IPv4 service of a visited network.
@@ -86,7 +86,7 @@ impl Map {
 
     /// The owner of a tunnel end behind any NAT: an address without port, if it is IPv4.
     pub fn origin(&self, end: Ipv6Addr) -> Ipv6Addr {
-        let Some(Ipv4End { address, port }) = Ipv4End::of(end) else { return end };
+        let Some(Ipv4Endpoint { address, port }) = Ipv4Endpoint::from_ipv6(end) else { return end };
         let nats = self.access.iter().filter_map(|access| self.world.host(access.host).nat.as_ref());
         let owner = nats.filter(|nat| nat.public == address).find_map(|nat| nat.owner(port));
         owner.unwrap_or(address).to_ipv6_mapped()

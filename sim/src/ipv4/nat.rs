@@ -1,7 +1,7 @@
 //! A NAT of addresses and UDP ports (RFC 4787); other protocols do not pass.
 
 use roam6_proto::LinkId;
-use roam6_wire::Ipv4End;
+use roam6_wire::Ipv4Endpoint;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
 
@@ -15,7 +15,7 @@ pub struct Nat {
     /// The public address.
     pub public: Ipv4Addr,
     /// The inside end of each port, now or formerly.
-    owners: BTreeMap<u16, Ipv4End>,
+    owners: BTreeMap<u16, Ipv4Endpoint>,
     /// Ports with a mapping.
     live: BTreeSet<u16>,
 }
@@ -27,7 +27,7 @@ impl Nat {
     }
 
     /// The public end of the inside end; `None` for packets without ports.
-    pub fn leave(&mut self, inside: Ipv4End) -> Option<Ipv4End> {
+    pub fn leave(&mut self, inside: Ipv4Endpoint) -> Option<Ipv4Endpoint> {
         if inside.port == 0 {
             return None;
         }
@@ -36,11 +36,11 @@ impl Nat {
         let port = known.unwrap_or_else(fresh);
         self.owners.insert(port, inside);
         self.live.insert(port);
-        Some(Ipv4End { address: self.public, port })
+        Some(Ipv4Endpoint { address: self.public, port })
     }
 
     /// The inside end of a public port.
-    pub fn enter(&self, port: u16) -> Option<Ipv4End> {
+    pub fn enter(&self, port: u16) -> Option<Ipv4Endpoint> {
         self.owners.get(&port).copied().filter(|_| self.live.contains(&port))
     }
 
@@ -61,7 +61,7 @@ mod tests {
 
     #[test]
     fn a_mapping_stays_until_it_is_forgotten() {
-        let inside = Ipv4End::dsmip(Ipv4Addr::new(10, 0, 0, 2));
+        let inside = Ipv4Endpoint::dsmip(Ipv4Addr::new(10, 0, 0, 2));
         let mut nat = Nat::new(LinkId(3), Ipv4Addr::new(198, 51, 100, 1));
         let outside = nat.leave(inside).unwrap();
         assert_eq!(nat.leave(inside), Some(outside));
@@ -70,6 +70,6 @@ mod tests {
         assert_eq!(nat.enter(outside.port), None);
         assert_ne!(nat.leave(inside), Some(outside));
         assert_eq!(nat.owner(outside.port), Some(inside.address));
-        assert_eq!(nat.leave(Ipv4End { port: 0, ..inside }), None);
+        assert_eq!(nat.leave(Ipv4Endpoint { port: 0, ..inside }), None);
     }
 }

@@ -1,7 +1,7 @@
 //! IPv4 packets, parsed and built apart from the codecs under test (RFC 791, RFC 768, RFC 4213 §3).
 
 use crate::datagram::{Header, IPV6, UDP, sum};
-use roam6_wire::Ipv4End;
+use roam6_wire::Ipv4Endpoint;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 /// Octets of a header; headers with options are not supported.
@@ -30,7 +30,7 @@ pub fn header(packet: &[u8]) -> Option<Header> {
 }
 
 /// Decapsulates: the inner packet and the tunnel ends.
-pub fn open(packet: &[u8]) -> Option<(Ipv4End, Ipv4End, &[u8])> {
+pub fn open(packet: &[u8]) -> Option<(Ipv4Endpoint, Ipv4Endpoint, &[u8])> {
     let header = header(packet)?;
     let payload = packet.get(HEADER..)?;
     let (ports, inner) = match header.next {
@@ -41,16 +41,16 @@ pub fn open(packet: &[u8]) -> Option<(Ipv4End, Ipv4End, &[u8])> {
         }
         _ => return None,
     };
-    let end = |address: Ipv6Addr, port| Some(Ipv4End { address: address.to_ipv4_mapped()?, port });
+    let end = |address: Ipv6Addr, port| Some(Ipv4Endpoint { address: address.to_ipv4_mapped()?, port });
     Some((end(header.source, ports.0)?, end(header.destination, ports.1)?, inner))
 }
 
 /// Encapsulates `inner`: in UDP, or in IPv4 directly if the ends have no ports.
-pub fn carry(source: Ipv4End, destination: Ipv4End, inner: &[u8]) -> Vec<u8> {
+pub fn carry(source: Ipv4Endpoint, destination: Ipv4Endpoint, inner: &[u8]) -> Vec<u8> {
     carry_with(source, destination, inner, HOP_LIMIT)
 }
 
-fn carry_with(source: Ipv4End, destination: Ipv4End, inner: &[u8], hop_limit: u8) -> Vec<u8> {
+fn carry_with(source: Ipv4Endpoint, destination: Ipv4Endpoint, inner: &[u8], hop_limit: u8) -> Vec<u8> {
     let udp = source.port != 0;
     let length = HEADER + if udp { UDP_HEADER } else { 0 } + inner.len();
     let [high, low] = u16::try_from(length).unwrap_or(u16::MAX).to_be_bytes();
@@ -78,7 +78,7 @@ pub fn take_hop(packet: &mut [u8]) -> bool {
 }
 
 /// The packet with other ends, as a NAT forwards it (RFC 3022 §4.1).
-pub fn translate(packet: &[u8], source: Ipv4End, destination: Ipv4End) -> Option<Vec<u8>> {
+pub fn translate(packet: &[u8], source: Ipv4Endpoint, destination: Ipv4Endpoint) -> Option<Vec<u8>> {
     let (_, _, inner) = open(packet)?;
     Some(carry_with(source, destination, inner, header(packet)?.hop_limit))
 }
@@ -113,28 +113,28 @@ fn put(packet: &mut [u8], at: usize, number: u16) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use roam6_wire::ip4::Carried;
+    use roam6_wire::ip4::Encapsulated;
 
-    const HERE: Ipv4End = Ipv4End { address: Ipv4Addr::new(10, 0, 0, 2), port: 4191 };
-    const THERE: Ipv4End = Ipv4End { address: Ipv4Addr::new(203, 0, 113, 1), port: 4191 };
-    const OUTSIDE: Ipv4End = Ipv4End { address: Ipv4Addr::new(198, 51, 100, 1), port: 40_000 };
+    const HERE: Ipv4Endpoint = Ipv4Endpoint { address: Ipv4Addr::new(10, 0, 0, 2), port: 4191 };
+    const THERE: Ipv4Endpoint = Ipv4Endpoint { address: Ipv4Addr::new(203, 0, 113, 1), port: 4191 };
+    const OUTSIDE: Ipv4Endpoint = Ipv4Endpoint { address: Ipv4Addr::new(198, 51, 100, 1), port: 40_000 };
 
     #[test]
     fn the_codec_reads_what_is_carried_here_after_a_hop_and_a_translation() {
         let inner = [0x60, 1, 2, 3, 4];
         let mut packet = translate(&carry(HERE, THERE, &inner), OUTSIDE, THERE).unwrap();
         assert!(take_hop(&mut packet));
-        let read = Carried::parse(&packet).unwrap();
+        let read = Encapsulated::parse(&packet).unwrap();
         assert_eq!((read.source, read.destination, read.inner), (OUTSIDE, THERE, &inner[..]));
         assert_eq!(open(&packet), Some((OUTSIDE, THERE, &inner[..])));
     }
 
     #[test]
     fn without_ports_it_stands_right_behind_the_header() {
-        let plain = |end: Ipv4End| Ipv4End { port: 0, ..end };
+        let plain = |end: Ipv4Endpoint| Ipv4Endpoint { port: 0, ..end };
         let packet = carry(plain(HERE), plain(THERE), &[0x60]);
         assert_eq!(packet.len(), HEADER + 1);
-        assert_eq!(Carried::parse(&packet).unwrap().source, plain(HERE));
+        assert_eq!(Encapsulated::parse(&packet).unwrap().source, plain(HERE));
     }
 
     #[test]

@@ -8,7 +8,7 @@ use core::time::Duration;
 use roam6_proto::Entropy;
 use roam6_wire::ip6::{self, Datagram};
 use roam6_wire::shim6::{
-    self, Fork, LocatorList, Message, Method, Nonce, Probe, ProbeRecord, ProbeState, ShimOption, Tag, kind,
+    self, Fork, LocatorList, Message, VerificationMethod, Nonce, Probe, ProbeRecord, ProbeState, ShimOption, Tag, kind,
 };
 use std::collections::VecDeque;
 use std::net::Ipv6Addr;
@@ -74,7 +74,7 @@ impl Attacker {
                 let mine = self.address();
                 for option in &mut options {
                     if let ShimOption::Locators(list) = option {
-                        list.locators.push((Method::HBA, mine));
+                        list.locators.push((VerificationMethod::HBA, mine));
                     }
                 }
                 Message::I2 { tag, initiator_nonce, responder_nonce, options }
@@ -94,7 +94,7 @@ impl Attacker {
         let (tag, nonce, responder_nonce) = (self.tag(), self.nonce(), self.nonce());
         let claimed = ShimOption::Ulids { sender: other, receiver: victim };
         let validator = ShimOption::Validator(vec![7; 16]);
-        let list = LocatorList { generation: 1, locators: vec![(Method::HBA, mine), (Method::HBA, other)] };
+        let list = LocatorList { generation: 1, locators: vec![(VerificationMethod::HBA, mine), (VerificationMethod::HBA, other)] };
         let second = vec![validator.clone(), claimed.clone(), ShimOption::Locators(list.clone())];
         let record = ProbeRecord { source: mine, destination: victim, nonce, data: 0 };
         let message = match self.chance.below(9) {
@@ -120,7 +120,7 @@ impl Attacker {
     }
 
     fn tag(&mut self) -> Tag {
-        Tag::of_low(self.chance.next_u64())
+        Tag::from_low_bits(self.chance.next_u64())
     }
 
     fn nonce(&mut self) -> Nonce {

@@ -11,7 +11,7 @@ use crate::medium::MediumId;
 use crate::router::link_local;
 use crate::world::World;
 use core::time::Duration;
-use roam6_proto::contract::config::multipath::PathManagerConfig;
+use roam6_proto::contract::config::mptcp::PathManagerConfig;
 use roam6_proto::contract::item::{Address, Route, RouteTable, NextHop};
 use roam6_proto::role::Role;
 use roam6_proto::{Engine, Entropy, Input, Item, LinkId, Outbox, Time, View};

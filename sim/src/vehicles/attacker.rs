@@ -12,8 +12,8 @@ use roam6_proto::geo::router::EVERYBODY;
 use roam6_proto::{Entropy, Frame, Time};
 use roam6_wire::LinkAddress;
 use roam6_wire::geo::{
-    Area, ETHERTYPE, Extended, GeoAddress, Lifetime, LongPosition, Packet, Sequenced, Station, Timestamp, TrafficClass,
-    Upper, VERSION,
+    Area, ETHERTYPE, ExtendedHeader, GeoAddress, Lifetime, LongPositionVector, Packet, SequencedSource, ItsStationType, Timestamp, TrafficClass,
+    UpperProtocol, VERSION,
 };
 use std::collections::VecDeque;
 use std::rc::Rc;
@@ -72,24 +72,24 @@ impl Attacker {
         match self.chance.below(8) {
             0 => {
                 let source = self.stranger(world, NOWHERE);
-                self.packet(Extended::Beacon { source }, 1, 0)
+                self.packet(ExtendedHeader::Beacon { source }, 1, 0)
             }
             1 => {
                 let origin = self.origin(world, here);
                 let hops = self.few();
-                self.packet(Extended::TopoBroadcast(origin), hops, 60)
+                self.packet(ExtendedHeader::TopoBroadcast(origin), hops, 60)
             }
             // Somewhere else, to be carried along for ever.
             2 | 3 => {
                 let middle = Offset { east: here.east + 2_000.0 * (1 + self.chance.below(3)) as f64, ..here };
                 let area = Area::circle(world.on_earth(middle), 300);
-                let origin = Sequenced { sequence: self.next(), source: self.itself(world, here) };
-                self.packet(Extended::GeoBroadcast { origin, area }, 10, 400)
+                let origin = SequencedSource { sequence: self.next(), source: self.itself(world, here) };
+                self.packet(ExtendedHeader::GeoBroadcast { origin, area }, 10, 400)
             }
             4 => {
                 let sought = self.address();
                 let origin = self.origin(world, here);
-                self.packet(Extended::LocationRequest { origin, sought }, 10, 0)
+                self.packet(ExtendedHeader::LocationRequest { origin, sought }, 10, 0)
             }
             5 => {
                 let mut noise = vec![0; usize::try_from(self.chance.below(200)).unwrap_or(0)];
@@ -100,7 +100,7 @@ impl Attacker {
             6 => {
                 let origin = self.origin(world, here);
                 let area = Area::circle(world.on_earth(here), 900);
-                self.packet(Extended::GeoBroadcast { origin, area }, 10, 800)
+                self.packet(ExtendedHeader::GeoBroadcast { origin, area }, 10, 800)
             }
             _ => self.again(world.now()),
         }
@@ -120,7 +120,7 @@ impl Attacker {
         bytes
     }
 
-    fn packet(&mut self, extended: Extended, hops: u8, octets: usize) -> Vec<u8> {
+    fn packet(&mut self, extended: ExtendedHeader, hops: u8, octets: usize) -> Vec<u8> {
         let mut payload = Vec::new();
         if octets > 0 {
             self.number += 1;
@@ -128,13 +128,13 @@ impl Attacker {
             payload.resize(octets, 0xaa);
         }
         let (lifetime, class) = (Lifetime::of(Duration::from_secs(600)), TrafficClass(0x80));
-        let upper = if octets > 0 { Upper::BtpB } else { Upper::Any };
+        let upper = if octets > 0 { UpperProtocol::BtpB } else { UpperProtocol::Any };
         let (remaining, most, flags) = (hops, hops, 0);
-        Packet { version: VERSION, lifetime, remaining, upper, class, flags, most, extended, payload: &payload }.emit()
+        Packet { version: VERSION, lifetime, remaining_hop_limit: remaining, upper_protocol: upper, traffic_class: class, flags, max_hop_limit: most, extended, payload: &payload }.emit()
     }
 
-    fn origin(&mut self, world: &World, place: Offset) -> Sequenced {
-        Sequenced { sequence: self.next(), source: self.stranger(world, place) }
+    fn origin(&mut self, world: &World, place: Offset) -> SequencedSource {
+        SequencedSource { sequence: self.next(), source: self.stranger(world, place) }
     }
 
     fn next(&mut self) -> u16 {
@@ -151,16 +151,16 @@ impl Attacker {
         self.chance.fill(&mut octets);
         // Never one of those that there are.
         octets[0] = 6;
-        GeoAddress::new(Station::BUS, LinkAddress(octets))
+        GeoAddress::new(ItsStationType::BUS, LinkAddress(octets))
     }
 
-    fn stranger(&mut self, world: &World, place: Offset) -> LongPosition {
-        LongPosition { address: self.address(), ..self.itself(world, place) }
+    fn stranger(&mut self, world: &World, place: Offset) -> LongPositionVector {
+        LongPositionVector { address: self.address(), ..self.itself(world, place) }
     }
 
-    fn itself(&mut self, world: &World, place: Offset) -> LongPosition {
-        let address = GeoAddress::new(Station::BUS, LinkAddress([6, 0, 0, 0, 0, 1]));
+    fn itself(&mut self, world: &World, place: Offset) -> LongPositionVector {
+        let address = GeoAddress::new(ItsStationType::BUS, LinkAddress([6, 0, 0, 0, 0, 1]));
         let timestamp = Timestamp((world.now().as_micros() / 1000) as u32);
-        LongPosition { address, timestamp, place: world.on_earth(place), accurate: true, speed: 0, heading: 0 }
+        LongPositionVector { address, timestamp, place: world.on_earth(place), accurate: true, speed: 0, heading: 0 }
     }
 }

@@ -10,7 +10,7 @@ use roam6_proto::geo::lookup::MAX_LOOKUPS;
 use roam6_proto::geo::router::EVERYBODY;
 use roam6_proto::geo::stations::MAX_STATIONS;
 use roam6_wire::LinkAddress;
-use roam6_wire::geo::{Extended, Packet, detour};
+use roam6_wire::geo::{ExtendedHeader, Packet, detour};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Metres that a station may have moved since its last fix.
@@ -74,7 +74,7 @@ impl Witness {
         for frame in &step.sent {
             let packet = Packet::parse(&frame.bytes).map_err(|error| format!("it sends what is none: {error}"))?;
             let Some(key) = key(&packet) else { continue };
-            let left = detour(&frame.bytes).map(|_| packet.remaining);
+            let left = detour(&frame.bytes).map(|_| packet.remaining_hop_limit);
             let handed = mib.in_area == AreaForwarding::Advanced && frame.destination != EVERYBODY;
             if !self.sent.insert((step.by, step.life, key, left, handed)) {
                 return Err(format!("sends {key:?} again"));
@@ -112,8 +112,8 @@ impl Witness {
         let own = own.filter(|packet| of_own(packet) && packet.payload.is_empty());
         let own = own.filter(|packet| heard_key.is_none() || key(packet) != heard_key);
         let is_asked = matches!(heard.map(|packet| packet.extended),
-            Some(Extended::LocationRequest { sought, .. }) if sought.mid == address(step.by));
-        let answers = own.map(|packet| matches!(packet.extended, Extended::LocationReply { .. }) && is_asked);
+            Some(ExtendedHeader::LocationRequest { sought, .. }) if sought.mid == address(step.by));
+        let answers = own.map(|packet| matches!(packet.extended, ExtendedHeader::LocationReply { .. }) && is_asked);
         match answers.collect::<Vec<_>>().as_slice() {
             [] | [true] => Ok(()),
             other => Err(format!("says {} things of its own, uninvited perhaps", other.len())),

@@ -15,7 +15,7 @@ use roam6_proto::geo::geometry::{Offset, Plane};
 use roam6_proto::geo::router::EVERYBODY;
 use roam6_proto::{Clock, Engine, Entropy, Fix, Frame, Input, LinkEvent, LinkId, Outbox, Output, Time};
 use roam6_wire::LinkAddress;
-use roam6_wire::geo::{Area, Place, Station};
+use roam6_wire::geo::{Area, Coordinates, ItsStationType};
 use roam6_wire::icmp6::{Message, NeighbourAdvertisement, NeighbourSolicitation};
 use roam6_wire::ip6::{Datagram, protocol};
 use std::collections::{BTreeMap, BTreeSet};
@@ -33,7 +33,7 @@ const EXCHANGES: u64 = 24;
 const TRANSIT: Duration = Duration::from_secs(2);
 /// Communication range, metres.
 const RANGE: f64 = 300.0;
-const MIDDLE: Place = Place { latitude: 480_000_000, longitude: 110_000_000 };
+const MIDDLE: Coordinates = Coordinates { latitude: 480_000_000, longitude: 110_000_000 };
 const WALL_AT_START: u64 = 1_767_225_600_000_000;
 
 const FAMILY: Family = Family { name: "world of hosts", replay: "--test vehicles one_world_of_hosts" };
@@ -129,7 +129,7 @@ impl Street {
         };
         let config = GeoConfig {
             interfaces: ["radio0".to_owned()].into(),
-            station: Station::PASSENGER_CAR,
+            station: ItsStationType::PASSENGER_CAR,
             virtual_links: (0..).zip(reaches).map(link).collect(),
             facilities: None,
             mib: Mib { in_area: AreaForwarding::Simple, ..Mib::default() },

@@ -9,7 +9,7 @@ use roam6_proto::contract::config::geo::{AreaForwarding, Mib, NonAreaForwarding,
 use roam6_proto::geo::Request;
 use roam6_proto::geo::geometry::Offset;
 use roam6_proto::{Entropy, Time};
-use roam6_wire::geo::{Area, Shape, TrafficClass, Upper};
+use roam6_wire::geo::{Area, Shape, TrafficClass, UpperProtocol};
 
 /// Time with faults; then stations stand still and the medium has no loss.
 pub const TROUBLE: Duration = Duration::from_secs(40);
@@ -259,7 +259,7 @@ impl Author {
         self.next += 1;
         payload.resize(8 + usize::try_from(self.below(200)).unwrap_or(0), 0x55);
         let class = TrafficClass(if self.one_in(3) { 0x80 } else { 0 });
-        Request { to, upper: Upper::BtpB, payload, class, lifetime: None, hops: None, repetition: None }
+        Request { to, upper: UpperProtocol::BtpB, payload, class, lifetime: None, hops: None, repetition: None }
     }
 
     /// A random destination.

@@ -11,7 +11,7 @@ use roam6_proto::geo::router::EVERYBODY;
 use roam6_proto::geo::{Request, Router};
 use roam6_proto::{TimerQueue, Clock, DropReason, Entropy, Fix, Frame, LinkEvent, LinkId, Outbox, Output, Report, Time};
 use roam6_wire::LinkAddress;
-use roam6_wire::geo::{GeoAddress, Place, Station};
+use roam6_wire::geo::{GeoAddress, Coordinates, ItsStationType};
 use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
 
@@ -24,7 +24,7 @@ const FIX: Duration = Duration::from_secs(1);
 /// Unix microseconds at the start of a world (2026-01-01T00:00Z).
 const WALL_AT_START: u64 = 1_767_225_600_000_000;
 /// The origin of every world.
-const MIDDLE: Place = Place { latitude: 480_000_000, longitude: 110_000_000 };
+const MIDDLE: Coordinates = Coordinates { latitude: 480_000_000, longitude: 110_000_000 };
 
 /// A world of vehicles.
 #[derive(Debug)]
@@ -99,7 +99,7 @@ pub fn owner(address: LinkAddress) -> Option<StationId> {
 
 /// The GeoNetworking address of a station.
 pub fn geo_address(id: StationId) -> GeoAddress {
-    GeoAddress::new(Station::PASSENGER_CAR, address(id))
+    GeoAddress::new(ItsStationType::PASSENGER_CAR, address(id))
 }
 
 impl World {
@@ -144,12 +144,12 @@ impl World {
     }
 
     /// The geographical position of a place of this world.
-    pub fn on_earth(&self, offset: Offset) -> Place {
+    pub fn on_earth(&self, offset: Offset) -> Coordinates {
         self.plane.place(offset)
     }
 
     /// The place of a geographical position in this world.
-    pub fn offset(&self, place: Place) -> Offset {
+    pub fn offset(&self, place: Coordinates) -> Offset {
         self.plane.offset(place)
     }
 
@@ -173,7 +173,7 @@ impl World {
         let Some(peer) = self.peers.get_mut(&id) else { return };
         let mut seed = [0; 32];
         self.entropy.fill(&mut seed);
-        let mut router = Router::new(Station::PASSENGER_CAR, peer.mib.clone(), Entropy::from_seed(seed));
+        let mut router = Router::new(ItsStationType::PASSENGER_CAR, peer.mib.clone(), Entropy::from_seed(seed));
         if self.numbers_from_zero {
             router = router.beginning_with(0);
         }

@@ -35,7 +35,7 @@ pub struct TransactionId(pub [u8; 3]);
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Message {
     /// Between client and server (RFC 8415 §8).
-    Exchange(Exchange),
+    Exchange(ClientServerMessage),
     /// Between relay and server (RFC 8415 §9).
     Relay(Relay),
     /// Any other; a participant discards it (RFC 8415 §16).
@@ -49,9 +49,9 @@ pub enum Message {
 
 /// A message between client and server.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Exchange {
+pub struct ClientServerMessage {
     /// What is said.
-    pub kind: Kind,
+    pub kind: MessageType,
     /// Which exchange it belongs to.
     pub transaction: TransactionId,
     /// Options, in their order.
@@ -75,7 +75,7 @@ pub struct Relay {
 
 /// Types of messages between client and server (RFC 8415 §7.3).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Kind {
+pub enum MessageType {
     /// Looks for servers.
     Solicit,
     /// A server offers.
@@ -109,33 +109,33 @@ pub enum Direction {
     Reply,
 }
 
-const KINDS: [(u8, Kind); 11] = [
-    (1, Kind::Solicit),
-    (2, Kind::Advertise),
-    (3, Kind::Request),
-    (4, Kind::Confirm),
-    (5, Kind::Renew),
-    (6, Kind::Rebind),
-    (7, Kind::Reply),
-    (8, Kind::Release),
-    (9, Kind::Decline),
-    (10, Kind::Reconfigure),
-    (11, Kind::InformationRequest),
+const KINDS: [(u8, MessageType); 11] = [
+    (1, MessageType::Solicit),
+    (2, MessageType::Advertise),
+    (3, MessageType::Request),
+    (4, MessageType::Confirm),
+    (5, MessageType::Renew),
+    (6, MessageType::Rebind),
+    (7, MessageType::Reply),
+    (8, MessageType::Release),
+    (9, MessageType::Decline),
+    (10, MessageType::Reconfigure),
+    (11, MessageType::InformationRequest),
 ];
 const RELAY_FORWARD: u8 = 12;
 const RELAY_REPLY: u8 = 13;
 
-impl Kind {
+impl MessageType {
     /// The value of the message type field.
     pub fn value(self) -> u8 {
         KINDS.iter().find(|(_, kind)| *kind == self).map_or(0, |(value, _)| *value)
     }
 }
 
-impl fmt::Display for Kind {
+impl fmt::Display for MessageType {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Kind::InformationRequest => f.write_str("Information-request"),
+            MessageType::InformationRequest => f.write_str("Information-request"),
             other => fmt::Debug::fmt(other, f),
         }
     }
@@ -164,7 +164,7 @@ impl Message {
             return Ok(Message::Unknown { kind: value, body: reader.rest().to_vec() });
         };
         let transaction = TransactionId(reader.array()?);
-        Ok(Message::Exchange(Exchange { kind: *kind, transaction, options: option::read_all(&mut reader)? }))
+        Ok(Message::Exchange(ClientServerMessage { kind: *kind, transaction, options: option::read_all(&mut reader)? }))
     }
 
     /// The message. An option that does not fit its length field (65 535 octets) is left out.

@@ -167,7 +167,7 @@ pub struct Status {
     /// The code.
     pub code: StatusCode,
     /// Words for a person, UTF-8 if the server keeps to the standard.
-    pub words: Vec<u8>,
+    pub message: Vec<u8>,
 }
 
 /// Status codes (RFC 8415 §7.5).
@@ -207,19 +207,19 @@ impl fmt::Display for StatusCode {
 }
 
 /// What a known option looks like.
-struct Row {
+struct OptionFormat {
     kind: u16,
     /// Octets the body has at least.
-    least: usize,
+    min_length: usize,
     /// Reads the body, which lies in so many lists of options.
     read: fn(&mut Reader<'_>, u8) -> Result<DhcpOption, Malformed>,
 }
 
-const fn row(kind: u16, least: usize, read: fn(&mut Reader<'_>, u8) -> Result<DhcpOption, Malformed>) -> Row {
-    Row { kind, least, read }
+const fn row(kind: u16, least: usize, read: fn(&mut Reader<'_>, u8) -> Result<DhcpOption, Malformed>) -> OptionFormat {
+    OptionFormat { kind, min_length: least, read }
 }
 
-const TABLE: [Row; 17] = [
+const TABLE: [OptionFormat; 17] = [
     row(kind::CLIENT_ID, *DUID_LENGTH.start(), |body, _| Duid::read(body).map(DhcpOption::ClientId)),
     row(kind::SERVER_ID, *DUID_LENGTH.start(), |body, _| Duid::read(body).map(DhcpOption::ServerId)),
     row(kind::IA_NA, 12, |body, depth| {
@@ -242,7 +242,7 @@ const TABLE: [Row; 17] = [
     row(kind::RELAY_MESSAGE, 0, |body, _| Ok(DhcpOption::RelayMessage(body.rest().to_vec()))),
     row(kind::STATUS_CODE, 2, |body, _| {
         let code = StatusCode(body.u16()?);
-        Ok(DhcpOption::Status(Status { code, words: body.rest().to_vec() }))
+        Ok(DhcpOption::Status(Status { code, message: body.rest().to_vec() }))
     }),
     row(kind::RAPID_COMMIT, 0, |_, _| Ok(DhcpOption::RapidCommit)),
     row(kind::INTERFACE_ID, 0, |body, _| Ok(DhcpOption::InterfaceId(body.rest().to_vec()))),
@@ -297,8 +297,8 @@ fn read_one(kind: u16, body: &mut Reader<'_>, depth: u8) -> Result<DhcpOption, M
     let Some(row) = const { &TABLE }.iter().find(|row| row.kind == kind) else {
         return Ok(DhcpOption::Unknown { kind, body: body.rest().to_vec() });
     };
-    if body.len() < row.least {
-        return Err(body.malformed(Why::Length { has: body.len(), needs: row.least }));
+    if body.len() < row.min_length {
+        return Err(body.malformed(Why::Length { has: body.len(), needs: row.min_length }));
     }
     let option = (row.read)(body, depth + 1)?;
     body.end()?;
@@ -359,7 +359,7 @@ impl DhcpOption {
                 kind::RELAY_MESSAGE
             }
             DhcpOption::Status(status) => {
-                body.u16(status.code.0).bytes(&status.words);
+                body.u16(status.code.0).bytes(&status.message);
                 kind::STATUS_CODE
             }
             DhcpOption::RapidCommit => kind::RAPID_COMMIT,

@@ -17,7 +17,7 @@ pub struct GeoAddress {
     /// M: configured manually, not made by the station itself.
     pub manual: bool,
     /// ST: station type.
-    pub station: Station,
+    pub station: ItsStationType,
     /// Reserved bits (a country code up to V1.2.1): preserved, not compared by the engines.
     pub reserved: u16,
     /// MID: the link-layer address that identifies the station; never a group address.
@@ -27,19 +27,19 @@ pub struct GeoAddress {
 /// Station type (ST); the code points of EN 302 636-4-1 table 2 have names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(transparent))]
-pub struct Station(pub u8);
+pub struct ItsStationType(pub u8);
 
-impl Station {
+impl ItsStationType {
     /// Unknown.
-    pub const UNKNOWN: Station = Station(0);
+    pub const UNKNOWN: ItsStationType = ItsStationType(0);
     /// A passenger car.
-    pub const PASSENGER_CAR: Station = Station(5);
+    pub const PASSENGER_CAR: ItsStationType = ItsStationType(5);
     /// A bus.
-    pub const BUS: Station = Station(6);
+    pub const BUS: ItsStationType = ItsStationType(6);
     /// A tram.
-    pub const TRAM: Station = Station(11);
+    pub const TRAM: ItsStationType = ItsStationType(11);
     /// A roadside unit.
-    pub const ROADSIDE_UNIT: Station = Station(15);
+    pub const ROADSIDE_UNIT: ItsStationType = ItsStationType(15);
 
     const NAMES: [&str; 12] = [
         "unknown",
@@ -58,19 +58,19 @@ impl Station {
 
     /// Its name, if it has one.
     pub fn name(self) -> Option<&'static str> {
-        if self == Station::ROADSIDE_UNIT {
+        if self == ItsStationType::ROADSIDE_UNIT {
             return Some("roadside-unit");
         }
-        Station::NAMES.get(usize::from(self.0)).copied()
+        ItsStationType::NAMES.get(usize::from(self.0)).copied()
     }
 
     /// The station type with this name.
-    pub fn named(name: &str) -> Option<Station> {
-        (0..=Station::ROADSIDE_UNIT.0).map(Station).find(|station| station.name() == Some(name))
+    pub fn named(name: &str) -> Option<ItsStationType> {
+        (0..=ItsStationType::ROADSIDE_UNIT.0).map(ItsStationType).find(|station| station.name() == Some(name))
     }
 }
 
-impl fmt::Display for Station {
+impl fmt::Display for ItsStationType {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.name() {
             Some(name) => f.write_str(name),
@@ -84,7 +84,7 @@ impl GeoAddress {
     pub const LENGTH: usize = 8;
 
     /// An address that the station has made itself (M is 0).
-    pub fn new(station: Station, mid: LinkAddress) -> GeoAddress {
+    pub fn new(station: ItsStationType, mid: LinkAddress) -> GeoAddress {
         GeoAddress { manual: false, station, reserved: 0, mid }
     }
 
@@ -101,7 +101,7 @@ impl GeoAddress {
             let why = Why::Value(u64::from_be_bytes([0, 0, a, b, c, d, e, f]));
             return Err(Malformed { what: "GN_ADDR MID", at: at + 2, why });
         }
-        let station = Station((kind >> STATION_AT & 0x1f) as u8);
+        let station = ItsStationType((kind >> STATION_AT & 0x1f) as u8);
         Ok(GeoAddress { manual: kind & MANUAL != 0, station, reserved: kind & RESERVED, mid })
     }
 
@@ -127,14 +127,14 @@ mod tests {
     #[test]
     fn every_named_station_is_found_by_its_name() {
         for code in (0..=11).chain([15]) {
-            let station = Station(code);
-            assert_eq!(station.name().and_then(Station::named), Some(station));
+            let station = ItsStationType(code);
+            assert_eq!(station.name().and_then(ItsStationType::named), Some(station));
         }
-        assert_eq!(Station(12).name(), None);
+        assert_eq!(ItsStationType(12).name(), None);
     }
 
     #[test]
-    fn a_group_is_no_station() {
+    fn a_multicast_mid_is_refused() {
         let bytes = [0x14, 0, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff];
         let read = GeoAddress::read(&mut Reader::new("address", &bytes));
         assert_eq!(read.map_err(|malformed| (malformed.what, malformed.at)), Err(("GN_ADDR MID", 2)));

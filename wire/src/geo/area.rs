@@ -1,11 +1,11 @@
 //! Destination areas: EN 302 636-4-1 §9.8.5 (fields), EN 302 931 (shapes).
 
-use super::position::Place;
+use super::position::Coordinates;
 use crate::malformed::{Malformed, Why};
 use crate::reader::Reader;
 use crate::writer::Writer;
 
-const ANGLE_MOST: u16 = 360;
+const MAX_ANGLE: u16 = 360;
 
 /// Shape of an area.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -45,7 +45,7 @@ pub struct Area {
     /// Shape.
     pub shape: Shape,
     /// Centre.
-    pub center: Place,
+    pub center: Coordinates,
     /// Metres: radius, half of the long side, or long semi-axis; not 0.
     pub a: u16,
     /// Metres: half of the short side, or short semi-axis; 0 for a circle.
@@ -59,19 +59,19 @@ impl Area {
     pub const LENGTH: usize = 14;
 
     /// A circle; `radius` in metres.
-    pub fn circle(center: Place, radius: u16) -> Area {
+    pub fn circle(center: Coordinates, radius: u16) -> Area {
         Area { shape: Shape::Circle, center, a: radius, b: 0, angle: 0 }
     }
 
     /// Parses the fields; an area without extent is refused. Fields without meaning for a circle are preserved.
     pub(super) fn read(reader: &mut Reader<'_>, shape: Shape) -> Result<Area, Malformed> {
-        let center = Place::read(reader)?;
+        let center = Coordinates::read(reader)?;
         let at = reader.position();
         let (a, b, angle) = (reader.u16()?, reader.u16()?, reader.u16()?);
         if a == 0 || b == 0 && shape != Shape::Circle {
             return Err(Malformed { what: "area distance", at, why: Why::Value(0) });
         }
-        if angle > ANGLE_MOST {
+        if angle > MAX_ANGLE {
             return Err(Malformed { what: "area angle", at: at + 4, why: Why::Value(u64::from(angle)) });
         }
         Ok(Area { shape, center, a, b, angle })

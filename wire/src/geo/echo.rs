@@ -10,8 +10,8 @@
 //! |                            data ...
 //! ```
 
-use super::btp::{Btp, Second};
-use super::packet::{Packet, Upper};
+use super::btp::{Btp, SourceOrInfo};
+use super::packet::{Packet, UpperProtocol};
 use crate::malformed::{Malformed, Why};
 use crate::reader::Reader;
 use crate::writer::Writer;
@@ -28,7 +28,7 @@ const TRACE: u8 = 0x80;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Echo<'a> {
     /// Request or reply.
-    pub kind: Kind,
+    pub kind: EchoType,
     /// T: the station where the request's hop limit ends replies too.
     pub trace: bool,
     /// In a reply: hops that the request has made. In a request: 0.
@@ -45,7 +45,7 @@ pub struct Echo<'a> {
 
 /// Kinds of echo messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum EchoType {
     /// Echo request.
     Question,
     /// Reply of a destination.
@@ -59,9 +59,9 @@ impl<'a> Echo<'a> {
     pub fn parse(bytes: &'a [u8]) -> Result<Echo<'a>, Malformed> {
         let mut reader = Reader::new("echo", bytes);
         let kind = match reader.u8()? {
-            0 => Kind::Question,
-            1 => Kind::Answer,
-            2 => Kind::Limit,
+            0 => EchoType::Question,
+            1 => EchoType::Answer,
+            2 => EchoType::Limit,
             other => return Err(Malformed { what: "echo kind", at: 0, why: Why::Value(other.into()) }),
         };
         let trace = reader.u8()? & TRACE != 0;
@@ -74,9 +74,9 @@ impl<'a> Echo<'a> {
     /// Emits the message, without BTP header.
     pub fn emit(&self) -> Vec<u8> {
         let kind = match self.kind {
-            Kind::Question => 0,
-            Kind::Answer => 1,
-            Kind::Limit => 2,
+            EchoType::Question => 0,
+            EchoType::Answer => 1,
+            EchoType::Limit => 2,
         };
         let mut writer = Writer::new();
         writer.u8(kind).u8(if self.trace { TRACE } else { 0 }).u8(self.hops).u8(0);
@@ -86,13 +86,13 @@ impl<'a> Echo<'a> {
 
     /// Emits the BTP packet to `port`.
     pub fn to_port(&self, port: u16) -> Vec<u8> {
-        Btp { destination: port, second: Second::Source(PORT), payload: &self.emit() }.emit()
+        Btp { destination: port, source_or_info: SourceOrInfo::Source(PORT), payload: &self.emit() }.emit()
     }
 
     /// The echo message in a packet, and its source port; `None` if the packet has other contents.
     pub fn of(packet: &Packet<'a>) -> Option<Result<(Echo<'a>, u16), Malformed>> {
-        match Btp::parse(packet.upper, packet.payload)? {
-            Ok(Btp { destination: PORT, second: Second::Source(port), payload }) => {
+        match Btp::parse(packet.upper_protocol, packet.payload)? {
+            Ok(Btp { destination: PORT, source_or_info: SourceOrInfo::Source(port), payload }) => {
                 Some(Echo::parse(payload).map(|echo| (echo, port)))
             }
             _ => None,
@@ -101,8 +101,8 @@ impl<'a> Echo<'a> {
 
     /// Whether a packet is a request with the T flag.
     pub fn is_trace(packet: &Packet<'_>) -> bool {
-        let asks = |echo: Echo<'_>| echo.kind == Kind::Question && echo.trace;
-        packet.upper == Upper::BtpA && matches!(Echo::of(packet), Some(Ok((echo, _))) if asks(echo))
+        let asks = |echo: Echo<'_>| echo.kind == EchoType::Question && echo.trace;
+        packet.upper_protocol == UpperProtocol::BtpA && matches!(Echo::of(packet), Some(Ok((echo, _))) if asks(echo))
     }
 }
 
@@ -111,8 +111,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_written_is_read() {
-        for (code, kind) in [(0, Kind::Question), (1, Kind::Answer), (2, Kind::Limit)] {
+    fn geo_echo_round_trips() {
+        for (code, kind) in [(0, EchoType::Question), (1, EchoType::Answer), (2, EchoType::Limit)] {
             let echo = Echo { kind, trace: code == 0, hops: 3, identifier: 7, sequence: 9, micros: 11, data: b"data" };
             let bytes = echo.emit();
             assert_eq!((bytes[0], bytes.len()), (code, HEADER_LENGTH + 4));

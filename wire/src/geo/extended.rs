@@ -2,7 +2,7 @@
 
 use super::address::GeoAddress;
 use super::area::{Area, Shape};
-use super::position::{LongPosition, ShortPosition};
+use super::position::{LongPositionVector, ShortPositionVector};
 use crate::malformed::{Malformed, Why};
 use crate::reader::Reader;
 use crate::writer::Writer;
@@ -19,72 +19,72 @@ mod kind {
 
 /// The extended header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Extended {
+pub enum ExtendedHeader {
     /// Beacon.
     Beacon {
         /// Source position vector.
-        source: LongPosition,
+        source: LongPositionVector,
     },
     /// Single-hop broadcast (SHB).
     SingleHop {
         /// Source position vector.
-        source: LongPosition,
+        source: LongPositionVector,
         /// Media-dependent data: congestion control (TS 102 636-4-2); 0 if unused.
         media: [u8; 4],
     },
     /// Topologically scoped broadcast (TSB).
-    TopoBroadcast(Sequenced),
+    TopoBroadcast(SequencedSource),
     /// GeoUnicast (GUC).
     GeoUnicast {
         /// Which packet of whom.
-        origin: Sequenced,
+        origin: SequencedSource,
         /// Destination position vector.
-        destination: ShortPosition,
+        destination: ShortPositionVector,
     },
     /// GeoAnycast (GAC).
     GeoAnycast {
         /// Which packet of whom.
-        origin: Sequenced,
+        origin: SequencedSource,
         /// The area.
         area: Area,
     },
     /// GeoBroadcast (GBC).
     GeoBroadcast {
         /// Which packet of whom.
-        origin: Sequenced,
+        origin: SequencedSource,
         /// The area.
         area: Area,
     },
     /// Location service request.
     LocationRequest {
         /// Which packet of whom.
-        origin: Sequenced,
+        origin: SequencedSource,
         /// Requested address.
         sought: GeoAddress,
     },
     /// Location service reply.
     LocationReply {
         /// Which packet of whom.
-        origin: Sequenced,
+        origin: SequencedSource,
         /// Position vector of the requester.
-        destination: ShortPosition,
+        destination: ShortPositionVector,
     },
 }
 
 /// Sequence number and source position vector.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Sequenced {
+pub struct SequencedSource {
     /// Sequence number of the source's multi-hop packets, modulo 2^16.
     pub sequence: u16,
     /// Source position vector.
-    pub source: LongPosition,
+    pub source: LongPositionVector,
 }
 
-impl Sequenced {
-    fn read(reader: &mut Reader<'_>) -> Result<Sequenced, Malformed> {
+impl SequencedSource {
+    fn read(reader: &mut Reader<'_>) -> Result<SequencedSource, Malformed> {
         let sequence = reader.u16()?;
         reader.skip(2)?;
-        Ok(Sequenced { sequence, source: LongPosition::read(reader)? })
+        Ok(SequencedSource { sequence, source: LongPositionVector::read(reader)? })
     }
 
     fn write(&self, writer: &mut Writer) {
@@ -93,33 +93,33 @@ impl Sequenced {
     }
 }
 
-impl Extended {
+impl ExtendedHeader {
     /// Parses the extended header of header type `code` (HT in the upper four bits, HST in the lower).
-    pub(super) fn read(reader: &mut Reader<'_>, code: u8) -> Result<Extended, Malformed> {
+    pub(super) fn read(reader: &mut Reader<'_>, code: u8) -> Result<ExtendedHeader, Malformed> {
         let unknown = reader.malformed(Why::Value(u64::from(code)));
         let unknown = Malformed { what: "header type", ..unknown };
         Ok(match (code >> 4, code & 15) {
-            (kind::BEACON, 0) => Extended::Beacon { source: LongPosition::read(reader)? },
+            (kind::BEACON, 0) => ExtendedHeader::Beacon { source: LongPositionVector::read(reader)? },
             (kind::GEO_UNICAST, 0) => {
-                Extended::GeoUnicast { origin: Sequenced::read(reader)?, destination: ShortPosition::read(reader)? }
+                ExtendedHeader::GeoUnicast { origin: SequencedSource::read(reader)?, destination: ShortPositionVector::read(reader)? }
             }
             (kind::GEO_ANYCAST, shape) => {
                 let shape = Shape::of_code(shape).ok_or(unknown)?;
-                Extended::GeoAnycast { origin: Sequenced::read(reader)?, area: area(reader, shape)? }
+                ExtendedHeader::GeoAnycast { origin: SequencedSource::read(reader)?, area: area(reader, shape)? }
             }
             (kind::GEO_BROADCAST, shape) => {
                 let shape = Shape::of_code(shape).ok_or(unknown)?;
-                Extended::GeoBroadcast { origin: Sequenced::read(reader)?, area: area(reader, shape)? }
+                ExtendedHeader::GeoBroadcast { origin: SequencedSource::read(reader)?, area: area(reader, shape)? }
             }
             (kind::TOPO_BROADCAST, 0) => {
-                Extended::SingleHop { source: LongPosition::read(reader)?, media: reader.array()? }
+                ExtendedHeader::SingleHop { source: LongPositionVector::read(reader)?, media: reader.array()? }
             }
-            (kind::TOPO_BROADCAST, 1) => Extended::TopoBroadcast(Sequenced::read(reader)?),
+            (kind::TOPO_BROADCAST, 1) => ExtendedHeader::TopoBroadcast(SequencedSource::read(reader)?),
             (kind::LOCATION_SERVICE, 0) => {
-                Extended::LocationRequest { origin: Sequenced::read(reader)?, sought: GeoAddress::read(reader)? }
+                ExtendedHeader::LocationRequest { origin: SequencedSource::read(reader)?, sought: GeoAddress::read(reader)? }
             }
             (kind::LOCATION_SERVICE, 1) => {
-                Extended::LocationReply { origin: Sequenced::read(reader)?, destination: ShortPosition::read(reader)? }
+                ExtendedHeader::LocationReply { origin: SequencedSource::read(reader)?, destination: ShortPositionVector::read(reader)? }
             }
             _ => return Err(unknown),
         })
@@ -127,22 +127,22 @@ impl Extended {
 
     pub(super) fn write(&self, writer: &mut Writer) {
         match self {
-            Extended::Beacon { source } => source.write(writer),
-            Extended::SingleHop { source, media } => {
+            ExtendedHeader::Beacon { source } => source.write(writer),
+            ExtendedHeader::SingleHop { source, media } => {
                 source.write(writer);
                 writer.bytes(media);
             }
-            Extended::TopoBroadcast(origin) => origin.write(writer),
-            Extended::GeoUnicast { origin, destination } | Extended::LocationReply { origin, destination } => {
+            ExtendedHeader::TopoBroadcast(origin) => origin.write(writer),
+            ExtendedHeader::GeoUnicast { origin, destination } | ExtendedHeader::LocationReply { origin, destination } => {
                 origin.write(writer);
                 destination.write(writer);
             }
-            Extended::GeoAnycast { origin, area } | Extended::GeoBroadcast { origin, area } => {
+            ExtendedHeader::GeoAnycast { origin, area } | ExtendedHeader::GeoBroadcast { origin, area } => {
                 origin.write(writer);
                 area.write(writer);
                 writer.u16(0);
             }
-            Extended::LocationRequest { origin, sought } => {
+            ExtendedHeader::LocationRequest { origin, sought } => {
                 origin.write(writer);
                 sought.write(writer);
             }
@@ -152,14 +152,14 @@ impl Extended {
     /// Header type (HT) and subtype (HST) as one octet.
     pub(super) fn code(&self) -> u8 {
         let (kind, subtype) = match self {
-            Extended::Beacon { .. } => (kind::BEACON, 0),
-            Extended::SingleHop { .. } => (kind::TOPO_BROADCAST, 0),
-            Extended::TopoBroadcast(_) => (kind::TOPO_BROADCAST, 1),
-            Extended::GeoUnicast { .. } => (kind::GEO_UNICAST, 0),
-            Extended::GeoAnycast { area, .. } => (kind::GEO_ANYCAST, area.shape.code()),
-            Extended::GeoBroadcast { area, .. } => (kind::GEO_BROADCAST, area.shape.code()),
-            Extended::LocationRequest { .. } => (kind::LOCATION_SERVICE, 0),
-            Extended::LocationReply { .. } => (kind::LOCATION_SERVICE, 1),
+            ExtendedHeader::Beacon { .. } => (kind::BEACON, 0),
+            ExtendedHeader::SingleHop { .. } => (kind::TOPO_BROADCAST, 0),
+            ExtendedHeader::TopoBroadcast(_) => (kind::TOPO_BROADCAST, 1),
+            ExtendedHeader::GeoUnicast { .. } => (kind::GEO_UNICAST, 0),
+            ExtendedHeader::GeoAnycast { area, .. } => (kind::GEO_ANYCAST, area.shape.code()),
+            ExtendedHeader::GeoBroadcast { area, .. } => (kind::GEO_BROADCAST, area.shape.code()),
+            ExtendedHeader::LocationRequest { .. } => (kind::LOCATION_SERVICE, 0),
+            ExtendedHeader::LocationReply { .. } => (kind::LOCATION_SERVICE, 1),
         };
         kind << 4 | subtype
     }
@@ -167,49 +167,49 @@ impl Extended {
     /// Length, octets.
     pub(super) fn length(&self) -> usize {
         let more = match self {
-            Extended::Beacon { .. } => 0,
-            Extended::SingleHop { .. } | Extended::TopoBroadcast(_) => 4,
-            Extended::GeoUnicast { .. } | Extended::LocationReply { .. } => 4 + ShortPosition::LENGTH,
-            Extended::GeoAnycast { .. } | Extended::GeoBroadcast { .. } => 4 + Area::LENGTH + 2,
-            Extended::LocationRequest { .. } => 4 + GeoAddress::LENGTH,
+            ExtendedHeader::Beacon { .. } => 0,
+            ExtendedHeader::SingleHop { .. } | ExtendedHeader::TopoBroadcast(_) => 4,
+            ExtendedHeader::GeoUnicast { .. } | ExtendedHeader::LocationReply { .. } => 4 + ShortPositionVector::LENGTH,
+            ExtendedHeader::GeoAnycast { .. } | ExtendedHeader::GeoBroadcast { .. } => 4 + Area::LENGTH + 2,
+            ExtendedHeader::LocationRequest { .. } => 4 + GeoAddress::LENGTH,
         };
-        LongPosition::LENGTH + more
+        LongPositionVector::LENGTH + more
     }
 
     /// Whether the packet is for one hop, with hop limit 1 (§10.3.6, §10.3.10).
     pub fn is_single_hop(&self) -> bool {
-        matches!(self, Extended::Beacon { .. } | Extended::SingleHop { .. })
+        matches!(self, ExtendedHeader::Beacon { .. } | ExtendedHeader::SingleHop { .. })
     }
 
     /// Whether it is a beacon or location service packet, without payload (§9.8.6 to §9.8.8).
     pub fn is_control(&self) -> bool {
-        use Extended as E;
+        use ExtendedHeader as E;
         matches!(self, E::Beacon { .. } | E::LocationRequest { .. } | E::LocationReply { .. })
     }
 
     /// Source position vector.
-    pub fn source(&self) -> &LongPosition {
+    pub fn source(&self) -> &LongPositionVector {
         match self {
-            Extended::Beacon { source } | Extended::SingleHop { source, .. } => source,
-            Extended::TopoBroadcast(origin)
-            | Extended::GeoUnicast { origin, .. }
-            | Extended::GeoAnycast { origin, .. }
-            | Extended::GeoBroadcast { origin, .. }
-            | Extended::LocationRequest { origin, .. }
-            | Extended::LocationReply { origin, .. } => &origin.source,
+            ExtendedHeader::Beacon { source } | ExtendedHeader::SingleHop { source, .. } => source,
+            ExtendedHeader::TopoBroadcast(origin)
+            | ExtendedHeader::GeoUnicast { origin, .. }
+            | ExtendedHeader::GeoAnycast { origin, .. }
+            | ExtendedHeader::GeoBroadcast { origin, .. }
+            | ExtendedHeader::LocationRequest { origin, .. }
+            | ExtendedHeader::LocationReply { origin, .. } => &origin.source,
         }
     }
 
     /// Sequence number, if the packet has one.
     pub fn sequence(&self) -> Option<u16> {
         match self {
-            Extended::Beacon { .. } | Extended::SingleHop { .. } => None,
-            Extended::TopoBroadcast(origin)
-            | Extended::GeoUnicast { origin, .. }
-            | Extended::GeoAnycast { origin, .. }
-            | Extended::GeoBroadcast { origin, .. }
-            | Extended::LocationRequest { origin, .. }
-            | Extended::LocationReply { origin, .. } => Some(origin.sequence),
+            ExtendedHeader::Beacon { .. } | ExtendedHeader::SingleHop { .. } => None,
+            ExtendedHeader::TopoBroadcast(origin)
+            | ExtendedHeader::GeoUnicast { origin, .. }
+            | ExtendedHeader::GeoAnycast { origin, .. }
+            | ExtendedHeader::GeoBroadcast { origin, .. }
+            | ExtendedHeader::LocationRequest { origin, .. }
+            | ExtendedHeader::LocationReply { origin, .. } => Some(origin.sequence),
         }
     }
 }

@@ -4,7 +4,7 @@ use core::time::Duration;
 
 /// Milliseconds of the four bases.
 const BASES: [u64; 4] = [50, 1_000, 10_000, 100_000];
-const MOST: u64 = 63;
+const MAX_MULTIPLIER: u64 = 63;
 
 /// The lifetime field: a multiplier of one of four bases.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -16,7 +16,7 @@ impl Lifetime {
         let milliseconds = u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
         let fits = |(base, unit): (u8, u64)| {
             let multiple = milliseconds.saturating_add(unit / 2) / unit;
-            (multiple <= MOST).then_some(Lifetime((multiple as u8) << 2 | base))
+            (multiple <= MAX_MULTIPLIER).then_some(Lifetime((multiple as u8) << 2 | base))
         };
         (0..).zip(BASES).find_map(fits).unwrap_or(Lifetime(u8::MAX))
     }
@@ -33,7 +33,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_duration_comes_back_as_near_as_its_base_allows() {
+    fn a_lifetime_round_trips_within_its_base() {
         for (milliseconds, back) in [
             (0, 0),
             (50, 50),

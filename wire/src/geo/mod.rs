@@ -9,12 +9,12 @@ mod lifetime;
 mod packet;
 mod position;
 
-pub use address::{GeoAddress, Station};
+pub use address::{GeoAddress, ItsStationType};
 pub use area::{Area, Shape};
-pub use extended::{Extended, Sequenced};
+pub use extended::{ExtendedHeader, SequencedSource};
 pub use lifetime::Lifetime;
-pub use packet::{Packet, TrafficClass, Upper, detour, is_secured, set_destination, set_detour, set_remaining};
-pub use position::{LongPosition, Place, ShortPosition, Timestamp};
+pub use packet::{Packet, TrafficClass, UpperProtocol, detour, is_secured, set_destination, set_detour, set_remaining_hop_limit};
+pub use position::{LongPositionVector, Coordinates, ShortPositionVector, Timestamp};
 
 /// EtherType of GeoNetworking packets.
 pub const ETHERTYPE: u16 = 0x8947;

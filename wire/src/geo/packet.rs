@@ -1,9 +1,9 @@
 //! A whole packet: Basic Header, Common Header, extended header and payload (EN 302 636-4-1 §9.3, §9.6, §9.7).
 
 use super::VERSION;
-use super::extended::Extended;
+use super::extended::ExtendedHeader;
 use super::lifetime::Lifetime;
-use super::position::ShortPosition;
+use super::position::ShortPositionVector;
 use crate::malformed::{Malformed, Why};
 use crate::reader::Reader;
 use crate::writer::Writer;
@@ -22,10 +22,10 @@ const REMAINING_AT: usize = 3;
 const DESTINATION_AT: usize = 40;
 /// Offset of the detour field, where a forwarder that goes round a gap notes its distance from the destination. The
 /// standard has no such forwarding; it reserves this field after the sequence number.
-const DETOUR_AT: usize = 14;
+const DETOUR_OFFSET: usize = 14;
 const MOBILE: u8 = 0x80;
 /// Minimum Ethernet payload (IEEE 802.3 §3.2.8): shorter packets arrive with padding.
-const ETHERNET_LEAST: usize = 46;
+const MIN_ETHERNET_PAYLOAD: usize = 46;
 
 /// An unsecured packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,24 +35,24 @@ pub struct Packet<'a> {
     /// LT: lifetime.
     pub lifetime: Lifetime,
     /// RHL: remaining hop limit, including this hop.
-    pub remaining: u8,
+    pub remaining_hop_limit: u8,
     /// NH: protocol of the payload.
-    pub upper: Upper,
+    pub upper_protocol: UpperProtocol,
     /// TC: traffic class.
-    pub class: TrafficClass,
+    pub traffic_class: TrafficClass,
     /// Flags as received; see [`Packet::is_mobile`].
     pub flags: u8,
     /// MHL: maximum hop limit set by the source; not below the remaining one.
-    pub most: u8,
+    pub max_hop_limit: u8,
     /// Extended header.
-    pub extended: Extended,
+    pub extended: ExtendedHeader,
     /// Payload.
     pub payload: &'a [u8],
 }
 
 /// The protocol of the payload (NH of the Common Header).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Upper {
+pub enum UpperProtocol {
     /// Unspecified, or no payload.
     Any,
     /// BTP-A, for interactive transport.
@@ -99,17 +99,17 @@ pub fn is_secured(bytes: &[u8]) -> bool {
 }
 
 /// Sets the remaining hop limit of a forwarded packet.
-pub fn set_remaining(packet: &mut [u8], remaining: u8) {
+pub fn set_remaining_hop_limit(packet: &mut [u8], remaining: u8) {
     if let Some(field) = packet.get_mut(REMAINING_AT) {
         *field = remaining;
     }
 }
 
 /// Updates the destination position vector of a forwarded GeoUnicast packet or location service reply.
-pub fn set_destination(packet: &mut [u8], destination: &ShortPosition) {
+pub fn set_destination(packet: &mut [u8], destination: &ShortPositionVector) {
     let mut writer = Writer::new();
     destination.write(&mut writer);
-    let fields = packet.get_mut(DESTINATION_AT..DESTINATION_AT + ShortPosition::LENGTH).unwrap_or_default();
+    let fields = packet.get_mut(DESTINATION_AT..DESTINATION_AT + ShortPositionVector::LENGTH).unwrap_or_default();
     for (to, from) in fields.iter_mut().zip(writer.finish()) {
         *to = from;
     }
@@ -118,13 +118,13 @@ pub fn set_destination(packet: &mut [u8], destination: &ShortPosition) {
 /// Distance from the destination in metres where a detour began; `None` without detour. For packets with a sequence
 /// number only.
 pub fn detour(packet: &[u8]) -> Option<u16> {
-    let octets: [u8; 2] = packet.get(DETOUR_AT..)?.first_chunk().copied()?;
+    let octets: [u8; 2] = packet.get(DETOUR_OFFSET..)?.first_chunk().copied()?;
     Some(u16::from_be_bytes(octets)).filter(|metres| *metres > 0)
 }
 
 /// Sets or clears the detour field of a packet with a sequence number.
 pub fn set_detour(packet: &mut [u8], metres: Option<u16>) {
-    if let Some(field) = packet.get_mut(DETOUR_AT..).and_then(|rest| rest.first_chunk_mut()) {
+    if let Some(field) = packet.get_mut(DETOUR_OFFSET..).and_then(|rest| rest.first_chunk_mut()) {
         *field = metres.unwrap_or(0).to_be_bytes();
     }
 }
@@ -146,7 +146,7 @@ impl<'a> Packet<'a> {
         let lifetime = Lifetime(reader.u8()?);
         let remaining = reader.u8()?;
 
-        let upper = Upper::read(&mut reader)?;
+        let upper = UpperProtocol::read(&mut reader)?;
         let kind = reader.u8()?;
         let class = TrafficClass(reader.u8()?);
         let flags = reader.u8()?;
@@ -154,9 +154,9 @@ impl<'a> Packet<'a> {
         let length = usize::from(reader.u16()?);
         let most = reader.u8()?;
         reader.skip(1)?;
-        let extended = Extended::read(&mut reader, kind)?;
+        let extended = ExtendedHeader::read(&mut reader, kind)?;
         let payload = payload(&mut reader, bytes.len(), length, length_at)?;
-        let packet = Packet { version, lifetime, remaining, upper, class, flags, most, extended, payload };
+        let packet = Packet { version, lifetime, remaining_hop_limit: remaining, upper_protocol: upper, traffic_class: class, flags, max_hop_limit: most, extended, payload };
         packet.check()?;
         Ok(packet)
     }
@@ -165,11 +165,11 @@ impl<'a> Packet<'a> {
     fn check(&self) -> Result<(), Malformed> {
         let hops =
             |value: u8| Malformed { what: "remaining hop limit", at: REMAINING_AT, why: Why::Value(value.into()) };
-        if self.remaining == 0 || self.remaining > self.most {
-            return Err(hops(self.remaining));
+        if self.remaining_hop_limit == 0 || self.remaining_hop_limit > self.max_hop_limit {
+            return Err(hops(self.remaining_hop_limit));
         }
-        if self.extended.is_single_hop() && self.remaining != 1 {
-            return Err(hops(self.remaining));
+        if self.extended.is_single_hop() && self.remaining_hop_limit != 1 {
+            return Err(hops(self.remaining_hop_limit));
         }
         if self.extended.is_control() && !self.payload.is_empty() {
             let why = Why::Length { has: self.payload.len(), needs: 0 };
@@ -182,9 +182,9 @@ impl<'a> Packet<'a> {
     pub fn emit(&self) -> Vec<u8> {
         let payload = self.payload.get(..usize::from(u16::MAX)).unwrap_or(self.payload);
         let mut writer = Writer::new();
-        writer.u8(self.version << 4 | next::COMMON).u8(0).u8(self.lifetime.0).u8(self.remaining);
-        writer.u8(self.upper.code() << 4).u8(self.extended.code()).u8(self.class.0).u8(self.flags);
-        writer.u16(u16::try_from(payload.len()).unwrap_or(u16::MAX)).u8(self.most).u8(0);
+        writer.u8(self.version << 4 | next::COMMON).u8(0).u8(self.lifetime.0).u8(self.remaining_hop_limit);
+        writer.u8(self.upper_protocol.code() << 4).u8(self.extended.code()).u8(self.traffic_class.0).u8(self.flags);
+        writer.u16(u16::try_from(payload.len()).unwrap_or(u16::MAX)).u8(self.max_hop_limit).u8(0);
         self.extended.write(&mut writer);
         writer.bytes(payload);
         writer.finish()
@@ -196,7 +196,7 @@ impl<'a> Packet<'a> {
     }
 
     /// The remaining hop limit of a packet.
-    pub fn remaining_of(packet: &[u8]) -> u8 {
+    pub fn remaining_hop_limit_of(packet: &[u8]) -> u8 {
         packet.get(REMAINING_AT).copied().unwrap_or(0)
     }
 
@@ -206,36 +206,36 @@ impl<'a> Packet<'a> {
     }
 
     /// The flags of a mobile or stationary station.
-    pub fn flags_of(mobile: bool) -> u8 {
+    pub fn flags_for(mobile: bool) -> u8 {
         if mobile { MOBILE } else { 0 }
     }
 }
 
-impl Upper {
-    fn read(reader: &mut Reader<'_>) -> Result<Upper, Malformed> {
+impl UpperProtocol {
+    fn read(reader: &mut Reader<'_>) -> Result<UpperProtocol, Malformed> {
         let at = reader.position();
         match reader.u8()? >> 4 {
-            0 => Ok(Upper::Any),
-            1 => Ok(Upper::BtpA),
-            2 => Ok(Upper::BtpB),
-            3 => Ok(Upper::Ipv6),
+            0 => Ok(UpperProtocol::Any),
+            1 => Ok(UpperProtocol::BtpA),
+            2 => Ok(UpperProtocol::BtpB),
+            3 => Ok(UpperProtocol::Ipv6),
             other => Err(Malformed { what: "Common Header next header", at, why: Why::Value(u64::from(other)) }),
         }
     }
 
     fn code(self) -> u8 {
         match self {
-            Upper::Any => 0,
-            Upper::BtpA => 1,
-            Upper::BtpB => 2,
-            Upper::Ipv6 => 3,
+            UpperProtocol::Any => 0,
+            UpperProtocol::BtpA => 1,
+            UpperProtocol::BtpB => 2,
+            UpperProtocol::Ipv6 => 3,
         }
     }
 }
 
 fn payload<'a>(reader: &mut Reader<'a>, whole: usize, length: usize, length_at: usize) -> Result<&'a [u8], Malformed> {
     let there = reader.len();
-    let is_padding = there > length && whole <= ETHERNET_LEAST;
+    let is_padding = there > length && whole <= MIN_ETHERNET_PAYLOAD;
     if length != there && !is_padding {
         let why = Why::Length { has: length, needs: there };
         return Err(Malformed { what: "payload length", at: length_at, why });

@@ -1,11 +1,11 @@
 //! ICMPv6: errors, echo, multicast listeners, neighbour discovery, home agent discovery, mobile prefixes.
 //! RFC 4443, RFC 3810 §5, RFC 4861 §4, RFC 6275 §6.5 to §6.8, RFC 3963 §7.
 
-pub mod listener;
+pub mod mld;
 pub mod neighbour;
 pub mod option;
 
-pub use listener::ListenerRecord;
+pub use mld::MulticastAddressRecord;
 pub use neighbour::{NeighbourAdvertisement, NeighbourSolicitation, RouterAdvertisement, RouterSolicitation};
 pub use option::{NeighbourOption, RouterPreference};
 
@@ -115,7 +115,7 @@ pub enum Message {
     /// Which groups somebody listens to (RFC 3810 §5.2).
     ListenerReport {
         /// A record for each group.
-        records: Vec<ListenerRecord>,
+        records: Vec<MulticastAddressRecord>,
     },
     /// The same in version 1 (RFC 2710 §3).
     ListenerReport1 {
@@ -264,9 +264,9 @@ impl Message {
             }
             (kind::ECHO_REQUEST, 0) => Message::EchoRequest(Echo::read(reader)?),
             (kind::ECHO_REPLY, 0) => Message::EchoReply(Echo::read(reader)?),
-            (kind::LISTENER_REPORT, 0) => Message::ListenerReport { records: listener::read_records(reader)? },
-            (kind::LISTENER_REPORT_1, 0) => Message::ListenerReport1 { group: listener::read_group(reader)? },
-            (kind::LISTENER_DONE, 0) => Message::ListenerDone { group: listener::read_group(reader)? },
+            (kind::LISTENER_REPORT, 0) => Message::ListenerReport { records: mld::read_records(reader)? },
+            (kind::LISTENER_REPORT_1, 0) => Message::ListenerReport1 { group: mld::read_group(reader)? },
+            (kind::LISTENER_DONE, 0) => Message::ListenerDone { group: mld::read_group(reader)? },
             (kind::ROUTER_SOLICITATION, 0) => Message::RouterSolicitation(RouterSolicitation::read(reader)?),
             (kind::ROUTER_ADVERTISEMENT, 0) => Message::RouterAdvertisement(RouterAdvertisement::read(reader)?),
             (kind::NEIGHBOUR_SOLICITATION, 0) => Message::NeighbourSolicitation(NeighbourSolicitation::read(reader)?),
@@ -326,18 +326,18 @@ impl Message {
     fn write(&self, writer: &mut Writer) {
         match self {
             Message::DestinationUnreachable { invoking, .. } | Message::TimeExceeded { invoking, .. } => {
-                writer.u32(0).bytes(shortened(invoking));
+                writer.u32(0).bytes(truncated(invoking));
             }
             Message::PacketTooBig { mtu, invoking } => {
-                writer.u32(*mtu).bytes(shortened(invoking));
+                writer.u32(*mtu).bytes(truncated(invoking));
             }
             Message::ParameterProblem { pointer, invoking, .. } => {
-                writer.u32(*pointer).bytes(shortened(invoking));
+                writer.u32(*pointer).bytes(truncated(invoking));
             }
             Message::EchoRequest(echo) | Message::EchoReply(echo) => {
                 writer.u16(echo.identifier).u16(echo.sequence).bytes(&echo.data);
             }
-            Message::ListenerReport { records } => listener::write_records(records, writer),
+            Message::ListenerReport { records } => mld::write_records(records, writer),
             Message::ListenerReport1 { group } | Message::ListenerDone { group } => {
                 writer.u32(0).address(*group);
             }
@@ -393,9 +393,9 @@ fn home_agents(reader: &mut Reader<'_>) -> Result<Vec<Ipv6Addr>, Malformed> {
 }
 
 fn invoking(reader: &mut Reader<'_>) -> Vec<u8> {
-    shortened(reader.rest()).to_vec()
+    truncated(reader.rest()).to_vec()
 }
 
-fn shortened(invoking: &[u8]) -> &[u8] {
+fn truncated(invoking: &[u8]) -> &[u8] {
     invoking.get(..MAX_INVOKING).unwrap_or(invoking)
 }

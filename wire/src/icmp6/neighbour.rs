@@ -15,7 +15,7 @@ const RA_HOME_AGENT: u8 = 0x20;
 const RA_PROXY: u8 = 0x04;
 const NA_ROUTER: u32 = 0x8000_0000;
 const NA_SOLICITED: u32 = 0x4000_0000;
-const NA_OVERRIDES: u32 = 0x2000_0000;
+const NA_OVERRIDE: u32 = 0x2000_0000;
 /// Offset of the target address in neighbour solicitations and advertisements.
 const TARGET_AT: usize = 8;
 
@@ -88,7 +88,7 @@ impl RouterSolicitation {
 
     pub(super) fn check(&self, datagram: &Datagram<'_>) -> Result<(), Malformed> {
         let anonymous = datagram.source.is_unspecified();
-        require(!(anonymous && tells_source(&self.options)), "source link-layer address", TARGET_AT)
+        require(!(anonymous && has_source_link_address(&self.options)), "source link-layer address", TARGET_AT)
     }
 }
 
@@ -144,7 +144,7 @@ impl NeighbourSolicitation {
         if datagram.source.is_unspecified() {
             let to_group = datagram.destination == super::solicited_node(datagram.destination);
             require(to_group, "destination address", 0)?;
-            require(!tells_source(&self.options), "source link-layer address", TARGET_AT + 16)?;
+            require(!has_source_link_address(&self.options), "source link-layer address", TARGET_AT + 16)?;
         }
         Ok(())
     }
@@ -156,14 +156,14 @@ impl NeighbourAdvertisement {
         Ok(Self {
             router: flags & NA_ROUTER != 0,
             solicited: flags & NA_SOLICITED != 0,
-            overrides: flags & NA_OVERRIDES != 0,
+            overrides: flags & NA_OVERRIDE != 0,
             target: reader.address()?,
             options: option::read_all(reader)?,
         })
     }
 
     pub(super) fn write(&self, writer: &mut Writer) {
-        let flags = [(self.router, NA_ROUTER), (self.solicited, NA_SOLICITED), (self.overrides, NA_OVERRIDES)];
+        let flags = [(self.router, NA_ROUTER), (self.solicited, NA_SOLICITED), (self.overrides, NA_OVERRIDE)];
         let flags = flags.iter().filter(|(set, _)| *set).fold(0, |sum, (_, bit)| sum | bit);
         writer.u32(flags).address(self.target);
         option::write_all(&self.options, writer);
@@ -175,7 +175,7 @@ impl NeighbourAdvertisement {
     }
 }
 
-fn tells_source(options: &[NeighbourOption]) -> bool {
+fn has_source_link_address(options: &[NeighbourOption]) -> bool {
     options.iter().any(|option| matches!(option, NeighbourOption::SourceLinkAddress(_)))
 }
 

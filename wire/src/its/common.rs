@@ -1,6 +1,6 @@
 //! The common data dictionary, as far as the two messages need it (TS 102 894-2 V1.3.1 annex A).
 
-use crate::geo::Place;
+use crate::geo::Coordinates;
 use alloc::vec::Vec;
 use rasn::prelude::*;
 
@@ -37,7 +37,7 @@ pub struct ReferencePosition {
 
 impl ReferencePosition {
     /// A place known to within so many metres, of unknown altitude.
-    pub fn of(place: Place, within: Option<u32>) -> ReferencePosition {
+    pub fn of(place: Coordinates, within: Option<u32>) -> ReferencePosition {
         let length = within.map_or(SEMI_AXIS_UNKNOWN, |metres| {
             u16::try_from(metres.saturating_mul(100)).unwrap_or(u16::MAX).min(SEMI_AXIS_UNKNOWN - 1)
         });
@@ -51,10 +51,10 @@ impl ReferencePosition {
     }
 
     /// The place; `None` if it is not known.
-    pub fn place(&self) -> Option<Place> {
+    pub fn place(&self) -> Option<Coordinates> {
         let ReferencePosition { latitude, longitude, .. } = *self;
         let known = latitude.unsigned_abs() <= 900_000_000 && longitude.unsigned_abs() <= 1_800_000_000;
-        known.then_some(Place { latitude, longitude })
+        known.then_some(Coordinates { latitude, longitude })
     }
 }
 

@@ -185,12 +185,12 @@ impl Saem {
         }
         let services = body.services.as_deref().unwrap_or_default();
         let channels = body.channels.as_deref().unwrap_or_default();
-        few(services.len())?;
-        few(channels.len())?;
+        check_count(services.len())?;
+        check_count(channels.len())?;
         services.iter().try_for_each(Service::check)?;
-        channels.iter().try_for_each(|channel| each(channel.options.extensions.as_deref()))?;
-        each(body.routing.as_ref().map(|routing| &routing.extensions[..]))?;
-        each(body.extensions.as_deref())
+        channels.iter().try_for_each(|channel| check_extensions(channel.options.extensions.as_deref()))?;
+        check_extensions(body.routing.as_ref().map(|routing| &routing.extensions[..]))?;
+        check_extensions(body.extensions.as_deref())
     }
 }
 
@@ -201,18 +201,18 @@ impl Service {
         if mandatory.is_some() || reply_to.is_some() {
             return Err(Malformed { what: "options of a service announcement", at: 0, why: Why::Misplaced });
         }
-        each(extensions.as_deref())
+        check_extensions(extensions.as_deref())
     }
 }
 
-fn few(length: usize) -> Result<(), Malformed> {
+fn check_count(length: usize) -> Result<(), Malformed> {
     let why = Why::TooMany(MAX_LIST);
     if length <= MAX_LIST { Ok(()) } else { Err(Malformed { what: "list of a service announcement", at: 0, why }) }
 }
 
-fn each(extensions: Option<&[Extension]>) -> Result<(), Malformed> {
+fn check_extensions(extensions: Option<&[Extension]>) -> Result<(), Malformed> {
     let extensions = extensions.unwrap_or_default();
-    few(extensions.len())?;
+    check_count(extensions.len())?;
     extensions.iter().try_for_each(|extension| extension.read().map(drop))
 }
 

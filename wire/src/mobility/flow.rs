@@ -53,36 +53,36 @@ pub enum TrafficSelector {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Selector<A> {
     /// Source address.
-    pub source: Option<Span<A>>,
+    pub source: Option<FieldRange<A>>,
     /// Destination address.
-    pub destination: Option<Span<A>>,
+    pub destination: Option<FieldRange<A>>,
     /// Security Parameter Index of ESP or AH.
-    pub spi: Option<Span<u32>>,
+    pub spi: Option<FieldRange<u32>>,
     /// Flow label; IPv4 has none.
-    pub flow_label: Option<Span<u32>>,
+    pub flow_label: Option<FieldRange<u32>>,
     /// Source port.
-    pub source_port: Option<Span<u16>>,
+    pub source_port: Option<FieldRange<u16>>,
     /// Destination port.
-    pub destination_port: Option<Span<u16>>,
+    pub destination_port: Option<FieldRange<u16>>,
     /// Traffic class, or differentiated services field; the two lowest bits do not count.
-    pub traffic_class: Option<Span<u8>>,
+    pub traffic_class: Option<FieldRange<u8>>,
     /// Protocol, or next header behind the extension headers.
-    pub protocol: Option<Span<u8>>,
+    pub protocol: Option<FieldRange<u8>>,
 }
 
 /// A range of values, both ends included.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Span<T> {
+pub struct FieldRange<T> {
     /// The lowest.
     pub first: T,
     /// The highest.
     pub last: T,
 }
 
-impl<T: Copy + PartialOrd> Span<T> {
+impl<T: Copy + PartialOrd> FieldRange<T> {
     /// One value.
-    pub fn one(value: T) -> Span<T> {
-        Span { first: value, last: value }
+    pub fn single(value: T) -> FieldRange<T> {
+        FieldRange { first: value, last: value }
     }
 
     /// Whether `value` is in it.
@@ -201,7 +201,7 @@ impl TrafficSelector {
 }
 
 fn read_selector<A: Address>(reader: &mut Reader<'_>) -> Result<Selector<A>, Malformed> {
-    let mut mask = Mask(reader.u32()?);
+    let mut mask = PresenceBits(reader.u32()?);
     Ok(Selector {
         source: mask.read(reader)?,
         destination: mask.read(reader)?,
@@ -215,7 +215,7 @@ fn read_selector<A: Address>(reader: &mut Reader<'_>) -> Result<Selector<A>, Mal
 }
 
 fn write_selector<A: Address>(selector: &Selector<A>, writer: &mut Writer) {
-    let mut fields = Fields::default();
+    let mut fields = FieldWriter::default();
     fields.write(selector.source);
     fields.write(selector.destination);
     fields.write(selector.spi);
@@ -230,10 +230,10 @@ fn write_selector<A: Address>(selector: &Selector<A>, writer: &mut Writer) {
 }
 
 /// The presence bits not looked at yet, the next one highest.
-struct Mask(u32);
+struct PresenceBits(u32);
 
-impl Mask {
-    fn read<T: Field>(&mut self, reader: &mut Reader<'_>) -> Result<Option<Span<T>>, Malformed> {
+impl PresenceBits {
+    fn read<T: Field>(&mut self, reader: &mut Reader<'_>) -> Result<Option<FieldRange<T>>, Malformed> {
         let (has_first, has_last) = (self.take(), self.take());
         if has_last && !has_first {
             return Err(reader.malformed(Why::Misplaced));
@@ -243,7 +243,7 @@ impl Mask {
         }
         let first = T::read(reader)?;
         let last = if has_last { T::read(reader)? } else { first };
-        Ok(Some(Span { first, last }))
+        Ok(Some(FieldRange { first, last }))
     }
 
     fn take(&mut self) -> bool {
@@ -255,14 +255,14 @@ impl Mask {
 
 /// Fields written so far and the presence bits that go before them.
 #[derive(Default)]
-struct Fields {
+struct FieldWriter {
     mask: u32,
     bits: u32,
     octets: Writer,
 }
 
-impl Fields {
-    fn write<T: Field>(&mut self, span: Option<Span<T>>) {
+impl FieldWriter {
+    fn write<T: Field>(&mut self, span: Option<FieldRange<T>>) {
         let (first, last) = (span.is_some(), span.is_some_and(|span| span.last != span.first));
         self.mask |= (u32::from(first) << 31 | u32::from(last) << 30) >> self.bits;
         self.bits += 2;

@@ -7,7 +7,7 @@ pub mod option;
 pub mod update;
 
 pub use acknowledgement::{AckFlags, BindingAcknowledgement, Ipv4Status, Status};
-pub use flow::{FlowIdentification, Selector, Span, TrafficSelector};
+pub use flow::{FlowIdentification, Selector, FieldRange, TrafficSelector};
 pub use option::{BindingIdentifier, CareOfField, MobilityOption};
 pub use update::{BindingUpdate, UpdateFlags};
 
@@ -109,7 +109,7 @@ impl Message {
     /// The checks come in the order of RFC 6275 §9.2; see [`parameter_problem`] for those that want an answer.
     /// Octets beyond Header Len are ignored.
     pub fn parse(bytes: &[u8], source: Ipv6Addr, destination: Ipv6Addr) -> Result<Message, Malformed> {
-        let message = framed(bytes)?;
+        let message = header_octets(bytes)?;
         if checksum(source, destination, protocol::MOBILITY, message) != 0 {
             return Err(Malformed { what: "Mobility Header", at: CHECKSUM_AT, why: Why::Checksum });
         }
@@ -124,8 +124,8 @@ impl Message {
         }
         let header_len = reader.u8()?;
         let kind = reader.u8()?;
-        if header_len < least_header_len(kind) {
-            let why = Why::Length { has: header_len.into(), needs: least_header_len(kind).into() };
+        if header_len < min_header_len(kind) {
+            let why = Why::Length { has: header_len.into(), needs: min_header_len(kind).into() };
             return Err(Malformed { what: "Header Len", at: HEADER_LEN_AT, why });
         }
         reader.skip(3)?;
@@ -136,7 +136,7 @@ impl Message {
     ///
     /// An option that does not fit an option (255 octets) or the header ([`MAX_LENGTH`]) is left out.
     pub fn emit(&self, source: Ipv6Addr, destination: Ipv6Addr) -> Vec<u8> {
-        sealed(self.unsealed(), source, destination)
+        with_checksum(self.without_checksum(), source, destination)
     }
 
     /// As [`Message::emit`], with an MN-HA authentication option of that SPI at the end (RFC 4285 §5.1).
@@ -155,11 +155,11 @@ impl Message {
             let data = vec![0; AUTHENTICATOR_LENGTH];
             options.push(MobilityOption::Authentication { subtype: option::AUTHENTICATION_MN_HA, spi, data });
         }
-        let mut bytes = message.unsealed();
+        let mut bytes = message.without_checksum();
         if let Some((covered, at)) = authenticated_part(&bytes) {
             overwrite(&mut bytes, at, &sign(&covered));
         }
-        sealed(bytes, source, destination)
+        with_checksum(bytes, source, destination)
     }
 
     /// The options, of whatever message has them.
@@ -210,7 +210,7 @@ impl Message {
     }
 
     /// The whole header but for the checksum, which is zero.
-    fn unsealed(&self) -> Vec<u8> {
+    fn without_checksum(&self) -> Vec<u8> {
         let mut writer = Writer::new();
         writer.u8(protocol::NONE).u8(0).u8(self.kind()).u8(0).u16(0);
         match self {
@@ -258,7 +258,7 @@ pub fn parameter_problem(malformed: &Malformed) -> Option<usize> {
 /// The octets go from Payload Proto through the SPI, with a zero checksum. `None` without such an option, or if
 /// anything but authentication options and padding follows it, which it would not cover.
 pub fn authenticated_part(bytes: &[u8]) -> Option<(Vec<u8>, usize)> {
-    let message = framed(bytes).ok()?;
+    let message = header_octets(bytes).ok()?;
     let options_at = match *message.get(2)? {
         kind::BINDING_REFRESH_REQUEST => DATA_AT + 2,
         kind::BINDING_UPDATE | kind::BINDING_ACKNOWLEDGEMENT => DATA_AT + 6,
@@ -273,7 +273,7 @@ pub fn authenticated_part(bytes: &[u8]) -> Option<(Vec<u8>, usize)> {
 }
 
 /// The octets that the Header Len counts.
-fn framed(bytes: &[u8]) -> Result<&[u8], Malformed> {
+fn header_octets(bytes: &[u8]) -> Result<&[u8], Malformed> {
     let mut reader = Reader::new("Mobility Header", bytes);
     reader.skip(HEADER_LEN_AT)?;
     let needs = (usize::from(reader.u8()?) + 1) * 8;
@@ -285,7 +285,7 @@ fn framed(bytes: &[u8]) -> Result<&[u8], Malformed> {
 }
 
 /// The least Header Len of each type, in units of eight octets after the first eight.
-fn least_header_len(kind: u8) -> u8 {
+fn min_header_len(kind: u8) -> u8 {
     match kind {
         kind::HOME_TEST_INIT | kind::CARE_OF_TEST_INIT => 1,
         kind::HOME_TEST | kind::CARE_OF_TEST => 2,
@@ -295,7 +295,7 @@ fn least_header_len(kind: u8) -> u8 {
     }
 }
 
-fn sealed(mut bytes: Vec<u8>, source: Ipv6Addr, destination: Ipv6Addr) -> Vec<u8> {
+fn with_checksum(mut bytes: Vec<u8>, source: Ipv6Addr, destination: Ipv6Addr) -> Vec<u8> {
     let sum = checksum(source, destination, protocol::MOBILITY, &bytes);
     overwrite(&mut bytes, CHECKSUM_AT, &sum.to_be_bytes());
     bytes

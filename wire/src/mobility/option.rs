@@ -139,7 +139,7 @@ pub enum MobilityOption {
     FlowIdentification(FlowIdentification),
     /// A known option with an invalid body, of a type whose errors the standard answers with a status instead of a drop:
     /// Mobile Network Prefix, Binding Identifier, Flow Summary, Flow Identification.
-    Misshapen {
+    Invalid {
         /// Option Type.
         kind: u8,
         /// What follows the length.
@@ -188,66 +188,66 @@ pub enum CareOfField {
 }
 
 /// Format of a known option.
-struct Row {
+struct OptionFormat {
     kind: u8,
     /// Minimum length of the body, octets.
-    least: usize,
+    min_length: usize,
     alignment: Alignment,
     /// Whether an invalid body is answered with a status, not dropped.
-    answered: bool,
+    rejected_by_status: bool,
     read: fn(&mut Reader<'_>) -> Result<MobilityOption, Malformed>,
 }
 
-const fn row(
+const fn format(
     kind: u8,
     least: usize,
     (step, offset): (usize, usize),
     read: fn(&mut Reader<'_>) -> Result<MobilityOption, Malformed>,
-) -> Row {
-    Row { kind, least, alignment: Alignment::new(step, offset), answered: false, read }
+) -> OptionFormat {
+    OptionFormat { kind, min_length: least, alignment: Alignment::new(step, offset), rejected_by_status: false, read }
 }
 
-const fn answered(row: Row) -> Row {
-    Row { answered: true, ..row }
+const fn rejected_by_status(row: OptionFormat) -> OptionFormat {
+    OptionFormat { rejected_by_status: true, ..row }
 }
 
-const TABLE: [Row; 17] = [
-    row(kind::BINDING_REFRESH_ADVICE, 2, (2, 0), |body| Ok(MobilityOption::BindingRefreshAdvice(body.u16()?))),
-    row(kind::ALTERNATE_CARE_OF, 16, (8, 6), |body| Ok(MobilityOption::AlternateCareOf(body.address()?))),
-    row(kind::NONCE_INDICES, 4, (2, 0), |body| {
+const TABLE: [OptionFormat; 17] = [
+    format(kind::BINDING_REFRESH_ADVICE, 2, (2, 0), |body| Ok(MobilityOption::BindingRefreshAdvice(body.u16()?))),
+    format(kind::ALTERNATE_CARE_OF, 16, (8, 6), |body| Ok(MobilityOption::AlternateCareOf(body.address()?))),
+    format(kind::NONCE_INDICES, 4, (2, 0), |body| {
         Ok(MobilityOption::NonceIndices { home: body.u16()?, care_of: body.u16()? })
     }),
-    row(kind::BINDING_AUTHORISATION, 0, (8, 2), |body| Ok(MobilityOption::BindingAuthorisation(body.rest().to_vec()))),
-    answered(row(kind::MOBILE_NETWORK_PREFIX, 18, (8, 4), read_prefix)),
-    row(kind::LINK_LAYER_ADDRESS, 1, (1, 0), |body| {
+    format(kind::BINDING_AUTHORISATION, 0, (8, 2), |body| Ok(MobilityOption::BindingAuthorisation(body.rest().to_vec()))),
+    rejected_by_status(format(kind::MOBILE_NETWORK_PREFIX, 18, (8, 4), read_prefix)),
+    format(kind::LINK_LAYER_ADDRESS, 1, (1, 0), |body| {
         Ok(MobilityOption::LinkLayerAddress { code: body.u8()?, address: body.rest().to_vec() })
     }),
-    row(kind::MOBILE_NODE_IDENTIFIER, 1, (1, 0), |body| {
+    format(kind::MOBILE_NODE_IDENTIFIER, 1, (1, 0), |body| {
         Ok(MobilityOption::MobileNodeIdentifier { subtype: body.u8()?, identifier: body.rest().to_vec() })
     }),
-    row(kind::AUTHENTICATION, 5, (4, 1), |body| {
+    format(kind::AUTHENTICATION, 5, (4, 1), |body| {
         Ok(MobilityOption::Authentication { subtype: body.u8()?, spi: body.u32()?, data: body.rest().to_vec() })
     }),
-    row(kind::REPLAY_PROTECTION, 8, (8, 2), |body| Ok(MobilityOption::ReplayProtection(body.u64()?))),
-    row(kind::EXPERIMENTAL, 0, (2, 0), read_experimental),
-    row(kind::IPV4_HOME_ADDRESS, 6, (4, 0), read_ipv4_home_address),
-    row(kind::IPV4_ADDRESS_ACKNOWLEDGEMENT, 6, (4, 0), |body| {
+    format(kind::REPLAY_PROTECTION, 8, (8, 2), |body| Ok(MobilityOption::ReplayProtection(body.u64()?))),
+    format(kind::EXPERIMENTAL, 0, (2, 0), read_experimental),
+    format(kind::IPV4_HOME_ADDRESS, 6, (4, 0), read_ipv4_home_address),
+    format(kind::IPV4_ADDRESS_ACKNOWLEDGEMENT, 6, (4, 0), |body| {
         Ok(MobilityOption::Ipv4AddressAcknowledgement {
             status: Ipv4Status(body.u8()?),
             prefix_length: body.u8()? >> 2,
             address: body.address4()?,
         })
     }),
-    row(kind::NAT_DETECTION, 6, (4, 0), |body| {
+    format(kind::NAT_DETECTION, 6, (4, 0), |body| {
         Ok(MobilityOption::NatDetection { force_udp: body.u16()? & NAT_FORCE_UDP != 0, refresh_seconds: body.u32()? })
     }),
-    row(kind::IPV4_CARE_OF, 6, (4, 0), |body| {
+    format(kind::IPV4_CARE_OF, 6, (4, 0), |body| {
         body.skip(2)?;
         Ok(MobilityOption::Ipv4CareOf(body.address4()?))
     }),
-    answered(row(kind::BINDING_IDENTIFIER, 4, (2, 0), read_binding_identifier)),
-    answered(row(kind::FLOW_SUMMARY, 2, (2, 0), read_flow_summary)),
-    answered(row(kind::FLOW_IDENTIFICATION, 6, (8, 0), |body| {
+    rejected_by_status(format(kind::BINDING_IDENTIFIER, 4, (2, 0), read_binding_identifier)),
+    rejected_by_status(format(kind::FLOW_SUMMARY, 2, (2, 0), read_flow_summary)),
+    rejected_by_status(format(kind::FLOW_IDENTIFICATION, 6, (8, 0), |body| {
         FlowIdentification::read(body).map(MobilityOption::FlowIdentification)
     })),
 ];
@@ -260,14 +260,14 @@ const IPV4_PREFIX_WANTED: u16 = 0x0200;
 /// Alignment of a Binding Identifier option with an IPv6 care-of address.
 const BID_WITH_ADDRESS_ALIGNMENT: Alignment = Alignment::new(8, 2);
 
-fn find(kind: u8) -> Option<&'static Row> {
+fn find(kind: u8) -> Option<&'static OptionFormat> {
     const { &TABLE }.iter().find(|row| row.kind == kind)
 }
 
 pub(super) fn read_all(reader: &mut Reader<'_>) -> Result<Vec<MobilityOption>, Malformed> {
     let mut options = Vec::new();
     let mut closed = false;
-    while let Some((at, kind, mut body)) = next(reader)? {
+    while let Some((at, kind, mut body)) = next_option(reader)? {
         if options.len() == MAX_OPTIONS {
             return Err(Malformed { what: "mobility options", at, why: Why::TooMany(MAX_OPTIONS) });
         }
@@ -275,7 +275,7 @@ pub(super) fn read_all(reader: &mut Reader<'_>) -> Result<Vec<MobilityOption>, M
         if closed && kind != kind::AUTHENTICATION {
             return Err(Malformed { what: "mobility option", at, why: Why::Misplaced });
         }
-        closed |= closes(kind);
+        closed |= must_be_last(kind);
         options.push(read_one(kind, &mut body)?);
     }
     Ok(options)
@@ -288,7 +288,7 @@ pub(super) fn write_all(options: &[MobilityOption], writer: &mut Writer) {
         let body = body.finish();
         let length = body.len() + 2;
         let at = writer.position();
-        let padding = if closes(kind) && position + 1 == options.len() {
+        let padding = if must_be_last(kind) && position + 1 == options.len() {
             // The last option of the message: padding to eight octets goes before it.
             Alignment::new(8, 0).padding(at + length)
         } else {
@@ -303,7 +303,7 @@ pub(super) fn write_all(options: &[MobilityOption], writer: &mut Writer) {
 /// Offset of the data of the last MN-HA authentication option; `reader` is at the first option.
 pub(super) fn find_authenticator(reader: &mut Reader<'_>) -> Option<usize> {
     let mut found = None;
-    while let Some((_, kind, mut body)) = next(reader).ok()? {
+    while let Some((_, kind, mut body)) = next_option(reader).ok()? {
         if kind != kind::AUTHENTICATION {
             found = None;
         } else if body.u8().ok()? == AUTHENTICATION_MN_HA {
@@ -315,7 +315,7 @@ pub(super) fn find_authenticator(reader: &mut Reader<'_>) -> Option<usize> {
 }
 
 /// The next option other than padding: offset, type, body.
-fn next<'a>(reader: &mut Reader<'a>) -> Result<Option<(usize, u8, Reader<'a>)>, Malformed> {
+fn next_option<'a>(reader: &mut Reader<'a>) -> Result<Option<(usize, u8, Reader<'a>)>, Malformed> {
     while !reader.is_empty() {
         let at = reader.position();
         let kind = reader.u8()?;
@@ -334,18 +334,18 @@ fn next<'a>(reader: &mut Reader<'a>) -> Result<Option<(usize, u8, Reader<'a>)>, 
 fn read_one(kind: u8, body: &mut Reader<'_>) -> Result<MobilityOption, Malformed> {
     let whole = body.clone().rest();
     let Some(row) = find(kind) else { return Ok(MobilityOption::Unknown { kind, body: whole.to_vec() }) };
-    let option = if body.len() < row.least {
-        Err(body.malformed(Why::Length { has: body.len(), needs: row.least }))
+    let option = if body.len() < row.min_length {
+        Err(body.malformed(Why::Length { has: body.len(), needs: row.min_length }))
     } else {
         (row.read)(body).and_then(|option| body.end().map(|()| option))
     };
     match option {
-        Err(_) if row.answered => Ok(MobilityOption::Misshapen { kind, body: whole.to_vec() }),
+        Err(_) if row.rejected_by_status => Ok(MobilityOption::Invalid { kind, body: whole.to_vec() }),
         option => option,
     }
 }
 
-fn closes(kind: u8) -> bool {
+fn must_be_last(kind: u8) -> bool {
     matches!(kind, kind::AUTHENTICATION | kind::BINDING_AUTHORISATION)
 }
 
@@ -468,7 +468,7 @@ impl MobilityOption {
                 flow.write(body);
                 kind::FLOW_IDENTIFICATION
             }
-            MobilityOption::Misshapen { kind, body: octets } | MobilityOption::Unknown { kind, body: octets } => {
+            MobilityOption::Invalid { kind, body: octets } | MobilityOption::Unknown { kind, body: octets } => {
                 body.bytes(octets);
                 *kind
             }

@@ -6,7 +6,7 @@ pub mod option;
 pub mod probe;
 pub mod tag;
 
-pub use option::{LocatorList, Method, Preference, ShimOption};
+pub use option::{LocatorList, VerificationMethod, LocatorPreference, ShimOption};
 pub use probe::{Probe, ProbeRecord, ProbeState};
 pub use tag::{Fork, Tag};
 
@@ -21,15 +21,15 @@ pub const PROTOCOL: u8 = 140;
 /// The longest control message that Hdr Ext Len can describe, octets.
 pub const MAX_LENGTH: usize = 2048;
 /// Octets of a payload header.
-pub const PAYLOAD_LENGTH: usize = 8;
+pub const PAYLOAD_HEADER_LENGTH: usize = 8;
 
 const HEADER_LEN_AT: usize = 1;
 const TYPE_AT: usize = 2;
 const CHECKSUM_AT: usize = 4;
 /// The P bit in the octet of the type.
-const PAYLOAD: u8 = 0x80;
+const P_BIT: u8 = 0x80;
 /// The S bit in the octet after the type: set in HIP messages.
-const HIP: u8 = 1;
+const S_BIT: u8 = 1;
 
 /// Values of the Type field.
 pub mod kind {
@@ -130,7 +130,7 @@ impl ErrorCode {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PayloadHeader {
     /// What follows.
-    pub next: u8,
+    pub next_header: u8,
     /// The receiver's context tag.
     pub tag: Tag,
 }
@@ -139,14 +139,14 @@ impl PayloadHeader {
     /// Parses a payload header; `None` for a control message or too few octets.
     pub fn parse(bytes: &[u8]) -> Option<PayloadHeader> {
         let &[next, length, a, b, c, d, e, f] = bytes.first_chunk()?;
-        let tag = Tag::of_low(u64::from_be_bytes([0, 0, a, b, c, d, e, f]));
-        (a & PAYLOAD != 0 && length == 0).then_some(PayloadHeader { next, tag })
+        let tag = Tag::from_low_bits(u64::from_be_bytes([0, 0, a, b, c, d, e, f]));
+        (a & P_BIT != 0 && length == 0).then_some(PayloadHeader { next_header: next, tag })
     }
 
     /// The header.
-    pub fn emit(self) -> [u8; PAYLOAD_LENGTH] {
+    pub fn emit(self) -> [u8; PAYLOAD_HEADER_LENGTH] {
         let [_, _, a, b, c, d, e, f] = self.tag.bits().to_be_bytes();
-        [self.next, 0, PAYLOAD | a, b, c, d, e, f]
+        [self.next_header, 0, P_BIT | a, b, c, d, e, f]
     }
 }
 
@@ -158,22 +158,22 @@ impl Message {
     /// # Errors
     /// [`Malformed`]; also for an unknown critical option, see [`error_code`].
     pub fn parse(bytes: &[u8]) -> Result<Message, Malformed> {
-        let message = framed(bytes)?;
+        let message = header_octets(bytes)?;
         let mut reader = Reader::new("Shim6 header", message);
         reader.skip(TYPE_AT)?;
         let (kind, specific) = (reader.u8()?, reader.u8()?);
-        if kind & PAYLOAD != 0 {
+        if kind & P_BIT != 0 {
             return Err(Malformed { what: "P bit", at: TYPE_AT, why: Why::Value(1) });
         }
-        if specific & HIP != 0 {
+        if specific & S_BIT != 0 {
             return Err(Malformed { what: "S bit", at: TYPE_AT + 1, why: Why::Value(1) });
         }
         if sum(message) != 0 {
             return Err(Malformed { what: "Shim6 header", at: CHECKSUM_AT, why: Why::Checksum });
         }
         let units = message.len() / 8 - 1;
-        if units < least_units(kind) {
-            let why = Why::Length { has: units, needs: least_units(kind) };
+        if units < min_header_len(kind) {
+            let why = Why::Length { has: units, needs: min_header_len(kind) };
             return Err(Malformed { what: "Hdr Ext Len", at: HEADER_LEN_AT, why });
         }
         reader.skip(2)?;
@@ -268,7 +268,7 @@ impl Message {
     }
 
     fn read(kind: u8, specific: u8, reader: &mut Reader<'_>) -> Result<Message, Malformed> {
-        let known = option::allowed(kind);
+        let known = option::allowed_options(kind);
         let options = |reader: &mut Reader<'_>| option::read_all(reader, known);
         Ok(match kind {
             kind::I1 => Message::I1 { tag: tag(reader)?, nonce: nonce(reader)?, options: options(reader)? },
@@ -326,14 +326,14 @@ pub fn error_code(malformed: &Malformed) -> Option<ErrorCode> {
 pub fn tag_of(bytes: &[u8]) -> Option<Tag> {
     let &[_, _, kind, _, _, _, a, b, c, d, e, f] = bytes.first_chunk()?;
     match kind {
-        kind if kind & PAYLOAD != 0 => PayloadHeader::parse(bytes).map(|header| header.tag),
+        kind if kind & P_BIT != 0 => PayloadHeader::parse(bytes).map(|header| header.tag),
         kind::ERROR | ..kind::FIRST_OF_CONTEXT => None,
-        _ => Some(Tag::of_low(u64::from_be_bytes([0, 0, a, b, c, d, e, f]))),
+        _ => Some(Tag::from_low_bits(u64::from_be_bytes([0, 0, a, b, c, d, e, f]))),
     }
 }
 
 /// The octets that the Hdr Ext Len counts.
-fn framed(bytes: &[u8]) -> Result<&[u8], Malformed> {
+fn header_octets(bytes: &[u8]) -> Result<&[u8], Malformed> {
     let mut reader = Reader::new("Shim6 header", bytes);
     reader.skip(HEADER_LEN_AT)?;
     let needs = (usize::from(reader.u8()?) + 1) * 8;
@@ -342,7 +342,7 @@ fn framed(bytes: &[u8]) -> Result<&[u8], Malformed> {
 }
 
 /// The least Hdr Ext Len of each type.
-fn least_units(kind: u8) -> usize {
+fn min_header_len(kind: u8) -> usize {
     match kind {
         kind::I2 => 2,
         kind::I2BIS => 3,
@@ -364,7 +364,7 @@ fn sum(message: &[u8]) -> u16 {
 
 fn tag(reader: &mut Reader<'_>) -> Result<Tag, Malformed> {
     let high = reader.u16()?;
-    Ok(Tag::of_low(u64::from(high) << 32 | u64::from(reader.u32()?)))
+    Ok(Tag::from_low_bits(u64::from(high) << 32 | u64::from(reader.u32()?)))
 }
 
 fn nonce(reader: &mut Reader<'_>) -> Result<Nonce, Malformed> {

@@ -48,7 +48,7 @@ pub enum ShimOption {
         /// Of which list.
         generation: u32,
         /// One each.
-        elements: Vec<Preference>,
+        elements: Vec<LocatorPreference>,
     },
     /// A CGA Parameter Data Structure, not looked into (§5.15.4).
     Parameters(Vec<u8>),
@@ -82,23 +82,23 @@ pub struct LocatorList {
     /// Names this list; only ever compared for equality.
     pub generation: u32,
     /// The locators and how each is verified, 127 at most.
-    pub locators: Vec<(Method, Ipv6Addr)>,
+    pub locators: Vec<(VerificationMethod, Ipv6Addr)>,
 }
 
 /// How a locator is verified.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Method(pub u8);
+pub struct VerificationMethod(pub u8);
 
-impl Method {
+impl VerificationMethod {
     /// It belongs to the set of the parameters (RFC 5535).
-    pub const HBA: Method = Method(1);
+    pub const HBA: VerificationMethod = VerificationMethod(1);
     /// The owner of the parameters' key has signed it.
-    pub const CGA: Method = Method(2);
+    pub const CGA: VerificationMethod = VerificationMethod(2);
 }
 
 /// What a host thinks of one of its locators (RFC 5533 §5.15.3).
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
-pub struct Preference {
+pub struct LocatorPreference {
     /// [`Preference::BROKEN`], [`Preference::TRANSIENT`].
     pub flags: u8,
     /// Lower is better.
@@ -107,11 +107,11 @@ pub struct Preference {
     pub weight: u8,
 }
 
-impl Preference {
+impl LocatorPreference {
     /// It does not work.
     pub const BROKEN: u8 = 1;
     /// It will not last.
-    pub const TRANSIENT: u8 = 2;
+    pub const TEMPORARY: u8 = 2;
 }
 
 impl ShimOption {
@@ -142,7 +142,7 @@ impl ShimOption {
             ShimOption::Locators(list) => list.write(writer),
             ShimOption::Preferences { generation, elements } => {
                 writer.u32(*generation).u8(ELEMENT_LENGTH);
-                for Preference { flags, priority, weight } in elements {
+                for LocatorPreference { flags, priority, weight } in elements {
                     writer.u8(*flags).u8(*priority).u8(*weight);
                 }
             }
@@ -168,7 +168,7 @@ const ELEMENT_LENGTH: u8 = 3;
 const HEADER: usize = 4;
 
 /// The options a message may have; all others are as unknown (RFC 5533 §5.15).
-pub(super) fn allowed(message: u8) -> &'static [u16] {
+pub(super) fn allowed_options(message: u8) -> &'static [u16] {
     use kind::*;
     match message {
         message::I1 => &[ULIDS, FORK],
@@ -272,7 +272,7 @@ fn read_preferences(contents: &mut Reader<'_>) -> Result<ShimOption, Malformed> 
         let element = contents.bytes(length.into())?;
         // Longer elements begin like those of three octets (RFC 5533 §5.15.3).
         let octet = |index: usize| element.get(index).copied().unwrap_or(0);
-        elements.push(Preference { flags: octet(0), priority: octet(1), weight: octet(2) });
+        elements.push(LocatorPreference { flags: octet(0), priority: octet(1), weight: octet(2) });
     }
     Ok(ShimOption::Preferences { generation, elements })
 }
@@ -288,7 +288,7 @@ impl LocatorList {
         let count = contents.u8()?;
         let methods = contents.bytes(count.into())?;
         contents.skip(LocatorList::padding(count.into()))?;
-        let locators = methods.iter().map(|method| Ok((Method(*method), contents.address()?)));
+        let locators = methods.iter().map(|method| Ok((VerificationMethod(*method), contents.address()?)));
         Ok(LocatorList { generation, locators: locators.collect::<Result<_, _>>()? })
     }
 

@@ -9,7 +9,7 @@ use alloc::vec::Vec;
 use core::net::Ipv6Addr;
 
 /// Most records of one kind: the field has 4 bits.
-pub const MOST_RECORDS: usize = 15;
+pub const MAX_RECORDS: usize = 15;
 
 /// A probe.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -67,13 +67,13 @@ impl Probe {
         }
         let mut records = |count: u8| (0..count).map(|_| ProbeRecord::read(reader)).collect::<Result<Vec<_>, _>>();
         let (sent, received) = (records(sent)?, records(received)?);
-        let options = option::read_all(reader, option::allowed(kind::PROBE))?;
+        let options = option::read_all(reader, option::allowed_options(kind::PROBE))?;
         Ok(Probe { tag, state, sent, received, options })
     }
 
     pub(super) fn write(&self, writer: &mut Writer) {
-        let sent = self.sent.get(..MOST_RECORDS).unwrap_or(&self.sent);
-        let received = self.received.get(..MOST_RECORDS).unwrap_or(&self.received);
+        let sent = self.sent.get(..MAX_RECORDS).unwrap_or(&self.sent);
+        let received = self.received.get(..MAX_RECORDS).unwrap_or(&self.received);
         let state = match self.state {
             ProbeState::Operational => 0,
             ProbeState::Exploring => 1,

@@ -18,7 +18,7 @@ impl Tag {
     }
 
     /// A tag of the low 47 of `bits`: what a field of the wire holds beside its flag, or of random ones.
-    pub const fn of_low(bits: u64) -> Tag {
+    pub const fn from_low_bits(bits: u64) -> Tag {
         Tag(bits & ((1 << Tag::BITS) - 1))
     }
 
@@ -36,21 +36,21 @@ impl From<Tag> for u64 {
 
 /// A number of more than 47 bits is no tag.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct TooLong;
+pub struct TagTooLong;
 
-impl fmt::Display for TooLong {
+impl fmt::Display for TagTooLong {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("a context tag has 47 bits")
     }
 }
 
-impl core::error::Error for TooLong {}
+impl core::error::Error for TagTooLong {}
 
 impl TryFrom<u64> for Tag {
-    type Error = TooLong;
+    type Error = TagTooLong;
 
-    fn try_from(bits: u64) -> Result<Tag, TooLong> {
-        Tag::new(bits).ok_or(TooLong)
+    fn try_from(bits: u64) -> Result<Tag, TagTooLong> {
+        Tag::new(bits).ok_or(TagTooLong)
     }
 }
 
@@ -83,7 +83,7 @@ mod tests {
     #[test]
     fn a_tag_has_47_bits() {
         assert_eq!(Tag::new(1 << 47), None);
-        assert_eq!(Tag::of_low(u64::MAX), Tag::new((1 << 47) - 1).unwrap());
-        assert_eq!(Tag::of_low(0x1234_5678_9abc).to_string(), "123456789abc");
+        assert_eq!(Tag::from_low_bits(u64::MAX), Tag::new((1 << 47) - 1).unwrap());
+        assert_eq!(Tag::from_low_bits(0x1234_5678_9abc).to_string(), "123456789abc");
     }
 }

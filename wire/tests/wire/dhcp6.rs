@@ -2,7 +2,7 @@
 
 use crate::samples::{dhcp6_messages, octets};
 use roam6_wire::dhcp6::{
-    DhcpOption, Duid, Exchange, Iaid, Kind, Message, Prefix, PrefixAssociation, Timers, TransactionId,
+    DhcpOption, Duid, ClientServerMessage, Iaid, MessageType, Message, Prefix, PrefixAssociation, Timers, TransactionId,
 };
 use roam6_wire::{LinkAddress, Malformed, Why};
 
@@ -13,8 +13,8 @@ const SOLICIT: &str = "01abcdef0001000a00030001020000000001000800020000000e00000
 fn solicit() -> Message {
     let wish = Prefix { prefix: "::/56".parse().unwrap(), preferred: 0, valid: 0, options: vec![] };
     let options = vec![DhcpOption::Prefix(wish)];
-    Message::Exchange(Exchange {
-        kind: Kind::Solicit,
+    Message::Exchange(ClientServerMessage {
+        kind: MessageType::Solicit,
         transaction: TransactionId([0xab, 0xcd, 0xef]),
         options: vec![
             DhcpOption::ClientId(Duid::from_link_address(LinkAddress([2, 0, 0, 0, 0, 1]))),
@@ -31,13 +31,13 @@ fn reply(options: &str) -> Result<Message, Malformed> {
 }
 
 #[test]
-fn a_solicit_of_known_octets() {
+fn dhcpv6_solicit_golden_octets() {
     assert_eq!(solicit().emit(), octets(SOLICIT));
     assert_eq!(Message::parse(&octets(SOLICIT)), Ok(solicit()));
 }
 
 #[test]
-fn every_message_is_read_back() {
+fn every_dhcpv6_message_round_trips() {
     for message in dhcp6_messages() {
         assert_eq!(Message::parse(&message.emit()), Ok(message));
     }
@@ -50,14 +50,14 @@ fn every_message_is_read_back() {
 }
 
 #[test]
-fn every_identifier_is_as_its_figure() {
+fn duid_formats_follow_rfc8415() {
     let mac = LinkAddress([2, 0, 0, 0, 0, 1]);
     assert_eq!(Duid::from_link_address_and_time(mac, 5).octets(), octets("0001000100000005020000000001"));
     assert_eq!(Duid::from_uuid([7; 16]).octets(), [&[0, 4][..], &[7; 16]].concat());
 }
 
 #[test]
-fn what_is_wrong_is_refused_with_its_place() {
+fn malformed_dhcpv6_is_refused_with_its_offset() {
     let refused = |what, at, why| Err(Malformed { what, at, why });
     assert_eq!(reply("000e000100"), refused("DHCPv6 option", 8, Why::Length { has: 1, needs: 0 }));
     assert_eq!(reply("00190004"), refused("DHCPv6 message", 8, Why::Short { has: 0, needs: 4 }));
@@ -72,7 +72,7 @@ fn what_is_wrong_is_refused_with_its_place() {
 }
 
 #[test]
-fn options_inside_one_another_end_somewhere() {
+fn dhcpv6_option_nesting_is_bounded() {
     let mut inner = String::from("000e0000");
     for depth in 1..=4 {
         let length = 12 + inner.len() / 2;

@@ -2,11 +2,11 @@
 //! hostile octets, and what another decoder finds. A line of the vectors: verdict, name, Ethernet frame.
 
 use crate::dissector::{ETHERNET, fields_of_link};
-use crate::hostile::disturb;
+use crate::mutation::mutate;
 use crate::samples::octets;
-use roam6_wire::geo::btp::{Btp, Second};
-use roam6_wire::geo::{Extended, Packet, Upper, is_secured, set_destination, set_remaining};
-use roam6_wire::scenario;
+use roam6_wire::geo::btp::{Btp, SourceOrInfo};
+use roam6_wire::geo::{ExtendedHeader, Packet, UpperProtocol, is_secured, set_destination, set_remaining_hop_limit};
+use roam6_wire::fuzz;
 
 const VECTORS: &str = include_str!("vectors/geo.tsv");
 /// Octets of an Ethernet header.
@@ -40,7 +40,7 @@ fn vector(name: &str) -> Vector {
 }
 
 #[test]
-fn good_vectors_come_back_octet_for_octet() {
+fn valid_geonetworking_vectors_round_trip() {
     let mut count = 0;
     for vector in vectors().filter(|vector| vector.good) {
         let packet = Packet::parse(vector.packet()).unwrap_or_else(|error| panic!("{}: {error}", vector.name));
@@ -56,7 +56,7 @@ fn good_vectors_come_back_octet_for_octet() {
 }
 
 #[test]
-fn bad_vectors_are_refused_with_a_reason() {
+fn invalid_geonetworking_vectors_are_refused() {
     for vector in vectors().filter(|vector| !vector.good) {
         let parsed = Packet::parse(vector.packet());
         assert_eq!(parsed.is_ok(), TOLERATED.contains(&vector.name), "{}: {parsed:?}", vector.name);
@@ -65,37 +65,37 @@ fn bad_vectors_are_refused_with_a_reason() {
 }
 
 #[test]
-fn fields_are_where_the_standard_has_them() {
+fn geonetworking_field_offsets() {
     let vector = vector("guc-btpa");
     let packet = Packet::parse(vector.packet()).unwrap();
-    let Extended::GeoUnicast { origin, destination } = packet.extended else { panic!("{packet:?}") };
+    let ExtendedHeader::GeoUnicast { origin, destination } = packet.extended else { panic!("{packet:?}") };
     assert_eq!((origin.sequence, origin.source.speed, origin.source.heading), (2, 1300, 900));
     assert_eq!(origin.source.address.to_string(), "passenger-car/02:00:00:00:00:01");
     assert_eq!(destination.address.mid.0, [2, 0, 0, 0, 0, 4]);
     assert_eq!(destination.place.to_string(), "48.7668616, 11.4484210");
-    assert!(origin.source.accurate && packet.is_mobile() && packet.upper == Upper::BtpA);
-    let btp = Btp::parse(packet.upper, packet.payload).unwrap().unwrap();
-    assert_eq!((btp.destination, btp.second, btp.payload), (6000, Second::Source(6001), &b"guc"[..]));
-    assert_eq!((btp.upper(), btp.emit()), (packet.upper, packet.payload.to_vec()));
+    assert!(origin.source.accurate && packet.is_mobile() && packet.upper_protocol == UpperProtocol::BtpA);
+    let btp = Btp::parse(packet.upper_protocol, packet.payload).unwrap().unwrap();
+    assert_eq!((btp.destination, btp.source_or_info, btp.payload), (6000, SourceOrInfo::Source(6001), &b"guc"[..]));
+    assert_eq!((btp.upper(), btp.emit()), (packet.upper_protocol, packet.payload.to_vec()));
 }
 
 #[test]
-fn a_forwarder_changes_only_what_it_must() {
+fn a_forwarder_changes_rhl_and_destination_only() {
     let vector = vector("guc-btpa");
     let before = Packet::parse(vector.packet()).unwrap();
     let mut bytes = vector.packet().to_vec();
     let mut here = before.extended.source().short();
     here.address.mid.0[5] = 4;
-    set_remaining(&mut bytes, before.remaining - 1);
+    set_remaining_hop_limit(&mut bytes, before.remaining_hop_limit - 1);
     set_destination(&mut bytes, &here);
 
-    let Extended::GeoUnicast { origin, .. } = before.extended else { panic!("{before:?}") };
-    let extended = Extended::GeoUnicast { origin, destination: here };
-    assert_eq!(Packet::parse(&bytes), Ok(Packet { remaining: before.remaining - 1, extended, ..before }));
+    let ExtendedHeader::GeoUnicast { origin, .. } = before.extended else { panic!("{before:?}") };
+    let extended = ExtendedHeader::GeoUnicast { origin, destination: here };
+    assert_eq!(Packet::parse(&bytes), Ok(Packet { remaining_hop_limit: before.remaining_hop_limit - 1, extended, ..before }));
 }
 
 #[test]
-fn what_ethernet_filled_up_is_cut_off_and_nothing_longer() {
+fn ethernet_padding_is_removed() {
     let vector = vector("beacon");
     let mut bytes = vector.packet().to_vec();
     let packet = Packet::parse(vector.packet()).unwrap();
@@ -106,13 +106,13 @@ fn what_ethernet_filled_up_is_cut_off_and_nothing_longer() {
 }
 
 #[test]
-fn disturbed_packets_never_panic() {
+fn mutated_geonetworking_packets_never_panic() {
     let packets: Vec<Vec<u8>> = vectors().map(|vector| vector.packet().to_vec()).collect();
-    disturb(0x8947, &packets, scenario::geo);
+    mutate(0x8947, &packets, fuzz::geo);
 }
 
 #[test]
-fn tshark_dissects_every_good_vector() {
+fn tshark_dissects_every_valid_vector() {
     let good: Vec<Vector> = vectors().filter(|vector| vector.good).collect();
     let frames: Vec<Vec<u8>> = good.iter().map(|vector| vector.frame.clone()).collect();
     let Some(text) = fields_of_link(ETHERNET, &frames, &["frame.protocols", "_ws.malformed", "geonw.bh.rhl"]) else {
@@ -123,6 +123,6 @@ fn tshark_dissects_every_good_vector() {
         let [protocols, malformed, remaining] = fields[..] else { panic!("{line}") };
         let packet = Packet::parse(vector.packet()).unwrap();
         assert!(protocols.contains("gnw"), "{}: {line}", vector.name);
-        assert_eq!((malformed, remaining), ("", packet.remaining.to_string().as_str()), "{}", vector.name);
+        assert_eq!((malformed, remaining), ("", packet.remaining_hop_limit.to_string().as_str()), "{}", vector.name);
     }
 }

@@ -25,14 +25,14 @@ fn update() -> BindingUpdate {
 }
 
 #[test]
-fn update_of_a_mobile_router() {
+fn mobile_router_binding_update_golden_octets() {
     let message = Message::BindingUpdate(update());
     assert_eq!(message.emit(address(HOME), address(HOME_AGENT)), octets(UPDATE));
     assert_eq!(Message::parse(&octets(UPDATE), address(HOME), address(HOME_AGENT)), Ok(message));
 }
 
 #[test]
-fn update_with_an_authenticator() {
+fn authenticated_binding_update_golden_octets() {
     let golden = octets(SIGNED_UPDATE);
     let authenticator: [u8; 12] = *golden.last_chunk().unwrap();
     let (covered, at) = authenticated_part(&golden).unwrap();
@@ -56,7 +56,7 @@ fn update_with_an_authenticator() {
 }
 
 #[test]
-fn acknowledgement_of_a_home_agent() {
+fn binding_acknowledgement_golden_octets() {
     let message = Message::BindingAcknowledgement(BindingAcknowledgement {
         status: Status::ACCEPTED,
         flags: AckFlags::ROUTER,
@@ -69,7 +69,7 @@ fn acknowledgement_of_a_home_agent() {
 }
 
 #[test]
-fn the_checksum_is_over_the_home_address_not_the_care_of_address() {
+fn the_mobility_header_checksum_covers_the_home_address() {
     let with_care_of = Message::parse(&octets(UPDATE), address("2001:db8:1::100"), address(HOME_AGENT));
     assert_eq!(with_care_of, Err(Malformed { what: "Mobility Header", at: 4, why: Why::Checksum }));
 }

@@ -2,14 +2,14 @@
 //! (RFC 5555 §3.1, §3.2, §4.2).
 
 use crate::dissector::fields_of;
-use crate::hostile::disturb;
+use crate::mutation::mutate;
 use crate::samples::{HOME, HOME_AGENT, address, octets};
-use roam6_wire::ip4::{Carried, DSMIP_PORT};
+use roam6_wire::ip4::{Encapsulated, DSMIP_PORT};
 use roam6_wire::ip6::{self, Datagram, Header, protocol};
 use roam6_wire::mobility::{
     AckFlags, BindingAcknowledgement, BindingUpdate, Ipv4Status, Message, MobilityOption, Status, UpdateFlags,
 };
-use roam6_wire::{Ipv4End, Sequence, scenario};
+use roam6_wire::{Ipv4Endpoint, Sequence, fuzz};
 use std::net::Ipv4Addr;
 
 const UPDATE: &str = "45000064000000004011144dc6336407cb0071019d15105f005004e3600000000020874020010db80000000000000000\
@@ -19,8 +19,8 @@ const ACKNOWLEDGEMENT: &str = "45000064000000004011144dcb007101c6336407105f9d150
 
 const HOME4: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 9);
 /// As the home agent sees the mobile router: the address and port of the NAT.
-const OBSERVED: Ipv4End = Ipv4End { address: Ipv4Addr::new(198, 51, 100, 7), port: 40213 };
-const AGENT: Ipv4End = Ipv4End { address: Ipv4Addr::new(203, 0, 113, 1), port: DSMIP_PORT };
+const OBSERVED: Ipv4Endpoint = Ipv4Endpoint { address: Ipv4Addr::new(198, 51, 100, 7), port: 40213 };
+const AGENT: Ipv4Endpoint = Ipv4Endpoint { address: Ipv4Addr::new(203, 0, 113, 1), port: DSMIP_PORT };
 
 fn update() -> Message {
     Message::BindingUpdate(BindingUpdate {
@@ -52,7 +52,7 @@ fn acknowledgement() -> Message {
 }
 
 /// The two messages with who sends them: addresses inside, ends outside.
-fn golden() -> [(&'static str, Message, Header, (Ipv4End, Ipv4End)); 2] {
+fn golden() -> [(&'static str, Message, Header, (Ipv4Endpoint, Ipv4Endpoint)); 2] {
     let (home, agent) = (address(HOME), address(HOME_AGENT));
     [
         (UPDATE, update(), Header::new(home, agent), (OBSERVED, AGENT)),
@@ -61,13 +61,13 @@ fn golden() -> [(&'static str, Message, Header, (Ipv4End, Ipv4End)); 2] {
 }
 
 #[test]
-fn update_and_acknowledgement_through_a_nat() {
+fn binding_update_and_acknowledgement_through_a_nat() {
     for (golden, message, header, (source, destination)) in golden() {
         let golden = octets(golden);
         let inner = ip6::emit(&header, protocol::MOBILITY, &message.emit(header.source, header.destination));
-        let carried = Carried { source, destination, service: 0, inner: &inner };
+        let carried = Encapsulated { source, destination, tos: 0, inner: &inner };
         assert_eq!(carried.emit(), golden);
-        let read = Carried::parse(&golden).unwrap();
+        let read = Encapsulated::parse(&golden).unwrap();
         assert_eq!(read, carried);
         let datagram = Datagram::parse(read.inner).unwrap();
         assert_eq!(Message::parse(datagram.payload, header.source, header.destination), Ok(message));
@@ -75,18 +75,18 @@ fn update_and_acknowledgement_through_a_nat() {
 }
 
 fn packets() -> Vec<Vec<u8>> {
-    let bare = |end: Ipv4End| Ipv4End { port: 0, ..end };
+    let bare = |end: Ipv4Endpoint| Ipv4Endpoint { port: 0, ..end };
     let mut packets: Vec<Vec<u8>> = golden().iter().map(|(golden, ..)| octets(golden)).collect();
     let read = packets.clone();
     packets.extend(read.iter().map(|packet| {
-        let carried = Carried::parse(packet).unwrap();
-        Carried { source: bare(carried.source), destination: bare(carried.destination), ..carried }.emit()
+        let carried = Encapsulated::parse(packet).unwrap();
+        Encapsulated { source: bare(carried.source), destination: bare(carried.destination), ..carried }.emit()
     }));
     packets
 }
 
 #[test]
-fn tshark_reads_what_is_carried_by_ipv4() {
+fn tshark_dissects_ipv4_encapsulation() {
     let fields = ["frame.protocols", "ip.checksum.status", "udp.checksum.status", "mip6.mhtype", "_ws.malformed"];
     let Some(text) = fields_of(&packets(), &fields) else { return };
     let lines: Vec<&str> = text.lines().collect();
@@ -102,6 +102,6 @@ fn tshark_reads_what_is_carried_by_ipv4() {
 }
 
 #[test]
-fn packets_carried_by_ipv4_survive_disturbance() {
-    disturb(0x5555, &packets(), scenario::ip4);
+fn mutated_ipv4_packets_never_panic() {
+    mutate(0x5555, &packets(), fuzz::ip4);
 }

@@ -5,9 +5,9 @@ use crate::dissector::{ETHERNET, fields_of_link};
 use crate::geo::vectors;
 use rasn::types::{BitString, Ia5String, NumericString, OctetString};
 use roam6_wire::LinkAddress;
-use roam6_wire::geo::btp::{Btp, Second, port};
+use roam6_wire::geo::btp::{Btp, SourceOrInfo, port};
 use roam6_wire::geo::{
-    Extended, GeoAddress, Lifetime, LongPosition, Packet, Place, Station, Timestamp, TrafficClass, Upper, VERSION,
+    ExtendedHeader, GeoAddress, Lifetime, LongPositionVector, Packet, Coordinates, ItsStationType, Timestamp, TrafficClass, UpperProtocol, VERSION,
 };
 use roam6_wire::its::cam::*;
 use roam6_wire::its::common::*;
@@ -16,12 +16,12 @@ use roam6_wire::its::{Message, PROTOCOL_VERSION, message};
 
 /// The message of a GeoNetworking packet, if it is one of ours.
 fn payload<'a>(packet: &Packet<'a>) -> Option<&'a [u8]> {
-    let btp = Btp::parse(packet.upper, packet.payload)?.ok()?;
-    matches!(btp.destination, port::AWARENESS | port::NOTIFICATION).then_some(btp.payload)
+    let btp = Btp::parse(packet.upper_protocol, packet.payload)?.ok()?;
+    matches!(btp.destination, port::CAM | port::DENM).then_some(btp.payload)
 }
 
 #[test]
-fn messages_of_others_come_back_octet_for_octet() {
+fn recorded_cam_and_denm_round_trip() {
     let mut kinds = [0, 0];
     for vector in vectors().filter(|vector| vector.good) {
         let Ok(packet) = Packet::parse(vector.packet()) else { continue };
@@ -38,7 +38,7 @@ fn bits(count: usize) -> BitString {
 }
 
 fn position() -> ReferencePosition {
-    ReferencePosition::of(Place::of_degrees(48.5, -11.25).unwrap(), Some(3))
+    ReferencePosition::of(Coordinates::from_degrees(48.5, -11.25).unwrap(), Some(3))
 }
 
 fn history() -> PathHistory {
@@ -208,17 +208,17 @@ fn denms(company: Option<&str>) -> Vec<Message> {
 /// An Ethernet frame with a message in a single-hop broadcast.
 pub(crate) fn frame(message: &Message) -> Vec<u8> {
     let port = match message {
-        Message::Cam(_) => port::AWARENESS,
-        Message::Denm(_) => port::NOTIFICATION,
-        Message::Saem(_) => port::ANNOUNCEMENT,
+        Message::Cam(_) => port::CAM,
+        Message::Denm(_) => port::DENM,
+        Message::Saem(_) => port::SAEM,
     };
     let bytes = message.emit().expect("within all bounds");
-    let payload = Btp { destination: port, second: Second::Information(0), payload: &bytes }.emit();
+    let payload = Btp { destination: port, source_or_info: SourceOrInfo::Information(0), payload: &bytes }.emit();
     let mid = LinkAddress([2, 0, 0, 0, 0, 1]);
-    let source = LongPosition {
-        address: GeoAddress::new(Station::PASSENGER_CAR, mid),
+    let source = LongPositionVector {
+        address: GeoAddress::new(ItsStationType::PASSENGER_CAR, mid),
         timestamp: Timestamp(1),
-        place: Place::of_degrees(48.5, -11.25).unwrap(),
+        place: Coordinates::from_degrees(48.5, -11.25).unwrap(),
         accurate: true,
         speed: 0,
         heading: 0,
@@ -226,19 +226,19 @@ pub(crate) fn frame(message: &Message) -> Vec<u8> {
     let packet = Packet {
         version: VERSION,
         lifetime: Lifetime(5),
-        remaining: 1,
-        upper: Upper::BtpB,
-        class: TrafficClass(2),
+        remaining_hop_limit: 1,
+        upper_protocol: UpperProtocol::BtpB,
+        traffic_class: TrafficClass(2),
         flags: 0x80,
-        most: 1,
-        extended: Extended::SingleHop { source, media: [0; 4] },
+        max_hop_limit: 1,
+        extended: ExtendedHeader::SingleHop { source, media: [0; 4] },
         payload: &payload,
     };
     [&[0xff; 6][..], &mid.0, &[0x89, 0x47], &packet.emit()].concat()
 }
 
 #[test]
-fn everything_there_can_be_is_written_and_read() {
+fn every_cam_and_denm_field_round_trips() {
     for sent in cams().into_iter().chain(denms(Some("Café"))) {
         let bytes = sent.emit().expect("within all bounds");
         assert_eq!(Message::parse(&bytes), Ok(sent));
@@ -250,7 +250,7 @@ fn everything_there_can_be_is_written_and_read() {
 }
 
 #[test]
-fn tshark_reads_what_was_meant() {
+fn tshark_dissects_cam_and_denm() {
     // tshark 4.0 takes the length of a UTF8String for bits (ITU-T X.691 §30: octets), and is lost after it.
     let messages: Vec<Message> = cams().into_iter().chain(denms(None)).collect();
     let frames: Vec<Vec<u8>> = messages.iter().map(frame).collect();

@@ -9,7 +9,7 @@ mod geo;
 #[cfg(test)]
 mod golden;
 #[cfg(test)]
-mod hostile;
+mod mutation;
 #[cfg(test)]
 mod ip4;
 #[cfg(feature = "its")]

@@ -23,7 +23,7 @@ fn options_of(bytes: &[u8]) -> Result<Vec<MobilityOption>, Malformed> {
 }
 
 #[test]
-fn every_mobility_message() {
+fn every_mobility_message_round_trips() {
     for message in mobility_messages() {
         let bytes = message.emit(address(HOME), address(HOME_AGENT));
         assert_eq!(bytes.len() % 8, 0);
@@ -32,7 +32,7 @@ fn every_mobility_message() {
 }
 
 #[test]
-fn every_icmp6_message_in_its_packet() {
+fn every_icmpv6_message_round_trips() {
     for (header, message) in icmp6_messages() {
         let bytes = message.emit(header.real_source(), header.real_destination());
         let packet = ip6::emit(&header, protocol::ICMPV6, &bytes);
@@ -44,7 +44,7 @@ fn every_icmp6_message_in_its_packet() {
 }
 
 #[test]
-fn every_code_point_of_mobility() {
+fn every_mobility_code_point_survives() {
     for code in 0..=255 {
         let kind = mobility::Message::Unknown { kind: code, body: vec![0; 26] };
         let read = parse_mobility(&kind.emit(address(HOME), address(HOME_AGENT))).unwrap();
@@ -61,14 +61,14 @@ fn every_code_point_of_mobility() {
 }
 
 #[test]
-fn header_with_the_home_address_option_is_the_one_everybody_sends() {
+fn home_address_option_golden_octets() {
     let header = Header::new(address(CARE_OF), address(HOME_AGENT)).with_home_address(address(HOME));
     let packet = ip6::emit(&header, protocol::MOBILITY, &[]);
     assert_eq!(packet[40..], octets("8702010200 00c91020010db8000000000000000000000100".replace(' ', "").as_str()));
 }
 
 #[test]
-fn header_with_the_encapsulation_limit_is_eight_octets() {
+fn encapsulation_limit_option_is_eight_octets() {
     let outer = Header::new(address(CARE_OF), address(HOME_AGENT)).with_encapsulation_limit(4);
     let inner = ip6::emit(&Header::new(address(HOME), address(HOME_AGENT)), protocol::NONE, &[]);
     let packet = ip6::encapsulate(&outer, &inner);
@@ -79,7 +79,7 @@ fn header_with_the_encapsulation_limit_is_eight_octets() {
 }
 
 #[test]
-fn link_padding_is_cut_and_a_packet_cut_short_refused() {
+fn link_padding_is_removed_and_a_truncated_packet_refused() {
     let mut packet = ip6::emit(&Header::new(address(HOME), address(HOME_AGENT)), protocol::UDP, &[1, 2, 3]);
     packet.extend([0; 6]);
     assert_eq!(Datagram::parse(&packet).unwrap().payload, [1, 2, 3]);
@@ -88,7 +88,7 @@ fn link_padding_is_cut_and_a_packet_cut_short_refused() {
 }
 
 #[test]
-fn second_home_address_is_refused() {
+fn a_second_home_address_option_is_refused() {
     let header = Header::new(address(CARE_OF), address(HOME_AGENT)).with_home_address(address(HOME));
     let once = ip6::emit(&header, protocol::DESTINATION, &[]);
     let mut twice = ip6::emit(&header, protocol::DESTINATION, &once[40..]);
@@ -98,7 +98,7 @@ fn second_home_address_is_refused() {
 }
 
 #[test]
-fn home_address_that_is_no_home_is_refused() {
+fn a_non_unicast_home_address_is_refused() {
     for home in ["ff02::1", "::", "::1", "fe80::1"] {
         let header = Header::new(address(CARE_OF), address(HOME_AGENT));
         assert!(Datagram::parse(&ip6::emit(&header.with_home_address(address(home)), 59, &[])).is_err());
@@ -107,7 +107,7 @@ fn home_address_that_is_no_home_is_refused() {
 }
 
 #[test]
-fn refusals_that_want_a_parameter_problem_say_where_it_points() {
+fn parameter_problem_pointers_follow_rfc6275() {
     let good = mobility_messages()[1].emit(address(HOME), address(HOME_AGENT));
     for (at, value, pointer) in [(0, 58, Some(0)), (1, 0, Some(1)), (6, 9, None)] {
         let mut bad = good.clone();
@@ -123,16 +123,16 @@ fn refusals_that_want_a_parameter_problem_say_where_it_points() {
 }
 
 #[test]
-fn misshapen_options_that_are_answered_reach_the_engine() {
+fn invalid_options_rejected_by_status_are_parsed() {
     // A Binding Identifier of 5 octets, and a prefix of 129 bits.
     let identifier = options_of(&update_with(&octets("230500010000ff"))).unwrap();
-    assert_eq!(identifier, [MobilityOption::Misshapen { kind: 35, body: octets("00010000ff") }]);
+    assert_eq!(identifier, [MobilityOption::Invalid { kind: 35, body: octets("00010000ff") }]);
     let prefix = octets("061200812001 0db8000000000000000000000000".replace(' ', "").as_str());
-    assert!(matches!(options_of(&update_with(&prefix)).unwrap()[..], [MobilityOption::Misshapen { kind: 6, .. }]));
+    assert!(matches!(options_of(&update_with(&prefix)).unwrap()[..], [MobilityOption::Invalid { kind: 6, .. }]));
 }
 
 #[test]
-fn misshapen_options_that_are_not_answered_are_malformed() {
+fn other_invalid_mobility_options_are_malformed() {
     let refused = options_of(&update_with(&octets("030400000000"))).unwrap_err();
     assert_eq!(refused, Malformed { what: "mobility option", at: 14, why: Why::Length { has: 4, needs: 16 } });
     assert_eq!(refused.to_string(), "mobility option at 14: length 4, needs 16");
@@ -141,7 +141,7 @@ fn misshapen_options_that_are_not_answered_are_malformed() {
 }
 
 #[test]
-fn nothing_may_follow_the_authenticator() {
+fn no_option_may_follow_the_authentication_option() {
     let proof = "09110100000100aaaaaaaaaaaaaaaaaaaaaaaa";
     let after = update_with(&octets(&format!("{proof}c80100")));
     assert_eq!(options_of(&after).unwrap_err().why, Why::Misplaced);
@@ -154,7 +154,7 @@ fn nothing_may_follow_the_authenticator() {
 }
 
 #[test]
-fn options_are_bounded() {
+fn mobility_options_are_bounded() {
     let many = update_with(&octets("c800").repeat(mobility::option::MAX_OPTIONS + 1));
     assert_eq!(options_of(&many).unwrap_err().why, Why::TooMany(mobility::option::MAX_OPTIONS));
     let huge = vec![MobilityOption::Unknown { kind: 200, body: vec![0; 255] }; 20];
@@ -165,7 +165,7 @@ fn options_are_bounded() {
 }
 
 #[test]
-fn neighbour_discovery_from_off_the_link_is_refused() {
+fn neighbour_discovery_with_hop_limit_below_255_is_refused() {
     for (header, message) in icmp6_messages().into_iter().filter(|(header, _)| header.hop_limit == 255) {
         let bytes = message.emit(header.source, header.destination);
         let packet = ip6::emit(&header.with_hop_limit(254), protocol::ICMPV6, &bytes);
@@ -175,7 +175,7 @@ fn neighbour_discovery_from_off_the_link_is_refused() {
 }
 
 #[test]
-fn neighbour_option_of_no_length_ends_the_message() {
+fn a_neighbour_option_of_length_zero_is_refused() {
     let header = Header::new(address(HOME), address(HOME_AGENT));
     let message =
         icmp6::Message::Unknown { kind: icmp6::kind::ROUTER_SOLICITATION, code: 0, body: octets("000000000100") };
@@ -186,12 +186,12 @@ fn neighbour_option_of_no_length_ends_the_message() {
 }
 
 #[test]
-fn solicited_node_group_is_that_of_rfc4291() {
+fn solicited_node_multicast_address_follows_rfc4291() {
     assert_eq!(icmp6::solicited_node(address("4037::1:800:200e:8c6c")), address("ff02::1:ff0e:8c6c"));
 }
 
 #[test]
-fn no_option_makes_a_message_longer_than_its_length_field_can_say() {
+fn an_option_that_does_not_fit_the_mobility_header_is_omitted() {
     let long = mobility::Message::Unknown { kind: 200, body: vec![1; 5000] };
     let emitted = long.emit(address(HOME), address(HOME_AGENT));
     assert_eq!(emitted.len(), mobility::MAX_LENGTH);
@@ -219,7 +219,7 @@ fn options_on_the_wire(bytes: &[u8]) -> Vec<(usize, u8, u8)> {
 }
 
 #[test]
-fn every_option_starts_where_its_standard_says() {
+fn every_mobility_option_is_aligned() {
     let mut seen = 0;
     for message in mobility_messages().iter().filter(|message| matches!(message.kind(), 5 | 6)) {
         for (at, kind, length) in options_on_the_wire(&message.emit(address(HOME), address(HOME_AGENT))) {

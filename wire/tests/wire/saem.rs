@@ -85,7 +85,7 @@ fn parse(bytes: &[u8]) -> Result<Saem, Malformed> {
 }
 
 #[test]
-fn another_encoder_writes_and_reads_the_same_octets() {
+fn saem_octets_match_another_encoder() {
     for (message, bytes) in [(bare(), BARE.to_vec()), (full(), octets(FULL))] {
         assert_eq!(emit(message.clone()), bytes);
         assert_eq!(parse(&bytes), Ok(message));
@@ -93,7 +93,7 @@ fn another_encoder_writes_and_reads_the_same_octets() {
 }
 
 #[test]
-fn applications_take_one_to_four_octets() {
+fn its_aid_takes_one_to_four_octets() {
     let known = [
         (0, "00f8"),
         (127, "7ff8"),
@@ -115,7 +115,7 @@ fn applications_take_one_to_four_octets() {
 }
 
 #[test]
-fn what_is_cut_off_or_goes_on_or_is_of_another_version_is_none() {
+fn truncated_or_extended_saem_is_refused() {
     let bytes = octets(FULL);
     for length in 0..bytes.len() {
         assert!(parse(&bytes[..length]).is_err(), "{length} octets");
@@ -129,7 +129,7 @@ fn what_is_cut_off_or_goes_on_or_is_of_another_version_is_none() {
 }
 
 #[test]
-fn values_that_are_none_are_refused() {
+fn invalid_saem_values_are_refused() {
     let wrong = |extension: Extension| {
         let mut message = bare();
         message.sam.body.extensions = Some(vec![extension.clone()]);
@@ -156,7 +156,7 @@ fn values_that_are_none_are_refused() {
 }
 
 #[test]
-fn lists_without_end_are_not_read() {
+fn saem_lists_are_bounded() {
     let many = |count| emit(message(ChangeCount { announcement: 0, content: 0 }, vec![service(1, 0, None); count]));
     assert!(parse(&many(MAX_LIST)).is_ok());
     assert!(parse(&many(MAX_LIST + 1)).is_err());
@@ -166,7 +166,7 @@ fn lists_without_end_are_not_read() {
 }
 
 #[test]
-fn tshark_reads_what_is_below() {
+fn tshark_dissects_saem_lower_layers() {
     let frames = [bare(), full()].map(|saem| frame(&Message::Saem(Box::new(saem))));
     let fields = ["_ws.malformed", "_ws.expert.message", "btpb.dstport", "its.messageID", "its.stationID"];
     let Some(text) = fields_of_link(ETHERNET, &frames, &fields) else { return };

@@ -8,7 +8,7 @@ use roam6_wire::icmp6::{
 use roam6_wire::ip6::{self, Header, protocol};
 use roam6_wire::mobility::{
     self, AckFlags, BindingAcknowledgement, BindingIdentifier, BindingUpdate, CareOfField, ErrorStatus,
-    FlowIdentification, Ipv4Status, MobilityOption, Selector, Span, Status, TrafficSelector, UpdateFlags,
+    FlowIdentification, Ipv4Status, MobilityOption, Selector, FieldRange, Status, TrafficSelector, UpdateFlags,
 };
 use roam6_wire::udp::Udp;
 use roam6_wire::{Bid, Fid, LinkAddress, Sequence};
@@ -186,11 +186,11 @@ pub(crate) fn packets() -> Vec<Vec<u8>> {
 
 /// DHCPv6 messages of clients, servers and relays, with every option somewhere.
 pub(crate) fn dhcp6_messages() -> Vec<dhcp6::Message> {
-    use dhcp6::{Duid, Iaid, Kind, StatusCode, Timers};
+    use dhcp6::{Duid, Iaid, MessageType, StatusCode, Timers};
     let mac = LinkAddress([2, 0, 0, 0, 0, 1]);
     let client = DhcpOption::ClientId(Duid::from_link_address(mac));
     let server = DhcpOption::ServerId(Duid::from_link_address_and_time(mac, 800_000_000));
-    let status = |code, words: &[u8]| DhcpOption::Status(dhcp6::Status { code, words: words.to_vec() });
+    let status = |code, words: &[u8]| DhcpOption::Status(dhcp6::Status { code, message: words.to_vec() });
     let prefix = |prefix: &str, options| {
         let prefix = prefix.parse().unwrap();
         DhcpOption::Prefix(dhcp6::Prefix { prefix, preferred: 1800, valid: 3600, options })
@@ -211,12 +211,12 @@ pub(crate) fn dhcp6_messages() -> Vec<dhcp6::Message> {
         options: vec![DhcpOption::Address(lease)],
     });
     let exchange = |kind, options| {
-        dhcp6::Message::Exchange(dhcp6::Exchange { kind, transaction: dhcp6::TransactionId([1, 2, 3]), options })
+        dhcp6::Message::Exchange(dhcp6::ClientServerMessage { kind, transaction: dhcp6::TransactionId([1, 2, 3]), options })
     };
     let wishes = DhcpOption::OptionRequest(vec![dhcp6::option::kind::SOLICIT_MAX_RT]);
     let elapsed = DhcpOption::ElapsedTime(150);
     let solicit = exchange(
-        Kind::Solicit,
+        MessageType::Solicit,
         vec![
             client.clone(),
             wishes.clone(),
@@ -227,7 +227,7 @@ pub(crate) fn dhcp6_messages() -> Vec<dhcp6::Message> {
     );
     let granted = prefixes(vec![prefix("2001:db8:f00::/56", vec![status(StatusCode::SUCCESS, b"")])]);
     let reply = exchange(
-        Kind::Reply,
+        MessageType::Reply,
         vec![client.clone(), server.clone(), DhcpOption::RapidCommit, granted.clone(), addresses.clone()],
     );
     let relay = |direction, message: &dhcp6::Message| {
@@ -237,7 +237,7 @@ pub(crate) fn dhcp6_messages() -> Vec<dhcp6::Message> {
     };
     vec![
         exchange(
-            Kind::Advertise,
+            MessageType::Advertise,
             vec![
                 client.clone(),
                 DhcpOption::ServerId(Duid::from_uuid([9; 16])),
@@ -247,13 +247,13 @@ pub(crate) fn dhcp6_messages() -> Vec<dhcp6::Message> {
                 DhcpOption::ReconfigureAccept,
             ],
         ),
-        exchange(Kind::Request, vec![client.clone(), server.clone(), wishes, elapsed.clone(), granted.clone()]),
-        exchange(Kind::Renew, vec![client.clone(), server.clone(), elapsed.clone(), granted.clone()]),
-        exchange(Kind::Rebind, vec![client.clone(), elapsed.clone(), granted.clone()]),
-        exchange(Kind::Release, vec![client.clone(), server.clone(), elapsed.clone(), granted]),
-        exchange(Kind::Decline, vec![client.clone(), server, elapsed.clone(), addresses.clone()]),
-        exchange(Kind::Confirm, vec![client.clone(), elapsed, addresses]),
-        exchange(Kind::InformationRequest, vec![client, DhcpOption::Unknown { kind: 60_000, body: vec![1, 2, 3] }]),
+        exchange(MessageType::Request, vec![client.clone(), server.clone(), wishes, elapsed.clone(), granted.clone()]),
+        exchange(MessageType::Renew, vec![client.clone(), server.clone(), elapsed.clone(), granted.clone()]),
+        exchange(MessageType::Rebind, vec![client.clone(), elapsed.clone(), granted.clone()]),
+        exchange(MessageType::Release, vec![client.clone(), server.clone(), elapsed.clone(), granted]),
+        exchange(MessageType::Decline, vec![client.clone(), server, elapsed.clone(), addresses.clone()]),
+        exchange(MessageType::Confirm, vec![client.clone(), elapsed, addresses]),
+        exchange(MessageType::InformationRequest, vec![client, DhcpOption::Unknown { kind: 60_000, body: vec![1, 2, 3] }]),
         relay(dhcp6::Direction::Forward, &solicit),
         relay(dhcp6::Direction::Reply, &reply),
         solicit,
@@ -263,10 +263,10 @@ pub(crate) fn dhcp6_messages() -> Vec<dhcp6::Message> {
 
 /// A DHCPv6 message in the headers it travels in.
 fn dhcp6_packet(message: &dhcp6::Message) -> Vec<u8> {
-    use dhcp6::{CLIENT_PORT, Kind, SERVER_PORT};
+    use dhcp6::{CLIENT_PORT, MessageType, SERVER_PORT};
     let (global, near) = (Header::new(address(HOME), address(HOME_AGENT)), address(ROUTER));
     let (header, source, destination) = match message {
-        dhcp6::Message::Exchange(dhcp6::Exchange { kind: Kind::Advertise | Kind::Reply, .. }) => {
+        dhcp6::Message::Exchange(dhcp6::ClientServerMessage { kind: MessageType::Advertise | MessageType::Reply, .. }) => {
             (Header::new(near, address("fe80::2")), SERVER_PORT, CLIENT_PORT)
         }
         dhcp6::Message::Exchange(_) => (Header::new(near, dhcp6::ALL_RELAYS_AND_SERVERS), CLIENT_PORT, SERVER_PORT),
@@ -297,18 +297,18 @@ fn binding(bid: u16, care_of: CareOfField) -> MobilityOption {
 
 fn flows() -> Vec<MobilityOption> {
     let over_6 = Selector {
-        source: Some(Span::one(address(HOME_AGENT))),
-        destination: Some(Span { first: address("2001:db8:f00::"), last: address("2001:db8:f00:ff::") }),
-        flow_label: Some(Span { first: 1, last: 9 }),
-        source_port: Some(Span::one(443)),
-        protocol: Some(Span::one(protocol::TCP)),
+        source: Some(FieldRange::single(address(HOME_AGENT))),
+        destination: Some(FieldRange { first: address("2001:db8:f00::"), last: address("2001:db8:f00:ff::") }),
+        flow_label: Some(FieldRange { first: 1, last: 9 }),
+        source_port: Some(FieldRange::single(443)),
+        protocol: Some(FieldRange::single(protocol::TCP)),
         ..Selector::default()
     };
     let over_4 = Selector {
-        source: Some(Span::one(Ipv4Addr::new(192, 0, 2, 1))),
-        spi: Some(Span { first: 256, last: 300 }),
-        destination_port: Some(Span { first: 5000, last: 5010 }),
-        traffic_class: Some(Span::one(0xb8)),
+        source: Some(FieldRange::single(Ipv4Addr::new(192, 0, 2, 1))),
+        spi: Some(FieldRange { first: 256, last: 300 }),
+        destination_port: Some(FieldRange { first: 5000, last: 5010 }),
+        traffic_class: Some(FieldRange::single(0xb8)),
         ..Selector::default()
     };
     let selectors = [

@@ -1,11 +1,11 @@
 //! Shim6 headers: golden octets, every message and option, hostile bytes, and what another decoder finds.
 
-use crate::hostile::disturb;
+use crate::mutation::mutate;
 use crate::samples::{address, octets};
 use roam6_wire::ip6::{self, Header};
-use roam6_wire::scenario;
+use roam6_wire::fuzz;
 use roam6_wire::shim6::{
-    self, ErrorCode, ErrorMessage, Fork, LocatorList, Message, Method, Nonce, PROTOCOL, PayloadHeader, Preference,
+    self, ErrorCode, ErrorMessage, Fork, LocatorList, Message, VerificationMethod, Nonce, PROTOCOL, PayloadHeader, LocatorPreference,
     Probe, ProbeRecord, ProbeState, ShimOption, Tag, error_code, option, tag_of,
 };
 use roam6_wire::{Malformed, Why};
@@ -14,7 +14,7 @@ const I1: &str = "3b01010022f8123456789abcdeadbeef";
 const PROBE: &str = "3b0643001dc0123456789abc0140000020010db8000a00000000000000000001\
     20010db8000c000000000000000000010102030400000000";
 
-const TAG: Tag = Tag::of_low(0x1234_5678_9abc);
+const TAG: Tag = Tag::from_low_bits(0x1234_5678_9abc);
 const NONCE: Nonce = Nonce(0xdead_beef);
 
 fn record(data: u32) -> ProbeRecord {
@@ -29,8 +29,8 @@ fn probe(state: ProbeState, sent: usize, received: usize) -> Message {
 
 /// A list of locators, preferences for it, and what proves it.
 fn locator_options(count: u16) -> Vec<ShimOption> {
-    let locator = |index| (Method(index as u8 % 3), address(&format!("2001:db8:{index:x}::1")));
-    let preference = |index| Preference { flags: index as u8 % 4, priority: 7, weight: 200 };
+    let locator = |index| (VerificationMethod(index as u8 % 3), address(&format!("2001:db8:{index:x}::1")));
+    let preference = |index| LocatorPreference { flags: index as u8 % 4, priority: 7, weight: 200 };
     vec![
         ShimOption::Locators(LocatorList { generation: 99, locators: (0..count).map(locator).collect() }),
         ShimOption::Preferences { generation: 99, elements: (0..count).map(preference).collect() },
@@ -43,7 +43,7 @@ fn locator_options(count: u16) -> Vec<ShimOption> {
 }
 
 fn messages() -> Vec<Message> {
-    let (initiator_nonce, responder_nonce, packet_tag) = (NONCE, Nonce(7), Tag::of_low(5));
+    let (initiator_nonce, responder_nonce, packet_tag) = (NONCE, Nonce(7), Tag::from_low_bits(5));
     let ulids = ShimOption::Ulids { sender: address("2001:db8::1"), receiver: address("2001:db8::2") };
     let first = vec![ulids, ShimOption::Fork(Fork(3))];
     let validator = vec![ShimOption::Validator(vec![9; 20])];
@@ -68,7 +68,7 @@ fn messages() -> Vec<Message> {
 }
 
 #[test]
-fn golden_octets() {
+fn shim6_golden_octets() {
     let first = Message::I1 { tag: TAG, nonce: NONCE, options: vec![] };
     assert_eq!(first.emit(), octets(I1));
     assert_eq!(Message::parse(&octets(I1)), Ok(first));
@@ -78,7 +78,7 @@ fn golden_octets() {
 }
 
 #[test]
-fn every_message_is_read_back() {
+fn every_shim6_message_round_trips() {
     for message in messages() {
         assert_eq!(Message::parse(&message.emit()), Ok(message));
     }
@@ -89,8 +89,8 @@ fn every_message_is_read_back() {
 }
 
 #[test]
-fn a_payload_header_is_told_from_a_control_message() {
-    let header = PayloadHeader { next: 6, tag: TAG };
+fn payload_header_and_control_message_are_distinguished() {
+    let header = PayloadHeader { next_header: 6, tag: TAG };
     assert_eq!(header.emit().to_vec(), octets("0600923456789abc"));
     assert_eq!(PayloadHeader::parse(&header.emit()), Some(header));
     assert_eq!(PayloadHeader::parse(&octets(I1)), None);
@@ -99,12 +99,12 @@ fn a_payload_header_is_told_from_a_control_message() {
 }
 
 #[test]
-fn the_tag_of_a_context_that_may_be_missing() {
+fn tag_of_reads_the_context_tag() {
     for message in messages() {
         let of_context = (64..68).contains(&message.kind());
         assert_eq!(tag_of(&message.emit()), of_context.then_some(TAG), "{message:?}");
     }
-    let payload = PayloadHeader { next: 6, tag: TAG }.emit();
+    let payload = PayloadHeader { next_header: 6, tag: TAG }.emit();
     assert_eq!(tag_of(&[&payload[..], &[0; 20]].concat()), Some(TAG));
 }
 
@@ -115,7 +115,7 @@ fn keepalive_with(options: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn a_critical_option_that_is_not_known_is_answered() {
+fn an_unknown_critical_option_causes_an_error_message() {
     let ignored = keepalive_with(&octets("0002000401020304"));
     let option = ShimOption::Unknown { kind: 1, data: vec![1, 2, 3, 4] };
     assert_eq!(Message::parse(&ignored), Ok(Message::Keepalive { tag: TAG, options: vec![option] }));
@@ -126,7 +126,7 @@ fn a_critical_option_that_is_not_known_is_answered() {
 }
 
 #[test]
-fn lengths_have_least_values() {
+fn hdr_ext_len_minimums_are_checked() {
     for (kind, units) in [(1, 1), (2, 1), (3, 2), (4, 1), (5, 1), (6, 3), (64, 1), (65, 1), (66, 1), (67, 6), (68, 1)] {
         let short = Message::Unknown { kind, body: vec![0; units * 8 - 6] }.emit();
         let refused = Err(Malformed { what: "Hdr Ext Len", at: 1, why: Why::Length { has: units - 1, needs: units } });
@@ -135,14 +135,14 @@ fn lengths_have_least_values() {
 }
 
 #[test]
-fn an_option_that_comes_twice_is_refused() {
+fn a_duplicate_option_is_refused() {
     let fork = ShimOption::Fork(Fork(3));
     let twice = Message::I1 { tag: TAG, nonce: NONCE, options: vec![fork.clone(), fork] };
     assert_eq!(Message::parse(&twice.emit()).unwrap_err().why, Why::Misplaced);
 }
 
 #[test]
-fn elements_of_preferences_may_be_of_any_length() {
+fn locator_preference_elements_may_have_any_length() {
     let option = |element: u8, elements: &[u8]| {
         let contents = [&[0, 0, 0, 9, element], elements].concat();
         let padding = vec![0; (8 - (4 + contents.len()) % 8) % 8];
@@ -164,7 +164,7 @@ fn elements_of_preferences_may_be_of_any_length() {
 }
 
 #[test]
-fn locators_begin_at_a_multiple_of_eight() {
+fn locators_are_aligned_to_8_octets() {
     let message = Message::UpdateRequest { tag: TAG, nonce: NONCE, options: locator_options(4) };
     let bytes = message.emit();
     let at = option::find(&bytes, option::kind::LOCATORS).unwrap();
@@ -175,14 +175,14 @@ fn locators_begin_at_a_multiple_of_eight() {
 }
 
 #[test]
-fn messages_survive_disturbance() {
+fn mutated_shim6_messages_never_panic() {
     let valid: Vec<_> = messages().iter().map(Message::emit).collect();
-    disturb(0x5533, &valid, scenario::shim6);
+    mutate(0x5533, &valid, fuzz::shim6);
 }
 
 /// The dissector reads the fields one octet early, so only its verdict on the checksum is asked for.
 #[test]
-fn tshark_finds_the_checksum_right() {
+fn tshark_accepts_the_shim6_checksum() {
     let header = Header::new(address("2001:db8::1"), address("2001:db8::2"));
     let packets: Vec<_> = messages().iter().map(|message| ip6::emit(&header, PROTOCOL, &message.emit())).collect();
     let Some(text) = crate::dissector::fields_of(&packets, &["shim6.checksum.status", "shim6.p"]) else { return };

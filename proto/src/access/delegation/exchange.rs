@@ -3,7 +3,7 @@
 use crate::base::rng::Entropy;
 use crate::base::time::Time;
 use core::time::Duration;
-use roam6_wire::dhcp6::{Kind, TransactionId};
+use roam6_wire::dhcp6::{MessageType, TransactionId};
 
 /// Solicits before it is said that there is no server: 15 seconds. RFC 8415 sets no limit; RFC 6276 §3.3 has one, and
 /// a network that is visited for minutes deserves no longer wait.
@@ -24,16 +24,16 @@ struct Terms {
 }
 
 /// RFC 8415 §7.6.
-fn terms(kind: Kind) -> Terms {
+fn terms(kind: MessageType) -> Terms {
     let terms = |first, longest: u64, tries| Terms {
         first: Duration::from_secs(first),
         longest: (longest > 0).then(|| Duration::from_secs(longest)),
         tries,
     };
     match kind {
-        Kind::Request => terms(1, 30, REQUESTS),
-        Kind::Renew | Kind::Rebind => terms(10, 600, 0),
-        Kind::Release => terms(1, 0, RELEASES),
+        MessageType::Request => terms(1, 30, REQUESTS),
+        MessageType::Renew | MessageType::Rebind => terms(10, 600, 0),
+        MessageType::Release => terms(1, 0, RELEASES),
         _ => terms(1, 0, SOLICITS),
     }
 }
@@ -41,7 +41,7 @@ fn terms(kind: Kind) -> Terms {
 /// An exchange that waits for its answer.
 #[derive(Debug, Clone)]
 pub(super) struct Exchange {
-    kind: Kind,
+    kind: MessageType,
     transaction: TransactionId,
     began: Time,
     sent: u32,
@@ -51,14 +51,14 @@ pub(super) struct Exchange {
 
 impl Exchange {
     /// An exchange whose first message is due at once.
-    pub(super) fn new(now: Time, kind: Kind, entropy: &mut Entropy) -> Exchange {
+    pub(super) fn new(now: Time, kind: MessageType, entropy: &mut Entropy) -> Exchange {
         let mut transaction = [0; 3];
         entropy.fill(&mut transaction);
         let transaction = TransactionId(transaction);
         Exchange { kind, transaction, began: now, sent: 0, timeout: Duration::ZERO, due: now }
     }
 
-    pub(super) fn kind(&self) -> Kind {
+    pub(super) fn kind(&self) -> MessageType {
         self.kind
     }
 
@@ -92,11 +92,11 @@ impl Exchange {
         let terms = terms(self.kind);
         self.timeout = match (self.sent, self.kind) {
             // Longer than a second, so that all answers are heard (RFC 8415 §18.2.1).
-            (0, Kind::Solicit) => scale(terms.first, 1_000_001 + entropy.below(100_000)),
+            (0, MessageType::Solicit) => scale(terms.first, 1_000_001 + entropy.below(100_000)),
             (0, _) => spread(terms.first, entropy),
             _ => self.timeout + spread(self.timeout, entropy),
         };
-        let longest = if self.kind == Kind::Solicit { Some(solicit_max) } else { terms.longest };
+        let longest = if self.kind == MessageType::Solicit { Some(solicit_max) } else { terms.longest };
         if let Some(longest) = longest.filter(|longest| self.timeout > *longest) {
             self.timeout = spread(longest, entropy);
         }

@@ -4,7 +4,7 @@ use super::Interface;
 use crate::contract::output::{Transmit, Via};
 use roam6_wire::dhcp6::option::kind;
 use roam6_wire::dhcp6::{
-    self, ALL_RELAYS_AND_SERVERS, AddressAssociation, CLIENT_PORT, DhcpOption, Duid, Exchange, Iaid, Kind, Message,
+    self, ALL_RELAYS_AND_SERVERS, AddressAssociation, CLIENT_PORT, DhcpOption, Duid, ClientServerMessage, Iaid, MessageType, Message,
     PrefixAssociation, SERVER_PORT, StatusCode, Timers, TransactionId,
 };
 use roam6_wire::ip6::{self, Datagram, Header, protocol};
@@ -47,7 +47,7 @@ impl Client {
 /// What of an Advertise or a Reply matters.
 #[derive(Debug)]
 pub(super) struct Answer {
-    pub(super) kind: Kind,
+    pub(super) kind: MessageType,
     pub(super) transaction: TransactionId,
     pub(super) server: Duid,
     pub(super) preference: u8,
@@ -82,7 +82,7 @@ impl Answer {
 /// The options of a message. Lifetimes are the server's to set and stay 0 (RFC 8415 §21.22).
 pub(super) fn options(
     client: &Client,
-    kind: Kind,
+    kind: MessageType,
     server: Option<&Duid>,
     elapsed: u16,
     wanted: &[Prefix],
@@ -100,10 +100,10 @@ pub(super) fn options(
     let mut options = vec![DhcpOption::ClientId(client.duid.clone())];
     options.extend(server.cloned().map(DhcpOption::ServerId));
     options.push(DhcpOption::ElapsedTime(elapsed));
-    if kind != Kind::Release {
+    if kind != MessageType::Release {
         options.push(DhcpOption::OptionRequest(vec![kind::DNS_SERVERS, kind::DOMAIN_LIST, kind::SOLICIT_MAX_RT]));
     }
-    if kind == Kind::Solicit {
+    if kind == MessageType::Solicit {
         options.push(DhcpOption::RapidCommit);
     }
     let (id, timers) = (client.id, Timers::default());
@@ -115,7 +115,7 @@ pub(super) fn options(
 }
 
 /// A message on its way to all servers of a link.
-pub(super) fn emit(interface: Interface, exchange: Exchange) -> Transmit {
+pub(super) fn emit(interface: Interface, exchange: ClientServerMessage) -> Transmit {
     let header = Header::new(interface.source, ALL_RELAYS_AND_SERVERS);
     let payload = Message::Exchange(exchange).emit();
     let udp = Udp { source: CLIENT_PORT, destination: SERVER_PORT, payload: &payload };
@@ -139,8 +139,8 @@ pub(super) fn read(datagram: &Datagram<'_>, client: &Client) -> Result<Option<An
 }
 
 /// RFC 8415 §16.3 and §16.10: an answer names its server, and this client.
-fn answer(exchange: Exchange, client: &Client) -> Option<Answer> {
-    if !matches!(exchange.kind, Kind::Advertise | Kind::Reply) {
+fn answer(exchange: ClientServerMessage, client: &Client) -> Option<Answer> {
+    if !matches!(exchange.kind, MessageType::Advertise | MessageType::Reply) {
         return None;
     }
     let (mut to, mut server, mut association) = (None, None, None);

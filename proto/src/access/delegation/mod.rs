@@ -22,7 +22,7 @@ use core::time::Duration;
 use exchange::Exchange;
 use lease::Leases;
 use message::Answer;
-use roam6_wire::dhcp6::{Duid, Kind, StatusCode};
+use roam6_wire::dhcp6::{Duid, MessageType, StatusCode};
 use roam6_wire::ip6::Datagram;
 use roam6_wire::{Prefix, dhcp6};
 use std::net::Ipv6Addr;
@@ -187,9 +187,9 @@ impl Delegation {
         }
         match self.stage {
             Stage::Bound | Stage::Renewing if self.leases.rebind_at() <= now => {
-                self.begin(now, Stage::Rebinding, Kind::Rebind, entropy);
+                self.begin(now, Stage::Rebinding, MessageType::Rebind, entropy);
             }
-            Stage::Bound if self.leases.renew_at() <= now => self.begin(now, Stage::Renewing, Kind::Renew, entropy),
+            Stage::Bound if self.leases.renew_at() <= now => self.begin(now, Stage::Renewing, MessageType::Renew, entropy),
             Stage::Resting { until } if until <= now => self.solicit(now, entropy),
             _ => {}
         }
@@ -228,7 +228,7 @@ impl Delegation {
             self.stage = Stage::Over;
             return;
         }
-        self.begin(now, Stage::Releasing { prefixes }, Kind::Release, entropy);
+        self.begin(now, Stage::Releasing { prefixes }, MessageType::Release, entropy);
         self.repeat(now, entropy, out);
     }
 
@@ -242,12 +242,12 @@ impl Delegation {
             self.solicit_max = Duration::from_secs(seconds.into());
         }
         match (&self.stage, answer.kind) {
-            (Stage::Soliciting { .. }, Kind::Advertise) => self.consider(now, &answer, entropy, out),
-            (Stage::Soliciting { .. }, Kind::Reply) if answer.rapid_commit => self.accept(now, answer, entropy, out),
-            (Stage::Requesting { .. } | Stage::Renewing | Stage::Rebinding, Kind::Reply) => {
+            (Stage::Soliciting { .. }, MessageType::Advertise) => self.consider(now, &answer, entropy, out),
+            (Stage::Soliciting { .. }, MessageType::Reply) if answer.rapid_commit => self.accept(now, answer, entropy, out),
+            (Stage::Requesting { .. } | Stage::Renewing | Stage::Rebinding, MessageType::Reply) => {
                 self.accept(now, answer, entropy, out)
             }
-            (Stage::Releasing { .. }, Kind::Reply) => {
+            (Stage::Releasing { .. }, MessageType::Reply) => {
                 self.exchange = None;
                 self.stage = Stage::Over;
                 None
@@ -292,7 +292,7 @@ impl Delegation {
 
     fn request(&mut self, now: Time, offer: Offer, offers: Vec<Offer>, entropy: &mut Entropy) {
         self.server = Some(offer.server);
-        self.begin(now, Stage::Requesting { wanted: offer.prefixes, offers }, Kind::Request, entropy);
+        self.begin(now, Stage::Requesting { wanted: offer.prefixes, offers }, MessageType::Request, entropy);
     }
 
     fn accept(&mut self, now: Time, answer: Answer, entropy: &mut Entropy, out: &mut Outbox) -> Option<Event> {
@@ -362,10 +362,10 @@ impl Delegation {
         }
         let elapsed = exchange.send(now, self.solicit_max, entropy);
         let (kind, transaction) = (exchange.kind(), exchange.transaction());
-        let server = self.server.as_ref().filter(|_| !matches!(kind, Kind::Solicit | Kind::Rebind));
+        let server = self.server.as_ref().filter(|_| !matches!(kind, MessageType::Solicit | MessageType::Rebind));
         let wanted = self.wanted();
         let options = message::options(&self.client, kind, server, elapsed, &wanted);
-        out.transmit(message::emit(self.interface, dhcp6::Exchange { kind, transaction, options }));
+        out.transmit(message::emit(self.interface, dhcp6::ClientServerMessage { kind, transaction, options }));
         None
     }
 
@@ -381,10 +381,10 @@ impl Delegation {
 
     fn solicit(&mut self, now: Time, entropy: &mut Entropy) {
         self.server = None;
-        self.begin(now, Stage::Soliciting { offers: Vec::new(), refused: None }, Kind::Solicit, entropy);
+        self.begin(now, Stage::Soliciting { offers: Vec::new(), refused: None }, MessageType::Solicit, entropy);
     }
 
-    fn begin(&mut self, now: Time, stage: Stage, kind: Kind, entropy: &mut Entropy) {
+    fn begin(&mut self, now: Time, stage: Stage, kind: MessageType, entropy: &mut Entropy) {
         self.stage = stage;
         self.exchange = Some(Exchange::new(now, kind, entropy));
     }

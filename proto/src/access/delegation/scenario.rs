@@ -9,7 +9,7 @@ use crate::contract::engine::Outbox;
 use crate::contract::output::{Output, Transmit};
 use core::time::Duration;
 use roam6_wire::dhcp6::{
-    self, CLIENT_PORT, DhcpOption, Duid, Exchange, Iaid, Kind, Message, PrefixAssociation, SERVER_PORT, Status,
+    self, CLIENT_PORT, DhcpOption, Duid, ClientServerMessage, Iaid, MessageType, Message, PrefixAssociation, SERVER_PORT, Status,
     StatusCode, Timers,
 };
 use roam6_wire::ip6::{self, Datagram, Header, protocol};
@@ -56,7 +56,7 @@ struct World {
     /// All that any server granted.
     granted: Vec<Prefix>,
     /// The last message heard of the client.
-    heard: Option<Exchange>,
+    heard: Option<ClientServerMessage>,
     own: Vec<Prefix>,
     stopped: bool,
 }
@@ -78,11 +78,11 @@ impl World {
     /// A server answers the last message, more or less as it should.
     fn answer(&mut self, manner: u8, choice: u8) {
         let Some(heard) = self.heard.clone() else { return };
-        let kind = if heard.kind == Kind::Solicit && manner & 1 == 0 { Kind::Advertise } else { Kind::Reply };
+        let kind = if heard.kind == MessageType::Solicit && manner & 1 == 0 { MessageType::Advertise } else { MessageType::Reply };
         let mut options: Vec<DhcpOption> =
             heard.options.iter().filter(|option| matches!(option, DhcpOption::ClientId(_))).cloned().collect();
         options.push(DhcpOption::ServerId(Duid::from_uuid([manner >> 2; 16])));
-        if heard.kind == Kind::Solicit && kind == Kind::Reply {
+        if heard.kind == MessageType::Solicit && kind == MessageType::Reply {
             options.push(DhcpOption::RapidCommit);
         }
         options.push(DhcpOption::Preference(if choice & 0x80 == 0 { choice } else { 255 }));
@@ -91,16 +91,16 @@ impl World {
         let mut inside: Vec<DhcpOption> = leases.map(DhcpOption::Prefix).collect();
         if manner & 2 != 0 && choice.is_multiple_of(3) {
             let code = StatusCode(u16::from(choice % 8));
-            inside.push(DhcpOption::Status(Status { code, words: Vec::new() }));
+            inside.push(DhcpOption::Status(Status { code, message: Vec::new() }));
         }
         let timers = Timers { renew: u32::from(choice % 50), rebind: u32::from(choice % 80) };
         options.push(DhcpOption::Prefixes(PrefixAssociation { id: Iaid(2), timers, options: inside }));
-        let message = Message::Exchange(Exchange { kind, transaction: heard.transaction, options });
+        let message = Message::Exchange(ClientServerMessage { kind, transaction: heard.transaction, options });
         self.hear(&message.emit());
     }
 
     /// A prefix of the client's, or another, granted for some time.
-    fn lease(&mut self, heard: &Exchange, choice: u8, number: u8) -> dhcp6::Prefix {
+    fn lease(&mut self, heard: &ClientServerMessage, choice: u8, number: u8) -> dhcp6::Prefix {
         let asked = heard.options.iter().find_map(|option| match option {
             DhcpOption::Prefixes(association) => association.options.first().cloned(),
             _ => None,
@@ -219,7 +219,7 @@ impl World {
 }
 
 /// The message in a packet of the client's, which a server would not discard (RFC 8415 §16.2 to §16.9).
-pub(super) fn said(transmit: &Transmit) -> Exchange {
+pub(super) fn said(transmit: &Transmit) -> ClientServerMessage {
     let exchange = Datagram::parse(&transmit.bytes).ok().and_then(|datagram| {
         let udp = Udp::parse(datagram.payload, datagram.source, datagram.destination).ok()?;
         match Message::parse(udp.payload).ok()? {
@@ -231,13 +231,13 @@ pub(super) fn said(transmit: &Transmit) -> Exchange {
         exchange.iter().flat_map(|exchange| &exchange.options).filter(|option| wanted(option)).count()
     };
     let kind = exchange.as_ref().map(|exchange| exchange.kind);
-    let to_one = matches!(kind, Some(Kind::Request | Kind::Renew | Kind::Release));
+    let to_one = matches!(kind, Some(MessageType::Request | MessageType::Renew | MessageType::Release));
     assert_eq!(named(|option| matches!(option, DhcpOption::ServerId(_))), usize::from(to_one));
     assert_eq!(named(|option| matches!(option, DhcpOption::ClientId(_))), 1);
     assert_eq!(named(|option| matches!(option, DhcpOption::ElapsedTime(_))), 1);
-    let nothing = Exchange { kind: Kind::Reply, transaction: dhcp6::TransactionId([0; 3]), options: Vec::new() };
+    let nothing = ClientServerMessage { kind: MessageType::Reply, transaction: dhcp6::TransactionId([0; 3]), options: Vec::new() };
     let exchange = exchange.unwrap_or(nothing);
-    assert_ne!(exchange.kind, Kind::Reply, "no message");
+    assert_ne!(exchange.kind, MessageType::Reply, "no message");
     exchange
 }
 

@@ -5,7 +5,7 @@ use super::*;
 use crate::contract::output::Output;
 use roam6_wire::LinkAddress;
 use roam6_wire::dhcp6::{
-    CLIENT_PORT, DhcpOption, Exchange as Said, Iaid, Message, PrefixAssociation, SERVER_PORT, Status, Timers,
+    CLIENT_PORT, DhcpOption, ClientServerMessage as Said, Iaid, Message, PrefixAssociation, SERVER_PORT, Status, Timers,
 };
 use roam6_wire::ip6::{self, Header, protocol};
 use roam6_wire::udp::Udp;
@@ -75,12 +75,12 @@ impl Bench {
         &self.said.last().unwrap().1
     }
 
-    fn kinds(&self) -> Vec<Kind> {
+    fn kinds(&self) -> Vec<MessageType> {
         self.said.iter().map(|(_, said)| said.kind).collect()
     }
 
     /// A server answers the last message.
-    fn answer(&mut self, kind: Kind, server: u8, more: Vec<DhcpOption>, inside: Vec<DhcpOption>) {
+    fn answer(&mut self, kind: MessageType, server: u8, more: Vec<DhcpOption>, inside: Vec<DhcpOption>) {
         let client = self.client.client.duid.clone();
         let mut options = vec![DhcpOption::ClientId(client), DhcpOption::ServerId(Duid::from_uuid([server; 16]))];
         options.extend(more);
@@ -121,7 +121,7 @@ fn lease(text: &str, valid: u32) -> DhcpOption {
 }
 
 fn status(code: StatusCode) -> DhcpOption {
-    DhcpOption::Status(Status { code, words: Vec::new() })
+    DhcpOption::Status(Status { code, message: Vec::new() })
 }
 
 fn preference(value: u8) -> Vec<DhcpOption> {
@@ -138,7 +138,7 @@ fn server_of(said: &Said) -> Option<u8> {
 /// Bound with `2001:db8:a00::/56`, valid for 1000 seconds, preferred for 500.
 fn bound() -> Bench {
     let mut bench = Bench::new();
-    bench.answer(Kind::Reply, ONE, vec![DhcpOption::RapidCommit], vec![lease("2001:db8:a00::/56", 1000)]);
+    bench.answer(MessageType::Reply, ONE, vec![DhcpOption::RapidCommit], vec![lease("2001:db8:a00::/56", 1000)]);
     assert_eq!(bench.take_events(), ["delegated 2001:db8:a00::/56"]);
     bench
 }
@@ -146,7 +146,7 @@ fn bound() -> Bench {
 #[test]
 fn rapid_commit_takes_two_messages() {
     let bench = bound();
-    assert_eq!(bench.kinds(), [Kind::Solicit]);
+    assert_eq!(bench.kinds(), [MessageType::Solicit]);
     assert!(bench.last().options.contains(&DhcpOption::RapidCommit));
     assert_eq!(bench.client.leases()[0].valid_until, Time::ZERO + seconds(1000));
 }
@@ -154,25 +154,25 @@ fn rapid_commit_takes_two_messages() {
 #[test]
 fn the_preferred_server_is_asked_once_all_had_time_to_answer() {
     let mut bench = Bench::new();
-    bench.answer(Kind::Advertise, ONE, preference(3), vec![lease("2001:db8:a00::/56", 1000)]);
-    bench.answer(Kind::Advertise, OTHER, preference(9), vec![lease("2001:db8:b00::/56", 1000)]);
-    bench.answer(Kind::Advertise, 3, preference(9), vec![lease("2001:db8:c00::/56", 1000)]);
+    bench.answer(MessageType::Advertise, ONE, preference(3), vec![lease("2001:db8:a00::/56", 1000)]);
+    bench.answer(MessageType::Advertise, OTHER, preference(9), vec![lease("2001:db8:b00::/56", 1000)]);
+    bench.answer(MessageType::Advertise, 3, preference(9), vec![lease("2001:db8:c00::/56", 1000)]);
     bench.wait(seconds(1));
-    assert_eq!(bench.kinds(), [Kind::Solicit], "the first wait is longer than a second");
+    assert_eq!(bench.kinds(), [MessageType::Solicit], "the first wait is longer than a second");
     bench.wait(seconds(1));
-    assert_eq!((bench.last().kind, server_of(bench.last())), (Kind::Request, Some(OTHER)));
-    bench.answer(Kind::Reply, OTHER, Vec::new(), vec![lease("2001:db8:b00::/56", 1000)]);
+    assert_eq!((bench.last().kind, server_of(bench.last())), (MessageType::Request, Some(OTHER)));
+    bench.answer(MessageType::Reply, OTHER, Vec::new(), vec![lease("2001:db8:b00::/56", 1000)]);
     assert_eq!(bench.take_events(), ["delegated 2001:db8:b00::/56"]);
 }
 
 #[test]
 fn the_highest_preference_is_taken_at_once_and_the_next_server_if_it_fails() {
     let mut bench = Bench::new();
-    bench.answer(Kind::Advertise, ONE, preference(3), vec![lease("2001:db8:a00::/56", 1000)]);
-    bench.answer(Kind::Advertise, OTHER, preference(255), vec![lease("2001:db8:b00::/56", 1000)]);
-    assert_eq!((bench.last().kind, server_of(bench.last())), (Kind::Request, Some(OTHER)));
-    bench.answer(Kind::Reply, OTHER, Vec::new(), vec![status(StatusCode::NO_PREFIXES)]);
-    assert_eq!((bench.last().kind, server_of(bench.last())), (Kind::Request, Some(ONE)));
+    bench.answer(MessageType::Advertise, ONE, preference(3), vec![lease("2001:db8:a00::/56", 1000)]);
+    bench.answer(MessageType::Advertise, OTHER, preference(255), vec![lease("2001:db8:b00::/56", 1000)]);
+    assert_eq!((bench.last().kind, server_of(bench.last())), (MessageType::Request, Some(OTHER)));
+    bench.answer(MessageType::Reply, OTHER, Vec::new(), vec![status(StatusCode::NO_PREFIXES)]);
+    assert_eq!((bench.last().kind, server_of(bench.last())), (MessageType::Request, Some(ONE)));
     bench.wait(seconds(60));
     let requests = bench.said.iter().filter(|(_, said)| server_of(said) == Some(ONE)).count();
     assert_eq!(requests, 5);
@@ -183,7 +183,7 @@ fn the_highest_preference_is_taken_at_once_and_the_next_server_if_it_fails() {
 fn solicits_grow_rarer_and_end() {
     let mut bench = Bench::new();
     bench.wait(seconds(30));
-    assert_eq!(bench.kinds(), [Kind::Solicit; 4]);
+    assert_eq!(bench.kinds(), [MessageType::Solicit; 4]);
     let waits: Vec<u64> = bench.said.windows(2).map(|pair| pair[1].0.since(pair[0].0).as_millis() as u64).collect();
     for (wait, expected) in waits.iter().zip([1050, 2100, 4200]) {
         assert!(wait.abs_diff(expected) <= expected / 5, "{waits:?}");
@@ -201,7 +201,7 @@ fn solicits_grow_rarer_and_end() {
 fn a_network_without_prefixes_is_known_within_two_seconds() {
     let mut bench = Bench::new();
     let more = vec![DhcpOption::SolicitMaxRt(120)];
-    bench.answer(Kind::Advertise, ONE, more, vec![status(StatusCode::NO_PREFIXES)]);
+    bench.answer(MessageType::Advertise, ONE, more, vec![status(StatusCode::NO_PREFIXES)]);
     bench.wait(seconds(2));
     assert_eq!(bench.take_events(), ["unavailable Refused(StatusCode(6))"]);
     bench.wait(seconds(140));
@@ -214,8 +214,8 @@ fn a_lease_is_renewed_at_half_its_time() {
     bench.wait(seconds(249));
     assert_eq!(bench.said.len(), 1);
     bench.wait(seconds(2));
-    assert_eq!((bench.last().kind, server_of(bench.last())), (Kind::Renew, Some(ONE)));
-    bench.answer(Kind::Reply, ONE, Vec::new(), vec![lease("2001:db8:a00::/56", 1000)]);
+    assert_eq!((bench.last().kind, server_of(bench.last())), (MessageType::Renew, Some(ONE)));
+    bench.answer(MessageType::Reply, ONE, Vec::new(), vec![lease("2001:db8:a00::/56", 1000)]);
     assert_eq!(bench.take_events(), ["extended 2001:db8:a00::/56"]);
     assert_eq!(bench.client.leases()[0].valid_until, bench.now + seconds(1000));
 }
@@ -224,17 +224,17 @@ fn a_lease_is_renewed_at_half_its_time() {
 fn a_server_that_is_gone_is_replaced_or_the_lease_ends() {
     let mut bench = bound();
     bench.wait(seconds(420));
-    assert_eq!((bench.last().kind, server_of(bench.last())), (Kind::Rebind, None));
+    assert_eq!((bench.last().kind, server_of(bench.last())), (MessageType::Rebind, None));
     let mut saved = Bench { client: bench.client.clone(), said: bench.said.clone(), ..Bench::new() };
     saved.now = bench.now;
-    saved.answer(Kind::Reply, OTHER, Vec::new(), vec![lease("2001:db8:a00::/56", 1000)]);
+    saved.answer(MessageType::Reply, OTHER, Vec::new(), vec![lease("2001:db8:a00::/56", 1000)]);
     assert_eq!(saved.take_events(), ["extended 2001:db8:a00::/56"]);
 
     bench.wait(seconds(579));
     assert_eq!(bench.take_events(), Vec::<String>::new());
     bench.wait(seconds(1));
     assert_eq!(bench.take_events(), ["lost Expired"]);
-    assert_eq!(bench.last().kind, Kind::Solicit);
+    assert_eq!(bench.last().kind, MessageType::Solicit);
     bench.wait(seconds(30));
     assert_eq!(bench.take_events(), ["unavailable Silent"]);
 }
@@ -244,23 +244,23 @@ fn a_prefix_changed_under_us_is_told_as_such() {
     let mut bench = bound();
     bench.wait(seconds(251));
     let leases = vec![lease("2001:db8:a00::/56", 0), lease("2001:db8:b00::/56", 1000)];
-    bench.answer(Kind::Reply, ONE, Vec::new(), leases);
+    bench.answer(MessageType::Reply, ONE, Vec::new(), leases);
     assert_eq!(bench.take_events(), ["changed 2001:db8:b00::/56"]);
     bench.wait(seconds(251));
-    bench.answer(Kind::Reply, ONE, Vec::new(), vec![lease("2001:db8:b00::/56", 0)]);
+    bench.answer(MessageType::Reply, ONE, Vec::new(), vec![lease("2001:db8:b00::/56", 0)]);
     assert_eq!(bench.take_events(), ["lost Withdrawn"]);
     bench.wait(Duration::ZERO);
-    assert_eq!(bench.last().kind, Kind::Solicit);
+    assert_eq!(bench.last().kind, MessageType::Solicit);
 }
 
 #[test]
 fn a_server_that_forgot_us_is_asked_again() {
     let mut bench = bound();
     bench.wait(seconds(251));
-    bench.answer(Kind::Reply, ONE, Vec::new(), vec![status(StatusCode::NO_BINDING)]);
-    assert_eq!((bench.last().kind, server_of(bench.last())), (Kind::Request, Some(ONE)));
+    bench.answer(MessageType::Reply, ONE, Vec::new(), vec![status(StatusCode::NO_BINDING)]);
+    assert_eq!((bench.last().kind, server_of(bench.last())), (MessageType::Request, Some(ONE)));
     assert_eq!(bench.client.leases().len(), 1, "in use meanwhile");
-    bench.answer(Kind::Reply, ONE, Vec::new(), vec![status(StatusCode::NO_PREFIXES)]);
+    bench.answer(MessageType::Reply, ONE, Vec::new(), vec![status(StatusCode::NO_PREFIXES)]);
     assert_eq!(bench.take_events(), ["lost Refused(StatusCode(6))"]);
 }
 
@@ -270,12 +270,12 @@ fn what_is_given_back_is_given_back_four_times_at_most() {
     let mut out = Outbox::new();
     bench.client.stop(bench.now, &mut bench.entropy, &mut out);
     bench.note(None, &out);
-    assert_eq!(bench.last().kind, Kind::Release);
+    assert_eq!(bench.last().kind, MessageType::Release);
     let mut answered = Bench { client: bench.client.clone(), said: bench.said.clone(), ..Bench::new() };
-    answered.answer(Kind::Reply, ONE, vec![status(StatusCode::NO_BINDING)], Vec::new());
+    answered.answer(MessageType::Reply, ONE, vec![status(StatusCode::NO_BINDING)], Vec::new());
     assert!(answered.client.is_over());
     bench.wait(seconds(60));
-    assert_eq!(bench.kinds().iter().filter(|kind| **kind == Kind::Release).count(), 4);
+    assert_eq!(bench.kinds().iter().filter(|kind| **kind == MessageType::Release).count(), 4);
     assert!(bench.client.is_over());
 }
 
@@ -284,7 +284,7 @@ fn nobody_delegates_what_is_not_theirs() {
     for hostile in ["::/0", "2000::/3", "fe80::/64", "ff00::/56", "2001:db8:f00::/60", "2001:db8::/32", "64:ff9b::/64"]
     {
         let mut bench = Bench::new();
-        bench.answer(Kind::Reply, ONE, vec![DhcpOption::RapidCommit], vec![lease(hostile, 1000)]);
+        bench.answer(MessageType::Reply, ONE, vec![DhcpOption::RapidCommit], vec![lease(hostile, 1000)]);
         assert!(bench.client.leases().is_empty(), "{hostile}");
     }
 }
@@ -298,7 +298,7 @@ fn answers_to_others_are_passed_over() {
     let inside = vec![lease("2001:db8:a00::/56", 1000)];
     options.push(DhcpOption::Prefixes(PrefixAssociation { id: Iaid(7), timers, options: inside }));
     let transaction = bench.last().transaction;
-    bench.hear(&Message::Exchange(Said { kind: Kind::Reply, transaction, options }));
+    bench.hear(&Message::Exchange(Said { kind: MessageType::Reply, transaction, options }));
     assert!(bench.client.leases().is_empty());
 }
 
@@ -318,9 +318,9 @@ fn a_lossy_link_delays_and_does_not_prevent() {
                     continue;
                 }
                 let (kind, more) = match said.kind {
-                    Kind::Solicit if chance.below(2) == 0 => (Kind::Advertise, preference(chance.below(2) as u8 * 255)),
-                    Kind::Solicit => (Kind::Reply, vec![DhcpOption::RapidCommit]),
-                    _ => (Kind::Reply, Vec::new()),
+                    MessageType::Solicit if chance.below(2) == 0 => (MessageType::Advertise, preference(chance.below(2) as u8 * 255)),
+                    MessageType::Solicit => (MessageType::Reply, vec![DhcpOption::RapidCommit]),
+                    _ => (MessageType::Reply, Vec::new()),
                 };
                 for _ in 0..=chance.below(2) {
                     bench.answer(kind, ONE, more.clone(), vec![lease("2001:db8:a00::/56", 1000)]);

@@ -3,7 +3,7 @@
 use core::net::Ipv6Addr;
 use core::time::Duration;
 use roam6_wire::Prefix;
-use roam6_wire::geo::{Area, Place};
+use roam6_wire::geo::{Area, Coordinates};
 use serde::{Deserialize, Serialize};
 
 /// Maximum ITS-AID: the largest of four octets (ISO 17419).
@@ -103,7 +103,7 @@ pub struct DenmEvent {
     /// Information quality, 1 to 7; 0: unavailable.
     pub quality: u8,
     /// Event position; `None`: the position of this station.
-    pub place: Option<Place>,
+    pub place: Option<Coordinates>,
     /// Destination area.
     pub area: Area,
     /// Validity duration, at most one day.

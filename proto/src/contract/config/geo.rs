@@ -4,7 +4,7 @@
 use crate::base::few;
 use crate::contract::config::facilities::FacilitiesConfig;
 use core::time::Duration;
-use roam6_wire::geo::{Area, GeoAddress, Station, TrafficClass};
+use roam6_wire::geo::{Area, GeoAddress, ItsStationType, TrafficClass};
 use serde::{Deserialize, Serialize};
 use std::net::Ipv6Addr;
 
@@ -14,7 +14,7 @@ pub struct GeoConfig {
     /// Names of the interfaces with GeoNetworking; they may be added and removed at run time.
     pub interfaces: few::VecSet<String>,
     /// Its station type.
-    pub station: Station,
+    pub station: ItsStationType,
     /// Virtual links for IPv6.
     pub virtual_links: Vec<VirtualLink>,
     /// Its facilities layer, if it has one.

@@ -4,6 +4,6 @@ pub mod facilities;
 pub mod flow;
 pub mod geo;
 pub mod mnpp;
-pub mod multipath;
+pub mod mptcp;
 pub mod nemo;
 pub mod shim;

@@ -5,7 +5,7 @@ use crate::contract::item::ContextTrigger;
 use crate::crypto::cga::{Parameters, Sec};
 use core::time::Duration;
 use roam6_wire::Prefix;
-use roam6_wire::shim6::Preference;
+use roam6_wire::shim6::LocatorPreference;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::net::Ipv6Addr;
@@ -58,9 +58,9 @@ pub struct UplinkPreference {
 
 impl UplinkPreference {
     /// Its wire form.
-    pub fn emit(self) -> Preference {
-        let flags = if self.transient { Preference::TRANSIENT } else { 0 };
-        Preference { flags, priority: self.priority, weight: self.weight }
+    pub fn emit(self) -> LocatorPreference {
+        let flags = if self.transient { LocatorPreference::TEMPORARY } else { 0 };
+        LocatorPreference { flags, priority: self.priority, weight: self.weight }
     }
 }
 
@@ -68,7 +68,7 @@ impl UplinkPreference {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AddressGeneration {
     /// The proof of ownership.
-    pub proof: Proof,
+    pub proof: AddressProof,
     /// Sec value of addresses generated at run time, 0 or 1. Sets generated ahead may have a higher one.
     pub sec: Sec,
 }
@@ -76,7 +76,7 @@ pub struct AddressGeneration {
 /// Proof of address ownership. The key is that of the first identity with a private key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Proof {
+pub enum AddressProof {
     /// Hash-based addresses; another prefix requires another set (RFC 5535).
     Hba,
     /// Cryptographically generated addresses (RFC 3972).
@@ -108,7 +108,7 @@ pub struct Identity {
 }
 
 /// Minimum Send Timeout.
-pub const SHORTEST_SEND_TIMEOUT: Duration = Duration::from_millis(100);
+pub const MIN_SEND_TIMEOUT: Duration = Duration::from_millis(100);
 
 impl Default for ShimConfig {
     fn default() -> ShimConfig {
@@ -130,7 +130,7 @@ impl Default for ShimConfig {
 
 impl PeerFilter {
     /// Whether this host establishes contexts with `peer`.
-    pub fn allow(&self, peer: Ipv6Addr) -> bool {
+    pub fn allows(&self, peer: Ipv6Addr) -> bool {
         let inside = |prefixes: &[Prefix]| prefixes.iter().any(|prefix| prefix.contains(peer));
         let [.., a, b, _, _, _] = peer.octets();
         let eui64 = (a, b) == (0xff, 0xfe);
@@ -151,13 +151,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_peer_must_be_inside_and_not_outside() {
+    fn peer_rules_allow_only_what_they_list() {
         let peer: Ipv6Addr = "2001:db8:1::ff:fe00:1".parse().unwrap();
         let (around, within) = (vec!["2001:db8::/32".parse().unwrap()], vec!["2001:db8:1::/64".parse().unwrap()]);
         let rules = PeerFilter { only: around.clone(), ..PeerFilter::default() };
-        assert!(PeerFilter::default().allow(peer) && rules.allow(peer));
-        assert!(!PeerFilter { except: within.clone(), ..rules.clone() }.allow(peer));
-        assert!(!PeerFilter { skip_eui64: true, ..rules }.allow(peer));
-        assert!(!PeerFilter { only: within, ..PeerFilter::default() }.allow("2001:db8:2::1".parse().unwrap()));
+        assert!(PeerFilter::default().allows(peer) && rules.allows(peer));
+        assert!(!PeerFilter { except: within.clone(), ..rules.clone() }.allows(peer));
+        assert!(!PeerFilter { skip_eui64: true, ..rules }.allows(peer));
+        assert!(!PeerFilter { only: within, ..PeerFilter::default() }.allows("2001:db8:2::1".parse().unwrap()));
     }
 }

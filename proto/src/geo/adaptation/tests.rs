@@ -2,16 +2,16 @@
 
 use super::*;
 use crate::geo::stations::Hop;
-use roam6_wire::geo::{Lifetime, LongPosition, Sequenced, ShortPosition, Timestamp, TrafficClass, VERSION};
+use roam6_wire::geo::{Lifetime, LongPositionVector, SequencedSource, ShortPositionVector, Timestamp, TrafficClass, VERSION};
 use roam6_wire::icmp6::{Message, NeighbourAdvertisement, NeighbourSolicitation};
 use roam6_wire::ip6::protocol;
 
 const OWN: LinkAddress = LinkAddress([2, 0, 0, 0, 0, 1]);
 const PEER: LinkAddress = LinkAddress([2, 0, 0, 0, 0, 2]);
-const HERE: Place = Place { latitude: 480_000_000, longitude: 110_000_000 };
+const HERE: Coordinates = Coordinates { latitude: 480_000_000, longitude: 110_000_000 };
 /// About 370 m to the east.
-const THERE: Place = Place { latitude: 480_000_000, longitude: 110_050_000 };
-const FAR: Place = Place { latitude: 490_000_000, longitude: 110_000_000 };
+const THERE: Coordinates = Coordinates { latitude: 480_000_000, longitude: 110_050_000 };
+const FAR: Coordinates = Coordinates { latitude: 490_000_000, longitude: 110_000_000 };
 
 fn ip(text: &str) -> Ipv6Addr {
     text.parse().unwrap()
@@ -76,16 +76,16 @@ fn send(adaptation: &mut Adaptation, link: LinkId, destination: LinkAddress, byt
 }
 
 /// The link on which a packet comes up that the peer sends by this header.
-fn link_of(adaptation: &mut Adaptation, extended: Extended, payload: &[u8]) -> Option<u32> {
+fn link_of(adaptation: &mut Adaptation, extended: ExtendedHeader, payload: &[u8]) -> Option<u32> {
     let most = if extended.is_single_hop() { 1 } else { 3 };
     let packet = Packet {
         version: VERSION,
         lifetime: Lifetime(0),
-        remaining: 1,
-        upper: Upper::Ipv6,
-        class: TrafficClass(0),
+        remaining_hop_limit: 1,
+        upper_protocol: UpperProtocol::Ipv6,
+        traffic_class: TrafficClass(0),
         flags: 0,
-        most,
+        max_hop_limit: most,
         extended,
         payload,
     };
@@ -94,26 +94,26 @@ fn link_of(adaptation: &mut Adaptation, extended: Extended, payload: &[u8]) -> O
     adaptation.frame(&delivery, OWN, Some(HERE)).map(|frame| frame.link.0)
 }
 
-fn origin(place: Place) -> Sequenced {
-    let address = GeoAddress::new(Station::BUS, PEER);
+fn origin(place: Coordinates) -> SequencedSource {
+    let address = GeoAddress::new(ItsStationType::BUS, PEER);
     let timestamp = Timestamp(1);
-    let source = LongPosition { address, timestamp, place, accurate: true, speed: 0, heading: 0 };
-    Sequenced { sequence: 1, source }
+    let source = LongPositionVector { address, timestamp, place, accurate: true, speed: 0, heading: 0 };
+    SequencedSource { sequence: 1, source }
 }
 
-fn unicast(place: Place) -> Extended {
+fn unicast(place: Coordinates) -> ExtendedHeader {
     let destination =
-        ShortPosition { address: GeoAddress::new(Station::BUS, OWN), timestamp: Timestamp(1), place: HERE };
-    Extended::GeoUnicast { origin: origin(place), destination }
+        ShortPositionVector { address: GeoAddress::new(ItsStationType::BUS, OWN), timestamp: Timestamp(1), place: HERE };
+    ExtendedHeader::GeoUnicast { origin: origin(place), destination }
 }
 
 /// The header of what the peer sends to all on its link of the same configuration.
-fn multicast(link: u32) -> Extended {
+fn multicast(link: u32) -> ExtendedHeader {
     match link {
-        10 => Extended::GeoBroadcast { origin: origin(THERE), area: Area::circle(HERE, 1_500) },
-        11 => Extended::GeoBroadcast { origin: origin(THERE), area: Area::circle(HERE, 1_200) },
-        12 => Extended::GeoBroadcast { origin: origin(THERE), area: Area::circle(THERE, 1_000) },
-        _ => Extended::TopoBroadcast(origin(THERE)),
+        10 => ExtendedHeader::GeoBroadcast { origin: origin(THERE), area: Area::circle(HERE, 1_500) },
+        11 => ExtendedHeader::GeoBroadcast { origin: origin(THERE), area: Area::circle(HERE, 1_200) },
+        12 => ExtendedHeader::GeoBroadcast { origin: origin(THERE), area: Area::circle(THERE, 1_000) },
+        _ => ExtendedHeader::TopoBroadcast(origin(THERE)),
     }
 }
 

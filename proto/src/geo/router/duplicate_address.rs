@@ -9,7 +9,7 @@ use crate::contract::input::Frame;
 use crate::contract::report::Report;
 use core::time::Duration;
 use roam6_wire::LinkAddress;
-use roam6_wire::geo::{Extended, LongPosition, Place, Timestamp};
+use roam6_wire::geo::{ExtendedHeader, LongPositionVector, Coordinates, Timestamp};
 use std::collections::VecDeque;
 
 /// Minimum interval between address changes: a faster peer is an attacker.
@@ -35,17 +35,17 @@ pub(super) struct Interface {
 
 /// The latest position vectors sent in single-hop packets.
 #[derive(Debug, Clone, Default)]
-pub(super) struct OwnPositions(VecDeque<(Timestamp, Place)>);
+pub(super) struct OwnPositions(VecDeque<(Timestamp, Coordinates)>);
 
 impl OwnPositions {
-    pub(super) fn note(&mut self, position: &LongPosition) {
+    pub(super) fn note(&mut self, position: &LongPositionVector) {
         if self.0.len() >= REMEMBERED {
             self.0.pop_front();
         }
         self.0.push_back((position.timestamp, position.place));
     }
 
-    fn holds(&self, position: &LongPosition) -> bool {
+    fn holds(&self, position: &LongPositionVector) -> bool {
         self.0.contains(&(position.timestamp, position.place))
     }
 }
@@ -60,7 +60,7 @@ impl Router {
     }
 
     /// Checks a packet whose source address or link-layer source is this station's.
-    pub(super) fn meet_duplicate(&mut self, now: Time, extended: &Extended, frame: &Frame, out: &mut Outbox) {
+    pub(super) fn meet_duplicate(&mut self, now: Time, extended: &ExtendedHeader, frame: &Frame, out: &mut Outbox) {
         let source = extended.source();
         let is_echo = source.address.mid == self.address.mid && self.own_positions.holds(source);
         let lately = self.given_up.is_some_and(|given_up| now.since(given_up.at) < INTERVAL);

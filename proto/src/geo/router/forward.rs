@@ -11,7 +11,7 @@ use crate::geo::stations::{Hop, Origin, Vantage};
 use crate::geo::store::Owner;
 use core::time::Duration;
 use roam6_wire::LinkAddress;
-use roam6_wire::geo::{Area, Place, TrafficClass, set_detour};
+use roam6_wire::geo::{Area, Coordinates, TrafficClass, set_detour};
 
 /// Copies of a packet after which a contending station discards its own. §F.4 counts copies, and annex H gives no
 /// value: vanetza takes 1, which ends contention at the first copy, veloce 2.
@@ -28,9 +28,9 @@ pub(super) struct Target {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Goal {
     /// A station, at its known position.
-    Station(LinkAddress, Place),
+    Station(LinkAddress, Coordinates),
     /// A place.
-    Place(Place),
+    Place(Coordinates),
     /// All neighbours.
     Everybody,
 }
@@ -65,7 +65,7 @@ pub(super) struct Passing {
 
 impl Goal {
     /// The place of the goal, if it is one.
-    pub(super) fn place(&self) -> Option<Place> {
+    pub(super) fn place(&self) -> Option<Coordinates> {
         match self {
             Goal::Station(_, place) | Goal::Place(place) => Some(*place),
             Goal::Everybody => None,
@@ -278,7 +278,7 @@ impl Router {
     }
 
     /// Contention: the timeout is shorter the more progress this station makes compared with the sender (§E.3).
-    fn contend(&self, now: Time, goal: Place, sender: LinkAddress) -> Step {
+    fn contend(&self, now: Time, goal: Coordinates, sender: LinkAddress) -> Step {
         let Some(own) = self.ego.place(now) else { return Step::Stop };
         let Some(sender) = self.stations.sender(sender).filter(|station| station.position.accurate) else {
             return Step::Contend(self.mib.cbf_max_time);

@@ -31,7 +31,7 @@ use duplicate_address::{GivenUp, Interface, OwnPositions};
 use forward::Goal;
 use recovery::Detours;
 use roam6_wire::LinkAddress;
-use roam6_wire::geo::{ETHERTYPE, GeoAddress, LongPosition, Station};
+use roam6_wire::geo::{ETHERTYPE, GeoAddress, LongPositionVector, ItsStationType};
 
 /// The broadcast link-layer address.
 pub const EVERYBODY: LinkAddress = LinkAddress([0xff; 6]);
@@ -89,7 +89,7 @@ struct Repeated {
 
 impl Router {
     /// The router of a station without interfaces and position; its address comes from the first interface.
-    pub fn new(station: Station, mib: Mib, mut entropy: Entropy) -> Router {
+    pub fn new(station: ItsStationType, mib: Mib, mut entropy: Entropy) -> Router {
         let address = GeoAddress::new(station, random_mid(&mut entropy));
         let (unicast, broadcast) = (Store::new(mib.unicast_buffer), Store::new(mib.broadcast_buffer));
         let contention = Contention::new(mib.cbf_buffer);
@@ -124,11 +124,11 @@ impl Router {
     }
 
     /// This station's position vector now; `None` before the first fix.
-    pub fn position(&self, now: Time) -> Option<LongPosition> {
+    pub fn position(&self, now: Time) -> Option<LongPositionVector> {
         let position = self.ego.position(now, self.address, self.mib.pai_interval)?;
         // What does not move has neither (itsGnIsMobile).
         let (speed, heading) = if self.mib.is_mobile { (position.speed, position.heading) } else { (0, 0) };
-        Some(LongPosition { speed, heading, ..position })
+        Some(LongPositionVector { speed, heading, ..position })
     }
 
     /// The link-layer address that frames of this station carry on an interface.

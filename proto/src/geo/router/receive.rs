@@ -13,8 +13,8 @@ use crate::geo::request::Delivery;
 use crate::geo::stations::{Heard, Hop};
 use roam6_wire::geo::echo::Echo;
 use roam6_wire::geo::{
-    Area, Extended, GeoAddress, LongPosition, Packet, Sequenced, ShortPosition, is_secured, set_destination,
-    set_remaining,
+    Area, ExtendedHeader, GeoAddress, LongPositionVector, Packet, SequencedSource, ShortPositionVector, is_secured, set_destination,
+    set_remaining_hop_limit,
 };
 
 /// Octets of headers of a forwarded packet, approximately.
@@ -117,26 +117,26 @@ impl Router {
         let from = hop_of(frame);
         let delivery = (!packet.payload.is_empty()).then_some(Delivery { packet, from, ends_here: false });
         match packet.extended {
-            Extended::Beacon { .. } => None,
-            Extended::SingleHop { .. } => delivery,
-            Extended::TopoBroadcast(_) => {
+            ExtendedHeader::Beacon { .. } => None,
+            ExtendedHeader::SingleHop { .. } => delivery,
+            ExtendedHeader::TopoBroadcast(_) => {
                 if let Some(passing) = self.passing(now, &packet, frame, out) {
                     self.send_everywhere(&passing.bytes, out);
                 }
                 delivery
             }
-            Extended::GeoUnicast { destination, .. } if self.is_own(destination.address) => delivery,
-            Extended::GeoUnicast { .. } if packet.remaining == 1 && Echo::is_trace(&packet) => {
+            ExtendedHeader::GeoUnicast { destination, .. } if self.is_own(destination.address) => delivery,
+            ExtendedHeader::GeoUnicast { .. } if packet.remaining_hop_limit == 1 && Echo::is_trace(&packet) => {
                 Some(Delivery { packet, from, ends_here: true })
             }
-            Extended::GeoUnicast { destination, .. } => {
+            ExtendedHeader::GeoUnicast { destination, .. } => {
                 self.pass_to_station(now, &packet, &destination, frame, out);
                 None
             }
-            Extended::GeoBroadcast { area, .. } => {
+            ExtendedHeader::GeoBroadcast { area, .. } => {
                 self.pass_to_area(now, &packet, &area, frame, out).then_some(delivery)?
             }
-            Extended::GeoAnycast { area, .. } => {
+            ExtendedHeader::GeoAnycast { area, .. } => {
                 let inside = self.ego.place(now).is_some_and(|own| geometry::holds(&area, own));
                 if inside {
                     return delivery;
@@ -144,11 +144,11 @@ impl Router {
                 self.pass_to_area(now, &packet, &area, frame, out);
                 None
             }
-            Extended::LocationRequest { origin, sought } => {
+            ExtendedHeader::LocationRequest { origin, sought } => {
                 self.hear_request(now, &packet, (&origin, sought), frame, out);
                 None
             }
-            Extended::LocationReply { destination, .. } => {
+            ExtendedHeader::LocationReply { destination, .. } => {
                 if !self.is_own(destination.address) {
                     self.pass_to_station(now, &packet, &destination, frame, out);
                 }
@@ -161,7 +161,7 @@ impl Router {
         &mut self,
         now: Time,
         packet: &Packet<'_>,
-        (origin, sought): (&Sequenced, GeoAddress),
+        (origin, sought): (&SequencedSource, GeoAddress),
         frame: &Frame,
         out: &mut Outbox,
     ) {
@@ -177,7 +177,7 @@ impl Router {
         &mut self,
         now: Time,
         packet: &Packet<'_>,
-        destination: &ShortPosition,
+        destination: &ShortPositionVector,
         frame: &Frame,
         out: &mut Outbox,
     ) {
@@ -220,7 +220,7 @@ impl Router {
 
     /// The packet to forward; `None` if its hop limit is reached or its source exceeds the packet data rate.
     fn passing(&mut self, now: Time, packet: &Packet<'_>, frame: &Frame, out: &mut Outbox) -> Option<Passing> {
-        let remaining = packet.remaining.checked_sub(1).filter(|remaining| *remaining > 0)?;
+        let remaining = packet.remaining_hop_limit.checked_sub(1).filter(|remaining| *remaining > 0)?;
         let mid = packet.extended.source().address.mid;
         let octets = packet.payload.len() + HEADERS;
         let (most, burst) = (self.mib.max_packet_data_rate, Rate::burst(self.mib.packet_data_rate_beta));
@@ -230,14 +230,14 @@ impl Router {
             return None;
         }
         let mut bytes = frame.bytes.get(..packet.length())?.to_vec();
-        set_remaining(&mut bytes, remaining);
+        set_remaining_hop_limit(&mut bytes, remaining);
         let id = (mid, packet.extended.sequence()?);
         let was_handed = frame.destination != EVERYBODY;
-        Some(Passing { id, class: packet.class, sender: frame.source, was_handed, bytes })
+        Some(Passing { id, class: packet.traffic_class, sender: frame.source, was_handed, bytes })
     }
 
     /// Whether a station reports a position too far away to be received directly.
-    fn is_too_far(&self, now: Time, source: &LongPosition) -> bool {
+    fn is_too_far(&self, now: Time, source: &LongPositionVector) -> bool {
         let most = FARTHEST * f64::from(self.mib.max_range);
         let own = self.ego.place(now).filter(|_| self.ego.has_fix());
         own.is_some_and(|own| geometry::distance(own, source.place) > most)
@@ -249,9 +249,9 @@ impl Router {
 }
 
 /// The source's position vector, without speed and heading if the source is stationary (itsGnIsMobile).
-fn source_of(packet: &Packet<'_>) -> LongPosition {
+fn source_of(packet: &Packet<'_>) -> LongPositionVector {
     let source = *packet.extended.source();
-    if packet.is_mobile() { source } else { LongPosition { speed: 0, heading: 0, ..source } }
+    if packet.is_mobile() { source } else { LongPositionVector { speed: 0, heading: 0, ..source } }
 }
 
 /// The neighbour that has sent a frame.

@@ -10,7 +10,7 @@ use crate::base::time::Time;
 use crate::geo::contention::PacketId;
 use crate::geo::geometry;
 use crate::geo::stations::{Bearing, Origin};
-use roam6_wire::geo::{Extended, Packet, TrafficClass, detour, set_detour};
+use roam6_wire::geo::{ExtendedHeader, Packet, TrafficClass, detour, set_detour};
 use std::collections::VecDeque;
 
 /// Packets remembered at most.
@@ -68,7 +68,7 @@ impl Router {
         };
         set_detour(bytes, begun);
         if begun.is_some() {
-            self.detours.put(id, Packet::remaining_of(bytes));
+            self.detours.put(id, Packet::remaining_hop_limit_of(bytes));
         }
         step
     }
@@ -92,16 +92,16 @@ impl Router {
     pub(super) fn goes_round(&self, now: Time, packet: &Packet<'_>, bytes: &[u8]) -> bool {
         let extended = &packet.extended;
         let is_for_here = match extended {
-            Extended::GeoUnicast { destination, .. } | Extended::LocationReply { destination, .. } => {
+            ExtendedHeader::GeoUnicast { destination, .. } | ExtendedHeader::LocationReply { destination, .. } => {
                 self.is_own(destination.address)
             }
-            Extended::GeoAnycast { area, .. } | Extended::GeoBroadcast { area, .. } => {
+            ExtendedHeader::GeoAnycast { area, .. } | ExtendedHeader::GeoBroadcast { area, .. } => {
                 self.ego.place(now).is_none_or(|own| geometry::holds(area, own))
             }
             _ => true,
         };
         let id = extended.sequence().map(|number| (extended.source().address.mid, number));
-        let admits = id.is_some_and(|id| self.detours.admits(id, packet.remaining));
+        let admits = id.is_some_and(|id| self.detours.admits(id, packet.remaining_hop_limit));
         self.mib.recovery && detour(bytes).is_some() && !is_for_here && admits
     }
 }

@@ -12,7 +12,7 @@ use crate::geo::lookup::{Accepted, MAX_LOOKUPS};
 use crate::geo::request::{Refused, Request};
 use crate::geo::store::Owner;
 use core::time::Duration;
-use roam6_wire::geo::{Area, Extended, GeoAddress, Lifetime, Packet, Sequenced, TrafficClass, Upper, VERSION};
+use roam6_wire::geo::{Area, ExtendedHeader, GeoAddress, Lifetime, Packet, SequencedSource, TrafficClass, UpperProtocol, VERSION};
 
 impl Router {
     /// Sends a request, now or once the destination's position is known, and repeats it if asked to.
@@ -73,13 +73,13 @@ impl Router {
             TransportType::GeoBroadcast(area) => self.send_to_area(now, &area, &request, true, out),
             TransportType::TopologyBroadcast(hops) => {
                 let origin = self.origin(now)?;
-                let packet = self.packet(&request, Extended::TopoBroadcast(origin), hops.max(1));
+                let packet = self.packet(&request, ExtendedHeader::TopoBroadcast(origin), hops.max(1));
                 self.send_out(now, packet, out);
                 Ok(())
             }
             TransportType::SingleHop => {
                 let source = self.position(now).ok_or(Refused::NoPosition)?;
-                let packet = self.packet(&request, Extended::SingleHop { source, media: [0; 4] }, 1);
+                let packet = self.packet(&request, ExtendedHeader::SingleHop { source, media: [0; 4] }, 1);
                 self.restart_beacon(now);
                 self.own_positions.note(&source);
                 self.send_out(now, packet, out);
@@ -131,7 +131,7 @@ impl Router {
         };
         let destination = station.position.short();
         let origin = self.origin(now)?;
-        let bytes = self.packet(&request, Extended::GeoUnicast { origin, destination }, self.mib.default_hop_limit);
+        let bytes = self.packet(&request, ExtendedHeader::GeoUnicast { origin, destination }, self.mib.default_hop_limit);
         let target = self.own_target(Goal::Station(address.mid, destination.place));
         self.route_own(now, target, bytes, request.class, out);
         Ok(())
@@ -148,8 +148,8 @@ impl Router {
         let origin = self.origin(now)?;
         let place = origin.source.place;
         let extended = match (all, *area) {
-            (true, area) => Extended::GeoBroadcast { origin, area },
-            (false, area) => Extended::GeoAnycast { origin, area },
+            (true, area) => ExtendedHeader::GeoBroadcast { origin, area },
+            (false, area) => ExtendedHeader::GeoAnycast { origin, area },
         };
         let bytes = self.packet(request, extended, self.mib.default_hop_limit);
         if geometry::holds(area, place) {
@@ -165,13 +165,13 @@ impl Router {
         Target { goal, owner: Owner { sender: own, source: own } }
     }
 
-    fn origin(&mut self, now: Time) -> Result<Sequenced, Refused> {
+    fn origin(&mut self, now: Time) -> Result<SequencedSource, Refused> {
         let source = self.position(now).ok_or(Refused::NoPosition)?;
-        Ok(Sequenced { sequence: self.next_sequence(), source })
+        Ok(SequencedSource { sequence: self.next_sequence(), source })
     }
 
     /// Builds the packet of a request.
-    fn packet(&self, request: &Request, extended: Extended, default_hops: u8) -> Vec<u8> {
+    fn packet(&self, request: &Request, extended: ExtendedHeader, default_hops: u8) -> Vec<u8> {
         let single = extended.is_single_hop();
         let hops = if single { 1 } else { request.hops.unwrap_or(default_hops).max(1) };
         let lifetime = request.lifetime.unwrap_or(self.mib.default_lifetime).min(self.mib.max_lifetime);
@@ -180,23 +180,23 @@ impl Router {
 
     fn emit(
         &self,
-        extended: Extended,
-        upper: Upper,
+        extended: ExtendedHeader,
+        upper: UpperProtocol,
         payload: &[u8],
         class: TrafficClass,
         lifetime: Duration,
         hops: u8,
     ) -> Vec<u8> {
-        let flags = Packet::flags_of(self.mib.is_mobile);
+        let flags = Packet::flags_for(self.mib.is_mobile);
         let lifetime = Lifetime::of(lifetime);
-        Packet { version: VERSION, lifetime, remaining: hops, upper, class, flags, most: hops, extended, payload }
+        Packet { version: VERSION, lifetime, remaining_hop_limit: hops, upper_protocol: upper, traffic_class: class, flags, max_hop_limit: hops, extended, payload }
             .emit()
     }
 
     /// Builds a packet without payload.
-    fn control(&self, extended: Extended, hops: u8) -> Vec<u8> {
+    fn control(&self, extended: ExtendedHeader, hops: u8) -> Vec<u8> {
         let class = TrafficClass(self.mib.traffic_class);
-        self.emit(extended, Upper::Any, &[], class, self.mib.default_lifetime, hops)
+        self.emit(extended, UpperProtocol::Any, &[], class, self.mib.default_lifetime, hops)
     }
 
     /// Sends a beacon: single-hop, or over several hops if so configured (a TSB packet without payload).
@@ -204,11 +204,11 @@ impl Router {
         let Some(source) = self.position(now).filter(|_| !self.links.is_empty()) else { return };
         self.restart_beacon(now);
         self.own_positions.note(&source);
-        let bytes = self.control(Extended::Beacon { source }, 1);
+        let bytes = self.control(ExtendedHeader::Beacon { source }, 1);
         self.send_everywhere(&bytes, out);
         if self.mib.beacon_hops > 1 {
-            let origin = Sequenced { sequence: self.next_sequence(), source };
-            let bytes = self.control(Extended::TopoBroadcast(origin), self.mib.beacon_hops);
+            let origin = SequencedSource { sequence: self.next_sequence(), source };
+            let bytes = self.control(ExtendedHeader::TopoBroadcast(origin), self.mib.beacon_hops);
             self.send_everywhere(&bytes, out);
         }
     }
@@ -216,13 +216,13 @@ impl Router {
     /// Sends an LS request (§10.3.7.1.2), each with a new sequence number, since forwarders would drop a copy.
     pub(super) fn ask(&mut self, now: Time, sought: GeoAddress, out: &mut Outbox) {
         let Ok(origin) = self.origin(now) else { return };
-        let bytes = self.control(Extended::LocationRequest { origin, sought }, self.mib.default_hop_limit);
+        let bytes = self.control(ExtendedHeader::LocationRequest { origin, sought }, self.mib.default_hop_limit);
         self.send_everywhere(&bytes, out);
     }
 
     /// Sends an LS reply (§10.3.7.3), within the rates per requester and in all.
     /// limit in all.
-    pub(super) fn answer(&mut self, now: Time, asker: &Sequenced, out: &mut Outbox) {
+    pub(super) fn answer(&mut self, now: Time, asker: &SequencedSource, out: &mut Outbox) {
         let least = self.mib.location_service_timer / 2;
         let Some(station) = self.stations.find_mut(asker.source.address.mid) else { return };
         let was_answered = station.answered.is_some_and(|at| now.since(at) < least);
@@ -232,7 +232,7 @@ impl Router {
         station.answered = Some(now);
         let Ok(origin) = self.origin(now) else { return };
         let destination = asker.source.short();
-        let bytes = self.control(Extended::LocationReply { origin, destination }, self.mib.default_hop_limit);
+        let bytes = self.control(ExtendedHeader::LocationReply { origin, destination }, self.mib.default_hop_limit);
         let target = self.own_target(Goal::Station(destination.address.mid, destination.place));
         self.route_own(now, target, bytes, TrafficClass(self.mib.traffic_class), out);
     }

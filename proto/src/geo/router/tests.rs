@@ -10,7 +10,7 @@ use crate::contract::config::geo::{AreaForwarding, NonAreaForwarding};
 use crate::contract::output::Output;
 use crate::geo::geometry;
 use crate::geo::request::{Refused, Repetition};
-use roam6_wire::geo::{Area, Extended, Packet, Place, Shape, TrafficClass, Upper};
+use roam6_wire::geo::{Area, ExtendedHeader, Packet, Coordinates, Shape, TrafficClass, UpperProtocol};
 use std::collections::BTreeMap;
 
 const LINK: LinkId = LinkId(1);
@@ -27,7 +27,7 @@ struct Air {
 
 struct Peer {
     router: Router,
-    place: Place,
+    place: Coordinates,
     delivered: Vec<Vec<u8>>,
     drops: Vec<DropReason>,
 }
@@ -37,23 +37,23 @@ fn mac(number: u8) -> LinkAddress {
 }
 
 /// `metres` east of a place where all this happens.
-fn east(metres: f64) -> Place {
-    let plane = geometry::Plane::at(Place::of_degrees(48.0, 11.0).unwrap());
+fn east(metres: f64) -> Coordinates {
+    let plane = geometry::Plane::at(Coordinates::from_degrees(48.0, 11.0).unwrap());
     plane.place(geometry::Offset { east: metres, north: 0.0 })
 }
 
 /// So many metres east and north of it.
-fn at(east: f64, north: f64) -> Place {
-    geometry::Plane::at(Place::of_degrees(48.0, 11.0).unwrap()).place(geometry::Offset { east, north })
+fn at(east: f64, north: f64) -> Coordinates {
+    geometry::Plane::at(Coordinates::from_degrees(48.0, 11.0).unwrap()).place(geometry::Offset { east, north })
 }
 
 fn data(to: TransportType) -> Request {
-    let (upper, class) = (Upper::BtpB, TrafficClass(0));
+    let (upper, class) = (UpperProtocol::BtpB, TrafficClass(0));
     Request { to, upper, payload: b"data".to_vec(), class, lifetime: None, hops: None, repetition: None }
 }
 
 fn station(number: u8) -> TransportType {
-    TransportType::GeoUnicast(GeoAddress::new(Station::PASSENGER_CAR, mac(number)))
+    TransportType::GeoUnicast(GeoAddress::new(ItsStationType::PASSENGER_CAR, mac(number)))
 }
 
 impl Air {
@@ -66,8 +66,8 @@ impl Air {
         air
     }
 
-    fn add(&mut self, number: u8, place: Place, mib: &Mib) {
-        let mut router = Router::new(Station::PASSENGER_CAR, mib.clone(), Entropy::seed_from_u64(u64::from(number)));
+    fn add(&mut self, number: u8, place: Coordinates, mib: &Mib) {
+        let mut router = Router::new(ItsStationType::PASSENGER_CAR, mib.clone(), Entropy::seed_from_u64(u64::from(number)));
         router.set_clock(self.now, Clock { unix_micros: 1_790_000_000_000_000 + self.now.as_micros() });
         let name = "radio0".to_owned();
         let event = LinkEvent { link: LINK, name, address: Some(mac(number)), up: true, mtu: 1500 };
@@ -76,7 +76,7 @@ impl Air {
         self.stations.insert(number, Peer { router, place, delivered: Vec::new(), drops: Vec::new() });
     }
 
-    fn place(&mut self, number: u8, place: Place) {
+    fn place(&mut self, number: u8, place: Coordinates) {
         let now = self.now;
         let peer = self.stations.get_mut(&number).unwrap();
         peer.place = place;
@@ -153,11 +153,11 @@ impl Air {
     }
 }
 
-fn fix(place: Place) -> Fix {
+fn fix(place: Coordinates) -> Fix {
     Fix { place, uncertainty: Some(3), speed: 0, heading: 0 }
 }
 
-fn around(place: Place, radius: u16) -> Area {
+fn around(place: Coordinates, radius: u16) -> Area {
     Area::circle(place, radius)
 }
 
@@ -248,7 +248,7 @@ fn who_is_nowhere_is_asked_for_eleven_times_and_given_up() {
     air.request(1, data(station(9))).unwrap();
     air.run(Duration::from_secs(15));
     let asks = |(by, frame): &&(u8, Frame)| {
-        *by == 1 && matches!(Packet::parse(&frame.bytes).unwrap().extended, Extended::LocationRequest { .. })
+        *by == 1 && matches!(Packet::parse(&frame.bytes).unwrap().extended, ExtendedHeader::LocationRequest { .. })
     };
     assert_eq!(air.sent.iter().filter(asks).count(), 11);
     let peer = &air.stations[&1];
@@ -340,7 +340,7 @@ fn what_is_asked_for_wrongly_is_refused() {
     assert!(matches!(air.request(1, data(TransportType::GeoBroadcast(wide))), Err(Refused::AreaTooLarge { .. })));
     let often = Repetition { interval: 99 * MILLISECOND, total: Duration::from_secs(1) };
     assert_eq!(air.request(1, Request { repetition: Some(often), ..data(TransportType::SingleHop) }), Err(Refused::TooOften));
-    let mut lost = Router::new(Station::BUS, Mib::default(), Entropy::seed_from_u64(1));
+    let mut lost = Router::new(ItsStationType::BUS, Mib::default(), Entropy::seed_from_u64(1));
     assert_eq!(lost.request(Time::ZERO, data(TransportType::SingleHop), &mut Outbox::new()), Err(Refused::NoLink));
 }
 
@@ -392,7 +392,7 @@ fn without_a_position_there_is_silence_and_a_lost_one_is_not_called_accurate() {
     let later = router.position(now + Duration::from_secs(3)).unwrap();
     assert!(!later.accurate && later.timestamp == router.position(now).unwrap().timestamp);
 
-    let mut lost = Router::new(Station::BUS, Mib::default(), Entropy::seed_from_u64(1));
+    let mut lost = Router::new(ItsStationType::BUS, Mib::default(), Entropy::seed_from_u64(1));
     let mut out = Outbox::new();
     let event = LinkEvent { link: LINK, name: String::new(), address: Some(mac(1)), up: true, mtu: 1500 };
     lost.set_link(Time::ZERO, &event);

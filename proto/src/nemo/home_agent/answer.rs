@@ -16,7 +16,7 @@ use roam6_wire::mobility::{
     AckFlags, BindingAcknowledgement, BindingIdentifier, CareOfField, ErrorStatus, FlowIdentification,
     LIFETIME_UNIT_SECONDS, Message, MobilityOption, Status,
 };
-use roam6_wire::{Bid, CareOfAddress, HomeAddress, Ipv4End, Sequence};
+use roam6_wire::{Bid, CareOfAddress, HomeAddress, Ipv4Endpoint, Sequence};
 use std::net::Ipv6Addr;
 
 /// Whom to answer, and what is known of the answer so far.
@@ -108,7 +108,7 @@ impl HomeAgent {
         let echo = Echo { bid, priority, at_home, status: Status::ACCEPTED };
         let bid = (care_of.bid != Bid(0)).then(|| MobilityOption::BindingIdentifier(echo.option(Status::ACCEPTED)));
         let message = Message::BindingRefreshRequest { options: bid.into_iter().collect() };
-        let carried = Ipv4End::of(care_of.address);
+        let carried = Ipv4Endpoint::from_ipv6(care_of.address);
         let to = if carried.is_some() { home.0 } else { care_of.address };
         let header = self.header(to, home, !care_of.at_home && carried.is_none());
         let bytes = message.emit(header.real_source(), header.real_destination());

@@ -1,7 +1,7 @@
 //! Which addresses can be care-of addresses at all (RFC 6275 §6.1.7, §9.5.1).
 
 use super::HomeAgent;
-use roam6_wire::{Ipv4End, Prefix};
+use roam6_wire::{Ipv4Endpoint, Prefix};
 use std::net::Ipv6Addr;
 
 /// Reserved subnet anycast addresses of a prefix with EUI-64 identifiers: the last 128 identifiers (RFC 2526 §2).
@@ -10,7 +10,7 @@ const ANYCAST_IDENTIFIERS: u64 = 0xfdff_ffff_ffff_ff80;
 /// A global or unique local unicast address: it can be routed to.
 pub(super) fn is_unicast(address: Ipv6Addr) -> bool {
     let special = address.is_multicast() || address.is_unspecified() || address.is_loopback();
-    !(special || address.is_unicast_link_local() || Ipv4End::of(address).is_some())
+    !(special || address.is_unicast_link_local() || Ipv4Endpoint::from_ipv6(address).is_some())
 }
 
 /// An address that leads to IPv4 or nowhere: IPv4-compatible (RFC 4291 §2.5.5.1), translated (RFC 6052 §2.1), discarded
@@ -38,7 +38,7 @@ impl HomeAgent {
     }
 
     /// Whether `end` may be a care-of address over IPv4.
-    pub(super) fn is_care_of_ipv4(&self, end: Ipv4End) -> bool {
+    pub(super) fn is_care_of_ipv4(&self, end: Ipv4Endpoint) -> bool {
         let own = self.config.ipv4.is_some_and(|service| service.address == end.address);
         end.is_unicast() && !own && !self.home.is_own(end.address.to_ipv6_mapped())
     }

@@ -11,10 +11,10 @@ use crate::contract::output::{Transmit, Via};
 use crate::contract::report::{DropReason, Report};
 use crate::nemo::ipsec::drop_reason;
 use crate::nemo::ipv4::{NO_KEEPALIVE, carry};
-use roam6_wire::ip4::Carried;
+use roam6_wire::ip4::Encapsulated;
 use roam6_wire::ip6::{Datagram, protocol};
 use roam6_wire::mobility::{self, BindingIdentifier, CareOfField, MobilityOption};
-use roam6_wire::{HomeAddress, Ipv4End, Malformed};
+use roam6_wire::{HomeAddress, Ipv4Endpoint, Malformed};
 use std::net::Ipv4Addr;
 
 /// Where in an IPv4 packet its destination is.
@@ -31,8 +31,8 @@ impl HomeAgent {
         if packet.bytes.get(DESTINATION) != Some(&service.address.octets()) {
             return;
         }
-        let carried = match Carried::parse(&packet.bytes) {
-            Ok(carried) if carried.destination == Ipv4End::dsmip(service.address) => carried,
+        let carried = match Encapsulated::parse(&packet.bytes) {
+            Ok(carried) if carried.destination == Ipv4Endpoint::dsmip(service.address) => carried,
             Ok(_) => return,
             Err(why) => return report(None, malformed(why), out),
         };
@@ -45,7 +45,7 @@ impl HomeAgent {
         &mut self,
         now: Time,
         packet: &Packet,
-        carried: &Carried<'_>,
+        carried: &Encapsulated<'_>,
         out: &mut Outbox,
     ) -> Result<(), Refused> {
         let datagram = Datagram::parse(carried.inner).map_err(malformed)?;
@@ -73,7 +73,7 @@ impl HomeAgent {
     fn carried_mobility(
         &mut self,
         now: Time,
-        (packet, carried): (&Packet, &Carried<'_>),
+        (packet, carried): (&Packet, &Encapsulated<'_>),
         datagram: &Datagram<'_>,
         protected: bool,
         out: &mut Outbox,
@@ -97,13 +97,13 @@ impl HomeAgent {
         let service = self.config.ipv4?;
         let udp = observed.is_translated() || forced || service.force_udp;
         let port = if udp { observed.source.port } else { 0 };
-        Some(Carriage { care_of: Ipv4End { port, ..observed.source }, observed: *observed, service })
+        Some(Carriage { care_of: Ipv4Endpoint { port, ..observed.source }, observed: *observed, service })
     }
 
     /// Sends an inner packet to where an update over IPv4 came from.
-    pub(super) fn transmit_carried(&self, to: Ipv4End, inner: &[u8], out: &mut Outbox) {
+    pub(super) fn transmit_carried(&self, to: Ipv4Endpoint, inner: &[u8], out: &mut Outbox) {
         let Some(service) = self.config.ipv4.filter(|_| to.port != 0) else { return };
-        out.transmit(Transmit { via: Via::Route, bytes: carry(Ipv4End::dsmip(service.address), to, inner) });
+        out.transmit(Transmit { via: Via::Route, bytes: carry(Ipv4Endpoint::dsmip(service.address), to, inner) });
     }
 }
 
@@ -111,7 +111,7 @@ impl HomeAgent {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Carriage {
     /// The far end of its tunnel.
-    pub care_of: Ipv4End,
+    pub care_of: Ipv4Endpoint,
     /// Where its update came from, and its acknowledgement goes.
     pub observed: Observed,
     service: DsmipService,
@@ -143,6 +143,6 @@ fn malformed(why: Malformed) -> Refused {
     (DropReason::Malformed, why.to_string())
 }
 
-fn report(from: Option<Ipv4End>, (reason, detail): Refused, out: &mut Outbox) {
-    out.report(Report::Dropped { reason, from: from.map(Ipv4End::to_ipv6), detail });
+fn report(from: Option<Ipv4Endpoint>, (reason, detail): Refused, out: &mut Outbox) {
+    out.report(Report::Dropped { reason, from: from.map(Ipv4Endpoint::to_ipv6), detail });
 }

@@ -179,7 +179,7 @@ impl HomeAgent {
     /// Whether a copy of the update with this timestamp, or an older one, could be accepted if nothing was remembered.
     fn is_recent(&self, now: Time, home: HomeAddress, timestamp: Timestamp) -> bool {
         let span = u64::try_from(COPY_LIFETIME.as_micros()).unwrap_or(0);
-        let edge = self.clock.timestamp(now).map(|clock| clock.set_back(span));
+        let edge = self.clock.timestamp(now).map(|clock| clock.moved_back(span));
         self.has_timestamps(home) && edge.is_some_and(|edge| timestamp.is_after(edge))
     }
 

@@ -2,7 +2,7 @@
 //! RFC 6089 §5.3, selectors of RFC 6088 as far as they are five-tuples.
 
 use crate::contract::config::flow::{FlowRule, FlowSelector};
-use roam6_wire::mobility::{self, FlowIdentification, Span, TrafficSelector};
+use roam6_wire::mobility::{self, FlowIdentification, FieldRange, TrafficSelector};
 use roam6_wire::{Bid, Fid, Prefix};
 use std::net::Ipv6Addr;
 
@@ -93,8 +93,8 @@ where
     if selector.spi.is_some() || selector.flow_label.is_some() || selector.traffic_class.is_some() {
         return None;
     }
-    let prefix = |span: Span<A>| prefix(wide(span.first), wide(span.last));
-    let ports = |span: Span<u16>| (span.first <= span.last).then_some((span.first, span.last));
+    let prefix = |span: FieldRange<A>| prefix(wide(span.first), wide(span.last));
+    let ports = |span: FieldRange<u16>| (span.first <= span.last).then_some((span.first, span.last));
     Some(FlowSelector {
         source: all_or_none(selector.source, prefix)?,
         destination: all_or_none(selector.destination, prefix)?,

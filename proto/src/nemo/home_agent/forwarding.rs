@@ -8,7 +8,7 @@ use crate::base::ids::LinkId;
 use crate::contract::config::nemo::HomeAgentConfig;
 use crate::contract::item::{Item, Neighbour, TunnelPath, ProxyNeighbour, Route, RouteTable, NextHop, Tunnel, TunnelFlow, TunnelId};
 use roam6_wire::ip4::DSMIP_PORT;
-use roam6_wire::{HomeAddress, Ipv4End, LinkAddress, Prefix};
+use roam6_wire::{HomeAddress, Ipv4Endpoint, LinkAddress, Prefix};
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 /// Metric of routes into a tunnel: better than any route by which the mobile network is reached at home.
@@ -68,10 +68,10 @@ impl Ground<'_> {
 
     /// Our end of the tunnel to a care-of address, and octets of the outer headers.
     fn end(&self, remote: Ipv6Addr) -> (Ipv6Addr, u32) {
-        match Ipv4End::of(remote).zip(self.own.ipv4) {
+        match Ipv4Endpoint::from_ipv6(remote).zip(self.own.ipv4) {
             Some((end, address)) => {
                 let port = if end.port == 0 { 0 } else { DSMIP_PORT };
-                (Ipv4End { address, port }.to_ipv6(), end.overhead())
+                (Ipv4Endpoint { address, port }.to_ipv6(), end.overhead())
             }
             None => (self.own.address, ENCAPSULATION),
         }

@@ -7,7 +7,7 @@ use super::request::Request;
 use crate::contract::config::nemo::{Ipv4Pool, PrefixTableRow};
 use crate::contract::item::TunnelId;
 use roam6_wire::mobility::{Ipv4Status, MobilityOption};
-use roam6_wire::{HomeAddress, Ipv4End, Prefix};
+use roam6_wire::{HomeAddress, Ipv4Endpoint, Prefix};
 use std::net::Ipv4Addr;
 
 /// Bits of an IPv4 address.
@@ -68,7 +68,7 @@ impl HomeAgent {
     ) -> Result<(Prefix, Ipv4Addr), Ipv4Status> {
         let own = self.bindings.get(&row.home_address).map(|binding| binding.tunnel);
         let free = |prefix: Prefix| !granted.contains(&prefix) && self.is_free(prefix, own);
-        let asked = Prefix::of_ipv4(wish.address, wish.prefix_length).filter(|_| wish.prefix_length > 0);
+        let asked = Prefix::from_ipv4(wish.address, wish.prefix_length).filter(|_| wish.prefix_length > 0);
         let asked = asked.ok_or(Ipv4Status::INVALID_ADDRESS)?;
         if wish.address.is_unspecified() {
             let chosen = self.choose(wish.prefix_length, row, latest, free);
@@ -80,7 +80,7 @@ impl HomeAgent {
         if self.config.ipv4_pool.is_none() && !row.prefixes.iter().any(|prefix| prefix.is_ipv4()) {
             return Err(Ipv4Status::ADMINISTRATIVELY_PROHIBITED);
         }
-        if !Ipv4End::dsmip(wish.address).is_unicast() {
+        if !Ipv4Endpoint::dsmip(wish.address).is_unicast() {
             return Err(Ipv4Status::INVALID_ADDRESS);
         }
         if self.may_have(row, asked) && free(asked) {
@@ -136,7 +136,7 @@ impl Ipv4Pool {
         (0..TRIES).filter(move |index| u64::from(*index) < count).filter_map(move |index| {
             let place = start.wrapping_add(index.into()) % count;
             let address = u64::from(first.to_bits()) + (place << step);
-            Prefix::of_ipv4(Ipv4Addr::from_bits(u32::try_from(address).ok()?), self.length)
+            Prefix::from_ipv4(Ipv4Addr::from_bits(u32::try_from(address).ok()?), self.length)
         })
     }
 }

@@ -9,7 +9,7 @@ use crate::contract::engine::Outbox;
 use crate::contract::item::{BindingRecord, JournalRecord};
 use crate::crypto::authenticator::Timestamp;
 use core::time::Duration;
-use roam6_wire::{HomeAddress, Ipv4End, Prefix};
+use roam6_wire::{HomeAddress, Ipv4Endpoint, Prefix};
 use std::net::Ipv6Addr;
 use std::sync::Arc;
 
@@ -54,7 +54,7 @@ impl HomeAgent {
             let at_home = *address == record.home_address.0;
             CareOf { bid: *bid, address: *address, priority: *priority, at_home, expires: now + left }
         });
-        let reachable = |care_of: &CareOf| match Ipv4End::of(care_of.address) {
+        let reachable = |care_of: &CareOf| match Ipv4Endpoint::from_ipv6(care_of.address) {
             Some(_) => self.config.ipv4.is_some(),
             None => !care_of.at_home || record.home_link_address.is_some(),
         };

@@ -150,7 +150,7 @@ impl HomeAgent {
     fn set_clock(&mut self, now: Time, unix_micros: u64) {
         let back = self.clock.unix_micros(now).map_or(0, |before| before.saturating_sub(unix_micros));
         for binding in self.bindings.values_mut().filter(|binding| binding.timestamp != Timestamp::default()) {
-            binding.timestamp = binding.timestamp.set_back(back);
+            binding.timestamp = binding.timestamp.moved_back(back);
         }
         self.clock.put(now, unix_micros);
     }

@@ -5,7 +5,7 @@ use super::binding::CareOf;
 use super::care_of::is_unicast;
 use crate::base::time::Time;
 use roam6_wire::mobility::{CareOfField, Status};
-use roam6_wire::{Bid, Ipv4End};
+use roam6_wire::{Bid, Ipv4Endpoint};
 use std::net::Ipv6Addr;
 
 /// Most care-of addresses of one home address.
@@ -50,7 +50,7 @@ pub(super) struct Order {
     pub home: Option<Ipv6Addr>,
     /// Where the update came from, if it was carried by IPv4: that is the IPv4 care-of address, whatever a NAT has hidden
     /// from the option (RFC 5555 §4.2).
-    pub carried: Option<Ipv4End>,
+    pub carried: Option<Ipv4Endpoint>,
 }
 
 /// The care-of addresses from now on.

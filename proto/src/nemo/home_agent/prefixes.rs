@@ -3,7 +3,7 @@
 use crate::base::few;
 use crate::contract::config::nemo::HomeAgentConfig;
 use crate::contract::item::{MAX_PREFIX_LENGTHS, TunnelId};
-use roam6_wire::{Ipv4End, Prefix};
+use roam6_wire::{Ipv4Endpoint, Prefix};
 use std::collections::BTreeMap;
 use std::net::Ipv6Addr;
 
@@ -96,5 +96,5 @@ impl Prefixes {
 
 /// The address by which a packet to a care-of address is routed: itself, or the IPv4-mapped address of an end over IPv4.
 pub(super) fn routed(care_of: Ipv6Addr) -> Ipv6Addr {
-    Ipv4End::of(care_of).map_or(care_of, |end| end.address.to_ipv6_mapped())
+    Ipv4Endpoint::from_ipv6(care_of).map_or(care_of, |end| end.address.to_ipv6_mapped())
 }

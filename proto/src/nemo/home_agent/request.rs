@@ -15,7 +15,7 @@ use roam6_wire::mobility::option::{AUTHENTICATION_MN_HA, kind};
 use roam6_wire::mobility::{
     BindingUpdate, CareOfField, FlowIdentification, MobilityOption, Status, authenticated_part,
 };
-use roam6_wire::{Bid, CareOfAddress, Fid, HomeAddress, Ipv4End, LinkAddress, Prefix, Sequence};
+use roam6_wire::{Bid, CareOfAddress, Fid, HomeAddress, Ipv4Endpoint, LinkAddress, Prefix, Sequence};
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 /// What a Binding Update asks for.
@@ -83,7 +83,7 @@ pub(super) struct Request {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Observed {
     /// Source of its IPv4 and UDP headers: what a NAT has made of it.
-    pub source: Ipv4End,
+    pub source: Ipv4Endpoint,
     /// The IPv4 care-of address it tells.
     pub told: Option<Ipv4Addr>,
 }
@@ -178,14 +178,14 @@ impl Request {
                 let part = authenticated_part(message).map(|(part, _)| part);
                 self.proof = part.map(|part| Proof { spi: *spi, part, authenticator: data.clone() });
             }
-            MobilityOption::Misshapen { kind: kind::MOBILE_NETWORK_PREFIX, .. } => self.misshapen_prefix = true,
-            MobilityOption::Misshapen { kind: kind::BINDING_IDENTIFIER, body } => {
+            MobilityOption::Invalid { kind: kind::MOBILE_NETWORK_PREFIX, .. } => self.misshapen_prefix = true,
+            MobilityOption::Invalid { kind: kind::BINDING_IDENTIFIER, body } => {
                 self.misshapen_bid = true;
                 let bid = body.first_chunk().map_or(Bid(0), |bid| Bid(u16::from_be_bytes(*bid)));
                 let care_of = CareOfField::None;
                 self.offers.push(Offer { bid, priority: 0, at_home: false, care_of });
             }
-            MobilityOption::Misshapen { kind: kind::FLOW_IDENTIFICATION, body } => {
+            MobilityOption::Invalid { kind: kind::FLOW_IDENTIFICATION, body } => {
                 let fid = body.first_chunk().map_or(Fid(0), |fid| Fid(u16::from_be_bytes(*fid)));
                 // Priority 0 is not allowed, so this is answered as malformed.
                 self.flows.push(FlowIdentification { fid, priority: 0, status: 0, bids: Vec::new(), selector: None });

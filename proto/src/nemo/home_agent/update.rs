@@ -15,7 +15,7 @@ use crate::contract::report::{DropReason, Report};
 use crate::crypto::authenticator::{Timestamp, verify};
 use core::time::Duration;
 use roam6_wire::mobility::{LIFETIME_UNIT_SECONDS, Status};
-use roam6_wire::{Bid, Ipv4End, Prefix};
+use roam6_wire::{Bid, Ipv4Endpoint, Prefix};
 use std::net::Ipv6Addr;
 use std::sync::Arc;
 
@@ -296,13 +296,13 @@ impl HomeAgent {
     /// The care-of addresses once this update is in force.
     fn merge(
         &self,
-        (expires, carried): (Time, Option<Ipv4End>),
+        (expires, carried): (Time, Option<Ipv4Endpoint>),
         request: &Request,
         latest: Option<&Registration>,
         prefixes: &[Prefix],
     ) -> Result<Merged, Refusal> {
         let reach = Reach { home: request.home, prefixes };
-        let usable = |address: Ipv6Addr| match Ipv4End::of(address) {
+        let usable = |address: Ipv6Addr| match Ipv4Endpoint::from_ipv6(address) {
             Some(end) => self.is_care_of_ipv4(end) && self.may_nest(reach, &[address]),
             None => self.is_care_of(address) && self.may_nest(reach, &[address]),
         };

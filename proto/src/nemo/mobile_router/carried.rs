@@ -15,10 +15,10 @@ use crate::contract::output::{Transmit, Via};
 use crate::contract::report::{DropReason, Report};
 use crate::nemo::ipv4::{KEEPALIVE, NO_KEEPALIVE, carry};
 use core::time::Duration;
-use roam6_wire::ip4::{Carried, DSMIP_PORT};
+use roam6_wire::ip4::{Encapsulated, DSMIP_PORT};
 use roam6_wire::ip6::{Datagram, protocol};
 use roam6_wire::mobility::{BindingAcknowledgement, MobilityOption};
-use roam6_wire::{Bid, CareOfAddress, Ipv4End};
+use roam6_wire::{Bid, CareOfAddress, Ipv4Endpoint};
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 /// IPv6 is preferred (RFC 5555 §4.4.1): a router of the link has so long to answer our solicitation (RFC 4861 §6.2.6).
@@ -71,20 +71,20 @@ impl Default for Carriage {
 
 impl CareOf {
     /// The IPv4 care-of address, if it is one.
-    pub(super) fn ipv4(&self) -> Option<Ipv4End> {
-        Ipv4End::of(self.address.0)
+    pub(super) fn ipv4(&self) -> Option<Ipv4Endpoint> {
+        Ipv4Endpoint::from_ipv6(self.address.0)
     }
 }
 
 impl Ipv4Side {
     /// Whether the interface has this address.
     pub(super) fn has(&self, address: CareOfAddress) -> bool {
-        Ipv4End::of(address.0).is_some_and(|end| self.addresses.contains(&end.address))
+        Ipv4Endpoint::from_ipv6(address.0).is_some_and(|end| self.addresses.contains(&end.address))
     }
 
     /// The care-of address in use, written as an end over UDP.
     pub(super) fn in_use(&self) -> Option<CareOfAddress> {
-        self.in_use.map(|address| CareOfAddress(Ipv4End::dsmip(address).to_ipv6()))
+        self.in_use.map(|address| CareOfAddress(Ipv4Endpoint::dsmip(address).to_ipv6()))
     }
 
     /// When [`Ipv4Side::expire`] has something to do.
@@ -125,7 +125,7 @@ impl MobileRouter {
         let Some(uplink) = self.uplinks.iter_mut().find(|uplink| uplink.link() == Some(event.link)) else { return };
         let addresses = &mut uplink.ipv4.addresses;
         addresses.retain(|known| *known != address);
-        let usable = event.state.is_usable() && Ipv4End::dsmip(address).is_unicast();
+        let usable = event.state.is_usable() && Ipv4Endpoint::dsmip(address).is_unicast();
         if usable && addresses.len() < MAX_ADDRESSES {
             addresses.push(address);
         }
@@ -257,7 +257,7 @@ impl MobileRouter {
     pub(super) fn carried_path(&self, care_of: &CareOf, uplink: &Uplink, home_agent: Ipv6Addr) -> Option<TunnelPath> {
         let (own, address) = (care_of.ipv4()?, self.ipv4_of(home_agent)?);
         let port = if self.carriage.udp { DSMIP_PORT } else { 0 };
-        let (local, remote) = (Ipv4End { port, ..own }, Ipv4End { address, port });
+        let (local, remote) = (Ipv4Endpoint { port, ..own }, Ipv4Endpoint { address, port });
         let mtu = uplink.mtu().saturating_sub(local.overhead());
         let (link, bid) = (Some(care_of.link), care_of.bid);
         Some(TunnelPath { bid, local: local.to_ipv6(), remote: remote.to_ipv6(), link, mtu, weight: 0, direct: false })
@@ -266,7 +266,7 @@ impl MobileRouter {
     /// A signalling packet as it leaves by `care_of`: carried by UDP if that is an IPv4 one, whatever data is carried by.
     pub(super) fn leave_by(&self, care_of: &CareOf, home_agent: Ipv6Addr, bytes: Vec<u8>) -> Option<Transmit> {
         let bytes = match care_of.ipv4() {
-            Some(own) => carry(own, Ipv4End::dsmip(self.ipv4_of(home_agent)?), &bytes),
+            Some(own) => carry(own, Ipv4Endpoint::dsmip(self.ipv4_of(home_agent)?), &bytes),
             None => bytes,
         };
         Some(Transmit { via: Via::Link(care_of.link), bytes })
@@ -281,7 +281,7 @@ impl MobileRouter {
         inner: &[u8],
     ) -> Option<Transmit> {
         let path = self.carried_path(care_of, uplink, home_agent)?;
-        let bytes = carry(Ipv4End::of(path.local)?, Ipv4End::of(path.remote)?, inner);
+        let bytes = carry(Ipv4Endpoint::from_ipv6(path.local)?, Ipv4Endpoint::from_ipv6(path.remote)?, inner);
         Some(Transmit { via: Via::Link(care_of.link), bytes })
     }
 
@@ -290,7 +290,7 @@ impl MobileRouter {
         if self.config.home_agents_ipv4.is_empty() || self.uplink_on(packet.link).is_none() {
             return;
         }
-        let carried = match Carried::parse(&packet.bytes) {
+        let carried = match Encapsulated::parse(&packet.bytes) {
             Ok(carried) => carried,
             Err(why) => return drop_malformed(None, why, out),
         };
@@ -299,7 +299,7 @@ impl MobileRouter {
             Ok(datagram) => datagram,
             Err(why) => return drop_malformed(from, why, out),
         };
-        let sender = self.ipv4_of(datagram.source).map(Ipv4End::dsmip);
+        let sender = self.ipv4_of(datagram.source).map(Ipv4Endpoint::dsmip);
         let ours = datagram.destination == self.config.home_address.0 && datagram.routing_home.is_none();
         match datagram.protocol {
             _ if !ours || sender != Some(carried.source) => {

@@ -12,7 +12,7 @@ use crate::contract::config::nemo::LoadSharing;
 use crate::contract::item::{
     Address, Item, Sysctl, TunnelPath, Plan, Route, PolicyRule, SysctlSetting, RouteTable, NextHop, Tunnel, TunnelFlow, TunnelId,
 };
-use roam6_wire::{Bid, Ipv4End, Prefix};
+use roam6_wire::{Bid, Ipv4Endpoint, Prefix};
 use std::net::Ipv6Addr;
 
 /// The tunnel to the home agent.
@@ -239,7 +239,7 @@ impl MobileRouter {
             if let Some(neighbour) = self.neighbour_of(&path) {
                 plan.put(neighbour);
             }
-            if let Some(link) = path.link.filter(|_| !path.direct && Ipv4End::of(path.local).is_none())
+            if let Some(link) = path.link.filter(|_| !path.direct && Ipv4Endpoint::from_ipv6(path.local).is_none())
                 && plan.find(&crate::contract::item::Key::Address(link, path.local)).is_none()
             {
                 plan.put(address_item(link, path.local, 128, false));

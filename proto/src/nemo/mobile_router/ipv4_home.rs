@@ -150,6 +150,6 @@ fn own_address(prefix: Prefix, dynamic: bool) -> Option<Ipv6Addr> {
 fn answer(option: &MobilityOption) -> Option<Answer> {
     let MobilityOption::Ipv4AddressAcknowledgement { status, prefix_length, address } = *option else { return None };
     // A length that says nothing grants nothing (RFC 5555 §3.1.1).
-    let prefix = Prefix::of_ipv4(address, prefix_length).filter(|_| prefix_length > 0 || !status.is_accepted())?;
+    let prefix = Prefix::from_ipv4(address, prefix_length).filter(|_| prefix_length > 0 || !status.is_accepted())?;
     Some(Answer { status, prefix, address })
 }

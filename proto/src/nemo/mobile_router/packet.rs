@@ -15,7 +15,7 @@ use crate::contract::engine::Outbox;
 use crate::contract::input::Packet;
 use crate::contract::output::{Transmit, Via};
 use crate::contract::report::{DropReason, Report};
-use crate::crypto::esp::PAYLOAD_AT;
+use crate::crypto::esp::PAYLOAD_OFFSET;
 use crate::nemo::ipsec::drop_reason;
 use crate::nemo::ipv4::is_carried;
 use core::time::Duration;
@@ -64,7 +64,7 @@ impl MobileRouter {
         let dropped = |reason, detail| Report::Dropped { reason, from: Some(datagram.source), detail };
         match pair.to_mobile_router.open(datagram.payload) {
             Ok(opened) if [protocol::MOBILITY, protocol::ICMPV6].contains(&opened.protocol) => {
-                let payload_at = datagram.payload_at + PAYLOAD_AT;
+                let payload_at = datagram.payload_at + PAYLOAD_OFFSET;
                 let inner =
                     Datagram { protocol: opened.protocol, payload: opened.payload, payload_at, ..datagram.clone() };
                 if inner.protocol == protocol::MOBILITY {

@@ -17,7 +17,7 @@ use crate::contract::view::View;
 use crate::crypto::authenticator::authenticate;
 use crate::crypto::esp::{Integrity, SecurityAssociation};
 use core::time::Duration;
-use roam6_wire::dhcp6::{self, CLIENT_PORT, DhcpOption, Duid, Exchange, Kind, PrefixAssociation, SERVER_PORT, Timers};
+use roam6_wire::dhcp6::{self, CLIENT_PORT, DhcpOption, Duid, ClientServerMessage, MessageType, PrefixAssociation, SERVER_PORT, Timers};
 use roam6_wire::icmp6::{self, NeighbourAdvertisement, NeighbourOption, RouterAdvertisement};
 use roam6_wire::ip6::{self, Datagram, Header, protocol};
 use roam6_wire::mobility::{self, AckFlags, BindingAcknowledgement, MobilityOption, Status};
@@ -66,7 +66,7 @@ struct World {
     /// The last Binding Update: the source it came from and what it said.
     update: Option<(Ipv6Addr, mobility::BindingUpdate)>,
     /// The last DHCPv6 message: by which interface, the source, and what it said.
-    asked: Option<(LinkId, Ipv6Addr, Exchange)>,
+    asked: Option<(LinkId, Ipv6Addr, ClientServerMessage)>,
     /// What nodes inside were told to prefer last, and until when.
     preferred: BTreeMap<Prefix, Time>,
 }
@@ -199,7 +199,7 @@ impl World {
     /// A server's answer to the last DHCPv6 message, more or less as it should be.
     fn delegate(&self, choice: u8, detail: u8) -> Option<Input> {
         let (link, client, asked) = self.asked.as_ref()?;
-        let kind = if choice & 3 == 0 { Kind::Advertise } else { Kind::Reply };
+        let kind = if choice & 3 == 0 { MessageType::Advertise } else { MessageType::Reply };
         let mut options = vec![DhcpOption::ServerId(Duid::from_uuid([choice >> 6; 16])), DhcpOption::RapidCommit];
         options.extend(asked.options.iter().filter(|option| matches!(option, DhcpOption::ClientId(_))).cloned());
         let lease = |number: u8| {
@@ -215,7 +215,7 @@ impl World {
         })?;
         let inside = (0..choice >> 3 & 3).map(lease).collect();
         options.push(DhcpOption::Prefixes(PrefixAssociation { id, timers: Timers::default(), options: inside }));
-        let exchange = Exchange { kind, transaction: asked.transaction, options };
+        let exchange = ClientServerMessage { kind, transaction: asked.transaction, options };
         let payload = dhcp6::Message::Exchange(exchange).emit();
         let server = Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, 0x547);
         let udp = Udp { source: SERVER_PORT, destination: CLIENT_PORT, payload: &payload };
@@ -326,7 +326,7 @@ fn preferred(now: Time, datagram: &Datagram<'_>) -> Vec<(Prefix, Time)> {
 }
 
 /// What a DHCPv6 server hears.
-fn asked(transmit: &Transmit, datagram: &Datagram<'_>) -> Option<(LinkId, Ipv6Addr, Exchange)> {
+fn asked(transmit: &Transmit, datagram: &Datagram<'_>) -> Option<(LinkId, Ipv6Addr, ClientServerMessage)> {
     let udp = Udp::parse(datagram.payload, datagram.source, datagram.destination).ok()?;
     match (dhcp6::Message::parse(udp.payload), transmit.via) {
         (Ok(dhcp6::Message::Exchange(exchange)), Via::Link(link)) => Some((link, datagram.source, exchange)),

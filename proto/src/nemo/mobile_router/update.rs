@@ -17,7 +17,7 @@ use roam6_wire::ip6::{self, Header, protocol};
 use roam6_wire::mobility::{
     BindingIdentifier, BindingUpdate, CareOfField, Message, MobilityOption, Status, UpdateFlags,
 };
-use roam6_wire::mobility::{FlowIdentification, LIFETIME_UNIT_SECONDS, Selector, Span, TrafficSelector};
+use roam6_wire::mobility::{FlowIdentification, LIFETIME_UNIT_SECONDS, Selector, FieldRange, TrafficSelector};
 use roam6_wire::{CareOfAddress, Fid, Prefix, Sequence};
 use std::net::Ipv6Addr;
 
@@ -194,7 +194,7 @@ pub(super) fn lifetime(units: u16) -> Duration {
 /// A flow rule as the home agent is told it.
 fn flow(rule: &FlowRule) -> MobilityOption {
     let selector = &rule.selector;
-    let ports = |ports: Option<(u16, u16)>| ports.map(|(first, last)| Span { first, last });
+    let ports = |ports: Option<(u16, u16)>| ports.map(|(first, last)| FieldRange { first, last });
     MobilityOption::FlowIdentification(FlowIdentification {
         fid: Fid(rule.id),
         priority: rule.priority,
@@ -203,7 +203,7 @@ fn flow(rule: &FlowRule) -> MobilityOption {
         selector: Some(TrafficSelector::V6(Selector {
             source: selector.source.map(span),
             destination: selector.destination.map(span),
-            protocol: selector.protocol.map(Span::one),
+            protocol: selector.protocol.map(FieldRange::single),
             source_port: ports(selector.source_ports),
             destination_port: ports(selector.destination_ports),
             ..Selector::default()
@@ -212,8 +212,8 @@ fn flow(rule: &FlowRule) -> MobilityOption {
 }
 
 /// The addresses of a prefix, first to last.
-fn span(prefix: Prefix) -> Span<Ipv6Addr> {
+fn span(prefix: Prefix) -> FieldRange<Ipv6Addr> {
     let host = u128::MAX.checked_shr(prefix.length().into()).unwrap_or(0);
     let first = prefix.address();
-    Span { first, last: Ipv6Addr::from_bits(first.to_bits() | host) }
+    FieldRange { first, last: Ipv6Addr::from_bits(first.to_bits() | host) }
 }

@@ -7,7 +7,7 @@ use super::uplink::Uplink;
 use crate::base::time::Time;
 use crate::contract::view::{BindingView, LinkView, TimerView, TunnelView, View};
 use core::time::Duration;
-use roam6_wire::{Bid, Ipv4End, Prefix};
+use roam6_wire::{Bid, Ipv4Endpoint, Prefix};
 use std::net::Ipv6Addr;
 
 /// State of an interface that the configuration names and the host does not have.
@@ -219,5 +219,5 @@ impl MobileRouter {
 
 /// An IPv4 care-of address as an IPv4-mapped one: the port we send from says nothing once a NAT has changed it.
 fn without_port(address: Ipv6Addr) -> Ipv6Addr {
-    Ipv4End::of(address).map_or(address, |end| end.address.to_ipv6_mapped())
+    Ipv4Endpoint::from_ipv6(address).map_or(address, |end| end.address.to_ipv6_mapped())
 }

@@ -12,40 +12,40 @@ use crate::base::few;
 use crate::base::ids::LinkId;
 use crate::base::rng::Entropy;
 use crate::base::time::Time;
-use crate::contract::config::shim::{AddressGeneration, Identity, Proof};
+use crate::contract::config::shim::{AddressGeneration, Identity, AddressProof};
 use crate::contract::engine::Outbox;
 use crate::contract::input::{AddressEvent, AddressState, LinkEvent};
 use crate::contract::item::{Address, Item, Key, Sysctl, JournalRecord, SysctlSetting};
 use crate::contract::report::Report;
 use crate::contract::view::{AddressView, View};
-use crate::multipath::source_routes::SourceRoutes;
+use crate::mptcp::source_routes::SourceRoutes;
 use core::time::Duration;
 use prefixes::{Lifetimes, Prefixes};
 use roam6_wire::icmp6::RouterAdvertisement;
 use roam6_wire::{LinkAddress, Prefix};
-use sets::Sets;
+use sets::AddressSets;
 use std::net::Ipv6Addr;
 
 /// Time without a new prefix before a set is made; the second value applies while an uplink has no prefix.
-const SETTLE: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(4));
+const PREFIX_SETTLE_TIME: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(4));
 /// Pause between two slices of a modifier search.
-const PACE: Duration = Duration::from_millis(1);
+const SEARCH_INTERVAL: Duration = Duration::from_millis(1);
 /// Former addresses in one prefix that are kept for existing connections.
-const MOST_FORMER: usize = 2;
+const MAX_FORMER_ADDRESSES: usize = 2;
 /// Time until a refused item is put again.
-const RETRY: Duration = Duration::from_secs(60);
+const RETRY_INTERVAL: Duration = Duration::from_secs(60);
 
 /// The addresses of this host and their CGA parameters.
 #[derive(Debug, Default)]
 pub(super) struct Addresses {
-    links: few::VecMap<LinkId, Managed>,
-    sets: Sets,
-    held: few::VecMap<(LinkId, Ipv6Addr), Held>,
+    links: few::VecMap<LinkId, ManagedLink>,
+    sets: AddressSets,
+    managed_addresses: few::VecMap<(LinkId, Ipv6Addr), ManagedAddress>,
     routes: SourceRoutes,
     /// Collision counts of plain CGAs. After the third collision no address is made.
     collisions: few::VecMap<(LinkId, Prefix), u8>,
     /// Prefixes in which no address is made after three collisions.
-    taken: few::VecSet<(LinkId, Prefix)>,
+    abandoned: few::VecSet<(LinkId, Prefix)>,
     /// The advertised prefixes, and the time of their last change.
     prefixes: (few::VecSet<Prefix>, Time),
     refused_until: Option<Time>,
@@ -53,15 +53,15 @@ pub(super) struct Addresses {
 
 /// An uplink with addresses made by roam6.
 #[derive(Debug)]
-struct Managed {
+struct ManagedLink {
     name: String,
-    own: Option<LinkAddress>,
+    link_address: Option<LinkAddress>,
     prefixes: Prefixes,
 }
 
 /// An address that is assigned or tentative.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Held {
+struct ManagedAddress {
     prefix: Prefix,
     preferred: bool,
     on_link: bool,
@@ -70,7 +70,7 @@ struct Held {
 }
 
 /// State of the engine that the update needs.
-pub(super) struct Around<'a> {
+pub(super) struct Environment<'a> {
     pub(super) now: Time,
     pub(super) policy: Option<AddressGeneration>,
     pub(super) given: &'a [Identity],
@@ -80,46 +80,46 @@ pub(super) struct Around<'a> {
 
 impl Addresses {
     /// Restores the sets of an earlier run.
-    pub(super) fn recall(&mut self, records: &[JournalRecord]) {
+    pub(super) fn restore(&mut self, records: &[JournalRecord]) {
         for record in records {
             if let JournalRecord::HbaSet(record) = record {
-                self.sets.recall(record);
+                self.sets.restore(record);
             }
         }
     }
 
     /// An uplink was added or has changed; disables the kernel's autoconfiguration on it.
-    pub(super) fn take_link(&mut self, now: Time, event: &LinkEvent, out: &mut Outbox) {
+    pub(super) fn handle_link(&mut self, now: Time, event: &LinkEvent, out: &mut Outbox) {
         let LinkEvent { link, address, up, .. } = *event;
         let managed = self.links.entry(link).or_insert_with(|| {
             out.put(Item::Sysctl(SysctlSetting { link: Some(link), sysctl: Sysctl::Autoconf, value: 0 }));
-            Managed { name: event.name.clone(), own: address, prefixes: Prefixes::default() }
+            ManagedLink { name: event.name.clone(), link_address: address, prefixes: Prefixes::default() }
         });
-        managed.own = address;
-        managed.prefixes.put_up(now, up);
+        managed.link_address = address;
+        managed.prefixes.set_link_up(now, up);
         if !up {
             // The next link may have no such conflict.
             self.collisions.retain(|(on, _), _| *on != link);
-            self.taken.retain(|(on, _)| *on != link);
+            self.abandoned.retain(|(on, _)| *on != link);
         }
     }
 
     /// Processes a Router Advertisement that passed the checks of RFC 4861 §6.1.2.
-    pub(super) fn take_router(&mut self, now: Time, link: LinkId, message: &RouterAdvertisement) {
+    pub(super) fn handle_advertisement(&mut self, now: Time, link: LinkId, message: &RouterAdvertisement) {
         if let Some(managed) = self.links.get_mut(&link) {
-            managed.prefixes.put(now, message);
+            managed.prefixes.handle_advertisement(now, message);
         }
     }
 
     /// Processes the kernel's state of an address; returns whether the CGA parameters have changed.
-    pub(super) fn take_address(
+    pub(super) fn handle_address(
         &mut self,
         event: &AddressEvent,
         policy: Option<AddressGeneration>,
         out: &mut Outbox,
     ) -> bool {
         let (link, address) = (event.link, event.address);
-        let Some(held) = self.held.get_mut(&(link, address)) else { return false };
+        let Some(held) = self.managed_addresses.get_mut(&(link, address)) else { return false };
         match event.state {
             AddressState::Preferred | AddressState::Deprecated => {
                 if !core::mem::replace(&mut held.assigned, true) {
@@ -134,30 +134,30 @@ impl Addresses {
                 out.report(Report::DuplicateAddress { link, address });
                 let collisions = self.collisions.get(&(link, prefix)).copied().unwrap_or(0);
                 let present = self.sets.current.as_ref().and_then(|source| source.address(prefix, collisions));
-                present == Some(address) && self.collide((link, prefix), policy, out)
+                present == Some(address) && self.handle_collision((link, prefix), policy, out)
             }
         }
     }
 
     /// An address is a duplicate: the next one has a higher collision count, up to two (RFC 3972 §4).
-    fn collide(&mut self, at: (LinkId, Prefix), policy: Option<AddressGeneration>, out: &mut Outbox) -> bool {
-        if policy.is_some_and(|policy| policy.proof != Proof::Cga) {
-            match self.sets.collide() {
+    fn handle_collision(&mut self, at: (LinkId, Prefix), policy: Option<AddressGeneration>, out: &mut Outbox) -> bool {
+        if policy.is_some_and(|policy| policy.proof != AddressProof::Cga) {
+            match self.sets.after_collision() {
                 Some(record) => out.put(Item::JournalRecord(JournalRecord::HbaSet(record))),
-                None => self.give_up(at, out),
+                None => self.abandon_prefix(at, out),
             }
             return true;
         }
         let collisions = self.collisions.entry(at).or_default();
         *collisions += 1;
         if self.sets.current.as_ref().is_none_or(|source| source.address(at.1, *collisions).is_none()) {
-            self.give_up(at, out);
+            self.abandon_prefix(at, out);
         }
         false
     }
 
-    fn give_up(&mut self, at: (LinkId, Prefix), out: &mut Outbox) {
-        self.taken.insert(at);
+    fn abandon_prefix(&mut self, at: (LinkId, Prefix), out: &mut Outbox) {
+        self.abandoned.insert(at);
         let name = self.links.get(&at.0).map_or("", |managed| managed.name.as_str());
         let text =
             format!("{name}: three addresses in {} were duplicates, a fault or an attack; none is made there", at.1);
@@ -165,36 +165,36 @@ impl Addresses {
     }
 
     /// Updates addresses and routes; returns whether the CGA parameters have changed.
-    pub(super) fn tend(&mut self, around: &mut Around<'_>, out: &mut Outbox) -> bool {
+    pub(super) fn update(&mut self, around: &mut Environment<'_>, out: &mut Outbox) -> bool {
         let now = around.now;
-        let Some(policy) = around.policy else { return self.leave(out) };
+        let Some(policy) = around.policy else { return self.remove_all(out) };
         self.refused_until.take_if(|until| *until <= now);
         for (link, managed) in &mut self.links {
             managed.prefixes.expire(now);
-            if managed.prefixes.ask(now) {
-                out.transmit(neighbour::router_solicitation(*link, managed.own));
+            if managed.prefixes.take_due_solicitation(now) {
+                out.transmit(neighbour::router_solicitation(*link, managed.link_address));
             }
         }
-        let changed = self.make_set(policy, around, out);
+        let changed = self.update_set(policy, around, out);
         if self.refused_until.is_none() {
-            self.converge(now, out);
+            self.reconcile(now, out);
         }
-        self.route(now, around.uplinks, out);
+        self.update_source_routes(now, around.uplinks, out);
         changed
     }
 
     /// Chooses or makes the set for the advertised prefixes; returns whether it has changed.
-    fn make_set(&mut self, policy: AddressGeneration, around: &mut Around<'_>, out: &mut Outbox) -> bool {
+    fn update_set(&mut self, policy: AddressGeneration, around: &mut Environment<'_>, out: &mut Outbox) -> bool {
         let prefixes: few::VecSet<Prefix> = self.advertised().map(|(_, prefix, _)| prefix).collect();
         if self.prefixes.0 != prefixes {
             self.prefixes = (prefixes.clone(), around.now);
         }
         let before = self.sets.current.clone();
-        if !self.sets.choose(policy, around.given, &prefixes) && policy.proof != Proof::Cga {
+        if !self.sets.choose(policy, around.given, &prefixes) && policy.proof != AddressProof::Cga {
             if self.settled_at() <= around.now {
-                self.sets.begin(policy, around.given, &prefixes, around.entropy);
+                self.sets.start_search(policy, around.given, &prefixes, around.entropy);
             }
-            if let Some(record) = self.sets.go_on(policy.sec) {
+            if let Some(record) = self.sets.continue_search(policy.sec) {
                 out.put(Item::JournalRecord(JournalRecord::HbaSet(record)));
             }
         }
@@ -203,8 +203,8 @@ impl Addresses {
 
     /// When the set of prefixes counts as stable.
     fn settled_at(&self) -> Time {
-        let waits = self.links.values().any(|managed| managed.prefixes.is_waiting());
-        self.prefixes.1 + if waits { SETTLE.1 } else { SETTLE.0 }
+        let waits = self.links.values().any(|managed| managed.prefixes.awaits_prefix());
+        self.prefixes.1 + if waits { PREFIX_SETTLE_TIME.1 } else { PREFIX_SETTLE_TIME.0 }
     }
 
     /// Each advertised prefix once, with the first uplink that has it.
@@ -218,23 +218,23 @@ impl Addresses {
     }
 
     /// Puts and drops addresses until the host has the wanted ones.
-    fn converge(&mut self, now: Time, out: &mut Outbox) {
+    fn reconcile(&mut self, now: Time, out: &mut Outbox) {
         let mut wanted = few::VecMap::new();
         for (link, prefix, lifetimes) in self.advertised() {
             let collisions = self.collisions.get(&(link, prefix)).copied().unwrap_or(0);
             let address = self.sets.current.as_ref().and_then(|source| source.address(prefix, collisions));
-            if let Some(address) = address.filter(|_| !self.taken.contains(&(link, prefix))) {
+            if let Some(address) = address.filter(|_| !self.abandoned.contains(&(link, prefix))) {
                 let preferred = lifetimes.preferred_until > now;
-                wanted.insert((link, address), Held { prefix, preferred, on_link: lifetimes.on_link, assigned: false });
+                wanted.insert((link, address), ManagedAddress { prefix, preferred, on_link: lifetimes.on_link, assigned: false });
             }
-            let former = self.held.iter().filter(|((on, had), held)| {
+            let former = self.managed_addresses.iter().filter(|((on, had), held)| {
                 (*on, held.prefix) == (link, prefix) && Some(*had) != address && held.assigned
             });
-            for (key, held) in former.take(MOST_FORMER) {
-                wanted.entry(*key).or_insert(Held { preferred: false, ..*held });
+            for (key, held) in former.take(MAX_FORMER_ADDRESSES) {
+                wanted.entry(*key).or_insert(ManagedAddress { preferred: false, ..*held });
             }
         }
-        let gone: Vec<_> = self.held.keys().filter(|key| !wanted.contains_key(key)).copied().collect();
+        let gone: Vec<_> = self.managed_addresses.keys().filter(|key| !wanted.contains_key(key)).copied().collect();
         for key in gone {
             self.drop_address(key, out);
         }
@@ -243,40 +243,40 @@ impl Addresses {
         }
     }
 
-    fn put_address(&mut self, (link, address): (LinkId, Ipv6Addr), wanted: Held, out: &mut Outbox) {
-        let former = self.held.get(&(link, address)).copied();
-        let wanted = Held { assigned: former.is_some_and(|former| former.assigned), ..wanted };
+    fn put_address(&mut self, (link, address): (LinkId, Ipv6Addr), wanted: ManagedAddress, out: &mut Outbox) {
+        let former = self.managed_addresses.get(&(link, address)).copied();
+        let wanted = ManagedAddress { assigned: former.is_some_and(|former| former.assigned), ..wanted };
         if former != Some(wanted) {
             let prefix_length = if wanted.on_link { wanted.prefix.length() } else { 128 };
             let preferred = wanted.preferred;
             out.put(Item::Address(Address { link, address, prefix_length, preferred, dad: true }));
-            self.held.insert((link, address), wanted);
+            self.managed_addresses.insert((link, address), wanted);
         }
     }
 
     fn drop_address(&mut self, (link, address): (LinkId, Ipv6Addr), out: &mut Outbox) {
-        if self.held.remove(&(link, address)).is_some_and(|held| held.assigned) {
+        if self.managed_addresses.remove(&(link, address)).is_some_and(|held| held.assigned) {
             out.report(Report::AddressRemoved { link, address });
         }
         out.drop(Key::Address(link, address));
     }
 
     /// Source routes: packets from an address leave by the router that advertised its prefix.
-    fn route(&mut self, now: Time, uplinks: &Uplinks, out: &mut Outbox) {
-        let way = |((link, address), held): (&(LinkId, Ipv6Addr), &Held)| {
-            Some((held.prefix, (*link, uplinks.router_of(now, *link, *address)?)))
+    fn update_source_routes(&mut self, now: Time, uplinks: &Uplinks, out: &mut Outbox) {
+        let way = |((link, address), held): (&(LinkId, Ipv6Addr), &ManagedAddress)| {
+            Some((held.prefix, (*link, uplinks.router_for_source(now, *link, *address)?)))
         };
-        let wanted = self.held.iter().filter(|(_, held)| held.assigned).filter_map(way).collect();
-        self.routes.converge(now, &wanted, out);
+        let wanted = self.managed_addresses.iter().filter(|(_, held)| held.assigned).filter_map(way).collect();
+        self.routes.reconcile(now, &wanted, out);
     }
 
     /// The host refused an item; returns whether it is an address or route of this module.
-    pub(super) fn refuse(&mut self, now: Time, key: &Key, out: &mut Outbox) -> bool {
-        let Key::Address(link, address) = key else { return self.routes.refuse(now, key) };
-        let ours = self.held.contains_key(&(*link, *address));
+    pub(super) fn handle_refusal(&mut self, now: Time, key: &Key, out: &mut Outbox) -> bool {
+        let Key::Address(link, address) = key else { return self.routes.handle_refusal(now, key) };
+        let ours = self.managed_addresses.contains_key(&(*link, *address));
         if ours {
             self.drop_address((*link, *address), out);
-            self.refused_until = Some(now + RETRY);
+            self.refused_until = Some(now + RETRY_INTERVAL);
         }
         ours
     }
@@ -291,16 +291,16 @@ impl Addresses {
     }
 
     /// Removes all addresses, routes and settings; returns whether there was a set.
-    pub(super) fn leave(&mut self, out: &mut Outbox) -> bool {
-        self.routes.converge(Time::ZERO, &few::VecMap::new(), out);
-        let held: Vec<_> = self.held.keys().copied().collect();
+    pub(super) fn remove_all(&mut self, out: &mut Outbox) -> bool {
+        self.routes.reconcile(Time::ZERO, &few::VecMap::new(), out);
+        let held: Vec<_> = self.managed_addresses.keys().copied().collect();
         for key in held {
             self.drop_address(key, out);
         }
         let links: Vec<LinkId> = self.links.keys().copied().collect();
         self.drop_links(&links, out);
         let changed = self.sets.current.is_some();
-        self.sets.leave();
+        self.sets.clear();
         changed
     }
 
@@ -313,14 +313,14 @@ impl Addresses {
     pub(super) fn deadline(&self, now: Time) -> Option<Time> {
         let prefixes = self.links.values().filter_map(|managed| managed.prefixes.deadline(now)).min();
         let search =
-            if self.sets.is_searching() { Some(now + PACE) } else { Some(self.settled_at()).filter(|at| *at > now) };
+            if self.sets.is_searching() { Some(now + SEARCH_INTERVAL) } else { Some(self.settled_at()).filter(|at| *at > now) };
         let search = search.filter(|_| !self.prefixes.0.is_empty());
         [prefixes, search, self.routes.deadline(), self.refused_until].into_iter().flatten().min()
     }
 
     /// Adds the addresses to the view.
-    pub(super) fn show(&self, now: Time, view: &mut View) {
-        for ((link, address), held) in &self.held {
+    pub(super) fn fill_view(&self, now: Time, view: &mut View) {
+        for ((link, address), held) in &self.managed_addresses {
             let managed = self.links.get(link);
             let lifetimes =
                 managed.and_then(|managed| managed.prefixes.iter().find(|(prefix, _)| *prefix == held.prefix));

@@ -7,16 +7,16 @@ use roam6_wire::Prefix;
 use roam6_wire::icmp6::{NeighbourOption, RouterAdvertisement};
 
 /// Prefixes of one link; further ones are ignored.
-pub(super) const MOST_PREFIXES: usize = 16;
+pub(super) const MAX_PREFIXES: usize = 16;
 /// CGA and HBA interface identifiers have 64 bits (RFC 3972 §3).
-const LENGTH: u8 = 64;
+const PREFIX_LENGTH: u8 = 64;
 /// An unauthenticated advertisement cannot shorten a valid lifetime below this (RFC 4862 §5.5.3 e).
 const TWO_HOURS: Duration = Duration::from_secs(7200);
 /// First and longest interval between Router Solicitations.
-const SOLICITATION: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(3600));
+const SOLICITATION_INTERVAL: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(3600));
 /// After link up the host may be on another link: prefixes not advertised again in this time after the first
 /// advertisement are removed.
-const CONFIRMATION: Duration = Duration::from_secs(3);
+const CONFIRMATION_TIME: Duration = Duration::from_secs(3);
 
 /// Lifetimes and flags of a prefix.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,40 +39,40 @@ pub(super) struct Prefixes {
     solicit_at: Time,
     interval: Duration,
     /// When unconfirmed prefixes are removed.
-    doubt_at: Option<Time>,
-    heard: bool,
+    drop_unconfirmed_at: Option<Time>,
+    advertisement_received: bool,
 }
 
 impl Prefixes {
     /// Sets the link state.
-    pub(super) fn put_up(&mut self, now: Time, up: bool) {
+    pub(super) fn set_link_up(&mut self, now: Time, up: bool) {
         if up && !self.up {
-            (self.solicit_at, self.interval, self.heard) = (now, SOLICITATION.0, false);
+            (self.solicit_at, self.interval, self.advertisement_received) = (now, SOLICITATION_INTERVAL.0, false);
             self.all.values_mut().for_each(|lifetimes| lifetimes.confirmed = false);
         }
         self.up = up;
     }
 
     /// Processes a Router Advertisement that passed the checks of RFC 4861 §6.1.2.
-    pub(super) fn put(&mut self, now: Time, message: &RouterAdvertisement) {
+    pub(super) fn handle_advertisement(&mut self, now: Time, message: &RouterAdvertisement) {
         for option in &message.options {
             let NeighbourOption::PrefixInformation { prefix, on_link, autonomous, valid, preferred, .. } = option
             else {
                 continue;
             };
-            let fit = *autonomous && prefix.length() == LENGTH && !prefix.address().is_unicast_link_local();
+            let fit = *autonomous && prefix.length() == PREFIX_LENGTH && !prefix.address().is_unicast_link_local();
             if fit && preferred <= valid {
                 self.put_prefix(now, *prefix, *on_link, (seconds(*preferred), seconds(*valid)));
             }
         }
-        if !core::mem::replace(&mut self.heard, true) && self.all.values().any(|lifetimes| !lifetimes.confirmed) {
-            self.doubt_at = Some(now + CONFIRMATION);
+        if !core::mem::replace(&mut self.advertisement_received, true) && self.all.values().any(|lifetimes| !lifetimes.confirmed) {
+            self.drop_unconfirmed_at = Some(now + CONFIRMATION_TIME);
         }
     }
 
     fn put_prefix(&mut self, now: Time, prefix: Prefix, on_link: bool, (preferred, valid): (Duration, Duration)) {
         let known = self.all.get(&prefix).copied().filter(|known| known.valid_until > now);
-        if (known.is_none() && valid.is_zero()) || (known.is_none() && self.all.len() >= MOST_PREFIXES) {
+        if (known.is_none() && valid.is_zero()) || (known.is_none() && self.all.len() >= MAX_PREFIXES) {
             return;
         }
         let remaining = known.map_or(Duration::ZERO, |known| known.valid_until.since(now));
@@ -83,7 +83,7 @@ impl Prefixes {
 
     /// Removes expired and unconfirmed prefixes.
     pub(super) fn expire(&mut self, now: Time) {
-        if self.doubt_at.take_if(|at| *at <= now).is_some() {
+        if self.drop_unconfirmed_at.take_if(|at| *at <= now).is_some() {
             self.all.retain(|_, lifetimes| lifetimes.confirmed);
         }
         self.all.retain(|_, lifetimes| lifetimes.valid_until > now);
@@ -95,16 +95,16 @@ impl Prefixes {
     }
 
     /// Whether the link is up and has no prefix yet.
-    pub(super) fn is_waiting(&self) -> bool {
+    pub(super) fn awaits_prefix(&self) -> bool {
         self.up && self.all.is_empty()
     }
 
     /// Whether a Router Solicitation is due now; schedules the next one.
-    pub(super) fn ask(&mut self, now: Time) -> bool {
-        let asks = self.asks() && self.solicit_at <= now;
+    pub(super) fn take_due_solicitation(&mut self, now: Time) -> bool {
+        let asks = self.is_soliciting() && self.solicit_at <= now;
         if asks {
             self.solicit_at = now + self.interval;
-            self.interval = (self.interval * 2).min(SOLICITATION.1);
+            self.interval = (self.interval * 2).min(SOLICITATION_INTERVAL.1);
         }
         asks
     }
@@ -112,12 +112,12 @@ impl Prefixes {
     /// When a lifetime ends or the next Router Solicitation is due.
     pub(super) fn deadline(&self, now: Time) -> Option<Time> {
         let ends = self.all.values().flat_map(|lifetimes| [lifetimes.preferred_until, lifetimes.valid_until]);
-        let asked = self.asks().then_some(self.solicit_at.max(now));
-        ends.filter(|end| *end > now).chain(asked).chain(self.doubt_at).min()
+        let asked = self.is_soliciting().then_some(self.solicit_at.max(now));
+        ends.filter(|end| *end > now).chain(asked).chain(self.drop_unconfirmed_at).min()
     }
 
-    fn asks(&self) -> bool {
-        self.up && !self.heard
+    fn is_soliciting(&self) -> bool {
+        self.up && !self.advertisement_received
     }
 }
 
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn only_prefixes_that_hosts_may_make_addresses_in_count() {
+    fn only_autonomous_64_bit_prefixes_are_used() {
         let mut prefixes = Prefixes::default();
         for (prefix, preferred, valid, autonomous) in [
             (A, 10, 20, false),
@@ -164,42 +164,42 @@ mod tests {
             ("fe80::/64", 10, 20, true),
             (A, 0, 0, true),
         ] {
-            prefixes.put(at(0), &advertisement(prefix, preferred, valid, autonomous));
+            prefixes.handle_advertisement(at(0), &advertisement(prefix, preferred, valid, autonomous));
         }
         assert_eq!(prefixes.iter().count(), 0);
         for number in 0..40 {
-            prefixes.put(at(0), &advertisement(&format!("2001:db8:{number:x}::/64"), 10, 20, true));
+            prefixes.handle_advertisement(at(0), &advertisement(&format!("2001:db8:{number:x}::/64"), 10, 20, true));
         }
-        assert_eq!(prefixes.iter().count(), MOST_PREFIXES);
+        assert_eq!(prefixes.iter().count(), MAX_PREFIXES);
     }
 
     #[test]
-    fn nobody_ends_a_prefix_within_two_hours() {
+    fn an_ra_cannot_shorten_a_valid_lifetime_below_two_hours() {
         let mut prefixes = Prefixes::default();
-        prefixes.put(at(0), &advertisement(A, 14_400, 86_400, true));
-        prefixes.put(at(10), &advertisement(A, 0, 0, true));
+        prefixes.handle_advertisement(at(0), &advertisement(A, 14_400, 86_400, true));
+        prefixes.handle_advertisement(at(10), &advertisement(A, 0, 0, true));
         assert_eq!(valid(&prefixes), [7210]);
         let (_, lifetimes) = prefixes.iter().next().unwrap();
         assert_eq!(lifetimes.preferred_until, at(10), "but deprecate it, everybody may");
-        prefixes.put(at(20), &advertisement(A, 5, 5, true));
+        prefixes.handle_advertisement(at(20), &advertisement(A, 5, 5, true));
         assert_eq!(valid(&prefixes), [7210], "what remains does not grow");
-        prefixes.put(at(30), &advertisement(A, 8000, 8000, true));
+        prefixes.handle_advertisement(at(30), &advertisement(A, 8000, 8000, true));
         assert_eq!(valid(&prefixes), [8030]);
         prefixes.expire(at(8030));
         assert_eq!(prefixes.iter().count(), 0);
     }
 
     #[test]
-    fn behind_a_link_that_has_come_back_there_may_be_another_network() {
+    fn prefixes_not_advertised_again_after_link_up_are_dropped() {
         let mut prefixes = Prefixes::default();
-        prefixes.put_up(at(0), true);
-        assert!(prefixes.ask(at(0)) && !prefixes.ask(at(0)) && prefixes.ask(at(1)));
-        prefixes.put(at(1), &advertisement(A, 100, 200, true));
-        assert!(!prefixes.ask(at(100)), "answered");
-        prefixes.put_up(at(10), false);
-        prefixes.put_up(at(11), true);
-        assert!(prefixes.ask(at(11)));
-        prefixes.put(at(12), &advertisement("2001:db8:b::/64", 100, 200, true));
+        prefixes.set_link_up(at(0), true);
+        assert!(prefixes.take_due_solicitation(at(0)) && !prefixes.take_due_solicitation(at(0)) && prefixes.take_due_solicitation(at(1)));
+        prefixes.handle_advertisement(at(1), &advertisement(A, 100, 200, true));
+        assert!(!prefixes.take_due_solicitation(at(100)), "answered");
+        prefixes.set_link_up(at(10), false);
+        prefixes.set_link_up(at(11), true);
+        assert!(prefixes.take_due_solicitation(at(11)));
+        prefixes.handle_advertisement(at(12), &advertisement("2001:db8:b::/64", 100, 200, true));
         assert_eq!(prefixes.iter().count(), 2);
         assert_eq!(prefixes.deadline(at(12)), Some(at(15)));
         prefixes.expire(at(15));

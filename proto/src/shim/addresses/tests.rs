@@ -6,7 +6,7 @@ use crate::base::rng::Entropy;
 use crate::base::time::Time;
 use crate::contract::command::Command;
 use crate::contract::config::shim::ShimConfig;
-use crate::contract::config::shim::{AddressGeneration, Identity, Proof};
+use crate::contract::config::shim::{AddressGeneration, Identity, AddressProof};
 use crate::contract::engine::{Engine, Outbox};
 use crate::contract::input::{AddressEvent, AddressState, Input, LinkEvent, Outcome, Packet};
 use crate::contract::item::{Address, Item, Key, Sysctl, Plan, JournalRecord, JournalKey, NextHop};
@@ -41,10 +41,10 @@ struct Bench {
 
 impl Bench {
     fn new(policy: AddressGeneration, identities: Vec<Identity>) -> Bench {
-        Bench::born(policy, identities, 1)
+        Bench::with_seed(policy, identities, 1)
     }
 
-    fn born(policy: AddressGeneration, identities: Vec<Identity>, seed: u64) -> Bench {
+    fn with_seed(policy: AddressGeneration, identities: Vec<Identity>, seed: u64) -> Bench {
         let interfaces = ["if1", "if2"].map(str::to_owned).into();
         let config = ShimConfig { interfaces, identities, addresses: Some(policy), ..ShimConfig::default() };
         let shim = Shim::new(config, Entropy::seed_from_u64(seed));
@@ -87,7 +87,7 @@ impl Bench {
                 {
                     assert!(detect);
                     inputs.push_back(told(link, address, AddressState::Tentative));
-                    inputs.push_back(told(link, address, self.detect(address)));
+                    inputs.push_back(told(link, address, self.detect_duplicate(address)));
                 }
             }
             Output::Drop(key) => {
@@ -102,7 +102,7 @@ impl Bench {
         }
     }
 
-    fn detect(&mut self, address: Ipv6Addr) -> AddressState {
+    fn detect_duplicate(&mut self, address: Ipv6Addr) -> AddressState {
         if self.rivals > 0 {
             self.rivals -= 1;
             self.taken.insert(address);
@@ -110,7 +110,7 @@ impl Bench {
         if self.taken.contains(&address) { AddressState::DadFailed } else { AddressState::Preferred }
     }
 
-    fn tell(&mut self, link: LinkId, address: Ipv6Addr, state: AddressState) {
+    fn send_address_event(&mut self, link: LinkId, address: Ipv6Addr, state: AddressState) {
         self.feed(&Input::Address(AddressEvent { link, address, state }));
     }
 
@@ -179,7 +179,7 @@ impl Bench {
     }
 }
 
-fn policy(proof: Proof, sec: u8) -> AddressGeneration {
+fn policy(proof: AddressProof, sec: u8) -> AddressGeneration {
     AddressGeneration { proof, sec: Sec::new(sec).unwrap() }
 }
 
@@ -193,8 +193,8 @@ fn key() -> Identity {
 }
 
 #[test]
-fn a_set_is_made_of_all_prefixes_and_each_packet_leaves_by_its_own_router() {
-    let mut bench = Bench::new(policy(Proof::Hba, 1), Vec::new());
+fn an_hba_set_covers_all_prefixes_and_routes_by_source() {
+    let mut bench = Bench::new(policy(AddressProof::Hba, 1), Vec::new());
     assert_eq!(bench.solicitations, 2, "routers are asked at once");
     bench.two_networks();
     let made = bench.addresses();
@@ -223,8 +223,8 @@ fn a_set_is_made_of_all_prefixes_and_each_packet_leaves_by_its_own_router() {
 }
 
 #[test]
-fn another_prefix_makes_another_set_and_former_addresses_fade() {
-    let mut bench = Bench::new(policy(Proof::Hba, 0), Vec::new());
+fn a_new_prefix_makes_a_new_hba_set_and_deprecates_the_former() {
+    let mut bench = Bench::new(policy(AddressProof::Hba, 0), Vec::new());
     bench.two_networks();
     let before = bench.preferred();
     bench.advertise(LINKS[1], "2001:db8:c::/64", 1000, 2000);
@@ -242,15 +242,15 @@ fn another_prefix_makes_another_set_and_former_addresses_fade() {
 
 #[test]
 fn a_deprecated_prefix_makes_a_deprecated_address() {
-    let mut bench = Bench::new(policy(Proof::Hba, 0), Vec::new());
+    let mut bench = Bench::new(policy(AddressProof::Hba, 0), Vec::new());
     bench.two_networks();
     bench.advertise(LINKS[0], "2001:db8:a::/64", 0, 0);
     assert_eq!((bench.preferred().len(), bench.addresses().len()), (1, 2));
 }
 
 #[test]
-fn somebody_elses_address_raises_the_collision_count() {
-    let mut bench = Bench::new(policy(Proof::Hba, 0), Vec::new());
+fn dad_failure_raises_the_collision_count() {
+    let mut bench = Bench::new(policy(AddressProof::Hba, 0), Vec::new());
     bench.rivals = 1;
     bench.two_networks();
     let made = bench.preferred();
@@ -264,8 +264,8 @@ fn somebody_elses_address_raises_the_collision_count() {
 }
 
 #[test]
-fn of_a_key_only_the_address_that_is_taken_is_made_anew() {
-    let mut bench = Bench::new(policy(Proof::Cga, 1), vec![key()]);
+fn with_cga_only_the_duplicate_address_is_made_again() {
+    let mut bench = Bench::new(policy(AddressProof::Cga, 1), vec![key()]);
     bench.rivals = 1;
     bench.two_networks();
     let made = bench.preferred();
@@ -278,8 +278,8 @@ fn of_a_key_only_the_address_that_is_taken_is_made_anew() {
 }
 
 #[test]
-fn a_third_collision_is_an_attack() {
-    for proof in [Proof::Hba, Proof::Cga] {
+fn after_a_third_collision_no_address_is_made() {
+    for proof in [AddressProof::Hba, AddressProof::Cga] {
         let mut bench = Bench::new(policy(proof, 0), vec![key()]);
         bench.rivals = usize::MAX;
         bench.advertise(LINKS[0], "2001:db8:a::/64", 3600, 7200);
@@ -291,10 +291,10 @@ fn a_third_collision_is_an_attack() {
 }
 
 #[test]
-fn a_set_is_remembered_for_another_life() {
-    let mut bench = Bench::new(policy(Proof::Hba, 1), Vec::new());
+fn an_hba_set_is_restored_after_a_restart() {
+    let mut bench = Bench::new(policy(AddressProof::Hba, 1), Vec::new());
     bench.two_networks();
-    let mut next = Bench::born(policy(Proof::Hba, 1), Vec::new(), 2);
+    let mut next = Bench::with_seed(policy(AddressProof::Hba, 1), Vec::new(), 2);
     next.feed(&Input::Command(Command::RestoreJournal(bench.records())));
     next.two_networks();
     assert_eq!(next.preferred(), bench.preferred());
@@ -302,20 +302,20 @@ fn a_set_is_remembered_for_another_life() {
 }
 
 #[test]
-fn a_set_with_a_key_in_it_is_both() {
-    let mut bench = Bench::new(policy(Proof::CgaCompatibleHba, 0), vec![key()]);
+fn an_hba_set_with_a_key_is_a_cga_too() {
+    let mut bench = Bench::new(policy(AddressProof::CgaCompatibleHba, 0), vec![key()]);
     bench.two_networks();
     let (made, set) = (bench.preferred(), bench.newest());
     assert!(hba::has_key(&set) && made.iter().all(|address| hba::verify(&set, *address).is_ok()));
     let other = "2001:db8:c::9".parse().unwrap();
-    bench.tell(LINKS[0], other, AddressState::Preferred);
+    bench.send_address_event(LINKS[0], other, AddressState::Preferred);
     bench.wait(1000);
     assert!(bench.shim.identities.announce(made[0]).locators.contains(&other), "signed");
 }
 
 #[test]
-fn what_is_configured_anew_is_made_anew() {
-    let mut bench = Bench::new(policy(Proof::Hba, 0), Vec::new());
+fn a_changed_policy_makes_new_addresses() {
+    let mut bench = Bench::new(policy(AddressProof::Hba, 0), Vec::new());
     bench.two_networks();
     let interfaces: few::VecSet<String> = ["if1", "if2"].map(str::to_owned).into();
     let without = ShimConfig { interfaces, ..ShimConfig::default() };

@@ -1,7 +1,7 @@
 //! One shim and whoever sends to it: peers, impostors, floods, and hosts that know no Shim6.
 
-mod room;
-mod wishes;
+mod eviction;
+mod switch;
 
 use super::*;
 use crate::contract::config::shim::ShimConfig;
@@ -13,7 +13,7 @@ use crate::crypto::hba::{self, KeyField};
 use crate::crypto::signature::PrivateKey;
 use crate::crypto::signature::tests::p256_key;
 use roam6_wire::ip6::{Datagram, protocol};
-use roam6_wire::shim6::{LocatorList, Method, Nonce, Probe, ProbeRecord, ProbeState, ShimOption, Tag};
+use roam6_wire::shim6::{LocatorList, VerificationMethod, Nonce, Probe, ProbeRecord, ProbeState, ShimOption, Tag};
 use roam6_wire::{Prefix, icmp6};
 
 const LINK: LinkId = LinkId(1);
@@ -67,7 +67,7 @@ impl Bench {
         all
     }
 
-    fn hear(&mut self, source: Ipv6Addr, message: &Message) -> Vec<Output> {
+    fn receive(&mut self, source: Ipv6Addr, message: &Message) -> Vec<Output> {
         let bytes = ip6::emit(&Header::new(source, self.here), shim6::PROTOCOL, &message.emit());
         self.feed(&Input::Packet(Packet { link: LINK, sender: None, bytes }))
     }
@@ -84,16 +84,16 @@ impl Bench {
     }
 
     /// What R1 says to an I1: nonce and validator.
-    fn first(&mut self, source: Ipv6Addr, tag: Tag, options: Vec<ShimOption>) -> (Nonce, ShimOption) {
-        let answers = sent(&self.hear(source, &Message::I1 { tag, nonce: Nonce(3), options }));
+    fn receive_i1(&mut self, source: Ipv6Addr, tag: Tag, options: Vec<ShimOption>) -> (Nonce, ShimOption) {
+        let answers = sent(&self.receive(source, &Message::I1 { tag, nonce: Nonce(3), options }));
         let Some(Message::R1 { responder_nonce, options, .. }) = answers.first() else { panic!("{answers:?}") };
         (*responder_nonce, options[0].clone())
     }
 
-    fn second(&mut self, source: Ipv6Addr, tag: Tag, options: Vec<ShimOption>, list: Vec<ShimOption>) -> Vec<Output> {
-        let (responder_nonce, validator) = self.first(source, tag, options.clone());
+    fn handshake(&mut self, source: Ipv6Addr, tag: Tag, options: Vec<ShimOption>, list: Vec<ShimOption>) -> Vec<Output> {
+        let (responder_nonce, validator) = self.receive_i1(source, tag, options.clone());
         let options = [vec![validator], options, list].concat();
-        self.hear(source, &Message::I2 { tag, initiator_nonce: Nonce(4), responder_nonce, options })
+        self.receive(source, &Message::I2 { tag, initiator_nonce: Nonce(4), responder_nonce, options })
     }
 
     fn flow(&mut self, peer: &str) -> Vec<Output> {
@@ -139,18 +139,18 @@ fn parameters(site: u16, number: u8) -> Parameters {
 fn set(site: u16, number: u8) -> (Vec<Ipv6Addr>, Vec<ShimOption>) {
     let parameters = parameters(site, number);
     let addresses = hba::addresses(&parameters, Sec::new(0).unwrap()).unwrap();
-    let locators = addresses.iter().map(|address| (Method::HBA, *address)).collect();
+    let locators = addresses.iter().map(|address| (VerificationMethod::HBA, *address)).collect();
     let list = LocatorList { generation: 1, locators };
     (addresses, vec![ShimOption::Locators(list), ShimOption::Parameters(parameters.emit())])
 }
 
-const TAG: Tag = Tag::of_low(77);
+const TAG: Tag = Tag::from_low_bits(77);
 
 #[test]
-fn a_peer_that_proves_its_addresses_has_them() {
+fn a_proved_locator_list_is_accepted_in_i2() {
     let mut bench = Bench::new(ShimConfig::default());
     let (theirs, list) = set(0xb, 1);
-    let outputs = bench.second(theirs[0], TAG, Vec::new(), list);
+    let outputs = bench.handshake(theirs[0], TAG, Vec::new(), list);
     let held = context(&outputs).unwrap();
     assert_eq!((held.tag_out, held.allowed_sources.clone()), (TAG, theirs.clone()));
     assert_eq!(held.locators, AddressPair { local: ip(HERE), peer: theirs[0] });
@@ -158,40 +158,40 @@ fn a_peer_that_proves_its_addresses_has_them() {
 }
 
 #[test]
-fn somebody_elses_ulid_cannot_be_claimed() {
+fn a_foreign_ulid_cannot_be_claimed_in_i2_or_update() {
     let mut bench = Bench::new(ShimConfig::default());
     let (victim, list) = set(0xb, 1);
     let (mine, my_list) = set(0xbad, 2);
     let claimed = vec![ShimOption::Ulids { sender: victim[0], receiver: ip(HERE) }];
     let mut mixed = list.clone();
     let Some(ShimOption::Locators(locators)) = mixed.first_mut() else { panic!() };
-    locators.locators.push((Method::HBA, mine[0]));
+    locators.locators.push((VerificationMethod::HBA, mine[0]));
     let mut signed = mixed.clone();
     let Some(ShimOption::Locators(locators)) = signed.first_mut() else { panic!() };
-    locators.locators[2].0 = Method::CGA;
+    locators.locators[2].0 = VerificationMethod::CGA;
     signed.push(ShimOption::Signature(vec![0; 64]));
     for proof in [Vec::new(), list.clone(), my_list, mixed, signed] {
-        let outputs = bench.second(mine[0], TAG, claimed.clone(), proof);
+        let outputs = bench.handshake(mine[0], TAG, claimed.clone(), proof);
         assert_eq!((dropped(&outputs), context(&outputs)), (Some(DropReason::Unverified), None));
     }
     assert_eq!(bench.shim.contexts.len(), 0);
     // The same once the victim has a context: whoever does not know its tag changes nothing.
-    let held = context(&bench.second(victim[0], TAG, Vec::new(), list.clone())).unwrap();
-    let outputs = bench.second(mine[0], Tag::of_low(5), claimed, list.clone());
+    let held = context(&bench.handshake(victim[0], TAG, Vec::new(), list.clone())).unwrap();
+    let outputs = bench.handshake(mine[0], Tag::from_low_bits(5), claimed, list.clone());
     assert_eq!(dropped(&outputs), Some(DropReason::Unverified));
     let update = Message::UpdateRequest { tag: held.tag_in, nonce: Nonce(1), options: list };
-    let outputs = bench.hear(mine[0], &update);
+    let outputs = bench.receive(mine[0], &update);
     assert!(matches!(sent(&outputs)[..], [Message::R1bis { .. }]), "even with the tag, not from elsewhere");
     assert_eq!(context(&outputs), None);
 }
 
 #[test]
-fn a_flood_leaves_nothing_behind() {
+fn a_flood_of_i1_i2_update_and_probe_leaves_no_state() {
     let mut bench = Bench::new(ShimConfig::default());
     let mut chance = Entropy::seed_from_u64(7);
     let (_, list) = set(0xb, 1);
     for number in 0..4 * FORGED {
-        let (tag, nonce) = (Tag::of_low(chance.next_u64()), Nonce(chance.next_u64() as u32));
+        let (tag, nonce) = (Tag::from_low_bits(chance.next_u64()), Nonce(chance.next_u64() as u32));
         let source = Ipv6Addr::from_bits(ip(STRANGER).to_bits() | u128::from(chance.next_u64() & 0xffff));
         let record = ProbeRecord { source, destination: ip(HERE), nonce, data: 0 };
         let message = match number % 4 {
@@ -206,29 +206,29 @@ fn a_flood_leaves_nothing_behind() {
                 Message::Probe(Probe { tag, state, sent, received: Vec::new(), options: Vec::new() })
             }
         };
-        assert!(context(&bench.hear(source, &message)).is_none());
+        assert!(context(&bench.receive(source, &message)).is_none());
         bench.now = bench.now + Duration::from_micros(20);
     }
-    assert_eq!((bench.shim.contexts.len(), bench.shim.agenda.len(), bench.shim.refusals.len()), (0, 0, 0));
+    assert_eq!((bench.shim.contexts.len(), bench.shim.agenda.len(), bench.shim.holddowns.len()), (0, 0, 0));
 }
 
 #[test]
 fn a_repeated_i2_is_answered_again_and_an_old_one_is_not() {
     let mut bench = Bench::new(ShimConfig::default());
     let (theirs, list) = set(0xb, 1);
-    let (responder_nonce, validator) = bench.first(theirs[0], TAG, Vec::new());
+    let (responder_nonce, validator) = bench.receive_i1(theirs[0], TAG, Vec::new());
     let options = [vec![validator], list].concat();
     let second = Message::I2 { tag: TAG, initiator_nonce: Nonce(4), responder_nonce, options };
-    assert!(context(&bench.hear(theirs[0], &second)).is_some());
-    let again = bench.hear(theirs[0], &second);
+    assert!(context(&bench.receive(theirs[0], &second)).is_some());
+    let again = bench.receive(theirs[0], &second);
     assert!(context(&again).is_none() && matches!(sent(&again)[..], [Message::R2 { .. }]));
     bench.wait(31_000);
-    assert_eq!(dropped(&bench.hear(theirs[0], &second)), Some(DropReason::BadValidator));
+    assert_eq!(dropped(&bench.receive(theirs[0], &second)), Some(DropReason::BadValidator));
     assert_eq!(bench.shim.contexts.len(), 1);
 }
 
 #[test]
-fn signatures_cost_only_so_much_a_second() {
+fn cga_signature_verification_is_rate_limited() {
     let mut bench = Bench::new(ShimConfig { verifications_per_second: 3, ..ShimConfig::default() });
     let key = p256_key();
     let public = PrivateKey::parse(&key).unwrap().public().unwrap();
@@ -238,21 +238,21 @@ fn signatures_cost_only_so_much_a_second() {
     for number in 0..6u8 {
         let parameters = crate::crypto::cga::Parameters::new([number; 16], prefix, public.clone()).unwrap();
         let theirs = parameters.address(sec);
-        let locators = vec![(Method::CGA, theirs), (Method::CGA, ip(STRANGER))];
+        let locators = vec![(VerificationMethod::CGA, theirs), (VerificationMethod::CGA, ip(STRANGER))];
         let list = LocatorList { generation: 1, locators };
         let proof = vec![
             ShimOption::Locators(list),
             ShimOption::Parameters(parameters.emit()),
             ShimOption::Signature(vec![7; 64]),
         ];
-        verdicts.push(dropped(&bench.second(theirs, TAG, Vec::new(), proof)));
+        verdicts.push(dropped(&bench.handshake(theirs, TAG, Vec::new(), proof)));
     }
     use DropReason::{RateLimited, Unverified};
     assert_eq!(verdicts, [Unverified, Unverified, Unverified, RateLimited, RateLimited, RateLimited].map(Some));
 }
 
 #[test]
-fn a_peer_that_does_not_answer_is_left_alone_for_a_while() {
+fn i1_retransmissions_end_in_the_no_r1_holddown() {
     let mut bench = Bench::new(ShimConfig::default());
     let peer = "2001:db8:b::1";
     assert!(matches!(sent(&bench.flow(peer))[..], [Message::I1 { .. }]));
@@ -263,7 +263,7 @@ fn a_peer_that_does_not_answer_is_left_alone_for_a_while() {
 }
 
 #[test]
-fn a_host_that_knows_no_shim_is_left_alone_for_ten_minutes() {
+fn unrecognised_next_header_starts_the_icmp_holddown() {
     let mut bench = Bench::new(ShimConfig::default());
     let peer = "2001:db8:b::1";
     let outputs = bench.flow(peer);
@@ -293,13 +293,13 @@ fn icmp(source: &str, message: &[u8]) -> Input {
 }
 
 #[test]
-fn an_error_about_a_changed_packet_reaches_the_application() {
+fn an_icmpv6_error_is_translated_back_to_ulids() {
     let mut bench = Bench::new(ShimConfig::default());
     let (theirs, list) = set(0xb, 1);
     let claimed = vec![ShimOption::Ulids { sender: theirs[0], receiver: ip(HERE) }];
-    let held = context(&bench.second(theirs[1], TAG, claimed, list)).unwrap();
+    let held = context(&bench.handshake(theirs[1], TAG, claimed, list)).unwrap();
     assert_eq!(held.locators.peer, theirs[1], "the way the handshake has come");
-    let payload = [&shim6::PayloadHeader { next: 17, tag: TAG }.emit()[..], b"eightoct"].concat();
+    let payload = [&shim6::PayloadHeader { next_header: 17, tag: TAG }.emit()[..], b"eightoct"].concat();
     let packet = ip6::emit(&Header::new(ip(HERE), theirs[1]), shim6::PROTOCOL, &payload);
     let too_big = [&[2, 0, 0, 0, 0, 0, 5, 0][..], &packet].concat();
     let outputs = bench.feed(&icmp("2001:db8:f::1", &too_big));
@@ -314,22 +314,22 @@ fn an_error_about_a_changed_packet_reaches_the_application() {
 }
 
 #[test]
-fn there_are_never_more_contexts_than_allowed() {
+fn max_contexts_is_never_exceeded() {
     let mut bench = Bench::new(ShimConfig { max_contexts: 3, ..ShimConfig::default() });
     for number in 0..6u8 {
         let (theirs, list) = set(0xb, number);
-        bench.second(theirs[0], Tag::of_low(number.into()), Vec::new(), list);
+        bench.handshake(theirs[0], Tag::from_low_bits(number.into()), Vec::new(), list);
         bench.flow(&format!("2001:db8:c::{number}"));
     }
     assert_eq!(bench.shim.contexts.len(), 3);
 }
 
 #[test]
-fn arbitrary_octets_break_nothing() {
-    crate::fuzz_inputs::run_seeds(400, 600, scenario::scenario);
+fn seeded_fuzz_inputs_pass() {
+    crate::fuzz_inputs::run_seeds(400, 600, fuzz::run);
 }
 
 #[test]
-fn the_committed_corpus_passes() {
-    crate::fuzz_inputs::run_files("../fuzz/corpus/shim", scenario::scenario);
+fn the_fuzz_corpus_passes() {
+    crate::fuzz_inputs::run_files("../fuzz/corpus/shim", fuzz::run);
 }

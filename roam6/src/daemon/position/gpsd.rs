@@ -2,7 +2,7 @@
 
 use super::{AGAIN, SILENCE, Teller};
 use roam6_proto::Fix;
-use roam6_wire::geo::Place;
+use roam6_wire::geo::Coordinates;
 use serde::Deserialize;
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::TcpStream;
@@ -59,7 +59,7 @@ const MODE_2D: u8 = 2;
 fn fix(line: &str) -> Option<Option<Fix>> {
     let tpv: Tpv = serde_json::from_str(line).ok().filter(|tpv: &Tpv| tpv.class == "TPV")?;
     let place = match (tpv.mode, tpv.lat, tpv.lon) {
-        (Some(mode), Some(latitude), Some(longitude)) if mode >= MODE_2D => Place::of_degrees(latitude, longitude),
+        (Some(mode), Some(latitude), Some(longitude)) if mode >= MODE_2D => Coordinates::from_degrees(latitude, longitude),
         _ => None,
     };
     // Casts of floats saturate, and turn NaN into 0.
@@ -79,7 +79,7 @@ mod tests {
 
     #[test]
     fn a_report_becomes_a_position_and_the_loss_of_satellites_none() {
-        let place = Place::of_degrees(48.5, -11.25).unwrap();
+        let place = Coordinates::from_degrees(48.5, -11.25).unwrap();
         assert_eq!(fix(TPV), Some(Some(Fix { place, uncertainty: Some(5), speed: 1390, heading: 2715 })));
         assert_eq!(fix(r#"{"class":"TPV","mode":1}"#), Some(None));
         for other in ["", "{}", r#"{"class":"SKY"}"#, "\u{0}"] {

@@ -5,7 +5,7 @@ use super::{AGAIN, SILENCE, Teller};
 use core::time::Duration;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use roam6_proto::Fix;
-use roam6_wire::geo::Place;
+use roam6_wire::geo::Coordinates;
 use std::fs::File;
 use std::io::{BufRead, BufReader, ErrorKind, Read};
 use std::os::fd::AsFd;
@@ -91,7 +91,7 @@ impl Sentences {
         }
     }
 
-    fn fix(&self, place: Place, speed: &str, course: &str) -> Fix {
+    fn fix(&self, place: Coordinates, speed: &str, course: &str) -> Fix {
         let number = |text: &str| text.parse::<f64>().ok().filter(|number| number.is_finite()).unwrap_or(0.0);
         // Casts of floats saturate.
         Fix {
@@ -111,14 +111,14 @@ fn body(line: &str) -> Option<&str> {
 }
 
 /// Parses degrees and minutes: `4807.038` (latitude), `01131.000` (longitude).
-fn place(latitude: &str, north: &str, longitude: &str, east: &str) -> Option<Place> {
+fn place(latitude: &str, north: &str, longitude: &str, east: &str) -> Option<Coordinates> {
     let degrees = |text: &str, digits: usize, negative: bool| {
         let (degrees, minutes) = text.split_at_checked(digits)?;
         let (degrees, minutes): (f64, f64) = (degrees.parse::<u16>().ok()?.into(), minutes.parse().ok()?);
         let sum = degrees + minutes / 60.0;
         (0.0..60.0).contains(&minutes).then_some(if negative { -sum } else { sum })
     };
-    Place::of_degrees(degrees(latitude, 2, north == "S")?, degrees(longitude, 3, east == "W")?)
+    Coordinates::from_degrees(degrees(latitude, 2, north == "S")?, degrees(longitude, 3, east == "W")?)
 }
 
 /// `123519.00` as time since midnight.
@@ -145,7 +145,7 @@ mod tests {
         assert_eq!(sentences.take("$GPGGA,123519,4807.038,N,01131.000,E,1,08,0.9,545.4,M,46.9,M,,*47\r\n"), None);
         let told = sentences.take("$GPRMC,123519,A,4807.038,N,01131.000,E,022.4,084.4,230394,003.1,W*6A\r\n");
         let (time, fix) = told.unwrap();
-        let place = Place::of_degrees(48.0 + 7.038 / 60.0, 11.0 + 31.0 / 60.0).unwrap();
+        let place = Coordinates::from_degrees(48.0 + 7.038 / 60.0, 11.0 + 31.0 / 60.0).unwrap();
         assert_eq!(time, Duration::from_secs(12 * 3600 + 35 * 60 + 19));
         assert_eq!(fix, Some(Fix { place, uncertainty: Some(6), speed: 1152, heading: 844 }));
     }

@@ -5,7 +5,7 @@ use super::Teller;
 use core::time::Duration;
 use roam6_proto::Fix;
 use roam6_proto::geo::geometry::Plane;
-use roam6_wire::geo::Place;
+use roam6_wire::geo::Coordinates;
 use std::path::Path;
 use std::time::Instant;
 
@@ -19,7 +19,7 @@ const STEP: Duration = Duration::from_millis(100);
 /// Positions with the time since the start; in order, at least one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Track {
-    points: Vec<(Duration, Place)>,
+    points: Vec<(Duration, Coordinates)>,
     /// Whether it starts again at its end.
     repeat: bool,
 }
@@ -68,16 +68,16 @@ impl Track {
         match (before, self.points.get(next)) {
             (Some(from), Some(to)) => between(from, to, since),
             (Some((_, place)), None) | (None, Some((_, place))) => standing(*place),
-            (None, None) => standing(Place { latitude: 0, longitude: 0 }),
+            (None, None) => standing(Coordinates { latitude: 0, longitude: 0 }),
         }
     }
 }
 
-fn standing(place: Place) -> Fix {
+fn standing(place: Coordinates) -> Fix {
     Fix { place, uncertainty: Some(1), speed: 0, heading: 0 }
 }
 
-fn between((begin, from): &(Duration, Place), (end, to): &(Duration, Place), since: Duration) -> Fix {
+fn between((begin, from): &(Duration, Coordinates), (end, to): &(Duration, Coordinates), since: Duration) -> Fix {
     let plane = Plane::at(*from);
     let mut offset = plane.offset(*to);
     let length = offset.east.hypot(offset.north);
@@ -91,7 +91,7 @@ fn between((begin, from): &(Duration, Place), (end, to): &(Duration, Place), sin
 }
 
 /// Lines of seconds, latitude and longitude; lines that do not start with a number are headings or comments.
-fn lines(text: &str) -> Result<Vec<(Duration, Place)>, String> {
+fn lines(text: &str) -> Result<Vec<(Duration, Coordinates)>, String> {
     let mut points = Vec::new();
     for (line, number) in text.lines().zip(1..) {
         if !line.trim_start().starts_with(|letter: char| letter.is_ascii_digit() || letter == '.') {
@@ -101,27 +101,27 @@ fn lines(text: &str) -> Result<Vec<(Duration, Place)>, String> {
         let mut values = line.split([',', ';']).map(|value| value.trim().parse::<f64>());
         let mut next = || values.next().and_then(Result::ok).ok_or_else(wrong);
         let time = Duration::try_from_secs_f64(next()?).map_err(|_| wrong())?;
-        let place = Place::of_degrees(next()?, next()?).ok_or_else(wrong)?;
+        let place = Coordinates::from_degrees(next()?, next()?).ok_or_else(wrong)?;
         points.push((time, place));
     }
     Ok(from_start(points))
 }
 
 /// The points of all tracks and routes of a GPX file that have a time.
-fn gpx(text: &str) -> Result<Vec<(Duration, Place)>, String> {
+fn gpx(text: &str) -> Result<Vec<(Duration, Coordinates)>, String> {
     let document = roxmltree::Document::parse(text).map_err(|error| error.to_string())?;
     let is_point = |node: &roxmltree::Node<'_, '_>| matches!(node.tag_name().name(), "trkpt" | "rtept");
     let mut points = Vec::new();
     for node in document.descendants().filter(is_point) {
         let degrees = |name| node.attribute(name).and_then(|value| value.trim().parse::<f64>().ok());
-        let place = degrees("lat").zip(degrees("lon")).and_then(|(lat, lon)| Place::of_degrees(lat, lon));
+        let place = degrees("lat").zip(degrees("lon")).and_then(|(lat, lon)| Coordinates::from_degrees(lat, lon));
         let time = node.children().find(|child| child.tag_name().name() == "time").and_then(|time| time.text());
         points.extend(time.and_then(moment).zip(place));
     }
     Ok(from_start(points))
 }
 
-fn from_start(mut points: Vec<(Duration, Place)>) -> Vec<(Duration, Place)> {
+fn from_start(mut points: Vec<(Duration, Coordinates)>) -> Vec<(Duration, Coordinates)> {
     let first = points.first().map_or(Duration::ZERO, |(time, _)| *time);
     for (time, _) in &mut points {
         *time = time.saturating_sub(first);
@@ -176,11 +176,11 @@ mod tests {
         for text in [GPX, "time,lat,lon\n0, 48.0, 11.0\n10, 48.001, 11.0\n"] {
             let (once, again) = (track(text, false).unwrap(), track(text, true).unwrap());
             let half = once.at(Duration::from_secs(5));
-            let middle = Place::of_degrees(48.0005, 11.0).unwrap();
+            let middle = Coordinates::from_degrees(48.0005, 11.0).unwrap();
             assert!(geometry::distance(half.place, middle) < 0.1, "{half:?}");
             assert!((1110..1114).contains(&half.speed) && half.heading == 0, "{half:?}");
             let end = once.at(Duration::from_secs(20));
-            assert_eq!((end.place, end.speed), (Place::of_degrees(48.001, 11.0).unwrap(), 0));
+            assert_eq!((end.place, end.speed), (Coordinates::from_degrees(48.001, 11.0).unwrap(), 0));
             assert_eq!(again.at(Duration::from_secs(15)), again.at(Duration::from_secs(5)));
         }
     }

@@ -2,7 +2,7 @@
 //! envelopes. Each causes at most one frame, and what is not a packet is counted.
 
 use super::*;
-use roam6_wire::geo::{ETHERTYPE, LongPosition, Timestamp};
+use roam6_wire::geo::{ETHERTYPE, LongPositionVector, Timestamp};
 
 /// The values each octet is changed to, beside those that differ in one bit.
 const VALUES: [u8; 5] = [0, 1, 0x7f, 0x80, 0xff];
@@ -12,7 +12,7 @@ const VICTIM: u8 = 2;
 fn frames() -> (Vec<Frame>, Frame) {
     let mut air = Air::row(3, 250.0, &Mib::default());
     air.run(Duration::from_secs(5));
-    let is_beacon = |frame: &Frame| matches!(extended(frame), Some(Extended::Beacon { .. }));
+    let is_beacon = |frame: &Frame| matches!(extended(frame), Some(ExtendedHeader::Beacon { .. }));
     let beacon = |by| air.sent.iter().find(|(from, frame)| *from == by && is_beacon(frame)).unwrap().1.clone();
     let (mut all, third) = (vec![beacon(1)], beacon(3));
     air.sent.clear();
@@ -27,7 +27,7 @@ fn frames() -> (Vec<Frame>, Frame) {
     (all, third)
 }
 
-fn extended(frame: &Frame) -> Option<Extended> {
+fn extended(frame: &Frame) -> Option<ExtendedHeader> {
     Packet::parse(&frame.bytes).ok().map(|packet| packet.extended)
 }
 
@@ -35,7 +35,7 @@ fn extended(frame: &Frame) -> Option<Extended> {
 /// drops.
 fn suffer(frame: &Frame, third: &Frame) -> (usize, bool, Vec<DropReason>) {
     let now = Time::from_micros(6_000_000);
-    let mut router = Router::new(Station::PASSENGER_CAR, Mib::default(), Entropy::seed_from_u64(2));
+    let mut router = Router::new(ItsStationType::PASSENGER_CAR, Mib::default(), Entropy::seed_from_u64(2));
     router.set_clock(Time::from_micros(1_000_000), Clock { unix_micros: 1_790_000_000_000_000 });
     let event = LinkEvent { link: LINK, name: "radio0".to_owned(), address: Some(mac(VICTIM)), up: true, mtu: 1500 };
     router.set_link(now, &event);
@@ -50,7 +50,7 @@ fn suffer(frame: &Frame, third: &Frame) -> (usize, bool, Vec<DropReason>) {
     let (mut sent, mut drops) = (0, Vec::new());
     for output in out.drain() {
         match output {
-            Output::Frame(frame) if !matches!(extended(&frame), Some(Extended::Beacon { .. })) => sent += 1,
+            Output::Frame(frame) if !matches!(extended(&frame), Some(ExtendedHeader::Beacon { .. })) => sent += 1,
             Output::Report(Report::Dropped { reason, .. }) => drops.push(reason),
             _ => {}
         }
@@ -88,7 +88,7 @@ fn no_change_of_an_octet_makes_more_than_one_frame() {
 }
 
 /// A packet of the first station, changed.
-fn changed(of: &Frame, change: impl FnOnce(&mut Extended)) -> Frame {
+fn changed(of: &Frame, change: impl FnOnce(&mut ExtendedHeader)) -> Frame {
     let mut packet = Packet::parse(&of.bytes).unwrap();
     change(&mut packet.extended);
     let bytes = packet.emit();
@@ -98,13 +98,13 @@ fn changed(of: &Frame, change: impl FnOnce(&mut Extended)) -> Frame {
 #[test]
 fn areas_of_no_size_and_of_too_much_go_nowhere_they_should_not() {
     let (frames, third) = frames();
-    let broadcast = frames.iter().find(|frame| matches!(extended(frame), Some(Extended::GeoBroadcast { .. }))).unwrap();
+    let broadcast = frames.iter().find(|frame| matches!(extended(frame), Some(ExtendedHeader::GeoBroadcast { .. }))).unwrap();
     for shape in [Shape::Circle, Shape::Rectangle, Shape::Ellipse] {
         for (a, b, angle) in [(0, 0, 0), (0, 9, 0), (9, 0, 0), (u16::MAX, u16::MAX, u16::MAX), (1, 1, 361)] {
             for center in [east(500.0), east(10_000.0)] {
                 let new = Area { shape, center, a, b, angle };
                 let frame = changed(broadcast, |extended| {
-                    if let Extended::GeoBroadcast { area, .. } = extended {
+                    if let ExtendedHeader::GeoBroadcast { area, .. } = extended {
                         *area = new;
                     }
                 });
@@ -122,17 +122,17 @@ fn positions_of_any_time_and_speed_harm_nobody() {
     for frame in &frames {
         for timestamp in [0, 1, 0x7fff_ffff, 0x8000_0000, u32::MAX] {
             for speed in [i16::MIN >> 1, -1, 0, i16::MAX >> 1] {
-                let new = |source: &mut LongPosition| {
+                let new = |source: &mut LongPositionVector| {
                     (source.timestamp, source.speed, source.heading) = (Timestamp(timestamp), speed, u16::MAX);
                 };
                 let frame = changed(frame, |extended| match extended {
-                    Extended::Beacon { source } | Extended::SingleHop { source, .. } => new(source),
-                    Extended::TopoBroadcast(origin)
-                    | Extended::GeoUnicast { origin, .. }
-                    | Extended::GeoBroadcast { origin, .. }
-                    | Extended::GeoAnycast { origin, .. }
-                    | Extended::LocationRequest { origin, .. }
-                    | Extended::LocationReply { origin, .. } => new(&mut origin.source),
+                    ExtendedHeader::Beacon { source } | ExtendedHeader::SingleHop { source, .. } => new(source),
+                    ExtendedHeader::TopoBroadcast(origin)
+                    | ExtendedHeader::GeoUnicast { origin, .. }
+                    | ExtendedHeader::GeoBroadcast { origin, .. }
+                    | ExtendedHeader::GeoAnycast { origin, .. }
+                    | ExtendedHeader::LocationRequest { origin, .. }
+                    | ExtendedHeader::LocationReply { origin, .. } => new(&mut origin.source),
                 });
                 assert!(suffer(&frame, &third).0 <= 1, "{frame:?}");
             }

@@ -85,12 +85,12 @@ fn replies(count: u64, askers: impl Fn(u64) -> u8) -> usize {
         }
         let (now, mut out) = (air.now, Outbox::new());
         let router = &mut air.stations.get_mut(&asker).unwrap().router;
-        router.ask(now, GeoAddress::new(Station::PASSENGER_CAR, mac(2)), &mut out);
+        router.ask(now, GeoAddress::new(ItsStationType::PASSENGER_CAR, mac(2)), &mut out);
         air.carry(asker, out);
         air.run(Duration::from_micros(1_000_000 / count));
     }
     let is_reply = |(by, frame): &&(u8, Frame)| {
-        *by == 2 && matches!(Packet::parse(&frame.bytes).unwrap().extended, Extended::LocationReply { .. })
+        *by == 2 && matches!(Packet::parse(&frame.bytes).unwrap().extended, ExtendedHeader::LocationReply { .. })
     };
     air.sent.iter().filter(is_reply).count()
 }
@@ -110,12 +110,12 @@ fn a_request_names_the_kind_of_a_station_that_was_known_once() {
     air.stations.remove(&2);
     air.run(Duration::from_secs(90));
     air.sent.clear();
-    air.request(1, data(TransportType::GeoUnicast(GeoAddress::new(Station::UNKNOWN, mac(2))))).unwrap();
+    air.request(1, data(TransportType::GeoUnicast(GeoAddress::new(ItsStationType::UNKNOWN, mac(2))))).unwrap();
     let sought = air.sent.iter().find_map(|(_, frame)| match Packet::parse(&frame.bytes).unwrap().extended {
-        Extended::LocationRequest { sought, .. } => Some(sought),
+        ExtendedHeader::LocationRequest { sought, .. } => Some(sought),
         _ => None,
     });
-    assert_eq!(sought, Some(GeoAddress::new(Station::PASSENGER_CAR, mac(2))));
+    assert_eq!(sought, Some(GeoAddress::new(ItsStationType::PASSENGER_CAR, mac(2))));
 }
 
 /// Station 1 sends to station 9, of which all know that it is 2 km to the east, and does not know station 2, which hears it.

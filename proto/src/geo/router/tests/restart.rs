@@ -6,16 +6,16 @@ use crate::contract::engine::Engine;
 use crate::contract::input::Input;
 use crate::contract::item::{EthertypeSubscription, Item, VirtualInterface};
 use crate::geo::GeoStation;
-use roam6_wire::geo::{ETHERTYPE, Lifetime, LongPosition, Sequenced, Timestamp, VERSION};
+use roam6_wire::geo::{ETHERTYPE, Lifetime, LongPositionVector, SequencedSource, Timestamp, VERSION};
 
 /// Milliseconds in an hour.
 const HOUR: u32 = 3_600_000;
 
 /// The position vector of a station now, so many milliseconds of its clock ahead of the right time.
-fn position(air: &Air, number: u8, place: Place, ahead: u32) -> LongPosition {
+fn position(air: &Air, number: u8, place: Coordinates, ahead: u32) -> LongPositionVector {
     let right = air.stations.values().next().unwrap().router.its_time(air.now) as u32;
-    LongPosition {
-        address: GeoAddress::new(Station::PASSENGER_CAR, mac(number)),
+    LongPositionVector {
+        address: GeoAddress::new(ItsStationType::PASSENGER_CAR, mac(number)),
         timestamp: Timestamp(right.wrapping_add(ahead)),
         place,
         accurate: true,
@@ -25,18 +25,18 @@ fn position(air: &Air, number: u8, place: Place, ahead: u32) -> LongPosition {
 }
 
 /// A frame that another station sends to everybody.
-fn frame(sender: u8, extended: Extended, hops: u8) -> Frame {
+fn frame(sender: u8, extended: ExtendedHeader, hops: u8) -> Frame {
     let (upper, payload): (_, &[u8]) =
-        if matches!(extended, Extended::Beacon { .. }) { (Upper::Any, b"") } else { (Upper::BtpB, b"data") };
+        if matches!(extended, ExtendedHeader::Beacon { .. }) { (UpperProtocol::Any, b"") } else { (UpperProtocol::BtpB, b"data") };
     let (lifetime, class) = (Lifetime::of(Duration::from_secs(60)), TrafficClass(0));
     let packet = Packet {
         version: VERSION,
         lifetime,
-        remaining: hops,
-        upper,
-        class,
+        remaining_hop_limit: hops,
+        upper_protocol: upper,
+        traffic_class: class,
         flags: 0x80,
-        most: hops,
+        max_hop_limit: hops,
         extended,
         payload,
     };
@@ -53,7 +53,7 @@ fn hear(air: &mut Air, number: u8, frame: &Frame) {
     air.carry(number, out);
 }
 
-fn known_place(air: &Air, of: u8, at: u8) -> Option<Place> {
+fn known_place(air: &Air, of: u8, at: u8) -> Option<Coordinates> {
     air.stations[&at].router.stations().find(mac(of)).map(|station| station.position.place)
 }
 
@@ -91,8 +91,8 @@ fn a_position_from_the_future_gives_way_to_the_right_one() {
     for hops in [1, 5] {
         let mut air = Air::row(1, 0.0, &Mib::default());
         let extended = |source, sequence| match hops {
-            1 => Extended::Beacon { source },
-            _ => Extended::TopoBroadcast(Sequenced { sequence, source }),
+            1 => ExtendedHeader::Beacon { source },
+            _ => ExtendedHeader::TopoBroadcast(SequencedSource { sequence, source }),
         };
         let wrong = position(&air, 9, east(500.0), HOUR);
         hear(&mut air, 1, &frame(9, extended(wrong, 1), hops));
@@ -109,10 +109,10 @@ fn a_position_from_the_future_gives_way_to_the_right_one() {
 fn one_forged_time_does_not_move_a_station_that_is_known() {
     let mut air = Air::row(1, 0.0, &Mib::default());
     let right = position(&air, 9, east(100.0), 0);
-    hear(&mut air, 1, &frame(9, Extended::Beacon { source: right }, 1));
+    hear(&mut air, 1, &frame(9, ExtendedHeader::Beacon { source: right }, 1));
     for ahead in [60_000, HOUR, 20 * 24 * HOUR] {
         let forged = position(&air, 9, east(900.0), ahead);
-        hear(&mut air, 1, &frame(8, Extended::Beacon { source: forged }, 1));
+        hear(&mut air, 1, &frame(8, ExtendedHeader::Beacon { source: forged }, 1));
         assert_eq!(known_place(&air, 9, 1), Some(east(100.0)));
         assert_eq!(air.stations.get_mut(&1).unwrap().drops.pop(), Some(DropReason::Implausible));
     }
@@ -124,7 +124,7 @@ fn where_our_own_clock_is_an_hour_slow_stations_are_followed_all_the_same() {
     for second in 0..30_u8 {
         let place = east(100.0 + f64::from(second));
         let source = position(&air, 9, place, HOUR);
-        hear(&mut air, 1, &frame(9, Extended::Beacon { source }, 1));
+        hear(&mut air, 1, &frame(9, ExtendedHeader::Beacon { source }, 1));
         assert_eq!(known_place(&air, 9, 1), Some(place));
         air.run(Duration::from_secs(1));
     }
@@ -133,7 +133,7 @@ fn where_our_own_clock_is_an_hour_slow_stations_are_followed_all_the_same() {
 #[test]
 fn after_its_lifetime_an_entry_takes_any_position_of_its_station() {
     let mut air = Air::row(1, 0.0, &Mib::default());
-    let origin = |source, sequence| Extended::TopoBroadcast(Sequenced { sequence, source });
+    let origin = |source, sequence| ExtendedHeader::TopoBroadcast(SequencedSource { sequence, source });
     // Eight seconds ahead, which clocks may be; then right, by packets that others pass on.
     let early = position(&air, 9, east(500.0), 8_000);
     hear(&mut air, 1, &frame(8, origin(early, 1), 5));
@@ -148,11 +148,11 @@ fn after_its_lifetime_an_entry_takes_any_position_of_its_station() {
 fn no_neighbour_is_a_thousand_kilometres_away() {
     let mut air = Air::row(1, 0.0, &Mib::default());
     let source = position(&air, 9, east(1_000_000.0), 0);
-    hear(&mut air, 1, &frame(9, Extended::Beacon { source }, 1));
+    hear(&mut air, 1, &frame(9, ExtendedHeader::Beacon { source }, 1));
     assert_eq!(known_place(&air, 9, 1), None);
     assert_eq!(air.stations[&1].drops, [DropReason::Implausible]);
     // By several hops a packet may have come from there.
-    let extended = Extended::TopoBroadcast(Sequenced { sequence: 1, source });
+    let extended = ExtendedHeader::TopoBroadcast(SequencedSource { sequence: 1, source });
     hear(&mut air, 1, &frame(8, extended, 5));
     assert!(known_place(&air, 9, 1).is_some());
 }
@@ -173,13 +173,13 @@ fn a_station_with_our_link_layer_address_is_noticed_and_frames_carry_the_new_one
         air.run(Duration::from_secs(5));
         // The same MID and sender; or the sender alone, under a MID of its own making.
         let source = position(&air, if of_sender { 9 } else { 1 }, east(100.0), 0);
-        hear(&mut air, 1, &frame(1, Extended::Beacon { source }, 1));
+        hear(&mut air, 1, &frame(1, ExtendedHeader::Beacon { source }, 1));
         let (mid, sender) = beacon_of_the_first(&mut air);
         assert_ne!(mid, mac(1));
         assert_eq!(sender, mid);
         // What is sent to the new address is for this station, and to the former one no longer.
         let source = position(&air, 8, east(100.0), 0);
-        let extended = Extended::SingleHop { source, media: [0; 4] };
+        let extended = ExtendedHeader::SingleHop { source, media: [0; 4] };
         for (destination, count) in [(mid, 1), (mac(1), 1)] {
             hear(&mut air, 1, &Frame { destination, ..frame(8, extended, 1) });
             assert_eq!(air.delivered().len(), count);
@@ -207,7 +207,7 @@ fn interfaces_and_virtual_links_get_the_new_address() {
     };
     let config = crate::contract::config::geo::GeoConfig {
         interfaces: ["radio0".to_owned()].into(),
-        station: Station::BUS,
+        station: ItsStationType::BUS,
         virtual_links: vec![link],
         facilities: None,
         mib: Mib::default(),
@@ -217,7 +217,7 @@ fn interfaces_and_virtual_links_get_the_new_address() {
     let source = position(&Air::row(1, 0.0, &Mib::default()), 1, east(100.0), 0);
     let mut out = Outbox::new();
     for input in
-        [Input::Link(event.clone()), Input::Frame(frame(1, Extended::Beacon { source }, 1)), Input::Link(event)]
+        [Input::Link(event.clone()), Input::Frame(frame(1, ExtendedHeader::Beacon { source }, 1)), Input::Link(event)]
     {
         station.handle(Time::from_micros(1), &input, &mut out);
     }

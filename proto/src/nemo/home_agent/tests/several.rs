@@ -8,7 +8,7 @@ use crate::contract::output::Output;
 use crate::contract::report::Report;
 use core::time::Duration;
 use roam6_wire::mobility::{
-    BindingIdentifier, CareOfField, FlowIdentification, MobilityOption, Selector, Span, Status, TrafficSelector,
+    BindingIdentifier, CareOfField, FlowIdentification, MobilityOption, Selector, FieldRange, Status, TrafficSelector,
     UpdateFlags,
 };
 use roam6_wire::{Bid, Fid};
@@ -27,7 +27,7 @@ fn bid(bid: u16, priority: u8, care_of: &str) -> MobilityOption {
 }
 
 fn flow(fid: u16, to: &[u16]) -> FlowIdentification {
-    let port = Some(Span { first: 443, last: 443 });
+    let port = Some(FieldRange { first: 443, last: 443 });
     let selector = Selector {
         source: None,
         destination: None,
@@ -36,7 +36,7 @@ fn flow(fid: u16, to: &[u16]) -> FlowIdentification {
         source_port: port,
         destination_port: None,
         traffic_class: None,
-        protocol: Some(Span { first: 6, last: 6 }),
+        protocol: Some(FieldRange { first: 6, last: 6 }),
     };
     FlowIdentification {
         fid: Fid(fid),
@@ -150,7 +150,7 @@ fn statuses_of_the_whole_and_of_one() {
     assert_eq!((status(&mixed), bid_statuses(&mixed)), (4, vec![(1, 0), (9, 167)]));
     let unknown = bench.send(&Update::new(5, "2001:db8:1::100").with(bid(9, 1, "::")));
     assert_eq!((status(&unknown), bid_statuses(&unknown)), (167, vec![(9, 0)]));
-    let misshapen = MobilityOption::Misshapen { kind: 35, body: vec![0, 3, 0, 0, 1, 2] };
+    let misshapen = MobilityOption::Invalid { kind: 35, body: vec![0, 3, 0, 0, 1, 2] };
     assert_eq!(status(&bench.send(&Update::new(6, "2001:db8:1::100").with(misshapen))), 164);
     let home = MobilityOption::BindingIdentifier(BindingIdentifier {
         bid: Bid(3),
@@ -223,9 +223,9 @@ fn selectors_of_ipv4_select_packets_of_ipv4() {
         let selector = TrafficSelector::V4(Selector { source, source_port, ..Selector::default() });
         MobilityOption::FlowIdentification(FlowIdentification { selector: Some(selector), ..flow(fid, &[1]) })
     };
-    let network = Span { first: [192, 0, 2, 0].into(), last: [192, 0, 2, 255].into() };
-    let range = Span { last: [192, 0, 2, 254].into(), ..network };
-    let update = both(1, true).with(of(1, Some(network), None)).with(of(2, None, Some(Span::one(443))));
+    let network = FieldRange { first: [192, 0, 2, 0].into(), last: [192, 0, 2, 255].into() };
+    let range = FieldRange { last: [192, 0, 2, 254].into(), ..network };
+    let update = both(1, true).with(of(1, Some(network), None)).with(of(2, None, Some(FieldRange::single(443))));
     let outputs = bench.send(&update.with(of(3, Some(range), None)));
     assert_eq!(flow_statuses(&outputs), [(1, 0), (2, 0), (3, 129)], "RFC 6088 §3.1");
     let sources: Vec<_> = bench.tunnel().unwrap().flows.iter().map(|flow| flow.selector.source).collect();

@@ -115,7 +115,7 @@ fn prefixes_in_explicit_mode() {
     let one_wrong =
         Update::open(1, "2001:db8:1::2").with(network("2001:db8:e00::/56")).with(network("2001:db8:f00::/56"));
     assert_eq!(answer(config(), &one_wrong), 142, "all or nothing");
-    let misshapen = MobilityOption::Misshapen { kind: 6, body: vec![0; 3] };
+    let misshapen = MobilityOption::Invalid { kind: 6, body: vec![0; 3] };
     assert_eq!(answer(config(), &Update::open(1, "2001:db8:1::2").with(misshapen)), 141);
 }
 

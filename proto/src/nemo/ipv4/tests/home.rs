@@ -226,7 +226,7 @@ fn ask(pair: &mut Pair, who: Ipv6Addr, number: u16, wishes: &[(u8, bool, &str)])
     assert!(answer.status.is_accepted(), "IPv4 refuses nothing but itself: {}", answer.status);
     let answers = answer.options.iter().filter_map(|option| match option {
         MobilityOption::Ipv4AddressAcknowledgement { status, prefix_length, address } => {
-            Some((*status, Prefix::of_ipv4(*address, *prefix_length).unwrap()))
+            Some((*status, Prefix::from_ipv4(*address, *prefix_length).unwrap()))
         }
         _ => None,
     });
@@ -277,7 +277,7 @@ fn a_pool_gives_each_its_own_until_it_is_empty() {
     assert_ne!(first, second);
     let text = first.ipv4().unwrap().0.to_string();
     let stolen = ask(&mut pair, other, 2, &[(32, false, &text)]);
-    assert_eq!(stolen, [(Ipv4Status::INCORRECT_HOME_ADDRESS, Prefix::of_ipv4(first.ipv4().unwrap().0, 0).unwrap())]);
+    assert_eq!(stolen, [(Ipv4Status::INCORRECT_HOME_ADDRESS, Prefix::from_ipv4(first.ipv4().unwrap().0, 0).unwrap())]);
     // By asking for it no more the second has given its own away.
     let [(_, both)] = ask(&mut pair, one, 2, &[any])[..] else { panic!() };
     assert_eq!(both, first, "who has one keeps it");

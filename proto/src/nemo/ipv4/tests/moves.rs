@@ -36,7 +36,7 @@ fn the_former_path_receives_until_the_home_agent_knows_the_new_one() {
     // The update is on its way.
     pair.millis(2);
     let [_, router] = pair.carrying();
-    assert!(roam6_wire::Ipv4End::of(router.unwrap().local).is_some());
+    assert!(roam6_wire::Ipv4Endpoint::from_ipv6(router.unwrap().local).is_some());
     pair.millis(20);
     let tunnel = |plan: &crate::contract::item::Plan| {
         plan.iter().find_map(|(_, item)| match item {

@@ -4,10 +4,10 @@ use super::pair::{AGENT4, INSIDE, OUTSIDE, Pair, agent_config, home, router_conf
 use crate::contract::config::nemo::{DsmipService, MobileRouterConfig, LoadSharing};
 use crate::contract::report::Report;
 use core::time::Duration;
-use roam6_wire::ip4::Carried;
+use roam6_wire::ip4::Encapsulated;
 use roam6_wire::ip6::{Datagram, protocol};
 use roam6_wire::mobility::{BindingIdentifier, CareOfField, Message, MobilityOption, Status};
-use roam6_wire::{Bid, Ipv4End};
+use roam6_wire::{Bid, Ipv4Endpoint};
 
 #[test]
 fn behind_a_nat_it_is_bound_to_what_the_home_agent_sees() {
@@ -19,10 +19,10 @@ fn behind_a_nat_it_is_bound_to_what_the_home_agent_sees() {
         assert_eq!(pair.updates(), 0, "a router of IPv6 may still answer");
         pair.millis(400);
         let [agent, router] = pair.carrying().map(Option::unwrap);
-        let outside = Ipv4End { address: OUTSIDE, port: 40_001 };
-        assert_eq!(Ipv4End::of(agent.remote), Some(outside), "{sharing:?}");
-        assert_eq!((agent.local, router.remote), (Ipv4End::dsmip(AGENT4).to_ipv6(), Ipv4End::dsmip(AGENT4).to_ipv6()));
-        assert_eq!(Ipv4End::of(router.local), Some(Ipv4End::dsmip(INSIDE)));
+        let outside = Ipv4Endpoint { address: OUTSIDE, port: 40_001 };
+        assert_eq!(Ipv4Endpoint::from_ipv6(agent.remote), Some(outside), "{sharing:?}");
+        assert_eq!((agent.local, router.remote), (Ipv4Endpoint::dsmip(AGENT4).to_ipv6(), Ipv4Endpoint::dsmip(AGENT4).to_ipv6()));
+        assert_eq!(Ipv4Endpoint::from_ipv6(router.local), Some(Ipv4Endpoint::dsmip(INSIDE)));
         assert_eq!((agent.mtu, router.mtu), (1472, 1472), "28 octets of headers");
         assert!(pair.is_connected());
         let view = pair.view();
@@ -46,10 +46,10 @@ fn without_a_nat_there_is_no_udp_unless_the_home_agent_insists() {
         pair.address4(INSIDE, true);
         pair.millis(700);
         let ends = pair.carrying().map(|path| path.map(|path| (path.local, path.remote, path.mtu)));
-        let (own, agent) = (Ipv4End { address: INSIDE, port }.to_ipv6(), Ipv4End { address: AGENT4, port }.to_ipv6());
+        let (own, agent) = (Ipv4Endpoint { address: INSIDE, port }.to_ipv6(), Ipv4Endpoint { address: AGENT4, port }.to_ipv6());
         assert_eq!(ends, [Some((agent, own, mtu)), Some((own, agent, mtu))], "forced: {force_udp}");
         for (_, sent) in pair.sent.iter().filter(|(_, sent)| sent.bytes[0] >> 4 == 4) {
-            let carried = Carried::parse(&sent.bytes).unwrap();
+            let carried = Encapsulated::parse(&sent.bytes).unwrap();
             let signalling = Datagram::parse(carried.inner).unwrap().protocol == protocol::MOBILITY;
             assert_eq!(carried.source.port != 0, signalling || force_udp, "updates always are over UDP");
         }
@@ -67,7 +67,7 @@ fn an_update_with_identifiers_tells_its_ipv4_address_by_them_alone() {
         pair.link(true);
         pair.address4(INSIDE, true);
         pair.millis(700);
-        let carried = Carried::parse(&pair.heard[0].bytes).unwrap();
+        let carried = Encapsulated::parse(&pair.heard[0].bytes).unwrap();
         let datagram = Datagram::parse(carried.inner).unwrap();
         let message = Message::parse(datagram.payload, datagram.source, datagram.destination).unwrap();
         let has = |wanted: MobilityOption| message.options().contains(&wanted);
@@ -80,7 +80,7 @@ fn an_update_with_identifiers_tells_its_ipv4_address_by_them_alone() {
         };
         let options = [MobilityOption::Ipv4CareOf(INSIDE), MobilityOption::BindingIdentifier(identifier)];
         assert_eq!(options.map(has), told, "{sharing:?} (RFC 5648 §8.1)");
-        assert_eq!(pair.remote4(), Some(Ipv4End { address: INSIDE, port: 0 }), "{sharing:?}: no NAT, so no UDP");
+        assert_eq!(pair.remote4(), Some(Ipv4Endpoint { address: INSIDE, port: 0 }), "{sharing:?}: no NAT, so no UDP");
     }
 }
 

@@ -17,9 +17,9 @@ use crate::nemo::home_agent::HomeAgent;
 use crate::nemo::mobile_router::MobileRouter;
 use core::time::Duration;
 use roam6_wire::icmp6::{self, NeighbourOption, RouterAdvertisement};
-use roam6_wire::ip4::Carried;
+use roam6_wire::ip4::Encapsulated;
 use roam6_wire::ip6::{self, Datagram, Header, protocol};
-use roam6_wire::{Bid, HomeAddress, Ipv4End, LinkAddress, Prefix};
+use roam6_wire::{Bid, HomeAddress, Ipv4Endpoint, LinkAddress, Prefix};
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -117,20 +117,20 @@ pub(super) fn agent_config() -> HomeAgentConfig {
 /// A translator whose mappings are of this life of it; a symmetric one, since there is one destination only.
 #[derive(Debug, Default)]
 pub(super) struct Nat {
-    mappings: BTreeMap<u16, Ipv4End>,
+    mappings: BTreeMap<u16, Ipv4Endpoint>,
     next: u16,
 }
 
 impl Nat {
     /// The end outside of `inside`.
-    fn leave(&mut self, inside: Ipv4End) -> Ipv4End {
+    fn leave(&mut self, inside: Ipv4Endpoint) -> Ipv4Endpoint {
         let known = self.mappings.iter().find(|(_, end)| **end == inside).map(|(port, _)| *port);
         let port = known.unwrap_or_else(|| {
             self.next += 1;
             40_000 + self.next
         });
         self.mappings.insert(port, inside);
-        Ipv4End { address: OUTSIDE, port }
+        Ipv4Endpoint { address: OUTSIDE, port }
     }
 
     /// Forgets every mapping, as a restart does.
@@ -263,25 +263,25 @@ impl Pair {
     }
 
     fn leave_nat(&mut self, bytes: &[u8]) -> Option<Vec<u8>> {
-        let carried = Carried::parse(bytes).unwrap();
+        let carried = Encapsulated::parse(bytes).unwrap();
         assert_eq!(carried.source.address, INSIDE);
         if self.nat.is_some() && carried.source.port == 0 {
             // It translates UDP only, as most do.
             return None;
         }
         let source = self.nat.as_mut().map_or(carried.source, |nat| nat.leave(carried.source));
-        Some(Carried { source, ..carried }.emit())
+        Some(Encapsulated { source, ..carried }.emit())
     }
 
     fn enter_nat(&self, bytes: &[u8]) -> Option<Vec<u8>> {
-        let carried = Carried::parse(bytes).unwrap();
+        let carried = Encapsulated::parse(bytes).unwrap();
         let inside = match &self.nat {
             Some(nat) => nat.mappings.get(&carried.destination.port).copied(),
             None => Some(carried.destination),
         };
         let inside =
             inside.filter(|_| carried.destination.address == if self.nat.is_some() { OUTSIDE } else { INSIDE });
-        Some(Carried { destination: inside?, ..carried }.emit())
+        Some(Encapsulated { destination: inside?, ..carried }.emit())
     }
 
     /// What the hosts around the engines do with a packet: probes are answered by the home agent's kernel, by the path its
@@ -299,7 +299,7 @@ impl Pair {
     }
 
     fn echo(&self, bytes: &[u8]) -> Option<Vec<u8>> {
-        let (inner, outer) = match Carried::parse(bytes) {
+        let (inner, outer) = match Encapsulated::parse(bytes) {
             Ok(carried) => (carried.inner.to_vec(), Some(carried.source.to_ipv6())),
             Err(_) => {
                 let outer = Datagram::parse(bytes).ok()?;
@@ -316,9 +316,9 @@ impl Pair {
             ip6::emit(&Header::new(from, to), protocol::ICMPV6, &icmp6::Message::EchoReply(echo).emit(from, to));
         let Some(outer) = outer else { return Some(reply).filter(|_| self.ipv6) };
         let known = self.tunnel(&self.agent_plan)?.paths.iter().find(|path| path.remote == outer)?;
-        match Ipv4End::of(known.remote).zip(Ipv4End::of(known.local)) {
+        match Ipv4Endpoint::from_ipv6(known.remote).zip(Ipv4Endpoint::from_ipv6(known.local)) {
             Some((destination, source)) => {
-                let answer = Carried { source, destination, service: 0, inner: &reply }.emit();
+                let answer = Encapsulated { source, destination, tos: 0, inner: &reply }.emit();
                 // Comes out of the tunnel by itself.
                 self.enter_nat(&answer).map(|_| reply)
             }
@@ -408,15 +408,15 @@ impl Pair {
     }
 
     /// Where the home agent sends what is for the mobile network, if that is over IPv4.
-    pub(super) fn remote4(&self) -> Option<Ipv4End> {
+    pub(super) fn remote4(&self) -> Option<Ipv4Endpoint> {
         let [agent, _] = self.carrying();
-        agent.and_then(|path| Ipv4End::of(path.remote))
+        agent.and_then(|path| Ipv4Endpoint::from_ipv6(path.remote))
     }
 
     /// Whether both ends use each other's path, and packets would pass.
     pub(super) fn is_connected(&self) -> bool {
         let [Some(agent), Some(router)] = self.carrying() else { return false };
-        match (Ipv4End::of(agent.remote), Ipv4End::of(router.local)) {
+        match (Ipv4Endpoint::from_ipv6(agent.remote), Ipv4Endpoint::from_ipv6(router.local)) {
             (Some(outside), Some(inside)) => match &self.nat {
                 Some(nat) => nat.mappings.get(&outside.port) == Some(&inside),
                 None => outside == inside,

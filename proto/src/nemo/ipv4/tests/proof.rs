@@ -5,13 +5,13 @@ use crate::contract::config::nemo::SharedKey;
 use crate::contract::report::{DropReason, Report};
 use crate::crypto::authenticator::authenticate;
 use core::time::Duration;
-use roam6_wire::ip4::Carried;
+use roam6_wire::ip4::Encapsulated;
 use roam6_wire::ip6::{self, Header, protocol};
 use roam6_wire::mobility::{BindingUpdate, Message, MobilityOption, UpdateFlags};
-use roam6_wire::{CareOfAddress, Ipv4End, Sequence};
+use roam6_wire::{CareOfAddress, Ipv4Endpoint, Sequence};
 use std::net::Ipv4Addr;
 
-const ATTACKER: Ipv4End = Ipv4End { address: Ipv4Addr::new(192, 0, 2, 66), port: 6666 };
+const ATTACKER: Ipv4Endpoint = Ipv4Endpoint { address: Ipv4Addr::new(192, 0, 2, 66), port: 6666 };
 
 fn reasons(pair: &Pair) -> Vec<DropReason> {
     let reasons = pair.reports.iter().filter_map(|(_, report)| match report {
@@ -22,7 +22,7 @@ fn reasons(pair: &Pair) -> Vec<DropReason> {
 }
 
 /// A fresh update carried from `source`, proven with `secret`.
-fn forged(source: Ipv4End, secret: Option<SharedKey>) -> Vec<u8> {
+fn forged(source: Ipv4Endpoint, secret: Option<SharedKey>) -> Vec<u8> {
     let update = Message::BindingUpdate(BindingUpdate {
         sequence: Sequence(30_000),
         flags: UpdateFlags::ACKNOWLEDGE | UpdateFlags::HOME_REGISTRATION | UpdateFlags::ROUTER,
@@ -39,8 +39,8 @@ fn forged(source: Ipv4End, secret: Option<SharedKey>) -> Vec<u8> {
     carried(source, &ip6::emit(&Header::new(home.0, agent), protocol::MOBILITY, &bytes))
 }
 
-fn carried(source: Ipv4End, inner: &[u8]) -> Vec<u8> {
-    Carried { source, destination: Ipv4End::dsmip(AGENT4), service: 0, inner }.emit()
+fn carried(source: Ipv4Endpoint, inner: &[u8]) -> Vec<u8> {
+    Encapsulated { source, destination: Ipv4Endpoint::dsmip(AGENT4), tos: 0, inner }.emit()
 }
 
 #[test]
@@ -52,7 +52,7 @@ fn what_proves_nothing_moves_nothing() {
     for secret in [None, Some(wrong), Some(SharedKey { spi: 999, ..key() }), Some(key())] {
         // The last has the right key and no timestamp.
         pair.tell_agent(forged(ATTACKER, secret));
-        pair.tell_agent(forged(Ipv4End { address: OUTSIDE, port: 1 }, None));
+        pair.tell_agent(forged(Ipv4Endpoint { address: OUTSIDE, port: 1 }, None));
         pair.millis(1);
         assert_eq!(pair.remote4(), before);
     }
@@ -69,7 +69,7 @@ fn what_was_heard_once_moves_nothing_from_anywhere_else() {
     let heard: Vec<Vec<u8>> = pair.heard.iter().map(|packet| packet.bytes.clone()).collect();
     assert!(!heard.is_empty());
     for packet in heard {
-        let inner = Carried::parse(&packet).unwrap().inner.to_vec();
+        let inner = Encapsulated::parse(&packet).unwrap().inner.to_vec();
         pair.tell_agent(carried(ATTACKER, &inner));
         pair.millis(5);
         assert_eq!(pair.remote4(), before, "replayed");
@@ -139,9 +139,9 @@ fn a_mobile_router_believes_its_home_agent_only() {
     });
     let inner =
         ip6::emit(&Header::new(agent(), home().0), protocol::MOBILITY, &acknowledgement.emit(agent(), home().0));
-    for source in [ATTACKER, Ipv4End::dsmip(AGENT4)] {
-        let destination = Ipv4End::dsmip(super::pair::INSIDE);
-        let bytes = Carried { source, destination, service: 0, inner: &inner }.emit();
+    for source in [ATTACKER, Ipv4Endpoint::dsmip(AGENT4)] {
+        let destination = Ipv4Endpoint::dsmip(super::pair::INSIDE);
+        let bytes = Encapsulated { source, destination, tos: 0, inner: &inner }.emit();
         let packet = crate::contract::input::Packet { link: super::pair::UPLINK, sender: None, bytes };
         pair.tell_router(crate::contract::input::Input::Packet(packet));
     }

@@ -6,8 +6,8 @@ use crate::base::rng::Entropy;
 use crate::contract::config::nemo::{Ipv4Pool, DsmipService, PrefixTable, LoadSharing};
 use crate::contract::item::{Item, Plan};
 use core::time::Duration;
-use roam6_wire::ip4::Carried;
-use roam6_wire::{Ipv4End, Prefix};
+use roam6_wire::ip4::Encapsulated;
+use roam6_wire::{Ipv4Endpoint, Prefix};
 use std::collections::BTreeSet;
 
 const WORLDS: u64 = 150;
@@ -70,8 +70,8 @@ fn happen(pair: &mut Pair, probes: bool, dice: &mut Entropy) {
 }
 
 /// Where updates have come from.
-fn proven(pair: &Pair) -> BTreeSet<Ipv4End> {
-    pair.heard.iter().map(|packet| Carried::parse(&packet.bytes).unwrap().source).collect()
+fn proven(pair: &Pair) -> BTreeSet<Ipv4Endpoint> {
+    pair.heard.iter().map(|packet| Encapsulated::parse(&packet.bytes).unwrap().source).collect()
 }
 
 fn play(seed: u64) {

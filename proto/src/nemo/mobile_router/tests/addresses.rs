@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::contract::view::View;
-use roam6_wire::dhcp6::{self, AddressAssociation, CLIENT_PORT, DhcpOption, Duid, Exchange, Kind, SERVER_PORT, Timers};
+use roam6_wire::dhcp6::{self, AddressAssociation, CLIENT_PORT, DhcpOption, Duid, ClientServerMessage, MessageType, SERVER_PORT, Timers};
 use roam6_wire::udp::Udp;
 
 const LEASED: &str = "2001:db8:5::77";
@@ -20,7 +20,7 @@ fn without_prefix(managed: bool) -> icmp6::Message {
 }
 
 /// The DHCPv6 messages among `outputs`.
-fn requests(outputs: &[Output]) -> Vec<Exchange> {
+fn requests(outputs: &[Output]) -> Vec<ClientServerMessage> {
     let datagrams = transmits(outputs).into_iter().map(|transmit| Datagram::parse(&transmit.bytes).unwrap());
     let udp = datagrams
         .filter(|datagram| datagram.protocol == protocol::UDP)
@@ -33,7 +33,7 @@ fn requests(outputs: &[Output]) -> Vec<Exchange> {
 }
 
 /// What a server answers: the address for a hundred seconds.
-fn reply(to: &Exchange, kind: Kind) -> Vec<u8> {
+fn reply(to: &ClientServerMessage, kind: MessageType) -> Vec<u8> {
     let mut options: Vec<DhcpOption> =
         to.options.iter().filter(|option| matches!(option, DhcpOption::ClientId(_))).cloned().collect();
     let asked = to.options.iter().find_map(|option| match option {
@@ -47,7 +47,7 @@ fn reply(to: &Exchange, kind: Kind) -> Vec<u8> {
     options.push(DhcpOption::DnsServers(vec![ip(RESOLVER)]));
     let association = AddressAssociation { id: asked.unwrap(), timers: Timers::default(), options: vec![lease] };
     options.push(DhcpOption::Addresses(association));
-    dhcp6::Message::Exchange(Exchange { kind, transaction: to.transaction, options }).emit()
+    dhcp6::Message::Exchange(ClientServerMessage { kind, transaction: to.transaction, options }).emit()
 }
 
 impl Bench {
@@ -80,10 +80,10 @@ fn an_address_is_leased_where_the_router_says_so_and_registered() {
     bench.link(LAN, true);
     bench.link(WIFI, true);
     let asked = requests(&bench.hear_managed(true));
-    assert_eq!(asked.iter().map(|one| one.kind).collect::<Vec<_>>(), [Kind::Solicit]);
+    assert_eq!(asked.iter().map(|one| one.kind).collect::<Vec<_>>(), [MessageType::Solicit]);
     assert!(asked[0].options.iter().any(|option| matches!(option, DhcpOption::Addresses(_))), "{asked:?}");
     assert_eq!(bench.state_of_wifi(), "waiting for DHCPv6");
-    let outputs = bench.hear_server(&reply(&asked[0], Kind::Reply));
+    let outputs = bench.hear_server(&reply(&asked[0], MessageType::Reply));
     let update = update(&outputs);
     assert_eq!((update.source, update.care_of()), (ip(LEASED), vec![ip(LEASED)]));
     let address = bench.plan.find(&Key::Address(WIFI, ip(LEASED)));
@@ -106,16 +106,16 @@ fn a_lease_is_renewed_and_without_an_answer_the_address_is_given_up() {
     let mut bench = Bench::new(config());
     bench.link(WIFI, true);
     let asked = requests(&bench.hear_managed(true));
-    bench.hear_server(&reply(&asked[0], Kind::Reply));
+    bench.hear_server(&reply(&asked[0], MessageType::Reply));
     let outputs = bench.wait(31_000);
     let renewal = requests(&outputs);
-    assert_eq!(renewal.iter().map(|one| one.kind).collect::<Vec<_>>(), [Kind::Renew]);
-    bench.hear_server(&reply(&renewal[0], Kind::Reply));
+    assert_eq!(renewal.iter().map(|one| one.kind).collect::<Vec<_>>(), [MessageType::Renew]);
+    bench.hear_server(&reply(&renewal[0], MessageType::Reply));
     bench.wait(110_000);
     assert!(bench.plan.find(&Key::Address(WIFI, ip(LEASED))).is_some());
     let outputs = bench.wait(135_000);
     assert!(bench.plan.find(&Key::Address(WIFI, ip(LEASED))).is_none());
-    assert!(requests(&outputs).iter().any(|one| one.kind == Kind::Solicit), "and another is asked for");
+    assert!(requests(&outputs).iter().any(|one| one.kind == MessageType::Solicit), "and another is asked for");
 }
 
 #[test]
@@ -133,10 +133,10 @@ fn an_advertised_prefix_comes_first_and_the_lease_is_given_back() {
     let mut bench = Bench::new(config());
     bench.link(WIFI, true);
     let asked = requests(&bench.hear_managed(true));
-    bench.hear_server(&reply(&asked[0], Kind::Reply));
+    bench.hear_server(&reply(&asked[0], MessageType::Reply));
     let outputs = bench.advertise(WIFI, "2001:db8:1::/64");
     assert_eq!(update(&outputs).care_of(), [ip("2001:db8:1::ff:fe00:2")]);
-    assert_eq!(requests(&outputs).iter().map(|one| one.kind).collect::<Vec<_>>(), [Kind::Release]);
+    assert_eq!(requests(&outputs).iter().map(|one| one.kind).collect::<Vec<_>>(), [MessageType::Release]);
 }
 
 #[test]
@@ -144,7 +144,7 @@ fn an_address_of_our_own_mobile_network_is_not_taken_from_a_server() {
     let mut bench = Bench::new(MobileRouterConfig { prefixes: vec![net("2001:db8:5::/48")], ..config() });
     bench.link(WIFI, true);
     let asked = requests(&bench.hear_managed(true));
-    let outputs = bench.hear_server(&reply(&asked[0], Kind::Reply));
+    let outputs = bench.hear_server(&reply(&asked[0], MessageType::Reply));
     assert!(updates(&outputs).is_empty());
     assert!(bench.plan.find(&Key::Address(WIFI, ip(LEASED))).is_none());
 }

@@ -4,7 +4,7 @@ use super::*;
 use crate::contract::config::nemo::{CareOfPrefixConfig, PrefixPreference, PrefixSharing};
 use crate::contract::input::Outcome;
 use crate::contract::item::{SourceFilter, CareOfPrefixRecord, ProxyNeighbour, JournalKey, PolicyRule};
-use roam6_wire::dhcp6::{self, CLIENT_PORT, DhcpOption, Duid, Exchange, Kind, PrefixAssociation, SERVER_PORT, Timers};
+use roam6_wire::dhcp6::{self, CLIENT_PORT, DhcpOption, Duid, ClientServerMessage, MessageType, PrefixAssociation, SERVER_PORT, Timers};
 use roam6_wire::udp::Udp;
 use std::collections::{BTreeMap, VecDeque};
 
@@ -21,7 +21,7 @@ struct Road {
     told: Vec<(Time, RouterAdvertisement)>,
     reports: Vec<Report>,
     /// DHCPv6 messages sent.
-    asked: Vec<Kind>,
+    asked: Vec<MessageType>,
     /// Solicitations sent: by which interface, for whom.
     sought: Vec<(LinkId, Ipv6Addr)>,
     advertised: Vec<(LinkId, Ipv6Addr)>,
@@ -118,7 +118,7 @@ impl Road {
     }
 
     /// The server's answer, if there is a server.
-    fn serve(&mut self, link: LinkId, client: Ipv6Addr, said: &Exchange) -> Vec<Output> {
+    fn serve(&mut self, link: LinkId, client: Ipv6Addr, said: &ClientServerMessage) -> Vec<Output> {
         let Some(leases) = self.servers.get(&link) else { return Vec::new() };
         let lease = |(prefix, valid, preferred): &(&str, u32, u32)| {
             let (prefix, valid, preferred) = (net(prefix), *valid, *preferred);
@@ -136,7 +136,7 @@ impl Road {
                 _ => {}
             }
         }
-        let message = Exchange { kind: Kind::Reply, transaction: said.transaction, options };
+        let message = ClientServerMessage { kind: MessageType::Reply, transaction: said.transaction, options };
         let payload = dhcp6::Message::Exchange(message).emit();
         let udp = Udp { source: SERVER_PORT, destination: CLIENT_PORT, payload: &payload };
         let bytes = ip6::emit(&Header::new(SERVER, client), protocol::UDP, &udp.emit(SERVER, client));
@@ -564,7 +564,7 @@ fn each_uplink_has_a_prefix_and_a_dead_one_is_not_preferred() {
     let outputs = road.bench.feed(Input::Command(Command::ReloadMobileRouter(Box::new(config))));
     road.note(outputs);
     assert_eq!(road.last()[&net("2001:db8:b00::/64")], (0, 0, true));
-    assert_eq!(road.asked.last(), Some(&Kind::Release));
+    assert_eq!(road.asked.last(), Some(&MessageType::Release));
 }
 
 #[test]
@@ -574,7 +574,7 @@ fn stopping_ends_it_inside_and_gives_it_back() {
     road.note(outputs);
     let (_, goodbye) = road.told.last().unwrap();
     assert_eq!((goodbye.lifetime, lifetimes(goodbye)[&net("2001:db8:a00::/64")]), (0, (0, 0, true)));
-    assert_eq!(road.asked.last(), Some(&Kind::Release));
+    assert_eq!(road.asked.last(), Some(&MessageType::Release));
     assert!(road.bench.plan.iter().all(|(key, _)| matches!(key, Key::JournalRecord(_))), "only the journal stays");
 }
 
@@ -591,8 +591,8 @@ fn a_huge_list_of_prefixes_and_a_flood_of_answers_stay_small() {
         assert_eq!(road.last().len(), 1 + taken, "{count}");
         assert!(road.bench.plan.len() < 60, "{}", road.bench.plan.len());
     }
-    let said = Exchange {
-        kind: Kind::Reply,
+    let said = ClientServerMessage {
+        kind: MessageType::Reply,
         transaction: dhcp6::TransactionId([1, 2, 3]),
         options: vec![DhcpOption::RapidCommit],
     };

@@ -28,17 +28,17 @@ pub const MAX_LINKS: usize = 128;
 
 /// Time that an address and its route must exist before the endpoint is added: the kernel tries a new endpoint once,
 /// and its SYN is lost while the route is still being installed.
-const SETTLED: Duration = Duration::from_millis(200);
+const SETTLE_TIME: Duration = Duration::from_millis(200);
 /// Time until a removed endpoint may be added again: the kernel cannot recreate a subflow that is still closing, the
 /// first subflow of a connection above all.
-const RETURN: Duration = Duration::from_secs(2);
+const READD_DELAY: Duration = Duration::from_secs(2);
 /// Longest time that a deprecated endpoint is kept after another one exists: connections may be slow to move.
-const MOVE: Duration = Duration::from_secs(8);
+const MAX_DRAIN_TIME: Duration = Duration::from_secs(8);
 /// The kernel tries once to make a subflow, and recreates none that ended. An endpoint without subflows is recreated
 /// after the first interval, then with back-off up to the second, because the peer may not accept more subflows.
-const REVIVE: (Duration, Duration) = (Duration::from_secs(10), Duration::from_secs(640));
+const RECREATE_INTERVAL: (Duration, Duration) = (Duration::from_secs(10), Duration::from_secs(640));
 /// Time until a refused item is put again.
-pub(super) const AGAIN: Duration = Duration::from_secs(60);
+pub(super) const RETRY_INTERVAL: Duration = Duration::from_secs(60);
 
 /// The path manager of one host.
 #[derive(Debug)]
@@ -46,27 +46,27 @@ pub struct PathManager {
     config: PathManagerConfig,
     links: Links,
     /// The endpoints put to the host.
-    held: few::VecMap<Ipv6Addr, Held>,
+    installed: few::VecMap<Ipv6Addr, InstalledEndpoint>,
     /// Addresses that become endpoints no earlier than this.
-    waiting: few::VecMap<Ipv6Addr, Time>,
+    not_before: few::VecMap<Ipv6Addr, Time>,
     /// Current recreation interval of endpoints without subflows.
-    patience: few::VecMap<Ipv6Addr, Duration>,
+    recreate_after: few::VecMap<Ipv6Addr, Duration>,
     subflows: Subflows,
     routes: SourceRoutes,
-    limits: Limits,
+    limits: LimitsState,
     stopped: bool,
     /// Time of the last input.
     now: Time,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Held {
+struct InstalledEndpoint {
     endpoint: MptcpEndpoint,
     since: Time,
     /// Since when connections exist and none has a subflow from it.
     unused_since: Option<Time>,
     /// Since when connections are to move away from it.
-    left_since: Option<Time>,
+    draining_since: Option<Time>,
 }
 
 /// An address with a working route.
@@ -80,13 +80,13 @@ struct Candidate {
 impl Candidate {
     /// Whether connections are to move away from it. Addresses of the mobile network are never drained: they are
     /// backups, and deprecated while a better path exists.
-    fn is_left(&self) -> bool {
+    fn is_draining(&self) -> bool {
         self.deprecated && !self.home
     }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Limits {
+enum LimitsState {
     /// No endpoint exists yet that needs them.
     Unset,
     Put(MptcpLimits),
@@ -101,36 +101,36 @@ impl PathManager {
         PathManager {
             config,
             links: Links::new(),
-            held: few::VecMap::new(),
-            waiting: few::VecMap::new(),
-            patience: few::VecMap::new(),
+            installed: few::VecMap::new(),
+            not_before: few::VecMap::new(),
+            recreate_after: few::VecMap::new(),
             subflows: Subflows::default(),
             routes: SourceRoutes::default(),
-            limits: Limits::Unset,
+            limits: LimitsState::Unset,
             stopped: false,
             now: Time::ZERO,
         }
     }
 
-    fn take(&mut self, now: Time, input: &Input, out: &mut Outbox) {
+    fn handle_input(&mut self, now: Time, input: &Input, out: &mut Outbox) {
         match input {
-            Input::Link(event) => self.take_link(now, event, out),
-            Input::Packet(packet) => self.take_packet(now, packet, out),
-            Input::Outcome(outcome) => self.take_outcome(now, outcome, out),
-            Input::Subflow(event) => self.take_subflow(event, out),
+            Input::Link(event) => self.handle_link(now, event, out),
+            Input::Packet(packet) => self.handle_packet(now, packet, out),
+            Input::Outcome(outcome) => self.handle_outcome(now, outcome, out),
+            Input::Subflow(event) => self.handle_subflow(event, out),
             Input::Address(event) => {
                 if let Some(link) = self.links.get_mut(&event.link) {
-                    link.take_address(now, event, out);
+                    link.handle_address(now, event, out);
                 }
             }
             Input::Route(event) => {
                 if let Some(link) = self.links.get_mut(&event.link) {
-                    link.take_route(event);
+                    link.handle_route(event);
                 }
             }
             Input::Neighbour(event) => {
                 if let Some(link) = self.links.get_mut(&event.link) {
-                    link.advertised.put_reachable(event.address, event.reachable);
+                    link.advertised.set_reachable(event.address, event.reachable);
                 }
             }
             Input::Command(Command::Stop) => self.stopped = true,
@@ -146,15 +146,15 @@ impl PathManager {
     }
 
     /// Records interfaces that the configuration does not name too: a reload may name them.
-    fn take_link(&mut self, now: Time, event: &LinkEvent, out: &mut Outbox) {
+    fn handle_link(&mut self, now: Time, event: &LinkEvent, out: &mut Outbox) {
         if !self.links.contains_key(&event.link) && self.links.len() == MAX_LINKS {
             out.report(Report::TableFull { table: "links".to_owned(), limit: MAX_LINKS });
             return;
         }
-        self.links.entry(event.link).or_insert_with(|| Link::new(event)).take(now, event);
+        self.links.entry(event.link).or_insert_with(|| Link::new(event)).handle_link(now, event);
     }
 
-    fn take_packet(&mut self, now: Time, packet: &Packet, out: &mut Outbox) {
+    fn handle_packet(&mut self, now: Time, packet: &Packet, out: &mut Outbox) {
         let Some(link) = self.links.get_mut(&packet.link).filter(|link| link.up) else { return };
         let Ok(datagram) = Datagram::parse(&packet.bytes) else { return };
         let advertises = datagram.payload.first() == Some(&kind::ROUTER_ADVERTISEMENT);
@@ -164,8 +164,8 @@ impl PathManager {
         let checked = Message::parse(&datagram).and_then(|message| message.check_on_link(&datagram).map(|()| message));
         match checked {
             Ok(Message::RouterAdvertisement(message)) => {
-                if !link.advertised.put(now, datagram.source, &message) {
-                    let limit = super::advertised::MAX_ROUTERS;
+                if !link.advertised.handle_advertisement(now, datagram.source, &message) {
+                    let limit = super::advertised_prefixes::MAX_ROUTERS;
                     out.report(Report::TableFull { table: "routers".to_owned(), limit });
                 }
             }
@@ -178,31 +178,31 @@ impl PathManager {
     }
 
     /// The host refused an item: schedules the next attempt.
-    fn take_outcome(&mut self, now: Time, outcome: &Outcome, out: &mut Outbox) {
+    fn handle_outcome(&mut self, now: Time, outcome: &Outcome, out: &mut Outbox) {
         let Some(why) = &outcome.error else { return };
         match &outcome.key {
-            Key::MptcpLimits if matches!(self.limits, Limits::Put(_)) => {
-                self.limits = Limits::Refused { until: now + AGAIN };
+            Key::MptcpLimits if matches!(self.limits, LimitsState::Put(_)) => {
+                self.limits = LimitsState::Refused { until: now + RETRY_INTERVAL };
             }
-            Key::MptcpEndpoint(address) if self.held.remove(address).is_some() => {
-                self.waiting.insert(*address, now + AGAIN);
+            Key::MptcpEndpoint(address) if self.installed.remove(address).is_some() => {
+                self.not_before.insert(*address, now + RETRY_INTERVAL);
                 // Removes what a partly failed put may have left.
                 out.drop(outcome.key.clone());
             }
-            key if self.routes.refuse(now, key) => {}
+            key if self.routes.handle_refusal(now, key) => {}
             _ => return,
         }
         out.report(Report::ItemRefused { key: outcome.key.clone(), why: why.clone() });
     }
 
-    fn take_subflow(&mut self, event: &SubflowEvent, out: &mut Outbox) {
-        if !self.subflows.take(event) {
+    fn handle_subflow(&mut self, event: &SubflowEvent, out: &mut Outbox) {
+        if !self.subflows.handle_event(event) {
             out.report(Report::TableFull { table: "connections".to_owned(), limit: subflow::MAX_CONNECTIONS });
         }
         if event.kind == SubflowEventKind::SubflowEstablished {
-            self.patience.remove(event.local.ip());
+            self.recreate_after.remove(event.local.ip());
         }
-        let backup = self.held.get(event.local.ip()).is_some_and(|held| held.endpoint.flags.backup);
+        let backup = self.installed.get(event.local.ip()).is_some_and(|held| held.endpoint.flags.backup);
         out.report(subflow::report(event, backup));
     }
 
@@ -220,13 +220,13 @@ impl PathManager {
         let mut best: few::VecMap<(LinkId, Prefix), Candidate> = few::VecMap::new();
         for (id, link) in self.used_links() {
             for &address in link.addresses.keys() {
-                let Some(route) = link.find(now, address) else { continue };
+                let Some(route) = link.route_of(now, address) else { continue };
                 let home = self.is_home(address);
                 let signal = if home { self.config.signal_home } else { self.config.signal_care_of };
                 let deprecated = route.deprecated;
                 let flags = MptcpEndpointFlags { signal, subflow: true, backup: home || deprecated };
                 let candidate = Candidate { endpoint: MptcpEndpoint { address, link: id, flags }, deprecated, home };
-                let rank = |one: &Candidate| (one.deprecated, !self.held.contains_key(&one.endpoint.address));
+                let rank = |one: &Candidate| (one.deprecated, !self.installed.contains_key(&one.endpoint.address));
                 // One address of a prefix is one path: the installed one stays, otherwise the lowest address is used.
                 let place = best.entry((id, route.prefix)).or_insert(candidate);
                 if rank(&candidate) < rank(place) {
@@ -245,57 +245,57 @@ impl PathManager {
     /// Whether a deprecated endpoint can go: another one exists, and all connections use it or had time to.
     fn is_replaced(&self, now: Time, address: Ipv6Addr, candidates: &few::VecMap<Ipv6Addr, Candidate>) -> bool {
         let preferred = |at: &Ipv6Addr| candidates.get(at).is_some_and(|candidate| !candidate.deprecated);
-        let others = || self.held.iter().filter(|(at, _)| **at != address && preferred(at));
+        let others = || self.installed.iter().filter(|(at, _)| **at != address && preferred(at));
         let addresses: Vec<Ipv6Addr> = others().map(|(at, _)| *at).collect();
-        let left_since = self.held.get(&address).and_then(|held| held.left_since).unwrap_or(now);
-        let moved = others().any(|(_, held)| held.since.max(left_since) + MOVE <= now);
-        !addresses.is_empty() && (moved || self.subflows.can_do_without(address, &addresses))
+        let left_since = self.installed.get(&address).and_then(|held| held.draining_since).unwrap_or(now);
+        let moved = others().any(|(_, held)| held.since.max(left_since) + MAX_DRAIN_TIME <= now);
+        !addresses.is_empty() && (moved || self.subflows.all_have_alternative(address, &addresses))
     }
 
     /// Puts and drops endpoints until the host has the wanted ones.
-    fn converge(&mut self, now: Time, out: &mut Outbox) {
+    fn reconcile(&mut self, now: Time, out: &mut Outbox) {
         let mut wanted = if self.stopped { few::VecMap::new() } else { self.candidates(now) };
-        self.revive(now, &wanted, out);
-        let old: Vec<Ipv6Addr> = self.held.keys().copied().collect();
+        self.recreate_unused(now, &wanted, out);
+        let old: Vec<Ipv6Addr> = self.installed.keys().copied().collect();
         for address in old {
             let candidate = wanted.get(&address).copied();
-            let stays = candidate.filter(|it| !it.is_left() || !self.is_replaced(now, address, &wanted));
+            let stays = candidate.filter(|it| !it.is_draining() || !self.is_replaced(now, address, &wanted));
             match stays {
-                Some(candidate) => self.keep(now, candidate, out),
-                None => self.give_up(now, address, RETURN, out),
+                Some(candidate) => self.keep_endpoint(now, candidate, out),
+                None => self.remove_endpoint(now, address, READD_DELAY, out),
             }
         }
         // No new subflows from a deprecated address (RFC 4862 §5.5.4).
-        wanted.retain(|address, candidate| !candidate.is_left() && !self.held.contains_key(address));
-        self.waiting.retain(|address, until| *until > now || wanted.contains_key(address));
+        wanted.retain(|address, candidate| !candidate.is_draining() && !self.installed.contains_key(address));
+        self.not_before.retain(|address, until| *until > now || wanted.contains_key(address));
         for (address, candidate) in wanted {
-            if *self.waiting.entry(address).or_insert(now + SETTLED) > now {
+            if *self.not_before.entry(address).or_insert(now + SETTLE_TIME) > now {
                 continue;
             }
-            if self.held.len() == MAX_ENDPOINTS {
+            if self.installed.len() == MAX_ENDPOINTS {
                 out.report(Report::TableFull { table: "endpoints".to_owned(), limit: MAX_ENDPOINTS });
-                self.waiting.insert(address, now + AGAIN);
+                self.not_before.insert(address, now + RETRY_INTERVAL);
                 continue;
             }
-            self.add(now, candidate.endpoint, out);
+            self.add_endpoint(now, candidate.endpoint, out);
         }
-        self.note_use(now);
+        self.note_unused(now);
     }
 
-    fn add(&mut self, now: Time, endpoint: MptcpEndpoint, out: &mut Outbox) {
+    fn add_endpoint(&mut self, now: Time, endpoint: MptcpEndpoint, out: &mut Outbox) {
         let MptcpEndpoint { address, link, flags } = endpoint;
-        self.waiting.remove(&address);
-        self.held.insert(address, Held { endpoint, since: now, unused_since: None, left_since: None });
+        self.not_before.remove(&address);
+        self.installed.insert(address, InstalledEndpoint { endpoint, since: now, unused_since: None, draining_since: None });
         self.put_limits(now, out);
         out.put(Item::MptcpEndpoint(endpoint));
         out.report(Report::EndpointUp { link, address, backup: flags.backup });
     }
 
     /// Keeps an endpoint; a change of its backup flag is signalled to the peers (MP_PRIO).
-    fn keep(&mut self, now: Time, candidate: Candidate, out: &mut Outbox) {
+    fn keep_endpoint(&mut self, now: Time, candidate: Candidate, out: &mut Outbox) {
         let endpoint = candidate.endpoint;
-        let Some(held) = self.held.get_mut(&endpoint.address) else { return };
-        held.left_since = candidate.is_left().then(|| held.left_since.unwrap_or(now));
+        let Some(held) = self.installed.get_mut(&endpoint.address) else { return };
+        held.draining_since = candidate.is_draining().then(|| held.draining_since.unwrap_or(now));
         if held.endpoint != endpoint {
             held.endpoint = endpoint;
             out.put(Item::MptcpEndpoint(endpoint));
@@ -304,34 +304,34 @@ impl PathManager {
         }
     }
 
-    fn give_up(&mut self, now: Time, address: Ipv6Addr, pause: Duration, out: &mut Outbox) {
-        if let Some(held) = self.held.remove(&address) {
-            self.waiting.insert(address, now + pause);
+    fn remove_endpoint(&mut self, now: Time, address: Ipv6Addr, pause: Duration, out: &mut Outbox) {
+        if let Some(held) = self.installed.remove(&address) {
+            self.not_before.insert(address, now + pause);
             out.drop(Key::MptcpEndpoint(address));
             out.report(Report::EndpointDown { link: held.endpoint.link, address });
         }
     }
 
     /// Recreates endpoints without subflows while connections exist.
-    fn revive(&mut self, now: Time, wanted: &few::VecMap<Ipv6Addr, Candidate>, out: &mut Outbox) {
-        self.patience.retain(|address, _| wanted.contains_key(address));
+    fn recreate_unused(&mut self, now: Time, wanted: &few::VecMap<Ipv6Addr, Candidate>, out: &mut Outbox) {
+        self.recreate_after.retain(|address, _| wanted.contains_key(address));
         let tired: Vec<Ipv6Addr> =
-            self.held.keys().filter(|at| self.revived_at(**at).is_some_and(|it| it <= now)).copied().collect();
+            self.installed.keys().filter(|at| self.recreate_at(**at).is_some_and(|it| it <= now)).copied().collect();
         for address in tired {
-            let patience = self.patience.entry(address).or_insert(REVIVE.0);
-            *patience = (*patience * 2).min(REVIVE.1);
-            self.give_up(now, address, RETURN, out);
+            let patience = self.recreate_after.entry(address).or_insert(RECREATE_INTERVAL.0);
+            *patience = (*patience * 2).min(RECREATE_INTERVAL.1);
+            self.remove_endpoint(now, address, READD_DELAY, out);
         }
     }
 
-    fn revived_at(&self, address: Ipv6Addr) -> Option<Time> {
-        let held = self.held.get(&address).filter(|held| held.left_since.is_none())?;
-        Some(held.unused_since? + *self.patience.get(&address).unwrap_or(&REVIVE.0))
+    fn recreate_at(&self, address: Ipv6Addr) -> Option<Time> {
+        let held = self.installed.get(&address).filter(|held| held.draining_since.is_none())?;
+        Some(held.unused_since? + *self.recreate_after.get(&address).unwrap_or(&RECREATE_INTERVAL.0))
     }
 
     /// Records which endpoints have no subflow.
-    fn note_use(&mut self, now: Time) {
-        for (address, held) in &mut self.held {
+    fn note_unused(&mut self, now: Time) {
+        for (address, held) in &mut self.installed {
             let unused = self.subflows.uses(*address) == Some(false);
             held.unused_since = unused.then(|| held.unused_since.unwrap_or(now));
         }
@@ -342,12 +342,12 @@ impl PathManager {
         let PathManagerConfig { subflows, add_addr_accepted: accepted, .. } = self.config;
         let wanted = MptcpLimits { subflows, add_addr_accepted: accepted };
         let due = match self.limits {
-            Limits::Unset => !self.held.is_empty(),
-            Limits::Put(limits) => limits != wanted,
-            Limits::Refused { until } => until <= now && !self.held.is_empty(),
+            LimitsState::Unset => !self.installed.is_empty(),
+            LimitsState::Put(limits) => limits != wanted,
+            LimitsState::Refused { until } => until <= now && !self.installed.is_empty(),
         };
         if due {
-            self.limits = Limits::Put(wanted);
+            self.limits = LimitsState::Put(wanted);
             out.put(Item::MptcpLimits(wanted));
         }
     }
@@ -355,7 +355,7 @@ impl PathManager {
     fn solicit(&mut self, now: Time, out: &mut Outbox) {
         for (id, link) in &mut self.links {
             link.advertised.expire(now);
-            if self.config.interfaces.contains(&link.name) && link.ask(now) {
+            if self.config.interfaces.contains(&link.name) && link.take_due_solicitation(now) {
                 out.transmit(neighbour::router_solicitation(*id, None));
                 out.report(Report::RouterSolicitationSent { link: *id });
             }
@@ -363,27 +363,27 @@ impl PathManager {
     }
 
     /// Puts the source-specific default routes.
-    fn route_by_source(&mut self, now: Time, out: &mut Outbox) {
+    fn update_source_routes(&mut self, now: Time, out: &mut Outbox) {
         let mut wanted = few::VecMap::new();
         if self.config.source_routing && !self.stopped {
             for (id, link) in self.used_links() {
-                let found = link.addresses.keys().filter_map(|address| link.find(now, *address));
+                let found = link.addresses.keys().filter_map(|address| link.route_of(now, *address));
                 for route in found {
                     wanted.entry(route.prefix).or_insert((id, route.router));
                 }
             }
         }
-        self.routes.converge(now, &wanted, out);
+        self.routes.reconcile(now, &wanted, out);
     }
 
-    fn state_of(&self, now: Time, link: &Link, address: Ipv6Addr, held: Option<&Held>) -> &'static str {
-        match (held, link.find(now, address)) {
-            (Some(held), _) if held.left_since.is_some() => "deprecated",
+    fn endpoint_state(&self, now: Time, link: &Link, address: Ipv6Addr, held: Option<&InstalledEndpoint>) -> &'static str {
+        match (held, link.route_of(now, address)) {
+            (Some(held), _) if held.draining_since.is_some() => "deprecated",
             (Some(_), _) => "in use",
             (None, _) if !link.up => "link down",
             (None, None) => "no router",
             (None, Some(route)) if route.deprecated => "deprecated",
-            (None, _) if self.waiting.contains_key(&address) => "waiting",
+            (None, _) if self.not_before.contains_key(&address) => "waiting",
             (None, _) => "spare",
         }
     }
@@ -392,16 +392,16 @@ impl PathManager {
 impl Engine for PathManager {
     fn handle(&mut self, now: Time, input: &Input, out: &mut Outbox) {
         self.now = now;
-        self.take(now, input, out);
+        self.handle_input(now, input, out);
         if !self.stopped {
             self.solicit(now, out);
             self.put_limits(now, out);
         }
         // The kernel makes subflows as soon as the endpoint exists: the route comes first.
-        self.route_by_source(now, out);
-        self.converge(now, out);
-        if self.stopped && self.limits != Limits::Unset {
-            self.limits = Limits::Unset;
+        self.update_source_routes(now, out);
+        self.reconcile(now, out);
+        if self.stopped && self.limits != LimitsState::Unset {
+            self.limits = LimitsState::Unset;
             out.drop(Key::MptcpLimits);
         }
     }
@@ -411,13 +411,13 @@ impl Engine for PathManager {
             return None;
         }
         let links = self.used_links().filter_map(|(_, link)| link.deadline(self.now));
-        let waiting = self.waiting.values().copied();
-        let revived = self.held.keys().filter_map(|address| self.revived_at(*address));
-        let left = self.held.values().filter_map(|held| held.left_since);
-        let moved = left.flat_map(|left| self.held.values().map(move |held| held.since.max(left) + MOVE));
+        let waiting = self.not_before.values().copied();
+        let revived = self.installed.keys().filter_map(|address| self.recreate_at(*address));
+        let left = self.installed.values().filter_map(|held| held.draining_since);
+        let moved = left.flat_map(|left| self.installed.values().map(move |held| held.since.max(left) + MAX_DRAIN_TIME));
         let moved = moved.filter(|at| *at > self.now);
         let limits = match self.limits {
-            Limits::Refused { until } => Some(until).filter(|_| !self.held.is_empty()),
+            LimitsState::Refused { until } => Some(until).filter(|_| !self.installed.is_empty()),
             _ => None,
         };
         links.chain(waiting).chain(revived).chain(moved).chain(limits).chain(self.routes.deadline()).min()
@@ -425,7 +425,7 @@ impl Engine for PathManager {
 
     fn view(&self, now: Time, view: &mut View) {
         for (id, link) in self.used_links() {
-            let addresses = self.held.values().filter(|held| held.endpoint.link == id);
+            let addresses = self.installed.values().filter(|held| held.endpoint.link == id);
             view.links.push(LinkView {
                 last_error: None,
                 error_age: None,
@@ -435,7 +435,7 @@ impl Engine for PathManager {
                 mtu: link.mtu,
                 router: link.router(now),
                 addresses: addresses.map(|held| held.endpoint.address).collect(),
-                state: match (link.up, link.asks(now)) {
+                state: match (link.up, link.needs_router(now)) {
                     (false, _) => "down",
                     (true, true) => "no router",
                     (true, false) => "up",
@@ -443,7 +443,7 @@ impl Engine for PathManager {
                 .to_owned(),
             });
             view.endpoints.extend(link.addresses.keys().map(|&address| {
-                let held = self.held.get(&address).filter(|held| held.endpoint.link == id);
+                let held = self.installed.get(&address).filter(|held| held.endpoint.link == id);
                 let home = self.is_home(address);
                 EndpointView {
                     address,
@@ -451,7 +451,7 @@ impl Engine for PathManager {
                     home,
                     backup: held.map_or(home, |held| held.endpoint.flags.backup),
                     signal: held.is_some_and(|held| held.endpoint.flags.signal),
-                    state: self.state_of(now, link, address, held).to_owned(),
+                    state: self.endpoint_state(now, link, address, held).to_owned(),
                 }
             }));
         }

@@ -25,7 +25,7 @@ pub fn ip6(data: &[u8]) {
 
 /// `data` as IPv6 carried by IPv4: as it came, and with its header's checksum put right and that of UDP left out.
 pub fn ip4(data: &[u8]) {
-    let _ = ip4::Carried::parse(data);
+    let _ = ip4::Encapsulated::parse(data);
     let mut bytes = data.to_vec();
     let words = usize::from(data.first().copied().unwrap_or_default() & 0xf);
     bytes.iter_mut().skip(10).take(2).for_each(|octet| *octet = 0);
@@ -34,10 +34,10 @@ pub fn ip4(data: &[u8]) {
     if data.get(9) == Some(&ip6::protocol::UDP) {
         bytes.iter_mut().skip(words * 4 + udp::CHECKSUM_AT).take(2).for_each(|octet| *octet = 0);
     }
-    let Ok(carried) = ip4::Carried::parse(&bytes) else { return };
-    assert_eq!(ip4::Carried::parse(&carried.emit()), Ok(carried));
+    let Ok(carried) = ip4::Encapsulated::parse(&bytes) else { return };
+    assert_eq!(ip4::Encapsulated::parse(&carried.emit()), Ok(carried));
     for end in [carried.source, carried.destination] {
-        assert_eq!(crate::Ipv4End::of(end.to_ipv6()), Some(end));
+        assert_eq!(crate::Ipv4Endpoint::from_ipv6(end.to_ipv6()), Some(end));
     }
 }
 
@@ -133,7 +133,7 @@ pub fn geo(data: &[u8]) {
     assert!(!geo::is_secured(data));
     let emitted = parsed.emit();
     assert_eq!(geo::Packet::parse(&emitted), Ok(parsed));
-    if let Some(Ok(btp)) = geo::btp::Btp::parse(parsed.upper, parsed.payload) {
+    if let Some(Ok(btp)) = geo::btp::Btp::parse(parsed.upper_protocol, parsed.payload) {
         assert_eq!(btp.emit(), parsed.payload);
     }
     if let Some(Ok((echo, _))) = geo::echo::Echo::of(&parsed) {
@@ -145,7 +145,7 @@ pub fn geo(data: &[u8]) {
 pub fn mnpp(data: &[u8]) {
     let mut message = data.to_vec();
     if let Some(kind) = message.first_mut() {
-        *kind = mnpp::TYPE;
+        *kind = mnpp::ICMP_TYPE;
     }
     for octet in message.iter_mut().skip(2).take(2) {
         *octet = 0;
@@ -154,17 +154,17 @@ pub fn mnpp(data: &[u8]) {
     for (to, from) in message.iter_mut().skip(2).zip(sum.to_be_bytes()) {
         *to = from;
     }
-    let Some(Ok(parsed)) = heard_by_routers(&message) else { return };
+    let Some(Ok(parsed)) = parse_at_router(&message) else { return };
     assert!(parsed.proof.is_none() || mnpp::Announcement::proved_part(&message).is_some());
     let unproved = mnpp::Announcement { proof: None, ..parsed.clone() };
-    assert_eq!(heard_by_routers(&unproved.emit(SOURCE)), Some(Ok(unproved)));
+    assert_eq!(parse_at_router(&unproved.emit(SOURCE)), Some(Ok(unproved)));
     if let Some(proof) = parsed.proof {
         let emitted = parsed.emit_proved(SOURCE, proof.spi, proof.unix_micros, |_| proof.code);
-        assert_eq!(heard_by_routers(&emitted), Some(Ok(parsed)));
+        assert_eq!(parse_at_router(&emitted), Some(Ok(parsed)));
     }
 }
 
-fn heard_by_routers(message: &[u8]) -> Option<Result<mnpp::Announcement, crate::Malformed>> {
+fn parse_at_router(message: &[u8]) -> Option<Result<mnpp::Announcement, crate::Malformed>> {
     let header = Header::new(SOURCE, icmp6::ALL_ROUTERS).with_hop_limit(icmp6::ON_LINK_HOP_LIMIT);
     let packet = ip6::emit(&header, ip6::protocol::ICMPV6, message);
     mnpp::Announcement::parse(&Datagram::parse(&packet).ok()?)

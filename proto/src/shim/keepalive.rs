@@ -9,73 +9,73 @@ use core::time::Duration;
 
 /// The two timers of a context.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Watch {
+pub(super) struct ReapTimers {
     /// Start of the Send Timer, while it runs: since then nothing was received.
-    waits_since: Option<Time>,
+    send_timer_since: Option<Time>,
     /// Start of the Keepalive Timer, while it runs: since then nothing was sent.
-    owes_since: Option<Time>,
+    keepalive_timer_since: Option<Time>,
     /// The last upper-layer packet received.
-    received: Option<Time>,
+    payload_received: Option<Time>,
     /// The last control message received that stops the Send Timer.
-    heard: Option<Time>,
+    message_received: Option<Time>,
     /// The last control message sent that stops the Keepalive Timer.
-    said: Option<Time>,
+    message_sent: Option<Time>,
     /// The last Keepalive sent.
-    kept: Option<Time>,
+    keepalive_sent: Option<Time>,
 }
 
-impl Watch {
+impl ReapTimers {
     /// Updates both timers by a sample of the data plane.
-    pub(super) fn put(&mut self, activity: &Activity) {
+    pub(super) fn record_activity(&mut self, activity: &Activity) {
         let Activity { last_sent: sent, last_received: received, unanswered_since: unanswered, unreturned_since: unreturned, .. } = *activity;
-        self.received = self.received.max(received);
-        self.waits_since = running(self.waits_since, (sent, unanswered), (received, self.heard));
-        self.owes_since = running(self.owes_since, (received, unreturned), (sent, self.said));
+        self.payload_received = self.payload_received.max(received);
+        self.send_timer_since = timer_start(self.send_timer_since, (sent, unanswered), (received, self.message_received));
+        self.keepalive_timer_since = timer_start(self.keepalive_timer_since, (received, unreturned), (sent, self.message_sent));
     }
 
     /// A control message was received: stops the Send Timer.
-    pub(super) fn hear(&mut self, now: Time) {
-        (self.waits_since, self.heard) = (None, Some(now));
+    pub(super) fn on_message_received(&mut self, now: Time) {
+        (self.send_timer_since, self.message_received) = (None, Some(now));
     }
 
     /// A control message was sent that needs an answer: starts the Send Timer and stops the Keepalive Timer.
-    pub(super) fn ask(&mut self, now: Time) {
-        self.waits_since.get_or_insert(now);
-        (self.owes_since, self.said) = (None, Some(now));
+    pub(super) fn on_message_sent(&mut self, now: Time) {
+        self.send_timer_since.get_or_insert(now);
+        (self.keepalive_timer_since, self.message_sent) = (None, Some(now));
     }
 
     /// As `on_message_sent`, but restarts a running Send Timer.
-    pub(super) fn ask_again(&mut self, now: Time) {
-        self.waits_since = None;
-        self.ask(now);
+    pub(super) fn restart_send_timer(&mut self, now: Time) {
+        self.send_timer_since = None;
+        self.on_message_sent(now);
     }
 
     /// Starts the Keepalive Timer.
-    pub(super) fn owe(&mut self, now: Time) {
-        self.owes_since.get_or_insert(now);
+    pub(super) fn start_keepalive_timer(&mut self, now: Time) {
+        self.keepalive_timer_since.get_or_insert(now);
     }
 
     /// A Keepalive was sent.
-    pub(super) fn keep(&mut self, now: Time) {
-        self.kept = Some(now);
+    pub(super) fn on_keepalive_sent(&mut self, now: Time) {
+        self.keepalive_sent = Some(now);
     }
 
     /// Stops both timers.
-    pub(super) fn rest(&mut self) {
-        (self.waits_since, self.owes_since) = (None, None);
+    pub(super) fn stop(&mut self) {
+        (self.send_timer_since, self.keepalive_timer_since) = (None, None);
     }
 
     /// When the Send Timer expires.
-    pub(super) fn silence_at(&self, timeout: Duration) -> Option<Time> {
-        self.waits_since.map(|since| since + timeout)
+    pub(super) fn send_timer_expiry(&self, timeout: Duration) -> Option<Time> {
+        self.send_timer_since.map(|since| since + timeout)
     }
 
     /// When the next Keepalive is due: every third of `timeout`, until nothing was received for `timeout`
     /// (RFC 5534 §4.1).
-    pub(super) fn keepalive_at(&self, timeout: Duration) -> Option<Time> {
-        let since = self.owes_since?;
-        let due = self.kept.filter(|kept| *kept >= since).unwrap_or(since) + timeout / 3;
-        let last = self.received.max(self.heard).unwrap_or(since).max(since);
+    pub(super) fn keepalive_due(&self, timeout: Duration) -> Option<Time> {
+        let since = self.keepalive_timer_since?;
+        let due = self.keepalive_sent.filter(|kept| *kept >= since).unwrap_or(since) + timeout / 3;
+        let last = self.payload_received.max(self.message_received).unwrap_or(since).max(since);
         (due <= last + timeout).then_some(due)
     }
 }
@@ -84,7 +84,7 @@ impl Watch {
 ///
 /// `ours`: the last packet that starts the timer, and the first one after the last stop. `theirs`: the last packet that
 /// stops it, and the last control message that does.
-fn running(
+fn timer_start(
     known: Option<Time>,
     ours: (Option<Time>, Option<Time>),
     theirs: (Option<Time>, Option<Time>),
@@ -134,57 +134,57 @@ mod tests {
         told
     }
 
-    fn after(packets: &[(char, u64)]) -> Watch {
-        let mut watch = Watch::default();
-        watch.put(&activity(packets));
+    fn after(packets: &[(char, u64)]) -> ReapTimers {
+        let mut watch = ReapTimers::default();
+        watch.record_activity(&activity(packets));
         watch
     }
 
     #[test]
-    fn the_send_timer_counts_from_the_first_packet_that_nothing_followed() {
-        assert_eq!(after(&[]).silence_at(TIMEOUT), None);
-        assert_eq!(after(&[('>', 1), ('>', 9)]).silence_at(TIMEOUT), Some(at(16)));
-        assert_eq!(after(&[('>', 1), ('<', 2)]).silence_at(TIMEOUT), None);
-        assert_eq!(after(&[('>', 1), ('<', 2), ('>', 3), ('>', 4)]).silence_at(TIMEOUT), Some(at(18)));
+    fn send_timer_starts_at_the_first_unanswered_packet() {
+        assert_eq!(after(&[]).send_timer_expiry(TIMEOUT), None);
+        assert_eq!(after(&[('>', 1), ('>', 9)]).send_timer_expiry(TIMEOUT), Some(at(16)));
+        assert_eq!(after(&[('>', 1), ('<', 2)]).send_timer_expiry(TIMEOUT), None);
+        assert_eq!(after(&[('>', 1), ('<', 2), ('>', 3), ('>', 4)]).send_timer_expiry(TIMEOUT), Some(at(18)));
     }
 
     #[test]
-    fn keepalives_go_out_while_the_peer_alone_sends() {
+    fn keepalives_are_sent_while_only_the_peer_sends() {
         let mut watch = after(&[('<', 1), ('<', 8)]);
-        assert_eq!(watch.keepalive_at(TIMEOUT), Some(at(6)));
-        watch.keep(at(9));
-        assert_eq!(watch.keepalive_at(TIMEOUT), Some(at(14)));
-        watch.keep(at(19));
-        assert_eq!(watch.keepalive_at(TIMEOUT), None, "it has been silent itself for as long");
-        watch.put(&activity(&[('<', 1), ('<', 8), ('<', 30)]));
-        assert!(watch.keepalive_at(TIMEOUT).is_some());
-        watch.put(&activity(&[('<', 30), ('>', 31)]));
-        assert_eq!(watch.keepalive_at(TIMEOUT), None);
+        assert_eq!(watch.keepalive_due(TIMEOUT), Some(at(6)));
+        watch.on_keepalive_sent(at(9));
+        assert_eq!(watch.keepalive_due(TIMEOUT), Some(at(14)));
+        watch.on_keepalive_sent(at(19));
+        assert_eq!(watch.keepalive_due(TIMEOUT), None, "it has been silent itself for as long");
+        watch.record_activity(&activity(&[('<', 1), ('<', 8), ('<', 30)]));
+        assert!(watch.keepalive_due(TIMEOUT).is_some());
+        watch.record_activity(&activity(&[('<', 30), ('>', 31)]));
+        assert_eq!(watch.keepalive_due(TIMEOUT), None);
     }
 
     #[test]
     fn a_keepalive_stops_the_send_timer_until_the_next_packet() {
         let mut watch = after(&[('>', 1), ('>', 4)]);
-        watch.hear(at(5));
-        watch.put(&activity(&[('>', 1), ('>', 4)]));
-        assert_eq!(watch.silence_at(TIMEOUT), None);
-        watch.put(&activity(&[('>', 1), ('>', 7)]));
-        assert_eq!(watch.silence_at(TIMEOUT), Some(at(22)));
-        watch.put(&activity(&[('>', 1), ('>', 9)]));
-        assert_eq!(watch.silence_at(TIMEOUT), Some(at(22)), "the first counts");
-        watch.put(&activity(&[('>', 9), ('<', 10)]));
-        assert_eq!(watch.silence_at(TIMEOUT), None);
+        watch.on_message_received(at(5));
+        watch.record_activity(&activity(&[('>', 1), ('>', 4)]));
+        assert_eq!(watch.send_timer_expiry(TIMEOUT), None);
+        watch.record_activity(&activity(&[('>', 1), ('>', 7)]));
+        assert_eq!(watch.send_timer_expiry(TIMEOUT), Some(at(22)));
+        watch.record_activity(&activity(&[('>', 1), ('>', 9)]));
+        assert_eq!(watch.send_timer_expiry(TIMEOUT), Some(at(22)), "the first counts");
+        watch.record_activity(&activity(&[('>', 9), ('<', 10)]));
+        assert_eq!(watch.send_timer_expiry(TIMEOUT), None);
     }
 
     #[test]
-    fn a_question_of_ours_is_waited_for_though_nothing_else_is_sent() {
-        let mut watch = Watch::default();
-        watch.ask(at(1));
-        watch.put(&activity(&[]));
-        assert_eq!(watch.silence_at(TIMEOUT), Some(at(16)));
-        watch.put(&activity(&[('>', 5)]));
-        assert_eq!(watch.silence_at(TIMEOUT), Some(at(16)));
-        watch.put(&activity(&[('>', 5), ('<', 6)]));
-        assert_eq!(watch.silence_at(TIMEOUT), None);
+    fn a_probe_starts_the_send_timer_without_payload() {
+        let mut watch = ReapTimers::default();
+        watch.on_message_sent(at(1));
+        watch.record_activity(&activity(&[]));
+        assert_eq!(watch.send_timer_expiry(TIMEOUT), Some(at(16)));
+        watch.record_activity(&activity(&[('>', 5)]));
+        assert_eq!(watch.send_timer_expiry(TIMEOUT), Some(at(16)));
+        watch.record_activity(&activity(&[('>', 5), ('<', 6)]));
+        assert_eq!(watch.send_timer_expiry(TIMEOUT), None);
     }
 }

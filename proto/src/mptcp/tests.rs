@@ -131,7 +131,7 @@ impl Bench {
     }
 
     /// Address by address: `b` for backup, `s` for signal.
-    fn held(&self) -> Vec<String> {
+    fn endpoints(&self) -> Vec<String> {
         let show = |endpoint: &MptcpEndpoint| {
             let flags = endpoint.flags;
             assert!(flags.subflow);
@@ -144,7 +144,7 @@ impl Bench {
 }
 
 /// Inside a mobile network that visits one network.
-fn inside() -> Bench {
+fn in_mobile_network() -> Bench {
     let mut bench = Bench::new();
     bench.link(LAN, true);
     bench.address(LAN, HOME, AddressState::Preferred);
@@ -152,55 +152,55 @@ fn inside() -> Bench {
     bench.address(LAN, "fe80::5", AddressState::Preferred);
     bench.advertise(LAN, 600, &[("2001:db8:f00::/64", 600, 1200), ("2001:db8:a00::/64", 600, 1200)]);
     bench.wait(1000);
-    assert_eq!(bench.held(), ["2001:db8:a00::5 s", "2001:db8:f00::5 b"]);
+    assert_eq!(bench.endpoints(), ["2001:db8:a00::5 s", "2001:db8:f00::5 b"]);
     bench
 }
 
 #[test]
-fn an_address_waits_for_its_route_and_for_that_to_settle() {
+fn an_endpoint_waits_for_its_route_to_settle() {
     let mut bench = Bench::new();
     bench.link(LAN, true);
     bench.address(LAN, CARE_OF, AddressState::Tentative);
     bench.advertise(LAN, 600, &[("2001:db8:a00::/64", 600, 1200)]);
     bench.wait(5000);
-    assert!(bench.held().is_empty() && !bench.limits, "still tentative");
+    assert!(bench.endpoints().is_empty() && !bench.limits, "still tentative");
     bench.address(LAN, CARE_OF, AddressState::Preferred);
     bench.wait(199);
-    assert!(bench.held().is_empty());
+    assert!(bench.endpoints().is_empty());
     bench.wait(1);
-    assert_eq!(bench.held(), ["2001:db8:a00::5 s"]);
+    assert_eq!(bench.endpoints(), ["2001:db8:a00::5 s"]);
 
     bench.address(WIFI, "2001:db8:b00::5", AddressState::Preferred);
     bench.wait(5000);
-    assert_eq!(bench.held().len(), 1, "no router there");
+    assert_eq!(bench.endpoints().len(), 1, "no router there");
 }
 
 const MOVED: [(&str, u32, u32); 3] =
     [("2001:db8:f00::/64", 600, 1200), ("2001:db8:a00::/64", 0, 30), ("2001:db8:b00::/64", 600, 1200)];
 
 #[test]
-fn a_move_keeps_the_old_for_connections_that_have_nothing_else_yet() {
-    let mut bench = inside();
+fn a_deprecated_endpoint_stays_until_another_subflow_exists() {
+    let mut bench = in_mobile_network();
     bench.subflow(1, HOME, SubflowEventKind::ConnectionEstablished);
     bench.subflow(1, CARE_OF, SubflowEventKind::SubflowEstablished);
     bench.subflow(2, CARE_OF, SubflowEventKind::ConnectionEstablished);
     bench.advertise(LAN, 600, &[("2001:db8:f00::/64", 600, 1200), ("2001:db8:a00::/64", 600, 1200)]);
     bench.wait(5000);
     bench.advertise(LAN, 600, &MOVED);
-    assert_eq!(bench.held(), ["2001:db8:a00::5 b s", "2001:db8:f00::5 b"], "at once");
+    assert_eq!(bench.endpoints(), ["2001:db8:a00::5 b s", "2001:db8:f00::5 b"], "at once");
     bench.address(LAN, "2001:db8:b00::5", AddressState::Preferred);
     bench.wait(200);
-    assert_eq!(bench.held(), ["2001:db8:a00::5 b s", "2001:db8:b00::5 s", "2001:db8:f00::5 b"]);
+    assert_eq!(bench.endpoints(), ["2001:db8:a00::5 b s", "2001:db8:b00::5 s", "2001:db8:f00::5 b"]);
     bench.subflow(2, "2001:db8:b00::5", SubflowEventKind::SubflowEstablished);
-    assert_eq!(bench.held(), ["2001:db8:b00::5 s", "2001:db8:f00::5 b"], "every connection has another");
+    assert_eq!(bench.endpoints(), ["2001:db8:b00::5 s", "2001:db8:f00::5 b"], "every connection has another");
     bench.wait(300_000);
-    assert_eq!(bench.held(), ["2001:db8:b00::5 s", "2001:db8:f00::5 b"]);
+    assert_eq!(bench.endpoints(), ["2001:db8:b00::5 s", "2001:db8:f00::5 b"]);
 }
 
 #[test]
-fn what_was_left_goes_when_the_way_home_is_there_again_and_not_before() {
+fn a_deprecated_endpoint_is_removed_when_home_is_usable() {
     let told = |home: u32| [("2001:db8:f00::/64", home, 1200), ("2001:db8:a00::/64", 0, 0)];
-    let mut bench = inside();
+    let mut bench = in_mobile_network();
     bench.subflow(1, HOME, SubflowEventKind::ConnectionEstablished);
     bench.subflow(1, CARE_OF, SubflowEventKind::SubflowEstablished);
     // The kernel tells of each address, before and after the advertisement.
@@ -210,84 +210,84 @@ fn what_was_left_goes_when_the_way_home_is_there_again_and_not_before() {
     bench.wait(5);
     bench.address(LAN, HOME, AddressState::Deprecated);
     bench.wait(500);
-    assert_eq!(bench.held(), ["2001:db8:a00::5 b s", "2001:db8:f00::5 b"], "no way to tell the peer");
+    assert_eq!(bench.endpoints(), ["2001:db8:a00::5 b s", "2001:db8:f00::5 b"], "no way to tell the peer");
     bench.advertise(LAN, 600, &told(600));
     bench.address(LAN, HOME, AddressState::Preferred);
-    assert_eq!(bench.held(), ["2001:db8:f00::5 b"], "the peer hears of it by the tunnel");
+    assert_eq!(bench.endpoints(), ["2001:db8:f00::5 b"], "the peer hears of it by the tunnel");
 }
 
 #[test]
-fn an_address_of_the_mobile_network_is_a_backup_though_it_is_deprecated() {
+fn a_deprecated_home_address_stays_a_backup_endpoint() {
     let mut bench = Bench::new();
     bench.link(LAN, true);
     bench.address(LAN, HOME, AddressState::Deprecated);
     bench.address(LAN, CARE_OF, AddressState::Preferred);
     bench.advertise(LAN, 600, &[("2001:db8:f00::/64", 0, 1200), ("2001:db8:a00::/64", 600, 1200)]);
     bench.wait(9_000);
-    assert_eq!(bench.held(), ["2001:db8:a00::5 s", "2001:db8:f00::5 b"]);
+    assert_eq!(bench.endpoints(), ["2001:db8:a00::5 s", "2001:db8:f00::5 b"]);
 }
 
 #[test]
-fn a_connection_that_does_not_move_is_not_waited_for_for_long() {
-    let mut bench = inside();
+fn a_deprecated_endpoint_is_removed_after_the_drain_time() {
+    let mut bench = in_mobile_network();
     bench.wait(60_000);
     bench.subflow(2, CARE_OF, SubflowEventKind::ConnectionEstablished);
     bench.address(LAN, HOME, AddressState::Removed);
     bench.advertise(LAN, 600, &MOVED);
-    assert_eq!(bench.held(), ["2001:db8:a00::5 b s"], "there is nothing else");
+    assert_eq!(bench.endpoints(), ["2001:db8:a00::5 b s"], "there is nothing else");
     bench.address(LAN, "2001:db8:b00::5", AddressState::Preferred);
     bench.wait(7_000);
-    assert_eq!(bench.held(), ["2001:db8:a00::5 b s", "2001:db8:b00::5 s"]);
+    assert_eq!(bench.endpoints(), ["2001:db8:a00::5 b s", "2001:db8:b00::5 s"]);
     bench.wait(1_500);
-    assert_eq!(bench.held(), ["2001:db8:b00::5 s"]);
+    assert_eq!(bench.endpoints(), ["2001:db8:b00::5 s"]);
     bench.address(LAN, "2001:db8:b00::5", AddressState::Deprecated);
     bench.wait(60_000);
-    assert_eq!(bench.held(), ["2001:db8:b00::5 b s"], "better than nothing");
+    assert_eq!(bench.endpoints(), ["2001:db8:b00::5 b s"], "better than nothing");
     bench.address(LAN, "2001:db8:b00::5", AddressState::Preferred);
-    assert_eq!(bench.held(), ["2001:db8:b00::5 s"]);
+    assert_eq!(bench.endpoints(), ["2001:db8:b00::5 s"]);
 }
 
 #[test]
-fn an_endpoint_no_connection_uses_is_made_anew_ever_more_seldom() {
-    let mut bench = inside();
+fn an_endpoint_without_subflows_is_recreated_with_backoff() {
+    let mut bench = in_mobile_network();
     bench.subflow(1, HOME, SubflowEventKind::ConnectionEstablished);
     bench.wait(9_900);
-    assert_eq!(bench.held().len(), 2);
+    assert_eq!(bench.endpoints().len(), 2);
     bench.wait(200);
-    assert_eq!(bench.held(), ["2001:db8:f00::5 b"], "the kernel tried once, in vain");
+    assert_eq!(bench.endpoints(), ["2001:db8:f00::5 b"], "the kernel tried once, in vain");
     bench.wait(2_000);
-    assert_eq!(bench.held().len(), 2);
+    assert_eq!(bench.endpoints().len(), 2);
     bench.wait(19_000);
-    assert_eq!(bench.held().len(), 2);
+    assert_eq!(bench.endpoints().len(), 2);
     bench.wait(2_000);
-    assert_eq!(bench.held().len(), 1);
+    assert_eq!(bench.endpoints().len(), 1);
     bench.wait(2_000);
     bench.subflow(1, CARE_OF, SubflowEventKind::SubflowEstablished);
     bench.advertise(LAN, 1800, &[("2001:db8:f00::/64", 9000, 9000), ("2001:db8:a00::/64", 9000, 9000)]);
     bench.wait(1_000_000);
-    assert_eq!(bench.held().len(), 2, "it is used");
+    assert_eq!(bench.endpoints().len(), 2, "it is used");
     bench.advertise(LAN, 1800, &[("2001:db8:f00::/64", 9000, 9000), ("2001:db8:a00::/64", 9000, 9000)]);
     bench.subflow(1, CARE_OF, SubflowEventKind::SubflowClosed);
     bench.wait(10_500);
-    assert_eq!(bench.held().len(), 1, "the peer ended it; the kernel would leave it at that");
+    assert_eq!(bench.endpoints().len(), 1, "the peer ended it; the kernel would leave it at that");
 }
 
 #[test]
-fn a_default_route_made_by_hand_is_as_good_as_an_advertisement() {
+fn a_static_default_route_makes_an_endpoint_like_an_ra() {
     let mut bench = Bench::new();
     bench.link(LAN, true);
     bench.address(LAN, CARE_OF, AddressState::Preferred);
     let route = |stands| Input::Route(RouteEvent { link: LAN, router: ip(ROUTER), present: stands });
     bench.feed(&route(true));
     bench.wait(300);
-    assert_eq!(bench.held(), ["2001:db8:a00::5 s"]);
+    assert_eq!(bench.endpoints(), ["2001:db8:a00::5 s"]);
     bench.feed(&route(false));
-    assert!(bench.held().is_empty());
+    assert!(bench.endpoints().is_empty());
 }
 
 #[test]
-fn each_prefix_leaves_by_its_own_router_if_wanted() {
-    let mut bench = inside();
+fn source_routing_sends_each_prefix_by_its_router() {
+    let mut bench = in_mobile_network();
     assert!(bench.routes.is_empty());
     let mut config = Bench::config();
     config.source_routing = true;
@@ -305,50 +305,50 @@ fn each_prefix_leaves_by_its_own_router_if_wanted() {
     assert!(bench.routes.is_empty());
     config.interfaces = Default::default();
     bench.feed(&Input::Command(Command::ReloadPathManager(Box::new(config))));
-    assert!(bench.held().is_empty());
+    assert!(bench.endpoints().is_empty());
 }
 
 #[test]
-fn what_goes_is_dropped_at_once_and_comes_back_after_a_pause() {
-    let mut bench = inside();
+fn an_endpoint_is_readded_only_after_a_delay() {
+    let mut bench = in_mobile_network();
     bench.address(LAN, CARE_OF, AddressState::Removed);
-    assert_eq!(bench.held(), ["2001:db8:f00::5 b"], "the kernel itself would keep it");
+    assert_eq!(bench.endpoints(), ["2001:db8:f00::5 b"], "the kernel itself would keep it");
     bench.address(LAN, CARE_OF, AddressState::Preferred);
     bench.wait(1900);
-    assert_eq!(bench.held().len(), 1, "the kernel is still closing");
+    assert_eq!(bench.endpoints().len(), 1, "the kernel is still closing");
     bench.wait(200);
-    assert_eq!(bench.held().len(), 2);
+    assert_eq!(bench.endpoints().len(), 2);
     bench.link(LAN, false);
-    assert!(bench.held().is_empty());
+    assert!(bench.endpoints().is_empty());
 }
 
 #[test]
-fn a_router_that_does_not_answer_takes_its_prefixes_along() {
-    let mut bench = inside();
+fn endpoints_of_an_unreachable_router_are_removed() {
+    let mut bench = in_mobile_network();
     let reachable =
         |reachable| Input::Neighbour(NeighbourEvent { link: LAN, address: ip(ROUTER), link_address: None, reachable });
     bench.feed(&reachable(false));
-    assert!(bench.held().is_empty());
+    assert!(bench.endpoints().is_empty());
     bench.feed(&reachable(true));
     bench.wait(3000);
-    assert_eq!(bench.held().len(), 2);
+    assert_eq!(bench.endpoints().len(), 2);
     bench.advertise(LAN, 0, &[("2001:db8:a00::/64", 600, 1200)]);
-    assert!(bench.held().is_empty(), "it is a router no longer");
+    assert!(bench.endpoints().is_empty(), "it is a router no longer");
 }
 
 #[test]
-fn one_address_of_a_prefix_is_enough_and_stays() {
-    let mut bench = inside();
+fn one_address_of_each_prefix_is_an_endpoint() {
+    let mut bench = in_mobile_network();
     bench.address(LAN, "2001:db8:a00::4", AddressState::Preferred);
     bench.wait(5000);
-    assert_eq!(bench.held(), ["2001:db8:a00::5 s", "2001:db8:f00::5 b"]);
+    assert_eq!(bench.endpoints(), ["2001:db8:a00::5 s", "2001:db8:f00::5 b"]);
     bench.address(LAN, CARE_OF, AddressState::Removed);
     bench.wait(500);
-    assert_eq!(bench.held(), ["2001:db8:a00::4 s", "2001:db8:f00::5 b"]);
+    assert_eq!(bench.endpoints(), ["2001:db8:a00::4 s", "2001:db8:f00::5 b"]);
 }
 
 #[test]
-fn two_uplinks_are_two_paths() {
+fn two_uplinks_make_two_endpoints() {
     let mut bench = Bench::new();
     for (link, address, prefix) in [(LAN, CARE_OF, "2001:db8:a00::/64"), (WIFI, "2001:db8:b00::5", "2001:db8:b00::/64")]
     {
@@ -359,25 +359,25 @@ fn two_uplinks_are_two_paths() {
     bench.wait(500);
     assert_eq!(bench.held.values().map(|endpoint| endpoint.link).collect::<Vec<_>>(), [LAN, WIFI]);
     bench.link(LAN, false);
-    assert_eq!(bench.held(), ["2001:db8:b00::5 s"]);
+    assert_eq!(bench.endpoints(), ["2001:db8:b00::5 s"]);
 }
 
 #[test]
-fn what_the_host_refuses_is_put_again_later() {
-    let mut bench = inside();
+fn a_refused_endpoint_is_put_again_later() {
+    let mut bench = in_mobile_network();
     let refused = Some("no room".to_owned());
     bench.feed(&Input::Outcome(Outcome { key: Key::MptcpEndpoint(ip(CARE_OF)), error: refused }));
     assert!(bench.reports.iter().any(|report| matches!(report, Report::ItemRefused { .. })));
-    assert_eq!(bench.held().len(), 1);
+    assert_eq!(bench.endpoints().len(), 1);
     bench.wait(59_000);
-    assert_eq!(bench.held().len(), 1);
+    assert_eq!(bench.endpoints().len(), 1);
     bench.wait(2000);
-    assert_eq!(bench.held().len(), 2);
+    assert_eq!(bench.endpoints().len(), 2);
 }
 
 #[test]
-fn an_end_in_good_order_leaves_nothing() {
-    let mut bench = inside();
+fn stop_removes_endpoints_routes_and_limits() {
+    let mut bench = in_mobile_network();
     bench.feed(&Input::Command(Command::Stop));
     assert!(bench.held.is_empty() && !bench.limits && bench.manager.deadline().is_none());
     bench.advertise(LAN, 600, &[("2001:db8:a00::/64", 600, 1200)]);
@@ -385,7 +385,7 @@ fn an_end_in_good_order_leaves_nothing() {
 }
 
 #[test]
-fn it_asks_for_routers_more_and_more_rarely_until_one_is_heard() {
+fn router_solicitations_back_off_until_an_ra_arrives() {
     let mut bench = Bench::new();
     bench.link(LAN, true);
     bench.wait(60_000);
@@ -396,7 +396,7 @@ fn it_asks_for_routers_more_and_more_rarely_until_one_is_heard() {
 }
 
 #[test]
-fn there_are_never_too_many_and_none_without_its_address() {
+fn endpoints_never_exceed_the_limit_and_have_an_address() {
     for seed in 0..200 {
         let mut chance = Entropy::seed_from_u64(seed);
         let mut bench = Bench::new();
@@ -434,11 +434,11 @@ fn there_are_never_too_many_and_none_without_its_address() {
 }
 
 #[test]
-fn the_corpus_holds() {
-    crate::fuzz_inputs::run_files("../fuzz/corpus/path_manager", scenario::scenario);
+fn the_fuzz_corpus_passes() {
+    crate::fuzz_inputs::run_files("../fuzz/corpus/path_manager", fuzz::run);
 }
 
 #[test]
-fn whatever_happens() {
-    crate::fuzz_inputs::run_seeds(3_000, 400, scenario::scenario);
+fn seeded_fuzz_inputs_pass() {
+    crate::fuzz_inputs::run_seeds(3_000, 400, fuzz::run);
 }

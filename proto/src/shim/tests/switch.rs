@@ -6,59 +6,59 @@ use crate::contract::config::shim::ShimConfig;
 use crate::contract::config::shim::UplinkPreference;
 use crate::contract::input::{Activity, TrafficCount};
 use crate::contract::item::ShimContext;
-use roam6_wire::shim6::Preference;
+use roam6_wire::shim6::LocatorPreference;
 
 /// A context with a peer of two addresses, by its first.
-struct Two {
+struct EstablishedPeer {
     bench: Bench,
-    theirs: Vec<Ipv6Addr>,
-    held: ShimContext,
+    peer_addresses: Vec<Ipv6Addr>,
+    installed: ShimContext,
     proof: Vec<ShimOption>,
 }
 
-impl Two {
-    fn new(config: ShimConfig) -> Two {
+impl EstablishedPeer {
+    fn new(config: ShimConfig) -> EstablishedPeer {
         let day = Duration::from_secs(86_400);
         let mut bench = Bench::new(ShimConfig { idle_timeout: day, ..config });
         let (theirs, proof) = set(0xb, 1);
-        let held = context(&bench.second(theirs[0], TAG, Vec::new(), proof.clone())).unwrap();
-        Two { bench, theirs, held, proof }
+        let held = context(&bench.handshake(theirs[0], TAG, Vec::new(), proof.clone())).unwrap();
+        EstablishedPeer { bench, peer_addresses: theirs, installed: held, proof }
     }
 
     fn pair(&self, peer: usize) -> AddressPair {
-        AddressPair { local: ip(HERE), peer: self.theirs[peer] }
+        AddressPair { local: ip(HERE), peer: self.peer_addresses[peer] }
     }
 
     /// Something was sent a minute ago, and nothing has come since.
-    fn fall_silent(&mut self) -> Vec<Output> {
+    fn report_unanswered_activity(&mut self) -> Vec<Output> {
         self.bench.wait(60_000);
         let sent = Some(self.bench.now - Duration::from_secs(59));
-        let (context, none) = (self.held.id, TrafficCount::default());
+        let (context, none) = (self.installed.id, TrafficCount::default());
         let told =
             Activity { context, last_sent: sent, last_received: None, unanswered_since: sent, unreturned_since: None, tx: none, rx: none };
         self.bench.feed(&Input::Activity(told))
     }
 
     /// The peer is well, and has received these.
-    fn report(&mut self, received: Vec<ProbeRecord>) -> Vec<Output> {
-        let source = self.theirs[0];
+    fn receive_operational_probe(&mut self, received: Vec<ProbeRecord>) -> Vec<Output> {
+        let source = self.peer_addresses[0];
         let sent = vec![ProbeRecord { source, destination: ip(HERE), nonce: Nonce(1), data: 0 }];
-        let tag = self.held.tag_in;
+        let tag = self.installed.tag_in;
         let probe = Probe { tag, state: ProbeState::Operational, sent, received, options: Vec::new() };
-        self.bench.hear(source, &Message::Probe(probe))
+        self.bench.receive(source, &Message::Probe(probe))
     }
 
-    fn order(&mut self, path: AddressPair) -> Vec<Output> {
+    fn use_path(&mut self, path: AddressPair) -> Vec<Output> {
         self.bench.feed(&Input::Command(Command::SwitchPath { ulids: None, fork: Fork::NONE, path }))
     }
 
     /// Loses its path, and finds the other.
-    fn move_over(&mut self) {
-        let mut probes = probes(&self.fall_silent());
+    fn fail_over(&mut self) {
+        let mut probes = probes(&self.report_unanswered_activity());
         probes.extend(self::probes(&self.bench.wait(1000)));
         let other = self.pair(1);
         let record = probes.iter().find(|(pair, _)| *pair == other).unwrap().1.sent[0];
-        assert_eq!(moved(&self.report(vec![record])), Some(other));
+        assert_eq!(installed_path(&self.receive_operational_probe(vec![record])), Some(other));
     }
 }
 
@@ -78,7 +78,7 @@ fn probes(outputs: &[Output]) -> Vec<(AddressPair, Probe)> {
     .collect()
 }
 
-fn moved(outputs: &[Output]) -> Option<AddressPair> {
+fn installed_path(outputs: &[Output]) -> Option<AddressPair> {
     outputs.iter().find_map(|output| match output {
         Output::Report(Report::PathChanged { path, .. }) => Some(*path),
         _ => None,
@@ -86,79 +86,79 @@ fn moved(outputs: &[Output]) -> Option<AddressPair> {
 }
 
 #[test]
-fn an_operators_path_is_taken_when_the_peer_reports_its_probe() {
-    let mut two = Two::new(ShimConfig::default());
+fn use_path_switches_when_the_peer_reports_the_probe() {
+    let mut two = EstablishedPeer::new(ShimConfig::default());
     let wanted = two.pair(1);
-    let asked = probes(&two.order(wanted));
+    let asked = probes(&two.use_path(wanted));
     let [(pair, probe)] = &asked[..] else { panic!("{asked:?}") };
     assert_eq!((*pair, probe.state), (wanted, ProbeState::InboundOk), "we do hear the peer");
     let made_up = ProbeRecord { nonce: Nonce(probe.sent[0].nonce.0 ^ 1), ..probe.sent[0] };
-    assert_eq!(moved(&two.report(vec![made_up])), None);
-    assert_eq!(moved(&two.report(probe.sent.clone())), Some(wanted));
+    assert_eq!(installed_path(&two.receive_operational_probe(vec![made_up])), None);
+    assert_eq!(installed_path(&two.receive_operational_probe(probe.sent.clone())), Some(wanted));
     assert!(probes(&two.bench.wait(3_600_000)).iter().all(|(pair, _)| *pair == wanted), "it stays there");
 }
 
 #[test]
-fn an_operators_path_that_does_not_answer_is_told_of() {
-    let mut two = Two::new(ShimConfig::default());
+fn use_path_without_probe_report_is_abandoned_with_a_notice() {
+    let mut two = EstablishedPeer::new(ShimConfig::default());
     let wanted = two.pair(1);
-    let mut outputs = two.order(wanted);
+    let mut outputs = two.use_path(wanted);
     outputs.extend(two.bench.wait(5000));
     assert_eq!(probes(&outputs).len(), 4);
     let told = outputs.iter().any(|output| matches!(output, Output::Report(Report::Notice { .. })));
-    assert!(told && moved(&outputs).is_none());
+    assert!(told && installed_path(&outputs).is_none());
 }
 
 #[test]
-fn an_operators_path_outlives_a_search_that_ends_by_another() {
-    let mut two = Two::new(ShimConfig::default());
+fn use_path_outlives_an_exploration_that_selects_another_pair() {
+    let mut two = EstablishedPeer::new(ShimConfig::default());
     let (present, wanted) = (two.pair(0), two.pair(1));
-    let mut searched = probes(&two.fall_silent());
+    let mut searched = probes(&two.report_unanswered_activity());
     searched.extend(probes(&two.bench.wait(1000)));
     let record = searched.iter().find(|(pair, _)| *pair == present).unwrap().1.sent[0];
-    let hurried = probes(&two.order(wanted));
+    let hurried = probes(&two.use_path(wanted));
     assert!(hurried.iter().all(|(pair, _)| *pair == wanted), "the search tries it first");
     // What the peer has heard before comes late, and ends the search.
-    let outputs = two.report(vec![record]);
-    assert_eq!(moved(&outputs), None);
+    let outputs = two.receive_operational_probe(vec![record]);
+    assert_eq!(installed_path(&outputs), None);
     let asked = probes(&outputs);
     let (pair, probe) = asked.last().unwrap();
     assert_eq!((*pair, probe.state), (wanted, ProbeState::InboundOk), "the wish is not forgotten");
-    assert_eq!(moved(&two.report(probe.sent.clone())), Some(wanted));
+    assert_eq!(installed_path(&two.receive_operational_probe(probe.sent.clone())), Some(wanted));
 }
 
 #[test]
-fn a_fork_takes_a_path_of_its_own() {
-    let mut two = Two::new(ShimConfig::default());
-    let (path, fork, theirs) = (two.pair(1), Fork(7), Tag::of_low(99));
-    let order = Input::Command(Command::SwitchPath { ulids: Some(two.held.id.ulids), fork, path });
+fn a_forked_context_uses_its_own_path() {
+    let mut two = EstablishedPeer::new(ShimConfig::default());
+    let (path, fork, theirs) = (two.pair(1), Fork(7), Tag::from_low_bits(99));
+    let order = Input::Command(Command::SwitchPath { ulids: Some(two.installed.id.ulids), fork, path });
     let asked = sent(&two.bench.feed(&order));
     let [Message::I1 { tag, nonce, options }] = &asked[..] else { panic!("{asked:?}") };
     assert_eq!(options[..], [ShimOption::Fork(fork)]);
     let r2 = Message::R2 { tag: theirs, nonce: *nonce, options: two.proof.clone() };
-    let outputs = two.bench.hear(two.theirs[0], &r2);
+    let outputs = two.bench.receive(two.peer_addresses[0], &r2);
     let held = context(&outputs).unwrap();
     assert_eq!((held.id.fork, held.tag_in, held.tag_out, held.locators), (fork, *tag, theirs, two.pair(0)));
     let asked = probes(&outputs);
     let [(pair, probe)] = &asked[..] else { panic!("{asked:?}") };
     assert_eq!((*pair, probe.tag), (path, theirs));
-    two.held.tag_in = held.tag_in;
-    assert_eq!(moved(&two.report(probe.sent.clone())), Some(path));
-    let (slots, paths): (Vec<Slot>, Vec<AddressPair>) =
+    two.installed.tag_in = held.tag_in;
+    assert_eq!(installed_path(&two.receive_operational_probe(probe.sent.clone())), Some(path));
+    let (slots, paths): (Vec<ContextIndex>, Vec<AddressPair>) =
         two.bench.shim.contexts.iter().map(|(slot, context)| (slot, context.path)).unzip();
-    assert_eq!((slots.len(), paths), (2, vec![two.held.id.ulids, path]), "the other stays where it is");
+    assert_eq!((slots.len(), paths), (2, vec![two.installed.id.ulids, path]), "the other stays where it is");
     assert!(sent(&two.bench.feed(&order)).is_empty(), "it is there already");
 }
 
 /// Changes of addresses are told when they have settled: those of the start, and one that comes later.
 #[test]
-fn a_fork_does_not_wait_for_addresses_to_settle() {
+fn a_forked_context_does_not_wait_for_the_update_delay() {
     let (ours, _) = set(0xa, 2);
     let identity = Identity { parameters: parameters(0xa, 2), private_key: Vec::new() };
     let config = ShimConfig { identities: vec![identity], ..ShimConfig::default() };
     let mut bench = Bench::started(config, &ours[..1]);
     let (theirs, proof) = set(0xb, 1);
-    let outputs = bench.second(theirs[0], TAG, Vec::new(), proof.clone());
+    let outputs = bench.handshake(theirs[0], TAG, Vec::new(), proof.clone());
     let answers = sent(&outputs);
     let Some(Message::R2 { options, .. }) = answers.last() else { panic!("{answers:?}") };
     assert!(matches!(options.first(), Some(ShimOption::Locators(list)) if list.locators.len() == 1), "{options:?}");
@@ -167,33 +167,33 @@ fn a_fork_does_not_wait_for_addresses_to_settle() {
     let ulids = Some(context(&outputs).unwrap().id.ulids);
     let asked = sent(&bench.feed(&Input::Command(Command::SwitchPath { ulids, fork, path })));
     let [Message::I1 { nonce, .. }] = &asked[..] else { panic!("{asked:?}") };
-    let r2 = Message::R2 { tag: Tag::of_low(99), nonce: *nonce, options: proof };
-    let asked = probes(&bench.hear(theirs[0], &r2));
+    let r2 = Message::R2 { tag: Tag::from_low_bits(99), nonce: *nonce, options: proof };
+    let asked = probes(&bench.receive(theirs[0], &r2));
     assert!(matches!(&asked[..], [(pair, _)] if *pair == path), "{asked:?}");
 }
 
 #[test]
-fn a_path_that_no_context_has_is_refused_aloud() {
-    let mut two = Two::new(ShimConfig::default());
-    let path = AddressPair { local: ip(STRANGER), peer: two.theirs[0] };
-    let outputs = two.order(path);
+fn use_path_with_unknown_locators_is_reported() {
+    let mut two = EstablishedPeer::new(ShimConfig::default());
+    let path = AddressPair { local: ip(STRANGER), peer: two.peer_addresses[0] };
+    let outputs = two.use_path(path);
     assert!(matches!(&outputs[..], [Output::Report(Report::Notice { .. })]), "{outputs:?}");
 }
 
 /// A peer that is asked for a pair may want one too: each would answer the other's question with one of its own, for ever.
 #[test]
-fn the_question_of_a_peer_is_answered_and_not_returned() {
-    let mut two = Two::new(ShimConfig::default());
+fn an_inbound_ok_probe_is_answered_without_starting_exploration() {
+    let mut two = EstablishedPeer::new(ShimConfig::default());
     let wanted = two.pair(1);
-    assert_eq!(probes(&two.order(wanted)).len(), 1);
-    let (tag, source) = (two.held.tag_in, two.theirs[1]);
+    assert_eq!(probes(&two.use_path(wanted)).len(), 1);
+    let (tag, source) = (two.installed.tag_in, two.peer_addresses[1]);
     for number in 0..20 {
         let record = ProbeRecord { source, destination: ip(HERE), nonce: Nonce(number), data: 0 };
         let (state, sent) = (ProbeState::InboundOk, vec![record]);
         let probe = Probe { tag, state, sent, received: Vec::new(), options: Vec::new() };
-        let answers = probes(&two.bench.hear(source, &Message::Probe(probe)));
+        let answers = probes(&two.bench.receive(source, &Message::Probe(probe)));
         let [(pair, answer)] = &answers[..] else { panic!("{answers:?}") };
-        assert_eq!((*pair, answer.state), (two.held.id.ulids, ProbeState::Operational), "it is well, and says so");
+        assert_eq!((*pair, answer.state), (two.installed.id.ulids, ProbeState::Operational), "it is well, and says so");
         assert_eq!(answer.received, [record]);
     }
     assert_eq!(probes(&two.bench.wait(499)).len(), 0);
@@ -201,34 +201,34 @@ fn the_question_of_a_peer_is_answered_and_not_returned() {
 }
 
 #[test]
-fn a_context_comes_back_to_its_ulids_when_they_work_again() {
-    let mut two = Two::new(ShimConfig::default());
-    two.move_over();
-    let ulids = two.held.id.ulids;
+fn failback_to_the_ulids_when_they_work_again() {
+    let mut two = EstablishedPeer::new(ShimConfig::default());
+    two.fail_over();
+    let ulids = two.installed.id.ulids;
     assert_eq!(probes(&two.bench.wait(59_000)).len(), 0);
     let asked = probes(&two.bench.wait(4_000));
     assert_eq!(asked.len(), 4, "{asked:?}");
     assert!(asked.iter().all(|(pair, probe)| (*pair, probe.state) == (ulids, ProbeState::InboundOk)));
-    assert_eq!(moved(&two.report(vec![asked[0].1.sent[0]])), None, "too late");
+    assert_eq!(installed_path(&two.receive_operational_probe(vec![asked[0].1.sent[0]])), None, "too late");
     let mut back = None;
     for _ in 0..1300 {
         let asked = probes(&two.bench.wait(50));
         for (_, probe) in asked {
-            back = back.or(moved(&two.report(probe.sent)));
+            back = back.or(installed_path(&two.receive_operational_probe(probe.sent)));
         }
     }
     assert_eq!(back, Some(ulids));
 }
 
 #[test]
-fn a_peer_that_answers_no_probe_has_lost_the_context() {
-    let mut two = Two::new(ShimConfig { return_after: None, ..ShimConfig::default() });
-    two.move_over();
+fn an_unanswered_context_check_starts_exploration() {
+    let mut two = EstablishedPeer::new(ShimConfig { return_after: None, ..ShimConfig::default() });
+    two.fail_over();
     let (present, other) = (two.pair(1), two.pair(0));
     let asked = probes(&two.bench.wait(60_000));
     assert!(asked.iter().all(|(pair, _)| *pair == present), "it stays, but asks");
     // Packets of its ULIDs come all the while.
-    let (context, none, now) = (two.held.id, TrafficCount::default(), Some(two.bench.now));
+    let (context, none, now) = (two.installed.id, TrafficCount::default(), Some(two.bench.now));
     let told =
         Activity { context, last_sent: now, last_received: now, unanswered_since: None, unreturned_since: None, tx: none, rx: none };
     two.bench.feed(&Input::Activity(told));
@@ -238,38 +238,38 @@ fn a_peer_that_answers_no_probe_has_lost_the_context() {
 }
 
 #[test]
-fn ulids_that_are_soon_lost_again_are_asked_for_less_and_less() {
-    let mut two = Two::new(ShimConfig::default());
+fn failback_backs_off_when_the_ulids_fail_again() {
+    let mut two = EstablishedPeer::new(ShimConfig::default());
     let mut pauses = Vec::new();
     for _ in 0..4 {
-        two.move_over();
+        two.fail_over();
         let left = two.bench.now;
         while two.bench.shim.contexts.iter().any(|(_, context)| context.path != context.id.ulids) {
             for (_, probe) in probes(&two.bench.wait(100)) {
-                two.report(probe.sent);
+                two.receive_operational_probe(probe.sent);
             }
         }
         pauses.push(two.bench.now.since(left).as_secs());
     }
     assert_eq!(pauses, [61, 121, 241, 481]);
-    let two = Two::new(ShimConfig { return_after: None, ..ShimConfig::default() });
+    let two = EstablishedPeer::new(ShimConfig { return_after: None, ..ShimConfig::default() });
     assert_eq!(two.bench.shim.agenda.iter().filter(|(_, timer)| matches!(timer, Timer::Return(_))).count(), 0);
 }
 
 #[test]
-fn preferences_of_the_peer_are_honoured_and_ours_are_told() {
+fn locator_preferences_are_sent_and_honoured() {
     let worse = UplinkPreference { priority: 20, weight: 3, transient: true };
-    let mut two = Two::new(ShimConfig { preferences: [("if0".to_owned(), worse)].into(), ..ShimConfig::default() });
+    let mut two = EstablishedPeer::new(ShimConfig { preferences: [("if0".to_owned(), worse)].into(), ..ShimConfig::default() });
     let Some(ShimOption::Locators(list)) = two.proof.first() else { panic!() };
-    let elements = vec![Preference { priority: 9, ..Preference::default() }, Preference::default()];
+    let elements = vec![LocatorPreference { priority: 9, ..LocatorPreference::default() }, LocatorPreference::default()];
     let preferences = ShimOption::Preferences { generation: list.generation, elements };
-    let tag = two.held.tag_in;
-    let source = two.theirs[0];
-    two.bench.hear(source, &Message::UpdateRequest { tag, nonce: Nonce(9), options: vec![preferences] });
-    let slot = two.bench.shim.contexts.find(&two.held.id).unwrap();
-    let ranks: Vec<u16> = two.bench.shim.pairs(slot).values().map(|rank| rank.dislike).collect();
+    let tag = two.installed.tag_in;
+    let source = two.peer_addresses[0];
+    two.bench.receive(source, &Message::UpdateRequest { tag, nonce: Nonce(9), options: vec![preferences] });
+    let slot = two.bench.shim.contexts.find(&two.installed.id).unwrap();
+    let ranks: Vec<u16> = two.bench.shim.candidate_pairs(slot).values().map(|rank| rank.cost).collect();
     let mut dislikes = [512 + 20 + 9, 512 + 20];
-    if two.theirs[0] > two.theirs[1] {
+    if two.peer_addresses[0] > two.peer_addresses[1] {
         dislikes.reverse();
     }
     assert_eq!(ranks, dislikes);

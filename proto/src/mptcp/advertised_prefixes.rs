@@ -19,7 +19,7 @@ const TWO_HOURS: Duration = Duration::from_secs(7200);
 
 /// The routers of one link and their prefixes.
 #[derive(Debug, Clone, Default)]
-pub struct Advertised {
+pub struct AdvertisedPrefixes {
     routers: few::VecMap<Ipv6Addr, Router>,
 }
 
@@ -39,10 +39,10 @@ pub struct Lifetimes {
     pub valid_until: Time,
 }
 
-impl Advertised {
+impl AdvertisedPrefixes {
     /// Processes a Router Advertisement that passed the checks of RFC 4861 §6.1.2; `false` if it replaced a router. The
     /// prefixes of an expired router are forgotten, and have to be advertised again.
-    pub fn put(&mut self, now: Time, router: Ipv6Addr, message: &RouterAdvertisement) -> bool {
+    pub fn handle_advertisement(&mut self, now: Time, router: Ipv6Addr, message: &RouterAdvertisement) -> bool {
         self.expire(now);
         let room = self.routers.contains_key(&router) || self.routers.len() < MAX_ROUTERS;
         if !room && let Some(oldest) = self.routers.iter().min_by_key(|(_, known)| known.expires).map(|(at, _)| *at) {
@@ -55,7 +55,7 @@ impl Advertised {
         for option in &message.options {
             let NeighbourOption::PrefixInformation { prefix, valid, preferred, .. } = option else { continue };
             // RFC 4862 §5.5.3: preferred beyond valid is an error.
-            if preferred > valid || prefix.length() < SHORTEST || prefix.address().is_unicast_link_local() {
+            if preferred > valid || prefix.length() < MIN_PREFIX_LENGTH || prefix.address().is_unicast_link_local() {
                 continue;
             }
             let news = !known.prefixes.contains_key(prefix);
@@ -71,7 +71,7 @@ impl Advertised {
     }
 
     /// Records the kernel's reachability state of a neighbour, which may be a router.
-    pub fn put_reachable(&mut self, router: Ipv6Addr, reachable: bool) {
+    pub fn set_reachable(&mut self, router: Ipv6Addr, reachable: bool) {
         if let Some(router) = self.routers.get_mut(&router) {
             router.reachable = reachable;
         }
@@ -120,7 +120,7 @@ impl Router {
 }
 
 /// Shortest prefix accepted on an interface, bits.
-const SHORTEST: u8 = 48;
+const MIN_PREFIX_LENGTH: u8 = 48;
 
 #[cfg(test)]
 mod tests {
@@ -140,15 +140,15 @@ mod tests {
     }
 
     #[test]
-    fn a_router_that_is_back_after_its_time_says_everything_anew() {
+    fn prefixes_of_an_expired_router_are_forgotten() {
         let (router, first, second) = ("fe80::1", "2001:db8:1::5", "2001:db8:2::5");
         let [router, first, second] = [router, first, second].map(|text| text.parse::<Ipv6Addr>().unwrap());
         let at = |seconds: u64| Time::from_micros(seconds * 1_000_000);
-        let mut advertised = Advertised::default();
-        advertised.put(at(0), router, &advertisement(20, "2001:db8:1::/64"));
-        advertised.put(at(19), router, &advertisement(20, "2001:db8:2::/64"));
+        let mut advertised = AdvertisedPrefixes::default();
+        advertised.handle_advertisement(at(0), router, &advertisement(20, "2001:db8:1::/64"));
+        advertised.handle_advertisement(at(19), router, &advertisement(20, "2001:db8:2::/64"));
         assert!(advertised.find(at(19), first).is_some() && advertised.find(at(19), second).is_some());
-        advertised.put(at(39), router, &advertisement(20, "2001:db8:2::/64"));
+        advertised.handle_advertisement(at(39), router, &advertisement(20, "2001:db8:2::/64"));
         assert!(advertised.find(at(39), first).is_none() && advertised.find(at(39), second).is_some());
     }
 }

@@ -1,6 +1,6 @@
 //! One interface of an MPTCP host: its addresses and their routers (RFC 4861 §6.3.4, RFC 7559 §2, RFC 8028 §3.1).
 
-use super::advertised::Advertised;
+use super::advertised_prefixes::AdvertisedPrefixes;
 use crate::base::few;
 use crate::base::ids::LinkId;
 use crate::base::time::Time;
@@ -15,12 +15,12 @@ use std::net::Ipv6Addr;
 pub const MAX_ADDRESSES: usize = 32;
 
 /// First and longest interval between Router Solicitations (RFC 7559 §2; the first interval is shorter than there).
-const SOLICITATION: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(3600));
+const SOLICITATION_INTERVAL: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(3600));
 /// Delay before the kernel's deprecated state of an address counts: the kernel reports the addresses one by one, before
 /// or after the advertisement that covers them all.
-const NEWS: Duration = Duration::from_millis(100);
+const DEPRECATION_DELAY: Duration = Duration::from_millis(100);
 /// Prefix length assumed where no advertisement is known, bits.
-const SUBNET: u8 = 64;
+const DEFAULT_PREFIX_LENGTH: u8 = 64;
 
 /// One interface.
 #[derive(Debug)]
@@ -30,7 +30,7 @@ pub(super) struct Link {
     pub(super) mtu: u32,
     /// Usable addresses; the time from which the kernel's deprecated state counts, if it is set.
     pub(super) addresses: few::VecMap<Ipv6Addr, Option<Time>>,
-    pub(super) advertised: Advertised,
+    pub(super) advertised: AdvertisedPrefixes,
     /// Router of a static default route.
     static_router: Option<Ipv6Addr>,
     solicit_at: Time,
@@ -39,7 +39,7 @@ pub(super) struct Link {
 
 /// Prefix and router of an address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Route {
+pub(super) struct AddressRoute {
     pub(super) prefix: Prefix,
     pub(super) router: Ipv6Addr,
     /// The address is not for new connections.
@@ -53,27 +53,27 @@ impl Link {
             up: false,
             mtu: event.mtu,
             addresses: few::VecMap::new(),
-            advertised: Advertised::default(),
+            advertised: AdvertisedPrefixes::default(),
             static_router: None,
             solicit_at: Time::ZERO,
-            interval: SOLICITATION.0,
+            interval: SOLICITATION_INTERVAL.0,
         }
     }
 
-    pub(super) fn take(&mut self, now: Time, event: &LinkEvent) {
+    pub(super) fn handle_link(&mut self, now: Time, event: &LinkEvent) {
         if event.up && !self.up {
-            (self.solicit_at, self.interval) = (now, SOLICITATION.0);
+            (self.solicit_at, self.interval) = (now, SOLICITATION_INTERVAL.0);
         }
         if !event.up {
             // The interface may come up on another link; the kernel has removed its routes.
-            self.advertised = Advertised::default();
+            self.advertised = AdvertisedPrefixes::default();
             self.static_router = None;
         }
         (self.up, self.mtu) = (event.up, event.mtu);
         self.name.clone_from(&event.name);
     }
 
-    pub(super) fn take_address(&mut self, now: Time, event: &AddressEvent, out: &mut Outbox) {
+    pub(super) fn handle_address(&mut self, now: Time, event: &AddressEvent, out: &mut Outbox) {
         let address = event.address;
         let special = address.is_multicast() || address.is_loopback() || address.to_ipv4_mapped().is_some();
         if special || address.is_unicast_link_local() {
@@ -84,13 +84,13 @@ impl Link {
         } else if self.addresses.len() < MAX_ADDRESSES || self.addresses.contains_key(&address) {
             let deprecated = event.state == AddressState::Deprecated;
             let known = self.addresses.get(&address).copied().flatten();
-            self.addresses.insert(address, deprecated.then(|| known.unwrap_or(now + NEWS)));
+            self.addresses.insert(address, deprecated.then(|| known.unwrap_or(now + DEPRECATION_DELAY)));
         } else {
             out.report(Report::TableFull { table: "addresses".to_owned(), limit: MAX_ADDRESSES });
         }
     }
 
-    pub(super) fn take_route(&mut self, event: &RouteEvent) {
+    pub(super) fn handle_route(&mut self, event: &RouteEvent) {
         if event.present {
             self.static_router = Some(event.router);
         } else if self.static_router == Some(event.router) {
@@ -99,12 +99,12 @@ impl Link {
     }
 
     /// Prefix and router of an address of this link; `None` if it has no route.
-    pub(super) fn find(&self, now: Time, address: Ipv6Addr) -> Option<Route> {
+    pub(super) fn route_of(&self, now: Time, address: Ipv6Addr) -> Option<AddressRoute> {
         let deprecated = self.addresses.get(&address).filter(|_| self.up)?.is_some_and(|from| from <= now);
         if let Some((prefix, router, until)) = self.advertised.find(now, address) {
-            return Some(Route { prefix, router, deprecated: deprecated || until.preferred_until <= now });
+            return Some(AddressRoute { prefix, router, deprecated: deprecated || until.preferred_until <= now });
         }
-        Some(Route { prefix: Prefix::new(address, SUBNET)?, router: self.static_router?, deprecated })
+        Some(AddressRoute { prefix: Prefix::new(address, DEFAULT_PREFIX_LENGTH)?, router: self.static_router?, deprecated })
     }
 
     /// A reachable router, or the static one.
@@ -113,23 +113,23 @@ impl Link {
     }
 
     /// Whether the link has no router, so that Router Solicitations are needed.
-    pub(super) fn asks(&self, now: Time) -> bool {
+    pub(super) fn needs_router(&self, now: Time) -> bool {
         self.up && self.router(now).is_none()
     }
 
     /// Whether a Router Solicitation is due now; schedules the next one with back-off.
-    pub(super) fn ask(&mut self, now: Time) -> bool {
-        let asks = self.asks(now) && self.solicit_at <= now;
+    pub(super) fn take_due_solicitation(&mut self, now: Time) -> bool {
+        let asks = self.needs_router(now) && self.solicit_at <= now;
         if asks {
             self.solicit_at = now + self.interval;
-            self.interval = (self.interval * 2).min(SOLICITATION.1);
+            self.interval = (self.interval * 2).min(SOLICITATION_INTERVAL.1);
         }
         asks
     }
 
     /// When a lifetime ends, or the next Router Solicitation is due.
     pub(super) fn deadline(&self, now: Time) -> Option<Time> {
-        let asked = self.asks(now).then_some(self.solicit_at);
+        let asked = self.needs_router(now).then_some(self.solicit_at);
         let told = self.addresses.values().flatten().filter(|from| **from > now).min().copied();
         [asked, told, self.advertised.deadline(now)].into_iter().flatten().min().filter(|_| self.up)
     }

@@ -1,7 +1,7 @@
 //! Source-specific default routes: packets from a prefix leave by the router that advertised it, because the router of
 //! another network filters their source (RFC 8028 §3.1, BCP 38).
 
-use super::path_manager::AGAIN;
+use super::path_manager::RETRY_INTERVAL;
 use crate::base::few;
 use crate::base::ids::LinkId;
 use crate::base::time::Time;
@@ -16,16 +16,16 @@ const METRIC: u32 = 512;
 /// The source-specific default routes of this host's prefixes.
 #[derive(Debug, Default)]
 pub(crate) struct SourceRoutes {
-    held: few::VecMap<Prefix, (LinkId, Ipv6Addr)>,
+    installed: few::VecMap<Prefix, (LinkId, Ipv6Addr)>,
     /// Refused routes, and when each is put again.
     refused: few::VecMap<Prefix, Time>,
 }
 
 impl SourceRoutes {
     /// Puts and drops routes until the host has `wanted`: for each prefix its interface and router.
-    pub(crate) fn converge(&mut self, now: Time, wanted: &few::VecMap<Prefix, (LinkId, Ipv6Addr)>, out: &mut Outbox) {
+    pub(crate) fn reconcile(&mut self, now: Time, wanted: &few::VecMap<Prefix, (LinkId, Ipv6Addr)>, out: &mut Outbox) {
         self.refused.retain(|prefix, until| *until > now && wanted.contains_key(prefix));
-        self.held.retain(|prefix, _| {
+        self.installed.retain(|prefix, _| {
             let stays = wanted.contains_key(prefix);
             if !stays {
                 out.drop(key(*prefix));
@@ -33,10 +33,10 @@ impl SourceRoutes {
             stays
         });
         for (&source, &(link, router)) in wanted {
-            if self.held.get(&source) == Some(&(link, router)) || self.refused.contains_key(&source) {
+            if self.installed.get(&source) == Some(&(link, router)) || self.refused.contains_key(&source) {
                 continue;
             }
-            self.held.insert(source, (link, router));
+            self.installed.insert(source, (link, router));
             let target = NextHop::Gateway { link, router };
             let (table, destination, metric) = (RouteTable::MAIN, Prefix::ALL, METRIC);
             out.put(Item::Route(Route { table, destination, source, metric, target, mtu: None }));
@@ -44,10 +44,10 @@ impl SourceRoutes {
     }
 
     /// The host refused a route; `false` if it is not one of these.
-    pub(crate) fn refuse(&mut self, now: Time, refused: &Key) -> bool {
-        let Some(prefix) = self.held.keys().find(|prefix| key(**prefix) == *refused).copied() else { return false };
-        self.held.remove(&prefix);
-        self.refused.insert(prefix, now + AGAIN);
+    pub(crate) fn handle_refusal(&mut self, now: Time, refused: &Key) -> bool {
+        let Some(prefix) = self.installed.keys().find(|prefix| key(**prefix) == *refused).copied() else { return false };
+        self.installed.remove(&prefix);
+        self.refused.insert(prefix, now + RETRY_INTERVAL);
         true
     }
 

@@ -22,7 +22,7 @@ pub(super) struct Subflows {
 
 impl Subflows {
     /// Processes an event of the kernel; `false` the first time that the table is full.
-    pub(super) fn take(&mut self, event: &SubflowEvent) -> bool {
+    pub(super) fn handle_event(&mut self, event: &SubflowEvent) -> bool {
         let SubflowEvent { token, kind: change, local, remote, .. } = *event;
         match change {
             SubflowEventKind::ConnectionClosed => drop(self.connections.remove(&token)),
@@ -55,7 +55,7 @@ impl Subflows {
     }
 
     /// Whether every connection with a subflow from `old` also has one from one of `others`.
-    pub(super) fn can_do_without(&self, old: Ipv6Addr, others: &[Ipv6Addr]) -> bool {
+    pub(super) fn all_have_alternative(&self, old: Ipv6Addr, others: &[Ipv6Addr]) -> bool {
         let users = self.connections.values().filter(|subflows| has(subflows, &[old]));
         !self.incomplete && users.into_iter().all(|subflows| has(subflows, others))
     }

@@ -8,7 +8,7 @@ use core::net::Ipv6Addr;
 
 /// What a host says of one group (RFC 3810 §5.2.4).
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ListenerRecord {
+pub struct MulticastAddressRecord {
     /// What is said; see [`ListenerRecord::listens`].
     pub kind: u8,
     /// The group.
@@ -33,9 +33,9 @@ pub mod record {
     pub const BLOCK_OLD_SOURCES: u8 = 6;
 }
 
-impl ListenerRecord {
+impl MulticastAddressRecord {
     /// Whether somebody listens to the group, whatever the source; `None` if the record does not tell.
-    pub fn listens(&self) -> Option<bool> {
+    pub fn is_listening(&self) -> Option<bool> {
         match self.kind {
             record::MODE_IS_EXCLUDE | record::CHANGE_TO_EXCLUDE => Some(true),
             record::MODE_IS_INCLUDE | record::CHANGE_TO_INCLUDE => Some(!self.sources.is_empty()),
@@ -44,7 +44,7 @@ impl ListenerRecord {
         }
     }
 
-    fn read(reader: &mut Reader<'_>) -> Result<ListenerRecord, Malformed> {
+    fn read(reader: &mut Reader<'_>) -> Result<MulticastAddressRecord, Malformed> {
         let (kind, words) = (reader.u8()?, reader.u8()?);
         let count = reader.u16()?;
         let group = group(reader)?;
@@ -54,11 +54,11 @@ impl ListenerRecord {
             sources.push(part.address()?);
         }
         reader.skip(usize::from(words) * 4)?;
-        Ok(ListenerRecord { kind, group, sources })
+        Ok(MulticastAddressRecord { kind, group, sources })
     }
 
     fn write(&self, writer: &mut Writer) {
-        writer.u8(self.kind).u8(0).u16(number(self.sources.len())).address(self.group);
+        writer.u8(self.kind).u8(0).u16(record_count(self.sources.len())).address(self.group);
         for source in self.sources.iter().take(usize::from(u16::MAX)) {
             writer.address(*source);
         }
@@ -66,20 +66,20 @@ impl ListenerRecord {
 }
 
 /// The records of a report of version 2; octets behind them are passed over (RFC 3810 §5.2.11).
-pub(super) fn read_records(reader: &mut Reader<'_>) -> Result<Vec<ListenerRecord>, Malformed> {
+pub(super) fn read_records(reader: &mut Reader<'_>) -> Result<Vec<MulticastAddressRecord>, Malformed> {
     reader.skip(2)?;
     let count = reader.u16()?;
-    (0..count).map(|_| ListenerRecord::read(reader)).collect()
+    (0..count).map(|_| MulticastAddressRecord::read(reader)).collect()
 }
 
-pub(super) fn write_records(records: &[ListenerRecord], writer: &mut Writer) {
-    writer.u16(0).u16(number(records.len()));
+pub(super) fn write_records(records: &[MulticastAddressRecord], writer: &mut Writer) {
+    writer.u16(0).u16(record_count(records.len()));
     for record in records.iter().take(usize::from(u16::MAX)) {
         record.write(writer);
     }
 }
 
-fn number(of: usize) -> u16 {
+fn record_count(of: usize) -> u16 {
     u16::try_from(of).unwrap_or(u16::MAX)
 }
 
@@ -109,13 +109,13 @@ mod tests {
         Message::parse(&Datagram::parse(&packet).unwrap())
     }
 
-    fn of(kind: u8, sources: &[&str]) -> ListenerRecord {
+    fn of(kind: u8, sources: &[&str]) -> MulticastAddressRecord {
         let sources = sources.iter().map(|source| source.parse().unwrap()).collect();
-        ListenerRecord { kind, group: "ff18::7".parse().unwrap(), sources }
+        MulticastAddressRecord { kind, group: "ff18::7".parse().unwrap(), sources }
     }
 
     #[test]
-    fn reports_are_heard_as_they_were_sent() {
+    fn mld_reports_round_trip() {
         let group = "ff18::7".parse().unwrap();
         let report = Message::ListenerReport { records: vec![of(4, &[]), of(1, &["2001:db8::1", "2001:db8::2"])] };
         for message in [report, Message::ListenerReport1 { group }, Message::ListenerDone { group }] {
@@ -124,15 +124,15 @@ mod tests {
     }
 
     #[test]
-    fn the_octets_are_those_of_the_standard() {
+    fn mld_report_golden_octets() {
         let octets = Message::ListenerReport { records: vec![of(4, &[])] }.emit(SOURCE, ROUTERS);
         assert_eq!((octets[..2].to_vec(), &octets[4..12]), (vec![143, 0], &[0, 0, 0, 1, 4, 0, 0, 0][..]));
         assert_eq!(octets[12..], "ff18::7".parse::<Ipv6Addr>().unwrap().octets());
     }
 
     #[test]
-    fn auxiliary_data_is_passed_over_and_what_is_no_group_is_refused() {
-        let read = |octets: &[u8]| ListenerRecord::read(&mut Reader::new("record", octets));
+    fn mld_auxiliary_data_is_skipped_and_a_unicast_group_refused() {
+        let read = |octets: &[u8]| MulticastAddressRecord::read(&mut Reader::new("record", octets));
         let mut octets = [&[4, 1, 0, 0][..], &of(4, &[]).group.octets(), &[1, 2, 3, 4]].concat();
         assert_eq!(read(&octets), Ok(of(4, &[])));
         assert!(read(&octets[..23]).is_err());
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn who_listens_is_what_the_records_say() {
+    fn mld_record_types_say_whether_a_node_listens() {
         for (kind, none, one) in [
             (record::MODE_IS_INCLUDE, Some(false), Some(true)),
             (record::MODE_IS_EXCLUDE, Some(true), Some(true)),
@@ -151,7 +151,7 @@ mod tests {
             (record::BLOCK_OLD_SOURCES, None, None),
             (7, None, None),
         ] {
-            assert_eq!((of(kind, &[]).listens(), of(kind, &["::1"]).listens()), (none, one), "{kind}");
+            assert_eq!((of(kind, &[]).is_listening(), of(kind, &["::1"]).is_listening()), (none, one), "{kind}");
         }
     }
 }

@@ -1,14 +1,14 @@
 //! Random octets, valid messages with octets changed, and the committed corpus through every scenario.
 
 use crate::samples::{HOME, HOME_AGENT, Random, address, dhcp6_messages, icmp6_messages, mobility_messages, packets};
-use roam6_wire::scenario;
+use roam6_wire::fuzz;
 use std::fs;
 use std::path::Path;
 
 const ROUNDS: usize = 60_000;
 
 /// Runs `scenario` over what `valid` becomes when octets change, vanish, double or are made up.
-pub(crate) fn disturb(seed: u64, valid: &[Vec<u8>], scenario: fn(&[u8])) {
+pub(crate) fn mutate(seed: u64, valid: &[Vec<u8>], scenario: fn(&[u8])) {
     let mut random = Random(seed);
     for sample in valid {
         scenario(sample);
@@ -38,41 +38,41 @@ pub(crate) fn disturb(seed: u64, valid: &[Vec<u8>], scenario: fn(&[u8])) {
 }
 
 #[test]
-fn packets_survive_disturbance() {
-    disturb(0x6275, &packets(), scenario::ip6);
+fn mutated_ipv6_packets_never_panic() {
+    mutate(0x6275, &packets(), fuzz::ip6);
 }
 
 #[test]
-fn icmp6_messages_survive_disturbance() {
+fn mutated_icmpv6_messages_never_panic() {
     let valid: Vec<_> =
         icmp6_messages().iter().map(|(header, message)| message.emit(header.source, header.destination)).collect();
-    disturb(0x4861, &valid, scenario::icmp6);
+    mutate(0x4861, &valid, fuzz::icmp6);
 }
 
 #[test]
-fn mobility_headers_survive_disturbance() {
+fn mutated_mobility_headers_never_panic() {
     let valid: Vec<_> =
         mobility_messages().iter().map(|message| message.emit(address(HOME), address(HOME_AGENT))).collect();
-    disturb(0x3963, &valid, scenario::mobility);
+    mutate(0x3963, &valid, fuzz::mobility);
 }
 
 #[test]
-fn dhcp6_messages_survive_disturbance() {
+fn mutated_dhcpv6_messages_never_panic() {
     let valid: Vec<_> = dhcp6_messages().iter().map(roam6_wire::dhcp6::Message::emit).collect();
-    disturb(0x8415, &valid, scenario::dhcp6);
+    mutate(0x8415, &valid, fuzz::dhcp6);
 }
 
 #[test]
-fn the_committed_corpus_passes() {
+fn the_fuzz_corpus_passes() {
     for (target, scenario) in [
-        ("wire_ip6", scenario::ip6 as fn(&[u8])),
-        ("wire_ip4", scenario::ip4),
-        ("wire_icmp6", scenario::icmp6),
-        ("wire_mobility", scenario::mobility),
-        ("wire_dhcp6", scenario::dhcp6),
-        ("wire_shim6", scenario::shim6),
-        ("wire_geo", scenario::geo),
-        ("wire_mnpp", scenario::mnpp),
+        ("wire_ip6", fuzz::ip6 as fn(&[u8])),
+        ("wire_ip4", fuzz::ip4),
+        ("wire_icmp6", fuzz::icmp6),
+        ("wire_mobility", fuzz::mobility),
+        ("wire_dhcp6", fuzz::dhcp6),
+        ("wire_shim6", fuzz::shim6),
+        ("wire_geo", fuzz::geo),
+        ("wire_mnpp", fuzz::mnpp),
     ] {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../fuzz/corpus").join(target);
         let mut read = 0;

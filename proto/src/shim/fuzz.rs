@@ -7,7 +7,7 @@ use crate::base::ids::AddressPair;
 use crate::base::rng::Entropy;
 use crate::base::time::Time;
 use crate::contract::command::Command;
-use crate::contract::config::shim::{AddressGeneration, Proof};
+use crate::contract::config::shim::{AddressGeneration, AddressProof};
 use crate::contract::config::shim::{Identity, PeerFilter, ShimConfig, UplinkPreference};
 use crate::contract::engine::{Engine, Outbox};
 use crate::contract::input::{
@@ -22,7 +22,7 @@ use core::time::Duration;
 use roam6_wire::icmp6::{self, NeighbourOption, RouterAdvertisement};
 use roam6_wire::ip6::{self, Datagram, Header, MINIMUM_MTU};
 use roam6_wire::shim6::{
-    self, Fork, LocatorList, Message, Method, Nonce, Probe, ProbeRecord, ProbeState, ShimOption, Tag,
+    self, Fork, LocatorList, Message, VerificationMethod, Nonce, Probe, ProbeRecord, ProbeState, ShimOption, Tag,
 };
 use roam6_wire::{Prefix, Reader};
 use std::collections::VecDeque;
@@ -33,15 +33,15 @@ const MAX_OUTPUTS: usize = 200;
 const MAX_TICKS: usize = 64;
 const MAX_CONTEXTS: usize = 4;
 /// Messages of the shim the peer remembers.
-const MEMORY: usize = 8;
+const MAX_REMEMBERED: usize = 8;
 
 /// Lives through what `data` says, and asserts what must hold throughout.
-pub fn scenario(data: &[u8]) {
+pub fn run(data: &[u8]) {
     let mut reader = Reader::new("scenario", data);
-    let mut world = World::new(reader.u8().unwrap_or_default());
+    let mut world = Harness::new(reader.u8().unwrap_or_default());
     while let Ok(action) = reader.u8() {
         let choice = reader.u8().unwrap_or_default();
-        match world.cause(action, choice, &mut reader) {
+        match world.next_input(action, choice, &mut reader) {
             Some(input) => world.feed(&input),
             None => world.wait(Duration::from_millis(u64::from(choice) * u64::from(choice) / 4)),
         }
@@ -51,28 +51,28 @@ pub fn scenario(data: &[u8]) {
     assert!(left.is_empty(), "stopped, yet it holds {left:?}");
 }
 
-struct World {
+struct Harness {
     shim: Shim,
     now: Time,
     plan: Plan,
-    ours: Vec<Ipv6Addr>,
-    theirs: Vec<Ipv6Addr>,
+    local_addresses: Vec<Ipv6Addr>,
+    peer_addresses: Vec<Ipv6Addr>,
     parameters: Vec<u8>,
-    heard: VecDeque<(AddressPair, Message)>,
+    received: VecDeque<(AddressPair, Message)>,
 }
 
-impl World {
-    fn new(seed: u8) -> World {
+impl Harness {
+    fn new(seed: u8) -> Harness {
         let (config, ours) = config(seed);
         let (identity, theirs) = identity(0xb, 9);
-        let mut world = World {
+        let mut world = Harness {
             shim: Shim::new(config, Entropy::seed_from_u64(seed.into())),
             now: Time::ZERO,
             plan: Plan::new(),
-            ours,
-            theirs,
+            local_addresses: ours,
+            peer_addresses: theirs,
             parameters: identity.parameters.emit(),
-            heard: VecDeque::new(),
+            received: VecDeque::new(),
         };
         for index in 0..2 {
             world.feed(&link(index, true));
@@ -82,9 +82,9 @@ impl World {
     }
 
     /// What happens next; `None`: time passes.
-    fn cause(&mut self, action: u8, choice: u8, reader: &mut Reader<'_>) -> Option<Input> {
+    fn next_input(&mut self, action: u8, choice: u8, reader: &mut Reader<'_>) -> Option<Input> {
         let detail = if action % 12 > 8 { 0 } else { reader.u8().unwrap_or_default() };
-        let path = AddressPair { local: self.ours(choice), peer: self.theirs(choice >> 2) };
+        let path = AddressPair { local: self.local_address(choice), peer: self.peer_address(choice >> 2) };
         Some(match action % 12 {
             0 => link(choice & 1, choice & 6 != 6),
             1 => {
@@ -92,8 +92,8 @@ impl World {
                 self.address(choice & 1, *states.get(usize::from(detail % 3))?)
             }
             2 => Input::Flow(FlowEvent { pair: path, link: LinkId(1), packets: 9, octets: 3000, since: Time::ZERO }),
-            3 | 4 => self.answer(choice, detail)?,
-            5 | 6 => self.packet(path, &self.begin(choice, detail)?),
+            3 | 4 => self.peer_answer(choice, detail)?,
+            5 | 6 => self.packet(path, &self.peer_message(choice, detail)?),
             7 if choice > 0xe0 => self.advertisement(choice & 1, detail),
             7 => {
                 let length = usize::from(detail).min(reader.len());
@@ -109,16 +109,16 @@ impl World {
                 0 => Command::DeleteContext(self.context(choice)?.id),
                 1 => Command::ReloadShim(Box::new(config(choice).0)),
                 2 => Command::SwitchPath { ulids: None, fork: Fork(u32::from(choice >> 7)), path },
-                _ => return self.address_verdict(choice >> 2),
+                _ => return self.dad_result(choice >> 2),
             }),
             _ => return None,
         })
     }
 
     /// What the peer says to something it has heard.
-    fn answer(&self, choice: u8, detail: u8) -> Option<Input> {
-        let (path, message) = self.heard.get(usize::from(choice) % self.heard.len().max(1))?;
-        let tag = Tag::of_low(u64::from(detail & 3) + 100);
+    fn peer_answer(&self, choice: u8, detail: u8) -> Option<Input> {
+        let (path, message) = self.received.get(usize::from(choice) % self.received.len().max(1))?;
+        let tag = Tag::from_low_bits(u64::from(detail & 3) + 100);
         let locators = if detail & 0x80 == 0 { self.locators(detail) } else { Vec::new() };
         let validator = |message: &Message| {
             message.options().iter().find(|option| matches!(option, ShimOption::Validator(_))).cloned()
@@ -158,23 +158,23 @@ impl World {
     }
 
     /// What the peer says of its own accord; it knows our tags.
-    fn begin(&self, choice: u8, detail: u8) -> Option<Message> {
+    fn peer_message(&self, choice: u8, detail: u8) -> Option<Message> {
         let nonce = Nonce(u32::from(detail));
         let tag = self.context(choice).map(|context| context.tag_in);
-        let ulids = ShimOption::Ulids { sender: self.theirs(detail), receiver: self.ours(detail >> 1) };
+        let ulids = ShimOption::Ulids { sender: self.peer_address(detail), receiver: self.local_address(detail >> 1) };
         let named =
             if detail & 8 == 0 { Vec::new() } else { vec![ulids, ShimOption::Fork(Fork(u32::from(detail >> 6)))] };
         Some(match choice % 6 {
             0 | 1 => Message::I1 { tag: INITIATOR, nonce, options: named },
             2 => Message::UpdateRequest { tag: tag?, nonce, options: self.locators(detail) },
-            3 => Message::Keepalive { tag: tag.unwrap_or(Tag::of_low(detail.into())), options: Vec::new() },
+            3 => Message::Keepalive { tag: tag.unwrap_or(Tag::from_low_bits(detail.into())), options: Vec::new() },
             4 => {
                 let packet_tag = self.context(choice)?.tag_out;
                 let options = vec![ShimOption::Validator(vec![detail; 16])];
                 Message::R1bis { packet_tag, responder_nonce: nonce, options }
             }
             _ => {
-                let path = AddressPair { local: self.ours(detail), peer: self.theirs(detail >> 1) };
+                let path = AddressPair { local: self.local_address(detail), peer: self.peer_address(detail >> 1) };
                 let sent = vec![record(path, u32::from(detail))];
                 let (tag, state) = (tag?, state(detail));
                 Message::Probe(Probe { tag, state, sent, received: Vec::new(), options: Vec::new() })
@@ -184,11 +184,11 @@ impl World {
 
     /// A list of the peer's locators, true or not, and what proves it.
     fn locators(&self, detail: u8) -> Vec<ShimOption> {
-        let mut locators: Vec<_> = self.theirs.iter().map(|address| (Method::HBA, *address)).collect();
+        let mut locators: Vec<_> = self.peer_addresses.iter().map(|address| (VerificationMethod::HBA, *address)).collect();
         match detail & 0x70 {
-            0x10 => locators.push((Method::HBA, self.ours(0))),
+            0x10 => locators.push((VerificationMethod::HBA, self.local_address(0))),
             0x20 => locators.truncate(1),
-            0x30 => locators.iter_mut().for_each(|(method, _)| *method = Method::CGA),
+            0x30 => locators.iter_mut().for_each(|(method, _)| *method = VerificationMethod::CGA),
             0x40 => locators.clear(),
             _ => {}
         }
@@ -217,7 +217,7 @@ impl World {
         for output in out.drain() {
             match output {
                 Output::Put(item) => {
-                    self.check(&item);
+                    self.check_context(&item);
                     self.plan.put(item);
                 }
                 Output::Drop(key) => drop(self.plan.drop(&key)),
@@ -232,12 +232,12 @@ impl World {
     }
 
     /// Packets go nowhere the peer has not proved to be.
-    fn check(&self, item: &Item) {
+    fn check_context(&self, item: &Item) {
         if let Item::ShimContext(context) = item {
             let all = context.allowed_sources.iter().chain([&context.locators.peer]);
             for address in all {
                 assert!(
-                    self.theirs.contains(address) || *address == context.id.ulids.peer,
+                    self.peer_addresses.contains(address) || *address == context.id.ulids.peer,
                     "{address} is not the peer's"
                 );
             }
@@ -253,10 +253,10 @@ impl World {
         }
         let message = Message::parse(datagram.payload);
         assert!(message.is_ok(), "it cannot be read back: {message:?}");
-        self.heard
+        self.received
             .extend(message.map(|message| (AddressPair { local: datagram.source, peer: datagram.destination }, message)));
-        if self.heard.len() > MEMORY {
-            self.heard.pop_front();
+        if self.received.len() > MAX_REMEMBERED {
+            self.received.pop_front();
         }
     }
 
@@ -301,7 +301,7 @@ impl World {
     }
 
     /// The kernel says what has become of an address it was given.
-    fn address_verdict(&self, choice: u8) -> Option<Input> {
+    fn dad_result(&self, choice: u8) -> Option<Input> {
         let given = self.plan.iter().filter_map(|(key, _)| match key {
             Key::Address(link, address) => Some((*link, *address)),
             _ => None,
@@ -316,7 +316,7 @@ impl World {
 
     fn address(&self, index: u8, state: AddressState) -> Input {
         let link = LinkId(u32::from(index) + 1);
-        Input::Address(AddressEvent { link, address: self.ours(index), state })
+        Input::Address(AddressEvent { link, address: self.local_address(index), state })
     }
 
     fn context(&self, choice: u8) -> Option<&ShimContext> {
@@ -331,17 +331,17 @@ impl World {
         contexts.get(usize::from(choice).checked_rem(contexts.len())?).copied()
     }
 
-    fn ours(&self, index: u8) -> Ipv6Addr {
-        self.ours.get(usize::from(index & 1)).copied().unwrap_or(Ipv6Addr::LOCALHOST)
+    fn local_address(&self, index: u8) -> Ipv6Addr {
+        self.local_addresses.get(usize::from(index & 1)).copied().unwrap_or(Ipv6Addr::LOCALHOST)
     }
 
-    fn theirs(&self, index: u8) -> Ipv6Addr {
-        self.theirs.get(usize::from(index & 1)).copied().unwrap_or(Ipv6Addr::LOCALHOST)
+    fn peer_address(&self, index: u8) -> Ipv6Addr {
+        self.peer_addresses.get(usize::from(index & 1)).copied().unwrap_or(Ipv6Addr::LOCALHOST)
     }
 }
 
 /// The peer's tag when it begins: the same in I1 and I2, as the validator wants it.
-const INITIATOR: Tag = Tag::of_low(77);
+const INITIATOR: Tag = Tag::from_low_bits(77);
 
 fn state(detail: u8) -> ProbeState {
     match detail % 3 {
@@ -377,7 +377,7 @@ fn config(seed: u8) -> (ShimConfig, Vec<Ipv6Addr>) {
     let worse = UplinkPreference { priority: seed, weight: 1, transient: seed & 4 == 0 };
     let config = ShimConfig {
         interfaces: ["if0", "if1"].map(str::to_owned).into(),
-        addresses: (seed & 32 != 0).then_some(AddressGeneration { proof: Proof::Hba, sec }),
+        addresses: (seed & 32 != 0).then_some(AddressGeneration { proof: AddressProof::Hba, sec }),
         preferences: if seed & 8 == 0 { few::VecMap::new() } else { [("if1".to_owned(), worse)].into() },
         trigger: (seed & 1 == 0).then(ContextTrigger::default),
         peers: PeerFilter { skip_eui64: seed & 2 == 0, ..PeerFilter::default() },

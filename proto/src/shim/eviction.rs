@@ -4,30 +4,30 @@
 //! receives there, whereas a ULID can be in any prefix: an HBA set (RFC 5535) may name any prefix.
 
 use super::Shim;
-use super::context::{Context, Slot};
+use super::context::{Context, ContextIndex};
 use crate::base::time::Time;
 use crate::contract::engine::Outbox;
 use crate::contract::report::Report;
 use core::cmp::Reverse;
 use core::time::Duration;
-use roam6_wire::shim6::Method;
+use roam6_wire::shim6::VerificationMethod;
 use std::collections::BTreeMap;
 use std::net::Ipv6Addr;
 
 /// A prefix with more than this fraction of the table is evicted from first.
-const PREFIX_SHARE: usize = 16;
+const MAX_PREFIX_SHARE: usize = 16;
 /// An address with more than this fraction of its prefix's contexts is evicted before its neighbours.
-const ADDRESS_SHARE: usize = 4;
+const MAX_ADDRESS_SHARE: usize = 4;
 /// Fraction of the table freed at once: the search visits every context.
-const BATCH: usize = 256;
+const EVICTION_BATCH: usize = 256;
 /// Time between two searches if the first has found nothing to evict.
-const SEARCH_HOLD: Duration = Duration::from_millis(100);
+const SEARCH_INTERVAL: Duration = Duration::from_millis(100);
 
 /// State of the eviction.
 #[derive(Debug, Default)]
-pub(super) struct Room {
+pub(super) struct Eviction {
     /// The full table has been reported.
-    reported: bool,
+    full_reported: bool,
     /// No eviction before this time.
     hold_until: Time,
 }
@@ -37,22 +37,22 @@ impl Shim {
     pub(super) fn make_room(&mut self, now: Time, newcomer: Ipv6Addr, out: &mut Outbox) -> bool {
         let (held, limit) = (self.contexts.len(), self.config.max_contexts);
         if held < limit {
-            self.room.reported &= held > limit - limit.div_ceil(8);
+            self.eviction.full_reported &= held > limit - limit.div_ceil(8);
             return true;
         }
-        if !self.room.reported {
+        if !self.eviction.full_reported {
             out.report(Report::TableFull { table: "contexts".to_owned(), limit });
-            self.room.reported = true;
+            self.eviction.full_reported = true;
         }
-        if now < self.room.hold_until {
+        if now < self.eviction.hold_until {
             return false;
         }
         let victims = victims(self.contexts.iter_unsorted(), newcomer, limit);
         for slot in &victims {
-            self.end(*slot, "the context table is full", out);
+            self.end_context(*slot, "the context table is full", out);
         }
         if self.contexts.len() >= limit {
-            self.room.hold_until = now + SEARCH_HOLD;
+            self.eviction.hold_until = now + SEARCH_INTERVAL;
             return false;
         }
         true
@@ -68,10 +68,10 @@ impl Shim {
 /// Among these the order is: contexts of an address that exceeds its share, contexts whose peer has proved no address,
 /// the least recently used.
 fn victims<'a>(
-    contexts: impl Iterator<Item = (Slot, &'a Context)> + Clone,
+    contexts: impl Iterator<Item = (ContextIndex, &'a Context)> + Clone,
     newcomer: Ipv6Addr,
     limit: usize,
-) -> Vec<Slot> {
+) -> Vec<ContextIndex> {
     let mut by_prefix: BTreeMap<u64, usize> = BTreeMap::new();
     for (_, context) in contexts.clone() {
         *by_prefix.entry(prefix(context.path.peer)).or_default() += 1;
@@ -79,30 +79,30 @@ fn victims<'a>(
     let Some((most, largest)) = by_prefix.iter().map(|(prefix, count)| (*count, *prefix)).max() else {
         return Vec::new();
     };
-    let batch = (limit / BATCH).max(1);
-    let share = (limit / PREFIX_SHARE).max(1);
+    let batch = (limit / EVICTION_BATCH).max(1);
+    let share = (limit / MAX_PREFIX_SHARE).max(1);
     let of_largest = |context: &Context| prefix(context.path.peer) == largest;
     if most > share {
-        return least_worth(contexts.filter(|(_, context)| of_largest(context)), batch.min(most - share));
+        return first_evicted(contexts.filter(|(_, context)| of_largest(context)), batch.min(most - share));
     }
-    let unproved = least_worth(contexts.clone().filter(|(_, context)| !has_proved(context)), batch);
+    let unproved = first_evicted(contexts.clone().filter(|(_, context)| !has_proved(context)), batch);
     let held = by_prefix.get(&prefix(newcomer)).copied().unwrap_or_default();
     if unproved.is_empty() && most > held + 1 {
-        return least_worth(contexts.filter(|(_, context)| of_largest(context)), 1);
+        return first_evicted(contexts.filter(|(_, context)| of_largest(context)), 1);
     }
     unproved
 }
 
 /// The first `count` contexts in the order of eviction.
-fn least_worth<'a>(contexts: impl Iterator<Item = (Slot, &'a Context)> + Clone, count: usize) -> Vec<Slot> {
+fn first_evicted<'a>(contexts: impl Iterator<Item = (ContextIndex, &'a Context)> + Clone, count: usize) -> Vec<ContextIndex> {
     let mut by_address: BTreeMap<Ipv6Addr, usize> = BTreeMap::new();
     let mut total = 0;
     for (_, context) in contexts.clone() {
         *by_address.entry(context.path.peer).or_default() += 1;
         total += 1;
     }
-    let is_busy = |address| by_address.get(&address).is_some_and(|held| held * ADDRESS_SHARE > total);
-    let worth = |context: &Context| (Reverse(is_busy(context.path.peer)), has_proved(context), context.active);
+    let is_busy = |address| by_address.get(&address).is_some_and(|held| held * MAX_ADDRESS_SHARE > total);
+    let worth = |context: &Context| (Reverse(is_busy(context.path.peer)), has_proved(context), context.last_activity);
     let mut ranked: Vec<_> = contexts.map(|(slot, context)| (worth(context), slot)).collect();
     if count < ranked.len() {
         ranked.select_nth_unstable(count);
@@ -113,7 +113,7 @@ fn least_worth<'a>(contexts: impl Iterator<Item = (Slot, &'a Context)> + Clone, 
 
 /// Whether the peer has proved that an address is its own, by HBA or CGA.
 fn has_proved(context: &Context) -> bool {
-    context.peer.as_ref().is_some_and(|peer| peer.locators.iter().any(|locator| locator.method != Method(0)))
+    context.peer.as_ref().is_some_and(|peer| peer.locators.iter().any(|locator| locator.method != VerificationMethod(0)))
 }
 
 /// The /64 prefix of an address.

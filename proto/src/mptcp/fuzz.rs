@@ -25,7 +25,7 @@ use std::net::{Ipv6Addr, SocketAddrV6};
 /// Ticks at one moment, at most.
 const MAX_TICKS: usize = 4;
 /// Everything that waits has come to an end by then: what was refused is put again after a minute.
-const SETTLED: Duration = Duration::from_secs(75);
+const STABLE_TIME: Duration = Duration::from_secs(75);
 /// No advertisement ends an address sooner.
 const TWO_HOURS: Duration = Duration::from_secs(7200);
 /// What the kernel says of an address counts so much later.
@@ -40,14 +40,14 @@ const ROUTERS: u16 = 3;
 ///
 /// # Panics
 /// If something does not hold.
-pub fn scenario(data: &[u8]) {
+pub fn run(data: &[u8]) {
     let mut reader = Reader::new("scenario", data);
-    let mut world = World::new(reader.u8().unwrap_or_default());
+    let mut world = Harness::new(reader.u8().unwrap_or_default());
     while let Ok(action) = reader.u8() {
         let choice = reader.u8().unwrap_or_default();
         world.act(action, choice, &mut reader);
     }
-    world.come_to_rest();
+    world.check_stable_state();
     world.feed(Input::Command(Command::Stop));
     assert!(world.endpoints.is_empty() && world.routes.is_empty() && world.limits.is_none(), "something is left");
     assert!(world.manager.deadline().is_none(), "does not end");
@@ -72,7 +72,7 @@ struct Link {
 }
 
 /// The host around the engine, and all it was told.
-struct World {
+struct Harness {
     manager: PathManager,
     config: PathManagerConfig,
     now: Time,
@@ -82,31 +82,31 @@ struct World {
     limits: Option<MptcpLimits>,
     tokens: BTreeSet<MptcpToken>,
     /// Puts that are to be refused from now on.
-    refusing: u8,
+    puts_to_refuse: u8,
 }
 
-impl World {
-    fn new(seed: u8) -> World {
+impl Harness {
+    fn new(seed: u8) -> Harness {
         let config = config(seed);
         let links = (1..=LINKS).map(|number| (LinkId(number), Link::default())).collect();
         let manager = PathManager::new(config.clone());
         let (endpoints, routes, tokens) = (BTreeMap::new(), BTreeMap::new(), BTreeSet::new());
-        World { manager, config, now: Time::ZERO, links, endpoints, routes, limits: None, tokens, refusing: 0 }
+        Harness { manager, config, now: Time::ZERO, links, endpoints, routes, limits: None, tokens, puts_to_refuse: 0 }
     }
 
     fn act(&mut self, action: u8, choice: u8, reader: &mut Reader<'_>) {
         let link = LinkId(1 + u32::from(choice) % LINKS);
         let number = u16::from(choice / 3) % PREFIXES;
         match action % 16 {
-            0 | 1 => self.tell_link(link, action & 16 == 0),
-            2..=4 => self.tell_address(link, address(number, choice >> 6), action),
+            0 | 1 => self.link_event(link, action & 16 == 0),
+            2..=4 => self.address_event(link, address(number, choice >> 6), action),
             5..=7 => self.advertise(link, number, action >> 4),
-            8 => self.tell_neighbour(link, choice),
-            9 => self.tell_route(link, choice & 64 == 0),
-            10 => self.tell_subflow(action >> 4, choice),
+            8 => self.neighbour_event(link, choice),
+            9 => self.route_event(link, choice & 64 == 0),
+            10 => self.subflow_event(action >> 4, choice),
             11 => self.wait(Duration::from_millis(u64::from(choice) * 20)),
             12 => self.wait(Duration::from_secs(u64::from(choice))),
-            13 => self.refusing = choice % 4,
+            13 => self.puts_to_refuse = choice % 4,
             14 => self.reload(choice),
             _ => {
                 let bytes = reader.bytes(usize::from(choice).min(reader.len())).unwrap_or_default().to_vec();
@@ -115,7 +115,7 @@ impl World {
         }
     }
 
-    fn tell_link(&mut self, link: LinkId, up: bool) {
+    fn link_event(&mut self, link: LinkId, up: bool) {
         if let Some(link) = self.links.get_mut(&link) {
             link.up = up;
             if !up {
@@ -125,14 +125,14 @@ impl World {
         self.feed(Input::Link(LinkEvent { link, name: name(link), address: None, up, mtu: 1500 }));
     }
 
-    fn tell_address(&mut self, link: LinkId, address: Ipv6Addr, action: u8) {
+    fn address_event(&mut self, link: LinkId, address: Ipv6Addr, action: u8) {
         let state = match action >> 4 & 3 {
             0 => AddressState::Removed,
             1 => AddressState::Deprecated,
             2 => AddressState::Preferred,
             _ => AddressState::Tentative,
         };
-        self.introduce(link);
+        self.add_link(link);
         if let Some(link) = self.links.get_mut(&link) {
             let known = link.addresses.remove(&address).flatten();
             if state.is_usable() {
@@ -182,7 +182,7 @@ impl World {
         self.feed(Input::Packet(Packet { link, sender: None, bytes }));
     }
 
-    fn tell_neighbour(&mut self, link: LinkId, choice: u8) {
+    fn neighbour_event(&mut self, link: LinkId, choice: u8) {
         let (address, reachable) = (router(u16::from(choice >> 4) % ROUTERS), choice & 8 == 0);
         if let Some(router) = self.links.get_mut(&link).and_then(|link| link.routers.get_mut(&address)) {
             router.unreachable = !reachable;
@@ -190,16 +190,16 @@ impl World {
         self.feed(Input::Neighbour(NeighbourEvent { link, address, link_address: None, reachable }));
     }
 
-    fn tell_route(&mut self, link: LinkId, stands: bool) {
+    fn route_event(&mut self, link: LinkId, stands: bool) {
         let router = router(0);
-        self.introduce(link);
+        self.add_link(link);
         if let Some(link) = self.links.get_mut(&link) {
             link.static_router = stands.then_some(router);
         }
         self.feed(Input::Route(RouteEvent { link, router, present: stands }));
     }
 
-    fn tell_subflow(&mut self, change: u8, choice: u8) {
+    fn subflow_event(&mut self, change: u8, choice: u8) {
         let change = match change % 8 {
             0..=2 => SubflowEventKind::SubflowEstablished,
             3 => SubflowEventKind::SubflowClosed,
@@ -223,9 +223,9 @@ impl World {
     }
 
     /// The engine hears of a link before it hears anything of it.
-    fn introduce(&mut self, link: LinkId) {
+    fn add_link(&mut self, link: LinkId) {
         let up = self.links.get(&link).is_some_and(|link| link.up);
-        self.tell_link(link, up);
+        self.link_event(link, up);
     }
 
     fn wait(&mut self, span: Duration) {
@@ -261,14 +261,14 @@ impl World {
             inputs.extend(outcomes);
             assert!(self.endpoints.len() <= MAX_ENDPOINTS);
         }
-        self.endpoints.values().for_each(|endpoint| self.judge(endpoint));
+        self.endpoints.values().for_each(|endpoint| self.check_endpoint(endpoint));
         assert!(self.routes.is_empty() || self.config.source_routing);
     }
 
     fn put(&mut self, item: Item) -> Input {
         let key = item.key();
-        let refused = (self.refusing > 0).then(|| "so".to_owned());
-        self.refusing = self.refusing.saturating_sub(1);
+        let refused = (self.puts_to_refuse > 0).then(|| "so".to_owned());
+        self.puts_to_refuse = self.puts_to_refuse.saturating_sub(1);
         match item {
             _ if refused.is_some() => {}
             Item::MptcpLimits(limits) => self.limits = Some(limits),
@@ -313,7 +313,7 @@ impl World {
     }
 
     /// No endpoint without an address, a route and the right flags.
-    fn judge(&self, endpoint: &MptcpEndpoint) {
+    fn check_endpoint(&self, endpoint: &MptcpEndpoint) {
         assert!(self.config.interfaces.contains(&name(endpoint.link)), "{endpoint:?} on another's interface");
         let deprecated = self.find(endpoint).unwrap_or_else(|| panic!("{endpoint:?} does not work"));
         let home = self.is_home(endpoint.address);
@@ -323,16 +323,16 @@ impl World {
     }
 
     /// With nothing more happening, each prefix of a link that works is a path.
-    fn come_to_rest(&mut self) {
-        self.refusing = 0;
+    fn check_stable_state(&mut self) {
+        self.puts_to_refuse = 0;
         for token in std::mem::take(&mut self.tokens) {
             let nowhere = SocketAddrV6::new(Ipv6Addr::UNSPECIFIED, 0, 0, 0);
             let change = SubflowEventKind::ConnectionClosed;
             let event = SubflowEvent { token, kind: change, local: nowhere, remote: nowhere, error: 0 };
             self.feed(Input::Subflow(event));
         }
-        self.wait(SETTLED);
-        self.wait(SETTLED);
+        self.wait(STABLE_TIME);
+        self.wait(STABLE_TIME);
         let mut expected = BTreeSet::new();
         let mut all = BTreeSet::new();
         for (id, link) in self.links.iter().filter(|(id, _)| self.config.interfaces.contains(&name(**id))) {
