@@ -99,9 +99,9 @@ impl Scene {
     fn build() -> Result<Scene> {
         let road = Road::new(RadioSpec::its_g5(RANGE), SETTINGS)?;
         let [(_, begin), ..] = PHASES;
-        let rsu = road.add("rsu", "roadside-unit", Track::still(at(0.0)))?;
+        let rsu = road.add("rsu", "roadside-unit", Track::standing(at(0.0)))?;
         rsu.host.ip(&[&format!("address add {}/64 dev {LINK} nodad", member(PREFIX, 1))])?;
-        let car = |name, metres| road.add(name, "passenger-car", Track::still(at(metres)));
+        let car = |name, metres| road.add(name, "passenger-car", Track::standing(at(metres)));
         let [one, two, three] = begin;
         let cars = [car("first", one)?, car("second", two)?, car("third", three)?];
         let radvd = Advertiser::at_roadside(&rsu.host, LINK, &format!("{PREFIX}/64"))?;

@@ -77,7 +77,7 @@ impl Scene {
         let world = World::build(Duration::from_millis(1), 2, "")?;
         let [cellular, _] = &world.visited;
         world.air.shape(cellular.cable, LinkSpec { delay: CELLULAR, ..LinkSpec::default() });
-        let spec = RadioSpec { range: RANGE, sure: RANGE, ..RadioSpec::its_g5(RANGE) };
+        let spec = RadioSpec { range: RANGE, lossless_range: RANGE, ..RadioSpec::its_g5(RANGE) };
         let road = Road::on(world.air.clone(), spec, SETTINGS);
         let (rsu, radvd) = roadside_unit(&world, &road)?;
         let [one, other] = places;
@@ -144,7 +144,7 @@ impl Ways {
 
 /// The roadside unit at metre 0, with a cable to the backbone.
 fn roadside_unit(world: &World, road: &Road) -> Result<(Station, Advertiser)> {
-    let rsu = road.add("rsu", "roadside-unit", Track::still(at(0.0)))?;
+    let rsu = road.add("rsu", "roadside-unit", Track::standing(at(0.0)))?;
     let ports = [world.air.port(&world.core, "rsu0")?, world.air.port(&rsu.host, "net0")?];
     world.air.cable(ports, LinkSpec::default())?;
     world
@@ -171,7 +171,7 @@ fn car(world: &World, road: &Road, number: u8, metres: f64) -> Result<Car> {
     let vehicle = world.vehicle_by(number, &[LINK, "cell0"], &["cell0"], &extra)?;
     let [cellular, _] = &world.visited;
     world.air.plug(vehicle.uplink(0)?, cellular.link)?;
-    let (radio, gps) = road.equip(&vehicle.mr, Track::still(at(metres)))?;
+    let (radio, gps) = road.equip(&vehicle.mr, Track::standing(at(metres)))?;
     let appears = || vehicle.mr.index(LINK).ok();
     clock::wait_for(Duration::from_secs(15), appears)
         .with_context(|| format!("{} has no {LINK}", vehicle.mr.name()))?;

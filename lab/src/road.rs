@@ -100,7 +100,7 @@ impl Road {
         let mut last = now;
         for (radio, place) in goals {
             let (here, _) = self.air.whereabouts().of(radio).context("off the road")?;
-            let track = Track::from(now, here).go(at(place), speed);
+            let track = Track::from(now, here).drive_to(at(place), speed);
             last = last.max(track.last().0);
             self.air.steer(radio, track)?;
         }

@@ -2,9 +2,9 @@
 //! packets.
 
 use crate::datagram::{self, Header, MOBILITY};
-use crate::map::{self, Map};
-use crate::signal::{self, Signal};
-use crate::world::{Fact, Happening};
+use crate::topology::{self, Topology};
+use crate::binding_messages::{self, BindingMessage};
+use crate::world::{Observation, Event};
 use core::time::Duration;
 use roam6_proto::Entropy;
 use roam6_wire::Sequence;
@@ -14,9 +14,9 @@ use std::collections::VecDeque;
 use std::rc::Rc;
 
 /// One attack in so many events with an observation.
-const RARITY: u64 = 12;
+const ONE_IN: u64 = 12;
 /// Messages remembered at most.
-const MEMORY: usize = 40;
+const MAX_OVERHEARD: usize = 40;
 const MAX_MESSAGE: u64 = 120;
 
 /// The attacker.
@@ -25,48 +25,48 @@ pub struct Attacker {
     chance: Entropy,
     overheard: VecDeque<Rc<Vec<u8>>>,
     /// The sequence number of the last overheard update, whose acknowledgement is expected.
-    waited_for: Sequence,
+    expected_sequence: Sequence,
 }
 
 impl Attacker {
     /// An attacker whose choices follow from `seed`.
     pub fn new(seed: u64) -> Attacker {
-        Attacker { chance: Entropy::seed_from_u64(seed ^ 0xa77ac), overheard: VecDeque::new(), waited_for: Sequence(0) }
+        Attacker { chance: Entropy::seed_from_u64(seed ^ 0xa77ac), overheard: VecDeque::new(), expected_sequence: Sequence(0) }
     }
 
     /// Overhears what was sent, and now and then injects a packet into a medium.
-    pub fn act(&mut self, map: &mut Map, facts: &[Fact]) {
+    pub fn step(&mut self, map: &mut Topology, facts: &[Observation]) {
         let mut tempting = false;
         for fact in facts {
-            if let Fact::Sent(_, packet) = fact
-                && let Some(signal) = signal::read(packet)
+            if let Observation::Sent(_, packet) = fact
+                && let Some(signal) = binding_messages::parse(packet)
             {
-                if let Signal::Update(update) = signal {
-                    self.waited_for = update.sequence;
+                if let BindingMessage::Update(update) = signal {
+                    self.expected_sequence = update.sequence;
                     tempting = true;
                 }
-                if self.overheard.len() >= MEMORY {
+                if self.overheard.len() >= MAX_OVERHEARD {
                     self.overheard.pop_front();
                 }
                 self.overheard.push_back(Rc::clone(packet));
             }
         }
-        if self.chance.below(if tempting { 2 } else { RARITY }) != 0 {
+        if self.chance.below(if tempting { 2 } else { ONE_IN }) != 0 {
             return;
         }
         let media: Vec<_> = map.visited.iter().chain(&map.backbone).copied().collect();
         let Some(medium) = media.get(self.below(media.len())).copied() else { return };
-        if let Some(packet) = self.invent() {
-            map.world.plan(Duration::ZERO, Happening::Inject(medium, packet));
+        if let Some(packet) = self.random_message() {
+            map.world.schedule(Duration::ZERO, Event::Inject(medium, packet));
         }
     }
 
-    fn invent(&mut self) -> Option<Vec<u8>> {
+    fn random_message(&mut self) -> Option<Vec<u8>> {
         let index = self.below(self.overheard.len());
         let mut packet = self.overheard.get(index)?.as_ref().clone();
         match self.chance.below(6) {
             0 => {}
-            4 | 5 => packet = self.forge(&packet)?,
+            4 | 5 => packet = self.forge_from(&packet)?,
             1 => {
                 for _ in 0..=self.chance.below(4) {
                     let at = self.below(packet.len());
@@ -93,7 +93,7 @@ impl Attacker {
     }
 
     /// A message that is valid but for its authenticator: newer, from another address, for another lifetime.
-    fn forge(&mut self, overheard: &[u8]) -> Option<Vec<u8>> {
+    fn forge_from(&mut self, overheard: &[u8]) -> Option<Vec<u8>> {
         let datagram = Datagram::parse(overheard).ok()?;
         let (source, destination) = (datagram.real_source(), datagram.real_destination());
         let mut message = Message::parse(datagram.payload, source, destination).ok()?;
@@ -106,13 +106,13 @@ impl Attacker {
                 update.sequence.0 = update.sequence.0.wrapping_add(ahead);
                 update.lifetime_units = u16::try_from(self.chance.below(20)).unwrap_or(0);
                 if self.chance.below(2) == 0 {
-                    header.source = map::visited_prefix(0).with_identifier(self.chance.next_u64())?;
+                    header.source = topology::visited_prefix(0).with_identifier(self.chance.next_u64())?;
                     update.options.retain(|option| !matches!(option, MobilityOption::AlternateCareOf(_)));
                 }
                 &mut update.options
             }
             Message::BindingAcknowledgement(acknowledgement) => {
-                acknowledgement.sequence = self.waited_for;
+                acknowledgement.sequence = self.expected_sequence;
                 acknowledgement.status.0 = [0, 128, 135, 144].get(self.below(4)).copied()?;
                 &mut acknowledgement.options
             }

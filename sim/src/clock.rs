@@ -13,7 +13,7 @@ pub struct HostClock {
     /// Drift of both clocks against the world, parts per million.
     pub drift_ppm: i32,
     /// Offset of the wall clock, microseconds.
-    pub ahead_micros: i64,
+    pub wall_offset_micros: i64,
 }
 
 impl HostClock {
@@ -32,7 +32,7 @@ impl HostClock {
     /// The wall clock at `now` of the world.
     pub fn wall(&self, now: Time) -> Clock {
         let micros = i128::from(now.as_micros()) * self.rate() / MILLION;
-        Clock { unix_micros: clamp(i128::from(WALL_AT_START) + micros + i128::from(self.ahead_micros)) }
+        Clock { unix_micros: clamp(i128::from(WALL_AT_START) + micros + i128::from(self.wall_offset_micros)) }
     }
 
     fn rate(&self) -> i128 {
@@ -49,9 +49,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_deadline_is_never_waited_for_too_short() {
+    fn a_drifting_clock_never_reaches_a_deadline_early() {
         for drift_ppm in [-250, 0, 1, 250] {
-            let clock = HostClock { drift_ppm, ahead_micros: 0 };
+            let clock = HostClock { drift_ppm, wall_offset_micros: 0 };
             for micros in [0, 1, 999_999, 1_000_000, 123_456_789] {
                 let due = Time::from_micros(micros);
                 assert!(clock.count(clock.elapsed(due)) >= due, "{drift_ppm} {micros}");

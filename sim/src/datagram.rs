@@ -56,15 +56,15 @@ pub fn payload(packet: &[u8]) -> &[u8] {
 }
 
 /// The inner packet of a tunnel, and the tunnel's source and destination.
-pub fn open(packet: &[u8]) -> Option<(Ipv6Addr, Ipv6Addr, &[u8])> {
+pub fn decapsulate(packet: &[u8]) -> Option<(Ipv6Addr, Ipv6Addr, &[u8])> {
     if ipv4::is(packet) {
-        return ipv4::open(packet).map(|(source, destination, inner)| (source.to_ipv6(), destination.to_ipv6(), inner));
+        return ipv4::decapsulate(packet).map(|(source, destination, inner)| (source.to_ipv6(), destination.to_ipv6(), inner));
     }
     Header::parse(packet).map(|header| (header.source, header.destination, payload(packet)))
 }
 
 /// The upper-layer protocol and its octets, behind options and routing headers; `None` for a later fragment.
-pub fn upper(packet: &[u8]) -> Option<(u8, &[u8])> {
+pub fn upper_layer(packet: &[u8]) -> Option<(u8, &[u8])> {
     let mut next = Header::parse(packet)?.next;
     let mut rest = payload(packet);
     while matches!(next, 0 | 43 | 60) {
@@ -88,15 +88,15 @@ pub fn build(header: Header, payload: &[u8]) -> Vec<u8> {
 /// Encapsulates `inner` between two tunnel ends.
 pub fn encapsulate(source: Ipv6Addr, destination: Ipv6Addr, inner: &[u8]) -> Vec<u8> {
     match (Ipv4Endpoint::from_ipv6(source), Ipv4Endpoint::from_ipv6(destination)) {
-        (Some(source), Some(destination)) => ipv4::carry(source, destination, inner),
+        (Some(source), Some(destination)) => ipv4::encapsulate(source, destination, inner),
         _ => build(Header { source, destination, next: IPV6, hop_limit: HOP_LIMIT }, inner),
     }
 }
 
 /// Decrements the hop limit; `false` if it is exhausted.
-pub fn take_hop(packet: &mut [u8]) -> bool {
+pub fn decrement_hop_limit(packet: &mut [u8]) -> bool {
     if ipv4::is(packet) {
-        return ipv4::take_hop(packet);
+        return ipv4::decrement_ttl(packet);
     }
     match packet.get_mut(7) {
         Some(hops) if *hops > 1 => {
@@ -164,24 +164,24 @@ mod tests {
         Header { source: Ipv6Addr::LOCALHOST, destination: Ipv6Addr::LOCALHOST, next: UDP, hop_limit: 2 };
 
     #[test]
-    fn what_is_built_is_read_again() {
+    fn a_built_header_is_parsed_again() {
         let packet = build(HEADER_OF_TEST, b"abc");
         assert_eq!(Header::parse(&packet), Some(HEADER_OF_TEST));
         assert_eq!(payload(&packet), b"abc");
         assert_eq!(Header::parse(packet.split_last().unwrap().1), None);
         let outer = encapsulate(HEADER_OF_TEST.source, HEADER_OF_TEST.destination, &packet);
-        assert_eq!(upper(&outer), Some((IPV6, &packet[..])));
+        assert_eq!(upper_layer(&outer), Some((IPV6, &packet[..])));
     }
 
     #[test]
-    fn hops_run_out() {
+    fn the_hop_limit_is_decremented_to_zero() {
         let mut packet = build(HEADER_OF_TEST, b"");
-        assert!(take_hop(&mut packet));
-        assert!(!take_hop(&mut packet));
+        assert!(decrement_hop_limit(&mut packet));
+        assert!(!decrement_hop_limit(&mut packet));
     }
 
     #[test]
-    fn an_echo_request_has_the_checksum_of_the_standard() {
+    fn an_echo_request_has_the_icmpv6_checksum() {
         let packet = icmp6(HEADER_OF_TEST, &[128, 0, 0, 0, 0, 1, 0, 1]);
         let message: [u8; 8] = payload(&packet).try_into().unwrap();
         assert_eq!(checksum(HEADER_OF_TEST, ICMPV6, &message), 0);

@@ -5,7 +5,7 @@ use roam6_proto::Time;
 
 /// A family of worlds, and the program that replays one of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Family {
+pub struct WorldFamily {
     /// The name of a world of this family.
     pub name: &'static str,
     /// The arguments that replay one world.
@@ -16,7 +16,7 @@ pub struct Family {
 #[derive(Debug, Clone)]
 pub struct Failure {
     /// The family of the world.
-    pub family: Family,
+    pub family: WorldFamily,
     /// The seed of the world.
     pub seed: u64,
     /// The kind of the world, where the family has several.
@@ -24,12 +24,12 @@ pub struct Failure {
     /// When it was violated.
     pub at: Time,
     /// What was violated.
-    pub what: String,
+    pub message: String,
 }
 
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Failure { family: Family { name, replay }, seed, kind, at, what } = self;
+        let Failure { family: WorldFamily { name, replay }, seed, kind, at, message: what } = self;
         let about = kind.as_ref().map(|kind| format!(" ({kind})")).unwrap_or_default();
         writeln!(f, "{name} {seed}{about} at {at}: {what}")?;
         write!(f, "  to see it: ROAM6_SEED={seed} cargo test -p roam6-sim {replay} -- --nocapture")
@@ -41,14 +41,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_failure_says_which_world_and_how_to_see_it() {
-        let family = Family { name: "world", replay: "one_world" };
+    fn a_failure_names_its_world_and_the_replay_command() {
+        let family = WorldFamily { name: "world", replay: "one_world" };
         let failure = |kind: Option<&str>| Failure {
             family,
             seed: 7,
             kind: kind.map(str::to_owned),
             at: Time::ZERO,
-            what: "it broke".to_owned(),
+            message: "it broke".to_owned(),
         };
         let at = Time::ZERO;
         let replay = "  to see it: ROAM6_SEED=7 cargo test -p roam6-sim one_world -- --nocapture";

@@ -1,7 +1,7 @@
 //! A host: interfaces, a kernel, clocks, a journal, and an engine that runs until it is killed.
 
 use crate::clock::HostClock;
-use crate::ipv4::nat::Nat;
+use crate::ipv4::nat::Nat44;
 use crate::journal::Journal;
 use crate::kernel::Kernel;
 use crate::medium::MediumId;
@@ -23,7 +23,7 @@ pub const FIRST_LINK: u32 = 3;
 const MTU: u32 = 1500;
 
 /// The engine of a host.
-pub type Brain = Box<dyn Engine>;
+pub type BoxedEngine = Box<dyn Engine>;
 
 /// A host.
 pub struct Host {
@@ -36,27 +36,27 @@ pub struct Host {
     /// Forwards packets of others.
     pub forwards: bool,
     /// Source address validation: drops packets whose source has no route back by the interface (BCP 38).
-    pub strict: bool,
+    pub source_validation: bool,
     /// A NAT between one interface and the others.
-    pub nat: Option<Nat>,
+    pub nat: Option<Nat44>,
     /// Has a DHCP client on every interface.
-    pub leases: bool,
+    pub dhcp_client: bool,
     /// The error of its clocks.
     pub clock: HostClock,
     /// The journal on its disk.
     pub journal: Journal,
     /// Items the kernel refuses, of a thousand.
-    pub refusals: u16,
+    pub refused_per_mille: u16,
     /// Whether it has power.
     pub powered: bool,
     /// The engine is told the present addresses at its start.
-    pub tells_addresses: bool,
+    pub reports_addresses: bool,
     /// Creates the engine of the n-th instance.
-    pub birth: Box<dyn Fn(u32) -> Brain>,
+    pub spawn: Box<dyn Fn(u32) -> BoxedEngine>,
     /// Instances started so far.
-    pub lives: u32,
+    pub instances: u32,
     /// The running engine, unless it was killed.
-    pub life: Option<Life>,
+    pub instance: Option<Instance>,
 }
 
 /// An interface with a medium.
@@ -71,11 +71,11 @@ pub struct Interface {
 }
 
 /// A running engine, from its start until it is killed.
-pub struct Life {
+pub struct Instance {
     /// The engine.
-    pub brain: Brain,
+    pub engine: BoxedEngine,
     /// When it was started.
-    pub born: Time,
+    pub started: Time,
     /// Items without an outcome yet.
     pub unanswered: usize,
     /// When the last outcome arrives; outcomes keep their order.
@@ -83,7 +83,7 @@ pub struct Life {
     /// Every item recalled at the start has its outcome.
     pub begun: bool,
     /// Items of the previous instance were removed.
-    pub settled: bool,
+    pub stale_removed: bool,
     /// Items this instance has requested.
     pub claimed: BTreeSet<Key>,
     /// When it is to be woken.
@@ -94,23 +94,23 @@ pub struct Life {
 
 impl Host {
     /// A host without interfaces.
-    pub fn new(name: &str, birth: impl Fn(u32) -> Brain + 'static) -> Host {
+    pub fn new(name: &str, birth: impl Fn(u32) -> BoxedEngine + 'static) -> Host {
         Host {
             name: name.to_owned(),
             interfaces: BTreeMap::new(),
             kernel: Kernel::default(),
             forwards: false,
-            strict: false,
+            source_validation: false,
             nat: None,
-            leases: false,
+            dhcp_client: false,
             clock: HostClock::default(),
             journal: Journal::default(),
-            refusals: 0,
+            refused_per_mille: 0,
             powered: true,
-            tells_addresses: false,
-            birth: Box::new(birth),
-            lives: 0,
-            life: None,
+            reports_addresses: false,
+            spawn: Box::new(birth),
+            instances: 0,
+            instance: None,
         }
     }
 
@@ -127,8 +127,8 @@ impl Host {
 
     /// The time of the engine's monotonic clock at `now`.
     pub fn time(&self, now: Time) -> Time {
-        match &self.life {
-            Some(life) => self.clock.count(now.since(life.born)),
+        match &self.instance {
+            Some(life) => self.clock.count(now.since(life.started)),
             None => Time::ZERO,
         }
     }
@@ -136,8 +136,8 @@ impl Host {
     /// The view of the running engine; empty if none runs.
     pub fn view(&self, now: Time) -> View {
         let mut view = View::default();
-        if let Some(life) = &self.life {
-            life.brain.view(self.time(now), &mut view);
+        if let Some(life) = &self.instance {
+            life.engine.view(self.time(now), &mut view);
         }
         view
     }

@@ -8,11 +8,11 @@ use std::collections::{BTreeMap, VecDeque};
 #[derive(Debug, Default)]
 pub struct Journal {
     synced: BTreeMap<JournalKey, JournalRecord>,
-    tail: VecDeque<(Time, Line)>,
+    tail: VecDeque<(Time, JournalLine)>,
 }
 
 #[derive(Debug)]
-enum Line {
+enum JournalLine {
     Put(JournalKey, JournalRecord),
     Drop(JournalKey),
 }
@@ -20,12 +20,12 @@ enum Line {
 impl Journal {
     /// Writes `record`, which is synced at `synced`.
     pub fn put(&mut self, key: JournalKey, record: JournalRecord, synced: Time) {
-        self.tail.push_back((synced, Line::Put(key, record)));
+        self.tail.push_back((synced, JournalLine::Put(key, record)));
     }
 
     /// Deletes the record of `key`, synced at `synced`.
     pub fn drop(&mut self, key: JournalKey, synced: Time) {
-        self.tail.push_back((synced, Line::Drop(key)));
+        self.tail.push_back((synced, JournalLine::Drop(key)));
     }
 
     /// The records that would survive a crash at `now`.
@@ -49,22 +49,22 @@ impl Journal {
     }
 
     /// The records that the next instance reads.
-    pub fn recall(&self) -> Vec<JournalRecord> {
+    pub fn records(&self) -> Vec<JournalRecord> {
         self.synced.values().cloned().collect()
     }
 
     /// The disk is lost with all records.
-    pub fn lose(&mut self) {
+    pub fn erase(&mut self) {
         self.synced.clear();
         self.tail.clear();
     }
 
     fn sync_one(&mut self) {
         match self.tail.pop_front() {
-            Some((_, Line::Put(key, record))) => {
+            Some((_, JournalLine::Put(key, record))) => {
                 self.synced.insert(key, record);
             }
-            Some((_, Line::Drop(key))) => {
+            Some((_, JournalLine::Drop(key))) => {
                 self.synced.remove(&key);
             }
             None => {}
@@ -80,7 +80,7 @@ mod tests {
     use std::net::Ipv6Addr;
 
     #[test]
-    fn a_crash_leaves_a_first_part_of_the_tail_and_all_before_it() {
+    fn a_crash_keeps_synced_records_and_a_prefix_of_the_tail() {
         let home_address = HomeAddress(Ipv6Addr::LOCALHOST);
         let key = JournalKey::Sequence(home_address);
         for seed in 0..20 {
@@ -90,7 +90,7 @@ mod tests {
                 journal.put(key, record, Time::from_micros(u64::from(number)));
             }
             journal.crash(Time::from_micros(2), &mut Entropy::seed_from_u64(seed));
-            let [JournalRecord::Sequence(left)] = &journal.recall()[..] else { panic!("one record") };
+            let [JournalRecord::Sequence(left)] = &journal.records()[..] else { panic!("one record") };
             assert!((2..=4).contains(&left.sequence.0), "{left:?}");
         }
     }

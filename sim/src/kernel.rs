@@ -3,7 +3,7 @@
 //! It holds state and answers queries; the [`crate::world::World`] moves the packets.
 
 use crate::datagram::{self, Header, UDP};
-use crate::plane::Plane;
+use crate::shim_datapath::ShimDatapath;
 use roam6_proto::contract::config::flow::FlowSelector;
 use roam6_proto::contract::item::{TunnelPath, Route, PolicyRule, RouteTable, NextHop, Tunnel, TunnelId};
 use roam6_proto::{Item, Key, LinkId, Plan};
@@ -22,7 +22,7 @@ const CONNECTED_METRIC: u32 = 256;
 #[derive(Debug, Default)]
 pub struct Kernel {
     /// Items of the operator, which always exist.
-    fixed: Plan,
+    static_items: Plan,
     /// Items of the engine.
     plan: Plan,
     addresses: BTreeSet<(Ipv6Addr, LinkId)>,
@@ -30,12 +30,12 @@ pub struct Kernel {
     rules: Vec<PolicyRule>,
     tunnels: BTreeMap<TunnelId, Tunnel>,
     /// The data plane of the shim.
-    pub plane: Plane,
+    pub shim: ShimDatapath,
 }
 
 /// The result of decapsulation.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Opened<'a> {
+pub enum Decapsulated<'a> {
     /// The packet belongs to no tunnel of this host.
     Foreign,
     /// It belongs to a tunnel, but its inner addresses are not admitted.
@@ -46,14 +46,14 @@ pub enum Opened<'a> {
 
 impl Kernel {
     /// Adds an item of the operator.
-    pub fn fix(&mut self, item: Item) {
-        self.fixed.put(item);
+    pub fn add_static(&mut self, item: Item) {
+        self.static_items.put(item);
         self.rebuild();
     }
 
     /// Removes an item of [`Kernel::fix`].
-    pub fn unfix(&mut self, key: &Key) {
-        self.fixed.drop(key);
+    pub fn remove_static(&mut self, key: &Key) {
+        self.static_items.drop(key);
         self.rebuild();
     }
 
@@ -61,9 +61,9 @@ impl Kernel {
     pub fn put(&mut self, item: Item) {
         debug_assert!(!matches!(item, Item::JournalRecord(_)), "records go to the journal");
         match &item {
-            Item::ShimUplink(shimmed) => self.plane.put_link(shimmed.link),
-            Item::ContextTrigger(trigger) => self.plane.put_trigger(*trigger),
-            Item::ShimContext(context) => self.plane.put(context.clone()),
+            Item::ShimUplink(shimmed) => self.shim.put_link(shimmed.link),
+            Item::ContextTrigger(trigger) => self.shim.put_trigger(*trigger),
+            Item::ShimContext(context) => self.shim.put(context.clone()),
             _ => {}
         }
         self.plan.put(item);
@@ -73,7 +73,7 @@ impl Kernel {
     /// Removes the item of `key`.
     pub fn drop(&mut self, key: &Key) {
         if self.plan.drop(key).is_some() {
-            self.plane.drop(key);
+            self.shim.drop(key);
             self.rebuild();
         }
     }
@@ -84,14 +84,14 @@ impl Kernel {
     }
 
     /// Removes the items of the engine, as a reboot does.
-    pub fn wipe(&mut self) {
+    pub fn clear(&mut self) {
         self.plan = Plan::new();
-        self.plane = Plane::default();
+        self.shim = ShimDatapath::default();
         self.rebuild();
     }
 
     /// Whether the host has `address` on any interface.
-    pub fn holds(&self, address: Ipv6Addr) -> bool {
+    pub fn has_address(&self, address: Ipv6Addr) -> bool {
         self.addresses.range((address, LinkId(0))..=(address, LinkId(u32::MAX))).next().is_some()
     }
 
@@ -101,7 +101,7 @@ impl Kernel {
     }
 
     /// Whether the interface `link` has `address`.
-    pub fn holds_on(&self, address: Ipv6Addr, link: LinkId) -> bool {
+    pub fn has_address_on(&self, address: Ipv6Addr, link: LinkId) -> bool {
         self.addresses.contains(&(address, link))
     }
 
@@ -141,7 +141,7 @@ impl Kernel {
     }
 
     /// Whether a packet from `source` received by `link` may be forwarded.
-    pub fn passes(&self, source: Ipv6Addr, link: LinkId) -> bool {
+    pub fn is_source_allowed(&self, source: Ipv6Addr, link: LinkId) -> bool {
         match self.find(&Key::SourceFilter(link)) {
             Some(Item::SourceFilter(guard)) => within(&guard.allowed, source) && !guard.own_addresses.contains(&source),
             _ => true,
@@ -168,26 +168,26 @@ impl Kernel {
         let of_flow = |bid| tunnel.paths.iter().find(|path| path.bid == bid);
         let pinned =
             tunnel.flows.iter().filter(|flow| selects(&flow.selector, inner)).find_map(|flow| of_flow(flow.bid));
-        pinned.or_else(|| share(&tunnel.paths, flow_hash(inner)))
+        pinned.or_else(|| weighted_path(&tunnel.paths, flow_hash(inner)))
     }
 
     /// Decapsulates a packet of a tunnel of this host (RFC 3963 §6.5, §9).
-    pub fn open<'a>(&self, packet: &'a [u8]) -> Opened<'a> {
-        let Some((source, destination, inner)) = datagram::open(packet) else { return Opened::Foreign };
-        let Some(header) = Header::parse(inner) else { return Opened::Foreign };
+    pub fn decapsulate<'a>(&self, packet: &'a [u8]) -> Decapsulated<'a> {
+        let Some((source, destination, inner)) = datagram::decapsulate(packet) else { return Decapsulated::Foreign };
+        let Some(header) = Header::parse(inner) else { return Decapsulated::Foreign };
         let ours = |path: &&TunnelPath| !path.direct && path.remote == source && path.local == destination;
         let mut tunnels = self.tunnels.values().filter(|tunnel| tunnel.paths.iter().any(|path| ours(&path))).peekable();
         if tunnels.peek().is_none() {
-            return Opened::Foreign;
+            return Decapsulated::Foreign;
         }
         match tunnels.any(|tunnel| within(&tunnel.remote_prefixes, header.source) && within(&tunnel.local_prefixes, header.destination)) {
-            true => Opened::Inner(inner),
-            false => Opened::Refused,
+            true => Decapsulated::Inner(inner),
+            false => Decapsulated::Refused,
         }
     }
 
     fn find(&self, key: &Key) -> Option<&Item> {
-        self.plan.find(key).or_else(|| self.fixed.find(key))
+        self.plan.find(key).or_else(|| self.static_items.find(key))
     }
 
     fn rebuild(&mut self) {
@@ -201,7 +201,7 @@ impl Kernel {
         (self.addresses, self.tunnels) = Default::default();
         self.rules = vec![everywhere];
         let mut routes: BTreeMap<RouteTable, Vec<Route>> = BTreeMap::new();
-        for (_, item) in self.fixed.iter().chain(self.plan.iter()) {
+        for (_, item) in self.static_items.iter().chain(self.plan.iter()) {
             match item {
                 Item::Address(address) => {
                     self.addresses.insert((address.address, address.link));
@@ -251,7 +251,7 @@ fn within(prefixes: &[Prefix], address: Ipv6Addr) -> bool {
 }
 
 /// The path of a flow: its hash selects by weight; `None` if no path has a weight.
-fn share(paths: &[TunnelPath], hash: u64) -> Option<&TunnelPath> {
+fn weighted_path(paths: &[TunnelPath], hash: u64) -> Option<&TunnelPath> {
     let total: u64 = paths.iter().map(|path| u64::from(path.weight)).sum();
     let mut point = hash.checked_rem(total)?;
     paths.iter().find(|path| match point.checked_sub(u64::from(path.weight)) {
@@ -265,7 +265,7 @@ fn share(paths: &[TunnelPath], hash: u64) -> Option<&TunnelPath> {
 
 /// Source and destination port of a UDP packet, otherwise zeros.
 fn ports(packet: &[u8]) -> (u16, u16) {
-    match datagram::upper(packet) {
+    match datagram::upper_layer(packet) {
         Some((UDP, &[a, b, c, d, ..])) => (u16::from_be_bytes([a, b]), u16::from_be_bytes([c, d])),
         _ => (0, 0),
     }
@@ -289,7 +289,7 @@ fn flow_hash(packet: &[u8]) -> u64 {
 
 /// Whether a packet that enters the tunnel belongs to the flow.
 fn selects(selector: &FlowSelector, packet: &[u8]) -> bool {
-    let (Some(header), Some((protocol, _))) = (Header::parse(packet), datagram::upper(packet)) else { return false };
+    let (Some(header), Some((protocol, _))) = (Header::parse(packet), datagram::upper_layer(packet)) else { return false };
     let (source_port, destination_port) = ports(packet);
     let in_prefix = |prefix: Option<Prefix>, address| prefix.is_none_or(|prefix| prefix.contains(address));
     let in_ports = |range: Option<(u16, u16)>, port| range.is_none_or(|(first, last)| (first..=last).contains(&port));
@@ -326,9 +326,9 @@ mod tests {
     }
 
     #[test]
-    fn the_longest_destination_wins_then_the_longest_source_then_the_metric() {
+    fn route_lookup_prefers_destination_then_source_then_metric() {
         let mut kernel = Kernel::default();
-        kernel.fix(route("::/0", "2001:db8:1::/64", 1, 1));
+        kernel.add_static(route("::/0", "2001:db8:1::/64", 1, 1));
         kernel.put(route("::/0", "::/0", 1, 2));
         kernel.put(route("2001:db8:2::/64", "::/0", 9, 3));
         kernel.put(route("2001:db8:2::/64", "::/0", 5, 4));
@@ -341,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_brings_its_prefix_and_takes_it_away() {
+    fn an_address_installs_and_removes_its_prefix_route() {
         let mut kernel = Kernel::default();
         let item = Item::Address(Address {
             link: LinkId(1),
@@ -353,13 +353,13 @@ mod tests {
         kernel.put(item.clone());
         let to_neighbour = header("::", "2001:db8::6");
         assert_eq!(kernel.route(&to_neighbour, None, |_| true), Some(NextHop::OnLink(LinkId(1))));
-        assert!(kernel.holds("2001:db8::5".parse().unwrap()));
+        assert!(kernel.has_address("2001:db8::5".parse().unwrap()));
         kernel.drop(&item.key());
         assert_eq!(kernel.route(&to_neighbour, None, |_| true), None);
     }
 
     #[test]
-    fn a_tunnel_lets_through_only_what_it_is_for() {
+    fn a_tunnel_admits_only_its_prefixes() {
         let mut kernel = Kernel::default();
         let path = TunnelPath {
             bid: Bid(0),
@@ -380,12 +380,12 @@ mod tests {
         let outer = header("2001:db8:f::1", "2001:db8::1");
         let good = datagram::build(header("2001:db8:8::2", "2001:db8:c::1"), b"x");
         let forged = datagram::build(header("2001:db8:9::2", "2001:db8:c::1"), b"x");
-        assert_eq!(kernel.open(&datagram::encapsulate(outer.source, outer.destination, &good)), Opened::Inner(&good));
-        assert_eq!(kernel.open(&datagram::encapsulate(outer.source, outer.destination, &forged)), Opened::Refused);
+        assert_eq!(kernel.decapsulate(&datagram::encapsulate(outer.source, outer.destination, &good)), Decapsulated::Inner(&good));
+        assert_eq!(kernel.decapsulate(&datagram::encapsulate(outer.source, outer.destination, &forged)), Decapsulated::Refused);
         let elsewhere = header("2001:db8:e::1", "2001:db8::1");
         assert_eq!(
-            kernel.open(&datagram::encapsulate(elsewhere.source, elsewhere.destination, &good)),
-            Opened::Foreign
+            kernel.decapsulate(&datagram::encapsulate(elsewhere.source, elsewhere.destination, &good)),
+            Decapsulated::Foreign
         );
         let answer = datagram::build(header("2001:db8:c::1", "2001:db8:8::2"), b"x");
         assert_eq!(kernel.path(TunnelId(1), &answer), Some(&path));

@@ -46,7 +46,7 @@ impl Default for LinkSpec {
 #[derive(Debug, Clone)]
 pub struct LinkModel {
     spec: LinkSpec,
-    dice: Entropy,
+    entropy: Entropy,
     queue: VecDeque<Queued>,
     queued_bytes: usize,
     last_departure: Time,
@@ -64,7 +64,7 @@ impl LinkModel {
     pub fn new(spec: LinkSpec, seed: u64) -> LinkModel {
         LinkModel {
             spec,
-            dice: Entropy::seed_from_u64(seed),
+            entropy: Entropy::seed_from_u64(seed),
             queue: VecDeque::new(),
             queued_bytes: 0,
             last_departure: Time::ZERO,
@@ -101,7 +101,7 @@ impl LinkModel {
             return Some(sent);
         }
         let jitter = u64::try_from(self.spec.jitter.as_micros()).unwrap_or(u64::MAX);
-        let extra = if jitter == 0 { 0 } else { self.dice.below(jitter.saturating_add(1)) };
+        let extra = if jitter == 0 { 0 } else { self.entropy.below(jitter.saturating_add(1)) };
         self.last_departure = self.last_departure.max(sent + self.spec.delay + Duration::from_micros(extra));
         Some(self.last_departure)
     }
@@ -133,7 +133,7 @@ impl LinkModel {
             return false;
         }
         const STEPS: u64 = 1 << 32;
-        (self.dice.below(STEPS) as f64) < share * STEPS as f64
+        (self.entropy.below(STEPS) as f64) < share * STEPS as f64
     }
 }
 
@@ -150,13 +150,13 @@ mod tests {
     }
 
     #[test]
-    fn a_perfect_link_delivers_at_once() {
+    fn a_link_without_impairment_delivers_at_once() {
         let mut link = LinkModel::new(LinkSpec::default(), 1);
         assert_eq!(arrivals(&mut link, 7, 1500), [7]);
     }
 
     #[test]
-    fn delay_and_rate_add_up_and_frames_wait_for_one_another() {
+    fn delay_and_serialization_add_up_and_frames_queue() {
         let spec = LinkSpec { delay: Duration::from_millis(10), rate_bps: Some(8_000_000), ..LinkSpec::default() };
         let mut link = LinkModel::new(spec, 1);
         assert_eq!(arrivals(&mut link, 0, 1000), [11_000]);
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_queue_loses_and_drains_with_time() {
+    fn a_full_queue_drops_and_drains_with_time() {
         let spec = LinkSpec { rate_bps: Some(8_000_000), queue_bytes: 2000, ..LinkSpec::default() };
         let mut link = LinkModel::new(spec, 1);
         assert_eq!(arrivals(&mut link, 0, 1000).len(), 1);
@@ -175,14 +175,14 @@ mod tests {
     }
 
     #[test]
-    fn too_long_a_frame_is_lost() {
+    fn a_frame_longer_than_the_mtu_is_lost() {
         let mut link = LinkModel::new(LinkSpec { mtu: 1280, ..LinkSpec::default() }, 1);
         assert_eq!(arrivals(&mut link, 0, 1280).len(), 1);
         assert_eq!(arrivals(&mut link, 0, 1281).len(), 0);
     }
 
     #[test]
-    fn chances_come_true_in_proportion_and_repeat_with_the_seed() {
+    fn loss_has_its_probability_and_repeats_with_the_seed() {
         let spec = LinkSpec { loss: 0.25, duplicate: 0.5, ..LinkSpec::default() };
         let run = |seed| {
             let mut link = LinkModel::new(spec, seed);
@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn jitter_keeps_the_order_and_reordering_does_not() {
+    fn jitter_preserves_order_and_reordering_does_not() {
         let delay = Duration::from_millis(10);
         let mut link = LinkModel::new(LinkSpec { delay, jitter: delay, ..LinkSpec::default() }, 5);
         let times: Vec<u64> = (0..100).flat_map(|now| arrivals(&mut link, now * 100, 100)).collect();

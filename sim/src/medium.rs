@@ -1,7 +1,7 @@
 //! A medium: a cable between two interfaces or a shared link of several, with faults.
 
 use crate::host::HostId;
-use crate::ipv4::Site;
+use crate::ipv4::Ipv4Site;
 use crate::link::{LinkModel, LinkSpec};
 use roam6_proto::{Entropy, LinkId, Time};
 use std::collections::BTreeMap;
@@ -21,7 +21,7 @@ pub struct Medium {
     /// Carrier, which the members see.
     pub carrier: bool,
     /// Its IPv4 addressing.
-    pub site: Option<Site>,
+    pub ipv4_site: Option<Ipv4Site>,
     /// Drops every frame although carrier is present.
     pub black_hole: bool,
     spec: LinkSpec,
@@ -31,7 +31,7 @@ pub struct Medium {
 impl Medium {
     /// A medium without members.
     pub fn new(name: &str, spec: LinkSpec) -> Medium {
-        Medium { name: name.to_owned(), carrier: true, site: None, black_hole: false, spec, members: BTreeMap::new() }
+        Medium { name: name.to_owned(), carrier: true, ipv4_site: None, black_hole: false, spec, members: BTreeMap::new() }
     }
 
     /// Attaches an interface, with impairments of its own.
@@ -58,7 +58,7 @@ impl Medium {
     }
 
     /// Arrivals of the copies of a frame of `size` octets at `port`; none if it is lost.
-    pub fn carry(&mut self, port: Port, now: Time, size: usize) -> impl Iterator<Item = Time> + use<> {
+    pub fn deliver(&mut self, port: Port, now: Time, size: usize) -> impl Iterator<Item = Time> + use<> {
         let usable = self.carrier && !self.black_hole;
         let model = self.members.get_mut(&port).filter(|_| usable);
         model.map(|model| model.offer(now, size)).into_iter().flatten()

@@ -5,7 +5,7 @@
 //! unicast frame is retransmitted until it is acknowledged or the retry limit is reached, as in 802.11; a broadcast is
 //! sent once. Collisions of stations that do not receive one another are not modelled.
 
-use crate::track::{Motion, Track, distance};
+use crate::track::{Velocity, Track, distance};
 use core::time::Duration;
 use roam6_proto::geo::geometry::Offset;
 use roam6_proto::{Entropy, Time};
@@ -21,7 +21,7 @@ pub struct RadioSpec {
     /// Communication range in metres.
     pub range: f64,
     /// Distance in metres from which the loss increases, up to 1 at `range`.
-    pub sure: f64,
+    pub lossless_range: f64,
     /// Loss of each receiver within `sure`, 0 to 1.
     pub loss: f64,
     /// Probability that a unicast frame is received twice, since its acknowledgement was lost, 0 to 1.
@@ -40,7 +40,7 @@ impl Default for RadioSpec {
     fn default() -> RadioSpec {
         RadioSpec {
             range: 300.0,
-            sure: 300.0,
+            lossless_range: 300.0,
             loss: 0.0,
             duplicate: 0.0,
             rate_bps: None,
@@ -55,7 +55,7 @@ impl RadioSpec {
     /// 802.11 OCB as used by vehicles: 6 Mbit/s in a channel of 10 MHz.
     pub fn its_g5(range: f64) -> RadioSpec {
         let preamble = Duration::from_micros(40 + 58); // PLCP preamble and SIGNAL; AIFS of the best-effort class
-        RadioSpec { range, sure: range * 0.8, rate_bps: Some(6_000_000), preamble, ..RadioSpec::default() }
+        RadioSpec { range, lossless_range: range * 0.8, rate_bps: Some(6_000_000), preamble, ..RadioSpec::default() }
     }
 }
 
@@ -67,9 +67,9 @@ pub struct StationId(pub u32);
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Audience {
     /// Every station in range.
-    Everybody,
+    Broadcast,
     /// One station; `None` for an address without a station, which never acknowledges.
-    One(Option<StationId>),
+    Unicast(Option<StationId>),
 }
 
 /// A received frame.
@@ -80,7 +80,7 @@ pub struct Reception<F> {
     /// The sender.
     pub from: StationId,
     /// The receivers; one that received the frame twice is listed twice. May be empty.
-    pub by: Vec<StationId>,
+    pub receivers: Vec<StationId>,
     /// The frame.
     pub frame: F,
 }
@@ -89,12 +89,12 @@ pub struct Reception<F> {
 #[derive(Debug)]
 pub struct Radio<F> {
     spec: RadioSpec,
-    dice: Entropy,
+    entropy: Entropy,
     stations: BTreeMap<StationId, Station<F>>,
     /// Senders by the time of their channel access; the one that waits longest is first.
-    turns: BTreeSet<(Time, u64, StationId)>,
+    channel_access: BTreeSet<(Time, u64, StationId)>,
     /// Frames in transmission, by their end.
-    on_air: BTreeMap<(Time, u64), (StationId, Waiting<F>)>,
+    transmissions: BTreeMap<(Time, u64), (StationId, Waiting<F>)>,
     /// Sequence number of channel accesses and frames.
     count: u64,
 }
@@ -123,10 +123,10 @@ impl<F> Radio<F> {
     pub fn new(spec: RadioSpec, seed: u64) -> Radio<F> {
         Radio {
             spec,
-            dice: Entropy::seed_from_u64(seed),
+            entropy: Entropy::seed_from_u64(seed),
             stations: BTreeMap::new(),
-            turns: BTreeSet::new(),
-            on_air: BTreeMap::new(),
+            channel_access: BTreeSet::new(),
+            transmissions: BTreeMap::new(),
             count: 0,
         }
     }
@@ -155,8 +155,8 @@ impl<F> Radio<F> {
     /// Removes a station and its queue.
     pub fn drop(&mut self, id: StationId) {
         self.stations.remove(&id);
-        self.turns.retain(|(_, _, turn)| *turn != id);
-        self.on_air.retain(|_, (from, _)| *from != id);
+        self.channel_access.retain(|(_, _, turn)| *turn != id);
+        self.transmissions.retain(|_, (from, _)| *from != id);
     }
 
     /// The place of a station.
@@ -165,7 +165,7 @@ impl<F> Radio<F> {
     }
 
     /// The motion of a station.
-    pub fn motion(&self, id: StationId, now: Time) -> Option<Motion> {
+    pub fn motion(&self, id: StationId, now: Time) -> Option<Velocity> {
         self.stations.get(&id).map(|station| station.track.motion(now))
     }
 
@@ -186,30 +186,30 @@ impl<F> Radio<F> {
         station.queue.push_back(Waiting { frame, size, audience, tries: 0 });
         let (idle, hears) = (!station.active, station.busy_until > now);
         if idle {
-            self.take_turn(from, now, hears);
+            self.schedule_access(from, now, hears);
         }
         true
     }
 
     /// When the next event is due.
     pub fn deadline(&self) -> Option<Time> {
-        let turn = self.turns.first().map(|(at, ..)| *at);
-        let end = self.on_air.first_key_value().map(|((at, _), _)| *at);
+        let turn = self.channel_access.first().map(|(at, ..)| *at);
+        let end = self.transmissions.first_key_value().map(|((at, _), _)| *at);
         [turn, end].into_iter().flatten().min()
     }
 
     /// Handles events that are due, and returns the earliest frame received by `now`.
     pub fn expire(&mut self, now: Time) -> Option<Reception<F>> {
         loop {
-            let turn = self.turns.first().copied().filter(|(at, ..)| *at <= now);
-            let end = self.on_air.first_key_value().map(|(key, _)| *key).filter(|(at, _)| *at <= now);
+            let turn = self.channel_access.first().copied().filter(|(at, ..)| *at <= now);
+            let end = self.transmissions.first_key_value().map(|(key, _)| *key).filter(|(at, _)| *at <= now);
             match (turn, end) {
                 (Some((at, number, id)), end) if end.is_none_or(|(ends, _)| at < ends) => {
-                    self.turns.remove(&(at, number, id));
-                    self.begin(at, id);
+                    self.channel_access.remove(&(at, number, id));
+                    self.begin_transmission(at, id);
                 }
                 (_, Some(key)) => {
-                    let reception = self.on_air.remove(&key).and_then(|(from, sent)| self.end(key.0, from, sent));
+                    let reception = self.transmissions.remove(&key).and_then(|(from, sent)| self.end_transmission(key.0, from, sent));
                     if reception.is_some() {
                         return reception;
                     }
@@ -221,18 +221,18 @@ impl<F> Radio<F> {
 
     /// Schedules the channel access of a station: when the channel is idle, after a random backoff if it was busy or
     /// the station has just sent.
-    fn take_turn(&mut self, id: StationId, now: Time, polite: bool) {
+    fn schedule_access(&mut self, id: StationId, now: Time, polite: bool) {
         let Some(station) = self.stations.get_mut(&id) else { return };
         station.active = true;
-        let slots = if polite { u32::try_from(self.dice.below(SLOTS)).unwrap_or(0) } else { 0 };
+        let slots = if polite { u32::try_from(self.entropy.below(SLOTS)).unwrap_or(0) } else { 0 };
         self.count += 1;
-        self.turns.insert((station.busy_until.max(now) + SLOT * slots, self.count, id));
+        self.channel_access.insert((station.busy_until.max(now) + SLOT * slots, self.count, id));
     }
 
-    fn begin(&mut self, at: Time, id: StationId) {
+    fn begin_transmission(&mut self, at: Time, id: StationId) {
         let Some(station) = self.stations.get_mut(&id) else { return };
         if station.busy_until > at {
-            return self.take_turn(id, at, true);
+            return self.schedule_access(id, at, true);
         }
         let Some(waiting) = station.queue.pop_front() else {
             station.active = false;
@@ -241,10 +241,10 @@ impl<F> Radio<F> {
         station.octets = station.octets.saturating_sub(waiting.size);
         let end = at + self.airtime(waiting.size);
         if end > at {
-            self.occupy(at, id, end);
+            self.mark_busy(at, id, end);
         }
         self.count += 1;
-        self.on_air.insert((end, self.count), (id, waiting));
+        self.transmissions.insert((end, self.count), (id, waiting));
     }
 
     fn airtime(&self, size: usize) -> Duration {
@@ -254,7 +254,7 @@ impl<F> Radio<F> {
     }
 
     /// Marks the channel busy at the stations in range.
-    fn occupy(&mut self, at: Time, from: StationId, end: Time) {
+    fn mark_busy(&mut self, at: Time, from: StationId, end: Time) {
         let Some(origin) = self.place(from, at) else { return };
         for station in self.stations.values_mut() {
             if distance(origin, station.track.at(at)) <= self.spec.range {
@@ -263,40 +263,40 @@ impl<F> Radio<F> {
         }
     }
 
-    fn end(&mut self, at: Time, from: StationId, sent: Waiting<F>) -> Option<Reception<F>> {
+    fn end_transmission(&mut self, at: Time, from: StationId, sent: Waiting<F>) -> Option<Reception<F>> {
         let origin = self.place(from, at)?;
         let by = match sent.audience {
-            Audience::Everybody => self.hearers(at, from, origin),
-            Audience::One(to) => self.hearer(at, to, origin),
+            Audience::Broadcast => self.broadcast_receivers(at, from, origin),
+            Audience::Unicast(to) => self.unicast_receiver(at, to, origin),
         };
-        let again = matches!(sent.audience, Audience::One(_)) && by.is_empty() && sent.tries < self.spec.retries;
+        let again = matches!(sent.audience, Audience::Unicast(_)) && by.is_empty() && sent.tries < self.spec.retries;
         let station = self.stations.get_mut(&from)?;
         let arrived = if again {
             station.octets = station.octets.saturating_add(sent.size);
             station.queue.push_front(Waiting { tries: sent.tries + 1, ..sent });
             None
         } else {
-            Some(Reception { at, from, by, frame: sent.frame })
+            Some(Reception { at, from, receivers: by, frame: sent.frame })
         };
         station.active = !station.queue.is_empty();
         if station.active {
-            self.take_turn(from, at, self.spec.rate_bps.is_some());
+            self.schedule_access(from, at, self.spec.rate_bps.is_some());
         }
         arrived
     }
 
-    fn hearers(&mut self, at: Time, from: StationId, origin: Offset) -> Vec<StationId> {
+    fn broadcast_receivers(&mut self, at: Time, from: StationId, origin: Offset) -> Vec<StationId> {
         let RadioSpec { range, .. } = self.spec;
         let others = self.stations.iter().filter(|(id, _)| **id != from);
         let distances = others.map(|(id, station)| (*id, distance(origin, station.track.at(at))));
         let near: Vec<(StationId, f64)> = distances.filter(|(_, metres)| *metres <= range).collect();
-        near.into_iter().filter(|(_, metres)| self.arrives(*metres)).map(|(id, _)| id).collect()
+        near.into_iter().filter(|(_, metres)| self.is_received(*metres)).map(|(id, _)| id).collect()
     }
 
-    fn hearer(&mut self, at: Time, to: Option<StationId>, origin: Offset) -> Vec<StationId> {
+    fn unicast_receiver(&mut self, at: Time, to: Option<StationId>, origin: Offset) -> Vec<StationId> {
         let there = to.and_then(|to| Some((to, distance(origin, self.place(to, at)?))));
         match there {
-            Some((to, metres)) if self.arrives(metres) => {
+            Some((to, metres)) if self.is_received(metres) => {
                 if self.chance(self.spec.duplicate) {
                     vec![to, to]
                 } else {
@@ -308,15 +308,15 @@ impl<F> Radio<F> {
     }
 
     /// Whether a frame is received at a distance in metres.
-    fn arrives(&mut self, metres: f64) -> bool {
-        let RadioSpec { range, sure, loss, .. } = self.spec;
+    fn is_received(&mut self, metres: f64) -> bool {
+        let RadioSpec { range, lossless_range: sure, loss, .. } = self.spec;
         let beyond = if metres > sure { (metres - sure) / (range - sure) } else { 0.0 };
         metres <= range && !self.chance(loss + (1.0 - loss) * beyond)
     }
 
     fn chance(&mut self, share: f64) -> bool {
         const STEPS: u64 = 1 << 32;
-        share > 0.0 && (self.dice.below(STEPS) as f64) < share * STEPS as f64
+        share > 0.0 && (self.entropy.below(STEPS) as f64) < share * STEPS as f64
     }
 }
 
@@ -324,13 +324,13 @@ impl<F> Radio<F> {
 mod tests {
     use super::*;
 
-    const EVERYBODY: Audience = Audience::Everybody;
+    const EVERYBODY: Audience = Audience::Broadcast;
 
     /// Stations 0, 1, ... on a road, at these distances in metres.
     fn road(spec: RadioSpec, metres: &[f64]) -> Radio<u32> {
         let mut radio = Radio::new(spec, 1);
         for (id, east) in (0..).zip(metres) {
-            radio.put(StationId(id), Track::still(Offset { east: *east, north: 0.0 }));
+            radio.put(StationId(id), Track::standing(Offset { east: *east, north: 0.0 }));
         }
         radio
     }
@@ -344,7 +344,7 @@ mod tests {
         let mut all = Vec::new();
         while let Some(at) = radio.deadline() {
             while let Some(reception) = radio.expire(at) {
-                let by = reception.by.iter().map(|id| id.0).collect();
+                let by = reception.receivers.iter().map(|id| id.0).collect();
                 all.push((reception.at.as_micros(), reception.frame, by));
             }
         }
@@ -352,12 +352,12 @@ mod tests {
     }
 
     #[test]
-    fn who_is_in_range_receives_and_a_frame_for_one_is_for_one() {
+    fn frames_reach_stations_in_range_and_unicast_only_its_receiver() {
         let mut radio = road(RadioSpec::default(), &[0.0, 200.0, 300.0, 301.0]);
         assert!(radio.offer(millis(5), StationId(0), EVERYBODY, 100, 7));
-        assert!(radio.offer(millis(5), StationId(0), Audience::One(Some(StationId(2))), 100, 8));
-        assert!(radio.offer(millis(5), StationId(0), Audience::One(Some(StationId(3))), 100, 9));
-        assert!(radio.offer(millis(5), StationId(0), Audience::One(None), 100, 10));
+        assert!(radio.offer(millis(5), StationId(0), Audience::Unicast(Some(StationId(2))), 100, 8));
+        assert!(radio.offer(millis(5), StationId(0), Audience::Unicast(Some(StationId(3))), 100, 9));
+        assert!(radio.offer(millis(5), StationId(0), Audience::Unicast(None), 100, 10));
         assert_eq!(
             receptions(&mut radio),
             [(5000, 7, vec![1, 2]), (5000, 8, vec![2]), (5000, 9, vec![]), (5000, 10, vec![])]
@@ -365,10 +365,10 @@ mod tests {
     }
 
     #[test]
-    fn a_station_that_moves_is_heard_while_it_is_near() {
+    fn a_moving_station_is_received_while_in_range() {
         let mut radio = road(RadioSpec::default(), &[0.0]);
         let away = Offset { east: 600.0, north: 0.0 };
-        radio.put(StationId(1), Track::still(Offset { east: 0.0, north: 0.0 }).go(away, 100.0));
+        radio.put(StationId(1), Track::standing(Offset { east: 0.0, north: 0.0 }).drive_to(away, 100.0));
         let heard_at = |second: u64| {
             radio.offer(millis(second * 1000), StationId(1), EVERYBODY, 10, 0);
             receptions(&mut radio).iter().any(|seen| seen.2 == [0])
@@ -377,7 +377,7 @@ mod tests {
     }
 
     #[test]
-    fn those_who_hear_one_another_share_the_air_and_the_others_do_not() {
+    fn stations_in_range_share_the_channel() {
         let spec = RadioSpec { rate_bps: Some(8_000_000), ..RadioSpec::default() };
         let mut radio = road(spec, &[0.0, 100.0, 1_000.0, 1_100.0]);
         for id in [0, 1, 2] {
@@ -390,7 +390,7 @@ mod tests {
     }
 
     #[test]
-    fn two_who_always_have_something_to_send_get_half_each() {
+    fn two_saturated_stations_share_the_channel_equally() {
         let spec = RadioSpec { rate_bps: Some(8_000_000), queue_bytes: 1 << 20, ..RadioSpec::default() };
         let mut radio = road(spec, &[0.0, 100.0]);
         for number in 0..200 {
@@ -401,7 +401,7 @@ mod tests {
     }
 
     #[test]
-    fn a_frame_for_one_is_sent_again_and_one_for_all_is_not() {
+    fn unicast_frames_are_retransmitted_and_broadcasts_are_not() {
         let mut radio = road(RadioSpec { loss: 0.5, retries: 3, ..RadioSpec::default() }, &[0.0, 100.0]);
         let mut arrived = |audience| {
             for number in 0..2000 {
@@ -409,13 +409,13 @@ mod tests {
             }
             receptions(&mut radio).iter().filter(|seen| !seen.2.is_empty()).count()
         };
-        let (one, all) = (arrived(Audience::One(Some(StationId(1)))), arrived(EVERYBODY));
+        let (one, all) = (arrived(Audience::Unicast(Some(StationId(1)))), arrived(EVERYBODY));
         assert!((1_840..1_910).contains(&one) && (930..1_070).contains(&all), "{one} {all}");
     }
 
     #[test]
-    fn towards_the_end_of_the_range_more_and_more_is_lost() {
-        let spec = RadioSpec { sure: 100.0, ..RadioSpec::default() };
+    fn loss_increases_towards_the_end_of_the_range() {
+        let spec = RadioSpec { lossless_range: 100.0, ..RadioSpec::default() };
         let mut radio = road(spec, &[0.0, 100.0, 150.0, 250.0, 300.0]);
         for number in 0..1000 {
             radio.offer(Time::ZERO, StationId(0), EVERYBODY, 0, number);
@@ -427,7 +427,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_queue_loses_and_a_station_that_is_gone_says_nothing() {
+    fn a_full_queue_drops_and_a_removed_station_sends_nothing() {
         let spec = RadioSpec { rate_bps: Some(8_000_000), queue_bytes: 2000, ..RadioSpec::default() };
         let mut radio = road(spec, &[0.0, 100.0]);
         let offers: Vec<bool> =

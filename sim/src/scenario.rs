@@ -1,12 +1,12 @@
 //! The world of a seed: its hosts, their configuration, and the script of faults.
 
-use crate::care_of::server::Manner;
-use crate::host::{Brain, HostId};
-use crate::ipv4::{self, Provision};
+use crate::care_of_prefix::dhcp6_server::ServerSpec;
+use crate::host::{BoxedEngine, HostId};
+use crate::ipv4::{self, Ipv4Access};
 use crate::link::LinkSpec;
-use crate::map::{self, Map};
+use crate::topology::{self, Topology};
 use crate::medium::MediumId;
-use crate::world::Happening;
+use crate::world::Event;
 use core::fmt;
 use core::time::Duration;
 use roam6_proto::contract::config::nemo::{
@@ -20,7 +20,7 @@ use std::net::Ipv6Addr;
 
 /// The kind of a world.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Kind {
+pub enum NemoKind {
     /// One uplink moves between networks.
     Moves,
     /// Two uplinks, of which the best carries all traffic.
@@ -44,35 +44,35 @@ pub enum Kind {
 }
 
 /// All kinds; the last digit of the seed selects one.
-pub const KINDS: [Kind; 10] = [
-    Kind::Moves,
-    Kind::Standby,
-    Kind::Weights,
-    Kind::Fallback,
-    Kind::Nested,
-    Kind::Home,
-    Kind::Crashes,
-    Kind::Skew,
-    Kind::Hostile,
-    Kind::Conflict,
+pub const NEMO_KINDS: [NemoKind; 10] = [
+    NemoKind::Moves,
+    NemoKind::Standby,
+    NemoKind::Weights,
+    NemoKind::Fallback,
+    NemoKind::Nested,
+    NemoKind::Home,
+    NemoKind::Crashes,
+    NemoKind::Skew,
+    NemoKind::Hostile,
+    NemoKind::Conflict,
 ];
 
 /// One world in so many has care-of prefixes.
-const LENDING: u64 = 4;
+const CARE_OF_PREFIX_ONE_IN: u64 = 4;
 /// One of so many of the others has IPv4.
-const IPV4: u64 = 3;
-const VISITED: u16 = 3;
+const IPV4_ONE_IN: u64 = 3;
+const VISITED_NETWORKS: u16 = 3;
 const SECOND: u64 = 1_000_000;
 
 /// A world and its script.
 #[derive(Debug)]
-pub struct Scenario {
+pub struct NemoScenario {
     /// The kind of the world.
-    pub kind: Kind,
+    pub kind: NemoKind,
     /// Hosts and links.
-    pub map: Map,
+    pub map: Topology,
     /// Events by their time.
-    pub script: Vec<(Duration, Happening)>,
+    pub script: Vec<(Duration, Event)>,
     /// When the last fault has ended.
     pub calm: Duration,
     /// Mobile routers that are at home in the end.
@@ -83,52 +83,52 @@ pub struct Scenario {
     pub ipv4: bool,
 }
 
-impl Scenario {
+impl NemoScenario {
     /// The world of `seed`.
-    pub fn new(seed: u64) -> Scenario {
+    pub fn new(seed: u64) -> NemoScenario {
         let index = usize::try_from(seed % 10).unwrap_or(0);
-        let kind = KINDS.get(index).copied().unwrap_or(Kind::Moves);
+        let kind = NEMO_KINDS.get(index).copied().unwrap_or(NemoKind::Moves);
         let mut dice = Dice(Entropy::seed_from_u64(seed ^ 0x5eed_0000));
-        let mut map = Map::new(seed, VISITED);
-        let mobiles = if kind == Kind::Nested { 2 } else { 1 };
+        let mut map = Topology::new(seed, VISITED_NETWORKS);
+        let mobiles = if kind == NemoKind::Nested { 2 } else { 1 };
         let rows: Vec<PrefixTableRow> = (0..mobiles).map(|index| row(index, kind, &mut dice)).collect();
         let mut lot = Dice(Entropy::seed_from_u64(seed ^ 0x8415_0000));
-        let care_of_prefixes = lot.one_in(LENDING).then(|| lending(&mut lot));
+        let care_of_prefixes = lot.one_in(CARE_OF_PREFIX_ONE_IN).then(|| care_of_prefixes(&mut lot));
         let mut draw = Dice(Entropy::seed_from_u64(seed ^ 0x5555_0000));
-        let ipv4 = care_of_prefixes.is_none() && draw.one_in(IPV4);
+        let ipv4 = care_of_prefixes.is_none() && draw.one_in(IPV4_ONE_IN);
         let mut allowed = true;
-        for index in 0..if kind == Kind::Fallback { 2 } else { 1 } {
+        for index in 0..if kind == NemoKind::Fallback { 2 } else { 1 } {
             let mut config = HomeAgentConfig {
-                home_and_away: kind != Kind::Home || !dice.one_in(8),
+                home_and_away: kind != NemoKind::Home || !dice.one_in(8),
                 ..home_agent(index, &rows, &mut dice)
             };
-            config.ipv4 = ipv4.then(|| service(index, &mut draw));
+            config.ipv4 = ipv4.then(|| ipv4_service(index, &mut draw));
             allowed &= config.multiple_care_of && config.home_and_away;
             let seed = dice.0.next_u64();
-            map.add_agent(birth(Role::HomeAgent(config), seed));
+            map.add_agent(engine_factory(Role::HomeAgent(config), seed));
         }
         for (index, row) in rows.iter().enumerate() {
             let mut config = mobile_router(u16::try_from(index).unwrap_or(0), kind, row, &mut dice);
             config.care_of_prefixes = care_of_prefixes;
             if ipv4 {
-                know_ipv4(&mut config, kind);
+                enable_ipv4(&mut config, kind);
             }
             let uplinks = config.uplinks.len();
             let seed = dice.0.next_u64();
-            map.add_mobile(uplinks, birth(Role::MobileRouter(Box::new(config)), seed));
+            map.add_mobile(uplinks, engine_factory(Role::MobileRouter(Box::new(config)), seed));
         }
         let calm = Duration::from_micros(dice.between(30 * SECOND, 70 * SECOND));
-        let mut scenario = Scenario { kind, map, script: Vec::new(), calm, home: Vec::new(), care_of_prefixes, ipv4 };
+        let mut scenario = NemoScenario { kind, map, script: Vec::new(), calm, home: Vec::new(), care_of_prefixes, ipv4 };
         if ipv4 {
             scenario.add_ipv4(&mut draw);
         }
         scenario.set_clocks(&mut dice);
-        scenario.set_squatters(&mut dice);
+        scenario.set_address_conflicts(&mut dice);
         scenario.write_beginning(&mut dice);
-        scenario.write_chaos(&mut dice);
+        scenario.write_faults(&mut dice);
         scenario.write_end(allowed, &mut dice);
         if care_of_prefixes.is_some() {
-            scenario.write_lending(&mut lot);
+            scenario.write_delegation(&mut lot);
         }
         if ipv4 {
             scenario.write_translation(&mut draw);
@@ -138,34 +138,34 @@ impl Scenario {
 
     /// Whether nodes of the mobile network `index` have a preferred care-of prefix in the end, whoever delegates there:
     /// the visited link can be shared, unless its router may be a proxy itself.
-    pub fn lends(&self, index: usize) -> bool {
-        let nested = self.kind == Kind::Nested && index > 0;
+    pub fn has_care_of_prefixes(&self, index: usize) -> bool {
+        let nested = self.kind == NemoKind::Nested && index > 0;
         let shares = |config: CareOfPrefixConfig| config.share == PrefixSharing::NdProxy && config.prefer != PrefixPreference::Home;
         self.care_of_prefixes.is_some_and(shares) && !nested && !self.home.contains(&index)
     }
 
     /// Adds delegating routers in some visited networks, which come and go, and nodes that use care-of prefixes.
-    fn write_lending(&mut self, dice: &mut Dice) {
-        for index in (0..VISITED).filter(|_| !dice.one_in(4)).collect::<Vec<_>>() {
-            let manner = manner(dice);
-            self.map.add_server(index, |link, address, pool| Manner { link, address, pool, ..manner });
+    fn write_delegation(&mut self, dice: &mut Dice) {
+        for index in (0..VISITED_NETWORKS).filter(|_| !dice.one_in(4)).collect::<Vec<_>>() {
+            let manner = dhcp_server(dice);
+            self.map.add_server(index, |link, address, pool| ServerSpec { link, address, pool, ..manner });
             let Some(server) = self.map.servers.get(usize::from(index)).copied().flatten() else { continue };
             for _ in 0..dice.below(4) {
                 let at = Duration::from_micros(dice.below(u64::try_from(self.calm.as_micros()).unwrap_or(0)));
                 let until = at + Duration::from_micros(dice.between(SECOND / 2, 30 * SECOND));
-                self.script.extend([(at, Happening::Kill(server)), (until.min(self.calm), Happening::Start(server))]);
+                self.script.extend([(at, Event::Kill(server)), (until.min(self.calm), Event::Start(server))]);
             }
-            let last = if dice.one_in(4) { Happening::Kill(server) } else { Happening::Start(server) };
+            let last = if dice.one_in(4) { Event::Kill(server) } else { Event::Start(server) };
             self.script.push((self.calm, last));
         }
-        (0..self.map.mobiles.len()).for_each(|index| self.map.add_passenger(index));
+        (0..self.map.mobiles.len()).for_each(|index| self.map.add_mobile_network_node(index));
     }
 
     /// Adds IPv4 to home agents, mobile routers and most visited networks.
     fn add_ipv4(&mut self, dice: &mut Dice) {
         self.map.add_ipv4();
-        for index in (0..VISITED).filter(|_| !dice.one_in(4)).collect::<Vec<_>>() {
-            let provision = Provision { ipv6: dice.one_in(3), translated: !dice.one_in(4) };
+        for index in (0..VISITED_NETWORKS).filter(|_| !dice.one_in(4)).collect::<Vec<_>>() {
+            let provision = Ipv4Access { ipv6: dice.one_in(3), translated: !dice.one_in(4) };
             self.map.add_ipv4_network(index, provision);
         }
     }
@@ -175,7 +175,7 @@ impl Scenario {
         let calm = u64::try_from(self.calm.as_micros()).unwrap_or(0);
         for host in self.map.translators() {
             for _ in 0..dice.below(4) {
-                self.script.push((Duration::from_micros(dice.below(calm)), Happening::Forget(host)));
+                self.script.push((Duration::from_micros(dice.below(calm)), Event::ForgetMappings(host)));
             }
         }
     }
@@ -186,26 +186,26 @@ impl Scenario {
             let clock = &mut self.map.world.host_mut(host).clock;
             let (far, near) = (dice.signed(1_000 * SECOND), dice.signed(2 * SECOND));
             match self.kind {
-                Kind::Skew => {
+                NemoKind::Skew => {
                     clock.drift_ppm = i32::try_from(dice.signed(200)).unwrap_or(0);
-                    clock.ahead_micros = if dice.one_in(2) { far } else { near };
+                    clock.wall_offset_micros = if dice.one_in(2) { far } else { near };
                 }
-                _ => clock.ahead_micros = near / 10,
+                _ => clock.wall_offset_micros = near / 10,
             }
         }
     }
 
-    fn set_squatters(&mut self, dice: &mut Dice) {
-        if self.kind != Kind::Conflict {
+    fn set_address_conflicts(&mut self, dice: &mut Dice) {
+        if self.kind != NemoKind::Conflict {
             return;
         }
-        for index in 0..VISITED {
+        for index in 0..VISITED_NETWORKS {
             let taken = self.map.mobiles.first().and_then(|mobile| Some((mobile.host, *mobile.uplinks.first()?)));
             let (Some(port), false) = (taken, dice.one_in(3)) else { continue };
             let identifier = self.map.link_address(port).interface_identifier();
-            let address = map::visited_prefix(index).with_identifier(identifier).unwrap_or(Ipv6Addr::UNSPECIFIED);
+            let address = topology::visited_prefix(index).with_identifier(identifier).unwrap_or(Ipv6Addr::UNSPECIFIED);
             if let Some(medium) = self.map.visited.get(usize::from(index)).copied() {
-                self.map.add_squatter(medium, address);
+                self.map.add_address_holder(medium, address);
             }
         }
     }
@@ -220,12 +220,12 @@ impl Scenario {
         mobile.into_iter().flat_map(|mobile| mobile.uplinks.iter().map(|link| (mobile.host, *link))).collect()
     }
 
-    fn haunts(&self, index: usize) -> Vec<MediumId> {
+    fn reachable_networks(&self, index: usize) -> Vec<MediumId> {
         let mut haunts = self.map.visited.clone();
         match self.kind {
-            Kind::Home => haunts.extend([self.map.home; 2]),
-            Kind::Nested if index > 0 => {
-                haunts.extend([self.map.mobiles.first().map_or(self.map.home, |m| m.inside); 4])
+            NemoKind::Home => haunts.extend([self.map.home; 2]),
+            NemoKind::Nested if index > 0 => {
+                haunts.extend([self.map.mobiles.first().map_or(self.map.home, |m| m.ingress_medium); 4])
             }
             _ => {}
         }
@@ -234,16 +234,16 @@ impl Scenario {
 
     fn write_beginning(&mut self, dice: &mut Dice) {
         for index in 0..self.map.mobiles.len() {
-            let haunts = self.haunts(index);
+            let haunts = self.reachable_networks(index);
             for (host, link) in self.uplinks(index) {
                 let medium = dice.pick(&haunts);
                 let at = Duration::from_micros(dice.between(0, 2 * SECOND));
-                self.script.push((at, Happening::Plug(host, link, medium)));
+                self.script.push((at, Event::Attach(host, link, medium)));
             }
         }
     }
 
-    fn write_chaos(&mut self, dice: &mut Dice) {
+    fn write_faults(&mut self, dice: &mut Dice) {
         let mut at = Duration::from_secs(2);
         let pace = dice.between(SECOND, 10 * SECOND);
         loop {
@@ -253,10 +253,10 @@ impl Scenario {
             }
             match dice.below(10) {
                 0..4 => self.write_move(at, dice),
-                4..6 => self.write_weather(at, dice),
+                4..6 => self.write_link_change(at, dice),
                 6 => self.write_flap(at, dice),
                 7 => self.write_refusals(at, dice),
-                _ => self.write_speciality(at, dice),
+                _ => self.write_kind_events(at, dice),
             }
         }
     }
@@ -264,21 +264,21 @@ impl Scenario {
     fn write_move(&mut self, at: Duration, dice: &mut Dice) {
         let index = dice.index(self.map.mobiles.len());
         let ports = self.uplinks(index);
-        let haunts = self.haunts(index);
+        let haunts = self.reachable_networks(index);
         let Some((host, link)) = dice.pick(&ports) else { return };
         let medium = dice.pick(&haunts).filter(|_| !dice.one_in(8));
         if let Some(medium) = medium.filter(|_| dice.one_in(6)) {
-            self.script.push((at, Happening::Slip(host, link, medium)));
+            self.script.push((at, Event::Roam(host, link, medium)));
             return;
         }
-        self.script.push((at, Happening::Plug(host, link, None)));
+        self.script.push((at, Event::Attach(host, link, None)));
         let gap = Duration::from_micros(dice.between(0, SECOND / 2));
         if let Some(medium) = medium {
-            self.script.push((at + gap, Happening::Plug(host, link, Some(medium))));
+            self.script.push((at + gap, Event::Attach(host, link, Some(medium))));
         }
     }
 
-    fn write_weather(&mut self, at: Duration, dice: &mut Dice) {
+    fn write_link_change(&mut self, at: Duration, dice: &mut Dice) {
         let media: Vec<MediumId> = self.map.world.media().collect();
         let Some(medium) = dice.pick(&media) else { return };
         let share = |dice: &mut Dice, most: u64| if dice.one_in(2) { dice.below(most) as f64 / 1000.0 } else { 0.0 };
@@ -290,15 +290,15 @@ impl Scenario {
             reorder: share(dice, 200),
             ..LinkSpec::default()
         };
-        self.script.push((at, Happening::Quality(medium, spec)));
+        self.script.push((at, Event::SetLink(medium, spec)));
     }
 
     fn write_flap(&mut self, at: Duration, dice: &mut Dice) {
         let Some(medium) = dice.pick(&self.map.visited) else { return };
         let until = at + Duration::from_micros(dice.between(50_000, 6 * SECOND));
         let (begin, end) = match dice.one_in(2) {
-            true => (Happening::Carrier(medium, false), Happening::Carrier(medium, true)),
-            false => (Happening::BlackHole(medium, true), Happening::BlackHole(medium, false)),
+            true => (Event::Carrier(medium, false), Event::Carrier(medium, true)),
+            false => (Event::BlackHole(medium, true), Event::BlackHole(medium, false)),
         };
         self.script.extend([(at, begin), (until, end)]);
     }
@@ -308,27 +308,27 @@ impl Scenario {
         let Some(host) = dice.pick(&engines) else { return };
         let permille = u16::try_from(dice.between(10, 300)).unwrap_or(0);
         let until = at + Duration::from_micros(dice.between(SECOND / 10, 8 * SECOND));
-        self.script.extend([(at, Happening::Refuse(host, permille)), (until, Happening::Refuse(host, 0))]);
+        self.script.extend([(at, Event::RefuseItems(host, permille)), (until, Event::RefuseItems(host, 0))]);
     }
 
     /// Periodic events of the world's kind.
-    fn write_speciality(&mut self, at: Duration, dice: &mut Dice) {
+    fn write_kind_events(&mut self, at: Duration, dice: &mut Dice) {
         let engines: Vec<HostId> = self.engines().collect();
         match self.kind {
-            Kind::Crashes | Kind::Fallback => {
+            NemoKind::Crashes | NemoKind::Fallback => {
                 let Some(host) = dice.pick(&engines) else { return };
-                let end = if dice.one_in(3) { Happening::PowerOff(host) } else { Happening::Kill(host) };
+                let end = if dice.one_in(3) { Event::PowerOff(host) } else { Event::Kill(host) };
                 let down = Duration::from_micros(dice.between(SECOND / 20, 15 * SECOND));
-                self.script.extend([(at, end), (at + down, Happening::Start(host))]);
+                self.script.extend([(at, end), (at + down, Event::Start(host))]);
                 // A home agent without its journal breaks its word; a mobile router must get along without.
                 if self.map.mobiles.iter().any(|mobile| mobile.host == host) && dice.one_in(3) {
-                    self.script.push((at, Happening::LoseDisk(host)));
+                    self.script.push((at, Event::EraseJournal(host)));
                 }
             }
-            Kind::Skew => {
+            NemoKind::Skew => {
                 let Some(host) = dice.pick(&engines) else { return };
                 let most = if dice.one_in(2) { SECOND } else { 3_000 * SECOND };
-                self.script.push((at, Happening::StepClock(host, dice.signed(most))));
+                self.script.push((at, Event::StepClock(host, dice.signed(most))));
             }
             _ => self.write_move(at, dice),
         }
@@ -338,29 +338,29 @@ impl Scenario {
     /// time.
     fn write_end(&mut self, allowed: bool, dice: &mut Dice) {
         self.script.retain(|(at, _)| *at < self.calm);
-        let mut last: Vec<Happening> = Vec::new();
+        let mut last: Vec<Event> = Vec::new();
         for medium in self.map.world.media() {
-            last.push(Happening::Quality(medium, map::calm()));
-            last.push(Happening::Carrier(medium, true));
-            last.push(Happening::BlackHole(medium, false));
+            last.push(Event::SetLink(medium, topology::calm()));
+            last.push(Event::Carrier(medium, true));
+            last.push(Event::BlackHole(medium, false));
         }
-        last.extend(self.engines().flat_map(|host| [Happening::Refuse(host, 0), Happening::Start(host)]));
+        last.extend(self.engines().flat_map(|host| [Event::RefuseItems(host, 0), Event::Start(host)]));
         for index in 0..self.map.mobiles.len() {
-            let mut haunts = self.haunts(index);
+            let mut haunts = self.reachable_networks(index);
             let uplinks = self.uplinks(index);
-            if let (Kind::Home, &[first, second]) = (self.kind, &uplinks[..])
+            if let (NemoKind::Home, &[first, second]) = (self.kind, &uplinks[..])
                 && dice.one_in(2)
             {
                 let (at_home, away) = if dice.one_in(2) { (first, second) } else { (second, first) };
-                last.push(Happening::Plug(at_home.0, at_home.1, Some(self.map.home)));
+                last.push(Event::Attach(at_home.0, at_home.1, Some(self.map.home)));
                 let there = dice.pick(&self.map.visited);
-                last.extend(there.map(|there| Happening::Plug(away.0, away.1, Some(there))));
+                last.extend(there.map(|there| Event::Attach(away.0, away.1, Some(there))));
                 // IPv4 stands in only where there is no IPv6, which there is at home.
                 let both = allowed && there.is_some_and(|there| self.map.has_ipv6(there));
                 self.home.extend((!both).then_some(index));
                 continue;
             }
-            if self.kind == Kind::Home && dice.one_in(2) {
+            if self.kind == NemoKind::Home && dice.one_in(2) {
                 haunts = vec![self.map.home];
                 self.home.push(index);
             } else {
@@ -369,8 +369,8 @@ impl Scenario {
             for (host, link) in uplinks {
                 let Some(medium) = dice.pick(&haunts) else { continue };
                 last.push(match dice.one_in(4) {
-                    true => Happening::Slip(host, link, medium),
-                    false => Happening::Plug(host, link, Some(medium)),
+                    true => Event::Roam(host, link, medium),
+                    false => Event::Attach(host, link, Some(medium)),
                 });
             }
         }
@@ -378,7 +378,7 @@ impl Scenario {
     }
 }
 
-impl fmt::Display for Kind {
+impl fmt::Display for NemoKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Debug::fmt(self, f)
     }
@@ -417,7 +417,7 @@ impl Dice {
 }
 
 /// Creates the engine of each instance with a seed of its own.
-fn birth(role: Role, seed: u64) -> impl Fn(u32) -> Brain + 'static {
+fn engine_factory(role: Role, seed: u64) -> impl Fn(u32) -> BoxedEngine + 'static {
     move |life| {
         let mut bytes = [0; 32];
         Entropy::seed_from_u64(seed.wrapping_add(u64::from(life))).fill(&mut bytes);
@@ -425,7 +425,7 @@ fn birth(role: Role, seed: u64) -> impl Fn(u32) -> Brain + 'static {
     }
 }
 
-fn lending(dice: &mut Dice) -> CareOfPrefixConfig {
+fn care_of_prefixes(dice: &mut Dice) -> CareOfPrefixConfig {
     CareOfPrefixConfig {
         delegation: !dice.one_in(6),
         length: if dice.one_in(2) { 0 } else { 56 },
@@ -439,9 +439,9 @@ fn lending(dice: &mut Dice) -> CareOfPrefixConfig {
 }
 
 /// The behaviour of a delegating router; its place is filled in later.
-fn manner(dice: &mut Dice) -> Manner {
+fn dhcp_server(dice: &mut Dice) -> ServerSpec {
     let valid = u32::try_from(dice.between(12, 600)).unwrap_or(60);
-    Manner {
+    ServerSpec {
         link: LinkId(0),
         address: LinkAddress([0; 6]),
         pool: Prefix::ALL,
@@ -450,44 +450,44 @@ fn manner(dice: &mut Dice) -> Manner {
         timers: if dice.one_in(2) { (0, 0) } else { (valid / 4, valid / 3) },
         rapid: dice.one_in(2),
         preference: if dice.one_in(2) { 255 } else { 0 },
-        empty: dice.one_in(8),
-        frank: dice.one_in(2),
+        without_prefixes: dice.one_in(8),
+        sends_status: dice.one_in(2),
     }
 }
 
-fn service(index: u16, dice: &mut Dice) -> DsmipService {
+fn ipv4_service(index: u16, dice: &mut Dice) -> DsmipService {
     let keepalive = Duration::from_secs(dice.between(10, 60));
     DsmipService { address: ipv4::agent_address(index), keepalive, force_udp: dice.one_in(2) }
 }
 
 /// The home agents' IPv4 addresses are configured together with the others.
-fn know_ipv4(config: &mut MobileRouterConfig, kind: Kind) {
-    let agents = 0..if kind == Kind::Fallback { 2 } else { 1 };
-    config.home_agents = agents.clone().map(map::agent_address).collect();
+fn enable_ipv4(config: &mut MobileRouterConfig, kind: NemoKind) {
+    let agents = 0..if kind == NemoKind::Fallback { 2 } else { 1 };
+    config.home_agents = agents.clone().map(topology::agent_address).collect();
     config.home_agents_ipv4 = agents.map(ipv4::agent_address).collect();
 }
 
-fn row(index: u16, kind: Kind, dice: &mut Dice) -> PrefixTableRow {
+fn row(index: u16, kind: NemoKind, dice: &mut Dice) -> PrefixTableRow {
     let mut secret = vec![0; 16];
     dice.0.fill(&mut secret);
-    let open = kind != Kind::Hostile && dice.one_in(5);
+    let open = kind != NemoKind::Hostile && dice.one_in(5);
     let authentication = match open {
         true => Authentication::None,
         false => Authentication::SharedKey(SharedKey { spi: 256 + u32::from(index), secret }),
     };
     PrefixTableRow {
         next_key: None,
-        home_address: map::home_address(index),
-        prefixes: [map::mobile_prefix(index)].into(),
+        home_address: topology::home_address(index),
+        prefixes: [topology::mobile_prefix(index)].into(),
         authentication,
     }
 }
 
 fn home_agent(index: u16, rows: &[PrefixTableRow], dice: &mut Dice) -> HomeAgentConfig {
     HomeAgentConfig {
-        address: map::agent_address(index),
-        home_prefixes: vec![map::home_prefix()],
-        home_link: Some(map::FIRST_INTERFACE.to_owned()),
+        address: topology::agent_address(index),
+        home_prefixes: vec![topology::home_prefix()],
+        home_link: Some(topology::FIRST_INTERFACE.to_owned()),
         prefix_table: PrefixTable { rows: rows.to_vec() }.into(),
         max_lifetime: Duration::from_secs(dice.between(20, 600)),
         refresh_advice: dice.one_in(3).then_some(Duration::from_secs(16)),
@@ -503,14 +503,14 @@ fn home_agent(index: u16, rows: &[PrefixTableRow], dice: &mut Dice) -> HomeAgent
     }
 }
 
-fn mobile_router(index: u16, kind: Kind, row: &PrefixTableRow, dice: &mut Dice) -> MobileRouterConfig {
-    let both = kind == Kind::Home && dice.one_in(2);
+fn mobile_router(index: u16, kind: NemoKind, row: &PrefixTableRow, dice: &mut Dice) -> MobileRouterConfig {
+    let both = kind == NemoKind::Home && dice.one_in(2);
     let names: &[&str] = match kind {
-        Kind::Standby | Kind::Weights => &[map::FIRST_INTERFACE, map::SECOND_INTERFACE],
-        _ if both => &[map::FIRST_INTERFACE, map::SECOND_INTERFACE],
-        _ => &[map::FIRST_INTERFACE],
+        NemoKind::Standby | NemoKind::Weights => &[topology::FIRST_INTERFACE, topology::SECOND_INTERFACE],
+        _ if both => &[topology::FIRST_INTERFACE, topology::SECOND_INTERFACE],
+        _ => &[topology::FIRST_INTERFACE],
     };
-    let shares = kind == Kind::Weights || both && dice.one_in(2);
+    let shares = kind == NemoKind::Weights || both && dice.one_in(2);
     let uplink = |(name, number): (&&str, u8)| UplinkConfig {
         interface: (*name).to_owned(),
         bid: Bid(u16::from(number)),
@@ -519,13 +519,13 @@ fn mobile_router(index: u16, kind: Kind, row: &PrefixTableRow, dice: &mut Dice) 
         care_of_prefix: true,
         address: None,
     };
-    let agents = if kind == Kind::Fallback { 2 } else { 1 };
-    let told = kind == Kind::Fallback || !dice.one_in(6);
+    let agents = if kind == NemoKind::Fallback { 2 } else { 1 };
+    let told = kind == NemoKind::Fallback || !dice.one_in(6);
     MobileRouterConfig {
         home_address: row.home_address,
-        home_prefix: map::home_prefix(),
+        home_prefix: topology::home_prefix(),
         home_network: HomeNetwork::default(),
-        home_agents: if told { (0..agents).map(map::agent_address).collect() } else { Vec::new() },
+        home_agents: if told { (0..agents).map(topology::agent_address).collect() } else { Vec::new() },
         home_agents_ipv4: Vec::new(),
         dynamic_ipv4: None,
         prefixes: row.prefixes.to_vec(),
@@ -536,23 +536,23 @@ fn mobile_router(index: u16, kind: Kind, row: &PrefixTableRow, dice: &mut Dice) 
         home_and_away: both,
         load_sharing: match kind {
             _ if shares => LoadSharing::Weighted,
-            Kind::Standby => LoadSharing::Standby,
+            NemoKind::Standby => LoadSharing::Standby,
             _ if both => LoadSharing::Standby,
             _ => LoadSharing::Single,
         },
         ingress: vec![IngressConfig {
-            interface: map::INSIDE_INTERFACE.to_owned(),
-            prefix: map::mobile_prefix(index),
+            interface: topology::INSIDE_INTERFACE.to_owned(),
+            prefix: topology::mobile_prefix(index),
             advertisement_interval: Duration::from_secs(dice.between(2, 10)),
             dns: None,
             search_domains: None,
         }],
         duplicate_detection: match dice.below(3) {
             0 => DadMode::Wait,
-            1 if kind != Kind::Conflict => DadMode::Off,
+            1 if kind != NemoKind::Conflict => DadMode::Off,
             _ => DadMode::Optimistic,
         },
-        probe: (kind != Kind::Moves || dice.one_in(2)).then(ProbeConfig::default),
+        probe: (kind != NemoKind::Moves || dice.one_in(2)).then(ProbeConfig::default),
         flows: Vec::new(),
         care_of_prefixes: None,
     }

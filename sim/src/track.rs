@@ -14,7 +14,7 @@ pub struct Track {
 
 /// Speed and heading.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Motion {
+pub struct Velocity {
     /// Metres per second.
     pub speed: f64,
     /// Degrees clockwise from north, from 0 to below 360; 0 without motion.
@@ -23,7 +23,7 @@ pub struct Motion {
 
 impl Track {
     /// A vehicle that stands at `place` until it [moves](Track::go).
-    pub fn still(place: Offset) -> Track {
+    pub fn standing(place: Offset) -> Track {
         Track::from(Time::ZERO, place)
     }
 
@@ -34,7 +34,7 @@ impl Track {
 
     /// Moves on to `place` at `speed` metres per second; stands if that is not positive.
     #[must_use]
-    pub fn go(mut self, place: Offset, speed: f64) -> Track {
+    pub fn drive_to(mut self, place: Offset, speed: f64) -> Track {
         let (time, from) = self.last();
         if speed > 0.0 {
             let seconds = (distance(from, place) / speed).min(1e9);
@@ -67,11 +67,11 @@ impl Track {
     }
 
     /// The motion at `now`.
-    pub fn motion(&self, now: Time) -> Motion {
-        let Some((from, to)) = self.leg(now) else { return Motion { speed: 0.0, heading: 0.0 } };
+    pub fn motion(&self, now: Time) -> Velocity {
+        let Some((from, to)) = self.leg(now) else { return Velocity { speed: 0.0, heading: 0.0 } };
         let speed = distance(from.1, to.1) / to.0.since(from.0).as_secs_f64();
         let turned = Offset { east: to.1.east - from.1.east, north: to.1.north - from.1.north }.direction();
-        Motion { speed, heading: turned.to_degrees().rem_euclid(360.0) }
+        Velocity { speed, heading: turned.to_degrees().rem_euclid(360.0) }
     }
 
     /// The distinct times before and after `now`; `None` before the first and from the last on.
@@ -101,11 +101,11 @@ mod tests {
     }
 
     #[test]
-    fn it_is_between_the_places_it_goes_to() {
+    fn a_track_interpolates_between_its_places() {
         let track = Track::from(seconds(10), at(0.0, 0.0))
-            .go(at(0.0, 100.0), 20.0)
+            .drive_to(at(0.0, 100.0), 20.0)
             .pause(Duration::from_secs(5))
-            .go(at(-60.0, 100.0), 10.0);
+            .drive_to(at(-60.0, 100.0), 10.0);
         for (time, place, speed, heading) in [
             (0, at(0.0, 0.0), 0.0, 0.0),
             (10, at(0.0, 0.0), 20.0, 0.0),
@@ -126,9 +126,9 @@ mod tests {
     }
 
     #[test]
-    fn what_goes_nowhere_is_somewhere() {
-        let track = Track::still(at(1.0, 2.0)).go(at(1.0, 2.0), 5.0).pause(Duration::ZERO).go(at(9.0, 9.0), 0.0);
+    fn a_standing_track_has_one_place() {
+        let track = Track::standing(at(1.0, 2.0)).drive_to(at(1.0, 2.0), 5.0).pause(Duration::ZERO).drive_to(at(9.0, 9.0), 0.0);
         assert_eq!((track.at(Time::ZERO), track.at(seconds(5))), (at(1.0, 2.0), at(1.0, 2.0)));
-        assert_eq!(track.motion(seconds(1)), Motion { speed: 0.0, heading: 0.0 });
+        assert_eq!(track.motion(seconds(1)), Velocity { speed: 0.0, heading: 0.0 });
     }
 }

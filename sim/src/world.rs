@@ -1,10 +1,10 @@
 //! The world: hosts and media in one graph, one clock that jumps from event to event, one seeded generator.
 
 use crate::host::{Host, HostId};
-use crate::ipv4::nat::Nat;
+use crate::ipv4::nat::Nat44;
 use crate::link::LinkSpec;
 use crate::medium::{Medium, MediumId};
-use crate::plane::News;
+use crate::shim_datapath::DatapathEvent;
 use core::time::Duration;
 use roam6_proto::case::Step;
 use roam6_proto::contract::item::TunnelId;
@@ -23,27 +23,27 @@ pub struct World {
     now: Time,
     /// The same time for applications, which continues when their host's engine dies.
     pub clock: Rc<Cell<Time>>,
-    queue: BTreeMap<(Time, u64), Event>,
-    serial: u64,
+    queue: BTreeMap<(Time, u64), Scheduled>,
+    next_serial: u64,
     pub(crate) chance: Entropy,
-    pub(crate) facts: Vec<Fact>,
+    pub(crate) observations: Vec<Observation>,
     /// Address resolutions in progress.
-    pub(crate) sought: BTreeSet<(HostId, LinkId, Ipv6Addr)>,
+    pub(crate) resolving: BTreeSet<(HostId, LinkId, Ipv6Addr)>,
     /// Interfaces whose outgoing packets are observed as [`Fact::Left`].
     pub(crate) watched: BTreeSet<(HostId, LinkId)>,
     /// Source and destination pairs whose packets forwarding hosts drop.
-    pub(crate) cuts: BTreeSet<(Ipv6Addr, Ipv6Addr)>,
+    pub(crate) blocked_paths: BTreeSet<(Ipv6Addr, Ipv6Addr)>,
     /// The host whose inputs and outputs are recorded, and the steps of its engine's present instance.
-    pub(crate) record: Option<(HostId, Vec<Step>)>,
+    pub(crate) recording: Option<(HostId, Vec<Step>)>,
     /// Prints every event to standard output.
-    pub loud: bool,
+    pub verbose: bool,
     /// Dropped packets by reason.
     pub losses: BTreeMap<&'static str, u64>,
 }
 
 /// An entry of the event queue.
 #[derive(Debug)]
-pub(crate) enum Event {
+pub(crate) enum Scheduled {
     /// A frame arrives at an interface.
     Arrive { host: HostId, link: LinkId, medium: MediumId, frame: Frame },
     /// The deadline of an engine.
@@ -51,13 +51,13 @@ pub(crate) enum Event {
     /// The outcome of an item that the engine of this instance has requested.
     Outcome { host: HostId, life: u32, outcome: Outcome },
     /// An event of the data plane for the engine of this instance.
-    News { host: HostId, life: u32, news: News },
+    Datapath { host: HostId, life: u32, news: DatapathEvent },
     /// Address resolution has timed out.
-    Silence { host: HostId, link: LinkId, address: Ipv6Addr },
+    ResolutionTimeout { host: HostId, link: LinkId, address: Ipv6Addr },
     /// The DHCP client of an interface has its result.
     Lease { host: HostId, link: LinkId },
     /// An event of the script.
-    Happen(Happening),
+    Event(Event),
 }
 
 /// A packet on a medium.
@@ -69,17 +69,17 @@ pub(crate) struct Frame {
 
 /// An event of the script: a fault, or an act of the operator or an attacker.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Happening {
+pub enum Event {
     /// Attaches an interface to a medium, or detaches it.
-    Plug(HostId, LinkId, Option<MediumId>),
+    Attach(HostId, LinkId, Option<MediumId>),
     /// Moves an interface to another medium without loss of carrier, as a radio that roams.
-    Slip(HostId, LinkId, MediumId),
+    Roam(HostId, LinkId, MediumId),
     /// Carrier of a medium is gained or lost.
     Carrier(MediumId, bool),
     /// A medium begins or ceases to drop every frame.
     BlackHole(MediumId, bool),
     /// Changes the properties of a medium.
-    Quality(MediumId, LinkSpec),
+    SetLink(MediumId, LinkSpec),
     /// Kills the engine; the kernel keeps its state.
     Kill(HostId),
     /// The host loses power.
@@ -87,26 +87,26 @@ pub enum Happening {
     /// The host is powered on, and its engine started if it does not run.
     Start(HostId),
     /// The host's journal is lost.
-    LoseDisk(HostId),
+    EraseJournal(HostId),
     /// Steps the host's wall clock by so many microseconds.
     StepClock(HostId, i64),
     /// An address of an interface is added or removed.
-    Readdress(HostId, LinkId, Ipv6Addr, bool),
+    SetAddress(HostId, LinkId, Ipv6Addr, bool),
     /// The network begins or ceases to drop packets from the one address to the other.
-    Cut(Ipv6Addr, Ipv6Addr, bool),
+    BlockPath(Ipv6Addr, Ipv6Addr, bool),
     /// A NAT loses its mappings.
-    Forget(HostId),
+    ForgetMappings(HostId),
     /// From now on so many items of a thousand are refused.
-    Refuse(HostId, u16),
+    RefuseItems(HostId, u16),
     /// Hands an input to the engine.
-    Tell(HostId, Input),
+    Deliver(HostId, Input),
     /// Injects a packet into a medium.
     Inject(MediumId, Vec<u8>),
 }
 
 /// An observation during one event.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Fact {
+pub enum Observation {
     /// An engine has sent a packet.
     Sent(HostId, Rc<Vec<u8>>),
     /// A packet was encapsulated towards this outer destination.
@@ -114,17 +114,17 @@ pub enum Fact {
     /// An engine has handled an input.
     Handled(HostId),
     /// An engine was started.
-    Born(HostId),
+    Started(HostId),
     /// An engine was killed.
-    Died(HostId),
+    Killed(HostId),
     /// An engine has reported.
-    Told(HostId, Report),
+    Reported(HostId, Report),
     /// An engine is in an endless loop: it is fed again and again while time stands still.
-    Busy(HostId),
+    Looping(HostId),
     /// A packet with this global source was sent by an observed interface.
-    Left((HostId, LinkId), MediumId, Ipv6Addr),
+    PacketLeft((HostId, LinkId), MediumId, Ipv6Addr),
     /// An interface has moved without notice to its host.
-    Slipped(HostId, LinkId),
+    Roamed(HostId, LinkId),
 }
 
 impl World {
@@ -136,14 +136,14 @@ impl World {
             now: Time::ZERO,
             clock: Rc::default(),
             queue: BTreeMap::new(),
-            serial: 0,
+            next_serial: 0,
             chance: Entropy::seed_from_u64(seed),
-            facts: Vec::new(),
-            sought: BTreeSet::new(),
+            observations: Vec::new(),
+            resolving: BTreeSet::new(),
             watched: BTreeSet::new(),
-            cuts: BTreeSet::new(),
-            record: None,
-            loud: false,
+            blocked_paths: BTreeSet::new(),
+            recording: None,
+            verbose: false,
             losses: BTreeMap::new(),
         }
     }
@@ -205,54 +205,54 @@ impl World {
     }
 
     /// Whether the network passes packets from the one address to the other.
-    pub fn passes(&self, source: Ipv6Addr, destination: Ipv6Addr) -> bool {
-        !self.cuts.contains(&(source, destination))
+    pub fn is_path_open(&self, source: Ipv6Addr, destination: Ipv6Addr) -> bool {
+        !self.blocked_paths.contains(&(source, destination))
     }
 
     /// Records the inputs and outputs of `host`, from the next start of its engine on.
     pub fn record(&mut self, host: HostId) {
-        self.record = Some((host, Vec::new()));
+        self.recording = Some((host, Vec::new()));
     }
 
     /// Takes the recording.
-    pub fn recorded(&mut self) -> Vec<Step> {
-        self.record.take().map(|(_, steps)| steps).unwrap_or_default()
+    pub fn take_recording(&mut self) -> Vec<Step> {
+        self.recording.take().map(|(_, steps)| steps).unwrap_or_default()
     }
 
     /// Schedules `happening` after some time.
-    pub fn plan(&mut self, after: Duration, happening: Happening) {
-        self.push(self.now + after, Event::Happen(happening));
+    pub fn schedule(&mut self, after: Duration, happening: Event) {
+        self.enqueue(self.now + after, Scheduled::Event(happening));
     }
 
     /// Handles the next event before `end`, and returns the observations; `None` if there is no event.
-    pub fn step(&mut self, end: Time) -> Option<Vec<Fact>> {
+    pub fn step(&mut self, end: Time) -> Option<Vec<Observation>> {
         let entry = self.queue.first_entry().filter(|entry| entry.key().0 < end)?;
         self.now = entry.key().0;
         self.clock.set(self.now);
         match entry.remove() {
-            Event::Arrive { host, link, medium, frame } => self.arrive((host, link), medium, &frame),
-            Event::Wake { host } => self.wake(host),
-            Event::Outcome { host, life, outcome } => self.answer(host, life, outcome),
-            Event::News { host, life, news } => self.deliver(host, life, news),
-            Event::Silence { host, link, address } => self.silence(host, link, address),
-            Event::Lease { host, link } => self.lease(host, link),
-            Event::Happen(happening) => self.happen(happening),
+            Scheduled::Arrive { host, link, medium, frame } => self.arrive((host, link), medium, &frame),
+            Scheduled::Wake { host } => self.wake(host),
+            Scheduled::Outcome { host, life, outcome } => self.deliver_outcome(host, life, outcome),
+            Scheduled::Datapath { host, life, news } => self.deliver_datapath_event(host, life, news),
+            Scheduled::ResolutionTimeout { host, link, address } => self.resolution_timeout(host, link, address),
+            Scheduled::Lease { host, link } => self.lease(host, link),
+            Scheduled::Event(happening) => self.apply_event(happening),
         }
-        Some(core::mem::take(&mut self.facts))
+        Some(core::mem::take(&mut self.observations))
     }
 
     /// Attaches or detaches an interface; a running engine sees the carrier change.
-    pub fn plug(&mut self, host: HostId, link: LinkId, medium: Option<MediumId>) {
-        if self.slip(host, link, None) {
+    pub fn attach(&mut self, host: HostId, link: LinkId, medium: Option<MediumId>) {
+        if self.roam(host, link, None) {
             self.announce_link(host, link);
         }
-        if medium.is_some() && self.slip(host, link, medium) {
+        if medium.is_some() && self.roam(host, link, medium) {
             self.announce_link(host, link);
         }
     }
 
     /// Attaches an interface to another medium without notice; whether anything changed.
-    fn slip(&mut self, host: HostId, link: LinkId, medium: Option<MediumId>) -> bool {
+    fn roam(&mut self, host: HostId, link: LinkId, medium: Option<MediumId>) -> bool {
         let Some(interface) = self.host_mut(host).interfaces.get_mut(&link) else { return false };
         let before = core::mem::replace(&mut interface.medium, medium);
         if let Some(before) = before {
@@ -263,66 +263,66 @@ impl World {
             self.medium_mut(after).attach((host, link), &mut chance);
         }
         if before != medium {
-            self.expect_lease((host, link), medium);
+            self.request_lease((host, link), medium);
         }
         before != medium
     }
 
     /// Prints a line if the world is verbose.
-    pub(crate) fn tell(&self, text: impl FnOnce() -> String) {
-        if self.loud {
+    pub(crate) fn trace(&self, text: impl FnOnce() -> String) {
+        if self.verbose {
             println!("{} {}", self.now, text());
         }
     }
 
-    pub(crate) fn push(&mut self, at: Time, event: Event) {
-        self.serial += 1;
-        self.queue.insert((at.max(self.now), self.serial), event);
+    pub(crate) fn enqueue(&mut self, at: Time, event: Scheduled) {
+        self.next_serial += 1;
+        self.queue.insert((at.max(self.now), self.next_serial), event);
     }
 
-    pub(crate) fn lose(&mut self, host: HostId, why: &'static str) {
+    pub(crate) fn count_loss(&mut self, host: HostId, why: &'static str) {
         *self.losses.entry(why).or_default() += 1;
-        self.tell(|| format!("{} x {why}", self.host(host).name));
+        self.trace(|| format!("{} x {why}", self.host(host).name));
     }
 
-    fn happen(&mut self, happening: Happening) {
-        self.tell(|| format!("* {}", self.name_happening(&happening)));
+    fn apply_event(&mut self, happening: Event) {
+        self.trace(|| format!("* {}", self.describe_event(&happening)));
         match happening {
-            Happening::Plug(host, link, medium) => self.plug(host, link, medium),
-            Happening::Slip(host, link, medium) => {
+            Event::Attach(host, link, medium) => self.attach(host, link, medium),
+            Event::Roam(host, link, medium) => {
                 let was_up = self.is_up(host, link);
-                self.slip(host, link, Some(medium));
-                self.facts.push(Fact::Slipped(host, link));
+                self.roam(host, link, Some(medium));
+                self.observations.push(Observation::Roamed(host, link));
                 if self.is_up(host, link) != was_up {
                     self.announce_link(host, link);
                 }
             }
-            Happening::Carrier(medium, carrier) => {
+            Event::Carrier(medium, carrier) => {
                 self.medium_mut(medium).carrier = carrier;
                 for (host, link) in self.medium(medium).members().collect::<Vec<_>>() {
                     self.announce_link(host, link);
                 }
             }
-            Happening::BlackHole(medium, swallows) => self.medium_mut(medium).black_hole = swallows,
-            Happening::Quality(medium, spec) => self.medium_mut(medium).set_spec(spec),
-            Happening::Kill(host) => self.kill(host),
-            Happening::PowerOff(host) => self.power_off(host),
-            Happening::Start(host) => self.start(host),
-            Happening::LoseDisk(host) => self.host_mut(host).journal.lose(),
-            Happening::StepClock(host, micros) => self.step_clock(host, micros),
-            Happening::Readdress(host, link, address, there) => self.readdress(host, link, address, there),
-            Happening::Cut(source, destination, cut) => {
+            Event::BlackHole(medium, swallows) => self.medium_mut(medium).black_hole = swallows,
+            Event::SetLink(medium, spec) => self.medium_mut(medium).set_spec(spec),
+            Event::Kill(host) => self.kill(host),
+            Event::PowerOff(host) => self.power_off(host),
+            Event::Start(host) => self.start(host),
+            Event::EraseJournal(host) => self.host_mut(host).journal.erase(),
+            Event::StepClock(host, micros) => self.step_clock(host, micros),
+            Event::SetAddress(host, link, address, there) => self.set_address(host, link, address, there),
+            Event::BlockPath(source, destination, cut) => {
                 let way = (source, destination);
                 if cut {
-                    self.cuts.insert(way)
+                    self.blocked_paths.insert(way)
                 } else {
-                    self.cuts.remove(&way)
+                    self.blocked_paths.remove(&way)
                 };
             }
-            Happening::Forget(host) => self.host_mut(host).nat.iter_mut().for_each(Nat::forget),
-            Happening::Refuse(host, permille) => self.host_mut(host).refusals = permille,
-            Happening::Tell(host, input) => self.handle(host, &input),
-            Happening::Inject(medium, bytes) => self.inject(medium, bytes),
+            Event::ForgetMappings(host) => self.host_mut(host).nat.iter_mut().for_each(Nat44::forget),
+            Event::RefuseItems(host, permille) => self.host_mut(host).refused_per_mille = permille,
+            Event::Deliver(host, input) => self.handle(host, &input),
+            Event::Inject(medium, bytes) => self.inject(medium, bytes),
         }
     }
 
@@ -332,29 +332,29 @@ impl World {
         }
     }
 
-    fn name_happening(&self, happening: &Happening) -> String {
+    fn describe_event(&self, happening: &Event) -> String {
         let host = |id: &HostId| self.host(*id).name.clone();
         let medium = |id: &MediumId| self.medium(*id).name.clone();
         match happening {
-            Happening::Plug(id, link, None) => format!("{} {link} pulled out", host(id)),
-            Happening::Plug(id, link, Some(to)) => format!("{} {link} plugged into {}", host(id), medium(to)),
-            Happening::Slip(id, link, to) => format!("{} {link} slips over to {}", host(id), medium(to)),
-            Happening::Carrier(id, carrier) => format!("carrier of {}: {carrier}", medium(id)),
-            Happening::BlackHole(id, swallows) => format!("black hole at {}: {swallows}", medium(id)),
-            Happening::Quality(id, quality) => format!("{} becomes {quality:?}", medium(id)),
-            Happening::Kill(id) => format!("{} killed", host(id)),
-            Happening::PowerOff(id) => format!("{} loses power", host(id)),
-            Happening::Start(id) => format!("{} started", host(id)),
-            Happening::LoseDisk(id) => format!("{} loses its disk", host(id)),
-            Happening::StepClock(id, micros) => format!("clock of {} stepped by {micros} us", host(id)),
-            Happening::Readdress(id, link, address, true) => format!("{} {link} gets {address}", host(id)),
-            Happening::Readdress(id, link, address, false) => format!("{} {link} loses {address}", host(id)),
-            Happening::Cut(source, destination, true) => format!("nothing passes from {source} to {destination}"),
-            Happening::Cut(source, destination, false) => format!("all passes from {source} to {destination}"),
-            Happening::Forget(id) => format!("{} forgets whom it translates", host(id)),
-            Happening::Refuse(id, permille) => format!("{} refuses {permille} of 1000 items", host(id)),
-            Happening::Tell(id, input) => format!("{} told {input:?}", host(id)),
-            Happening::Inject(id, bytes) => format!("{} octets injected into {}", bytes.len(), medium(id)),
+            Event::Attach(id, link, None) => format!("{} {link} pulled out", host(id)),
+            Event::Attach(id, link, Some(to)) => format!("{} {link} plugged into {}", host(id), medium(to)),
+            Event::Roam(id, link, to) => format!("{} {link} slips over to {}", host(id), medium(to)),
+            Event::Carrier(id, carrier) => format!("carrier of {}: {carrier}", medium(id)),
+            Event::BlackHole(id, swallows) => format!("black hole at {}: {swallows}", medium(id)),
+            Event::SetLink(id, quality) => format!("{} becomes {quality:?}", medium(id)),
+            Event::Kill(id) => format!("{} killed", host(id)),
+            Event::PowerOff(id) => format!("{} loses power", host(id)),
+            Event::Start(id) => format!("{} started", host(id)),
+            Event::EraseJournal(id) => format!("{} loses its disk", host(id)),
+            Event::StepClock(id, micros) => format!("clock of {} stepped by {micros} us", host(id)),
+            Event::SetAddress(id, link, address, true) => format!("{} {link} gets {address}", host(id)),
+            Event::SetAddress(id, link, address, false) => format!("{} {link} loses {address}", host(id)),
+            Event::BlockPath(source, destination, true) => format!("nothing passes from {source} to {destination}"),
+            Event::BlockPath(source, destination, false) => format!("all passes from {source} to {destination}"),
+            Event::ForgetMappings(id) => format!("{} forgets whom it translates", host(id)),
+            Event::RefuseItems(id, permille) => format!("{} refuses {permille} of 1000 items", host(id)),
+            Event::Deliver(id, input) => format!("{} told {input:?}", host(id)),
+            Event::Inject(id, bytes) => format!("{} octets injected into {}", bytes.len(), medium(id)),
         }
     }
 }
@@ -362,7 +362,7 @@ impl World {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::talker::{Talk, Talker, Tally};
+    use crate::traffic::{TrafficSpec, TrafficSource, TrafficLog};
     use roam6_proto::Item;
     use roam6_proto::contract::item::{Address, Route, RouteTable, NextHop};
     use roam6_wire::Prefix;
@@ -402,8 +402,8 @@ mod tests {
     }
 
     #[test]
-    fn two_hosts_talk_through_a_router_and_lose_what_the_link_loses() {
-        let tallies: [Rc<RefCell<Tally>>; 2] = Default::default();
+    fn a_router_forwards_between_two_hosts_and_links_lose_packets() {
+        let tallies: [Rc<RefCell<TrafficLog>>; 2] = Default::default();
         let mut world = World::new(1);
         let spec = LinkSpec { delay: Duration::from_millis(5), ..LinkSpec::default() };
         let media = [world.add_medium("left", spec), world.add_medium("right", LinkSpec { loss: 0.5, ..spec })];
@@ -412,23 +412,23 @@ mod tests {
         let mut ends = Vec::new();
         for (index, medium) in media.into_iter().enumerate() {
             let inside = router.add_interface(&format!("eth{index}"), 10 + u16::try_from(index).unwrap());
-            router.kernel.fix(address(inside, &format!("2001:db8:{index}::1")));
-            let talk = Talk {
+            router.kernel.add_static(address(inside, &format!("2001:db8:{index}::1")));
+            let talk = TrafficSpec {
                 own: format!("2001:db8:{index}::2").parse().unwrap(),
                 peer: format!("2001:db8:{}::2", 1 - index).parse().unwrap(),
                 interval: Duration::from_millis(100),
             };
             let (mine, others) = (Rc::clone(&tallies[index]), Rc::clone(&tallies[1 - index]));
-            let mut end = Host::new("end", move |_| Box::new(Talker::new(talk, &mine, &others)));
+            let mut end = Host::new("end", move |_| Box::new(TrafficSource::new(talk, &mine, &others)));
             let link = end.add_interface("eth0", 20 + u16::try_from(index).unwrap());
-            end.kernel.fix(address(link, &talk.own.to_string()));
-            end.kernel.fix(default_route(link, &format!("2001:db8:{index}::1")));
+            end.kernel.add_static(address(link, &talk.own.to_string()));
+            end.kernel.add_static(default_route(link, &format!("2001:db8:{index}::1")));
             ends.push((world.add_host(end), link, inside, medium));
         }
         let router = world.add_host(router);
         for (end, link, inside, medium) in ends {
-            world.plug(end, link, Some(medium));
-            world.plug(router, inside, Some(medium));
+            world.attach(end, link, Some(medium));
+            world.attach(router, inside, Some(medium));
             world.start(end);
         }
         while world.step(Time::from_micros(100_000_000)).is_some() {}

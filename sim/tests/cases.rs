@@ -14,8 +14,8 @@ use roam6_proto::contract::config::nemo::{
 };
 use roam6_proto::role::Role;
 use roam6_proto::{Node, Time};
-use roam6_sim::map::{self, Map};
-use roam6_sim::{Fact, Happening, HostId, remark, signal};
+use roam6_sim::topology::{self, Topology};
+use roam6_sim::{Observation, Event, HostId, packet_summary, binding_messages};
 use roam6_wire::Bid;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -29,7 +29,7 @@ fn is_asked(name: &str) -> bool {
 }
 
 #[test]
-fn every_case_comes_out_as_it_stands() {
+fn recorded_cases_are_reproduced_exactly() {
     if is_asked("ROAM6_RECORD") {
         record_all();
     }
@@ -45,7 +45,7 @@ fn every_case_comes_out_as_it_stands() {
         let case = Case::parse(&text).unwrap_or_else(|error| panic!("{name}: {error}"));
         let played = case.replay();
         if is_asked("ROAM6_BLESS") || is_asked("ROAM6_RECORD") {
-            fs::write(&file, played.render(remark::line)).unwrap();
+            fs::write(&file, played.render(packet_summary::case_line)).unwrap();
             continue;
         }
         for (was, is) in case.steps.iter().zip(&played.steps) {
@@ -53,13 +53,13 @@ fn every_case_comes_out_as_it_stands() {
             let told = case::input_line(was.at, &was.input);
             assert_eq!(lines(was), lines(is), "{name}, {told} (ROAM6_BLESS=1 accepts)");
         }
-        assert_eq!(played.render(remark::line), text, "{name}: the comments are old (ROAM6_BLESS=1 writes them anew)");
+        assert_eq!(played.render(packet_summary::case_line), text, "{name}: the comments are old (ROAM6_BLESS=1 writes them anew)");
     }
 }
 
 /// The host whose inputs and outputs are recorded.
 #[derive(Clone, Copy, PartialEq)]
-enum Side {
+enum RecordedRole {
     HomeAgent,
     MobileRouter,
 }
@@ -68,11 +68,11 @@ enum Side {
 struct Script {
     name: &'static str,
     title: &'static [&'static str],
-    side: Side,
+    side: RecordedRole,
     router: MobileRouterConfig,
     agent: HomeAgentConfig,
     /// Events by milliseconds after the start.
-    events: fn(&Map) -> Vec<(u64, Happening)>,
+    script: fn(&Topology) -> Vec<(u64, Event)>,
     until_ms: u64,
 }
 
@@ -84,22 +84,22 @@ fn shared_key(secret: [u8; 16]) -> Authentication {
 
 fn router() -> MobileRouterConfig {
     MobileRouterConfig {
-        home_address: map::home_address(0),
-        home_prefix: map::home_prefix(),
+        home_address: topology::home_address(0),
+        home_prefix: topology::home_prefix(),
         home_network: HomeNetwork::default(),
-        home_agents: vec![map::agent_address(0)],
+        home_agents: vec![topology::agent_address(0)],
         home_agents_ipv4: Vec::new(),
         dynamic_ipv4: None,
-        prefixes: vec![map::mobile_prefix(0)],
+        prefixes: vec![topology::mobile_prefix(0)],
         prefix_mode: PrefixMode::Implicit,
         authentication: shared_key(KEY),
         lifetime: Duration::from_secs(60),
-        uplinks: vec![uplink(map::FIRST_INTERFACE, 1)],
+        uplinks: vec![uplink(topology::FIRST_INTERFACE, 1)],
         load_sharing: LoadSharing::Single,
         home_and_away: false,
         ingress: vec![IngressConfig {
-            interface: map::INSIDE_INTERFACE.to_owned(),
-            prefix: map::mobile_prefix(0),
+            interface: topology::INSIDE_INTERFACE.to_owned(),
+            prefix: topology::mobile_prefix(0),
             advertisement_interval: Duration::from_secs(600),
             dns: None,
             search_domains: None,
@@ -124,14 +124,14 @@ fn uplink(name: &str, number: u8) -> UplinkConfig {
 
 fn agent() -> HomeAgentConfig {
     HomeAgentConfig {
-        address: map::agent_address(0),
-        home_prefixes: vec![map::home_prefix()],
-        home_link: Some(map::FIRST_INTERFACE.to_owned()),
+        address: topology::agent_address(0),
+        home_prefixes: vec![topology::home_prefix()],
+        home_link: Some(topology::FIRST_INTERFACE.to_owned()),
         prefix_table: PrefixTable {
             rows: vec![PrefixTableRow {
                 next_key: None,
-                home_address: map::home_address(0),
-                prefixes: [map::mobile_prefix(0)].into(),
+                home_address: topology::home_address(0),
+                prefixes: [topology::mobile_prefix(0)].into(),
                 authentication: shared_key(KEY),
             }],
         }
@@ -150,17 +150,17 @@ fn agent() -> HomeAgentConfig {
     }
 }
 
-fn plug(map: &Map, uplink: usize, visited: usize) -> Happening {
+fn plug(map: &Topology, uplink: usize, visited: usize) -> Event {
     let mobile = &map.mobiles[0];
-    Happening::Plug(mobile.host, mobile.uplinks[uplink], Some(map.visited[visited]))
+    Event::Attach(mobile.host, mobile.uplinks[uplink], Some(map.visited[visited]))
 }
 
-fn registers(map: &Map) -> Vec<(u64, Happening)> {
+fn registers(map: &Topology) -> Vec<(u64, Event)> {
     vec![(100, plug(map, 0, 0))]
 }
 
-fn script(name: &'static str, side: Side, title: &'static [&'static str]) -> Script {
-    Script { name, title, side, router: router(), agent: agent(), events: registers, until_ms: 600 }
+fn script(name: &'static str, side: RecordedRole, title: &'static [&'static str]) -> Script {
+    Script { name, title, side, router: router(), agent: agent(), script: registers, until_ms: 600 }
 }
 
 fn scripts() -> Vec<Script> {
@@ -173,7 +173,7 @@ fn scripts() -> Vec<Script> {
 fn registrations() -> Vec<Script> {
     let explicit = script(
         "register-explicit",
-        Side::HomeAgent,
+        RecordedRole::HomeAgent,
         &[
             "A first registration that lists its prefix (RFC 3963 §5.2), seen from the home agent:",
             "nothing is acknowledged before tunnel, routes, proxy and journal stand.",
@@ -181,39 +181,39 @@ fn registrations() -> Vec<Script> {
     );
     let implicit = script(
         "register-implicit",
-        Side::MobileRouter,
+        RecordedRole::MobileRouter,
         &["A first registration in implicit mode: solicitation, advertisement, update, acknowledgement, tunnel."],
     );
     let stranger = script(
         "auth-failure",
-        Side::HomeAgent,
+        RecordedRole::HomeAgent,
         &["An update proven with another key (RFC 4285 §5.3): status 146, nothing changes."],
     );
     let replay = script(
         "replay",
-        Side::HomeAgent,
+        RecordedRole::HomeAgent,
         &["The same update comes again, half a second later: status 135, nothing changes."],
     );
-    let copied = |map: &Map| vec![(100, plug(map, 0, 0)), (500, Happening::Inject(map.home, Vec::new()))];
+    let copied = |map: &Topology| vec![(100, plug(map, 0, 0)), (500, Event::Inject(map.home, Vec::new()))];
     let explicit_router = MobileRouterConfig { prefix_mode: PrefixMode::Explicit, ..router() };
     let strange_router = MobileRouterConfig { authentication: shared_key(*b"another 16 bytes"), ..router() };
     vec![
         Script { router: explicit_router, ..explicit },
         implicit,
         Script { router: strange_router, ..stranger },
-        Script { events: copied, ..replay },
+        Script { script: copied, ..replay },
     ]
 }
 
 fn moves() -> Vec<Script> {
     let away = script(
         "move",
-        Side::MobileRouter,
+        RecordedRole::MobileRouter,
         &["From one visited network to another: the old care-of address goes, the tunnel follows in one step."],
     );
     let home = script(
         "return-home",
-        Side::MobileRouter,
+        RecordedRole::MobileRouter,
         &[
             "Back on the home link (RFC 6275 §11.5.5): the home agent is told over the link, and only once it lets go",
             "the home address is used there and the mobile network routed without the tunnel.",
@@ -221,31 +221,31 @@ fn moves() -> Vec<Script> {
     );
     let dies = script(
         "mcoa-link-down",
-        Side::MobileRouter,
+        RecordedRole::MobileRouter,
         &[
             "Two uplinks registered at once (RFC 5648), the first carries everything. Its carrier goes:",
             "the other takes over before the home agent is told, in one update.",
         ],
     );
-    let to_another = |map: &Map| vec![(100, plug(map, 0, 0)), (900, plug(map, 0, 1))];
-    let to_home = |map: &Map| {
+    let to_another = |map: &Topology| vec![(100, plug(map, 0, 0)), (900, plug(map, 0, 1))];
+    let to_home = |map: &Topology| {
         let mobile = &map.mobiles[0];
-        vec![(100, plug(map, 0, 0)), (900, Happening::Plug(mobile.host, mobile.uplinks[0], Some(map.home)))]
+        vec![(100, plug(map, 0, 0)), (900, Event::Attach(mobile.host, mobile.uplinks[0], Some(map.home)))]
     };
-    let both = |map: &Map| {
-        vec![(100, plug(map, 0, 0)), (300, plug(map, 1, 1)), (1200, Happening::Carrier(map.visited[0], false))]
+    let both = |map: &Topology| {
+        vec![(100, plug(map, 0, 0)), (300, plug(map, 1, 1)), (1200, Event::Carrier(map.visited[0], false))]
     };
-    let uplinks = vec![uplink(map::FIRST_INTERFACE, 1), uplink(map::SECOND_INTERFACE, 2)];
+    let uplinks = vec![uplink(topology::FIRST_INTERFACE, 1), uplink(topology::SECOND_INTERFACE, 2)];
     vec![
-        Script { events: to_another, until_ms: 1600, ..away },
+        Script { script: to_another, until_ms: 1600, ..away },
         Script {
-            events: to_home,
+            script: to_home,
             until_ms: 1500,
             agent: HomeAgentConfig { advertisement_interval: Some(Duration::from_secs(3)), ..agent() },
             ..home
         },
         Script {
-            events: both,
+            script: both,
             until_ms: 1600,
             router: MobileRouterConfig { uplinks, load_sharing: LoadSharing::Standby, ..router() },
             ..dies
@@ -256,56 +256,56 @@ fn moves() -> Vec<Script> {
 fn restarts() -> Vec<Script> {
     let agent = script(
         "home-agent-restart",
-        Side::HomeAgent,
+        RecordedRole::HomeAgent,
         &["A home agent killed and started again takes its binding from the journal; nobody else notices."],
     );
     let router = script(
         "resync",
-        Side::MobileRouter,
+        RecordedRole::MobileRouter,
         &[
             "A mobile router that lost its disk begins with a number the home agent takes for old:",
             "status 135 tells the last one accepted (RFC 6275 §11.7.3), and the next update follows it.",
         ],
     );
-    let agent_dies = |map: &Map| {
+    let agent_dies = |map: &Topology| {
         let host = map.agents[0].host;
-        vec![(100, plug(map, 0, 0)), (600, Happening::Kill(host)), (700, Happening::Start(host))]
+        vec![(100, plug(map, 0, 0)), (600, Event::Kill(host)), (700, Event::Start(host))]
     };
-    let router_dies = |map: &Map| {
+    let router_dies = |map: &Topology| {
         let host = map.mobiles[0].host;
-        let end = [Happening::PowerOff(host), Happening::LoseDisk(host), Happening::Start(host)];
+        let end = [Event::PowerOff(host), Event::EraseJournal(host), Event::Start(host)];
         core::iter::once((100, plug(map, 0, 0))).chain(end.map(|end| (600, end))).collect()
     };
     vec![
-        Script { events: agent_dies, until_ms: 1000, ..agent },
-        Script { events: router_dies, until_ms: 1000, ..router },
+        Script { script: agent_dies, until_ms: 1000, ..agent },
+        Script { script: router_dies, until_ms: 1000, ..router },
     ]
 }
 
 fn record_all() {
     for script in scripts() {
-        let mut map = Map::new(7, 3);
+        let mut map = Topology::new(7, 3);
         let (agent, router) =
             (Role::HomeAgent(script.agent.clone()), Role::MobileRouter(Box::new(script.router.clone())));
         let seed = [42; 32];
-        let roles = [if script.side == Side::HomeAgent { agent.clone() } else { router.clone() }];
+        let roles = [if script.side == RecordedRole::HomeAgent { agent.clone() } else { router.clone() }];
         map.add_agent(move |_| Box::new(Node::from_roles(core::slice::from_ref(&agent), seed)));
         let uplinks = script.router.uplinks.len();
         map.add_mobile(uplinks, move |_| Box::new(Node::from_roles(core::slice::from_ref(&router), seed)));
-        let host = if script.side == Side::HomeAgent { map.agents[0].host } else { map.mobiles[0].host };
+        let host = if script.side == RecordedRole::HomeAgent { map.agents[0].host } else { map.mobiles[0].host };
         play(&mut map, host, &script);
         let case = Case {
             title: script.title.iter().map(|line| (*line).to_owned()).collect(),
             roles: roles.to_vec(),
             seed,
-            steps: map.world.recorded(),
+            steps: map.world.take_recording(),
         };
-        fs::write(folder().join(format!("{}.case", script.name)), case.render(remark::line)).unwrap();
+        fs::write(folder().join(format!("{}.case", script.name)), case.render(packet_summary::case_line)).unwrap();
     }
 }
 
 /// Runs without traffic sources. An empty packet to be injected stands for the first update.
-fn play(map: &mut Map, host: HostId, script: &Script) {
+fn play(map: &mut Topology, host: HostId, script: &Script) {
     map.world.record(host);
     let quiet = |name: &str| !name.starts_with("cn") && !name.starts_with("mnn");
     let all: Vec<HostId> = map.world.hosts().filter(|(_, host)| quiet(&host.name)).map(|(id, _)| id).collect();
@@ -313,25 +313,25 @@ fn play(map: &mut Map, host: HostId, script: &Script) {
         map.world.start(id);
     }
     let mut first: Option<Vec<u8>> = None;
-    for (at, happening) in (script.events)(map) {
+    for (at, happening) in (script.script)(map) {
         run(map, at, &mut first);
         let happening = match (happening, &first) {
-            (Happening::Inject(medium, _), Some(update)) => Happening::Inject(medium, update.clone()),
+            (Event::Inject(medium, _), Some(update)) => Event::Inject(medium, update.clone()),
             (other, _) => other,
         };
-        map.world.plan(Duration::ZERO, happening);
+        map.world.schedule(Duration::ZERO, happening);
     }
     run(map, script.until_ms, &mut first);
 }
 
 /// Runs until `until_ms`, and keeps the first update sent.
-fn run(map: &mut Map, until_ms: u64, first: &mut Option<Vec<u8>>) {
-    map.world.plan(Time::from_micros(until_ms * 1000).since(map.world.now()), Happening::Refuse(map.core, 0));
+fn run(map: &mut Topology, until_ms: u64, first: &mut Option<Vec<u8>>) {
+    map.world.schedule(Time::from_micros(until_ms * 1000).since(map.world.now()), Event::RefuseItems(map.core, 0));
     while let Some(facts) = map.world.step(Time::from_micros(until_ms * 1000 + 1)) {
         for fact in facts {
-            if let Fact::Sent(_, packet) = fact
+            if let Observation::Sent(_, packet) = fact
                 && first.is_none()
-                && matches!(signal::read(&packet), Some(signal::Signal::Update(_)))
+                && matches!(binding_messages::parse(&packet), Some(binding_messages::BindingMessage::Update(_)))
             {
                 *first = Some(packet.to_vec());
             }

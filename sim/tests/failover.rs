@@ -2,24 +2,24 @@
 
 mod common;
 
-use roam6_sim::failover::{Tale, play};
+use roam6_sim::failover::{RunResult, run};
 
 /// Number of worlds unless `ROAM6_WORLDS` is set.
 const WORLDS: u64 = 60;
 
 #[test]
-fn a_home_agent_that_dies_or_forgets_is_noticed_long_before_the_binding_ends() {
-    common::play_all(WORLDS, play, report);
+fn a_lost_home_agent_or_binding_is_detected_before_the_lifetime_ends() {
+    common::play_all(WORLDS, run, report);
 }
 
 /// Runs the world of `ROAM6_SEED` and prints every event.
 #[test]
 fn one_world_of_two_home_agents() {
-    common::play_one(play);
+    common::play_one(run);
 }
 
-fn report(tales: &[Tale]) {
-    let sum = |of: fn(&Tale) -> u64| tales.iter().map(of).sum::<u64>();
+fn report(tales: &[RunResult]) {
+    let sum = |of: fn(&RunResult) -> u64| tales.iter().map(of).sum::<u64>();
     println!(
         "{} worlds, {} events, {} home agents died, {} bindings lost, {} times without coverage",
         tales.len(),

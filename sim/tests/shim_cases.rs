@@ -10,8 +10,8 @@ use roam6_proto::case::Case;
 use roam6_proto::contract::input::{Activity, TrafficCount, FlowEvent};
 use roam6_proto::{Input, Time};
 use roam6_sim::link::LinkSpec;
-use roam6_sim::multihomed::map::{self, Map, Proof, Wish};
-use roam6_sim::{Happening, remark};
+use roam6_sim::multihomed::topology::{self, Topology, Proof, HostSpec};
+use roam6_sim::{Event, packet_summary};
 use roam6_wire::shim6::Fork;
 use std::fs;
 use std::path::Path;
@@ -23,7 +23,7 @@ struct Script {
     /// The host that is recorded.
     host: usize,
     proof: Proof,
-    events: fn(&Map) -> Vec<(u64, Happening)>,
+    events: fn(&Topology) -> Vec<(u64, Event)>,
     until_ms: u64,
 }
 
@@ -84,41 +84,41 @@ fn scripts() -> [Script; 5] {
     ]
 }
 
-fn begins(map: &Map) -> Vec<(u64, Happening)> {
+fn begins(map: &Topology) -> Vec<(u64, Event)> {
     let (host, pair) = (map.hosts[0].host, ulids(map));
     let link = map.hosts[0].uplinks[0].0;
     let flow = FlowEvent { pair, link, packets: 12, octets: 2100, since: Time::ZERO };
-    vec![(500, Happening::Tell(host, Input::Flow(flow)))]
+    vec![(500, Event::Deliver(host, Input::Flow(flow)))]
 }
 
-fn fails(map: &Map) -> Vec<(u64, Happening)> {
+fn fails(map: &Topology) -> Vec<(u64, Event)> {
     let AddressPair { local, peer } = ulids(map);
-    let cuts = [Happening::Cut(local, peer, true), Happening::Cut(peer, local, true)];
+    let cuts = [Event::BlockPath(local, peer, true), Event::BlockPath(peer, local, true)];
     begins(map).into_iter().chain(cuts.map(|cut| (1500, cut))).chain([speaks(map)]).collect()
 }
 
-fn forgets(map: &Map) -> Vec<(u64, Happening)> {
+fn forgets(map: &Topology) -> Vec<(u64, Event)> {
     let host = map.hosts[1].host;
-    let crash = [(1500, Happening::PowerOff(host)), (1550, Happening::Start(host))];
+    let crash = [(1500, Event::PowerOff(host)), (1550, Event::Start(host))];
     begins(map).into_iter().chain(crash).chain([speaks(map)]).collect()
 }
 
-fn moves(map: &Map) -> Vec<(u64, Happening)> {
+fn moves(map: &Topology) -> Vec<(u64, Event)> {
     let host = &map.hosts[0];
-    let gets = Happening::Readdress(host.host, host.uplinks[0].0, host.spare, true);
+    let gets = Event::SetAddress(host.host, host.uplinks[0].0, host.spare, true);
     begins(map).into_iter().chain([(1500, gets)]).collect()
 }
 
 /// Sends a packet without an answer.
-fn speaks(map: &Map) -> (u64, Happening) {
+fn speaks(map: &Topology) -> (u64, Event) {
     let sent = Some(Time::from_micros(1_600_000));
     let (context, none) = (ContextId { ulids: ulids(map), fork: Fork::NONE }, TrafficCount::default());
     let (out, into) = (TrafficCount { packets: 1, octets: 100 }, none);
     let told = Activity { context, last_sent: sent, last_received: None, unanswered_since: sent, unreturned_since: None, tx: out, rx: into };
-    (1600, Happening::Tell(map.hosts[0].host, Input::Activity(told)))
+    (1600, Event::Deliver(map.hosts[0].host, Input::Activity(told)))
 }
 
-fn ulids(map: &Map) -> AddressPair {
+fn ulids(map: &Topology) -> AddressPair {
     AddressPair { local: map.hosts[0].uplinks[0].2, peer: map.hosts[1].uplinks[0].2 }
 }
 
@@ -128,22 +128,22 @@ fn conversations_are_recorded_when_asked_for() {
         return;
     }
     for script in scripts() {
-        let mut config = map::config();
+        let mut config = topology::config();
         config.send_timeout = Duration::from_millis(500);
-        let wish = |number| Wish { uplinks: 2, proof: script.proof, config: config.clone(), seed: [number; 32] };
-        let mut map = Map::new(7);
+        let wish = |number| HostSpec { uplinks: 2, proof: script.proof, config: config.clone(), seed: [number; 32] };
+        let mut map = Topology::new(7);
         let spec = LinkSpec { delay: Duration::from_millis(10), ..LinkSpec::default() };
-        map.settle(&[wish(1), wish(2)], &[], spec);
+        map.populate(&[wish(1), wish(2)], &[], spec);
         map.world.record(map.hosts[script.host].host);
         map.start();
         for (at, happening) in (script.events)(&map) {
-            map.world.plan(Duration::from_millis(at), happening);
+            map.world.schedule(Duration::from_millis(at), happening);
         }
         while map.world.step(Time::from_micros(script.until_ms * 1000)).is_some() {}
         let (role, seed) = map.role(script.host).unwrap();
         let title = script.title.iter().map(|line| (*line).to_owned()).collect();
-        let case = Case { title, roles: vec![role], seed, steps: map.world.recorded() };
+        let case = Case { title, roles: vec![role], seed, steps: map.world.take_recording() };
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../cases/shim");
-        fs::write(folder.join(format!("{}.case", script.name)), case.render(remark::line)).unwrap();
+        fs::write(folder.join(format!("{}.case", script.name)), case.render(packet_summary::case_line)).unwrap();
     }
 }

@@ -2,26 +2,26 @@
 
 mod common;
 
-use roam6_sim::play::{Tale, play};
-use roam6_sim::scenario::Kind;
+use roam6_sim::run::{RunResult, run};
+use roam6_sim::scenario::NemoKind;
 use std::collections::BTreeMap;
 
 /// Number of worlds unless `ROAM6_WORLDS` is set.
 const WORLDS: u64 = 2_000;
 
 #[test]
-fn every_world_keeps_its_promises_and_settles() {
-    common::play_all(WORLDS, play, report);
+fn nemo_worlds_keep_their_invariants_and_converge() {
+    common::play_all(WORLDS, run, report);
 }
 
 /// Runs the world of `ROAM6_SEED` and prints every event.
 #[test]
 fn one_world() {
-    common::play_one(play);
+    common::play_one(run);
 }
 
-fn report(tales: &[Tale]) {
-    let mut kinds: BTreeMap<Kind, Vec<&Tale>> = BTreeMap::new();
+fn report(tales: &[RunResult]) {
+    let mut kinds: BTreeMap<NemoKind, Vec<&RunResult>> = BTreeMap::new();
     for tale in tales {
         kinds.entry(tale.kind).or_default().push(tale);
     }
@@ -31,7 +31,7 @@ fn report(tales: &[Tale]) {
         let (half, most) = (settled.get(settled.len() / 2), settled.last());
         let events: u64 = tales.iter().map(|tale| tale.events).sum();
         let acknowledged: u64 = tales.iter().map(|tale| tale.acknowledged).sum();
-        let carried: u64 = tales.iter().map(|tale| tale.carried).sum();
+        let carried: u64 = tales.iter().map(|tale| tale.packets_delivered).sum();
         println!(
             "{:>10}: {} worlds, {events} events, {acknowledged} acknowledgements, {carried} packets over IPv4, \
              settled after p50 {} s, max {} s",

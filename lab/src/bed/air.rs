@@ -15,7 +15,7 @@ use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags};
 use nix::sys::timerfd::{ClockId, TimerFd, TimerFlags};
 use roam6_proto::Time;
 use roam6_proto::geo::geometry::Offset;
-use roam6_sim::track::Motion;
+use roam6_sim::track::Velocity;
 use roam6_sim::{LinkModel, LinkSpec, Radio, RadioSpec, Track};
 use roam6_wire::LinkAddress;
 use std::io::Read;
@@ -47,7 +47,7 @@ pub(crate) struct Whereabouts(Arc<Mutex<Fabric>>);
 
 impl Whereabouts {
     /// Position and motion of a port on a radio channel; `None` for other ports.
-    pub(crate) fn of(&self, port: Port) -> Option<(Offset, Motion)> {
+    pub(crate) fn of(&self, port: Port) -> Option<(Offset, Velocity)> {
         let fabric = lock(&self.0);
         let now = fabric.now();
         fabric.radio_of(port).and_then(|radio| Some((radio.place(port.into(), now)?, radio.motion(port.into(), now)?)))

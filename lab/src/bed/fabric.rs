@@ -200,10 +200,10 @@ impl Fabric {
     fn audience(&self, segment: Segment, frame: &[u8]) -> Audience {
         let destination = frame.get(..6).unwrap_or_default();
         if is_group(destination) {
-            return Audience::Everybody;
+            return Audience::Broadcast;
         }
         let found = self.ports.iter().position(|port| port.segment == Some(segment) && port.mac == destination);
-        Audience::One(found.map(|number| Port(number).into()))
+        Audience::Unicast(found.map(|number| Port(number).into()))
     }
 
     /// Delivers all frames that are due; returns the time until the next arrival.
@@ -249,7 +249,7 @@ impl Fabric {
             received.extend(std::iter::from_fn(|| radio.expire(now)));
         }
         for reception in received {
-            for station in reception.by {
+            for station in reception.receivers {
                 let port = usize::try_from(station.0).ok().and_then(|number| self.ports.get_mut(number));
                 if let Some(port) = port {
                     port.tap.write_all(&reception.frame).ok();

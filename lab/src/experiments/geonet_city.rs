@@ -6,13 +6,13 @@ use crate::figures::{Findings, round};
 use crate::progress::Progress;
 use anyhow::Result;
 use roam6_proto::contract::config::geo::{Mib, NonAreaForwarding, TransportType};
-use roam6_proto::geo::Request;
+use roam6_proto::geo::PacketRequest;
 use roam6_proto::geo::geometry::Offset;
 use roam6_proto::{Entropy, Time};
 use roam6_sim::radio::StationId;
-use roam6_sim::vehicles::check::number;
-use roam6_sim::vehicles::ideal::Graph;
-use roam6_sim::vehicles::world::{Cause, Step, World, geo_address};
+use roam6_sim::vehicles::invariants::number;
+use roam6_sim::vehicles::reachability::Graph;
+use roam6_sim::vehicles::world::{StepCause, StationStep, RadioWorld, geo_address};
 use roam6_sim::{RadioSpec, Track};
 use roam6_wire::geo::{Area, Packet, TrafficClass, UpperProtocol};
 use serde_json::json;
@@ -88,7 +88,7 @@ fn run(quick: bool) -> Result<Findings> {
 }
 
 struct City {
-    world: World,
+    world: RadioWorld,
     way: Way,
     chance: Entropy,
     vehicles: u32,
@@ -99,11 +99,11 @@ struct City {
 
 impl City {
     fn new(vehicles: u32, way: Way) -> City {
-        let spec = RadioSpec { sure: RANGE, ..RadioSpec::its_g5(RANGE) };
+        let spec = RadioSpec { lossless_range: RANGE, ..RadioSpec::its_g5(RANGE) };
         let Way { non_area, recovery, .. } = way;
         let mib = Mib { non_area, recovery, max_range: RANGE as u32, ..Mib::default() };
         let mut city = City {
-            world: World::new(spec, 1),
+            world: RadioWorld::new(spec, 1),
             way,
             chance: Entropy::seed_from_u64(11),
             vehicles,
@@ -123,7 +123,7 @@ impl City {
         let mut at = (self.chance.below(CROSSINGS), self.chance.below(CROSSINGS));
         let mut came_from = at;
         let speed = 8.0 + self.chance.below(600) as f64 / 100.0;
-        let mut track = Track::still(place(at));
+        let mut track = Track::standing(place(at));
         while track.last().0 < Time::ZERO + Duration::from_secs(180) {
             let (east, north) = at;
             let ways =
@@ -133,7 +133,7 @@ impl City {
             let chosen = usize::try_from(self.chance.below(ways.len() as u64)).unwrap_or(0);
             let Some(next) = ways.get(chosen).copied() else { break };
             (came_from, at) = (at, next);
-            track = track.go(place(at), speed);
+            track = track.drive_to(place(at), speed);
         }
         track
     }
@@ -146,7 +146,7 @@ impl City {
     fn ask(&mut self, number: u64) {
         let (by, other) = (self.vehicle(), self.vehicle());
         let graph = Graph::new(self.world.places(), RANGE);
-        let hops = graph.flood(by, |_| true);
+        let hops = graph.flood_hops(by, |_| true);
         let middle = graph.place(other).map(|place| self.world.on_earth(place));
         let (to, wanted): (TransportType, BTreeSet<StationId>) = match middle.filter(|_| number % 3 == 2) {
             Some(middle) => {
@@ -154,7 +154,7 @@ impl City {
                 let is_in = |id: &StationId| {
                     graph
                         .place(*id)
-                        .is_some_and(|place| roam6_proto::geo::geometry::holds(&area, self.world.on_earth(place)))
+                        .is_some_and(|place| roam6_proto::geo::geometry::contains(&area, self.world.on_earth(place)))
                 };
                 (TransportType::GeoBroadcast(area), graph.stations().filter(is_in).collect())
             }
@@ -165,7 +165,7 @@ impl City {
         let mut payload = number.to_be_bytes().to_vec();
         payload.resize(200, 0);
         let (upper, class) = (UpperProtocol::BtpB, self.way.class);
-        let request = Request { to, upper, payload, class, lifetime: None, hops: None, repetition: None };
+        let request = PacketRequest { to, upper, payload, class, lifetime: None, hops: None, repetition: None };
         if let Some((step, _)) = self.world.ask(by, request) {
             self.look(&step);
         }
@@ -177,13 +177,13 @@ impl City {
         }
     }
 
-    fn look(&mut self, step: &Step) {
+    fn look(&mut self, step: &StationStep) {
         self.frames += step.sent.len() as u64;
         self.octets += step.sent.iter().map(|frame| frame.bytes.len() as u64).sum::<u64>();
-        let (Cause::Heard(frame), Some(payload)) = (&step.cause, &step.delivered) else { return };
+        let (StepCause::FrameReceived(frame), Some(payload)) = (&step.cause, &step.delivered) else { return };
         let hops = Packet::parse(&frame.bytes).map_or(0, |packet| u32::from(packet.max_hop_limit - packet.remaining_hop_limit) + 1);
         if let Some(asked) = number(payload).and_then(|number| self.asked.get_mut(&number)) {
-            asked.reached.entry(step.by).or_insert(hops);
+            asked.reached.entry(step.station).or_insert(hops);
         }
     }
 

@@ -143,7 +143,7 @@ impl Scene {
         let spec = RadioSpec { rate_bps: Some(RATE), preamble: Duration::from_micros(20), ..RadioSpec::default() };
         let road = Road::new(spec, SETTINGS)?;
         let [near, _] = PLACES;
-        let station = |name, metres| road.add(name, "passenger-car", Track::still(at(metres)));
+        let station = |name, metres| road.add(name, "passenger-car", Track::standing(at(metres)));
         let (mr1, relay, mr2) = (station("mr1", 0.0)?, station("relay", RELAY)?, station("mr2", near)?);
         let node = |station, name, side: usize| -> Result<Host> {
             let pick = |all: [Ipv6Addr; 2]| all.into_iter().nth(side).context("two sides");
@@ -151,9 +151,9 @@ impl Scene {
         };
         let nodes = [node(&mr1, "mnn1", 0)?, node(&mr2, "mnn2", 1)?];
         let plain = [
-            road.add_plain(&mr1, Track::still(at(0.0)))?,
-            road.add_plain(&relay, Track::still(at(RELAY)))?,
-            road.add_plain(&mr2, Track::still(at(near)))?,
+            road.add_plain(&mr1, Track::standing(at(0.0)))?,
+            road.add_plain(&relay, Track::standing(at(RELAY)))?,
+            road.add_plain(&mr2, Track::standing(at(near)))?,
         ];
         Ok(Scene { road, mr1, relay, mr2, nodes, plain })
     }
@@ -161,8 +161,8 @@ impl Scene {
     /// Moves the second vehicle, installs the plain routes, and waits until both paths work.
     fn put_second_at(&mut self, metres: f64, hops: usize) -> Result<()> {
         let [(_, one), (_, between), (port, two)] = self.plain;
-        self.road.air.steer(self.mr2.radio, Track::still(at(metres)))?;
-        self.road.air.steer(port, Track::still(at(metres)))?;
+        self.road.air.steer(self.mr2.radio, Track::standing(at(metres)))?;
+        self.road.air.steer(port, Track::standing(at(metres)))?;
         let (to_two, to_one) = if hops == 1 { (two, one) } else { (between, between) };
         let [p1, p2] = PLAIN;
         let [g1, g2] = GEO;

@@ -77,14 +77,14 @@ struct Scene {
 impl Scene {
     /// The column is long enough to be between the ends for `seconds`.
     fn build(seconds: u64) -> Result<Scene> {
-        let road = Road::new(RadioSpec { range: RANGE, sure: RANGE, ..RadioSpec::its_g5(RANGE) }, SETTINGS)?;
-        let still = |name, metres| road.add(name, "roadside-unit", Track::still(at(metres)));
+        let road = Road::new(RadioSpec { range: RANGE, lossless_range: RANGE, ..RadioSpec::its_g5(RANGE) }, SETTINGS)?;
+        let still = |name, metres| road.add(name, "roadside-unit", Track::standing(at(metres)));
         let ends = [still("west", 0.0)?, still("east", AWAY)?];
         let count = ((seconds as f64 * SPEED + AWAY) / APART).ceil() as u32;
         let mut column = Vec::new();
         for number in 0..count {
             let metres = AWAY - 100.0 - APART * f64::from(number);
-            let car = road.add(&format!("car{number}"), "passenger-car", Track::still(at(metres)))?;
+            let car = road.add(&format!("car{number}"), "passenger-car", Track::standing(at(metres)))?;
             column.push((car, metres));
         }
         let [one, two] = NETWORKS;
@@ -103,7 +103,7 @@ impl Scene {
     fn drive(&self, seconds: u64) -> Result<()> {
         let now = self.road.air.now();
         for (car, from) in &self.column {
-            let track = Track::from(now, at(*from)).go(at(from + SPEED * seconds as f64), SPEED);
+            let track = Track::from(now, at(*from)).drive_to(at(from + SPEED * seconds as f64), SPEED);
             self.road.air.steer(car.radio, track)?;
         }
         Ok(())

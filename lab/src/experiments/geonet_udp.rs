@@ -88,7 +88,7 @@ struct Scene {
 impl Scene {
     fn build() -> Result<Scene> {
         let road = Road::new(RadioSpec { queue_bytes: 1 << 20, ..RadioSpec::default() }, SETTINGS)?;
-        let add = |name, metres| road.add(name, "passenger-car", Track::still(at(metres)));
+        let add = |name, metres| road.add(name, "passenger-car", Track::standing(at(metres)));
         let stations = [add("mr1", 0.0)?, add("mr2", 200.0)?];
         let [one, two] = NETWORKS;
         let nodes = [road.add_node(&stations[0], "mnn1", &[one])?, road.add_node(&stations[1], "mnn2", &[two])?];

@@ -5,7 +5,7 @@ use super::Experiment;
 use crate::figures::{Findings, round};
 use crate::progress::Progress;
 use anyhow::{Result, anyhow};
-use roam6_sim::campus::{Busy, Shape, Trace, run as pass};
+use roam6_sim::campus::{ServerLoad, TraceSpec, Trace, run as pass};
 use serde_json::json;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -26,8 +26,8 @@ const SEED: u64 = 2010;
 fn run(quick: bool) -> Result<Findings> {
     let (timeouts, flows) = if quick { (&QUICK[..], 100_000) } else { (&TIMEOUTS[..], 3_000_000) };
     // A shorter day has the same flow rate.
-    let usual = Shape { flows: 3_000_000, ..Shape::default() };
-    let shape = Shape { flows, day: usual.day.mul_f64(flows as f64 / usual.flows as f64), ..usual };
+    let usual = TraceSpec { flows: 3_000_000, ..TraceSpec::default() };
+    let shape = TraceSpec { flows, day: usual.day.mul_f64(flows as f64 / usual.flows as f64), ..usual };
     let progress = Mutex::new(Progress::new(timeouts.len() as u64));
     let mut findings = Findings::default();
     for (timeout, busy) in side_by_side(timeouts, shape, &progress)? {
@@ -47,7 +47,7 @@ fn run(quick: bool) -> Result<Findings> {
 }
 
 /// One day for each timeout, as many in parallel as there are processors.
-fn side_by_side(timeouts: &[u64], shape: Shape, progress: &Mutex<Progress>) -> Result<Vec<(u64, Busy)>> {
+fn side_by_side(timeouts: &[u64], shape: TraceSpec, progress: &Mutex<Progress>) -> Result<Vec<(u64, ServerLoad)>> {
     let lanes = std::thread::available_parallelism().map_or(1, usize::from);
     let day = |timeout: u64| {
         let busy = pass(Trace::new(shape, SEED), Duration::from_secs(timeout));

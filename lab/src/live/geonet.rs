@@ -45,9 +45,9 @@ impl Geonet {
         let (packets, whereabouts) = (Packets::default(), road.air.whereabouts());
         let seen = packets.clone();
         road.air.observe(move |sighting| seen.see(sighting));
-        let mut stations = vec![(road.add("rsu", "roadside-unit", Track::still(at(0.0)))?, "roadside-unit")];
+        let mut stations = vec![(road.add("rsu", "roadside-unit", Track::standing(at(0.0)))?, "roadside-unit")];
         for (name, [from, _], beside, _) in VEHICLES {
-            let track = Track::still(Offset { east: from, north: beside });
+            let track = Track::standing(Offset { east: from, north: beside });
             stations.push((road.add(name, "passenger-car", track)?, "passenger-car"));
         }
         let mut scene = Geonet { road, whereabouts, stations, packets, pings: Vec::new() };
@@ -63,7 +63,7 @@ impl Geonet {
             let mut track = Track::from(now, here);
             while track.last().0 < Time::ZERO + AHEAD {
                 for east in turns.into_iter().rev() {
-                    track = track.go(Offset { east, north: beside }, speed).pause(PAUSE);
+                    track = track.drive_to(Offset { east, north: beside }, speed).pause(PAUSE);
                 }
             }
             self.road.air.steer(station.radio, track)?;

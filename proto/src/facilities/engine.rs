@@ -1,18 +1,18 @@
 //! The facilities of one station: generation and reception of CAM, DENM and SAM.
 
-use super::announcement::Announcer;
-use super::awareness::{Awareness, Due};
-use super::map::{Map, News, Teller};
-use super::notification::{Notifications, Speaker, Told};
-use super::services::{self, Services};
-use super::{Own, picture};
+use super::sam::SamGenerator;
+use super::cam::{CamGenerator, DueCam};
+use super::ldm::{Ldm, LdmUpdate, EventSource};
+use super::denm::{DenmService, Originator, DenmRecord};
+use super::service_table::{self, ServiceTable};
+use super::{EgoState, view};
 use crate::base::rng::Entropy;
 use crate::base::time::Time;
 use crate::contract::config::facilities::{Announcement, DenmRequest, EventId, FacilitiesConfig};
 use crate::contract::config::geo::TransportType;
 use crate::contract::report::{DropReason, Report};
 use crate::contract::view::View;
-use crate::geo::{Delivery, Request};
+use crate::geo::{Delivery, PacketRequest};
 use core::time::Duration;
 use roam6_wire::LinkAddress;
 use roam6_wire::geo::btp::{Btp, SourceOrInfo, port};
@@ -30,9 +30,9 @@ use roam6_wire::its::saem::Saem;
 use roam6_wire::its::{Message, PROTOCOL_VERSION, message};
 
 /// Traffic classes (EN 302 636-4-1 §9.7.5) of CAM, DENM (more urgent) and SAM (less urgent).
-const AWARENESS: TrafficClass = TrafficClass(2);
-const NOTIFICATION: TrafficClass = TrafficClass(1);
-const ANNOUNCEMENT: TrafficClass = TrafficClass(3);
+const CAM_CLASS: TrafficClass = TrafficClass(2);
+const DENM_CLASS: TrafficClass = TrafficClass(1);
+const SAM_CLASS: TrafficClass = TrafficClass(3);
 /// Lifetime of a CAM's packet (EN 302 637-2 §5.3.4.1).
 const CAM_LIFETIME: Duration = Duration::from_secs(1);
 
@@ -42,11 +42,11 @@ pub struct Facilities {
     config: FacilitiesConfig,
     station: u32,
     kind: ItsStationType,
-    awareness: Awareness,
-    notifications: Notifications,
-    announcer: Announcer,
-    map: Map,
-    services: Services,
+    cam: CamGenerator,
+    denm: DenmService,
+    sam: SamGenerator,
+    ldm: Ldm,
+    services: ServiceTable,
 }
 
 impl Facilities {
@@ -55,53 +55,53 @@ impl Facilities {
         Facilities {
             station: config.station_id.unwrap_or((entropy.next_u64() & u64::from(u32::MAX)) as u32),
             kind,
-            awareness: Awareness::new(kind == ItsStationType::ROADSIDE_UNIT),
-            notifications: Notifications::default(),
-            announcer: Announcer::new(config.announcement.take()),
-            map: Map::default(),
-            services: Services::default(),
+            cam: CamGenerator::new(kind == ItsStationType::ROADSIDE_UNIT),
+            denm: DenmService::default(),
+            sam: SamGenerator::new(config.announcement.take()),
+            ldm: Ldm::default(),
+            services: ServiceTable::default(),
             config,
         }
     }
 
     /// The local dynamic map.
-    pub fn map(&self) -> &Map {
-        &self.map
+    pub fn ldm(&self) -> &Ldm {
+        &self.ldm
     }
 
     /// The announcements of other stations.
-    pub fn services(&self) -> &Services {
+    pub fn services(&self) -> &ServiceTable {
         &self.services
     }
 
     /// Replaces the announcement of this station.
     pub fn announce(&mut self, announcement: Option<Announcement>) {
-        self.announcer.change(announcement);
+        self.sam.change(announcement);
     }
 
     /// The next message that is due; call again until `None`.
-    pub fn turn(&mut self, now: Time, own: Option<&Own>) -> Option<Request> {
-        self.map.expire(now);
+    pub fn turn(&mut self, now: Time, own: Option<&EgoState>) -> Option<PacketRequest> {
+        self.ldm.expire(now);
         self.services.expire(now);
         if let Some(own) = own.filter(|own| own.has_fix && self.config.send_cams)
-            && let Some(due) = self.awareness.turn(now, &own.position)
+            && let Some(due) = self.cam.turn(now, &own.position)
         {
             let cam = self.cam(now, own, due);
             return Some(request(
                 TransportType::SingleHop,
                 port::CAM,
                 &Message::Cam(Box::new(cam)),
-                AWARENESS,
+                CAM_CLASS,
                 CAM_LIFETIME,
             ));
         }
         if own.is_some()
-            && let Some((saem, lifetime)) = self.announcer.turn(now, self.station)
+            && let Some((saem, lifetime)) = self.sam.turn(now, self.station)
         {
             let message = Message::Saem(Box::new(saem));
-            return Some(request(TransportType::SingleHop, port::SAEM, &message, ANNOUNCEMENT, lifetime));
+            return Some(request(TransportType::SingleHop, port::SAEM, &message, SAM_CLASS, lifetime));
         }
-        self.notifications.turn(now).map(tell)
+        self.denm.turn(now).map(denm_request)
     }
 
     /// Receives a packet that may be for the facilities, and reports what is new.
@@ -109,7 +109,7 @@ impl Facilities {
         let packet = &delivery.packet;
         let Btp { destination, payload, .. } = Btp::parse(packet.upper_protocol, packet.payload)?.ok()?;
         let is_ours = matches!(destination, port::CAM | port::DENM | port::SAEM);
-        if !is_ours || delivery.ends_here {
+        if !is_ours || delivery.hop_limit_reached {
             return None;
         }
         match (destination, Message::parse(payload)) {
@@ -118,8 +118,8 @@ impl Facilities {
                 Some(dropped(DropReason::NotForUs, "CAM not sent by a neighbour"))
             }
             (port::CAM, Ok(Message::Cam(cam))) => {
-                let room = self.map.put_station(now, packet.extended.source().address.mid, cam);
-                (!room).then(|| full("ldm stations", super::map::MAX_STATIONS))
+                let room = self.ldm.put_station(now, packet.extended.source().address.mid, cam);
+                (!room).then(|| full("ldm stations", super::ldm::MAX_STATIONS))
             }
             (port::DENM, Ok(Message::Denm(denm))) => {
                 let place = denm.notification.management.position.place();
@@ -128,87 +128,87 @@ impl Facilities {
                     _ => Area::circle(place.unwrap_or(packet.extended.source().place), 1),
                 };
                 let by = packet.extended.source().address.mid;
-                self.note(now, its_time, Told { denm: *denm, area, lifetime: Duration::ZERO }, by)
+                self.receive_denm(now, its_time, DenmRecord { denm: *denm, area, lifetime: Duration::ZERO }, by)
             }
             (port::SAEM, Ok(Message::Saem(saem))) => {
-                self.learn(now, packet.extended.source().address.mid, saem)
+                self.receive_sam(now, packet.extended.source().address.mid, saem)
             }
             (_, Ok(_)) => Some(dropped(DropReason::NotForUs, "message at the wrong BTP port")),
             (_, Err(error)) => Some(dropped(DropReason::Malformed, &error.to_string())),
         }
     }
 
-    fn learn(&mut self, now: Time, by: LinkAddress, saem: Box<Saem>) -> Option<Report> {
+    fn receive_sam(&mut self, now: Time, by: LinkAddress, saem: Box<Saem>) -> Option<Report> {
         let body = &saem.sam.body;
         let (station, routing) = (saem.header.station_id, body.routing.is_some());
         let count = body.services.as_ref().map_or(0, Vec::len);
         match self.services.put(now, by, saem) {
-            services::News::New => Some(Report::SamReceived { station, services: count, routing }),
-            services::News::Nothing => None,
-            services::News::Full => Some(full("announcements", services::MAX_ANNOUNCEMENTS)),
+            service_table::SamUpdate::New => Some(Report::SamReceived { station, services: count, routing }),
+            service_table::SamUpdate::Unchanged => None,
+            service_table::SamUpdate::Full => Some(full("announcements", service_table::MAX_ANNOUNCEMENTS)),
         }
     }
 
-    fn note(&mut self, now: Time, its_time: u64, told: Told, by: LinkAddress) -> Option<Report> {
-        let EventId { station, sequence } = told.name();
+    fn receive_denm(&mut self, now: Time, its_time: u64, told: DenmRecord, by: LinkAddress) -> Option<Report> {
+        let EventId { station, sequence } = told.event_id();
         let (cause, sub_cause) = told.cause();
         // Of its own events this station knows best; others may only deny them.
         let denies = told.denm.notification.management.termination == Some(Termination::Negation);
         if station == self.station && !denies {
             return Some(dropped(DropReason::Unverified, "DENM in the name of this station"));
         }
-        match self.map.put_event(now, its_time, told, Teller::Other(by)) {
-            News::New => Some(Report::DenmReceived { station, sequence, cause, sub_cause }),
-            News::Over => Some(Report::DenmTerminated { station, sequence }),
-            News::Nothing => None,
-            News::NotTheirs => {
+        match self.ldm.put_event(now, its_time, told, EventSource::Station(by)) {
+            LdmUpdate::New => Some(Report::DenmReceived { station, sequence, cause, sub_cause }),
+            LdmUpdate::Terminated => Some(Report::DenmTerminated { station, sequence }),
+            LdmUpdate::Unchanged => None,
+            LdmUpdate::NotOriginator => {
                 Some(dropped(DropReason::Unverified, "termination by a station that did not originate the event"))
             }
-            News::Full => Some(full("ldm events", super::map::MAX_EVENTS)),
+            LdmUpdate::Full => Some(full("ldm events", super::ldm::MAX_EVENTS)),
         }
     }
 
     /// Executes a command; returns the message to send at once.
-    pub fn obey(&mut self, now: Time, order: &DenmRequest, own: Option<&Own>) -> Result<Request, String> {
+    pub fn obey(&mut self, now: Time, order: &DenmRequest, own: Option<&EgoState>) -> Result<PacketRequest, String> {
         let own = own.ok_or("this station has no position yet")?;
-        let Own { position, within, its_time, .. } = *own;
-        let by = Speaker { station: self.station, kind: self.kind.0, place: position.place, within, its_time };
+        let EgoState { position, position_accuracy: within, its_time, .. } = *own;
+        let by = Originator { station: self.station, kind: self.kind.0, place: position.place, position_accuracy: within, its_time };
         let known = match order {
-            DenmRequest::Terminate(name) => self.map.find(*name).cloned(),
+            DenmRequest::Terminate(name) => self.ldm.find(*name).cloned(),
             _ => None,
         };
-        let told = self.notifications.obey(now, order, by, known.as_ref())?;
-        self.map.put_event(now, its_time, told.clone(), Teller::Own);
-        Ok(tell(told))
+        let told = self.denm.execute(now, order, by, known.as_ref())?;
+        self.ldm.put_event(now, its_time, told.clone(), EventSource::ThisStation);
+        Ok(denm_request(told))
     }
 
     /// When the next message or expiry is due.
-    pub fn deadline(&self, own: Option<&Own>) -> Option<Time> {
-        let announces = own.and_then(|_| self.announcer.deadline());
+    pub fn deadline(&self, own: Option<&EgoState>) -> Option<Time> {
+        let announces = own.and_then(|_| self.sam.deadline());
         let own = own.filter(|own| own.has_fix && self.config.send_cams);
-        let speaks = own.and_then(|own| self.awareness.deadline(&own.position));
-        let ends = [self.notifications.deadline(), self.map.deadline(), self.services.deadline()];
+        let speaks = own.and_then(|own| self.cam.deadline(&own.position));
+        let ends = [self.denm.deadline(), self.ldm.deadline(), self.services.deadline()];
         [speaks, announces].into_iter().chain(ends).flatten().min()
     }
 
     /// Adds the LDM and the announcements.
     pub fn view(&self, now: Time, view: &mut View) {
-        view.services.extend(picture::own(&self.announcer, self.station, now));
-        view.services.extend(self.services.iter().map(|heard| picture::announcement(heard, now)));
+        view.services.extend(view::own(&self.sam, self.station, now));
+        view.services.extend(self.services.iter().map(|heard| view::announcement(heard, now)));
         view.ldm.station = Some(self.station);
-        view.ldm.stations.extend(self.map.stations().filter_map(|seen| picture::station(seen, now)));
+        view.ldm.stations.extend(self.ldm.stations().filter_map(|seen| view::station(seen, now)));
         let tag = |name: EventId| {
-            let mut own = self.notifications.iter();
+            let mut own = self.denm.iter();
             own.find(|(own, _)| *own == name).map(|(_, tag)| tag)
         };
-        view.ldm.events.extend(self.map.events().filter_map(|known| {
-            let name = known.told.name();
-            picture::event(known, name, tag(name).filter(|_| name.station == self.station), now)
+        view.ldm.events.extend(self.ldm.events().filter_map(|known| {
+            let name = known.denm.event_id();
+            view::event(known, name, tag(name).filter(|_| name.station == self.station), now)
         }));
     }
 
-    fn cam(&self, now: Time, own: &Own, due: Due) -> Cam {
-        let position = ReferencePosition::of(own.position.place, own.within);
+    fn cam(&self, now: Time, own: &EgoState, due: DueCam) -> Cam {
+        let position = ReferencePosition::of(own.position.place, own.position_accuracy);
         let header = Header { protocol_version: PROTOCOL_VERSION, message_id: message::CAM, station_id: self.station };
         let is_roadside = self.kind == ItsStationType::ROADSIDE_UNIT;
         let high = match is_roadside {
@@ -222,7 +222,7 @@ impl Facilities {
     }
 
     /// Values without a sensor are marked unavailable (TS 102 894-2).
-    fn vehicle(&self, own: &Own) -> Vehicle {
+    fn vehicle(&self, own: &EgoState) -> Vehicle {
         let position = &own.position;
         let length = self.config.length.filter(|length| (1..1022).contains(length));
         let trailer = if length.is_some() { Trailer::None } else { Trailer::Unavailable };
@@ -246,10 +246,10 @@ impl Facilities {
         }
     }
 
-    fn vehicle_low(&self, now: Time, own: &Own) -> VehicleLow {
+    fn vehicle_low(&self, now: Time, own: &EgoState) -> VehicleLow {
         let mut points = Vec::new();
         let (mut later, mut since) = (own.position.place, now);
-        for (time, place) in self.awareness.path().skip_while(|(time, _)| *time == now) {
+        for (time, place) in self.cam.path().skip_while(|(time, _)| *time == now) {
             let delta = |from: i32, to: i32| from.checked_sub(to).filter(|delta| delta.abs() <= 131_071);
             let north = delta(place.latitude, later.latitude);
             let Some((latitude, longitude)) = north.zip(delta(place.longitude, later.longitude)) else { break };
@@ -263,16 +263,16 @@ impl Facilities {
     }
 }
 
-fn tell(told: Told) -> Request {
-    let Told { denm, area, lifetime } = told;
-    request(TransportType::GeoBroadcast(area), port::DENM, &Message::Denm(Box::new(denm)), NOTIFICATION, lifetime)
+fn denm_request(told: DenmRecord) -> PacketRequest {
+    let DenmRecord { denm, area, lifetime } = told;
+    request(TransportType::GeoBroadcast(area), port::DENM, &Message::Denm(Box::new(denm)), DENM_CLASS, lifetime)
 }
 
-fn request(to: TransportType, port: u16, message: &Message, class: TrafficClass, lifetime: Duration) -> Request {
+fn request(to: TransportType, port: u16, message: &Message, class: TrafficClass, lifetime: Duration) -> PacketRequest {
     // Whatever is put together here is within the bounds of its fields.
     let payload = message.emit().unwrap_or_default();
     let payload = Btp { destination: port, source_or_info: SourceOrInfo::Information(0), payload: &payload }.emit();
-    Request { to, upper: UpperProtocol::BtpB, payload, class, lifetime: Some(lifetime), hops: None, repetition: None }
+    PacketRequest { to, upper: UpperProtocol::BtpB, payload, class, lifetime: Some(lifetime), hops: None, repetition: None }
 }
 
 fn dropped(reason: DropReason, what: &str) -> Report {

@@ -4,21 +4,21 @@
 //! Feature `facilities` leaves the messages' ASN.1 out of routers that have no room for it.
 
 #[cfg(feature = "facilities")]
-pub mod announcement;
+pub mod sam;
 #[cfg(feature = "facilities")]
-pub mod awareness;
+pub mod cam;
 #[cfg(feature = "facilities")]
 mod engine;
 #[cfg(feature = "facilities")]
-pub mod map;
+pub mod ldm;
 #[cfg(feature = "facilities")]
-pub mod notification;
+pub mod denm;
 #[cfg(feature = "facilities")]
-mod picture;
+mod view;
 #[cfg(feature = "facilities")]
 pub mod scenario;
 #[cfg(feature = "facilities")]
-pub mod services;
+pub mod service_table;
 #[cfg(feature = "facilities")]
 #[cfg(test)]
 mod tests;
@@ -35,11 +35,11 @@ use roam6_wire::geo::LongPositionVector;
 
 /// What the facilities must know of their own station.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Own {
+pub struct EgoState {
     /// Where it is, or was last.
     pub position: LongPositionVector,
     /// Metres within which that is, if it is known now.
-    pub within: Option<u32>,
+    pub position_accuracy: Option<u32>,
     /// Whether it is known now.
     pub has_fix: bool,
     /// Milliseconds of TAI since 2004.

@@ -2,17 +2,17 @@
 //! and every message is encoded as it was decoded.
 //! One function, driven by the seeded loop in `cargo test`, by the committed corpus, and by the fuzzer.
 
-use super::map::{MAX_EVENTS, MAX_STATIONS, OVER_LIFETIME};
-use super::notification::MAX_OWN;
-use super::services::MAX_OF_ONE;
-use super::{Facilities, Own};
+use super::ldm::{MAX_EVENTS, MAX_STATIONS, TERMINATED_LIFETIME};
+use super::denm::MAX_OWN;
+use super::service_table::MAX_OF_ONE_STATION;
+use super::{Facilities, EgoState};
 use crate::base::ids::LinkId;
 use crate::base::rng::Entropy;
 use crate::base::time::Time;
 use crate::contract::config::facilities::MAX_NAME;
 use crate::contract::config::facilities::{Announcement, DenmRequest, DenmEvent, EventId, FacilitiesConfig, OfferedService, RoutingAdvertisement};
 use crate::geo::Delivery;
-use crate::geo::stations::Hop;
+use crate::geo::location_table::Hop;
 use core::net::Ipv6Addr;
 use core::time::Duration;
 use roam6_wire::geo::btp::{Btp, SourceOrInfo, port};
@@ -23,9 +23,9 @@ use roam6_wire::its::{Message, PROTOCOL_VERSION, message};
 use roam6_wire::{LinkAddress, Prefix, Reader};
 
 /// Longest silence: each event makes a message every tenth of a second.
-const LONGEST: Time = Time::from_micros(600_000_000);
+const MAX_SILENCE: Time = Time::from_micros(600_000_000);
 /// Requests at one moment at most.
-const MAX_AT_ONCE: usize = 80;
+const MAX_REQUESTS: usize = 80;
 /// Actions from this number on concern announcements.
 const MORE: u8 = 128;
 
@@ -35,8 +35,8 @@ const MORE: u8 = 128;
 /// If something does not hold.
 pub fn scenario(data: &[u8]) {
     let mut reader = Reader::new("scenario", data);
-    let mut world = World::new();
-    while let Some(action) = reader.u8().ok().filter(|_| world.now < LONGEST) {
+    let mut world = Harness::new();
+    while let Some(action) = reader.u8().ok().filter(|_| world.now < MAX_SILENCE) {
         let choice = reader.u8().unwrap_or_default();
         match action % 5 {
             kind @ (0 | 1) => {
@@ -56,14 +56,14 @@ pub fn scenario(data: &[u8]) {
     }
 }
 
-struct World {
+struct Harness {
     facilities: Facilities,
     now: Time,
-    own: Own,
+    own: EgoState,
 }
 
-impl World {
-    fn new() -> World {
+impl Harness {
+    fn new() -> Harness {
         let config =
             FacilitiesConfig { station_id: Some(7), send_cams: true, length: None, width: None, announcement: None };
         let facilities = Facilities::new(config, ItsStationType::BUS, Entropy::seed_from_u64(1));
@@ -75,8 +75,8 @@ impl World {
             speed: -5,
             heading: 3599,
         };
-        let own = Own { position, within: Some(u32::MAX), has_fix: true, its_time: 700_000_000_000 };
-        World { facilities, now: Time::from_micros(1), own }
+        let own = EgoState { position, position_accuracy: Some(u32::MAX), has_fix: true, its_time: 700_000_000_000 };
+        Harness { facilities, now: Time::from_micros(1), own }
     }
 
     /// A message as it comes, with the right version and kind in front: a fuzzer gets past them.
@@ -99,12 +99,12 @@ impl World {
             payload: &payload,
         };
         let from = Hop { link: LinkId(1), address: LinkAddress([2, 0, 0, 0, 0, 9]) };
-        self.facilities.hear(self.now, &Delivery { packet, from, ends_here: false }, self.own.its_time);
-        let (stations, events) = self.facilities.map().len();
+        self.facilities.hear(self.now, &Delivery { packet, from, hop_limit_reached: false }, self.own.its_time);
+        let (stations, events) = self.facilities.ldm().len();
         // Own events make room for others once their end was told for 3 s.
-        let own = MAX_OWN * (OVER_LIFETIME.as_secs() as usize / 3 + 1);
+        let own = MAX_OWN * (TERMINATED_LIFETIME.as_secs() as usize / 3 + 1);
         assert!(stations <= MAX_STATIONS && events <= MAX_EVENTS + own, "{stations} stations, {events} events");
-        assert!(self.facilities.services().iter().count() <= MAX_OF_ONE, "one station announces without end");
+        assert!(self.facilities.services().iter().count() <= MAX_OF_ONE_STATION, "one station announces without end");
     }
 
     fn announce(&mut self, choice: u8) {
@@ -157,7 +157,7 @@ impl World {
         while let Some(request) = self.facilities.turn(self.now, Some(&self.own)) {
             assert!(Message::parse(request.payload.get(4..).unwrap_or_default()).is_ok(), "what is sent can be read");
             sent += 1;
-            assert!(sent <= MAX_AT_ONCE, "does not stop");
+            assert!(sent <= MAX_REQUESTS, "does not stop");
         }
         let next = self.facilities.deadline(Some(&self.own));
         assert!(next.is_none_or(|at| at > self.now), "what is due was not done");

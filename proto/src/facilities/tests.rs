@@ -2,7 +2,7 @@
 
 mod services;
 
-use super::map::MAX_EVENTS_OF_ONE;
+use super::ldm::MAX_EVENTS_OF_ONE_STATION;
 use super::*;
 use crate::base::ids::LinkId;
 use crate::base::rng::Entropy;
@@ -12,8 +12,8 @@ use crate::contract::config::facilities::{DenmRequest, DenmEvent, EventId};
 use crate::contract::config::geo::TransportType;
 use crate::contract::report::{DropReason, Report};
 use crate::contract::view::View;
-use crate::geo::stations::Hop;
-use crate::geo::{Delivery, Request, geometry};
+use crate::geo::location_table::Hop;
+use crate::geo::{Delivery, PacketRequest, geometry};
 use core::time::Duration;
 use roam6_wire::LinkAddress;
 use roam6_wire::geo::{
@@ -56,8 +56,8 @@ impl Car {
         Car { facilities, number, place: plane.place(geometry::Offset { east: f64::from(number) * 10.0, north: 0.0 }) }
     }
 
-    fn own(&self, millis: u64) -> Own {
-        Own { position: self.position(), within: Some(3), has_fix: true, its_time: START + millis }
+    fn own(&self, millis: u64) -> EgoState {
+        EgoState { position: self.position(), position_accuracy: Some(3), has_fix: true, its_time: START + millis }
     }
 
     fn position(&self) -> LongPositionVector {
@@ -71,18 +71,18 @@ impl Car {
         }
     }
 
-    fn turn(&mut self, millis: u64) -> Vec<Request> {
+    fn turn(&mut self, millis: u64) -> Vec<PacketRequest> {
         let own = self.own(millis);
         std::iter::from_fn(|| self.facilities.turn(time(millis), Some(&own))).collect()
     }
 
-    fn obey(&mut self, millis: u64, order: &DenmRequest) -> Result<Request, String> {
+    fn obey(&mut self, millis: u64, order: &DenmRequest) -> Result<PacketRequest, String> {
         let own = self.own(millis);
         self.facilities.obey(time(millis), order, Some(&own))
     }
 
     /// Hears what another sends.
-    fn hear(&mut self, millis: u64, from: &Car, request: &Request) -> Option<Report> {
+    fn hear(&mut self, millis: u64, from: &Car, request: &PacketRequest) -> Option<Report> {
         let source = from.position();
         let origin = SequencedSource { sequence: 1, source };
         let extended = match request.to {
@@ -101,7 +101,7 @@ impl Car {
             payload: &request.payload,
         };
         let hop = Hop { link: LinkId(1), address: source.address.mid };
-        let delivery = Delivery { packet, from: hop, ends_here: false };
+        let delivery = Delivery { packet, from: hop, hop_limit_reached: false };
         self.facilities.hear(time(millis), &delivery, START + millis)
     }
 
@@ -113,7 +113,7 @@ impl Car {
 }
 
 /// The same message in the name of another.
-fn renamed(request: &Request, station: u32) -> Request {
+fn as_from_station(request: &PacketRequest, station: u32) -> PacketRequest {
     let (btp, message) = request.payload.split_at(4);
     let mut message = Message::parse(message).unwrap();
     match &mut message {
@@ -124,11 +124,11 @@ fn renamed(request: &Request, station: u32) -> Request {
         }
         Message::Saem(saem) => saem.header.station_id = station,
     }
-    Request { payload: [btp, &message.emit().unwrap()].concat(), ..request.clone() }
+    PacketRequest { payload: [btp, &message.emit().unwrap()].concat(), ..request.clone() }
 }
 
 #[test]
-fn a_station_makes_itself_known_and_is_on_the_map_until_it_is_silent() {
+fn a_station_of_received_cams_is_in_the_ldm_until_it_is_silent() {
     let (mut one, mut other) = (Car::new(1), Car::new(2));
     let requests = one.turn(0);
     assert_eq!((requests.len(), requests[0].to), (1, TransportType::SingleHop));
@@ -145,7 +145,7 @@ fn a_station_makes_itself_known_and_is_on_the_map_until_it_is_silent() {
 }
 
 #[test]
-fn an_event_is_told_repeated_changed_and_ended() {
+fn a_denm_is_triggered_repeated_updated_and_terminated() {
     let (mut one, mut other) = (Car::new(1), Car::new(2));
     one.turn(0);
     let repetition = Some((Duration::from_secs(1), Duration::from_secs(3)));
@@ -156,7 +156,7 @@ fn an_event_is_told_repeated_changed_and_ended() {
     assert_eq!((events(&other, 12)[0].name, events(&other, 12)[0].tag), (name, None));
     assert_eq!(events(&one, 12)[0].tag, Some(5));
 
-    let denms = |requests: Vec<Request>| requests.into_iter().filter(|one| one.to == TransportType::GeoBroadcast(area())).count();
+    let denms = |requests: Vec<PacketRequest>| requests.into_iter().filter(|one| one.to == TransportType::GeoBroadcast(area())).count();
     let repeated: Vec<usize> = [1_010, 2_010, 3_010, 4_010].map(|millis| denms(one.turn(millis))).to_vec();
     assert_eq!(repeated, [1, 1, 0, 0]);
     assert_eq!(other.hear(2_020, &one, &told), None, "a repetition changes nothing");
@@ -173,7 +173,7 @@ fn an_event_is_told_repeated_changed_and_ended() {
 }
 
 #[test]
-fn another_station_may_negate_what_it_knows_but_not_cancel_it() {
+fn another_station_may_negate_a_denm_but_not_cancel_it() {
     let (mut one, mut other, mut third) = (Car::new(1), Car::new(2), Car::new(3));
     let told = one.obey(10, &DenmRequest::Trigger(event(10))).unwrap();
     let name = EventId { station: 1, sequence: 0 };
@@ -185,7 +185,7 @@ fn another_station_may_negate_what_it_knows_but_not_cancel_it() {
         denm.header.station_id = 9;
     }
     let payload = [&[0x07, 0xd2, 0, 0][..], &forged.emit().unwrap()].concat();
-    let lie = Request { payload, ..told.clone() };
+    let lie = PacketRequest { payload, ..told.clone() };
     assert!(matches!(third.hear(30, &Car::new(9), &lie), Some(Report::Dropped { reason: DropReason::Unverified, .. })));
     assert_eq!(third.view(31).ldm.events.len(), 1);
     let negated = other.obey(40, &DenmRequest::Terminate(name)).unwrap();
@@ -193,7 +193,7 @@ fn another_station_may_negate_what_it_knows_but_not_cancel_it() {
 }
 
 #[test]
-fn an_event_ends_by_itself() {
+fn a_denm_event_expires_after_its_validity() {
     let (mut one, mut other) = (Car::new(1), Car::new(2));
     let told = one.obey(10, &DenmRequest::Trigger(event(10))).unwrap();
     other.hear(11, &one, &told);
@@ -206,11 +206,11 @@ fn an_event_ends_by_itself() {
 }
 
 #[test]
-fn garbage_is_counted() {
+fn malformed_messages_are_counted() {
     let (mut one, other) = (Car::new(1), Car::new(2));
     let mut request = Car::new(3).turn(0).remove(0);
     for length in 0..request.payload.len() {
-        let cut = Request { payload: request.payload[..length].to_vec(), ..request.clone() };
+        let cut = PacketRequest { payload: request.payload[..length].to_vec(), ..request.clone() };
         match one.hear(1, &other, &cut) {
             None => assert!(length < 4, "{length} octets are a CAM?"),
             Some(report) => assert!(matches!(report, Report::Dropped { reason: DropReason::Malformed, .. })),
@@ -222,18 +222,18 @@ fn garbage_is_counted() {
 }
 
 #[test]
-fn one_station_cannot_fill_the_map() {
+fn one_station_cannot_fill_the_ldm() {
     let (mut one, mut flood, mut honest) = (Car::new(1), Car::new(2), Car::new(3));
     let mut heard = 0;
     for station in 0..300 {
         let told = flood.obey(10, &DenmRequest::Trigger(event(10))).unwrap();
         flood = Car::new(2);
-        let payload = renamed(&told, station + 100);
+        let payload = as_from_station(&told, station + 100);
         heard += usize::from(matches!(one.hear(11, &flood, &payload), Some(Report::DenmReceived { .. })));
-        let cam = renamed(&flood.turn(10)[0], station + 100);
+        let cam = as_from_station(&flood.turn(10)[0], station + 100);
         assert_eq!(one.hear(11, &flood, &cam), None);
     }
-    assert_eq!((heard, one.facilities.map().len()), (MAX_EVENTS_OF_ONE, (1, MAX_EVENTS_OF_ONE)));
+    assert_eq!((heard, one.facilities.ldm().len()), (MAX_EVENTS_OF_ONE_STATION, (1, MAX_EVENTS_OF_ONE_STATION)));
     let told = honest.obey(20, &DenmRequest::Trigger(event(94))).unwrap();
     assert!(matches!(one.hear(21, &honest, &told), Some(Report::DenmReceived { station: 3, .. })));
     let cam = honest.turn(20).remove(0);
@@ -242,24 +242,24 @@ fn one_station_cannot_fill_the_map() {
 }
 
 #[test]
-fn nobody_else_tells_of_the_events_of_a_station() {
+fn denms_in_another_stations_name_are_refused() {
     let (mut one, mut other) = (Car::new(1), Car::new(2));
     one.obey(10, &DenmRequest::Trigger(event(94))).unwrap();
-    let lie = renamed(&other.obey(20, &DenmRequest::Trigger(event(91))).unwrap(), 1);
+    let lie = as_from_station(&other.obey(20, &DenmRequest::Trigger(event(91))).unwrap(), 1);
     assert!(matches!(one.hear(21, &other, &lie), Some(Report::Dropped { reason: DropReason::Unverified, .. })));
     assert_eq!(one.view(22).ldm.events[0].cause, 94);
 }
 
 #[test]
-fn awareness_from_afar_is_not_believed() {
+fn forwarded_cams_are_refused() {
     let (mut one, mut other) = (Car::new(1), Car::new(2));
-    let cam = Request { to: TransportType::GeoBroadcast(area()), ..other.turn(0).remove(0) };
+    let cam = PacketRequest { to: TransportType::GeoBroadcast(area()), ..other.turn(0).remove(0) };
     assert!(matches!(one.hear(1, &other, &cam), Some(Report::Dropped { reason: DropReason::NotForUs, .. })));
     assert!(one.view(2).ldm.stations.is_empty());
 }
 
 #[test]
-fn what_is_over_is_neither_changed_nor_ended_again() {
+fn a_terminated_event_is_neither_updated_nor_terminated_again() {
     let mut one = Car::new(1);
     let name = EventId { station: 1, sequence: 0 };
     one.obey(10, &DenmRequest::Trigger(event(94))).unwrap();

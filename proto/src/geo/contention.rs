@@ -9,96 +9,96 @@ use std::collections::BTreeMap;
 pub type PacketId = (LinkAddress, u16);
 
 /// The share of the buffer for packets of one sender: 1/n.
-const SHARE: usize = 4;
+const SENDER_SHARE: usize = 4;
 
 /// The contention buffer.
 #[derive(Debug, Clone)]
-pub struct Contention {
-    packets: BTreeMap<PacketId, Contending>,
-    turns: TimerQueue<PacketId>,
+pub struct ContentionBuffer {
+    packets: BTreeMap<PacketId, ContendingPacket>,
+    timers: TimerQueue<PacketId>,
     octets: usize,
     limit: usize,
     /// Octets of each sender.
-    shares: BTreeMap<LinkAddress, usize>,
+    octets_by_sender: BTreeMap<LinkAddress, usize>,
 }
 
 #[derive(Debug, Clone)]
-struct Contending {
-    from: LinkAddress,
+struct ContendingPacket {
+    sender: LinkAddress,
     bytes: Vec<u8>,
     /// Copies received, where one copy does not end the contention.
     copies: Option<u8>,
 }
 
-impl Contention {
+impl ContentionBuffer {
     /// An empty buffer of `limit` octets.
-    pub fn new(limit: usize) -> Contention {
+    pub fn new(limit: usize) -> ContentionBuffer {
         let (packets, shares) = (BTreeMap::new(), BTreeMap::new());
-        Contention { packets, turns: TimerQueue::new(), octets: 0, limit, shares }
+        ContentionBuffer { packets, timers: TimerQueue::new(), octets: 0, limit, octets_by_sender: shares }
     }
 
     /// Adds a packet received from `from`, to be sent at `turn`; `false` if the buffer, or the share of the sender, is
     /// full. A contending packet is not evicted by a later one.
     pub fn put(&mut self, id: PacketId, from: LinkAddress, bytes: Vec<u8>, turn: Time) -> bool {
         self.cancel(id);
-        let share = self.shares.get(&from).copied().unwrap_or(0);
-        if self.octets + bytes.len() > self.limit || share + bytes.len() > self.limit / SHARE {
+        let share = self.octets_by_sender.get(&from).copied().unwrap_or(0);
+        if self.octets + bytes.len() > self.limit || share + bytes.len() > self.limit / SENDER_SHARE {
             return false;
         }
         self.octets += bytes.len();
-        self.shares.insert(from, share + bytes.len());
-        self.packets.insert(id, Contending { from, bytes, copies: None });
-        self.turns.set(id, turn);
+        self.octets_by_sender.insert(from, share + bytes.len());
+        self.packets.insert(id, ContendingPacket { sender: from, bytes, copies: None });
+        self.timers.set(id, turn);
         true
     }
 
     /// A single copy does not end the contention of this packet (§F.4).
-    pub fn persist(&mut self, id: PacketId) {
+    pub fn make_persistent(&mut self, id: PacketId) {
         if let Some(packet) = self.packets.get_mut(&id) {
             packet.copies = Some(0);
         }
     }
 
     /// Counts a copy of a persistent packet: its first sender, and the number of copies.
-    pub fn hear_again(&mut self, id: PacketId) -> Option<(LinkAddress, u8)> {
+    pub fn note_copy(&mut self, id: PacketId) -> Option<(LinkAddress, u8)> {
         let packet = self.packets.get_mut(&id)?;
         let copies = packet.copies.as_mut()?;
         *copies = copies.saturating_add(1);
-        Some((packet.from, *copies))
+        Some((packet.sender, *copies))
     }
 
     /// Restarts the timer of a contending packet.
-    pub fn wait_until(&mut self, id: PacketId, turn: Time) {
+    pub fn postpone(&mut self, id: PacketId, turn: Time) {
         if self.packets.contains_key(&id) {
-            self.turns.set(id, turn);
+            self.timers.set(id, turn);
         }
     }
 
     /// Ends the contention of a packet after a copy; whether it was contending.
     pub fn cancel(&mut self, id: PacketId) -> bool {
-        self.turns.cancel(&id);
+        self.timers.cancel(&id);
         self.remove(id).is_some()
     }
 
     /// Takes one packet whose timer has expired.
     pub fn expire(&mut self, now: Time) -> Option<Vec<u8>> {
-        let id = self.turns.pop_expired(now)?;
+        let id = self.timers.pop_expired(now)?;
         self.remove(id)
     }
 
     fn remove(&mut self, id: PacketId) -> Option<Vec<u8>> {
-        let Contending { from, bytes, .. } = self.packets.remove(&id)?;
+        let ContendingPacket { sender: from, bytes, .. } = self.packets.remove(&id)?;
         self.octets -= bytes.len();
-        match self.shares.get_mut(&from) {
+        match self.octets_by_sender.get_mut(&from) {
             Some(share) if *share > bytes.len() => *share -= bytes.len(),
-            _ => drop(self.shares.remove(&from)),
+            _ => drop(self.octets_by_sender.remove(&from)),
         }
         Some(bytes)
     }
 
     /// When the next timer expires.
     pub fn deadline(&self) -> Option<Time> {
-        self.turns.deadline()
+        self.timers.deadline()
     }
 
     /// The number of contending packets.
@@ -117,14 +117,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_sender_leaves_room_for_others() {
-        let mut contention = Contention::new(1000);
+    fn one_sender_fills_only_its_share_of_the_cbf_buffer() {
+        let mut contention = ContentionBuffer::new(1000);
         let sender = |number| LinkAddress([2, 0, 0, 0, 0, number]);
         let mut put = |from, number| contention.put((sender(9), number), sender(from), vec![0; 100], Time::ZERO);
         let first: Vec<bool> = (0..5).map(|number| put(1, number)).collect();
         assert_eq!(first, [true, true, false, false, false]);
         assert!(put(2, 100));
         while contention.expire(Time::ZERO).is_some() {}
-        assert!(contention.shares.is_empty() && contention.octets == 0);
+        assert!(contention.octets_by_sender.is_empty() && contention.octets == 0);
     }
 }

@@ -3,7 +3,7 @@
 //! An echo request is answered by at most one packet, to its source, within a rate limit. A reply causes a report and
 //! nothing else.
 
-use super::request::{Delivery, Request};
+use super::request::{Delivery, PacketRequest};
 use crate::base::few;
 use crate::base::rng::Entropy;
 use crate::base::time::Time;
@@ -16,117 +16,117 @@ use roam6_wire::geo::echo::{Echo, EchoType, PORT};
 use roam6_wire::geo::{GeoAddress, TrafficClass, UpperProtocol};
 
 /// Echo requests that wait for replies, at most; the oldest are forgotten.
-pub const MAX_ASKED: usize = 256;
+pub const MAX_OUTSTANDING: usize = 256;
 /// Stations whose reply to one request is reported, at most.
-pub const MAX_ANSWERS: usize = 1024;
+pub const MAX_REPLIES: usize = 1024;
 /// Replies that wait for their delay, at most.
-pub const MAX_LATE: usize = 64;
+pub const MAX_PENDING_REPLIES: usize = 64;
 
 /// How long replies to a request are reported.
-const PATIENCE: Duration = Duration::from_secs(60);
+const REQUEST_LIFETIME: Duration = Duration::from_secs(60);
 /// Largest delay of a reply.
-const SPREAD_MOST: Duration = Duration::from_secs(5);
+const MAX_SPREAD: Duration = Duration::from_secs(5);
 /// Rate limit of replies: burst, and the interval for each further one.
-const ANSWERS: (u32, Duration) = (50, Duration::from_millis(20));
+const REPLY_LIMIT: (u32, Duration) = (50, Duration::from_millis(20));
 
 /// Echo requests and replies of one station.
 #[derive(Debug)]
-pub struct Echoes {
-    asked: few::VecMap<EchoId, Asked>,
+pub struct EchoService {
+    outstanding: few::VecMap<EchoId, OutstandingRequest>,
     /// Delayed replies by their due time and a sequence number.
-    late: few::VecMap<(Time, u64), Answer>,
+    pending_replies: few::VecMap<(Time, u64), PendingReply>,
     next: u64,
     limiter: TokenBucket,
     entropy: Entropy,
 }
 
 #[derive(Debug)]
-struct Asked {
-    at: Time,
-    answered: few::VecSet<LinkAddress>,
+struct OutstandingRequest {
+    sent: Time,
+    responders: few::VecSet<LinkAddress>,
 }
 
 #[derive(Debug)]
-struct Answer {
-    heard: Time,
+struct PendingReply {
+    received: Time,
     to: GeoAddress,
     port: u16,
     kind: EchoType,
     hops: u8,
-    probe: EchoId,
+    id: EchoId,
     data: Vec<u8>,
 }
 
-impl Echoes {
+impl EchoService {
     /// The echo service, with no request sent.
-    pub fn new(entropy: Entropy) -> Echoes {
-        let (burst, interval) = ANSWERS;
+    pub fn new(entropy: Entropy) -> EchoService {
+        let (burst, interval) = REPLY_LIMIT;
         let limiter = TokenBucket::new(burst, interval);
-        Echoes { asked: few::VecMap::new(), late: few::VecMap::new(), next: 0, limiter, entropy }
+        EchoService { outstanding: few::VecMap::new(), pending_replies: few::VecMap::new(), next: 0, limiter, entropy }
     }
 
     /// Builds the echo request.
-    pub fn ask(&mut self, now: Time, question: &EchoRequest, class: TrafficClass) -> Request {
-        if self.asked.len() >= MAX_ASKED
-            && let Some(oldest) = self.asked.iter().min_by_key(|(_, asked)| asked.at).map(|(probe, _)| *probe)
+    pub fn request(&mut self, now: Time, question: &EchoRequest, class: TrafficClass) -> PacketRequest {
+        if self.outstanding.len() >= MAX_OUTSTANDING
+            && let Some(oldest) = self.outstanding.iter().min_by_key(|(_, asked)| asked.sent).map(|(probe, _)| *probe)
         {
-            self.asked.remove(&oldest);
+            self.outstanding.remove(&oldest);
         }
         let EchoId { identifier, sequence } = question.id;
-        self.asked.insert(question.id, Asked { at: now, answered: few::VecSet::new() });
+        self.outstanding.insert(question.id, OutstandingRequest { sent: now, responders: few::VecSet::new() });
         let data = vec![0xa5; usize::from(question.octets)];
-        let micros = micros(question.spread.min(SPREAD_MOST));
+        let micros = micros(question.spread.min(MAX_SPREAD));
         let (kind, trace) = (EchoType::Question, question.trace);
         let echo = Echo { kind, trace, hops: 0, identifier, sequence, micros, data: &data };
-        request(question.to, echo.to_port(PORT), class, question.hops)
+        btp_request(question.to, echo.to_port(PORT), class, question.hops)
     }
 
     /// Receives a packet that may be an echo: queues the reply to a request ([`Echoes::answer`] takes it), and reports
     /// a reply.
-    pub fn hear(&mut self, now: Time, delivery: &Delivery<'_>) -> Option<Report> {
+    pub fn receive(&mut self, now: Time, delivery: &Delivery<'_>) -> Option<Report> {
         let (echo, port) = match Echo::of(&delivery.packet)? {
             Ok(heard) => heard,
             Err(error) => return Some(dropped(DropReason::Malformed, &error.to_string())),
         };
         match echo.kind {
-            EchoType::Question => self.put(now, delivery, &echo, port).err().map(|reason| dropped(reason, "a question")),
-            EchoType::Answer | EchoType::Limit if delivery.ends_here => None,
-            EchoType::Answer | EchoType::Limit => Some(self.take(now, delivery, &echo)),
+            EchoType::Question => self.enqueue_reply(now, delivery, &echo, port).err().map(|reason| dropped(reason, "a question")),
+            EchoType::Answer | EchoType::Limit if delivery.hop_limit_reached => None,
+            EchoType::Answer | EchoType::Limit => Some(self.receive_reply(now, delivery, &echo)),
         }
     }
 
-    fn put(&mut self, now: Time, delivery: &Delivery<'_>, echo: &Echo<'_>, port: u16) -> Result<(), DropReason> {
-        if self.late.len() >= MAX_LATE {
+    fn enqueue_reply(&mut self, now: Time, delivery: &Delivery<'_>, echo: &Echo<'_>, port: u16) -> Result<(), DropReason> {
+        if self.pending_replies.len() >= MAX_PENDING_REPLIES {
             return Err(DropReason::BufferFull);
         }
         if !self.limiter.take(now) {
             return Err(DropReason::RateLimited);
         }
         let packet = &delivery.packet;
-        let spread = u64::from(echo.micros).min(micros(SPREAD_MOST).into());
+        let spread = u64::from(echo.micros).min(micros(MAX_SPREAD).into());
         let due = now + Duration::from_micros(self.entropy.below(spread));
-        let answer = Answer {
-            heard: now,
+        let answer = PendingReply {
+            received: now,
             to: packet.extended.source().address,
             port,
-            kind: if delivery.ends_here { EchoType::Limit } else { EchoType::Answer },
+            kind: if delivery.hop_limit_reached { EchoType::Limit } else { EchoType::Answer },
             hops: packet.max_hop_limit.saturating_sub(packet.remaining_hop_limit).saturating_add(1),
-            probe: EchoId { identifier: echo.identifier, sequence: echo.sequence },
+            id: EchoId { identifier: echo.identifier, sequence: echo.sequence },
             data: echo.data.to_vec(),
         };
         self.next += 1;
-        self.late.insert((due, self.next), answer);
+        self.pending_replies.insert((due, self.next), answer);
         Ok(())
     }
 
-    fn take(&mut self, now: Time, delivery: &Delivery<'_>, echo: &Echo<'_>) -> Report {
+    fn receive_reply(&mut self, now: Time, delivery: &Delivery<'_>, echo: &Echo<'_>) -> Report {
         let probe = EchoId { identifier: echo.identifier, sequence: echo.sequence };
-        let Some(asked) = self.asked.get_mut(&probe).filter(|asked| now.since(asked.at) < PATIENCE) else {
+        let Some(asked) = self.outstanding.get_mut(&probe).filter(|asked| now.since(asked.sent) < REQUEST_LIFETIME) else {
             return dropped(DropReason::Unsolicited, "a reply to no outstanding request");
         };
         let source = delivery.packet.extended.source();
         let mid = source.address.mid;
-        if asked.answered.len() >= MAX_ANSWERS && !asked.answered.contains(&mid) {
+        if asked.responders.len() >= MAX_REPLIES && !asked.responders.contains(&mid) {
             return dropped(DropReason::BufferFull, "the limit of replies to one request is reached");
         }
         Report::EchoReply {
@@ -137,29 +137,29 @@ impl Echoes {
             place: source.place,
             hops: echo.hops,
             octets: echo.data.len(),
-            rtt: now.since(asked.at).saturating_sub(Duration::from_micros(echo.micros.into())),
+            rtt: now.since(asked.sent).saturating_sub(Duration::from_micros(echo.micros.into())),
             arrived: echo.kind == EchoType::Answer,
-            again: !asked.answered.insert(mid),
+            again: !asked.responders.insert(mid),
         }
     }
 
     /// Takes a reply that is due.
-    pub fn answer(&mut self, now: Time, class: TrafficClass) -> Option<Request> {
+    pub fn next_reply(&mut self, now: Time, class: TrafficClass) -> Option<PacketRequest> {
         self.deadline().filter(|due| *due <= now)?;
-        let (_, Answer { heard, to, port, kind, hops, probe, data }) = self.late.pop_first()?;
+        let (_, PendingReply { received: heard, to, port, kind, hops, id: probe, data }) = self.pending_replies.pop_first()?;
         let (EchoId { identifier, sequence }, micros) = (probe, micros(now.since(heard)));
         let echo = Echo { kind, trace: false, hops, identifier, sequence, micros, data: &data };
-        Some(request(TransportType::GeoUnicast(to), echo.to_port(port), class, None))
+        Some(btp_request(TransportType::GeoUnicast(to), echo.to_port(port), class, None))
     }
 
     /// When the next reply is due.
     pub fn deadline(&self) -> Option<Time> {
-        self.late.keys().next().map(|(due, _)| *due)
+        self.pending_replies.keys().next().map(|(due, _)| *due)
     }
 }
 
-fn request(to: TransportType, payload: Vec<u8>, class: TrafficClass, hops: Option<u8>) -> Request {
-    Request { to, upper: UpperProtocol::BtpA, payload, class, lifetime: None, hops, repetition: None }
+fn btp_request(to: TransportType, payload: Vec<u8>, class: TrafficClass, hops: Option<u8>) -> PacketRequest {
+    PacketRequest { to, upper: UpperProtocol::BtpA, payload, class, lifetime: None, hops, repetition: None }
 }
 
 fn dropped(reason: DropReason, what: &str) -> Report {

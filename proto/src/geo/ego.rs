@@ -8,45 +8,45 @@ use core::time::Duration;
 use roam6_wire::geo::{GeoAddress, LongPositionVector, Coordinates, Timestamp};
 
 /// Milliseconds from 1970 to 2004 of UTC, and the leap seconds since then, which TAI counts.
-const EPOCH: u64 = 1_072_915_200_000;
-const LEAPS: u64 = 5_000;
+const ITS_EPOCH_MILLIS: u64 = 1_072_915_200_000;
+const LEAP_MILLIS: u64 = 5_000;
 /// How long a moving station is extrapolated along its heading: receivers report a fix once a second.
-const AHEAD: Duration = Duration::from_millis(1_200);
+const MAX_EXTRAPOLATION: Duration = Duration::from_millis(1_200);
 
 /// The ego position vector.
 #[derive(Debug, Clone, Default)]
-pub struct Ego {
+pub struct EgoPosition {
     /// Unix time in milliseconds when the node started.
-    unix: u64,
+    boot_unix_millis: u64,
     fix: Option<Fix>,
     /// When the receiver reported last.
-    told: Option<Time>,
+    fix_time: Option<Time>,
     /// The last known place and its time, after the fix was lost.
-    last: Option<(Coordinates, Time)>,
+    last_known: Option<(Coordinates, Time)>,
 }
 
-impl Ego {
+impl EgoPosition {
     /// Sets the wall clock.
     pub fn set_clock(&mut self, now: Time, clock: Clock) {
-        self.unix = clock.unix_micros.saturating_sub(now.as_micros()) / 1000;
+        self.boot_unix_millis = clock.unix_micros.saturating_sub(now.as_micros()) / 1000;
     }
 
     /// Sets the receiver's fix; `None` if it has lost it.
     pub fn set_fix(&mut self, now: Time, fix: Option<Fix>) {
         if let (None, Some(lost)) = (fix, self.fix) {
-            self.last = Some((lost.place, now));
+            self.last_known = Some((lost.place, now));
         }
         if fix.is_some() {
-            self.told = Some(now);
+            self.fix_time = Some(now);
         }
         self.fix = fix;
     }
 
     /// The current place: the last fix, extrapolated by its speed and heading, or the last known place without a fix.
     pub fn place(&self, now: Time) -> Option<Coordinates> {
-        let Some(Fix { place, speed, heading, .. }) = self.fix else { return self.last.map(|(place, _)| place) };
-        let since = self.told.map_or(Duration::ZERO, |told| now.since(told).min(AHEAD));
-        Some(geometry::ahead(place, speed, heading, since))
+        let Some(Fix { place, speed, heading, .. }) = self.fix else { return self.last_known.map(|(place, _)| place) };
+        let since = self.fix_time.map_or(Duration::ZERO, |told| now.since(told).min(MAX_EXTRAPOLATION));
+        Some(geometry::extrapolate(place, speed, heading, since))
     }
 
     /// Whether the receiver has a fix.
@@ -62,14 +62,14 @@ impl Ego {
             let place = self.place(now)?;
             return Some(LongPositionVector { address, timestamp: self.timestamp(now), place, accurate, speed, heading });
         }
-        let (place, since) = self.last?;
+        let (place, since) = self.last_known?;
         let timestamp = self.timestamp(since);
         Some(LongPositionVector { address, timestamp, place, accurate: false, speed: 0, heading: 0 })
     }
 
     /// The state that the control socket shows.
     pub fn view(&self, now: Time, address: GeoAddress) -> PositionView {
-        let state = match (self.fix, self.last) {
+        let state = match (self.fix, self.last_known) {
             (Some(_), _) => "fix",
             (None, Some(_)) => "no fix",
             (None, None) => "never",
@@ -81,7 +81,7 @@ impl Ego {
             uncertainty: self.fix.and_then(|fix| fix.uncertainty),
             speed: self.fix.map_or(0, |fix| fix.speed),
             heading: self.fix.map_or(0, |fix| fix.heading),
-            age: self.told.map(|told| now.since(told)),
+            age: self.fix_time.map(|told| now.since(told)),
             state: state.to_owned(),
         }
     }
@@ -93,8 +93,8 @@ impl Ego {
 
     /// Milliseconds of TAI since 2004 (TimestampIts of TS 102 894-2).
     pub fn its_time(&self, now: Time) -> u64 {
-        let unix = self.unix.saturating_add(now.as_micros() / 1000);
-        unix.saturating_add(LEAPS).saturating_sub(EPOCH)
+        let unix = self.boot_unix_millis.saturating_add(now.as_micros() / 1000);
+        unix.saturating_add(LEAP_MILLIS).saturating_sub(ITS_EPOCH_MILLIS)
     }
 
     /// Accuracy of the place in metres, if the receiver reports one.

@@ -8,9 +8,9 @@ use roam6_wire::geo::{Area, Coordinates, Shape};
 const EQUATOR: f64 = 6_378_137.0;
 const ECCENTRICITY: f64 = 0.006_694_379_990_14;
 /// A full circle, in tenths of a microdegree.
-const CIRCLE: i64 = 3_600_000_000;
+const FULL_CIRCLE: i64 = 3_600_000_000;
 /// Radians in a tenth of a microdegree.
-const UNIT: f64 = core::f64::consts::PI / 1_800_000_000.0;
+const RADIANS_PER_UNIT: f64 = core::f64::consts::PI / 1_800_000_000.0;
 
 /// The tangent plane at one place. Distances within tens of kilometres are accurate to a thousandth.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -40,12 +40,12 @@ impl Offset {
 impl Plane {
     /// The plane tangent at `origin`.
     pub fn at(origin: Coordinates) -> Plane {
-        let (sine, cosine) = (f64::from(origin.latitude) * UNIT).sin_cos();
+        let (sine, cosine) = (f64::from(origin.latitude) * RADIANS_PER_UNIT).sin_cos();
         let flattened = 1.0 - ECCENTRICITY * sine * sine;
         // Radii of curvature: in the prime vertical, and in the meridian.
         let across = EQUATOR / flattened.sqrt();
         let along = across * (1.0 - ECCENTRICITY) / flattened;
-        Plane { origin, east: across * cosine * UNIT, north: along * UNIT }
+        Plane { origin, east: across * cosine * RADIANS_PER_UNIT, north: along * RADIANS_PER_UNIT }
     }
 
     /// The point of tangency.
@@ -58,8 +58,8 @@ impl Plane {
         let east = i64::from(place.longitude) - i64::from(self.origin.longitude);
         // The short way round.
         let east = match east {
-            east if east > CIRCLE / 2 => east - CIRCLE,
-            east if east < -CIRCLE / 2 => east + CIRCLE,
+            east if east > FULL_CIRCLE / 2 => east - FULL_CIRCLE,
+            east if east < -FULL_CIRCLE / 2 => east + FULL_CIRCLE,
             east => east,
         };
         let north = i64::from(place.latitude) - i64::from(self.origin.latitude);
@@ -76,8 +76,8 @@ impl Plane {
     pub fn place(&self, offset: Offset) -> Coordinates {
         let latitude = f64::from(self.origin.latitude) + offset.north / self.north;
         let longitude = f64::from(self.origin.longitude) + offset.east / self.east;
-        let half = CIRCLE as f64 / 2.0;
-        let longitude = (longitude + half).rem_euclid(CIRCLE as f64) - half;
+        let half = FULL_CIRCLE as f64 / 2.0;
+        let longitude = (longitude + half).rem_euclid(FULL_CIRCLE as f64) - half;
         let limit = f64::from(90 * Coordinates::DEGREE);
         Coordinates { latitude: latitude.clamp(-limit, limit) as i32, longitude: longitude as i32 }
     }
@@ -98,7 +98,7 @@ pub fn angle(from: Coordinates, one: Coordinates, other: Coordinates) -> f64 {
 
 /// The place reached from `from` after `span` on a straight line; `speed` in centimetres per second, `heading` in
 /// tenths of a degree clockwise from north.
-pub fn ahead(from: Coordinates, speed: i16, heading: u16, span: Duration) -> Coordinates {
+pub fn extrapolate(from: Coordinates, speed: i16, heading: u16, span: Duration) -> Coordinates {
     if speed == 0 || span.is_zero() {
         return from;
     }
@@ -108,12 +108,12 @@ pub fn ahead(from: Coordinates, speed: i16, heading: u16, span: Duration) -> Coo
 }
 
 /// Whether `place` is inside the area or at its border (F ≥ 0).
-pub fn holds(area: &Area, place: Coordinates) -> bool {
-    function(area, place) >= 0.0
+pub fn contains(area: &Area, place: Coordinates) -> bool {
+    area_function(area, place) >= 0.0
 }
 
 /// The function F: 1 in the middle, positive inside, 0 at the border, negative outside (EN 302 931 §5).
-fn function(area: &Area, place: Coordinates) -> f64 {
+fn area_function(area: &Area, place: Coordinates) -> f64 {
     let Offset { east, north } = Plane::at(area.center).offset(place);
     // An azimuth turns clockwise from north, and a lies in its direction.
     let (sine, cosine) = f64::from(area.angle).to_radians().sin_cos();
@@ -128,7 +128,7 @@ fn function(area: &Area, place: Coordinates) -> f64 {
 }
 
 /// Square metres of the area (EN 302 636-4-1 §B.3).
-pub fn size(area: &Area) -> f64 {
+pub fn square_metres(area: &Area) -> f64 {
     let (a, b) = (f64::from(area.a), f64::from(area.b));
     match area.shape {
         Shape::Circle => core::f64::consts::PI * a * a,
@@ -147,7 +147,7 @@ mod tests {
 
     /// Figures of the inverse problem on the ellipsoid, from the tables of WGS 84.
     #[test]
-    fn a_degree_is_as_long_as_the_ellipsoid_has_it() {
+    fn a_degree_has_the_length_of_the_wgs84_ellipsoid() {
         for (from, to, metres) in [
             (place(0.0, 0.0), place(0.0, 0.01), 1_113.195),
             (place(0.0, 0.0), place(0.01, 0.0), 1_105.743),
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn an_offset_leads_back_to_its_place() {
+    fn offset_and_place_are_inverse() {
         let plane = Plane::at(place(48.8, 179.9999));
         for (east, north) in [(0.0, 0.0), (250.0, -40.0), (-12_000.0, 3.0)] {
             let there = plane.offset(plane.place(Offset { east, north }));
@@ -169,9 +169,9 @@ mod tests {
     }
 
     #[test]
-    fn what_moves_is_farther_on_a_little_later() {
+    fn a_moving_station_is_extrapolated() {
         let here = place(48.0, 11.0);
-        let went = |speed, heading| Plane::at(here).offset(ahead(here, speed, heading, Duration::from_secs(3)));
+        let went = |speed, heading| Plane::at(here).offset(extrapolate(here, speed, heading, Duration::from_secs(3)));
         for (speed, heading, east, north) in
             [(2000, 0, 0.0, 60.0), (2000, 900, 60.0, 0.0), (-1000, 1800, 0.0, 30.0), (0, 700, 0.0, 0.0)]
         {
@@ -187,22 +187,22 @@ mod tests {
         let at = |east, north| plane.place(Offset { east, north });
         for shape in [Shape::Rectangle, Shape::Ellipse] {
             let east_west = Area { shape, center, a: 300, b: 50, angle: 90 };
-            assert!(holds(&east_west, at(290.0, 0.0)) && !holds(&east_west, at(0.0, 290.0)), "{shape:?}");
+            assert!(contains(&east_west, at(290.0, 0.0)) && !contains(&east_west, at(0.0, 290.0)), "{shape:?}");
             let north_east = Area { angle: 45, ..east_west };
-            assert!(holds(&north_east, at(200.0, 200.0)) && !holds(&north_east, at(-200.0, 200.0)), "{shape:?}");
+            assert!(contains(&north_east, at(200.0, 200.0)) && !contains(&north_east, at(-200.0, 200.0)), "{shape:?}");
         }
         let corner = Area { shape: Shape::Rectangle, center, a: 300, b: 50, angle: 0 };
-        assert!(holds(&corner, at(49.0, 299.0)) && !holds(&Area { shape: Shape::Ellipse, ..corner }, at(49.0, 299.0)));
+        assert!(contains(&corner, at(49.0, 299.0)) && !contains(&Area { shape: Shape::Ellipse, ..corner }, at(49.0, 299.0)));
         assert!(
-            holds(&Area::circle(center, 100), at(70.0, 70.0)) && !holds(&Area::circle(center, 100), at(72.0, 72.0))
+            contains(&Area::circle(center, 100), at(70.0, 70.0)) && !contains(&Area::circle(center, 100), at(72.0, 72.0))
         );
     }
 
     #[test]
-    fn ten_square_kilometres_are_a_circle_of_1784_metres() {
-        let circle = |radius| size(&Area::circle(place(0.0, 0.0), radius));
+    fn a_circle_of_1784_metres_has_ten_square_kilometres() {
+        let circle = |radius| square_metres(&Area::circle(place(0.0, 0.0), radius));
         assert!(circle(1784) < 1e7 && circle(1785) > 1e7);
         let rectangle = Area { shape: Shape::Rectangle, center: place(0.0, 0.0), a: 2500, b: 1000, angle: 0 };
-        assert_eq!(size(&rectangle), 1e7);
+        assert_eq!(square_metres(&rectangle), 1e7);
     }
 }

@@ -1,6 +1,6 @@
 //! Requests of the upper layers (GN-DATA.request, EN 302 636-4-1 annex J), and packets delivered to them.
 
-use super::stations::Hop;
+use super::location_table::Hop;
 use crate::contract::config::geo::TransportType;
 use crate::contract::report::DropReason;
 use core::fmt;
@@ -9,7 +9,7 @@ use roam6_wire::geo::{Packet, TrafficClass, UpperProtocol};
 
 /// A packet to be sent.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Request {
+pub struct PacketRequest {
     /// Its destination.
     pub to: TransportType,
     /// The protocol of the payload.
@@ -37,7 +37,7 @@ pub struct Repetition {
 
 /// Why a request is refused.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Refused {
+pub enum RequestError {
     /// This station has no position yet.
     NoPosition,
     /// No interface is up.
@@ -45,50 +45,50 @@ pub enum Refused {
     /// The payload is longer than itsGnMaxSduSize, octets.
     TooLong {
         /// Its length.
-        has: usize,
+        octets: usize,
         /// The most.
-        most: usize,
+        limit: usize,
     },
     /// The area is larger than itsGnMaxGeoAreaSize, square metres.
     AreaTooLarge {
         /// Its size.
-        has: f64,
+        square_metres: f64,
         /// The most.
-        most: f64,
+        limit: f64,
     },
     /// The interval is shorter than itsGnMinPacketRepetitionInterval.
-    TooOften,
+    RepetitionTooFast,
     /// The limit of repeated packets is reached.
-    Busy(usize),
+    TooManyRepetitions(usize),
 }
 
-impl Refused {
+impl RequestError {
     /// The reason under which it is counted.
     pub fn reason(&self) -> DropReason {
         match self {
-            Refused::NoPosition => DropReason::NoPosition,
-            Refused::NoLink => DropReason::NoNeighbour,
-            Refused::TooLong { .. } => DropReason::TooLong,
-            Refused::AreaTooLarge { .. } => DropReason::AreaTooLarge,
-            Refused::TooOften => DropReason::RateLimited,
-            Refused::Busy(_) => DropReason::BufferFull,
+            RequestError::NoPosition => DropReason::NoPosition,
+            RequestError::NoLink => DropReason::NoNeighbour,
+            RequestError::TooLong { .. } => DropReason::TooLong,
+            RequestError::AreaTooLarge { .. } => DropReason::AreaTooLarge,
+            RequestError::RepetitionTooFast => DropReason::RateLimited,
+            RequestError::TooManyRepetitions(_) => DropReason::BufferFull,
         }
     }
 }
 
-impl fmt::Display for Refused {
+impl fmt::Display for RequestError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Refused::NoPosition => f.write_str("this station has no position yet"),
-            Refused::NoLink => f.write_str("no interface for GeoNetworking is up"),
-            Refused::TooLong { has, most } => write!(f, "{has} octets are more than {most}"),
-            Refused::AreaTooLarge { has, most } => {
+            RequestError::NoPosition => f.write_str("this station has no position yet"),
+            RequestError::NoLink => f.write_str("no interface for GeoNetworking is up"),
+            RequestError::TooLong { octets: has, limit: most } => write!(f, "{has} octets are more than {most}"),
+            RequestError::AreaTooLarge { square_metres: has, limit: most } => {
                 write!(f, "an area of {:.2} km² is more than {:.2} km²", has / 1e6, most / 1e6)
             }
-            Refused::TooOften => {
+            RequestError::RepetitionTooFast => {
                 f.write_str("the repetition interval is shorter than itsGnMinPacketRepetitionInterval")
             }
-            Refused::Busy(limit) => write!(f, "{limit} already wait"),
+            RequestError::TooManyRepetitions(limit) => write!(f, "{limit} already wait"),
         }
     }
 }
@@ -101,5 +101,5 @@ pub struct Delivery<'a> {
     /// The neighbour that has sent it.
     pub from: Hop,
     /// It is for another station, but its hop limit is reached and it requests a reply in that case (a trace).
-    pub ends_here: bool,
+    pub hop_limit_reached: bool,
 }

@@ -4,7 +4,7 @@
 //! One function, driven by the seeded loop in `cargo test`, by the committed corpus, and by the fuzzer.
 
 use super::station::GeoStation;
-use super::stations::MAX_STATIONS;
+use super::location_table::MAX_STATIONS;
 use crate::base::ids::LinkId;
 use crate::base::rng::Entropy;
 use crate::base::time::Time;
@@ -29,7 +29,7 @@ const MAX_TICKS: usize = 8;
 /// If something does not hold.
 pub fn scenario(data: &[u8]) {
     let mut reader = Reader::new("scenario", data);
-    let mut world = World::new(reader.u8().unwrap_or_default());
+    let mut world = Harness::new(reader.u8().unwrap_or_default());
     while let Ok(action) = reader.u8() {
         let choice = reader.u8().unwrap_or_default();
         match action % 8 {
@@ -50,15 +50,15 @@ pub fn scenario(data: &[u8]) {
     world.stop();
 }
 
-struct World {
+struct Harness {
     station: GeoStation,
     now: Time,
     /// Frames the station has sent, to be sent back at it.
     sent: Vec<Frame>,
 }
 
-impl World {
-    fn new(choice: u8) -> World {
+impl Harness {
+    fn new(choice: u8) -> Harness {
         let mib = Mib {
             non_area: if choice & 1 == 0 { NonAreaForwarding::Greedy } else { NonAreaForwarding::Contention },
             in_area: match choice & 34 {
@@ -83,7 +83,7 @@ impl World {
             mib,
         };
         let station = GeoStation::new(config, Entropy::seed_from_u64(u64::from(choice)));
-        let mut world = World { station, now: Time::from_micros(1), sent: Vec::new() };
+        let mut world = Harness { station, now: Time::from_micros(1), sent: Vec::new() };
         world.feed(&Input::Clock(Clock { unix_micros: 1_790_000_000_000_000 }));
         for (link, name) in [(RADIO, "radio0"), (VIRTUAL, "gn0")] {
             let event = LinkEvent { link, name: name.to_owned(), address: Some(OWN), up: true, mtu: 1500 };
@@ -97,7 +97,7 @@ impl World {
         let mut out = Outbox::new();
         self.station.handle(self.now, input, &mut out);
         assert!(self.station.deadline().is_none_or(|at| at > self.now), "what is due was not done");
-        assert!(self.station.router().stations().len() <= MAX_STATIONS);
+        assert!(self.station.router().location_table().len() <= MAX_STATIONS);
         let frames: Vec<Frame> = out
             .drain()
             .filter_map(|output| match output {
@@ -120,7 +120,7 @@ impl World {
     fn take(&mut self, frame: Frame) {
         let own = self.station.router().address();
         let is_own = Packet::parse(&frame.bytes).is_ok_and(|packet| packet.extended.source().address.mid == own.mid);
-        let (_, _, sought) = self.station.router().waiting();
+        let (_, _, sought) = self.station.router().buffered();
         let sent = self.feed(&Input::Frame(frame));
         // One to forward it or answer it; and what waited for its source to be found goes along.
         assert!(sent <= 1 || sought > 0, "{sent} frames for one");

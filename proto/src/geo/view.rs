@@ -1,7 +1,7 @@
 //! Views of stations for the control socket.
 
 use super::geometry;
-use super::stations::Station;
+use super::location_table::LocationTableEntry;
 use crate::base::time::Time;
 use crate::contract::view::StationView;
 use core::time::Duration;
@@ -14,10 +14,10 @@ pub(super) fn own(position: &LongPositionVector, has_fix: bool) -> StationView {
 }
 
 /// Another station, seen from `own`.
-pub(super) fn other(station: &Station, own: Option<&LongPositionVector>, now: Time) -> StationView {
-    let state = if station.near.is_some() { "neighbour" } else { "known" };
+pub(super) fn other(station: &LocationTableEntry, own: Option<&LongPositionVector>, now: Time) -> StationView {
+    let state = if station.neighbour.is_some() { "neighbour" } else { "known" };
     let distance = own.map(|own| geometry::distance(own.place, station.position.place) as u32);
-    let age = now.since(station.heard);
+    let age = now.since(station.updated);
     StationView { distance, age, state: state.to_owned(), ..at(&station.position) }
 }
 

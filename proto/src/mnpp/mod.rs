@@ -8,7 +8,7 @@ pub mod neighbours;
 pub mod scenario;
 #[cfg(test)]
 mod tests;
-pub mod trust;
+pub mod authentication;
 
 use crate::base::few;
 use crate::base::ids::LinkId;
@@ -25,27 +25,27 @@ use crate::contract::report::{DropReason, LossReason, Report};
 use crate::contract::view::{NetworkView, View};
 use crate::crypto::authenticator::WallClock;
 use core::time::Duration;
-use neighbours::{Change, MAX_NETWORKS, Neighbours, Router};
+use neighbours::{NetworkUpdate, MAX_NETWORKS, NeighbourTable, NeighbourRouter};
 use roam6_wire::icmp6::{ALL_ROUTERS, ON_LINK_HOP_LIMIT};
 use roam6_wire::ip6::{self, Datagram, Header, protocol};
 use roam6_wire::mnpp::{Announcement, Network};
 use roam6_wire::{LinkAddress, Prefix};
 use std::net::Ipv6Addr;
-use trust::Trust;
+use authentication::AcceptedClaims;
 
 /// The routing table for networks of neighbour routers, apart from the others, so that packets for other networks skip
 /// it.
 pub const TABLE: RouteTable = RouteTable(6_274_000);
 /// Priority of its rule: after that of the mobile network (1000), before those of the home agent (1100).
-const RULE: u32 = 1050;
-const METRIC: u32 = 512;
+const RULE_PRIORITY: u32 = 1050;
+const ROUTE_METRIC: u32 = 512;
 
 /// Lifetime in intervals: two announcements may be lost.
 const LIFETIME_INTERVALS: u32 = 3;
 /// Largest accepted lifetime.
-const LONGEST: Duration = Duration::from_secs(60);
+const MAX_LIFETIME: Duration = Duration::from_secs(60);
 /// Rate limit of announcements beside the timer's: burst, and the interval for each further one.
-const ANSWERS: (u32, Duration) = (4, Duration::from_millis(250));
+const ANSWER_LIMIT: (u32, Duration) = (4, Duration::from_millis(250));
 /// Random delay of an answer.
 const ANSWER_DELAY: Duration = Duration::from_millis(20);
 
@@ -54,12 +54,12 @@ const ANSWER_DELAY: Duration = Duration::from_millis(20);
 pub struct Mnpp {
     config: MnppConfig,
     links: few::VecMap<LinkId, Link>,
-    neighbours: Neighbours,
+    neighbours: NeighbourTable,
     clock: WallClock,
     agenda: few::SmallTimerQueue<LinkId>,
     entropy: Entropy,
     /// The rule of the routing table is installed.
-    ruled: bool,
+    rule_installed: bool,
     stopped: bool,
 }
 
@@ -70,7 +70,7 @@ struct Link {
     local: Option<Ipv6Addr>,
     answers: TokenBucket,
     /// Neighbours were asked for their announcements.
-    asked: bool,
+    solicited: bool,
 }
 
 impl Mnpp {
@@ -79,35 +79,35 @@ impl Mnpp {
         Mnpp {
             config,
             links: few::VecMap::new(),
-            neighbours: Neighbours::default(),
+            neighbours: NeighbourTable::default(),
             clock: WallClock::default(),
             agenda: few::SmallTimerQueue::default(),
             entropy,
-            ruled: false,
+            rule_installed: false,
             stopped: false,
         }
     }
 
     /// The neighbour routers and their networks.
-    pub fn neighbours(&self) -> &Neighbours {
+    pub fn neighbours(&self) -> &NeighbourTable {
         &self.neighbours
     }
 
-    fn take_link(&mut self, now: Time, event: &LinkEvent, out: &mut Outbox) {
+    fn link_changed(&mut self, now: Time, event: &LinkEvent, out: &mut Outbox) {
         let is_wanted = self.config.interfaces.contains(&event.name);
         if is_wanted && event.up {
-            let answers = TokenBucket::new(ANSWERS.0, ANSWERS.1);
-            let fresh = || Link { name: event.name.clone(), local: None, answers, asked: false };
+            let answers = TokenBucket::new(ANSWER_LIMIT.0, ANSWER_LIMIT.1);
+            let fresh = || Link { name: event.name.clone(), local: None, answers, solicited: false };
             self.links.entry(event.link).or_insert_with(fresh);
         } else if self.links.remove(&event.link).is_some() {
             self.agenda.cancel(&event.link);
-            let over = self.neighbours.take(|_, held| held.router.link == event.link);
-            self.lose(now, over, LossReason::LinkDown, out);
+            let over = self.neighbours.remove_if(|_, held| held.router.link == event.link);
+            self.remove_networks(now, over, LossReason::LinkDown, out);
         }
     }
 
     /// The link-local address is the source of announcements.
-    fn take_address(&mut self, now: Time, event: &AddressEvent) {
+    fn address_changed(&mut self, now: Time, event: &AddressEvent) {
         let Some(link) = self.links.get_mut(&event.link).filter(|_| event.address.is_unicast_link_local()) else {
             return;
         };
@@ -119,7 +119,7 @@ impl Mnpp {
         }
     }
 
-    fn take_packet(&mut self, now: Time, packet: &Packet, out: &mut Outbox) {
+    fn receive_packet(&mut self, now: Time, packet: &Packet, out: &mut Outbox) {
         let Some(link) = self.links.get(&packet.link) else { return };
         let Ok(datagram) = Datagram::parse(&packet.bytes) else { return };
         if Some(datagram.source) == link.local {
@@ -127,7 +127,7 @@ impl Mnpp {
         }
         let heard = match Announcement::parse(&datagram) {
             None => return,
-            Some(Ok(announcement)) => self.believe(now, packet, &datagram, &announcement, out),
+            Some(Ok(announcement)) => self.accept(now, packet, &datagram, &announcement, out),
             Some(Err(error)) => Err((DropReason::Malformed, error.to_string())),
         };
         if let Err((reason, detail)) = heard {
@@ -135,7 +135,7 @@ impl Mnpp {
         }
     }
 
-    fn believe(
+    fn accept(
         &mut self,
         now: Time,
         packet: &Packet,
@@ -145,23 +145,23 @@ impl Mnpp {
     ) -> Result<(), (DropReason, String)> {
         let why = |reason| move |text: &str| (reason, format!("announcement: {text}"));
         let unix = self.clock.unix_micros(now);
-        let trust = Trust::of(&self.config, datagram, announcement, unix)
+        let trust = AcceptedClaims::verify_announcement(&self.config, datagram, announcement, unix)
             .map_err(|reason| why(reason)("not proved by an accepted key"))?;
         let allowed = |network: &&Network| trust.allows(network.prefix) && self.may_be_foreign(network.prefix);
         let networks: Vec<Network> = announcement.networks.iter().filter(allowed).copied().collect();
         let unix_micros = trust.unix_micros;
-        let router = Router { link: packet.link, address: datagram.source };
+        let router = NeighbourRouter { link: packet.link, address: datagram.source };
         let made_of_it = |mac: &LinkAddress| mac.link_local() == datagram.source;
-        let known = self.neighbours.hear(now, router, packet.sender.filter(made_of_it), unix_micros);
+        let known = self.neighbours.update_router(now, router, packet.sender.filter(made_of_it), unix_micros);
         let is_new = known.ok_or_else(|| {
             why(DropReason::Replayed)("older than the previous one, or the table of neighbour routers is full")
         })?;
         if is_new || announcement.query {
-            self.answer(now, packet.link);
+            self.schedule_answer(now, packet.link);
         }
         let refused = announcement.networks.len() - networks.len();
         for network in networks {
-            self.learn(now, router, network, out);
+            self.add_network(now, router, network, out);
         }
         if refused > 0 {
             return Err(why(DropReason::Unverified)(&format!("{refused} networks not accepted from the sender")));
@@ -176,47 +176,47 @@ impl Mnpp {
         is_global && !self.config.announced.iter().any(|own| own.covers(network) || network.covers(*own))
     }
 
-    fn learn(&mut self, now: Time, router: Router, network: Network, out: &mut Outbox) {
+    fn add_network(&mut self, now: Time, router: NeighbourRouter, network: Network, out: &mut Outbox) {
         let Network { prefix, lifetime } = network;
         if lifetime == 0 {
-            let over = self.neighbours.take(|known, held| known == prefix && held.router == router);
-            return self.lose(now, over, LossReason::Withdrawn, out);
+            let over = self.neighbours.remove_if(|known, held| known == prefix && held.router == router);
+            return self.remove_networks(now, over, LossReason::Withdrawn, out);
         }
-        let lifetime = Duration::from_secs(lifetime.into()).min(LONGEST);
-        match self.neighbours.put(now, router, prefix, lifetime) {
-            Change::New => self.install(router, prefix, out),
-            Change::Renewed => {}
-            Change::Taken(other) => {
+        let lifetime = Duration::from_secs(lifetime.into()).min(MAX_LIFETIME);
+        match self.neighbours.update_network(now, router, prefix, lifetime) {
+            NetworkUpdate::New => self.install(router, prefix, out),
+            NetworkUpdate::Renewed => {}
+            NetworkUpdate::OwnedByOther(other) => {
                 let detail = format!("announcement: {prefix} belongs to {}", other.address);
                 out.report(Report::Dropped { reason: DropReason::Duplicate, from: Some(router.address), detail });
             }
-            Change::Full => out.report(Report::TableFull { table: "networks".to_owned(), limit: MAX_NETWORKS }),
+            NetworkUpdate::Full => out.report(Report::TableFull { table: "networks".to_owned(), limit: MAX_NETWORKS }),
         }
     }
 
-    fn install(&mut self, router: Router, prefix: Prefix, out: &mut Outbox) {
-        let Router { link, address } = router;
-        if !self.ruled {
-            self.ruled = true;
+    fn install(&mut self, router: NeighbourRouter, prefix: Prefix, out: &mut Outbox) {
+        let NeighbourRouter { link, address } = router;
+        if !self.rule_installed {
+            self.rule_installed = true;
             out.put(Item::Rule(rule()));
         }
-        if let Some(link_address) = self.neighbours.enter(router) {
+        if let Some(link_address) = self.neighbours.take_new_neighbour(router) {
             out.put(Item::Neighbour(Neighbour { link, address, link_address }));
         }
         let target = NextHop::Gateway { link, router: address };
-        let (table, metric) = (TABLE, METRIC);
+        let (table, metric) = (TABLE, ROUTE_METRIC);
         out.put(Item::Route(Route { table, destination: prefix, source: Prefix::ALL, metric, target, mtu: None }));
         out.put(Item::TunnelBypass(prefix));
         out.report(Report::NetworkFound { link, router: address, prefix });
     }
 
     /// Removes networks and their routes.
-    fn lose(&mut self, now: Time, over: Vec<(Prefix, Router)>, why: LossReason, out: &mut Outbox) {
+    fn remove_networks(&mut self, now: Time, over: Vec<(Prefix, NeighbourRouter)>, why: LossReason, out: &mut Outbox) {
         for (prefix, router) in over {
             out.drop(Key::TunnelBypass(prefix));
-            out.drop(Key::Route(TABLE, prefix, Prefix::ALL, METRIC));
+            out.drop(Key::Route(TABLE, prefix, Prefix::ALL, ROUTE_METRIC));
             // With the last of its networks goes what the host was told of the router.
-            if self.neighbours.leave(router) {
+            if self.neighbours.take_stale_neighbour(router) {
                 out.drop(Key::Neighbour(router.link, router.address));
             }
             out.report(Report::NetworkLost { link: router.link, router: router.address, prefix, why });
@@ -225,7 +225,7 @@ impl Mnpp {
     }
 
     /// Announces soon, since a new neighbour may not know our networks.
-    fn answer(&mut self, now: Time, id: LinkId) {
+    fn schedule_answer(&mut self, now: Time, id: LinkId) {
         let Some(link) = self.links.get_mut(&id) else { return };
         if !link.answers.take(now) {
             return;
@@ -240,7 +240,7 @@ impl Mnpp {
         let lifetime = (self.config.interval * LIFETIME_INTERVALS).as_millis().div_ceil(1000);
         self.send(now, id, u32::try_from(lifetime).unwrap_or(u32::MAX), out);
         if let Some(link) = self.links.get_mut(&id) {
-            link.asked |= link.local.is_some();
+            link.solicited |= link.local.is_some();
         }
         let most = u64::try_from(self.config.interval.as_micros() / 10).unwrap_or(0);
         let early = Duration::from_micros(self.entropy.below(most));
@@ -253,11 +253,11 @@ impl Mnpp {
             return;
         }
         let networks = self.config.announced.iter().map(|prefix| Network { prefix: *prefix, lifetime }).collect();
-        let announcement = Announcement { query: !link.asked, networks, proof: None };
+        let announcement = Announcement { query: !link.solicited, networks, proof: None };
         let message = match (&self.config.key, self.clock.unix_micros(now)) {
             (None, _) => announcement.emit(source),
             (Some(key), Some(unix_micros)) => announcement
-                .emit_proved(source, key.spi, unix_micros, |part| trust::prove(&key.secret, source, ALL_ROUTERS, part)),
+                .emit_proved(source, key.spi, unix_micros, |part| authentication::proof_code(&key.secret, source, ALL_ROUTERS, part)),
             // Without the time nothing can be proved.
             (Some(_), None) => return,
         };
@@ -269,17 +269,17 @@ impl Mnpp {
         while let Some(link) = self.agenda.pop_expired(now) {
             self.announce(now, link, out);
         }
-        let over = self.neighbours.take(|_, held| held.until <= now);
-        self.lose(now, over, LossReason::Expired, out);
+        let over = self.neighbours.remove_if(|_, held| held.until <= now);
+        self.remove_networks(now, over, LossReason::Expired, out);
     }
 
-    fn take_neighbour(&mut self, now: Time, event: &NeighbourEvent, out: &mut Outbox) {
+    fn neighbour_changed(&mut self, now: Time, event: &NeighbourEvent, out: &mut Outbox) {
         if event.reachable {
             return;
         }
-        let gone = Router { link: event.link, address: event.address };
-        let over = self.neighbours.take(|_, held| held.router == gone);
-        self.lose(now, over, LossReason::Unreachable, out);
+        let gone = NeighbourRouter { link: event.link, address: event.address };
+        let over = self.neighbours.remove_if(|_, held| held.router == gone);
+        self.remove_networks(now, over, LossReason::Unreachable, out);
     }
 
     /// Applies a new configuration; networks that are no longer accepted are removed.
@@ -295,8 +295,8 @@ impl Mnpp {
         let links = &self.links;
         let accepted = &self.config.accepted;
         let allowed = |network: Prefix| accepted.iter().any(|one| one.prefixes.iter().any(|p| p.covers(network)));
-        let over = self.neighbours.take(|network, held| !allowed(network) || !links.contains_key(&held.router.link));
-        self.lose(now, over, LossReason::Withdrawn, out);
+        let over = self.neighbours.remove_if(|network, held| !allowed(network) || !links.contains_key(&held.router.link));
+        self.remove_networks(now, over, LossReason::Withdrawn, out);
         for id in self.links.keys() {
             self.agenda.set(*id, now);
         }
@@ -307,9 +307,9 @@ impl Mnpp {
         for id in self.links.keys() {
             self.send(now, *id, 0, out);
         }
-        let over = self.neighbours.take(|_, _| true);
-        self.lose(now, over, LossReason::Withdrawn, out);
-        if self.ruled {
+        let over = self.neighbours.remove_if(|_, _| true);
+        self.remove_networks(now, over, LossReason::Withdrawn, out);
+        if self.rule_installed {
             let PolicyRule { priority, source, destination, iif: incoming, .. } = rule();
             out.drop(Key::Rule(priority, source, destination, incoming));
         }
@@ -317,7 +317,7 @@ impl Mnpp {
 }
 
 fn rule() -> PolicyRule {
-    PolicyRule { priority: RULE, source: Prefix::ALL, destination: Prefix::ALL, iif: None, table: TABLE }
+    PolicyRule { priority: RULE_PRIORITY, source: Prefix::ALL, destination: Prefix::ALL, iif: None, table: TABLE }
 }
 
 impl Engine for Mnpp {
@@ -326,15 +326,15 @@ impl Engine for Mnpp {
             return;
         }
         match input {
-            Input::Link(event) => self.take_link(now, event, out),
-            Input::Address(event) => self.take_address(now, event),
-            Input::Packet(packet) => self.take_packet(now, packet, out),
-            Input::Neighbour(event) => self.take_neighbour(now, event, out),
+            Input::Link(event) => self.link_changed(now, event, out),
+            Input::Address(event) => self.address_changed(now, event),
+            Input::Packet(packet) => self.receive_packet(now, packet, out),
+            Input::Neighbour(event) => self.neighbour_changed(now, event, out),
             Input::Clock(clock) => self.clock.put(now, clock.unix_micros),
             Input::Command(Command::ReloadMnpp(config)) => self.reload(now, config, out),
             Input::Command(Command::Stop) => return self.stop(now, out),
             Input::Outcome(outcome) => {
-                if let (Key::Route(TABLE, ..) | Key::Rule(RULE, ..) | Key::TunnelBypass(_), Some(why)) =
+                if let (Key::Route(TABLE, ..) | Key::Rule(RULE_PRIORITY, ..) | Key::TunnelBypass(_), Some(why)) =
                     (&outcome.key, &outcome.error)
                 {
                     out.report(Report::ItemRefused { key: outcome.key.clone(), why: why.clone() });

@@ -1,7 +1,7 @@
 //! Neighbour routers and the networks behind them: the first router that announces a network keeps it until its
 //! lifetime ends.
 
-use super::trust::WINDOW;
+use super::authentication::REPLAY_WINDOW;
 use crate::base::few;
 use crate::base::ids::LinkId;
 use crate::base::time::Time;
@@ -16,7 +16,7 @@ pub const MAX_NETWORKS: usize = 1024;
 
 /// A neighbour router on a link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Router {
+pub struct NeighbourRouter {
     /// The link.
     pub link: LinkId,
     /// Its link-local address.
@@ -25,52 +25,52 @@ pub struct Router {
 
 /// The neighbour routers and their networks.
 #[derive(Debug, Default)]
-pub struct Neighbours {
-    routers: few::VecMap<Router, Heard>,
-    networks: few::VecMap<Prefix, Held>,
+pub struct NeighbourTable {
+    routers: few::VecMap<NeighbourRouter, RouterState>,
+    networks: few::VecMap<Prefix, NetworkEntry>,
 }
 
 /// The state of a neighbour router.
 #[derive(Debug, Clone, Copy)]
-struct Heard {
+struct RouterState {
     /// Its link-layer address, if its link-local address is derived from it; then no neighbour solicitation is needed.
     link_address: Option<LinkAddress>,
     /// The host has a neighbour entry for it.
-    entered: bool,
+    neighbour_installed: bool,
     last: Time,
     /// The time of its last proof, Unix microseconds.
-    proved: Option<u64>,
+    last_proof_micros: Option<u64>,
 }
 
 /// A network and its router.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Held {
+pub struct NetworkEntry {
     /// The router.
-    pub router: Router,
+    pub router: NeighbourRouter,
     /// When its lifetime ends.
     pub until: Time,
 }
 
 /// The effect of an announced network.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Change {
+pub enum NetworkUpdate {
     /// The entry is new.
     New,
     /// The entry was renewed.
     Renewed,
     /// Another router has the network.
-    Taken(Router),
+    OwnedByOther(NeighbourRouter),
     /// The table is full.
     Full,
 }
 
-impl Neighbours {
+impl NeighbourTable {
     /// Updates a router. `Some(true)` if it is new; `None` if its proof is not newer than its last one, or the table is
     /// full.
-    pub fn hear(
+    pub fn update_router(
         &mut self,
         now: Time,
-        router: Router,
+        router: NeighbourRouter,
         link_address: Option<LinkAddress>,
         proved: Option<u64>,
     ) -> Option<bool> {
@@ -79,35 +79,35 @@ impl Neighbours {
         if is_new && self.routers.len() >= MAX_ROUTERS {
             return None;
         }
-        if known.is_some_and(|known| known.proved.is_some() && proved <= known.proved) {
+        if known.is_some_and(|known| known.last_proof_micros.is_some() && proved <= known.last_proof_micros) {
             return None;
         }
-        let entered = known.is_some_and(|known| known.entered);
-        self.routers.insert(router, Heard { link_address, entered, last: now, proved });
+        let entered = known.is_some_and(|known| known.neighbour_installed);
+        self.routers.insert(router, RouterState { link_address, neighbour_installed: entered, last: now, last_proof_micros: proved });
         Some(is_new)
     }
 
     /// Adds or renews a network of a router for a lifetime from `now`.
-    pub fn put(&mut self, now: Time, router: Router, network: Prefix, lifetime: Duration) -> Change {
+    pub fn update_network(&mut self, now: Time, router: NeighbourRouter, network: Prefix, lifetime: Duration) -> NetworkUpdate {
         let is_full = self.networks.len() >= MAX_NETWORKS;
         match self.networks.get_mut(&network) {
-            Some(held) if held.router != router => Change::Taken(held.router),
+            Some(held) if held.router != router => NetworkUpdate::OwnedByOther(held.router),
             Some(held) => {
                 held.until = now + lifetime;
-                Change::Renewed
+                NetworkUpdate::Renewed
             }
-            None if is_full => Change::Full,
+            None if is_full => NetworkUpdate::Full,
             None => {
-                self.networks.insert(network, Held { router, until: now + lifetime });
-                Change::New
+                self.networks.insert(network, NetworkEntry { router, until: now + lifetime });
+                NetworkUpdate::New
             }
         }
     }
 
     /// Removes and returns the networks for which `is_over` is true, in the order of their prefixes.
-    pub fn take(&mut self, is_over: impl Fn(Prefix, &Held) -> bool) -> Vec<(Prefix, Router)> {
+    pub fn remove_if(&mut self, is_over: impl Fn(Prefix, &NetworkEntry) -> bool) -> Vec<(Prefix, NeighbourRouter)> {
         let over = self.networks.iter().filter(|(network, held)| is_over(**network, held));
-        let over: Vec<(Prefix, Router)> = over.map(|(network, held)| (*network, held.router)).collect();
+        let over: Vec<(Prefix, NeighbourRouter)> = over.map(|(network, held)| (*network, held.router)).collect();
         for (network, _) in &over {
             self.networks.remove(network);
         }
@@ -117,37 +117,37 @@ impl Neighbours {
     /// Removes routers without a network whose last proof can no longer be replayed.
     pub fn expire(&mut self, now: Time) {
         let networks = &self.networks;
-        let has_one = |router: &Router| networks.values().any(|held| held.router == *router);
-        self.routers.retain(|router, heard| now.since(heard.last) <= 2 * WINDOW || has_one(router));
+        let has_one = |router: &NeighbourRouter| networks.values().any(|held| held.router == *router);
+        self.routers.retain(|router, heard| now.since(heard.last) <= 2 * REPLAY_WINDOW || has_one(router));
     }
 
-    fn has(&self, router: Router) -> bool {
+    fn has(&self, router: NeighbourRouter) -> bool {
         self.networks.values().any(|held| held.router == router)
     }
 
     /// The link-layer address of a router that has no neighbour entry yet; the caller installs one.
-    pub fn enter(&mut self, router: Router) -> Option<LinkAddress> {
-        let heard = self.routers.get_mut(&router).filter(|heard| !heard.entered)?;
-        heard.entered = heard.link_address.is_some();
+    pub fn take_new_neighbour(&mut self, router: NeighbourRouter) -> Option<LinkAddress> {
+        let heard = self.routers.get_mut(&router).filter(|heard| !heard.neighbour_installed)?;
+        heard.neighbour_installed = heard.link_address.is_some();
         heard.link_address
     }
 
     /// Whether a router without networks still has a neighbour entry; the caller removes it.
-    pub fn leave(&mut self, router: Router) -> bool {
+    pub fn take_stale_neighbour(&mut self, router: NeighbourRouter) -> bool {
         let is_idle = !self.has(router);
-        self.routers.get_mut(&router).is_some_and(|heard| is_idle && std::mem::take(&mut heard.entered))
+        self.routers.get_mut(&router).is_some_and(|heard| is_idle && std::mem::take(&mut heard.neighbour_installed))
     }
 
     /// When the next entry expires.
     pub fn deadline(&self) -> Option<Time> {
-        let routers = self.routers.values().map(|heard| heard.last + 2 * WINDOW + Duration::from_micros(1));
+        let routers = self.routers.values().map(|heard| heard.last + 2 * REPLAY_WINDOW + Duration::from_micros(1));
         // Routers that have a network are kept beyond that, until the network ends.
         let networks = self.networks.values().map(|held| held.until);
         networks.min().or_else(|| routers.min())
     }
 
     /// The networks.
-    pub fn networks(&self) -> impl Iterator<Item = (Prefix, &Held)> {
+    pub fn networks(&self) -> impl Iterator<Item = (Prefix, &NetworkEntry)> {
         self.networks.iter().map(|(network, held)| (*network, held))
     }
 

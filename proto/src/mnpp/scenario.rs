@@ -4,7 +4,7 @@
 //! One function, driven by the seeded loop in `cargo test`, by the committed corpus, and by the fuzzer.
 
 use super::neighbours::{MAX_NETWORKS, MAX_ROUTERS};
-use super::{Mnpp, trust};
+use super::{Mnpp, authentication};
 use crate::base::ids::LinkId;
 use crate::base::rng::Entropy;
 use crate::base::time::Time;
@@ -33,9 +33,9 @@ const MAX_TICKS: usize = 8;
 ///
 /// # Panics
 /// If something does not hold.
-pub fn scenario(data: &[u8]) {
+pub fn fuzz(data: &[u8]) {
     let mut reader = Reader::new("scenario", data);
-    let mut world = World::new();
+    let mut world = Harness::new();
     while let Ok(action) = reader.u8() {
         let choice = reader.u8().unwrap_or_default();
         match action % 6 {
@@ -50,14 +50,14 @@ pub fn scenario(data: &[u8]) {
         }
     }
     world.feed(&Input::Command(Command::Stop));
-    assert!(world.held.is_empty(), "something stays behind");
+    assert!(world.installed.is_empty(), "something stays behind");
     assert_eq!(world.engine.deadline(), None, "does not end");
 }
 
-struct World {
+struct Harness {
     engine: Mnpp,
     now: Time,
-    held: BTreeSet<Key>,
+    installed: BTreeSet<Key>,
 }
 
 fn key() -> SharedKey {
@@ -76,10 +76,10 @@ fn config(choice: u8) -> MnppConfig {
     }
 }
 
-impl World {
-    fn new() -> World {
+impl Harness {
+    fn new() -> Harness {
         let engine = Mnpp::new(config(3), Entropy::seed_from_u64(1));
-        let mut world = World { engine, now: Time::from_micros(1), held: BTreeSet::new() };
+        let mut world = Harness { engine, now: Time::from_micros(1), installed: BTreeSet::new() };
         world.feed(&Input::Clock(Clock { unix_micros: UNIX }));
         world.link(true);
         world
@@ -100,9 +100,9 @@ impl World {
                         let allowed = Prefix::new(ALLOWED, 32).is_some_and(|all| all.covers(route.destination));
                         assert!(allowed, "{} was not allowed", route.destination);
                     }
-                    self.held.insert(item.key());
+                    self.installed.insert(item.key());
                 }
-                Output::Drop(key) => assert!(self.held.remove(&key), "{key:?} was not there"),
+                Output::Drop(key) => assert!(self.installed.remove(&key), "{key:?} was not there"),
                 Output::Transmit(_) => sent += 1,
                 _ => {}
             }
@@ -139,7 +139,7 @@ impl World {
             kind => {
                 let unix_micros = UNIX + self.now.as_micros() + if kind == 8 { 0 } else { 9_000_000 };
                 let secret = if kind == 24 { vec![1; 20] } else { key().secret };
-                let prove = |part: &[u8]| trust::prove(&secret, source, ALL_ROUTERS, part);
+                let prove = |part: &[u8]| authentication::proof_code(&secret, source, ALL_ROUTERS, part);
                 announcement.emit_proved(source, 300, unix_micros, prove)
             }
         };
@@ -173,16 +173,16 @@ impl World {
 
 #[cfg(test)]
 mod tests {
-    use super::scenario;
+    use super::fuzz;
     use crate::fuzz_inputs;
 
     #[test]
     fn the_committed_corpus_passes() {
-        fuzz_inputs::run_files("../fuzz/corpus/mnpp", scenario);
+        fuzz_inputs::run_files("../fuzz/corpus/mnpp", fuzz);
     }
 
     #[test]
     fn arbitrary_octets_pass() {
-        fuzz_inputs::run_seeds(3_000, 400, scenario);
+        fuzz_inputs::run_seeds(3_000, 400, fuzz);
     }
 }

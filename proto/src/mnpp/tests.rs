@@ -165,7 +165,7 @@ fn forged(config: MnppConfig, unix_micros: u64) -> Packet {
 }
 
 #[test]
-fn two_that_meet_reach_one_another_directly_until_they_part() {
+fn vehicles_that_meet_have_direct_routes_until_they_part() {
     let mut street = Street::pair();
     assert_eq!((street.routes(0), street.routes(1)), (vec![network(2)], vec![network(1)]));
     let target = NextHop::Gateway { link: LINK, router: mac(2).link_local() };
@@ -186,14 +186,14 @@ fn two_that_meet_reach_one_another_directly_until_they_part() {
 }
 
 #[test]
-fn whoever_comes_is_answered_at_once() {
+fn a_new_neighbour_router_is_answered_at_once() {
     let mut street = Street::of(vec![config(1), config(2)]);
     street.run(Duration::from_millis(30));
     assert_eq!((street.routes(0), street.routes(1)), (vec![network(2)], vec![network(1)]));
 }
 
 #[test]
-fn a_farewell_and_a_lost_link_end_all() {
+fn a_zero_lifetime_announcement_or_link_loss_removes_all_routes() {
     let mut street = Street::pair();
     street.feed(1, &Input::Command(Command::Stop));
     street.run(Duration::ZERO);
@@ -211,7 +211,7 @@ fn a_farewell_and_a_lost_link_end_all() {
 }
 
 #[test]
-fn a_router_with_two_networks_is_told_to_the_host_once_and_forgotten_once() {
+fn a_router_of_two_networks_is_one_neighbour_entry() {
     let two = MnppConfig { announced: vec![network(2), network(3)], ..config(2) };
     let mut street = Street::of(vec![config(1), two]);
     street.run(Duration::from_secs(3));
@@ -221,7 +221,7 @@ fn a_router_with_two_networks_is_told_to_the_host_once_and_forgotten_once() {
 }
 
 #[test]
-fn nothing_is_believed_by_default_nor_without_the_key() {
+fn announcements_without_a_valid_key_are_refused() {
     let deaf = MnppConfig { accepted: Vec::new(), ..config(1) };
     let strange = MnppConfig { key: Some(SharedKey { spi: 300, secret: vec![1; 20] }), ..config(9) };
     let bare = MnppConfig { key: None, ..config(9) };
@@ -242,7 +242,7 @@ fn nothing_is_believed_by_default_nor_without_the_key() {
 }
 
 #[test]
-fn who_asks_for_it_by_name_believes_without_keys_but_only_what_is_listed() {
+fn acceptance_without_a_key_is_limited_to_listed_prefixes() {
     let listed = AcceptanceRule { key: None, prefixes: vec![network(9)] };
     let mut street = Street::of(vec![MnppConfig { accepted: vec![listed], ..config(1) }]);
     let announced = vec![network(8), network(9)];
@@ -251,7 +251,7 @@ fn who_asks_for_it_by_name_believes_without_keys_but_only_what_is_listed() {
 }
 
 #[test]
-fn what_is_old_or_was_heard_before_is_refused() {
+fn old_and_replayed_announcements_are_refused() {
     let mut street = Street::pair();
     let window = WINDOW_MICROS;
     for unix_micros in [UNIX - window, UNIX + window * 3] {
@@ -269,10 +269,10 @@ fn what_is_old_or_was_heard_before_is_refused() {
     assert!(!street.routes(0).contains(&network(9)));
 }
 
-const WINDOW_MICROS: u64 = trust::WINDOW.as_micros() as u64;
+const WINDOW_MICROS: u64 = authentication::REPLAY_WINDOW.as_micros() as u64;
 
 #[test]
-fn a_network_stays_with_whom_it_is_and_ours_is_nobody_elses() {
+fn a_network_stays_with_its_router_and_own_networks_are_refused() {
     let mut street = Street::pair();
     let now = UNIX + 3_000_000;
     for (announced, reason) in [
@@ -293,7 +293,7 @@ fn a_network_stays_with_whom_it_is_and_ours_is_nobody_elses() {
 }
 
 #[test]
-fn what_is_no_longer_accepted_goes_when_it_is_read_anew() {
+fn a_reload_removes_networks_no_longer_accepted() {
     let mut street = Street::pair();
     let strict = MnppConfig { accepted: Vec::new(), ..config(1) };
     street.feed(0, &Input::Command(Command::ReloadMnpp(Box::new(strict))));
@@ -304,7 +304,7 @@ fn what_is_no_longer_accepted_goes_when_it_is_read_anew() {
 }
 
 #[test]
-fn more_routers_than_fit_are_refused() {
+fn neighbour_routers_beyond_the_limit_are_refused() {
     let open = AcceptanceRule { key: None, prefixes: vec!["2001:db8::/32".parse().unwrap()] };
     let mut street = Street::of(vec![MnppConfig { accepted: vec![open], ..config(1) }]);
     for number in 0..MAX_ROUTERS as u32 + 8 {

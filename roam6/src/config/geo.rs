@@ -325,7 +325,7 @@ fn link(table: &LinkTable, max_area: u32, review: &mut Review<'_>) -> Option<Vir
 /// Nothing is sent to an area larger than `max_area`, in square metres: neither is neighbour discovery.
 fn size(name: &str, reach: LinkScope, span: Range<usize>, max_area: u32, review: &mut Review<'_>) {
     let size = match reach {
-        LinkScope::Area(area) => geometry::size(&area),
+        LinkScope::Area(area) => geometry::square_metres(&area),
         LinkScope::Around(radius) => PI * f64::from(radius).powi(2),
         LinkScope::Hops(_) => return,
     };

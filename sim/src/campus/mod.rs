@@ -4,5 +4,5 @@
 mod server;
 mod trace;
 
-pub use server::{Busy, run};
-pub use trace::{Flow, Shape, Trace};
+pub use server::{ServerLoad, run};
+pub use trace::{TraceFlow, TraceSpec, Trace};

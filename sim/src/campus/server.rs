@@ -1,6 +1,6 @@
 //! The server: a Shim6 engine, the trigger that counts packets of each peer, and peers that answer at once.
 
-use super::trace::{Flow, Trace};
+use super::trace::{TraceFlow, Trace};
 use core::cmp::Reverse;
 use core::time::Duration;
 use roam6_proto::base::ids::{ContextId, AddressPair};
@@ -21,7 +21,7 @@ const LINK: LinkId = LinkId(1);
 
 /// The number of contexts.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Busy {
+pub struct ServerLoad {
     /// Maximum.
     pub most: usize,
     /// Mean over the day.
@@ -37,7 +37,7 @@ pub struct Busy {
 }
 
 /// Runs a day at a server that removes contexts after `idle_timeout`.
-pub fn run(trace: Trace, idle_timeout: Duration) -> Busy {
+pub fn run(trace: Trace, idle_timeout: Duration) -> ServerLoad {
     let mut server = Server::new(idle_timeout);
     let mut flows = 0;
     for flow in trace {
@@ -49,17 +49,17 @@ pub fn run(trace: Trace, idle_timeout: Duration) -> Busy {
     let (most, mean, p95) = server.tally.sum_up(end);
     // All flows end, and all contexts after them.
     server.pass(end + Duration::from_secs(2 * 86_400) + idle_timeout * 4);
-    Busy { most, mean, p95, made: server.tally.made, flows, left: server.tally.present }
+    ServerLoad { most, mean, p95, made: server.tally.made, flows, left: server.tally.present }
 }
 
 /// The traffic with a peer.
 #[derive(Debug, Clone, Copy, Default)]
-struct Conversation {
+struct PeerState {
     since: Time,
     /// The last packet of the last flow.
     until: Time,
     octets: u64,
-    told: Option<Time>,
+    reported: Option<Time>,
     has_context: bool,
 }
 
@@ -67,10 +67,10 @@ struct Server {
     shim: Shim,
     now: Time,
     trigger: ContextTrigger,
-    conversations: BTreeMap<u32, Conversation>,
+    conversations: BTreeMap<u32, PeerState>,
     /// Peers with a report due, by time.
     due: BinaryHeap<Reverse<(Time, u32)>>,
-    tally: Tally,
+    tally: ContextCount,
 }
 
 impl Server {
@@ -83,7 +83,7 @@ impl Server {
             trigger: ContextTrigger::default(),
             conversations: BTreeMap::new(),
             due: BinaryHeap::new(),
-            tally: Tally::default(),
+            tally: ContextCount::default(),
         };
         server.feed(Input::Link(LinkEvent { link: LINK, name: "u0".to_owned(), address: None, up: true, mtu: 1500 }));
         let state = AddressState::Preferred;
@@ -112,13 +112,13 @@ impl Server {
     }
 
     /// A flow begins: its packets count towards the trigger, as in the data plane.
-    fn begin(&mut self, flow: Flow) {
+    fn begin(&mut self, flow: TraceFlow) {
         let (limit, age, idle) = (self.trigger.octets, self.trigger.age, self.trigger.idle_timeout);
         let conversation = self.conversations.entry(flow.peer).or_default();
         if conversation.until + idle < flow.begin {
             // Whether it has a context, the engine alone knows.
             let has_context = conversation.has_context;
-            *conversation = Conversation { since: flow.begin, has_context, ..Conversation::default() };
+            *conversation = PeerState { since: flow.begin, has_context, ..PeerState::default() };
         }
         let lasts = flow.end.since(flow.begin);
         let missing = limit.map(|limit| limit.saturating_sub(conversation.octets));
@@ -139,10 +139,10 @@ impl Server {
     fn tell(&mut self, peer: u32) {
         let (now, again) = (self.now, self.trigger.repeat_after);
         let Some(conversation) = self.conversations.get_mut(&peer) else { return };
-        if conversation.has_context || conversation.told.is_some_and(|told| now < told + again) {
+        if conversation.has_context || conversation.reported.is_some_and(|told| now < told + again) {
             return;
         }
-        conversation.told = Some(now);
+        conversation.reported = Some(now);
         let (octets, since) = (conversation.octets, conversation.since);
         let pair = AddressPair { local: SERVER, peer: address(peer) };
         self.feed(Input::Flow(FlowEvent { pair, link: LINK, packets: 1, octets, since }));
@@ -203,7 +203,7 @@ impl Server {
 
 /// The number of contexts over time.
 #[derive(Debug, Default)]
-struct Tally {
+struct ContextCount {
     present: usize,
     made: u64,
     since: Time,
@@ -211,7 +211,7 @@ struct Tally {
     lasted: Vec<u64>,
 }
 
-impl Tally {
+impl ContextCount {
     fn put(&mut self, now: Time, more: bool) {
         self.pass(now);
         if more {
@@ -275,16 +275,16 @@ fn number(peer: Ipv6Addr) -> Option<u32> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::trace::Shape;
+    use super::super::trace::TraceSpec;
     use super::*;
 
-    fn busy(idle: u64) -> Busy {
-        let shape = Shape { flows: 4000, peers: 500, day: Duration::from_secs(3600) };
+    fn busy(idle: u64) -> ServerLoad {
+        let shape = TraceSpec { flows: 4000, peers: 500, day: Duration::from_secs(3600) };
         run(Trace::new(shape, 7), Duration::from_secs(idle))
     }
 
     #[test]
-    fn who_forgets_sooner_has_fewer_contexts_and_makes_more() {
+    fn a_shorter_idle_timeout_has_fewer_contexts_and_creates_more() {
         let [short, long] = [busy(10), busy(300)];
         assert_eq!(short, busy(10), "the same seed is the same day");
         assert!(short.mean < long.mean && short.most < long.most, "{short:?} {long:?}");

@@ -7,7 +7,7 @@ use roam6_proto::{Entropy, Time};
 
 /// The parameters of a day.
 #[derive(Debug, Clone, Copy)]
-pub struct Shape {
+pub struct TraceSpec {
     /// Approximate number of flows.
     pub flows: u64,
     /// Number of peers.
@@ -17,21 +17,21 @@ pub struct Shape {
 }
 
 /// Amplitude of the daily variation, as a share of the mean.
-const SWING: f64 = 0.8;
+const DAY_NIGHT_SWING: f64 = 0.8;
 /// Octets of a flow, Pareto distributed: minimum, exponent, maximum.
 const OCTETS: (f64, f64, f64) = (600.0, 1.1, 1e9);
 /// Seconds of a flow, log-normally distributed: mean and deviation of the logarithm, and the maximum.
 const SECONDS: (f64, f64, f64) = (0.0, 2.0, 3600.0);
 
-impl Default for Shape {
-    fn default() -> Shape {
-        Shape { flows: 2_000_000, peers: 200_000, day: Duration::from_secs(86_400) }
+impl Default for TraceSpec {
+    fn default() -> TraceSpec {
+        TraceSpec { flows: 2_000_000, peers: 200_000, day: Duration::from_secs(86_400) }
     }
 }
 
 /// Packets to and from one peer, spread evenly.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Flow {
+pub struct TraceFlow {
     /// The first packet.
     pub begin: Time,
     /// The last packet.
@@ -45,14 +45,14 @@ pub struct Flow {
 /// The flows, by their beginning.
 #[derive(Debug)]
 pub struct Trace {
-    shape: Shape,
+    shape: TraceSpec,
     dice: Entropy,
     seconds: f64,
 }
 
 impl Trace {
     /// The flows of this seed.
-    pub fn new(shape: Shape, seed: u64) -> Trace {
+    pub fn new(shape: TraceSpec, seed: u64) -> Trace {
         Trace { shape, dice: Entropy::seed_from_u64(seed), seconds: 0.0 }
     }
 
@@ -69,18 +69,18 @@ impl Trace {
 }
 
 impl Iterator for Trace {
-    type Item = Flow;
+    type Item = TraceFlow;
 
-    fn next(&mut self) -> Option<Flow> {
+    fn next(&mut self) -> Option<TraceFlow> {
         let day = self.shape.day.as_secs_f64();
-        let busiest = self.shape.flows as f64 / day * (1.0 + SWING);
+        let busiest = self.shape.flows as f64 / day * (1.0 + DAY_NIGHT_SWING);
         loop {
             self.seconds -= self.chance().ln() / busiest;
             if self.seconds >= day {
                 return None;
             }
-            let hour = 1.0 - SWING * (TAU * self.seconds / day).cos();
-            if self.chance() * (1.0 + SWING) < hour {
+            let hour = 1.0 - DAY_NIGHT_SWING * (TAU * self.seconds / day).cos();
+            if self.chance() * (1.0 + DAY_NIGHT_SWING) < hour {
                 break;
             }
         }
@@ -91,6 +91,6 @@ impl Iterator for Trace {
         // Popularity falls with the rank (Zipf's law).
         let peer = f64::from(self.shape.peers).powf(self.chance()) as u32 - 1;
         let begin = Time::ZERO + Duration::from_secs_f64(self.seconds);
-        Some(Flow { begin, end: begin + Duration::from_secs_f64(lasts), peer, octets })
+        Some(TraceFlow { begin, end: begin + Duration::from_secs_f64(lasts), peer, octets })
     }
 }

@@ -9,7 +9,7 @@ const FIRST_PORT: u16 = 40_000;
 
 /// A NAT with endpoint-independent mappings.
 #[derive(Debug, Clone)]
-pub struct Nat {
+pub struct Nat44 {
     /// The inside interface.
     pub inside: LinkId,
     /// The public address.
@@ -20,14 +20,14 @@ pub struct Nat {
     live: BTreeSet<u16>,
 }
 
-impl Nat {
+impl Nat44 {
     /// A NAT without mappings.
-    pub fn new(inside: LinkId, public: Ipv4Addr) -> Nat {
-        Nat { inside, public, owners: BTreeMap::new(), live: BTreeSet::new() }
+    pub fn new(inside: LinkId, public: Ipv4Addr) -> Nat44 {
+        Nat44 { inside, public, owners: BTreeMap::new(), live: BTreeSet::new() }
     }
 
     /// The public end of the inside end; `None` for packets without ports.
-    pub fn leave(&mut self, inside: Ipv4Endpoint) -> Option<Ipv4Endpoint> {
+    pub fn outbound(&mut self, inside: Ipv4Endpoint) -> Option<Ipv4Endpoint> {
         if inside.port == 0 {
             return None;
         }
@@ -40,7 +40,7 @@ impl Nat {
     }
 
     /// The inside end of a public port.
-    pub fn enter(&self, port: u16) -> Option<Ipv4Endpoint> {
+    pub fn inbound(&self, port: u16) -> Option<Ipv4Endpoint> {
         self.owners.get(&port).copied().filter(|_| self.live.contains(&port))
     }
 
@@ -60,16 +60,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_mapping_stays_until_it_is_forgotten() {
+    fn a_nat_mapping_stays_until_it_is_forgotten() {
         let inside = Ipv4Endpoint::dsmip(Ipv4Addr::new(10, 0, 0, 2));
-        let mut nat = Nat::new(LinkId(3), Ipv4Addr::new(198, 51, 100, 1));
-        let outside = nat.leave(inside).unwrap();
-        assert_eq!(nat.leave(inside), Some(outside));
-        assert_eq!(nat.enter(outside.port), Some(inside));
+        let mut nat = Nat44::new(LinkId(3), Ipv4Addr::new(198, 51, 100, 1));
+        let outside = nat.outbound(inside).unwrap();
+        assert_eq!(nat.outbound(inside), Some(outside));
+        assert_eq!(nat.inbound(outside.port), Some(inside));
         nat.forget();
-        assert_eq!(nat.enter(outside.port), None);
-        assert_ne!(nat.leave(inside), Some(outside));
+        assert_eq!(nat.inbound(outside.port), None);
+        assert_ne!(nat.outbound(inside), Some(outside));
         assert_eq!(nat.owner(outside.port), Some(inside.address));
-        assert_eq!(nat.leave(Ipv4Endpoint { port: 0, ..inside }), None);
+        assert_eq!(nat.outbound(Ipv4Endpoint { port: 0, ..inside }), None);
     }
 }

@@ -30,7 +30,7 @@ pub fn header(packet: &[u8]) -> Option<Header> {
 }
 
 /// Decapsulates: the inner packet and the tunnel ends.
-pub fn open(packet: &[u8]) -> Option<(Ipv4Endpoint, Ipv4Endpoint, &[u8])> {
+pub fn decapsulate(packet: &[u8]) -> Option<(Ipv4Endpoint, Ipv4Endpoint, &[u8])> {
     let header = header(packet)?;
     let payload = packet.get(HEADER..)?;
     let (ports, inner) = match header.next {
@@ -46,11 +46,11 @@ pub fn open(packet: &[u8]) -> Option<(Ipv4Endpoint, Ipv4Endpoint, &[u8])> {
 }
 
 /// Encapsulates `inner`: in UDP, or in IPv4 directly if the ends have no ports.
-pub fn carry(source: Ipv4Endpoint, destination: Ipv4Endpoint, inner: &[u8]) -> Vec<u8> {
-    carry_with(source, destination, inner, HOP_LIMIT)
+pub fn encapsulate(source: Ipv4Endpoint, destination: Ipv4Endpoint, inner: &[u8]) -> Vec<u8> {
+    encapsulate_with(source, destination, inner, HOP_LIMIT)
 }
 
-fn carry_with(source: Ipv4Endpoint, destination: Ipv4Endpoint, inner: &[u8], hop_limit: u8) -> Vec<u8> {
+fn encapsulate_with(source: Ipv4Endpoint, destination: Ipv4Endpoint, inner: &[u8], hop_limit: u8) -> Vec<u8> {
     let udp = source.port != 0;
     let length = HEADER + if udp { UDP_HEADER } else { 0 } + inner.len();
     let [high, low] = u16::try_from(length).unwrap_or(u16::MAX).to_be_bytes();
@@ -63,28 +63,28 @@ fn carry_with(source: Ipv4Endpoint, destination: Ipv4Endpoint, inner: &[u8], hop
         packet.extend([source.port, destination.port, length, 0].into_iter().flat_map(u16::to_be_bytes));
     }
     packet.extend(inner);
-    put_sums(&mut packet, udp);
+    write_checksums(&mut packet, udp);
     packet
 }
 
 /// Decrements the TTL; `false` if it is exhausted.
-pub fn take_hop(packet: &mut [u8]) -> bool {
+pub fn decrement_ttl(packet: &mut [u8]) -> bool {
     match packet.get_mut(8) {
         Some(hops) if *hops > 1 => *hops -= 1,
         _ => return false,
     }
-    put_header_sum(packet);
+    write_header_checksum(packet);
     true
 }
 
 /// The packet with other ends, as a NAT forwards it (RFC 3022 §4.1).
 pub fn translate(packet: &[u8], source: Ipv4Endpoint, destination: Ipv4Endpoint) -> Option<Vec<u8>> {
-    let (_, _, inner) = open(packet)?;
-    Some(carry_with(source, destination, inner, header(packet)?.hop_limit))
+    let (_, _, inner) = decapsulate(packet)?;
+    Some(encapsulate_with(source, destination, inner, header(packet)?.hop_limit))
 }
 
-fn put_sums(packet: &mut [u8], udp: bool) {
-    put_header_sum(packet);
+fn write_checksums(packet: &mut [u8], udp: bool) {
+    write_header_checksum(packet);
     if !udp {
         return;
     }
@@ -98,7 +98,7 @@ fn put_sums(packet: &mut [u8], udp: bool) {
     put(packet, UDP_SUM, sum);
 }
 
-fn put_header_sum(packet: &mut [u8]) {
+fn write_header_checksum(packet: &mut [u8]) {
     put(packet, 10, 0);
     let sum = sum(&[packet.get(..HEADER).unwrap_or_default()]);
     put(packet, 10, sum);
@@ -120,26 +120,26 @@ mod tests {
     const OUTSIDE: Ipv4Endpoint = Ipv4Endpoint { address: Ipv4Addr::new(198, 51, 100, 1), port: 40_000 };
 
     #[test]
-    fn the_codec_reads_what_is_carried_here_after_a_hop_and_a_translation() {
+    fn the_codec_parses_udp_encapsulation_after_nat() {
         let inner = [0x60, 1, 2, 3, 4];
-        let mut packet = translate(&carry(HERE, THERE, &inner), OUTSIDE, THERE).unwrap();
-        assert!(take_hop(&mut packet));
+        let mut packet = translate(&encapsulate(HERE, THERE, &inner), OUTSIDE, THERE).unwrap();
+        assert!(decrement_ttl(&mut packet));
         let read = Encapsulated::parse(&packet).unwrap();
         assert_eq!((read.source, read.destination, read.inner), (OUTSIDE, THERE, &inner[..]));
-        assert_eq!(open(&packet), Some((OUTSIDE, THERE, &inner[..])));
+        assert_eq!(decapsulate(&packet), Some((OUTSIDE, THERE, &inner[..])));
     }
 
     #[test]
-    fn without_ports_it_stands_right_behind_the_header() {
+    fn without_ports_the_inner_packet_follows_the_ipv4_header() {
         let plain = |end: Ipv4Endpoint| Ipv4Endpoint { port: 0, ..end };
-        let packet = carry(plain(HERE), plain(THERE), &[0x60]);
+        let packet = encapsulate(plain(HERE), plain(THERE), &[0x60]);
         assert_eq!(packet.len(), HEADER + 1);
         assert_eq!(Encapsulated::parse(&packet).unwrap().source, plain(HERE));
     }
 
     #[test]
-    fn a_broken_header_is_no_packet() {
-        let mut packet = carry(HERE, THERE, &[0x60]);
+    fn a_malformed_ipv4_header_is_rejected() {
+        let mut packet = encapsulate(HERE, THERE, &[0x60]);
         packet[15] ^= 1;
         assert_eq!(header(&packet), None);
     }

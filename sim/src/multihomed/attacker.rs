@@ -1,9 +1,9 @@
 //! An off-path attacker of Shim6: forges every message, replays overheard handshakes and impersonates hosts, without
 //! knowledge of context tags and without receiving packets of others.
 
-use super::map::Map;
+use super::topology::Topology;
 use crate::datagram::Header;
-use crate::world::{Fact, Happening};
+use crate::world::{Observation, Event};
 use core::time::Duration;
 use roam6_proto::Entropy;
 use roam6_wire::ip6::{self, Datagram};
@@ -15,9 +15,9 @@ use std::net::Ipv6Addr;
 use std::rc::Rc;
 
 /// One attack in so many events with an observation.
-const RARITY: u64 = 6;
+const ONE_IN: u64 = 6;
 /// Messages remembered at most.
-const MEMORY: usize = 40;
+const MAX_OVERHEARD: usize = 40;
 
 /// The attacker.
 #[derive(Debug)]
@@ -33,35 +33,35 @@ impl Attacker {
     }
 
     /// Overhears handshakes, and now and then injects a packet into a medium.
-    pub fn act(&mut self, map: &mut Map, facts: &[Fact]) {
+    pub fn step(&mut self, map: &mut Topology, facts: &[Observation]) {
         for fact in facts {
             // Handshakes only: whoever hears the tags of a context may do as he likes (RFC 5533 §16).
-            if let Fact::Sent(_, packet) = fact
+            if let Observation::Sent(_, packet) = fact
                 && Header::parse(packet).is_some_and(|header| header.next == shim6::PROTOCOL)
                 && packet.get(ip6::HEADER_LENGTH + 2).is_some_and(|kind| (kind::I1..=kind::R2).contains(kind))
             {
-                if self.overheard.len() >= MEMORY {
+                if self.overheard.len() >= MAX_OVERHEARD {
                     self.overheard.pop_front();
                 }
                 self.overheard.push_back(Rc::clone(packet));
             }
         }
-        if self.chance.below(RARITY) != 0 {
+        if self.chance.below(ONE_IN) != 0 {
             return;
         }
         let all: Vec<_> = map.hosts.iter().flat_map(|host| host.uplinks.iter().map(|at| (at.1, at.2))).collect();
         let (Some((medium, victim)), Some((_, other))) = (self.one_of(&all), self.one_of(&all)) else { return };
         let packet = match self.chance.below(3) {
-            0 => self.repeat(),
+            0 => self.replay(),
             _ => Some(self.forge(victim, other)),
         };
         if let Some(packet) = packet {
-            map.world.plan(Duration::from_millis(self.chance.below(40_000)), Happening::Inject(medium, packet));
+            map.world.schedule(Duration::from_millis(self.chance.below(40_000)), Event::Inject(medium, packet));
         }
     }
 
     /// Replays a message, unchanged or mutated.
-    fn repeat(&mut self) -> Option<Vec<u8>> {
+    fn replay(&mut self) -> Option<Vec<u8>> {
         let count = u64::try_from(self.overheard.len()).ok()?;
         let packet = Rc::clone(self.overheard.get(usize::try_from(self.chance.below(count)).ok()?)?);
         let datagram = Datagram::parse(&packet).ok()?;
@@ -71,7 +71,7 @@ impl Attacker {
         let Ok(message) = Message::parse(datagram.payload) else { return Some(packet.to_vec()) };
         let changed = match message {
             Message::I2 { tag, initiator_nonce, responder_nonce, mut options } => {
-                let mine = self.address();
+                let mine = self.random_address();
                 for option in &mut options {
                     if let ShimOption::Locators(list) = option {
                         list.locators.push((VerificationMethod::HBA, mine));
@@ -79,9 +79,9 @@ impl Attacker {
                 }
                 Message::I2 { tag, initiator_nonce, responder_nonce, options }
             }
-            Message::R2 { nonce, options, .. } => Message::R2 { tag: self.tag(), nonce, options },
+            Message::R2 { nonce, options, .. } => Message::R2 { tag: self.random_tag(), nonce, options },
             Message::R1 { initiator_nonce, options, .. } => {
-                Message::R1 { initiator_nonce, responder_nonce: self.nonce(), options }
+                Message::R1 { initiator_nonce, responder_nonce: self.random_nonce(), options }
             }
             other => other,
         };
@@ -90,8 +90,8 @@ impl Attacker {
 
     /// Forges any message with guessed tags and nonces.
     fn forge(&mut self, victim: Ipv6Addr, other: Ipv6Addr) -> Vec<u8> {
-        let mine = self.address();
-        let (tag, nonce, responder_nonce) = (self.tag(), self.nonce(), self.nonce());
+        let mine = self.random_address();
+        let (tag, nonce, responder_nonce) = (self.random_tag(), self.random_nonce(), self.random_nonce());
         let claimed = ShimOption::Ulids { sender: other, receiver: victim };
         let validator = ShimOption::Validator(vec![7; 16]);
         let list = LocatorList { generation: 1, locators: vec![(VerificationMethod::HBA, mine), (VerificationMethod::HBA, other)] };
@@ -115,15 +115,15 @@ impl Attacker {
         ip6::emit(&ip6::Header::new(source, victim), shim6::PROTOCOL, &message.emit())
     }
 
-    fn address(&mut self) -> Ipv6Addr {
+    fn random_address(&mut self) -> Ipv6Addr {
         Ipv6Addr::from_bits(0x2001_0db8_0bad_0000_0000_0000_0000_0000 | u128::from(self.chance.below(8)))
     }
 
-    fn tag(&mut self) -> Tag {
+    fn random_tag(&mut self) -> Tag {
         Tag::from_low_bits(self.chance.next_u64())
     }
 
-    fn nonce(&mut self) -> Nonce {
+    fn random_nonce(&mut self) -> Nonce {
         Nonce(self.chance.next_u64() as u32)
     }
 

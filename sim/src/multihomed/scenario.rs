@@ -1,21 +1,21 @@
 //! The world of a seed: hosts, uplinks, address proofs, and the script of faults.
 
-use super::map::{self, Map, Proof, Wish};
+use super::topology::{self, Topology, Proof, HostSpec};
 use crate::link::LinkSpec;
-use crate::world::Happening;
+use crate::world::Event;
 use core::fmt;
 use core::time::Duration;
 use roam6_proto::Entropy;
 use std::net::Ipv6Addr;
 
 /// Milliseconds without faults at the start, in which contexts are established.
-const QUIET: u64 = 15_000;
+const CALM_BEFORE_MILLIS: u64 = 15_000;
 /// Milliseconds with faults.
-const FAULTS: u64 = 60_000;
+const FAULTS_MILLIS: u64 = 60_000;
 
 /// The kind of a world.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Kind {
+pub enum MultihomedKind {
     /// Links lose packets.
     Lossy,
     /// Paths between two addresses fail, in one or both directions.
@@ -32,7 +32,7 @@ pub enum Kind {
     Storm,
 }
 
-impl fmt::Display for Kind {
+impl fmt::Display for MultihomedKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{self:?}")
     }
@@ -40,42 +40,42 @@ impl fmt::Display for Kind {
 
 /// A world and its script.
 #[derive(Debug)]
-pub struct Scenario {
+pub struct MultihomedScenario {
     /// The kind of the world.
-    pub kind: Kind,
+    pub kind: MultihomedKind,
     /// Hosts and paths.
-    pub map: Map,
+    pub map: Topology,
     /// Events by their time.
-    pub script: Vec<(Duration, Happening)>,
+    pub script: Vec<(Duration, Event)>,
     /// When the last fault has ended.
     pub calm: Duration,
 }
 
-impl Scenario {
+impl MultihomedScenario {
     /// The world of `seed`.
-    pub fn new(seed: u64) -> Scenario {
-        let kinds = [Kind::Lossy, Kind::Outages, Kind::Uplinks, Kind::Crashes, Kind::Moves, Kind::Hostile, Kind::Storm];
-        let kind = kinds.get(usize::try_from(seed % 7).unwrap_or(0)).copied().unwrap_or(Kind::Storm);
-        let mut author = Author { chance: Entropy::seed_from_u64(seed ^ 0x5533), script: Vec::new(), forgetful: false };
-        let map = author.settle(seed, kind);
-        author.write(kind, &map);
-        let calm = Duration::from_millis(QUIET + FAULTS);
-        author.end(&map, calm);
-        Scenario { kind, map, script: author.script, calm }
+    pub fn new(seed: u64) -> MultihomedScenario {
+        let kinds = [MultihomedKind::Lossy, MultihomedKind::Outages, MultihomedKind::Uplinks, MultihomedKind::Crashes, MultihomedKind::Moves, MultihomedKind::Hostile, MultihomedKind::Storm];
+        let kind = kinds.get(usize::try_from(seed % 7).unwrap_or(0)).copied().unwrap_or(MultihomedKind::Storm);
+        let mut author = ScenarioBuilder { chance: Entropy::seed_from_u64(seed ^ 0x5533), script: Vec::new(), erases_journals: false };
+        let map = author.build_topology(seed, kind);
+        author.write_script(kind, &map);
+        let calm = Duration::from_millis(CALM_BEFORE_MILLIS + FAULTS_MILLIS);
+        author.end_faults(&map, calm);
+        MultihomedScenario { kind, map, script: author.script, calm }
     }
 }
 
-struct Author {
+struct ScenarioBuilder {
     chance: Entropy,
-    script: Vec<(Duration, Happening)>,
+    script: Vec<(Duration, Event)>,
     /// Some host may lose its contexts.
-    forgetful: bool,
+    erases_journals: bool,
 }
 
-impl Author {
-    fn settle(&mut self, seed: u64, kind: Kind) -> Map {
+impl ScenarioBuilder {
+    fn build_topology(&mut self, seed: u64, kind: MultihomedKind) -> Topology {
         let hosts = if self.one_in(3) { 3 } else { 2 };
-        let mut wishes: Vec<Wish> = (0..hosts).map(|_| self.wish(kind)).collect();
+        let mut wishes: Vec<HostSpec> = (0..hosts).map(|_| self.host_spec(kind)).collect();
         // Somebody in each conversation has to begin.
         if self.one_in(3) {
             wishes.iter_mut().skip(1).next_back().into_iter().for_each(|last| last.config.trigger = None);
@@ -87,43 +87,43 @@ impl Author {
         let delay = Duration::from_millis(self.chance.below(60));
         let jitter = Duration::from_millis(self.chance.below(5));
         let calm = LinkSpec { delay, jitter, ..LinkSpec::default() };
-        let mut map = Map::new(seed);
-        map.settle(&wishes, &talks, calm);
-        let lossy = matches!(kind, Kind::Lossy | Kind::Storm) || self.one_in(3);
+        let mut map = Topology::new(seed);
+        map.populate(&wishes, &talks, calm);
+        let lossy = matches!(kind, MultihomedKind::Lossy | MultihomedKind::Storm) || self.one_in(3);
         if lossy {
             let bad = |chance: &mut Entropy| chance.below(150) as f64 / 1000.0;
             let (loss, duplicate, reorder) =
                 (bad(&mut self.chance), bad(&mut self.chance) / 3.0, bad(&mut self.chance) / 3.0);
             let spec = LinkSpec { loss, duplicate, reorder, ..calm };
             for (_, medium, _) in map.hosts.iter().flat_map(|host| &host.uplinks) {
-                self.script.push((Duration::ZERO, Happening::Quality(*medium, spec)));
-                self.script.push((Duration::from_millis(QUIET + FAULTS), Happening::Quality(*medium, calm)));
+                self.script.push((Duration::ZERO, Event::SetLink(*medium, spec)));
+                self.script.push((Duration::from_millis(CALM_BEFORE_MILLIS + FAULTS_MILLIS), Event::SetLink(*medium, calm)));
             }
         }
         map
     }
 
-    fn wish(&mut self, kind: Kind) -> Wish {
+    fn host_spec(&mut self, kind: MultihomedKind) -> HostSpec {
         let proofs = match kind {
-            Kind::Moves => [Proof::Cga, Proof::Both, Proof::Cga, Proof::Both],
+            MultihomedKind::Moves => [Proof::Cga, Proof::Both, Proof::Cga, Proof::Both],
             _ => [Proof::Hba, Proof::Hba, Proof::Cga, Proof::Both],
         };
         let proof = if self.one_in(12) { Proof::None } else { self.one_of(&proofs).unwrap_or(Proof::Hba) };
         let mut seed = [0; 32];
         self.chance.fill(&mut seed);
-        let mut config = map::config();
+        let mut config = topology::config();
         let timeouts = [100, 500, 1000, 2000, 2500, 5000];
         config.send_timeout = Duration::from_millis(self.one_of(&timeouts).unwrap_or(2000));
         if self.one_in(6) {
             // Within an outage it forgets what a crash would have made it forget.
             config.idle_timeout = Duration::from_secs(5);
-            self.forgetful = true;
+            self.erases_journals = true;
         }
         // Of the seed's own chance, which nothing else here depends on.
         let [first, ..] = seed;
         config.return_after = (first % 3 != 0).then(|| Duration::from_secs(u64::from(first % 16) + 1));
         let uplinks = u16::try_from(self.chance.below(3)).unwrap_or(0) + if self.one_in(8) { 1 } else { 2 };
-        Wish { uplinks, proof, config, seed }
+        HostSpec { uplinks, proof, config, seed }
     }
 
     /// Traffic in both directions, or in one.
@@ -136,60 +136,60 @@ impl Author {
         }
     }
 
-    fn write(&mut self, kind: Kind, map: &Map) {
+    fn write_script(&mut self, kind: MultihomedKind, map: &Topology) {
         let faults = 2 + self.chance.below(8);
         for _ in 0..faults {
-            let at = QUIET + self.chance.below(FAULTS - 2000);
+            let at = CALM_BEFORE_MILLIS + self.chance.below(FAULTS_MILLIS - 2000);
             let kind = match kind {
-                Kind::Storm => {
-                    let some = [Kind::Outages, Kind::Uplinks, Kind::Crashes, Kind::Moves];
-                    self.one_of(&some).unwrap_or(Kind::Outages)
+                MultihomedKind::Storm => {
+                    let some = [MultihomedKind::Outages, MultihomedKind::Uplinks, MultihomedKind::Crashes, MultihomedKind::Moves];
+                    self.one_of(&some).unwrap_or(MultihomedKind::Outages)
                 }
                 kind => kind,
             };
             match kind {
-                Kind::Outages | Kind::Hostile => self.outage(at, map),
-                Kind::Uplinks => self.uplink(at, map),
-                Kind::Crashes => {
+                MultihomedKind::Outages | MultihomedKind::Hostile => self.outage(at, map),
+                MultihomedKind::Uplinks => self.uplink(at, map),
+                MultihomedKind::Crashes => {
                     self.crash(at, map);
                     self.outage(at + 1000, map);
                 }
-                Kind::Moves => {
+                MultihomedKind::Moves => {
                     self.readdress(at, map);
                     self.outage(at + 500, map);
                 }
-                Kind::Lossy | Kind::Storm => {}
+                MultihomedKind::Lossy | MultihomedKind::Storm => {}
             }
         }
     }
 
     /// Paths between two hosts fail: one, or all of one address, in one or both directions; some recover.
-    fn outage(&mut self, at: u64, map: &Map) {
-        let Some((near, far)) = self.two(map) else { return };
+    fn outage(&mut self, at: u64, map: &Topology) {
+        let Some((near, far)) = self.two_hosts(map) else { return };
         let whole = self.one_in(3);
         let both = self.one_in(2);
         let Some(chosen) = self.one_of(&addresses(map, near)) else { return };
         let Some(other) = self.one_of(&addresses(map, far)) else { return };
         for peer in addresses(map, far).into_iter().filter(|peer| whole || *peer == other) {
-            self.cut(at, chosen, peer, true);
+            self.block_path(at, chosen, peer, true);
             if both {
-                self.cut(at, peer, chosen, true);
+                self.block_path(at, peer, chosen, true);
             }
             if self.one_in(3) {
                 let back = at + self.chance.below(20_000);
-                self.cut(back, chosen, peer, false);
-                self.cut(back, peer, chosen, false);
+                self.block_path(back, chosen, peer, false);
+                self.block_path(back, peer, chosen, false);
             }
         }
     }
 
-    fn uplink(&mut self, at: u64, map: &Map) {
+    fn uplink(&mut self, at: u64, map: &Topology) {
         let hosts = u64::try_from(map.hosts.len()).unwrap_or(0);
         let index = usize::try_from(self.chance.below(hosts)).unwrap_or(0);
         let Some(host) = map.hosts.get(index) else { return };
         let Some((_, medium, _)) = self.one_of(&host.uplinks) else { return };
         let black = self.one_in(2);
-        let event = |on| if black { Happening::BlackHole(medium, on) } else { Happening::Carrier(medium, !on) };
+        let event = |on| if black { Event::BlackHole(medium, on) } else { Event::Carrier(medium, !on) };
         self.at(at, event(true));
         if self.one_in(2) {
             let back = at + self.chance.below(20_000);
@@ -197,60 +197,60 @@ impl Author {
         }
     }
 
-    fn crash(&mut self, at: u64, map: &Map) {
+    fn crash(&mut self, at: u64, map: &Topology) {
         let hosts = u64::try_from(map.hosts.len()).unwrap_or(0);
         let index = usize::try_from(self.chance.below(hosts)).unwrap_or(0);
         let Some(host) = map.hosts.get(index) else { return };
-        self.forgetful = true;
-        let end = if self.one_in(2) { Happening::Kill(host.host) } else { Happening::PowerOff(host.host) };
+        self.erases_journals = true;
+        let end = if self.one_in(2) { Event::Kill(host.host) } else { Event::PowerOff(host.host) };
         self.at(at, end);
         let back = at + self.chance.below(5000);
-        self.at(back, Happening::Start(host.host));
+        self.at(back, Event::Start(host.host));
     }
 
-    fn readdress(&mut self, at: u64, map: &Map) {
+    fn readdress(&mut self, at: u64, map: &Topology) {
         let hosts = u64::try_from(map.hosts.len()).unwrap_or(0);
         let index = usize::try_from(self.chance.below(hosts)).unwrap_or(0);
         let Some(host) = map.hosts.get(index) else { return };
         let Some((link, _, address)) = self.one_of(&host.uplinks) else { return };
         let first = host.uplinks.first().map_or(link, |(link, _, _)| *link);
         if self.one_in(2) {
-            self.at(at, Happening::Readdress(host.host, first, host.spare, true));
+            self.at(at, Event::SetAddress(host.host, first, host.spare, true));
         }
         let (gone, back) = (self.one_in(2), self.one_in(2));
         if gone {
-            self.at(at + 700, Happening::Readdress(host.host, link, address, false));
+            self.at(at + 700, Event::SetAddress(host.host, link, address, false));
         }
         if gone && back {
             let later = at + 800 + self.chance.below(15_000);
-            self.at(later, Happening::Readdress(host.host, link, address, true));
+            self.at(later, Event::SetAddress(host.host, link, address, true));
         }
     }
 
     /// Whatever remains broken, the ULIDs of two hosts that both lost their contexts must work again, as neither knows
     /// any other locator; likewise for a host that cannot prove any other address.
-    fn end(&mut self, map: &Map, calm: Duration) {
+    fn end_faults(&mut self, map: &Topology, calm: Duration) {
         let calm = u64::try_from(calm.as_millis()).unwrap_or(0);
-        if !self.forgetful {
+        if !self.erases_journals {
             return;
         }
-        for talk in &map.talks {
-            for happening in map.mend_ulids(talk.from, talk.to, talk.ulids) {
+        for talk in &map.conversations {
+            for happening in map.unblock_ulids(talk.from, talk.to, talk.ulids) {
                 self.at(calm, happening);
             }
         }
     }
 
-    fn cut(&mut self, at: u64, source: Ipv6Addr, destination: Ipv6Addr, cut: bool) {
-        self.at(at, Happening::Cut(source, destination, cut));
+    fn block_path(&mut self, at: u64, source: Ipv6Addr, destination: Ipv6Addr, cut: bool) {
+        self.at(at, Event::BlockPath(source, destination, cut));
     }
 
-    fn at(&mut self, at: u64, happening: Happening) {
-        self.script.push((Duration::from_millis(at.min(QUIET + FAULTS)), happening));
+    fn at(&mut self, at: u64, happening: Event) {
+        self.script.push((Duration::from_millis(at.min(CALM_BEFORE_MILLIS + FAULTS_MILLIS)), happening));
     }
 
-    fn two(&mut self, map: &Map) -> Option<(usize, usize)> {
-        let talks: Vec<(usize, usize)> = map.talks.iter().map(|talk| (talk.from, talk.to)).collect();
+    fn two_hosts(&mut self, map: &Topology) -> Option<(usize, usize)> {
+        let talks: Vec<(usize, usize)> = map.conversations.iter().map(|talk| (talk.from, talk.to)).collect();
         self.one_of(&talks)
     }
 
@@ -264,7 +264,7 @@ impl Author {
     }
 }
 
-fn addresses(map: &Map, host: usize) -> Vec<Ipv6Addr> {
+fn addresses(map: &Topology, host: usize) -> Vec<Ipv6Addr> {
     let Some(host) = map.hosts.get(host) else { return Vec::new() };
     host.uplinks.iter().map(|(_, _, address)| *address).chain([host.spare]).collect()
 }

@@ -3,12 +3,12 @@
 //! signatures prevent: it does not impersonate stations, does not flood buffers under one name, and replays no packet
 //! without a sequence number.
 
-use super::world::{LINK, World, address};
+use super::world::{LINK, RadioWorld, address};
 use crate::radio::StationId;
 use crate::track::distance;
 use core::time::Duration;
 use roam6_proto::geo::geometry::Offset;
-use roam6_proto::geo::router::EVERYBODY;
+use roam6_proto::geo::router::BROADCAST;
 use roam6_proto::{Entropy, Frame, Time};
 use roam6_wire::LinkAddress;
 use roam6_wire::geo::{
@@ -19,7 +19,7 @@ use std::collections::VecDeque;
 use std::rc::Rc;
 
 /// Frames remembered, and for how long.
-const MEMORY: usize = 40;
+const MAX_OVERHEARD: usize = 40;
 const RECENT: Duration = Duration::from_secs(5);
 /// A place so far away that greedy forwarding never leads there.
 const NOWHERE: Offset = Offset { east: -60_000.0, north: 40_000.0 };
@@ -42,7 +42,7 @@ impl Attacker {
     }
 
     /// Overhears frames.
-    pub fn overhear(&mut self, world: &World, from: StationId, sent: &[Rc<Frame>]) {
+    pub fn record_sent(&mut self, world: &RadioWorld, from: StationId, sent: &[Rc<Frame>]) {
         let near = world.place(self.id).zip(world.place(from)).map(|(here, there)| distance(here, there));
         if near.is_none_or(|near| near > world.radio_spec().range) {
             return;
@@ -50,7 +50,7 @@ impl Attacker {
         let has_number =
             |frame: &&Rc<Frame>| Packet::parse(&frame.bytes).is_ok_and(|packet| packet.extended.sequence().is_some());
         for frame in sent.iter().filter(has_number) {
-            if self.overheard.len() >= MEMORY {
+            if self.overheard.len() >= MAX_OVERHEARD {
                 self.overheard.pop_front();
             }
             self.overheard.push_back((world.now(), frame.clone()));
@@ -58,37 +58,37 @@ impl Attacker {
     }
 
     /// Sends `count` frames.
-    pub fn act(&mut self, world: &mut World, count: u32) {
+    pub fn step(&mut self, world: &mut RadioWorld, count: u32) {
         for _ in 0..count {
-            let bytes = self.idea(world);
+            let bytes = self.next_frame(world);
             let frame =
-                Frame { link: LINK, source: address(self.id), destination: EVERYBODY, ethertype: ETHERTYPE, bytes };
+                Frame { link: LINK, source: address(self.id), destination: BROADCAST, ethertype: ETHERTYPE, bytes };
             world.inject(self.id, frame);
         }
     }
 
-    fn idea(&mut self, world: &World) -> Vec<u8> {
+    fn next_frame(&mut self, world: &RadioWorld) -> Vec<u8> {
         let here = world.place(self.id).unwrap_or(NOWHERE);
         match self.chance.below(8) {
             0 => {
-                let source = self.stranger(world, NOWHERE);
+                let source = self.invented_position(world, NOWHERE);
                 self.packet(ExtendedHeader::Beacon { source }, 1, 0)
             }
             1 => {
-                let origin = self.origin(world, here);
-                let hops = self.few();
+                let origin = self.forged_source(world, here);
+                let hops = self.small_number();
                 self.packet(ExtendedHeader::TopoBroadcast(origin), hops, 60)
             }
             // Somewhere else, to be carried along for ever.
             2 | 3 => {
                 let middle = Offset { east: here.east + 2_000.0 * (1 + self.chance.below(3)) as f64, ..here };
                 let area = Area::circle(world.on_earth(middle), 300);
-                let origin = SequencedSource { sequence: self.next(), source: self.itself(world, here) };
+                let origin = SequencedSource { sequence: self.next(), source: self.own_position(world, here) };
                 self.packet(ExtendedHeader::GeoBroadcast { origin, area }, 10, 400)
             }
             4 => {
                 let sought = self.address();
-                let origin = self.origin(world, here);
+                let origin = self.forged_source(world, here);
                 self.packet(ExtendedHeader::LocationRequest { origin, sought }, 10, 0)
             }
             5 => {
@@ -98,16 +98,16 @@ impl Attacker {
             }
             // Here, to be spread.
             6 => {
-                let origin = self.origin(world, here);
+                let origin = self.forged_source(world, here);
                 let area = Area::circle(world.on_earth(here), 900);
                 self.packet(ExtendedHeader::GeoBroadcast { origin, area }, 10, 800)
             }
-            _ => self.again(world.now()),
+            _ => self.replay(world.now()),
         }
     }
 
     /// A recently overheard frame, or a part of it.
-    fn again(&mut self, now: Time) -> Vec<u8> {
+    fn replay(&mut self, now: Time) -> Vec<u8> {
         self.overheard.retain(|(at, _)| now.since(*at) < RECENT);
         let chosen = self.chance.below(self.overheard.len() as u64);
         let Some((_, frame)) = usize::try_from(chosen).ok().and_then(|at| self.overheard.get(at)) else {
@@ -133,8 +133,8 @@ impl Attacker {
         Packet { version: VERSION, lifetime, remaining_hop_limit: remaining, upper_protocol: upper, traffic_class: class, flags, max_hop_limit: most, extended, payload: &payload }.emit()
     }
 
-    fn origin(&mut self, world: &World, place: Offset) -> SequencedSource {
-        SequencedSource { sequence: self.next(), source: self.stranger(world, place) }
+    fn forged_source(&mut self, world: &RadioWorld, place: Offset) -> SequencedSource {
+        SequencedSource { sequence: self.next(), source: self.invented_position(world, place) }
     }
 
     fn next(&mut self) -> u16 {
@@ -142,7 +142,7 @@ impl Attacker {
         self.sequence
     }
 
-    fn few(&mut self) -> u8 {
+    fn small_number(&mut self) -> u8 {
         u8::try_from(2 + self.chance.below(4)).unwrap_or(2)
     }
 
@@ -154,11 +154,11 @@ impl Attacker {
         GeoAddress::new(ItsStationType::BUS, LinkAddress(octets))
     }
 
-    fn stranger(&mut self, world: &World, place: Offset) -> LongPositionVector {
-        LongPositionVector { address: self.address(), ..self.itself(world, place) }
+    fn invented_position(&mut self, world: &RadioWorld, place: Offset) -> LongPositionVector {
+        LongPositionVector { address: self.address(), ..self.own_position(world, place) }
     }
 
-    fn itself(&mut self, world: &World, place: Offset) -> LongPositionVector {
+    fn own_position(&mut self, world: &RadioWorld, place: Offset) -> LongPositionVector {
         let address = GeoAddress::new(ItsStationType::BUS, LinkAddress([6, 0, 0, 0, 0, 1]));
         let timestamp = Timestamp((world.now().as_micros() / 1000) as u32);
         LongPositionVector { address, timestamp, place: world.on_earth(place), accurate: true, speed: 0, heading: 0 }

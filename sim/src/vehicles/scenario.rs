@@ -1,18 +1,18 @@
 //! The world of a seed: places and tracks of stations, their requests, and the script of faults.
 
-use super::world::{World, geo_address};
+use super::world::{RadioWorld, geo_address};
 use crate::radio::{RadioSpec, StationId};
 use crate::track::Track;
 use core::fmt;
 use core::time::Duration;
 use roam6_proto::contract::config::geo::{AreaForwarding, Mib, NonAreaForwarding, TransportType};
-use roam6_proto::geo::Request;
+use roam6_proto::geo::PacketRequest;
 use roam6_proto::geo::geometry::Offset;
 use roam6_proto::{Entropy, Time};
 use roam6_wire::geo::{Area, Shape, TrafficClass, UpperProtocol};
 
 /// Time with faults; then stations stand still and the medium has no loss.
-pub const TROUBLE: Duration = Duration::from_secs(40);
+pub const FAULTS_SPAN: Duration = Duration::from_secs(40);
 /// Time after which former state has expired (itsGnLifetimeLocTE) and all neighbours are known.
 pub const SETTLE: Duration = Duration::from_secs(25);
 /// Time in which a ferry reaches the far shore and returns.
@@ -26,7 +26,7 @@ pub const ATTACKER: StationId = StationId(0xffff);
 
 /// The kind of a world.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Kind {
+pub enum VehicleKind {
     /// A row of standing stations.
     Row,
     /// Standing stations on a plane.
@@ -49,37 +49,37 @@ pub enum Kind {
     Storm,
 }
 
-const KINDS: [Kind; 10] = [
-    Kind::Row,
-    Kind::Plane,
-    Kind::Road,
-    Kind::Lossy,
-    Kind::Convoy,
-    Kind::Crashes,
-    Kind::Ferry,
-    Kind::Hostile,
-    Kind::Siege,
-    Kind::Storm,
+const VEHICLE_KINDS: [VehicleKind; 10] = [
+    VehicleKind::Row,
+    VehicleKind::Plane,
+    VehicleKind::Road,
+    VehicleKind::Lossy,
+    VehicleKind::Convoy,
+    VehicleKind::Crashes,
+    VehicleKind::Ferry,
+    VehicleKind::Hostile,
+    VehicleKind::Siege,
+    VehicleKind::Storm,
 ];
 
-impl Kind {
+impl VehicleKind {
     /// Whether all stations are on one line.
     pub fn is_line(self) -> bool {
-        !matches!(self, Kind::Plane | Kind::Hostile)
+        !matches!(self, VehicleKind::Plane | VehicleKind::Hostile)
     }
 
     /// Whether there are two shores.
     pub fn has_shores(self) -> bool {
-        matches!(self, Kind::Ferry | Kind::Siege)
+        matches!(self, VehicleKind::Ferry | VehicleKind::Siege)
     }
 
     /// Whether there is an attacker.
     pub fn is_hostile(self) -> bool {
-        matches!(self, Kind::Hostile | Kind::Siege)
+        matches!(self, VehicleKind::Hostile | VehicleKind::Siege)
     }
 }
 
-impl fmt::Display for Kind {
+impl fmt::Display for VehicleKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{self:?}")
     }
@@ -87,41 +87,41 @@ impl fmt::Display for Kind {
 
 /// An event of the script.
 #[derive(Debug, Clone)]
-pub enum Act {
+pub enum VehicleEvent {
     /// A station sends a packet.
-    Ask(StationId, Request),
+    Request(StationId, PacketRequest),
     /// A station is switched off, or on.
-    Switch(StationId, bool),
+    SetPower(StationId, bool),
     /// The properties of the medium change.
-    Quality(RadioSpec),
+    SetRadio(RadioSpec),
 }
 
 /// A world and its script.
 #[derive(Debug)]
-pub struct Scenario {
+pub struct VehicleScenario {
     /// The kind of the world.
-    pub kind: Kind,
+    pub kind: VehicleKind,
     /// The configuration of every station.
     pub mib: Mib,
     /// The stations.
-    pub world: World,
+    pub world: RadioWorld,
     /// The number of stations.
     pub stations: u32,
     /// Events in order of time.
-    pub script: Vec<(Time, Act)>,
+    pub script: Vec<(Time, VehicleEvent)>,
     /// The generator of further choices.
-    pub author: Author,
+    pub author: ScenarioBuilder,
 }
 
-impl Scenario {
+impl VehicleScenario {
     /// The world of `seed`.
-    pub fn new(seed: u64) -> Scenario {
-        let kind = KINDS.get(usize::try_from(seed % 10).unwrap_or(0)).copied().unwrap_or(Kind::Storm);
-        let mut author = Author { chance: Entropy::seed_from_u64(seed ^ 0x8947), next: 1 };
+    pub fn new(seed: u64) -> VehicleScenario {
+        let kind = VEHICLE_KINDS.get(usize::try_from(seed % 10).unwrap_or(0)).copied().unwrap_or(VehicleKind::Storm);
+        let mut author = ScenarioBuilder { chance: Entropy::seed_from_u64(seed ^ 0x8947), next: 1 };
         // Where all stand still: who moves may come to be nearer than where a gap began, on a way it was passed before.
-        let recovery = matches!(kind, Kind::Row | Kind::Plane) && (seed / 10).is_multiple_of(2);
+        let recovery = matches!(kind, VehicleKind::Row | VehicleKind::Plane) && (seed / 10).is_multiple_of(2);
         let mib = Mib { recovery, ..author.mib(kind) };
-        let mut world = World::new(RadioSpec { range: RANGE, sure: RANGE, ..RadioSpec::default() }, seed);
+        let mut world = RadioWorld::new(RadioSpec { range: RANGE, lossless_range: RANGE, ..RadioSpec::default() }, seed);
         let tracks = author.tracks(kind);
         let stations = u32::try_from(tracks.len()).unwrap_or(0);
         for (id, track) in (1..).zip(tracks) {
@@ -129,24 +129,24 @@ impl Scenario {
         }
         if kind.is_hostile() {
             let place = Offset { east: -100.0, north: if kind.has_shores() { 120.0 } else { 0.0 } };
-            world.radio().put(ATTACKER, Track::still(place));
+            world.radio().put(ATTACKER, Track::standing(place));
         }
         let mut script = author.script(kind, &world, stations);
         script.sort_by_key(|(at, _)| *at);
-        Scenario { kind, mib, world, stations, script, author }
+        VehicleScenario { kind, mib, world, stations, script, author }
     }
 }
 
 /// Makes random choices.
 #[derive(Debug)]
-pub struct Author {
+pub struct ScenarioBuilder {
     chance: Entropy,
     /// The number of the next payload.
     next: u64,
 }
 
-impl Author {
-    fn mib(&mut self, kind: Kind) -> Mib {
+impl ScenarioBuilder {
+    fn mib(&mut self, kind: VehicleKind) -> Mib {
         let mut mib = Mib::default();
         if kind.is_hostile() {
             // A station that repeats what one sends looks like one with the same address.
@@ -171,29 +171,29 @@ impl Author {
         mib
     }
 
-    fn tracks(&mut self, kind: Kind) -> Vec<Track> {
+    fn tracks(&mut self, kind: VehicleKind) -> Vec<Track> {
         let count = 4 + self.below(8);
         let line = |east: f64| Offset { east, north: 0.0 };
         match kind {
-            Kind::Row | Kind::Crashes => {
+            VehicleKind::Row | VehicleKind::Crashes => {
                 let mut east = 0.0;
                 let mut next = || {
                     east += 60.0 + self.metres(220.0);
-                    Track::still(line(east))
+                    Track::standing(line(east))
                 };
                 (0..count).map(|_| next()).collect()
             }
-            Kind::Plane | Kind::Hostile => (0..count + 6).map(|_| Track::still(self.anywhere(900.0))).collect(),
-            Kind::Road | Kind::Lossy | Kind::Storm => (0..count + 4).map(|_| self.drive()).collect(),
-            Kind::Convoy => {
+            VehicleKind::Plane | VehicleKind::Hostile => (0..count + 6).map(|_| Track::standing(self.anywhere(900.0))).collect(),
+            VehicleKind::Road | VehicleKind::Lossy | VehicleKind::Storm => (0..count + 4).map(|_| self.drive()).collect(),
+            VehicleKind::Convoy => {
                 let (speed, mut east) = (8.0 + self.metres(7.0), 0.0);
                 let mut next = || {
                     east += 170.0 + self.metres(110.0);
-                    Track::still(line(east)).go(line(east + 100_000.0), speed)
+                    Track::standing(line(east)).drive_to(line(east + 100_000.0), speed)
                 };
                 (0..count.min(8)).map(|_| next()).collect()
             }
-            Kind::Ferry | Kind::Siege => self.shores(),
+            VehicleKind::Ferry | VehicleKind::Siege => self.shores(),
         }
     }
 
@@ -201,8 +201,8 @@ impl Author {
     fn drive(&mut self) -> Track {
         let (from, speed) = (self.metres(1_500.0), 5.0 + self.metres(30.0));
         let way = if self.one_in(2) { 1.0 } else { -1.0 };
-        let to = from + way * speed * TROUBLE.as_secs_f64();
-        Track::still(Offset { east: from, north: 0.0 }).go(Offset { east: to, north: 0.0 }, speed)
+        let to = from + way * speed * FAULTS_SPAN.as_secs_f64();
+        Track::standing(Offset { east: from, north: 0.0 }).drive_to(Offset { east: to, north: 0.0 }, speed)
     }
 
     /// Stations on each shore, and a ferry that moves between them, or waits before it departs.
@@ -210,60 +210,60 @@ impl Author {
         let line = |east: f64| Offset { east, north: 0.0 };
         let mut tracks = Vec::new();
         for (count, begin, apart) in [(1 + self.below(3), 0.0, -200.0), (1 + self.below(3), SHORE, 200.0)] {
-            tracks.extend((0..count).map(|number| Track::still(line(begin + apart * number as f64))));
+            tracks.extend((0..count).map(|number| Track::standing(line(begin + apart * number as f64))));
         }
         let speed = 20.0 + self.metres(10.0);
         let (near, far) = (line(40.0), line(SHORE - 50.0));
         tracks.push(if self.one_in(2) {
-            Track::still(line(-60.0)).pause(Duration::from_secs(20)).go(far, speed)
+            Track::standing(line(-60.0)).pause(Duration::from_secs(20)).drive_to(far, speed)
         } else {
-            let mut track = Track::still(near);
+            let mut track = Track::standing(near);
             while track.last().0 < Time::ZERO + CROSSING {
                 track =
-                    track.go(far, speed).pause(Duration::from_secs(4)).go(near, speed).pause(Duration::from_secs(4));
+                    track.drive_to(far, speed).pause(Duration::from_secs(4)).drive_to(near, speed).pause(Duration::from_secs(4));
             }
             track
         });
         tracks
     }
 
-    fn script(&mut self, kind: Kind, world: &World, stations: u32) -> Vec<(Time, Act)> {
+    fn script(&mut self, kind: VehicleKind, world: &RadioWorld, stations: u32) -> Vec<(Time, VehicleEvent)> {
         let mut script = Vec::new();
         let times: Vec<Time> = (0..20 + self.below(20)).map(|_| self.moment()).collect();
         for at in times {
             let by = self.station(stations);
             let to = self.to(world, stations);
-            script.push((at, Act::Ask(by, self.request(to))));
+            script.push((at, VehicleEvent::Request(by, self.request(to))));
         }
-        if matches!(kind, Kind::Crashes | Kind::Storm) {
+        if matches!(kind, VehicleKind::Crashes | VehicleKind::Storm) {
             for _ in 0..1 + self.below(5) {
                 let (at, id) = (self.moment(), self.station(stations));
                 let back = at + Duration::from_millis(self.below(10_000));
-                script.push((at, Act::Switch(id, false)));
-                script.push((back.min(Time::ZERO + TROUBLE), Act::Switch(id, true)));
+                script.push((at, VehicleEvent::SetPower(id, false)));
+                script.push((back.min(Time::ZERO + FAULTS_SPAN), VehicleEvent::SetPower(id, true)));
             }
         }
-        if matches!(kind, Kind::Lossy | Kind::Storm) {
+        if matches!(kind, VehicleKind::Lossy | VehicleKind::Storm) {
             let calm = world.radio_spec();
             let rate_bps = if self.one_in(2) { Some(6_000_000) } else { None };
             let (loss, duplicate) = (self.metres(0.3), self.metres(0.2));
-            script.push((Time::ZERO, Act::Quality(RadioSpec { loss, duplicate, rate_bps, sure: 200.0, ..calm })));
-            script.push((Time::ZERO + TROUBLE, Act::Quality(calm)));
+            script.push((Time::ZERO, VehicleEvent::SetRadio(RadioSpec { loss, duplicate, rate_bps, lossless_range: 200.0, ..calm })));
+            script.push((Time::ZERO + FAULTS_SPAN, VehicleEvent::SetRadio(calm)));
         }
         script
     }
 
     /// A request with a payload of its own number.
-    pub fn request(&mut self, to: TransportType) -> Request {
+    pub fn request(&mut self, to: TransportType) -> PacketRequest {
         let mut payload = self.next.to_be_bytes().to_vec();
         self.next += 1;
         payload.resize(8 + usize::try_from(self.below(200)).unwrap_or(0), 0x55);
         let class = TrafficClass(if self.one_in(3) { 0x80 } else { 0 });
-        Request { to, upper: UpperProtocol::BtpB, payload, class, lifetime: None, hops: None, repetition: None }
+        PacketRequest { to, upper: UpperProtocol::BtpB, payload, class, lifetime: None, hops: None, repetition: None }
     }
 
     /// A random destination.
-    pub fn to(&mut self, world: &World, stations: u32) -> TransportType {
+    pub fn to(&mut self, world: &RadioWorld, stations: u32) -> TransportType {
         match self.below(8) {
             0..=2 => TransportType::GeoUnicast(geo_address(self.station(stations))),
             3 | 4 => TransportType::GeoBroadcast(self.area(world, stations)),
@@ -274,11 +274,11 @@ impl Author {
     }
 
     /// An area of any shape near a station.
-    fn area(&mut self, world: &World, stations: u32) -> Area {
+    fn area(&mut self, world: &RadioWorld, stations: u32) -> Area {
         let near = world.place(self.station(stations)).unwrap_or(Offset { east: 0.0, north: 0.0 });
         let (east, north) = (near.east + self.metres(400.0) - 200.0, near.north + self.metres(100.0) - 50.0);
         let center = world.on_earth(Offset { east, north });
-        let metres = |author: &mut Author| u16::try_from(100 + author.below(900)).unwrap_or(100);
+        let metres = |author: &mut ScenarioBuilder| u16::try_from(100 + author.below(900)).unwrap_or(100);
         let shape = match self.below(4) {
             0 => Shape::Rectangle,
             1 => Shape::Ellipse,
@@ -293,7 +293,7 @@ impl Author {
     }
 
     fn moment(&mut self) -> Time {
-        Time::ZERO + Duration::from_millis(self.below(TROUBLE.as_millis() as u64))
+        Time::ZERO + Duration::from_millis(self.below(FAULTS_SPAN.as_millis() as u64))
     }
 
     fn anywhere(&mut self, extent: f64) -> Offset {

@@ -2,13 +2,13 @@
 //! every second.
 
 use crate::radio::{Audience, Radio, RadioSpec, StationId};
-use crate::track::{Motion, Track};
+use crate::track::{Velocity, Track};
 use core::time::Duration;
 use roam6_proto::contract::config::geo::Mib;
 use roam6_proto::geo::geometry::{Offset, Plane};
-use roam6_proto::geo::request::Refused;
-use roam6_proto::geo::router::EVERYBODY;
-use roam6_proto::geo::{Request, Router};
+use roam6_proto::geo::request::RequestError;
+use roam6_proto::geo::router::BROADCAST;
+use roam6_proto::geo::{PacketRequest, GeoRouter};
 use roam6_proto::{TimerQueue, Clock, DropReason, Entropy, Fix, Frame, LinkEvent, LinkId, Outbox, Output, Report, Time};
 use roam6_wire::LinkAddress;
 use roam6_wire::geo::{GeoAddress, Coordinates, ItsStationType};
@@ -28,12 +28,12 @@ const MIDDLE: Coordinates = Coordinates { latitude: 480_000_000, longitude: 110_
 
 /// A world of vehicles.
 #[derive(Debug)]
-pub struct World {
+pub struct RadioWorld {
     now: Time,
     plane: Plane,
     radio: Radio<Rc<Frame>>,
-    peers: BTreeMap<StationId, Peer>,
-    agenda: TimerQueue<Due>,
+    peers: BTreeMap<StationId, StationState>,
+    agenda: TimerQueue<Timer>,
     /// Receptions not handled yet.
     received: VecDeque<(StationId, Rc<Frame>)>,
     entropy: Entropy,
@@ -43,29 +43,29 @@ pub struct World {
 
 /// A station.
 #[derive(Debug)]
-pub struct Peer {
+pub struct StationState {
     /// Its router, unless it is switched off.
-    pub router: Option<Router>,
+    pub router: Option<GeoRouter>,
     /// How often it was switched on.
     pub life: u32,
     mib: Mib,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Due {
+enum Timer {
     Fix(StationId),
     Router(StationId),
 }
 
 /// One step of a station.
 #[derive(Debug, Clone)]
-pub struct Step {
+pub struct StationStep {
     /// The station.
-    pub by: StationId,
+    pub station: StationId,
     /// Its instance.
-    pub life: u32,
+    pub instance: u32,
     /// The cause.
-    pub cause: Cause,
+    pub cause: StepCause,
     /// Frames sent.
     pub sent: Vec<Rc<Frame>>,
     /// The payload delivered.
@@ -76,13 +76,13 @@ pub struct Step {
 
 /// The cause of a step.
 #[derive(Debug, Clone)]
-pub enum Cause {
+pub enum StepCause {
     /// A frame was received.
-    Heard(Rc<Frame>),
+    FrameReceived(Rc<Frame>),
     /// A timer has expired.
-    Time,
+    TimerExpired,
     /// A request of the upper layer.
-    Asked,
+    Requested,
 }
 
 /// The link-layer address of a station.
@@ -102,10 +102,10 @@ pub fn geo_address(id: StationId) -> GeoAddress {
     GeoAddress::new(ItsStationType::PASSENGER_CAR, address(id))
 }
 
-impl World {
+impl RadioWorld {
     /// A world without stations.
-    pub fn new(spec: RadioSpec, seed: u64) -> World {
-        World {
+    pub fn new(spec: RadioSpec, seed: u64) -> RadioWorld {
+        RadioWorld {
             now: Time::from_micros(1),
             plane: Plane::at(MIDDLE),
             radio: Radio::new(spec, seed),
@@ -154,17 +154,17 @@ impl World {
     }
 
     /// A station.
-    pub fn peer(&self, id: StationId) -> Option<&Peer> {
+    pub fn peer(&self, id: StationId) -> Option<&StationState> {
         self.peers.get(&id)
     }
 
     /// Adds a station and switches it on.
     pub fn add(&mut self, id: StationId, track: Track, mib: Mib) {
         self.radio.put(id, track);
-        self.peers.insert(id, Peer { router: None, life: 0, mib });
+        self.peers.insert(id, StationState { router: None, life: 0, mib });
         self.switch_on(id);
         let first = self.now + Duration::from_micros(self.entropy.below(1_000_000));
-        self.agenda.set(Due::Fix(id), first);
+        self.agenda.set(Timer::Fix(id), first);
     }
 
     /// Switches a station on, as a new instance without memory.
@@ -173,9 +173,9 @@ impl World {
         let Some(peer) = self.peers.get_mut(&id) else { return };
         let mut seed = [0; 32];
         self.entropy.fill(&mut seed);
-        let mut router = Router::new(ItsStationType::PASSENGER_CAR, peer.mib.clone(), Entropy::from_seed(seed));
+        let mut router = GeoRouter::new(ItsStationType::PASSENGER_CAR, peer.mib.clone(), Entropy::from_seed(seed));
         if self.numbers_from_zero {
-            router = router.beginning_with(0);
+            router = router.with_sequence(0);
         }
         router.set_clock(self.now, Clock { unix_micros: WALL_AT_START + self.now.as_micros() });
         let name = "radio0".to_owned();
@@ -196,9 +196,9 @@ impl World {
     }
 
     /// Requests a station to send a packet; `None` if it is switched off.
-    pub fn ask(&mut self, id: StationId, request: Request) -> Option<(Step, Result<(), Refused>)> {
+    pub fn ask(&mut self, id: StationId, request: PacketRequest) -> Option<(StationStep, Result<(), RequestError>)> {
         let mut result = Ok(());
-        let step = self.act(id, Cause::Asked, |router, now, out| {
+        let step = self.act(id, StepCause::Requested, |router, now, out| {
             result = router.request(now, request, out);
             None
         });
@@ -211,11 +211,11 @@ impl World {
     }
 
     /// The next step of a station before `end`; `None` if there is none.
-    pub fn step(&mut self, end: Time) -> Option<Step> {
+    pub fn step(&mut self, end: Time) -> Option<StationStep> {
         loop {
             if let Some((id, frame)) = self.received.pop_front() {
-                let step = self.act(id, Cause::Heard(frame.clone()), |router, now, out| {
-                    router.hear(now, &frame, out).map(|delivery| delivery.packet.payload.to_vec())
+                let step = self.act(id, StepCause::FrameReceived(frame.clone()), |router, now, out| {
+                    router.receive(now, &frame, out).map(|delivery| delivery.packet.payload.to_vec())
                 });
                 if step.is_some() {
                     return step;
@@ -229,13 +229,13 @@ impl World {
             };
             self.now = self.now.max(next);
             if let Some(reception) = self.radio.expire(self.now) {
-                self.received.extend(reception.by.into_iter().map(|id| (id, reception.frame.clone())));
+                self.received.extend(reception.receivers.into_iter().map(|id| (id, reception.frame.clone())));
                 continue;
             }
             match self.agenda.pop_expired(self.now) {
-                Some(Due::Fix(id)) => self.tell_place(id),
-                Some(Due::Router(id)) => {
-                    let step = self.act(id, Cause::Time, |router, now, out| {
+                Some(Timer::Fix(id)) => self.tell_place(id),
+                Some(Timer::Router(id)) => {
+                    let step = self.act(id, StepCause::TimerExpired, |router, now, out| {
                         router.expire(now, out);
                         None
                     });
@@ -253,14 +253,14 @@ impl World {
         if let Some(router) = self.peers.get_mut(&id).and_then(|peer| peer.router.as_mut()) {
             router.set_fix(now, fix);
         }
-        self.agenda.set(Due::Fix(id), now + FIX);
+        self.agenda.set(Timer::Fix(id), now + FIX);
         self.schedule(id);
     }
 
     /// The fix of its receiver.
     fn fix(&self, id: StationId) -> Option<Fix> {
         let place = self.plane.place(self.place(id)?);
-        let Motion { speed, heading } = self.radio.motion(id, self.now)?;
+        let Velocity { speed, heading } = self.radio.motion(id, self.now)?;
         // Casts of floats saturate.
         Some(Fix {
             place,
@@ -273,13 +273,13 @@ impl World {
     fn act(
         &mut self,
         id: StationId,
-        cause: Cause,
-        work: impl FnOnce(&mut Router, Time, &mut Outbox) -> Option<Vec<u8>>,
-    ) -> Option<Step> {
+        cause: StepCause,
+        work: impl FnOnce(&mut GeoRouter, Time, &mut Outbox) -> Option<Vec<u8>>,
+    ) -> Option<StationStep> {
         let peer = self.peers.get_mut(&id)?;
         let mut out = Outbox::new();
         let delivered = work(peer.router.as_mut()?, self.now, &mut out);
-        let mut step = Step { by: id, life: peer.life, cause, sent: Vec::new(), delivered, drops: Vec::new() };
+        let mut step = StationStep { station: id, instance: peer.life, cause, sent: Vec::new(), delivered, drops: Vec::new() };
         for output in out.drain() {
             match output {
                 Output::Frame(frame) => step.sent.push(Rc::new(frame)),
@@ -294,15 +294,15 @@ impl World {
 
     fn send(&mut self, from: StationId, frame: Rc<Frame>) {
         let audience =
-            if frame.destination == EVERYBODY { Audience::Everybody } else { Audience::One(owner(frame.destination)) };
+            if frame.destination == BROADCAST { Audience::Broadcast } else { Audience::Unicast(owner(frame.destination)) };
         self.radio.offer(self.now, from, audience, HEADER + frame.bytes.len(), frame);
     }
 
     fn schedule(&mut self, id: StationId) {
         let deadline = self.peers.get(&id).and_then(|peer| peer.router.as_ref()?.deadline());
         match deadline {
-            Some(at) => self.agenda.set(Due::Router(id), at.max(self.now)),
-            None => self.agenda.cancel(&Due::Router(id)),
+            Some(at) => self.agenda.set(Timer::Router(id), at.max(self.now)),
+            None => self.agenda.cancel(&Timer::Router(id)),
         }
     }
 }

@@ -1,6 +1,6 @@
 //! A roadside unit that announces services, and a receiver.
 
-use super::super::services::{MAX_ANNOUNCEMENTS, MAX_OF_ONE};
+use super::super::service_table::{MAX_ANNOUNCEMENTS, MAX_OF_ONE_STATION};
 use super::*;
 use crate::contract::config::facilities::{Announcement, MAX_ANNOUNCED, OfferedService, RoutingAdvertisement};
 use core::net::Ipv6Addr;
@@ -28,18 +28,18 @@ fn tolls() -> Announcement {
 }
 
 /// The announcements among what is to be sent.
-fn announcements(requests: &[Request]) -> Vec<Saem> {
+fn announcements(requests: &[PacketRequest]) -> Vec<Saem> {
     let messages = requests.iter().filter_map(|request| Message::parse(&request.payload[4..]).ok());
     messages.filter_map(|message| if let Message::Saem(saem) = message { Some(*saem) } else { None }).collect()
 }
 
 /// The one request of a turn that announces.
-fn announced(requests: &[Request]) -> &Request {
+fn announced(requests: &[PacketRequest]) -> &PacketRequest {
     requests.iter().find(|request| request.payload.starts_with(&2005_u16.to_be_bytes())).unwrap()
 }
 
 #[test]
-fn what_is_served_is_told_each_interval_and_shown_by_who_hears_it() {
+fn a_sam_is_sent_each_interval_and_shown_by_its_receivers() {
     let (mut unit, mut car) = (Car::new(1), Car::new(2));
     unit.facilities.announce(Some(tolls()));
     let first = unit.turn(0);
@@ -66,7 +66,7 @@ fn what_is_served_is_told_each_interval_and_shown_by_who_hears_it() {
 }
 
 #[test]
-fn a_change_is_counted_and_told_at_once_but_not_within_a_tenth_of_a_second() {
+fn a_changed_sam_is_sent_at_once_but_at_most_at_10_hz() {
     let (mut unit, mut car) = (Car::new(1), Car::new(2));
     unit.facilities.announce(Some(tolls()));
     let before = announcements(&unit.turn(0)).remove(0).sam.body.change_count.content;
@@ -90,7 +90,7 @@ fn a_change_is_counted_and_told_at_once_but_not_within_a_tenth_of_a_second() {
 }
 
 #[test]
-fn what_is_no_longer_told_is_forgotten_after_five_times_its_interval() {
+fn a_silent_sam_expires_after_five_intervals() {
     for (interval, forgotten) in [(1_000, 5_000), (100, 5_000), (5_000, 25_000)] {
         let (mut unit, mut car) = (Car::new(1), Car::new(2));
         let interval = Duration::from_millis(interval);
@@ -105,7 +105,7 @@ fn what_is_no_longer_told_is_forgotten_after_five_times_its_interval() {
 }
 
 #[test]
-fn one_station_cannot_fill_the_table_and_a_full_one_keeps_what_it_has() {
+fn one_station_cannot_fill_the_service_table() {
     let mut car = Car::new(250);
     let mut heard = |mid: u8, announcement: u8| {
         let mut unit = Car::new(mid);
@@ -114,11 +114,11 @@ fn one_station_cannot_fill_the_table_and_a_full_one_keeps_what_it_has() {
         let mut bytes = request.payload.to_vec();
         // Behind BTP, the header and the version: the number of the announcement.
         bytes[4 + 7] = announcement << 4;
-        let told = car.hear(1, &unit, &Request { payload: bytes, ..request });
+        let told = car.hear(1, &unit, &PacketRequest { payload: bytes, ..request });
         (matches!(told, Some(Report::SamReceived { .. })), car.facilities.services().iter().count())
     };
     let of_one: Vec<bool> = (0..16).map(|announcement| heard(1, announcement).0).collect();
-    assert_eq!(of_one.iter().filter(|taken| **taken).count(), MAX_OF_ONE);
+    assert_eq!(of_one.iter().filter(|taken| **taken).count(), MAX_OF_ONE_STATION);
     for mid in 2..=u8::MAX {
         for announcement in 0..4 {
             heard(mid, announcement);
@@ -128,7 +128,7 @@ fn one_station_cannot_fill_the_table_and_a_full_one_keeps_what_it_has() {
 }
 
 #[test]
-fn all_that_can_be_announced_fits_in_a_packet() {
+fn the_largest_sam_fits_in_a_packet() {
     let mut unit = Car::new(1);
     let mut all = tolls();
     all.name = Some("n".repeat(32));
@@ -141,19 +141,19 @@ fn all_that_can_be_announced_fits_in_a_packet() {
 }
 
 #[test]
-fn announcements_cut_off_or_at_another_port_are_counted() {
+fn truncated_sams_and_other_ports_are_counted() {
     let (mut unit, mut car) = (Car::new(1), Car::new(2));
     unit.facilities.announce(Some(tolls()));
     let requests = unit.turn(0);
     let request = announced(&requests);
     for length in 4..request.payload.len() {
-        let cut = Request { payload: request.payload[..length].to_vec(), ..request.clone() };
+        let cut = PacketRequest { payload: request.payload[..length].to_vec(), ..request.clone() };
         let told = car.hear(1, &unit, &cut);
         assert!(matches!(told, Some(Report::Dropped { reason: DropReason::Malformed, .. })), "{length}: {told:?}");
     }
     let mut payload = request.payload.to_vec();
     payload[1] = 0xd1;
-    let told = car.hear(1, &unit, &Request { payload, ..request.clone() });
+    let told = car.hear(1, &unit, &PacketRequest { payload, ..request.clone() });
     assert!(matches!(told, Some(Report::Dropped { reason: DropReason::NotForUs, .. })));
     assert!(car.view(2).services.is_empty());
 }

@@ -2,7 +2,7 @@
 //! is that of this station comes from another station with the same address, unless the medium has returned one of our
 //! own packets. This station then takes a new address, and its frames carry it.
 
-use super::{Router, random_mid};
+use super::{GeoRouter, random_mid};
 use crate::base::time::Time;
 use crate::contract::engine::Outbox;
 use crate::contract::input::Frame;
@@ -15,11 +15,11 @@ use std::collections::VecDeque;
 /// Minimum interval between address changes: a faster peer is an attacker.
 const INTERVAL: Duration = Duration::from_secs(60);
 /// Own position vectors remembered: more than the last second at ten messages a second.
-const REMEMBERED: usize = 16;
+const MAX_OWN_POSITIONS: usize = 16;
 
 /// The previous address, and when it was replaced.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct GivenUp {
+pub(super) struct FormerAddress {
     pub(super) address: LinkAddress,
     at: Time,
 }
@@ -35,41 +35,41 @@ pub(super) struct Interface {
 
 /// The latest position vectors sent in single-hop packets.
 #[derive(Debug, Clone, Default)]
-pub(super) struct OwnPositions(VecDeque<(Timestamp, Coordinates)>);
+pub(super) struct SentPositions(VecDeque<(Timestamp, Coordinates)>);
 
-impl OwnPositions {
-    pub(super) fn note(&mut self, position: &LongPositionVector) {
-        if self.0.len() >= REMEMBERED {
+impl SentPositions {
+    pub(super) fn record(&mut self, position: &LongPositionVector) {
+        if self.0.len() >= MAX_OWN_POSITIONS {
             self.0.pop_front();
         }
         self.0.push_back((position.timestamp, position.place));
     }
 
-    fn holds(&self, position: &LongPositionVector) -> bool {
+    fn contains(&self, position: &LongPositionVector) -> bool {
         self.0.contains(&(position.timestamp, position.place))
     }
 }
 
-impl Router {
+impl GeoRouter {
     /// The state of an interface with this link-layer address; keeps the address it had, and never takes one that was
     /// replaced.
     pub(super) fn interface(&self, before: Option<Interface>, device: LinkAddress) -> Interface {
-        let is_given_up = self.given_up.is_some_and(|given_up| given_up.address == device);
+        let is_given_up = self.former_address.is_some_and(|given_up| given_up.address == device);
         let made = Interface { device, address: if is_given_up { self.address.mid } else { device } };
         before.filter(|before| before.device == device).unwrap_or(made)
     }
 
     /// Checks a packet whose source address or link-layer source is this station's.
-    pub(super) fn meet_duplicate(&mut self, now: Time, extended: &ExtendedHeader, frame: &Frame, out: &mut Outbox) {
+    pub(super) fn detect_duplicate_address(&mut self, now: Time, extended: &ExtendedHeader, frame: &Frame, out: &mut Outbox) {
         let source = extended.source();
-        let is_echo = source.address.mid == self.address.mid && self.own_positions.holds(source);
-        let lately = self.given_up.is_some_and(|given_up| now.since(given_up.at) < INTERVAL);
+        let is_echo = source.address.mid == self.address.mid && self.sent_positions.contains(source);
+        let lately = self.former_address.is_some_and(|given_up| now.since(given_up.at) < INTERVAL);
         if !extended.is_single_hop() || is_echo || !self.mib.automatic_address || lately {
             return;
         }
         let former = self.address;
         self.address.mid = random_mid(&mut self.entropy);
-        self.given_up = Some(GivenUp { address: former.mid, at: now });
+        self.former_address = Some(FormerAddress { address: former.mid, at: now });
         let new = self.address.mid;
         if let Some(interface) = self.links.get_mut(&frame.link).filter(|interface| interface.address == frame.source) {
             interface.address = new;
@@ -82,6 +82,6 @@ impl Router {
             frame.source, self.address
         );
         out.report(Report::Notice { text });
-        self.beacon_soon(now);
+        self.schedule_first_beacon(now);
     }
 }

@@ -2,19 +2,19 @@
 //! upper layers are returned, frames and reports go to the outbox.
 
 mod duplicate_address;
-mod forward;
+mod forwarding;
 mod receive;
 mod recovery;
 mod source;
 #[cfg(test)]
 mod tests;
 
-use super::contention::Contention;
-use super::ego::Ego;
-use super::lookup::{Lookups, Turn};
-use super::request::Request;
-use super::stations::{Hop, Stations};
-use super::store::Store;
+use super::contention::ContentionBuffer;
+use super::ego::EgoPosition;
+use super::location_service::{LocationService, LookupExpiry};
+use super::request::PacketRequest;
+use super::location_table::{Hop, LocationTable};
+use super::buffer::PacketBuffer;
 use crate::base::few;
 use crate::base::ids::LinkId;
 use crate::base::rng::Entropy;
@@ -25,96 +25,96 @@ use crate::contract::engine::Outbox;
 use crate::contract::input::{Clock, Fix, Frame, LinkEvent};
 use crate::contract::report::{DropReason, Report};
 use crate::contract::view::PositionView;
-use crate::facilities::Own;
+use crate::facilities::EgoState;
 use core::time::Duration;
-use duplicate_address::{GivenUp, Interface, OwnPositions};
-use forward::Goal;
-use recovery::Detours;
+use duplicate_address::{FormerAddress, Interface, SentPositions};
+use forwarding::Goal;
+use recovery::PerimeterState;
 use roam6_wire::LinkAddress;
 use roam6_wire::geo::{ETHERTYPE, GeoAddress, LongPositionVector, ItsStationType};
 
 /// The broadcast link-layer address.
-pub const EVERYBODY: LinkAddress = LinkAddress([0xff; 6]);
+pub const BROADCAST: LinkAddress = LinkAddress([0xff; 6]);
 /// Repeated packets at most.
-pub const MAX_REPEATED: usize = 64;
+pub const MAX_REPETITIONS: usize = 64;
 
 /// Rate limit of LS replies: burst, and the interval for each further one.
-const REPLIES: (u32, Duration) = (50, Duration::from_millis(20));
+const LS_REPLY_LIMIT: (u32, Duration) = (50, Duration::from_millis(20));
 /// Interval at which the location table and the buffers are expired.
-const SWEEP: Duration = Duration::from_millis(500);
+const EXPIRY_INTERVAL: Duration = Duration::from_millis(500);
 /// Delay from a new neighbour to the flush of the buffers: further neighbours may appear at the same time.
-const FLUSH: Duration = Duration::from_millis(10);
+const FLUSH_DELAY: Duration = Duration::from_millis(10);
 
 /// A GeoNetworking router.
 #[derive(Debug)]
-pub struct Router {
+pub struct GeoRouter {
     mib: Mib,
     address: GeoAddress,
     /// Interfaces that are up.
     links: few::VecMap<LinkId, Interface>,
-    ego: Ego,
-    stations: Stations,
+    ego: EgoPosition,
+    location_table: LocationTable,
     sequence: u16,
-    lookups: Lookups,
-    unicast: Store<Goal>,
-    broadcast: Store<Goal>,
-    contention: Contention,
-    detours: Detours,
-    repeated: few::VecMap<u32, Repeated>,
-    next_repeated: u32,
+    location_service: LocationService,
+    unicast_buffer: PacketBuffer<Goal>,
+    broadcast_buffer: PacketBuffer<Goal>,
+    contention: ContentionBuffer,
+    perimeter: PerimeterState,
+    repetitions: few::VecMap<u32, ActiveRepetition>,
+    next_repetition: u32,
     agenda: few::SmallTimerQueue<Timer>,
     entropy: Entropy,
     /// The previous address, after a duplicate was detected.
-    given_up: Option<GivenUp>,
-    own_positions: OwnPositions,
+    former_address: Option<FormerAddress>,
+    sent_positions: SentPositions,
     /// Rate limit of LS replies.
-    replies: TokenBucket,
-    has_told_of_secured: bool,
+    ls_replies: TokenBucket,
+    secured_reported: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Timer {
     Beacon,
-    Sweep,
+    Expiry,
     Flush,
     Repeat(u32),
 }
 
 #[derive(Debug)]
-struct Repeated {
-    request: Request,
+struct ActiveRepetition {
+    request: PacketRequest,
     interval: Duration,
     until: Time,
 }
 
-impl Router {
+impl GeoRouter {
     /// The router of a station without interfaces and position; its address comes from the first interface.
-    pub fn new(station: ItsStationType, mib: Mib, mut entropy: Entropy) -> Router {
+    pub fn new(station: ItsStationType, mib: Mib, mut entropy: Entropy) -> GeoRouter {
         let address = GeoAddress::new(station, random_mid(&mut entropy));
-        let (unicast, broadcast) = (Store::new(mib.unicast_buffer), Store::new(mib.broadcast_buffer));
-        let contention = Contention::new(mib.cbf_buffer);
-        Router {
+        let (unicast, broadcast) = (PacketBuffer::new(mib.unicast_buffer), PacketBuffer::new(mib.broadcast_buffer));
+        let contention = ContentionBuffer::new(mib.cbf_buffer);
+        GeoRouter {
             mib,
             address,
             links: few::VecMap::new(),
-            ego: Ego::default(),
-            stations: Stations::default(),
+            ego: EgoPosition::default(),
+            location_table: LocationTable::default(),
             // The standard begins with 0 (§8.3). By a random number, stations that tell copies by the number alone do not
             // take the packets of a station that has restarted for copies of those before.
             sequence: (entropy.next_u64() & 0xffff) as u16,
-            lookups: Lookups::default(),
-            unicast,
-            broadcast,
+            location_service: LocationService::default(),
+            unicast_buffer: unicast,
+            broadcast_buffer: broadcast,
             contention,
-            detours: Detours::default(),
-            repeated: few::VecMap::new(),
-            next_repeated: 0,
+            perimeter: PerimeterState::default(),
+            repetitions: few::VecMap::new(),
+            next_repetition: 0,
             agenda: few::SmallTimerQueue::default(),
             entropy,
-            given_up: None,
-            own_positions: OwnPositions::default(),
-            replies: TokenBucket::new(REPLIES.0, REPLIES.1),
-            has_told_of_secured: false,
+            former_address: None,
+            sent_positions: SentPositions::default(),
+            ls_replies: TokenBucket::new(LS_REPLY_LIMIT.0, LS_REPLY_LIMIT.1),
+            secured_reported: false,
         }
     }
 
@@ -137,7 +137,7 @@ impl Router {
     }
 
     /// The same router with another first sequence number: other stacks begin with 0.
-    pub fn beginning_with(mut self, sequence: u16) -> Router {
+    pub fn with_sequence(mut self, sequence: u16) -> GeoRouter {
         self.sequence = sequence.wrapping_sub(1);
         self
     }
@@ -153,9 +153,9 @@ impl Router {
     }
 
     /// The ego state for the upper layers; `None` before the first fix.
-    pub fn own(&self, now: Time) -> Option<Own> {
+    pub fn ego_state(&self, now: Time) -> Option<EgoState> {
         let (within, has_fix) = (self.ego.uncertainty(), self.has_fix());
-        self.position(now).map(|position| Own { position, within, has_fix, its_time: self.ego.its_time(now) })
+        self.position(now).map(|position| EgoState { position, position_accuracy: within, has_fix, its_time: self.ego.its_time(now) })
     }
 
     /// The position that the control socket shows.
@@ -164,28 +164,28 @@ impl Router {
     }
 
     /// The location table.
-    pub fn stations(&self) -> &Stations {
-        &self.stations
+    pub fn location_table(&self) -> &LocationTable {
+        &self.location_table
     }
 
     /// Buffered packets: for a neighbour, in contention; and lookups in progress.
-    pub fn waiting(&self) -> (usize, usize, usize) {
-        (self.unicast.len() + self.broadcast.len(), self.contention.len(), self.lookups.iter().count())
+    pub fn buffered(&self) -> (usize, usize, usize) {
+        (self.unicast_buffer.len() + self.broadcast_buffer.len(), self.contention.len(), self.location_service.iter().count())
     }
 
     /// An interface appeared, changed or disappeared.
     pub fn set_link(&mut self, now: Time, event: &LinkEvent) {
         let (true, Some(address)) = (event.up, event.address) else {
             self.links.remove(&event.link);
-            self.stations.lose(|hop| hop.link == event.link);
+            self.location_table.remove_neighbours(|hop| hop.link == event.link);
             return;
         };
-        if self.links.is_empty() && self.given_up.is_none() {
+        if self.links.is_empty() && self.former_address.is_none() {
             self.address.mid = address;
         }
         let interface = self.interface(self.links.get(&event.link).copied(), address);
         if self.links.insert(event.link, interface).is_none() {
-            self.beacon_soon(now);
+            self.schedule_first_beacon(now);
         }
     }
 
@@ -199,29 +199,29 @@ impl Router {
         let had = self.ego.has_fix();
         self.ego.set_fix(now, fix);
         if fix.is_some() && !had {
-            self.beacon_soon(now);
+            self.schedule_first_beacon(now);
         }
     }
 
     /// A neighbour does not acknowledge frames to its link-layer address.
-    pub fn lose(&mut self, address: LinkAddress) {
-        self.stations.lose(|hop| hop.address == address);
+    pub fn remove_neighbour(&mut self, address: LinkAddress) {
+        self.location_table.remove_neighbours(|hop| hop.address == address);
     }
 
     /// When [`Router::expire`] is due.
     pub fn deadline(&self) -> Option<Time> {
-        [self.agenda.deadline(), self.contention.deadline(), self.lookups.deadline()].into_iter().flatten().min()
+        [self.agenda.deadline(), self.contention.deadline(), self.location_service.deadline()].into_iter().flatten().min()
     }
 
     /// Runs the timers that have expired.
     pub fn expire(&mut self, now: Time, out: &mut Outbox) {
         while let Some(bytes) = self.contention.expire(now) {
-            self.send_everywhere(&bytes, out);
+            self.send_broadcast_frame(&bytes, out);
         }
-        while let Some(turn) = self.lookups.expire(now, &self.mib) {
+        while let Some(turn) = self.location_service.expire(now, &self.mib) {
             match turn {
-                Turn::Ask(address) => self.ask(now, address, out),
-                Turn::GiveUp(address, packets) => {
+                LookupExpiry::Retransmit(address) => self.send_ls_request(now, address, out),
+                LookupExpiry::GiveUp(address, packets) => {
                     self.drop_counted(
                         DropReason::NoNeighbour,
                         &format!("location service timed out for {address}; {packets} queued packets dropped"),
@@ -233,7 +233,7 @@ impl Router {
         while let Some(timer) = self.agenda.pop_expired(now) {
             match timer {
                 Timer::Beacon => self.beacon(now, out),
-                Timer::Sweep => self.sweep(now, out),
+                Timer::Expiry => self.expire_tables(now, out),
                 Timer::Flush => self.flush(now, out),
                 Timer::Repeat(number) => self.repeat(now, number, out),
             }
@@ -241,28 +241,28 @@ impl Router {
     }
 
     /// Expires entries of the location table and packets of the buffers.
-    fn sweep(&mut self, now: Time, out: &mut Outbox) {
-        self.stations.expire(now, &self.mib);
-        let dead = self.unicast.expire(now) + self.broadcast.expire(now);
+    fn expire_tables(&mut self, now: Time, out: &mut Outbox) {
+        self.location_table.expire(now, &self.mib);
+        let dead = self.unicast_buffer.expire(now) + self.broadcast_buffer.expire(now);
         if dead > 0 {
             self.drop_counted(DropReason::Expired, &format!("{dead} packets expired in the forwarding buffers"), out);
         }
-        let expired = self.lookups.forget_expired(now);
+        let expired = self.location_service.drop_expired(now);
         self.count_expired(expired, out);
         // Neighbours have moved, and this station too.
         self.flush(now, out);
-        self.keep_sweeping(now);
+        self.schedule_expiry(now);
     }
 
-    fn keep_sweeping(&mut self, now: Time) {
-        let is_waiting = !self.unicast.is_empty() || !self.broadcast.is_empty() || self.lookups.iter().next().is_some();
-        let idle = self.stations.is_empty() && !is_waiting;
-        if !idle && self.agenda.deadline_of(&Timer::Sweep).is_none() {
-            self.agenda.set(Timer::Sweep, now + SWEEP);
+    fn schedule_expiry(&mut self, now: Time) {
+        let is_waiting = !self.unicast_buffer.is_empty() || !self.broadcast_buffer.is_empty() || self.location_service.iter().next().is_some();
+        let idle = self.location_table.is_empty() && !is_waiting;
+        if !idle && self.agenda.deadline_of(&Timer::Expiry).is_none() {
+            self.agenda.set(Timer::Expiry, now + EXPIRY_INTERVAL);
         }
     }
 
-    fn beacon_soon(&mut self, now: Time) {
+    fn schedule_first_beacon(&mut self, now: Time) {
         let jitter = self.jitter();
         self.agenda.set(Timer::Beacon, now + jitter / 4);
     }
@@ -292,9 +292,9 @@ impl Router {
     }
 
     /// Broadcasts a frame on every interface.
-    fn send_everywhere(&self, bytes: &[u8], out: &mut Outbox) {
+    fn send_broadcast_frame(&self, bytes: &[u8], out: &mut Outbox) {
         for link in self.links.keys() {
-            self.send_to(Hop { link: *link, address: EVERYBODY }, bytes.to_vec(), out);
+            self.send_to(Hop { link: *link, address: BROADCAST }, bytes.to_vec(), out);
         }
     }
 

@@ -1,16 +1,16 @@
 //! Reception of frames: EN 302 636-4-1 §10.3.3 to §10.3.12, in the order of the text, except that a duplicate is
 //! detected first and only ends a contention.
 
-use super::forward::{Goal, Passing};
-use super::{EVERYBODY, Router};
+use super::forwarding::{Goal, TransitPacket};
+use super::{BROADCAST, GeoRouter};
 use crate::base::time::Time;
 use crate::contract::engine::Outbox;
 use crate::contract::input::Frame;
 use crate::contract::report::{DropReason, Report};
 use crate::geo::geometry;
-use crate::geo::rate::Rate;
+use crate::geo::packet_data_rate::PacketDataRate;
 use crate::geo::request::Delivery;
-use crate::geo::stations::{Heard, Hop};
+use crate::geo::location_table::{PositionUpdate, Hop};
 use roam6_wire::geo::echo::Echo;
 use roam6_wire::geo::{
     Area, ExtendedHeader, GeoAddress, LongPositionVector, Packet, SequencedSource, ShortPositionVector, is_secured, set_destination,
@@ -18,15 +18,15 @@ use roam6_wire::geo::{
 };
 
 /// Octets of headers of a forwarded packet, approximately.
-const HEADERS: usize = 40;
+const MIN_HEADERS: usize = 40;
 /// A neighbour is at most so many communication ranges away.
-const FARTHEST: f64 = 10.0;
+const MAX_NEIGHBOUR_RANGES: f64 = 10.0;
 
-impl Router {
+impl GeoRouter {
     /// Receives a frame, and returns the packet that it carries for this station.
-    pub fn hear<'a>(&mut self, now: Time, frame: &'a Frame, out: &mut Outbox) -> Option<Delivery<'a>> {
+    pub fn receive<'a>(&mut self, now: Time, frame: &'a Frame, out: &mut Outbox) -> Option<Delivery<'a>> {
         let own = self.link_address(frame.link)?;
-        if frame.destination != own && frame.destination != EVERYBODY {
+        if frame.destination != own && frame.destination != BROADCAST {
             return None;
         }
         if is_secured(&frame.bytes) {
@@ -44,23 +44,23 @@ impl Router {
         };
         let is_ours = packet.extended.source().address.mid == self.address.mid;
         if frame.source == own || is_ours {
-            if frame.source != own && self.goes_round(now, &packet, &frame.bytes) {
-                return self.act(now, packet, frame, out);
+            if frame.source != own && self.is_in_perimeter_mode(now, &packet, &frame.bytes) {
+                return self.dispatch(now, packet, frame, out);
             }
-            self.meet_duplicate(now, &packet.extended, frame, out);
+            self.detect_duplicate_address(now, &packet.extended, frame, out);
             return None;
         }
-        let first = self.learn(now, &packet, frame, out);
-        self.keep_sweeping(now);
+        let first = self.update_location_table(now, &packet, frame, out);
+        self.schedule_expiry(now);
         if !first {
             return None;
         }
-        self.act(now, packet, frame, out)
+        self.dispatch(now, packet, frame, out)
     }
 
     /// Drops a secured packet: nothing here verifies it. The first one is reported.
     fn drop_secured(&mut self, out: &mut Outbox) {
-        if !std::mem::replace(&mut self.has_told_of_secured, true) {
+        if !std::mem::replace(&mut self.secured_reported, true) {
             let text = "secured GeoNetworking packets (TS 103 097) are received; roam6 drops them, so the stations that send \
                         them are not known here and their packets are not forwarded: see the counter dropped_secured";
             out.report(Report::Notice { text: text.to_owned() });
@@ -69,7 +69,7 @@ impl Router {
     }
 
     /// Updates the location table from the packet's source; `false` if the packet is to be dropped.
-    fn learn(&mut self, now: Time, packet: &Packet<'_>, frame: &Frame, out: &mut Outbox) -> bool {
+    fn update_location_table(&mut self, now: Time, packet: &Packet<'_>, frame: &Frame, out: &mut Outbox) -> bool {
         let source = &source_of(packet);
         let mid = source.address.mid;
         let direct = packet.extended.is_single_hop();
@@ -78,86 +78,86 @@ impl Router {
             return false;
         }
         let own = if direct { self.ego.place(now) } else { None };
-        let heard = self.stations.put(now, source, (hop_of(frame), direct), own, self.ego.timestamp(now));
+        let heard = self.location_table.update(now, source, (hop_of(frame), direct), own, self.ego.timestamp(now));
         match heard {
-            Heard::Full => {
-                let limit = crate::geo::stations::MAX_STATIONS;
+            PositionUpdate::Full => {
+                let limit = crate::geo::location_table::MAX_STATIONS;
                 out.report(Report::TableFull { table: "stations".to_owned(), limit });
                 return false;
             }
-            Heard::Implausible => {
+            PositionUpdate::Implausible => {
                 self.drop_counted(DropReason::Implausible, "timestamp of the position vector is in the future", out);
                 return false;
             }
-            Heard::Neighbour => self.flush_soon(now),
-            Heard::New | Heard::Known => {}
+            PositionUpdate::Neighbour => self.flush_soon(now),
+            PositionUpdate::New | PositionUpdate::Known => {}
         }
-        let Some(station) = self.stations.find_mut(mid) else { return false };
+        let Some(station) = self.location_table.find_mut(mid) else { return false };
         let Some(number) = packet.extended.sequence() else {
-            self.release(now, source.address, out);
+            self.send_waiting(now, source.address, out);
             return true;
         };
         let lifetime = packet.lifetime.duration().min(self.mib.max_lifetime);
         station.packets_until = station.packets_until.max(now + lifetime);
         let latest = station.position.timestamp == source.timestamp;
-        let first = station.seen.put(number, source.timestamp, latest);
+        let first = station.duplicates.insert(number, source.timestamp, latest);
         if first {
-            self.release(now, source.address, out);
-        } else if self.goes_round(now, packet, &frame.bytes) {
+            self.send_waiting(now, source.address, out);
+        } else if self.is_in_perimeter_mode(now, packet, &frame.bytes) {
             return true;
         } else {
-            self.hear_again(now, (mid, number), frame.source);
+            self.suppress_or_postpone(now, (mid, number), frame.source);
             self.drop_counted(DropReason::Duplicate, "heard before", out);
         }
         first
     }
 
     /// Dispatches by the header type.
-    fn act<'a>(&mut self, now: Time, packet: Packet<'a>, frame: &Frame, out: &mut Outbox) -> Option<Delivery<'a>> {
+    fn dispatch<'a>(&mut self, now: Time, packet: Packet<'a>, frame: &Frame, out: &mut Outbox) -> Option<Delivery<'a>> {
         let from = hop_of(frame);
-        let delivery = (!packet.payload.is_empty()).then_some(Delivery { packet, from, ends_here: false });
+        let delivery = (!packet.payload.is_empty()).then_some(Delivery { packet, from, hop_limit_reached: false });
         match packet.extended {
             ExtendedHeader::Beacon { .. } => None,
             ExtendedHeader::SingleHop { .. } => delivery,
             ExtendedHeader::TopoBroadcast(_) => {
-                if let Some(passing) = self.passing(now, &packet, frame, out) {
-                    self.send_everywhere(&passing.bytes, out);
+                if let Some(passing) = self.transit_packet(now, &packet, frame, out) {
+                    self.send_broadcast_frame(&passing.bytes, out);
                 }
                 delivery
             }
             ExtendedHeader::GeoUnicast { destination, .. } if self.is_own(destination.address) => delivery,
             ExtendedHeader::GeoUnicast { .. } if packet.remaining_hop_limit == 1 && Echo::is_trace(&packet) => {
-                Some(Delivery { packet, from, ends_here: true })
+                Some(Delivery { packet, from, hop_limit_reached: true })
             }
             ExtendedHeader::GeoUnicast { destination, .. } => {
-                self.pass_to_station(now, &packet, &destination, frame, out);
+                self.forward_to_station(now, &packet, &destination, frame, out);
                 None
             }
             ExtendedHeader::GeoBroadcast { area, .. } => {
-                self.pass_to_area(now, &packet, &area, frame, out).then_some(delivery)?
+                self.forward_to_area(now, &packet, &area, frame, out).then_some(delivery)?
             }
             ExtendedHeader::GeoAnycast { area, .. } => {
-                let inside = self.ego.place(now).is_some_and(|own| geometry::holds(&area, own));
+                let inside = self.ego.place(now).is_some_and(|own| geometry::contains(&area, own));
                 if inside {
                     return delivery;
                 }
-                self.pass_to_area(now, &packet, &area, frame, out);
+                self.forward_to_area(now, &packet, &area, frame, out);
                 None
             }
             ExtendedHeader::LocationRequest { origin, sought } => {
-                self.hear_request(now, &packet, (&origin, sought), frame, out);
+                self.receive_ls_request(now, &packet, (&origin, sought), frame, out);
                 None
             }
             ExtendedHeader::LocationReply { destination, .. } => {
                 if !self.is_own(destination.address) {
-                    self.pass_to_station(now, &packet, &destination, frame, out);
+                    self.forward_to_station(now, &packet, &destination, frame, out);
                 }
                 None
             }
         }
     }
 
-    fn hear_request(
+    fn receive_ls_request(
         &mut self,
         now: Time,
         packet: &Packet<'_>,
@@ -166,14 +166,14 @@ impl Router {
         out: &mut Outbox,
     ) {
         if self.is_own(sought) {
-            self.answer(now, origin, out);
-        } else if let Some(passing) = self.passing(now, packet, frame, out) {
-            self.send_everywhere(&passing.bytes, out);
+            self.send_ls_reply(now, origin, out);
+        } else if let Some(passing) = self.transit_packet(now, packet, frame, out) {
+            self.send_broadcast_frame(&passing.bytes, out);
         }
     }
 
     /// §10.3.8.3: replaces the destination's position by the latest known one.
-    fn pass_to_station(
+    fn forward_to_station(
         &mut self,
         now: Time,
         packet: &Packet<'_>,
@@ -181,64 +181,64 @@ impl Router {
         frame: &Frame,
         out: &mut Outbox,
     ) {
-        let Some(mut passing) = self.passing(now, packet, frame, out) else { return };
+        let Some(mut passing) = self.transit_packet(now, packet, frame, out) else { return };
         let mid = destination.address.mid;
-        let known = self.stations.find(mid).map(|station| station.position.short());
+        let known = self.location_table.find(mid).map(|station| station.position.short());
         let place = match known {
             Some(known) if known.timestamp.is_newer_than(destination.timestamp) => {
                 set_destination(&mut passing.bytes, &known);
                 known.place
             }
             _ => {
-                self.stations.learn(now, destination, self.ego.timestamp(now));
+                self.location_table.learn_short(now, destination, self.ego.timestamp(now));
                 destination.place
             }
         };
-        self.pass_on(now, Goal::Station(mid, place), passing, out);
+        self.forward(now, Goal::Station(mid, place), passing, out);
     }
 
     /// Annex D: inside the area the packet is forwarded by area forwarding, outside of it towards the area unless it
     /// was inside before. Returns whether this station is inside.
-    fn pass_to_area(&mut self, now: Time, packet: &Packet<'_>, area: &Area, frame: &Frame, out: &mut Outbox) -> bool {
+    fn forward_to_area(&mut self, now: Time, packet: &Packet<'_>, area: &Area, frame: &Frame, out: &mut Outbox) -> bool {
         let Some(own) = self.ego.place(now) else { return false };
-        let inside = geometry::holds(area, own);
-        if geometry::size(area) > f64::from(self.mib.max_area_size) {
+        let inside = geometry::contains(area, own);
+        if geometry::square_metres(area) > f64::from(self.mib.max_area_size) {
             self.drop_counted(DropReason::AreaTooLarge, "destination area too large to be forwarded", out);
             return inside;
         }
-        let Some(passing) = self.passing(now, packet, frame, out) else { return inside };
+        let Some(passing) = self.transit_packet(now, packet, frame, out) else { return inside };
         if inside {
-            self.spread(now, area, passing, out);
+            self.forward_in_area(now, area, passing, out);
             return true;
         }
-        let sender = self.stations.sender(frame.source).map(|station| station.position);
-        if !sender.is_some_and(|sender| sender.accurate && geometry::holds(area, sender.place)) {
-            self.pass_on(now, Goal::Place(area.center), passing, out);
+        let sender = self.location_table.neighbour_by_address(frame.source).map(|station| station.position);
+        if !sender.is_some_and(|sender| sender.accurate && geometry::contains(area, sender.place)) {
+            self.forward(now, Goal::Place(area.center), passing, out);
         }
         false
     }
 
     /// The packet to forward; `None` if its hop limit is reached or its source exceeds the packet data rate.
-    fn passing(&mut self, now: Time, packet: &Packet<'_>, frame: &Frame, out: &mut Outbox) -> Option<Passing> {
+    fn transit_packet(&mut self, now: Time, packet: &Packet<'_>, frame: &Frame, out: &mut Outbox) -> Option<TransitPacket> {
         let remaining = packet.remaining_hop_limit.checked_sub(1).filter(|remaining| *remaining > 0)?;
         let mid = packet.extended.source().address.mid;
-        let octets = packet.payload.len() + HEADERS;
-        let (most, burst) = (self.mib.max_packet_data_rate, Rate::burst(self.mib.packet_data_rate_beta));
-        let station = self.stations.find_mut(mid);
-        if station.is_some_and(|station| !station.rate.take(now, octets, most, burst)) {
+        let octets = packet.payload.len() + MIN_HEADERS;
+        let (most, burst) = (self.mib.max_packet_data_rate, PacketDataRate::burst(self.mib.packet_data_rate_beta));
+        let station = self.location_table.find_mut(mid);
+        if station.is_some_and(|station| !station.packet_data_rate.take(now, octets, most, burst)) {
             self.drop_counted(DropReason::RateLimited, "source exceeds the packet data rate", out);
             return None;
         }
         let mut bytes = frame.bytes.get(..packet.length())?.to_vec();
         set_remaining_hop_limit(&mut bytes, remaining);
         let id = (mid, packet.extended.sequence()?);
-        let was_handed = frame.destination != EVERYBODY;
-        Some(Passing { id, class: packet.traffic_class, sender: frame.source, was_handed, bytes })
+        let was_handed = frame.destination != BROADCAST;
+        Some(TransitPacket { id, class: packet.traffic_class, sender: frame.source, is_unicast: was_handed, bytes })
     }
 
     /// Whether a station reports a position too far away to be received directly.
     fn is_too_far(&self, now: Time, source: &LongPositionVector) -> bool {
-        let most = FARTHEST * f64::from(self.mib.max_range);
+        let most = MAX_NEIGHBOUR_RANGES * f64::from(self.mib.max_range);
         let own = self.ego.place(now).filter(|_| self.ego.has_fix());
         own.is_some_and(|own| geometry::distance(own, source.place) > most)
     }

@@ -1,59 +1,59 @@
 //! Source operations: EN 302 636-4-1 §10.3.6 (beacons), §10.3.7 (location service), §10.3.8 to §10.3.12 (packets of the
 //! upper layers).
 
-use super::forward::{Goal, Target};
-use super::{MAX_REPEATED, Repeated, Router, Timer};
+use super::forwarding::{Goal, Target};
+use super::{MAX_REPETITIONS, ActiveRepetition, GeoRouter, Timer};
 use crate::base::time::Time;
 use crate::contract::config::geo::TransportType;
 use crate::contract::engine::Outbox;
 use crate::contract::report::{DropReason, Report};
 use crate::geo::geometry;
-use crate::geo::lookup::{Accepted, MAX_LOOKUPS};
-use crate::geo::request::{Refused, Request};
-use crate::geo::store::Owner;
+use crate::geo::location_service::{Enqueued, MAX_LOOKUPS};
+use crate::geo::request::{RequestError, PacketRequest};
+use crate::geo::buffer::Owner;
 use core::time::Duration;
 use roam6_wire::geo::{Area, ExtendedHeader, GeoAddress, Lifetime, Packet, SequencedSource, TrafficClass, UpperProtocol, VERSION};
 
-impl Router {
+impl GeoRouter {
     /// Sends a request, now or once the destination's position is known, and repeats it if asked to.
-    pub fn request(&mut self, now: Time, request: Request, out: &mut Outbox) -> Result<(), Refused> {
+    pub fn request(&mut self, now: Time, request: PacketRequest, out: &mut Outbox) -> Result<(), RequestError> {
         self.check(&request)?;
         if let Some(repetition) = request.repetition {
             let until = now + repetition.total.min(self.mib.max_lifetime);
-            let number = self.next_repeated;
-            self.next_repeated = number.wrapping_add(1);
-            self.repeated.insert(number, Repeated { request: request.clone(), interval: repetition.interval, until });
+            let number = self.next_repetition;
+            self.next_repetition = number.wrapping_add(1);
+            self.repetitions.insert(number, ActiveRepetition { request: request.clone(), interval: repetition.interval, until });
             self.agenda.set(Timer::Repeat(number), now + repetition.interval);
         }
         self.send(now, request, out)
     }
 
-    fn check(&self, request: &Request) -> Result<(), Refused> {
+    fn check(&self, request: &PacketRequest) -> Result<(), RequestError> {
         let (has, most) = (request.payload.len(), usize::from(self.mib.max_sdu_size));
         if has > most {
-            return Err(Refused::TooLong { has, most });
+            return Err(RequestError::TooLong { octets: has, limit: most });
         }
         if let TransportType::GeoAnycast(area) | TransportType::GeoBroadcast(area) = &request.to {
-            let (has, most) = (geometry::size(area), f64::from(self.mib.max_area_size));
+            let (has, most) = (geometry::square_metres(area), f64::from(self.mib.max_area_size));
             if has > most {
-                return Err(Refused::AreaTooLarge { has, most });
+                return Err(RequestError::AreaTooLarge { square_metres: has, limit: most });
             }
         }
         if request.repetition.is_some_and(|repetition| repetition.interval < self.mib.min_repetition_interval) {
-            return Err(Refused::TooOften);
+            return Err(RequestError::RepetitionTooFast);
         }
-        if request.repetition.is_some() && self.repeated.len() >= MAX_REPEATED {
-            return Err(Refused::Busy(MAX_REPEATED));
+        if request.repetition.is_some() && self.repetitions.len() >= MAX_REPETITIONS {
+            return Err(RequestError::TooManyRepetitions(MAX_REPETITIONS));
         }
         Ok(())
     }
 
     pub(super) fn repeat(&mut self, now: Time, number: u32, out: &mut Outbox) {
-        let Some(repeated) = self.repeated.get(&number) else { return };
+        let Some(repeated) = self.repetitions.get(&number) else { return };
         let next = now + repeated.interval;
         let (request, ends) = (repeated.request.clone(), next > repeated.until);
         if ends {
-            self.repeated.remove(&number);
+            self.repetitions.remove(&number);
         } else {
             self.agenda.set(Timer::Repeat(number), next);
         }
@@ -63,25 +63,25 @@ impl Router {
         }
     }
 
-    fn send(&mut self, now: Time, request: Request, out: &mut Outbox) -> Result<(), Refused> {
+    fn send(&mut self, now: Time, request: PacketRequest, out: &mut Outbox) -> Result<(), RequestError> {
         if self.links.is_empty() {
-            return Err(Refused::NoLink);
+            return Err(RequestError::NoLink);
         }
         match request.to {
-            TransportType::GeoUnicast(address) => self.send_to_station(now, address, request, out),
-            TransportType::GeoAnycast(area) => self.send_to_area(now, &area, &request, false, out),
-            TransportType::GeoBroadcast(area) => self.send_to_area(now, &area, &request, true, out),
+            TransportType::GeoUnicast(address) => self.send_unicast(now, address, request, out),
+            TransportType::GeoAnycast(area) => self.send_broadcast(now, &area, &request, false, out),
+            TransportType::GeoBroadcast(area) => self.send_broadcast(now, &area, &request, true, out),
             TransportType::TopologyBroadcast(hops) => {
-                let origin = self.origin(now)?;
+                let origin = self.next_source_vector(now)?;
                 let packet = self.packet(&request, ExtendedHeader::TopoBroadcast(origin), hops.max(1));
                 self.send_out(now, packet, out);
                 Ok(())
             }
             TransportType::SingleHop => {
-                let source = self.position(now).ok_or(Refused::NoPosition)?;
+                let source = self.position(now).ok_or(RequestError::NoPosition)?;
                 let packet = self.packet(&request, ExtendedHeader::SingleHop { source, media: [0; 4] }, 1);
                 self.restart_beacon(now);
-                self.own_positions.note(&source);
+                self.sent_positions.record(&source);
                 self.send_out(now, packet, out);
                 Ok(())
             }
@@ -91,31 +91,31 @@ impl Router {
     /// Broadcasts a packet; buffers it instead if there is no neighbour and its traffic class allows it (§10.3.9.2).
     fn send_out(&mut self, now: Time, bytes: Vec<u8>, out: &mut Outbox) {
         let store = TrafficClass(bytes.get(6).copied().unwrap_or(0)).store_carry_forward();
-        if store && !self.stations.has_neighbours() {
-            self.keep(now, self.own_target(Goal::Everybody), bytes, out);
+        if store && !self.location_table.has_neighbours() {
+            self.buffer_packet(now, self.own_target(Goal::AllNeighbours), bytes, out);
         } else {
-            self.send_everywhere(&bytes, out);
+            self.send_broadcast_frame(&bytes, out);
         }
     }
 
-    fn send_to_station(
+    fn send_unicast(
         &mut self,
         now: Time,
         address: GeoAddress,
-        request: Request,
+        request: PacketRequest,
         out: &mut Outbox,
-    ) -> Result<(), Refused> {
-        let Some(station) = self.stations.find(address.mid) else {
+    ) -> Result<(), RequestError> {
+        let Some(station) = self.location_table.find(address.mid) else {
             // Others compare the whole address, with the kind of station in it.
-            let address = self.stations.address(address.mid).unwrap_or(address);
-            return match self.lookups.put(now, address, request, &self.mib) {
-                Accepted::First => {
-                    self.ask(now, address, out);
-                    self.keep_sweeping(now);
+            let address = self.location_table.address(address.mid).unwrap_or(address);
+            return match self.location_service.enqueue(now, address, request, &self.mib) {
+                Enqueued::LookupBegun => {
+                    self.send_ls_request(now, address, out);
+                    self.schedule_expiry(now);
                     Ok(())
                 }
-                Accepted::Joined(0) => Ok(()),
-                Accepted::Joined(count) => {
+                Enqueued::Appended(0) => Ok(()),
+                Enqueued::Appended(count) => {
                     self.drop_counted(
                         DropReason::BufferFull,
                         &format!("{count} queued packets for {address} dropped"),
@@ -123,36 +123,36 @@ impl Router {
                     );
                     Ok(())
                 }
-                Accepted::Full => {
+                Enqueued::Full => {
                     out.report(Report::TableFull { table: "lookups".to_owned(), limit: MAX_LOOKUPS });
-                    Err(Refused::Busy(MAX_LOOKUPS))
+                    Err(RequestError::TooManyRepetitions(MAX_LOOKUPS))
                 }
             };
         };
         let destination = station.position.short();
-        let origin = self.origin(now)?;
+        let origin = self.next_source_vector(now)?;
         let bytes = self.packet(&request, ExtendedHeader::GeoUnicast { origin, destination }, self.mib.default_hop_limit);
         let target = self.own_target(Goal::Station(address.mid, destination.place));
         self.route_own(now, target, bytes, request.class, out);
         Ok(())
     }
 
-    fn send_to_area(
+    fn send_broadcast(
         &mut self,
         now: Time,
         area: &Area,
-        request: &Request,
+        request: &PacketRequest,
         all: bool,
         out: &mut Outbox,
-    ) -> Result<(), Refused> {
-        let origin = self.origin(now)?;
+    ) -> Result<(), RequestError> {
+        let origin = self.next_source_vector(now)?;
         let place = origin.source.place;
         let extended = match (all, *area) {
             (true, area) => ExtendedHeader::GeoBroadcast { origin, area },
             (false, area) => ExtendedHeader::GeoAnycast { origin, area },
         };
         let bytes = self.packet(request, extended, self.mib.default_hop_limit);
-        if geometry::holds(area, place) {
+        if geometry::contains(area, place) {
             self.send_out(now, bytes, out);
         } else {
             self.route_own(now, self.own_target(Goal::Place(area.center)), bytes, request.class, out);
@@ -165,13 +165,13 @@ impl Router {
         Target { goal, owner: Owner { sender: own, source: own } }
     }
 
-    fn origin(&mut self, now: Time) -> Result<SequencedSource, Refused> {
-        let source = self.position(now).ok_or(Refused::NoPosition)?;
+    fn next_source_vector(&mut self, now: Time) -> Result<SequencedSource, RequestError> {
+        let source = self.position(now).ok_or(RequestError::NoPosition)?;
         Ok(SequencedSource { sequence: self.next_sequence(), source })
     }
 
     /// Builds the packet of a request.
-    fn packet(&self, request: &Request, extended: ExtendedHeader, default_hops: u8) -> Vec<u8> {
+    fn packet(&self, request: &PacketRequest, extended: ExtendedHeader, default_hops: u8) -> Vec<u8> {
         let single = extended.is_single_hop();
         let hops = if single { 1 } else { request.hops.unwrap_or(default_hops).max(1) };
         let lifetime = request.lifetime.unwrap_or(self.mib.default_lifetime).min(self.mib.max_lifetime);
@@ -194,7 +194,7 @@ impl Router {
     }
 
     /// Builds a packet without payload.
-    fn control(&self, extended: ExtendedHeader, hops: u8) -> Vec<u8> {
+    fn control_packet(&self, extended: ExtendedHeader, hops: u8) -> Vec<u8> {
         let class = TrafficClass(self.mib.traffic_class);
         self.emit(extended, UpperProtocol::Any, &[], class, self.mib.default_lifetime, hops)
     }
@@ -203,36 +203,36 @@ impl Router {
     pub(super) fn beacon(&mut self, now: Time, out: &mut Outbox) {
         let Some(source) = self.position(now).filter(|_| !self.links.is_empty()) else { return };
         self.restart_beacon(now);
-        self.own_positions.note(&source);
-        let bytes = self.control(ExtendedHeader::Beacon { source }, 1);
-        self.send_everywhere(&bytes, out);
+        self.sent_positions.record(&source);
+        let bytes = self.control_packet(ExtendedHeader::Beacon { source }, 1);
+        self.send_broadcast_frame(&bytes, out);
         if self.mib.beacon_hops > 1 {
             let origin = SequencedSource { sequence: self.next_sequence(), source };
-            let bytes = self.control(ExtendedHeader::TopoBroadcast(origin), self.mib.beacon_hops);
-            self.send_everywhere(&bytes, out);
+            let bytes = self.control_packet(ExtendedHeader::TopoBroadcast(origin), self.mib.beacon_hops);
+            self.send_broadcast_frame(&bytes, out);
         }
     }
 
     /// Sends an LS request (§10.3.7.1.2), each with a new sequence number, since forwarders would drop a copy.
-    pub(super) fn ask(&mut self, now: Time, sought: GeoAddress, out: &mut Outbox) {
-        let Ok(origin) = self.origin(now) else { return };
-        let bytes = self.control(ExtendedHeader::LocationRequest { origin, sought }, self.mib.default_hop_limit);
-        self.send_everywhere(&bytes, out);
+    pub(super) fn send_ls_request(&mut self, now: Time, sought: GeoAddress, out: &mut Outbox) {
+        let Ok(origin) = self.next_source_vector(now) else { return };
+        let bytes = self.control_packet(ExtendedHeader::LocationRequest { origin, sought }, self.mib.default_hop_limit);
+        self.send_broadcast_frame(&bytes, out);
     }
 
     /// Sends an LS reply (§10.3.7.3), within the rates per requester and in all.
     /// limit in all.
-    pub(super) fn answer(&mut self, now: Time, asker: &SequencedSource, out: &mut Outbox) {
+    pub(super) fn send_ls_reply(&mut self, now: Time, asker: &SequencedSource, out: &mut Outbox) {
         let least = self.mib.location_service_timer / 2;
-        let Some(station) = self.stations.find_mut(asker.source.address.mid) else { return };
-        let was_answered = station.answered.is_some_and(|at| now.since(at) < least);
-        if was_answered || !self.replies.take(now) {
+        let Some(station) = self.location_table.find_mut(asker.source.address.mid) else { return };
+        let was_answered = station.last_ls_reply.is_some_and(|at| now.since(at) < least);
+        if was_answered || !self.ls_replies.take(now) {
             return self.drop_counted(DropReason::RateLimited, "LS request not answered", out);
         }
-        station.answered = Some(now);
-        let Ok(origin) = self.origin(now) else { return };
+        station.last_ls_reply = Some(now);
+        let Ok(origin) = self.next_source_vector(now) else { return };
         let destination = asker.source.short();
-        let bytes = self.control(ExtendedHeader::LocationReply { origin, destination }, self.mib.default_hop_limit);
+        let bytes = self.control_packet(ExtendedHeader::LocationReply { origin, destination }, self.mib.default_hop_limit);
         let target = self.own_target(Goal::Station(destination.address.mid, destination.place));
         self.route_own(now, target, bytes, TrafficClass(self.mib.traffic_class), out);
     }
@@ -245,8 +245,8 @@ impl Router {
     }
 
     /// Sends the packets that have waited for a station whose position is now known.
-    pub(super) fn release(&mut self, now: Time, address: GeoAddress, out: &mut Outbox) {
-        let (requests, expired) = self.lookups.found(now, address.mid);
+    pub(super) fn send_waiting(&mut self, now: Time, address: GeoAddress, out: &mut Outbox) {
+        let (requests, expired) = self.location_service.resolve(now, address.mid);
         self.count_expired(expired, out);
         for request in requests {
             if let Err(refused) = self.send(now, request, out) {

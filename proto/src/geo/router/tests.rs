@@ -9,7 +9,7 @@ use crate::contract::config::geo::TransportType;
 use crate::contract::config::geo::{AreaForwarding, NonAreaForwarding};
 use crate::contract::output::Output;
 use crate::geo::geometry;
-use crate::geo::request::{Refused, Repetition};
+use crate::geo::request::{RequestError, Repetition};
 use roam6_wire::geo::{Area, ExtendedHeader, Packet, Coordinates, Shape, TrafficClass, UpperProtocol};
 use std::collections::BTreeMap;
 
@@ -26,7 +26,7 @@ struct Air {
 }
 
 struct Peer {
-    router: Router,
+    router: GeoRouter,
     place: Coordinates,
     delivered: Vec<Vec<u8>>,
     drops: Vec<DropReason>,
@@ -47,9 +47,9 @@ fn at(east: f64, north: f64) -> Coordinates {
     geometry::Plane::at(Coordinates::from_degrees(48.0, 11.0).unwrap()).place(geometry::Offset { east, north })
 }
 
-fn data(to: TransportType) -> Request {
+fn data(to: TransportType) -> PacketRequest {
     let (upper, class) = (UpperProtocol::BtpB, TrafficClass(0));
-    Request { to, upper, payload: b"data".to_vec(), class, lifetime: None, hops: None, repetition: None }
+    PacketRequest { to, upper, payload: b"data".to_vec(), class, lifetime: None, hops: None, repetition: None }
 }
 
 fn station(number: u8) -> TransportType {
@@ -67,7 +67,7 @@ impl Air {
     }
 
     fn add(&mut self, number: u8, place: Coordinates, mib: &Mib) {
-        let mut router = Router::new(ItsStationType::PASSENGER_CAR, mib.clone(), Entropy::seed_from_u64(u64::from(number)));
+        let mut router = GeoRouter::new(ItsStationType::PASSENGER_CAR, mib.clone(), Entropy::seed_from_u64(u64::from(number)));
         router.set_clock(self.now, Clock { unix_micros: 1_790_000_000_000_000 + self.now.as_micros() });
         let name = "radio0".to_owned();
         let event = LinkEvent { link: LINK, name, address: Some(mac(number)), up: true, mtu: 1500 };
@@ -83,7 +83,7 @@ impl Air {
         peer.router.set_fix(now, Some(fix(place)));
     }
 
-    fn request(&mut self, number: u8, request: Request) -> Result<(), Refused> {
+    fn request(&mut self, number: u8, request: PacketRequest) -> Result<(), RequestError> {
         let mut out = Outbox::new();
         let peer = self.stations.get_mut(&number).unwrap();
         let result = peer.router.request(self.now, request, &mut out);
@@ -127,7 +127,7 @@ impl Air {
     fn spread(&mut self, number: u8, frame: &Frame) {
         let from = self.stations[&number].place;
         let hears = |other: &u8, peer: &Peer| {
-            let is_for = frame.destination == EVERYBODY || frame.destination == mac(*other);
+            let is_for = frame.destination == BROADCAST || frame.destination == mac(*other);
             *other != number && is_for && geometry::distance(from, peer.place) <= RANGE
         };
         let hearers: Vec<u8> =
@@ -135,7 +135,7 @@ impl Air {
         for hearer in hearers {
             let mut out = Outbox::new();
             let peer = self.stations.get_mut(&hearer).unwrap();
-            if let Some(delivery) = peer.router.hear(self.now, frame, &mut out) {
+            if let Some(delivery) = peer.router.receive(self.now, frame, &mut out) {
                 peer.delivered.push(delivery.packet.payload.to_vec());
             }
             self.carry(hearer, out);
@@ -162,7 +162,7 @@ fn around(place: Coordinates, radius: u16) -> Area {
 }
 
 #[test]
-fn one_broadcast_on_a_line_of_four_is_sent_four_times_at_most_and_heard_once_by_each() {
+fn gbc_on_a_line_of_four_is_sent_at_most_four_times() {
     for in_area in [AreaForwarding::Contention, AreaForwarding::Simple, AreaForwarding::Advanced] {
         let mut air = Air::row(4, 250.0, &Mib { in_area, ..Mib::default() });
         air.run(Duration::from_secs(5));
@@ -176,7 +176,7 @@ fn one_broadcast_on_a_line_of_four_is_sent_four_times_at_most_and_heard_once_by_
 }
 
 #[test]
-fn among_many_who_hear_the_farthest_is_first_and_the_others_keep_still() {
+fn cbf_lets_the_farthest_receiver_forward_and_the_others_discard() {
     let mut air = Air::row(6, 50.0, &Mib::default());
     air.run(Duration::from_secs(5));
     air.sent.clear();
@@ -201,7 +201,7 @@ fn into_the_area(in_area: AreaForwarding, places: &[(f64, f64)], area: Area) -> 
 }
 
 #[test]
-fn who_is_handed_a_packet_for_its_area_hands_it_on_and_all_inside_get_it_once() {
+fn advanced_forwarding_reaches_each_station_of_the_area_once() {
     let row = [(0.0, 0.0), (250.0, 0.0), (500.0, 0.0), (750.0, 0.0), (1_000.0, 0.0)];
     let area = around(east(750.0), 550);
     let (delivered, sent) = into_the_area(AreaForwarding::Advanced, &row, area);
@@ -214,7 +214,7 @@ fn who_is_handed_a_packet_for_its_area_hands_it_on_and_all_inside_get_it_once() 
 }
 
 #[test]
-fn a_copy_from_another_side_does_not_keep_the_only_one_still() {
+fn advanced_cbf_ignores_a_copy_from_another_sector() {
     // The second spreads it; the third is farther away than the fourth, in another direction, and heard by it; only the
     // fourth is heard by the fifth.
     let places = [(0.0, 0.0), (250.0, 0.0), (300.0, 260.0), (490.0, 60.0), (780.0, 60.0)];
@@ -224,14 +224,14 @@ fn a_copy_from_another_side_does_not_keep_the_only_one_still() {
 }
 
 #[test]
-fn an_unknown_station_is_looked_for_and_what_waited_arrives_once() {
+fn the_location_service_finds_a_station_and_its_buffer_is_sent_once() {
     for non_area in [NonAreaForwarding::Greedy, NonAreaForwarding::Contention] {
         let mut air = Air::row(4, 250.0, &Mib { non_area, ..Mib::default() });
         air.run(Duration::from_secs(5));
         air.sent.clear();
         air.request(1, data(station(4))).unwrap();
         air.run(Duration::from_secs(1));
-        assert_eq!((air.delivered(), air.stations[&1].router.waiting().2), (vec![4], 0), "{non_area:?}");
+        assert_eq!((air.delivered(), air.stations[&1].router.buffered().2), (vec![4], 0), "{non_area:?}");
         air.sent.clear();
         air.request(1, data(station(4))).unwrap();
         air.run(Duration::from_secs(1));
@@ -241,7 +241,7 @@ fn an_unknown_station_is_looked_for_and_what_waited_arrives_once() {
 }
 
 #[test]
-fn who_is_nowhere_is_asked_for_eleven_times_and_given_up() {
+fn ls_requests_for_an_absent_station_end_after_ten_retransmissions() {
     let mut air = Air::row(2, 250.0, &Mib::default());
     air.run(Duration::from_secs(5));
     air.sent.clear();
@@ -252,11 +252,11 @@ fn who_is_nowhere_is_asked_for_eleven_times_and_given_up() {
     };
     assert_eq!(air.sent.iter().filter(asks).count(), 11);
     let peer = &air.stations[&1];
-    assert_eq!((peer.router.waiting().2, peer.drops.as_slice()), (0, &[DropReason::NoNeighbour][..]));
+    assert_eq!((peer.router.buffered().2, peer.drops.as_slice()), (0, &[DropReason::NoNeighbour][..]));
 }
 
 #[test]
-fn with_beacons_of_several_hops_nobody_has_to_be_looked_for() {
+fn multi_hop_beacons_make_ls_requests_unnecessary() {
     let mut air = Air::row(4, 250.0, &Mib { beacon_hops: 4, ..Mib::default() });
     air.run(Duration::from_secs(5));
     air.request(1, data(station(4))).unwrap();
@@ -264,7 +264,7 @@ fn with_beacons_of_several_hops_nobody_has_to_be_looked_for() {
 }
 
 #[test]
-fn a_packet_for_any_in_an_area_ends_at_the_first() {
+fn gac_ends_at_the_first_station_of_the_area() {
     let mut air = Air::row(5, 250.0, &Mib::default());
     air.run(Duration::from_secs(5));
     air.sent.clear();
@@ -274,7 +274,7 @@ fn a_packet_for_any_in_an_area_ends_at_the_first() {
 }
 
 #[test]
-fn hops_are_counted() {
+fn tsb_stops_at_the_hop_limit() {
     let mut air = Air::row(5, 250.0, &Mib::default());
     air.run(Duration::from_secs(5));
     air.request(1, data(TransportType::TopologyBroadcast(2))).unwrap();
@@ -284,21 +284,21 @@ fn hops_are_counted() {
 }
 
 #[test]
-fn a_packet_is_carried_along_until_there_is_somebody_nearer() {
+fn store_carry_forward_sends_when_a_nearer_neighbour_appears() {
     let mut air = Air::row(2, 200.0, &Mib::default());
     air.add(9, east(3_000.0), &Mib::default());
     air.run(Duration::from_secs(5));
-    let carried = Request { class: TrafficClass(0x80), ..data(TransportType::GeoBroadcast(around(east(3_000.0), 100))) };
+    let carried = PacketRequest { class: TrafficClass(0x80), ..data(TransportType::GeoBroadcast(around(east(3_000.0), 100))) };
     air.request(2, carried).unwrap();
     air.run(Duration::from_secs(10));
-    assert_eq!((air.delivered(), air.stations[&2].router.waiting().0), (vec![], 1));
+    assert_eq!((air.delivered(), air.stations[&2].router.buffered().0), (vec![], 1));
     air.place(2, east(2_800.0));
     air.run(Duration::from_secs(5));
-    assert_eq!((air.delivered(), air.stations[&2].router.waiting().0), (vec![9], 0));
+    assert_eq!((air.delivered(), air.stations[&2].router.buffered().0), (vec![9], 0));
 }
 
 #[test]
-fn with_recovery_a_packet_goes_round_a_gap() {
+fn perimeter_forwarding_goes_round_a_gap() {
     // The first looks across a lake at the seventh; the way is along the northern shore. The last is a dead end.
     let lake = [(200, 0), (100, 250), (300, 450), (560, 560), (800, 450), (950, 220), (1_000, 0), (100, -200)];
     let mib = Mib { recovery: true, ..Mib::default() };
@@ -316,7 +316,7 @@ fn with_recovery_a_packet_goes_round_a_gap() {
 }
 
 #[test]
-fn a_packet_comes_back_from_dead_ends_and_goes_on() {
+fn perimeter_forwarding_leaves_dead_ends() {
     // Seen from the first, a dead end and the source itself lie before the way round.
     let lake =
         [(200, 0), (150, 270), (100, -250), (300, -450), (560, -560), (800, -450), (950, -220), (1_000, 0), (-90, 0)];
@@ -332,30 +332,30 @@ fn a_packet_comes_back_from_dead_ends_and_goes_on() {
 }
 
 #[test]
-fn what_is_asked_for_wrongly_is_refused() {
+fn invalid_packet_requests_are_refused() {
     let mut air = Air::row(1, 0.0, &Mib::default());
-    let long = Request { payload: vec![0; 1399], ..data(TransportType::SingleHop) };
-    assert_eq!(air.request(1, long), Err(Refused::TooLong { has: 1399, most: 1398 }));
+    let long = PacketRequest { payload: vec![0; 1399], ..data(TransportType::SingleHop) };
+    assert_eq!(air.request(1, long), Err(RequestError::TooLong { octets: 1399, limit: 1398 }));
     let wide = Area { shape: Shape::Rectangle, center: east(0.0), a: 2_500, b: 1_001, angle: 0 };
-    assert!(matches!(air.request(1, data(TransportType::GeoBroadcast(wide))), Err(Refused::AreaTooLarge { .. })));
+    assert!(matches!(air.request(1, data(TransportType::GeoBroadcast(wide))), Err(RequestError::AreaTooLarge { .. })));
     let often = Repetition { interval: 99 * MILLISECOND, total: Duration::from_secs(1) };
-    assert_eq!(air.request(1, Request { repetition: Some(often), ..data(TransportType::SingleHop) }), Err(Refused::TooOften));
-    let mut lost = Router::new(ItsStationType::BUS, Mib::default(), Entropy::seed_from_u64(1));
-    assert_eq!(lost.request(Time::ZERO, data(TransportType::SingleHop), &mut Outbox::new()), Err(Refused::NoLink));
+    assert_eq!(air.request(1, PacketRequest { repetition: Some(often), ..data(TransportType::SingleHop) }), Err(RequestError::RepetitionTooFast));
+    let mut lost = GeoRouter::new(ItsStationType::BUS, Mib::default(), Entropy::seed_from_u64(1));
+    assert_eq!(lost.request(Time::ZERO, data(TransportType::SingleHop), &mut Outbox::new()), Err(RequestError::NoLink));
 }
 
 #[test]
-fn a_repetition_goes_on_for_its_time() {
+fn a_repeated_packet_is_sent_until_its_repetition_time_ends() {
     let mut air = Air::row(2, 250.0, &Mib::default());
     air.run(Duration::from_secs(5));
     let repetition = Some(Repetition { interval: 100 * MILLISECOND, total: Duration::from_secs(1) });
-    air.request(1, Request { repetition, ..data(TransportType::SingleHop) }).unwrap();
+    air.request(1, PacketRequest { repetition, ..data(TransportType::SingleHop) }).unwrap();
     air.run(Duration::from_secs(5));
     assert_eq!(air.delivered().len(), 11);
 }
 
 #[test]
-fn of_two_with_one_address_the_first_to_notice_takes_another() {
+fn a_duplicate_gn_address_is_replaced_by_its_first_detector() {
     let mut air = Air::row(2, 250.0, &Mib::default());
     air.stations.get_mut(&2).unwrap().router.address.mid = mac(1);
     air.run(Duration::from_secs(5));
@@ -366,12 +366,12 @@ fn of_two_with_one_address_the_first_to_notice_takes_another() {
 }
 
 #[test]
-fn the_flood_of_one_source_is_delivered_but_not_forwarded() {
+fn above_the_packet_data_rate_packets_are_delivered_but_not_forwarded() {
     let mut air = Air::row(3, 250.0, &Mib::default());
     air.run(Duration::from_secs(5));
     air.sent.clear();
     for _ in 0..2_000 {
-        let flood = Request { payload: vec![7; 1_000], ..data(TransportType::TopologyBroadcast(3)) };
+        let flood = PacketRequest { payload: vec![7; 1_000], ..data(TransportType::TopologyBroadcast(3)) };
         air.request(1, flood).unwrap();
         air.run(MILLISECOND);
     }
@@ -382,7 +382,7 @@ fn the_flood_of_one_source_is_delivered_but_not_forwarded() {
 }
 
 #[test]
-fn without_a_position_there_is_silence_and_a_lost_one_is_not_called_accurate() {
+fn without_a_fix_no_beacon_is_sent_and_a_lost_fix_clears_pai() {
     let mut air = Air::row(2, 250.0, &Mib::default());
     air.run(Duration::from_secs(5));
     let now = air.now;
@@ -392,7 +392,7 @@ fn without_a_position_there_is_silence_and_a_lost_one_is_not_called_accurate() {
     let later = router.position(now + Duration::from_secs(3)).unwrap();
     assert!(!later.accurate && later.timestamp == router.position(now).unwrap().timestamp);
 
-    let mut lost = Router::new(ItsStationType::BUS, Mib::default(), Entropy::seed_from_u64(1));
+    let mut lost = GeoRouter::new(ItsStationType::BUS, Mib::default(), Entropy::seed_from_u64(1));
     let mut out = Outbox::new();
     let event = LinkEvent { link: LINK, name: String::new(), address: Some(mac(1)), up: true, mtu: 1500 };
     lost.set_link(Time::ZERO, &event);

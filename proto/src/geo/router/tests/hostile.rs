@@ -33,16 +33,16 @@ fn extended(frame: &Frame) -> Option<ExtendedHeader> {
 
 /// What the second station makes of a frame within a second: frames it sends because of it, whether it takes it up, and
 /// drops.
-fn suffer(frame: &Frame, third: &Frame) -> (usize, bool, Vec<DropReason>) {
+fn receive_hostile(frame: &Frame, third: &Frame) -> (usize, bool, Vec<DropReason>) {
     let now = Time::from_micros(6_000_000);
-    let mut router = Router::new(ItsStationType::PASSENGER_CAR, Mib::default(), Entropy::seed_from_u64(2));
+    let mut router = GeoRouter::new(ItsStationType::PASSENGER_CAR, Mib::default(), Entropy::seed_from_u64(2));
     router.set_clock(Time::from_micros(1_000_000), Clock { unix_micros: 1_790_000_000_000_000 });
     let event = LinkEvent { link: LINK, name: "radio0".to_owned(), address: Some(mac(VICTIM)), up: true, mtu: 1500 };
     router.set_link(now, &event);
     router.set_fix(now, Some(fix(east(500.0))));
-    router.hear(now, third, &mut Outbox::new());
+    router.receive(now, third, &mut Outbox::new());
     let mut out = Outbox::new();
-    let taken = router.hear(now, frame, &mut out).is_some();
+    let taken = router.receive(now, frame, &mut out).is_some();
     let until = now + Duration::from_secs(1);
     while let Some(at) = router.deadline().filter(|at| *at <= until) {
         router.expire(at, &mut out);
@@ -59,13 +59,13 @@ fn suffer(frame: &Frame, third: &Frame) -> (usize, bool, Vec<DropReason>) {
 }
 
 #[test]
-fn a_packet_cut_off_anywhere_is_counted_and_makes_nothing() {
+fn truncated_packets_are_counted_and_not_forwarded() {
     let (frames, third) = frames();
     assert!(frames.len() >= 9, "{frames:?}");
     for frame in &frames {
         for length in 0..frame.bytes.len() {
             let cut = Frame { bytes: frame.bytes[..length].to_vec(), ..frame.clone() };
-            assert_eq!(suffer(&cut, &third), (0, false, vec![DropReason::Malformed]), "{length} of {frame:?}");
+            assert_eq!(receive_hostile(&cut, &third), (0, false, vec![DropReason::Malformed]), "{length} of {frame:?}");
         }
     }
 }
@@ -80,7 +80,7 @@ fn no_change_of_an_octet_makes_more_than_one_frame() {
             for value in VALUES.into_iter().chain(bits) {
                 let mut changed = frame.clone();
                 changed.bytes[at] = value;
-                let (sent, ..) = suffer(&changed, &third);
+                let (sent, ..) = receive_hostile(&changed, &third);
                 assert!(sent <= 1, "octet {at} as {value}: {sent} frames for {frame:?}");
             }
         }
@@ -96,7 +96,7 @@ fn changed(of: &Frame, change: impl FnOnce(&mut ExtendedHeader)) -> Frame {
 }
 
 #[test]
-fn areas_of_no_size_and_of_too_much_go_nowhere_they_should_not() {
+fn empty_and_oversized_areas_are_not_forwarded() {
     let (frames, third) = frames();
     let broadcast = frames.iter().find(|frame| matches!(extended(frame), Some(ExtendedHeader::GeoBroadcast { .. }))).unwrap();
     for shape in [Shape::Circle, Shape::Rectangle, Shape::Ellipse] {
@@ -108,7 +108,7 @@ fn areas_of_no_size_and_of_too_much_go_nowhere_they_should_not() {
                         *area = new;
                     }
                 });
-                let (sent, _, drops) = suffer(&frame, &third);
+                let (sent, _, drops) = receive_hostile(&frame, &third);
                 let most = usize::from(a != u16::MAX);
                 assert!(sent <= most, "{new:?}: {sent}, {drops:?}");
             }
@@ -117,7 +117,7 @@ fn areas_of_no_size_and_of_too_much_go_nowhere_they_should_not() {
 }
 
 #[test]
-fn positions_of_any_time_and_speed_harm_nobody() {
+fn extreme_position_vectors_are_harmless() {
     let (frames, third) = frames();
     for frame in &frames {
         for timestamp in [0, 1, 0x7fff_ffff, 0x8000_0000, u32::MAX] {
@@ -134,14 +134,14 @@ fn positions_of_any_time_and_speed_harm_nobody() {
                     | ExtendedHeader::LocationRequest { origin, .. }
                     | ExtendedHeader::LocationReply { origin, .. } => new(&mut origin.source),
                 });
-                assert!(suffer(&frame, &third).0 <= 1, "{frame:?}");
+                assert!(receive_hostile(&frame, &third).0 <= 1, "{frame:?}");
             }
         }
     }
 }
 
 #[test]
-fn an_envelope_is_counted_whatever_is_in_it() {
+fn secured_packets_are_counted_and_dropped() {
     let (frames, third) = frames();
     let mut entropy = Entropy::seed_from_u64(7);
     for length in 0..200 {
@@ -150,6 +150,6 @@ fn an_envelope_is_counted_whatever_is_in_it() {
         // Basic header of version 1 before a secured packet.
         let bytes = [&[0x12, 0, 0x1a, 5][..], &garbage].concat();
         let frame = Frame { bytes, ethertype: ETHERTYPE, ..frames[0].clone() };
-        assert_eq!(suffer(&frame, &third), (0, false, vec![DropReason::Secured]));
+        assert_eq!(receive_hostile(&frame, &third), (0, false, vec![DropReason::Secured]));
     }
 }

@@ -4,8 +4,8 @@
 use super::*;
 
 /// A payload of `octets` to everybody within three hops.
-fn flood(octets: usize) -> Request {
-    Request { payload: vec![7; octets], ..data(TransportType::TopologyBroadcast(3)) }
+fn flood(octets: usize) -> PacketRequest {
+    PacketRequest { payload: vec![7; octets], ..data(TransportType::TopologyBroadcast(3)) }
 }
 
 /// Frames with a payload that station 2 has sent since the last call.
@@ -14,7 +14,7 @@ fn forwarded(air: &mut Air) -> usize {
 }
 
 #[test]
-fn a_source_that_has_calmed_down_is_forwarded_again() {
+fn forwarding_resumes_when_the_packet_data_rate_falls() {
     let mut air = Air::row(3, 250.0, &Mib::default());
     for _ in 0..3_000 {
         air.request(1, flood(1_398)).unwrap();
@@ -30,7 +30,7 @@ fn a_source_that_has_calmed_down_is_forwarded_again() {
 }
 
 #[test]
-fn of_a_source_that_sends_too_much_only_the_excess_is_dropped() {
+fn only_the_excess_above_the_packet_data_rate_is_dropped() {
     let mut air = Air::row(3, 250.0, &Mib::default());
     air.run(Duration::from_secs(5));
     // Twice what is allowed, for 20 s.
@@ -50,12 +50,12 @@ fn of_a_source_that_sends_too_much_only_the_excess_is_dropped() {
 
 fn wait_for_nine(air: &mut Air, payload: &[u8], seconds: u64) {
     let lifetime = Some(Duration::from_secs(seconds));
-    let request = Request { payload: payload.to_vec(), lifetime, ..data(station(9)) };
+    let request = PacketRequest { payload: payload.to_vec(), lifetime, ..data(station(9)) };
     air.request(1, request).unwrap();
 }
 
 #[test]
-fn packets_that_wait_for_the_location_service_end_with_their_lifetime() {
+fn ls_buffered_packets_expire_with_their_lifetime() {
     let mut air = Air::row(1, 0.0, &Mib::default());
     air.run(Duration::from_secs(5));
     wait_for_nine(&mut air, b"short", 2);
@@ -85,7 +85,7 @@ fn replies(count: u64, askers: impl Fn(u64) -> u8) -> usize {
         }
         let (now, mut out) = (air.now, Outbox::new());
         let router = &mut air.stations.get_mut(&asker).unwrap().router;
-        router.ask(now, GeoAddress::new(ItsStationType::PASSENGER_CAR, mac(2)), &mut out);
+        router.send_ls_request(now, GeoAddress::new(ItsStationType::PASSENGER_CAR, mac(2)), &mut out);
         air.carry(asker, out);
         air.run(Duration::from_micros(1_000_000 / count));
     }
@@ -96,7 +96,7 @@ fn replies(count: u64, askers: impl Fn(u64) -> u8) -> usize {
 }
 
 #[test]
-fn replies_of_the_location_service_are_limited_for_each_asker_and_in_all() {
+fn ls_replies_are_rate_limited_per_requester_and_in_all() {
     let of_one = replies(300, |_| 1);
     assert!((1..=3).contains(&of_one), "{of_one} replies in a second to one that asks 300 times");
     let of_many = replies(200, |number| 10 + u8::try_from(number).unwrap());
@@ -104,7 +104,7 @@ fn replies_of_the_location_service_are_limited_for_each_asker_and_in_all() {
 }
 
 #[test]
-fn a_request_names_the_kind_of_a_station_that_was_known_once() {
+fn an_ls_request_keeps_the_station_type_of_a_former_entry() {
     let mut air = Air::row(2, 250.0, &Mib::default());
     air.run(Duration::from_secs(5));
     air.stations.remove(&2);
@@ -120,7 +120,7 @@ fn a_request_names_the_kind_of_a_station_that_was_known_once() {
 
 /// Station 1 sends to station 9, of which all know that it is 2 km to the east, and does not know station 2, which hears it.
 #[test]
-fn a_packet_that_was_broadcast_is_not_handed_back_to_who_sent_it() {
+fn a_broadcast_packet_is_not_forwarded_back_to_its_sender() {
     let mib = Mib::default();
     let mut air = Air::row(0, 0.0, &mib);
     air.add(1, east(200.0), &mib);
@@ -135,9 +135,9 @@ fn a_packet_that_was_broadcast_is_not_handed_back_to_who_sent_it() {
     let mut out = Outbox::new();
     air.stations.get_mut(&1).unwrap().router.beacon(now, &mut out);
     air.carry(1, out);
-    air.stations.get_mut(&1).unwrap().router.lose(mac(2));
+    air.stations.get_mut(&1).unwrap().router.remove_neighbour(mac(2));
     air.sent.clear();
     air.request(1, data(station(9))).unwrap();
     let hops: Vec<(u8, LinkAddress)> = air.sent.iter().map(|(by, frame)| (*by, frame.destination)).collect();
-    assert_eq!(hops, [(1, EVERYBODY)], "not handed back");
+    assert_eq!(hops, [(1, BROADCAST)], "not handed back");
 }

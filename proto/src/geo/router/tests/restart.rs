@@ -40,21 +40,21 @@ fn frame(sender: u8, extended: ExtendedHeader, hops: u8) -> Frame {
         extended,
         payload,
     };
-    Frame { link: LINK, source: mac(sender), destination: EVERYBODY, ethertype: ETHERTYPE, bytes: packet.emit() }
+    Frame { link: LINK, source: mac(sender), destination: BROADCAST, ethertype: ETHERTYPE, bytes: packet.emit() }
 }
 
 /// Lets station `number` receive a frame.
 fn hear(air: &mut Air, number: u8, frame: &Frame) {
     let (now, mut out) = (air.now, Outbox::new());
     let peer = air.stations.get_mut(&number).unwrap();
-    if let Some(delivery) = peer.router.hear(now, frame, &mut out) {
+    if let Some(delivery) = peer.router.receive(now, frame, &mut out) {
         peer.delivered.push(delivery.packet.payload.to_vec());
     }
     air.carry(number, out);
 }
 
 fn known_place(air: &Air, of: u8, at: u8) -> Option<Coordinates> {
-    air.stations[&at].router.stations().find(mac(of)).map(|station| station.position.place)
+    air.stations[&at].router.location_table().find(mac(of)).map(|station| station.position.place)
 }
 
 /// The station begins again: it has forgotten everything, and its sequence numbers start at 0 (§8.3).
@@ -65,7 +65,7 @@ fn restart(air: &mut Air, number: u8, mib: &Mib) {
 }
 
 #[test]
-fn a_station_that_restarts_is_heard_and_forwarded_although_it_uses_its_numbers_again() {
+fn a_restarted_station_may_reuse_its_sequence_numbers() {
     let mib = Mib::default();
     for silence in [Duration::from_secs(1), Duration::from_secs(25)] {
         let mut air = Air::row(3, 250.0, &mib);
@@ -87,7 +87,7 @@ fn a_station_that_restarts_is_heard_and_forwarded_although_it_uses_its_numbers_a
 }
 
 #[test]
-fn a_position_from_the_future_gives_way_to_the_right_one() {
+fn a_timestamp_from_the_future_is_replaced_by_the_right_one() {
     for hops in [1, 5] {
         let mut air = Air::row(1, 0.0, &Mib::default());
         let extended = |source, sequence| match hops {
@@ -106,7 +106,7 @@ fn a_position_from_the_future_gives_way_to_the_right_one() {
 }
 
 #[test]
-fn one_forged_time_does_not_move_a_station_that_is_known() {
+fn one_forged_timestamp_does_not_move_a_known_station() {
     let mut air = Air::row(1, 0.0, &Mib::default());
     let right = position(&air, 9, east(100.0), 0);
     hear(&mut air, 1, &frame(9, ExtendedHeader::Beacon { source: right }, 1));
@@ -119,7 +119,7 @@ fn one_forged_time_does_not_move_a_station_that_is_known() {
 }
 
 #[test]
-fn where_our_own_clock_is_an_hour_slow_stations_are_followed_all_the_same() {
+fn stations_are_followed_with_the_own_clock_an_hour_slow() {
     let mut air = Air::row(1, 0.0, &Mib::default());
     for second in 0..30_u8 {
         let place = east(100.0 + f64::from(second));
@@ -131,7 +131,7 @@ fn where_our_own_clock_is_an_hour_slow_stations_are_followed_all_the_same() {
 }
 
 #[test]
-fn after_its_lifetime_an_entry_takes_any_position_of_its_station() {
+fn an_expired_location_table_entry_accepts_any_timestamp() {
     let mut air = Air::row(1, 0.0, &Mib::default());
     let origin = |source, sequence| ExtendedHeader::TopoBroadcast(SequencedSource { sequence, source });
     // Eight seconds ahead, which clocks may be; then right, by packets that others pass on.
@@ -145,7 +145,7 @@ fn after_its_lifetime_an_entry_takes_any_position_of_its_station() {
 }
 
 #[test]
-fn no_neighbour_is_a_thousand_kilometres_away() {
+fn an_implausibly_distant_neighbour_is_rejected() {
     let mut air = Air::row(1, 0.0, &Mib::default());
     let source = position(&air, 9, east(1_000_000.0), 0);
     hear(&mut air, 1, &frame(9, ExtendedHeader::Beacon { source }, 1));
@@ -161,13 +161,13 @@ fn no_neighbour_is_a_thousand_kilometres_away() {
 fn beacon_of_the_first(air: &mut Air) -> (LinkAddress, LinkAddress) {
     air.sent.clear();
     air.run(Duration::from_secs(5));
-    let of_first = |(by, frame): &&(u8, Frame)| *by == 1 && frame.destination == EVERYBODY;
+    let of_first = |(by, frame): &&(u8, Frame)| *by == 1 && frame.destination == BROADCAST;
     let (_, frame) = air.sent.iter().find(of_first).unwrap();
     (Packet::parse(&frame.bytes).unwrap().extended.source().address.mid, frame.source)
 }
 
 #[test]
-fn a_station_with_our_link_layer_address_is_noticed_and_frames_carry_the_new_one() {
+fn a_duplicate_link_layer_address_is_detected_and_replaced() {
     for of_sender in [false, true] {
         let mut air = Air::row(1, 0.0, &Mib::default());
         air.run(Duration::from_secs(5));
@@ -188,7 +188,7 @@ fn a_station_with_our_link_layer_address_is_noticed_and_frames_carry_the_new_one
 }
 
 #[test]
-fn our_own_frames_that_come_back_are_no_other_station() {
+fn own_frames_that_return_are_no_duplicate_address() {
     let mut air = Air::row(1, 0.0, &Mib::default());
     air.run(Duration::from_secs(12));
     for (_, echo) in air.sent.clone() {

@@ -1,0 +1,183 @@
+//! The local dynamic map: stations of received CAMs and events of received DENMs, while they are valid (EN 302 895;
+//! receiving side of EN 302 637-3 §8.2.2).
+
+use super::denm::DenmRecord;
+use crate::base::few;
+use crate::base::time::Time;
+use crate::base::timers::TimerQueue;
+use crate::contract::config::facilities::EventId;
+use core::time::Duration;
+use roam6_wire::LinkAddress;
+use roam6_wire::its::cam::Cam;
+use roam6_wire::its::denm::Termination;
+use std::collections::BTreeMap;
+
+/// Stations at most.
+pub const MAX_STATIONS: usize = 2048;
+/// Events of other stations at most.
+pub const MAX_EVENTS: usize = 512;
+/// Events of one other station at most.
+pub const MAX_EVENTS_OF_ONE_STATION: usize = 64;
+
+/// Lifetime of a station after its last CAM: five may be lost.
+const STATION_LIFETIME: Duration = Duration::from_secs(5);
+/// How long a terminated event is remembered, so that a late message does not restore it.
+pub const TERMINATED_LIFETIME: Duration = Duration::from_secs(60);
+
+/// Stations and events.
+#[derive(Debug, Default)]
+pub struct Ldm {
+    /// By link-layer address: a station that changes its station identifier remains one entry.
+    stations: BTreeMap<LinkAddress, LdmStation>,
+    events: few::VecMap<EventId, LdmEvent>,
+    /// When each entry expires.
+    expiry: TimerQueue<LdmKey>,
+}
+
+/// The key of an entry.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum LdmKey {
+    Station(LinkAddress),
+    Event(EventId),
+}
+
+/// A station of the LDM.
+#[derive(Debug, Clone)]
+pub struct LdmStation {
+    /// Its link-layer address.
+    pub mid: LinkAddress,
+    /// Its last CAM.
+    pub cam: Box<Cam>,
+    /// When it was received.
+    pub received: Time,
+}
+
+/// An event of the LDM.
+#[derive(Debug, Clone)]
+pub struct LdmEvent {
+    /// Its last DENM.
+    pub denm: DenmRecord,
+    /// When its validity ends.
+    pub until: Time,
+    /// The station that has created the entry.
+    source: EventSource,
+    terminated: bool,
+}
+
+/// The source of a DENM.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum EventSource {
+    /// This station, which limits the number of its events itself.
+    ThisStation,
+    /// The station with this link-layer address.
+    Station(LinkAddress),
+}
+
+/// The effect of a DENM.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LdmUpdate {
+    /// The event is new or has changed.
+    New,
+    /// The event is terminated.
+    Terminated,
+    /// No effect: a repetition, older than the entry, or a confirmation.
+    Unchanged,
+    /// The station may not terminate the event.
+    NotOriginator,
+    /// The LDM is full.
+    Full,
+}
+
+impl Ldm {
+    /// Updates a station; `false` if the LDM is full.
+    pub fn put_station(&mut self, now: Time, mid: LinkAddress, cam: Box<Cam>) -> bool {
+        if self.stations.len() >= MAX_STATIONS && !self.stations.contains_key(&mid) {
+            return false;
+        }
+        self.stations.insert(mid, LdmStation { mid, cam, received: now });
+        self.expiry.set(LdmKey::Station(mid), now + STATION_LIFETIME);
+        true
+    }
+
+    /// Updates an event; `its_time` in milliseconds of TAI since 2004.
+    pub fn put_event(&mut self, now: Time, its_time: u64, told: DenmRecord, by: EventSource) -> LdmUpdate {
+        let management = &told.denm.notification.management;
+        let name = told.event_id();
+        let end = management.detection_time.saturating_add(u64::from(management.validity) * 1000);
+        let left = Duration::from_millis(end.saturating_sub(its_time).min(86_400_000));
+        let known = self.events.get(&name);
+        if known.is_some_and(|known| by != EventSource::ThisStation && known.denm.reference_time() >= management.reference_time) {
+            return LdmUpdate::Unchanged;
+        }
+        if let Some(kind) = management.termination {
+            let sender = told.denm.header.station_id;
+            let may = (kind == Termination::Cancellation) == (sender == name.station);
+            return match known.filter(|known| !known.terminated) {
+                _ if !may => LdmUpdate::NotOriginator,
+                None => LdmUpdate::Unchanged,
+                Some(known) => {
+                    let by = known.source;
+                    self.put(name, LdmEvent { denm: told, until: now + TERMINATED_LIFETIME, source: by, terminated: true });
+                    LdmUpdate::Terminated
+                }
+            };
+        }
+        if left.is_zero() {
+            return LdmUpdate::Unchanged;
+        }
+        let (news, by) = match known {
+            Some(known) if !known.terminated && known.denm.cause() == told.cause() => (LdmUpdate::Unchanged, known.source),
+            Some(known) => (LdmUpdate::New, known.source),
+            None if !self.has_room(by) => return LdmUpdate::Full,
+            None => (LdmUpdate::New, by),
+        };
+        self.put(name, LdmEvent { denm: told, until: now + left, source: by, terminated: false });
+        news
+    }
+
+    fn has_room(&self, by: EventSource) -> bool {
+        let of_others = self.events.values().filter(|known| known.source != EventSource::ThisStation).count();
+        let of_this = self.events.values().filter(|known| known.source == by).count();
+        by == EventSource::ThisStation || (of_others < MAX_EVENTS && of_this < MAX_EVENTS_OF_ONE_STATION)
+    }
+
+    fn put(&mut self, name: EventId, known: LdmEvent) {
+        self.expiry.set(LdmKey::Event(name), known.until);
+        self.events.insert(name, known);
+    }
+
+    /// The last DENM of an event that is not terminated.
+    pub fn find(&self, name: EventId) -> Option<&DenmRecord> {
+        self.events.get(&name).filter(|known| !known.terminated).map(|known| &known.denm)
+    }
+
+    /// Removes expired entries.
+    pub fn expire(&mut self, now: Time) {
+        while let Some(subject) = self.expiry.pop_expired(now) {
+            match subject {
+                LdmKey::Station(mid) => drop(self.stations.remove(&mid)),
+                LdmKey::Event(name) => drop(self.events.remove(&name)),
+            }
+        }
+    }
+
+    /// When the next entry expires.
+    pub fn deadline(&self) -> Option<Time> {
+        self.expiry.deadline()
+    }
+
+    /// The stations.
+    pub fn stations(&self) -> impl Iterator<Item = &LdmStation> {
+        self.stations.values()
+    }
+
+    /// The events that are not terminated.
+    pub fn events(&self) -> impl Iterator<Item = &LdmEvent> {
+        self.events.values().filter(|known| !known.terminated)
+    }
+
+    /// The number of stations and of events, terminated ones included.
+    pub fn len(&self) -> (usize, usize) {
+        (self.stations.len(), self.events.len())
+    }
+}

@@ -1,0 +1,122 @@
+//! Views of the LDM and of service announcements for the control socket.
+
+use super::sam::SamGenerator;
+use super::ldm::{LdmEvent, LdmStation};
+use super::service_table::{self, ReceivedSam};
+use crate::base::time::Time;
+use crate::contract::config::facilities::{EventId, RoutingAdvertisement};
+use crate::contract::view::{AnnouncementView, LdmEventView, LdmStationView, ServiceView};
+use core::net::Ipv6Addr;
+use roam6_wire::Prefix;
+use roam6_wire::geo::ItsStationType;
+use roam6_wire::its::cam::HighFrequency;
+use roam6_wire::its::extension::Value;
+use roam6_wire::its::saem::{Address, Body, Routing, Service, values};
+
+/// A station; `None` if its CAM has no place.
+pub(super) fn station(seen: &LdmStation, now: Time) -> Option<LdmStationView> {
+    let parameters = &seen.cam.awareness.parameters;
+    let vehicle = match &parameters.high_frequency {
+        HighFrequency::Vehicle(vehicle) => Some(vehicle),
+        _ => None,
+    };
+    Some(LdmStationView {
+        station: seen.cam.header.station_id,
+        mid: seen.mid,
+        kind: ItsStationType(parameters.basic.station_type).to_string(),
+        place: parameters.basic.position.place()?,
+        speed: vehicle.map(|vehicle| vehicle.speed.value).filter(|speed| *speed < 16_383),
+        heading: vehicle.map(|vehicle| vehicle.heading.value).filter(|heading| *heading <= 3600),
+        length: vehicle.map(|vehicle| vehicle.length.value).filter(|length| *length < 1022),
+        width: vehicle.map(|vehicle| vehicle.width).filter(|width| *width < 61),
+        age: now.since(seen.received),
+    })
+}
+
+/// An event; `None` if its DENM has no place.
+pub(super) fn event(known: &LdmEvent, name: EventId, tag: Option<u32>, now: Time) -> Option<LdmEventView> {
+    let notification = &known.denm.denm.notification;
+    let (cause, sub_cause) = known.denm.cause();
+    Some(LdmEventView {
+        name,
+        tag,
+        cause,
+        sub_cause,
+        quality: notification.situation.as_ref().map_or(0, |it| it.quality),
+        place: notification.management.position.place()?,
+        area: known.denm.area,
+        remaining: known.until.since(now),
+    })
+}
+
+/// The announcement of this station.
+pub(super) fn own(announcer: &SamGenerator, station: u32, now: Time) -> Option<AnnouncementView> {
+    let (told, content) = announcer.announcement()?;
+    let services = told.services.iter().map(|served| ServiceView {
+        application: served.application,
+        channel: None,
+        address: served.address,
+        port: served.port,
+        context: served.context.clone(),
+    });
+    Some(AnnouncementView {
+        station,
+        mid: None,
+        name: told.name.clone(),
+        content,
+        services: services.collect(),
+        routing: told.routing.clone(),
+        interval: Some(told.interval),
+        age: announcer.last().map(|last| now.since(last)),
+    })
+}
+
+/// The announcement of another station.
+pub(super) fn announcement(heard: &ReceivedSam, now: Time) -> AnnouncementView {
+    let body = &heard.saem.sam.body;
+    let name = values(body.extensions.as_deref()).find_map(|value| match value {
+        Value::Advertiser(name) => Some(name),
+        _ => None,
+    });
+    AnnouncementView {
+        station: heard.saem.header.station_id,
+        mid: Some(heard.mid),
+        name,
+        content: body.change_count.content,
+        services: body.services.iter().flatten().map(|one| service(one, body)).collect(),
+        routing: body.routing.as_ref().and_then(way),
+        interval: service_table::interval(&heard.saem),
+        age: Some(now.since(heard.received)),
+    }
+}
+
+fn service(service: &Service, body: &Body) -> ServiceView {
+    let index = usize::from(service.channel).checked_sub(1);
+    let channel = index.and_then(|index| body.channels.as_ref()?.get(index));
+    let (application, channel) = (service.application.into(), channel.map(|channel| channel.number));
+    let mut seen = ServiceView { application, channel, address: None, port: None, context: None };
+    for value in values(service.options.extensions.as_deref()) {
+        match value {
+            Value::Address(address) => seen.address = Some(address),
+            Value::Port(port) => seen.port = Some(port),
+            Value::Context(octets) => seen.context = Some(octets.escape_ascii().to_string()),
+            _ => {}
+        }
+    }
+    seen
+}
+
+fn way(routing: &Routing) -> Option<RoutingAdvertisement> {
+    let address = |Address(octets): &Address| Ipv6Addr::from(**octets);
+    let second = values(Some(&routing.extensions)).find_map(|value| match value {
+        Value::SecondaryDns(address) => Some(address),
+        _ => None,
+    });
+    let dns = [Some(address(&routing.dns)), second].into_iter().flatten();
+    Some(RoutingAdvertisement {
+        prefix: Prefix::new(address(&routing.prefix), routing.prefix_length)?,
+        gateway: address(&routing.gateway),
+        dns: dns.filter(|dns| !dns.is_unspecified()).collect(),
+        lifetime: core::time::Duration::from_secs(routing.lifetime.into()),
+    })
+}

@@ -1,0 +1,84 @@
+//! The mobile router as its nodes see it: advertises its own prefix and those of visited networks, at once when they
+//! change (RFC 4861 §6.2, RFC 9096 §3.3).
+
+use core::time::Duration;
+use roam6_proto::contract::output::{Transmit, Via};
+use roam6_proto::{Engine, Input, LinkId, Outbox, Time, View};
+use roam6_wire::icmp6::{self, Message, NeighbourOption, RouterAdvertisement, kind};
+use roam6_wire::ip6::{self, Header, protocol};
+use roam6_wire::{LinkAddress, Prefix};
+use std::collections::BTreeMap;
+use std::net::Ipv6Addr;
+
+/// Interval of advertisements, and of the first ones after a change.
+const INTERVAL: Duration = Duration::from_secs(3);
+const MIN_INTERVAL: Duration = Duration::from_millis(200);
+/// Router lifetime, seconds.
+const LIFETIME: u16 = 30;
+
+/// Preferred and valid lifetime of each prefix, seconds.
+pub type AdvertisedPrefixes = BTreeMap<Prefix, (u32, u32)>;
+
+/// The mobile router.
+#[derive(Debug)]
+pub struct PrefixAdvertiser {
+    link: LinkId,
+    address: LinkAddress,
+    /// The advertised prefixes by time.
+    schedule: Vec<(Time, AdvertisedPrefixes)>,
+    said: u8,
+    next: Time,
+    offer: AdvertisedPrefixes,
+}
+
+impl PrefixAdvertiser {
+    /// A router on `link`, where it has `address`.
+    pub fn new(link: LinkId, address: LinkAddress, mut schedule: Vec<(Time, AdvertisedPrefixes)>) -> PrefixAdvertiser {
+        schedule.sort_by_key(|(at, _)| *at);
+        schedule.reverse();
+        PrefixAdvertiser { link, address, schedule, said: 0, next: Time::ZERO, offer: AdvertisedPrefixes::new() }
+    }
+
+    fn advertisement(&self) -> Transmit {
+        let option = |(prefix, (preferred, valid)): (&Prefix, &(u32, u32))| NeighbourOption::PrefixInformation {
+            prefix: *prefix,
+            address: prefix.address(),
+            on_link: true,
+            autonomous: true,
+            router_address: false,
+            valid: *valid,
+            preferred: *preferred,
+        };
+        let options = self.offer.iter().map(option).collect();
+        let message = RouterAdvertisement { hop_limit: 64, lifetime: LIFETIME, options, ..Default::default() };
+        let source = Ipv6Addr::from_bits((0xfe80 << 112) | u128::from(self.address.interface_identifier()));
+        let header = Header::new(source, icmp6::ALL_NODES).with_hop_limit(255);
+        let payload = Message::RouterAdvertisement(message).emit(header.source, header.destination);
+        Transmit { via: Via::Link(self.link), bytes: ip6::emit(&header, protocol::ICMPV6, &payload) }
+    }
+}
+
+impl Engine for PrefixAdvertiser {
+    fn handle(&mut self, now: Time, input: &Input, out: &mut Outbox) {
+        while let Some((_, offer)) = self.schedule.pop_if(|(at, _)| *at <= now) {
+            (self.offer, self.said, self.next) = (offer, 0, now);
+        }
+        let asked = |bytes: &[u8]| {
+            ip6::Datagram::parse(bytes).is_ok_and(|it| it.payload.first() == Some(&kind::ROUTER_SOLICITATION))
+        };
+        if matches!(input, Input::Packet(packet) if asked(&packet.bytes)) {
+            out.transmit(self.advertisement());
+        }
+        if now >= self.next {
+            out.transmit(self.advertisement());
+            self.said = self.said.saturating_add(1);
+            self.next = now + if self.said < 3 { MIN_INTERVAL } else { INTERVAL };
+        }
+    }
+
+    fn deadline(&self) -> Option<Time> {
+        Some(self.schedule.last().map_or(self.next, |(at, _)| self.next.min(*at)))
+    }
+
+    fn view(&self, _: Time, _: &mut View) {}
+}

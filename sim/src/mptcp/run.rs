@@ -1,0 +1,166 @@
+//! Runs a world of an MPTCP host to its end and checks its invariants.
+
+use super::topology::prefix;
+use super::correspondent::LIMIT;
+use super::scenario::MptcpScenario;
+use crate::failure::{Failure, WorldFamily};
+use crate::world::Observation;
+use core::time::Duration;
+use roam6_proto::contract::item::MptcpEndpoint;
+use roam6_proto::{Item, Time};
+use std::collections::BTreeSet;
+use std::net::Ipv6Addr;
+
+/// Limit of convergence after the last fault: endpoints that fail are retried at growing intervals.
+pub const SETTLE: Duration = Duration::from_secs(200);
+/// Time after convergence without any change.
+const OBSERVED_SPAN: Duration = Duration::from_secs(30);
+/// Longest interval between acknowledgements of data.
+const SETTLED_SPAN: Duration = Duration::from_secs(3);
+/// Attempts in that time for an endpoint beyond the correspondents' limit.
+const MAX_ATTEMPTS: u64 = 4;
+/// Longest time the kernel takes to apply an item.
+const MAX_DELAY: Duration = Duration::from_millis(5);
+/// Endpoints added and removed per second of faults, at most on average.
+const MAX_CHANGES: u64 = 8;
+
+/// The result of a world whose invariants hold.
+#[derive(Debug, Clone, Copy)]
+pub struct RunResult {
+    /// Time from the last fault to convergence.
+    pub settled_after: Duration,
+    /// Events handled.
+    pub events: u64,
+    /// Endpoints added and removed.
+    pub changes: u64,
+}
+
+const FAMILY: WorldFamily = WorldFamily { name: "world of paths", replay: "one_world_of_paths" };
+
+/// Runs the world of `seed`, and prints every event to standard output if `loud`.
+///
+/// # Errors
+/// The first invariant that does not hold.
+pub fn run(seed: u64, loud: bool) -> Result<RunResult, Failure> {
+    let mut scenario = MptcpScenario::new(seed);
+    scenario.map.world.verbose = loud;
+    let mut play = Run { scenario, events: 0 };
+    play.run().map_err(|what| Failure { family: FAMILY, seed, kind: None, at: play.scenario.map.world.now(), message: what })
+}
+
+/// The subflows of connections compared with the paths.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum PathsFound {
+    All,
+    /// After the end of its first subflow, the correspondent accepts fewer subflows than there are paths.
+    UpToTheLimit,
+}
+
+struct Run {
+    scenario: MptcpScenario,
+    events: u64,
+}
+
+impl Run {
+    fn run(&mut self) -> Result<RunResult, String> {
+        for (after, happening) in core::mem::take(&mut self.scenario.script) {
+            self.scenario.map.world.schedule(after, happening);
+        }
+        self.scenario.map.start();
+        let calm = Time::ZERO + self.scenario.calm;
+        let mut end = calm + SETTLED_SPAN;
+        self.advance(end)?;
+        let changes = self.changes();
+        if changes > MAX_CHANGES * self.scenario.calm.as_secs() {
+            return Err(format!("{changes} endpoints made and given up in {} s", self.scenario.calm.as_secs()));
+        }
+        let patience = calm + SETTLE;
+        while self.settled(end) != Ok(PathsFound::All) && end <= patience {
+            end = end + Duration::from_secs(1);
+            self.advance(end)?;
+        }
+        let paths = self.settled(end).map_err(|why| format!("not settled after {} s: {why}", SETTLE.as_secs()))?;
+        let (settled_after, before) = (end.since(calm) - SETTLED_SPAN, self.changes());
+        self.advance(end + OBSERVED_SPAN)?;
+        if self.settled(end + OBSERVED_SPAN)? != paths {
+            return Err("paths come or go in peace".to_owned());
+        }
+        let most = if paths == PathsFound::All { 0 } else { MAX_ATTEMPTS };
+        match self.changes() - before {
+            more if more > most => Err(format!("{more} endpoints made and given up in peace")),
+            _ => Ok(RunResult { settled_after, events: self.events, changes }),
+        }
+    }
+
+    fn advance(&mut self, end: Time) -> Result<(), String> {
+        while let Some(facts) = self.scenario.map.world.step(end) {
+            self.events += 1;
+            if facts.iter().any(|fact| matches!(fact, Observation::Looping(_))) {
+                return Err("the node turns in circles".to_owned());
+            }
+            self.check()?;
+        }
+        Ok(())
+    }
+
+    fn changes(&self) -> u64 {
+        self.scenario.map.kernel.borrow().changes
+    }
+
+    /// Endpoints are usable addresses as far as the host knows, and those of the mobile network are backups.
+    fn check(&self) -> Result<(), String> {
+        let map = &self.scenario.map;
+        let now = map.world.now();
+        for (_, item) in map.world.host(map.node).kernel.plan().iter() {
+            let Item::MptcpEndpoint(endpoint) = item else { continue };
+            // What has just ended by itself is known as soon as the engine is asked again.
+            if let Err(why) = self.judge(now, endpoint)
+                && self.judge(now - MAX_DELAY, endpoint).is_err()
+            {
+                return Err(format!("endpoint {}: {why}", endpoint.address));
+            }
+        }
+        Ok(())
+    }
+
+    fn judge(&self, now: Time, endpoint: &MptcpEndpoint) -> Result<(), &'static str> {
+        let map = &self.scenario.map;
+        let autoconf = &map.kernel.borrow().autoconf;
+        let Some(preferred) = autoconf.preferred(now, endpoint.address) else { return Err("no address") };
+        if !map.world.is_up(map.node, map.link) || !autoconf.has_router(now) {
+            return Err("no way out");
+        }
+        let backup = prefix(0).contains(endpoint.address) || !preferred;
+        if endpoint.flags.backup == backup { Ok(()) } else { Err("a backup or not, and should be the other") }
+    }
+
+    /// Whether every path carries data, both ends agree, and no connection has more subflows. The kernel tries a
+    /// subflow once: an endpoint is not recreated for one connection while another uses it.
+    fn settled(&self, now: Time) -> Result<PathsFound, String> {
+        let map = &self.scenario.map;
+        let direct: BTreeSet<Ipv6Addr> = self.scenario.visited.iter().map(|number| map.address(*number)).collect();
+        let mut all = direct.clone();
+        all.insert(map.address(0));
+        let kernel = map.kernel.borrow();
+        let (mut used, mut full) = (BTreeSet::new(), true);
+        for (connection, (peer, known)) in kernel.sockets.connections().iter().zip(&map.peers) {
+            let paths: BTreeSet<Ipv6Addr> = connection.paths().into_iter().collect();
+            let known: BTreeSet<Ipv6Addr> = known.borrow().keys().copied().collect();
+            if paths != known || !paths.is_subset(&all) {
+                return Err(format!("{peer} is reached from {paths:?} and knows {known:?}; there are {all:?}"));
+            }
+            let straight = !paths.is_disjoint(&direct);
+            match connection.acknowledged {
+                Some((at, by)) if at + SETTLED_SPAN >= now && direct.contains(&by) == straight => {}
+                other => return Err(format!("data to {peer} last went {other:?}")),
+            }
+            full &= paths.len() >= LIMIT;
+            used.extend(paths);
+        }
+        match used == all {
+            true => Ok(PathsFound::All),
+            false if full => Ok(PathsFound::UpToTheLimit),
+            false => Err(format!("used are {used:?}, there are {all:?}")),
+        }
+    }
+}

@@ -1,0 +1,205 @@
+//! The world of a seed: the moves of a mobile router, and faults in what its nodes learn of them.
+
+use super::mobile_router::AdvertisedPrefixes;
+use super::topology::{self, Topology, VISITED, prefix};
+use crate::link::LinkSpec;
+use crate::world::Event;
+use core::time::Duration;
+use roam6_proto::{Entropy, Time};
+
+const SECOND: u64 = 1_000_000;
+/// Lifetimes of a prefix with connectivity, seconds: preferred and valid.
+const STAY_SECONDS: (u32, u32) = (60, 120);
+/// The index of the mobile network prefix.
+const HOME: u16 = 0;
+
+/// A world and its script.
+#[derive(Debug)]
+pub struct MptcpScenario {
+    /// Hosts and links.
+    pub map: Topology,
+    /// Events by their time.
+    pub script: Vec<(Duration, Event)>,
+    /// When the last fault has ended.
+    pub calm: Duration,
+    /// The visited networks with connectivity in the end.
+    pub visited: Vec<u16>,
+}
+
+/// The connectivity and advertisements, move by move.
+struct ScriptBuilder {
+    chance: Entropy,
+    now: u64,
+    advertised: AdvertisedPrefixes,
+    visited: Vec<u16>,
+    schedule: Vec<(Time, AdvertisedPrefixes)>,
+    /// When a prefix gains or loses connectivity.
+    path_changes: Vec<(u64, u16, bool)>,
+}
+
+impl MptcpScenario {
+    /// The world of `seed`.
+    pub fn new(seed: u64) -> MptcpScenario {
+        let mut story = ScriptBuilder::begin(seed);
+        let calm = story.between(30 * SECOND, 60 * SECOND);
+        while story.now < calm {
+            story.next_move();
+        }
+        story.end();
+        let calm = Duration::from_micros(story.now);
+        let map = Topology::new(seed, story.schedule.clone());
+        let mut scenario = MptcpScenario { map, script: Vec::new(), calm, visited: story.visited.clone() };
+        scenario.write_path_changes(&story.path_changes);
+        scenario.write_link_changes(&mut story);
+        scenario
+    }
+
+    fn write_path_changes(&mut self, ways: &[(u64, u16, bool)]) {
+        for (at, number, open) in ways {
+            let own = self.map.address(*number);
+            for (peer, _) in &self.map.peers {
+                for (source, destination) in [(own, *peer), (*peer, own)] {
+                    let happening = Event::BlockPath(source, destination, !open);
+                    self.script.push((Duration::from_micros(*at), happening));
+                }
+            }
+        }
+    }
+
+    /// Link impairments, loss of carrier, and refusals of the kernel.
+    fn write_link_changes(&mut self, story: &mut ScriptBuilder) {
+        let (inside, node) = (self.map.inside, self.map.node);
+        let calm = u64::try_from(self.calm.as_micros()).unwrap_or(0);
+        let mut at = 0;
+        while at < calm {
+            at += story.between(SECOND, 15 * SECOND);
+            let until = (at + story.between(SECOND / 20, 5 * SECOND)).min(calm);
+            let (from, until) = (Duration::from_micros(at.min(calm)), Duration::from_micros(until));
+            let bad = LinkSpec {
+                loss: story.chance.below(300) as f64 / 1000.0,
+                jitter: Duration::from_micros(story.chance.below(20_000)),
+                ..topology::calm()
+            };
+            let pair = match story.chance.below(4) {
+                0 => [Event::SetLink(inside, bad), Event::SetLink(inside, topology::calm())],
+                1 => [Event::Carrier(inside, false), Event::Carrier(inside, true)],
+                2 => [Event::BlackHole(inside, true), Event::BlackHole(inside, false)],
+                _ => [Event::RefuseItems(node, 300), Event::RefuseItems(node, 0)],
+            };
+            let [begin, end] = pair;
+            self.script.extend([(from, begin), (until, end)]);
+        }
+        // Two of a kind may overlap; in the end all is well.
+        let last = [
+            Event::SetLink(inside, topology::calm()),
+            Event::Carrier(inside, true),
+            Event::BlackHole(inside, false),
+            Event::RefuseItems(node, 0),
+        ];
+        self.script.extend(last.map(|happening| (self.calm, happening)));
+    }
+}
+
+impl ScriptBuilder {
+    fn begin(seed: u64) -> ScriptBuilder {
+        let mut story = ScriptBuilder {
+            chance: Entropy::seed_from_u64(seed ^ 0x9a75),
+            now: 0,
+            advertised: AdvertisedPrefixes::new(),
+            visited: Vec::new(),
+            schedule: Vec::new(),
+            path_changes: (1..=VISITED).map(|number| (0, number, false)).collect(),
+        };
+        story.arrive(HOME);
+        story
+    }
+
+    fn next_move(&mut self) {
+        self.now += self.between(SECOND, 12 * SECOND);
+        match (self.chance.below(6), self.visited.is_empty()) {
+            (_, true) => self.visit_new(),
+            (0..3, _) => self.hard_handover(),
+            (3, _) => self.soft_handover(),
+            (4, _) => self.visit_new(),
+            _ => self.leave_gracefully(),
+        }
+    }
+
+    /// All uplinks but at most one are lost; the tunnel recovers first, then another network appears.
+    fn hard_handover(&mut self) {
+        let left = core::mem::take(&mut self.visited);
+        for number in left.iter().copied().chain([HOME]) {
+            self.path_changes.push((self.now, number, false));
+            self.advertised.insert(prefix(number), if number == HOME { (0, STAY_SECONDS.1) } else { (0, 0) });
+        }
+        // The router hears of it late at times.
+        let late = if self.chance.below(6) == 0 { SECOND } else { SECOND / 50 };
+        self.now += self.chance.below(late);
+        self.advertise();
+        self.now += self.between(SECOND / 50, 2 * SECOND);
+        self.arrive(HOME);
+        if self.chance.below(5) > 0 {
+            self.now += self.chance.below(SECOND);
+            self.visit_new();
+        }
+    }
+
+    /// Another network appears before the former one disappears.
+    fn soft_handover(&mut self) {
+        let left = self.visited.clone();
+        self.visit_new();
+        self.now += self.between(SECOND / 2, 5 * SECOND);
+        left.into_iter().for_each(|number| self.leave(number));
+    }
+
+    /// A network disappears while the tunnel uses another.
+    fn leave_gracefully(&mut self) {
+        let number = self.visited.first().copied();
+        number.into_iter().for_each(|number| self.leave(number));
+    }
+
+    fn leave(&mut self, number: u16) {
+        self.visited.retain(|there| *there != number);
+        self.path_changes.push((self.now, number, false));
+        self.advertised.insert(prefix(number), (0, 0));
+        self.now += self.chance.below(SECOND / 20);
+        self.advertise();
+    }
+
+    /// One network more, of at most two.
+    fn visit_new(&mut self) {
+        if let Some(first) = self.visited.first().copied().filter(|_| self.visited.len() > 1) {
+            self.leave(first);
+        }
+        let absent: Vec<u16> = (1..=VISITED).filter(|number| !self.visited.contains(number)).collect();
+        let index = usize::try_from(self.chance.below(absent.len() as u64)).unwrap_or(0);
+        if let Some(number) = absent.get(index) {
+            self.visited.push(*number);
+            self.arrive(*number);
+        }
+    }
+
+    /// Packets are forwarded, and the nodes are informed.
+    fn arrive(&mut self, number: u16) {
+        self.path_changes.push((self.now, number, true));
+        self.advertised.insert(prefix(number), STAY_SECONDS);
+        self.now += 1;
+        self.advertise();
+    }
+
+    fn advertise(&mut self) {
+        self.schedule.push((Time::from_micros(self.now), self.advertised.clone()));
+    }
+
+    fn end(&mut self) {
+        self.now += SECOND;
+        if self.visited.is_empty() {
+            self.visit_new();
+        }
+        self.now += SECOND;
+    }
+
+    fn between(&mut self, least: u64, most: u64) -> u64 {
+        least + self.chance.below(most.saturating_sub(least) + 1)
+    }
+}

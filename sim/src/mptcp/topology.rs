@@ -1,0 +1,192 @@
+//! The topology: a host in a mobile network, its mobile router, and correspondents.
+
+use super::slaac::Slaac;
+use super::mobile_router::{PrefixAdvertiser, AdvertisedPrefixes};
+use super::host::{MptcpKernel, MptcpHost};
+use super::correspondent::{SubflowTable, Correspondent};
+use super::sockets::Sockets;
+use crate::host::{BoxedEngine, Host, HostId};
+use crate::link::LinkSpec;
+use crate::medium::MediumId;
+use crate::router::link_local;
+use crate::world::World;
+use core::time::Duration;
+use roam6_proto::contract::config::mptcp::PathManagerConfig;
+use roam6_proto::contract::item::{Address, Route, RouteTable, NextHop};
+use roam6_proto::role::Role;
+use roam6_proto::{Engine, Entropy, Input, Item, LinkId, Outbox, Time, View};
+use roam6_wire::{LinkAddress, Prefix};
+use std::cell::RefCell;
+use std::net::Ipv6Addr;
+use std::rc::Rc;
+
+/// Networks that the mobile router visits.
+pub const VISITED: u16 = 4;
+/// Correspondents, each of one connection.
+const PEERS: u16 = 2;
+/// Name of the host's interface.
+const INTERFACE: &str = "eth0";
+const METRIC: u32 = 1024;
+
+/// The hosts and links of a world.
+#[derive(Debug)]
+pub struct Topology {
+    /// The world.
+    pub world: World,
+    /// The host.
+    pub node: HostId,
+    /// Its interface.
+    pub link: LinkId,
+    /// The link of the mobile network.
+    pub inside: MediumId,
+    /// The host's kernel.
+    pub kernel: Rc<RefCell<MptcpKernel>>,
+    /// The correspondents, and the subflows each knows.
+    pub peers: Vec<(Ipv6Addr, Rc<RefCell<SubflowTable>>)>,
+}
+
+/// An engine without behaviour.
+struct IdleEngine;
+
+impl Engine for IdleEngine {
+    fn handle(&mut self, _: Time, _: &Input, _: &mut Outbox) {}
+
+    fn deadline(&self) -> Option<Time> {
+        None
+    }
+
+    fn view(&self, _: Time, _: &mut View) {}
+}
+
+impl Topology {
+    /// A topology whose mobile router advertises `schedule`.
+    pub fn new(seed: u64, schedule: Vec<(Time, AdvertisedPrefixes)>) -> Topology {
+        let mut world = World::new(seed);
+        let inside = world.add_medium("inside", LinkSpec::default());
+        let cable = world.add_medium("core-lender", calm());
+        let mut core = Host::new("core", |_| Box::new(IdleEngine));
+        core.forwards = true;
+        let down = interface(&mut core, "lender", 1);
+        let mut lender = Host::new("lender", |_| Box::new(IdleEngine));
+        lender.forwards = true;
+        let up = interface(&mut lender, "core", 2);
+        let serves = interface(&mut lender, INTERFACE, 3);
+        let (core_address, lender_address) = (link_local(own(&core, down)), link_local(own(&lender, up)));
+        lender.kernel.add_static(route(Prefix::ALL, NextHop::Gateway { link: up, router: core_address }));
+        for number in 0..=VISITED {
+            lender.kernel.add_static(route(prefix(number), NextHop::OnLink(serves)));
+            core.kernel.add_static(route(prefix(number), NextHop::Gateway { link: down, router: lender_address }));
+        }
+        let address = own(&lender, serves);
+        lender.spawn = Box::new(move |_| Box::new(PrefixAdvertiser::new(serves, address, schedule.clone())));
+        let mut peers = Vec::new();
+        let mut ends = Vec::new();
+        for number in 0..PEERS {
+            let known: Rc<RefCell<SubflowTable>> = Rc::default();
+            let medium = world.add_medium(&format!("peer {number}"), calm());
+            let there = interface(&mut core, &format!("peer{number}"), 10 + number);
+            core.kernel.add_static(route(Prefix::host(peer(number)), NextHop::OnLink(there)));
+            peers.push((peer(number), Rc::clone(&known)));
+            ends.push((number, medium, there, link_local(own(&core, there)), known));
+        }
+        let core = world.add_host(core);
+        world.attach(core, down, Some(cable));
+        let lender = world.add_host(lender);
+        world.attach(lender, up, Some(cable));
+        world.attach(lender, serves, Some(inside));
+        for (number, medium, there, router, known) in ends {
+            let mut host = Host::new(&format!("peer{number}"), move |_| Box::new(Correspondent::new(&known)));
+            let link = interface(&mut host, INTERFACE, 20 + number);
+            host.kernel.add_static(Item::Address(Address {
+                link,
+                address: peer(number),
+                prefix_length: 128,
+                preferred: true,
+                dad: false,
+            }));
+            host.kernel.add_static(route(Prefix::ALL, NextHop::Gateway { link, router }));
+            let host = world.add_host(host);
+            world.attach(host, link, Some(medium));
+            world.attach(core, there, Some(medium));
+        }
+        let (node, link, kernel) = add_node(&mut world, inside, &peers);
+        Topology { world, node, link, inside, kernel, peers }
+    }
+
+    /// Starts every host.
+    pub fn start(&mut self) {
+        let all: Vec<HostId> = self.world.hosts().map(|(id, _)| id).collect();
+        for id in all {
+            self.world.start(id);
+        }
+    }
+
+    /// The host's address in the mobile network (0) or of a visited network.
+    pub fn address(&self, number: u16) -> Ipv6Addr {
+        self.kernel.borrow().autoconf.address_in(prefix(number))
+    }
+}
+
+fn add_node(
+    world: &mut World,
+    inside: MediumId,
+    peers: &[(Ipv6Addr, Rc<RefCell<SubflowTable>>)],
+) -> (HostId, LinkId, Rc<RefCell<MptcpKernel>>) {
+    let mut host = Host::new("node", |_| Box::new(IdleEngine));
+    let link = interface(&mut host, INTERFACE, 4);
+    let autoconf = Slaac::new(link, own(&host, link));
+    let home = autoconf.address_in(prefix(0));
+    let ends: Vec<Ipv6Addr> = peers.iter().map(|(address, _)| *address).collect();
+    let kernel = Rc::new(RefCell::new(MptcpKernel { autoconf, sockets: Sockets::new(home, &ends), changes: 0 }));
+    let shown = Rc::clone(&kernel);
+    host.spawn = Box::new(move |_| -> BoxedEngine {
+        let mut bytes = [0; 32];
+        Entropy::seed_from_u64(1).fill(&mut bytes);
+        let engine = roam6_proto::Node::from_roles(&[Role::PathManager(config())], bytes);
+        Box::new(MptcpHost::new(engine, &kernel, link, home))
+    });
+    let node = world.add_host(host);
+    world.attach(node, link, Some(inside));
+    (node, link, shown)
+}
+
+fn config() -> PathManagerConfig {
+    PathManagerConfig {
+        interfaces: [INTERFACE.to_owned()].into(),
+        home_prefixes: vec![prefix(0)],
+        signal_home: false,
+        signal_care_of: false,
+        subflows: 8,
+        add_addr_accepted: 0,
+        source_routing: false,
+    }
+}
+
+/// The mobile network prefix (0), or the prefix delegated by a visited network.
+pub fn prefix(number: u16) -> Prefix {
+    Prefix::new(Ipv6Addr::new(0x2001, 0xdb8, 0xa00 + number, 0, 0, 0, 0, 0), 64).unwrap_or(Prefix::ALL)
+}
+
+/// A link without impairments but its delay.
+pub fn calm() -> LinkSpec {
+    LinkSpec { delay: Duration::from_millis(5), ..LinkSpec::default() }
+}
+
+fn peer(number: u16) -> Ipv6Addr {
+    Ipv6Addr::new(0x2001, 0xdb8, 0xc00 + number, 0, 0, 0, 0, 1)
+}
+
+fn interface(host: &mut Host, name: &str, unit: u16) -> LinkId {
+    let link = host.add_interface(name, unit);
+    let address = link_local(own(host, link));
+    host.kernel.add_static(Item::Address(Address { link, address, prefix_length: 128, preferred: true, dad: false }));
+    link
+}
+
+fn own(host: &Host, link: LinkId) -> LinkAddress {
+    host.interfaces.get(&link).map_or(LinkAddress([0; 6]), |interface| interface.address)
+}
+
+fn route(destination: Prefix, target: NextHop) -> Item {
+    Item::Route(Route { table: RouteTable::MAIN, destination, source: Prefix::ALL, metric: METRIC, target, mtu: None })
+}

@@ -1,0 +1,350 @@
+//! Runs a world of vehicles to its end and checks it: after the last fault every packet is delivered that an omniscient
+//! observer could route, and a ferry carries packets to the far shore.
+
+use super::attacker::Attacker;
+use super::invariants::{DeliveryInvariants, number};
+use super::reachability::Graph;
+use super::scenario::{ATTACKER, VehicleEvent, CROSSING, VehicleKind, RANGE, SETTLE, VehicleScenario, FAULTS_SPAN};
+use super::world::owner;
+use crate::failure::{Failure, WorldFamily};
+use crate::radio::StationId;
+use core::fmt;
+use core::time::Duration;
+use roam6_proto::Time;
+use roam6_proto::contract::config::geo::{AreaForwarding, TransportType};
+use roam6_proto::geo::PacketRequest;
+use roam6_proto::geo::geometry::{self, Offset};
+use roam6_wire::geo::{Area, TrafficClass};
+use std::collections::BTreeSet;
+
+/// Requests after the last fault, and their interval.
+const REQUESTS: u32 = 10;
+const REQUEST_INTERVAL: Duration = Duration::from_millis(200);
+/// Time for the delivery of each.
+const MAX_TRANSIT: Duration = Duration::from_secs(3);
+/// Hops of a packet at most (itsGnDefaultHopLimit).
+const MAX_HOPS: usize = 10;
+/// Tolerance in metres at the border of an area, and the distance that a vehicle of a convoy moves while a packet is in
+/// transit.
+const BORDER: f64 = 2.0;
+const DRIVEN: f64 = 60.0;
+/// Interval of the attacker's bursts, and frames in each.
+const BURST: Duration = Duration::from_millis(700);
+const FRAMES: u32 = 6;
+
+/// The result of a world whose invariants hold.
+#[derive(Debug, Clone, Copy)]
+pub struct RunResult {
+    /// The kind of the world.
+    pub kind: VehicleKind,
+    /// Stations.
+    pub stations: u32,
+    /// Steps handled.
+    pub steps: u64,
+    /// Frames sent.
+    pub frames: u64,
+    /// Payloads delivered.
+    pub deliveries: usize,
+    /// Requests after the last fault whose delivery was required.
+    pub expected: u32,
+}
+
+const FAMILY: WorldFamily = WorldFamily { name: "world of vehicles", replay: "--test vehicles one_world" };
+
+/// Runs the world of `seed`, and prints every step to standard output if `loud`.
+///
+/// # Errors
+/// The first invariant that does not hold.
+pub fn run(seed: u64, loud: bool) -> Result<RunResult, Failure> {
+    let scenario = VehicleScenario::new(seed);
+    let kind = scenario.kind;
+    let attacker = kind.is_hostile().then(|| Attacker::new(ATTACKER, seed));
+    let next_burst = Time::ZERO + Duration::from_secs(2);
+    let mut play = Run { scenario, invariants: DeliveryInvariants::default(), attacker, next_burst, loud, steps: 0 };
+    let result = play.run();
+    let at = play.scenario.world.now();
+    let promised = result.map_err(|what| Failure { family: FAMILY, seed, kind: Some(kind.to_string()), at, message: what })?;
+    let (stations, frames) = (play.scenario.stations, play.invariants.frames);
+    Ok(RunResult { kind, stations, steps: play.steps, frames, deliveries: play.invariants.deliveries(), expected: promised })
+}
+
+struct Run {
+    scenario: VehicleScenario,
+    invariants: DeliveryInvariants,
+    attacker: Option<Attacker>,
+    next_burst: Time,
+    loud: bool,
+    steps: u64,
+}
+
+/// A request and the stations that must receive it.
+struct ExpectedDelivery {
+    number: u64,
+    by: StationId,
+    to: TransportType,
+    /// All of them must receive it.
+    all: BTreeSet<StationId>,
+    /// One of them must receive it, if there is any.
+    any: BTreeSet<StationId>,
+}
+
+impl Run {
+    fn run(&mut self) -> Result<u32, String> {
+        let mut promises = Vec::new();
+        if self.scenario.kind.has_shores() {
+            promises.extend(self.send_to_far_shore()?);
+        }
+        for (at, act) in core::mem::take(&mut self.scenario.script) {
+            self.advance(at)?;
+            self.apply_action(act)?;
+        }
+        if self.scenario.kind.has_shores() {
+            self.advance(Time::ZERO + CROSSING)?;
+        } else {
+            self.advance(Time::ZERO + FAULTS_SPAN + SETTLE)?;
+            for _ in 0..REQUESTS {
+                promises.push(self.request_and_expect()?);
+                self.advance(self.scenario.world.now() + REQUEST_INTERVAL)?;
+            }
+            self.advance(self.scenario.world.now() + MAX_TRANSIT)?;
+        }
+        promises.iter().try_for_each(|promise| self.check_delivered(promise))?;
+        let owed = |promise: &&ExpectedDelivery| !promise.all.is_empty() || !promise.any.is_empty();
+        Ok(u32::try_from(promises.iter().filter(owed).count()).unwrap_or(u32::MAX))
+    }
+
+    fn advance(&mut self, end: Time) -> Result<(), String> {
+        while self.attacker.is_some() && self.next_burst < end {
+            self.advance_in_peace(self.next_burst)?;
+            if let Some(attacker) = &mut self.attacker {
+                attacker.step(&mut self.scenario.world, FRAMES);
+            }
+            self.next_burst = self.next_burst + BURST;
+        }
+        self.advance_in_peace(end)
+    }
+
+    fn advance_in_peace(&mut self, end: Time) -> Result<(), String> {
+        while let Some(step) = self.scenario.world.step(end) {
+            self.check(&step)?;
+        }
+        Ok(())
+    }
+
+    fn check(&mut self, step: &super::world::StationStep) -> Result<(), String> {
+        self.steps += 1;
+        if self.loud {
+            tell(self.scenario.world.now(), step);
+        }
+        if let Some(attacker) = &mut self.attacker {
+            attacker.record_sent(&self.scenario.world, step.station, &step.sent);
+        }
+        let looked = self.invariants.check(&self.scenario.world, &self.scenario.mib, step);
+        looked.map_err(|what| format!("station {}: {what}", step.station.0))
+    }
+
+    fn apply_action(&mut self, act: VehicleEvent) -> Result<(), String> {
+        match act {
+            VehicleEvent::Request(by, request) => drop(self.ask(by, request)?),
+            VehicleEvent::SetPower(id, false) => self.scenario.world.switch_off(id),
+            VehicleEvent::SetPower(id, true) => {
+                let is_off = self.scenario.world.peer(id).is_some_and(|peer| peer.router.is_none());
+                if is_off {
+                    self.scenario.world.switch_on(id);
+                }
+            }
+            VehicleEvent::SetRadio(spec) => self.scenario.world.radio().set_spec(spec),
+        }
+        Ok(())
+    }
+
+    /// Requests a packet; returns the number of its payload.
+    fn ask(&mut self, by: StationId, request: PacketRequest) -> Result<u64, String> {
+        let number = number(&request.payload).unwrap_or(0);
+        self.invariants.note_request(number, by, request.to);
+        if self.loud {
+            println!("{} station {} is asked to send {number} to {:?}", self.scenario.world.now(), by.0, request.to);
+        }
+        let Some((step, result)) = self.scenario.world.ask(by, request) else { return Ok(number) };
+        self.check(&step)?;
+        result.map(|()| number).map_err(|refused| format!("refused: {refused}"))
+    }
+
+    /// Packets from the near shore to the far one.
+    fn send_to_far_shore(&mut self) -> Result<Vec<ExpectedDelivery>, String> {
+        self.advance(Time::ZERO + Duration::from_secs(5))?;
+        let world = &self.scenario.world;
+        let far: Vec<Offset> = world.places().into_values().filter(|place| place.east > 1_990.0).collect();
+        let middle = far.iter().map(|place| place.east).sum::<f64>() / far.len().max(1) as f64;
+        let area = Area::circle(world.on_earth(Offset { east: middle, north: 0.0 }), 900);
+        let there: BTreeSet<StationId> =
+            world.places().into_iter().filter(|(_, place)| place.east > 1_990.0).map(|(id, _)| id).collect();
+        let mut promises = Vec::new();
+        for to in [TransportType::GeoBroadcast(area), TransportType::GeoAnycast(area), TransportType::GeoBroadcast(area)] {
+            let request = PacketRequest {
+                class: TrafficClass(0x80),
+                lifetime: Some(Duration::from_secs(600)),
+                ..self.scenario.author.request(to)
+            };
+            // Station 1 is nearest to the water.
+            let by = StationId(1);
+            let number = self.ask(by, request)?;
+            let (all, any) = if matches!(to, TransportType::GeoBroadcast(_)) {
+                (there.clone(), BTreeSet::new())
+            } else {
+                (BTreeSet::new(), there.clone())
+            };
+            promises.push(ExpectedDelivery { number, by, to, all, any });
+        }
+        Ok(promises)
+    }
+
+    /// A request after the last fault, and its expected receivers.
+    fn request_and_expect(&mut self) -> Result<ExpectedDelivery, String> {
+        let VehicleScenario { world, author, stations, .. } = &mut self.scenario;
+        let (by, to) = (author.station(*stations), author.to(world, *stations));
+        let request = author.request(to);
+        let graph = Graph::new(world.places(), RANGE);
+        let (all, any) = self.expected_receivers(&graph, by, &to);
+        let number = self.ask(by, request)?;
+        Ok(ExpectedDelivery { number, by, to, all, any })
+    }
+
+    /// The stations that must receive it, and those of which one must.
+    fn expected_receivers(&self, graph: &Graph, by: StationId, to: &TransportType) -> (BTreeSet<StationId>, BTreeSet<StationId>) {
+        let nobody = BTreeSet::new;
+        match to {
+            TransportType::GeoUnicast(station) => {
+                let Some(id) = owner(station.mid).filter(|id| *id != by && self.meet(graph, by, *id)) else {
+                    return (nobody(), nobody());
+                };
+                ([id].into(), nobody())
+            }
+            TransportType::SingleHop => (graph.near(by).iter().copied().collect(), nobody()),
+            TransportType::TopologyBroadcast(hops) => {
+                let flood = graph.flood_hops(by, |_| true);
+                (
+                    flood
+                        .into_iter()
+                        .filter(|(id, hop)| *id != by && *hop <= u32::from(*hops))
+                        .map(|(id, _)| id)
+                        .collect(),
+                    nobody(),
+                )
+            }
+            TransportType::GeoBroadcast(area) => (self.spread(graph, by, area).unwrap_or_default(), nobody()),
+            TransportType::GeoAnycast(area) => {
+                (nobody(), self.entry(graph, by, area).map(|entry| self.inside(graph, area, entry)).unwrap_or_default())
+            }
+        }
+    }
+
+    /// Whether greedy forwarding works from the one to the other and back.
+    fn meet(&self, graph: &Graph, one: StationId, other: StationId) -> bool {
+        let path = |from, to| {
+            let goal = graph.place(to)?;
+            graph.greedy(from, goal, |id| id == to).filter(|path| path.len() <= MAX_HOPS)
+        };
+        path(one, other).is_some() && path(other, one).is_some()
+    }
+
+    /// The first station of the area on the path of a packet, if all stations of the path know on which side of the
+    /// border they are.
+    fn entry(&self, graph: &Graph, by: StationId, area: &Area) -> Option<StationId> {
+        let goal = self.scenario.world.offset(area.center);
+        let is_in = |id: StationId| graph.place(id).is_some_and(|place| self.is_in(area, place, 0.0));
+        let unsure = |id: StationId| {
+            graph.place(id).is_some_and(|place| self.is_in(area, place, 1.0) != self.is_in(area, place, -1.0))
+        };
+        let path = graph.greedy(by, goal, is_in).filter(|path| path.len() < MAX_HOPS)?;
+        // Who is in the area's middle has nobody nearer to it.
+        if path.iter().chain([&by]).any(|id| unsure(*id)) {
+            return None;
+        }
+        Some(path.last().copied().unwrap_or(by))
+    }
+
+    /// The stations of the area that the packet reaches; `None` if that is not certain.
+    fn spread(&self, graph: &Graph, by: StationId, area: &Area) -> Option<BTreeSet<StationId>> {
+        let entry = self.entry(graph, by, area)?;
+        let is_in = |id: StationId| graph.place(id).is_some_and(|place| self.is_in(area, place, -1.0));
+        let inside = || graph.stations().filter(|id| is_in(*id));
+        if self.scenario.mib.in_area != AreaForwarding::Simple {
+            // Who is farther away on the one side may keep still the only one who reaches somebody on the other (§F.3).
+            let east = |id: StationId| graph.place(id).map_or(0.0, |place| place.east);
+            let wide = graph.stations().filter(|id| graph.place(*id).is_some_and(|place| self.is_in(area, place, 1.0)));
+            let sides: BTreeSet<bool> = wide.filter(|id| *id != entry).map(|id| east(id) > east(entry)).collect();
+            if sides.len() > 1 {
+                return None;
+            }
+        }
+        let made = if entry == by {
+            0
+        } else {
+            graph.greedy(by, self.scenario.world.offset(area.center), |id| id == entry)?.len()
+        };
+        let hops = graph.flood_hops(entry, is_in);
+        let reached = inside().filter(|id| *id != by && hops.get(id).is_some_and(|hop| made + *hop as usize <= MAX_HOPS));
+        Some(reached.collect())
+    }
+
+    /// Anycast ends at the first station; from inside the area it goes to all neighbours (§10.3.10).
+    fn inside(&self, graph: &Graph, area: &Area, entry: StationId) -> BTreeSet<StationId> {
+        let is_in = |id: &StationId| graph.place(*id).is_some_and(|place| self.is_in(area, place, -1.0));
+        [entry].into_iter().chain(graph.near(entry).iter().copied()).filter(is_in).collect()
+    }
+
+    /// Whether a place is in the area widened by so many metres.
+    fn is_in(&self, area: &Area, place: Offset, wider: f64) -> bool {
+        let border = if self.scenario.kind == VehicleKind::Convoy { DRIVEN } else { BORDER };
+        let grown = |metres: u16| (f64::from(metres) + wider * border).clamp(0.0, f64::from(u16::MAX)) as u16;
+        let grown = Area { a: grown(area.a), b: grown(area.b), ..*area };
+        geometry::contains(&grown, self.scenario.world.on_earth(place))
+    }
+
+    fn check_delivered(&self, promise: &ExpectedDelivery) -> Result<(), String> {
+        let ExpectedDelivery { number, by, to, all, any } = promise;
+        let received = self.invariants.receivers(*number);
+        let missing: Vec<u32> = all.difference(&received).map(|id| id.0).collect();
+        let by = by.0;
+        if !missing.is_empty() {
+            return Err(format!("payload {number} of station {by} to {to:?} did not reach {missing:?}"));
+        }
+        // A station does not hand up what it has sent itself.
+        if !any.is_empty()
+            && any.iter().any(|id| id.0 != by)
+            && received.is_disjoint(any)
+            && !any.contains(&StationId(by))
+        {
+            return Err(format!("payload {number} of station {by} to {to:?} reached nobody there"));
+        }
+        Ok(())
+    }
+}
+
+fn tell(now: Time, step: &super::world::StationStep) {
+    let frames: Vec<String> = step
+        .sent
+        .iter()
+        .map(|frame| format!("{}: {}", frame.destination, roam6_proto::base::hex::encode(&frame.bytes)))
+        .collect();
+    println!(
+        "{now} station {} {:?}: delivers {:?}, drops {:?}, sends {frames:?}",
+        step.station.0,
+        Cause(step),
+        step.delivered.as_deref().and_then(number),
+        step.drops
+    );
+}
+
+/// The cause of a step, without octets.
+struct Cause<'a>(&'a super::world::StationStep);
+
+impl fmt::Debug for Cause<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.0.cause {
+            super::world::StepCause::FrameReceived(frame) => write!(f, "hears {}", frame.source),
+            other => write!(f, "{other:?}"),
+        }
+    }
+}
