@@ -6,8 +6,8 @@ mod place;
 
 use place::{Place, host, link, run};
 use roam6_linux::{Host, Wake};
-use roam6_proto::access::delegation::{Client, Delegation, Event, Interface, Request, Why};
-use roam6_proto::access::neighbour::link_local;
+use roam6_proto::link::prefix_delegation::{DhcpClientConfig, DhcpClient, DhcpEvent, DhcpInterface, IaType, DhcpFailure};
+use roam6_proto::link::nd_messages::link_local;
 use roam6_proto::{Entropy, Input, Outbox};
 use roam6_wire::Prefix;
 use roam6_wire::dhcp6::{Duid, Iaid};
@@ -56,7 +56,7 @@ impl Server {
 /// A requesting router on a real host.
 struct Router {
     host: Host,
-    client: Delegation,
+    client: DhcpClient,
     entropy: Entropy,
 }
 
@@ -66,10 +66,10 @@ impl Router {
         let uplink = link(&mut host, "here0");
         let mut entropy = Entropy::seed_from_u64(6276);
         let address = uplink.address.unwrap();
-        let interface = Interface { link: uplink.link, source: link_local(address) };
-        let (duid, request) = (Duid::from_link_address(address), Request::Prefixes);
-        let client = Client { duid, id: Iaid(1), request, length: 56, own: Vec::new() };
-        let client = Delegation::new(host.now(), interface, client, &mut entropy);
+        let interface = DhcpInterface { link: uplink.link, source: link_local(address) };
+        let (duid, request) = (Duid::from_link_address(address), IaType::IaPd);
+        let client = DhcpClientConfig { duid, iaid: Iaid(1), ia_type: request, prefix_length_hint: 56, excluded: Vec::new() };
+        let client = DhcpClient::new(host.now(), interface, client, &mut entropy);
         Router { host, client, entropy }
     }
 
@@ -78,9 +78,9 @@ impl Router {
     }
 
     /// What happens next, within half a minute.
-    fn event(&mut self) -> Option<Event> {
+    fn event(&mut self) -> Option<DhcpEvent> {
         let end = self.host.now() + Duration::from_secs(30);
-        while self.host.now() < end && !self.client.is_over() {
+        while self.host.now() < end && !self.client.is_stopped() {
             let until = self.client.deadline().unwrap_or(end).min(end);
             for wake in self.host.wait(Some(until)).unwrap() {
                 let Wake::Input(now, input) = wake else { continue };
@@ -89,7 +89,7 @@ impl Router {
                     Input::Packet(packet) => Datagram::parse(&packet.bytes)
                         .ok()
                         .filter(|datagram| datagram.protocol == roam6_wire::ip6::protocol::UDP)
-                        .and_then(|datagram| self.client.hear(now, &datagram, &mut self.entropy, &mut out)),
+                        .and_then(|datagram| self.client.receive(now, &datagram, &mut self.entropy, &mut out)),
                     Input::Tick => self.client.expire(now, &mut self.entropy, &mut out),
                     _ => None,
                 };
@@ -107,7 +107,7 @@ impl Router {
         self.client.stop(self.host.now(), &mut self.entropy, &mut out);
         self.execute(out);
         assert_eq!(self.event(), None);
-        assert!(self.client.is_over());
+        assert!(self.client.is_stopped());
     }
 }
 
@@ -124,20 +124,20 @@ fn a_real_server_delegates_renews_vanishes_and_returns() {
     let mut router = Router::begin(&directory);
     let delegated = router.event();
     let log = fs::read_to_string(directory.path().join("log")).unwrap();
-    let Some(Event::Delegated(leases)) = delegated else { panic!("{delegated:?}\n{log}") };
+    let Some(DhcpEvent::Delegated(leases)) = delegated else { panic!("{delegated:?}\n{log}") };
     let pool: Prefix = "2001:db8:a00::/48".parse().unwrap();
     assert!(leases.len() == 1 && leases[0].prefix.length() == 56 && pool.covers(leases[0].prefix), "{leases:?}");
-    let Some(Event::Extended(extended)) = router.event() else { panic!("not renewed") };
+    let Some(DhcpEvent::Extended(extended)) = router.event() else { panic!("not renewed") };
     assert_eq!(extended[0].prefix, leases[0].prefix);
     assert!(extended[0].valid_until > leases[0].valid_until);
 
     drop(server);
-    assert_eq!(router.event(), Some(Event::Lost(Why::Expired)));
+    assert_eq!(router.event(), Some(DhcpEvent::Lost(DhcpFailure::Expired)));
     there.enter();
     let _server = Server::start(test, directory.path()).unwrap();
     here.enter();
     let again = router.event();
-    assert!(matches!(again, Some(Event::Delegated(_))), "{again:?}");
+    assert!(matches!(again, Some(DhcpEvent::Delegated(_))), "{again:?}");
     router.stop();
     let leases = fs::read_to_string(directory.path().join("leases")).unwrap();
     assert!(leases.contains("state released"), "{leases}");

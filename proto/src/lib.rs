@@ -4,7 +4,7 @@
 //! thread or source of randomness, so the daemon, the simulator, the tests and the fuzzers drive the same code.
 #![forbid(unsafe_code)]
 
-pub mod access;
+pub mod link;
 pub mod base;
 pub mod case;
 pub mod contract;

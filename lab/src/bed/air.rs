@@ -174,7 +174,7 @@ impl Air {
     /// The link-local address a host forms at `port` (RFC 4291, appendix A).
     pub(crate) fn link_local(&self, port: Port) -> Result<Ipv6Addr> {
         let mac = self.mac(port).ok_or_else(|| anyhow!("no such port"))?;
-        Ok(roam6_proto::access::neighbour::link_local(mac))
+        Ok(roam6_proto::link::nd_messages::link_local(mac))
     }
 
     /// Unplugs `port`; returns the time of link-down, microseconds since 1970.

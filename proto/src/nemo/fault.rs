@@ -7,26 +7,26 @@ use core::time::Duration;
 use std::collections::BTreeMap;
 
 /// Faults reported at once, then one each interval.
-const BURST: u32 = 10;
-const INTERVAL: Duration = Duration::from_secs(10);
+const REPORT_BURST: u32 = 10;
+const REPORT_INTERVAL: Duration = Duration::from_secs(10);
 /// The same fault with another explanation is not reported again within this time.
-const REPEAT: Duration = Duration::from_secs(60);
+const REPEAT_INTERVAL: Duration = Duration::from_secs(60);
 
 /// Something that does not work.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Fault {
     /// Who refuses or does not answer, why, and what to do about it.
-    pub why: String,
+    pub cause: String,
     /// When it began.
     pub since: Time,
-    seen: Time,
-    reported: Option<Time>,
+    last_seen: Time,
+    reported_at: Option<Time>,
 }
 
 /// Current faults by what they are about, at most `limit` of them: the one not seen for longest makes room.
 #[derive(Debug, Clone)]
 pub(super) struct Faults<K> {
-    known: BTreeMap<K, Fault>,
+    faults: BTreeMap<K, Fault>,
     limit: usize,
     limiter: TokenBucket,
 }
@@ -34,40 +34,40 @@ pub(super) struct Faults<K> {
 impl<K: Ord + Copy> Faults<K> {
     /// None yet.
     pub(super) fn new(limit: usize) -> Faults<K> {
-        Faults { known: BTreeMap::new(), limit, limiter: TokenBucket::new(BURST, INTERVAL) }
+        Faults { faults: BTreeMap::new(), limit, limiter: TokenBucket::new(REPORT_BURST, REPORT_INTERVAL) }
     }
 
     /// The fault with `key`, if there is one.
-    pub(super) fn find(&self, key: K) -> Option<&Fault> {
-        self.known.get(&key)
+    pub(super) fn get(&self, key: K) -> Option<&Fault> {
+        self.faults.get(&key)
     }
 
     /// All faults.
     pub(super) fn iter(&self) -> impl Iterator<Item = (&K, &Fault)> {
-        self.known.iter()
+        self.faults.iter()
     }
 
     /// Notes a fault; whether it is to be reported.
-    pub(super) fn put(&mut self, now: Time, key: K, why: String) -> bool {
-        if !self.known.contains_key(&key) && self.known.len() >= self.limit {
-            let oldest = self.known.iter().min_by_key(|(_, fault)| fault.seen).map(|(key, _)| *key);
-            oldest.and_then(|oldest| self.known.remove(&oldest));
+    pub(super) fn record(&mut self, now: Time, key: K, why: String) -> bool {
+        if !self.faults.contains_key(&key) && self.faults.len() >= self.limit {
+            let oldest = self.faults.iter().min_by_key(|(_, fault)| fault.last_seen).map(|(key, _)| *key);
+            oldest.and_then(|oldest| self.faults.remove(&oldest));
         }
         let fault =
-            self.known.entry(key).or_insert_with(|| Fault { why: why.clone(), since: now, seen: now, reported: None });
-        let is_new = fault.reported.is_none_or(|at| fault.why != why && now.since(at) >= REPEAT);
-        (fault.why, fault.seen) = (why, now);
+            self.faults.entry(key).or_insert_with(|| Fault { cause: why.clone(), since: now, last_seen: now, reported_at: None });
+        let is_new = fault.reported_at.is_none_or(|at| fault.cause != why && now.since(at) >= REPEAT_INTERVAL);
+        (fault.cause, fault.last_seen) = (why, now);
         if !is_new || !self.limiter.take(now) {
             return false;
         }
-        fault.reported = Some(now);
+        fault.reported_at = Some(now);
         true
     }
 
     /// The fault is over; how long it lasted, if it was reported.
     pub(super) fn clear(&mut self, now: Time, key: K) -> Option<Duration> {
-        let fault = self.known.remove(&key)?;
-        fault.reported.map(|_| now.since(fault.since))
+        let fault = self.faults.remove(&key)?;
+        fault.reported_at.map(|_| now.since(fault.since))
     }
 }
 
@@ -80,27 +80,27 @@ mod tests {
     }
 
     #[test]
-    fn a_fault_is_reported_once_and_its_end_too() {
+    fn fault_and_its_end_are_reported_once() {
         let mut faults = Faults::new(4);
-        assert!(faults.put(at(1), 7, "refused".to_owned()));
-        assert!((2..1000).all(|second| !faults.put(at(second), 7, "refused".to_owned())));
-        assert_eq!(faults.find(7).map(|fault| fault.since), Some(at(1)));
+        assert!(faults.record(at(1), 7, "refused".to_owned()));
+        assert!((2..1000).all(|second| !faults.record(at(second), 7, "refused".to_owned())));
+        assert_eq!(faults.get(7).map(|fault| fault.since), Some(at(1)));
         assert_eq!(faults.clear(at(1001), 7), Some(Duration::from_secs(1000)));
         assert_eq!(faults.clear(at(1002), 7), None);
     }
 
     #[test]
-    fn another_explanation_is_reported_once_a_minute() {
+    fn changed_cause_is_reported_once_a_minute() {
         let mut faults = Faults::new(4);
-        let reported = (0..120).filter(|second| faults.put(at(*second), 7, format!("reason {}", second % 2))).count();
+        let reported = (0..120).filter(|second| faults.record(at(*second), 7, format!("reason {}", second % 2))).count();
         assert_eq!(reported, 2);
     }
 
     #[test]
-    fn a_flood_of_faults_fills_neither_memory_nor_the_log() {
+    fn faults_are_bounded_in_memory_and_log() {
         let mut faults = Faults::new(64);
         let reported = (0..100_000_u64)
-            .filter(|number| faults.put(Time::from_micros(number * 100), *number, "wrong key".to_owned()))
+            .filter(|number| faults.record(Time::from_micros(number * 100), *number, "wrong key".to_owned()))
             .count();
         assert_eq!(faults.iter().count(), 64);
         assert!(reported <= 12, "{reported} lines in ten seconds");

@@ -7,7 +7,7 @@ use crate::config::prefix_table::{Home, Mobile, Rows};
 use crate::config::source::{Problem, Review, Source};
 use core::time::Duration;
 use roam6_proto::contract::config::nemo::{HomeAgentConfig, Ipv4Pool, DsmipService, PrefixTable};
-use roam6_proto::nemo::ipv4::KEEPALIVE as DEFAULT_KEEPALIVE;
+use roam6_proto::nemo::dsmip::NATKATIMEOUT as DEFAULT_KEEPALIVE;
 use roam6_wire::{Ipv4Endpoint, Prefix};
 use serde::Deserialize;
 use std::net::{Ipv4Addr, Ipv6Addr};

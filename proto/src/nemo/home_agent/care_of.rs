@@ -8,14 +8,14 @@ use std::net::Ipv6Addr;
 const ANYCAST_IDENTIFIERS: u64 = 0xfdff_ffff_ffff_ff80;
 
 /// A global or unique local unicast address: it can be routed to.
-pub(super) fn is_unicast(address: Ipv6Addr) -> bool {
+pub(super) fn is_routable_unicast(address: Ipv6Addr) -> bool {
     let special = address.is_multicast() || address.is_unspecified() || address.is_loopback();
     !(special || address.is_unicast_link_local() || Ipv4Endpoint::from_ipv6(address).is_some())
 }
 
 /// An address that leads to IPv4 or nowhere: IPv4-compatible (RFC 4291 §2.5.5.1), translated (RFC 6052 §2.1), discarded
 /// (RFC 6666), 6to4 (RFC 7526).
-fn is_special(address: Ipv6Addr) -> bool {
+fn is_ipv4_or_discard(address: Ipv6Addr) -> bool {
     matches!(
         address.segments(),
         [0, 0, 0, 0, 0, 0, ..] | [0x64, 0xff9b, 0, 0, 0, 0, ..] | [0x100, 0, 0, 0, ..] | [0x2002, ..]
@@ -31,15 +31,15 @@ fn is_anycast_of(prefix: Prefix, address: Ipv6Addr) -> bool {
 
 impl HomeAgent {
     /// Whether `address` may be a care-of address: a unicast address, and none of this host's or of every home agent's.
-    pub(super) fn is_care_of(&self, address: Ipv6Addr) -> bool {
+    pub(super) fn is_valid_care_of(&self, address: Ipv6Addr) -> bool {
         let anycast = self.config.home_prefixes.iter().any(|prefix| is_anycast_of(*prefix, address));
-        let own = address == self.config.address || self.home.is_own(address);
-        is_unicast(address) && !(own || anycast || is_special(address))
+        let own = address == self.config.address || self.home_link.is_own_address(address);
+        is_routable_unicast(address) && !(own || anycast || is_ipv4_or_discard(address))
     }
 
     /// Whether `end` may be a care-of address over IPv4.
-    pub(super) fn is_care_of_ipv4(&self, end: Ipv4Endpoint) -> bool {
+    pub(super) fn is_valid_ipv4_care_of(&self, end: Ipv4Endpoint) -> bool {
         let own = self.config.ipv4.is_some_and(|service| service.address == end.address);
-        end.is_unicast() && !own && !self.home.is_own(end.address.to_ipv6_mapped())
+        end.is_unicast() && !own && !self.home_link.is_own_address(end.address.to_ipv6_mapped())
     }
 }

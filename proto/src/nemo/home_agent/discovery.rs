@@ -2,9 +2,9 @@
 //! RFC 6275 §10.5 and §10.6, RFC 3963 §7.
 
 use super::HomeAgent;
-use super::care_of::is_unicast;
-use super::limiter::Limiter;
-use super::timers::Timer;
+use super::care_of::is_routable_unicast;
+use super::rate_limiter::RateLimiter;
+use super::timers::HomeAgentTimer;
 use crate::base::few;
 use crate::base::time::Time;
 use crate::contract::config::nemo::Authentication;
@@ -19,16 +19,16 @@ use roam6_wire::{HomeAddress, Prefix};
 use std::net::Ipv6Addr;
 
 /// Most other home agents remembered.
-pub(super) const MAX_OTHERS: usize = 64;
+pub(super) const MAX_OTHER_HOME_AGENTS: usize = 64;
 
 /// Discovery replies and solicited advertisements, at most.
-const ANSWERS_PER_SECOND: u64 = 50;
+const REPLIES_PER_SECOND: u64 = 50;
 
 /// Between prefix advertisements to one mobile router (RFC 6275 §10.6.2).
 const PREFIX_ADVERTISEMENT_GAP: Duration = Duration::from_secs(1);
 
 /// Most mobile routers whose last prefix advertisement is remembered.
-const MAX_TOLD: usize = 1024;
+const MAX_RECENT_ADVERTISEMENTS: usize = 1024;
 
 /// The interface identifier of the home agents' anycast address (RFC 2526 §4).
 const ANYCAST_IDENTIFIER: u64 = 0xfdff_ffff_ffff_fffe;
@@ -36,24 +36,24 @@ const ANYCAST_IDENTIFIER: u64 = 0xfdff_ffff_ffff_fffe;
 /// What is known of other home agents, and who was told what.
 #[derive(Debug)]
 pub(super) struct Discovery {
-    others: few::VecMap<Ipv6Addr, Other>,
-    told: few::VecMap<HomeAddress, Time>,
+    home_agents: few::VecMap<Ipv6Addr, OtherHomeAgent>,
+    recent_advertisements: few::VecMap<HomeAddress, Time>,
     /// Limits what anybody can make this home agent send.
-    pub limiter: Limiter,
+    pub limiter: RateLimiter,
 }
 
 /// Another home agent of the home link (RFC 6275 §10.1).
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Other {
+struct OtherHomeAgent {
     addresses: Vec<Ipv6Addr>,
     preference: u16,
     router: bool,
-    until: Time,
+    expires_at: Time,
 }
 
 impl Default for Discovery {
     fn default() -> Discovery {
-        Discovery { others: few::VecMap::new(), told: few::VecMap::new(), limiter: Limiter::new(ANSWERS_PER_SECOND) }
+        Discovery { home_agents: few::VecMap::new(), recent_advertisements: few::VecMap::new(), limiter: RateLimiter::new(REPLIES_PER_SECOND) }
     }
 }
 
@@ -69,8 +69,8 @@ impl HomeAgent {
     }
 
     /// Takes the advertisement of a router on the home link.
-    pub(super) fn heard(&mut self, now: Time, router: Ipv6Addr, heard: &RouterAdvertisement, out: &mut Outbox) {
-        let mut other = Other { addresses: Vec::new(), preference: 0, router: false, until: now };
+    pub(super) fn receive_router_advertisement(&mut self, now: Time, router: Ipv6Addr, heard: &RouterAdvertisement, out: &mut Outbox) {
+        let mut other = OtherHomeAgent { addresses: Vec::new(), preference: 0, router: false, expires_at: now };
         let mut lifetime = heard.lifetime;
         for option in &heard.options {
             match option {
@@ -78,7 +78,7 @@ impl HomeAgent {
                     (other.router, other.preference, lifetime) = (*router, *preference, *told);
                 }
                 NeighbourOption::PrefixInformation { address, router_address: true, .. }
-                    if is_unicast(*address) && other.addresses.len() < MAX_HOME_AGENTS =>
+                    if is_routable_unicast(*address) && other.addresses.len() < MAX_HOME_AGENTS =>
                 {
                     other.addresses.push(*address);
                 }
@@ -86,31 +86,31 @@ impl HomeAgent {
             }
         }
         if !heard.home_agent || lifetime == 0 || other.addresses.is_empty() {
-            self.discovery.others.remove(&router);
-        } else if self.discovery.others.len() < MAX_OTHERS || self.discovery.others.contains_key(&router) {
-            other.until = now + Duration::from_secs(lifetime.into());
-            self.discovery.others.insert(router, other);
+            self.discovery.home_agents.remove(&router);
+        } else if self.discovery.home_agents.len() < MAX_OTHER_HOME_AGENTS || self.discovery.home_agents.contains_key(&router) {
+            other.expires_at = now + Duration::from_secs(lifetime.into());
+            self.discovery.home_agents.insert(router, other);
         } else {
-            out.report(Report::TableFull { table: "home agents".into(), limit: MAX_OTHERS });
+            out.report(Report::TableFull { table: "home agents".into(), limit: MAX_OTHER_HOME_AGENTS });
         }
         self.schedule_home_agents();
     }
 
     /// Forgets home agents that are no longer advertised.
     pub(super) fn expire_home_agents(&mut self, now: Time) {
-        self.discovery.others.retain(|_, other| other.until > now);
+        self.discovery.home_agents.retain(|_, other| other.expires_at > now);
         self.schedule_home_agents();
     }
 
     fn schedule_home_agents(&mut self) {
-        match self.discovery.others.values().map(|other| other.until).min() {
-            Some(at) => self.agenda.set(Timer::HomeAgents, at),
-            None => self.agenda.cancel(&Timer::HomeAgents),
+        match self.discovery.home_agents.values().map(|other| other.expires_at).min() {
+            Some(at) => self.timers.set(HomeAgentTimer::HomeAgents, at),
+            None => self.timers.cancel(&HomeAgentTimer::HomeAgents),
         }
     }
 
     /// Answers a Home Agent Address Discovery Request: the preferred first, equals in random order.
-    pub(super) fn home_agent_request(
+    pub(super) fn answer_discovery_request(
         &mut self,
         now: Time,
         from: Ipv6Addr,
@@ -118,15 +118,15 @@ impl HomeAgent {
         router: bool,
         out: &mut Outbox,
     ) {
-        if !is_unicast(from) {
+        if !is_routable_unicast(from) {
             return;
         }
-        if !self.discovery.limiter.pass(now) {
+        if !self.discovery.limiter.allow(now) {
             let detail = "Home Agent Address Discovery Request".into();
             return out.report(Report::Dropped { reason: DropReason::RateLimited, from: Some(from), detail });
         }
         let mut ranked = vec![(Reverse(self.config.preference), self.entropy.next_u64(), self.config.address)];
-        for other in self.discovery.others.values().filter(|other| other.router || !router) {
+        for other in self.discovery.home_agents.values().filter(|other| other.router || !router) {
             let random = self.entropy.next_u64();
             ranked.extend(other.addresses.iter().map(|address| (Reverse(other.preference), random, *address)));
         }
@@ -141,7 +141,7 @@ impl HomeAgent {
 
     /// Tells a mobile router that is away the prefixes of its home link, in ESP if that is what we trust one another by;
     /// `protected` if it has asked so.
-    pub(super) fn mobile_prefix_solicitation(
+    pub(super) fn answer_prefix_solicitation(
         &mut self,
         now: Time,
         datagram: &Datagram<'_>,
@@ -149,14 +149,14 @@ impl HomeAgent {
         out: &mut Outbox,
     ) {
         let Some(home) = datagram.home_address else { return };
-        let Some(authentication) = self.row(HomeAddress(home)).map(|row| row.authentication.clone()) else { return };
+        let Some(authentication) = self.prefix_table_row(HomeAddress(home)).map(|row| row.authentication.clone()) else { return };
         if matches!(authentication, Authentication::Ipsec(_)) && !protected {
             let (reason, from) = (DropReason::NotAuthenticated, Some(datagram.source));
             return out.report(Report::Dropped { reason, from, detail: "Mobile Prefix Solicitation".into() });
         }
-        let told = &mut self.discovery.told;
+        let told = &mut self.discovery.recent_advertisements;
         told.retain(|_, at| now.since(*at) < PREFIX_ADVERTISEMENT_GAP);
-        if told.contains_key(&HomeAddress(home)) || told.len() >= MAX_TOLD {
+        if told.contains_key(&HomeAddress(home)) || told.len() >= MAX_RECENT_ADVERTISEMENTS {
             let (reason, from) = (DropReason::RateLimited, Some(datagram.source));
             return out.report(Report::Dropped { reason, from, detail: "Mobile Prefix Solicitation".into() });
         }
@@ -165,7 +165,7 @@ impl HomeAgent {
         let advertisement = Message::MobilePrefixAdvertisement { identifier, managed: false, other: false, options };
         let header = Header::new(self.config.address, datagram.source).with_routing_home(home);
         let message = advertisement.emit(header.real_source(), header.real_destination());
-        let bytes = self.wrap(&header, &authentication, (protocol::ICMPV6, &message));
+        let bytes = self.protect(&header, &authentication, (protocol::ICMPV6, &message));
         out.transmit(Transmit { via: Via::Route, bytes });
     }
 }

@@ -14,7 +14,7 @@ const ACCEPTED: u8 = 0;
 /// The rules from now on, and what became of each option of the update.
 ///
 /// Rules the update names nowhere end (RFC 6089 §5.3.4). `bids` are the bindings once the update is in force.
-pub(super) fn merge(
+pub(super) fn merge_flows(
     known: &[FlowRule],
     asked: &[FlowIdentification],
     kept: &[Fid],
@@ -27,7 +27,7 @@ pub(super) fn merge(
     for option in asked {
         let old = known.iter().find(|rule| Fid(rule.id) == option.fid);
         rules.retain(|rule| Fid(rule.id) != option.fid);
-        let rule = if repeated { Err(FlowIdentification::REJECTED) } else { read(option, old, bids) };
+        let rule = if repeated { Err(FlowIdentification::REJECTED) } else { parse_rule(option, old, bids) };
         let rule = rule.and_then(|rule| match rules.iter().any(|other| other.priority == rule.priority) {
             true => Err(FlowIdentification::MALFORMED),
             false if rules.len() >= MAX_FLOWS => Err(FlowIdentification::REJECTED),
@@ -55,7 +55,7 @@ pub(super) fn merge(
 }
 
 /// RFC 6089 §5.3.2.1 for a new flow, §5.3.2.2 for a known one.
-fn read(option: &FlowIdentification, old: Option<&FlowRule>, bids: &[Bid]) -> Result<FlowRule, u8> {
+fn parse_rule(option: &FlowIdentification, old: Option<&FlowRule>, bids: &[Bid]) -> Result<FlowRule, u8> {
     if option.fid == Fid(0) || option.priority == 0 {
         return Err(FlowIdentification::MALFORMED);
     }
@@ -93,19 +93,19 @@ where
     if selector.spi.is_some() || selector.flow_label.is_some() || selector.traffic_class.is_some() {
         return None;
     }
-    let prefix = |span: FieldRange<A>| prefix(wide(span.first), wide(span.last));
+    let prefix = |span: FieldRange<A>| prefix_of_range(wide(span.first), wide(span.last));
     let ports = |span: FieldRange<u16>| (span.first <= span.last).then_some((span.first, span.last));
     Some(FlowSelector {
-        source: all_or_none(selector.source, prefix)?,
-        destination: all_or_none(selector.destination, prefix)?,
-        protocol: all_or_none(selector.protocol, |span| (span.first == span.last).then_some(span.first))?,
-        source_ports: all_or_none(selector.source_port, ports)?,
-        destination_ports: all_or_none(selector.destination_port, ports)?,
+        source: convert_field(selector.source, prefix)?,
+        destination: convert_field(selector.destination, prefix)?,
+        protocol: convert_field(selector.protocol, |span| (span.first == span.last).then_some(span.first))?,
+        source_ports: convert_field(selector.source_port, ports)?,
+        destination_ports: convert_field(selector.destination_port, ports)?,
     })
 }
 
 /// `Some(None)` for an absent field, `None` for one that cannot be said.
-fn all_or_none<T, U>(field: Option<T>, read: impl FnOnce(T) -> Option<U>) -> Option<Option<U>> {
+fn convert_field<T, U>(field: Option<T>, read: impl FnOnce(T) -> Option<U>) -> Option<Option<U>> {
     match field {
         None => Some(None),
         Some(field) => read(field).map(Some),
@@ -113,7 +113,7 @@ fn all_or_none<T, U>(field: Option<T>, read: impl FnOnce(T) -> Option<U>) -> Opt
 }
 
 /// The prefix whose first and last address these are.
-fn prefix(first: Ipv6Addr, last: Ipv6Addr) -> Option<Prefix> {
+fn prefix_of_range(first: Ipv6Addr, last: Ipv6Addr) -> Option<Prefix> {
     let length = u8::try_from((first.to_bits() ^ last.to_bits()).leading_zeros()).ok()?;
     let prefix = Prefix::new(first, length)?;
     let host_bits = u128::MAX.checked_shr(length.into()).unwrap_or(0);

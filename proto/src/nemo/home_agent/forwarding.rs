@@ -1,9 +1,9 @@
 //! The items that make the host forward for one binding: tunnel, routes, proxy and neighbour (RFC 3963 §6.3-6.5,
 //! RFC 6275 §10.4, RFC 5648 §5.6, RFC 5555 §4.1).
 
-use super::binding::{CareOf, Registration};
+use super::cache::{CareOf, Registration};
 use super::home_link::HomeLink;
-use super::path_mtu::PathMtu;
+use super::path_mtu::PathMtuCache;
 use crate::base::ids::LinkId;
 use crate::contract::config::nemo::HomeAgentConfig;
 use crate::contract::item::{Item, Neighbour, TunnelPath, ProxyNeighbour, Route, RouteTable, NextHop, Tunnel, TunnelFlow, TunnelId};
@@ -15,7 +15,7 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 pub(super) const TUNNEL_METRIC: u32 = 100;
 
 /// Octets of the outer header (RFC 2473 §7.1).
-pub(super) const ENCAPSULATION: u32 = 40;
+pub(super) const OUTER_HEADER: u32 = 40;
 
 /// The near ends of a home agent's tunnels.
 #[derive(Debug, Clone, Copy)]
@@ -35,20 +35,20 @@ impl HomeAgentConfig {
 
 /// What every tunnel of a home agent stands on.
 #[derive(Debug)]
-pub(super) struct Ground<'a> {
+pub(super) struct ForwardingContext<'a> {
     /// The home agent's addresses.
-    pub own: OwnEnds,
+    pub own_ends: OwnEnds,
     /// The home link.
-    pub home: &'a HomeLink,
+    pub home_link: &'a HomeLink,
     /// Path MTUs.
-    pub mtu: &'a PathMtu,
+    pub path_mtu: &'a PathMtuCache,
 }
 
-impl Ground<'_> {
+impl ForwardingContext<'_> {
     /// The tunnel of a registration; care-of addresses in `left` still receive.
     pub(super) fn tunnel(&self, id: TunnelId, home: HomeAddress, of: &Registration, left: &[CareOf]) -> Item {
-        let path = |care_of: &CareOf, weight| match of.at_home.filter(|_| care_of.at_home) {
-            Some(at) => self.direct(care_of, at, weight),
+        let path = |care_of: &CareOf, weight| match of.home_link_address.filter(|_| care_of.simultaneous_home) {
+            Some(at) => self.direct_path(care_of, at, weight),
             None => Some(self.path(care_of, weight)),
         };
         let usable: Vec<&CareOf> = of.care_of.iter().filter(|care_of| path(care_of, 0).is_some()).collect();
@@ -56,59 +56,59 @@ impl Ground<'_> {
         let in_use = usable.iter().filter_map(|care_of| path(care_of, u16::from(Some(care_of.rank()) == best)));
         let paths = in_use.chain(left.iter().map(|care_of| self.path(care_of, 0))).collect();
         let flows = of.flows.iter().map(|rule| TunnelFlow { selector: rule.selector.clone(), bid: rule.bid });
-        Item::Tunnel(Tunnel { id, local_prefixes: vec![Prefix::ALL], remote_prefixes: far(home, of), paths, flows: flows.collect() })
+        Item::Tunnel(Tunnel { id, local_prefixes: vec![Prefix::ALL], remote_prefixes: remote_prefixes(home, of), paths, flows: flows.collect() })
     }
 
     /// The tunnel of a registration that ended: it carries nothing, yet lets in what is still on its way.
-    pub(super) fn closing_tunnel(&self, id: TunnelId, home: HomeAddress, ended: &Registration) -> Item {
+    pub(super) fn receive_only_tunnel(&self, id: TunnelId, home: HomeAddress, ended: &Registration) -> Item {
         let empty = Registration { care_of: Vec::new(), flows: Vec::new(), ..ended.clone() };
         let left: Vec<CareOf> = ended.away().copied().collect();
         self.tunnel(id, home, &empty, &left)
     }
 
     /// Our end of the tunnel to a care-of address, and octets of the outer headers.
-    fn end(&self, remote: Ipv6Addr) -> (Ipv6Addr, u32) {
-        match Ipv4Endpoint::from_ipv6(remote).zip(self.own.ipv4) {
+    fn local_end(&self, remote: Ipv6Addr) -> (Ipv6Addr, u32) {
+        match Ipv4Endpoint::from_ipv6(remote).zip(self.own_ends.ipv4) {
             Some((end, address)) => {
                 let port = if end.port == 0 { 0 } else { DSMIP_PORT };
                 (Ipv4Endpoint { address, port }.to_ipv6(), end.overhead())
             }
-            None => (self.own.address, ENCAPSULATION),
+            None => (self.own_ends.address, OUTER_HEADER),
         }
     }
 
     fn path(&self, care_of: &CareOf, weight: u16) -> TunnelPath {
-        let (local, overhead) = self.end(care_of.address);
+        let (local, overhead) = self.local_end(care_of.address);
         TunnelPath {
             bid: care_of.bid,
             local,
             remote: care_of.address,
             link: None,
-            mtu: self.mtu.find(care_of.address).saturating_sub(overhead),
+            mtu: self.path_mtu.mtu_to(care_of.address).saturating_sub(overhead),
             weight,
             direct: false,
         }
     }
 
     /// Over the home link, while it is up (RFC 5648 §5.6.2).
-    fn direct(&self, care_of: &CareOf, at: LinkAddress, weight: u16) -> Option<TunnelPath> {
-        let link = self.home.link().filter(|_| self.home.is_up())?;
-        let (remote, mtu) = (at.link_local(), self.home.mtu());
-        Some(TunnelPath { bid: care_of.bid, local: self.own.address, remote, link: Some(link), mtu, weight, direct: true })
+    fn direct_path(&self, care_of: &CareOf, at: LinkAddress, weight: u16) -> Option<TunnelPath> {
+        let link = self.home_link.link().filter(|_| self.home_link.is_up())?;
+        let (remote, mtu) = (at.link_local(), self.home_link.mtu());
+        Some(TunnelPath { bid: care_of.bid, local: self.own_ends.address, remote, link: Some(link), mtu, weight, direct: true })
     }
 }
 
 /// The routes into the tunnel.
-pub(super) fn routes(
+pub(super) fn tunnel_routes(
     id: TunnelId,
     home: HomeAddress,
     registration: &Registration,
 ) -> impl Iterator<Item = Item> + use<> {
-    far(home, registration).into_iter().map(move |destination| route(id, destination))
+    remote_prefixes(home, registration).into_iter().map(move |destination| tunnel_route(id, destination))
 }
 
 /// One route into a tunnel.
-pub(super) fn route(id: TunnelId, destination: Prefix) -> Item {
+pub(super) fn tunnel_route(id: TunnelId, destination: Prefix) -> Item {
     Item::Route(Route {
         table: RouteTable::MAIN,
         destination,
@@ -121,22 +121,22 @@ pub(super) fn route(id: TunnelId, destination: Prefix) -> Item {
 
 /// A mobile router on the home link, found without asking: it must not answer for its home address (RFC 5648 §6.3). The
 /// address stands for the link-layer address alone.
-pub(super) fn neighbour(link: LinkId, at: LinkAddress) -> Item {
+pub(super) fn neighbour_item(link: LinkId, at: LinkAddress) -> Item {
     Item::Neighbour(Neighbour { link, address: at.link_local(), link_address: at })
 }
 
 /// What is answered for on the home link: the home address, as a router if it is one (RFC 3963 §6.2), the link-local one if
 /// that is wanted (RFC 6275 §10.4.1), and IPv4 home addresses (RFC 5555 §4.5). The ways to IPv4 prefixes are the administrator's.
-pub(super) fn proxies(link: LinkId, home: HomeAddress, registration: &Registration) -> impl Iterator<Item = Item> {
+pub(super) fn proxy_items(link: LinkId, home: HomeAddress, registration: &Registration) -> impl Iterator<Item = Item> {
     let router = registration.router;
-    let ipv6 = registration.kept(home).map(move |address| ProxyNeighbour { link, address, router });
+    let ipv6 = registration.defended_addresses(home).map(move |address| ProxyNeighbour { link, address, router });
     let addresses =
         registration.prefixes.iter().filter(|prefix| prefix.is_ipv4() && **prefix == Prefix::host(prefix.address()));
     let ipv4 = addresses.map(move |prefix| ProxyNeighbour { link, address: prefix.address(), router: false });
     ipv6.chain(ipv4).map(Item::ProxyNeighbour)
 }
 
-fn far(home: HomeAddress, registration: &Registration) -> Vec<Prefix> {
+fn remote_prefixes(home: HomeAddress, registration: &Registration) -> Vec<Prefix> {
     let home = Prefix::host(home.0);
     core::iter::once(home).chain(registration.prefixes.iter().copied()).collect()
 }

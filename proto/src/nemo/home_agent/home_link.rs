@@ -1,8 +1,8 @@
 //! The home link: finding out whether a home address is free, defending it, and advertising this home agent.
 //! RFC 6275 §7, §10.3.1 and §10.4.1, RFC 3963 §6.2 and §7.3, RFC 4861 §6.2 and §7.2, RFC 4862 §5.4.
 
-use super::binding::{Binding, Stage};
-use super::timers::Timer;
+use super::cache::{Binding, RegistrationState};
+use super::timers::HomeAgentTimer;
 use super::{HomeAgent, discovery, forwarding};
 use crate::base::few;
 use crate::base::ids::LinkId;
@@ -23,16 +23,16 @@ use roam6_wire::{HomeAddress, LinkAddress, Prefix};
 use std::net::Ipv6Addr;
 
 /// How long an answer to the question whether an address is free is waited for (RFC 4861 §10, RetransTimer).
-pub(super) const PROBE_WAIT: Duration = Duration::from_secs(1);
+pub(super) const RETRANS_TIMER: Duration = Duration::from_secs(1);
 
 /// How often a new binding is announced (RFC 4861 §10, MAX_NEIGHBOR_ADVERTISEMENT), a second apart.
-pub(super) const ANNOUNCEMENTS: u8 = 3;
+pub(super) const MAX_NEIGHBOR_ADVERTISEMENT: u8 = 3;
 
 /// The least time between advertisements to all nodes (RFC 6275 §7.5).
-const MINIMUM_ADVERTISEMENT_GAP: Duration = Duration::from_millis(30);
+const MIN_DELAY_BETWEEN_RAS: Duration = Duration::from_millis(30);
 
 /// Longest wait before an answer to a solicitation (RFC 4861 §10, MAX_RA_DELAY_TIME).
-const ANSWER_DELAY: Duration = Duration::from_millis(500);
+const MAX_RA_DELAY_TIME: Duration = Duration::from_millis(500);
 
 /// Advertised lifetime of home prefixes, valid and preferred (RFC 4861 §6.2.1), seconds.
 pub(super) const PREFIX_LIFETIMES: (u32, u32) = (2_592_000, 604_800);
@@ -45,11 +45,11 @@ pub(super) struct HomeLink {
     mtu: u32,
     link_address: Option<LinkAddress>,
     link_local: Option<Ipv6Addr>,
-    advertised: Option<Time>,
+    last_advertisement: Option<Time>,
     /// Addresses of this host: no tunnel can lead to one.
-    own: few::VecSet<Ipv6Addr>,
+    own_addresses: few::VecSet<Ipv6Addr>,
     /// The link whose anycast addresses are held.
-    anycast: Option<LinkId>,
+    anycast_link: Option<LinkId>,
 }
 
 impl HomeLink {
@@ -64,8 +64,8 @@ impl HomeLink {
     }
 
     /// Whether `address` is one of this host's.
-    pub(super) fn is_own(&self, address: Ipv6Addr) -> bool {
-        self.own.contains(&address) || self.source() == Some(address)
+    pub(super) fn is_own_address(&self, address: Ipv6Addr) -> bool {
+        self.own_addresses.contains(&address) || self.source() == Some(address)
     }
 
     /// Largest packet, octets.
@@ -81,81 +81,81 @@ impl HomeLink {
 
 impl HomeAgent {
     /// Learns of an interface; what the home link needs of the host follows it.
-    pub(super) fn link(&mut self, now: Time, event: &LinkEvent, out: &mut Outbox) {
+    pub(super) fn link_changed(&mut self, now: Time, event: &LinkEvent, out: &mut Outbox) {
         if self.config.home_link.as_ref() != Some(&event.name) {
             return;
         }
-        let appeared = event.up && !self.home.up;
-        let other = self.home.id != Some(event.link);
-        let changed = other || (self.home.up, self.home.mtu) != (event.up, event.mtu);
-        let before = self.home.id.replace(event.link);
-        (self.home.up, self.home.mtu, self.home.link_address) = (event.up, event.mtu, event.address);
+        let appeared = event.up && !self.home_link.up;
+        let other = self.home_link.id != Some(event.link);
+        let changed = other || (self.home_link.up, self.home_link.mtu) != (event.up, event.mtu);
+        let before = self.home_link.id.replace(event.link);
+        (self.home_link.up, self.home_link.mtu, self.home_link.link_address) = (event.up, event.mtu, event.address);
         if let Some(before) = before.filter(|_| other) {
-            self.home.link_local = None;
+            self.home_link.link_local = None;
             for (home, binding) in &self.bindings {
-                let live = binding.pending.iter().map(|pending| &pending.next).chain(&binding.current);
-                live.flat_map(|live| forwarding::proxies(before, *home, live)).for_each(|proxy| out.drop(proxy.key()));
-                if let Some(at) = binding.current.as_ref().and_then(|current| current.at_home) {
-                    out.drop(forwarding::neighbour(before, at).key());
+                let live = binding.pending.iter().map(|pending| &pending.registration).chain(&binding.current);
+                live.flat_map(|live| forwarding::proxy_items(before, *home, live)).for_each(|proxy| out.drop(proxy.key()));
+                if let Some(at) = binding.current.as_ref().and_then(|current| current.home_link_address) {
+                    out.drop(forwarding::neighbour_item(before, at).key());
                 }
             }
         }
         if appeared || other {
-            self.hold_anycast(event.link, out);
-            self.put_ways_home(event.link, out);
+            self.put_anycast_addresses(event.link, out);
+            self.put_home_routes(event.link, out);
             let bound = self.bindings.iter().filter_map(|(home, binding)| Some((*home, binding.current.as_ref()?)));
             let proxies: Vec<(HomeAddress, Item)> = bound
-                .flat_map(|(home, bound)| forwarding::proxies(event.link, home, bound).map(move |item| (home, item)))
+                .flat_map(|(home, bound)| forwarding::proxy_items(event.link, home, bound).map(move |item| (home, item)))
                 .collect();
             for (home, proxy) in proxies {
                 self.put(home, proxy, out);
             }
         }
         if changed {
-            self.put_direct_paths(event.link, out);
+            self.update_direct_paths(event.link, out);
         }
         match self.config.advertisement_interval {
-            Some(_) if event.up && appeared => self.agenda.set(Timer::Advertise, now),
-            Some(_) if !event.up => self.agenda.cancel(&Timer::Advertise),
+            Some(_) if event.up && appeared => self.timers.set(HomeAgentTimer::Advertise, now),
+            Some(_) if !event.up => self.timers.cancel(&HomeAgentTimer::Advertise),
             _ => {}
         }
     }
 
     /// The home link came, went or changed, and with it the way to those who are on it and away at once.
-    fn put_direct_paths(&mut self, link: LinkId, out: &mut Outbox) {
-        let at_home = |binding: &Binding| binding.current.as_ref().and_then(|current| current.at_home);
+    fn update_direct_paths(&mut self, link: LinkId, out: &mut Outbox) {
+        let at_home = |binding: &Binding| binding.current.as_ref().and_then(|current| current.home_link_address);
         let homes = self.bindings.iter().filter_map(|(home, binding)| Some((*home, at_home(binding)?)));
         for (home, at) in homes.collect::<Vec<_>>() {
-            if self.home.up {
-                self.put(home, forwarding::neighbour(link, at), out);
+            if self.home_link.up {
+                self.put(home, forwarding::neighbour_item(link, at), out);
             }
-            self.put_again(home, out);
+            self.update_tunnel(home, out);
         }
     }
 
     /// Learns of an address of this host.
-    pub(super) fn address(&mut self, event: &AddressEvent, out: &mut Outbox) {
+    pub(super) fn address_changed(&mut self, event: &AddressEvent, out: &mut Outbox) {
         let assigned = event.state.is_usable();
         if assigned {
-            self.home.own.insert(event.address);
+            self.home_link.own_addresses.insert(event.address);
         } else {
-            self.home.own.remove(&event.address);
+            self.home_link.own_addresses.remove(&event.address);
         }
-        if Some(event.link) == self.home.id && event.address.is_unicast_link_local() {
-            self.home.link_local = Some(event.address).filter(|_| assigned);
+        if Some(event.link) == self.home_link.id && event.address.is_unicast_link_local() {
+            self.home_link.link_local = Some(event.address).filter(|_| assigned);
         }
         if event.address == self.config.address && assigned {
-            let link = if self.config.home_link.is_none() { Some(event.link) } else { self.home.id };
+            let link = if self.config.home_link.is_none() { Some(event.link) } else { self.home_link.id };
             if let Some(link) = link {
                 // Again if it was asked for already: the host may have refused it for want of this address.
-                self.hold_anycast(link, out);
+                self.put_anycast_addresses(link, out);
             }
         }
     }
 
     /// Holds the home agents' anycast address of every home prefix, for discovery (RFC 6275 §8.4).
-    fn hold_anycast(&mut self, link: LinkId, out: &mut Outbox) {
-        let before = self.home.anycast.replace(link);
+    fn put_anycast_addresses(&mut self, link: LinkId, out: &mut Outbox) {
+        let before = self.home_link.anycast_link.replace(link);
         let addresses: Vec<Ipv6Addr> = self.config.home_prefixes.iter().filter_map(discovery::anycast).collect();
         for address in addresses {
             if let Some(before) = before.filter(|before| *before != link) {
@@ -166,28 +166,28 @@ impl HomeAgent {
     }
 
     /// Puts again what is of no binding.
-    pub(super) fn repair_home_link(&mut self, out: &mut Outbox) {
-        if let Some(link) = self.home.anycast {
-            self.hold_anycast(link, out);
+    pub(super) fn reinstall_home_link(&mut self, out: &mut Outbox) {
+        if let Some(link) = self.home_link.anycast_link {
+            self.put_anycast_addresses(link, out);
         }
-        if let Some(link) = self.home.link() {
-            self.put_ways_home(link, out);
+        if let Some(link) = self.home_link.link() {
+            self.put_home_routes(link, out);
         }
-        if self.has_unreachable {
-            self.put_unreachable(out);
+        if self.has_unreachable_routes {
+            self.put_unreachable_routes(out);
         }
     }
 
     /// Whether somebody else on the home link might hold `home` (RFC 6275 §10.3.1).
-    pub(super) fn must_probe(&self, home: HomeAddress) -> bool {
+    pub(super) fn needs_dad(&self, home: HomeAddress) -> bool {
         let bound = self.bindings.get(&home).is_some_and(|binding| binding.current.is_some());
-        self.config.duplicate_detection && self.home.up && !bound
+        self.config.duplicate_detection && self.home_link.up && !bound
     }
 
     /// Asks the home link whether somebody holds `home`, or the link-local address that goes with it.
-    pub(super) fn probe(&mut self, home: HomeAddress, out: &mut Outbox) {
+    pub(super) fn send_dad_solicitations(&mut self, home: HomeAddress, out: &mut Outbox) {
         let latest = self.bindings.get(&home).and_then(|binding| binding.latest());
-        for target in latest.into_iter().flat_map(|latest| latest.kept(home)).collect::<Vec<_>>() {
+        for target in latest.into_iter().flat_map(|latest| latest.defended_addresses(home)).collect::<Vec<_>>() {
             let mut nonce = vec![0; 6];
             self.entropy.fill(&mut nonce);
             let options = vec![NeighbourOption::Nonce(nonce)];
@@ -197,22 +197,22 @@ impl HomeAgent {
     }
 
     /// Tells the home link that packets for `home` come here from now on, `times` times in all (RFC 6275 §10.4.1).
-    pub(super) fn announce(&mut self, now: Time, home: HomeAddress, times: u8, out: &mut Outbox) {
+    pub(super) fn send_neighbour_advertisements(&mut self, now: Time, home: HomeAddress, times: u8, out: &mut Outbox) {
         let current = self.bindings.get(&home).and_then(|binding| binding.current.as_ref());
-        let (Some(current), Some(link_address)) = (current, self.home.link_address) else { return };
+        let (Some(current), Some(link_address)) = (current, self.home_link.link_address) else { return };
         let router = current.router;
-        for target in current.kept(home) {
+        for target in current.defended_addresses(home) {
             let options = vec![NeighbourOption::TargetLinkAddress(link_address)];
             let advertisement = NeighbourAdvertisement { router, solicited: false, overrides: true, target, options };
             self.send_on_link(&Message::NeighbourAdvertisement(advertisement), self.config.address, ALL_NODES, out);
         }
         if times > 1 {
-            self.agenda.set(Timer::Announce(home, times - 1), now + PROBE_WAIT);
+            self.timers.set(HomeAgentTimer::Announce(home, times - 1), now + RETRANS_TIMER);
         }
     }
 
     /// Takes a neighbour discovery message of the home link that passed the checks of RFC 4861.
-    pub(super) fn neighbour_discovery(
+    pub(super) fn receive_neighbour_discovery(
         &mut self,
         now: Time,
         packet: &Packet,
@@ -220,73 +220,73 @@ impl HomeAgent {
         message: Message,
         out: &mut Outbox,
     ) {
-        if packet.sender.is_some() && packet.sender == self.home.link_address {
+        if packet.sender.is_some() && packet.sender == self.home_link.link_address {
             return;
         }
         match message {
             Message::NeighbourAdvertisement(advertisement) => {
-                self.conflict(now, self.owner_of(advertisement.target), out);
+                self.dad_conflict(now, self.home_address_of(advertisement.target), out);
             }
             Message::NeighbourSolicitation(question) if datagram.source.is_unspecified() => {
-                self.conflict(now, self.owner_of(question.target), out);
+                self.dad_conflict(now, self.home_address_of(question.target), out);
             }
             Message::RouterSolicitation(asked) if self.config.advertisement_interval.is_some() => {
                 let told = asked.options.iter().find_map(|option| match option {
                     NeighbourOption::SourceLinkAddress(address) => Some(*address),
                     _ => None,
                 });
-                self.solicited(now, (datagram.source, told.or(packet.sender)), out)
+                self.answer_router_solicitation(now, (datagram.source, told.or(packet.sender)), out)
             }
-            Message::RouterAdvertisement(heard) => self.heard(now, datagram.source, &heard, out),
+            Message::RouterAdvertisement(heard) => self.receive_router_advertisement(now, datagram.source, &heard, out),
             _ => {}
         }
     }
 
     /// Somebody holds, or is about to take, an address that is just being asked about.
-    fn conflict(&mut self, now: Time, home: HomeAddress, out: &mut Outbox) {
+    fn dad_conflict(&mut self, now: Time, home: HomeAddress, out: &mut Outbox) {
         let Some(binding) = self.bindings.get_mut(&home) else { return };
-        if !binding.pending.as_ref().is_some_and(|pending| matches!(pending.stage, Stage::Probing(_))) {
+        if !binding.pending.as_ref().is_some_and(|pending| matches!(pending.state, RegistrationState::CheckingDuplicates(_))) {
             return;
         }
         let Some(pending) = binding.pending.take() else { return };
-        binding.current = Some(pending.next);
-        self.end(now, home, false, out);
-        if let Some(link) = self.home.link() {
+        binding.current = Some(pending.registration);
+        self.end_binding(now, home, false, out);
+        if let Some(link) = self.home_link.link() {
             out.report(Report::DuplicateAddress { link, address: home.0 });
         }
-        self.refuse(&pending.answer, Status::DUPLICATE_ADDRESS, out);
+        self.reject(&pending.reply, Status::DUPLICATE_ADDRESS, out);
     }
 
     /// Answers who asked by its own address at once and alone, straight to its link-layer address: the random delay of
     /// RFC 4861 §6.2.6 keeps routers from speaking to all nodes at the same moment, and would cost a mobile router that
     /// comes home up to half a second; resolving its address would fail while it still checks it. Beyond the limit, and
     /// to who has no address yet, all nodes are told after the delay.
-    fn solicited(&mut self, now: Time, (from, sender): (Ipv6Addr, Option<LinkAddress>), out: &mut Outbox) {
-        if !from.is_unspecified() && self.discovery.limiter.pass(now) {
+    fn answer_router_solicitation(&mut self, now: Time, (from, sender): (Ipv6Addr, Option<LinkAddress>), out: &mut Outbox) {
+        if !from.is_unspecified() && self.discovery.limiter.allow(now) {
             return self.send_advertisement((from, sender), self.router_lifetime(), out);
         }
-        let delay = u64::try_from(ANSWER_DELAY.as_micros()).unwrap_or(0);
+        let delay = u64::try_from(MAX_RA_DELAY_TIME.as_micros()).unwrap_or(0);
         let soon = now + Duration::from_micros(self.entropy.below(delay));
-        let earliest = self.home.advertised.map_or(soon, |last| soon.max(last + MINIMUM_ADVERTISEMENT_GAP));
-        if self.agenda.deadline_of(&Timer::Advertise).is_none_or(|at| at > earliest) {
-            self.agenda.set(Timer::Advertise, earliest);
+        let earliest = self.home_link.last_advertisement.map_or(soon, |last| soon.max(last + MIN_DELAY_BETWEEN_RAS));
+        if self.timers.deadline_of(&HomeAgentTimer::Advertise).is_none_or(|at| at > earliest) {
+            self.timers.set(HomeAgentTimer::Advertise, earliest);
         }
     }
 
     /// Advertises to all nodes, and sets the time of the next advertisement.
-    pub(super) fn advertise(&mut self, now: Time, out: &mut Outbox) {
-        let Some(longest) = self.config.advertisement_interval.filter(|_| self.home.up) else { return };
-        self.home.advertised = Some(now);
+    pub(super) fn send_periodic_advertisement(&mut self, now: Time, out: &mut Outbox) {
+        let Some(longest) = self.config.advertisement_interval.filter(|_| self.home_link.up) else { return };
+        self.home_link.last_advertisement = Some(now);
         self.send_advertisement((ALL_NODES, None), self.router_lifetime(), out);
-        let shortest = (longest / 3).max(MINIMUM_ADVERTISEMENT_GAP);
+        let shortest = (longest / 3).max(MIN_DELAY_BETWEEN_RAS);
         let spread = u64::try_from(longest.saturating_sub(shortest).as_micros()).unwrap_or(0);
-        self.agenda.set(Timer::Advertise, now + shortest + Duration::from_micros(self.entropy.below(spread)));
+        self.timers.set(HomeAgentTimer::Advertise, now + shortest + Duration::from_micros(self.entropy.below(spread)));
     }
 
     /// The last advertisement of a home agent that ends in good order (RFC 4861 §6.2.5).
     pub(super) fn stop_advertising(&mut self, out: &mut Outbox) {
-        if self.config.advertisement_interval.is_some() && self.home.up {
-            self.agenda.cancel(&Timer::Advertise);
+        if self.config.advertisement_interval.is_some() && self.home_link.up {
+            self.timers.cancel(&HomeAgentTimer::Advertise);
             self.send_advertisement((ALL_NODES, None), 0, out);
         }
     }
@@ -303,14 +303,14 @@ impl HomeAgent {
         lifetime: u16,
         out: &mut Outbox,
     ) {
-        let (Some(source), Some(link)) = (self.home.source(), self.home.link()) else { return };
+        let (Some(source), Some(link)) = (self.home_link.source(), self.home_link.link()) else { return };
         let longest = self.config.advertisement_interval.unwrap_or_default();
         // RFC 6275 §7.3: an interval below 200 ms is advertised 20 ms longer, for the sender's own delays.
         let slack = Duration::from_millis(if longest < Duration::from_millis(200) { 20 } else { 0 });
         let milliseconds = u32::try_from((longest + slack).as_millis()).unwrap_or(u32::MAX);
         let mut options: Vec<NeighbourOption> =
-            self.home.link_address.map(NeighbourOption::SourceLinkAddress).into_iter().collect();
-        options.push(NeighbourOption::Mtu(self.home.mtu));
+            self.home_link.link_address.map(NeighbourOption::SourceLinkAddress).into_iter().collect();
+        options.push(NeighbourOption::Mtu(self.home_link.mtu));
         options.push(NeighbourOption::AdvertisementInterval { milliseconds });
         options.extend(self.prefix_options());
         if lifetime > 0 {
@@ -322,7 +322,7 @@ impl HomeAgent {
             Some(address) => Via::Neighbour { link, address },
             None => Via::Link(link),
         };
-        send_past_routing(via, &Message::RouterAdvertisement(advertisement), (source, to), out);
+        transmit_on_link(via, &Message::RouterAdvertisement(advertisement), (source, to), out);
     }
 
     /// The home prefixes, with this home agent's whole address in the one that holds it (RFC 6275 §7.2).
@@ -343,12 +343,12 @@ impl HomeAgent {
     }
 
     fn send_on_link(&self, message: &Message, source: Ipv6Addr, to: Ipv6Addr, out: &mut Outbox) {
-        let Some(link) = self.home.link() else { return };
-        send_past_routing(Via::Link(link), message, (source, to), out);
+        let Some(link) = self.home_link.link() else { return };
+        transmit_on_link(Via::Link(link), message, (source, to), out);
     }
 }
 
-fn send_past_routing(via: Via, message: &Message, (source, to): (Ipv6Addr, Ipv6Addr), out: &mut Outbox) {
+fn transmit_on_link(via: Via, message: &Message, (source, to): (Ipv6Addr, Ipv6Addr), out: &mut Outbox) {
     let header = Header::new(source, to).with_hop_limit(ON_LINK_HOP_LIMIT);
     let bytes = ip6::emit(&header, protocol::ICMPV6, &message.emit(source, to));
     out.transmit(Transmit { via, bytes });

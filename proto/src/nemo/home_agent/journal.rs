@@ -1,8 +1,8 @@
 //! Bindings that outlive the daemon, and a prefix table that changes under them (RFC 6275 §9.1, RFC 3963 §6.1.2).
 
-use super::binding::{Binding, CareOf, Registration};
-use super::nesting::Reach;
-use super::{HomeAgent, link_local, sort};
+use super::cache::{Binding, CareOf, Registration};
+use super::nesting::TunnelDestinations;
+use super::{HomeAgent, link_local, sort_table};
 use crate::base::time::Time;
 use crate::contract::config::nemo::{PrefixTable, PrefixTableRow};
 use crate::contract::engine::Outbox;
@@ -15,115 +15,115 @@ use std::sync::Arc;
 
 impl HomeAgent {
     /// Binds again what the journal remembers, as soon as the wall clock says how much of each lifetime is left.
-    pub(super) fn recall(&mut self, now: Time, out: &mut Outbox) {
+    pub(super) fn restore_journal(&mut self, now: Time, out: &mut Outbox) {
         let Some(unix_now) = self.clock.unix_micros(now) else { return };
-        for record in core::mem::take(&mut self.recalled) {
+        for record in core::mem::take(&mut self.unrestored) {
             let record = match record {
                 JournalRecord::Binding(record) => record,
                 JournalRecord::Sequence(record) => {
-                    self.recall_spent(&record, out);
+                    self.restore_used_sequence(&record, out);
                     continue;
                 }
                 JournalRecord::HbaSet(_) | JournalRecord::CareOfPrefix(_) => continue,
             };
-            let care_of = self.alive(now, unix_now, &record);
-            if care_of.is_empty() || !self.may_return(&record, &care_of) {
-                self.recall_ended(now, &record, out);
+            let care_of = self.unexpired_care_of(now, unix_now, &record);
+            if care_of.is_empty() || !self.may_restore(&record, &care_of) {
+                self.restore_ended(now, &record, out);
                 continue;
             }
-            self.bind_again(now, record, care_of, out);
+            self.restore_binding(now, record, care_of, out);
         }
     }
 
-    fn may_return(&self, record: &BindingRecord, care_of: &[CareOf]) -> bool {
+    fn may_restore(&self, record: &BindingRecord, care_of: &[CareOf]) -> bool {
         let away: Vec<Ipv6Addr> =
-            care_of.iter().filter(|care_of| !care_of.at_home).map(|care_of| care_of.address).collect();
-        let reach = Reach { home: record.home_address, prefixes: &record.prefixes };
+            care_of.iter().filter(|care_of| !care_of.simultaneous_home).map(|care_of| care_of.address).collect();
+        let reach = TunnelDestinations { home: record.home_address, prefixes: &record.prefixes };
         !self.bindings.contains_key(&record.home_address)
             && self.bindings.len() < self.config.max_bindings
-            && self.row(record.home_address).is_some_and(|row| self.allows(row, &record.prefixes))
+            && self.prefix_table_row(record.home_address).is_some_and(|row| self.authorises(row, &record.prefixes))
             && self.may_nest(reach, &away)
     }
 
     /// The care-of addresses of `record` whose time is not over, each with its own end.
-    fn alive(&self, now: Time, unix_now: u64, record: &BindingRecord) -> Vec<CareOf> {
+    fn unexpired_care_of(&self, now: Time, unix_now: u64, record: &BindingRecord) -> Vec<CareOf> {
         let mut ends = record.each_expires_unix_micros.iter();
         let care_of = record.care_of.iter().map(|(bid, address, priority)| {
             let end = *ends.next().unwrap_or(&record.expires_unix_micros);
             let left = Duration::from_micros(end.saturating_sub(unix_now)).min(self.config.max_lifetime);
             let at_home = *address == record.home_address.0;
-            CareOf { bid: *bid, address: *address, priority: *priority, at_home, expires: now + left }
+            CareOf { bid: *bid, address: *address, priority: *priority, simultaneous_home: at_home, expires: now + left }
         });
         let reachable = |care_of: &CareOf| match Ipv4Endpoint::from_ipv6(care_of.address) {
             Some(_) => self.config.ipv4.is_some(),
-            None => !care_of.at_home || record.home_link_address.is_some(),
+            None => !care_of.simultaneous_home || record.home_link_address.is_some(),
         };
         care_of.filter(|care_of| care_of.expires > now && reachable(care_of)).collect()
     }
 
-    fn bind_again(&mut self, now: Time, record: BindingRecord, care_of: Vec<CareOf>, out: &mut Outbox) {
+    fn restore_binding(&mut self, now: Time, record: BindingRecord, care_of: Vec<CareOf>, out: &mut Outbox) {
         let home = record.home_address;
         let lifetime = care_of.iter().map(|care_of| care_of.expires.since(now)).max().unwrap_or_default();
         let mut registration = Registration {
-            at_home: record.home_link_address.filter(|_| care_of.iter().any(|care_of| care_of.at_home)),
+            home_link_address: record.home_link_address.filter(|_| care_of.iter().any(|care_of| care_of.simultaneous_home)),
             care_of,
-            prefixes: self.share(home, record.prefixes),
+            prefixes: self.share_prefixes(home, record.prefixes),
             explicit: record.explicit,
             flows: record.flows,
             router: record.router,
-            link_local: record.link_local.then(|| link_local::derived(home)),
+            link_local: record.link_local.then(|| link_local::link_local_of(home)),
             lifetime,
         };
-        registration.sort();
-        let mut binding = Binding::new(self.name_tunnel(home));
+        registration.sort_by_preference();
+        let mut binding = Binding::new(self.tunnel_id(home));
         binding.sequence = record.sequence;
-        binding.timestamp = self.plausible(now, Timestamp(record.timestamp));
+        binding.timestamp = self.clamp_timestamp(now, Timestamp(record.timestamp));
         self.tunnels.insert(binding.tunnel, home);
         registration.prefixes.iter().for_each(|prefix| self.prefixes.insert(*prefix, binding.tunnel));
-        self.care_of.extend(registration.addresses().into_iter().map(|address| (address, binding.tunnel)));
+        self.care_of_index.extend(registration.addresses().into_iter().map(|address| (address, binding.tunnel)));
         binding.current = Some(registration);
         self.bindings.insert(home, Box::new(binding));
-        self.repair(now, home, out);
+        self.reinstall(now, home, out);
         self.schedule(home);
     }
 
     /// Takes a new prefix table; bindings it no longer allows end.
-    pub(super) fn reload(&mut self, now: Time, mut table: Arc<PrefixTable>, out: &mut Outbox) {
-        sort(&mut table);
+    pub(super) fn reload_prefix_table(&mut self, now: Time, mut table: Arc<PrefixTable>, out: &mut Outbox) {
+        sort_table(&mut table);
         let former = core::mem::replace(&mut self.config.prefix_table, table);
-        self.prefixes.reserve(&self.config);
-        self.change_ways_home(&former, out);
-        self.change_unreachable(&former, out);
-        let homes = rows_that_differ(&former, &self.config.prefix_table).map(|row| row.home_address);
+        self.prefixes.reserve_lengths(&self.config);
+        self.update_home_routes(&former, out);
+        self.update_unreachable_routes(&former, out);
+        let homes = changed_rows(&former, &self.config.prefix_table).map(|row| row.home_address);
         let lost = homes.filter(|home| {
             let latest = self.bindings.get(home).and_then(|binding| binding.latest());
-            let allowed = |latest| self.row(*home).is_some_and(|row| self.allows(row, latest));
+            let allowed = |latest| self.prefix_table_row(*home).is_some_and(|row| self.authorises(row, latest));
             latest.is_some_and(|latest| !allowed(&latest.prefixes))
         });
         let lost: Vec<HomeAddress> = lost.collect();
         for home in lost {
-            self.unbind(now, home, "no longer in the prefix table", out);
+            self.delete_binding(now, home, "no longer in the prefix table", out);
         }
-        self.forget_spent(out);
+        self.forget_used_sequences(out);
     }
 }
 
 impl HomeAgent {
-    fn allows(&self, row: &PrefixTableRow, prefixes: &[Prefix]) -> bool {
-        prefixes.iter().all(|prefix| self.may_have(row, *prefix))
+    fn authorises(&self, row: &PrefixTableRow, prefixes: &[Prefix]) -> bool {
+        prefixes.iter().all(|prefix| self.is_authorised_for(row, *prefix))
     }
 
     /// The prefixes in their order, or those of the row if they are the same.
-    pub(super) fn share(&self, home: HomeAddress, mut prefixes: Vec<Prefix>) -> Arc<[Prefix]> {
+    pub(super) fn share_prefixes(&self, home: HomeAddress, mut prefixes: Vec<Prefix>) -> Arc<[Prefix]> {
         prefixes.sort();
         prefixes.dedup();
-        let row = self.row(home).filter(|row| *row.prefixes == *prefixes);
+        let row = self.prefix_table_row(home).filter(|row| *row.prefixes == *prefixes);
         row.map_or_else(|| prefixes.into(), |row| row.prefixes.clone())
     }
 }
 
 /// Those rows of `former` that `now` has not, or not with the same prefixes. Both are sorted.
-pub(super) fn rows_that_differ<'a>(
+pub(super) fn changed_rows<'a>(
     former: &'a PrefixTable,
     now: &'a PrefixTable,
 ) -> impl Iterator<Item = &'a PrefixTableRow> {

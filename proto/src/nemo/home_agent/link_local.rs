@@ -2,19 +2,19 @@
 //! flag (RFC 6275 §6.1.7, §10.3.1, §10.4.1).
 
 use super::HomeAgent;
-use super::binding::{Binding, Registration};
+use super::cache::{Binding, Registration};
 use roam6_wire::HomeAddress;
 use roam6_wire::mobility::Status;
 use std::net::Ipv6Addr;
 
-const LINK_LOCAL: Ipv6Addr = Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, 0);
+const LINK_LOCAL_PREFIX: Ipv6Addr = Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, 0);
 
 /// The address with the interface identifier of `home` in place of its prefix.
-pub(super) fn derived(home: HomeAddress) -> Ipv6Addr {
-    Ipv6Addr::from_bits(LINK_LOCAL.to_bits() | u128::from(identifier(home.0)))
+pub(super) fn link_local_of(home: HomeAddress) -> Ipv6Addr {
+    Ipv6Addr::from_bits(LINK_LOCAL_PREFIX.to_bits() | u128::from(interface_identifier(home.0)))
 }
 
-fn identifier(address: Ipv6Addr) -> u64 {
+fn interface_identifier(address: Ipv6Addr) -> u64 {
     address.to_bits() as u64
 }
 
@@ -22,30 +22,30 @@ impl HomeAgent {
     /// The address derived from `home`, if nobody else has it: neither this host, nor another home address with the same
     /// interface identifier. A home prefix without room for one has none.
     pub(super) fn free_link_local(&self, home: HomeAddress) -> Result<Option<Ipv6Addr>, Status> {
-        let address = derived(home);
-        let mut homes = self.homes_of(address).peekable();
+        let address = link_local_of(home);
+        let mut homes = self.possible_home_addresses(address).peekable();
         if homes.peek().is_none() {
             return Ok(None);
         }
         let others = homes.filter(|other| *other != home);
         let taken =
             others.into_iter().any(|other| self.latest(other).is_some_and(|one| one.link_local == Some(address)));
-        if taken || self.home.is_own(address) { Err(Status::DUPLICATE_ADDRESS) } else { Ok(Some(address)) }
+        if taken || self.home_link.is_own_address(address) { Err(Status::DUPLICATE_ADDRESS) } else { Ok(Some(address)) }
     }
 
     /// The home address an address on the home link belongs to.
-    pub(super) fn owner_of(&self, address: Ipv6Addr) -> HomeAddress {
+    pub(super) fn home_address_of(&self, address: Ipv6Addr) -> HomeAddress {
         let has = |home: &HomeAddress| self.latest(*home).is_some_and(|one| one.link_local == Some(address));
         let derived = Some(address).filter(Ipv6Addr::is_unicast_link_local);
-        derived.and_then(|address| self.homes_of(address).find(has)).unwrap_or(HomeAddress(address))
+        derived.and_then(|address| self.possible_home_addresses(address).find(has)).unwrap_or(HomeAddress(address))
     }
 
     /// Every home address there may be with the interface identifier of `address`.
-    fn homes_of(&self, address: Ipv6Addr) -> impl Iterator<Item = HomeAddress> + '_ {
+    fn possible_home_addresses(&self, address: Ipv6Addr) -> impl Iterator<Item = HomeAddress> + '_ {
         self.config
             .home_prefixes
             .iter()
-            .filter_map(move |prefix| prefix.with_identifier(identifier(address)))
+            .filter_map(move |prefix| prefix.with_identifier(interface_identifier(address)))
             .map(HomeAddress)
     }
 

@@ -3,50 +3,50 @@
 //!
 //! A packet is decoded in `packet`, an update judged in `update`, carried out in `transaction`, answered in `answer`.
 
-mod answer;
-mod at_home;
-mod binding;
+mod reply;
+mod home_routes;
+mod cache;
 mod care_of;
-mod carried;
+mod dsmip;
 mod discovery;
-mod farewell;
+mod deregistration;
 mod flows;
 mod forwarding;
 mod home_link;
-mod ipv4_home;
+mod ipv4_home_address;
 mod journal;
-mod limiter;
+mod rate_limiter;
 mod link_local;
-mod multiple;
+mod mcoa;
 mod nesting;
-mod packet;
+mod dispatch;
 mod path_mtu;
-mod prefixes;
+mod registered_prefixes;
 mod request;
-mod router;
-pub mod scenario;
-mod spent;
+mod sysctls;
+pub mod fuzz;
+mod used_sequences;
 mod timers;
 mod transaction;
-mod unproven;
-mod unreachable;
-mod update;
+mod reply_limiter;
+mod unreachable_routes;
+mod validate;
 mod view;
 
 #[cfg(test)]
 mod tests;
 
-use self::binding::Binding;
+use self::cache::Binding;
 use self::discovery::Discovery;
-use self::farewell::Farewell;
+use self::deregistration::Deregistration;
 use self::home_link::HomeLink;
-use self::limiter::Limiter;
-use self::path_mtu::PathMtu;
-use self::prefixes::Prefixes;
-use self::spent::Spent;
-use self::timers::Timer;
+use self::rate_limiter::RateLimiter;
+use self::path_mtu::PathMtuCache;
+use self::registered_prefixes::RegisteredPrefixes;
+use self::used_sequences::UsedSequences;
+use self::timers::HomeAgentTimer;
 use self::transaction::Transactions;
-use self::unproven::Unproven;
+use self::reply_limiter::ReplyLimiter;
 use crate::base::rng::Entropy;
 use crate::base::time::Time;
 use crate::base::timers::TimerQueue;
@@ -72,25 +72,25 @@ pub struct HomeAgent {
     /// Boxed, because the nodes of the tree are half empty.
     bindings: BTreeMap<HomeAddress, Box<Binding>>,
     tunnels: BTreeMap<TunnelId, HomeAddress>,
-    prefixes: Prefixes,
-    care_of: BTreeSet<(Ipv6Addr, TunnelId)>,
-    agenda: TimerQueue<Timer>,
+    prefixes: RegisteredPrefixes,
+    care_of_index: BTreeSet<(Ipv6Addr, TunnelId)>,
+    timers: TimerQueue<HomeAgentTimer>,
     transactions: Transactions,
-    mtu: PathMtu,
-    home: HomeLink,
+    path_mtu: PathMtuCache,
+    home_link: HomeLink,
     discovery: Discovery,
-    errors: Limiter,
+    error_limiter: RateLimiter,
     /// Home addresses whose last update was not accepted.
     faults: Faults<HomeAddress>,
-    unproven: Unproven,
+    reply_limiter: ReplyLimiter,
     /// ESP sequence number last sent, of all security associations together: it grows in each of them (RFC 4303 §2.2).
-    sealed: u32,
-    spent: Spent,
-    recalled: Vec<JournalRecord>,
+    esp_sequence: u32,
+    used_sequences: UsedSequences,
+    unrestored: Vec<JournalRecord>,
     /// De-registrations the journal does not have yet.
-    farewells: BTreeMap<HomeAddress, Farewell>,
+    deregistrations: BTreeMap<HomeAddress, Deregistration>,
     /// The routes of what is not bound were asked for.
-    has_unreachable: bool,
+    has_unreachable_routes: bool,
 }
 
 /// Home addresses whose failed updates are remembered: strangers can make as many as they like.
@@ -99,42 +99,42 @@ const MAX_FAULTS: usize = 64;
 impl HomeAgent {
     /// A home agent without bindings. Whoever builds `config` has checked it.
     pub fn new(mut config: HomeAgentConfig, entropy: Entropy) -> HomeAgent {
-        sort(&mut config.prefix_table);
-        let mut prefixes = Prefixes::default();
-        prefixes.reserve(&config);
+        sort_table(&mut config.prefix_table);
+        let mut prefixes = RegisteredPrefixes::default();
+        prefixes.reserve_lengths(&config);
         HomeAgent {
-            mtu: PathMtu::new(config.path_mtu),
-            home: HomeLink::default(),
+            path_mtu: PathMtuCache::new(config.path_mtu),
+            home_link: HomeLink::default(),
             discovery: Discovery::default(),
-            errors: Limiter::new(packet::BINDING_ERRORS_PER_SECOND),
+            error_limiter: RateLimiter::new(dispatch::BINDING_ERRORS_PER_SECOND),
             faults: Faults::new(MAX_FAULTS),
-            unproven: Unproven::default(),
-            sealed: 0,
+            reply_limiter: ReplyLimiter::default(),
+            esp_sequence: 0,
             config,
             entropy,
             clock: WallClock::default(),
             bindings: BTreeMap::new(),
             tunnels: BTreeMap::new(),
             prefixes,
-            care_of: BTreeSet::new(),
-            agenda: TimerQueue::new(),
+            care_of_index: BTreeSet::new(),
+            timers: TimerQueue::new(),
             transactions: Transactions::default(),
-            spent: Spent::default(),
-            recalled: Vec::new(),
-            farewells: BTreeMap::new(),
-            has_unreachable: false,
+            used_sequences: UsedSequences::default(),
+            unrestored: Vec::new(),
+            deregistrations: BTreeMap::new(),
+            has_unreachable_routes: false,
         }
     }
 
     /// What the owner of `home` may register.
-    fn row(&self, home: HomeAddress) -> Option<&PrefixTableRow> {
+    fn prefix_table_row(&self, home: HomeAddress) -> Option<&PrefixTableRow> {
         let rows = &self.config.prefix_table.rows;
         let at = rows.binary_search_by_key(&home, |row| row.home_address).ok()?;
         rows.get(at)
     }
 
     /// The tunnel of `home`: the same after a restart, and none that another role of this node would choose.
-    fn name_tunnel(&self, home: HomeAddress) -> TunnelId {
+    fn tunnel_id(&self, home: HomeAddress) -> TunnelId {
         let bits = home.0.to_bits();
         let folded = (bits ^ bits >> 64) as u64;
         let mixed = folded.wrapping_mul(0x9e37_79b9_7f4a_7c15);
@@ -155,22 +155,22 @@ impl HomeAgent {
         self.clock.put(now, unix_micros);
     }
 
-    fn order(&mut self, now: Time, order: &Command, out: &mut Outbox) {
+    fn execute(&mut self, now: Time, order: &Command, out: &mut Outbox) {
         match order {
             Command::RestoreJournal(records) => {
-                self.recalled.extend(records.iter().cloned());
-                self.recall(now, out);
+                self.unrestored.extend(records.iter().cloned());
+                self.restore_journal(now, out);
             }
             Command::ReloadPrefixTable(table) => {
                 let ipv4 = self.serves_ipv4();
-                self.reload(now, table.clone(), out);
-                self.change_ipv4_forwarding(ipv4, out);
+                self.reload_prefix_table(now, table.clone(), out);
+                self.update_ipv4_forwarding(ipv4, out);
             }
             Command::JournalRestored => {
-                self.put_forwarding(out);
-                self.put_unreachable(out);
+                self.enable_forwarding(out);
+                self.put_unreachable_routes(out);
             }
-            Command::DeleteBinding(home) => self.unbind(now, *home, "ended by hand", out),
+            Command::DeleteBinding(home) => self.delete_binding(now, *home, "ended by hand", out),
             // Bindings outlive the daemon: it takes the items out of the host itself, the journal stays.
             Command::Stop => self.stop_advertising(out),
             Command::ReloadMobileRouter(_) | Command::ReloadPathManager(_) | Command::ReloadFlows(_) => {}
@@ -186,21 +186,21 @@ impl Engine for HomeAgent {
         match input {
             Input::Tick | Input::Neighbour(_) | Input::Route(_) => {}
             Input::Subflow(_) | Input::Flow(_) | Input::Activity(_) | Input::Frame(_) | Input::Fix(_) => {}
-            Input::Packet(packet) => self.packet(now, packet, out),
-            Input::Link(event) => self.link(now, event, out),
-            Input::Address(event) => self.address(event, out),
-            Input::Outcome(outcome) => self.outcome(now, outcome, out),
+            Input::Packet(packet) => self.receive_packet(now, packet, out),
+            Input::Link(event) => self.link_changed(now, event, out),
+            Input::Address(event) => self.address_changed(event, out),
+            Input::Outcome(outcome) => self.receive_outcome(now, outcome, out),
             Input::Clock(clock) => {
                 self.set_clock(now, clock.unix_micros);
-                self.recall(now, out);
+                self.restore_journal(now, out);
             }
-            Input::Command(order) => self.order(now, order, out),
+            Input::Command(order) => self.execute(now, order, out),
         }
-        self.expire(now, out);
+        self.run_timers(now, out);
     }
 
     fn deadline(&self) -> Option<Time> {
-        self.agenda.deadline()
+        self.timers.deadline()
     }
 
     fn view(&self, now: Time, view: &mut View) {
@@ -212,14 +212,14 @@ impl Engine for HomeAgent {
 
     fn view_page(&self, now: Time, last: Option<HomeAddress>, view: &mut View) -> Option<HomeAddress> {
         if last.is_none() {
-            self.show(now, view);
+            self.show_summary(now, view);
         }
-        self.show_some(now, last, view)
+        self.show_page(now, last, view)
     }
 }
 
 /// Whoever reads a long table sorts it, so that it need not be copied here.
-fn sort(table: &mut Arc<PrefixTable>) {
+fn sort_table(table: &mut Arc<PrefixTable>) {
     if !table.rows.is_sorted_by_key(|row| row.home_address) {
         Arc::make_mut(table).rows.sort_by_key(|row| row.home_address);
     }

@@ -6,8 +6,8 @@
 //! no cycle before an update; one that the update would close leads through the binding updated.
 
 use super::HomeAgent;
-use super::binding::{Binding, Registration};
-use super::prefixes::routed;
+use super::cache::{Binding, Registration};
+use super::registered_prefixes::routed_address;
 use crate::contract::item::TunnelId;
 use roam6_wire::{HomeAddress, Prefix};
 use std::collections::BTreeSet;
@@ -18,25 +18,25 @@ use std::net::Ipv6Addr;
 pub(super) const MAX_ENCAPSULATIONS: usize = 4;
 
 /// Most bindings that are looked at in one step of a search.
-const MAX_WIDTH: usize = 1024;
+const MAX_SEARCH_WIDTH: usize = 1024;
 
 /// What a home address is to be reached for: itself, and prefixes.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Reach<'a> {
+pub(super) struct TunnelDestinations<'a> {
     /// The home address.
     pub home: HomeAddress,
     /// Prefixes of its network.
     pub prefixes: &'a [Prefix],
 }
 
-impl Reach<'_> {
+impl TunnelDestinations<'_> {
     /// Whether packets to `address` are for it.
-    fn holds(&self, address: Ipv6Addr) -> bool {
+    fn contains(&self, address: Ipv6Addr) -> bool {
         address == self.home.0 || self.prefixes.iter().any(|prefix| prefix.contains(address))
     }
 
     /// Everything it is reached for.
-    fn all(&self) -> impl Iterator<Item = Prefix> + '_ {
+    fn all_prefixes(&self) -> impl Iterator<Item = Prefix> + '_ {
         core::iter::once(Prefix::host(self.home.0)).chain(self.prefixes.iter().copied())
     }
 }
@@ -44,17 +44,17 @@ impl Reach<'_> {
 impl HomeAgent {
     /// Whether packets for `reach` may be sent to `care_of`: they get there by way of no tunnel that leads back, and with
     /// no more than [`MAX_ENCAPSULATIONS`] outer headers, what is nested inside `reach` included.
-    pub(super) fn may_nest(&self, reach: Reach<'_>, care_of: &[Ipv6Addr]) -> bool {
-        let Some(outside) = self.depth_outside(reach, care_of) else { return false };
+    pub(super) fn may_nest(&self, reach: TunnelDestinations<'_>, care_of: &[Ipv6Addr]) -> bool {
+        let Some(outside) = self.outer_depth(reach, care_of) else { return false };
         let room = MAX_ENCAPSULATIONS.saturating_sub(outside + 1);
-        outside == 0 || self.depth_inside(reach, room) <= room
+        outside == 0 || self.inner_depth(reach, room) <= room
     }
 
     /// How many other tunnels packets to `care_of` go through at most; `None` if they come back or there are too many.
-    fn depth_outside(&self, reach: Reach<'_>, care_of: &[Ipv6Addr]) -> Option<usize> {
-        let mut addresses: BTreeSet<Ipv6Addr> = care_of.iter().copied().map(routed).collect();
+    fn outer_depth(&self, reach: TunnelDestinations<'_>, care_of: &[Ipv6Addr]) -> Option<usize> {
+        let mut addresses: BTreeSet<Ipv6Addr> = care_of.iter().copied().map(routed_address).collect();
         for depth in 0..MAX_ENCAPSULATIONS {
-            if addresses.iter().any(|address| reach.holds(*address)) {
+            if addresses.iter().any(|address| reach.contains(*address)) {
                 return None;
             }
             let owners: BTreeSet<HomeAddress> =
@@ -62,9 +62,9 @@ impl HomeAgent {
             if owners.is_empty() {
                 return Some(depth);
             }
-            let next = owners.iter().filter_map(|home| self.bindings.get(home)).flat_map(|binding| live(binding));
-            addresses = next.flat_map(Registration::away).map(|care_of| routed(care_of.address)).collect();
-            if addresses.len() > MAX_WIDTH {
+            let next = owners.iter().filter_map(|home| self.bindings.get(home)).flat_map(|binding| live_registrations(binding));
+            addresses = next.flat_map(Registration::away).map(|care_of| routed_address(care_of.address)).collect();
+            if addresses.len() > MAX_SEARCH_WIDTH {
                 return None;
             }
         }
@@ -73,17 +73,17 @@ impl HomeAgent {
 
     /// How many tunnels deep bindings are nested inside `reach`; no more than one beyond `limit` is told. Those bound by
     /// IPv4 in a mobile network of IPv4 do not count.
-    fn depth_inside(&self, reach: Reach<'_>, limit: usize) -> usize {
-        let mut inside: BTreeSet<HomeAddress> = reach.all().flat_map(|prefix| self.bound_in(prefix)).collect();
+    fn inner_depth(&self, reach: TunnelDestinations<'_>, limit: usize) -> usize {
+        let mut inside: BTreeSet<HomeAddress> = reach.all_prefixes().flat_map(|prefix| self.bound_within(prefix)).collect();
         let mut depth = 0;
-        while depth <= limit && !inside.is_empty() && inside.len() <= MAX_WIDTH {
+        while depth <= limit && !inside.is_empty() && inside.len() <= MAX_SEARCH_WIDTH {
             depth += 1;
             let prefixes = inside.iter().flat_map(|home| {
-                let live = self.bindings.get(home).into_iter().flat_map(|binding| live(binding));
+                let live = self.bindings.get(home).into_iter().flat_map(|binding| live_registrations(binding));
                 let prefixes: Vec<Prefix> = live.flat_map(|one| one.prefixes.iter().copied()).collect();
                 prefixes.into_iter().chain([Prefix::host(home.0)])
             });
-            inside = prefixes.flat_map(|prefix| self.bound_in(prefix)).take(MAX_WIDTH + 1).collect();
+            inside = prefixes.flat_map(|prefix| self.bound_within(prefix)).take(MAX_SEARCH_WIDTH + 1).collect();
         }
         depth
     }
@@ -96,11 +96,11 @@ impl HomeAgent {
     }
 
     /// The home addresses with a care-of address in `prefix` through which they are reached.
-    fn bound_in(&self, prefix: Prefix) -> impl Iterator<Item = HomeAddress> + '_ {
+    fn bound_within(&self, prefix: Prefix) -> impl Iterator<Item = HomeAddress> + '_ {
         let hosts = u128::MAX.checked_shr(prefix.length().into()).unwrap_or(0);
         let last = Ipv6Addr::from_bits(prefix.address().to_bits() | hosts);
         let range = (prefix.address(), TunnelId(0))..=(last, TunnelId(u32::MAX));
-        self.care_of.range(range).take(MAX_WIDTH).filter_map(|(address, tunnel)| {
+        self.care_of_index.range(range).take(MAX_SEARCH_WIDTH).filter_map(|(address, tunnel)| {
             let home = self.tunnels.get(tunnel)?;
             // At home its own address is none to be encapsulated for.
             (home.0 != *address).then_some(*home)
@@ -109,6 +109,6 @@ impl HomeAgent {
 }
 
 /// What packets may be forwarded for: the registration in force, and the one about to be.
-fn live(binding: &Binding) -> impl Iterator<Item = &Registration> {
-    binding.current.iter().chain(binding.pending.iter().map(|pending| &pending.next))
+fn live_registrations(binding: &Binding) -> impl Iterator<Item = &Registration> {
+    binding.current.iter().chain(binding.pending.iter().map(|pending| &pending.registration))
 }

@@ -2,9 +2,9 @@
 //! (RFC 2473 §7.1, RFC 8201 §5).
 
 use super::HomeAgent;
-use super::binding::Registration;
-use super::request::Request;
-use super::timers::Timer;
+use super::cache::Registration;
+use super::request::UpdateRequest;
+use super::timers::HomeAgentTimer;
 use crate::base::time::Time;
 use crate::contract::engine::Outbox;
 use core::time::Duration;
@@ -13,13 +13,13 @@ use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 /// Most care-of addresses with a path MTU of their own.
-pub(super) const MAX_PATHS: usize = 4096;
+pub(super) const MAX_PATH_MTUS: usize = 4096;
 
 /// How long a Packet Too Big is believed.
 pub(super) const PATH_MTU_AGE: Duration = Duration::from_secs(600);
 
 /// How long the word of a mobile router counts: it probes for more after ten minutes, and tells the result.
-const TOLD_AGE: Duration = Duration::from_secs(1200);
+const REPORTED_AGE: Duration = Duration::from_secs(1200);
 /// Extension headers looked behind in a quoted packet.
 const EXTENSION_HEADERS: usize = 3;
 
@@ -57,78 +57,78 @@ fn address(octets: &[u8]) -> Option<Ipv6Addr> {
 
 /// Path MTUs that differ from what is assumed.
 #[derive(Debug)]
-pub(super) struct PathMtu {
-    assumed: u32,
-    learnt: BTreeMap<Ipv6Addr, (u32, Time)>,
+pub(super) struct PathMtuCache {
+    default_mtu: u32,
+    learned: BTreeMap<Ipv6Addr, (u32, Time)>,
     /// Found by mobile routers, on paths without Packet Too Big.
-    told: BTreeMap<Ipv6Addr, (u32, Time)>,
+    reported: BTreeMap<Ipv6Addr, (u32, Time)>,
 }
 
-impl PathMtu {
+impl PathMtuCache {
     /// All paths carry `assumed` octets.
-    pub(super) fn new(assumed: u32) -> PathMtu {
-        PathMtu { assumed: assumed.max(IPV6_MINIMUM_MTU), learnt: BTreeMap::new(), told: BTreeMap::new() }
+    pub(super) fn new(assumed: u32) -> PathMtuCache {
+        PathMtuCache { default_mtu: assumed.max(IPV6_MINIMUM_MTU), learned: BTreeMap::new(), reported: BTreeMap::new() }
     }
 
     /// Largest outer packet to `remote`, octets.
-    pub(super) fn find(&self, remote: Ipv6Addr) -> u32 {
-        let known = [self.learnt.get(&remote), self.told.get(&remote)];
-        known.into_iter().flatten().fold(self.assumed, |least, (mtu, _)| least.min(*mtu))
+    pub(super) fn mtu_to(&self, remote: Ipv6Addr) -> u32 {
+        let known = [self.learned.get(&remote), self.reported.get(&remote)];
+        known.into_iter().flatten().fold(self.default_mtu, |least, (mtu, _)| least.min(*mtu))
     }
 
     /// Whether nothing can be learnt of `remote` until something is forgotten of another.
     pub(super) fn is_full_for(&self, remote: Ipv6Addr) -> bool {
-        self.learnt.len() >= MAX_PATHS && !self.learnt.contains_key(&remote)
+        self.learned.len() >= MAX_PATH_MTUS && !self.learned.contains_key(&remote)
     }
 
     /// Learns that packets of more than `told` octets do not reach `remote`; the MTU now, if it became less.
-    pub(super) fn put(&mut self, now: Time, remote: Ipv6Addr, told: u32) -> Option<u32> {
-        if told >= self.find(remote) {
+    pub(super) fn learn(&mut self, now: Time, remote: Ipv6Addr, told: u32) -> Option<u32> {
+        if told >= self.mtu_to(remote) {
             return None;
         }
-        self.learnt.insert(remote, (told, now + PATH_MTU_AGE));
+        self.learned.insert(remote, (told, now + PATH_MTU_AGE));
         Some(told)
     }
 
     /// The mobile router at `remote` has found that packets of up to `told` octets reach it, or nothing of the kind. When
     /// to forget it, if it counts.
-    pub(super) fn tell(&mut self, now: Time, remote: Ipv6Addr, told: Option<u32>) -> Option<Time> {
-        let room = self.told.len() < MAX_PATHS || self.told.contains_key(&remote);
-        let Some(told) = told.filter(|told| room && *told < self.assumed) else {
-            self.told.remove(&remote);
+    pub(super) fn set_reported(&mut self, now: Time, remote: Ipv6Addr, told: Option<u32>) -> Option<Time> {
+        let room = self.reported.len() < MAX_PATH_MTUS || self.reported.contains_key(&remote);
+        let Some(told) = told.filter(|told| room && *told < self.default_mtu) else {
+            self.reported.remove(&remote);
             return None;
         };
-        let until = now + TOLD_AGE;
-        self.told.insert(remote, (told.max(IPV6_MINIMUM_MTU), until));
+        let until = now + REPORTED_AGE;
+        self.reported.insert(remote, (told.max(IPV6_MINIMUM_MTU), until));
         Some(until)
     }
 
     /// Forgets what was learnt of `remote` if it is too old; when it will be, otherwise.
     pub(super) fn expire(&mut self, now: Time, remote: Ipv6Addr) -> Option<Time> {
-        for known in [&mut self.learnt, &mut self.told] {
+        for known in [&mut self.learned, &mut self.reported] {
             if known.get(&remote).is_some_and(|(_, until)| *until <= now) {
                 known.remove(&remote);
             }
         }
-        let known = [self.learnt.get(&remote), self.told.get(&remote)];
+        let known = [self.learned.get(&remote), self.reported.get(&remote)];
         known.into_iter().flatten().map(|(_, until)| *until).min()
     }
 }
 
 impl HomeAgent {
     /// Takes the path MTUs that an accepted update tells of the care-of addresses it registers.
-    pub(super) fn hear_path_mtus(&mut self, now: Time, request: &Request, next: &Registration, out: &mut Outbox) {
+    pub(super) fn receive_path_mtus(&mut self, now: Time, request: &UpdateRequest, next: &Registration, out: &mut Outbox) {
         for care_of in next.away() {
             let remote = care_of.address;
             let told = request.path_mtus.iter().find(|(bid, _)| *bid == care_of.bid);
-            let before = self.mtu.find(remote);
-            let until = self.mtu.tell(now, remote, told.map(|(_, mtu)| u32::from(*mtu)));
+            let before = self.path_mtu.mtu_to(remote);
+            let until = self.path_mtu.set_reported(now, remote, told.map(|(_, mtu)| u32::from(*mtu)));
             if until.is_some()
-                && let Some(until) = self.mtu.expire(now, remote)
+                && let Some(until) = self.path_mtu.expire(now, remote)
             {
-                self.agenda.set(Timer::PathMtu(remote), until);
+                self.timers.set(HomeAgentTimer::PathMtu(remote), until);
             }
-            let mtu = self.mtu.find(remote);
+            let mtu = self.path_mtu.mtu_to(remote);
             if mtu != before {
                 self.path_mtu_changed(remote, mtu, out);
             }

@@ -1,14 +1,14 @@
 //! A Binding Update in the home agent's own terms: addresses settled, options sorted.
 //! RFC 6275 §6.1.7 and §9.5.1, RFC 3963 §4.1 and §4.3, RFC 5648 §4.1, RFC 4285 §5, RFC 5555 §3.1.
 
-use super::answer::Answer;
-use super::ipv4_home::Wish;
-use super::multiple::{Echo, Offer};
+use super::reply::Reply;
+use super::ipv4_home_address::Ipv4HomeRequest;
+use super::mcoa::{BidStatus, BidOption};
 use crate::contract::config::nemo::Authentication;
 use crate::contract::input::Packet;
 use crate::contract::output::Via;
 use crate::crypto::authenticator::Timestamp;
-use crate::nemo::LINK_ADDRESS_OF_MOBILE;
+use crate::nemo::LLA_CODE_MOBILE_NODE;
 use core::time::Duration;
 use roam6_wire::ip6::Datagram;
 use roam6_wire::mobility::option::{AUTHENTICATION_MN_HA, kind};
@@ -20,7 +20,7 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 
 /// What a Binding Update asks for.
 #[derive(Debug)]
-pub(super) struct Request {
+pub(super) struct UpdateRequest {
     /// Where it came from.
     pub source: Ipv6Addr,
     /// How its answer gets there.
@@ -28,19 +28,19 @@ pub(super) struct Request {
     /// Whose home address.
     pub home: HomeAddress,
     /// It has a Home Address option.
-    pub routed: bool,
+    pub has_home_address_option: bool,
     /// The Alternate Care-of Address, else the source; not that of its Binding Identifier options.
     pub care_of: CareOfAddress,
     /// It came by the home link.
     pub on_home_link: bool,
     /// It has an Alternate Care-of Address option.
-    pub alternate: bool,
+    pub has_alternate_care_of: bool,
     /// Its sender's link-layer address on the home link, if it tells one or was received there.
     pub link_address: Option<LinkAddress>,
     /// Where it came from, if it was carried by IPv4.
-    pub observed: Option<Observed>,
+    pub ipv4_source: Option<ObservedSource>,
     /// It was in ESP, and the security association of its home address opened it.
-    pub protected: bool,
+    pub in_esp: bool,
     /// Orders updates.
     pub sequence: Sequence,
     /// Lifetime asked for; zero to end it.
@@ -56,73 +56,73 @@ pub(super) struct Request {
     /// The F flag: UDP is wanted.
     pub force_udp: bool,
     /// It has a Nonce Indices option, as those to correspondents have.
-    pub nonces: bool,
+    pub has_nonce_indices: bool,
     /// Path MTUs the mobile router has found, octets.
     pub path_mtus: Vec<(Bid, u16)>,
     /// Mobile Network Prefix options.
     pub prefixes: Vec<Prefix>,
     /// A Mobile Network Prefix option cannot be read.
-    pub misshapen_prefix: bool,
+    pub malformed_prefix: bool,
     /// IPv4 Home Address options.
-    pub ipv4: Vec<Wish>,
+    pub ipv4_homes: Vec<Ipv4HomeRequest>,
     /// Binding Identifier options.
-    pub offers: Vec<Offer>,
+    pub bid_options: Vec<BidOption>,
     /// A Binding Identifier option cannot be read.
-    pub misshapen_bid: bool,
+    pub malformed_bid: bool,
     /// Flow Identification options.
     pub flows: Vec<FlowIdentification>,
     /// Flows to be kept as they are.
-    pub summary: Vec<Fid>,
+    pub flow_summary: Vec<Fid>,
     /// Replay protection.
     pub timestamp: Option<Timestamp>,
     /// MN-HA authentication.
-    pub proof: Option<Proof>,
+    pub mn_ha_option: Option<MnHaOption>,
 }
 
 /// Where an update came from that was carried by IPv4 (RFC 5555 §4.2).
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Observed {
+pub(super) struct ObservedSource {
     /// Source of its IPv4 and UDP headers: what a NAT has made of it.
     pub source: Ipv4Endpoint,
     /// The IPv4 care-of address it tells.
-    pub told: Option<Ipv4Addr>,
+    pub reported: Option<Ipv4Addr>,
 }
 
-impl Observed {
+impl ObservedSource {
     /// Whether there is a NAT on its way.
     pub(super) fn is_translated(&self) -> bool {
-        self.told != Some(self.source.address)
+        self.reported != Some(self.source.address)
     }
 }
 
 /// An MN-HA authentication option and what it covers.
 #[derive(Debug)]
-pub(super) struct Proof {
+pub(super) struct MnHaOption {
     /// Which key.
     pub spi: u32,
     /// What the authenticator is computed over.
-    pub part: Vec<u8>,
+    pub covered: Vec<u8>,
     /// The authenticator.
     pub authenticator: Vec<u8>,
 }
 
-impl Request {
+impl UpdateRequest {
     /// Reads an update; `at_home` says that it was received on the home link.
-    pub(super) fn read(packet: &Packet, datagram: &Datagram<'_>, update: &BindingUpdate, at_home: bool) -> Request {
+    pub(super) fn parse(packet: &Packet, datagram: &Datagram<'_>, update: &BindingUpdate, at_home: bool) -> UpdateRequest {
         let home = HomeAddress(datagram.real_source());
         let neighbour = packet.sender.filter(|_| at_home && datagram.source == home.0);
-        let mut request = Request {
+        let mut request = UpdateRequest {
             source: datagram.source,
             // Until it is acknowledged, the home address may not be resolved on the home link (RFC 6275 §11.5.5).
             via: neighbour.map_or(Via::Route, |address| Via::Neighbour { link: packet.link, address }),
             home,
-            routed: datagram.home_address.is_some(),
+            has_home_address_option: datagram.home_address.is_some(),
             care_of: CareOfAddress(datagram.source),
             on_home_link: at_home,
-            alternate: false,
+            has_alternate_care_of: false,
             link_address: neighbour,
-            observed: None,
-            protected: false,
+            ipv4_source: None,
+            in_esp: false,
             sequence: update.sequence,
             lifetime: Duration::from_secs(update.lifetime_seconds().into()),
             home_registration: update.flags.home_registration(),
@@ -130,60 +130,60 @@ impl Request {
             router: update.flags.router(),
             overwrite: update.flags.overwrite(),
             force_udp: update.flags.force_udp(),
-            nonces: false,
+            has_nonce_indices: false,
             path_mtus: Vec::new(),
             prefixes: Vec::new(),
-            misshapen_prefix: false,
-            ipv4: Vec::new(),
-            offers: Vec::new(),
-            misshapen_bid: false,
+            malformed_prefix: false,
+            ipv4_homes: Vec::new(),
+            bid_options: Vec::new(),
+            malformed_bid: false,
             flows: Vec::new(),
-            summary: Vec::new(),
+            flow_summary: Vec::new(),
             timestamp: None,
-            proof: None,
+            mn_ha_option: None,
         };
         for option in &update.options {
-            request.take(option, datagram.payload);
+            request.read_option(option, datagram.payload);
         }
         request
     }
 
-    fn take(&mut self, option: &MobilityOption, message: &[u8]) {
+    fn read_option(&mut self, option: &MobilityOption, message: &[u8]) {
         match option {
             MobilityOption::AlternateCareOf(address) => {
                 self.care_of = CareOfAddress(*address);
-                self.alternate = true;
+                self.has_alternate_care_of = true;
             }
-            MobilityOption::LinkLayerAddress { code: LINK_ADDRESS_OF_MOBILE, address } => {
+            MobilityOption::LinkLayerAddress { code: LLA_CODE_MOBILE_NODE, address } => {
                 let address = <[u8; 6]>::try_from(address.as_slice()).ok().map(LinkAddress);
                 self.link_address = address.filter(|address| address.is_unicast());
             }
-            MobilityOption::NonceIndices { .. } => self.nonces = true,
+            MobilityOption::NonceIndices { .. } => self.has_nonce_indices = true,
             MobilityOption::PathMtu { bid, mtu } => self.path_mtus.push((*bid, *mtu)),
             MobilityOption::MobileNetworkPrefix(prefix) => self.prefixes.push(*prefix),
             MobilityOption::Ipv4HomeAddress { prefix_length, prefix_wanted, address } => {
                 let (prefix_length, prefix_wanted, address) = (*prefix_length, *prefix_wanted, *address);
-                self.ipv4.push(Wish { prefix_length, prefix_wanted, address });
+                self.ipv4_homes.push(Ipv4HomeRequest { prefix_length, prefix_wanted, address });
             }
-            MobilityOption::BindingIdentifier(option) => self.offers.push(Offer {
+            MobilityOption::BindingIdentifier(option) => self.bid_options.push(BidOption {
                 bid: option.bid,
                 priority: option.priority,
-                at_home: option.simultaneous_home,
+                simultaneous_home: option.simultaneous_home,
                 care_of: option.care_of,
             }),
             MobilityOption::FlowIdentification(flow) => self.flows.push(flow.clone()),
-            MobilityOption::FlowSummary(fids) => self.summary.extend(fids),
+            MobilityOption::FlowSummary(fids) => self.flow_summary.extend(fids),
             MobilityOption::ReplayProtection(timestamp) => self.timestamp = Some(Timestamp(*timestamp)),
             MobilityOption::Authentication { subtype: AUTHENTICATION_MN_HA, spi, data } => {
                 let part = authenticated_part(message).map(|(part, _)| part);
-                self.proof = part.map(|part| Proof { spi: *spi, part, authenticator: data.clone() });
+                self.mn_ha_option = part.map(|part| MnHaOption { spi: *spi, covered: part, authenticator: data.clone() });
             }
-            MobilityOption::Invalid { kind: kind::MOBILE_NETWORK_PREFIX, .. } => self.misshapen_prefix = true,
+            MobilityOption::Invalid { kind: kind::MOBILE_NETWORK_PREFIX, .. } => self.malformed_prefix = true,
             MobilityOption::Invalid { kind: kind::BINDING_IDENTIFIER, body } => {
-                self.misshapen_bid = true;
+                self.malformed_bid = true;
                 let bid = body.first_chunk().map_or(Bid(0), |bid| Bid(u16::from_be_bytes(*bid)));
                 let care_of = CareOfField::None;
-                self.offers.push(Offer { bid, priority: 0, at_home: false, care_of });
+                self.bid_options.push(BidOption { bid, priority: 0, simultaneous_home: false, care_of });
             }
             MobilityOption::Invalid { kind: kind::FLOW_IDENTIFICATION, body } => {
                 let fid = body.first_chunk().map_or(Fid(0), |fid| Fid(u16::from_be_bytes(*fid)));
@@ -195,38 +195,38 @@ impl Request {
     }
 
     /// Its source is the home address itself (RFC 6275 §11.5.5).
-    pub(super) fn is_from_home(&self) -> bool {
-        !self.routed && self.observed.is_none()
+    pub(super) fn is_from_home_address(&self) -> bool {
+        !self.has_home_address_option && self.ipv4_source.is_none()
     }
 
     /// It lists its prefixes itself (RFC 3963 §5.2).
-    pub(super) fn explicit(&self) -> bool {
-        !self.prefixes.is_empty() || self.misshapen_prefix
+    pub(super) fn is_explicit(&self) -> bool {
+        !self.prefixes.is_empty() || self.malformed_prefix
     }
 
     /// What an answer says whatever becomes of the update.
-    pub(super) fn answer(&self) -> Answer {
-        let echo = |offer: &Offer| Echo {
+    pub(super) fn reply(&self) -> Reply {
+        let echo = |offer: &BidOption| BidStatus {
             bid: offer.bid,
             priority: offer.priority,
-            at_home: offer.at_home,
+            simultaneous_home: offer.simultaneous_home,
             status: Status::ACCEPTED,
         };
-        Answer {
+        Reply {
             to: self.source,
             via: self.via,
             home: self.home,
-            routed: self.routed,
+            has_home_address_option: self.has_home_address_option,
             care_of: self.care_of,
             sequence: self.sequence,
             lifetime: Duration::ZERO,
             router: self.router,
             timestamp: self.timestamp,
             authentication: Authentication::None,
-            bids: self.offers.iter().map(echo).collect(),
+            bid_statuses: self.bid_options.iter().map(echo).collect(),
             flows: Vec::new(),
             ipv4: Vec::new(),
-            carriage: None,
+            dsmip: None,
         }
     }
 }

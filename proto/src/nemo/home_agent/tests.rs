@@ -1,6 +1,6 @@
 //! This in, exactly this out: a home agent on a bench.
 
-mod at_home;
+mod home_and_away;
 mod bench;
 
 mod discovery;
@@ -8,11 +8,11 @@ mod forged;
 mod home_link;
 mod ipsec;
 mod loops;
-mod path;
+mod path_mtu;
 mod registration;
 mod restart;
-mod rollover;
-mod router;
-mod several;
+mod key_rollover;
+mod sysctls;
+mod mcoa;
 mod statuses;
-mod unreachable;
+mod unreachable_routes;

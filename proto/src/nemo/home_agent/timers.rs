@@ -1,8 +1,8 @@
 //! What a home agent does when time passes (RFC 6275 §9.5.5, §10.3.1, §10.3.2).
 
-use super::binding::{CareOf, Stage};
-use super::forwarding::Ground;
-use super::transaction::REPAIR_AFTER;
+use super::cache::{CareOf, RegistrationState};
+use super::forwarding::ForwardingContext;
+use super::transaction::RETRY_INTERVAL;
 use super::{HomeAgent, forwarding};
 use crate::base::time::Time;
 use crate::contract::engine::Outbox;
@@ -15,13 +15,13 @@ use std::net::Ipv6Addr;
 
 /// What time brings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Timer {
+pub(super) enum HomeAgentTimer {
     /// Something about this binding; [`Binding::due`] says what.
     Binding(HomeAddress),
     /// The host refused something of this binding, which is in force: it is asked again.
-    Repair(HomeAddress),
+    Reinstall(HomeAddress),
     /// The host refused something that is of no binding: anycast addresses, or ways to the home link.
-    RepairHomeLink,
+    ReinstallHomeLink,
     /// The home link is told again that this home address is here, so many times yet.
     Announce(HomeAddress, u8),
     /// A path MTU is too old to be believed.
@@ -32,48 +32,48 @@ pub(super) enum Timer {
     HomeAgents,
 }
 
-impl fmt::Display for Timer {
+impl fmt::Display for HomeAgentTimer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Timer::Binding(home) => write!(f, "binding of {home}"),
-            Timer::Repair(home) => write!(f, "refused item of {home}"),
-            Timer::RepairHomeLink => f.write_str("refused item of the home link"),
-            Timer::Announce(home, _) => write!(f, "announcement of {home}"),
-            Timer::PathMtu(remote) => write!(f, "path MTU to {remote}"),
-            Timer::Advertise => f.write_str("advertisement"),
-            Timer::HomeAgents => f.write_str("other home agent"),
+            HomeAgentTimer::Binding(home) => write!(f, "binding of {home}"),
+            HomeAgentTimer::Reinstall(home) => write!(f, "refused item of {home}"),
+            HomeAgentTimer::ReinstallHomeLink => f.write_str("refused item of the home link"),
+            HomeAgentTimer::Announce(home, _) => write!(f, "announcement of {home}"),
+            HomeAgentTimer::PathMtu(remote) => write!(f, "path MTU to {remote}"),
+            HomeAgentTimer::Advertise => f.write_str("advertisement"),
+            HomeAgentTimer::HomeAgents => f.write_str("other home agent"),
         }
     }
 }
 
 impl HomeAgent {
     /// Does what is due by `now`.
-    pub(super) fn expire(&mut self, now: Time, out: &mut Outbox) {
-        while let Some(timer) = self.agenda.pop_expired(now) {
+    pub(super) fn run_timers(&mut self, now: Time, out: &mut Outbox) {
+        while let Some(timer) = self.timers.pop_expired(now) {
             match timer {
-                Timer::Binding(home) => self.expire_binding(now, home, out),
-                Timer::Announce(home, times) => self.announce(now, home, times, out),
-                Timer::Repair(home) => self.repair(now, home, out),
-                Timer::RepairHomeLink => self.repair_home_link(out),
-                Timer::PathMtu(remote) => self.expire_path_mtu(now, remote, out),
-                Timer::Advertise => self.advertise(now, out),
-                Timer::HomeAgents => self.expire_home_agents(now),
+                HomeAgentTimer::Binding(home) => self.expire_binding(now, home, out),
+                HomeAgentTimer::Announce(home, times) => self.send_neighbour_advertisements(now, home, times, out),
+                HomeAgentTimer::Reinstall(home) => self.reinstall(now, home, out),
+                HomeAgentTimer::ReinstallHomeLink => self.reinstall_home_link(out),
+                HomeAgentTimer::PathMtu(remote) => self.expire_path_mtu(now, remote, out),
+                HomeAgentTimer::Advertise => self.send_periodic_advertisement(now, out),
+                HomeAgentTimer::HomeAgents => self.expire_home_agents(now),
             }
         }
     }
 
     /// Sets the timer of a binding to the next thing due.
     pub(super) fn schedule(&mut self, home: HomeAddress) {
-        match self.bindings.get(&home).and_then(|binding| binding.due()) {
-            Some(at) => self.agenda.set(Timer::Binding(home), at),
-            None => self.agenda.cancel(&Timer::Binding(home)),
+        match self.bindings.get(&home).and_then(|binding| binding.deadline()) {
+            Some(at) => self.timers.set(HomeAgentTimer::Binding(home), at),
+            None => self.timers.cancel(&HomeAgentTimer::Binding(home)),
         }
     }
 
     fn expire_binding(&mut self, now: Time, home: HomeAddress, out: &mut Outbox) {
         let Some(binding) = self.bindings.get_mut(&home) else { return };
-        match binding.pending.as_ref().map(|pending| &pending.stage) {
-            Some(Stage::Probing(until)) if *until <= now => self.install(home, true, out),
+        match binding.pending.as_ref().map(|pending| &pending.state) {
+            Some(RegistrationState::CheckingDuplicates(until)) if *until <= now => self.install(home, true, out),
             Some(_) => {}
             None => self.expire_registration(now, home, out),
         }
@@ -82,115 +82,115 @@ impl HomeAgent {
 
     fn expire_registration(&mut self, now: Time, home: HomeAddress, out: &mut Outbox) {
         let Some(binding) = self.bindings.get_mut(&home) else { return };
-        if binding.forget.is_some_and(|until| until <= now) {
-            if self.farewells.contains_key(&home) {
+        if binding.forget_at.is_some_and(|until| until <= now) {
+            if self.deregistrations.contains_key(&home) {
                 // The journal says yet that it is bound.
-                binding.forget = Some(now + REPAIR_AFTER);
+                binding.forget_at = Some(now + RETRY_INTERVAL);
                 return;
             }
-            if !binding.left.is_empty() {
+            if !binding.lingering.is_empty() {
                 out.drop(Key::Tunnel(binding.tunnel));
             }
-            if binding.tombstone {
+            if binding.has_tombstone {
                 out.drop(Key::JournalRecord(JournalKey::Binding(home)));
             }
             let (tunnel, sequence) = (binding.tunnel, binding.sequence);
             self.tunnels.remove(&tunnel);
             self.bindings.remove(&home);
-            return self.spend(home, sequence, out);
+            return self.record_sequence(home, sequence, out);
         }
-        let gone = binding.left.extract_if(.., |(_, until)| *until <= now).count();
-        binding.left.shrink_to_fit();
+        let gone = binding.lingering.extract_if(.., |(_, until)| *until <= now).count();
+        binding.lingering.shrink_to_fit();
         let tunnel = binding.tunnel;
         let Some(current) = binding.current.as_mut() else {
-            if gone > 0 && binding.left.is_empty() {
+            if gone > 0 && binding.lingering.is_empty() {
                 out.drop(Key::Tunnel(tunnel));
             }
             return;
         };
         let ended: Vec<CareOf> = current.care_of.extract_if(.., |care_of| care_of.expires <= now).collect();
         for care_of in &ended {
-            self.care_of.remove(&(care_of.address, tunnel));
+            self.care_of_index.remove(&(care_of.address, tunnel));
         }
-        let left_home = if ended.iter().any(|care_of| care_of.at_home) { current.at_home.take() } else { None };
-        if let Some((link, at)) = self.home.link().zip(left_home) {
-            out.drop(forwarding::neighbour(link, at).key());
+        let left_home = if ended.iter().any(|care_of| care_of.simultaneous_home) { current.home_link_address.take() } else { None };
+        if let Some((link, at)) = self.home_link.link().zip(left_home) {
+            out.drop(forwarding::neighbour_item(link, at).key());
         }
         if current.care_of.is_empty() {
-            self.unbind(now, home, "lifetime ended", out);
+            self.delete_binding(now, home, "lifetime ended", out);
             return;
         }
         if gone + ended.len() > 0 {
-            self.put_again(home, out);
+            self.update_tunnel(home, out);
         }
         if !ended.is_empty() {
-            self.put_record(home, out);
+            self.write_record(home, out);
         }
-        self.ask_to_refresh(now, home, out);
+        self.request_refresh(now, home, out);
     }
 
     /// Ends a binding for a reason of this side's.
-    pub(super) fn unbind(&mut self, now: Time, home: HomeAddress, why: &str, out: &mut Outbox) {
+    pub(super) fn delete_binding(&mut self, now: Time, home: HomeAddress, why: &str, out: &mut Outbox) {
         if self.bindings.get(&home).is_some_and(|binding| binding.latest().is_some()) {
-            self.end(now, home, true, out);
+            self.end_binding(now, home, true, out);
             out.report(Report::Deregistered { home_address: home, why: why.into() });
         }
     }
 
     /// Puts the tunnel of a binding in force anew, as paths or their MTU changed. What is pending brings its own.
-    pub(super) fn put_again(&mut self, home: HomeAddress, out: &mut Outbox) {
+    pub(super) fn update_tunnel(&mut self, home: HomeAddress, out: &mut Outbox) {
         let Some(binding) = self.bindings.get(&home) else { return };
         let Some(registration) = binding.latest() else { return };
-        let left = binding.leaving(registration);
-        let ground = Ground { own: self.config.own(), home: &self.home, mtu: &self.mtu };
+        let left = binding.lingering_after(registration);
+        let ground = ForwardingContext { own_ends: self.config.own(), home_link: &self.home_link, path_mtu: &self.path_mtu };
         let item = ground.tunnel(binding.tunnel, home, registration, &left);
         self.put(home, item, out);
     }
 
     /// Asks for everything of a binding in force again. What is pending brings its own.
-    pub(super) fn repair(&mut self, now: Time, home: HomeAddress, out: &mut Outbox) {
+    pub(super) fn reinstall(&mut self, now: Time, home: HomeAddress, out: &mut Outbox) {
         let Some(binding) = self.bindings.get_mut(&home).filter(|binding| binding.pending.is_none()) else { return };
         let Some(current) = &binding.current else {
             // What was to let in packets still on their way does not stand: nothing is better than what did before.
-            binding.left.clear();
+            binding.lingering.clear();
             out.drop(Key::Tunnel(binding.tunnel));
-            if binding.tombstone {
-                self.write_farewell(now, home, out);
+            if binding.has_tombstone {
+                self.write_deregistration(now, home, out);
             }
             return self.schedule(home);
         };
         let mut items: Vec<Item> =
-            self.home.link().into_iter().flat_map(|link| forwarding::proxies(link, home, current)).collect();
-        let at_home = self.home.link().zip(current.at_home);
-        items.extend(at_home.map(|(link, at)| forwarding::neighbour(link, at)));
-        let left = binding.leaving(current);
-        let ground = Ground { own: self.config.own(), home: &self.home, mtu: &self.mtu };
+            self.home_link.link().into_iter().flat_map(|link| forwarding::proxy_items(link, home, current)).collect();
+        let at_home = self.home_link.link().zip(current.home_link_address);
+        items.extend(at_home.map(|(link, at)| forwarding::neighbour_item(link, at)));
+        let left = binding.lingering_after(current);
+        let ground = ForwardingContext { own_ends: self.config.own(), home_link: &self.home_link, path_mtu: &self.path_mtu };
         items.push(ground.tunnel(binding.tunnel, home, current, &left));
-        items.extend(forwarding::routes(binding.tunnel, home, current));
-        items.push(Item::JournalRecord(binding.record(home, current, |at| self.clock.unix_micros(at).unwrap_or_default())));
+        items.extend(forwarding::tunnel_routes(binding.tunnel, home, current));
+        items.push(Item::JournalRecord(binding.journal_record(home, current, |at| self.clock.unix_micros(at).unwrap_or_default())));
         for item in items {
             self.put(home, item, out);
         }
     }
 
     /// Writes a binding in force to the journal anew.
-    pub(super) fn put_record(&mut self, home: HomeAddress, out: &mut Outbox) {
+    pub(super) fn write_record(&mut self, home: HomeAddress, out: &mut Outbox) {
         let Some(binding) = self.bindings.get(&home) else { return };
         let Some(current) = &binding.current else { return };
-        let record = binding.record(home, current, |at| self.clock.unix_micros(at).unwrap_or_default());
+        let record = binding.journal_record(home, current, |at| self.clock.unix_micros(at).unwrap_or_default());
         self.put(home, Item::JournalRecord(record), out);
     }
 
-    fn ask_to_refresh(&mut self, now: Time, home: HomeAddress, out: &mut Outbox) {
+    fn request_refresh(&mut self, now: Time, home: HomeAddress, out: &mut Outbox) {
         let Some(binding) = self.bindings.get_mut(&home) else { return };
-        if binding.ask_at().is_none_or(|at| at > now) {
+        if binding.refresh_request_at().is_none_or(|at| at > now) {
             return;
         }
-        binding.asked = true;
+        binding.refresh_requested = true;
         let Some(current) = binding.current.as_ref() else { return };
         let Some(care_of) = current.away().next().or(current.care_of.first()).copied() else { return };
-        let at_home = self.home.link().zip(current.at_home).filter(|_| care_of.at_home);
+        let at_home = self.home_link.link().zip(current.home_link_address).filter(|_| care_of.simultaneous_home);
         let via = at_home.map_or(Via::Route, |(link, address)| Via::Neighbour { link, address });
-        self.request_refresh(home, care_of, via, out);
+        self.send_refresh_request(home, care_of, via, out);
     }
 }

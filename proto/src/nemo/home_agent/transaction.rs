@@ -1,17 +1,17 @@
 //! From an accepted update to its acknowledgement: nothing is acknowledged before the host forwards and the journal is
 //! written; what the host refuses is taken back (RFC 3963 §6.2, RFC 6275 §10.3.1).
 
-use super::binding::{Pending, Registration, Stage};
-use super::forwarding::Ground;
-use super::timers::Timer;
-use super::{HomeAgent, answer::Answer, forwarding, home_link};
+use super::cache::{PendingRegistration, Registration, RegistrationState};
+use super::forwarding::ForwardingContext;
+use super::timers::HomeAgentTimer;
+use super::{HomeAgent, reply::Reply, forwarding, home_link};
 use crate::base::few;
 use crate::base::time::Time;
 use crate::contract::engine::Outbox;
 use crate::contract::input::Outcome;
 use crate::contract::item::{Item, Key};
 use crate::contract::report::Report;
-use crate::nemo::OLD_PATH_LINGER;
+use crate::nemo::OLD_PATH_LIFETIME;
 use core::time::Duration;
 use roam6_wire::mobility::Status;
 use roam6_wire::{HomeAddress, Prefix};
@@ -21,16 +21,16 @@ use std::collections::BTreeMap;
 const IN_FORCE: u64 = 0;
 
 /// When what the host refused of a binding in force is asked for again.
-pub(super) const REPAIR_AFTER: Duration = Duration::from_secs(1);
+pub(super) const RETRY_INTERVAL: Duration = Duration::from_secs(1);
 /// The same for what is of no binding, which the host may refuse for as long as it has no address of the prefix.
-const REPAIR_OWN_AFTER: Duration = Duration::from_secs(10);
+const OWN_RETRY_INTERVAL: Duration = Duration::from_secs(10);
 
 /// Who waits for the outcomes of the `Put`s that are under way.
 #[derive(Debug, Default)]
 pub(super) struct Transactions {
     last: u64,
     puts: u64,
-    awaited: BTreeMap<(Key, u64), Option<(HomeAddress, u64)>>,
+    outstanding: BTreeMap<(Key, u64), Option<(HomeAddress, u64)>>,
 }
 
 impl Transactions {
@@ -41,60 +41,60 @@ impl Transactions {
     }
 
     /// Notes that `waiting` (a home address and its transaction, or nobody) is told of the next outcome for `key`.
-    pub(super) fn put(&mut self, key: Key, waiting: Option<(HomeAddress, u64)>) {
+    pub(super) fn expect(&mut self, key: Key, waiting: Option<(HomeAddress, u64)>) {
         self.puts += 1;
-        self.awaited.insert((key, self.puts), waiting);
+        self.outstanding.insert((key, self.puts), waiting);
     }
 
     /// Who waits for this outcome; `None` if the item is not of this engine.
-    fn take(&mut self, key: &Key) -> Option<Option<(HomeAddress, u64)>> {
-        let first = self.awaited.range((key.clone(), 0)..=(key.clone(), u64::MAX)).next()?.0.clone();
-        self.awaited.remove(&first)
+    fn take_outcome(&mut self, key: &Key) -> Option<Option<(HomeAddress, u64)>> {
+        let first = self.outstanding.range((key.clone(), 0)..=(key.clone(), u64::MAX)).next()?.0.clone();
+        self.outstanding.remove(&first)
     }
 
     /// How many outcomes are yet to come.
     pub(super) fn len(&self) -> usize {
-        self.awaited.len()
+        self.outstanding.len()
     }
 }
 
 impl HomeAgent {
     /// Takes an accepted registration on its way: first the question whether the home address is free, if it must be
     /// asked, then the host. A registration of the same home address that is still on its way gives way to it.
-    pub(super) fn accept(
+    pub(super) fn start_registration(
         &mut self,
         now: Time,
         home: HomeAddress,
         next: Registration,
-        answer: Answer,
+        answer: Reply,
         out: &mut Outbox,
     ) {
         let transaction = self.transactions.begin();
-        self.farewells.remove(&home);
+        self.deregistrations.remove(&home);
         // Who is on the home link itself has made sure that nobody else has its home address.
-        let must_probe = next.at_home.is_none() && self.must_probe(home);
+        let must_probe = next.home_link_address.is_none() && self.needs_dad(home);
         let Some(binding) = self.bindings.get_mut(&home) else { return };
         let superseded = binding.pending.take();
-        let probing = superseded.as_ref().and_then(|pending| match pending.stage {
-            Stage::Probing(until) => Some(until).filter(|_| next.at_home.is_none()),
-            Stage::Installing { .. } => None,
+        let probing = superseded.as_ref().and_then(|pending| match pending.state {
+            RegistrationState::CheckingDuplicates(until) => Some(until).filter(|_| next.home_link_address.is_none()),
+            RegistrationState::Installing { .. } => None,
         });
         let ask = superseded.is_none() && must_probe;
         let stage = match probing {
-            Some(until) => Stage::Probing(until),
-            None if ask => Stage::Probing(now + home_link::PROBE_WAIT),
-            None => Stage::Installing { missing: 0, refused: None },
+            Some(until) => RegistrationState::CheckingDuplicates(until),
+            None if ask => RegistrationState::CheckingDuplicates(now + home_link::RETRANS_TIMER),
+            None => RegistrationState::Installing { outstanding: 0, rejected: None },
         };
-        let install = matches!(stage, Stage::Installing { .. });
-        let abandoned = superseded.map(|pending| pending.next);
-        binding.pending = Some(Box::new(Pending { transaction, next, stage, answer }));
-        self.claim(home, abandoned.as_ref(), out);
+        let install = matches!(stage, RegistrationState::Installing { .. });
+        let abandoned = superseded.map(|pending| pending.registration);
+        binding.pending = Some(Box::new(PendingRegistration { transaction, registration: next, state: stage, reply: answer }));
+        self.update_indexes(home, abandoned.as_ref(), out);
         if ask {
-            self.probe(home, out);
+            self.send_dad_solicitations(home, out);
         }
         if install {
             // What the host has refused of the binding in force, it does not hold.
-            let lacking = self.agenda.deadline_of(&Timer::Repair(home)).is_some();
+            let lacking = self.timers.deadline_of(&HomeAgentTimer::Reinstall(home)).is_some();
             self.install(home, abandoned.is_some() || lacking, out);
         }
         self.schedule(home);
@@ -105,9 +105,9 @@ impl HomeAgent {
         let Some(binding) = self.bindings.get_mut(&home) else { return };
         let Some(mut pending) = binding.pending.take() else { return };
         let current = binding.current.as_ref().filter(|_| !all);
-        let left = binding.leaving(&pending.next);
+        let left = binding.lingering_after(&pending.registration);
         let mut items = Vec::new();
-        if current.is_none_or(|current| !current.forwards_like(&pending.next)) {
+        if current.is_none_or(|current| !current.forwards_same_as(&pending.registration)) {
             let known = |prefix: Prefix| current.is_some_and(|current| current.prefixes.contains(&prefix));
             let known = |item: &Item| match item {
                 Item::Route(route) => {
@@ -115,61 +115,61 @@ impl HomeAgent {
                 }
                 _ => false,
             };
-            if let Some(link) = self.home.link() {
+            if let Some(link) = self.home_link.link() {
                 let held: Vec<Item> =
-                    current.into_iter().flat_map(|current| forwarding::proxies(link, home, current)).collect();
-                items.extend(forwarding::proxies(link, home, &pending.next).filter(|item| !held.contains(item)));
+                    current.into_iter().flat_map(|current| forwarding::proxy_items(link, home, current)).collect();
+                items.extend(forwarding::proxy_items(link, home, &pending.registration).filter(|item| !held.contains(item)));
             }
-            let at_home = self.home.link().zip(pending.next.at_home);
-            items.extend(at_home.map(|(link, at)| forwarding::neighbour(link, at)));
-            let ground = Ground { own: self.config.own(), home: &self.home, mtu: &self.mtu };
-            items.push(ground.tunnel(binding.tunnel, home, &pending.next, &left));
-            items.extend(forwarding::routes(binding.tunnel, home, &pending.next).filter(|item| !known(item)));
+            let at_home = self.home_link.link().zip(pending.registration.home_link_address);
+            items.extend(at_home.map(|(link, at)| forwarding::neighbour_item(link, at)));
+            let ground = ForwardingContext { own_ends: self.config.own(), home_link: &self.home_link, path_mtu: &self.path_mtu };
+            items.push(ground.tunnel(binding.tunnel, home, &pending.registration, &left));
+            items.extend(forwarding::tunnel_routes(binding.tunnel, home, &pending.registration).filter(|item| !known(item)));
         }
-        let record = binding.record(home, &pending.next, |at| self.clock.unix_micros(at).unwrap_or_default());
+        let record = binding.journal_record(home, &pending.registration, |at| self.clock.unix_micros(at).unwrap_or_default());
         items.push(Item::JournalRecord(record));
-        pending.stage = Stage::Installing { missing: items.len(), refused: None };
+        pending.state = RegistrationState::Installing { outstanding: items.len(), rejected: None };
         let waiting = Some((home, pending.transaction));
         binding.pending = Some(pending);
         for item in items {
-            self.transactions.put(item.key(), waiting);
+            self.transactions.expect(item.key(), waiting);
             out.put(item);
         }
     }
 
     /// Asks the host for an item of a binding in force that no acknowledgement waits for.
     pub(super) fn put(&mut self, home: HomeAddress, item: Item, out: &mut Outbox) {
-        self.transactions.put(item.key(), Some((home, IN_FORCE)));
+        self.transactions.expect(item.key(), Some((home, IN_FORCE)));
         out.put(item);
     }
 
     /// Asks the host for an item of no binding.
     pub(super) fn put_own(&mut self, item: Item, out: &mut Outbox) {
-        self.transactions.put(item.key(), None);
+        self.transactions.expect(item.key(), None);
         out.put(item);
     }
 
     /// Takes the host's answer to one `Put`.
-    pub(super) fn outcome(&mut self, now: Time, outcome: &Outcome, out: &mut Outbox) {
-        let Some(waiting) = self.transactions.take(&outcome.key) else { return };
+    pub(super) fn receive_outcome(&mut self, now: Time, outcome: &Outcome, out: &mut Outbox) {
+        let Some(waiting) = self.transactions.take_outcome(&outcome.key) else { return };
         if let Some(why) = &outcome.error {
             out.report(Report::ItemRefused { key: outcome.key.clone(), why: why.clone() });
         }
         let Some((home, transaction)) = waiting else {
             if outcome.error.is_some() && matches!(outcome.key, Key::Anycast(..) | Key::Route(..)) {
-                self.agenda.set(Timer::RepairHomeLink, now + REPAIR_OWN_AFTER);
+                self.timers.set(HomeAgentTimer::ReinstallHomeLink, now + OWN_RETRY_INTERVAL);
             }
             return;
         };
         if transaction == IN_FORCE && outcome.error.is_some() {
-            self.agenda.set(Timer::Repair(home), now + REPAIR_AFTER);
+            self.timers.set(HomeAgentTimer::Reinstall(home), now + RETRY_INTERVAL);
         }
-        self.farewell_outcome(now, (home, transaction), outcome.error.is_some(), out);
+        self.deregistration_outcome(now, (home, transaction), outcome.error.is_some(), out);
         let Some(binding) = self.bindings.get_mut(&home) else { return };
         let Some(pending) = binding.pending.as_mut().filter(|pending| pending.transaction == transaction) else {
             return;
         };
-        let Stage::Installing { missing, refused } = &mut pending.stage else { return };
+        let RegistrationState::Installing { outstanding: missing, rejected: refused } = &mut pending.state else { return };
         *missing = missing.saturating_sub(1);
         if outcome.error.is_some() {
             refused.get_or_insert_with(|| outcome.key.clone());
@@ -185,19 +185,19 @@ impl HomeAgent {
     fn commit(&mut self, now: Time, home: HomeAddress, out: &mut Outbox) {
         let Some(binding) = self.bindings.get_mut(&home) else { return };
         let Some(pending) = binding.pending.take() else { return };
-        let Pending { next, answer, .. } = *pending;
+        let PendingRegistration { registration: next, reply: answer, .. } = *pending;
         let first = binding.current.is_none();
         let moved = binding.current.as_ref().is_some_and(|old| old.addresses() != next.addresses());
-        for care_of in binding.leaving(&next) {
-            if !binding.left.iter().any(|(old, _)| old.address == care_of.address) {
-                binding.left.reserve_exact(1);
-                binding.left.push((care_of, now + OLD_PATH_LINGER));
+        for care_of in binding.lingering_after(&next) {
+            if !binding.lingering.iter().any(|(old, _)| old.address == care_of.address) {
+                binding.lingering.reserve_exact(1);
+                binding.lingering.push((care_of, now + OLD_PATH_LIFETIME));
             }
         }
-        binding.left.retain(|(old, _)| !next.care_of.iter().any(|care_of| care_of.address == old.address));
-        binding.asked = false;
-        binding.forget = None;
-        binding.tombstone = false;
+        binding.lingering.retain(|(old, _)| !next.care_of.iter().any(|care_of| care_of.address == old.address));
+        binding.refresh_requested = false;
+        binding.forget_at = None;
+        binding.has_tombstone = false;
         let report = Report::Registered {
             home_address: home,
             care_of: next.addresses(),
@@ -206,9 +206,9 @@ impl HomeAgent {
             moved,
         };
         let old = binding.current.replace(next);
-        self.claim(home, old.as_ref(), out);
+        self.update_indexes(home, old.as_ref(), out);
         if first {
-            self.announce(now, home, home_link::ANNOUNCEMENTS, out);
+            self.send_neighbour_advertisements(now, home, home_link::MAX_NEIGHBOR_ADVERTISEMENT, out);
         }
         self.acknowledge(&answer, out);
         out.report(report);
@@ -219,7 +219,7 @@ impl HomeAgent {
     fn roll_back(&mut self, now: Time, home: HomeAddress, key: &Key, out: &mut Outbox) {
         let Some(binding) = self.bindings.get_mut(&home) else { return };
         let Some(pending) = binding.pending.take() else { return };
-        let Pending { next, answer, .. } = *pending;
+        let PendingRegistration { registration: next, reply: answer, .. } = *pending;
         let status = match key {
             // A prefix it listed itself, and to which nothing can be forwarded (RFC 3963 §6.2).
             Key::Route(_, prefix, ..) if next.explicit && !prefix.is_ipv4() && *prefix != Prefix::host(home.0) => {
@@ -229,70 +229,70 @@ impl HomeAgent {
         };
         match binding.current.clone() {
             Some(current) => {
-                let left = binding.leaving(&current);
+                let left = binding.lingering_after(&current);
                 let tunnel = binding.tunnel;
-                let record = binding.record(home, &current, |at| self.clock.unix_micros(at).unwrap_or_default());
-                let ground = Ground { own: self.config.own(), home: &self.home, mtu: &self.mtu };
+                let record = binding.journal_record(home, &current, |at| self.clock.unix_micros(at).unwrap_or_default());
+                let ground = ForwardingContext { own_ends: self.config.own(), home_link: &self.home_link, path_mtu: &self.path_mtu };
                 let item = ground.tunnel(tunnel, home, &current, &left);
                 self.put(home, item, out);
-                for route in forwarding::routes(tunnel, home, &current) {
+                for route in forwarding::tunnel_routes(tunnel, home, &current) {
                     self.put(home, route, out);
                 }
                 self.put(home, Item::JournalRecord(record), out);
-                self.claim(home, Some(&next), out);
+                self.update_indexes(home, Some(&next), out);
                 self.schedule(home);
             }
             None => {
                 binding.current = Some(next);
-                self.end(now, home, false, out);
+                self.end_binding(now, home, false, out);
             }
         }
-        self.refuse(&answer, status, out);
+        self.reject(&answer, status, out);
     }
 
     /// Takes the routes and the proxies of a binding out of the host; the tunnel and the journal's line remain.
-    pub(super) fn stop(&mut self, home: HomeAddress, out: &mut Outbox) -> Option<Registration> {
+    pub(super) fn stop_forwarding(&mut self, home: HomeAddress, out: &mut Outbox) -> Option<Registration> {
         let sequence = self.bindings.get(&home)?.sequence;
-        self.spend(home, sequence, out);
+        self.record_sequence(home, sequence, out);
         let binding = self.bindings.get_mut(&home)?;
-        let abandoned = binding.pending.take().map(|pending| pending.next);
+        let abandoned = binding.pending.take().map(|pending| pending.registration);
         let current = binding.current.take();
-        (binding.asked, binding.rival_told) = (false, false);
+        (binding.refresh_requested, binding.duplicate_reported) = (false, false);
         if current.is_some() || abandoned.is_some() {
-            out.drop(forwarding::route(binding.tunnel, Prefix::host(home.0)).key());
+            out.drop(forwarding::tunnel_route(binding.tunnel, Prefix::host(home.0)).key());
         }
-        self.claim(home, abandoned.as_ref(), out);
-        self.claim(home, current.as_ref(), out);
+        self.update_indexes(home, abandoned.as_ref(), out);
+        self.update_indexes(home, current.as_ref(), out);
         current.or(abandoned)
     }
 
     /// Brings what is found by care-of address and by prefix up to date after `old` gave way: prefixes neither current nor
     /// pending any more lose their routes, and addresses are answered for no longer.
-    fn claim(&mut self, home: HomeAddress, old: Option<&Registration>, out: &mut Outbox) {
+    fn update_indexes(&mut self, home: HomeAddress, old: Option<&Registration>, out: &mut Outbox) {
         let Some(binding) = self.bindings.get(&home) else { return };
-        let pending = binding.pending.iter().map(|pending| &pending.next);
+        let pending = binding.pending.iter().map(|pending| &pending.registration);
         let live: Vec<&Registration> = binding.current.iter().chain(pending).collect();
         let prefixes: few::VecSet<Prefix> = live.iter().flat_map(|live| live.prefixes.iter().copied()).collect();
         let addresses: few::VecSet<_> = live.iter().flat_map(|live| live.addresses()).collect();
         if let Some(old) = old {
             for prefix in old.prefixes.iter().filter(|prefix| !prefixes.contains(prefix)) {
                 self.prefixes.remove(*prefix);
-                out.drop(forwarding::route(binding.tunnel, *prefix).key());
+                out.drop(forwarding::tunnel_route(binding.tunnel, *prefix).key());
             }
-            if let Some(link) = self.home.link() {
-                let proxies = |of| forwarding::proxies(link, home, of).map(|item| item.key());
+            if let Some(link) = self.home_link.link() {
+                let proxies = |of| forwarding::proxy_items(link, home, of).map(|item| item.key());
                 let standing: Vec<Key> = live.iter().copied().flat_map(proxies).collect();
                 proxies(old).filter(|key| !standing.contains(key)).for_each(|key| out.drop(key));
             }
-            let neighbours: Vec<_> = live.iter().filter_map(|live| live.at_home).collect();
-            if let Some((link, at)) = self.home.link().zip(old.at_home).filter(|(_, at)| !neighbours.contains(at)) {
-                out.drop(forwarding::neighbour(link, at).key());
+            let neighbours: Vec<_> = live.iter().filter_map(|live| live.home_link_address).collect();
+            if let Some((link, at)) = self.home_link.link().zip(old.home_link_address).filter(|(_, at)| !neighbours.contains(at)) {
+                out.drop(forwarding::neighbour_item(link, at).key());
             }
             for address in old.addresses().into_iter().filter(|address| !addresses.contains(address)) {
-                self.care_of.remove(&(address, binding.tunnel));
+                self.care_of_index.remove(&(address, binding.tunnel));
             }
         }
         prefixes.iter().for_each(|prefix| self.prefixes.insert(*prefix, binding.tunnel));
-        self.care_of.extend(addresses.into_iter().map(|address| (address, binding.tunnel)));
+        self.care_of_index.extend(addresses.into_iter().map(|address| (address, binding.tunnel)));
     }
 }

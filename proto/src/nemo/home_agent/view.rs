@@ -1,8 +1,8 @@
 //! What an operator sees of a home agent.
 
 use super::HomeAgent;
-use super::binding::{Binding, CareOf, Registration};
-use super::forwarding::Ground;
+use super::cache::{Binding, CareOf, Registration};
+use super::forwarding::ForwardingContext;
 use crate::base::time::Time;
 use crate::contract::item::Item;
 use crate::contract::view::{BindingView, LinkView, TimerView, TunnelView, View};
@@ -13,15 +13,15 @@ use roam6_wire::{Bid, HomeAddress, Sequence};
 /// So many of the nearest timers are shown.
 const TIMERS_SHOWN: usize = 16;
 /// So many bindings are shown in one piece.
-const ROWS: usize = 256;
+const PAGE_ROWS: usize = 256;
 
 impl HomeAgent {
     /// Adds the home link and the nearest timers to `view`.
-    pub(super) fn show(&self, now: Time, view: &mut View) {
+    pub(super) fn show_summary(&self, now: Time, view: &mut View) {
         view.links.extend(self.config.home_link.iter().map(|name| self.show_link(name)));
-        view.bindings.extend(self.show_unbound(now));
+        view.bindings.extend(self.show_rejected(now));
         view.timers.extend(
-            self.agenda
+            self.timers
                 .iter()
                 .take(TIMERS_SHOWN)
                 .map(|(at, timer)| TimerView { name: format!("home agent: {timer}"), remaining: at.since(now) }),
@@ -29,16 +29,16 @@ impl HomeAgent {
         let mut count = |name: &str, number: usize| {
             view.counters.insert(format!("home_agent_{name}"), u64::try_from(number).unwrap_or(u64::MAX));
         };
-        count("timers", self.agenda.len());
+        count("timers", self.timers.len());
         count("outcomes_awaited", self.transactions.len());
     }
 
     /// Adds some bindings and their tunnels, those after `last`. Returns the last of them, unless that was all.
-    pub(super) fn show_some(&self, now: Time, last: Option<HomeAddress>, view: &mut View) -> Option<HomeAddress> {
+    pub(super) fn show_page(&self, now: Time, last: Option<HomeAddress>, view: &mut View) -> Option<HomeAddress> {
         let after = last.map_or(Bound::Unbounded, Bound::Excluded);
         let mut some = self.bindings.range((after, Bound::Unbounded));
         let (mut last, mut bound) = (None, 0);
-        for (home, binding) in some.by_ref().take(ROWS) {
+        for (home, binding) in some.by_ref().take(PAGE_ROWS) {
             self.show_rows(now, *home, binding, view);
             bound += u64::from(binding.current.is_some());
             last = Some(*home);
@@ -51,8 +51,8 @@ impl HomeAgent {
         let Some(registration) = binding.latest() else { return };
         let row = |care_of| self.show_binding(now, home, binding, registration, care_of);
         view.bindings.extend(registration.care_of.iter().map(row));
-        let left = binding.leaving(registration);
-        let ground = Ground { own: self.config.own(), home: &self.home, mtu: &self.mtu };
+        let left = binding.lingering_after(registration);
+        let ground = ForwardingContext { own_ends: self.config.own(), home_link: &self.home_link, path_mtu: &self.path_mtu };
         let tunnel = ground.tunnel(binding.tunnel, home, registration, &left);
         let (Item::Tunnel(tunnel), Some(_)) = (tunnel, &binding.current) else { return };
         let used = tunnel.paths.len() - left.len();
@@ -74,7 +74,7 @@ impl HomeAgent {
     }
 
     /// Home addresses that are not bound because their updates are not accepted.
-    fn show_unbound(&self, now: Time) -> impl Iterator<Item = BindingView> {
+    fn show_rejected(&self, now: Time) -> impl Iterator<Item = BindingView> {
         let unbound = self.faults.iter().filter(|(home, _)| !self.bindings.contains_key(home));
         unbound.map(move |(home, fault)| BindingView {
             role: "home_agent".into(),
@@ -88,7 +88,7 @@ impl HomeAgent {
             remaining: Duration::ZERO,
             state: "refused".into(),
             refused_prefixes: Vec::new(),
-            last_error: Some(fault.why.clone()),
+            last_error: Some(fault.cause.clone()),
             error_age: Some(now.since(fault.since)),
         })
     }
@@ -113,8 +113,8 @@ impl HomeAgent {
             remaining: care_of.expires.since(now),
             state: if binding.pending.is_some() { "registering" } else { "bound" }.into(),
             refused_prefixes: Vec::new(),
-            last_error: self.faults.find(home).map(|fault| fault.why.clone()),
-            error_age: self.faults.find(home).map(|fault| now.since(fault.since)),
+            last_error: self.faults.get(home).map(|fault| fault.cause.clone()),
+            error_age: self.faults.get(home).map(|fault| now.since(fault.since)),
         }
         .with_care_of(Some(care_of.address))
     }
@@ -125,11 +125,11 @@ impl HomeAgent {
             error_age: None,
             name: name.into(),
             role: "home".into(),
-            up: self.home.link().is_some(),
-            mtu: self.home.mtu(),
+            up: self.home_link.link().is_some(),
+            mtu: self.home_link.mtu(),
             router: None,
             addresses: vec![self.config.address],
-            state: if self.home.link().is_some() { "home" } else { "down" }.into(),
+            state: if self.home_link.link().is_some() { "home" } else { "down" }.into(),
         }
     }
 }

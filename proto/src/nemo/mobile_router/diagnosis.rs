@@ -17,7 +17,7 @@ use roam6_wire::{Bid, Prefix};
 use std::net::Ipv6Addr;
 
 /// Updates that go unanswered for this long are a fault.
-const PATIENCE: Duration = Duration::from_secs(4);
+const UNANSWERED_TIMEOUT: Duration = Duration::from_secs(4);
 /// One for the home agent, one for each uplink.
 const MAX_FAULTS: usize = 65;
 
@@ -27,74 +27,74 @@ pub(super) struct Diagnosis {
     /// By uplink; `None` for the registration itself.
     faults: Faults<Option<Bid>>,
     /// The home agent has refused to serve us.
-    pub(super) is_refused: bool,
+    pub(super) is_rejected: bool,
     /// The home agent that does not answer, and since when.
-    unanswered: Option<(Ipv6Addr, Time)>,
+    unanswered_since: Option<(Ipv6Addr, Time)>,
     /// What an error or an answer that proves nothing said of signalling, and of the tunnel.
-    clue: Option<String>,
-    tunnel_clue: Option<String>,
+    signalling_hint: Option<String>,
+    tunnel_hint: Option<String>,
     /// When the home agent last accepted an update.
-    accepted: Time,
+    last_accepted: Time,
     /// Prefixes that were refused when an update listed them (RFC 3963 §5.4.3).
-    pub(super) refused_prefixes: Vec<Prefix>,
+    pub(super) rejected_prefixes: Vec<Prefix>,
 }
 
 impl Default for Diagnosis {
     fn default() -> Diagnosis {
         Diagnosis {
             faults: Faults::new(MAX_FAULTS),
-            is_refused: false,
-            unanswered: None,
-            clue: None,
-            tunnel_clue: None,
-            accepted: Time::ZERO,
-            refused_prefixes: Vec::new(),
+            is_rejected: false,
+            unanswered_since: None,
+            signalling_hint: None,
+            tunnel_hint: None,
+            last_accepted: Time::ZERO,
+            rejected_prefixes: Vec::new(),
         }
     }
 }
 
 impl Diagnosis {
     /// What is wrong with the registration, if anything.
-    pub(super) fn registration(&self) -> Option<&Fault> {
-        self.faults.find(None)
+    pub(super) fn registration_fault(&self) -> Option<&Fault> {
+        self.faults.get(None)
     }
 
     /// What is wrong with the path of an uplink, if anything.
-    pub(super) fn path(&self, bid: Bid) -> Option<&Fault> {
-        self.faults.find(Some(bid))
+    pub(super) fn path_fault(&self, bid: Bid) -> Option<&Fault> {
+        self.faults.get(Some(bid))
     }
 
     /// An update left for `home_agent`.
     pub(super) fn note_sent(&mut self, now: Time, home_agent: Ipv6Addr) {
-        if self.unanswered.is_none_or(|(asked, _)| asked != home_agent) {
-            self.unanswered = Some((home_agent, now));
-            self.clue = None;
+        if self.unanswered_since.is_none_or(|(asked, _)| asked != home_agent) {
+            self.unanswered_since = Some((home_agent, now));
+            self.signalling_hint = None;
         }
     }
 
     /// The home agent answered: it is reachable, and shares our key.
     pub(super) fn note_answered(&mut self) {
-        (self.unanswered, self.clue) = (None, None);
+        (self.unanswered_since, self.signalling_hint) = (None, None);
     }
 
     /// An acknowledgement of an update that is outstanding proves nothing: the keys differ, or somebody forges.
-    pub(super) fn note_unproven(&mut self, status: Status, reason: DropReason) {
+    pub(super) fn note_unauthenticated(&mut self, status: Status, reason: DropReason) {
         let why = match reason {
             DropReason::NoAssociation => "its SPI is not ours",
             DropReason::NotAuthenticated => "it is not authenticated",
             _ => "it does not verify with our key",
         };
         let cure = "compare key_file here with the row of this home address in the home agent's prefix table";
-        self.clue = Some(format!("an answer with status {status} came, but {why}: {cure}"));
+        self.signalling_hint = Some(format!("an answer with status {status} came, but {why}: {cure}"));
     }
 }
 
 impl MobileRouter {
     /// The home agent refuses an update. Statuses that are answered by another update are no fault.
-    pub(super) fn note_refused(&mut self, now: Time, home_agent: Ipv6Addr, status: Status, out: &mut Outbox) {
+    pub(super) fn note_rejected(&mut self, now: Time, home_agent: Ipv6Addr, status: Status, out: &mut Outbox) {
         let prefixes = matches!(status, Status::INVALID_PREFIX | Status::NOT_AUTHORISED_FOR_PREFIX);
-        if prefixes && self.modes.is_explicit() {
-            self.diagnosis.refused_prefixes = self.config.prefixes.clone();
+        if prefixes && self.prefix_mode.is_explicit() {
+            self.diagnosis.rejected_prefixes = self.config.prefixes.clone();
         }
         let networks = || self.config.prefixes.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
         let cure = match status {
@@ -114,22 +114,22 @@ impl MobileRouter {
             Status::INVALID_CARE_OF => "it does not accept the care-of address".to_owned(),
             _ => "see its log".to_owned(),
         };
-        self.diagnosis.is_refused = true;
+        self.diagnosis.is_rejected = true;
         self.put_fault(now, (home_agent, None), format!("refuses: {status}: {cure}"), out);
     }
 
     /// The home agent has accepted an update.
     pub(super) fn note_accepted(&mut self, now: Time, home_agent: Ipv6Addr, out: &mut Outbox) {
-        self.diagnosis.accepted = now;
-        self.diagnosis.is_refused = false;
-        if self.modes.is_explicit() || self.diagnosis.refused_prefixes.is_empty() {
-            self.diagnosis.refused_prefixes.clear();
+        self.diagnosis.last_accepted = now;
+        self.diagnosis.is_rejected = false;
+        if self.prefix_mode.is_explicit() || self.diagnosis.rejected_prefixes.is_empty() {
+            self.diagnosis.rejected_prefixes.clear();
             self.clear_fault(now, (home_agent, None), out);
         }
     }
 
     /// An ICMPv6 error about a packet of ours to a home agent. Anybody may send one: it is no more than a hint.
-    pub(super) fn hear_unreachable(&mut self, from: Ipv6Addr, message: &Message) {
+    pub(super) fn receive_icmp_error(&mut self, from: Ipv6Addr, message: &Message) {
         let (Message::DestinationUnreachable { invoking, .. } | Message::ParameterProblem { invoking, .. }) = message
         else {
             return;
@@ -137,7 +137,7 @@ impl MobileRouter {
         let address = |at: usize| Some(Ipv6Addr::from(*invoking.get(at..)?.first_chunk::<16>()?));
         let Some((source, destination)) = address(8).zip(address(24)) else { return };
         let ours = |uplink: &Uplink| uplink.care_of().is_some_and(|care_of| care_of.address.0 == source);
-        if !self.agents.contains(destination) || !self.uplinks.iter().any(ours) {
+        if !self.home_agents.contains(destination) || !self.uplinks.iter().any(ours) {
             return;
         }
         let said = match message {
@@ -150,8 +150,8 @@ impl MobileRouter {
         };
         let clue = Some(format!("{from} says: {said}"));
         match invoking.get(6) {
-            Some(&protocol::IPV6) => self.diagnosis.tunnel_clue = clue,
-            Some(&(protocol::MOBILITY | protocol::DESTINATION | protocol::ESP)) => self.diagnosis.clue = clue,
+            Some(&protocol::IPV6) => self.diagnosis.tunnel_hint = clue,
+            Some(&(protocol::MOBILITY | protocol::DESTINATION | protocol::ESP)) => self.diagnosis.signalling_hint = clue,
             _ => {}
         }
     }
@@ -165,19 +165,19 @@ impl MobileRouter {
     }
 
     fn diagnose_registration(&mut self, now: Time, out: &mut Outbox) {
-        let Some((home_agent, since)) = self.diagnosis.unanswered else { return };
+        let Some((home_agent, since)) = self.diagnosis.unanswered_since else { return };
         let Some(wanted) = self.registration.pending() else {
             // Nothing is asked of it: there is no care-of address, or another home agent has its turn.
             self.diagnosis.note_answered();
             return;
         };
-        if now.since(since) < PATIENCE && self.diagnosis.clue.is_none() {
+        if now.since(since) < UNANSWERED_TIMEOUT && self.diagnosis.signalling_hint.is_none() {
             return;
         }
-        let carried = wanted.first_away().and_then(CareOf::ipv4).is_some();
+        let carried = wanted.first_visited().and_then(CareOf::ipv4).is_some();
         let pinged = wanted.care_of().iter().filter_map(|care_of| self.uplink_of(care_of));
         let pinged = pinged.map(|uplink| uplink.prober.is_answered()).max();
-        let why = match (&self.diagnosis.clue, carried, pinged.filter(|_| self.config.probe.is_some())) {
+        let why = match (&self.diagnosis.signalling_hint, carried, pinged.filter(|_| self.config.probe.is_some())) {
             (Some(clue), ..) => format!("updates are not answered; {clue}"),
             (None, true, _) => format!(
                 "updates over IPv4 are not answered: is [home_agent.ipv4] configured there, and is UDP port {DSMIP_PORT} \
@@ -198,26 +198,26 @@ impl MobileRouter {
     fn diagnose_path(&mut self, now: Time, index: usize, out: &mut Outbox) {
         let Some(uplink) = self.uplinks.get(index) else { return };
         let bid = uplink.config.bid;
-        let (Some(home_agent), Some(probe)) = (self.agents.in_use(), self.config.probe) else { return };
-        if let Some(fault) = self.diagnosis.path(bid) {
-            let over = uplink.formed.is_none() || uplink.tunnelled.is_some_and(|at| at > fault.since);
+        let (Some(home_agent), Some(probe)) = (self.home_agents.in_use(), self.config.probe) else { return };
+        if let Some(fault) = self.diagnosis.path_fault(bid) {
+            let over = uplink.care_of_address.is_none() || uplink.last_tunnelled_reply.is_some_and(|at| at > fault.since);
             if over {
                 self.clear_fault(now, (home_agent, Some(bid)), out);
             }
             return;
         }
-        let Some(care_of) = self.care_of_on(uplink).filter(|care_of| !care_of.home && care_of.ipv4().is_none()) else {
+        let Some(care_of) = self.care_of_on(uplink).filter(|care_of| !care_of.on_home_link && care_of.ipv4().is_none()) else {
             return;
         };
         let held = self.registration.binding().map(|binding| binding.care_of()).unwrap_or_default();
-        let accepted = self.diagnosis.accepted;
-        let unheard = uplink.tunnelled.is_none_or(|at| at < accepted);
+        let accepted = self.diagnosis.last_accepted;
+        let unheard = uplink.last_tunnelled_reply.is_none_or(|at| at < accepted);
         let waited = now.since(accepted) >= probe.interval * probe.down_after;
         if !(uplink.prober.is_silent() && unheard && waited && held.iter().any(|held| held.address == care_of.address))
         {
             return;
         }
-        let clue = self.diagnosis.tunnel_clue.as_ref().map(|clue| format!("; {clue}")).unwrap_or_default();
+        let clue = self.diagnosis.tunnel_hint.as_ref().map(|clue| format!("; {clue}")).unwrap_or_default();
         let why = format!(
             "updates are answered, probes through the tunnel are not: is IPv6-in-IPv6 (protocol 41) let through in both \
              directions?{clue}"
@@ -226,7 +226,7 @@ impl MobileRouter {
     }
 
     fn put_fault(&mut self, now: Time, (peer, bid): (Ipv6Addr, Option<Bid>), why: String, out: &mut Outbox) {
-        if self.diagnosis.faults.put(now, bid, why.clone()) {
+        if self.diagnosis.faults.record(now, bid, why.clone()) {
             out.report(Report::Fault { home_address: self.config.home_address, peer, bid, why });
         }
     }

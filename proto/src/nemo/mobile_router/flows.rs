@@ -1,7 +1,7 @@
 //! Flows bound to an uplink: which of them an update asks for, and what the home agent says of each (RFC 6089 §5.2).
 
 use super::MobileRouter;
-use super::registration::{CareOf, Place, Wanted};
+use super::registration::{CareOf, Location, DesiredRegistration};
 use crate::base::few;
 use crate::contract::config::flow::FlowRule;
 use crate::contract::engine::Outbox;
@@ -12,24 +12,24 @@ use std::net::Ipv6Addr;
 
 /// What the home agent has said of flows, so that it is told once.
 #[derive(Debug, Default, Clone)]
-pub(super) struct FlowAnswers {
+pub(super) struct FlowStatuses {
     /// Those it has refused.
-    refused: few::VecMap<Fid, u8>,
+    rejected: few::VecMap<Fid, u8>,
     /// The home agent that knows of none.
-    mute: Option<Ipv6Addr>,
+    unsupporting: Option<Ipv6Addr>,
 }
 
 impl MobileRouter {
     /// The flow rules whose uplink is registered: others must not be asked for (RFC 6089 §5.2.2.1).
-    pub(super) fn flows_on<'a>(&'a self, care_of: &'a [CareOf]) -> impl Iterator<Item = &'a FlowRule> {
+    pub(super) fn flows_of<'a>(&'a self, care_of: &'a [CareOf]) -> impl Iterator<Item = &'a FlowRule> {
         self.config.flows.iter().filter(|rule| care_of.iter().any(|one| one.bid == rule.bid))
     }
 
     /// What the acknowledgement of an update says of the flows it asked for. None of it changes what the home agent holds
     /// otherwise, nor which uplink they leave by.
-    pub(super) fn hear_flows(&mut self, message: &BindingAcknowledgement, held: &Wanted, out: &mut Outbox) {
-        let Place::Away { care_of, multiple: true } = &held.place else { return };
-        let asked: Vec<Fid> = self.flows_on(care_of).map(|rule| Fid(rule.id)).collect();
+    pub(super) fn receive_flow_statuses(&mut self, message: &BindingAcknowledgement, held: &DesiredRegistration, out: &mut Outbox) {
+        let Location::Away { care_of, mcoa: true } = &held.location else { return };
+        let asked: Vec<Fid> = self.flows_of(care_of).map(|rule| Fid(rule.id)).collect();
         if asked.is_empty() {
             return;
         }
@@ -39,7 +39,7 @@ impl MobileRouter {
         });
         let answers: few::VecMap<Fid, u8> = answers.collect();
         let home_agent = Some(held.home_agent).filter(|_| answers.is_empty());
-        let known = core::mem::replace(&mut self.flow_answers.mute, home_agent);
+        let known = core::mem::replace(&mut self.flow_statuses.unsupporting, home_agent);
         if let Some(home_agent) = home_agent {
             if known != Some(home_agent) {
                 let text = format!("the home agent {home_agent} does not know of flow bindings (RFC 6089)");
@@ -50,16 +50,16 @@ impl MobileRouter {
         for fid in asked {
             let status = answers.get(&fid).copied().unwrap_or(FlowIdentification::REJECTED);
             if status < FlowIdentification::PROHIBITED {
-                self.flow_answers.refused.remove(&fid);
-            } else if self.flow_answers.refused.insert(fid, status) != Some(status) {
-                let text = format!("the home agent refuses flow {}: status {status} ({})", fid.0, text(status));
+                self.flow_statuses.rejected.remove(&fid);
+            } else if self.flow_statuses.rejected.insert(fid, status) != Some(status) {
+                let text = format!("the home agent refuses flow {}: status {status} ({})", fid.0, status_text(status));
                 out.report(Report::Notice { text });
             }
         }
     }
 }
 
-fn text(status: u8) -> &'static str {
+fn status_text(status: u8) -> &'static str {
     match status {
         FlowIdentification::PROHIBITED => "administratively prohibited",
         FlowIdentification::MALFORMED => "malformed",

@@ -2,7 +2,7 @@
 //! (RFC 3963 §5.3, §5.5 and §6.5; RFC 6275 §11.5.5 for paths just left).
 
 use super::MobileRouter;
-use super::care_of_prefix::Source;
+use super::care_of_prefix::PrefixSource;
 use super::registration::CareOf;
 use super::uplink::Uplink;
 use crate::base::ids::LinkId;
@@ -21,7 +21,7 @@ pub const TUNNEL: TunnelId = TunnelId(1);
 pub const TUNNEL_TABLE: RouteTable = RouteTable(6_275_000);
 
 /// Where nothing leads anywhere.
-const NOWHERE: RouteTable = RouteTable(TUNNEL_TABLE.0 - 1);
+const UNREACHABLE_TABLE: RouteTable = RouteTable(TUNNEL_TABLE.0 - 1);
 /// Its default routes discard without an answer.
 const DISCARD_TABLE: RouteTable = RouteTable(TUNNEL_TABLE.0 - 3);
 /// The incoming interface of locally generated packets, as routing rules see it.
@@ -29,28 +29,28 @@ pub(super) const LOOPBACK: &str = "lo";
 
 /// Packets that arrive by an uplink with a source address of the mobile network, or with the home address, are forged:
 /// they are discarded, whatever their destination. Before all other rules.
-const RULE_FORGED: u32 = 990;
+const RULE_SPOOFED: u32 = 990;
 /// Packets to the mobile network never leave it.
-pub(super) const RULE_INSIDE: u32 = 1000;
+pub(super) const RULE_TO_MOBILE_NETWORK: u32 = 1000;
 /// Packets from the mobile network go home if they arrive by an ingress interface or are locally generated. A source
 /// address proves nothing on any other interface (RFC 3963 §9).
-const RULE_HOME: u32 = 1100;
+const RULE_FROM_MOBILE_NETWORK: u32 = 1100;
 /// Packets from a care-of prefix take its uplink.
-pub(super) const RULE_DIRECT: u32 = 1105;
+pub(super) const RULE_FROM_CARE_OF_PREFIX: u32 = 1105;
 /// What else comes from inside has no business outside, least of all with an address of the router itself: a rule that
 /// lets packets from inside go anywhere comes before this one.
-const RULE_STRANGE: u32 = 1110;
+const RULE_FOREIGN_SOURCE: u32 = 1110;
 /// Locally generated packets from the home address go home. Asked before the next, so that the router's own programs
 /// speak from the home address, and their connections move with it.
-const RULE_SELF: u32 = 1120;
+const RULE_FROM_HOME_ADDRESS: u32 = 1120;
 /// Packets from a care-of address take that uplink.
-const RULE_CARE_OF: u32 = 1200;
+const RULE_FROM_CARE_OF_ADDRESS: u32 = 1200;
 
 pub(super) const DEFAULT_METRIC: u32 = 512;
 /// Worse than any route to a real network.
-const LAST_METRIC: u32 = 1 << 30;
+const UNREACHABLE_METRIC: u32 = 1 << 30;
 /// An outer IPv6 header, octets.
-const OVERHEAD: u32 = 40;
+const OUTER_HEADER: u32 = 40;
 /// What any IPv6 link carries; an outer packet that does not fit is fragmented (RFC 2473 §7.2).
 pub(super) const MIN_MTU: u32 = 1280;
 
@@ -60,21 +60,21 @@ impl MobileRouter {
     /// There is no default route without a rule: the router's own sockets find theirs by source address.
     pub(super) fn plan(&self) -> Plan {
         let mut plan = Plan::new();
-        self.put_settings(&mut plan);
+        self.put_sysctls(&mut plan);
         for item in self.uplinks.iter().flat_map(|uplink| self.uplink_items(uplink)) {
             plan.put(item);
         }
         self.put_care_of_prefixes(self.now, &mut plan);
-        self.put_inside(&mut plan);
+        self.put_mobile_network(&mut plan);
         self.put_home_address(&mut plan);
         self.put_ipv4_home(&mut plan);
-        self.put_way_home(&mut plan);
+        self.put_tunnel_or_home_route(&mut plan);
         plan
     }
 
     /// The paths of the tunnel, best first. A path that is not yet acknowledged, or was left a moment ago, receives.
     pub(super) fn paths(&self) -> Vec<TunnelPath> {
-        let live = self.live();
+        let live = self.care_of_in_use();
         let best = live.iter().map(|care_of| care_of.priority).min().unwrap_or_default();
         let mut paths: Vec<TunnelPath> = Vec::new();
         for (index, care_of) in live.iter().enumerate() {
@@ -92,7 +92,7 @@ impl MobileRouter {
         }
         let registered = self.registration.binding().map(|binding| binding.care_of()).unwrap_or_default();
         let pending = self.registration.pending().map(|wanted| wanted.care_of()).unwrap_or_default();
-        let left = self.left.iter().map(|left| &left.care_of);
+        let left = self.lingering.iter().map(|left| &left.care_of);
         for care_of in registered.iter().chain(pending).chain(left) {
             if let Some(path) = self.path(care_of, 0).filter(|path| paths.iter().all(|other| other.local != path.local))
             {
@@ -104,10 +104,10 @@ impl MobileRouter {
 
     /// The care-of addresses that carry traffic now, best first: those the home agent holds, as far as they still work;
     /// else those it is just being told, since it will hold them before the next packet arrives.
-    fn live(&self) -> Vec<CareOf> {
+    fn care_of_in_use(&self) -> Vec<CareOf> {
         let works = |care_of: &&CareOf| self.uplink_of(care_of).is_some_and(Uplink::is_up);
         let speaks = |care_of: &&CareOf| !self.uplink_of(care_of).is_some_and(|uplink| uplink.prober.is_silent());
-        let served = self.registration.served();
+        let served = self.registration.serving_home_agent();
         let pending = self.registration.pending().filter(|wanted| Some(wanted.home_agent) == served);
         let pending = pending.map(|wanted| wanted.care_of()).unwrap_or_default();
         let held = self.registration.binding().map(|binding| binding.care_of()).unwrap_or_default();
@@ -125,8 +125,8 @@ impl MobileRouter {
     /// Whether packets to the mobile network arrive: it is at home, or the home agent has acknowledged a care-of address
     /// that still works.
     pub(super) fn is_reachable(&self) -> bool {
-        if let Some(home) = self.home.as_ref().filter(|_| !self.is_away_too()) {
-            return home.done;
+        if let Some(home) = self.home_link.as_ref().filter(|_| !self.is_home_and_away()) {
+            return home.deregistered;
         }
         let held = self.registration.binding().map(|binding| binding.care_of()).unwrap_or_default();
         held.iter()
@@ -135,21 +135,21 @@ impl MobileRouter {
     }
 
     fn path(&self, care_of: &CareOf, weight: u16) -> Option<TunnelPath> {
-        if care_of.home {
+        if care_of.on_home_link {
             return self.direct_path(care_of, weight);
         }
-        let here = |uplink: &&Uplink| uplink.up() == Some(care_of.link) && uplink.has_had(care_of.address);
+        let here = |uplink: &&Uplink| uplink.up() == Some(care_of.link) && uplink.had_address(care_of.address);
         let uplink = self.uplinks.iter().find(here)?;
         if care_of.ipv4().is_some() {
-            let path = self.carried_path(care_of, uplink, self.registration.served()?)?;
+            let path = self.ipv4_path(care_of, uplink, self.registration.serving_home_agent()?)?;
             return Some(TunnelPath { weight, ..path });
         }
         Some(TunnelPath {
             bid: care_of.bid,
             local: care_of.address.0,
-            remote: self.registration.served()?,
+            remote: self.registration.serving_home_agent()?,
             link: Some(care_of.link),
-            mtu: uplink.mtu().max(MIN_MTU).saturating_sub(OVERHEAD),
+            mtu: uplink.mtu().max(MIN_MTU).saturating_sub(OUTER_HEADER),
             weight,
             direct: false,
         })
@@ -157,12 +157,12 @@ impl MobileRouter {
 
     /// The uplink that has this care-of address now.
     pub(super) fn uplink_of(&self, care_of: &CareOf) -> Option<&Uplink> {
-        if care_of.home {
-            return self.uplinks.iter().find(|uplink| uplink.home && uplink.up() == Some(care_of.link));
+        if care_of.on_home_link {
+            return self.uplinks.iter().find(|uplink| uplink.on_home_link && uplink.up() == Some(care_of.link));
         }
         self.uplinks.iter().find(|uplink| {
             uplink.link() == Some(care_of.link)
-                && (uplink.formed.as_ref().is_some_and(|formed| formed.address == care_of.address)
+                && (uplink.care_of_address.as_ref().is_some_and(|formed| formed.address == care_of.address)
                     || uplink.ipv4.has(care_of.address))
         })
     }
@@ -171,7 +171,7 @@ impl MobileRouter {
         self.uplinks.iter().find(|uplink| uplink.config.bid == bid).map_or(1, |uplink| uplink.config.weight)
     }
 
-    fn put_settings(&self, plan: &mut Plan) {
+    fn put_sysctls(&self, plan: &mut Plan) {
         let mut put = |link, knob, value| plan.put(Item::Sysctl(SysctlSetting { link, sysctl: knob, value }));
         put(None, Sysctl::Forwarding, 1);
         for link in self.uplinks.iter().filter_map(Uplink::link) {
@@ -187,26 +187,26 @@ impl MobileRouter {
     }
 
     /// What leads out by the uplink of this identifier; nothing while it has no care-of address.
-    pub(super) fn uplink_ways(&self, bid: Bid) -> Vec<Item> {
+    pub(super) fn uplink_items_of(&self, bid: Bid) -> Vec<Item> {
         let uplink = self.uplinks.iter().find(|uplink| uplink.config.bid == bid);
         uplink.map(|uplink| self.uplink_items(uplink)).unwrap_or_default()
     }
 
     fn uplink_items(&self, uplink: &Uplink) -> Vec<Item> {
-        let Some((link, formed)) = uplink.up().zip(uplink.formed.as_ref().filter(|formed| formed.usable)) else {
+        let Some((link, formed)) = uplink.up().zip(uplink.care_of_address.as_ref().filter(|formed| formed.usable)) else {
             return Vec::new();
         };
         let bid = uplink.config.bid;
-        let alone = self.sources.get(&bid).is_some_and(Source::has_whole_link);
+        let alone = self.prefix_sources.get(&bid).is_some_and(PrefixSource::is_point_to_point);
         let prefix_length = if alone { 128 } else { formed.prefix_length() };
         let (address, table) = (formed.address.0, uplink_table(bid));
         let gateway = NextHop::Gateway { link, router: formed.router };
-        let on_link = Some(route(table, formed.prefix, DEFAULT_METRIC, NextHop::OnLink(link))).filter(|_| formed.on_link);
+        let on_link = Some(route_item(table, formed.prefix, DEFAULT_METRIC, NextHop::OnLink(link))).filter(|_| formed.on_link);
         let mut items = vec![
             // Not preferred: a program that chose it would lose its connections with the network.
             address_item(link, address, prefix_length, false),
-            route(table, Prefix::ALL, DEFAULT_METRIC, gateway),
-            rule(RULE_CARE_OF, Prefix::host(address), table),
+            route_item(table, Prefix::ALL, DEFAULT_METRIC, gateway),
+            source_rule(RULE_FROM_CARE_OF_ADDRESS, Prefix::host(address), table),
         ];
         items.extend(on_link);
         items
@@ -214,17 +214,17 @@ impl MobileRouter {
 
     /// The mobile network itself: what it does not have is refused rather than sent round in circles, and so is what comes
     /// from it with a foreign source address (RFC 3963 §6.5, §9).
-    fn put_inside(&self, plan: &mut Plan) {
-        self.put_forged(plan);
+    fn put_mobile_network(&self, plan: &mut Plan) {
+        self.put_spoofing_filter(plan);
         for prefix in self.networks() {
             let (source, destination, table) = (Prefix::ALL, prefix, RouteTable::MAIN);
-            plan.put(Item::Rule(PolicyRule { priority: RULE_INSIDE, source, destination, iif: None, table }));
-            plan.put(route(table, prefix, LAST_METRIC, NextHop::Unreachable));
+            plan.put(Item::Rule(PolicyRule { priority: RULE_TO_MOBILE_NETWORK, source, destination, iif: None, table }));
+            plan.put(route_item(table, prefix, UNREACHABLE_METRIC, NextHop::Unreachable));
         }
-        plan.put(route(NOWHERE, Prefix::ALL, DEFAULT_METRIC, NextHop::Unreachable));
+        plan.put(route_item(UNREACHABLE_TABLE, Prefix::ALL, DEFAULT_METRIC, NextHop::Unreachable));
         for ingress in &self.ingress {
             let (incoming, all) = (Some(ingress.config.interface.clone()), Prefix::ALL);
-            let (priority, table) = (RULE_STRANGE, NOWHERE);
+            let (priority, table) = (RULE_FOREIGN_SOURCE, UNREACHABLE_TABLE);
             plan.put(Item::Rule(PolicyRule { priority, source: all, destination: all, iif: incoming, table }));
         }
         for ingress in &self.ingress {
@@ -236,7 +236,7 @@ impl MobileRouter {
         }
         // Addresses that still receive although the uplink has moved on.
         for path in self.paths() {
-            if let Some(neighbour) = self.neighbour_of(&path) {
+            if let Some(neighbour) = self.neighbour_item(&path) {
                 plan.put(neighbour);
             }
             if let Some(link) = path.link.filter(|_| !path.direct && Ipv4Endpoint::from_ipv6(path.local).is_none())
@@ -249,16 +249,16 @@ impl MobileRouter {
 
     /// Discards packets with a source address of the mobile network, or the home address, that arrive by an uplink:
     /// anyone on a visited link can write these addresses (RFC 3963 §9).
-    fn put_forged(&self, plan: &mut Plan) {
+    fn put_spoofing_filter(&self, plan: &mut Plan) {
         for everything in [Prefix::ALL, Prefix::ALL_IPV4] {
             if self.networks().any(|prefix| prefix.is_ipv4() == everything.is_ipv4()) {
-                plan.put(route(DISCARD_TABLE, everything, DEFAULT_METRIC, NextHop::Blackhole));
+                plan.put(route_item(DISCARD_TABLE, everything, DEFAULT_METRIC, NextHop::Blackhole));
             }
         }
         let home = Prefix::host(self.config.home_address.0);
         for source in self.networks().chain([home]) {
             for uplink in &self.uplinks {
-                plan.put(rule_for(RULE_FORGED, source, &uplink.config.interface, DISCARD_TABLE));
+                plan.put(incoming_rule(RULE_SPOOFED, source, &uplink.config.interface, DISCARD_TABLE));
             }
         }
     }
@@ -275,7 +275,7 @@ impl MobileRouter {
         let mut ingress = self.ingress.iter().filter_map(|ingress| ingress.interface.as_ref());
         let up = ingress.find(|interface| interface.up).map(|interface| interface.link);
         // Before the tunnel is managed nothing needs the address, and an ingress interface may still be announced.
-        let fallback = self.begun.then_some(LinkId::LOOPBACK);
+        let fallback = self.manages_tunnel.then_some(LinkId::LOOPBACK);
         if let Some(link) = up.or(fallback)
             && !plan.iter().any(|(_, item)| matches!(item, Item::Address(held) if held.address == home))
         {
@@ -284,32 +284,32 @@ impl MobileRouter {
     }
 
     /// Whether the home agent was asked to let go of the home address.
-    fn is_home_told(&self) -> bool {
-        self.home.as_ref().is_some_and(|home| home.told)
+    fn is_deregistration_sent(&self) -> bool {
+        self.home_link.as_ref().is_some_and(|home| home.deregistration_sent)
     }
 
     /// The way of packets from the mobile network and the home address: the tunnel, or at home the home router.
-    fn put_way_home(&self, plan: &mut Plan) {
+    fn put_tunnel_or_home_route(&self, plan: &mut Plan) {
         let paths = self.paths();
-        if !self.begun {
+        if !self.manages_tunnel {
             return;
         }
-        let home = self.is_home_told() || self.is_away_too();
-        let at_home = self.home_router().filter(|_| home && self.live().is_empty());
+        let home = self.is_deregistration_sent() || self.is_home_and_away();
+        let at_home = self.home_router().filter(|_| home && self.care_of_in_use().is_empty());
         if let Some((link, router)) = at_home {
-            plan.put(route(TUNNEL_TABLE, self.config.home_prefix, DEFAULT_METRIC, NextHop::OnLink(link)));
-            plan.put(route(TUNNEL_TABLE, Prefix::ALL, DEFAULT_METRIC, NextHop::Gateway { link, router }));
+            plan.put(route_item(TUNNEL_TABLE, self.config.home_prefix, DEFAULT_METRIC, NextHop::OnLink(link)));
+            plan.put(route_item(TUNNEL_TABLE, Prefix::ALL, DEFAULT_METRIC, NextHop::Gateway { link, router }));
         } else {
-            plan.put(route(TUNNEL_TABLE, Prefix::ALL, DEFAULT_METRIC, NextHop::Tunnel(TUNNEL)));
+            plan.put(route_item(TUNNEL_TABLE, Prefix::ALL, DEFAULT_METRIC, NextHop::Tunnel(TUNNEL)));
         }
         let home = Prefix::host(self.config.home_address.0);
         let inside = || self.ingress.iter().map(|ingress| ingress.config.interface.as_str()).chain([LOOPBACK]);
         for prefix in self.networks() {
             for interface in inside() {
-                plan.put(rule_for(RULE_HOME, prefix, interface, TUNNEL_TABLE));
+                plan.put(incoming_rule(RULE_FROM_MOBILE_NETWORK, prefix, interface, TUNNEL_TABLE));
             }
         }
-        plan.put(rule_for(RULE_SELF, home, LOOPBACK, TUNNEL_TABLE));
+        plan.put(incoming_rule(RULE_FROM_HOME_ADDRESS, home, LOOPBACK, TUNNEL_TABLE));
         let near = [home].into_iter().chain(self.networks()).collect();
         let flows = if self.config.load_sharing == LoadSharing::Single { Vec::new() } else { self.flows() };
         plan.put(Item::Tunnel(Tunnel { id: TUNNEL, local_prefixes: near, remote_prefixes: vec![Prefix::ALL], paths, flows }));
@@ -318,7 +318,7 @@ impl MobileRouter {
     fn flows(&self) -> Vec<TunnelFlow> {
         let mut rules: Vec<&FlowRule> = self.config.flows.iter().collect();
         rules.sort_by_key(|rule| rule.priority);
-        rules.iter().map(|rule| TunnelFlow { selector: outward(&rule.selector), bid: rule.bid }).collect()
+        rules.iter().map(|rule| TunnelFlow { selector: reversed(&rule.selector), bid: rule.bid }).collect()
     }
 }
 
@@ -328,7 +328,7 @@ pub(super) fn uplink_table(bid: Bid) -> RouteTable {
 }
 
 /// A selector is written as the correspondent's packets look (RFC 6088 §3); ours look the other way.
-fn outward(selector: &FlowSelector) -> FlowSelector {
+fn reversed(selector: &FlowSelector) -> FlowSelector {
     FlowSelector {
         source: selector.destination,
         destination: selector.source,
@@ -343,23 +343,23 @@ pub(super) fn address_item(link: LinkId, address: Ipv6Addr, prefix_length: u8, p
 }
 
 /// What comes from `source`, whichever way it came, looks into `table`.
-pub(super) fn rule(priority: u32, source: Prefix, table: RouteTable) -> Item {
+pub(super) fn source_rule(priority: u32, source: Prefix, table: RouteTable) -> Item {
     Item::Rule(PolicyRule { priority, source, destination: Prefix::ALL, iif: None, table })
 }
 
 /// The same of what came in by this interface.
-fn rule_for(priority: u32, source: Prefix, incoming: &str, table: RouteTable) -> Item {
+fn incoming_rule(priority: u32, source: Prefix, incoming: &str, table: RouteTable) -> Item {
     let incoming = Some(incoming.to_owned());
     Item::Rule(PolicyRule { priority, source, destination: Prefix::ALL, iif: incoming, table })
 }
 
-pub(super) fn route(table: RouteTable, destination: Prefix, metric: u32, target: NextHop) -> Item {
+pub(super) fn route_item(table: RouteTable, destination: Prefix, metric: u32, target: NextHop) -> Item {
     Item::Route(Route { table, destination, source: Prefix::ALL, metric, target, mtu: None })
 }
 
 /// When a path that was left a moment ago no longer receives.
 #[derive(Debug, Clone)]
-pub(super) struct Left {
+pub(super) struct LingeringPath {
     pub(super) care_of: CareOf,
     pub(super) until: Time,
 }

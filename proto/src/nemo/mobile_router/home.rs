@@ -3,9 +3,9 @@
 
 use super::MobileRouter;
 use super::uplink::Uplink;
-use crate::access::duplicate::DuplicateCheck;
-use crate::access::movement::Router;
-use crate::access::neighbour;
+use crate::link::dad::DadProbe;
+use crate::link::router_discovery::Router;
+use crate::link::nd_messages;
 use crate::base::ids::LinkId;
 use crate::base::time::Time;
 use crate::contract::config::nemo::DadMode;
@@ -17,8 +17,8 @@ use roam6_wire::icmp6::{ALL_NODES, Message, NeighbourAdvertisement, NeighbourOpt
 use std::net::Ipv6Addr;
 
 /// A home agent that defends the home address answers a solicitation for it; this many unanswered mean it does not.
-const ASKS: u8 = 3;
-const ASK_INTERVAL: Duration = Duration::from_secs(1);
+const MAX_SOLICITATIONS: u8 = 3;
+const SOLICITATION_INTERVAL: Duration = Duration::from_secs(1);
 
 /// The home link, while one of the uplinks is on it.
 #[derive(Debug, Clone)]
@@ -27,21 +27,21 @@ pub(super) struct HomeLink {
     /// The home agent's link-layer address, once known.
     pub(super) home_agent: Option<LinkAddress>,
     /// The home agent was asked to let go of the home address, so that we answer for it now.
-    pub(super) told: bool,
+    pub(super) deregistration_sent: bool,
     /// It has let go, or had nothing to let go of.
-    pub(super) done: bool,
+    pub(super) deregistered: bool,
     /// The home link is registered as one path among others.
-    pub(super) both: bool,
+    pub(super) home_and_away: bool,
     /// That being so, the home agent leaves it to us to answer for the home address.
-    pub(super) ours: bool,
+    pub(super) defends_home_address: bool,
     /// Somebody else has the home address.
-    pub(super) taken: bool,
+    pub(super) is_duplicate: bool,
     /// Runs while it is found out whether somebody has.
-    pub(super) check: Option<DuplicateCheck>,
+    pub(super) dad: Option<DadProbe>,
     /// The home agent has said that it holds nothing, so who answers for the home address is not it.
-    denied: bool,
-    asked: u8,
-    next: Time,
+    binding_denied: bool,
+    solicitations: u8,
+    next_at: Time,
 }
 
 impl HomeLink {
@@ -49,51 +49,51 @@ impl HomeLink {
         HomeLink {
             link,
             home_agent: None,
-            told: false,
-            done: false,
-            both: false,
-            ours: false,
-            taken: false,
-            check: None,
-            denied: false,
-            asked: 0,
-            next: now,
+            deregistration_sent: false,
+            deregistered: false,
+            home_and_away: false,
+            defends_home_address: false,
+            is_duplicate: false,
+            dad: None,
+            binding_denied: false,
+            solicitations: 0,
+            next_at: now,
         }
     }
 }
 
 impl MobileRouter {
     /// The home link, if we are on it.
-    pub(super) fn home_link(&self) -> Option<LinkId> {
-        self.home.as_ref().map(|home| home.link)
+    pub(super) fn home_link_id(&self) -> Option<LinkId> {
+        self.home_link.as_ref().map(|home| home.link)
     }
 
     /// The router of the home link.
     pub(super) fn home_router(&self) -> Option<(LinkId, Ipv6Addr)> {
-        let link = self.home_link()?;
+        let link = self.home_link_id()?;
         let uplink = self.uplinks.iter().find(|uplink| uplink.up() == Some(link))?;
         Some((link, uplink.attachment.as_ref()?.router()?.address))
     }
 
     /// Notes whether an uplink is on the home link, and what its router says of the home agent.
-    pub(super) fn settle_home(&mut self, now: Time, out: &mut Outbox) {
-        let found = self.uplinks.iter().find(|uplink| uplink.home).and_then(Uplink::up);
-        if found != self.home_link() {
-            self.home = found.map(|link| HomeLink::new(now, link));
+    pub(super) fn update_home_link(&mut self, now: Time, out: &mut Outbox) {
+        let found = self.uplinks.iter().find(|uplink| uplink.on_home_link).and_then(Uplink::up);
+        if found != self.home_link_id() {
+            self.home_link = found.map(|link| HomeLink::new(now, link));
         }
         let heard = self.advertised_home_agent();
-        let both = self.settle_both(now);
-        let known = self.known;
-        let Some(home) = &mut self.home else {
+        let both = self.update_home_and_away(now);
+        let known = self.may_have_binding;
+        let Some(home) = &mut self.home_link else {
             return;
         };
         home.home_agent = heard.or(home.home_agent);
         if both {
             return;
         }
-        if !known && !home.done {
-            self.arrive_home(out);
-            self.check_home_address(now, false, out);
+        if !known && !home.deregistered {
+            self.finish_return_home(out);
+            self.start_home_address_dad(now, false, out);
         }
         self.expire_home(now, out);
     }
@@ -101,12 +101,12 @@ impl MobileRouter {
     /// The home agent's link-layer address as its advertisement told it: it is the router that calls itself home
     /// agent and names the address we use, or the only one that could be meant.
     fn advertised_home_agent(&self) -> Option<LinkAddress> {
-        let link = self.home_link()?;
+        let link = self.home_link_id()?;
         let uplink = self.uplinks.iter().find(|uplink| uplink.up() == Some(link))?;
         let serves_us = |router: &&Router| {
-            let mut named = router.prefixes.iter().filter_map(|known| known.router).peekable();
+            let mut named = router.prefixes.iter().filter_map(|known| known.router_address).peekable();
             let unnamed = named.peek().is_none();
-            router.home_agent && (unnamed || named.any(|address| self.agents.in_use() == Some(address)))
+            router.home_agent && (unnamed || named.any(|address| self.home_agents.in_use() == Some(address)))
         };
         uplink.attachment.as_ref()?.routers().find(serves_us)?.link_address
     }
@@ -114,112 +114,112 @@ impl MobileRouter {
     /// Takes an advertisement for the home address: whoever defends it is the home agent.
     ///
     /// After an arrival without a word to the home agent that is news: it holds a binding we know nothing of.
-    pub(super) fn hear_defender(&mut self, link: LinkId, defender: LinkAddress, out: &mut Outbox) {
-        let Some(home) = self.home.as_mut().filter(|home| home.link == link) else {
+    pub(super) fn receive_defence(&mut self, link: LinkId, defender: LinkAddress, out: &mut Outbox) {
+        let Some(home) = self.home_link.as_mut().filter(|home| home.link == link) else {
             return;
         };
-        if !home.told {
+        if !home.deregistration_sent {
             home.home_agent = Some(defender);
-        } else if home.check.is_some() && home.denied {
-            self.lose_home_address(link, out);
-        } else if home.check.take().is_some() {
-            (home.told, home.done, home.home_agent) = (false, false, Some(defender));
-            self.known = true;
+        } else if home.dad.is_some() && home.binding_denied {
+            self.give_up_home_address(link, out);
+        } else if home.dad.take().is_some() {
+            (home.deregistration_sent, home.deregistered, home.home_agent) = (false, false, Some(defender));
+            self.may_have_binding = true;
         }
     }
 
     /// Somebody else is about to take the home address, or has it.
-    pub(super) fn lose_home_address(&mut self, link: LinkId, out: &mut Outbox) {
-        if let Some(home) = self.home.as_mut().filter(|home| home.link == link)
-            && home.check.take().is_some()
+    pub(super) fn give_up_home_address(&mut self, link: LinkId, out: &mut Outbox) {
+        if let Some(home) = self.home_link.as_mut().filter(|home| home.link == link)
+            && home.dad.take().is_some()
         {
-            home.taken = true;
+            home.is_duplicate = true;
             out.report(Report::DuplicateAddress { link, address: self.config.home_address.0 });
         }
     }
 
     /// Finds out whether the home address, which nobody defended until now, is still free; `denied` says that the home
     /// agent holds nothing for it.
-    pub(super) fn check_home_address(&mut self, now: Time, denied: bool, out: &mut Outbox) {
-        let own = self.home_link().and_then(|link| self.uplinks.iter().find(|uplink| uplink.up() == Some(link)));
+    pub(super) fn start_home_address_dad(&mut self, now: Time, denied: bool, out: &mut Outbox) {
+        let own = self.home_link_id().and_then(|link| self.uplinks.iter().find(|uplink| uplink.up() == Some(link)));
         let own = own.and_then(|uplink| uplink.interface.as_ref()?.address);
-        let Some(home) = self.home.as_mut().filter(|_| self.config.duplicate_detection != DadMode::Off)
+        let Some(home) = self.home_link.as_mut().filter(|_| self.config.duplicate_detection != DadMode::Off)
         else {
             return;
         };
-        home.denied = denied;
-        home.check = Some(DuplicateCheck::begin(now, (home.link, own), self.config.home_address.0, out));
+        home.binding_denied = denied;
+        home.dad = Some(DadProbe::start(now, (home.link, own), self.config.home_address.0, out));
     }
 
     /// The home link, if the home address may be used there.
     pub(super) fn home_address_link(&self) -> Option<LinkId> {
         let waits = self.config.duplicate_detection == DadMode::Wait;
-        let usable = |home: &&HomeLink| (home.told || home.ours) && !home.taken && !(waits && home.check.is_some());
-        self.home.as_ref().filter(usable).map(|home| home.link)
+        let usable = |home: &&HomeLink| (home.deregistration_sent || home.defends_home_address) && !home.is_duplicate && !(waits && home.dad.is_some());
+        self.home_link.as_ref().filter(usable).map(|home| home.link)
     }
 
     /// Looks for the home agent on the link if its router did not tell.
     pub(super) fn expire_home(&mut self, now: Time, out: &mut Outbox) {
-        if self.is_away_too() {
+        if self.is_home_and_away() {
             return;
         }
-        let own = self.home_link().and_then(|link| self.uplinks.iter().find(|uplink| uplink.up() == Some(link)));
+        let own = self.home_link_id().and_then(|link| self.uplinks.iter().find(|uplink| uplink.up() == Some(link)));
         let own = own.and_then(|uplink| uplink.interface.as_ref()?.address);
         let target = self.config.home_address.0;
-        if let Some(home) = &mut self.home {
-            home.check.take_if(|check| check.until <= now);
+        if let Some(home) = &mut self.home_link {
+            home.dad.take_if(|check| check.ends_at <= now);
         }
-        let Some(home) = self.home.as_mut().filter(|home| !home.done && home.home_agent.is_none() && home.next <= now)
+        let Some(home) = self.home_link.as_mut().filter(|home| !home.deregistered && home.home_agent.is_none() && home.next_at <= now)
         else {
             return;
         };
-        if home.asked < ASKS {
-            home.asked += 1;
-            home.next = now + ASK_INTERVAL;
-            out.transmit(neighbour::anonymous_solicitation(home.link, own, target));
+        if home.solicitations < MAX_SOLICITATIONS {
+            home.solicitations += 1;
+            home.next_at = now + SOLICITATION_INTERVAL;
+            out.transmit(nd_messages::dad_solicitation(home.link, own, target));
             return;
         }
         self.registration.drop_binding();
-        self.arrive_home(out);
+        self.finish_return_home(out);
     }
 
     /// When [`MobileRouter::expire_home`] has something to do.
     pub(super) fn home_deadline(&self) -> Option<Time> {
-        let home = self.home.as_ref().filter(|_| !self.is_away_too())?;
-        let ask = Some(home.next).filter(|_| !home.done && home.home_agent.is_none());
-        ask.into_iter().chain(home.check.as_ref().map(|check| check.until)).min()
+        let home = self.home_link.as_ref().filter(|_| !self.is_home_and_away())?;
+        let ask = Some(home.next_at).filter(|_| !home.deregistered && home.home_agent.is_none());
+        ask.into_iter().chain(home.dad.as_ref().map(|check| check.ends_at)).min()
     }
 
     /// The update that asks the home agent to let go leaves now.
-    pub(super) fn tell_home(&mut self) {
-        if let Some(home) = &mut self.home {
-            home.told = true;
+    pub(super) fn note_deregistration_sent(&mut self) {
+        if let Some(home) = &mut self.home_link {
+            home.deregistration_sent = true;
         }
     }
 
     /// Tells the home link that packets for our addresses come here again, not to the home agent (RFC 6275 §11.5.5); as a
     /// router, which the home agent has been in our place (RFC 3963 §6.2).
-    pub(super) fn announce_at_home(&self, out: &mut Outbox) {
+    pub(super) fn send_neighbour_advertisements(&self, out: &mut Outbox) {
         let own = |uplink: &Uplink| Some((uplink.up()?, uplink.interface.as_ref()?.address?));
-        let uplink = self.uplinks.iter().find(|uplink| uplink.home && uplink.up() == self.home_link());
+        let uplink = self.uplinks.iter().find(|uplink| uplink.on_home_link && uplink.up() == self.home_link_id());
         let Some((link, address)) = uplink.and_then(own) else { return };
         let source = address.link_local();
         for target in [self.config.home_address.0, source] {
             let options = vec![NeighbourOption::TargetLinkAddress(address)];
             let told = NeighbourAdvertisement { router: true, solicited: false, overrides: true, target, options };
             let message = Message::NeighbourAdvertisement(told);
-            out.transmit(neighbour::on_link((link, Some(address)), &message, source, ALL_NODES, None));
+            out.transmit(nd_messages::transmit_on_link((link, Some(address)), &message, source, ALL_NODES, None));
         }
     }
 
     /// The home agent has let go, or never held anything: the home address is ours on the home link. Until it is told of
     /// a care-of address it holds nothing, so leaving the home link and coming back needs no word.
-    pub(super) fn arrive_home(&mut self, out: &mut Outbox) {
-        self.begun = true;
-        self.known = false;
-        if let Some(home) = &mut self.home {
-            home.told = true;
-            home.done = true;
+    pub(super) fn finish_return_home(&mut self, out: &mut Outbox) {
+        self.manages_tunnel = true;
+        self.may_have_binding = false;
+        if let Some(home) = &mut self.home_link {
+            home.deregistration_sent = true;
+            home.deregistered = true;
             out.report(Report::AtHome { link: home.link });
         }
     }

@@ -20,24 +20,24 @@ use std::net::Ipv6Addr;
 pub const MAX_HOME_PREFIXES: usize = 16;
 
 /// RFC 6275 §12: INITIAL_SOLICIT_TIMER, which doubles (§11.8).
-const FIRST_TIMEOUT: Duration = Duration::from_secs(3);
+const INITIAL_SOLICIT_TIMER: Duration = Duration::from_secs(3);
 /// A home agent that has not answered so often does not know this, and is asked again in its next turn.
-const TRIES: u32 = 5;
+const MAX_SOLICITATIONS: u32 = 5;
 /// RFC 6275 §13: MinMobPfxAdvInterval and MaxMobPfxAdvInterval, between one turn and the next.
-const TURN: (Duration, Duration) = (Duration::from_secs(600), Duration::from_secs(86_400));
+const REFRESH_INTERVAL: (Duration, Duration) = (Duration::from_secs(600), Duration::from_secs(86_400));
 /// What nobody has proven cannot make a lifetime shorter than this (RFC 4862 §5.5.3).
 const TWO_HOURS: Duration = Duration::from_secs(7200);
-const FOR_EVER: u32 = u32::MAX;
+const INFINITE_LIFETIME: u32 = u32::MAX;
 
 /// What is known of the prefixes of the home link.
 #[derive(Debug, Clone)]
 pub struct HomePrefixes {
-    known: Vec<HomePrefix>,
+    prefixes: Vec<HomePrefix>,
     /// Who has told, or was asked in vain.
     home_agent: Option<Ipv6Addr>,
-    asked: Option<Asked>,
+    solicitation: Option<PendingSolicitation>,
     /// The next turn begins.
-    due: Time,
+    next_at: Time,
     hints: TokenBucket,
 }
 
@@ -54,7 +54,7 @@ pub struct HomePrefix {
 
 /// A solicitation without an answer.
 #[derive(Debug, Clone, Copy)]
-struct Asked {
+struct PendingSolicitation {
     identifier: u16,
     next: Time,
     tries: u32,
@@ -63,78 +63,78 @@ struct Asked {
 impl Default for HomePrefixes {
     fn default() -> HomePrefixes {
         HomePrefixes {
-            known: Vec::new(),
+            prefixes: Vec::new(),
             home_agent: None,
-            asked: None,
-            due: Time::ZERO,
-            hints: TokenBucket::new(1, FIRST_TIMEOUT),
+            solicitation: None,
+            next_at: Time::ZERO,
+            hints: TokenBucket::new(1, INITIAL_SOLICIT_TIMER),
         }
     }
 }
 
 impl HomePrefixes {
     /// Begins a turn, as when the home agent hints that something has changed; not too often.
-    pub fn hint(&mut self, now: Time) {
-        if self.asked.is_none() && self.hints.take(now) {
-            self.due = now;
+    pub fn solicit_soon(&mut self, now: Time) {
+        if self.solicitation.is_none() && self.hints.take(now) {
+            self.next_at = now;
         }
     }
 
     /// The identifier of the solicitation to send now to `home_agent`, if one is due: a random one each time.
-    pub fn expire(&mut self, now: Time, home_agent: Ipv6Addr, entropy: &mut Entropy) -> Option<u16> {
+    pub fn next_solicitation(&mut self, now: Time, home_agent: Ipv6Addr, entropy: &mut Entropy) -> Option<u16> {
         if self.home_agent != Some(home_agent) {
-            *self = HomePrefixes { home_agent: Some(home_agent), due: now, ..HomePrefixes::default() };
+            *self = HomePrefixes { home_agent: Some(home_agent), next_at: now, ..HomePrefixes::default() };
         }
-        self.known.retain(|known| known.valid_until.is_none_or(|until| until > now));
-        let tries = match self.asked {
+        self.prefixes.retain(|known| known.valid_until.is_none_or(|until| until > now));
+        let tries = match self.solicitation {
             Some(asked) if asked.next > now => return None,
             Some(asked) => asked.tries,
-            None if self.due > now => return None,
+            None if self.next_at > now => return None,
             None => 0,
         };
-        if tries == TRIES {
-            self.asked = None;
-            self.due = now + TURN.1;
+        if tries == MAX_SOLICITATIONS {
+            self.solicitation = None;
+            self.next_at = now + REFRESH_INTERVAL.1;
             return None;
         }
         let identifier = u16::try_from(entropy.next_u64() >> 48).unwrap_or_default();
-        self.asked = Some(Asked { identifier, next: now + FIRST_TIMEOUT * (1 << tries), tries: tries + 1 });
+        self.solicitation = Some(PendingSolicitation { identifier, next: now + INITIAL_SOLICIT_TIMER * (1 << tries), tries: tries + 1 });
         Some(identifier)
     }
 
     /// When [`HomePrefixes::expire`] has something to do.
     pub fn deadline(&self) -> Time {
-        let next = self.asked.map_or(self.due, |asked| asked.next);
-        self.known.iter().filter_map(|known| known.valid_until).fold(next, Time::min)
+        let next = self.solicitation.map_or(self.next_at, |asked| asked.next);
+        self.prefixes.iter().filter_map(|known| known.valid_until).fold(next, Time::min)
     }
 
     /// Whether an advertisement with this identifier answers the last solicitation, as the first that does.
     pub fn is_answer(&self, identifier: u16) -> bool {
-        self.asked.is_some_and(|asked| asked.identifier == identifier)
+        self.solicitation.is_some_and(|asked| asked.identifier == identifier)
     }
 
     /// Takes the answer; `proven` if it was authenticated. Whether all there was room for.
-    pub fn hear(&mut self, now: Time, options: &[NeighbourOption], proven: bool) -> bool {
-        self.asked = None;
+    pub fn receive_advertisement(&mut self, now: Time, options: &[NeighbourOption], proven: bool) -> bool {
+        self.solicitation = None;
         let mut room = true;
         for option in options {
             let NeighbourOption::PrefixInformation { prefix, valid, preferred, .. } = option else { continue };
             if prefix.address().is_unicast_link_local() || prefix.address().is_multicast() || preferred > valid {
                 continue;
             }
-            room &= self.put(now, *prefix, (*valid, *preferred), proven);
+            room &= self.update_prefix(now, *prefix, (*valid, *preferred), proven);
         }
-        self.known.retain(|known| known.valid_until.is_none_or(|until| until > now));
+        self.prefixes.retain(|known| known.valid_until.is_none_or(|until| until > now));
         let part = |until: Time| until.since(now) * 3 / 4;
-        let ends = self.known.iter().flat_map(|known| [known.valid_until, known.preferred_until]).flatten();
-        self.due = now + ends.map(part).fold(TURN.1, Duration::min).max(TURN.0);
+        let ends = self.prefixes.iter().flat_map(|known| [known.valid_until, known.preferred_until]).flatten();
+        self.next_at = now + ends.map(part).fold(REFRESH_INTERVAL.1, Duration::min).max(REFRESH_INTERVAL.0);
         room
     }
 
-    fn put(&mut self, now: Time, prefix: Prefix, (valid, preferred): (u32, u32), proven: bool) -> bool {
-        let end = |seconds: u32| (seconds != FOR_EVER).then(|| now + Duration::from_secs(seconds.into()));
+    fn update_prefix(&mut self, now: Time, prefix: Prefix, (valid, preferred): (u32, u32), proven: bool) -> bool {
+        let end = |seconds: u32| (seconds != INFINITE_LIFETIME).then(|| now + Duration::from_secs(seconds.into()));
         let (told, preferred_until) = (end(valid), end(preferred));
-        if let Some(known) = self.known.iter_mut().find(|known| known.prefix == prefix) {
+        if let Some(known) = self.prefixes.iter_mut().find(|known| known.prefix == prefix) {
             known.preferred_until = preferred_until;
             let least = now + TWO_HOURS;
             let later = |one: Option<Time>, other: Time| one.is_none_or(|one| one > other);
@@ -146,21 +146,21 @@ impl HomePrefixes {
             };
             return true;
         }
-        let fits = self.known.len() < MAX_HOME_PREFIXES;
+        let fits = self.prefixes.len() < MAX_HOME_PREFIXES;
         if fits && valid > 0 {
-            self.known.push(HomePrefix { prefix, valid_until: told, preferred_until });
+            self.prefixes.push(HomePrefix { prefix, valid_until: told, preferred_until });
         }
         fits
     }
 
     /// What is known, in the order in which it was told.
     pub fn iter(&self) -> impl Iterator<Item = &HomePrefix> {
-        self.known.iter()
+        self.prefixes.iter()
     }
 
     /// The prefix of this address.
-    pub fn of(&self, address: Ipv6Addr) -> Option<&HomePrefix> {
-        self.known.iter().find(|known| known.prefix.contains(address))
+    pub fn prefix_of(&self, address: Ipv6Addr) -> Option<&HomePrefix> {
+        self.prefixes.iter().find(|known| known.prefix.contains(address))
     }
 }
 
@@ -174,9 +174,9 @@ impl HomePrefix {
 impl MobileRouter {
     /// Asks the home agent for the prefixes of the home link when it is time, and only while it holds what it was told:
     /// a Binding Update never waits for this.
-    pub(super) fn expire_home_prefixes(&mut self, now: Time, out: &mut Outbox) {
-        let Some((home_agent, care_of)) = self.prefix_source() else { return };
-        if let Some(identifier) = self.home_prefixes.expire(now, home_agent, &mut self.entropy) {
+    pub(super) fn solicit_home_prefixes(&mut self, now: Time, out: &mut Outbox) {
+        let Some((home_agent, care_of)) = self.solicitation_path() else { return };
+        if let Some(identifier) = self.home_prefixes.next_solicitation(now, home_agent, &mut self.entropy) {
             let home = self.config.home_address.0;
             let header = Header::new(care_of.address.0, home_agent).with_home_address(home);
             let message = Message::MobilePrefixSolicitation { identifier }.emit(home, home_agent);
@@ -187,24 +187,24 @@ impl MobileRouter {
 
     /// When [`MobileRouter::expire_home_prefixes`] has something to do.
     pub(super) fn home_prefix_deadline(&self) -> Option<Time> {
-        let (home_agent, _) = self.prefix_source()?;
+        let (home_agent, _) = self.solicitation_path()?;
         let new = self.home_prefixes.home_agent != Some(home_agent);
         Some(if new { self.now } else { self.home_prefixes.deadline() })
     }
 
     /// The home agent that holds a binding of ours, and the care-of address it knows us by.
-    fn prefix_source(&self) -> Option<(Ipv6Addr, CareOf)> {
+    fn solicitation_path(&self) -> Option<(Ipv6Addr, CareOf)> {
         let binding = self.registration.binding().filter(|_| self.registration.pending().is_none());
         let binding = binding.filter(|binding| Binding::is_away(binding))?;
         let works = |care_of: &&CareOf| {
-            let native = !care_of.home && care_of.ipv4().is_none();
+            let native = !care_of.on_home_link && care_of.ipv4().is_none();
             native && self.uplink_of(care_of).is_some_and(|uplink| uplink.is_up())
         };
-        Some((binding.wanted.home_agent, *binding.care_of().iter().find(works)?))
+        Some((binding.registration.home_agent, *binding.care_of().iter().find(works)?))
     }
 
     /// Takes a Mobile Prefix Advertisement; `protected` if it was in ESP and our security association opened it.
-    pub(super) fn hear_home_prefixes(
+    pub(super) fn receive_prefix_advertisement(
         &mut self,
         now: Time,
         datagram: &Datagram<'_>,
@@ -217,7 +217,7 @@ impl MobileRouter {
             let detail = "mobile prefix advertisement".to_owned();
             out.report(Report::Dropped { reason, from: Some(datagram.source), detail });
         };
-        if datagram.routing_home != Some(home) || self.registration.served() != Some(datagram.source) {
+        if datagram.routing_home != Some(home) || self.registration.serving_home_agent() != Some(datagram.source) {
             return drop(DropReason::NotForUs, out);
         }
         if matches!(self.config.authentication, Authentication::Ipsec(_)) && !protected {
@@ -225,11 +225,11 @@ impl MobileRouter {
         }
         if !self.home_prefixes.is_answer(identifier) {
             // Something may have changed: we ask, and believe the answer.
-            self.home_prefixes.hint(now);
+            self.home_prefixes.solicit_soon(now);
             return drop(DropReason::Unsolicited, out);
         }
         let before = self.home_prefix_state(now);
-        if !self.home_prefixes.hear(now, options, protected) {
+        if !self.home_prefixes.receive_advertisement(now, options, protected) {
             out.report(Report::TableFull { table: "home prefixes".to_owned(), limit: MAX_HOME_PREFIXES });
         }
         if self.home_prefix_state(now) != before {
@@ -248,7 +248,7 @@ impl MobileRouter {
         let prefixes = self.home_prefixes.iter().map(|known| known.prefix).collect();
         out.report(Report::HomePrefixes { home_agent, prefixes });
         let home = self.config.home_address;
-        let text = match self.home_prefixes.of(home.0) {
+        let text = match self.home_prefixes.prefix_of(home.0) {
             None => format!("the home link has no prefix for home address {home}: it has to be renumbered"),
             Some(own) if own.is_deprecated(now) => {
                 format!("{} of home address {home} is deprecated: it has to be renumbered", own.prefix)

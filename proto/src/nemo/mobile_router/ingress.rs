@@ -2,11 +2,11 @@
 //! RFC 4861 §6.2).
 
 use super::MobileRouter;
-use super::care_of_prefix::Told;
+use super::care_of_prefix::AdvertisedState;
 use super::forwarding::MIN_MTU;
-use super::resolvers::Advertised;
+use super::dns::AdvertisedDns;
 use super::uplink::Interface;
-use crate::access::advertiser::{Advertiser, Content};
+use crate::link::advertiser::{Advertiser, RaContent};
 use crate::base::few;
 use crate::base::ids::LinkId;
 use crate::base::rng::Entropy;
@@ -19,35 +19,35 @@ use roam6_wire::{DomainName, Prefix};
 use std::net::Ipv6Addr;
 
 /// RFC 4389 §4.1.3.3: how long another router inside is remembered.
-const RIVAL: Duration = Duration::from_secs(3600);
+const OTHER_ROUTER_TIMEOUT: Duration = Duration::from_secs(3600);
 
 /// An interface of the mobile network.
 #[derive(Debug, Clone)]
-pub(super) struct Inside {
+pub(super) struct IngressInterface {
     pub(super) config: IngressConfig,
     pub(super) interface: Option<Interface>,
     pub(super) advertiser: Option<Advertiser>,
     /// Prefixes of visited networks its nodes may believe in.
-    pub(super) told: few::VecMap<Prefix, Told>,
+    pub(super) advertised_prefixes: few::VecMap<Prefix, AdvertisedState>,
     /// Recursive DNS servers its nodes may believe in.
-    pub(super) resolvers: Advertised<Ipv6Addr>,
+    pub(super) resolvers: AdvertisedDns<Ipv6Addr>,
     /// DNS search domains its nodes may believe in.
-    pub(super) search: Advertised<DomainName>,
+    pub(super) search_domains: AdvertisedDns<DomainName>,
     /// Another router advertises here; forgotten then.
-    pub(super) rival: Option<Time>,
+    pub(super) other_router_until: Option<Time>,
 }
 
-impl Inside {
+impl IngressInterface {
     /// An interface not seen yet.
-    pub(super) fn new(config: IngressConfig) -> Inside {
-        Inside {
+    pub(super) fn new(config: IngressConfig) -> IngressInterface {
+        IngressInterface {
             config,
             interface: None,
             advertiser: None,
-            told: few::VecMap::new(),
-            resolvers: Advertised::default(),
-            search: Advertised::default(),
-            rival: None,
+            advertised_prefixes: few::VecMap::new(),
+            resolvers: AdvertisedDns::default(),
+            search_domains: AdvertisedDns::default(),
+            other_router_until: None,
         }
     }
 
@@ -62,7 +62,7 @@ impl Inside {
     }
 
     /// Takes a link event.
-    pub(super) fn hear_link(&mut self, event: &LinkEvent) {
+    pub(super) fn receive_link_event(&mut self, event: &LinkEvent) {
         let interface = Interface::of(event);
         let same = self.interface.as_ref().is_some_and(|before| before.link == interface.link);
         if !event.up || !same {
@@ -74,7 +74,7 @@ impl Inside {
     /// Sends what is due.
     pub(super) fn expire(&mut self, now: Time, entropy: &mut Entropy, out: &mut Outbox) {
         if let Some(advertiser) = &mut self.advertiser {
-            advertiser.expire(now, entropy, out);
+            advertiser.send_due(now, entropy, out);
         }
     }
 
@@ -86,12 +86,12 @@ impl Inside {
         }
     }
 
-    fn advertise(&mut self, now: Time, content: Content) {
+    fn advertise(&mut self, now: Time, content: RaContent) {
         let Some(interface) = self.interface.as_ref().filter(|interface| interface.up) else {
             return;
         };
         match (&mut self.advertiser, interface.address) {
-            (Some(advertiser), _) => advertiser.put(now, content),
+            (Some(advertiser), _) => advertiser.update(now, content),
             (None, Some(address)) => {
                 self.advertiser = Some(Advertiser::new(now, interface.link, address, content));
             }
@@ -102,33 +102,33 @@ impl Inside {
 
 impl MobileRouter {
     /// Tells the nodes inside what is now true: the prefix, and the largest packet that goes through in one piece.
-    pub(super) fn settle_inside(&mut self, now: Time, out: &mut Outbox) {
+    pub(super) fn update_ingress(&mut self, now: Time, out: &mut Outbox) {
         let tunnel = self.paths().iter().filter(|path| path.weight > 0).map(|path| path.mtu.max(MIN_MTU)).min();
-        self.inside_mtu = if self.home.is_some() && !self.is_away_too() { None } else { tunnel.or(self.inside_mtu) };
-        let mtu = self.inside_mtu;
-        let names = self.learnt_names(now);
-        for (index, live) in self.advertisable(now).into_iter().enumerate() {
-            let content = self.announce(now, index, live, out);
+        self.advertised_mtu = if self.home_link.is_some() && !self.is_home_and_away() { None } else { tunnel.or(self.advertised_mtu) };
+        let mtu = self.advertised_mtu;
+        let names = self.learned_dns(now);
+        for (index, live) in self.advertisable_prefixes(now).into_iter().enumerate() {
+            let content = self.ra_content(now, index, live, out);
             let Some(inside) = self.ingress.get_mut(index) else { continue };
             let link_mtu = inside.interface.as_ref().map_or(u32::MAX, |interface| interface.mtu);
             // Said also when it is the link's own: an option left out would not undo an earlier one.
             let mtu = Some(mtu.unwrap_or(link_mtu).min(link_mtu)).filter(|mtu| *mtu < u32::MAX);
-            let (resolvers, search) = inside.advertised_names(now, &names);
-            inside.advertise(now, Content { mtu, resolvers, search, ..content });
+            let (resolvers, search) = inside.dns_to_advertise(now, &names);
+            inside.advertise(now, RaContent { mtu, resolvers, search_domains: search, ..content });
             inside.expire(now, &mut self.entropy, out);
         }
     }
 
     /// Another router advertises on `link`, inside: it may be a proxy for the link we would share there (RFC 4389 §4.1.3.3).
-    pub(super) fn hear_rival(&mut self, now: Time, link: LinkId) {
-        if let Some(inside) = self.inside_on(link) {
-            inside.rival = Some(now + RIVAL);
+    pub(super) fn note_other_router(&mut self, now: Time, link: LinkId) {
+        if let Some(inside) = self.ingress_on(link) {
+            inside.other_router_until = Some(now + OTHER_ROUTER_TIMEOUT);
         }
     }
 
     /// The interface of the mobile network on `link`.
-    pub(super) fn inside_on(&mut self, link: LinkId) -> Option<&mut Inside> {
-        let on_link = |inside: &&mut Inside| inside.interface.as_ref().is_some_and(|held| held.link == link);
+    pub(super) fn ingress_on(&mut self, link: LinkId) -> Option<&mut IngressInterface> {
+        let on_link = |inside: &&mut IngressInterface| inside.interface.as_ref().is_some_and(|held| held.link == link);
         self.ingress.iter_mut().find(on_link)
     }
 }

@@ -2,30 +2,30 @@
 //! inside in step (RFC 3963 §5, RFC 6275 §11, RFC 5648 §5, RFC 5555 §4).
 
 pub mod acknowledgement;
-mod assignment;
-mod both;
+mod address_assignment;
+mod home_and_away;
 mod care_of_prefix;
-mod carried;
+mod dsmip;
 mod diagnosis;
 pub mod discovery;
 mod failover;
 mod flows;
 pub mod forwarding;
-pub mod held;
+pub mod desired_state;
 mod home;
 pub mod home_prefix;
 mod ingress;
-mod inheritance;
-mod ipv4_home;
-mod modes;
-mod order;
-mod packet;
+mod takeover;
+mod ipv4_home_address;
+mod mode_selector;
+mod commands;
+mod dispatch;
 pub mod path_mtu;
 pub mod probe;
 pub mod registration;
-mod resolvers;
-pub mod scenario;
-pub mod update;
+mod dns;
+pub mod fuzz;
+pub mod binding_update;
 pub mod uplink;
 mod view;
 
@@ -41,31 +41,31 @@ use crate::contract::output::Transmit;
 use crate::contract::report::{LossReason, Report};
 use crate::contract::view::View;
 use crate::crypto::authenticator::{Timestamp, WallClock};
-use crate::nemo::OLD_PATH_LINGER;
-use care_of_prefix::Source;
-use carried::Carriage;
+use crate::nemo::OLD_PATH_LIFETIME;
+use care_of_prefix::PrefixSource;
+use dsmip::DsmipEncapsulation;
 use core::time::Duration;
 use diagnosis::Diagnosis;
-use discovery::{HOLD, HomeAgents};
+use discovery::{RETRY_DELAY, HomeAgentList};
 use failover::Failover;
-use flows::FlowAnswers;
-use forwarding::Left;
-use held::Held;
+use flows::FlowStatuses;
+use forwarding::LingeringPath;
+use desired_state::DesiredState;
 use home::HomeLink;
 use home_prefix::HomePrefixes;
-use ingress::Inside;
-use inheritance::Inheritance;
-use ipv4_home::Ipv4Home;
-use modes::Modes;
-use probe::{Change, Probe};
-use registration::{CareOf, Place, Registration, Wanted};
+use ingress::IngressInterface;
+use takeover::Takeover;
+use ipv4_home_address::Ipv4Home;
+use mode_selector::ModeSelector;
+use probe::{PathChange, Probe};
+use registration::{CareOf, Location, Registration, DesiredRegistration};
 use roam6_wire::mobility::Status;
 use roam6_wire::{Bid, Sequence};
 use std::net::Ipv6Addr;
-use uplink::{Policy, Uplink};
+use uplink::{AddressPolicy, Uplink};
 
 /// Paths left a moment ago that still receive; the oldest makes room.
-pub const MAX_LEFT: usize = 8;
+pub const MAX_LINGERING: usize = 8;
 /// Interfaces remembered in case a new configuration names them.
 pub const MAX_INTERFACES: usize = 256;
 /// Unauthenticated hints to register anew (Binding Refresh Request, Binding Error) heeded: one each interval.
@@ -78,45 +78,45 @@ pub struct MobileRouter {
     entropy: Entropy,
     clock: WallClock,
     /// The last timestamp sent: the next is later (RFC 4285 §6).
-    stamped: Option<Timestamp>,
+    last_timestamp: Option<Timestamp>,
     /// ESP sequence number last sent (RFC 4303 §2.2).
-    sealed: u32,
+    esp_sequence: u32,
     uplinks: Vec<Uplink>,
     /// Where each uplink's prefixes for the nodes inside come from.
-    sources: few::VecMap<Bid, Source>,
-    ingress: Vec<Inside>,
-    agents: HomeAgents,
+    prefix_sources: few::VecMap<Bid, PrefixSource>,
+    ingress: Vec<IngressInterface>,
+    home_agents: HomeAgentList,
     registration: Registration,
     diagnosis: Diagnosis,
-    home: Option<HomeLink>,
+    home_link: Option<HomeLink>,
     home_prefixes: HomePrefixes,
-    left: Vec<Left>,
-    held: Held,
-    hints: TokenBucket,
+    lingering: Vec<LingeringPath>,
+    desired_state: DesiredState,
+    hint_limiter: TokenBucket,
     failover: Failover,
     /// A binding may exist: one was acknowledged, asked for, or an earlier life remembered.
-    known: bool,
+    may_have_binding: bool,
     /// Somebody has answered, or nobody needs to: from now on the tunnel is managed. An earlier life's forwards until then.
-    begun: bool,
-    inheritance: Option<Inheritance>,
+    manages_tunnel: bool,
+    takeover: Option<Takeover>,
     /// The home agent in use does not know RFC 5648.
-    single: bool,
+    ha_lacks_mcoa: bool,
     /// The home agent in use does not want us at home and away at once.
-    apart: bool,
-    modes: Modes,
+    ha_rejects_home_and_away: bool,
+    prefix_mode: ModeSelector,
     /// How an IPv4-only uplink's packets are carried.
-    carriage: Carriage,
+    dsmip: DsmipEncapsulation,
     ipv4_home: Ipv4Home,
-    flow_answers: FlowAnswers,
+    flow_statuses: FlowStatuses,
     /// Prefixes the home agent refused are not advertised inside (RFC 3963 §5.4.3).
-    refused: bool,
+    prefixes_rejected: bool,
     stopping: bool,
     /// Every interface of the host as last heard, by name.
     interfaces: few::VecMap<String, LinkEvent>,
     /// Largest packet the nodes inside are told of, octets.
-    inside_mtu: Option<u32>,
+    advertised_mtu: Option<u32>,
     /// Proves that an echo answers a probe of ours.
-    cookie: u64,
+    probe_cookie: u64,
     /// The time of the last input.
     now: Time,
 }
@@ -127,48 +127,48 @@ impl MobileRouter {
         let sequence = Sequence(u16::try_from(entropy.below(1 << 16)).unwrap_or_default());
         MobileRouter {
             uplinks: config.uplinks.iter().cloned().map(Uplink::new).collect(),
-            sources: few::VecMap::new(),
-            ingress: config.ingress.iter().cloned().map(Inside::new).collect(),
-            agents: HomeAgents::new(&config.home_agents),
+            prefix_sources: few::VecMap::new(),
+            ingress: config.ingress.iter().cloned().map(IngressInterface::new).collect(),
+            home_agents: HomeAgentList::new(&config.home_agents),
             registration: Registration::new(sequence),
             diagnosis: Diagnosis::default(),
-            modes: Modes::new(config.prefix_mode),
+            prefix_mode: ModeSelector::new(config.prefix_mode),
             config,
-            cookie: entropy.next_u64(),
+            probe_cookie: entropy.next_u64(),
             entropy,
             clock: WallClock::default(),
-            stamped: None,
-            sealed: 0,
-            home: None,
+            last_timestamp: None,
+            esp_sequence: 0,
+            home_link: None,
             home_prefixes: HomePrefixes::default(),
-            left: Vec::new(),
-            held: Held::default(),
-            hints: TokenBucket::new(1, HINT_INTERVAL),
+            lingering: Vec::new(),
+            desired_state: DesiredState::default(),
+            hint_limiter: TokenBucket::new(1, HINT_INTERVAL),
             failover: Failover::default(),
-            known: false,
-            begun: false,
-            inheritance: None,
-            single: false,
-            apart: false,
-            carriage: Carriage::default(),
+            may_have_binding: false,
+            manages_tunnel: false,
+            takeover: None,
+            ha_lacks_mcoa: false,
+            ha_rejects_home_and_away: false,
+            dsmip: DsmipEncapsulation::default(),
             ipv4_home: Ipv4Home::default(),
-            flow_answers: FlowAnswers::default(),
-            refused: false,
+            flow_statuses: FlowStatuses::default(),
+            prefixes_rejected: false,
             stopping: false,
             interfaces: few::VecMap::new(),
-            inside_mtu: None,
+            advertised_mtu: None,
             now: Time::ZERO,
         }
     }
 
-    fn hear_link(&mut self, now: Time, event: &LinkEvent, out: &mut Outbox) {
+    fn receive_link_event(&mut self, now: Time, event: &LinkEvent, out: &mut Outbox) {
         if self.interfaces.len() < MAX_INTERFACES || self.interfaces.contains_key(&event.name) {
             self.interfaces.insert(event.name.clone(), event.clone());
         }
         if let Some(uplink) = self.uplinks.iter_mut().find(|uplink| uplink.config.interface == event.name) {
-            uplink.hear_link(now, event, (self.config.home_prefix, &mut self.entropy), out);
+            uplink.receive_link_event(now, event, (self.config.home_prefix, &mut self.entropy), out);
         } else if let Some(inside) = self.ingress.iter_mut().find(|inside| inside.config.interface == event.name) {
-            inside.hear_link(event);
+            inside.receive_link_event(event);
         }
     }
 
@@ -177,32 +177,32 @@ impl MobileRouter {
     }
 
     /// Another node has the address `address` on `link`.
-    fn hear_duplicate(&mut self, now: Time, link: LinkId, address: Ipv6Addr, out: &mut Outbox) {
+    fn receive_duplicate(&mut self, now: Time, link: LinkId, address: Ipv6Addr, out: &mut Outbox) {
         let detection = self.config.duplicate_detection;
-        let policy = Policy { detection, entropy: &mut self.entropy, own: &self.config.prefixes };
+        let policy = AddressPolicy { detection, entropy: &mut self.entropy, own: &self.config.prefixes };
         if let Some(uplink) = self.uplinks.iter_mut().find(|uplink| uplink.up() == Some(link)) {
-            uplink.conflict(now, address, policy, out);
+            uplink.dad_failed(now, address, policy, out);
         }
     }
 
     /// Everything that is due at `now`; the probes that are.
-    fn expire(&mut self, now: Time, out: &mut Outbox) -> Vec<Probe> {
+    fn run_timers(&mut self, now: Time, out: &mut Outbox) -> Vec<Probe> {
         for uplink in &mut self.uplinks {
             uplink.expire(now, out);
-            uplink.leave_dead_router(now);
+            uplink.switch_dead_router(now);
         }
         let probes = self.expire_probes(now, out);
         for inside in &mut self.ingress {
             inside.expire(now, &mut self.entropy, out);
         }
-        self.left.retain(|left| left.until > now);
+        self.lingering.retain(|left| left.until > now);
         if let Some(binding) = self.registration.expire(now) {
-            let home_agent = binding.wanted.home_agent;
+            let home_agent = binding.registration.home_agent;
             out.report(Report::Unbound { home_agent, why: LossReason::Expired.to_string() });
-            self.registration.hasten(now);
+            self.registration.retransmit_now(now);
         }
-        if self.registration.is_unanswered() && self.agents.has_other() && !self.is_binding_proven() {
-            self.leave_unanswering(now, out);
+        if self.registration.is_unanswered() && self.home_agents.has_other() && !self.is_binding_proven() {
+            self.leave_unanswering_home_agent(now, out);
         }
         self.watch_home_agent(now);
         self.expire_home(now, out);
@@ -210,67 +210,67 @@ impl MobileRouter {
     }
 
     /// Brings everything in line with what is now known: addresses, then the home agent, then the host.
-    fn settle(&mut self, now: Time, out: &mut Outbox) {
+    fn reconcile(&mut self, now: Time, out: &mut Outbox) {
         for uplink in &mut self.uplinks {
             let physical = self.config.home_network == HomeNetwork::Physical;
             let home = (self.config.home_address, Some(self.config.home_prefix).filter(|_| physical));
             let (detection, own) = (self.config.duplicate_detection, &self.config.prefixes);
-            let policy = Policy { detection, entropy: &mut self.entropy, own };
-            uplink.settle(now, home, policy, out);
-            if uplink.formed.is_some() && uplink.prober.take_doubt() {
-                self.registration.doubt(now);
+            let policy = AddressPolicy { detection, entropy: &mut self.entropy, own };
+            uplink.update_address(now, home, policy, out);
+            if uplink.care_of_address.is_some() && uplink.prober.take_was_silent() {
+                self.registration.verify_binding(now);
             }
         }
-        self.settle_carried(now, out);
-        self.settle_home(now, out);
-        let mut messages: Vec<_> = self.expire_discovery(now).into_iter().collect();
-        let wanted = self.wanted(now);
-        if self.registration.settle(now, wanted.as_ref())
+        self.update_ipv4_uplinks(now, out);
+        self.update_home_link(now, out);
+        let mut messages: Vec<_> = self.next_discovery_request(now).into_iter().collect();
+        let wanted = self.desired_registration(now);
+        if self.registration.needs_update(now, wanted.as_ref())
             && let Some(wanted) = wanted
         {
-            self.known = true;
+            self.may_have_binding = true;
             if wanted.care_of().is_empty() {
-                self.tell_home();
+                self.note_deregistration_sent();
             }
-            messages.extend(self.update(now, &wanted, out));
+            messages.extend(self.send_update(now, &wanted, out));
         }
-        messages.extend(self.expire_farewell(now, out));
-        self.settle_sources(now, out);
+        messages.extend(self.next_deregistration(now, out));
+        self.update_sources(now, out);
         // What nodes are told they act on at once: the way they turn to stands by then.
         let mut told = Outbox::new();
-        self.settle_inside(now, &mut told);
+        self.update_ingress(now, &mut told);
         let plan = self.plan();
-        self.held.put(now, &plan, out);
+        self.desired_state.put_missing(now, &plan, out);
         out.append(&mut told);
         for message in messages {
             out.transmit(message);
         }
-        self.expire_home_prefixes(now, out);
-        self.held.drop(&plan, out);
+        self.solicit_home_prefixes(now, out);
+        self.desired_state.drop_stale(&plan, out);
     }
 
     /// What the home agent is to hold now; `None` while there is nothing to tell or nobody to tell it to.
-    fn wanted(&self, now: Time) -> Option<Wanted> {
-        let home_agent = self.agents.current(now)?;
-        if let Some(home) = self.home.as_ref().filter(|_| !self.is_away_too()) {
-            let reachable = home.home_agent.is_some() && self.known && !home.done;
-            return reachable.then_some(Wanted { home_agent, place: Place::Home { link: home.link } });
+    fn desired_registration(&self, now: Time) -> Option<DesiredRegistration> {
+        let home_agent = self.home_agents.current(now)?;
+        if let Some(home) = self.home_link.as_ref().filter(|_| !self.is_home_and_away()) {
+            let reachable = home.home_agent.is_some() && self.may_have_binding && !home.deregistered;
+            return reachable.then_some(DesiredRegistration { home_agent, location: Location::Home { link: home.link } });
         }
         if self.is_gathering(now) {
             return None;
         }
-        let mut care_of = self.candidates();
-        let multiple = self.config.load_sharing != LoadSharing::Single && !self.single;
+        let mut care_of = self.usable_care_of();
+        let multiple = self.config.load_sharing != LoadSharing::Single && !self.ha_lacks_mcoa;
         if !multiple {
             care_of.truncate(1);
             care_of.iter_mut().for_each(|care_of| care_of.bid = Bid(0));
         }
-        (!care_of.is_empty()).then_some(Wanted { home_agent, place: Place::Away { care_of, multiple } })
+        (!care_of.is_empty()).then_some(DesiredRegistration { home_agent, location: Location::Away { care_of, mcoa: multiple } })
     }
 
     /// Care-of addresses worth registering, best first. A path that does not answer is left out as long as another
     /// does; if none does the home agent is at fault, and what it holds stays.
-    fn candidates(&self) -> Vec<CareOf> {
+    fn usable_care_of(&self) -> Vec<CareOf> {
         let mut usable: Vec<&Uplink> = self.uplinks.iter().filter(|up| self.care_of_on(up).is_some()).collect();
         let registered = |uplink: &&Uplink| {
             let held = self.registration.binding().map(|binding| binding.care_of()).unwrap_or_default();
@@ -283,79 +283,79 @@ impl MobileRouter {
         }
         usable.sort_by_key(|uplink| uplink.config.priority);
         let mut candidates = usable.iter().filter_map(|uplink| self.care_of_on(uplink)).collect();
-        Self::of_one_family(&mut candidates);
+        Self::retain_one_family(&mut candidates);
         candidates
     }
 
     /// Turns to the next home agent; after the last one nobody is asked for `pause`.
     fn next_home_agent(&mut self, now: Time, why: &str, pause: Duration, out: &mut Outbox) {
-        if let Some(home_agent) = self.agents.in_use() {
+        if let Some(home_agent) = self.home_agents.in_use() {
             out.report(Report::Unbound { home_agent, why: why.to_owned() });
         }
         self.registration.drop_pending();
         self.registration.drop_binding();
-        self.failover.forget();
-        (self.single, self.apart) = (false, false);
-        self.agents.next(now, pause);
+        self.failover.reset();
+        (self.ha_lacks_mcoa, self.ha_rejects_home_and_away) = (false, false);
+        self.home_agents.advance(now, pause);
     }
 
     /// A home agent does not serve us: the next one is asked, then all in the other mode if a status gave hope for it;
     /// then the matter rests, and is logged (RFC 3963 §5.4).
-    pub(super) fn refused_by(&mut self, now: Time, status: Status, out: &mut Outbox) {
+    pub(super) fn rejected_by_home_agent(&mut self, now: Time, status: Status, out: &mut Outbox) {
         if self.abandon_trial(now) {
             return;
         }
-        self.refused |= self.modes.hear(status);
-        self.next_home_agent(now, &status.to_string(), HOLD, out);
-        if !self.agents.is_round_over() {
+        self.prefixes_rejected |= self.prefix_mode.receive_rejection(status);
+        self.next_home_agent(now, &status.to_string(), RETRY_DELAY, out);
+        if !self.home_agents.is_round_over() {
             return;
         }
-        if self.modes.turn() {
-            self.agents.begin_round(now);
+        if self.prefix_mode.switch() {
+            self.home_agents.start_round(now);
         } else if (Status::MOBILE_ROUTER_NOT_PERMITTED.0..=Status::FORWARDING_SETUP_FAILED.0).contains(&status.0) {
-            self.agents.rest(now);
+            self.home_agents.pause_long(now);
             let text = format!("no home agent serves this mobile router, the last for status {status}");
             out.report(Report::Notice { text });
         }
     }
 
     /// Keeps receiving on the paths of `before` that are not in the binding any more (RFC 6275 §11.5.5).
-    fn linger(&mut self, now: Time, before: &[CareOf]) {
+    fn keep_lingering(&mut self, now: Time, before: &[CareOf]) {
         let held = self.registration.binding().map(|binding| binding.care_of().to_vec()).unwrap_or_default();
-        for care_of in before.iter().filter(|care_of| !care_of.home) {
+        for care_of in before.iter().filter(|care_of| !care_of.on_home_link) {
             if held.iter().all(|other| other.address != care_of.address) {
-                if self.left.len() >= MAX_LEFT {
-                    self.left.remove(0);
+                if self.lingering.len() >= MAX_LINGERING {
+                    self.lingering.remove(0);
                 }
-                self.left.push(Left { care_of: *care_of, until: now + OLD_PATH_LINGER });
+                self.lingering.push(LingeringPath { care_of: *care_of, until: now + OLD_PATH_LIFETIME });
             }
         }
-        self.left.retain(|left| held.iter().all(|care_of| care_of.address != left.care_of.address));
+        self.lingering.retain(|left| held.iter().all(|care_of| care_of.address != left.care_of.address));
     }
 
     /// Whether probes through the tunnel prove that the home agent holds what an update would only refresh.
     fn is_binding_proven(&self) -> bool {
         let Some(binding) = self.registration.binding().filter(|_| self.config.probe.is_some()) else { return false };
         let answers = |care_of: &CareOf| self.uplink_of(care_of).is_some_and(|uplink| !uplink.prober.is_silent());
-        self.registration.is_refreshing(binding.wanted.home_agent) && binding.care_of().iter().any(answers)
+        self.registration.is_refreshing(binding.registration.home_agent) && binding.care_of().iter().any(answers)
     }
 
-    fn report_path(&self, bid: Bid, change: Change, out: &mut Outbox) {
+    fn report_path(&self, bid: Bid, change: PathChange, out: &mut Outbox) {
         let uplink = self.uplinks.iter().find(|uplink| uplink.config.bid == bid);
         let at_home = uplink.and_then(|uplink| self.care_of_on(uplink)).map(|care_of| care_of.address.0);
-        let formed = uplink.and_then(|uplink| uplink.formed.as_ref()).map(|formed| formed.address.0);
+        let formed = uplink.and_then(|uplink| uplink.care_of_address.as_ref()).map(|formed| formed.address.0);
         let Some(care_of) = at_home.or(formed) else {
             return;
         };
         out.report(match change {
-            Change::Silent => Report::PathDown { bid, care_of, why: LossReason::ProbesLost },
-            Change::Answers => Report::PathUp { bid, care_of },
+            PathChange::Down => Report::PathDown { bid, care_of, why: LossReason::ProbesLost },
+            PathChange::Up => Report::PathUp { bid, care_of },
         });
     }
 
     /// Whether paths are probed: at home only if those elsewhere may come to use.
     pub(super) fn is_probing(&self) -> bool {
-        (self.home.is_none() || self.may_be_both()) && self.agents.in_use().is_some()
+        (self.home_link.is_none() || self.may_be_home_and_away()) && self.home_agents.in_use().is_some()
     }
 
     fn expire_probes(&mut self, now: Time, out: &mut Outbox) -> Vec<Probe> {
@@ -371,16 +371,16 @@ impl MobileRouter {
             };
             let missed = uplink.prober.has_missed_one();
             let bid = uplink.config.bid;
-            let Some((sequence, change)) = uplink.prober.expire(now, config) else {
+            let Some((sequence, change)) = uplink.prober.next_probe(now, config) else {
                 continue;
             };
             due.push(Probe { bid, sequence });
             if missed {
-                self.hear_missed(now, care_of);
+                self.receive_missed_probe(now, care_of);
             }
             if let Some(change) = change {
                 self.report_path(bid, change, out);
-                self.hear_silence(now, (bid, change == Change::Silent));
+                self.receive_path_change(now, (bid, change == PathChange::Down));
             }
         }
         due
@@ -390,18 +390,18 @@ impl MobileRouter {
     fn send_probes(&self, due: &[Probe], out: &mut Outbox) {
         for probe in due {
             let uplink = self.uplinks.iter().find(|uplink| uplink.config.bid == probe.bid);
-            if let Some(message) = uplink.and_then(|uplink| self.echo(uplink, probe.sequence)) {
+            if let Some(message) = uplink.and_then(|uplink| self.probe_packet(uplink, probe.sequence)) {
                 out.transmit(message);
             }
         }
     }
 
     /// The question for home agents, if it is time to ask.
-    fn expire_discovery(&mut self, now: Time) -> Option<Transmit> {
-        let native = |care_of: &&CareOf| !care_of.home && care_of.ipv4().is_none();
-        let care_of = self.candidates().iter().find(native).copied()?;
+    fn next_discovery_request(&mut self, now: Time) -> Option<Transmit> {
+        let native = |care_of: &&CareOf| !care_of.on_home_link && care_of.ipv4().is_none();
+        let care_of = self.usable_care_of().iter().find(native).copied()?;
         let fresh = u16::try_from(self.entropy.next_u64() >> 48).unwrap_or_default();
-        let identifier = self.agents.expire(now, care_of.address, fresh)?;
+        let identifier = self.home_agents.next_request(now, care_of.address, fresh)?;
         Some(self.discovery_request(care_of, identifier))
     }
 }
@@ -420,12 +420,12 @@ impl Engine for MobileRouter {
             | Input::Activity(_)
             | Input::Frame(_)
             | Input::Fix(_) => {}
-            Input::Packet(packet) => self.hear_packet(now, packet, out),
-            Input::Link(event) => self.hear_link(now, event, out),
+            Input::Packet(packet) => self.receive_packet(now, packet, out),
+            Input::Link(event) => self.receive_link_event(now, event, out),
             Input::Address(event) if event.state == AddressState::DadFailed => {
-                self.hear_duplicate(now, event.link, event.address, out);
+                self.receive_duplicate(now, event.link, event.address, out);
             }
-            Input::Address(event) => self.hear_ipv4_address(event),
+            Input::Address(event) => self.receive_ipv4_address(event),
             Input::Neighbour(event) => {
                 self.relay_neighbour(now, event, out);
                 if !event.reachable
@@ -434,16 +434,16 @@ impl Engine for MobileRouter {
                     attachment.drop_router(now, event.address, LossReason::Unreachable, out);
                 }
             }
-            Input::Outcome(outcome) => self.held.hear(now, outcome, out),
+            Input::Outcome(outcome) => self.desired_state.receive_outcome(now, outcome, out),
             Input::Clock(clock) => self.clock.put(now, clock.unix_micros),
-            Input::Command(order) => self.obey(now, order, out),
+            Input::Command(order) => self.execute(now, order, out),
         }
         if self.stopping {
             return;
         }
-        let probes = self.expire(now, out);
-        let sized = self.expire_searches(now, out);
-        self.settle(now, out);
+        let probes = self.run_timers(now, out);
+        let sized = self.next_mtu_probes(now, out);
+        self.reconcile(now, out);
         self.send_probes(&probes, out);
         self.probe_alternates(&probes, out);
         for message in sized {
@@ -457,7 +457,7 @@ impl Engine for MobileRouter {
     }
 
     fn takeover_complete(&self) -> bool {
-        self.is_heir_settled()
+        self.is_takeover_complete()
     }
 
     fn view(&self, now: Time, view: &mut View) {

@@ -14,14 +14,14 @@ use roam6_wire::icmp6::{Echo, Message};
 use roam6_wire::ip6::{self, Header, protocol};
 
 /// BASE_PLPMTU: every IPv6 path carries packets of this size (RFC 8200 §5), octets.
-const BASE: u32 = MIN_MTU;
+const BASE_PLPMTU: u32 = MIN_MTU;
 /// MAX_PROBES of RFC 8899 §5.1.2 for a size that is in use, and for one that is tried.
-const CONFIRMATIONS: u32 = 3;
-const ATTEMPTS: u32 = 2;
+const MAX_PROBES: u32 = 3;
+const MAX_SEARCH_PROBES: u32 = 2;
 /// A path in use is confirmed this often, another less often: idle uplinks may be metered.
-const CONFIRM: Duration = Duration::from_secs(60);
+const CONFIRMATION_TIMER: Duration = Duration::from_secs(60);
 /// PMTU_RAISE_TIMER of RFC 8899 §5.1.1.
-const RAISE: Duration = Duration::from_secs(600);
+const PMTU_RAISE_TIMER: Duration = Duration::from_secs(600);
 /// PROBE_TIMER: this many round trips, within these bounds.
 const ROUND_TRIPS: u32 = 3;
 const MIN_TIMEOUT: Duration = Duration::from_millis(300);
@@ -32,40 +32,40 @@ const ECHO_HEADERS: u32 = 48;
 
 /// The search for the largest packet a path carries. Sizes are those of outer packets, octets.
 #[derive(Debug, Default, Clone)]
-pub struct Search {
-    step: Step,
+pub struct PathMtuSearch {
+    state: SearchState,
     /// Largest packet of the link itself.
-    top: u32,
+    link_mtu: u32,
     /// The path MTU, if it is less than `top`.
     found: Option<u32>,
     /// The size that is tried, how often it was sent, and when last.
-    size: u32,
-    attempts: u32,
-    sent: Time,
+    probed_size: u32,
+    probe_count: u32,
+    probe_sent: Time,
     /// When something is to be done next.
-    next: Option<Time>,
+    next_at: Option<Time>,
     /// When a larger size is tried again.
-    raise: Time,
+    raise_at: Time,
     /// A probe of [`BASE`] octets was answered since this size is tried.
     base_answered: bool,
     round_trip: Option<Duration>,
 }
 
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
-enum Step {
+enum SearchState {
     #[default]
     Idle,
     /// Confirms the size in use.
-    Confirm,
+    Confirming,
     /// `low` passes, `high` does not.
-    Between { low: u32, high: u32 },
+    Searching { low: u32, high: u32 },
     /// Tries whether a larger size passes by now.
-    Raise,
+    Raising,
     /// Waits for the next confirmation.
-    Rest,
+    SearchComplete,
 }
 
-impl Search {
+impl PathMtuSearch {
     /// The path MTU, if it is less than that of the link, octets.
     pub fn mtu(&self) -> Option<u32> {
         self.found
@@ -73,73 +73,73 @@ impl Search {
 
     /// When [`Search::expire`] has something to do.
     pub fn deadline(&self) -> Option<Time> {
-        self.next
+        self.next_at
     }
 
     /// The sizes of the probes to send now. `top` is the MTU of the link; `in_use` says whether packets take this path.
-    pub fn expire(&mut self, now: Time, top: u32, in_use: bool) -> Vec<u32> {
-        if top != self.top {
-            self.top = top;
+    pub fn next_probes(&mut self, now: Time, top: u32, in_use: bool) -> Vec<u32> {
+        if top != self.link_mtu {
+            self.link_mtu = top;
             self.found.take_if(|found| *found >= top);
-            (self.step, self.next) = (Step::Idle, Some(now));
+            (self.state, self.next_at) = (SearchState::Idle, Some(now));
         }
-        if top <= BASE {
+        if top <= BASE_PLPMTU {
             // There is nothing to find; a wider link begins anew.
-            (self.step, self.next) = (Step::Idle, None);
+            (self.state, self.next_at) = (SearchState::Idle, None);
             return Vec::new();
         }
-        if self.next.is_some_and(|next| next > now) {
+        if self.next_at.is_some_and(|next| next > now) {
             return Vec::new();
         }
-        match self.step {
-            Step::Idle => self.confirm(),
-            Step::Rest if self.found.is_some() && self.raise <= now => self.try_size(Step::Raise, self.current() + 1),
-            Step::Rest => self.confirm(),
-            _ if self.attempts >= self.limit() => self.fail(now, in_use),
+        match self.state {
+            SearchState::Idle => self.confirm(),
+            SearchState::SearchComplete if self.found.is_some() && self.raise_at <= now => self.try_size(SearchState::Raising, self.current() + 1),
+            SearchState::SearchComplete => self.confirm(),
+            _ if self.probe_count >= self.max_probes() => self.probe_failed(now, in_use),
             _ => {}
         }
-        if self.step == Step::Rest {
+        if self.state == SearchState::SearchComplete {
             return Vec::new();
         }
-        self.attempts += 1;
-        self.sent = now;
-        self.next = Some(now + self.timeout());
-        let base = Some(BASE).filter(|_| self.step == Step::Confirm && !self.base_answered);
-        base.into_iter().chain([self.size]).collect()
+        self.probe_count += 1;
+        self.probe_sent = now;
+        self.next_at = Some(now + self.timeout());
+        let base = Some(BASE_PLPMTU).filter(|_| self.state == SearchState::Confirming && !self.base_answered);
+        base.into_iter().chain([self.probed_size]).collect()
     }
 
     /// A probe of `size` octets was answered.
-    pub fn hear(&mut self, now: Time, size: u32) {
-        if self.next.is_none() {
+    pub fn receive_answer(&mut self, now: Time, size: u32) {
+        if self.next_at.is_none() {
             return;
         }
-        if self.attempts == 1 {
-            self.round_trip = Some(now.since(self.sent));
+        if self.probe_count == 1 {
+            self.round_trip = Some(now.since(self.probe_sent));
         }
-        self.base_answered |= size == BASE;
-        match self.step {
-            Step::Confirm if size >= self.size => self.rest(now, CONFIRM),
-            Step::Between { low, high } if size > low => self.narrow(now, size, high.max(size + 1)),
-            Step::Raise if size >= self.size => self.narrow(now, size, self.top + 1),
+        self.base_answered |= size == BASE_PLPMTU;
+        match self.state {
+            SearchState::Confirming if size >= self.probed_size => self.complete(now, CONFIRMATION_TIMER),
+            SearchState::Searching { low, high } if size > low => self.bisect(now, size, high.max(size + 1)),
+            SearchState::Raising if size >= self.probed_size => self.bisect(now, size, self.link_mtu + 1),
             _ => {}
         }
     }
 
     fn current(&self) -> u32 {
-        self.found.unwrap_or(self.top)
+        self.found.unwrap_or(self.link_mtu)
     }
 
     fn confirm(&mut self) {
         self.base_answered = false;
-        self.try_size(Step::Confirm, self.current());
+        self.try_size(SearchState::Confirming, self.current());
     }
 
-    fn try_size(&mut self, step: Step, size: u32) {
-        (self.step, self.size, self.attempts) = (step, size, 0);
+    fn try_size(&mut self, step: SearchState, size: u32) {
+        (self.state, self.probed_size, self.probe_count) = (step, size, 0);
     }
 
-    fn limit(&self) -> u32 {
-        if self.step == Step::Confirm { CONFIRMATIONS } else { ATTEMPTS }
+    fn max_probes(&self) -> u32 {
+        if self.state == SearchState::Confirming { MAX_PROBES } else { MAX_SEARCH_PROBES }
     }
 
     fn timeout(&self) -> Duration {
@@ -148,86 +148,86 @@ impl Search {
     }
 
     /// The size that was tried does not pass.
-    fn fail(&mut self, now: Time, in_use: bool) {
-        match self.step {
+    fn probe_failed(&mut self, now: Time, in_use: bool) {
+        match self.state {
             // A black hole (RFC 8899 §4.3): small packets pass, those of the size in use do not.
-            Step::Confirm if self.base_answered && self.size > BASE => {
-                let high = self.size;
-                self.found = Some(BASE);
-                self.narrow(now, BASE, high);
+            SearchState::Confirming if self.base_answered && self.probed_size > BASE_PLPMTU => {
+                let high = self.probed_size;
+                self.found = Some(BASE_PLPMTU);
+                self.bisect(now, BASE_PLPMTU, high);
             }
             // Without an answer to the small ones nothing is known: echoes may be filtered.
-            Step::Confirm => self.rest(now, if in_use { CONFIRM } else { RAISE }),
-            Step::Between { low, .. } => self.narrow(now, low, self.size),
-            Step::Raise => {
-                self.raise = now + RAISE;
-                self.rest(now, CONFIRM);
+            SearchState::Confirming => self.complete(now, if in_use { CONFIRMATION_TIMER } else { PMTU_RAISE_TIMER }),
+            SearchState::Searching { low, .. } => self.bisect(now, low, self.probed_size),
+            SearchState::Raising => {
+                self.raise_at = now + PMTU_RAISE_TIMER;
+                self.complete(now, CONFIRMATION_TIMER);
             }
-            Step::Idle | Step::Rest => {}
+            SearchState::Idle | SearchState::SearchComplete => {}
         }
     }
 
     /// Goes on between `low`, which passes, and `high`, which does not; at the end `low` is the path MTU.
-    fn narrow(&mut self, now: Time, low: u32, high: u32) {
+    fn bisect(&mut self, now: Time, low: u32, high: u32) {
         if high.saturating_sub(low) <= 1 {
-            self.found = Some(low).filter(|low| *low < self.top);
-            self.raise = now + RAISE;
-            return self.rest(now, CONFIRM);
+            self.found = Some(low).filter(|low| *low < self.link_mtu);
+            self.raise_at = now + PMTU_RAISE_TIMER;
+            return self.complete(now, CONFIRMATION_TIMER);
         }
-        self.try_size(Step::Between { low, high }, u32::midpoint(low, high));
-        self.next = Some(now);
+        self.try_size(SearchState::Searching { low, high }, u32::midpoint(low, high));
+        self.next_at = Some(now);
     }
 
-    fn rest(&mut self, now: Time, pause: Duration) {
-        self.step = Step::Rest;
-        self.next = Some(now + pause);
+    fn complete(&mut self, now: Time, pause: Duration) {
+        self.state = SearchState::SearchComplete;
+        self.next_at = Some(now + pause);
     }
 }
 
 impl MobileRouter {
     /// The size probes that are due; they leave once their source addresses are configured.
-    pub(super) fn expire_searches(&mut self, now: Time, out: &mut Outbox) -> Vec<Transmit> {
+    pub(super) fn next_mtu_probes(&mut self, now: Time, out: &mut Outbox) -> Vec<Transmit> {
         let mut due = Vec::new();
         for index in 0..self.uplinks.len() {
-            let Some(uplink) = self.uplinks.get(index).filter(|uplink| self.is_searched(uplink)) else { continue };
+            let Some(uplink) = self.uplinks.get(index).filter(|uplink| self.probes_path_mtu(uplink)) else { continue };
             let in_use = self.registration.binding().is_some_and(|binding| {
                 binding.care_of().first().map(|care_of| care_of.address) == uplink.care_of().map(|own| own.address)
             });
             let Some(uplink) = self.uplinks.get_mut(index) else { continue };
             let (before, top) = (uplink.mtu(), uplink.mtu_by_routers());
-            let sizes = uplink.search.expire(now, top, in_use);
-            self.report_found(index, before, out);
+            let sizes = uplink.mtu_search.next_probes(now, top, in_use);
+            self.report_path_mtu(index, before, out);
             let uplink = self.uplinks.get(index);
-            due.extend(sizes.iter().filter_map(|size| self.sized_echo(uplink?, *size)));
+            due.extend(sizes.iter().filter_map(|size| self.mtu_probe_packet(uplink?, *size)));
         }
         due
     }
 
     /// When a size probe of `uplink` is due next.
     pub(super) fn search_deadline(&self, uplink: &Uplink) -> Option<Time> {
-        uplink.search.deadline().filter(|_| self.is_searched(uplink))
+        uplink.mtu_search.deadline().filter(|_| self.probes_path_mtu(uplink))
     }
 
     /// Takes the answer to a size probe of the uplink with this identifier: a packet of `size` octets.
-    pub(super) fn hear_sized(&mut self, now: Time, bid: u16, size: u32, out: &mut Outbox) {
+    pub(super) fn receive_mtu_probe_reply(&mut self, now: Time, bid: u16, size: u32, out: &mut Outbox) {
         let Some(index) = self.uplinks.iter().position(|uplink| uplink.config.bid.0 == bid) else { return };
         let Some(uplink) = self.uplinks.get_mut(index) else { return };
         let before = uplink.mtu();
-        uplink.search.hear(now, size);
-        self.report_found(index, before, out);
+        uplink.mtu_search.receive_answer(now, size);
+        self.report_path_mtu(index, before, out);
     }
 
     /// Tells everybody of a path MTU that changed: the log, and the home agent, which sends by the same path.
-    fn report_found(&mut self, index: usize, before: u32, out: &mut Outbox) {
+    fn report_path_mtu(&mut self, index: usize, before: u32, out: &mut Outbox) {
         let Some(mtu) = self.uplinks.get(index).map(Uplink::mtu).filter(|mtu| *mtu != before) else { return };
-        let Some(remote) = self.agents.in_use() else { return };
+        let Some(remote) = self.home_agents.in_use() else { return };
         out.report(Report::PathMtu { remote, mtu });
-        self.registration.refresh();
+        self.registration.request_refresh();
     }
 
     /// Whether sizes are probed on the path of `uplink`: it has an IPv6 care-of address that is registered, and answers.
-    fn is_searched(&self, uplink: &Uplink) -> bool {
-        let Some(care_of) = self.care_of_on(uplink).filter(|care_of| !care_of.home && care_of.ipv4().is_none()) else {
+    fn probes_path_mtu(&self, uplink: &Uplink) -> bool {
+        let Some(care_of) = self.care_of_on(uplink).filter(|care_of| !care_of.on_home_link && care_of.ipv4().is_none()) else {
             return false;
         };
         let held = self.registration.binding().map(|binding| binding.care_of()).unwrap_or_default();
@@ -236,9 +236,9 @@ impl MobileRouter {
     }
 
     /// An echo request of `size` octets, header and all, from the care-of address of `uplink`.
-    fn sized_echo(&self, uplink: &Uplink, size: u32) -> Option<Transmit> {
-        let (home_agent, care_of) = (self.agents.in_use()?, self.care_of_on(uplink)?);
-        let mut data = self.cookie.to_be_bytes().to_vec();
+    fn mtu_probe_packet(&self, uplink: &Uplink, size: u32) -> Option<Transmit> {
+        let (home_agent, care_of) = (self.home_agents.in_use()?, self.care_of_on(uplink)?);
+        let mut data = self.probe_cookie.to_be_bytes().to_vec();
         data.resize(usize::try_from(size.checked_sub(ECHO_HEADERS)?).ok()?, 0);
         let message = Message::EchoRequest(Echo { identifier: uplink.config.bid.0, sequence: 0, data });
         let source = care_of.address.0;
@@ -266,7 +266,7 @@ mod tests {
 
     impl Path {
         /// Runs the search from `now` to `end`.
-        fn run(&mut self, search: &mut Search, mut now: Time, end: Time) {
+        fn run(&mut self, search: &mut PathMtuSearch, mut now: Time, end: Time) {
             let mut answers: Vec<(Time, u32)> = Vec::new();
             loop {
                 let answer = answers.first().map(|(at, _)| *at);
@@ -277,10 +277,10 @@ mod tests {
                 now = now.max(next);
                 if answer.is_some_and(|at| at <= now) {
                     let (_, size) = answers.remove(0);
-                    search.hear(now, size);
+                    search.receive_answer(now, size);
                     continue;
                 }
-                let sizes = search.expire(now, 1500, true);
+                let sizes = search.next_probes(now, 1500, true);
                 self.sent += u32::try_from(sizes.len()).unwrap();
                 let passing = sizes.into_iter().filter(|size| *size <= self.mtu);
                 answers.extend(passing.map(|size| (now + self.delay, size)));
@@ -297,17 +297,17 @@ mod tests {
     }
 
     #[test]
-    fn a_path_as_wide_as_its_link_is_left_alone() {
-        let (mut search, mut path) = (Search::default(), path(1500, 20));
+    fn path_mtu_equal_to_link_mtu_is_only_confirmed() {
+        let (mut search, mut path) = (PathMtuSearch::default(), path(1500, 20));
         path.run(&mut search, at(0), at(59_000));
         assert_eq!((search.mtu(), path.sent), (None, 2), "one probe of each size, then a minute of rest");
     }
 
     #[test]
-    fn a_black_hole_is_found_to_the_octet_within_seconds_whatever_the_delay() {
+    fn path_mtu_black_hole_is_found_exactly_within_seconds() {
         for delay in [1, 20, 100, 600, 900] {
             for mtu in [1280, 1281, 1400, 1420, 1492, 1499] {
-                let (mut search, mut path) = (Search::default(), path(mtu, delay));
+                let (mut search, mut path) = (PathMtuSearch::default(), path(mtu, delay));
                 path.run(&mut search, at(0), at(if delay < 200 { 10_000 } else { 59_000 }));
                 assert_eq!(search.mtu(), Some(mtu), "delay {delay} ms");
             }
@@ -315,22 +315,22 @@ mod tests {
     }
 
     #[test]
-    fn the_path_carries_small_packets_while_the_exact_size_is_being_found() {
-        let (mut search, mut path) = (Search::default(), path(1400, 20));
+    fn base_plpmtu_is_used_while_searching() {
+        let (mut search, mut path) = (PathMtuSearch::default(), path(1400, 20));
         path.run(&mut search, at(0), at(1700));
-        assert_eq!(search.mtu(), Some(BASE), "clamped after the third unanswered probe");
+        assert_eq!(search.mtu(), Some(BASE_PLPMTU), "clamped after the third unanswered probe");
     }
 
     #[test]
-    fn without_an_answer_to_small_echoes_nothing_is_concluded() {
-        let (mut search, mut path) = (Search::default(), path(100, 20));
+    fn path_mtu_is_kept_if_base_probes_are_unanswered() {
+        let (mut search, mut path) = (PathMtuSearch::default(), path(100, 20));
         path.run(&mut search, at(0), at(3_600_000));
         assert_eq!(search.mtu(), None);
     }
 
     #[test]
-    fn a_path_that_narrows_is_noticed_and_one_that_widens_too() {
-        let (mut search, mut path) = (Search::default(), path(1500, 20));
+    fn decreased_and_increased_path_mtu_are_found() {
+        let (mut search, mut path) = (PathMtuSearch::default(), path(1500, 20));
         path.run(&mut search, at(0), at(30_000));
         path.mtu = 1400;
         path.run(&mut search, at(30_000), at(90_000));
@@ -344,20 +344,20 @@ mod tests {
     }
 
     #[test]
-    fn a_link_of_the_least_mtu_needs_no_search() {
-        let mut search = Search::default();
-        search.expire(at(0), 1500, true);
-        assert!(search.expire(at(10), 1280, true).is_empty());
+    fn link_of_minimum_mtu_is_not_searched() {
+        let mut search = PathMtuSearch::default();
+        search.next_probes(at(0), 1500, true);
+        assert!(search.next_probes(at(10), 1280, true).is_empty());
         assert_eq!(search.deadline(), None, "nothing is ever due");
-        assert!(!search.expire(at(20), 1500, true).is_empty());
+        assert!(!search.next_probes(at(20), 1500, true).is_empty());
     }
 
     #[test]
-    fn what_routers_say_ends_the_search() {
-        let (mut search, mut path) = (Search::default(), path(1400, 20));
+    fn packet_too_big_ends_the_path_mtu_search() {
+        let (mut search, mut path) = (PathMtuSearch::default(), path(1400, 20));
         path.run(&mut search, at(0), at(30_000));
         assert_eq!(search.mtu(), Some(1400));
-        search.expire(at(31_000), 1380, true);
+        search.next_probes(at(31_000), 1380, true);
         assert_eq!(search.mtu(), None, "the link itself is narrower now");
     }
 }

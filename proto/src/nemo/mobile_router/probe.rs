@@ -7,25 +7,25 @@ use core::time::Duration;
 use roam6_wire::Bid;
 
 /// No relapse makes a path wait for more answers than this before it is trusted again.
-const MAX_RECOVERED: u32 = 1024;
+const MAX_UP_AFTER: u32 = 1024;
 /// After this many answers in a row on a live path, earlier relapses are forgiven.
-const FORGIVEN: u32 = 300;
+const DAMPING_RESET: u32 = 300;
 
 /// The health of one uplink's path to the home agent; a new one is believed alive.
 #[derive(Debug, Default, Clone)]
 pub struct Prober {
-    next: Option<Time>,
+    next_at: Option<Time>,
     sequence: u16,
     missed: u32,
     answered: u32,
-    needed: u32,
+    up_after: u32,
     silent: bool,
     /// When the path was given up as dead.
     silent_since: Option<Time>,
     /// It was dead when probing ended or began anew: what the home agent held by it may be gone.
-    doubted: bool,
+    was_silent: bool,
     /// When the last probe left, and the time between probes.
-    asked: Time,
+    last_sent: Time,
     interval: Duration,
     round_trip: Option<Duration>,
 }
@@ -41,11 +41,11 @@ pub struct Probe {
 
 /// What an interval or an answer changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Change {
+pub enum PathChange {
     /// The path is dead.
-    Silent,
+    Down,
     /// The path is alive again.
-    Answers,
+    Up,
 }
 
 impl Prober {
@@ -85,67 +85,67 @@ impl Prober {
     }
 
     /// Whether the path was believed dead when probing began anew; asked once.
-    pub fn take_doubt(&mut self) -> bool {
-        core::mem::take(&mut self.doubted)
+    pub fn take_was_silent(&mut self) -> bool {
+        core::mem::take(&mut self.was_silent)
     }
 
     /// Begins anew, as after a move: the first probe is due at once.
     pub fn restart(&mut self, now: Time) {
-        let doubted = self.doubted || self.silent;
-        let (needed, sequence) = (self.needed, self.sequence);
-        *self = Prober { next: Some(now), needed, sequence, doubted, ..Prober::default() };
+        let doubted = self.was_silent || self.silent;
+        let (needed, sequence) = (self.up_after, self.sequence);
+        *self = Prober { next_at: Some(now), up_after: needed, sequence, was_silent: doubted, ..Prober::default() };
     }
 
     /// Sends no more.
     pub fn stop(&mut self) {
-        self.doubted |= self.silent;
-        self.next = None;
+        self.was_silent |= self.silent;
+        self.next_at = None;
         self.silent = false;
     }
 
     /// When the next probe is due.
     pub fn deadline(&self) -> Option<Time> {
-        self.next
+        self.next_at
     }
 
     /// The sequence number of the probe to send now, if one is due, and what the silence since the last one means.
-    pub fn expire(&mut self, now: Time, probe: config::ProbeConfig) -> Option<(u16, Option<Change>)> {
-        self.next.filter(|next| *next <= now)?;
+    pub fn next_probe(&mut self, now: Time, probe: config::ProbeConfig) -> Option<(u16, Option<PathChange>)> {
+        self.next_at.filter(|next| *next <= now)?;
         let mut change = None;
         if self.missed >= probe.down_after {
             self.answered = 0;
             if !self.silent {
                 self.silent = true;
                 self.silent_since = Some(now);
-                self.needed = if self.needed == 0 { probe.up_after } else { self.needed * 2 }.min(MAX_RECOVERED);
-                change = Some(Change::Silent);
+                self.up_after = if self.up_after == 0 { probe.up_after } else { self.up_after * 2 }.min(MAX_UP_AFTER);
+                change = Some(PathChange::Down);
             }
         }
         self.missed = self.missed.saturating_add(1);
         self.sequence = self.sequence.wrapping_add(1);
-        self.next = Some(now + probe.interval);
-        (self.asked, self.interval) = (now, probe.interval);
+        self.next_at = Some(now + probe.interval);
+        (self.last_sent, self.interval) = (now, probe.interval);
         Some((self.sequence, change))
     }
 
     /// Takes the answer to probe number `sequence`.
-    pub fn answer(&mut self, now: Time, sequence: u16) -> Option<Change> {
+    pub fn receive_reply(&mut self, now: Time, sequence: u16) -> Option<PathChange> {
         // An answer to none of the probes of the last while proves nothing.
         let behind = self.sequence.wrapping_sub(sequence);
-        if self.next.is_none() || behind > 64 || self.missed == 0 {
+        if self.next_at.is_none() || behind > 64 || self.missed == 0 {
             return None;
         }
         self.missed = 0;
-        let round_trip = now.since(self.asked) + self.interval * u32::from(behind);
+        let round_trip = now.since(self.last_sent) + self.interval * u32::from(behind);
         self.round_trip = Some(self.round_trip.map_or(round_trip, |known| round_trip.max(known - known / 8)));
         self.answered = self.answered.saturating_add(1);
-        if !self.silent && self.answered >= FORGIVEN {
-            self.needed = 0;
+        if !self.silent && self.answered >= DAMPING_RESET {
+            self.up_after = 0;
         }
-        if self.silent && self.answered >= self.needed {
+        if self.silent && self.answered >= self.up_after {
             self.silent = false;
             self.answered = 0;
-            return Some(Change::Answers);
+            return Some(PathChange::Up);
         }
         None
     }
@@ -158,11 +158,11 @@ mod tests {
     const PROBE: config::ProbeConfig = config::ProbeConfig { interval: Duration::from_millis(200), down_after: 3, up_after: 5 };
 
     /// Runs `answered` intervals with an answer and then counts those until the path is dead.
-    fn intervals_until(prober: &mut Prober, now: &mut Time, answers: bool, change: Change) -> u32 {
+    fn intervals_until(prober: &mut Prober, now: &mut Time, answers: bool, change: PathChange) -> u32 {
         for count in 1..10_000 {
-            let (sequence, silence) = prober.expire(*now, PROBE).unwrap();
+            let (sequence, silence) = prober.next_probe(*now, PROBE).unwrap();
             *now = prober.deadline().unwrap();
-            let answer = if answers { prober.answer(*now, sequence) } else { None };
+            let answer = if answers { prober.receive_reply(*now, sequence) } else { None };
             if silence.or(answer) == Some(change) {
                 return count;
             }
@@ -171,27 +171,27 @@ mod tests {
     }
 
     #[test]
-    fn dead_after_three_lost_alive_after_five_answers_then_ten() {
+    fn path_is_down_after_three_probes_and_up_after_five_then_ten() {
         let mut prober = Prober::default();
         let mut now = Time::ZERO;
         prober.restart(now);
-        assert_eq!(intervals_until(&mut prober, &mut now, false, Change::Silent), 4);
-        assert_eq!(intervals_until(&mut prober, &mut now, true, Change::Answers), 5);
-        assert_eq!(intervals_until(&mut prober, &mut now, false, Change::Silent), 4);
-        assert_eq!(intervals_until(&mut prober, &mut now, true, Change::Answers), 10);
+        assert_eq!(intervals_until(&mut prober, &mut now, false, PathChange::Down), 4);
+        assert_eq!(intervals_until(&mut prober, &mut now, true, PathChange::Up), 5);
+        assert_eq!(intervals_until(&mut prober, &mut now, false, PathChange::Down), 4);
+        assert_eq!(intervals_until(&mut prober, &mut now, true, PathChange::Up), 10);
     }
 
     #[test]
-    fn a_late_answer_still_counts_and_a_stray_one_does_not() {
+    fn late_probe_reply_counts_and_stray_one_does_not() {
         let mut prober = Prober::default();
         prober.restart(Time::ZERO);
-        let (first, _) = prober.expire(Time::ZERO, PROBE).unwrap();
-        prober.expire(Time::from_micros(200_000), PROBE).unwrap();
-        prober.expire(Time::from_micros(400_000), PROBE).unwrap();
+        let (first, _) = prober.next_probe(Time::ZERO, PROBE).unwrap();
+        prober.next_probe(Time::from_micros(200_000), PROBE).unwrap();
+        prober.next_probe(Time::from_micros(400_000), PROBE).unwrap();
         let now = Time::from_micros(450_000);
-        assert_eq!(prober.answer(now, first.wrapping_sub(100)), None);
+        assert_eq!(prober.receive_reply(now, first.wrapping_sub(100)), None);
         assert_eq!(prober.missed, 3);
-        prober.answer(now, first);
+        prober.receive_reply(now, first);
         assert_eq!(prober.round_trip(), Some(Duration::from_millis(450)));
         assert_eq!(prober.missed, 0);
     }

@@ -10,31 +10,31 @@ use roam6_wire::{Bid, CareOfAddress, Sequence};
 use std::net::Ipv6Addr;
 
 /// RFC 6275 §12: wait for the acknowledgement of a first registration, also the first after a stay at home (§11.8).
-const FIRST_TIMEOUT: Duration = Duration::from_millis(1500);
+const FIRST_BINDACK_TIMEOUT: Duration = Duration::from_millis(1500);
 /// RFC 6275 §12: INITIAL_BINDACK_TIMEOUT.
-const TIMEOUT: Duration = Duration::from_secs(1);
+const INITIAL_BINDACK_TIMEOUT: Duration = Duration::from_secs(1);
 /// RFC 6275 §12: MAX_BINDACK_TIMEOUT.
-const MAX_TIMEOUT: Duration = Duration::from_secs(32);
+const MAX_BINDACK_TIMEOUT: Duration = Duration::from_secs(32);
 /// RFC 6275 §12: MAX_UPDATE_RATE, 3 a second; as a bucket, so that a quick second move does not wait.
 const UPDATE_BURST: u32 = 3;
 const UPDATE_INTERVAL: Duration = Duration::from_millis(334);
 /// As many updates are on their way without an answer when that timeout is reached; fewer if some were refused.
-const UNANSWERED: usize = 5;
+const MAX_UNANSWERED: usize = 5;
 /// Repetitions of one update whose acknowledgement may still come.
 const MAX_OUTSTANDING: usize = 8;
 
 /// What a home agent is to hold.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Wanted {
+pub struct DesiredRegistration {
     /// Which home agent.
     pub home_agent: Ipv6Addr,
     /// Where we are.
-    pub place: Place,
+    pub location: Location,
 }
 
 /// Where the mobile router is.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Place {
+pub enum Location {
     /// On the home link: the home agent is to hold nothing.
     Home {
         /// The home link.
@@ -45,7 +45,7 @@ pub enum Place {
         /// Never empty.
         care_of: Vec<CareOf>,
         /// With binding identifiers (RFC 5648).
-        multiple: bool,
+        mcoa: bool,
     },
 }
 
@@ -63,56 +63,56 @@ pub struct CareOf {
     /// Length of its on-link prefix, 128 for none.
     pub prefix_length: u8,
     /// It is the home address, and `link` the home link (RFC 5648 §5.6).
-    pub home: bool,
+    pub on_home_link: bool,
 }
 
 /// What the home agent has acknowledged.
 #[derive(Debug, Clone)]
 pub struct Binding {
     /// What it holds.
-    pub wanted: Wanted,
+    pub registration: DesiredRegistration,
     /// What it was asked to hold: it may hold less.
-    asked: Wanted,
+    requested: DesiredRegistration,
     /// When it forgets.
     pub expires: Time,
-    refresh: Time,
+    refresh_at: Time,
 }
 
 /// An update that waits for its acknowledgement.
 #[derive(Debug, Clone)]
-struct Pending {
-    wanted: Wanted,
-    sent: Vec<Sent>,
-    next: Time,
+struct PendingUpdate {
+    registration: DesiredRegistration,
+    transmissions: Vec<Transmission>,
+    next_at: Time,
     timeout: Duration,
     /// It has left once: each repetition is waited for twice as long.
-    repeats: bool,
+    was_sent: bool,
     /// Refusals it has met with.
-    refusals: u32,
+    rejections: u32,
 }
 
 /// One transmission of an update.
 #[derive(Debug, Clone, Copy)]
-pub struct Sent {
+pub struct Transmission {
     /// Its sequence number.
     pub sequence: Sequence,
     /// When it left.
-    pub at: Time,
+    pub sent_at: Time,
     /// The lifetime it asked for.
     pub lifetime: Duration,
     /// Its timestamp, which the answer echoes (RFC 4285 §6); `None` where updates have none.
-    pub stamp: Option<Timestamp>,
+    pub timestamp: Option<Timestamp>,
 }
 
 /// The registration with one home agent at a time.
 #[derive(Debug, Clone)]
 pub struct Registration {
     sequence: Sequence,
-    served: Option<Ipv6Addr>,
+    serving_home_agent: Option<Ipv6Addr>,
     binding: Option<Binding>,
-    pending: Option<Pending>,
+    pending: Option<PendingUpdate>,
     limiter: TokenBucket,
-    stale: bool,
+    needs_refresh: bool,
     /// There is nothing to tell the home agent, or no way: a refresh that is due waits.
     idle: bool,
 }
@@ -122,11 +122,11 @@ impl Registration {
     pub fn new(sequence: Sequence) -> Registration {
         Registration {
             sequence,
-            served: None,
+            serving_home_agent: None,
             binding: None,
             pending: None,
             limiter: TokenBucket::new(UPDATE_BURST, UPDATE_INTERVAL),
-            stale: false,
+            needs_refresh: false,
             idle: true,
         }
     }
@@ -147,23 +147,23 @@ impl Registration {
     }
 
     /// The home agent that has accepted us, and would do so again: it holds a binding, or did until we came home.
-    pub fn served(&self) -> Option<Ipv6Addr> {
-        self.served
+    pub fn serving_home_agent(&self) -> Option<Ipv6Addr> {
+        self.serving_home_agent
     }
 
     /// What it was asked to hold and has not answered.
-    pub fn pending(&self) -> Option<&Wanted> {
-        self.pending.as_ref().map(|pending| &pending.wanted)
+    pub fn pending(&self) -> Option<&DesiredRegistration> {
+        self.pending.as_ref().map(|pending| &pending.registration)
     }
 
     /// Asks for an update although nothing changed.
-    pub fn refresh(&mut self) {
-        self.stale = true;
+    pub fn request_refresh(&mut self) {
+        self.needs_refresh = true;
     }
 
     /// Forgets what the home agent held.
     pub fn drop_binding(&mut self) -> Option<Binding> {
-        self.served = None;
+        self.serving_home_agent = None;
         self.binding.take()
     }
 
@@ -175,39 +175,39 @@ impl Registration {
     /// Lets the next update go at once, as when the answer says how to do better.
     pub fn retry(&mut self, now: Time) {
         if let Some(pending) = &mut self.pending {
-            pending.next = now;
-            pending.timeout = TIMEOUT;
-            pending.repeats = false;
-            pending.sent.clear();
+            pending.next_at = now;
+            pending.timeout = INITIAL_BINDACK_TIMEOUT;
+            pending.was_sent = false;
+            pending.transmissions.clear();
         }
     }
 
     /// Decides whether an update for `wanted` is to leave now.
-    pub fn settle(&mut self, now: Time, wanted: Option<&Wanted>) -> bool {
+    pub fn needs_update(&mut self, now: Time, wanted: Option<&DesiredRegistration>) -> bool {
         self.idle = wanted.is_none();
         let Some(wanted) = wanted else {
             // What left without an answer may be held by now: going back to what was held before needs an update too.
-            self.stale |= self.pending.take().is_some_and(|pending| !pending.sent.is_empty());
+            self.needs_refresh |= self.pending.take().is_some_and(|pending| !pending.transmissions.is_empty());
             return false;
         };
         match &self.pending {
-            Some(pending) if pending.wanted == *wanted && !self.stale => {}
-            None if self.holds(now, wanted) => return false,
+            Some(pending) if pending.registration == *wanted && !self.needs_refresh => {}
+            None if self.is_up_to_date(now, wanted) => return false,
             _ => {
                 let held = self.binding.as_ref().is_some_and(Binding::is_away);
-                let timeout = if held { TIMEOUT } else { FIRST_TIMEOUT };
-                self.pending = Some(Pending {
-                    wanted: wanted.clone(),
-                    sent: Vec::new(),
-                    next: now,
+                let timeout = if held { INITIAL_BINDACK_TIMEOUT } else { FIRST_BINDACK_TIMEOUT };
+                self.pending = Some(PendingUpdate {
+                    registration: wanted.clone(),
+                    transmissions: Vec::new(),
+                    next_at: now,
                     timeout,
-                    repeats: false,
-                    refusals: 0,
+                    was_sent: false,
+                    rejections: 0,
                 });
-                self.stale = false;
+                self.needs_refresh = false;
             }
         }
-        self.pending.as_ref().is_some_and(|pending| pending.next <= now) && self.limiter.take(now)
+        self.pending.as_ref().is_some_and(|pending| pending.next_at <= now) && self.limiter.take(now)
     }
 
     /// Takes the next sequence number, for an update whose answer nobody waits for.
@@ -217,135 +217,135 @@ impl Registration {
     }
 
     /// Takes the next sequence number for the update that leaves now.
-    pub fn put_sent(&mut self, now: Time, lifetime: Duration) -> Sequence {
+    pub fn record_sent(&mut self, now: Time, lifetime: Duration) -> Sequence {
         let sequence = self.next_sequence();
         if let Some(pending) = &mut self.pending {
-            if pending.sent.len() >= MAX_OUTSTANDING {
-                pending.sent.remove(0);
+            if pending.transmissions.len() >= MAX_OUTSTANDING {
+                pending.transmissions.remove(0);
             }
-            if core::mem::replace(&mut pending.repeats, true) {
-                pending.timeout = (pending.timeout * 2).min(MAX_TIMEOUT);
+            if core::mem::replace(&mut pending.was_sent, true) {
+                pending.timeout = (pending.timeout * 2).min(MAX_BINDACK_TIMEOUT);
             }
-            pending.sent.push(Sent { sequence, at: now, lifetime, stamp: None });
-            pending.next = now + pending.timeout;
+            pending.transmissions.push(Transmission { sequence, sent_at: now, lifetime, timestamp: None });
+            pending.next_at = now + pending.timeout;
         }
         sequence
     }
 
     /// Notes the timestamp of the update that leaves now.
-    pub fn put_stamp(&mut self, stamp: Option<Timestamp>) {
-        if let Some(sent) = self.pending.as_mut().and_then(|pending| pending.sent.last_mut()) {
-            sent.stamp = stamp;
+    pub fn record_timestamp(&mut self, stamp: Option<Timestamp>) {
+        if let Some(sent) = self.pending.as_mut().and_then(|pending| pending.transmissions.last_mut()) {
+            sent.timestamp = stamp;
         }
     }
 
     /// The transmission that `sequence` answers, if one of the pending update does.
-    pub fn find_sent(&self, sequence: Sequence) -> Option<(&Wanted, Sent)> {
+    pub fn find_by_sequence(&self, sequence: Sequence) -> Option<(&DesiredRegistration, Transmission)> {
         let pending = self.pending.as_ref()?;
-        let sent = pending.sent.iter().find(|sent| sent.sequence == sequence)?;
-        Some((&pending.wanted, *sent))
+        let sent = pending.transmissions.iter().find(|sent| sent.sequence == sequence)?;
+        Some((&pending.registration, *sent))
     }
 
     /// The transmission of the pending update that had the timestamp `stamp`; without timestamps, the last one.
-    pub fn find_stamped(&self, stamp: Option<Timestamp>) -> Option<(&Wanted, Sent)> {
+    pub fn find_by_timestamp(&self, stamp: Option<Timestamp>) -> Option<(&DesiredRegistration, Transmission)> {
         let pending = self.pending.as_ref()?;
-        let stamped = |sent: &&Sent| sent.stamp.is_none() || sent.stamp == stamp;
-        Some((&pending.wanted, *pending.sent.iter().rev().find(stamped)?))
+        let stamped = |sent: &&Transmission| sent.timestamp.is_none() || sent.timestamp == stamp;
+        Some((&pending.registration, *pending.transmissions.iter().rev().find(stamped)?))
     }
 
     /// Counts a refusal of the pending update; how many there were. The transmission numbered `sequence` has its answer if
     /// the refusal is `proven` to come from the home agent.
-    pub fn count_refusal(&mut self, sequence: Sequence, proven: bool) -> u32 {
+    pub fn count_rejection(&mut self, sequence: Sequence, proven: bool) -> u32 {
         let Some(pending) = &mut self.pending else { return 0 };
         if proven {
-            pending.sent.retain(|sent| sent.sequence != sequence);
+            pending.transmissions.retain(|sent| sent.sequence != sequence);
         }
-        pending.refusals = pending.refusals.saturating_add(1);
-        pending.refusals
+        pending.rejections = pending.rejections.saturating_add(1);
+        pending.rejections
     }
 
     /// Whether `home_agent` holds a binding that the pending update would only refresh.
     pub fn is_refreshing(&self, home_agent: Ipv6Addr) -> bool {
-        let pending = self.pending.as_ref().map(|pending| &pending.wanted);
+        let pending = self.pending.as_ref().map(|pending| &pending.registration);
         self.binding.as_ref().is_some_and(|binding| {
-            binding.wanted.home_agent == home_agent
-                && pending.is_some_and(|pending| binding.asked.is_same_place(pending))
+            binding.registration.home_agent == home_agent
+                && pending.is_some_and(|pending| binding.requested.is_same_location(pending))
         })
     }
 
     /// Asks for an update because what the home agent holds is in doubt. One that is under way goes on to be answered, and
     /// is repeated now unless it has just left.
-    pub fn doubt(&mut self, now: Time) {
+    pub fn verify_binding(&mut self, now: Time) {
         match &self.pending {
-            Some(_) => self.hasten_waiting(now),
-            None => self.stale = true,
+            Some(_) => self.retransmit_waiting(now),
+            None => self.needs_refresh = true,
         }
     }
 
     /// Repeats the pending update now, unless it has just left.
-    pub fn hasten_waiting(&mut self, now: Time) {
+    pub fn retransmit_waiting(&mut self, now: Time) {
         if self.is_waiting_long(now) {
-            self.hasten(now);
+            self.retransmit_now(now);
         }
     }
 
     /// Whether an update is on its way, or was, without an answer.
     pub fn is_waiting(&self) -> bool {
-        self.pending.as_ref().is_some_and(|pending| !pending.sent.is_empty())
+        self.pending.as_ref().is_some_and(|pending| !pending.transmissions.is_empty())
     }
 
     /// Whether the pending update left a while ago, and its repetition does not leave soon.
     pub fn is_waiting_long(&self, now: Time) -> bool {
         self.pending.as_ref().is_some_and(|pending| {
-            let last = pending.sent.last().map(|sent| sent.at);
-            last.is_none_or(|last| last + TIMEOUT / 2 <= now) && pending.next > now + TIMEOUT / 2
+            let last = pending.transmissions.last().map(|sent| sent.sent_at);
+            last.is_none_or(|last| last + INITIAL_BINDACK_TIMEOUT / 2 <= now) && pending.next_at > now + INITIAL_BINDACK_TIMEOUT / 2
         })
     }
 
     /// Whether the pending update left just now.
-    pub fn has_just_left(&self, now: Time) -> bool {
-        let last = self.pending.as_ref().and_then(|pending| pending.sent.last());
-        last.is_some_and(|sent| sent.at + TIMEOUT > now)
+    pub fn was_just_sent(&self, now: Time) -> bool {
+        let last = self.pending.as_ref().and_then(|pending| pending.transmissions.last());
+        last.is_some_and(|sent| sent.sent_at + INITIAL_BINDACK_TIMEOUT > now)
     }
 
     /// Lets the next repetition leave now.
-    pub fn hasten(&mut self, now: Time) {
+    pub fn retransmit_now(&mut self, now: Time) {
         if let Some(pending) = &mut self.pending {
-            pending.next = pending.next.min(now);
+            pending.next_at = pending.next_at.min(now);
         }
     }
 
     /// What is pending, if `attempts` updates have gone unanswered for as long as each is waited for.
-    pub fn find_unanswered(&self, now: Time, attempts: usize) -> Option<&Wanted> {
-        let pending = self.pending.as_ref().filter(|pending| pending.sent.len() >= attempts && pending.next <= now)?;
-        Some(&pending.wanted)
+    pub fn find_unanswered(&self, now: Time, attempts: usize) -> Option<&DesiredRegistration> {
+        let pending = self.pending.as_ref().filter(|pending| pending.transmissions.len() >= attempts && pending.next_at <= now)?;
+        Some(&pending.registration)
     }
 
     /// Whether the home agent has been silent for as long as RFC 6275 §11.8 gives it before another one is tried.
     pub fn is_unanswered(&self) -> bool {
-        let silent = |pending: &Pending| pending.timeout >= MAX_TIMEOUT && pending.sent.len() >= UNANSWERED;
+        let silent = |pending: &PendingUpdate| pending.timeout >= MAX_BINDACK_TIMEOUT && pending.transmissions.len() >= MAX_UNANSWERED;
         self.pending.as_ref().is_some_and(silent)
     }
 
     /// The home agent accepted the pending update sent as `sent`: it holds `wanted` for `granted`, and wants to hear of
     /// us again after `advice`.
-    pub fn accept(&mut self, wanted: Wanted, sent: Sent, granted: Duration, advice: Option<RefreshAdvice>) {
-        let asked = self.pending.take().map_or_else(|| wanted.clone(), |pending| pending.wanted);
-        let expires = sent.at + granted.min(sent.lifetime);
+    pub fn accept(&mut self, wanted: DesiredRegistration, sent: Transmission, granted: Duration, advice: Option<RefreshAdvice>) {
+        let asked = self.pending.take().map_or_else(|| wanted.clone(), |pending| pending.registration);
+        let expires = sent.sent_at + granted.min(sent.lifetime);
         // Early enough for several repetitions before the end.
-        let mut refresh = sent.at + granted.min(sent.lifetime) * 3 / 4;
+        let mut refresh = sent.sent_at + granted.min(sent.lifetime) * 3 / 4;
         if let Some(RefreshAdvice(advice)) = advice.filter(|RefreshAdvice(advice)| !advice.is_zero()) {
-            refresh = refresh.min(sent.at + advice.max(Duration::from_secs(4)));
+            refresh = refresh.min(sent.sent_at + advice.max(Duration::from_secs(4)));
         }
-        self.served = Some(wanted.home_agent);
-        self.binding = Some(Binding { wanted, asked, expires, refresh });
+        self.serving_home_agent = Some(wanted.home_agent);
+        self.binding = Some(Binding { registration: wanted, requested: asked, expires, refresh_at: refresh });
     }
 
     /// When [`Registration::settle`] or [`Registration::expire`] has something to do.
     pub fn deadline(&self) -> Option<Time> {
         let update = match (&self.pending, &self.binding) {
-            (Some(pending), _) => Some(pending.next.max(self.limiter.next_token())),
-            (None, Some(binding)) if binding.is_away() && !self.idle => Some(binding.refresh),
+            (Some(pending), _) => Some(pending.next_at.max(self.limiter.next_token())),
+            (None, Some(binding)) if binding.is_away() && !self.idle => Some(binding.refresh_at),
             _ => None,
         };
         let end = self.binding.iter().filter(|binding| binding.is_away()).map(|binding| binding.expires);
@@ -355,14 +355,14 @@ impl Registration {
     /// Takes out the binding if it has ended.
     pub fn expire(&mut self, now: Time) -> Option<Binding> {
         let ended = self.binding.take_if(|binding| binding.is_away() && binding.expires <= now)?;
-        self.served = None;
+        self.serving_home_agent = None;
         Some(ended)
     }
 
-    fn holds(&self, now: Time, wanted: &Wanted) -> bool {
-        !self.stale
+    fn is_up_to_date(&self, now: Time, wanted: &DesiredRegistration) -> bool {
+        !self.needs_refresh
             && self.binding.as_ref().is_some_and(|binding| {
-                binding.asked.is_same_place(wanted) && !(binding.is_away() && binding.refresh <= now)
+                binding.requested.is_same_location(wanted) && !(binding.is_away() && binding.refresh_at <= now)
             })
     }
 }
@@ -374,38 +374,38 @@ pub struct RefreshAdvice(pub Duration);
 impl Binding {
     /// Whether the home agent holds care-of addresses.
     pub fn is_away(&self) -> bool {
-        matches!(self.wanted.place, Place::Away { .. })
+        matches!(self.registration.location, Location::Away { .. })
     }
 
     /// The care-of addresses it holds, the first carries traffic.
     pub fn care_of(&self) -> &[CareOf] {
-        self.wanted.care_of()
+        self.registration.care_of()
     }
 
     /// When it is refreshed.
     pub fn refresh(&self) -> Time {
-        self.refresh
+        self.refresh_at
     }
 }
 
-impl Wanted {
+impl DesiredRegistration {
     /// The care-of addresses, none at home.
     pub fn care_of(&self) -> &[CareOf] {
-        match &self.place {
-            Place::Away { care_of, .. } => care_of,
-            Place::Home { .. } => &[],
+        match &self.location {
+            Location::Away { care_of, .. } => care_of,
+            Location::Home { .. } => &[],
         }
     }
 
     /// The care-of address the update leaves from; none if it leaves from home.
-    pub fn first_away(&self) -> Option<&CareOf> {
-        self.care_of().iter().find(|care_of| !care_of.home)
+    pub fn first_visited(&self) -> Option<&CareOf> {
+        self.care_of().iter().find(|care_of| !care_of.on_home_link)
     }
 
     /// Whether the home agent would hold the same; at home, whichever way we came.
-    fn is_same_place(&self, other: &Wanted) -> bool {
-        match (&self.place, &other.place) {
-            (Place::Home { .. }, Place::Home { .. }) => true,
+    fn is_same_location(&self, other: &DesiredRegistration) -> bool {
+        match (&self.location, &other.location) {
+            (Location::Home { .. }, Location::Home { .. }) => true,
             _ => self == other,
         }
     }
@@ -419,26 +419,26 @@ mod tests {
         Time::from_micros(millis * 1000)
     }
 
-    fn wanted(last: u16) -> Wanted {
+    fn wanted(last: u16) -> DesiredRegistration {
         let address = CareOfAddress(Ipv6Addr::new(0x2001, 0xdb8, 1, 0, 0, 0, 0, last));
-        let care_of = CareOf { bid: Bid(0), address, priority: 1, link: LinkId(1), prefix_length: 64, home: false };
-        Wanted {
+        let care_of = CareOf { bid: Bid(0), address, priority: 1, link: LinkId(1), prefix_length: 64, on_home_link: false };
+        DesiredRegistration {
             home_agent: "2001:db8::1".parse().unwrap(),
-            place: Place::Away { care_of: vec![care_of], multiple: false },
+            location: Location::Away { care_of: vec![care_of], mcoa: false },
         }
     }
 
     const LIFETIME: Duration = Duration::from_secs(60);
 
     #[test]
-    fn repeats_with_new_numbers_after_1_5_then_3_6_12_24_and_32_seconds() {
+    fn binding_update_is_retransmitted_with_backoff_up_to_32_seconds() {
         let mut registration = Registration::new(Sequence(9));
         let mut sent = Vec::new();
         let mut now = at(0);
         for _ in 0..8 {
-            assert!(registration.settle(now, Some(&wanted(1))));
-            sent.push((now.as_micros() / 1000, registration.put_sent(now, LIFETIME).0));
-            assert!(!registration.settle(now, Some(&wanted(1))));
+            assert!(registration.needs_update(now, Some(&wanted(1))));
+            sent.push((now.as_micros() / 1000, registration.record_sent(now, LIFETIME).0));
+            assert!(!registration.needs_update(now, Some(&wanted(1))));
             now = registration.deadline().unwrap();
         }
         let expected =
@@ -448,39 +448,39 @@ mod tests {
     }
 
     #[test]
-    fn a_move_is_told_at_once_and_an_answer_to_the_former_place_is_nobody_s() {
+    fn movement_sends_update_at_once_and_drops_former_acknowledgement() {
         let mut registration = Registration::new(Sequence(0));
-        assert!(registration.settle(at(0), Some(&wanted(1))));
-        let first = registration.put_sent(at(0), LIFETIME);
-        assert!(registration.settle(at(5), Some(&wanted(2))));
-        let second = registration.put_sent(at(5), LIFETIME);
-        assert!(registration.find_sent(first).is_none());
-        let (_, sent) = registration.find_sent(second).unwrap();
+        assert!(registration.needs_update(at(0), Some(&wanted(1))));
+        let first = registration.record_sent(at(0), LIFETIME);
+        assert!(registration.needs_update(at(5), Some(&wanted(2))));
+        let second = registration.record_sent(at(5), LIFETIME);
+        assert!(registration.find_by_sequence(first).is_none());
+        let (_, sent) = registration.find_by_sequence(second).unwrap();
         registration.accept(wanted(2), sent, LIFETIME, None);
-        assert!(!registration.settle(at(6), Some(&wanted(2))));
+        assert!(!registration.needs_update(at(6), Some(&wanted(2))));
         assert_eq!(registration.deadline(), Some(at(5 + 45_000)));
-        assert!(registration.settle(at(45_005), Some(&wanted(2))), "refreshed well before the end");
+        assert!(registration.needs_update(at(45_005), Some(&wanted(2))), "refreshed well before the end");
     }
 
     #[test]
-    fn more_than_three_at_once_wait_for_the_limiter() {
+    fn updates_beyond_max_update_rate_are_delayed() {
         let mut registration = Registration::new(Sequence(0));
         for last in 1..=3 {
-            assert!(registration.settle(at(0), Some(&wanted(last))));
-            registration.put_sent(at(0), LIFETIME);
+            assert!(registration.needs_update(at(0), Some(&wanted(last))));
+            registration.record_sent(at(0), LIFETIME);
         }
-        assert!(!registration.settle(at(0), Some(&wanted(4))));
+        assert!(!registration.needs_update(at(0), Some(&wanted(4))));
         let next = registration.deadline().unwrap();
         assert_eq!(next, at(334));
-        assert!(registration.settle(next, Some(&wanted(4))));
+        assert!(registration.needs_update(next, Some(&wanted(4))));
     }
 
     #[test]
-    fn a_binding_ends_when_the_lifetime_that_was_granted_does() {
+    fn binding_expires_with_its_granted_lifetime() {
         let mut registration = Registration::new(Sequence(0));
-        assert!(registration.settle(at(0), Some(&wanted(1))));
-        let sequence = registration.put_sent(at(0), LIFETIME);
-        let (_, sent) = registration.find_sent(sequence).unwrap();
+        assert!(registration.needs_update(at(0), Some(&wanted(1))));
+        let sequence = registration.record_sent(at(0), LIFETIME);
+        let (_, sent) = registration.find_by_sequence(sequence).unwrap();
         registration.accept(wanted(1), sent, Duration::from_secs(20), Some(RefreshAdvice(Duration::from_secs(8))));
         assert_eq!(registration.deadline(), Some(at(8_000)));
         assert!(registration.expire(at(19_999)).is_none());

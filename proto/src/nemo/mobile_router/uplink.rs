@@ -1,12 +1,12 @@
 //! One interface that may attach to visited networks: from carrier-up to a care-of address (RFC 6275 §11.5.2, §11.5.3).
 
-use super::assignment::{AddressLease, Assignment};
-use super::carried::Ipv4Side;
-use super::path_mtu::Search;
+use super::address_assignment::{AddressLease, Assignment};
+use super::dsmip::Ipv4Uplink;
+use super::path_mtu::PathMtuSearch;
 use super::probe::Prober;
 use super::registration::CareOf;
-use crate::access::duplicate::DuplicateCheck;
-use crate::access::movement::Attachment;
+use crate::link::dad::DadProbe;
+use crate::link::router_discovery::Attachment;
 use crate::base::ids::LinkId;
 use crate::base::rng::Entropy;
 use crate::base::time::Time;
@@ -20,16 +20,16 @@ use roam6_wire::{Bid, CareOfAddress, HomeAddress, LinkAddress, Prefix};
 use std::net::Ipv6Addr;
 
 /// Former addresses that are remembered.
-const MAX_HAD: usize = 8;
+const MAX_FORMER_ADDRESSES: usize = 8;
 /// Addresses tried in one prefix in a row.
-const MAX_ATTEMPTS: u8 = 3;
+const MAX_DAD_ATTEMPTS: u8 = 3;
 /// A router is used so long after its path has died before another one of the link is tried; twice as long each time. By
 /// then another home agent would have answered, were it the home agent that is dead.
-const ROUTER_PATIENCE: Duration = Duration::from_secs(4);
+const ROUTER_TIMEOUT: Duration = Duration::from_secs(4);
 /// When all of them are taken, or somebody says so, others are tried after this; after twice as long each time, and at most
 /// this (RFC 4862 §5.4.5 leaves it to the operator, whom a vehicle does not have; RFC 7217 §6 asks for other identifiers).
-const FIRST_RETRY: Duration = Duration::from_secs(10);
-const MAX_RETRY: Duration = Duration::from_secs(300);
+const INITIAL_DAD_RETRY: Duration = Duration::from_secs(10);
+const MAX_DAD_RETRY: Duration = Duration::from_secs(300);
 
 /// An uplink.
 #[derive(Debug, Clone)]
@@ -41,29 +41,29 @@ pub struct Uplink {
     /// The link it is on, while it is up.
     pub attachment: Option<Attachment>,
     /// The address formed on it.
-    pub formed: Option<Formed>,
+    pub care_of_address: Option<FormedAddress>,
     /// Asks for an address by DHCPv6 and keeps it, where the router in use assigns addresses so.
     pub(super) lease: Option<AddressLease>,
     /// The operator was told that no router of the link helps to an address.
-    pub(super) told_useless: bool,
+    pub(super) router_without_prefix_reported: bool,
     /// Addresses formed since the link came up, the latest last: a former one may still receive.
-    had: Vec<CareOfAddress>,
+    former_addresses: Vec<CareOfAddress>,
     /// Whether it is on the home link.
-    pub home: bool,
+    pub on_home_link: bool,
     /// Whether its path carries packets.
     pub prober: Prober,
     /// Path MTU to the home agent as learnt from Packet Too Big, octets.
     pub path_mtu: Option<(u32, Time)>,
     /// Path MTU to the home agent as found by probes of size.
-    pub search: Search,
+    pub mtu_search: PathMtuSearch,
     /// When a probe was last answered through the tunnel.
-    pub tunnelled: Option<Time>,
+    pub last_tunnelled_reply: Option<Time>,
     /// What it has of IPv4.
-    pub ipv4: Ipv4Side,
+    pub ipv4: Ipv4Uplink,
     /// How often another router of the link was tried in vain.
-    turns: u32,
+    router_switches: u32,
     /// How often all addresses tried on this link were taken; 0 once one has been found free.
-    conflicts: u32,
+    dad_failures: u32,
 }
 
 /// A network interface.
@@ -81,7 +81,7 @@ pub struct Interface {
 
 /// A care-of address.
 #[derive(Debug, Clone)]
-pub struct Formed {
+pub struct FormedAddress {
     /// The address.
     pub address: CareOfAddress,
     /// The prefix it was formed from.
@@ -94,10 +94,10 @@ pub struct Formed {
     pub valid_until: Time,
     /// May be registered: duplicate address detection is over, or does not wait.
     pub usable: bool,
-    check: Option<DuplicateCheck>,
-    attempts: u8,
+    dad: Option<DadProbe>,
+    dad_attempts: u8,
     /// When other addresses are tried: all so far are taken.
-    retry: Option<Time>,
+    retry_at: Option<Time>,
 }
 
 impl Interface {
@@ -114,18 +114,18 @@ impl Uplink {
             config,
             interface: None,
             attachment: None,
-            formed: None,
+            care_of_address: None,
             lease: None,
-            told_useless: false,
-            had: Vec::new(),
-            home: false,
+            router_without_prefix_reported: false,
+            former_addresses: Vec::new(),
+            on_home_link: false,
             prober: Prober::default(),
             path_mtu: None,
-            search: Search::default(),
-            tunnelled: None,
-            ipv4: Ipv4Side::default(),
-            turns: 0,
-            conflicts: 0,
+            mtu_search: PathMtuSearch::default(),
+            last_tunnelled_reply: None,
+            ipv4: Ipv4Uplink::default(),
+            router_switches: 0,
+            dad_failures: 0,
         }
     }
 
@@ -146,24 +146,24 @@ impl Uplink {
 
     /// The care-of address to register, with the identifier and priority of this uplink.
     pub fn care_of(&self) -> Option<CareOf> {
-        let formed = self.formed.as_ref().filter(|formed| formed.usable)?;
+        let formed = self.care_of_address.as_ref().filter(|formed| formed.usable)?;
         Some(CareOf {
             bid: self.config.bid,
             address: formed.address,
             priority: self.config.priority,
             link: self.link()?,
             prefix_length: formed.prefix_length(),
-            home: false,
+            on_home_link: false,
         })
     }
 
     /// Whether packets to `address` may still arrive here.
-    pub fn has_had(&self, address: CareOfAddress) -> bool {
-        self.is_up() && (self.had.contains(&address) || self.ipv4.has(address))
+    pub fn had_address(&self, address: CareOfAddress) -> bool {
+        self.is_up() && (self.former_addresses.contains(&address) || self.ipv4.has(address))
     }
 
     /// Takes a link event; a re-plugged interface begins from nothing.
-    pub fn hear_link(
+    pub fn receive_link_event(
         &mut self,
         now: Time,
         event: &LinkEvent,
@@ -177,7 +177,7 @@ impl Uplink {
             return;
         }
         if was_up {
-            self.leave(out);
+            self.leave_link(out);
             out.report(Report::LinkDown { link: event.link, name: event.name.clone() });
         }
         if event.up {
@@ -189,46 +189,46 @@ impl Uplink {
     }
 
     /// Forgets everything about the link it was on.
-    fn leave(&mut self, out: &mut Outbox) {
+    fn leave_link(&mut self, out: &mut Outbox) {
         self.attachment = None;
         self.lease = None;
-        self.told_useless = false;
-        self.had.clear();
-        self.home = false;
+        self.router_without_prefix_reported = false;
+        self.former_addresses.clear();
+        self.on_home_link = false;
         self.forget_path();
-        (self.conflicts, self.turns) = (0, 0);
+        (self.dad_failures, self.router_switches) = (0, 0);
         self.prober.stop();
-        self.drop_formed(out);
+        self.drop_address(out);
     }
 
     /// Brings the care-of address in line with what the routers say. `home` is the home address, and the home link's prefix
     /// if there is a home link: on that no care-of address is formed (RFC 6275 §11.5.2).
-    pub fn settle(&mut self, now: Time, home: (HomeAddress, Option<Prefix>), policy: Policy<'_>, out: &mut Outbox) {
+    pub fn update_address(&mut self, now: Time, home: (HomeAddress, Option<Prefix>), policy: AddressPolicy<'_>, out: &mut Outbox) {
         let Some(attachment) = &self.attachment else {
             return;
         };
-        self.home = home.1.is_some_and(|prefix| {
+        self.on_home_link = home.1.is_some_and(|prefix| {
             let found = attachment.find_on_link(now, home.0.0);
             found.is_some_and(|(_, known)| prefix.covers(known.prefix) || known.prefix == prefix)
         });
-        self.settle_lease(now, home.0, &mut *policy.entropy, policy.own, out);
-        self.report_useless_router(out);
-        let Some(assignment) = self.assignment(now).filter(|_| !self.home) else {
-            self.drop_formed(out);
+        self.update_lease(now, home.0, &mut *policy.entropy, policy.own, out);
+        self.report_router_without_prefix(out);
+        let Some(assignment) = self.assignment(now).filter(|_| !self.on_home_link) else {
+            self.drop_address(out);
             return;
         };
         let Assignment { prefix, on_link, router, valid_until, .. } = assignment;
-        if let Some(formed) = self.formed.as_mut().filter(|formed| assignment.is_of(formed)) {
+        if let Some(formed) = self.care_of_address.as_mut().filter(|formed| assignment.matches(formed)) {
             formed.on_link = on_link;
             formed.router = router;
             formed.valid_until = valid_until;
-            if formed.retry.take_if(|at| *at <= now).is_some() {
-                formed.attempts = 0;
-                self.form_other(now, policy, out);
+            if formed.retry_at.take_if(|at| *at <= now).is_some() {
+                formed.dad_attempts = 0;
+                self.form_other_address(now, policy, out);
             }
             return;
         }
-        self.drop_formed(out);
+        self.drop_address(out);
         let identifier = self.interface.as_ref().and_then(|interface| interface.address);
         let mut form = || {
             let identifier = identifier.map_or_else(|| policy.entropy.next_u64(), LinkAddress::interface_identifier);
@@ -237,40 +237,40 @@ impl Uplink {
         let Some(address) = assignment.address.or_else(&mut form) else {
             return;
         };
-        self.formed = Some(Formed {
+        self.care_of_address = Some(FormedAddress {
             address: CareOfAddress(address),
             prefix,
             on_link,
             router,
             valid_until,
             usable: false,
-            check: None,
-            attempts: 0,
-            retry: None,
+            dad: None,
+            dad_attempts: 0,
+            retry_at: None,
         });
-        self.begin(now, policy.detection, out);
+        self.start_address(now, policy.detection, out);
     }
 
     /// Another node holds our address: it is given up at once and another identifier tried (RFC 4862 §5.4.5,
     /// RFC 4429 §3.3).
-    pub fn conflict(&mut self, now: Time, address: Ipv6Addr, policy: Policy<'_>, out: &mut Outbox) {
+    pub fn dad_failed(&mut self, now: Time, address: Ipv6Addr, policy: AddressPolicy<'_>, out: &mut Outbox) {
         let Some(link) = self.link() else {
             return;
         };
-        let Some(formed) = self.formed.as_mut().filter(|formed| formed.address.0 == address) else {
+        let Some(formed) = self.care_of_address.as_mut().filter(|formed| formed.address.0 == address) else {
             return;
         };
         out.report(Report::DuplicateAddress { link, address });
-        formed.attempts = formed.attempts.saturating_add(1);
+        formed.dad_attempts = formed.dad_attempts.saturating_add(1);
         formed.usable = false;
-        formed.check = None;
+        formed.dad = None;
         let is_assigned = self.config.address.is_some() || self.lease.is_some();
-        if formed.attempts < MAX_ATTEMPTS && !is_assigned {
-            return self.form_other(now, policy, out);
+        if formed.dad_attempts < MAX_DAD_ATTEMPTS && !is_assigned {
+            return self.form_other_address(now, policy, out);
         }
-        let pause = FIRST_RETRY.saturating_mul(1 << self.conflicts.min(8)).min(MAX_RETRY);
-        formed.retry = Some(now + pause);
-        if self.conflicts == 0 {
+        let pause = INITIAL_DAD_RETRY.saturating_mul(1 << self.dad_failures.min(8)).min(MAX_DAD_RETRY);
+        formed.retry_at = Some(now + pause);
+        if self.dad_failures == 0 {
             let text = format!(
                 "{}: every address tried in {} is in use by another node, or somebody claims so; the next attempt is in {} s",
                 self.config.interface,
@@ -279,24 +279,24 @@ impl Uplink {
             );
             out.report(Report::Notice { text });
         }
-        self.conflicts = self.conflicts.saturating_add(1);
+        self.dad_failures = self.dad_failures.saturating_add(1);
     }
 
     /// Forms another address in the same prefix, with an identifier nobody can predict (RFC 4862 §5.4.5, RFC 7217 §6).
-    fn form_other(&mut self, now: Time, policy: Policy<'_>, out: &mut Outbox) {
-        let identifier = policy.entropy.next_u64() & !UNIVERSAL;
+    fn form_other_address(&mut self, now: Time, policy: AddressPolicy<'_>, out: &mut Outbox) {
+        let identifier = policy.entropy.next_u64() & !UNIVERSAL_BIT;
         let is_assigned = self.config.address.is_some() || self.lease.is_some();
-        let Some(formed) = &mut self.formed else { return };
+        let Some(formed) = &mut self.care_of_address else { return };
         let other = if is_assigned { Some(formed.address.0) } else { formed.prefix.with_identifier(identifier) };
         if let Some(other) = other {
             formed.address = CareOfAddress(other);
-            self.begin(now, policy.detection, out);
+            self.start_address(now, policy.detection, out);
         }
     }
 
     /// Whether duplicate address detection of `address` runs here.
     pub fn is_checking(&self, address: Ipv6Addr) -> bool {
-        self.formed.as_ref().is_some_and(|formed| formed.address.0 == address && formed.check.is_some())
+        self.care_of_address.as_ref().is_some_and(|formed| formed.address.0 == address && formed.dad.is_some())
     }
 
     /// Sends and ends what is due.
@@ -304,27 +304,27 @@ impl Uplink {
         if let Some(attachment) = &mut self.attachment {
             attachment.expire(now, out);
         }
-        if let Some(formed) = &mut self.formed
-            && formed.check.as_ref().is_some_and(|check| check.until <= now)
+        if let Some(formed) = &mut self.care_of_address
+            && formed.dad.as_ref().is_some_and(|check| check.ends_at <= now)
         {
-            formed.check = None;
+            formed.dad = None;
             formed.usable = true;
-            self.conflicts = 0;
+            self.dad_failures = 0;
         }
         self.path_mtu.take_if(|(_, until)| *until <= now);
     }
 
     /// Uses another router of the same link if the path by the one in use has been dead for a while: it may be an impostor,
     /// or have no way out itself.
-    pub fn leave_dead_router(&mut self, now: Time) {
+    pub fn switch_dead_router(&mut self, now: Time) {
         if !self.prober.is_silent() {
-            self.turns = if self.prober.is_answered() { 0 } else { self.turns };
+            self.router_switches = if self.prober.is_answered() { 0 } else { self.router_switches };
             return;
         }
-        let patience = ROUTER_PATIENCE.saturating_mul(1 << self.turns.min(8)).min(MAX_RETRY);
+        let patience = ROUTER_TIMEOUT.saturating_mul(1 << self.router_switches.min(8)).min(MAX_DAD_RETRY);
         let dead = self.prober.silent_since().is_some_and(|since| since + patience <= now);
-        if dead && self.attachment.as_mut().is_some_and(|attachment| attachment.turn(now)) {
-            self.turns = self.turns.saturating_add(1);
+        if dead && self.attachment.as_mut().is_some_and(|attachment| attachment.switch_router(now)) {
+            self.router_switches = self.router_switches.saturating_add(1);
             self.prober.restart(now);
         }
     }
@@ -332,17 +332,17 @@ impl Uplink {
     /// When [`Uplink::expire`] has something to do.
     pub fn deadline(&self) -> Option<Time> {
         let attachment = self.attachment.as_ref().and_then(Attachment::deadline);
-        let check = self.formed.as_ref().and_then(|formed| formed.check.as_ref()).map(|check| check.until);
+        let check = self.care_of_address.as_ref().and_then(|formed| formed.dad.as_ref()).map(|check| check.ends_at);
         let path_mtu = self.path_mtu.map(|(_, until)| until);
         let lease = self.lease.as_ref().and_then(AddressLease::deadline);
-        let retry = self.formed.as_ref().and_then(|formed| formed.retry);
+        let retry = self.care_of_address.as_ref().and_then(|formed| formed.retry_at);
         let check = check.into_iter().chain(retry);
         attachment.into_iter().chain(lease).chain(check).chain(path_mtu).chain(self.ipv4.deadline()).min()
     }
 
     /// Largest packet on the way to the home agent, octets: interface, advertised link MTU and path.
     pub fn mtu(&self) -> u32 {
-        self.search.mtu().into_iter().fold(self.mtu_by_routers(), u32::min)
+        self.mtu_search.mtu().into_iter().fold(self.mtu_by_routers(), u32::min)
     }
 
     /// The same as far as routers tell it: without what was found by probes of size, octets.
@@ -353,23 +353,23 @@ impl Uplink {
         advertised.into_iter().chain(path).fold(interface, u32::min)
     }
 
-    fn begin(&mut self, now: Time, detection: DadMode, out: &mut Outbox) {
+    fn start_address(&mut self, now: Time, detection: DadMode, out: &mut Outbox) {
         let Some((link, bid)) = self.link().map(|link| (link, self.config.bid)) else {
             return;
         };
         let own = self.interface.as_ref().and_then(|interface| interface.address);
-        let Some(formed) = &mut self.formed else {
+        let Some(formed) = &mut self.care_of_address else {
             return;
         };
         formed.usable = detection != DadMode::Wait;
         if detection != DadMode::Off {
-            formed.check = Some(DuplicateCheck::begin(now, (link, own), formed.address.0, out));
+            formed.dad = Some(DadProbe::start(now, (link, own), formed.address.0, out));
         }
         out.report(Report::CareOfFormed { link, bid, address: formed.address.0 });
-        if self.had.len() >= MAX_HAD {
-            self.had.remove(0);
+        if self.former_addresses.len() >= MAX_FORMER_ADDRESSES {
+            self.former_addresses.remove(0);
         }
-        self.had.push(formed.address);
+        self.former_addresses.push(formed.address);
         self.forget_path();
         self.prober.restart(now);
     }
@@ -377,12 +377,12 @@ impl Uplink {
     /// Forgets what is known of the path to the home agent: it begins at another address now.
     fn forget_path(&mut self) {
         self.path_mtu = None;
-        self.search = Search::default();
-        self.tunnelled = None;
+        self.mtu_search = PathMtuSearch::default();
+        self.last_tunnelled_reply = None;
     }
 
-    fn drop_formed(&mut self, out: &mut Outbox) {
-        if let Some((formed, link)) = self.formed.take().zip(self.link()) {
+    fn drop_address(&mut self, out: &mut Outbox) {
+        if let Some((formed, link)) = self.care_of_address.take().zip(self.link()) {
             out.report(Report::CareOfRemoved { link, bid: self.bid(), address: formed.address.0 });
         }
     }
@@ -394,7 +394,7 @@ impl Uplink {
 
 /// How addresses are formed and checked.
 #[derive(Debug)]
-pub struct Policy<'a> {
+pub struct AddressPolicy<'a> {
     /// The operator's choice.
     pub detection: DadMode,
     /// For identifiers that are not the interface's.
@@ -403,7 +403,7 @@ pub struct Policy<'a> {
     pub own: &'a [Prefix],
 }
 
-impl Formed {
+impl FormedAddress {
     /// Length of the on-link prefix, 128 for none.
     pub fn prefix_length(&self) -> u8 {
         if self.on_link { self.prefix.length() } else { 128 }
@@ -411,4 +411,4 @@ impl Formed {
 }
 
 /// The universal/local bit of a modified EUI-64 identifier: 0 for one not made from a hardware address (RFC 4291 §2.5.1).
-const UNIVERSAL: u64 = 0x0200_0000_0000_0000;
+const UNIVERSAL_BIT: u64 = 0x0200_0000_0000_0000;

@@ -1,7 +1,7 @@
 //! What an operator sees of the mobile router, and when it next has something to do.
 
 use super::MobileRouter;
-use super::care_of_prefix::Told;
+use super::care_of_prefix::AdvertisedState;
 use super::registration::CareOf;
 use super::uplink::Uplink;
 use crate::base::time::Time;
@@ -29,11 +29,11 @@ impl MobileRouter {
             (inside.config.interface.as_str(), "advertisement", deadline)
         });
         let sources = self.uplinks.iter().filter_map(move |uplink| {
-            let source = self.sources.get(&uplink.config.bid)?;
+            let source = self.prefix_sources.get(&uplink.config.bid)?;
             Some((uplink.config.interface.as_str(), "care-of prefix", source.deadline(now)))
         });
         let told = self.ingress.iter().map(move |inside| {
-            let ends = inside.told.values().flat_map(Told::deadlines).chain(inside.rival);
+            let ends = inside.advertised_prefixes.values().flat_map(AdvertisedState::deadlines).chain(inside.other_router_until);
             (inside.config.interface.as_str(), "former prefix", ends.filter(|end| *end > now).min())
         });
         let own = [
@@ -42,9 +42,9 @@ impl MobileRouter {
             ("", "home agent watch", self.failover_deadline()),
             ("", "home link", self.home_deadline()),
             ("", "home prefix discovery", self.home_prefix_deadline()),
-            ("", "old path", self.left.iter().map(|left| left.until).min()),
-            ("", "refused item", self.held.deadline()),
-            ("", "earlier life", self.inheritance_deadline()),
+            ("", "old path", self.lingering.iter().map(|left| left.until).min()),
+            ("", "refused item", self.desired_state.deadline()),
+            ("", "earlier life", self.takeover_deadline()),
         ];
         uplinks
             .chain(ingress)
@@ -61,8 +61,8 @@ impl MobileRouter {
 
     /// When the next discovery request leaves: without a care-of address there is nowhere to be answered at.
     fn discovery_deadline(&self, now: Time) -> Option<Time> {
-        let native = |care_of: &CareOf| !care_of.home && care_of.ipv4().is_none();
-        self.agents.deadline(now).filter(|_| self.candidates().iter().any(native))
+        let native = |care_of: &CareOf| !care_of.on_home_link && care_of.ipv4().is_none();
+        self.home_agents.deadline(now).filter(|_| self.usable_care_of().iter().any(native))
     }
 
     /// When the next probe of `uplink` leaves.
@@ -118,7 +118,7 @@ impl MobileRouter {
     }
 
     fn show_bindings(&self, now: Time) -> Vec<BindingView> {
-        let fault = self.diagnosis.registration();
+        let fault = self.diagnosis.registration_fault();
         let row =
             |home_agent: Ipv6Addr, bid: Bid, care_of: Option<Ipv6Addr>, remaining: Duration, state: &str| BindingView {
                 role: "mobile_router".to_owned(),
@@ -127,21 +127,21 @@ impl MobileRouter {
                 care_of: care_of.map(without_port),
                 udp_port: None,
                 home_agent,
-                prefixes: self.networks().filter(|prefix| !self.diagnosis.refused_prefixes.contains(prefix)).collect(),
+                prefixes: self.networks().filter(|prefix| !self.diagnosis.rejected_prefixes.contains(prefix)).collect(),
                 sequence: self.registration.sequence(),
                 remaining,
                 state: state.to_owned(),
-                refused_prefixes: self.diagnosis.refused_prefixes.clone(),
-                last_error: fault.map(|fault| fault.why.clone()),
+                refused_prefixes: self.diagnosis.rejected_prefixes.clone(),
+                last_error: fault.map(|fault| fault.cause.clone()),
                 error_age: fault.map(|fault| now.since(fault.since)),
             };
-        let in_use = self.agents.in_use().unwrap_or(Ipv6Addr::UNSPECIFIED);
-        if self.home.as_ref().is_some_and(|home| home.done) {
+        let in_use = self.home_agents.in_use().unwrap_or(Ipv6Addr::UNSPECIFIED);
+        if self.home_link.as_ref().is_some_and(|home| home.deregistered) {
             return vec![row(in_use, Bid(0), None, Duration::ZERO, "home")];
         }
         let mut rows = Vec::new();
         if let Some(binding) = self.registration.binding() {
-            let (home_agent, remaining) = (binding.wanted.home_agent, binding.expires.since(now));
+            let (home_agent, remaining) = (binding.registration.home_agent, binding.expires.since(now));
             let bound = |held: &CareOf| row(home_agent, held.bid, Some(held.address.0), remaining, "bound");
             rows.extend(binding.care_of().iter().map(bound));
         }
@@ -154,41 +154,41 @@ impl MobileRouter {
             }
         }
         if rows.is_empty() && fault.is_some() {
-            let state = if self.diagnosis.is_refused { "refused" } else { "registering" };
+            let state = if self.diagnosis.is_rejected { "refused" } else { "registering" };
             rows.push(row(in_use, Bid(0), None, Duration::ZERO, state));
         }
         rows
     }
 
     /// What an uplink that could carry packets does: `visited` only once the home agent knows of it.
-    fn use_of(&self, uplink: &Uplink) -> &'static str {
+    fn usage_text(&self, uplink: &Uplink) -> &'static str {
         let own = self.care_of_on(uplink).map(|care_of| care_of.address);
         let mine = |care_of: &CareOf| Some(care_of.address) == own;
         let held = self.registration.binding().map(|binding| binding.care_of()).unwrap_or_default();
         let pending = self.registration.pending().map(|wanted| wanted.care_of()).unwrap_or_default();
         let ipv4 = uplink.ipv4.in_use().is_some();
         match (held.iter().any(mine), pending.iter().any(mine)) {
-            (true, _) if ipv4 && self.carriage.translated => "IPv4 behind NAT",
+            (true, _) if ipv4 && self.dsmip.behind_nat => "IPv4 behind NAT",
             (true, _) if ipv4 => "IPv4",
             (true, _) => "visited",
             (false, true) => "registering",
-            (false, false) if self.diagnosis.is_refused => "refused",
+            (false, false) if self.diagnosis.is_rejected => "refused",
             (false, false) if self.registration.binding().is_some() => "standby",
             (false, false) => "registering",
         }
     }
 
     fn show_uplink(&self, now: Time, uplink: &Uplink) -> LinkView {
-        let registering = || self.diagnosis.registration().filter(|_| uplink.is_up() && uplink.care_of().is_some());
-        let fault = self.diagnosis.path(uplink.config.bid).or_else(registering);
+        let registering = || self.diagnosis.registration_fault().filter(|_| uplink.is_up() && uplink.care_of().is_some());
+        let fault = self.diagnosis.path_fault(uplink.config.bid).or_else(registering);
         let router = uplink.router();
-        let state = match (uplink.up(), uplink.home, router, &uplink.formed) {
+        let state = match (uplink.up(), uplink.on_home_link, router, &uplink.care_of_address) {
             _ if uplink.interface.is_none() => NO_INTERFACE,
             (None, ..) => "down",
             _ if uplink.ipv4.in_use().is_some() && uplink.prober.is_silent() => "silent",
-            _ if uplink.ipv4.in_use().is_some() => self.use_of(uplink),
+            _ if uplink.ipv4.in_use().is_some() => self.usage_text(uplink),
             (_, true, ..) => "home",
-            (_, _, None, _) if uplink.has_useless_router() => "router without prefix",
+            (_, _, None, _) if uplink.has_router_without_prefix() => "router without prefix",
             (_, _, None, _) if self.lacks_ipv4_home_agent(uplink) => "IPv4 only, no home_agents_ipv4",
             (_, _, None, _) => "no router",
             (_, _, _, None) if uplink.lease.is_some() => "waiting for DHCPv6",
@@ -196,18 +196,18 @@ impl MobileRouter {
             _ if uplink.prober.is_recovering() => "recovering",
             _ if uplink.prober.is_silent() => "silent",
             (_, _, _, Some(formed)) if !formed.usable => "checking address",
-            _ => self.use_of(uplink),
+            _ => self.usage_text(uplink),
         };
         LinkView {
-            last_error: fault.map(|fault| fault.why.clone()),
+            last_error: fault.map(|fault| fault.cause.clone()),
             error_age: fault.map(|fault| now.since(fault.since)),
             name: uplink.config.interface.clone(),
-            role: if uplink.home { "home" } else { "uplink" }.to_owned(),
+            role: if uplink.on_home_link { "home" } else { "uplink" }.to_owned(),
             up: uplink.up().is_some(),
             mtu: uplink.mtu(),
             router,
             addresses: uplink
-                .formed
+                .care_of_address
                 .iter()
                 .map(|formed| formed.address.0)
                 .chain(uplink.ipv4.in_use().map(|address| without_port(address.0)))

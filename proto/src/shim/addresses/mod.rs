@@ -7,7 +7,7 @@ mod sets;
 mod tests;
 
 use super::uplinks::Uplinks;
-use crate::access::neighbour;
+use crate::link::nd_messages;
 use crate::base::few;
 use crate::base::ids::LinkId;
 use crate::base::rng::Entropy;
@@ -172,7 +172,7 @@ impl Addresses {
         for (link, managed) in &mut self.links {
             managed.prefixes.expire(now);
             if managed.prefixes.take_due_solicitation(now) {
-                out.transmit(neighbour::router_solicitation(*link, managed.link_address));
+                out.transmit(nd_messages::router_solicitation(*link, managed.link_address));
             }
         }
         let changed = self.update_set(policy, around, out);

@@ -18,9 +18,9 @@ use roam6_wire::{CareOfAddress, HomeAddress, LinkAddress, Prefix, Sequence};
 use std::net::Ipv6Addr;
 
 pub(super) const HOME_LINK: LinkId = LinkId(2);
-pub(super) const OUTSIDE: LinkId = LinkId(3);
+pub(super) const VISITED_LINK: LinkId = LinkId(3);
 /// Wall clock at the bench's beginning: 2026-01-01.
-const BEGAN: u64 = 1_767_225_600_000_000;
+const START_UNIX_MICROS: u64 = 1_767_225_600_000_000;
 
 pub(super) fn address(text: &str) -> Ipv6Addr {
     text.parse().unwrap()
@@ -88,7 +88,7 @@ pub(super) struct Update {
     /// Signed with this.
     pub key: Option<SharedKey>,
     /// Microseconds this mobile router's clock is ahead; `None`: no timestamp.
-    pub ahead: Option<i64>,
+    pub clock_offset: Option<i64>,
     /// Care-of address of the authenticator.
     pub care_of: Ipv6Addr,
 }
@@ -104,15 +104,15 @@ impl Update {
             lifetime_units: 15,
             options: Vec::new(),
             key: Some(key()),
-            ahead: Some(0),
+            clock_offset: Some(0),
             care_of: address(source),
         }
     }
 
     /// Of a mobile router without a key.
-    pub(super) fn open(sequence: u16, source: &str) -> Update {
+    pub(super) fn unauthenticated(sequence: u16, source: &str) -> Update {
         let home = HomeAddress(address("2001:db8::200"));
-        Update { home, key: None, ahead: None, ..Update::new(sequence, source) }
+        Update { home, key: None, clock_offset: None, ..Update::new(sequence, source) }
     }
 
     pub(super) fn with(mut self, option: MobilityOption) -> Update {
@@ -127,8 +127,8 @@ impl Update {
     /// The packet as sent at `now`.
     pub(super) fn packet(&self, now: Time) -> Packet {
         let mut options = self.options.clone();
-        if let Some(ahead) = self.ahead {
-            let unix = (BEGAN + now.as_micros()).wrapping_add_signed(ahead);
+        if let Some(ahead) = self.clock_offset {
+            let unix = (START_UNIX_MICROS + now.as_micros()).wrapping_add_signed(ahead);
             options.push(MobilityOption::ReplayProtection(Timestamp::from_unix_micros(unix).0));
         }
         let message = Message::BindingUpdate(BindingUpdate {
@@ -147,37 +147,37 @@ impl Update {
                 authenticate(&key.secret, CareOfAddress(self.care_of), self.home, part)
             }),
         };
-        let link = if at_home { HOME_LINK } else { OUTSIDE };
+        let link = if at_home { HOME_LINK } else { VISITED_LINK };
         Packet { link, sender: None, bytes: ip6::emit(&header, protocol::MOBILITY, &bytes) }
     }
 }
 
 /// The home agent and what surrounds it.
-pub(super) struct Bench {
+pub(super) struct TestBed {
     pub agent: HomeAgent,
     pub now: Time,
     /// What the host holds.
     pub plan: Plan,
     /// Keys whose next `Put` the host refuses.
-    pub refuse: Vec<Key>,
+    pub rejected: Vec<Key>,
     /// Outcomes are kept back.
-    pub slow: bool,
-    pub kept: Vec<Outcome>,
+    pub hold_outcomes: bool,
+    pub held_outcomes: Vec<Outcome>,
 }
 
-impl Bench {
-    pub(super) fn new(config: HomeAgentConfig) -> Bench {
+impl TestBed {
+    pub(super) fn new(config: HomeAgentConfig) -> TestBed {
         let agent = HomeAgent::new(config, Entropy::seed_from_u64(1));
         let mut bench =
-            Bench { agent, now: Time::ZERO, plan: Plan::new(), refuse: Vec::new(), slow: false, kept: Vec::new() };
-        bench.feed(Input::Clock(Clock { unix_micros: BEGAN }));
+            TestBed { agent, now: Time::ZERO, plan: Plan::new(), rejected: Vec::new(), hold_outcomes: false, held_outcomes: Vec::new() };
+        bench.feed(Input::Clock(Clock { unix_micros: START_UNIX_MICROS }));
         bench
     }
 
     /// With a home link that is up.
-    pub(super) fn at_home_link(mut config: HomeAgentConfig) -> Bench {
+    pub(super) fn at_home_link(mut config: HomeAgentConfig) -> TestBed {
         config.home_link = Some("home0".into());
-        let mut bench = Bench::new(config);
+        let mut bench = TestBed::new(config);
         bench.feed(Input::Link(LinkEvent {
             link: HOME_LINK,
             name: "home0".into(),
@@ -206,8 +206,8 @@ impl Bench {
                 }
                 outputs.push(output);
             }
-            if self.slow {
-                self.kept.append(&mut outcomes);
+            if self.hold_outcomes {
+                self.held_outcomes.append(&mut outcomes);
             }
             // Oldest first, before anything else.
             inputs.extend(outcomes.into_iter().rev().map(Input::Outcome));
@@ -217,8 +217,8 @@ impl Bench {
 
     fn put(&mut self, item: &Item) -> Outcome {
         let key = item.key();
-        if let Some(at) = self.refuse.iter().position(|refused| *refused == key) {
-            self.refuse.remove(at);
+        if let Some(at) = self.rejected.iter().position(|refused| *refused == key) {
+            self.rejected.remove(at);
             return Outcome { key, error: Some("no space left on device".into()) };
         }
         self.plan.put(item.clone());
@@ -226,9 +226,9 @@ impl Bench {
     }
 
     /// The host's late answers.
-    pub(super) fn release(&mut self) -> Vec<Output> {
-        self.slow = false;
-        let kept = core::mem::take(&mut self.kept);
+    pub(super) fn release_outcomes(&mut self) -> Vec<Output> {
+        self.hold_outcomes = false;
+        let kept = core::mem::take(&mut self.held_outcomes);
         kept.into_iter().flat_map(|outcome| self.feed(Input::Outcome(outcome))).collect()
     }
 
@@ -239,7 +239,7 @@ impl Bench {
     }
 
     /// Lets time pass, waking the home agent whenever it wants to be woken.
-    pub(super) fn pass(&mut self, span: Duration) -> Vec<Output> {
+    pub(super) fn advance(&mut self, span: Duration) -> Vec<Output> {
         let until = self.now + span;
         let mut outputs = Vec::new();
         while let Some(at) = self.agent.deadline().filter(|at| *at <= until) {
@@ -251,7 +251,7 @@ impl Bench {
     }
 
     /// The keys the host holds, other than those it holds without any binding: of discovery, and the ways home.
-    pub(super) fn held(&self) -> Vec<Key> {
+    pub(super) fn installed(&self) -> Vec<Key> {
         let always = |item: &Item| match item {
             Item::Anycast(_) => true,
             Item::Route(route) => matches!(route.target, NextHop::Gateway { .. }),
@@ -319,7 +319,7 @@ pub(super) fn status(outputs: &[Output]) -> u8 {
 }
 
 /// What the journal holds.
-pub(super) fn journal(bench: &Bench) -> Vec<JournalRecord> {
+pub(super) fn journal(bench: &TestBed) -> Vec<JournalRecord> {
     let records = bench.plan.iter().filter_map(|(_, item)| match item {
         Item::JournalRecord(record) => Some(record.clone()),
         _ => None,

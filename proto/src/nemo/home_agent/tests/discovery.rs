@@ -31,11 +31,11 @@ fn other(number: u16, preference: u16, router: bool, lifetime: u16) -> Input {
     from_neighbour(&message, Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 1, number), ALL_NODES)
 }
 
-fn ask(bench: &mut Bench, router: bool) -> Vec<Ipv6Addr> {
+fn ask(bench: &mut TestBed, router: bool) -> Vec<Ipv6Addr> {
     let (source, to) = (address("2001:db8:1::100"), address("2001:db8::fdff:ffff:ffff:fffe"));
     let request = Message::HomeAgentRequest { identifier: 77, router };
     let bytes = ip6::emit(&Header::new(source, to), protocol::ICMPV6, &request.emit(source, to));
-    let outputs = bench.feed(Input::Packet(Packet { link: OUTSIDE, sender: None, bytes }));
+    let outputs = bench.feed(Input::Packet(Packet { link: VISITED_LINK, sender: None, bytes }));
     match messages(&outputs).pop() {
         Some((from, to, Message::HomeAgentReply { identifier: 77, router: told, addresses })) => {
             assert_eq!((from, to, told), (agent(), source, router));
@@ -47,30 +47,30 @@ fn ask(bench: &mut Bench, router: bool) -> Vec<Ipv6Addr> {
 }
 
 #[test]
-fn the_anycast_address_is_held_on_the_home_link_or_where_the_own_address_is() {
+fn anycast_address_is_on_home_link_or_on_link_of_own_address() {
     let wanted = |link| Item::Anycast(AnycastAddress { link, address: address("2001:db8::fdff:ffff:ffff:fffe") });
-    let bench = Bench::at_home_link(config());
+    let bench = TestBed::at_home_link(config());
     assert!(bench.plan.iter().any(|(_, item)| *item == wanted(HOME_LINK)));
-    let mut bench = Bench::new(config());
-    let event = AddressEvent { link: OUTSIDE, address: agent(), state: AddressState::Preferred };
-    assert_eq!(bench.feed(Input::Address(event)), [Output::Put(wanted(OUTSIDE))]);
+    let mut bench = TestBed::new(config());
+    let event = AddressEvent { link: VISITED_LINK, address: agent(), state: AddressState::Preferred };
+    assert_eq!(bench.feed(Input::Address(event)), [Output::Put(wanted(VISITED_LINK))]);
 }
 
 #[test]
-fn a_refused_anycast_address_is_put_again() {
-    let mut bench = Bench::new(config());
-    let event = AddressEvent { link: OUTSIDE, address: agent(), state: AddressState::Preferred };
-    let wanted = Item::Anycast(AnycastAddress { link: OUTSIDE, address: address("2001:db8::fdff:ffff:ffff:fffe") });
-    bench.refuse.push(wanted.key());
+fn rejected_anycast_address_is_retried() {
+    let mut bench = TestBed::new(config());
+    let event = AddressEvent { link: VISITED_LINK, address: agent(), state: AddressState::Preferred };
+    let wanted = Item::Anycast(AnycastAddress { link: VISITED_LINK, address: address("2001:db8::fdff:ffff:ffff:fffe") });
+    bench.rejected.push(wanted.key());
     bench.feed(Input::Address(event));
     assert!(bench.plan.find(&wanted.key()).is_none());
-    bench.pass(Duration::from_secs(10));
+    bench.advance(Duration::from_secs(10));
     assert_eq!(bench.plan.find(&wanted.key()), Some(&wanted));
 }
 
 #[test]
-fn the_reply_lists_the_preferred_first() {
-    let mut bench = Bench::at_home_link(config());
+fn dhaad_reply_lists_home_agents_by_preference() {
+    let mut bench = TestBed::at_home_link(config());
     bench.feed(other(1, 20, true, 100));
     bench.feed(other(2, 5, true, 100));
     bench.feed(other(3, 30, false, 100));
@@ -78,15 +78,15 @@ fn the_reply_lists_the_preferred_first() {
     assert_eq!(listed(ask(&mut bench, true)), ["2001:db8::1:1", "2001:db8::1", "2001:db8::1:2"]);
     assert_eq!(listed(ask(&mut bench, false))[0], "2001:db8::1:3", "which serves no mobile routers");
     bench.feed(other(1, 20, true, 0));
-    bench.pass(Duration::from_secs(99));
+    bench.advance(Duration::from_secs(99));
     assert_eq!(ask(&mut bench, true).len(), 2);
-    bench.pass(Duration::from_secs(1));
+    bench.advance(Duration::from_secs(1));
     assert_eq!(ask(&mut bench, true), [agent()]);
 }
 
 #[test]
-fn the_list_and_the_replies_are_bounded() {
-    let mut bench = Bench::at_home_link(config());
+fn home_agents_list_and_dhaad_replies_are_bounded() {
+    let mut bench = TestBed::at_home_link(config());
     let full = |outputs: &[Output]| reports(outputs).iter().any(|report| matches!(report, Report::TableFull { .. }));
     let full: Vec<bool> = (0..65).map(|number| full(&bench.feed(other(number, 20, true, 100)))).collect();
     assert_eq!(full.iter().position(|full| *full), Some(64));
@@ -96,13 +96,13 @@ fn the_list_and_the_replies_are_bounded() {
 }
 
 #[test]
-fn prefixes_are_told_to_whom_is_bound_once_a_second() {
-    let mut bench = Bench::new(HomeAgentConfig { duplicate_detection: false, ..config() });
+fn mobile_prefix_advertisement_is_rate_limited_per_binding() {
+    let mut bench = TestBed::new(HomeAgentConfig { duplicate_detection: false, ..config() });
     bench.send(&Update::new(1, "2001:db8:1::100"));
     let solicitation = |care_of: &str| {
         let header = Header::new(address(care_of), agent()).with_home_address(home().0);
         let message = Message::MobilePrefixSolicitation { identifier: 9 }.emit(home().0, agent());
-        Input::Packet(Packet { link: OUTSIDE, sender: None, bytes: ip6::emit(&header, protocol::ICMPV6, &message) })
+        Input::Packet(Packet { link: VISITED_LINK, sender: None, bytes: ip6::emit(&header, protocol::ICMPV6, &message) })
     };
     let outputs = bench.feed(solicitation("2001:db8:1::100"));
     let datagram = Datagram::parse(&sent(&outputs)[0].bytes).unwrap();
@@ -113,7 +113,7 @@ fn prefixes_are_told_to_whom_is_bound_once_a_second() {
     assert!(matches!(options[..], [NeighbourOption::PrefixInformation { router_address: true, .. }]));
     let again = bench.feed(solicitation("2001:db8:1::100"));
     assert!(matches!(reports(&again)[..], [Report::Dropped { reason: DropReason::RateLimited, .. }]));
-    bench.pass(Duration::from_secs(1));
+    bench.advance(Duration::from_secs(1));
     assert_eq!(sent(&bench.feed(solicitation("2001:db8:1::100"))).len(), 1);
     let stranger = bench.feed(solicitation("2001:db8:6::6"));
     assert!(matches!(reports(&stranger)[..], [Report::BindingError { status: 1, sent: true, .. }]));

@@ -23,8 +23,8 @@ fn counted(outputs: &[Output], wanted: DropReason) -> usize {
 }
 
 #[test]
-fn a_stranger_is_not_told_the_last_sequence_number() {
-    let mut bench = Bench::new(config());
+fn forged_update_does_not_reveal_sequence_number() {
+    let mut bench = TestBed::new(config());
     bench.send(&Update::new(100, CARE_OF));
     let outputs = bench.send(&forged(99));
     assert_eq!((status(&outputs), acknowledgement(&outputs).sequence.0), (146, 99), "its own number, not ours");
@@ -33,15 +33,15 @@ fn a_stranger_is_not_told_the_last_sequence_number() {
 }
 
 #[test]
-fn forged_updates_are_answered_seldom() {
-    let mut bench = Bench::new(config());
+fn answers_to_forged_updates_are_rate_limited() {
+    let mut bench = TestBed::new(config());
     bench.send(&Update::new(100, CARE_OF));
     let outputs: Vec<Output> = (0..1000).flat_map(|_| bench.send(&forged(101))).collect();
     assert!((1..=5).contains(&sent(&outputs).len()), "{}", sent(&outputs).len());
     assert_eq!(counted(&outputs, DropReason::BadAuthenticator), 1000, "each is counted");
     let later: Vec<Output> = (0..600)
         .flat_map(|_| {
-            bench.pass(Duration::from_millis(100));
+            bench.advance(Duration::from_millis(100));
             bench.send(&forged(101))
         })
         .collect();
@@ -49,20 +49,20 @@ fn forged_updates_are_answered_seldom() {
 }
 
 #[test]
-fn a_flood_in_its_name_keeps_no_router_from_its_answers() {
-    let mut bench = Bench::new(config());
+fn flood_of_forged_updates_does_not_block_authentic_answers() {
+    let mut bench = TestBed::new(config());
     bench.send(&Update::new(100, CARE_OF));
     for _ in 0..1000 {
         bench.send(&forged(101));
     }
     assert_eq!(status(&bench.send(&Update::new(7, CARE_OF))), 135, "its own state was lost");
-    assert_eq!(status(&bench.send(&Update { ahead: Some(-9_000_000), ..Update::new(101, CARE_OF) })), 144);
+    assert_eq!(status(&bench.send(&Update { clock_offset: Some(-9_000_000), ..Update::new(101, CARE_OF) })), 144);
     assert_eq!(status(&bench.send(&Update::new(102, CARE_OF))), 0);
 }
 
 #[test]
-fn repeated_stale_updates_are_answered_seldom() {
-    let mut bench = Bench::new(config());
+fn answers_to_stale_updates_are_rate_limited() {
+    let mut bench = TestBed::new(config());
     let first = Update::new(100, CARE_OF).packet(bench.now);
     bench.feed(Input::Packet(first.clone()));
     let outputs: Vec<Output> = (0..1000).flat_map(|_| bench.feed(Input::Packet(first.clone()))).collect();
@@ -72,12 +72,12 @@ fn repeated_stale_updates_are_answered_seldom() {
 
 #[test]
 fn repeated_refused_binding_updates_are_rate_limited() {
-    let mut bench = Bench::new(config());
+    let mut bench = TestBed::new(config());
     for (wrong, expected) in [
         (Update::new(100, "2001:db8:f00::1"), 174),
         (Update::new(200, CARE_OF).with(MobilityOption::MobileNetworkPrefix(prefix("2001:db8::/32"))), 141),
     ] {
-        bench.pass(Duration::from_secs(10));
+        bench.advance(Duration::from_secs(10));
         let captured = wrong.packet(bench.now);
         assert_eq!(status(&bench.feed(Input::Packet(captured.clone()))), expected);
         let outputs: Vec<Output> = (0..1000).flat_map(|_| bench.feed(Input::Packet(captured.clone()))).collect();
@@ -88,14 +88,14 @@ fn repeated_refused_binding_updates_are_rate_limited() {
 }
 
 #[test]
-fn a_farewell_from_home_must_come_by_the_home_link() {
+fn deregistration_from_home_must_arrive_on_home_link() {
     let farewell = |sequence| Update::new(sequence, "2001:db8::100").lifetime(0);
-    let elsewhere = |bench: &mut Bench, update: &Update| {
+    let elsewhere = |bench: &mut TestBed, update: &Update| {
         bench.now = bench.now + Duration::from_micros(1);
-        let packet = Packet { link: OUTSIDE, ..update.packet(bench.now) };
+        let packet = Packet { link: VISITED_LINK, ..update.packet(bench.now) };
         bench.feed(Input::Packet(packet))
     };
-    let mut virtual_home = Bench::new(config());
+    let mut virtual_home = TestBed::new(config());
     virtual_home.send(&Update::new(1, CARE_OF));
     let outputs = virtual_home.send(&farewell(2));
     assert!(sent(&outputs).is_empty(), "there is no home link");
@@ -103,7 +103,7 @@ fn a_farewell_from_home_must_come_by_the_home_link() {
     assert!(virtual_home.tunnel().is_some());
 
     let mut bench =
-        Bench::at_home_link(crate::contract::config::nemo::HomeAgentConfig { duplicate_detection: false, ..config() });
+        TestBed::at_home_link(crate::contract::config::nemo::HomeAgentConfig { duplicate_detection: false, ..config() });
     bench.send(&Update::new(1, CARE_OF));
     let outputs = elsewhere(&mut bench, &farewell(2));
     assert!(sent(&outputs).is_empty() && counted(&outputs, DropReason::NotOnLink) == 1);
@@ -117,7 +117,7 @@ fn too_big(mtu: u32, next: u8, inner: &[u8]) -> Input {
     let router = address("2001:db8:99::1");
     let message = icmp6::Message::PacketTooBig { mtu, invoking }.emit(router, agent());
     let bytes = ip6::emit(&Header::new(router, agent()), protocol::ICMPV6, &message);
-    Input::Packet(Packet { link: OUTSIDE, sender: None, bytes })
+    Input::Packet(Packet { link: VISITED_LINK, sender: None, bytes })
 }
 
 fn inner(destination: &str) -> Vec<u8> {
@@ -125,10 +125,10 @@ fn inner(destination: &str) -> Vec<u8> {
 }
 
 #[test]
-fn packet_too_big_counts_only_if_it_quotes_a_packet_of_the_tunnel() {
-    let mut bench = Bench::new(config());
+fn packet_too_big_must_quote_a_tunnel_packet() {
+    let mut bench = TestBed::new(config());
     bench.send(&Update::new(1, CARE_OF).lifetime(300));
-    let mtu = |bench: &Bench| bench.tunnel().unwrap().paths[0].mtu;
+    let mtu = |bench: &TestBed| bench.tunnel().unwrap().paths[0].mtu;
     for (why, wrong) in [
         ("RFC 8201 §4", too_big(1279, protocol::IPV6, &inner("2001:db8:f00::9"))),
         ("RFC 8201 §4", too_big(68, protocol::IPV6, &inner("2001:db8:f00::9"))),
@@ -149,8 +149,8 @@ fn packet_too_big_counts_only_if_it_quotes_a_packet_of_the_tunnel() {
 }
 
 #[test]
-fn two_routers_with_one_home_address_are_told_of_once() {
-    let mut bench = Bench::new(config());
+fn two_routers_with_one_home_address_are_reported_once() {
+    let mut bench = TestBed::new(config());
     bench.send(&Update::new(100, CARE_OF));
     let notices = |outputs: &[Output]| -> Vec<String> {
         let texts = reports(outputs).into_iter().filter_map(|report| match report {

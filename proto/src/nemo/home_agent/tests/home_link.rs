@@ -38,16 +38,16 @@ pub(super) fn messages(outputs: &[Output]) -> Vec<(Ipv6Addr, Ipv6Addr, Message)>
 }
 
 #[test]
-fn a_free_home_address_is_proxied_and_announced() {
-    let mut bench = Bench::at_home_link(config());
+fn home_address_is_proxied_and_announced_after_dad() {
+    let mut bench = TestBed::at_home_link(config());
     let asked = bench.send(&Update::new(1, "2001:db8:1::100"));
     let [(source, destination, Message::NeighbourSolicitation(question))] = &messages(&asked)[..] else { panic!() };
     assert_eq!((*source, *destination), (Ipv6Addr::UNSPECIFIED, solicited_node(home().0)));
     assert_eq!((question.target, sent(&asked)[0].via), (home().0, Via::Link(HOME_LINK)));
-    assert!(bench.held().is_empty(), "nothing before the answer");
-    assert!(bench.pass(Duration::from_millis(999)).is_empty());
+    assert!(bench.installed().is_empty(), "nothing before the answer");
+    assert!(bench.advance(Duration::from_millis(999)).is_empty());
 
-    let done = bench.pass(Duration::from_millis(2));
+    let done = bench.advance(Duration::from_millis(2));
     let [(_, ALL_NODES, Message::NeighbourAdvertisement(announced))] = &messages(&done)[..] else { panic!() };
     assert_eq!((announced.router, announced.solicited, announced.overrides), (true, false, true));
     let link_address = NeighbourOption::TargetLinkAddress(LinkAddress([2, 0, 0, 0, 0, 1]));
@@ -55,14 +55,14 @@ fn a_free_home_address_is_proxied_and_announced() {
     let Some(Item::ProxyNeighbour(proxy)) = bench.plan.find(&Key::ProxyNeighbour(HOME_LINK, home().0)) else { panic!() };
     assert!(proxy.router, "RFC 3963 §6.2");
     assert!(matches!(reports(&done)[..], [Report::Registered { .. }]));
-    assert_eq!(messages(&bench.pass(Duration::from_secs(10))).len(), 2, "repeated, as it may be lost");
+    assert_eq!(messages(&bench.advance(Duration::from_secs(10))).len(), 2, "repeated, as it may be lost");
 
     let refresh = bench.send(&Update::new(2, "2001:db8:1::100"));
     assert!(messages(&refresh).is_empty(), "asked once");
 }
 
 #[test]
-fn a_home_address_in_use_is_refused() {
+fn home_address_that_fails_dad_is_rejected_with_134() {
     let claims = [
         Message::NeighbourAdvertisement(NeighbourAdvertisement {
             router: false,
@@ -74,7 +74,7 @@ fn a_home_address_in_use_is_refused() {
         Message::NeighbourSolicitation(NeighbourSolicitation { target: home().0, options: vec![] }),
     ];
     for claim in claims {
-        let mut bench = Bench::at_home_link(config());
+        let mut bench = TestBed::at_home_link(config());
         bench.send(&Update::new(1, "2001:db8:1::100"));
         let (source, to) = match claim {
             Message::NeighbourSolicitation(_) => (Ipv6Addr::UNSPECIFIED, solicited_node(home().0)),
@@ -83,16 +83,16 @@ fn a_home_address_in_use_is_refused() {
         let outputs = bench.feed(from_neighbour(&claim, source, to));
         assert_eq!(status(&outputs), 134);
         assert!(reports(&outputs).contains(&&Report::DuplicateAddress { link: HOME_LINK, address: home().0 }));
-        assert!(bench.pass(Duration::from_secs(2)).is_empty() && bench.held().is_empty());
+        assert!(bench.advance(Duration::from_secs(2)).is_empty() && bench.installed().is_empty());
     }
 }
 
 #[test]
-fn an_update_while_the_question_is_open_is_the_one_answered() {
-    let mut bench = Bench::at_home_link(config());
+fn update_during_dad_supersedes_the_former_one() {
+    let mut bench = TestBed::at_home_link(config());
     bench.send(&Update::new(1, "2001:db8:1::100"));
     assert!(bench.send(&Update::new(2, "2001:db8:2::100")).is_empty());
-    let done = bench.pass(Duration::from_secs(1));
+    let done = bench.advance(Duration::from_secs(1));
     assert_eq!(bench.tunnel().unwrap().paths[0].remote, address("2001:db8:2::100"));
     assert!(matches!(reports(&done)[..], [Report::Registered { sequence, .. }] if sequence.0 == 2));
 }
@@ -116,13 +116,13 @@ fn targets(outputs: &[Output]) -> Vec<Ipv6Addr> {
 }
 
 #[test]
-fn a_link_local_address_is_kept_for_who_asks_by_the_l_flag() {
-    let mut bench = Bench::at_home_link(config());
+fn l_flag_proxies_link_local_address() {
+    let mut bench = TestBed::at_home_link(config());
     let kept = [home().0, address(LINK_LOCAL)];
     let proxied = kept.map(|address| Key::ProxyNeighbour(HOME_LINK, address));
-    let holds = |bench: &Bench| proxied.clone().map(|key| bench.held().contains(&key));
+    let holds = |bench: &TestBed| proxied.clone().map(|key| bench.installed().contains(&key));
     assert_eq!(targets(&bench.send(&compatible(1, "2001:db8:1::100"))), kept, "both are checked (RFC 6275 §10.3.1)");
-    assert_eq!(targets(&bench.pass(Duration::from_secs(1))), kept, "both are announced (§10.4.1)");
+    assert_eq!(targets(&bench.advance(Duration::from_secs(1))), kept, "both are announced (§10.4.1)");
     assert_eq!(holds(&bench), [true, true]);
     let records = journal(&bench);
     bench.send(&Update::new(2, "2001:db8:1::100"));
@@ -132,15 +132,15 @@ fn a_link_local_address_is_kept_for_who_asks_by_the_l_flag() {
     bench.send(&compatible(4, "2001:db8:1::100").lifetime(0));
     assert_eq!(holds(&bench), [false, false]);
 
-    let mut after = Bench::at_home_link(config());
+    let mut after = TestBed::at_home_link(config());
     after.feed(Input::Command(Command::RestoreJournal(records)));
     assert_eq!(holds(&after), [true, true], "a later life knows");
-    after.pass(Duration::from_secs(100));
+    after.advance(Duration::from_secs(100));
     assert_eq!(holds(&after), [false, false], "expired");
 }
 
 #[test]
-fn a_link_local_address_in_use_refuses_the_whole_update() {
+fn duplicate_link_local_address_rejects_update() {
     let claim = Message::NeighbourAdvertisement(NeighbourAdvertisement {
         router: false,
         solicited: false,
@@ -148,10 +148,10 @@ fn a_link_local_address_in_use_refuses_the_whole_update() {
         target: address(LINK_LOCAL),
         options: vec![],
     });
-    let mut bench = Bench::at_home_link(config());
+    let mut bench = TestBed::at_home_link(config());
     bench.send(&compatible(1, "2001:db8:1::100"));
     assert_eq!(status(&bench.feed(from_neighbour(&claim, address(LINK_LOCAL), ALL_NODES))), 134);
-    assert!(bench.held().is_empty());
+    assert!(bench.installed().is_empty());
 
     let own = AddressEvent { link: HOME_LINK, address: address(LINK_LOCAL), state: AddressState::Preferred };
     bench.feed(Input::Address(own));
@@ -168,40 +168,40 @@ fn a_link_local_address_in_use_refuses_the_whole_update() {
     let mut rows = config.prefix_table.rows.clone();
     rows.push(twin.clone());
     config.prefix_table = PrefixTable { rows }.into();
-    let mut bench = Bench::at_home_link(config);
+    let mut bench = TestBed::at_home_link(config);
     bench.send(&compatible(1, "2001:db8:1::100"));
     let update = Update { home: twin.home_address, ..compatible(1, "2001:db8:2::100") };
     assert_eq!(status(&bench.send(&update)), 134, "kept for another");
 }
 
 #[test]
-fn detection_can_be_switched_off() {
-    let mut bench = Bench::at_home_link(HomeAgentConfig { duplicate_detection: false, ..config() });
+fn dad_can_be_switched_off() {
+    let mut bench = TestBed::at_home_link(HomeAgentConfig { duplicate_detection: false, ..config() });
     let outputs = bench.send(&Update::new(1, "2001:db8:1::100"));
     assert!(reports(&outputs).iter().any(|report| matches!(report, Report::Registered { .. })));
 }
 
 #[test]
-fn a_home_link_that_comes_later_gets_its_proxies() {
-    let mut bench = Bench::new(HomeAgentConfig { home_link: Some("home0".into()), ..config() });
+fn home_link_that_appears_later_gets_proxy_entries() {
+    let mut bench = TestBed::new(HomeAgentConfig { home_link: Some("home0".into()), ..config() });
     bench.send(&Update::new(1, "2001:db8:1::100"));
     let event = |link, name: &str| {
         Input::Link(LinkEvent { link: LinkId(link), name: name.into(), address: None, up: true, mtu: 1500 })
     };
     assert!(bench.feed(event(8, "other0")).is_empty());
     bench.feed(event(2, "home0"));
-    assert!(bench.held().contains(&Key::ProxyNeighbour(HOME_LINK, home().0)));
+    assert!(bench.installed().contains(&Key::ProxyNeighbour(HOME_LINK, home().0)));
     bench.feed(event(5, "home0"));
-    assert!(bench.held().contains(&Key::ProxyNeighbour(LinkId(5), home().0)));
-    assert!(!bench.held().contains(&Key::ProxyNeighbour(HOME_LINK, home().0)), "the interface was made anew");
+    assert!(bench.installed().contains(&Key::ProxyNeighbour(LinkId(5), home().0)));
+    assert!(!bench.installed().contains(&Key::ProxyNeighbour(HOME_LINK, home().0)), "the interface was made anew");
 }
 
 #[test]
-fn advertisements_say_what_a_home_agent_must() {
-    let mut bench = Bench::at_home_link(HomeAgentConfig { advertisement_interval: Some(Duration::from_secs(3)), ..config() });
+fn home_agent_ra_has_required_options() {
+    let mut bench = TestBed::at_home_link(HomeAgentConfig { advertisement_interval: Some(Duration::from_secs(3)), ..config() });
     let mut heard = Vec::new();
     for _ in 0..10 {
-        heard.extend(messages(&bench.pass(Duration::from_secs(3))));
+        heard.extend(messages(&bench.advance(Duration::from_secs(3))));
     }
     assert!((9..=30).contains(&heard.len()), "{} in 30 s", heard.len());
     let (source, ALL_NODES, Message::RouterAdvertisement(advertisement)) = &heard[0] else { panic!() };
@@ -225,9 +225,9 @@ fn advertisements_say_what_a_home_agent_must() {
     let answers: Vec<Output> = answers.collect();
     assert!(sent(&answers).iter().all(|answer| answer.via == straight), "without asking for its address");
     assert!((1..=50).contains(&answers.len()), "{} answers to a storm", answers.len());
-    let all = messages(&bench.pass(Duration::from_millis(500)));
+    let all = messages(&bench.advance(Duration::from_millis(500)));
     assert!(matches!(all[..], [(_, ALL_NODES, Message::RouterAdvertisement(_))]), "the rest hear it with everybody");
     let last = messages(&bench.feed(Input::Command(Command::Stop)));
     assert!(matches!(&last[..], [(_, ALL_NODES, Message::RouterAdvertisement(last))] if last.lifetime == 0));
-    assert!(bench.pass(Duration::from_secs(60)).is_empty());
+    assert!(bench.advance(Duration::from_secs(60)).is_empty());
 }

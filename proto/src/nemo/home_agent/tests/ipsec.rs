@@ -43,7 +43,7 @@ fn alternate() -> MobilityOption {
 
 /// Away, as RFC 3776 wants it.
 fn update(sequence: u16) -> Update {
-    Update::open(sequence, CARE_OF).with(alternate())
+    Update::unauthenticated(sequence, CARE_OF).with(alternate())
 }
 
 /// The update in ESP behind its Home Address option.
@@ -54,7 +54,7 @@ fn seal(packet: Packet, association: &SecurityAssociation) -> Packet {
     Packet { bytes, ..packet }
 }
 
-fn send(bench: &mut Bench, update: &Update, association: &SecurityAssociation) -> Vec<Output> {
+fn send(bench: &mut TestBed, update: &Update, association: &SecurityAssociation) -> Vec<Output> {
     let packet = seal(update.packet(bench.now), association);
     bench.feed(Input::Packet(packet))
 }
@@ -84,8 +84,8 @@ fn silence(outputs: &[Output]) -> DropReason {
 }
 
 #[test]
-fn a_protected_update_is_bound_and_answered_in_kind() {
-    let mut bench = Bench::new(protected());
+fn update_in_esp_is_acknowledged_in_esp() {
+    let mut bench = TestBed::new(protected());
     let outputs = send(&mut bench, &update(1), &pair(1).to_home_agent);
     let datagram = Datagram::parse(&sent(&outputs)[0].bytes).unwrap();
     assert_eq!(datagram.destination, address(CARE_OF));
@@ -98,18 +98,18 @@ fn a_protected_update_is_bound_and_answered_in_kind() {
     assert_eq!(refused.status, Status::SEQUENCE_OUT_OF_WINDOW, "a copy of an old update");
     assert!(second > first);
 
-    let outputs = bench.pass(Duration::from_secs(55));
+    let outputs = bench.advance(Duration::from_secs(55));
     let asked = Datagram::parse(&sent(&outputs)[0].bytes).unwrap();
     let asked = pair(1).to_mobile_router.open(asked.payload).unwrap();
     assert_eq!(asked.payload[2], 0, "Binding Refresh Request");
 }
 
 #[test]
-fn nothing_but_its_own_association_speaks_for_a_home_address() {
-    let mut bench = Bench::new(protected());
+fn update_needs_security_association_of_its_home_address() {
+    let mut bench = TestBed::new(protected());
     let plain = bench.send(&update(1));
     assert_eq!(silence(&plain), DropReason::NotAuthenticated);
-    let with_key = Update { key: Some(key()), ahead: Some(0), ..update(1) };
+    let with_key = Update { key: Some(key()), clock_offset: Some(0), ..update(1) };
     assert_eq!(silence(&bench.send(&with_key)), DropReason::NotAuthenticated);
     let other = pair(3).to_home_agent;
     assert_eq!(silence(&send(&mut bench, &update(1), &other)), DropReason::BadAuthenticator);
@@ -127,12 +127,12 @@ fn nothing_but_its_own_association_speaks_for_a_home_address() {
     let payload = pair(1).to_home_agent.seal(1, protocol::MOBILITY, datagram.payload);
     packet.bytes = ip6::emit(&header, protocol::ESP, &payload);
     assert_eq!(silence(&bench.feed(Input::Packet(packet))), DropReason::Malformed, "the checksum covers the address");
-    assert!(bench.agent.bindings.is_empty() && bench.held().is_empty());
+    assert!(bench.agent.bindings.is_empty() && bench.installed().is_empty());
 }
 
 #[test]
-fn esp_of_others_is_none_of_ours() {
-    let mut bench = Bench::new(protected());
+fn esp_of_other_senders_is_ignored() {
+    let mut bench = TestBed::new(protected());
     let keyed = Update { key: Some(key()), home: home(), ..update(1) };
     assert!(send(&mut bench, &keyed, &pair(1).to_home_agent).is_empty(), "its row knows no ESP");
     let unknown = Update { home: HomeAddress(address("2001:db8::999")), ..update(1) };
@@ -145,13 +145,13 @@ fn esp_of_others_is_none_of_ours() {
 }
 
 #[test]
-fn a_care_of_address_must_be_inside() {
-    let mut bench = Bench::new(protected());
-    let bare = Update::open(1, CARE_OF);
+fn update_in_esp_needs_alternate_care_of_address() {
+    let mut bench = TestBed::new(protected());
+    let bare = Update::unauthenticated(1, CARE_OF);
     assert_eq!(silence(&send(&mut bench, &bare, &pair(1).to_home_agent)), DropReason::Malformed);
 
     // Somebody on the way changes the source address: what is inside counts.
-    let moved = Update::open(2, "2001:db8:bad::1").with(alternate());
+    let moved = Update::unauthenticated(2, "2001:db8:bad::1").with(alternate());
     let outputs = send(&mut bench, &moved, &pair(1).to_home_agent);
     assert_eq!(opened(&outputs).0.status, Status::ACCEPTED);
     assert_eq!(bench.tunnel().unwrap().paths[0].remote, address(CARE_OF));
@@ -164,17 +164,17 @@ fn a_care_of_address_must_be_inside() {
         priority: 1,
         care_of: CareOfField::V6(address("2001:db8:2::200")),
     });
-    let mut several = Update::open(3, CARE_OF).with(identifier);
+    let mut several = Update::unauthenticated(3, CARE_OF).with(identifier);
     several.flags = several.flags | roam6_wire::mobility::UpdateFlags::OVERWRITE;
     assert_eq!(opened(&send(&mut bench, &several, &pair(1).to_home_agent)).0.status, Status::ACCEPTED);
     assert_eq!(bench.tunnel().unwrap().paths[0].remote, address("2001:db8:2::200"));
 }
 
 #[test]
-fn coming_home_it_is_plain_esp_from_the_home_address() {
-    let mut bench = Bench::at_home_link(HomeAgentConfig { duplicate_detection: false, ..protected() });
+fn deregistration_from_home_in_esp_is_accepted() {
+    let mut bench = TestBed::at_home_link(HomeAgentConfig { duplicate_detection: false, ..protected() });
     send(&mut bench, &update(1), &pair(1).to_home_agent);
-    let goodbye = Update::open(2, "2001:db8::200").lifetime(0);
+    let goodbye = Update::unauthenticated(2, "2001:db8::200").lifetime(0);
     assert_eq!(silence(&bench.send(&goodbye)), DropReason::NotAuthenticated);
     let outputs = send(&mut bench, &goodbye, &pair(1).to_home_agent);
     let datagram = Datagram::parse(&sent(&outputs)[0].bytes).unwrap();
@@ -184,13 +184,13 @@ fn coming_home_it_is_plain_esp_from_the_home_address() {
 }
 
 #[test]
-fn home_prefixes_are_told_in_esp_to_who_asks_in_esp() {
-    let mut bench = Bench::new(HomeAgentConfig { duplicate_detection: false, ..protected() });
+fn prefix_solicitation_in_esp_is_answered_in_esp() {
+    let mut bench = TestBed::new(HomeAgentConfig { duplicate_detection: false, ..protected() });
     send(&mut bench, &update(1), &pair(1).to_home_agent);
     let home = address("2001:db8::200");
     let header = ip6::Header::new(address(CARE_OF), agent()).with_home_address(home);
     let message = icmp6::Message::MobilePrefixSolicitation { identifier: 7 }.emit(home, agent());
-    let clear = Packet { link: OUTSIDE, sender: None, bytes: ip6::emit(&header, protocol::ICMPV6, &message) };
+    let clear = Packet { link: VISITED_LINK, sender: None, bytes: ip6::emit(&header, protocol::ICMPV6, &message) };
     let refused = bench.feed(Input::Packet(clear.clone()));
     assert!(matches!(reports(&refused)[..], [Report::Dropped { reason: DropReason::NotAuthenticated, .. }]));
     let told = bench.feed(Input::Packet(seal(clear, &pair(1).to_home_agent)));
@@ -200,32 +200,32 @@ fn home_prefixes_are_told_in_esp_to_who_asks_in_esp() {
 }
 
 #[test]
-fn a_recorded_update_is_refused_however_long_ago_its_binding_ended() {
-    let mut bench = Bench::new(protected());
+fn replayed_esp_update_is_rejected_after_binding_ended() {
+    let mut bench = TestBed::new(protected());
     let association = &pair(1).to_home_agent;
     let recorded = seal(update(7).packet(bench.now), association);
-    let replay = |bench: &mut Bench| {
+    let replay = |bench: &mut TestBed| {
         let outputs = bench.feed(Input::Packet(recorded.clone()));
         let (answer, _) = opened(&outputs);
         (answer.status, answer.sequence.0)
     };
     bench.feed(Input::Packet(recorded.clone()));
-    bench.pass(Duration::from_secs(5));
+    bench.advance(Duration::from_secs(5));
     send(&mut bench, &update(8).lifetime(0), association);
-    bench.pass(Duration::from_secs(3600));
+    bench.advance(Duration::from_secs(3600));
     let numbers = [Key::JournalRecord(JournalKey::Sequence(HomeAddress(address("2001:db8::200"))))];
-    assert_eq!(bench.held(), numbers, "the number is all that is left");
+    assert_eq!(bench.installed(), numbers, "the number is all that is left");
     assert_eq!(replay(&mut bench), (Status::SEQUENCE_OUT_OF_WINDOW, 8));
 
-    let mut next = Bench::new(protected());
+    let mut next = TestBed::new(protected());
     next.feed(Input::Command(Command::RestoreJournal(journal(&bench))));
     assert_eq!(replay(&mut next), (Status::SEQUENCE_OUT_OF_WINDOW, 8), "nor after a restart");
     assert_eq!(opened(&send(&mut next, &update(9), association)).0.status, Status::ACCEPTED);
-    next.pass(Duration::from_secs(3600));
+    next.advance(Duration::from_secs(3600));
     assert_eq!(replay(&mut next), (Status::SEQUENCE_OUT_OF_WINDOW, 9), "its lifetime was over");
 
     let open = std::sync::Arc::new(PrefixTable { rows: config().prefix_table.rows.clone() });
     next.plan.put(Item::JournalRecord(journal(&bench)[0].clone()));
     next.feed(Input::Command(Command::ReloadPrefixTable(open)));
-    assert_eq!(next.held(), [], "no more numbers than rows that need them");
+    assert_eq!(next.installed(), [], "no more numbers than rows that need them");
 }

@@ -34,7 +34,7 @@ fn many() -> HomeAgentConfig {
 }
 
 fn update(number: u16, sequence: u16, care_of: &str) -> Update {
-    Update { home: HomeAddress(home_of(number)), ..Update::open(sequence, care_of) }
+    Update { home: HomeAddress(home_of(number)), ..Update::unauthenticated(sequence, care_of) }
 }
 
 fn network(text: &str) -> MobilityOption {
@@ -51,13 +51,13 @@ fn bid(bid: u16, care_of: &str) -> MobilityOption {
     })
 }
 
-fn tunnels(bench: &Bench) -> usize {
+fn tunnels(bench: &TestBed) -> usize {
     bench.plan.iter().filter(|(_, item)| matches!(item, Item::Tunnel(_))).count()
 }
 
 #[test]
-fn two_routers_in_each_others_networks_are_not_both_bound() {
-    let mut bench = Bench::new(many());
+fn mutual_nesting_is_rejected() {
+    let mut bench = TestBed::new(many());
     assert_eq!(status(&bench.send(&update(1, 1, &inside(2)))), 0, "2 is not bound");
     assert_eq!(status(&bench.send(&update(2, 1, &inside(1)))), 174);
     assert_eq!(tunnels(&bench), 1);
@@ -77,8 +77,8 @@ fn two_routers_in_each_others_networks_are_not_both_bound() {
 }
 
 #[test]
-fn home_addresses_as_care_of_addresses_form_no_loop() {
-    let mut bench = Bench::new(many());
+fn care_of_addresses_that_are_home_addresses_form_no_loop() {
+    let mut bench = TestBed::new(many());
     assert_eq!(status(&bench.send(&update(1, 1, &home_of(2).to_string()))), 0);
     assert_eq!(status(&bench.send(&update(2, 1, &home_of(1).to_string()))), 174);
     assert_eq!(status(&bench.send(&update(2, 2, &inside(1)))), 174);
@@ -87,8 +87,8 @@ fn home_addresses_as_care_of_addresses_form_no_loop() {
 }
 
 #[test]
-fn a_prefix_added_later_is_judged_against_the_addresses_kept() {
-    let mut bench = Bench::new(many());
+fn added_prefix_is_checked_against_kept_care_of_addresses() {
+    let mut bench = TestBed::new(many());
     let first =
         update(1, 1, "2001:db8:1::1").with(bid(1, "2001:db8:a01:301::9")).with(network("2001:db8:a01:300::/64"));
     assert_eq!(status(&bench.send(&first)), 0);
@@ -101,8 +101,8 @@ fn a_prefix_added_later_is_judged_against_the_addresses_kept() {
 }
 
 #[test]
-fn a_prefix_added_later_is_judged_against_the_addresses_of_others() {
-    let mut bench = Bench::new(many());
+fn added_prefix_is_checked_against_other_care_of_addresses() {
+    let mut bench = TestBed::new(many());
     assert_eq!(status(&bench.send(&update(1, 1, &inside(3)).with(network("2001:db8:a01:1::/64")))), 0);
     let second = update(2, 1, "2001:db8:a01:2::9").with(network("2001:db8:a02::/48"));
     assert_eq!(status(&bench.send(&second)), 0);
@@ -112,8 +112,8 @@ fn a_prefix_added_later_is_judged_against_the_addresses_of_others() {
 }
 
 #[test]
-fn any_of_several_care_of_addresses_closes_a_loop() {
-    let mut bench = Bench::new(many());
+fn loop_through_any_care_of_address_is_rejected() {
+    let mut bench = TestBed::new(many());
     let two = update(1, 1, "2001:db8:1::1").with(bid(1, "2001:db8:1::1")).with(bid(2, &inside(2)));
     assert_eq!(status(&bench.send(&two)), 0);
     assert_eq!(status(&bench.send(&update(2, 1, &inside(1)))), 174);
@@ -130,8 +130,8 @@ fn any_of_several_care_of_addresses_closes_a_loop() {
 }
 
 #[test]
-fn networks_nest_as_deep_as_the_encapsulation_limit() {
-    let mut bench = Bench::new(many());
+fn nesting_is_bounded_by_encapsulation_limit() {
+    let mut bench = TestBed::new(many());
     assert_eq!(status(&bench.send(&update(1, 1, "2001:db8:1::1"))), 0);
     for number in 2..=4 {
         assert_eq!(status(&bench.send(&update(number, 1, &inside(number - 1)))), 0, "{number}");
@@ -144,12 +144,12 @@ fn networks_nest_as_deep_as_the_encapsulation_limit() {
 }
 
 #[test]
-fn a_refresh_of_a_nested_router_is_accepted() {
-    let mut bench = Bench::new(many());
+fn refresh_of_nested_binding_is_accepted() {
+    let mut bench = TestBed::new(many());
     bench.send(&update(1, 1, "2001:db8:1::1"));
     bench.send(&update(2, 1, &inside(1)));
     for sequence in 2..5 {
-        bench.pass(Duration::from_secs(30));
+        bench.advance(Duration::from_secs(30));
         assert_eq!(status(&bench.send(&update(1, sequence, "2001:db8:1::1"))), 0);
         assert_eq!(status(&bench.send(&update(2, sequence, &inside(1)))), 0);
     }
@@ -158,8 +158,8 @@ fn a_refresh_of_a_nested_router_is_accepted() {
 }
 
 #[test]
-fn a_journal_with_a_loop_is_not_taken_over_whole() {
-    let mut bench = Bench::new(many());
+fn journal_with_a_loop_is_restored_in_part() {
+    let mut bench = TestBed::new(many());
     bench.send(&update(1, 1, "2001:db8:1::1"));
     bench.send(&update(2, 1, "2001:db8:1::2"));
     let crossed = journal(&bench).into_iter().map(|record| match record {
@@ -171,15 +171,15 @@ fn a_journal_with_a_loop_is_not_taken_over_whole() {
         other => other,
     });
     let crossed: Vec<JournalRecord> = crossed.collect();
-    let mut after = Bench::new(many());
+    let mut after = TestBed::new(many());
     after.feed(Input::Command(Command::RestoreJournal(crossed)));
     assert_eq!(tunnels(&after), 1);
 }
 
 #[test]
-fn an_odd_prefix_length_is_refused_to_who_asks_for_it_alone() {
-    let mut bench = Bench::new(many());
-    let asked = |bench: &mut Bench, sequence: u16, length: u8| {
+fn unlisted_prefix_lengths_are_bounded() {
+    let mut bench = TestBed::new(many());
+    let asked = |bench: &mut TestBed, sequence: u16, length: u8| {
         let listed = Prefix::new(address("2001:db8:a01::"), length).unwrap();
         let mut update = update(1, sequence, "2001:db8:1::1");
         update.options.extend([MobilityOption::MobileNetworkPrefix(listed)]);
@@ -191,7 +191,7 @@ fn an_odd_prefix_length_is_refused_to_who_asks_for_it_alone() {
         all.push(Prefix::new(address("2001:db8:a01::"), length).unwrap());
         let mut update = update(1, sequence, "2001:db8:1::1");
         update.options.extend(all.iter().map(|one| MobilityOption::MobileNetworkPrefix(*one)));
-        bench.pass(Duration::from_secs(1));
+        bench.advance(Duration::from_secs(1));
         match status(&bench.send(&update)) {
             0 => lengths = all,
             141 => {}
@@ -205,13 +205,13 @@ fn an_odd_prefix_length_is_refused_to_who_asks_for_it_alone() {
 }
 
 /// What a fresh home agent answers; `None`: nothing.
-fn answer(bench: &mut Bench, update: &Update) -> Option<u8> {
+fn answer(bench: &mut TestBed, update: &Update) -> Option<u8> {
     let outputs: Vec<Output> = bench.send(update);
     (!sent(&outputs).is_empty()).then(|| status(&outputs))
 }
 
 #[test]
-fn care_of_addresses_nobody_can_have_are_refused() {
+fn unusable_care_of_addresses_are_rejected() {
     for wrong in [
         "::2",
         "::198.51.100.1",
@@ -222,16 +222,16 @@ fn care_of_addresses_nobody_can_have_are_refused() {
         "2001:db8::fdff:ffff:ffff:fffe",
         "2001:db8::fdff:ffff:ffff:ff80",
     ] {
-        let mut bench = Bench::new(many());
+        let mut bench = TestBed::new(many());
         let update = update(1, 1, "2001:db8:1::1").with(MobilityOption::AlternateCareOf(address(wrong)));
         assert_eq!(answer(&mut bench, &update), Some(174), "{wrong}");
     }
 }
 
 #[test]
-fn care_of_addresses_that_are_not_unicast_get_no_answer() {
+fn non_unicast_care_of_addresses_are_dropped() {
     for wrong in ["::", "::1", "ff02::1", "fe80::1", "::ffff:198.51.100.1"] {
-        let mut bench = Bench::new(many());
+        let mut bench = TestBed::new(many());
         let update = update(1, 1, "2001:db8:1::1").with(MobilityOption::AlternateCareOf(address(wrong)));
         assert_eq!(answer(&mut bench, &update), None, "{wrong} (RFC 6275 §6.1.7)");
     }

@@ -31,13 +31,13 @@ fn kinds(outputs: &[Output]) -> Vec<&'static str> {
 }
 
 #[test]
-fn a_first_update_is_acknowledged_once_everything_stands() {
-    let mut bench = Bench::new(config());
-    bench.slow = true;
+fn update_is_acknowledged_once_all_items_are_installed() {
+    let mut bench = TestBed::new(config());
+    bench.hold_outcomes = true;
     let first = bench.send(&Update::new(7, "2001:db8:1::100"));
     assert_eq!(kinds(&first), ["tunnel", "route", "route", "record"]);
-    let last = bench.kept.pop().unwrap();
-    assert!(bench.release().is_empty(), "one outcome is missing");
+    let last = bench.held_outcomes.pop().unwrap();
+    assert!(bench.release_outcomes().is_empty(), "one outcome is missing");
     let done = bench.feed(crate::contract::input::Input::Outcome(last));
     assert_eq!(kinds(&done), ["transmit", "registered"]);
     assert!(matches!(reports(&done)[0], Report::Registered { moved: false, .. }), "there was nothing to move from");
@@ -61,34 +61,34 @@ fn a_first_update_is_acknowledged_once_everything_stands() {
 }
 
 #[test]
-fn a_refresh_writes_the_record_only() {
-    let mut bench = Bench::new(config());
+fn refresh_writes_only_the_journal_record() {
+    let mut bench = TestBed::new(config());
     bench.send(&Update::new(1, "2001:db8:1::100"));
-    bench.pass(Duration::from_secs(20));
+    bench.advance(Duration::from_secs(20));
     let refresh = bench.send(&Update::new(2, "2001:db8:1::100"));
     assert_eq!(kinds(&refresh), ["record", "transmit", "registered"]);
     assert_eq!(status(&refresh), 0);
-    assert!(bench.pass(Duration::from_secs(45)).iter().all(|output| !matches!(output, Output::Drop(_))));
+    assert!(bench.advance(Duration::from_secs(45)).iter().all(|output| !matches!(output, Output::Drop(_))));
 }
 
 #[test]
-fn a_move_replaces_the_path_and_lets_in_what_is_on_its_way() {
-    let mut bench = Bench::new(config());
+fn movement_replaces_path_and_old_one_still_receives() {
+    let mut bench = TestBed::new(config());
     bench.send(&Update::new(1, "2001:db8:1::100"));
     let moved = bench.send(&Update::new(2, "2001:db8:2::100"));
     assert_eq!(kinds(&moved), ["tunnel", "record", "transmit", "registered"]);
     assert!(matches!(reports(&moved)[0], Report::Registered { moved: true, .. }));
-    let paths = |bench: &Bench| -> Vec<(String, u16)> {
+    let paths = |bench: &TestBed| -> Vec<(String, u16)> {
         bench.tunnel().unwrap().paths.iter().map(|path| (path.remote.to_string(), path.weight)).collect()
     };
     assert_eq!(paths(&bench), [("2001:db8:2::100".into(), 1), ("2001:db8:1::100".into(), 0)]);
-    bench.pass(Duration::from_secs(5));
+    bench.advance(Duration::from_secs(5));
     assert_eq!(paths(&bench), [("2001:db8:2::100".into(), 1)]);
 }
 
 #[test]
-fn deregistration_from_home_ends_forwarding_and_refuses_delayed_updates() {
-    let mut bench = Bench::at_home_link(HomeAgentConfig { duplicate_detection: false, ..config() });
+fn deregistration_ends_forwarding_and_outdates_delayed_updates() {
+    let mut bench = TestBed::at_home_link(HomeAgentConfig { duplicate_detection: false, ..config() });
     bench.send(&Update::new(1, "2001:db8:1::100"));
     bench.now = bench.now + Duration::from_micros(1);
     let delayed = Update::new(2, "2001:db8:1::100").packet(bench.now);
@@ -98,15 +98,15 @@ fn deregistration_from_home_ends_forwarding_and_refuses_delayed_updates() {
     assert_eq!((datagram.destination, datagram.routing_home), (home().0, None));
     assert!(reports(&done).iter().any(|report| matches!(report, Report::Deregistered { .. })));
     let record = Key::JournalRecord(JournalKey::Binding(home()));
-    assert!(matches!(&bench.held()[..], [Key::Tunnel(_), last] if *last == record), "{:?}", bench.held());
+    assert!(matches!(&bench.installed()[..], [Key::Tunnel(_), last] if *last == record), "{:?}", bench.installed());
     assert!(bench.tunnel().unwrap().paths.iter().all(|path| path.weight == 0));
 
     let answer = bench.feed(crate::contract::input::Input::Packet(delayed));
     assert_eq!((status(&answer), acknowledgement(&answer).sequence), (135, Sequence(3)));
-    bench.pass(Duration::from_secs(5));
-    assert_eq!(bench.held(), [record], "the end is remembered as long as copies could be accepted");
-    bench.pass(Duration::from_secs(10));
-    assert!(bench.held().is_empty());
+    bench.advance(Duration::from_secs(5));
+    assert_eq!(bench.installed(), [record], "the end is remembered as long as copies could be accepted");
+    bench.advance(Duration::from_secs(10));
+    assert!(bench.installed().is_empty());
     assert_eq!(crate::contract::engine::Engine::deadline(&bench.agent), None);
     let again = bench.send(&Update::new(1, "2001:db8:1::100"));
     let registered = reports(&again).iter().any(|report| matches!(report, Report::Registered { .. }));
@@ -114,28 +114,28 @@ fn deregistration_from_home_ends_forwarding_and_refuses_delayed_updates() {
 }
 
 #[test]
-fn an_answer_to_a_neighbour_at_home_goes_straight_to_it() {
-    let mut bench = Bench::at_home_link(config());
+fn acknowledgement_on_home_link_uses_sender_link_address() {
+    let mut bench = TestBed::at_home_link(config());
     let mut bound = bench.send(&Update::new(1, "2001:db8:1::100"));
-    bound.extend(bench.pass(Duration::from_secs(1)));
+    bound.extend(bench.advance(Duration::from_secs(1)));
     let mut packet = Update::new(2, "2001:db8::100").lifetime(0).packet(bench.now);
     let neighbour = roam6_wire::LinkAddress([2, 0, 0, 0, 0, 9]);
     (packet.link, packet.sender) = (HOME_LINK, Some(neighbour));
     let done = bench.feed(crate::contract::input::Input::Packet(packet));
     assert_eq!(sent(&done)[0].via, Via::Neighbour { link: HOME_LINK, address: neighbour });
-    assert!(!bench.held().iter().any(|key| matches!(key, Key::ProxyNeighbour(..))));
+    assert!(!bench.installed().iter().any(|key| matches!(key, Key::ProxyNeighbour(..))));
 }
 
 #[test]
-fn a_binding_ends_with_its_lifetime_after_one_request_to_refresh_it() {
-    let mut bench = Bench::new(config());
+fn binding_expires_after_one_refresh_request() {
+    let mut bench = TestBed::new(config());
     bench.send(&Update::new(1, "2001:db8:1::100"));
-    let quiet = bench.pass(Duration::from_secs(52));
+    let quiet = bench.advance(Duration::from_secs(52));
     assert!(quiet.is_empty());
-    let late = bench.pass(Duration::from_secs(7));
+    let late = bench.advance(Duration::from_secs(7));
     assert_eq!(kinds(&late), ["transmit"]);
-    let end = bench.pass(Duration::from_secs(1));
-    assert!(bench.held().is_empty(), "{:?}", bench.held());
+    let end = bench.advance(Duration::from_secs(1));
+    assert!(bench.installed().is_empty(), "{:?}", bench.installed());
     assert_eq!(kinds(&end).last(), Some(&"deregistered"));
     let route = Key::Route(RouteTable::MAIN, prefix("2001:db8:f00::/56"), Prefix::ALL, 100);
     assert!(end.contains(&Output::Drop(route)));
@@ -143,10 +143,10 @@ fn a_binding_ends_with_its_lifetime_after_one_request_to_refresh_it() {
 }
 
 #[test]
-fn a_refresh_is_advised_only_before_the_lifetime_ends() {
+fn refresh_advice_is_shorter_than_the_lifetime() {
     let advice = |asked: u64, lifetime_units: u16| {
         let refresh_advice = Some(Duration::from_secs(asked));
-        let mut bench = Bench::new(HomeAgentConfig { refresh_advice, ..config() });
+        let mut bench = TestBed::new(HomeAgentConfig { refresh_advice, ..config() });
         let outputs = bench.send(&Update::new(1, "2001:db8:1::100").lifetime(lifetime_units));
         acknowledgement(&outputs).options.iter().find_map(|option| match option {
             MobilityOption::BindingRefreshAdvice(units) => Some(*units),
@@ -156,15 +156,15 @@ fn a_refresh_is_advised_only_before_the_lifetime_ends() {
     assert_eq!(advice(30, 15), Some(7), "28 of 60 seconds");
     assert_eq!(advice(60, 15), None, "it would be no smaller than the lifetime");
     assert_eq!(advice(3, 15), None, "not even one unit");
-    let mut bench = Bench::new(HomeAgentConfig { refresh_advice: Some(Duration::from_secs(8)), ..config() });
+    let mut bench = TestBed::new(HomeAgentConfig { refresh_advice: Some(Duration::from_secs(8)), ..config() });
     bench.send(&Update::new(1, "2001:db8:1::100"));
     let bye = acknowledgement(&bench.send(&Update::new(2, "2001:db8:1::100").lifetime(0)));
     assert!(!bye.options.iter().any(|option| matches!(option, MobilityOption::BindingRefreshAdvice(_))));
 }
 
 #[test]
-fn timers_are_named_in_words() {
-    let mut bench = Bench::new(config());
+fn timer_names_are_readable() {
+    let mut bench = TestBed::new(config());
     bench.send(&Update::new(1, "2001:db8:1::100"));
     let mut view = crate::contract::view::View::default();
     crate::contract::engine::Engine::view(&bench.agent, bench.now, &mut view);

@@ -27,18 +27,18 @@ fn of(home: &str, update: Update) -> Update {
 
 /// What a fresh home agent says to one update, having checked that a refusal leaves nothing behind.
 fn answer(config: HomeAgentConfig, update: &Update) -> u8 {
-    let mut bench = Bench::new(config);
+    let mut bench = TestBed::new(config);
     let outputs = bench.send(update);
     let status = status(&outputs);
-    assert!(status == 0 || bench.held().is_empty(), "{:?}", bench.held());
+    assert!(status == 0 || bench.installed().is_empty(), "{:?}", bench.installed());
     status
 }
 
 /// Why a fresh home agent drops one update without a word.
 fn silence(update: &Update) -> DropReason {
-    let mut bench = Bench::new(config());
+    let mut bench = TestBed::new(config());
     let outputs = bench.send(update);
-    assert!(sent(&outputs).is_empty() && bench.held().is_empty());
+    assert!(sent(&outputs).is_empty() && bench.installed().is_empty());
     match reports(&outputs)[..] {
         [Report::Dropped { reason, .. }] => *reason,
         ref other => panic!("{other:?}"),
@@ -46,8 +46,8 @@ fn silence(update: &Update) -> DropReason {
 }
 
 #[test]
-fn failed_updates_are_told_of_once_with_their_cause_and_shown() {
-    let mut bench = Bench::new(config());
+fn rejected_updates_are_reported_once_with_cause_and_shown() {
+    let mut bench = TestBed::new(config());
     let wrong = crate::contract::config::nemo::SharedKey { spi: 256, secret: vec![9; 16] };
     let forged = |sequence| Update { key: Some(wrong.clone()), ..Update::new(sequence, "2001:db8:1::2") };
     let lines = faults(&bench.send(&forged(1)));
@@ -61,7 +61,7 @@ fn failed_updates_are_told_of_once_with_their_cause_and_shown() {
 
     let lines = faults(&bench.send(&Update::new(50, "2001:db8:1::2")));
     assert!(lines.len() == 1 && lines[0].contains("works again"), "{lines:?}");
-    let lines = faults(&bench.send(&of("2001:db8::999", Update::open(1, "2001:db8:1::3"))));
+    let lines = faults(&bench.send(&of("2001:db8::999", Update::unauthenticated(1, "2001:db8:1::3"))));
     assert!(lines.len() == 1 && lines[0].contains("not in the prefix table"), "{lines:?}");
     let update = Update::new(51, "2001:db8:1::2").with(network("2001:db8:aa00::/56"));
     let lines = faults(&bench.send(&update));
@@ -69,8 +69,8 @@ fn failed_updates_are_told_of_once_with_their_cause_and_shown() {
 }
 
 #[test]
-fn policy_of_the_home_agent() {
-    let update = Update::open(1, "2001:db8:1::2");
+fn administrative_policy_has_its_statuses() {
+    let update = Update::unauthenticated(1, "2001:db8:1::2");
     assert_eq!(answer(config(), &update), 0);
     assert_eq!(answer(HomeAgentConfig { max_bindings: 0, ..config() }, &update), 130);
     assert_eq!(answer(HomeAgentConfig { home_prefixes: vec![], ..config() }, &update), 131);
@@ -82,30 +82,30 @@ fn policy_of_the_home_agent() {
 }
 
 #[test]
-fn a_full_table_is_told_of() {
-    let mut bench = Bench::new(HomeAgentConfig { max_bindings: 1, ..config() });
+fn full_binding_cache_is_reported() {
+    let mut bench = TestBed::new(HomeAgentConfig { max_bindings: 1, ..config() });
     bench.send(&Update::new(1, "2001:db8:1::1"));
-    let outputs = bench.send(&Update::open(1, "2001:db8:1::2"));
+    let outputs = bench.send(&Update::unauthenticated(1, "2001:db8:1::2"));
     assert_eq!(status(&outputs), 130);
     assert!(reports(&outputs).contains(&&Report::TableFull { table: "bindings".into(), limit: 1 }));
     assert_eq!(status(&bench.send(&Update::new(2, "2001:db8:1::1"))), 0, "who is bound stays bound");
 }
 
 #[test]
-fn registration_type_cannot_change() {
-    let mut bench = Bench::new(config());
-    bench.send(&Update::open(1, "2001:db8:1::2"));
-    let before = bench.held();
-    assert_eq!(status(&bench.send(&Update { flags: H, ..Update::open(2, "2001:db8:1::2") })), 139);
-    assert_eq!(status(&bench.send(&Update { flags: UpdateFlags::NONE, ..Update::open(3, "2001:db8:1::2") })), 139);
-    assert_eq!(bench.held(), before);
-    let ended = Update { flags: H, ..Update::open(4, "2001:db8:1::2") }.lifetime(0);
+fn registration_type_change_is_rejected_with_139() {
+    let mut bench = TestBed::new(config());
+    bench.send(&Update::unauthenticated(1, "2001:db8:1::2"));
+    let before = bench.installed();
+    assert_eq!(status(&bench.send(&Update { flags: H, ..Update::unauthenticated(2, "2001:db8:1::2") })), 139);
+    assert_eq!(status(&bench.send(&Update { flags: UpdateFlags::NONE, ..Update::unauthenticated(3, "2001:db8:1::2") })), 139);
+    assert_eq!(bench.installed(), before);
+    let ended = Update { flags: H, ..Update::unauthenticated(4, "2001:db8:1::2") }.lifetime(0);
     assert_eq!(status(&bench.send(&ended)), 0, "R does not matter for ending it (RFC 3963 §6.2)");
 }
 
 #[test]
-fn prefixes_in_explicit_mode() {
-    let explicit = |text| answer(config(), &Update::open(1, "2001:db8:1::2").with(network(text)));
+fn explicit_mode_prefix_statuses() {
+    let explicit = |text| answer(config(), &Update::unauthenticated(1, "2001:db8:1::2").with(network(text)));
     assert_eq!(explicit("2001:db8:e00::/56"), 0);
     assert_eq!(explicit("2001:db8:e00:7::/64"), 0, "part of what is its own");
     for wrong in ["::/0", "ff00::/8", "fe80::/64", "2001:db8::/32", "2001:db8::/64"] {
@@ -113,57 +113,57 @@ fn prefixes_in_explicit_mode() {
     }
     assert_eq!(explicit("2001:db8:f00::/56"), 142);
     let one_wrong =
-        Update::open(1, "2001:db8:1::2").with(network("2001:db8:e00::/56")).with(network("2001:db8:f00::/56"));
+        Update::unauthenticated(1, "2001:db8:1::2").with(network("2001:db8:e00::/56")).with(network("2001:db8:f00::/56"));
     assert_eq!(answer(config(), &one_wrong), 142, "all or nothing");
     let misshapen = MobilityOption::Invalid { kind: 6, body: vec![0; 3] };
-    assert_eq!(answer(config(), &Update::open(1, "2001:db8:1::2").with(misshapen)), 141);
+    assert_eq!(answer(config(), &Update::unauthenticated(1, "2001:db8:1::2").with(misshapen)), 141);
 }
 
 #[test]
-fn prefixes_in_implicit_mode() {
-    assert_eq!(answer(config(), &of("2001:db8::300", Update::open(1, "2001:db8:1::3"))), 143);
-    let mut bench = Bench::new(config());
-    bench.send(&Update::open(1, "2001:db8:1::2"));
+fn implicit_mode_prefix_statuses() {
+    assert_eq!(answer(config(), &of("2001:db8::300", Update::unauthenticated(1, "2001:db8:1::3"))), 143);
+    let mut bench = TestBed::new(config());
+    bench.send(&Update::unauthenticated(1, "2001:db8:1::2"));
     let far = &bench.tunnel().unwrap().remote_prefixes;
     assert_eq!(far.len(), 3, "home address and both prefixes of the table: {far:?}");
 }
 
 #[test]
-fn a_prefix_has_one_owner() {
-    let mut bench = Bench::new(config());
-    bench.send(&Update::open(1, "2001:db8:1::2"));
-    let other = of("2001:db8::400", Update::open(1, "2001:db8:1::4"));
+fn prefix_has_one_owner() {
+    let mut bench = TestBed::new(config());
+    bench.send(&Update::unauthenticated(1, "2001:db8:1::2"));
+    let other = of("2001:db8::400", Update::unauthenticated(1, "2001:db8:1::4"));
     assert_eq!(status(&bench.send(&other)), 143);
     let other = Update { sequence: 2, ..other }.with(network("2001:db8:e00::/56"));
     assert_eq!(status(&bench.send(&other)), 141);
-    bench.send(&Update::open(2, "2001:db8:1::2").lifetime(0));
+    bench.send(&Update::unauthenticated(2, "2001:db8:1::2").lifetime(0));
     assert_eq!(status(&bench.send(&Update { sequence: 3, ..other })), 0, "given up by the first");
 }
 
 #[test]
-fn prefixes_no_longer_listed_lose_their_routes() {
-    let mut bench = Bench::new(config());
-    bench.send(&Update::open(1, "2001:db8:1::2"));
-    let fewer = bench.send(&Update::open(2, "2001:db8:1::2").with(network("2001:db8:e00::/56")));
+fn unlisted_prefixes_lose_their_routes() {
+    let mut bench = TestBed::new(config());
+    bench.send(&Update::unauthenticated(1, "2001:db8:1::2"));
+    let fewer = bench.send(&Update::unauthenticated(2, "2001:db8:1::2").with(network("2001:db8:e00::/56")));
     let gone = Key::Route(RouteTable::MAIN, prefix("2001:db8:e00:100::/56"), Prefix::ALL, 100);
     assert!(fewer.contains(&Output::Drop(gone.clone())));
-    assert!(!bench.held().contains(&gone));
+    assert!(!bench.installed().contains(&gone));
     assert_eq!(status(&fewer), 0);
 }
 
 #[test]
-fn a_mobile_host_gets_its_home_address_only() {
-    let mut bench = Bench::new(config());
+fn mobile_host_gets_only_its_home_address() {
+    let mut bench = TestBed::new(config());
     let outputs =
-        bench.send(&Update { flags: H, ..Update::open(1, "2001:db8:1::2") }.with(network("2001:db8:e00::/56")));
+        bench.send(&Update { flags: H, ..Update::unauthenticated(1, "2001:db8:1::2") }.with(network("2001:db8:e00::/56")));
     assert_eq!((status(&outputs), acknowledgement(&outputs).flags.router()), (0, false));
     assert_eq!(bench.tunnel().unwrap().remote_prefixes, [Prefix::host(address("2001:db8::200"))]);
 }
 
 #[test]
-fn care_of_addresses_that_cannot_be() {
+fn invalid_care_of_addresses_are_rejected() {
     let care_of =
-        |text| answer(config(), &Update::open(1, "2001:db8:1::2").with(MobilityOption::AlternateCareOf(address(text))));
+        |text| answer(config(), &Update::unauthenticated(1, "2001:db8:1::2").with(MobilityOption::AlternateCareOf(address(text))));
     assert_eq!(care_of("2001:db8:1::3"), 0);
     for wrong in ["2001:db8::1", "2001:db8:e00::1"] {
         assert_eq!(care_of(wrong), 174, "{wrong}");
@@ -171,32 +171,32 @@ fn care_of_addresses_that_cannot_be() {
 }
 
 #[test]
-fn a_care_of_address_of_this_very_host_is_refused() {
-    let mut bench = Bench::new(config());
-    let own = AddressEvent { link: OUTSIDE, address: address("2001:db8:1::2"), state: AddressState::Preferred };
+fn own_address_as_care_of_address_is_rejected() {
+    let mut bench = TestBed::new(config());
+    let own = AddressEvent { link: VISITED_LINK, address: address("2001:db8:1::2"), state: AddressState::Preferred };
     bench.feed(Input::Address(own.clone()));
-    assert_eq!(status(&bench.send(&Update::open(1, "2001:db8:1::2"))), 174);
+    assert_eq!(status(&bench.send(&Update::unauthenticated(1, "2001:db8:1::2"))), 174);
     bench.feed(Input::Address(AddressEvent { state: AddressState::Removed, ..own }));
-    assert_eq!(status(&bench.send(&Update::open(2, "2001:db8:1::2"))), 0);
+    assert_eq!(status(&bench.send(&Update::unauthenticated(2, "2001:db8:1::2"))), 0);
 }
 
 #[test]
-fn sequence_numbers_out_of_window_are_told_the_last_one() {
-    let mut bench = Bench::new(config());
-    bench.send(&Update::open(100, "2001:db8:1::2"));
-    let before = bench.held();
+fn status_135_has_the_last_sequence_number() {
+    let mut bench = TestBed::new(config());
+    bench.send(&Update::unauthenticated(100, "2001:db8:1::2"));
+    let before = bench.installed();
     for stale in [100, 99, 32868] {
-        let outputs = bench.send(&Update::open(stale, "2001:db8:6::6"));
+        let outputs = bench.send(&Update::unauthenticated(stale, "2001:db8:6::6"));
         let acknowledgement = acknowledgement(&outputs);
         assert_eq!((acknowledgement.status.0, acknowledgement.sequence), (135, Sequence(100)), "{stale}");
         assert!(matches!(reports(&outputs)[..], [Report::Dropped { reason: DropReason::StaleSequence, .. }]));
     }
-    assert_eq!(bench.held(), before);
-    assert_eq!(status(&bench.send(&Update::open(32867, "2001:db8:1::2"))), 0);
+    assert_eq!(bench.installed(), before);
+    assert_eq!(status(&bench.send(&Update::unauthenticated(32867, "2001:db8:1::2"))), 0);
 }
 
 #[test]
-fn what_is_not_authentic_is_not_believed() {
+fn unauthenticated_updates_are_dropped() {
     let right = Update::new(1, "2001:db8:1::100");
     let wrong_key = crate::contract::config::nemo::SharedKey { spi: 256, secret: vec![9; 16] };
     let wrong_spi = crate::contract::config::nemo::SharedKey { spi: 257, ..key() };
@@ -206,22 +206,22 @@ fn what_is_not_authentic_is_not_believed() {
     assert_eq!(silence(&Update { key: None, ..right.clone() }), DropReason::NotAuthenticated);
     assert_eq!(silence(&Update { key: Some(wrong_spi), ..right.clone() }), DropReason::NoAssociation);
     assert_eq!(silence(&of("2001:db8::999", right.clone())), DropReason::NoAssociation);
-    assert_eq!(silence(&of("2001:db8:5::1", Update::open(1, "2001:db8:1::2"))), DropReason::NoAssociation);
+    assert_eq!(silence(&of("2001:db8:5::1", Update::unauthenticated(1, "2001:db8:1::2"))), DropReason::NoAssociation);
     assert_eq!(silence(&Update { flags: UpdateFlags::NONE, ..right.clone() }), DropReason::NotForUs);
     let nonces = MobilityOption::NonceIndices { home: 1, care_of: 2 };
     assert_eq!(silence(&right.with(nonces)), DropReason::Malformed, "of a correspondent's (RFC 6275 §9.5.1)");
 }
 
 #[test]
-fn timestamps_guard_against_replay() {
+fn replayed_timestamps_are_rejected() {
     let right = Update::new(1, "2001:db8:1::100");
-    assert_eq!(answer(config(), &Update { ahead: None, ..right.clone() }), 145);
-    assert_eq!(answer(config(), &Update { ahead: Some(6_900_000), ..right.clone() }), 0);
+    assert_eq!(answer(config(), &Update { clock_offset: None, ..right.clone() }), 145);
+    assert_eq!(answer(config(), &Update { clock_offset: Some(6_900_000), ..right.clone() }), 0);
     for far in [-8_000_000, 8_000_000, 1 << 50] {
-        assert_eq!(answer(config(), &Update { ahead: Some(far), ..right.clone() }), 144);
+        assert_eq!(answer(config(), &Update { clock_offset: Some(far), ..right.clone() }), 144);
     }
-    let mut bench = Bench::new(config());
-    let late = Update { ahead: Some(-8_000_000), ..right.clone() };
+    let mut bench = TestBed::new(config());
+    let late = Update { clock_offset: Some(-8_000_000), ..right.clone() };
     let outputs = bench.send(&late);
     let told = acknowledgement(&outputs).options.iter().find_map(|option| match option {
         MobilityOption::ReplayProtection(timestamp) => Some(*timestamp),
@@ -233,50 +233,50 @@ fn timestamps_guard_against_replay() {
     assert!(matches!(reports(&outputs)[..], [Report::Dropped { reason: DropReason::Replayed, .. }]));
 
     // The same packet with the next sequence number cannot be made; the next timestamp cannot be an earlier one.
-    bench.send(&Update { ahead: Some(5_000_000), ..right });
+    bench.send(&Update { clock_offset: Some(5_000_000), ..right });
     assert_eq!(status(&bench.send(&Update::new(2, "2001:db8:1::100"))), 144);
-    bench.pass(Duration::from_secs(5));
+    bench.advance(Duration::from_secs(5));
     assert_eq!(status(&bench.send(&Update::new(2, "2001:db8:1::100"))), 0);
 }
 
 #[test]
-fn what_the_host_refuses_is_taken_back() {
-    let mut bench = Bench::new(config());
+fn rejected_item_rolls_back_the_registration() {
+    let mut bench = TestBed::new(config());
     let record = Key::JournalRecord(JournalKey::Binding(home()));
     let route = Key::Route(RouteTable::MAIN, prefix("2001:db8:f00::/56"), Prefix::ALL, 100);
     for (sequence, refused) in [(1, record.clone()), (2, route.clone())] {
-        bench.refuse.push(refused.clone());
+        bench.rejected.push(refused.clone());
         let outputs = bench.send(&Update::new(sequence, "2001:db8:1::100"));
         assert_eq!(status(&outputs), 130);
-        assert!(bench.held().is_empty(), "{:?}", bench.held());
+        assert!(bench.installed().is_empty(), "{:?}", bench.installed());
         assert!(reports(&outputs).iter().any(|report| matches!(report, Report::ItemRefused { key, .. } if *key == refused)));
     }
     assert_eq!(status(&bench.send(&Update::new(3, "2001:db8:1::100"))), 0);
-    let (held, tunnel) = (bench.held(), bench.tunnel().cloned());
-    bench.refuse.push(record.clone());
+    let (held, tunnel) = (bench.installed(), bench.tunnel().cloned());
+    bench.rejected.push(record.clone());
     assert_eq!(status(&bench.send(&Update::new(4, "2001:db8:2::100"))), 130);
-    assert_eq!((bench.held(), bench.tunnel().cloned()), (held, tunnel));
+    assert_eq!((bench.installed(), bench.tunnel().cloned()), (held, tunnel));
     let Some(Item::JournalRecord(crate::contract::item::JournalRecord::Binding(kept))) = bench.plan.find(&record) else { panic!() };
     assert_eq!(kept.care_of[0].1, address("2001:db8:1::100"));
 }
 
 #[test]
-fn a_listed_prefix_that_cannot_be_forwarded_is_called_invalid() {
-    let mut bench = Bench::new(config());
+fn unroutable_explicit_prefix_is_rejected_with_141() {
+    let mut bench = TestBed::new(config());
     let listed = network("2001:db8:f00::/56");
-    bench.refuse.push(Key::Route(RouteTable::MAIN, prefix("2001:db8:f00::/56"), Prefix::ALL, 100));
+    bench.rejected.push(Key::Route(RouteTable::MAIN, prefix("2001:db8:f00::/56"), Prefix::ALL, 100));
     assert_eq!(status(&bench.send(&Update::new(1, "2001:db8:1::100").with(listed.clone()))), 141, "RFC 3963 §6.2");
-    bench.refuse.push(Key::JournalRecord(JournalKey::Binding(home())));
+    bench.rejected.push(Key::JournalRecord(JournalKey::Binding(home())));
     assert_eq!(status(&bench.send(&Update::new(2, "2001:db8:1::100").with(listed))), 130, "not its fault");
 }
 
 #[test]
-fn a_newer_update_takes_the_place_of_one_not_yet_acknowledged() {
-    let mut bench = Bench::new(config());
-    bench.slow = true;
+fn newer_update_supersedes_a_pending_one() {
+    let mut bench = TestBed::new(config());
+    bench.hold_outcomes = true;
     bench.send(&Update::new(1, "2001:db8:1::100"));
     bench.send(&Update::new(2, "2001:db8:2::100"));
-    let outputs = bench.release();
+    let outputs = bench.release_outcomes();
     assert_eq!(acknowledgement(&outputs).sequence, Sequence(2), "only the newer is answered");
     assert_eq!(bench.tunnel().unwrap().paths[0].remote, address("2001:db8:2::100"));
 }
@@ -286,12 +286,12 @@ fn golden_update_and_acknowledgement_of_the_standards_digest() {
     let mut open = config();
     let row = Arc::make_mut(&mut open.prefix_table).rows.iter_mut().find(|row| row.home_address == home()).unwrap();
     row.authentication = crate::contract::config::nemo::Authentication::None;
-    let mut bench = Bench::new(open);
+    let mut bench = TestBed::new(open);
     let update = "3b06050027e70001c400000f0100031020010db8000100000000000000000100\
                   010200000612003820010db80f0000000000000000000000";
     let header = Header::new(address("2001:db8:1::100"), agent()).with_home_address(home().0);
     let bytes = ip6::emit(&header, protocol::MOBILITY, &hex::decode(update).unwrap());
-    let outputs = bench.feed(Input::Packet(crate::contract::input::Packet { link: OUTSIDE, sender: None, bytes }));
+    let outputs = bench.feed(Input::Packet(crate::contract::input::Packet { link: VISITED_LINK, sender: None, bytes }));
     let datagram = Datagram::parse(&sent(&outputs)[0].bytes).unwrap();
     assert_eq!(hex::encode(datagram.payload), "3b01060060a200400001000f01020000");
 
@@ -300,6 +300,6 @@ fn golden_update_and_acknowledgement_of_the_standards_digest() {
                   010300000009110100000100f05c21184c357afd9c595c0d";
     let bytes = ip6::emit(&header, protocol::MOBILITY, &hex::decode(signed).unwrap());
     let outputs =
-        Bench::new(config()).feed(Input::Packet(crate::contract::input::Packet { link: OUTSIDE, sender: None, bytes }));
+        TestBed::new(config()).feed(Input::Packet(crate::contract::input::Packet { link: VISITED_LINK, sender: None, bytes }));
     assert_eq!(status(&outputs), 145, "authentic, though without a timestamp");
 }

@@ -1,15 +1,15 @@
 //! Prefixes of visited networks for the nodes inside, and with them ways past the tunnel: how they are come by, what the
 //! nodes are told, and how packets from them are routed (RFC 8415, RFC 4389, RFC 7278, RFC 7084 §4.2 and §4.3, RFC 8028).
 
-mod announcement;
+mod advertisement;
 mod routing;
 mod source;
 
-pub(super) use announcement::Told;
-pub(super) use source::{Source, Wanted};
+pub(super) use advertisement::AdvertisedState;
+pub(super) use source::{PrefixSource, SourceSpec};
 
 use super::MobileRouter;
-use crate::access::delegation::{Client, Request};
+use crate::link::prefix_delegation::{DhcpClientConfig, IaType};
 use crate::base::ids::LinkId;
 use crate::base::time::Time;
 use crate::contract::config::nemo::CareOfPrefixConfig;
@@ -31,85 +31,85 @@ pub(super) struct Grant {
     pub(super) link: LinkId,
     /// The prefix, as it was delegated or as the visited link has it.
     pub(super) prefix: Prefix,
-    pub(super) kind: Kind,
+    pub(super) kind: GrantKind,
     pub(super) preferred_until: Time,
     pub(super) valid_until: Time,
 }
 
 /// How a prefix was come by.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum GrantKind {
     /// It is ours for a time.
     Delegated,
     /// It is the visited link's.
     Shared {
         /// The interface whose nodes share it.
-        inside: LinkId,
+        ingress: LinkId,
         /// Our address in it.
-        own: Ipv6Addr,
+        own_address: Ipv6Addr,
         /// Its addresses inside; `None` if all of them are: the visited link has but two ends (RFC 7278).
-        nodes: Option<Vec<Ipv6Addr>>,
+        node_addresses: Option<Vec<Ipv6Addr>>,
     },
 }
 
 impl MobileRouter {
     /// Asks for, keeps and gives up prefixes, as the uplinks are now.
-    pub(super) fn settle_sources(&mut self, now: Time, out: &mut Outbox) {
-        let wanted: Vec<(Bid, Wanted)> = self.wanted_sources();
-        for (bid, source) in &mut self.sources {
-            if wanted.iter().all(|(other, wanted)| other != bid || !source.is_of(wanted)) {
+    pub(super) fn update_sources(&mut self, now: Time, out: &mut Outbox) {
+        let wanted: Vec<(Bid, SourceSpec)> = self.source_specs();
+        for (bid, source) in &mut self.prefix_sources {
+            if wanted.iter().all(|(other, wanted)| other != bid || !source.matches(wanted)) {
                 source.stop(now, &mut self.entropy, out);
             }
         }
-        self.sources.retain(|bid, source| wanted.iter().any(|(other, wanted)| other == bid && source.is_of(wanted)));
+        self.prefix_sources.retain(|bid, source| wanted.iter().any(|(other, wanted)| other == bid && source.matches(wanted)));
         for (bid, wanted) in wanted {
-            let mut source = match self.sources.remove(&bid) {
+            let mut source = match self.prefix_sources.remove(&bid) {
                 Some(source) => source,
-                None => Source::new(now, &wanted, self.client(bid, wanted.config), &mut self.entropy),
+                None => PrefixSource::new(now, &wanted, self.dhcp_client_config(bid, wanted.config), &mut self.entropy),
             };
-            source.settle(now, &wanted, &mut self.entropy, out);
-            self.sources.insert(bid, source);
+            source.update(now, &wanted, &mut self.entropy, out);
+            self.prefix_sources.insert(bid, source);
         }
     }
 
     /// What each uplink on a visited network should have. Without a care-of address there is no way out, and so no use for
     /// a prefix.
-    fn wanted_sources(&self) -> Vec<(Bid, Wanted)> {
+    fn source_specs(&self) -> Vec<(Bid, SourceSpec)> {
         let Some(config) = self.config.care_of_prefixes else { return Vec::new() };
-        let inside = self.sharing_side();
+        let inside = self.proxy_downstream();
         let uplinks = self.uplinks.iter().filter(|uplink| uplink.config.care_of_prefix);
         let wanted = uplinks.filter_map(|uplink| {
-            let formed = uplink.formed.as_ref().filter(|formed| formed.usable)?;
+            let formed = uplink.care_of_address.as_ref().filter(|formed| formed.usable)?;
             let attachment = uplink.attachment.as_ref()?;
             let preferred_until = attachment.care_of_prefix(self.now).map_or(self.now, |known| known.preferred_until);
-            let wanted = Wanted {
+            let wanted = SourceSpec {
                 config,
                 bid: uplink.config.bid,
                 link: uplink.up()?,
-                address: uplink.interface.as_ref().and_then(|interface| interface.address),
+                link_address: uplink.interface.as_ref().and_then(|interface| interface.address),
                 prefix: formed.prefix,
-                own: formed.address.0,
+                own_address: formed.address.0,
                 preferred_until,
                 valid_until: formed.valid_until,
-                inside,
-                behind_proxy: attachment.routers().any(|router| router.proxy),
+                downstream: inside,
+                behind_proxy: attachment.routers().any(|router| router.proxy_flag),
             };
             Some((uplink.config.bid, wanted))
         });
         wanted.collect()
     }
 
-    fn client(&self, bid: Bid, config: CareOfPrefixConfig) -> Client {
+    fn dhcp_client_config(&self, bid: Bid, config: CareOfPrefixConfig) -> DhcpClientConfig {
         let mut own = self.config.prefixes.clone();
         own.push(self.config.home_prefix);
-        let (duid, request) = (identifier(self.config.home_address), Request::Prefixes);
-        Client { duid, id: Iaid(bid.0.into()), request, length: config.length, own }
+        let (duid, request) = (client_duid(self.config.home_address), IaType::IaPd);
+        DhcpClientConfig { duid, iaid: Iaid(bid.0.into()), ia_type: request, prefix_length_hint: config.length, excluded: own }
     }
 
     /// The interface inside whose nodes may share a visited link: the first, unless another router advertises there, which
     /// might be a proxy for the same link (RFC 4389 §4.1.3.3).
-    fn sharing_side(&self) -> Option<(LinkId, LinkAddress)> {
-        let inside = self.ingress.first().filter(|inside| inside.rival.is_none_or(|until| until <= self.now))?;
+    fn proxy_downstream(&self) -> Option<(LinkId, LinkAddress)> {
+        let inside = self.ingress.first().filter(|inside| inside.other_router_until.is_none_or(|until| until <= self.now))?;
         let interface = inside.interface.as_ref().filter(|interface| interface.up)?;
         Some((interface.link, interface.address?))
     }
@@ -119,7 +119,7 @@ impl MobileRouter {
         let mut order: Vec<_> = self.uplinks.iter().map(|uplink| (uplink.config.priority, uplink.config.bid)).collect();
         order.sort();
         let mut grants: Vec<Grant> = Vec::new();
-        for grant in order.iter().filter_map(|(_, bid)| Some(self.sources.get(bid)?.grants(now, *bid))).flatten() {
+        for grant in order.iter().filter_map(|(_, bid)| Some(self.prefix_sources.get(bid)?.grants(now, *bid))).flatten() {
             let overlaps = |other: &Grant| other.prefix.covers(grant.prefix) || grant.prefix.covers(other.prefix);
             if !grants.iter().any(overlaps) {
                 grants.push(grant);
@@ -129,13 +129,13 @@ impl MobileRouter {
     }
 
     /// A packet to the DHCPv6 client port.
-    pub(super) fn hear_dhcp(&mut self, now: Time, link: LinkId, datagram: &Datagram<'_>, out: &mut Outbox) {
+    pub(super) fn receive_dhcp(&mut self, now: Time, link: LinkId, datagram: &Datagram<'_>, out: &mut Outbox) {
         let uplink = self.uplinks.iter_mut().find(|uplink| uplink.up() == Some(link));
-        if uplink.is_some_and(|uplink| uplink.hear_dhcp(now, datagram, &mut self.entropy, out)) {
+        if uplink.is_some_and(|uplink| uplink.receive_dhcp(now, datagram, &mut self.entropy, out)) {
             return;
         }
-        if let Some(source) = self.sources.values_mut().find(|source| source.link() == link) {
-            source.hear(now, datagram, &mut self.entropy, out);
+        if let Some(source) = self.prefix_sources.values_mut().find(|source| source.link() == link) {
+            source.receive(now, datagram, &mut self.entropy, out);
         }
     }
 
@@ -147,11 +147,11 @@ impl MobileRouter {
         message: &NeighbourSolicitation,
         out: &mut Outbox,
     ) {
-        for (side, proxy) in self.sources.values_mut().filter_map(Source::proxy) {
+        for (side, proxy) in self.prefix_sources.values_mut().filter_map(PrefixSource::proxy) {
             if side == link {
-                proxy.solicited_outside(now, source, message, out);
-            } else if proxy.inside().0 == link {
-                proxy.solicited_inside(now, (source, sender), message, out);
+                proxy.receive_upstream_solicitation(now, source, message, out);
+            } else if proxy.downstream().0 == link {
+                proxy.receive_downstream_solicitation(now, (source, sender), message, out);
             }
         }
     }
@@ -168,37 +168,37 @@ impl MobileRouter {
             NeighbourOption::TargetLinkAddress(address) => Some(*address),
             _ => None,
         });
-        for (side, proxy) in self.sources.values_mut().filter_map(Source::proxy) {
+        for (side, proxy) in self.prefix_sources.values_mut().filter_map(PrefixSource::proxy) {
             if side == link {
-                proxy.advertised_outside(message, out);
-            } else if proxy.inside().0 == link {
-                proxy.advertised_inside(now, sender.or(told), message, out);
+                proxy.receive_upstream_advertisement(message, out);
+            } else if proxy.downstream().0 == link {
+                proxy.receive_downstream_advertisement(now, sender.or(told), message, out);
             }
         }
     }
 
     /// What the kernel knows of a neighbour inside.
     pub(super) fn relay_neighbour(&mut self, now: Time, event: &NeighbourEvent, out: &mut Outbox) {
-        for (_, proxy) in self.sources.values_mut().filter_map(Source::proxy) {
-            if proxy.inside().0 == event.link {
+        for (_, proxy) in self.prefix_sources.values_mut().filter_map(PrefixSource::proxy) {
+            if proxy.downstream().0 == event.link {
                 let sender = event.link_address.filter(|_| event.reachable);
-                proxy.put_reachable(now, event.address, sender, out);
+                proxy.update_reachability(now, event.address, sender, out);
             }
         }
     }
 
     /// Gives back what was delegated.
     pub(super) fn stop_sources(&mut self, now: Time, out: &mut Outbox) {
-        for source in self.sources.values_mut() {
+        for source in self.prefix_sources.values_mut() {
             source.stop(now, &mut self.entropy, out);
         }
-        self.sources.clear();
+        self.prefix_sources.clear();
     }
 }
 
 /// Who we are for DHCPv6 servers: the same on all uplinks and after every start, and no address (RFC 8415 §11.5; a name-based
 /// UUID, RFC 4122 §4.3).
-pub(super) fn identifier(home_address: HomeAddress) -> Duid {
+pub(super) fn client_duid(home_address: HomeAddress) -> Duid {
     let digest = Sha1::new().chain_update(b"roam6 mobile router").chain_update(home_address.0.octets()).finalize();
     let mut uuid = [0; 16];
     uuid.iter_mut().zip(digest).for_each(|(to, from)| *to = from);

@@ -50,7 +50,7 @@ fn reply(to: &ClientServerMessage, kind: MessageType) -> Vec<u8> {
     dhcp6::Message::Exchange(ClientServerMessage { kind, transaction: to.transaction, options }).emit()
 }
 
-impl Bench {
+impl TestBed {
     fn hear_server(&mut self, payload: &[u8]) -> Vec<Output> {
         let (server, own) = (ip(SERVER), ip(OWN));
         let udp = Udp { source: SERVER_PORT, destination: CLIENT_PORT, payload };
@@ -75,8 +75,8 @@ fn notices(outputs: &[Output]) -> Vec<String> {
 }
 
 #[test]
-fn an_address_is_leased_where_the_router_says_so_and_registered() {
-    let mut bench = Bench::new(config());
+fn m_flag_leads_to_dhcpv6_lease_and_registration() {
+    let mut bench = TestBed::new(config());
     bench.link(LAN, true);
     bench.link(WIFI, true);
     let asked = requests(&bench.hear_managed(true));
@@ -88,7 +88,7 @@ fn an_address_is_leased_where_the_router_says_so_and_registered() {
     assert_eq!((update.source, update.care_of()), (ip(LEASED), vec![ip(LEASED)]));
     let address = bench.plan.find(&Key::Address(WIFI, ip(LEASED)));
     assert!(matches!(address, Some(Item::Address(held)) if held.prefix_length == 128), "{address:?}");
-    bench.answer(&update, Status::ACCEPTED);
+    bench.acknowledge(&update, Status::ACCEPTED);
     assert_eq!(bench.paths(), [(ip(LEASED), 1)]);
     assert_eq!(bench.state_of_wifi(), "visited");
     let told = messages(&bench.wait(20_000));
@@ -102,8 +102,8 @@ fn an_address_is_leased_where_the_router_says_so_and_registered() {
 }
 
 #[test]
-fn a_lease_is_renewed_and_without_an_answer_the_address_is_given_up() {
-    let mut bench = Bench::new(config());
+fn dhcpv6_lease_is_renewed_or_given_up() {
+    let mut bench = TestBed::new(config());
     bench.link(WIFI, true);
     let asked = requests(&bench.hear_managed(true));
     bench.hear_server(&reply(&asked[0], MessageType::Reply));
@@ -119,8 +119,8 @@ fn a_lease_is_renewed_and_without_an_answer_the_address_is_given_up() {
 }
 
 #[test]
-fn without_a_server_the_operator_is_told_and_it_is_asked_again_within_a_minute() {
-    let mut bench = Bench::new(config());
+fn missing_dhcpv6_server_is_reported_and_retried() {
+    let mut bench = TestBed::new(config());
     bench.link(WIFI, true);
     bench.hear_managed(true);
     let outputs = bench.wait(30_000);
@@ -129,8 +129,8 @@ fn without_a_server_the_operator_is_told_and_it_is_asked_again_within_a_minute()
 }
 
 #[test]
-fn an_advertised_prefix_comes_first_and_the_lease_is_given_back() {
-    let mut bench = Bench::new(config());
+fn advertised_prefix_is_preferred_and_lease_is_released() {
+    let mut bench = TestBed::new(config());
     bench.link(WIFI, true);
     let asked = requests(&bench.hear_managed(true));
     bench.hear_server(&reply(&asked[0], MessageType::Reply));
@@ -140,8 +140,8 @@ fn an_advertised_prefix_comes_first_and_the_lease_is_given_back() {
 }
 
 #[test]
-fn an_address_of_our_own_mobile_network_is_not_taken_from_a_server() {
-    let mut bench = Bench::new(MobileRouterConfig { prefixes: vec![net("2001:db8:5::/48")], ..config() });
+fn dhcpv6_address_of_the_mobile_network_is_not_accepted() {
+    let mut bench = TestBed::new(MobileRouterConfig { prefixes: vec![net("2001:db8:5::/48")], ..config() });
     bench.link(WIFI, true);
     let asked = requests(&bench.hear_managed(true));
     let outputs = bench.hear_server(&reply(&asked[0], MessageType::Reply));
@@ -150,8 +150,8 @@ fn an_address_of_our_own_mobile_network_is_not_taken_from_a_server() {
 }
 
 #[test]
-fn a_router_that_helps_to_no_address_is_named() {
-    let mut bench = Bench::new(config());
+fn ra_without_prefix_and_m_flag_is_reported() {
+    let mut bench = TestBed::new(config());
     bench.link(WIFI, true);
     let outputs = bench.hear_managed(false);
     assert_eq!(bench.state_of_wifi(), "router without prefix");
@@ -167,15 +167,15 @@ fn with_static_address() -> MobileRouterConfig {
 }
 
 #[test]
-fn a_configured_address_needs_no_router_advertisement() {
-    let mut bench = Bench::new(with_static_address());
+fn static_address_needs_no_ra() {
+    let mut bench = TestBed::new(with_static_address());
     let outputs = bench.link(WIFI, true);
     let update = update(&outputs);
     assert_eq!(update.care_of(), [ip("2001:db8:5::5")]);
     let default = Key::Route(RouteTable(6_275_001), Prefix::ALL, Prefix::ALL, 512);
     let target = NextHop::Gateway { link: WIFI, router: ip("fe80::9") };
     assert!(matches!(bench.plan.find(&default), Some(Item::Route(route)) if route.target == target));
-    bench.answer(&update, Status::ACCEPTED);
+    bench.acknowledge(&update, Status::ACCEPTED);
     let outputs = bench.advertise(WIFI, "2001:db8:1::/64");
     assert!(updates(&outputs).is_empty(), "the operator's word counts");
     assert_eq!(bench.state_of_wifi(), "visited");
@@ -184,20 +184,20 @@ fn a_configured_address_needs_no_router_advertisement() {
 }
 
 #[test]
-fn a_configured_address_may_come_and_go_by_a_reload() {
-    let mut bench = Bench::new(config());
+fn reload_adds_and_removes_static_address() {
+    let mut bench = TestBed::new(config());
     bench.attach(WIFI, "2001:db8:1::/64");
     let outputs = bench.feed(Input::Command(Command::ReloadMobileRouter(Box::new(with_static_address()))));
     let moved = update(&outputs);
     assert_eq!(moved.care_of(), [ip("2001:db8:5::5")]);
-    bench.answer(&moved, Status::ACCEPTED);
+    bench.acknowledge(&moved, Status::ACCEPTED);
     let outputs = bench.feed(Input::Command(Command::ReloadMobileRouter(Box::new(config()))));
     assert_eq!(update(&outputs).care_of(), [ip("2001:db8:1::ff:fe00:2")]);
 }
 
 #[test]
-fn ipv4_without_an_ipv4_address_of_a_home_agent_is_named() {
-    let mut bench = Bench::new(config());
+fn ipv4_only_uplink_without_home_agents_ipv4_is_reported() {
+    let mut bench = TestBed::new(config());
     bench.link(WIFI, true);
     let address = core::net::Ipv4Addr::new(192, 0, 2, 7).to_ipv6_mapped();
     let event = crate::contract::input::AddressEvent { link: WIFI, address, state: AddressState::Preferred };
@@ -209,9 +209,9 @@ fn ipv4_without_an_ipv4_address_of_a_home_agent_is_named() {
 }
 
 #[test]
-fn updates_over_ipv4_that_nobody_answers_are_named_once() {
+fn unanswered_ipv4_updates_are_reported_once() {
     let agents = vec![core::net::Ipv4Addr::new(203, 0, 113, 1)];
-    let mut bench = Bench::new(MobileRouterConfig { home_agents_ipv4: agents, ..config() });
+    let mut bench = TestBed::new(MobileRouterConfig { home_agents_ipv4: agents, ..config() });
     bench.link(WIFI, true);
     let address = core::net::Ipv4Addr::new(192, 0, 2, 7).to_ipv6_mapped();
     bench.feed(Input::Address(crate::contract::input::AddressEvent {

@@ -3,8 +3,8 @@
 use super::*;
 
 #[test]
-fn everything_leaves_in_the_very_batch_of_its_cause() {
-    let mut bench = Bench::new(config());
+fn update_and_items_leave_with_the_ra() {
+    let mut bench = TestBed::new(config());
     let outputs = bench.link(WIFI, true);
     let sent = transmits(&outputs);
     assert_eq!(sent[0].via, Via::Link(WIFI));
@@ -28,7 +28,7 @@ fn everything_leaves_in_the_very_batch_of_its_cause() {
     }
     assert!(bench.paths().is_empty());
 
-    let outputs = bench.answer(&update, Status::ACCEPTED);
+    let outputs = bench.acknowledge(&update, Status::ACCEPTED);
     assert_eq!(bench.paths(), [(care_of, 1)]);
     assert!(updates(&outputs).is_empty());
     let tunnel = bench.tunnel().unwrap();
@@ -40,8 +40,8 @@ fn everything_leaves_in_the_very_batch_of_its_cause() {
 }
 
 #[test]
-fn a_replugged_interface_leaves_nothing_of_the_old_network_and_tunnels_before_the_answer() {
-    let mut bench = Bench::new(config());
+fn replugged_interface_tunnels_before_the_acknowledgement() {
+    let mut bench = TestBed::new(config());
     bench.attach(WIFI, "2001:db8:1::/64");
     bench.now = at(1000);
     let outputs = bench.link(WIFI, false);
@@ -55,13 +55,13 @@ fn a_replugged_interface_leaves_nothing_of_the_old_network_and_tunnels_before_th
     // The home agent will forward to the new address before its answer is here.
     assert_eq!(bench.paths(), [(ip("2001:db8:2::ff:fe00:2"), 1)]);
     assert!(position(&outputs, "put Tunnel") < position(&outputs, "send 135"));
-    bench.answer(&moved, Status::ACCEPTED);
+    bench.acknowledge(&moved, Status::ACCEPTED);
     assert_eq!(bench.paths(), [(ip("2001:db8:2::ff:fe00:2"), 1)]);
 }
 
 #[test]
-fn back_in_the_same_network_nothing_needs_to_be_told() {
-    let mut bench = Bench::new(config());
+fn return_to_the_same_network_sends_no_update() {
+    let mut bench = TestBed::new(config());
     bench.attach(WIFI, "2001:db8:1::/64");
     bench.now = at(1000);
     bench.link(WIFI, false);
@@ -72,12 +72,12 @@ fn back_in_the_same_network_nothing_needs_to_be_told() {
 }
 
 #[test]
-fn another_network_on_a_link_that_stayed_up_is_noticed_by_its_advertisement() {
+fn movement_without_link_event_is_detected_by_ra() {
     for router in ["fe80::1", "fe80::2"] {
-        let mut bench = Bench::new(config());
+        let mut bench = TestBed::new(config());
         bench.attach(WIFI, "2001:db8:1::/64");
         bench.now = at(5000);
-        let mut outputs = bench.hear_router(WIFI, ip(router), "2001:db8:2::/64", 1800);
+        let mut outputs = bench.router_advertisement(WIFI, ip(router), "2001:db8:2::/64", 1800);
         if router == "fe80::2" {
             assert!(updates(&outputs).is_empty(), "the router in use is asked whether it is still there");
             outputs = bench.wait(5300);
@@ -85,7 +85,7 @@ fn another_network_on_a_link_that_stayed_up_is_noticed_by_its_advertisement() {
         assert_eq!(update(&outputs).care_of(), [ip("2001:db8:2::ff:fe00:2")]);
         // The old address still receives what is on its way, and goes when that has arrived.
         assert_eq!(bench.paths(), [(ip("2001:db8:2::ff:fe00:2"), 1), (ip("2001:db8:1::ff:fe00:2"), 0)]);
-        bench.answer(&update(&outputs), Status::ACCEPTED);
+        bench.acknowledge(&update(&outputs), Status::ACCEPTED);
         assert_eq!(bench.paths(), [(ip("2001:db8:2::ff:fe00:2"), 1), (ip("2001:db8:1::ff:fe00:2"), 0)]);
         bench.wait(11_000);
         assert_eq!(bench.paths(), [(ip("2001:db8:2::ff:fe00:2"), 1)]);
@@ -94,8 +94,8 @@ fn another_network_on_a_link_that_stayed_up_is_noticed_by_its_advertisement() {
 }
 
 #[test]
-fn solicitations_begin_fast_and_back_off() {
-    let mut bench = Bench::new(config());
+fn rs_intervals_back_off() {
+    let mut bench = TestBed::new(config());
     bench.link(WIFI, true);
     let mut sent = Vec::new();
     while let Some(next) = bench.router.deadline().filter(|next| *next < at(12_000)) {
@@ -107,8 +107,8 @@ fn solicitations_begin_fast_and_back_off() {
 }
 
 #[test]
-fn refreshes_before_the_end_and_starts_anew_after_it() {
-    let mut bench = Bench::new(config());
+fn binding_is_refreshed_before_and_registered_after_expiry() {
+    let mut bench = TestBed::new(config());
     bench.attach(WIFI, "2001:db8:1::/64");
     let outputs = bench.wait(45_000);
     assert_eq!(update(&outputs).message.lifetime_units, 15);
@@ -120,20 +120,20 @@ fn refreshes_before_the_end_and_starts_anew_after_it() {
 }
 
 #[test]
-fn a_lost_router_is_replaced_or_looked_for() {
-    let mut bench = Bench::new(config());
+fn lost_router_is_replaced_or_solicited() {
+    let mut bench = TestBed::new(config());
     bench.attach(WIFI, "2001:db8:1::/64");
     let event = NeighbourEvent { link: WIFI, address: ip("fe80::1"), link_address: None, reachable: false };
     let outputs = bench.feed(Input::Neighbour(event));
     assert!(matches!(messages(&outputs)[..], [icmp6::Message::RouterSolicitation(_)]));
     assert!(bench.plan.find(&Key::Address(WIFI, ip("2001:db8:1::ff:fe00:2"))).is_some(), "may still receive");
-    let outputs = bench.hear_router(WIFI, ip("fe80::7"), "2001:db8:7::/64", 1800);
+    let outputs = bench.router_advertisement(WIFI, ip("fe80::7"), "2001:db8:7::/64", 1800);
     assert_eq!(update(&outputs).care_of(), [ip("2001:db8:7::ff:fe00:2")]);
 }
 
 #[test]
-fn a_duplicate_is_given_up_and_another_address_formed() {
-    let mut bench = Bench::new(config());
+fn duplicate_care_of_address_is_replaced() {
+    let mut bench = TestBed::new(config());
     bench.link(WIFI, true);
     let outputs = bench.advertise(WIFI, "2001:db8:1::/64");
     let target = ip("2001:db8:1::ff:fe00:2");
@@ -155,8 +155,8 @@ fn a_duplicate_is_given_up_and_another_address_formed() {
 }
 
 #[test]
-fn waiting_for_detection_delays_the_update_by_a_second() {
-    let mut bench = Bench::new(MobileRouterConfig { duplicate_detection: DadMode::Wait, ..config() });
+fn non_optimistic_dad_delays_the_update() {
+    let mut bench = TestBed::new(MobileRouterConfig { duplicate_detection: DadMode::Wait, ..config() });
     bench.link(WIFI, true);
     assert!(updates(&bench.advertise(WIFI, "2001:db8:1::/64")).is_empty());
     assert!(updates(&bench.wait(999)).is_empty());
@@ -164,8 +164,8 @@ fn waiting_for_detection_delays_the_update_by_a_second() {
 }
 
 #[test]
-fn stopping_says_goodbye_to_everybody_and_leaves_nothing() {
-    let mut bench = Bench::new(config());
+fn stop_deregisters_and_removes_all_items() {
+    let mut bench = TestBed::new(config());
     bench.link(LAN, true);
     bench.attach(WIFI, "2001:db8:1::/64");
     let outputs = bench.feed(Input::Command(Command::Stop));
@@ -178,8 +178,8 @@ fn stopping_says_goodbye_to_everybody_and_leaves_nothing() {
     let deprecated = |option: &NeighbourOption| matches!(option, NeighbourOption::PrefixInformation { valid, preferred: 0, .. } if *valid > 0);
     assert!(farewell.options.iter().any(deprecated), "{farewell:#?}");
     assert_eq!(solicitations.len(), 2, "the host is to hear a router at once: {solicitations:#?}");
-    let restored = kinds(&outputs).into_iter().rposition(|kind| kind.starts_with("drop Setting")).unwrap();
-    let asked = kinds(&outputs).into_iter().position(|kind| kind == format!("send 58 {}", icmp6::ALL_ROUTERS)).unwrap();
+    let restored = report_kinds(&outputs).into_iter().rposition(|kind| kind.starts_with("drop Setting")).unwrap();
+    let asked = report_kinds(&outputs).into_iter().position(|kind| kind == format!("send 58 {}", icmp6::ALL_ROUTERS)).unwrap();
     assert!(restored < asked, "after the settings of the host are as they were");
     assert!(bench.plan.iter().all(|(key, _)| matches!(key, Key::JournalRecord(_))), "{:#?}", bench.plan);
     assert_eq!(bench.router.deadline(), None);

@@ -14,7 +14,7 @@ const HOME_NET: &str = "2001:db8:f00::/64";
 
 /// A mobile router, a host that does as it is told, and DHCPv6 servers on its uplinks.
 struct Road {
-    bench: Bench,
+    bench: TestBed,
     /// What the server of each link delegates, and for how long: valid and preferred, seconds.
     servers: BTreeMap<LinkId, Vec<(&'static str, u32, u32)>>,
     /// What was advertised inside, and when.
@@ -41,7 +41,7 @@ impl Road {
 
     fn of(config: MobileRouterConfig) -> Road {
         let mut road = Road {
-            bench: Bench::new(config),
+            bench: TestBed::new(config),
             servers: BTreeMap::new(),
             told: Vec::new(),
             reports: Vec::new(),
@@ -147,7 +147,7 @@ impl Road {
         let mut outputs = self.bench.link(link, true);
         outputs.extend(self.bench.advertise(link, prefix));
         for update in updates(&outputs) {
-            outputs.extend(self.bench.answer(&update, Status::ACCEPTED));
+            outputs.extend(self.bench.acknowledge(&update, Status::ACCEPTED));
         }
         self.note(outputs);
     }
@@ -257,7 +257,7 @@ fn delegated(prefer: PrefixPreference) -> Road {
 }
 
 #[test]
-fn a_delegated_prefix_is_advertised_once_its_way_out_stands() {
+fn delegated_prefix_is_advertised_once_routes_are_installed() {
     let mut road = delegated(PrefixPreference::CareOf);
     let subnet = net("2001:db8:a00::/64");
     assert_eq!(road.events(), ["link 2: prefix 2001:db8:a00::/56 delegated, bid 1, for 1000s"]);
@@ -279,7 +279,7 @@ fn a_delegated_prefix_is_advertised_once_its_way_out_stands() {
 }
 
 #[test]
-fn a_host_that_refuses_the_rule_has_nothing_to_advertise() {
+fn prefix_with_rejected_rule_is_not_advertised() {
     let mut road = Road::new(PrefixPreference::CareOf);
     road.servers.insert(WIFI, vec![("2001:db8:a00::/56", 1000, 500)]);
     road.refuses = true;
@@ -292,7 +292,7 @@ fn a_host_that_refuses_the_rule_has_nothing_to_advertise() {
 }
 
 #[test]
-fn what_is_preferred_is_the_operators_choice() {
+fn preferred_prefix_follows_configuration() {
     for (prefer, home, care_of) in
         [(PrefixPreference::Home, true, false), (PrefixPreference::CareOf, false, true), (PrefixPreference::Either, true, true)]
     {
@@ -304,7 +304,7 @@ fn what_is_preferred_is_the_operators_choice() {
 }
 
 #[test]
-fn on_a_move_the_old_prefix_is_over_at_once_and_the_new_one_in_the_same_advertisement() {
+fn movement_withdraws_old_and_advertises_new_prefix_in_one_ra() {
     let mut road = delegated(PrefixPreference::CareOf);
     let (old, new) = (net("2001:db8:a00::/64"), net("2001:db8:b00::/64"));
     road.wait(20_000);
@@ -336,7 +336,7 @@ fn on_a_move_the_old_prefix_is_over_at_once_and_the_new_one_in_the_same_advertis
 }
 
 #[test]
-fn the_mobile_network_is_preferred_while_the_home_agent_knows_a_way_to_it() {
+fn mobile_network_prefix_is_preferred_while_reachable() {
     let mut road = delegated(PrefixPreference::Either);
     let home = |road: &Road| road.last()[&net(HOME_NET)];
     assert!(home(&road).1 > 0);
@@ -349,21 +349,21 @@ fn the_mobile_network_is_preferred_while_the_home_agent_knows_a_way_to_it() {
     road.note(outputs);
     road.wait(20);
     assert_eq!(home(&road).1, 0, "the home agent has been told, and not answered");
-    let (before, outputs) = (road.told.len(), road.bench.answer(&update, Status::ACCEPTED));
+    let (before, outputs) = (road.told.len(), road.bench.acknowledge(&update, Status::ACCEPTED));
     road.note(outputs);
     assert_eq!(road.told[before].0, road.bench.now, "told at once");
     assert!(home(&road).1 > 0);
 }
 
 #[test]
-fn the_advertisement_that_ends_a_prefix_leaves_before_its_routes_do() {
+fn withdrawing_ra_leaves_before_routes_are_removed() {
     let mut road = delegated(PrefixPreference::CareOf);
     let outputs = road.bench.link(WIFI, false);
     assert!(position(&outputs, "send 58 ff02::1") < position(&outputs, "drop Rule(1105"));
 }
 
 #[test]
-fn a_server_that_is_gone_lets_the_prefix_run_out() {
+fn delegated_prefix_expires_without_its_server() {
     let mut road = delegated(PrefixPreference::Either);
     road.servers.clear();
     road.wait(470_000);
@@ -385,7 +385,7 @@ fn a_server_that_is_gone_lets_the_prefix_run_out() {
 }
 
 #[test]
-fn a_prefix_changed_under_us_changes_inside() {
+fn replaced_delegated_prefix_is_replaced_in_ra() {
     let mut road = delegated(PrefixPreference::Either);
     road.servers.insert(WIFI, vec![("2001:db8:a00::/56", 0, 0), ("2001:db8:b00::/56", 1000, 500)]);
     road.wait(260_000);
@@ -394,7 +394,7 @@ fn a_prefix_changed_under_us_changes_inside() {
 }
 
 #[test]
-fn where_nobody_delegates_the_visited_link_is_shared() {
+fn visited_link_is_shared_by_nd_proxy_without_delegation() {
     let mut road = Road::new(PrefixPreference::CareOf);
     road.attach(WIFI, "2001:db8:1::/64");
     road.wait(200);
@@ -436,7 +436,7 @@ fn where_nobody_delegates_the_visited_link_is_shared() {
 }
 
 #[test]
-fn a_full_table_of_nodes_is_told_and_takes_no_more() {
+fn full_nd_proxy_table_is_reported() {
     let mut road = Road::new(PrefixPreference::CareOf);
     road.attach(WIFI, "2001:db8:1::/64");
     road.wait(5000);
@@ -460,7 +460,7 @@ fn a_full_table_of_nodes_is_told_and_takes_no_more() {
 }
 
 #[test]
-fn proxies_are_not_chained_nor_put_back_to_back() {
+fn nd_proxies_are_not_chained() {
     let proxied = |prefix: &str| {
         icmp6::Message::RouterAdvertisement(RouterAdvertisement {
             proxy: true,
@@ -495,7 +495,7 @@ fn proxies_are_not_chained_nor_put_back_to_back() {
 }
 
 #[test]
-fn two_mobile_routers_between_the_same_links_do_not_make_a_loop() {
+fn two_nd_proxies_between_the_same_links_form_no_loop() {
     let other = |road: &mut Road, told: &[(Time, RouterAdvertisement)]| {
         for (_, message) in told {
             road.hear(LAN, "fe80::77", icmp6::Message::RouterAdvertisement(message.clone()));
@@ -520,7 +520,7 @@ fn two_mobile_routers_between_the_same_links_do_not_make_a_loop() {
 }
 
 #[test]
-fn a_link_with_two_ends_is_handed_over_whole() {
+fn point_to_point_prefix_is_shared_without_nd_proxy() {
     let mut road = Road::new(PrefixPreference::CareOf);
     let event = LinkEvent { link: WIFI, name: "wifi".to_owned(), address: None, up: true, mtu: 1500 };
     let mut outputs = road.bench.feed(Input::Link(event));
@@ -531,7 +531,7 @@ fn a_link_with_two_ends_is_handed_over_whole() {
     assert!(!road.told.last().unwrap().1.proxy && road.asked.is_empty());
     let way = Key::Route(RouteTable::MAIN, net("2001:db8:1::/64"), Prefix::ALL, 256);
     assert!(matches!(road.bench.plan.find(&way), Some(Item::Route(route)) if route.target == NextHop::OnLink(LAN)));
-    let own = road.bench.router.uplinks[0].formed.as_ref().unwrap().address.0;
+    let own = road.bench.router.uplinks[0].care_of_address.as_ref().unwrap().address.0;
     assert!(road.bench.plan.find(&Key::ProxyNeighbour(LAN, own)).is_some(), "our own address is taken");
     let length = |item: Option<&Item>| match item {
         Some(Item::Address(address)) => address.prefix_length,
@@ -541,7 +541,7 @@ fn a_link_with_two_ends_is_handed_over_whole() {
 }
 
 #[test]
-fn each_uplink_has_a_prefix_and_a_dead_one_is_not_preferred() {
+fn prefix_of_dead_uplink_is_deprecated() {
     let mut config = settings(PrefixPreference::CareOf);
     config.probe = Some(config::ProbeConfig::default());
     let mut road = Road::of(config);
@@ -568,7 +568,7 @@ fn each_uplink_has_a_prefix_and_a_dead_one_is_not_preferred() {
 }
 
 #[test]
-fn stopping_ends_it_inside_and_gives_it_back() {
+fn stop_withdraws_and_releases_delegated_prefix() {
     let mut road = delegated(PrefixPreference::CareOf);
     let outputs = road.bench.feed(Input::Command(Command::Stop));
     road.note(outputs);
@@ -579,7 +579,7 @@ fn stopping_ends_it_inside_and_gives_it_back() {
 }
 
 #[test]
-fn a_huge_list_of_prefixes_and_a_flood_of_answers_stay_small() {
+fn delegated_prefixes_and_answers_are_bounded() {
     let mut road = Road::new(PrefixPreference::CareOf);
     for (count, taken) in [(500, 0), (40, 4)] {
         let prefixes = (0..count).map(|number| format!("2001:db8:{number:x}::/56"));
@@ -619,7 +619,7 @@ fn restarted(lent: Prefix, delegated: &'static str) -> Road {
 }
 
 #[test]
-fn what_an_earlier_life_lent_is_over_unless_it_is_lent_again() {
+fn care_of_prefix_of_previous_run_is_withdrawn_or_reused() {
     let (old, new) = (net("2001:db8:a00::/64"), net("2001:db8:b00::/64"));
     let lent = |road: &Road, prefix| road.bench.plan.find(&Key::JournalRecord(JournalKey::CareOfPrefix(prefix))).is_some();
     assert!(lent(&delegated(PrefixPreference::CareOf), old), "a later life will know");
@@ -646,7 +646,7 @@ fn what_an_earlier_life_lent_is_over_unless_it_is_lent_again() {
 }
 
 #[test]
-fn a_short_lease_is_told_again_before_nodes_leave_it() {
+fn short_lease_is_readvertised_in_time() {
     let mut road = Road::new(PrefixPreference::CareOf);
     road.servers.insert(WIFI, vec![("2001:db8:a00::/56", 14, 7)]);
     road.attach(WIFI, "2001:db8:1::/64");

@@ -1,6 +1,6 @@
 //! Paths that come and go: how often traffic moves, and when it comes back.
 
-use super::multiple::{ON_CELL, ON_WIFI, both, sharing};
+use super::mcoa::{ON_CELL, ON_WIFI, both, sharing};
 use super::*;
 
 /// Ten minutes in which the preferred path answers for `alive` and is silent for `dead` milliseconds in turn, the other
@@ -27,7 +27,7 @@ fn moves(alive: u64, dead: u64) -> usize {
 }
 
 #[test]
-fn a_path_that_flaps_moves_traffic_ever_more_seldom() {
+fn flapping_path_is_damped() {
     assert_eq!(moves(2000, 2000), 5, "away, back after 1 s, away, back after 2 s, away for good");
     assert_eq!(moves(5000, 1000), 7);
     assert_eq!(moves(30_000, 1000), 11);
@@ -36,10 +36,10 @@ fn a_path_that_flaps_moves_traffic_ever_more_seldom() {
 }
 
 #[test]
-fn traffic_comes_back_only_after_so_many_answers_in_a_row() {
+fn path_is_up_after_consecutive_probe_replies() {
     let mut bench = both(MobileRouterConfig { probe: Some(config::ProbeConfig::default()), ..sharing(LoadSharing::Standby) });
     bench.probe(4000, &[1, 2]);
-    let state = |bench: &Bench| {
+    let state = |bench: &TestBed| {
         let mut view = View::default();
         bench.router.view(bench.now, &mut view);
         view.links[0].state.clone()

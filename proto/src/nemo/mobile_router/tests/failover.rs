@@ -20,7 +20,7 @@ fn settings(home_agents: &[&str]) -> MobileRouterConfig {
 
 /// Home agents that answer echo requests and updates as long as they live, 40 ms later.
 struct Net {
-    bench: Bench,
+    bench: TestBed,
     dead: BTreeSet<Ipv6Addr>,
     /// Those whose host answers, though no home agent runs on it.
     mute: BTreeSet<Ipv6Addr>,
@@ -35,7 +35,7 @@ struct Net {
 impl Net {
     fn new(config: MobileRouterConfig) -> Net {
         let mut net = Net {
-            bench: Bench::new(config),
+            bench: TestBed::new(config),
             dead: BTreeSet::new(),
             mute: BTreeSet::new(),
             bound: BTreeMap::new(),
@@ -96,7 +96,7 @@ impl Net {
             flags: AckFlags::ROUTER,
             sequence: update.message.sequence,
             lifetime_units: update.message.lifetime_units,
-            options: update.stamp().map(MobilityOption::ReplayProtection).into_iter().collect(),
+            options: update.timestamp().map(MobilityOption::ReplayProtection).into_iter().collect(),
         });
         let care_of = CareOfAddress(update.source);
         let payload =
@@ -154,7 +154,7 @@ fn echo_reply(request: &Datagram<'_>) -> Option<Vec<u8>> {
 }
 
 #[test]
-fn a_binding_that_the_home_agent_has_lost_is_mended_within_a_second() {
+fn lost_binding_is_restored_within_a_second() {
     let mut net = Net::new(settings(&[FIRST]));
     net.wait(20_000);
     assert_eq!(net.updates.len(), 1);
@@ -168,7 +168,7 @@ fn a_binding_that_the_home_agent_has_lost_is_mended_within_a_second() {
 }
 
 #[test]
-fn a_dead_home_agent_is_replaced_within_two_seconds_and_its_return_changes_nothing() {
+fn dead_home_agent_is_replaced_within_two_seconds() {
     for early in [5_000, 100_000] {
         let mut net = Net::new(settings(&[FIRST, SECOND]));
         net.wait(early);
@@ -203,7 +203,7 @@ fn recovering(agents: &[&str]) -> Net {
 }
 
 #[test]
-fn a_home_agent_that_dies_while_its_path_recovers_is_replaced_as_soon() {
+fn home_agent_that_dies_while_path_recovers_is_replaced() {
     let mut net = recovering(&[FIRST, SECOND]);
     net.dead.insert(ip(FIRST));
     net.wait(3_000);
@@ -212,7 +212,7 @@ fn a_home_agent_that_dies_while_its_path_recovers_is_replaced_as_soon() {
 }
 
 #[test]
-fn a_binding_that_is_lost_while_its_path_recovers_is_mended_as_soon() {
+fn binding_lost_while_path_recovers_is_restored() {
     let mut net = recovering(&[FIRST]);
     net.bound.clear();
     net.wait(3_000);
@@ -221,7 +221,7 @@ fn a_binding_that_is_lost_while_its_path_recovers_is_mended_as_soon() {
 
 /// Nobody answers: it is the uplink.
 #[test]
-fn an_uplink_without_coverage_moves_nothing_and_costs_little() {
+fn uplink_without_coverage_does_not_change_home_agent() {
     for hole in [1_500, 4_000, 15_000, 60_000] {
         let mut net = Net::new(settings(&[FIRST, SECOND]));
         net.wait(10_000);
@@ -243,7 +243,7 @@ fn an_uplink_without_coverage_moves_nothing_and_costs_little() {
 
 /// The uplink comes back, and the home agent has lost the binding meanwhile.
 #[test]
-fn after_a_hole_a_lost_binding_is_mended_without_waiting_for_the_next_repetition() {
+fn lost_binding_is_restored_at_once_after_an_outage() {
     for hole in [5_000, 60_000] {
         let mut net = Net::new(settings(&[FIRST]));
         net.wait(10_000);
@@ -257,7 +257,7 @@ fn after_a_hole_a_lost_binding_is_mended_without_waiting_for_the_next_repetition
 }
 
 #[test]
-fn a_host_that_answers_but_serves_nobody_is_given_up_again() {
+fn alternate_that_answers_echo_only_is_abandoned() {
     let mut net = Net::new(settings(&[FIRST, SECOND]));
     net.mute.insert(ip(SECOND));
     net.wait(10_000);
@@ -273,7 +273,7 @@ fn a_host_that_answers_but_serves_nobody_is_given_up_again() {
 
 /// With nothing bound yet the same holds.
 #[test]
-fn a_home_agent_dead_from_the_start_is_passed_over() {
+fn home_agent_dead_at_start_is_skipped() {
     let mut config = settings(&[FIRST, SECOND]);
     config.load_sharing = LoadSharing::Standby;
     let mut net = Net::new(config);
@@ -285,7 +285,7 @@ fn a_home_agent_dead_from_the_start_is_passed_over() {
 }
 
 #[test]
-fn an_address_formed_anew_after_its_path_was_silent_is_registered_anew() {
+fn address_formed_after_silent_path_is_registered_again() {
     let mut net = Net::new(settings(&[FIRST]));
     net.wait(10_000);
     net.hole = true;

@@ -22,7 +22,7 @@ struct Way {
 
 const GOOD: Way = Way { echo: true, tunnel: true, mtu: 1500, status: Some(Status::ACCEPTED) };
 
-impl Bench {
+impl TestBed {
     /// Lets time pass to `millis` with a home agent behind `way`.
     fn run(&mut self, millis: u64, way: Way) -> Vec<Output> {
         let mut outputs = Vec::new();
@@ -37,7 +37,7 @@ impl Bench {
                 for update in updates(&round) {
                     outputs.push(Output::Report(Report::Notice { text: format!("{:?}", update.message.options) }));
                     if let Some(status) = way.status {
-                        todo.extend(self.answer(&update, status));
+                        todo.extend(self.acknowledge(&update, status));
                     }
                 }
                 outputs.extend(round);
@@ -84,29 +84,29 @@ fn faults(outputs: &[Output]) -> Vec<String> {
 }
 
 /// On the Wi-Fi with probes, its first update sent and not answered yet.
-fn begun(mode: PrefixMode) -> (Bench, Update) {
-    let mut bench = Bench::new(MobileRouterConfig { probe: Some(config::ProbeConfig::default()), prefix_mode: mode, ..config() });
+fn begun(mode: PrefixMode) -> (TestBed, Update) {
+    let mut bench = TestBed::new(MobileRouterConfig { probe: Some(config::ProbeConfig::default()), prefix_mode: mode, ..config() });
     bench.link(WIFI, true);
     let update = update(&bench.advertise(WIFI, "2001:db8:1::/64"));
     (bench, update)
 }
 
-fn registered() -> Bench {
+fn registered() -> TestBed {
     let (mut bench, update) = begun(PrefixMode::Implicit);
-    bench.answer(&update, Status::ACCEPTED);
+    bench.acknowledge(&update, Status::ACCEPTED);
     bench
 }
 
 #[test]
-fn a_link_is_visited_only_once_the_home_agent_knows_of_it() {
+fn uplink_is_visited_only_once_acknowledged() {
     let (mut bench, update) = begun(PrefixMode::Implicit);
     assert_eq!(bench.seen().links[0].state, "registering");
-    bench.answer(&update, Status::ACCEPTED);
+    bench.acknowledge(&update, Status::ACCEPTED);
     assert_eq!(bench.seen().links[0].state, "visited");
 }
 
 #[test]
-fn updates_that_nobody_answers_are_told_of_once_and_so_is_the_end_of_it() {
+fn unanswered_updates_and_recovery_are_reported_once() {
     let (mut bench, _) = begun(PrefixMode::Implicit);
     let outputs = bench.run(100_000, Way { status: None, ..GOOD });
     let [fault] = &faults(&outputs)[..] else { panic!("{:?}", faults(&outputs)) };
@@ -123,7 +123,7 @@ fn updates_that_nobody_answers_are_told_of_once_and_so_is_the_end_of_it() {
 }
 
 #[test]
-fn a_home_agent_that_answers_nothing_is_unreachable() {
+fn unanswered_updates_and_probes_mean_unreachable() {
     let (mut bench, _) = begun(PrefixMode::Implicit);
     let outputs = bench.run(20_000, Way { echo: false, status: None, ..GOOD });
     let [fault] = &faults(&outputs)[..] else { panic!("{:?}", faults(&outputs)) };
@@ -131,7 +131,7 @@ fn a_home_agent_that_answers_nothing_is_unreachable() {
 }
 
 #[test]
-fn what_a_router_says_of_our_updates_is_told() {
+fn icmp_error_about_updates_is_reported() {
     let (mut bench, update) = begun(PrefixMode::Implicit);
     let header = Header::new(update.source, update.home_agent).with_home_address(ip("2001:db8::100"));
     let invoking = ip6::emit(&header, protocol::MOBILITY, &[0; 40]);
@@ -144,7 +144,7 @@ fn what_a_router_says_of_our_updates_is_told() {
 }
 
 #[test]
-fn an_answer_made_with_another_key_is_told_of() {
+fn acknowledgement_with_wrong_key_is_reported() {
     let (mut bench, update) = begun(PrefixMode::Implicit);
     let home = bench.router.config.home_address;
     let message = mobility::Message::BindingAcknowledgement(BindingAcknowledgement {
@@ -165,7 +165,7 @@ fn an_answer_made_with_another_key_is_told_of() {
 }
 
 #[test]
-fn a_tunnel_that_is_filtered_is_told_from_a_dead_path() {
+fn filtered_tunnel_is_distinguished_from_dead_path() {
     let mut bench = registered();
     let outputs = bench.run(5_000, Way { tunnel: false, ..GOOD });
     let [fault] = &faults(&outputs)[..] else { panic!("{:?}", faults(&outputs)) };
@@ -181,9 +181,9 @@ fn a_tunnel_that_is_filtered_is_told_from_a_dead_path() {
 }
 
 #[test]
-fn refused_prefixes_are_not_shown_as_served() {
+fn rejected_prefixes_are_not_shown_as_registered() {
     let (mut bench, update) = begun(PrefixMode::Explicit);
-    let outputs = bench.answer(&update, Status::NOT_AUTHORISED_FOR_PREFIX);
+    let outputs = bench.acknowledge(&update, Status::NOT_AUTHORISED_FOR_PREFIX);
     let [fault] = &faults(&outputs)[..] else { panic!("{:?}", faults(&outputs)) };
     assert!(fault.contains("142 (not authorised for prefix)") && fault.contains("2001:db8:f00::/56"), "{fault}");
     assert_eq!((bench.seen().bindings[0].state.as_str(), bench.seen().links[0].state.as_str()), ("refused", "refused"));
@@ -195,7 +195,7 @@ fn refused_prefixes_are_not_shown_as_served() {
 }
 
 #[test]
-fn a_black_hole_of_the_path_mtu_is_found_clamped_and_told_to_the_home_agent() {
+fn path_mtu_black_hole_is_found_and_sent_in_update() {
     let mut bench = registered();
     bench.run(1_000, GOOD);
     assert_eq!(bench.tunnel().unwrap().paths[0].mtu, 1460);

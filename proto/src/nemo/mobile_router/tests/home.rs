@@ -4,7 +4,7 @@ use super::*;
 
 const CARE_OF: &str = "2001:db8:1::ff:fe00:2";
 
-impl Bench {
+impl TestBed {
     /// The home agent advertises the home link.
     pub(super) fn advertise_home(&mut self, router: bool) -> Vec<Output> {
         let mut prefix = information("2001:db8::/64");
@@ -35,8 +35,8 @@ impl Bench {
 }
 
 #[test]
-fn coming_home_ends_the_binding_over_the_link_before_the_address_is_announced() {
-    let mut bench = Bench::new(config());
+fn return_home_deregisters_before_announcing_the_home_address() {
+    let mut bench = TestBed::new(config());
     bench.link(LAN, true);
     bench.attach(WIFI, "2001:db8:1::/64");
     assert!(bench.home_address_on(LAN) && !bench.home_address_on(WIFI));
@@ -49,7 +49,7 @@ fn coming_home_ends_the_binding_over_the_link_before_the_address_is_announced() 
     assert_eq!((update.source, update.message.lifetime_units), (ip("2001:db8::100"), 0));
     assert!(update.message.flags.router() && update.care_of().is_empty());
     assert!(bench.home_address_on(WIFI) && !bench.home_address_on(LAN), "it answers solicitations from now on");
-    let outputs = bench.answer(&update, Status::ACCEPTED);
+    let outputs = bench.acknowledge(&update, Status::ACCEPTED);
     assert!(reports(&outputs).contains(&&Report::AtHome { link: WIFI }));
     let told = |target| {
         icmp6::Message::NeighbourAdvertisement(NeighbourAdvertisement {
@@ -72,20 +72,20 @@ fn coming_home_ends_the_binding_over_the_link_before_the_address_is_announced() 
     assert_eq!((away.source, away.message.lifetime_units), (ip(CARE_OF), 15));
     assert_eq!(bench.paths(), [(ip(CARE_OF), 1)], "it served us before");
     assert!(bench.home_address_on(LAN) && !bench.home_address_on(WIFI));
-    bench.answer(&away, Status::ACCEPTED);
+    bench.acknowledge(&away, Status::ACCEPTED);
     assert_eq!((bench.way_out(), bench.paths()), (Some(NextHop::Tunnel(TunnelId(1))), vec![(ip(CARE_OF), 1)]));
 }
 
 #[test]
-fn coming_home_while_another_uplink_works_keeps_the_tunnel_until_the_answer_and_a_while_after() {
-    let mut bench = Bench::new(config());
+fn return_home_keeps_tunnel_until_acknowledged() {
+    let mut bench = TestBed::new(config());
     bench.attach(CELL, "2001:db8:2::/64");
     bench.now = at(3000);
     bench.link(WIFI, true);
     let update = update(&bench.advertise_home(true));
     assert_eq!(bench.way_out(), Some(NextHop::Tunnel(TunnelId(1))));
     assert_eq!(bench.paths(), [(ip("2001:db8:2::ff:fe00:3"), 1)]);
-    bench.answer(&update, Status::ACCEPTED);
+    bench.acknowledge(&update, Status::ACCEPTED);
     assert_eq!(bench.way_out(), Some(NextHop::Gateway { link: WIFI, router: ip("fe80::a") }));
     assert_eq!(bench.paths(), [(ip("2001:db8:2::ff:fe00:3"), 0)]);
     bench.wait(8001);
@@ -93,8 +93,8 @@ fn coming_home_while_another_uplink_works_keeps_the_tunnel_until_the_answer_and_
 }
 
 #[test]
-fn a_home_agent_that_is_not_the_router_is_found_by_what_it_defends() {
-    let mut bench = Bench::new(config());
+fn home_agent_is_found_by_its_neighbour_advertisement() {
+    let mut bench = TestBed::new(config());
     bench.attach(WIFI, "2001:db8:1::/64");
     bench.now = at(3000);
     bench.link(WIFI, false);
@@ -116,8 +116,8 @@ fn a_home_agent_that_is_not_the_router_is_found_by_what_it_defends() {
 }
 
 #[test]
-fn nobody_defends_the_address_so_it_is_ours() {
-    let mut bench = Bench::new(config());
+fn undefended_home_address_is_used_without_deregistration() {
+    let mut bench = TestBed::new(config());
     bench.attach(WIFI, "2001:db8:1::/64");
     bench.now = at(3000);
     bench.link(WIFI, false);
@@ -129,9 +129,9 @@ fn nobody_defends_the_address_so_it_is_ours() {
 }
 
 #[test]
-fn a_router_that_starts_at_home_for_the_first_time_tells_nobody() {
+fn first_start_at_home_sends_no_update() {
     let config = MobileRouterConfig { authentication: Authentication::None, ..config() };
-    let mut bench = Bench::new(config);
+    let mut bench = TestBed::new(config);
     bench.link(WIFI, true);
     let outputs = bench.advertise_home(true);
     assert!(updates(&outputs).is_empty());
@@ -141,11 +141,11 @@ fn a_router_that_starts_at_home_for_the_first_time_tells_nobody() {
 }
 
 #[test]
-fn a_home_agent_that_knows_nothing_of_us_is_no_obstacle() {
-    let mut bench = Bench::new(config());
+fn deregistration_answered_with_133_completes_return_home() {
+    let mut bench = TestBed::new(config());
     bench.link(WIFI, true);
     let update = update(&bench.advertise_home(true));
-    let outputs = bench.answer(&update, Status::NOT_HOME_AGENT);
+    let outputs = bench.acknowledge(&update, Status::NOT_HOME_AGENT);
     assert!(reports(&outputs).contains(&&Report::AtHome { link: WIFI }));
     assert_eq!(bench.way_out(), Some(NextHop::Gateway { link: WIFI, router: ip("fe80::a") }));
 }
@@ -161,15 +161,15 @@ fn defence(defender: LinkAddress) -> icmp6::Message {
 }
 
 #[test]
-fn an_address_that_nobody_defended_meanwhile_is_checked_and_given_up_if_taken() {
-    let mut bench = Bench::new(config());
+fn undefended_home_address_is_checked_by_dad() {
+    let mut bench = TestBed::new(config());
     bench.link(LAN, true);
     bench.attach(WIFI, "2001:db8:1::/64");
     bench.now = at(3000);
     bench.link(WIFI, false);
     bench.link(WIFI, true);
     let update = update(&bench.advertise_home(true));
-    let outputs = bench.answer(&update, Status::NOT_HOME_AGENT);
+    let outputs = bench.acknowledge(&update, Status::NOT_HOME_AGENT);
     let target = ip("2001:db8::100");
     let check = icmp6::Message::NeighbourSolicitation(NeighbourSolicitation { target, options: Vec::new() });
     assert_eq!(messages(&outputs), [check]);
@@ -182,8 +182,8 @@ fn an_address_that_nobody_defended_meanwhile_is_checked_and_given_up_if_taken() 
 }
 
 #[test]
-fn at_home_with_an_empty_journal_a_defender_is_asked_to_let_go() {
-    let mut bench = Bench::new(MobileRouterConfig { authentication: Authentication::None, ..config() });
+fn defended_home_address_is_deregistered_without_journal() {
+    let mut bench = TestBed::new(MobileRouterConfig { authentication: Authentication::None, ..config() });
     bench.link(WIFI, true);
     assert_eq!(messages(&bench.advertise_home(true)).len(), 1, "the check");
     let outputs = bench.neighbour(WIFI, ip("2001:db8::1"), icmp6::ALL_NODES, &defence(ROUTER_MAC));
@@ -192,23 +192,23 @@ fn at_home_with_an_empty_journal_a_defender_is_asked_to_let_go() {
 }
 
 #[test]
-fn waiting_for_detection_delays_the_home_address_too() {
+fn non_optimistic_dad_delays_the_home_address() {
     let wait = DadMode::Wait;
-    let mut bench = Bench::new(MobileRouterConfig { duplicate_detection: wait, ..config() });
+    let mut bench = TestBed::new(MobileRouterConfig { duplicate_detection: wait, ..config() });
     bench.link(WIFI, true);
     let update = update(&bench.advertise_home(true));
-    bench.answer(&update, Status::NOT_HOME_AGENT);
+    bench.acknowledge(&update, Status::NOT_HOME_AGENT);
     assert!(!bench.home_address_on(WIFI));
     bench.wait(1000);
     assert!(bench.home_address_on(WIFI));
 }
 
 #[test]
-fn the_first_registration_after_a_stay_at_home_waits_as_long_as_the_very_first() {
-    let mut bench = Bench::new(config());
+fn first_registration_after_home_uses_first_timeout() {
+    let mut bench = TestBed::new(config());
     bench.link(WIFI, true);
     let update = update(&bench.advertise_home(true));
-    bench.answer(&update, Status::ACCEPTED);
+    bench.acknowledge(&update, Status::ACCEPTED);
     bench.link(WIFI, false);
     bench.link(WIFI, true);
     assert_eq!(updates(&bench.advertise(WIFI, "2001:db8:1::/64")).len(), 1);

@@ -20,13 +20,13 @@ fn asked(outputs: &[Output]) -> Vec<u16> {
     found
 }
 
-impl Bench {
+impl TestBed {
     /// Away and bound; the identifier of the first solicitation.
     fn ask(&mut self) -> u16 {
         self.link(WIFI, true);
         let outputs = self.advertise(WIFI, "2001:db8:1::/64");
         assert!(asked(&outputs).is_empty(), "not before the binding stands");
-        let outputs = self.answer(&update(&outputs), Status::ACCEPTED);
+        let outputs = self.acknowledge(&update(&outputs), Status::ACCEPTED);
         assert!(position(&outputs, "put Tunnel") < position(&outputs, "send 58"));
         let asked = asked(&outputs);
         assert_eq!(asked.len(), 1, "{outputs:#?}");
@@ -75,10 +75,10 @@ impl Bench {
             self.now = self.now.max(next);
             let mut outputs = self.feed(Input::Tick);
             for update in updates(&outputs) {
-                outputs.extend(self.answer(&update, Status::ACCEPTED));
+                outputs.extend(self.acknowledge(&update, Status::ACCEPTED));
             }
             found.extend(asked(&outputs));
-            self.hear_router(WIFI, ip("fe80::1"), "2001:db8:1::/64", 1800);
+            self.router_advertisement(WIFI, ip("fe80::1"), "2001:db8:1::/64", 1800);
         }
         self.now = at(until);
         found
@@ -96,8 +96,8 @@ fn notices(outputs: &[Output]) -> Vec<&str> {
 }
 
 #[test]
-fn it_asks_once_bound_learns_the_lifetimes_and_asks_again_within_a_day() {
-    let mut bench = Bench::new(config());
+fn mobile_prefix_solicitation_is_sent_once_bound_and_daily() {
+    let mut bench = TestBed::new(config());
     let identifier = bench.ask();
     let outputs = bench.tell(identifier, &[(HOME, 2_592_000, 604_800), ("2001:db8:9::/64", 7200, 3600)]);
     let prefixes = vec![net(HOME), net("2001:db8:9::/64")];
@@ -109,8 +109,8 @@ fn it_asks_once_bound_learns_the_lifetimes_and_asks_again_within_a_day() {
 }
 
 #[test]
-fn without_an_answer_it_asks_five_times_with_doubling_pauses_then_a_day_later() {
-    let mut bench = Bench::new(config());
+fn mobile_prefix_solicitation_backs_off() {
+    let mut bench = TestBed::new(config());
     bench.ask();
     let mut counts = Vec::new();
     for until in [2_999, 3_001, 8_999, 9_001, 20_999, 21_001, 44_999, 45_001, 10 * HOUR, 26 * HOUR] {
@@ -120,8 +120,8 @@ fn without_an_answer_it_asks_five_times_with_doubling_pauses_then_a_day_later() 
 }
 
 #[test]
-fn what_does_not_answer_the_last_question_is_a_hint_to_ask_at_most() {
-    let mut bench = Bench::new(config());
+fn unsolicited_mobile_prefix_advertisement_is_only_a_hint() {
+    let mut bench = TestBed::new(config());
     let identifier = bench.ask();
     let told = [(HOME, 86_400, 86_400)];
     let stranger = bench.tell_from(ip("2001:db8::2"), identifier, &told);
@@ -137,8 +137,8 @@ fn what_does_not_answer_the_last_question_is_a_hint_to_ask_at_most() {
 }
 
 #[test]
-fn nobody_who_proves_nothing_takes_a_prefix_away_at_once() {
-    let mut bench = Bench::new(config());
+fn unauthenticated_advertisement_keeps_prefix_two_hours() {
+    let mut bench = TestBed::new(config());
     let identifier = bench.ask();
     bench.tell(identifier, &[(HOME, 86_400, 86_400)]);
     bench.now = at(10_000);
@@ -157,18 +157,18 @@ fn nobody_who_proves_nothing_takes_a_prefix_away_at_once() {
 }
 
 #[test]
-fn no_binding_is_asked_for_beyond_the_life_of_the_home_prefix() {
-    let mut bench = Bench::new(config());
+fn binding_lifetime_is_limited_by_home_prefix() {
+    let mut bench = TestBed::new(config());
     let identifier = bench.ask();
     bench.tell(identifier, &[(HOME, 40, 40)]);
     bench.now = at(1000);
-    bench.router.registration.refresh();
+    bench.router.registration.request_refresh();
     assert_eq!(update(&bench.feed(Input::Tick)).message.lifetime_units, 9, "39 of 60 seconds");
 }
 
 #[test]
-fn status_1_asks_and_a_flood_of_prefixes_is_bounded() {
-    let mut bench = Bench::new(config());
+fn status_1_solicits_and_home_prefixes_are_bounded() {
+    let mut bench = TestBed::new(config());
     let identifier = bench.ask();
     let names: Vec<String> = (0..40).map(|number| format!("2001:db8:{number:x}::/64")).collect();
     let many: Vec<(&str, u32, u32)> = names.iter().map(|name| (name.as_str(), 90_000, 90_000)).collect();
@@ -176,7 +176,7 @@ fn status_1_asks_and_a_flood_of_prefixes_is_bounded() {
     assert!(reports(&outputs).iter().any(|report| matches!(report, Report::TableFull { limit: 16, .. })));
     assert_eq!(bench.valid().len(), 16);
     bench.now = at(10_000);
-    bench.router.registration.refresh();
+    bench.router.registration.request_refresh();
     let update = update(&bench.feed(Input::Tick));
-    assert_eq!(asked(&bench.answer(&update, Status::PREFIX_DISCOVERY_NEEDED)).len(), 1);
+    assert_eq!(asked(&bench.acknowledge(&update, Status::PREFIX_DISCOVERY_NEEDED)).len(), 1);
 }

@@ -11,8 +11,8 @@ fn explicit() -> MobileRouterConfig {
 }
 
 /// Up in a visited network, with the update that waits for an answer.
-fn asking(config: MobileRouterConfig) -> (Bench, Update) {
-    let mut bench = Bench::new(config);
+fn asking(config: MobileRouterConfig) -> (TestBed, Update) {
+    let mut bench = TestBed::new(config);
     bench.link(LAN, true);
     bench.link(WIFI, true);
     let outputs = bench.advertise(WIFI, "2001:db8:1::/64");
@@ -31,36 +31,36 @@ fn dropped(outputs: &[Output]) -> Vec<DropReason> {
 }
 
 #[test]
-fn the_sequence_number_of_the_home_agent_is_adopted() {
+fn status_135_adopts_sequence_number() {
     let (mut bench, first) = asking(config());
     let status = Status::SEQUENCE_OUT_OF_WINDOW;
-    let outputs = bench.answer_with(&first, status, AckFlags::ROUTER, Sequence(20_000), Vec::new());
+    let outputs = bench.acknowledge_with(&first, status, AckFlags::ROUTER, Sequence(20_000), Vec::new());
     let second = update(&outputs);
     assert_eq!(second.message.sequence, Sequence(20_001));
-    bench.answer(&second, Status::ACCEPTED);
+    bench.acknowledge(&second, Status::ACCEPTED);
     assert_eq!(bench.paths(), [(ip(CARE_OF), 1)]);
 }
 
 #[test]
-fn the_clock_of_the_home_agent_is_adopted() {
+fn status_144_adopts_clock() {
     let (mut bench, first) = asking(config());
     let seconds = 2_208_988_800 + 1_800_000_000_u64;
     let sequence = first.message.sequence;
-    let told = vec![MobilityOption::ReplayProtection(seconds << 32 | first.stamp().unwrap() & 0xffff_ffff)];
-    let outputs = bench.answer_with(&first, Status::MESSAGE_ID_MISMATCH, AckFlags::ROUTER, sequence, told);
-    assert_eq!(update(&outputs).stamp().map(|stamp| stamp >> 32), Some(seconds));
+    let told = vec![MobilityOption::ReplayProtection(seconds << 32 | first.timestamp().unwrap() & 0xffff_ffff)];
+    let outputs = bench.acknowledge_with(&first, Status::MESSAGE_ID_MISMATCH, AckFlags::ROUTER, sequence, told);
+    assert_eq!(update(&outputs).timestamp().map(|stamp| stamp >> 32), Some(seconds));
 }
 
 #[test]
-fn explicit_mode_lists_the_prefixes() {
+fn explicit_mode_lists_prefixes() {
     let (_, update) = asking(explicit());
     assert!(update.message.options.contains(&MobilityOption::MobileNetworkPrefix(net("2001:db8:f00::/56"))));
 }
 
 #[test]
-fn a_refused_prefix_is_no_longer_advertised_and_the_next_home_agent_is_asked() {
+fn rejected_prefix_is_withdrawn_and_next_home_agent_is_tried() {
     let (mut bench, first) = asking(explicit());
-    let outputs = bench.answer(&first, Status::NOT_AUTHORISED_FOR_PREFIX);
+    let outputs = bench.acknowledge(&first, Status::NOT_AUTHORISED_FOR_PREFIX);
     let deprecated = messages(&outputs).into_iter().find_map(|message| match message {
         icmp6::Message::RouterAdvertisement(message) => Some(message.options),
         _ => None,
@@ -73,13 +73,13 @@ fn a_refused_prefix_is_no_longer_advertised_and_the_next_home_agent_is_asked() {
     assert!(reports(&outputs).iter().any(|report| report.name() == "unbound"));
     let second = update(&bench.wait(1500));
     assert_eq!(second.home_agent, ip("2001:db8::2"));
-    let outputs = bench.answer(&second, Status::MOBILE_ROUTER_NOT_PERMITTED);
+    let outputs = bench.acknowledge(&second, Status::MOBILE_ROUTER_NOT_PERMITTED);
     assert!(updates(&outputs).is_empty());
     let third = update(&bench.wait(3000));
     assert_eq!((third.home_agent, prefixes(&third)), (ip("2001:db8::1"), 0), "perhaps it knows better itself");
-    bench.answer(&third, Status::FORWARDING_SETUP_FAILED);
+    bench.acknowledge(&third, Status::FORWARDING_SETUP_FAILED);
     let fourth = update(&bench.wait(4500));
-    let outputs = bench.answer(&fourth, Status::FORWARDING_SETUP_FAILED);
+    let outputs = bench.acknowledge(&fourth, Status::FORWARDING_SETUP_FAILED);
     assert!(reports(&outputs).iter().any(|report| report.name() == "notice"), "every mode was tried");
     assert!(updates(&bench.wait(600_000)).is_empty());
     let again = update(&bench.wait(605_000));
@@ -92,20 +92,20 @@ fn prefixes(update: &Update) -> usize {
 }
 
 #[test]
-fn a_home_agent_that_lacks_the_prefixes_is_told_them() {
+fn implicit_mode_falls_back_to_explicit() {
     let (mut bench, first) = asking(config());
     assert_eq!(prefixes(&first), 0);
-    bench.answer(&first, Status::FORWARDING_SETUP_FAILED);
+    bench.acknowledge(&first, Status::FORWARDING_SETUP_FAILED);
     let second = update(&bench.wait(1500));
     assert_eq!(prefixes(&second), 1);
-    bench.answer(&second, Status::ACCEPTED);
+    bench.acknowledge(&second, Status::ACCEPTED);
     assert_eq!(bench.paths(), [(ip(CARE_OF), 1)]);
 }
 
 #[test]
-fn a_status_out_of_place_changes_neither_mode_nor_advertisements() {
+fn unexpected_status_keeps_mode_and_ra() {
     let (mut bench, first) = asking(config());
-    let outputs = bench.answer(&first, Status::INVALID_PREFIX);
+    let outputs = bench.acknowledge(&first, Status::INVALID_PREFIX);
     assert!(messages(&outputs).is_empty(), "nothing is deprecated inside");
     assert!(reports(&outputs).iter().any(|report| report.name() == "notice"));
     assert!(updates(&bench.wait(599_000)).is_empty());
@@ -116,39 +116,39 @@ fn a_status_out_of_place_changes_neither_mode_nor_advertisements() {
 }
 
 #[test]
-fn a_home_agent_that_serves_no_routers_is_left_with_a_goodbye() {
+fn acknowledgement_without_r_flag_is_deregistered() {
     let (mut bench, first) = asking(explicit());
     let sequence = first.message.sequence;
-    let outputs = bench.answer_with(&first, Status::ACCEPTED, AckFlags::NONE, sequence, Vec::new());
+    let outputs = bench.acknowledge_with(&first, Status::ACCEPTED, AckFlags::NONE, sequence, Vec::new());
     assert_eq!(update(&outputs).message.lifetime_units, 0);
     assert!(bench.paths().is_empty());
     assert_eq!(update(&bench.wait(1500)).home_agent, ip("2001:db8::2"));
 }
 
 #[test]
-fn forged_stale_and_unexpected_answers_change_nothing() {
+fn forged_and_stale_acknowledgements_are_dropped() {
     let (mut bench, first) = asking(config());
     let mut forged = first.clone();
     forged.source = ip("2001:db8:1::bad");
-    let outputs = bench.answer(&forged, Status::ACCEPTED);
+    let outputs = bench.acknowledge(&forged, Status::ACCEPTED);
     assert_eq!(dropped(&outputs), [DropReason::BadAuthenticator]);
     let sequence = Sequence(first.message.sequence.0.wrapping_sub(1));
-    let outputs = bench.answer_with(&first, Status::ACCEPTED, AckFlags::ROUTER, sequence, Vec::new());
+    let outputs = bench.acknowledge_with(&first, Status::ACCEPTED, AckFlags::ROUTER, sequence, Vec::new());
     assert_eq!(dropped(&outputs), [DropReason::Unsolicited]);
     forged = first.clone();
     forged.home_agent = ip("2001:db8::bad");
-    let outputs = bench.answer(&forged, Status::ACCEPTED);
+    let outputs = bench.acknowledge(&forged, Status::ACCEPTED);
     assert_eq!(dropped(&outputs), [DropReason::NoAssociation]);
     assert!(bench.paths().is_empty());
-    bench.answer(&first, Status::ACCEPTED);
-    let outputs = bench.answer(&first, Status::ACCEPTED);
+    bench.acknowledge(&first, Status::ACCEPTED);
+    let outputs = bench.acknowledge(&first, Status::ACCEPTED);
     assert_eq!(dropped(&outputs), [DropReason::Unsolicited], "once is enough");
 }
 
 #[test]
-fn requests_to_register_anew_are_heeded_once_in_a_while() {
+fn refresh_requests_are_rate_limited() {
     let (mut bench, first) = asking(config());
-    bench.answer(&first, Status::ACCEPTED);
+    bench.acknowledge(&first, Status::ACCEPTED);
     let error = mobility::Message::BindingError {
         status: mobility::ErrorStatus::UNKNOWN_BINDING,
         home_address: ip("2001:db8::100"),
@@ -166,27 +166,27 @@ fn requests_to_register_anew_are_heeded_once_in_a_while() {
 }
 
 #[test]
-fn advertisements_from_afar_or_of_our_own_prefix_are_not_believed() {
-    let mut bench = Bench::new(config());
+fn ra_off_link_or_with_own_prefix_is_dropped() {
+    let mut bench = TestBed::new(config());
     bench.link(WIFI, true);
-    let outputs = bench.hear_router(WIFI, ip("2001:db8:1::1"), "2001:db8:1::/64", 1800);
+    let outputs = bench.router_advertisement(WIFI, ip("2001:db8:1::1"), "2001:db8:1::/64", 1800);
     assert_eq!(dropped(&outputs), [DropReason::NotOnLink]);
     let outputs = bench.advertise(WIFI, "2001:db8:f00::/64");
     assert_eq!(dropped(&outputs), [DropReason::NotForUs]);
     assert!(bench.advertise(LAN, "2001:db8:1::/64").is_empty());
-    assert!(bench.router.uplinks[0].formed.is_none());
+    assert!(bench.router.uplinks[0].care_of_address.is_none());
 }
 
 #[test]
-fn a_storm_of_false_routers_moves_nothing_while_ours_answers() {
+fn forged_ra_flood_does_not_change_router() {
     let (mut bench, first) = asking(config());
-    bench.answer(&first, Status::ACCEPTED);
+    bench.acknowledge(&first, Status::ACCEPTED);
     bench.now = at(5000);
     let mut sent = 0;
     for number in 0..500 {
         bench.now = bench.now + Duration::from_millis(1);
         let router = ip(&format!("fe80::bad:{number:x}"));
-        let outputs = bench.hear_router(WIFI, router, &format!("2001:db8:bad:{number:x}::/64"), 1800);
+        let outputs = bench.router_advertisement(WIFI, router, &format!("2001:db8:bad:{number:x}::/64"), 1800);
         let asked =
             messages(&outputs).iter().any(|message| matches!(message, icmp6::Message::NeighbourSolicitation(_)));
         let answers = if asked { bench.confirm_router(WIFI, ip("fe80::1")) } else { Vec::new() };
@@ -198,9 +198,9 @@ fn a_storm_of_false_routers_moves_nothing_while_ours_answers() {
 }
 
 #[test]
-fn a_narrow_path_is_told_to_the_nodes_inside() {
+fn path_mtu_is_advertised_in_ra() {
     let (mut bench, first) = asking(config());
-    bench.answer(&first, Status::ACCEPTED);
+    bench.acknowledge(&first, Status::ACCEPTED);
     bench.wait(9000);
     let home_agent = ip("2001:db8::1");
     let outputs = too_big(&mut bench, 1400, &tunnelled(INSIDE, OUTSIDE));
@@ -222,7 +222,7 @@ fn tunnelled(source: &str, destination: &str) -> Vec<u8> {
     ip6::emit(&Header::new(ip(CARE_OF), ip("2001:db8::1")), protocol::IPV6, &inner)
 }
 
-fn too_big(bench: &mut Bench, mtu: u32, packet: &[u8]) -> Vec<Output> {
+fn too_big(bench: &mut TestBed, mtu: u32, packet: &[u8]) -> Vec<Output> {
     let (router, care_of) = (ip("2001:db8:1::1"), ip(CARE_OF));
     let invoking = packet.iter().copied().take(1200).collect();
     let message = icmp6::Message::PacketTooBig { mtu, invoking };
@@ -232,9 +232,9 @@ fn too_big(bench: &mut Bench, mtu: u32, packet: &[u8]) -> Vec<Output> {
 
 /// RFC 8201 §4: less than 1280 is no answer; and who has not seen a packet of the tunnel cannot quote one.
 #[test]
-fn a_packet_too_big_that_nothing_of_ours_can_have_caused_is_ignored() {
+fn packet_too_big_must_quote_own_tunnel_packet() {
     let (mut bench, first) = asking(config());
-    bench.answer(&first, Status::ACCEPTED);
+    bench.acknowledge(&first, Status::ACCEPTED);
     let mut no_inner = tunnelled(INSIDE, OUTSIDE);
     no_inner.truncate(40);
     no_inner.extend([0; 60]);
@@ -268,8 +268,8 @@ fn a_packet_too_big_that_nothing_of_ours_can_have_caused_is_ignored() {
 }
 
 #[test]
-fn nodes_inside_get_an_answer_at_once() {
-    let mut bench = Bench::new(config());
+fn rs_on_ingress_is_answered_with_ra_at_once() {
+    let mut bench = TestBed::new(config());
     bench.link(LAN, true);
     bench.wait(40_000);
     let node = ip("fe80::55");
@@ -288,8 +288,8 @@ fn nodes_inside_get_an_answer_at_once() {
 }
 
 #[test]
-fn home_agents_are_found_by_asking_the_home_network() {
-    let mut bench = Bench::new(MobileRouterConfig { home_agents: Vec::new(), ..config() });
+fn home_agents_are_discovered_by_dhaad() {
+    let mut bench = TestBed::new(MobileRouterConfig { home_agents: Vec::new(), ..config() });
     bench.link(WIFI, true);
     let outputs = bench.advertise(WIFI, "2001:db8:1::/64");
     let sent = transmits(&outputs);
@@ -307,9 +307,9 @@ fn home_agents_are_found_by_asking_the_home_network() {
 }
 
 #[test]
-fn a_new_configuration_disturbs_nothing_that_remains() {
+fn reload_keeps_unchanged_state() {
     let (mut bench, first) = asking(config());
-    bench.answer(&first, Status::ACCEPTED);
+    bench.acknowledge(&first, Status::ACCEPTED);
     let mut config = config();
     config.uplinks.swap(0, 1);
     let outputs = bench.feed(Input::Command(Command::ReloadMobileRouter(Box::new(config.clone()))));
@@ -332,7 +332,7 @@ fn a_new_configuration_disturbs_nothing_that_remains() {
 }
 
 #[test]
-fn a_refused_item_is_asked_for_again() {
+fn rejected_item_is_retried() {
     let (mut bench, _) = asking(config());
     let key = Key::Address(WIFI, ip(CARE_OF));
     let refused = Some("File exists".to_owned());

@@ -6,7 +6,7 @@ use crate::contract::view::View;
 const HOME: &str = "2001:db8::100";
 
 /// Where the host holds the home address.
-fn home_links(bench: &Bench) -> Vec<LinkId> {
+fn home_links(bench: &TestBed) -> Vec<LinkId> {
     let links = bench.plan.iter().filter_map(|(_, item)| match item {
         Item::Address(held) if held.address == ip(HOME) => Some(held.link),
         _ => None,
@@ -14,7 +14,7 @@ fn home_links(bench: &Bench) -> Vec<LinkId> {
     links.collect()
 }
 
-fn state(bench: &Bench, name: &str) -> String {
+fn state(bench: &TestBed, name: &str) -> String {
     let mut view = View::default();
     bench.router.show(bench.now, &mut view);
     view.links.iter().find(|link| link.name == name).unwrap().state.clone()
@@ -27,8 +27,8 @@ fn notices(outputs: &[Output]) -> Vec<&str> {
 }
 
 #[test]
-fn the_home_address_is_on_loopback_while_no_ingress_interface_is_up() {
-    let mut bench = Bench::new(config());
+fn home_address_is_on_loopback_without_ingress() {
+    let mut bench = TestBed::new(config());
     bench.attach(WIFI, "2001:db8:1::/64");
     assert_eq!(home_links(&bench), [LinkId::LOOPBACK], "the ingress interface does not exist");
     let outputs = bench.link(LAN, true);
@@ -43,8 +43,8 @@ fn the_home_address_is_on_loopback_while_no_ingress_interface_is_up() {
 }
 
 #[test]
-fn an_interface_that_does_not_exist_is_named_at_start_and_after_a_reload() {
-    let mut bench = Bench::new(config());
+fn missing_interface_is_reported_at_start_and_reload() {
+    let mut bench = TestBed::new(config());
     bench.link(WIFI, false);
     let outputs = bench.feed(Input::Command(Command::JournalRestored));
     let told = notices(&outputs);

@@ -55,7 +55,7 @@ fn answer(update: &Update) -> (Header, Vec<u8>) {
     (header, message.emit(update.home_agent, home))
 }
 
-fn hear(bench: &mut Bench, header: &Header, protocol: u8, payload: &[u8]) -> Vec<Output> {
+fn hear(bench: &mut TestBed, header: &Header, protocol: u8, payload: &[u8]) -> Vec<Output> {
     let bytes = ip6::emit(header, protocol, payload);
     bench.feed(Input::Packet(Packet { link: WIFI, sender: Some(ROUTER_MAC), bytes }))
 }
@@ -68,8 +68,8 @@ fn dropped(outputs: &[Output]) -> Vec<DropReason> {
     reasons.collect()
 }
 
-fn asking() -> (Bench, Update) {
-    let mut bench = Bench::new(protected());
+fn asking() -> (TestBed, Update) {
+    let mut bench = TestBed::new(protected());
     bench.link(LAN, true);
     bench.link(WIFI, true);
     let outputs = bench.advertise(WIFI, "2001:db8:1::/64");
@@ -78,7 +78,7 @@ fn asking() -> (Bench, Update) {
 }
 
 #[test]
-fn a_protected_answer_binds_and_each_update_says_where_we_are() {
+fn update_in_esp_has_alternate_care_of_address() {
     let (mut bench, first) = asking();
     assert_eq!((first.source, first.care_of()), (ip(CARE_OF), vec![ip(CARE_OF)]));
     let (header, payload) = answer(&first);
@@ -91,7 +91,7 @@ fn a_protected_answer_binds_and_each_update_says_where_we_are() {
 }
 
 #[test]
-fn answers_in_the_clear_or_of_another_association_change_nothing() {
+fn unprotected_acknowledgements_are_dropped() {
     let (mut bench, first) = asking();
     let (header, payload) = answer(&first);
     let outputs = hear(&mut bench, &header, protocol::MOBILITY, &payload);
@@ -110,7 +110,7 @@ fn answers_in_the_clear_or_of_another_association_change_nothing() {
 }
 
 #[test]
-fn a_binding_error_needs_no_protection() {
+fn binding_error_needs_no_esp() {
     let (mut bench, first) = asking();
     let (header, payload) = answer(&first);
     hear(&mut bench, &header, protocol::ESP, &pair().to_mobile_router.seal(1, protocol::MOBILITY, &payload));
@@ -124,7 +124,7 @@ fn a_binding_error_needs_no_protection() {
 }
 
 #[test]
-fn home_prefixes_are_asked_for_and_believed_in_esp_only() {
+fn mobile_prefix_discovery_uses_esp() {
     let (mut bench, first) = asking();
     let (header, payload) = answer(&first);
     let outputs = hear(&mut bench, &header, protocol::ESP, &pair().to_mobile_router.seal(1, protocol::MOBILITY, &payload));

@@ -3,19 +3,19 @@
 
 use super::*;
 
-fn conflict(bench: &mut Bench, target: Ipv6Addr) -> Vec<Output> {
+fn conflict(bench: &mut TestBed, target: Ipv6Addr) -> Vec<Output> {
     let (router, solicited, overrides) = (false, false, true);
     let options = vec![NeighbourOption::TargetLinkAddress(ROUTER_MAC)];
     let claim = NeighbourAdvertisement { router, solicited, overrides, target, options };
     bench.neighbour(WIFI, target, icmp6::ALL_NODES, &icmp6::Message::NeighbourAdvertisement(claim))
 }
 
-fn formed(bench: &Bench) -> Ipv6Addr {
-    bench.router.uplinks[0].formed.as_ref().unwrap().address.0
+fn formed(bench: &TestBed) -> Ipv6Addr {
+    bench.router.uplinks[0].care_of_address.as_ref().unwrap().address.0
 }
 
 /// Disputes every address that is checked, until none is.
-fn dispute(bench: &mut Bench) -> Vec<Output> {
+fn dispute(bench: &mut TestBed) -> Vec<Output> {
     let mut outputs = Vec::new();
     while bench.router.uplinks[0].is_checking(formed(bench)) {
         outputs.extend(conflict(bench, formed(bench)));
@@ -24,8 +24,8 @@ fn dispute(bench: &mut Bench) -> Vec<Output> {
 }
 
 #[test]
-fn an_uplink_whose_addresses_are_all_disputed_tries_others_after_a_while() {
-    let mut bench = Bench::new(config());
+fn repeated_dad_failure_is_retried_with_backoff() {
+    let mut bench = TestBed::new(config());
     bench.link(WIFI, true);
     bench.advertise(WIFI, "2001:db8:1::/64");
     let mut notices = 0;
@@ -48,8 +48,8 @@ fn an_uplink_whose_addresses_are_all_disputed_tries_others_after_a_while() {
 }
 
 #[test]
-fn a_disputed_uplink_that_is_plugged_in_elsewhere_begins_anew() {
-    let mut bench = Bench::new(config());
+fn replugged_uplink_resets_dad_failures() {
+    let mut bench = TestBed::new(config());
     bench.link(WIFI, true);
     bench.advertise(WIFI, "2001:db8:1::/64");
     dispute(&mut bench);
@@ -62,32 +62,32 @@ fn a_disputed_uplink_that_is_plugged_in_elsewhere_begins_anew() {
 
 /// A rogue router that answers, beside one that works.
 #[test]
-fn a_second_router_moves_nothing_until_the_first_is_gone() {
-    let mut bench = Bench::new(config());
+fn second_router_is_used_only_after_the_first_is_lost() {
+    let mut bench = TestBed::new(config());
     bench.attach(WIFI, "2001:db8:1::/64");
     bench.now = at(5000);
     for second in 0..5 {
-        let outputs = bench.hear_router(WIFI, ip("fe80::bad"), "2001:db8:bad::/64", 1800);
+        let outputs = bench.router_advertisement(WIFI, ip("fe80::bad"), "2001:db8:bad::/64", 1800);
         assert!(updates(&outputs).is_empty());
         let outputs = bench.confirm_router(WIFI, ip("fe80::1"));
         assert!(updates(&outputs).is_empty());
         assert!(updates(&bench.wait(6000 + second * 1000)).is_empty());
     }
-    bench.hear_router(WIFI, ip("fe80::bad"), "2001:db8:bad::/64", 1800);
+    bench.router_advertisement(WIFI, ip("fe80::bad"), "2001:db8:bad::/64", 1800);
     let outputs = bench.wait(bench.now.as_micros() / 1000 + 300);
     assert_eq!(update(&outputs).care_of(), [ip("2001:db8:bad::ff:fe00:2")], "nobody has answered for the first");
 }
 
 #[test]
-fn the_home_prefix_on_a_visited_link_changes_nothing_where_the_home_network_is_virtual() {
+fn home_prefix_on_visited_link_is_ignored_if_home_is_virtual() {
     for home in [HomeNetwork::Virtual, HomeNetwork::Physical] {
-        let mut bench = Bench::new(MobileRouterConfig { home_network: home, ..config() });
+        let mut bench = TestBed::new(MobileRouterConfig { home_network: home, ..config() });
         bench.attach(WIFI, "2001:db8:1::/64");
         bench.now = at(5000);
-        let mut outputs = bench.hear_router(WIFI, ip("fe80::bad"), "2001:db8::/64", 1800);
+        let mut outputs = bench.router_advertisement(WIFI, ip("fe80::bad"), "2001:db8::/64", 1800);
         outputs.extend(bench.wait(8000));
         let left = updates(&outputs).iter().any(|update| update.message.lifetime_units == 0)
-            || bench.router.home_link().is_some();
+            || bench.router.home_link_id().is_some();
         assert_eq!(left, home == HomeNetwork::Physical, "{outputs:#?}");
         if home == HomeNetwork::Virtual {
             assert_eq!(bench.paths(), [(ip("2001:db8:1::ff:fe00:2"), 1)]);

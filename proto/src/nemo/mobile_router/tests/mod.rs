@@ -2,7 +2,7 @@
 
 mod addresses;
 mod attach;
-mod both;
+mod home_and_away;
 mod care_of_prefix;
 mod damping;
 mod failover;
@@ -13,8 +13,8 @@ mod hostile;
 mod interfaces;
 mod ipsec;
 mod links;
-mod multiple;
-mod outsider;
+mod mcoa;
+mod forged;
 mod renumbering;
 mod resolvers;
 mod restart;
@@ -99,16 +99,16 @@ fn config() -> MobileRouterConfig {
 
 /// A router under test, and the host it believes to have.
 #[derive(Clone)]
-struct Bench {
+struct TestBed {
     router: MobileRouter,
     plan: Plan,
     now: Time,
 }
 
-impl Bench {
-    fn new(config: MobileRouterConfig) -> Bench {
+impl TestBed {
+    fn new(config: MobileRouterConfig) -> TestBed {
         let router = MobileRouter::new(config, Entropy::seed_from_u64(1));
-        let mut bench = Bench { router, plan: Plan::new(), now: Time::ZERO };
+        let mut bench = TestBed { router, plan: Plan::new(), now: Time::ZERO };
         let sequence = SequenceRecord { home_address: HomeAddress(ip("2001:db8::100")), sequence: Sequence(84) };
         bench.feed(Input::Clock(Clock { unix_micros: 1_790_000_000_000_000 }));
         if bench.router.config.authentication != Authentication::None {
@@ -163,10 +163,10 @@ impl Bench {
 
     /// An advertisement of `fe80::1` for the /64 of `prefix`.
     fn advertise(&mut self, link: LinkId, prefix: &str) -> Vec<Output> {
-        self.hear_router(link, ip("fe80::1"), prefix, 1800)
+        self.router_advertisement(link, ip("fe80::1"), prefix, 1800)
     }
 
-    fn hear_router(&mut self, link: LinkId, source: Ipv6Addr, prefix: &str, lifetime: u16) -> Vec<Output> {
+    fn router_advertisement(&mut self, link: LinkId, source: Ipv6Addr, prefix: &str, lifetime: u16) -> Vec<Output> {
         let message = icmp6::Message::RouterAdvertisement(RouterAdvertisement {
             hop_limit: 64,
             lifetime,
@@ -198,12 +198,12 @@ impl Bench {
     }
 
     /// The home agent's answer to `update`.
-    fn answer(&mut self, update: &Update, status: Status) -> Vec<Output> {
-        let options = update.identifiers().into_iter().map(MobilityOption::BindingIdentifier).collect();
-        self.answer_with(update, status, AckFlags::ROUTER, update.message.sequence, options)
+    fn acknowledge(&mut self, update: &Update, status: Status) -> Vec<Output> {
+        let options = update.bid_options().into_iter().map(MobilityOption::BindingIdentifier).collect();
+        self.acknowledge_with(update, status, AckFlags::ROUTER, update.message.sequence, options)
     }
 
-    fn answer_with(
+    fn acknowledge_with(
         &mut self,
         update: &Update,
         status: Status,
@@ -213,7 +213,7 @@ impl Bench {
     ) -> Vec<Output> {
         let home = self.router.config.home_address;
         if !options.iter().any(|option| matches!(option, MobilityOption::ReplayProtection(_))) {
-            options.extend(update.stamp().map(MobilityOption::ReplayProtection));
+            options.extend(update.timestamp().map(MobilityOption::ReplayProtection));
         }
         let lifetime_units = if status.is_accepted() { update.message.lifetime_units.min(LIFETIME) } else { 0 };
         let message = BindingAcknowledgement { status, flags, sequence, lifetime_units, options };
@@ -234,7 +234,7 @@ impl Bench {
         self.link(link, true);
         let outputs = self.advertise(link, prefix);
         let update = update(&outputs);
-        self.answer(&update, Status::ACCEPTED);
+        self.acknowledge(&update, Status::ACCEPTED);
         update
     }
 
@@ -277,14 +277,14 @@ struct Update {
 
 impl Update {
     /// Its Replay Protection timestamp (RFC 4285 §6).
-    fn stamp(&self) -> Option<u64> {
+    fn timestamp(&self) -> Option<u64> {
         self.message.options.iter().find_map(|option| match option {
             MobilityOption::ReplayProtection(stamp) => Some(*stamp),
             _ => None,
         })
     }
 
-    fn identifiers(&self) -> Vec<BindingIdentifier> {
+    fn bid_options(&self) -> Vec<BindingIdentifier> {
         let options = self.message.options.iter();
         options
             .filter_map(|option| match option {
@@ -363,7 +363,7 @@ fn reports(outputs: &[Output]) -> Vec<&Report> {
 }
 
 /// The kinds of outputs in their order, for what must come before what.
-fn kinds(outputs: &[Output]) -> Vec<String> {
+fn report_kinds(outputs: &[Output]) -> Vec<String> {
     outputs
         .iter()
         .filter_map(|output| match output {
@@ -379,6 +379,6 @@ fn kinds(outputs: &[Output]) -> Vec<String> {
 }
 
 fn position(outputs: &[Output], what: &str) -> usize {
-    let kinds = kinds(outputs);
+    let kinds = report_kinds(outputs);
     kinds.iter().position(|kind| kind.starts_with(what)).unwrap_or_else(|| panic!("no {what} in {kinds:#?}"))
 }

@@ -31,8 +31,8 @@ fn told(outputs: &[Output], prefix: &str) -> Vec<(u32, u32)> {
 }
 
 #[test]
-fn the_former_prefix_is_withdrawn_at_once_and_repeatedly() {
-    let mut bench = Bench::new(config());
+fn former_ingress_prefix_is_withdrawn_in_ra() {
+    let mut bench = TestBed::new(config());
     bench.link(LAN, true);
     bench.attach(WIFI, "2001:db8:1::/64");
     bench.wait(60_000);
@@ -51,8 +51,8 @@ fn the_former_prefix_is_withdrawn_at_once_and_repeatedly() {
 }
 
 #[test]
-fn a_prefix_that_is_configured_again_is_advertised_as_before() {
-    let mut bench = Bench::new(config());
+fn prefix_configured_again_is_advertised() {
+    let mut bench = TestBed::new(config());
     bench.link(LAN, true);
     bench.wait(60_000);
     bench.feed(Input::Command(Command::ReloadMobileRouter(renumbered())));
@@ -63,8 +63,8 @@ fn a_prefix_that_is_configured_again_is_advertised_as_before() {
 }
 
 #[test]
-fn a_prefix_remembered_from_a_previous_run_is_withdrawn_unless_it_is_configured() {
-    let mut bench = Bench::new(config());
+fn prefix_of_previous_run_is_withdrawn_unless_configured() {
+    let mut bench = TestBed::new(config());
     let record =
         |prefix: &str| JournalRecord::CareOfPrefix(CareOfPrefixRecord { prefix: net(prefix), interface: "lan".to_owned(), on_link: true });
     bench.feed(Input::Command(Command::RestoreJournal(vec![record(FORMER), record(CURRENT)])));
@@ -75,8 +75,8 @@ fn a_prefix_remembered_from_a_previous_run_is_withdrawn_unless_it_is_configured(
 }
 
 #[test]
-fn an_interface_that_is_no_longer_an_ingress_interface_withdraws_its_prefix() {
-    let mut bench = Bench::new(config());
+fn removed_ingress_interface_withdraws_its_prefix() {
+    let mut bench = TestBed::new(config());
     bench.link(LAN, true);
     bench.wait(60_000);
     let without = MobileRouterConfig { ingress: Vec::new(), ..config() };

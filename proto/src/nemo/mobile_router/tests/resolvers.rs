@@ -26,7 +26,7 @@ fn domain(text: &str) -> DomainName {
     text.parse().unwrap()
 }
 
-impl Bench {
+impl TestBed {
     fn resolvers_at(&mut self, link: LinkId, router: &str, prefix: &str, servers: &[&str]) -> Vec<Output> {
         self.neighbour(link, ip(router), icmp6::ALL_NODES, &advertisement(prefix, servers))
     }
@@ -56,8 +56,8 @@ fn told(outputs: &[Output]) -> Told {
 }
 
 #[test]
-fn those_of_the_uplinks_are_advertised_for_three_intervals_and_withdrawn_with_their_network() {
-    let mut bench = Bench::new(config());
+fn rdnss_of_uplinks_is_advertised_and_withdrawn() {
+    let mut bench = TestBed::new(config());
     bench.link(LAN, true);
     bench.link(WIFI, true);
     let outputs = bench.resolvers_at(WIFI, "fe80::1", "2001:db8:1::/64", &[FIRST, "fe80::1", "fd00::53"]);
@@ -75,8 +75,8 @@ fn those_of_the_uplinks_are_advertised_for_three_intervals_and_withdrawn_with_th
 }
 
 #[test]
-fn without_any_network_they_expire_and_are_not_withdrawn() {
-    let mut bench = Bench::new(config());
+fn rdnss_expires_without_any_network() {
+    let mut bench = TestBed::new(config());
     bench.link(LAN, true);
     bench.link(WIFI, true);
     bench.resolvers_at(WIFI, "fe80::1", "2001:db8:1::/64", &[FIRST]);
@@ -89,8 +89,8 @@ fn without_any_network_they_expire_and_are_not_withdrawn() {
 }
 
 #[test]
-fn both_uplinks_count_the_preferred_first_and_a_short_lifetime_is_not_made_longer() {
-    let mut bench = Bench::new(MobileRouterConfig { load_sharing: LoadSharing::Standby, ..config() });
+fn rdnss_of_all_uplinks_keeps_order_and_lifetimes() {
+    let mut bench = TestBed::new(MobileRouterConfig { load_sharing: LoadSharing::Standby, ..config() });
     bench.link(LAN, true);
     for link in [CELL, WIFI] {
         bench.link(link, true);
@@ -103,11 +103,11 @@ fn both_uplinks_count_the_preferred_first_and_a_short_lifetime_is_not_made_longe
 }
 
 #[test]
-fn those_of_the_configuration_take_their_place_also_by_a_reload() {
+fn configured_rdnss_replaces_learned() {
     let mut set = config();
     set.ingress[0].dns = Some(vec![ip("2001:db8::53")]);
     set.ingress[0].search_domains = Some(vec![domain("fleet.example")]);
-    let mut bench = Bench::new(set.clone());
+    let mut bench = TestBed::new(set.clone());
     bench.link(WIFI, true);
     bench.resolvers_at(WIFI, "fe80::1", "2001:db8:1::/64", &[FIRST]);
     let outputs = bench.link(LAN, true);
@@ -122,10 +122,10 @@ fn those_of_the_configuration_take_their_place_also_by_a_reload() {
 }
 
 #[test]
-fn nodes_with_addresses_of_the_visited_network_may_use_its_unique_local_resolvers() {
+fn unique_local_rdnss_needs_care_of_prefixes() {
     let (delegation, length, share, prefer) = (true, 0, PrefixSharing::NdProxy, PrefixPreference::Home);
     let prefixes = Some(CareOfPrefixConfig { delegation, length, share, prefer });
-    let mut bench = Bench::new(MobileRouterConfig { care_of_prefixes: prefixes, ..config() });
+    let mut bench = TestBed::new(MobileRouterConfig { care_of_prefixes: prefixes, ..config() });
     bench.link(LAN, true);
     bench.link(WIFI, true);
     let outputs = bench.resolvers_at(WIFI, "fe80::1", "2001:db8:1::/64", &["fd00::53"]);

@@ -4,13 +4,13 @@
 use super::*;
 use crate::contract::item::PolicyRule;
 
-fn rules(bench: &Bench) -> Vec<&PolicyRule> {
+fn rules(bench: &TestBed) -> Vec<&PolicyRule> {
     let items = bench.plan.iter().map(|(_, item)| item);
     items.filter_map(|item| if let Item::Rule(rule) = item { Some(rule) } else { None }).collect()
 }
 
 /// The incoming interfaces of the rules that send packets from `source` to this table.
-fn incoming(bench: &Bench, source: Prefix, table: RouteTable) -> Vec<String> {
+fn incoming(bench: &TestBed, source: Prefix, table: RouteTable) -> Vec<String> {
     let asked = rules(bench).into_iter().filter(|rule| rule.source == source && rule.table == table);
     let mut names: Vec<String> = asked.map(|rule| rule.iif.clone().unwrap_or_default()).collect();
     names.sort();
@@ -18,12 +18,12 @@ fn incoming(bench: &Bench, source: Prefix, table: RouteTable) -> Vec<String> {
 }
 
 #[test]
-fn sources_of_the_mobile_network_are_tunnelled_from_inside_only() {
-    let mut bench = Bench::new(config());
+fn sources_of_mobile_network_are_tunnelled_from_ingress_only() {
+    let mut bench = TestBed::new(config());
     bench.link(LAN, true);
     bench.link(WIFI, true);
     let first = update(&bench.advertise(WIFI, "2001:db8:1::/64"));
-    bench.answer(&first, Status::ACCEPTED);
+    bench.acknowledge(&first, Status::ACCEPTED);
     let networks = bench.router.config.prefixes.clone();
     let ingress = bench.router.config.ingress.iter().map(|ingress| ingress.interface.clone());
     let mut inside: Vec<String> = ingress.chain(["lo".to_owned()]).collect();

@@ -1,0 +1,9 @@
+//! The first hop: finding routers, addresses and prefixes on a visited link, and being the router of one's own
+//! (RFC 4861, RFC 4862, RFC 8415).
+
+pub mod advertiser;
+pub mod prefix_delegation;
+pub mod dad;
+pub mod router_discovery;
+pub mod nd_proxy;
+pub mod nd_messages;

@@ -1,0 +1,68 @@
+//! Neighbour discovery messages an engine sends itself, ready to leave by an interface, since the kernel's own timing and
+//! source addresses would cost a handover its milliseconds (RFC 4861 §4, RFC 4862 §5.4.2).
+
+use crate::base::ids::LinkId;
+use crate::contract::output::{Transmit, Via};
+use roam6_wire::icmp6::{self, Message, NeighbourOption, NeighbourSolicitation, RouterSolicitation};
+use roam6_wire::ip6::{self, Header, protocol};
+use roam6_wire::{LinkAddress, Prefix};
+use std::net::Ipv6Addr;
+
+/// The link-local address of an interface (RFC 4291 §2.5.6).
+pub fn link_local(address: LinkAddress) -> Ipv6Addr {
+    let identifier = u128::from(address.interface_identifier());
+    Ipv6Addr::from_bits(Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, 0).to_bits() | identifier)
+}
+
+/// Asks all routers to advertise themselves. Sent from the link-local address with the link-layer address, so that
+/// the router may answer at once and to us alone.
+pub fn router_solicitation(link: LinkId, own: Option<LinkAddress>) -> Transmit {
+    let options = own.map(NeighbourOption::SourceLinkAddress).into_iter().collect();
+    let message = Message::RouterSolicitation(RouterSolicitation { options });
+    let source = own.map_or(Ipv6Addr::UNSPECIFIED, link_local);
+    transmit_on_link((link, own), &message, source, icmp6::ALL_ROUTERS, None)
+}
+
+/// Asks one neighbour, whose link-layer address may be known, whether it is still there.
+pub fn nud_solicitation(
+    link: LinkId,
+    own: Option<LinkAddress>,
+    neighbour: Ipv6Addr,
+    link_address: Option<LinkAddress>,
+) -> Transmit {
+    let options = own.map(NeighbourOption::SourceLinkAddress).into_iter().collect();
+    let message = Message::NeighbourSolicitation(NeighbourSolicitation { target: neighbour, options });
+    let source = own.map_or(Ipv6Addr::UNSPECIFIED, link_local);
+    let unicast = link_address.filter(|_| own.is_some());
+    let destination = if unicast.is_some() { neighbour } else { icmp6::solicited_node(neighbour) };
+    transmit_on_link((link, own), &message, source, destination, unicast)
+}
+
+/// Asks whether anybody has `target`, as one who has no address yet.
+pub fn dad_solicitation(link: LinkId, own: Option<LinkAddress>, target: Ipv6Addr) -> Transmit {
+    let message = Message::NeighbourSolicitation(NeighbourSolicitation { target, options: Vec::new() });
+    transmit_on_link((link, own), &message, Ipv6Addr::UNSPECIFIED, icmp6::solicited_node(target), None)
+}
+
+/// A neighbour discovery message on its way out of an interface whose own link-layer address is given, past routing:
+/// the kernel may still hold the source address for tentative.
+pub fn transmit_on_link(
+    (link, own): (LinkId, Option<LinkAddress>),
+    message: &Message,
+    source: Ipv6Addr,
+    destination: Ipv6Addr,
+    link_address: Option<LinkAddress>,
+) -> Transmit {
+    let header = Header::new(source, destination).with_hop_limit(icmp6::ON_LINK_HOP_LIMIT);
+    let bytes = ip6::emit(&header, protocol::ICMPV6, &message.emit(source, destination));
+    let via = match link_address.filter(|_| own.is_some()) {
+        Some(address) => Via::Neighbour { link, address },
+        None => Via::Link(link),
+    };
+    Transmit { via, bytes }
+}
+
+/// Whether `prefix` lies in `fe80::/10`.
+pub fn is_link_local(prefix: Prefix) -> bool {
+    prefix.length() >= 10 && prefix.address().is_unicast_link_local()
+}

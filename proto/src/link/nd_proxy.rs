@@ -1,0 +1,329 @@
+//! Shares the prefix of a visited link with the nodes inside: which of its addresses live behind us, so that they are
+//! answered for outside (RFC 4389). Inside, the prefix is not on-link, so nodes send all to us and nothing is relayed but
+//! questions; an address is answered for only once nobody outside has defended it.
+
+use crate::link::nd_messages;
+use crate::base::few;
+use crate::base::ids::LinkId;
+use crate::base::time::Time;
+use crate::base::token_bucket::TokenBucket;
+use crate::contract::engine::Outbox;
+use crate::contract::report::Report;
+use core::time::Duration;
+use roam6_wire::icmp6::{self, Message, NeighbourAdvertisement, NeighbourOption, NeighbourSolicitation};
+use roam6_wire::{LinkAddress, Prefix};
+use std::net::Ipv6Addr;
+
+/// Addresses inside that are answered for, or are about to be; more are told and left alone.
+pub const MAX_ADDRESSES: usize = 64;
+/// Addresses of one node.
+pub const MAX_ADDRESSES_PER_NODE: usize = 16;
+/// Addresses asked for inside at once, because somebody outside looks for them.
+const MAX_QUERIED: usize = 32;
+/// Time in which an owner outside defends an address (RFC 4861 §10, RETRANS_TIMER).
+const RETRANS_TIMER: Duration = Duration::from_secs(1);
+/// An address nobody inside has is not asked for again so soon.
+const QUERY_HOLD_DOWN: Duration = Duration::from_secs(5);
+/// An address not heard of for so long is not answered for any more.
+const IDLE_TIMEOUT: Duration = Duration::from_secs(1800);
+/// Questions passed on: this many at once, then one each interval, however many are asked.
+const QUERY_BURST: u32 = 16;
+const QUERY_INTERVAL: Duration = Duration::from_millis(50);
+/// Between two reports of a full table.
+const FULL_REPORT_INTERVAL: Duration = Duration::from_secs(10);
+
+/// An interface, with its link-layer address.
+pub type ProxyInterface = (LinkId, LinkAddress);
+
+/// The proxy between a visited link and one interface inside.
+#[derive(Debug, Clone)]
+pub struct NdProxy {
+    prefix: Prefix,
+    /// Our own address in the prefix.
+    own_address: Ipv6Addr,
+    upstream: ProxyInterface,
+    downstream: ProxyInterface,
+    addresses: few::VecMap<Ipv6Addr, ProxiedAddress>,
+    queried: few::VecMap<Ipv6Addr, Time>,
+    query_limiter: TokenBucket,
+    full_report_limiter: TokenBucket,
+}
+
+/// An address inside.
+#[derive(Debug, Clone, Copy)]
+struct ProxiedAddress {
+    link_address: Option<LinkAddress>,
+    last_heard: Time,
+    /// While nobody may have been heard to defend it.
+    dad_running: bool,
+}
+
+impl NdProxy {
+    /// A proxy that knows no nodes yet; `own` is our address in the prefix.
+    pub fn new(prefix: Prefix, own: Ipv6Addr, outside: ProxyInterface, inside: ProxyInterface) -> NdProxy {
+        NdProxy {
+            prefix,
+            own_address: own,
+            upstream: outside,
+            downstream: inside,
+            addresses: few::VecMap::new(),
+            queried: few::VecMap::new(),
+            query_limiter: TokenBucket::new(QUERY_BURST, QUERY_INTERVAL),
+            full_report_limiter: TokenBucket::new(1, FULL_REPORT_INTERVAL),
+        }
+    }
+
+    /// The interface inside.
+    pub fn downstream(&self) -> ProxyInterface {
+        self.downstream
+    }
+
+    /// The addresses to answer for outside.
+    pub fn addresses(&self) -> impl Iterator<Item = Ipv6Addr> {
+        self.addresses.iter().filter(|(_, node)| !node.dad_running).map(|(address, _)| *address)
+    }
+
+    /// A node inside asks: for nobody's sake if it checks an address of its own.
+    pub fn receive_downstream_solicitation(
+        &mut self,
+        now: Time,
+        (source, sender): (Ipv6Addr, Option<LinkAddress>),
+        message: &NeighbourSolicitation,
+        out: &mut Outbox,
+    ) {
+        let address = if source.is_unspecified() { message.target } else { source };
+        self.learn(now, address, sender, out);
+    }
+
+    /// A node inside says who it is.
+    pub fn receive_downstream_advertisement(
+        &mut self,
+        now: Time,
+        sender: Option<LinkAddress>,
+        message: &NeighbourAdvertisement,
+        out: &mut Outbox,
+    ) {
+        self.learn(now, message.target, sender, out);
+    }
+
+    /// The kernel reaches, or no longer reaches, a neighbour inside.
+    pub fn update_reachability(&mut self, now: Time, address: Ipv6Addr, sender: Option<LinkAddress>, out: &mut Outbox) {
+        match sender {
+            Some(_) => self.learn(now, address, sender, out),
+            None => drop(self.addresses.remove(&address)),
+        }
+    }
+
+    /// Somebody outside asks for an address: is it inside?
+    pub fn receive_upstream_solicitation(
+        &mut self,
+        now: Time,
+        source: Ipv6Addr,
+        message: &NeighbourSolicitation,
+        out: &mut Outbox,
+    ) {
+        let target = message.target;
+        self.forget_moved(source);
+        if !self.prefix.contains(target) || target == self.own_address {
+            return;
+        }
+        match self.addresses.get(&target) {
+            // Two check the same address at once: both have to hear of it (RFC 4862 §5.4.3).
+            Some(node) if node.dad_running && source.is_unspecified() => self.send_solicitation(now, self.downstream, target, out),
+            Some(_) => {}
+            None if source.is_unspecified() => {}
+            None => {
+                let room = self.queried.len() < MAX_QUERIED;
+                if room && !self.queried.contains_key(&target) && self.query_limiter.take(now) {
+                    self.queried.insert(target, now + QUERY_HOLD_DOWN);
+                    let (link, own) = self.downstream;
+                    out.transmit(nd_messages::nud_solicitation(link, Some(own), target, None));
+                }
+            }
+        }
+    }
+
+    /// Somebody outside has an address, which is then nobody's inside.
+    pub fn receive_upstream_advertisement(&mut self, message: &NeighbourAdvertisement, out: &mut Outbox) {
+        let target = message.target;
+        let Some(node) = self.addresses.remove(&target) else { return };
+        if node.dad_running {
+            let (link, own) = self.downstream;
+            let options = vec![NeighbourOption::TargetLinkAddress(own)];
+            let defence = NeighbourAdvertisement { router: false, solicited: false, overrides: true, target, options };
+            let message = Message::NeighbourAdvertisement(defence);
+            let source = nd_messages::link_local(own);
+            out.transmit(nd_messages::transmit_on_link((link, Some(own)), &message, source, icmp6::ALL_NODES, None));
+        }
+    }
+
+    /// Ends what has run its time.
+    pub fn expire(&mut self, now: Time) {
+        self.queried.retain(|_, until| *until > now);
+        self.addresses.retain(|_, node| node.last_heard + IDLE_TIMEOUT > now);
+        for node in self.addresses.values_mut().filter(|node| node.dad_running && node.last_heard + RETRANS_TIMER <= now) {
+            node.dad_running = false;
+        }
+    }
+
+    /// When [`NdProxy::expire`] has something to do.
+    pub fn deadline(&self) -> Option<Time> {
+        let nodes = self.addresses.values().map(|node| node.last_heard + if node.dad_running { RETRANS_TIMER } else { IDLE_TIMEOUT });
+        nodes.chain(self.queried.values().copied()).min()
+    }
+
+    /// Learns that `address` is inside, at `sender`.
+    fn learn(&mut self, now: Time, address: Ipv6Addr, sender: Option<LinkAddress>, out: &mut Outbox) {
+        if !self.prefix.contains(address) || address == self.own_address || self.prefix.address() == address {
+            return;
+        }
+        self.queried.remove(&address);
+        if let Some(node) = self.addresses.get_mut(&address) {
+            node.link_address = sender.or(node.link_address);
+            if !node.dad_running {
+                node.last_heard = now;
+            }
+            return;
+        }
+        let each = self.addresses.values().filter(|node| node.link_address == sender).count();
+        if self.addresses.len() >= MAX_ADDRESSES || each >= MAX_ADDRESSES_PER_NODE {
+            let limit = if each >= MAX_ADDRESSES_PER_NODE { MAX_ADDRESSES_PER_NODE } else { MAX_ADDRESSES };
+            if self.full_report_limiter.take(now) {
+                out.report(Report::TableFull { table: "nodes that share a visited prefix".to_owned(), limit });
+            }
+            return;
+        }
+        self.addresses.insert(address, ProxiedAddress { link_address: sender, last_heard: now, dad_running: true });
+        self.send_solicitation(now, self.upstream, address, out);
+    }
+
+    /// A source of traffic outside is not inside: it may have moved there.
+    fn forget_moved(&mut self, source: Ipv6Addr) {
+        self.addresses.remove(&source);
+    }
+
+    /// Asks on one side whether anybody has `target`.
+    fn send_solicitation(&mut self, now: Time, (link, own): ProxyInterface, target: Ipv6Addr, out: &mut Outbox) {
+        if self.query_limiter.take(now) {
+            out.transmit(nd_messages::dad_solicitation(link, Some(own), target));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::contract::output::Output;
+
+    const UPSTREAM: ProxyInterface = (LinkId(1), LinkAddress([2, 0, 0, 0, 0, 1]));
+    const DOWNSTREAM: ProxyInterface = (LinkId(2), LinkAddress([2, 0, 0, 0, 0, 2]));
+    const PHONE: Option<LinkAddress> = Some(LinkAddress([2, 0, 0, 0, 0, 9]));
+
+    fn ip(last: u16) -> Ipv6Addr {
+        Ipv6Addr::new(0x2001, 0xdb8, 9, 0, 0, 0, 0, last)
+    }
+
+    fn proxy() -> NdProxy {
+        NdProxy::new("2001:db8:9::/64".parse().unwrap(), ip(1), UPSTREAM, DOWNSTREAM)
+    }
+
+    fn solicitation(target: Ipv6Addr) -> NeighbourSolicitation {
+        NeighbourSolicitation { target, options: Vec::new() }
+    }
+
+    fn advertisement(target: Ipv6Addr) -> NeighbourAdvertisement {
+        NeighbourAdvertisement { router: false, solicited: true, overrides: true, target, options: Vec::new() }
+    }
+
+    fn at(millis: u64) -> Time {
+        Time::from_micros(millis * 1000)
+    }
+
+    /// The interfaces something was sent by.
+    fn sent(out: &mut Outbox) -> Vec<u32> {
+        let by = |output| match output {
+            Output::Transmit(transmit) => match transmit.via {
+                crate::contract::output::Via::Link(link) => Some(link.0),
+                other => panic!("{other:?}"),
+            },
+            _ => None,
+        };
+        out.drain().filter_map(by).collect()
+    }
+
+    #[test]
+    fn address_is_proxied_once_dad_upstream_is_unanswered() {
+        let (mut proxy, mut out) = (proxy(), Outbox::new());
+        proxy.receive_downstream_solicitation(at(0), (Ipv6Addr::UNSPECIFIED, PHONE), &solicitation(ip(9)), &mut out);
+        assert_eq!(sent(&mut out), [1], "asked outside");
+        proxy.expire(at(999));
+        assert_eq!(proxy.addresses().count(), 0);
+        assert_eq!(proxy.deadline(), Some(at(1000)));
+        proxy.expire(at(1000));
+        assert_eq!(proxy.addresses().collect::<Vec<_>>(), [ip(9)]);
+        proxy.update_reachability(at(2000), ip(9), None, &mut out);
+        assert_eq!(proxy.addresses().count(), 0, "the kernel no longer reaches it");
+    }
+
+    #[test]
+    fn upstream_defence_is_relayed_downstream() {
+        let (mut proxy, mut out) = (proxy(), Outbox::new());
+        proxy.receive_downstream_solicitation(at(0), (Ipv6Addr::UNSPECIFIED, PHONE), &solicitation(ip(9)), &mut out);
+        proxy.receive_upstream_advertisement(&advertisement(ip(9)), &mut out);
+        assert_eq!(sent(&mut out), [1, 2]);
+        proxy.expire(at(1000));
+        assert_eq!(proxy.addresses().count(), 0);
+        // One that checks it at the same time.
+        proxy.receive_downstream_solicitation(at(2000), (Ipv6Addr::UNSPECIFIED, PHONE), &solicitation(ip(9)), &mut out);
+        proxy.receive_upstream_solicitation(at(2100), Ipv6Addr::UNSPECIFIED, &solicitation(ip(9)), &mut out);
+        assert_eq!(sent(&mut out), [1, 2]);
+    }
+
+    #[test]
+    fn upstream_ns_leads_to_bounded_downstream_queries() {
+        let (mut proxy, mut out) = (proxy(), Outbox::new());
+        proxy.receive_upstream_solicitation(at(0), ip(0xfe), &solicitation(ip(9)), &mut out);
+        proxy.receive_upstream_solicitation(at(10), ip(0xfe), &solicitation(ip(9)), &mut out);
+        assert_eq!(sent(&mut out), [2]);
+        proxy.receive_downstream_advertisement(at(20), PHONE, &advertisement(ip(9)), &mut out);
+        proxy.expire(at(1020));
+        assert_eq!(proxy.addresses().collect::<Vec<_>>(), [ip(9)]);
+        sent(&mut out);
+        for last in 100..5000 {
+            proxy.receive_upstream_solicitation(at(2000), ip(0xfe), &solicitation(ip(last)), &mut out);
+        }
+        assert!(sent(&mut out).len() <= 16 && proxy.queried.len() <= MAX_QUERIED, "a scan costs little inside");
+        proxy.receive_upstream_solicitation(at(3000), ip(9), &solicitation(ip(1)), &mut out);
+        assert_eq!(proxy.addresses().count(), 0, "it has moved outside");
+    }
+
+    #[test]
+    fn full_proxy_table_is_reported_and_one_node_cannot_fill_it() {
+        let (mut proxy, mut out) = (proxy(), Outbox::new());
+        for last in 2..1000 {
+            proxy.receive_downstream_solicitation(at(u64::from(last)), (ip(last), PHONE), &solicitation(ip(1)), &mut out);
+        }
+        assert_eq!(proxy.addresses.len(), MAX_ADDRESSES_PER_NODE);
+        for last in 2..1000_u16 {
+            let [high, low] = last.to_be_bytes();
+            let other = Some(LinkAddress([2, 0, 0, 1, high, low]));
+            proxy.receive_downstream_solicitation(at(2000), (ip(last + 1000), other), &solicitation(ip(1)), &mut out);
+        }
+        assert_eq!(proxy.addresses.len(), MAX_ADDRESSES);
+        let full = |output: &Output| matches!(output, Output::Report(Report::TableFull { .. }));
+        let told = out.outputs().iter().filter(|output| full(output)).count();
+        assert_eq!(told, 1);
+        proxy.expire(at(4000));
+        proxy.expire(at(2000) + IDLE_TIMEOUT);
+        assert_eq!(proxy.addresses.len(), 0, "who is silent makes room");
+    }
+
+    #[test]
+    fn own_and_foreign_addresses_are_not_proxied() {
+        let (mut proxy, mut out) = (proxy(), Outbox::new());
+        for address in [ip(1), ip(0), "2001:db8:8::9".parse().unwrap(), "fe80::9".parse().unwrap()] {
+            proxy.receive_downstream_solicitation(at(0), (address, PHONE), &solicitation(ip(5)), &mut out);
+        }
+        assert!(proxy.addresses.is_empty() && out.is_empty());
+    }
+}

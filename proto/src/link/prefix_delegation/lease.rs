@@ -1,0 +1,171 @@
+//! The prefixes that are ours, for how long, and which ones a stranger may make ours: RFC 8415 §14.2, §18.2.10.1, §21.22.
+
+use super::message::{ServerMessage, DhcpClientConfig, IaType};
+use crate::base::time::Time;
+use core::time::Duration;
+use roam6_wire::dhcp6::{self, INFINITY};
+use roam6_wire::{Prefix, dhcp6::Timers};
+
+/// Prefixes held of one uplink; more are ignored.
+pub const MAX_LEASES: usize = 4;
+/// Lengths a delegated prefix may have. A shorter one would draw in what is not the visited network's to give; of a
+/// longer one no subnet can be made.
+const ALLOWED_LENGTHS: core::ops::RangeInclusive<u8> = 20..=64;
+/// Where delegated prefixes come from: global unicast addresses and unique local ones (RFC 4291 §2.4, RFC 4193 §3.1).
+const ALLOWED_RANGES: [(u128, u8); 2] = [(0x2000 << 112, 3), (0xfc00 << 112, 7)];
+/// A prefix granted for less than this is not worth the change, seconds.
+const MIN_LIFETIME: u32 = 5;
+/// Time between two Renews at least.
+const MIN_RENEW_TIME: Duration = Duration::from_secs(1);
+
+/// A prefix that is ours for a time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Lease {
+    /// The prefix.
+    pub prefix: Prefix,
+    /// End of the preferred lifetime; no address of it may be preferred for longer.
+    pub preferred_until: Time,
+    /// End of the valid lifetime.
+    pub valid_until: Time,
+}
+
+/// What an answer changed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum LeaseChange {
+    /// It spoke of none of ours, and brought none.
+    Unchanged,
+    /// Only how long they are ours.
+    Lifetimes,
+    /// Which ones are ours.
+    Prefixes,
+}
+
+/// The leases of one association.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Leases {
+    leases: Vec<Lease>,
+    renew_at: Time,
+    rebind_at: Time,
+}
+
+/// What of an offer could be used.
+pub(super) fn usable_prefixes(client: &DhcpClientConfig, prefixes: &[dhcp6::Prefix]) -> Vec<Prefix> {
+    let usable = prefixes.iter().filter(|offer| is_usable(client, offer)).map(|offer| offer.prefix);
+    let mut found = Vec::new();
+    for prefix in usable.take(MAX_LEASES) {
+        if !found.iter().any(|known| overlap(*known, prefix)) {
+            found.push(prefix);
+        }
+    }
+    found
+}
+
+impl Leases {
+    pub(super) fn all(&self) -> &[Lease] {
+        &self.leases
+    }
+
+    /// T1, as a moment.
+    pub(super) fn renew_at(&self) -> Time {
+        self.renew_at
+    }
+
+    /// T2, as a moment.
+    pub(super) fn rebind_at(&self) -> Time {
+        self.rebind_at
+    }
+
+    /// When the next lease ends.
+    pub(super) fn deadline(&self) -> Option<Time> {
+        self.leases.iter().map(|lease| lease.valid_until).min()
+    }
+
+    /// Forgets what has ended; `true` if there was any.
+    pub(super) fn expire(&mut self, now: Time) -> bool {
+        let before = self.leases.len();
+        self.leases.retain(|lease| lease.valid_until > now);
+        self.leases.len() < before
+    }
+
+    /// Takes over what a Reply grants, extends and takes back.
+    pub(super) fn update(&mut self, now: Time, client: &DhcpClientConfig, answer: &ServerMessage) -> LeaseChange {
+        let prefixes = |leases: &[Lease]| leases.iter().map(|lease| lease.prefix).collect::<Vec<_>>();
+        let (before, mut spoken_of) = (prefixes(&self.leases), false);
+        for granted in &answer.prefixes {
+            let known = self.leases.iter().position(|lease| lease.prefix == granted.prefix);
+            match known {
+                Some(at) if granted.valid == 0 => drop(self.leases.remove(at)),
+                Some(at) if granted.preferred <= granted.valid => {
+                    if let Some(lease) = self.leases.get_mut(at) {
+                        *lease = lease_of(now, granted);
+                    }
+                }
+                None if self.has_room_for(granted.prefix) && is_usable(client, granted) => {
+                    self.leases.push(lease_of(now, granted));
+                }
+                _ => continue,
+            }
+            spoken_of = true;
+        }
+        if !spoken_of {
+            return LeaseChange::Unchanged;
+        }
+        // One message may take a prefix back and grant it again: what counts is how it ends.
+        self.leases.sort_by_key(|lease| lease.prefix);
+        self.schedule(now, answer.timers);
+        if prefixes(&self.leases) == before { LeaseChange::Lifetimes } else { LeaseChange::Prefixes }
+    }
+
+    fn has_room_for(&self, prefix: Prefix) -> bool {
+        self.leases.len() < MAX_LEASES && !self.leases.iter().any(|lease| overlap(lease.prefix, prefix))
+    }
+
+    /// T1 and T2 as the server wants them, or at half and four fifths of the shortest preferred lifetime (RFC 8415
+    /// §14.2), yet in time for what is valid shortest.
+    fn schedule(&mut self, now: Time, timers: Timers) {
+        let rest =
+            |until: fn(&Lease) -> Time| self.leases.iter().map(|lease| until(lease).since(now)).filter(is_positive).min();
+        let valid = rest(|lease| lease.valid_until).unwrap_or_default();
+        let preferred = rest(|lease| lease.preferred_until).unwrap_or(valid).min(valid);
+        let wanted = |seconds: u32, otherwise: Duration, latest: Duration| match seconds {
+            0 => otherwise,
+            seconds => Duration::from_secs(seconds.into()).min(latest),
+        };
+        let renew = wanted(timers.renew, preferred / 2, valid / 2).max(MIN_RENEW_TIME);
+        let rebind = wanted(timers.rebind, preferred * 4 / 5, valid * 4 / 5).max(renew);
+        (self.renew_at, self.rebind_at) = (now + renew, now + rebind);
+    }
+}
+
+fn is_positive(time: &Duration) -> bool {
+    !time.is_zero()
+}
+
+fn lease_of(now: Time, granted: &dhcp6::Prefix) -> Lease {
+    let until = |seconds| if seconds == INFINITY { FOREVER } else { now + Duration::from_secs(u64::from(seconds)) };
+    let (preferred_until, valid_until) = (until(granted.preferred), until(granted.valid));
+    Lease { prefix: granted.prefix, preferred_until, valid_until }
+}
+
+/// The end of what does not end.
+const FOREVER: Time = Time::from_micros(u64::MAX);
+
+/// Whether a prefix may be taken: one that is a network's to delegate, and none of our own.
+fn is_usable(client: &DhcpClientConfig, granted: &dhcp6::Prefix) -> bool {
+    let prefix = granted.prefix;
+    let given = |(bits, length): &(u128, u8)| {
+        Prefix::new(std::net::Ipv6Addr::from_bits(*bits), *length).is_some_and(|space| space.covers(prefix))
+    };
+    granted.valid >= MIN_LIFETIME
+        && granted.preferred <= granted.valid
+        && match client.ia_type {
+            IaType::IaPd => ALLOWED_LENGTHS.contains(&prefix.length()),
+            IaType::IaNa => prefix.length() == 128,
+        }
+        && ALLOWED_RANGES.iter().any(given)
+        && !client.excluded.iter().any(|own| overlap(*own, prefix))
+}
+
+fn overlap(one: Prefix, other: Prefix) -> bool {
+    one.covers(other) || other.covers(one)
+}

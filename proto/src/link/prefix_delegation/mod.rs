@@ -1,0 +1,407 @@
+//! A prefix of one's own from the network visited, or an address: the client's side of DHCPv6 prefix delegation and
+//! stateful address assignment, one for each uplink. There is no Confirm: on another link one begins anew (RFC 8415 §15, §16, §18.2; RFC 7084 §4.2).
+
+mod exchange;
+mod lease;
+mod message;
+pub mod fuzz;
+pub mod subnets;
+#[cfg(test)]
+mod tests;
+
+pub use lease::{Lease, MAX_LEASES};
+pub use message::{DhcpClientConfig, DnsInfo, IaType};
+pub use subnets::Subnets;
+
+use crate::base::ids::LinkId;
+use crate::base::rng::Entropy;
+use crate::base::time::Time;
+use crate::contract::engine::Outbox;
+use crate::contract::report::{DropReason, Report};
+use core::time::Duration;
+use exchange::Exchange;
+use lease::Leases;
+use message::ServerMessage;
+use roam6_wire::dhcp6::{Duid, MessageType, StatusCode};
+use roam6_wire::ip6::Datagram;
+use roam6_wire::{Prefix, dhcp6};
+use std::net::Ipv6Addr;
+
+/// Offers remembered while choosing; the least preferred makes room.
+pub const MAX_OFFERS: usize = 8;
+/// RFC 8415 §7.6: SOL_MAX_RT, and what a server may make of it (§21.24).
+const SOL_MAX_RT: Duration = Duration::from_secs(3600);
+const SOL_MAX_RT_RANGE: core::ops::RangeInclusive<u32> = 60..=86_400;
+/// Time before servers that gave no address are asked again: without one the uplink is of no use.
+const ADDRESS_RETRY_INTERVAL: Duration = Duration::from_secs(30);
+/// A server with this preference is taken at once (RFC 8415 §18.2.1).
+const MAX_PREFERENCE: u8 = 255;
+
+/// The requesting router of one uplink, from the moment its link-local address can be used.
+#[derive(Debug, Clone)]
+pub struct DhcpClient {
+    interface: DhcpInterface,
+    client: DhcpClientConfig,
+    state: ClientState,
+    exchange: Option<Exchange>,
+    leases: Leases,
+    /// Who granted the leases, or is asked to.
+    server: Option<Duid>,
+    /// What the server that granted the leases has said of DNS.
+    dns: DnsInfo,
+    solicit_max: Duration,
+    /// It was told already that there is nothing to be had.
+    reported_unavailable: bool,
+}
+
+/// The uplink.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DhcpInterface {
+    /// Which.
+    pub link: LinkId,
+    /// Its link-local address.
+    pub source: Ipv6Addr,
+}
+
+/// What became of the prefixes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum DhcpEvent {
+    /// Prefixes are ours.
+    Delegated(Vec<Lease>),
+    /// They are ours for longer, or preferred for longer or shorter.
+    Extended(Vec<Lease>),
+    /// These are ours now: some came or went.
+    Changed(Vec<Lease>),
+    /// None is ours any longer; another is looked for.
+    Lost(DhcpFailure),
+    /// None is to be had here: time to share the visited link instead. It is asked for again after a long time.
+    Unavailable(DhcpFailure),
+}
+
+/// Why there is no prefix.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DhcpFailure {
+    /// No server answers.
+    NoAnswer,
+    /// The servers that answer give none.
+    Rejected(StatusCode),
+    /// Its lifetime ended and nobody extended it.
+    Expired,
+    /// The server took it back.
+    Withdrawn,
+}
+
+#[derive(Debug, Clone)]
+enum ClientState {
+    /// Looks for servers.
+    Soliciting { offers: Vec<Offer>, refused: Option<StatusCode> },
+    /// Takes an offer; others remain.
+    Requesting { wanted: Vec<Prefix>, offers: Vec<Offer> },
+    /// Has what it wants.
+    Bound,
+    /// Extends it with the server that granted it.
+    Renewing,
+    /// Extends it with any server.
+    Rebinding,
+    /// Has given up for a while.
+    BackedOff { until: Time },
+    /// Gives back what it had.
+    Releasing { prefixes: Vec<Prefix> },
+    /// Is done.
+    Stopped,
+}
+
+/// What a server would grant.
+#[derive(Debug, Clone)]
+struct Offer {
+    server: Duid,
+    preference: u8,
+    prefixes: Vec<Prefix>,
+}
+
+impl DhcpClient {
+    /// Begins to look for a prefix on a link just found. The first Solicit is due at once: the random delay before it
+    /// is for crowds that start together (RFC 8415 §18.2.1), and nothing moves before it.
+    pub fn new(now: Time, interface: DhcpInterface, client: DhcpClientConfig, entropy: &mut Entropy) -> DhcpClient {
+        let mut delegation = DhcpClient {
+            interface,
+            client,
+            state: ClientState::Stopped,
+            exchange: None,
+            leases: Leases::default(),
+            server: None,
+            dns: DnsInfo::default(),
+            solicit_max: SOL_MAX_RT,
+            reported_unavailable: false,
+        };
+        delegation.solicit(now, entropy);
+        delegation
+    }
+
+    /// The prefixes that are ours.
+    pub fn leases(&self) -> &[Lease] {
+        self.leases.all()
+    }
+
+    /// What the network says of DNS, as long as there are leases.
+    pub fn dns(&self) -> &DnsInfo {
+        &self.dns
+    }
+
+    /// Whether a server has offered prefixes that are not ours yet.
+    pub fn has_offer(&self) -> bool {
+        match &self.state {
+            ClientState::Soliciting { offers, .. } => !offers.is_empty(),
+            ClientState::Requesting { .. } => true,
+            _ => false,
+        }
+    }
+
+    /// Whether it was stopped and has nothing more to say.
+    pub fn is_stopped(&self) -> bool {
+        matches!(self.state, ClientState::Stopped)
+    }
+
+    /// When [`Delegation::expire`] has something to do.
+    pub fn deadline(&self) -> Option<Time> {
+        let own = match &self.state {
+            ClientState::Stopped => return None,
+            ClientState::BackedOff { until } => Some(*until),
+            ClientState::Bound => Some(self.leases.renew_at()),
+            ClientState::Renewing => Some(self.leases.rebind_at()),
+            _ => None,
+        };
+        let exchange = self.exchange.as_ref().map(Exchange::next_at);
+        [own, exchange, self.leases.deadline()].into_iter().flatten().min()
+    }
+
+    /// Forgets leases that have ended, and sends what is due.
+    pub fn expire(&mut self, now: Time, entropy: &mut Entropy, out: &mut Outbox) -> Option<DhcpEvent> {
+        let mut event = None;
+        if self.leases.expire(now) {
+            event = Some(DhcpEvent::Changed(self.leases.all().to_vec()));
+            if self.leases.all().is_empty() {
+                event = Some(DhcpEvent::Lost(DhcpFailure::Expired));
+                self.solicit(now, entropy);
+            }
+        }
+        match self.state {
+            ClientState::Bound | ClientState::Renewing if self.leases.rebind_at() <= now => {
+                self.start_exchange(now, ClientState::Rebinding, MessageType::Rebind, entropy);
+            }
+            ClientState::Bound if self.leases.renew_at() <= now => self.start_exchange(now, ClientState::Renewing, MessageType::Renew, entropy),
+            ClientState::BackedOff { until } if until <= now => self.solicit(now, entropy),
+            _ => {}
+        }
+        self.transmit_due(now, entropy, out).or(event)
+    }
+
+    /// Whether a packet to the client port answers what this client has asked.
+    pub fn is_answered_by(&self, datagram: &Datagram<'_>) -> bool {
+        matches!(message::parse(datagram, &self.client), Ok(Some(answer)) if self.is_expected(&answer))
+    }
+
+    /// Takes a packet to the client port. What is not an answer to this client is reported as dropped.
+    pub fn receive(
+        &mut self,
+        now: Time,
+        datagram: &Datagram<'_>,
+        entropy: &mut Entropy,
+        out: &mut Outbox,
+    ) -> Option<DhcpEvent> {
+        let from = Some(datagram.source);
+        let (reason, detail) = match message::parse(datagram, &self.client) {
+            Ok(Some(answer)) if self.is_expected(&answer) => return self.process(now, answer, entropy, out),
+            Ok(_) => (DropReason::Unsolicited, "no answer to what this client asked".to_owned()),
+            Err(malformed) => (DropReason::Malformed, malformed.to_string()),
+        };
+        out.report(Report::Dropped { reason, from, detail });
+        None
+    }
+
+    /// Ends in good order: gives back what it has. Until [`Delegation::is_over`], answers and ticks are still wanted.
+    pub fn stop(&mut self, now: Time, entropy: &mut Entropy, out: &mut Outbox) {
+        let prefixes: Vec<Prefix> = self.leases.all().iter().map(|lease| lease.prefix).collect();
+        self.leases = Leases::default();
+        self.exchange = None;
+        if prefixes.is_empty() {
+            self.state = ClientState::Stopped;
+            return;
+        }
+        self.start_exchange(now, ClientState::Releasing { prefixes }, MessageType::Release, entropy);
+        self.transmit_due(now, entropy, out);
+    }
+
+    fn is_expected(&self, answer: &ServerMessage) -> bool {
+        self.exchange.as_ref().is_some_and(|exchange| exchange.transaction() == answer.transaction)
+    }
+
+    fn process(&mut self, now: Time, answer: ServerMessage, entropy: &mut Entropy, out: &mut Outbox) -> Option<DhcpEvent> {
+        // Holds even where the rest of the message is of no use (RFC 8415 §18.2.9).
+        if let Some(seconds) = answer.solicit_max.filter(|seconds| SOL_MAX_RT_RANGE.contains(seconds)) {
+            self.solicit_max = Duration::from_secs(seconds.into());
+        }
+        match (&self.state, answer.kind) {
+            (ClientState::Soliciting { .. }, MessageType::Advertise) => self.add_offer(now, &answer, entropy, out),
+            (ClientState::Soliciting { .. }, MessageType::Reply) if answer.rapid_commit => self.accept(now, answer, entropy, out),
+            (ClientState::Requesting { .. } | ClientState::Renewing | ClientState::Rebinding, MessageType::Reply) => {
+                self.accept(now, answer, entropy, out)
+            }
+            (ClientState::Releasing { .. }, MessageType::Reply) => {
+                self.exchange = None;
+                self.state = ClientState::Stopped;
+                None
+            }
+            _ => None,
+        }
+    }
+
+    /// Remembers an offer; takes it at once if it is the best there can be, or the time for choosing is over.
+    fn add_offer(&mut self, now: Time, answer: &ServerMessage, entropy: &mut Entropy, out: &mut Outbox) -> Option<DhcpEvent> {
+        let prefixes = lease::usable_prefixes(&self.client, &answer.prefixes);
+        let ClientState::Soliciting { offers, refused } = &mut self.state else { return None };
+        if prefixes.is_empty() || answer.error_status().is_some() {
+            *refused = Some(answer.error_status().unwrap_or(StatusCode::NO_PREFIXES));
+            return None;
+        }
+        offers.retain(|offer| offer.server != answer.server);
+        // The best is last; among equals the one heard first.
+        let place = offers.iter().position(|offer| offer.preference >= answer.preference).unwrap_or(offers.len());
+        offers.insert(place, Offer { server: answer.server.clone(), preference: answer.preference, prefixes });
+        if offers.len() > MAX_OFFERS {
+            out.report(Report::TableFull { table: "DHCPv6 offers".to_owned(), limit: MAX_OFFERS });
+            offers.remove(0);
+        }
+        let late = self.exchange.as_ref().is_some_and(Exchange::was_repeated);
+        if late || answer.preference == MAX_PREFERENCE {
+            return self.request_next(now, DhcpFailure::NoAnswer, entropy, out);
+        }
+        None
+    }
+
+    /// Asks the best server that is left for what it offered, or gives up.
+    fn request_next(&mut self, now: Time, why: DhcpFailure, entropy: &mut Entropy, out: &mut Outbox) -> Option<DhcpEvent> {
+        let (ClientState::Soliciting { offers, .. } | ClientState::Requesting { offers, .. }) = &mut self.state else {
+            return None;
+        };
+        let Some(offer) = offers.pop() else { return self.back_off(now, why, entropy) };
+        let offers = std::mem::take(offers);
+        self.request(now, offer, offers, entropy);
+        self.transmit_due(now, entropy, out)
+    }
+
+    fn request(&mut self, now: Time, offer: Offer, offers: Vec<Offer>, entropy: &mut Entropy) {
+        self.server = Some(offer.server);
+        self.start_exchange(now, ClientState::Requesting { wanted: offer.prefixes, offers }, MessageType::Request, entropy);
+    }
+
+    fn accept(&mut self, now: Time, answer: ServerMessage, entropy: &mut Entropy, out: &mut Outbox) -> Option<DhcpEvent> {
+        let extending = matches!(self.state, ClientState::Renewing | ClientState::Rebinding);
+        match answer.error_status() {
+            // Failed this once, or to be sent as it always is: repeated when its time comes (RFC 8415 §18.2.10).
+            Some(StatusCode::UNSPECIFIED | StatusCode::USE_MULTICAST) => return None,
+            Some(StatusCode::NO_BINDING) if extending => {
+                let prefixes = self.leases.all().iter().map(|lease| lease.prefix).collect();
+                let offer = Offer { server: answer.server, preference: answer.preference, prefixes };
+                self.request(now, offer, Vec::new(), entropy);
+                return self.transmit_due(now, entropy, out);
+            }
+            Some(_) if extending => return None,
+            Some(code) => return self.request_next(now, DhcpFailure::Rejected(code), entropy, out),
+            None => {}
+        }
+        let had = !self.leases.all().is_empty();
+        let change = self.leases.update(now, &self.client, &answer);
+        if self.leases.all().is_empty() {
+            if !had {
+                return self.request_next(now, DhcpFailure::Rejected(StatusCode::NO_PREFIXES), entropy, out);
+            }
+            self.solicit(now, entropy);
+            return Some(DhcpEvent::Lost(DhcpFailure::Withdrawn));
+        }
+        if change == lease::LeaseChange::Unchanged {
+            // Said nothing of them: as if it had not been received (RFC 8415 §18.2.10.1).
+            return None;
+        }
+        self.server = Some(answer.server);
+        self.dns = answer.dns;
+        self.exchange = None;
+        self.state = ClientState::Bound;
+        self.reported_unavailable = false;
+        let leases = self.leases.all().to_vec();
+        Some(match change {
+            _ if !had => DhcpEvent::Delegated(leases),
+            lease::LeaseChange::Prefixes => DhcpEvent::Changed(leases),
+            _ => DhcpEvent::Extended(leases),
+        })
+    }
+
+    /// Sends the message that is due, unless it was sent often enough.
+    fn transmit_due(&mut self, now: Time, entropy: &mut Entropy, out: &mut Outbox) -> Option<DhcpEvent> {
+        let exchange = self.exchange.as_mut().filter(|exchange| exchange.next_at() <= now)?;
+        if let ClientState::Soliciting { offers, refused } = &self.state
+            && exchange.was_sent()
+        {
+            if !offers.is_empty() {
+                return self.request_next(now, DhcpFailure::NoAnswer, entropy, out);
+            }
+            if let Some(code) = *refused {
+                return self.back_off(now, DhcpFailure::Rejected(code), entropy);
+            }
+        }
+        if exchange.is_exhausted() {
+            return match self.state {
+                ClientState::Requesting { .. } => self.request_next(now, DhcpFailure::NoAnswer, entropy, out),
+                ClientState::Releasing { .. } => {
+                    self.exchange = None;
+                    self.state = ClientState::Stopped;
+                    None
+                }
+                _ => self.back_off(now, DhcpFailure::NoAnswer, entropy),
+            };
+        }
+        let elapsed = exchange.send(now, self.solicit_max, entropy);
+        let (kind, transaction) = (exchange.kind(), exchange.transaction());
+        let server = self.server.as_ref().filter(|_| !matches!(kind, MessageType::Solicit | MessageType::Rebind));
+        let wanted = self.requested_prefixes();
+        let options = message::options(&self.client, kind, server, elapsed, &wanted);
+        out.transmit(message::emit(self.interface, dhcp6::ClientServerMessage { kind, transaction, options }));
+        None
+    }
+
+    /// The prefixes the next message speaks of.
+    fn requested_prefixes(&self) -> Vec<Prefix> {
+        match &self.state {
+            ClientState::Requesting { wanted, .. } => wanted.clone(),
+            ClientState::Releasing { prefixes } => prefixes.clone(),
+            ClientState::Renewing | ClientState::Rebinding => self.leases.all().iter().map(|lease| lease.prefix).collect(),
+            _ => self.client.prefix_hint().into_iter().collect(),
+        }
+    }
+
+    fn solicit(&mut self, now: Time, entropy: &mut Entropy) {
+        self.server = None;
+        self.start_exchange(now, ClientState::Soliciting { offers: Vec::new(), refused: None }, MessageType::Solicit, entropy);
+    }
+
+    fn start_exchange(&mut self, now: Time, stage: ClientState, kind: MessageType, entropy: &mut Entropy) {
+        self.state = stage;
+        self.exchange = Some(Exchange::new(now, kind, entropy));
+    }
+
+    /// Rests for as long as two Solicits may lie apart, then begins anew (RFC 8415 §18.2.1).
+    fn back_off(&mut self, now: Time, why: DhcpFailure, entropy: &mut Entropy) -> Option<DhcpEvent> {
+        self.exchange = None;
+        self.server = None;
+        let rest = if self.client.ia_type == IaType::IaNa { ADDRESS_RETRY_INTERVAL } else { self.solicit_max };
+        self.state = ClientState::BackedOff { until: now + exchange::randomized(rest, entropy) };
+        let had = !self.leases.all().is_empty();
+        self.leases = Leases::default();
+        let told = std::mem::replace(&mut self.reported_unavailable, true);
+        match (had, told) {
+            (true, _) => Some(DhcpEvent::Lost(why)),
+            (false, false) => Some(DhcpEvent::Unavailable(why)),
+            (false, true) => None,
+        }
+    }
+}

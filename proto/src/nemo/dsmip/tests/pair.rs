@@ -1,0 +1,439 @@
+//! The two engines, and what is between them.
+
+use crate::base::ids::LinkId;
+use crate::base::rng::Entropy;
+use crate::base::time::Time;
+use crate::contract::config::nemo::{
+    Authentication, DadMode, HomeAgentConfig, HomeNetwork, IngressConfig, DsmipService, MobileRouterConfig,
+    PrefixMode, PrefixTable, PrefixTableRow, ProbeConfig, SharedKey, LoadSharing, UplinkConfig,
+};
+use crate::contract::engine::{Engine, Outbox};
+use crate::contract::input::{AddressEvent, AddressState, Clock, Input, LinkEvent, Outcome, Packet};
+use crate::contract::item::{Item, TunnelPath, Plan, Tunnel};
+use crate::contract::output::{Output, Transmit};
+use crate::contract::report::Report;
+use crate::contract::view::View;
+use crate::nemo::home_agent::HomeAgent;
+use crate::nemo::mobile_router::MobileRouter;
+use core::time::Duration;
+use roam6_wire::icmp6::{self, NeighbourOption, RouterAdvertisement};
+use roam6_wire::ip4::Encapsulated;
+use roam6_wire::ip6::{self, Datagram, Header, protocol};
+use roam6_wire::{Bid, HomeAddress, Ipv4Endpoint, LinkAddress, Prefix};
+use std::collections::BTreeMap;
+use std::net::{Ipv4Addr, Ipv6Addr};
+
+pub(super) const UPLINK: LinkId = LinkId(2);
+const AGENT_LINK: LinkId = LinkId(9);
+const ROUTER_MAC: LinkAddress = LinkAddress([2, 0, 0, 0, 1, 1]);
+/// Microseconds since 1970 when a pair's time is zero.
+pub(super) const START_UNIX_MICROS: u64 = 1_790_000_000_000_000;
+/// From here to there and back.
+const DELAY: Duration = Duration::from_millis(10);
+pub(super) const AGENT_IPV4: Ipv4Addr = Ipv4Addr::new(203, 0, 113, 1);
+/// The mobile router's own address, inside.
+pub(super) const BEHIND_NAT: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 2);
+/// The NAT's, outside.
+pub(super) const NAT_ADDRESS: Ipv4Addr = Ipv4Addr::new(198, 51, 100, 7);
+
+pub(super) fn ip(text: &str) -> Ipv6Addr {
+    text.parse().unwrap()
+}
+
+pub(super) fn net(text: &str) -> Prefix {
+    text.parse().unwrap()
+}
+
+pub(super) fn home() -> HomeAddress {
+    HomeAddress(ip("2001:db8::100"))
+}
+
+pub(super) fn agent() -> Ipv6Addr {
+    ip("2001:db8::1")
+}
+
+pub(super) fn key() -> SharedKey {
+    SharedKey { spi: 256, secret: (0..16).collect() }
+}
+
+pub(super) fn router_config() -> MobileRouterConfig {
+    let uplink =
+        UplinkConfig { interface: "up0".into(), bid: Bid(1), priority: 1, weight: 1, care_of_prefix: true, address: None };
+    let prefix = net("2001:db8:f00::/64");
+    MobileRouterConfig {
+        home_address: home(),
+        home_prefix: net("2001:db8::/64"),
+        home_network: HomeNetwork::default(),
+        home_agents: vec![agent()],
+        home_agents_ipv4: vec![AGENT_IPV4],
+        dynamic_ipv4: None,
+        prefixes: vec![net("2001:db8:f00::/56")],
+        prefix_mode: PrefixMode::Implicit,
+        authentication: Authentication::SharedKey(key()),
+        lifetime: Duration::from_secs(600),
+        uplinks: vec![uplink],
+        load_sharing: LoadSharing::Single,
+        home_and_away: false,
+        ingress: vec![IngressConfig {
+            interface: "lan0".into(),
+            prefix,
+            advertisement_interval: Duration::from_secs(10),
+            dns: None,
+            search_domains: None,
+        }],
+        duplicate_detection: DadMode::Off,
+        probe: Some(ProbeConfig::default()),
+        flows: Vec::new(),
+        care_of_prefixes: None,
+    }
+}
+
+pub(super) fn agent_config() -> HomeAgentConfig {
+    let row = PrefixTableRow {
+        next_key: None,
+        home_address: home(),
+        prefixes: [net("2001:db8:f00::/56")].into(),
+        authentication: Authentication::SharedKey(key()),
+    };
+    HomeAgentConfig {
+        address: agent(),
+        home_prefixes: vec![net("2001:db8::/64")],
+        home_link: None,
+        prefix_table: PrefixTable { rows: vec![row] }.into(),
+        max_lifetime: Duration::from_secs(3600),
+        refresh_advice: None,
+        multiple_care_of: true,
+        home_and_away: true,
+        max_bindings: 10,
+        duplicate_detection: false,
+        preference: 0,
+        advertisement_interval: None,
+        path_mtu: 1500,
+        ipv4: Some(DsmipService { address: AGENT_IPV4, keepalive: Duration::from_secs(110), force_udp: false }),
+        ipv4_pool: None,
+    }
+}
+
+/// A translator whose mappings are of this life of it; a symmetric one, since there is one destination only.
+#[derive(Debug, Default)]
+pub(super) struct Nat {
+    mappings: BTreeMap<u16, Ipv4Endpoint>,
+    next: u16,
+}
+
+impl Nat {
+    /// The end outside of `inside`.
+    fn leave(&mut self, inside: Ipv4Endpoint) -> Ipv4Endpoint {
+        let known = self.mappings.iter().find(|(_, end)| **end == inside).map(|(port, _)| *port);
+        let port = known.unwrap_or_else(|| {
+            self.next += 1;
+            40_000 + self.next
+        });
+        self.mappings.insert(port, inside);
+        Ipv4Endpoint { address: NAT_ADDRESS, port }
+    }
+
+    /// Forgets every mapping, as a restart does.
+    pub(super) fn forget(&mut self) {
+        self.mappings.clear();
+    }
+}
+
+/// Who speaks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum PairEnd {
+    Router,
+    Agent,
+}
+
+pub(super) struct Pair {
+    pub router: MobileRouter,
+    pub agent: HomeAgent,
+    pub router_plan: Plan,
+    pub agent_plan: Plan,
+    pub now: Time,
+    /// `None`: the uplink's IPv4 address is a public one.
+    pub nat: Option<Nat>,
+    /// Whether packets of IPv6 get anywhere.
+    pub ipv6: bool,
+    /// So many packets of a thousand are lost.
+    pub loss: u64,
+    rng: Entropy,
+    /// What both reported.
+    pub reports: Vec<(Time, Report)>,
+    /// What the home agent has received by IPv4, as it came.
+    pub received: Vec<Packet>,
+    /// What either sent.
+    pub sent: Vec<(Time, Transmit)>,
+    in_flight: BTreeMap<(Time, u32), (PairEnd, Packet)>,
+    serial: u32,
+}
+
+impl Pair {
+    pub(super) fn new(router: MobileRouterConfig, agent: HomeAgentConfig) -> Pair {
+        let mut pair = Pair {
+            router: MobileRouter::new(router, Entropy::seed_from_u64(1)),
+            agent: HomeAgent::new(agent, Entropy::seed_from_u64(2)),
+            router_plan: Plan::new(),
+            agent_plan: Plan::new(),
+            now: Time::ZERO,
+            nat: Some(Nat::default()),
+            ipv6: true,
+            loss: 0,
+            rng: Entropy::seed_from_u64(3),
+            reports: Vec::new(),
+            received: Vec::new(),
+            sent: Vec::new(),
+            in_flight: BTreeMap::new(),
+            serial: 0,
+        };
+        for side in [PairEnd::Router, PairEnd::Agent] {
+            pair.feed(side, Input::Clock(Clock { unix_micros: START_UNIX_MICROS }));
+        }
+        pair
+    }
+
+    /// On an IPv4-only link behind a NAT.
+    pub(super) fn behind_nat() -> Pair {
+        let mut pair = Pair::new(router_config(), agent_config());
+        pair.link(true);
+        pair.address4(BEHIND_NAT, true);
+        pair
+    }
+
+    fn feed(&mut self, side: PairEnd, input: Input) {
+        let mut inputs = vec![input];
+        while let Some(input) = inputs.pop() {
+            let mut out = Outbox::new();
+            match side {
+                PairEnd::Router => self.router.handle(self.now, &input, &mut out),
+                PairEnd::Agent => self.agent.handle(self.now, &input, &mut out),
+            }
+            let mut outcomes = Vec::new();
+            for output in out.drain() {
+                let plan = if side == PairEnd::Router { &mut self.router_plan } else { &mut self.agent_plan };
+                match output {
+                    Output::Put(item) => {
+                        outcomes.push(Input::Outcome(Outcome { key: item.key(), error: None }));
+                        plan.put(item);
+                    }
+                    Output::Drop(key) => drop(plan.drop(&key)),
+                    Output::Transmit(transmit) => self.transmit(side, transmit),
+                    Output::Report(report) => self.reports.push((self.now, report)),
+                    Output::ActivityQuery(_) | Output::Frame(_) => {}
+                }
+            }
+            inputs.extend(outcomes.into_iter().rev());
+        }
+    }
+
+    pub(super) fn feed_router(&mut self, input: Input) {
+        self.feed(PairEnd::Router, input);
+    }
+
+    pub(super) fn feed_agent(&mut self, input: Input) {
+        self.feed(PairEnd::Agent, input);
+    }
+
+    pub(super) fn deliver_to_agent(&mut self, bytes: Vec<u8>) {
+        self.feed_agent(Input::Packet(Packet { link: AGENT_LINK, sender: None, bytes }));
+    }
+
+    fn transmit(&mut self, side: PairEnd, transmit: Transmit) {
+        self.sent.push((self.now, transmit.clone()));
+        let carried = transmit.bytes[0] >> 4 == 4;
+        let bytes = match (side, carried) {
+            (PairEnd::Router, true) => self.nat_outbound(&transmit.bytes),
+            (PairEnd::Agent, true) => self.nat_inbound(&transmit.bytes),
+            (_, false) => Some(transmit.bytes).filter(|_| self.ipv6),
+        };
+        if let Some(bytes) = bytes {
+            let to = if side == PairEnd::Router { PairEnd::Agent } else { PairEnd::Router };
+            self.deliver(to, bytes);
+        }
+    }
+
+    fn deliver(&mut self, to: PairEnd, bytes: Vec<u8>) {
+        if self.rng.below(1000) < self.loss {
+            return;
+        }
+        let link = if to == PairEnd::Agent { AGENT_LINK } else { UPLINK };
+        self.serial += 1;
+        self.in_flight.insert((self.now + DELAY / 2, self.serial), (to, Packet { link, sender: None, bytes }));
+    }
+
+    fn nat_outbound(&mut self, bytes: &[u8]) -> Option<Vec<u8>> {
+        let carried = Encapsulated::parse(bytes).unwrap();
+        assert_eq!(carried.source.address, BEHIND_NAT);
+        if self.nat.is_some() && carried.source.port == 0 {
+            // It translates UDP only, as most do.
+            return None;
+        }
+        let source = self.nat.as_mut().map_or(carried.source, |nat| nat.leave(carried.source));
+        Some(Encapsulated { source, ..carried }.emit())
+    }
+
+    fn nat_inbound(&self, bytes: &[u8]) -> Option<Vec<u8>> {
+        let carried = Encapsulated::parse(bytes).unwrap();
+        let inside = match &self.nat {
+            Some(nat) => nat.mappings.get(&carried.destination.port).copied(),
+            None => Some(carried.destination),
+        };
+        let inside =
+            inside.filter(|_| carried.destination.address == if self.nat.is_some() { NAT_ADDRESS } else { BEHIND_NAT });
+        Some(Encapsulated { destination: inside?, ..carried }.emit())
+    }
+
+    /// What the hosts around the engines do with a packet: probes are answered by the home agent's kernel, by the path its
+    /// data plane has; all else is heard by the engine.
+    fn arrive(&mut self, to: PairEnd, packet: Packet) {
+        if to == PairEnd::Agent {
+            if packet.bytes[0] >> 4 == 4 {
+                self.received.push(packet.clone());
+            }
+            if let Some(answer) = self.echo(&packet.bytes) {
+                return self.deliver(PairEnd::Router, answer);
+            }
+        }
+        self.feed(to, Input::Packet(packet));
+    }
+
+    fn echo(&self, bytes: &[u8]) -> Option<Vec<u8>> {
+        let (inner, outer) = match Encapsulated::parse(bytes) {
+            Ok(carried) => (carried.inner.to_vec(), Some(carried.source.to_ipv6())),
+            Err(_) => {
+                let outer = Datagram::parse(bytes).ok()?;
+                match outer.protocol {
+                    protocol::IPV6 => (outer.payload.to_vec(), Some(outer.source)),
+                    _ => (bytes.to_vec(), None),
+                }
+            }
+        };
+        let request = Datagram::parse(&inner).ok()?;
+        let icmp6::Message::EchoRequest(echo) = icmp6::Message::parse(&request).ok()? else { return None };
+        let (from, to) = (request.destination, request.source);
+        let reply =
+            ip6::emit(&Header::new(from, to), protocol::ICMPV6, &icmp6::Message::EchoReply(echo).emit(from, to));
+        let Some(outer) = outer else { return Some(reply).filter(|_| self.ipv6) };
+        let known = self.tunnel(&self.agent_plan)?.paths.iter().find(|path| path.remote == outer)?;
+        match Ipv4Endpoint::from_ipv6(known.remote).zip(Ipv4Endpoint::from_ipv6(known.local)) {
+            Some((destination, source)) => {
+                let answer = Encapsulated { source, destination, tos: 0, inner: &reply }.emit();
+                // Comes out of the tunnel by itself.
+                self.nat_inbound(&answer).map(|_| reply)
+            }
+            None => Some(reply).filter(|_| self.ipv6),
+        }
+    }
+
+    /// Lets time pass.
+    pub(super) fn advance(&mut self, span: Duration) {
+        let until = self.now + span;
+        loop {
+            let arrival = self.in_flight.first_key_value().map(|((at, _), _)| *at);
+            let router = self.router.deadline().map(|at| at.max(self.now));
+            let agent = self.agent.deadline().map(|at| at.max(self.now));
+            let Some(next) = [arrival, router, agent].into_iter().flatten().min().filter(|at| *at <= until) else {
+                break;
+            };
+            self.now = next;
+            if arrival == Some(next) {
+                let (_, (to, packet)) = self.in_flight.pop_first().unwrap();
+                self.arrive(to, packet);
+            } else if router == Some(next) {
+                self.feed(PairEnd::Router, Input::Tick);
+            } else {
+                self.feed(PairEnd::Agent, Input::Tick);
+            }
+        }
+        self.now = until;
+    }
+
+    pub(super) fn millis(&mut self, millis: u64) {
+        self.advance(Duration::from_millis(millis));
+    }
+
+    /// The uplink's carrier.
+    pub(super) fn link(&mut self, up: bool) {
+        let address = Some(LinkAddress([2, 0, 0, 0, 0, 2]));
+        self.feed_router(Input::Link(LinkEvent { link: UPLINK, name: "up0".into(), address, up, mtu: 1500 }));
+    }
+
+    /// An IPv4 address of the uplink.
+    pub(super) fn address4(&mut self, address: Ipv4Addr, there: bool) {
+        let state = if there { AddressState::Preferred } else { AddressState::Removed };
+        self.feed_router(Input::Address(AddressEvent { link: UPLINK, address: address.to_ipv6_mapped(), state }));
+    }
+
+    /// The router of the visited link speaks.
+    pub(super) fn advertise(&mut self, prefix: &str, lifetime: u16) {
+        let prefix = net(prefix);
+        let valid = if lifetime == 0 { 0 } else { 86_400 };
+        let message = icmp6::Message::RouterAdvertisement(RouterAdvertisement {
+            hop_limit: 64,
+            lifetime,
+            options: vec![
+                NeighbourOption::SourceLinkAddress(ROUTER_MAC),
+                NeighbourOption::PrefixInformation {
+                    prefix,
+                    address: prefix.address(),
+                    on_link: true,
+                    autonomous: true,
+                    router_address: false,
+                    valid,
+                    preferred: valid / 2,
+                },
+            ],
+            ..RouterAdvertisement::default()
+        });
+        let source = ip("fe80::1");
+        let header = Header::new(source, icmp6::ALL_NODES).with_hop_limit(255);
+        let bytes = ip6::emit(&header, protocol::ICMPV6, &message.emit(source, icmp6::ALL_NODES));
+        self.feed_router(Input::Packet(Packet { link: UPLINK, sender: Some(ROUTER_MAC), bytes }));
+    }
+
+    fn tunnel<'a>(&self, plan: &'a Plan) -> Option<&'a Tunnel> {
+        plan.iter().find_map(|(_, item)| match item {
+            Item::Tunnel(tunnel) => Some(tunnel),
+            _ => None,
+        })
+    }
+
+    /// The path that carries packets at the home agent, and at the mobile router.
+    pub(super) fn active_paths(&self) -> [Option<TunnelPath>; 2] {
+        [&self.agent_plan, &self.router_plan].map(|plan| {
+            let tunnel = self.tunnel(plan)?;
+            tunnel.paths.iter().find(|path| path.weight > 0).cloned()
+        })
+    }
+
+    /// Where the home agent sends what is for the mobile network, if that is over IPv4.
+    pub(super) fn remote4(&self) -> Option<Ipv4Endpoint> {
+        let [agent, _] = self.active_paths();
+        agent.and_then(|path| Ipv4Endpoint::from_ipv6(path.remote))
+    }
+
+    /// Whether both ends use each other's path, and packets would pass.
+    pub(super) fn is_connected(&self) -> bool {
+        let [Some(agent), Some(router)] = self.active_paths() else { return false };
+        match (Ipv4Endpoint::from_ipv6(agent.remote), Ipv4Endpoint::from_ipv6(router.local)) {
+            (Some(outside), Some(inside)) => match &self.nat {
+                Some(nat) => nat.mappings.get(&outside.port) == Some(&inside),
+                None => outside == inside,
+            },
+            (None, None) => self.ipv6 && agent.remote == router.local && agent.local == router.remote,
+            _ => false,
+        }
+    }
+
+    pub(super) fn view(&self) -> View {
+        let mut view = View::default();
+        self.agent.view(self.now, &mut view);
+        view
+    }
+
+    /// How many updates the mobile router has sent.
+    pub(super) fn updates(&self) -> usize {
+        self.reports.iter().filter(|(_, report)| matches!(report, Report::UpdateSent { .. })).count()
+    }
+}

@@ -1,0 +1,256 @@
+//! What a home agent remembers of one home address: the registration in force, the one being built, and what it takes to
+//! refuse an old update (RFC 6275 §9.1, RFC 3963 §6.1.1, RFC 5648 §6.1).
+
+use super::reply::Reply;
+use crate::base::time::Time;
+use crate::contract::config::flow::FlowRule;
+use crate::contract::item::{BindingRecord, Key, JournalRecord, TunnelId};
+use crate::crypto::authenticator::Timestamp;
+use core::time::Duration;
+use roam6_wire::{Bid, HomeAddress, LinkAddress, Prefix, Sequence};
+use std::net::Ipv6Addr;
+use std::sync::Arc;
+
+/// How long an ended binding still refuses delayed updates (RFC 6275 §12, MAX_DELETE_BCE_TIMEOUT).
+pub(super) const MAX_DELETE_BCE_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// The most a binding's last stretch is before its mobile router is asked to refresh it (RFC 6275 §9.5.5).
+const MAX_REFRESH_REQUEST_LEAD: Duration = Duration::from_secs(30);
+
+/// Most paths of one tunnel, those just left among them.
+pub(super) const MAX_PATHS: usize = 8;
+
+/// Everything known of one home address.
+#[derive(Debug)]
+pub(super) struct Binding {
+    /// Its tunnel.
+    pub tunnel: TunnelId,
+    /// Last sequence number accepted.
+    pub sequence: Sequence,
+    /// Last timestamp accepted.
+    pub timestamp: Timestamp,
+    /// What is acknowledged and forwarded; `None` before the first acknowledgement and after the end.
+    pub current: Option<Registration>,
+    /// What is being built.
+    pub pending: Option<Box<PendingRegistration>>,
+    /// Care-of addresses just left, from which packets may still be on their way, each with the end of its time.
+    pub lingering: Vec<(CareOf, Time)>,
+    /// Until when the ended binding is remembered.
+    pub forget_at: Option<Time>,
+    /// The mobile router was asked to refresh this registration.
+    pub refresh_requested: bool,
+    /// The operator was told of another router with the same home address.
+    pub duplicate_reported: bool,
+    /// The journal remembers its end.
+    pub has_tombstone: bool,
+}
+
+/// What a mobile router registered.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Registration {
+    /// Its care-of addresses, the preferred first.
+    pub care_of: Vec<CareOf>,
+    /// Its prefixes; most have those of their row of the prefix table, and share them.
+    pub prefixes: Arc<[Prefix]>,
+    /// It listed the prefixes itself.
+    pub explicit: bool,
+    /// Its flow rules, by priority.
+    pub flows: Vec<FlowRule>,
+    /// It is a mobile router, not a mobile host.
+    pub router: bool,
+    /// Its link-local address, if that is to be kept for it on the home link (RFC 6275 §10.3.1, L=1).
+    pub link_local: Option<Ipv6Addr>,
+    /// Where on the home link it is, if it is there too (RFC 5648 §5.6).
+    pub home_link_address: Option<LinkAddress>,
+    /// Lifetime last granted.
+    pub lifetime: Duration,
+}
+
+/// One care-of address.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct CareOf {
+    /// Its identifier; 0 if registered without one.
+    pub bid: Bid,
+    /// Its address.
+    pub address: Ipv6Addr,
+    /// Lower is preferred; 0 if none was given.
+    pub priority: u8,
+    /// It is the home address: the mobile router is on the home link too (RFC 5648 §5.6.3).
+    pub simultaneous_home: bool,
+    /// End of its lifetime.
+    pub expires: Time,
+}
+
+/// A registration that is not acknowledged yet.
+#[derive(Debug)]
+pub(super) struct PendingRegistration {
+    /// Tells the outcomes of this transaction from those of one it took the place of.
+    pub transaction: u64,
+    /// What it is to become.
+    pub registration: Registration,
+    /// How far it is.
+    pub state: RegistrationState,
+    /// Whom to tell.
+    pub reply: Reply,
+}
+
+/// How far a registration is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum RegistrationState {
+    /// Asking the home link whether somebody holds the home address, until then.
+    CheckingDuplicates(Time),
+    /// Waiting for the host.
+    Installing {
+        /// Outcomes yet to come.
+        outstanding: usize,
+        /// What the host refused first, if it did.
+        rejected: Option<Key>,
+    },
+}
+
+impl Binding {
+    /// A home address of which nothing is known but its tunnel.
+    pub(super) fn new(tunnel: TunnelId) -> Binding {
+        Binding {
+            tunnel,
+            sequence: Sequence(0),
+            timestamp: Timestamp(0),
+            current: None,
+            pending: None,
+            lingering: Vec::new(),
+            forget_at: None,
+            refresh_requested: false,
+            duplicate_reported: false,
+            has_tombstone: false,
+        }
+    }
+
+    /// When something is to be done about this binding; what is pending comes first.
+    pub(super) fn deadline(&self) -> Option<Time> {
+        if let Some(pending) = &self.pending {
+            return match pending.state {
+                RegistrationState::CheckingDuplicates(until) => Some(until),
+                RegistrationState::Installing { .. } => None,
+            };
+        }
+        let ends = self.current.iter().flat_map(|current| current.care_of.iter().map(|care_of| care_of.expires));
+        let left = self.lingering.iter().map(|(_, until)| *until);
+        ends.chain(left).chain(self.forget_at).chain(self.refresh_request_at()).min()
+    }
+
+    /// When the mobile router is to be asked to refresh; `None` if it has been asked.
+    pub(super) fn refresh_request_at(&self) -> Option<Time> {
+        let current = self.current.as_ref().filter(|_| !self.refresh_requested && self.pending.is_none())?;
+        let expires = current.expires()?;
+        Some(expires - (current.lifetime / 8).min(MAX_REFRESH_REQUEST_LEAD))
+    }
+
+    /// What was accepted last: the pending registration, else the one in force.
+    pub(super) fn latest(&self) -> Option<&Registration> {
+        self.pending.as_ref().map(|pending| &pending.registration).or(self.current.as_ref())
+    }
+
+    /// Care-of addresses that still receive for a while once `next` is in force, the latest left first. What arrives from
+    /// the home link does so without a tunnel.
+    pub(super) fn lingering_after(&self, next: &Registration) -> Vec<CareOf> {
+        let current = self.current.iter().flat_map(|current| current.care_of.iter().copied());
+        let left = self.lingering.iter().rev().map(|(care_of, _)| *care_of);
+        let mut leaving: Vec<CareOf> = Vec::new();
+        for care_of in current.chain(left).filter(|care_of| !care_of.simultaneous_home) {
+            let seen = leaving.iter().chain(&next.care_of).any(|other| other.address == care_of.address);
+            if !seen {
+                leaving.push(care_of);
+            }
+        }
+        leaving.truncate(MAX_PATHS.saturating_sub(next.care_of.len()));
+        leaving
+    }
+
+    /// Whether `prefix` is registered, or about to be.
+    pub(super) fn has_prefix(&self, prefix: Prefix) -> bool {
+        let pending = self.pending.iter().map(|pending| &pending.registration);
+        self.current.iter().chain(pending).any(|live| live.prefixes.contains(&prefix))
+    }
+
+    /// Whether `address` is a registered care-of address.
+    pub(super) fn has_care_of(&self, address: Ipv6Addr) -> bool {
+        self.current.iter().any(|current| current.care_of.iter().any(|care_of| care_of.address == address))
+    }
+
+    /// The journal's line; `unix_at` turns the engine's time into that of the wall.
+    pub(super) fn journal_record(
+        &self,
+        home: HomeAddress,
+        registration: &Registration,
+        unix_at: impl Fn(Time) -> u64,
+    ) -> JournalRecord {
+        let mut ends: Vec<u64> = registration.care_of.iter().map(|care_of| unix_at(care_of.expires)).collect();
+        let last = ends.iter().copied().max().unwrap_or_default();
+        if ends.iter().all(|end| *end == last) {
+            ends.clear();
+        }
+        JournalRecord::Binding(BindingRecord {
+            home_address: home,
+            care_of: registration.care_of.iter().map(|one| (one.bid, one.address, one.priority)).collect(),
+            prefixes: registration.prefixes.to_vec(),
+            explicit: registration.explicit,
+            flows: registration.flows.clone(),
+            sequence: self.sequence,
+            timestamp: self.timestamp.0,
+            expires_unix_micros: last,
+            each_expires_unix_micros: ends,
+            router: registration.router,
+            link_local: registration.link_local.is_some(),
+            home_link_address: registration.home_link_address,
+        })
+    }
+}
+
+impl Registration {
+    /// When the last of its care-of addresses ends.
+    pub(super) fn expires(&self) -> Option<Time> {
+        self.care_of.iter().map(|care_of| care_of.expires).max()
+    }
+
+    /// The same but for the lifetimes: nothing in the host has to change.
+    pub(super) fn forwards_same_as(&self, other: &Registration) -> bool {
+        (self.router, self.home_link_address, self.link_local) == (other.router, other.home_link_address, other.link_local)
+            && self.prefixes == other.prefixes
+            && self.flows == other.flows
+            && self.care_of.len() == other.care_of.len()
+            && self.care_of.iter().zip(&other.care_of).all(|(mine, other)| mine.is_same_path(other))
+    }
+
+    /// Puts the preferred care-of address first.
+    pub(super) fn sort_by_preference(&mut self) {
+        self.care_of.sort_by_key(|care_of| (care_of.rank(), care_of.bid));
+        self.flows.sort_by_key(|flow| (flow.priority, flow.id));
+    }
+
+    /// Its care-of addresses in visited networks, the preferred first.
+    pub(super) fn away(&self) -> impl Iterator<Item = &CareOf> {
+        self.care_of.iter().filter(|care_of| !care_of.simultaneous_home)
+    }
+
+    /// The addresses of IPv6 kept for it on the home link, where its home address is `home`.
+    pub(super) fn defended_addresses(&self, home: HomeAddress) -> impl Iterator<Item = Ipv6Addr> + use<> {
+        core::iter::once(home.0).chain(self.link_local)
+    }
+
+    /// Its addresses, the preferred first.
+    pub(super) fn addresses(&self) -> Vec<Ipv6Addr> {
+        self.care_of.iter().map(|care_of| care_of.address).collect()
+    }
+}
+
+impl CareOf {
+    /// Lower is preferred; no priority comes after every priority.
+    pub(super) fn rank(&self) -> u8 {
+        if self.priority == 0 { u8::MAX } else { self.priority }
+    }
+
+    fn is_same_path(&self, other: &CareOf) -> bool {
+        (self.bid, self.address, self.priority, self.simultaneous_home)
+            == (other.bid, other.address, other.priority, other.simultaneous_home)
+    }
+}

@@ -1,0 +1,189 @@
+//! The end of a binding: in the journal before it is acknowledged, and remembered as long as a copy of an older update
+//! could be taken for a new one (RFC 6275 §10.3.2, RFC 3963 §6.7, RFC 4285 §6).
+
+use super::HomeAgent;
+use super::reply::Reply;
+use super::cache::{Binding, MAX_DELETE_BCE_TIMEOUT};
+use super::forwarding::ForwardingContext;
+use super::request::UpdateRequest;
+use super::timers::HomeAgentTimer;
+use super::transaction::RETRY_INTERVAL;
+use crate::base::time::Time;
+use crate::contract::config::nemo::Authentication;
+use crate::contract::engine::Outbox;
+use crate::contract::item::{BindingRecord, Item, Key, JournalRecord, JournalKey};
+use crate::contract::report::Report;
+use crate::crypto::authenticator::{TIMESTAMP_WINDOW, Timestamp};
+use crate::nemo::OLD_PATH_LIFETIME;
+use core::time::Duration;
+use roam6_wire::HomeAddress;
+use roam6_wire::mobility::Status;
+
+/// How long a timestamp stays close to the clock at most: sent ahead by the window, received late by the window.
+const REPLAY_WINDOW: Duration = Duration::from_secs(2 * TIMESTAMP_WINDOW.as_secs() + 1);
+
+/// A de-registration that is not in the journal yet.
+#[derive(Debug)]
+pub(super) struct Deregistration {
+    /// Tells the outcome of its record from those of others.
+    transaction: u64,
+    /// Whom to tell; `None` if it has been refused.
+    reply: Option<Reply>,
+}
+
+impl HomeAgent {
+    /// RFC 3963 §6.7 and RFC 6275 §10.3.2: what leads away from home ends at once; what is still on its way is let in.
+    /// Acknowledged once the journal has it.
+    pub(super) fn deregister(&mut self, now: Time, request: &UpdateRequest, answer: Reply, out: &mut Outbox) {
+        let home = request.home;
+        let old = self.stop_forwarding(home, out);
+        let forget = now + self.tombstone_lifetime(home);
+        let Some(binding) = self.bindings.get_mut(&home) else { return };
+        binding.forget_at = Some(forget);
+        if let Some(old) = old {
+            let until = now + OLD_PATH_LIFETIME;
+            binding.lingering = old.away().map(|care_of| (*care_of, until)).collect();
+            if binding.lingering.is_empty() {
+                out.drop(Key::Tunnel(binding.tunnel));
+            } else {
+                let ground = ForwardingContext { own_ends: self.config.own(), home_link: &self.home_link, path_mtu: &self.path_mtu };
+                let tunnel = ground.receive_only_tunnel(binding.tunnel, home, &old);
+                self.put(home, tunnel, out);
+            }
+            out.report(Report::Deregistered { home_address: home, why: "de-registered".into() });
+        }
+        self.deregistrations.insert(home, Deregistration { transaction: 0, reply: Some(answer) });
+        self.write_deregistration(now, home, out);
+        self.schedule(home);
+    }
+
+    /// Whether `home` has de-registered and the journal does not have it yet.
+    pub(super) fn is_deregistering(&self, home: HomeAddress) -> bool {
+        self.deregistrations.contains_key(&home)
+    }
+
+    /// Writes the end of a binding to the journal in place of the binding; who has de-registered waits for it.
+    pub(super) fn write_deregistration(&mut self, now: Time, home: HomeAddress, out: &mut Outbox) {
+        let Some(record) = self.tombstone_record(now, home) else { return };
+        let Some(farewell) = self.deregistrations.get_mut(&home) else { return self.put(home, record, out) };
+        farewell.transaction = self.transactions.begin();
+        self.transactions.expect(record.key(), Some((home, farewell.transaction)));
+        out.put(record);
+    }
+
+    /// Takes the journal's word on a de-registration, if it is one that `transaction` names.
+    pub(super) fn deregistration_outcome(
+        &mut self,
+        now: Time,
+        (home, transaction): (HomeAddress, u64),
+        refused: bool,
+        out: &mut Outbox,
+    ) {
+        let Some(farewell) = self.deregistrations.get_mut(&home).filter(|one| one.transaction == transaction) else { return };
+        let answer = farewell.reply.take();
+        if refused {
+            // Nobody is there any more, so nothing is forwarded; yet what a restart would undo is not acknowledged.
+            self.timers.set(HomeAgentTimer::Reinstall(home), now + RETRY_INTERVAL);
+            if let Some(answer) = answer {
+                self.reject(&answer, Status::INSUFFICIENT_RESOURCES, out);
+            }
+            return;
+        }
+        self.deregistrations.remove(&home);
+        if let Some(answer) = answer {
+            self.send_acknowledgement(&answer, Status::ACCEPTED, out);
+        }
+    }
+
+    /// The record of an ended binding: what it takes to refuse older updates, and no care-of address.
+    fn tombstone_record(&mut self, now: Time, home: HomeAddress) -> Option<Item> {
+        let unix = |at| self.clock.unix_micros(at).unwrap_or_default();
+        let until = unix(now + self.tombstone_lifetime(home));
+        let binding = self.bindings.get_mut(&home)?;
+        binding.has_tombstone = true;
+        Some(Item::JournalRecord(JournalRecord::Binding(BindingRecord {
+            home_address: home,
+            care_of: Vec::new(),
+            prefixes: Vec::new(),
+            explicit: false,
+            flows: Vec::new(),
+            sequence: binding.sequence,
+            timestamp: binding.timestamp.0,
+            expires_unix_micros: until,
+            each_expires_unix_micros: Vec::new(),
+            router: false,
+            link_local: false,
+            home_link_address: None,
+        })))
+    }
+
+    /// Takes everything of a binding out of the host at once. Its last timestamp is remembered while copies could be
+    /// accepted, in the journal too if the binding was `acknowledged`.
+    pub(super) fn end_binding(&mut self, now: Time, home: HomeAddress, acknowledged: bool, out: &mut Outbox) {
+        self.stop_forwarding(home, out);
+        let memory = self.tombstone_lifetime(home);
+        let Some(binding) = self.bindings.get(&home) else { return };
+        let recent = self.is_replayable(now, home, binding.timestamp);
+        let Some(binding) = self.bindings.get_mut(&home) else { return };
+        out.drop(Key::Tunnel(binding.tunnel));
+        binding.lingering.clear();
+        binding.forget_at = Some(if recent { now + memory } else { now });
+        if recent && (acknowledged || binding.has_tombstone) {
+            self.write_deregistration(now, home, out);
+        } else {
+            binding.has_tombstone = false;
+            self.deregistrations.remove(&home);
+            out.drop(Key::JournalRecord(JournalKey::Binding(home)));
+        }
+        self.schedule(home);
+    }
+
+    /// What the journal has of a binding that does not return: its last number and timestamp, if copies of its updates
+    /// could be accepted yet.
+    pub(super) fn restore_ended(&mut self, now: Time, record: &BindingRecord, out: &mut Outbox) {
+        let home = record.home_address;
+        self.record_sequence(home, record.sequence, out);
+        if !record.care_of.is_empty() {
+            out.report(Report::Deregistered { home_address: home, why: "not taken over from the journal".into() });
+        }
+        if self.bindings.contains_key(&home) {
+            return;
+        }
+        let timestamp = self.clamp_timestamp(now, Timestamp(record.timestamp));
+        if !self.is_replayable(now, home, timestamp) || self.bindings.len() >= self.config.max_bindings {
+            return out.drop(Key::JournalRecord(JournalKey::Binding(home)));
+        }
+        let mut binding = Binding::new(self.tunnel_id(home));
+        (binding.sequence, binding.timestamp) = (record.sequence, timestamp);
+        (binding.forget_at, binding.has_tombstone) = (Some(now + self.tombstone_lifetime(home)), true);
+        self.tunnels.insert(binding.tunnel, home);
+        self.bindings.insert(home, Box::new(binding));
+        self.write_deregistration(now, home, out);
+        self.schedule(home);
+    }
+
+    /// The last timestamp of an earlier life. One farther ahead than any that is accepted was made before the clock was
+    /// set back: it becomes that of now, or its router could not speak until its time has come again.
+    pub(super) fn clamp_timestamp(&self, now: Time, timestamp: Timestamp) -> Timestamp {
+        let Some(unix) = self.clock.unix_micros(now) else { return timestamp };
+        let window = u64::try_from(TIMESTAMP_WINDOW.as_micros()).unwrap_or(0);
+        let latest = Timestamp::from_unix_micros(unix.saturating_add(window));
+        if timestamp.is_after(latest) { Timestamp::from_unix_micros(unix) } else { timestamp }
+    }
+
+    /// How long the end of a binding is remembered.
+    pub(super) fn tombstone_lifetime(&self, home: HomeAddress) -> Duration {
+        if self.uses_timestamps(home) { REPLAY_WINDOW.max(MAX_DELETE_BCE_TIMEOUT) } else { MAX_DELETE_BCE_TIMEOUT }
+    }
+
+    /// Whether a copy of the update with this timestamp, or an older one, could be accepted if nothing was remembered.
+    fn is_replayable(&self, now: Time, home: HomeAddress, timestamp: Timestamp) -> bool {
+        let span = u64::try_from(REPLAY_WINDOW.as_micros()).unwrap_or(0);
+        let edge = self.clock.timestamp(now).map(|clock| clock.moved_back(span));
+        self.uses_timestamps(home) && edge.is_some_and(|edge| timestamp.is_after(edge))
+    }
+
+    fn uses_timestamps(&self, home: HomeAddress) -> bool {
+        self.prefix_table_row(home).is_some_and(|row| matches!(row.authentication, Authentication::SharedKey(_)))
+    }
+}

@@ -1,0 +1,259 @@
+//! Where each packet goes: to the check of updates, to discovery, to path MTU, or nowhere.
+//! RFC 6275 §9.2, §9.3.1 and §9.3.3, RFC 3776 §4, RFC 2473 §8.
+
+use super::HomeAgent;
+use super::care_of::is_routable_unicast;
+use super::path_mtu::{self, IPV6_MINIMUM_MTU, MAX_PATH_MTUS};
+use super::request::UpdateRequest;
+use super::timers::HomeAgentTimer;
+use crate::base::time::Time;
+use crate::contract::config::nemo::Authentication;
+use crate::contract::engine::Outbox;
+use crate::contract::input::Packet;
+use crate::contract::item::TunnelId;
+use crate::contract::output::{Transmit, Via};
+use crate::contract::report::{DropReason, Report};
+use crate::crypto::esp::PAYLOAD_OFFSET;
+use crate::nemo::ipsec::drop_reason;
+use crate::nemo::dsmip::is_ipv4;
+use roam6_wire::HomeAddress;
+use roam6_wire::icmp6;
+use roam6_wire::ip6::{self, Datagram, Header, protocol};
+use roam6_wire::mobility::{self, ErrorStatus, kind};
+use std::net::Ipv6Addr;
+
+/// Binding Errors sent, at most (RFC 6275 §9.3.3 asks for a limit).
+pub(super) const BINDING_ERRORS_PER_SECOND: u64 = 10;
+
+impl HomeAgent {
+    /// Takes a received packet. One that is neither for this home agent nor of its home link is none of its business.
+    pub(super) fn receive_packet(&mut self, now: Time, packet: &Packet, out: &mut Outbox) {
+        if is_ipv4(packet) {
+            return self.receive_dsmip(now, packet, out);
+        }
+        let Some(destination) = address_at(&packet.bytes, 24) else { return };
+        let ours = destination == self.config.address;
+        let on_link = self.home_link.link() == Some(packet.link)
+            && (destination.is_multicast() || destination.is_unicast_link_local() || ours);
+        if !(ours || on_link || self.is_anycast(destination)) {
+            return;
+        }
+        match Datagram::parse(&packet.bytes) {
+            Ok(datagram) if datagram.routing_home.is_some() => {}
+            Ok(datagram) => self.dispatch(now, packet, &datagram, on_link, out),
+            Err(malformed) if ours => {
+                let from = address_at(&packet.bytes, 8);
+                out.report(Report::Dropped { reason: DropReason::Malformed, from, detail: malformed.to_string() });
+            }
+            Err(_) => {}
+        }
+    }
+
+    fn dispatch(&mut self, now: Time, packet: &Packet, datagram: &Datagram<'_>, on_link: bool, out: &mut Outbox) {
+        let ours = datagram.destination == self.config.address;
+        match datagram.protocol {
+            protocol::MOBILITY if ours => self.receive_mobility(now, packet, datagram, false, out),
+            // The security association says whose they are (RFC 6275 §9.3.1).
+            protocol::ESP if ours => self.receive_esp(now, packet, datagram, out),
+            protocol::ESP | protocol::AUTHENTICATION => {}
+            _ if ours && !self.is_bound_sender(datagram) => {
+                self.report_binding_error(now, datagram, ErrorStatus::UNKNOWN_BINDING, out)
+            }
+            // One that does not parse is ordinary traffic of the host, which its own stack judges.
+            protocol::ICMPV6 => {
+                if let Ok(message) = icmp6::Message::parse(datagram) {
+                    self.receive_icmp6(now, packet, datagram, message, on_link, out);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// ESP: the message inside, if the security association of this very home address opens it (RFC 3776 §4.1).
+    /// ESP of any other sender is for the host.
+    fn receive_esp(&mut self, now: Time, packet: &Packet, datagram: &Datagram<'_>, out: &mut Outbox) {
+        let row = self.prefix_table_row(HomeAddress(datagram.real_source()));
+        let Some(Authentication::Ipsec(pair)) = row.map(|row| &row.authentication) else { return };
+        let pair = pair.clone();
+        let dropped = |reason, detail| Report::Dropped { reason, from: Some(datagram.source), detail };
+        match pair.to_home_agent.open(datagram.payload) {
+            Ok(opened) if [protocol::MOBILITY, protocol::ICMPV6].contains(&opened.protocol) => {
+                let payload_at = datagram.payload_at + PAYLOAD_OFFSET;
+                let inner =
+                    Datagram { protocol: opened.protocol, payload: opened.payload, payload_at, ..datagram.clone() };
+                if inner.protocol == protocol::MOBILITY {
+                    return self.receive_mobility(now, packet, &inner, true, out);
+                }
+                match icmp6::Message::parse(&inner) {
+                    Ok(icmp6::Message::MobilePrefixSolicitation { identifier }) if self.is_bound_sender(&inner) => {
+                        self.answer_prefix_solicitation(now, &inner, (identifier, true), out);
+                    }
+                    Ok(_) => out.report(dropped(DropReason::NotForUs, "ICMPv6 in ESP".into())),
+                    Err(why) => out.report(dropped(DropReason::Malformed, why.to_string())),
+                }
+            }
+            Ok(opened) => out.report(dropped(DropReason::NotForUs, format!("ESP with protocol {}", opened.protocol))),
+            Err(malformed) => out.report(dropped(drop_reason(&malformed), malformed.to_string())),
+        }
+    }
+
+    fn receive_mobility(&mut self, now: Time, packet: &Packet, datagram: &Datagram<'_>, protected: bool, out: &mut Outbox) {
+        let from = Some(datagram.source);
+        let message = mobility::Message::parse(datagram.payload, datagram.real_source(), datagram.real_destination());
+        match message {
+            Ok(mobility::Message::BindingUpdate(update)) => {
+                let at_home = self.home_link.link() == Some(packet.link);
+                let request = UpdateRequest { in_esp: protected, ..UpdateRequest::parse(packet, datagram, &update, at_home) };
+                self.receive_update(now, request, out);
+            }
+            Ok(mobility::Message::Unknown { kind, .. }) if !is_return_routability(kind) => {
+                self.report_binding_error(now, datagram, ErrorStatus::UNRECOGNISED_TYPE, out);
+            }
+            Ok(_) if !self.is_bound_sender(datagram) => {
+                self.report_binding_error(now, datagram, ErrorStatus::UNKNOWN_BINDING, out);
+            }
+            Ok(mobility::Message::BindingError { status, .. }) => {
+                out.report(Report::BindingError { peer: datagram.source, status: status.0, sent: false });
+            }
+            Ok(_) => {
+                let detail = "a mobility message that is not for a home agent".into();
+                out.report(Report::Dropped { reason: DropReason::NotForUs, from, detail });
+            }
+            Err(malformed) => {
+                out.report(Report::Dropped { reason: DropReason::Malformed, from, detail: malformed.to_string() });
+                if let Some(at) = mobility::parameter_problem(&malformed) {
+                    self.send_parameter_problem(now, packet, datagram, at, out);
+                }
+            }
+        }
+    }
+
+    /// Tells a sender where its mobility header is wrong, not too often (RFC 6275 §9.2).
+    fn send_parameter_problem(&mut self, now: Time, packet: &Packet, datagram: &Datagram<'_>, at: usize, out: &mut Outbox) {
+        let to = datagram.source;
+        if !is_routable_unicast(to) || !self.error_limiter.allow(now) {
+            return;
+        }
+        let pointer = u32::try_from(datagram.payload_at + at).unwrap_or(u32::MAX);
+        let problem = icmp6::Message::ParameterProblem { code: 0, pointer, invoking: packet.bytes.clone() };
+        let header = Header::new(self.config.address, to);
+        let bytes = ip6::emit(&header, protocol::ICMPV6, &problem.emit(self.config.address, to));
+        out.transmit(Transmit { via: Via::Route, bytes });
+    }
+
+    /// Whether a packet with a Home Address option comes from where that home address is bound; one without needs none.
+    pub(super) fn is_bound_sender(&self, datagram: &Datagram<'_>) -> bool {
+        let Some(home) = datagram.home_address else { return true };
+        self.bindings.get(&HomeAddress(home)).is_some_and(|binding| binding.has_care_of(datagram.source))
+    }
+
+    /// Tells a sender that its mobility header or Home Address option cannot be used, not too often.
+    fn report_binding_error(&mut self, now: Time, datagram: &Datagram<'_>, status: ErrorStatus, out: &mut Outbox) {
+        let peer = datagram.source;
+        if !is_routable_unicast(peer) {
+            return;
+        }
+        if !self.error_limiter.allow(now) {
+            let detail = "a Binding Error would be the answer".into();
+            return out.report(Report::Dropped { reason: DropReason::RateLimited, from: Some(peer), detail });
+        }
+        self.send_binding_error(peer, status, datagram.home_address, out);
+        out.report(Report::BindingError { peer, status: status.0, sent: true });
+    }
+
+    fn receive_icmp6(
+        &mut self,
+        now: Time,
+        packet: &Packet,
+        datagram: &Datagram<'_>,
+        message: icmp6::Message,
+        on_link: bool,
+        out: &mut Outbox,
+    ) {
+        match message {
+            icmp6::Message::PacketTooBig { mtu, invoking } => {
+                self.receive_packet_too_big(now, (datagram.source, mtu), &invoking, out)
+            }
+            icmp6::Message::HomeAgentRequest { identifier, router } => {
+                self.answer_discovery_request(now, datagram.source, identifier, router, out);
+            }
+            icmp6::Message::MobilePrefixSolicitation { identifier } => {
+                self.answer_prefix_solicitation(now, datagram, (identifier, false), out);
+            }
+            message if on_link && message.check_on_link(datagram).is_ok() => {
+                self.receive_neighbour_discovery(now, packet, datagram, message, out);
+            }
+            _ => {}
+        }
+    }
+
+    /// A router on the way to a care-of address has a narrower link than was thought. It must quote a packet of the
+    /// tunnel, which who is not on the path does not see, and no link is narrower than the least MTU (RFC 8201 §4).
+    fn receive_packet_too_big(&mut self, now: Time, (from, mtu): (Ipv6Addr, u32), invoking: &[u8], out: &mut Outbox) {
+        let (source, remote) = (address_at(invoking, 8), address_at(invoking, 24));
+        let Some(remote) = remote.filter(|_| source == Some(self.config.address)) else { return };
+        let homes = self.homes_bound_at(remote);
+        if homes.is_empty() {
+            return;
+        }
+        let inner = path_mtu::inner_destination(invoking);
+        let quoted = inner.is_some_and(|inner| homes.iter().any(|home| self.tunnel_leads_to(*home, inner)));
+        if mtu < IPV6_MINIMUM_MTU || !quoted {
+            let detail =
+                format!("Packet Too Big, MTU {mtu}, about {remote}: below 1280, or quotes no packet of its tunnel");
+            return out.report(Report::Dropped { reason: DropReason::Malformed, from: Some(from), detail });
+        }
+        if self.path_mtu.is_full_for(remote) {
+            return out.report(Report::TableFull { table: "path MTUs".into(), limit: MAX_PATH_MTUS });
+        }
+        let Some(mtu) = self.path_mtu.learn(now, remote, mtu) else { return };
+        if let Some(until) = self.path_mtu.expire(now, remote) {
+            self.timers.set(HomeAgentTimer::PathMtu(remote), until);
+        }
+        self.path_mtu_changed(remote, mtu, out);
+    }
+
+    /// Whether packets to `address` go into the tunnel of `home`.
+    fn tunnel_leads_to(&self, home: HomeAddress, address: Ipv6Addr) -> bool {
+        let latest = self.bindings.get(&home).and_then(|binding| binding.latest());
+        let inside = latest.is_some_and(|latest| latest.prefixes.iter().any(|prefix| prefix.contains(address)));
+        inside || address == home.0
+    }
+
+    /// Believes again in the path MTU assumed of all paths.
+    pub(super) fn expire_path_mtu(&mut self, now: Time, remote: Ipv6Addr, out: &mut Outbox) {
+        let before = self.path_mtu.mtu_to(remote);
+        if let Some(until) = self.path_mtu.expire(now, remote) {
+            self.timers.set(HomeAgentTimer::PathMtu(remote), until);
+        }
+        let mtu = self.path_mtu.mtu_to(remote);
+        if mtu != before {
+            self.path_mtu_changed(remote, mtu, out);
+        }
+    }
+
+    pub(super) fn path_mtu_changed(&mut self, remote: Ipv6Addr, mtu: u32, out: &mut Outbox) {
+        let homes = self.homes_bound_at(remote);
+        for home in &homes {
+            self.update_tunnel(*home, out);
+        }
+        if !homes.is_empty() {
+            out.report(Report::PathMtu { remote, mtu });
+        }
+    }
+
+    /// The home addresses bound to a care-of address; hardly ever more than one.
+    fn homes_bound_at(&self, care_of: Ipv6Addr) -> Vec<HomeAddress> {
+        let bound = self.care_of_index.range((care_of, TunnelId(0))..=(care_of, TunnelId(u32::MAX)));
+        bound.filter_map(|(_, tunnel)| self.tunnels.get(tunnel).copied()).collect()
+    }
+}
+
+/// Return routability: known, though not to be had from a home agent.
+fn is_return_routability(kind: u8) -> bool {
+    (kind::HOME_TEST_INIT..=kind::CARE_OF_TEST).contains(&kind)
+}
+
+fn address_at(bytes: &[u8], at: usize) -> Option<Ipv6Addr> {
+    bytes.get(at..)?.first_chunk::<16>().map(|octets| Ipv6Addr::from(*octets))
+}

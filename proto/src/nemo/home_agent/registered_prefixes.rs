@@ -1,0 +1,100 @@
+//! The prefixes of all bindings: whose they are, which of them hold an address, and how many lengths they have.
+
+use crate::base::few;
+use crate::contract::config::nemo::HomeAgentConfig;
+use crate::contract::item::{MAX_PREFIX_LENGTHS, TunnelId};
+use roam6_wire::{Ipv4Endpoint, Prefix};
+use std::collections::BTreeMap;
+use std::net::Ipv6Addr;
+
+/// Most lengths that one mobile router may use beside those of the prefix table.
+const MAX_UNLISTED_LENGTHS: usize = 4;
+/// Length of a home address as a prefix.
+const HOST_LENGTH: u8 = 128;
+/// Bits of an IPv4-mapped address before the IPv4 address.
+const IPV4_MAPPED_LENGTH: u8 = 96;
+
+/// Registered prefixes, those about to be registered among them.
+#[derive(Debug, Default)]
+pub(super) struct RegisteredPrefixes {
+    /// A tunnel's name is a quarter as long as a home address.
+    owners: BTreeMap<Prefix, TunnelId>,
+    /// How many prefixes there are of each length.
+    lengths: few::VecMap<u8, usize>,
+    /// Lengths that are kept free for the rows of the prefix table.
+    reserved: few::VecSet<u8>,
+}
+
+impl RegisteredPrefixes {
+    /// The tunnel `prefix` belongs to.
+    pub(super) fn owner(&self, prefix: Prefix) -> Option<TunnelId> {
+        self.owners.get(&prefix).copied()
+    }
+
+    /// Gives `prefix` to `tunnel`.
+    pub(super) fn insert(&mut self, prefix: Prefix, tunnel: TunnelId) {
+        if self.owners.insert(prefix, tunnel).is_none() {
+            *self.lengths.entry(prefix.length()).or_default() += 1;
+        }
+    }
+
+    /// Makes `prefix` nobody's.
+    pub(super) fn remove(&mut self, prefix: Prefix) {
+        if self.owners.remove(&prefix).is_none() {
+            return;
+        }
+        let length = prefix.length();
+        if let Some(count) = self.lengths.get_mut(&length) {
+            *count = count.saturating_sub(1);
+            if *count == 0 {
+                self.lengths.remove(&length);
+            }
+        }
+    }
+
+    /// The tunnels of all prefixes that hold `address`: one look-up for each length in use.
+    pub(super) fn covering(&self, address: Ipv6Addr) -> impl Iterator<Item = TunnelId> + '_ {
+        let prefixes = self.lengths.keys().filter_map(move |length| Prefix::new(address, *length));
+        prefixes.filter_map(|prefix| self.owner(prefix))
+    }
+
+    /// Keeps the lengths of all rows of `config` free, and those that every home agent needs: of home addresses, of the
+    /// IPv4 pool, and of everything, for a mobile router on the same host.
+    pub(super) fn reserve_lengths(&mut self, config: &HomeAgentConfig) {
+        let rows = config.prefix_table.rows.iter().flat_map(|row| row.prefixes.iter().map(|prefix| prefix.length()));
+        let pool = config.ipv4_pool.map(|pool| pool.length.saturating_add(IPV4_MAPPED_LENGTH));
+        self.reserved = few::VecSet::default();
+        for length in rows.chain(pool).chain([0, HOST_LENGTH]) {
+            self.reserved.insert(length);
+        }
+    }
+
+    /// Whether the host can tell apart the lengths of `asked` beside those in use and those reserved; what the prefix
+    /// table says is always served.
+    pub(super) fn has_room_for(&self, asked: &[Prefix]) -> bool {
+        let mut own = few::VecSet::default();
+        let other = asked.iter().map(|prefix| prefix.length()).filter(|length| !self.reserved.contains(length));
+        for length in other {
+            own.insert(length);
+        }
+        let added = own.iter().filter(|length| !self.lengths.contains_key(*length)).count();
+        let in_use = self.lengths.keys().filter(|length| !self.reserved.contains(*length)).count();
+        let room = MAX_PREFIX_LENGTHS.saturating_sub(self.reserved.len());
+        own.is_empty() || own.len() <= MAX_UNLISTED_LENGTHS && in_use + added <= room
+    }
+
+    /// Every prefix with its tunnel.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (&Prefix, &TunnelId)> {
+        self.owners.iter()
+    }
+
+    /// Whether there is none.
+    pub(super) fn is_empty(&self) -> bool {
+        self.owners.is_empty() && self.lengths.is_empty()
+    }
+}
+
+/// The address by which a packet to a care-of address is routed: itself, or the IPv4-mapped address of an end over IPv4.
+pub(super) fn routed_address(care_of: Ipv6Addr) -> Ipv6Addr {
+    Ipv4Endpoint::from_ipv6(care_of).map_or(care_of, |end| end.address.to_ipv6_mapped())
+}

@@ -1,0 +1,166 @@
+//! What a home agent says to a mobile router: acknowledgements, errors and requests to refresh.
+//! RFC 6275 §9.3.3, §9.5.4, §9.5.5 and §10.3, RFC 3963 §6.6, RFC 4285 §5.1, RFC 3776 §4, RFC 5648 §6.2, RFC 6089 §5.3.5.
+
+use super::HomeAgent;
+use super::cache::CareOf;
+use super::dsmip::DsmipEncapsulation;
+use super::mcoa::BidStatus;
+use crate::contract::config::nemo::Authentication;
+use crate::contract::engine::Outbox;
+use crate::contract::output::{Transmit, Via};
+use crate::contract::report::Report;
+use crate::crypto::authenticator::{Timestamp, authenticate};
+use core::time::Duration;
+use roam6_wire::ip6::{self, Header, protocol};
+use roam6_wire::mobility::{
+    AckFlags, BindingAcknowledgement, BindingIdentifier, CareOfField, ErrorStatus, FlowIdentification,
+    LIFETIME_UNIT_SECONDS, Message, MobilityOption, Status,
+};
+use roam6_wire::{Bid, CareOfAddress, HomeAddress, Ipv4Endpoint, Sequence};
+use std::net::Ipv6Addr;
+
+/// Whom to answer, and what is known of the answer so far.
+#[derive(Debug, Clone)]
+pub(super) struct Reply {
+    /// Where the update came from.
+    pub to: Ipv6Addr,
+    /// How to get there.
+    pub via: Via,
+    /// Whose home address.
+    pub home: HomeAddress,
+    /// The update had a Home Address option, so the answer has a type 2 routing header.
+    pub has_home_address_option: bool,
+    /// The care-of address authenticators are computed with.
+    pub care_of: CareOfAddress,
+    /// Sequence number to echo, or the last accepted.
+    pub sequence: Sequence,
+    /// Lifetime granted.
+    pub lifetime: Duration,
+    /// The R flag.
+    pub router: bool,
+    /// Timestamp to echo, or to correct.
+    pub timestamp: Option<Timestamp>,
+    /// How it is authenticated.
+    pub authentication: Authentication,
+    /// Its Binding Identifier options.
+    pub bid_statuses: Vec<BidStatus>,
+    /// Its Flow Identification options.
+    pub flows: Vec<FlowIdentification>,
+    /// Its IPv4 Address Acknowledgement options.
+    pub ipv4: Vec<MobilityOption>,
+    /// How it gets there if the update was carried by IPv4.
+    pub dsmip: Option<DsmipEncapsulation>,
+}
+
+impl HomeAgent {
+    /// Acknowledges a registration that stands.
+    pub(super) fn acknowledge(&mut self, answer: &Reply, out: &mut Outbox) {
+        let complete = answer.bid_statuses.iter().all(|echo| echo.status.is_accepted());
+        let said = answer.bid_statuses.iter().map(|echo| echo.status).find(|status| *status != Status::ACCEPTED);
+        self.send_acknowledgement(answer, if complete { said.unwrap_or(Status::ACCEPTED) } else { Status::MCOA_NOT_COMPLETE }, out);
+    }
+
+    /// Answers an update that is refused, and reports it.
+    pub(super) fn reject(&mut self, answer: &Reply, status: Status, out: &mut Outbox) {
+        let answer = Reply { lifetime: Duration::ZERO, flows: Vec::new(), ipv4: Vec::new(), ..answer.clone() };
+        self.send_acknowledgement(&answer, status, out);
+        out.report(Report::UpdateRejected { home_address: answer.home, care_of: answer.care_of.0, status: status.0 });
+    }
+
+    /// Sends a Binding Acknowledgement, authenticated as its update was.
+    pub(super) fn send_acknowledgement(&mut self, answer: &Reply, status: Status, out: &mut Outbox) {
+        let lifetime = lifetime_units(answer.lifetime);
+        let bids = answer.bid_statuses.iter().map(|echo| echo.to_option(status)).map(MobilityOption::BindingIdentifier);
+        let flows = answer.flows.iter().cloned().map(MobilityOption::FlowIdentification);
+        // What is said of IPv4 comes before any identifier (RFC 5648 §8.2).
+        let mut options: Vec<MobilityOption> = answer.ipv4.iter().cloned().chain(bids).chain(flows).collect();
+        // RFC 6275 §6.2.4: earlier than the lifetime ends, or not at all.
+        let advice = self.config.refresh_advice.map(lifetime_units).filter(|advice| *advice > 0 && *advice < lifetime);
+        options.extend(advice.filter(|_| status.is_accepted()).map(MobilityOption::BindingRefreshAdvice));
+        options.extend(answer.dsmip.map(|carriage| carriage.nat_detection_option()));
+        options.extend(answer.timestamp.map(|timestamp| MobilityOption::ReplayProtection(timestamp.0)));
+        let flags = if answer.router { AckFlags::ROUTER } else { AckFlags::NONE };
+        let message = Message::BindingAcknowledgement(BindingAcknowledgement {
+            status,
+            flags,
+            sequence: answer.sequence,
+            lifetime_units: lifetime,
+            options,
+        });
+        let header = self.header(answer.to, answer.home, answer.has_home_address_option);
+        let (source, destination) = (header.real_source(), header.real_destination());
+        let bytes = match &answer.authentication {
+            Authentication::SharedKey(key) => message.emit_authenticated(source, destination, key.spi, |part| {
+                authenticate(&key.secret, answer.care_of, answer.home, part)
+            }),
+            Authentication::None | Authentication::Ipsec(_) => message.emit(source, destination),
+        };
+        let bytes = self.protect(&header, &answer.authentication, (protocol::MOBILITY, &bytes));
+        match answer.dsmip {
+            Some(carriage) => self.transmit_dsmip(carriage.observed.source, &bytes, out),
+            None => out.transmit(Transmit { via: answer.via, bytes }),
+        }
+    }
+
+    /// Asks a mobile router to refresh a binding that ends soon (RFC 6275 §9.5.5, RFC 5648 §6.4).
+    pub(super) fn send_refresh_request(&mut self, home: HomeAddress, care_of: CareOf, via: Via, out: &mut Outbox) {
+        let CareOf { bid, priority, simultaneous_home: at_home, .. } = care_of;
+        let echo = BidStatus { bid, priority, simultaneous_home: at_home, status: Status::ACCEPTED };
+        let bid = (care_of.bid != Bid(0)).then(|| MobilityOption::BindingIdentifier(echo.to_option(Status::ACCEPTED)));
+        let message = Message::BindingRefreshRequest { options: bid.into_iter().collect() };
+        let carried = Ipv4Endpoint::from_ipv6(care_of.address);
+        let to = if carried.is_some() { home.0 } else { care_of.address };
+        let header = self.header(to, home, !care_of.simultaneous_home && carried.is_none());
+        let bytes = message.emit(header.real_source(), header.real_destination());
+        let authentication = self.prefix_table_row(home).map_or(Authentication::None, |row| row.authentication.clone());
+        let bytes = self.protect(&header, &authentication, (protocol::MOBILITY, &bytes));
+        match carried {
+            Some(end) => self.transmit_dsmip(end, &bytes, out),
+            None => out.transmit(Transmit { via, bytes }),
+        }
+    }
+
+    /// Tells the sender of a packet what its Home Address option or mobility header was wrong with.
+    pub(super) fn send_binding_error(&self, to: Ipv6Addr, status: ErrorStatus, home: Option<Ipv6Addr>, out: &mut Outbox) {
+        let message = Message::BindingError { status, home_address: home.unwrap_or(Ipv6Addr::UNSPECIFIED) };
+        let header = Header::new(self.config.address, to);
+        let bytes = message.emit(header.source, header.destination);
+        out.transmit(Transmit { via: Via::Route, bytes: ip6::emit(&header, protocol::MOBILITY, &bytes) });
+    }
+
+    /// The packet of a mobility message to a mobile router: in ESP if that is what the two use, behind the routing header.
+    pub(super) fn protect(
+        &mut self,
+        header: &Header,
+        authentication: &Authentication,
+        (protocol, message): (u8, &[u8]),
+    ) -> Vec<u8> {
+        let Authentication::Ipsec(pair) = authentication else {
+            return ip6::emit(header, protocol, message);
+        };
+        self.esp_sequence = self.esp_sequence.wrapping_add(1);
+        ip6::emit(header, protocol::ESP, &pair.to_mobile_router.seal(self.esp_sequence, protocol, message))
+    }
+
+    fn header(&self, to: Ipv6Addr, home: HomeAddress, routed: bool) -> Header {
+        let header = Header::new(self.config.address, to);
+        if routed { header.with_routing_home(home.0) } else { header }
+    }
+}
+
+impl BidStatus {
+    /// The option as it goes back; its status is 0 where that of the message says it all (RFC 5648 §6.2).
+    fn to_option(&self, whole: Status) -> BindingIdentifier {
+        BindingIdentifier {
+            bid: self.bid,
+            status: if whole == Status::MCOA_NOT_COMPLETE { self.status } else { Status::ACCEPTED },
+            simultaneous_home: self.simultaneous_home,
+            priority: self.priority,
+            care_of: CareOfField::None,
+        }
+    }
+}
+
+fn lifetime_units(lifetime: Duration) -> u16 {
+    u16::try_from(lifetime.as_secs() / u64::from(LIFETIME_UNIT_SECONDS)).unwrap_or(u16::MAX)
+}

@@ -1,0 +1,78 @@
+//! Networks that are not bound and not on a home link: unreachable. A packet for one would otherwise follow the default
+//! route back to the router that sent it here, and go round until its hop limit ends it (RFC 7084 §4.3, WPD-5; RFC 4632
+//! §5.1).
+
+use super::HomeAgent;
+use crate::contract::config::nemo::{HomeAgentConfig, PrefixTable};
+use crate::contract::engine::Outbox;
+use crate::contract::item::{Item, Route, RouteTable, NextHop};
+use roam6_wire::Prefix;
+use std::collections::BTreeSet;
+
+/// Worse than every other route; not that of a mobile router's own network on the same host.
+pub(super) const UNREACHABLE_METRIC: u32 = (1 << 30) + 1;
+
+impl HomeAgent {
+    /// Puts the routes of all networks of this home agent.
+    pub(super) fn put_unreachable_routes(&mut self, out: &mut Outbox) {
+        self.has_unreachable_routes = true;
+        for prefix in covering_prefixes(&self.config, &self.config.prefix_table) {
+            self.put_own(unreachable_route(prefix), out);
+        }
+    }
+
+    /// Makes the routes those of the present prefix table.
+    pub(super) fn update_unreachable_routes(&mut self, before: &PrefixTable, out: &mut Outbox) {
+        if !self.has_unreachable_routes {
+            return;
+        }
+        let [before, after] = [before, &self.config.prefix_table].map(|table| covering_prefixes(&self.config, table));
+        after.difference(&before).for_each(|prefix| self.put_own(unreachable_route(*prefix), out));
+        before.difference(&after).for_each(|prefix| out.drop(unreachable_route(*prefix).key()));
+    }
+}
+
+/// Home prefixes that are on no home link, and the prefixes of all rows, in as few prefixes as hold the same addresses.
+fn covering_prefixes(config: &HomeAgentConfig, table: &PrefixTable) -> BTreeSet<Prefix> {
+    let home = config.home_prefixes.iter().filter(|_| config.home_link.is_none());
+    let pool = config.ipv4_pool.iter().map(|pool| &pool.prefix);
+    let rows = table.rows.iter().flat_map(|row| row.prefixes.iter());
+    let all = home.chain(pool).chain(rows).copied().filter(|prefix| prefix.length() > 0);
+    aggregate(all.collect())
+}
+
+fn aggregate(mut prefixes: Vec<Prefix>) -> BTreeSet<Prefix> {
+    prefixes.sort_unstable();
+    let mut merged: Vec<Prefix> = Vec::new();
+    for prefix in prefixes {
+        if merged.last().is_some_and(|last| last.covers(prefix)) {
+            continue;
+        }
+        let mut next = prefix;
+        // Two halves of a prefix are that prefix.
+        while let Some(whole) = merged.last().and_then(|last| merge_halves(*last, next)) {
+            merged.pop();
+            next = whole;
+        }
+        merged.push(next);
+    }
+    merged.into_iter().collect()
+}
+
+/// The prefix whose two halves these are.
+fn merge_halves(low: Prefix, high: Prefix) -> Option<Prefix> {
+    let length = low.length().checked_sub(1).filter(|_| low.length() == high.length())?;
+    let [one, other] = [low, high].map(|half| Prefix::new(half.address(), length));
+    one.filter(|_| one == other && low != high)
+}
+
+fn unreachable_route(destination: Prefix) -> Item {
+    Item::Route(Route {
+        table: RouteTable::MAIN,
+        destination,
+        source: Prefix::ALL,
+        metric: UNREACHABLE_METRIC,
+        target: NextHop::Unreachable,
+        mtu: None,
+    })
+}

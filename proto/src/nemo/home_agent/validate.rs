@@ -1,0 +1,476 @@
+//! One Binding Update: the checks in their order, and what follows from them.
+//! RFC 6275 §9.5.1 and §10.3, RFC 3963 §6.2 and §6.7, RFC 4285 §5.1 and §6, RFC 3776 §4, RFC 5648 §6.2.
+
+use super::reply::Reply;
+use super::cache::{Binding, CareOf, Registration};
+use super::care_of::is_routable_unicast;
+use super::mcoa::{self, MergedCareOf};
+use super::nesting::TunnelDestinations;
+use super::request::UpdateRequest;
+use super::{HomeAgent, flows};
+use crate::base::time::Time;
+use crate::contract::config::nemo::{Authentication, PrefixTableRow, SharedKey};
+use crate::contract::engine::Outbox;
+use crate::contract::report::{DropReason, Report};
+use crate::crypto::authenticator::{Timestamp, verify};
+use core::time::Duration;
+use roam6_wire::mobility::{LIFETIME_UNIT_SECONDS, Status};
+use roam6_wire::{Bid, Ipv4Endpoint, Prefix};
+use std::net::Ipv6Addr;
+use std::sync::Arc;
+
+/// Why an update is not accepted.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Rejection {
+    /// Dropped without an answer.
+    Drop(DropReason, &'static str),
+    /// Answered with this status.
+    Reply(Status),
+    /// Answered with this status; counted as a packet dropped for this reason.
+    RateLimitedReply(Status, DropReason),
+}
+
+/// What an accepted update asks for.
+#[derive(Debug)]
+enum Decision {
+    /// To be bound like this.
+    Register(Registration),
+    /// To be bound no longer.
+    Deregister,
+}
+
+impl HomeAgent {
+    /// Takes one Binding Update addressed to this home agent.
+    pub(super) fn receive_update(&mut self, now: Time, request: UpdateRequest, out: &mut Outbox) {
+        let mut answer = request.reply();
+        answer.dsmip = request.ipv4_source.and_then(|observed| self.dsmip_encapsulation(&observed, request.force_udp));
+        match self.validate(now, &request, &mut answer) {
+            Ok(verdict) => {
+                self.remember_sequence(&request);
+                self.clear_fault(now, &request, out);
+                match verdict {
+                    Decision::Register(registration) => {
+                        self.receive_path_mtus(now, &request, &registration, out);
+                        self.start_registration(now, request.home, registration, answer, out)
+                    }
+                    Decision::Deregister => self.deregister(now, &request, answer, out),
+                }
+            }
+            Err(Rejection::Drop(reason, why)) => {
+                let from = Some(request.source);
+                if matches!(reason, DropReason::NoAssociation | DropReason::NotAuthenticated) {
+                    self.note_fault(now, &request, why.to_owned(), out);
+                }
+                out.report(Report::Dropped { reason, from, detail: format!("Binding Update: {why}") });
+            }
+            Err(Rejection::Reply(status)) => {
+                if status == Status::NOT_HOME_AGENT && request.bid_options.is_empty() {
+                    self.remember_deregistration(now, &request);
+                }
+                if status == Status::INSUFFICIENT_RESOURCES {
+                    out.report(Report::TableFull { table: "bindings".into(), limit: self.config.max_bindings });
+                }
+                self.note_rejected(now, &request, status, out);
+                self.refuse_authentic(now, &request, &answer, status, out);
+            }
+            Err(Rejection::RateLimitedReply(status, reason)) => {
+                self.note_rejected(now, &request, status, out);
+                self.reject_rate_limited(now, &request, answer, (status, reason), out);
+            }
+        }
+    }
+
+    /// Notes an update that is refused. Some statuses only make the mobile router send another update at once.
+    fn note_rejected(&mut self, now: Time, request: &UpdateRequest, status: Status, out: &mut Outbox) {
+        let prefixes = || request.prefixes.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+        let why = match status {
+            Status::SEQUENCE_OUT_OF_WINDOW | Status::MESSAGE_ID_MISMATCH | Status::NOT_HOME_AGENT => return,
+            Status::AUTHENTICATION_FAILED => format!("{status}: its key is not that of its row in the prefix table"),
+            Status::INVALID_PREFIX | Status::NOT_AUTHORISED_FOR_PREFIX => {
+                format!("{status}: it asks for {}, which its row in the prefix table does not allow", prefixes())
+            }
+            Status::NOT_HOME_SUBNET => format!("{status}: it is in none of home_prefixes"),
+            status => status.to_string(),
+        };
+        self.note_fault(now, request, why, out);
+    }
+
+    fn note_fault(&mut self, now: Time, request: &UpdateRequest, why: String, out: &mut Outbox) {
+        let (home_address, peer) =
+            (request.home, request.ipv4_source.map_or(request.source, |seen| seen.source.to_ipv6()));
+        if self.faults.record(now, home_address, why.clone()) {
+            out.report(Report::Fault { home_address, peer, bid: None, why });
+        }
+    }
+
+    fn clear_fault(&mut self, now: Time, request: &UpdateRequest, out: &mut Outbox) {
+        if let Some(after) = self.faults.clear(now, request.home) {
+            out.report(Report::FaultCleared { home_address: request.home, peer: request.source, bid: None, after });
+        }
+    }
+
+    /// Every check of an update, in the order the standards give them.
+    fn validate(&self, now: Time, request: &UpdateRequest, answer: &mut Reply) -> Result<Decision, Rejection> {
+        let binding = self.bindings.get(&request.home).map(Box::as_ref);
+        if !is_routable_unicast(request.home.0) || !is_routable_unicast(request.source) {
+            return Err(Rejection::Drop(DropReason::Malformed, "an address is not a unicast address"));
+        }
+        let row = self.prefix_table_row(request.home);
+        let Some(row) = row else {
+            return Err(Rejection::Drop(DropReason::NoAssociation, "the home address is not in the prefix table"));
+        };
+        answer.authentication = reply_authentication(request, row);
+        if request.is_from_home_address() && !request.on_home_link {
+            return Err(Rejection::Drop(DropReason::NotOnLink, "from the home address, but not by the home link"));
+        }
+        check_protection(request, row)?;
+        verify_authenticator(request, &answer.authentication)?;
+        if self.last_sequence(request.home).is_some_and(|last| !request.sequence.is_newer_than(last)) {
+            return Err(Rejection::RateLimitedReply(Status::SEQUENCE_OUT_OF_WINDOW, DropReason::StaleSequence));
+        }
+        if matches!(answer.authentication, Authentication::SharedKey(_)) {
+            self.check_timestamp(now, request, binding)?;
+        }
+        if !request.home_registration && !request.router {
+            return Err(match binding.filter(|binding| binding.current.is_some()) {
+                Some(_) => Rejection::Reply(Status::REGISTRATION_TYPE_CHANGE),
+                None => Rejection::Drop(DropReason::NotForUs, "not a home registration"),
+            });
+        }
+        if request.home_registration && request.has_nonce_indices {
+            return Err(Rejection::Drop(DropReason::Malformed, "a home registration with nonces"));
+        }
+        self.authorise(now, request, row, binding, answer)
+    }
+
+    /// Replay protection of an authentic update (RFC 4285 §6).
+    fn check_timestamp(&self, now: Time, request: &UpdateRequest, binding: Option<&Binding>) -> Result<(), Rejection> {
+        if request.timestamp.is_none() {
+            return Err(Rejection::RateLimitedReply(Status::MESSAGE_ID_REQUIRED, DropReason::NotAuthenticated));
+        }
+        if self.is_fresh(now, request, binding) {
+            return Ok(());
+        }
+        Err(Rejection::RateLimitedReply(Status::MESSAGE_ID_MISMATCH, DropReason::Replayed))
+    }
+
+    /// Whether its timestamp is close to the clock and newer than the last one.
+    fn is_fresh(&self, now: Time, request: &UpdateRequest, binding: Option<&Binding>) -> bool {
+        let Some(timestamp) = request.timestamp else { return false };
+        let close = self.clock.timestamp(now).is_none_or(|clock| timestamp.is_close_to(clock));
+        close
+            && binding.is_none_or(|binding| binding.timestamp == Timestamp(0) || timestamp.is_after(binding.timestamp))
+    }
+
+    /// Whether its sender, who is who it claims to be, may register this.
+    fn authorise(
+        &self,
+        now: Time,
+        request: &UpdateRequest,
+        row: &PrefixTableRow,
+        binding: Option<&Binding>,
+        answer: &mut Reply,
+    ) -> Result<Decision, Rejection> {
+        if self.config.home_prefixes.is_empty() {
+            return Err(Rejection::Reply(Status::HOME_REGISTRATION_NOT_SUPPORTED));
+        }
+        if !self.config.home_prefixes.iter().any(|prefix| prefix.contains(request.home.0)) {
+            return Err(Rejection::Reply(Status::NOT_HOME_SUBNET));
+        }
+        if request.router && !request.home_registration {
+            return Err(Rejection::Reply(Status::MOBILE_ROUTER_NOT_PERMITTED));
+        }
+        let latest = binding.and_then(Binding::latest);
+        let carried = answer.dsmip.map(|carriage| carriage.care_of);
+        let from_home = carried.is_none() && request.care_of.0 == request.home.0;
+        let ends = request.lifetime.is_zero() || (from_home && request.bid_options.is_empty());
+        if !ends && latest.is_some_and(|latest| latest.router != request.router) {
+            return Err(Rejection::Reply(Status::REGISTRATION_TYPE_CHANGE));
+        }
+        let leaving = self.is_deregistering(request.home);
+        if ends && latest.is_none() && !leaving {
+            return Err(Rejection::Reply(Status::NOT_HOME_AGENT));
+        }
+        if ends && (request.bid_options.is_empty() || leaving) {
+            return Ok(Decision::Deregister);
+        }
+        if !ends && binding.is_none() && self.bindings.len() >= self.config.max_bindings {
+            return Err(Rejection::Reply(Status::INSUFFICIENT_RESOURCES));
+        }
+        if !ends && carried.is_none() && !request.has_home_address_option && !request.bid_options.iter().any(|offer| offer.simultaneous_home) {
+            return Err(Rejection::Drop(DropReason::Malformed, "the Home Address option is missing"));
+        }
+        if !ends && carried.is_none() && request.force_udp {
+            // Not over IPv6 (RFC 5555 §4.5); not to say so would have it sent.
+            return Err(Rejection::Reply(Status::UDP_ENCAPSULATION_REFUSED));
+        }
+        let prefixes = match latest {
+            Some(latest) if ends => latest.prefixes.clone(),
+            _ => {
+                let ipv4 = self.grant_ipv4(request, row, latest);
+                answer.ipv4 = ipv4.options;
+                self.grant_prefixes(request, row, ipv4.prefixes)?
+            }
+        };
+        let lifetime = if ends { Duration::ZERO } else { self.grant_lifetime(request.lifetime) };
+        let merged = self.grant_care_of((now + lifetime, carried), request, latest, &prefixes)?;
+        answer.bid_statuses = merged.bid_statuses;
+        answer.lifetime = lifetime;
+        if merged.care_of.is_empty() {
+            return Ok(Decision::Deregister);
+        }
+        let at_home = merged.care_of.iter().any(|care_of| care_of.simultaneous_home);
+        let known_at = latest.and_then(|latest| latest.home_link_address);
+        let bids: Vec<Bid> = merged.care_of.iter().map(|care_of| care_of.bid).collect();
+        let known = latest.map(|latest| latest.flows.as_slice()).unwrap_or_default();
+        let (rules, echoes) = flows::merge_flows(known, &request.flows, &request.flow_summary, &bids);
+        answer.flows = echoes;
+        let mut next = Registration {
+            care_of: merged.care_of,
+            prefixes,
+            explicit: request.is_explicit(),
+            flows: rules,
+            home_link_address: request.link_address.filter(|_| !ends).or(known_at).filter(|_| at_home),
+            router: latest.filter(|_| ends).map_or(request.router, |latest| latest.router),
+            link_local: match latest {
+                Some(latest) if ends => latest.link_local,
+                // Who is on the home link itself has its own there.
+                _ if request.link_local && !at_home => self.free_link_local(request.home).map_err(Rejection::Reply)?,
+                _ => None,
+            },
+            lifetime: if ends { latest.map(|latest| latest.lifetime).unwrap_or_default() } else { lifetime },
+        };
+        next.sort_by_preference();
+        answer.router = next.router;
+        Ok(Decision::Register(next))
+    }
+
+    /// The prefixes of explicit mode if they may be registered, of implicit mode if there are any (RFC 3963 §6.2); and
+    /// those of IPv4 that are granted already.
+    fn grant_prefixes(
+        &self,
+        request: &UpdateRequest,
+        row: &PrefixTableRow,
+        ipv4: Vec<Prefix>,
+    ) -> Result<Arc<[Prefix]>, Rejection> {
+        if !request.router {
+            return Ok(self.share_prefixes(request.home, ipv4));
+        }
+        let explicit = request.is_explicit();
+        // What the prefix table says is granted as far as it can be routed to.
+        let own = || row.prefixes.iter().copied().filter(|prefix| !prefix.is_ipv4() && self.is_installable(*prefix));
+        let asked: Vec<Prefix> = if explicit { request.prefixes.clone() } else { own().collect() };
+        if asked.is_empty() && !request.malformed_prefix {
+            return Err(Rejection::Reply(Status::FORWARDING_SETUP_FAILED));
+        }
+        if request.malformed_prefix || explicit && asked.iter().any(|prefix| !self.is_installable(*prefix)) {
+            return Err(Rejection::Reply(Status::INVALID_PREFIX));
+        }
+        if asked.iter().any(|prefix| !row.prefixes.iter().any(|own| own.covers(*prefix))) {
+            return Err(Rejection::Reply(Status::NOT_AUTHORISED_FOR_PREFIX));
+        }
+        if explicit && !self.prefixes.has_room_for(&asked) {
+            return Err(Rejection::Reply(Status::INVALID_PREFIX));
+        }
+        let own = self.bindings.get(&request.home).map(|binding| binding.tunnel);
+        let taken = |prefix: &Prefix| self.prefixes.owner(*prefix).is_some_and(|owner| Some(owner) != own);
+        if asked.iter().any(taken) {
+            let status = if explicit { Status::INVALID_PREFIX } else { Status::FORWARDING_SETUP_FAILED };
+            return Err(Rejection::Reply(status));
+        }
+        Ok(self.share_prefixes(request.home, [asked, ipv4].concat()))
+    }
+
+    /// A route to it can be made, and takes nothing away from this home agent or its home networks.
+    fn is_installable(&self, prefix: Prefix) -> bool {
+        let home = self.config.home_prefixes.iter().any(|home| prefix.covers(*home) || home.covers(prefix));
+        prefix.length() > 0 && is_routable_unicast(prefix.address()) && !prefix.contains(self.config.address) && !home
+    }
+
+    fn grant_lifetime(&self, asked: Duration) -> Duration {
+        let unit = Duration::from_secs(LIFETIME_UNIT_SECONDS.into());
+        let granted = asked.min(self.config.max_lifetime).as_secs() / unit.as_secs();
+        unit * u32::try_from(granted.max(1)).unwrap_or(u32::MAX)
+    }
+
+    /// The care-of addresses once this update is in force.
+    fn grant_care_of(
+        &self,
+        (expires, carried): (Time, Option<Ipv4Endpoint>),
+        request: &UpdateRequest,
+        latest: Option<&Registration>,
+        prefixes: &[Prefix],
+    ) -> Result<MergedCareOf, Rejection> {
+        let reach = TunnelDestinations { home: request.home, prefixes };
+        let usable = |address: Ipv6Addr| match Ipv4Endpoint::from_ipv6(address) {
+            Some(end) => self.is_valid_ipv4_care_of(end) && self.may_nest(reach, &[address]),
+            None => self.is_valid_care_of(address) && self.may_nest(reach, &[address]),
+        };
+        if carried.is_some_and(|end| !usable(end.to_ipv6())) {
+            return Err(Rejection::Reply(Status::INVALID_CARE_OF));
+        }
+        if !request.bid_options.is_empty() {
+            let refused = |status| Err(Rejection::Reply(status));
+            if !self.config.multiple_care_of {
+                return refused(Status::MCOA_PROHIBITED);
+            }
+            if request.malformed_bid {
+                return refused(Status::MCOA_MALFORMED);
+            }
+            let known = latest.map(|latest| latest.care_of.as_slice()).unwrap_or_default();
+            let told = request.link_address.or(latest.and_then(|latest| latest.home_link_address));
+            let reachable = self.config.home_and_away && self.home_link.is_up() && told.is_some();
+            let home = Some(request.home.0).filter(|_| reachable);
+            let (ends, overwrite) = (request.lifetime.is_zero(), request.overwrite);
+            let order = mcoa::BidUpdate { deregister: ends, overwrite, expires, home_address: home, ipv4_source: carried };
+            let merged = mcoa::merge_care_of(known, &request.bid_options, &order, usable).map_err(Rejection::Reply)?;
+            let away = merged.care_of.iter().filter(|care_of| !care_of.simultaneous_home);
+            let away: Vec<Ipv6Addr> = away.map(|care_of| care_of.address).collect();
+            // Those kept were judged by other prefixes.
+            return if ends || self.may_nest(reach, &away) { Ok(merged) } else { refused(Status::INVALID_CARE_OF) };
+        }
+        let address = match carried {
+            Some(end) => end.to_ipv6(),
+            None if !is_routable_unicast(request.care_of.0) => {
+                let why = "the care-of address is not a unicast address";
+                return Err(Rejection::Drop(DropReason::Malformed, why));
+            }
+            None if usable(request.care_of.0) => request.care_of.0,
+            None => return Err(Rejection::Reply(Status::INVALID_CARE_OF)),
+        };
+        let care_of = CareOf { bid: Bid(0), address, priority: 0, simultaneous_home: false, expires };
+        Ok(MergedCareOf { care_of: vec![care_of], bid_statuses: Vec::new() })
+    }
+
+    /// From here on, older updates are stale.
+    fn remember_sequence(&mut self, request: &UpdateRequest) {
+        let tunnel = self.tunnel_id(request.home);
+        let binding = self.bindings.entry(request.home).or_insert_with(|| Box::new(Binding::new(tunnel)));
+        self.tunnels.insert(binding.tunnel, request.home);
+        binding.sequence = request.sequence;
+        binding.timestamp = request.timestamp.unwrap_or(Timestamp(0));
+    }
+
+    /// A farewell that found nothing to end may have overtaken an update that is still on its way.
+    fn remember_deregistration(&mut self, now: Time, request: &UpdateRequest) {
+        if self.bindings.contains_key(&request.home) || self.bindings.len() < self.config.max_bindings {
+            self.remember_sequence(request);
+        }
+        let memory = self.tombstone_lifetime(request.home);
+        if let Some(binding) = self.bindings.get_mut(&request.home) {
+            binding.forget_at = Some(now + memory);
+            self.schedule(request.home);
+        }
+    }
+
+    /// Answers an update that is authentic and fresh, yet refused, unless the token bucket of its home address is empty:
+    /// nothing is remembered of it, so that a captured one stays fresh for as long as its timestamp is close to the clock.
+    fn refuse_authentic(&mut self, now: Time, request: &UpdateRequest, answer: &Reply, status: Status, out: &mut Outbox) {
+        if self.reply_limiter.allow_authentic(now, request.home, &mut self.entropy) {
+            return self.reject(answer, status, out);
+        }
+        let detail = format!("Binding Update of {}: not answered (rate limit), status {status}", request.home);
+        out.report(Report::Dropped { reason: DropReason::RateLimited, from: Some(request.source), detail });
+    }
+
+    /// Answers an update that proved nothing new, unless such were answered often enough.
+    fn reject_rate_limited(
+        &mut self,
+        now: Time,
+        request: &UpdateRequest,
+        mut answer: Reply,
+        (status, reason): (Status, DropReason),
+        out: &mut Outbox,
+    ) {
+        let forged = status == Status::AUTHENTICATION_FAILED;
+        let answered = match forged {
+            true => self.reply_limiter.allow_forged(now, request.home, &mut self.entropy),
+            false => self.reply_limiter.allow_authentic(now, request.home, &mut self.entropy),
+        };
+        if status == Status::SEQUENCE_OUT_OF_WINDOW {
+            self.report_duplicate_router(now, request, out);
+        }
+        let done = if answered { "answered with status" } else { "not answered (rate limit), status" };
+        let detail = format!("Binding Update of {}: {done} {status}", request.home);
+        if answered {
+            self.complete_reply(now, request, &mut answer, status);
+            self.send_acknowledgement(&answer, status, out);
+        }
+        out.report(Report::Dropped { reason, from: Some(request.source), detail });
+    }
+
+    /// An authentic and fresh update with an old sequence number, from elsewhere, is not of the router that is bound: it
+    /// is another one with the same key, or has lost what it knew. Told once for each binding.
+    fn report_duplicate_router(&mut self, now: Time, request: &UpdateRequest, out: &mut Outbox) {
+        let binding = self.bindings.get(&request.home).map(Box::as_ref);
+        let keyed =
+            self.prefix_table_row(request.home).is_some_and(|row| matches!(row.authentication, Authentication::SharedKey(_)));
+        let fresh = keyed && self.is_fresh(now, request, binding);
+        let Some(binding) = self.bindings.get_mut(&request.home).filter(|binding| fresh && !binding.duplicate_reported) else {
+            return;
+        };
+        let Some(bound) = binding.current.as_ref().and_then(|current| current.care_of.first()) else { return };
+        let (home, bound, rival) = (request.home, bound.address, request.care_of.0);
+        if binding.has_care_of(rival) {
+            return;
+        }
+        binding.duplicate_reported = true;
+        let text = format!(
+            "{home}: bound at {bound}, and an authentic Binding Update with an old sequence number came from {rival}: \
+             either the mobile router has lost its state, or two mobile routers have this home address and key"
+        );
+        out.report(Report::Notice { text });
+    }
+
+    /// What an answer says besides its status when the update proved nothing (RFC 6275 §9.5.1, RFC 4285 §6).
+    fn complete_reply(&self, now: Time, request: &UpdateRequest, answer: &mut Reply, status: Status) {
+        if let Some(last) = self.last_sequence(request.home).filter(|_| status == Status::SEQUENCE_OUT_OF_WINDOW) {
+            answer.sequence = last;
+        }
+        if status == Status::MESSAGE_ID_MISMATCH {
+            let clock = self.clock.timestamp(now);
+            answer.timestamp = answer.timestamp.zip(clock).map(|(theirs, ours)| theirs.resynchronised_to(ours));
+        }
+    }
+}
+
+/// The MN-HA authenticator (RFC 4285 §5.1), verified before anything is told of the binding; of other ways to
+/// authenticate, [`check_protection`] has said what there is to say.
+fn verify_authenticator(request: &UpdateRequest, authentication: &Authentication) -> Result<(), Rejection> {
+    let Authentication::SharedKey(key) = authentication else { return Ok(()) };
+    let Some(proof) = &request.mn_ha_option else {
+        return Err(Rejection::Drop(DropReason::NotAuthenticated, "the authentication option is missing"));
+    };
+    if proof.spi != key.spi {
+        return Err(Rejection::Drop(DropReason::NoAssociation, "no association has this SPI"));
+    }
+    if !verify(&key.secret, request.care_of, request.home, &proof.covered, &proof.authenticator) {
+        return Err(Rejection::RateLimitedReply(Status::AUTHENTICATION_FAILED, DropReason::BadAuthenticator));
+    }
+    Ok(())
+}
+
+/// What authenticates the answer: of a row with two keys the one that proves the update, else one with its SPI.
+fn reply_authentication(request: &UpdateRequest, row: &PrefixTableRow) -> Authentication {
+    let Some(proof) = &request.mn_ha_option else { return row.authentication.clone() };
+    let named = || row.shared_keys().filter(|key| key.spi == proof.spi);
+    let proves =
+        |key: &&SharedKey| verify(&key.secret, request.care_of, request.home, &proof.covered, &proof.authenticator);
+    let key = named().find(proves).or_else(|| named().next());
+    key.map_or_else(|| row.authentication.clone(), |key| Authentication::SharedKey(key.clone()))
+}
+
+/// With ESP only what ESP covers counts: neither a message in the clear, nor the source address, which is a care-of
+/// address only if the message says so too; what ends a binding needs none (RFC 3776 §4.1 and §4.2).
+fn check_protection(request: &UpdateRequest, row: &PrefixTableRow) -> Result<(), Rejection> {
+    if !matches!(row.authentication, Authentication::Ipsec(_)) {
+        return Ok(());
+    }
+    if !request.in_esp {
+        return Err(Rejection::Drop(DropReason::NotAuthenticated, "not protected by ESP"));
+    }
+    if request.has_home_address_option && !request.lifetime.is_zero() && request.bid_options.is_empty() && !request.has_alternate_care_of {
+        return Err(Rejection::Drop(DropReason::Malformed, "the Alternate Care-of Address option is missing"));
+    }
+    Ok(())
+}

@@ -1,0 +1,219 @@
+//! Builds Binding Updates (RFC 6275 §6.1.7 and §11.7.1, RFC 3963 §5.2, RFC 5648 §5, RFC 6089 §5.1, RFC 4285 §5.1,
+//! RFC 3776 §4, RFC 5555 §4.4.2).
+
+use super::MobileRouter;
+use super::registration::{CareOf, Location, DesiredRegistration};
+use crate::base::time::Time;
+use crate::contract::config::flow::FlowRule;
+use crate::contract::config::nemo::Authentication;
+use crate::contract::engine::Outbox;
+use crate::contract::item::{Item, JournalRecord, SequenceRecord};
+use crate::contract::output::{Transmit, Via};
+use crate::contract::report::Report;
+use crate::crypto::authenticator::{Timestamp, authenticate};
+use crate::nemo::LLA_CODE_MOBILE_NODE;
+use core::time::Duration;
+use roam6_wire::ip6::{self, Header, protocol};
+use roam6_wire::mobility::{
+    BindingIdentifier, BindingUpdate, CareOfField, Message, MobilityOption, Status, UpdateFlags,
+};
+use roam6_wire::mobility::{FlowIdentification, LIFETIME_UNIT_SECONDS, Selector, FieldRange, TrafficSelector};
+use roam6_wire::{CareOfAddress, Fid, Prefix, Sequence};
+use std::net::Ipv6Addr;
+
+impl MobileRouter {
+    /// The update for `wanted`, as it leaves now.
+    pub(super) fn send_update(&mut self, now: Time, wanted: &DesiredRegistration, out: &mut Outbox) -> Option<Transmit> {
+        let units = match &wanted.location {
+            Location::Home { .. } => 0,
+            Location::Away { .. } => self.lifetime_units(now, wanted),
+        };
+        let sequence = self.registration.record_sent(now, lifetime_of(units));
+        self.diagnosis.note_sent(now, wanted.home_agent);
+        let message = self.build_update(now, wanted, sequence, units, out);
+        let stamped = matches!(self.config.authentication, Authentication::SharedKey(_));
+        self.registration.record_timestamp(self.last_timestamp.filter(|_| stamped));
+        message
+    }
+
+    /// The update that ends what `wanted` registered.
+    pub(super) fn deregistration(&mut self, now: Time, wanted: &DesiredRegistration, out: &mut Outbox) -> Option<Transmit> {
+        let sequence = self.registration.next_sequence();
+        self.build_update(now, wanted, sequence, 0, out)
+    }
+
+    /// What an update was sent from, which the authenticators cover (RFC 4285 §5.1).
+    pub(super) fn update_source(&self, wanted: &DesiredRegistration) -> CareOfAddress {
+        // Over IPv4 it is the home address within; what a NAT makes of the address without, nobody can prove.
+        let native = wanted.first_visited().filter(|care_of| care_of.ipv4().is_none());
+        native.map_or(CareOfAddress(self.config.home_address.0), |care_of| care_of.address)
+    }
+
+    fn build_update(
+        &mut self,
+        now: Time,
+        wanted: &DesiredRegistration,
+        sequence: Sequence,
+        lifetime_units: u16,
+        out: &mut Outbox,
+    ) -> Option<Transmit> {
+        let home_address = self.config.home_address;
+        let record = SequenceRecord { home_address, sequence };
+        out.put(Item::JournalRecord(JournalRecord::Sequence(record)));
+
+        let mut flags = UpdateFlags::ACKNOWLEDGE | UpdateFlags::HOME_REGISTRATION | UpdateFlags::ROUTER;
+        let mut options = Vec::new();
+        let (via, care_of) = match &wanted.location {
+            Location::Home { link } => {
+                let address = self.home_link.as_ref()?.home_agent?;
+                (Via::Neighbour { link: *link, address }, &[][..])
+            }
+            Location::Away { care_of, .. } => (self.update_path(wanted)?, &care_of[..]),
+        };
+        if let Location::Away { mcoa: multiple, care_of } = &wanted.location {
+            if *multiple && lifetime_units > 0 {
+                // Everything each time: what is not listed is no longer held (RFC 5648 §4.2).
+                flags = flags | UpdateFlags::OVERWRITE;
+                options.extend(care_of.iter().map(|care_of| {
+                    MobilityOption::BindingIdentifier(BindingIdentifier {
+                        bid: care_of.bid,
+                        status: Status::ACCEPTED,
+                        simultaneous_home: care_of.on_home_link,
+                        priority: care_of.priority,
+                        care_of: care_of_field(care_of),
+                    })
+                }));
+                options.extend(self.own_home_link_address(wanted).map(|address| MobilityOption::LinkLayerAddress {
+                    code: LLA_CODE_MOBILE_NODE,
+                    address: address.0.to_vec(),
+                }));
+                options.extend(self.flows_of(care_of).map(flow_option));
+            } else if lifetime_units > 0 || matches!(self.config.authentication, Authentication::Ipsec(_)) {
+                // ESP does not cover the source address (RFC 3776 §4.2).
+                let native = wanted.first_visited().filter(|care_of| care_of.ipv4().is_none());
+                options.extend(native.map(|care_of| MobilityOption::AlternateCareOf(care_of.address.0)));
+            }
+            // A Binding Identifier option tells it too, and then must alone (RFC 5648 §8.1).
+            let carried = wanted.first_visited().and_then(CareOf::ipv4).filter(|_| !(*multiple && lifetime_units > 0));
+            options.extend(carried.map(|end| MobilityOption::Ipv4CareOf(end.address)));
+            if self.prefix_mode.is_explicit() && lifetime_units > 0 {
+                let prefixes = self.config.prefixes.iter().filter(|prefix| !prefix.is_ipv4());
+                options.extend(prefixes.map(|prefix| MobilityOption::MobileNetworkPrefix(*prefix)));
+            }
+            if lifetime_units > 0 {
+                options.extend(care_of.iter().filter_map(|care_of| self.path_mtu_option(care_of)));
+                options.extend(self.ipv4_home_options(wanted.home_agent));
+            }
+        }
+        let message = BindingUpdate { sequence, flags, lifetime_units, options };
+        let source = self.update_source(wanted);
+        let header = Header::new(source.0, wanted.home_agent);
+        let header = if source.0 == home_address.0 { header } else { header.with_home_address(home_address.0) };
+        let payload = self.authenticate_update(now, message, source, wanted.home_agent);
+        out.report(Report::UpdateSent {
+            home_agent: wanted.home_agent,
+            care_of: care_of.iter().map(|care_of| care_of.address.0).collect(),
+            sequence,
+            lifetime: lifetime_of(lifetime_units),
+        });
+        let bytes = self.protect(&header, protocol::MOBILITY, &payload);
+        match wanted.first_visited() {
+            Some(care_of) => self.transmit_via(care_of, wanted.home_agent, bytes),
+            None => Some(Transmit { via, bytes }),
+        }
+    }
+
+    /// A packet to the home agent, in ESP where that is what we trust one another by.
+    pub(super) fn protect(&mut self, header: &Header, protocol: u8, payload: &[u8]) -> Vec<u8> {
+        let Authentication::Ipsec(pair) = &self.config.authentication else {
+            return ip6::emit(header, protocol, payload);
+        };
+        self.esp_sequence = self.esp_sequence.wrapping_add(1);
+        ip6::emit(header, protocol::ESP, &pair.to_home_agent.seal(self.esp_sequence, protocol, payload))
+    }
+
+    /// The way an update about care-of addresses takes: by one of them, or over the home link if they are all there.
+    fn update_path(&self, wanted: &DesiredRegistration) -> Option<Via> {
+        if let Some(care_of) = wanted.first_visited() {
+            return Some(Via::Link(care_of.link));
+        }
+        let link = wanted.care_of().first()?.link;
+        Some(Via::Neighbour { link, address: self.home_agent_link_address(link)? })
+    }
+
+    /// The Mobility Header, proven to come from us, now.
+    fn authenticate_update(&mut self, now: Time, mut update: BindingUpdate, care_of: CareOfAddress, home_agent: Ipv6Addr) -> Vec<u8> {
+        let home = self.config.home_address;
+        let Authentication::SharedKey(key) = self.config.authentication.clone() else {
+            return Message::BindingUpdate(update).emit(home.0, home_agent);
+        };
+        // Later than any before, also if the clock was set back; without a clock the home agent will tell its own.
+        let told = self.clock.timestamp(now).unwrap_or(Timestamp(now.as_micros()));
+        let stamp = match self.last_timestamp {
+            Some(last) if !told.is_after(last) => Timestamp(last.0.wrapping_add(1)),
+            _ => told,
+        };
+        self.last_timestamp = Some(stamp);
+        update.options.push(MobilityOption::ReplayProtection(stamp.0));
+        Message::BindingUpdate(update)
+            .emit_authenticated(home.0, home_agent, key.spi, |part| authenticate(&key.secret, care_of, home, part))
+    }
+
+    /// The lifetime to ask for: no longer than the care-of addresses themselves live, nor than the prefix of the home
+    /// address is valid (RFC 6275 §11.7.1, §11.4.2).
+    fn lifetime_units(&self, now: Time, wanted: &DesiredRegistration) -> u16 {
+        let native = wanted.care_of().iter().filter(|care_of| care_of.ipv4().is_none());
+        let addresses = native.filter_map(|care_of| self.uplink_of(care_of)?.care_of_address.as_ref());
+        let home = self.home_prefixes.prefix_of(self.config.home_address.0).and_then(|known| known.valid_until);
+        let ends = addresses.map(|formed| formed.valid_until).chain(home);
+        let shortest = ends.map(|until| until.since(now)).fold(self.config.lifetime, Duration::min);
+        let units = shortest.as_secs() / u64::from(LIFETIME_UNIT_SECONDS);
+        u16::try_from(units).unwrap_or(u16::MAX).max(1)
+    }
+}
+
+impl MobileRouter {
+    /// The path MTU of a care-of address, if it was found by probes: the home agent sends by the same path and hears no
+    /// Packet Too Big either.
+    fn path_mtu_option(&self, care_of: &CareOf) -> Option<MobilityOption> {
+        let mtu = self.uplink_of(care_of).filter(|_| !care_of.on_home_link && care_of.ipv4().is_none())?.mtu_search.mtu()?;
+        Some(MobilityOption::PathMtu { bid: care_of.bid, mtu: u16::try_from(mtu).ok()? })
+    }
+}
+
+/// The care-of address as a Binding Identifier option tells it.
+fn care_of_field(care_of: &CareOf) -> CareOfField {
+    care_of.ipv4().map_or(CareOfField::V6(care_of.address.0), |end| CareOfField::V4(end.address))
+}
+
+/// A lifetime of so many units.
+pub(super) fn lifetime_of(units: u16) -> Duration {
+    Duration::from_secs(u64::from(units) * u64::from(LIFETIME_UNIT_SECONDS))
+}
+
+/// A flow rule as the home agent is told it.
+fn flow_option(rule: &FlowRule) -> MobilityOption {
+    let selector = &rule.selector;
+    let ports = |ports: Option<(u16, u16)>| ports.map(|(first, last)| FieldRange { first, last });
+    MobilityOption::FlowIdentification(FlowIdentification {
+        fid: Fid(rule.id),
+        priority: rule.priority,
+        status: 0,
+        bids: vec![rule.bid],
+        selector: Some(TrafficSelector::V6(Selector {
+            source: selector.source.map(address_span),
+            destination: selector.destination.map(address_span),
+            protocol: selector.protocol.map(FieldRange::single),
+            source_port: ports(selector.source_ports),
+            destination_port: ports(selector.destination_ports),
+            ..Selector::default()
+        })),
+    })
+}
+
+/// The addresses of a prefix, first to last.
+fn address_span(prefix: Prefix) -> FieldRange<Ipv6Addr> {
+    let host = u128::MAX.checked_shr(prefix.length().into()).unwrap_or(0);
+    let first = prefix.address();
+    FieldRange { first, last: Ipv6Addr::from_bits(first.to_bits() | host) }
+}

@@ -1,0 +1,311 @@
+//! What the nodes inside are told of prefixes: each as long as its way out stands, and that it is over for as long as a
+//! node may still believe in it (RFC 7084 §4.3, RFC 9096; RFC 4862 §5.5.3, whose two hours short lifetimes go round).
+
+use super::super::MobileRouter;
+use super::super::ingress::IngressInterface;
+use super::{Grant, GrantKind};
+use crate::link::advertiser::{AdvertisedPrefix, RaContent, AdvertisedLifetime, PREFERRED_LIFETIME, VALID_LIFETIME, router_lifetime};
+use crate::base::time::Time;
+use crate::contract::config::nemo::PrefixPreference;
+use crate::contract::engine::Outbox;
+use crate::contract::item::{Item, Key, CareOfPrefixRecord, JournalRecord, JournalKey};
+use crate::contract::report::Report;
+use crate::contract::view::PrefixView;
+use core::time::Duration;
+use roam6_wire::{Bid, Prefix};
+use std::net::Ipv6Addr;
+
+/// Prefixes of visited networks told of on one interface; of those that are over, the one to be forgotten first makes room.
+const MAX_ADVERTISED: usize = 16;
+/// The least valid lifetime told, and the longest (RFC 9096): short, so that an address whose prefix is gone goes
+/// soon, whatever the node heard; yet longer than it takes to miss a few advertisements.
+const MIN_VALID_LIFETIME: Duration = Duration::from_secs(120);
+const MAX_VALID_LIFETIME: Duration = Duration::from_secs(5400);
+/// Nodes may be so late to forget an address whose time is over; until then they hear that it leads nowhere.
+const NODE_DELAY: Duration = Duration::from_secs(10);
+/// What an earlier life lent may be lent again so long after a start: until then nobody is told anything of it.
+const RESTART_HOLD_TIME: Duration = Duration::from_secs(10);
+
+/// A prefix the nodes of one interface were told of.
+#[derive(Debug, Clone)]
+pub(in super::super) struct AdvertisedState {
+    /// When no node believes in it any more.
+    believed_until: Time,
+    bid: Bid,
+    /// What it is part of, if it was delegated.
+    part_of: Option<Prefix>,
+    on_link: bool,
+    /// Its addresses inside, if others are outside.
+    node_addresses: Option<Vec<Ipv6Addr>>,
+    withdrawn: bool,
+    /// It was the interface's own prefix of the mobile network, by a former configuration.
+    former_ingress_prefix: bool,
+    /// An earlier life lent it; until then it may be lent again.
+    hold_until: Option<Time>,
+}
+
+/// A prefix whose way out stands.
+#[derive(Debug, Clone)]
+pub(in super::super) struct AdvertisablePrefix {
+    prefix: Prefix,
+    on_link: bool,
+    grant: Grant,
+    preferred: bool,
+}
+
+impl MobileRouter {
+    /// For each interface inside, the prefixes that may be advertised there now.
+    pub(in super::super) fn advertisable_prefixes(&self, now: Time) -> Vec<Vec<AdvertisablePrefix>> {
+        let grants = self.grants(now);
+        let standing: Vec<&Grant> = grants.iter().filter(|grant| self.is_installed(grant)).collect();
+        let subnets = self.subnets();
+        let on = |link| {
+            let live = standing.iter().filter_map(|grant| {
+                let (prefix, on_link) = match &grant.kind {
+                    GrantKind::Delegated => (subnets.find(link, grant.prefix)?, true),
+                    GrantKind::Shared { ingress: inside, node_addresses: nodes, .. } if *inside == link => (grant.prefix, nodes.is_none()),
+                    GrantKind::Shared { .. } => return None,
+                };
+                let preferred = self.is_preferred(now, grant);
+                Some(AdvertisablePrefix { prefix, on_link, grant: (*grant).clone(), preferred })
+            });
+            live.take(MAX_ADVERTISED).collect()
+        };
+        self.ingress.iter().map(|inside| inside.link().map(on).unwrap_or_default()).collect()
+    }
+
+    /// Whether the host is known to hold all that leads from the prefix and to it.
+    fn is_installed(&self, grant: &Grant) -> bool {
+        let uplink = self.uplink_items_of(grant.bid);
+        !uplink.is_empty() && uplink.iter().chain(&self.required_items(grant)).all(|item| self.desired_state.is_installed(&item.key()))
+    }
+
+    /// Whether nodes are to use it for new connections.
+    fn is_preferred(&self, now: Time, grant: &Grant) -> bool {
+        let Some(config) = self.config.care_of_prefixes else { return false };
+        let silent = |bid: Bid| self.uplinks.iter().any(|uplink| uplink.config.bid == bid && uplink.prober.is_silent());
+        let others = self.uplinks.iter().filter(|uplink| uplink.config.bid != grant.bid && uplink.care_of().is_some());
+        // A path that is dead while another lives: it is the uplink, and not the home agent.
+        let dead = silent(grant.bid) && others.into_iter().any(|uplink| !uplink.prober.is_silent());
+        let wanted = config.prefer != PrefixPreference::Home || self.prefixes_rejected;
+        wanted && !dead && grant.preferred_until > now
+    }
+
+    /// An earlier life has lent this.
+    pub(in super::super) fn restore_care_of_prefix(&mut self, now: Time, record: &CareOfPrefixRecord) {
+        let Some(inside) = self.ingress.iter_mut().find(|inside| inside.config.interface == record.interface) else {
+            return;
+        };
+        let undecided = now + RESTART_HOLD_TIME;
+        let (until, on_link) = (undecided + MAX_VALID_LIFETIME, record.on_link);
+        let told = AdvertisedState {
+            believed_until: until,
+            bid: Bid(0),
+            part_of: None,
+            on_link,
+            node_addresses: None,
+            withdrawn: false,
+            former_ingress_prefix: false,
+            hold_until: Some(undecided),
+        };
+        if inside.advertised_prefixes.len() < MAX_ADVERTISED {
+            inside.advertised_prefixes.insert(record.prefix, told);
+        }
+    }
+
+    /// Nodes hear of everything before an orderly end; yet a node that misses it believes in a former prefix of the mobile
+    /// network for weeks.
+    pub(in super::super) fn drop_care_of_prefix_records(&self, out: &mut Outbox) {
+        let lent = self.ingress.iter().flat_map(|inside| &inside.advertised_prefixes).filter(|(_, told)| !told.former_ingress_prefix);
+        lent.for_each(|(prefix, _)| out.drop(Key::JournalRecord(JournalKey::CareOfPrefix(*prefix))));
+    }
+
+    /// The content of the advertisements of the interface `index`, apart from the MTU; remembers what nodes are told.
+    pub(in super::super) fn ra_content(&mut self, now: Time, index: usize, live: Vec<AdvertisablePrefix>, out: &mut Outbox) -> RaContent {
+        let refused = self.prefixes_rejected;
+        let prefer = self.config.care_of_prefixes.map(|config| config.prefer);
+        let mobile_network: Vec<Prefix> = if prefer.is_some() { self.config.prefixes.clone() } else { Vec::new() };
+        let cut_off = prefer.is_some_and(|prefer| prefer != PrefixPreference::Home) && !self.is_reachable();
+        let Some(inside) = self.ingress.get_mut(index) else { return RaContent::default() };
+        let interval = inside.config.advertisement_interval;
+        let router = Duration::from_secs(router_lifetime(interval).into());
+        let most = (router * 4).clamp(MIN_VALID_LIFETIME, MAX_VALID_LIFETIME);
+        let yields = prefer == Some(PrefixPreference::CareOf) && live.iter().any(|one| one.preferred);
+        // Nodes with other prefixes need to know when theirs leads nowhere, and when it does again.
+        let preferred = if refused || yields || cut_off { AdvertisedLifetime::Zero } else { AdvertisedLifetime::Fixed(PREFERRED_LIFETIME) };
+        let own = AdvertisedPrefix { prefix: inside.config.prefix, on_link: true, valid: AdvertisedLifetime::Fixed(VALID_LIFETIME), preferred };
+        let mut prefixes = vec![own];
+        let lasting = if refused { AdvertisedLifetime::Zero } else { AdvertisedLifetime::Fixed(router) };
+        let mut routes: Vec<(Prefix, AdvertisedLifetime)> = mobile_network.iter().map(|prefix| (*prefix, lasting)).collect();
+        for one in &live {
+            let until = AdvertisedLifetime::Until(one.grant.preferred_until, most / 2);
+            prefixes.push(AdvertisedPrefix {
+                prefix: one.prefix,
+                on_link: one.on_link,
+                valid: AdvertisedLifetime::Until(one.grant.valid_until, most),
+                preferred: if one.preferred { until } else { AdvertisedLifetime::Zero },
+            });
+            if one.grant.kind == GrantKind::Delegated {
+                routes.push((one.grant.prefix, AdvertisedLifetime::Until(one.grant.valid_until, router)));
+            }
+        }
+        inside.record_advertised(now, most, &live, out);
+        for (prefix, told) in inside.advertised_prefixes.iter().filter(|(_, told)| told.withdrawn) {
+            let (valid, preferred) = (AdvertisedLifetime::Zero, AdvertisedLifetime::Zero);
+            prefixes.push(AdvertisedPrefix { prefix: *prefix, on_link: told.on_link, valid, preferred });
+            let gone = told.part_of.filter(|of| routes.iter().all(|(known, _)| known != of));
+            routes.extend(gone.map(|of| (of, AdvertisedLifetime::Zero)));
+        }
+        let link = inside.link();
+        let proxy = self.prefix_sources.values().any(|source| link.is_some() && source.proxy_downstream() == link);
+        let brisk = prefer.is_some() || inside.advertised_prefixes.values().any(|told| told.withdrawn);
+        RaContent { prefixes, routes, interval, proxy_flag: proxy, repeat_quickly: brisk, ..RaContent::default() }
+    }
+
+    /// Every prefix of the nodes inside.
+    pub(in super::super) fn show_prefixes(&self, now: Time) -> Vec<PrefixView> {
+        let name = |bid: Bid| {
+            let uplink = self.uplinks.iter().find(|uplink| uplink.config.bid == bid);
+            uplink.map(|uplink| uplink.config.interface.clone())
+        };
+        let live = self.advertisable_prefixes(now);
+        let rows = self.ingress.iter().zip(&live).flat_map(|(inside, live)| {
+            let ingress = inside.config.interface.clone();
+            let told = |state: bool| if state { "preferred" } else { "deprecated" };
+            let prefer = self.config.care_of_prefixes.map(|config| config.prefer);
+            let yields = prefer == Some(PrefixPreference::CareOf) && live.iter().any(|one| one.preferred);
+            let own = PrefixView {
+                prefix: inside.config.prefix,
+                ingress: ingress.clone(),
+                role: "home".to_owned(),
+                uplink: None,
+                part_of: None,
+                valid: None,
+                state: told(!self.prefixes_rejected && !yields).to_owned(),
+            };
+            let live = live.iter().map(|one| {
+                let delegated = one.grant.kind == GrantKind::Delegated;
+                PrefixView {
+                    prefix: one.prefix,
+                    ingress: inside.config.interface.clone(),
+                    role: if delegated { "delegated" } else { "shared" }.to_owned(),
+                    uplink: name(one.grant.bid),
+                    part_of: Some(one.grant.prefix).filter(|_| delegated),
+                    valid: Some(one.grant.valid_until.since(now)),
+                    state: told(one.preferred).to_owned(),
+                }
+            });
+            let over = inside.advertised_prefixes.iter().filter(|(_, told)| told.withdrawn).map(|(prefix, told)| PrefixView {
+                prefix: *prefix,
+                ingress: inside.config.interface.clone(),
+                role: match (told.former_ingress_prefix, told.part_of) {
+                    (true, _) => "home",
+                    (_, Some(_)) => "delegated",
+                    (_, None) => "shared",
+                }
+                .to_owned(),
+                uplink: name(told.bid),
+                part_of: told.part_of,
+                valid: Some(Duration::ZERO),
+                state: "withdrawn".to_owned(),
+            });
+            std::iter::once(own).chain(live).chain(over).collect::<Vec<_>>()
+        });
+        rows.collect()
+    }
+}
+
+impl IngressInterface {
+    /// Advertises the interface's former prefix as withdrawn, for as long as nodes may believe in it (RFC 9096 §3.5). A
+    /// record keeps it for a later run.
+    pub(in super::super) fn withdraw(&mut self, now: Time, prefix: Prefix, out: &mut Outbox) {
+        self.make_room_for(prefix, out);
+        if self.advertised_prefixes.len() < MAX_ADVERTISED {
+            let (bid, on_link) = (Bid(0), true);
+            let told = AdvertisedState {
+                believed_until: now + VALID_LIFETIME,
+                bid,
+                part_of: None,
+                on_link,
+                node_addresses: None,
+                withdrawn: true,
+                former_ingress_prefix: true,
+                hold_until: None,
+            };
+            self.advertised_prefixes.insert(prefix, told);
+            let interface = self.config.interface.clone();
+            out.put(Item::JournalRecord(JournalRecord::CareOfPrefix(CareOfPrefixRecord { prefix, interface, on_link })));
+        }
+    }
+
+    /// Notes that nodes are told of `live` now for at most `most`, and that all else they were told of is over.
+    fn record_advertised(&mut self, now: Time, most: Duration, live: &[AdvertisablePrefix], out: &mut Outbox) {
+        let own = self.config.prefix;
+        self.advertised_prefixes.retain(|prefix, one| {
+            let kept = one.believed_until > now && *prefix != own;
+            if !kept {
+                out.drop(Key::JournalRecord(JournalKey::CareOfPrefix(*prefix)));
+            }
+            kept
+        });
+        for (prefix, one) in &mut self.advertised_prefixes {
+            let undecided = one.hold_until.is_some_and(|until| until > now);
+            one.withdrawn = !undecided && live.iter().all(|live| live.prefix != *prefix);
+        }
+        for one in live {
+            self.make_room_for(one.prefix, out);
+            if !self.advertised_prefixes.contains_key(&one.prefix) {
+                let (prefix, interface, on_link) = (one.prefix, self.config.interface.clone(), one.on_link);
+                out.put(Item::JournalRecord(JournalRecord::CareOfPrefix(CareOfPrefixRecord { prefix, interface, on_link })));
+            }
+            self.advertised_prefixes.insert(one.prefix, one.advertised_state(now, most));
+        }
+    }
+
+    fn make_room_for(&mut self, prefix: Prefix, out: &mut Outbox) {
+        let full = self.advertised_prefixes.len() >= MAX_ADVERTISED && !self.advertised_prefixes.contains_key(&prefix);
+        let over = self.advertised_prefixes.iter().filter(|(_, told)| told.withdrawn).min_by_key(|(_, told)| told.believed_until);
+        if full && let Some(first) = over.map(|(prefix, _)| *prefix) {
+            self.advertised_prefixes.remove(&first);
+            out.drop(Key::JournalRecord(JournalKey::CareOfPrefix(first)));
+            out.report(Report::TableFull { table: "prefixes told inside".to_owned(), limit: MAX_ADVERTISED });
+        }
+    }
+}
+
+impl AdvertisablePrefix {
+    /// What nodes believe who hear of it now.
+    fn advertised_state(&self, now: Time, most: Duration) -> AdvertisedState {
+        let nodes = match &self.grant.kind {
+            GrantKind::Shared { node_addresses: nodes, .. } => nodes.clone(),
+            GrantKind::Delegated => None,
+        };
+        AdvertisedState {
+            believed_until: now + self.grant.valid_until.since(now).min(most) + NODE_DELAY,
+            bid: self.grant.bid,
+            part_of: Some(self.grant.prefix).filter(|_| self.grant.kind == GrantKind::Delegated),
+            on_link: self.on_link,
+            node_addresses: nodes,
+            withdrawn: false,
+            former_ingress_prefix: false,
+            hold_until: None,
+        }
+    }
+}
+
+impl AdvertisedState {
+    /// When it is decided on, and when it may be forgotten.
+    pub(in super::super) fn deadlines(&self) -> impl Iterator<Item = Time> {
+        self.hold_until.into_iter().chain([self.believed_until])
+    }
+
+    /// Whether it leads nowhere any more.
+    pub(super) fn is_withdrawn(&self) -> bool {
+        self.withdrawn
+    }
+
+    /// The addresses of it that are, or were, inside; `None` if all of them are.
+    pub(super) fn node_addresses(&self) -> Option<&[Ipv6Addr]> {
+        self.node_addresses.as_deref()
+    }
+}

@@ -1,0 +1,402 @@
+//! Received packets, each to the part of the mobile router that waits for it; what nobody waits for is counted
+//! (RFC 4861 §6.1 and §7.1, RFC 6275 §9.2, RFC 3776 §4).
+
+use super::MobileRouter;
+use super::discovery;
+use super::forwarding::MIN_MTU;
+use super::path_mtu::packet_size;
+use super::probe::PathChange;
+use super::registration::CareOf;
+use super::uplink::Uplink;
+use crate::base::ids::LinkId;
+use crate::base::time::Time;
+use crate::contract::config::nemo::{Authentication, HomeNetwork};
+use crate::contract::engine::Outbox;
+use crate::contract::input::Packet;
+use crate::contract::output::{Transmit, Via};
+use crate::contract::report::{DropReason, Report};
+use crate::crypto::esp::PAYLOAD_OFFSET;
+use crate::nemo::ipsec::drop_reason;
+use crate::nemo::dsmip::is_ipv4;
+use core::time::Duration;
+use roam6_wire::icmp6::{Echo, Message, NeighbourAdvertisement, NeighbourOption, NeighbourSolicitation};
+use roam6_wire::icmp6::{RouterAdvertisement, RouterSolicitation};
+use roam6_wire::ip6::{self, Datagram, Header, protocol};
+use roam6_wire::{LinkAddress, Malformed, Prefix};
+use std::net::{Ipv4Addr, Ipv6Addr};
+
+/// RFC 8201 §5.2: a path MTU learnt is believed this long.
+const PATH_MTU_LIFETIME: Duration = Duration::from_secs(600);
+
+impl MobileRouter {
+    /// Takes a packet.
+    pub(super) fn receive_packet(&mut self, now: Time, packet: &Packet, out: &mut Outbox) {
+        let own = self.uplink_on(packet.link).and_then(|uplink| uplink.interface.as_ref()?.address);
+        if own.is_some() && packet.sender == own {
+            return;
+        }
+        if is_ipv4(packet) {
+            return self.receive_ipv4(now, packet, out);
+        }
+        let datagram = match Datagram::parse(&packet.bytes) {
+            Ok(datagram) => datagram,
+            Err(why) if self.uses_link(packet.link) => return drop_malformed(None, why, out),
+            Err(_) => return,
+        };
+        match datagram.protocol {
+            protocol::ICMPV6 => self.receive_icmp6(now, packet, &datagram, out),
+            protocol::MOBILITY => self.receive_mobility(now, &datagram, false, out),
+            protocol::ESP => self.receive_esp(now, &datagram, out),
+            protocol::IPV6 => self.receive_tunnelled(&datagram, out),
+            protocol::UDP => self.receive_dhcp(now, packet.link, &datagram, out),
+            _ => {}
+        }
+    }
+
+    /// ESP: the mobility message inside, if it is from a home agent of ours and our security association opens it.
+    pub(super) fn receive_esp(&mut self, now: Time, datagram: &Datagram<'_>, out: &mut Outbox) {
+        let Authentication::Ipsec(pair) = &self.config.authentication else { return };
+        let ours = datagram.real_destination() == self.config.home_address.0;
+        if !ours || !self.home_agents.contains(datagram.source) {
+            return;
+        }
+        let pair = pair.clone();
+        let dropped = |reason, detail| Report::Dropped { reason, from: Some(datagram.source), detail };
+        match pair.to_mobile_router.open(datagram.payload) {
+            Ok(opened) if [protocol::MOBILITY, protocol::ICMPV6].contains(&opened.protocol) => {
+                let payload_at = datagram.payload_at + PAYLOAD_OFFSET;
+                let inner =
+                    Datagram { protocol: opened.protocol, payload: opened.payload, payload_at, ..datagram.clone() };
+                if inner.protocol == protocol::MOBILITY {
+                    return self.receive_mobility(now, &inner, true, out);
+                }
+                match Message::parse(&inner) {
+                    Ok(Message::MobilePrefixAdvertisement { identifier, options, .. }) => {
+                        self.receive_prefix_advertisement(now, &inner, (identifier, &options), true, out);
+                    }
+                    Ok(_) => out.report(dropped(DropReason::NotForUs, "ICMPv6 in ESP".to_owned())),
+                    Err(why) => drop_malformed(Some(datagram.source), why, out),
+                }
+            }
+            Ok(opened) => out.report(dropped(DropReason::NotForUs, format!("ESP with protocol {}", opened.protocol))),
+            Err(malformed) => out.report(dropped(drop_reason(&malformed), malformed.to_string())),
+        }
+    }
+
+    fn receive_icmp6(&mut self, now: Time, packet: &Packet, datagram: &Datagram<'_>, out: &mut Outbox) {
+        let from = (packet.link, datagram.source, packet.sender);
+        let message = match Message::parse(datagram) {
+            Ok(message) => message,
+            Err(why) if self.uses_link(packet.link) => return drop_malformed(Some(datagram.source), why, out),
+            Err(_) => return,
+        };
+        if let Err(why) = message.check_on_link(datagram)
+            && self.uses_link(packet.link)
+        {
+            out.report(Report::Dropped {
+                reason: DropReason::NotOnLink,
+                from: Some(datagram.source),
+                detail: why.to_string(),
+            });
+            return;
+        }
+        match message {
+            Message::RouterAdvertisement(message) => self.receive_router_advertisement(now, from, &message, out),
+            Message::RouterSolicitation(message) => self.receive_router_solicitation(now, from, &message, out),
+            Message::NeighbourSolicitation(message) => self.receive_neighbour_solicitation(now, from, &message, out),
+            Message::NeighbourAdvertisement(message) => self.receive_neighbour_advertisement(now, from, &message, out),
+            Message::EchoReply(echo) => self.receive_echo_reply(datagram, &echo, out),
+            Message::DestinationUnreachable { .. } | Message::ParameterProblem { .. } => {
+                self.receive_icmp_error(datagram.source, &message);
+            }
+            Message::PacketTooBig { mtu, invoking } => self.receive_packet_too_big(now, mtu, &invoking, out),
+            Message::HomeAgentReply { identifier, router, addresses } => {
+                self.receive_discovery_reply(datagram, identifier, router, addresses, out);
+            }
+            Message::MobilePrefixAdvertisement { identifier, options, .. } => {
+                self.receive_prefix_advertisement(now, datagram, (identifier, &options), false, out);
+            }
+            _ => {}
+        }
+    }
+
+    /// Whether we use the interface `link`; another role of this host may use the others.
+    fn uses_link(&mut self, link: LinkId) -> bool {
+        self.uplink_on(link).is_some() || self.ingress_on(link).is_some()
+    }
+
+    /// A router of a visited link. What we advertise inside must not be mistaken for one.
+    fn receive_router_advertisement(
+        &mut self,
+        now: Time,
+        (link, source, sender): (LinkId, Ipv6Addr, Option<LinkAddress>),
+        message: &RouterAdvertisement,
+        out: &mut Outbox,
+    ) {
+        let has = |option: &NeighbourOption, mine: &Prefix| match option {
+            NeighbourOption::PrefixInformation { prefix, .. } => mine.covers(*prefix) || prefix.covers(*mine),
+            _ => false,
+        };
+        let home = Some(&self.config.home_prefix).filter(|_| self.config.home_network == HomeNetwork::Virtual);
+        if home.is_some_and(|home| message.options.iter().any(|option| has(option, home))) {
+            let detail = "advertises the home prefix, which is on no link".to_owned();
+            out.report(Report::Dropped { reason: DropReason::NotForUs, from: Some(source), detail });
+            return;
+        }
+        let ours = |option: &NeighbourOption| self.config.prefixes.iter().any(|mine| has(option, mine));
+        if message.options.iter().any(ours) {
+            let detail = "advertises a prefix of our own mobile network".to_owned();
+            out.report(Report::Dropped { reason: DropReason::NotForUs, from: Some(source), detail });
+            return;
+        }
+        self.note_other_router(now, link);
+        if let Some(attachment) = self.uplink_on(link).and_then(|uplink| uplink.attachment.as_mut()) {
+            attachment.receive_advertisement(now, source, sender, message, out);
+        }
+    }
+
+    /// A node inside that looks for its router.
+    fn receive_router_solicitation(
+        &mut self,
+        now: Time,
+        (link, source, sender): (LinkId, Ipv6Addr, Option<LinkAddress>),
+        message: &RouterSolicitation,
+        out: &mut Outbox,
+    ) {
+        let told = message.options.iter().find_map(|option| match option {
+            NeighbourOption::SourceLinkAddress(address) => Some(*address),
+            _ => None,
+        });
+        let Some(advertiser) = self.ingress_on(link).and_then(|inside| inside.advertiser.as_mut()) else {
+            return;
+        };
+        if !advertiser.answer_solicitation(now, source, told.or(sender), out) {
+            let detail = "router solicitation".to_owned();
+            out.report(Report::Dropped { reason: DropReason::RateLimited, from: Some(source), detail });
+        }
+    }
+
+    /// Somebody else checks an address: ours, if it is the one we are checking (RFC 4862 §5.4.3).
+    fn receive_neighbour_solicitation(
+        &mut self,
+        now: Time,
+        (link, source, sender): (LinkId, Ipv6Addr, Option<LinkAddress>),
+        message: &NeighbourSolicitation,
+        out: &mut Outbox,
+    ) {
+        self.relay_solicitation(now, (link, source, sender), message, out);
+        if source.is_unspecified() && message.target == self.config.home_address.0 {
+            return self.give_up_home_address(link, out);
+        }
+        let checking = self.uplink_on(link).is_some_and(|uplink| uplink.is_checking(message.target));
+        if source.is_unspecified() && checking {
+            self.receive_duplicate(now, link, message.target, out);
+        }
+    }
+
+    fn receive_neighbour_advertisement(
+        &mut self,
+        now: Time,
+        (link, source, sender): (LinkId, Ipv6Addr, Option<LinkAddress>),
+        message: &NeighbourAdvertisement,
+        out: &mut Outbox,
+    ) {
+        self.relay_advertisement(now, (link, sender), message, out);
+        let told = message.options.iter().find_map(|option| match option {
+            NeighbourOption::TargetLinkAddress(address) => Some(*address),
+            _ => None,
+        });
+        if message.target == self.config.home_address.0 {
+            if let Some(defender) = told.or(sender) {
+                self.receive_defence(link, defender, out);
+            }
+            return;
+        }
+        let Some(uplink) = self.uplink_on(link) else {
+            return;
+        };
+        if uplink.is_checking(message.target) {
+            self.receive_duplicate(now, link, message.target, out);
+        } else if message.target == source
+            && message.solicited
+            && let Some(attachment) = &mut uplink.attachment
+        {
+            attachment.confirm_reachable(now, source);
+        }
+    }
+
+    /// A packet from the tunnel that was not unwrapped on its way here: only answers to our probes come to us.
+    fn receive_tunnelled(&mut self, outer: &Datagram<'_>, out: &mut Outbox) {
+        if !self.home_agents.contains(outer.source) {
+            return;
+        }
+        if let Ok(inner) = Datagram::parse(outer.payload)
+            && let Ok(Message::EchoReply(echo)) = Message::parse(&inner)
+        {
+            self.receive_echo_reply(&inner, &echo, out);
+        }
+    }
+
+    /// An answer to a probe.
+    fn receive_echo_reply(&mut self, datagram: &Datagram<'_>, echo: &Echo, out: &mut Outbox) {
+        if !self.home_agents.contains(datagram.source) || self.receive_alternate_echo(self.now, datagram.source, echo) {
+            return;
+        }
+        // Another home agent's word says nothing of the path to the one in use.
+        let padding = echo.data.strip_prefix(self.probe_cookie.to_be_bytes().as_slice());
+        let Some(padding) = padding.filter(|_| self.home_agents.in_use() == Some(datagram.source)) else { return };
+        if !padding.is_empty() {
+            return self.receive_mtu_probe_reply(self.now, echo.identifier, packet_size(&echo.data), out);
+        }
+        let now = self.now;
+        let mut probed = self.uplinks.iter_mut().find(|uplink| uplink.config.bid.0 == echo.identifier);
+        if let Some(uplink) = probed.as_mut().filter(|_| datagram.destination == self.config.home_address.0) {
+            uplink.last_tunnelled_reply = Some(self.now);
+        }
+        if let Some((bid, change)) =
+            probed.and_then(|uplink| Some((uplink.config.bid, uplink.prober.receive_reply(now, echo.sequence)?)))
+        {
+            self.report_path(bid, change, out);
+            self.receive_path_change(self.now, (bid, change == PathChange::Down));
+            if self.registration.binding().is_none() {
+                // The home agent is reached again: an update that waits for its repetition need not.
+                self.registration.retransmit_waiting(now);
+            }
+        }
+    }
+
+    /// The probe of uplink `index`: through the tunnel if the home agent holds its care-of address, whose data plane
+    /// sends the answer back on the path the identifier names; else past it.
+    pub(super) fn probe_packet(&self, uplink: &Uplink, sequence: u16) -> Option<Transmit> {
+        let home_agent = self.home_agents.in_use()?;
+        let care_of = self.care_of_on(uplink)?;
+        let data = self.probe_cookie.to_be_bytes().to_vec();
+        let message = Message::EchoRequest(Echo { identifier: care_of.bid.0, sequence, data });
+        let held = self.registration.binding().filter(|binding| binding.registration.home_agent == home_agent);
+        let held = held.map(|binding| binding.care_of()).unwrap_or_default();
+        let registered = held.iter().any(|held| held.address == care_of.address);
+        let from = |source: Ipv6Addr| {
+            let header = Header::new(source, home_agent);
+            ip6::emit(&header, protocol::ICMPV6, &message.emit(source, home_agent))
+        };
+        if care_of.on_home_link {
+            let via = Via::Neighbour { link: care_of.link, address: self.home_router_link_address(care_of.link)? };
+            return Some(Transmit { via, bytes: from(care_of.address.0) });
+        }
+        if care_of.ipv4().is_some() {
+            let inner = from(self.config.home_address.0);
+            return self.ipv4_probe(&care_of, uplink, home_agent, &inner).filter(|_| registered);
+        }
+        let outer = Header::new(care_of.address.0, home_agent);
+        let bytes = if registered {
+            ip6::encapsulate(&outer, &from(self.config.home_address.0))
+        } else {
+            from(care_of.address.0)
+        };
+        Some(Transmit { via: Via::Link(care_of.link), bytes })
+    }
+
+    /// A router on the way to the home agent cannot pass our outer packets on (RFC 2473 §7.1). It is believed only of a
+    /// packet that the tunnel may have sent, and not below the least MTU of IPv6 (RFC 8201 §4).
+    fn receive_packet_too_big(&mut self, now: Time, mtu: u32, invoking: &[u8], out: &mut Outbox) {
+        let Some(quoted) = QuotedPacket::parse(invoking).filter(|quoted| self.is_own_tunnel_packet(quoted)) else { return };
+        let (source, remote) = (quoted.source, quoted.destination);
+        if mtu < MIN_MTU || quoted.length <= mtu {
+            let detail = format!("packet too big: {mtu} octets, of a packet of {} octets", quoted.length);
+            out.report(Report::Dropped { reason: DropReason::Malformed, from: Some(remote), detail });
+            return;
+        }
+        let sent_by = |uplink: &&mut Uplink| uplink.care_of_address.as_ref().is_some_and(|formed| formed.address.0 == source);
+        if let Some(uplink) = self.uplinks.iter_mut().find(sent_by)
+            && mtu < uplink.mtu()
+        {
+            uplink.path_mtu = Some((mtu, now + PATH_MTU_LIFETIME));
+            out.report(Report::PathMtu { remote, mtu });
+        }
+    }
+
+    /// Whether a path of the tunnel may have sent the packet: from a registered care-of address to its home agent, with a
+    /// packet inside that comes from the mobile network or the home address and does not go there.
+    fn is_own_tunnel_packet(&self, quoted: &QuotedPacket) -> bool {
+        let binding = self.registration.binding().filter(|held| held.registration.home_agent == quoted.destination);
+        let left = self.lingering.iter().map(|left| left.care_of);
+        let held = binding.into_iter().flat_map(|binding| binding.care_of().iter().copied()).chain(left);
+        let moves = |address: Ipv6Addr| {
+            address == self.config.home_address.0 || self.networks().any(|prefix| prefix.contains(address))
+        };
+        let outer = held.into_iter().any(|care_of| care_of.address.0 == quoted.source);
+        outer && moves(quoted.inner_source) && !moves(quoted.inner_destination)
+    }
+
+    /// Home agents that answered discovery; only those that serve mobile routers count (RFC 3963 §7.2).
+    fn receive_discovery_reply(
+        &mut self,
+        datagram: &Datagram<'_>,
+        identifier: u16,
+        router: bool,
+        addresses: Vec<Ipv6Addr>,
+        out: &mut Outbox,
+    ) {
+        let global: Vec<Ipv6Addr> = addresses.into_iter().filter(|address| is_global(*address)).collect();
+        if !router || !self.home_agents.receive_reply(identifier, &global) {
+            let detail = "home agent address discovery reply".to_owned();
+            out.report(Report::Dropped { reason: DropReason::Unsolicited, from: Some(datagram.source), detail });
+            return;
+        }
+        out.report(Report::HomeAgents { addresses: global });
+    }
+
+    /// Asks the home network which home agents it has.
+    pub(super) fn discovery_request(&self, care_of: CareOf, identifier: u16) -> Transmit {
+        let (source, anycast) = (care_of.address.0, discovery::home_agents_anycast(self.config.home_prefix));
+        let message = Message::HomeAgentRequest { identifier, router: true };
+        let bytes = ip6::emit(&Header::new(source, anycast), protocol::ICMPV6, &message.emit(source, anycast));
+        Transmit { via: Via::Link(care_of.link), bytes }
+    }
+}
+
+/// What an ICMPv6 error shows of a tunnelled packet (RFC 2473 §8.1).
+struct QuotedPacket {
+    source: Ipv6Addr,
+    destination: Ipv6Addr,
+    /// Octets of the whole packet.
+    length: u32,
+    inner_source: Ipv6Addr,
+    inner_destination: Ipv6Addr,
+}
+
+impl QuotedPacket {
+    /// Reads the outer header, a Destination Options header if there is one (RFC 2473 §4.1.1), and the inner addresses.
+    fn parse(invoking: &[u8]) -> Option<QuotedPacket> {
+        const HEADER: usize = 40;
+        const IPV4: u8 = 4;
+        const DESTINATION_OPTIONS: u8 = 60;
+        let octet = |at: usize| invoking.get(at).copied();
+        let ipv6 = |at: usize| Some(Ipv6Addr::from(*invoking.get(at..)?.first_chunk::<16>()?));
+        let ipv4 = |at: usize| Some(Ipv4Addr::from(*invoking.get(at..)?.first_chunk::<4>()?).to_ipv6_mapped());
+        let payload = u16::from_be_bytes(*invoking.get(4..)?.first_chunk::<2>()?);
+        let (mut next, mut inner) = (octet(6)?, HEADER);
+        if next == DESTINATION_OPTIONS {
+            next = octet(HEADER)?;
+            inner += 8 * (usize::from(octet(HEADER + 1)?) + 1);
+        }
+        let (inner_source, inner_destination) = match (next, octet(inner)? >> 4) {
+            (protocol::IPV6, 6) => (ipv6(inner + 8)?, ipv6(inner + 24)?),
+            (IPV4, 4) => (ipv4(inner + 12)?, ipv4(inner + 16)?),
+            _ => return None,
+        };
+        let length = u32::from(payload) + 40;
+        let outer = (octet(0)? >> 4 == 6).then_some((ipv6(8)?, ipv6(24)?));
+        let (source, destination) = outer?;
+        Some(QuotedPacket { source, destination, length, inner_source, inner_destination })
+    }
+}
+
+/// Reports a packet that is not what it claims to be.
+pub(super) fn drop_malformed(from: Option<Ipv6Addr>, why: Malformed, out: &mut Outbox) {
+    out.report(Report::Dropped { reason: DropReason::Malformed, from, detail: why.to_string() });
+}
+
+fn is_global(address: Ipv6Addr) -> bool {
+    !(address.is_multicast() || address.is_unspecified() || address.is_loopback() || address.is_unicast_link_local())
+}

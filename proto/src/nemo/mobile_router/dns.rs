@@ -1,0 +1,154 @@
+//! Recursive DNS servers and search domains for the nodes inside: those of the configuration, else those that the visited
+//! networks advertise (RFC 8106 §5 and §6.3).
+
+use super::MobileRouter;
+use super::ingress::IngressInterface;
+use super::uplink::Uplink;
+use crate::link::advertiser::{AdvertisedLifetime, router_lifetime};
+use crate::link::prefix_delegation::DnsInfo;
+use crate::base::time::Time;
+use core::time::Duration;
+use roam6_wire::{Bid, DomainName, Prefix};
+use std::net::Ipv6Addr;
+
+/// Resolvers, or search domains, advertised at once on one interface, withdrawn ones among them.
+const MAX_ADVERTISED: usize = 16;
+
+/// Unique local addresses (RFC 4193 §3.1).
+const UNIQUE_LOCAL: u128 = 0xfc00 << 112;
+
+/// What the visited networks offer now, the preferred uplink's first, each with the end of its lifetime.
+#[derive(Debug, Default)]
+pub(super) struct LearnedDns {
+    resolvers: Vec<(Ipv6Addr, Time)>,
+    search_domains: Vec<(DomainName, Time)>,
+    /// Whether any uplink is in a network: while none is, what nodes were told is left to expire.
+    attached: bool,
+}
+
+/// Values and how long each is advertised for.
+type Lifetimes<T> = Vec<(T, AdvertisedLifetime)>;
+
+/// Values that nodes of one interface were told of.
+#[derive(Debug, Clone)]
+pub(super) struct AdvertisedDns<T> {
+    values: Vec<AdvertisedValue<T>>,
+}
+
+#[derive(Debug, Clone)]
+struct AdvertisedValue<T> {
+    value: T,
+    /// When no node uses it any more.
+    believed_until: Time,
+    /// Advertised with lifetime 0 until then.
+    withdrawn: bool,
+}
+
+impl<T> Default for AdvertisedDns<T> {
+    fn default() -> AdvertisedDns<T> {
+        AdvertisedDns { values: Vec::new() }
+    }
+}
+
+impl<T: Clone + PartialEq> AdvertisedDns<T> {
+    /// Advertises `offered` from now on, each value for `longest` at most and no longer than it is offered. What is no
+    /// longer offered is withdrawn with lifetime 0 if `others` take its place, else it expires.
+    fn update(&mut self, now: Time, offered: &[(T, Time)], longest: Duration, others: bool) -> Lifetimes<T> {
+        let is_offered = |value: &T| offered.iter().any(|(one, _)| one == value);
+        self.values.retain(|known| known.believed_until > now && !is_offered(&known.value));
+        self.values.iter_mut().for_each(|known| known.withdrawn |= others);
+        let current = offered.iter().take(MAX_ADVERTISED);
+        let current: Vec<AdvertisedValue<T>> = current
+            .map(|(value, until)| AdvertisedValue { value: value.clone(), believed_until: (*until).min(now + longest), withdrawn: false })
+            .collect();
+        let lifetimes = offered.iter().map(|(_, until)| AdvertisedLifetime::Until(*until, longest));
+        let mut advertised: Lifetimes<T> = current.iter().map(|known| known.value.clone()).zip(lifetimes).collect();
+        self.values.splice(0..0, current);
+        self.values.truncate(MAX_ADVERTISED);
+        for known in self.values.iter().filter(|known| !is_offered(&known.value)) {
+            let lifetime = if known.withdrawn { AdvertisedLifetime::Zero } else { AdvertisedLifetime::Until(known.believed_until, longest) };
+            advertised.push((known.value.clone(), lifetime));
+        }
+        advertised
+    }
+}
+
+impl MobileRouter {
+    /// What the networks of the uplinks offer. A resolver that only nodes of the visited network reach is left out: packets
+    /// from the mobile network come from the home network.
+    pub(super) fn learned_dns(&self, now: Time) -> LearnedDns {
+        let mut learnt = LearnedDns::default();
+        let local = self.config.care_of_prefixes.is_some();
+        let mut uplinks: Vec<_> = self.uplinks.iter().filter(|uplink| uplink.is_up()).collect();
+        uplinks.sort_by_key(|uplink| uplink.config.priority);
+        for uplink in uplinks {
+            let Some(router) = uplink.attachment.as_ref().and_then(|attachment| attachment.router()) else { continue };
+            learnt.attached = true;
+            let usable = router.resolvers.iter().filter(|(address, _)| is_reachable(*address, local));
+            add_longest(&mut learnt.resolvers, now, usable);
+            add_longest(&mut learnt.search_domains, now, router.search_domains.iter());
+            for (names, until) in uplink.leased_dns().into_iter().chain(self.delegated_dns(uplink.config.bid)) {
+                let servers: Vec<_> = names.servers.iter().map(|server| (*server, until)).collect();
+                let domains: Vec<_> = names.search_domains.iter().map(|domain| (domain.clone(), until)).collect();
+                add_longest(&mut learnt.resolvers, now, servers.iter().filter(|(address, _)| is_reachable(*address, local)));
+                add_longest(&mut learnt.search_domains, now, domains.iter());
+            }
+        }
+        learnt
+    }
+
+    /// What the server that has delegated prefixes says of DNS, until the first lease ends.
+    fn delegated_dns(&self, bid: Bid) -> Option<(&DnsInfo, Time)> {
+        self.prefix_sources.get(&bid)?.dns()
+    }
+}
+
+impl Uplink {
+    /// What the server that has assigned the address says of DNS, until the lease ends.
+    fn leased_dns(&self) -> Option<(&DnsInfo, Time)> {
+        self.lease.as_ref()?.dns()
+    }
+}
+
+impl IngressInterface {
+    /// What the interface's nodes are told: what the operator has set, else what was learnt.
+    pub(super) fn dns_to_advertise(
+        &mut self,
+        now: Time,
+        learnt: &LearnedDns,
+    ) -> (Lifetimes<Ipv6Addr>, Lifetimes<DomainName>) {
+        let longest = Duration::from_secs(router_lifetime(self.config.advertisement_interval).into());
+        let (dns, search) = (self.config.dns.as_ref(), self.config.search_domains.as_ref());
+        let resolvers = dns.map(|set| set.iter().map(|server| (*server, FOREVER)).collect());
+        let resolvers: &Vec<_> = resolvers.as_ref().unwrap_or(&learnt.resolvers);
+        let domains = search.map(|set| set.iter().map(|domain| (domain.clone(), FOREVER)).collect());
+        let domains: &Vec<_> = domains.as_ref().unwrap_or(&learnt.search_domains);
+        let resolvers = self.resolvers.update(now, resolvers, longest, learnt.attached || dns.is_some());
+        let search = self.search_domains.update(now, domains, longest, learnt.attached || search.is_some());
+        (resolvers, search)
+    }
+}
+
+/// The end of what does not end.
+const FOREVER: Time = Time::from_micros(u64::MAX);
+
+fn add_longest<'a, T: Clone + PartialEq + 'a>(
+    all: &mut Vec<(T, Time)>,
+    now: Time,
+    offered: impl Iterator<Item = &'a (T, Time)>,
+) {
+    for (value, until) in offered.filter(|(_, until)| *until > now) {
+        match all.iter_mut().find(|(known, _)| known == value) {
+            Some((_, known)) => *known = (*known).max(*until),
+            None => all.push((value.clone(), *until)),
+        }
+    }
+}
+
+/// Whether a resolver of a visited network answers nodes of the mobile network; `local`: they may have addresses of the
+/// visited network too.
+fn is_reachable(address: Ipv6Addr, local: bool) -> bool {
+    let unique_local = Prefix::new(Ipv6Addr::from_bits(UNIQUE_LOCAL), 7).is_some_and(|all| all.contains(address));
+    let nobody = address.is_unspecified() || address.is_loopback() || address.is_multicast();
+    !nobody && !address.is_unicast_link_local() && (local || !unique_local)
+}
