@@ -6,8 +6,10 @@ mod place;
 
 use place::{Place, host, link, run};
 use roam6_linux::{Host, Wake};
-use roam6_proto::link::prefix_delegation::{DhcpClientConfig, DhcpClient, DhcpEvent, DhcpInterface, IaType, DhcpFailure};
 use roam6_proto::link::nd_messages::link_local;
+use roam6_proto::link::prefix_delegation::{
+    DhcpClient, DhcpClientConfig, DhcpEvent, DhcpFailure, DhcpInterface, IaType,
+};
 use roam6_proto::{Entropy, Input, Outbox};
 use roam6_wire::Prefix;
 use roam6_wire::dhcp6::{Duid, Iaid};
@@ -68,7 +70,8 @@ impl Router {
         let address = uplink.address.unwrap();
         let interface = DhcpInterface { link: uplink.link, source: link_local(address) };
         let (duid, request) = (Duid::from_link_address(address), IaType::IaPd);
-        let client = DhcpClientConfig { duid, iaid: Iaid(1), ia_type: request, prefix_length_hint: 56, excluded: Vec::new() };
+        let client =
+            DhcpClientConfig { duid, iaid: Iaid(1), ia_type: request, prefix_length_hint: 56, excluded: Vec::new() };
         let client = DhcpClient::new(host.now(), interface, client, &mut entropy);
         Router { host, client, entropy }
     }

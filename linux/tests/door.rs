@@ -7,7 +7,7 @@ mod place;
 use place::{Capture, Place, await_own, host, link, listen, put, run};
 use roam6_linux::Host;
 use roam6_proto::contract::input::{AddressState, NeighbourEvent};
-use roam6_proto::contract::item::{Address, Sysctl, ProxyNeighbour, Route, SysctlSetting, RouteTable, NextHop};
+use roam6_proto::contract::item::{Address, NextHop, ProxyNeighbour, Route, RouteTable, Sysctl, SysctlSetting};
 use roam6_proto::{Input, Item, LinkEvent, LinkId, Output, Packet, Transmit, Via};
 use roam6_wire::Prefix;
 use std::net::Ipv6Addr;

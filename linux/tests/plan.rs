@@ -6,8 +6,8 @@ mod place;
 
 use place::{Capture, Place, host, link, listen, put, run};
 use roam6_proto::contract::item::{
-    Address, AnycastAddress, SourceFilter, Sysctl, Neighbour, TunnelPath, ProxyNeighbour, JournalRecord, Route, PolicyRule, SequenceRecord, SysctlSetting, RouteTable, NextHop,
-    Tunnel, TunnelId,
+    Address, AnycastAddress, JournalRecord, Neighbour, NextHop, PolicyRule, ProxyNeighbour, Route, RouteTable,
+    SequenceRecord, SourceFilter, Sysctl, SysctlSetting, Tunnel, TunnelId, TunnelPath,
 };
 use roam6_proto::{Input, Item, Key, LinkId, Output};
 use roam6_wire::{Bid, HomeAddress, LinkAddress, Prefix, Sequence};
@@ -18,7 +18,14 @@ fn prefix(text: &str) -> Prefix {
 }
 
 fn route(destination: &str, target: NextHop) -> Route {
-    Route { table: RouteTable::MAIN, destination: prefix(destination), source: Prefix::ALL, metric: 50, target, mtu: None }
+    Route {
+        table: RouteTable::MAIN,
+        destination: prefix(destination),
+        source: Prefix::ALL,
+        metric: 50,
+        target,
+        mtu: None,
+    }
 }
 
 fn tunnel(id: u32, mtu: u32, remote: &str, far: &str) -> Item {
@@ -32,7 +39,13 @@ fn tunnel(id: u32, mtu: u32, remote: &str, far: &str) -> Item {
         direct: false,
     };
     let (near, far) = (vec![Prefix::ALL], vec![prefix(far)]);
-    Item::Tunnel(Tunnel { id: TunnelId(id), local_prefixes: near, remote_prefixes: far, paths: vec![path], flows: Vec::new() })
+    Item::Tunnel(Tunnel {
+        id: TunnelId(id),
+        local_prefixes: near,
+        remote_prefixes: far,
+        paths: vec![path],
+        flows: Vec::new(),
+    })
 }
 
 /// One of each kind, on `link`.
@@ -290,13 +303,7 @@ fn an_item_takes_the_place_of_its_former_self() {
     let link = link(&mut host, "here0").link;
     put(&mut host, &everything(link));
     let address = |prefix_length, preferred| {
-        Item::Address(Address {
-            link,
-            address: "2001:db8:1::1".parse().unwrap(),
-            prefix_length,
-            preferred,
-            dad: false,
-        })
+        Item::Address(Address { link, address: "2001:db8:1::1".parse().unwrap(), prefix_length, preferred, dad: false })
     };
     let source = prefix("2001:db8:2::/64");
     put(
@@ -305,7 +312,13 @@ fn an_item_takes_the_place_of_its_former_self() {
             address(128, false),
             Item::Route(route("2001:db8:4::/48", NextHop::OnLink(link))),
             Item::Route(route("::/0", NextHop::Unreachable)),
-            Item::Rule(PolicyRule { priority: 900, source, destination: Prefix::ALL, iif: None, table: RouteTable(5001) }),
+            Item::Rule(PolicyRule {
+                priority: 900,
+                source,
+                destination: Prefix::ALL,
+                iif: None,
+                table: RouteTable(5001),
+            }),
             Item::ProxyNeighbour(ProxyNeighbour { link, address: "2001:db8:1::5".parse().unwrap(), router: false }),
             // An inner tunnel, and then a shorter path of the outer one.
             tunnel(8, 1360, "2001:db8:70::1", "2001:db8:80::/48"),

@@ -9,9 +9,9 @@ mod world;
 
 use nix::sys::socket::{AddressFamily, SockFlag, SockType, SockaddrIn6, connect, setsockopt, socket, sockopt};
 use roam6_linux::{Backend, Host as Daemon, HostOptions, Wake};
-use roam6_proto::base::ids::{ContextId, AddressPair};
-use roam6_proto::contract::item::{ShimContext, ShimUplink, ContextTrigger};
-use roam6_proto::{Activity, Input, Item, LinkId, Output, ActivityQuery};
+use roam6_proto::base::ids::{AddressPair, ContextId};
+use roam6_proto::contract::item::{ContextTrigger, ShimContext, ShimUplink};
+use roam6_proto::{Activity, ActivityQuery, Input, Item, LinkId, Output};
 use roam6_wire::shim6::{Fork, Tag};
 use std::io::{Read, Write};
 use std::net::{SocketAddrV6, TcpListener, TcpStream};
@@ -395,11 +395,17 @@ fn conversations_and_contexts_are_told_of() {
     assert_eq!(left.sample(true).last_sent, None);
     send(100);
     let told = left.await_activity();
-    assert!(told.last_sent.is_some() && told.unanswered_since == told.last_sent && told.last_received.is_none(), "{told:?}");
+    assert!(
+        told.last_sent.is_some() && told.unanswered_since == told.last_sent && told.last_received.is_none(),
+        "{told:?}"
+    );
     assert_eq!((told.tx.packets, told.tx.octets), (1, 148));
     sockets[1].send_to(&[0; 100], "[2001:db8:a1::1]:6000").unwrap();
     let told = left.await_activity();
-    assert!(told.unanswered_since.is_none() && told.unreturned_since == told.last_received && told.last_received.is_some(), "{told:?}");
+    assert!(
+        told.unanswered_since.is_none() && told.unreturned_since == told.last_received && told.last_received.is_some(),
+        "{told:?}"
+    );
 }
 
 #[test]

@@ -4,19 +4,19 @@
 //! thread or source of randomness, so the daemon, the simulator, the tests and the fuzzers drive the same code.
 #![forbid(unsafe_code)]
 
-pub mod link;
 pub mod base;
 pub mod case;
 pub mod contract;
 pub mod crypto;
 pub mod facilities;
+#[cfg(test)]
+mod fuzz_inputs;
 pub mod geo;
+pub mod link;
 pub mod mnpp;
 pub mod mptcp;
 pub mod nemo;
 pub mod node;
-#[cfg(test)]
-mod fuzz_inputs;
 pub mod role;
 pub mod shim;
 
@@ -28,7 +28,7 @@ pub use contract::command::Command;
 pub use contract::engine::{Engine, Outbox};
 pub use contract::input::{Activity, AddressEvent, Clock, Fix, FlowEvent, Frame, Input, LinkEvent, Outcome, Packet};
 pub use contract::item::{Item, Key, Plan};
-pub use contract::output::{Output, ActivityQuery, Transmit, Via};
+pub use contract::output::{ActivityQuery, Output, Transmit, Via};
 pub use contract::report::{DropReason, Report};
 pub use contract::view::View;
 pub use node::Node;

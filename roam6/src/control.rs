@@ -5,7 +5,7 @@ use roam6_proto::View;
 use roam6_proto::base::few;
 use roam6_proto::base::ids::AddressPair;
 use roam6_proto::contract::config::facilities::DenmRequest;
-use roam6_proto::contract::config::geo::{GeoDestination, EchoRequest};
+use roam6_proto::contract::config::geo::{EchoRequest, GeoDestination};
 use roam6_proto::contract::report::Report;
 use roam6_wire::HomeAddress;
 use serde::{Deserialize, Serialize};

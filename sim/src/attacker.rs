@@ -1,10 +1,10 @@
 //! An off-path attacker: replays, mutates and invents mobility signalling, without a key and without intercepting
 //! packets.
 
+use crate::binding_messages::{self, BindingMessage};
 use crate::datagram::{self, Header, MOBILITY};
 use crate::topology::{self, Topology};
-use crate::binding_messages::{self, BindingMessage};
-use crate::world::{Observation, Event};
+use crate::world::{Event, Observation};
 use core::time::Duration;
 use roam6_proto::Entropy;
 use roam6_wire::Sequence;
@@ -31,7 +31,11 @@ pub struct Attacker {
 impl Attacker {
     /// An attacker whose choices follow from `seed`.
     pub fn new(seed: u64) -> Attacker {
-        Attacker { chance: Entropy::seed_from_u64(seed ^ 0xa77ac), overheard: VecDeque::new(), expected_sequence: Sequence(0) }
+        Attacker {
+            chance: Entropy::seed_from_u64(seed ^ 0xa77ac),
+            overheard: VecDeque::new(),
+            expected_sequence: Sequence(0),
+        }
     }
 
     /// Overhears what was sent, and now and then injects a packet into a medium.

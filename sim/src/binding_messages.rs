@@ -81,7 +81,13 @@ fn parse_plain(packet: &[u8]) -> Option<BindingMessage> {
             let home_address = HomeAddress(home_address_option(packet).unwrap_or(header.source));
             let care_of = care_of(message.get(12..)?, header.source);
             let sequence = Sequence(u16::from_be_bytes([a, b]));
-            Some(BindingMessage::Update(Update { home_address, sequence, lifetime, care_of, home_agent: header.destination }))
+            Some(BindingMessage::Update(Update {
+                home_address,
+                sequence,
+                lifetime,
+                care_of,
+                home_agent: header.destination,
+            }))
         }
         ACKNOWLEDGEMENT => {
             let home_address = HomeAddress(routing_header_address(packet).unwrap_or(header.destination));

@@ -58,7 +58,8 @@ pub fn payload(packet: &[u8]) -> &[u8] {
 /// The inner packet of a tunnel, and the tunnel's source and destination.
 pub fn decapsulate(packet: &[u8]) -> Option<(Ipv6Addr, Ipv6Addr, &[u8])> {
     if ipv4::is(packet) {
-        return ipv4::decapsulate(packet).map(|(source, destination, inner)| (source.to_ipv6(), destination.to_ipv6(), inner));
+        return ipv4::decapsulate(packet)
+            .map(|(source, destination, inner)| (source.to_ipv6(), destination.to_ipv6(), inner));
     }
     Header::parse(packet).map(|header| (header.source, header.destination, payload(packet)))
 }

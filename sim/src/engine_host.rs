@@ -2,12 +2,12 @@
 
 use crate::host::{HostId, Instance};
 use crate::shim_datapath::DatapathEvent;
-use crate::world::{Scheduled, Observation, World};
+use crate::world::{Observation, Scheduled, World};
 use core::time::Duration;
 use roam6_proto::case::Step;
 use roam6_proto::contract::input::{AddressEvent, AddressState, FlowEvent};
 use roam6_proto::contract::item::{Address, JournalRecord};
-use roam6_proto::{Input, Item, Key, LinkId, Command, Outbox, Outcome, Output, Via};
+use roam6_proto::{Command, Input, Item, Key, LinkId, Outbox, Outcome, Output, Via};
 use std::collections::BTreeSet;
 use std::net::Ipv6Addr;
 use std::rc::Rc;
@@ -291,7 +291,9 @@ impl World {
         match input {
             Input::Tick => {}
             Input::Packet(packet) => {
-                self.trace(|| format!("{} < {} {}", host.name, packet.link, crate::packet_summary::summary(&packet.bytes)));
+                self.trace(|| {
+                    format!("{} < {} {}", host.name, packet.link, crate::packet_summary::summary(&packet.bytes))
+                });
             }
             other => self.trace(|| format!("{} < {other:?}", host.name)),
         }
@@ -301,7 +303,9 @@ impl World {
         let host = self.host(id);
         match output {
             Output::Transmit(transmit) => {
-                self.trace(|| format!("{} > {:?} {}", host.name, transmit.via, crate::packet_summary::summary(&transmit.bytes)));
+                self.trace(|| {
+                    format!("{} > {:?} {}", host.name, transmit.via, crate::packet_summary::summary(&transmit.bytes))
+                });
             }
             Output::Put(Item::JournalRecord(JournalRecord::Binding(record))) => {
                 self.trace(|| format!("{} > record of {} {:?}", host.name, record.home_address, record.sequence));

@@ -2,15 +2,15 @@
 //! loses its bindings, or the visited network is unreachable for a while. An interruption lasts as long as its
 //! detection, not as long as a binding.
 
+use crate::binding_messages::{self, BindingMessage};
 use crate::failure::{Failure, WorldFamily};
 use crate::host::{BoxedEngine, HostId};
 use crate::topology::{self, Topology};
-use crate::binding_messages::{self, BindingMessage};
-use crate::world::{Observation, Event};
+use crate::world::{Event, Observation};
 use core::time::Duration;
 use roam6_proto::contract::config::nemo::{
-    Authentication, DadMode, HomeAgentConfig, HomeNetwork, IngressConfig, MobileRouterConfig, PrefixMode,
-    PrefixTable, PrefixTableRow, ProbeConfig, SharedKey, LoadSharing, UplinkConfig,
+    Authentication, DadMode, HomeAgentConfig, HomeNetwork, IngressConfig, LoadSharing, MobileRouterConfig, PrefixMode,
+    PrefixTable, PrefixTableRow, ProbeConfig, SharedKey, UplinkConfig,
 };
 use roam6_proto::contract::report::LossReason;
 use roam6_proto::role::Role;

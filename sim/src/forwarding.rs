@@ -5,7 +5,7 @@ use crate::host::{HostId, TUNNELS};
 use crate::ipv4::packet as ipv4;
 use crate::kernel::Decapsulated;
 use crate::medium::{MediumId, Port};
-use crate::world::{Scheduled, Observation, Frame, World};
+use crate::world::{Frame, Observation, Scheduled, World};
 use core::time::Duration;
 use roam6_proto::contract::input::Packet;
 use roam6_proto::contract::item::{NextHop, TunnelId};
@@ -47,7 +47,9 @@ impl World {
             Some(link) if header.destination.is_multicast() => self.emit((host, link), None, packet),
             Some(link) if link_local => self.send_to_next_hop((host, link), header.destination, packet),
             None if link_local => self.count_loss(host, "link-local without a link"),
-            None if self.host(host).kernel.has_address(header.destination) => self.receive_packet((host, TUNNELS), None, &packet),
+            None if self.host(host).kernel.has_address(header.destination) => {
+                self.receive_packet((host, TUNNELS), None, &packet)
+            }
             _ => self.forward((host, None), header, packet, only),
         }
     }
@@ -73,7 +75,9 @@ impl World {
 
     /// Transmits a packet on a medium, to one neighbour or to all.
     pub(crate) fn emit(&mut self, (host, link): Port, to: Option<LinkAddress>, packet: Vec<u8>) {
-        let Some(interface) = self.host(host).interfaces.get(&link) else { return self.count_loss(host, "no interface") };
+        let Some(interface) = self.host(host).interfaces.get(&link) else {
+            return self.count_loss(host, "no interface");
+        };
         let (sender, Some(medium)) = (interface.address, interface.medium) else {
             return self.count_loss(host, "interface not plugged in");
         };
@@ -202,8 +206,7 @@ impl World {
         }
         if self.host(host).source_validation {
             let back = Header { source: header.destination, destination: header.source, ..header };
-            let from_there =
-                |target: &NextHop| matches!(target, NextHop::OnLink(by) | NextHop::Gateway { link: by, .. } if *by == link);
+            let from_there = |target: &NextHop| matches!(target, NextHop::OnLink(by) | NextHop::Gateway { link: by, .. } if *by == link);
             let way_back = self.host(host).kernel.route(&back, None, |_| true);
             if !way_back.is_some_and(|target| from_there(&target)) {
                 return self.count_loss(host, "source does not belong there");
@@ -261,7 +264,9 @@ impl World {
     }
 
     fn tunnel(&mut self, host: HostId, id: TunnelId, inner: &[u8]) {
-        let Some(path) = self.host(host).kernel.path(id, inner) else { return self.count_loss(host, "no path in tunnel") };
+        let Some(path) = self.host(host).kernel.path(id, inner) else {
+            return self.count_loss(host, "no path in tunnel");
+        };
         let (link, remote, direct) = (path.link, path.remote, path.direct);
         if inner.len() > usize::try_from(path.mtu).unwrap_or(usize::MAX) {
             return self.count_loss(host, "too big for the tunnel");

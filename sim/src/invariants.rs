@@ -3,12 +3,12 @@
 //! The checks observe from outside: packets, the forwarding state of hosts and the views of engines. They keep a
 //! binding cache of their own as the reference (RFC 3963 §6.2, RFC 6275 §9.5.1, §10.3).
 
+use crate::binding_messages::{self, Acknowledgement, BindingMessage, Update};
 use crate::host::HostId;
 use crate::topology::Topology;
-use crate::binding_messages::{self, Acknowledgement, BindingMessage, Update};
-use crate::world::{Observation, Event};
+use crate::world::{Event, Observation};
 use core::time::Duration;
-use roam6_proto::contract::item::{JournalRecord, JournalKey, Route, RouteTable, NextHop, TunnelId};
+use roam6_proto::contract::item::{JournalKey, JournalRecord, NextHop, Route, RouteTable, TunnelId};
 use roam6_proto::contract::view::BindingView;
 use roam6_proto::{Item, Key, Report, Time};
 use roam6_wire::mobility::Status;
@@ -86,17 +86,25 @@ impl Invariants {
                     self.accepted_wrongly.remove(host);
                     self.reload_cache(map, *host);
                 }
-                Observation::Reported(host, Report::AcknowledgementReceived { home_agent, status, sequence, lifetime }) => {
+                Observation::Reported(
+                    host,
+                    Report::AcknowledgementReceived { home_agent, status, sequence, lifetime },
+                ) => {
                     self.check_replayed_acknowledgement(map, (*host, *home_agent), (*status, *sequence))?;
                     self.note_accepted(map, *host, *sequence, *lifetime);
                 }
-                Observation::Killed(_) | Observation::Reported(..) | Observation::PacketLeft(..) | Observation::Roamed(..) => {}
+                Observation::Killed(_)
+                | Observation::Reported(..)
+                | Observation::PacketLeft(..)
+                | Observation::Roamed(..) => {}
                 Observation::Sent(host, packet) => match binding_messages::parse(packet) {
                     Some(BindingMessage::Update(update)) => self.check_update(now, *host, update, map)?,
                     Some(BindingMessage::Acknowledgement(ack)) => self.check_acknowledgement(now, *host, &ack, map)?,
                     None => {}
                 },
-                Observation::Tunnelled(host, tunnel, remote) => self.check_tunnelled(now, map, (*host, *tunnel), *remote)?,
+                Observation::Tunnelled(host, tunnel, remote) => {
+                    self.check_tunnelled(now, map, (*host, *tunnel), *remote)?
+                }
                 Observation::Handled(host) => self.check_view(now, map, *host)?,
             }
         }
@@ -219,7 +227,13 @@ impl Invariants {
     }
 
     /// No acknowledged binding without forwarding state and a journal record.
-    fn check_forwarding_state(&self, now: Time, host: HostId, ack: &Acknowledgement, map: &mut Topology) -> Result<(), String> {
+    fn check_forwarding_state(
+        &self,
+        now: Time,
+        host: HostId,
+        ack: &Acknowledgement,
+        map: &mut Topology,
+    ) -> Result<(), String> {
         let far: Vec<Prefix> = mobile_prefixes(map, ack.home_address);
         let world = &mut map.world;
         let name = world.host(host).name.clone();
@@ -291,7 +305,8 @@ impl Invariants {
                 self.check_view_binding(now, (host, *home), *address, newer, &state.name)?;
             }
         }
-        let due = self.cache.iter().filter(|((of, _), bound)| *of == host && bound.ends > now + SLACK + self.clock_steps);
+        let due =
+            self.cache.iter().filter(|((of, _), bound)| *of == host && bound.ends > now + SLACK + self.clock_steps);
         for ((_, home), bound) in due.filter(|_| life.begun) {
             let has = shown.get(home).is_some_and(|shown| shown.intersection(&bound.care_of).next().is_some());
             if !has && !self.is_overtaken(now, *home, bound.sequence) {
@@ -394,7 +409,9 @@ fn mobile_prefixes(map: &Topology, home: HomeAddress) -> Vec<Prefix> {
 
 fn tunnel_towards(kernel: &crate::kernel::Kernel, prefix: Prefix) -> Option<TunnelId> {
     kernel.plan().iter().find_map(|(key, item)| match (key, item) {
-        (Key::Route(RouteTable::MAIN, to, _, _), Item::Route(Route { target: NextHop::Tunnel(id), .. })) if *to == prefix => {
+        (Key::Route(RouteTable::MAIN, to, _, _), Item::Route(Route { target: NextHop::Tunnel(id), .. }))
+            if *to == prefix =>
+        {
             kernel.tunnel(*id).map(|tunnel| tunnel.id)
         }
         _ => None,

@@ -1,6 +1,6 @@
 //! The journal of a simulated host: the records that survive a crash, and the unsynced tail that may be lost.
 
-use roam6_proto::contract::item::{JournalRecord, JournalKey};
+use roam6_proto::contract::item::{JournalKey, JournalRecord};
 use roam6_proto::{Entropy, Time};
 use std::collections::{BTreeMap, VecDeque};
 

@@ -5,7 +5,7 @@
 use crate::datagram::{self, Header, UDP};
 use crate::shim_datapath::ShimDatapath;
 use roam6_proto::contract::config::flow::FlowSelector;
-use roam6_proto::contract::item::{TunnelPath, Route, PolicyRule, RouteTable, NextHop, Tunnel, TunnelId};
+use roam6_proto::contract::item::{NextHop, PolicyRule, Route, RouteTable, Tunnel, TunnelId, TunnelPath};
 use roam6_proto::{Item, Key, LinkId, Plan};
 use roam6_wire::{LinkAddress, Prefix};
 use std::collections::{BTreeMap, BTreeSet};
@@ -180,7 +180,9 @@ impl Kernel {
         if tunnels.peek().is_none() {
             return Decapsulated::Foreign;
         }
-        match tunnels.any(|tunnel| within(&tunnel.remote_prefixes, header.source) && within(&tunnel.local_prefixes, header.destination)) {
+        match tunnels.any(|tunnel| {
+            within(&tunnel.remote_prefixes, header.source) && within(&tunnel.local_prefixes, header.destination)
+        }) {
             true => Decapsulated::Inner(inner),
             false => Decapsulated::Refused,
         }
@@ -220,7 +222,11 @@ impl Kernel {
                 }
                 Item::Sysctl(_) | Item::Neighbour(_) | Item::ProxyNeighbour(_) | Item::SourceFilter(_) => {}
                 Item::MptcpLimits(_) | Item::MptcpEndpoint(_) => {}
-                Item::ShimUplink(_) | Item::ContextTrigger(_) | Item::ShimContext(_) | Item::EthertypeSubscription(_) | Item::VirtualInterface(_) => {}
+                Item::ShimUplink(_)
+                | Item::ContextTrigger(_)
+                | Item::ShimContext(_)
+                | Item::EthertypeSubscription(_)
+                | Item::VirtualInterface(_) => {}
                 Item::UdpPortHold(_) | Item::TunnelBypass(_) => {}
                 Item::JournalRecord(_) => {}
             }
@@ -289,7 +295,9 @@ fn flow_hash(packet: &[u8]) -> u64 {
 
 /// Whether a packet that enters the tunnel belongs to the flow.
 fn selects(selector: &FlowSelector, packet: &[u8]) -> bool {
-    let (Some(header), Some((protocol, _))) = (Header::parse(packet), datagram::upper_layer(packet)) else { return false };
+    let (Some(header), Some((protocol, _))) = (Header::parse(packet), datagram::upper_layer(packet)) else {
+        return false;
+    };
     let (source_port, destination_port) = ports(packet);
     let in_prefix = |prefix: Option<Prefix>, address| prefix.is_none_or(|prefix| prefix.contains(address));
     let in_ports = |range: Option<(u16, u16)>, port| range.is_none_or(|(first, last)| (first..=last).contains(&port));
@@ -336,7 +344,8 @@ mod tests {
         assert_eq!(target("2001:db8:1::1", "2001:db8:2::1"), Some(NextHop::OnLink(LinkId(4))));
         assert_eq!(target("2001:db8:1::1", "2001:db8:3::1"), Some(NextHop::OnLink(LinkId(1))));
         assert_eq!(target("2001:db8:9::1", "2001:db8:3::1"), Some(NextHop::OnLink(LinkId(2))));
-        let without = kernel.route(&header("::1", "2001:db8:2::1"), None, |target| *target != NextHop::OnLink(LinkId(4)));
+        let without =
+            kernel.route(&header("::1", "2001:db8:2::1"), None, |target| *target != NextHop::OnLink(LinkId(4)));
         assert_eq!(without, Some(NextHop::OnLink(LinkId(3))));
     }
 
@@ -380,8 +389,14 @@ mod tests {
         let outer = header("2001:db8:f::1", "2001:db8::1");
         let good = datagram::build(header("2001:db8:8::2", "2001:db8:c::1"), b"x");
         let forged = datagram::build(header("2001:db8:9::2", "2001:db8:c::1"), b"x");
-        assert_eq!(kernel.decapsulate(&datagram::encapsulate(outer.source, outer.destination, &good)), Decapsulated::Inner(&good));
-        assert_eq!(kernel.decapsulate(&datagram::encapsulate(outer.source, outer.destination, &forged)), Decapsulated::Refused);
+        assert_eq!(
+            kernel.decapsulate(&datagram::encapsulate(outer.source, outer.destination, &good)),
+            Decapsulated::Inner(&good)
+        );
+        assert_eq!(
+            kernel.decapsulate(&datagram::encapsulate(outer.source, outer.destination, &forged)),
+            Decapsulated::Refused
+        );
         let elsewhere = header("2001:db8:e::1", "2001:db8::1");
         assert_eq!(
             kernel.decapsulate(&datagram::encapsulate(elsewhere.source, elsewhere.destination, &good)),

@@ -4,34 +4,34 @@
 //! invariants are checked after each event. The same seed gives the same world to the last packet.
 #![forbid(unsafe_code)]
 
+pub mod access_router;
 pub mod attacker;
+pub mod binding_messages;
 pub mod campus;
 pub mod care_of_prefix;
-pub mod invariants;
 pub mod clock;
 pub mod datagram;
+mod engine_host;
 pub mod failover;
 pub mod failure;
+mod forwarding;
 pub mod host;
+pub mod invariants;
 pub mod ipv4;
 pub mod journal;
 pub mod kernel;
 pub mod link;
-mod engine_host;
-pub mod topology;
 pub mod medium;
-pub mod multihomed;
-mod forwarding;
 pub mod mptcp;
-pub mod shim_datapath;
-pub mod run;
-pub mod radio;
+pub mod multihomed;
 pub mod packet_summary;
-pub mod access_router;
+pub mod radio;
+pub mod run;
 pub mod scenario;
-pub mod binding_messages;
-pub mod traffic;
+pub mod shim_datapath;
+pub mod topology;
 pub mod track;
+pub mod traffic;
 pub mod vehicles;
 pub mod world;
 
@@ -40,4 +40,4 @@ pub use link::{LinkModel, LinkSpec};
 pub use medium::MediumId;
 pub use radio::{Radio, RadioSpec};
 pub use track::Track;
-pub use world::{Observation, Event, World};
+pub use world::{Event, Observation, World};

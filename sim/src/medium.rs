@@ -31,7 +31,14 @@ pub struct Medium {
 impl Medium {
     /// A medium without members.
     pub fn new(name: &str, spec: LinkSpec) -> Medium {
-        Medium { name: name.to_owned(), carrier: true, ipv4_site: None, black_hole: false, spec, members: BTreeMap::new() }
+        Medium {
+            name: name.to_owned(),
+            carrier: true,
+            ipv4_site: None,
+            black_hole: false,
+            spec,
+            members: BTreeMap::new(),
+        }
     }
 
     /// Attaches an interface, with impairments of its own.

@@ -5,7 +5,7 @@
 //! unicast frame is retransmitted until it is acknowledged or the retry limit is reached, as in 802.11; a broadcast is
 //! sent once. Collisions of stations that do not receive one another are not modelled.
 
-use crate::track::{Velocity, Track, distance};
+use crate::track::{Track, Velocity, distance};
 use core::time::Duration;
 use roam6_proto::geo::geometry::Offset;
 use roam6_proto::{Entropy, Time};
@@ -209,7 +209,10 @@ impl<F> Radio<F> {
                     self.begin_transmission(at, id);
                 }
                 (_, Some(key)) => {
-                    let reception = self.transmissions.remove(&key).and_then(|(from, sent)| self.end_transmission(key.0, from, sent));
+                    let reception = self
+                        .transmissions
+                        .remove(&key)
+                        .and_then(|(from, sent)| self.end_transmission(key.0, from, sent));
                     if reception.is_some() {
                         return reception;
                     }

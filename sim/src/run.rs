@@ -2,8 +2,8 @@
 
 use crate::attacker::Attacker;
 use crate::care_of_prefix::invariants::CareOfPrefixInvariants;
-use crate::invariants::Invariants;
 use crate::failure::{Failure, WorldFamily};
+use crate::invariants::Invariants;
 use crate::scenario::{NemoKind, NemoScenario};
 use crate::world::Observation;
 use core::time::Duration;
@@ -46,7 +46,8 @@ pub fn run(seed: u64, loud: bool) -> Result<RunResult, Failure> {
     let mut scenario = NemoScenario::new(seed);
     scenario.map.world.verbose = loud;
     let (attacker, checks, watch) = (Attacker::new(seed), Invariants::default(), CareOfPrefixInvariants::default());
-    let mut play = Run { attacker, invariants: checks, care_of_prefixes: watch, events: 0, packets_delivered: 0, scenario };
+    let mut play =
+        Run { attacker, invariants: checks, care_of_prefixes: watch, events: 0, packets_delivered: 0, scenario };
     let kind = play.scenario.kind;
     play.run().map_err(|what| Failure {
         family: FAMILY,

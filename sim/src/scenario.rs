@@ -4,14 +4,15 @@ use crate::care_of_prefix::dhcp6_server::ServerSpec;
 use crate::host::{BoxedEngine, HostId};
 use crate::ipv4::{self, Ipv4Access};
 use crate::link::LinkSpec;
-use crate::topology::{self, Topology};
 use crate::medium::MediumId;
+use crate::topology::{self, Topology};
 use crate::world::Event;
 use core::fmt;
 use core::time::Duration;
 use roam6_proto::contract::config::nemo::{
-    Authentication, CareOfPrefixConfig, DadMode, HomeAgentConfig, HomeNetwork, IngressConfig, DsmipService,
-    MobileRouterConfig, PrefixPreference, PrefixMode, PrefixTable, PrefixTableRow, ProbeConfig, PrefixSharing, SharedKey, LoadSharing, UplinkConfig,
+    Authentication, CareOfPrefixConfig, DadMode, DsmipService, HomeAgentConfig, HomeNetwork, IngressConfig,
+    LoadSharing, MobileRouterConfig, PrefixMode, PrefixPreference, PrefixSharing, PrefixTable, PrefixTableRow,
+    ProbeConfig, SharedKey, UplinkConfig,
 };
 use roam6_proto::role::Role;
 use roam6_proto::{Entropy, LinkId, Node};
@@ -118,7 +119,8 @@ impl NemoScenario {
             map.add_mobile(uplinks, engine_factory(Role::MobileRouter(Box::new(config)), seed));
         }
         let calm = Duration::from_micros(dice.between(30 * SECOND, 70 * SECOND));
-        let mut scenario = NemoScenario { kind, map, script: Vec::new(), calm, home: Vec::new(), care_of_prefixes, ipv4 };
+        let mut scenario =
+            NemoScenario { kind, map, script: Vec::new(), calm, home: Vec::new(), care_of_prefixes, ipv4 };
         if ipv4 {
             scenario.add_ipv4(&mut draw);
         }
@@ -140,7 +142,9 @@ impl NemoScenario {
     /// the visited link can be shared, unless its router may be a proxy itself.
     pub fn has_care_of_prefixes(&self, index: usize) -> bool {
         let nested = self.kind == NemoKind::Nested && index > 0;
-        let shares = |config: CareOfPrefixConfig| config.share == PrefixSharing::NdProxy && config.prefer != PrefixPreference::Home;
+        let shares = |config: CareOfPrefixConfig| {
+            config.share == PrefixSharing::NdProxy && config.prefer != PrefixPreference::Home
+        };
         self.care_of_prefixes.is_some_and(shares) && !nested && !self.home.contains(&index)
     }
 

@@ -2,10 +2,10 @@
 //! §12.1, §12.2).
 
 use crate::datagram::{self, HEADER, Header};
-use roam6_proto::base::ids::{ContextId, AddressPair};
-use roam6_proto::contract::input::{Activity, TrafficCount, FlowEvent};
-use roam6_proto::contract::item::{ShimContext, ContextTrigger};
-use roam6_proto::{Key, LinkId, ActivityQuery, Time};
+use roam6_proto::base::ids::{AddressPair, ContextId};
+use roam6_proto::contract::input::{Activity, FlowEvent, TrafficCount};
+use roam6_proto::contract::item::{ContextTrigger, ShimContext};
+use roam6_proto::{ActivityQuery, Key, LinkId, Time};
 use roam6_wire::shim6::{self, Fork, PayloadHeader, Tag};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -92,7 +92,16 @@ impl ShimDatapath {
             None => {
                 self.tags.insert(context.tag_in, id);
                 let (sent, received) = (DirectionState::default(), DirectionState::default());
-                self.contexts.insert(id, ContextEntry { context, outbound: sent, inbound: received, report_sent: false, report_received: false });
+                self.contexts.insert(
+                    id,
+                    ContextEntry {
+                        context,
+                        outbound: sent,
+                        inbound: received,
+                        report_sent: false,
+                        report_received: false,
+                    },
+                );
             }
         }
     }
@@ -302,7 +311,12 @@ mod tests {
         assert_eq!((sent.link, Header::parse(&wrapped).unwrap().source), (Some(LINK), locators.local));
 
         let id = ContextId { ulids: turned(ulids()), fork: Fork::NONE };
-        let other = ShimContext { id, tag_in: Tag::from_low_bits(2), allowed_sources: vec![locators.local], ..context(turned(ulids())) };
+        let other = ShimContext {
+            id,
+            tag_in: Tag::from_low_bits(2),
+            allowed_sources: vec![locators.local],
+            ..context(turned(ulids()))
+        };
         far.put(other.clone());
         assert_eq!(far.receive(Time::ZERO, &wrapped, LINK).packet, Some(packet(ulids())));
         far.put(ShimContext { allowed_sources: Vec::new(), ..other });

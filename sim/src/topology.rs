@@ -7,16 +7,16 @@
 //!        +-- ar1 -- visited 1 ...
 //! ```
 
+use crate::access_router::{AccessRouter, AdvertisementSpec, link_local};
+use crate::care_of_prefix::dhcp6_server::{DelegatingRouter, ServerSpec};
 use crate::care_of_prefix::mobile_network_node::{EchoLog, MobileNetworkNode, NodeSpec};
-use crate::care_of_prefix::dhcp6_server::{ServerSpec, DelegatingRouter};
 use crate::host::{BoxedEngine, Host, HostId};
 use crate::link::LinkSpec;
 use crate::medium::MediumId;
-use crate::access_router::{AccessRouter, AdvertisementSpec, link_local};
-use crate::traffic::{TrafficSpec, TrafficSource, TrafficLog};
+use crate::traffic::{TrafficLog, TrafficSource, TrafficSpec};
 use crate::world::World;
 use core::time::Duration;
-use roam6_proto::contract::item::{Address, Route, RouteTable, NextHop};
+use roam6_proto::contract::item::{Address, NextHop, Route, RouteTable};
 use roam6_proto::{Engine, Entropy, Input, Item, LinkId, Outbox, Time, View};
 use roam6_wire::{HomeAddress, LinkAddress, Prefix};
 use std::cell::RefCell;
@@ -220,7 +220,17 @@ impl Topology {
         let (_, router) = self.attach_core(outside, &format!("cn{index}"), Some(self::prefix(0xc000 + index)));
         self.add_traffic_source(&format!("cn{index}"), talk, (&downward, &upward), (outside, router));
         let passenger = None;
-        self.mobiles.push(MobileRouterHost { host, uplinks, ingress_medium: inside, home_address, prefix, upstream: upward, downstream: downward, mnn_log: passenger, ingress });
+        self.mobiles.push(MobileRouterHost {
+            host,
+            uplinks,
+            ingress_medium: inside,
+            home_address,
+            prefix,
+            upstream: upward,
+            downstream: downward,
+            mnn_log: passenger,
+            ingress,
+        });
         self.announce(index.into(), 0);
     }
 

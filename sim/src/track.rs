@@ -127,7 +127,8 @@ mod tests {
 
     #[test]
     fn a_standing_track_has_one_place() {
-        let track = Track::standing(at(1.0, 2.0)).drive_to(at(1.0, 2.0), 5.0).pause(Duration::ZERO).drive_to(at(9.0, 9.0), 0.0);
+        let track =
+            Track::standing(at(1.0, 2.0)).drive_to(at(1.0, 2.0), 5.0).pause(Duration::ZERO).drive_to(at(9.0, 9.0), 0.0);
         assert_eq!((track.at(Time::ZERO), track.at(seconds(5))), (at(1.0, 2.0), at(1.0, 2.0)));
         assert_eq!(track.motion(seconds(1)), Velocity { speed: 0.0, heading: 0.0 });
     }

@@ -362,9 +362,9 @@ impl World {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::traffic::{TrafficSpec, TrafficSource, TrafficLog};
+    use crate::traffic::{TrafficLog, TrafficSource, TrafficSpec};
     use roam6_proto::Item;
-    use roam6_proto::contract::item::{Address, Route, RouteTable, NextHop};
+    use roam6_proto::contract::item::{Address, NextHop, Route, RouteTable};
     use roam6_wire::Prefix;
     use std::cell::RefCell;
 

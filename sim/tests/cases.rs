@@ -9,13 +9,13 @@ use core::time::Duration;
 use roam6_proto::case;
 use roam6_proto::case::{Case, Step};
 use roam6_proto::contract::config::nemo::{
-    Authentication, DadMode, HomeAgentConfig, HomeNetwork, IngressConfig, MobileRouterConfig, PrefixMode,
-    PrefixTable, PrefixTableRow, SharedKey, LoadSharing, UplinkConfig,
+    Authentication, DadMode, HomeAgentConfig, HomeNetwork, IngressConfig, LoadSharing, MobileRouterConfig, PrefixMode,
+    PrefixTable, PrefixTableRow, SharedKey, UplinkConfig,
 };
 use roam6_proto::role::Role;
 use roam6_proto::{Node, Time};
 use roam6_sim::topology::{self, Topology};
-use roam6_sim::{Observation, Event, HostId, packet_summary, binding_messages};
+use roam6_sim::{Event, HostId, Observation, binding_messages, packet_summary};
 use roam6_wire::Bid;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -53,7 +53,11 @@ fn recorded_cases_are_reproduced_exactly() {
             let told = case::input_line(was.at, &was.input);
             assert_eq!(lines(was), lines(is), "{name}, {told} (ROAM6_BLESS=1 accepts)");
         }
-        assert_eq!(played.render(packet_summary::case_line), text, "{name}: the comments are old (ROAM6_BLESS=1 writes them anew)");
+        assert_eq!(
+            played.render(packet_summary::case_line),
+            text,
+            "{name}: the comments are old (ROAM6_BLESS=1 writes them anew)"
+        );
     }
 }
 

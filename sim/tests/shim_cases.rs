@@ -5,12 +5,12 @@
 #![allow(clippy::indexing_slicing, clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 use core::time::Duration;
-use roam6_proto::base::ids::{ContextId, AddressPair};
+use roam6_proto::base::ids::{AddressPair, ContextId};
 use roam6_proto::case::Case;
-use roam6_proto::contract::input::{Activity, TrafficCount, FlowEvent};
+use roam6_proto::contract::input::{Activity, FlowEvent, TrafficCount};
 use roam6_proto::{Input, Time};
 use roam6_sim::link::LinkSpec;
-use roam6_sim::multihomed::topology::{self, Topology, Proof, HostSpec};
+use roam6_sim::multihomed::topology::{self, HostSpec, Proof, Topology};
 use roam6_sim::{Event, packet_summary};
 use roam6_wire::shim6::Fork;
 use std::fs;
@@ -114,7 +114,15 @@ fn speaks(map: &Topology) -> (u64, Event) {
     let sent = Some(Time::from_micros(1_600_000));
     let (context, none) = (ContextId { ulids: ulids(map), fork: Fork::NONE }, TrafficCount::default());
     let (out, into) = (TrafficCount { packets: 1, octets: 100 }, none);
-    let told = Activity { context, last_sent: sent, last_received: None, unanswered_since: sent, unreturned_since: None, tx: out, rx: into };
+    let told = Activity {
+        context,
+        last_sent: sent,
+        last_received: None,
+        unanswered_since: sent,
+        unreturned_since: None,
+        tx: out,
+        rx: into,
+    };
     (1600, Event::Deliver(map.hosts[0].host, Input::Activity(told)))
 }
 

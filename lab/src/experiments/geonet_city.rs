@@ -12,7 +12,7 @@ use roam6_proto::{Entropy, Time};
 use roam6_sim::radio::StationId;
 use roam6_sim::vehicles::invariants::number;
 use roam6_sim::vehicles::reachability::Graph;
-use roam6_sim::vehicles::world::{StepCause, StationStep, RadioWorld, geo_address};
+use roam6_sim::vehicles::world::{RadioWorld, StationStep, StepCause, geo_address};
 use roam6_sim::{RadioSpec, Track};
 use roam6_wire::geo::{Area, Packet, TrafficClass, UpperProtocol};
 use serde_json::json;
@@ -49,7 +49,8 @@ struct Way {
     class: TrafficClass,
 }
 
-const GREEDY: Way = Way { name: "greedy", non_area: NonAreaForwarding::Greedy, recovery: false, class: TrafficClass(0) };
+const GREEDY: Way =
+    Way { name: "greedy", non_area: NonAreaForwarding::Greedy, recovery: false, class: TrafficClass(0) };
 const WAYS: [Way; 4] = [
     GREEDY,
     Way { name: "greedy_round_gaps", recovery: true, ..GREEDY },
@@ -181,7 +182,8 @@ impl City {
         self.frames += step.sent.len() as u64;
         self.octets += step.sent.iter().map(|frame| frame.bytes.len() as u64).sum::<u64>();
         let (StepCause::FrameReceived(frame), Some(payload)) = (&step.cause, &step.delivered) else { return };
-        let hops = Packet::parse(&frame.bytes).map_or(0, |packet| u32::from(packet.max_hop_limit - packet.remaining_hop_limit) + 1);
+        let hops = Packet::parse(&frame.bytes)
+            .map_or(0, |packet| u32::from(packet.max_hop_limit - packet.remaining_hop_limit) + 1);
         if let Some(asked) = number(payload).and_then(|number| self.asked.get_mut(&number)) {
             asked.reached.entry(step.station).or_insert(hops);
         }
@@ -208,7 +210,8 @@ impl City {
 
     fn count(&self, for_areas: bool) -> Count {
         let mut count = Count::default();
-        for asked in self.asked.values().filter(|asked| matches!(asked.to, TransportType::GeoBroadcast(_)) == for_areas) {
+        for asked in self.asked.values().filter(|asked| matches!(asked.to, TransportType::GeoBroadcast(_)) == for_areas)
+        {
             for (id, least) in &asked.reachable {
                 count.reachable += 1;
                 if let Some(hops) = asked.reached.get(id) {

@@ -18,8 +18,8 @@ use roam6_proto::{Entropy, Report};
 use roam6_wire::Prefix;
 use roam6_wire::ip6::{self, Datagram};
 use roam6_wire::shim6::{
-    self, ErrorCode, ErrorMessage, Fork, LocatorList, Message, VerificationMethod, Nonce, Probe, ProbeRecord, ProbeState,
-    ShimOption, Tag,
+    self, ErrorCode, ErrorMessage, Fork, LocatorList, Message, Nonce, Probe, ProbeRecord, ProbeState, ShimOption, Tag,
+    VerificationMethod,
 };
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -367,7 +367,10 @@ impl Attacker {
         let (address, parameters) = self.signer.clone();
         let (responder_nonce, validator) = self.signing.clone();
         let ulids = ShimOption::Ulids { sender: address, receiver: self.victim };
-        let list = LocatorList { generation: self.dice.next_u64() as u32, locators: vec![(VerificationMethod::CGA, self.own)] };
+        let list = LocatorList {
+            generation: self.dice.next_u64() as u32,
+            locators: vec![(VerificationMethod::CGA, self.own)],
+        };
         let mut signature = vec![0; 64];
         self.dice.fill(&mut signature);
         let proof = [ShimOption::Locators(list), ShimOption::Parameters(parameters), ShimOption::Signature(signature)];

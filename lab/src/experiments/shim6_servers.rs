@@ -5,7 +5,7 @@ use super::Experiment;
 use crate::figures::{Findings, round};
 use crate::progress::Progress;
 use anyhow::{Result, anyhow};
-use roam6_sim::campus::{ServerLoad, TraceSpec, Trace, run as pass};
+use roam6_sim::campus::{ServerLoad, Trace, TraceSpec, run as pass};
 use serde_json::json;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;

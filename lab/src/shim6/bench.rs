@@ -2,7 +2,7 @@
 
 use roam6_proto::base::ids::ContextId;
 use roam6_proto::contract::config::shim::ShimConfig;
-use roam6_proto::contract::input::{Activity, AddressEvent, AddressState, TrafficCount, LinkEvent, Packet};
+use roam6_proto::contract::input::{Activity, AddressEvent, AddressState, LinkEvent, Packet, TrafficCount};
 use roam6_proto::shim::Shim;
 use roam6_proto::{Engine, Entropy, Input, LinkId, Outbox, Outcome, Output, Time};
 use std::net::Ipv6Addr;
@@ -81,5 +81,13 @@ pub(crate) fn packet(bytes: Vec<u8>) -> Input {
 
 fn silence(context: ContextId) -> Activity {
     let (out, into) = (TrafficCount::default(), TrafficCount::default());
-    Activity { context, last_sent: None, last_received: None, unanswered_since: None, unreturned_since: None, tx: out, rx: into }
+    Activity {
+        context,
+        last_sent: None,
+        last_received: None,
+        unanswered_since: None,
+        unreturned_since: None,
+        tx: out,
+        rx: into,
+    }
 }

@@ -9,8 +9,8 @@ use nix::sys::socket::{ControlMessageOwned, MsgFlags, MultiHeaders, SockaddrIn6,
 use roam6_proto::geo::geometry::{Offset, Plane, distance};
 use roam6_wire::LinkAddress;
 use roam6_wire::geo::{
-    ETHERTYPE, ExtendedHeader, GeoAddress, Lifetime, LongPositionVector, Packet, Coordinates, SequencedSource, ShortPositionVector, ItsStationType,
-    Timestamp, TrafficClass, UpperProtocol, VERSION,
+    Coordinates, ETHERTYPE, ExtendedHeader, GeoAddress, ItsStationType, Lifetime, LongPositionVector, Packet,
+    SequencedSource, ShortPositionVector, Timestamp, TrafficClass, UpperProtocol, VERSION,
 };
 use std::io::{IoSlice, IoSliceMut};
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -206,7 +206,18 @@ fn now() -> Timestamp {
 fn packet(extended: ExtendedHeader, hops: u8, payload: &[u8]) -> Vec<u8> {
     let (upper, class) = (if payload.is_empty() { UpperProtocol::Any } else { UpperProtocol::BtpB }, TrafficClass(0));
     let (remaining, most, lifetime) = (hops, hops, Lifetime::of(Duration::from_secs(60)));
-    Packet { version: VERSION, lifetime, remaining_hop_limit: remaining, upper_protocol: upper, traffic_class: class, flags: 0x80, max_hop_limit: most, extended, payload }.emit()
+    Packet {
+        version: VERSION,
+        lifetime,
+        remaining_hop_limit: remaining,
+        upper_protocol: upper,
+        traffic_class: class,
+        flags: 0x80,
+        max_hop_limit: most,
+        extended,
+        payload,
+    }
+    .emit()
 }
 
 fn frame(to: LinkAddress, from: LinkAddress, packet: &[u8]) -> Vec<u8> {

@@ -4,7 +4,7 @@ pub(crate) mod slot;
 
 use crate::netfilter::Hooks;
 use roam6_proto::LinkId;
-use roam6_proto::contract::item::{TunnelPath, Tunnel, TunnelFlow, TunnelId};
+use roam6_proto::contract::item::{Tunnel, TunnelFlow, TunnelId, TunnelPath};
 use roam6_wire::{Bid, Ipv4Endpoint, LinkAddress, Prefix};
 use std::net::Ipv6Addr;
 
@@ -287,7 +287,13 @@ pub(crate) fn decode_tunnel(value: &TunnelValue) -> Option<Tunnel> {
     };
     let lanes = value.get(PATHS_AT..FENCES_AT)?.chunks_exact(LANE).take(paths.into());
     let paths = lanes.map(take_path).collect::<Option<_>>()?;
-    Some(Tunnel { id, local_prefixes: prefixes(Side::Near)?, remote_prefixes: prefixes(Side::Far)?, paths, flows: Vec::new() })
+    Some(Tunnel {
+        id,
+        local_prefixes: prefixes(Side::Near)?,
+        remote_prefixes: prefixes(Side::Far)?,
+        paths,
+        flows: Vec::new(),
+    })
 }
 
 /// The flow rules of a tunnel. The caller has checked the limit.

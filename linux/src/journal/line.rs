@@ -1,7 +1,7 @@
 //! One line of the journal: a checksum in hexadecimal digits, a blank, and JSON.
 
 use crate::error::Error;
-use roam6_proto::contract::item::{JournalRecord, JournalKey};
+use roam6_proto::contract::item::{JournalKey, JournalRecord};
 use serde::{Deserialize, Serialize};
 
 /// Longest line, octets.

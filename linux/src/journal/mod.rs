@@ -9,7 +9,7 @@ mod tests;
 use crate::error::{Context, Error};
 pub use line::MAX_LINE;
 use line::{Found, Line, key_of, parse};
-use roam6_proto::contract::item::{JournalRecord, JournalKey};
+use roam6_proto::contract::item::{JournalKey, JournalRecord};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File, OpenOptions, Permissions};
 use std::io::{self, BufRead, BufReader, Read, Seek};

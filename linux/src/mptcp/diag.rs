@@ -6,7 +6,7 @@ use crate::netlink::socket::{errno, messages, refusal};
 use netlink_packet_core::{NLM_F_ACK, NLM_F_DUMP, NLM_F_REQUEST};
 use netlink_sys::{Socket, SocketAddr, protocols};
 use roam6_proto::base::ids::MptcpToken;
-use roam6_proto::contract::input::{SubflowEventKind, SubflowEvent};
+use roam6_proto::contract::input::{SubflowEvent, SubflowEventKind};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::net::{self, IpAddr, Ipv4Addr, Ipv6Addr};
@@ -161,7 +161,11 @@ impl Connection {
         let standing = self.subflows.iter().filter(|subflow| subflow.state == State::Established);
         standing.filter_map(|subflow| match (subflow.local, subflow.remote) {
             (net::SocketAddr::V6(local), net::SocketAddr::V6(remote)) => {
-                let change = if subflow.first { SubflowEventKind::ConnectionEstablished } else { SubflowEventKind::SubflowEstablished };
+                let change = if subflow.first {
+                    SubflowEventKind::ConnectionEstablished
+                } else {
+                    SubflowEventKind::SubflowEstablished
+                };
                 Some(SubflowEvent { token: MptcpToken(self.token), kind: change, local, remote, error: 0 })
             }
             _ => None,

@@ -7,7 +7,7 @@ use crate::netlink::socket::{errno, messages};
 use netlink_sys::{Socket, SocketAddr, protocols};
 use nix::errno::Errno;
 use roam6_proto::base::ids::MptcpToken;
-use roam6_proto::contract::input::{SubflowEventKind, SubflowEvent};
+use roam6_proto::contract::input::{SubflowEvent, SubflowEventKind};
 use std::net::{Ipv6Addr, SocketAddrV6};
 use std::os::fd::{AsFd, BorrowedFd};
 

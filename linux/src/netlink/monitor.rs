@@ -11,7 +11,7 @@ use netlink_packet_route::AddressFamily;
 use nix::errno::Errno;
 use roam6_proto::base::ids::LinkId;
 use roam6_proto::contract::input::{AddressEvent, LinkEvent, NeighbourEvent, RouteEvent};
-use roam6_proto::contract::item::{Address, ProxyNeighbour, PolicyRule};
+use roam6_proto::contract::item::{Address, PolicyRule, ProxyNeighbour};
 use std::os::fd::{AsFd, BorrowedFd};
 
 const GROUPS: [u32; 8] = [

@@ -2,7 +2,7 @@
 //! bindings. Tunnels and contexts are remembered by what carries them, records by the journal.
 
 use roam6_proto::base::few;
-use roam6_proto::contract::item::{ProxyNeighbour, Route, RouteTable, NextHop, TunnelId};
+use roam6_proto::contract::item::{NextHop, ProxyNeighbour, Route, RouteTable, TunnelId};
 use roam6_proto::{Item, Key, LinkId};
 use roam6_wire::Prefix;
 use std::collections::BTreeMap;
@@ -194,7 +194,11 @@ mod tests {
     }
 
     fn proxy(link: u32, last: u16) -> Item {
-        Item::ProxyNeighbour(ProxyNeighbour { link: LinkId(link), address: Ipv6Addr::new(1, 0, 0, 0, 0, 0, 0, last), router: true })
+        Item::ProxyNeighbour(ProxyNeighbour {
+            link: LinkId(link),
+            address: Ipv6Addr::new(1, 0, 0, 0, 0, 0, 0, last),
+            router: true,
+        })
     }
 
     #[test]

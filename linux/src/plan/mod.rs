@@ -30,8 +30,8 @@ use netlink_packet_route::AddressFamily;
 use nix::net::if_::if_indextoname;
 use nix::sys::epoll::Epoll;
 use roam6_proto::base::few;
-use roam6_proto::base::ids::{ContextId, AddressPair};
-use roam6_proto::contract::item::{Sysctl, UdpPortHold, Route, SysctlSetting, RouteTable, NextHop, Tunnel, TunnelId};
+use roam6_proto::base::ids::{AddressPair, ContextId};
+use roam6_proto::contract::item::{NextHop, Route, RouteTable, Sysctl, SysctlSetting, Tunnel, TunnelId, UdpPortHold};
 use roam6_proto::{Item, Key, LinkId, Outcome, Report, Time};
 use roam6_wire::Prefix;
 use setting::{Name, Settings};
@@ -348,7 +348,9 @@ impl Executor {
 
     /// Where the kernel is to make no more addresses, nobody prolongs those it has made: new connections choose others.
     fn deprecate_autoconfigured(&mut self, setting: &SysctlSetting) -> Result<Vec<Request>, Error> {
-        let SysctlSetting { link: Some(link), sysctl: Sysctl::Autoconf, value: 0 } = *setting else { return Ok(Vec::new()) };
+        let SysctlSetting { link: Some(link), sysctl: Sysctl::Autoconf, value: 0 } = *setting else {
+            return Ok(Vec::new());
+        };
         let all = self.netlink.dump(address::dump(AddressFamily::Inet6))?;
         let requests = all.iter().filter_map(|message| match message {
             Told::NewAddress(message) => address::deprecate(message, link),

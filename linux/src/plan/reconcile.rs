@@ -189,7 +189,9 @@ impl Executor {
             Item::Route(route) => Some(Shown::Route(self.lower(&route).as_shown())),
             Item::Address(address) => Some(Shown::Item(Item::Address(Address { dad: false, ..address }))),
             Item::Rule(_) | Item::Neighbour(_) | Item::ProxyNeighbour(_) => Some(Shown::Item(item)),
-            Item::Sysctl(_) | Item::Anycast(_) | Item::Tunnel(_) | Item::TunnelBypass(_) | Item::JournalRecord(_) => None,
+            Item::Sysctl(_) | Item::Anycast(_) | Item::Tunnel(_) | Item::TunnelBypass(_) | Item::JournalRecord(_) => {
+                None
+            }
             // Not in the routing tables; they are compared by themselves.
             Item::MptcpLimits(_) | Item::MptcpEndpoint(_) | Item::SourceFilter(_) => None,
             Item::ShimUplink(_) | Item::ContextTrigger(_) | Item::ShimContext(_) => None,
@@ -213,7 +215,9 @@ impl Executor {
             Item::Address(address) => Some(address::put(address)),
             Item::Neighbour(neighbour) => Some(neighbour::put(neighbour)),
             Item::ProxyNeighbour(proxy) => Some(neighbour::put_proxy(proxy)),
-            Item::Sysctl(_) | Item::Anycast(_) | Item::Tunnel(_) | Item::TunnelBypass(_) | Item::JournalRecord(_) => None,
+            Item::Sysctl(_) | Item::Anycast(_) | Item::Tunnel(_) | Item::TunnelBypass(_) | Item::JournalRecord(_) => {
+                None
+            }
             // Not in the routing tables; they are compared by themselves.
             Item::MptcpLimits(_) | Item::MptcpEndpoint(_) | Item::SourceFilter(_) => None,
             Item::ShimUplink(_) | Item::ContextTrigger(_) | Item::ShimContext(_) => None,

@@ -1,8 +1,8 @@
 //! What the daemon and the shim's programs both know: the layouts of `bpf/shim/abi.h`, written field by field.
 
 use core::time::Duration;
-use roam6_proto::base::ids::{ContextId, AddressPair};
-use roam6_proto::contract::item::{ShimContext, MAX_LOCATORS, ContextTrigger};
+use roam6_proto::base::ids::{AddressPair, ContextId};
+use roam6_proto::contract::item::{ContextTrigger, MAX_LOCATORS, ShimContext};
 use roam6_wire::shim6::Tag;
 use std::net::Ipv6Addr;
 
@@ -66,7 +66,13 @@ pub(super) fn settings(trigger: Option<&ContextTrigger>, bounce: u32) -> Setting
         let number = |number: Option<u64>| number.unwrap_or_default();
         let given = trigger.map(|trigger| {
             let age = trigger.age.map(|age| span(age).max(1));
-            [number(trigger.octets), number(trigger.packets), number(age), span(trigger.idle_timeout), span(trigger.repeat_after)]
+            [
+                number(trigger.octets),
+                number(trigger.packets),
+                number(age),
+                span(trigger.idle_timeout),
+                span(trigger.repeat_after),
+            ]
         });
         out.extend(given.unwrap_or_default().into_iter().flat_map(u64::to_ne_bytes));
         out.extend(u32::from(trigger.is_some()).to_ne_bytes());

@@ -3,7 +3,7 @@
 use crate::tunnel::world::{self, Host};
 use crate::{Backend, Host as Daemon, HostOptions, sys};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use roam6_proto::base::ids::{ContextId, AddressPair};
+use roam6_proto::base::ids::{AddressPair, ContextId};
 use roam6_proto::contract::item::{ShimContext, ShimUplink};
 use roam6_proto::{Item, LinkId, Output};
 use roam6_wire::shim6::{Fork, Tag};
@@ -45,7 +45,8 @@ impl Side {
             awake: Duration::ZERO,
         };
         let daemon = host.enter(|| Daemon::new(options).unwrap());
-        let paths = [0, 1].map(|path| AddressPair { local: own[path].parse().unwrap(), peer: peer[path].parse().unwrap() });
+        let paths =
+            [0, 1].map(|path| AddressPair { local: own[path].parse().unwrap(), peer: peer[path].parse().unwrap() });
         let mut side = Side { host, daemon, paths, tags, _folder: folder };
         for path in 0..2 {
             let link = side.link(path);

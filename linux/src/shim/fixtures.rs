@@ -5,7 +5,7 @@ use super::load::{Program, Programs};
 use crate::tunnel::world;
 use aya::{TestRun, TestRunOptions};
 use roam6_proto::LinkId;
-use roam6_proto::base::ids::{ContextId, AddressPair};
+use roam6_proto::base::ids::{AddressPair, ContextId};
 use roam6_proto::contract::item::ShimContext;
 use roam6_wire::shim6::{Fork, Tag};
 

@@ -27,10 +27,10 @@ use error_message::ErrorMessage;
 use load::{Program, Programs};
 use nix::time::{ClockId, clock_gettime};
 use roam6_proto::base::few;
-use roam6_proto::base::ids::{ContextId, AddressPair};
-use roam6_proto::contract::input::{Activity, TrafficCount, FlowEvent};
-use roam6_proto::contract::item::{ShimContext, MAX_LOCATORS, ContextTrigger};
-use roam6_proto::{Input, LinkId, Packet, ActivityQuery, Time};
+use roam6_proto::base::ids::{AddressPair, ContextId};
+use roam6_proto::contract::input::{Activity, FlowEvent, TrafficCount};
+use roam6_proto::contract::item::{ContextTrigger, MAX_LOCATORS, ShimContext};
+use roam6_proto::{ActivityQuery, Input, LinkId, Packet, Time};
 use roam6_wire::shim6::{self, Tag};
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -111,7 +111,10 @@ impl Shim {
     pub(crate) fn put(&mut self, context: &ShimContext) -> Result<(), Error> {
         let id = context.id;
         if context.allowed_sources.len() > MAX_LOCATORS {
-            return Err(Error::new("context", format_args!("{} sources, at most {MAX_LOCATORS}", context.allowed_sources.len())));
+            return Err(Error::new(
+                "context",
+                format_args!("{} sources, at most {MAX_LOCATORS}", context.allowed_sources.len()),
+            ));
         }
         let former = self.held(id);
         let slot = match former {

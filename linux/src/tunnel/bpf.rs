@@ -15,7 +15,7 @@ use crate::tunnel::{Hooks, MIN_MTU, Tunnels, device, is_special_to};
 use nix::time::{ClockId, clock_getres};
 use roam6_proto::base::few;
 use roam6_proto::base::ids::LinkId;
-use roam6_proto::contract::item::{TunnelPath, Tunnel, TunnelId};
+use roam6_proto::contract::item::{Tunnel, TunnelId, TunnelPath};
 use roam6_wire::{Ipv4Endpoint, Prefix};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv6Addr;

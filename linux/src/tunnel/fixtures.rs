@@ -18,7 +18,7 @@ use super::{Tunnels, world};
 use crate::bpf::attach::Program;
 use aya::{TestRun, TestRunOptions};
 use roam6_proto::LinkId;
-use roam6_proto::contract::item::{TunnelPath, Tunnel, TunnelId};
+use roam6_proto::contract::item::{Tunnel, TunnelId, TunnelPath};
 use roam6_wire::{Bid, Prefix};
 use std::collections::BTreeMap;
 use std::net::Ipv6Addr;

@@ -13,7 +13,7 @@ use netlink_packet_route::route::RouteProtocol;
 use netlink_packet_route::rule::{RuleAction, RuleAttribute, RuleHeader, RuleMessage};
 use roam6_proto::base::few;
 use roam6_proto::base::ids::LinkId;
-use roam6_proto::contract::item::{TunnelPath, Tunnel, TunnelId};
+use roam6_proto::contract::item::{Tunnel, TunnelId, TunnelPath};
 use roam6_wire::{Ipv4Endpoint, Prefix};
 use std::collections::BTreeMap;
 use std::net::Ipv6Addr;
@@ -101,7 +101,8 @@ impl Ip6Tnl {
                 self.put_guard(name, rule(family, DENY, RuleAction::Blackhole))?;
             }
         }
-        let kept = |message: &RuleMessage| source(message).is_none_or(|prefix| tunnel.remote_prefixes.contains(&prefix));
+        let kept =
+            |message: &RuleMessage| source(message).is_none_or(|prefix| tunnel.remote_prefixes.contains(&prefix));
         for message in former.into_iter().filter(|message| !(is_special_to(&tunnel.remote_prefixes) && kept(message))) {
             self.ask("rule", Request::remove(Message::new(libc::RTM_DELRULE, &message)))?;
         }

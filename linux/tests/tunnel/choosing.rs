@@ -10,7 +10,7 @@ use nix::sys::socket::{
 use nix::sys::time::TimeVal;
 use roam6_proto::LinkId;
 use roam6_proto::contract::config::flow::FlowSelector;
-use roam6_proto::contract::item::{TunnelPath, TunnelFlow};
+use roam6_proto::contract::item::{TunnelFlow, TunnelPath};
 use roam6_wire::Bid;
 use std::net::{Ipv6Addr, SocketAddrV6};
 use std::os::fd::AsRawFd;

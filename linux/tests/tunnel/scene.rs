@@ -6,7 +6,7 @@ use roam6_linux::tunnel::Tunnels;
 use roam6_linux::tunnel::bpf::{Bpf, Options};
 use roam6_linux::tunnel::ip6tnl::Ip6Tnl;
 use roam6_proto::base::ids::LinkId;
-use roam6_proto::contract::item::{TunnelPath, Tunnel, TunnelId};
+use roam6_proto::contract::item::{Tunnel, TunnelId, TunnelPath};
 use roam6_wire::Bid;
 use std::net::UdpSocket;
 

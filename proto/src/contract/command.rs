@@ -1,9 +1,9 @@
 //! Commands of an operator or of the daemon to a running engine.
 
-use crate::base::ids::{ContextId, AddressPair};
+use crate::base::ids::{AddressPair, ContextId};
 use crate::contract::config::facilities::{Announcement, DenmRequest};
 use crate::contract::config::flow::FlowRule;
-use crate::contract::config::geo::{GeoDestination, EchoRequest};
+use crate::contract::config::geo::{EchoRequest, GeoDestination};
 use crate::contract::config::mnpp::MnppConfig;
 use crate::contract::config::mptcp::PathManagerConfig;
 use crate::contract::config::nemo::{MobileRouterConfig, PrefixTable};

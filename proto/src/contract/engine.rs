@@ -3,7 +3,7 @@
 use crate::base::time::Time;
 use crate::contract::input::{Frame, Input};
 use crate::contract::item::{Item, Key};
-use crate::contract::output::{Output, ActivityQuery, Transmit};
+use crate::contract::output::{ActivityQuery, Output, Transmit};
 use crate::contract::report::Report;
 use crate::contract::view::View;
 use roam6_wire::HomeAddress;

@@ -1,6 +1,6 @@
 //! Everything that enters an engine.
 
-use crate::base::ids::{ContextId, LinkId, AddressPair, MptcpToken};
+use crate::base::ids::{AddressPair, ContextId, LinkId, MptcpToken};
 use crate::base::time::Time;
 use crate::contract::command::Command;
 use crate::contract::item::Key;

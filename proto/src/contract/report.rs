@@ -1,6 +1,6 @@
 //! What happened, as values: a log line, a counter, the event stream and the handover timeline are renderings of these.
 
-use crate::base::ids::{ContextId, AddressPair};
+use crate::base::ids::{AddressPair, ContextId};
 use crate::base::ids::{LinkId, MptcpToken};
 use crate::contract::item::Key;
 use core::fmt;
@@ -313,7 +313,9 @@ impl fmt::Display for Report {
             R::RouterFound { link, router, prefix: Some(prefix) } => write!(f, "{link}: router {router} on {prefix}"),
             R::RouterFound { link, router, prefix: None } => write!(f, "{link}: router {router}"),
             R::RouterLost { link, router, why } => write!(f, "{link}: router {router} lost: {why}"),
-            R::CareOfFormed { link, bid, address } => write!(f, "{link}: care-of address {}, bid {bid}", CareOfText(address)),
+            R::CareOfFormed { link, bid, address } => {
+                write!(f, "{link}: care-of address {}, bid {bid}", CareOfText(address))
+            }
             R::CareOfRemoved { link, bid, address } => {
                 write!(f, "{link}: care-of address {}, bid {bid}, given up", CareOfText(address))
             }
@@ -461,7 +463,9 @@ impl Report {
             R::PathDown { bid, care_of, why } => write!(f, "path {bid} by {} is down: {why}", CareOfText(care_of)),
             R::PathMtu { remote, mtu } => write!(f, "path to {}: MTU {mtu} octets", CareOfText(remote)),
             R::HomeAgents { addresses } => write!(f, "home agents: {}", ListText(addresses)),
-            R::HomePrefixes { home_agent, prefixes } => write!(f, "home prefixes by {home_agent}: {}", ListText(prefixes)),
+            R::HomePrefixes { home_agent, prefixes } => {
+                write!(f, "home prefixes by {home_agent}: {}", ListText(prefixes))
+            }
             R::Registered { home_address, care_of, sequence, lifetime, moved } => {
                 let (verb, lifetime) = (if *moved { "moved" } else { "registered" }, lifetime.as_secs());
                 write!(f, "{home_address} {verb}: {} for {lifetime}s, update {sequence}", care_of_list(care_of))
@@ -478,7 +482,9 @@ impl Report {
             R::FaultCleared { peer, bid: Some(bid), after, .. } => {
                 write!(f, "path {bid} to {}: works again after {}s", CareOfText(peer), after.as_secs())
             }
-            R::ItemsRestored { items } => write!(f, "restored {items} items that the kernel or another program had removed"),
+            R::ItemsRestored { items } => {
+                write!(f, "restored {items} items that the kernel or another program had removed")
+            }
             R::BindingError { peer, status, sent } => {
                 let (status, way) = (ErrorStatus(*status), if *sent { "to" } else { "from" });
                 write!(f, "binding error {way} {}: {status}", CareOfText(peer))

@@ -1,6 +1,6 @@
 //! The state of a node for the operator: one document, rendered as tables, JSON or metrics.
 
-use crate::base::ids::{ContextId, AddressPair};
+use crate::base::ids::{AddressPair, ContextId};
 use crate::contract::config::facilities::{EventId, RoutingAdvertisement};
 use crate::contract::config::geo::GeoDestination;
 use crate::contract::input::TrafficCount;

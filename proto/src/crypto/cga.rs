@@ -90,8 +90,11 @@ impl Parameters {
         if bytes.len() > MAX_PARAMETERS_LENGTH {
             return Err(Malformed { what: "CGA parameters", at: 0, why: Why::TooMany(MAX_PARAMETERS_LENGTH) });
         }
-        let short =
-            Malformed { what: "CGA parameters", at: 0, why: Why::Short { has: bytes.len(), needs: PUBLIC_KEY_OFFSET + 2 } };
+        let short = Malformed {
+            what: "CGA parameters",
+            at: 0,
+            why: Why::Short { has: bytes.len(), needs: PUBLIC_KEY_OFFSET + 2 },
+        };
         let (modifier, rest) = bytes.split_first_chunk::<16>().ok_or(short)?;
         let (prefix, rest) = rest.split_first_chunk::<8>().ok_or(short)?;
         let (collisions, key) = rest.split_first().ok_or(short)?;
@@ -129,7 +132,8 @@ impl Parameters {
 
     /// The same parameters after one more collision; `None` after the third (RFC 3972 §4).
     pub fn after_collision(&self) -> Option<Parameters> {
-        (self.collision_count < MAX_COLLISION_COUNT).then(|| Parameters { collision_count: self.collision_count + 1, ..self.clone() })
+        (self.collision_count < MAX_COLLISION_COUNT)
+            .then(|| Parameters { collision_count: self.collision_count + 1, ..self.clone() })
     }
 
     /// The address of these parameters with `sec`.

@@ -2,7 +2,7 @@
 //! The set is a CGA whose parameters list all the prefixes in a Multi-Prefix extension (§6).
 
 use crate::base::rng::Entropy;
-use crate::crypto::cga::{Parameters, CgaError, Sec};
+use crate::crypto::cga::{CgaError, Parameters, Sec};
 use roam6_wire::Prefix;
 use std::net::Ipv6Addr;
 

@@ -1,12 +1,12 @@
 //! A stand-in for the facilities where the feature `facilities` is off.
 
-use super::Own;
+use super::EgoState;
 use crate::base::rng::Entropy;
 use crate::base::time::Time;
-use crate::contract::config::facilities::{Announcement, DenmOrder, FacilitiesConfig};
+use crate::contract::config::facilities::{Announcement, DenmRequest, FacilitiesConfig};
 use crate::contract::report::Report;
 use crate::contract::view::View;
-use crate::geo::{Delivery, Request};
+use crate::geo::{Delivery, PacketRequest};
 use roam6_wire::geo::Station;
 
 /// Nothing.
@@ -20,7 +20,7 @@ impl Facilities {
     }
 
     /// Nothing is to be sent.
-    pub fn turn(&mut self, _now: Time, _own: Option<&Own>) -> Option<Request> {
+    pub fn turn(&mut self, _now: Time, _own: Option<&EgoState>) -> Option<PacketRequest> {
         None
     }
 
@@ -30,7 +30,7 @@ impl Facilities {
     }
 
     /// Nothing can be told.
-    pub fn obey(&mut self, _now: Time, _order: &DenmOrder, _own: Option<&Own>) -> Result<Request, String> {
+    pub fn obey(&mut self, _now: Time, _order: &DenmRequest, _own: Option<&EgoState>) -> Result<PacketRequest, String> {
         Err("this roam6 was built without facilities".to_owned())
     }
 
@@ -38,7 +38,7 @@ impl Facilities {
     pub fn announce(&mut self, _announcement: Option<Announcement>) {}
 
     /// Nothing is to be done.
-    pub fn deadline(&self, _own: Option<&Own>) -> Option<Time> {
+    pub fn deadline(&self, _own: Option<&EgoState>) -> Option<Time> {
         None
     }
 

@@ -4,7 +4,7 @@
 use crate::base::time::Time;
 use crate::geo::geometry;
 use core::time::Duration;
-use roam6_wire::geo::{LongPositionVector, Coordinates};
+use roam6_wire::geo::{Coordinates, LongPositionVector};
 use std::collections::VecDeque;
 
 /// T_GenCamMin, which is also T_GenCam_DCC where no congestion control says otherwise.
@@ -51,7 +51,14 @@ pub struct DueCam {
 impl CamGenerator {
     /// Before the first message.
     pub fn new(roadside: bool) -> CamGenerator {
-        CamGenerator { roadside, t_gen_cam: T_GEN_CAM_MAX, cams_at_pace: 0, last: None, last_low: None, path: VecDeque::new() }
+        CamGenerator {
+            roadside,
+            t_gen_cam: T_GEN_CAM_MAX,
+            cams_at_pace: 0,
+            last: None,
+            last_low: None,
+            path: VecDeque::new(),
+        }
     }
 
     /// The CAM that is due at this position, if any; it then counts as sent.
@@ -109,7 +116,9 @@ impl CamGenerator {
 fn has_changed(last: &LongPositionVector, now: &LongPositionVector) -> bool {
     let turned = last.heading.abs_diff(now.heading);
     let turned = turned.min(3600_u16.saturating_sub(turned));
-    turned > HEADING_CHANGE || last.speed.abs_diff(now.speed) > SPEED_CHANGE || geometry::distance(last.place, now.place) > DISTANCE_CHANGE
+    turned > HEADING_CHANGE
+        || last.speed.abs_diff(now.speed) > SPEED_CHANGE
+        || geometry::distance(last.place, now.place) > DISTANCE_CHANGE
 }
 
 #[cfg(test)]
@@ -168,7 +177,11 @@ mod tests {
         let turn = |time: u64| position(0.0, 0, if time < 300 { 3590 } else { 31 });
         assert_eq!(times(&drive(&mut CamGenerator::new(false), 500, turn)), [0, 300]);
         let little = |time: u64| position(0.0, if time < 300 { 0 } else { 50 }, if time < 300 { 3590 } else { 30 });
-        assert_eq!(times(&drive(&mut CamGenerator::new(false), 900, little)), [0], "4 degrees and 0.5 m/s are not more");
+        assert_eq!(
+            times(&drive(&mut CamGenerator::new(false), 900, little)),
+            [0],
+            "4 degrees and 0.5 m/s are not more"
+        );
         let brake = |time: u64| position(0.0, if time < 50 { 0 } else { 51 }, 0);
         assert_eq!(times(&drive(&mut CamGenerator::new(false), 150, brake)), [0, 100], "not within T_GenCamMin");
     }

@@ -2,7 +2,7 @@
 
 use crate::base::few;
 use crate::base::time::Time;
-use crate::contract::config::facilities::{DenmRequest, DenmEvent, EventId};
+use crate::contract::config::facilities::{DenmEvent, DenmRequest, EventId};
 use core::time::Duration;
 use roam6_wire::geo::{Area, Coordinates};
 use roam6_wire::its::common::{Cause, Header, ReferencePosition};
@@ -88,7 +88,13 @@ impl OwnEvent {
 
 impl DenmService {
     /// Executes a command; returns the message to send at once.
-    pub fn execute(&mut self, now: Time, order: &DenmRequest, by: Originator, known: Option<&DenmRecord>) -> Result<DenmRecord, String> {
+    pub fn execute(
+        &mut self,
+        now: Time,
+        order: &DenmRequest,
+        by: Originator,
+        known: Option<&DenmRecord>,
+    ) -> Result<DenmRecord, String> {
         match order {
             DenmRequest::Trigger(event) => {
                 if self.own.len() >= MAX_OWN {
@@ -121,7 +127,13 @@ impl DenmService {
     }
 
     /// Cancels an event of this station, or negates that of another with the message received last.
-    fn terminate(&mut self, now: Time, name: EventId, by: Originator, known: Option<&DenmRecord>) -> Result<DenmRecord, String> {
+    fn terminate(
+        &mut self,
+        now: Time,
+        name: EventId,
+        by: Originator,
+        known: Option<&DenmRecord>,
+    ) -> Result<DenmRecord, String> {
         let (mut denm, area, tag, kind) = match (self.own.get(&name), known) {
             (Some(own), _) if own.is_over() => return Err(format!("{name} is already terminated")),
             (Some(own), _) => (own.denm.clone(), own.area, own.tag, Termination::Cancellation),

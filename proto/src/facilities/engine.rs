@@ -1,9 +1,9 @@
 //! The facilities of one station: generation and reception of CAM, DENM and SAM.
 
-use super::sam::SamGenerator;
 use super::cam::{CamGenerator, DueCam};
-use super::ldm::{Ldm, LdmUpdate, EventSource};
-use super::denm::{DenmService, Originator, DenmRecord};
+use super::denm::{DenmRecord, DenmService, Originator};
+use super::ldm::{EventSource, Ldm, LdmUpdate};
+use super::sam::SamGenerator;
 use super::service_table::{self, ServiceTable};
 use super::{EgoState, view};
 use crate::base::rng::Entropy;
@@ -130,9 +130,7 @@ impl Facilities {
                 let by = packet.extended.source().address.mid;
                 self.receive_denm(now, its_time, DenmRecord { denm: *denm, area, lifetime: Duration::ZERO }, by)
             }
-            (port::SAEM, Ok(Message::Saem(saem))) => {
-                self.receive_sam(now, packet.extended.source().address.mid, saem)
-            }
+            (port::SAEM, Ok(Message::Saem(saem))) => self.receive_sam(now, packet.extended.source().address.mid, saem),
             (_, Ok(_)) => Some(dropped(DropReason::NotForUs, "message at the wrong BTP port")),
             (_, Err(error)) => Some(dropped(DropReason::Malformed, &error.to_string())),
         }
@@ -172,7 +170,13 @@ impl Facilities {
     pub fn obey(&mut self, now: Time, order: &DenmRequest, own: Option<&EgoState>) -> Result<PacketRequest, String> {
         let own = own.ok_or("this station has no position yet")?;
         let EgoState { position, position_accuracy: within, its_time, .. } = *own;
-        let by = Originator { station: self.station, kind: self.kind.0, place: position.place, position_accuracy: within, its_time };
+        let by = Originator {
+            station: self.station,
+            kind: self.kind.0,
+            place: position.place,
+            position_accuracy: within,
+            its_time,
+        };
         let known = match order {
             DenmRequest::Terminate(name) => self.ldm.find(*name).cloned(),
             _ => None,
@@ -272,7 +276,15 @@ fn request(to: TransportType, port: u16, message: &Message, class: TrafficClass,
     // Whatever is put together here is within the bounds of its fields.
     let payload = message.emit().unwrap_or_default();
     let payload = Btp { destination: port, source_or_info: SourceOrInfo::Information(0), payload: &payload }.emit();
-    PacketRequest { to, upper: UpperProtocol::BtpB, payload, class, lifetime: Some(lifetime), hops: None, repetition: None }
+    PacketRequest {
+        to,
+        upper: UpperProtocol::BtpB,
+        payload,
+        class,
+        lifetime: Some(lifetime),
+        hops: None,
+        repetition: None,
+    }
 }
 
 fn dropped(reason: DropReason, what: &str) -> Report {

@@ -106,7 +106,9 @@ impl Ldm {
         let end = management.detection_time.saturating_add(u64::from(management.validity) * 1000);
         let left = Duration::from_millis(end.saturating_sub(its_time).min(86_400_000));
         let known = self.events.get(&name);
-        if known.is_some_and(|known| by != EventSource::ThisStation && known.denm.reference_time() >= management.reference_time) {
+        if known.is_some_and(|known| {
+            by != EventSource::ThisStation && known.denm.reference_time() >= management.reference_time
+        }) {
             return LdmUpdate::Unchanged;
         }
         if let Some(kind) = management.termination {
@@ -117,7 +119,10 @@ impl Ldm {
                 None => LdmUpdate::Unchanged,
                 Some(known) => {
                     let by = known.source;
-                    self.put(name, LdmEvent { denm: told, until: now + TERMINATED_LIFETIME, source: by, terminated: true });
+                    self.put(
+                        name,
+                        LdmEvent { denm: told, until: now + TERMINATED_LIFETIME, source: by, terminated: true },
+                    );
                     LdmUpdate::Terminated
                 }
             };
@@ -126,7 +131,9 @@ impl Ldm {
             return LdmUpdate::Unchanged;
         }
         let (news, by) = match known {
-            Some(known) if !known.terminated && known.denm.cause() == told.cause() => (LdmUpdate::Unchanged, known.source),
+            Some(known) if !known.terminated && known.denm.cause() == told.cause() => {
+                (LdmUpdate::Unchanged, known.source)
+            }
             Some(known) => (LdmUpdate::New, known.source),
             None if !self.has_room(by) => return LdmUpdate::Full,
             None => (LdmUpdate::New, by),

@@ -4,17 +4,15 @@
 //! Feature `facilities` leaves the messages' ASN.1 out of routers that have no room for it.
 
 #[cfg(feature = "facilities")]
-pub mod sam;
-#[cfg(feature = "facilities")]
 pub mod cam;
+#[cfg(feature = "facilities")]
+pub mod denm;
 #[cfg(feature = "facilities")]
 mod engine;
 #[cfg(feature = "facilities")]
 pub mod ldm;
 #[cfg(feature = "facilities")]
-pub mod denm;
-#[cfg(feature = "facilities")]
-mod view;
+pub mod sam;
 #[cfg(feature = "facilities")]
 pub mod scenario;
 #[cfg(feature = "facilities")]
@@ -22,6 +20,8 @@ pub mod service_table;
 #[cfg(feature = "facilities")]
 #[cfg(test)]
 mod tests;
+#[cfg(feature = "facilities")]
+mod view;
 
 #[cfg(not(feature = "facilities"))]
 mod absent;

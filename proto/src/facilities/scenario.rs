@@ -2,22 +2,25 @@
 //! and every message is encoded as it was decoded.
 //! One function, driven by the seeded loop in `cargo test`, by the committed corpus, and by the fuzzer.
 
-use super::ldm::{MAX_EVENTS, MAX_STATIONS, TERMINATED_LIFETIME};
 use super::denm::MAX_OWN;
+use super::ldm::{MAX_EVENTS, MAX_STATIONS, TERMINATED_LIFETIME};
 use super::service_table::MAX_OF_ONE_STATION;
-use super::{Facilities, EgoState};
+use super::{EgoState, Facilities};
 use crate::base::ids::LinkId;
 use crate::base::rng::Entropy;
 use crate::base::time::Time;
 use crate::contract::config::facilities::MAX_NAME;
-use crate::contract::config::facilities::{Announcement, DenmRequest, DenmEvent, EventId, FacilitiesConfig, OfferedService, RoutingAdvertisement};
+use crate::contract::config::facilities::{
+    Announcement, DenmEvent, DenmRequest, EventId, FacilitiesConfig, OfferedService, RoutingAdvertisement,
+};
 use crate::geo::Delivery;
 use crate::geo::location_table::Hop;
 use core::net::Ipv6Addr;
 use core::time::Duration;
 use roam6_wire::geo::btp::{Btp, SourceOrInfo, port};
 use roam6_wire::geo::{
-    Area, ExtendedHeader, GeoAddress, Lifetime, LongPositionVector, Packet, Coordinates, ItsStationType, Timestamp, TrafficClass, UpperProtocol, VERSION,
+    Area, Coordinates, ExtendedHeader, GeoAddress, ItsStationType, Lifetime, LongPositionVector, Packet, Timestamp,
+    TrafficClass, UpperProtocol, VERSION,
 };
 use roam6_wire::its::{Message, PROTOCOL_VERSION, message};
 use roam6_wire::{LinkAddress, Prefix, Reader};

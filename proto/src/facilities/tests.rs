@@ -8,7 +8,7 @@ use crate::base::ids::LinkId;
 use crate::base::rng::Entropy;
 use crate::base::time::Time;
 use crate::contract::config::facilities::FacilitiesConfig;
-use crate::contract::config::facilities::{DenmRequest, DenmEvent, EventId};
+use crate::contract::config::facilities::{DenmEvent, DenmRequest, EventId};
 use crate::contract::config::geo::TransportType;
 use crate::contract::report::{DropReason, Report};
 use crate::contract::view::View;
@@ -17,7 +17,8 @@ use crate::geo::{Delivery, PacketRequest, geometry};
 use core::time::Duration;
 use roam6_wire::LinkAddress;
 use roam6_wire::geo::{
-    Area, ExtendedHeader, GeoAddress, Lifetime, LongPositionVector, Packet, Coordinates, SequencedSource, ItsStationType, Timestamp, UpperProtocol, VERSION,
+    Area, Coordinates, ExtendedHeader, GeoAddress, ItsStationType, Lifetime, LongPositionVector, Packet,
+    SequencedSource, Timestamp, UpperProtocol, VERSION,
 };
 use roam6_wire::its::Message;
 
@@ -151,12 +152,17 @@ fn a_denm_is_triggered_repeated_updated_and_terminated() {
     let repetition = Some((Duration::from_secs(1), Duration::from_secs(3)));
     let told = one.obey(10, &DenmRequest::Trigger(DenmEvent { repetition, ..event(94) })).unwrap();
     let name = EventId { station: 1, sequence: 0 };
-    assert!(matches!(other.hear(11, &one, &told), Some(Report::DenmReceived { station: 1, sequence: 0, cause: 94, .. })));
+    assert!(matches!(
+        other.hear(11, &one, &told),
+        Some(Report::DenmReceived { station: 1, sequence: 0, cause: 94, .. })
+    ));
     let events = |car: &Car, millis| car.view(millis).ldm.events;
     assert_eq!((events(&other, 12)[0].name, events(&other, 12)[0].tag), (name, None));
     assert_eq!(events(&one, 12)[0].tag, Some(5));
 
-    let denms = |requests: Vec<PacketRequest>| requests.into_iter().filter(|one| one.to == TransportType::GeoBroadcast(area())).count();
+    let denms = |requests: Vec<PacketRequest>| {
+        requests.into_iter().filter(|one| one.to == TransportType::GeoBroadcast(area())).count()
+    };
     let repeated: Vec<usize> = [1_010, 2_010, 3_010, 4_010].map(|millis| denms(one.turn(millis))).to_vec();
     assert_eq!(repeated, [1, 1, 0, 0]);
     assert_eq!(other.hear(2_020, &one, &told), None, "a repetition changes nothing");

@@ -1,7 +1,7 @@
 //! Views of the LDM and of service announcements for the control socket.
 
-use super::sam::SamGenerator;
 use super::ldm::{LdmEvent, LdmStation};
+use super::sam::SamGenerator;
 use super::service_table::{self, ReceivedSam};
 use crate::base::time::Time;
 use crate::contract::config::facilities::{EventId, RoutingAdvertisement};

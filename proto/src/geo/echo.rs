@@ -89,13 +89,21 @@ impl EchoService {
             Err(error) => return Some(dropped(DropReason::Malformed, &error.to_string())),
         };
         match echo.kind {
-            EchoType::Question => self.enqueue_reply(now, delivery, &echo, port).err().map(|reason| dropped(reason, "a question")),
+            EchoType::Question => {
+                self.enqueue_reply(now, delivery, &echo, port).err().map(|reason| dropped(reason, "a question"))
+            }
             EchoType::Answer | EchoType::Limit if delivery.hop_limit_reached => None,
             EchoType::Answer | EchoType::Limit => Some(self.receive_reply(now, delivery, &echo)),
         }
     }
 
-    fn enqueue_reply(&mut self, now: Time, delivery: &Delivery<'_>, echo: &Echo<'_>, port: u16) -> Result<(), DropReason> {
+    fn enqueue_reply(
+        &mut self,
+        now: Time,
+        delivery: &Delivery<'_>,
+        echo: &Echo<'_>,
+        port: u16,
+    ) -> Result<(), DropReason> {
         if self.pending_replies.len() >= MAX_PENDING_REPLIES {
             return Err(DropReason::BufferFull);
         }
@@ -121,7 +129,8 @@ impl EchoService {
 
     fn receive_reply(&mut self, now: Time, delivery: &Delivery<'_>, echo: &Echo<'_>) -> Report {
         let probe = EchoId { identifier: echo.identifier, sequence: echo.sequence };
-        let Some(asked) = self.outstanding.get_mut(&probe).filter(|asked| now.since(asked.sent) < REQUEST_LIFETIME) else {
+        let Some(asked) = self.outstanding.get_mut(&probe).filter(|asked| now.since(asked.sent) < REQUEST_LIFETIME)
+        else {
             return dropped(DropReason::Unsolicited, "a reply to no outstanding request");
         };
         let source = delivery.packet.extended.source();
@@ -146,7 +155,8 @@ impl EchoService {
     /// Takes a reply that is due.
     pub fn next_reply(&mut self, now: Time, class: TrafficClass) -> Option<PacketRequest> {
         self.deadline().filter(|due| *due <= now)?;
-        let (_, PendingReply { received: heard, to, port, kind, hops, id: probe, data }) = self.pending_replies.pop_first()?;
+        let (_, PendingReply { received: heard, to, port, kind, hops, id: probe, data }) =
+            self.pending_replies.pop_first()?;
         let (EchoId { identifier, sequence }, micros) = (probe, micros(now.since(heard)));
         let echo = Echo { kind, trace: false, hops, identifier, sequence, micros, data: &data };
         Some(btp_request(TransportType::GeoUnicast(to), echo.to_port(port), class, None))

@@ -5,7 +5,7 @@ use crate::base::time::Time;
 use crate::contract::input::{Clock, Fix};
 use crate::contract::view::PositionView;
 use core::time::Duration;
-use roam6_wire::geo::{GeoAddress, LongPositionVector, Coordinates, Timestamp};
+use roam6_wire::geo::{Coordinates, GeoAddress, LongPositionVector, Timestamp};
 
 /// Milliseconds from 1970 to 2004 of UTC, and the leap seconds since then, which TAI counts.
 const ITS_EPOCH_MILLIS: u64 = 1_072_915_200_000;
@@ -60,7 +60,14 @@ impl EgoPosition {
             let accurate = fix.uncertainty.is_some_and(|metres| metres < pai_interval);
             let Fix { speed, heading, .. } = fix;
             let place = self.place(now)?;
-            return Some(LongPositionVector { address, timestamp: self.timestamp(now), place, accurate, speed, heading });
+            return Some(LongPositionVector {
+                address,
+                timestamp: self.timestamp(now),
+                place,
+                accurate,
+                speed,
+                heading,
+            });
         }
         let (place, since) = self.last_known?;
         let timestamp = self.timestamp(since);

@@ -12,7 +12,7 @@ use crate::contract::config::geo::GeoDestination;
 use crate::contract::config::geo::{LinkScope, TransportType, VirtualLink};
 use crate::contract::input::{AddressEvent, AddressState, Frame};
 use roam6_wire::LinkAddress;
-use roam6_wire::geo::{Area, ExtendedHeader, GeoAddress, Packet, Coordinates, ItsStationType, UpperProtocol};
+use roam6_wire::geo::{Area, Coordinates, ExtendedHeader, GeoAddress, ItsStationType, Packet, UpperProtocol};
 use std::net::Ipv6Addr;
 
 /// EtherType of IPv6.
@@ -45,8 +45,10 @@ struct VirtualLinkState {
 impl Ipv6Adaptation {
     /// The adaptation layer of these virtual links, before any of their interfaces exists.
     pub fn new(links: Vec<VirtualLink>) -> Ipv6Adaptation {
-        let links =
-            links.into_iter().map(|config| VirtualLinkState { config, link: None, listeners: MulticastListeners::default() }).collect();
+        let links = links
+            .into_iter()
+            .map(|config| VirtualLinkState { config, link: None, listeners: MulticastListeners::default() })
+            .collect();
         Ipv6Adaptation { links, destinations: few::VecMap::new(), link_selection: LinkSelection::default() }
     }
 
@@ -131,7 +133,9 @@ impl Ipv6Adaptation {
         let to = match self.destinations.get(&destination) {
             Some(area) if destination.is_multicast() => TransportType::GeoBroadcast(*area),
             Some(area) => TransportType::GeoAnycast(*area),
-            None if frame.destination.is_unicast() => TransportType::GeoUnicast(GeoAddress::new(ItsStationType::UNKNOWN, frame.destination)),
+            None if frame.destination.is_unicast() => {
+                TransportType::GeoUnicast(GeoAddress::new(ItsStationType::UNKNOWN, frame.destination))
+            }
             None => multicast_destination(virtual_link.config.reach, own)?,
         };
         let (upper, payload) = (UpperProtocol::Ipv6, frame.bytes);
@@ -192,7 +196,9 @@ impl Ipv6Adaptation {
         let is_same = |reach: LinkScope| match (reach, &packet.extended) {
             (LinkScope::Area(own), ExtendedHeader::GeoBroadcast { area, .. }) => own == *area,
             (LinkScope::Around(radius), ExtendedHeader::GeoBroadcast { area, .. }) => is_around(area, radius, packet),
-            (LinkScope::Hops(hops), ExtendedHeader::TopoBroadcast(_) | ExtendedHeader::SingleHop { .. }) => hops.max(1) == packet.max_hop_limit,
+            (LinkScope::Hops(hops), ExtendedHeader::TopoBroadcast(_) | ExtendedHeader::SingleHop { .. }) => {
+                hops.max(1) == packet.max_hop_limit
+            }
             _ => false,
         };
         let is_like = |reach: LinkScope| match &packet.extended {

@@ -63,7 +63,13 @@ impl LocationService {
             return Enqueued::Full;
         }
         let next = now + mib.location_service_timer;
-        let fresh = || PendingLookup { address, waiting: VecDeque::new(), octets: 0, transmissions: 1, next_transmission: next };
+        let fresh = || PendingLookup {
+            address,
+            waiting: VecDeque::new(),
+            octets: 0,
+            transmissions: 1,
+            next_transmission: next,
+        };
         let lookup = self.pending.entry(address.mid).or_insert_with(fresh);
         let until = now + request.lifetime.unwrap_or(mib.default_lifetime).min(mib.max_lifetime);
         let given_up = lookup.push(WaitingRequest { request, until }, mib.location_service_buffer);

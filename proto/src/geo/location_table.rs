@@ -4,17 +4,17 @@
 //! another, except that a neighbour replaces a distant station. An entry with an expired position stays as long as
 //! packets of its station may still be buffered elsewhere, for duplicate detection.
 
-use super::geometry::{self, Offset, Plane};
-use super::planar;
-use super::packet_data_rate::PacketDataRate;
 use super::dpd::DuplicatePacketDetector;
+use super::geometry::{self, Offset, Plane};
+use super::packet_data_rate::PacketDataRate;
+use super::planar;
 use crate::base::few;
 use crate::base::ids::LinkId;
 use crate::base::time::Time;
 use crate::contract::config::geo::Mib;
 use core::time::Duration;
 use roam6_wire::LinkAddress;
-use roam6_wire::geo::{GeoAddress, LongPositionVector, Coordinates, ShortPositionVector, Timestamp};
+use roam6_wire::geo::{Coordinates, GeoAddress, LongPositionVector, ShortPositionVector, Timestamp};
 use std::collections::{BTreeMap, VecDeque};
 
 /// Entries at most.
@@ -230,12 +230,20 @@ impl LocationTable {
     /// The neighbour with this link-layer address, which is usually the one in its GeoNetworking address.
     pub fn neighbour_by_address(&self, address: LinkAddress) -> Option<&LocationTableEntry> {
         let found = self.find(address);
-        found.or_else(|| self.neighbours.iter().find(|near| near.hop.address == address).and_then(|near| self.find(near.mid)))
+        found.or_else(|| {
+            self.neighbours.iter().find(|near| near.hop.address == address).and_then(|near| self.find(near.mid))
+        })
     }
 
     /// Greedy forwarding: the neighbour in range nearest to the origin of `target`, and its squared distance in square
     /// metres; without the source and sender in `from`.
-    pub fn greedy_next_hop(&mut self, now: Time, target: &Plane, own: Coverage, from: Option<Origin>) -> Option<(Hop, f64)> {
+    pub fn greedy_next_hop(
+        &mut self,
+        now: Time,
+        target: &Plane,
+        own: Coverage,
+        from: Option<Origin>,
+    ) -> Option<(Hop, f64)> {
         if now.since(self.extrapolated) >= EXTRAPOLATION_INTERVAL {
             self.extrapolate_neighbours(now, own);
         }
@@ -255,8 +263,13 @@ impl LocationTable {
 
     /// Searches all neighbours.
     fn search(&self, target: &Plane, from: Option<Origin>) -> Option<CachedNextHop> {
-        let is_other = |near: &&NeighbourPosition| near.in_range && !from.is_some_and(|from| from.is(near.mid, near.hop));
-        let chosen = |near: &NeighbourPosition| CachedNextHop { mid: near.mid, hop: near.hop, square: target.square(near.place) };
+        let is_other =
+            |near: &&NeighbourPosition| near.in_range && !from.is_some_and(|from| from.is(near.mid, near.hop));
+        let chosen = |near: &NeighbourPosition| CachedNextHop {
+            mid: near.mid,
+            hop: near.hop,
+            square: target.square(near.place),
+        };
         let distances = self.neighbours.iter().filter(is_other).map(chosen);
         distances.min_by(|one, other| one.square.total_cmp(&other.square))
     }
@@ -328,7 +341,8 @@ impl LocationTable {
             self.drop(mid);
         }
         let (table, before) = (&self.table, self.neighbours.len());
-        self.neighbours.retain(|near| table.get(&near.mid).is_some_and(|station| station.neighbour.is_some() && !station.stale));
+        self.neighbours
+            .retain(|near| table.get(&near.mid).is_some_and(|station| station.neighbour.is_some() && !station.stale));
         if self.neighbours.len() < before {
             self.next_hop_cache.clear();
         }
@@ -474,7 +488,10 @@ mod tests {
             let heard = stations.update(Time::ZERO, &position(number, 1, 0), (hop(1), false), None, CLOCK);
             assert_eq!(heard == PositionUpdate::Full, number >= 100 + MAX_INDIRECT_OF_ONE);
         }
-        assert_eq!(stations.update(Time::ZERO, &position(2, 1, 0), (hop(2), true), None, CLOCK), PositionUpdate::Neighbour);
+        assert_eq!(
+            stations.update(Time::ZERO, &position(2, 1, 0), (hop(2), true), None, CLOCK),
+            PositionUpdate::Neighbour
+        );
     }
 
     #[test]
@@ -484,7 +501,10 @@ mod tests {
             stations.update(Time::ZERO, &position(100 + number, 1, 0), (hop(number % 50), false), None, CLOCK);
         }
         assert_eq!(stations.len(), MAX_STATIONS);
-        assert_eq!(stations.update(Time::ZERO, &position(60_000, 1, 0), (hop(60_000), false), None, CLOCK), PositionUpdate::Full);
+        assert_eq!(
+            stations.update(Time::ZERO, &position(60_000, 1, 0), (hop(60_000), false), None, CLOCK),
+            PositionUpdate::Full
+        );
         assert_eq!(
             stations.update(Time::ZERO, &position(60_000, 1, 0), (hop(60_000), true), None, CLOCK),
             PositionUpdate::Neighbour
@@ -533,7 +553,8 @@ mod tests {
             stations.update(Time::ZERO, &position(number, 1, latitude), (hop(number), true), None, CLOCK);
         }
         let target = Plane::at(Coordinates { latitude: 10_000, longitude: 0 });
-        let nearest = |stations: &mut LocationTable| stations.greedy_next_hop(Time::ZERO, &target, OWN, None).unwrap().0;
+        let nearest =
+            |stations: &mut LocationTable| stations.greedy_next_hop(Time::ZERO, &target, OWN, None).unwrap().0;
         assert_eq!(nearest(&mut stations), hop(3));
         stations.update(Time::ZERO, &position(1, 2, 9_000), (hop(1), false), None, CLOCK);
         assert_eq!(nearest(&mut stations), hop(1));
@@ -552,7 +573,10 @@ mod tests {
         let later = Time::ZERO + Duration::from_secs(2);
         assert_eq!(stations.greedy_next_hop(Time::ZERO, &target, OWN, None).unwrap().0, hop(1));
         assert_eq!(stations.greedy_next_hop(later, &target, OWN, None).unwrap().0, hop(2));
-        assert_eq!((stations.direct_next_hop(later, mid(1), OWN), stations.direct_next_hop(later, mid(2), OWN)), (None, Some(hop(2))));
+        assert_eq!(
+            (stations.direct_next_hop(later, mid(1), OWN), stations.direct_next_hop(later, mid(2), OWN)),
+            (None, Some(hop(2)))
+        );
         stations.update(later, &LongPositionVector { speed: 0, ..position(1, 2, 89_500) }, (hop(1), true), None, CLOCK);
         assert_eq!(stations.greedy_next_hop(later, &target, OWN, None).unwrap().0, hop(1));
     }
@@ -574,6 +598,10 @@ mod tests {
         assert_eq!(reached(3, -1_000), [false, false]);
         let later = Time::ZERO + Duration::from_secs(3);
         stations.update(later, &position(1, 2, 89_500), (hop(2), false), OWN.place, CLOCK);
-        assert_eq!(stations.direct_next_hop(later, mid(1), vantage(-1_000)), None, "what others relay of it proves no reach");
+        assert_eq!(
+            stations.direct_next_hop(later, mid(1), vantage(-1_000)),
+            None,
+            "what others relay of it proves no reach"
+        );
     }
 }

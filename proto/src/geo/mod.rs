@@ -1,25 +1,25 @@
 //! GeoNetworking: ETSI EN 302 636-4-1 V1.4.1. A received frame updates the location table, and its packet is delivered,
 //! forwarded or discarded. IPv6 over it: EN 302 636-6-1.
 
-pub mod ipv6_adaptation;
+pub mod buffer;
 pub mod contention;
+pub mod dpd;
 pub mod echo;
 pub mod ego;
 pub mod geometry;
+pub mod ipv6_adaptation;
 pub mod link_selection;
-pub mod multicast_listeners;
 pub mod location_service;
-mod planar;
+pub mod location_table;
+pub mod multicast_listeners;
 pub mod packet_data_rate;
+mod planar;
 pub mod request;
 pub mod router;
 pub mod scenario;
-pub mod dpd;
 pub mod station;
-pub mod location_table;
-pub mod buffer;
 mod view;
 
-pub use request::{Delivery, RequestError, Repetition, PacketRequest};
+pub use request::{Delivery, PacketRequest, Repetition, RequestError};
 pub use router::GeoRouter;
 pub use station::GeoStation;

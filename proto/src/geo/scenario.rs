@@ -3,18 +3,18 @@
 //!
 //! One function, driven by the seeded loop in `cargo test`, by the committed corpus, and by the fuzzer.
 
-use super::station::GeoStation;
 use super::location_table::MAX_STATIONS;
+use super::station::GeoStation;
 use crate::base::ids::LinkId;
 use crate::base::rng::Entropy;
 use crate::base::time::Time;
 use crate::contract::command::Command;
-use crate::contract::config::geo::{GeoConfig, AreaForwarding, Mib, NonAreaForwarding, LinkScope, VirtualLink};
+use crate::contract::config::geo::{AreaForwarding, GeoConfig, LinkScope, Mib, NonAreaForwarding, VirtualLink};
 use crate::contract::engine::{Engine, Outbox};
 use crate::contract::input::{Clock, Fix, Frame, Input, LinkEvent};
 use crate::contract::output::Output;
 use core::time::Duration;
-use roam6_wire::geo::{ETHERTYPE, Packet, Coordinates, ItsStationType, set_remaining_hop_limit};
+use roam6_wire::geo::{Coordinates, ETHERTYPE, ItsStationType, Packet, set_remaining_hop_limit};
 use roam6_wire::{LinkAddress, Reader};
 
 const RADIO: LinkId = LinkId(1);

@@ -1,9 +1,9 @@
 //! A GeoNetworking station as an engine: the router, IPv6 over it, echo and facilities.
 
-use super::ipv6_adaptation::{Ipv6Adaptation, MAX_DESTINATIONS};
 use super::echo::EchoService;
 use super::geometry;
-use super::request::{RequestError, PacketRequest};
+use super::ipv6_adaptation::{Ipv6Adaptation, MAX_DESTINATIONS};
+use super::request::{PacketRequest, RequestError};
 use super::router::GeoRouter;
 use super::view;
 use crate::base::few;
@@ -12,7 +12,7 @@ use crate::base::rng::Entropy;
 use crate::base::time::Time;
 use crate::contract::command::Command;
 use crate::contract::config::facilities::DenmRequest;
-use crate::contract::config::geo::{GeoConfig, GeoDestination, EchoRequest, VirtualLink};
+use crate::contract::config::geo::{EchoRequest, GeoConfig, GeoDestination, VirtualLink};
 use crate::contract::engine::{Engine, Outbox};
 use crate::contract::input::{Frame, Input, LinkEvent};
 use crate::contract::item::{EthertypeSubscription, Item, Key, VirtualInterface};
@@ -93,9 +93,14 @@ impl GeoStation {
         match event.address.filter(|_| event.up) {
             Some(device) => {
                 let asked = before.and_then(|before| before.requested_address);
-                self.interfaces_up.insert(event.link, InterfaceState { mtu: event.mtu, device, requested_address: asked });
+                self.interfaces_up
+                    .insert(event.link, InterfaceState { mtu: event.mtu, device, requested_address: asked });
                 if before.is_none() {
-                    out.put(Item::EthertypeSubscription(EthertypeSubscription { link: event.link, ethertype: ETHERTYPE, address: None }));
+                    out.put(Item::EthertypeSubscription(EthertypeSubscription {
+                        link: event.link,
+                        ethertype: ETHERTYPE,
+                        address: None,
+                    }));
                 }
             }
             None => {
@@ -113,7 +118,11 @@ impl GeoStation {
             let address = self.router.link_address(*link).filter(|address| *address != radio.device);
             if radio.requested_address != address {
                 radio.requested_address = address;
-                out.put(Item::EthertypeSubscription(EthertypeSubscription { link: *link, ethertype: ETHERTYPE, address }));
+                out.put(Item::EthertypeSubscription(EthertypeSubscription {
+                    link: *link,
+                    ethertype: ETHERTYPE,
+                    address,
+                }));
             }
         }
     }

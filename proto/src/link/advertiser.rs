@@ -1,12 +1,12 @@
 //! Advertises prefixes to the nodes inside: the router side of RFC 4861 §6.2, never on a visited link. Lifetimes of
 //! prefixes that are ours for a time count down (RFC 8415 §6.3, RFC 7084 §4.3).
 
-use crate::link::nd_messages;
 use crate::base::ids::LinkId;
 use crate::base::rng::Entropy;
 use crate::base::time::Time;
 use crate::base::token_bucket::TokenBucket;
 use crate::contract::engine::Outbox;
+use crate::link::nd_messages;
 use core::time::Duration;
 use roam6_wire::icmp6::{self, Message, NeighbourOption, RouterAdvertisement, RouterPreference};
 use roam6_wire::{DomainName, LinkAddress, Prefix};
@@ -167,7 +167,13 @@ impl Advertiser {
     }
 
     /// Answers a solicitation: to the asker alone if its link-layer address is known, else to all.
-    pub fn answer_solicitation(&mut self, now: Time, asker: Ipv6Addr, link_address: Option<LinkAddress>, out: &mut Outbox) -> bool {
+    pub fn answer_solicitation(
+        &mut self,
+        now: Time,
+        asker: Ipv6Addr,
+        link_address: Option<LinkAddress>,
+        out: &mut Outbox,
+    ) -> bool {
         if !self.solicited_limiter.take(now) {
             return false;
         }
@@ -233,11 +239,22 @@ impl Advertiser {
             options.push(NeighbourOption::AdvertisementInterval { milliseconds });
         }
         let proxy = content.proxy_flag;
-        let message =
-            RouterAdvertisement { hop_limit: ADV_CUR_HOP_LIMIT, proxy, lifetime, options, ..RouterAdvertisement::default() };
+        let message = RouterAdvertisement {
+            hop_limit: ADV_CUR_HOP_LIMIT,
+            proxy,
+            lifetime,
+            options,
+            ..RouterAdvertisement::default()
+        };
         let message = Message::RouterAdvertisement(message);
         let source = nd_messages::link_local(self.address);
-        out.transmit(nd_messages::transmit_on_link((self.link, Some(self.address)), &message, source, to, link_address));
+        out.transmit(nd_messages::transmit_on_link(
+            (self.link, Some(self.address)),
+            &message,
+            source,
+            to,
+            link_address,
+        ));
     }
 
     fn interval(&self) -> Duration {
@@ -281,7 +298,8 @@ mod tests {
     const MAC: LinkAddress = LinkAddress([2, 0, 0, 0, 0, 1]);
 
     fn content(seconds: u64) -> RaContent {
-        let (valid, preferred) = (AdvertisedLifetime::Fixed(VALID_LIFETIME), AdvertisedLifetime::Fixed(PREFERRED_LIFETIME));
+        let (valid, preferred) =
+            (AdvertisedLifetime::Fixed(VALID_LIFETIME), AdvertisedLifetime::Fixed(PREFERRED_LIFETIME));
         let prefix = "2001:db8:f00::/64".parse().unwrap();
         RaContent {
             prefixes: vec![AdvertisedPrefix { prefix, on_link: true, valid, preferred }],
@@ -355,7 +373,8 @@ mod tests {
     }
 
     fn care_of(seconds: u64, end: Time) -> RaContent {
-        let (valid, preferred) = (AdvertisedLifetime::Until(end, VALID_LIFETIME), AdvertisedLifetime::Until(end, PREFERRED_LIFETIME));
+        let (valid, preferred) =
+            (AdvertisedLifetime::Until(end, VALID_LIFETIME), AdvertisedLifetime::Until(end, PREFERRED_LIFETIME));
         let one = AdvertisedPrefix { prefix: "2001:db8:a00::/64".parse().unwrap(), on_link: true, valid, preferred };
         let base = content(seconds);
         RaContent { prefixes: [base.prefixes.clone(), vec![one]].concat(), repeat_quickly: true, ..base }

@@ -1,9 +1,9 @@
 //! Duplicate address detection of an address we formed, run beside its use or before it (RFC 4862 §5.4, RFC 4429 §3).
 
-use crate::link::nd_messages;
 use crate::base::ids::LinkId;
 use crate::base::time::Time;
 use crate::contract::engine::Outbox;
+use crate::link::nd_messages;
 use core::time::Duration;
 use roam6_wire::LinkAddress;
 use std::net::Ipv6Addr;

@@ -2,8 +2,8 @@
 //! (RFC 4861, RFC 4862, RFC 8415).
 
 pub mod advertiser;
-pub mod prefix_delegation;
 pub mod dad;
-pub mod router_discovery;
-pub mod nd_proxy;
 pub mod nd_messages;
+pub mod nd_proxy;
+pub mod prefix_delegation;
+pub mod router_discovery;

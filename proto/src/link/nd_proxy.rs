@@ -2,13 +2,13 @@
 //! answered for outside (RFC 4389). Inside, the prefix is not on-link, so nodes send all to us and nothing is relayed but
 //! questions; an address is answered for only once nobody outside has defended it.
 
-use crate::link::nd_messages;
 use crate::base::few;
 use crate::base::ids::LinkId;
 use crate::base::time::Time;
 use crate::base::token_bucket::TokenBucket;
 use crate::contract::engine::Outbox;
 use crate::contract::report::Report;
+use crate::link::nd_messages;
 use core::time::Duration;
 use roam6_wire::icmp6::{self, Message, NeighbourAdvertisement, NeighbourOption, NeighbourSolicitation};
 use roam6_wire::{LinkAddress, Prefix};
@@ -129,7 +129,9 @@ impl NdProxy {
         }
         match self.addresses.get(&target) {
             // Two check the same address at once: both have to hear of it (RFC 4862 §5.4.3).
-            Some(node) if node.dad_running && source.is_unspecified() => self.send_solicitation(now, self.downstream, target, out),
+            Some(node) if node.dad_running && source.is_unspecified() => {
+                self.send_solicitation(now, self.downstream, target, out)
+            }
             Some(_) => {}
             None if source.is_unspecified() => {}
             None => {
@@ -161,14 +163,19 @@ impl NdProxy {
     pub fn expire(&mut self, now: Time) {
         self.queried.retain(|_, until| *until > now);
         self.addresses.retain(|_, node| node.last_heard + IDLE_TIMEOUT > now);
-        for node in self.addresses.values_mut().filter(|node| node.dad_running && node.last_heard + RETRANS_TIMER <= now) {
+        for node in
+            self.addresses.values_mut().filter(|node| node.dad_running && node.last_heard + RETRANS_TIMER <= now)
+        {
             node.dad_running = false;
         }
     }
 
     /// When [`NdProxy::expire`] has something to do.
     pub fn deadline(&self) -> Option<Time> {
-        let nodes = self.addresses.values().map(|node| node.last_heard + if node.dad_running { RETRANS_TIMER } else { IDLE_TIMEOUT });
+        let nodes = self
+            .addresses
+            .values()
+            .map(|node| node.last_heard + if node.dad_running { RETRANS_TIMER } else { IDLE_TIMEOUT });
         nodes.chain(self.queried.values().copied()).min()
     }
 
@@ -301,7 +308,12 @@ mod tests {
     fn full_proxy_table_is_reported_and_one_node_cannot_fill_it() {
         let (mut proxy, mut out) = (proxy(), Outbox::new());
         for last in 2..1000 {
-            proxy.receive_downstream_solicitation(at(u64::from(last)), (ip(last), PHONE), &solicitation(ip(1)), &mut out);
+            proxy.receive_downstream_solicitation(
+                at(u64::from(last)),
+                (ip(last), PHONE),
+                &solicitation(ip(1)),
+                &mut out,
+            );
         }
         assert_eq!(proxy.addresses.len(), MAX_ADDRESSES_PER_NODE);
         for last in 2..1000_u16 {

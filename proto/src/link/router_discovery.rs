@@ -1,13 +1,13 @@
 //! Which router of a visited link is used: solicitation, advertisements, loss of the router, and another network on the
 //! same link (RFC 4861 §6.3, RFC 7559, RFC 6275 §11.5.1).
 
-use crate::link::nd_messages;
 use crate::base::few;
 use crate::base::ids::LinkId;
 use crate::base::rng::Entropy;
 use crate::base::time::Time;
 use crate::contract::engine::Outbox;
 use crate::contract::report::{LossReason, Report};
+use crate::link::nd_messages;
 use core::time::Duration;
 use roam6_wire::icmp6::{NeighbourOption, RouterAdvertisement};
 use roam6_wire::{DomainName, LinkAddress, Prefix};
@@ -159,7 +159,8 @@ impl Attachment {
 
     /// The router that advertises a prefix holding `address` as on-link, and that prefix.
     pub fn find_on_link(&self, now: Time, address: Ipv6Addr) -> Option<(&Router, &RouterPrefix)> {
-        let on_link = |known: &&RouterPrefix| known.on_link && known.valid_until > now && known.prefix.contains(address);
+        let on_link =
+            |known: &&RouterPrefix| known.on_link && known.valid_until > now && known.prefix.contains(address);
         // The router in use decides: an old one may speak of the network we have just left.
         let router = self.router()?;
         Some((router, router.prefixes.iter().find(on_link)?))
@@ -184,8 +185,11 @@ impl Attachment {
 
     /// Sends what is due and forgets what has ended.
     pub fn expire(&mut self, now: Time, out: &mut Outbox) {
-        let ended: Vec<(Ipv6Addr, LossReason)> =
-            self.routers.values().filter_map(|router| router.loss_reason(now).map(|why| (router.address, why))).collect();
+        let ended: Vec<(Ipv6Addr, LossReason)> = self
+            .routers
+            .values()
+            .filter_map(|router| router.loss_reason(now).map(|why| (router.address, why)))
+            .collect();
         for (router, why) in ended {
             self.drop_router(now, router, why, out);
         }
@@ -218,7 +222,8 @@ impl Attachment {
             self.drop_router(now, source, LossReason::Expired, out);
             return;
         }
-        if self.current == Some(source) && self.routers.get(&source).is_some_and(|it| it.is_other_node(sender, message)) {
+        if self.current == Some(source) && self.routers.get(&source).is_some_and(|it| it.is_other_node(sender, message))
+        {
             self.conflicting_ra = Some(ConflictingRa { source, sender, message: message.clone() });
             self.start_nud(now, source);
             return self.send_due_nud_probes(now, out);
@@ -399,7 +404,8 @@ impl Router {
 
     /// Whether the same router address now speaks of wholly other prefixes: many networks use `fe80::1`.
     fn is_of_other_network(&self, message: &RouterAdvertisement) -> bool {
-        let mut heard = router_prefixes(self.last_heard, message).filter(|heard| heard.valid_until > self.last_heard).peekable();
+        let mut heard =
+            router_prefixes(self.last_heard, message).filter(|heard| heard.valid_until > self.last_heard).peekable();
         heard.peek().is_some()
             && !self.prefixes.is_empty()
             && heard.all(|heard| self.prefixes.iter().all(|known| known.prefix != heard.prefix))
@@ -435,7 +441,9 @@ impl Router {
                     servers.iter().for_each(|server| set_expiry(&mut self.resolvers, now, *server, *lifetime));
                 }
                 NeighbourOption::DnsSearchList { lifetime, domains } => {
-                    domains.iter().for_each(|domain| set_expiry(&mut self.search_domains, now, domain.clone(), *lifetime));
+                    domains
+                        .iter()
+                        .for_each(|domain| set_expiry(&mut self.search_domains, now, domain.clone(), *lifetime));
                 }
                 _ => {}
             }
@@ -469,7 +477,8 @@ impl Router {
 
     /// When its next advertisement is late.
     fn next_advertisement_due(&self) -> Option<Time> {
-        self.advertisement_interval.map(|interval| self.last_heard + interval.max(MIN_INTERVAL) * MAX_MISSED_ADVERTISEMENTS)
+        self.advertisement_interval
+            .map(|interval| self.last_heard + interval.max(MIN_INTERVAL) * MAX_MISSED_ADVERTISEMENTS)
     }
 
     fn loss_reason(&self, now: Time) -> Option<LossReason> {
@@ -482,7 +491,14 @@ impl Router {
     }
 
     /// Asks on, or begins to ask because advertisements are missed.
-    fn send_nud_probe(&mut self, now: Time, link: LinkId, address: Option<LinkAddress>, current: bool, out: &mut Outbox) {
+    fn send_nud_probe(
+        &mut self,
+        now: Time,
+        link: LinkId,
+        address: Option<LinkAddress>,
+        current: bool,
+        out: &mut Outbox,
+    ) {
         if current && self.nud.is_none() && self.next_advertisement_due().is_some_and(|late| late <= now) {
             let interval = NUD_INTERVAL;
             self.nud = Some(NudProbes { next_at: now, remaining: NUD_PROBES, interval });
@@ -621,7 +637,11 @@ mod tests {
         bench.wait(799);
         assert_eq!(bench.router(), Some(ip("fe80::1")));
         bench.wait(800);
-        assert_eq!(bench.lost, [(800, ip("fe80::1"), LossReason::Unreachable)], "two intervals and three questions later");
+        assert_eq!(
+            bench.lost,
+            [(800, ip("fe80::1"), LossReason::Unreachable)],
+            "two intervals and three questions later"
+        );
         assert_eq!(bench.router(), None);
     }
 

@@ -43,7 +43,8 @@ impl<'a> AcceptedClaims<'a> {
                 if announcement.proof.is_some() { DropReason::NoAssociation } else { DropReason::NotAuthenticated };
             return if claims.is_empty() { Err(reason) } else { Ok(AcceptedClaims { claims, unix_micros: None }) };
         };
-        let proves = |one: &&AcceptanceRule| one.key.as_ref().is_some_and(|key| is_proof_valid(&key.secret, datagram, &proof));
+        let proves =
+            |one: &&AcceptanceRule| one.key.as_ref().is_some_and(|key| is_proof_valid(&key.secret, datagram, &proof));
         let claims: Vec<&AcceptanceRule> = claims.into_iter().filter(proves).collect();
         if claims.is_empty() {
             return Err(DropReason::BadAuthenticator);

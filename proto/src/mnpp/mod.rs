@@ -4,11 +4,11 @@
 //! The configuration says whose announcements are accepted, by default none. An accepted network becomes a route in a
 //! table whose rule comes before those of the mobile router; the route ends with the lifetime of the last announcement.
 
+pub mod authentication;
 pub mod neighbours;
 pub mod scenario;
 #[cfg(test)]
 mod tests;
-pub mod authentication;
 
 use crate::base::few;
 use crate::base::ids::LinkId;
@@ -19,19 +19,19 @@ use crate::contract::command::Command;
 use crate::contract::config::mnpp::MnppConfig;
 use crate::contract::engine::{Engine, Outbox};
 use crate::contract::input::{AddressEvent, Input, LinkEvent, NeighbourEvent, Packet};
-use crate::contract::item::{Item, Key, Neighbour, Route, PolicyRule, RouteTable, NextHop};
+use crate::contract::item::{Item, Key, Neighbour, NextHop, PolicyRule, Route, RouteTable};
 use crate::contract::output::{Transmit, Via};
 use crate::contract::report::{DropReason, LossReason, Report};
 use crate::contract::view::{NetworkView, View};
 use crate::crypto::authenticator::WallClock;
+use authentication::AcceptedClaims;
 use core::time::Duration;
-use neighbours::{NetworkUpdate, MAX_NETWORKS, NeighbourTable, NeighbourRouter};
+use neighbours::{MAX_NETWORKS, NeighbourRouter, NeighbourTable, NetworkUpdate};
 use roam6_wire::icmp6::{ALL_ROUTERS, ON_LINK_HOP_LIMIT};
 use roam6_wire::ip6::{self, Datagram, Header, protocol};
 use roam6_wire::mnpp::{Announcement, Network};
 use roam6_wire::{LinkAddress, Prefix};
 use std::net::Ipv6Addr;
-use authentication::AcceptedClaims;
 
 /// The routing table for networks of neighbour routers, apart from the others, so that packets for other networks skip
 /// it.
@@ -256,8 +256,9 @@ impl Mnpp {
         let announcement = Announcement { query: !link.solicited, networks, proof: None };
         let message = match (&self.config.key, self.clock.unix_micros(now)) {
             (None, _) => announcement.emit(source),
-            (Some(key), Some(unix_micros)) => announcement
-                .emit_proved(source, key.spi, unix_micros, |part| authentication::proof_code(&key.secret, source, ALL_ROUTERS, part)),
+            (Some(key), Some(unix_micros)) => announcement.emit_proved(source, key.spi, unix_micros, |part| {
+                authentication::proof_code(&key.secret, source, ALL_ROUTERS, part)
+            }),
             // Without the time nothing can be proved.
             (Some(_), None) => return,
         };
@@ -295,7 +296,8 @@ impl Mnpp {
         let links = &self.links;
         let accepted = &self.config.accepted;
         let allowed = |network: Prefix| accepted.iter().any(|one| one.prefixes.iter().any(|p| p.covers(network)));
-        let over = self.neighbours.remove_if(|network, held| !allowed(network) || !links.contains_key(&held.router.link));
+        let over =
+            self.neighbours.remove_if(|network, held| !allowed(network) || !links.contains_key(&held.router.link));
         self.remove_networks(now, over, LossReason::Withdrawn, out);
         for id in self.links.keys() {
             self.agenda.set(*id, now);

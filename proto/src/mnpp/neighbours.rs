@@ -83,12 +83,21 @@ impl NeighbourTable {
             return None;
         }
         let entered = known.is_some_and(|known| known.neighbour_installed);
-        self.routers.insert(router, RouterState { link_address, neighbour_installed: entered, last: now, last_proof_micros: proved });
+        self.routers.insert(
+            router,
+            RouterState { link_address, neighbour_installed: entered, last: now, last_proof_micros: proved },
+        );
         Some(is_new)
     }
 
     /// Adds or renews a network of a router for a lifetime from `now`.
-    pub fn update_network(&mut self, now: Time, router: NeighbourRouter, network: Prefix, lifetime: Duration) -> NetworkUpdate {
+    pub fn update_network(
+        &mut self,
+        now: Time,
+        router: NeighbourRouter,
+        network: Prefix,
+        lifetime: Duration,
+    ) -> NetworkUpdate {
         let is_full = self.networks.len() >= MAX_NETWORKS;
         match self.networks.get_mut(&network) {
             Some(held) if held.router != router => NetworkUpdate::OwnedByOther(held.router),

@@ -10,10 +10,10 @@ use crate::contract::command::Command;
 use crate::contract::config::multipath::PathManagerConfig;
 use crate::contract::engine::{Engine, Outbox};
 use crate::contract::input::{
-    AddressEvent, AddressState, Input, LinkEvent, NeighbourEvent, Outcome, Packet, RouteEvent, SubflowEventKind,
-    SubflowEvent,
+    AddressEvent, AddressState, Input, LinkEvent, NeighbourEvent, Outcome, Packet, RouteEvent, SubflowEvent,
+    SubflowEventKind,
 };
-use crate::contract::item::{MptcpEndpoint, MptcpLimits, Item, Key, NextHop};
+use crate::contract::item::{Item, Key, MptcpEndpoint, MptcpLimits, NextHop};
 use crate::contract::output::Output;
 use core::time::Duration;
 use roam6_wire::icmp6::{self, Message, NeighbourOption, RouterAdvertisement};

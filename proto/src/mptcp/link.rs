@@ -104,7 +104,11 @@ impl Link {
         if let Some((prefix, router, until)) = self.advertised.find(now, address) {
             return Some(AddressRoute { prefix, router, deprecated: deprecated || until.preferred_until <= now });
         }
-        Some(AddressRoute { prefix: Prefix::new(address, DEFAULT_PREFIX_LENGTH)?, router: self.static_router?, deprecated })
+        Some(AddressRoute {
+            prefix: Prefix::new(address, DEFAULT_PREFIX_LENGTH)?,
+            router: self.static_router?,
+            deprecated,
+        })
     }
 
     /// A reachable router, or the static one.

@@ -1,9 +1,9 @@
 //! MPTCP path manager: the addresses from which the kernel makes subflows (RFC 8684).
 
 pub mod advertised_prefixes;
+pub mod fuzz;
 pub mod link;
 pub mod path_manager;
-pub mod fuzz;
 pub(crate) mod source_routes;
 pub mod subflow;
 #[cfg(test)]

@@ -11,8 +11,8 @@ use crate::base::time::Time;
 use crate::contract::command::Command;
 use crate::contract::config::multipath::PathManagerConfig;
 use crate::contract::engine::{Engine, Outbox};
-use crate::contract::input::{Input, LinkEvent, Outcome, Packet, SubflowEventKind, SubflowEvent};
-use crate::contract::item::{MptcpEndpoint, MptcpEndpointFlags, MptcpLimits, Item, Key};
+use crate::contract::input::{Input, LinkEvent, Outcome, Packet, SubflowEvent, SubflowEventKind};
+use crate::contract::item::{Item, Key, MptcpEndpoint, MptcpEndpointFlags, MptcpLimits};
 use crate::contract::report::{DropReason, Report};
 use crate::contract::view::{EndpointView, LinkView, View};
 use core::time::Duration;
@@ -285,7 +285,8 @@ impl PathManager {
     fn add_endpoint(&mut self, now: Time, endpoint: MptcpEndpoint, out: &mut Outbox) {
         let MptcpEndpoint { address, link, flags } = endpoint;
         self.not_before.remove(&address);
-        self.installed.insert(address, InstalledEndpoint { endpoint, since: now, unused_since: None, draining_since: None });
+        self.installed
+            .insert(address, InstalledEndpoint { endpoint, since: now, unused_since: None, draining_since: None });
         self.put_limits(now, out);
         out.put(Item::MptcpEndpoint(endpoint));
         out.report(Report::EndpointUp { link, address, backup: flags.backup });
@@ -376,7 +377,13 @@ impl PathManager {
         self.routes.reconcile(now, &wanted, out);
     }
 
-    fn endpoint_state(&self, now: Time, link: &Link, address: Ipv6Addr, held: Option<&InstalledEndpoint>) -> &'static str {
+    fn endpoint_state(
+        &self,
+        now: Time,
+        link: &Link,
+        address: Ipv6Addr,
+        held: Option<&InstalledEndpoint>,
+    ) -> &'static str {
         match (held, link.route_of(now, address)) {
             (Some(held), _) if held.draining_since.is_some() => "deprecated",
             (Some(_), _) => "in use",
@@ -414,7 +421,8 @@ impl Engine for PathManager {
         let waiting = self.not_before.values().copied();
         let revived = self.installed.keys().filter_map(|address| self.recreate_at(*address));
         let left = self.installed.values().filter_map(|held| held.draining_since);
-        let moved = left.flat_map(|left| self.installed.values().map(move |held| held.since.max(left) + MAX_DRAIN_TIME));
+        let moved =
+            left.flat_map(|left| self.installed.values().map(move |held| held.since.max(left) + MAX_DRAIN_TIME));
         let moved = moved.filter(|at| *at > self.now);
         let limits = match self.limits {
             LimitsState::Refused { until } => Some(until).filter(|_| !self.installed.is_empty()),

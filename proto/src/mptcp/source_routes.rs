@@ -6,7 +6,7 @@ use crate::base::few;
 use crate::base::ids::LinkId;
 use crate::base::time::Time;
 use crate::contract::engine::Outbox;
-use crate::contract::item::{Item, Key, Route, RouteTable, NextHop};
+use crate::contract::item::{Item, Key, NextHop, Route, RouteTable};
 use roam6_wire::Prefix;
 use std::net::Ipv6Addr;
 
@@ -45,7 +45,9 @@ impl SourceRoutes {
 
     /// The host refused a route; `false` if it is not one of these.
     pub(crate) fn handle_refusal(&mut self, now: Time, refused: &Key) -> bool {
-        let Some(prefix) = self.installed.keys().find(|prefix| key(**prefix) == *refused).copied() else { return false };
+        let Some(prefix) = self.installed.keys().find(|prefix| key(**prefix) == *refused).copied() else {
+            return false;
+        };
         self.installed.remove(&prefix);
         self.refused.insert(prefix, now + RETRY_INTERVAL);
         true

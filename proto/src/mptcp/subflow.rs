@@ -2,7 +2,7 @@
 
 use crate::base::few;
 use crate::base::ids::MptcpToken;
-use crate::contract::input::{SubflowEventKind, SubflowEvent};
+use crate::contract::input::{SubflowEvent, SubflowEventKind};
 use crate::contract::report::Report;
 use std::collections::BTreeMap;
 use std::net::{Ipv6Addr, SocketAddrV6};
@@ -31,7 +31,9 @@ impl Subflows {
                     subflows.remove(&(local, remote));
                 }
             }
-            SubflowEventKind::ConnectionEstablished | SubflowEventKind::SubflowEstablished | SubflowEventKind::PriorityChanged => {
+            SubflowEventKind::ConnectionEstablished
+            | SubflowEventKind::SubflowEstablished
+            | SubflowEventKind::PriorityChanged => {
                 let room = self.connections.contains_key(&token) || self.connections.len() < MAX_CONNECTIONS;
                 if !room {
                     return !std::mem::replace(&mut self.incomplete, true);

@@ -9,10 +9,10 @@ use crate::contract::command::Command;
 use crate::contract::config::multipath::PathManagerConfig;
 use crate::contract::engine::{Engine, Outbox};
 use crate::contract::input::{
-    AddressEvent, AddressState, Input, LinkEvent, NeighbourEvent, Outcome, Packet, RouteEvent, SubflowEventKind,
-    SubflowEvent,
+    AddressEvent, AddressState, Input, LinkEvent, NeighbourEvent, Outcome, Packet, RouteEvent, SubflowEvent,
+    SubflowEventKind,
 };
-use crate::contract::item::{MptcpEndpoint, Item, Key, RouteTable, NextHop};
+use crate::contract::item::{Item, Key, MptcpEndpoint, NextHop, RouteTable};
 use crate::contract::output::Output;
 use crate::contract::report::Report;
 use core::time::Duration;

@@ -53,8 +53,12 @@ impl<K: Ord + Copy> Faults<K> {
             let oldest = self.faults.iter().min_by_key(|(_, fault)| fault.last_seen).map(|(key, _)| *key);
             oldest.and_then(|oldest| self.faults.remove(&oldest));
         }
-        let fault =
-            self.faults.entry(key).or_insert_with(|| Fault { cause: why.clone(), since: now, last_seen: now, reported_at: None });
+        let fault = self.faults.entry(key).or_insert_with(|| Fault {
+            cause: why.clone(),
+            since: now,
+            last_seen: now,
+            reported_at: None,
+        });
         let is_new = fault.reported_at.is_none_or(|at| fault.cause != why && now.since(at) >= REPEAT_INTERVAL);
         (fault.cause, fault.last_seen) = (why, now);
         if !is_new || !self.limiter.take(now) {
@@ -92,7 +96,8 @@ mod tests {
     #[test]
     fn changed_cause_is_reported_once_a_minute() {
         let mut faults = Faults::new(4);
-        let reported = (0..120).filter(|second| faults.record(at(*second), 7, format!("reason {}", second % 2))).count();
+        let reported =
+            (0..120).filter(|second| faults.record(at(*second), 7, format!("reason {}", second % 2))).count();
         assert_eq!(reported, 2);
     }
 

@@ -1,10 +1,10 @@
 //! Networks that move: NEMO Basic Support (RFC 3963) on Mobile IPv6 (RFC 6275) with several care-of addresses (RFC 5648),
 //! also where there is IPv4 only (RFC 5555).
 
+pub mod dsmip;
 mod fault;
 pub mod home_agent;
 mod ipsec;
-pub mod dsmip;
 pub mod mobile_router;
 
 use core::time::Duration;

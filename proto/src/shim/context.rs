@@ -1,17 +1,17 @@
 //! The conceptual state of a context, and its lookup (RFC 5533 §6, §12.4).
 
 use super::exploration::Exploration;
-use super::proof::Announcement;
 use super::keepalive::ReapTimers;
+use super::proof::Announcement;
 use super::switch::{Failback, SwitchAttempt};
 use crate::base::ids::LinkId;
-use crate::base::ids::{ContextId, AddressPair};
+use crate::base::ids::{AddressPair, ContextId};
 use crate::base::rng::Entropy;
 use crate::base::time::Time;
 use crate::contract::input::TrafficCount;
 use core::hash::{Hash, Hasher};
 use core::time::Duration;
-use roam6_wire::shim6::{VerificationMethod, Nonce, LocatorPreference, Tag};
+use roam6_wire::shim6::{LocatorPreference, Nonce, Tag, VerificationMethod};
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::DefaultHasher;
 use std::net::Ipv6Addr;
@@ -299,7 +299,8 @@ impl Contexts {
     /// By context identifier.
     pub(super) fn find(&self, id: &ContextId) -> Option<ContextIndex> {
         let hash = self.hash(id);
-        let mut slots = self.by_id_hash.range((hash, ContextIndex(0))..=(hash, ContextIndex(u32::MAX))).map(|(_, slot)| *slot);
+        let mut slots =
+            self.by_id_hash.range((hash, ContextIndex(0))..=(hash, ContextIndex(u32::MAX))).map(|(_, slot)| *slot);
         slots.find(|slot| self.by_index.get(slot).is_some_and(|context| context.id == *id))
     }
 

@@ -2,7 +2,7 @@
 
 use super::Shim;
 use super::context::ContextIndex;
-use crate::base::ids::{ContextId, AddressPair};
+use crate::base::ids::{AddressPair, ContextId};
 use crate::base::time::Time;
 use crate::contract::engine::Outbox;
 use crate::contract::input::Packet;
@@ -10,7 +10,9 @@ use crate::contract::report::{DropReason, Report};
 use core::time::Duration;
 use roam6_wire::icmp6;
 use roam6_wire::ip6::{Datagram, protocol};
-use roam6_wire::shim6::{self, Fork, LocatorList, Message, PayloadHeader, LocatorPreference, ShimOption, Tag, error_code};
+use roam6_wire::shim6::{
+    self, Fork, LocatorList, LocatorPreference, Message, PayloadHeader, ShimOption, Tag, error_code,
+};
 use std::net::Ipv6Addr;
 
 /// A received control message with its addresses and interface.
@@ -84,7 +86,12 @@ impl Shim {
                 let path = AddressPair { local: datagram.destination, peer: datagram.source };
                 // A router also receives packets for other destinations.
                 if self.uplinks.link_of(path.local).is_some() && super::uplinks::is_global(path.peer) {
-                    let heard = ReceivedMessage { path, link: packet.link, packet: &packet.bytes, message_offset: datagram.payload_at };
+                    let heard = ReceivedMessage {
+                        path,
+                        link: packet.link,
+                        packet: &packet.bytes,
+                        message_offset: datagram.payload_at,
+                    };
                     self.receive_shim6(now, heard, datagram.payload, out);
                 }
             }
@@ -133,12 +140,24 @@ impl Shim {
             }
             Message::I2 { tag, initiator_nonce, responder_nonce, .. } => {
                 let nonces = (*initiator_nonce, *responder_nonce);
-                self.receive_i2(now, heard, super::handshake::I2Message { tag: *tag, nonces, lost_tag: None }, &said, out);
+                self.receive_i2(
+                    now,
+                    heard,
+                    super::handshake::I2Message { tag: *tag, nonces, lost_tag: None },
+                    &said,
+                    out,
+                );
             }
             Message::I2bis { tag, initiator_nonce, responder_nonce, packet_tag, .. } => {
                 let nonces = (*initiator_nonce, *responder_nonce);
                 let lost = Some(*packet_tag);
-                self.receive_i2(now, heard, super::handshake::I2Message { tag: *tag, nonces, lost_tag: lost }, &said, out);
+                self.receive_i2(
+                    now,
+                    heard,
+                    super::handshake::I2Message { tag: *tag, nonces, lost_tag: lost },
+                    &said,
+                    out,
+                );
             }
             Message::R2 { tag, nonce, .. } => self.receive_r2(now, heard, (*tag, *nonce), &said, out),
             Message::R1bis { packet_tag, responder_nonce, .. } => {
@@ -176,11 +195,18 @@ impl Shim {
         let slot = self.contexts.find_tag(tag)?;
         let context = self.contexts.get(slot)?;
         // Until the peer has sent its locators, only its ULID is a valid source.
-        let known = context.accepts_source(path.peer) || (!context.is_established() && path.peer == context.id.ulids.peer);
+        let known =
+            context.accepts_source(path.peer) || (!context.is_established() && path.peer == context.id.ulids.peer);
         known.then_some(slot)
     }
 
-    fn find_context_or_send_r1bis(&mut self, now: Time, tag: Tag, path: AddressPair, out: &mut Outbox) -> Option<ContextIndex> {
+    fn find_context_or_send_r1bis(
+        &mut self,
+        now: Time,
+        tag: Tag,
+        path: AddressPair,
+        out: &mut Outbox,
+    ) -> Option<ContextIndex> {
         let Some(slot) = self.find_context(tag, path) else {
             self.send_r1bis(now, path, tag, out);
             return None;

@@ -27,7 +27,14 @@ const UNRECOGNISED_NEXT_HEADER: u8 = 1;
 
 impl Shim {
     /// Sends an Error message that points at `offset` of the received message.
-    pub(super) fn send_error(&mut self, now: Time, heard: ReceivedMessage<'_>, code: ErrorCode, offset: usize, out: &mut Outbox) {
+    pub(super) fn send_error(
+        &mut self,
+        now: Time,
+        heard: ReceivedMessage<'_>,
+        code: ErrorCode,
+        offset: usize,
+        out: &mut Outbox,
+    ) {
         if !self.error_limiter.take(now) {
             return;
         }

@@ -94,7 +94,10 @@ fn victims<'a>(
 }
 
 /// The first `count` contexts in the order of eviction.
-fn first_evicted<'a>(contexts: impl Iterator<Item = (ContextIndex, &'a Context)> + Clone, count: usize) -> Vec<ContextIndex> {
+fn first_evicted<'a>(
+    contexts: impl Iterator<Item = (ContextIndex, &'a Context)> + Clone,
+    count: usize,
+) -> Vec<ContextIndex> {
     let mut by_address: BTreeMap<Ipv6Addr, usize> = BTreeMap::new();
     let mut total = 0;
     for (_, context) in contexts.clone() {
@@ -113,7 +116,10 @@ fn first_evicted<'a>(contexts: impl Iterator<Item = (ContextIndex, &'a Context)>
 
 /// Whether the peer has proved that an address is its own, by HBA or CGA.
 fn has_proved(context: &Context) -> bool {
-    context.peer.as_ref().is_some_and(|peer| peer.locators.iter().any(|locator| locator.method != VerificationMethod(0)))
+    context
+        .peer
+        .as_ref()
+        .is_some_and(|peer| peer.locators.iter().any(|locator| locator.method != VerificationMethod(0)))
 }
 
 /// The /64 prefix of an address.

@@ -5,7 +5,7 @@ use crate::base::ids::AddressPair;
 use crate::base::rng::Entropy;
 use crate::base::time::Time;
 use core::time::Duration;
-use roam6_wire::shim6::{Nonce, LocatorPreference, ProbeRecord};
+use roam6_wire::shim6::{LocatorPreference, Nonce, ProbeRecord};
 use std::collections::VecDeque;
 
 /// Initial Probe Timeout (RFC 5534 §7).
@@ -110,7 +110,13 @@ impl Exploration {
         self.untried.retain(|pair| pairs.contains_key(pair));
         if self.untried.is_empty() {
             let key = |(pair, rank): (&AddressPair, &PairRank)| {
-                (rank.last_resort, self.shared_addresses(*pair), rank.cost, rank.weighted_draw(entropy.next_u64()), *pair)
+                (
+                    rank.last_resort,
+                    self.shared_addresses(*pair),
+                    rank.cost,
+                    rank.weighted_draw(entropy.next_u64()),
+                    *pair,
+                )
             };
             let mut order: Vec<_> = pairs.iter().map(key).collect();
             order.sort_unstable();
@@ -153,7 +159,12 @@ impl Exploration {
 
     /// The pair to use, of those whose probes the peer has `reported`: `wanted`, else `present`, else the one probed
     /// last.
-    pub(super) fn select_pair(&self, reported: &[ProbeRecord], wanted: Option<AddressPair>, present: AddressPair) -> Option<AddressPair> {
+    pub(super) fn select_pair(
+        &self,
+        reported: &[ProbeRecord],
+        wanted: Option<AddressPair>,
+        present: AddressPair,
+    ) -> Option<AddressPair> {
         let came = |record: &&ProbeRecord| reported.contains(record);
         let pairs = || self.sent.iter().rev().filter(came).map(pair_of);
         let wanted = pairs().find(|pair| wanted == Some(*pair));
@@ -202,8 +213,10 @@ mod tests {
         for seed in 0..20 {
             let mut entropy = Entropy::seed_from_u64(seed);
             let mut exploration = Exploration::new(Time::ZERO, Some(pair(0, 0)));
-            let order: Vec<AddressPair> = (0..9).map(|_| exploration.next_pair(pairs(), None, &mut entropy).unwrap()).collect();
-            let disjoint = |pair: &AddressPair| pair.local != self::pair(0, 0).local && pair.peer != self::pair(0, 0).peer;
+            let order: Vec<AddressPair> =
+                (0..9).map(|_| exploration.next_pair(pairs(), None, &mut entropy).unwrap()).collect();
+            let disjoint =
+                |pair: &AddressPair| pair.local != self::pair(0, 0).local && pair.peer != self::pair(0, 0).peer;
             assert!(order[..4].iter().all(disjoint));
             assert!(!order[4..].iter().any(disjoint));
             assert_eq!(order[8], pair(0, 0));
@@ -218,7 +231,11 @@ mod tests {
         let mut exploration = Exploration::new(Time::ZERO, None);
         let wanted = Some(pair(2, 2));
         let last = PairRank { last_resort: true, ..PairRank::default() };
-        let some = few::VecMap::from([(pair(1, 1), last), (pair(2, 1), PairRank::default()), (pair(2, 2), PairRank::default())]);
+        let some = few::VecMap::from([
+            (pair(1, 1), last),
+            (pair(2, 1), PairRank::default()),
+            (pair(2, 2), PairRank::default()),
+        ]);
         for _ in 0..INITIAL_PROBES {
             assert_eq!(exploration.next_pair(some.clone(), wanted, &mut entropy), wanted);
             exploration.next_interval(&mut entropy);
@@ -237,12 +254,14 @@ mod tests {
             2 => PairRank::of(preference(0, 10, 0), preference(0, 0, 0)),
             _ => PairRank::of(preference(LocatorPreference::TEMPORARY, 0, 0), preference(0, 0, 0)),
         };
-        let pairs: few::VecMap<AddressPair, PairRank> = (0..4).map(|number| (pair(number, number), rank(number))).collect();
+        let pairs: few::VecMap<AddressPair, PairRank> =
+            (0..4).map(|number| (pair(number, number), rank(number))).collect();
         let mut entropy = Entropy::seed_from_u64(1);
         let mut first = 0;
         for _ in 0..1000 {
             let mut exploration = Exploration::new(Time::ZERO, None);
-            let order: Vec<AddressPair> = (0..4).filter_map(|_| exploration.next_pair(pairs.clone(), None, &mut entropy)).collect();
+            let order: Vec<AddressPair> =
+                (0..4).filter_map(|_| exploration.next_pair(pairs.clone(), None, &mut entropy)).collect();
             assert_eq!(order[2..], [pair(2, 2), pair(3, 3)]);
             first += u32::from(order[0] == pair(0, 0));
         }
@@ -273,13 +292,20 @@ mod tests {
         let made_up = ProbeRecord { nonce: Nonce(first.nonce.0 ^ 1), ..first };
         assert_eq!(exploration.select_pair(&[made_up], None, pair(9, 9)), None);
         assert_eq!(exploration.select_pair(&[first, second[0]], None, pair(9, 9)), Some(pair(1, 1)));
-        assert_eq!(exploration.select_pair(&[first, second[0]], None, pair(0, 0)), Some(pair(0, 0)), "no need to change");
+        assert_eq!(
+            exploration.select_pair(&[first, second[0]], None, pair(0, 0)),
+            Some(pair(0, 0)),
+            "no need to change"
+        );
         let wanted = Some(pair(0, 0));
         assert_eq!(exploration.select_pair(&[first, second[0]], wanted, pair(1, 1)), wanted);
         for _ in 0..40 {
             exploration.record_sent(Time::ZERO, pair(2, 2), &mut entropy);
             exploration.record_received(ProbeRecord { nonce: Nonce(entropy.next_u64() as u32), ..first });
         }
-        assert_eq!((exploration.sent.len(), exploration.received_reports().len()), (MAX_PROBES_REMEMBERED, MAX_PROBES_REPORTED));
+        assert_eq!(
+            (exploration.sent.len(), exploration.received_reports().len()),
+            (MAX_PROBES_REMEMBERED, MAX_PROBES_REPORTED)
+        );
     }
 }

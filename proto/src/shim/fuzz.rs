@@ -2,8 +2,8 @@
 
 use super::Shim;
 use crate::base::few;
-use crate::base::ids::LinkId;
 use crate::base::ids::AddressPair;
+use crate::base::ids::LinkId;
 use crate::base::rng::Entropy;
 use crate::base::time::Time;
 use crate::contract::command::Command;
@@ -11,9 +11,9 @@ use crate::contract::config::shim::{AddressGeneration, AddressProof};
 use crate::contract::config::shim::{Identity, PeerFilter, ShimConfig, UplinkPreference};
 use crate::contract::engine::{Engine, Outbox};
 use crate::contract::input::{
-    Activity, AddressEvent, AddressState, TrafficCount, FlowEvent, Input, LinkEvent, Outcome, Packet,
+    Activity, AddressEvent, AddressState, FlowEvent, Input, LinkEvent, Outcome, Packet, TrafficCount,
 };
-use crate::contract::item::{ShimContext, Item, Key, MAX_LOCATORS, Plan, ContextTrigger};
+use crate::contract::item::{ContextTrigger, Item, Key, MAX_LOCATORS, Plan, ShimContext};
 use crate::contract::output::Output;
 use crate::contract::view::View;
 use crate::crypto::cga::Sec;
@@ -22,7 +22,7 @@ use core::time::Duration;
 use roam6_wire::icmp6::{self, NeighbourOption, RouterAdvertisement};
 use roam6_wire::ip6::{self, Datagram, Header, MINIMUM_MTU};
 use roam6_wire::shim6::{
-    self, Fork, LocatorList, Message, VerificationMethod, Nonce, Probe, ProbeRecord, ProbeState, ShimOption, Tag,
+    self, Fork, LocatorList, Message, Nonce, Probe, ProbeRecord, ProbeState, ShimOption, Tag, VerificationMethod,
 };
 use roam6_wire::{Prefix, Reader};
 use std::collections::VecDeque;
@@ -47,7 +47,8 @@ pub fn run(data: &[u8]) {
         }
     }
     world.feed(&Input::Command(Command::Stop));
-    let left: Vec<&Key> = world.plan.iter().map(|(key, _)| key).filter(|key| !matches!(key, Key::JournalRecord(_))).collect();
+    let left: Vec<&Key> =
+        world.plan.iter().map(|(key, _)| key).filter(|key| !matches!(key, Key::JournalRecord(_))).collect();
     assert!(left.is_empty(), "stopped, yet it holds {left:?}");
 }
 
@@ -184,7 +185,8 @@ impl Harness {
 
     /// A list of the peer's locators, true or not, and what proves it.
     fn locators(&self, detail: u8) -> Vec<ShimOption> {
-        let mut locators: Vec<_> = self.peer_addresses.iter().map(|address| (VerificationMethod::HBA, *address)).collect();
+        let mut locators: Vec<_> =
+            self.peer_addresses.iter().map(|address| (VerificationMethod::HBA, *address)).collect();
         match detail & 0x70 {
             0x10 => locators.push((VerificationMethod::HBA, self.local_address(0))),
             0x20 => locators.truncate(1),
@@ -206,7 +208,15 @@ impl Harness {
         let unanswered = sent.filter(|sent| received.is_none_or(|received| received < *sent));
         let unreturned = received.filter(|received| sent.is_none_or(|sent| sent < *received));
         let (out, into) = (TrafficCount::default(), TrafficCount::default());
-        Some(Activity { context, last_sent: sent, last_received: received, unanswered_since: unanswered, unreturned_since: unreturned, tx: out, rx: into })
+        Some(Activity {
+            context,
+            last_sent: sent,
+            last_received: received,
+            unanswered_since: unanswered,
+            unreturned_since: unreturned,
+            tx: out,
+            rx: into,
+        })
     }
 
     fn feed(&mut self, input: &Input) {
@@ -253,8 +263,9 @@ impl Harness {
         }
         let message = Message::parse(datagram.payload);
         assert!(message.is_ok(), "it cannot be read back: {message:?}");
-        self.received
-            .extend(message.map(|message| (AddressPair { local: datagram.source, peer: datagram.destination }, message)));
+        self.received.extend(
+            message.map(|message| (AddressPair { local: datagram.source, peer: datagram.destination }, message)),
+        );
         if self.received.len() > MAX_REMEMBERED {
             self.received.pop_front();
         }

@@ -1,16 +1,16 @@
 //! The context establishment handshake, context recovery and context confusion (RFC 5533 §7).
 
-use super::context::{Context, Handshake, Peer, PeerLocator, ContextIndex, HandshakeStep};
-use super::dispatch::{ReceivedMessage, MessageOptions, drop_packet};
+use super::context::{Context, ContextIndex, Handshake, HandshakeStep, Peer, PeerLocator};
+use super::dispatch::{MessageOptions, ReceivedMessage, drop_packet};
 use super::proof::{Claim, ClaimError};
 use super::validator::Subject;
 use super::{NO_R1_HOLDDOWN_TIME, Shim, Timer};
-use crate::base::ids::{ContextId, AddressPair};
+use crate::base::ids::{AddressPair, ContextId};
 use crate::base::time::Time;
 use crate::contract::engine::Outbox;
 use crate::contract::report::{DropReason, Report};
 use core::time::Duration;
-use roam6_wire::shim6::{Message, VerificationMethod, Nonce, LocatorPreference, ShimOption, Tag};
+use roam6_wire::shim6::{LocatorPreference, Message, Nonce, ShimOption, Tag, VerificationMethod};
 use std::net::Ipv6Addr;
 
 /// I1_TIMEOUT, I2_TIMEOUT, I2bis_TIMEOUT (RFC 5533 §14).
@@ -40,7 +40,8 @@ impl Shim {
     pub(super) fn start_handshake(&mut self, now: Time, slot: ContextIndex, rounds: u32, out: &mut Outbox) {
         let nonce = self.contexts.new_nonce(&mut self.entropy);
         let Some(context) = self.contexts.get(slot) else { return };
-        let opening = Handshake { step: HandshakeStep::I1, nonce, locators: context.path, transmissions: 0, restarts: rounds };
+        let opening =
+            Handshake { step: HandshakeStep::I1, nonce, locators: context.path, transmissions: 0, restarts: rounds };
         self.contexts.put_handshake(slot, opening);
         self.send_handshake_message(now, slot, out);
     }
@@ -52,8 +53,12 @@ impl Shim {
         let (peer, rounds) = (context.id.ulids.peer, opening.restarts);
         match opening.step {
             HandshakeStep::I1 if opening.transmissions <= I1_RETRIES_MAX => self.send_handshake_message(now, slot, out),
-            HandshakeStep::I2 { .. } | HandshakeStep::I2bis { .. } if opening.transmissions <= I2_RETRIES_MAX => self.send_handshake_message(now, slot, out),
-            HandshakeStep::I2 { .. } | HandshakeStep::I2bis { .. } if rounds < MAX_RESTARTS => self.start_handshake(now, slot, rounds + 1, out),
+            HandshakeStep::I2 { .. } | HandshakeStep::I2bis { .. } if opening.transmissions <= I2_RETRIES_MAX => {
+                self.send_handshake_message(now, slot, out)
+            }
+            HandshakeStep::I2 { .. } | HandshakeStep::I2bis { .. } if rounds < MAX_RESTARTS => {
+                self.start_handshake(now, slot, rounds + 1, out)
+            }
             _ => {
                 self.hold_down(now, peer, NO_R1_HOLDDOWN_TIME, "no answer", out);
                 self.end_context(slot, "no answer", out);
@@ -135,7 +140,14 @@ impl Shim {
     }
 
     /// Receives I2 and I2bis (RFC 5533 §7.13, §7.20): checks the validator first and signatures last.
-    pub(super) fn receive_i2(&mut self, now: Time, heard: ReceivedMessage<'_>, second: I2Message, said: &MessageOptions<'_>, out: &mut Outbox) {
+    pub(super) fn receive_i2(
+        &mut self,
+        now: Time,
+        heard: ReceivedMessage<'_>,
+        second: I2Message,
+        said: &MessageOptions<'_>,
+        out: &mut Outbox,
+    ) {
         let (path, id) = (heard.path, said.context_id(heard.path));
         let subject = match second.lost_tag {
             None => Subject::R1 { tag: second.tag, ulids: id.ulids, locators: path, fork: id.fork },
@@ -178,7 +190,10 @@ impl Shim {
         peer.responder_nonce = Some((responder_nonce, initiator_nonce));
         let slot = slot.unwrap_or_else(|| self.create_context(now, id, heard.link, path));
         if self.contexts.get(slot).is_some_and(|context| {
-            context.handshake.as_ref().is_some_and(|opening| opening.step == HandshakeStep::I1 && context.peer.is_none())
+            context
+                .handshake
+                .as_ref()
+                .is_some_and(|opening| opening.step == HandshakeStep::I1 && context.peer.is_none())
         }) {
             self.contexts.end_handshake(slot);
             self.agenda.cancel(&Timer::Retransmit(slot));
@@ -227,7 +242,8 @@ impl Shim {
         out: &mut Outbox,
     ) {
         let path = heard.path;
-        let of = |(_, context): &(ContextIndex, &Context)| context.handshake.is_none() && context.accepts_source(path.peer);
+        let of =
+            |(_, context): &(ContextIndex, &Context)| context.handshake.is_none() && context.accepts_source(path.peer);
         let slot = self.contexts.with_peer_tag(packet_tag).find(of).map(|(slot, _)| slot);
         let (Some(slot), Some(validator)) = (slot, said.validator) else {
             return drop_packet(DropReason::Unsolicited, path.peer, "R1bis", out);
@@ -271,7 +287,11 @@ impl Shim {
     ) -> Result<Peer, ClaimError> {
         let fresh = || Peer {
             tag,
-            locators: Box::new([PeerLocator { address: ulid, method: VerificationMethod(0), preference: LocatorPreference::default() }]),
+            locators: Box::new([PeerLocator {
+                address: ulid,
+                method: VerificationMethod(0),
+                preference: LocatorPreference::default(),
+            }]),
             generation: None,
             parameters: Box::default(),
             keepalive_timeout: DEFAULT_KEEPALIVE_TIMEOUT.into(),
@@ -281,7 +301,8 @@ impl Shim {
         let mut peer = former.cloned().unwrap_or_else(fresh);
         peer.tag = tag;
         let known = (!peer.parameters.is_empty()).then_some(&*peer.parameters);
-        let claim = Claim { ulid, parameters: said.parameters.or(known), list: said.locator_list, signature: said.signature };
+        let claim =
+            Claim { ulid, parameters: said.parameters.or(known), list: said.locator_list, signature: said.signature };
         let same = said.locator_list.is_some_and(|list| {
             let known = peer.locators.iter().map(|locator| (locator.method, locator.address));
             peer.generation == Some(list.generation) && known.eq(list.locators.iter().copied())
@@ -382,7 +403,13 @@ impl Shim {
     }
 
     /// Reports locators that failed verification to the operator, and to the peer by an Error message (RFC 5533 §7.2).
-    pub(super) fn reject_claim(&mut self, now: Time, heard: ReceivedMessage<'_>, disbelief: ClaimError, out: &mut Outbox) {
+    pub(super) fn reject_claim(
+        &mut self,
+        now: Time,
+        heard: ReceivedMessage<'_>,
+        disbelief: ClaimError,
+        out: &mut Outbox,
+    ) {
         let from = heard.path.peer;
         match disbelief {
             ClaimError::RateLimited => drop_packet(DropReason::RateLimited, from, "signatures", out),

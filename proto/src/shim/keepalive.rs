@@ -27,10 +27,18 @@ pub(super) struct ReapTimers {
 impl ReapTimers {
     /// Updates both timers by a sample of the data plane.
     pub(super) fn record_activity(&mut self, activity: &Activity) {
-        let Activity { last_sent: sent, last_received: received, unanswered_since: unanswered, unreturned_since: unreturned, .. } = *activity;
+        let Activity {
+            last_sent: sent,
+            last_received: received,
+            unanswered_since: unanswered,
+            unreturned_since: unreturned,
+            ..
+        } = *activity;
         self.payload_received = self.payload_received.max(received);
-        self.send_timer_since = timer_start(self.send_timer_since, (sent, unanswered), (received, self.message_received));
-        self.keepalive_timer_since = timer_start(self.keepalive_timer_since, (received, unreturned), (sent, self.message_sent));
+        self.send_timer_since =
+            timer_start(self.send_timer_since, (sent, unanswered), (received, self.message_received));
+        self.keepalive_timer_since =
+            timer_start(self.keepalive_timer_since, (received, unreturned), (sent, self.message_sent));
     }
 
     /// A control message was received: stops the Send Timer.
@@ -107,7 +115,7 @@ fn timer_start(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::base::ids::{ContextId, AddressPair};
+    use crate::base::ids::{AddressPair, ContextId};
     use crate::contract::input::TrafficCount;
     use roam6_wire::shim6::Fork;
 
@@ -122,13 +130,23 @@ mod tests {
         let ulids = AddressPair { local: "2001:db8::1".parse().unwrap(), peer: "2001:db8::2".parse().unwrap() };
         let context = ContextId { ulids, fork: Fork::NONE };
         let (out, into) = (TrafficCount::default(), TrafficCount::default());
-        let mut told = Activity { context, last_sent: None, last_received: None, unanswered_since: None, unreturned_since: None, tx: out, rx: into };
+        let mut told = Activity {
+            context,
+            last_sent: None,
+            last_received: None,
+            unanswered_since: None,
+            unreturned_since: None,
+            tx: out,
+            rx: into,
+        };
         for (direction, second) in packets {
             let time = Some(at(*second));
             if *direction == '>' {
-                (told.last_sent, told.unanswered_since, told.unreturned_since) = (time, told.unanswered_since.or(time), None);
+                (told.last_sent, told.unanswered_since, told.unreturned_since) =
+                    (time, told.unanswered_since.or(time), None);
             } else {
-                (told.last_received, told.unreturned_since, told.unanswered_since) = (time, told.unreturned_since.or(time), None);
+                (told.last_received, told.unreturned_since, told.unanswered_since) =
+                    (time, told.unreturned_since.or(time), None);
             }
         }
         told

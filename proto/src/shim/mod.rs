@@ -5,26 +5,26 @@
 
 mod addresses;
 mod context;
-mod handshake;
-mod exploration;
 mod dispatch;
+mod errors;
+mod eviction;
+mod exploration;
+pub mod fuzz;
+mod handshake;
+mod keepalive;
 mod proof;
 mod reap;
-mod eviction;
-pub mod fuzz;
+mod switch;
 #[cfg(test)]
 mod tests;
-mod errors;
 mod update;
 mod uplinks;
 mod validator;
 mod view;
-mod keepalive;
-mod switch;
 
 use crate::base::few;
 use crate::base::ids::LinkId;
-use crate::base::ids::{ContextId, AddressPair};
+use crate::base::ids::{AddressPair, ContextId};
 use crate::base::rng::Entropy;
 use crate::base::time::Time;
 use crate::base::timers::TimerQueue;
@@ -38,7 +38,7 @@ use crate::contract::output::{ActivityQuery, Transmit, Via};
 use crate::contract::report::Report;
 use crate::contract::view::View;
 use addresses::{Addresses, Environment};
-use context::{Context, Contexts, ContextIndex};
+use context::{Context, ContextIndex, Contexts};
 use core::time::Duration;
 use proof::Identities;
 use roam6_wire::ip6::{self, Header};

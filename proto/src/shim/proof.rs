@@ -10,7 +10,7 @@ use crate::crypto::cga::Parameters;
 use crate::crypto::hba;
 use crate::crypto::signature::{self, PrivateKey};
 use roam6_wire::Prefix;
-use roam6_wire::shim6::{LocatorList, Message, VerificationMethod, Nonce, LocatorPreference, ShimOption, Tag};
+use roam6_wire::shim6::{LocatorList, LocatorPreference, Message, Nonce, ShimOption, Tag, VerificationMethod};
 use std::net::Ipv6Addr;
 use std::sync::Arc;
 
@@ -218,7 +218,9 @@ impl Claim<'_> {
         for (index, (method, locator)) in list.locators.iter().enumerate() {
             match *method {
                 VerificationMethod::HBA if hba::verify(&parameters, *locator).is_ok() => {}
-                VerificationMethod::CGA if hba::has_key(&parameters) && self.signature.is_some() => signed_at = Some(index),
+                VerificationMethod::CGA if hba::has_key(&parameters) && self.signature.is_some() => {
+                    signed_at = Some(index)
+                }
                 _ => return Err(ClaimError::Locator(index)),
             }
         }
@@ -361,7 +363,8 @@ mod tests {
         let (signed, ulid) = announced(Some(rsa_key()), &extra);
         assert_eq!(signed.locators.len(), MAX_LOCATORS);
         assert_eq!(check(&signed.options, ulid, &mut budget()), Ok(()));
-        let message = Message::UpdateRequest { tag: Tag::from_low_bits(0), nonce: Nonce(0), options: signed.options.clone() };
+        let message =
+            Message::UpdateRequest { tag: Tag::from_low_bits(0), nonce: Nonce(0), options: signed.options.clone() };
         assert!(message.emit().len() <= MAX_LIST_OCTETS);
     }
 }

@@ -1,6 +1,6 @@
 //! REAP, the failure detection and locator pair exploration protocol (RFC 5534 §6).
 
-use super::context::{Context, PeerLocator, Recovery, ContextIndex};
+use super::context::{Context, ContextIndex, PeerLocator, Recovery};
 use super::exploration::{Exploration, PairRank};
 use super::{SAMPLE_TIMEOUT, Shim, Timer, switch};
 use crate::base::few;
@@ -10,7 +10,7 @@ use crate::contract::engine::Outbox;
 use crate::contract::input::Activity;
 use crate::contract::report::Report;
 use core::time::Duration;
-use roam6_wire::shim6::{Message, LocatorPreference, Probe, ProbeState};
+use roam6_wire::shim6::{LocatorPreference, Message, Probe, ProbeState};
 
 /// The least Send Timeout towards a peer that supports whole seconds only.
 const MIN_WHOLE_SECOND_TIMEOUT: Duration = Duration::from_secs(1);
@@ -20,7 +20,8 @@ pub(super) const RECENTLY_ACTIVE: Duration = Duration::from_secs(30);
 impl Shim {
     /// The Send or Keepalive Timer may have expired: requests a sample of the data plane, which decides.
     pub(super) fn poll_activity(&mut self, now: Time, slot: ContextIndex, out: &mut Outbox) {
-        let Some(id) = self.contexts.get(slot).filter(|context| context.is_established()).map(|context| context.id) else {
+        let Some(id) = self.contexts.get(slot).filter(|context| context.is_established()).map(|context| context.id)
+        else {
             return;
         };
         self.sample(id, out);
@@ -46,8 +47,10 @@ impl Shim {
         let idle_timeout = self.config.idle_timeout;
         let works = |path: AddressPair| self.uplinks.is_usable(path.local);
         let Some(context) = self.contexts.get(slot) else { return };
-        context.last_activity =
-            context.last_activity.max(activity.last_sent.unwrap_or_default()).max(activity.last_received.unwrap_or_default());
+        context.last_activity = context
+            .last_activity
+            .max(activity.last_sent.unwrap_or_default())
+            .max(activity.last_received.unwrap_or_default());
         context.traffic = (activity.tx, activity.rx);
         if core::mem::take(&mut context.idle_check_pending) && context.last_activity + idle_timeout <= now {
             return self.end_context(slot, "idle", out);
@@ -168,7 +171,8 @@ impl Shim {
         let Some(pair) = way.or_else(|| search.exploration.next_pair(pairs, wanted, &mut self.entropy)) else { return };
         let state = if search.inbound_ok { ProbeState::InboundOk } else { ProbeState::Exploring };
         let sent = search.exploration.record_sent(now, pair, &mut self.entropy);
-        let probe = Probe { tag: peer.tag, state, sent, received: search.exploration.received_reports(), options: Vec::new() };
+        let probe =
+            Probe { tag: peer.tag, state, sent, received: search.exploration.received_reports(), options: Vec::new() };
         if search.inbound_ok {
             context.reap_timers.on_message_sent(now);
         }
@@ -176,7 +180,14 @@ impl Shim {
         self.set_reap_timer(now, slot);
     }
 
-    pub(super) fn receive_probe(&mut self, now: Time, slot: ContextIndex, path: AddressPair, probe: &Probe, out: &mut Outbox) {
+    pub(super) fn receive_probe(
+        &mut self,
+        now: Time,
+        slot: ContextIndex,
+        path: AddressPair,
+        probe: &Probe,
+        out: &mut Outbox,
+    ) {
         let Some(context) = self.contexts.get(slot) else { return };
         // A peer that probes has something to send.
         context.last_activity = now;
@@ -226,7 +237,14 @@ impl Shim {
     }
 
     /// Enters the state Operational, with another pair if one was chosen.
-    pub(super) fn enter_operational(&mut self, now: Time, slot: ContextIndex, chosen: Option<AddressPair>, since: Time, out: &mut Outbox) {
+    pub(super) fn enter_operational(
+        &mut self,
+        now: Time,
+        slot: ContextIndex,
+        chosen: Option<AddressPair>,
+        since: Time,
+        out: &mut Outbox,
+    ) {
         self.agenda.cancel(&Timer::Probe(slot));
         let Some(context) = self.contexts.get(slot) else { return };
         let (id, former) = (context.id, context.path);
@@ -245,7 +263,13 @@ impl Shim {
     }
 
     /// Sends a probe with state Operational that reports the peer's probes (RFC 5534 §6.8).
-    fn send_operational_probe(&mut self, now: Time, slot: ContextIndex, exploration: &mut Exploration, out: &mut Outbox) {
+    fn send_operational_probe(
+        &mut self,
+        now: Time,
+        slot: ContextIndex,
+        exploration: &mut Exploration,
+        out: &mut Outbox,
+    ) {
         let Some(context) = self.contexts.get(slot) else { return };
         let Some(peer) = &context.peer else { return };
         let sent = exploration.record_sent(now, context.path, &mut self.entropy);
@@ -287,7 +311,8 @@ impl Shim {
                 let ours = self.uplinks.preference(local, &self.config.preferences);
                 let unlisted = PairRank { last_resort: true, ..PairRank::of(ours, LocatorPreference::default()) };
                 let pair = |remote: &PeerLocator| {
-                    let rank = PairRank { last_resort: last || remote.is_broken(), ..PairRank::of(ours, remote.preference) };
+                    let rank =
+                        PairRank { last_resort: last || remote.is_broken(), ..PairRank::of(ours, remote.preference) };
                     (AddressPair { local, peer: remote.address }, rank)
                 };
                 pairs.insert(AddressPair { local, peer: context.id.ulids.peer }, unlisted);
@@ -302,7 +327,8 @@ impl Shim {
         let pairs = self.candidate_pairs(slot);
         let path = self.contexts.get(slot)?.path;
         let others = pairs.keys().filter(|pair| **pair != path);
-        let all: Vec<AddressPair> = pairs.contains_key(&path).then_some(path).into_iter().chain(others.copied()).collect();
+        let all: Vec<AddressPair> =
+            pairs.contains_key(&path).then_some(path).into_iter().chain(others.copied()).collect();
         all.get(usize::try_from(tries).ok()?.checked_rem(all.len())?).copied()
     }
 

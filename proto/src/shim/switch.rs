@@ -6,7 +6,7 @@
 use super::context::{Context, ContextIndex};
 use super::reap::RECENTLY_ACTIVE;
 use super::{Shim, Timer};
-use crate::base::ids::{ContextId, AddressPair};
+use crate::base::ids::{AddressPair, ContextId};
 use crate::base::time::Time;
 use crate::contract::engine::Outbox;
 use crate::contract::report::Report;
@@ -82,7 +82,14 @@ impl Shim {
     /// Starts a switch to `path` by order of the operator: of the contexts of these ULIDs, or of all that have the
     /// pair. With a fork only packets of sockets with its mark are switched; the fork is created if need be
     /// (RFC 5533 §5.15.7).
-    pub(super) fn use_path(&mut self, now: Time, ulids: Option<AddressPair>, fork: Fork, path: AddressPair, out: &mut Outbox) {
+    pub(super) fn use_path(
+        &mut self,
+        now: Time,
+        ulids: Option<AddressPair>,
+        fork: Fork,
+        path: AddressPair,
+        out: &mut Outbox,
+    ) {
         // An order does not wait for the update delay.
         if self.agenda.deadline_of(&Timer::Announce).is_some() {
             self.rebuild_locator_lists();
@@ -90,7 +97,8 @@ impl Shim {
         let meant = |id: &ContextId| id.fork == Fork::NONE && ulids.is_none_or(|ulids| ulids == id.ulids);
         let slots: Vec<ContextIndex> =
             self.contexts.iter().filter(|(_, context)| meant(&context.id)).map(|(slot, _)| slot).collect();
-        let able: Vec<ContextIndex> = slots.into_iter().filter(|slot| self.candidate_pairs(*slot).contains_key(&path)).collect();
+        let able: Vec<ContextIndex> =
+            slots.into_iter().filter(|slot| self.candidate_pairs(*slot).contains_key(&path)).collect();
         if able.is_empty() {
             let text = format!("no context can use {path}: both addresses must be locators of one context");
             out.report(Report::Notice { text });
@@ -170,14 +178,24 @@ impl Shim {
                 let text = format!("{id}: no probe on {} was answered; the context stays on {path}", wish.path);
                 out.report(Report::Notice { text });
             }
-            SwitchReason::Failback if unheard => self.start_switch(now, slot, SwitchAttempt::new(now, path, SwitchReason::ContextCheck), out),
-            SwitchReason::ContextCheck if unheard && in_use => self.enter_exploring(now, slot, "the peer does not answer", out),
+            SwitchReason::Failback if unheard => {
+                self.start_switch(now, slot, SwitchAttempt::new(now, path, SwitchReason::ContextCheck), out)
+            }
+            SwitchReason::ContextCheck if unheard && in_use => {
+                self.enter_exploring(now, slot, "the peer does not answer", out)
+            }
             SwitchReason::Failback | SwitchReason::ContextCheck => {}
         }
     }
 
     /// The peer has reported probes: the target pair may have proved to work.
-    pub(super) fn receive_probe_reports(&mut self, now: Time, slot: ContextIndex, received: &[ProbeRecord], out: &mut Outbox) {
+    pub(super) fn receive_probe_reports(
+        &mut self,
+        now: Time,
+        slot: ContextIndex,
+        received: &[ProbeRecord],
+        out: &mut Outbox,
+    ) {
         let Some(context) = self.contexts.get(slot).filter(|context| context.recovery.is_none()) else { return };
         let Some(wish) = &mut context.switch_attempt else { return };
         if !wish.record_reports(received) {
@@ -223,8 +241,10 @@ impl Shim {
         }
         if !core::mem::replace(&mut context.failback.failed_over, true) {
             let returned = context.failback.returned_at.take();
-            let soon = returned.is_some_and(|at| now.since(at) < 2 * pause * 2u32.pow(context.failback.consecutive_failures));
-            context.failback.consecutive_failures = if soon { (context.failback.consecutive_failures + 1).min(MAX_BACKOFF_DOUBLINGS) } else { 0 };
+            let soon =
+                returned.is_some_and(|at| now.since(at) < 2 * pause * 2u32.pow(context.failback.consecutive_failures));
+            context.failback.consecutive_failures =
+                if soon { (context.failback.consecutive_failures + 1).min(MAX_BACKOFF_DOUBLINGS) } else { 0 };
         }
         if self.agenda.deadline_of(&Timer::Return(slot)).is_none() {
             self.agenda.set(Timer::Return(slot), now + pause * 2u32.pow(context.failback.consecutive_failures));
@@ -240,7 +260,9 @@ impl Shim {
         let Some(context) = self.contexts.get(slot).filter(idle) else { return };
         let present = context.path;
         let better = favourite.filter(|path| *path != present && returns && !context.failback.chosen_by_operator);
-        let wish = better.map_or(SwitchAttempt::new(now, present, SwitchReason::ContextCheck), |path| SwitchAttempt::new(now, path, SwitchReason::Failback));
+        let wish = better.map_or(SwitchAttempt::new(now, present, SwitchReason::ContextCheck), |path| {
+            SwitchAttempt::new(now, path, SwitchReason::Failback)
+        });
         self.start_switch(now, slot, wish, out);
     }
 

@@ -1,10 +1,10 @@
 //! Locator updates: Update Request and Update Acknowledgement (RFC 5533 §10).
 
 use super::context::{ContextIndex, PendingUpdate};
+use super::dispatch::{MessageOptions, ReceivedMessage, drop_packet};
 use super::handshake::jitter;
-use super::dispatch::{ReceivedMessage, MessageOptions, drop_packet};
 use super::proof::Announcement;
-use super::{UPDATE_DELAY, Shim, Timer};
+use super::{Shim, Timer, UPDATE_DELAY};
 use crate::base::time::Time;
 use crate::contract::engine::Outbox;
 use crate::contract::report::DropReason;
@@ -78,7 +78,9 @@ impl Shim {
     pub(super) fn send_update_request(&mut self, now: Time, slot: ContextIndex, out: &mut Outbox) {
         let keepalive = self.keepalive_timeout_options();
         let chance = self.entropy.below(1000);
-        let Some(tries) = self.contexts.get(slot).and_then(|context| Some(context.pending_update.as_ref()?.transmissions)) else {
+        let Some(tries) =
+            self.contexts.get(slot).and_then(|context| Some(context.pending_update.as_ref()?.transmissions))
+        else {
             return;
         };
         let path = self.pair_for_retransmission(slot, tries);

@@ -109,7 +109,11 @@ impl Uplinks {
     }
 
     /// The configured preference for an address, by its interface.
-    pub(super) fn preference(&self, address: Ipv6Addr, of: &few::VecMap<String, UplinkPreference>) -> LocatorPreference {
+    pub(super) fn preference(
+        &self,
+        address: Ipv6Addr,
+        of: &few::VecMap<String, UplinkPreference>,
+    ) -> LocatorPreference {
         let link = self.links.values().find(|link| link.addresses.contains(&address));
         link.and_then(|link| of.get(&link.name)).map_or(LocatorPreference::default(), |preference| preference.emit())
     }

@@ -51,8 +51,12 @@ pub(super) struct Validators {
 impl Validators {
     /// Starts with a random secret.
     pub(super) fn new(entropy: &mut Entropy) -> Validators {
-        let mut validators =
-            Validators { secret: [0; 32], former_secret: [0; 32], rotated_at: Time::ZERO, nonce_base: entropy.next_u64() as u32 };
+        let mut validators = Validators {
+            secret: [0; 32],
+            former_secret: [0; 32],
+            rotated_at: Time::ZERO,
+            nonce_base: entropy.next_u64() as u32,
+        };
         entropy.fill(&mut validators.secret);
         entropy.fill(&mut validators.former_secret);
         validators
@@ -74,8 +78,10 @@ impl Validators {
         let issued = nonce.0.wrapping_sub(self.nonce_base);
         let fresh = seconds(now).checked_sub(issued).is_some_and(|age| age <= VALIDATOR_LIFETIME_SECONDS);
         // Validators of the second of the rotation may be of either secret.
-        let secrets =
-            [(&self.secret, issued >= seconds(self.rotated_at)), (&self.former_secret, issued <= seconds(self.rotated_at))];
+        let secrets = [
+            (&self.secret, issued >= seconds(self.rotated_at)),
+            (&self.former_secret, issued <= seconds(self.rotated_at)),
+        ];
         fresh
             && validator.len() == VALIDATOR_LENGTH
             && secrets.into_iter().filter(|(_, used)| *used).any(|(secret, _)| {

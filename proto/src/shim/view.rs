@@ -16,11 +16,10 @@ impl Shim {
                 VerificationMethod::CGA => "cga",
                 _ => "ulid",
             };
-            let paths = context
-                .announced
-                .locators
-                .iter()
-                .flat_map(|local| locators.iter().map(|locator| AddressPair { local: *local, peer: locator.address }));
+            let paths =
+                context.announced.locators.iter().flat_map(|local| {
+                    locators.iter().map(|locator| AddressPair { local: *local, peer: locator.address })
+                });
             view.contexts.push(ContextView {
                 context: context.id,
                 state: context.state().to_owned(),

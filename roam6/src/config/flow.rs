@@ -61,7 +61,12 @@ struct FlowNumber {
     priority: u16,
 }
 
-fn rule(flow: &Spanned<Flow>, number: FlowNumber, uplinks: &[UplinkConfig], review: &mut Review<'_>) -> Option<FlowRule> {
+fn rule(
+    flow: &Spanned<Flow>,
+    number: FlowNumber,
+    uplinks: &[UplinkConfig],
+    review: &mut Review<'_>,
+) -> Option<FlowRule> {
     let flow = flow.get_ref();
     let name = flow.uplink.get_ref();
     let Some(bid) = uplinks.iter().find(|uplink| uplink.interface == *name).map(|uplink| uplink.bid) else {

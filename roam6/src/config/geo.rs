@@ -13,9 +13,9 @@ use core::time::Duration;
 use roam6_proto::Fix;
 use roam6_proto::base::few;
 use roam6_proto::contract::config::facilities::{Announcement, FacilitiesConfig};
-use roam6_proto::contract::config::geo::{GeoConfig, AreaForwarding, Mib, NonAreaForwarding, LinkScope, VirtualLink};
+use roam6_proto::contract::config::geo::{AreaForwarding, GeoConfig, LinkScope, Mib, NonAreaForwarding, VirtualLink};
 use roam6_proto::geo::geometry;
-use roam6_wire::geo::{Area, Coordinates, Shape, ItsStationType, TrafficClass};
+use roam6_wire::geo::{Area, Coordinates, ItsStationType, Shape, TrafficClass};
 use serde::Deserialize;
 use std::path::PathBuf;
 
@@ -269,7 +269,8 @@ fn source(written: &PositionTable, review: &mut Review<'_>) -> Option<Option<Pos
     if let Some(server) = &written.gpsd {
         return Some(server.contains(':').then(|| Position::Gpsd(server.clone())));
     }
-    let place = written.latitude.zip(written.longitude).and_then(|(north, east)| Coordinates::from_degrees(north, east));
+    let place =
+        written.latitude.zip(written.longitude).and_then(|(north, east)| Coordinates::from_degrees(north, east));
     Some(place.map(|place| Position::Fixed(Fix { place, uncertainty: Some(1), speed: 0, heading: 0 })))
 }
 
@@ -294,7 +295,13 @@ fn facilities(table: &Spanned<FacilitiesTable>, review: &mut Review<'_>) -> Opti
     // Casts of floats saturate.
     let length = tenths(length, "length", 102.1).map(|tenths| tenths as u16);
     let width = tenths(width, "width", 6.0).map(|tenths| tenths as u8);
-    Some(FacilitiesConfig { station_id: *station_id, send_cams: *cam != Some(false), length, width, announcement: None })
+    Some(FacilitiesConfig {
+        station_id: *station_id,
+        send_cams: *cam != Some(false),
+        length,
+        width,
+        announcement: None,
+    })
 }
 
 fn link(table: &LinkTable, max_area: u32, review: &mut Review<'_>) -> Option<VirtualLink> {

@@ -6,7 +6,7 @@ use crate::config::duration::Span;
 use crate::config::prefix_table::{Home, Mobile, Rows};
 use crate::config::source::{Problem, Review, Source};
 use core::time::Duration;
-use roam6_proto::contract::config::nemo::{HomeAgentConfig, Ipv4Pool, DsmipService, PrefixTable};
+use roam6_proto::contract::config::nemo::{DsmipService, HomeAgentConfig, Ipv4Pool, PrefixTable};
 use roam6_proto::nemo::dsmip::NATKATIMEOUT as DEFAULT_KEEPALIVE;
 use roam6_wire::{Ipv4Endpoint, Prefix};
 use serde::Deserialize;
@@ -261,7 +261,8 @@ fn ipv4(table: &Ipv4Table, review: &mut Review<'_>) -> DsmipService {
 /// IPv4 prefixes for who asks for one.
 fn ipv4_pool(table: &PoolTable, review: &mut Review<'_>) -> Option<Ipv4Pool> {
     let prefix = *table.prefix.get_ref();
-    let Some((address, shortest)) = prefix.ipv4().filter(|(address, _)| Ipv4Endpoint::dsmip(*address).is_unicast()) else {
+    let Some((address, shortest)) = prefix.ipv4().filter(|(address, _)| Ipv4Endpoint::dsmip(*address).is_unicast())
+    else {
         let hint = "write an IPv4 prefix to take them from, as \"10.128.0.0/16\"";
         review.blame(table.prefix.span(), format!("no pool of IPv4 prefixes is in {prefix}"), hint);
         return None;

@@ -10,8 +10,8 @@ use crate::config::source::Review;
 use core::time::Duration;
 use roam6_proto::base::few;
 use roam6_proto::contract::config::nemo::{
-    Authentication, CareOfPrefixConfig, DadMode, HomeNetwork, IngressConfig, MobileRouterConfig, PrefixPreference, PrefixMode,
-    ProbeConfig, PrefixSharing, LoadSharing, StaticAddress, UplinkConfig,
+    Authentication, CareOfPrefixConfig, DadMode, HomeNetwork, IngressConfig, LoadSharing, MobileRouterConfig,
+    PrefixMode, PrefixPreference, PrefixSharing, ProbeConfig, StaticAddress, UplinkConfig,
 };
 use roam6_wire::{Bid, DomainName, HomeAddress, Prefix};
 use serde::Deserialize;
@@ -304,7 +304,13 @@ fn ingress(section: &Section, review: &mut Review<'_>) -> Vec<IngressConfig> {
         let advertise = table.advertise.as_ref().map_or(Duration::from_secs(10), |span| span.get_ref().0);
         let dns = table.dns.as_deref().map(|servers| resolvers(servers, review));
         let search = table.search.as_deref().map(|domains| search_domains(domains, review));
-        ingress.push(IngressConfig { interface: name.clone(), prefix, advertisement_interval: advertise, dns, search_domains: search });
+        ingress.push(IngressConfig {
+            interface: name.clone(),
+            prefix,
+            advertisement_interval: advertise,
+            dns,
+            search_domains: search,
+        });
     }
     if let Some(table) = section.ingress.get(MAX_LIST) {
         review.blame(table.interface.span(), format!("more than {MAX_LIST} ingress interfaces"), "list fewer");

@@ -146,8 +146,15 @@ fn trigger(table: TriggerTable, review: &mut Review<'_>) -> Option<ContextTrigge
     let written = table.octets.is_some() || table.packets.is_some() || table.age.is_some();
     let thresholds = (table.octets, table.packets, span(&table.age));
     let (octets, packets, age) = if written { thresholds } else { (usual.octets, usual.packets, usual.age) };
-    let (idle, again) = (span(&table.idle).unwrap_or(usual.idle_timeout), span(&table.again).unwrap_or(usual.repeat_after));
-    (table.enabled != Some(false)).then_some(ContextTrigger { octets, packets, age, idle_timeout: idle, repeat_after: again })
+    let (idle, again) =
+        (span(&table.idle).unwrap_or(usual.idle_timeout), span(&table.again).unwrap_or(usual.repeat_after));
+    (table.enabled != Some(false)).then_some(ContextTrigger {
+        octets,
+        packets,
+        age,
+        idle_timeout: idle,
+        repeat_after: again,
+    })
 }
 
 fn preferences(

@@ -146,9 +146,10 @@ fn level(report: &Report) -> Level {
         | Report::PathDown { .. }
         | Report::Fault { .. }
         | Report::BindingError { .. } => Level::Warning,
-        Report::Dropped { .. } | Report::RouterSolicitationSent { .. } | Report::UpdateSent { .. } | Report::AcknowledgementReceived { .. } => {
-            Level::Debug
-        }
+        Report::Dropped { .. }
+        | Report::RouterSolicitationSent { .. }
+        | Report::UpdateSent { .. }
+        | Report::AcknowledgementReceived { .. } => Level::Debug,
         Report::EchoReply { .. }
         | Report::SubflowUp { .. }
         | Report::SubflowPriorityChanged { .. }

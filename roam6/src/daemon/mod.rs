@@ -31,8 +31,8 @@ use roam6_linux::memory::Text;
 use roam6_linux::mptcp::diag;
 use roam6_linux::{Host, Interest, Ready, Wake};
 use roam6_proto::base::few;
-use roam6_proto::base::ids::{ContextId, AddressPair};
-use roam6_proto::{Clock, Engine, Input, Node, Command, Outbox, Output, Report, Time};
+use roam6_proto::base::ids::{AddressPair, ContextId};
+use roam6_proto::{Clock, Command, Engine, Input, Node, Outbox, Output, Report, Time};
 use roam6_wire::shim6::Fork;
 use server::{Asked, ClientId, Reactor, Server};
 use showing::{Form, Showing};
@@ -366,16 +366,24 @@ impl Daemon {
                 };
                 self.server.answer(client, &answer, now, &mut self.host);
             }
-            Asked::Control(Request::Unbind(home_address)) => self.obey(client, Command::DeleteBinding(home_address), now),
+            Asked::Control(Request::Unbind(home_address)) => {
+                self.obey(client, Command::DeleteBinding(home_address), now)
+            }
             Asked::Control(Request::UsePath { context, mark, path }) => {
                 let fork = mark.map_or(Fork::NONE, Fork);
                 self.obey(client, Command::SwitchPath { ulids: context, fork, path }, now);
             }
-            Asked::Control(Request::EndContext(ulids)) => self.obey(client, Command::DeleteContext(unforked(ulids)), now),
+            Asked::Control(Request::EndContext(ulids)) => {
+                self.obey(client, Command::DeleteContext(unforked(ulids)), now)
+            }
             Asked::Control(Request::Ask(question)) => self.obey(client, Command::SendEchoRequest(*question), now),
-            Asked::Control(Request::PutArea(destination)) => self.obey(client, Command::AddGeoDestination(destination), now),
+            Asked::Control(Request::PutArea(destination)) => {
+                self.obey(client, Command::AddGeoDestination(destination), now)
+            }
             Asked::Control(Request::Denm(order)) => self.obey(client, Command::Denm(*order), now),
-            Asked::Control(Request::DropArea(address)) => self.obey(client, Command::RemoveGeoDestination(address), now),
+            Asked::Control(Request::DropArea(address)) => {
+                self.obey(client, Command::RemoveGeoDestination(address), now)
+            }
             Asked::Metrics => match self.recent_metrics(now) {
                 Some(page) => self.hand_out(client, Form::Metrics, page, now),
                 None => self.show(client, Form::Metrics),

@@ -9,7 +9,7 @@ use crate::config::{self, Config};
 use crate::daemon::errand::Errand;
 use crate::daemon::table_watch::TableWatch;
 use core::time::Duration;
-use roam6_proto::{Input, Command, Time};
+use roam6_proto::{Command, Input, Time};
 
 /// A reload that takes longer is logged.
 const PATIENCE: Duration = Duration::from_secs(30);

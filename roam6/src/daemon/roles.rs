@@ -53,7 +53,8 @@ pub(super) fn names(config: &Config) -> String {
 
 /// Whether mobility messages may arrive in ESP.
 pub(super) fn use_esp(config: &Config) -> bool {
-    let rows = config.home_agent.iter().flat_map(|agent| agent.config.prefix_table.rows.iter().map(|row| &row.authentication));
+    let rows =
+        config.home_agent.iter().flat_map(|agent| agent.config.prefix_table.rows.iter().map(|row| &row.authentication));
     let router = config.mobile_router.iter().map(|router| &router.authentication);
     rows.chain(router).any(|authentication| matches!(authentication, Authentication::Ipsec(_)))
 }

@@ -5,7 +5,7 @@ pub(crate) mod words;
 use crate::client::{Failure, order, print, view};
 use crate::control::Request;
 use crate::geo::words::area;
-use roam6_proto::contract::config::facilities::{DenmRequest, DenmEvent, EventId};
+use roam6_proto::contract::config::facilities::{DenmEvent, DenmRequest, EventId};
 use roam6_proto::contract::view::LdmEventView;
 use roam6_wire::geo::Coordinates;
 use std::path::Path;

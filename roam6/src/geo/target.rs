@@ -2,7 +2,7 @@
 
 use roam6_proto::contract::config::geo::TransportType;
 use roam6_wire::LinkAddress;
-use roam6_wire::geo::{self, GeoAddress, Coordinates, ItsStationType};
+use roam6_wire::geo::{self, Coordinates, GeoAddress, ItsStationType};
 use std::fmt;
 use std::net::Ipv6Addr;
 

@@ -64,8 +64,11 @@ fn text(status: &Status) -> String {
         );
     }
     let limits = status.limits;
-    let _ =
-        writeln!(text, "additional subflows: {}; accepted addresses of a peer: {}", limits.subflows, limits.add_addr_accepted);
+    let _ = writeln!(
+        text,
+        "additional subflows: {}; accepted addresses of a peer: {}",
+        limits.subflows, limits.add_addr_accepted
+    );
     if status.receive_buffer < ROOM {
         let _ = writeln!(
             text,

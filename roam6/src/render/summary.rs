@@ -2,7 +2,9 @@
 
 use crate::config::Config;
 use crate::config::duration::human;
-use roam6_proto::contract::config::nemo::{Authentication, CareOfPrefixConfig, PrefixPreference, PrefixSharing, UplinkConfig};
+use roam6_proto::contract::config::nemo::{
+    Authentication, CareOfPrefixConfig, PrefixPreference, PrefixSharing, UplinkConfig,
+};
 use serde_json::json;
 use std::fmt::Write;
 

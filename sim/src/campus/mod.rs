@@ -5,4 +5,4 @@ mod server;
 mod trace;
 
 pub use server::{ServerLoad, run};
-pub use trace::{TraceFlow, TraceSpec, Trace};
+pub use trace::{Trace, TraceFlow, TraceSpec};

@@ -1,11 +1,11 @@
 //! The server: a Shim6 engine, the trigger that counts packets of each peer, and peers that answer at once.
 
-use super::trace::{TraceFlow, Trace};
+use super::trace::{Trace, TraceFlow};
 use core::cmp::Reverse;
 use core::time::Duration;
-use roam6_proto::base::ids::{ContextId, AddressPair};
+use roam6_proto::base::ids::{AddressPair, ContextId};
 use roam6_proto::contract::config::shim::ShimConfig;
-use roam6_proto::contract::input::{Activity, AddressEvent, AddressState, TrafficCount, FlowEvent, LinkEvent, Packet};
+use roam6_proto::contract::input::{Activity, AddressEvent, AddressState, FlowEvent, LinkEvent, Packet, TrafficCount};
 use roam6_proto::contract::item::ContextTrigger;
 use roam6_proto::shim::Shim;
 use roam6_proto::{Engine, Entropy, Input, Key, LinkId, Outbox, Outcome, Output, Time};
@@ -197,7 +197,15 @@ impl Server {
         let conversation = number(context.ulids.peer).and_then(|peer| self.conversations.get(&peer));
         let last = conversation.map(|conversation| conversation.until.min(self.now));
         let (out, into) = (TrafficCount::default(), TrafficCount::default());
-        Activity { context, last_sent: last, last_received: last, unanswered_since: None, unreturned_since: None, tx: out, rx: into }
+        Activity {
+            context,
+            last_sent: last,
+            last_received: last,
+            unanswered_since: None,
+            unreturned_since: None,
+            tx: out,
+            rx: into,
+        }
     }
 }
 

@@ -82,7 +82,8 @@ pub struct Lease {
 impl Message {
     /// Parses a packet to a server or client; `None` if it is not DHCPv6.
     pub fn parse(packet: &[u8]) -> Option<Message> {
-        let Some((UDP, &[_, _, high, low, _, _, _, _, kind, a, b, c, ref options @ ..])) = datagram::upper_layer(packet)
+        let Some((UDP, &[_, _, high, low, _, _, _, _, kind, a, b, c, ref options @ ..])) =
+            datagram::upper_layer(packet)
         else {
             return None;
         };

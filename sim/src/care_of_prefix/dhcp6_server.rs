@@ -81,7 +81,9 @@ impl DelegatingRouter {
             ..Message::default()
         };
         match asked.kind {
-            kind::SOLICIT if asked.rapid_commit && manner.rapid && !manner.without_prefixes => answer.rapid_commit = true,
+            kind::SOLICIT if asked.rapid_commit && manner.rapid && !manner.without_prefixes => {
+                answer.rapid_commit = true
+            }
             kind::SOLICIT => answer.kind = kind::ADVERTISE,
             kind::REQUEST | kind::RENEW | kind::REBIND if ours => {}
             kind::RELEASE if ours => {

@@ -5,7 +5,7 @@ use super::dhcp6::{Message, kind};
 use super::mobile_network_node::prefix_information;
 use crate::datagram::{self, Header, ICMPV6, UDP};
 use crate::host::HostId;
-use crate::map::{self, Topology, MobileRouterHost};
+use crate::map::{self, MobileRouterHost, Topology};
 use crate::medium::MediumId;
 use crate::world::Observation;
 use core::time::Duration;
@@ -69,7 +69,8 @@ impl CareOfPrefixInvariants {
         }
         // An event may be told to a host in parts: what counts is how it ends.
         let handled = |mobile: &&MobileRouterHost| facts.contains(&Observation::Handled(mobile.host));
-        let mut handled = map.mobiles.iter().filter(handled).filter(|mobile| self.is_running_normally(now, map, mobile.host));
+        let mut handled =
+            map.mobiles.iter().filter(handled).filter(|mobile| self.is_running_normally(now, map, mobile.host));
         handled.try_for_each(|mobile| self.check_advertised(now, map, mobile))
     }
 
@@ -107,7 +108,8 @@ impl CareOfPrefixInvariants {
                     let until = |seconds: u32| now + Duration::from_secs(seconds.into());
                     let known = self.advertised.get(&(host, prefix)).map_or(now, |told| told.valid_until);
                     let valid_until = known.max(until(valid));
-                    self.advertised.insert((host, prefix), AdvertisedPrefix { valid_until, preferred_until: until(preferred) });
+                    self.advertised
+                        .insert((host, prefix), AdvertisedPrefix { valid_until, preferred_until: until(preferred) });
                 }
                 options = rest;
             }

@@ -223,11 +223,18 @@ impl MobileNetworkNode {
         let usable = self.addresses.values().filter(|formed| formed.usable <= now);
         for formed in usable {
             let preferred = formed.preferred_until > now;
-            let lasts = formed.valid_until > now + DISTURBANCE && (formed.preferred_until > now + DISTURBANCE || !preferred);
+            let lasts =
+                formed.valid_until > now + DISTURBANCE && (formed.preferred_until > now + DISTURBANCE || !preferred);
             let owed = lasts && formed.changed + DISTURBANCE <= now;
             let mut ledger = self.ledger.borrow_mut();
             let number = u32::try_from(ledger.echoes.len()).unwrap_or(u32::MAX);
-            ledger.echoes.push(Echo { source: formed.address, sent: now, preferred, must_be_answered: owed, answer: None });
+            ledger.echoes.push(Echo {
+                source: formed.address,
+                sent: now,
+                preferred,
+                must_be_answered: owed,
+                answer: None,
+            });
             let [a, b, c, d] = number.to_be_bytes();
             let header = Header { source: formed.address, destination: self.spec.peer, next: ICMPV6, hop_limit: 64 };
             let bytes = datagram::icmp6(header, &[ECHO_REQUEST, 0, 0, 0, a, b, c, d]);

@@ -2,6 +2,6 @@
 //! prefixes, and invariants (RFC 8415 §6.3, RFC 4862 §5.5, RFC 8028).
 
 pub mod dhcp6;
-pub mod mobile_network_node;
 pub mod dhcp6_server;
 pub mod invariants;
+pub mod mobile_network_node;

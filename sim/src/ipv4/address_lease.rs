@@ -1,8 +1,8 @@
 //! Addresses from DHCP: the host's own client, not roam6, adds and removes them.
 
 use crate::host::HostId;
-use crate::topology::{DEFAULT_METRIC, route};
 use crate::medium::{MediumId, Port};
+use crate::topology::{DEFAULT_METRIC, route};
 use crate::world::{Scheduled, World};
 use core::time::Duration;
 use roam6_proto::contract::item::NextHop;

@@ -11,7 +11,9 @@ use roam6_wire::LinkAddress;
 impl World {
     /// A packet for an IPv4 address of the host: mobility messages go to the engine, the rest is decapsulated.
     pub(crate) fn receive_encapsulated(&mut self, port: Port, sender: Option<LinkAddress>, packet: &[u8]) {
-        let Some((_, _, inner)) = packet::decapsulate(packet) else { return self.count_loss(port.0, "nothing carried") };
+        let Some((_, _, inner)) = packet::decapsulate(packet) else {
+            return self.count_loss(port.0, "nothing carried");
+        };
         // Behind other headers it is of somebody inside a mobile network.
         if Header::parse(inner).is_some_and(|header| header.next == MOBILITY) {
             return self.deliver_to_engine(port, sender, packet);

@@ -2,10 +2,10 @@
 //! as IPv4-mapped ones, so that routing and neighbour lookup are the same for both.
 
 mod address_lease;
-mod topology;
+mod forwarding;
 pub mod nat;
 pub mod packet;
-mod forwarding;
+mod topology;
 
 pub use address_lease::Ipv4Site;
 pub use topology::{Ipv4Access, agent_address};

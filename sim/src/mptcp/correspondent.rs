@@ -1,7 +1,7 @@
 //! A correspondent: the Multipath TCP of an unmodified kernel, as far as it matters here. It accepts two subflows
 //! beside the first, and detects a dead subflow only by its timeout.
 
-use super::message::{MessageKind, Message};
+use super::message::{Message, MessageKind};
 use core::time::Duration;
 use roam6_proto::{Engine, Input, Outbox, Time, View};
 use std::cell::RefCell;

@@ -39,8 +39,15 @@ pub enum MessageKind {
     Acknowledged,
 }
 
-const KINDS: [MessageKind; 7] =
-    [MessageKind::Begin, MessageKind::Join, MessageKind::Joined, MessageKind::Reset, MessageKind::Remove, MessageKind::Data, MessageKind::Acknowledged];
+const KINDS: [MessageKind; 7] = [
+    MessageKind::Begin,
+    MessageKind::Join,
+    MessageKind::Joined,
+    MessageKind::Reset,
+    MessageKind::Remove,
+    MessageKind::Data,
+    MessageKind::Acknowledged,
+];
 
 impl Message {
     /// Builds the packet of a message.

@@ -5,12 +5,12 @@
 //!   peers -- core -- lender -- inside -- node      the lender advertises the mobile network and what it visits
 //! ```
 
-pub mod slaac;
-pub mod mobile_router;
-pub mod topology;
-pub mod message;
-pub mod host;
 pub mod correspondent;
+pub mod host;
+pub mod message;
+pub mod mobile_router;
 pub mod run;
 pub mod scenario;
+pub mod slaac;
 pub mod sockets;
+pub mod topology;

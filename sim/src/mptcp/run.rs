@@ -1,8 +1,8 @@
 //! Runs a world of an MPTCP host to its end and checks its invariants.
 
-use super::topology::prefix;
 use super::correspondent::LIMIT;
 use super::scenario::MptcpScenario;
+use super::topology::prefix;
 use crate::failure::{Failure, WorldFamily};
 use crate::world::Observation;
 use core::time::Duration;
@@ -45,7 +45,13 @@ pub fn run(seed: u64, loud: bool) -> Result<RunResult, Failure> {
     let mut scenario = MptcpScenario::new(seed);
     scenario.map.world.verbose = loud;
     let mut play = Run { scenario, events: 0 };
-    play.run().map_err(|what| Failure { family: FAMILY, seed, kind: None, at: play.scenario.map.world.now(), message: what })
+    play.run().map_err(|what| Failure {
+        family: FAMILY,
+        seed,
+        kind: None,
+        at: play.scenario.map.world.now(),
+        message: what,
+    })
 }
 
 /// The subflows of connections compared with the paths.

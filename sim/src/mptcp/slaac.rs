@@ -1,7 +1,7 @@
 //! Stateless address autoconfiguration of a host's kernel (RFC 4861 §6.3.4, RFC 4862 §5.5.3).
 
 use core::time::Duration;
-use roam6_proto::contract::item::{Address, Route, RouteTable, NextHop};
+use roam6_proto::contract::item::{Address, NextHop, Route, RouteTable};
 use roam6_proto::{Item, Key, LinkId, Outbox, Time};
 use roam6_wire::icmp6::{Message, NeighbourOption};
 use roam6_wire::ip6::{Datagram, protocol};

@@ -1,10 +1,10 @@
 //! The host's connections: the Multipath TCP of a kernel as far as it matters here. A subflow is tried once, when its
 //! endpoint is added; it ends with its endpoint, not with its address; the correspondent is told of a removal once.
 
-use super::message::{MessageKind, Message};
+use super::message::{Message, MessageKind};
 use core::time::Duration;
 use roam6_proto::base::ids::MptcpToken;
-use roam6_proto::contract::input::{SubflowEventKind, SubflowEvent};
+use roam6_proto::contract::input::{SubflowEvent, SubflowEventKind};
 use roam6_proto::contract::item::MptcpEndpoint;
 use roam6_proto::{Outbox, Time};
 use std::collections::BTreeMap;
@@ -156,7 +156,9 @@ impl Sockets {
             connection.retry_joins(now, number, out);
             if !connection.flows.is_empty() {
                 connection.without_subflow_since = None;
-            } else if *connection.without_subflow_since.get_or_insert(now) + SUBFLOW_TIMEOUT <= now && connection.established {
+            } else if *connection.without_subflow_since.get_or_insert(now) + SUBFLOW_TIMEOUT <= now
+                && connection.established
+            {
                 events.push(connection.event(number, home, SubflowEventKind::ConnectionClosed));
                 connection.established = false;
             }
@@ -221,7 +223,13 @@ impl Connection {
     }
 
     /// Sends data by the best subflow, and by the others now and then.
-    fn send_data(&mut self, now: Time, number: usize, endpoints: &BTreeMap<Ipv6Addr, (u8, MptcpEndpoint)>, out: &mut Outbox) {
+    fn send_data(
+        &mut self,
+        now: Time,
+        number: usize,
+        endpoints: &BTreeMap<Ipv6Addr, (u8, MptcpEndpoint)>,
+        out: &mut Outbox,
+    ) {
         let backup = |address: &Ipv6Addr| endpoints.get(address).is_some_and(|(_, endpoint)| endpoint.flags.backup);
         let open = self.flows.iter().filter(|(_, flow)| flow.state == SubflowState::Open);
         let stale = |flow: &Subflow| flow.waiting.is_some_and(|since| since + ACK_TIMEOUT <= now);

@@ -1,9 +1,9 @@
 //! The topology: a host in a mobile network, its mobile router, and correspondents.
 
+use super::correspondent::{Correspondent, SubflowTable};
+use super::host::{MptcpHost, MptcpKernel};
+use super::mobile_router::{AdvertisedPrefixes, PrefixAdvertiser};
 use super::slaac::Slaac;
-use super::mobile_router::{PrefixAdvertiser, AdvertisedPrefixes};
-use super::host::{MptcpKernel, MptcpHost};
-use super::correspondent::{SubflowTable, Correspondent};
 use super::sockets::Sockets;
 use crate::host::{BoxedEngine, Host, HostId};
 use crate::link::LinkSpec;
@@ -12,7 +12,7 @@ use crate::router::link_local;
 use crate::world::World;
 use core::time::Duration;
 use roam6_proto::contract::config::mptcp::PathManagerConfig;
-use roam6_proto::contract::item::{Address, Route, RouteTable, NextHop};
+use roam6_proto::contract::item::{Address, NextHop, Route, RouteTable};
 use roam6_proto::role::Role;
 use roam6_proto::{Engine, Entropy, Input, Item, LinkId, Outbox, Time, View};
 use roam6_wire::{LinkAddress, Prefix};

@@ -3,12 +3,12 @@
 
 use super::topology::Topology;
 use crate::datagram::Header;
-use crate::world::{Observation, Event};
+use crate::world::{Event, Observation};
 use core::time::Duration;
 use roam6_proto::Entropy;
 use roam6_wire::ip6::{self, Datagram};
 use roam6_wire::shim6::{
-    self, Fork, LocatorList, Message, VerificationMethod, Nonce, Probe, ProbeRecord, ProbeState, ShimOption, Tag, kind,
+    self, Fork, LocatorList, Message, Nonce, Probe, ProbeRecord, ProbeState, ShimOption, Tag, VerificationMethod, kind,
 };
 use std::collections::VecDeque;
 use std::net::Ipv6Addr;
@@ -94,7 +94,10 @@ impl Attacker {
         let (tag, nonce, responder_nonce) = (self.random_tag(), self.random_nonce(), self.random_nonce());
         let claimed = ShimOption::Ulids { sender: other, receiver: victim };
         let validator = ShimOption::Validator(vec![7; 16]);
-        let list = LocatorList { generation: 1, locators: vec![(VerificationMethod::HBA, mine), (VerificationMethod::HBA, other)] };
+        let list = LocatorList {
+            generation: 1,
+            locators: vec![(VerificationMethod::HBA, mine), (VerificationMethod::HBA, other)],
+        };
         let second = vec![validator.clone(), claimed.clone(), ShimOption::Locators(list.clone())];
         let record = ProbeRecord { source: mine, destination: victim, nonce, data: 0 };
         let message = match self.chance.below(9) {

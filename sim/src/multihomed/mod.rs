@@ -2,6 +2,6 @@
 //! attacker interferes.
 
 pub mod attacker;
-pub mod topology;
 pub mod run;
 pub mod scenario;
+pub mod topology;

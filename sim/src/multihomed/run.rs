@@ -1,8 +1,8 @@
 //! Runs a world of multihomed hosts to its end and checks its invariants.
 
 use super::attacker::Attacker;
-use super::topology::Conversation;
 use super::scenario::{MultihomedKind, MultihomedScenario};
+use super::topology::Conversation;
 use crate::datagram::Header;
 use crate::failure::{Failure, WorldFamily};
 use crate::world::Observation;
@@ -118,8 +118,14 @@ impl Run {
             let near = self.context(talk.from, talk.ulids);
             near.is_none() || self.context(talk.to, reversed(talk.ulids)).is_none()
         };
-        let strangers: Vec<_> =
-            self.scenario.map.conversations.iter().filter(strangers).map(|talk| (talk.from, talk.to, talk.ulids)).collect();
+        let strangers: Vec<_> = self
+            .scenario
+            .map
+            .conversations
+            .iter()
+            .filter(strangers)
+            .map(|talk| (talk.from, talk.to, talk.ulids))
+            .collect();
         for (from, to, ulids) in strangers {
             for happening in self.scenario.map.unblock_ulids(from, to, ulids) {
                 self.scenario.map.world.schedule(Duration::ZERO, happening);

@@ -1,6 +1,6 @@
 //! The world of a seed: hosts, uplinks, address proofs, and the script of faults.
 
-use super::topology::{self, Topology, Proof, HostSpec};
+use super::topology::{self, HostSpec, Proof, Topology};
 use crate::link::LinkSpec;
 use crate::world::Event;
 use core::fmt;
@@ -54,9 +54,21 @@ pub struct MultihomedScenario {
 impl MultihomedScenario {
     /// The world of `seed`.
     pub fn new(seed: u64) -> MultihomedScenario {
-        let kinds = [MultihomedKind::Lossy, MultihomedKind::Outages, MultihomedKind::Uplinks, MultihomedKind::Crashes, MultihomedKind::Moves, MultihomedKind::Hostile, MultihomedKind::Storm];
+        let kinds = [
+            MultihomedKind::Lossy,
+            MultihomedKind::Outages,
+            MultihomedKind::Uplinks,
+            MultihomedKind::Crashes,
+            MultihomedKind::Moves,
+            MultihomedKind::Hostile,
+            MultihomedKind::Storm,
+        ];
         let kind = kinds.get(usize::try_from(seed % 7).unwrap_or(0)).copied().unwrap_or(MultihomedKind::Storm);
-        let mut author = ScenarioBuilder { chance: Entropy::seed_from_u64(seed ^ 0x5533), script: Vec::new(), erases_journals: false };
+        let mut author = ScenarioBuilder {
+            chance: Entropy::seed_from_u64(seed ^ 0x5533),
+            script: Vec::new(),
+            erases_journals: false,
+        };
         let map = author.build_topology(seed, kind);
         author.write_script(kind, &map);
         let calm = Duration::from_millis(CALM_BEFORE_MILLIS + FAULTS_MILLIS);
@@ -97,7 +109,8 @@ impl ScenarioBuilder {
             let spec = LinkSpec { loss, duplicate, reorder, ..calm };
             for (_, medium, _) in map.hosts.iter().flat_map(|host| &host.uplinks) {
                 self.script.push((Duration::ZERO, Event::SetLink(*medium, spec)));
-                self.script.push((Duration::from_millis(CALM_BEFORE_MILLIS + FAULTS_MILLIS), Event::SetLink(*medium, calm)));
+                self.script
+                    .push((Duration::from_millis(CALM_BEFORE_MILLIS + FAULTS_MILLIS), Event::SetLink(*medium, calm)));
             }
         }
         map
@@ -142,7 +155,12 @@ impl ScenarioBuilder {
             let at = CALM_BEFORE_MILLIS + self.chance.below(FAULTS_MILLIS - 2000);
             let kind = match kind {
                 MultihomedKind::Storm => {
-                    let some = [MultihomedKind::Outages, MultihomedKind::Uplinks, MultihomedKind::Crashes, MultihomedKind::Moves];
+                    let some = [
+                        MultihomedKind::Outages,
+                        MultihomedKind::Uplinks,
+                        MultihomedKind::Crashes,
+                        MultihomedKind::Moves,
+                    ];
                     self.one_of(&some).unwrap_or(MultihomedKind::Outages)
                 }
                 kind => kind,

@@ -9,13 +9,13 @@
 use crate::host::{Host, HostId};
 use crate::link::LinkSpec;
 use crate::medium::MediumId;
-use crate::traffic::{TrafficSpec, TrafficSource, TrafficLog};
+use crate::traffic::{TrafficLog, TrafficSource, TrafficSpec};
 use crate::world::{Event, World};
 use core::time::Duration;
 use roam6_proto::base::hex;
 use roam6_proto::base::ids::AddressPair;
 use roam6_proto::contract::config::shim::{Identity, ShimConfig};
-use roam6_proto::contract::item::{Address, Route, PolicyRule, RouteTable, NextHop, ContextTrigger};
+use roam6_proto::contract::item::{Address, ContextTrigger, NextHop, PolicyRule, Route, RouteTable};
 use roam6_proto::crypto::cga::{Parameters, Sec};
 use roam6_proto::crypto::hba::{self, KeyField};
 use roam6_proto::crypto::signature::PrivateKey;
@@ -244,7 +244,8 @@ impl Topology {
     ) -> (TrafficSpec, Rc<RefCell<TrafficLog>>, Rc<RefCell<TrafficLog>>) {
         let find = |from, to| self.conversations.iter().find(|talk| talk.from == from && talk.to == to);
         let (there, back) = (find(from, to), find(to, from));
-        let ulids = there.map_or(AddressPair { local: Ipv6Addr::UNSPECIFIED, peer: Ipv6Addr::UNSPECIFIED }, |talk| talk.ulids);
+        let ulids =
+            there.map_or(AddressPair { local: Ipv6Addr::UNSPECIFIED, peer: Ipv6Addr::UNSPECIFIED }, |talk| talk.ulids);
         let tally = |talk: Option<&Conversation>| talk.map(|talk| Rc::clone(&talk.tally)).unwrap_or_default();
         let interval = interval.unwrap_or(NO_TRAFFIC);
         (TrafficSpec { own: ulids.local, peer: ulids.peer, interval }, tally(there), tally(back))
@@ -268,10 +269,16 @@ impl Topology {
             let seed = seed_of(seed, life);
             let shim = Node::from_roles(core::slice::from_ref(&role), seed);
             let talking = |(talk, mine, others): &TrafficEnd| {
-                TrafficSource::new(TrafficSpec { ..*talk }, mine, others).starting_at(clock.get(), talk.interval == NO_TRAFFIC)
+                TrafficSource::new(TrafficSpec { ..*talk }, mine, others)
+                    .starting_at(clock.get(), talk.interval == NO_TRAFFIC)
             };
             let talkers = talkers.iter().map(talking).collect();
-            Box::new(HostEngine { node: shim, sources: talkers, clock: Rc::clone(&clock), deadlines: (Time::ZERO, clock.get()) })
+            Box::new(HostEngine {
+                node: shim,
+                sources: talkers,
+                clock: Rc::clone(&clock),
+                deadlines: (Time::ZERO, clock.get()),
+            })
         });
         host.reports_addresses = true;
         let mut uplinks = Vec::new();
@@ -301,7 +308,13 @@ impl Topology {
         let core = self.core;
         let host = self.world.host_mut(core);
         let link = host.add_interface(&format!("to-h{index}-{uplink}"), unit);
-        host.kernel.add_static(Item::Address(Address { link, address, prefix_length: 64, preferred: true, dad: false }));
+        host.kernel.add_static(Item::Address(Address {
+            link,
+            address,
+            prefix_length: 64,
+            preferred: true,
+            dad: false,
+        }));
         if uplink == 0 {
             let elsewhere = self::prefix(index, usize::from(SPARE_UNIT));
             host.kernel.add_static(route(RouteTable::MAIN, elsewhere, NextHop::OnLink(link)));

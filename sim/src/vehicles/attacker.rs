@@ -12,8 +12,8 @@ use roam6_proto::geo::router::BROADCAST;
 use roam6_proto::{Entropy, Frame, Time};
 use roam6_wire::LinkAddress;
 use roam6_wire::geo::{
-    Area, ETHERTYPE, ExtendedHeader, GeoAddress, Lifetime, LongPositionVector, Packet, SequencedSource, ItsStationType, Timestamp, TrafficClass,
-    UpperProtocol, VERSION,
+    Area, ETHERTYPE, ExtendedHeader, GeoAddress, ItsStationType, Lifetime, LongPositionVector, Packet, SequencedSource,
+    Timestamp, TrafficClass, UpperProtocol, VERSION,
 };
 use std::collections::VecDeque;
 use std::rc::Rc;
@@ -130,7 +130,18 @@ impl Attacker {
         let (lifetime, class) = (Lifetime::of(Duration::from_secs(600)), TrafficClass(0x80));
         let upper = if octets > 0 { UpperProtocol::BtpB } else { UpperProtocol::Any };
         let (remaining, most, flags) = (hops, hops, 0);
-        Packet { version: VERSION, lifetime, remaining_hop_limit: remaining, upper_protocol: upper, traffic_class: class, flags, max_hop_limit: most, extended, payload: &payload }.emit()
+        Packet {
+            version: VERSION,
+            lifetime,
+            remaining_hop_limit: remaining,
+            upper_protocol: upper,
+            traffic_class: class,
+            flags,
+            max_hop_limit: most,
+            extended,
+            payload: &payload,
+        }
+        .emit()
     }
 
     fn forged_source(&mut self, world: &RadioWorld, place: Offset) -> SequencedSource {

@@ -1,14 +1,14 @@
 //! Invariants of every step of every station: a packet is delivered once and only to its destination, no station sends
 //! one twice, a received frame causes at most one frame, and tables are bounded.
 
-use super::world::{StepCause, StationStep, RadioWorld, address, owner};
+use super::world::{RadioWorld, StationStep, StepCause, address, owner};
 use crate::radio::StationId;
 use crate::track::distance;
 use roam6_proto::contract::config::geo::{AreaForwarding, Mib, TransportType};
 use roam6_proto::geo::geometry;
 use roam6_proto::geo::location_service::MAX_LOOKUPS;
-use roam6_proto::geo::router::BROADCAST;
 use roam6_proto::geo::location_table::MAX_STATIONS;
+use roam6_proto::geo::router::BROADCAST;
 use roam6_wire::LinkAddress;
 use roam6_wire::geo::{ExtendedHeader, Packet, detour};
 use std::collections::{BTreeMap, BTreeSet};

@@ -8,7 +8,7 @@ use crate::radio::{Audience, Radio, RadioSpec, StationId};
 use crate::track::Track;
 use core::time::Duration;
 use roam6_proto::contract::config::geo::LinkScope;
-use roam6_proto::contract::config::geo::{GeoConfig, AreaForwarding, Mib, VirtualLink};
+use roam6_proto::contract::config::geo::{AreaForwarding, GeoConfig, Mib, VirtualLink};
 use roam6_proto::contract::input::{AddressEvent, AddressState};
 use roam6_proto::geo::GeoStation;
 use roam6_proto::geo::geometry::{Offset, Plane};

@@ -4,7 +4,7 @@
 use super::attacker::Attacker;
 use super::invariants::{DeliveryInvariants, number};
 use super::reachability::Graph;
-use super::scenario::{ATTACKER, VehicleEvent, CROSSING, VehicleKind, RANGE, SETTLE, VehicleScenario, FAULTS_SPAN};
+use super::scenario::{ATTACKER, CROSSING, FAULTS_SPAN, RANGE, SETTLE, VehicleEvent, VehicleKind, VehicleScenario};
 use super::world::owner;
 use crate::failure::{Failure, WorldFamily};
 use crate::radio::StationId;
@@ -63,9 +63,17 @@ pub fn run(seed: u64, loud: bool) -> Result<RunResult, Failure> {
     let mut play = Run { scenario, invariants: DeliveryInvariants::default(), attacker, next_burst, loud, steps: 0 };
     let result = play.run();
     let at = play.scenario.world.now();
-    let promised = result.map_err(|what| Failure { family: FAMILY, seed, kind: Some(kind.to_string()), at, message: what })?;
+    let promised =
+        result.map_err(|what| Failure { family: FAMILY, seed, kind: Some(kind.to_string()), at, message: what })?;
     let (stations, frames) = (play.scenario.stations, play.invariants.frames);
-    Ok(RunResult { kind, stations, steps: play.steps, frames, deliveries: play.invariants.deliveries(), expected: promised })
+    Ok(RunResult {
+        kind,
+        stations,
+        steps: play.steps,
+        frames,
+        deliveries: play.invariants.deliveries(),
+        expected: promised,
+    })
 }
 
 struct Run {
@@ -180,7 +188,9 @@ impl Run {
         let there: BTreeSet<StationId> =
             world.places().into_iter().filter(|(_, place)| place.east > 1_990.0).map(|(id, _)| id).collect();
         let mut promises = Vec::new();
-        for to in [TransportType::GeoBroadcast(area), TransportType::GeoAnycast(area), TransportType::GeoBroadcast(area)] {
+        for to in
+            [TransportType::GeoBroadcast(area), TransportType::GeoAnycast(area), TransportType::GeoBroadcast(area)]
+        {
             let request = PacketRequest {
                 class: TrafficClass(0x80),
                 lifetime: Some(Duration::from_secs(600)),
@@ -211,7 +221,12 @@ impl Run {
     }
 
     /// The stations that must receive it, and those of which one must.
-    fn expected_receivers(&self, graph: &Graph, by: StationId, to: &TransportType) -> (BTreeSet<StationId>, BTreeSet<StationId>) {
+    fn expected_receivers(
+        &self,
+        graph: &Graph,
+        by: StationId,
+        to: &TransportType,
+    ) -> (BTreeSet<StationId>, BTreeSet<StationId>) {
         let nobody = BTreeSet::new;
         match to {
             TransportType::GeoUnicast(station) => {
@@ -284,7 +299,8 @@ impl Run {
             graph.greedy(by, self.scenario.world.offset(area.center), |id| id == entry)?.len()
         };
         let hops = graph.flood_hops(entry, is_in);
-        let reached = inside().filter(|id| *id != by && hops.get(id).is_some_and(|hop| made + *hop as usize <= MAX_HOPS));
+        let reached =
+            inside().filter(|id| *id != by && hops.get(id).is_some_and(|hop| made + *hop as usize <= MAX_HOPS));
         Some(reached.collect())
     }
 

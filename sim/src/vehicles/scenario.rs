@@ -121,7 +121,8 @@ impl VehicleScenario {
         // Where all stand still: who moves may come to be nearer than where a gap began, on a way it was passed before.
         let recovery = matches!(kind, VehicleKind::Row | VehicleKind::Plane) && (seed / 10).is_multiple_of(2);
         let mib = Mib { recovery, ..author.mib(kind) };
-        let mut world = RadioWorld::new(RadioSpec { range: RANGE, lossless_range: RANGE, ..RadioSpec::default() }, seed);
+        let mut world =
+            RadioWorld::new(RadioSpec { range: RANGE, lossless_range: RANGE, ..RadioSpec::default() }, seed);
         let tracks = author.tracks(kind);
         let stations = u32::try_from(tracks.len()).unwrap_or(0);
         for (id, track) in (1..).zip(tracks) {
@@ -160,7 +161,11 @@ impl ScenarioBuilder {
                 2 if kind.is_line() => AreaForwarding::Advanced,
                 _ => AreaForwarding::Simple,
             };
-            mib.non_area = if kind.is_line() && self.one_in(3) { NonAreaForwarding::Contention } else { NonAreaForwarding::Greedy };
+            mib.non_area = if kind.is_line() && self.one_in(3) {
+                NonAreaForwarding::Contention
+            } else {
+                NonAreaForwarding::Greedy
+            };
         }
         if kind.is_hostile() || kind.has_shores() || !kind.is_line() {
             mib.in_area = AreaForwarding::Simple;
@@ -183,8 +188,12 @@ impl ScenarioBuilder {
                 };
                 (0..count).map(|_| next()).collect()
             }
-            VehicleKind::Plane | VehicleKind::Hostile => (0..count + 6).map(|_| Track::standing(self.anywhere(900.0))).collect(),
-            VehicleKind::Road | VehicleKind::Lossy | VehicleKind::Storm => (0..count + 4).map(|_| self.drive()).collect(),
+            VehicleKind::Plane | VehicleKind::Hostile => {
+                (0..count + 6).map(|_| Track::standing(self.anywhere(900.0))).collect()
+            }
+            VehicleKind::Road | VehicleKind::Lossy | VehicleKind::Storm => {
+                (0..count + 4).map(|_| self.drive()).collect()
+            }
             VehicleKind::Convoy => {
                 let (speed, mut east) = (8.0 + self.metres(7.0), 0.0);
                 let mut next = || {
@@ -219,8 +228,11 @@ impl ScenarioBuilder {
         } else {
             let mut track = Track::standing(near);
             while track.last().0 < Time::ZERO + CROSSING {
-                track =
-                    track.drive_to(far, speed).pause(Duration::from_secs(4)).drive_to(near, speed).pause(Duration::from_secs(4));
+                track = track
+                    .drive_to(far, speed)
+                    .pause(Duration::from_secs(4))
+                    .drive_to(near, speed)
+                    .pause(Duration::from_secs(4));
             }
             track
         });
@@ -247,7 +259,10 @@ impl ScenarioBuilder {
             let calm = world.radio_spec();
             let rate_bps = if self.one_in(2) { Some(6_000_000) } else { None };
             let (loss, duplicate) = (self.metres(0.3), self.metres(0.2));
-            script.push((Time::ZERO, VehicleEvent::SetRadio(RadioSpec { loss, duplicate, rate_bps, lossless_range: 200.0, ..calm })));
+            script.push((
+                Time::ZERO,
+                VehicleEvent::SetRadio(RadioSpec { loss, duplicate, rate_bps, lossless_range: 200.0, ..calm }),
+            ));
             script.push((Time::ZERO + FAULTS_SPAN, VehicleEvent::SetRadio(calm)));
         }
         script

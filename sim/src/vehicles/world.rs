@@ -2,16 +2,18 @@
 //! every second.
 
 use crate::radio::{Audience, Radio, RadioSpec, StationId};
-use crate::track::{Velocity, Track};
+use crate::track::{Track, Velocity};
 use core::time::Duration;
 use roam6_proto::contract::config::geo::Mib;
 use roam6_proto::geo::geometry::{Offset, Plane};
 use roam6_proto::geo::request::RequestError;
 use roam6_proto::geo::router::BROADCAST;
-use roam6_proto::geo::{PacketRequest, GeoRouter};
-use roam6_proto::{TimerQueue, Clock, DropReason, Entropy, Fix, Frame, LinkEvent, LinkId, Outbox, Output, Report, Time};
+use roam6_proto::geo::{GeoRouter, PacketRequest};
+use roam6_proto::{
+    Clock, DropReason, Entropy, Fix, Frame, LinkEvent, LinkId, Outbox, Output, Report, Time, TimerQueue,
+};
 use roam6_wire::LinkAddress;
-use roam6_wire::geo::{GeoAddress, Coordinates, ItsStationType};
+use roam6_wire::geo::{Coordinates, GeoAddress, ItsStationType};
 use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
 
@@ -279,7 +281,8 @@ impl RadioWorld {
         let peer = self.peers.get_mut(&id)?;
         let mut out = Outbox::new();
         let delivered = work(peer.router.as_mut()?, self.now, &mut out);
-        let mut step = StationStep { station: id, instance: peer.life, cause, sent: Vec::new(), delivered, drops: Vec::new() };
+        let mut step =
+            StationStep { station: id, instance: peer.life, cause, sent: Vec::new(), delivered, drops: Vec::new() };
         for output in out.drain() {
             match output {
                 Output::Frame(frame) => step.sent.push(Rc::new(frame)),
@@ -293,8 +296,11 @@ impl RadioWorld {
     }
 
     fn send(&mut self, from: StationId, frame: Rc<Frame>) {
-        let audience =
-            if frame.destination == BROADCAST { Audience::Broadcast } else { Audience::Unicast(owner(frame.destination)) };
+        let audience = if frame.destination == BROADCAST {
+            Audience::Broadcast
+        } else {
+            Audience::Unicast(owner(frame.destination))
+        };
         self.radio.offer(self.now, from, audience, HEADER + frame.bytes.len(), frame);
     }
 

@@ -100,9 +100,10 @@ impl ExtendedHeader {
         let unknown = Malformed { what: "header type", ..unknown };
         Ok(match (code >> 4, code & 15) {
             (kind::BEACON, 0) => ExtendedHeader::Beacon { source: LongPositionVector::read(reader)? },
-            (kind::GEO_UNICAST, 0) => {
-                ExtendedHeader::GeoUnicast { origin: SequencedSource::read(reader)?, destination: ShortPositionVector::read(reader)? }
-            }
+            (kind::GEO_UNICAST, 0) => ExtendedHeader::GeoUnicast {
+                origin: SequencedSource::read(reader)?,
+                destination: ShortPositionVector::read(reader)?,
+            },
             (kind::GEO_ANYCAST, shape) => {
                 let shape = Shape::of_code(shape).ok_or(unknown)?;
                 ExtendedHeader::GeoAnycast { origin: SequencedSource::read(reader)?, area: area(reader, shape)? }
@@ -115,12 +116,14 @@ impl ExtendedHeader {
                 ExtendedHeader::SingleHop { source: LongPositionVector::read(reader)?, media: reader.array()? }
             }
             (kind::TOPO_BROADCAST, 1) => ExtendedHeader::TopoBroadcast(SequencedSource::read(reader)?),
-            (kind::LOCATION_SERVICE, 0) => {
-                ExtendedHeader::LocationRequest { origin: SequencedSource::read(reader)?, sought: GeoAddress::read(reader)? }
-            }
-            (kind::LOCATION_SERVICE, 1) => {
-                ExtendedHeader::LocationReply { origin: SequencedSource::read(reader)?, destination: ShortPositionVector::read(reader)? }
-            }
+            (kind::LOCATION_SERVICE, 0) => ExtendedHeader::LocationRequest {
+                origin: SequencedSource::read(reader)?,
+                sought: GeoAddress::read(reader)?,
+            },
+            (kind::LOCATION_SERVICE, 1) => ExtendedHeader::LocationReply {
+                origin: SequencedSource::read(reader)?,
+                destination: ShortPositionVector::read(reader)?,
+            },
             _ => return Err(unknown),
         })
     }
@@ -133,7 +136,8 @@ impl ExtendedHeader {
                 writer.bytes(media);
             }
             ExtendedHeader::TopoBroadcast(origin) => origin.write(writer),
-            ExtendedHeader::GeoUnicast { origin, destination } | ExtendedHeader::LocationReply { origin, destination } => {
+            ExtendedHeader::GeoUnicast { origin, destination }
+            | ExtendedHeader::LocationReply { origin, destination } => {
                 origin.write(writer);
                 destination.write(writer);
             }

@@ -13,8 +13,10 @@ pub use address::{GeoAddress, ItsStationType};
 pub use area::{Area, Shape};
 pub use extended::{ExtendedHeader, SequencedSource};
 pub use lifetime::Lifetime;
-pub use packet::{Packet, TrafficClass, UpperProtocol, detour, is_secured, set_destination, set_detour, set_remaining_hop_limit};
-pub use position::{LongPositionVector, Coordinates, ShortPositionVector, Timestamp};
+pub use packet::{
+    Packet, TrafficClass, UpperProtocol, detour, is_secured, set_destination, set_detour, set_remaining_hop_limit,
+};
+pub use position::{Coordinates, LongPositionVector, ShortPositionVector, Timestamp};
 
 /// EtherType of GeoNetworking packets.
 pub const ETHERTYPE: u16 = 0x8947;

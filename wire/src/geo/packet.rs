@@ -156,7 +156,17 @@ impl<'a> Packet<'a> {
         reader.skip(1)?;
         let extended = ExtendedHeader::read(&mut reader, kind)?;
         let payload = payload(&mut reader, bytes.len(), length, length_at)?;
-        let packet = Packet { version, lifetime, remaining_hop_limit: remaining, upper_protocol: upper, traffic_class: class, flags, max_hop_limit: most, extended, payload };
+        let packet = Packet {
+            version,
+            lifetime,
+            remaining_hop_limit: remaining,
+            upper_protocol: upper,
+            traffic_class: class,
+            flags,
+            max_hop_limit: most,
+            extended,
+            payload,
+        };
         packet.check()?;
         Ok(packet)
     }

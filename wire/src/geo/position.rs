@@ -180,8 +180,14 @@ mod tests {
         let place = Coordinates::from_degrees(-33.9, 151.2).unwrap();
         for speed in [-0x4000, -1, 0, 1, LongPositionVector::MAX_SPEED] {
             for accurate in [false, true] {
-                let position =
-                    LongPositionVector { address, timestamp: Timestamp(7), place, accurate, speed, heading: MAX_HEADING };
+                let position = LongPositionVector {
+                    address,
+                    timestamp: Timestamp(7),
+                    place,
+                    accurate,
+                    speed,
+                    heading: MAX_HEADING,
+                };
                 let mut writer = Writer::new();
                 position.write(&mut writer);
                 let bytes = writer.finish();
@@ -195,6 +201,9 @@ mod tests {
     fn coordinates_beyond_the_poles_are_refused() {
         assert_eq!(Coordinates::from_degrees(90.1, 0.0), None);
         assert_eq!(Coordinates::from_degrees(0.0, f64::NAN), None);
-        assert_eq!(Coordinates::from_degrees(-90.0, 180.0), Some(Coordinates { latitude: -900_000_000, longitude: 1_800_000_000 }));
+        assert_eq!(
+            Coordinates::from_degrees(-90.0, 180.0),
+            Some(Coordinates { latitude: -900_000_000, longitude: 1_800_000_000 })
+        );
     }
 }

@@ -7,7 +7,7 @@ pub mod option;
 pub mod update;
 
 pub use acknowledgement::{AckFlags, BindingAcknowledgement, Ipv4Status, Status};
-pub use flow::{FlowIdentification, Selector, FieldRange, TrafficSelector};
+pub use flow::{FieldRange, FlowIdentification, Selector, TrafficSelector};
 pub use option::{BindingIdentifier, CareOfField, MobilityOption};
 pub use update::{BindingUpdate, UpdateFlags};
 

@@ -217,7 +217,9 @@ const TABLE: [OptionFormat; 17] = [
     format(kind::NONCE_INDICES, 4, (2, 0), |body| {
         Ok(MobilityOption::NonceIndices { home: body.u16()?, care_of: body.u16()? })
     }),
-    format(kind::BINDING_AUTHORISATION, 0, (8, 2), |body| Ok(MobilityOption::BindingAuthorisation(body.rest().to_vec()))),
+    format(kind::BINDING_AUTHORISATION, 0, (8, 2), |body| {
+        Ok(MobilityOption::BindingAuthorisation(body.rest().to_vec()))
+    }),
     rejected_by_status(format(kind::MOBILE_NETWORK_PREFIX, 18, (8, 4), read_prefix)),
     format(kind::LINK_LAYER_ADDRESS, 1, (1, 0), |body| {
         Ok(MobilityOption::LinkLayerAddress { code: body.u8()?, address: body.rest().to_vec() })

@@ -6,7 +6,7 @@ pub mod option;
 pub mod probe;
 pub mod tag;
 
-pub use option::{LocatorList, VerificationMethod, LocatorPreference, ShimOption};
+pub use option::{LocatorList, LocatorPreference, ShimOption, VerificationMethod};
 pub use probe::{Probe, ProbeRecord, ProbeState};
 pub use tag::{Fork, Tag};
 

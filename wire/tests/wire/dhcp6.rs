@@ -2,7 +2,7 @@
 
 use crate::samples::{dhcp6_messages, octets};
 use roam6_wire::dhcp6::{
-    DhcpOption, Duid, ClientServerMessage, Iaid, MessageType, Message, Prefix, PrefixAssociation, Timers, TransactionId,
+    ClientServerMessage, DhcpOption, Duid, Iaid, Message, MessageType, Prefix, PrefixAssociation, Timers, TransactionId,
 };
 use roam6_wire::{LinkAddress, Malformed, Why};
 

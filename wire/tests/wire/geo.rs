@@ -4,9 +4,9 @@
 use crate::dissector::{ETHERNET, fields_of_link};
 use crate::mutation::mutate;
 use crate::samples::octets;
+use roam6_wire::fuzz;
 use roam6_wire::geo::btp::{Btp, SourceOrInfo};
 use roam6_wire::geo::{ExtendedHeader, Packet, UpperProtocol, is_secured, set_destination, set_remaining_hop_limit};
-use roam6_wire::fuzz;
 
 const VECTORS: &str = include_str!("vectors/geo.tsv");
 /// Octets of an Ethernet header.
@@ -91,7 +91,10 @@ fn a_forwarder_changes_rhl_and_destination_only() {
 
     let ExtendedHeader::GeoUnicast { origin, .. } = before.extended else { panic!("{before:?}") };
     let extended = ExtendedHeader::GeoUnicast { origin, destination: here };
-    assert_eq!(Packet::parse(&bytes), Ok(Packet { remaining_hop_limit: before.remaining_hop_limit - 1, extended, ..before }));
+    assert_eq!(
+        Packet::parse(&bytes),
+        Ok(Packet { remaining_hop_limit: before.remaining_hop_limit - 1, extended, ..before })
+    );
 }
 
 #[test]

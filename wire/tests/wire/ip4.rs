@@ -4,7 +4,7 @@
 use crate::dissector::fields_of;
 use crate::mutation::mutate;
 use crate::samples::{HOME, HOME_AGENT, address, octets};
-use roam6_wire::ip4::{Encapsulated, DSMIP_PORT};
+use roam6_wire::ip4::{DSMIP_PORT, Encapsulated};
 use roam6_wire::ip6::{self, Datagram, Header, protocol};
 use roam6_wire::mobility::{
     AckFlags, BindingAcknowledgement, BindingUpdate, Ipv4Status, Message, MobilityOption, Status, UpdateFlags,

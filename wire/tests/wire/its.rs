@@ -7,7 +7,8 @@ use rasn::types::{BitString, Ia5String, NumericString, OctetString};
 use roam6_wire::LinkAddress;
 use roam6_wire::geo::btp::{Btp, SourceOrInfo, port};
 use roam6_wire::geo::{
-    ExtendedHeader, GeoAddress, Lifetime, LongPositionVector, Packet, Coordinates, ItsStationType, Timestamp, TrafficClass, UpperProtocol, VERSION,
+    Coordinates, ExtendedHeader, GeoAddress, ItsStationType, Lifetime, LongPositionVector, Packet, Timestamp,
+    TrafficClass, UpperProtocol, VERSION,
 };
 use roam6_wire::its::cam::*;
 use roam6_wire::its::common::*;

@@ -9,12 +9,12 @@ mod geo;
 #[cfg(test)]
 mod golden;
 #[cfg(test)]
-mod mutation;
-#[cfg(test)]
 mod ip4;
 #[cfg(feature = "its")]
 #[cfg(test)]
 mod its;
+#[cfg(test)]
+mod mutation;
 #[cfg(test)]
 mod round_trip;
 #[cfg(feature = "its")]

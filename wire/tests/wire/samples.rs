@@ -7,8 +7,8 @@ use roam6_wire::icmp6::{
 };
 use roam6_wire::ip6::{self, Header, protocol};
 use roam6_wire::mobility::{
-    self, AckFlags, BindingAcknowledgement, BindingIdentifier, BindingUpdate, CareOfField, ErrorStatus,
-    FlowIdentification, Ipv4Status, MobilityOption, Selector, FieldRange, Status, TrafficSelector, UpdateFlags,
+    self, AckFlags, BindingAcknowledgement, BindingIdentifier, BindingUpdate, CareOfField, ErrorStatus, FieldRange,
+    FlowIdentification, Ipv4Status, MobilityOption, Selector, Status, TrafficSelector, UpdateFlags,
 };
 use roam6_wire::udp::Udp;
 use roam6_wire::{Bid, Fid, LinkAddress, Sequence};
@@ -211,7 +211,11 @@ pub(crate) fn dhcp6_messages() -> Vec<dhcp6::Message> {
         options: vec![DhcpOption::Address(lease)],
     });
     let exchange = |kind, options| {
-        dhcp6::Message::Exchange(dhcp6::ClientServerMessage { kind, transaction: dhcp6::TransactionId([1, 2, 3]), options })
+        dhcp6::Message::Exchange(dhcp6::ClientServerMessage {
+            kind,
+            transaction: dhcp6::TransactionId([1, 2, 3]),
+            options,
+        })
     };
     let wishes = DhcpOption::OptionRequest(vec![dhcp6::option::kind::SOLICIT_MAX_RT]);
     let elapsed = DhcpOption::ElapsedTime(150);
@@ -253,7 +257,10 @@ pub(crate) fn dhcp6_messages() -> Vec<dhcp6::Message> {
         exchange(MessageType::Release, vec![client.clone(), server.clone(), elapsed.clone(), granted]),
         exchange(MessageType::Decline, vec![client.clone(), server, elapsed.clone(), addresses.clone()]),
         exchange(MessageType::Confirm, vec![client.clone(), elapsed, addresses]),
-        exchange(MessageType::InformationRequest, vec![client, DhcpOption::Unknown { kind: 60_000, body: vec![1, 2, 3] }]),
+        exchange(
+            MessageType::InformationRequest,
+            vec![client, DhcpOption::Unknown { kind: 60_000, body: vec![1, 2, 3] }],
+        ),
         relay(dhcp6::Direction::Forward, &solicit),
         relay(dhcp6::Direction::Reply, &reply),
         solicit,
@@ -266,9 +273,10 @@ fn dhcp6_packet(message: &dhcp6::Message) -> Vec<u8> {
     use dhcp6::{CLIENT_PORT, MessageType, SERVER_PORT};
     let (global, near) = (Header::new(address(HOME), address(HOME_AGENT)), address(ROUTER));
     let (header, source, destination) = match message {
-        dhcp6::Message::Exchange(dhcp6::ClientServerMessage { kind: MessageType::Advertise | MessageType::Reply, .. }) => {
-            (Header::new(near, address("fe80::2")), SERVER_PORT, CLIENT_PORT)
-        }
+        dhcp6::Message::Exchange(dhcp6::ClientServerMessage {
+            kind: MessageType::Advertise | MessageType::Reply,
+            ..
+        }) => (Header::new(near, address("fe80::2")), SERVER_PORT, CLIENT_PORT),
         dhcp6::Message::Exchange(_) => (Header::new(near, dhcp6::ALL_RELAYS_AND_SERVERS), CLIENT_PORT, SERVER_PORT),
         _ => (global, SERVER_PORT, SERVER_PORT),
     };

@@ -2,11 +2,11 @@
 
 use crate::mutation::mutate;
 use crate::samples::{address, octets};
-use roam6_wire::ip6::{self, Header};
 use roam6_wire::fuzz;
+use roam6_wire::ip6::{self, Header};
 use roam6_wire::shim6::{
-    self, ErrorCode, ErrorMessage, Fork, LocatorList, Message, VerificationMethod, Nonce, PROTOCOL, PayloadHeader, LocatorPreference,
-    Probe, ProbeRecord, ProbeState, ShimOption, Tag, error_code, option, tag_of,
+    self, ErrorCode, ErrorMessage, Fork, LocatorList, LocatorPreference, Message, Nonce, PROTOCOL, PayloadHeader,
+    Probe, ProbeRecord, ProbeState, ShimOption, Tag, VerificationMethod, error_code, option, tag_of,
 };
 use roam6_wire::{Malformed, Why};
 

@@ -11,13 +11,15 @@ pub mod route;
 pub mod shim;
 pub mod tunnel;
 
-pub use address::{Address, AnycastAddress, SourceFilter, Sysctl, Neighbour, ProxyNeighbour, SysctlSetting, VirtualInterface};
+pub use address::{
+    Address, AnycastAddress, Neighbour, ProxyNeighbour, SourceFilter, Sysctl, SysctlSetting, VirtualInterface,
+};
 pub use io::{EthertypeSubscription, UdpPortHold};
 pub use mptcp::{MptcpEndpoint, MptcpEndpointFlags, MptcpLimits};
-pub use record::{HbaSetRecord, BindingRecord, CareOfPrefixRecord, JournalRecord, JournalKey, SequenceRecord};
-pub use route::{Route, PolicyRule, RouteTable, NextHop};
-pub use shim::{ShimContext, MAX_LOCATORS, ShimUplink, ContextTrigger};
-pub use tunnel::{MAX_PREFIX_LENGTHS, TunnelPath, Tunnel, TunnelFlow, TunnelId};
+pub use record::{BindingRecord, CareOfPrefixRecord, HbaSetRecord, JournalKey, JournalRecord, SequenceRecord};
+pub use route::{NextHop, PolicyRule, Route, RouteTable};
+pub use shim::{ContextTrigger, MAX_LOCATORS, ShimContext, ShimUplink};
+pub use tunnel::{MAX_PREFIX_LENGTHS, Tunnel, TunnelFlow, TunnelId, TunnelPath};
 
 use crate::base::ids::{ContextId, LinkId};
 use core::fmt;
@@ -190,10 +192,16 @@ impl Item {
             Item::ShimUplink(shimmed) => Key::ShimUplink(shimmed.link),
             Item::ContextTrigger(_) => Key::ContextTrigger,
             Item::ShimContext(context) => Key::ShimContext(context.id),
-            Item::JournalRecord(JournalRecord::Binding(binding)) => Key::JournalRecord(JournalKey::Binding(binding.home_address)),
-            Item::JournalRecord(JournalRecord::Sequence(sequence)) => Key::JournalRecord(JournalKey::Sequence(sequence.home_address)),
+            Item::JournalRecord(JournalRecord::Binding(binding)) => {
+                Key::JournalRecord(JournalKey::Binding(binding.home_address))
+            }
+            Item::JournalRecord(JournalRecord::Sequence(sequence)) => {
+                Key::JournalRecord(JournalKey::Sequence(sequence.home_address))
+            }
             Item::JournalRecord(JournalRecord::HbaSet(set)) => Key::JournalRecord(JournalKey::HbaSet(set.number)),
-            Item::JournalRecord(JournalRecord::CareOfPrefix(lent)) => Key::JournalRecord(JournalKey::CareOfPrefix(lent.prefix)),
+            Item::JournalRecord(JournalRecord::CareOfPrefix(lent)) => {
+                Key::JournalRecord(JournalKey::CareOfPrefix(lent.prefix))
+            }
         }
     }
 }

@@ -1,8 +1,8 @@
 //! Shim6 contexts, and the thresholds for their establishment.
 
+use crate::base::ids::AddressPair;
 use crate::base::ids::ContextId;
 use crate::base::ids::LinkId;
-use crate::base::ids::AddressPair;
 use core::time::Duration;
 use roam6_wire::shim6::Tag;
 use serde::{Deserialize, Serialize};
@@ -36,7 +36,13 @@ pub struct ContextTrigger {
 impl Default for ContextTrigger {
     fn default() -> ContextTrigger {
         let minute = Duration::from_secs(60);
-        ContextTrigger { octets: Some(2048), packets: None, age: Some(minute), idle_timeout: minute, repeat_after: minute }
+        ContextTrigger {
+            octets: Some(2048),
+            packets: None,
+            age: Some(minute),
+            idle_timeout: minute,
+            repeat_after: minute,
+        }
     }
 }
 

@@ -2,7 +2,9 @@
 
 use super::*;
 use crate::geo::stations::Hop;
-use roam6_wire::geo::{Lifetime, LongPositionVector, SequencedSource, ShortPositionVector, Timestamp, TrafficClass, VERSION};
+use roam6_wire::geo::{
+    Lifetime, LongPositionVector, SequencedSource, ShortPositionVector, Timestamp, TrafficClass, VERSION,
+};
 use roam6_wire::icmp6::{Message, NeighbourAdvertisement, NeighbourSolicitation};
 use roam6_wire::ip6::protocol;
 
@@ -102,8 +104,11 @@ fn origin(place: Coordinates) -> SequencedSource {
 }
 
 fn unicast(place: Coordinates) -> ExtendedHeader {
-    let destination =
-        ShortPositionVector { address: GeoAddress::new(ItsStationType::BUS, OWN), timestamp: Timestamp(1), place: HERE };
+    let destination = ShortPositionVector {
+        address: GeoAddress::new(ItsStationType::BUS, OWN),
+        timestamp: Timestamp(1),
+        place: HERE,
+    };
     ExtendedHeader::GeoUnicast { origin: origin(place), destination }
 }
 
@@ -177,7 +182,12 @@ fn the_link_selection_memory_is_bounded() {
         let [a, b, c, d] = number.to_be_bytes();
         let station = LinkAddress([2, 1, a, b, c, d]);
         send(&mut adaptation, LinkId(11), station, udp(own(), peer()));
-        send(&mut adaptation, LinkId(11), multicast_address(peer()), solicitation(own(), Ipv6Addr::from_bits(u128::from(number))));
+        send(
+            &mut adaptation,
+            LinkId(11),
+            multicast_address(peer()),
+            solicitation(own(), Ipv6Addr::from_bits(u128::from(number))),
+        );
     }
     assert_eq!(adaptation.link_selection.remembered(), (crate::geo::link_choice::MAX_REMEMBERED, 512));
 }

@@ -9,7 +9,7 @@ use crate::contract::input::Frame;
 use crate::contract::report::Report;
 use core::time::Duration;
 use roam6_wire::LinkAddress;
-use roam6_wire::geo::{ExtendedHeader, LongPositionVector, Coordinates, Timestamp};
+use roam6_wire::geo::{Coordinates, ExtendedHeader, LongPositionVector, Timestamp};
 use std::collections::VecDeque;
 
 /// Minimum interval between address changes: a faster peer is an attacker.
@@ -60,7 +60,13 @@ impl GeoRouter {
     }
 
     /// Checks a packet whose source address or link-layer source is this station's.
-    pub(super) fn detect_duplicate_address(&mut self, now: Time, extended: &ExtendedHeader, frame: &Frame, out: &mut Outbox) {
+    pub(super) fn detect_duplicate_address(
+        &mut self,
+        now: Time,
+        extended: &ExtendedHeader,
+        frame: &Frame,
+        out: &mut Outbox,
+    ) {
         let source = extended.source();
         let is_echo = source.address.mid == self.address.mid && self.sent_positions.contains(source);
         let lately = self.former_address.is_some_and(|given_up| now.since(given_up.at) < INTERVAL);

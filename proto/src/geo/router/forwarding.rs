@@ -5,10 +5,10 @@ use crate::base::time::Time;
 use crate::contract::config::geo::{AreaForwarding, NonAreaForwarding};
 use crate::contract::engine::Outbox;
 use crate::contract::report::DropReason;
+use crate::geo::buffer::Owner;
 use crate::geo::contention::PacketId;
 use crate::geo::geometry::{self, Plane};
-use crate::geo::location_table::{Hop, Origin, Coverage};
-use crate::geo::buffer::Owner;
+use crate::geo::location_table::{Coverage, Hop, Origin};
 use core::time::Duration;
 use roam6_wire::LinkAddress;
 use roam6_wire::geo::{Area, Coordinates, TrafficClass, set_detour};
@@ -92,7 +92,9 @@ impl GeoRouter {
         let id = (self.address.mid, self.sequence);
         // Contention begins with everybody hearing the packet (§E.3).
         let step = match self.mib.non_area {
-            NonAreaForwarding::Contention if self.location_table.has_neighbours() || !class.store_carry_forward() => ForwardingDecision::Broadcast,
+            NonAreaForwarding::Contention if self.location_table.has_neighbours() || !class.store_carry_forward() => {
+                ForwardingDecision::Broadcast
+            }
             NonAreaForwarding::Contention => ForwardingDecision::Buffer,
             NonAreaForwarding::Greedy => self.advance_perimeter(now, &target.goal, (id, class, None), &mut bytes),
         };
@@ -140,7 +142,8 @@ impl GeoRouter {
     /// Sends a copy to the neighbour nearest to the centre of the area, if one is nearer than this station (§F.4).
     fn advanced_forwarding(&mut self, now: Time, area: &Area, passing: &TransitPacket, out: &mut Outbox) {
         let from = Origin { source: passing.id.0, sender: passing.sender };
-        if let ForwardingDecision::Unicast(hop) = self.greedy(now, &Goal::Place(area.center), passing.class, Some(from)) {
+        if let ForwardingDecision::Unicast(hop) = self.greedy(now, &Goal::Place(area.center), passing.class, Some(from))
+        {
             self.send_to(hop, passing.bytes.clone(), out);
         }
     }
@@ -163,7 +166,8 @@ impl GeoRouter {
     /// direction.
     fn is_covered(&self, now: Time, first: LinkAddress, again: LinkAddress) -> bool {
         let place = |sender| {
-            let station = self.location_table.neighbour_by_address(sender).filter(|station| station.position.accurate)?;
+            let station =
+                self.location_table.neighbour_by_address(sender).filter(|station| station.position.accurate)?;
             Some(station.position.place)
         };
         let (Some(own), Some(first), Some(again)) = (self.ego.place(now), place(first), place(again)) else {
@@ -186,7 +190,9 @@ impl GeoRouter {
     ) {
         match (step, id) {
             (ForwardingDecision::Unicast(hop), _) => self.send_to(hop, bytes, out),
-            (ForwardingDecision::Broadcast, _) | (ForwardingDecision::Contend(_), None) => self.send_broadcast_frame(&bytes, out),
+            (ForwardingDecision::Broadcast, _) | (ForwardingDecision::Contend(_), None) => {
+                self.send_broadcast_frame(&bytes, out)
+            }
             (ForwardingDecision::Contend(patience), Some(id)) => {
                 if !self.contention.put(id, target.owner.sender, bytes, now + patience) {
                     self.drop_counted(DropReason::BufferFull, "contention buffer full", out);
@@ -252,7 +258,13 @@ impl GeoRouter {
     /// Greedy forwarding: to the neighbour nearest to the goal, if it is nearer than this station (§E.2). A packet is
     /// not sent back to its source or sender, which would drop it as a duplicate; if only those are nearer, it ends
     /// here.
-    pub(super) fn greedy(&mut self, now: Time, goal: &Goal, class: TrafficClass, from: Option<Origin>) -> ForwardingDecision {
+    pub(super) fn greedy(
+        &mut self,
+        now: Time,
+        goal: &Goal,
+        class: TrafficClass,
+        from: Option<Origin>,
+    ) -> ForwardingDecision {
         let own = self.coverage(now);
         let place = match goal {
             Goal::AllNeighbours => return ForwardingDecision::Broadcast,
@@ -264,7 +276,8 @@ impl GeoRouter {
         };
         let plane = Plane::at(place);
         let away = own.place.map_or(f64::INFINITY, |own| plane.square(own));
-        let mut nearer = |from| self.location_table.greedy_next_hop(now, &plane, own, from).filter(|(_, square)| *square < away);
+        let mut nearer =
+            |from| self.location_table.greedy_next_hop(now, &plane, own, from).filter(|(_, square)| *square < away);
         match nearer(from) {
             Some((hop, _)) => ForwardingDecision::Unicast(hop),
             None if class.store_carry_forward() => ForwardingDecision::Buffer,
@@ -280,11 +293,16 @@ impl GeoRouter {
     /// Contention: the timeout is shorter the more progress this station makes compared with the sender (§E.3).
     fn contention_decision(&self, now: Time, goal: Coordinates, sender: LinkAddress) -> ForwardingDecision {
         let Some(own) = self.ego.place(now) else { return ForwardingDecision::Discard };
-        let Some(sender) = self.location_table.neighbour_by_address(sender).filter(|station| station.position.accurate) else {
+        let Some(sender) = self.location_table.neighbour_by_address(sender).filter(|station| station.position.accurate)
+        else {
             return ForwardingDecision::Contend(self.mib.cbf_max_time);
         };
         let progress = geometry::distance(goal, sender.position.place) - geometry::distance(goal, own);
-        if progress <= 0.0 { ForwardingDecision::Discard } else { ForwardingDecision::Contend(self.contention_timeout(Some(progress))) }
+        if progress <= 0.0 {
+            ForwardingDecision::Discard
+        } else {
+            ForwardingDecision::Contend(self.contention_timeout(Some(progress)))
+        }
     }
 
     /// The contention timeout: TO_CBF_MAX for no distance, TO_CBF_MIN for itsGnDefaultMaxCommunicationRange and more

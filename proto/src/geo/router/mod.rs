@@ -9,12 +9,12 @@ mod source;
 #[cfg(test)]
 mod tests;
 
+use super::buffer::PacketBuffer;
 use super::contention::ContentionBuffer;
 use super::ego::EgoPosition;
 use super::location_service::{LocationService, LookupExpiry};
-use super::request::PacketRequest;
 use super::location_table::{Hop, LocationTable};
-use super::buffer::PacketBuffer;
+use super::request::PacketRequest;
 use crate::base::few;
 use crate::base::ids::LinkId;
 use crate::base::rng::Entropy;
@@ -31,7 +31,7 @@ use duplicate_address::{FormerAddress, Interface, SentPositions};
 use forwarding::Goal;
 use recovery::PerimeterState;
 use roam6_wire::LinkAddress;
-use roam6_wire::geo::{ETHERTYPE, GeoAddress, LongPositionVector, ItsStationType};
+use roam6_wire::geo::{ETHERTYPE, GeoAddress, ItsStationType, LongPositionVector};
 
 /// The broadcast link-layer address.
 pub const BROADCAST: LinkAddress = LinkAddress([0xff; 6]);
@@ -155,7 +155,12 @@ impl GeoRouter {
     /// The ego state for the upper layers; `None` before the first fix.
     pub fn ego_state(&self, now: Time) -> Option<EgoState> {
         let (within, has_fix) = (self.ego.uncertainty(), self.has_fix());
-        self.position(now).map(|position| EgoState { position, position_accuracy: within, has_fix, its_time: self.ego.its_time(now) })
+        self.position(now).map(|position| EgoState {
+            position,
+            position_accuracy: within,
+            has_fix,
+            its_time: self.ego.its_time(now),
+        })
     }
 
     /// The position that the control socket shows.
@@ -170,7 +175,11 @@ impl GeoRouter {
 
     /// Buffered packets: for a neighbour, in contention; and lookups in progress.
     pub fn buffered(&self) -> (usize, usize, usize) {
-        (self.unicast_buffer.len() + self.broadcast_buffer.len(), self.contention.len(), self.location_service.iter().count())
+        (
+            self.unicast_buffer.len() + self.broadcast_buffer.len(),
+            self.contention.len(),
+            self.location_service.iter().count(),
+        )
     }
 
     /// An interface appeared, changed or disappeared.
@@ -210,7 +219,10 @@ impl GeoRouter {
 
     /// When [`Router::expire`] is due.
     pub fn deadline(&self) -> Option<Time> {
-        [self.agenda.deadline(), self.contention.deadline(), self.location_service.deadline()].into_iter().flatten().min()
+        [self.agenda.deadline(), self.contention.deadline(), self.location_service.deadline()]
+            .into_iter()
+            .flatten()
+            .min()
     }
 
     /// Runs the timers that have expired.
@@ -255,7 +267,9 @@ impl GeoRouter {
     }
 
     fn schedule_expiry(&mut self, now: Time) {
-        let is_waiting = !self.unicast_buffer.is_empty() || !self.broadcast_buffer.is_empty() || self.location_service.iter().next().is_some();
+        let is_waiting = !self.unicast_buffer.is_empty()
+            || !self.broadcast_buffer.is_empty()
+            || self.location_service.iter().next().is_some();
         let idle = self.location_table.is_empty() && !is_waiting;
         if !idle && self.agenda.deadline_of(&Timer::Expiry).is_none() {
             self.agenda.set(Timer::Expiry, now + EXPIRY_INTERVAL);

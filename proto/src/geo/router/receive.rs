@@ -8,13 +8,13 @@ use crate::contract::engine::Outbox;
 use crate::contract::input::Frame;
 use crate::contract::report::{DropReason, Report};
 use crate::geo::geometry;
+use crate::geo::location_table::{Hop, PositionUpdate};
 use crate::geo::packet_data_rate::PacketDataRate;
 use crate::geo::request::Delivery;
-use crate::geo::location_table::{PositionUpdate, Hop};
 use roam6_wire::geo::echo::Echo;
 use roam6_wire::geo::{
-    Area, ExtendedHeader, GeoAddress, LongPositionVector, Packet, SequencedSource, ShortPositionVector, is_secured, set_destination,
-    set_remaining_hop_limit,
+    Area, ExtendedHeader, GeoAddress, LongPositionVector, Packet, SequencedSource, ShortPositionVector, is_secured,
+    set_destination, set_remaining_hop_limit,
 };
 
 /// Octets of headers of a forwarded packet, approximately.
@@ -199,7 +199,14 @@ impl GeoRouter {
 
     /// Annex D: inside the area the packet is forwarded by area forwarding, outside of it towards the area unless it
     /// was inside before. Returns whether this station is inside.
-    fn forward_to_area(&mut self, now: Time, packet: &Packet<'_>, area: &Area, frame: &Frame, out: &mut Outbox) -> bool {
+    fn forward_to_area(
+        &mut self,
+        now: Time,
+        packet: &Packet<'_>,
+        area: &Area,
+        frame: &Frame,
+        out: &mut Outbox,
+    ) -> bool {
         let Some(own) = self.ego.place(now) else { return false };
         let inside = geometry::contains(area, own);
         if geometry::square_metres(area) > f64::from(self.mib.max_area_size) {
@@ -219,7 +226,13 @@ impl GeoRouter {
     }
 
     /// The packet to forward; `None` if its hop limit is reached or its source exceeds the packet data rate.
-    fn transit_packet(&mut self, now: Time, packet: &Packet<'_>, frame: &Frame, out: &mut Outbox) -> Option<TransitPacket> {
+    fn transit_packet(
+        &mut self,
+        now: Time,
+        packet: &Packet<'_>,
+        frame: &Frame,
+        out: &mut Outbox,
+    ) -> Option<TransitPacket> {
         let remaining = packet.remaining_hop_limit.checked_sub(1).filter(|remaining| *remaining > 0)?;
         let mid = packet.extended.source().address.mid;
         let octets = packet.payload.len() + MIN_HEADERS;

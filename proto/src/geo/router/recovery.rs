@@ -4,12 +4,12 @@
 //! than once, each time with a lower hop limit.
 
 use super::GeoRouter;
-use super::forwarding::{Goal, ForwardingDecision};
+use super::forwarding::{ForwardingDecision, Goal};
 use crate::base::few;
 use crate::base::time::Time;
 use crate::geo::contention::PacketId;
 use crate::geo::geometry;
-use crate::geo::location_table::{PerimeterEdge, Origin};
+use crate::geo::location_table::{Origin, PerimeterEdge};
 use roam6_wire::geo::{ExtendedHeader, Packet, TrafficClass, detour, set_detour};
 use std::collections::VecDeque;
 
@@ -55,12 +55,15 @@ impl GeoRouter {
         };
         let begun = detour(bytes).filter(|begun| away >= f64::from(*begun) && !self.is_near(now, goal));
         let (step, begun) = match (begun, from) {
-            (Some(begun), Some(from)) => (self.perimeter_next_hop(now, PerimeterEdge::Sender(from.sender)), Some(begun)),
+            (Some(begun), Some(from)) => {
+                (self.perimeter_next_hop(now, PerimeterEdge::Sender(from.sender)), Some(begun))
+            }
             _ => match (self.greedy(now, goal, class, from), goal.place()) {
                 // Rounded down: the next to come nearer is nearer than here.
                 (ForwardingDecision::Broadcast, Some(place)) => {
                     let step = self.perimeter_next_hop(now, PerimeterEdge::Goal(place));
-                    let begun = matches!(step, ForwardingDecision::Unicast(_)).then_some(away.min(f64::from(u16::MAX)).max(1.0) as u16);
+                    let begun = matches!(step, ForwardingDecision::Unicast(_))
+                        .then_some(away.min(f64::from(u16::MAX)).max(1.0) as u16);
                     (if begun.is_some() { step } else { ForwardingDecision::Broadcast }, begun)
                 }
                 (step, _) => (step, None),
@@ -75,7 +78,9 @@ impl GeoRouter {
 
     fn perimeter_next_hop(&mut self, now: Time, from: PerimeterEdge) -> ForwardingDecision {
         let own = self.coverage(now);
-        self.location_table.perimeter_next_hop(now, own, from).map_or(ForwardingDecision::PerimeterFailed, ForwardingDecision::Unicast)
+        self.location_table
+            .perimeter_next_hop(now, own, from)
+            .map_or(ForwardingDecision::PerimeterFailed, ForwardingDecision::Unicast)
     }
 
     /// Distance to the goal, metres.

@@ -2,17 +2,19 @@
 //! upper layers).
 
 use super::forwarding::{Goal, Target};
-use super::{MAX_REPETITIONS, ActiveRepetition, GeoRouter, Timer};
+use super::{ActiveRepetition, GeoRouter, MAX_REPETITIONS, Timer};
 use crate::base::time::Time;
 use crate::contract::config::geo::TransportType;
 use crate::contract::engine::Outbox;
 use crate::contract::report::{DropReason, Report};
+use crate::geo::buffer::Owner;
 use crate::geo::geometry;
 use crate::geo::location_service::{Enqueued, MAX_LOOKUPS};
-use crate::geo::request::{RequestError, PacketRequest};
-use crate::geo::buffer::Owner;
+use crate::geo::request::{PacketRequest, RequestError};
 use core::time::Duration;
-use roam6_wire::geo::{Area, ExtendedHeader, GeoAddress, Lifetime, Packet, SequencedSource, TrafficClass, UpperProtocol, VERSION};
+use roam6_wire::geo::{
+    Area, ExtendedHeader, GeoAddress, Lifetime, Packet, SequencedSource, TrafficClass, UpperProtocol, VERSION,
+};
 
 impl GeoRouter {
     /// Sends a request, now or once the destination's position is known, and repeats it if asked to.
@@ -22,7 +24,8 @@ impl GeoRouter {
             let until = now + repetition.total.min(self.mib.max_lifetime);
             let number = self.next_repetition;
             self.next_repetition = number.wrapping_add(1);
-            self.repetitions.insert(number, ActiveRepetition { request: request.clone(), interval: repetition.interval, until });
+            self.repetitions
+                .insert(number, ActiveRepetition { request: request.clone(), interval: repetition.interval, until });
             self.agenda.set(Timer::Repeat(number), now + repetition.interval);
         }
         self.send(now, request, out)
@@ -131,7 +134,8 @@ impl GeoRouter {
         };
         let destination = station.position.short();
         let origin = self.next_source_vector(now)?;
-        let bytes = self.packet(&request, ExtendedHeader::GeoUnicast { origin, destination }, self.mib.default_hop_limit);
+        let bytes =
+            self.packet(&request, ExtendedHeader::GeoUnicast { origin, destination }, self.mib.default_hop_limit);
         let target = self.own_target(Goal::Station(address.mid, destination.place));
         self.route_own(now, target, bytes, request.class, out);
         Ok(())
@@ -189,8 +193,18 @@ impl GeoRouter {
     ) -> Vec<u8> {
         let flags = Packet::flags_for(self.mib.is_mobile);
         let lifetime = Lifetime::of(lifetime);
-        Packet { version: VERSION, lifetime, remaining_hop_limit: hops, upper_protocol: upper, traffic_class: class, flags, max_hop_limit: hops, extended, payload }
-            .emit()
+        Packet {
+            version: VERSION,
+            lifetime,
+            remaining_hop_limit: hops,
+            upper_protocol: upper,
+            traffic_class: class,
+            flags,
+            max_hop_limit: hops,
+            extended,
+            payload,
+        }
+        .emit()
     }
 
     /// Builds a packet without payload.
@@ -232,7 +246,8 @@ impl GeoRouter {
         station.last_ls_reply = Some(now);
         let Ok(origin) = self.next_source_vector(now) else { return };
         let destination = asker.source.short();
-        let bytes = self.control_packet(ExtendedHeader::LocationReply { origin, destination }, self.mib.default_hop_limit);
+        let bytes =
+            self.control_packet(ExtendedHeader::LocationReply { origin, destination }, self.mib.default_hop_limit);
         let target = self.own_target(Goal::Station(destination.address.mid, destination.place));
         self.route_own(now, target, bytes, TrafficClass(self.mib.traffic_class), out);
     }

@@ -9,8 +9,8 @@ use crate::contract::config::geo::TransportType;
 use crate::contract::config::geo::{AreaForwarding, NonAreaForwarding};
 use crate::contract::output::Output;
 use crate::geo::geometry;
-use crate::geo::request::{RequestError, Repetition};
-use roam6_wire::geo::{Area, ExtendedHeader, Packet, Coordinates, Shape, TrafficClass, UpperProtocol};
+use crate::geo::request::{Repetition, RequestError};
+use roam6_wire::geo::{Area, Coordinates, ExtendedHeader, Packet, Shape, TrafficClass, UpperProtocol};
 use std::collections::BTreeMap;
 
 const LINK: LinkId = LinkId(1);
@@ -67,7 +67,8 @@ impl Air {
     }
 
     fn add(&mut self, number: u8, place: Coordinates, mib: &Mib) {
-        let mut router = GeoRouter::new(ItsStationType::PASSENGER_CAR, mib.clone(), Entropy::seed_from_u64(u64::from(number)));
+        let mut router =
+            GeoRouter::new(ItsStationType::PASSENGER_CAR, mib.clone(), Entropy::seed_from_u64(u64::from(number)));
         router.set_clock(self.now, Clock { unix_micros: 1_790_000_000_000_000 + self.now.as_micros() });
         let name = "radio0".to_owned();
         let event = LinkEvent { link: LINK, name, address: Some(mac(number)), up: true, mtu: 1500 };
@@ -288,7 +289,8 @@ fn store_carry_forward_sends_when_a_nearer_neighbour_appears() {
     let mut air = Air::row(2, 200.0, &Mib::default());
     air.add(9, east(3_000.0), &Mib::default());
     air.run(Duration::from_secs(5));
-    let carried = PacketRequest { class: TrafficClass(0x80), ..data(TransportType::GeoBroadcast(around(east(3_000.0), 100))) };
+    let carried =
+        PacketRequest { class: TrafficClass(0x80), ..data(TransportType::GeoBroadcast(around(east(3_000.0), 100))) };
     air.request(2, carried).unwrap();
     air.run(Duration::from_secs(10));
     assert_eq!((air.delivered(), air.stations[&2].router.buffered().0), (vec![], 1));
@@ -339,7 +341,10 @@ fn invalid_packet_requests_are_refused() {
     let wide = Area { shape: Shape::Rectangle, center: east(0.0), a: 2_500, b: 1_001, angle: 0 };
     assert!(matches!(air.request(1, data(TransportType::GeoBroadcast(wide))), Err(RequestError::AreaTooLarge { .. })));
     let often = Repetition { interval: 99 * MILLISECOND, total: Duration::from_secs(1) };
-    assert_eq!(air.request(1, PacketRequest { repetition: Some(often), ..data(TransportType::SingleHop) }), Err(RequestError::RepetitionTooFast));
+    assert_eq!(
+        air.request(1, PacketRequest { repetition: Some(often), ..data(TransportType::SingleHop) }),
+        Err(RequestError::RepetitionTooFast)
+    );
     let mut lost = GeoRouter::new(ItsStationType::BUS, Mib::default(), Entropy::seed_from_u64(1));
     assert_eq!(lost.request(Time::ZERO, data(TransportType::SingleHop), &mut Outbox::new()), Err(RequestError::NoLink));
 }

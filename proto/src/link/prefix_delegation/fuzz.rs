@@ -1,7 +1,7 @@
 //! What must hold of a requesting router whatever servers, strangers and time do to it.
 //! One function, driven by the seeded loop in `cargo test`, by the committed corpus, and by the fuzzer.
 
-use super::{DhcpClientConfig, DhcpClient, DhcpEvent, DhcpInterface, Lease, MAX_LEASES, IaType};
+use super::{DhcpClient, DhcpClientConfig, DhcpEvent, DhcpInterface, IaType, Lease, MAX_LEASES};
 use crate::base::ids::LinkId;
 use crate::base::rng::Entropy;
 use crate::base::time::Time;
@@ -9,8 +9,8 @@ use crate::contract::engine::Outbox;
 use crate::contract::output::{Output, Transmit};
 use core::time::Duration;
 use roam6_wire::dhcp6::{
-    self, CLIENT_PORT, DhcpOption, Duid, ClientServerMessage, Iaid, MessageType, Message, PrefixAssociation, SERVER_PORT, Status,
-    StatusCode, Timers,
+    self, CLIENT_PORT, ClientServerMessage, DhcpOption, Duid, Iaid, Message, MessageType, PrefixAssociation,
+    SERVER_PORT, Status, StatusCode, Timers,
 };
 use roam6_wire::ip6::{self, Datagram, Header, protocol};
 use roam6_wire::udp::Udp;
@@ -67,10 +67,17 @@ impl Harness {
         let own = vec![prefix(0)];
         let interface = DhcpInterface { link: LinkId(2), source: SOURCE };
         let (duid, length) = (Duid::from_link_address(LINK_ADDRESS), if seed & 1 == 0 { 0 } else { 56 });
-        let client = DhcpClientConfig { duid, iaid: Iaid(2), ia_type: IaType::IaPd, prefix_length_hint: length, excluded: own.clone() };
+        let client = DhcpClientConfig {
+            duid,
+            iaid: Iaid(2),
+            ia_type: IaType::IaPd,
+            prefix_length_hint: length,
+            excluded: own.clone(),
+        };
         let client = DhcpClient::new(Time::ZERO, interface, client, &mut entropy);
         let (told, granted) = (Vec::new(), Vec::new());
-        let mut world = Harness { client, entropy, now: Time::ZERO, reported: told, granted, last_sent: None, own, stopped: false };
+        let mut world =
+            Harness { client, entropy, now: Time::ZERO, reported: told, granted, last_sent: None, own, stopped: false };
         world.tick();
         world
     }
@@ -78,7 +85,11 @@ impl Harness {
     /// A server answers the last message, more or less as it should.
     fn server_answer(&mut self, manner: u8, choice: u8) {
         let Some(heard) = self.last_sent.clone() else { return };
-        let kind = if heard.kind == MessageType::Solicit && manner & 1 == 0 { MessageType::Advertise } else { MessageType::Reply };
+        let kind = if heard.kind == MessageType::Solicit && manner & 1 == 0 {
+            MessageType::Advertise
+        } else {
+            MessageType::Reply
+        };
         let mut options: Vec<DhcpOption> =
             heard.options.iter().filter(|option| matches!(option, DhcpOption::ClientId(_))).cloned().collect();
         options.push(DhcpOption::ServerId(Duid::from_uuid([manner >> 2; 16])));
@@ -235,7 +246,11 @@ pub(super) fn parse_sent(transmit: &Transmit) -> ClientServerMessage {
     assert_eq!(named(|option| matches!(option, DhcpOption::ServerId(_))), usize::from(to_one));
     assert_eq!(named(|option| matches!(option, DhcpOption::ClientId(_))), 1);
     assert_eq!(named(|option| matches!(option, DhcpOption::ElapsedTime(_))), 1);
-    let nothing = ClientServerMessage { kind: MessageType::Reply, transaction: dhcp6::TransactionId([0; 3]), options: Vec::new() };
+    let nothing = ClientServerMessage {
+        kind: MessageType::Reply,
+        transaction: dhcp6::TransactionId([0; 3]),
+        options: Vec::new(),
+    };
     let exchange = exchange.unwrap_or(nothing);
     assert_ne!(exchange.kind, MessageType::Reply, "no message");
     exchange

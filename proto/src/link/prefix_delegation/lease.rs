@@ -1,6 +1,6 @@
 //! The prefixes that are ours, for how long, and which ones a stranger may make ours: RFC 8415 §14.2, §18.2.10.1, §21.22.
 
-use super::message::{ServerMessage, DhcpClientConfig, IaType};
+use super::message::{DhcpClientConfig, IaType, ServerMessage};
 use crate::base::time::Time;
 use core::time::Duration;
 use roam6_wire::dhcp6::{self, INFINITY};
@@ -123,8 +123,9 @@ impl Leases {
     /// T1 and T2 as the server wants them, or at half and four fifths of the shortest preferred lifetime (RFC 8415
     /// §14.2), yet in time for what is valid shortest.
     fn schedule(&mut self, now: Time, timers: Timers) {
-        let rest =
-            |until: fn(&Lease) -> Time| self.leases.iter().map(|lease| until(lease).since(now)).filter(is_positive).min();
+        let rest = |until: fn(&Lease) -> Time| {
+            self.leases.iter().map(|lease| until(lease).since(now)).filter(is_positive).min()
+        };
         let valid = rest(|lease| lease.valid_until).unwrap_or_default();
         let preferred = rest(|lease| lease.preferred_until).unwrap_or(valid).min(valid);
         let wanted = |seconds: u32, otherwise: Duration, latest: Duration| match seconds {

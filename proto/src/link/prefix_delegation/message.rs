@@ -4,8 +4,8 @@ use super::DhcpInterface;
 use crate::contract::output::{Transmit, Via};
 use roam6_wire::dhcp6::option::kind;
 use roam6_wire::dhcp6::{
-    self, ALL_RELAYS_AND_SERVERS, AddressAssociation, CLIENT_PORT, DhcpOption, Duid, ClientServerMessage, Iaid, MessageType, Message,
-    PrefixAssociation, SERVER_PORT, StatusCode, Timers, TransactionId,
+    self, ALL_RELAYS_AND_SERVERS, AddressAssociation, CLIENT_PORT, ClientServerMessage, DhcpOption, Duid, Iaid,
+    Message, MessageType, PrefixAssociation, SERVER_PORT, StatusCode, Timers, TransactionId,
 };
 use roam6_wire::ip6::{self, Datagram, Header, protocol};
 use roam6_wire::udp::Udp;
@@ -89,9 +89,7 @@ pub(super) fn options(
 ) -> Vec<DhcpOption> {
     let (preferred, valid) = (0, 0);
     let lease = |prefix: &Prefix| match client.ia_type {
-        IaType::IaPd => {
-            DhcpOption::Prefix(dhcp6::Prefix { prefix: *prefix, preferred, valid, options: Vec::new() })
-        }
+        IaType::IaPd => DhcpOption::Prefix(dhcp6::Prefix { prefix: *prefix, preferred, valid, options: Vec::new() }),
         IaType::IaNa => {
             DhcpOption::Address(dhcp6::Address { address: prefix.address(), preferred, valid, options: Vec::new() })
         }

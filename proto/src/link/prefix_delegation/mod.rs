@@ -2,9 +2,9 @@
 //! stateful address assignment, one for each uplink. There is no Confirm: on another link one begins anew (RFC 8415 §15, §16, §18.2; RFC 7084 §4.2).
 
 mod exchange;
+pub mod fuzz;
 mod lease;
 mod message;
-pub mod fuzz;
 pub mod subnets;
 #[cfg(test)]
 mod tests;
@@ -189,7 +189,9 @@ impl DhcpClient {
             ClientState::Bound | ClientState::Renewing if self.leases.rebind_at() <= now => {
                 self.start_exchange(now, ClientState::Rebinding, MessageType::Rebind, entropy);
             }
-            ClientState::Bound if self.leases.renew_at() <= now => self.start_exchange(now, ClientState::Renewing, MessageType::Renew, entropy),
+            ClientState::Bound if self.leases.renew_at() <= now => {
+                self.start_exchange(now, ClientState::Renewing, MessageType::Renew, entropy)
+            }
             ClientState::BackedOff { until } if until <= now => self.solicit(now, entropy),
             _ => {}
         }
@@ -236,14 +238,22 @@ impl DhcpClient {
         self.exchange.as_ref().is_some_and(|exchange| exchange.transaction() == answer.transaction)
     }
 
-    fn process(&mut self, now: Time, answer: ServerMessage, entropy: &mut Entropy, out: &mut Outbox) -> Option<DhcpEvent> {
+    fn process(
+        &mut self,
+        now: Time,
+        answer: ServerMessage,
+        entropy: &mut Entropy,
+        out: &mut Outbox,
+    ) -> Option<DhcpEvent> {
         // Holds even where the rest of the message is of no use (RFC 8415 §18.2.9).
         if let Some(seconds) = answer.solicit_max.filter(|seconds| SOL_MAX_RT_RANGE.contains(seconds)) {
             self.solicit_max = Duration::from_secs(seconds.into());
         }
         match (&self.state, answer.kind) {
             (ClientState::Soliciting { .. }, MessageType::Advertise) => self.add_offer(now, &answer, entropy, out),
-            (ClientState::Soliciting { .. }, MessageType::Reply) if answer.rapid_commit => self.accept(now, answer, entropy, out),
+            (ClientState::Soliciting { .. }, MessageType::Reply) if answer.rapid_commit => {
+                self.accept(now, answer, entropy, out)
+            }
             (ClientState::Requesting { .. } | ClientState::Renewing | ClientState::Rebinding, MessageType::Reply) => {
                 self.accept(now, answer, entropy, out)
             }
@@ -257,7 +267,13 @@ impl DhcpClient {
     }
 
     /// Remembers an offer; takes it at once if it is the best there can be, or the time for choosing is over.
-    fn add_offer(&mut self, now: Time, answer: &ServerMessage, entropy: &mut Entropy, out: &mut Outbox) -> Option<DhcpEvent> {
+    fn add_offer(
+        &mut self,
+        now: Time,
+        answer: &ServerMessage,
+        entropy: &mut Entropy,
+        out: &mut Outbox,
+    ) -> Option<DhcpEvent> {
         let prefixes = lease::usable_prefixes(&self.client, &answer.prefixes);
         let ClientState::Soliciting { offers, refused } = &mut self.state else { return None };
         if prefixes.is_empty() || answer.error_status().is_some() {
@@ -280,7 +296,13 @@ impl DhcpClient {
     }
 
     /// Asks the best server that is left for what it offered, or gives up.
-    fn request_next(&mut self, now: Time, why: DhcpFailure, entropy: &mut Entropy, out: &mut Outbox) -> Option<DhcpEvent> {
+    fn request_next(
+        &mut self,
+        now: Time,
+        why: DhcpFailure,
+        entropy: &mut Entropy,
+        out: &mut Outbox,
+    ) -> Option<DhcpEvent> {
         let (ClientState::Soliciting { offers, .. } | ClientState::Requesting { offers, .. }) = &mut self.state else {
             return None;
         };
@@ -292,10 +314,21 @@ impl DhcpClient {
 
     fn request(&mut self, now: Time, offer: Offer, offers: Vec<Offer>, entropy: &mut Entropy) {
         self.server = Some(offer.server);
-        self.start_exchange(now, ClientState::Requesting { wanted: offer.prefixes, offers }, MessageType::Request, entropy);
+        self.start_exchange(
+            now,
+            ClientState::Requesting { wanted: offer.prefixes, offers },
+            MessageType::Request,
+            entropy,
+        );
     }
 
-    fn accept(&mut self, now: Time, answer: ServerMessage, entropy: &mut Entropy, out: &mut Outbox) -> Option<DhcpEvent> {
+    fn accept(
+        &mut self,
+        now: Time,
+        answer: ServerMessage,
+        entropy: &mut Entropy,
+        out: &mut Outbox,
+    ) -> Option<DhcpEvent> {
         let extending = matches!(self.state, ClientState::Renewing | ClientState::Rebinding);
         match answer.error_status() {
             // Failed this once, or to be sent as it always is: repeated when its time comes (RFC 8415 §18.2.10).
@@ -374,14 +407,21 @@ impl DhcpClient {
         match &self.state {
             ClientState::Requesting { wanted, .. } => wanted.clone(),
             ClientState::Releasing { prefixes } => prefixes.clone(),
-            ClientState::Renewing | ClientState::Rebinding => self.leases.all().iter().map(|lease| lease.prefix).collect(),
+            ClientState::Renewing | ClientState::Rebinding => {
+                self.leases.all().iter().map(|lease| lease.prefix).collect()
+            }
             _ => self.client.prefix_hint().into_iter().collect(),
         }
     }
 
     fn solicit(&mut self, now: Time, entropy: &mut Entropy) {
         self.server = None;
-        self.start_exchange(now, ClientState::Soliciting { offers: Vec::new(), refused: None }, MessageType::Solicit, entropy);
+        self.start_exchange(
+            now,
+            ClientState::Soliciting { offers: Vec::new(), refused: None },
+            MessageType::Solicit,
+            entropy,
+        );
     }
 
     fn start_exchange(&mut self, now: Time, stage: ClientState, kind: MessageType, entropy: &mut Entropy) {

@@ -3,7 +3,7 @@
 
 use crate::base::few;
 use crate::base::ids::LinkId;
-use crate::contract::item::{Item, Route, RouteTable, NextHop};
+use crate::contract::item::{Item, NextHop, Route, RouteTable};
 use roam6_wire::Prefix;
 use std::net::Ipv6Addr;
 

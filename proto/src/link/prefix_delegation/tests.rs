@@ -5,7 +5,7 @@ use super::*;
 use crate::contract::output::Output;
 use roam6_wire::LinkAddress;
 use roam6_wire::dhcp6::{
-    CLIENT_PORT, DhcpOption, ClientServerMessage as Said, Iaid, Message, PrefixAssociation, SERVER_PORT, Status, Timers,
+    CLIENT_PORT, ClientServerMessage as Said, DhcpOption, Iaid, Message, PrefixAssociation, SERVER_PORT, Status, Timers,
 };
 use roam6_wire::ip6::{self, Header, protocol};
 use roam6_wire::udp::Udp;
@@ -318,7 +318,9 @@ fn delegation_succeeds_over_a_lossy_link() {
                     continue;
                 }
                 let (kind, more) = match said.kind {
-                    MessageType::Solicit if chance.below(2) == 0 => (MessageType::Advertise, preference(chance.below(2) as u8 * 255)),
+                    MessageType::Solicit if chance.below(2) == 0 => {
+                        (MessageType::Advertise, preference(chance.below(2) as u8 * 255))
+                    }
                     MessageType::Solicit => (MessageType::Reply, vec![DhcpOption::RapidCommit]),
                     _ => (MessageType::Reply, Vec::new()),
                 };

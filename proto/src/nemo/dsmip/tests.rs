@@ -1,9 +1,9 @@
 //! A mobile router and a home agent, both the real engines, with a NAT between them that may lose its mappings, and a
 //! visited link whose IPv6 comes and goes.
 
-mod ipv4_home_address;
+mod authentication;
 mod handover;
+mod ipv4_home_address;
 mod nat;
 mod pair;
-mod authentication;
 mod random_paths;

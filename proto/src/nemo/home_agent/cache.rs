@@ -4,7 +4,7 @@
 use super::reply::Reply;
 use crate::base::time::Time;
 use crate::contract::config::flow::FlowRule;
-use crate::contract::item::{BindingRecord, Key, JournalRecord, TunnelId};
+use crate::contract::item::{BindingRecord, JournalRecord, Key, TunnelId};
 use crate::crypto::authenticator::Timestamp;
 use core::time::Duration;
 use roam6_wire::{Bid, HomeAddress, LinkAddress, Prefix, Sequence};
@@ -214,7 +214,8 @@ impl Registration {
 
     /// The same but for the lifetimes: nothing in the host has to change.
     pub(super) fn forwards_same_as(&self, other: &Registration) -> bool {
-        (self.router, self.home_link_address, self.link_local) == (other.router, other.home_link_address, other.link_local)
+        (self.router, self.home_link_address, self.link_local)
+            == (other.router, other.home_link_address, other.link_local)
             && self.prefixes == other.prefixes
             && self.flows == other.flows
             && self.care_of.len() == other.care_of.len()

@@ -2,16 +2,16 @@
 //! could be taken for a new one (RFC 6275 §10.3.2, RFC 3963 §6.7, RFC 4285 §6).
 
 use super::HomeAgent;
-use super::reply::Reply;
 use super::cache::{Binding, MAX_DELETE_BCE_TIMEOUT};
 use super::forwarding::ForwardingContext;
+use super::reply::Reply;
 use super::request::UpdateRequest;
 use super::timers::HomeAgentTimer;
 use super::transaction::RETRY_INTERVAL;
 use crate::base::time::Time;
 use crate::contract::config::nemo::Authentication;
 use crate::contract::engine::Outbox;
-use crate::contract::item::{BindingRecord, Item, Key, JournalRecord, JournalKey};
+use crate::contract::item::{BindingRecord, Item, JournalKey, JournalRecord, Key};
 use crate::contract::report::Report;
 use crate::crypto::authenticator::{TIMESTAMP_WINDOW, Timestamp};
 use crate::nemo::OLD_PATH_LIFETIME;
@@ -46,7 +46,11 @@ impl HomeAgent {
             if binding.lingering.is_empty() {
                 out.drop(Key::Tunnel(binding.tunnel));
             } else {
-                let ground = ForwardingContext { own_ends: self.config.own(), home_link: &self.home_link, path_mtu: &self.path_mtu };
+                let ground = ForwardingContext {
+                    own_ends: self.config.own(),
+                    home_link: &self.home_link,
+                    path_mtu: &self.path_mtu,
+                };
                 let tunnel = ground.receive_only_tunnel(binding.tunnel, home, &old);
                 self.put(home, tunnel, out);
             }
@@ -79,7 +83,9 @@ impl HomeAgent {
         refused: bool,
         out: &mut Outbox,
     ) {
-        let Some(farewell) = self.deregistrations.get_mut(&home).filter(|one| one.transaction == transaction) else { return };
+        let Some(farewell) = self.deregistrations.get_mut(&home).filter(|one| one.transaction == transaction) else {
+            return;
+        };
         let answer = farewell.reply.take();
         if refused {
             // Nobody is there any more, so nothing is forwarded; yet what a restart would undo is not acknowledged.

@@ -53,7 +53,11 @@ struct OtherHomeAgent {
 
 impl Default for Discovery {
     fn default() -> Discovery {
-        Discovery { home_agents: few::VecMap::new(), recent_advertisements: few::VecMap::new(), limiter: RateLimiter::new(REPLIES_PER_SECOND) }
+        Discovery {
+            home_agents: few::VecMap::new(),
+            recent_advertisements: few::VecMap::new(),
+            limiter: RateLimiter::new(REPLIES_PER_SECOND),
+        }
     }
 }
 
@@ -69,7 +73,13 @@ impl HomeAgent {
     }
 
     /// Takes the advertisement of a router on the home link.
-    pub(super) fn receive_router_advertisement(&mut self, now: Time, router: Ipv6Addr, heard: &RouterAdvertisement, out: &mut Outbox) {
+    pub(super) fn receive_router_advertisement(
+        &mut self,
+        now: Time,
+        router: Ipv6Addr,
+        heard: &RouterAdvertisement,
+        out: &mut Outbox,
+    ) {
         let mut other = OtherHomeAgent { addresses: Vec::new(), preference: 0, router: false, expires_at: now };
         let mut lifetime = heard.lifetime;
         for option in &heard.options {
@@ -87,7 +97,9 @@ impl HomeAgent {
         }
         if !heard.home_agent || lifetime == 0 || other.addresses.is_empty() {
             self.discovery.home_agents.remove(&router);
-        } else if self.discovery.home_agents.len() < MAX_OTHER_HOME_AGENTS || self.discovery.home_agents.contains_key(&router) {
+        } else if self.discovery.home_agents.len() < MAX_OTHER_HOME_AGENTS
+            || self.discovery.home_agents.contains_key(&router)
+        {
             other.expires_at = now + Duration::from_secs(lifetime.into());
             self.discovery.home_agents.insert(router, other);
         } else {
@@ -149,7 +161,10 @@ impl HomeAgent {
         out: &mut Outbox,
     ) {
         let Some(home) = datagram.home_address else { return };
-        let Some(authentication) = self.prefix_table_row(HomeAddress(home)).map(|row| row.authentication.clone()) else { return };
+        let Some(authentication) = self.prefix_table_row(HomeAddress(home)).map(|row| row.authentication.clone())
+        else {
+            return;
+        };
         if matches!(authentication, Authentication::Ipsec(_)) && !protected {
             let (reason, from) = (DropReason::NotAuthenticated, Some(datagram.source));
             return out.report(Report::Dropped { reason, from, detail: "Mobile Prefix Solicitation".into() });

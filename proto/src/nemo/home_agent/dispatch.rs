@@ -14,8 +14,8 @@ use crate::contract::item::TunnelId;
 use crate::contract::output::{Transmit, Via};
 use crate::contract::report::{DropReason, Report};
 use crate::crypto::esp::PAYLOAD_OFFSET;
-use crate::nemo::ipsec::drop_reason;
 use crate::nemo::dsmip::is_ipv4;
+use crate::nemo::ipsec::drop_reason;
 use roam6_wire::HomeAddress;
 use roam6_wire::icmp6;
 use roam6_wire::ip6::{self, Datagram, Header, protocol};
@@ -97,13 +97,21 @@ impl HomeAgent {
         }
     }
 
-    fn receive_mobility(&mut self, now: Time, packet: &Packet, datagram: &Datagram<'_>, protected: bool, out: &mut Outbox) {
+    fn receive_mobility(
+        &mut self,
+        now: Time,
+        packet: &Packet,
+        datagram: &Datagram<'_>,
+        protected: bool,
+        out: &mut Outbox,
+    ) {
         let from = Some(datagram.source);
         let message = mobility::Message::parse(datagram.payload, datagram.real_source(), datagram.real_destination());
         match message {
             Ok(mobility::Message::BindingUpdate(update)) => {
                 let at_home = self.home_link.link() == Some(packet.link);
-                let request = UpdateRequest { in_esp: protected, ..UpdateRequest::parse(packet, datagram, &update, at_home) };
+                let request =
+                    UpdateRequest { in_esp: protected, ..UpdateRequest::parse(packet, datagram, &update, at_home) };
                 self.receive_update(now, request, out);
             }
             Ok(mobility::Message::Unknown { kind, .. }) if !is_return_routability(kind) => {
@@ -129,7 +137,14 @@ impl HomeAgent {
     }
 
     /// Tells a sender where its mobility header is wrong, not too often (RFC 6275 §9.2).
-    fn send_parameter_problem(&mut self, now: Time, packet: &Packet, datagram: &Datagram<'_>, at: usize, out: &mut Outbox) {
+    fn send_parameter_problem(
+        &mut self,
+        now: Time,
+        packet: &Packet,
+        datagram: &Datagram<'_>,
+        at: usize,
+        out: &mut Outbox,
+    ) {
         let to = datagram.source;
         if !is_routable_unicast(to) || !self.error_limiter.allow(now) {
             return;

@@ -2,7 +2,7 @@
 //! RFC 6089 §5.3, selectors of RFC 6088 as far as they are five-tuples.
 
 use crate::contract::config::flow::{FlowRule, FlowSelector};
-use roam6_wire::mobility::{self, FlowIdentification, FieldRange, TrafficSelector};
+use roam6_wire::mobility::{self, FieldRange, FlowIdentification, TrafficSelector};
 use roam6_wire::{Bid, Fid, Prefix};
 use std::net::Ipv6Addr;
 

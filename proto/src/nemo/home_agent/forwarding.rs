@@ -6,7 +6,9 @@ use super::home_link::HomeLink;
 use super::path_mtu::PathMtuCache;
 use crate::base::ids::LinkId;
 use crate::contract::config::nemo::HomeAgentConfig;
-use crate::contract::item::{Item, Neighbour, TunnelPath, ProxyNeighbour, Route, RouteTable, NextHop, Tunnel, TunnelFlow, TunnelId};
+use crate::contract::item::{
+    Item, Neighbour, NextHop, ProxyNeighbour, Route, RouteTable, Tunnel, TunnelFlow, TunnelId, TunnelPath,
+};
 use roam6_wire::ip4::DSMIP_PORT;
 use roam6_wire::{HomeAddress, Ipv4Endpoint, LinkAddress, Prefix};
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -56,7 +58,13 @@ impl ForwardingContext<'_> {
         let in_use = usable.iter().filter_map(|care_of| path(care_of, u16::from(Some(care_of.rank()) == best)));
         let paths = in_use.chain(left.iter().map(|care_of| self.path(care_of, 0))).collect();
         let flows = of.flows.iter().map(|rule| TunnelFlow { selector: rule.selector.clone(), bid: rule.bid });
-        Item::Tunnel(Tunnel { id, local_prefixes: vec![Prefix::ALL], remote_prefixes: remote_prefixes(home, of), paths, flows: flows.collect() })
+        Item::Tunnel(Tunnel {
+            id,
+            local_prefixes: vec![Prefix::ALL],
+            remote_prefixes: remote_prefixes(home, of),
+            paths,
+            flows: flows.collect(),
+        })
     }
 
     /// The tunnel of a registration that ended: it carries nothing, yet lets in what is still on its way.
@@ -94,7 +102,15 @@ impl ForwardingContext<'_> {
     fn direct_path(&self, care_of: &CareOf, at: LinkAddress, weight: u16) -> Option<TunnelPath> {
         let link = self.home_link.link().filter(|_| self.home_link.is_up())?;
         let (remote, mtu) = (at.link_local(), self.home_link.mtu());
-        Some(TunnelPath { bid: care_of.bid, local: self.own_ends.address, remote, link: Some(link), mtu, weight, direct: true })
+        Some(TunnelPath {
+            bid: care_of.bid,
+            local: self.own_ends.address,
+            remote,
+            link: Some(link),
+            mtu,
+            weight,
+            direct: true,
+        })
     }
 }
 

@@ -14,7 +14,7 @@ use crate::contract::config::nemo::{
 };
 use crate::contract::engine::{Engine, Outbox};
 use crate::contract::input::{AddressEvent, AddressState, Clock, Input, LinkEvent, Outcome, Packet};
-use crate::contract::item::{BindingRecord, Item, Key, TunnelPath, Plan, JournalRecord, JournalKey, RouteTable};
+use crate::contract::item::{BindingRecord, Item, JournalKey, JournalRecord, Key, Plan, RouteTable, TunnelPath};
 use crate::contract::output::Output;
 use crate::crypto::authenticator::{Timestamp, authenticate};
 use crate::crypto::esp::{Integrity, SecurityAssociation};
@@ -145,7 +145,9 @@ impl Harness {
                     self.asked.drop(&key);
                     self.confirmed.drop(&key);
                     // An item dropped again before its answer came is not held, whatever the answer says.
-                    for owed in self.unanswered.iter_mut().filter(|owed| owed.as_ref().is_ok_and(|item| item.key() == key)) {
+                    for owed in
+                        self.unanswered.iter_mut().filter(|owed| owed.as_ref().is_ok_and(|item| item.key() == key))
+                    {
                         *owed = Err(key.clone());
                     }
                 }
@@ -174,7 +176,8 @@ impl Harness {
             return;
         }
         assert!(u64::from(told.lifetime_seconds()) <= self.config.max_lifetime.as_secs());
-        let Some(Item::JournalRecord(JournalRecord::Binding(record))) = self.confirmed.find(&Key::JournalRecord(JournalKey::Binding(home)))
+        let Some(Item::JournalRecord(JournalRecord::Binding(record))) =
+            self.confirmed.find(&Key::JournalRecord(JournalKey::Binding(home)))
         else {
             unreachable!("acknowledged before it was written down")
         };
@@ -191,7 +194,8 @@ impl Harness {
                 // Over the home link if that is up.
                 let at_home = |address: &Ipv6Addr| *address == record.home_address.0;
                 let leads_to = |address: &Ipv6Addr| tunnel.paths.iter().any(|path| path.remote == *address);
-                tunnel.remote_prefixes == far && record.care_of.iter().all(|(_, address, _)| at_home(address) || leads_to(address))
+                tunnel.remote_prefixes == far
+                    && record.care_of.iter().all(|(_, address, _)| at_home(address) || leads_to(address))
             }
             _ => false,
         };
@@ -390,7 +394,9 @@ impl Harness {
         };
         let rest: Vec<&Key> = self.asked.iter().map(|(key, _)| key).filter(|key| !lasting(key)).collect();
         assert!(rest.is_empty(), "left behind: {rest:?}");
-        assert!(self.agent.bindings.is_empty() && self.agent.prefixes.is_empty() && self.agent.care_of_index.is_empty());
+        assert!(
+            self.agent.bindings.is_empty() && self.agent.prefixes.is_empty() && self.agent.care_of_index.is_empty()
+        );
         assert_eq!(self.agent.transactions.len(), 0, "outcomes still awaited");
         assert_eq!(self.agent.deadline(), None);
     }

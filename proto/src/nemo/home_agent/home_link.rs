@@ -94,7 +94,8 @@ impl HomeAgent {
             self.home_link.link_local = None;
             for (home, binding) in &self.bindings {
                 let live = binding.pending.iter().map(|pending| &pending.registration).chain(&binding.current);
-                live.flat_map(|live| forwarding::proxy_items(before, *home, live)).for_each(|proxy| out.drop(proxy.key()));
+                live.flat_map(|live| forwarding::proxy_items(before, *home, live))
+                    .for_each(|proxy| out.drop(proxy.key()));
                 if let Some(at) = binding.current.as_ref().and_then(|current| current.home_link_address) {
                     out.drop(forwarding::neighbour_item(before, at).key());
                 }
@@ -105,7 +106,9 @@ impl HomeAgent {
             self.put_home_routes(event.link, out);
             let bound = self.bindings.iter().filter_map(|(home, binding)| Some((*home, binding.current.as_ref()?)));
             let proxies: Vec<(HomeAddress, Item)> = bound
-                .flat_map(|(home, bound)| forwarding::proxy_items(event.link, home, bound).map(move |item| (home, item)))
+                .flat_map(|(home, bound)| {
+                    forwarding::proxy_items(event.link, home, bound).map(move |item| (home, item))
+                })
                 .collect();
             for (home, proxy) in proxies {
                 self.put(home, proxy, out);
@@ -245,7 +248,11 @@ impl HomeAgent {
     /// Somebody holds, or is about to take, an address that is just being asked about.
     fn dad_conflict(&mut self, now: Time, home: HomeAddress, out: &mut Outbox) {
         let Some(binding) = self.bindings.get_mut(&home) else { return };
-        if !binding.pending.as_ref().is_some_and(|pending| matches!(pending.state, RegistrationState::CheckingDuplicates(_))) {
+        if !binding
+            .pending
+            .as_ref()
+            .is_some_and(|pending| matches!(pending.state, RegistrationState::CheckingDuplicates(_)))
+        {
             return;
         }
         let Some(pending) = binding.pending.take() else { return };
@@ -261,7 +268,12 @@ impl HomeAgent {
     /// RFC 4861 §6.2.6 keeps routers from speaking to all nodes at the same moment, and would cost a mobile router that
     /// comes home up to half a second; resolving its address would fail while it still checks it. Beyond the limit, and
     /// to who has no address yet, all nodes are told after the delay.
-    fn answer_router_solicitation(&mut self, now: Time, (from, sender): (Ipv6Addr, Option<LinkAddress>), out: &mut Outbox) {
+    fn answer_router_solicitation(
+        &mut self,
+        now: Time,
+        (from, sender): (Ipv6Addr, Option<LinkAddress>),
+        out: &mut Outbox,
+    ) {
         if !from.is_unspecified() && self.discovery.limiter.allow(now) {
             return self.send_advertisement((from, sender), self.router_lifetime(), out);
         }

@@ -6,7 +6,7 @@ use super::journal::changed_rows;
 use crate::base::ids::LinkId;
 use crate::contract::config::nemo::PrefixTable;
 use crate::contract::engine::Outbox;
-use crate::contract::item::{Item, Route, RouteTable, NextHop};
+use crate::contract::item::{Item, NextHop, Route, RouteTable};
 use roam6_wire::{HomeAddress, Prefix};
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -115,7 +115,8 @@ impl HomeAgent {
 
     /// Whether the owner of `row` may register `prefix`: by the prefix table, or as one of the pool.
     pub(super) fn is_authorised_for(&self, row: &PrefixTableRow, prefix: Prefix) -> bool {
-        row.prefixes.iter().any(|own| own.covers(prefix)) || self.config.ipv4_pool.is_some_and(|pool| pool.contains(prefix))
+        row.prefixes.iter().any(|own| own.covers(prefix))
+            || self.config.ipv4_pool.is_some_and(|pool| pool.contains(prefix))
     }
 }
 

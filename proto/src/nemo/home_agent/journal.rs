@@ -52,7 +52,13 @@ impl HomeAgent {
             let end = *ends.next().unwrap_or(&record.expires_unix_micros);
             let left = Duration::from_micros(end.saturating_sub(unix_now)).min(self.config.max_lifetime);
             let at_home = *address == record.home_address.0;
-            CareOf { bid: *bid, address: *address, priority: *priority, simultaneous_home: at_home, expires: now + left }
+            CareOf {
+                bid: *bid,
+                address: *address,
+                priority: *priority,
+                simultaneous_home: at_home,
+                expires: now + left,
+            }
         });
         let reachable = |care_of: &CareOf| match Ipv4Endpoint::from_ipv6(care_of.address) {
             Some(_) => self.config.ipv4.is_some(),
@@ -65,7 +71,9 @@ impl HomeAgent {
         let home = record.home_address;
         let lifetime = care_of.iter().map(|care_of| care_of.expires.since(now)).max().unwrap_or_default();
         let mut registration = Registration {
-            home_link_address: record.home_link_address.filter(|_| care_of.iter().any(|care_of| care_of.simultaneous_home)),
+            home_link_address: record
+                .home_link_address
+                .filter(|_| care_of.iter().any(|care_of| care_of.simultaneous_home)),
             care_of,
             prefixes: self.share_prefixes(home, record.prefixes),
             explicit: record.explicit,

@@ -91,10 +91,18 @@ pub(super) fn merge_care_of(
             false => register_bid(&mut merged.care_of, known, offer, order, &usable),
         };
         // We go on answering for the home address, so its owner must not (RFC 5648 §6.3).
-        let accepted =
-            if offer.simultaneous_home && !order.deregister { Status::MCOA_RETURN_HOME_WITHOUT_NDP } else { Status::ACCEPTED };
+        let accepted = if offer.simultaneous_home && !order.deregister {
+            Status::MCOA_RETURN_HOME_WITHOUT_NDP
+        } else {
+            Status::ACCEPTED
+        };
         let status = result.err().unwrap_or(accepted);
-        merged.bid_statuses.push(BidStatus { bid: offer.bid, priority: offer.priority, simultaneous_home: offer.simultaneous_home, status });
+        merged.bid_statuses.push(BidStatus {
+            bid: offer.bid,
+            priority: offer.priority,
+            simultaneous_home: offer.simultaneous_home,
+            status,
+        });
     }
     let failed = merged.bid_statuses.iter().find(|echo| !echo.status.is_accepted()).map(|echo| echo.status);
     match failed {
@@ -147,11 +155,22 @@ mod tests {
     const SOON: Time = Time::from_micros(60_000_000);
 
     fn care_of(bid: u16, address: &str) -> CareOf {
-        CareOf { bid: Bid(bid), address: address.parse().unwrap(), priority: 0, simultaneous_home: false, expires: Time::ZERO }
+        CareOf {
+            bid: Bid(bid),
+            address: address.parse().unwrap(),
+            priority: 0,
+            simultaneous_home: false,
+            expires: Time::ZERO,
+        }
     }
 
     fn offer(bid: u16, address: &str) -> BidOption {
-        BidOption { bid: Bid(bid), priority: 0, simultaneous_home: false, care_of: CareOfField::V6(address.parse().unwrap()) }
+        BidOption {
+            bid: Bid(bid),
+            priority: 0,
+            simultaneous_home: false,
+            care_of: CareOfField::V6(address.parse().unwrap()),
+        }
     }
 
     fn order(ends: bool, overwrite: bool) -> BidUpdate {
@@ -179,7 +198,10 @@ mod tests {
         let bare = |bid| BidOption { care_of: CareOfField::None, ..offer(bid, "::") };
         let merged = merge_care_of(&known, &[bare(1)], &order(false, false), |_| true).unwrap();
         assert_eq!((merged.care_of[0].address, merged.care_of[0].expires), (known[0].address, SOON));
-        assert_eq!(merge_care_of(&known, &[bare(7)], &order(false, false), |_| true), Err(Status::MCOA_UNKNOWN_CARE_OF));
+        assert_eq!(
+            merge_care_of(&known, &[bare(7)], &order(false, false), |_| true),
+            Err(Status::MCOA_UNKNOWN_CARE_OF)
+        );
         let merged = merge_care_of(&known, &[bare(1), bare(7)], &order(false, false), |_| true).unwrap();
         assert_eq!(statuses(&merged), [Status::ACCEPTED, Status::MCOA_UNKNOWN_CARE_OF]);
     }
@@ -189,7 +211,10 @@ mod tests {
         let plain = [care_of(0, "2001:db8:1::1")];
         let one = [offer(1, "2001:db8:2::1")];
         let merge_all = |offers: &[BidOption]| merge_care_of(&[], offers, &order(false, false), |_| true);
-        assert_eq!(merge_care_of(&plain, &one, &order(false, false), |_| true), Err(Status::MCOA_NON_MCOA_BINDING_EXISTS));
+        assert_eq!(
+            merge_care_of(&plain, &one, &order(false, false), |_| true),
+            Err(Status::MCOA_NON_MCOA_BINDING_EXISTS)
+        );
         assert!(merge_care_of(&plain, &one, &order(false, true), |_| true).is_ok());
         assert_eq!(merge_all(&[offer(0, "2001:db8:2::1")]), Err(Status::MCOA_MALFORMED));
         assert_eq!(merge_all(&[offer(1, "ff02::1")]), Err(Status::MCOA_MALFORMED));

@@ -3,33 +3,33 @@
 //!
 //! A packet is decoded in `packet`, an update judged in `update`, carried out in `transaction`, answered in `answer`.
 
-mod reply;
-mod home_routes;
 mod cache;
 mod care_of;
-mod dsmip;
-mod discovery;
 mod deregistration;
+mod discovery;
+mod dispatch;
+mod dsmip;
 mod flows;
 mod forwarding;
+pub mod fuzz;
 mod home_link;
+mod home_routes;
 mod ipv4_home_address;
 mod journal;
-mod rate_limiter;
 mod link_local;
 mod mcoa;
 mod nesting;
-mod dispatch;
 mod path_mtu;
+mod rate_limiter;
 mod registered_prefixes;
+mod reply;
+mod reply_limiter;
 mod request;
 mod sysctls;
-pub mod fuzz;
-mod used_sequences;
 mod timers;
 mod transaction;
-mod reply_limiter;
 mod unreachable_routes;
+mod used_sequences;
 mod validate;
 mod view;
 
@@ -37,16 +37,16 @@ mod view;
 mod tests;
 
 use self::cache::Binding;
-use self::discovery::Discovery;
 use self::deregistration::Deregistration;
+use self::discovery::Discovery;
 use self::home_link::HomeLink;
-use self::rate_limiter::RateLimiter;
 use self::path_mtu::PathMtuCache;
+use self::rate_limiter::RateLimiter;
 use self::registered_prefixes::RegisteredPrefixes;
-use self::used_sequences::UsedSequences;
+use self::reply_limiter::ReplyLimiter;
 use self::timers::HomeAgentTimer;
 use self::transaction::Transactions;
-use self::reply_limiter::ReplyLimiter;
+use self::used_sequences::UsedSequences;
 use crate::base::rng::Entropy;
 use crate::base::time::Time;
 use crate::base::timers::TimerQueue;
@@ -175,7 +175,10 @@ impl HomeAgent {
             Command::Stop => self.stop_advertising(out),
             Command::ReloadMobileRouter(_) | Command::ReloadPathManager(_) | Command::ReloadFlows(_) => {}
             Command::ReloadShim(_) | Command::SwitchPath { .. } | Command::DeleteContext(_) => {}
-            Command::ReloadMnpp(_) | Command::SendEchoRequest(_) | Command::AddGeoDestination(_) | Command::RemoveGeoDestination(_) => {}
+            Command::ReloadMnpp(_)
+            | Command::SendEchoRequest(_)
+            | Command::AddGeoDestination(_)
+            | Command::RemoveGeoDestination(_) => {}
             Command::Denm(_) | Command::ReloadAnnouncement(_) => {}
         }
     }

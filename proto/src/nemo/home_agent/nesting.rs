@@ -62,7 +62,10 @@ impl HomeAgent {
             if owners.is_empty() {
                 return Some(depth);
             }
-            let next = owners.iter().filter_map(|home| self.bindings.get(home)).flat_map(|binding| live_registrations(binding));
+            let next = owners
+                .iter()
+                .filter_map(|home| self.bindings.get(home))
+                .flat_map(|binding| live_registrations(binding));
             addresses = next.flat_map(Registration::away).map(|care_of| routed_address(care_of.address)).collect();
             if addresses.len() > MAX_SEARCH_WIDTH {
                 return None;
@@ -74,7 +77,8 @@ impl HomeAgent {
     /// How many tunnels deep bindings are nested inside `reach`; no more than one beyond `limit` is told. Those bound by
     /// IPv4 in a mobile network of IPv4 do not count.
     fn inner_depth(&self, reach: TunnelDestinations<'_>, limit: usize) -> usize {
-        let mut inside: BTreeSet<HomeAddress> = reach.all_prefixes().flat_map(|prefix| self.bound_within(prefix)).collect();
+        let mut inside: BTreeSet<HomeAddress> =
+            reach.all_prefixes().flat_map(|prefix| self.bound_within(prefix)).collect();
         let mut depth = 0;
         while depth <= limit && !inside.is_empty() && inside.len() <= MAX_SEARCH_WIDTH {
             depth += 1;

@@ -117,7 +117,13 @@ impl PathMtuCache {
 
 impl HomeAgent {
     /// Takes the path MTUs that an accepted update tells of the care-of addresses it registers.
-    pub(super) fn receive_path_mtus(&mut self, now: Time, request: &UpdateRequest, next: &Registration, out: &mut Outbox) {
+    pub(super) fn receive_path_mtus(
+        &mut self,
+        now: Time,
+        request: &UpdateRequest,
+        next: &Registration,
+        out: &mut Outbox,
+    ) {
         for care_of in next.away() {
             let remote = care_of.address;
             let told = request.path_mtus.iter().find(|(bid, _)| *bid == care_of.bid);

@@ -57,7 +57,11 @@ impl HomeAgent {
     pub(super) fn acknowledge(&mut self, answer: &Reply, out: &mut Outbox) {
         let complete = answer.bid_statuses.iter().all(|echo| echo.status.is_accepted());
         let said = answer.bid_statuses.iter().map(|echo| echo.status).find(|status| *status != Status::ACCEPTED);
-        self.send_acknowledgement(answer, if complete { said.unwrap_or(Status::ACCEPTED) } else { Status::MCOA_NOT_COMPLETE }, out);
+        self.send_acknowledgement(
+            answer,
+            if complete { said.unwrap_or(Status::ACCEPTED) } else { Status::MCOA_NOT_COMPLETE },
+            out,
+        );
     }
 
     /// Answers an update that is refused, and reports it.
@@ -121,7 +125,13 @@ impl HomeAgent {
     }
 
     /// Tells the sender of a packet what its Home Address option or mobility header was wrong with.
-    pub(super) fn send_binding_error(&self, to: Ipv6Addr, status: ErrorStatus, home: Option<Ipv6Addr>, out: &mut Outbox) {
+    pub(super) fn send_binding_error(
+        &self,
+        to: Ipv6Addr,
+        status: ErrorStatus,
+        home: Option<Ipv6Addr>,
+        out: &mut Outbox,
+    ) {
         let message = Message::BindingError { status, home_address: home.unwrap_or(Ipv6Addr::UNSPECIFIED) };
         let header = Header::new(self.config.address, to);
         let bytes = message.emit(header.source, header.destination);

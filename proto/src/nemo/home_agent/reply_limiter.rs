@@ -37,7 +37,11 @@ struct HashedBuckets {
 impl Default for ReplyLimiter {
     fn default() -> ReplyLimiter {
         let forged_in_all = RateLimiter::new(FORGED_PER_SECOND);
-        ReplyLimiter { forged: HashedBuckets::default(), forged_total: forged_in_all, authentic: HashedBuckets::default() }
+        ReplyLimiter {
+            forged: HashedBuckets::default(),
+            forged_total: forged_in_all,
+            authentic: HashedBuckets::default(),
+        }
     }
 }
 

@@ -1,9 +1,9 @@
 //! A Binding Update in the home agent's own terms: addresses settled, options sorted.
 //! RFC 6275 §6.1.7 and §9.5.1, RFC 3963 §4.1 and §4.3, RFC 5648 §4.1, RFC 4285 §5, RFC 5555 §3.1.
 
-use super::reply::Reply;
 use super::ipv4_home_address::Ipv4HomeRequest;
-use super::mcoa::{BidStatus, BidOption};
+use super::mcoa::{BidOption, BidStatus};
+use super::reply::Reply;
 use crate::contract::config::nemo::Authentication;
 use crate::contract::input::Packet;
 use crate::contract::output::Via;
@@ -108,7 +108,12 @@ pub(super) struct MnHaOption {
 
 impl UpdateRequest {
     /// Reads an update; `at_home` says that it was received on the home link.
-    pub(super) fn parse(packet: &Packet, datagram: &Datagram<'_>, update: &BindingUpdate, at_home: bool) -> UpdateRequest {
+    pub(super) fn parse(
+        packet: &Packet,
+        datagram: &Datagram<'_>,
+        update: &BindingUpdate,
+        at_home: bool,
+    ) -> UpdateRequest {
         let home = HomeAddress(datagram.real_source());
         let neighbour = packet.sender.filter(|_| at_home && datagram.source == home.0);
         let mut request = UpdateRequest {
@@ -176,7 +181,8 @@ impl UpdateRequest {
             MobilityOption::ReplayProtection(timestamp) => self.timestamp = Some(Timestamp(*timestamp)),
             MobilityOption::Authentication { subtype: AUTHENTICATION_MN_HA, spi, data } => {
                 let part = authenticated_part(message).map(|(part, _)| part);
-                self.mn_ha_option = part.map(|part| MnHaOption { spi: *spi, covered: part, authenticator: data.clone() });
+                self.mn_ha_option =
+                    part.map(|part| MnHaOption { spi: *spi, covered: part, authenticator: data.clone() });
             }
             MobilityOption::Invalid { kind: kind::MOBILE_NETWORK_PREFIX, .. } => self.malformed_prefix = true,
             MobilityOption::Invalid { kind: kind::BINDING_IDENTIFIER, body } => {

@@ -1,18 +1,18 @@
 //! This in, exactly this out: a home agent on a bench.
 
-mod home_and_away;
 mod bench;
+mod home_and_away;
 
 mod discovery;
 mod forged;
 mod home_link;
 mod ipsec;
+mod key_rollover;
 mod loops;
+mod mcoa;
 mod path_mtu;
 mod registration;
 mod restart;
-mod key_rollover;
-mod sysctls;
-mod mcoa;
 mod statuses;
+mod sysctls;
 mod unreachable_routes;

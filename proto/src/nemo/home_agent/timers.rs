@@ -6,7 +6,7 @@ use super::transaction::RETRY_INTERVAL;
 use super::{HomeAgent, forwarding};
 use crate::base::time::Time;
 use crate::contract::engine::Outbox;
-use crate::contract::item::{Item, Key, JournalKey};
+use crate::contract::item::{Item, JournalKey, Key};
 use crate::contract::output::Via;
 use crate::contract::report::Report;
 use core::fmt;
@@ -112,7 +112,8 @@ impl HomeAgent {
         for care_of in &ended {
             self.care_of_index.remove(&(care_of.address, tunnel));
         }
-        let left_home = if ended.iter().any(|care_of| care_of.simultaneous_home) { current.home_link_address.take() } else { None };
+        let left_home =
+            if ended.iter().any(|care_of| care_of.simultaneous_home) { current.home_link_address.take() } else { None };
         if let Some((link, at)) = self.home_link.link().zip(left_home) {
             out.drop(forwarding::neighbour_item(link, at).key());
         }
@@ -142,7 +143,8 @@ impl HomeAgent {
         let Some(binding) = self.bindings.get(&home) else { return };
         let Some(registration) = binding.latest() else { return };
         let left = binding.lingering_after(registration);
-        let ground = ForwardingContext { own_ends: self.config.own(), home_link: &self.home_link, path_mtu: &self.path_mtu };
+        let ground =
+            ForwardingContext { own_ends: self.config.own(), home_link: &self.home_link, path_mtu: &self.path_mtu };
         let item = ground.tunnel(binding.tunnel, home, registration, &left);
         self.put(home, item, out);
     }
@@ -164,10 +166,13 @@ impl HomeAgent {
         let at_home = self.home_link.link().zip(current.home_link_address);
         items.extend(at_home.map(|(link, at)| forwarding::neighbour_item(link, at)));
         let left = binding.lingering_after(current);
-        let ground = ForwardingContext { own_ends: self.config.own(), home_link: &self.home_link, path_mtu: &self.path_mtu };
+        let ground =
+            ForwardingContext { own_ends: self.config.own(), home_link: &self.home_link, path_mtu: &self.path_mtu };
         items.push(ground.tunnel(binding.tunnel, home, current, &left));
         items.extend(forwarding::tunnel_routes(binding.tunnel, home, current));
-        items.push(Item::JournalRecord(binding.journal_record(home, current, |at| self.clock.unix_micros(at).unwrap_or_default())));
+        items.push(Item::JournalRecord(
+            binding.journal_record(home, current, |at| self.clock.unix_micros(at).unwrap_or_default()),
+        ));
         for item in items {
             self.put(home, item, out);
         }

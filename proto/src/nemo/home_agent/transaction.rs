@@ -4,7 +4,7 @@
 use super::cache::{PendingRegistration, Registration, RegistrationState};
 use super::forwarding::ForwardingContext;
 use super::timers::HomeAgentTimer;
-use super::{HomeAgent, reply::Reply, forwarding, home_link};
+use super::{HomeAgent, forwarding, home_link, reply::Reply};
 use crate::base::few;
 use crate::base::time::Time;
 use crate::contract::engine::Outbox;
@@ -87,7 +87,8 @@ impl HomeAgent {
         };
         let install = matches!(stage, RegistrationState::Installing { .. });
         let abandoned = superseded.map(|pending| pending.registration);
-        binding.pending = Some(Box::new(PendingRegistration { transaction, registration: next, state: stage, reply: answer }));
+        binding.pending =
+            Some(Box::new(PendingRegistration { transaction, registration: next, state: stage, reply: answer }));
         self.update_indexes(home, abandoned.as_ref(), out);
         if ask {
             self.send_dad_solicitations(home, out);
@@ -118,15 +119,21 @@ impl HomeAgent {
             if let Some(link) = self.home_link.link() {
                 let held: Vec<Item> =
                     current.into_iter().flat_map(|current| forwarding::proxy_items(link, home, current)).collect();
-                items.extend(forwarding::proxy_items(link, home, &pending.registration).filter(|item| !held.contains(item)));
+                items.extend(
+                    forwarding::proxy_items(link, home, &pending.registration).filter(|item| !held.contains(item)),
+                );
             }
             let at_home = self.home_link.link().zip(pending.registration.home_link_address);
             items.extend(at_home.map(|(link, at)| forwarding::neighbour_item(link, at)));
-            let ground = ForwardingContext { own_ends: self.config.own(), home_link: &self.home_link, path_mtu: &self.path_mtu };
+            let ground =
+                ForwardingContext { own_ends: self.config.own(), home_link: &self.home_link, path_mtu: &self.path_mtu };
             items.push(ground.tunnel(binding.tunnel, home, &pending.registration, &left));
-            items.extend(forwarding::tunnel_routes(binding.tunnel, home, &pending.registration).filter(|item| !known(item)));
+            items.extend(
+                forwarding::tunnel_routes(binding.tunnel, home, &pending.registration).filter(|item| !known(item)),
+            );
         }
-        let record = binding.journal_record(home, &pending.registration, |at| self.clock.unix_micros(at).unwrap_or_default());
+        let record =
+            binding.journal_record(home, &pending.registration, |at| self.clock.unix_micros(at).unwrap_or_default());
         items.push(Item::JournalRecord(record));
         pending.state = RegistrationState::Installing { outstanding: items.len(), rejected: None };
         let waiting = Some((home, pending.transaction));
@@ -169,7 +176,9 @@ impl HomeAgent {
         let Some(pending) = binding.pending.as_mut().filter(|pending| pending.transaction == transaction) else {
             return;
         };
-        let RegistrationState::Installing { outstanding: missing, rejected: refused } = &mut pending.state else { return };
+        let RegistrationState::Installing { outstanding: missing, rejected: refused } = &mut pending.state else {
+            return;
+        };
         *missing = missing.saturating_sub(1);
         if outcome.error.is_some() {
             refused.get_or_insert_with(|| outcome.key.clone());
@@ -231,8 +240,13 @@ impl HomeAgent {
             Some(current) => {
                 let left = binding.lingering_after(&current);
                 let tunnel = binding.tunnel;
-                let record = binding.journal_record(home, &current, |at| self.clock.unix_micros(at).unwrap_or_default());
-                let ground = ForwardingContext { own_ends: self.config.own(), home_link: &self.home_link, path_mtu: &self.path_mtu };
+                let record =
+                    binding.journal_record(home, &current, |at| self.clock.unix_micros(at).unwrap_or_default());
+                let ground = ForwardingContext {
+                    own_ends: self.config.own(),
+                    home_link: &self.home_link,
+                    path_mtu: &self.path_mtu,
+                };
                 let item = ground.tunnel(tunnel, home, &current, &left);
                 self.put(home, item, out);
                 for route in forwarding::tunnel_routes(tunnel, home, &current) {
@@ -285,7 +299,9 @@ impl HomeAgent {
                 proxies(old).filter(|key| !standing.contains(key)).for_each(|key| out.drop(key));
             }
             let neighbours: Vec<_> = live.iter().filter_map(|live| live.home_link_address).collect();
-            if let Some((link, at)) = self.home_link.link().zip(old.home_link_address).filter(|(_, at)| !neighbours.contains(at)) {
+            if let Some((link, at)) =
+                self.home_link.link().zip(old.home_link_address).filter(|(_, at)| !neighbours.contains(at))
+            {
                 out.drop(forwarding::neighbour_item(link, at).key());
             }
             for address in old.addresses().into_iter().filter(|address| !addresses.contains(address)) {

@@ -5,7 +5,7 @@
 use super::HomeAgent;
 use crate::contract::config::nemo::{HomeAgentConfig, PrefixTable};
 use crate::contract::engine::Outbox;
-use crate::contract::item::{Item, Route, RouteTable, NextHop};
+use crate::contract::item::{Item, NextHop, Route, RouteTable};
 use roam6_wire::Prefix;
 use std::collections::BTreeSet;
 

@@ -4,7 +4,7 @@
 use super::HomeAgent;
 use crate::contract::config::nemo::Authentication;
 use crate::contract::engine::Outbox;
-use crate::contract::item::{Item, Key, JournalRecord, JournalKey, SequenceRecord};
+use crate::contract::item::{Item, JournalKey, JournalRecord, Key, SequenceRecord};
 use roam6_wire::{HomeAddress, Sequence};
 use std::collections::BTreeMap;
 
@@ -22,7 +22,10 @@ impl HomeAgent {
     /// Notes, in the journal too, that numbers up to `sequence` have been used, if nothing else would remember.
     pub(super) fn record_sequence(&mut self, home: HomeAddress, sequence: Sequence, out: &mut Outbox) {
         if self.keeps_used_sequence(home) && self.used_sequences.0.insert(home, sequence) != Some(sequence) {
-            self.put_own(Item::JournalRecord(JournalRecord::Sequence(SequenceRecord { home_address: home, sequence })), out);
+            self.put_own(
+                Item::JournalRecord(JournalRecord::Sequence(SequenceRecord { home_address: home, sequence })),
+                out,
+            );
         }
     }
 
@@ -39,7 +42,8 @@ impl HomeAgent {
 
     /// Forgets those that the prefix table no longer says are protected by ESP.
     pub(super) fn forget_used_sequences(&mut self, out: &mut Outbox) {
-        let gone: Vec<HomeAddress> = self.used_sequences.0.keys().copied().filter(|home| !self.keeps_used_sequence(*home)).collect();
+        let gone: Vec<HomeAddress> =
+            self.used_sequences.0.keys().copied().filter(|home| !self.keeps_used_sequence(*home)).collect();
         for home in gone {
             self.used_sequences.0.remove(&home);
             out.drop(Key::JournalRecord(JournalKey::Sequence(home)));

@@ -1,11 +1,11 @@
 //! One Binding Update: the checks in their order, and what follows from them.
 //! RFC 6275 §9.5.1 and §10.3, RFC 3963 §6.2 and §6.7, RFC 4285 §5.1 and §6, RFC 3776 §4, RFC 5648 §6.2.
 
-use super::reply::Reply;
 use super::cache::{Binding, CareOf, Registration};
 use super::care_of::is_routable_unicast;
 use super::mcoa::{self, MergedCareOf};
 use super::nesting::TunnelDestinations;
+use super::reply::Reply;
 use super::request::UpdateRequest;
 use super::{HomeAgent, flows};
 use crate::base::time::Time;
@@ -197,7 +197,11 @@ impl HomeAgent {
         if !ends && binding.is_none() && self.bindings.len() >= self.config.max_bindings {
             return Err(Rejection::Reply(Status::INSUFFICIENT_RESOURCES));
         }
-        if !ends && carried.is_none() && !request.has_home_address_option && !request.bid_options.iter().any(|offer| offer.simultaneous_home) {
+        if !ends
+            && carried.is_none()
+            && !request.has_home_address_option
+            && !request.bid_options.iter().any(|offer| offer.simultaneous_home)
+        {
             return Err(Rejection::Drop(DropReason::Malformed, "the Home Address option is missing"));
         }
         if !ends && carried.is_none() && request.force_udp {
@@ -322,7 +326,8 @@ impl HomeAgent {
             let reachable = self.config.home_and_away && self.home_link.is_up() && told.is_some();
             let home = Some(request.home.0).filter(|_| reachable);
             let (ends, overwrite) = (request.lifetime.is_zero(), request.overwrite);
-            let order = mcoa::BidUpdate { deregister: ends, overwrite, expires, home_address: home, ipv4_source: carried };
+            let order =
+                mcoa::BidUpdate { deregister: ends, overwrite, expires, home_address: home, ipv4_source: carried };
             let merged = mcoa::merge_care_of(known, &request.bid_options, &order, usable).map_err(Rejection::Reply)?;
             let away = merged.care_of.iter().filter(|care_of| !care_of.simultaneous_home);
             let away: Vec<Ipv6Addr> = away.map(|care_of| care_of.address).collect();
@@ -365,7 +370,14 @@ impl HomeAgent {
 
     /// Answers an update that is authentic and fresh, yet refused, unless the token bucket of its home address is empty:
     /// nothing is remembered of it, so that a captured one stays fresh for as long as its timestamp is close to the clock.
-    fn refuse_authentic(&mut self, now: Time, request: &UpdateRequest, answer: &Reply, status: Status, out: &mut Outbox) {
+    fn refuse_authentic(
+        &mut self,
+        now: Time,
+        request: &UpdateRequest,
+        answer: &Reply,
+        status: Status,
+        out: &mut Outbox,
+    ) {
         if self.reply_limiter.allow_authentic(now, request.home, &mut self.entropy) {
             return self.reject(answer, status, out);
         }
@@ -403,10 +415,12 @@ impl HomeAgent {
     /// is another one with the same key, or has lost what it knew. Told once for each binding.
     fn report_duplicate_router(&mut self, now: Time, request: &UpdateRequest, out: &mut Outbox) {
         let binding = self.bindings.get(&request.home).map(Box::as_ref);
-        let keyed =
-            self.prefix_table_row(request.home).is_some_and(|row| matches!(row.authentication, Authentication::SharedKey(_)));
+        let keyed = self
+            .prefix_table_row(request.home)
+            .is_some_and(|row| matches!(row.authentication, Authentication::SharedKey(_)));
         let fresh = keyed && self.is_fresh(now, request, binding);
-        let Some(binding) = self.bindings.get_mut(&request.home).filter(|binding| fresh && !binding.duplicate_reported) else {
+        let Some(binding) = self.bindings.get_mut(&request.home).filter(|binding| fresh && !binding.duplicate_reported)
+        else {
             return;
         };
         let Some(bound) = binding.current.as_ref().and_then(|current| current.care_of.first()) else { return };
@@ -469,7 +483,11 @@ fn check_protection(request: &UpdateRequest, row: &PrefixTableRow) -> Result<(),
     if !request.in_esp {
         return Err(Rejection::Drop(DropReason::NotAuthenticated, "not protected by ESP"));
     }
-    if request.has_home_address_option && !request.lifetime.is_zero() && request.bid_options.is_empty() && !request.has_alternate_care_of {
+    if request.has_home_address_option
+        && !request.lifetime.is_zero()
+        && request.bid_options.is_empty()
+        && !request.has_alternate_care_of
+    {
         return Err(Rejection::Drop(DropReason::Malformed, "the Alternate Care-of Address option is missing"));
     }
     Ok(())

@@ -52,7 +52,8 @@ impl HomeAgent {
         let row = |care_of| self.show_binding(now, home, binding, registration, care_of);
         view.bindings.extend(registration.care_of.iter().map(row));
         let left = binding.lingering_after(registration);
-        let ground = ForwardingContext { own_ends: self.config.own(), home_link: &self.home_link, path_mtu: &self.path_mtu };
+        let ground =
+            ForwardingContext { own_ends: self.config.own(), home_link: &self.home_link, path_mtu: &self.path_mtu };
         let tunnel = ground.tunnel(binding.tunnel, home, registration, &left);
         let (Item::Tunnel(tunnel), Some(_)) = (tunnel, &binding.current) else { return };
         let used = tunnel.paths.len() - left.len();

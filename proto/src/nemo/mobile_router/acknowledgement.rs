@@ -2,10 +2,10 @@
 //! (RFC 6275 §11.7.3 and §11.7.4, RFC 3963 §5.4, RFC 5648 §5, RFC 4285 §5.1 and §6, RFC 3776 §4).
 
 use super::MobileRouter;
+use super::binding_update::lifetime_of;
 use super::discovery::RETRY_DELAY;
 use super::dispatch::drop_malformed;
-use super::registration::{CareOf, Location, RefreshAdvice, Transmission, DesiredRegistration};
-use super::binding_update::lifetime_of;
+use super::registration::{CareOf, DesiredRegistration, Location, RefreshAdvice, Transmission};
 use super::uplink::Uplink;
 use crate::base::time::Time;
 use crate::contract::config::nemo::Authentication;
@@ -46,7 +46,8 @@ impl MobileRouter {
         let from = Some(datagram.source);
         let (source, destination) = (datagram.real_source(), datagram.real_destination());
         let home = self.config.home_address.0;
-        let ours = |uplink: &Uplink| uplink.care_of_address.as_ref().is_some_and(|formed| formed.address.0 == destination);
+        let ours =
+            |uplink: &Uplink| uplink.care_of_address.as_ref().is_some_and(|formed| formed.address.0 == destination);
         if destination != home && !self.uplinks.iter().any(ours) {
             // For another role of this host, or nobody's.
             return;
@@ -187,7 +188,13 @@ impl MobileRouter {
     /// number and timestamp: such an answer says nothing of our update. A binding that stands is given up only when several
     /// updates were refused; not at all for want of resources when it was merely to be refreshed, since the home agent
     /// holds what it has (RFC 6275 §9.5.1).
-    fn is_rejection_in_doubt(&mut self, now: Time, message: &BindingAcknowledgement, wanted: &DesiredRegistration, out: &mut Outbox) -> bool {
+    fn is_rejection_in_doubt(
+        &mut self,
+        now: Time,
+        message: &BindingAcknowledgement,
+        wanted: &DesiredRegistration,
+        out: &mut Outbox,
+    ) -> bool {
         let (status, home_agent) = (message.status, wanted.home_agent);
         if status.is_accepted() || wanted.care_of().is_empty() {
             return false;
@@ -282,7 +289,14 @@ impl MobileRouter {
         }
     }
 
-    fn accept_acknowledgement(&mut self, now: Time, message: &BindingAcknowledgement, wanted: DesiredRegistration, sent: Transmission, out: &mut Outbox) {
+    fn accept_acknowledgement(
+        &mut self,
+        now: Time,
+        message: &BindingAcknowledgement,
+        wanted: DesiredRegistration,
+        sent: Transmission,
+        out: &mut Outbox,
+    ) {
         self.manages_tunnel = true;
         let home_agent = wanted.home_agent;
         let before = self.registration.binding().map(|binding| binding.care_of().to_vec()).unwrap_or_default();
@@ -326,8 +340,15 @@ impl MobileRouter {
 impl MobileRouter {
     /// What the home agent says of our being at home too: whether it holds that, and who answers for the home address
     /// (RFC 5648 §5.6.3, §6.3).
-    fn receive_home_status(&mut self, message: &BindingAcknowledgement, asked: &DesiredRegistration, held: &DesiredRegistration) {
-        let home = |wanted: &DesiredRegistration| wanted.care_of().iter().find(|care_of| care_of.on_home_link).map(|care_of| care_of.bid);
+    fn receive_home_status(
+        &mut self,
+        message: &BindingAcknowledgement,
+        asked: &DesiredRegistration,
+        held: &DesiredRegistration,
+    ) {
+        let home = |wanted: &DesiredRegistration| {
+            wanted.care_of().iter().find(|care_of| care_of.on_home_link).map(|care_of| care_of.bid)
+        };
         self.ha_rejects_home_and_away |= home(asked).is_some() && home(held).is_none();
         let without = |option: &MobilityOption| match option {
             MobilityOption::BindingIdentifier(answer) => {

@@ -3,12 +3,12 @@
 
 use super::care_of_prefix::client_duid;
 use super::uplink::{FormedAddress, Uplink};
-use crate::link::prefix_delegation::{DhcpClientConfig, DhcpClient, DhcpEvent, DhcpInterface, DnsInfo, IaType};
-use crate::link::nd_messages;
 use crate::base::rng::Entropy;
 use crate::base::time::Time;
 use crate::contract::engine::Outbox;
 use crate::contract::report::Report;
+use crate::link::nd_messages;
+use crate::link::prefix_delegation::{DhcpClient, DhcpClientConfig, DhcpEvent, DhcpInterface, DnsInfo, IaType};
 use roam6_wire::dhcp6::Iaid;
 use roam6_wire::ip6::Datagram;
 use roam6_wire::{HomeAddress, Prefix};
@@ -96,7 +96,8 @@ impl Uplink {
             && let Some((link, address)) = self.interface.as_ref().and_then(|it| Some((it.link, it.address?)))
         {
             let (duid, id, request) = (client_duid(home_address), Iaid(self.config.bid.0.into()), IaType::IaNa);
-            let client = DhcpClientConfig { duid, iaid: id, ia_type: request, prefix_length_hint: 0, excluded: own.to_vec() };
+            let client =
+                DhcpClientConfig { duid, iaid: id, ia_type: request, prefix_length_hint: 0, excluded: own.to_vec() };
             let interface = DhcpInterface { link, source: nd_messages::link_local(address) };
             self.lease = Some(AddressLease { client: DhcpClient::new(now, interface, client, entropy), router });
         }

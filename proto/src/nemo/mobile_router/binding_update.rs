@@ -2,7 +2,7 @@
 //! RFC 3776 §4, RFC 5555 §4.4.2).
 
 use super::MobileRouter;
-use super::registration::{CareOf, Location, DesiredRegistration};
+use super::registration::{CareOf, DesiredRegistration, Location};
 use crate::base::time::Time;
 use crate::contract::config::flow::FlowRule;
 use crate::contract::config::nemo::Authentication;
@@ -17,13 +17,18 @@ use roam6_wire::ip6::{self, Header, protocol};
 use roam6_wire::mobility::{
     BindingIdentifier, BindingUpdate, CareOfField, Message, MobilityOption, Status, UpdateFlags,
 };
-use roam6_wire::mobility::{FlowIdentification, LIFETIME_UNIT_SECONDS, Selector, FieldRange, TrafficSelector};
+use roam6_wire::mobility::{FieldRange, FlowIdentification, LIFETIME_UNIT_SECONDS, Selector, TrafficSelector};
 use roam6_wire::{CareOfAddress, Fid, Prefix, Sequence};
 use std::net::Ipv6Addr;
 
 impl MobileRouter {
     /// The update for `wanted`, as it leaves now.
-    pub(super) fn send_update(&mut self, now: Time, wanted: &DesiredRegistration, out: &mut Outbox) -> Option<Transmit> {
+    pub(super) fn send_update(
+        &mut self,
+        now: Time,
+        wanted: &DesiredRegistration,
+        out: &mut Outbox,
+    ) -> Option<Transmit> {
         let units = match &wanted.location {
             Location::Home { .. } => 0,
             Location::Away { .. } => self.lifetime_units(now, wanted),
@@ -37,7 +42,12 @@ impl MobileRouter {
     }
 
     /// The update that ends what `wanted` registered.
-    pub(super) fn deregistration(&mut self, now: Time, wanted: &DesiredRegistration, out: &mut Outbox) -> Option<Transmit> {
+    pub(super) fn deregistration(
+        &mut self,
+        now: Time,
+        wanted: &DesiredRegistration,
+        out: &mut Outbox,
+    ) -> Option<Transmit> {
         let sequence = self.registration.next_sequence();
         self.build_update(now, wanted, sequence, 0, out)
     }
@@ -142,7 +152,13 @@ impl MobileRouter {
     }
 
     /// The Mobility Header, proven to come from us, now.
-    fn authenticate_update(&mut self, now: Time, mut update: BindingUpdate, care_of: CareOfAddress, home_agent: Ipv6Addr) -> Vec<u8> {
+    fn authenticate_update(
+        &mut self,
+        now: Time,
+        mut update: BindingUpdate,
+        care_of: CareOfAddress,
+        home_agent: Ipv6Addr,
+    ) -> Vec<u8> {
         let home = self.config.home_address;
         let Authentication::SharedKey(key) = self.config.authentication.clone() else {
             return Message::BindingUpdate(update).emit(home.0, home_agent);
@@ -176,7 +192,8 @@ impl MobileRouter {
     /// The path MTU of a care-of address, if it was found by probes: the home agent sends by the same path and hears no
     /// Packet Too Big either.
     fn path_mtu_option(&self, care_of: &CareOf) -> Option<MobilityOption> {
-        let mtu = self.uplink_of(care_of).filter(|_| !care_of.on_home_link && care_of.ipv4().is_none())?.mtu_search.mtu()?;
+        let mtu =
+            self.uplink_of(care_of).filter(|_| !care_of.on_home_link && care_of.ipv4().is_none())?.mtu_search.mtu()?;
         Some(MobilityOption::PathMtu { bid: care_of.bid, mtu: u16::try_from(mtu).ok()? })
     }
 }

@@ -4,15 +4,15 @@ use super::MobileRouter;
 use super::discovery::HomeAgentList;
 use super::ingress::IngressInterface;
 use super::mode_selector::ModeSelector;
-use super::registration::{Location, Registration, DesiredRegistration};
+use super::registration::{DesiredRegistration, Location, Registration};
 use super::uplink::Uplink;
-use crate::link::nd_messages;
 use crate::base::time::Time;
 use crate::contract::command::Command;
 use crate::contract::config::nemo::MobileRouterConfig;
 use crate::contract::engine::Outbox;
-use crate::contract::item::{Plan, JournalRecord};
+use crate::contract::item::{JournalRecord, Plan};
 use crate::contract::report::Report;
+use crate::link::nd_messages;
 use roam6_wire::Sequence;
 
 /// Updates that may have left after the number in the journal was written.
@@ -32,7 +32,10 @@ impl MobileRouter {
             Command::JournalRestored => self.report_missing_interfaces(|_| true, out),
             Command::ReloadPrefixTable(_) | Command::ReloadPathManager(_) | Command::DeleteBinding(_) => {}
             Command::ReloadShim(_) | Command::SwitchPath { .. } | Command::DeleteContext(_) => {}
-            Command::ReloadMnpp(_) | Command::SendEchoRequest(_) | Command::AddGeoDestination(_) | Command::RemoveGeoDestination(_) => {}
+            Command::ReloadMnpp(_)
+            | Command::SendEchoRequest(_)
+            | Command::AddGeoDestination(_)
+            | Command::RemoveGeoDestination(_) => {}
             Command::Denm(_) | Command::ReloadAnnouncement(_) => {}
         }
     }
@@ -156,7 +159,8 @@ impl MobileRouter {
     /// Asks the home agent to forget us, without waiting for its answer.
     fn deregister(&mut self, now: Time, out: &mut Outbox) {
         let asked = self.registration.pending().cloned();
-        let Some(last) = asked.or_else(|| self.registration.binding().map(|binding| binding.registration.clone())) else {
+        let Some(last) = asked.or_else(|| self.registration.binding().map(|binding| binding.registration.clone()))
+        else {
             return;
         };
         if let Location::Away { .. } = last.location {

@@ -151,7 +151,9 @@ impl MobileRouter {
         let clue = Some(format!("{from} says: {said}"));
         match invoking.get(6) {
             Some(&protocol::IPV6) => self.diagnosis.tunnel_hint = clue,
-            Some(&(protocol::MOBILITY | protocol::DESTINATION | protocol::ESP)) => self.diagnosis.signalling_hint = clue,
+            Some(&(protocol::MOBILITY | protocol::DESTINATION | protocol::ESP)) => {
+                self.diagnosis.signalling_hint = clue
+            }
             _ => {}
         }
     }
@@ -200,13 +202,15 @@ impl MobileRouter {
         let bid = uplink.config.bid;
         let (Some(home_agent), Some(probe)) = (self.home_agents.in_use(), self.config.probe) else { return };
         if let Some(fault) = self.diagnosis.path_fault(bid) {
-            let over = uplink.care_of_address.is_none() || uplink.last_tunnelled_reply.is_some_and(|at| at > fault.since);
+            let over =
+                uplink.care_of_address.is_none() || uplink.last_tunnelled_reply.is_some_and(|at| at > fault.since);
             if over {
                 self.clear_fault(now, (home_agent, Some(bid)), out);
             }
             return;
         }
-        let Some(care_of) = self.care_of_on(uplink).filter(|care_of| !care_of.on_home_link && care_of.ipv4().is_none()) else {
+        let Some(care_of) = self.care_of_on(uplink).filter(|care_of| !care_of.on_home_link && care_of.ipv4().is_none())
+        else {
             return;
         };
         let held = self.registration.binding().map(|binding| binding.care_of()).unwrap_or_default();

@@ -135,7 +135,13 @@ impl HomeAgentList {
         }
         let former = self.request.take_if(|request| request.care_of != from);
         let next = former.map_or(now, |former| former.last_sent + MIN_REQUEST_INTERVAL).max(now);
-        let request = self.request.get_or_insert(DiscoveryRequest { identifier: fresh, care_of: from, transmissions: 0, last_sent: now, next_at: next });
+        let request = self.request.get_or_insert(DiscoveryRequest {
+            identifier: fresh,
+            care_of: from,
+            transmissions: 0,
+            last_sent: now,
+            next_at: next,
+        });
         if request.next_at > now {
             return None;
         }

@@ -16,8 +16,8 @@ use crate::contract::input::Packet;
 use crate::contract::output::{Transmit, Via};
 use crate::contract::report::{DropReason, Report};
 use crate::crypto::esp::PAYLOAD_OFFSET;
-use crate::nemo::ipsec::drop_reason;
 use crate::nemo::dsmip::is_ipv4;
+use crate::nemo::ipsec::drop_reason;
 use core::time::Duration;
 use roam6_wire::icmp6::{Echo, Message, NeighbourAdvertisement, NeighbourOption, NeighbourSolicitation};
 use roam6_wire::icmp6::{RouterAdvertisement, RouterSolicitation};
@@ -299,14 +299,17 @@ impl MobileRouter {
     /// A router on the way to the home agent cannot pass our outer packets on (RFC 2473 §7.1). It is believed only of a
     /// packet that the tunnel may have sent, and not below the least MTU of IPv6 (RFC 8201 §4).
     fn receive_packet_too_big(&mut self, now: Time, mtu: u32, invoking: &[u8], out: &mut Outbox) {
-        let Some(quoted) = QuotedPacket::parse(invoking).filter(|quoted| self.is_own_tunnel_packet(quoted)) else { return };
+        let Some(quoted) = QuotedPacket::parse(invoking).filter(|quoted| self.is_own_tunnel_packet(quoted)) else {
+            return;
+        };
         let (source, remote) = (quoted.source, quoted.destination);
         if mtu < MIN_MTU || quoted.length <= mtu {
             let detail = format!("packet too big: {mtu} octets, of a packet of {} octets", quoted.length);
             out.report(Report::Dropped { reason: DropReason::Malformed, from: Some(remote), detail });
             return;
         }
-        let sent_by = |uplink: &&mut Uplink| uplink.care_of_address.as_ref().is_some_and(|formed| formed.address.0 == source);
+        let sent_by =
+            |uplink: &&mut Uplink| uplink.care_of_address.as_ref().is_some_and(|formed| formed.address.0 == source);
         if let Some(uplink) = self.uplinks.iter_mut().find(sent_by)
             && mtu < uplink.mtu()
         {

@@ -4,9 +4,9 @@
 use super::MobileRouter;
 use super::ingress::IngressInterface;
 use super::uplink::Uplink;
+use crate::base::time::Time;
 use crate::link::advertiser::{AdvertisedLifetime, router_lifetime};
 use crate::link::prefix_delegation::DnsInfo;
-use crate::base::time::Time;
 use core::time::Duration;
 use roam6_wire::{Bid, DomainName, Prefix};
 use std::net::Ipv6Addr;
@@ -59,14 +59,22 @@ impl<T: Clone + PartialEq> AdvertisedDns<T> {
         self.values.iter_mut().for_each(|known| known.withdrawn |= others);
         let current = offered.iter().take(MAX_ADVERTISED);
         let current: Vec<AdvertisedValue<T>> = current
-            .map(|(value, until)| AdvertisedValue { value: value.clone(), believed_until: (*until).min(now + longest), withdrawn: false })
+            .map(|(value, until)| AdvertisedValue {
+                value: value.clone(),
+                believed_until: (*until).min(now + longest),
+                withdrawn: false,
+            })
             .collect();
         let lifetimes = offered.iter().map(|(_, until)| AdvertisedLifetime::Until(*until, longest));
         let mut advertised: Lifetimes<T> = current.iter().map(|known| known.value.clone()).zip(lifetimes).collect();
         self.values.splice(0..0, current);
         self.values.truncate(MAX_ADVERTISED);
         for known in self.values.iter().filter(|known| !is_offered(&known.value)) {
-            let lifetime = if known.withdrawn { AdvertisedLifetime::Zero } else { AdvertisedLifetime::Until(known.believed_until, longest) };
+            let lifetime = if known.withdrawn {
+                AdvertisedLifetime::Zero
+            } else {
+                AdvertisedLifetime::Until(known.believed_until, longest)
+            };
             advertised.push((known.value.clone(), lifetime));
         }
         advertised
@@ -90,7 +98,11 @@ impl MobileRouter {
             for (names, until) in uplink.leased_dns().into_iter().chain(self.delegated_dns(uplink.config.bid)) {
                 let servers: Vec<_> = names.servers.iter().map(|server| (*server, until)).collect();
                 let domains: Vec<_> = names.search_domains.iter().map(|domain| (domain.clone(), until)).collect();
-                add_longest(&mut learnt.resolvers, now, servers.iter().filter(|(address, _)| is_reachable(*address, local)));
+                add_longest(
+                    &mut learnt.resolvers,
+                    now,
+                    servers.iter().filter(|(address, _)| is_reachable(*address, local)),
+                );
                 add_longest(&mut learnt.search_domains, now, domains.iter());
             }
         }

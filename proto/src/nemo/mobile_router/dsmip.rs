@@ -4,7 +4,7 @@
 use super::MobileRouter;
 use super::dispatch::drop_malformed;
 use super::probe::Prober;
-use super::registration::{CareOf, RefreshAdvice, DesiredRegistration};
+use super::registration::{CareOf, DesiredRegistration, RefreshAdvice};
 use super::uplink::Uplink;
 use crate::base::ids::LinkId;
 use crate::base::time::Time;
@@ -15,7 +15,7 @@ use crate::contract::output::{Transmit, Via};
 use crate::contract::report::{DropReason, Report};
 use crate::nemo::dsmip::{NATKATIMEOUT, NO_KEEPALIVE, encapsulate};
 use core::time::Duration;
-use roam6_wire::ip4::{Encapsulated, DSMIP_PORT};
+use roam6_wire::ip4::{DSMIP_PORT, Encapsulated};
 use roam6_wire::ip6::{Datagram, protocol};
 use roam6_wire::mobility::{BindingAcknowledgement, MobilityOption};
 use roam6_wire::{Bid, CareOfAddress, Ipv4Endpoint};
@@ -151,7 +151,8 @@ impl MobileRouter {
         for uplink in &mut self.uplinks {
             uplink.ipv4.update_link(now, uplink.up());
             uplink.ipv4.expire(now, &mut uplink.prober);
-            let lacks_ipv6 = uplink.care_of_address.is_none() && uplink.ipv4.wait_for_router_until.is_none() || uplink.ipv4.ipv6_hold_down_until.is_some();
+            let lacks_ipv6 = uplink.care_of_address.is_none() && uplink.ipv4.wait_for_router_until.is_none()
+                || uplink.ipv4.ipv6_hold_down_until.is_some();
             let stands_in = served && !native && lacks_ipv6 && uplink.is_up() && !uplink.on_home_link;
             uplink.use_ipv4(now, stands_in, out);
             let registered = held.iter().any(|care_of| Some(care_of.address) == uplink.ipv4.in_use());
@@ -176,7 +177,11 @@ impl MobileRouter {
 
     /// After three updates over IPv6 that nobody answered IPv4 is tried, if there is any (RFC 5555 §4.4.1).
     fn hold_down_unanswered_ipv6(&mut self, now: Time) {
-        let unanswered = self.registration.find_unanswered(now, MAX_UNANSWERED).and_then(DesiredRegistration::first_visited).copied();
+        let unanswered = self
+            .registration
+            .find_unanswered(now, MAX_UNANSWERED)
+            .and_then(DesiredRegistration::first_visited)
+            .copied();
         if let Some(care_of) = unanswered.filter(|care_of| care_of.ipv4().is_none()) {
             let own = self.uplinks.iter_mut().find(|uplink| uplink.up() == Some(care_of.link));
             own.into_iter().for_each(|uplink| uplink.hold_down_ipv6(now));
@@ -327,7 +332,8 @@ impl MobileRouter {
         });
         let (force_udp, refresh) = told.unwrap_or((true, 0));
         let translated = refresh != NO_KEEPALIVE;
-        self.dsmip = DsmipEncapsulation { udp: force_udp || translated, behind_nat: translated, unanswered_reported: false };
+        self.dsmip =
+            DsmipEncapsulation { udp: force_udp || translated, behind_nat: translated, unanswered_reported: false };
         let keepalive = if refresh == 0 { NATKATIMEOUT } else { Duration::from_secs(refresh.into()) };
         let asked = advice.map(|RefreshAdvice(advice)| advice).filter(|advice| !advice.is_zero());
         if !translated {

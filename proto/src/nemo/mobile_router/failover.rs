@@ -8,7 +8,7 @@
 use super::MobileRouter;
 use super::discovery::NEXT_HOME_AGENT_DELAY;
 use super::probe::{PathChange, Probe, Prober};
-use super::registration::{Location, DesiredRegistration};
+use super::registration::{DesiredRegistration, Location};
 use crate::base::few;
 use crate::base::time::Time;
 use crate::base::token_bucket::TokenBucket;
@@ -130,7 +130,8 @@ impl MobileRouter {
             *doubt = Verification::default();
         }
         doubt.recovered |= recovering;
-        let again = doubt.asked_at.is_some_and(|asked| asked + REVERIFY_AFTER <= now) && self.registration.pending().is_none();
+        let again =
+            doubt.asked_at.is_some_and(|asked| asked + REVERIFY_AFTER <= now) && self.registration.pending().is_none();
         if (doubt.asked_at.is_none() || again) && self.failover.limiter.take(now) {
             doubt.asked_at = Some(now);
             self.registration.verify_binding(now);
@@ -207,7 +208,9 @@ impl MobileRouter {
             self.failover.former = None;
         }
         let before = self.registration.binding().filter(|binding| binding.is_away());
-        let Some((former, until)) = before.map(|binding| (binding.registration.home_agent, binding.expires)) else { return };
+        let Some((former, until)) = before.map(|binding| (binding.registration.home_agent, binding.expires)) else {
+            return;
+        };
         if former == home_agent {
             return;
         }
@@ -253,7 +256,8 @@ impl MobileRouter {
         if farewell.home_agent != datagram.source || sequence != message.sequence {
             return false;
         }
-        let wanted = DesiredRegistration { home_agent: farewell.home_agent, location: binding.registration.location.clone() };
+        let wanted =
+            DesiredRegistration { home_agent: farewell.home_agent, location: binding.registration.location.clone() };
         let answers = self.verify(datagram, message, &wanted, protected).is_ok();
         if answers {
             self.failover.former = None;
@@ -314,8 +318,10 @@ impl MobileRouter {
         let doubt = self.failover.verification.as_ref();
         let ask = doubt.filter(|doubt| doubt.asked_at.is_none()).map(|_| self.failover.limiter.next_token());
         let due = self.answer_due();
-        let away =
-            self.registration.binding().is_some_and(|binding| matches!(binding.registration.location, Location::Away { .. }));
+        let away = self
+            .registration
+            .binding()
+            .is_some_and(|binding| matches!(binding.registration.location, Location::Away { .. }));
         let farewell = self.failover.former.as_ref().map(|farewell| farewell.next.min(farewell.until));
         let later = [ask, due, farewell.filter(|_| away)].into_iter().flatten().filter(|at| *at > self.now);
         later.chain(trial).min()

@@ -1,7 +1,7 @@
 //! Flows bound to an uplink: which of them an update asks for, and what the home agent says of each (RFC 6089 §5.2).
 
 use super::MobileRouter;
-use super::registration::{CareOf, Location, DesiredRegistration};
+use super::registration::{CareOf, DesiredRegistration, Location};
 use crate::base::few;
 use crate::contract::config::flow::FlowRule;
 use crate::contract::engine::Outbox;
@@ -27,7 +27,12 @@ impl MobileRouter {
 
     /// What the acknowledgement of an update says of the flows it asked for. None of it changes what the home agent holds
     /// otherwise, nor which uplink they leave by.
-    pub(super) fn receive_flow_statuses(&mut self, message: &BindingAcknowledgement, held: &DesiredRegistration, out: &mut Outbox) {
+    pub(super) fn receive_flow_statuses(
+        &mut self,
+        message: &BindingAcknowledgement,
+        held: &DesiredRegistration,
+        out: &mut Outbox,
+    ) {
         let Location::Away { care_of, mcoa: true } = &held.location else { return };
         let asked: Vec<Fid> = self.flows_of(care_of).map(|rule| Fid(rule.id)).collect();
         if asked.is_empty() {

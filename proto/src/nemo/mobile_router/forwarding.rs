@@ -10,7 +10,8 @@ use crate::base::time::Time;
 use crate::contract::config::flow::{FlowRule, FlowSelector};
 use crate::contract::config::nemo::LoadSharing;
 use crate::contract::item::{
-    Address, Item, Sysctl, TunnelPath, Plan, Route, PolicyRule, SysctlSetting, RouteTable, NextHop, Tunnel, TunnelFlow, TunnelId,
+    Address, Item, NextHop, Plan, PolicyRule, Route, RouteTable, Sysctl, SysctlSetting, Tunnel, TunnelFlow, TunnelId,
+    TunnelPath,
 };
 use roam6_wire::{Bid, Ipv4Endpoint, Prefix};
 use std::net::Ipv6Addr;
@@ -193,7 +194,8 @@ impl MobileRouter {
     }
 
     fn uplink_items(&self, uplink: &Uplink) -> Vec<Item> {
-        let Some((link, formed)) = uplink.up().zip(uplink.care_of_address.as_ref().filter(|formed| formed.usable)) else {
+        let Some((link, formed)) = uplink.up().zip(uplink.care_of_address.as_ref().filter(|formed| formed.usable))
+        else {
             return Vec::new();
         };
         let bid = uplink.config.bid;
@@ -201,7 +203,8 @@ impl MobileRouter {
         let prefix_length = if alone { 128 } else { formed.prefix_length() };
         let (address, table) = (formed.address.0, uplink_table(bid));
         let gateway = NextHop::Gateway { link, router: formed.router };
-        let on_link = Some(route_item(table, formed.prefix, DEFAULT_METRIC, NextHop::OnLink(link))).filter(|_| formed.on_link);
+        let on_link =
+            Some(route_item(table, formed.prefix, DEFAULT_METRIC, NextHop::OnLink(link))).filter(|_| formed.on_link);
         let mut items = vec![
             // Not preferred: a program that chose it would lose its connections with the network.
             address_item(link, address, prefix_length, false),
@@ -218,7 +221,13 @@ impl MobileRouter {
         self.put_spoofing_filter(plan);
         for prefix in self.networks() {
             let (source, destination, table) = (Prefix::ALL, prefix, RouteTable::MAIN);
-            plan.put(Item::Rule(PolicyRule { priority: RULE_TO_MOBILE_NETWORK, source, destination, iif: None, table }));
+            plan.put(Item::Rule(PolicyRule {
+                priority: RULE_TO_MOBILE_NETWORK,
+                source,
+                destination,
+                iif: None,
+                table,
+            }));
             plan.put(route_item(table, prefix, UNREACHABLE_METRIC, NextHop::Unreachable));
         }
         plan.put(route_item(UNREACHABLE_TABLE, Prefix::ALL, DEFAULT_METRIC, NextHop::Unreachable));
@@ -312,7 +321,13 @@ impl MobileRouter {
         plan.put(incoming_rule(RULE_FROM_HOME_ADDRESS, home, LOOPBACK, TUNNEL_TABLE));
         let near = [home].into_iter().chain(self.networks()).collect();
         let flows = if self.config.load_sharing == LoadSharing::Single { Vec::new() } else { self.flows() };
-        plan.put(Item::Tunnel(Tunnel { id: TUNNEL, local_prefixes: near, remote_prefixes: vec![Prefix::ALL], paths, flows }));
+        plan.put(Item::Tunnel(Tunnel {
+            id: TUNNEL,
+            local_prefixes: near,
+            remote_prefixes: vec![Prefix::ALL],
+            paths,
+            flows,
+        }));
     }
 
     fn flows(&self) -> Vec<TunnelFlow> {

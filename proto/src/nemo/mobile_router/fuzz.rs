@@ -6,8 +6,8 @@ use crate::base::rng::Entropy;
 use crate::base::time::Time;
 use crate::contract::command::Command;
 use crate::contract::config::nemo::{
-    Authentication, CareOfPrefixConfig, DadMode, HomeNetwork, IngressConfig, MobileRouterConfig, PrefixPreference, PrefixMode,
-    ProbeConfig, SecurityAssociationPair, PrefixSharing, SharedKey, LoadSharing, UplinkConfig,
+    Authentication, CareOfPrefixConfig, DadMode, HomeNetwork, IngressConfig, LoadSharing, MobileRouterConfig,
+    PrefixMode, PrefixPreference, PrefixSharing, ProbeConfig, SecurityAssociationPair, SharedKey, UplinkConfig,
 };
 use crate::contract::engine::{Engine, Outbox};
 use crate::contract::input::{Clock, Input, LinkEvent, NeighbourEvent, Outcome, Packet};
@@ -17,7 +17,9 @@ use crate::contract::view::View;
 use crate::crypto::authenticator::authenticate;
 use crate::crypto::esp::{Integrity, SecurityAssociation};
 use core::time::Duration;
-use roam6_wire::dhcp6::{self, CLIENT_PORT, DhcpOption, Duid, ClientServerMessage, MessageType, PrefixAssociation, SERVER_PORT, Timers};
+use roam6_wire::dhcp6::{
+    self, CLIENT_PORT, ClientServerMessage, DhcpOption, Duid, MessageType, PrefixAssociation, SERVER_PORT, Timers,
+};
 use roam6_wire::icmp6::{self, NeighbourAdvertisement, NeighbourOption, RouterAdvertisement};
 use roam6_wire::ip6::{self, Datagram, Header, protocol};
 use roam6_wire::mobility::{self, AckFlags, BindingAcknowledgement, MobilityOption, Status};
@@ -55,7 +57,11 @@ pub fn run(data: &[u8]) {
         }
     }
     world.feed(&Input::Command(Command::Stop));
-    assert!(world.plan.iter().all(|(key, _)| matches!(key, Key::JournalRecord(_))), "stopped, yet it holds {:?}", world.plan);
+    assert!(
+        world.plan.iter().all(|(key, _)| matches!(key, Key::JournalRecord(_))),
+        "stopped, yet it holds {:?}",
+        world.plan
+    );
 }
 
 struct Harness {

@@ -3,14 +3,14 @@
 
 use super::MobileRouter;
 use super::uplink::Uplink;
-use crate::link::dad::DadProbe;
-use crate::link::router_discovery::Router;
-use crate::link::nd_messages;
 use crate::base::ids::LinkId;
 use crate::base::time::Time;
 use crate::contract::config::nemo::DadMode;
 use crate::contract::engine::Outbox;
 use crate::contract::report::Report;
+use crate::link::dad::DadProbe;
+use crate::link::nd_messages;
+use crate::link::router_discovery::Router;
 use core::time::Duration;
 use roam6_wire::LinkAddress;
 use roam6_wire::icmp6::{ALL_NODES, Message, NeighbourAdvertisement, NeighbourOption};
@@ -143,8 +143,7 @@ impl MobileRouter {
     pub(super) fn start_home_address_dad(&mut self, now: Time, denied: bool, out: &mut Outbox) {
         let own = self.home_link_id().and_then(|link| self.uplinks.iter().find(|uplink| uplink.up() == Some(link)));
         let own = own.and_then(|uplink| uplink.interface.as_ref()?.address);
-        let Some(home) = self.home_link.as_mut().filter(|_| self.config.duplicate_detection != DadMode::Off)
-        else {
+        let Some(home) = self.home_link.as_mut().filter(|_| self.config.duplicate_detection != DadMode::Off) else {
             return;
         };
         home.binding_denied = denied;
@@ -154,7 +153,11 @@ impl MobileRouter {
     /// The home link, if the home address may be used there.
     pub(super) fn home_address_link(&self) -> Option<LinkId> {
         let waits = self.config.duplicate_detection == DadMode::Wait;
-        let usable = |home: &&HomeLink| (home.deregistration_sent || home.defends_home_address) && !home.is_duplicate && !(waits && home.dad.is_some());
+        let usable = |home: &&HomeLink| {
+            (home.deregistration_sent || home.defends_home_address)
+                && !home.is_duplicate
+                && !(waits && home.dad.is_some())
+        };
         self.home_link.as_ref().filter(usable).map(|home| home.link)
     }
 
@@ -169,7 +172,10 @@ impl MobileRouter {
         if let Some(home) = &mut self.home_link {
             home.dad.take_if(|check| check.ends_at <= now);
         }
-        let Some(home) = self.home_link.as_mut().filter(|home| !home.deregistered && home.home_agent.is_none() && home.next_at <= now)
+        let Some(home) = self
+            .home_link
+            .as_mut()
+            .filter(|home| !home.deregistered && home.home_agent.is_none() && home.next_at <= now)
         else {
             return;
         };

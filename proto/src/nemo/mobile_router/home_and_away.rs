@@ -20,7 +20,8 @@ impl MobileRouter {
     /// Whether others do, or are about to; and once they have, until the home link is left: an uplink that comes and goes
     /// elsewhere is to cost nothing.
     pub(super) fn is_home_and_away(&self) -> bool {
-        let stays = self.home_link.as_ref().is_some_and(|home| home.home_and_away) && self.home_agents.in_use().is_some();
+        let stays =
+            self.home_link.as_ref().is_some_and(|home| home.home_and_away) && self.home_agents.in_use().is_some();
         self.may_be_home_and_away() && self.usable_care_of().iter().any(|care_of| stays || !care_of.on_home_link)
     }
 
@@ -72,7 +73,11 @@ impl MobileRouter {
 
     /// The home agent's link-layer address on `link`, or that of the router to it.
     pub(super) fn home_agent_link_address(&self, link: LinkId) -> Option<LinkAddress> {
-        self.home_link.as_ref().filter(|home| home.link == link)?.home_agent.or_else(|| self.home_router_link_address(link))
+        self.home_link
+            .as_ref()
+            .filter(|home| home.link == link)?
+            .home_agent
+            .or_else(|| self.home_router_link_address(link))
     }
 
     /// Our own link-layer address on the home link, if `wanted` says that we are there.

@@ -98,7 +98,11 @@ impl HomePrefixes {
             return None;
         }
         let identifier = u16::try_from(entropy.next_u64() >> 48).unwrap_or_default();
-        self.solicitation = Some(PendingSolicitation { identifier, next: now + INITIAL_SOLICIT_TIMER * (1 << tries), tries: tries + 1 });
+        self.solicitation = Some(PendingSolicitation {
+            identifier,
+            next: now + INITIAL_SOLICIT_TIMER * (1 << tries),
+            tries: tries + 1,
+        });
         Some(identifier)
     }
 

@@ -3,10 +3,9 @@
 
 use super::MobileRouter;
 use super::care_of_prefix::AdvertisedState;
-use super::forwarding::MIN_MTU;
 use super::dns::AdvertisedDns;
+use super::forwarding::MIN_MTU;
 use super::uplink::Interface;
-use crate::link::advertiser::{Advertiser, RaContent};
 use crate::base::few;
 use crate::base::ids::LinkId;
 use crate::base::rng::Entropy;
@@ -14,6 +13,7 @@ use crate::base::time::Time;
 use crate::contract::config::nemo::IngressConfig;
 use crate::contract::engine::Outbox;
 use crate::contract::input::LinkEvent;
+use crate::link::advertiser::{Advertiser, RaContent};
 use core::time::Duration;
 use roam6_wire::{DomainName, Prefix};
 use std::net::Ipv6Addr;
@@ -104,7 +104,8 @@ impl MobileRouter {
     /// Tells the nodes inside what is now true: the prefix, and the largest packet that goes through in one piece.
     pub(super) fn update_ingress(&mut self, now: Time, out: &mut Outbox) {
         let tunnel = self.paths().iter().filter(|path| path.weight > 0).map(|path| path.mtu.max(MIN_MTU)).min();
-        self.advertised_mtu = if self.home_link.is_some() && !self.is_home_and_away() { None } else { tunnel.or(self.advertised_mtu) };
+        self.advertised_mtu =
+            if self.home_link.is_some() && !self.is_home_and_away() { None } else { tunnel.or(self.advertised_mtu) };
         let mtu = self.advertised_mtu;
         let names = self.learned_dns(now);
         for (index, live) in self.advertisable_prefixes(now).into_iter().enumerate() {

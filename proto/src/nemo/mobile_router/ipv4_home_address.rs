@@ -5,7 +5,7 @@ use super::MobileRouter;
 use super::forwarding::{DEFAULT_METRIC, TUNNEL, TUNNEL_TABLE, address_item, route_item};
 use crate::base::few;
 use crate::contract::engine::Outbox;
-use crate::contract::item::{Item, Sysctl, Plan, SysctlSetting, NextHop};
+use crate::contract::item::{Item, NextHop, Plan, Sysctl, SysctlSetting};
 use crate::contract::report::Report;
 use roam6_wire::Prefix;
 use roam6_wire::mobility::{BindingAcknowledgement, Ipv4Status, MobilityOption};
@@ -66,7 +66,12 @@ impl MobileRouter {
     }
 
     /// What the acknowledgement of an update says of them.
-    pub(super) fn receive_ipv4_home(&mut self, message: &BindingAcknowledgement, home_agent: Ipv6Addr, out: &mut Outbox) {
+    pub(super) fn receive_ipv4_home(
+        &mut self,
+        message: &BindingAcknowledgement,
+        home_agent: Ipv6Addr,
+        out: &mut Outbox,
+    ) {
         let dynamic = self.config.dynamic_ipv4.is_some();
         let own: Vec<Prefix> = self.config.prefixes.iter().copied().filter(|prefix| prefix.is_ipv4()).collect();
         if own.is_empty() && !dynamic || self.ipv4_home.unsupporting == Some(home_agent) {

@@ -3,29 +3,29 @@
 
 pub mod acknowledgement;
 mod address_assignment;
-mod home_and_away;
+pub mod binding_update;
 mod care_of_prefix;
-mod dsmip;
+mod commands;
+pub mod desired_state;
 mod diagnosis;
 pub mod discovery;
+mod dispatch;
+mod dns;
+mod dsmip;
 mod failover;
 mod flows;
 pub mod forwarding;
-pub mod desired_state;
+pub mod fuzz;
 mod home;
+mod home_and_away;
 pub mod home_prefix;
 mod ingress;
-mod takeover;
 mod ipv4_home_address;
 mod mode_selector;
-mod commands;
-mod dispatch;
 pub mod path_mtu;
 pub mod probe;
 pub mod registration;
-mod dns;
-pub mod fuzz;
-pub mod binding_update;
+mod takeover;
 pub mod uplink;
 mod view;
 
@@ -34,7 +34,7 @@ use crate::base::ids::LinkId;
 use crate::base::rng::Entropy;
 use crate::base::time::Time;
 use crate::base::token_bucket::TokenBucket;
-use crate::contract::config::nemo::{HomeNetwork, MobileRouterConfig, LoadSharing};
+use crate::contract::config::nemo::{HomeNetwork, LoadSharing, MobileRouterConfig};
 use crate::contract::engine::{Engine, Outbox};
 use crate::contract::input::{AddressState, Input, LinkEvent};
 use crate::contract::output::Transmit;
@@ -43,25 +43,25 @@ use crate::contract::view::View;
 use crate::crypto::authenticator::{Timestamp, WallClock};
 use crate::nemo::OLD_PATH_LIFETIME;
 use care_of_prefix::PrefixSource;
-use dsmip::DsmipEncapsulation;
 use core::time::Duration;
+use desired_state::DesiredState;
 use diagnosis::Diagnosis;
-use discovery::{RETRY_DELAY, HomeAgentList};
+use discovery::{HomeAgentList, RETRY_DELAY};
+use dsmip::DsmipEncapsulation;
 use failover::Failover;
 use flows::FlowStatuses;
 use forwarding::LingeringPath;
-use desired_state::DesiredState;
 use home::HomeLink;
 use home_prefix::HomePrefixes;
 use ingress::IngressInterface;
-use takeover::Takeover;
 use ipv4_home_address::Ipv4Home;
 use mode_selector::ModeSelector;
 use probe::{PathChange, Probe};
-use registration::{CareOf, Location, Registration, DesiredRegistration};
+use registration::{CareOf, DesiredRegistration, Location, Registration};
 use roam6_wire::mobility::Status;
 use roam6_wire::{Bid, Sequence};
 use std::net::Ipv6Addr;
+use takeover::Takeover;
 use uplink::{AddressPolicy, Uplink};
 
 /// Paths left a moment ago that still receive; the oldest makes room.
@@ -254,7 +254,8 @@ impl MobileRouter {
         let home_agent = self.home_agents.current(now)?;
         if let Some(home) = self.home_link.as_ref().filter(|_| !self.is_home_and_away()) {
             let reachable = home.home_agent.is_some() && self.may_have_binding && !home.deregistered;
-            return reachable.then_some(DesiredRegistration { home_agent, location: Location::Home { link: home.link } });
+            return reachable
+                .then_some(DesiredRegistration { home_agent, location: Location::Home { link: home.link } });
         }
         if self.is_gathering(now) {
             return None;
@@ -265,7 +266,8 @@ impl MobileRouter {
             care_of.truncate(1);
             care_of.iter_mut().for_each(|care_of| care_of.bid = Bid(0));
         }
-        (!care_of.is_empty()).then_some(DesiredRegistration { home_agent, location: Location::Away { care_of, mcoa: multiple } })
+        (!care_of.is_empty())
+            .then_some(DesiredRegistration { home_agent, location: Location::Away { care_of, mcoa: multiple } })
     }
 
     /// Care-of addresses worth registering, best first. A path that does not answer is left out as long as another

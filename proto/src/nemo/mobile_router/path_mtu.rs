@@ -93,7 +93,9 @@ impl PathMtuSearch {
         }
         match self.state {
             SearchState::Idle => self.confirm(),
-            SearchState::SearchComplete if self.found.is_some() && self.raise_at <= now => self.try_size(SearchState::Raising, self.current() + 1),
+            SearchState::SearchComplete if self.found.is_some() && self.raise_at <= now => {
+                self.try_size(SearchState::Raising, self.current() + 1)
+            }
             SearchState::SearchComplete => self.confirm(),
             _ if self.probe_count >= self.max_probes() => self.probe_failed(now, in_use),
             _ => {}
@@ -227,7 +229,8 @@ impl MobileRouter {
 
     /// Whether sizes are probed on the path of `uplink`: it has an IPv6 care-of address that is registered, and answers.
     fn probes_path_mtu(&self, uplink: &Uplink) -> bool {
-        let Some(care_of) = self.care_of_on(uplink).filter(|care_of| !care_of.on_home_link && care_of.ipv4().is_none()) else {
+        let Some(care_of) = self.care_of_on(uplink).filter(|care_of| !care_of.on_home_link && care_of.ipv4().is_none())
+        else {
             return false;
         };
         let held = self.registration.binding().map(|binding| binding.care_of()).unwrap_or_default();

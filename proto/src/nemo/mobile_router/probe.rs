@@ -155,7 +155,8 @@ impl Prober {
 mod tests {
     use super::*;
 
-    const PROBE: config::ProbeConfig = config::ProbeConfig { interval: Duration::from_millis(200), down_after: 3, up_after: 5 };
+    const PROBE: config::ProbeConfig =
+        config::ProbeConfig { interval: Duration::from_millis(200), down_after: 3, up_after: 5 };
 
     /// Runs `answered` intervals with an answer and then counts those until the path is dead.
     fn intervals_until(prober: &mut Prober, now: &mut Time, answers: bool, change: PathChange) -> u32 {

@@ -298,7 +298,8 @@ impl Registration {
     pub fn is_waiting_long(&self, now: Time) -> bool {
         self.pending.as_ref().is_some_and(|pending| {
             let last = pending.transmissions.last().map(|sent| sent.sent_at);
-            last.is_none_or(|last| last + INITIAL_BINDACK_TIMEOUT / 2 <= now) && pending.next_at > now + INITIAL_BINDACK_TIMEOUT / 2
+            last.is_none_or(|last| last + INITIAL_BINDACK_TIMEOUT / 2 <= now)
+                && pending.next_at > now + INITIAL_BINDACK_TIMEOUT / 2
         })
     }
 
@@ -317,19 +318,30 @@ impl Registration {
 
     /// What is pending, if `attempts` updates have gone unanswered for as long as each is waited for.
     pub fn find_unanswered(&self, now: Time, attempts: usize) -> Option<&DesiredRegistration> {
-        let pending = self.pending.as_ref().filter(|pending| pending.transmissions.len() >= attempts && pending.next_at <= now)?;
+        let pending = self
+            .pending
+            .as_ref()
+            .filter(|pending| pending.transmissions.len() >= attempts && pending.next_at <= now)?;
         Some(&pending.registration)
     }
 
     /// Whether the home agent has been silent for as long as RFC 6275 §11.8 gives it before another one is tried.
     pub fn is_unanswered(&self) -> bool {
-        let silent = |pending: &PendingUpdate| pending.timeout >= MAX_BINDACK_TIMEOUT && pending.transmissions.len() >= MAX_UNANSWERED;
+        let silent = |pending: &PendingUpdate| {
+            pending.timeout >= MAX_BINDACK_TIMEOUT && pending.transmissions.len() >= MAX_UNANSWERED
+        };
         self.pending.as_ref().is_some_and(silent)
     }
 
     /// The home agent accepted the pending update sent as `sent`: it holds `wanted` for `granted`, and wants to hear of
     /// us again after `advice`.
-    pub fn accept(&mut self, wanted: DesiredRegistration, sent: Transmission, granted: Duration, advice: Option<RefreshAdvice>) {
+    pub fn accept(
+        &mut self,
+        wanted: DesiredRegistration,
+        sent: Transmission,
+        granted: Duration,
+        advice: Option<RefreshAdvice>,
+    ) {
         let asked = self.pending.take().map_or_else(|| wanted.clone(), |pending| pending.registration);
         let expires = sent.sent_at + granted.min(sent.lifetime);
         // Early enough for several repetitions before the end.
@@ -421,7 +433,8 @@ mod tests {
 
     fn wanted(last: u16) -> DesiredRegistration {
         let address = CareOfAddress(Ipv6Addr::new(0x2001, 0xdb8, 1, 0, 0, 0, 0, last));
-        let care_of = CareOf { bid: Bid(0), address, priority: 1, link: LinkId(1), prefix_length: 64, on_home_link: false };
+        let care_of =
+            CareOf { bid: Bid(0), address, priority: 1, link: LinkId(1), prefix_length: 64, on_home_link: false };
         DesiredRegistration {
             home_agent: "2001:db8::1".parse().unwrap(),
             location: Location::Away { care_of: vec![care_of], mcoa: false },

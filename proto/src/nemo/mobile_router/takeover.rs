@@ -31,7 +31,8 @@ impl MobileRouter {
 
     /// Whether an uplink may still find back to the network where the earlier life left it.
     pub(super) fn is_gathering(&self, now: Time) -> bool {
-        let looking = || self.uplinks.iter().any(|uplink| uplink.is_up() && !uplink.on_home_link && uplink.care_of().is_none());
+        let looking =
+            || self.uplinks.iter().any(|uplink| uplink.is_up() && !uplink.on_home_link && uplink.care_of().is_none());
         self.pending_takeover().is_some_and(|inheritance| inheritance.gather_until > now) && looking()
     }
 

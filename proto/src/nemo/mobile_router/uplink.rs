@@ -5,8 +5,6 @@ use super::dsmip::Ipv4Uplink;
 use super::path_mtu::PathMtuSearch;
 use super::probe::Prober;
 use super::registration::CareOf;
-use crate::link::dad::DadProbe;
-use crate::link::router_discovery::Attachment;
 use crate::base::ids::LinkId;
 use crate::base::rng::Entropy;
 use crate::base::time::Time;
@@ -15,6 +13,8 @@ use crate::contract::config::nemo::DadMode;
 use crate::contract::engine::Outbox;
 use crate::contract::input::LinkEvent;
 use crate::contract::report::Report;
+use crate::link::dad::DadProbe;
+use crate::link::router_discovery::Attachment;
 use core::time::Duration;
 use roam6_wire::{Bid, CareOfAddress, HomeAddress, LinkAddress, Prefix};
 use std::net::Ipv6Addr;
@@ -203,7 +203,13 @@ impl Uplink {
 
     /// Brings the care-of address in line with what the routers say. `home` is the home address, and the home link's prefix
     /// if there is a home link: on that no care-of address is formed (RFC 6275 §11.5.2).
-    pub fn update_address(&mut self, now: Time, home: (HomeAddress, Option<Prefix>), policy: AddressPolicy<'_>, out: &mut Outbox) {
+    pub fn update_address(
+        &mut self,
+        now: Time,
+        home: (HomeAddress, Option<Prefix>),
+        policy: AddressPolicy<'_>,
+        out: &mut Outbox,
+    ) {
         let Some(attachment) = &self.attachment else {
             return;
         };

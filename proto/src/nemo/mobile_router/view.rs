@@ -33,7 +33,11 @@ impl MobileRouter {
             Some((uplink.config.interface.as_str(), "care-of prefix", source.deadline(now)))
         });
         let told = self.ingress.iter().map(move |inside| {
-            let ends = inside.advertised_prefixes.values().flat_map(AdvertisedState::deadlines).chain(inside.other_router_until);
+            let ends = inside
+                .advertised_prefixes
+                .values()
+                .flat_map(AdvertisedState::deadlines)
+                .chain(inside.other_router_until);
             (inside.config.interface.as_str(), "former prefix", ends.filter(|end| *end > now).min())
         });
         let own = [
@@ -179,7 +183,8 @@ impl MobileRouter {
     }
 
     fn show_uplink(&self, now: Time, uplink: &Uplink) -> LinkView {
-        let registering = || self.diagnosis.registration_fault().filter(|_| uplink.is_up() && uplink.care_of().is_some());
+        let registering =
+            || self.diagnosis.registration_fault().filter(|_| uplink.is_up() && uplink.care_of().is_some());
         let fault = self.diagnosis.path_fault(uplink.config.bid).or_else(registering);
         let router = uplink.router();
         let state = match (uplink.up(), uplink.on_home_link, router, &uplink.care_of_address) {

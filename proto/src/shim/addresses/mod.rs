@@ -7,17 +7,17 @@ mod sets;
 mod tests;
 
 use super::uplinks::Uplinks;
-use crate::link::nd_messages;
 use crate::base::few;
 use crate::base::ids::LinkId;
 use crate::base::rng::Entropy;
 use crate::base::time::Time;
-use crate::contract::config::shim::{AddressGeneration, Identity, AddressProof};
+use crate::contract::config::shim::{AddressGeneration, AddressProof, Identity};
 use crate::contract::engine::Outbox;
 use crate::contract::input::{AddressEvent, AddressState, LinkEvent};
-use crate::contract::item::{Address, Item, Key, Sysctl, JournalRecord, SysctlSetting};
+use crate::contract::item::{Address, Item, JournalRecord, Key, Sysctl, SysctlSetting};
 use crate::contract::report::Report;
 use crate::contract::view::{AddressView, View};
+use crate::link::nd_messages;
 use crate::mptcp::source_routes::SourceRoutes;
 use core::time::Duration;
 use prefixes::{Lifetimes, Prefixes};
@@ -225,7 +225,10 @@ impl Addresses {
             let address = self.sets.current.as_ref().and_then(|source| source.address(prefix, collisions));
             if let Some(address) = address.filter(|_| !self.abandoned.contains(&(link, prefix))) {
                 let preferred = lifetimes.preferred_until > now;
-                wanted.insert((link, address), ManagedAddress { prefix, preferred, on_link: lifetimes.on_link, assigned: false });
+                wanted.insert(
+                    (link, address),
+                    ManagedAddress { prefix, preferred, on_link: lifetimes.on_link, assigned: false },
+                );
             }
             let former = self.managed_addresses.iter().filter(|((on, had), held)| {
                 (*on, held.prefix) == (link, prefix) && Some(*had) != address && held.assigned
@@ -312,8 +315,11 @@ impl Addresses {
     /// When the next action is due.
     pub(super) fn deadline(&self, now: Time) -> Option<Time> {
         let prefixes = self.links.values().filter_map(|managed| managed.prefixes.deadline(now)).min();
-        let search =
-            if self.sets.is_searching() { Some(now + SEARCH_INTERVAL) } else { Some(self.settled_at()).filter(|at| *at > now) };
+        let search = if self.sets.is_searching() {
+            Some(now + SEARCH_INTERVAL)
+        } else {
+            Some(self.settled_at()).filter(|at| *at > now)
+        };
         let search = search.filter(|_| !self.prefixes.0.is_empty());
         [prefixes, search, self.routes.deadline(), self.refused_until].into_iter().flatten().min()
     }

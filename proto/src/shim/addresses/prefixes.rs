@@ -65,7 +65,9 @@ impl Prefixes {
                 self.put_prefix(now, *prefix, *on_link, (seconds(*preferred), seconds(*valid)));
             }
         }
-        if !core::mem::replace(&mut self.advertisement_received, true) && self.all.values().any(|lifetimes| !lifetimes.confirmed) {
+        if !core::mem::replace(&mut self.advertisement_received, true)
+            && self.all.values().any(|lifetimes| !lifetimes.confirmed)
+        {
             self.drop_unconfirmed_at = Some(now + CONFIRMATION_TIME);
         }
     }
@@ -193,7 +195,11 @@ mod tests {
     fn prefixes_not_advertised_again_after_link_up_are_dropped() {
         let mut prefixes = Prefixes::default();
         prefixes.set_link_up(at(0), true);
-        assert!(prefixes.take_due_solicitation(at(0)) && !prefixes.take_due_solicitation(at(0)) && prefixes.take_due_solicitation(at(1)));
+        assert!(
+            prefixes.take_due_solicitation(at(0))
+                && !prefixes.take_due_solicitation(at(0))
+                && prefixes.take_due_solicitation(at(1))
+        );
         prefixes.handle_advertisement(at(1), &advertisement(A, 100, 200, true));
         assert!(!prefixes.take_due_solicitation(at(100)), "answered");
         prefixes.set_link_up(at(10), false);

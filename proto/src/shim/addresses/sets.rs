@@ -3,7 +3,7 @@
 
 use crate::base::few;
 use crate::base::rng::Entropy;
-use crate::contract::config::shim::{AddressGeneration, Identity, AddressProof};
+use crate::contract::config::shim::{AddressGeneration, AddressProof, Identity};
 use crate::contract::item::HbaSetRecord;
 use crate::crypto::cga::{Parameters, Sec};
 use crate::crypto::hba::{self, KeyField};
@@ -78,14 +78,21 @@ impl AddressSets {
     }
 
     /// Activates a source that covers `prefixes`, if there is one; otherwise a search has to be started.
-    pub(super) fn choose(&mut self, policy: AddressGeneration, given: &[Identity], prefixes: &few::VecSet<Prefix>) -> bool {
+    pub(super) fn choose(
+        &mut self,
+        policy: AddressGeneration,
+        given: &[Identity],
+        prefixes: &few::VecSet<Prefix>,
+    ) -> bool {
         if prefixes.is_empty() || self.current_suits(policy, prefixes) {
             return true;
         }
         let ahead = given.iter().filter_map(|identity| AddressSource::from_parameters(&identity.parameters));
         let with_key = given.iter().filter(|identity| !identity.private_key.is_empty());
         let found = match policy.proof {
-            AddressProof::Cga => with_key.filter_map(|identity| AddressSource::from_parameters(&identity.parameters)).next(),
+            AddressProof::Cga => {
+                with_key.filter_map(|identity| AddressSource::from_parameters(&identity.parameters)).next()
+            }
             AddressProof::Hba | AddressProof::CgaCompatibleHba => {
                 let stored = self.stored.iter().rev().map(|(_, source)| source.clone());
                 let fits = |source: &AddressSource| source.covers(prefixes) && complies_with(policy, given, source);
@@ -199,5 +206,6 @@ fn complies_with(policy: AddressGeneration, given: &[Identity], source: &Address
             .iter()
             .any(|identity| !identity.private_key.is_empty() && identity.parameters.key() == source.parameters.key())
     };
-    source.sec >= policy.sec && if policy.proof == AddressProof::CgaCompatibleHba { has_key && ours() } else { !has_key || ours() }
+    source.sec >= policy.sec
+        && if policy.proof == AddressProof::CgaCompatibleHba { has_key && ours() } else { !has_key || ours() }
 }

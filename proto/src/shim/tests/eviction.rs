@@ -35,7 +35,10 @@ fn a_peer_that_fills_the_table_leaves_room_for_another() {
     assert_eq!(reported, 1, "a full table is reported once");
     assert!(bench.shim.contexts.len() <= 10_000);
     let other = ip("2001:db8:5::77");
-    assert!(context(&bench.handshake(other, PEER_TAG, Vec::new(), Vec::new())).is_some(), "a second peer gets a context");
+    assert!(
+        context(&bench.handshake(other, PEER_TAG, Vec::new(), Vec::new())).is_some(),
+        "a second peer gets a context"
+    );
     assert!(matches!(sent(&bench.flow("2001:db8:6::1"))[..], [Message::I1 { .. }]), "and so does a flow of ours");
     for number in 10_100..20_200 {
         reported += table_full(&fork(&mut bench, ip(STRANGER), number));

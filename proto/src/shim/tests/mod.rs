@@ -13,7 +13,7 @@ use crate::crypto::hba::{self, KeyField};
 use crate::crypto::signature::PrivateKey;
 use crate::crypto::signature::tests::p256_key;
 use roam6_wire::ip6::{Datagram, protocol};
-use roam6_wire::shim6::{LocatorList, VerificationMethod, Nonce, Probe, ProbeRecord, ProbeState, ShimOption, Tag};
+use roam6_wire::shim6::{LocatorList, Nonce, Probe, ProbeRecord, ProbeState, ShimOption, Tag, VerificationMethod};
 use roam6_wire::{Prefix, icmp6};
 
 const LINK: LinkId = LinkId(1);
@@ -42,7 +42,8 @@ impl Bench {
     /// One that has just started; it is at the first of these addresses.
     fn started(config: ShimConfig, addresses: &[Ipv6Addr]) -> Bench {
         let config = ShimConfig { interfaces: ["if0".to_owned()].into(), ..config };
-        let mut bench = Bench { shim: Shim::new(config, Entropy::seed_from_u64(1)), now: Time::ZERO, here: addresses[0] };
+        let mut bench =
+            Bench { shim: Shim::new(config, Entropy::seed_from_u64(1)), now: Time::ZERO, here: addresses[0] };
         let link = LinkEvent { link: LINK, name: "if0".to_owned(), address: None, up: true, mtu: 1500 };
         bench.feed(&Input::Link(link));
         for address in addresses {
@@ -90,7 +91,13 @@ impl Bench {
         (*responder_nonce, options[0].clone())
     }
 
-    fn handshake(&mut self, source: Ipv6Addr, tag: Tag, options: Vec<ShimOption>, list: Vec<ShimOption>) -> Vec<Output> {
+    fn handshake(
+        &mut self,
+        source: Ipv6Addr,
+        tag: Tag,
+        options: Vec<ShimOption>,
+        list: Vec<ShimOption>,
+    ) -> Vec<Output> {
         let (responder_nonce, validator) = self.receive_i1(source, tag, options.clone());
         let options = [vec![validator], options, list].concat();
         self.receive(source, &Message::I2 { tag, initiator_nonce: Nonce(4), responder_nonce, options })

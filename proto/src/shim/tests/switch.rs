@@ -34,8 +34,15 @@ impl EstablishedPeer {
         self.bench.wait(60_000);
         let sent = Some(self.bench.now - Duration::from_secs(59));
         let (context, none) = (self.installed.id, TrafficCount::default());
-        let told =
-            Activity { context, last_sent: sent, last_received: None, unanswered_since: sent, unreturned_since: None, tx: none, rx: none };
+        let told = Activity {
+            context,
+            last_sent: sent,
+            last_received: None,
+            unanswered_since: sent,
+            unreturned_since: None,
+            tx: none,
+            rx: none,
+        };
         self.bench.feed(&Input::Activity(told))
     }
 
@@ -229,8 +236,15 @@ fn an_unanswered_context_check_starts_exploration() {
     assert!(asked.iter().all(|(pair, _)| *pair == present), "it stays, but asks");
     // Packets of its ULIDs come all the while.
     let (context, none, now) = (two.installed.id, TrafficCount::default(), Some(two.bench.now));
-    let told =
-        Activity { context, last_sent: now, last_received: now, unanswered_since: None, unreturned_since: None, tx: none, rx: none };
+    let told = Activity {
+        context,
+        last_sent: now,
+        last_received: now,
+        unanswered_since: None,
+        unreturned_since: None,
+        tx: none,
+        rx: none,
+    };
     two.bench.feed(&Input::Activity(told));
     let outputs = two.bench.wait(6_000);
     assert!(outputs.iter().any(|output| matches!(output, Output::Report(Report::PathLost { .. }))));
@@ -259,9 +273,11 @@ fn failback_backs_off_when_the_ulids_fail_again() {
 #[test]
 fn locator_preferences_are_sent_and_honoured() {
     let worse = UplinkPreference { priority: 20, weight: 3, transient: true };
-    let mut two = EstablishedPeer::new(ShimConfig { preferences: [("if0".to_owned(), worse)].into(), ..ShimConfig::default() });
+    let mut two =
+        EstablishedPeer::new(ShimConfig { preferences: [("if0".to_owned(), worse)].into(), ..ShimConfig::default() });
     let Some(ShimOption::Locators(list)) = two.proof.first() else { panic!() };
-    let elements = vec![LocatorPreference { priority: 9, ..LocatorPreference::default() }, LocatorPreference::default()];
+    let elements =
+        vec![LocatorPreference { priority: 9, ..LocatorPreference::default() }, LocatorPreference::default()];
     let preferences = ShimOption::Preferences { generation: list.generation, elements };
     let tag = two.installed.tag_in;
     let source = two.peer_addresses[0];

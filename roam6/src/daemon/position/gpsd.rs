@@ -59,7 +59,9 @@ const MODE_2D: u8 = 2;
 fn fix(line: &str) -> Option<Option<Fix>> {
     let tpv: Tpv = serde_json::from_str(line).ok().filter(|tpv: &Tpv| tpv.class == "TPV")?;
     let place = match (tpv.mode, tpv.lat, tpv.lon) {
-        (Some(mode), Some(latitude), Some(longitude)) if mode >= MODE_2D => Coordinates::from_degrees(latitude, longitude),
+        (Some(mode), Some(latitude), Some(longitude)) if mode >= MODE_2D => {
+            Coordinates::from_degrees(latitude, longitude)
+        }
         _ => None,
     };
     // Casts of floats saturate, and turn NaN into 0.

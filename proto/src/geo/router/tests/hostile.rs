@@ -18,7 +18,15 @@ fn frames() -> (Vec<Frame>, Frame) {
     air.sent.clear();
     let near = around(east(500.0), 600);
     let far = around(east(750.0), 100);
-    for to in [TransportType::SingleHop, TransportType::TopologyBroadcast(5), TransportType::GeoBroadcast(near), TransportType::GeoBroadcast(far), TransportType::GeoAnycast(far), station(3), station(9)] {
+    for to in [
+        TransportType::SingleHop,
+        TransportType::TopologyBroadcast(5),
+        TransportType::GeoBroadcast(near),
+        TransportType::GeoBroadcast(far),
+        TransportType::GeoAnycast(far),
+        station(3),
+        station(9),
+    ] {
         air.request(1, data(to)).unwrap();
     }
     all.extend(air.sent.iter().filter(|(from, _)| *from == 1).map(|(_, frame)| frame.clone()));
@@ -98,7 +106,8 @@ fn changed(of: &Frame, change: impl FnOnce(&mut ExtendedHeader)) -> Frame {
 #[test]
 fn empty_and_oversized_areas_are_not_forwarded() {
     let (frames, third) = frames();
-    let broadcast = frames.iter().find(|frame| matches!(extended(frame), Some(ExtendedHeader::GeoBroadcast { .. }))).unwrap();
+    let broadcast =
+        frames.iter().find(|frame| matches!(extended(frame), Some(ExtendedHeader::GeoBroadcast { .. }))).unwrap();
     for shape in [Shape::Circle, Shape::Rectangle, Shape::Ellipse] {
         for (a, b, angle) in [(0, 0, 0), (0, 9, 0), (9, 0, 0), (u16::MAX, u16::MAX, u16::MAX), (1, 1, 361)] {
             for center in [east(500.0), east(10_000.0)] {

@@ -26,8 +26,11 @@ fn position(air: &Air, number: u8, place: Coordinates, ahead: u32) -> LongPositi
 
 /// A frame that another station sends to everybody.
 fn frame(sender: u8, extended: ExtendedHeader, hops: u8) -> Frame {
-    let (upper, payload): (_, &[u8]) =
-        if matches!(extended, ExtendedHeader::Beacon { .. }) { (UpperProtocol::Any, b"") } else { (UpperProtocol::BtpB, b"data") };
+    let (upper, payload): (_, &[u8]) = if matches!(extended, ExtendedHeader::Beacon { .. }) {
+        (UpperProtocol::Any, b"")
+    } else {
+        (UpperProtocol::BtpB, b"data")
+    };
     let (lifetime, class) = (Lifetime::of(Duration::from_secs(60)), TrafficClass(0));
     let packet = Packet {
         version: VERSION,
@@ -224,7 +227,8 @@ fn interfaces_and_virtual_links_get_the_new_address() {
     let new = station.router().address().mid;
     let items: Vec<Item> =
         out.drain().filter_map(|output| if let Output::Put(item) = output { Some(item) } else { None }).collect();
-    let heard = |address| Item::EthertypeSubscription(EthertypeSubscription { link: LINK, ethertype: ETHERTYPE, address });
+    let heard =
+        |address| Item::EthertypeSubscription(EthertypeSubscription { link: LINK, ethertype: ETHERTYPE, address });
     let made = |address| Item::VirtualInterface(VirtualInterface { name: "gn0".to_owned(), address, mtu: 1398 });
     assert_eq!(items, [heard(None), made(mac(1)), made(new), heard(Some(new))]);
 }

@@ -1,13 +1,13 @@
 //! IPv4 home addresses and prefixes (RFC 5555 §3.1.1, §3.2.1, §4.4.2, §4.5).
 
-use super::pair::{START_UNIX_MICROS, Pair, agent, agent_config, home, ip, net, router_config};
+use super::pair::{Pair, START_UNIX_MICROS, agent, agent_config, home, ip, net, router_config};
 use crate::base::ids::LinkId;
 use crate::contract::command::Command;
 use crate::contract::config::nemo::{
     Authentication, HomeAgentConfig, Ipv4Pool, MobileRouterConfig, PrefixTable, PrefixTableRow,
 };
 use crate::contract::input::{Clock, Input, LinkEvent, Packet};
-use crate::contract::item::{Item, Key, Plan, JournalRecord, RouteTable, NextHop};
+use crate::contract::item::{Item, JournalRecord, Key, NextHop, Plan, RouteTable};
 use crate::contract::report::Report;
 use core::time::Duration;
 use roam6_wire::ip6::{self, Datagram, Header, protocol};

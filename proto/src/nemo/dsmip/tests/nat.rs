@@ -1,7 +1,7 @@
 //! NAT detection, keepalives, rebinding, and what data is carried by (RFC 5555 §4.1-4.3).
 
 use super::pair::{AGENT_IPV4, BEHIND_NAT, NAT_ADDRESS, Pair, agent_config, home, router_config};
-use crate::contract::config::nemo::{DsmipService, MobileRouterConfig, LoadSharing};
+use crate::contract::config::nemo::{DsmipService, LoadSharing, MobileRouterConfig};
 use crate::contract::report::Report;
 use core::time::Duration;
 use roam6_wire::ip4::Encapsulated;
@@ -21,7 +21,10 @@ fn binding_behind_nat_uses_the_observed_source() {
         let [agent, router] = pair.active_paths().map(Option::unwrap);
         let outside = Ipv4Endpoint { address: NAT_ADDRESS, port: 40_001 };
         assert_eq!(Ipv4Endpoint::from_ipv6(agent.remote), Some(outside), "{sharing:?}");
-        assert_eq!((agent.local, router.remote), (Ipv4Endpoint::dsmip(AGENT_IPV4).to_ipv6(), Ipv4Endpoint::dsmip(AGENT_IPV4).to_ipv6()));
+        assert_eq!(
+            (agent.local, router.remote),
+            (Ipv4Endpoint::dsmip(AGENT_IPV4).to_ipv6(), Ipv4Endpoint::dsmip(AGENT_IPV4).to_ipv6())
+        );
         assert_eq!(Ipv4Endpoint::from_ipv6(router.local), Some(Ipv4Endpoint::dsmip(BEHIND_NAT)));
         assert_eq!((agent.mtu, router.mtu), (1472, 1472), "28 octets of headers");
         assert!(pair.is_connected());
@@ -46,7 +49,10 @@ fn udp_encapsulation_without_nat_only_if_forced() {
         pair.address4(BEHIND_NAT, true);
         pair.millis(700);
         let ends = pair.active_paths().map(|path| path.map(|path| (path.local, path.remote, path.mtu)));
-        let (own, agent) = (Ipv4Endpoint { address: BEHIND_NAT, port }.to_ipv6(), Ipv4Endpoint { address: AGENT_IPV4, port }.to_ipv6());
+        let (own, agent) = (
+            Ipv4Endpoint { address: BEHIND_NAT, port }.to_ipv6(),
+            Ipv4Endpoint { address: AGENT_IPV4, port }.to_ipv6(),
+        );
         assert_eq!(ends, [Some((agent, own, mtu)), Some((own, agent, mtu))], "forced: {force_udp}");
         for (_, sent) in pair.sent.iter().filter(|(_, sent)| sent.bytes[0] >> 4 == 4) {
             let carried = Encapsulated::parse(&sent.bytes).unwrap();
@@ -80,7 +86,11 @@ fn bid_option_carries_the_ipv4_care_of_address_alone() {
         };
         let options = [MobilityOption::Ipv4CareOf(BEHIND_NAT), MobilityOption::BindingIdentifier(identifier)];
         assert_eq!(options.map(has), told, "{sharing:?} (RFC 5648 §8.1)");
-        assert_eq!(pair.remote4(), Some(Ipv4Endpoint { address: BEHIND_NAT, port: 0 }), "{sharing:?}: no NAT, so no UDP");
+        assert_eq!(
+            pair.remote4(),
+            Some(Ipv4Endpoint { address: BEHIND_NAT, port: 0 }),
+            "{sharing:?}: no NAT, so no UDP"
+        );
     }
 }
 

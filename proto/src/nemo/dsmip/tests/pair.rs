@@ -4,12 +4,12 @@ use crate::base::ids::LinkId;
 use crate::base::rng::Entropy;
 use crate::base::time::Time;
 use crate::contract::config::nemo::{
-    Authentication, DadMode, HomeAgentConfig, HomeNetwork, IngressConfig, DsmipService, MobileRouterConfig,
-    PrefixMode, PrefixTable, PrefixTableRow, ProbeConfig, SharedKey, LoadSharing, UplinkConfig,
+    Authentication, DadMode, DsmipService, HomeAgentConfig, HomeNetwork, IngressConfig, LoadSharing,
+    MobileRouterConfig, PrefixMode, PrefixTable, PrefixTableRow, ProbeConfig, SharedKey, UplinkConfig,
 };
 use crate::contract::engine::{Engine, Outbox};
 use crate::contract::input::{AddressEvent, AddressState, Clock, Input, LinkEvent, Outcome, Packet};
-use crate::contract::item::{Item, TunnelPath, Plan, Tunnel};
+use crate::contract::item::{Item, Plan, Tunnel, TunnelPath};
 use crate::contract::output::{Output, Transmit};
 use crate::contract::report::Report;
 use crate::contract::view::View;
@@ -57,8 +57,14 @@ pub(super) fn key() -> SharedKey {
 }
 
 pub(super) fn router_config() -> MobileRouterConfig {
-    let uplink =
-        UplinkConfig { interface: "up0".into(), bid: Bid(1), priority: 1, weight: 1, care_of_prefix: true, address: None };
+    let uplink = UplinkConfig {
+        interface: "up0".into(),
+        bid: Bid(1),
+        priority: 1,
+        weight: 1,
+        care_of_prefix: true,
+        address: None,
+    };
     let prefix = net("2001:db8:f00::/64");
     MobileRouterConfig {
         home_address: home(),

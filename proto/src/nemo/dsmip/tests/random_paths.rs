@@ -3,7 +3,7 @@
 
 use super::pair::{AGENT_IPV4, BEHIND_NAT, Nat, Pair, agent_config, net, router_config};
 use crate::base::rng::Entropy;
-use crate::contract::config::nemo::{Ipv4Pool, DsmipService, PrefixTable, LoadSharing};
+use crate::contract::config::nemo::{DsmipService, Ipv4Pool, LoadSharing, PrefixTable};
 use crate::contract::item::{Item, Plan};
 use core::time::Duration;
 use roam6_wire::ip4::Encapsulated;

@@ -6,7 +6,7 @@ use crate::base::time::Time;
 use crate::contract::config::nemo::{Authentication, HomeAgentConfig, PrefixTable, PrefixTableRow, SharedKey};
 use crate::contract::engine::{Engine, Outbox};
 use crate::contract::input::{Clock, Input, LinkEvent, Outcome, Packet};
-use crate::contract::item::{Item, Key, Plan, JournalRecord, NextHop};
+use crate::contract::item::{Item, JournalRecord, Key, NextHop, Plan};
 use crate::contract::output::{Output, Transmit};
 use crate::contract::report::Report;
 use crate::crypto::authenticator::{Timestamp, authenticate};
@@ -168,8 +168,14 @@ pub(super) struct TestBed {
 impl TestBed {
     pub(super) fn new(config: HomeAgentConfig) -> TestBed {
         let agent = HomeAgent::new(config, Entropy::seed_from_u64(1));
-        let mut bench =
-            TestBed { agent, now: Time::ZERO, plan: Plan::new(), rejected: Vec::new(), hold_outcomes: false, held_outcomes: Vec::new() };
+        let mut bench = TestBed {
+            agent,
+            now: Time::ZERO,
+            plan: Plan::new(),
+            rejected: Vec::new(),
+            hold_outcomes: false,
+            held_outcomes: Vec::new(),
+        };
         bench.feed(Input::Clock(Clock { unix_micros: START_UNIX_MICROS }));
         bench
     }

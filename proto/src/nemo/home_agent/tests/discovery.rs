@@ -60,7 +60,8 @@ fn anycast_address_is_on_home_link_or_on_link_of_own_address() {
 fn rejected_anycast_address_is_retried() {
     let mut bench = TestBed::new(config());
     let event = AddressEvent { link: VISITED_LINK, address: agent(), state: AddressState::Preferred };
-    let wanted = Item::Anycast(AnycastAddress { link: VISITED_LINK, address: address("2001:db8::fdff:ffff:ffff:fffe") });
+    let wanted =
+        Item::Anycast(AnycastAddress { link: VISITED_LINK, address: address("2001:db8::fdff:ffff:ffff:fffe") });
     bench.rejected.push(wanted.key());
     bench.feed(Input::Address(event));
     assert!(bench.plan.find(&wanted.key()).is_none());
@@ -102,7 +103,11 @@ fn mobile_prefix_advertisement_is_rate_limited_per_binding() {
     let solicitation = |care_of: &str| {
         let header = Header::new(address(care_of), agent()).with_home_address(home().0);
         let message = Message::MobilePrefixSolicitation { identifier: 9 }.emit(home().0, agent());
-        Input::Packet(Packet { link: VISITED_LINK, sender: None, bytes: ip6::emit(&header, protocol::ICMPV6, &message) })
+        Input::Packet(Packet {
+            link: VISITED_LINK,
+            sender: None,
+            bytes: ip6::emit(&header, protocol::ICMPV6, &message),
+        })
     };
     let outputs = bench.feed(solicitation("2001:db8:1::100"));
     let datagram = Datagram::parse(&sent(&outputs)[0].bytes).unwrap();

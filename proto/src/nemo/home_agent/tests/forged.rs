@@ -102,8 +102,10 @@ fn deregistration_from_home_must_arrive_on_home_link() {
     assert_eq!(counted(&outputs, DropReason::NotOnLink), 1);
     assert!(virtual_home.tunnel().is_some());
 
-    let mut bench =
-        TestBed::at_home_link(crate::contract::config::nemo::HomeAgentConfig { duplicate_detection: false, ..config() });
+    let mut bench = TestBed::at_home_link(crate::contract::config::nemo::HomeAgentConfig {
+        duplicate_detection: false,
+        ..config()
+    });
     bench.send(&Update::new(1, CARE_OF));
     let outputs = elsewhere(&mut bench, &farewell(2));
     assert!(sent(&outputs).is_empty() && counted(&outputs, DropReason::NotOnLink) == 1);

@@ -4,7 +4,7 @@ use super::bench::*;
 use crate::contract::command::Command;
 use crate::contract::config::nemo::{HomeAgentConfig, PrefixTable};
 use crate::contract::input::{Clock, Input, LinkEvent};
-use crate::contract::item::{Item, Key, TunnelPath, JournalRecord, RouteTable, NextHop};
+use crate::contract::item::{Item, JournalRecord, Key, NextHop, RouteTable, TunnelPath};
 use crate::contract::output::{Output, Via};
 use core::time::Duration;
 use roam6_wire::mobility::{BindingIdentifier, CareOfField, MobilityOption, Status, UpdateFlags};

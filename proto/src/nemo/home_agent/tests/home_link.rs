@@ -52,7 +52,9 @@ fn home_address_is_proxied_and_announced_after_dad() {
     assert_eq!((announced.router, announced.solicited, announced.overrides), (true, false, true));
     let link_address = NeighbourOption::TargetLinkAddress(LinkAddress([2, 0, 0, 0, 0, 1]));
     assert_eq!((announced.target, &announced.options[..]), (home().0, &[link_address][..]));
-    let Some(Item::ProxyNeighbour(proxy)) = bench.plan.find(&Key::ProxyNeighbour(HOME_LINK, home().0)) else { panic!() };
+    let Some(Item::ProxyNeighbour(proxy)) = bench.plan.find(&Key::ProxyNeighbour(HOME_LINK, home().0)) else {
+        panic!()
+    };
     assert!(proxy.router, "RFC 3963 §6.2");
     assert!(matches!(reports(&done)[..], [Report::Registered { .. }]));
     assert_eq!(messages(&bench.advance(Duration::from_secs(10))).len(), 2, "repeated, as it may be lost");
@@ -198,7 +200,8 @@ fn home_link_that_appears_later_gets_proxy_entries() {
 
 #[test]
 fn home_agent_ra_has_required_options() {
-    let mut bench = TestBed::at_home_link(HomeAgentConfig { advertisement_interval: Some(Duration::from_secs(3)), ..config() });
+    let mut bench =
+        TestBed::at_home_link(HomeAgentConfig { advertisement_interval: Some(Duration::from_secs(3)), ..config() });
     let mut heard = Vec::new();
     for _ in 0..10 {
         heard.extend(messages(&bench.advance(Duration::from_secs(3))));

@@ -4,7 +4,7 @@ use super::bench::*;
 use crate::contract::command::Command;
 use crate::contract::config::nemo::{Authentication, HomeAgentConfig, PrefixTable, SecurityAssociationPair};
 use crate::contract::input::{Input, Packet};
-use crate::contract::item::{Item, Key, JournalKey};
+use crate::contract::item::{Item, JournalKey, Key};
 use crate::contract::output::Output;
 use crate::contract::report::{DropReason, Report};
 use crate::crypto::esp::{Integrity, SecurityAssociation};
@@ -23,15 +23,21 @@ fn pair(first: u8) -> SecurityAssociationPair {
         integrity: Integrity::HmacSha256,
         key: vec![fill; Integrity::HmacSha256.key_length()],
     };
-    SecurityAssociationPair { to_home_agent: association(0x1000, first), to_mobile_router: association(0x1001, first + 1) }
+    SecurityAssociationPair {
+        to_home_agent: association(0x1000, first),
+        to_mobile_router: association(0x1001, first + 1),
+    }
 }
 
 /// 2001:db8::200 and 2001:db8::400 use ESP, with keys of their own.
 fn protected() -> HomeAgentConfig {
     let mut config = config();
     for (number, first) in [("2001:db8::200", 1), ("2001:db8::400", 3)] {
-        let row =
-            Arc::make_mut(&mut config.prefix_table).rows.iter_mut().find(|row| row.home_address.0 == address(number)).unwrap();
+        let row = Arc::make_mut(&mut config.prefix_table)
+            .rows
+            .iter_mut()
+            .find(|row| row.home_address.0 == address(number))
+            .unwrap();
         row.authentication = Authentication::Ipsec(Box::new(pair(first)));
     }
     config

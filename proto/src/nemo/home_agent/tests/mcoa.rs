@@ -8,7 +8,7 @@ use crate::contract::output::Output;
 use crate::contract::report::Report;
 use core::time::Duration;
 use roam6_wire::mobility::{
-    BindingIdentifier, CareOfField, FlowIdentification, MobilityOption, Selector, FieldRange, Status, TrafficSelector,
+    BindingIdentifier, CareOfField, FieldRange, FlowIdentification, MobilityOption, Selector, Status, TrafficSelector,
     UpdateFlags,
 };
 use roam6_wire::{Bid, Fid};

@@ -2,7 +2,7 @@
 
 use super::bench::*;
 use crate::contract::config::nemo::HomeAgentConfig;
-use crate::contract::item::{Item, Key, JournalKey, RouteTable};
+use crate::contract::item::{Item, JournalKey, Key, RouteTable};
 use crate::contract::output::{Output, Via};
 use crate::contract::report::Report;
 use crate::crypto::authenticator::verify;

@@ -4,7 +4,7 @@ use super::bench::*;
 use crate::contract::command::Command;
 use crate::contract::engine::Engine;
 use crate::contract::input::{Clock, Input, Outcome};
-use crate::contract::item::{Key, JournalKey};
+use crate::contract::item::{JournalKey, Key};
 use crate::contract::output::Output;
 use crate::contract::report::Report;
 use crate::contract::view::View;
@@ -72,8 +72,10 @@ fn unauthorised_bindings_are_not_restored() {
 fn reloaded_prefix_table_deletes_unauthorised_bindings() {
     let mut bench = TestBed::new(config());
     bench.send(&Update::new(1, "2001:db8:1::100"));
-    bench
-        .send(&Update::unauthenticated(1, "2001:db8:1::2").with(MobilityOption::MobileNetworkPrefix(prefix("2001:db8:e00::/56"))));
+    bench.send(
+        &Update::unauthenticated(1, "2001:db8:1::2")
+            .with(MobilityOption::MobileNetworkPrefix(prefix("2001:db8:e00::/56"))),
+    );
     let mut table = config().prefix_table;
     Arc::make_mut(&mut table).rows.reverse();
     assert!(bench.feed(Input::Command(Command::ReloadPrefixTable(table.clone()))).is_empty(), "nothing changed");

@@ -5,7 +5,7 @@ use crate::base::hex;
 use crate::contract::config::nemo::HomeAgentConfig;
 use crate::contract::engine::Engine;
 use crate::contract::input::{AddressEvent, AddressState, Input};
-use crate::contract::item::{Item, Key, JournalKey, RouteTable};
+use crate::contract::item::{Item, JournalKey, Key, RouteTable};
 use crate::contract::output::Output;
 use crate::contract::report::{DropReason, Report};
 use core::time::Duration;
@@ -97,7 +97,10 @@ fn registration_type_change_is_rejected_with_139() {
     bench.send(&Update::unauthenticated(1, "2001:db8:1::2"));
     let before = bench.installed();
     assert_eq!(status(&bench.send(&Update { flags: H, ..Update::unauthenticated(2, "2001:db8:1::2") })), 139);
-    assert_eq!(status(&bench.send(&Update { flags: UpdateFlags::NONE, ..Update::unauthenticated(3, "2001:db8:1::2") })), 139);
+    assert_eq!(
+        status(&bench.send(&Update { flags: UpdateFlags::NONE, ..Update::unauthenticated(3, "2001:db8:1::2") })),
+        139
+    );
     assert_eq!(bench.installed(), before);
     let ended = Update { flags: H, ..Update::unauthenticated(4, "2001:db8:1::2") }.lifetime(0);
     assert_eq!(status(&bench.send(&ended)), 0, "R does not matter for ending it (RFC 3963 §6.2)");
@@ -112,8 +115,9 @@ fn explicit_mode_prefix_statuses() {
         assert_eq!(explicit(wrong), 141, "{wrong}");
     }
     assert_eq!(explicit("2001:db8:f00::/56"), 142);
-    let one_wrong =
-        Update::unauthenticated(1, "2001:db8:1::2").with(network("2001:db8:e00::/56")).with(network("2001:db8:f00::/56"));
+    let one_wrong = Update::unauthenticated(1, "2001:db8:1::2")
+        .with(network("2001:db8:e00::/56"))
+        .with(network("2001:db8:f00::/56"));
     assert_eq!(answer(config(), &one_wrong), 142, "all or nothing");
     let misshapen = MobilityOption::Invalid { kind: 6, body: vec![0; 3] };
     assert_eq!(answer(config(), &Update::unauthenticated(1, "2001:db8:1::2").with(misshapen)), 141);
@@ -154,16 +158,20 @@ fn unlisted_prefixes_lose_their_routes() {
 #[test]
 fn mobile_host_gets_only_its_home_address() {
     let mut bench = TestBed::new(config());
-    let outputs =
-        bench.send(&Update { flags: H, ..Update::unauthenticated(1, "2001:db8:1::2") }.with(network("2001:db8:e00::/56")));
+    let outputs = bench
+        .send(&Update { flags: H, ..Update::unauthenticated(1, "2001:db8:1::2") }.with(network("2001:db8:e00::/56")));
     assert_eq!((status(&outputs), acknowledgement(&outputs).flags.router()), (0, false));
     assert_eq!(bench.tunnel().unwrap().remote_prefixes, [Prefix::host(address("2001:db8::200"))]);
 }
 
 #[test]
 fn invalid_care_of_addresses_are_rejected() {
-    let care_of =
-        |text| answer(config(), &Update::unauthenticated(1, "2001:db8:1::2").with(MobilityOption::AlternateCareOf(address(text))));
+    let care_of = |text| {
+        answer(
+            config(),
+            &Update::unauthenticated(1, "2001:db8:1::2").with(MobilityOption::AlternateCareOf(address(text))),
+        )
+    };
     assert_eq!(care_of("2001:db8:1::3"), 0);
     for wrong in ["2001:db8::1", "2001:db8:e00::1"] {
         assert_eq!(care_of(wrong), 174, "{wrong}");
@@ -249,14 +257,19 @@ fn rejected_item_rolls_back_the_registration() {
         let outputs = bench.send(&Update::new(sequence, "2001:db8:1::100"));
         assert_eq!(status(&outputs), 130);
         assert!(bench.installed().is_empty(), "{:?}", bench.installed());
-        assert!(reports(&outputs).iter().any(|report| matches!(report, Report::ItemRefused { key, .. } if *key == refused)));
+        assert!(
+            reports(&outputs).iter().any(|report| matches!(report, Report::ItemRefused { key, .. } if *key == refused))
+        );
     }
     assert_eq!(status(&bench.send(&Update::new(3, "2001:db8:1::100"))), 0);
     let (held, tunnel) = (bench.installed(), bench.tunnel().cloned());
     bench.rejected.push(record.clone());
     assert_eq!(status(&bench.send(&Update::new(4, "2001:db8:2::100"))), 130);
     assert_eq!((bench.installed(), bench.tunnel().cloned()), (held, tunnel));
-    let Some(Item::JournalRecord(crate::contract::item::JournalRecord::Binding(kept))) = bench.plan.find(&record) else { panic!() };
+    let Some(Item::JournalRecord(crate::contract::item::JournalRecord::Binding(kept))) = bench.plan.find(&record)
+    else {
+        panic!()
+    };
     assert_eq!(kept.care_of[0].1, address("2001:db8:1::100"));
 }
 
@@ -299,7 +312,10 @@ fn golden_update_and_acknowledgement_of_the_standards_digest() {
                   010200000612003820010db80f0000000000000000000000\
                   010300000009110100000100f05c21184c357afd9c595c0d";
     let bytes = ip6::emit(&header, protocol::MOBILITY, &hex::decode(signed).unwrap());
-    let outputs =
-        TestBed::new(config()).feed(Input::Packet(crate::contract::input::Packet { link: VISITED_LINK, sender: None, bytes }));
+    let outputs = TestBed::new(config()).feed(Input::Packet(crate::contract::input::Packet {
+        link: VISITED_LINK,
+        sender: None,
+        bytes,
+    }));
     assert_eq!(status(&outputs), 145, "authentic, though without a timestamp");
 }

@@ -4,7 +4,7 @@ use super::bench::*;
 use crate::contract::command::Command;
 use crate::contract::config::nemo::{Authentication, HomeAgentConfig, PrefixTable, PrefixTableRow};
 use crate::contract::input::Input;
-use crate::contract::item::{Item, RouteTable, NextHop};
+use crate::contract::item::{Item, NextHop, RouteTable};
 use roam6_wire::{HomeAddress, Prefix};
 use std::net::Ipv6Addr;
 

@@ -4,13 +4,15 @@
 use super::super::MobileRouter;
 use super::super::ingress::IngressInterface;
 use super::{Grant, GrantKind};
-use crate::link::advertiser::{AdvertisedPrefix, RaContent, AdvertisedLifetime, PREFERRED_LIFETIME, VALID_LIFETIME, router_lifetime};
 use crate::base::time::Time;
 use crate::contract::config::nemo::PrefixPreference;
 use crate::contract::engine::Outbox;
-use crate::contract::item::{Item, Key, CareOfPrefixRecord, JournalRecord, JournalKey};
+use crate::contract::item::{CareOfPrefixRecord, Item, JournalKey, JournalRecord, Key};
 use crate::contract::report::Report;
 use crate::contract::view::PrefixView;
+use crate::link::advertiser::{
+    AdvertisedLifetime, AdvertisedPrefix, PREFERRED_LIFETIME, RaContent, VALID_LIFETIME, router_lifetime,
+};
 use core::time::Duration;
 use roam6_wire::{Bid, Prefix};
 use std::net::Ipv6Addr;
@@ -63,7 +65,9 @@ impl MobileRouter {
             let live = standing.iter().filter_map(|grant| {
                 let (prefix, on_link) = match &grant.kind {
                     GrantKind::Delegated => (subnets.find(link, grant.prefix)?, true),
-                    GrantKind::Shared { ingress: inside, node_addresses: nodes, .. } if *inside == link => (grant.prefix, nodes.is_none()),
+                    GrantKind::Shared { ingress: inside, node_addresses: nodes, .. } if *inside == link => {
+                        (grant.prefix, nodes.is_none())
+                    }
                     GrantKind::Shared { .. } => return None,
                 };
                 let preferred = self.is_preferred(now, grant);
@@ -77,7 +81,8 @@ impl MobileRouter {
     /// Whether the host is known to hold all that leads from the prefix and to it.
     fn is_installed(&self, grant: &Grant) -> bool {
         let uplink = self.uplink_items_of(grant.bid);
-        !uplink.is_empty() && uplink.iter().chain(&self.required_items(grant)).all(|item| self.desired_state.is_installed(&item.key()))
+        !uplink.is_empty()
+            && uplink.iter().chain(&self.required_items(grant)).all(|item| self.desired_state.is_installed(&item.key()))
     }
 
     /// Whether nodes are to use it for new connections.
@@ -116,12 +121,22 @@ impl MobileRouter {
     /// Nodes hear of everything before an orderly end; yet a node that misses it believes in a former prefix of the mobile
     /// network for weeks.
     pub(in super::super) fn drop_care_of_prefix_records(&self, out: &mut Outbox) {
-        let lent = self.ingress.iter().flat_map(|inside| &inside.advertised_prefixes).filter(|(_, told)| !told.former_ingress_prefix);
+        let lent = self
+            .ingress
+            .iter()
+            .flat_map(|inside| &inside.advertised_prefixes)
+            .filter(|(_, told)| !told.former_ingress_prefix);
         lent.for_each(|(prefix, _)| out.drop(Key::JournalRecord(JournalKey::CareOfPrefix(*prefix))));
     }
 
     /// The content of the advertisements of the interface `index`, apart from the MTU; remembers what nodes are told.
-    pub(in super::super) fn ra_content(&mut self, now: Time, index: usize, live: Vec<AdvertisablePrefix>, out: &mut Outbox) -> RaContent {
+    pub(in super::super) fn ra_content(
+        &mut self,
+        now: Time,
+        index: usize,
+        live: Vec<AdvertisablePrefix>,
+        out: &mut Outbox,
+    ) -> RaContent {
         let refused = self.prefixes_rejected;
         let prefer = self.config.care_of_prefixes.map(|config| config.prefer);
         let mobile_network: Vec<Prefix> = if prefer.is_some() { self.config.prefixes.clone() } else { Vec::new() };
@@ -132,11 +147,21 @@ impl MobileRouter {
         let most = (router * 4).clamp(MIN_VALID_LIFETIME, MAX_VALID_LIFETIME);
         let yields = prefer == Some(PrefixPreference::CareOf) && live.iter().any(|one| one.preferred);
         // Nodes with other prefixes need to know when theirs leads nowhere, and when it does again.
-        let preferred = if refused || yields || cut_off { AdvertisedLifetime::Zero } else { AdvertisedLifetime::Fixed(PREFERRED_LIFETIME) };
-        let own = AdvertisedPrefix { prefix: inside.config.prefix, on_link: true, valid: AdvertisedLifetime::Fixed(VALID_LIFETIME), preferred };
+        let preferred = if refused || yields || cut_off {
+            AdvertisedLifetime::Zero
+        } else {
+            AdvertisedLifetime::Fixed(PREFERRED_LIFETIME)
+        };
+        let own = AdvertisedPrefix {
+            prefix: inside.config.prefix,
+            on_link: true,
+            valid: AdvertisedLifetime::Fixed(VALID_LIFETIME),
+            preferred,
+        };
         let mut prefixes = vec![own];
         let lasting = if refused { AdvertisedLifetime::Zero } else { AdvertisedLifetime::Fixed(router) };
-        let mut routes: Vec<(Prefix, AdvertisedLifetime)> = mobile_network.iter().map(|prefix| (*prefix, lasting)).collect();
+        let mut routes: Vec<(Prefix, AdvertisedLifetime)> =
+            mobile_network.iter().map(|prefix| (*prefix, lasting)).collect();
         for one in &live {
             let until = AdvertisedLifetime::Until(one.grant.preferred_until, most / 2);
             prefixes.push(AdvertisedPrefix {
@@ -195,20 +220,21 @@ impl MobileRouter {
                     state: told(one.preferred).to_owned(),
                 }
             });
-            let over = inside.advertised_prefixes.iter().filter(|(_, told)| told.withdrawn).map(|(prefix, told)| PrefixView {
-                prefix: *prefix,
-                ingress: inside.config.interface.clone(),
-                role: match (told.former_ingress_prefix, told.part_of) {
-                    (true, _) => "home",
-                    (_, Some(_)) => "delegated",
-                    (_, None) => "shared",
-                }
-                .to_owned(),
-                uplink: name(told.bid),
-                part_of: told.part_of,
-                valid: Some(Duration::ZERO),
-                state: "withdrawn".to_owned(),
-            });
+            let over =
+                inside.advertised_prefixes.iter().filter(|(_, told)| told.withdrawn).map(|(prefix, told)| PrefixView {
+                    prefix: *prefix,
+                    ingress: inside.config.interface.clone(),
+                    role: match (told.former_ingress_prefix, told.part_of) {
+                        (true, _) => "home",
+                        (_, Some(_)) => "delegated",
+                        (_, None) => "shared",
+                    }
+                    .to_owned(),
+                    uplink: name(told.bid),
+                    part_of: told.part_of,
+                    valid: Some(Duration::ZERO),
+                    state: "withdrawn".to_owned(),
+                });
             std::iter::once(own).chain(live).chain(over).collect::<Vec<_>>()
         });
         rows.collect()
@@ -234,7 +260,11 @@ impl IngressInterface {
             };
             self.advertised_prefixes.insert(prefix, told);
             let interface = self.config.interface.clone();
-            out.put(Item::JournalRecord(JournalRecord::CareOfPrefix(CareOfPrefixRecord { prefix, interface, on_link })));
+            out.put(Item::JournalRecord(JournalRecord::CareOfPrefix(CareOfPrefixRecord {
+                prefix,
+                interface,
+                on_link,
+            })));
         }
     }
 
@@ -256,7 +286,11 @@ impl IngressInterface {
             self.make_room_for(one.prefix, out);
             if !self.advertised_prefixes.contains_key(&one.prefix) {
                 let (prefix, interface, on_link) = (one.prefix, self.config.interface.clone(), one.on_link);
-                out.put(Item::JournalRecord(JournalRecord::CareOfPrefix(CareOfPrefixRecord { prefix, interface, on_link })));
+                out.put(Item::JournalRecord(JournalRecord::CareOfPrefix(CareOfPrefixRecord {
+                    prefix,
+                    interface,
+                    on_link,
+                })));
             }
             self.advertised_prefixes.insert(one.prefix, one.advertised_state(now, most));
         }
@@ -264,7 +298,11 @@ impl IngressInterface {
 
     fn make_room_for(&mut self, prefix: Prefix, out: &mut Outbox) {
         let full = self.advertised_prefixes.len() >= MAX_ADVERTISED && !self.advertised_prefixes.contains_key(&prefix);
-        let over = self.advertised_prefixes.iter().filter(|(_, told)| told.withdrawn).min_by_key(|(_, told)| told.believed_until);
+        let over = self
+            .advertised_prefixes
+            .iter()
+            .filter(|(_, told)| told.withdrawn)
+            .min_by_key(|(_, told)| told.believed_until);
         if full && let Some(first) = over.map(|(prefix, _)| *prefix) {
             self.advertised_prefixes.remove(&first);
             out.drop(Key::JournalRecord(JournalKey::CareOfPrefix(first)));

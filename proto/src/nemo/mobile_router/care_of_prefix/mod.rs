@@ -9,12 +9,12 @@ pub(super) use advertisement::AdvertisedState;
 pub(super) use source::{PrefixSource, SourceSpec};
 
 use super::MobileRouter;
-use crate::link::prefix_delegation::{DhcpClientConfig, IaType};
 use crate::base::ids::LinkId;
 use crate::base::time::Time;
 use crate::contract::config::nemo::CareOfPrefixConfig;
 use crate::contract::engine::Outbox;
 use crate::contract::input::NeighbourEvent;
+use crate::link::prefix_delegation::{DhcpClientConfig, IaType};
 use roam6_wire::dhcp6::{Duid, Iaid};
 use roam6_wire::icmp6::{NeighbourAdvertisement, NeighbourOption, NeighbourSolicitation};
 use roam6_wire::ip6::Datagram;
@@ -61,7 +61,8 @@ impl MobileRouter {
                 source.stop(now, &mut self.entropy, out);
             }
         }
-        self.prefix_sources.retain(|bid, source| wanted.iter().any(|(other, wanted)| other == bid && source.matches(wanted)));
+        self.prefix_sources
+            .retain(|bid, source| wanted.iter().any(|(other, wanted)| other == bid && source.matches(wanted)));
         for (bid, wanted) in wanted {
             let mut source = match self.prefix_sources.remove(&bid) {
                 Some(source) => source,
@@ -103,13 +104,20 @@ impl MobileRouter {
         let mut own = self.config.prefixes.clone();
         own.push(self.config.home_prefix);
         let (duid, request) = (client_duid(self.config.home_address), IaType::IaPd);
-        DhcpClientConfig { duid, iaid: Iaid(bid.0.into()), ia_type: request, prefix_length_hint: config.length, excluded: own }
+        DhcpClientConfig {
+            duid,
+            iaid: Iaid(bid.0.into()),
+            ia_type: request,
+            prefix_length_hint: config.length,
+            excluded: own,
+        }
     }
 
     /// The interface inside whose nodes may share a visited link: the first, unless another router advertises there, which
     /// might be a proxy for the same link (RFC 4389 §4.1.3.3).
     fn proxy_downstream(&self) -> Option<(LinkId, LinkAddress)> {
-        let inside = self.ingress.first().filter(|inside| inside.other_router_until.is_none_or(|until| until <= self.now))?;
+        let inside =
+            self.ingress.first().filter(|inside| inside.other_router_until.is_none_or(|until| until <= self.now))?;
         let interface = inside.interface.as_ref().filter(|interface| interface.up)?;
         Some((interface.link, interface.address?))
     }
@@ -119,7 +127,8 @@ impl MobileRouter {
         let mut order: Vec<_> = self.uplinks.iter().map(|uplink| (uplink.config.priority, uplink.config.bid)).collect();
         order.sort();
         let mut grants: Vec<Grant> = Vec::new();
-        for grant in order.iter().filter_map(|(_, bid)| Some(self.prefix_sources.get(bid)?.grants(now, *bid))).flatten() {
+        for grant in order.iter().filter_map(|(_, bid)| Some(self.prefix_sources.get(bid)?.grants(now, *bid))).flatten()
+        {
             let overlaps = |other: &Grant| other.prefix.covers(grant.prefix) || grant.prefix.covers(other.prefix);
             if !grants.iter().any(overlaps) {
                 grants.push(grant);

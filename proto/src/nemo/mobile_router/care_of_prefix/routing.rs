@@ -3,15 +3,16 @@
 
 use super::super::MobileRouter;
 use super::super::forwarding::{
-    LOOPBACK, RULE_FROM_CARE_OF_PREFIX, RULE_TO_MOBILE_NETWORK, TUNNEL_TABLE, address_item, route_item, source_rule, uplink_table,
+    LOOPBACK, RULE_FROM_CARE_OF_PREFIX, RULE_TO_MOBILE_NETWORK, TUNNEL_TABLE, address_item, route_item, source_rule,
+    uplink_table,
 };
 use super::super::ingress::IngressInterface;
 use super::super::uplink::Uplink;
 use super::{Grant, GrantKind};
-use crate::link::prefix_delegation::Subnets;
 use crate::base::ids::LinkId;
 use crate::base::time::Time;
-use crate::contract::item::{SourceFilter, Item, Plan, UdpPortHold, ProxyNeighbour, PolicyRule, RouteTable, NextHop};
+use crate::contract::item::{Item, NextHop, Plan, PolicyRule, ProxyNeighbour, RouteTable, SourceFilter, UdpPortHold};
+use crate::link::prefix_delegation::Subnets;
 use roam6_wire::Prefix;
 use roam6_wire::dhcp6::CLIENT_PORT;
 use std::net::Ipv6Addr;
@@ -57,7 +58,8 @@ impl MobileRouter {
 
     /// The items without which a prefix must not be advertised.
     pub(super) fn required_items(&self, grant: &Grant) -> Vec<Item> {
-        let (priority, source, destination, table) = (RULE_TO_MOBILE_NETWORK, Prefix::ALL, grant.prefix, RouteTable::MAIN);
+        let (priority, source, destination, table) =
+            (RULE_TO_MOBILE_NETWORK, Prefix::ALL, grant.prefix, RouteTable::MAIN);
         let mut items = vec![
             Item::Rule(PolicyRule { priority, source, destination, iif: None, table }),
             source_rule(RULE_FROM_CARE_OF_PREFIX, grant.prefix, uplink_table(grant.bid)),
@@ -88,7 +90,8 @@ impl MobileRouter {
                 let defended = Item::ProxyNeighbour(ProxyNeighbour { link: *inside, address: *own, router: true });
                 let nodes = nodes.iter().flatten().flat_map(|address| {
                     let answered = ProxyNeighbour { link: grant.link, address: *address, router: false };
-                    let way = route_item(RouteTable::MAIN, Prefix::host(*address), INGRESS_METRIC, NextHop::OnLink(*inside));
+                    let way =
+                        route_item(RouteTable::MAIN, Prefix::host(*address), INGRESS_METRIC, NextHop::OnLink(*inside));
                     [Item::ProxyNeighbour(answered), way]
                 });
                 std::iter::once(defended).chain(nodes).collect()

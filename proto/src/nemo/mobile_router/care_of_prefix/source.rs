@@ -2,15 +2,15 @@
 //! good where none does.
 
 use super::{Grant, GrantKind};
-use crate::link::prefix_delegation::{DhcpClientConfig, DhcpClient, DhcpEvent, DhcpInterface, DnsInfo, DhcpFailure};
-use crate::link::nd_proxy::NdProxy;
-use crate::link::nd_messages;
 use crate::base::ids::LinkId;
 use crate::base::rng::Entropy;
 use crate::base::time::Time;
 use crate::contract::config::nemo::{CareOfPrefixConfig, PrefixSharing};
 use crate::contract::engine::Outbox;
 use crate::contract::report::Report;
+use crate::link::nd_messages;
+use crate::link::nd_proxy::NdProxy;
+use crate::link::prefix_delegation::{DhcpClient, DhcpClientConfig, DhcpEvent, DhcpFailure, DhcpInterface, DnsInfo};
 use core::time::Duration;
 use roam6_wire::ip6::Datagram;
 use roam6_wire::{Bid, LinkAddress, Prefix};
@@ -128,7 +128,8 @@ impl PrefixSource {
         }
         let told = self.shared.as_ref().filter(|sharing| sharing.reported);
         let forming = told.is_some_and(|sharing| now < sharing.usable_from + ADDRESS_FORMATION_TIME);
-        let offered = self.delegation.as_ref().is_some_and(DhcpClient::has_offer) && now < self.started_at + OFFER_TIMEOUT;
+        let offered =
+            self.delegation.as_ref().is_some_and(DhcpClient::has_offer) && now < self.started_at + OFFER_TIMEOUT;
         let may_share = wanted.config.share == PrefixSharing::NdProxy
             && (self.reported_prefixes.is_empty() || forming)
             && (told.is_some() || !offered)
@@ -234,7 +235,8 @@ impl PrefixSource {
     /// When [`Source::settle`] has something to do, or a grant changes.
     pub(in super::super) fn deadline(&self, now: Time) -> Option<Time> {
         let delegation = self.delegation.as_ref().and_then(DhcpClient::deadline);
-        let sharing = self.shared.iter().flat_map(|sharing| [sharing.usable_from, sharing.usable_from + ADDRESS_FORMATION_TIME]);
+        let sharing =
+            self.shared.iter().flat_map(|sharing| [sharing.usable_from, sharing.usable_from + ADDRESS_FORMATION_TIME]);
         let patience = self.delegation.as_ref().map(|_| self.started_at + OFFER_TIMEOUT);
         let proxy = self.shared.as_ref().and_then(|sharing| sharing.proxy.as_ref()?.deadline());
         let leases = self.delegation.iter().flat_map(DhcpClient::leases);

@@ -2,7 +2,9 @@
 
 use super::*;
 use crate::contract::view::View;
-use roam6_wire::dhcp6::{self, AddressAssociation, CLIENT_PORT, DhcpOption, Duid, ClientServerMessage, MessageType, SERVER_PORT, Timers};
+use roam6_wire::dhcp6::{
+    self, AddressAssociation, CLIENT_PORT, ClientServerMessage, DhcpOption, Duid, MessageType, SERVER_PORT, Timers,
+};
 use roam6_wire::udp::Udp;
 
 const LEASED: &str = "2001:db8:5::77";

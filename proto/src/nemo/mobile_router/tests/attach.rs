@@ -35,7 +35,9 @@ fn update_and_items_leave_with_the_ra() {
     assert_eq!(tunnel.local_prefixes, [net("2001:db8::100/128"), net("2001:db8:f00::/56")]);
     assert_eq!((tunnel.paths[0].remote, tunnel.paths[0].mtu), (ip("2001:db8::1"), 1460));
     let route = Key::Route(RouteTable(6_275_000), Prefix::ALL, Prefix::ALL, 512);
-    assert!(matches!(bench.plan.find(&route), Some(Item::Route(route)) if route.target == NextHop::Tunnel(TunnelId(1))));
+    assert!(
+        matches!(bench.plan.find(&route), Some(Item::Route(route)) if route.target == NextHop::Tunnel(TunnelId(1)))
+    );
     assert!(reports(&outputs).iter().any(|report| report.name() == "bound"));
 }
 
@@ -179,7 +181,8 @@ fn stop_deregisters_and_removes_all_items() {
     assert!(farewell.options.iter().any(deprecated), "{farewell:#?}");
     assert_eq!(solicitations.len(), 2, "the host is to hear a router at once: {solicitations:#?}");
     let restored = report_kinds(&outputs).into_iter().rposition(|kind| kind.starts_with("drop Setting")).unwrap();
-    let asked = report_kinds(&outputs).into_iter().position(|kind| kind == format!("send 58 {}", icmp6::ALL_ROUTERS)).unwrap();
+    let asked =
+        report_kinds(&outputs).into_iter().position(|kind| kind == format!("send 58 {}", icmp6::ALL_ROUTERS)).unwrap();
     assert!(restored < asked, "after the settings of the host are as they were");
     assert!(bench.plan.iter().all(|(key, _)| matches!(key, Key::JournalRecord(_))), "{:#?}", bench.plan);
     assert_eq!(bench.router.deadline(), None);

@@ -3,8 +3,10 @@
 use super::*;
 use crate::contract::config::nemo::{CareOfPrefixConfig, PrefixPreference, PrefixSharing};
 use crate::contract::input::Outcome;
-use crate::contract::item::{SourceFilter, CareOfPrefixRecord, ProxyNeighbour, JournalKey, PolicyRule};
-use roam6_wire::dhcp6::{self, CLIENT_PORT, DhcpOption, Duid, ClientServerMessage, MessageType, PrefixAssociation, SERVER_PORT, Timers};
+use crate::contract::item::{CareOfPrefixRecord, JournalKey, PolicyRule, ProxyNeighbour, SourceFilter};
+use roam6_wire::dhcp6::{
+    self, CLIENT_PORT, ClientServerMessage, DhcpOption, Duid, MessageType, PrefixAssociation, SERVER_PORT, Timers,
+};
 use roam6_wire::udp::Udp;
 use std::collections::{BTreeMap, VecDeque};
 
@@ -208,7 +210,9 @@ impl Road {
             items().any(|item| matches!(item, Item::Rule(it) if it.iif.as_deref() == Some("lo") && rule(it)))
         };
         let routes = items().filter_map(|item| match item {
-            Item::Route(route) if route.table == former && route.target == NextHop::OnLink(LAN) => Some(route.destination),
+            Item::Route(route) if route.table == former && route.target == NextHop::OnLink(LAN) => {
+                Some(route.destination)
+            }
             _ => None,
         });
         routes.filter(|destination| ruled(*destination)).collect()
@@ -270,7 +274,10 @@ fn delegated_prefix_is_advertised_once_routes_are_installed() {
     assert!(road.bench.plan.find(&Key::Address(LAN, ip("2001:db8:a00::1"))).is_some());
     let guard = road.guard();
     assert_eq!(guard.allowed, [net("2001:db8:f00::/56"), subnet]);
-    assert_eq!(guard.own_addresses, ["2001:db8::100", "2001:db8:1::ff:fe00:2", "2001:db8:a00::1", "2001:db8:f00::1"].map(ip));
+    assert_eq!(
+        guard.own_addresses,
+        ["2001:db8::100", "2001:db8:1::ff:fe00:2", "2001:db8:a00::1", "2001:db8:f00::1"].map(ip)
+    );
     assert!(road.bench.plan.find(&Key::UdpPortHold(WIFI, CLIENT_PORT)).is_some(), "the kernel keeps quiet");
     // Renewed at half its time, and told on as if nothing had happened.
     road.wait(900_000);
@@ -293,9 +300,11 @@ fn prefix_with_rejected_rule_is_not_advertised() {
 
 #[test]
 fn preferred_prefix_follows_configuration() {
-    for (prefer, home, care_of) in
-        [(PrefixPreference::Home, true, false), (PrefixPreference::CareOf, false, true), (PrefixPreference::Either, true, true)]
-    {
+    for (prefer, home, care_of) in [
+        (PrefixPreference::Home, true, false),
+        (PrefixPreference::CareOf, false, true),
+        (PrefixPreference::Either, true, true),
+    ] {
         let road = delegated(prefer);
         let told = road.last();
         let preferred = |prefix: &str| told[&net(prefix)].1 > 0;
@@ -411,11 +420,17 @@ fn visited_link_is_shared_by_nd_proxy_without_delegation() {
     assert!(road.bench.plan.find(&Key::ProxyNeighbour(WIFI, ip("2001:db8:1::9"))).is_none());
     road.wait(1000);
     let answered = ProxyNeighbour { link: WIFI, address: ip("2001:db8:1::9"), router: false };
-    assert_eq!(road.bench.plan.find(&Key::ProxyNeighbour(WIFI, ip("2001:db8:1::9"))), Some(&Item::ProxyNeighbour(answered)));
+    assert_eq!(
+        road.bench.plan.find(&Key::ProxyNeighbour(WIFI, ip("2001:db8:1::9"))),
+        Some(&Item::ProxyNeighbour(answered))
+    );
     let way = Key::Route(RouteTable::MAIN, net("2001:db8:1::9/128"), Prefix::ALL, 256);
     assert!(matches!(road.bench.plan.find(&way), Some(Item::Route(route)) if route.target == NextHop::OnLink(LAN)));
     assert!(road.has_rule(1105, "2001:db8:1::/64", "::/0"));
-    assert!(road.bench.plan.iter().any(|(key, _)| matches!(key, Key::ProxyNeighbour(LAN, _))), "our own address is defended");
+    assert!(
+        road.bench.plan.iter().any(|(key, _)| matches!(key, Key::ProxyNeighbour(LAN, _))),
+        "our own address is defended"
+    );
     // One somebody outside has.
     road.hear(LAN, "::", checks("2001:db8:1::8"));
     road.hear(WIFI, "2001:db8:1::8", defends("2001:db8:1::8"));
@@ -557,7 +572,10 @@ fn prefix_of_dead_uplink_is_deprecated() {
         Some(Item::Rule(rule)) => rule.table,
         other => panic!("{other:?}"),
     };
-    assert_eq!((table("2001:db8:a00::/56"), table("2001:db8:b00::/56")), (RouteTable(6_275_001), RouteTable(6_275_002)));
+    assert_eq!(
+        (table("2001:db8:a00::/56"), table("2001:db8:b00::/56")),
+        (RouteTable(6_275_001), RouteTable(6_275_002))
+    );
     // An uplink that may not.
     let mut config = road.bench.router.config.clone();
     config.uplinks[1].care_of_prefix = false;
@@ -609,7 +627,8 @@ fn delegated_prefixes_and_answers_are_bounded() {
 /// A mobile router whose earlier life has lent this, on a network that delegates `delegated`.
 fn restarted(lent: Prefix, delegated: &'static str) -> Road {
     let mut road = Road::new(PrefixPreference::CareOf);
-    let record = JournalRecord::CareOfPrefix(CareOfPrefixRecord { prefix: lent, interface: "lan".to_owned(), on_link: true });
+    let record =
+        JournalRecord::CareOfPrefix(CareOfPrefixRecord { prefix: lent, interface: "lan".to_owned(), on_link: true });
     road.bench.plan.put(Item::JournalRecord(record.clone()));
     let outputs = road.bench.feed(Input::Command(Command::RestoreJournal(vec![record])));
     road.note(outputs);
@@ -621,7 +640,8 @@ fn restarted(lent: Prefix, delegated: &'static str) -> Road {
 #[test]
 fn care_of_prefix_of_previous_run_is_withdrawn_or_reused() {
     let (old, new) = (net("2001:db8:a00::/64"), net("2001:db8:b00::/64"));
-    let lent = |road: &Road, prefix| road.bench.plan.find(&Key::JournalRecord(JournalKey::CareOfPrefix(prefix))).is_some();
+    let lent =
+        |road: &Road, prefix| road.bench.plan.find(&Key::JournalRecord(JournalKey::CareOfPrefix(prefix))).is_some();
     assert!(lent(&delegated(PrefixPreference::CareOf), old), "a later life will know");
 
     let mut same = restarted(old, "2001:db8:a00::/56");

@@ -6,7 +6,8 @@ use super::*;
 /// Ten minutes in which the preferred path answers for `alive` and is silent for `dead` milliseconds in turn, the other
 /// always answers. How often traffic moved from one to the other.
 fn moves(alive: u64, dead: u64) -> usize {
-    let mut bench = both(MobileRouterConfig { probe: Some(config::ProbeConfig::default()), ..sharing(LoadSharing::Standby) });
+    let mut bench =
+        both(MobileRouterConfig { probe: Some(config::ProbeConfig::default()), ..sharing(LoadSharing::Standby) });
     bench.probe(4000, &[1, 2]);
     let (mut moves, mut now, mut on) = (0, 4000, ip(ON_WIFI));
     for phase in 0.. {
@@ -37,7 +38,8 @@ fn flapping_path_is_damped() {
 
 #[test]
 fn path_is_up_after_consecutive_probe_replies() {
-    let mut bench = both(MobileRouterConfig { probe: Some(config::ProbeConfig::default()), ..sharing(LoadSharing::Standby) });
+    let mut bench =
+        both(MobileRouterConfig { probe: Some(config::ProbeConfig::default()), ..sharing(LoadSharing::Standby) });
     bench.probe(4000, &[1, 2]);
     let state = |bench: &TestBed| {
         let mut view = View::default();

@@ -85,7 +85,8 @@ fn faults(outputs: &[Output]) -> Vec<String> {
 
 /// On the Wi-Fi with probes, its first update sent and not answered yet.
 fn begun(mode: PrefixMode) -> (TestBed, Update) {
-    let mut bench = TestBed::new(MobileRouterConfig { probe: Some(config::ProbeConfig::default()), prefix_mode: mode, ..config() });
+    let mut bench =
+        TestBed::new(MobileRouterConfig { probe: Some(config::ProbeConfig::default()), prefix_mode: mode, ..config() });
     bench.link(WIFI, true);
     let update = update(&bench.advertise(WIFI, "2001:db8:1::/64"));
     (bench, update)

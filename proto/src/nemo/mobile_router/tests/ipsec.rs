@@ -127,7 +127,8 @@ fn binding_error_needs_no_esp() {
 fn mobile_prefix_discovery_uses_esp() {
     let (mut bench, first) = asking();
     let (header, payload) = answer(&first);
-    let outputs = hear(&mut bench, &header, protocol::ESP, &pair().to_mobile_router.seal(1, protocol::MOBILITY, &payload));
+    let outputs =
+        hear(&mut bench, &header, protocol::ESP, &pair().to_mobile_router.seal(1, protocol::MOBILITY, &payload));
     let sealed = transmits(&outputs).into_iter().find_map(|transmit| {
         let datagram = Datagram::parse(&transmit.bytes).unwrap();
         (datagram.protocol == protocol::ESP).then(|| (datagram.header, datagram.payload.to_vec()))

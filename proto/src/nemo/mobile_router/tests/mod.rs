@@ -2,19 +2,19 @@
 
 mod addresses;
 mod attach;
-mod home_and_away;
 mod care_of_prefix;
 mod damping;
 mod failover;
 mod faults;
+mod forged;
 mod home;
+mod home_and_away;
 mod home_prefix;
 mod hostile;
 mod interfaces;
 mod ipsec;
 mod links;
 mod mcoa;
-mod forged;
 mod renumbering;
 mod resolvers;
 mod restart;
@@ -24,10 +24,10 @@ use super::*;
 use crate::contract::command::Command;
 use crate::contract::config::nemo as config;
 use crate::contract::config::nemo::{
-    Authentication, DadMode, HomeNetwork, IngressConfig, PrefixMode, SharedKey, LoadSharing,
+    Authentication, DadMode, HomeNetwork, IngressConfig, LoadSharing, PrefixMode, SharedKey,
 };
 use crate::contract::input::{Clock, NeighbourEvent, Packet};
-use crate::contract::item::{Item, Key, Plan, JournalRecord, SequenceRecord, RouteTable, NextHop, Tunnel, TunnelId};
+use crate::contract::item::{Item, JournalRecord, Key, NextHop, Plan, RouteTable, SequenceRecord, Tunnel, TunnelId};
 use crate::contract::output::{Output, Transmit, Via};
 use crate::crypto::authenticator::{authenticate, verify};
 use core::time::Duration;

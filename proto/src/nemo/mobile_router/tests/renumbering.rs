@@ -43,7 +43,10 @@ fn former_ingress_prefix_is_withdrawn_in_ra() {
     assert_eq!(told(&outputs, FORMER), [(0, 0); 2], "told three times within a second");
     let outputs = bench.wait(8_000_000);
     assert!(told(&outputs, FORMER).len() > 100, "and for longer than the two hours that nodes keep it");
-    assert!(bench.plan.find(&Key::JournalRecord(JournalKey::CareOfPrefix(net(FORMER)))).is_some(), "a later run tells of it too");
+    assert!(
+        bench.plan.find(&Key::JournalRecord(JournalKey::CareOfPrefix(net(FORMER)))).is_some(),
+        "a later run tells of it too"
+    );
     let mut view = View::default();
     bench.router.show(bench.now, &mut view);
     let states: Vec<_> = view.prefixes.iter().map(|row| (row.prefix, row.role.as_str(), row.state.as_str())).collect();
@@ -65,8 +68,13 @@ fn prefix_configured_again_is_advertised() {
 #[test]
 fn prefix_of_previous_run_is_withdrawn_unless_configured() {
     let mut bench = TestBed::new(config());
-    let record =
-        |prefix: &str| JournalRecord::CareOfPrefix(CareOfPrefixRecord { prefix: net(prefix), interface: "lan".to_owned(), on_link: true });
+    let record = |prefix: &str| {
+        JournalRecord::CareOfPrefix(CareOfPrefixRecord {
+            prefix: net(prefix),
+            interface: "lan".to_owned(),
+            on_link: true,
+        })
+    };
     bench.feed(Input::Command(Command::RestoreJournal(vec![record(FORMER), record(CURRENT)])));
     bench.link(LAN, true);
     let outputs = bench.wait(60_000);
