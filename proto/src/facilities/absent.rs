@@ -7,7 +7,7 @@ use crate::contract::config::facilities::{Announcement, DenmRequest, FacilitiesC
 use crate::contract::report::Report;
 use crate::contract::view::View;
 use crate::geo::{Delivery, PacketRequest};
-use roam6_wire::geo::Station;
+use roam6_wire::geo::ItsStationType;
 
 /// Nothing.
 #[derive(Debug)]
@@ -15,7 +15,7 @@ pub struct Facilities;
 
 impl Facilities {
     /// Nothing.
-    pub fn new(_config: FacilitiesConfig, _kind: Station, _entropy: Entropy) -> Facilities {
+    pub fn new(_config: FacilitiesConfig, _kind: ItsStationType, _entropy: Entropy) -> Facilities {
         Facilities
     }
 

@@ -4,17 +4,17 @@
 use super::link::{Link, Links};
 use super::source_routes::SourceRoutes;
 use super::subflow::{self, Subflows};
-use crate::access::neighbour;
 use crate::base::few;
 use crate::base::ids::LinkId;
 use crate::base::time::Time;
 use crate::contract::command::Command;
-use crate::contract::config::multipath::PathManagerConfig;
+use crate::contract::config::mptcp::PathManagerConfig;
 use crate::contract::engine::{Engine, Outbox};
 use crate::contract::input::{Input, LinkEvent, Outcome, Packet, SubflowEvent, SubflowEventKind};
 use crate::contract::item::{Item, Key, MptcpEndpoint, MptcpEndpointFlags, MptcpLimits};
 use crate::contract::report::{DropReason, Report};
 use crate::contract::view::{EndpointView, LinkView, View};
+use crate::link::nd_messages;
 use core::time::Duration;
 use roam6_wire::Prefix;
 use roam6_wire::icmp6::{Message, kind};
@@ -357,7 +357,7 @@ impl PathManager {
         for (id, link) in &mut self.links {
             link.advertised.expire(now);
             if self.config.interfaces.contains(&link.name) && link.take_due_solicitation(now) {
-                out.transmit(neighbour::router_solicitation(*id, None));
+                out.transmit(nd_messages::router_solicitation(*id, None));
                 out.report(Report::RouterSolicitationSent { link: *id });
             }
         }

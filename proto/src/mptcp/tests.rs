@@ -6,7 +6,7 @@ use crate::base::ids::{LinkId, MptcpToken};
 use crate::base::rng::Entropy;
 use crate::base::time::Time;
 use crate::contract::command::Command;
-use crate::contract::config::multipath::PathManagerConfig;
+use crate::contract::config::mptcp::PathManagerConfig;
 use crate::contract::engine::{Engine, Outbox};
 use crate::contract::input::{
     AddressEvent, AddressState, Input, LinkEvent, NeighbourEvent, Outcome, Packet, RouteEvent, SubflowEvent,

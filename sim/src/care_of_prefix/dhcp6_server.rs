@@ -2,8 +2,8 @@
 //! another pool, as after a renumbering.
 
 use super::dhcp6::{Lease, Message, SERVERS, kind, status};
+use crate::access_router::link_local;
 use crate::datagram::Header;
-use crate::router::link_local;
 use roam6_proto::{Engine, Input, LinkId, Outbox, Time, Transmit, Via, View};
 use roam6_wire::{LinkAddress, Prefix};
 use std::net::Ipv6Addr;

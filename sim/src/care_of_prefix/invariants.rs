@@ -5,8 +5,8 @@ use super::dhcp6::{Message, kind};
 use super::mobile_network_node::prefix_information;
 use crate::datagram::{self, Header, ICMPV6, UDP};
 use crate::host::HostId;
-use crate::map::{self, MobileRouterHost, Topology};
 use crate::medium::MediumId;
+use crate::topology::{self, MobileRouterHost, Topology};
 use crate::world::Observation;
 use core::time::Duration;
 use roam6_proto::contract::item::NextHop;
@@ -123,7 +123,7 @@ impl CareOfPrefixInvariants {
         for ((_, prefix), _) in mine.filter(|(_, told)| told.preferred_until > now) {
             let source = prefix.with_identifier(0x9999).unwrap_or(Ipv6Addr::UNSPECIFIED);
             let header = Header { source, destination: map.peer(), next: UDP, hop_limit: 64 };
-            let target = map.world.host(host).kernel.route(&header, Some(map::INSIDE_INTERFACE), |_| true);
+            let target = map.world.host(host).kernel.route(&header, Some(topology::INSIDE_INTERFACE), |_| true);
             let name = &map.world.host(host).name;
             let Some(NextHop::Gateway { link, .. }) = target else {
                 return Err(format!("{name} advertises {prefix}, which leads to {target:?}"));
@@ -146,7 +146,8 @@ impl CareOfPrefixInvariants {
     ) -> Result<(), String> {
         // What others sent is theirs: a packet for an address just given up goes back where it came from.
         let ours = |mobile: &MobileRouterHost| mobile.prefix.contains(source) || mobile.home_address.0 == source;
-        let visited = (0..).zip(&map.visited).flat_map(|(index, _)| [map::visited_prefix(index), map::pool(index)]);
+        let visited =
+            (0..).zip(&map.visited).flat_map(|(index, _)| [topology::visited_prefix(index), topology::pool(index)]);
         let inside = map.mobiles.iter().any(ours) || visited.into_iter().any(|prefix| prefix.contains(source));
         if !inside || self.belongs(now, map, medium, source) || self.has_roamed(now, port) {
             return Ok(());
@@ -162,14 +163,14 @@ impl CareOfPrefixInvariants {
     /// Whether `source` belongs to `medium`.
     fn belongs(&self, now: Time, map: &Topology, medium: MediumId, source: Ipv6Addr) -> bool {
         let advertised = map.visited.iter().position(|visited| *visited == medium);
-        let advertised = advertised.and_then(|index| u16::try_from(index).ok()).map(map::visited_prefix);
+        let advertised = advertised.and_then(|index| u16::try_from(index).ok()).map(topology::visited_prefix);
         let lent = || self.leases.iter().filter(|((on, _), until)| *on == medium && now <= **until + SLACK);
         let inside = map.mobiles.iter().find(|mobile| mobile.ingress_medium == medium);
         let told = |host| {
             let mine = self.advertised.range((host, Prefix::ALL)..).take_while(move |((of, _), _)| *of == host);
             mine.filter(|(_, told)| now <= told.valid_until + SLACK).map(|((_, prefix), _)| *prefix)
         };
-        let home = (medium == map.home).then(map::home_prefix);
+        let home = (medium == map.home).then(topology::home_prefix);
         let own = map.mobiles.iter().filter(|_| medium == map.home).map(|mobile| mobile.prefix);
         advertised.into_iter().chain(home).chain(own).any(|prefix| prefix.contains(source))
             || lent().any(|((_, prefix), _)| prefix.contains(source))

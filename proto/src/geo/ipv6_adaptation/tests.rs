@@ -1,7 +1,7 @@
 //! Four virtual links between two stations: a unicast packet is received on the link on which it was sent.
 
 use super::*;
-use crate::geo::stations::Hop;
+use crate::geo::location_table::Hop;
 use roam6_wire::geo::{
     Lifetime, LongPositionVector, SequencedSource, ShortPositionVector, Timestamp, TrafficClass, VERSION,
 };
@@ -189,7 +189,7 @@ fn the_link_selection_memory_is_bounded() {
             solicitation(own(), Ipv6Addr::from_bits(u128::from(number))),
         );
     }
-    assert_eq!(adaptation.link_selection.remembered(), (crate::geo::link_choice::MAX_REMEMBERED, 512));
+    assert_eq!(adaptation.link_selection.remembered(), (crate::geo::link_selection::MAX_REMEMBERED, 512));
 }
 
 #[test]

@@ -112,7 +112,7 @@ fn foreign_outcomes_are_ignored() {
     bench.hold_outcomes = true;
     bench.send(&Update::new(1, "2001:db8:1::100"));
     let stranger = Key::JournalRecord(JournalKey::Sequence(home()));
-    let refused = Some("no".into());
+    let error = Some("no".into());
     assert!(bench.feed(Input::Outcome(Outcome { key: stranger, error })).is_empty());
     assert_eq!(status(&bench.release_outcomes()), 0);
 }
