@@ -13,37 +13,37 @@ const NO_BREAK: &str = "\u{a0}";
 
 /// How a line is meant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Tone {
+pub(crate) enum LineStyle {
     /// Ordinary.
     Plain,
     /// Something the demo does.
-    Act,
+    Action,
     /// Something roam6 did.
     Event,
     /// As it should be.
-    Good,
+    Success,
     /// Broken.
-    Bad,
+    Failure,
 }
 
 /// The lines shown until now.
-pub(crate) struct Screen {
+pub(crate) struct Terminal {
     began: u64,
     colour: bool,
-    lines: Mutex<Vec<(Tone, String)>>,
+    lines: Mutex<Vec<(LineStyle, String)>>,
 }
 
-impl Screen {
+impl Terminal {
     /// An empty screen whose clock starts now.
-    pub(crate) fn new() -> Screen {
-        Screen { began: clock::unix_micros(), colour: std::io::stdout().is_terminal(), lines: Mutex::default() }
+    pub(crate) fn new() -> Terminal {
+        Terminal { began: clock::unix_micros(), colour: std::io::stdout().is_terminal(), lines: Mutex::default() }
     }
 
     /// Shows a line.
-    pub(crate) fn line(&self, tone: Tone, text: impl Into<String>) {
+    pub(crate) fn line(&self, tone: LineStyle, text: impl Into<String>) {
         let text = text.into();
         if self.colour {
-            println!("\x1b[{}m{text}\x1b[0m", tone.code());
+            println!("\x1b[{}m{text}\x1b[0m", tone.ansi_code());
         } else {
             println!("{text}");
         }
@@ -51,22 +51,22 @@ impl Screen {
     }
 
     /// Shows a line with the seconds since the beginning before it.
-    pub(crate) fn moment(&self, tone: Tone, text: impl AsRef<str>) {
-        self.moment_at(clock::unix_micros(), tone, text);
+    pub(crate) fn timed_line(&self, tone: LineStyle, text: impl AsRef<str>) {
+        self.timed_line_at(clock::unix_micros(), tone, text);
     }
 
     /// The same for something that happened at `unix_micros`.
-    pub(crate) fn moment_at(&self, unix_micros: u64, tone: Tone, text: impl AsRef<str>) {
+    pub(crate) fn timed_line_at(&self, unix_micros: u64, tone: LineStyle, text: impl AsRef<str>) {
         let seconds = unix_micros.saturating_sub(self.began) as f64 / 1e6;
         self.line(tone, format!("{seconds:7.3} s  {}", text.as_ref()));
     }
 
     /// Writes everything shown as a picture of a terminal.
-    pub(crate) fn draw(&self, path: &Path) -> Result<()> {
-        std::fs::write(path, self.picture()?).with_context(|| format!("cannot write {}", path.display()))
+    pub(crate) fn write_svg(&self, path: &Path) -> Result<()> {
+        std::fs::write(path, self.to_svg()?).with_context(|| format!("cannot write {}", path.display()))
     }
 
-    fn picture(&self) -> Result<String> {
+    fn to_svg(&self) -> Result<String> {
         let lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
         let columns = lines.iter().map(|(_, text)| text.chars().count()).max().unwrap_or(0);
         let (width, height) = (columns * 8 + 40, lines.len() * 18 + 40);
@@ -77,33 +77,33 @@ impl Screen {
         );
         for (row, (tone, text)) in lines.iter().enumerate() {
             let text = text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace(' ', NO_BREAK);
-            writeln!(svg, "<text x=\"20\" y=\"{}\" fill=\"{}\">{text}</text>", row * 18 + 32, tone.fill())?;
+            writeln!(svg, "<text x=\"20\" y=\"{}\" fill=\"{}\">{text}</text>", row * 18 + 32, tone.svg_colour())?;
         }
         svg += "</g>\n</svg>\n";
         Ok(svg)
     }
 }
 
-impl Tone {
+impl LineStyle {
     /// Colour on a terminal.
-    fn code(self) -> u8 {
+    fn ansi_code(self) -> u8 {
         match self {
-            Tone::Plain => 0,
-            Tone::Act => 1,
-            Tone::Event => 36,
-            Tone::Good => 32,
-            Tone::Bad => 31,
+            LineStyle::Plain => 0,
+            LineStyle::Action => 1,
+            LineStyle::Event => 36,
+            LineStyle::Success => 32,
+            LineStyle::Failure => 31,
         }
     }
 
     /// Colour in the picture.
-    fn fill(self) -> &'static str {
+    fn svg_colour(self) -> &'static str {
         match self {
-            Tone::Plain => "#c8d0d8",
-            Tone::Act => "#ffffff",
-            Tone::Event => "#6cc7d9",
-            Tone::Good => "#7ed67e",
-            Tone::Bad => "#ff7b72",
+            LineStyle::Plain => "#c8d0d8",
+            LineStyle::Action => "#ffffff",
+            LineStyle::Event => "#6cc7d9",
+            LineStyle::Success => "#7ed67e",
+            LineStyle::Failure => "#ff7b72",
         }
     }
 }
@@ -113,11 +113,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn columns_are_kept_in_the_picture() {
-        let screen = Screen::new();
-        screen.line(Tone::Plain, "STATION  KIND           STATE");
-        screen.line(Tone::Plain, "  a<b    passenger-car  own");
-        let svg = screen.picture().unwrap();
+    fn columns_are_kept_in_the_svg() {
+        let screen = Terminal::new();
+        screen.line(LineStyle::Plain, "STATION  KIND           STATE");
+        screen.line(LineStyle::Plain, "  a<b    passenger-car  own");
+        let svg = screen.to_svg().unwrap();
         let texts: Vec<&str> = svg.lines().filter(|line| line.starts_with("<text")).collect();
         let shown = |line: &str| line.split_once('>').unwrap().1.split_once("</text>").unwrap().0.replace("&lt;", "<");
         let columns: Vec<Option<usize>> = ["STATE", "own"]

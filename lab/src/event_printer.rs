@@ -1,7 +1,7 @@
 //! Tells on the screen what roam6 reports while a demo runs, in plain words.
 
 use crate::bed::Events;
-use crate::screen::{Screen, Tone};
+use crate::terminal::{Terminal, LineStyle};
 use anyhow::Result;
 use roam6_proto::Report;
 use std::sync::Arc;
@@ -9,23 +9,23 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 /// Tells on the screen what the daemons report, from its start to its end.
-pub(crate) struct Narrator {
+pub(crate) struct EventPrinter {
     stop: Arc<AtomicBool>,
     thread: Option<std::thread::JoinHandle<()>>,
 }
 
-impl Narrator {
+impl EventPrinter {
     /// Each source is a host's name and what its daemon reports.
-    pub(crate) fn start(screen: &Arc<Screen>, sources: Vec<(&'static str, Events)>) -> Result<Narrator> {
+    pub(crate) fn start(screen: &Arc<Terminal>, sources: Vec<(&'static str, Events)>) -> Result<EventPrinter> {
         let stop = Arc::new(AtomicBool::new(false));
         let (screen, ended) = (screen.clone(), stop.clone());
-        let work = move || narrate(&screen, &sources, &ended);
+        let work = move || print_events(&screen, &sources, &ended);
         let thread = std::thread::Builder::new().name("narrator".into()).spawn(work)?;
-        Ok(Narrator { stop, thread: Some(thread) })
+        Ok(EventPrinter { stop, thread: Some(thread) })
     }
 }
 
-impl Drop for Narrator {
+impl Drop for EventPrinter {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
         if let Some(thread) = self.thread.take() {
@@ -34,27 +34,27 @@ impl Drop for Narrator {
     }
 }
 
-fn narrate(screen: &Screen, sources: &[(&str, Events)], stop: &AtomicBool) {
+fn print_events(screen: &Terminal, sources: &[(&str, Events)], stop: &AtomicBool) {
     let mut told = vec![0; sources.len()];
     while !stop.load(Ordering::Relaxed) {
         std::thread::sleep(Duration::from_millis(20));
         let mut news = Vec::new();
         for ((host, events), told) in sources.iter().zip(&mut told) {
-            let new = events.since(*told);
+            let new = events.events_from(*told);
             *told += new.len();
             news.extend(new.into_iter().map(|event| (event.unix_micros, *host, event.report)));
         }
         news.sort_by_key(|(moment, ..)| *moment);
         for (moment, host, report) in news {
-            if let Some(text) = sentence(&report) {
-                screen.moment_at(moment, Tone::Event, format!("  {host}  {text}"));
+            if let Some(text) = describe(&report) {
+                screen.timed_line_at(moment, LineStyle::Event, format!("  {host}  {text}"));
             }
         }
     }
 }
 
 /// A report in words, if it is worth a line.
-pub(crate) fn sentence(report: &Report) -> Option<String> {
+pub(crate) fn describe(report: &Report) -> Option<String> {
     let list =
         |addresses: &[std::net::Ipv6Addr]| addresses.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
     Some(match report {

@@ -1,6 +1,6 @@
 //! An emulated gpsd for a host on a radio channel: it serves the protocol of gpsd_json(5) on gpsd's port.
 
-use super::air::{Port, Whereabouts};
+use super::link_emulator::{Port, Positions};
 use super::host::Host;
 use anyhow::{Context, Result};
 use roam6_proto::geo::geometry::{Offset, Plane};
@@ -14,43 +14,43 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 /// Address of the server in each host.
-pub(crate) const SERVER: &str = "127.0.0.1:2947";
+pub(crate) const ADDRESS: &str = "127.0.0.1:2947";
 const PORT: u16 = 2947;
 /// Time between reports: 10 Hz, as good vehicle receivers have.
 const INTERVAL: Duration = Duration::from_millis(100);
 /// Geographic origin of the lab's tracks.
-const MIDDLE: Place = Place { latitude: 480_000_000, longitude: 110_000_000 };
+const ORIGIN: Place = Place { latitude: 480_000_000, longitude: 110_000_000 };
 
 /// Converts an offset on a track to a geographic position.
-pub(crate) fn on_earth(offset: Offset) -> Place {
-    Plane::at(MIDDLE).place(offset)
+pub(crate) fn to_position(offset: Offset) -> Place {
+    Plane::at(ORIGIN).place(offset)
 }
 
 /// Converts a geographic position to an offset on a track.
-pub(crate) fn on_road(place: Place) -> Offset {
-    Plane::at(MIDDLE).offset(place)
+pub(crate) fn to_offset(place: Place) -> Offset {
+    Plane::at(ORIGIN).offset(place)
 }
 
 /// A running server.
-pub(crate) struct Gps {
+pub(crate) struct GpsdServer {
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
 
-impl Gps {
+impl GpsdServer {
     /// Serves the position of `port` at `host`.
-    pub(crate) fn start(host: &Host, whereabouts: Whereabouts, port: Port) -> Result<Gps> {
-        let listener = host.inside(|| TcpListener::bind((Ipv4Addr::LOCALHOST, PORT)))?.context("no port for a gpsd")?;
+    pub(crate) fn start(host: &Host, whereabouts: Positions, port: Port) -> Result<GpsdServer> {
+        let listener = host.in_namespace(|| TcpListener::bind((Ipv4Addr::LOCALHOST, PORT)))?.context("no port for a gpsd")?;
         listener.set_nonblocking(true)?;
         let stop = Arc::new(AtomicBool::new(false));
         let ended = stop.clone();
-        let work = move || serve(&listener, &whereabouts, port, &ended);
+        let work = move || run_server(&listener, &whereabouts, port, &ended);
         let thread = std::thread::Builder::new().name("gps".into()).spawn(work)?;
-        Ok(Gps { stop, thread: Some(thread) })
+        Ok(GpsdServer { stop, thread: Some(thread) })
     }
 }
 
-impl Drop for Gps {
+impl Drop for GpsdServer {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
         if let Some(thread) = self.thread.take() {
@@ -62,47 +62,47 @@ impl Drop for Gps {
 /// A connection; reports are sent once the client has requested them.
 struct Client {
     stream: TcpStream,
-    watches: bool,
+    watching: bool,
 }
 
-fn serve(listener: &TcpListener, whereabouts: &Whereabouts, port: Port, stop: &AtomicBool) {
+fn run_server(listener: &TcpListener, whereabouts: &Positions, port: Port, stop: &AtomicBool) {
     let mut clients = Vec::new();
     while !stop.load(Ordering::Relaxed) {
         while let Ok((stream, _)) = listener.accept() {
-            clients.extend(Client::greet(stream));
+            clients.extend(Client::send_version(stream));
         }
-        let report = report(whereabouts, port);
-        clients.retain_mut(|client| client.serve(&report));
+        let report = tpv_report(whereabouts, port);
+        clients.retain_mut(|client| client.send_report(&report));
         std::thread::sleep(INTERVAL);
     }
 }
 
 impl Client {
-    fn greet(mut stream: TcpStream) -> Option<Client> {
+    fn send_version(mut stream: TcpStream) -> Option<Client> {
         let version = json!({ "class": "VERSION", "release": "lab", "proto_major": 3, "proto_minor": 14 });
         stream.set_nonblocking(true).ok()?;
         writeln!(stream, "{version}").ok()?;
-        Some(Client { stream, watches: false })
+        Some(Client { stream, watching: false })
     }
 
     /// `false` once the client has disconnected.
-    fn serve(&mut self, report: &str) -> bool {
+    fn send_report(&mut self, report: &str) -> bool {
         let mut asked = [0; 256];
         match self.stream.read(&mut asked) {
             Ok(0) => return false,
-            Ok(_) => self.watches |= asked.starts_with(b"?WATCH="),
+            Ok(_) => self.watching |= asked.starts_with(b"?WATCH="),
             Err(error) if error.kind() == ErrorKind::WouldBlock => {}
             Err(_) => return false,
         }
-        !self.watches || self.stream.write_all(report.as_bytes()).is_ok()
+        !self.watching || self.stream.write_all(report.as_bytes()).is_ok()
     }
 }
 
 /// A TPV report of gpsd, speed in metres per second; without a position if the port is on no radio channel.
-fn report(whereabouts: &Whereabouts, port: Port) -> String {
-    let tpv = match whereabouts.of(port) {
+fn tpv_report(whereabouts: &Positions, port: Port) -> String {
+    let tpv = match whereabouts.position_and_motion(port) {
         Some((offset, motion)) => {
-            let (lat, lon) = on_earth(offset).degrees();
+            let (lat, lon) = to_position(offset).degrees();
             let (speed, track) = (motion.speed, motion.heading);
             json!({ "class": "TPV", "mode": 3, "lat": lat, "lon": lon, "eph": 1.5, "speed": speed, "track": track })
         }

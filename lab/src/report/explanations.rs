@@ -38,7 +38,7 @@ pub(super) const CHAPTERS: &[Chapter] = &[
 ];
 
 /// How to read the figures of each experiment.
-const READING: &[(&str, &str)] = &[
+const EXPLANATIONS: &[(&str, &str)] = &[
     ("lab/links", "Accuracy of delay, loss and re-plugging of the links, which limits all other figures."),
     (
         "mptcp/handover",
@@ -91,8 +91,8 @@ const READING: &[(&str, &str)] = &[
 ];
 
 /// The explanation of an experiment; empty if there is none.
-pub(super) fn of(experiment: &str) -> &'static str {
-    READING.iter().find(|(name, _)| *name == experiment).map_or("", |(_, text)| text)
+pub(super) fn explanation(experiment: &str) -> &'static str {
+    EXPLANATIONS.iter().find(|(name, _)| *name == experiment).map_or("", |(_, text)| text)
 }
 
 /// Descriptions of the failed checks of a run.

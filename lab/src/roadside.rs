@@ -9,12 +9,12 @@
 //!         ar1 ~ ~ ~ ~ ~ mr0, mr1 ── mnn1   cell0
 //! ```
 
-use crate::bed::cage::WORK;
-use crate::bed::fabric::Sighting;
-use crate::bed::{Advertiser, Gps, Port};
+use crate::bed::sandbox::WORK_DIR;
+use crate::bed::fabric::ObservedFrame;
+use crate::bed::{Radvd, GpsdServer, Port};
 use crate::clock;
-use crate::road::{LINK, Road, Station, at, member};
-use crate::topology::{self, Vehicle, World};
+use crate::road::{VIRTUAL_LINK, Road, RoadStation, road_position, host_address};
+use crate::topology::{self, Vehicle, NemoNetwork};
 use anyhow::{Context, Result};
 use roam6_sim::{LinkSpec, RadioSpec, Track};
 use roam6_wire::LinkAddress;
@@ -29,32 +29,32 @@ const PREFIX: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 0xb0, 0, 0, 0, 0, 0);
 /// Radio range, metres.
 const RANGE: f64 = 300.0;
 /// One-way delay to the cellular network's router.
-const CELLULAR: Duration = Duration::from_millis(25);
+const CELLULAR_DELAY: Duration = Duration::from_millis(25);
 const SETTINGS: &str = "beacon = \"300ms\"\nneighbour_lifetime = \"1s\"\npacket_data_rate = 4000000000\n";
 /// SPI of the key that all vehicles share for MNPP.
-const NEARBY: u32 = 4096;
+const MNPP_SPI: u32 = 4096;
 /// Minimum octets of a frame that counts as data.
-const DATA: usize = 300;
+const MIN_DATA_FRAME: usize = 300;
 
 /// The networks.
-pub(crate) struct Scene {
-    pub(crate) world: World,
+pub(crate) struct RoadsideNetwork {
+    pub(crate) world: NemoNetwork,
     pub(crate) road: Road,
-    pub(crate) cars: [Car; 2],
-    _rsu: Station,
-    _radvd: Advertiser,
+    pub(crate) vehicles: [ConnectedVehicle; 2],
+    _rsu: RoadStation,
+    _radvd: Radvd,
 }
 
 /// A vehicle on the road.
-pub(crate) struct Car {
+pub(crate) struct ConnectedVehicle {
     pub(crate) vehicle: Vehicle,
     pub(crate) radio: Port,
-    _gps: Gps,
+    _gps: GpsdServer,
 }
 
 /// The path of a data frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Way {
+pub(crate) enum PathKind {
     /// Direct to the other vehicle (V2V).
     Direct,
     /// By the roadside unit (V2R).
@@ -65,75 +65,75 @@ pub(crate) enum Way {
 
 /// Octets of data that each vehicle has sent on each path.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Ways(Arc<Mutex<Sent>>);
+pub(crate) struct PathUsage(Arc<Mutex<OctetsByPath>>);
 
 /// The same at one time: octets by vehicle and path.
-pub(crate) type Sent = BTreeMap<(usize, Way), u64>;
+pub(crate) type OctetsByPath = BTreeMap<(usize, PathKind), u64>;
 
-impl Scene {
+impl RoadsideNetwork {
     /// Builds the networks with the vehicles at these distances (metres) from the roadside unit, and waits until both
     /// are registered.
-    pub(crate) fn build(places: [f64; 2]) -> Result<Scene> {
-        let world = World::build(Duration::from_millis(1), 2, "")?;
+    pub(crate) fn build(places: [f64; 2]) -> Result<RoadsideNetwork> {
+        let world = NemoNetwork::build(Duration::from_millis(1), 2, "")?;
         let [cellular, _] = &world.visited;
-        world.air.shape(cellular.cable, LinkSpec { delay: CELLULAR, ..LinkSpec::default() });
+        world.emulator.shape(cellular.cable, LinkSpec { delay: CELLULAR_DELAY, ..LinkSpec::default() });
         let spec = RadioSpec { range: RANGE, sure: RANGE, ..RadioSpec::its_g5(RANGE) };
-        let road = Road::on(world.air.clone(), spec, SETTINGS);
+        let road = Road::with_emulator(world.emulator.clone(), spec, SETTINGS);
         let (rsu, radvd) = roadside_unit(&world, &road)?;
         let [one, other] = places;
-        let cars = [car(&world, &road, 0, one)?, car(&world, &road, 1, other)?];
-        let scene = Scene { world, road, cars, _rsu: rsu, _radvd: radvd };
-        for car in &scene.cars {
-            car.vehicle.wait_until_connected(topology::CORRESPONDENT).with_context(|| scene.logs())?;
+        let cars = [connected_vehicle(&world, &road, 0, one)?, connected_vehicle(&world, &road, 1, other)?];
+        let scene = RoadsideNetwork { world, road, vehicles: cars, _rsu: rsu, _radvd: radvd };
+        for car in &scene.vehicles {
+            car.vehicle.wait_until_connected(topology::CORRESPONDENT).with_context(|| scene.log_tails())?;
         }
         Ok(scene)
     }
 
     /// Moves the vehicles to these positions (metres) at `speed` metres per second; returns once they have arrived.
     pub(crate) fn drive(&self, places: [f64; 2], speed: f64) -> Result<()> {
-        let goals = self.cars.iter().map(|car| car.radio).zip(places);
-        std::thread::sleep(self.road.drive(goals, speed)?);
+        let goals = self.vehicles.iter().map(|car| car.radio).zip(places);
+        std::thread::sleep(self.road.set_destinations(goals, speed)?);
         Ok(())
     }
 
     /// Observes the data frames of the vehicles from now on.
-    pub(crate) fn watch(&self) -> Ways {
-        let ways = Ways::default();
+    pub(crate) fn watch_paths(&self) -> PathUsage {
+        let ways = PathUsage::default();
         let seen = ways.clone();
-        let ports = self.cars.each_ref().map(|car| (car.radio, car.vehicle.uplinks.first().copied()));
-        let macs = ports.map(|(radio, _)| self.road.air.mac(radio));
-        self.road.air.observe(move |sighting| seen.see(sighting, ports, macs));
+        let ports = self.vehicles.each_ref().map(|car| (car.radio, car.vehicle.uplinks.first().copied()));
+        let macs = ports.map(|(radio, _)| self.road.air.link_layer_address(radio));
+        self.road.air.observe(move |sighting| seen.record(sighting, ports, macs));
         ways
     }
 
     /// The last lines of every log.
-    pub(crate) fn logs(&self) -> String {
-        let tail = |car: &Car| {
+    pub(crate) fn log_tails(&self) -> String {
+        let tail = |car: &ConnectedVehicle| {
             let log = std::fs::read_to_string(car.vehicle.daemon.log()).unwrap_or_default();
             let lines: Vec<&str> = log.lines().collect();
             let tail = lines.get(lines.len().saturating_sub(25)..).unwrap_or_default().join("\n");
             format!("the log of {}:\n{tail}\n", car.vehicle.mr.name())
         };
-        self.cars.iter().map(tail).collect()
+        self.vehicles.iter().map(tail).collect()
     }
 }
 
-impl Ways {
+impl PathUsage {
     /// The octets so far.
-    pub(crate) fn until_now(&self) -> Sent {
+    pub(crate) fn snapshot(&self) -> OctetsByPath {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    fn see(&self, sighting: &Sighting<'_>, ports: [(Port, Option<Port>); 2], macs: [Option<LinkAddress>; 2]) {
-        if sighting.frame.len() < DATA {
+    fn record(&self, sighting: &ObservedFrame<'_>, ports: [(Port, Option<Port>); 2], macs: [Option<LinkAddress>; 2]) {
+        if sighting.frame.len() < MIN_DATA_FRAME {
             return;
         }
         let to = sighting.frame.first_chunk().map(|octets| LinkAddress(*octets));
         for (car, (radio, cellular)) in ports.into_iter().enumerate() {
             let way = match sighting.port {
-                port if port == radio && macs.contains(&to) => Way::Direct,
-                port if port == radio => Way::Roadside,
-                port if Some(port) == cellular => Way::Cellular,
+                port if port == radio && macs.contains(&to) => PathKind::Direct,
+                port if port == radio => PathKind::Roadside,
+                port if Some(port) == cellular => PathKind::Cellular,
                 _ => continue,
             };
             let mut sent = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -143,37 +143,37 @@ impl Ways {
 }
 
 /// The roadside unit at metre 0, with a cable to the backbone.
-fn roadside_unit(world: &World, road: &Road) -> Result<(Station, Advertiser)> {
-    let rsu = road.add("rsu", "roadside-unit", Track::still(at(0.0)))?;
-    let ports = [world.air.port(&world.core, "rsu0")?, world.air.port(&rsu.host, "net0")?];
-    world.air.cable(ports, LinkSpec::default())?;
+fn roadside_unit(world: &NemoNetwork, road: &Road) -> Result<(RoadStation, Radvd)> {
+    let rsu = road.add_station("rsu", "roadside-unit", Track::still(road_position(0.0)))?;
+    let ports = [world.emulator.add_port(&world.core, "rsu0")?, world.emulator.add_port(&rsu.host, "net0")?];
+    world.emulator.cable(ports, LinkSpec::default())?;
     world
         .core
         .ip(&["address add 2001:db8:f9::1/64 dev rsu0 nodad", &format!("route add {PREFIX}/64 via 2001:db8:f9::2")])?;
     rsu.host.ip(&[
         "address add 2001:db8:f9::2/64 dev net0 nodad",
-        &format!("address add {}/64 dev {LINK} nodad", member(PREFIX, 1)),
+        &format!("address add {}/64 dev {VIRTUAL_LINK} nodad", host_address(PREFIX, 1)),
         "route add default via 2001:db8:f9::1",
     ])?;
-    let radvd = Advertiser::at_roadside(&rsu.host, LINK, &format!("{PREFIX}/64"))?;
+    let radvd = Radvd::start_roadside(&rsu.host, VIRTUAL_LINK, &format!("{PREFIX}/64"))?;
     Ok((rsu, radvd))
 }
 
-fn car(world: &World, road: &Road, number: u8, metres: f64) -> Result<Car> {
-    let key = Path::new(WORK).join("nearby.key");
-    topology::write_key(&key, NEARBY)?;
+fn connected_vehicle(world: &NemoNetwork, road: &Road, number: u8, metres: f64) -> Result<ConnectedVehicle> {
+    let key = Path::new(WORK_DIR).join("nearby.key");
+    topology::write_key(&key, MNPP_SPI)?;
     let extra = format!(
         "\n{}\n[mnpp]\nkey_file = \"{key}\"\ninterval = \"300ms\"\n\n[[mnpp.accept]]\nkey_file = \"{key}\"\n\
          prefixes = [\"2001:db8:100::/40\"]\n",
         road.config("passenger-car"),
         key = key.display(),
     );
-    let vehicle = world.vehicle_by(number, &[LINK, "cell0"], &["cell0"], &extra)?;
+    let vehicle = world.vehicle_with_ports(number, &[VIRTUAL_LINK, "cell0"], &["cell0"], &extra)?;
     let [cellular, _] = &world.visited;
-    world.air.plug(vehicle.uplink(0)?, cellular.link)?;
-    let (radio, gps) = road.equip(&vehicle.mr, Track::still(at(metres)))?;
-    let appears = || vehicle.mr.index(LINK).ok();
+    world.emulator.plug(vehicle.uplink(0)?, cellular.link)?;
+    let (radio, gps) = road.add_radio(&vehicle.mr, Track::still(road_position(metres)))?;
+    let appears = || vehicle.mr.interface_index(VIRTUAL_LINK).ok();
     clock::wait_for(Duration::from_secs(15), appears)
-        .with_context(|| format!("{} has no {LINK}", vehicle.mr.name()))?;
-    Ok(Car { vehicle, radio, _gps: gps })
+        .with_context(|| format!("{} has no {VIRTUAL_LINK}", vehicle.mr.name()))?;
+    Ok(ConnectedVehicle { vehicle, radio, _gps: gps })
 }

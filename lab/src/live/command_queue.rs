@@ -1,7 +1,7 @@
 //! The queue between the HTTP server and the testbed.
 
-use super::http::Site;
-use super::nemo::{Nemo, Wish};
+use super::http::LivePage;
+use super::nemo::{NemoPage, Command};
 use anyhow::Result;
 use serde_json::Value;
 use std::sync::Arc;
@@ -11,38 +11,38 @@ const PAGE: &str = include_str!("page/nemo.html");
 const STYLE: &str = include_str!("page/nemo.css");
 const SCRIPT: &str = include_str!("page/nemo.js");
 /// Maximum number of queued commands.
-const WAITING: usize = 4;
+const MAX_QUEUED: usize = 4;
 
 /// A running testbed.
-pub(super) struct Stage {
-    bed: Arc<Nemo>,
-    wishes: SyncSender<Wish>,
+pub(super) struct CommandQueue {
+    page: Arc<NemoPage>,
+    commands: SyncSender<Command>,
 }
 
-impl Stage {
+impl CommandQueue {
     /// Executes queued commands one after the other, on a thread of its own.
-    pub(super) fn open(bed: Nemo) -> Result<Stage> {
+    pub(super) fn open(bed: NemoPage) -> Result<CommandQueue> {
         let bed = Arc::new(bed);
-        let (wishes, queue) = sync_channel(WAITING);
+        let (wishes, queue) = sync_channel(MAX_QUEUED);
         let worker = bed.clone();
-        let work = move || queue.into_iter().for_each(|wish| worker.fulfil(wish));
+        let work = move || queue.into_iter().for_each(|wish| worker.execute(wish));
         std::thread::Builder::new().name("stage".into()).spawn(work)?;
-        Ok(Stage { bed, wishes })
+        Ok(CommandQueue { page: bed, commands: wishes })
     }
 
     /// A command that takes no time does not wait for the measurement of a handover.
-    fn put(&self, wish: Wish) -> bool {
+    fn enqueue(&self, wish: Command) -> bool {
         match wish {
-            Wish::Plug { .. } => self.wishes.try_send(wish).is_ok(),
-            Wish::Cut { .. } => {
-                self.bed.fulfil(wish);
+            Command::Plug { .. } => self.commands.try_send(wish).is_ok(),
+            Command::Cut { .. } => {
+                self.page.execute(wish);
                 true
             }
         }
     }
 }
 
-impl Site for Stage {
+impl LivePage for CommandQueue {
     fn file(&self, path: &str) -> Option<(&'static str, &'static str)> {
         match path {
             "/" => Some(("text/html; charset=utf-8", PAGE)),
@@ -53,10 +53,10 @@ impl Site for Stage {
     }
 
     fn state(&self, _: &str) -> Value {
-        self.bed.state()
+        self.page.state()
     }
 
-    fn wish(&self, wish: Value) -> serde_json::Result<bool> {
-        serde_json::from_value(wish).map(|wish| self.put(wish))
+    fn command(&self, wish: Value) -> serde_json::Result<bool> {
+        serde_json::from_value(wish).map(|wish| self.enqueue(wish))
     }
 }

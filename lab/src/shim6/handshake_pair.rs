@@ -2,8 +2,8 @@
 //! take.
 
 use crate::bed::daemon::binary;
-use crate::bed::host::run as output;
-use crate::bed::{Air, Daemon, Host};
+use crate::bed::host::run_command as output;
+use crate::bed::{LinkEmulator, Daemon, Host};
 use crate::clock;
 use anyhow::{Context, Result, bail};
 use roam6_sim::LinkSpec;
@@ -17,9 +17,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 /// How long a handshake may take; its messages are retransmitted after seconds.
-const PATIENCE: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 /// A triggering packet is repeated after this time if it was not sufficient.
-const AGAIN: Duration = Duration::from_millis(1500);
+const RETRY_INTERVAL: Duration = Duration::from_millis(1500);
 /// A context is triggered by the first packet, and again after a second without packets.
 const CONFIG: &str = "[shim]\ninterfaces = [\"u0\"]\nverifications_per_second = 10000\n";
 const TRIGGER: &str = "[shim.trigger]\npackets = 1\nidle = \"1s\"\nagain = \"1s\"\n";
@@ -29,7 +29,7 @@ const PORT: u16 = 9;
 
 /// How a set of addresses is proved to belong to one host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Proof {
+pub(crate) enum AddressProof {
     /// Not at all: each address is used alone.
     None,
     /// HBA (RFC 5535).
@@ -40,27 +40,27 @@ pub(crate) enum Proof {
     Cga(&'static str),
 }
 
-impl Proof {
+impl AddressProof {
     /// Its name in results.
     pub(crate) fn name(self) -> String {
         match self {
-            Proof::None => "none".to_owned(),
-            Proof::Hba => "hba".to_owned(),
-            Proof::HbaWithKey(key) => format!("hba with {key}"),
-            Proof::Cga(key) => format!("cga {key}"),
+            AddressProof::None => "none".to_owned(),
+            AddressProof::Hba => "hba".to_owned(),
+            AddressProof::HbaWithKey(key) => format!("hba with {key}"),
+            AddressProof::Cga(key) => format!("cga {key}"),
         }
     }
 }
 
 /// Two hosts.
-pub(crate) struct Neighbours {
-    sides: [Side; 2],
-    seen: Seen,
+pub(crate) struct HandshakePair {
+    hosts: [ShimHost; 2],
+    times: HandshakeTimes,
     _listener: UdpSocket,
-    _air: Air,
+    _air: LinkEmulator,
 }
 
-struct Side {
+struct ShimHost {
     host: Host,
     daemon: Daemon,
     ulid: Ipv6Addr,
@@ -68,51 +68,51 @@ struct Side {
 
 /// Times at which I1 and R2 were sent, microseconds since 1970.
 #[derive(Debug, Clone, Default)]
-struct Seen(Arc<Mutex<(Option<u64>, Option<u64>)>>);
+struct HandshakeTimes(Arc<Mutex<(Option<u64>, Option<u64>)>>);
 
-impl Neighbours {
+impl HandshakePair {
     /// Builds both hosts with `count` addresses each; `label` is the suffix of their names.
-    pub(crate) fn build(proof: Proof, count: u8, label: &str) -> Result<Neighbours> {
-        let air = Air::new(1)?;
-        let seen = Seen::default();
+    pub(crate) fn build(proof: AddressProof, count: u8, label: &str) -> Result<HandshakePair> {
+        let air = LinkEmulator::new(1)?;
+        let seen = HandshakeTimes::default();
         let observed = seen.clone();
         air.observe(move |sighting| {
-            sighting.packet().into_iter().for_each(|packet| observed.note(sighting.unix_micros, packet));
+            sighting.packet().into_iter().for_each(|packet| observed.record(sighting.unix_micros, packet));
         });
         let hosts = [Host::new(&format!("l{label}"))?, Host::new(&format!("r{label}"))?];
         let [left, right] = &hosts;
-        air.cable([air.port(left, "u0")?, air.port(right, "u0")?], LinkSpec::default())?;
+        air.cable([air.add_port(left, "u0")?, air.add_port(right, "u0")?], LinkSpec::default())?;
         let [left, right] = hosts;
-        let sides = [Side::build(left, 1, proof, count)?, Side::build(right, 2, proof, count)?];
-        let [_, Side { host, ulid, .. }] = &sides;
-        let listener = host.inside(|| UdpSocket::bind((*ulid, PORT)))??;
-        Ok(Neighbours { sides, seen, _listener: listener, _air: air })
+        let sides = [ShimHost::build(left, 1, proof, count)?, ShimHost::build(right, 2, proof, count)?];
+        let [_, ShimHost { host, ulid, .. }] = &sides;
+        let listener = host.in_namespace(|| UdpSocket::bind((*ulid, PORT)))??;
+        Ok(HandshakePair { hosts: sides, times: seen, _listener: listener, _air: air })
     }
 
     /// Makes the left host establish a context, then ends it; the time from I1 to R2.
     pub(crate) fn negotiate(&self) -> Result<Duration> {
-        *self.seen.lock() = (None, None);
-        let [left, right] = &self.sides;
+        *self.times.lock() = (None, None);
+        let [left, right] = &self.hosts;
         let mut said: Option<Instant> = None;
         let both = || {
-            let (first, last) = *self.seen.lock();
+            let (first, last) = *self.times.lock();
             // A packet sent before the engine observes the flow has no effect.
-            if first.is_none() && said.is_none_or(|said| said.elapsed() > AGAIN) {
+            if first.is_none() && said.is_none_or(|said| said.elapsed() > RETRY_INTERVAL) {
                 said = Some(clock::now());
-                left.say_something_to(right.ulid).ok();
+                left.send_datagram(right.ulid).ok();
             }
             first.zip(last)
         };
-        let (first, last) = clock::wait_for(PATIENCE, both).context("no context came about")?;
+        let (first, last) = clock::wait_for(TIMEOUT, both).context("no context came about")?;
         for (from, to) in [(left, right), (right, left)] {
-            from.daemon.ask(&["shim", "end", &from.ulid.to_string(), &to.ulid.to_string()])?;
+            from.daemon.query(&["shim", "end", &from.ulid.to_string(), &to.ulid.to_string()])?;
         }
         Ok(Duration::from_micros(last.saturating_sub(first)))
     }
 }
 
-impl Seen {
-    fn note(&self, at: u64, packet: &[u8]) {
+impl HandshakeTimes {
+    fn record(&self, at: u64, packet: &[u8]) {
         let Ok(datagram) = Datagram::parse(packet) else { return };
         if datagram.protocol != shim6::PROTOCOL {
             return;
@@ -129,16 +129,16 @@ impl Seen {
     }
 }
 
-impl Side {
-    fn build(host: Host, number: u8, proof: Proof, count: u8) -> Result<Side> {
-        host.set("ipv6/conf/default/accept_dad", "0")?;
-        host.set("ipv6/conf/u0/accept_dad", "0")?;
+impl ShimHost {
+    fn build(host: Host, number: u8, proof: AddressProof, count: u8) -> Result<ShimHost> {
+        host.set_sysctl("ipv6/conf/default/accept_dad", "0")?;
+        host.set_sysctl("ipv6/conf/u0/accept_dad", "0")?;
         let prefixes: Vec<String> = (0..count).map(|place| format!("2001:db8:{number}0{place:x}::/64")).collect();
         let (addresses, identities) = match proof {
-            Proof::None => (plain(&prefixes)?, String::new()),
+            AddressProof::None => (plain_addresses(&prefixes)?, String::new()),
             _ => {
                 let file = host.folder().join("host.toml");
-                let addresses = generate(&host, proof, &prefixes)?;
+                let addresses = generate_addresses(&host, proof, &prefixes)?;
                 (addresses, format!("identities = [\"{}\"]\n", file.display()))
             }
         };
@@ -147,29 +147,29 @@ impl Side {
         }
         host.ip(&["route add 2001:db8::/32 dev u0"])?;
         let daemon = Daemon::start(&host, &format!("{CONFIG}{identities}{TRIGGER}"))?;
-        Ok(Side { daemon, ulid: *addresses.first().context("no address")?, host })
+        Ok(ShimHost { daemon, ulid: *addresses.first().context("no address")?, host })
     }
 
-    fn say_something_to(&self, peer: Ipv6Addr) -> Result<()> {
-        let socket = self.host.inside(|| UdpSocket::bind(SocketAddrV6::new(self.ulid, 0, 0, 0)))??;
+    fn send_datagram(&self, peer: Ipv6Addr) -> Result<()> {
+        let socket = self.host.in_namespace(|| UdpSocket::bind(SocketAddrV6::new(self.ulid, 0, 0, 0)))??;
         socket.send_to(&[0], SocketAddrV6::new(peer, PORT, 0, 0))?;
         Ok(())
     }
 }
 
-fn plain(prefixes: &[String]) -> Result<Vec<Ipv6Addr>> {
+fn plain_addresses(prefixes: &[String]) -> Result<Vec<Ipv6Addr>> {
     prefixes.iter().map(|prefix| Ok(prefix.replace("::/64", "::1").parse()?)).collect()
 }
 
 /// Generates the addresses, and the identity file of the daemon in the host's directory.
-fn generate(host: &Host, proof: Proof, prefixes: &[String]) -> Result<Vec<Ipv6Addr>> {
+fn generate_addresses(host: &Host, proof: AddressProof, prefixes: &[String]) -> Result<Vec<Ipv6Addr>> {
     let file = host.folder().join("host.toml");
     let mut command = Command::new(binary()?);
     let (verb, key) = match proof {
-        Proof::Hba => ("hba", None),
-        Proof::HbaWithKey(kind) => ("hba", Some(kind)),
-        Proof::Cga(kind) => ("cga", Some(kind)),
-        Proof::None => bail!("nothing is proved"),
+        AddressProof::Hba => ("hba", None),
+        AddressProof::HbaWithKey(kind) => ("hba", Some(kind)),
+        AddressProof::Cga(kind) => ("cga", Some(kind)),
+        AddressProof::None => bail!("nothing is proved"),
     };
     command.args([verb, "generate"]).args(prefixes.iter().flat_map(|prefix| ["--prefix", prefix]));
     if let Some(kind) = key {

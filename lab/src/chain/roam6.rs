@@ -1,7 +1,7 @@
 //! Home agent and mobile router in the middle of the chain.
 
-use super::{Chain, Kind, Works};
-use crate::bed::{Advertiser, Daemon};
+use super::{Chain, Forwarding, Running};
+use crate::bed::{Radvd, Daemon};
 use crate::topology::{self, HOME_AGENT};
 use anyhow::{Context, Result};
 use roam6_proto::base::hex;
@@ -9,49 +9,49 @@ use serde_json::Value;
 use std::fs;
 
 /// Configuration of flow bindings and weights for the mobile router with two uplinks.
-const SHARES: &str = "sharing = \"weights\"\n\n[[mobile_router.flow]]\nuplink = \"up1\"\nprotocol = \"udp\"\n\
+const FLOW_CONFIG: &str = "sharing = \"weights\"\n\n[[mobile_router.flow]]\nuplink = \"up1\"\nprotocol = \"udp\"\n\
     correspondent_ports = \"10000-10063\"\n\n[[mobile_router.flow]]\nuplink = \"up0\"\nprotocol = \"tcp\"\n";
 
 impl Chain {
     /// Starts home agent and mobile router.
-    pub(super) fn bind(&self, accel: &str) -> Result<Works> {
+    pub(super) fn start_roam6(&self, accel: &str) -> Result<Running> {
         let visited = [("h1", "up0", "2001:db8:2::/64"), ("h2", "up1", "2001:db8:3::/64")];
-        let (visited, shares) = match self.kind {
-            Kind::Shared => (&visited[..], SHARES),
+        let (visited, shares) = match self.forwarding {
+            Forwarding::FlowBinding => (&visited[..], FLOW_CONFIG),
             _ => (&visited[..1], ""),
         };
-        let radvds = visited.iter().map(|(interface, _, prefix)| Advertiser::start(&self.agent, interface, prefix));
+        let radvds = visited.iter().map(|(interface, _, prefix)| Radvd::start(&self.agent, interface, prefix));
         let radvds = radvds.collect::<Result<_>>()?;
         let uplinks: Vec<&str> = visited.iter().map(|(_, uplink, _)| *uplink).collect();
         let agent = format!(
             "{accel}\n[home_agent]\naddress = \"{HOME_AGENT}\"\nhome_prefixes = [\"2001:db8:1::/64\"]\n\
              \n[[home_agent.mobile]]\nhome_address = \"{}\"\nprefixes = [\"{}/56\"]\nspi = {}\nkey = \"{}\"\n",
             topology::home_address(0),
-            topology::network(0),
+            topology::mobile_network(0),
             topology::FIRST_SPI,
             hex::encode(&topology::key()),
         );
         let agent = Daemon::start(&self.agent, &agent).context("the home agent")?;
         let router = accel.to_owned() + &topology::mobile_router_config(&self.router, 0, &uplinks)? + shares;
         let router = Daemon::start(&self.router, &router).context("the mobile router")?;
-        Ok(Works { daemons: vec![agent, router], _radvds: radvds, ..Works::default() })
+        Ok(Running { daemons: vec![agent, router], _radvds: radvds, ..Running::default() })
     }
 
     /// The daemons of the home agent and the mobile router, if it has any.
     pub(crate) fn daemons(&self) -> &[Daemon] {
-        &self.works.daemons
+        &self.running.daemons
     }
 
     /// The number of bindings of the home agent.
-    pub(super) fn bindings(&self) -> Result<usize> {
-        let agent = self.works.daemons.first().context("no daemon")?;
-        let shown: Value = serde_json::from_str(&agent.ask(&["show", "bindings", "--json"])?)?;
+    pub(super) fn binding_count(&self) -> Result<usize> {
+        let agent = self.running.daemons.first().context("no daemon")?;
+        let shown: Value = serde_json::from_str(&agent.query(&["show", "bindings", "--json"])?)?;
         Ok(shown.as_array().map_or(0, Vec::len))
     }
 
     /// The reason why frames are not taken at the driver, if XDP was requested: roam6 falls back to traffic control.
-    pub(crate) fn shortcoming(&self) -> Result<Option<String>> {
-        if self.kind != Kind::Xdp {
+    pub(crate) fn xdp_fallback_reason(&self) -> Result<Option<String>> {
+        if self.forwarding != Forwarding::Xdp {
             return Ok(None);
         }
         for (host, interface) in

@@ -19,73 +19,73 @@ use std::time::Duration;
 /// The forwarder's link-layer address.
 pub(crate) const FORWARDER: LinkAddress = LinkAddress([2, 0x47, 0, 0, 0, 1]);
 /// The forwarder's position.
-const MIDDLE: Place = Place { latitude: 480_000_000, longitude: 110_000_000 };
+const ORIGIN: Place = Place { latitude: 480_000_000, longitude: 110_000_000 };
 /// Octets of the Ethernet header, and of all headers of a GeoUnicast frame.
-const ETHERNET: usize = 14;
-const HEADERS: usize = ETHERNET + 60;
+const ETHERNET_HEADER: usize = 14;
+const HEADERS: usize = ETHERNET_HEADER + 60;
 /// Frames per system call.
 const BATCH: usize = 64;
 /// The number of destinations and the angle of the sector they are in, centred on the first neighbour's direction. In a
 /// wider sector a single neighbour would not be nearer to each of them than the forwarder, which would then broadcast
 /// (EN 302 636-4-1 §E.2).
 const DESTINATIONS: u16 = 16;
-const FAN: f64 = core::f64::consts::FRAC_PI_2;
+const SECTOR_ANGLE: f64 = core::f64::consts::FRAC_PI_2;
 /// How long a forwarded packet may take, milliseconds.
-const PATIENCE: u16 = 200;
-const EVERYBODY: LinkAddress = LinkAddress([0xff; 6]);
+const TIMEOUT: u16 = 200;
+const BROADCAST: LinkAddress = LinkAddress([0xff; 6]);
 
 /// The stations.
-pub(crate) struct Play {
+pub(crate) struct EmulatedStations {
     host: Host,
     interface: String,
     socket: OwnedFd,
     neighbours: Vec<(LinkAddress, Place)>,
     /// Distant stations and the neighbour nearest to each; computed in advance, so that the cost of generating frames
     /// is independent of the number of neighbours.
-    far: Vec<Far>,
+    destinations: Vec<Destination>,
     sequence: u16,
 }
 
 /// A distant destination.
 #[derive(Debug, Clone, Copy)]
-struct Far {
+struct Destination {
     station: LinkAddress,
     place: Place,
-    hop: LinkAddress,
+    next_hop: LinkAddress,
 }
 
-impl Play {
+impl EmulatedStations {
     /// So many neighbours of a forwarder at [`FORWARDER`], attached to `interface` of `host`.
-    pub(crate) fn open(host: &Host, interface: &str, neighbours: u16) -> Result<Play> {
-        let socket = host.inside(|| sys::open_frames(interface, 0))??;
-        let place = |number| around(f64::from(number) / f64::from(neighbours) * core::f64::consts::TAU, 250.0);
-        let neighbours: Vec<_> = (0..neighbours).map(|number| (mid(1, number), place(number))).collect();
-        let far = (0..DESTINATIONS).map(|number| Far::new(number, &neighbours)).collect();
+    pub(crate) fn open(host: &Host, interface: &str, neighbours: u16) -> Result<EmulatedStations> {
+        let socket = host.in_namespace(|| sys::open_packet_socket(interface, 0))??;
+        let place = |number| place_at(f64::from(number) / f64::from(neighbours) * core::f64::consts::TAU, 250.0);
+        let neighbours: Vec<_> = (0..neighbours).map(|number| (link_address(1, number), place(number))).collect();
+        let far = (0..DESTINATIONS).map(|number| Destination::new(number, &neighbours)).collect();
         let (host, interface) = (host.clone(), interface.to_owned());
-        Ok(Play { host, interface, socket, neighbours, far, sequence: 0 })
+        Ok(EmulatedStations { host, interface, socket, neighbours, destinations: far, sequence: 0 })
     }
 
     /// Sends a beacon from every neighbour.
-    pub(crate) fn introduce(&mut self) -> Result<()> {
+    pub(crate) fn send_beacons(&mut self) -> Result<()> {
         for (address, place) in &self.neighbours {
             let packet = packet(Extended::Beacon { source: position(*address, *place) }, 1, &[]);
-            nix::unistd::write(&self.socket, &frame(EVERYBODY, *address, &packet))?;
+            nix::unistd::write(&self.socket, &frame(BROADCAST, *address, &packet))?;
         }
         Ok(())
     }
 
     /// Sends `count` frames of `octets`, one every `pause`. Whether each was forwarded once, with one hop less, to the
     /// neighbour nearest to its destination; and the latencies, microseconds.
-    pub(crate) fn trickle(&mut self, count: usize, pause: Duration, octets: usize) -> Result<(bool, Vec<f64>)> {
+    pub(crate) fn measure_latency(&mut self, count: usize, pause: Duration, octets: usize) -> Result<(bool, Vec<f64>)> {
         let interface = self.interface.clone();
-        let ear = self.host.inside(|| sys::open_frames(&interface, ETHERTYPE))??;
+        let ear = self.host.in_namespace(|| sys::open_packet_socket(&interface, ETHERTYPE))??;
         setsockopt(&ear, ReceiveTimestampns, &true)?;
         let (mut right, mut trips) = (true, Vec::new());
         for _ in 0..count {
-            let (sent, hop) = self.next(octets);
+            let (sent, hop) = self.next_packet(octets);
             let begin = clock::unix_micros();
             nix::unistd::write(&self.socket, &sent)?;
-            let wanted = passed_on(&sent, hop);
+            let wanted = expected_frame(&sent, hop);
             match await_frame(&ear, &wanted)? {
                 Some(at) => trips.push(at.saturating_sub(begin) as f64),
                 None => right = false,
@@ -96,12 +96,12 @@ impl Play {
     }
 
     /// Sends frames of `octets` at full rate for `span`; the number of forwarded frames.
-    pub(crate) fn flood(&mut self, span: Duration, octets: usize) -> Result<u64> {
+    pub(crate) fn send_burst(&mut self, span: Duration, octets: usize) -> Result<u64> {
         let before = self.received()?;
         let end = clock::now() + span;
         let mut headers: MultiHeaders<SockaddrIn6> = MultiHeaders::preallocate(BATCH, None);
         while clock::now() < end {
-            let frames: Vec<Vec<u8>> = (0..BATCH).map(|_| self.next(octets).0).collect();
+            let frames: Vec<Vec<u8>> = (0..BATCH).map(|_| self.next_packet(octets).0).collect();
             let slices: Vec<[IoSlice<'_>; 1]> = frames.iter().map(|frame| [IoSlice::new(frame)]).collect();
             let nowhere = vec![None; BATCH];
             sendmmsg(self.socket.as_raw_fd(), &mut headers, &slices, nowhere, [], MsgFlags::empty())?;
@@ -112,39 +112,39 @@ impl Play {
     }
 
     /// The next packet for a distant station, and its expected next hop.
-    fn next(&mut self, octets: usize) -> (Vec<u8>, LinkAddress) {
+    fn next_packet(&mut self, octets: usize) -> (Vec<u8>, LinkAddress) {
         self.sequence = self.sequence.wrapping_add(1);
-        let Some(Far { station, place, hop }) = self.far.get(usize::from(self.sequence % DESTINATIONS)).copied() else {
-            return (Vec::new(), EVERYBODY);
+        let Some(Destination { station, place, next_hop: hop }) = self.destinations.get(usize::from(self.sequence % DESTINATIONS)).copied() else {
+            return (Vec::new(), BROADCAST);
         };
-        let source = position(mid(3, 0), around(0.1, 400.0));
+        let source = position(link_address(3, 0), place_at(0.1, 400.0));
         let address = GeoAddress::new(Station::BUS, station);
         let destination = ShortPosition { address, timestamp: now(), place };
         let origin = Sequenced { sequence: self.sequence, source };
         let payload = vec![0x55; octets.saturating_sub(HEADERS)];
         let packet = packet(Extended::GeoUnicast { origin, destination }, 10, &payload);
-        let sender = self.neighbours.first().map_or(EVERYBODY, |(address, _)| *address);
+        let sender = self.neighbours.first().map_or(BROADCAST, |(address, _)| *address);
         (frame(FORWARDER, sender, &packet), hop)
     }
 
     /// Frames the interface has received.
     fn received(&self) -> Result<u64> {
-        self.host.packets(&self.interface, "rx")
+        self.host.packet_count(&self.interface, "rx")
     }
 }
 
-impl Far {
-    fn new(number: u16, neighbours: &[(LinkAddress, Place)]) -> Far {
-        let place = around((f64::from(number) / f64::from(DESTINATIONS) - 0.5) * FAN, 5_000.0);
+impl Destination {
+    fn new(number: u16, neighbours: &[(LinkAddress, Place)]) -> Destination {
+        let place = place_at((f64::from(number) / f64::from(DESTINATIONS) - 0.5) * SECTOR_ANGLE, 5_000.0);
         let away = |neighbour: &&(LinkAddress, Place)| distance(place, neighbour.1);
         let nearest = neighbours.iter().min_by(|one, other| away(one).total_cmp(&away(other)));
-        Far { station: mid(2, number), place, hop: nearest.map_or(EVERYBODY, |(address, _)| *address) }
+        Destination { station: link_address(2, number), place, next_hop: nearest.map_or(BROADCAST, |(address, _)| *address) }
     }
 }
 
 /// A frame as it must be forwarded: to the next hop, with one hop less remaining.
-fn passed_on(sent: &[u8], hop: LinkAddress) -> Vec<u8> {
-    let mut packet = sent.get(ETHERNET..).unwrap_or_default().to_vec();
+fn expected_frame(sent: &[u8], hop: LinkAddress) -> Vec<u8> {
+    let mut packet = sent.get(ETHERNET_HEADER..).unwrap_or_default().to_vec();
     roam6_wire::geo::set_remaining(&mut packet, 9);
     frame(hop, FORWARDER, &packet)
 }
@@ -155,10 +155,10 @@ fn await_frame(ear: &OwnedFd, wanted: &[u8]) -> Result<Option<u64>> {
     let mut buffer = [0; 2048];
     loop {
         let mut ready = [nix::poll::PollFd::new(std::os::fd::AsFd::as_fd(ear), nix::poll::PollFlags::POLLIN)];
-        if nix::poll::poll(&mut ready, PATIENCE)? == 0 {
+        if nix::poll::poll(&mut ready, TIMEOUT)? == 0 {
             return Ok(None);
         }
-        let (frame, at) = stamped(ear, &mut buffer)?;
+        let (frame, at) = receive_stamped(ear, &mut buffer)?;
         if !is_beacon(frame) {
             return Ok(at.filter(|_| frame == wanted));
         }
@@ -166,7 +166,7 @@ fn await_frame(ear: &OwnedFd, wanted: &[u8]) -> Result<Option<u64>> {
 }
 
 /// The next frame and the time of its reception by the kernel, microseconds since 1970.
-fn stamped<'a>(ear: &OwnedFd, buffer: &'a mut [u8]) -> Result<(&'a [u8], Option<u64>)> {
+fn receive_stamped<'a>(ear: &OwnedFd, buffer: &'a mut [u8]) -> Result<(&'a [u8], Option<u64>)> {
     let mut slices = [IoSliceMut::new(buffer)];
     let mut space = nix::cmsg_space!(nix::sys::time::TimeSpec);
     let message = recvmsg::<()>(ear.as_raw_fd(), &mut slices, Some(&mut space), MsgFlags::empty())?;
@@ -179,18 +179,18 @@ fn stamped<'a>(ear: &OwnedFd, buffer: &'a mut [u8]) -> Result<(&'a [u8], Option<
 }
 
 fn is_beacon(frame: &[u8]) -> bool {
-    let packet = Packet::parse(frame.get(ETHERNET..).unwrap_or_default());
+    let packet = Packet::parse(frame.get(ETHERNET_HEADER..).unwrap_or_default());
     packet.is_ok_and(|packet| matches!(packet.extended, Extended::Beacon { .. }))
 }
 
-fn mid(kind: u8, number: u16) -> LinkAddress {
+fn link_address(kind: u8, number: u16) -> LinkAddress {
     let [high, low] = number.to_be_bytes();
     LinkAddress([2, 0x47, 0, kind, high, low])
 }
 
 /// The position at a distance (metres) and direction (radians clockwise from north) from the forwarder.
-fn around(angle: f64, metres: f64) -> Place {
-    Plane::at(MIDDLE).place(Offset { east: metres * angle.sin(), north: metres * angle.cos() })
+fn place_at(angle: f64, metres: f64) -> Place {
+    Plane::at(ORIGIN).place(Offset { east: metres * angle.sin(), north: metres * angle.cos() })
 }
 
 fn position(address: LinkAddress, place: Place) -> LongPosition {

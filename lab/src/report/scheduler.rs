@@ -13,7 +13,7 @@ const ROWS: [&[&str]; 3] = [
 ];
 
 /// Turns of rows; the rows of a turn run in parallel.
-pub(super) fn turns<'a>(wanted: &[&'a Experiment], quick: bool) -> Vec<Vec<Vec<&'a Experiment>>> {
+pub(super) fn schedule<'a>(wanted: &[&'a Experiment], quick: bool) -> Vec<Vec<Vec<&'a Experiment>>> {
     let row_of = |one: &Experiment| ROWS.iter().position(|row| quick && row.contains(&one.name));
     let alone = wanted.iter().filter(|one| row_of(one).is_none());
     let together = (0..ROWS.len()).map(|row| wanted.iter().filter(|one| row_of(one) == Some(row)).copied().collect());
@@ -28,10 +28,10 @@ mod tests {
     use crate::experiments::ALL;
 
     #[test]
-    fn every_experiment_has_one_turn_and_only_those_that_wait_have_company() {
+    fn each_experiment_runs_once_and_cpu_bound_ones_run_alone() {
         let wanted: Vec<&Experiment> = ALL.iter().collect();
         for quick in [false, true] {
-            let turns = turns(&wanted, quick);
+            let turns = schedule(&wanted, quick);
             let mut names: Vec<&str> = turns.iter().flatten().flatten().map(|one| one.name).collect();
             names.sort_unstable();
             assert_eq!(names, wanted.iter().map(|one| one.name).collect::<Vec<_>>());

@@ -6,7 +6,7 @@
 //! re-plugging a port: carrier lost, another network, carrier up.
 
 use super::capture::Capture;
-use super::fabric::{Fabric, LARGEST, Medium, Plugged, Sighting, TIMER, carry, lock};
+use super::fabric::{Fabric, MAX_FRAME, Medium, PortState, ObservedFrame, TIMER_EVENT, run, lock};
 use super::host::Host;
 use crate::clock;
 use crate::sys;
@@ -34,7 +34,7 @@ pub(crate) struct Port(pub(super) usize);
 pub(crate) struct Segment(pub(super) usize);
 
 /// All ports and segments of a testbed and the thread that moves their frames.
-pub(crate) struct Air {
+pub(crate) struct LinkEmulator {
     fabric: Arc<Mutex<Fabric>>,
     epoll: Arc<Epoll>,
     stop: Arc<AtomicBool>,
@@ -43,35 +43,35 @@ pub(crate) struct Air {
 
 /// Positions of the ports on radio channels.
 #[derive(Clone)]
-pub(crate) struct Whereabouts(Arc<Mutex<Fabric>>);
+pub(crate) struct Positions(Arc<Mutex<Fabric>>);
 
-impl Whereabouts {
+impl Positions {
     /// Position and motion of a port on a radio channel; `None` for other ports.
-    pub(crate) fn of(&self, port: Port) -> Option<(Offset, Motion)> {
+    pub(crate) fn position_and_motion(&self, port: Port) -> Option<(Offset, Motion)> {
         let fabric = lock(&self.0);
         let now = fabric.now();
-        fabric.radio_of(port).and_then(|radio| Some((radio.place(port.into(), now)?, radio.motion(port.into(), now)?)))
+        fabric.radio_channel(port).and_then(|radio| Some((radio.place(port.into(), now)?, radio.motion(port.into(), now)?)))
     }
 }
 
-impl Air {
+impl LinkEmulator {
     /// An empty testbed. `seed` initialises all random generators.
-    pub(crate) fn new(seed: u64) -> Result<Air> {
+    pub(crate) fn new(seed: u64) -> Result<LinkEmulator> {
         let fabric = Arc::new(Mutex::new(Fabric::new(seed)));
         let epoll = Arc::new(Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)?);
         let timer = TimerFd::new(ClockId::CLOCK_MONOTONIC, TimerFlags::TFD_CLOEXEC | TimerFlags::TFD_NONBLOCK)?;
-        epoll.add(&timer, EpollEvent::new(EpollFlags::EPOLLIN, TIMER))?;
+        epoll.add(&timer, EpollEvent::new(EpollFlags::EPOLLIN, TIMER_EVENT))?;
         let stop = Arc::new(AtomicBool::new(false));
         let thread = {
             let (fabric, epoll, stop) = (fabric.clone(), epoll.clone(), stop.clone());
-            std::thread::Builder::new().name("air".into()).spawn(move || carry(&fabric, &epoll, &timer, &stop))?
+            std::thread::Builder::new().name("air".into()).spawn(move || run(&fabric, &epoll, &timer, &stop))?
         };
-        Ok(Air { fabric, epoll, stop, thread: Some(thread) })
+        Ok(LinkEmulator { fabric, epoll, stop, thread: Some(thread) })
     }
 
     /// Makes a TAP device `name` at `host`, up but unplugged.
-    pub(crate) fn port(&self, host: &Host, name: &str) -> Result<Port> {
-        let tap = host.inside(|| sys::open_tap(name))??;
+    pub(crate) fn add_port(&self, host: &Host, name: &str) -> Result<Port> {
+        let tap = host.in_namespace(|| sys::open_tap(name))??;
         sys::set_carrier(&tap, false)?;
         let mut fabric = lock(&self.fabric);
         let number = fabric.ports.len();
@@ -81,27 +81,27 @@ impl Air {
         host.ip(&[&format!("link set {name} address {text} up")])?;
         self.epoll.add(&tap, EpollEvent::new(EpollFlags::EPOLLIN, number as u64))?;
         let name = format!("{}.{name}", host.name());
-        fabric.ports.push(Plugged { tap, name, mac, segment: None, model: LinkModel::new(LinkSpec::default(), 0) });
+        fabric.ports.push(PortState { tap, name, link_layer_address: mac, segment: None, model: LinkModel::new(LinkSpec::default(), 0) });
         Ok(Port(number))
     }
 
     /// Makes a link that treats frames as `spec` says.
-    pub(crate) fn segment(&self, spec: LinkSpec) -> Segment {
-        lock(&self.fabric).add(Medium::Link(spec))
+    pub(crate) fn add_link(&self, spec: LinkSpec) -> Segment {
+        lock(&self.fabric).add_segment(Medium::Link(spec))
     }
 
     /// Makes a radio channel without stations.
-    pub(crate) fn channel(&self, spec: RadioSpec) -> Segment {
+    pub(crate) fn add_radio_channel(&self, spec: RadioSpec) -> Segment {
         let mut fabric = lock(&self.fabric);
         let seed = fabric.next_seed();
-        fabric.add(Medium::Channel(Box::new(Radio::new(spec, seed))))
+        fabric.add_segment(Medium::Channel(Box::new(Radio::new(spec, seed))))
     }
 
     /// Attaches `port` to a radio channel and moves it along a track in the time of [`Air::now`]; returns the time of
     /// link-up, microseconds since 1970.
     pub(crate) fn tune(&self, port: Port, channel: Segment, track: Track) -> Result<u64> {
         let mut fabric = lock(&self.fabric);
-        fabric.forget(port);
+        fabric.leave_channel(port);
         match fabric.segments.get_mut(channel.0) {
             Some(Medium::Channel(radio)) => radio.put(port.into(), track),
             _ => bail!("no such radio channel"),
@@ -110,9 +110,9 @@ impl Air {
     }
 
     /// Moves a port that is on a radio channel along another track.
-    pub(crate) fn steer(&self, port: Port, track: Track) -> Result<()> {
+    pub(crate) fn set_track(&self, port: Port, track: Track) -> Result<()> {
         let mut fabric = lock(&self.fabric);
-        let radio = fabric.radio_of_mut(port).ok_or_else(|| anyhow!("no such port on a radio channel"))?;
+        let radio = fabric.radio_channel_mut(port).ok_or_else(|| anyhow!("no such port on a radio channel"))?;
         radio.put(port.into(), track);
         Ok(())
     }
@@ -123,13 +123,13 @@ impl Air {
     }
 
     /// A handle to the positions of all ports.
-    pub(crate) fn whereabouts(&self) -> Whereabouts {
-        Whereabouts(self.fabric.clone())
+    pub(crate) fn positions(&self) -> Positions {
+        Positions(self.fabric.clone())
     }
 
     /// Makes a link between two ports.
     pub(crate) fn cable(&self, ends: [Port; 2], spec: LinkSpec) -> Result<Segment> {
-        let segment = self.segment(spec);
+        let segment = self.add_link(spec);
         for port in ends {
             self.plug(port, segment)?;
         }
@@ -148,32 +148,32 @@ impl Air {
     }
 
     /// Changes the link model for frames that `port` sends, until it is plugged in again: as netem at an interface.
-    pub(crate) fn shape_out(&self, port: Port, spec: LinkSpec) {
+    pub(crate) fn shape_egress(&self, port: Port, spec: LinkSpec) {
         if let Some(port) = lock(&self.fabric).ports.get_mut(port.0) {
             port.model.set_spec(spec);
         }
     }
 
     /// Calls `observer` for every frame sent from now on.
-    pub(crate) fn observe(&self, observer: impl FnMut(&Sighting<'_>) + Send + 'static) {
+    pub(crate) fn observe(&self, observer: impl FnMut(&ObservedFrame<'_>) + Send + 'static) {
         lock(&self.fabric).observers.push(Box::new(observer));
     }
 
     /// Plugs `port` into `segment`; returns the time of link-up, microseconds since 1970.
     pub(crate) fn plug(&self, port: Port, segment: Segment) -> Result<u64> {
         let mut fabric = lock(&self.fabric);
-        fabric.forget(port);
+        fabric.leave_channel(port);
         connect(&mut fabric, port, segment)
     }
 
     /// The link-layer address of `port`.
-    pub(crate) fn mac(&self, port: Port) -> Option<LinkAddress> {
-        lock(&self.fabric).ports.get(port.0).map(|port| LinkAddress(port.mac))
+    pub(crate) fn link_layer_address(&self, port: Port) -> Option<LinkAddress> {
+        lock(&self.fabric).ports.get(port.0).map(|port| LinkAddress(port.link_layer_address))
     }
 
     /// The link-local address a host forms at `port` (RFC 4291, appendix A).
     pub(crate) fn link_local(&self, port: Port) -> Result<Ipv6Addr> {
-        let mac = self.mac(port).ok_or_else(|| anyhow!("no such port"))?;
+        let mac = self.link_layer_address(port).ok_or_else(|| anyhow!("no such port"))?;
         Ok(roam6_proto::access::neighbour::link_local(mac))
     }
 
@@ -184,7 +184,7 @@ impl Air {
         slot.segment = None;
         let now = clock::unix_micros();
         sys::set_carrier(&slot.tap, false)?;
-        fabric.forget(port);
+        fabric.leave_channel(port);
         Ok(now)
     }
 
@@ -201,7 +201,7 @@ impl Air {
     }
 }
 
-impl Drop for Air {
+impl Drop for LinkEmulator {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
         if let Some(thread) = self.thread.take() {
@@ -211,11 +211,11 @@ impl Drop for Air {
 }
 
 fn connect(fabric: &mut Fabric, port: Port, segment: Segment) -> Result<u64> {
-    let spec = fabric.segments.get(segment.0).ok_or_else(|| anyhow!("no such segment"))?.link();
+    let spec = fabric.segments.get(segment.0).ok_or_else(|| anyhow!("no such segment"))?.link_spec();
     let seed = fabric.next_seed();
     let slot = fabric.ports.get_mut(port.0).ok_or_else(|| anyhow!("no such port"))?;
     // Frames sent while unplugged are lost, also those that have not been read yet.
-    let mut lost = vec![0; LARGEST];
+    let mut lost = vec![0; MAX_FRAME];
     while slot.tap.read(&mut lost).is_ok() {}
     slot.segment = Some(segment);
     slot.model = LinkModel::new(spec, seed);

@@ -1,7 +1,7 @@
 //! The CPU cost of bulk TCP: gigabits per second of CPU time of both ends and of the kernel's softirq threads.
 
-use super::wind::processor_time;
-use crate::bed::{Host, cage};
+use super::packet_generator::thread_cpu_time;
+use crate::bed::{Host, sandbox};
 use anyhow::{Context, Result, anyhow};
 use std::io::{Read, Write};
 use std::net::{Ipv6Addr, TcpListener, TcpStream};
@@ -11,15 +11,15 @@ use std::time::Duration;
 const CHUNK: usize = 1 << 16;
 
 /// Transfers `octets` over `flows` parallel connections; gigabits per second of CPU time.
-pub(crate) fn carry(from: (&Host, Ipv6Addr), to: (&Host, Ipv6Addr), flows: usize, octets: usize) -> Result<f64> {
-    let listener = to.0.inside(|| TcpListener::bind((to.1, 0)))??;
+pub(crate) fn rate_per_cpu_second(from: (&Host, Ipv6Addr), to: (&Host, Ipv6Addr), flows: usize, octets: usize) -> Result<f64> {
+    let listener = to.0.in_namespace(|| TcpListener::bind((to.1, 0)))??;
     let target = listener.local_addr()?;
     let mut pairs = Vec::new();
     for _ in 0..flows {
-        let sender = from.0.inside(|| TcpStream::connect(target))?.context("bulk TCP cannot connect")?;
+        let sender = from.0.in_namespace(|| TcpStream::connect(target))?.context("bulk TCP cannot connect")?;
         pairs.push((sender, listener.accept()?.0));
     }
-    let before = cage::softirq_time();
+    let before = sandbox::softirq_cpu_time();
     let took = std::thread::scope(|scope| -> Result<Duration> {
         let works: Vec<_> = pairs
             .into_iter()
@@ -30,7 +30,7 @@ pub(crate) fn carry(from: (&Host, Ipv6Addr), to: (&Host, Ipv6Addr), flows: usize
         let times = works.into_iter().map(|work| work.join().map_err(|_| anyhow!("bulk TCP failed"))?);
         times.sum::<Result<Duration>>()
     })?;
-    let took = took + cage::softirq_time().saturating_sub(before);
+    let took = took + sandbox::softirq_cpu_time().saturating_sub(before);
     Ok(octets as f64 * 8.0 / took.as_secs_f64() / 1e9)
 }
 
@@ -39,11 +39,11 @@ fn send(mut socket: TcpStream, octets: usize) -> Result<Duration> {
     for _ in 0..octets / CHUNK {
         socket.write_all(&chunk)?;
     }
-    processor_time()
+    thread_cpu_time()
 }
 
 fn receive(mut socket: TcpStream) -> Result<Duration> {
     let mut chunk = vec![0; CHUNK];
     while socket.read(&mut chunk)? > 0 {}
-    processor_time()
+    thread_cpu_time()
 }

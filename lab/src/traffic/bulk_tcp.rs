@@ -1,7 +1,7 @@
 //! Bulk TCP at full rate from one host to another, over one or more connections; the payload is not checked.
 
 use crate::clock;
-use crate::traffic::train::End;
+use crate::traffic::packet_train::Endpoint;
 use anyhow::{Context, Result};
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddrV6, TcpListener, TcpStream};
@@ -14,21 +14,21 @@ use std::time::Duration;
 const CHUNK: usize = 128 * 1024;
 
 /// Running connections. Closed on drop.
-pub(crate) struct Flood {
+pub(crate) struct BulkConnections {
     received: Arc<AtomicU64>,
     streams: Vec<TcpStream>,
     threads: Vec<JoinHandle<()>>,
 }
 
-impl Flood {
+impl BulkConnections {
     /// Starts `connections` from the first endpoint to TCP `port` of the second.
-    pub(crate) fn start(ends: [End<'_>; 2], port: u16, connections: usize) -> Result<Flood> {
+    pub(crate) fn start(ends: [Endpoint<'_>; 2], port: u16, connections: usize) -> Result<BulkConnections> {
         let [from, to] = ends;
         let address = SocketAddrV6::new(to.address, port, 0, 0);
-        let listener = to.host.inside(|| TcpListener::bind(address))?.context("cannot listen")?;
-        let mut flood = Flood { received: Arc::default(), streams: Vec::new(), threads: Vec::new() };
+        let listener = to.host.in_namespace(|| TcpListener::bind(address))?.context("cannot listen")?;
+        let mut flood = BulkConnections { received: Arc::default(), streams: Vec::new(), threads: Vec::new() };
         for _ in 0..connections {
-            let mut near = from.host.inside(|| TcpStream::connect(address))?.context("the flood cannot begin")?;
+            let mut near = from.host.in_namespace(|| TcpStream::connect(address))?.context("the flood cannot begin")?;
             let (mut far, _) = listener.accept()?;
             flood.streams.extend([near.try_clone()?, far.try_clone()?]);
             flood.threads.push(std::thread::spawn(move || {
@@ -57,7 +57,7 @@ impl Flood {
     }
 }
 
-impl Drop for Flood {
+impl Drop for BulkConnections {
     fn drop(&mut self) {
         for stream in &self.streams {
             stream.shutdown(Shutdown::Both).ok();

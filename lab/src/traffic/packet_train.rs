@@ -17,7 +17,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 /// Octets of a datagram, as of a voice call.
-const SIZE: usize = 160;
+const DATAGRAM_OCTETS: usize = 160;
 /// Octets of a socket's receive buffer.
 const RECEIVE_BUFFER: usize = 4 << 20;
 
@@ -33,9 +33,9 @@ pub(crate) enum Stamp {
 /// A running train between two endpoints.
 pub(crate) struct Train {
     /// From the first endpoint to the second.
-    pub(crate) forth: Flow,
+    pub(crate) forward: OneWayTrain,
     /// From the second endpoint to the first.
-    pub(crate) back: Flow,
+    pub(crate) reverse: OneWayTrain,
     interval: Duration,
     stop: Arc<AtomicBool>,
     threads: Vec<JoinHandle<()>>,
@@ -43,7 +43,7 @@ pub(crate) struct Train {
 
 /// One direction: times of sending and reception, microseconds since 1970.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Flow(Arc<Mutex<Stamps>>);
+pub(crate) struct OneWayTrain(Arc<Mutex<Stamps>>);
 
 #[derive(Debug, Default)]
 struct Stamps {
@@ -53,7 +53,7 @@ struct Stamps {
 
 /// Delivery of the datagrams of one direction sent within a time span.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Tally {
+pub(crate) struct DeliveryCounts {
     /// Sent.
     pub(crate) sent: usize,
     /// Never received.
@@ -61,11 +61,11 @@ pub(crate) struct Tally {
     /// Received more than once.
     pub(crate) duplicated: usize,
     /// Received after one that was sent later.
-    pub(crate) overtaken: usize,
+    pub(crate) reordered: usize,
 }
 
 /// An endpoint of traffic.
-pub(crate) struct End<'a> {
+pub(crate) struct Endpoint<'a> {
     /// The host.
     pub(crate) host: &'a Host,
     /// Its address.
@@ -74,19 +74,19 @@ pub(crate) struct End<'a> {
 
 impl Train {
     /// Starts `rate` datagrams per second in each direction, from and to UDP `port`.
-    pub(crate) fn start(ends: [End<'_>; 2], port: u16, rate: u32) -> Result<Train> {
+    pub(crate) fn start(ends: [Endpoint<'_>; 2], port: u16, rate: u32) -> Result<Train> {
         let [first, second] = ends;
         let interval = Duration::from_secs(1) / rate.max(1);
         let mut train = Train {
-            forth: Flow::default(),
-            back: Flow::default(),
+            forward: OneWayTrain::default(),
+            reverse: OneWayTrain::default(),
             interval,
             stop: Arc::default(),
             threads: Vec::new(),
         };
         let here = train.socket(&first, port)?;
         let there = train.socket(&second, port)?;
-        let (forth, back) = (train.forth.clone(), train.back.clone());
+        let (forth, back) = (train.forward.clone(), train.reverse.clone());
         let to_second = SocketAddrV6::new(second.address, port, 0, 0);
         let to_first = SocketAddrV6::new(first.address, port, 0, 0);
         let (stop, socket, flow) = (train.stop.clone(), there.try_clone()?, forth.clone());
@@ -113,9 +113,9 @@ impl Train {
         }
     }
 
-    fn socket(&self, end: &End<'_>, port: u16) -> Result<UdpSocket> {
+    fn socket(&self, end: &Endpoint<'_>, port: u16) -> Result<UdpSocket> {
         let bind = || UdpSocket::bind(SocketAddrV6::new(end.address, port, 0, 0));
-        let socket = end.host.inside(bind)?.with_context(|| format!("{} on {}", end.address, end.host.name()))?;
+        let socket = end.host.in_namespace(bind)?.with_context(|| format!("{} on {}", end.address, end.host.name()))?;
         socket.set_read_timeout(Some(Duration::from_millis(100)))?;
         setsockopt(&socket, ReceiveTimestampns, &true)?;
         // On a busy machine the receiver may be scheduled late.
@@ -125,7 +125,7 @@ impl Train {
 
     fn spawn(&mut self, name: &str, work: impl FnOnce() + Send + 'static) -> Result<()> {
         let work = move || {
-            sys::run_first(10);
+            sys::set_realtime_priority(10);
             work();
         };
         self.threads.push(std::thread::Builder::new().name(name.into()).spawn(work)?);
@@ -139,11 +139,11 @@ impl Drop for Train {
     }
 }
 
-impl Flow {
+impl OneWayTrain {
     /// Delivery of the datagrams sent from `begin` until before `end`, microseconds since 1970.
-    pub(crate) fn tally(&self, begin: u64, end: u64) -> Tally {
+    pub(crate) fn delivery_counts(&self, begin: u64, end: u64) -> DeliveryCounts {
         let stamps = self.lock();
-        let (first, last) = stamps.numbers(begin, end);
+        let (first, last) = stamps.sequence_range(begin, end);
         let mut copies = vec![0_usize; last - first];
         let (mut overtaken, mut highest) = (0, 0);
         for (number, _) in &stamps.received {
@@ -154,18 +154,18 @@ impl Flow {
                 *count += 1;
             }
         }
-        Tally {
+        DeliveryCounts {
             sent: copies.len(),
             lost: copies.iter().filter(|count| **count == 0).count(),
             duplicated: copies.iter().map(|count| count.saturating_sub(1)).sum(),
-            overtaken,
+            reordered: overtaken,
         }
     }
 
     /// The longest span between two consecutive deliveries by `stamp` that touches the time from `begin` to `end`,
     /// microseconds; the distance to `end` counts if nothing came after.
     pub(crate) fn longest_silence(&self, stamp: Stamp, begin: u64, end: u64) -> u64 {
-        let times = self.delivered(stamp);
+        let times = self.delivery_times(stamp);
         let inside = times.iter().copied().filter(|time| (begin..end).contains(time));
         let before = times.iter().copied().filter(|time| *time < begin).max().unwrap_or(begin);
         let after = times.iter().copied().find(|time| *time >= end).unwrap_or(end);
@@ -180,7 +180,7 @@ impl Flow {
 
     /// The first delivery at or after `moment` by `stamp`, microseconds since 1970.
     pub(crate) fn first_after(&self, stamp: Stamp, moment: u64) -> Option<u64> {
-        self.delivered(stamp).into_iter().find(|time| *time >= moment)
+        self.delivery_times(stamp).into_iter().find(|time| *time >= moment)
     }
 
     /// Reception times from `begin` on, latest first; microseconds since 1970.
@@ -189,7 +189,7 @@ impl Flow {
     }
 
     /// Whether a datagram was received in the last 100 ms.
-    pub(crate) fn arrived_lately(&self) -> bool {
+    pub(crate) fn is_receiving(&self) -> bool {
         self.lock().received.last().is_some_and(|(_, time)| clock::unix_micros() < time + 100_000)
     }
 
@@ -201,7 +201,7 @@ impl Flow {
     }
 
     /// Times of all deliveries in ascending order.
-    fn delivered(&self, stamp: Stamp) -> Vec<u64> {
+    fn delivery_times(&self, stamp: Stamp) -> Vec<u64> {
         let stamps = self.lock();
         let mut times: Vec<u64> = match stamp {
             Stamp::Received => stamps.received.iter().map(|(_, time)| *time).collect(),
@@ -222,15 +222,15 @@ impl Flow {
 
 impl Stamps {
     /// The index range of the datagrams sent from `begin` until before `end`.
-    fn numbers(&self, begin: u64, end: u64) -> (usize, usize) {
+    fn sequence_range(&self, begin: u64, end: u64) -> (usize, usize) {
         let first = self.sent.partition_point(|time| *time < begin);
         (first, self.sent.partition_point(|time| *time < end).max(first))
     }
 }
 
-fn send(socket: &UdpSocket, to: SocketAddrV6, flow: &Flow, interval: Duration, stop: &AtomicBool) {
+fn send(socket: &UdpSocket, to: SocketAddrV6, flow: &OneWayTrain, interval: Duration, stop: &AtomicBool) {
     let mut next = clock::now();
-    let mut datagram = [0; SIZE];
+    let mut datagram = [0; DATAGRAM_OCTETS];
     while !stop.load(Ordering::Relaxed) {
         let number = {
             let mut stamps = flow.lock();
@@ -246,8 +246,8 @@ fn send(socket: &UdpSocket, to: SocketAddrV6, flow: &Flow, interval: Duration, s
     }
 }
 
-fn receive(socket: &UdpSocket, flow: &Flow, stop: &AtomicBool) {
-    let mut datagram = [0; SIZE];
+fn receive(socket: &UdpSocket, flow: &OneWayTrain, stop: &AtomicBool) {
+    let mut datagram = [0; DATAGRAM_OCTETS];
     let mut control = nix::cmsg_space!(nix::sys::time::TimeSpec);
     while !stop.load(Ordering::Relaxed) {
         let mut parts = [IoSliceMut::new(&mut datagram)];
@@ -272,19 +272,19 @@ fn receive(socket: &UdpSocket, flow: &Flow, stop: &AtomicBool) {
 mod tests {
     use super::*;
 
-    fn flow(sent: &[u64], received: &[(u64, u64)]) -> Flow {
-        Flow(Arc::new(Mutex::new(Stamps { sent: sent.to_vec(), received: received.to_vec() })))
+    fn flow(sent: &[u64], received: &[(u64, u64)]) -> OneWayTrain {
+        OneWayTrain(Arc::new(Mutex::new(Stamps { sent: sent.to_vec(), received: received.to_vec() })))
     }
 
     #[test]
-    fn losses_copies_and_overtaking_are_told_apart() {
+    fn loss_duplication_and_reordering_are_distinguished() {
         let flow = flow(&[0, 10, 20, 30, 40], &[(0, 5), (2, 26), (1, 27), (4, 45), (4, 46)]);
-        assert_eq!(flow.tally(0, 50), Tally { sent: 5, lost: 1, duplicated: 1, overtaken: 1 });
-        assert_eq!(flow.tally(10, 30), Tally { sent: 2, lost: 0, duplicated: 0, overtaken: 1 });
+        assert_eq!(flow.delivery_counts(0, 50), DeliveryCounts { sent: 5, lost: 1, duplicated: 1, reordered: 1 });
+        assert_eq!(flow.delivery_counts(10, 30), DeliveryCounts { sent: 2, lost: 0, duplicated: 0, reordered: 1 });
     }
 
     #[test]
-    fn silence_is_measured_by_either_stamp() {
+    fn silence_is_measured_by_send_or_receive_time() {
         let flow = flow(&[0, 10, 20, 30, 40], &[(0, 5), (1, 15), (4, 60)]);
         assert_eq!(flow.longest_silence(Stamp::Sent, 0, 50), 30);
         assert_eq!(flow.longest_silence(Stamp::Received, 0, 100), 45);

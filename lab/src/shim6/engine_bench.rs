@@ -15,19 +15,19 @@ const NAME: &str = "u0";
 const SETTLED: Duration = Duration::from_secs(1);
 
 /// The engine and its time.
-pub(crate) struct Bench {
+pub(crate) struct EngineBench {
     /// The engine.
     pub(crate) shim: Shim,
     /// Its time.
     pub(crate) now: Time,
 }
 
-impl Bench {
+impl EngineBench {
     /// A host with these addresses on one uplink; the uplinks in `config` are ignored.
-    pub(crate) fn new(config: ShimConfig, addresses: &[Ipv6Addr]) -> Bench {
+    pub(crate) fn new(config: ShimConfig, addresses: &[Ipv6Addr]) -> EngineBench {
         let config = ShimConfig { interfaces: [NAME.to_owned()].into(), ..config };
         let shim = Shim::new(config, Entropy::from_number(1));
-        let mut bench = Bench { shim, now: Time::ZERO };
+        let mut bench = EngineBench { shim, now: Time::ZERO };
         bench.feed(&Input::Link(LinkEvent { link: LINK, name: NAME.to_owned(), address: None, up: true, mtu: 1500 }));
         for address in addresses {
             let event = AddressEvent { link: LINK, address: *address, state: AddressState::Assigned };
@@ -42,11 +42,11 @@ impl Bench {
     pub(crate) fn feed(&mut self, input: &Input) -> Vec<Vec<u8>> {
         let mut out = Outbox::new();
         self.shim.handle(self.now, input, &mut out);
-        self.settle(out)
+        self.advance(out)
     }
 
     /// Answers the engine's requests to its host; the packets it sends.
-    pub(crate) fn settle(&mut self, mut out: Outbox) -> Vec<Vec<u8>> {
+    pub(crate) fn advance(&mut self, mut out: Outbox) -> Vec<Vec<u8>> {
         let mut packets = Vec::new();
         loop {
             let outputs: Vec<Output> = out.drain().collect();
@@ -60,7 +60,7 @@ impl Bench {
                         continue;
                     }
                     Output::Put(item) => Input::Outcome(Outcome { key: item.key(), refused: None }),
-                    Output::Sample(sample) => Input::Activity(silence(sample.context)),
+                    Output::Sample(sample) => Input::Activity(idle_activity(sample.context)),
                     _ => continue,
                 };
                 self.shim.handle(self.now, &answer, &mut out);
@@ -69,7 +69,7 @@ impl Bench {
     }
 
     /// The packets that the engine sends after it has received a packet.
-    pub(crate) fn hear(&mut self, bytes: Vec<u8>) -> Vec<Vec<u8>> {
+    pub(crate) fn receive(&mut self, bytes: Vec<u8>) -> Vec<Vec<u8>> {
         self.feed(&packet(bytes))
     }
 }
@@ -79,7 +79,7 @@ pub(crate) fn packet(bytes: Vec<u8>) -> Input {
     Input::Packet(Packet { link: LINK, sender: None, bytes })
 }
 
-fn silence(context: ContextId) -> Activity {
+fn idle_activity(context: ContextId) -> Activity {
     let (out, into) = (Amount::default(), Amount::default());
     Activity { context, sent: None, received: None, unanswered: None, unreturned: None, out, into }
 }

@@ -7,23 +7,23 @@ use std::process::{Child, Stdio};
 
 /// A running radvd.
 #[derive(Debug)]
-pub(crate) struct Advertiser(Child);
+pub(crate) struct Radvd(Child);
 
-impl Advertiser {
+impl Radvd {
     /// Advertises `prefix` on `interface` of `host`, as an access network for mobile customers: RFC 6275 §7.5 allows
     /// intervals below a second, and solicitations are answered at once.
-    pub(crate) fn start(host: &Host, interface: &str, prefix: &str) -> Result<Advertiser> {
-        Advertiser::at_pace(host, interface, prefix, [3.0, 10.0])
+    pub(crate) fn start(host: &Host, interface: &str, prefix: &str) -> Result<Radvd> {
+        Radvd::start_with_interval(host, interface, prefix, [3.0, 10.0])
     }
 
     /// [`Advertiser::start`] with short intervals: vehicles pass a roadside unit within seconds, have no link-up event
     /// there, and learn of the network only by unsolicited advertisements.
-    pub(crate) fn at_roadside(host: &Host, interface: &str, prefix: &str) -> Result<Advertiser> {
-        Advertiser::at_pace(host, interface, prefix, [0.5, 1.0])
+    pub(crate) fn start_roadside(host: &Host, interface: &str, prefix: &str) -> Result<Radvd> {
+        Radvd::start_with_interval(host, interface, prefix, [0.5, 1.0])
     }
 
     /// `seconds`: MinRtrAdvInterval and MaxRtrAdvInterval.
-    fn at_pace(host: &Host, interface: &str, prefix: &str, seconds: [f64; 2]) -> Result<Advertiser> {
+    fn start_with_interval(host: &Host, interface: &str, prefix: &str, seconds: [f64; 2]) -> Result<Radvd> {
         let [least, most] = seconds;
         let configuration = format!(
             "interface {interface} {{\n  AdvSendAdvert on;\n  MinRtrAdvInterval {least};\n  MaxRtrAdvInterval {most};\n  \
@@ -42,11 +42,11 @@ impl Advertiser {
             .stderr(log)
             .spawn()
             .context("cannot start radvd")?;
-        Ok(Advertiser(child))
+        Ok(Radvd(child))
     }
 }
 
-impl Drop for Advertiser {
+impl Drop for Radvd {
     fn drop(&mut self) {
         self.0.kill().ok();
         self.0.wait().ok();
@@ -55,12 +55,12 @@ impl Drop for Advertiser {
 
 /// A running ISC dhcpd that delegates prefixes (RFC 8415 §6.3). The caller installs the routes to delegated prefixes.
 #[derive(Debug)]
-pub(crate) struct Delegator(Child);
+pub(crate) struct DhcpServer(Child);
 
-impl Delegator {
+impl DhcpServer {
     /// Delegates a /56 of the /48 `pool` to each client on `interface` of `host`, whose link has the prefix `link`.
     /// Sends preference 255, so that clients do not wait for other servers.
-    pub(crate) fn start(host: &Host, interface: &str, link: &str, pool: &str) -> Result<Delegator> {
+    pub(crate) fn start(host: &Host, interface: &str, link: &str, pool: &str) -> Result<DhcpServer> {
         let base = pool.trim_end_matches("::/48");
         let configuration = format!(
             "default-lease-time 600; preferred-lifetime 300; max-lease-time 600;\n\
@@ -83,11 +83,11 @@ impl Delegator {
             .stderr(fs::File::create(file("log"))?)
             .spawn()
             .context("cannot start dhcpd")?;
-        Ok(Delegator(child))
+        Ok(DhcpServer(child))
     }
 }
 
-impl Drop for Delegator {
+impl Drop for DhcpServer {
     fn drop(&mut self) {
         self.0.kill().ok();
         self.0.wait().ok();

@@ -21,19 +21,19 @@ pub(crate) struct Findings {
 
 impl Findings {
     /// Adds a figure to the summary.
-    pub(crate) fn sum_up(&mut self, name: &str, value: impl Into<Value>) {
+    pub(crate) fn summarise(&mut self, name: &str, value: impl Into<Value>) {
         self.summary.insert(name.to_owned(), value.into());
     }
 
     /// Records a fault: the run is not sound.
-    pub(crate) fn blame(&mut self, fault: String) {
+    pub(crate) fn add_fault(&mut self, fault: String) {
         self.faults.push(fault);
     }
 
     /// Records `fault` unless `holds`.
     pub(crate) fn require(&mut self, holds: bool, fault: impl FnOnce() -> String) {
         if !holds {
-            self.blame(fault());
+            self.add_fault(fault());
         }
     }
 
@@ -48,7 +48,7 @@ impl Findings {
     }
 
     /// Writes the result file: experiment, machine, rows, summary, and the conditions of the run.
-    pub(crate) fn write(&self, experiment: &str, run: &Run, path: &Path) -> Result<()> {
+    pub(crate) fn write(&self, experiment: &str, run: &RunInfo, path: &Path) -> Result<()> {
         let document = json!({
             "experiment": experiment,
             "quick": run.quick,
@@ -65,17 +65,17 @@ impl Findings {
 }
 
 /// One run of an experiment.
-pub(crate) struct Run {
+pub(crate) struct RunInfo {
     quick: bool,
     began: Instant,
     load: String,
 }
 
-impl Run {
+impl RunInfo {
     /// Begins a run now.
-    pub(crate) fn begin(quick: bool) -> Run {
-        let load = read("/proc/loadavg").split(' ').next().unwrap_or_default().to_owned();
-        Run { quick, began: clock::now(), load }
+    pub(crate) fn begin(quick: bool) -> RunInfo {
+        let load = read_trimmed("/proc/loadavg").split(' ').next().unwrap_or_default().to_owned();
+        RunInfo { quick, began: clock::now(), load }
     }
 }
 
@@ -94,12 +94,12 @@ pub(crate) fn ratio(ours: &[f64], theirs: &[f64]) -> Option<f64> {
 }
 
 /// The lesser of both directions, downward (`false`) and upward (`true`).
-pub(crate) fn lesser(of: impl Fn(bool) -> Option<f64>) -> Option<f64> {
+pub(crate) fn min_of_directions(of: impl Fn(bool) -> Option<f64>) -> Option<f64> {
     [of(false), of(true)].into_iter().flatten().reduce(f64::min)
 }
 
 /// Minimum, median, 95th and 99th percentile and maximum, each rounded to three decimals.
-pub(crate) fn spread(values: &[f64]) -> Value {
+pub(crate) fn distribution(values: &[f64]) -> Value {
     let at = |share| percentile(values, share).map(round);
     json!({ "min": at(0.0), "p50": at(0.5), "p95": at(0.95), "p99": at(0.99), "max": at(1.0), "n": values.len() })
 }
@@ -111,26 +111,26 @@ pub(crate) fn round(value: f64) -> f64 {
 
 /// The commit of the working directory, or outside of a checkout the version of this program.
 pub(crate) fn commit() -> String {
-    let commit = ask("git", &["rev-parse", "--short=12", "HEAD"]);
+    let commit = command_output("git", &["rev-parse", "--short=12", "HEAD"]);
     if commit.is_empty() { concat!("of version ", env!("CARGO_PKG_VERSION")).to_owned() } else { commit }
 }
 
 /// The machine, and its load average before the run.
 fn machine(load: &str) -> Value {
     json!({
-        "kernel": read("/proc/sys/kernel/osrelease"),
+        "kernel": read_trimmed("/proc/sys/kernel/osrelease"),
         "cores": std::thread::available_parallelism().map_or(0, usize::from),
         "load": load,
         "commit": commit(),
-        "date": ask("date", &["-u", "+%Y-%m-%dT%H:%M:%SZ"]),
+        "date": command_output("date", &["-u", "+%Y-%m-%dT%H:%M:%SZ"]),
     })
 }
 
-fn read(path: &str) -> String {
+fn read_trimmed(path: &str) -> String {
     fs::read_to_string(path).unwrap_or_default().trim().to_owned()
 }
 
-fn ask(program: &str, arguments: &[&str]) -> String {
+fn command_output(program: &str, arguments: &[&str]) -> String {
     let output = Command::new(program).args(arguments).output().ok().filter(|output| output.status.success());
     output.map(|output| String::from_utf8_lossy(&output.stdout).trim().to_owned()).unwrap_or_default()
 }
@@ -140,7 +140,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_run_that_is_not_sound_says_why() {
+    fn an_unsound_run_lists_its_faults() {
         let mut findings = Findings::default();
         findings.require(true, || unreachable!());
         assert!(findings.is_sound() && findings.faults().is_empty());
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn percentiles_are_values_that_occurred() {
+    fn percentiles_are_measured_values() {
         let values = [5.0, 1.0, 4.0, 2.0, 3.0];
         assert_eq!(percentile(&values, 0.5), Some(3.0));
         assert_eq!(percentile(&values, 0.95), Some(5.0));

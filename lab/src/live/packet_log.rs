@@ -1,6 +1,6 @@
 //! The latest GeoNetworking packets on the channel.
 
-use crate::bed::fabric::Sighting;
+use crate::bed::fabric::ObservedFrame;
 use roam6_proto::geo::geometry::Offset;
 use roam6_wire::LinkAddress;
 use roam6_wire::geo::{ETHERTYPE, Extended, Packet};
@@ -9,21 +9,21 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// Number of packets kept.
-const MEMORY: usize = 500;
+const CAPACITY: usize = 500;
 
 /// Shared by the emulator's thread and the server.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Packets(Arc<Mutex<Seen>>);
+pub(super) struct PacketLog(Arc<Mutex<LogState>>);
 
 #[derive(Debug, Default)]
-struct Seen {
+struct LogState {
     packets: VecDeque<Value>,
     number: u64,
 }
 
-impl Packets {
+impl PacketLog {
     /// Records a frame if it is a GeoNetworking packet.
-    pub(super) fn see(&self, sighting: &Sighting<'_>) {
+    pub(super) fn record(&self, sighting: &ObservedFrame<'_>) {
         let Some((header, bytes)) = sighting.frame.split_at_checked(14) else { return };
         let (Ok(packet), true) = (Packet::parse(bytes), header.ends_with(&ETHERTYPE.to_be_bytes())) else { return };
         let address = |at: usize| header.get(at..at + 6).and_then(|octets| octets.try_into().ok()).map(LinkAddress);
@@ -32,10 +32,10 @@ impl Packets {
         let mut seen = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         seen.number += 1;
         let number = seen.number;
-        if seen.packets.len() >= MEMORY {
+        if seen.packets.len() >= CAPACITY {
             seen.packets.pop_front();
         }
-        let (kind, area) = kind(&packet.extended);
+        let (kind, area) = packet_type(&packet.extended);
         seen.packets.push_back(json!({
             "number": number, "from": from, "to": to, "kind": kind, "area": area, "octets": bytes.len(),
         }));
@@ -50,19 +50,19 @@ impl Packets {
 }
 
 /// The packet type, and the destination area if it has one.
-fn kind(extended: &Extended) -> (&'static str, Option<Value>) {
+fn packet_type(extended: &Extended) -> (&'static str, Option<Value>) {
     match extended {
         Extended::Beacon { .. } => ("beacon", None),
         Extended::SingleHop { .. } => ("single hop", None),
         Extended::TopoBroadcast(_) => ("some hops", None),
         Extended::GeoUnicast { .. } => ("unicast", None),
-        Extended::GeoAnycast { area, .. } => ("anycast", Some(shape(area))),
-        Extended::GeoBroadcast { area, .. } => ("broadcast", Some(shape(area))),
+        Extended::GeoAnycast { area, .. } => ("anycast", Some(area_view(area))),
+        Extended::GeoBroadcast { area, .. } => ("broadcast", Some(area_view(area))),
         Extended::LocationRequest { .. } | Extended::LocationReply { .. } => ("location service", None),
     }
 }
 
-fn shape(area: &roam6_wire::geo::Area) -> Value {
-    let Offset { east, north } = crate::bed::gps::on_road(area.center);
+fn area_view(area: &roam6_wire::geo::Area) -> Value {
+    let Offset { east, north } = crate::bed::gpsd::to_offset(area.center);
     json!({ "shape": area.shape, "east": east, "north": north, "a": area.a, "b": area.b, "angle": area.angle })
 }

@@ -1,7 +1,7 @@
 //! The sandbox: the lab runs in process, mount and network namespaces of its own. However its first process ends, all
 //! programs, devices, files and namespaces of the testbed end with it.
 
-use crate::sys::{Birth, at_birth};
+use crate::sys::{ChildSetup, set_up_child};
 use anyhow::{Context, Result, bail};
 use nix::mount::{MsFlags, mount};
 use nix::sched::{CloneFlags, unshare};
@@ -20,29 +20,29 @@ use std::process::Command;
 use std::sync::OnceLock;
 use std::time::Duration;
 
-const INSIDE: &str = "ROAM6_LAB_INSIDE";
+const INNER_VARIABLE: &str = "ROAM6_LAB_INSIDE";
 /// Environment variable that names the temporary directory outside the sandbox, removed with it.
-const OUTSIDE: &str = "ROAM6_LAB_OUTSIDE";
+const TEMP_DIR_VARIABLE: &str = "ROAM6_LAB_OUTSIDE";
 
 /// Working directory of the lab: a tmpfs that is removed with the sandbox.
-pub(crate) const WORK: &str = "/run/lab";
+pub(crate) const WORK_DIR: &str = "/run/lab";
 
 /// Returns in a copy of this program that runs inside a new sandbox; the original process waits for the copy and exits
 /// with its status.
 pub(crate) fn enter() -> Result<()> {
-    if std::env::var_os(INSIDE).is_some() && getpid() == Pid::from_raw(1) {
-        return furnish().context("cannot mount the file systems of the sandbox");
+    if std::env::var_os(INNER_VARIABLE).is_some() && getpid() == Pid::from_raw(1) {
+        return mount_file_systems().context("cannot mount the file systems of the sandbox");
     }
     check_root()?;
-    std::process::exit(guard(None)?);
+    std::process::exit(run_inner(None)?);
 }
 
 /// [`enter`] with a listening socket that `open` creates outside of the sandbox and that is usable inside.
-pub(crate) fn enter_with_door(open: impl FnOnce() -> Result<TcpListener>) -> Result<TcpListener> {
-    if std::env::var_os(INSIDE).is_none() {
+pub(crate) fn enter_with_listener(open: impl FnOnce() -> Result<TcpListener>) -> Result<TcpListener> {
+    if std::env::var_os(INNER_VARIABLE).is_none() {
         let door = open()?;
         check_root()?;
-        std::process::exit(guard(Some(door))?);
+        std::process::exit(run_inner(Some(door))?);
     }
     enter()?;
     // The copy inside inherits the listener as its standard input.
@@ -62,7 +62,7 @@ pub(crate) fn clean() -> Result<bool> {
     for entry in fs::read_dir("/proc")?.flatten() {
         let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse().ok()) else { continue };
         let environment = fs::read(entry.path().join("environ")).unwrap_or_default();
-        let wanted = format!("{INSIDE}=1");
+        let wanted = format!("{INNER_VARIABLE}=1");
         if environment.split(|byte| *byte == 0).any(|variable| variable == wanted.as_bytes())
             && kill(Pid::from_raw(pid), Signal::SIGKILL).is_ok()
         {
@@ -74,16 +74,16 @@ pub(crate) fn clean() -> Result<bool> {
 }
 
 /// Starts the inner copy as the first process of new namespaces and waits. A signal kills it, and with it all others.
-fn guard(door: Option<TcpListener>) -> Result<i32> {
+fn run_inner(door: Option<TcpListener>) -> Result<i32> {
     unshare(CloneFlags::CLONE_NEWPID | CloneFlags::CLONE_NEWNS | CloneFlags::CLONE_NEWNET)
         .context("cannot make namespaces")?;
     let mut command = Command::new(std::env::current_exe()?);
-    let outside = Outside(std::env::temp_dir().join(format!("roam6-lab-{}", getpid())));
-    command.args(std::env::args_os().skip(1)).env(INSIDE, "1").env(OUTSIDE, &outside.0);
+    let outside = TempDir(std::env::temp_dir().join(format!("roam6-lab-{}", getpid())));
+    command.args(std::env::args_os().skip(1)).env(INNER_VARIABLE, "1").env(TEMP_DIR_VARIABLE, &outside.0);
     if let Some(door) = door {
         command.stdin(OwnedFd::from(door));
     }
-    at_birth(&mut command, Birth { die_with_parent: true, ..Birth::default() });
+    set_up_child(&mut command, ChildSetup { die_with_parent: true, ..ChildSetup::default() });
     // A signal before the handlers are installed ends this process, and its death ends the child.
     let mut inner = command.spawn().context("cannot start the inner process")?;
     let pid = Pid::from_raw(i32::try_from(inner.id())?);
@@ -107,9 +107,9 @@ fn guard(door: Option<TcpListener>) -> Result<i32> {
 }
 
 /// The temporary directory outside the sandbox; it may not exist.
-struct Outside(PathBuf);
+struct TempDir(PathBuf);
 
-impl Drop for Outside {
+impl Drop for TempDir {
     fn drop(&mut self) {
         fs::remove_dir_all(&self.0).ok();
     }
@@ -117,20 +117,20 @@ impl Drop for Outside {
 
 /// A directory in the machine's temporary directory for files that belong on a disk, and its file system type. It is
 /// removed with the sandbox.
-pub(crate) fn disk() -> Result<(PathBuf, &'static str)> {
-    let folder = PathBuf::from(std::env::var_os(OUTSIDE).context("not in the sandbox")?);
+pub(crate) fn disk_dir() -> Result<(PathBuf, &'static str)> {
+    let folder = PathBuf::from(std::env::var_os(TEMP_DIR_VARIABLE).context("not in the sandbox")?);
     fs::create_dir_all(&folder)?;
     let kind = if statfs(&folder)?.filesystem_type() == TMPFS_MAGIC { "in memory" } else { "on disk" };
     Ok((folder, kind))
 }
 
 /// CPU time of all the kernel's softirq threads, which are outside of the sandbox. Zero if they are not visible.
-pub(crate) fn softirq_time() -> Duration {
-    SOFTIRQ.get().into_iter().flatten().filter_map(time_of).sum()
+pub(crate) fn softirq_cpu_time() -> Duration {
+    KSOFTIRQD_SCHEDSTATS.get().into_iter().flatten().filter_map(thread_cpu_time).sum()
 }
 
 /// The first column (CPU time) of a thread's `schedstat`.
-fn time_of(file: &File) -> Option<Duration> {
+fn thread_cpu_time(file: &File) -> Option<Duration> {
     let mut text = [0; 64];
     let length = file.read_at(&mut text, 0).ok()?;
     let text = std::str::from_utf8(text.get(..length)?).ok()?;
@@ -138,33 +138,33 @@ fn time_of(file: &File) -> Option<Duration> {
 }
 
 /// CPU time of each of the kernel's worker threads, by thread number.
-pub(crate) struct Workers(BTreeMap<String, Duration>);
+pub(crate) struct KworkerTimes(BTreeMap<String, Duration>);
 
-impl Workers {
+impl KworkerTimes {
     /// The present values; empty if the threads are not visible.
-    pub(crate) fn now() -> Workers {
-        let outside = PROCESSES.get().and_then(|folder| folder.as_ref());
+    pub(crate) fn now() -> KworkerTimes {
+        let outside = PROC_DIR.get().and_then(|folder| folder.as_ref());
         let path = outside.map(|folder| PathBuf::from(format!("/proc/self/fd/{}", folder.as_raw_fd())));
         let threads = path.map(|path| kernel_threads(&path, "kworker/")).unwrap_or_default();
         let time = |path: PathBuf| {
             let number = path.file_name()?.to_str()?.to_owned();
-            Some((number, time_of(&File::open(path.join("schedstat")).ok()?)?))
+            Some((number, thread_cpu_time(&File::open(path.join("schedstat")).ok()?)?))
         };
-        Workers(threads.into_iter().filter_map(time).collect())
+        KworkerTimes(threads.into_iter().filter_map(time).collect())
     }
 
     /// CPU time since `then`; threads created since are included.
-    pub(crate) fn worked_since(&self, then: &Workers) -> Duration {
+    pub(crate) fn cpu_time_since(&self, then: &KworkerTimes) -> Duration {
         let before = |number| then.0.get(number).copied().unwrap_or_default();
         self.0.iter().map(|(number, time)| time.saturating_sub(before(number))).sum()
     }
 }
 
 /// `/proc` of the machine, opened before it is hidden.
-static PROCESSES: OnceLock<Option<File>> = OnceLock::new();
+static PROC_DIR: OnceLock<Option<File>> = OnceLock::new();
 
 /// `schedstat` of each `ksoftirqd` thread, opened before `/proc` is hidden.
-static SOFTIRQ: OnceLock<Vec<File>> = OnceLock::new();
+static KSOFTIRQD_SCHEDSTATS: OnceLock<Vec<File>> = OnceLock::new();
 
 fn softirq_threads() -> Vec<File> {
     let threads = kernel_threads(Path::new("/proc"), "ksoftirqd/").into_iter();
@@ -179,13 +179,13 @@ fn kernel_threads(processes: &Path, beginning: &str) -> Vec<PathBuf> {
 }
 
 /// Mounts a new `/run` and `/proc` over those of the machine.
-fn furnish() -> Result<()> {
+fn mount_file_systems() -> Result<()> {
     let none = None::<&str>;
-    SOFTIRQ.get_or_init(softirq_threads);
-    PROCESSES.get_or_init(|| File::open("/proc").ok());
+    KSOFTIRQD_SCHEDSTATS.get_or_init(softirq_threads);
+    PROC_DIR.get_or_init(|| File::open("/proc").ok());
     mount(none, "/", none, MsFlags::MS_REC | MsFlags::MS_PRIVATE, none)?;
     mount(Some("proc"), "/proc", Some("proc"), MsFlags::empty(), none)?;
     mount(Some("lab"), "/run", Some("tmpfs"), MsFlags::empty(), none)?;
-    fs::create_dir_all(WORK)?;
+    fs::create_dir_all(WORK_DIR)?;
     Ok(())
 }

@@ -2,49 +2,49 @@
 
 use crate::bed::{Daemon, Host};
 use crate::clock;
-use crate::providers::make_addresses;
+use crate::providers::generate_hba_set;
 use crate::sys;
-use crate::traffic::End;
+use crate::traffic::Endpoint;
 use anyhow::{Context, Result};
 use serde_json::Value;
 use std::net::{Ipv6Addr, UdpSocket};
 use std::time::{Duration, Instant};
 
 /// How long a context or a path change may take.
-const PATIENCE: Duration = Duration::from_secs(15);
+const TIMEOUT: Duration = Duration::from_secs(15);
 /// An unsuccessful request is repeated after this time.
-const AGAIN: Duration = Duration::from_secs(2);
+const RETRY_INTERVAL: Duration = Duration::from_secs(2);
 /// The payload that triggers a context.
-const WORD: [u8; 1000] = [0; 1000];
+const PAYLOAD: [u8; 1000] = [0; 1000];
 
 /// The hosts.
-pub(crate) struct Wired {
-    sides: [Side; 2],
+pub(crate) struct VethPair {
+    hosts: [VethHost; 2],
     _routers: [Host; 2],
 }
 
-struct Side {
+struct VethHost {
     host: Host,
     daemon: Option<Daemon>,
     /// By provider; the first is the ULID.
     addresses: [Ipv6Addr; 2],
 }
 
-impl Wired {
+impl VethPair {
     /// Builds the networks; `label` is the suffix of host names.
-    pub(crate) fn build(label: &str) -> Result<Wired> {
+    pub(crate) fn build(label: &str) -> Result<VethPair> {
         let routers = [Host::new(&format!("a{label}"))?, Host::new(&format!("b{label}"))?];
         for router in &routers {
-            router.set("ipv6/conf/all/forwarding", "1")?;
-            router.set("ipv6/conf/default/accept_dad", "0")?;
+            router.set_sysctl("ipv6/conf/all/forwarding", "1")?;
+            router.set_sysctl("ipv6/conf/default/accept_dad", "0")?;
         }
-        let sides = [Side::build(&routers, 1, label)?, Side::build(&routers, 2, label)?];
-        Ok(Wired { sides, _routers: routers })
+        let sides = [VethHost::build(&routers, 1, label)?, VethHost::build(&routers, 2, label)?];
+        Ok(VethPair { hosts: sides, _routers: routers })
     }
 
     /// Starts the shim at both hosts and establishes a context for their ULIDs.
     pub(crate) fn start_shim(&mut self) -> Result<()> {
-        for Side { host, daemon, .. } in &mut self.sides {
+        for VethHost { host, daemon, .. } in &mut self.hosts {
             let file = host.folder().join("host.toml");
             let config = format!(
                 "[shim]\ninterfaces = [\"u0\", \"u1\"]\nidentities = [\"{}\"]\nreturn_after = \"0s\"\n",
@@ -53,66 +53,66 @@ impl Wired {
             *daemon = Some(Daemon::start(host, &config)?);
         }
         let [left, right] = self.ends();
-        let socket = left.host.inside(|| UdpSocket::bind((left.address, 0)))??;
-        for side in &self.sides {
+        let socket = left.host.in_namespace(|| UdpSocket::bind((left.address, 0)))??;
+        for side in &self.hosts {
             let talk = || {
-                socket.send_to(&WORD, (right.address, 9)).ok();
-                side.shows("state", &"established".into()).then_some(())
+                socket.send_to(&PAYLOAD, (right.address, 9)).ok();
+                side.context_has("state", &"established".into()).then_some(())
             };
-            clock::wait_for(PATIENCE, talk).context("no context came about")?;
+            clock::wait_for(TIMEOUT, talk).context("no context came about")?;
         }
         Ok(())
     }
 
     /// Switches both hosts to the second provider, so that addresses are rewritten.
-    pub(crate) fn rewrite(&self) -> Result<()> {
-        let [left, right] = &self.sides;
+    pub(crate) fn switch_to_second_provider(&self) -> Result<()> {
+        let [left, right] = &self.hosts;
         for (from, to) in [(left, right), (right, left)] {
             let ([_, local], [_, peer]) = (from.addresses, to.addresses);
             let path = [local, peer].map(|address| address.to_string());
             let mut asked: Option<Instant> = None;
             let rewrites = || {
-                let rewrites = from.shows("rewriting", &true.into());
+                let rewrites = from.context_has("rewriting", &true.into());
                 // The peer may have switched too, or may not have received the update yet.
-                if !rewrites && asked.is_none_or(|asked| asked.elapsed() > AGAIN) {
+                if !rewrites && asked.is_none_or(|asked| asked.elapsed() > RETRY_INTERVAL) {
                     asked = Some(clock::now());
                     let [local, peer] = &path;
-                    from.daemon.as_ref()?.ask(&["shim", "use", local, peer]).ok()?;
+                    from.daemon.as_ref()?.query(&["shim", "use", local, peer]).ok()?;
                 }
                 rewrites.then_some(())
             };
-            clock::wait_for(PATIENCE, rewrites).context("the path does not change")?;
+            clock::wait_for(TIMEOUT, rewrites).context("the path does not change")?;
         }
         Ok(())
     }
 
     /// Sets TCP segmentation offload (TSO) of the uplinks of both hosts.
-    pub(crate) fn set_segmentation(&self, by_device: bool) -> Result<()> {
-        for side in &self.sides {
+    pub(crate) fn set_tso(&self, by_device: bool) -> Result<()> {
+        for side in &self.hosts {
             for link in ["u0", "u1"] {
-                side.host.inside(|| sys::set_tso(link, by_device))?.context("TCP segmentation offload")?;
+                side.host.in_namespace(|| sys::set_tso(link, by_device))?.context("TCP segmentation offload")?;
             }
         }
         Ok(())
     }
 
     /// Both ULIDs.
-    pub(crate) fn ends(&self) -> [End<'_>; 2] {
-        self.sides.each_ref().map(|Side { host, addresses: [ulid, _], .. }| End { host, address: *ulid })
+    pub(crate) fn ends(&self) -> [Endpoint<'_>; 2] {
+        self.hosts.each_ref().map(|VethHost { host, addresses: [ulid, _], .. }| Endpoint { host, address: *ulid })
     }
 }
 
-impl Side {
+impl VethHost {
     /// Whether a field of the first context has this value.
-    fn shows(&self, name: &str, value: &Value) -> bool {
-        let shown = self.daemon.as_ref().and_then(|daemon| daemon.ask(&["show", "contexts", "--json"]).ok());
+    fn context_has(&self, name: &str, value: &Value) -> bool {
+        let shown = self.daemon.as_ref().and_then(|daemon| daemon.query(&["show", "contexts", "--json"]).ok());
         let contexts = shown.and_then(|shown| serde_json::from_str::<Value>(&shown).ok());
         contexts.is_some_and(|contexts| contexts.pointer(&format!("/0/{name}")) == Some(value))
     }
 
-    fn build(routers: &[Host; 2], number: u8, label: &str) -> Result<Side> {
+    fn build(routers: &[Host; 2], number: u8, label: &str) -> Result<VethHost> {
         let host = Host::new(&format!("h{number}{label}"))?;
-        let addresses = make_addresses(&host, number)?;
+        let addresses = generate_hba_set(&host, number)?;
         for (provider, (router, address)) in routers.iter().zip(addresses).enumerate() {
             let (link, there, table) = (format!("u{provider}"), format!("h{number}"), 100 + provider);
             let gateway = Ipv6Addr::from_bits(address.to_bits() >> 64 << 64 | 0xff);
@@ -127,6 +127,6 @@ impl Side {
             let (from, lookup) = (address.to_string(), table.to_string());
             host.output("ip", &["-6", "rule", "add", "from", &from, "lookup", &lookup, "priority", "1000"])?;
         }
-        Ok(Side { host, daemon: None, addresses })
+        Ok(VethHost { host, daemon: None, addresses })
     }
 }

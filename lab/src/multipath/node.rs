@@ -1,6 +1,6 @@
 //! Further mobile network nodes, each a host with its own path manager.
 
-use super::testbed::{Testbed, find_address, node_config};
+use super::testbed::{MptcpTestbed, find_address, node_config};
 use crate::bed::{Daemon, Host};
 use crate::clock;
 use crate::topology;
@@ -9,7 +9,7 @@ use std::net::Ipv6Addr;
 use std::time::Duration;
 
 /// A mobile network node.
-pub(crate) struct Passenger {
+pub(crate) struct MptcpNode {
     /// Its host.
     pub(crate) host: Host,
     /// Its address in the mobile network.
@@ -18,18 +18,18 @@ pub(crate) struct Passenger {
 }
 
 /// How long its address may take.
-const PATIENCE: Duration = Duration::from_secs(15);
+const TIMEOUT: Duration = Duration::from_secs(15);
 
-impl Passenger {
+impl MptcpNode {
     /// Attaches node `number` to the mobile network.
-    pub(crate) fn board(testbed: &Testbed, number: usize) -> Result<Passenger> {
+    pub(crate) fn attach(testbed: &MptcpTestbed, number: usize) -> Result<MptcpNode> {
         let host = Host::new(&format!("node{number}"))?;
-        host.set("ipv6/conf/default/accept_dad", "0")?;
-        let port = testbed.world.air.port(&host, "eth0")?;
-        testbed.world.air.plug(port, testbed.vehicle.inside)?;
+        host.set_sysctl("ipv6/conf/default/accept_dad", "0")?;
+        let port = testbed.world.emulator.add_port(&host, "eth0")?;
+        testbed.world.emulator.plug(port, testbed.vehicle.ingress_segment)?;
         let daemon = Daemon::start(&host, &node_config())?;
-        let address = clock::wait_for(PATIENCE, || find_address(&host, topology::network(0)))
+        let address = clock::wait_for(TIMEOUT, || find_address(&host, topology::mobile_network(0)))
             .ok_or_else(|| anyhow!("{} got no address from the mobile router", host.name()))?;
-        Ok(Passenger { host, address, _daemon: daemon })
+        Ok(MptcpNode { host, address, _daemon: daemon })
     }
 }

@@ -1,8 +1,8 @@
 //! Observer of the mobile router's advertisements into the mobile network: a prefix is preferred only while its network
 //! is attached (RFC 4861 §6.2, RFC 9096 §3.3; document P2, first change).
 
-use super::testbed::delegated;
-use crate::bed::{Air, Segment};
+use super::testbed::delegated_pool;
+use crate::bed::{LinkEmulator, Segment};
 use crate::clock;
 use roam6_wire::Prefix;
 use roam6_wire::icmp6::{Message, NeighbourOption, kind};
@@ -13,23 +13,23 @@ use std::time::Duration;
 
 /// The advertisements on one link, in order of time.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Adverts(Arc<Mutex<Vec<Advert>>>);
+pub(crate) struct AdvertisementLog(Arc<Mutex<Vec<PrefixAdvertisement>>>);
 
 /// One prefix in one advertisement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Advert {
+pub(crate) struct PrefixAdvertisement {
     /// Microseconds since 1970.
     pub(crate) unix_micros: u64,
     /// The prefix.
     pub(crate) prefix: Prefix,
     /// Preferred lifetime, seconds.
-    pub(crate) preferred: u32,
+    pub(crate) preferred_lifetime: u32,
 }
 
-impl Adverts {
+impl AdvertisementLog {
     /// Observes the segment `inside` from now on.
-    pub(crate) fn watch(air: &Air, inside: Segment) -> Adverts {
-        let adverts = Adverts::default();
+    pub(crate) fn watch(air: &LinkEmulator, inside: Segment) -> AdvertisementLog {
+        let adverts = AdvertisementLog::default();
         let seen = adverts.clone();
         air.observe(move |sighting| {
             if sighting.segment != inside {
@@ -37,7 +37,7 @@ impl Adverts {
             }
             let prefixes = sighting.packet().map(prefixes).unwrap_or_default();
             let unix_micros = sighting.unix_micros;
-            let news = prefixes.into_iter().map(|(prefix, preferred)| Advert { unix_micros, prefix, preferred });
+            let news = prefixes.into_iter().map(|(prefix, preferred)| PrefixAdvertisement { unix_micros, prefix, preferred_lifetime: preferred });
             seen.lock().extend(news);
         });
         adverts
@@ -45,10 +45,10 @@ impl Adverts {
 
     /// Waits until every prefix of access network `number` that was advertised as preferred before `since` is
     /// deprecated; the time of the last deprecation, microseconds since 1970, `None` after `patience`.
-    pub(crate) fn wait_withdrawn(&self, number: usize, since: u64, patience: Duration) -> Option<u64> {
+    pub(crate) fn wait_deprecated(&self, number: usize, since: u64, patience: Duration) -> Option<u64> {
         let mut last = BTreeMap::new();
-        for advert in self.lock().iter().filter(|advert| advert.unix_micros < since && is_of(advert, number)) {
-            last.insert(advert.prefix, advert.preferred);
+        for advert in self.lock().iter().filter(|advert| advert.unix_micros < since && is_delegated_by(advert, number)) {
+            last.insert(advert.prefix, advert.preferred_lifetime);
         }
         let preferred: Vec<Prefix> =
             last.into_iter().filter(|(_, preferred)| *preferred > 0).map(|(prefix, _)| prefix).collect();
@@ -56,7 +56,7 @@ impl Adverts {
             let seen = self.lock();
             let taken_back = |prefix: &Prefix| {
                 let mut about = seen.iter().filter(|advert| advert.unix_micros >= since && advert.prefix == *prefix);
-                about.find(|advert| advert.preferred == 0).map(|advert| advert.unix_micros)
+                about.find(|advert| advert.preferred_lifetime == 0).map(|advert| advert.unix_micros)
             };
             preferred.iter().map(taken_back).collect::<Option<Vec<u64>>>()
         })
@@ -64,19 +64,19 @@ impl Adverts {
     }
 
     /// Prefixes of access network `number` advertised as preferred from `begin` until before `end`.
-    pub(crate) fn preferred(&self, number: usize, begin: u64, end: u64) -> Vec<Advert> {
-        let within = |advert: &&Advert| (begin..end).contains(&advert.unix_micros);
+    pub(crate) fn preferred_between(&self, number: usize, begin: u64, end: u64) -> Vec<PrefixAdvertisement> {
+        let within = |advert: &&PrefixAdvertisement| (begin..end).contains(&advert.unix_micros);
         let seen = self.lock();
-        seen.iter().filter(within).filter(|advert| is_of(advert, number) && advert.preferred > 0).copied().collect()
+        seen.iter().filter(within).filter(|advert| is_delegated_by(advert, number) && advert.preferred_lifetime > 0).copied().collect()
     }
 
-    fn lock(&self) -> MutexGuard<'_, Vec<Advert>> {
+    fn lock(&self) -> MutexGuard<'_, Vec<PrefixAdvertisement>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-fn is_of(advert: &Advert, number: usize) -> bool {
-    Prefix::new(delegated(number), 48).is_some_and(|pool| pool.covers(advert.prefix))
+fn is_delegated_by(advert: &PrefixAdvertisement, number: usize) -> bool {
+    Prefix::new(delegated_pool(number), 48).is_some_and(|pool| pool.covers(advert.prefix))
 }
 
 /// The prefixes of a Router Advertisement with their preferred lifetimes.

@@ -2,8 +2,8 @@
 //! share one key and announce the same two further locators, so that one signature is valid for all and is verified for
 //! each.
 
-use super::bench::Bench;
-use crate::bed::host::run as output;
+use super::engine_bench::EngineBench;
+use crate::bed::host::run_command as output;
 use anyhow::{Context, Result, anyhow, bail};
 use roam6_proto::Input;
 use roam6_proto::base::ids::Pair;
@@ -19,16 +19,16 @@ use std::net::Ipv6Addr;
 use std::process::Command;
 
 /// The first of the peers' prefixes, a /32.
-const PREFIXES: u128 = 0x2001_0db9 << 96;
+const ULID_PREFIXES: u128 = 0x2001_0db9 << 96;
 /// Further locators of the peers.
 const LOCATORS: [&str; 2] = ["2001:db8:c1::/64", "2001:db8:c2::/64"];
 
 /// The peers of one host.
-pub(crate) struct Crowd {
+pub(crate) struct ShimPeers {
     host: Ipv6Addr,
     parameters: Parameters,
     /// The source locator of all packets; `None`: each peer's ULID.
-    from: Option<Ipv6Addr>,
+    source: Option<Ipv6Addr>,
     /// Locator List and CGA Signature options.
     proof: Vec<ShimOption>,
 }
@@ -42,16 +42,16 @@ pub(crate) struct Validated {
 
 /// A handshake message from the host.
 #[derive(Debug, Clone)]
-pub(crate) enum Answer {
+pub(crate) enum HandshakeReply {
     /// R1 for the peer with this number.
     R1(u32, Validated),
     /// R2 for the peer with this number.
     R2(u32),
 }
 
-impl Crowd {
+impl ShimPeers {
     /// Peers of `host`, with an RSA key of so many bits.
-    pub(crate) fn new(host: Ipv6Addr, bits: u32) -> Result<Crowd> {
+    pub(crate) fn new(host: Ipv6Addr, bits: u32) -> Result<ShimPeers> {
         let identity = identity(private_key(bits)?).context("openssl made no key")?;
         let parameters = identity.parameters.clone();
         let mut locators = Vec::new();
@@ -59,15 +59,15 @@ impl Crowd {
             let prefix = prefix.parse().map_err(|_| anyhow!("no prefix"))?;
             locators.push(address(&parameters, prefix).context("no /64")?);
         }
-        let proof = announced(identity, &locators, host)?;
+        let proof = locator_proof(identity, &locators, host)?;
         let from = Some(*locators.first().context("no locator")?);
-        Ok(Crowd { host, parameters, from, proof })
+        Ok(ShimPeers { host, parameters, source: from, proof })
     }
 
     /// The same peers before a path failure: they send from their ULIDs and announce no locators, because a list would
     /// need a signature for each peer.
-    pub(crate) fn at_their_ulids(&self) -> Crowd {
-        Crowd { host: self.host, parameters: self.parameters.clone(), from: None, proof: Vec::new() }
+    pub(crate) fn at_ulids(&self) -> ShimPeers {
+        ShimPeers { host: self.host, parameters: self.parameters.clone(), source: None, proof: Vec::new() }
     }
 
     /// The ULID of a peer.
@@ -76,33 +76,33 @@ impl Crowd {
     }
 
     /// The I1 of a peer, a whole packet.
-    pub(crate) fn first(&self, number: u32) -> Vec<u8> {
-        let options = vec![self.naming(number)];
+    pub(crate) fn i1(&self, number: u32) -> Vec<u8> {
+        let options = vec![self.ulid_pair_option(number)];
         self.packet(number, &Message::I1 { tag: tag(number), nonce: Nonce(number), options })
     }
 
     /// The I2 of a peer, a whole packet.
-    pub(crate) fn second(&self, number: u32, said: &Validated) -> Vec<u8> {
+    pub(crate) fn i2(&self, number: u32, said: &Validated) -> Vec<u8> {
         let parameters = prefix(number).and_then(|prefix| self.parameters.in_prefix(prefix));
-        let mut options = vec![ShimOption::Validator(said.validator.clone()), self.naming(number)];
+        let mut options = vec![ShimOption::Validator(said.validator.clone()), self.ulid_pair_option(number)];
         options.extend(self.proof.iter().cloned());
         options.extend(parameters.map(|parameters| ShimOption::Parameters(parameters.emit())));
         let (initiator_nonce, responder_nonce) = (Nonce(number), said.responder_nonce);
         self.packet(number, &Message::I2 { tag: tag(number), initiator_nonce, responder_nonce, options })
     }
 
-    fn naming(&self, number: u32) -> ShimOption {
+    fn ulid_pair_option(&self, number: u32) -> ShimOption {
         ShimOption::Ulids { sender: self.ulid(number), receiver: self.host }
     }
 
     fn packet(&self, number: u32, message: &Message) -> Vec<u8> {
-        let from = self.from.unwrap_or_else(|| self.ulid(number));
+        let from = self.source.unwrap_or_else(|| self.ulid(number));
         ip6::emit(&Header::new(from, self.host), shim6::PROTOCOL, &message.emit())
     }
 }
 
 /// The handshake message in a packet from the host; `None` for another packet.
-pub(crate) fn answer(packet: &[u8]) -> Option<Answer> {
+pub(crate) fn parse_reply(packet: &[u8]) -> Option<HandshakeReply> {
     let datagram = Datagram::parse(packet).ok().filter(|datagram| datagram.protocol == shim6::PROTOCOL)?;
     match Message::parse(datagram.payload).ok()? {
         Message::R1 { initiator_nonce, responder_nonce, options } => {
@@ -110,9 +110,9 @@ pub(crate) fn answer(packet: &[u8]) -> Option<Answer> {
                 ShimOption::Validator(validator) => Some(validator),
                 _ => None,
             });
-            Some(Answer::R1(initiator_nonce.0, Validated { responder_nonce, validator: validator? }))
+            Some(HandshakeReply::R1(initiator_nonce.0, Validated { responder_nonce, validator: validator? }))
         }
-        Message::R2 { nonce, .. } => Some(Answer::R2(nonce.0)),
+        Message::R2 { nonce, .. } => Some(HandshakeReply::R2(nonce.0)),
         _ => None,
     }
 }
@@ -136,9 +136,9 @@ fn identity(private_key: Vec<u8>) -> Option<Identity> {
 }
 
 /// Locator List and CGA Signature options as an engine with this identity sends them.
-fn announced(identity: Identity, locators: &[Ipv6Addr], host: Ipv6Addr) -> Result<Vec<ShimOption>> {
+fn locator_proof(identity: Identity, locators: &[Ipv6Addr], host: Ipv6Addr) -> Result<Vec<ShimOption>> {
     let config = ShimConfig { identities: vec![identity], ..ShimConfig::default() };
-    let mut peer = Bench::new(config, locators);
+    let mut peer = EngineBench::new(config, locators);
     let pair = Pair { local: *locators.first().context("no locator")?, peer: host };
     let flow = FlowEvent { pair, link: LinkId(1), packets: 9, octets: 3000, since: Time::ZERO };
     let Some(Message::I1 { nonce, .. }) = peer.feed(&Input::Flow(flow)).first().and_then(|packet| message(packet))
@@ -148,7 +148,7 @@ fn announced(identity: Identity, locators: &[Ipv6Addr], host: Ipv6Addr) -> Resul
     let options = vec![ShimOption::Validator(vec![0; 16])];
     let first = Message::R1 { initiator_nonce: nonce, responder_nonce: Nonce(1), options };
     let packet = ip6::emit(&Header::new(pair.peer, pair.local), shim6::PROTOCOL, &first.emit());
-    let Some(Message::I2 { options, .. }) = peer.hear(packet).first().and_then(|packet| message(packet)) else {
+    let Some(Message::I2 { options, .. }) = peer.receive(packet).first().and_then(|packet| message(packet)) else {
         bail!("the peer does not go on")
     };
     let proof = |option: &ShimOption| matches!(option, ShimOption::Locators(_) | ShimOption::Signature(_));
@@ -161,7 +161,7 @@ fn message(packet: &[u8]) -> Option<Message> {
 
 /// The prefix of a peer's ULID.
 fn prefix(number: u32) -> Option<Prefix> {
-    Prefix::new(Ipv6Addr::from_bits(PREFIXES + (u128::from(number) << 64)), 64)
+    Prefix::new(Ipv6Addr::from_bits(ULID_PREFIXES + (u128::from(number) << 64)), 64)
 }
 
 fn address(parameters: &Parameters, prefix: Prefix) -> Option<Ipv6Addr> {
