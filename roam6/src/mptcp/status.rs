@@ -92,7 +92,7 @@ mod tests {
     use roam6_proto::contract::item::{Endpoint, EndpointFlags, EndpointLimits};
 
     #[test]
-    fn it_says_why_connections_are_plain_tcp() {
+    fn mptcp_status_explains_fallback_to_tcp() {
         let flags = EndpointFlags { subflow: true, backup: true, signal: false };
         let endpoint = Endpoint { address: "2001:db8::5".parse().unwrap(), link: roam6_proto::LinkId(2), flags };
         let status = Status {

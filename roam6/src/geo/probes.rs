@@ -1,7 +1,7 @@
 //! Echo requests of the GeoNetworking layer, sent by the daemon on request; the replies arrive as events.
 
-use crate::client::{Failure, ask, connect, view};
-use crate::control::{Answer, Request};
+use crate::client::{Failure, send_request, connect, view};
+use crate::control::{Response, Request};
 use core::time::Duration;
 use roam6_proto::contract::config::geo::{Probe, Question};
 use roam6_proto::contract::view::PositionView;
@@ -12,12 +12,12 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 /// A series of echo requests with an identifier of its own.
-pub(crate) struct Questions {
+pub(crate) struct ProbeSession {
     socket: PathBuf,
     identifier: u32,
     events: BufReader<UnixStream>,
     /// The incomplete line read so far.
-    begun: Vec<u8>,
+    partial_line: Vec<u8>,
 }
 
 /// A reply: the event `echo`.
@@ -45,18 +45,18 @@ pub(crate) struct Echo {
 }
 
 /// What the daemon has reported.
-pub(crate) enum Told {
+pub(crate) enum ProbeEvent {
     /// A reply.
     Echo(Box<Echo>),
     /// The station could not send the request; the text says why.
     Refused(String),
     /// The deadline has passed.
-    Nothing,
+    TimedOut,
 }
 
 #[derive(Deserialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
-enum Line {
+enum WatchedEvent {
     Echo(Box<Echo>),
     EchoRefused {
         identifier: u32,
@@ -73,16 +73,16 @@ fn now() -> Instant {
 }
 
 /// The time `seconds` from now.
-pub(crate) fn within(seconds: f64) -> Instant {
+pub(crate) fn deadline_in(seconds: f64) -> Instant {
     now() + Duration::from_secs_f64(seconds)
 }
 
-impl Questions {
+impl ProbeSession {
     /// Starts a series with an identifier of its own. Also returns the position of this station.
     ///
     /// # Errors
     /// The daemon does not run, or is not a GeoNetworking station.
-    pub(crate) fn begin(socket: &Path) -> Result<(Questions, PositionView), Failure> {
+    pub(crate) fn start(socket: &Path) -> Result<(ProbeSession, PositionView), Failure> {
         let events = BufReader::new(connect(&Request::Watch, socket)?);
         let position = view(socket)?.view.position.ok_or_else(|| {
             let why =
@@ -90,18 +90,18 @@ impl Questions {
             Failure::Refused(why.to_owned())
         })?;
         let identifier = std::process::id();
-        Ok((Questions { socket: socket.to_owned(), identifier, events, begun: Vec::new() }, position))
+        Ok((ProbeSession { socket: socket.to_owned(), identifier, events, partial_line: Vec::new() }, position))
     }
 
     /// Sends one request with this sequence number.
     ///
     /// # Errors
     /// The daemon does not run or has refused the request.
-    pub(crate) fn ask(&self, sequence: u32, question: Question) -> Result<(), Failure> {
+    pub(crate) fn send(&self, sequence: u32, question: Question) -> Result<(), Failure> {
         let probe = Probe { identifier: self.identifier, sequence };
-        match ask(&Request::Ask(Box::new(Question { probe, ..question })), &self.socket)? {
-            Answer::Done => Ok(()),
-            answer => Err(Failure::unexpected(answer)),
+        match send_request(&Request::Ask(Box::new(Question { probe, ..question })), &self.socket)? {
+            Response::Done => Ok(()),
+            answer => Err(Failure::unexpected_response(answer)),
         }
     }
 
@@ -109,25 +109,25 @@ impl Questions {
     ///
     /// # Errors
     /// The daemon has stopped.
-    pub(crate) fn next(&mut self, until: Instant) -> Result<Told, Failure> {
+    pub(crate) fn next(&mut self, until: Instant) -> Result<ProbeEvent, Failure> {
         loop {
             let left = until.saturating_duration_since(now());
             if left.is_zero() {
-                return Ok(Told::Nothing);
+                return Ok(ProbeEvent::TimedOut);
             }
-            let lost = |error: std::io::Error| Failure::Absent(format!("the daemon: {error}"));
+            let lost = |error: std::io::Error| Failure::NoDaemon(format!("the daemon: {error}"));
             self.events.get_ref().set_read_timeout(Some(left)).map_err(lost)?;
-            match self.events.read_until(b'\n', &mut self.begun) {
-                Ok(0) => return Err(Failure::Absent("the daemon has stopped".to_owned())),
+            match self.events.read_until(b'\n', &mut self.partial_line) {
+                Ok(0) => return Err(Failure::NoDaemon("the daemon has stopped".to_owned())),
                 Ok(_) => {}
                 Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => continue,
                 Err(error) => return Err(lost(error)),
             }
-            let line = std::mem::take(&mut self.begun);
+            let line = std::mem::take(&mut self.partial_line);
             match serde_json::from_slice(&line) {
-                Ok(Line::Echo(echo)) if echo.identifier == self.identifier => return Ok(Told::Echo(echo)),
-                Ok(Line::EchoRefused { identifier, why }) if identifier == self.identifier => {
-                    return Ok(Told::Refused(why));
+                Ok(WatchedEvent::Echo(echo)) if echo.identifier == self.identifier => return Ok(ProbeEvent::Echo(echo)),
+                Ok(WatchedEvent::EchoRefused { identifier, why }) if identifier == self.identifier => {
+                    return Ok(ProbeEvent::Refused(why));
                 }
                 _ => {}
             }

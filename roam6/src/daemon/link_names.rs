@@ -6,15 +6,15 @@ use roam6_proto::{Input, LinkId};
 /// Most names kept.
 const MAX_NAMES: usize = 4096;
 /// The text in front of the index when [`LinkId`] is displayed.
-const NUMBERED: &str = "link ";
+const LINK_PREFIX: &str = "link ";
 
 /// Interface names by index, from the kernel's link events.
 #[derive(Debug, Default)]
-pub(crate) struct Names(few::Map<LinkId, String>);
+pub(crate) struct LinkNames(few::Map<LinkId, String>);
 
-impl Names {
+impl LinkNames {
     /// Learns the name from a link event. The name of a removed interface is kept, because reports about it follow.
-    pub(crate) fn note(&mut self, input: &Input) {
+    pub(crate) fn observe(&mut self, input: &Input) {
         if let Input::Link(event) = input
             && (self.0.len() < MAX_NAMES || self.0.get(&event.link).is_some())
         {
@@ -31,7 +31,7 @@ impl Names {
     pub(crate) fn name_links(&self, text: &str) -> String {
         let mut named = String::with_capacity(text.len());
         let mut rest = text;
-        while let Some((before, after)) = rest.split_once(NUMBERED) {
+        while let Some((before, after)) = rest.split_once(LINK_PREFIX) {
             named.push_str(before);
             let digits = after.len() - after.trim_start_matches(|letter: char| letter.is_ascii_digit()).len();
             let (number, others) = after.split_at(digits);
@@ -40,7 +40,7 @@ impl Names {
             match name {
                 Some(name) => named.push_str(name),
                 None => {
-                    named.push_str(NUMBERED);
+                    named.push_str(LINK_PREFIX);
                     named.push_str(number);
                 }
             }
@@ -56,10 +56,10 @@ mod tests {
     use super::*;
     use roam6_proto::{LinkEvent, Report};
 
-    fn names() -> Names {
-        let mut names = Names::default();
+    fn names() -> LinkNames {
+        let mut names = LinkNames::default();
         let event = LinkEvent { link: LinkId(20), name: "wlan0".to_owned(), address: None, up: true, mtu: 1500 };
-        names.note(&Input::Link(event));
+        names.observe(&Input::Link(event));
         names
     }
 

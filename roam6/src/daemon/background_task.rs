@@ -5,17 +5,17 @@ use std::os::unix::net::UnixStream;
 use std::thread::JoinHandle;
 
 /// A running background task. If dropped, it runs to its end and its result is discarded.
-pub(crate) struct Errand<T> {
+pub(crate) struct BackgroundTask<T> {
     done: UnixStream,
     thread: JoinHandle<T>,
 }
 
-impl<T: Send + 'static> Errand<T> {
+impl<T: Send + 'static> BackgroundTask<T> {
     /// Runs `work` on a thread of its own; it should not panic.
     ///
     /// # Errors
     /// The system is out of threads or descriptors.
-    pub(crate) fn begin(work: impl FnOnce() -> T + Send + 'static) -> Result<Errand<T>, String> {
+    pub(crate) fn spawn(work: impl FnOnce() -> T + Send + 'static) -> Result<BackgroundTask<T>, String> {
         let what = |error: std::io::Error| format!("cannot start a background thread: {error}");
         let (done, end) = UnixStream::pair().map_err(what)?;
         let named = std::thread::Builder::new().name("background".to_owned());
@@ -24,7 +24,7 @@ impl<T: Send + 'static> Errand<T> {
             drop(end);
             result
         });
-        Ok(Errand { done, thread: thread.map_err(what)? })
+        Ok(BackgroundTask { done, thread: thread.map_err(what)? })
     }
 
     /// Readable once the task is done.
@@ -44,8 +44,8 @@ mod tests {
     use std::io::Read;
 
     #[test]
-    fn its_end_is_heard_and_its_result_is_had() {
-        let errand = Errand::begin(|| 6 * 7).unwrap();
+    fn the_end_of_a_task_makes_its_descriptor_readable() {
+        let errand = BackgroundTask::spawn(|| 6 * 7).unwrap();
         // The thread writes nothing; it only closes its end.
         assert_eq!((&errand.done).read(&mut [0; 1]).unwrap(), 0);
         assert_eq!(errand.finish(), Some(42));

@@ -11,13 +11,13 @@ const MAX_SUBFLOWS: usize = 16_384;
 
 /// Start times of subflows.
 #[derive(Debug, Default)]
-pub(super) struct Ages {
+pub(super) struct SubflowAges {
     began: BTreeMap<(Token, SocketAddr, SocketAddr), Time>,
 }
 
-impl Ages {
+impl SubflowAges {
     /// Tracks subflows by their events.
-    pub(super) fn note(&mut self, at: Time, report: &Report) {
+    pub(super) fn observe(&mut self, at: Time, report: &Report) {
         match *report {
             Report::SubflowUp { token, local, remote, .. } if self.began.len() < MAX_SUBFLOWS => {
                 self.began.entry((token, local.into(), remote.into())).or_insert(at);
@@ -31,12 +31,12 @@ impl Ages {
     }
 
     /// Forgets all start times: subflows from before the start of the daemon have no known age.
-    pub(super) fn forget(&mut self) {
+    pub(super) fn clear(&mut self) {
         self.began.clear();
     }
 
     /// Fills in the age of each subflow.
-    pub(super) fn tell(&self, now: Time, connections: &mut Connections) {
+    pub(super) fn fill_in(&self, now: Time, connections: &mut Connections) {
         for connection in &mut connections.connections {
             for subflow in &mut connection.subflows {
                 let began = self.began.get(&(Token(connection.token), subflow.local, subflow.remote));
