@@ -3,19 +3,19 @@
 mod backend;
 #[cfg(feature = "bpf")]
 mod bpf;
-mod carrier;
+mod link_watch;
 pub mod clock;
-mod cores;
-mod door;
+mod cpu_latency;
+mod io;
 pub mod error;
 pub mod firewall;
 pub mod host;
 pub mod journal;
-pub mod memory;
+pub mod resident_text;
 pub mod mptcp;
-mod netfilter;
+mod nft;
 mod netlink;
-mod plan;
+mod apply;
 pub mod search;
 #[cfg(feature = "bpf")]
 mod shim;
@@ -27,4 +27,4 @@ pub mod tunnel;
 
 pub use backend::Backend;
 pub use error::Error;
-pub use host::{Host, HostOptions, Interest, Ready, Wake};
+pub use host::{Host, HostOptions, Interest, FdReady, HostEvent};

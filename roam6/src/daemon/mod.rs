@@ -27,9 +27,9 @@ use notify::Notify;
 use position::PositionSource;
 use recorder::Recorder;
 use reload::{ReloadScope, Reload};
-use roam6_linux::memory::Text;
+use roam6_linux::resident_text::ProgramText;
 use roam6_linux::mptcp::diag;
-use roam6_linux::{Host, Interest, Ready, Wake};
+use roam6_linux::{Host, Interest, FdReady, HostEvent};
 use roam6_proto::base::few;
 use roam6_proto::base::ids::{ContextId, Pair};
 use roam6_proto::{Clock, Engine, Input, Node, Order, Outbox, Output, Report, Time};
@@ -121,7 +121,7 @@ struct Daemon {
     started: bool,
     stale_removed: bool,
     /// Set once the daemon is ready.
-    resident_text: Option<Text>,
+    resident_text: Option<ProgramText>,
 }
 
 /// Destination of reports: the log, the watchers, and the counters of the host's own reports.
@@ -138,8 +138,8 @@ impl Daemon {
         let control = start::control_socket(&config)?;
         let metrics = config.metrics.map(start::metrics_socket).transpose()?;
         let mut host = Host::new(roles::host_options(&config))?;
-        host.hear_esp(roles::uses_esp(&config))?;
-        let deaf = config.mnn.is_some().then(|| host.hear_subflows().err()).flatten();
+        host.receive_plain_esp(roles::uses_esp(&config))?;
+        let deaf = config.mnn.is_some().then(|| host.monitor_subflows().err()).flatten();
         host.watch(&signals, SIGNAL_TOKEN, READ_INTEREST)?;
         let positions = config.geo.as_ref().map(|geo| PositionSource::start(&geo.position)).transpose();
         let positions = positions.map_err(|error| format!("position: {error}"))?;
@@ -185,14 +185,14 @@ impl Daemon {
         let mut inputs = VecDeque::new();
         for wake in self.host.wait(Some(now))? {
             match wake {
-                Wake::Input(_, Input::Tick) => {}
-                Wake::Input(at, input) => {
+                HostEvent::Input(_, Input::Tick) => {}
+                HostEvent::Input(at, input) => {
                     let is_clock = matches!(input, Input::Clock(_));
                     inputs.push_back((at, input));
                     inputs.extend(recall.take_if(|_| is_clock).map(|recall| (at, recall)));
                 }
-                Wake::Report(report) => self.host_report(report),
-                Wake::Ready(ready) => self.serve_descriptor(ready),
+                HostEvent::Report(report) => self.host_report(report),
+                HostEvent::Ready(ready) => self.serve_descriptor(ready),
             }
         }
         if self.is_stop_requested() {
@@ -211,7 +211,7 @@ impl Daemon {
         }
         self.log(Level::Info, &format!("{} is ready: {}", self.config.name, roles::describe(&self.config)));
         self.notify.ready();
-        self.resident_text = Some(Text::forget(self.host.now()));
+        self.resident_text = Some(ProgramText::start(self.host.now()));
         Ok(())
     }
 
@@ -219,7 +219,7 @@ impl Daemon {
     fn remove_stale(&mut self) -> Result<(), Failure> {
         if !self.stale_removed && self.node.is_settled() {
             self.stale_removed = true;
-            self.host.settle()?;
+            self.host.remove_stale()?;
         }
         Ok(())
     }
@@ -247,10 +247,10 @@ impl Daemon {
         let mut inputs = VecDeque::new();
         for wake in wakes {
             match wake {
-                Wake::Input(at, Input::Tick) if self.node.deadline().is_none_or(|deadline| deadline > at) => {}
-                Wake::Input(at, input) => inputs.push_back((at, input)),
-                Wake::Report(report) => self.host_report(report),
-                Wake::Ready(ready) => self.serve_descriptor(ready),
+                HostEvent::Input(at, Input::Tick) if self.node.deadline().is_none_or(|deadline| deadline > at) => {}
+                HostEvent::Input(at, input) => inputs.push_back((at, input)),
+                HostEvent::Report(report) => self.host_report(report),
+                HostEvent::Ready(ready) => self.serve_descriptor(ready),
             }
         }
         self.handle_signals();
@@ -261,7 +261,7 @@ impl Daemon {
         let now = self.host.now();
         self.server.expire(now, &mut self.host);
         self.notify.keep_alive(now);
-        self.resident_text.iter_mut().for_each(|text| text.look(now));
+        self.resident_text.iter_mut().for_each(|text| text.release_if_due(now));
         self.events.log.report_suppressed(now, self.events.unix_micros(now));
         if let Some(recorder) = &mut self.recorder {
             recorder.flush();
@@ -325,7 +325,7 @@ impl Daemon {
     }
 
     /// Serves one of the event loop's own descriptors.
-    fn serve_descriptor(&mut self, ready: Ready) {
+    fn serve_descriptor(&mut self, ready: FdReady) {
         let now = self.host.now();
         if self.server.owns(ready.token) {
             if let Some((client, asked)) = self.server.ready(ready, now, &mut self.host) {

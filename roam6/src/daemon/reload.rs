@@ -236,7 +236,7 @@ impl Daemon {
     }
 
     fn update_esp_receiver(&self) {
-        if let Err(error) = self.host.hear_esp(uses_esp(&self.config)) {
+        if let Err(error) = self.host.receive_plain_esp(uses_esp(&self.config)) {
             self.log(Level::Error, &error.to_string());
         }
     }

@@ -85,14 +85,14 @@ pub(super) fn host_options(config: &Config) -> HostOptions {
             Firewall::Bypass => Policy::Bypass,
         },
         device: TUNNEL_DEVICE.to_owned(),
-        carried: udp_encap_addresses(config),
-        tunnels: number(bindings).saturating_add(EXTRA_TUNNELS),
-        contexts: config.shim.as_ref().map_or(0, |shim| number(shim.max_contexts)),
+        dsmip_addresses: udp_encap_addresses(config),
+        max_tunnels: number(bindings).saturating_add(EXTRA_TUNNELS),
+        max_contexts: config.shim.as_ref().map_or(0, |shim| number(shim.max_contexts)),
         busy_poll: config.geo.as_ref().map_or(Duration::ZERO, |geo| geo.busy_poll),
-        awake: config.geo.as_ref().map_or(Duration::ZERO, |geo| geo.awake),
+        cpu_latency_hold: config.geo.as_ref().map_or(Duration::ZERO, |geo| geo.awake),
         // A home agent refuses the addresses of its own host as care-of addresses, and assigns its anycast address.
-        every_address: config.home_agent.is_some(),
-        taps: config.home_agent.is_some()
+        all_addresses: config.home_agent.is_some(),
+        packet_sockets: config.home_agent.is_some()
             || config.mobile_router.is_some()
             || config.mnn.is_some()
             || config.mnpp.is_some(),

@@ -3,7 +3,7 @@
 
 use crate::control::{Response, MAX_REQUEST, Request};
 use core::time::Duration;
-use roam6_linux::{Interest, Ready};
+use roam6_linux::{Interest, FdReady};
 use roam6_proto::Time;
 use roam6_proto::base::few;
 use std::fs::File;
@@ -119,7 +119,7 @@ impl Server {
     }
 
     /// Serves a ready descriptor. Returns a complete request; respond by [`Server::answer`] or [`Server::watch`].
-    pub(crate) fn ready(&mut self, ready: Ready, now: Time, reactor: &mut impl Reactor) -> Option<(ClientId, ClientRequest)> {
+    pub(crate) fn ready(&mut self, ready: FdReady, now: Time, reactor: &mut impl Reactor) -> Option<(ClientId, ClientRequest)> {
         match ready.token.checked_sub(self.base)? {
             token @ (CONTROL_TOKEN | METRICS_TOKEN) => {
                 self.accept(token, now, reactor);
@@ -245,7 +245,7 @@ impl Server {
         }
     }
 
-    fn serve_client(&mut self, token: u32, ready: Ready, now: Time, reactor: &mut impl Reactor) -> Option<(ClientId, ClientRequest)> {
+    fn serve_client(&mut self, token: u32, ready: FdReady, now: Time, reactor: &mut impl Reactor) -> Option<(ClientId, ClientRequest)> {
         let client = self.clients.get_mut(&token)?;
         let asked = match (ready.readable, client.state) {
             (true, ClientState::AwaitingRequest) => client.read_request(now),

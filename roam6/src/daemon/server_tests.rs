@@ -50,7 +50,7 @@ impl Testbed {
         for _ in 0..4 {
             let tokens: Vec<u32> = [CONTROL_TOKEN, METRICS_TOKEN].into_iter().chain(self.server.clients.keys().copied()).collect();
             for token in tokens {
-                let ready = Ready { token: self.server.base + token, readable: true, writable: true };
+                let ready = FdReady { token: self.server.base + token, readable: true, writable: true };
                 match self.server.ready(ready, self.now, &mut NullReactor) {
                     Some((id, ClientRequest::Control(Request::View))) => {
                         let answer = Response::State(Box::default());
@@ -141,7 +141,7 @@ fn events_follow_the_state_however_large_it_is() {
     let mut bench = Testbed::new();
     let mut client = bench.client("\"watch\"\n");
     let token = FIRST_CLIENT;
-    let ready = |token| Ready { token: 2 + token, readable: true, writable: true };
+    let ready = |token| FdReady { token: 2 + token, readable: true, writable: true };
     assert!(bench.server.ready(ready(CONTROL_TOKEN), bench.now, &mut NullReactor).is_none());
     let (id, _) = bench.server.ready(ready(token), bench.now, &mut NullReactor).unwrap();
     bench.server.begin_watch(id);
@@ -226,7 +226,7 @@ fn metrics_clients_do_not_exhaust_control_clients() {
 fn a_burst_of_connections_does_not_delay_other_clients() {
     let mut bench = Testbed::new();
     let crowd: Vec<UnixStream> = (0..2 * MAX_CLIENTS).map(|_| bench.client("")).collect();
-    let ready = Ready { token: 2 + CONTROL_TOKEN, readable: true, writable: false };
+    let ready = FdReady { token: 2 + CONTROL_TOKEN, readable: true, writable: false };
     bench.server.ready(ready, bench.now, &mut NullReactor);
     let (last, welcome) = (crowd.last().unwrap(), bench.server.clients.len());
     last.set_nonblocking(true).unwrap();

@@ -7,7 +7,7 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::{SigSet, SigmaskHow, Signal, kill, pthread_sigmask, raise};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 use nix::unistd::Pid;
-use roam6_linux::mptcp::force::{self, Giver};
+use roam6_linux::mptcp::force::{self, Supervisor};
 use std::ffi::{OsStr, OsString};
 use std::io::ErrorKind;
 use std::os::fd::{AsFd, AsRawFd, RawFd};
@@ -47,7 +47,7 @@ pub(crate) fn run(command: &[OsString]) -> ExitCode {
 /// supervisor over the socket `passage`.
 pub(crate) fn become_command(passage: RawFd, command: &[OsString]) -> ExitCode {
     let Some((program, arguments)) = command.split_first() else { return fail("no command", FAILED) };
-    if let Err(error) = force::submit(passage) {
+    if let Err(error) = force::install_filter(passage) {
         return fail(format!("{error}; programs not statically linked: mptcpize run COMMAND"), FAILED);
     }
     let caught: SigSet = FORWARDED_SIGNALS.into_iter().collect();
@@ -63,8 +63,8 @@ pub(crate) fn become_command(passage: RawFd, command: &[OsString]) -> ExitCode {
 /// notification descriptor.
 pub(crate) fn serve_remaining() -> ExitCode {
     let Ok(listener) = std::io::stdin().as_fd().try_clone_to_owned() else { return ExitCode::from(FAILED) };
-    let giver = Giver::resume(listener);
-    while poll_all(&[giver.as_fd()]).is_ok_and(|ready| ready.first() == Some(&PollState::Readable)) && giver.give().is_ok() {}
+    let giver = Supervisor::resume(listener);
+    while poll_all(&[giver.as_fd()]).is_ok_and(|ready| ready.first() == Some(&PollState::Readable)) && giver.serve_call().is_ok() {}
     ExitCode::SUCCESS
 }
 
@@ -80,12 +80,12 @@ fn supervise(command: &[OsString]) -> Result<ExitStatus, String> {
     let started = Command::new(OURSELVES).args(verb).args(command).spawn();
     let child = started.map_err(|error| format!("{OURSELVES}: {error}"))?;
     drop(theirs);
-    let giver = Giver::receive(&ours).map_err(|error| error.to_string())?;
+    let giver = Supervisor::receive(&ours).map_err(|error| error.to_string())?;
     wait_for_command(child, &signals, giver)
 }
 
 /// Waits for the command, serves its socket requests and forwards signals to it.
-fn wait_for_command(mut child: Child, signals: &SignalFd, mut giver: Option<Giver>) -> Result<ExitStatus, String> {
+fn wait_for_command(mut child: Child, signals: &SignalFd, mut giver: Option<Supervisor>) -> Result<ExitStatus, String> {
     let process = i32::try_from(child.id()).map(Pid::from_raw).map_err(|error| error.to_string())?;
     loop {
         if let Some(status) = child.try_wait().map_err(|error| error.to_string())? {
@@ -95,7 +95,7 @@ fn wait_for_command(mut child: Child, signals: &SignalFd, mut giver: Option<Give
         let asked: Vec<_> = [signals.as_fd()].into_iter().chain(giver.as_ref().map(|giver| giver.as_fd())).collect();
         let ready = poll_all(&asked)?;
         match ready.get(1) {
-            Some(PollState::Readable) => giver.as_ref().map_or(Ok(()), Giver::give).map_err(|error| error.to_string())?,
+            Some(PollState::Readable) => giver.as_ref().map_or(Ok(()), Supervisor::serve_call).map_err(|error| error.to_string())?,
             Some(PollState::HungUp) => giver = None,
             _ => {}
         }
@@ -109,7 +109,7 @@ fn wait_for_command(mut child: Child, signals: &SignalFd, mut giver: Option<Give
 }
 
 /// Leaves a process that serves what the command has left running: without one, socket(2) would fail there.
-fn hand_over(giver: Giver) -> Result<(), String> {
+fn hand_over(giver: Supervisor) -> Result<(), String> {
     let mut asked = [PollFd::new(giver.as_fd(), PollFlags::POLLIN)];
     let over = poll(&mut asked, PollTimeout::ZERO).is_ok() && poll_states(&asked).first() == Some(&PollState::HungUp);
     if over {

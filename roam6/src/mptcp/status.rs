@@ -3,7 +3,7 @@
 use crate::FAILED;
 use crate::client::{print, to_json};
 use crate::render::subflows::endpoint_use;
-use roam6_linux::mptcp::ROOM;
+use roam6_linux::mptcp::MIN_RECEIVE_BUFFER;
 use roam6_linux::mptcp::status::{Status, status};
 use std::fmt::Write;
 use std::process::ExitCode;
@@ -66,11 +66,11 @@ fn text(status: &Status) -> String {
     let limits = status.limits;
     let _ =
         writeln!(text, "additional subflows: {}; accepted addresses of a peer: {}", limits.subflows, limits.accepted);
-    if status.receive_buffer < ROOM {
+    if status.receive_buffer < MIN_RECEIVE_BUFFER {
         let _ = writeln!(
             text,
             "initial receive buffer: {} octets: the loss of a path can stall connections; \
-             sysctl net.ipv4.tcp_rmem=\"4096 {ROOM} 33554432\"",
+             sysctl net.ipv4.tcp_rmem=\"4096 {MIN_RECEIVE_BUFFER} 33554432\"",
             status.receive_buffer
         );
     }
