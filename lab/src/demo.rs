@@ -2,10 +2,10 @@
 
 use crate::bed::sandbox::WORK_DIR;
 use crate::dissector::{self, Dissection};
-use crate::handover::{HandoverMeasurement, OBSERVATION_TIME, HandoverTraffic, replug};
 use crate::event_printer::EventPrinter;
-use crate::terminal::{Terminal, LineStyle};
-use crate::topology::{CORRESPONDENT, HOME_AGENT, Vehicle, NemoNetwork};
+use crate::handover::{HandoverMeasurement, HandoverTraffic, OBSERVATION_TIME, replug};
+use crate::terminal::{LineStyle, Terminal};
+use crate::topology::{CORRESPONDENT, HOME_AGENT, NemoNetwork, Vehicle};
 use crate::traffic::Delivery;
 use anyhow::{Context, Result};
 use roam6_proto::Report;
@@ -24,12 +24,19 @@ const NO_DAD: &str = "duplicate_detection = false";
 pub(crate) fn run(svg: Option<&Path>, capture: Option<&Path>) -> Result<bool> {
     let screen = Arc::new(Terminal::new());
     let recorded = capture.map_or_else(|| Path::new(WORK_DIR).join("demo.pcapng"), Path::to_path_buf);
-    screen.timed_line(LineStyle::Plain, "building home, FN1, FN2 and backbone, 7 hosts; radvd advertises in FN1 and FN2");
+    screen
+        .timed_line(LineStyle::Plain, "building home, FN1, FN2 and backbone, 7 hosts; radvd advertises in FN1 and FN2");
     let mut world = NemoNetwork::build(Duration::from_millis(5), 1, NO_DAD)?;
     world.emulator.capture(&recorded)?;
     let mut vehicle = world.vehicle(0, &["up1", "up0"])?;
-    screen.timed_line(LineStyle::Plain, format!("home agent {HOME_AGENT} is 5 ms away; mobile router {}", vehicle.home_address));
-    screen.timed_line(LineStyle::Plain, format!("node inside {} talks to correspondent {CORRESPONDENT}", vehicle.mnn_address));
+    screen.timed_line(
+        LineStyle::Plain,
+        format!("home agent {HOME_AGENT} is 5 ms away; mobile router {}", vehicle.home_address),
+    );
+    screen.timed_line(
+        LineStyle::Plain,
+        format!("node inside {} talks to correspondent {CORRESPONDENT}", vehicle.mnn_address),
+    );
     let sources = vec![("mr", vehicle.daemon.events().clone()), ("ha", world.home_agent.events().clone())];
     let narrator = EventPrinter::start(&screen, sources)?;
     screen.timed_line(LineStyle::Action, "up0 into the home link");
@@ -50,7 +57,8 @@ pub(crate) fn run(svg: Option<&Path>, capture: Option<&Path>) -> Result<bool> {
     let sound = print_summary(&screen, &moves, &deliveries, &verdict) & clean;
     let ending = if clean { "both daemons ended and left nothing" } else { "A DAEMON LEFT ITS TUNNEL DEVICE BEHIND" };
     screen.line(if clean { LineStyle::Success } else { LineStyle::Failure }, ending);
-    let (tone, word) = if sound { (LineStyle::Success, "nothing broke") } else { (LineStyle::Failure, "SOMETHING BROKE") };
+    let (tone, word) =
+        if sound { (LineStyle::Success, "nothing broke") } else { (LineStyle::Failure, "SOMETHING BROKE") };
     screen.line(tone, word);
     if let Some(path) = svg {
         screen.write_svg(path)?;
@@ -59,13 +67,21 @@ pub(crate) fn run(svg: Option<&Path>, capture: Option<&Path>) -> Result<bool> {
 }
 
 /// All moves in turn.
-fn run_moves(screen: &Terminal, world: &NemoNetwork, vehicle: &Vehicle, traffic: &HandoverTraffic) -> Result<Vec<HandoverMeasurement>> {
+fn run_moves(
+    screen: &Terminal,
+    world: &NemoNetwork,
+    vehicle: &Vehicle,
+    traffic: &HandoverTraffic,
+) -> Result<Vec<HandoverMeasurement>> {
     let (up1, up0) = (vehicle.uplink(0)?, vehicle.uplink(1)?);
     let [fn1, fn2] = &world.visited;
     let mut moves = Vec::new();
-    for (name, to) in
-        [("home -> FN1", fn1.link), ("FN1 -> FN2", fn2.link), ("FN2 -> home", world.home_link), ("home -> FN1", fn1.link)]
-    {
+    for (name, to) in [
+        ("home -> FN1", fn1.link),
+        ("FN1 -> FN2", fn2.link),
+        ("FN2 -> home", world.home_link),
+        ("home -> FN1", fn1.link),
+    ] {
         screen.timed_line(LineStyle::Action, format!("{name}: up0 pulled and plugged into the other network"));
         let measured = traffic.measure(vehicle, name, || replug(world, up0, to))?;
         print_move(screen, &measured, traffic);
@@ -101,7 +117,12 @@ fn print_move(screen: &Terminal, measured: &HandoverMeasurement, traffic: &Hando
 }
 
 /// The table and the verdict.
-fn print_summary(screen: &Terminal, moves: &[HandoverMeasurement], deliveries: &[Delivery; 2], verdict: &Dissection) -> bool {
+fn print_summary(
+    screen: &Terminal,
+    moves: &[HandoverMeasurement],
+    deliveries: &[Delivery; 2],
+    verdict: &Dissection,
+) -> bool {
     let mut sound = verdict.errors.is_empty() && verdict.mobility_messages > 0 && verdict.tunnelled > 0;
     screen.line(LineStyle::Plain, "");
     screen.line(
@@ -131,7 +152,8 @@ fn print_summary(screen: &Terminal, moves: &[HandoverMeasurement], deliveries: &
         screen.line(if whole { LineStyle::Success } else { LineStyle::Failure }, row);
     }
     for (direction, delivery) in ["out", "in "].iter().zip(deliveries) {
-        let (tone, word) = if delivery.is_complete() { (LineStyle::Success, "equal") } else { (LineStyle::Failure, "DIFFERENT") };
+        let (tone, word) =
+            if delivery.is_complete() { (LineStyle::Success, "equal") } else { (LineStyle::Failure, "DIFFERENT") };
         sound &= delivery.is_complete();
         let (sent, received) = (&delivery.sent, &delivery.received);
         let digest = received.digest.get(..16).unwrap_or_default();

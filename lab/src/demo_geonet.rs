@@ -3,11 +3,11 @@
 
 use crate::bed::Radvd;
 use crate::bed::sandbox::WORK_DIR;
-use crate::dissector;
 use crate::clock;
-use crate::road::{VIRTUAL_LINK, Road, RoadStation, road_position, host_address};
-use crate::terminal::{Terminal, LineStyle};
-use crate::traffic::{Delivery, Endpoint, TransferLoad, Protocol, Transfer};
+use crate::dissector;
+use crate::road::{Road, RoadStation, VIRTUAL_LINK, host_address, road_position};
+use crate::terminal::{LineStyle, Terminal};
+use crate::traffic::{Delivery, Endpoint, Protocol, Transfer, TransferLoad};
 use anyhow::{Context, Result};
 use roam6_sim::track::distance;
 use roam6_sim::{RadioSpec, Track};
@@ -64,8 +64,10 @@ struct RoadScene {
 pub(crate) fn run(svg: Option<&Path>, capture: Option<&Path>) -> Result<bool> {
     let screen = Terminal::new();
     let recorded = capture.map_or_else(|| Path::new(WORK_DIR).join("demo.pcapng"), Path::to_path_buf);
-    screen
-        .timed_line(LineStyle::Plain, "building a road: a roadside unit, three vehicles, one radio channel that reaches 300 m");
+    screen.timed_line(
+        LineStyle::Plain,
+        "building a road: a roadside unit, three vehicles, one radio channel that reaches 300 m",
+    );
     let mut scene = RoadScene::build()?;
     scene.road.air.capture(&recorded)?;
     let addresses = scene.vehicle_addresses()?;
@@ -76,9 +78,14 @@ pub(crate) fn run(svg: Option<&Path>, capture: Option<&Path>) -> Result<bool> {
         );
     }
     let [first, ..] = addresses;
-    let ends =
-        [Endpoint { host: &scene.vehicles[0].host, address: first }, Endpoint { host: &scene.rsu.host, address: host_address(PREFIX, 1) }];
-    let transfer = Transfer::start_with(ends, TransferLoad { message: 1000, ..TransferLoad::steady(Protocol::Tcp, 9700, 50_000) })?;
+    let ends = [
+        Endpoint { host: &scene.vehicles[0].host, address: first },
+        Endpoint { host: &scene.rsu.host, address: host_address(PREFIX, 1) },
+    ];
+    let transfer = Transfer::start_with(
+        ends,
+        TransferLoad { message: 1000, ..TransferLoad::steady(Protocol::Tcp, 9700, 50_000) },
+    )?;
     screen.timed_line(LineStyle::Action, "the first vehicle and the roadside unit exchange bytes by TCP");
     let phases = MOVES.iter().map(|(what, places)| scene.drive_and_measure(&screen, &transfer, what, *places));
     let phases: Result<Vec<Phase>> = phases.collect();
@@ -87,7 +94,8 @@ pub(crate) fn run(svg: Option<&Path>, capture: Option<&Path>) -> Result<bool> {
     let deliveries = deliveries?;
     scene.road.air.finish_capture()?;
     let sound = print_summary(&screen, &phases, &deliveries, &recorded)? & scene.stop_daemons(&screen)?;
-    let (tone, word) = if sound { (LineStyle::Success, "nothing broke") } else { (LineStyle::Failure, "SOMETHING BROKE") };
+    let (tone, word) =
+        if sound { (LineStyle::Success, "nothing broke") } else { (LineStyle::Failure, "SOMETHING BROKE") };
     screen.line(tone, word);
     if let Some(path) = svg {
         screen.write_svg(path)?;
@@ -112,8 +120,10 @@ impl RoadScene {
     fn vehicle_addresses(&self) -> Result<[Ipv6Addr; 3]> {
         let find = |car: &RoadStation| {
             let ask = || {
-                let shown =
-                    car.host.output("ip", &["-6", "-o", "address", "show", "dev", VIRTUAL_LINK, "scope", "global"]).ok()?;
+                let shown = car
+                    .host
+                    .output("ip", &["-6", "-o", "address", "show", "dev", VIRTUAL_LINK, "scope", "global"])
+                    .ok()?;
                 let word = shown.split_whitespace().find(|word| word.ends_with("/64"))?;
                 let address = word.split('/').next()?.parse().ok();
                 address.filter(|_| !shown.contains("tentative"))
@@ -125,7 +135,13 @@ impl RoadScene {
     }
 
     /// Drives the vehicles to these places, and looks how it is there.
-    fn drive_and_measure(&self, screen: &Terminal, transfer: &Transfer, what: &'static str, places: [f64; 3]) -> Result<Phase> {
+    fn drive_and_measure(
+        &self,
+        screen: &Terminal,
+        transfer: &Transfer,
+        what: &'static str,
+        places: [f64; 3],
+    ) -> Result<Phase> {
         screen.timed_line(LineStyle::Action, what);
         let begin = clock::unix_micros();
         let goals = self.vehicles.iter().map(|car| car.radio).zip(places);
@@ -233,7 +249,8 @@ fn print_summary(screen: &Terminal, phases: &[Phase], deliveries: &[Delivery; 2]
     );
     for phase in phases {
         let trip = phase.round_trip.map_or("-".to_owned(), |trip| format!("{trip:.1} ms"));
-        let (away, silent) = (format!("{:.0} m", phase.metres), format!("{:.0} ms", phase.longest_silence as f64 / 1000.0));
+        let (away, silent) =
+            (format!("{:.0} m", phase.metres), format!("{:.0} ms", phase.longest_silence as f64 / 1000.0));
         let echoes = format!("{}/{ECHOES}", phase.received);
         say(
             phase.is_good(),

@@ -4,13 +4,13 @@
 use crate::bed::Daemon;
 use crate::bed::sandbox::WORK_DIR;
 use crate::chart::{self, Chart, Point, Series, Style};
-use crate::dissector;
 use crate::clock;
-use crate::multipath::observed_transfer::{ObservedTransfer, MoveObservation, Mode};
-use crate::multipath::options::MptcpOptionCounts;
-use crate::multipath::{PayloadPath, LinkShape, AttachmentPoint, MptcpTestbed};
+use crate::dissector;
 use crate::event_printer::EventPrinter;
-use crate::terminal::{Terminal, LineStyle};
+use crate::multipath::observed_transfer::{Mode, MoveObservation, ObservedTransfer};
+use crate::multipath::options::MptcpOptionCounts;
+use crate::multipath::{AttachmentPoint, LinkShape, MptcpTestbed, PayloadPath};
+use crate::terminal::{LineStyle, Terminal};
 use crate::topology::CORRESPONDENT;
 use crate::traffic::Delivery;
 use anyhow::{Context, Result};
@@ -41,7 +41,8 @@ struct DemoRun {
 pub(crate) fn run(svg: Option<&File>, capture: Option<&File>) -> Result<bool> {
     let screen = Arc::new(Terminal::new());
     let recorded = capture.map_or_else(|| File::new(WORK_DIR).join("demo.pcapng"), File::to_path_buf);
-    screen.timed_line(LineStyle::Plain, "building home, FN1 and FN2, each 10 ms away; radvd and dhcpd serve FN1 and FN2");
+    screen
+        .timed_line(LineStyle::Plain, "building home, FN1 and FN2, each 10 ms away; radvd and dhcpd serve FN1 and FN2");
     let testbed = MptcpTestbed::without_path_manager(LinkShape::PAPER.lossless())?;
     testbed.world.emulator.capture(&recorded)?;
     let inside = testbed.vehicle.mnn_address;
@@ -67,7 +68,10 @@ pub(crate) fn run(svg: Option<&File>, capture: Option<&File>) -> Result<bool> {
 fn run_moves(screen: &Arc<Terminal>, testbed: &MptcpTestbed) -> Result<DemoRun> {
     let began = clock::unix_micros();
     let mut journey = ObservedTransfer::begin(testbed, Mode::Outbound, PORT, RATE, &[])?;
-    screen.timed_line(LineStyle::Action, "a transfer begins, both ways; nobody manages its paths: all goes through the tunnel");
+    screen.timed_line(
+        LineStyle::Action,
+        "a transfer begins, both ways; nobody manages its paths: all goes through the tunnel",
+    );
     sleep(Duration::from_secs(3));
     let mut manager: Option<(Daemon, EventPrinter)> = None;
     let mut legs = Vec::new();
@@ -99,7 +103,8 @@ fn print_move(screen: &Terminal, leg: &MoveObservation) {
     let tone = if leg.is_alive && leg.faults.is_empty() { LineStyle::Success } else { LineStyle::Failure };
     let direct = leg.direct_after.map_or(String::new(), |millis| format!(", bytes went straight after {millis:.0} ms"));
     let share = leg.direct_share * 100.0;
-    screen.timed_line(tone, format!("{}: silent for {:.0} ms{direct}; now {share:.1} % go straight", leg.what, leg.gap));
+    screen
+        .timed_line(tone, format!("{}: silent for {:.0} ms{direct}; now {share:.1} % go straight", leg.what, leg.gap));
     for fault in &leg.faults {
         screen.line(LineStyle::Failure, format!("           {fault}"));
     }
@@ -110,13 +115,18 @@ fn print_summary(screen: &Terminal, testbed: &MptcpTestbed, story: &DemoRun, rec
     plot(screen, testbed, story);
     let mut sound = story.moves.iter().all(|leg| leg.is_alive && leg.faults.is_empty());
     for (direction, delivery) in ["out", "in "].iter().zip(&story.deliveries) {
-        let (tone, word) = if delivery.is_complete() { (LineStyle::Success, "equal") } else { (LineStyle::Failure, "DIFFERENT") };
+        let (tone, word) =
+            if delivery.is_complete() { (LineStyle::Success, "equal") } else { (LineStyle::Failure, "DIFFERENT") };
         sound &= delivery.is_complete();
         let digest = delivery.received.digest.get(..16).unwrap_or_default();
         let (sent, received) = (delivery.sent.bytes, delivery.received.bytes);
         screen.line(tone, format!("bytes {direction}: {sent} sent, {received} received, sha256 {digest}.. {word}"));
     }
-    let (sent, wrong, untold) = (testbed.source_monitor.sent(), testbed.source_monitor.wrong_source(), testbed.source_monitor.wrong_in_grace_period());
+    let (sent, wrong, untold) = (
+        testbed.source_monitor.sent(),
+        testbed.source_monitor.wrong_source(),
+        testbed.source_monitor.wrong_in_grace_period(),
+    );
     sound &= wrong == 0;
     screen.line(line_style(wrong == 0), format!("uplinks: {sent} packets, {wrong} with a source of another network, {untold} sent before the kernel told of it"));
     for story in testbed.source_monitor.samples() {

@@ -2,12 +2,12 @@
 //! transfer, and both go on (RFC 5533, RFC 5534).
 
 use crate::bed::sandbox::WORK_DIR;
-use crate::dissector;
 use crate::clock;
+use crate::dissector;
 use crate::event_printer::EventPrinter;
-use crate::providers::{Providers, ProviderSettings, MultihomedHost};
-use crate::terminal::{Terminal, LineStyle};
-use crate::traffic::{Delivery, TransferLoad, Protocol, Transfer};
+use crate::providers::{MultihomedHost, ProviderSettings, Providers};
+use crate::terminal::{LineStyle, Terminal};
+use crate::traffic::{Delivery, Protocol, Transfer, TransferLoad};
 use anyhow::{Context, Result};
 use roam6_proto::Report;
 use std::path::Path;
@@ -57,7 +57,8 @@ pub(crate) fn run(svg: Option<&Path>, capture: Option<&Path>) -> Result<bool> {
         side.daemon.stop()?;
     }
     let sound = print_summary(&screen, &world, &deliveries, (&recorded, errors))? && alive;
-    let (tone, word) = if sound { (LineStyle::Success, "nothing broke") } else { (LineStyle::Failure, "SOMETHING BROKE") };
+    let (tone, word) =
+        if sound { (LineStyle::Success, "nothing broke") } else { (LineStyle::Failure, "SOMETHING BROKE") };
     screen.line(tone, word);
     if let Some(path) = svg {
         screen.write_svg(path)?;
@@ -70,7 +71,8 @@ fn run_failures(screen: &Terminal, world: &Providers, sessions: &Sessions) -> Re
     let changed = |report: &Report| matches!(report, Report::PathChanged { .. });
     world.wait_both(0, "a context", |report| matches!(report, Report::ContextUp { .. }))?;
     sleep(PHASE_TIME);
-    screen.timed_line(LineStyle::Action, "provider a goes silent: no carrier is lost, nothing is told, nothing arrives");
+    screen
+        .timed_line(LineStyle::Action, "provider a goes silent: no carrier is lost, nothing is told, nothing arrives");
     let at = world.black_hole(0)?;
     world.wait_both(at, "another path", changed)?;
     sleep(PHASE_TIME);
@@ -83,7 +85,10 @@ fn run_failures(screen: &Terminal, world: &Providers, sessions: &Sessions) -> Re
         let ([local, _], [peer, _]) = (from.addresses, to.addresses);
         let asked = clock::unix_micros();
         from.daemon.query(&["shim", "use", &local.to_string(), &peer.to_string()])?;
-        from.daemon.events().wait_for(asked, TIMEOUT, changed).with_context(|| format!("{} stays", from.host.name()))?;
+        from.daemon
+            .events()
+            .wait_for(asked, TIMEOUT, changed)
+            .with_context(|| format!("{} stays", from.host.name()))?;
         // The peer is still being told of the first search.
         sleep(Duration::from_secs(1));
     }

@@ -75,7 +75,9 @@ fn mobility_checksum(packet: &Value) -> Option<u16> {
 /// The last value with this name: that of the innermost header.
 fn find_innermost<'a>(value: &'a Value, name: &str) -> Option<&'a Value> {
     match value {
-        Value::Object(fields) => fields.values().rev().find_map(|field| find_innermost(field, name)).or_else(|| fields.get(name)),
+        Value::Object(fields) => {
+            fields.values().rev().find_map(|field| find_innermost(field, name)).or_else(|| fields.get(name))
+        }
         Value::Array(items) => items.iter().rev().find_map(|item| find_innermost(item, name)),
         _ => None,
     }

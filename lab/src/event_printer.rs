@@ -1,7 +1,7 @@
 //! Tells on the screen what roam6 reports while a demo runs, in plain words.
 
 use crate::bed::Events;
-use crate::terminal::{Terminal, LineStyle};
+use crate::terminal::{LineStyle, Terminal};
 use anyhow::Result;
 use roam6_proto::Report;
 use std::sync::Arc;

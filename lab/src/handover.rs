@@ -3,7 +3,7 @@
 use crate::bed::{Port, Segment};
 use crate::clock;
 use crate::findings::round;
-use crate::topology::{HOME_AGENT, Vehicle, NemoNetwork};
+use crate::topology::{HOME_AGENT, NemoNetwork, Vehicle};
 use crate::traffic::{Delivery, Endpoint, OneWayTrain, Stamp, Train, Transfer};
 use anyhow::{Result, bail};
 use roam6_proto::Report;

@@ -6,28 +6,28 @@ mod attacks;
 mod bed;
 mod chain;
 mod chart;
-mod dissector;
 mod clock;
-mod registrations;
 mod demo;
 mod demo_geonet;
 mod demo_mptcp;
 mod demo_shim6;
-mod roadside;
+mod dissector;
+mod event_printer;
 mod experiments;
 mod findings;
 mod handover;
 mod live;
 mod multipath;
-mod event_printer;
 mod plots;
 mod progress;
 mod providers;
+mod registrations;
 mod report;
 mod road;
-mod terminal;
+mod roadside;
 mod shim6;
 mod sys;
+mod terminal;
 mod topology;
 mod traffic;
 
@@ -128,7 +128,7 @@ enum Command {
     #[command(after_help = "Example: roam6-lab live geonet --port 8080, then open http://127.0.0.1:8080/")]
     Live {
         /// The network to show.
-        #[arg(value_enum, default_value_t = live::Show::Nemo)]
+        #[arg(value_enum, default_value_t = live::Subject::Nemo)]
         what: live::Subject,
         /// Port on 127.0.0.1 to serve the page on; 0: any free port.
         #[arg(long, default_value_t = 0)]

@@ -8,7 +8,7 @@
 
 use crate::bed::daemon::binary;
 use crate::bed::host::run_command as output;
-use crate::bed::{LinkEmulator, Daemon, Host, Port, Segment};
+use crate::bed::{Daemon, Host, LinkEmulator, Port, Segment};
 use crate::clock;
 use crate::traffic::Endpoint;
 use anyhow::{Context, Result, anyhow, bail};
@@ -67,7 +67,8 @@ impl Providers {
             router.set_sysctl("ipv6/conf/default/accept_dad", "0")?;
         }
         let spec = LinkSpec { delay: settings.delay, ..LinkSpec::default() };
-        let side = |name, number| MultihomedHost::build(&air, &routers, (&named(name), number), spec, settings.shim_config);
+        let side =
+            |name, number| MultihomedHost::build(&air, &routers, (&named(name), number), spec, settings.shim_config);
         let sides = [side("left", 1)?, side("right", 2)?];
         Ok(Providers { air, hosts: sides, spec, routers })
     }
@@ -158,7 +159,13 @@ impl MultihomedHost {
         self.addresses.iter().position(|address| *address == local)
     }
 
-    fn build(air: &LinkEmulator, routers: &[Host; 2], (name, number): (&str, u8), spec: LinkSpec, shim: &str) -> Result<MultihomedHost> {
+    fn build(
+        air: &LinkEmulator,
+        routers: &[Host; 2],
+        (name, number): (&str, u8),
+        spec: LinkSpec,
+        shim: &str,
+    ) -> Result<MultihomedHost> {
         let host = Host::new(name)?;
         let addresses = generate_hba_set(&host, number)?;
         let (mut ports, mut cables) = (Vec::new(), Vec::new());

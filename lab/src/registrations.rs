@@ -76,7 +76,14 @@ impl RegistrationLoad {
             None => Daemon::start(&host, &config)?,
         };
         let sequences = vec![Sequence(0); usize::try_from(size)?];
-        Ok(RegistrationLoad { size, taps: sides, daemon, prefix_table_file: table, sequences, rng: Entropy::from_number(7) })
+        Ok(RegistrationLoad {
+            size,
+            taps: sides,
+            daemon,
+            prefix_table_file: table,
+            sequences,
+            rng: Entropy::from_number(7),
+        })
     }
 
     /// A random mobile router.
@@ -109,8 +116,11 @@ impl RegistrationLoad {
                     delays.push(sent.elapsed().as_secs_f64() * 1000.0);
                 }
             }
-            let late: Vec<u32> =
-                waiting.values().filter(|(_, sent)| sent.elapsed() > RETRANSMIT_AFTER).map(|(number, _)| *number).collect();
+            let late: Vec<u32> = waiting
+                .values()
+                .filter(|(_, sent)| sent.elapsed() > RETRANSMIT_AFTER)
+                .map(|(number, _)| *number)
+                .collect();
             for number in late {
                 self.send_update(number)?;
             }
@@ -143,7 +153,13 @@ impl RegistrationLoad {
 
 /// A mobile router with its key.
 pub(crate) fn synthetic_router(number: u32) -> SyntheticRouter {
-    SyntheticRouter { home_agent: HOME_AGENT, home_address: home_address(number), care_of: care_of(number), spi: 1000, key: KEY.to_vec() }
+    SyntheticRouter {
+        home_agent: HOME_AGENT,
+        home_address: home_address(number),
+        care_of: care_of(number),
+        spi: 1000,
+        key: KEY.to_vec(),
+    }
 }
 
 fn home_address(number: u32) -> HomeAddress {

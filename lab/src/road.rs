@@ -6,7 +6,7 @@
 //!                  gn0 ················· gn0
 //! ```
 
-use crate::bed::{LinkEmulator, Daemon, GpsdServer, Host, Port, Segment, gpsd};
+use crate::bed::{Daemon, GpsdServer, Host, LinkEmulator, Port, Segment, gpsd};
 use crate::clock;
 use anyhow::{Context, Result, anyhow};
 use roam6_proto::geo::geometry::Offset;
@@ -95,7 +95,11 @@ impl Road {
 
     /// Moves vehicles, by their radio ports, from their present positions to these (metres) at `speed` metres per
     /// second; the time the last of them takes.
-    pub(crate) fn set_destinations(&self, goals: impl IntoIterator<Item = (Port, f64)>, speed: f64) -> Result<Duration> {
+    pub(crate) fn set_destinations(
+        &self,
+        goals: impl IntoIterator<Item = (Port, f64)>,
+        speed: f64,
+    ) -> Result<Duration> {
         let now = self.air.now();
         let mut last = now;
         for (radio, place) in goals {
@@ -139,7 +143,8 @@ impl RoadStation {
     /// Waits until the virtual link has its link-local address and duplicate address detection is complete.
     pub(crate) fn wait_for_link(&self) -> Result<()> {
         let ready = || {
-            let shown = self.host.output("ip", &["-6", "-o", "address", "show", "dev", VIRTUAL_LINK, "scope", "link"]).ok()?;
+            let shown =
+                self.host.output("ip", &["-6", "-o", "address", "show", "dev", VIRTUAL_LINK, "scope", "link"]).ok()?;
             let has = shown.contains(&self.address.to_string()) && !shown.contains("tentative");
             has.then_some(())
         };

@@ -9,12 +9,12 @@
 //!         ar1 ~ ~ ~ ~ ~ mr0, mr1 ── mnn1   cell0
 //! ```
 
-use crate::bed::sandbox::WORK_DIR;
 use crate::bed::fabric::ObservedFrame;
-use crate::bed::{Radvd, GpsdServer, Port};
+use crate::bed::sandbox::WORK_DIR;
+use crate::bed::{GpsdServer, Port, Radvd};
 use crate::clock;
-use crate::road::{VIRTUAL_LINK, Road, RoadStation, road_position, host_address};
-use crate::topology::{self, Vehicle, NemoNetwork};
+use crate::road::{Road, RoadStation, VIRTUAL_LINK, host_address, road_position};
+use crate::topology::{self, NemoNetwork, Vehicle};
 use anyhow::{Context, Result};
 use roam6_sim::{LinkSpec, RadioSpec, Track};
 use roam6_wire::LinkAddress;

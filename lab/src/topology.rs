@@ -8,7 +8,7 @@
 //!         fn1  fn2     (radvd)
 //! ```
 
-use crate::bed::{Radvd, LinkEmulator, Daemon, Host, Port, Segment};
+use crate::bed::{Daemon, Host, LinkEmulator, Port, Radvd, Segment};
 use crate::clock;
 use crate::traffic::Endpoint;
 use anyhow::{Context, Result, anyhow};
@@ -117,7 +117,17 @@ impl NemoNetwork {
         }
         let visited = [access_network(&air, &core, 1)?, access_network(&air, &core, 2)?];
         let home_agent = Daemon::start(&ha, &home_agent_config(vehicles, extra)).context("the home agent")?;
-        Ok(NemoNetwork { emulator: air, home_agent, home_link: home, home_cable, uplink_port: exit, visited, ha, cn, core })
+        Ok(NemoNetwork {
+            emulator: air,
+            home_agent,
+            home_link: home,
+            home_cable,
+            uplink_port: exit,
+            visited,
+            ha,
+            cn,
+            core,
+        })
     }
 
     /// Adds vehicle `number`, unplugged, with uplinks in order of preference.
@@ -131,7 +141,13 @@ impl NemoNetwork {
     }
 
     /// [`World::vehicle_with`] with uplinks of which only those in `ports` are made here.
-    pub(crate) fn vehicle_with_ports(&self, number: u8, uplink_names: &[&str], ports: &[&str], extra: &str) -> Result<Vehicle> {
+    pub(crate) fn vehicle_with_ports(
+        &self,
+        number: u8,
+        uplink_names: &[&str],
+        ports: &[&str],
+        extra: &str,
+    ) -> Result<Vehicle> {
         let (mr, mnn) = (Host::new(&format!("mr{number}"))?, host(&format!("mnn{number}"))?);
         let uplinks: Vec<Port> = ports.iter().map(|name| self.emulator.add_port(&mr, name)).collect::<Result<_>>()?;
         let inside_ports = [self.emulator.add_port(&mr, "in0")?, self.emulator.add_port(&mnn, "eth0")?];
@@ -139,7 +155,8 @@ impl NemoNetwork {
         let daemon = Daemon::start(&mr, &(mobile_router_config(&mr, number, uplink_names)? + extra))
             .with_context(|| format!("the mobile router {}", mr.name()))?;
         let home_address = home_address(number);
-        let mut vehicle = Vehicle { mr, mnn, uplinks, ingress_segment: inside, daemon, home_address, mnn_address: home_address };
+        let mut vehicle =
+            Vehicle { mr, mnn, uplinks, ingress_segment: inside, daemon, home_address, mnn_address: home_address };
         vehicle.mnn_address = clock::wait_for(TIMEOUT, || vehicle.find_mnn_address(number))
             .ok_or_else(|| anyhow!("{} got no address from the mobile router", vehicle.mnn.name()))?;
         Ok(vehicle)

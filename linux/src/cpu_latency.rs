@@ -31,7 +31,9 @@ impl CpuLatency {
         }
         match OpenOptions::new().write(true).open(DEVICE) {
             Ok(device) => (CpuLatency { device: Some(device), hold_time: pause, ..CpuLatency::default() }, None),
-            Err(error) => (CpuLatency::default(), Some(format!("cores will sleep in spite of awake: {DEVICE}: {error}"))),
+            Err(error) => {
+                (CpuLatency::default(), Some(format!("cores will sleep in spite of awake: {DEVICE}: {error}")))
+            }
         }
     }
 
@@ -86,8 +88,11 @@ mod tests {
     fn cpu_latency_is_requested_from_the_first_frame_until_idle() {
         let device = tempfile::NamedTempFile::new().unwrap();
         let mut ear = device.reopen().unwrap();
-        let mut cores =
-            CpuLatency { device: Some(device.reopen().unwrap()), hold_time: Duration::from_millis(100), ..CpuLatency::default() };
+        let mut cores = CpuLatency {
+            device: Some(device.reopen().unwrap()),
+            hold_time: Duration::from_millis(100),
+            ..CpuLatency::default()
+        };
         assert_eq!(cores.next_check(), None);
         cores.note_frame(at(5)).unwrap();
         cores.note_frame(at(60)).unwrap();

@@ -1,25 +1,25 @@
 //! One host, as the daemon's loop sees it: [`Host::wait`] brings what happened, [`Host::execute`] does what the engines
 //! want. The daemon's own descriptors may be waited for in the same place ([`Host::watch`]).
 
+use crate::apply::Executor;
 use crate::backend::{self, Backend};
-use crate::link_watch::LinkWatch;
 use crate::clock::Clock;
 use crate::cpu_latency::CpuLatency;
-use crate::io::receiver::Receiver;
+use crate::error::{Context, Error};
+use crate::firewall::{self, Firewall, FirewallMonitor};
 use crate::io::frames::Frames;
 use crate::io::packet_socket::{PacketFilter, PacketSocket};
 use crate::io::raw_sender::RawSender;
+use crate::io::receiver::Receiver;
 use crate::io::retry_queue::RetryQueue;
-use crate::error::{Context, Error};
-use crate::firewall::{self, Firewall, FirewallMonitor};
 use crate::journal::Journal;
+use crate::link_watch::LinkWatch;
 use crate::mptcp::diag::{self, Connection};
 use crate::mptcp::events::SubflowEvents;
-use crate::nft::TableMonitor;
-use crate::netlink::monitor::{self, Monitor, Announcement};
+use crate::netlink::monitor::{self, Announcement, Monitor};
 use crate::netlink::socket::Netlink;
 use crate::netlink::{address, family, link, route};
-use crate::apply::Executor;
+use crate::nft::TableMonitor;
 use crate::tunnel::Tunnels;
 use core::time::Duration;
 use nix::errno::Errno;
@@ -183,7 +183,9 @@ impl Host {
             // Opened before the tables are read, so that no change falls between the two.
             monitor: Monitor::open()?,
             receiver: ears,
-            dsmip_socket: (!options.dsmip_addresses.is_empty()).then(|| PacketSocket::open(PacketFilter::Dsmip)).transpose()?,
+            dsmip_socket: (!options.dsmip_addresses.is_empty())
+                .then(|| PacketSocket::open(PacketFilter::Dsmip))
+                .transpose()?,
             busy_poll: options.busy_poll,
             busy_poll_until: Time::ZERO,
             cpu_latency: cores,
@@ -234,7 +236,13 @@ impl Host {
     pub fn wait(&mut self, until: Option<Time>) -> Result<Vec<HostEvent>, Error> {
         self.schedule_repair();
         let look_at = self.link_watch.next_poll(self.now());
-        let own = [self.repair_at, self.reconcile_at, look_at, self.cpu_latency.next_check(), self.executor.wake_transport_at()];
+        let own = [
+            self.repair_at,
+            self.reconcile_at,
+            look_at,
+            self.cpu_latency.next_check(),
+            self.executor.wake_transport_at(),
+        ];
         let others = [until, self.firewall.next_check(), self.retry_queue.due()];
         let until_any = own.into_iter().chain(others).flatten().min();
         let pending = !self.queue.is_empty() || until_any.is_some_and(|time| time <= self.now());
@@ -609,7 +617,9 @@ impl Host {
             }
             Announcement::Address(event, _) => self.handle_address(event),
             Announcement::RoutesChanged => self.executor.note_underlay_change(),
-            Announcement::Neighbour(event) if self.links.contains_key(&event.link) => self.queue_input(Input::Neighbour(event)),
+            Announcement::Neighbour(event) if self.links.contains_key(&event.link) => {
+                self.queue_input(Input::Neighbour(event))
+            }
             Announcement::DefaultRoute(event) => {
                 self.executor.note_underlay_change();
                 if self.links.contains_key(&event.link) {

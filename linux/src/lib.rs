@@ -1,21 +1,21 @@
 //! Everything of roam6 that touches the Linux kernel.
 
+mod apply;
 mod backend;
 #[cfg(feature = "bpf")]
 mod bpf;
-mod link_watch;
 pub mod clock;
 mod cpu_latency;
-mod io;
 pub mod error;
 pub mod firewall;
 pub mod host;
+mod io;
 pub mod journal;
-pub mod resident_text;
+mod link_watch;
 pub mod mptcp;
-mod nft;
 mod netlink;
-mod apply;
+mod nft;
+pub mod resident_text;
 pub mod search;
 #[cfg(feature = "bpf")]
 mod shim;
@@ -27,4 +27,4 @@ pub mod tunnel;
 
 pub use backend::Backend;
 pub use error::Error;
-pub use host::{Host, HostOptions, Interest, FdReady, HostEvent};
+pub use host::{FdReady, Host, HostEvent, HostOptions, Interest};

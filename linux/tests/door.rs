@@ -330,7 +330,8 @@ fn a_tick_comes_at_its_time() {
     let mut ticked = false;
     while !ticked {
         let wakes = two.near.wait(Some(until)).unwrap();
-        ticked = wakes.iter().any(|wake| matches!(wake, roam6_linux::HostEvent::Input(at, Input::Tick) if *at >= until));
+        ticked =
+            wakes.iter().any(|wake| matches!(wake, roam6_linux::HostEvent::Input(at, Input::Tick) if *at >= until));
     }
     println!("late by {:?}", two.near.now().since(until));
 }
@@ -353,7 +354,9 @@ fn more_news_than_can_be_heard_is_made_up_for() {
     while !(gone && routed) && two.near.now() < until {
         for wake in two.near.wait(Some(until)).unwrap() {
             match wake {
-                roam6_linux::HostEvent::Report(roam6_proto::Report::Notice { text }) => lost |= text.contains("read anew"),
+                roam6_linux::HostEvent::Report(roam6_proto::Report::Notice { text }) => {
+                    lost |= text.contains("read anew")
+                }
                 roam6_linux::HostEvent::Input(_, Input::Address(event)) => gone |= event.state == AddressState::Gone,
                 roam6_linux::HostEvent::Input(_, Input::Route(event)) => routed |= event.router == address("fe80::1"),
                 _ => {}

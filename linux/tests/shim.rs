@@ -8,7 +8,7 @@
 mod world;
 
 use nix::sys::socket::{AddressFamily, SockFlag, SockType, SockaddrIn6, connect, setsockopt, socket, sockopt};
-use roam6_linux::{Backend, Host as Daemon, HostOptions, HostEvent};
+use roam6_linux::{Backend, Host as Daemon, HostEvent, HostOptions};
 use roam6_proto::base::ids::{ContextId, Pair};
 use roam6_proto::contract::item::{Context, Shimmed, Trigger};
 use roam6_proto::{Activity, Input, Item, LinkId, Output, Sample};
@@ -100,7 +100,10 @@ impl Side {
     fn inputs(&mut self) -> Vec<Input> {
         let Side { host, daemon, .. } = self;
         let wakes = host.enter(|| daemon.wait(Some(daemon.now() + Duration::from_millis(20))).unwrap());
-        wakes.into_iter().filter_map(|wake| if let HostEvent::Input(_, input) = wake { Some(input) } else { None }).collect()
+        wakes
+            .into_iter()
+            .filter_map(|wake| if let HostEvent::Input(_, input) = wake { Some(input) } else { None })
+            .collect()
     }
 
     /// What the daemon is told until `wanted` holds of it.

@@ -1,10 +1,10 @@
 //! Commands that query or control a running daemon.
 
 use crate::command_line::{Part, ShimCommand};
-use crate::control::{Response, MAX_ANSWER, Request, NodeState};
+use crate::control::{MAX_ANSWER, NodeState, Request, Response};
 use crate::render::table::{Paint, Table};
 use crate::render::{event, ldm, metrics, services, subflows, tables};
-use crate::{NO_DAEMON, FAILED};
+use crate::{FAILED, NO_DAEMON};
 use roam6_linux::mptcp::diag;
 use roam6_proto::base::ids::Pair;
 use roam6_wire::HomeAddress;

@@ -13,7 +13,7 @@ use std::path::PathBuf;
 
 /// Mobility and multihoming for IPv6 networks and hosts.
 #[derive(Parser)]
-#[command(name = "roam6", version, max_term_width = 100, after_help = AFTER)]
+#[command(name = "roam6", version, max_term_width = 100, after_help = EXIT_STATUS_AND_EXAMPLES)]
 pub(crate) struct CommandLine {
     #[command(subcommand)]
     pub(crate) command: Command,

@@ -157,6 +157,11 @@ impl NodeState {
         let contexts = self.view.contexts.iter().map(StateRow::Context);
         let parts =
             bindings.chain(links).chain(tunnels).chain(endpoints).chain(prefixes).chain(addresses).chain(contexts);
-        parts.map(|part| WatchLine { unix_micros: self.unix_micros, at: self.at, link_name: None, what: WatchContent::State(part) })
+        parts.map(|part| WatchLine {
+            unix_micros: self.unix_micros,
+            at: self.at,
+            link_name: None,
+            what: WatchContent::State(part),
+        })
     }
 }

@@ -16,7 +16,7 @@ mod mptcp;
 mod render;
 
 use clap::Parser;
-use command_line::{CommandLine, MptcpCommand, Command};
+use command_line::{Command, CommandLine, MptcpCommand};
 use daemon::signals::BlockedSignals;
 use std::process::ExitCode;
 
@@ -30,7 +30,7 @@ const NO_DAEMON: u8 = 3;
 fn main() -> ExitCode {
     // First of all, so that a signal during the daemon's start is neither lost nor kills it halfway.
     let blocked = BlockedSignals::begin();
-    let verb = CommandLine::parse().verb;
+    let verb = CommandLine::parse().command;
     if !matches!(verb, Command::Run(_)) {
         blocked.restore();
     }
@@ -59,7 +59,9 @@ fn main() -> ExitCode {
         Command::Metrics { socket } => client::metrics(&socket.path()),
         Command::Unbind { home_address, socket } => client::unbind(home_address, &socket.path()),
         Command::Mptcp(MptcpCommand::Run { command }) => mptcp::run::run(&command),
-        Command::Mptcp(MptcpCommand::Become { supervisor_socket: passage, command }) => mptcp::run::become_command(passage, &command),
+        Command::Mptcp(MptcpCommand::Become { supervisor_socket: passage, command }) => {
+            mptcp::run::become_command(passage, &command)
+        }
         Command::Mptcp(MptcpCommand::Give) => mptcp::run::serve_remaining(),
         Command::Mptcp(MptcpCommand::Status { json }) => mptcp::status::show(json),
         Command::Keygen { spi, ipsec } => enroll::keygen(spi, ipsec),

@@ -1,7 +1,7 @@
 //! An off-path attacker makes the home agent authenticate refusals (RFC 4285 §5), and sends them to the mobile router
 //! as acknowledgements of its own updates.
 
-use super::{OUT_OF_WINDOW, Outsider, insider, attacker_address};
+use super::{OUT_OF_WINDOW, Outsider, attacker_address, insider};
 use crate::clock;
 use crate::topology::{CORRESPONDENT, HOME_AGENT, NemoNetwork};
 use crate::traffic::forge::{SyntheticRouter, UpdateRequest, parse_acknowledgement};
@@ -80,9 +80,14 @@ impl Forger {
         for guess in [Sequence(0), Sequence(0x8000)] {
             let request = UpdateRequest::new(self.last.map_or(guess, Sequence::next));
             self.outsider.send(&self.victim.signed_update_from(attacker_address(1), &request))?;
-            match self.outsider.receive(REFUSAL_TIMEOUT, |packet| parse_acknowledgement(packet).map(|told| (told, packet.to_vec()))) {
+            match self
+                .outsider
+                .receive(REFUSAL_TIMEOUT, |packet| parse_acknowledgement(packet).map(|told| (told, packet.to_vec())))
+            {
                 Some(((_, OUT_OF_WINDOW, last), _)) => self.last = Some(last),
-                Some(((_, status, _), packet)) if status >= 128 && self.last.is_some() => return self.replay_refusal(&packet),
+                Some(((_, status, _), packet)) if status >= 128 && self.last.is_some() => {
+                    return self.replay_refusal(&packet);
+                }
                 _ => {}
             }
         }

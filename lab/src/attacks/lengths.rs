@@ -1,6 +1,6 @@
 //! An insider registers prefixes of many lengths, all inside its own network, before other routers register.
 
-use super::{Outsider, insider, attacker_address};
+use super::{Outsider, attacker_address, insider};
 use crate::topology::{NemoNetwork, mobile_network};
 use crate::traffic::forge::UpdateRequest;
 use anyhow::Result;
@@ -19,7 +19,8 @@ pub(crate) fn locked_out() -> Result<(usize, Value)> {
     let world = NemoNetwork::build(Duration::ZERO, OTHER_ROUTERS + 1, "duplicate_detection = false")?;
     let mut outsider = Outsider::connect(&world)?;
     let first = mobile_network(OTHER_ROUTERS);
-    let options = PREFIX_LENGTHS.filter_map(|length| Prefix::new(first, length)).map(MobilityOption::MobileNetworkPrefix);
+    let options =
+        PREFIX_LENGTHS.filter_map(|length| Prefix::new(first, length)).map(MobilityOption::MobileNetworkPrefix);
     let greedy = UpdateRequest { options: options.collect(), ..UpdateRequest::new(Sequence(0)) };
     let greedy = outsider.request_status(&insider(OTHER_ROUTERS, attacker_address(20)), &greedy)?;
     let mut statuses = Vec::new();

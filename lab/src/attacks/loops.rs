@@ -1,6 +1,6 @@
 //! Insiders register care-of addresses that lead back into tunnels of the same home agent.
 
-use super::{Outsider, insider, attacker_address};
+use super::{Outsider, attacker_address, insider};
 use crate::bed::Daemon;
 use crate::topology::{NemoNetwork, home_address, mobile_network};
 use crate::traffic::forge::UpdateRequest;

@@ -64,10 +64,15 @@ impl Outsider {
 
     /// Sends a request from the attacker's network; the status of the acknowledgement, `None` without one. The sequence
     /// number is set here, and set again if the home agent reports the last one (status 135).
-    pub(crate) fn request_status(&mut self, registrant: &SyntheticRouter, request: &UpdateRequest) -> Result<Option<u8>> {
+    pub(crate) fn request_status(
+        &mut self,
+        registrant: &SyntheticRouter,
+        request: &UpdateRequest,
+    ) -> Result<Option<u8>> {
         for _ in 0..3 {
             self.sequence = self.sequence.next();
-            let request = UpdateRequest { sequence: self.sequence, unix_micros: clock::unix_micros(), ..request.clone() };
+            let request =
+                UpdateRequest { sequence: self.sequence, unix_micros: clock::unix_micros(), ..request.clone() };
             self.send(&registrant.signed_update_from(attacker_address(1), &request))?;
             let answer = self.receive(TIMEOUT, parse_acknowledgement);
             match answer {

@@ -76,7 +76,10 @@ pub(crate) fn accepted_replays() -> Result<(usize, Value)> {
         crowd.taps.uplink.send(&packet)?;
         recorded.push(packet);
         await_statuses(&mut crowd, 1).context("no binding to begin with")?;
-        crowd.taps.uplink.send(&synthetic_router(number).signed_update(&UpdateRequest::deregistration(Sequence(101))))?;
+        crowd
+            .taps
+            .uplink
+            .send(&synthetic_router(number).signed_update(&UpdateRequest::deregistration(Sequence(101))))?;
         await_statuses(&mut crowd, 1).context("no de-registration")?;
     }
     crowd.daemon.kill();

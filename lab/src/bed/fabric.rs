@@ -1,7 +1,7 @@
 //! State of the link emulator: ports, media, frames in flight, and the thread that moves them.
 
-use super::link_emulator::{Port, Segment};
 use super::capture::Capture;
+use super::link_emulator::{Port, Segment};
 use crate::clock;
 use crate::sys;
 use nix::sys::epoll::{Epoll, EpollEvent, EpollTimeout};
@@ -192,7 +192,13 @@ impl Fabric {
         for arrives in port.model.offer(now, frame.len()) {
             let number = self.sent;
             self.sent += 1;
-            self.in_flight.push(Reverse(FrameInFlight { arrival: arrives, number, from, segment, frame: frame.to_vec() }));
+            self.in_flight.push(Reverse(FrameInFlight {
+                arrival: arrives,
+                number,
+                from,
+                segment,
+                frame: frame.to_vec(),
+            }));
         }
     }
 
@@ -202,7 +208,8 @@ impl Fabric {
         if is_group(destination) {
             return Audience::Everybody;
         }
-        let found = self.ports.iter().position(|port| port.segment == Some(segment) && port.link_layer_address == destination);
+        let found =
+            self.ports.iter().position(|port| port.segment == Some(segment) && port.link_layer_address == destination);
         Audience::One(found.map(|number| Port(number).into()))
     }
 

@@ -1,7 +1,7 @@
 //! An emulated gpsd for a host on a radio channel: it serves the protocol of gpsd_json(5) on gpsd's port.
 
-use super::link_emulator::{Port, Positions};
 use super::host::Host;
+use super::link_emulator::{Port, Positions};
 use anyhow::{Context, Result};
 use roam6_proto::geo::geometry::{Offset, Plane};
 use roam6_wire::geo::Place;
@@ -40,7 +40,8 @@ pub(crate) struct GpsdServer {
 impl GpsdServer {
     /// Serves the position of `port` at `host`.
     pub(crate) fn start(host: &Host, whereabouts: Positions, port: Port) -> Result<GpsdServer> {
-        let listener = host.in_namespace(|| TcpListener::bind((Ipv4Addr::LOCALHOST, PORT)))?.context("no port for a gpsd")?;
+        let listener =
+            host.in_namespace(|| TcpListener::bind((Ipv4Addr::LOCALHOST, PORT)))?.context("no port for a gpsd")?;
         listener.set_nonblocking(true)?;
         let stop = Arc::new(AtomicBool::new(false));
         let ended = stop.clone();

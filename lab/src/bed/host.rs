@@ -1,7 +1,7 @@
 //! A host: a network namespace with a name and a directory for its files.
 
 use super::sandbox::WORK_DIR;
-use crate::sys::{ChildSetup, set_up_child, set_gro};
+use crate::sys::{ChildSetup, set_gro, set_up_child};
 use anyhow::{Context, Result, anyhow, bail};
 use nix::mount::{MntFlags, umount2};
 use nix::sched::{CloneFlags, setns};

@@ -6,7 +6,7 @@
 //! re-plugging a port: carrier lost, another network, carrier up.
 
 use super::capture::Capture;
-use super::fabric::{Fabric, MAX_FRAME, Medium, PortState, ObservedFrame, TIMER_EVENT, run, lock};
+use super::fabric::{Fabric, MAX_FRAME, Medium, ObservedFrame, PortState, TIMER_EVENT, lock, run};
 use super::host::Host;
 use crate::clock;
 use crate::sys;
@@ -50,7 +50,9 @@ impl Positions {
     pub(crate) fn position_and_motion(&self, port: Port) -> Option<(Offset, Motion)> {
         let fabric = lock(&self.0);
         let now = fabric.now();
-        fabric.radio_channel(port).and_then(|radio| Some((radio.place(port.into(), now)?, radio.motion(port.into(), now)?)))
+        fabric
+            .radio_channel(port)
+            .and_then(|radio| Some((radio.place(port.into(), now)?, radio.motion(port.into(), now)?)))
     }
 }
 
@@ -81,7 +83,13 @@ impl LinkEmulator {
         host.ip(&[&format!("link set {name} address {text} up")])?;
         self.epoll.add(&tap, EpollEvent::new(EpollFlags::EPOLLIN, number as u64))?;
         let name = format!("{}.{name}", host.name());
-        fabric.ports.push(PortState { tap, name, link_layer_address: mac, segment: None, model: LinkModel::new(LinkSpec::default(), 0) });
+        fabric.ports.push(PortState {
+            tap,
+            name,
+            link_layer_address: mac,
+            segment: None,
+            model: LinkModel::new(LinkSpec::default(), 0),
+        });
         Ok(Port(number))
     }
 

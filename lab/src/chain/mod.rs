@@ -8,7 +8,7 @@
 mod roam6;
 mod tunnels;
 
-use crate::bed::{Radvd, Daemon, Host};
+use crate::bed::{Daemon, Host, Radvd};
 use crate::clock;
 use crate::topology::{self, HOME_AGENT};
 use crate::traffic::packet_generator::PacketGenerator;

@@ -1,7 +1,7 @@
 //! Home agent and mobile router in the middle of the chain.
 
 use super::{Chain, Forwarding, Running};
-use crate::bed::{Radvd, Daemon};
+use crate::bed::{Daemon, Radvd};
 use crate::topology::{self, HOME_AGENT};
 use anyhow::{Context, Result};
 use roam6_proto::base::hex;

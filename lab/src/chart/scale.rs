@@ -28,7 +28,8 @@ impl Scale {
     /// Room for all that `chart` shows on paper of this width and height.
     pub(super) fn of(chart: &Chart, width: f64, height: f64) -> Scale {
         let points = || chart.series.iter().flat_map(|series| &series.points);
-        let edges = |least: f64, most: f64| if chart.categories.is_empty() { (least, most) } else { (-0.5, most + 0.5) };
+        let edges =
+            |least: f64, most: f64| if chart.categories.is_empty() { (least, most) } else { (-0.5, most + 0.5) };
         let last = chart.categories.len().saturating_sub(1) as f64;
         let least = points().map(|point| point.x).fold(f64::INFINITY, f64::min);
         let most = points().map(|point| point.x).fold(last, f64::max);
@@ -96,6 +97,9 @@ mod tests {
 
     #[test]
     fn numbers_are_short() {
-        assert_eq!([format_number(0.0), format_number(100.0), format_number(1.5), format_number(0.0031)], ["0", "100", "1.5", "0.0031"]);
+        assert_eq!(
+            [format_number(0.0), format_number(100.0), format_number(1.5), format_number(0.0031)],
+            ["0", "100", "1.5", "0.0031"]
+        );
     }
 }

@@ -49,7 +49,8 @@ struct ForwardingVariant {
     class: TrafficClass,
 }
 
-const GREEDY: ForwardingVariant = ForwardingVariant { name: "greedy", non_area: NonArea::Greedy, recovery: false, class: TrafficClass(0) };
+const GREEDY: ForwardingVariant =
+    ForwardingVariant { name: "greedy", non_area: NonArea::Greedy, recovery: false, class: TrafficClass(0) };
 const VARIANTS: [ForwardingVariant; 4] = [
     GREEDY,
     ForwardingVariant { name: "greedy_round_gaps", recovery: true, ..GREEDY },

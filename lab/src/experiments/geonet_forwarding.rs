@@ -3,9 +3,9 @@
 use super::Experiment;
 use crate::bed::{Daemon, Host};
 use crate::clock;
-use crate::findings::{Findings, percentile, round, distribution};
+use crate::findings::{Findings, distribution, percentile, round};
 use crate::progress::Progress;
-use crate::traffic::geo_stations::{FORWARDER, EmulatedStations};
+use crate::traffic::geo_stations::{EmulatedStations, FORWARDER};
 use anyhow::{Context, Result};
 use serde_json::json;
 use std::time::Duration;
@@ -88,12 +88,17 @@ fn measure(neighbours: u16, quick: bool) -> Result<BurstResult> {
     play.send_beacons()?;
     let known = || wait_for_neighbours(&daemon, neighbours);
     clock::wait_for(Duration::from_secs(10), known).context("the forwarder does not know its neighbours")?;
-    let (checked, trips) = play.measure_latency(if quick { LATENCY_SAMPLES / 4 } else { LATENCY_SAMPLES }, PAUSE, FRAME)?;
+    let (checked, trips) =
+        play.measure_latency(if quick { LATENCY_SAMPLES / 4 } else { LATENCY_SAMPLES }, PAUSE, FRAME)?;
     play.send_beacons()?;
     let before = daemon.usage()?.cpu_time;
     let forwarded = play.send_burst(if quick { BURST / 3 } else { BURST }, FRAME)?;
     let spent = daemon.usage()?.cpu_time.saturating_sub(before);
-    Ok(BurstResult { pps: forwarded as f64 / spent.as_secs_f64().max(1e-9), latencies: trips, is_correct: checked && forwarded > 0 })
+    Ok(BurstResult {
+        pps: forwarded as f64 / spent.as_secs_f64().max(1e-9),
+        latencies: trips,
+        is_correct: checked && forwarded > 0,
+    })
 }
 
 fn wait_for_neighbours(daemon: &Daemon, neighbours: u16) -> Option<()> {

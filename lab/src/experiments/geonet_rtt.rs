@@ -4,9 +4,9 @@
 use super::Experiment;
 use crate::bed::{Host, Port};
 use crate::clock;
-use crate::findings::{Findings, percentile, round, distribution};
+use crate::findings::{Findings, distribution, percentile, round};
 use crate::progress::Progress;
-use crate::road::{VIRTUAL_LINK, Road, RoadStation, road_position, host_address};
+use crate::road::{Road, RoadStation, VIRTUAL_LINK, host_address, road_position};
 use anyhow::{Context, Result};
 use roam6_sim::{RadioSpec, Track};
 use serde_json::json;
@@ -182,7 +182,8 @@ impl RttNetwork {
         clock::wait_for(TIMEOUT, || self.mr1.neighbour_count().ok().filter(|count| *count == wanted))
             .context("the second vehicle is not where it should be")?;
         // The longest echo too, so that the path MTU is known.
-        for (way, size) in [(PingPath::Plain, 56), (PingPath::Geo, 56), (PingPath::Plain, 1500), (PingPath::Geo, 1500)] {
+        for (way, size) in [(PingPath::Plain, 56), (PingPath::Geo, 56), (PingPath::Plain, 1500), (PingPath::Geo, 1500)]
+        {
             let works = || self.ping(way, size, 1).ok().filter(|echoes| echoes.lost_count() == 0);
             clock::wait_for(TIMEOUT, works)
                 .with_context(|| format!("no echo of {size} octets by {way:?}, {hops} hops"))?;
@@ -201,7 +202,9 @@ impl RttNetwork {
         self.mr1.host.ip(&[&format!("route replace {far}/64 via {address} dev {VIRTUAL_LINK}")])?;
         if known {
             let mac = self.road.air.link_layer_address(self.mr2.radio).context("no radio")?;
-            self.mr1.host.ip(&[&format!("neighbour replace {address} lladdr {mac} dev {VIRTUAL_LINK} nud permanent")])?;
+            self.mr1
+                .host
+                .ip(&[&format!("neighbour replace {address} lladdr {mac} dev {VIRTUAL_LINK} nud permanent")])?;
         }
         clock::wait_for(TIMEOUT, || self.mr1.neighbour_count().ok().filter(|count| *count == 1))
             .context("the relay is not heard")?;

@@ -4,10 +4,10 @@
 use super::Experiment;
 use crate::bed::Host;
 use crate::clock;
-use crate::findings::{Findings, round, distribution};
+use crate::findings::{Findings, distribution, round};
 use crate::progress::Progress;
-use crate::road::{VIRTUAL_LINK, Road, RoadStation, road_position, host_address};
-use crate::traffic::{Endpoint, TransferLoad, Protocol, Transfer};
+use crate::road::{Road, RoadStation, VIRTUAL_LINK, host_address, road_position};
+use crate::traffic::{Endpoint, Protocol, Transfer, TransferLoad};
 use anyhow::{Context, Result};
 use roam6_sim::{RadioSpec, Track};
 use serde_json::json;
@@ -40,8 +40,12 @@ fn run(quick: bool) -> Result<Findings> {
     let scene = TcpNetwork::build(seconds)?;
     let [one, two] = NETWORKS;
     let [near, far] = &scene.nodes;
-    let ends = [Endpoint { host: near, address: host_address(one, 2) }, Endpoint { host: far, address: host_address(two, 2) }];
-    let transfer = Transfer::start_with(ends, TransferLoad { message: 1200, ..TransferLoad::steady(Protocol::Tcp, 9700, 100_000) })?;
+    let ends =
+        [Endpoint { host: near, address: host_address(one, 2) }, Endpoint { host: far, address: host_address(two, 2) }];
+    let transfer = Transfer::start_with(
+        ends,
+        TransferLoad { message: 1200, ..TransferLoad::steady(Protocol::Tcp, 9700, 100_000) },
+    )?;
     scene.drive(seconds)?;
     let begin = clock::unix_micros();
     let mut silences = Vec::new();
@@ -84,7 +88,8 @@ impl TcpNetwork {
         let mut column = Vec::new();
         for number in 0..count {
             let metres = FAR_DISTANCE - 100.0 - SPACING * f64::from(number);
-            let car = road.add_station(&format!("car{number}"), "passenger-car", Track::still(road_position(metres)))?;
+            let car =
+                road.add_station(&format!("car{number}"), "passenger-car", Track::still(road_position(metres)))?;
             column.push((car, metres));
         }
         let [one, two] = NETWORKS;

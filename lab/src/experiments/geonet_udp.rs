@@ -6,7 +6,7 @@ use crate::bed::Host;
 use crate::clock;
 use crate::findings::{Findings, round};
 use crate::progress::Progress;
-use crate::road::{VIRTUAL_LINK, Road, RoadStation, road_position, host_address};
+use crate::road::{Road, RoadStation, VIRTUAL_LINK, host_address, road_position};
 use anyhow::{Context, Result};
 use nix::sys::socket::setsockopt;
 use nix::sys::socket::sockopt::RcvBuf;
@@ -119,7 +119,8 @@ impl UdpNetwork {
         into.set_read_timeout(Some(Duration::from_millis(50)))?;
         let done = Arc::new(AtomicBool::new(false));
         let ended = done.clone();
-        let receiver = std::thread::Builder::new().name("udp in".into()).spawn(move || count_datagrams(&into, &ended))?;
+        let receiver =
+            std::thread::Builder::new().name("udp in".into()).spawn(move || count_datagrams(&into, &ended))?;
         let datagram = vec![0x55; octets];
         let pause = Duration::from_nanos(octets as u64 * 8 * 1_000_000 / rate.max(1));
         let (begin, mut sent) = (clock::now(), 0_u32);

@@ -3,10 +3,10 @@
 
 use super::Experiment;
 use crate::clock;
-use crate::roadside::{RoadsideNetwork, OctetsByPath, PathKind, PathUsage};
 use crate::findings::{Findings, round};
 use crate::progress::Progress;
-use crate::traffic::{Endpoint, TransferLoad, Protocol, Transfer};
+use crate::roadside::{OctetsByPath, PathKind, PathUsage, RoadsideNetwork};
+use crate::traffic::{Endpoint, Protocol, Transfer, TransferLoad};
 use anyhow::{Context, Result};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeSet;
@@ -31,7 +31,11 @@ struct Phase {
 const PHASES: [Phase; 5] = [
     Phase { what: "apart", places: [500.0, 900.0], expected_paths: &[PathKind::Cellular] },
     Phase { what: "together", places: [500.0, 700.0], expected_paths: &[PathKind::Direct, PathKind::Cellular] },
-    Phase { what: "together_at_the_roadside", places: [100.0, 250.0], expected_paths: &[PathKind::Direct, PathKind::Roadside] },
+    Phase {
+        what: "together_at_the_roadside",
+        places: [100.0, 250.0],
+        expected_paths: &[PathKind::Direct, PathKind::Roadside],
+    },
     Phase { what: "one_at_the_roadside", places: [100.0, 650.0], expected_paths: &[PathKind::Roadside] },
     Phase { what: "apart_again", places: [-350.0, 650.0], expected_paths: &[PathKind::Cellular] },
 ];
@@ -77,7 +81,10 @@ impl DriveRun {
     fn start(scene: RoadsideNetwork) -> Result<DriveRun> {
         let [one, other] = &scene.vehicles;
         let carry = |ends: [Endpoint<'_>; 2], port| {
-            Transfer::start_with(ends, TransferLoad { message: 1000, ..TransferLoad::steady(Protocol::Tcp, port, RATE) })
+            Transfer::start_with(
+                ends,
+                TransferLoad { message: 1000, ..TransferLoad::steady(Protocol::Tcp, port, RATE) },
+            )
         };
         let out = carry([one.vehicle.node(), scene.world.correspondent()], 9800)?;
         let between = carry([one.vehicle.node(), other.vehicle.node()], 9801)?;
@@ -91,7 +98,9 @@ impl DriveRun {
         self.network.drive(phase.places, speed)?;
         let there = clock::unix_micros();
         let now = || clock::unix_micros() - there;
-        while !uses_only(phase.expected_paths, &self.path_shares(POLL_INTERVAL)) && u128::from(now()) < SETTLE.as_micros() {}
+        while !uses_only(phase.expected_paths, &self.path_shares(POLL_INTERVAL))
+            && u128::from(now()) < SETTLE.as_micros()
+        {}
         let settled = now();
         let shares = self.path_shares(SAMPLE_TIME);
         let end = clock::unix_micros();
@@ -156,7 +165,8 @@ fn uses_only(ways: &[PathKind], shares: &[(PathKind, f64)]) -> bool {
 /// Share of each path in the octets of the first vehicle between two snapshots.
 fn shares(before: &OctetsByPath, after: &OctetsByPath) -> Vec<(PathKind, f64)> {
     let of = |sent: &OctetsByPath, way| sent.get(&(0, way)).copied().unwrap_or(0);
-    let sent = [PathKind::Direct, PathKind::Roadside, PathKind::Cellular].map(|way| (way, of(after, way) - of(before, way)));
+    let sent =
+        [PathKind::Direct, PathKind::Roadside, PathKind::Cellular].map(|way| (way, of(after, way) - of(before, way)));
     let all: u64 = sent.iter().map(|(_, octets)| *octets).sum();
     sent.into_iter().map(|(way, octets)| (way, octets as f64 / all.max(1) as f64)).collect()
 }

@@ -2,7 +2,7 @@
 //! figures.
 
 use super::Experiment;
-use crate::bed::{LinkEmulator, Host};
+use crate::bed::{Host, LinkEmulator};
 use crate::clock;
 use crate::findings::{Findings, distribution};
 use crate::progress::Progress;
@@ -48,8 +48,11 @@ fn run(quick: bool) -> Result<Findings> {
     for (name, spec) in specs {
         progress.message(name);
         air.shape(cable, spec);
-        let mut train =
-            Train::start([Endpoint { host: &left, address: LEFT }, Endpoint { host: &right, address: RIGHT }], 9000, 1000)?;
+        let mut train = Train::start(
+            [Endpoint { host: &left, address: LEFT }, Endpoint { host: &right, address: RIGHT }],
+            9000,
+            1000,
+        )?;
         sleep(span);
         let end = clock::unix_micros();
         sleep(spec.delay + Duration::from_millis(100));
@@ -75,7 +78,8 @@ fn run(quick: bool) -> Result<Findings> {
     progress.message("re-plug");
     let [port, _] = ports;
     air.shape(cable, LinkSpec::default());
-    let train = Train::start([Endpoint { host: &left, address: LEFT }, Endpoint { host: &right, address: RIGHT }], 9000, 1000)?;
+    let train =
+        Train::start([Endpoint { host: &left, address: LEFT }, Endpoint { host: &right, address: RIGHT }], 9000, 1000)?;
     let mut gaps = Vec::new();
     for _ in 0..if quick { 1 } else { 10 } {
         sleep(Duration::from_millis(1200));

@@ -4,10 +4,10 @@
 use super::Experiment;
 use crate::bed::sandbox::WORK_DIR;
 use crate::dissector;
-use crate::findings::{Findings, percentile, round, distribution};
-use crate::multipath::observed_transfer::{ObservedTransfer, MoveObservation, Mode};
+use crate::findings::{Findings, distribution, percentile, round};
+use crate::multipath::observed_transfer::{Mode, MoveObservation, ObservedTransfer};
 use crate::multipath::options::MptcpOptionCounts;
-use crate::multipath::{PayloadPath, LinkShape, AttachmentPoint, MptcpTestbed};
+use crate::multipath::{AttachmentPoint, LinkShape, MptcpTestbed, PayloadPath};
 use crate::progress::Progress;
 use crate::traffic::Delivery;
 use anyhow::{Context, Result};

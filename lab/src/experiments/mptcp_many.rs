@@ -3,12 +3,12 @@
 
 use super::Experiment;
 use crate::clock;
-use crate::findings::{Findings, round, distribution};
+use crate::findings::{Findings, distribution, round};
 use crate::multipath::node::MptcpNode;
-use crate::multipath::{PayloadPath, LinkShape, AttachmentPoint, MptcpTestbed};
+use crate::multipath::{AttachmentPoint, LinkShape, MptcpTestbed, PayloadPath};
 use crate::progress::Progress;
 use crate::topology::CORRESPONDENT;
-use crate::traffic::{Delivery, Endpoint, TransferLoad, Protocol, Transfer};
+use crate::traffic::{Delivery, Endpoint, Protocol, Transfer, TransferLoad};
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
 use std::net::Ipv6Addr;
@@ -113,7 +113,14 @@ fn measure(
     }
     progress.step();
     let wrong = testbed.source_monitor.wrong_source();
-    Ok(Outcome { name, rates: [first, second], gaps, direct_share: [share, share_then], complete: whole, wrong_source: wrong })
+    Ok(Outcome {
+        name,
+        rates: [first, second],
+        gaps,
+        direct_share: [share, share_then],
+        complete: whole,
+        wrong_source: wrong,
+    })
 }
 
 /// One connection for each node, to an address of its own.

@@ -2,9 +2,9 @@
 //! delay, path terms are the configured link delays (document P2, equations 1 to 5).
 
 use super::Experiment;
-use crate::findings::{Findings, round, distribution};
+use crate::findings::{Findings, distribution, round};
 use crate::multipath::model::Scenario;
-use crate::multipath::{LinkShape, AttachmentPoint, MptcpTestbed};
+use crate::multipath::{AttachmentPoint, LinkShape, MptcpTestbed};
 use crate::progress::Progress;
 use anyhow::{Context, Result};
 use serde_json::json;

@@ -3,10 +3,10 @@
 
 use super::Experiment;
 use crate::clock;
-use crate::findings::{Findings, percentile, round, distribution};
-use crate::multipath::{PayloadPath, LinkShape, AttachmentPoint, MptcpTestbed};
+use crate::findings::{Findings, distribution, percentile, round};
+use crate::multipath::{AttachmentPoint, LinkShape, MptcpTestbed, PayloadPath};
 use crate::progress::Progress;
-use crate::traffic::{Delivery, TransferLoad, Protocol, Transfer};
+use crate::traffic::{Delivery, Protocol, Transfer, TransferLoad};
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
 use std::thread::sleep;
@@ -195,8 +195,14 @@ impl Bench<'_> {
     fn throughput(&mut self, scenario: Scenario, message: usize) -> Result<ThroughputRun> {
         self.port += 1;
         let Scenario { protocol, direct, .. } = scenario;
-        let load =
-            TransferLoad { protocol, port: self.port, message, rate: None, answered: true, buffer: Some(self.effort.buffer) };
+        let load = TransferLoad {
+            protocol,
+            port: self.port,
+            message,
+            rate: None,
+            answered: true,
+            buffer: Some(self.effort.buffer),
+        };
         let testbed = self.testbed;
         testbed.path_monitor.clear();
         let started = clock::unix_micros();
@@ -304,6 +310,8 @@ fn summarise(findings: &mut Findings, outcomes: &[Outcome], quick: bool) {
     findings.summarise("gain_two_uplinks_lossless", ratio(Outcome::largest, "NS12P", "NS1P", 0.0));
     let measured = findings.rows.iter().filter_map(|row| row.get("tunnel_overhead_percent_of_full_packets")?.as_f64());
     let measured = measured.fold(None, |most: Option<f64>, one| Some(most.map_or(one, |most| most.max(one))));
-    findings
-        .summarise("tunnel_overhead_percent", json!({ "computed": round(40.0 / 1460.0 * 100.0), "measured": measured }));
+    findings.summarise(
+        "tunnel_overhead_percent",
+        json!({ "computed": round(40.0 / 1460.0 * 100.0), "measured": measured }),
+    );
 }

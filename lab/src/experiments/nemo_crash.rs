@@ -4,9 +4,9 @@ use super::Experiment;
 use crate::bed::Daemon;
 use crate::clock;
 use crate::findings::{Findings, round};
-use crate::handover::{OBSERVATION_TIME, HandoverTraffic, replug};
+use crate::handover::{HandoverTraffic, OBSERVATION_TIME, replug};
 use crate::progress::Progress;
-use crate::topology::{CORRESPONDENT, Vehicle, NemoNetwork};
+use crate::topology::{CORRESPONDENT, NemoNetwork, Vehicle};
 use crate::traffic::{Delivery, Stamp};
 use anyhow::{Context, Result};
 use roam6_proto::Report;
@@ -39,11 +39,13 @@ fn run(quick: bool) -> Result<Findings> {
     let mut findings = Findings::default();
     for number in 0..times {
         progress.message("home agent killed");
-        let row = outage(&traffic, "home agent killed, restarted", &mut world.home_agent, |daemon| has_bindings(daemon, 1))?;
+        let row =
+            outage(&traffic, "home agent killed, restarted", &mut world.home_agent, |daemon| has_bindings(daemon, 1))?;
         add_row(&mut findings, row);
         progress.step();
         progress.message("mobile router killed");
-        let row = outage(&traffic, "mobile router killed, restarted", &mut vehicle.daemon, |daemon| has_bindings(daemon, 1))?;
+        let row =
+            outage(&traffic, "mobile router killed, restarted", &mut vehicle.daemon, |daemon| has_bindings(daemon, 1))?;
         add_row(&mut findings, row);
         progress.step();
         progress.message("home agent killed, vehicle moves meanwhile");
@@ -74,7 +76,12 @@ fn add_row(findings: &mut Findings, row: Value) {
 }
 
 /// Kills a daemon and restarts it; measures the traffic in both phases.
-fn outage(traffic: &HandoverTraffic, what: &str, daemon: &mut Daemon, is_well: impl Fn(&Daemon) -> bool) -> Result<Value> {
+fn outage(
+    traffic: &HandoverTraffic,
+    what: &str,
+    daemon: &mut Daemon,
+    is_well: impl Fn(&Daemon) -> bool,
+) -> Result<Value> {
     let begin = clock::unix_micros();
     daemon.kill();
     sleep(DOWNTIME);
@@ -84,7 +91,9 @@ fn outage(traffic: &HandoverTraffic, what: &str, daemon: &mut Daemon, is_well: i
     let well = clock::wait_for(TIMEOUT, || is_well(daemon).then_some(())).is_some();
     sleep(OBSERVATION_TIME);
     let end = clock::unix_micros() - 150_000;
-    let lost = |from, to| traffic.fine.forward.delivery_counts(from, to).lost + traffic.fine.reverse.delivery_counts(from, to).lost;
+    let lost = |from, to| {
+        traffic.fine.forward.delivery_counts(from, to).lost + traffic.fine.reverse.delivery_counts(from, to).lost
+    };
     let silence = traffic.fine.forward.longest_silence(Stamp::Sent, begin, end);
     let silence = silence.max(traffic.fine.reverse.longest_silence(Stamp::Received, begin, end));
     Ok(json!({

@@ -4,7 +4,7 @@
 
 use super::Experiment;
 use crate::chain::{self, Chain, Forwarding};
-use crate::findings::{Findings, min_of_directions, ratio, round, distribution};
+use crate::findings::{Findings, distribution, min_of_directions, ratio, round};
 use crate::progress::Progress;
 use crate::traffic::packet_generator::{self, Burst, PacketCounter, PacketGenerator};
 use anyhow::Result;
@@ -48,10 +48,13 @@ fn run(quick: bool) -> Result<Findings> {
     let (rounds, frames) = if quick { (3, 30_000) } else { (9, 120_000) };
     let mut findings = Findings::default();
     let mut progress = Progress::new(rounds as u64);
-    let (plain, shared) = packet_generator::on_generator_cpu(|| Ok((Chain::build(Forwarding::Plain)?, Chain::build(Forwarding::FlowBinding)?)))?;
+    let (plain, shared) = packet_generator::on_generator_cpu(|| {
+        Ok((Chain::build(Forwarding::Plain)?, Chain::build(Forwarding::FlowBinding)?))
+    })?;
     let mut wind = PacketGenerator::new()?;
     let ends = [&plain, &shared].into_iter().flat_map(|chain| [(&chain.sink, "d0"), (&chain.source, "s0")]);
-    let _counters: Vec<PacketCounter> = ends.map(|(host, interface)| wind.count_at(host, interface)).collect::<Result<_>>()?;
+    let _counters: Vec<PacketCounter> =
+        ends.map(|(host, interface)| wind.count_at(host, interface)).collect::<Result<_>>()?;
     let mut blows = Bursts::new();
     let mut shares = BTreeMap::new();
     for at in 0..rounds {
@@ -86,7 +89,8 @@ fn summarise(findings: &mut Findings, blows: &Bursts, shares: &BTreeMap<u16, f64
                 findings.summarise(&format!("{name}_{flows}_over_1"), over((choice, flows), (choice, 1)));
             }
             if choice != Choice::Plain {
-                findings.summarise(&format!("{name}_over_plain_{flows}"), over((choice, flows), (Choice::Plain, flows)));
+                findings
+                    .summarise(&format!("{name}_over_plain_{flows}"), over((choice, flows), (Choice::Plain, flows)));
             }
         }
     }
@@ -99,14 +103,22 @@ fn summarise(findings: &mut Findings, blows: &Bursts, shares: &BTreeMap<u16, f64
     }
     for ((choice, flows, upward), blows) in blows {
         let by = format!("{choice:?}").to_lowercase();
-        packet_generator::describe_losses(blows).for_each(|lost| findings.add_fault(format!("{by}, {flows} flows, {lost}")));
+        packet_generator::describe_losses(blows)
+            .for_each(|lost| findings.add_fault(format!("{by}, {flows} flows, {lost}")));
         let kpps: Vec<f64> = blows.iter().map(Burst::kpps).collect();
         findings.rows.push(json!({ "by": by, "flows": flows, "upward": upward, "kpps_of_cpu": distribution(&kpps) }));
     }
 }
 
 /// One packet of each flow in turn, from end to end.
-fn send_burst(wind: &mut PacketGenerator, chain: &Chain, choice: Choice, flows: u16, upward: bool, count: u32) -> Result<Burst> {
+fn send_burst(
+    wind: &mut PacketGenerator,
+    chain: &Chain,
+    choice: Choice,
+    flows: u16,
+    upward: bool,
+    count: u32,
+) -> Result<Burst> {
     let (host, from, to) = if upward { (&chain.sink, "d0", "in0") } else { (&chain.source, "s0", "h0") };
     let frame = |flow| chain::ethernet_frame(from, to, &chain::udp_packet(PACKET, upward, flow));
     let first = if choice == Choice::Weighted { RULE_FLOWS } else { 0 };

@@ -1,10 +1,10 @@
 //! Gap and loss of a mobile network for each kind of handover (RFC 3963; not measured in P1).
 
 use super::Experiment;
-use crate::findings::{Findings, percentile, round, distribution};
-use crate::handover::{HandoverMeasurement, OBSERVATION_TIME, HandoverTraffic, replug, round_trip};
+use crate::findings::{Findings, distribution, percentile, round};
+use crate::handover::{HandoverMeasurement, HandoverTraffic, OBSERVATION_TIME, replug, round_trip};
 use crate::progress::Progress;
-use crate::topology::{CORRESPONDENT, Vehicle, NemoNetwork};
+use crate::topology::{CORRESPONDENT, NemoNetwork, Vehicle};
 use anyhow::{Context, Result};
 use roam6_proto::Report;
 use roam6_sim::LinkSpec;
@@ -127,7 +127,9 @@ fn summarise(all: &[Series], tcp_survived: bool) -> Findings {
     let mut findings = Findings::default();
     findings.require(tcp_survived, || "a TCP connection did not survive".to_owned());
     for series in all {
-        let figure = |pick: fn(&HandoverMeasurement) -> f64| distribution(&series.measurements.iter().map(pick).collect::<Vec<_>>());
+        let figure = |pick: fn(&HandoverMeasurement) -> f64| {
+            distribution(&series.measurements.iter().map(pick).collect::<Vec<_>>())
+        };
         let from_up: Vec<f64> = series.measurements.iter().filter_map(|one| one.from_link_up).collect();
         for one in series.measurements.iter().filter(|one| !(one.recovered && one.tcp_survived)) {
             findings.add_fault(format!("packets or TCP did not go on after a move: {}", one.row()));
@@ -160,7 +162,8 @@ fn summarise(all: &[Series], tcp_survived: bool) -> Findings {
     };
     findings.summarise("planned_lost_max", percentile(&planned, 1.0));
     findings.summarise("linkdown_gap_minus_rtt_ms_p50", worst("linkdown", |one| one.gap_fine, true));
-    findings.summarise("hard_gap_minus_rtt_ms_p50", worst("hard", |one| one.from_link_up.unwrap_or(f64::INFINITY), true));
+    findings
+        .summarise("hard_gap_minus_rtt_ms_p50", worst("hard", |one| one.from_link_up.unwrap_or(f64::INFINITY), true));
     findings.summarise("blackhole_gap_ms_p50", worst("blackhole", |one| one.gap_fine, false));
     findings.summarise("tcp_survived", u8::from(tcp_survived));
     findings
@@ -169,7 +172,8 @@ fn summarise(all: &[Series], tcp_survived: bool) -> Findings {
 fn phase_medians(series: &Series) -> Value {
     let names = ["link_up_to_ra", "ra_to_bu", "bu_to_ba", "ba_to_packet"];
     let medians = names.iter().enumerate().map(|(index, name)| {
-        let values: Vec<f64> = series.measurements.iter().filter_map(|one| one.phases.get(index).copied().flatten()).collect();
+        let values: Vec<f64> =
+            series.measurements.iter().filter_map(|one| one.phases.get(index).copied().flatten()).collect();
         ((*name).to_owned(), json!(percentile(&values, 0.5).map(round)))
     });
     Value::Object(medians.collect())

@@ -2,10 +2,10 @@
 
 use super::Experiment;
 use crate::bed::{Port, Segment};
-use crate::findings::{Findings, percentile, round, distribution};
-use crate::handover::{HandoverMeasurement, OBSERVATION_TIME, HandoverTraffic, round_trip};
+use crate::findings::{Findings, distribution, percentile, round};
+use crate::handover::{HandoverMeasurement, HandoverTraffic, OBSERVATION_TIME, round_trip};
 use crate::progress::Progress;
-use crate::topology::{CORRESPONDENT, Vehicle, NemoNetwork};
+use crate::topology::{CORRESPONDENT, NemoNetwork, Vehicle};
 use crate::traffic::Delivery;
 use anyhow::{Context, Result};
 use roam6_proto::Report;
@@ -112,7 +112,9 @@ fn summarise(all: &[Series], tcp_survived: bool) -> Findings {
     let mut findings = Findings::default();
     findings.require(tcp_survived, || "a TCP connection did not survive".to_owned());
     for series in all {
-        let figure = |pick: fn(&HandoverMeasurement) -> f64| distribution(&series.measurements.iter().map(pick).collect::<Vec<_>>());
+        let figure = |pick: fn(&HandoverMeasurement) -> f64| {
+            distribution(&series.measurements.iter().map(pick).collect::<Vec<_>>())
+        };
         for one in series.measurements.iter().filter(|one| !(one.recovered && one.tcp_survived)) {
             findings.add_fault(format!("packets or TCP did not go on after a move: {}", one.row()));
         }

@@ -7,9 +7,9 @@ use crate::bed::Daemon;
 use crate::bed::tap::Tap;
 use crate::clock;
 use crate::findings::{Findings, round};
-use crate::handover::{OBSERVATION_TIME, HandoverTraffic, round_trip};
+use crate::handover::{HandoverTraffic, OBSERVATION_TIME, round_trip};
 use crate::progress::Progress;
-use crate::topology::{self, CORRESPONDENT, HOME_AGENT, Vehicle, NemoNetwork};
+use crate::topology::{self, CORRESPONDENT, HOME_AGENT, NemoNetwork, Vehicle};
 use crate::traffic::Delivery;
 use crate::traffic::forge::SyntheticRouter;
 use anyhow::Result;
@@ -149,7 +149,8 @@ fn run_flood(quick: bool, progress: &mut Progress) -> Result<Findings> {
     }
     let memory_after = world.home_agent.anonymous_memory()?;
     let end = clock::unix_micros() - 150_000;
-    let lost = traffic.fine.forward.delivery_counts(began, end).lost + traffic.fine.reverse.delivery_counts(began, end).lost;
+    let lost =
+        traffic.fine.forward.delivery_counts(began, end).lost + traffic.fine.reverse.delivery_counts(began, end).lost;
     let bound = round_trip(&vehicle).is_ok() && vehicle.wait_until_connected(CORRESPONDENT).is_ok();
     let whole = traffic.finish()?.iter().all(Delivery::is_complete);
     let grown = memory_after.saturating_sub(memory_before);
@@ -267,9 +268,8 @@ impl Attacker {
     }
 
     fn unknown_home_address(&mut self) -> Vec<u8> {
-        let home = HomeAddress(Ipv6Addr::from_bits(
-            topology::home_address(1).to_bits() + u128::from(self.rng.below(1 << 32)),
-        ));
+        let home =
+            HomeAddress(Ipv6Addr::from_bits(topology::home_address(1).to_bits() + u128::from(self.rng.below(1 << 32))));
         let sequence = self.sequence();
         SyntheticRouter { home_address: home, ..self.victim.clone() }.update(sequence)
     }

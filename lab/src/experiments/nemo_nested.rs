@@ -4,7 +4,7 @@ use super::Experiment;
 use crate::bed::host;
 use crate::findings::{Findings, percentile, round};
 use crate::progress::Progress;
-use crate::topology::{CORRESPONDENT, Vehicle, NemoNetwork};
+use crate::topology::{CORRESPONDENT, NemoNetwork, Vehicle};
 use crate::traffic::{Delivery, Transfer};
 use anyhow::{Context, Result};
 use serde_json::json;
@@ -100,8 +100,14 @@ fn discover_path_mtu(vehicle: &Vehicle, target: &str) -> Result<u32> {
 fn tunnel_path(capture: &Path) -> Result<Vec<String>> {
     let mut command = Command::new("tshark");
     command.arg("-n").arg("-r").arg(capture).args(["-Y", "icmpv6.type == 128", "-T", "fields"]);
-    let text =
-        host::run_command(command.args(["-e", "frame.interface_name", "-e", "ipv6.src", "-e", "icmpv6.echo.sequence_number"]))?;
+    let text = host::run_command(command.args([
+        "-e",
+        "frame.interface_name",
+        "-e",
+        "ipv6.src",
+        "-e",
+        "icmpv6.echo.sequence_number",
+    ]))?;
     let mut seen = BTreeSet::new();
     let mut links = Vec::new();
     for line in text.lines() {

@@ -4,9 +4,9 @@
 use super::Experiment;
 use crate::bed::{Host, sandbox};
 use crate::clock;
-use crate::registrations::{CORRESPONDENT, RegistrationLoad, RouterTaps, mobile_network, prefix_table};
-use crate::findings::{Findings, percentile, round, distribution};
+use crate::findings::{Findings, distribution, percentile, round};
 use crate::progress::Progress;
+use crate::registrations::{CORRESPONDENT, RegistrationLoad, RouterTaps, mobile_network, prefix_table};
 use anyhow::Result;
 use nix::time::{ClockId, clock_gettime};
 use roam6_wire::ip6::{self, Header, protocol};
@@ -227,9 +227,15 @@ fn delays_during_reload(crowd: &mut RegistrationLoad) -> Result<Vec<f64>> {
 
 /// Sends packets from a correspondent to mobile networks, those of `active` or all, through the home agent and the
 /// plain router in turn.
-fn compare_routers(crowd: &mut RegistrationLoad, plain: &mut RouterTaps, frames: usize, active: Option<&[u32]>) -> Result<ForwardingRate> {
+fn compare_routers(
+    crowd: &mut RegistrationLoad,
+    plain: &mut RouterTaps,
+    frames: usize,
+    active: Option<&[u32]>,
+) -> Result<ForwardingRate> {
     let last = crowd.size - 1;
-    let mut learning = [RouterUnderTest::new(&mut crowd.taps, protocol::IPV6), RouterUnderTest::new(plain, protocol::NONE)];
+    let mut learning =
+        [RouterUnderTest::new(&mut crowd.taps, protocol::IPV6), RouterUnderTest::new(plain, protocol::NONE)];
     // Warm-up with one packet to each network, so that initial cache misses are not measured.
     let everybody: Vec<u32> = (0..last).collect();
     for some in active.unwrap_or(&everybody).chunks(BURST) {

@@ -4,9 +4,9 @@
 use super::Experiment;
 use crate::bed::{Daemon, sandbox};
 use crate::clock;
-use crate::registrations::{RegistrationLoad, care_of};
-use crate::findings::{Findings, percentile, round, distribution};
+use crate::findings::{Findings, distribution, percentile, round};
 use crate::progress::Progress;
+use crate::registrations::{RegistrationLoad, care_of};
 use anyhow::{Context, Result, bail};
 use roam6_wire::CareOfAddress;
 use serde_json::json;

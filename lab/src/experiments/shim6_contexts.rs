@@ -5,7 +5,7 @@ use super::Experiment;
 use crate::bed::tap::Tap;
 use crate::bed::{Daemon, Host};
 use crate::clock;
-use crate::findings::{Findings, percentile, round, distribution};
+use crate::findings::{Findings, distribution, percentile, round};
 use crate::progress::Progress;
 use crate::shim6::engine_bench::{self, EngineBench};
 use crate::shim6::shim_peers::{HandshakeReply, ShimPeers, parse_reply};
@@ -124,7 +124,9 @@ impl Engines {
 /// Establishes a context; the time of the I2, from the packet to the request that the host install the context.
 fn handshake(bench: &mut EngineBench, crowd: &ShimPeers, number: u32) -> Result<Duration> {
     bench.now = bench.now + Duration::from_millis(1);
-    let Some(HandshakeReply::R1(_, said)) = bench.receive(crowd.i1(number)).first().and_then(|packet| parse_reply(packet)) else {
+    let Some(HandshakeReply::R1(_, said)) =
+        bench.receive(crowd.i1(number)).first().and_then(|packet| parse_reply(packet))
+    else {
         bail!("no R1 for peer {number}")
     };
     let second = engine_bench::packet(crowd.i2(number, &said));

@@ -5,7 +5,7 @@ use super::Experiment;
 use crate::bed::daemon::binary;
 use crate::bed::host::run_command as output;
 use crate::clock;
-use crate::findings::{Findings, round, distribution};
+use crate::findings::{Findings, distribution, round};
 use crate::progress::Progress;
 use anyhow::{Context, Result};
 use serde_json::{Value, json};

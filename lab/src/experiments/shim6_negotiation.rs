@@ -3,9 +3,9 @@
 
 use super::Experiment;
 use crate::clock;
-use crate::findings::{Findings, percentile, round, distribution};
+use crate::findings::{Findings, distribution, percentile, round};
 use crate::progress::Progress;
-use crate::shim6::handshake_pair::{HandshakePair, AddressProof};
+use crate::shim6::handshake_pair::{AddressProof, HandshakePair};
 use anyhow::Result;
 use serde_json::json;
 use std::time::Duration;
@@ -72,8 +72,10 @@ fn summarise(cases: &[Case], proofs: &[AddressProof]) -> Findings {
         let row = json!({ "proof": proof.name(), "locators": locators, "i1_to_r2_ms": distribution(times) });
         findings.rows.push(row);
     }
-    let hba: Vec<f64> =
-        COUNTS.iter().flat_map(|count| ratios(cases, (AddressProof::Hba, *count), (AddressProof::None, *count))).collect();
+    let hba: Vec<f64> = COUNTS
+        .iter()
+        .flat_map(|count| ratios(cases, (AddressProof::Hba, *count), (AddressProof::None, *count)))
+        .collect();
     findings.summarise("hba_over_none", percentile(&hba, 0.5).map(round));
     let [fewest, .., most] = COUNTS;
     let effect = |proof: &AddressProof| percentile(&ratios(cases, (*proof, most), (*proof, fewest)), 0.5);

@@ -3,10 +3,10 @@
 
 use super::Experiment;
 use crate::clock;
-use crate::findings::{Findings, percentile, round, distribution};
+use crate::findings::{Findings, distribution, percentile, round};
 use crate::progress::Progress;
-use crate::providers::{Providers, ProviderSettings};
-use crate::traffic::{TransferLoad, Protocol, Stamp, Train, Transfer};
+use crate::providers::{ProviderSettings, Providers};
+use crate::traffic::{Protocol, Stamp, Train, Transfer, TransferLoad};
 use anyhow::{Context, Result, anyhow};
 use roam6_proto::Report;
 use serde_json::{Value, json};
@@ -127,7 +127,13 @@ fn measure((timeout, told): (u64, bool), count: usize, label: &str, progress: &M
 
 impl Case {
     /// One provider fails, and is restored once all traffic uses the other.
-    fn fail_provider(&mut self, world: &Providers, provider: usize, transfers: &[Transfer; 2], train: &Train) -> Result<()> {
+    fn fail_provider(
+        &mut self,
+        world: &Providers,
+        provider: usize,
+        transfers: &[Transfer; 2],
+        train: &Train,
+    ) -> Result<()> {
         let at = world.black_hole(provider)?;
         let changed = |report: &Report| matches!(report, Report::PathChanged { .. });
         let moved = world.wait_both(at, "another path", changed)?;

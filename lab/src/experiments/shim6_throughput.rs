@@ -2,7 +2,7 @@
 //! with segmentation in software, which rewritten packets need too. In turn, one second each.
 
 use super::Experiment;
-use crate::findings::{Findings, percentile, round, distribution};
+use crate::findings::{Findings, distribution, percentile, round};
 use crate::progress::Progress;
 use crate::shim6::veth_pair::VethPair;
 use crate::traffic::BulkConnections;
@@ -53,7 +53,8 @@ struct VethPairs {
 
 impl VethPairs {
     fn build() -> Result<VethPairs> {
-        let mut worlds = VethPairs { plain: VethPair::build("p")?, idle: VethPair::build("i")?, rewriting: VethPair::build("w")? };
+        let mut worlds =
+            VethPairs { plain: VethPair::build("p")?, idle: VethPair::build("i")?, rewriting: VethPair::build("w")? };
         worlds.idle.start_shim()?;
         worlds.rewriting.start_shim()?;
         worlds.rewriting.switch_to_second_provider()?;

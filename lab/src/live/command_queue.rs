@@ -1,7 +1,7 @@
 //! The queue between the HTTP server and the testbed.
 
 use super::http::LivePage;
-use super::nemo::{NemoPage, Command};
+use super::nemo::{Command, NemoPage};
 use anyhow::Result;
 use serde_json::Value;
 use std::sync::Arc;

@@ -3,7 +3,7 @@
 use super::http::LivePage;
 use super::packet_log::PacketLog;
 use crate::bed::Positions;
-use crate::road::{VIRTUAL_LINK, Road, RoadStation, road_position};
+use crate::road::{Road, RoadStation, VIRTUAL_LINK, road_position};
 use anyhow::{Context, Result};
 use roam6_proto::Time;
 use roam6_proto::geo::geometry::Offset;
@@ -45,7 +45,8 @@ impl GeonetPage {
         let (packets, whereabouts) = (PacketLog::default(), road.air.positions());
         let seen = packets.clone();
         road.air.observe(move |sighting| seen.record(sighting));
-        let mut stations = vec![(road.add_station("rsu", "roadside-unit", Track::still(road_position(0.0)))?, "roadside-unit")];
+        let mut stations =
+            vec![(road.add_station("rsu", "roadside-unit", Track::still(road_position(0.0)))?, "roadside-unit")];
         for (name, [from, _], beside, _) in VEHICLES {
             let track = Track::still(Offset { east: from, north: beside });
             stations.push((road.add_station(name, "passenger-car", track)?, "passenger-car"));

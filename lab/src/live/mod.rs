@@ -1,11 +1,11 @@
 //! The running testbed in a browser: shows its state, and moves the vehicle with the mouse.
 
-mod link_counters;
+mod command_queue;
 mod geonet;
 mod http;
+mod link_counters;
 mod nemo;
 mod packet_log;
-mod command_queue;
 
 use crate::bed::sandbox;
 use anyhow::{Context, Result};

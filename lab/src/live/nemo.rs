@@ -1,12 +1,12 @@
 //! A moving network under the reader's control: the networks of the demo with continuous traffic.
 
-use super::link_counters::LinkCounters;
 use super::command_queue::CommandQueue;
+use super::link_counters::LinkCounters;
 use crate::bed::Segment;
 use crate::clock;
-use crate::handover::{UNPLUGGED_TIME, HandoverTraffic};
 use crate::event_printer::describe;
-use crate::topology::{CORRESPONDENT, HOME_AGENT, Vehicle, NemoNetwork};
+use crate::handover::{HandoverTraffic, UNPLUGGED_TIME};
+use crate::topology::{CORRESPONDENT, HOME_AGENT, NemoNetwork, Vehicle};
 use crate::traffic::OneWayTrain;
 use anyhow::{Context, Result};
 use roam6_proto::Report;
@@ -102,7 +102,12 @@ impl NemoPage {
         let index = uplink as usize;
         let port = self.vehicle.uplink(index)?;
         let (from, alone) = self.set_attachment(index, to).context("no such uplink")?;
-        let what = format!("{}: {} to {}", UPLINKS.get(index).copied().unwrap_or_default(), network_name(from), network_name(to));
+        let what = format!(
+            "{}: {} to {}",
+            UPLINKS.get(index).copied().unwrap_or_default(),
+            network_name(from),
+            network_name(to)
+        );
         let act = || -> Result<Option<u64>> {
             self.world.emulator.unplug(port)?;
             let Some(to) = to else { return Ok(None) };
@@ -195,7 +200,9 @@ impl NemoPage {
         let daemons = [("mr", &self.vehicle.daemon), ("ha", &self.world.home_agent)];
         let mut lines: Vec<(u64, &str, String)> = daemons
             .iter()
-            .flat_map(|(host, daemon)| daemon.events().last_events(MAX_SHOWN).into_iter().map(move |event| (*host, event)))
+            .flat_map(|(host, daemon)| {
+                daemon.events().last_events(MAX_SHOWN).into_iter().map(move |event| (*host, event))
+            })
             .filter_map(|(host, event)| Some((event.unix_micros, host, describe(&event.report)?)))
             .collect();
         lines.sort_by_key(|(at, ..)| *at);

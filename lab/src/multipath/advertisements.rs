@@ -37,7 +37,11 @@ impl AdvertisementLog {
             }
             let prefixes = sighting.packet().map(prefixes).unwrap_or_default();
             let unix_micros = sighting.unix_micros;
-            let news = prefixes.into_iter().map(|(prefix, preferred)| PrefixAdvertisement { unix_micros, prefix, preferred_lifetime: preferred });
+            let news = prefixes.into_iter().map(|(prefix, preferred)| PrefixAdvertisement {
+                unix_micros,
+                prefix,
+                preferred_lifetime: preferred,
+            });
             seen.lock().extend(news);
         });
         adverts
@@ -47,7 +51,8 @@ impl AdvertisementLog {
     /// deprecated; the time of the last deprecation, microseconds since 1970, `None` after `patience`.
     pub(crate) fn wait_deprecated(&self, number: usize, since: u64, patience: Duration) -> Option<u64> {
         let mut last = BTreeMap::new();
-        for advert in self.lock().iter().filter(|advert| advert.unix_micros < since && is_delegated_by(advert, number)) {
+        for advert in self.lock().iter().filter(|advert| advert.unix_micros < since && is_delegated_by(advert, number))
+        {
             last.insert(advert.prefix, advert.preferred_lifetime);
         }
         let preferred: Vec<Prefix> =
@@ -67,7 +72,11 @@ impl AdvertisementLog {
     pub(crate) fn preferred_between(&self, number: usize, begin: u64, end: u64) -> Vec<PrefixAdvertisement> {
         let within = |advert: &&PrefixAdvertisement| (begin..end).contains(&advert.unix_micros);
         let seen = self.lock();
-        seen.iter().filter(within).filter(|advert| is_delegated_by(advert, number) && advert.preferred_lifetime > 0).copied().collect()
+        seen.iter()
+            .filter(within)
+            .filter(|advert| is_delegated_by(advert, number) && advert.preferred_lifetime > 0)
+            .copied()
+            .collect()
     }
 
     fn lock(&self) -> MutexGuard<'_, Vec<PrefixAdvertisement>> {

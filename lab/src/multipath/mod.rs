@@ -2,15 +2,15 @@
 //! (document P2; RFC 8684, RFC 8028).
 
 pub(crate) mod advertisements;
-pub(crate) mod observed_transfer;
 pub(crate) mod model;
-pub(crate) mod options;
 pub(crate) mod node;
+pub(crate) mod observed_transfer;
+pub(crate) mod options;
 pub(crate) mod paths;
-pub(crate) mod testbed;
 pub(crate) mod source_monitor;
+pub(crate) mod testbed;
 
 pub(crate) use advertisements::AdvertisementLog;
-pub(crate) use paths::{PayloadPath, PathMonitor};
-pub(crate) use testbed::{LinkShape, AttachmentPoint, MptcpTestbed};
+pub(crate) use paths::{PathMonitor, PayloadPath};
 pub(crate) use source_monitor::SourceMonitor;
+pub(crate) use testbed::{AttachmentPoint, LinkShape, MptcpTestbed};

@@ -1,10 +1,10 @@
 //! One connection while the vehicle moves: each handover is measured at the application, and all observers are checked
 //! for faults.
 
-use super::{PayloadPath, MptcpTestbed};
+use super::{MptcpTestbed, PayloadPath};
 use crate::clock;
 use crate::findings::round;
-use crate::traffic::{Delivery, TransferLoad, Protocol, Transfer};
+use crate::traffic::{Delivery, Protocol, Transfer, TransferLoad};
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
 use std::thread::sleep;
@@ -98,7 +98,12 @@ impl<'a> ObservedTransfer<'a> {
     }
 
     /// Performs `act`, after which the vehicle can use the access networks `there`, and observes the connection.
-    pub(crate) fn run_move(&mut self, what: &str, there: &[usize], act: impl FnOnce(&MptcpTestbed) -> Result<()>) -> Result<MoveObservation> {
+    pub(crate) fn run_move(
+        &mut self,
+        what: &str,
+        there: &[usize],
+        act: impl FnOnce(&MptcpTestbed) -> Result<()>,
+    ) -> Result<MoveObservation> {
         let testbed = self.testbed;
         let left: Vec<usize> = self.attached.iter().filter(|number| !there.contains(number)).copied().collect();
         let began = clock::unix_micros();
@@ -123,7 +128,11 @@ impl<'a> ObservedTransfer<'a> {
             direct_after: straight.map(|at| millis(began, at)),
             deprecated_after: withdrawn.map(|at| millis(began, at)),
             direct_share: testbed.path_monitor.direct_share(settled, end),
-            backup_octets: if in_use { testbed.path_monitor.octets(PayloadPath::Home, quiet_from, end.max(quiet_from)) } else { 0 },
+            backup_octets: if in_use {
+                testbed.path_monitor.octets(PayloadPath::Home, quiet_from, end.max(quiet_from))
+            } else {
+                0
+            },
             is_alive: lives,
             faults: Vec::new(),
         };
@@ -158,7 +167,13 @@ impl<'a> ObservedTransfer<'a> {
         clock::wait_for(TIMEOUT, goes_on).is_some()
     }
 
-    fn faults(&self, leg: &MoveObservation, left: &[usize], withdrawn: Option<u64>, no_direct: bool) -> Result<Vec<String>> {
+    fn faults(
+        &self,
+        leg: &MoveObservation,
+        left: &[usize],
+        withdrawn: Option<u64>,
+        no_direct: bool,
+    ) -> Result<Vec<String>> {
         let testbed = self.testbed;
         let mut faults = Vec::new();
         if !leg.is_alive {

@@ -13,7 +13,7 @@
 use super::{AdvertisementLog, PathMonitor, SourceMonitor, source_monitor::Networks};
 use crate::bed::{Daemon, DhcpServer, Host, Segment};
 use crate::clock;
-use crate::topology::{self, CORRESPONDENT, Vehicle, AccessNetwork, NemoNetwork};
+use crate::topology::{self, AccessNetwork, CORRESPONDENT, NemoNetwork, Vehicle};
 use crate::traffic::Endpoint;
 use anyhow::{Context, Result, anyhow};
 use roam6_sim::LinkSpec;
@@ -35,8 +35,12 @@ pub(crate) struct LinkShape {
 
 impl LinkShape {
     /// The paper's values, on links of 20 Mbit/s.
-    pub(crate) const PAPER: LinkShape =
-        LinkShape { delay: Duration::from_millis(10), extra_delay: Duration::from_millis(5), loss: 0.05, rate_bps: 20_000_000 };
+    pub(crate) const PAPER: LinkShape = LinkShape {
+        delay: Duration::from_millis(10),
+        extra_delay: Duration::from_millis(5),
+        loss: 0.05,
+        rate_bps: 20_000_000,
+    };
 
     /// The same without loss.
     pub(crate) fn lossless(self) -> LinkShape {
@@ -111,11 +115,21 @@ impl MptcpTestbed {
         // Connections here may precede the path manager, which would set this at the node.
         world.cn.set_sysctl("ipv4/tcp_rmem", RECEIVE_BUFFERS)?;
         vehicle.mnn.set_sysctl("ipv4/tcp_rmem", RECEIVE_BUFFERS)?;
-        let networks = Networks { home: world.home_link, visited: world.visited.each_ref().map(|visited| visited.link) };
+        let networks =
+            Networks { home: world.home_link, visited: world.visited.each_ref().map(|visited| visited.link) };
         let paths = PathMonitor::watch(&world.emulator, vehicle.ingress_segment);
         let adverts = AdvertisementLog::watch(&world.emulator, vehicle.ingress_segment);
         let uplinks = SourceMonitor::watch(&world.emulator, vehicle.uplinks.clone(), networks);
-        let testbed = MptcpTestbed { world, vehicle, path_monitor: paths, advertisements: adverts, source_monitor: uplinks, path_manager: None, shape, _delegators: delegators };
+        let testbed = MptcpTestbed {
+            world,
+            vehicle,
+            path_monitor: paths,
+            advertisements: adverts,
+            source_monitor: uplinks,
+            path_manager: None,
+            shape,
+            _delegators: delegators,
+        };
         testbed.set_link_shape(shape);
         Ok(testbed)
     }

@@ -52,6 +52,7 @@ pub(crate) fn charts_of(document: &Value) -> Option<Vec<Chart>> {
 pub(crate) fn write_svg(from: &Path, to: &Path) -> Result<()> {
     let text = std::fs::read_to_string(from).with_context(|| format!("cannot read {}", from.display()))?;
     let document: Value = serde_json::from_str(&text).with_context(|| format!("{} is no result", from.display()))?;
-    let charts = charts_of(&document).with_context(|| format!("there is no figure of what {} holds", from.display()))?;
+    let charts =
+        charts_of(&document).with_context(|| format!("there is no figure of what {} holds", from.display()))?;
     chart::write(to, &charts)
 }

@@ -17,7 +17,11 @@ pub(super) fn generation(document: &Value) -> Vec<Chart> {
     let rate = grouped(&rates, &|row| text(row, "input"), &|row| text(row, "method"), "over_openssl");
     vec![
         Chart { title: "Two addresses made, the key included (P4, Fig 6)".to_owned(), y_label: up.to_owned(), ..time },
-        Chart { title: "Candidates tried a second, over OpenSSL's SHA-1".to_owned(), y_label: "ratio".to_owned(), ..rate },
+        Chart {
+            title: "Candidates tried a second, over OpenSSL's SHA-1".to_owned(),
+            y_label: "ratio".to_owned(),
+            ..rate
+        },
     ]
 }
 
@@ -85,7 +89,7 @@ pub(super) fn contexts(document: &Value) -> Vec<Chart> {
         },
         Chart {
             title: "Memory of a context".to_owned(),
-            x_label,
+            x_label: across,
             y_label: "octets".to_owned(),
             series: [engine.series.clone(), daemon.series].concat(),
             ..engine
@@ -125,7 +129,11 @@ pub(super) fn throughput(document: &Value) -> Vec<Chart> {
     let all: Vec<&Value> = rows(document).iter().collect();
     let flows = |row: &Value| format!("{} connections", number(row, "/flows").unwrap_or_default());
     let rate = grouped(&all, &|row| text(row, "way"), &flows, "gbit_s");
-    vec![Chart { title: "Bulk TCP between two hosts".to_owned(), y_label: "Gbit/s, median and range".to_owned(), ..rate }]
+    vec![Chart {
+        title: "Bulk TCP between two hosts".to_owned(),
+        y_label: "Gbit/s, median and range".to_owned(),
+        ..rate
+    }]
 }
 
 /// Bars: a category for each `place`, a series for each `name`, in order of appearance.

@@ -1,8 +1,8 @@
 //! The report: runs every experiment and writes one page with all figures, the papers' values and the bounds.
 
 mod bounds;
-mod page;
 mod explanations;
+mod page;
 mod results_store;
 mod scheduler;
 
@@ -90,7 +90,8 @@ fn run_one(shelf: &ResultsStore, experiment: &Experiment, quick: bool) -> Result
     let sound = command.status().context("cannot start the experiment")?.success();
     let came = commit_result(&fresh, &result)?;
     if !sound {
-        let faults = shelf.read(experiment.name).filter(|_| came).map(|result| explanations::faults(&result).join("; "));
+        let faults =
+            shelf.read(experiment.name).filter(|_| came).map(|result| explanations::faults(&result).join("; "));
         let faults = faults.filter(|faults| !faults.is_empty());
         let (name, faults) = (experiment.name, faults.unwrap_or_else(|| "it ended without a result".to_owned()));
         eprintln!("    {name}: failed checks: {faults} (see {})", log.display());

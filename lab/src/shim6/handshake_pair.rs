@@ -3,7 +3,7 @@
 
 use crate::bed::daemon::binary;
 use crate::bed::host::run_command as output;
-use crate::bed::{LinkEmulator, Daemon, Host};
+use crate::bed::{Daemon, Host, LinkEmulator};
 use crate::clock;
 use anyhow::{Context, Result, bail};
 use roam6_sim::LinkSpec;

@@ -114,7 +114,9 @@ impl EmulatedStations {
     /// The next packet for a distant station, and its expected next hop.
     fn next_packet(&mut self, octets: usize) -> (Vec<u8>, LinkAddress) {
         self.sequence = self.sequence.wrapping_add(1);
-        let Some(Destination { station, place, next_hop: hop }) = self.destinations.get(usize::from(self.sequence % DESTINATIONS)).copied() else {
+        let Some(Destination { station, place, next_hop: hop }) =
+            self.destinations.get(usize::from(self.sequence % DESTINATIONS)).copied()
+        else {
             return (Vec::new(), BROADCAST);
         };
         let source = position(link_address(3, 0), place_at(0.1, 400.0));
@@ -138,7 +140,11 @@ impl Destination {
         let place = place_at((f64::from(number) / f64::from(DESTINATIONS) - 0.5) * SECTOR_ANGLE, 5_000.0);
         let away = |neighbour: &&(LinkAddress, Place)| distance(place, neighbour.1);
         let nearest = neighbours.iter().min_by(|one, other| away(one).total_cmp(&away(other)));
-        Destination { station: link_address(2, number), place, next_hop: nearest.map_or(BROADCAST, |(address, _)| *address) }
+        Destination {
+            station: link_address(2, number),
+            place,
+            next_hop: nearest.map_or(BROADCAST, |(address, _)| *address),
+        }
     }
 }
 

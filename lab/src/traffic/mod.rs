@@ -1,13 +1,13 @@
 //! Traffic that accounts for every packet or octet.
 
-pub(crate) mod tcp_cost;
 pub(crate) mod bulk_tcp;
 pub(crate) mod forge;
 pub(crate) mod geo_stations;
-pub(crate) mod packet_train;
-pub(crate) mod transfer;
 pub(crate) mod packet_generator;
+pub(crate) mod packet_train;
+pub(crate) mod tcp_cost;
+pub(crate) mod transfer;
 
 pub(crate) use bulk_tcp::BulkConnections;
 pub(crate) use packet_train::{Endpoint, OneWayTrain, Stamp, Train};
-pub(crate) use transfer::{Delivery, TransferLoad, Protocol, Transfer};
+pub(crate) use transfer::{Delivery, Protocol, Transfer, TransferLoad};

@@ -158,7 +158,8 @@ impl PacketGenerator {
     }
 
     fn set_frames(&mut self, frames: &[Vec<u8>], link: u32) -> Result<()> {
-        let mut orders: Array<_, [u8; SLOT_OCTETS]> = self.ebpf.map_mut("orders").context("no map of orders")?.try_into()?;
+        let mut orders: Array<_, [u8; SLOT_OCTETS]> =
+            self.ebpf.map_mut("orders").context("no map of orders")?.try_into()?;
         let tail = [link, u32::try_from(frames.len())?].map(u32::to_ne_bytes).concat();
         for (place, frame) in (0..).zip(frames) {
             let mut order = [0; SLOT_OCTETS];

@@ -11,7 +11,12 @@ use std::time::Duration;
 const CHUNK: usize = 1 << 16;
 
 /// Transfers `octets` over `flows` parallel connections; gigabits per second of CPU time.
-pub(crate) fn rate_per_cpu_second(from: (&Host, Ipv6Addr), to: (&Host, Ipv6Addr), flows: usize, octets: usize) -> Result<f64> {
+pub(crate) fn rate_per_cpu_second(
+    from: (&Host, Ipv6Addr),
+    to: (&Host, Ipv6Addr),
+    flows: usize,
+    octets: usize,
+) -> Result<f64> {
     let listener = to.0.in_namespace(|| TcpListener::bind((to.1, 0)))??;
     let target = listener.local_addr()?;
     let mut pairs = Vec::new();

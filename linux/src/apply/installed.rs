@@ -118,7 +118,8 @@ impl InstalledItems {
     /// The routes in `table` to somewhere in `prefix`.
     pub(super) fn routes_into(&self, table: Table, prefix: Prefix) -> impl Iterator<Item = Route> {
         let last = Prefix::host(Ipv6Addr::from_bits(prefix.address().to_bits() | !mask(prefix)));
-        let routes = self.routes.range((table, prefix, Prefix::ALL, 0)..=(table, last, Prefix::host(LAST_ADDRESS), u32::MAX));
+        let routes =
+            self.routes.range((table, prefix, Prefix::ALL, 0)..=(table, last, Prefix::host(LAST_ADDRESS), u32::MAX));
         let into_tunnels = self.into_tunnels.range((table, prefix, 0)..=(table, last, u32::MAX));
         let into_tunnels = into_tunnels.map(|(key, id)| tunnel_route(key, *id));
         routes.map(|(key, rest)| as_route(key, rest)).chain(into_tunnels)

@@ -2,18 +2,18 @@
 //! undo. Routing requests go to the kernel in batches, journal records to the disk with one sync a batch.
 
 mod anycast;
-mod pending_neighbours;
-mod source_filter;
 mod installed;
 mod mtu_reserve;
+mod pending_neighbours;
 mod reconcile;
-mod sysctl;
 mod shim;
+mod source_filter;
+mod sysctl;
 
-use crate::io::frames::Frames;
-use crate::io::udp_port_hold::UdpPortHolds;
 use crate::error::Error;
 use crate::host::HostOptions;
+use crate::io::frames::Frames;
+use crate::io::udp_port_hold::UdpPortHolds;
 use crate::journal::Journal;
 use crate::mptcp::Mptcp;
 use crate::netlink::message::RtnlMessage;
@@ -23,7 +23,6 @@ use crate::netlink::{address, neighbour, rule};
 use crate::shim::Shim;
 use crate::tunnel::Tunnels;
 use anycast::Anycasts;
-use source_filter::SourceFilters;
 use installed::{InstalledItems, mask};
 use mtu_reserve::MtuReserve;
 use netlink_packet_route::AddressFamily;
@@ -34,9 +33,10 @@ use roam6_proto::base::ids::{ContextId, Pair};
 use roam6_proto::contract::item::{Knob, Port, Route, Setting, Table, Target, Tunnel, TunnelId};
 use roam6_proto::{Item, Key, LinkId, Outcome, Report, Time};
 use roam6_wire::Prefix;
-use sysctl::{SysctlName, Sysctls};
+use source_filter::SourceFilters;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv6Addr;
+use sysctl::{SysctlName, Sysctls};
 
 /// Tunnels through tunnels followed when a path's packet size changes.
 const MAX_TUNNEL_DEPTH: usize = 8;
@@ -163,7 +163,8 @@ impl Executor {
         self.missing.remove(key);
         match result {
             Ok(requests) => {
-                let waiting = requests.into_iter().map(|request| PendingRequest { request, key: key.clone(), put: None });
+                let waiting =
+                    requests.into_iter().map(|request| PendingRequest { request, key: key.clone(), put: None });
                 self.pending.extend(waiting);
             }
             Err(error) => self.reports.push(Report::Failed { key: key.clone(), why: error.to_string() }),

@@ -234,7 +234,9 @@ fn read(message: &RtnlMessage) -> Option<KernelItem> {
     match message {
         RtnlMessage::NewRoute(message) => KernelRoute::read(message).map(KernelItem::Route),
         RtnlMessage::NewRule(message) => rule::read(message).map(|rule| KernelItem::Item(Item::Rule(rule))),
-        RtnlMessage::NewAddress(message) => address::read(message).map(|address| KernelItem::Item(Item::Address(address))),
+        RtnlMessage::NewAddress(message) => {
+            address::read(message).map(|address| KernelItem::Item(Item::Address(address)))
+        }
         RtnlMessage::NewNeighbour(message) => neighbour::read_proxy(message)
             .map(Item::Proxy)
             .or_else(|| neighbour::read(message).map(Item::Neighbour))

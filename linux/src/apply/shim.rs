@@ -150,12 +150,16 @@ impl Executor {
         };
         let request = self.to_kernel_route(&route).put();
         let item = Item::Route(route.clone());
-        if self.context_routes.insert(context.id, table).is_none() || self.installed.find(&item.key()).as_ref() != Some(&item) {
+        if self.context_routes.insert(context.id, table).is_none()
+            || self.installed.find(&item.key()).as_ref() != Some(&item)
+        {
             self.installed.put(&item);
             self.pending.push(PendingRequest { request, key: item.key(), put: None });
             self.flush();
             self.invalidate_cached_route(&route)?;
-            if let Some(RouteLookup { link: Some(link), gateway, .. }) = former.filter(|way| way.link != Some(context.link)) {
+            if let Some(RouteLookup { link: Some(link), gateway, .. }) =
+                former.filter(|way| way.link != Some(context.link))
+            {
                 self.fail_pending_neighbours(link, Some(gateway.unwrap_or(ulids.peer)))?;
             }
         }

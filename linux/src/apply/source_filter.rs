@@ -2,9 +2,9 @@
 //! §4.3), whatever the routes say, which look at a source but not at the interface a packet came in by.
 
 use crate::error::Error;
-use crate::netfilter::expression::{reject_unreachable, between, equal, from_link, from_source};
-use crate::netfilter::expression::{load_icmp_type, load_protocol, accept, to_destination};
-use crate::netfilter::{SOURCE_FILTER_TABLE as TABLE, Hook, Nftables};
+use crate::nft::expression::{accept, load_icmp_type, load_protocol, to_destination};
+use crate::nft::expression::{between, equal, from_link, from_source, reject_unreachable};
+use crate::nft::{Hook, Nftables, SOURCE_FILTER_TABLE as TABLE};
 use roam6_proto::LinkId;
 use roam6_proto::base::few;
 use roam6_proto::contract::item::Guard;
@@ -49,7 +49,9 @@ impl SourceFilters {
     /// Puts the guards up again if somebody has taken all of them down; true if so.
     pub(super) fn repair(&mut self) -> Result<bool, Error> {
         match &self.nftables {
-            Some(filter) if !self.installed.is_empty() && !filter.has_table(TABLE)? => self.write_rules().map(|()| true),
+            Some(filter) if !self.installed.is_empty() && !filter.has_table(TABLE)? => {
+                self.write_rules().map(|()| true)
+            }
             _ => Ok(false),
         }
     }

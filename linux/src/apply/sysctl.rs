@@ -139,7 +139,8 @@ impl Sysctls {
 
     /// Gives back what only an earlier life had changed.
     pub(crate) fn restore_stale(&mut self) -> Result<(), Error> {
-        let left: Vec<SysctlName> = self.former.keys().filter(|name| !self.current.contains_key(name)).cloned().collect();
+        let left: Vec<SysctlName> =
+            self.former.keys().filter(|name| !self.current.contains_key(name)).cloned().collect();
         left.iter().try_for_each(|name| self.drop(name, Some(name)))
     }
 

@@ -146,7 +146,16 @@ impl Settings {
         let (device, generation, lengths, _hops) = (next(), next(), next(), next());
         let (epoch, past, life, slot_mask, hooked) = (next(), next() != 0, next(), next(), next());
         let hooks = Hooks { ipv6: hooked & 1 != 0, ipv4: hooked & 2 != 0 };
-        Settings { device, generation, length_set: lengths, epoch, has_bypass: past, lifetime_shift: life, slot_mask, hooks }
+        Settings {
+            device,
+            generation,
+            length_set: lengths,
+            epoch,
+            has_bypass: past,
+            lifetime_shift: life,
+            slot_mask,
+            hooks,
+        }
     }
 }
 

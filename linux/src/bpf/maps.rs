@@ -1,8 +1,8 @@
 //! The maps of the tunnel programs, typed.
 
 use crate::bpf::abi::{
-    COUNTERS, EndpointKey, XdpInterfaceValue, PrefixLength, LengthsValue, RulesKey, RulesValue, Settings, SettingsValue, Side,
-    TunnelValue, decode_xdp_interface, decode_lengths, xdp_interface_index, encode_lengths,
+    COUNTERS, EndpointKey, LengthsValue, PrefixLength, RulesKey, RulesValue, Settings, SettingsValue, Side,
+    TunnelValue, XdpInterfaceValue, decode_lengths, decode_xdp_interface, encode_lengths, xdp_interface_index,
 };
 use crate::bpf::prefix_table::PrefixTable;
 use crate::{Error, error::Context};
@@ -88,13 +88,18 @@ impl Maps {
     /// Takes none there any more.
     pub(crate) fn clear_xdp_interface(&mut self, link: LinkId) -> Result<(), Error> {
         if self.xdp_interface_at(link)? == link {
-            self.xdp_interfaces.set(xdp_interface_index(link), XdpInterfaceValue::default(), 0).context("map fronts")?;
+            self.xdp_interfaces
+                .set(xdp_interface_index(link), XdpInterfaceValue::default(), 0)
+                .context("map fronts")?;
         }
         Ok(())
     }
 
     fn xdp_interface_at(&self, link: LinkId) -> Result<LinkId, Error> {
-        self.xdp_interfaces.get(&xdp_interface_index(link), 0).map(|value| decode_xdp_interface(&value)).context("map fronts")
+        self.xdp_interfaces
+            .get(&xdp_interface_index(link), 0)
+            .map(|value| decode_xdp_interface(&value))
+            .context("map fronts")
     }
 
     /// Packets by what became of them, of all processors together.

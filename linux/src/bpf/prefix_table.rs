@@ -4,7 +4,7 @@
 //! table. So a slot never outlives its key: it is written after it, and emptied before it.
 
 use crate::bpf::abi::prefix_slot::{EMPTY, SlotPrefix, SlotValue};
-use crate::bpf::abi::{PrefixKey, PrefixEntryValue, decode_prefix_entry};
+use crate::bpf::abi::{PrefixEntryValue, PrefixKey, decode_prefix_entry};
 use crate::bpf::maps::Entries;
 use crate::{Error, error::Context};
 use aya::maps::{Array, Map, MapData};

@@ -41,7 +41,8 @@ impl XdpIngress {
             .map_err(|error| Error::new("load the BPF object for drivers", error_chain(&error)))?;
         let mut front = XdpIngress { ebpf, pins };
         let program = front.program()?;
-        attach::load_with_retry(|| program.load()).map_err(|error| Error::new("load BPF program front", error_chain(&error)))?;
+        attach::load_with_retry(|| program.load())
+            .map_err(|error| Error::new("load BPF program front", error_chain(&error)))?;
         crate::sys::trim_heap();
         Ok(front)
     }
@@ -87,7 +88,8 @@ fn unavailable(why: &dyn core::error::Error) -> Error {
 pub(crate) fn can_transmit(link: LinkId) -> Result<bool, Error> {
     let Some((mut netdev, _)) = Family::open(NETDEV)? else { return Ok(true) };
     let question = attribute(DEV_IFINDEX, &link.0.to_ne_bytes());
-    let answers = netdev.request(DEV_GET, NLM_F_ACK, &question).map_err(|(_, why)| Error::new("features of XDP", why))?;
+    let answers =
+        netdev.request(DEV_GET, NLM_F_ACK, &question).map_err(|(_, why)| Error::new("features of XDP", why))?;
     let features = answers.iter().find_map(|answer| find(answer, DEV_XDP_FEATURES)?.first_chunk());
     Ok(features.is_none_or(|features| u64::from_ne_bytes(*features) & NDO_XMIT != 0))
 }

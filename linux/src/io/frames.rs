@@ -60,7 +60,13 @@ impl Frames {
     pub(crate) fn open(waits: &Epoll) -> Result<Frames, Error> {
         let waits = Epoll(waits.0.try_clone().context("epoll")?);
         let buffers = vec![vec![0; LARGEST]; CALL_BATCH];
-        Ok(Frames { epoll: waits, sockets: few::Map::new(), tap_devices: few::Map::new(), buffers, send_queue: Vec::new() })
+        Ok(Frames {
+            epoll: waits,
+            sockets: few::Map::new(),
+            tap_devices: few::Map::new(),
+            buffers,
+            send_queue: Vec::new(),
+        })
     }
 
     /// The interface whose doors a token of the epoll is of.
@@ -148,7 +154,9 @@ impl Frames {
     /// Sends what waits, many frames with one system call; those that cannot be sent are lost, and each is told.
     pub(crate) fn flush(&mut self, mut lost: impl FnMut(LinkId, Errno)) {
         let leaving = std::mem::take(&mut self.send_queue);
-        let batches = leaving.chunk_by(|one, other| socket_key(one) == socket_key(other)).flat_map(|batch| batch.chunks(CALL_BATCH));
+        let batches = leaving
+            .chunk_by(|one, other| socket_key(one) == socket_key(other))
+            .flat_map(|batch| batch.chunks(CALL_BATCH));
         for batch in batches {
             let Some((link, protocol)) = batch.first().map(socket_key) else { continue };
             let Some(FrameSocket { socket, .. }) = self.sockets.get(&(link, protocol)) else { continue };

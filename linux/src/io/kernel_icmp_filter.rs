@@ -2,9 +2,9 @@
 //! prefix discovery, and would tell the sender so (RFC 4443 §3.4). Packets passing through are not touched, nor is ESP, but behind a home address.
 
 use crate::error::{Context, Error};
-use crate::netfilter::expression::{between, drop_packet, equal, load_icmp_type};
-use crate::netfilter::expression::{load_presence, load_protocol, load_routing_type};
-use crate::netfilter::{Hook, Nftables, ICMP_FILTER_TABLE as TABLE};
+use crate::nft::expression::{between, drop_packet, equal, load_icmp_type};
+use crate::nft::expression::{load_presence, load_protocol, load_routing_type};
+use crate::nft::{Hook, ICMP_FILTER_TABLE as TABLE, Nftables};
 use crate::sys;
 use std::os::fd::OwnedFd;
 
@@ -110,7 +110,9 @@ mod tests {
         std::process::Command::new("ip").args(["link", "set", "lo", "up"]).status().unwrap();
         match KernelIcmpFilter::open().unwrap() {
             (KernelIcmpFilter::Nftables(_), _) => assert!(!kernel_sends_icmp_error()),
-            (KernelIcmpFilter::DiscardingSocket(_), lesser) => return println!("skipped: {NAME}: {}", lesser.unwrap_or_default()),
+            (KernelIcmpFilter::DiscardingSocket(_), lesser) => {
+                return println!("skipped: {NAME}: {}", lesser.unwrap_or_default());
+            }
         }
         KernelIcmpFilter::remove_stale();
         assert!(kernel_sends_icmp_error());

@@ -67,8 +67,11 @@ impl RawSocket {
         let fd = self.socket.as_raw_fd();
         let message = recvmsg::<SockaddrIn6>(fd, &mut parts, Some(&mut space), MsgFlags::MSG_DONTWAIT)?;
         let source = message.address.map_or(Ipv6Addr::UNSPECIFIED, |address| address.ip());
-        let mut letter =
-            ReceivedMessage { length: message.bytes, header: Header::new(source, Ipv6Addr::UNSPECIFIED), link: LinkId(0) };
+        let mut letter = ReceivedMessage {
+            length: message.bytes,
+            header: Header::new(source, Ipv6Addr::UNSPECIFIED),
+            link: LinkId(0),
+        };
         for control in message.cmsgs()? {
             match control {
                 ControlMessageOwned::Ipv6PacketInfo(info) => {

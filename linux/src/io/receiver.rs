@@ -2,9 +2,9 @@
 //! nothing of, and else through letterboxes. To a tap every packet this host receives is offered, for which
 //! the kernel copies its descriptor: 7 % of what a rewritten TCP segment costs.
 
-use super::raw_socket::RawSocket;
-use super::packet_socket::{PacketFilter, PacketSocket};
 use super::kernel_icmp_filter::KernelIcmpFilter;
+use super::packet_socket::{PacketFilter, PacketSocket};
+use super::raw_socket::RawSocket;
 use crate::error::Error;
 use roam6_proto::{LinkId, Packet};
 use std::io;
@@ -25,7 +25,13 @@ impl Receiver {
             return Ok((Receiver::RawSockets(RawSocket::open_all()?), None));
         }
         let (quiet, lesser) = KernelIcmpFilter::open()?;
-        Ok((Receiver::PacketSockets([PacketSocket::open(PacketFilter::Signalling)?, PacketSocket::open(PacketFilter::IcmpErrors)?], quiet), lesser))
+        Ok((
+            Receiver::PacketSockets(
+                [PacketSocket::open(PacketFilter::Signalling)?, PacketSocket::open(PacketFilter::IcmpErrors)?],
+                quiet,
+            ),
+            lesser,
+        ))
     }
 
     /// Takes one packet from one of the two, if there is one.

@@ -1,8 +1,8 @@
 //! Compaction: what no longer counts is removed from the file. It is written anew beside the old one, or, where the disk
 //! has no room for two, rearranged in place. At any instant a reader finds all that counts, and nothing that was removed.
 
-use super::line::{ParsedLine, Line, blank, key_of};
-use super::{Journal, NAME, NEW, Extent, create, is_full, lines, sync_directory};
+use super::line::{Line, ParsedLine, blank, key_of};
+use super::{Extent, Journal, NAME, NEW, create, is_full, lines, sync_directory};
 use roam6_proto::contract::item::RecordKey;
 use std::collections::BTreeMap;
 use std::fs::{self, File};

@@ -8,7 +8,7 @@ mod tests;
 
 use crate::error::{Context, Error};
 pub use line::MAX_LINE;
-use line::{ParsedLine, Line, key_of, parse};
+use line::{Line, ParsedLine, key_of, parse};
 use roam6_proto::contract::item::{Record, RecordKey};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File, OpenOptions, Permissions};
@@ -115,7 +115,10 @@ impl Journal {
         if self.batch.is_empty() {
             return Ok(());
         }
-        let again = std::mem::take(&mut self.unwritten_removals).into_iter().map(Entry::removal).collect::<Result<Vec<_>, _>>()?;
+        let again = std::mem::take(&mut self.unwritten_removals)
+            .into_iter()
+            .map(Entry::removal)
+            .collect::<Result<Vec<_>, _>>()?;
         let batch: Vec<Entry> = again.into_iter().chain(std::mem::take(&mut self.batch)).collect();
         let Err(error) = self.append(&batch) else { return Ok(()) };
         // The last word on each record.

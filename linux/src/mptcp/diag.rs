@@ -1,8 +1,8 @@
 //! The kernel's MPTCP connections and their subflows as they are: sock_diag(7), what iproute2 calls `ss -M` and `ss -ti`.
 
 use crate::error::{Context, Error};
-use crate::netlink::generic::{parse_attributes, attribute, find, u32_of};
-use crate::netlink::socket::{errno, messages, error_of};
+use crate::netlink::generic::{attribute, find, parse_attributes, u32_of};
+use crate::netlink::socket::{errno, error_of, messages};
 use netlink_packet_core::{NLM_F_ACK, NLM_F_DUMP, NLM_F_REQUEST};
 use netlink_sys::{Socket, SocketAddr, protocols};
 use roam6_proto::base::ids::Token;

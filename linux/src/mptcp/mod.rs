@@ -12,7 +12,7 @@ pub use buffers::MIN_RECEIVE_BUFFER;
 
 use crate::error::{Context, Error};
 use buffers::Buffers;
-use netlink::{PathManager, KernelEndpoint};
+use netlink::{KernelEndpoint, PathManager};
 use roam6_proto::base::few;
 use roam6_proto::contract::item::{Endpoint, EndpointFlags, EndpointLimits};
 use serde::{Deserialize, Serialize};

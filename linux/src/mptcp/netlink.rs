@@ -1,7 +1,7 @@
 //! The kernel's in-kernel MPTCP path manager by generic netlink, family `mptcp_pm`: what iproute2 calls `ip mptcp`.
 
 use crate::error::Error;
-use crate::netlink::generic::{FAMILY_GROUPS, Family, parse_attributes, attribute, find, u32_of};
+use crate::netlink::generic::{FAMILY_GROUPS, Family, attribute, find, parse_attributes, u32_of};
 use netlink_packet_core::{NLM_F_ACK, NLM_F_DUMP};
 use roam6_proto::LinkId;
 use roam6_proto::contract::item::{Endpoint, EndpointFlags, EndpointLimits};

@@ -1,7 +1,7 @@
 //! Generic netlink: parts of the kernel that have a name instead of a number (linux/genetlink.h).
 
 use crate::error::Error;
-use crate::netlink::socket::{errno, messages, open, error_of};
+use crate::netlink::socket::{errno, error_of, messages, open};
 use netlink_packet_core::{NLM_F_ACK, NLM_F_REQUEST, NlasIterator};
 use netlink_sys::{Socket, protocols};
 use nix::errno::Errno;

@@ -24,7 +24,11 @@ pub(crate) struct RouteLookup {
 }
 
 /// The way from `pair.local` to `pair.peer`, by `link` only if one is given. `None` if there is none.
-pub(crate) fn route_lookup(netlink: &mut Netlink, pair: Pair, link: Option<LinkId>) -> Result<Option<RouteLookup>, Error> {
+pub(crate) fn route_lookup(
+    netlink: &mut Netlink,
+    pair: Pair,
+    link: Option<LinkId>,
+) -> Result<Option<RouteLookup>, Error> {
     let mut message = RouteMessage::default();
     message.header.address_family = AddressFamily::Inet6;
     message.header.destination_prefix_length = 128;

@@ -92,7 +92,9 @@ pub(crate) fn read(message: &RtnlMessage) -> Option<Announcement> {
     match message {
         RtnlMessage::NewLink(message) => message.event().map(|event| Announcement::Link(event, message.carrier_losses)),
         RtnlMessage::DelLink(message) => message.event().map(|event| Announcement::LinkRemoved(event.link)),
-        RtnlMessage::NewAddress(message) => address::event(message, false).map(|event| Announcement::Address(event, None)),
+        RtnlMessage::NewAddress(message) => {
+            address::event(message, false).map(|event| Announcement::Address(event, None))
+        }
         RtnlMessage::DelAddress(message) => {
             address::event(message, true).map(|event| Announcement::Address(event, address::read(message)))
         }
@@ -100,12 +102,15 @@ pub(crate) fn read(message: &RtnlMessage) -> Option<Announcement> {
         RtnlMessage::DelNeighbour(message) => neighbour::read_proxy(message).map(Announcement::ProxyRemoved),
         // Paths over IPv4 leave by sockets of the kernel's.
         RtnlMessage::NewRoute(message) if message.header.address_family == AddressFamily::Inet => None,
-        RtnlMessage::NewRoute(message) => Some(route::default_route(message, true).map_or(Announcement::RoutesChanged, Announcement::DefaultRoute)),
+        RtnlMessage::NewRoute(message) => {
+            Some(route::default_route(message, true).map_or(Announcement::RoutesChanged, Announcement::DefaultRoute))
+        }
         RtnlMessage::DelRoute(message) if message.header.address_family == AddressFamily::Inet => {
             KernelRoute::read(message).map(Announcement::RouteRemoved)
         }
         RtnlMessage::DelRoute(message) => {
-            let default_route = || route::default_route(message, false).map_or(Announcement::RoutesChanged, Announcement::DefaultRoute);
+            let default_route =
+                || route::default_route(message, false).map_or(Announcement::RoutesChanged, Announcement::DefaultRoute);
             Some(KernelRoute::read(message).map_or_else(default_route, Announcement::RouteRemoved))
         }
         RtnlMessage::DelRule(message) => rule::read(message).map(Announcement::RuleRemoved),

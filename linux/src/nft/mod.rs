@@ -2,15 +2,15 @@
 //! all. Messages and their attributes are those of the kernel's linux/netfilter/nf_tables.h.
 
 pub(crate) mod expression;
-pub(crate) mod other_firewalls;
 mod iptables_legacy;
+pub(crate) mod other_firewalls;
 
 use crate::error::{Context, Error};
-use crate::netlink::socket::{ERROR, messages, open, error_of};
+use crate::netlink::socket::{ERROR, error_of, messages, open};
 use expression::{group, number, text};
-pub use other_firewalls::Hooks;
 use netlink_sys::{Socket, protocols};
 use nix::errno::Errno;
+pub use other_firewalls::Hooks;
 use std::io::ErrorKind;
 use std::os::fd::{AsFd, BorrowedFd};
 

@@ -5,7 +5,7 @@
 use super::iptables_legacy;
 use crate::error::{Context, Error};
 use crate::netlink::generic::find;
-use crate::netlink::socket::{ERROR, messages, open, error_of};
+use crate::netlink::socket::{ERROR, error_of, messages, open};
 use netlink_packet_core::{NLM_F_DUMP, NLM_F_DUMP_INTR, NLM_F_REQUEST};
 use netlink_sys::protocols;
 use nix::errno::Errno;

@@ -2,36 +2,36 @@
 //! addresses are rewritten and a header put in between (RFC 5533 §12). They end with the daemon.
 
 mod abi;
-#[cfg(test)]
-#[allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, reason = "a test fails where it stands")]
-mod tun_tests;
-mod segmentation_path;
 mod error_message;
+mod programs;
+mod segmentation_path;
 #[cfg(test)]
 #[allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails where it stands")]
 mod tests;
-mod programs;
 mod transport;
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, reason = "a test fails where it stands")]
+mod tun_tests;
 
 pub(crate) use error_message::HEADER;
 
-use crate::io::kernel_icmp_filter::discarding_socket;
 use crate::error::Error;
+use crate::io::kernel_icmp_filter::discarding_socket;
 use crate::sys;
 use crate::tunnel::has_ethernet;
-use abi::{ContextTraffic, Event, StoredContext, ContextIndex, NOTIFY_RECEIVED, NOTIFY_SENT};
+use abi::{ContextIndex, ContextTraffic, Event, NOTIFY_RECEIVED, NOTIFY_SENT, StoredContext};
 use aya::programs::tc::SchedClassifierLink;
-use segmentation_path::SegmentationPath;
 use core::time::Duration;
 use error_message::ErrorMessage;
-use programs::{Program, Programs};
 use nix::time::{ClockId, clock_gettime};
+use programs::{Program, Programs};
 use roam6_proto::base::few;
 use roam6_proto::base::ids::{ContextId, Pair};
 use roam6_proto::contract::input::{Activity, Amount, FlowEvent};
 use roam6_proto::contract::item::{Context, MOST_LOCATORS, Trigger};
 use roam6_proto::{Input, LinkId, Packet, Sample, Time};
 use roam6_wire::shim6::{self, Tag};
+use segmentation_path::SegmentationPath;
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use transport::Transport;
@@ -118,7 +118,8 @@ impl Shim {
             Some(held) => held.index,
             None => self.allocate_index()?,
         };
-        let held = StoredContext { index: slot, locators: context.locators, tag_in: context.tag_in, tag_out: context.tag_out };
+        let held =
+            StoredContext { index: slot, locators: context.locators, tag_in: context.tag_in, tag_out: context.tag_out };
         // What arrives is understood before anything is sent that asks for it.
         self.programs.tags.put(&context.tag_in.bits(), &abi::encode_tag(context, slot))?;
         self.programs.contexts.put(&abi::context_key(id), &abi::encode_context(context, slot))?;
@@ -196,7 +197,8 @@ impl Shim {
 
     fn allocate_index(&mut self) -> Result<ContextIndex, Error> {
         let next = u32::try_from(self.by_index.len()).ok().filter(|next| *next < self.max_contexts).map(ContextIndex);
-        let full = || format!("there is room for {}; max_contexts says how much from the next start on", self.max_contexts);
+        let full =
+            || format!("there is room for {}; max_contexts says how much from the next start on", self.max_contexts);
         let slot = self.free.pop().or(next).ok_or_else(|| Error::new("context", full()))?;
         if Some(slot) == next {
             self.by_index.push(None);

@@ -1,6 +1,8 @@
 //! The shim's programs and maps: loaded, put on uplinks, and gone with the daemon (TCX from kernel 6.6, clsact before).
 
-use super::abi::{TrafficValue, ContextKey, ContextValue, Event, SettingsValue, ContextIndex, TaggedValue, decode_event};
+use super::abi::{
+    ContextIndex, ContextKey, ContextValue, Event, SettingsValue, TaggedValue, TrafficValue, decode_event,
+};
 use crate::bpf::attach::{classifier, error_chain};
 use crate::bpf::maps::Entries;
 use crate::error::{Context as _, Error};
@@ -66,7 +68,8 @@ impl Programs {
         for map in ["contexts", "tags", "carried", "asked"] {
             loader.map_max_entries(map, contexts.max(1));
         }
-        let mut ebpf = loader.load(OBJECT).map_err(|error| Error::new("load the shim's BPF object", error_chain(&error)))?;
+        let mut ebpf =
+            loader.load(OBJECT).map_err(|error| Error::new("load the shim's BPF object", error_chain(&error)))?;
         let mut take = |name| ebpf.take_map(name).ok_or_else(|| Error::new(name, "no such map in the BPF object"));
         Ok(Programs {
             contexts: Entries::new("contexts", take("contexts")?)?,

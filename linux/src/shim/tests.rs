@@ -87,7 +87,7 @@ const UDP: [u8; 12] = [0x13, 0x88, 0x13, 0x89, 0, 12, 0xab, 0xcd, 1, 2, 3, 4];
 macro_rules! stage_or_skip {
     ($name:literal) => {
         match world::obstacle() {
-            None => Stage::new(),
+            None => ShimPrograms::new(),
             Some(why) => return println!("skipped: {}: {why}", $name),
         }
     };

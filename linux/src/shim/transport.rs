@@ -191,7 +191,8 @@ impl BackedOffConnection {
 }
 
 fn load() -> Result<Ebpf, Error> {
-    let failed = |error: &dyn core::error::Error| Error::new("TCP cannot be told of a change of path", error_chain(error));
+    let failed =
+        |error: &dyn core::error::Error| Error::new("TCP cannot be told of a change of path", error_chain(error));
     let types = Btf::from_sys_fs().map_err(|error| failed(&error))?;
     let mut lister = EbpfLoader::new().btf(Some(&types)).load(OBJECT).map_err(|error| failed(&error))?;
     let program: &mut Iter = attach::program_named(&mut lister, ITERATOR)?;

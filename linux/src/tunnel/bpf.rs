@@ -3,14 +3,16 @@
 
 mod bypass;
 
-use crate::bpf::abi::{self, DSMIP_ENDPOINT, LENGTHS, LOCAL_ENDPOINTS, PrefixLength, PATHS, PrefixKey, RULES, Settings, Side, Version};
+use crate::bpf::abi::{
+    self, DSMIP_ENDPOINT, LENGTHS, LOCAL_ENDPOINTS, PATHS, PrefixKey, PrefixLength, RULES, Settings, Side, Version,
+};
 use crate::bpf::attach::{Interface, Program, Programs};
-use crate::bpf::xdp_ingress::{self, XdpIngress};
 use crate::bpf::maps::Maps;
 use crate::bpf::pin::Pins;
+use crate::bpf::xdp_ingress::{self, XdpIngress};
 use crate::error::{Context as _, Error};
-use crate::tunnel::udp_encap::{UdpEncap, EgressLinks};
 use crate::tunnel::reassembly::Reassembly;
+use crate::tunnel::udp_encap::{EgressLinks, UdpEncap};
 use crate::tunnel::{Hooks, MIN_MTU, Tunnels, device, is_indexed_by};
 use nix::time::{ClockId, clock_getres};
 use roam6_proto::base::few;
@@ -330,7 +332,8 @@ impl Bpf {
         };
         let taken = front.attach(Interface { link, name }).and_then(|()| {
             let address = device::address_of(link)?.ok_or_else(|| Error::new(name, "no link-layer address"))?;
-            self.maps.set_xdp_interface(link, &abi::encode_xdp_interface(link, address, xdp_ingress::can_transmit(link)?))
+            self.maps
+                .set_xdp_interface(link, &abi::encode_xdp_interface(link, address, xdp_ingress::can_transmit(link)?))
         });
         taken.or_else(|why| self.detach_xdp(link).and(Err(why)))
     }
@@ -399,7 +402,9 @@ impl Bpf {
             self.maps.rules.drop(&key)?;
         }
         self.endpoints.retain(|_, end| end.count > 0);
-        for key in self.maps.endpoints.keys()?.into_iter().filter(|&key| !self.endpoints.contains_key(&Ipv6Addr::from(key))) {
+        for key in
+            self.maps.endpoints.keys()?.into_iter().filter(|&key| !self.endpoints.contains_key(&Ipv6Addr::from(key)))
+        {
             self.maps.endpoints.drop(&key)?;
         }
         self.lengths = Default::default();

@@ -53,7 +53,8 @@ impl Ip6Tnl {
     pub fn open(prefix: &str) -> Result<Ip6Tnl, Error> {
         let mut back_end = Ip6Tnl { prefix: prefix.to_owned(), netlink: Netlink::open()?, devices: BTreeMap::new() };
         let probe = back_end.name(TunnelId(0));
-        back_end.ask(&probe, Request::add(Message::new(libc::RTM_NEWLINK, &LinkChange::named(&probe).kind(KIND, &[]))))?;
+        back_end
+            .ask(&probe, Request::add(Message::new(libc::RTM_NEWLINK, &LinkChange::named(&probe).kind(KIND, &[]))))?;
         device::remove(&probe)?;
         for family in family::BOTH {
             let mut landing = rule(family, ALLOWED, RuleAction::Nop);

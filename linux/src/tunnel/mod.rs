@@ -3,16 +3,16 @@
 
 #[cfg(feature = "bpf")]
 pub mod bpf;
-#[cfg(feature = "bpf")]
-mod udp_encap;
 pub(crate) mod device;
-#[cfg(all(test, feature = "bpf"))]
-#[allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails where it stands")]
-mod tests;
 pub mod ip6tnl;
 pub mod none;
 #[cfg(feature = "bpf")]
 mod reassembly;
+#[cfg(all(test, feature = "bpf"))]
+#[allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails where it stands")]
+mod tests;
+#[cfg(feature = "bpf")]
+mod udp_encap;
 #[cfg(feature = "bpf")]
 pub(crate) use device::has_ethernet;
 #[cfg(all(test, feature = "bpf"))]

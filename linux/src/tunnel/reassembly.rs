@@ -4,10 +4,10 @@
 //! carried by IPv4 takes the same two ways, by the sockets of [`Carrier`]. Large IPv4 buffers that cannot be encapsulated come out
 //! as single packets and go in again.
 
-use crate::io::raw_sender::RawSender;
 use crate::error::{Context, Error};
+use crate::io::raw_sender::RawSender;
 use crate::sys;
-use crate::tunnel::udp_encap::{Received, UdpEncap, EncapKind};
+use crate::tunnel::udp_encap::{EncapKind, Received, UdpEncap};
 use nix::cmsg_space;
 use nix::errno::Errno;
 use nix::libc;

@@ -3,15 +3,15 @@
 macro_rules! stage_or_skip {
     ($name:literal) => {
         match world::obstacle() {
-            None => Stage::new(),
+            None => TestHost::new(),
             Some(why) => return println!("skipped: {}: {why}", $name),
         }
     };
 }
 
-mod xdp;
 mod ip4;
 mod prefix_slot;
+mod xdp;
 
 use super::bpf::{Bpf, Options};
 use super::{Tunnels, world};
@@ -239,12 +239,26 @@ fn pass(says: &'static str, packet: Ip) -> Fixture {
 }
 
 fn drop(says: &'static str, packet: Ip, counter: &'static str) -> Fixture {
-    Fixture { description: says, packet: packet.0, verdict: DROP, out: None, counter: Some(counter), mac_addresses: None }
+    Fixture {
+        description: says,
+        packet: packet.0,
+        verdict: DROP,
+        out: None,
+        counter: Some(counter),
+        mac_addresses: None,
+    }
 }
 
 fn redirect(says: &'static str, packet: Ip, out: Ip, counter: &'static str) -> Fixture {
     let addresses = Some(TO_NEXT_HOP);
-    Fixture { description: says, packet: packet.0, verdict: REDIRECT, out: Some(out.0), counter: Some(counter), mac_addresses: addresses }
+    Fixture {
+        description: says,
+        packet: packet.0,
+        verdict: REDIRECT,
+        out: Some(out.0),
+        counter: Some(counter),
+        mac_addresses: addresses,
+    }
 }
 
 /// Taken out of the tunnel and received again, by the tunnel device.

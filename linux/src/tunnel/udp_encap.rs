@@ -142,7 +142,13 @@ impl UdpEncap {
         Some(self.classify(to, (from, kind), service, buffer.get(..length)?))
     }
 
-    fn classify(&self, to: Option<Ipv4Addr>, (from, kind): (SocketAddrV4, EncapKind), service: u8, bytes: &[u8]) -> Received {
+    fn classify(
+        &self,
+        to: Option<Ipv4Addr>,
+        (from, kind): (SocketAddrV4, EncapKind),
+        service: u8,
+        bytes: &[u8],
+    ) -> Received {
         // A raw socket also tells the IPv4 header.
         let at = if kind == EncapKind::Udp { 0 } else { bytes.first().map_or(0, |first| usize::from(first & 0xf) * 4) };
         let inner = bytes.get(at..).unwrap_or_default();

@@ -5,7 +5,7 @@
 use nix::sched::{CloneFlags, setns, unshare};
 use nix::sys::socket::{AddressFamily, MsgFlags, SockFlag, SockProtocol, SockType, recv, socket};
 use roam6_linux::tunnel::Tunnels;
-use roam6_linux::{Backend, Error, Host, HostOptions, HostEvent};
+use roam6_linux::{Backend, Error, Host, HostEvent, HostOptions};
 use roam6_proto::base::few;
 use roam6_proto::contract::item::{Tunnel, TunnelId};
 use roam6_proto::{Input, Item, LinkEvent, LinkId, Output};

@@ -27,7 +27,10 @@ pub(crate) fn interface_name(name: &Spanned<String>, review: &mut Diagnostics<'_
 }
 
 /// Names of interfaces, one at least.
-pub(crate) fn interface_names(written: &Spanned<Vec<Spanned<String>>>, review: &mut Diagnostics<'_>) -> few::Set<String> {
+pub(crate) fn interface_names(
+    written: &Spanned<Vec<Spanned<String>>>,
+    review: &mut Diagnostics<'_>,
+) -> few::Set<String> {
     let mut names = few::Set::new();
     for name in written.get_ref() {
         interface_name(name, review);
@@ -64,7 +67,11 @@ pub(crate) fn global_unicast4(address: &Spanned<Ipv4Addr>, name: &str, review: &
 }
 
 /// Prefixes of IPv6.
-pub(crate) fn ipv6_prefixes<'a>(prefixes: impl IntoIterator<Item = &'a Prefix>, span: Range<usize>, review: &mut Diagnostics<'_>) {
+pub(crate) fn ipv6_prefixes<'a>(
+    prefixes: impl IntoIterator<Item = &'a Prefix>,
+    span: Range<usize>,
+    review: &mut Diagnostics<'_>,
+) {
     for prefix in prefixes.into_iter().filter(|prefix| prefix.is_ipv4()) {
         let hint = "write an IPv6 prefix, as \"2001:db8:1::/64\"";
         review.report(span.clone(), format!("prefix {prefix} is one of IPv4"), hint);
@@ -112,7 +119,11 @@ pub(crate) fn duration_in_range(
         && !bounds.contains(&span.get_ref().0)
     {
         let what = format!("{name} = {} is out of bounds", format_duration(span.get_ref().0));
-        review.report(span.span(), what, &format!("write {} to {}", format_duration(*bounds.start()), format_duration(*bounds.end())));
+        review.report(
+            span.span(),
+            what,
+            &format!("write {} to {}", format_duration(*bounds.start()), format_duration(*bounds.end())),
+        );
     }
 }
 

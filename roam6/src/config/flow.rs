@@ -61,7 +61,12 @@ struct FlowPriority {
     priority: u16,
 }
 
-fn to_rule(flow: &Spanned<Flow>, number: FlowPriority, uplinks: &[Uplink], review: &mut Diagnostics<'_>) -> Option<FlowRule> {
+fn to_rule(
+    flow: &Spanned<Flow>,
+    number: FlowPriority,
+    uplinks: &[Uplink],
+    review: &mut Diagnostics<'_>,
+) -> Option<FlowRule> {
     let flow = flow.get_ref();
     let name = flow.uplink.get_ref();
     let Some(bid) = uplinks.iter().find(|uplink| uplink.interface == *name).map(|uplink| uplink.bid) else {

@@ -5,7 +5,7 @@ use super::spanned::Spanned;
 use crate::config::announce;
 use crate::config::check;
 use crate::config::duration::HumanDuration;
-use crate::config::source::{Problem, Diagnostics};
+use crate::config::source::{Diagnostics, Problem};
 use crate::daemon::position::track::Track;
 use core::f64::consts::PI;
 use core::ops::{Range, RangeInclusive};

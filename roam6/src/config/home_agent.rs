@@ -4,7 +4,7 @@ use super::spanned::Spanned;
 use crate::config::check;
 use crate::config::duration::HumanDuration;
 use crate::config::prefix_table::{HomeNetwork, Mobile, PrefixTableBuilder};
-use crate::config::source::{Problem, Diagnostics, Source};
+use crate::config::source::{Diagnostics, Problem, Source};
 use core::time::Duration;
 use roam6_proto::contract::config::nemo::{HomeAgentConfig, Ipv4Pool, Ipv4Service, PrefixTable};
 use roam6_proto::nemo::ipv4::KEEPALIVE as DEFAULT_KEEPALIVE;
@@ -195,7 +195,11 @@ impl PrefixTableConstraints {
                     && named.parent().and_then(|there| there.canonicalize().ok()) == folder.canonicalize().ok()
             })
         };
-        configs.iter().filter(|path| *path != table).filter_map(|path| PrefixTableConstraints::read(path)).find(names_it)
+        configs
+            .iter()
+            .filter(|path| *path != table)
+            .filter_map(|path| PrefixTableConstraints::read(path))
+            .find(names_it)
     }
 
     /// What rows must fit to.

@@ -33,7 +33,11 @@ pub(crate) fn validate(table: &Ipsec, review: &mut Diagnostics<'_>) -> Option<Se
     Some(SecurityPair { to_home_agent: to_home_agent?, to_mobile: to_mobile? })
 }
 
-fn association(written: &Association, integrity: Integrity, review: &mut Diagnostics<'_>) -> Option<SecurityAssociation> {
+fn association(
+    written: &Association,
+    integrity: Integrity,
+    review: &mut Diagnostics<'_>,
+) -> Option<SecurityAssociation> {
     let spi = *written.spi.get_ref();
     if spi < MIN_SPI {
         review.report(written.spi.span(), format!("spi {spi} is reserved"), HINT_SPI);

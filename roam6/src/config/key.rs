@@ -2,7 +2,7 @@
 
 use super::spanned::Spanned;
 use crate::config::ipsec::{self, Ipsec};
-use crate::config::source::{Problem, Diagnostics, Source};
+use crate::config::source::{Diagnostics, Problem, Source};
 use roam6_proto::base::hex;
 use roam6_proto::contract::config::nemo::{Authentication, SharedKey};
 use serde::Deserialize;

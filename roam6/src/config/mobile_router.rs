@@ -5,7 +5,7 @@ use crate::config::check;
 use crate::config::duration::HumanDuration;
 use crate::config::flow::{self, Flow};
 use crate::config::ipsec::Ipsec;
-use crate::config::key::{KeySettings, AuthMethod};
+use crate::config::key::{AuthMethod, KeySettings};
 use crate::config::source::Diagnostics;
 use core::time::Duration;
 use roam6_proto::base::few;
@@ -117,7 +117,8 @@ pub(crate) fn validate(section: Spanned<Section>, review: &mut Diagnostics<'_>) 
     let flows = flow::validate(section.flow, &uplinks, sharing, review);
     let probe = probe(section.probe, review);
     let care_of_prefixes = care_of_prefixes(section.care_of_prefixes, &uplinks, &ingress, review);
-    let keying = KeySettings { auth: section.auth, key_file: section.key_file, ipsec: section.ipsec, ..KeySettings::default() };
+    let keying =
+        KeySettings { auth: section.auth, key_file: section.key_file, ipsec: section.ipsec, ..KeySettings::default() };
     let authentication: Authentication = keying.validate(span, review)?;
     Some(MobileRouterConfig {
         home_address: HomeAddress(section.home_address.into_inner()),
@@ -148,7 +149,11 @@ fn check_home(section: &Section, review: &mut Diagnostics<'_>) {
     check::number_in_range(section.dynamic_ipv4.as_ref(), "dynamic_ipv4", DYNAMIC_IPV4_LENGTH_RANGE, review);
     if !prefix.contains(address) {
         let what = format!("home_address {address} lies outside home_prefix {prefix}");
-        review.report(section.home_address.span(), what, "choose an address of the home prefix, or correct home_prefix");
+        review.report(
+            section.home_address.span(),
+            what,
+            "choose an address of the home prefix, or correct home_prefix",
+        );
     }
     for agent in &section.home_agents_ipv4 {
         check::global_unicast4(agent, "home agent", review);
@@ -171,7 +176,11 @@ fn check_home(section: &Section, review: &mut Diagnostics<'_>) {
 
 fn check_prefixes(section: &Section, review: &mut Diagnostics<'_>) {
     let prefixes = section.prefixes.get_ref();
-    check::mobile_network_prefixes(prefixes.iter().map(|one| (one.get_ref(), one.span())), section.prefixes.span(), review);
+    check::mobile_network_prefixes(
+        prefixes.iter().map(|one| (one.get_ref(), one.span())),
+        section.prefixes.span(),
+        review,
+    );
     if let Some(prefix) = prefixes.get(MAX_LIST) {
         review.report(prefix.span(), format!("more than {MAX_LIST} prefixes"), "aggregate them");
     }

@@ -13,12 +13,12 @@ mod mnn;
 mod mnpp;
 mod mobile_router;
 pub(crate) mod prefix_table;
-pub(crate) mod toml_reader;
 mod shim;
 pub(crate) mod source;
 mod spanned;
 #[cfg(test)]
 mod tests;
+pub(crate) mod toml_reader;
 
 use home_agent::HomeAgent;
 use roam6_proto::contract::config::mnpp::MnppConfig;
@@ -27,7 +27,7 @@ use roam6_proto::contract::config::nemo::MobileRouterConfig;
 use roam6_proto::contract::config::shim::ShimConfig;
 use roam6_proto::role::Role;
 use serde::{Deserialize, Serialize};
-use source::{Problem, Diagnostics, Source};
+use source::{Diagnostics, Problem, Source};
 use spanned::Spanned;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -239,7 +239,11 @@ fn control_socket(table: ControlTable, review: &mut Diagnostics<'_>) -> ControlS
 fn metrics_listener(address: &Spanned<SocketAddr>, review: &mut Diagnostics<'_>) -> SocketAddr {
     if !address.get_ref().ip().is_loopback() {
         let what = format!("{} can be reached from other machines", address.get_ref());
-        review.report(address.span(), what, "listen on 127.0.0.1 or [::1], and let an agent or proxy carry metrics out");
+        review.report(
+            address.span(),
+            what,
+            "listen on 127.0.0.1 or [::1], and let an agent or proxy carry metrics out",
+        );
     }
     *address.get_ref()
 }

@@ -4,8 +4,8 @@ use super::spanned::Spanned;
 use crate::config::check;
 use crate::config::home_agent::MAX_BINDINGS;
 use crate::config::ipsec::Ipsec;
-use crate::config::key::{KeySettings, AuthMethod};
-use crate::config::source::{Problem, Problems, Diagnostics, Source};
+use crate::config::key::{AuthMethod, KeySettings};
+use crate::config::source::{Diagnostics, Problem, Problems, Source};
 use roam6_proto::contract::config::nemo::{Authentication, HomeAgentConfig, PrefixTable, PrefixTableRow, SharedKey};
 use roam6_proto::contract::item::MOST_PREFIX_LENGTHS;
 use roam6_wire::{HomeAddress, Prefix};
@@ -186,7 +186,11 @@ impl<'a> PrefixTableBuilder<'a> {
         }
         self.check_address(&row, review);
         let written = row.prefixes.span();
-        check::mobile_network_prefixes(row.prefixes.get_ref().iter().map(|one| (one, written.clone())), written.clone(), review);
+        check::mobile_network_prefixes(
+            row.prefixes.get_ref().iter().map(|one| (one, written.clone())),
+            written.clone(),
+            review,
+        );
         let home_address = HomeAddress(*row.home_address.get_ref());
         let mut prefixes = row.prefixes.into_inner();
         // In the order in which a registration has them, to be kept once.
@@ -206,7 +210,8 @@ impl<'a> PrefixTableBuilder<'a> {
             let what = format!("prefix {prefix}: more than {MOST_PREFIX_LENGTHS} prefix lengths in the table");
             review.report(written, what, "use a length that other rows have, or a second home agent");
         }
-        let keying = KeySettings { auth: row.auth, key_file: row.key_file, spi: row.spi, key: row.key, ipsec: row.ipsec };
+        let keying =
+            KeySettings { auth: row.auth, key_file: row.key_file, spi: row.spi, key: row.key, ipsec: row.ipsec };
         let authentication = keying.validate(span, review)?;
         let next_key = row.next.and_then(|next| validate_next_key(next, &authentication, review));
         Some(PrefixTableRow { home_address, prefixes: prefixes.into(), authentication, next_key })
@@ -300,7 +305,11 @@ impl Mobile {
 }
 
 /// The second key of a row; `None` after a problem was remembered.
-fn validate_next_key(next: Spanned<NextKey>, first: &Authentication, review: &mut Diagnostics<'_>) -> Option<SharedKey> {
+fn validate_next_key(
+    next: Spanned<NextKey>,
+    first: &Authentication,
+    review: &mut Diagnostics<'_>,
+) -> Option<SharedKey> {
     let span = next.span();
     let NextKey { key_file, spi, key } = next.into_inner();
     let found = KeySettings { key_file, spi, key, ..KeySettings::default() }.validate(span.clone(), review)?;

@@ -3,7 +3,7 @@
 use super::spanned::Spanned;
 use crate::config::check;
 use crate::config::duration::HumanDuration;
-use crate::config::source::{Problem, Diagnostics};
+use crate::config::source::{Diagnostics, Problem};
 use crate::identity;
 use core::time::Duration;
 use roam6_proto::base::few;
@@ -53,7 +53,7 @@ pub(crate) struct Section {
 #[serde(deny_unknown_fields)]
 struct AddressTable {
     proof: Proof,
-    #[serde(default = "usual_sec")]
+    #[serde(default = "default_sec")]
     sec: u8,
 }
 
@@ -97,12 +97,27 @@ struct PeersTable {
 /// Checks the table; what is wrong with it is remembered by `review`.
 pub(crate) fn validate(section: Section, review: &mut Diagnostics<'_>) -> ShimConfig {
     let usual = ShimConfig::default();
-    check::duration_in_range(section.send_timeout.as_ref(), "send_timeout", SHORTEST_SEND_TIMEOUT..=MAX_SEND_TIMEOUT, review);
-    check::duration_in_range(section.idle_timeout.as_ref(), "idle_timeout", IDLE_TIMEOUT_RANGE.0..=IDLE_TIMEOUT_RANGE.1, review);
+    check::duration_in_range(
+        section.send_timeout.as_ref(),
+        "send_timeout",
+        SHORTEST_SEND_TIMEOUT..=MAX_SEND_TIMEOUT,
+        review,
+    );
+    check::duration_in_range(
+        section.idle_timeout.as_ref(),
+        "idle_timeout",
+        IDLE_TIMEOUT_RANGE.0..=IDLE_TIMEOUT_RANGE.1,
+        review,
+    );
     let returns = section.return_after.as_ref().filter(|span| span.get_ref().0 != Duration::ZERO);
     check::duration_in_range(returns, "return_after", RETURN_AFTER_RANGE, review);
     check::number_in_range(section.max_contexts.as_ref(), "max_contexts", 1..=MAX_CONTEXTS, review);
-    check::number_in_range(section.verifications_per_second.as_ref(), "verifications_per_second", 1..=1_000_000, review);
+    check::number_in_range(
+        section.verifications_per_second.as_ref(),
+        "verifications_per_second",
+        1..=1_000_000,
+        review,
+    );
     for list in [&section.peers.only, &section.peers.except] {
         for prefix in list {
             check::ipv6_prefixes([prefix.get_ref()], prefix.span(), review);

@@ -193,8 +193,7 @@ impl Problems {
     /// Adds others, as far as there is room.
     pub(crate) fn extend(&mut self, more: Problems) {
         let room = self.capacity();
-        self.omitted =
-            self.omitted.saturating_add(more.omitted).saturating_add(more.listed.len().saturating_sub(room));
+        self.omitted = self.omitted.saturating_add(more.omitted).saturating_add(more.listed.len().saturating_sub(room));
         self.listed.extend(more.listed.into_iter().take(room));
     }
 

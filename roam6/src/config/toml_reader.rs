@@ -57,7 +57,11 @@ pub(crate) fn read_part<T: DeserializeOwned>(part: &str, offset: usize) -> Resul
         let mistake = ParseError::from(error);
         ParseError { span: mistake.span.map(|span| shift_span(span, offset)), ..mistake }
     })?;
-    T::deserialize(TomlDeserializer { span: shift_span(table.span(), offset), item: TomlItem::Table(table.get_ref()), offset })
+    T::deserialize(TomlDeserializer {
+        span: shift_span(table.span(), offset),
+        item: TomlItem::Table(table.get_ref()),
+        offset,
+    })
 }
 
 fn shift_span(span: Range<usize>, offset: usize) -> Range<usize> {
@@ -133,7 +137,11 @@ impl<'de> Deserializer<'de> for TomlDeserializer<'de> {
         visitor.visit_some(self)
     }
 
-    fn deserialize_newtype_struct<V: Visitor<'de>>(self, name: &'static str, visitor: V) -> Result<V::Value, ParseError> {
+    fn deserialize_newtype_struct<V: Visitor<'de>>(
+        self,
+        name: &'static str,
+        visitor: V,
+    ) -> Result<V::Value, ParseError> {
         if name != SPANNED {
             return visitor.visit_newtype_struct(self);
         }

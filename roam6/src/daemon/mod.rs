@@ -1,45 +1,45 @@
 //! `roam6 run`: the event loop between the roles of this host (the node) and its kernel (the host).
 
-mod subflow_age;
 mod background_task;
-mod log;
 mod link_names;
+mod log;
 mod notify;
 pub(crate) mod position;
 mod recorder;
 mod reload;
 mod roles;
 mod server;
-mod state_dump;
 pub(crate) mod signals;
 mod start;
+mod state_dump;
+mod subflow_age;
 mod table_watch;
 
 use crate::config::{Config, source::Problem};
-use crate::control::{Response, WatchLine, Request, WatchContent};
+use crate::control::{Request, Response, WatchContent, WatchLine};
 use crate::host_check;
-use subflow_age::SubflowAges;
 use core::time::Duration;
+use link_names::LinkNames;
 pub(crate) use log::Level;
 use log::Log;
-use link_names::LinkNames;
 use notify::Notify;
 use position::PositionSource;
 use recorder::Recorder;
-use reload::{ReloadScope, Reload};
-use roam6_linux::resident_text::ProgramText;
+use reload::{Reload, ReloadScope};
 use roam6_linux::mptcp::diag;
-use roam6_linux::{Host, Interest, FdReady, HostEvent};
+use roam6_linux::resident_text::ProgramText;
+use roam6_linux::{FdReady, Host, HostEvent, Interest};
 use roam6_proto::base::few;
 use roam6_proto::base::ids::{ContextId, Pair};
 use roam6_proto::{Clock, Engine, Input, Node, Order, Outbox, Output, Report, Time};
 use roam6_wire::shim6::Fork;
-use server::{ClientRequest, ClientId, Reactor, Server};
-use state_dump::{DumpFormat, StateDumps};
+use server::{ClientId, ClientRequest, Reactor, Server};
 use signals::Signals;
+use state_dump::{DumpFormat, StateDumps};
 use std::collections::VecDeque;
 use std::os::fd::BorrowedFd;
 use std::path::PathBuf;
+use subflow_age::SubflowAges;
 use table_watch::TableWatch;
 
 /// Tokens of the event loop's own descriptors; those of the server follow.
@@ -366,16 +366,24 @@ impl Daemon {
                 };
                 self.server.respond(client, &answer, now, &mut self.host);
             }
-            ClientRequest::Control(Request::Unbind(home_address)) => self.apply_order_for(client, Order::Unbind(home_address), now),
+            ClientRequest::Control(Request::Unbind(home_address)) => {
+                self.apply_order_for(client, Order::Unbind(home_address), now)
+            }
             ClientRequest::Control(Request::UsePath { context, mark, path }) => {
                 let fork = mark.map_or(Fork::NONE, Fork);
                 self.apply_order_for(client, Order::UsePath { ulids: context, fork, path }, now);
             }
-            ClientRequest::Control(Request::EndContext(ulids)) => self.apply_order_for(client, Order::EndContext(unforked(ulids)), now),
+            ClientRequest::Control(Request::EndContext(ulids)) => {
+                self.apply_order_for(client, Order::EndContext(unforked(ulids)), now)
+            }
             ClientRequest::Control(Request::Ask(question)) => self.apply_order_for(client, Order::Ask(*question), now),
-            ClientRequest::Control(Request::PutArea(destination)) => self.apply_order_for(client, Order::PutArea(destination), now),
+            ClientRequest::Control(Request::PutArea(destination)) => {
+                self.apply_order_for(client, Order::PutArea(destination), now)
+            }
             ClientRequest::Control(Request::Denm(order)) => self.apply_order_for(client, Order::Denm(*order), now),
-            ClientRequest::Control(Request::DropArea(address)) => self.apply_order_for(client, Order::DropArea(address), now),
+            ClientRequest::Control(Request::DropArea(address)) => {
+                self.apply_order_for(client, Order::DropArea(address), now)
+            }
             ClientRequest::Metrics => match self.recent_metrics(now) {
                 Some(page) => self.deliver(client, DumpFormat::Metrics, page, now),
                 None => self.dump_state(client, DumpFormat::Metrics),

@@ -1,9 +1,9 @@
 //! The control socket and the metrics listener. A client that sends or reads too slowly, or requests too much, receives an
 //! error and is disconnected; no client can block the daemon.
 
-use crate::control::{Response, MAX_REQUEST, Request};
+use crate::control::{MAX_REQUEST, Request, Response};
 use core::time::Duration;
-use roam6_linux::{Interest, FdReady};
+use roam6_linux::{FdReady, Interest};
 use roam6_proto::Time;
 use roam6_proto::base::few;
 use std::fs::File;
@@ -119,7 +119,12 @@ impl Server {
     }
 
     /// Serves a ready descriptor. Returns a complete request; respond by [`Server::answer`] or [`Server::watch`].
-    pub(crate) fn ready(&mut self, ready: FdReady, now: Time, reactor: &mut impl Reactor) -> Option<(ClientId, ClientRequest)> {
+    pub(crate) fn ready(
+        &mut self,
+        ready: FdReady,
+        now: Time,
+        reactor: &mut impl Reactor,
+    ) -> Option<(ClientId, ClientRequest)> {
         match ready.token.checked_sub(self.base)? {
             token @ (CONTROL_TOKEN | METRICS_TOKEN) => {
                 self.accept(token, now, reactor);
@@ -203,7 +208,9 @@ impl Server {
         // Further clients wait for the next iteration of the event loop.
         for _ in 0..MAX_CLIENTS {
             let accepted = match (token, &self.metrics) {
-                (CONTROL_TOKEN, _) => self.control.accept().map(|(socket, _)| (OwnedFd::from(socket), ClientKind::Control)),
+                (CONTROL_TOKEN, _) => {
+                    self.control.accept().map(|(socket, _)| (OwnedFd::from(socket), ClientKind::Control))
+                }
                 (_, Some(metrics)) => metrics.accept().map(|(socket, _)| (OwnedFd::from(socket), ClientKind::Metrics)),
                 (_, None) => return,
             };
@@ -245,7 +252,13 @@ impl Server {
         }
     }
 
-    fn serve_client(&mut self, token: u32, ready: FdReady, now: Time, reactor: &mut impl Reactor) -> Option<(ClientId, ClientRequest)> {
+    fn serve_client(
+        &mut self,
+        token: u32,
+        ready: FdReady,
+        now: Time,
+        reactor: &mut impl Reactor,
+    ) -> Option<(ClientId, ClientRequest)> {
         let client = self.clients.get_mut(&token)?;
         let asked = match (ready.readable, client.state) {
             (true, ClientState::AwaitingRequest) => client.read_request(now),
@@ -265,7 +278,14 @@ impl Server {
         }
     }
 
-    fn queue_response(&mut self, id: ClientId, answer: Vec<u8>, stage: ClientState, now: Time, reactor: &mut impl Reactor) {
+    fn queue_response(
+        &mut self,
+        id: ClientId,
+        answer: Vec<u8>,
+        stage: ClientState,
+        now: Time,
+        reactor: &mut impl Reactor,
+    ) {
         let waiting: usize = self.clients.values().map(|client| client.queue.len()).sum();
         // The client may have been disconnected meanwhile.
         let Some(client) = self.clients.get_mut(&id.0).filter(|client| client.awaits_response) else { return };
@@ -289,8 +309,10 @@ impl Server {
         let Some(client) = self.clients.get_mut(&token) else { return };
         let done = client.write(now).is_err() || client.is_done();
         // Input after the request is not read, so that a client cannot keep the daemon busy.
-        let interest =
-            Interest { read: client.state != ClientState::Answered, write: !client.queue.is_empty() && !client.awaits_response };
+        let interest = Interest {
+            read: client.state != ClientState::Answered,
+            write: !client.queue.is_empty() && !client.awaits_response,
+        };
         if done {
             self.clients.remove(&token);
         } else if interest != client.interest {

@@ -48,7 +48,8 @@ impl Testbed {
     /// Serves everybody until nobody has anything more to say, answering in the manner of the daemon.
     fn serve(&mut self) {
         for _ in 0..4 {
-            let tokens: Vec<u32> = [CONTROL_TOKEN, METRICS_TOKEN].into_iter().chain(self.server.clients.keys().copied()).collect();
+            let tokens: Vec<u32> =
+                [CONTROL_TOKEN, METRICS_TOKEN].into_iter().chain(self.server.clients.keys().copied()).collect();
             for token in tokens {
                 let ready = FdReady { token: self.server.base + token, readable: true, writable: true };
                 match self.server.ready(ready, self.now, &mut NullReactor) {
@@ -62,7 +63,9 @@ impl Testbed {
                     Some((id, ClientRequest::Control(_))) => {
                         self.server.respond(id, &Response::Done, self.now, &mut NullReactor);
                     }
-                    Some((id, ClientRequest::Metrics)) => self.server.respond_metrics(id, b"up 1\n", self.now, &mut NullReactor),
+                    Some((id, ClientRequest::Metrics)) => {
+                        self.server.respond_metrics(id, b"up 1\n", self.now, &mut NullReactor)
+                    }
                     None => {}
                 }
             }

@@ -3,8 +3,8 @@
 
 use super::background_task::BackgroundTask;
 use super::server::ClientId;
-use super::{Daemon, Level, METRICS_CACHE_TIME, READ_INTEREST, DUMP_TOKEN};
-use crate::control::{Response, Firewall, NodeState};
+use super::{DUMP_TOKEN, Daemon, Level, METRICS_CACHE_TIME, READ_INTEREST};
+use crate::control::{Firewall, NodeState, Response};
 use crate::render;
 use roam6_proto::{Engine, Time, View};
 use roam6_wire::HomeAddress;
@@ -146,11 +146,12 @@ impl Collection {
     fn encode_all(self) -> Vec<Rendered> {
         let Collection { clients: whom, since, state, .. } = self;
         let answer = Response::State(Box::new(state));
-        let forms = [DumpFormat::WatchLines, DumpFormat::Metrics, DumpFormat::Document].into_iter().filter_map(|form| {
-            let wants = whom.iter().filter(|(_, wanted)| *wanted == form);
-            let whom: Vec<ClientId> = wants.map(|(client, _)| *client).collect();
-            (!whom.is_empty()).then(|| Rendered { whom, form, since, text: encode(&answer, form) })
-        });
+        let forms =
+            [DumpFormat::WatchLines, DumpFormat::Metrics, DumpFormat::Document].into_iter().filter_map(|form| {
+                let wants = whom.iter().filter(|(_, wanted)| *wanted == form);
+                let whom: Vec<ClientId> = wants.map(|(client, _)| *client).collect();
+                (!whom.is_empty()).then(|| Rendered { whom, form, since, text: encode(&answer, form) })
+            });
         forms.collect()
     }
 }

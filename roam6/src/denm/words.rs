@@ -16,7 +16,7 @@ pub(crate) enum DenmCommand {
     #[command(after_help = "Example: roam6 denm update 3735928559/0 accident circle 48.1 11.5 800 --sub 2")]
     Update {
         /// The event's name, STATION/NUMBER
-        #[arg(value_parser = event)]
+        #[arg(value_parser = parse_event_name)]
         event: EventName,
         #[command(flatten)]
         tell: EventArgs,
@@ -25,7 +25,7 @@ pub(crate) enum DenmCommand {
     #[command(after_help = "Example: roam6 denm cancel 3735928559/0")]
     Cancel {
         /// The event's name, STATION/NUMBER
-        #[arg(value_parser = event)]
+        #[arg(value_parser = parse_event_name)]
         event: EventName,
         #[command(flatten)]
         socket: SocketArgs,
@@ -48,7 +48,7 @@ Examples:
 #[derive(Args)]
 pub(crate) struct EventArgs {
     /// The cause: a name or a cause code
-    #[arg(value_parser = cause)]
+    #[arg(value_parser = parse_cause)]
     pub(crate) cause: u8,
     /// Destination area: circle LAT LON RADIUS, or rectangle or ellipse LAT LON A B DEGREES
     #[arg(required = true, num_args = 4..=6, allow_negative_numbers = true, value_name = "AREA")]
@@ -63,13 +63,13 @@ pub(crate) struct EventArgs {
     #[arg(long, default_value_t = 0, value_parser = clap::value_parser!(u8).range(0..=7))]
     pub(crate) quality: u8,
     /// Validity duration, 1s to 24h
-    #[arg(long, default_value = "10m", value_parser = validity)]
+    #[arg(long, default_value = "10m", value_parser = parse_validity)]
     pub(crate) validity: Duration,
     /// Repetition interval, at least 100ms
-    #[arg(long, value_parser = interval)]
+    #[arg(long, value_parser = parse_interval)]
     pub(crate) repeat: Option<Duration>,
     /// Repetition duration; by default the validity duration
-    #[arg(long = "for", value_parser = span, requires = "repeat")]
+    #[arg(long = "for", value_parser = parse_duration, requires = "repeat")]
     pub(crate) lasting: Option<Duration>,
     #[command(flatten)]
     pub(crate) socket: SocketArgs,
@@ -133,11 +133,13 @@ fn parse_duration(text: &str) -> Result<Duration, String> {
 /// ValidityDuration (TS 102 894-2).
 fn parse_validity(text: &str) -> Result<Duration, String> {
     let bounds = Duration::from_secs(1)..=Duration::from_secs(86_400);
-    parse_duration(text).and_then(|span| bounds.contains(&span).then_some(span).ok_or_else(|| "write 1s to 24h".to_owned()))
+    parse_duration(text)
+        .and_then(|span| bounds.contains(&span).then_some(span).ok_or_else(|| "write 1s to 24h".to_owned()))
 }
 
 /// itsGnMinPacketRepetitionInterval.
 fn parse_interval(text: &str) -> Result<Duration, String> {
     let least = Duration::from_millis(100);
-    parse_duration(text).and_then(|span| (span >= least).then_some(span).ok_or_else(|| "write 100ms or more".to_owned()))
+    parse_duration(text)
+        .and_then(|span| (span >= least).then_some(span).ok_or_else(|| "write 100ms or more".to_owned()))
 }

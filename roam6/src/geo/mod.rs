@@ -6,7 +6,7 @@ pub(crate) mod target;
 mod trace;
 pub(crate) mod words;
 
-use crate::client::{Failure, execute, table_style, print, to_json, view};
+use crate::client::{Failure, execute, print, table_style, to_json, view};
 use crate::control::Request;
 use crate::render::table::Table;
 use crate::render::tables;
@@ -34,7 +34,9 @@ pub(crate) fn run(verb: &GeoCommand) -> ExitCode {
             Ok(area) => add_area(GeoDestination { address: *address, area }, &socket.path()),
             Err(why) => return crate::usage_error(&why),
         },
-        GeoCommand::Area(AreaCommand::Del { address, socket }) => return execute(&Request::DropArea(*address), &socket.path()),
+        GeoCommand::Area(AreaCommand::Del { address, socket }) => {
+            return execute(&Request::DropArea(*address), &socket.path());
+        }
         GeoCommand::Area(AreaCommand::Show { json, socket }) => areas(*json, &socket.path()),
     };
     done.unwrap_or_else(Failure::exit_code)

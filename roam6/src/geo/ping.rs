@@ -1,7 +1,7 @@
 //! `roam6 geo ping`: replies, loss and round-trip times for each station.
 
-use crate::client::{Failure, table_style, print};
-use crate::geo::probes::{Echo, ProbeSession, ProbeEvent, deadline_in};
+use crate::client::{Failure, print, table_style};
+use crate::geo::probes::{Echo, ProbeEvent, ProbeSession, deadline_in};
 use crate::geo::target::Target;
 use crate::geo::words::PingArgs;
 use crate::render::table::Table;

@@ -1,7 +1,7 @@
 //! Echo requests of the GeoNetworking layer, sent by the daemon on request; the replies arrive as events.
 
-use crate::client::{Failure, send_request, connect, view};
-use crate::control::{Response, Request};
+use crate::client::{Failure, connect, send_request, view};
+use crate::control::{Request, Response};
 use core::time::Duration;
 use roam6_proto::contract::config::geo::{Probe, Question};
 use roam6_proto::contract::view::PositionView;
@@ -125,7 +125,9 @@ impl ProbeSession {
             }
             let line = std::mem::take(&mut self.partial_line);
             match serde_json::from_slice(&line) {
-                Ok(WatchedEvent::Echo(echo)) if echo.identifier == self.identifier => return Ok(ProbeEvent::Echo(echo)),
+                Ok(WatchedEvent::Echo(echo)) if echo.identifier == self.identifier => {
+                    return Ok(ProbeEvent::Echo(echo));
+                }
                 Ok(WatchedEvent::EchoRefused { identifier, why }) if identifier == self.identifier => {
                     return Ok(ProbeEvent::Refused(why));
                 }

@@ -2,7 +2,7 @@
 
 use crate::client::{Failure, print};
 use crate::geo::ping::{document, milliseconds};
-use crate::geo::probes::{Echo, ProbeSession, ProbeEvent, deadline_in};
+use crate::geo::probes::{Echo, ProbeEvent, ProbeSession, deadline_in};
 use crate::geo::target::Target;
 use crate::geo::words::TraceArgs;
 use core::time::Duration;

@@ -18,7 +18,7 @@ pub(crate) enum GeoCommand {
         socket: SocketArgs,
     },
     /// Send echo requests of the GeoNetworking layer to a station, or to all stations in an area
-    #[command(after_help = TARGETS)]
+    #[command(after_help = TARGET_HELP)]
     Ping(PingArgs),
     /// Show the forwarders on the path to a station
     #[command(after_help = "\
@@ -63,13 +63,13 @@ pub(crate) struct PingArgs {
     #[arg(long, short, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub(crate) count: u32,
     /// Seconds between echo requests
-    #[arg(long, short, default_value_t = 1.0, value_parser = seconds)]
+    #[arg(long, short, default_value_t = 1.0, value_parser = parse_seconds)]
     pub(crate) interval: f64,
     /// Payload length, octets
     #[arg(long, short, default_value_t = 32)]
     pub(crate) size: u16,
     /// Seconds to wait for replies to the last request
-    #[arg(long, short = 'W', default_value_t = 2.0, value_parser = seconds)]
+    #[arg(long, short = 'W', default_value_t = 2.0, value_parser = parse_seconds)]
     pub(crate) timeout: f64,
     /// Hop limit of the requests
     #[arg(long, value_parser = clap::value_parser!(u8).range(1..))]
@@ -100,7 +100,7 @@ pub(crate) struct TraceArgs {
     #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u8).range(1..))]
     pub(crate) hops: u8,
     /// Seconds to wait for each reply
-    #[arg(long, short = 'W', default_value_t = 2.0, value_parser = seconds)]
+    #[arg(long, short = 'W', default_value_t = 2.0, value_parser = parse_seconds)]
     pub(crate) timeout: f64,
     /// Print one JSON object for each hop
     #[arg(long)]

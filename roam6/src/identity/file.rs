@@ -120,7 +120,8 @@ pub(super) fn read(path: &Path) -> Result<IdentityFile, String> {
 /// Reads a file without verifying its addresses, which an unfinished search does not have yet.
 pub(super) fn read_unchecked(path: &Path) -> Result<IdentityFile, String> {
     let text = fs::read_to_string(path).map_err(|error| error.to_string())?;
-    let FileText { sec, parameters, addresses, private_key } = toml_reader::read(&text).map_err(|mistake| mistake.what)?;
+    let FileText { sec, parameters, addresses, private_key } =
+        toml_reader::read(&text).map_err(|mistake| mistake.what)?;
     if private_key.is_some() && fs::metadata(path).is_ok_and(|meta| meta.permissions().mode() & 0o077 != 0) {
         return Err("has a private key and is readable by other users; run: chmod go-rwx on it".to_owned());
     }

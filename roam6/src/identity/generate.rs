@@ -228,9 +228,11 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let asked = asked(folder.path(), 1);
         let key = || Some(KeySource::New(KeyKind::P256));
-        let wanted = IdentityRequest { kind: Kind::Hba, sec: Sec::new(1).unwrap(), prefixes: asked.prefix.clone(), key: key() };
+        let wanted =
+            IdentityRequest { kind: Kind::Hba, sec: Sec::new(1).unwrap(), prefixes: asked.prefix.clone(), key: key() };
         let begun = wanted.start_new().unwrap();
-        let so_far = IdentityFile { parameters: advance(&begun.parameters, MODIFIER_OFFSET, 7).unwrap(), ..begun.clone() };
+        let so_far =
+            IdentityFile { parameters: advance(&begun.parameters, MODIFIER_OFFSET, 7).unwrap(), ..begun.clone() };
         file::write(&progress_path(&asked.files[0]), &so_far, true).unwrap();
         assert!(generate_files(Kind::Hba, None, &asked).unwrap_err().contains("progress of a different search"));
         generate_files(Kind::Hba, key(), &asked).unwrap();

@@ -64,7 +64,9 @@ pub(crate) fn become_command(passage: RawFd, command: &[OsString]) -> ExitCode {
 pub(crate) fn serve_remaining() -> ExitCode {
     let Ok(listener) = std::io::stdin().as_fd().try_clone_to_owned() else { return ExitCode::from(FAILED) };
     let giver = Supervisor::resume(listener);
-    while poll_all(&[giver.as_fd()]).is_ok_and(|ready| ready.first() == Some(&PollState::Readable)) && giver.serve_call().is_ok() {}
+    while poll_all(&[giver.as_fd()]).is_ok_and(|ready| ready.first() == Some(&PollState::Readable))
+        && giver.serve_call().is_ok()
+    {}
     ExitCode::SUCCESS
 }
 
@@ -95,7 +97,9 @@ fn wait_for_command(mut child: Child, signals: &SignalFd, mut giver: Option<Supe
         let asked: Vec<_> = [signals.as_fd()].into_iter().chain(giver.as_ref().map(|giver| giver.as_fd())).collect();
         let ready = poll_all(&asked)?;
         match ready.get(1) {
-            Some(PollState::Readable) => giver.as_ref().map_or(Ok(()), Supervisor::serve_call).map_err(|error| error.to_string())?,
+            Some(PollState::Readable) => {
+                giver.as_ref().map_or(Ok(()), Supervisor::serve_call).map_err(|error| error.to_string())?
+            }
             Some(PollState::HungUp) => giver = None,
             _ => {}
         }

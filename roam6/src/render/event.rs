@@ -78,7 +78,7 @@ fn duration(fields: &Map<String, Value>) -> Option<Duration> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::control::{WatchLine, WatchContent};
+    use crate::control::{WatchContent, WatchLine};
     use crate::render::sample;
     use roam6_proto::Report;
 
@@ -132,7 +132,8 @@ mod tests {
     #[test]
     fn state_rows_have_the_form_of_events() {
         let state = sample::state();
-        let lines: Vec<String> = state.watch_lines().map(|line| render(&serde_json::to_string(&line).unwrap())).collect();
+        let lines: Vec<String> =
+            state.watch_lines().map(|line| render(&serde_json::to_string(&line).unwrap())).collect();
         assert_eq!(lines.len(), 7);
         assert!(lines[0].contains(" state_binding bid=1 care_of=2001:db8:2::1 "), "{}", lines[0]);
         assert!(lines[3].contains(" state_tunnel bid=1 far=2001:db8:1::100/128,2001:db8:100::/56 "), "{}", lines[3]);

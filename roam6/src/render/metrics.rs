@@ -30,7 +30,9 @@ pub(crate) fn render(state: &NodeState) -> String {
     for name in MONITORED.iter().filter(|name| !state.view.counters.contains_key(**name)) {
         page.sample(&[("event", name)], "0");
     }
-    for (name, count) in state.view.counters.iter().filter(|(name, _)| !name.starts_with(DROPPED_PREFIX) && !is_gauge(name)) {
+    for (name, count) in
+        state.view.counters.iter().filter(|(name, _)| !name.starts_with(DROPPED_PREFIX) && !is_gauge(name))
+    {
         page.sample(&[("event", name)], &count.to_string());
     }
     page.head("roam6_dropped_total", "counter", "Signalling packets dropped by reason.");
@@ -77,7 +79,12 @@ impl Page {
         let _ = writeln!(self.text, "{} {value}", if labels.is_empty() { "" } else { "}" });
     }
 
-    fn count_by_role_and_state<'a>(&mut self, name: &'static str, help: &str, rows: impl Iterator<Item = (&'a str, &'a str)>) {
+    fn count_by_role_and_state<'a>(
+        &mut self,
+        name: &'static str,
+        help: &str,
+        rows: impl Iterator<Item = (&'a str, &'a str)>,
+    ) {
         let mut sums: few::Map<(&str, &str), u64> = few::Map::new();
         for row in rows {
             let sum = sums.entry(row).or_default();

@@ -3,7 +3,7 @@
 
 use super::{load_rules, ruleset, wait_until_noticed};
 use crate::chain::{self, Chain, Forwarding};
-use crate::findings::{Findings, min_of_directions, ratio, distribution};
+use crate::findings::{Findings, distribution, min_of_directions, ratio};
 use crate::progress::Progress;
 use crate::traffic::packet_generator::{self, Burst, PacketCounter, PacketGenerator};
 use anyhow::Result;
@@ -32,10 +32,13 @@ pub(super) fn steps(quick: bool) -> u64 {
 /// Measures and summarises.
 pub(super) fn measure(quick: bool, progress: &mut Progress, findings: &mut Findings) -> Result<()> {
     let frames = if quick { 30_000 } else { 120_000 };
-    let (plain, ours) = packet_generator::on_generator_cpu(|| Ok((Chain::build(Forwarding::Plain)?, Chain::build(Forwarding::Roam6)?)))?;
+    let (plain, ours) = packet_generator::on_generator_cpu(|| {
+        Ok((Chain::build(Forwarding::Plain)?, Chain::build(Forwarding::Roam6)?))
+    })?;
     let mut wind = PacketGenerator::new()?;
     let ends = [&plain, &ours].into_iter().flat_map(|chain| [(&chain.sink, "d0"), (&chain.source, "s0")]);
-    let _counters: Vec<PacketCounter> = ends.map(|(host, interface)| wind.count_at(host, interface)).collect::<Result<_>>()?;
+    let _counters: Vec<PacketCounter> =
+        ends.map(|(host, interface)| wind.count_at(host, interface)).collect::<Result<_>>()?;
     let mut blows = Bursts::new();
     for ruled in [false, true] {
         if ruled {
@@ -84,7 +87,8 @@ fn summarise(findings: &mut Findings, blows: &Bursts) {
     }
     for ((kind, ruled, upward), blows) in blows {
         let rules = if *ruled { "with rules" } else { "without rules" };
-        packet_generator::describe_losses(blows).for_each(|lost| findings.add_fault(format!("{}, {rules}, {lost}", kind.name())));
+        packet_generator::describe_losses(blows)
+            .for_each(|lost| findings.add_fault(format!("{}, {rules}, {lost}", kind.name())));
         let kpps: Vec<f64> = blows.iter().map(Burst::kpps).collect();
         findings.rows.push(json!({
             "by": kind.name(), "rules": ruled, "upward": upward, "octets": PACKET, "kpps_of_cpu": distribution(&kpps),

@@ -5,7 +5,7 @@ use super::{load_rules, ruleset, wait_until_noticed};
 use crate::bed::{Daemon, Host};
 use crate::findings::{Findings, round};
 use crate::progress::Progress;
-use crate::topology::{CORRESPONDENT, Vehicle, NemoNetwork};
+use crate::topology::{CORRESPONDENT, NemoNetwork, Vehicle};
 use crate::traffic::Endpoint;
 use anyhow::{Context, Result, anyhow, ensure};
 use serde_json::json;
@@ -177,7 +177,12 @@ struct VariantRun<'a> {
 }
 
 impl<'a> VariantRun<'a> {
-    fn new(world: &'a NemoNetwork, vehicle: &'a Vehicle, variant: &'a Variant, effort: Effort) -> Result<VariantRun<'a>> {
+    fn new(
+        world: &'a NemoNetwork,
+        vehicle: &'a Vehicle,
+        variant: &'a Variant,
+        effort: Effort,
+    ) -> Result<VariantRun<'a>> {
         let mut ends = [vehicle.node(), world.correspondent()];
         if !variant.from_inside {
             ends.reverse();

@@ -4,8 +4,8 @@ use super::FLOWS;
 use super::lanes::{PacketLane, Section};
 use crate::bed::sandbox::KworkerTimes;
 use crate::chain::{self, Chain, Forwarding};
-use crate::traffic::tcp_cost;
 use crate::traffic::packet_generator::{self, Burst, PacketCounter, PacketGenerator};
+use crate::traffic::tcp_cost;
 use anyhow::{Context, Result};
 use std::collections::BTreeMap;
 
@@ -19,8 +19,10 @@ pub(super) type BulkRates = BTreeMap<(usize, bool, bool, Forwarding), Vec<f64>>;
 /// Forwardings without a roam6 daemon, and with one. On Linux 6.1 a packet socket in one network namespace costs each
 /// packet that the kernel receives in any other. With an instruction-counting clock, where turns are not needed, the
 /// former are measured before a daemon runs.
-pub(super) const FORWARDINGS: [&[Forwarding]; 2] =
-    [&[Forwarding::Plain, Forwarding::Seg6, Forwarding::Ip6tnl, Forwarding::WireGuard, Forwarding::Redirect], &[Forwarding::Roam6, Forwarding::Xdp]];
+pub(super) const FORWARDINGS: [&[Forwarding]; 2] = [
+    &[Forwarding::Plain, Forwarding::Seg6, Forwarding::Ip6tnl, Forwarding::WireGuard, Forwarding::Redirect],
+    &[Forwarding::Roam6, Forwarding::Xdp],
+];
 
 /// Builds a chain, or returns the reason why this machine cannot.
 fn build(kind: Forwarding) -> Result<Result<Chain, String>> {
@@ -43,7 +45,12 @@ pub(super) struct ThroughputBench {
 impl ThroughputBench {
     /// Without chains.
     pub(super) fn new() -> Result<ThroughputBench> {
-        Ok(ThroughputBench { chains: Vec::new(), unavailable: Vec::new(), generator: PacketGenerator::new()?, counters: Vec::new() })
+        Ok(ThroughputBench {
+            chains: Vec::new(),
+            unavailable: Vec::new(),
+            generator: PacketGenerator::new()?,
+            counters: Vec::new(),
+        })
     }
 
     /// Builds further chains.
@@ -92,7 +99,11 @@ impl ThroughputBench {
         let packet = if inside { chain::encapsulated(&plain, upward) } else { plain };
         let frames = [chain::ethernet_frame(from, to, &packet)];
         self.generator.send_burst(host, from, &frames, WARM_UP)?;
-        let counter = if section.generator_only() == Section::Nothing { PacketGenerator::count_at } else { PacketGenerator::count_at_driver };
+        let counter = if section.generator_only() == Section::Nothing {
+            PacketGenerator::count_at
+        } else {
+            PacketGenerator::count_at_driver
+        };
         let place = middle.map(|(host, interface)| counter(&mut self.generator, host, interface)).transpose()?;
         // WireGuard encrypts in worker threads.
         let before = (kind == Forwarding::WireGuard).then(KworkerTimes::now);

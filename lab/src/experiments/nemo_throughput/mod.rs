@@ -12,7 +12,7 @@ use crate::findings::{Findings, min_of_directions, percentile, ratio, round};
 use crate::progress::Progress;
 use crate::traffic::packet_generator::{self, Burst};
 use anyhow::Result;
-use bench::{ThroughputBench, BulkRates, FORWARDINGS};
+use bench::{BulkRates, FORWARDINGS, ThroughputBench};
 use lanes::{LANES, PacketLane, Section, lane};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -37,7 +37,11 @@ fn run(quick: bool) -> Result<Findings> {
     let Effort { sizes, rounds, frames, octets } = Effort::of(quick);
     let mut bench = ThroughputBench::new()?;
     let mut findings = Findings::default();
-    let turns = if clock::is_emulated() { FORWARDINGS.map(<[Forwarding]>::to_vec).to_vec() } else { vec![FORWARDINGS.concat()] };
+    let turns = if clock::is_emulated() {
+        FORWARDINGS.map(<[Forwarding]>::to_vec).to_vec()
+    } else {
+        vec![FORWARDINGS.concat()]
+    };
     let mut progress = Progress::new(((turns.len() + 1) * rounds) as u64);
     let mut blows = Bursts::new();
     for kinds in turns {
@@ -114,8 +118,9 @@ impl SizeResult<'_> {
 
     fn summarise(&self, findings: &mut Findings) {
         let of = |kind, section, upward| self.rates(kind, section, upward);
-        let over_plain =
-            |kind, section| min_of_directions(|upward| ratio(&of(kind, section, upward), &of(Forwarding::Plain, section, upward)));
+        let over_plain = |kind, section| {
+            min_of_directions(|upward| ratio(&of(kind, section, upward), &of(Forwarding::Plain, section, upward)))
+        };
         let roam6_over_plain = |section| over_plain(Forwarding::Roam6, section);
         let whole = |kind| of(kind, Section::Whole, false);
         let bare = |kind| of(kind, Section::WholeBare, false);
@@ -164,7 +169,8 @@ impl SizeResult<'_> {
         for lane in LANES {
             packet_generator::describe_losses(self.bursts(lane))
                 .for_each(|lost| findings.add_fault(format!("{lane}, {} octets, {lost}", self.size)));
-            let generator = PacketLane { section: lane.section.generator_only(), forwarding: Forwarding::Plain, upward: false };
+            let generator =
+                PacketLane { section: lane.section.generator_only(), forwarding: Forwarding::Plain, upward: false };
             let (alone, through) = (self.median(generator), self.median(lane));
             if lane.section != generator.section && alone <= through {
                 findings.add_fault(format!(
@@ -189,7 +195,8 @@ fn summarise_bulk(findings: &mut Findings, bulks: &BulkRates) {
     for flows in FLOWS {
         for (name, local) in [("tcp_roam6_over_plain", false), ("tcp_local_roam6_over_plain", true)] {
             let of = |kind, upward| bulks.get(&(flows, local, upward, kind)).map(Vec::as_slice);
-            let value = min_of_directions(|upward| ratio(of(Forwarding::Roam6, upward)?, of(Forwarding::Plain, upward)?));
+            let value =
+                min_of_directions(|upward| ratio(of(Forwarding::Roam6, upward)?, of(Forwarding::Plain, upward)?));
             findings.summarise(&format!("{name}_{flows}"), value);
         }
     }

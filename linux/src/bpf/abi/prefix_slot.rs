@@ -1,6 +1,6 @@
 //! Where the programs find the way of a far prefix without asking a hash table: `struct slot`.
 
-use super::{PrefixKey, Side, PrefixEntryValue, decode_prefix_key, layout, take, take_u32};
+use super::{PrefixEntryValue, PrefixKey, Side, decode_prefix_key, layout, take, take_u32};
 use roam6_wire::Prefix;
 
 pub(crate) type SlotValue = [u8; 64];
@@ -109,8 +109,8 @@ mod tests {
 
     #[test]
     fn slot_belongs_to_one_prefix() {
-        let [here, shorter, other] =
-            ["2001:db8::/64", "2001:db8::/63", "2001:db8:0:1::/64"].map(|prefix| slot_prefix(Side::Far, prefix).unwrap());
+        let [here, shorter, other] = ["2001:db8::/64", "2001:db8::/63", "2001:db8:0:1::/64"]
+            .map(|prefix| slot_prefix(Side::Far, prefix).unwrap());
         let slot = here.slot(&[7; 48]);
         assert!(here.is_in(&slot) && !shorter.is_in(&slot) && !other.is_in(&slot) && !here.is_in(&EMPTY));
         assert_eq!(slot[16..], [7; 48]);

@@ -3,7 +3,7 @@
 
 use super::xdp::{XDP_PASS, XDP_REDIRECT, allow_xdp_redirect};
 use super::*;
-use crate::bpf::abi::slot::{EMPTY, SlotPrefix};
+use crate::bpf::abi::prefix_slot::{EMPTY, SlotPrefix};
 use crate::bpf::abi::{PrefixKey, Side, prefix_key};
 
 /// Of the tunnel 1, which holds [`MNN`].
@@ -147,7 +147,7 @@ fn resolved_route_is_stored_in_the_slot_of_its_endpoint_only() {
 
 #[test]
 fn restart_takes_over_slots_and_removes_stale_ones() {
-    let mut stage = stage_or_skip!("restart_takes_over_slots_and_removes_stale_ones").next_life();
+    let mut stage = stage_or_skip!("restart_takes_over_slots_and_removes_stale_ones").restart();
     assert_eq!(care_of(&mut stage, MNN), address(COA));
     stage.tunnels.put(&to(1, HERE, "2001:db8:2::3")).unwrap();
     assert_eq!(care_of(&mut stage, MNN), address("2001:db8:2::3"));
@@ -168,7 +168,7 @@ fn crash_between_table_and_slot_write_leaves_no_stale_slot() {
     let before = stage.tunnels.prefix_table().slot(slot_prefix(HERE));
     stage.tunnels.put(&to(1, HERE, "2001:db8:2::3")).unwrap();
     stage.tunnels.prefix_table().set_slot(slot_prefix(HERE), before);
-    let mut stage = stage.next_life();
+    let mut stage = stage.restart();
     stage.tunnels.put(&to(1, HERE, "2001:db8:2::3")).unwrap();
     stage.tunnels.remove_stale().unwrap();
     assert_eq!(entry_in_slot(&mut stage, HERE), entry_in_table(&mut stage, HERE));

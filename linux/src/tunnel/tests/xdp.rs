@@ -67,14 +67,19 @@ fn xdp_gives_each_packet_the_same_verdict_as_tc() {
     for fixture in encapsulation_cases().into_iter().chain(decapsulation_cases()).chain(ecn_cases()) {
         let (verdict, packet, moves) = fixture.xdp_expectation();
         let is_expected = |seen: &[(u32, Vec<u8>, CounterChanges); 2]| seen.iter().all(|seen| seen.2 == moves);
-        // As in `Stage::run_counted`.
+        // As in `TestHost::run_counted`.
         let seen = (0..TRIES).map(|_| run_twice(&mut stage, &fixture.packet)).find(is_expected);
         for (seen, out, _) in seen.unwrap_or_else(|| panic!("{}: not counted so: {moves:?}", fixture.description)) {
             assert_eq!(seen, verdict, "{}", fixture.description);
             let Some(packet) = packet else { continue };
             assert_eq!(without_label(&out[14..]), without_label(packet), "{}", fixture.description);
             if verdict == XDP_REDIRECT {
-                assert_eq!((&out[..12], &out[12..14]), (&TO_NEXT_HOP[..], &[0x86, 0xdd][..]), "{}", fixture.description);
+                assert_eq!(
+                    (&out[..12], &out[12..14]),
+                    (&TO_NEXT_HOP[..], &[0x86, 0xdd][..]),
+                    "{}",
+                    fixture.description
+                );
             }
         }
     }

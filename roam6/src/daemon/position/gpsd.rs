@@ -1,6 +1,6 @@
 //! Positions of a gpsd. A lost connection is opened again; meanwhile the position is unknown.
 
-use super::{RETRY_INTERVAL, SILENCE_TIMEOUT, PositionSender};
+use super::{PositionSender, RETRY_INTERVAL, SILENCE_TIMEOUT};
 use roam6_proto::Fix;
 use roam6_wire::geo::Place;
 use serde::Deserialize;

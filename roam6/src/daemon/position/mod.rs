@@ -43,14 +43,19 @@ impl PositionSource {
     /// The system is out of threads or descriptors.
     pub(crate) fn start(position: &Position) -> std::io::Result<PositionSource> {
         match position.clone() {
-            Position::Fixed(fix) => Ok(PositionSource { first: Some(Some(fix)), lines: None, partial_line: String::new() }),
+            Position::Fixed(fix) => {
+                Ok(PositionSource { first: Some(Some(fix)), lines: None, partial_line: String::new() })
+            }
             Position::Gpsd(server) => PositionSource::follow("gpsd", move |tell| gpsd::follow(&server, tell)),
             Position::Nmea(path) => PositionSource::follow("nmea", move |tell| nmea::follow(&path, tell)),
             Position::Track(track) => PositionSource::follow("track", move |tell| track.replay(tell)),
         }
     }
 
-    fn follow(name: &str, source: impl FnOnce(&mut PositionSender) + Send + 'static) -> std::io::Result<PositionSource> {
+    fn follow(
+        name: &str,
+        source: impl FnOnce(&mut PositionSender) + Send + 'static,
+    ) -> std::io::Result<PositionSource> {
         let (ours, theirs) = UnixStream::pair()?;
         ours.set_nonblocking(true)?;
         let thread = std::thread::Builder::new().name(name.to_owned());
@@ -116,7 +121,8 @@ mod tests {
     fn partial_lines_are_buffered_and_a_closed_source_is_not_polled() {
         let (ours, mut theirs) = UnixStream::pair().unwrap();
         ours.set_nonblocking(true).unwrap();
-        let mut positions = PositionSource { first: None, lines: Some(BufReader::new(ours)), partial_line: String::new() };
+        let mut positions =
+            PositionSource { first: None, lines: Some(BufReader::new(ours)), partial_line: String::new() };
         for part in ["nu", "ll", "\nnull"] {
             assert_eq!(positions.take(), []);
             theirs.write_all(part.as_bytes()).unwrap();

@@ -1,7 +1,7 @@
 //! Positions from NMEA 0183 sentences: RMC has position and speed, GGA the precision. A file is replayed at the pace of its
 //! timestamps; a device is read as it sends.
 
-use super::{RETRY_INTERVAL, SILENCE_TIMEOUT, PositionSender};
+use super::{PositionSender, RETRY_INTERVAL, SILENCE_TIMEOUT};
 use core::time::Duration;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use roam6_proto::Fix;
