@@ -6,28 +6,28 @@ mod attacks;
 mod bed;
 mod chain;
 mod chart;
-mod check;
 mod clock;
-mod crowd;
 mod demo;
 mod demo_geonet;
 mod demo_mptcp;
 mod demo_shim6;
-mod driveby;
+mod dissector;
+mod event_printer;
 mod experiments;
-mod figures;
+mod findings;
 mod handover;
 mod live;
 mod multipath;
-mod narrator;
 mod plots;
 mod progress;
 mod providers;
+mod registrations;
 mod report;
 mod road;
-mod screen;
+mod roadside;
 mod shim6;
 mod sys;
+mod terminal;
 mod topology;
 mod traffic;
 
@@ -128,8 +128,8 @@ enum Command {
     #[command(after_help = "Example: roam6-lab live geonet --port 8080, then open http://127.0.0.1:8080/")]
     Live {
         /// The network to show.
-        #[arg(value_enum, default_value_t = live::Show::Nemo)]
-        what: live::Show,
+        #[arg(value_enum, default_value_t = live::Subject::Nemo)]
+        what: live::Subject,
         /// Port on 127.0.0.1 to serve the page on; 0: any free port.
         #[arg(long, default_value_t = 0)]
         port: u16,
@@ -144,7 +144,7 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    match obey(Arguments::parse().command) {
+    match execute(Arguments::parse().command) {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
         Err(error) => {
@@ -154,7 +154,7 @@ fn main() -> ExitCode {
     }
 }
 
-fn obey(command: Command) -> Result<bool> {
+fn execute(command: Command) -> Result<bool> {
     match command {
         Command::List => {
             for experiment in experiments::ALL {
@@ -163,41 +163,41 @@ fn obey(command: Command) -> Result<bool> {
             Ok(true)
         }
         Command::Demo { svg, capture } => {
-            bed::cage::enter()?;
+            bed::sandbox::enter()?;
             demo::run(svg.as_deref(), capture.as_deref())
         }
         Command::DemoMptcp { svg, capture } => {
-            bed::cage::enter()?;
+            bed::sandbox::enter()?;
             demo_mptcp::run(svg.as_deref(), capture.as_deref())
         }
         Command::DemoGeonet { svg, capture } => {
-            bed::cage::enter()?;
+            bed::sandbox::enter()?;
             demo_geonet::run(svg.as_deref(), capture.as_deref())
         }
         Command::DemoShim6 { svg, capture } => {
-            bed::cage::enter()?;
+            bed::sandbox::enter()?;
             demo_shim6::run(svg.as_deref(), capture.as_deref())
         }
-        Command::Plot { result, svg } => plots::draw(&result, &svg).map(|()| true),
+        Command::Plot { result, svg } => plots::write_svg(&result, &svg).map(|()| true),
         Command::Report { quick, only, again, draw, into } => {
-            report::run(&report::Wish { quick, only, again, draw, into })
+            report::run(&report::ReportOptions { quick, only, again, draw, into })
         }
         Command::Live { what, port } => live::run(what, port),
-        Command::Clean => bed::cage::clean(),
+        Command::Clean => bed::sandbox::clean(),
         Command::Completions { shell } => {
             clap_complete::generate(shell, &mut Arguments::command(), "roam6-lab", &mut std::io::stdout());
             Ok(true)
         }
-        Command::Run { name, json, quick } => run(&name, json.as_deref(), quick),
+        Command::Run { name, json, quick } => run_experiment(&name, json.as_deref(), quick),
     }
 }
 
-fn run(name: &str, json: Option<&Path>, quick: bool) -> Result<bool> {
+fn run_experiment(name: &str, json: Option<&Path>, quick: bool) -> Result<bool> {
     let Some(experiment) = experiments::ALL.iter().find(|experiment| experiment.name == name) else {
         bail!("no experiment '{name}'; `roam6-lab list` shows them");
     };
-    bed::cage::enter()?;
-    let run = figures::Run::begin(quick);
+    bed::sandbox::enter()?;
+    let run = findings::RunInfo::begin(quick);
     let findings = (experiment.run)(quick)?;
     if let Some(path) = json {
         findings.write(name, &run, path)?;

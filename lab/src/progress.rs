@@ -11,11 +11,11 @@ pub(crate) struct Progress {
     total: u64,
     done: u64,
     began: Instant,
-    told: Option<Instant>,
+    last_line: Option<Instant>,
 }
 
 /// Minimum time between two lines without a terminal.
-const QUIET: Duration = Duration::from_secs(10);
+const LINE_INTERVAL: Duration = Duration::from_secs(10);
 
 impl Progress {
     /// An experiment of `total` steps.
@@ -27,17 +27,17 @@ impl Progress {
             }
             bar
         });
-        Progress { bar, total, done: 0, began: clock::now(), told: None }
+        Progress { bar, total, done: 0, began: clock::now(), last_line: None }
     }
 
     /// Shows the present step.
-    pub(crate) fn say(&mut self, what: &str) {
+    pub(crate) fn message(&mut self, what: &str) {
         match &self.bar {
             Some(bar) => bar.set_message(what.to_owned()),
             None => {
-                if self.told.is_none_or(|told| told.elapsed() >= QUIET) {
-                    self.told = Some(clock::now());
-                    eprintln!("{}/{} {what}{}", self.done, self.total, self.left());
+                if self.last_line.is_none_or(|told| told.elapsed() >= LINE_INTERVAL) {
+                    self.last_line = Some(clock::now());
+                    eprintln!("{}/{} {what}{}", self.done, self.total, self.eta());
                 }
             }
         }
@@ -51,7 +51,7 @@ impl Progress {
         }
     }
 
-    fn left(&self) -> String {
+    fn eta(&self) -> String {
         if self.done == 0 {
             return String::new();
         }

@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 /// Set-up of a child process before exec.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Birth {
+pub(crate) struct ChildSetup {
     /// The network namespace it enters.
     pub(crate) net: Option<Arc<OwnedFd>>,
     /// Whether it is killed when the thread that started it ends.
@@ -21,7 +21,7 @@ pub(crate) struct Birth {
 }
 
 /// Applies `birth` to each child of `command`.
-pub(crate) fn at_birth(command: &mut Command, birth: Birth) {
+pub(crate) fn set_up_child(command: &mut Command, birth: ChildSetup) {
     let prepare = move || -> io::Result<()> {
         if birth.die_with_parent {
             nix::sys::prctl::set_pdeathsig(nix::sys::signal::Signal::SIGKILL)?;
@@ -49,7 +49,7 @@ nix::ioctl_write_ptr!(tun_set_carrier, b'T', 226, libc::c_int);
 /// The device is removed when the file is closed. Reads do not block.
 pub(crate) fn open_tap(name: &str) -> io::Result<File> {
     let file = OpenOptions::new().read(true).write(true).custom_flags(libc::O_NONBLOCK).open("/dev/net/tun")?;
-    let mut request = about(name);
+    let mut request = interface_request(name);
     request.ifr_ifru.ifru_flags = i16::try_from(libc::IFF_TAP | libc::IFF_NO_PI).unwrap_or(0);
     let address = std::ptr::from_ref(&request) as u64;
     // SAFETY: the kernel reads one `ifreq` at `address`, which lives until the call returns.
@@ -58,7 +58,7 @@ pub(crate) fn open_tap(name: &str) -> io::Result<File> {
 }
 
 /// An `ifreq` for the device `name`, otherwise zero.
-fn about(name: &str) -> libc::ifreq {
+fn interface_request(name: &str) -> libc::ifreq {
     // SAFETY: `ifreq` is plain data for which all zeroes is a value.
     let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
     for (slot, byte) in request.ifr_name.iter_mut().take(libc::IFNAMSIZ - 1).zip(name.bytes()) {
@@ -101,7 +101,7 @@ pub(crate) fn set_gro(name: &str, on: bool) -> io::Result<()> {
 fn set_offload(name: &str, command: u32, on: bool) -> io::Result<()> {
     let socket = std::net::UdpSocket::bind("[::]:0")?;
     let mut value = [command, u32::from(on)];
-    let mut request = about(name);
+    let mut request = interface_request(name);
     request.ifr_ifru.ifru_data = value.as_mut_ptr().cast();
     // SAFETY: the kernel reads one `ifreq` and the two words it points to, which all live until the call returns.
     let done = unsafe { libc::ioctl(socket.as_raw_fd(), SIOCETHTOOL, &raw mut request) };
@@ -110,7 +110,7 @@ fn set_offload(name: &str, command: u32, on: bool) -> io::Result<()> {
 
 /// A packet socket on an interface of the calling thread's network namespace that sends whole frames and receives those
 /// of one EtherType; with type 0 it receives nothing. It does not receive frames sent by the interface itself.
-pub(crate) fn open_frames(interface: &str, ethertype: u16) -> io::Result<OwnedFd> {
+pub(crate) fn open_packet_socket(interface: &str, ethertype: u16) -> io::Result<OwnedFd> {
     let (family, kind) = (libc::AF_PACKET, libc::SOCK_RAW | libc::SOCK_CLOEXEC);
     // SAFETY: takes three integers; the descriptor it returns is nobody else's.
     let socket = match unsafe { libc::socket(family, kind, 0) } {
@@ -142,17 +142,17 @@ pub(crate) fn open_frames(interface: &str, ethertype: u16) -> io::Result<OwnedFd
 /// Gives the calling thread real-time priority, so that the testbed's timing does not depend on the tested programs.
 ///
 /// Without the privilege nothing changes.
-pub(crate) fn run_first(priority: i32) {
-    let _ = schedule(libc::SCHED_FIFO, priority);
+pub(crate) fn set_realtime_priority(priority: i32) {
+    let _ = set_scheduler(libc::SCHED_FIFO, priority);
 }
 
 /// Gives the calling thread idle priority.
-pub(crate) fn run_last() -> io::Result<()> {
-    schedule(libc::SCHED_IDLE, 0)
+pub(crate) fn set_idle_priority() -> io::Result<()> {
+    set_scheduler(libc::SCHED_IDLE, 0)
 }
 
 /// Sets the calling thread's policy of sched(7).
-fn schedule(policy: libc::c_int, priority: libc::c_int) -> io::Result<()> {
+fn set_scheduler(policy: libc::c_int, priority: libc::c_int) -> io::Result<()> {
     let parameters = libc::sched_param { sched_priority: priority };
     // SAFETY: the kernel reads one `sched_param`, which lives until the call returns.
     let set = unsafe { libc::sched_setscheduler(0, policy, &raw const parameters) };
@@ -160,7 +160,7 @@ fn schedule(policy: libc::c_int, priority: libc::c_int) -> io::Result<()> {
 }
 
 /// Octets that this process has allocated and not freed.
-pub(crate) fn allocated() -> usize {
+pub(crate) fn allocated_octets() -> usize {
     // SAFETY: reads counters of the allocator; takes and keeps no pointer.
     let all = unsafe { libc::mallinfo2() };
     all.uordblks + all.hblkhd

@@ -8,9 +8,9 @@
 //!         fn1  fn2     (radvd)
 //! ```
 
-use crate::bed::{Advertiser, Air, Daemon, Host, Port, Segment};
+use crate::bed::{Daemon, Host, LinkEmulator, Port, Radvd, Segment};
 use crate::clock;
-use crate::traffic::End;
+use crate::traffic::Endpoint;
 use anyhow::{Context, Result, anyhow};
 use roam6_sim::LinkSpec;
 use std::fs::{self, Permissions};
@@ -30,19 +30,19 @@ const KEY: &str = "000102030405060708090a0b0c0d0e0f10111213";
 pub(crate) const FIRST_SPI: u32 = 256;
 
 /// Home, backbone and access networks.
-pub(crate) struct World {
+pub(crate) struct NemoNetwork {
     /// All ports and segments.
-    pub(crate) air: Arc<Air>,
+    pub(crate) emulator: Arc<LinkEmulator>,
     /// The home agent's roam6.
     pub(crate) home_agent: Daemon,
     /// The home link.
-    pub(crate) home: Segment,
+    pub(crate) home_link: Segment,
     /// The link between the home agent and the backbone.
     pub(crate) home_cable: Segment,
     /// The home agent's port towards the backbone.
-    pub(crate) exit: Port,
+    pub(crate) uplink_port: Port,
     /// The access networks.
-    pub(crate) visited: [Visited; 2],
+    pub(crate) visited: [AccessNetwork; 2],
     /// The home agent's host.
     pub(crate) ha: Host,
     /// The correspondent.
@@ -52,16 +52,16 @@ pub(crate) struct World {
 }
 
 /// An access network.
-pub(crate) struct Visited {
+pub(crate) struct AccessNetwork {
     /// The link that vehicles attach to.
     pub(crate) link: Segment,
     /// The link between its router and the backbone.
     pub(crate) cable: Segment,
     /// Its router's port towards the backbone.
-    pub(crate) exit: Port,
+    pub(crate) uplink_port: Port,
     /// Its router.
     pub(crate) router: Host,
-    _radvd: Advertiser,
+    _radvd: Radvd,
 }
 
 /// A mobile router and its mobile network.
@@ -73,7 +73,7 @@ pub(crate) struct Vehicle {
     /// The uplinks, the preferred first.
     pub(crate) uplinks: Vec<Port>,
     /// The link of the mobile network.
-    pub(crate) inside: Segment,
+    pub(crate) ingress_segment: Segment,
     /// Its roam6.
     pub(crate) daemon: Daemon,
     /// Home address.
@@ -83,21 +83,21 @@ pub(crate) struct Vehicle {
 }
 
 /// How long initial set-up may take until connectivity.
-const PATIENCE: Duration = Duration::from_secs(15);
+const TIMEOUT: Duration = Duration::from_secs(15);
 
-impl World {
+impl NemoNetwork {
     /// Builds the networks; the home agent is configured for `vehicles` mobile routers. `delay` is the one-way delay to
     /// it; `extra` is added to its configuration table.
-    pub(crate) fn build(delay: Duration, vehicles: u8, extra: &str) -> Result<World> {
-        let air = Arc::new(Air::new(1)?);
+    pub(crate) fn build(delay: Duration, vehicles: u8, extra: &str) -> Result<NemoNetwork> {
+        let air = Arc::new(LinkEmulator::new(1)?);
         let (core, ha, cn) = (router("core")?, router("ha")?, host("cn")?);
         let wire = LinkSpec::default();
-        air.cable([air.port(&core, "cn0")?, air.port(&cn, "eth0")?], wire)?;
+        air.cable([air.add_port(&core, "cn0")?, air.add_port(&cn, "eth0")?], wire)?;
         let far = LinkSpec { delay, ..wire };
-        let exit = air.port(&ha, "net0")?;
-        let home_cable = air.cable([air.port(&core, "ha0")?, exit], far)?;
-        let home = air.segment(wire);
-        air.plug(air.port(&ha, "home0")?, home)?;
+        let exit = air.add_port(&ha, "net0")?;
+        let home_cable = air.cable([air.add_port(&core, "ha0")?, exit], far)?;
+        let home = air.add_link(wire);
+        air.plug(air.add_port(&ha, "home0")?, home)?;
         cn.ip(&[&format!("address add {CORRESPONDENT}/64 dev eth0"), "route add default via 2001:db8:c::1"])?;
         core.ip(&[
             "address add 2001:db8:c::1/64 dev cn0",
@@ -112,12 +112,22 @@ impl World {
         ])?;
         for number in 0..vehicles {
             // The route to a mobile network while its router is at home without a binding.
-            let (prefix, home_address) = (network(number), home_address(number));
+            let (prefix, home_address) = (mobile_network(number), home_address(number));
             ha.ip(&[&format!("route add {prefix}/56 via {home_address} metric 4096")])?;
         }
-        let visited = [visited(&air, &core, 1)?, visited(&air, &core, 2)?];
+        let visited = [access_network(&air, &core, 1)?, access_network(&air, &core, 2)?];
         let home_agent = Daemon::start(&ha, &home_agent_config(vehicles, extra)).context("the home agent")?;
-        Ok(World { air, home_agent, home, home_cable, exit, visited, ha, cn, core })
+        Ok(NemoNetwork {
+            emulator: air,
+            home_agent,
+            home_link: home,
+            home_cable,
+            uplink_port: exit,
+            visited,
+            ha,
+            cn,
+            core,
+        })
     }
 
     /// Adds vehicle `number`, unplugged, with uplinks in order of preference.
@@ -127,34 +137,41 @@ impl World {
 
     /// [`World::vehicle`]; `extra` is added to the mobile router's configuration: first keys of its table, then tables.
     pub(crate) fn vehicle_with(&self, number: u8, uplink_names: &[&str], extra: &str) -> Result<Vehicle> {
-        self.vehicle_by(number, uplink_names, uplink_names, extra)
+        self.vehicle_with_ports(number, uplink_names, uplink_names, extra)
     }
 
     /// [`World::vehicle_with`] with uplinks of which only those in `ports` are made here.
-    pub(crate) fn vehicle_by(&self, number: u8, uplink_names: &[&str], ports: &[&str], extra: &str) -> Result<Vehicle> {
+    pub(crate) fn vehicle_with_ports(
+        &self,
+        number: u8,
+        uplink_names: &[&str],
+        ports: &[&str],
+        extra: &str,
+    ) -> Result<Vehicle> {
         let (mr, mnn) = (Host::new(&format!("mr{number}"))?, host(&format!("mnn{number}"))?);
-        let uplinks: Vec<Port> = ports.iter().map(|name| self.air.port(&mr, name)).collect::<Result<_>>()?;
-        let inside_ports = [self.air.port(&mr, "in0")?, self.air.port(&mnn, "eth0")?];
-        let inside = self.air.cable(inside_ports, LinkSpec::default())?;
+        let uplinks: Vec<Port> = ports.iter().map(|name| self.emulator.add_port(&mr, name)).collect::<Result<_>>()?;
+        let inside_ports = [self.emulator.add_port(&mr, "in0")?, self.emulator.add_port(&mnn, "eth0")?];
+        let inside = self.emulator.cable(inside_ports, LinkSpec::default())?;
         let daemon = Daemon::start(&mr, &(mobile_router_config(&mr, number, uplink_names)? + extra))
             .with_context(|| format!("the mobile router {}", mr.name()))?;
         let home_address = home_address(number);
-        let mut vehicle = Vehicle { mr, mnn, uplinks, inside, daemon, home_address, mnn_address: home_address };
-        vehicle.mnn_address = clock::wait_for(PATIENCE, || vehicle.find_mnn_address(number))
+        let mut vehicle =
+            Vehicle { mr, mnn, uplinks, ingress_segment: inside, daemon, home_address, mnn_address: home_address };
+        vehicle.mnn_address = clock::wait_for(TIMEOUT, || vehicle.find_mnn_address(number))
             .ok_or_else(|| anyhow!("{} got no address from the mobile router", vehicle.mnn.name()))?;
         Ok(vehicle)
     }
 
     /// The correspondent as an endpoint of traffic.
-    pub(crate) fn correspondent(&self) -> End<'_> {
-        End { host: &self.cn, address: CORRESPONDENT }
+    pub(crate) fn correspondent(&self) -> Endpoint<'_> {
+        Endpoint { host: &self.cn, address: CORRESPONDENT }
     }
 }
 
 impl Vehicle {
     /// The mobile network node as an endpoint of traffic.
-    pub(crate) fn node(&self) -> End<'_> {
-        End { host: &self.mnn, address: self.mnn_address }
+    pub(crate) fn node(&self) -> Endpoint<'_> {
+        Endpoint { host: &self.mnn, address: self.mnn_address }
     }
 
     /// The uplink with this index in order of preference.
@@ -165,13 +182,13 @@ impl Vehicle {
     /// Waits until an echo request from the mobile network node to `target` is answered.
     pub(crate) fn wait_until_connected(&self, target: Ipv6Addr) -> Result<()> {
         let ping = || self.mnn.output("ping", &["-6", "-n", "-c", "1", "-W", "0.3", &target.to_string()]).ok();
-        clock::wait_for(PATIENCE, ping).map(|_| ()).ok_or_else(|| anyhow!("{} cannot reach {target}", self.mnn.name()))
+        clock::wait_for(TIMEOUT, ping).map(|_| ()).ok_or_else(|| anyhow!("{} cannot reach {target}", self.mnn.name()))
     }
 
     fn find_mnn_address(&self, number: u8) -> Option<Ipv6Addr> {
         let text = self.mnn.output("ip", &["-6", "-o", "address", "show", "dev", "eth0", "scope", "global"]).ok()?;
         let mut addresses = text.split_whitespace().filter_map(|word| word.split_once('/')?.0.parse::<Ipv6Addr>().ok());
-        addresses.find(|address| address.segments().get(..3) == network(number).segments().get(..3))
+        addresses.find(|address| address.segments().get(..3) == mobile_network(number).segments().get(..3))
     }
 }
 
@@ -181,7 +198,7 @@ pub(crate) fn key() -> Vec<u8> {
 }
 
 /// First address of the mobile network of vehicle `number`, a /56.
-pub(crate) fn network(number: u8) -> Ipv6Addr {
+pub(crate) fn mobile_network(number: u8) -> Ipv6Addr {
     Ipv6Addr::new(0x2001, 0xdb8, 0x100 + u16::from(number), 0, 0, 0, 0, 0)
 }
 
@@ -198,22 +215,22 @@ pub(crate) fn visited_prefix(number: usize) -> Ipv6Addr {
 /// A host without duplicate address detection, so that its addresses are usable at once.
 fn host(name: &str) -> Result<Host> {
     let host = Host::new(name)?;
-    host.set("ipv6/conf/default/accept_dad", "0")?;
+    host.set_sysctl("ipv6/conf/default/accept_dad", "0")?;
     Ok(host)
 }
 
 fn router(name: &str) -> Result<Host> {
     let host = host(name)?;
-    host.set("ipv6/conf/all/forwarding", "1")?;
+    host.set_sysctl("ipv6/conf/all/forwarding", "1")?;
     Ok(host)
 }
 
-fn visited(air: &Air, core: &Host, number: u8) -> Result<Visited> {
+fn access_network(air: &LinkEmulator, core: &Host, number: u8) -> Result<AccessNetwork> {
     let router = router(&format!("ar{number}"))?;
-    let (near, far) = (air.port(core, &format!("ar{number}"))?, air.port(&router, "net0")?);
+    let (near, far) = (air.add_port(core, &format!("ar{number}"))?, air.add_port(&router, "net0")?);
     let cable = air.cable([near, far], LinkSpec::default())?;
-    let link = air.segment(LinkSpec::default());
-    air.plug(air.port(&router, "lan0")?, link)?;
+    let link = air.add_link(LinkSpec::default());
+    air.plug(air.add_port(&router, "lan0")?, link)?;
     core.ip(&[
         &format!("address add 2001:db8:f{number}::1/64 dev ar{number}"),
         &format!("route add 2001:db8:a{number}::/64 via 2001:db8:f{number}::2"),
@@ -223,8 +240,8 @@ fn visited(air: &Air, core: &Host, number: u8) -> Result<Visited> {
         &format!("address add 2001:db8:a{number}::1/64 dev lan0"),
         &format!("route add default via 2001:db8:f{number}::1"),
     ])?;
-    let radvd = Advertiser::start(&router, "lan0", &format!("2001:db8:a{number}::/64"))?;
-    Ok(Visited { link, cable, exit: far, router, _radvd: radvd })
+    let radvd = Radvd::start(&router, "lan0", &format!("2001:db8:a{number}::/64"))?;
+    Ok(AccessNetwork { link, cable, uplink_port: far, router, _radvd: radvd })
 }
 
 fn home_agent_config(vehicles: u8, extra: &str) -> String {
@@ -236,7 +253,7 @@ fn home_agent_config(vehicles: u8, extra: &str) -> String {
         text += &format!(
             "\n[[home_agent.mobile]]\nhome_address = \"{}\"\nprefixes = [\"{}/56\"]\nspi = {}\nkey = \"{KEY}\"\n",
             home_address(number),
-            network(number),
+            mobile_network(number),
             FIRST_SPI + u32::from(number),
         );
     }
@@ -254,7 +271,7 @@ pub(crate) fn write_key(file: &Path, spi: u32) -> Result<()> {
 pub(crate) fn mobile_router_config(mr: &Host, number: u8, uplinks: &[&str]) -> Result<String> {
     let key_file = mr.folder().join("home.key");
     write_key(&key_file, FIRST_SPI + u32::from(number))?;
-    let (home_address, network) = (home_address(number), network(number));
+    let (home_address, network) = (home_address(number), mobile_network(number));
     let mut text = format!("\n[[mobile_router.ingress]]\ninterface = \"in0\"\nprefix = \"{network}/64\"\n");
     for name in uplinks {
         text += &format!("\n[[mobile_router.uplink]]\ninterface = \"{name}\"\n");

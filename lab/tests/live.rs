@@ -15,8 +15,8 @@ use std::time::Duration;
 
 const LAB: &str = env!("CARGO_BIN_EXE_roam6-lab");
 /// Looks at the state, and how long between them.
-const LOOKS: u32 = 300;
-const EVERY: Duration = Duration::from_millis(200);
+const MAX_POLLS: u32 = 300;
+const POLL_INTERVAL: Duration = Duration::from_millis(200);
 
 /// A running testbed and where its page is.
 struct Live {
@@ -34,7 +34,7 @@ impl Live {
     }
 
     /// Status and body of the answer.
-    fn ask(&self, request: &str, host: &str, body: &str) -> (u16, String) {
+    fn request(&self, request: &str, host: &str, body: &str) -> (u16, String) {
         let mut stream = TcpStream::connect(&self.authority).unwrap();
         let length = body.len();
         let head = format!("{request} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n");
@@ -48,14 +48,14 @@ impl Live {
     /// The state once it is as wanted.
     fn wait(&self, wanted: impl Fn(&Value) -> bool) -> Value {
         let mut last = Value::Null;
-        for _ in 0..LOOKS {
-            let (status, body) = self.ask("GET /state", &self.authority, "");
+        for _ in 0..MAX_POLLS {
+            let (status, body) = self.request("GET /state", &self.authority, "");
             assert_eq!(status, 200, "{body}");
             last = serde_json::from_str(&body).unwrap();
             if wanted(&last) {
                 return last;
             }
-            std::thread::sleep(EVERY);
+            std::thread::sleep(POLL_INTERVAL);
         }
         panic!("still {last}");
     }
@@ -69,7 +69,7 @@ impl Drop for Live {
 }
 
 /// What a browser makes of the page.
-fn seen(url: &str, folder: &Path) -> String {
+fn rendered_page(url: &str, folder: &Path) -> String {
     let mut browser = Command::new("chromium");
     browser.args(["--headless", "--no-sandbox", "--disable-gpu", "--virtual-time-budget=3000", "--dump-dom"]);
     let output = browser.arg(format!("--user-data-dir={}", folder.display())).arg(url).output().unwrap();
@@ -77,22 +77,22 @@ fn seen(url: &str, folder: &Path) -> String {
 }
 
 #[test]
-fn the_vehicle_moves_at_the_readers_wish() {
+fn nemo_page_moves_the_vehicle_on_command() {
     let roam6 = Path::new(LAB).with_file_name("roam6");
     let programs = ["ip", "ping", "radvd", "chromium", roam6.to_str().unwrap()];
-    if skipped("the_vehicle_moves_at_the_readers_wish", &programs) {
+    if skipped("nemo_page_moves_the_vehicle_on_command", &programs) {
         return;
     }
     let mut live = Live::start("nemo");
     let moved = r#"{"do": "plug", "uplink": "up0", "to": "fn1"}"#;
-    assert_eq!(live.ask("POST /wish", "elsewhere.example", moved).0, 403, "another site's script");
-    assert_eq!(live.ask("POST /wish", &live.authority, r#"{"do": "plug", "uplink": "up7", "to": "fn1"}"#).0, 400);
-    assert_eq!(live.ask("POST /wish", &live.authority, moved).0, 202);
+    assert_eq!(live.request("POST /wish", "elsewhere.example", moved).0, 403, "another site's script");
+    assert_eq!(live.request("POST /wish", &live.authority, r#"{"do": "plug", "uplink": "up7", "to": "fn1"}"#).0, 400);
+    assert_eq!(live.request("POST /wish", &live.authority, moved).0, 202);
     let state = live.wait(|state| state["moves"][0]["move"] == "up0: home to FN1");
     assert_eq!(state["moves"][0]["tcp_lives"], true, "{state}");
     assert_eq!(state["care_of"].as_array().unwrap().len(), 1, "{state}");
     let folder = tempfile::tempdir().unwrap();
-    let seen = seen(&format!("http://{}/", live.authority), folder.path());
+    let seen = rendered_page(&format!("http://{}/", live.authority), folder.path());
     for wanted in ["A network that moves", "is bound to 2001:db8:a1:", "up0: home to FN1", "lives</td>"] {
         assert!(seen.contains(wanted), "no '{wanted}' in {seen}");
     }
@@ -101,9 +101,9 @@ fn the_vehicle_moves_at_the_readers_wish() {
 }
 
 #[test]
-fn the_road_is_on_the_page_with_what_is_sent_there() {
+fn geonet_page_shows_stations_and_packets() {
     let roam6 = Path::new(LAB).with_file_name("roam6");
-    let name = "the_road_is_on_the_page_with_what_is_sent_there";
+    let name = "geonet_page_shows_stations_and_packets";
     if skipped(name, &["ip", "ping", "chromium", roam6.to_str().unwrap()]) {
         return;
     }
@@ -114,7 +114,7 @@ fn the_road_is_on_the_page_with_what_is_sent_there() {
     assert_eq!(state["stations"].as_array().unwrap().len(), 4, "{state}");
     assert!(state["packets"].as_array().unwrap().iter().any(|packet| packet["area"]["a"] == 1500), "{state}");
     let folder = tempfile::tempdir().unwrap();
-    let seen = seen(&format!("http://{}/", live.authority), folder.path());
+    let seen = rendered_page(&format!("http://{}/", live.authority), folder.path());
     for wanted in ["data-name=\"rsu\"", "data-name=\"third\"", "<td>first</td>", "beacon</span>", "unicast</span>"] {
         assert!(seen.contains(wanted), "no '{wanted}' in {seen}");
     }

@@ -19,7 +19,7 @@ fn report(folder: &Path) -> String {
 }
 
 /// What a browser makes of the page.
-fn seen(page: &Path) -> String {
+fn rendered_page(page: &Path) -> String {
     let mut browser = Command::new("chromium");
     browser.args(["--headless", "--no-sandbox", "--disable-gpu", "--virtual-time-budget=2000", "--dump-dom"]);
     browser.arg(format!("--user-data-dir={}", page.with_file_name("browser").display()));
@@ -28,14 +28,14 @@ fn seen(page: &Path) -> String {
 }
 
 #[test]
-fn a_report_is_drawn_once_and_read_in_a_browser() {
-    if skipped("a_report_is_drawn_once_and_read_in_a_browser", &["ip", "chromium"]) {
+fn report_reuses_results_and_renders_in_a_browser() {
+    if skipped("report_reuses_results_and_renders_in_a_browser", &["ip", "chromium"]) {
         return;
     }
     let folder = tempfile::tempdir().unwrap();
     assert!(report(folder.path()).contains("lab/links (about "));
     assert_eq!(report(folder.path()), "", "what is there is not run again");
-    let seen = seen(&folder.path().join("index.html"));
+    let seen = rendered_page(&folder.path().join("index.html"));
     for wanted in ["roam6: every figure", "Delay of each link", "delay_error_ms_p50_max", "All measurements</a>"] {
         assert!(seen.contains(wanted), "no '{wanted}' in {seen}");
     }

@@ -52,8 +52,8 @@ fn namespaces() -> Vec<std::ffi::OsString> {
 }
 
 #[test]
-fn links_do_what_they_are_told() {
-    if skipped("links_do_what_they_are_told", &["ip"]) {
+fn emulated_links_match_their_specification() {
+    if skipped("emulated_links_match_their_specification", &["ip"]) {
         return;
     }
     let folder = tempfile::tempdir().unwrap();
@@ -67,8 +67,8 @@ fn links_do_what_they_are_told() {
 }
 
 #[test]
-fn a_killed_testbed_leaves_nothing() {
-    if skipped("a_killed_testbed_leaves_nothing", &["ip"]) {
+fn killed_testbed_leaves_no_process_or_namespace() {
+    if skipped("killed_testbed_leaves_no_process_or_namespace", &["ip"]) {
         return;
     }
     let mark = format!("killed-{}", std::process::id());
@@ -81,8 +81,8 @@ fn a_killed_testbed_leaves_nothing() {
 }
 
 #[test]
-fn an_interrupted_testbed_leaves_nothing() {
-    if skipped("an_interrupted_testbed_leaves_nothing", &["ip"]) {
+fn interrupted_testbed_leaves_no_process() {
+    if skipped("interrupted_testbed_leaves_no_process", &["ip"]) {
         return;
     }
     let mark = format!("interrupted-{}", std::process::id());
@@ -94,10 +94,10 @@ fn an_interrupted_testbed_leaves_nothing() {
 }
 
 #[test]
-fn a_vehicle_moves_and_nothing_breaks() {
+fn nemo_demo_passes() {
     let roam6 = Path::new(LAB).with_file_name("roam6");
     let programs = ["ip", "ping", "radvd", "tshark", roam6.to_str().unwrap()];
-    if skipped("a_vehicle_moves_and_nothing_breaks", &programs) {
+    if skipped("nemo_demo_passes", &programs) {
         return;
     }
     let output = Command::new(LAB).arg("demo").output().unwrap();
@@ -107,10 +107,10 @@ fn a_vehicle_moves_and_nothing_breaks() {
 }
 
 #[test]
-fn a_transfer_finds_its_direct_path_and_moves_to_the_next() {
+fn mptcp_demo_switches_to_the_direct_path() {
     let roam6 = Path::new(LAB).with_file_name("roam6");
     let programs = ["ip", "ping", "radvd", "dhcpd", "tshark", roam6.to_str().unwrap()];
-    if skipped("a_transfer_finds_its_direct_path_and_moves_to_the_next", &programs) {
+    if skipped("mptcp_demo_switches_to_the_direct_path", &programs) {
         return;
     }
     let folder = tempfile::tempdir().unwrap();
@@ -123,10 +123,10 @@ fn a_transfer_finds_its_direct_path_and_moves_to_the_next() {
 }
 
 #[test]
-fn the_scenarios_of_the_paper_are_as_far_as_its_equations_say() {
+fn mptcp_model_delays_match_the_paper() {
     let roam6 = Path::new(LAB).with_file_name("roam6");
     let programs = ["ip", "ping", "radvd", "dhcpd", roam6.to_str().unwrap()];
-    if skipped("the_scenarios_of_the_paper_are_as_far_as_its_equations_say", &programs) {
+    if skipped("mptcp_model_delays_match_the_paper", &programs) {
         return;
     }
     let output = Command::new(LAB).args(["run", "mptcp/model", "--quick"]).output().unwrap();
@@ -135,9 +135,9 @@ fn the_scenarios_of_the_paper_are_as_far_as_its_equations_say() {
 }
 
 #[test]
-fn vehicles_that_drive_by_send_straight_by_the_roadside_and_by_the_cellular_network() {
+fn v2i_uses_direct_roadside_and_cellular_paths() {
     let roam6 = Path::new(LAB).with_file_name("roam6");
-    let name = "vehicles_that_drive_by_send_straight_by_the_roadside_and_by_the_cellular_network";
+    let name = "v2i_uses_direct_roadside_and_cellular_paths";
     if skipped(name, &["ip", "ping", "radvd", roam6.to_str().unwrap()]) {
         return;
     }
@@ -155,9 +155,9 @@ fn vehicles_that_drive_by_send_straight_by_the_roadside_and_by_the_cellular_netw
 }
 
 #[test]
-fn geonetworking_carries_echoes_of_every_size_over_one_hop_and_two() {
+fn geonet_rtt_has_no_loss_over_one_and_two_hops() {
     let roam6 = Path::new(LAB).with_file_name("roam6");
-    let name = "geonetworking_carries_echoes_of_every_size_over_one_hop_and_two";
+    let name = "geonet_rtt_has_no_loss_over_one_and_two_hops";
     if skipped(name, &["ip", "ping", roam6.to_str().unwrap()]) {
         return;
     }

@@ -36,8 +36,14 @@ pub(crate) fn open(options: &HostOptions) -> Result<Box<dyn Tunnels + Send>, Err
 #[cfg(feature = "bpf")]
 fn bpf(options: &HostOptions, at_driver: bool) -> Result<Box<dyn Tunnels + Send>, Error> {
     use crate::tunnel::bpf::{Bpf, Options};
-    let HostOptions { run_dir, device, tunnels, carried, .. } = options.clone();
-    Ok(Box::new(Bpf::open(Options { device, run: run_dir, at_driver, tunnels, carried })?))
+    let HostOptions { run_dir, device, max_tunnels: tunnels, dsmip_addresses: carried, .. } = options.clone();
+    Ok(Box::new(Bpf::open(Options {
+        device,
+        run: run_dir,
+        xdp: at_driver,
+        max_tunnels: tunnels,
+        dsmip_addresses: carried,
+    })?))
 }
 
 #[cfg(not(feature = "bpf"))]

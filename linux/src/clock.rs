@@ -9,7 +9,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 
 /// Reads the time and notices when somebody changes it.
 pub struct Clock {
-    began: u64,
+    started: u64,
     steps: TimerFd,
     alarm: TimerFd,
     alarm_at: Option<Time>,
@@ -20,7 +20,7 @@ impl Clock {
     pub fn start() -> Result<Clock, Error> {
         let flags = TimerFlags::TFD_NONBLOCK | TimerFlags::TFD_CLOEXEC;
         let clock = Clock {
-            began: micros(Source::CLOCK_BOOTTIME),
+            started: micros(Source::CLOCK_BOOTTIME),
             steps: TimerFd::new(ClockId::CLOCK_REALTIME, flags).context("timer of the wall clock")?,
             alarm: TimerFd::new(ClockId::CLOCK_BOOTTIME, flags).context("timer")?,
             alarm_at: None,
@@ -31,7 +31,7 @@ impl Clock {
 
     /// Time since the clock was started.
     pub fn now(&self) -> Time {
-        Time::from_micros(micros(Source::CLOCK_BOOTTIME).saturating_sub(self.began))
+        Time::from_micros(micros(Source::CLOCK_BOOTTIME).saturating_sub(self.started))
     }
 
     /// The wall clock.
@@ -48,13 +48,13 @@ impl Clock {
         let Some(until) = until else {
             return self.alarm.unset().context("timer");
         };
-        let at = self.began.saturating_add(until.as_micros()).min(FAR_MICROS);
+        let at = self.started.saturating_add(until.as_micros()).min(MAX_STEP_TIMER_MICROS);
         let at = TimeSpec::microseconds(at.cast_signed());
         self.alarm.set(Expiration::OneShot(at), TimerSetTimeFlags::TFD_TIMER_ABSTIME).context("timer")
     }
 
     /// Silences the alarm after it went off.
-    pub(crate) fn hear_alarm(&mut self) {
+    pub(crate) fn read_alarm(&mut self) {
         self.alarm_at = None;
         // Not yet expired is fine: whoever waits compares times.
         let _ = self.alarm.unset();
@@ -62,7 +62,7 @@ impl Clock {
 
     /// The new wall-clock time, if it was stepped since last asked. That is what the timer's descriptor is read for;
     /// [`TimerFd::wait`] takes a step for the timer's end.
-    pub(crate) fn hear_step(&mut self) -> Result<Option<WallClock>, Error> {
+    pub(crate) fn read_step(&mut self) -> Result<Option<WallClock>, Error> {
         match nix::unistd::read(&self.steps, &mut [0; 8]) {
             Err(nix::errno::Errno::ECANCELED) => {
                 self.watch_steps()?;
@@ -83,7 +83,7 @@ impl Clock {
     }
 
     fn watch_steps(&self) -> Result<(), Error> {
-        let never = Expiration::OneShot(TimeSpec::microseconds(FAR_MICROS.cast_signed()));
+        let never = Expiration::OneShot(TimeSpec::microseconds(MAX_STEP_TIMER_MICROS.cast_signed()));
         let flags = TimerSetTimeFlags::TFD_TIMER_ABSTIME | TimerSetTimeFlags::TFD_TIMER_CANCEL_ON_SET;
         self.steps.set(never, flags).context("timer of the wall clock")
     }
@@ -91,7 +91,7 @@ impl Clock {
 
 /// Later than anybody waits, in microseconds: some 200 years, which still fits the kernel's nanoseconds; where seconds have
 /// 32 bits, as many as those.
-const FAR_MICROS: u64 = 1_000_000 * if usize::BITS == 32 { i32::MAX as u64 } else { 200 * 365 * 86_400 };
+const MAX_STEP_TIMER_MICROS: u64 = 1_000_000 * if usize::BITS == 32 { i32::MAX as u64 } else { 200 * 365 * 86_400 };
 
 fn micros(source: Source) -> u64 {
     // Reading these two clocks cannot fail on any kernel that has epoll.

@@ -2,19 +2,19 @@
 //! the kernel's path through them. Base chains of nftables are announced; legacy tables are looked at now and then.
 
 use crate::error::Error;
-use crate::netfilter::Hooks;
-use crate::netfilter::foreign::{self, Found};
+use crate::nft::Hooks;
+use crate::nft::other_firewalls::{self, ForeignHook};
 use crate::tunnel::Tunnels;
 use core::time::Duration;
 use roam6_proto::Time;
 
 /// Time between two looks at legacy tables.
-const LOOK: Duration = Duration::from_secs(2);
+const CHECK_INTERVAL: Duration = Duration::from_secs(2);
 /// How long after the last hook is gone packets are kept on the kernel's path: a firewall that is restarted is absent
 /// for a moment, and what it would drop then is not to be sent on when it is back.
-const LINGER: Duration = Duration::from_secs(10);
+const HOLD_TIME: Duration = Duration::from_secs(10);
 /// Most chains named in a log line.
-const NAMED: usize = 3;
+const MAX_NAMED_CHAINS: usize = 3;
 
 /// What is to become of packets that a firewall would look at.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -36,89 +36,89 @@ pub struct Firewall {
 }
 
 /// Watches for firewalls.
-pub(crate) struct Watch {
+pub(crate) struct FirewallMonitor {
     policy: Policy,
-    found: Vec<Found>,
+    found: Vec<ForeignHook>,
     /// What the tunnels were told.
     applied: Hooks,
     /// Whether the tunnels have a fast path at all.
-    matters: bool,
+    has_fast_path: bool,
     /// When packets may leave the kernel's path again.
-    lift_at: Option<Time>,
-    look_at: Time,
-    told: bool,
+    release_at: Option<Time>,
+    next_check: Time,
+    reported: bool,
 }
 
-impl Watch {
-    pub(crate) fn new(policy: Policy) -> Watch {
-        Watch {
+impl FirewallMonitor {
+    pub(crate) fn new(policy: Policy) -> FirewallMonitor {
+        FirewallMonitor {
             policy,
             found: Vec::new(),
             applied: Hooks::default(),
-            matters: true,
-            lift_at: None,
-            look_at: Time::ZERO,
-            told: false,
+            has_fast_path: true,
+            release_at: None,
+            next_check: Time::ZERO,
+            reported: false,
         }
     }
 
     /// When to [look](Watch::look) again at the latest.
-    pub(crate) fn look_at(&self) -> Option<Time> {
-        self.matters.then(|| self.lift_at.map_or(self.look_at, |lift_at| lift_at.min(self.look_at)))
+    pub(crate) fn next_check(&self) -> Option<Time> {
+        self.has_fast_path.then(|| self.release_at.map_or(self.next_check, |lift_at| lift_at.min(self.next_check)))
     }
 
     /// Looks whether there are firewalls, and tells the tunnels. Returns what an operator should know.
-    pub(crate) fn look(&mut self, now: Time, tunnels: &mut dyn Tunnels) -> Result<Option<String>, Error> {
-        self.look_at = now + LOOK;
-        let (found, failed) = match foreign::find_all() {
+    pub(crate) fn check(&mut self, now: Time, tunnels: &mut dyn Tunnels) -> Result<Option<String>, Error> {
+        self.next_check = now + CHECK_INTERVAL;
+        let (found, failed) = match other_firewalls::find_all() {
             Ok(found) => (found, None),
             // What cannot be seen may be there.
             Err(error) => {
                 let hooks = Hooks { ipv6: true, ipv4: true };
-                (vec![Found { name: format!("unknown: {error}"), hooks }], Some(error))
+                (vec![ForeignHook { name: format!("unknown: {error}"), hooks }], Some(error))
             }
         };
         self.found = found;
         let seen = self.found.iter().fold(Hooks::default(), |all, found| all.with(found.hooks));
         let wanted = match self.policy {
-            Policy::Obey => self.lingering(seen, now),
+            Policy::Obey => self.held_hooks(seen, now),
             Policy::Bypass => Hooks::default(),
         };
-        self.matters = tunnels.pass_hooks(wanted)?;
+        self.has_fast_path = tunnels.set_firewall_hooks(wanted)?;
         self.applied = wanted;
-        if !self.matters {
+        if !self.has_fast_path {
             return Ok(None);
         }
-        if let Some(error) = failed.filter(|_| !self.told) {
-            self.told = true;
+        if let Some(error) = failed.filter(|_| !self.reported) {
+            self.reported = true;
             return Ok(Some(format!("firewalls cannot be looked for, so one is assumed: {error}")));
         }
-        Ok(self.tell(seen))
+        Ok(self.report_change(seen))
     }
 
     /// Hooks that are gone count for a while.
-    fn lingering(&mut self, seen: Hooks, now: Time) -> Hooks {
+    fn held_hooks(&mut self, seen: Hooks, now: Time) -> Hooks {
         let kept = self.applied.with(seen);
         if kept == seen {
-            self.lift_at = None;
+            self.release_at = None;
             return seen;
         }
-        let lift_at = *self.lift_at.get_or_insert(now + LINGER);
+        let lift_at = *self.release_at.get_or_insert(now + HOLD_TIME);
         if now < lift_at {
             return kept;
         }
-        self.lift_at = None;
+        self.release_at = None;
         seen
     }
 
     /// What is told when the first firewall comes and after the last has gone.
-    fn tell(&mut self, seen: Hooks) -> Option<String> {
+    fn report_change(&mut self, seen: Hooks) -> Option<String> {
         let stands = seen.any() || self.applied.any();
-        if stands == self.told {
+        if stands == self.reported {
             return None;
         }
-        self.told = stands;
-        let chains = self.named();
+        self.reported = stands;
+        let chains = self.chain_names();
         Some(match (stands, self.policy) {
             (false, _) => "no firewall on the path any more: tunnelled packets take the fast path again".to_owned(),
             (true, Policy::Obey) => format!(
@@ -132,9 +132,9 @@ impl Watch {
         })
     }
 
-    fn named(&self) -> String {
-        let mut names: Vec<&str> = self.found.iter().map(|found| found.name.as_str()).take(NAMED).collect();
-        if self.found.len() > NAMED {
+    fn chain_names(&self) -> String {
+        let mut names: Vec<&str> = self.found.iter().map(|found| found.name.as_str()).take(MAX_NAMED_CHAINS).collect();
+        if self.found.len() > MAX_NAMED_CHAINS {
             names.push("...");
         }
         names.join(", ")
@@ -142,7 +142,7 @@ impl Watch {
 
     /// For an operator; `None` if no packet is concerned.
     pub(crate) fn view(&self) -> Option<Firewall> {
-        let stands = self.matters && (self.applied.any() || !self.found.is_empty());
+        let stands = self.has_fast_path && (self.applied.any() || !self.found.is_empty());
         let chains = self.found.iter().map(|found| found.name.clone()).collect();
         stands.then(|| Firewall { chains, obeyed: self.policy == Policy::Obey })
     }
@@ -157,10 +157,10 @@ mod tests {
     const NONE: Hooks = Hooks { ipv6: false, ipv4: false };
 
     #[test]
-    fn hooks_that_are_gone_count_for_a_while() {
-        let mut watch = Watch::new(Policy::Obey);
+    fn removed_firewall_hooks_are_held_for_a_while() {
+        let mut watch = FirewallMonitor::new(Policy::Obey);
         let mut at = |seconds, seen| {
-            watch.applied = watch.lingering(seen, Time::ZERO + Duration::from_secs(seconds));
+            watch.applied = watch.held_hooks(seen, Time::ZERO + Duration::from_secs(seconds));
             watch.applied
         };
         assert_eq!(at(0, NONE), NONE);
@@ -174,17 +174,17 @@ mod tests {
     }
 
     #[test]
-    fn a_firewall_is_told_once_and_its_end_too() {
-        let mut watch = Watch::new(Policy::Obey);
-        assert_eq!(watch.tell(NONE), None);
-        watch.found = vec![Found { name: "nftables inet filter forward".to_owned(), hooks: IPV6 }];
+    fn firewall_is_reported_once_and_its_removal_too() {
+        let mut watch = FirewallMonitor::new(Policy::Obey);
+        assert_eq!(watch.report_change(NONE), None);
+        watch.found = vec![ForeignHook { name: "nftables inet filter forward".to_owned(), hooks: IPV6 }];
         watch.applied = IPV6;
-        assert!(watch.tell(IPV6).is_some_and(|text| text.contains("nftables inet filter forward")));
-        assert_eq!(watch.tell(IPV6), None);
+        assert!(watch.report_change(IPV6).is_some_and(|text| text.contains("nftables inet filter forward")));
+        assert_eq!(watch.report_change(IPV6), None);
         watch.found.clear();
-        assert_eq!(watch.tell(NONE), None, "it may be back");
+        assert_eq!(watch.report_change(NONE), None, "it may be back");
         watch.applied = NONE;
-        assert!(watch.tell(NONE).is_some());
-        assert_eq!(watch.tell(NONE), None);
+        assert!(watch.report_change(NONE).is_some());
+        assert_eq!(watch.report_change(NONE), None);
     }
 }

@@ -1,21 +1,21 @@
 //! Everything of roam6 that touches the Linux kernel.
 
+mod apply;
 mod backend;
 #[cfg(feature = "bpf")]
 mod bpf;
-mod carrier;
 pub mod clock;
-mod cores;
-mod door;
+mod cpu_latency;
 pub mod error;
 pub mod firewall;
 pub mod host;
+mod io;
 pub mod journal;
-pub mod memory;
+mod link_watch;
 pub mod mptcp;
-mod netfilter;
 mod netlink;
-mod plan;
+mod nft;
+pub mod resident_text;
 pub mod search;
 #[cfg(feature = "bpf")]
 mod shim;
@@ -27,4 +27,4 @@ pub mod tunnel;
 
 pub use backend::Backend;
 pub use error::Error;
-pub use host::{Host, HostOptions, Interest, Ready, Wake};
+pub use host::{FdReady, Host, HostEvent, HostOptions, Interest};

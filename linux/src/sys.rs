@@ -16,12 +16,12 @@ pub(crate) use libc::packet_mreq as PacketMembership;
 pub(crate) use libc::sock_filter as FilterStep;
 
 /// A step that says what `k` means to its code; comparisons skip `jt` steps if they hold, else `jf`.
-pub(crate) const fn step(code: u32, jt: u8, jf: u8, k: u32) -> FilterStep {
+pub(crate) const fn filter_step(code: u32, jt: u8, jf: u8, k: u32) -> FilterStep {
     FilterStep { code: code as u16, jt, jf, k }
 }
 
 /// A socket with this filter receives nothing.
-pub(crate) const REFUSE: FilterStep = step(libc::BPF_RET | libc::BPF_K, 0, 0, 0);
+pub(crate) const REFUSE: FilterStep = filter_step(libc::BPF_RET | libc::BPF_K, 0, 0, 0);
 
 /// Address and interface of an anycast membership (`struct ipv6_mreq`).
 pub(crate) use libc::ipv6_mreq as AddressMembership;
@@ -112,7 +112,7 @@ pub(crate) fn send_packet(
 }
 
 /// Where a packet came from.
-pub(crate) struct Envelope {
+pub(crate) struct ReceivedInfo {
     /// Octets written to the buffer.
     pub(crate) length: usize,
     /// The interface.
@@ -122,7 +122,7 @@ pub(crate) struct Envelope {
 }
 
 /// Takes one packet from a packet socket without waiting; what does not fit into `buffer` is cut off.
-pub(crate) fn receive_packet(fd: impl AsFd, buffer: &mut [u8]) -> io::Result<Envelope> {
+pub(crate) fn receive_packet(fd: impl AsFd, buffer: &mut [u8]) -> io::Result<ReceivedInfo> {
     // SAFETY: all-zero octets are a valid `sockaddr_ll`.
     let mut address: libc::sockaddr_ll = unsafe { zeroed() };
     let mut address_length = length_of::<libc::sockaddr_ll>();
@@ -134,7 +134,7 @@ pub(crate) fn receive_packet(fd: impl AsFd, buffer: &mut [u8]) -> io::Result<Env
     };
     let length = usize::try_from(received).map_err(|_| io::Error::last_os_error())?;
     let [a, b, c, d, e, f, ..] = address.sll_addr;
-    Ok(Envelope {
+    Ok(ReceivedInfo {
         length,
         link: LinkId(u32::try_from(address.sll_ifindex).unwrap_or(0)),
         sender: (address.sll_halen == 6).then_some(LinkAddress([a, b, c, d, e, f])),
@@ -199,7 +199,7 @@ pub(crate) fn filter_calls(program: &[FilterStep]) -> io::Result<OwnedFd> {
 /// A system call that waits for an answer (`struct seccomp_notif`).
 #[repr(C)]
 #[derive(Debug, Default, Clone, Copy)]
-pub(crate) struct Call {
+pub(crate) struct SeccompCall {
     pub(crate) id: u64,
     pub(crate) process: u32,
     _flags: u32,
@@ -213,9 +213,9 @@ pub(crate) struct Call {
 const SECCOMP: u8 = b'!';
 
 /// Waits for the next call.
-pub(crate) fn next_call(listener: impl AsFd) -> io::Result<Call> {
-    let request = nix::request_code_readwrite!(SECCOMP, 0, size_of::<Call>());
-    let mut call = Call::default();
+pub(crate) fn next_call(listener: impl AsFd) -> io::Result<SeccompCall> {
+    let request = nix::request_code_readwrite!(SECCOMP, 0, size_of::<SeccompCall>());
+    let mut call = SeccompCall::default();
     // SAFETY: `Call` is all zeros and of the form and size the request names.
     check(unsafe { libc::ioctl(listener.as_fd().as_raw_fd(), request, std::ptr::from_mut(&mut call)) })?;
     Ok(call)
@@ -241,7 +241,7 @@ pub(crate) fn answer_call(listener: impl AsFd, id: u64, socket: impl AsFd, close
 }
 
 /// Lets the kernel carry out a call as if nobody had asked.
-pub(crate) fn pass_call(listener: impl AsFd, id: u64) -> io::Result<()> {
+pub(crate) fn continue_call(listener: impl AsFd, id: u64) -> io::Result<()> {
     #[repr(C)]
     struct Answer {
         id: u64,
@@ -259,7 +259,7 @@ pub(crate) fn pass_call(listener: impl AsFd, id: u64) -> io::Result<()> {
 /// Gives memory that is free again back to the system: what a start needs once is many times what the daemon keeps. Other
 /// libraries than glibc do so by themselves.
 #[cfg(feature = "bpf")]
-pub(crate) fn give_back_memory() {
+pub(crate) fn trim_heap() {
     #[cfg(target_env = "gnu")]
     // SAFETY: the allocator releases pages in which nothing is allocated.
     unsafe {
@@ -289,9 +289,9 @@ fn check(result: libc::c_int) -> io::Result<libc::c_int> {
 }
 
 /// Takes the program's text out of memory; where it is used the kernel maps it again.
-pub(crate) fn forget_text() {
+pub(crate) fn release_text() {
     let maps = std::fs::read_to_string("/proc/self/maps").unwrap_or_default();
-    for range in maps.lines().filter_map(crate::memory::text_of) {
+    for range in maps.lines().filter_map(crate::resident_text::text_of) {
         // SAFETY: the kernel says that this is mapped from a file and may not be written to: it reads the same after.
         unsafe { libc::madvise(range.start as *mut libc::c_void, range.len(), libc::MADV_DONTNEED) };
     }

@@ -6,7 +6,7 @@
 mod place;
 
 use place::{Place, await_own, await_shown, host, link, run};
-use roam6_linux::{Host, Wake};
+use roam6_linux::{Host, HostEvent};
 use roam6_proto::{Input, LinkId};
 use std::time::{Duration, Instant};
 
@@ -38,7 +38,7 @@ fn await_state(host: &mut Host, link: LinkId, wanted: bool) -> Vec<bool> {
     while told.last() != Some(&wanted) {
         let woken = host.wait(Some(host.now() + AWAKE)).unwrap();
         told.extend(woken.into_iter().filter_map(|wake| match wake {
-            Wake::Input(_, Input::Link(event)) if event.link == link => Some(event.up),
+            HostEvent::Input(_, Input::Link(event)) if event.link == link => Some(event.up),
             _ => None,
         }));
     }

@@ -5,7 +5,7 @@
 mod place;
 
 use place::{Place, host, link, run};
-use roam6_linux::{Host, Wake};
+use roam6_linux::{Host, HostEvent};
 use roam6_proto::link::nd_messages::link_local;
 use roam6_proto::link::prefix_delegation::{
     DhcpClient, DhcpClientConfig, DhcpEvent, DhcpFailure, DhcpInterface, IaType,
@@ -86,7 +86,7 @@ impl Router {
         while self.host.now() < end && !self.client.is_stopped() {
             let until = self.client.deadline().unwrap_or(end).min(end);
             for wake in self.host.wait(Some(until)).unwrap() {
-                let Wake::Input(now, input) = wake else { continue };
+                let HostEvent::Input(now, input) = wake else { continue };
                 let mut out = Outbox::new();
                 let event = match &input {
                     Input::Packet(packet) => Datagram::parse(&packet.bytes)

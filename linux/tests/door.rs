@@ -166,7 +166,7 @@ fn plain_esp_is_the_kernel_s_unless_it_is_asked_for() {
     let Some(mut two) = Two::new("plain_esp_is_the_kernel_s_unless_it_is_asked_for") else { return };
     let sent = packet("2001:db8::2", "2001:db8::1", &[(50, vec![0, 0, 16, 0, 0, 0, 0, 1, 1, 2, 2, 135])]);
     for wanted in [false, true, false] {
-        two.near.hear_esp(wanted).unwrap();
+        two.near.receive_plain_esp(wanted).unwrap();
         two.send(Via::Route, &sent);
         let heard = packets(listen(&mut two.near, SOON)).iter().any(|packet| packet.bytes == sent);
         assert_eq!(heard, wanted);
@@ -330,7 +330,8 @@ fn a_tick_comes_at_its_time() {
     let mut ticked = false;
     while !ticked {
         let wakes = two.near.wait(Some(until)).unwrap();
-        ticked = wakes.iter().any(|wake| matches!(wake, roam6_linux::Wake::Input(at, Input::Tick) if *at >= until));
+        ticked =
+            wakes.iter().any(|wake| matches!(wake, roam6_linux::HostEvent::Input(at, Input::Tick) if *at >= until));
     }
     println!("late by {:?}", two.near.now().since(until));
 }
@@ -353,9 +354,11 @@ fn more_news_than_can_be_heard_is_made_up_for() {
     while !(gone && routed) && two.near.now() < until {
         for wake in two.near.wait(Some(until)).unwrap() {
             match wake {
-                roam6_linux::Wake::Report(roam6_proto::Report::Notice { text }) => lost |= text.contains("read anew"),
-                roam6_linux::Wake::Input(_, Input::Address(event)) => gone |= event.state == AddressState::Removed,
-                roam6_linux::Wake::Input(_, Input::Route(event)) => routed |= event.router == address("fe80::1"),
+                roam6_linux::HostEvent::Report(roam6_proto::Report::Notice { text }) => {
+                    lost |= text.contains("read anew")
+                }
+                roam6_linux::HostEvent::Input(_, Input::Address(event)) => gone |= event.state == AddressState::Removed,
+                roam6_linux::HostEvent::Input(_, Input::Route(event)) => routed |= event.router == address("fe80::1"),
                 _ => {}
             }
         }

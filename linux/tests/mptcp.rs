@@ -72,7 +72,7 @@ fn endpoints_stand_change_in_place_and_leave_nothing() {
     assert_eq!(stands, expected);
     assert_eq!(receive_buffer(), 1 << 20, "room for what comes past a hole");
     put(&mut host, &items);
-    host.settle().unwrap();
+    host.remove_stale().unwrap();
     assert_eq!(shown(), stands, "putting again and settling change nothing");
 
     put(&mut host, &[endpoint(CARE_OF, on, "signal subflow backup"), endpoint(HOME, on, "subflow")]);
@@ -104,17 +104,17 @@ fn a_later_life_keeps_what_still_may_serve_and_puts_it_again_or_not() {
     run(&format!("ip -6 addr del {CARE_OF}/64 dev here0"));
     assert_eq!(shown().len(), 3);
     let mut second = host(&directory, &["here0"], None);
-    second.settle().unwrap();
+    second.remove_stale().unwrap();
     assert_eq!(shown(), [format!("{HOME} id 1 subflow dev here0"), "add_addr_accepted 3 subflows 8".to_owned()]);
     let again = [limits(8), endpoint(HOME, on, "subflow backup")];
     let outcomes = second.execute(again.map(Output::Put), |_| {});
     assert!(outcomes.iter().all(|outcome| outcome.error.is_none()), "{outcomes:?}");
-    second.settle().unwrap();
+    second.remove_stale().unwrap();
     assert_eq!(shown()[0], format!("{HOME} id 1 subflow backup dev here0"), "the same one");
     drop(second);
 
     let mut third = host(&directory, &["here0"], None);
-    third.settle().unwrap();
+    third.remove_stale().unwrap();
     assert_eq!(shown().len(), 2);
     let until = third.now() + std::time::Duration::from_secs(30);
     while third.now() < until && shown() != before {
@@ -139,7 +139,7 @@ fn what_others_made_stays_theirs_and_what_they_undo_is_put_again() {
 
     let id = stands[1].split(' ').nth(2).unwrap();
     run(&format!("ip mptcp endpoint del id {id}; ip mptcp limits set subflows 1"));
-    host.settle().unwrap();
+    host.remove_stale().unwrap();
     let again: Vec<String> = shown().iter().map(|line| line.replace("id 3", "id 2")).collect();
     assert_eq!(again, stands);
     assert!(refused(&mut host, limits(9)).contains("MPTCP limits"), "beyond what the kernel takes");

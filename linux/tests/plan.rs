@@ -186,7 +186,7 @@ fn what_was_put_stands_and_cleaning_leaves_nothing() {
         assert!(found.contains(&fact), "{expected} not in\n{stands}");
     }
     put(&mut host, &items);
-    host.settle().unwrap();
+    host.remove_stale().unwrap();
     assert_eq!(shown(), stands, "putting again and settling change nothing");
 
     let drops: Vec<Output> = items.iter().rev().map(|item| Output::Drop(item.key())).collect();
@@ -228,7 +228,7 @@ fn what_others_remove_is_put_again() {
 
     // The kernel does not announce this one: only comparing finds it.
     run("ip -6 neigh del proxy 2001:db8:1::5 dev here0; ip neigh del proxy 10.79.0.5 dev here0");
-    host.settle().unwrap();
+    host.remove_stale().unwrap();
     assert_eq!(sorted(&shown()), sorted(&stands));
 }
 
@@ -247,7 +247,7 @@ fn a_setting_goes_with_its_interface_whatever_that_is_called_later() {
     run("ip link set here0 down && ip link set here0 name other0 && ip link add here0 type veth peer name more0");
     listen(&mut host, Duration::from_millis(100));
     host.execute([Output::Drop(setting(link_of_now).key())], |report| panic!("{report:?}"));
-    host.settle().unwrap();
+    host.remove_stale().unwrap();
     assert!(accepts("other0"), "it has its own value back under its new name");
     assert!(accepts("here0"), "nobody has put anything on the one that has its name now");
 
@@ -258,7 +258,7 @@ fn a_setting_goes_with_its_interface_whatever_that_is_called_later() {
     host.execute([Output::Drop(setting(link_of_now).key())], |report| panic!("{report:?}"));
     run("ip link add here0 type veth peer name more0");
     listen(&mut host, Duration::from_millis(100));
-    host.settle().unwrap();
+    host.remove_stale().unwrap();
     assert!(accepts("here0"), "nor on one that was made anew");
 
     let heir = index();
@@ -287,7 +287,7 @@ fn a_later_life_keeps_what_it_puts_and_removes_the_rest() {
     assert_eq!(second.take_recalled().len(), 1);
     let kept: Vec<Item> = items.iter().filter(|item| matches!(item, Item::Rule(_))).cloned().collect();
     put(&mut second, &kept);
-    second.settle().unwrap();
+    second.remove_stale().unwrap();
     let shown_now = shown();
     assert!(shown_now.contains("900:") && !shown_now.contains("2001:db8:4::"), "{shown_now}");
     assert!(shown_now.contains("all.forwarding = 0"), "the former value came back:\n{shown_now}");
@@ -385,7 +385,7 @@ fn ten_thousand_routes() {
     put(&mut host, &items);
     println!("10 000 routes put in {:?}", host.now().since(began));
     let began = host.now();
-    host.settle().unwrap();
+    host.remove_stale().unwrap();
     println!("10 000 routes compared in {:?}", host.now().since(began));
     let began = host.now();
     host.clean().unwrap();
@@ -434,7 +434,7 @@ fn memory_of_ten_thousand_bindings() {
     }
     println!("10 000 bindings put in {:?}, {} B each", host.now().since(began), (resident() - before) * 1024 / 10_000);
     let began = host.now();
-    host.settle().unwrap();
+    host.remove_stale().unwrap();
     println!("compared in {:?}", host.now().since(began));
 }
 
@@ -471,7 +471,7 @@ fn tunnels_of_the_real_back_end_carry_routes() {
     let mut host = roam6_linux::Host::new(options()).unwrap();
     put(&mut host, &[tunnel(8, 1300, "2001:db8:f::8", "2001:db8:80::/48")]);
     put(&mut host, &[Item::Route(route("2001:db8:80::/48", NextHop::Tunnel(TunnelId(8))))]);
-    host.settle().unwrap();
+    host.remove_stale().unwrap();
     assert!(!through().contains("2001:db8:70::") && through().contains("2001:db8:80::/48 dev roam6"), "{}", through());
     host.clean().unwrap();
     assert_eq!(through(), "");
@@ -574,7 +574,7 @@ fn a_source_that_does_not_belong_is_told_so_and_goes_nowhere() {
     run("ip -6 neigh flush all");
     assert_eq!(codes(), [5, 0, 0, 5], "also a neighbour who has to be found first");
     run("nft flush ruleset");
-    host.settle().unwrap();
+    host.remove_stale().unwrap();
     assert_eq!(codes(), [5, 0, 0, 5], "put again");
     host.execute([Output::Drop(guard.key())], |report| panic!("{report:?}"));
     assert_eq!(codes(), [0, 0, 0, 0]);

@@ -8,7 +8,7 @@
 mod world;
 
 use nix::sys::socket::{AddressFamily, SockFlag, SockType, SockaddrIn6, connect, setsockopt, socket, sockopt};
-use roam6_linux::{Backend, Host as Daemon, HostOptions, Wake};
+use roam6_linux::{Backend, Host as Daemon, HostEvent, HostOptions};
 use roam6_proto::base::ids::{AddressPair, ContextId};
 use roam6_proto::contract::item::{ContextTrigger, ShimContext, ShimUplink};
 use roam6_proto::{Activity, ActivityQuery, Input, Item, LinkId, Output};
@@ -46,13 +46,13 @@ impl Side {
             backend: Backend::Bpf,
             firewall: Default::default(),
             device: "nemo0".to_owned(),
-            carried: Default::default(),
-            tunnels: 16,
-            contexts: 64,
-            taps: false,
-            every_address: false,
+            dsmip_addresses: Default::default(),
+            max_tunnels: 16,
+            max_contexts: 64,
+            packet_sockets: false,
+            all_addresses: false,
             busy_poll: Duration::ZERO,
-            awake: Duration::ZERO,
+            cpu_latency_hold: Duration::ZERO,
         };
         let daemon = host.enter(|| Daemon::new(options).unwrap());
         let links = [LinkId(host.index("u0")), LinkId(host.index("u1"))];
@@ -100,7 +100,10 @@ impl Side {
     fn inputs(&mut self) -> Vec<Input> {
         let Side { host, daemon, .. } = self;
         let wakes = host.enter(|| daemon.wait(Some(daemon.now() + Duration::from_millis(20))).unwrap());
-        wakes.into_iter().filter_map(|wake| if let Wake::Input(_, input) = wake { Some(input) } else { None }).collect()
+        wakes
+            .into_iter()
+            .filter_map(|wake| if let HostEvent::Input(_, input) = wake { Some(input) } else { None })
+            .collect()
     }
 
     /// What the daemon is told until `wanted` holds of it.

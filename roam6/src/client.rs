@@ -1,10 +1,10 @@
 //! Commands that query or control a running daemon.
 
-use crate::command_line::{Part, Shim};
-use crate::control::{Answer, MAX_ANSWER, Request, State};
+use crate::command_line::{Part, ShimCommand};
+use crate::control::{MAX_ANSWER, NodeState, Request, Response};
 use crate::render::table::{Paint, Table};
 use crate::render::{event, ldm, metrics, services, subflows, tables};
-use crate::{ABSENT, FAILED};
+use crate::{FAILED, NO_DAEMON};
 use roam6_linux::mptcp::diag;
 use roam6_proto::base::ids::AddressPair;
 use roam6_wire::HomeAddress;
@@ -20,8 +20,8 @@ pub(crate) fn show(part: Part, json: bool, socket: &Path) -> ExitCode {
     let state = match view(socket) {
         Ok(state) => state,
         // The kernel lists connections without a daemon.
-        Err(Failure::Absent(_)) if part == Part::Subflows => State::default(),
-        Err(failure) => return failure.tell(),
+        Err(Failure::NoDaemon(_)) if part == Part::Subflows => NodeState::default(),
+        Err(failure) => return failure.exit_code(),
     };
     if json {
         return print(&match part {
@@ -60,21 +60,21 @@ pub(crate) fn show(part: Part, json: bool, socket: &Path) -> ExitCode {
         Part::Counters => tables::counters(&state),
     };
     let notes = if part == Part::Tunnels { tables::firewall(&state) } else { String::new() };
-    print(&(table.render(paint()) + &notes))
+    print(&(table.render(table_style()) + &notes))
 }
 
 /// Only a running daemon knows the age of subflows; the kernel has the rest.
 fn show_subflows(json: bool, socket: &Path) -> ExitCode {
-    let connections = match ask(&Request::Subflows, socket) {
-        Ok(Answer::Subflows(connections)) => Ok(*connections),
-        Ok(answer) => Err(Failure::unexpected(answer)),
-        Err(Failure::Absent(_)) => diag::connections().map_err(|error| Failure::Refused(error.to_string())),
+    let connections = match send_request(&Request::Subflows, socket) {
+        Ok(Response::Subflows(connections)) => Ok(*connections),
+        Ok(answer) => Err(Failure::unexpected_response(answer)),
+        Err(Failure::NoDaemon(_)) => diag::connections().map_err(|error| Failure::Refused(error.to_string())),
         Err(failure) => Err(failure),
     };
     match connections {
         Ok(connections) if json => print(&to_json(&connections)),
-        Ok(connections) => print(&subflows::table(&connections).render(paint())),
-        Err(failure) => failure.tell(),
+        Ok(connections) => print(&subflows::table(&connections).render(table_style())),
+        Err(failure) => failure.exit_code(),
     }
 }
 
@@ -82,38 +82,38 @@ fn show_subflows(json: bool, socket: &Path) -> ExitCode {
 pub(crate) fn metrics(socket: &Path) -> ExitCode {
     match view(socket) {
         Ok(state) => print(&metrics::render(&state)),
-        Err(failure) => failure.tell(),
+        Err(failure) => failure.exit_code(),
     }
 }
 
 /// `roam6 unbind`.
 pub(crate) fn unbind(home_address: Ipv6Addr, socket: &Path) -> ExitCode {
-    order(&Request::Unbind(HomeAddress(home_address)), socket)
+    execute(&Request::Unbind(HomeAddress(home_address)), socket)
 }
 
 /// `roam6 shim`.
-pub(crate) fn shim(verb: &Shim) -> ExitCode {
+pub(crate) fn shim(verb: &ShimCommand) -> ExitCode {
     match verb {
-        Shim::Use { local, peer, context, mark, socket } => {
+        ShimCommand::Use { local, peer, context, mark, socket } => {
             let context = match context.as_deref() {
                 Some([local, peer]) => Some(AddressPair { local: *local, peer: *peer }),
                 _ => None,
             };
             let (mark, path) = (*mark, AddressPair { local: *local, peer: *peer });
-            order(&Request::UsePath { context, mark, path }, &socket.path())
+            execute(&Request::UsePath { context, mark, path }, &socket.path())
         }
-        Shim::End { local, peer, socket } => {
-            order(&Request::EndContext(AddressPair { local: *local, peer: *peer }), &socket.path())
+        ShimCommand::End { local, peer, socket } => {
+            execute(&Request::EndContext(AddressPair { local: *local, peer: *peer }), &socket.path())
         }
     }
 }
 
 /// Sends a request that the daemon executes without returning data.
-pub(crate) fn order(request: &Request, socket: &Path) -> ExitCode {
-    match ask(request, socket) {
-        Ok(Answer::Done) => ExitCode::SUCCESS,
-        Ok(answer) => Failure::unexpected(answer).tell(),
-        Err(failure) => failure.tell(),
+pub(crate) fn execute(request: &Request, socket: &Path) -> ExitCode {
+    match send_request(request, socket) {
+        Ok(Response::Done) => ExitCode::SUCCESS,
+        Ok(answer) => Failure::unexpected_response(answer).exit_code(),
+        Err(failure) => failure.exit_code(),
     }
 }
 
@@ -121,26 +121,26 @@ pub(crate) fn order(request: &Request, socket: &Path) -> ExitCode {
 pub(crate) fn watch(json: bool, socket: &Path) -> ExitCode {
     let stream = match connect(&Request::Watch, socket) {
         Ok(stream) => stream,
-        Err(failure) => return failure.tell(),
+        Err(failure) => return failure.exit_code(),
     };
     let mut stdout = std::io::stdout().lock();
     for line in BufReader::new(stream).lines() {
         let Ok(line) = line else { break };
-        if let Ok(Answer::Error(why)) = serde_json::from_str(&line) {
-            return Failure::Refused(why).tell();
+        if let Ok(Response::Error(why)) = serde_json::from_str(&line) {
+            return Failure::Refused(why).exit_code();
         }
         let line = if json { line } else { event::render(&line) };
         if writeln!(stdout, "{line}").and_then(|()| stdout.flush()).is_err() {
             return ExitCode::SUCCESS;
         }
     }
-    Failure::Absent("the daemon has stopped".to_owned()).tell()
+    Failure::NoDaemon("the daemon has stopped".to_owned()).exit_code()
 }
 
 /// Prints a text to standard output; a closed pipe is not a failure.
 pub(crate) fn print(text: &str) -> ExitCode {
     match std::io::stdout().write_all(text.as_bytes()) {
-        Err(error) if error.kind() != ErrorKind::BrokenPipe => Failure::Refused(error.to_string()).tell(),
+        Err(error) if error.kind() != ErrorKind::BrokenPipe => Failure::Refused(error.to_string()).exit_code(),
         _ => ExitCode::SUCCESS,
     }
 }
@@ -148,24 +148,24 @@ pub(crate) fn print(text: &str) -> ExitCode {
 /// Why a command has no response.
 pub(crate) enum Failure {
     /// No daemon runs.
-    Absent(String),
+    NoDaemon(String),
     /// The daemon has refused the request.
     Refused(String),
 }
 
 impl Failure {
     /// The failure for a response that does not fit the request.
-    pub(crate) fn unexpected(answer: Answer) -> Failure {
+    pub(crate) fn unexpected_response(answer: Response) -> Failure {
         match answer {
-            Answer::Error(why) => Failure::Refused(why),
+            Response::Error(why) => Failure::Refused(why),
             _ => Failure::Refused("unexpected response from the daemon; does it have a different version?".to_owned()),
         }
     }
 
     /// Prints the reason and returns the exit status.
-    pub(crate) fn tell(self) -> ExitCode {
+    pub(crate) fn exit_code(self) -> ExitCode {
         let (why, code) = match self {
-            Failure::Absent(why) => (why, ABSENT),
+            Failure::NoDaemon(why) => (why, NO_DAEMON),
             Failure::Refused(why) => (why, FAILED),
         };
         eprintln!("roam6: {why}");
@@ -177,10 +177,10 @@ impl Failure {
 ///
 /// # Errors
 /// See [`Failure`].
-pub(crate) fn view(socket: &Path) -> Result<State, Failure> {
-    match ask(&Request::View, socket)? {
-        Answer::State(state) => Ok(*state),
-        answer => Err(Failure::unexpected(answer)),
+pub(crate) fn view(socket: &Path) -> Result<NodeState, Failure> {
+    match send_request(&Request::View, socket)? {
+        Response::State(state) => Ok(*state),
+        answer => Err(Failure::unexpected_response(answer)),
     }
 }
 
@@ -188,10 +188,10 @@ pub(crate) fn view(socket: &Path) -> Result<State, Failure> {
 ///
 /// # Errors
 /// See [`Failure`].
-pub(crate) fn ask(request: &Request, socket: &Path) -> Result<Answer, Failure> {
+pub(crate) fn send_request(request: &Request, socket: &Path) -> Result<Response, Failure> {
     let mut line = String::new();
     let read = BufReader::new(connect(request, socket)?.take(MAX_ANSWER)).read_line(&mut line);
-    read.map_err(|error| Failure::Absent(format!("{}: {error}", socket.display())))?;
+    read.map_err(|error| Failure::NoDaemon(format!("{}: {error}", socket.display())))?;
     serde_json::from_str(&line).map_err(|error| Failure::Refused(format!("{}: {error}", socket.display())))
 }
 
@@ -208,7 +208,7 @@ pub(crate) fn connect(request: &Request, socket: &Path) -> Result<UnixStream, Fa
             ErrorKind::PermissionDenied => "run this as root, or as a member of the group named in [control]",
             _ => "",
         };
-        Failure::Absent(format!("{}: {error}; {hint}", socket.display()))
+        Failure::NoDaemon(format!("{}: {error}; {hint}", socket.display()))
     };
     let mut stream = UnixStream::connect(socket).map_err(failure)?;
     let request = serde_json::to_string(request).unwrap_or_default();
@@ -224,7 +224,7 @@ pub(crate) fn to_json(value: &impl Serialize) -> String {
 }
 
 /// Colours if standard output is a terminal, unless `NO_COLOR` is set.
-pub(crate) fn paint() -> Paint {
+pub(crate) fn table_style() -> Paint {
     let wanted = std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none();
     if wanted { Paint::Colour } else { Paint::Plain }
 }

@@ -13,13 +13,13 @@ use std::path::PathBuf;
 
 /// Mobility and multihoming for IPv6 networks and hosts.
 #[derive(Parser)]
-#[command(name = "roam6", version, max_term_width = 100, after_help = AFTER)]
+#[command(name = "roam6", version, max_term_width = 100, after_help = EXIT_STATUS_AND_EXAMPLES)]
 pub(crate) struct CommandLine {
     #[command(subcommand)]
-    pub(crate) verb: Verb,
+    pub(crate) command: Command,
 }
 
-const AFTER: &str = "\
+const EXIT_STATUS_AND_EXAMPLES: &str = "\
 Exit status: 0 success; 1 failure; 2 invalid command line or configuration; 3 no running daemon.
 
 Examples:
@@ -30,19 +30,19 @@ Examples:
   roam6 show bindings";
 
 #[derive(Subcommand)]
-pub(crate) enum Verb {
+pub(crate) enum Command {
     /// Run the daemon with the roles in a configuration file
     #[command(after_help = "\
 SIGHUP reloads the configuration file and keeps all bindings. SIGTERM removes everything that the daemon has set up in the
 kernel, and ends it.
 
 Example: roam6 run --config /etc/roam6/roam6.toml")]
-    Run(Run),
+    Run(RunArgs),
     /// Check a configuration file, without starting the daemon
     #[command(after_help = "Example: roam6 check /etc/roam6/roam6.toml")]
     Check {
         #[command(flatten)]
-        file: ConfigFile,
+        file: ConfigFileArgs,
         /// Print the summary as JSON
         #[arg(long)]
         json: bool,
@@ -59,7 +59,7 @@ Examples:
         #[arg(long)]
         json: bool,
         #[command(flatten)]
-        socket: Socket,
+        socket: SocketArgs,
     },
     /// Print the running daemon's state, then each event as it happens, one per line
     #[command(after_help = "\
@@ -71,13 +71,13 @@ Examples:
         #[arg(long)]
         json: bool,
         #[command(flatten)]
-        socket: Socket,
+        socket: SocketArgs,
     },
     /// Print all metrics in Prometheus text format
     #[command(after_help = "Example: roam6 metrics > /var/lib/node_exporter/roam6.prom")]
     Metrics {
         #[command(flatten)]
-        socket: Socket,
+        socket: SocketArgs,
     },
     /// Remove the binding of a home address (home agent)
     #[command(after_help = "Example: roam6 unbind 2001:db8:1::100")]
@@ -85,20 +85,20 @@ Examples:
         /// The home address of the binding
         home_address: Ipv6Addr,
         #[command(flatten)]
-        socket: Socket,
+        socket: SocketArgs,
     },
     /// Multipath TCP on this host; needs no daemon
     #[command(subcommand, after_help = "Example: roam6 mptcp status")]
-    Mptcp(Mptcp),
+    Mptcp(MptcpCommand),
     /// Control the running daemon's Shim6 contexts
     #[command(subcommand, after_help = "Example: roam6 shim use 2001:db8:b1::1 2001:db8:b2::2")]
-    Shim(Shim),
+    Shim(ShimCommand),
     /// Query and probe with the running daemon's GeoNetworking station
     #[command(subcommand, after_help = "Example: roam6 geo ping circle 48.1 11.5 500")]
-    Geo(crate::geo::words::Geo),
+    Geo(crate::geo::words::GeoCommand),
     /// Send, update and cancel event notifications (DENM, EN 302 637-3)
     #[command(subcommand, after_help = "Example: roam6 denm send accident circle 48.1 11.5 500")]
-    Denm(crate::denm::words::Denm),
+    Denm(crate::denm::words::DenmCommand),
     /// Generate a key for a mobile router and its home agent, and print it
     #[command(after_help = "\
 To change a key without an outage: add the new key to the home agent's row as [mobile.next], install it at the mobile
@@ -120,7 +120,7 @@ Run it at the home agent, which reloads a changed prefix table; then copy the ke
 Example:
   roam6 enroll --table /etc/roam6/mobiles.toml --home-address 2001:db8:1::100 \\
                --prefix 2001:db8:100::/56 --key-file mr1.key")]
-    Enroll(Enroll),
+    Enroll(EnrollArgs),
     /// Cryptographically generated addresses (RFC 3972)
     #[command(
         subcommand,
@@ -129,14 +129,14 @@ Examples:
   roam6 cga generate --prefix 2001:db8:a::/64 --prefix 2001:db8:b::/64 h1.toml
   roam6 cga show h1.toml"
     )]
-    Cga(Cga),
+    Cga(CgaCommand),
     /// Hash-based addresses: a set with one address in each prefix (RFC 5535)
     #[command(
         subcommand,
         after_help = "\
 Example: roam6 hba generate --prefix 2001:db8:a::/64 --prefix 2001:db8:b::/64 h1.toml h2.toml"
     )]
-    Hba(Hba),
+    Hba(HbaCommand),
     /// Write the manual pages and shell completions into a folder
     #[cfg(feature = "manual")]
     #[command(hide = true)]
@@ -145,7 +145,7 @@ Example: roam6 hba generate --prefix 2001:db8:a::/64 --prefix 2001:db8:b::/64 h1
 
 /// See [`Verb::Shim`].
 #[derive(Subcommand)]
-pub(crate) enum Shim {
+pub(crate) enum ShimCommand {
     /// Switch contexts to another locator pair, after it has been probed
     #[command(after_help = "\
 `roam6 show contexts` lists the locator pairs.
@@ -166,7 +166,7 @@ Examples:
         #[arg(long, value_parser = clap::value_parser!(u32).range(1..))]
         mark: Option<u32>,
         #[command(flatten)]
-        socket: Socket,
+        socket: SocketArgs,
     },
     /// Remove a context
     #[command(after_help = "Example: roam6 shim end 2001:db8:a1::1 2001:db8:a2::2")]
@@ -176,19 +176,19 @@ Examples:
         /// The peer's ULID
         peer: Ipv6Addr,
         #[command(flatten)]
-        socket: Socket,
+        socket: SocketArgs,
     },
 }
 
 /// See [`Verb::Cga`].
 #[derive(Subcommand)]
-pub(crate) enum Cga {
+pub(crate) enum CgaCommand {
     /// Generate a key and its address in each prefix, one file for each host
     #[command(after_help = "\
 An interrupted run resumes if it is started again with the same arguments.
 
 Example: roam6 cga generate --sec 1 --key rsa-2048 --prefix 2001:db8:a::/64 h1.toml")]
-    Generate(GenerateCga),
+    Generate(GenerateCgaArgs),
     /// Verify addresses against the CGA parameters in a file
     #[command(after_help = "Example: roam6 cga verify h1.toml 2001:db8:a:0:3c4a:5bf6:ffb4:ca6c")]
     Verify {
@@ -217,7 +217,7 @@ Example: roam6 cga generate --sec 1 --key rsa-2048 --prefix 2001:db8:a::/64 h1.t
 
 /// See [`Verb::Hba`].
 #[derive(Subcommand)]
-pub(crate) enum Hba {
+pub(crate) enum HbaCommand {
     /// Generate a set of addresses, one in each prefix, one file for each host
     #[command(after_help = "\
 An interrupted run resumes if it is started again with the same arguments.
@@ -225,7 +225,7 @@ An interrupted run resumes if it is started again with the same arguments.
 Examples:
   roam6 hba generate --prefix 2001:db8:a::/64 --prefix 2001:db8:b::/64 h1.toml h2.toml
   roam6 hba generate --key rsa-2048 --prefix 2001:db8:a::/64 --prefix 2001:db8:b::/64 h1.toml")]
-    Generate(GenerateHba),
+    Generate(GenerateHbaArgs),
     /// Verify that addresses belong to the set in a file
     #[command(after_help = "Example: roam6 hba verify h1.toml")]
     Verify {
@@ -238,7 +238,7 @@ Examples:
 
 /// Arguments of every search for a modifier.
 #[derive(Args)]
-pub(crate) struct Search {
+pub(crate) struct SearchArgs {
     /// A /64 prefix of the host; may be given several times
     #[arg(long, value_name = "PREFIX", required = true)]
     pub(crate) prefix: Vec<Prefix>,
@@ -255,9 +255,9 @@ pub(crate) struct Search {
 
 /// See [`Cga::Generate`].
 #[derive(Args)]
-pub(crate) struct GenerateCga {
+pub(crate) struct GenerateCgaArgs {
     #[command(flatten)]
-    pub(crate) search: Search,
+    pub(crate) search: SearchArgs,
     /// Type of the key
     #[arg(long, value_name = "KIND", default_value = "rsa-2048")]
     pub(crate) key: KeyKind,
@@ -268,9 +268,9 @@ pub(crate) struct GenerateCga {
 
 /// See [`Hba::Generate`].
 #[derive(Args)]
-pub(crate) struct GenerateHba {
+pub(crate) struct GenerateHbaArgs {
     #[command(flatten)]
-    pub(crate) search: Search,
+    pub(crate) search: SearchArgs,
     /// Generate a key as well, so that the host can prove addresses outside the set by signature
     #[arg(long, value_name = "KIND")]
     pub(crate) key: Option<KeyKind>,
@@ -281,7 +281,7 @@ pub(crate) struct GenerateHba {
 
 /// See [`Verb::Mptcp`].
 #[derive(Subcommand)]
-pub(crate) enum Mptcp {
+pub(crate) enum MptcpCommand {
     /// Run an unmodified command with MPTCP in place of TCP sockets
     #[command(after_help = "\
 This works for statically linked commands as well. Without root, set-user-ID programs that the command starts gain no
@@ -298,7 +298,7 @@ Example: roam6 mptcp run -- curl https://example.org/")]
     #[command(hide = true)]
     Become {
         #[arg(value_name = "DESCRIPTOR")]
-        passage: RawFd,
+        supervisor_socket: RawFd,
         #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
         command: Vec<OsString>,
     },
@@ -316,9 +316,9 @@ Example: roam6 mptcp run -- curl https://example.org/")]
 
 /// See [`Verb::Run`].
 #[derive(Args)]
-pub(crate) struct Run {
+pub(crate) struct RunArgs {
     #[command(flatten)]
-    file: ConfigFile,
+    file: ConfigFileArgs,
     /// Record all inputs and outputs in a file that the tests can replay; the file contains keys
     #[arg(long, value_name = "FILE")]
     record: Option<PathBuf>,
@@ -333,7 +333,7 @@ pub(crate) struct Run {
 /// The configuration file, given as `FILE` or as `--config FILE`.
 #[derive(Args)]
 #[group(required = true, multiple = false)]
-pub(crate) struct ConfigFile {
+pub(crate) struct ConfigFileArgs {
     /// The configuration file
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
@@ -342,7 +342,7 @@ pub(crate) struct ConfigFile {
     file: Option<PathBuf>,
 }
 
-impl ConfigFile {
+impl ConfigFileArgs {
     /// Its path.
     pub(crate) fn path(self) -> PathBuf {
         self.config.or(self.file).unwrap_or_default()
@@ -351,7 +351,7 @@ impl ConfigFile {
 
 /// See [`Verb::Enroll`].
 #[derive(Args)]
-pub(crate) struct Enroll {
+pub(crate) struct EnrollArgs {
     /// The home agent's prefix table file; created if it does not exist
     #[arg(long, value_name = "FILE")]
     pub(crate) table: PathBuf,
@@ -412,21 +412,21 @@ pub(crate) enum Part {
 
 /// Location of the daemon's control socket.
 #[derive(Args)]
-pub(crate) struct Socket {
+pub(crate) struct SocketArgs {
     /// The daemon's run directory
     #[arg(long, value_name = "FOLDER", default_value = RUN_DIR)]
     run_dir: PathBuf,
 }
 
-impl Socket {
+impl SocketArgs {
     /// The control socket.
     pub(crate) fn path(&self) -> PathBuf {
         crate::control::socket_path(&self.run_dir)
     }
 }
 
-impl From<Run> for Options {
-    fn from(run: Run) -> Options {
+impl From<RunArgs> for Options {
+    fn from(run: RunArgs) -> Options {
         let level = if run.verbose { Level::Debug } else { Level::Info };
         Options { config: run.file.path(), record: run.record, level, keep: run.keep }
     }
@@ -438,7 +438,7 @@ mod tests {
     use clap::CommandFactory;
 
     #[test]
-    fn the_command_line_is_sound_and_every_verb_has_an_example() {
+    fn every_command_has_an_example() {
         let command = CommandLine::command();
         command.clone().debug_assert();
         let within = |verb| std::iter::once(verb).chain(clap::Command::get_subcommands(verb));

@@ -59,9 +59,9 @@ pub(crate) enum Request {
 /// The daemon's response to all requests but [`Request::Watch`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum Answer {
+pub(crate) enum Response {
     /// The state of the node.
-    State(Box<State>),
+    State(Box<NodeState>),
     /// The kernel's MPTCP connections.
     Subflows(Box<Connections>),
     /// The request was executed.
@@ -72,7 +72,7 @@ pub(crate) enum Answer {
 
 /// The state of the node.
 #[derive(Debug, Default, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct State {
+pub(crate) struct NodeState {
     /// Name of the node.
     pub(crate) name: String,
     /// Version of the daemon.
@@ -102,7 +102,7 @@ pub(crate) struct Firewall {
 
 /// One line of [`Request::Watch`]; `event` names its kind.
 #[derive(Debug, Clone, Serialize)]
-pub(crate) struct Line<'a> {
+pub(crate) struct WatchLine<'a> {
     /// Microseconds since 1970-01-01T00:00Z.
     pub(crate) unix_micros: u64,
     /// Microseconds since the daemon started.
@@ -112,23 +112,23 @@ pub(crate) struct Line<'a> {
     pub(crate) link_name: Option<&'a str>,
     /// The event or the row.
     #[serde(flatten)]
-    pub(crate) what: What<'a>,
+    pub(crate) what: WatchContent<'a>,
 }
 
 /// Content of a line of [`Request::Watch`].
 #[derive(Debug, Clone, Serialize)]
 #[serde(untagged)]
-pub(crate) enum What<'a> {
+pub(crate) enum WatchContent<'a> {
     /// An event.
     Event(&'a Report),
     /// A row of the state at the beginning of the stream.
-    State(Part<'a>),
+    State(StateRow<'a>),
 }
 
 /// One row of the state.
 #[derive(Debug, Clone, Serialize)]
 #[serde(tag = "event")]
-pub(crate) enum Part<'a> {
+pub(crate) enum StateRow<'a> {
     #[serde(rename = "state_binding")]
     Binding(&'a roam6_proto::contract::view::BindingView),
     #[serde(rename = "state_link")]
@@ -145,18 +145,23 @@ pub(crate) enum Part<'a> {
     Context(&'a roam6_proto::contract::view::ContextView),
 }
 
-impl State {
+impl NodeState {
     /// The rows of the state, as lines of the event stream.
-    pub(crate) fn lines(&self) -> impl Iterator<Item = Line<'_>> {
-        let bindings = self.view.bindings.iter().map(Part::Binding);
-        let links = self.view.links.iter().map(Part::Link);
-        let tunnels = self.view.tunnels.iter().map(Part::Tunnel);
-        let endpoints = self.view.endpoints.iter().map(Part::Endpoint);
-        let prefixes = self.view.prefixes.iter().map(Part::Prefix);
-        let addresses = self.view.addresses.iter().map(Part::Address);
-        let contexts = self.view.contexts.iter().map(Part::Context);
+    pub(crate) fn watch_lines(&self) -> impl Iterator<Item = WatchLine<'_>> {
+        let bindings = self.view.bindings.iter().map(StateRow::Binding);
+        let links = self.view.links.iter().map(StateRow::Link);
+        let tunnels = self.view.tunnels.iter().map(StateRow::Tunnel);
+        let endpoints = self.view.endpoints.iter().map(StateRow::Endpoint);
+        let prefixes = self.view.prefixes.iter().map(StateRow::Prefix);
+        let addresses = self.view.addresses.iter().map(StateRow::Address);
+        let contexts = self.view.contexts.iter().map(StateRow::Context);
         let parts =
             bindings.chain(links).chain(tunnels).chain(endpoints).chain(prefixes).chain(addresses).chain(contexts);
-        parts.map(|part| Line { unix_micros: self.unix_micros, at: self.at, link_name: None, what: What::State(part) })
+        parts.map(|part| WatchLine {
+            unix_micros: self.unix_micros,
+            at: self.at,
+            link_name: None,
+            what: WatchContent::State(part),
+        })
     }
 }

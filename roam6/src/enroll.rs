@@ -1,11 +1,11 @@
 //! Keys for mobile routers: `roam6 keygen`, and `roam6 enroll`, which adds a row to the home agent's prefix table and writes
 //! the mobile router's key file.
 
-use crate::command_line::Enroll;
-use crate::config::home_agent::Outline;
+use crate::command_line::EnrollArgs;
+use crate::config::home_agent::PrefixTableConstraints;
 use crate::config::ipsec;
 use crate::config::key::{KEY_LENGTH, MIN_SPI};
-use crate::config::prefix_table::Rows;
+use crate::config::prefix_table::PrefixTableBuilder;
 use crate::config::source::{Problem, Source};
 use crate::{FAILED, client};
 use roam6_proto::base::hex;
@@ -40,22 +40,22 @@ const INTEGRITY: Integrity = Integrity::HmacSha256;
 pub(crate) fn keygen(spi: Option<u32>, ipsec: bool) -> ExitCode {
     match Keys::generate(spi, ipsec) {
         Ok(keys) => client::print(&keys.file()),
-        Err(why) => failed(&why),
+        Err(why) => failure(&why),
     }
 }
 
 /// `roam6 enroll`: adds a mobile router to a prefix table and writes its key file.
-pub(crate) fn enroll(wanted: &Enroll) -> ExitCode {
-    match try_enroll(wanted) {
+pub(crate) fn enroll(wanted: &EnrollArgs) -> ExitCode {
+    match add_row(wanted) {
         Ok(()) => {
             let (table, file) = (wanted.table.display(), wanted.key_file.display());
             client::print(&format!("{} added to {table}; copy {file} to the mobile router\n", wanted.home_address))
         }
-        Err(why) => failed(&why),
+        Err(why) => failure(&why),
     }
 }
 
-fn try_enroll(wanted: &Enroll) -> Result<(), String> {
+fn add_row(wanted: &EnrollArgs) -> Result<(), String> {
     let folder = folder_of(&wanted.table);
     // Held from reading the table to replacing it, so that concurrent runs each add their row.
     let lock = File::open(folder).and_then(|folder| folder.lock().map(|()| folder));
@@ -66,7 +66,7 @@ fn try_enroll(wanted: &Enroll) -> Result<(), String> {
         Err(error) => return Err(format!("{}: {error}", wanted.table.display())),
     };
     let table = DeTable::parse(&former).map_err(|error| format!("{}: {}", wanted.table.display(), error.message()))?;
-    if holds(table.get_ref(), wanted) {
+    if has_row(table.get_ref(), wanted) {
         let (table, address) = (wanted.table.display(), wanted.home_address);
         return Err(format!("{table} already has {address}; remove its [[mobile]] table first to give it a new key"));
     }
@@ -87,21 +87,21 @@ fn try_enroll(wanted: &Enroll) -> Result<(), String> {
 
 /// Refuses a row that the home agent would reject. The home agent's settings come from `--config`, or from a file next to the
 /// table that refers to it; without either, the row is only compared with the other rows.
-fn check(wanted: &Enroll, former: &str, row: &str) -> Result<(), String> {
+fn check(wanted: &EnrollArgs, former: &str, row: &str) -> Result<(), String> {
     let outline = match &wanted.config {
         Some(config) => Some(
-            Outline::read(config)
+            PrefixTableConstraints::read(config)
                 .ok_or_else(|| format!("{}: no valid [home_agent] table; run: roam6 check {0}", config.display()))?,
         ),
-        None => Outline::find(&wanted.table),
+        None => PrefixTableConstraints::find(&wanted.table),
     };
-    let home = || outline.as_ref().map(Outline::home).unwrap_or_default();
-    let what = |problem: &Problem| format!("{} not added: {}", wanted.home_address, problem.advice());
-    let mut rows = Rows::new(home(), &PrefixTable::default());
+    let home = || outline.as_ref().map(PrefixTableConstraints::home_network).unwrap_or_default();
+    let what = |problem: &Problem| format!("{} not added: {}", wanted.home_address, problem.message());
+    let mut rows = PrefixTableBuilder::new(home(), &PrefixTable::default());
     rows.read_source(&Source::of_text(&wanted.table, former))
         .map_err(|problems| problems.iter().map(what).collect::<String>())?;
     let (known, _) = rows.finish(&wanted.table);
-    let mut rows = Rows::new(home(), &known);
+    let mut rows = PrefixTableBuilder::new(home(), &known);
     let read = rows.read_source(&Source::of_text(&wanted.table, row)).map(drop);
     let refused = read.map_or_else(|problems| problems, |()| rows.finish(&wanted.table).1);
     match refused.first() {
@@ -117,7 +117,7 @@ fn folder_of(path: &Path) -> &Path {
 const TABLE_HEAD: &str =
     "# Prefix table of this home agent: home addresses with their prefixes and keys. Keep it secret.\n";
 
-fn holds(table: &DeTable<'_>, wanted: &Enroll) -> bool {
+fn has_row(table: &DeTable<'_>, wanted: &EnrollArgs) -> bool {
     let rows = table.get("mobile").and_then(|rows| rows.get_ref().as_array());
     let addresses = rows
         .into_iter()
@@ -162,7 +162,7 @@ impl Keys {
     }
 
     /// The home agent's row.
-    fn row(&self, wanted: &Enroll) -> String {
+    fn row(&self, wanted: &EnrollArgs) -> String {
         let prefixes: Vec<String> = wanted.prefix.iter().map(|prefix| format!("\"{prefix}\"")).collect();
         let mut row = format!("\n[[mobile]]\nhome_address = \"{}\"\n", wanted.home_address);
         let _ = write!(row, "prefixes = [{}]\n{}", prefixes.join(", "), self.lines("mobile.ipsec"));
@@ -211,7 +211,7 @@ fn replace(path: &Path, text: &str) -> Result<(), String> {
     placed.map_err(|error| format!("{}: {error}", path.display()))
 }
 
-fn failed(why: &str) -> ExitCode {
+fn failure(why: &str) -> ExitCode {
     eprintln!("roam6: {why}");
     ExitCode::from(FAILED)
 }
@@ -220,13 +220,13 @@ fn failed(why: &str) -> ExitCode {
 mod tests {
     use super::*;
     use crate::config::key;
-    use crate::config::prefix_table::Home;
+    use crate::config::prefix_table::HomeNetwork;
     use roam6_proto::contract::config::nemo::Authentication;
 
     #[test]
-    fn both_ends_of_an_enrolment_agree() {
+    fn the_enrolled_row_and_key_file_agree() {
         let folder = tempfile::tempdir().unwrap();
-        let wanted = Enroll {
+        let wanted = EnrollArgs {
             table: folder.path().join("mobiles.toml"),
             home_address: "2001:db8:1::100".parse().unwrap(),
             prefix: vec!["2001:db8:100::/56".parse().unwrap()],
@@ -235,8 +235,8 @@ mod tests {
             spi: None,
             ipsec: false,
         };
-        try_enroll(&wanted).unwrap();
-        let second = Enroll {
+        add_row(&wanted).unwrap();
+        let second = EnrollArgs {
             table: wanted.table.clone(),
             home_address: "2001:db8:1::101".parse().unwrap(),
             prefix: vec!["2001:db8:101::/64".parse().unwrap(), "2001:db8:102::/64".parse().unwrap()],
@@ -245,9 +245,9 @@ mod tests {
             spi: Some(777),
             ipsec: true,
         };
-        try_enroll(&second).unwrap();
+        add_row(&second).unwrap();
 
-        let mut rows = Rows::new(Home::default(), &PrefixTable::default());
+        let mut rows = PrefixTableBuilder::new(HomeNetwork::default(), &PrefixTable::default());
         rows.read(&wanted.table).unwrap();
         let (table, refused) = rows.finish(&wanted.table);
         assert_eq!(refused, []);
@@ -257,8 +257,8 @@ mod tests {
             assert_eq!(row.authentication, key::read(&wanted.key_file).unwrap());
             assert_eq!(matches!(row.authentication, Authentication::Ipsec(_)), wanted.ipsec);
         }
-        let again = Enroll { key_file: folder.path().join("mr3.key"), ..second };
-        assert!(try_enroll(&again).unwrap_err().contains("already has 2001:db8:1::101"));
+        let again = EnrollArgs { key_file: folder.path().join("mr3.key"), ..second };
+        assert!(add_row(&again).unwrap_err().contains("already has 2001:db8:1::101"));
         assert!(!again.key_file.exists());
     }
 }

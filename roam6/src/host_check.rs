@@ -10,7 +10,7 @@ use std::net::Ipv6Addr;
 
 /// An IPv6 address of this host.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Held {
+struct HostAddress {
     address: Ipv6Addr,
     length: u8,
     interface: String,
@@ -23,8 +23,8 @@ pub(crate) fn warnings(config: &Config) -> Vec<String> {
     let is_there = |interface: &str| if_nametoindex(interface).is_ok();
     let mut warnings = Vec::new();
     if let Some(agent) = &config.home_agent {
-        warnings.extend(of_home_agent(&agent.config, &addresses, is_there));
-        warnings.extend(forwarding());
+        warnings.extend(home_agent_warnings(&agent.config, &addresses, is_there));
+        warnings.extend(forwarding_warning());
     }
     for (role, interface) in interfaces(config).into_iter().filter(|(_, interface)| !is_there(interface)) {
         warnings.push(format!("{role} {interface}: no such interface at present; `ip link` lists the interfaces"));
@@ -40,9 +40,9 @@ fn interfaces(config: &Config) -> Vec<(&str, &str)> {
     uplinks.chain(ingress).collect()
 }
 
-fn of_home_agent(
+fn home_agent_warnings(
     config: &HomeAgentConfig,
-    addresses: &[Held],
+    addresses: &[HostAddress],
     is_there: impl Fn(&str) -> bool,
 ) -> impl Iterator<Item = String> {
     let HomeAgentConfig { address, home_prefixes, home_link, prefix_table: table, .. } = config;
@@ -54,7 +54,7 @@ fn of_home_agent(
         format!("[home_agent] home_link \"{link}\": no such interface at present; `ip link` lists the interfaces")
     });
     let on_link =
-        home_link.is_none().then(|| home_prefixes.iter().find_map(|home| find_link(*home, addresses))).flatten();
+        home_link.is_none().then(|| home_prefixes.iter().find_map(|home| link_of_prefix(*home, addresses))).flatten();
     let on_link = on_link.map(|(home, interface)| {
         format!(
             "[home_agent] home prefix {home} is on-link at {interface}: write home_link = \"{interface}\", or neighbour \
@@ -69,14 +69,14 @@ fn of_home_agent(
 }
 
 /// The interface with an address in `home`, if any.
-fn find_link(home: Prefix, addresses: &[Held]) -> Option<(Prefix, &str)> {
-    let real = |held: &&Held| held.length < 128 && held.interface != "lo" && !held.interface.starts_with("nemo");
+fn link_of_prefix(home: Prefix, addresses: &[HostAddress]) -> Option<(Prefix, &str)> {
+    let real = |held: &&HostAddress| held.length < 128 && held.interface != "lo" && !held.interface.starts_with("nemo");
     let found = addresses.iter().filter(real).find(|held| home.contains(held.address))?;
     Some((home, &found.interface))
 }
 
 /// Where sysctl settings are read-only, as in some containers, forwarding must already be enabled.
-fn forwarding() -> Option<String> {
+fn forwarding_warning() -> Option<String> {
     const SETTING: &str = "/proc/sys/net/ipv6/conf/all/forwarding";
     let off = fs::read_to_string(SETTING).is_ok_and(|value| value.trim() == "0");
     let opened = OpenOptions::new().write(true).open(SETTING);
@@ -86,11 +86,11 @@ fn forwarding() -> Option<String> {
 }
 
 /// Parses `/proc/net/if_inet6`: address, index, prefix length, scope, flags and name of the interface.
-fn read_addresses(text: &str) -> Vec<Held> {
+fn read_addresses(text: &str) -> Vec<HostAddress> {
     let read = |line: &str| {
         let words: Vec<&str> = line.split_whitespace().collect();
         let [address, _, length, _, _, interface] = *words.as_slice() else { return None };
-        Some(Held {
+        Some(HostAddress {
             address: Ipv6Addr::from_bits(u128::from_str_radix(address, 16).ok()?),
             length: u8::from_str_radix(length, 16).ok()?,
             interface: interface.to_owned(),
@@ -130,11 +130,11 @@ mod tests {
     }
 
     fn warn(address: &str, home_link: Option<&str>) -> Vec<String> {
-        of_home_agent(&config(address, home_link), &read_addresses(ADDRESSES), |name| name == "eth0").collect()
+        home_agent_warnings(&config(address, home_link), &read_addresses(ADDRESSES), |name| name == "eth0").collect()
     }
 
     #[test]
-    fn what_a_home_agent_lacks_is_told_with_what_to_do() {
+    fn missing_home_agent_address_and_link_are_warned_of() {
         let [on_link, empty] = &warn("2001:db8:1::1", None)[..] else { panic!() };
         assert!(on_link.contains("write home_link = \"eth0\""), "{on_link}");
         assert!(empty.contains("roam6 enroll"), "{empty}");

@@ -16,61 +16,63 @@ mod mptcp;
 mod render;
 
 use clap::Parser;
-use command_line::{CommandLine, Mptcp, Verb};
-use daemon::signals::Blocked;
+use command_line::{Command, CommandLine, MptcpCommand};
+use daemon::signals::BlockedSignals;
 use std::process::ExitCode;
 
 /// Exit status: failure.
 const FAILED: u8 = 1;
 /// Exit status: invalid command line or configuration.
-const WRONG: u8 = 2;
+const USAGE_ERROR: u8 = 2;
 /// Exit status: no daemon runs.
-const ABSENT: u8 = 3;
+const NO_DAEMON: u8 = 3;
 
 fn main() -> ExitCode {
     // First of all, so that a signal during the daemon's start is neither lost nor kills it halfway.
-    let blocked = Blocked::begin();
-    let verb = CommandLine::parse().verb;
-    if !matches!(verb, Verb::Run(_)) {
-        blocked.end();
+    let blocked = BlockedSignals::begin();
+    let verb = CommandLine::parse().command;
+    if !matches!(verb, Command::Run(_)) {
+        blocked.restore();
     }
     match verb {
-        Verb::Run(run) => match daemon::run(run.into()) {
+        Command::Run(run) => match daemon::run(run.into()) {
             Ok(()) => ExitCode::SUCCESS,
-            Err(daemon::Failure::Config(problems)) => wrong(&problems),
+            Err(daemon::Failure::Config(problems)) => config_error(&problems),
             Err(daemon::Failure::Other(why)) => {
                 eprintln!("roam6: {why}");
                 ExitCode::from(FAILED)
             }
         },
-        Verb::Check { file, json } => match config::load(&file.path()) {
+        Command::Check { file, json } => match config::load(&file.path()) {
             // The daemon itself would serve the other rows.
-            Ok(config) if !config.refused_rows().is_empty() => wrong(config.refused_rows()),
+            Ok(config) if !config.refused_rows().is_empty() => config_error(config.refused_rows()),
             Ok(config) => {
                 for warning in host_check::warnings(&config) {
                     eprintln!("warning: {warning}");
                 }
                 client::print(&render::summary::render(&config, json))
             }
-            Err(problems) => wrong(&problems),
+            Err(problems) => config_error(&problems),
         },
-        Verb::Show { what, json, socket } => client::show(what, json, &socket.path()),
-        Verb::Watch { json, socket } => client::watch(json, &socket.path()),
-        Verb::Metrics { socket } => client::metrics(&socket.path()),
-        Verb::Unbind { home_address, socket } => client::unbind(home_address, &socket.path()),
-        Verb::Mptcp(Mptcp::Run { command }) => mptcp::run::run(&command),
-        Verb::Mptcp(Mptcp::Become { passage, command }) => mptcp::run::become_command(passage, &command),
-        Verb::Mptcp(Mptcp::Give) => mptcp::run::give_on(),
-        Verb::Mptcp(Mptcp::Status { json }) => mptcp::status::show(json),
-        Verb::Keygen { spi, ipsec } => enroll::keygen(spi, ipsec),
-        Verb::Enroll(enroll) => enroll::enroll(&enroll),
-        Verb::Shim(verb) => client::shim(&verb),
-        Verb::Geo(verb) => geo::run(&verb),
-        Verb::Denm(verb) => denm::run(&verb),
-        Verb::Cga(verb) => identity::cga(&verb),
-        Verb::Hba(verb) => identity::hba(&verb),
+        Command::Show { what, json, socket } => client::show(what, json, &socket.path()),
+        Command::Watch { json, socket } => client::watch(json, &socket.path()),
+        Command::Metrics { socket } => client::metrics(&socket.path()),
+        Command::Unbind { home_address, socket } => client::unbind(home_address, &socket.path()),
+        Command::Mptcp(MptcpCommand::Run { command }) => mptcp::run::run(&command),
+        Command::Mptcp(MptcpCommand::Become { supervisor_socket: passage, command }) => {
+            mptcp::run::become_command(passage, &command)
+        }
+        Command::Mptcp(MptcpCommand::Give) => mptcp::run::serve_remaining(),
+        Command::Mptcp(MptcpCommand::Status { json }) => mptcp::status::show(json),
+        Command::Keygen { spi, ipsec } => enroll::keygen(spi, ipsec),
+        Command::Enroll(enroll) => enroll::enroll(&enroll),
+        Command::Shim(verb) => client::shim(&verb),
+        Command::Geo(verb) => geo::run(&verb),
+        Command::Denm(verb) => denm::run(&verb),
+        Command::Cga(verb) => identity::cga(&verb),
+        Command::Hba(verb) => identity::hba(&verb),
         #[cfg(feature = "manual")]
-        Verb::Manual { folder } => match manual::write(&folder) {
+        Command::Manual { folder } => match manual::write(&folder) {
             Ok(()) => ExitCode::SUCCESS,
             Err(why) => {
                 eprintln!("roam6: {}: {why}", folder.display());
@@ -81,14 +83,14 @@ fn main() -> ExitCode {
 }
 
 /// Reports arguments that clap cannot validate.
-fn wrong_words(why: &str) -> ExitCode {
+fn usage_error(why: &str) -> ExitCode {
     eprintln!("roam6: {why}");
-    ExitCode::from(WRONG)
+    ExitCode::from(USAGE_ERROR)
 }
 
-fn wrong(problems: &[config::source::Problem]) -> ExitCode {
+fn config_error(problems: &[config::source::Problem]) -> ExitCode {
     for problem in problems {
         eprintln!("{problem}");
     }
-    ExitCode::from(WRONG)
+    ExitCode::from(USAGE_ERROR)
 }

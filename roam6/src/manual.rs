@@ -23,15 +23,15 @@ pub(crate) fn write(folder: &Path) -> io::Result<()> {
         fs::write(pages.join(format!("{name}.1")), page(&command)?)?;
     }
     for shell in [Shell::Bash, Shell::Zsh, Shell::Fish] {
-        generate_to(shell, &mut told(&CommandLine::command()), "roam6", &completions)?;
+        generate_to(shell, &mut visible(&CommandLine::command()), "roam6", &completions)?;
     }
     Ok(())
 }
 
 /// A command without its hidden subcommands, which completions would otherwise offer.
-fn told(command: &Command) -> Command {
+fn visible(command: &Command) -> Command {
     let name: &'static str = command.get_name().to_owned().leak();
-    let below = command.get_subcommands().filter(|command| !command.is_hide_set()).map(told);
+    let below = command.get_subcommands().filter(|command| !command.is_hide_set()).map(visible);
     let mut told = Command::new(name).args(command.get_arguments().cloned()).subcommands(below);
     if let Some(about) = command.get_about() {
         told = told.about(about.clone());
@@ -61,7 +61,7 @@ fn page(command: &Command) -> io::Result<Vec<u8>> {
     man.render_synopsis_section(&mut page)?;
     man.render_description_section(&mut page)?;
     let mut more = Roff::default();
-    let (words, examples) = after(command);
+    let (words, examples) = after_help(command);
     for paragraph in &words {
         more.control("PP", []);
         // Lines that are set in stay lines.
@@ -94,7 +94,7 @@ fn page(command: &Command) -> io::Result<Vec<u8>> {
 }
 
 /// The text after the help: paragraphs, and the lines of the examples.
-fn after(command: &Command) -> (Vec<String>, Vec<String>) {
+fn after_help(command: &Command) -> (Vec<String>, Vec<String>) {
     let text = command.get_after_help().map(ToString::to_string).unwrap_or_default();
     let (mut words, mut examples) = (Vec::new(), Vec::new());
     for paragraph in text.split("\n\n") {

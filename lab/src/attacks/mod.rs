@@ -12,18 +12,18 @@ pub(crate) mod sources;
 
 use crate::bed::tap::Tap;
 use crate::clock;
-use crate::topology::{self, HOME_AGENT, World};
-use crate::traffic::forge::{Registrant, Request, acknowledgement};
+use crate::topology::{self, HOME_AGENT, NemoNetwork};
+use crate::traffic::forge::{SyntheticRouter, UpdateRequest, parse_acknowledgement};
 use anyhow::Result;
 use roam6_wire::{CareOfAddress, HomeAddress, Sequence};
 use std::net::Ipv6Addr;
 use std::time::Duration;
 
 /// How long an answer may take.
-const PATIENCE: Duration = Duration::from_secs(5);
+const TIMEOUT: Duration = Duration::from_secs(5);
 
 /// An address in the attacker's network, behind the core router.
-pub(crate) const fn own_address(number: u16) -> Ipv6Addr {
+pub(crate) const fn attacker_address(number: u16) -> Ipv6Addr {
     Ipv6Addr::new(0x2001, 0xdb8, 0xbad, 0, 0, 0, 0, number)
 }
 
@@ -35,7 +35,7 @@ pub(crate) struct Outsider {
 
 impl Outsider {
     /// Attaches the attacker to the core router.
-    pub(crate) fn connect(world: &World) -> Result<Outsider> {
+    pub(crate) fn connect(world: &NemoNetwork) -> Result<Outsider> {
         let tap = Tap::open(&world.core, "evil0")?;
         world.core.ip(&["route add 2001:db8:bad::/48 via fe80::1 dev evil0"])?;
         Ok(Outsider { tap, sequence: Sequence(0) })
@@ -47,7 +47,7 @@ impl Outsider {
     }
 
     /// The result of `read` for the next packet for which it is not `None`, within `patience`.
-    pub(crate) fn hear<T>(&mut self, patience: Duration, read: impl Fn(&[u8]) -> Option<T>) -> Option<T> {
+    pub(crate) fn receive<T>(&mut self, patience: Duration, read: impl Fn(&[u8]) -> Option<T>) -> Option<T> {
         let end = clock::now() + patience;
         loop {
             while let Some(packet) = self.tap.receive() {
@@ -64,12 +64,17 @@ impl Outsider {
 
     /// Sends a request from the attacker's network; the status of the acknowledgement, `None` without one. The sequence
     /// number is set here, and set again if the home agent reports the last one (status 135).
-    pub(crate) fn ask(&mut self, registrant: &Registrant, request: &Request) -> Result<Option<u8>> {
+    pub(crate) fn request_status(
+        &mut self,
+        registrant: &SyntheticRouter,
+        request: &UpdateRequest,
+    ) -> Result<Option<u8>> {
         for _ in 0..3 {
             self.sequence = self.sequence.next();
-            let request = Request { sequence: self.sequence, unix_micros: clock::unix_micros(), ..request.clone() };
-            self.send(&registrant.request_from(own_address(1), &request))?;
-            let answer = self.hear(PATIENCE, acknowledgement);
+            let request =
+                UpdateRequest { sequence: self.sequence, unix_micros: clock::unix_micros(), ..request.clone() };
+            self.send(&registrant.signed_update_from(attacker_address(1), &request))?;
+            let answer = self.receive(TIMEOUT, parse_acknowledgement);
             match answer {
                 Some((_, OUT_OF_WINDOW, last)) => self.sequence = last,
                 Some((_, status, _)) => return Ok(Some(status)),
@@ -84,12 +89,12 @@ impl Outsider {
 pub(crate) const OUT_OF_WINDOW: u8 = 135;
 
 /// Vehicle `number` with its key and this care-of address.
-pub(crate) fn insider(number: u8, care_of: Ipv6Addr) -> Registrant {
-    Registrant {
+pub(crate) fn insider(number: u8, care_of: Ipv6Addr) -> SyntheticRouter {
+    SyntheticRouter {
         home_agent: HOME_AGENT,
-        home: HomeAddress(topology::home_address(number)),
+        home_address: HomeAddress(topology::home_address(number)),
         care_of: CareOfAddress(care_of),
         spi: topology::FIRST_SPI + u32::from(number),
-        secret: topology::key(),
+        key: topology::key(),
     }
 }

@@ -2,8 +2,8 @@
 
 use crate::bed::Daemon;
 use crate::clock;
-use crate::crowd::{Crowd, registrant};
-use crate::traffic::forge::{Request, acknowledgement};
+use crate::registrations::{RegistrationLoad, synthetic_router};
+use crate::traffic::forge::{UpdateRequest, parse_acknowledgement};
 use anyhow::{Context, Result};
 use nix::mount::{MntFlags, MsFlags, mount, umount2};
 use roam6_proto::contract::view::BindingView;
@@ -17,9 +17,9 @@ use std::time::Duration;
 
 const ROUTERS: u32 = 100;
 /// How long acknowledgements may take; a home agent that cannot write may refuse, or not answer.
-const PATIENCE: Duration = Duration::from_secs(5);
+const TIMEOUT: Duration = Duration::from_secs(5);
 /// Mount options of the small file system.
-const SIZE: &str = "size=128k";
+const DISK_OPTIONS: &str = "size=128k";
 
 /// A small tmpfs that can be filled.
 struct SmallDisk(PathBuf);
@@ -27,7 +27,7 @@ struct SmallDisk(PathBuf);
 impl SmallDisk {
     fn mount(path: &Path) -> Result<SmallDisk> {
         fs::create_dir_all(path)?;
-        mount(Some("lab"), path, Some("tmpfs"), MsFlags::empty(), Some(SIZE))?;
+        mount(Some("lab"), path, Some("tmpfs"), MsFlags::empty(), Some(DISK_OPTIONS))?;
         Ok(SmallDisk(path.to_owned()))
     }
 
@@ -46,19 +46,19 @@ impl Drop for SmallDisk {
 }
 
 /// The number of de-registrations acknowledged with a full disk that a restart undoes, and a result row.
-pub(crate) fn farewells_undone() -> Result<(usize, Value)> {
-    let folder = Path::new(crate::bed::cage::WORK).join("small-disk");
+pub(crate) fn undone_deregistrations() -> Result<(usize, Value)> {
+    let folder = Path::new(crate::bed::sandbox::WORK_DIR).join("small-disk");
     let disk = SmallDisk::mount(&folder)?;
-    let mut crowd = Crowd::gather(ROUTERS, Some(&folder))?;
+    let mut crowd = RegistrationLoad::start(ROUTERS, Some(&folder))?;
     let all: Vec<u32> = (0..ROUTERS).collect();
     crowd.register(&all, 10)?;
     disk.fill()?;
-    let left = leave(&mut crowd, &all)?;
+    let left = deregister(&mut crowd, &all)?;
     crowd.daemon.kill();
     fs::remove_file(folder.join("filler"))?;
-    crowd.daemon.run()?;
-    let bound = bound(&crowd.daemon)?;
-    let undone = left.iter().filter(|number| bound.contains(&registrant(**number).home.0)).count();
+    crowd.daemon.spawn()?;
+    let bound = bound_addresses(&crowd.daemon)?;
+    let undone = left.iter().filter(|number| bound.contains(&synthetic_router(**number).home_address.0)).count();
     let row = json!({
         "attack": "de-registrations on a full disk, kill -9",
         "routers": ROUTERS, "acknowledged": left.len(), "bound_after_restart": bound.len(), "undone": undone,
@@ -67,52 +67,55 @@ pub(crate) fn farewells_undone() -> Result<(usize, Value)> {
 }
 
 /// The number of recorded updates of ended bindings that are accepted after a restart, and a result row.
-pub(crate) fn replays_accepted() -> Result<(usize, Value)> {
+pub(crate) fn accepted_replays() -> Result<(usize, Value)> {
     let count = 10;
-    let mut crowd = Crowd::gather(count, None)?;
+    let mut crowd = RegistrationLoad::start(count, None)?;
     let mut recorded = Vec::new();
     for number in 0..count {
-        let packet = registrant(number).request(&Request::new(Sequence(100)));
-        crowd.sides.uplink.send(&packet)?;
+        let packet = synthetic_router(number).signed_update(&UpdateRequest::new(Sequence(100)));
+        crowd.taps.uplink.send(&packet)?;
         recorded.push(packet);
-        answers(&mut crowd, 1).context("no binding to begin with")?;
-        crowd.sides.uplink.send(&registrant(number).request(&Request::end(Sequence(101))))?;
-        answers(&mut crowd, 1).context("no de-registration")?;
+        await_statuses(&mut crowd, 1).context("no binding to begin with")?;
+        crowd
+            .taps
+            .uplink
+            .send(&synthetic_router(number).signed_update(&UpdateRequest::deregistration(Sequence(101))))?;
+        await_statuses(&mut crowd, 1).context("no de-registration")?;
     }
     crowd.daemon.kill();
-    crowd.daemon.run()?;
+    crowd.daemon.spawn()?;
     for packet in &recorded {
-        crowd.sides.uplink.send(packet)?;
+        crowd.taps.uplink.send(packet)?;
     }
-    let statuses: Vec<u8> = answers(&mut crowd, recorded.len()).unwrap_or_default().into_values().collect();
-    let accepted = bound(&crowd.daemon)?.len();
+    let statuses: Vec<u8> = await_statuses(&mut crowd, recorded.len()).unwrap_or_default().into_values().collect();
+    let accepted = bound_addresses(&crowd.daemon)?.len();
     let row = json!({ "attack": "replays after kill -9", "sent": count, "statuses": statuses, "bound": accepted });
     Ok((accepted, row))
 }
 
 /// De-registers these mobile routers; those whose de-registration was accepted.
-fn leave(crowd: &mut Crowd, who: &[u32]) -> Result<Vec<u32>> {
+fn deregister(crowd: &mut RegistrationLoad, who: &[u32]) -> Result<Vec<u32>> {
     let mut waiting: BTreeMap<_, u32> = BTreeMap::new();
     for number in who {
         let next = crowd.sequences.get(usize::try_from(*number)?).context("no such router")?.next();
-        let leaving = registrant(*number);
-        crowd.sides.uplink.send(&leaving.request(&Request::end(next)))?;
+        let leaving = synthetic_router(*number);
+        crowd.taps.uplink.send(&leaving.signed_update(&UpdateRequest::deregistration(next)))?;
         waiting.insert(leaving.care_of, *number);
     }
-    let accepted = answers(crowd, who.len()).unwrap_or_default();
+    let accepted = await_statuses(crowd, who.len()).unwrap_or_default();
     let left = accepted.into_iter().filter(|(_, status)| *status < 128);
     Ok(left.filter_map(|(care_of, _)| waiting.remove(&care_of)).collect())
 }
 
 /// The statuses of the next `count` acknowledgements, by care-of address; fewer after the timeout. `None` if there is
 /// none.
-fn answers(crowd: &mut Crowd, count: usize) -> Option<BTreeMap<roam6_wire::CareOfAddress, u8>> {
+fn await_statuses(crowd: &mut RegistrationLoad, count: usize) -> Option<BTreeMap<roam6_wire::CareOfAddress, u8>> {
     let mut told = BTreeMap::new();
-    let end = clock::now() + PATIENCE;
+    let end = clock::now() + TIMEOUT;
     while told.len() < count && clock::now() < end {
-        crowd.sides.uplink.wait(20);
-        while let Some(packet) = crowd.sides.uplink.receive() {
-            if let Some((to, status, _)) = acknowledgement(packet) {
+        crowd.taps.uplink.wait(20);
+        while let Some(packet) = crowd.taps.uplink.receive() {
+            if let Some((to, status, _)) = parse_acknowledgement(packet) {
                 told.insert(to, status);
             }
         }
@@ -121,7 +124,7 @@ fn answers(crowd: &mut Crowd, count: usize) -> Option<BTreeMap<roam6_wire::CareO
 }
 
 /// Home addresses of all bindings.
-fn bound(daemon: &Daemon) -> Result<Vec<std::net::Ipv6Addr>> {
-    let bindings: Vec<BindingView> = serde_json::from_str(&daemon.ask(&["show", "bindings", "--json"])?)?;
+fn bound_addresses(daemon: &Daemon) -> Result<Vec<std::net::Ipv6Addr>> {
+    let bindings: Vec<BindingView> = serde_json::from_str(&daemon.query(&["show", "bindings", "--json"])?)?;
     Ok(bindings.iter().filter(|binding| binding.care_of.is_some()).map(|binding| binding.home_address.0).collect())
 }

@@ -3,7 +3,7 @@
 
 use crate::bed::Host;
 use crate::clock;
-use crate::topology::{CORRESPONDENT, World};
+use crate::topology::{CORRESPONDENT, NemoNetwork};
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
 use std::net::{Ipv6Addr, SocketAddrV6, UdpSocket};
@@ -13,31 +13,31 @@ const PORT: u16 = 9400;
 /// Packets of each source address.
 const COUNT: usize = 9;
 /// How long packets may take to arrive; later ones are not counted.
-const PATIENCE: Duration = Duration::from_secs(2);
+const TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The number of such packets that were forwarded to the correspondent or to the mobile network node, and a result row
 /// for each source.
-pub(crate) fn forwarded() -> Result<(usize, Vec<Value>)> {
-    let world = World::build(Duration::ZERO, 1, "duplicate_detection = false")?;
+pub(crate) fn forwarded_spoofed() -> Result<(usize, Vec<Value>)> {
+    let world = NemoNetwork::build(Duration::ZERO, 1, "duplicate_detection = false")?;
     let vehicle = world.vehicle(0, &["up0"])?;
-    world.air.plug(vehicle.uplink(0)?, world.visited[0].link)?;
+    world.emulator.plug(vehicle.uplink(0)?, world.visited[0].link)?;
     vehicle.wait_until_connected(CORRESPONDENT)?;
     let evil = Host::new("evil")?;
-    evil.set("ipv6/conf/default/accept_dad", "0")?;
-    evil.set("ipv6/conf/default/accept_ra", "0")?;
-    let port = world.air.port(&evil, "eth0")?;
-    world.air.plug(port, world.visited[0].link)?;
+    evil.set_sysctl("ipv6/conf/default/accept_dad", "0")?;
+    evil.set_sysctl("ipv6/conf/default/accept_ra", "0")?;
+    let port = world.emulator.add_port(&evil, "eth0")?;
+    world.emulator.plug(port, world.visited[0].link)?;
     let node = vehicle.mnn_address;
     let dead = Ipv6Addr::from_bits(node.to_bits() ^ 0xdead);
-    let victim = world.air.link_local(vehicle.uplink(0)?)?;
-    let mac = world.air.mac(vehicle.uplink(0)?).context("no such port")?;
+    let victim = world.emulator.link_local(vehicle.uplink(0)?)?;
+    let mac = world.emulator.link_layer_address(vehicle.uplink(0)?).context("no such port")?;
     evil.ip(&[
         &format!("neighbour replace {victim} lladdr {mac} dev eth0 nud permanent"),
         &format!("route add {CORRESPONDENT}/128 via {victim} dev eth0"),
         &format!("route add {node}/128 via {victim} dev eth0"),
     ])?;
-    let correspondent = world.cn.inside(|| UdpSocket::bind(SocketAddrV6::new(CORRESPONDENT, PORT, 0, 0)))??;
-    let inside = vehicle.mnn.inside(|| UdpSocket::bind(SocketAddrV6::new(node, PORT, 0, 0)))??;
+    let correspondent = world.cn.in_namespace(|| UdpSocket::bind(SocketAddrV6::new(CORRESPONDENT, PORT, 0, 0)))??;
+    let inside = vehicle.mnn.in_namespace(|| UdpSocket::bind(SocketAddrV6::new(node, PORT, 0, 0)))??;
     // From the mobile network to the Internet, and to the mobile network itself.
     let cases = [
         ("the node inside", node, CORRESPONDENT, &correspondent),
@@ -52,11 +52,11 @@ pub(crate) fn forwarded() -> Result<(usize, Vec<Value>)> {
             evil.ip(&[&format!("route delete {node}/128 via {victim} dev eth0")])?;
         }
         evil.ip(&[&format!("address add {source}/128 dev eth0 nodad")])?;
-        let sender = evil.inside(|| UdpSocket::bind(SocketAddrV6::new(source, 0, 0, 0)))??;
+        let sender = evil.in_namespace(|| UdpSocket::bind(SocketAddrV6::new(source, 0, 0, 0)))??;
         for _ in 0..COUNT {
             sender.send_to(b"spoofed", SocketAddrV6::new(to, PORT, 0, 0))?;
         }
-        let arrived = count(receiver)?;
+        let arrived = count_datagrams(receiver)?;
         evil.ip(&[&format!("address delete {source}/128 dev eth0")])?;
         if source == node {
             evil.ip(&[&format!("route add {node}/128 via {victim} dev eth0")])?;
@@ -70,9 +70,9 @@ pub(crate) fn forwarded() -> Result<(usize, Vec<Value>)> {
 }
 
 /// Datagrams that arrive at a socket until all have arrived or the timeout ends.
-fn count(receiver: &UdpSocket) -> Result<usize> {
+fn count_datagrams(receiver: &UdpSocket) -> Result<usize> {
     receiver.set_read_timeout(Some(Duration::from_millis(100)))?;
-    let end = clock::now() + PATIENCE;
+    let end = clock::now() + TIMEOUT;
     let mut arrived = 0;
     while arrived < COUNT && clock::now() < end {
         arrived += usize::from(receiver.recv(&mut [0; 16]).is_ok());

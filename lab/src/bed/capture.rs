@@ -21,13 +21,13 @@ impl Capture {
         section.extend(1_u16.to_le_bytes());
         section.extend(0_u16.to_le_bytes());
         section.extend(u64::MAX.to_le_bytes());
-        capture.block(0x0a0d_0d0a, &section)?;
+        capture.write_block(0x0a0d_0d0a, &section)?;
         Ok(capture)
     }
 
     /// Adds a frame that `interface` sent at `unix_micros`.
-    pub(crate) fn put(&mut self, interface: &str, unix_micros: u64, frame: &[u8]) -> Result<()> {
-        let number = self.interface(interface)?;
+    pub(crate) fn write_packet(&mut self, interface: &str, unix_micros: u64, frame: &[u8]) -> Result<()> {
+        let number = self.interface_number(interface)?;
         let length = u32::try_from(frame.len()).unwrap_or(u32::MAX);
         let mut body = Vec::with_capacity(frame.len() + 24);
         body.extend(number.to_le_bytes());
@@ -37,7 +37,7 @@ impl Capture {
         body.extend(length.to_le_bytes());
         body.extend(frame);
         pad(&mut body);
-        self.block(6, &body)
+        self.write_block(6, &body)
     }
 
     /// Flushes the file.
@@ -45,7 +45,7 @@ impl Capture {
         self.file.flush()
     }
 
-    fn interface(&mut self, name: &str) -> Result<u32> {
+    fn interface_number(&mut self, name: &str) -> Result<u32> {
         if let Some(number) = self.interfaces.get(name) {
             return Ok(*number);
         }
@@ -60,11 +60,11 @@ impl Capture {
         body.extend(name.bytes());
         pad(&mut body);
         body.extend(0_u32.to_le_bytes());
-        self.block(1, &body)?;
+        self.write_block(1, &body)?;
         Ok(number)
     }
 
-    fn block(&mut self, kind: u32, body: &[u8]) -> Result<()> {
+    fn write_block(&mut self, kind: u32, body: &[u8]) -> Result<()> {
         let total = u32::try_from(body.len() + 12).unwrap_or_default().to_le_bytes();
         self.file.write_all(&kind.to_le_bytes())?;
         self.file.write_all(&total)?;

@@ -19,7 +19,7 @@ pub(crate) struct Daemon {
     host: Host,
     config: PathBuf,
     daemon: Option<Child>,
-    watch: Option<Child>,
+    watcher: Option<Child>,
     events: Events,
 }
 
@@ -29,19 +29,19 @@ pub(crate) struct Events(Arc<Mutex<Vec<StreamEvent>>>);
 
 /// Resources that a daemon has used so far.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Usage {
+pub(crate) struct ResourceUsage {
     /// Resident memory, pages of the program file included, kB.
     pub(crate) resident_kb: u64,
     /// Voluntary context switches of all threads: each is followed by a wake-up.
     pub(crate) wakeups: u64,
     /// CPU time of all threads.
-    pub(crate) processor: Duration,
+    pub(crate) cpu_time: Duration,
 }
 
 /// How long a daemon may take to answer.
-const PATIENCE: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(10);
 /// How long the first line of the event stream may take.
-const SILENCE: Duration = Duration::from_secs(1);
+const FIRST_LINE_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// The roam6 binary: beside this program, or the path in `ROAM6`.
 pub(crate) fn binary() -> Result<PathBuf> {
@@ -83,13 +83,13 @@ impl Daemon {
         fs::write(&path, places + config)?;
         fs::set_permissions(&path, fs::Permissions::from_mode(0o600))?;
         let events = Events::default();
-        let mut daemon = Daemon { host: host.clone(), config: path, daemon: None, watch: None, events };
-        daemon.run()?;
+        let mut daemon = Daemon { host: host.clone(), config: path, daemon: None, watcher: None, events };
+        daemon.spawn()?;
         Ok(daemon)
     }
 
     /// Starts roam6 again after it was stopped or killed.
-    pub(crate) fn run(&mut self) -> Result<()> {
+    pub(crate) fn spawn(&mut self) -> Result<()> {
         let log = File::options().append(true).create(true).open(self.log())?;
         let child = self
             .host
@@ -101,9 +101,9 @@ impl Daemon {
             .stderr(log)
             .spawn();
         self.daemon = Some(child.context("cannot start roam6")?);
-        let ready = clock::wait_for(PATIENCE, || {
+        let ready = clock::wait_for(TIMEOUT, || {
             let ended = self.daemon.as_mut().and_then(|child| child.try_wait().ok().flatten());
-            if ended.is_some() { Some(false) } else { self.ask(&["show", "links", "--json"]).ok().map(|_| true) }
+            if ended.is_some() { Some(false) } else { self.query(&["show", "links", "--json"]).ok().map(|_| true) }
         });
         if ready != Some(true) {
             bail!(
@@ -116,12 +116,12 @@ impl Daemon {
     }
 
     /// Output of `roam6 ARGUMENTS` for this daemon.
-    pub(crate) fn ask(&self, arguments: &[&str]) -> Result<String> {
-        super::host::run(self.client(arguments)?.stdin(Stdio::null()))
+    pub(crate) fn query(&self, arguments: &[&str]) -> Result<String> {
+        super::host::run_command(self.client(arguments)?.stdin(Stdio::null()))
     }
 
     /// Starts `roam6 ARGUMENTS` for this daemon and discards its output.
-    pub(crate) fn begin_to_ask(&self, arguments: &[&str]) -> Result<Child> {
+    pub(crate) fn spawn_client(&self, arguments: &[&str]) -> Result<Child> {
         Ok(self.client(arguments)?.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn()?)
     }
 
@@ -136,34 +136,34 @@ impl Daemon {
     }
 
     /// Private memory (resident, anonymous), octets.
-    pub(crate) fn memory(&self) -> Result<u64> {
-        Ok(status_field(&format!("/proc/{}/status", self.id()?), "RssAnon")? * 1024)
+    pub(crate) fn anonymous_memory(&self) -> Result<u64> {
+        Ok(status_field(&format!("/proc/{}/status", self.pid()?), "RssAnon")? * 1024)
     }
 
     /// Resources used so far.
-    pub(crate) fn usage(&self) -> Result<Usage> {
-        let id = self.id()?;
-        let mut usage = Usage {
+    pub(crate) fn usage(&self) -> Result<ResourceUsage> {
+        let id = self.pid()?;
+        let mut usage = ResourceUsage {
             resident_kb: status_field(&format!("/proc/{id}/status"), "VmRSS")?,
             wakeups: 0,
-            processor: Duration::ZERO,
+            cpu_time: Duration::ZERO,
         };
         for task in fs::read_dir(format!("/proc/{id}/task"))?.flatten() {
             let task = task.path();
             usage.wakeups += status_field(&task.join("status").display().to_string(), "voluntary_ctxt_switches")?;
             // The first column is the CPU time in nanoseconds.
             let times = fs::read_to_string(task.join("schedstat"))?;
-            usage.processor += Duration::from_nanos(times.split(' ').next().unwrap_or_default().parse()?);
+            usage.cpu_time += Duration::from_nanos(times.split(' ').next().unwrap_or_default().parse()?);
         }
         Ok(usage)
     }
 
-    fn id(&self) -> Result<u32> {
+    fn pid(&self) -> Result<u32> {
         self.daemon.as_ref().map(Child::id).context("the daemon does not run")
     }
 
     /// CPU time used so far.
-    pub(crate) fn processor_time(&self) -> Result<Duration> {
+    pub(crate) fn cpu_time(&self) -> Result<Duration> {
         let id = self.daemon.as_ref().map(Child::id).context("the daemon does not run")?;
         let stat = fs::read_to_string(format!("/proc/{id}/stat"))?;
         // After the name in parentheses: user and system time are the 14th and 15th field (proc(5)).
@@ -175,7 +175,7 @@ impl Daemon {
 
     /// Kills the daemon (SIGKILL).
     pub(crate) fn kill(&mut self) {
-        for mut child in [self.watch.take(), self.daemon.take()].into_iter().flatten() {
+        for mut child in [self.watcher.take(), self.daemon.take()].into_iter().flatten() {
             child.kill().ok();
             child.wait().ok();
         }
@@ -186,7 +186,7 @@ impl Daemon {
         let Some(mut child) = self.daemon.take() else { return Ok(()) };
         let pid = nix::unistd::Pid::from_raw(i32::try_from(child.id())?);
         nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGTERM)?;
-        let ended = clock::wait_for(PATIENCE, || child.try_wait().ok().flatten());
+        let ended = clock::wait_for(TIMEOUT, || child.try_wait().ok().flatten());
         if ended.is_none() {
             child.kill().ok();
             child.wait()?;
@@ -211,8 +211,8 @@ impl Daemon {
                 }
             }
         })?;
-        self.watch = Some(child);
-        match state.recv_timeout(SILENCE) {
+        self.watcher = Some(child);
+        match state.recv_timeout(FIRST_LINE_TIMEOUT) {
             Err(RecvTimeoutError::Disconnected) => bail!("roam6 on {} lets nobody watch", self.host.name()),
             // A GeoNetworking station without other roles has no state to print.
             Ok(()) | Err(RecvTimeoutError::Timeout) => Ok(()),
@@ -234,28 +234,33 @@ impl Drop for Daemon {
 
 impl Events {
     /// The first event at or after `begin` (microseconds since 1970) that satisfies `wanted`.
-    pub(crate) fn first(&self, begin: u64, wanted: impl Fn(&Report) -> bool) -> Option<StreamEvent> {
+    pub(crate) fn first_since(&self, begin: u64, wanted: impl Fn(&Report) -> bool) -> Option<StreamEvent> {
         self.lock().iter().find(|event| event.unix_micros >= begin && wanted(&event.report)).cloned()
     }
 
     /// Waits at most `patience` for such an event.
-    pub(crate) fn wait(&self, begin: u64, patience: Duration, wanted: impl Fn(&Report) -> bool) -> Option<StreamEvent> {
-        clock::wait_for(patience, || self.first(begin, &wanted))
+    pub(crate) fn wait_for(
+        &self,
+        begin: u64,
+        patience: Duration,
+        wanted: impl Fn(&Report) -> bool,
+    ) -> Option<StreamEvent> {
+        clock::wait_for(patience, || self.first_since(begin, &wanted))
     }
 
     /// All events from index `from` on.
-    pub(crate) fn since(&self, from: usize) -> Vec<StreamEvent> {
+    pub(crate) fn events_from(&self, from: usize) -> Vec<StreamEvent> {
         self.lock().get(from..).unwrap_or_default().to_vec()
     }
 
     /// The last `count` events.
-    pub(crate) fn tail(&self, count: usize) -> Vec<StreamEvent> {
+    pub(crate) fn last_events(&self, count: usize) -> Vec<StreamEvent> {
         let events = self.lock();
         events.get(events.len().saturating_sub(count)..).unwrap_or_default().to_vec()
     }
 
     /// The result of `wanted` for the last event for which it is not `None`.
-    pub(crate) fn last<T>(&self, wanted: impl Fn(&Report) -> Option<T>) -> Option<T> {
+    pub(crate) fn find_last<T>(&self, wanted: impl Fn(&Report) -> Option<T>) -> Option<T> {
         self.lock().iter().rev().find_map(|event| wanted(&event.report))
     }
 

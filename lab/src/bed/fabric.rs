@@ -1,7 +1,7 @@
 //! State of the link emulator: ports, media, frames in flight, and the thread that moves them.
 
-use super::air::{Port, Segment};
 use super::capture::Capture;
+use super::link_emulator::{Port, Segment};
 use crate::clock;
 use crate::sys;
 use nix::sys::epoll::{Epoll, EpollEvent, EpollTimeout};
@@ -19,17 +19,17 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 /// How often the thread checks whether it should end, milliseconds.
-const PATIENCE: u16 = 200;
+const POLL_TIMEOUT: u16 = 200;
 /// The timer's number among the epoll events.
-pub(super) const TIMER: u64 = u64::MAX;
+pub(super) const TIMER_EVENT: u64 = u64::MAX;
 /// Octets of the largest frame.
-pub(super) const LARGEST: usize = 65_536;
+pub(super) const MAX_FRAME: usize = 65_536;
 /// Frames read from one port before the next port is served.
-const BURST: usize = 64;
+const MAX_BATCH: usize = 64;
 
 /// A frame that a port sends into a segment, before the link model applies.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Sighting<'a> {
+pub(crate) struct ObservedFrame<'a> {
     /// Microseconds since 1970.
     pub(crate) unix_micros: u64,
     /// The sending port.
@@ -40,7 +40,7 @@ pub(crate) struct Sighting<'a> {
     pub(crate) frame: &'a [u8],
 }
 
-impl<'a> Sighting<'a> {
+impl<'a> ObservedFrame<'a> {
     /// The IPv6 packet in the frame, if it is one.
     pub(crate) fn packet(&self) -> Option<&'a [u8]> {
         (self.frame.get(12..14) == Some(&[0x86, 0xdd])).then(|| self.frame.get(14..)).flatten()
@@ -48,15 +48,15 @@ impl<'a> Sighting<'a> {
 }
 
 /// Called for every frame, on the emulator's thread.
-pub(super) type Observer = Box<dyn FnMut(&Sighting<'_>) + Send>;
+pub(super) type Observer = Box<dyn FnMut(&ObservedFrame<'_>) + Send>;
 
 /// State shared by the emulator's thread and its callers.
 pub(super) struct Fabric {
     began: Instant,
     seed: u64,
-    pub(super) ports: Vec<Plugged>,
+    pub(super) ports: Vec<PortState>,
     pub(super) segments: Vec<Medium>,
-    under_way: BinaryHeap<Reverse<Flight>>,
+    in_flight: BinaryHeap<Reverse<FrameInFlight>>,
     sent: u64,
     pub(super) capture: Option<Capture>,
     pub(super) observers: Vec<Observer>,
@@ -72,7 +72,7 @@ pub(super) enum Medium {
 
 impl Medium {
     /// The link model of ports on this medium.
-    pub(super) fn link(&self) -> LinkSpec {
+    pub(super) fn link_spec(&self) -> LinkSpec {
         match self {
             Medium::Link(spec) => *spec,
             Medium::Channel(_) => LinkSpec::default(),
@@ -87,18 +87,18 @@ impl From<Port> for StationId {
 }
 
 /// A port and its segment.
-pub(super) struct Plugged {
+pub(super) struct PortState {
     pub(super) tap: File,
     pub(super) name: String,
-    pub(super) mac: [u8; 6],
+    pub(super) link_layer_address: [u8; 6],
     pub(super) segment: Option<Segment>,
     pub(super) model: LinkModel,
 }
 
 /// A frame in flight; ordered by arrival, then by the order of sending.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Flight {
-    arrives: Time,
+struct FrameInFlight {
+    arrival: Time,
     number: u64,
     from: Port,
     segment: Segment,
@@ -112,7 +112,7 @@ impl Fabric {
             seed,
             ports: Vec::new(),
             segments: Vec::new(),
-            under_way: BinaryHeap::new(),
+            in_flight: BinaryHeap::new(),
             sent: 0,
             capture: None,
             observers: Vec::new(),
@@ -128,13 +128,13 @@ impl Fabric {
         self.seed
     }
 
-    pub(super) fn add(&mut self, medium: Medium) -> Segment {
+    pub(super) fn add_segment(&mut self, medium: Medium) -> Segment {
         self.segments.push(medium);
         Segment(self.segments.len() - 1)
     }
 
     /// The radio channel that a port is on.
-    pub(super) fn radio_of(&self, port: Port) -> Option<&Radio<Vec<u8>>> {
+    pub(super) fn radio_channel(&self, port: Port) -> Option<&Radio<Vec<u8>>> {
         match self.segments.get(self.ports.get(port.0)?.segment?.0)? {
             Medium::Channel(radio) => Some(radio),
             Medium::Link(_) => None,
@@ -142,7 +142,7 @@ impl Fabric {
     }
 
     /// [`Fabric::radio_of`], mutable.
-    pub(super) fn radio_of_mut(&mut self, port: Port) -> Option<&mut Radio<Vec<u8>>> {
+    pub(super) fn radio_channel_mut(&mut self, port: Port) -> Option<&mut Radio<Vec<u8>>> {
         match self.segments.get_mut(self.ports.get(port.0)?.segment?.0)? {
             Medium::Channel(radio) => Some(radio),
             Medium::Link(_) => None,
@@ -150,7 +150,7 @@ impl Fabric {
     }
 
     /// Removes a port from all radio channels.
-    pub(super) fn forget(&mut self, port: Port) {
+    pub(super) fn leave_channel(&mut self, port: Port) {
         for medium in &mut self.segments {
             if let Medium::Channel(radio) = medium {
                 (**radio).drop(port.into());
@@ -159,8 +159,8 @@ impl Fabric {
     }
 
     /// Reads the frames that `from` has sent and passes them to the medium.
-    fn collect(&mut self, from: Port, buffer: &mut [u8]) {
-        for _ in 0..BURST {
+    fn read_frames(&mut self, from: Port, buffer: &mut [u8]) {
+        for _ in 0..MAX_BATCH {
             let now = self.now();
             let Some(port) = self.ports.get_mut(from.0) else { return };
             let frame = match port.tap.read(buffer) {
@@ -171,19 +171,19 @@ impl Fabric {
             let Some(segment) = port.segment else { continue };
             let unix_micros = clock::unix_micros();
             if let Some(capture) = &mut self.capture
-                && capture.put(&port.name, unix_micros, frame).is_err()
+                && capture.write_packet(&port.name, unix_micros, frame).is_err()
             {
                 self.capture = None;
             }
             for observer in &mut self.observers {
-                observer(&Sighting { unix_micros, port: from, segment, frame });
+                observer(&ObservedFrame { unix_micros, port: from, segment, frame });
             }
             self.send(now, from, segment, frame);
         }
     }
 
     fn send(&mut self, now: Time, from: Port, segment: Segment, frame: &[u8]) {
-        let audience = self.audience(segment, frame);
+        let audience = self.receivers(segment, frame);
         if let Some(Medium::Channel(radio)) = self.segments.get_mut(segment.0) {
             radio.offer(now, from.into(), audience, frame.len(), frame.to_vec());
             return;
@@ -192,33 +192,40 @@ impl Fabric {
         for arrives in port.model.offer(now, frame.len()) {
             let number = self.sent;
             self.sent += 1;
-            self.under_way.push(Reverse(Flight { arrives, number, from, segment, frame: frame.to_vec() }));
+            self.in_flight.push(Reverse(FrameInFlight {
+                arrival: arrives,
+                number,
+                from,
+                segment,
+                frame: frame.to_vec(),
+            }));
         }
     }
 
     /// The receivers of a frame.
-    fn audience(&self, segment: Segment, frame: &[u8]) -> Audience {
+    fn receivers(&self, segment: Segment, frame: &[u8]) -> Audience {
         let destination = frame.get(..6).unwrap_or_default();
         if is_group(destination) {
             return Audience::Broadcast;
         }
-        let found = self.ports.iter().position(|port| port.segment == Some(segment) && port.mac == destination);
+        let found =
+            self.ports.iter().position(|port| port.segment == Some(segment) && port.link_layer_address == destination);
         Audience::Unicast(found.map(|number| Port(number).into()))
     }
 
     /// Delivers all frames that are due; returns the time until the next arrival.
-    fn deliver(&mut self) -> Option<Duration> {
+    fn deliver_due(&mut self) -> Option<Duration> {
         loop {
-            let flight = self.under_way.peek().map(|Reverse(flight)| flight.arrives);
+            let flight = self.in_flight.peek().map(|Reverse(flight)| flight.arrival);
             let next = self.radios().filter_map(|radio| radio.deadline()).chain(flight).min()?;
             let now = self.now();
             if next > now {
                 return Some(next.since(now));
             }
             if flight == Some(next) {
-                self.land();
+                self.deliver_link_frame();
             } else {
-                self.receive(next);
+                self.deliver_radio_frames(next);
             }
         }
     }
@@ -231,19 +238,19 @@ impl Fabric {
     }
 
     /// Delivers the next frame at the end of a link.
-    fn land(&mut self) {
-        let Some(Reverse(Flight { from, segment, frame, .. })) = self.under_way.pop() else { return };
+    fn deliver_link_frame(&mut self) {
+        let Some(Reverse(FrameInFlight { from, segment, frame, .. })) = self.in_flight.pop() else { return };
         let destination = frame.get(..6).unwrap_or_default();
         let to_all = is_group(destination);
         for (number, port) in self.ports.iter_mut().enumerate() {
-            if port.segment == Some(segment) && number != from.0 && (to_all || port.mac == destination) {
+            if port.segment == Some(segment) && number != from.0 && (to_all || port.link_layer_address == destination) {
                 port.tap.write_all(&frame).ok(); // a host that is down loses it, as with any cable
             }
         }
     }
 
     /// Delivers the radio frames received until `now`.
-    fn receive(&mut self, now: Time) {
+    fn deliver_radio_frames(&mut self, now: Time) {
         let mut received = Vec::new();
         for radio in self.radios() {
             received.extend(std::iter::from_fn(|| radio.expire(now)));
@@ -264,17 +271,17 @@ fn is_group(destination: &[u8]) -> bool {
 }
 
 /// The emulator's thread: waits for frames and arrivals, and moves frames.
-pub(super) fn carry(fabric: &Mutex<Fabric>, epoll: &Epoll, timer: &TimerFd, stop: &AtomicBool) {
-    sys::run_first(20);
+pub(super) fn run(fabric: &Mutex<Fabric>, epoll: &Epoll, timer: &TimerFd, stop: &AtomicBool) {
+    sys::set_realtime_priority(20);
     let mut events = [EpollEvent::empty(); 32];
-    let mut buffer = vec![0; LARGEST];
+    let mut buffer = vec![0; MAX_FRAME];
     while !stop.load(Ordering::Relaxed) {
-        let ready = epoll.wait(&mut events, EpollTimeout::from(PATIENCE)).unwrap_or(0);
+        let ready = epoll.wait(&mut events, EpollTimeout::from(POLL_TIMEOUT)).unwrap_or(0);
         let mut fabric = lock(fabric);
-        for event in events.iter().take(ready).filter(|event| event.data() != TIMER) {
-            fabric.collect(Port(usize::try_from(event.data()).unwrap_or(usize::MAX)), &mut buffer);
+        for event in events.iter().take(ready).filter(|event| event.data() != TIMER_EVENT) {
+            fabric.read_frames(Port(usize::try_from(event.data()).unwrap_or(usize::MAX)), &mut buffer);
         }
-        match fabric.deliver() {
+        match fabric.deliver_due() {
             Some(wait) => timer
                 .set(Expiration::OneShot(TimeSpec::from_duration(wait)), TimerSetTimeFlags::empty())
                 .unwrap_or_default(),

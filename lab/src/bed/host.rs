@@ -1,7 +1,7 @@
 //! A host: a network namespace with a name and a directory for its files.
 
-use super::cage::WORK;
-use crate::sys::{Birth, at_birth, set_gro};
+use super::sandbox::WORK_DIR;
+use crate::sys::{ChildSetup, set_gro, set_up_child};
 use anyhow::{Context, Result, anyhow, bail};
 use nix::mount::{MntFlags, umount2};
 use nix::sched::{CloneFlags, setns};
@@ -26,7 +26,7 @@ struct Namespace {
 impl Drop for Namespace {
     fn drop(&mut self) {
         Command::new("ip").args(["netns", "delete", &self.name]).status().ok();
-        let folder = Path::new(WORK).join(&self.name);
+        let folder = Path::new(WORK_DIR).join(&self.name);
         // A killed daemon leaves its BPF file system mounted.
         umount2(&folder.join("run/bpf"), MntFlags::MNT_DETACH).ok();
         fs::remove_dir_all(folder).ok();
@@ -36,7 +36,7 @@ impl Drop for Namespace {
 impl Host {
     /// Makes a host with only a loopback device.
     pub(crate) fn new(name: &str) -> Result<Host> {
-        run(Command::new("ip").args(["netns", "add", name]))?;
+        run_command(Command::new("ip").args(["netns", "add", name]))?;
         let net = File::open(format!("/run/netns/{name}"))?;
         let host = Host(Arc::new(Namespace { name: name.to_owned(), net: Arc::new(net.into()) }));
         fs::create_dir_all(host.folder())?;
@@ -51,7 +51,7 @@ impl Host {
 
     /// The directory of its files.
     pub(crate) fn folder(&self) -> PathBuf {
-        Path::new(WORK).join(&self.0.name)
+        Path::new(WORK_DIR).join(&self.0.name)
     }
 
     /// Executes the lines as commands of `ip -batch`.
@@ -74,19 +74,19 @@ impl Host {
     }
 
     /// Sets a sysctl below `net.`, for example `ipv6/conf/all/forwarding`.
-    pub(crate) fn set(&self, setting: &str, value: &str) -> Result<()> {
-        self.inside(|| fs::write(format!("/proc/sys/net/{setting}"), value))?
+    pub(crate) fn set_sysctl(&self, setting: &str, value: &str) -> Result<()> {
+        self.in_namespace(|| fs::write(format!("/proc/sys/net/{setting}"), value))?
             .with_context(|| format!("{}: cannot set {setting} to {value}", self.0.name))
     }
 
     /// The interface index.
-    pub(crate) fn index(&self, interface: &str) -> Result<u32> {
-        let index = self.inside(|| nix::net::if_::if_nametoindex(interface))?;
+    pub(crate) fn interface_index(&self, interface: &str) -> Result<u32> {
+        let index = self.in_namespace(|| nix::net::if_::if_nametoindex(interface))?;
         index.with_context(|| format!("{}: no interface {interface}", self.0.name))
     }
 
     /// Packets that an interface has received (`rx`) or sent (`tx`).
-    pub(crate) fn packets(&self, interface: &str, way: &str) -> Result<u64> {
+    pub(crate) fn packet_count(&self, interface: &str, way: &str) -> Result<u64> {
         let shown = self.output("ip", &["-j", "-s", "link", "show", interface])?;
         let shown: Value = serde_json::from_str(&shown)?;
         let packets = shown.pointer(&format!("/0/stats64/{way}/packets")).and_then(Value::as_u64);
@@ -94,13 +94,13 @@ impl Host {
     }
 
     /// Enables GRO on an interface: a veth needs it (NAPI) to run native XDP programs.
-    pub(crate) fn put_together_at(&self, interface: &str) -> Result<()> {
-        let done = self.inside(|| set_gro(interface, true))?;
+    pub(crate) fn enable_gro(&self, interface: &str) -> Result<()> {
+        let done = self.in_namespace(|| set_gro(interface, true))?;
         done.with_context(|| format!("{}: generic receive offload of {interface}", self.0.name))
     }
 
     /// Runs `work` on a thread in this host's network namespace; sockets it opens stay there.
-    pub(crate) fn inside<T: Send>(&self, work: impl FnOnce() -> T + Send) -> Result<T> {
+    pub(crate) fn in_namespace<T: Send>(&self, work: impl FnOnce() -> T + Send) -> Result<T> {
         std::thread::scope(|scope| {
             let thread = scope.spawn(|| setns(&*self.0.net, CloneFlags::CLONE_NEWNET).map(|()| work()));
             thread.join().map_err(|_| anyhow!("a thread inside {} failed", self.0.name))?.map_err(Into::into)
@@ -110,19 +110,19 @@ impl Host {
     /// A command that will run in this host.
     pub(crate) fn command(&self, program: impl AsRef<std::ffi::OsStr>) -> Command {
         let mut command = Command::new(program);
-        at_birth(&mut command, Birth { net: Some(self.0.net.clone()), die_with_parent: false });
+        set_up_child(&mut command, ChildSetup { net: Some(self.0.net.clone()), die_with_parent: false });
         command.stdin(Stdio::null());
         command
     }
 
     /// Runs a command in this host to its end; its standard output if it succeeds.
     pub(crate) fn output(&self, program: impl AsRef<std::ffi::OsStr>, arguments: &[&str]) -> Result<String> {
-        run(self.command(program).args(arguments))
+        run_command(self.command(program).args(arguments))
     }
 }
 
 /// Runs a command to its end; its standard output if it succeeds, its standard error as the error if not.
-pub(crate) fn run(command: &mut Command) -> Result<String> {
+pub(crate) fn run_command(command: &mut Command) -> Result<String> {
     let done = command.output().with_context(|| format!("cannot start {}", command.get_program().display()))?;
     if !done.status.success() {
         bail!("{command:?}: {} {}", done.status, String::from_utf8_lossy(&done.stderr).trim());

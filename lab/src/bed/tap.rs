@@ -8,11 +8,11 @@ use std::io::{Read, Write};
 use std::os::fd::AsFd;
 
 /// The link-layer address of this program's end.
-const OUR_END: [u8; 6] = [0x02, 0x60, 0x06, 0xff, 0xff, 0xfe];
-const HOST_END: [u8; 6] = [0x02, 0x60, 0x06, 0xff, 0xff, 0xff];
+const LAB_ADDRESS: [u8; 6] = [0x02, 0x60, 0x06, 0xff, 0xff, 0xfe];
+const HOST_ADDRESS: [u8; 6] = [0x02, 0x60, 0x06, 0xff, 0xff, 0xff];
 const ETHERTYPE_IPV6: [u8; 2] = [0x86, 0xdd];
 /// Octets of the Ethernet header.
-const ETHERNET: usize = 14;
+const ETHERNET_HEADER: usize = 14;
 
 /// The device. Its callers see IPv6 packets; the Ethernet header is added and removed here.
 #[derive(Debug)]
@@ -24,20 +24,20 @@ pub(crate) struct Tap {
 impl Tap {
     /// Makes interface `name` of `host`, with this program as router `fe80::1` behind it.
     pub(crate) fn open(host: &Host, name: &str) -> Result<Tap> {
-        let file = host.inside(|| sys::open_tap(name))??;
+        let file = host.in_namespace(|| sys::open_tap(name))??;
         let text = |address: [u8; 6]| address.map(|byte| format!("{byte:02x}")).join(":");
         host.ip(&[
-            &format!("link set {name} address {} txqueuelen 100000 up", text(HOST_END)),
-            &format!("neighbour replace fe80::1 lladdr {} dev {name} nud permanent", text(OUR_END)),
+            &format!("link set {name} address {} txqueuelen 100000 up", text(HOST_ADDRESS)),
+            &format!("neighbour replace fe80::1 lladdr {} dev {name} nud permanent", text(LAB_ADDRESS)),
         ])?;
         Ok(Tap { file, frame: vec![0; 65_536] })
     }
 
     /// Sends `packet` to the host.
     pub(crate) fn send(&mut self, packet: &[u8]) -> std::io::Result<()> {
-        let mut frame = Vec::with_capacity(ETHERNET + packet.len());
-        frame.extend(HOST_END);
-        frame.extend(OUR_END);
+        let mut frame = Vec::with_capacity(ETHERNET_HEADER + packet.len());
+        frame.extend(HOST_ADDRESS);
+        frame.extend(LAB_ADDRESS);
         frame.extend(ETHERTYPE_IPV6);
         frame.extend(packet);
         self.file.write_all(&frame)
@@ -47,8 +47,8 @@ impl Tap {
     pub(crate) fn receive(&mut self) -> Option<&[u8]> {
         loop {
             let length = self.file.read(&mut self.frame).ok()?;
-            if self.frame.get(12..ETHERNET) == Some(&ETHERTYPE_IPV6) {
-                return self.frame.get(ETHERNET..length);
+            if self.frame.get(12..ETHERNET_HEADER) == Some(&ETHERTYPE_IPV6) {
+                return self.frame.get(ETHERNET_HEADER..length);
             }
         }
     }

@@ -4,7 +4,7 @@
 const BLOCKS: [char; 9] = [' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 
 /// One character for each value, `full` being a whole block; nothing is drawn for nothing.
-pub(crate) fn blocks(values: &[f64], full: f64) -> String {
+pub(crate) fn block_row(values: &[f64], full: f64) -> String {
     let block = |value: &f64| {
         let height = if full > 0.0 { (value / full * 8.0).ceil().clamp(0.0, 8.0) as usize } else { 0 };
         BLOCKS.get(height).copied().unwrap_or(' ')
@@ -18,6 +18,6 @@ mod tests {
 
     #[test]
     fn blocks_grow_with_the_value() {
-        assert_eq!(blocks(&[0.0, 0.1, 4.0, 8.0, 9.0], 8.0), " ▁▄██");
+        assert_eq!(block_row(&[0.0, 0.1, 4.0, 8.0, 9.0], 8.0), " ▁▄██");
     }
 }

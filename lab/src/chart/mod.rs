@@ -6,7 +6,7 @@ mod scale;
 mod series;
 mod sheet;
 
-pub(crate) use blocks::blocks;
+pub(crate) use blocks::block_row;
 pub(crate) use sheet::{STYLE, escape, figure, write};
 
 /// One figure.
@@ -15,15 +15,15 @@ pub(crate) struct Chart {
     /// What it shows.
     pub(crate) title: String,
     /// What is to the right, with its unit.
-    pub(crate) across: String,
+    pub(crate) x_label: String,
     /// What is upwards, with its unit.
-    pub(crate) up: String,
+    pub(crate) y_label: String,
     /// Names of the places 0, 1, 2, ... to the right; empty: numbers.
-    pub(crate) places: Vec<String>,
+    pub(crate) categories: Vec<String>,
     /// What is drawn, the first at the bottom.
     pub(crate) series: Vec<Series>,
     /// Moments to the right that have a name.
-    pub(crate) marks: Vec<(f64, String)>,
+    pub(crate) markers: Vec<(f64, String)>,
 }
 
 /// Values that belong together.

@@ -10,16 +10,16 @@ const BOTTOM: f64 = 52.0;
 /// Below names that are too long to stand beside one another.
 const BOTTOM_SLANTED: f64 = 92.0;
 /// What one letter takes, about.
-pub(super) const LETTER: f64 = 6.6;
+pub(super) const LETTER_WIDTH: f64 = 6.6;
 
 /// The paper, and what of the values it shows.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Scale {
     pub(super) width: f64,
     pub(super) height: f64,
-    pub(super) from: f64,
-    pub(super) to: f64,
-    pub(super) top: f64,
+    pub(super) x_min: f64,
+    pub(super) x_max: f64,
+    pub(super) y_max: f64,
     /// Whether the names of places stand at a slant, for want of room.
     pub(super) slanted: bool,
 }
@@ -28,24 +28,25 @@ impl Scale {
     /// Room for all that `chart` shows on paper of this width and height.
     pub(super) fn of(chart: &Chart, width: f64, height: f64) -> Scale {
         let points = || chart.series.iter().flat_map(|series| &series.points);
-        let edges = |least: f64, most: f64| if chart.places.is_empty() { (least, most) } else { (-0.5, most + 0.5) };
-        let last = chart.places.len().saturating_sub(1) as f64;
+        let edges =
+            |least: f64, most: f64| if chart.categories.is_empty() { (least, most) } else { (-0.5, most + 0.5) };
+        let last = chart.categories.len().saturating_sub(1) as f64;
         let least = points().map(|point| point.x).fold(f64::INFINITY, f64::min);
         let most = points().map(|point| point.x).fold(last, f64::max);
         let (from, to) = edges(if least.is_finite() { least } else { 0.0 }, most);
         let stacked = chart.series.iter().any(|series| series.style == Style::Area);
-        let top = if stacked { highest_pile(chart) } else { points().map(|point| point.top()).fold(0.0, f64::max) };
-        let upright = Scale { width, height, from, to, top: top * 1.06, slanted: false };
-        let longest = chart.places.iter().map(|name| name.chars().count()).max().unwrap_or(0);
-        Scale { slanted: longest as f64 * LETTER > upright.place(), ..upright }
+        let top = if stacked { stacked_top(chart) } else { points().map(|point| point.top()).fold(0.0, f64::max) };
+        let upright = Scale { width, height, x_min: from, x_max: to, y_max: top * 1.06, slanted: false };
+        let longest = chart.categories.iter().map(|name| name.chars().count()).max().unwrap_or(0);
+        Scale { slanted: longest as f64 * LETTER_WIDTH > upright.category_width(), ..upright }
     }
 
     pub(super) fn x(self, x: f64) -> f64 {
-        LEFT + (x - self.from) / (self.to - self.from).max(f64::MIN_POSITIVE) * (self.right() - LEFT)
+        LEFT + (x - self.x_min) / (self.x_max - self.x_min).max(f64::MIN_POSITIVE) * (self.right() - LEFT)
     }
 
     pub(super) fn y(self, y: f64) -> f64 {
-        self.floor() - y / self.top.max(f64::MIN_POSITIVE) * (self.floor() - TOP)
+        self.baseline() - y / self.y_max.max(f64::MIN_POSITIVE) * (self.baseline() - TOP)
     }
 
     /// Where the plot ends.
@@ -54,17 +55,17 @@ impl Scale {
     }
 
     /// Where zero is.
-    pub(super) fn floor(self) -> f64 {
+    pub(super) fn baseline(self) -> f64 {
         self.height - if self.slanted { BOTTOM_SLANTED } else { BOTTOM }
     }
 
     /// What a place with a name of its own has to the right.
-    pub(super) fn place(self) -> f64 {
+    pub(super) fn category_width(self) -> f64 {
         self.x(1.0) - self.x(0.0)
     }
 }
 
-fn highest_pile(chart: &Chart) -> f64 {
+fn stacked_top(chart: &Chart) -> f64 {
     let longest = chart.series.iter().map(|series| series.points.len()).max().unwrap_or(0);
     let pile = |index: usize| chart.series.iter().filter_map(|one| one.points.get(index)).map(|one| one.y).sum::<f64>();
     (0..longest).map(pile).fold(0.0, f64::max)
@@ -78,7 +79,7 @@ pub(super) fn step(span: f64, most: f64) -> f64 {
 }
 
 /// A value with as many decimals as it needs.
-pub(super) fn number(value: f64) -> String {
+pub(super) fn format_number(value: f64) -> String {
     let text = if value != 0.0 && value.abs() < 0.01 { format!("{value:.4}") } else { format!("{value:.2}") };
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
@@ -96,6 +97,9 @@ mod tests {
 
     #[test]
     fn numbers_are_short() {
-        assert_eq!([number(0.0), number(100.0), number(1.5), number(0.0031)], ["0", "100", "1.5", "0.0031"]);
+        assert_eq!(
+            [format_number(0.0), format_number(100.0), format_number(1.5), format_number(0.0031)],
+            ["0", "100", "1.5", "0.0031"]
+        );
     }
 }

@@ -1,6 +1,6 @@
 //! Values on the paper: lines, bars, areas, and the range that each value had.
 
-use super::scale::{LETTER, Scale, number};
+use super::scale::{LETTER_WIDTH, Scale, format_number};
 use super::sheet::INK;
 use super::{Point, Series, Style};
 use anyhow::Result;
@@ -9,7 +9,7 @@ use std::fmt::Write;
 /// What the range of a value takes to either side.
 const WHISKER: f64 = 4.0;
 /// A range that ends so far above its value is long.
-const FAR: f64 = 14.0;
+const LONG_RANGE: f64 = 14.0;
 
 impl Series {
     /// Draws it; `bar` is which of how many series of bars it is, `floor` what areas before it were piled up to.
@@ -46,7 +46,7 @@ impl Series {
     }
 
     fn draw_bars(&self, svg: &mut String, scale: Scale, colour: &str, (which, all): (usize, usize)) -> Result<()> {
-        let width = scale.place() * 0.8 / all.max(1) as f64;
+        let width = scale.category_width() * 0.8 / all.max(1) as f64;
         for point in &self.points {
             let left = scale.x(point.x) + width * (which as f64 - all as f64 / 2.0);
             let (top, height) = (scale.y(point.y), scale.y(0.0) - scale.y(point.y));
@@ -56,11 +56,11 @@ impl Series {
                 width * 0.92
             )?;
             let (middle, right) = (left + width * 0.46, left + width * 0.92);
-            let text = number(point.y);
-            let room = text.len() as f64 * LETTER * 0.8;
+            let text = format_number(point.y);
+            let room = text.len() as f64 * LETTER_WIDTH * 0.8;
             // Above a long range a number would read as that of the range's end: it stands on the bar, beside the range.
             let highest = scale.y(point.top());
-            let beside = top - highest > FAR;
+            let beside = top - highest > LONG_RANGE;
             let whisker = if beside { middle.max(left + room + WHISKER * 2.0).min(right - WHISKER) } else { middle };
             // A number that would run into its neighbour's is left to the axis.
             if width > room + if beside { WHISKER * 3.0 } else { 0.0 } {
@@ -119,10 +119,10 @@ mod tests {
     }
 
     #[test]
-    fn the_number_of_a_bar_stands_on_it_and_not_on_its_range() {
+    fn bar_label_is_beside_a_long_range() {
         let points = vec![Point { x: 0.0, y: 2.23, spread: Some((1.0, 98.0)) }];
         let series = Series { name: "all".to_owned(), style: Style::Bar, points };
-        let chart = Chart { places: vec!["moves".to_owned()], series: vec![series], ..Chart::default() };
+        let chart = Chart { categories: vec!["moves".to_owned()], series: vec![series], ..Chart::default() };
         let scale = Scale::of(&chart, 900.0, 330.0);
         let mut svg = String::new();
         chart.series[0].draw(&mut svg, scale, "red", (0, 1), &mut Vec::new()).unwrap();

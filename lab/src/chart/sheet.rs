@@ -1,7 +1,7 @@
 //! Sheets of figures: a file of its own, or a picture within a page.
 
 use super::Chart;
-use super::scale::{LEFT, LETTER, Scale};
+use super::scale::{LEFT, LETTER_WIDTH, Scale};
 use anyhow::{Context, Result};
 use std::fmt::Write;
 use std::path::Path;
@@ -46,7 +46,7 @@ fn draw_legend(chart: &Chart, svg: &mut String) -> Result<()> {
     for (series, colour) in chart.series.iter().zip(chart.colours()) {
         writeln!(svg, "<rect x=\"{x}\" y=\"36\" width=\"12\" height=\"12\" fill=\"{colour}\"/>")?;
         writeln!(svg, "<text x=\"{}\" y=\"46\">{}</text>", x + 17.0, escape(&series.name))?;
-        x += 34.0 + series.name.chars().count() as f64 * LETTER;
+        x += 34.0 + series.name.chars().count() as f64 * LETTER_WIDTH;
     }
     Ok(())
 }

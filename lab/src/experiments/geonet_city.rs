@@ -2,7 +2,7 @@
 //! of the machine.
 
 use super::Experiment;
-use crate::figures::{Findings, round};
+use crate::findings::{Findings, round};
 use crate::progress::Progress;
 use anyhow::Result;
 use roam6_proto::contract::config::geo::{Mib, NonAreaForwarding, TransportType};
@@ -32,34 +32,34 @@ const CROSSINGS: u64 = 11;
 /// Radio range, metres.
 const RANGE: f64 = 250.0;
 /// No message is sent before all stations know their neighbours.
-const WARM: Duration = Duration::from_secs(10);
+const WARM_UP: Duration = Duration::from_secs(10);
 /// Interval of messages, and how long the last one may take.
-const APART: Duration = Duration::from_millis(500);
-const TAIL: Duration = Duration::from_secs(12);
+const MESSAGE_INTERVAL: Duration = Duration::from_millis(500);
+const DRAIN_TIME: Duration = Duration::from_secs(12);
 /// Radius of the areas, metres.
 const AREA: u16 = 300;
 /// Maximum hops of a packet.
 const HOPS: u32 = 10;
 
 /// A forwarding algorithm outside of the destination area, with or without store-carry-forward.
-struct Way {
+struct ForwardingVariant {
     name: &'static str,
     non_area: NonAreaForwarding,
     recovery: bool,
     class: TrafficClass,
 }
 
-const GREEDY: Way =
-    Way { name: "greedy", non_area: NonAreaForwarding::Greedy, recovery: false, class: TrafficClass(0) };
-const WAYS: [Way; 4] = [
+const GREEDY: ForwardingVariant =
+    ForwardingVariant { name: "greedy", non_area: NonAreaForwarding::Greedy, recovery: false, class: TrafficClass(0) };
+const VARIANTS: [ForwardingVariant; 4] = [
     GREEDY,
-    Way { name: "greedy_round_gaps", recovery: true, ..GREEDY },
-    Way { name: "greedy_carried", class: TrafficClass(0x80), ..GREEDY },
-    Way { name: "contention", non_area: NonAreaForwarding::Contention, ..GREEDY },
+    ForwardingVariant { name: "greedy_round_gaps", recovery: true, ..GREEDY },
+    ForwardingVariant { name: "greedy_carried", class: TrafficClass(0x80), ..GREEDY },
+    ForwardingVariant { name: "contention", non_area: NonAreaForwarding::Contention, ..GREEDY },
 ];
 
 /// A message, and where it arrived.
-struct Asked {
+struct SentMessage {
     to: TransportType,
     /// Stations that were reachable, with the minimum number of hops.
     reachable: BTreeMap<StationId, u32>,
@@ -70,82 +70,82 @@ struct Asked {
 fn run(quick: bool) -> Result<Findings> {
     let (vehicles, requests) = if quick { (200, 20) } else { (1000, 120) };
     let mut findings = Findings::default();
-    let mut progress = Progress::new(requests * WAYS.len() as u64);
-    for way in WAYS {
+    let mut progress = Progress::new(requests * VARIANTS.len() as u64);
+    for way in VARIANTS {
         // The same vehicles, tracks and messages for each variant.
         let mut city = City::new(vehicles, way);
-        city.advance(Time::ZERO + WARM);
+        city.advance(Time::ZERO + WARM_UP);
         city.frames = 0;
         for number in 0..requests {
-            progress.say(city.way.name);
-            city.ask(number);
-            city.advance(city.world.now() + APART);
+            progress.message(city.variant.name);
+            city.send_message(number);
+            city.advance(city.world.now() + MESSAGE_INTERVAL);
             progress.step();
         }
-        city.advance(city.world.now() + TAIL);
-        city.tell(&mut findings);
+        city.advance(city.world.now() + DRAIN_TIME);
+        city.report_rows(&mut findings);
     }
     Ok(findings)
 }
 
 struct City {
     world: RadioWorld,
-    way: Way,
-    chance: Entropy,
+    variant: ForwardingVariant,
+    rng: Entropy,
     vehicles: u32,
-    asked: BTreeMap<u64, Asked>,
+    messages: BTreeMap<u64, SentMessage>,
     frames: u64,
     octets: u64,
 }
 
 impl City {
-    fn new(vehicles: u32, way: Way) -> City {
+    fn new(vehicles: u32, way: ForwardingVariant) -> City {
         let spec = RadioSpec { lossless_range: RANGE, ..RadioSpec::its_g5(RANGE) };
-        let Way { non_area, recovery, .. } = way;
+        let ForwardingVariant { non_area, recovery, .. } = way;
         let mib = Mib { non_area, recovery, max_range: RANGE as u32, ..Mib::default() };
         let mut city = City {
             world: RadioWorld::new(spec, 1),
-            way,
-            chance: Entropy::seed_from_u64(11),
+            variant: way,
+            rng: Entropy::seed_from_u64(11),
             vehicles,
-            asked: BTreeMap::new(),
+            messages: BTreeMap::new(),
             frames: 0,
             octets: 0,
         };
         for id in 1..=vehicles {
-            let track = city.route();
+            let track = city.random_track();
             city.world.add(StationId(id), track, mib.clone());
         }
         city
     }
 
     /// A random walk over crossings without U-turns, for three minutes.
-    fn route(&mut self) -> Track {
-        let mut at = (self.chance.below(CROSSINGS), self.chance.below(CROSSINGS));
+    fn random_track(&mut self) -> Track {
+        let mut at = (self.rng.below(CROSSINGS), self.rng.below(CROSSINGS));
         let mut came_from = at;
-        let speed = 8.0 + self.chance.below(600) as f64 / 100.0;
-        let mut track = Track::standing(place(at));
+        let speed = 8.0 + self.rng.below(600) as f64 / 100.0;
+        let mut track = Track::standing(crossing_position(at));
         while track.last().0 < Time::ZERO + Duration::from_secs(180) {
             let (east, north) = at;
             let ways =
                 [(east + 1, north), (east.wrapping_sub(1), north), (east, north + 1), (east, north.wrapping_sub(1))];
             let ways = ways.into_iter().filter(|way| way.0 < CROSSINGS && way.1 < CROSSINGS && *way != came_from);
             let ways: Vec<(u64, u64)> = ways.collect();
-            let chosen = usize::try_from(self.chance.below(ways.len() as u64)).unwrap_or(0);
+            let chosen = usize::try_from(self.rng.below(ways.len() as u64)).unwrap_or(0);
             let Some(next) = ways.get(chosen).copied() else { break };
             (came_from, at) = (at, next);
-            track = track.drive_to(place(at), speed);
+            track = track.drive_to(crossing_position(at), speed);
         }
         track
     }
 
-    fn vehicle(&mut self) -> StationId {
-        StationId(1 + u32::try_from(self.chance.below(self.vehicles.into())).unwrap_or(0))
+    fn random_vehicle(&mut self) -> StationId {
+        StationId(1 + u32::try_from(self.rng.below(self.vehicles.into())).unwrap_or(0))
     }
 
     /// Every third message is for an area, the others are for one vehicle.
-    fn ask(&mut self, number: u64) {
-        let (by, other) = (self.vehicle(), self.vehicle());
+    fn send_message(&mut self, number: u64) {
+        let (by, other) = (self.random_vehicle(), self.random_vehicle());
         let graph = Graph::new(self.world.places(), RANGE);
         let hops = graph.flood_hops(by, |_| true);
         let middle = graph.place(other).map(|place| self.world.on_earth(place));
@@ -162,61 +162,62 @@ impl City {
             None => (TransportType::GeoUnicast(geo_address(other)), [other].into()),
         };
         let reachable = hops.into_iter().filter(|(id, hop)| wanted.contains(id) && *id != by && *hop <= HOPS).collect();
-        self.asked.insert(number, Asked { to, reachable, reached: BTreeMap::new() });
+        self.messages.insert(number, SentMessage { to, reachable, reached: BTreeMap::new() });
         let mut payload = number.to_be_bytes().to_vec();
         payload.resize(200, 0);
-        let (upper, class) = (UpperProtocol::BtpB, self.way.class);
+        let (upper, class) = (UpperProtocol::BtpB, self.variant.class);
         let request = PacketRequest { to, upper, payload, class, lifetime: None, hops: None, repetition: None };
         if let Some((step, _)) = self.world.ask(by, request) {
-            self.look(&step);
+            self.observe_step(&step);
         }
     }
 
     fn advance(&mut self, end: Time) {
         while let Some(step) = self.world.step(end) {
-            self.look(&step);
+            self.observe_step(&step);
         }
     }
 
-    fn look(&mut self, step: &StationStep) {
+    fn observe_step(&mut self, step: &StationStep) {
         self.frames += step.sent.len() as u64;
         self.octets += step.sent.iter().map(|frame| frame.bytes.len() as u64).sum::<u64>();
         let (StepCause::FrameReceived(frame), Some(payload)) = (&step.cause, &step.delivered) else { return };
         let hops = Packet::parse(&frame.bytes)
             .map_or(0, |packet| u32::from(packet.max_hop_limit - packet.remaining_hop_limit) + 1);
-        if let Some(asked) = number(payload).and_then(|number| self.asked.get_mut(&number)) {
+        if let Some(asked) = number(payload).and_then(|number| self.messages.get_mut(&number)) {
             asked.reached.entry(step.station).or_insert(hops);
         }
     }
 
-    fn tell(&self, findings: &mut Findings) {
+    fn report_rows(&self, findings: &mut Findings) {
         let seconds = self.world.now().since(Time::ZERO).as_secs_f64();
-        let each = round(self.frames as f64 / self.asked.len().max(1) as f64);
+        let each = round(self.frames as f64 / self.messages.len().max(1) as f64);
         let octets = round(self.octets as f64 / f64::from(self.vehicles) / seconds);
         for (kind, for_areas) in [("unicast", false), ("broadcast", true)] {
             let count = self.count(for_areas);
-            let (delivery, hops) = (share(count.reached, count.reachable), share(count.hops, count.least));
+            let (delivery, hops) = (share(count.reached, count.reachable), share(count.hops, count.min_hops));
             findings.rows.push(json!({
-                "forwarding": self.way.name, "kind": kind, "vehicles": self.vehicles,
+                "forwarding": self.variant.name, "kind": kind, "vehicles": self.vehicles,
                 "reachable": count.reachable, "reached": count.reached, "delivery": delivery,
                 "hops_mean": share(count.hops, count.reached), "hops_over_least": hops,
                 "frames_per_request": each, "octets_per_vehicle_and_second": octets,
             }));
-            findings.sum_up(&format!("{kind}_delivery_{}", self.way.name), delivery);
-            findings.sum_up(&format!("{kind}_hops_over_least_{}", self.way.name), hops);
+            findings.summarise(&format!("{kind}_delivery_{}", self.variant.name), delivery);
+            findings.summarise(&format!("{kind}_hops_over_least_{}", self.variant.name), hops);
         }
-        findings.sum_up(&format!("frames_per_request_{}", self.way.name), each);
+        findings.summarise(&format!("frames_per_request_{}", self.variant.name), each);
     }
 
     fn count(&self, for_areas: bool) -> Count {
         let mut count = Count::default();
-        for asked in self.asked.values().filter(|asked| matches!(asked.to, TransportType::GeoBroadcast(_)) == for_areas)
+        for asked in
+            self.messages.values().filter(|asked| matches!(asked.to, TransportType::GeoBroadcast(_)) == for_areas)
         {
             for (id, least) in &asked.reachable {
                 count.reachable += 1;
                 if let Some(hops) = asked.reached.get(id) {
                     count.reached += 1;
-                    count.least += least;
+                    count.min_hops += least;
                     count.hops += hops;
                 }
             }
@@ -230,7 +231,7 @@ impl City {
 struct Count {
     reachable: u32,
     reached: u32,
-    least: u32,
+    min_hops: u32,
     hops: u32,
 }
 
@@ -238,6 +239,6 @@ fn share(of: u32, all: u32) -> f64 {
     round(f64::from(of) / f64::from(all.max(1)))
 }
 
-fn place((east, north): (u64, u64)) -> Offset {
+fn crossing_position((east, north): (u64, u64)) -> Offset {
     Offset { east: east as f64 * BLOCK, north: north as f64 * BLOCK }
 }

@@ -3,9 +3,9 @@
 use super::Experiment;
 use crate::bed::{Daemon, Host};
 use crate::clock;
-use crate::figures::{Findings, percentile, round, spread};
+use crate::findings::{Findings, distribution, percentile, round};
 use crate::progress::Progress;
-use crate::traffic::stations::{FORWARDER, Play};
+use crate::traffic::geo_stations::{EmulatedStations, FORWARDER};
 use anyhow::{Context, Result};
 use serde_json::json;
 use std::time::Duration;
@@ -23,7 +23,7 @@ const FRAME: usize = 117;
 /// Duration of each burst.
 const BURST: Duration = Duration::from_secs(3);
 /// Packets of the latency measurement, and their interval.
-const STAMPED: usize = 2000;
+const LATENCY_SAMPLES: usize = 2000;
 const PAUSE: Duration = Duration::from_millis(1);
 /// No rate limits per source, because all packets have one source. The forwarder sends nothing of its own.
 const CONFIG: &str = "[geo]\ninterfaces = [\"radio0\"]\nposition = { latitude = 48.0, longitude = 11.0 }\n\
@@ -38,14 +38,14 @@ fn run(quick: bool) -> Result<Findings> {
     // In turn, so that load of the machine affects all of them.
     for _ in 0..rounds {
         for (index, neighbours) in NEIGHBOURS.iter().enumerate() {
-            progress.say(&format!("{neighbours} neighbours"));
+            progress.message(&format!("{neighbours} neighbours"));
             let seen = measure(*neighbours, quick)?;
-            findings.require(seen.right, || {
+            findings.require(seen.is_correct, || {
                 format!("{neighbours} neighbours: not every packet was forwarded to the right next hop")
             });
             if let (Some(rates), Some(trips)) = (rates.get_mut(index), trips.get_mut(index)) {
                 rates.push(seen.pps);
-                trips.extend(seen.trips);
+                trips.extend(seen.latencies);
             }
             progress.step();
         }
@@ -54,50 +54,55 @@ fn run(quick: bool) -> Result<Findings> {
     for ((neighbours, rates), trips) in NEIGHBOURS.iter().zip(&rates).zip(&trips) {
         let (pps, late) = (percentile(rates, 0.5), percentile(trips, 0.5));
         findings.rows.push(json!({
-            "neighbours": neighbours, "frame_octets": FRAME, "pps_of_a_core": spread(rates), "latency_us": spread(trips),
+            "neighbours": neighbours, "frame_octets": FRAME, "pps_of_a_core": distribution(rates), "latency_us": distribution(trips),
         }));
         middles.extend(pps);
-        findings.sum_up(&format!("greedy_pps_{neighbours}"), pps.map(f64::round));
-        findings.sum_up(&format!("latency_us_p50_{neighbours}"), late.map(round));
+        findings.summarise(&format!("greedy_pps_{neighbours}"), pps.map(f64::round));
+        findings.summarise(&format!("latency_us_p50_{neighbours}"), late.map(round));
     }
     if let (Some(few), Some(many)) = (middles.first(), middles.last()) {
-        findings.sum_up("greedy_200_over_1", round(many / few.max(1.0)));
+        findings.summarise("greedy_200_over_1", round(many / few.max(1.0)));
     }
     Ok(findings)
 }
 
 /// The result of one burst.
-struct Seen {
+struct BurstResult {
     /// Packets forwarded per second of CPU time.
     pps: f64,
     /// Forwarding latency, microseconds.
-    trips: Vec<f64>,
+    latencies: Vec<f64>,
     /// Whether every checked packet was forwarded once, with one hop less, to the right neighbour.
-    right: bool,
+    is_correct: bool,
 }
 
-fn measure(neighbours: u16, quick: bool) -> Result<Seen> {
+fn measure(neighbours: u16, quick: bool) -> Result<BurstResult> {
     let (forwarder, world) = (Host::new("forwarder")?, Host::new("world")?);
     forwarder.ip(&[&format!("link add radio0 address {FORWARDER} type veth peer name air0 netns world")])?;
     for (host, name) in [(&forwarder, "radio0"), (&world, "air0")] {
-        host.set(&format!("ipv6/conf/{name}/disable_ipv6"), "1")?;
+        host.set_sysctl(&format!("ipv6/conf/{name}/disable_ipv6"), "1")?;
         host.ip(&[&format!("link set {name} up")])?;
     }
     let daemon = Daemon::start(&forwarder, CONFIG)?;
-    let mut play = Play::open(&world, "air0", neighbours)?;
-    play.introduce()?;
-    let known = || play_is_known(&daemon, neighbours);
+    let mut play = EmulatedStations::open(&world, "air0", neighbours)?;
+    play.send_beacons()?;
+    let known = || wait_for_neighbours(&daemon, neighbours);
     clock::wait_for(Duration::from_secs(10), known).context("the forwarder does not know its neighbours")?;
-    let (checked, trips) = play.trickle(if quick { STAMPED / 4 } else { STAMPED }, PAUSE, FRAME)?;
-    play.introduce()?;
-    let before = daemon.usage()?.processor;
-    let forwarded = play.flood(if quick { BURST / 3 } else { BURST }, FRAME)?;
-    let spent = daemon.usage()?.processor.saturating_sub(before);
-    Ok(Seen { pps: forwarded as f64 / spent.as_secs_f64().max(1e-9), trips, right: checked && forwarded > 0 })
+    let (checked, trips) =
+        play.measure_latency(if quick { LATENCY_SAMPLES / 4 } else { LATENCY_SAMPLES }, PAUSE, FRAME)?;
+    play.send_beacons()?;
+    let before = daemon.usage()?.cpu_time;
+    let forwarded = play.send_burst(if quick { BURST / 3 } else { BURST }, FRAME)?;
+    let spent = daemon.usage()?.cpu_time.saturating_sub(before);
+    Ok(BurstResult {
+        pps: forwarded as f64 / spent.as_secs_f64().max(1e-9),
+        latencies: trips,
+        is_correct: checked && forwarded > 0,
+    })
 }
 
-fn play_is_known(daemon: &Daemon, neighbours: u16) -> Option<()> {
-    let shown: serde_json::Value = serde_json::from_str(&daemon.ask(&["show", "stations", "--json"]).ok()?).ok()?;
+fn wait_for_neighbours(daemon: &Daemon, neighbours: u16) -> Option<()> {
+    let shown: serde_json::Value = serde_json::from_str(&daemon.query(&["show", "stations", "--json"]).ok()?).ok()?;
     let near =
         shown.as_array()?.iter().filter(|row| row.get("state").and_then(|state| state.as_str()) == Some("neighbour"));
     (near.count() == usize::from(neighbours)).then_some(())

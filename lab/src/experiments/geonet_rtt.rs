@@ -4,9 +4,9 @@
 use super::Experiment;
 use crate::bed::{Host, Port};
 use crate::clock;
-use crate::figures::{Findings, percentile, round, spread};
+use crate::findings::{Findings, distribution, percentile, round};
 use crate::progress::Progress;
-use crate::road::{LINK, Road, Station, at, member};
+use crate::road::{Road, RoadStation, VIRTUAL_LINK, host_address, road_position};
 use anyhow::{Context, Result};
 use roam6_sim::{RadioSpec, Track};
 use serde_json::json;
@@ -28,7 +28,7 @@ const PLAIN: [Ipv6Addr; 2] = [network(0x11), network(0x12)];
 /// Bits per second of the channel: 802.11g, as in the paper.
 const RATE: u64 = 54_000_000;
 /// Position of the second vehicle, metres, for one hop and for two; the relay is in between.
-const PLACES: [f64; 2] = [200.0, 500.0];
+const DISTANCES: [f64; 2] = [200.0, 500.0];
 const RELAY: f64 = 250.0;
 /// Frequent beacons and a short neighbour lifetime. No core sleeps, for plain routing neither, because beacons keep
 /// them awake.
@@ -37,7 +37,7 @@ const SETTINGS: &str = "beacon = \"500ms\"\nneighbour_lifetime = \"2s\"\npacket_
 /// Timeout of a series of echoes, seconds.
 const PING: &str = "3";
 /// How long connectivity may take.
-const PATIENCE: Duration = Duration::from_secs(20);
+const TIMEOUT: Duration = Duration::from_secs(20);
 
 const fn network(number: u16) -> Ipv6Addr {
     Ipv6Addr::new(0x2001, 0xdb8, number, 0, 0, 0, 0, 0)
@@ -45,17 +45,17 @@ const fn network(number: u16) -> Ipv6Addr {
 
 /// A path from node to node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Way {
+enum PingPath {
     Geo,
     Plain,
 }
 
 /// Two vehicles, a relay, two nodes.
-struct Scene {
+struct RttNetwork {
     road: Road,
-    mr1: Station,
-    relay: Station,
-    mr2: Station,
+    mr1: RoadStation,
+    relay: RoadStation,
+    mr2: RoadStation,
     nodes: [Host; 2],
     /// The second radio of each station and its link-local address: first vehicle, relay, second vehicle.
     plain: [(Port, Ipv6Addr); 3],
@@ -65,7 +65,7 @@ struct Scene {
 struct Echoes {
     sent: usize,
     /// Round-trip times, milliseconds.
-    trips: Vec<f64>,
+    round_trips: Vec<f64>,
 }
 
 fn run(quick: bool) -> Result<Findings> {
@@ -73,77 +73,77 @@ fn run(quick: bool) -> Result<Findings> {
     let sizes: Vec<usize> = (20..=1500).step_by(step).collect();
     let mut findings = Findings::default();
     let mut progress = Progress::new(2 * sizes.len() as u64 + 1);
-    let mut scene = Scene::build()?;
+    let mut scene = RttNetwork::build()?;
     let mut lost = 0;
-    for (hops, place) in (1..).zip(PLACES) {
-        scene.put_second_at(place, hops)?;
+    for (hops, place) in (1..).zip(DISTANCES) {
+        scene.place_second(place, hops)?;
         let mut overheads = Vec::new();
         for size in &sizes {
-            progress.say(&format!("{hops} hops, {size} octets"));
+            progress.message(&format!("{hops} hops, {size} octets"));
             // In turn, so that load of the machine affects both.
-            let (mut geo, mut plain) = (Echoes::none(), Echoes::none());
+            let (mut geo, mut plain) = (Echoes::empty(), Echoes::empty());
             for _ in 0..4 {
-                plain.extend(scene.ping(Way::Plain, *size, count / 4)?);
-                geo.extend(scene.ping(Way::Geo, *size, count / 4)?);
+                plain.extend(scene.ping(PingPath::Plain, *size, count / 4)?);
+                geo.extend(scene.ping(PingPath::Geo, *size, count / 4)?);
             }
-            let middle = |echoes: &Echoes| percentile(&echoes.trips, 0.5).unwrap_or(f64::INFINITY);
+            let middle = |echoes: &Echoes| percentile(&echoes.round_trips, 0.5).unwrap_or(f64::INFINITY);
             overheads.push((middle(&geo) - middle(&plain)) * 1000.0);
-            lost += geo.lost() + plain.lost();
+            lost += geo.lost_count() + plain.lost_count();
             for (way, echoes) in [("geonetworking", geo), ("plain", plain)] {
                 findings.rows.push(json!({
                     "way": way, "hops": hops, "octets": size,
-                    "sent": echoes.sent, "lost": echoes.lost(), "rtt_ms": spread(&echoes.trips),
+                    "sent": echoes.sent, "lost": echoes.lost_count(), "rtt_ms": distribution(&echoes.round_trips),
                 }));
             }
             progress.step();
         }
-        findings.sum_up(&format!("overhead_us_p50_{hops}hop"), percentile(&overheads, 0.5).map(round));
+        findings.summarise(&format!("overhead_us_p50_{hops}hop"), percentile(&overheads, 0.5).map(round));
     }
-    progress.say("cold location tables");
+    progress.message("cold location tables");
     first_packets(&mut scene, if quick { 1 } else { 10 }, &mut findings)?;
-    findings.sum_up("loss", lost);
+    findings.summarise("loss", lost);
     findings.require(lost == 0, || format!("{lost} echoes were lost"));
     Ok(findings)
 }
 
 /// The first echo after a restart of the first vehicle's roam6: the kernel resolves its neighbour, or knows it and the
 /// location service resolves its position.
-fn first_packets(scene: &mut Scene, count: usize, findings: &mut Findings) -> Result<()> {
+fn first_packets(scene: &mut RttNetwork, count: usize, findings: &mut Findings) -> Result<()> {
     for (name, known) in [("first_packet_ms_p50", false), ("first_packet_location_service_ms_p50", true)] {
         let mut trips = Vec::new();
         for _ in 0..count {
             scene.restart_first(known)?;
-            let echoes = scene.ping(Way::Geo, 56, 1)?;
-            findings.require(echoes.lost() == 0, || format!("{name}: the first echo was lost"));
-            trips.extend(echoes.trips);
+            let echoes = scene.ping(PingPath::Geo, 56, 1)?;
+            findings.require(echoes.lost_count() == 0, || format!("{name}: the first echo was lost"));
+            trips.extend(echoes.round_trips);
         }
-        findings.rows.push(json!({ "case": name, "rtt_ms": spread(&trips) }));
-        findings.sum_up(name, percentile(&trips, 0.5).map(round));
+        findings.rows.push(json!({ "case": name, "rtt_ms": distribution(&trips) }));
+        findings.summarise(name, percentile(&trips, 0.5).map(round));
     }
     Ok(())
 }
 
 impl Echoes {
-    fn none() -> Echoes {
-        Echoes { sent: 0, trips: Vec::new() }
+    fn empty() -> Echoes {
+        Echoes { sent: 0, round_trips: Vec::new() }
     }
 
     fn extend(&mut self, other: Echoes) {
         self.sent += other.sent;
-        self.trips.extend(other.trips);
+        self.round_trips.extend(other.round_trips);
     }
 
-    fn lost(&self) -> usize {
-        self.sent.saturating_sub(self.trips.len())
+    fn lost_count(&self) -> usize {
+        self.sent.saturating_sub(self.round_trips.len())
     }
 }
 
-impl Scene {
-    fn build() -> Result<Scene> {
+impl RttNetwork {
+    fn build() -> Result<RttNetwork> {
         let spec = RadioSpec { rate_bps: Some(RATE), preamble: Duration::from_micros(20), ..RadioSpec::default() };
         let road = Road::new(spec, SETTINGS)?;
-        let [near, _] = PLACES;
-        let station = |name, metres| road.add(name, "passenger-car", Track::standing(at(metres)));
+        let [near, _] = DISTANCES;
+        let station = |name, metres| road.add_station(name, "passenger-car", Track::standing(road_position(metres)));
         let (mr1, relay, mr2) = (station("mr1", 0.0)?, station("relay", RELAY)?, station("mr2", near)?);
         let node = |station, name, side: usize| -> Result<Host> {
             let pick = |all: [Ipv6Addr; 2]| all.into_iter().nth(side).context("two sides");
@@ -151,40 +151,41 @@ impl Scene {
         };
         let nodes = [node(&mr1, "mnn1", 0)?, node(&mr2, "mnn2", 1)?];
         let plain = [
-            road.add_plain(&mr1, Track::standing(at(0.0)))?,
-            road.add_plain(&relay, Track::standing(at(RELAY)))?,
-            road.add_plain(&mr2, Track::standing(at(near)))?,
+            road.add_plain_radio(&mr1, Track::standing(road_position(0.0)))?,
+            road.add_plain_radio(&relay, Track::standing(road_position(RELAY)))?,
+            road.add_plain_radio(&mr2, Track::standing(road_position(near)))?,
         ];
-        Ok(Scene { road, mr1, relay, mr2, nodes, plain })
+        Ok(RttNetwork { road, mr1, relay, mr2, nodes, plain })
     }
 
     /// Moves the second vehicle, installs the plain routes, and waits until both paths work.
-    fn put_second_at(&mut self, metres: f64, hops: usize) -> Result<()> {
+    fn place_second(&mut self, metres: f64, hops: usize) -> Result<()> {
         let [(_, one), (_, between), (port, two)] = self.plain;
-        self.road.air.steer(self.mr2.radio, Track::standing(at(metres)))?;
-        self.road.air.steer(port, Track::standing(at(metres)))?;
+        self.road.air.set_track(self.mr2.radio, Track::standing(road_position(metres)))?;
+        self.road.air.set_track(port, Track::standing(road_position(metres)))?;
         let (to_two, to_one) = if hops == 1 { (two, one) } else { (between, between) };
         let [p1, p2] = PLAIN;
         let [g1, g2] = GEO;
         self.mr1.host.ip(&[
             &format!("route replace {p2}/64 via {to_two} dev radio1"),
-            &format!("route replace {g2}/64 via {} dev {LINK}", self.mr2.address),
+            &format!("route replace {g2}/64 via {} dev {VIRTUAL_LINK}", self.mr2.address),
         ])?;
         self.mr2.host.ip(&[
             &format!("route replace {p1}/64 via {to_one} dev radio1"),
-            &format!("route replace {g1}/64 via {} dev {LINK}", self.mr1.address),
+            &format!("route replace {g1}/64 via {} dev {VIRTUAL_LINK}", self.mr1.address),
         ])?;
         self.relay.host.ip(&[
             &format!("route replace {p1}/64 via {one} dev radio1"),
             &format!("route replace {p2}/64 via {two} dev radio1"),
         ])?;
         let wanted = if hops == 1 { 2 } else { 1 };
-        clock::wait_for(PATIENCE, || self.mr1.neighbours().ok().filter(|count| *count == wanted))
+        clock::wait_for(TIMEOUT, || self.mr1.neighbour_count().ok().filter(|count| *count == wanted))
             .context("the second vehicle is not where it should be")?;
         // The longest echo too, so that the path MTU is known.
-        for (way, size) in [(Way::Plain, 56), (Way::Geo, 56), (Way::Plain, 1500), (Way::Geo, 1500)] {
-            let works = || self.ping(way, size, 1).ok().filter(|echoes| echoes.lost() == 0);
-            clock::wait_for(PATIENCE, works)
+        for (way, size) in [(PingPath::Plain, 56), (PingPath::Geo, 56), (PingPath::Plain, 1500), (PingPath::Geo, 1500)]
+        {
+            let works = || self.ping(way, size, 1).ok().filter(|echoes| echoes.lost_count() == 0);
+            clock::wait_for(TIMEOUT, works)
                 .with_context(|| format!("no echo of {size} octets by {way:?}, {hops} hops"))?;
         }
         Ok(())
@@ -194,24 +195,26 @@ impl Scene {
     /// second vehicle.
     fn restart_first(&mut self, known: bool) -> Result<()> {
         self.mr1.daemon.stop()?;
-        self.mr1.daemon.run()?;
-        self.mr1.await_link()?;
+        self.mr1.daemon.spawn()?;
+        self.mr1.wait_for_link()?;
         let [_, far] = GEO;
         let address = self.mr2.address;
-        self.mr1.host.ip(&[&format!("route replace {far}/64 via {address} dev {LINK}")])?;
+        self.mr1.host.ip(&[&format!("route replace {far}/64 via {address} dev {VIRTUAL_LINK}")])?;
         if known {
-            let mac = self.road.air.mac(self.mr2.radio).context("no radio")?;
-            self.mr1.host.ip(&[&format!("neighbour replace {address} lladdr {mac} dev {LINK} nud permanent")])?;
+            let mac = self.road.air.link_layer_address(self.mr2.radio).context("no radio")?;
+            self.mr1
+                .host
+                .ip(&[&format!("neighbour replace {address} lladdr {mac} dev {VIRTUAL_LINK} nud permanent")])?;
         }
-        clock::wait_for(PATIENCE, || self.mr1.neighbours().ok().filter(|count| *count == 1))
+        clock::wait_for(TIMEOUT, || self.mr1.neighbour_count().ok().filter(|count| *count == 1))
             .context("the relay is not heard")?;
         Ok(())
     }
 
     /// Sends `count` echo requests of `octets` from the first node to the second.
-    fn ping(&self, way: Way, octets: usize, count: usize) -> Result<Echoes> {
-        let [from, to] = if way == Way::Geo { GEO } else { PLAIN };
-        let (from, to) = (member(from, 2).to_string(), member(to, 2).to_string());
+    fn ping(&self, way: PingPath, octets: usize, count: usize) -> Result<Echoes> {
+        let [from, to] = if way == PingPath::Geo { GEO } else { PLAIN };
+        let (from, to) = (host_address(from, 2).to_string(), host_address(to, 2).to_string());
         let [node, _] = &self.nodes;
         let (count_text, size) = (count.to_string(), octets.to_string());
         let mut ping = node.command("ping");
@@ -221,14 +224,14 @@ impl Scene {
         // The exit status is an error if a reply is missing; missing replies are counted below.
         let output = ping.stderr(Stdio::null()).output()?;
         let text = String::from_utf8_lossy(&output.stdout);
-        let answers = text.lines().filter_map(answer).filter(|(sequence, _)| *sequence <= count);
+        let answers = text.lines().filter_map(parse_reply).filter(|(sequence, _)| *sequence <= count);
         let trips: BTreeMap<usize, f64> = answers.collect();
-        Ok(Echoes { sent: count, trips: trips.into_values().collect() })
+        Ok(Echoes { sent: count, round_trips: trips.into_values().collect() })
     }
 }
 
 /// Sequence number and round-trip time (milliseconds) of a reply in ping's output.
-fn answer(line: &str) -> Option<(usize, f64)> {
+fn parse_reply(line: &str) -> Option<(usize, f64)> {
     let field = |name: &str| line.split(name).nth(1)?.split(' ').next();
     Some((field("icmp_seq=")?.parse().ok()?, field("time=")?.parse().ok()?))
 }

@@ -4,9 +4,9 @@
 use super::Experiment;
 use crate::bed::Host;
 use crate::clock;
-use crate::figures::{Findings, round};
+use crate::findings::{Findings, round};
 use crate::progress::Progress;
-use crate::road::{LINK, Road, Station, at, member};
+use crate::road::{Road, RoadStation, VIRTUAL_LINK, host_address, road_position};
 use anyhow::{Context, Result};
 use nix::sys::socket::setsockopt;
 use nix::sys::socket::sockopt::RcvBuf;
@@ -30,11 +30,11 @@ const NETWORKS: [Ipv6Addr; 2] =
 const RATES: [u64; 4] = [250, 500, 1000, 2000];
 /// Rates of the search for the limit, kbit/s, and their datagram size; 1300 octets fit into one packet.
 const SEARCH: [u64; 10] = [5_000, 10_000, 20_000, 50_000, 100_000, 200_000, 400_000, 600_000, 800_000, 1_200_000];
-const SEARCHED: usize = 1300;
+const SEARCH_OCTETS: usize = 1300;
 /// Delivery ratio required of the maximum rate.
-const GOOD: f64 = 0.99;
+const MIN_DELIVERY: f64 = 0.99;
 const SETTINGS: &str = "beacon = \"1s\"\npacket_data_rate = 4000000000\n";
-const PATIENCE: Duration = Duration::from_secs(20);
+const TIMEOUT: Duration = Duration::from_secs(20);
 const PORT: u16 = 9750;
 
 fn run(quick: bool) -> Result<Findings> {
@@ -42,11 +42,11 @@ fn run(quick: bool) -> Result<Findings> {
     let sizes: Vec<usize> = (100..=1900).step_by(step).collect();
     let mut findings = Findings::default();
     let mut progress = Progress::new((RATES.len() * sizes.len() + SEARCH.len()) as u64);
-    let scene = Scene::build()?;
+    let scene = UdpNetwork::build()?;
     let mut least = 1.0_f64;
     for rate in RATES {
         for size in &sizes {
-            progress.say(&format!("{rate} kbit/s, {size} octets"));
+            progress.message(&format!("{rate} kbit/s, {size} octets"));
             let (sent, received) = scene.send(rate, *size, span)?;
             let share = received as f64 / sent.max(1) as f64;
             least = least.min(share);
@@ -58,68 +58,69 @@ fn run(quick: bool) -> Result<Findings> {
     }
     let mut most = 0.0;
     for rate in SEARCH {
-        progress.say(&format!("{} Mbit/s", rate / 1000));
-        let before = scene.processor_time()?;
-        let (sent, received) = scene.send(rate, SEARCHED, span)?;
-        let spent = scene.processor_time()?.saturating_sub(before).as_secs_f64();
-        let mbit = received as f64 * SEARCHED as f64 * 8.0 / span.as_secs_f64() / 1e6;
+        progress.message(&format!("{} Mbit/s", rate / 1000));
+        let before = scene.cpu_time()?;
+        let (sent, received) = scene.send(rate, SEARCH_OCTETS, span)?;
+        let spent = scene.cpu_time()?.saturating_sub(before).as_secs_f64();
+        let mbit = received as f64 * SEARCH_OCTETS as f64 * 8.0 / span.as_secs_f64() / 1e6;
         let per_core = received as f64 / spent.max(1e-9);
         findings.rows.push(json!({
-            "search_kbit_s": rate, "octets": SEARCHED, "sent": sent, "received": received, "mbit_s": round(mbit),
+            "search_kbit_s": rate, "octets": SEARCH_OCTETS, "sent": sent, "received": received, "mbit_s": round(mbit),
             "pps_of_a_core": per_core.round(),
         }));
-        if received as f64 >= GOOD * sent as f64 {
+        if received as f64 >= MIN_DELIVERY * sent as f64 {
             most = mbit;
         }
         progress.step();
     }
-    findings.sum_up("delivery_min", round(least));
-    findings.sum_up("max_mbps", round(most));
+    findings.summarise("delivery_min", round(least));
+    findings.summarise("max_mbps", round(most));
     findings.require(least >= 1.0, || format!("only {least:.4} of the datagrams of one case arrived"));
     Ok(findings)
 }
 
-struct Scene {
+struct UdpNetwork {
     _road: Road,
-    stations: [Station; 2],
+    stations: [RoadStation; 2],
     nodes: [Host; 2],
 }
 
-impl Scene {
-    fn build() -> Result<Scene> {
+impl UdpNetwork {
+    fn build() -> Result<UdpNetwork> {
         let road = Road::new(RadioSpec { queue_bytes: 1 << 20, ..RadioSpec::default() }, SETTINGS)?;
-        let add = |name, metres| road.add(name, "passenger-car", Track::standing(at(metres)));
+        let add = |name, metres| road.add_station(name, "passenger-car", Track::standing(road_position(metres)));
         let stations = [add("mr1", 0.0)?, add("mr2", 200.0)?];
         let [one, two] = NETWORKS;
         let nodes = [road.add_node(&stations[0], "mnn1", &[one])?, road.add_node(&stations[1], "mnn2", &[two])?];
         let [first, second] = &stations;
-        first.host.ip(&[&format!("route add {two}/64 via {} dev {LINK}", second.address)])?;
-        second.host.ip(&[&format!("route add {one}/64 via {} dev {LINK}", first.address)])?;
-        let scene = Scene { _road: road, stations, nodes };
-        let far = member(two, 2).to_string();
+        first.host.ip(&[&format!("route add {two}/64 via {} dev {VIRTUAL_LINK}", second.address)])?;
+        second.host.ip(&[&format!("route add {one}/64 via {} dev {VIRTUAL_LINK}", first.address)])?;
+        let scene = UdpNetwork { _road: road, stations, nodes };
+        let far = host_address(two, 2).to_string();
         // A long echo, so that the path MTU is known.
         let works = || scene.nodes[0].output("ping", &["-6", "-n", "-c", "1", "-W", "1", "-s", "1900", &far]).ok();
-        clock::wait_for(PATIENCE, works).context("the far node does not answer")?;
+        clock::wait_for(TIMEOUT, works).context("the far node does not answer")?;
         Ok(scene)
     }
 
     /// CPU time of both daemons.
-    fn processor_time(&self) -> Result<Duration> {
+    fn cpu_time(&self) -> Result<Duration> {
         let [first, second] = &self.stations;
-        Ok(first.daemon.usage()?.processor + second.daemon.usage()?.processor)
+        Ok(first.daemon.usage()?.cpu_time + second.daemon.usage()?.cpu_time)
     }
 
     /// Sends `rate` kbit/s in datagrams of `octets` for `span`; the numbers of sent and received datagrams.
     fn send(&self, rate: u64, octets: usize, span: Duration) -> Result<(u64, u64)> {
-        let [from, to] = NETWORKS.map(|network| SocketAddrV6::new(member(network, 2), PORT, 0, 0));
+        let [from, to] = NETWORKS.map(|network| SocketAddrV6::new(host_address(network, 2), PORT, 0, 0));
         let [near, far] = &self.nodes;
-        let out = near.inside(|| UdpSocket::bind(from))??;
-        let into = far.inside(|| UdpSocket::bind(to))??;
+        let out = near.in_namespace(|| UdpSocket::bind(from))??;
+        let into = far.in_namespace(|| UdpSocket::bind(to))??;
         setsockopt(&into, RcvBuf, &(4 << 20)).ok();
         into.set_read_timeout(Some(Duration::from_millis(50)))?;
         let done = Arc::new(AtomicBool::new(false));
         let ended = done.clone();
-        let receiver = std::thread::Builder::new().name("udp in".into()).spawn(move || count(&into, &ended))?;
+        let receiver =
+            std::thread::Builder::new().name("udp in".into()).spawn(move || count_datagrams(&into, &ended))?;
         let datagram = vec![0x55; octets];
         let pause = Duration::from_nanos(octets as u64 * 8 * 1_000_000 / rate.max(1));
         let (begin, mut sent) = (clock::now(), 0_u32);
@@ -134,7 +135,7 @@ impl Scene {
     }
 }
 
-fn count(socket: &UdpSocket, done: &AtomicBool) -> u64 {
+fn count_datagrams(socket: &UdpSocket, done: &AtomicBool) -> u64 {
     let mut buffer = [0; 2048];
     let mut received = 0;
     loop {

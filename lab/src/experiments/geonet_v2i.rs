@@ -3,10 +3,10 @@
 
 use super::Experiment;
 use crate::clock;
-use crate::driveby::{Scene, Sent, Way, Ways};
-use crate::figures::{Findings, round};
+use crate::findings::{Findings, round};
 use crate::progress::Progress;
-use crate::traffic::{End, Load, Protocol, Transfer};
+use crate::roadside::{OctetsByPath, PathKind, PathUsage, RoadsideNetwork};
+use crate::traffic::{Endpoint, Protocol, Transfer, TransferLoad};
 use anyhow::{Context, Result};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeSet;
@@ -25,41 +25,45 @@ pub(crate) const EXPERIMENT: Experiment = Experiment {
 struct Phase {
     what: &'static str,
     places: [f64; 2],
-    ways: &'static [Way],
+    expected_paths: &'static [PathKind],
 }
 
 const PHASES: [Phase; 5] = [
-    Phase { what: "apart", places: [500.0, 900.0], ways: &[Way::Cellular] },
-    Phase { what: "together", places: [500.0, 700.0], ways: &[Way::Direct, Way::Cellular] },
-    Phase { what: "together_at_the_roadside", places: [100.0, 250.0], ways: &[Way::Direct, Way::Roadside] },
-    Phase { what: "one_at_the_roadside", places: [100.0, 650.0], ways: &[Way::Roadside] },
-    Phase { what: "apart_again", places: [-350.0, 650.0], ways: &[Way::Cellular] },
+    Phase { what: "apart", places: [500.0, 900.0], expected_paths: &[PathKind::Cellular] },
+    Phase { what: "together", places: [500.0, 700.0], expected_paths: &[PathKind::Direct, PathKind::Cellular] },
+    Phase {
+        what: "together_at_the_roadside",
+        places: [100.0, 250.0],
+        expected_paths: &[PathKind::Direct, PathKind::Roadside],
+    },
+    Phase { what: "one_at_the_roadside", places: [100.0, 650.0], expected_paths: &[PathKind::Roadside] },
+    Phase { what: "apart_again", places: [-350.0, 650.0], expected_paths: &[PathKind::Cellular] },
 ];
 /// Time to converge after a drive, poll interval, and the time in which paths are then sampled.
 const SETTLE: Duration = Duration::from_secs(10);
-const GLANCE: Duration = Duration::from_millis(500);
-const LOOK: Duration = Duration::from_secs(1);
+const POLL_INTERVAL: Duration = Duration::from_millis(500);
+const SAMPLE_TIME: Duration = Duration::from_secs(1);
 /// Speed, metres per second: full run, quick run.
 const SPEEDS: [f64; 2] = [50.0, 100.0];
 /// Minimum share of the data for a path to count as used.
-const GOES: f64 = 0.05;
+const MIN_SHARE: f64 = 0.05;
 /// Octets per second in each direction.
 const RATE: u64 = 60_000;
-const PATIENCE: Duration = Duration::from_secs(20);
+const TIMEOUT: Duration = Duration::from_secs(20);
 
 fn run(quick: bool) -> Result<Findings> {
     let [slow, fast] = SPEEDS;
     let (rounds, speed) = if quick { (1, fast) } else { (5, slow) };
     let mut findings = Findings::default();
     let mut progress = Progress::new((rounds * PHASES.len()) as u64);
-    progress.say("building the road");
+    progress.message("building the road");
     let [Phase { places, .. }, ..] = PHASES;
-    let scene = Scene::build(places)?;
-    let drive = Drive::start(scene)?;
+    let scene = RoadsideNetwork::build(places)?;
+    let drive = DriveRun::start(scene)?;
     for _ in 0..rounds {
         for phase in &PHASES {
-            progress.say(phase.what);
-            drive.go(phase, speed, &mut findings)?;
+            progress.message(phase.what);
+            drive.run_phase(phase, speed, &mut findings)?;
             progress.step();
         }
     }
@@ -67,35 +71,40 @@ fn run(quick: bool) -> Result<Findings> {
 }
 
 /// The network with its connections: to the Internet, and to the other vehicle.
-struct Drive {
-    scene: Scene,
-    ways: Ways,
+struct DriveRun {
+    network: RoadsideNetwork,
+    path_usage: PathUsage,
     connections: [(&'static str, Transfer); 2],
 }
 
-impl Drive {
-    fn start(scene: Scene) -> Result<Drive> {
-        let [one, other] = &scene.cars;
-        let carry = |ends: [End<'_>; 2], port| {
-            Transfer::carry(ends, Load { message: 1000, ..Load::steady(Protocol::Tcp, port, RATE) })
+impl DriveRun {
+    fn start(scene: RoadsideNetwork) -> Result<DriveRun> {
+        let [one, other] = &scene.vehicles;
+        let carry = |ends: [Endpoint<'_>; 2], port| {
+            Transfer::start_with(
+                ends,
+                TransferLoad { message: 1000, ..TransferLoad::steady(Protocol::Tcp, port, RATE) },
+            )
         };
         let out = carry([one.vehicle.node(), scene.world.correspondent()], 9800)?;
         let between = carry([one.vehicle.node(), other.vehicle.node()], 9801)?;
-        let ways = scene.watch();
-        Ok(Drive { ways, connections: [("internet", out), ("vehicles", between)], scene })
+        let ways = scene.watch_paths();
+        Ok(DriveRun { path_usage: ways, connections: [("internet", out), ("vehicles", between)], network: scene })
     }
 
     /// Drives, waits for convergence, and samples the paths of the first vehicle.
-    fn go(&self, phase: &Phase, speed: f64, findings: &mut Findings) -> Result<()> {
+    fn run_phase(&self, phase: &Phase, speed: f64, findings: &mut Findings) -> Result<()> {
         let begin = clock::unix_micros();
-        self.scene.drive(phase.places, speed)?;
+        self.network.drive(phase.places, speed)?;
         let there = clock::unix_micros();
         let now = || clock::unix_micros() - there;
-        while !are(phase.ways, &self.look(GLANCE)) && u128::from(now()) < SETTLE.as_micros() {}
+        while !uses_only(phase.expected_paths, &self.path_shares(POLL_INTERVAL))
+            && u128::from(now()) < SETTLE.as_micros()
+        {}
         let settled = now();
-        let shares = self.look(LOOK);
+        let shares = self.path_shares(SAMPLE_TIME);
         let end = clock::unix_micros();
-        let right = are(phase.ways, &shares);
+        let right = uses_only(phase.expected_paths, &shares);
         let settled = round(settled as f64 / 1000.0);
         let known = [
             ("phase", json!(phase.what)),
@@ -119,44 +128,45 @@ impl Drive {
     }
 
     /// Samples the paths of the first vehicle for `span`.
-    fn look(&self, span: Duration) -> Vec<(Way, f64)> {
-        let before = self.ways.until_now();
+    fn path_shares(&self, span: Duration) -> Vec<(PathKind, f64)> {
+        let before = self.path_usage.snapshot();
         sleep(span);
-        shares(&before, &self.ways.until_now())
+        shares(&before, &self.path_usage.snapshot())
     }
 
     fn finish(self, mut findings: Findings) -> Result<Findings> {
-        let logs = self.scene.logs();
+        let logs = self.network.log_tails();
         let mut whole = true;
         for (name, transfer) in self.connections {
-            let deliveries = transfer.finish(PATIENCE).with_context(|| format!("the connection {name}\n{logs}"))?;
-            whole &= deliveries.iter().all(crate::traffic::Delivery::is_whole);
+            let deliveries = transfer.finish(TIMEOUT).with_context(|| format!("the connection {name}\n{logs}"))?;
+            whole &= deliveries.iter().all(crate::traffic::Delivery::is_complete);
         }
         for name in ["internet", "vehicles"] {
             let key = format!("silence_ms_{name}");
             let silences = findings.rows.iter().filter_map(|row| row.get(&key)?.as_f64());
             let worst = silences.fold(0.0, f64::max);
-            findings.sum_up(&format!("gap_ms_max_{name}"), worst);
+            findings.summarise(&format!("gap_ms_max_{name}"), worst);
         }
         let right = |row: &Value| row.get("ways_right").and_then(Value::as_bool) == Some(true);
         let right = findings.rows.iter().all(right);
-        findings.sum_up("ways_right", u8::from(right));
-        findings.sum_up("tcp_survived", u8::from(whole));
+        findings.summarise("ways_right", u8::from(right));
+        findings.summarise("tcp_survived", u8::from(whole));
         findings.require(whole, || "a TCP connection did not survive".to_owned());
         Ok(findings)
     }
 }
 
 /// Whether exactly these paths are used.
-fn are(ways: &[Way], shares: &[(Way, f64)]) -> bool {
-    let gone: BTreeSet<Way> = shares.iter().filter(|(_, share)| *share > GOES).map(|(way, _)| *way).collect();
+fn uses_only(ways: &[PathKind], shares: &[(PathKind, f64)]) -> bool {
+    let gone: BTreeSet<PathKind> = shares.iter().filter(|(_, share)| *share > MIN_SHARE).map(|(way, _)| *way).collect();
     gone == ways.iter().copied().collect()
 }
 
 /// Share of each path in the octets of the first vehicle between two snapshots.
-fn shares(before: &Sent, after: &Sent) -> Vec<(Way, f64)> {
-    let of = |sent: &Sent, way| sent.get(&(0, way)).copied().unwrap_or(0);
-    let sent = [Way::Direct, Way::Roadside, Way::Cellular].map(|way| (way, of(after, way) - of(before, way)));
+fn shares(before: &OctetsByPath, after: &OctetsByPath) -> Vec<(PathKind, f64)> {
+    let of = |sent: &OctetsByPath, way| sent.get(&(0, way)).copied().unwrap_or(0);
+    let sent =
+        [PathKind::Direct, PathKind::Roadside, PathKind::Cellular].map(|way| (way, of(after, way) - of(before, way)));
     let all: u64 = sent.iter().map(|(_, octets)| *octets).sum();
     sent.into_iter().map(|(way, octets)| (way, octets as f64 / all.max(1) as f64)).collect()
 }

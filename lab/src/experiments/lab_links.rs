@@ -2,11 +2,11 @@
 //! figures.
 
 use super::Experiment;
-use crate::bed::{Air, Host};
+use crate::bed::{Host, LinkEmulator};
 use crate::clock;
-use crate::figures::{Findings, spread};
+use crate::findings::{Findings, distribution};
 use crate::progress::Progress;
-use crate::traffic::{End, Stamp, Train};
+use crate::traffic::{Endpoint, Stamp, Train};
 use anyhow::Result;
 use roam6_sim::LinkSpec;
 use serde_json::json;
@@ -21,7 +21,7 @@ pub(crate) const EXPERIMENT: Experiment =
 const LEFT: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 1);
 const RIGHT: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 2);
 /// A frame that has not arrived by then is lost, however busy the machine is.
-const PATIENCE: Duration = Duration::from_secs(20);
+const TIMEOUT: Duration = Duration::from_secs(20);
 
 fn run(quick: bool) -> Result<Findings> {
     let span = Duration::from_secs(if quick { 1 } else { 10 });
@@ -31,36 +31,39 @@ fn run(quick: bool) -> Result<Findings> {
         ("delay 25 ms", LinkSpec { delay: Duration::from_millis(25), ..LinkSpec::default() }),
         ("loss 5 %", LinkSpec { loss: 0.05, ..LinkSpec::default() }),
     ];
-    let air = Air::new(1)?;
+    let air = LinkEmulator::new(1)?;
     let (left, right) = (Host::new("left")?, Host::new("right")?);
-    let ports = [air.port(&left, "eth0")?, air.port(&right, "eth0")?];
+    let ports = [air.add_port(&left, "eth0")?, air.add_port(&right, "eth0")?];
     let cable = air.cable(ports, LinkSpec::default())?;
     left.ip(&[&format!("address add {LEFT}/64 dev eth0 nodad")])?;
     right.ip(&[&format!("address add {RIGHT}/64 dev eth0 nodad")])?;
     // Otherwise the kernel flushes its neighbour cache on carrier loss and resolves the neighbour again, first into the
     // unplugged port and again a second later. The cable is to be measured.
     for which in ["all", "eth0"] {
-        left.set(&format!("ipv6/conf/{which}/ndisc_evict_nocarrier"), "0")?;
+        left.set_sysctl(&format!("ipv6/conf/{which}/ndisc_evict_nocarrier"), "0")?;
     }
     let mut findings = Findings::default();
     let mut progress = Progress::new(specs.len() as u64 + 1);
     let mut worst_late = 0.0_f64;
     for (name, spec) in specs {
-        progress.say(name);
+        progress.message(name);
         air.shape(cable, spec);
-        let mut train =
-            Train::start([End { host: &left, address: LEFT }, End { host: &right, address: RIGHT }], 9000, 1000)?;
+        let mut train = Train::start(
+            [Endpoint { host: &left, address: LEFT }, Endpoint { host: &right, address: RIGHT }],
+            9000,
+            1000,
+        )?;
         sleep(span);
         let end = clock::unix_micros();
         sleep(spec.delay + Duration::from_millis(100));
         // On a busy machine the last frames are late; only lost frames are missing.
-        let all_arrived = || (spec.loss > 0.0 || train.forth.tally(0, end).lost == 0).then_some(());
-        clock::wait_for(PATIENCE, all_arrived);
+        let all_arrived = || (spec.loss > 0.0 || train.forward.delivery_counts(0, end).lost == 0).then_some(());
+        clock::wait_for(TIMEOUT, all_arrived);
         train.stop();
-        let tally = train.forth.tally(0, end);
-        let delays: Vec<f64> = train.forth.delays().iter().map(|delay| *delay as f64 / 1000.0).collect();
+        let tally = train.forward.delivery_counts(0, end);
+        let delays: Vec<f64> = train.forward.delays().iter().map(|delay| *delay as f64 / 1000.0).collect();
         let expected = spec.delay.as_secs_f64() * 1000.0;
-        let late = crate::figures::percentile(&delays, 0.5).unwrap_or(f64::INFINITY) - expected;
+        let late = crate::findings::percentile(&delays, 0.5).unwrap_or(f64::INFINITY) - expected;
         worst_late = worst_late.max(late);
         findings.require(tally.sent > 0, || format!("{name}: nothing was sent"));
         findings.require(spec.loss > 0.0 || tally.lost == 0, || {
@@ -68,14 +71,15 @@ fn run(quick: bool) -> Result<Findings> {
         });
         findings.require(late >= 0.0, || format!("{name}: half of the datagrams came {} ms before their time", -late));
         findings.rows.push(json!({
-            "link": name, "sent": tally.sent, "lost": tally.lost, "delay_ms": spread(&delays), "expected_ms": expected,
+            "link": name, "sent": tally.sent, "lost": tally.lost, "delay_ms": distribution(&delays), "expected_ms": expected,
         }));
         progress.step();
     }
-    progress.say("re-plug");
+    progress.message("re-plug");
     let [port, _] = ports;
     air.shape(cable, LinkSpec::default());
-    let train = Train::start([End { host: &left, address: LEFT }, End { host: &right, address: RIGHT }], 9000, 1000)?;
+    let train =
+        Train::start([Endpoint { host: &left, address: LEFT }, Endpoint { host: &right, address: RIGHT }], 9000, 1000)?;
     let mut gaps = Vec::new();
     for _ in 0..if quick { 1 } else { 10 } {
         sleep(Duration::from_millis(1200));
@@ -83,11 +87,11 @@ fn run(quick: bool) -> Result<Findings> {
         sleep(Duration::from_millis(9));
         let up = air.plug(port, cable)?;
         sleep(Duration::from_millis(200));
-        let first = clock::wait_for(PATIENCE, || train.forth.first_after(Stamp::Received, up));
+        let first = clock::wait_for(TIMEOUT, || train.forward.first_after(Stamp::Received, up));
         gaps.extend(first.map(|first| (first - up) as f64 / 1000.0));
-        findings.require(first.is_some(), || format!("re-plug: nothing was received within {PATIENCE:?}"));
+        findings.require(first.is_some(), || format!("re-plug: nothing was received within {TIMEOUT:?}"));
     }
-    findings.rows.push(json!({ "link": "re-plug", "carrier_to_first_packet_ms": spread(&gaps) }));
-    findings.sum_up("delay_error_ms_p50_max", crate::figures::round(worst_late));
+    findings.rows.push(json!({ "link": "re-plug", "carrier_to_first_packet_ms": distribution(&gaps) }));
+    findings.summarise("delay_error_ms_p50_max", crate::findings::round(worst_late));
     Ok(findings)
 }

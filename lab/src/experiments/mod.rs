@@ -30,7 +30,7 @@ mod shim6_recovery;
 mod shim6_servers;
 mod shim6_throughput;
 
-use crate::figures::Findings;
+use crate::findings::Findings;
 use anyhow::Result;
 
 /// An experiment.

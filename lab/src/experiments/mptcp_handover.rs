@@ -2,12 +2,12 @@
 //! connections): gap at the application, path of the payload, and MPTCP options on the wire.
 
 use super::Experiment;
-use crate::bed::cage::WORK;
-use crate::check;
-use crate::figures::{Findings, percentile, round, spread};
-use crate::multipath::journey::{Journey, Leg, Mode};
-use crate::multipath::options::Options;
-use crate::multipath::{Path, Shape, Spot, Testbed};
+use crate::bed::sandbox::WORK_DIR;
+use crate::dissector;
+use crate::findings::{Findings, distribution, percentile, round};
+use crate::multipath::observed_transfer::{Mode, MoveObservation, ObservedTransfer};
+use crate::multipath::options::MptcpOptionCounts;
+use crate::multipath::{AttachmentPoint, LinkShape, MptcpTestbed, PayloadPath};
 use crate::progress::Progress;
 use crate::traffic::Delivery;
 use anyhow::{Context, Result};
@@ -27,7 +27,7 @@ const RATE: u64 = 200_000;
 /// The port of the second endpoint.
 const PORT: u16 = 9500;
 /// How long a re-plugged cable is out.
-const DARK: Duration = Duration::from_millis(9);
+const UNPLUGGED_TIME: Duration = Duration::from_millis(9);
 /// The handovers of a round in order; each begins where the previous one ends.
 const MOVES: [&str; 8] = [
     "hard FN1 to FN2",
@@ -50,23 +50,23 @@ const KINDS: [(&str, &str); 5] = [
 ];
 
 /// Maximum gap ratio of MPTCP over TCP. Over the same path they differ only by chance.
-const NO_LONGER: f64 = 1.25;
+const MAX_GAP_RATIO: f64 = 1.25;
 
 /// A change of the vehicle's attachments.
-type Act = fn(&Testbed) -> Result<()>;
+type Action = fn(&MptcpTestbed) -> Result<()>;
 
 /// All handovers of one mode.
 struct Series {
     mode: Mode,
-    legs: Vec<Leg>,
-    whole: bool,
+    moves: Vec<MoveObservation>,
+    is_complete: bool,
     direct_share: f64,
     backup_octets: u64,
-    options: Options,
-    complaints: Vec<String>,
+    options: MptcpOptionCounts,
+    capture_errors: Vec<String>,
     wrong_sources: Vec<String>,
     wrong: u64,
-    untold: u64,
+    grace_period: u64,
 }
 
 fn run(quick: bool) -> Result<Findings> {
@@ -76,152 +76,152 @@ fn run(quick: bool) -> Result<Findings> {
     let mut findings = Findings::default();
     let mut all = Vec::new();
     for mode in modes {
-        all.push(series(mode, times, &mut progress).with_context(|| format!("{mode:?}"))?);
+        all.push(run_series(mode, times, &mut progress).with_context(|| format!("{mode:?}"))?);
     }
-    report(&mut findings, &all, quick);
+    summarise(&mut findings, &all, quick);
     Ok(findings)
 }
 
-fn series(mode: Mode, times: usize, progress: &mut Progress) -> Result<Series> {
-    let testbed = Testbed::build(Shape::PAPER.lossless())?;
-    testbed.plug(0, Spot::Visited(0))?;
+fn run_series(mode: Mode, times: usize, progress: &mut Progress) -> Result<Series> {
+    let testbed = MptcpTestbed::build(LinkShape::PAPER.lossless())?;
+    testbed.plug(0, AttachmentPoint::Visited(0))?;
     testbed.wait_home_path()?;
     if mode != Mode::Classical {
         testbed.wait_care_of(&testbed.vehicle.mnn, 0)?;
     }
     if mode == Mode::Inbound {
-        testbed.accept_offers()?;
+        testbed.accept_add_addr()?;
     }
-    let capture = std::path::Path::new(WORK).join("handover.pcapng");
-    testbed.world.air.capture(&capture)?;
+    let capture = std::path::Path::new(WORK_DIR).join("handover.pcapng");
+    testbed.world.emulator.capture(&capture)?;
     let began = crate::clock::unix_micros();
-    let mut journey = Journey::begin(&testbed, mode, PORT, RATE, &[0])?;
+    let mut journey = ObservedTransfer::begin(&testbed, mode, PORT, RATE, &[0])?;
     sleep(Duration::from_secs(2));
     let mut legs = Vec::new();
     for round in 0..times {
         legs.extend(round_trip(&mut journey, mode, progress)?);
         if round == 0 {
             // One round contains every option; a longer capture would exhaust memory.
-            testbed.world.air.finish_capture()?;
+            testbed.world.emulator.finish_capture()?;
         }
     }
     let deliveries = journey.finish()?;
     let end = crate::clock::unix_micros();
-    let verdict = check::dissect(&capture)?;
+    let verdict = dissector::dissect(&capture)?;
     Ok(Series {
         mode,
-        whole: deliveries.iter().all(Delivery::is_whole),
-        direct_share: testbed.paths.direct_share(began, end),
-        backup_octets: testbed.paths.octets(Path::Home, began, end),
-        options: Options::count(&capture, &["mr0.in0", "mnn0.eth0"])?,
-        complaints: verdict.complaints,
-        wrong_sources: testbed.uplinks.stories(),
-        wrong: testbed.uplinks.wrong(),
-        untold: testbed.uplinks.untold(),
-        legs,
+        is_complete: deliveries.iter().all(Delivery::is_complete),
+        direct_share: testbed.path_monitor.direct_share(began, end),
+        backup_octets: testbed.path_monitor.octets(PayloadPath::Home, began, end),
+        options: MptcpOptionCounts::count(&capture, &["mr0.in0", "mnn0.eth0"])?,
+        capture_errors: verdict.errors,
+        wrong_sources: testbed.source_monitor.samples(),
+        wrong: testbed.source_monitor.wrong_source(),
+        grace_period: testbed.source_monitor.wrong_in_grace_period(),
+        moves: legs,
     })
 }
 
 /// All handovers once, from FN1 on the first uplink back to the same state.
-fn round_trip(journey: &mut Journey<'_>, mode: Mode, progress: &mut Progress) -> Result<Vec<Leg>> {
+fn round_trip(journey: &mut ObservedTransfer<'_>, mode: Mode, progress: &mut Progress) -> Result<Vec<MoveObservation>> {
     let mut legs = Vec::new();
     for what in MOVES {
-        progress.say(&format!("{mode:?}: {what}"));
-        let (there, act): (&[usize], Act) = match what {
-            "hard FN1 to FN2" => (&[1], |bed| replug(bed, Spot::Visited(1))),
-            "hard FN2 to home" => (&[], |bed| replug(bed, Spot::Home)),
-            "hard home to FN1" => (&[0], |bed| replug(bed, Spot::Visited(0))),
-            "second uplink into FN2" => (&[0, 1], |bed| bed.plug(1, Spot::Visited(1)).map(drop)),
+        progress.message(&format!("{mode:?}: {what}"));
+        let (there, act): (&[usize], Action) = match what {
+            "hard FN1 to FN2" => (&[1], |bed| replug(bed, AttachmentPoint::Visited(1))),
+            "hard FN2 to home" => (&[], |bed| replug(bed, AttachmentPoint::Home)),
+            "hard home to FN1" => (&[0], |bed| replug(bed, AttachmentPoint::Visited(0))),
+            "second uplink into FN2" => (&[0, 1], |bed| bed.plug(1, AttachmentPoint::Visited(1)).map(drop)),
             "planned FN1 to FN2" => (&[1], |bed| bed.unplug(0).map(drop)),
-            "first uplink into FN1" => (&[0, 1], |bed| bed.plug(0, Spot::Visited(0)).map(drop)),
+            "first uplink into FN1" => (&[0, 1], |bed| bed.plug(0, AttachmentPoint::Visited(0)).map(drop)),
             "black hole in FN1" => (&[1], |bed| bed.cut(0, true)),
             _ => (&[0], |bed| {
                 // The failed path is unplugged and restored first, so that it starts afresh.
                 bed.unplug(0)?;
                 bed.cut(0, false)?;
                 bed.unplug(1)?;
-                sleep(DARK);
-                bed.plug(0, Spot::Visited(0)).map(drop)
+                sleep(UNPLUGGED_TIME);
+                bed.plug(0, AttachmentPoint::Visited(0)).map(drop)
             }),
         };
-        legs.push(journey.go(what, there, act)?);
+        legs.push(journey.run_move(what, there, act)?);
         progress.step();
     }
     Ok(legs)
 }
 
-fn replug(testbed: &Testbed, spot: Spot) -> Result<()> {
+fn replug(testbed: &MptcpTestbed, spot: AttachmentPoint) -> Result<()> {
     testbed.unplug(0)?;
-    sleep(DARK);
+    sleep(UNPLUGGED_TIME);
     testbed.plug(0, spot).map(drop)
 }
 
-fn report(findings: &mut Findings, all: &[Series], quick: bool) {
+fn summarise(findings: &mut Findings, all: &[Series], quick: bool) {
     for series in all {
-        let faults: Vec<&String> = series.legs.iter().flat_map(|leg| &leg.faults).collect();
+        let faults: Vec<&String> = series.moves.iter().flat_map(|leg| &leg.faults).collect();
         let kinds = MOVES.iter().map(|what| {
-            let of = || series.legs.iter().filter(|leg| leg.what == *what);
+            let of = || series.moves.iter().filter(|leg| leg.what == *what);
             let gaps: Vec<f64> = of().map(|leg| leg.gap).collect();
-            let direct: Vec<f64> = of().filter_map(|leg| leg.to_direct).collect();
-            let withdrawn: Vec<f64> = of().filter_map(|leg| leg.withdrawn).collect();
+            let direct: Vec<f64> = of().filter_map(|leg| leg.direct_after).collect();
+            let withdrawn: Vec<f64> = of().filter_map(|leg| leg.deprecated_after).collect();
             json!({
-                "move": what, "gap_ms": spread(&gaps), "to_direct_ms": spread(&direct),
-                "withdrawn_ms": spread(&withdrawn),
+                "move": what, "gap_ms": distribution(&gaps), "to_direct_ms": distribution(&direct),
+                "withdrawn_ms": distribution(&withdrawn),
             })
         });
         let mode = series.mode;
-        faults.iter().for_each(|fault| findings.blame(format!("{mode:?}: {fault}")));
-        series.complaints.iter().for_each(|complaint| findings.blame(format!("{mode:?}: {complaint}")));
-        findings.require(series.whole, || format!("{mode:?}: not every octet was delivered once"));
+        faults.iter().for_each(|fault| findings.add_fault(format!("{mode:?}: {fault}")));
+        series.capture_errors.iter().for_each(|complaint| findings.add_fault(format!("{mode:?}: {complaint}")));
+        findings.require(series.is_complete, || format!("{mode:?}: not every octet was delivered once"));
         findings.require(series.wrong == 0, || format!("{mode:?}: {} packets with a wrong source", series.wrong));
-        findings.require(mode == Mode::Classical || spoke(series), || {
+        findings.require(mode == Mode::Classical || saw_expected_options(series), || {
             format!("{mode:?}: an MPTCP option that was due was not seen")
         });
         findings.rows.push(json!({
             "mode": format!("{:?}", series.mode).to_lowercase(),
-            "bytes_whole": series.whole,
+            "bytes_whole": series.is_complete,
             "direct_share": round(series.direct_share),
             "home_path_octets": series.backup_octets,
             "mptcp_options": series.options.row(),
-            "complaints": series.complaints,
+            "complaints": series.capture_errors,
             "wrong_source_packets": series.wrong,
-            "packets_before_the_kernel_told": series.untold,
+            "packets_before_the_kernel_told": series.grace_period,
             "wrong_sources": series.wrong_sources,
             "faults": faults,
             "moves": kinds.collect::<Vec<_>>(),
-            "each": series.legs.iter().map(Leg::row).collect::<Vec<_>>(),
+            "each": series.moves.iter().map(MoveObservation::row).collect::<Vec<_>>(),
         }));
     }
     let find = |mode: Mode| all.iter().find(|series| series.mode == mode);
     for (name, what) in KINDS {
         let gap = |mode: Mode| {
-            let legs = find(mode).into_iter().flat_map(|series| &series.legs).filter(|leg| leg.what == what);
+            let legs = find(mode).into_iter().flat_map(|series| &series.moves).filter(|leg| leg.what == what);
             percentile(&legs.map(|leg| leg.gap).collect::<Vec<_>>(), 0.5)
         };
         let gaps = [Mode::Classical, Mode::Outbound, Mode::Inbound].map(gap);
         for (word, gap) in ["tcp", "mptcp", "mptcp_inbound"].iter().zip(gaps) {
-            findings.sum_up(&format!("{name}_gap_ms_p50_{word}"), gap);
+            findings.summarise(&format!("{name}_gap_ms_p50_{word}"), gap);
         }
         let [tcp, mptcp, _] = gaps;
         let ratio = mptcp.zip(tcp).map(|(mptcp, tcp)| mptcp / tcp);
         // One run of each is not significant.
-        findings.require(quick || ratio.is_some_and(|ratio| ratio <= NO_LONGER), || {
-            format!("{name}: the gap of MPTCP over that of TCP is {ratio:?}; at most {NO_LONGER} is required")
+        findings.require(quick || ratio.is_some_and(|ratio| ratio <= MAX_GAP_RATIO), || {
+            format!("{name}: the gap of MPTCP over that of TCP is {ratio:?}; at most {MAX_GAP_RATIO} is required")
         });
-        findings.sum_up(&format!("gap_mptcp_over_tcp_{name}"), ratio.map(round));
+        findings.summarise(&format!("gap_mptcp_over_tcp_{name}"), ratio.map(round));
     }
-    let faults: usize = all.iter().flat_map(|series| &series.legs).map(|leg| leg.faults.len()).sum();
-    findings.sum_up("bytes_whole", u8::from(all.iter().all(|series| series.whole)));
-    findings.sum_up("direct_share", find(Mode::Outbound).map(|series| round(series.direct_share)));
-    findings.sum_up("direct_share_inbound", find(Mode::Inbound).map(|series| round(series.direct_share)));
-    let beside = all.iter().flat_map(|series| &series.legs).map(|leg| leg.backup_octets).sum::<u64>();
-    findings.sum_up("backup_octets_beside_direct", beside);
-    findings.sum_up("wrong_source_packets", all.iter().map(|series| series.wrong).sum::<u64>());
-    findings.sum_up("faults", faults);
+    let faults: usize = all.iter().flat_map(|series| &series.moves).map(|leg| leg.faults.len()).sum();
+    findings.summarise("bytes_whole", u8::from(all.iter().all(|series| series.is_complete)));
+    findings.summarise("direct_share", find(Mode::Outbound).map(|series| round(series.direct_share)));
+    findings.summarise("direct_share_inbound", find(Mode::Inbound).map(|series| round(series.direct_share)));
+    let beside = all.iter().flat_map(|series| &series.moves).map(|leg| leg.backup_octets).sum::<u64>();
+    findings.summarise("backup_octets_beside_direct", beside);
+    findings.summarise("wrong_source_packets", all.iter().map(|series| series.wrong).sum::<u64>());
+    findings.summarise("faults", faults);
 }
 
 /// Whether the capture contains every expected option.
-fn spoke(series: &Series) -> bool {
-    let Options { capable, join, add_addr, remove_addr, prio, fail } = series.options;
+fn saw_expected_options(series: &Series) -> bool {
+    let MptcpOptionCounts { capable, join, add_addr, remove_addr, prio, fail } = series.options;
     [capable, join, add_addr, remove_addr, prio].iter().all(|count| *count > 0) && fail == 0
 }

@@ -2,9 +2,9 @@
 //! delay, path terms are the configured link delays (document P2, equations 1 to 5).
 
 use super::Experiment;
-use crate::figures::{Findings, round, spread};
+use crate::findings::{Findings, distribution, round};
 use crate::multipath::model::Scenario;
-use crate::multipath::{Shape, Spot, Testbed};
+use crate::multipath::{AttachmentPoint, LinkShape, MptcpTestbed};
 use crate::progress::Progress;
 use anyhow::{Context, Result};
 use serde_json::json;
@@ -16,11 +16,11 @@ pub(crate) const EXPERIMENT: Experiment =
     Experiment { name: "mptcp/model", about: "P2 equations 1 to 5: computed and measured delays", run };
 
 /// Links without delay.
-const NEAR: Shape = Shape { delay: Duration::ZERO, further: Duration::ZERO, ..Shape::PAPER };
+const NEAR: LinkShape = LinkShape { delay: Duration::ZERO, extra_delay: Duration::ZERO, ..LinkShape::PAPER };
 
 /// Round trips of one scenario, milliseconds.
 #[derive(Debug, Default)]
-struct Seen {
+struct RoundTrips {
     near: Vec<f64>,
     far: Vec<f64>,
 }
@@ -28,11 +28,11 @@ struct Seen {
 fn run(quick: bool) -> Result<Findings> {
     let repetitions = if quick { 3 } else { 10 };
     let mut progress = Progress::new(Scenario::ALL.len() as u64);
-    let shape = Shape::PAPER.lossless();
-    let testbed = Testbed::build(shape)?;
-    testbed.plug(0, Spot::Home)?;
+    let shape = LinkShape::PAPER.lossless();
+    let testbed = MptcpTestbed::build(shape)?;
+    testbed.plug(0, AttachmentPoint::Home)?;
     testbed.wait_home_path()?;
-    let mut all: BTreeMap<Scenario, Seen> = BTreeMap::new();
+    let mut all: BTreeMap<Scenario, RoundTrips> = BTreeMap::new();
     for place in [
         &[Scenario::Ns0][..],
         &[Scenario::Classical(0), Scenario::Direct(0)],
@@ -40,15 +40,15 @@ fn run(quick: bool) -> Result<Findings> {
     ] {
         if let Some(Scenario::Classical(number)) = place.first() {
             testbed.unplug(0)?;
-            testbed.plug(0, Spot::Visited(*number))?;
+            testbed.plug(0, AttachmentPoint::Visited(*number))?;
             testbed.wait_home_path()?;
             testbed.wait_care_of(&testbed.vehicle.mnn, *number)?;
         }
         for _ in 0..repetitions {
             for far in [false, true] {
-                testbed.reshape(if far { shape } else { NEAR.lossless() });
+                testbed.set_link_shape(if far { shape } else { NEAR.lossless() });
                 for scenario in place {
-                    progress.say(&scenario.name());
+                    progress.message(&scenario.name());
                     let time = testbed.round_trip(direct(*scenario), 20)?;
                     let seen = all.entry(*scenario).or_default();
                     if far { seen.far.push(time) } else { seen.near.push(time) }
@@ -61,9 +61,9 @@ fn run(quick: bool) -> Result<Findings> {
     let mut worst = 0.0_f64;
     for (number, scenario) in Scenario::ALL.iter().enumerate() {
         let seen = all.get(scenario).context("not measured")?;
-        let median = |times: &[f64]| crate::figures::percentile(times, 0.5).context("no echo came back");
+        let median = |times: &[f64]| crate::findings::percentile(times, 0.5).context("no echo came back");
         let (processing, measured) = (median(&seen.near)?, median(&seen.far)?);
-        let path = scenario.path(shape).as_secs_f64() * 1000.0;
+        let path = scenario.link_delay(shape).as_secs_f64() * 1000.0;
         let error = (measured - path - processing) / measured * 100.0;
         worst = worst.max(error.abs());
         findings.rows.push(json!({
@@ -73,18 +73,18 @@ fn run(quick: bool) -> Result<Findings> {
             "path_ms": round(path),
             "processing_ms": round(processing),
             "model_ms": round(path + processing),
-            "measured_ms": spread(&seen.far),
+            "measured_ms": distribution(&seen.far),
             "error_percent": round(error),
         }));
     }
-    let processing = |scenario| all.get(&scenario).and_then(|seen| crate::figures::percentile(&seen.near, 0.5));
+    let processing = |scenario| all.get(&scenario).and_then(|seen| crate::findings::percentile(&seen.near, 0.5));
     for number in 0..2 {
         let tunnel = processing(Scenario::Classical(number)).zip(processing(Scenario::Direct(number)));
-        findings.sum_up(&format!("tunnel_ms_fn{}", number + 1), tunnel.map(|(with, without)| round(with - without)));
+        findings.summarise(&format!("tunnel_ms_fn{}", number + 1), tunnel.map(|(with, without)| round(with - without)));
     }
     // The remaining error is the latency of the testbed's timers.
     findings.require(worst < 10.0, || format!("the model errs by {worst:.1} %; less than 10 % is required"));
-    findings.sum_up("model_error_percent_max", round(worst));
+    findings.summarise("model_error_percent_max", round(worst));
     Ok(findings)
 }
 

@@ -3,10 +3,10 @@
 
 use super::Experiment;
 use crate::clock;
-use crate::figures::{Findings, percentile, round, spread};
-use crate::multipath::{Path, Shape, Spot, Testbed};
+use crate::findings::{Findings, distribution, percentile, round};
+use crate::multipath::{AttachmentPoint, LinkShape, MptcpTestbed, PayloadPath};
 use crate::progress::Progress;
-use crate::traffic::{Delivery, Load, Protocol, Transfer};
+use crate::traffic::{Delivery, Protocol, Transfer, TransferLoad};
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
 use std::thread::sleep;
@@ -27,10 +27,10 @@ const ONE_SIZE: &[usize] = &[1460];
 /// The first port of the correspondent; each connection has its own port.
 const FIRST_PORT: u16 = 10_000;
 /// How long a connection may take to use its direct path, although links lose packets.
-const PATIENCE: Duration = Duration::from_secs(20);
+const TIMEOUT: Duration = Duration::from_secs(20);
 
 /// The paper's gain by the direct path.
-const PAPERS_GAIN: f64 = 1.15;
+const PAPER_GAIN: f64 = 1.15;
 
 /// Extent of the measurement.
 #[derive(Debug, Clone, Copy)]
@@ -40,7 +40,7 @@ struct Effort {
     /// With both uplinks up.
     sizes_of_both: &'static [usize],
     /// Excluded beginning of each connection: slow start, and packets still in flight on the initial path.
-    warm: Duration,
+    warm_up: Duration,
     /// The measured time.
     span: Duration,
     /// Echoes of one repetition.
@@ -61,7 +61,7 @@ impl Effort {
             (false, false) => (FEW_SIZES, 128 * 1024),
             (false, true) => (ONE_SIZE, 128 * 1024),
         };
-        Effort { repetitions, sizes, sizes_of_both: ONE_SIZE, warm, span, echoes, buffer }
+        Effort { repetitions, sizes, sizes_of_both: ONE_SIZE, warm_up: warm, span, echoes, buffer }
     }
 
     /// Number of echo series and connections.
@@ -87,12 +87,12 @@ struct Outcome {
     /// Medians of each repetition, milliseconds.
     round_trips: Vec<f64>,
     /// For each size the runs of all repetitions.
-    runs: Vec<(usize, Vec<Run>)>,
+    runs: Vec<(usize, Vec<ThroughputRun>)>,
 }
 
 /// One connection. Rates in megabits per second.
 #[derive(Debug, Clone, Copy)]
-struct Run {
+struct ThroughputRun {
     both: f64,
     out: f64,
     direct_share: f64,
@@ -114,44 +114,44 @@ const BOTH: &[Scenario] = &[
 ];
 
 fn run(quick: bool) -> Result<Findings> {
-    let shapes = [Shape::PAPER, Shape::PAPER.lossless()].map(|shape| (shape, Effort::new(shape.loss, quick)));
+    let shapes = [LinkShape::PAPER, LinkShape::PAPER.lossless()].map(|shape| (shape, Effort::new(shape.loss, quick)));
     let mut progress = Progress::new(shapes.iter().map(|(_, effort)| effort.steps()).sum::<usize>() as u64);
     let mut findings = Findings::default();
     let mut outcomes = Vec::new();
     for (shape, effort) in shapes {
-        let testbed = Testbed::build(shape)?;
+        let testbed = MptcpTestbed::build(shape)?;
         let mut bench =
             Bench { testbed: &testbed, effort, loss: shape.loss, port: FIRST_PORT, progress: &mut progress };
-        testbed.plug(0, Spot::Home)?;
+        testbed.plug(0, AttachmentPoint::Home)?;
         testbed.wait_home_path()?;
         outcomes.extend(bench.compare(HOME, effort.sizes)?);
         for (number, scenarios) in [(0, FN1), (1, FN2)] {
             testbed.unplug(0)?;
-            testbed.plug(0, Spot::Visited(number))?;
+            testbed.plug(0, AttachmentPoint::Visited(number))?;
             testbed.wait_home_path()?;
             testbed.wait_care_of(&testbed.vehicle.mnn, number)?;
             outcomes.extend(bench.compare(scenarios, effort.sizes)?);
         }
-        testbed.plug(1, Spot::Visited(0))?;
+        testbed.plug(1, AttachmentPoint::Visited(0))?;
         testbed.wait_care_of(&testbed.vehicle.mnn, 0)?;
         outcomes.extend(bench.compare(BOTH, effort.sizes_of_both)?);
-        let (overhead, wrong) = (testbed.uplinks.overhead(), testbed.uplinks.wrong());
+        let (overhead, wrong) = (testbed.source_monitor.overhead(), testbed.source_monitor.wrong_source());
         findings.require(wrong == 0, || format!("{wrong} packets with a wrong source"));
         findings.rows.push(json!({
             "loss": shape.loss,
-            "uplink_packets": testbed.uplinks.sent(),
+            "uplink_packets": testbed.source_monitor.sent(),
             "wrong_source_packets": wrong,
-            "wrong_sources": testbed.uplinks.stories(),
+            "wrong_sources": testbed.source_monitor.samples(),
             "tunnel_overhead_percent_of_full_packets": overhead.map(round),
         }));
     }
-    report(&mut findings, &outcomes, quick);
+    summarise(&mut findings, &outcomes, quick);
     Ok(findings)
 }
 
 /// Measures scenarios in one place.
 struct Bench<'a> {
-    testbed: &'a Testbed,
+    testbed: &'a MptcpTestbed,
     effort: Effort,
     loss: f64,
     port: u16,
@@ -170,7 +170,7 @@ impl Bench<'_> {
         let mut outcomes: Vec<Outcome> = scenarios.iter().map(empty).collect();
         for _ in 0..self.effort.repetitions {
             for outcome in &mut outcomes {
-                self.progress.say(&format!("{} at {} % loss: echoes", outcome.scenario.name, self.loss * 100.0));
+                self.progress.message(&format!("{} at {} % loss: echoes", outcome.scenario.name, self.loss * 100.0));
                 let direct = outcome.scenario.direct.first().copied();
                 outcome.round_trips.push(self.testbed.round_trip(direct, self.effort.echoes)?);
                 self.progress.step();
@@ -179,7 +179,7 @@ impl Bench<'_> {
                 for outcome in &mut outcomes {
                     let Some((size, runs)) = outcome.runs.get_mut(index) else { continue };
                     let scenario = outcome.scenario;
-                    self.progress.say(&format!(
+                    self.progress.message(&format!(
                         "{} at {} % loss: messages of {size}",
                         scenario.name,
                         self.loss * 100.0
@@ -192,31 +192,37 @@ impl Bench<'_> {
         Ok(outcomes)
     }
 
-    fn throughput(&mut self, scenario: Scenario, message: usize) -> Result<Run> {
+    fn throughput(&mut self, scenario: Scenario, message: usize) -> Result<ThroughputRun> {
         self.port += 1;
         let Scenario { protocol, direct, .. } = scenario;
-        let load =
-            Load { protocol, port: self.port, message, rate: None, answered: true, buffer: Some(self.effort.buffer) };
+        let load = TransferLoad {
+            protocol,
+            port: self.port,
+            message,
+            rate: None,
+            answered: true,
+            buffer: Some(self.effort.buffer),
+        };
         let testbed = self.testbed;
-        testbed.paths.clear();
+        testbed.path_monitor.clear();
         let started = clock::unix_micros();
-        let transfer = Transfer::carry([testbed.inside(), testbed.correspondent()], load)?;
-        let found = |number: &usize| testbed.paths.first(Path::Direct(*number), started).is_some();
-        let ready = clock::wait_for(PATIENCE, || direct.iter().all(found).then_some(()));
-        ready.with_context(|| format!("the connection did not find its direct path:\n{}", testbed.story()))?;
-        sleep(self.effort.warm);
+        let transfer = Transfer::start_with([testbed.node(), testbed.correspondent()], load)?;
+        let found = |number: &usize| testbed.path_monitor.first_use(PayloadPath::Direct(*number), started).is_some();
+        let ready = clock::wait_for(TIMEOUT, || direct.iter().all(found).then_some(()));
+        ready.with_context(|| format!("the connection did not find its direct path:\n{}", testbed.diagnostics()))?;
+        sleep(self.effort.warm_up);
         let begin = clock::unix_micros();
         sleep(self.effort.span);
         let end = clock::unix_micros();
-        let arrived = transfer.arrivals().each_ref().map(|arrivals| arrivals.until(end) - arrivals.until(begin));
+        let arrived = transfer.arrivals().each_ref().map(|arrivals| arrivals.total_at(end) - arrivals.total_at(begin));
         let deliveries = transfer.finish(Duration::from_secs(30))?;
         let megabits = |octets: u64| octets as f64 * 8.0 / (end - begin) as f64;
         let [out, back] = arrived;
-        Ok(Run {
+        Ok(ThroughputRun {
             both: megabits(out + back),
             out: megabits(out),
-            direct_share: testbed.paths.direct_share(begin, end),
-            whole: deliveries.iter().all(Delivery::is_whole),
+            direct_share: testbed.path_monitor.direct_share(begin, end),
+            whole: deliveries.iter().all(Delivery::is_complete),
         })
     }
 }
@@ -224,7 +230,7 @@ impl Bench<'_> {
 impl Outcome {
     fn row(&self) -> Value {
         let runs = self.runs.iter().map(|(size, runs)| {
-            let figure = |pick: fn(&Run) -> f64| spread(&runs.iter().map(pick).collect::<Vec<_>>());
+            let figure = |pick: fn(&ThroughputRun) -> f64| distribution(&runs.iter().map(pick).collect::<Vec<_>>());
             json!({
                 "message": size,
                 "mbit_s": figure(|run| run.both),
@@ -237,7 +243,7 @@ impl Outcome {
         json!({
             "scenario": self.scenario.name,
             "loss": self.loss,
-            "rtt_ms": spread(&self.round_trips),
+            "rtt_ms": distribution(&self.round_trips),
             "rtt_each": self.round_trips,
             "throughput": runs.collect::<Vec<_>>(),
         })
@@ -260,11 +266,11 @@ impl Outcome {
     }
 }
 
-fn median(runs: &[Run]) -> Option<f64> {
+fn median(runs: &[ThroughputRun]) -> Option<f64> {
     percentile(&runs.iter().map(|run| run.both).collect::<Vec<_>>(), 0.5)
 }
 
-fn report(findings: &mut Findings, outcomes: &[Outcome], quick: bool) {
+fn summarise(findings: &mut Findings, outcomes: &[Outcome], quick: bool) {
     for outcome in outcomes {
         let whole = outcome.runs.iter().flat_map(|(_, runs)| runs).all(|run| run.whole);
         let row = outcome.row();
@@ -277,7 +283,7 @@ fn report(findings: &mut Findings, outcomes: &[Outcome], quick: bool) {
     let ratio = |figure: fn(&Outcome) -> Option<f64>, above: &str, below: &str, loss: f64| {
         Some(round(figure(find(above, loss)?)? / figure(find(below, loss)?)?))
     };
-    let loss = Shape::PAPER.loss;
+    let loss = LinkShape::PAPER.loss;
     let same = ratio(Outcome::rtt, "NS1P", "NS0", loss);
     let longer = [ratio(Outcome::rtt, "NS1C", "NS1P", loss), ratio(Outcome::rtt, "NS2C", "NS2P", loss)];
     let [longer_1, longer_2] = longer;
@@ -285,25 +291,27 @@ fn report(findings: &mut Findings, outcomes: &[Outcome], quick: bool) {
         format!("round trips by the tunnel over direct ones: {longer:?}; more than 1 is required")
     });
     let gains = [ratio(Outcome::throughput, "NS1P", "NS1C", loss), ratio(Outcome::throughput, "NS2P", "NS2C", loss)];
-    findings.require(gains.iter().all(|gain| gain.is_some_and(|gain| gain >= PAPERS_GAIN)), || {
-        format!("gains of throughput: {gains:?}; at least {PAPERS_GAIN} is required")
+    findings.require(gains.iter().all(|gain| gain.is_some_and(|gain| gain >= PAPER_GAIN)), || {
+        format!("gains of throughput: {gains:?}; at least {PAPER_GAIN} is required")
     });
     // A few echoes on a busy machine are not accurate to two percent.
     findings.require(quick || same.is_some_and(|same| (0.98..=1.02).contains(&same)), || {
         format!("the direct path's round trip over that without mobility: {same:?}; 0.98 to 1.02 is required")
     });
     let [gain_1, gain_2] = gains;
-    findings.sum_up("rtt_ns1p_over_ns0", same);
-    findings.sum_up("rtt_ns1c_over_ns1p", longer_1);
-    findings.sum_up("rtt_ns2c_over_ns2p", longer_2);
-    findings.sum_up("gain_ns1", gain_1);
-    findings.sum_up("gain_ns2", gain_2);
-    findings.sum_up("throughput_ns1p_over_ns0", ratio(Outcome::throughput, "NS1P", "NS0", loss));
-    findings.sum_up("gain_ns1_lossless", ratio(Outcome::throughput, "NS1P", "NS1C", 0.0));
-    findings.sum_up("gain_ns2_lossless", ratio(Outcome::throughput, "NS2P", "NS2C", 0.0));
-    findings.sum_up("gain_two_uplinks_lossless", ratio(Outcome::largest, "NS12P", "NS1P", 0.0));
+    findings.summarise("rtt_ns1p_over_ns0", same);
+    findings.summarise("rtt_ns1c_over_ns1p", longer_1);
+    findings.summarise("rtt_ns2c_over_ns2p", longer_2);
+    findings.summarise("gain_ns1", gain_1);
+    findings.summarise("gain_ns2", gain_2);
+    findings.summarise("throughput_ns1p_over_ns0", ratio(Outcome::throughput, "NS1P", "NS0", loss));
+    findings.summarise("gain_ns1_lossless", ratio(Outcome::throughput, "NS1P", "NS1C", 0.0));
+    findings.summarise("gain_ns2_lossless", ratio(Outcome::throughput, "NS2P", "NS2C", 0.0));
+    findings.summarise("gain_two_uplinks_lossless", ratio(Outcome::largest, "NS12P", "NS1P", 0.0));
     let measured = findings.rows.iter().filter_map(|row| row.get("tunnel_overhead_percent_of_full_packets")?.as_f64());
     let measured = measured.fold(None, |most: Option<f64>, one| Some(most.map_or(one, |most| most.max(one))));
-    findings
-        .sum_up("tunnel_overhead_percent", json!({ "computed": round(40.0 / 1460.0 * 100.0), "measured": measured }));
+    findings.summarise(
+        "tunnel_overhead_percent",
+        json!({ "computed": round(40.0 / 1460.0 * 100.0), "measured": measured }),
+    );
 }

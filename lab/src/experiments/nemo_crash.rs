@@ -3,10 +3,10 @@
 use super::Experiment;
 use crate::bed::Daemon;
 use crate::clock;
-use crate::figures::{Findings, round};
-use crate::handover::{SETTLE, Traffic, replug};
+use crate::findings::{Findings, round};
+use crate::handover::{HandoverTraffic, OBSERVATION_TIME, replug};
 use crate::progress::Progress;
-use crate::topology::{CORRESPONDENT, Vehicle, World};
+use crate::topology::{CORRESPONDENT, NemoNetwork, Vehicle};
 use crate::traffic::{Delivery, Stamp};
 use anyhow::{Context, Result};
 use roam6_proto::Report;
@@ -20,40 +20,42 @@ pub(crate) const EXPERIMENT: Experiment =
     Experiment { name: "nemo/crash", about: "kill -9 of home agent and mobile router under traffic", run };
 
 /// Time from the kill to the restart.
-const ABSENCE: Duration = Duration::from_secs(3);
+const DOWNTIME: Duration = Duration::from_secs(3);
 /// How long recovery may take.
-const PATIENCE: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(10);
 
 fn run(quick: bool) -> Result<Findings> {
     let times = if quick { 1 } else { 10 };
     let mut progress = Progress::new(times * 3);
-    let mut world = World::build(Duration::from_millis(5), 1, "duplicate_detection = false")?;
+    let mut world = NemoNetwork::build(Duration::from_millis(5), 1, "duplicate_detection = false")?;
     let mut vehicle = world.vehicle(0, &["up0"])?;
     let uplink = vehicle.uplink(0)?;
     let networks = [world.visited[0].link, world.visited[1].link];
     let [fn1, fn2] = networks;
-    world.air.plug(uplink, fn1)?;
+    world.emulator.plug(uplink, fn1)?;
     vehicle.wait_until_connected(CORRESPONDENT)?;
-    let traffic = Traffic::start(&world, &vehicle)?;
-    sleep(SETTLE);
+    let traffic = HandoverTraffic::start(&world, &vehicle)?;
+    sleep(OBSERVATION_TIME);
     let mut findings = Findings::default();
     for number in 0..times {
-        progress.say("home agent killed");
-        let row = outage(&traffic, "home agent killed, restarted", &mut world.home_agent, |daemon| bound(daemon, 1))?;
-        keep(&mut findings, row);
+        progress.message("home agent killed");
+        let row =
+            outage(&traffic, "home agent killed, restarted", &mut world.home_agent, |daemon| has_bindings(daemon, 1))?;
+        add_row(&mut findings, row);
         progress.step();
-        progress.say("mobile router killed");
-        let row = outage(&traffic, "mobile router killed, restarted", &mut vehicle.daemon, |daemon| bound(daemon, 1))?;
-        keep(&mut findings, row);
+        progress.message("mobile router killed");
+        let row =
+            outage(&traffic, "mobile router killed, restarted", &mut vehicle.daemon, |daemon| has_bindings(daemon, 1))?;
+        add_row(&mut findings, row);
         progress.step();
-        progress.say("home agent killed, vehicle moves meanwhile");
+        progress.message("home agent killed, vehicle moves meanwhile");
         let to = if number % 2 == 0 { fn2 } else { fn1 };
-        let row = move_without_agent(&traffic, &mut world, &vehicle, to)?;
-        keep(&mut findings, row);
+        let row = move_while_agent_down(&traffic, &mut world, &vehicle, to)?;
+        add_row(&mut findings, row);
         progress.step();
     }
     let deliveries = traffic.finish()?;
-    let whole = deliveries.iter().all(Delivery::is_whole);
+    let whole = deliveries.iter().all(Delivery::is_complete);
     findings.require(whole, || "the transfer did not survive".to_owned());
     let most = |what: &str| {
         let told = |row: &&Value| row.get("what").and_then(Value::as_str).is_some_and(|name| name.starts_with(what));
@@ -61,35 +63,42 @@ fn run(quick: bool) -> Result<Findings> {
         findings.rows.iter().filter(told).filter_map(lost).max()
     };
     let (agent, router) = (most("home agent killed, restarted"), most("mobile router killed"));
-    findings.sum_up("ha_killed_lost_max", agent);
-    findings.sum_up("mr_killed_lost_max", router);
-    findings.sum_up("tcp_survived", u8::from(whole));
+    findings.summarise("ha_killed_lost_max", agent);
+    findings.summarise("mr_killed_lost_max", router);
+    findings.summarise("tcp_survived", u8::from(whole));
     Ok(findings)
 }
 
-fn keep(findings: &mut Findings, row: Value) {
+fn add_row(findings: &mut Findings, row: Value) {
     let kept = row.get("binding_kept") == Some(&json!(true));
     findings.require(kept, || format!("the binding was lost: {row}"));
     findings.rows.push(row);
 }
 
 /// Kills a daemon and restarts it; measures the traffic in both phases.
-fn outage(traffic: &Traffic, what: &str, daemon: &mut Daemon, is_well: impl Fn(&Daemon) -> bool) -> Result<Value> {
+fn outage(
+    traffic: &HandoverTraffic,
+    what: &str,
+    daemon: &mut Daemon,
+    is_well: impl Fn(&Daemon) -> bool,
+) -> Result<Value> {
     let begin = clock::unix_micros();
     daemon.kill();
-    sleep(ABSENCE);
+    sleep(DOWNTIME);
     let back = clock::unix_micros();
-    daemon.run()?;
+    daemon.spawn()?;
     let restart = clock::unix_micros() - back;
-    let well = clock::wait_for(PATIENCE, || is_well(daemon).then_some(())).is_some();
-    sleep(SETTLE);
+    let well = clock::wait_for(TIMEOUT, || is_well(daemon).then_some(())).is_some();
+    sleep(OBSERVATION_TIME);
     let end = clock::unix_micros() - 150_000;
-    let lost = |from, to| traffic.fine.forth.tally(from, to).lost + traffic.fine.back.tally(from, to).lost;
-    let silence = traffic.fine.forth.longest_silence(Stamp::Sent, begin, end);
-    let silence = silence.max(traffic.fine.back.longest_silence(Stamp::Received, begin, end));
+    let lost = |from, to| {
+        traffic.fine.forward.delivery_counts(from, to).lost + traffic.fine.reverse.delivery_counts(from, to).lost
+    };
+    let silence = traffic.fine.forward.longest_silence(Stamp::Sent, begin, end);
+    let silence = silence.max(traffic.fine.reverse.longest_silence(Stamp::Received, begin, end));
     Ok(json!({
         "what": what,
-        "away_ms": round(ABSENCE.as_secs_f64() * 1000.0),
+        "away_ms": round(DOWNTIME.as_secs_f64() * 1000.0),
         "restart_ms": round(restart as f64 / 1000.0),
         "binding_kept": well,
         "lost_while_away": lost(begin, back),
@@ -99,35 +108,35 @@ fn outage(traffic: &Traffic, what: &str, daemon: &mut Daemon, is_well: impl Fn(&
 }
 
 /// The vehicle moves while its home agent is down, and registers once the home agent is up.
-fn move_without_agent(
-    traffic: &Traffic,
-    world: &mut World,
+fn move_while_agent_down(
+    traffic: &HandoverTraffic,
+    world: &mut NemoNetwork,
     vehicle: &Vehicle,
     to: crate::bed::Segment,
 ) -> Result<Value> {
     world.home_agent.kill();
     let up = replug(world, vehicle.uplink(0)?, to)?.context("no carrier")?;
-    sleep(ABSENCE);
+    sleep(DOWNTIME);
     let back = clock::unix_micros();
-    world.home_agent.run()?;
+    world.home_agent.spawn()?;
     let alive = clock::unix_micros();
     let accepted = |report: &Report| matches!(report, Report::AcknowledgementReceived { status: 0..128, .. });
-    let acknowledged = vehicle.daemon.events().wait(up, PATIENCE, accepted);
-    sleep(SETTLE);
+    let acknowledged = vehicle.daemon.events().wait_for(up, TIMEOUT, accepted);
+    sleep(OBSERVATION_TIME);
     let after = |moment: Option<u64>| moment.map(|moment| round((moment as f64 - alive as f64) / 1000.0));
     Ok(json!({
         "what": "home agent killed, vehicle moves, restarted",
-        "away_ms": round(ABSENCE.as_secs_f64() * 1000.0),
+        "away_ms": round(DOWNTIME.as_secs_f64() * 1000.0),
         "restart_ms": round((alive - back) as f64 / 1000.0),
-        "binding_kept": acknowledged.is_some() && bound(&world.home_agent, 1),
+        "binding_kept": acknowledged.is_some() && has_bindings(&world.home_agent, 1),
         "restart_to_ba_ms": after(acknowledged.map(|event| event.unix_micros)),
-        "restart_to_packet_ms": after(traffic.fine.back.first_after(Stamp::Received, alive)),
+        "restart_to_packet_ms": after(traffic.fine.reverse.first_after(Stamp::Received, alive)),
     }))
 }
 
 /// Whether the daemon has so many bindings away from home.
-fn bound(daemon: &Daemon, count: usize) -> bool {
-    let text = daemon.ask(&["show", "bindings", "--json"]).unwrap_or_default();
+fn has_bindings(daemon: &Daemon, count: usize) -> bool {
+    let text = daemon.query(&["show", "bindings", "--json"]).unwrap_or_default();
     let bindings: Vec<BindingView> = serde_json::from_str(&text).unwrap_or_default();
     bindings.iter().filter(|binding| binding.care_of.is_some() && binding.state == "bound").count() == count
 }

@@ -3,10 +3,10 @@
 //! CPU time, as in `nemo/throughput`.
 
 use super::Experiment;
-use crate::chain::{self, Chain, Kind};
-use crate::figures::{Findings, lesser, ratio, round, spread};
+use crate::chain::{self, Chain, Forwarding};
+use crate::findings::{Findings, distribution, min_of_directions, ratio, round};
 use crate::progress::Progress;
-use crate::traffic::wind::{self, Blow, Place, Wind};
+use crate::traffic::packet_generator::{self, Burst, PacketCounter, PacketGenerator};
 use anyhow::Result;
 use serde_json::json;
 use std::collections::BTreeMap;
@@ -22,7 +22,7 @@ const FLOWS: [u16; 3] = [1, 8, 64];
 /// Octets of a packet.
 const PACKET: usize = 250;
 /// Warm-up frames of a burst, so that flow cache misses are not measured.
-const WARM: u32 = 4096;
+const WARM_UP: u32 = 4096;
 /// The home agent's interfaces towards the first and the second uplink.
 const PATHS: [&str; 2] = ["h1", "h2"];
 
@@ -39,86 +39,98 @@ enum Choice {
 
 const CHOICES: [Choice; 3] = [Choice::Plain, Choice::Ruled, Choice::Weighted];
 /// The rule of the testbed matches flows below this number.
-const RULED: u16 = 64;
+const RULE_FLOWS: u16 = 64;
 
 /// Bursts of all rounds by selection, number of flows, and direction (upward).
-type Blows = BTreeMap<(Choice, u16, bool), Vec<Blow>>;
+type Bursts = BTreeMap<(Choice, u16, bool), Vec<Burst>>;
 
 fn run(quick: bool) -> Result<Findings> {
     let (rounds, frames) = if quick { (3, 30_000) } else { (9, 120_000) };
     let mut findings = Findings::default();
     let mut progress = Progress::new(rounds as u64);
-    let (plain, shared) = wind::beside(|| Ok((Chain::build(Kind::Plain)?, Chain::build(Kind::Shared)?)))?;
-    let mut wind = Wind::new()?;
+    let (plain, shared) = packet_generator::on_generator_cpu(|| {
+        Ok((Chain::build(Forwarding::Plain)?, Chain::build(Forwarding::FlowBinding)?))
+    })?;
+    let mut wind = PacketGenerator::new()?;
     let ends = [&plain, &shared].into_iter().flat_map(|chain| [(&chain.sink, "d0"), (&chain.source, "s0")]);
-    let _counters: Vec<Place> = ends.map(|(host, interface)| wind.count_at(host, interface)).collect::<Result<_>>()?;
-    let mut blows = Blows::new();
+    let _counters: Vec<PacketCounter> =
+        ends.map(|(host, interface)| wind.count_at(host, interface)).collect::<Result<_>>()?;
+    let mut blows = Bursts::new();
     let mut shares = BTreeMap::new();
     for at in 0..rounds {
-        progress.say(&format!("round {} of {rounds}", at + 1));
+        progress.message(&format!("round {} of {rounds}", at + 1));
         for flows in (0..FLOWS.len()).filter_map(|place| FLOWS.get((place + at) % FLOWS.len())) {
             for (choice, upward) in CHOICES.into_iter().flat_map(|choice| [(choice, false), (choice, true)]) {
                 let chain = if choice == Choice::Plain { &plain } else { &shared };
                 // Towards the mobile router the home agent selects the path; these are its counters.
-                let before = (choice == Choice::Weighted && !upward).then(|| sent(&shared)).transpose()?;
-                let blow = blow(&mut wind, chain, choice, *flows, upward, frames)?;
+                let before = (choice == Choice::Weighted && !upward).then(|| sent_by_path(&shared)).transpose()?;
+                let blow = send_burst(&mut wind, chain, choice, *flows, upward, frames)?;
                 blows.entry((choice, *flows, upward)).or_default().push(blow);
                 if let Some(before) = before {
-                    shares.insert(*flows, share(before, sent(&shared)?));
+                    shares.insert(*flows, share(before, sent_by_path(&shared)?));
                 }
             }
         }
         progress.step();
     }
-    sum_up(&mut findings, &blows, &shares);
+    summarise(&mut findings, &blows, &shares);
     Ok(findings)
 }
 
-fn sum_up(findings: &mut Findings, blows: &Blows, shares: &BTreeMap<u16, f64>) {
+fn summarise(findings: &mut Findings, blows: &Bursts, shares: &BTreeMap<u16, f64>) {
     let rates = |(choice, flows), upward| -> Vec<f64> {
-        blows.get(&(choice, flows, upward)).into_iter().flatten().map(Blow::kpps).collect()
+        blows.get(&(choice, flows, upward)).into_iter().flatten().map(Burst::kpps).collect()
     };
-    let over = |these, those| lesser(|upward| ratio(&rates(these, upward), &rates(those, upward)));
+    let over = |these, those| min_of_directions(|upward| ratio(&rates(these, upward), &rates(those, upward)));
     for choice in CHOICES {
         let name = format!("{choice:?}").to_lowercase();
         for flows in FLOWS {
             if flows > 1 {
-                findings.sum_up(&format!("{name}_{flows}_over_1"), over((choice, flows), (choice, 1)));
+                findings.summarise(&format!("{name}_{flows}_over_1"), over((choice, flows), (choice, 1)));
             }
             if choice != Choice::Plain {
-                findings.sum_up(&format!("{name}_over_plain_{flows}"), over((choice, flows), (Choice::Plain, flows)));
+                findings
+                    .summarise(&format!("{name}_over_plain_{flows}"), over((choice, flows), (Choice::Plain, flows)));
             }
         }
     }
     for (flows, share) in shares {
-        findings.sum_up(&format!("second_uplink_share_{flows}"), round(*share));
+        findings.summarise(&format!("second_uplink_share_{flows}"), round(*share));
     }
     // Many flows use both uplinks; a single flow uses one of them.
     if !shares.get(&64).is_some_and(|share| (0.1..=0.9).contains(share)) {
-        findings.blame(format!("64 flows are not shared out: {shares:?} of them by the second uplink"));
+        findings.add_fault(format!("64 flows are not shared out: {shares:?} of them by the second uplink"));
     }
     for ((choice, flows, upward), blows) in blows {
         let by = format!("{choice:?}").to_lowercase();
-        wind::losses(blows).for_each(|lost| findings.blame(format!("{by}, {flows} flows, {lost}")));
-        let kpps: Vec<f64> = blows.iter().map(Blow::kpps).collect();
-        findings.rows.push(json!({ "by": by, "flows": flows, "upward": upward, "kpps_of_cpu": spread(&kpps) }));
+        packet_generator::describe_losses(blows)
+            .for_each(|lost| findings.add_fault(format!("{by}, {flows} flows, {lost}")));
+        let kpps: Vec<f64> = blows.iter().map(Burst::kpps).collect();
+        findings.rows.push(json!({ "by": by, "flows": flows, "upward": upward, "kpps_of_cpu": distribution(&kpps) }));
     }
 }
 
 /// One packet of each flow in turn, from end to end.
-fn blow(wind: &mut Wind, chain: &Chain, choice: Choice, flows: u16, upward: bool, count: u32) -> Result<Blow> {
+fn send_burst(
+    wind: &mut PacketGenerator,
+    chain: &Chain,
+    choice: Choice,
+    flows: u16,
+    upward: bool,
+    count: u32,
+) -> Result<Burst> {
     let (host, from, to) = if upward { (&chain.sink, "d0", "in0") } else { (&chain.source, "s0", "h0") };
-    let frame = |flow| chain::frame(from, to, &chain::packet(PACKET, upward, flow));
-    let first = if choice == Choice::Weighted { RULED } else { 0 };
+    let frame = |flow| chain::ethernet_frame(from, to, &chain::udp_packet(PACKET, upward, flow));
+    let first = if choice == Choice::Weighted { RULE_FLOWS } else { 0 };
     let frames: Vec<Vec<u8>> = (first..first + flows).map(frame).collect();
-    wind.blow(host, from, &frames, WARM)?;
-    wind.blow(host, from, &frames, count)
+    wind.send_burst(host, from, &frames, WARM_UP)?;
+    wind.send_burst(host, from, &frames, count)
 }
 
 /// Packets that the home agent has sent on each path.
-fn sent(chain: &Chain) -> Result<[u64; 2]> {
+fn sent_by_path(chain: &Chain) -> Result<[u64; 2]> {
     let [first, second] = PATHS;
-    Ok([chain.agent.packets(first, "tx")?, chain.agent.packets(second, "tx")?])
+    Ok([chain.agent.packet_count(first, "tx")?, chain.agent.packet_count(second, "tx")?])
 }
 
 /// The second path's share of the packets sent between two readings, 0 to 1.

@@ -1,10 +1,10 @@
 //! Gap and loss of a mobile network for each kind of handover (RFC 3963; not measured in P1).
 
 use super::Experiment;
-use crate::figures::{Findings, percentile, round, spread};
-use crate::handover::{Move, SETTLE, Traffic, replug, round_trip};
+use crate::findings::{Findings, distribution, percentile, round};
+use crate::handover::{HandoverMeasurement, HandoverTraffic, OBSERVATION_TIME, replug, round_trip};
 use crate::progress::Progress;
-use crate::topology::{CORRESPONDENT, Vehicle, World};
+use crate::topology::{CORRESPONDENT, NemoNetwork, Vehicle};
 use anyhow::{Context, Result};
 use roam6_proto::Report;
 use roam6_sim::LinkSpec;
@@ -22,14 +22,14 @@ pub(crate) const EXPERIMENT: Experiment = Experiment {
 /// One-way delays to the home agent, milliseconds.
 const DELAYS: [u64; 2] = [0, 25];
 /// How long the second uplink may take to take over or to come back.
-const PATIENCE: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// All handovers of one kind at one delay.
 struct Series {
     kind: &'static str,
     delay: u64,
     round_trip: f64,
-    moves: Vec<Move>,
+    measurements: Vec<HandoverMeasurement>,
 }
 
 fn run(quick: bool) -> Result<Findings> {
@@ -38,138 +38,142 @@ fn run(quick: bool) -> Result<Findings> {
     let mut all = Vec::new();
     let mut tcp_survived = true;
     for delay in DELAYS {
-        let (series, whole) = single(delay, times, &mut progress)?;
+        let (series, whole) = one_uplink(delay, times, &mut progress)?;
         all.push(series);
         tcp_survived &= whole;
-        let (series, whole) = double(delay, times, &mut progress)?;
+        let (series, whole) = two_uplinks(delay, times, &mut progress)?;
         all.extend(series);
         tcp_survived &= whole;
     }
-    Ok(report(&all, tcp_survived))
+    Ok(summarise(&all, tcp_survived))
 }
 
 /// One uplink, re-plugged between the two access networks.
-fn single(delay: u64, times: u64, progress: &mut Progress) -> Result<(Series, bool)> {
-    let world = World::build(Duration::from_millis(delay), 1, "")?;
+fn one_uplink(delay: u64, times: u64, progress: &mut Progress) -> Result<(Series, bool)> {
+    let world = NemoNetwork::build(Duration::from_millis(delay), 1, "")?;
     let vehicle = world.vehicle(0, &["up0"])?;
     let uplink = vehicle.uplink(0)?;
     let [fn1, fn2] = &world.visited;
-    world.air.plug(uplink, fn1.link)?;
+    world.emulator.plug(uplink, fn1.link)?;
     vehicle.wait_until_connected(CORRESPONDENT)?;
-    sleep(SETTLE);
+    sleep(OBSERVATION_TIME);
     let round_trip = round_trip(&vehicle)?;
-    let traffic = Traffic::start(&world, &vehicle)?;
-    sleep(SETTLE);
+    let traffic = HandoverTraffic::start(&world, &vehicle)?;
+    sleep(OBSERVATION_TIME);
     let mut moves = Vec::new();
     for number in 0..times {
-        progress.say(&format!("hard moves, {delay} ms"));
+        progress.message(&format!("hard moves, {delay} ms"));
         let to = if number % 2 == 0 { fn2.link } else { fn1.link };
         moves.push(traffic.measure(&vehicle, "hard", || replug(&world, uplink, to))?);
         progress.step();
     }
-    let whole = traffic.finish()?.iter().all(crate::traffic::Delivery::is_whole);
-    Ok((Series { kind: "hard", delay, round_trip, moves }, whole))
+    let whole = traffic.finish()?.iter().all(crate::traffic::Delivery::is_complete);
+    Ok((Series { kind: "hard", delay, round_trip, measurements: moves }, whole))
 }
 
 /// Two registered uplinks; the first loses its carrier, comes back, and becomes a black hole.
-fn double(delay: u64, times: u64, progress: &mut Progress) -> Result<(Vec<Series>, bool)> {
-    let world = World::build(Duration::from_millis(delay), 1, "")?;
+fn two_uplinks(delay: u64, times: u64, progress: &mut Progress) -> Result<(Vec<Series>, bool)> {
+    let world = NemoNetwork::build(Duration::from_millis(delay), 1, "")?;
     let vehicle = world.vehicle(0, &["up0", "up1"])?;
     let (up0, up1) = (vehicle.uplink(0)?, vehicle.uplink(1)?);
     let [fn1, fn2] = &world.visited;
-    world.air.plug(up0, fn1.link)?;
+    world.emulator.plug(up0, fn1.link)?;
     vehicle.wait_until_connected(CORRESPONDENT)?;
-    let second = world.air.plug(up1, fn2.link)?;
-    wait_bound(&vehicle, second)?;
-    sleep(SETTLE);
+    let second = world.emulator.plug(up1, fn2.link)?;
+    wait_registered(&vehicle, second)?;
+    sleep(OBSERVATION_TIME);
     let round_trip = round_trip(&vehicle)?;
-    let traffic = Traffic::start(&world, &vehicle)?;
-    sleep(SETTLE);
+    let traffic = HandoverTraffic::start(&world, &vehicle)?;
+    sleep(OBSERVATION_TIME);
     let (mut link_down, mut planned, mut black_hole) = (Vec::new(), Vec::new(), Vec::new());
     for _ in 0..times {
-        progress.say(&format!("two uplinks, {delay} ms"));
-        link_down.push(traffic.measure(&vehicle, "linkdown", || world.air.unplug(up0).map(|_| None))?);
+        progress.message(&format!("two uplinks, {delay} ms"));
+        link_down.push(traffic.measure(&vehicle, "linkdown", || world.emulator.unplug(up0).map(|_| None))?);
         progress.step();
-        planned.push(traffic.measure(&vehicle, "planned", || come_back(&world, &vehicle))?);
+        planned.push(traffic.measure(&vehicle, "planned", || replug_preferred(&world, &vehicle))?);
         progress.step();
         black_hole.push(traffic.measure(&vehicle, "blackhole", || {
-            world.air.shape(fn1.cable, LinkSpec { loss: 1.0, ..LinkSpec::default() });
+            world.emulator.shape(fn1.cable, LinkSpec { loss: 1.0, ..LinkSpec::default() });
             Ok(None)
         })?);
         progress.step();
         // A failed path is used again only after a hold-down time; a new registration starts afresh.
-        world.air.shape(fn1.cable, LinkSpec::default());
-        world.air.unplug(up0)?;
-        sleep(SETTLE);
-        come_back(&world, &vehicle)?;
-        sleep(SETTLE);
+        world.emulator.shape(fn1.cable, LinkSpec::default());
+        world.emulator.unplug(up0)?;
+        sleep(OBSERVATION_TIME);
+        replug_preferred(&world, &vehicle)?;
+        sleep(OBSERVATION_TIME);
     }
-    let whole = traffic.finish()?.iter().all(crate::traffic::Delivery::is_whole);
-    let series = |kind, moves| Series { kind, delay, round_trip, moves };
+    let whole = traffic.finish()?.iter().all(crate::traffic::Delivery::is_complete);
+    let series = |kind, moves| Series { kind, delay, round_trip, measurements: moves };
     Ok((vec![series("linkdown", link_down), series("planned", planned), series("blackhole", black_hole)], whole))
 }
 
 /// Plugs the preferred uplink in again and waits until it is registered: traffic moves to it while the other stays up.
-fn come_back(world: &World, vehicle: &Vehicle) -> Result<Option<u64>> {
+fn replug_preferred(world: &NemoNetwork, vehicle: &Vehicle) -> Result<Option<u64>> {
     let [fn1, _] = &world.visited;
-    let at = world.air.plug(vehicle.uplink(0)?, fn1.link)?;
-    wait_bound(vehicle, at)?;
+    let at = world.emulator.plug(vehicle.uplink(0)?, fn1.link)?;
+    wait_registered(vehicle, at)?;
     Ok(Some(at))
 }
 
-fn wait_bound(vehicle: &Vehicle, since: u64) -> Result<()> {
+fn wait_registered(vehicle: &Vehicle, since: u64) -> Result<()> {
     let both = |report: &Report| matches!(report, Report::Bound { care_of, .. } if care_of.len() == 2);
-    vehicle.daemon.events().wait(since, PATIENCE, both).context("the two uplinks were not registered")?;
+    vehicle.daemon.events().wait_for(since, TIMEOUT, both).context("the two uplinks were not registered")?;
     Ok(())
 }
 
-fn report(all: &[Series], tcp_survived: bool) -> Findings {
+fn summarise(all: &[Series], tcp_survived: bool) -> Findings {
     let mut findings = Findings::default();
     findings.require(tcp_survived, || "a TCP connection did not survive".to_owned());
     for series in all {
-        let figure = |pick: fn(&Move) -> f64| spread(&series.moves.iter().map(pick).collect::<Vec<_>>());
-        let from_up: Vec<f64> = series.moves.iter().filter_map(|one| one.from_link_up).collect();
-        for one in series.moves.iter().filter(|one| !(one.healed && one.tcp_lives)) {
-            findings.blame(format!("packets or TCP did not go on after a move: {}", one.row()));
+        let figure = |pick: fn(&HandoverMeasurement) -> f64| {
+            distribution(&series.measurements.iter().map(pick).collect::<Vec<_>>())
+        };
+        let from_up: Vec<f64> = series.measurements.iter().filter_map(|one| one.from_link_up).collect();
+        for one in series.measurements.iter().filter(|one| !(one.recovered && one.tcp_survived)) {
+            findings.add_fault(format!("packets or TCP did not go on after a move: {}", one.row()));
         }
         findings.rows.push(json!({
             "kind": series.kind,
             "one_way_delay_ms": series.delay,
             "round_trip_ms": series.round_trip,
-            "moves": series.moves.len(),
+            "moves": series.measurements.len(),
             "gap_ms": figure(|one| one.gap),
             "gap_fine_ms": figure(|one| one.gap_fine),
-            "link_up_to_packet_ms": spread(&from_up),
-            "parts_p50_ms": parts(series),
+            "link_up_to_packet_ms": distribution(&from_up),
+            "parts_p50_ms": phase_medians(series),
             "lost": figure(|one| one.lost as f64),
             "lost_fine": figure(|one| one.lost_fine as f64),
-            "healed": series.moves.iter().filter(|one| one.healed).count(),
-            "each": series.moves.iter().map(Move::row).collect::<Vec<_>>(),
+            "healed": series.measurements.iter().filter(|one| one.recovered).count(),
+            "each": series.measurements.iter().map(HandoverMeasurement::row).collect::<Vec<_>>(),
         }));
     }
     let of = |kind: &'static str| all.iter().filter(move |series| series.kind == kind);
     let planned: Vec<f64> =
-        of("planned").flat_map(|one| &one.moves).map(|one| (one.lost + one.lost_fine) as f64).collect();
+        of("planned").flat_map(|one| &one.measurements).map(|one| (one.lost + one.lost_fine) as f64).collect();
     // The larger of both delays, each less its own round-trip time.
-    let worst = |kind, pick: fn(&Move) -> f64, less: bool| {
+    let worst = |kind, pick: fn(&HandoverMeasurement) -> f64, less: bool| {
         let medians = of(kind).filter_map(move |series| {
-            let values: Vec<f64> = series.moves.iter().map(pick).collect();
+            let values: Vec<f64> = series.measurements.iter().map(pick).collect();
             Some(percentile(&values, 0.5)? - if less { series.round_trip } else { 0.0 })
         });
         medians.fold(None, |worst: Option<f64>, value| Some(worst.map_or(value, |worst| worst.max(value)))).map(round)
     };
-    findings.sum_up("planned_lost_max", percentile(&planned, 1.0));
-    findings.sum_up("linkdown_gap_minus_rtt_ms_p50", worst("linkdown", |one| one.gap_fine, true));
-    findings.sum_up("hard_gap_minus_rtt_ms_p50", worst("hard", |one| one.from_link_up.unwrap_or(f64::INFINITY), true));
-    findings.sum_up("blackhole_gap_ms_p50", worst("blackhole", |one| one.gap_fine, false));
-    findings.sum_up("tcp_survived", u8::from(tcp_survived));
+    findings.summarise("planned_lost_max", percentile(&planned, 1.0));
+    findings.summarise("linkdown_gap_minus_rtt_ms_p50", worst("linkdown", |one| one.gap_fine, true));
+    findings
+        .summarise("hard_gap_minus_rtt_ms_p50", worst("hard", |one| one.from_link_up.unwrap_or(f64::INFINITY), true));
+    findings.summarise("blackhole_gap_ms_p50", worst("blackhole", |one| one.gap_fine, false));
+    findings.summarise("tcp_survived", u8::from(tcp_survived));
     findings
 }
 
-fn parts(series: &Series) -> Value {
+fn phase_medians(series: &Series) -> Value {
     let names = ["link_up_to_ra", "ra_to_bu", "bu_to_ba", "ba_to_packet"];
     let medians = names.iter().enumerate().map(|(index, name)| {
-        let values: Vec<f64> = series.moves.iter().filter_map(|one| one.parts.get(index).copied().flatten()).collect();
+        let values: Vec<f64> =
+            series.measurements.iter().filter_map(|one| one.phases.get(index).copied().flatten()).collect();
         ((*name).to_owned(), json!(percentile(&values, 0.5).map(round)))
     });
     Value::Object(medians.collect())

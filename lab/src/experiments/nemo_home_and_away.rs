@@ -2,10 +2,10 @@
 
 use super::Experiment;
 use crate::bed::{Port, Segment};
-use crate::figures::{Findings, percentile, round, spread};
-use crate::handover::{Move, SETTLE, Traffic, round_trip};
+use crate::findings::{Findings, distribution, percentile, round};
+use crate::handover::{HandoverMeasurement, HandoverTraffic, OBSERVATION_TIME, round_trip};
 use crate::progress::Progress;
-use crate::topology::{CORRESPONDENT, Vehicle, World};
+use crate::topology::{CORRESPONDENT, NemoNetwork, Vehicle};
 use crate::traffic::Delivery;
 use anyhow::{Context, Result};
 use roam6_proto::Report;
@@ -21,19 +21,19 @@ pub(crate) const EXPERIMENT: Experiment = Experiment {
 };
 
 /// How long both registrations may take.
-const PATIENCE: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(10);
 /// The actions of a round, each with the uplink concerned.
-const TURN: [(&str, Which, bool); 4] = [
-    ("home pulled", Which::Home, false),
-    ("home back", Which::Home, true),
-    ("abroad pulled", Which::Abroad, false),
-    ("abroad back", Which::Abroad, true),
+const CYCLE: [(&str, UplinkRole, bool); 4] = [
+    ("home pulled", UplinkRole::Home, false),
+    ("home back", UplinkRole::Home, true),
+    ("abroad pulled", UplinkRole::Visited, false),
+    ("abroad back", UplinkRole::Visited, true),
 ];
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Which {
+enum UplinkRole {
     Home,
-    Abroad,
+    Visited,
 }
 
 /// One kind of handover under one policy.
@@ -42,99 +42,101 @@ struct Series {
     what: &'static str,
     carrying: bool,
     round_trip: f64,
-    moves: Vec<Move>,
+    measurements: Vec<HandoverMeasurement>,
 }
 
 fn run(quick: bool) -> Result<Findings> {
     let times = if quick { 1 } else { 10 };
-    let policies = [("home preferred", Which::Home), ("home as backup", Which::Abroad)];
-    let mut progress = Progress::new(times * (TURN.len() * policies.len()) as u64);
+    let policies = [("home preferred", UplinkRole::Home), ("home as backup", UplinkRole::Visited)];
+    let mut progress = Progress::new(times * (CYCLE.len() * policies.len()) as u64);
     let (mut all, mut tcp_survived) = (Vec::new(), true);
     for (policy, preferred) in policies {
         let (series, whole) = measure((policy, preferred), times, &mut progress)?;
         all.extend(series);
         tcp_survived &= whole;
     }
-    Ok(report(&all, tcp_survived))
+    Ok(summarise(&all, tcp_survived))
 }
 
 fn measure(
-    (policy, preferred): (&'static str, Which),
+    (policy, preferred): (&'static str, UplinkRole),
     times: u64,
     progress: &mut Progress,
 ) -> Result<(Vec<Series>, bool)> {
-    let world = World::build(Duration::ZERO, 1, "")?;
+    let world = NemoNetwork::build(Duration::ZERO, 1, "")?;
     let vehicle = world.vehicle_with(0, &["up0", "up1"], "home_and_away = true\n")?;
     let (first, second) = (vehicle.uplink(0)?, vehicle.uplink(1)?);
-    let (at_home, abroad) = if preferred == Which::Home { (first, second) } else { (second, first) };
+    let (at_home, abroad) = if preferred == UplinkRole::Home { (first, second) } else { (second, first) };
     let place = |which| -> (Port, Segment) {
         let [fn1, _] = &world.visited;
-        if which == Which::Home { (at_home, world.home) } else { (abroad, fn1.link) }
+        if which == UplinkRole::Home { (at_home, world.home_link) } else { (abroad, fn1.link) }
     };
     let plug = |which| {
         let (port, segment) = place(which);
-        let at = world.air.plug(port, segment)?;
+        let at = world.emulator.plug(port, segment)?;
         wait_both(&vehicle, at).map(|()| Some(at))
     };
-    world.air.plug(abroad, place(Which::Abroad).1)?;
+    world.emulator.plug(abroad, place(UplinkRole::Visited).1)?;
     vehicle.wait_until_connected(CORRESPONDENT)?;
-    plug(Which::Home)?;
-    sleep(SETTLE);
+    plug(UplinkRole::Home)?;
+    sleep(OBSERVATION_TIME);
     let round_trip = round_trip(&vehicle)?;
-    let traffic = Traffic::start(&world, &vehicle)?;
-    sleep(SETTLE);
-    let series = |(what, which, back): (&'static str, Which, bool)| {
+    let traffic = HandoverTraffic::start(&world, &vehicle)?;
+    sleep(OBSERVATION_TIME);
+    let series = |(what, which, back): (&'static str, UplinkRole, bool)| {
         let carrying = which == preferred && !back;
-        Series { policy, what, carrying, round_trip, moves: Vec::new() }
+        Series { policy, what, carrying, round_trip, measurements: Vec::new() }
     };
-    let mut all: Vec<Series> = TURN.into_iter().map(series).collect();
+    let mut all: Vec<Series> = CYCLE.into_iter().map(series).collect();
     for _ in 0..times {
-        progress.say(policy);
-        for ((what, which, back), series) in TURN.into_iter().zip(&mut all) {
-            series.moves.push(traffic.measure(&vehicle, what, || match back {
+        progress.message(policy);
+        for ((what, which, back), series) in CYCLE.into_iter().zip(&mut all) {
+            series.measurements.push(traffic.measure(&vehicle, what, || match back {
                 true => plug(which),
-                false => world.air.unplug(place(which).0).map(|_| None),
+                false => world.emulator.unplug(place(which).0).map(|_| None),
             })?);
             progress.step();
         }
     }
-    let whole = traffic.finish()?.iter().all(Delivery::is_whole);
+    let whole = traffic.finish()?.iter().all(Delivery::is_complete);
     Ok((all, whole))
 }
 
 fn wait_both(vehicle: &Vehicle, since: u64) -> Result<()> {
     let both = |report: &Report| matches!(report, Report::Bound { care_of, .. } if care_of.len() == 2);
-    vehicle.daemon.events().wait(since, PATIENCE, both).context("home and away were not registered")?;
+    vehicle.daemon.events().wait_for(since, TIMEOUT, both).context("home and away were not registered")?;
     Ok(())
 }
 
-fn report(all: &[Series], tcp_survived: bool) -> Findings {
+fn summarise(all: &[Series], tcp_survived: bool) -> Findings {
     let mut findings = Findings::default();
     findings.require(tcp_survived, || "a TCP connection did not survive".to_owned());
     for series in all {
-        let figure = |pick: fn(&Move) -> f64| spread(&series.moves.iter().map(pick).collect::<Vec<_>>());
-        for one in series.moves.iter().filter(|one| !(one.healed && one.tcp_lives)) {
-            findings.blame(format!("packets or TCP did not go on after a move: {}", one.row()));
+        let figure = |pick: fn(&HandoverMeasurement) -> f64| {
+            distribution(&series.measurements.iter().map(pick).collect::<Vec<_>>())
+        };
+        for one in series.measurements.iter().filter(|one| !(one.recovered && one.tcp_survived)) {
+            findings.add_fault(format!("packets or TCP did not go on after a move: {}", one.row()));
         }
         findings.rows.push(json!({
             "policy": series.policy,
             "what": series.what,
-            "moves": series.moves.len(),
+            "moves": series.measurements.len(),
             "gap_fine_ms": figure(|one| one.gap_fine),
             "lost": figure(|one| one.lost as f64),
             "lost_fine": figure(|one| one.lost_fine as f64),
-            "each": series.moves.iter().map(Move::row).collect::<Vec<_>>(),
+            "each": series.measurements.iter().map(HandoverMeasurement::row).collect::<Vec<_>>(),
         }));
     }
     let pulled: Vec<f64> = all
         .iter()
         .filter(|series| series.carrying)
-        .flat_map(|series| series.moves.iter().map(|one| one.gap_fine - series.round_trip))
+        .flat_map(|series| series.measurements.iter().map(|one| one.gap_fine - series.round_trip))
         .collect();
-    let others = all.iter().filter(|series| !series.carrying).flat_map(|series| &series.moves);
+    let others = all.iter().filter(|series| !series.carrying).flat_map(|series| &series.measurements);
     let lost: Vec<f64> = others.map(|one| (one.lost + one.lost_fine) as f64).collect();
-    findings.sum_up("pulled_gap_minus_rtt_ms_p50", percentile(&pulled, 0.5).map(round));
-    findings.sum_up("otherwise_lost_max", percentile(&lost, 1.0));
-    findings.sum_up("tcp_survived", u8::from(tcp_survived));
+    findings.summarise("pulled_gap_minus_rtt_ms_p50", percentile(&pulled, 0.5).map(round));
+    findings.summarise("otherwise_lost_max", percentile(&lost, 1.0));
+    findings.summarise("tcp_survived", u8::from(tcp_survived));
     findings
 }

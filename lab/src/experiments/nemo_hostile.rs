@@ -6,12 +6,12 @@ use crate::attacks::{acknowledgements, lengths, loops, restarts, sources};
 use crate::bed::Daemon;
 use crate::bed::tap::Tap;
 use crate::clock;
-use crate::figures::{Findings, round};
-use crate::handover::{SETTLE, Traffic, round_trip};
+use crate::findings::{Findings, round};
+use crate::handover::{HandoverTraffic, OBSERVATION_TIME, round_trip};
 use crate::progress::Progress;
-use crate::topology::{self, CORRESPONDENT, HOME_AGENT, Vehicle, World};
+use crate::topology::{self, CORRESPONDENT, HOME_AGENT, NemoNetwork, Vehicle};
 use crate::traffic::Delivery;
-use crate::traffic::forge::Registrant;
+use crate::traffic::forge::SyntheticRouter;
 use anyhow::Result;
 use roam6_proto::Entropy;
 use roam6_wire::mobility::{BindingAcknowledgement, Message, Status};
@@ -33,111 +33,111 @@ pub(crate) const EXPERIMENT: Experiment = Experiment {
 const BURST: u32 = 100;
 const PER_SECOND: u32 = 20_000;
 /// Time for the home agent to process the last messages in its queue.
-const DIGEST: Duration = Duration::from_secs(2);
+const SETTLE_TIME: Duration = Duration::from_secs(2);
 /// Tolerated change of memory, octets: allocator noise.
-const WAVER: u64 = 512 * 1024;
+const MEMORY_TOLERANCE: u64 = 512 * 1024;
 
 /// Attacks in addition to the flood, each in a network of its own.
-const SCENES: u64 = 6;
+const ATTACK_COUNT: u64 = 6;
 /// Two encapsulations and two fragmentations are legitimate for one packet.
 const MOST_FORWARDED: u64 = 4;
 
 /// Offset of the Mobility Header: after the IPv6 header and the destination options with a Home Address option.
-const MESSAGE_AT: u64 = 64;
+const MESSAGE_OFFSET: u64 = 64;
 
 /// An attack: its name, and the generator of its next message.
 type Attack = (&'static str, fn(&mut Attacker) -> Vec<u8>);
 
 /// An attack whose result is a count and a row.
-type Count = fn() -> Result<(usize, Value)>;
+type CountedAttack = fn() -> Result<(usize, Value)>;
 
 const ATTACKS: [Attack; 9] = [
     ("random octets", Attacker::random),
     ("one bit wrong", Attacker::flipped),
-    ("cut off", Attacker::cut),
+    ("cut off", Attacker::truncated),
     ("forged: wrong key", Attacker::forged),
     ("forged: no proof", Attacker::unsigned),
-    ("forged: unknown home address", Attacker::stranger),
+    ("forged: unknown home address", Attacker::unknown_home_address),
     ("replayed: right key, old timestamp", Attacker::replayed),
     ("unknown message type", Attacker::unknown_type),
     ("not for a home agent", Attacker::misdirected),
 ];
 
 fn run(quick: bool) -> Result<Findings> {
-    let mut progress = Progress::new(ATTACKS.len() as u64 + SCENES);
-    let mut findings = flood(quick, &mut progress)?;
-    attack(quick, &mut progress, &mut findings)?;
+    let mut progress = Progress::new(ATTACKS.len() as u64 + ATTACK_COUNT);
+    let mut findings = run_flood(quick, &mut progress)?;
+    run_attacks(quick, &mut progress, &mut findings)?;
     Ok(findings)
 }
 
 /// Attacks in networks of their own: each figure is 0 if the attack fails; one is small.
-fn attack(quick: bool, progress: &mut Progress, findings: &mut Findings) -> Result<()> {
+fn run_attacks(quick: bool, progress: &mut Progress, findings: &mut Findings) -> Result<()> {
     let scene = |name: &str, progress: &mut Progress| {
         progress.step();
-        progress.say(name);
+        progress.message(name);
     };
     scene("signed refusals", progress);
     let unbound = acknowledgements::unbound_seconds(Duration::from_secs(if quick { 10 } else { 60 }))?;
-    findings.sum_up("unbound_by_outsider_s", round(unbound));
+    findings.summarise("unbound_by_outsider_s", round(unbound));
     findings.require(unbound <= 0.0, || format!("an outsider kept a mobile router unbound for {unbound:.1} s"));
     scene("loops", progress);
     let rows = loops::forwarded_per_packet()?;
     let most = rows.iter().filter_map(|row| row.get("forwarded").and_then(Value::as_u64)).max().unwrap_or(0);
     findings.rows.extend(rows);
-    findings.sum_up("forwarded_per_packet_max", most);
+    findings.summarise("forwarded_per_packet_max", most);
     findings.require(most <= MOST_FORWARDED, || format!("one packet was forwarded {most} times"));
     scene("spoofed sources", progress);
-    let (count, rows) = sources::forwarded()?;
+    let (count, rows) = sources::forwarded_spoofed()?;
     findings.rows.extend(rows);
-    let counted: [(&str, &str, Count); 3] = [
+    let counted: [(&str, &str, CountedAttack); 3] = [
         ("insider_locks_out", "mobile routers were locked out by an insider", lengths::locked_out),
-        ("full_disk_farewells_undone", "acknowledged de-registrations were undone", restarts::farewells_undone),
+        ("full_disk_farewells_undone", "acknowledged de-registrations were undone", restarts::undone_deregistrations),
         (
             "accepted_replays_after_restart",
             "replayed updates were accepted after a restart",
-            restarts::replays_accepted,
+            restarts::accepted_replays,
         ),
     ];
-    judge(findings, "foreign_source_forwarded", "packets with a spoofed source were forwarded", count);
+    require_zero(findings, "foreign_source_forwarded", "packets with a spoofed source were forwarded", count);
     for (name, what, run) in counted {
         scene(name, progress);
         let (count, row) = run()?;
         findings.rows.push(row);
-        judge(findings, name, what, count);
+        require_zero(findings, name, what, count);
     }
     progress.step();
     Ok(())
 }
 
 /// Requires a figure to be 0.
-fn judge(findings: &mut Findings, name: &str, what: &str, count: usize) {
-    findings.sum_up(name, count);
+fn require_zero(findings: &mut Findings, name: &str, what: &str, count: usize) {
+    findings.summarise(name, count);
     findings.require(count == 0, || format!("{count} {what}"));
 }
 
-fn flood(quick: bool, progress: &mut Progress) -> Result<Findings> {
+fn run_flood(quick: bool, progress: &mut Progress) -> Result<Findings> {
     let total: u32 = if quick { 90_000 } else { 1_000_000 };
     let each = total.div_ceil(u32::try_from(ATTACKS.len())?);
-    let world = World::build(Duration::ZERO, 1, "duplicate_detection = false")?;
+    let world = NemoNetwork::build(Duration::ZERO, 1, "duplicate_detection = false")?;
     let vehicle = world.vehicle(0, &["up0"])?;
-    world.air.plug(vehicle.uplink(0)?, world.visited[0].link)?;
+    world.emulator.plug(vehicle.uplink(0)?, world.visited[0].link)?;
     vehicle.wait_until_connected(CORRESPONDENT)?;
     let mut attacker = Attacker::new(&world, &vehicle)?;
-    let traffic = Traffic::start(&world, &vehicle)?;
-    sleep(SETTLE);
+    let traffic = HandoverTraffic::start(&world, &vehicle)?;
+    sleep(OBSERVATION_TIME);
     let began = clock::unix_micros();
-    let memory_before = world.home_agent.memory()?;
+    let memory_before = world.home_agent.anonymous_memory()?;
     let mut findings = Findings::default();
     let (mut sent, mut accounted) = (0, 0);
     for (name, make) in ATTACKS {
-        progress.say(name);
+        progress.message(name);
         let before = counters(&world.home_agent)?;
-        attacker.strike(each, make)?;
-        sleep(DIGEST);
+        attacker.send_burst(each, make)?;
+        sleep(SETTLE_TIME);
         let after = counters(&world.home_agent)?;
         let grown: BTreeMap<&String, u64> = after
             .iter()
-            .filter(|(name, _)| is_verdict(name))
+            .filter(|(name, _)| is_result_counter(name))
             .map(|(name, count)| (name, count.saturating_sub(*before.get(name).unwrap_or(&0))))
             .filter(|(_, count)| *count > 0)
             .collect();
@@ -147,16 +147,17 @@ fn flood(quick: bool, progress: &mut Progress) -> Result<Findings> {
         findings.rows.push(json!({ "attack": name, "sent": each, "counted": counted, "as": grown }));
         progress.step();
     }
-    let memory_after = world.home_agent.memory()?;
+    let memory_after = world.home_agent.anonymous_memory()?;
     let end = clock::unix_micros() - 150_000;
-    let lost = traffic.fine.forth.tally(began, end).lost + traffic.fine.back.tally(began, end).lost;
+    let lost =
+        traffic.fine.forward.delivery_counts(began, end).lost + traffic.fine.reverse.delivery_counts(began, end).lost;
     let bound = round_trip(&vehicle).is_ok() && vehicle.wait_until_connected(CORRESPONDENT).is_ok();
-    let whole = traffic.finish()?.iter().all(Delivery::is_whole);
+    let whole = traffic.finish()?.iter().all(Delivery::is_complete);
     let grown = memory_after.saturating_sub(memory_before);
     findings.require(bound, || "the mobile router is not bound at the end".to_owned());
     findings.require(whole, || "the transfer did not survive".to_owned());
     findings.require(lost == 0, || format!("{lost} legitimate packets were lost"));
-    findings.require(grown <= WAVER, || format!("memory grew by {grown} octets"));
+    findings.require(grown <= MEMORY_TOLERANCE, || format!("memory grew by {grown} octets"));
     findings.require(accounted == sent, || format!("{accounted} of {sent} hostile messages are accounted for"));
     let figures: [(&str, Value); 8] = [
         ("sent", json!(sent)),
@@ -169,18 +170,18 @@ fn flood(quick: bool, progress: &mut Progress) -> Result<Findings> {
         ("tcp_survived", json!(u8::from(whole))),
     ];
     for (name, value) in figures {
-        findings.sum_up(name, value);
+        findings.summarise(name, value);
     }
     Ok(findings)
 }
 
 /// Whether this counter is the outcome of a message.
-fn is_verdict(name: &str) -> bool {
+fn is_result_counter(name: &str) -> bool {
     name.starts_with("dropped_") || name == "refused" || name == "binding_error"
 }
 
 fn counters(daemon: &Daemon) -> Result<BTreeMap<String, u64>> {
-    let text = daemon.ask(&["show", "counters", "--json"])?;
+    let text = daemon.query(&["show", "counters", "--json"])?;
     let document: Value = serde_json::from_str(&text)?;
     Ok(serde_json::from_value(document.get("events").cloned().unwrap_or_default())?)
 }
@@ -188,28 +189,28 @@ fn counters(daemon: &Daemon) -> Result<BTreeMap<String, u64>> {
 /// An attacker on a link of its own to the home agent, with knowledge of all addresses and no key.
 struct Attacker {
     tap: Tap,
-    dice: Entropy,
-    victim: Registrant,
-    genuine: Registrant,
+    rng: Entropy,
+    victim: SyntheticRouter,
+    genuine: SyntheticRouter,
 }
 
 impl Attacker {
-    fn new(world: &World, vehicle: &Vehicle) -> Result<Attacker> {
+    fn new(world: &NemoNetwork, vehicle: &Vehicle) -> Result<Attacker> {
         let tap = Tap::open(&world.ha, "evil0")?;
         world.ha.ip(&["route add 2001:db8:bad::/48 via fe80::1 dev evil0"])?;
-        let victim = Registrant {
+        let victim = SyntheticRouter {
             home_agent: HOME_AGENT,
-            home: HomeAddress(vehicle.home_address),
+            home_address: HomeAddress(vehicle.home_address),
             care_of: CareOfAddress(Ipv6Addr::new(0x2001, 0xdb8, 0xbad, 0, 0, 0, 0, 1)),
             spi: topology::FIRST_SPI,
-            secret: b"not the key you seek".to_vec(),
+            key: b"not the key you seek".to_vec(),
         };
-        let genuine = Registrant { secret: topology::key(), ..victim.clone() };
-        Ok(Attacker { tap, dice: Entropy::seed_from_u64(13), victim, genuine })
+        let genuine = SyntheticRouter { key: topology::key(), ..victim.clone() };
+        Ok(Attacker { tap, rng: Entropy::seed_from_u64(13), victim, genuine })
     }
 
     /// Sends so many messages and discards the answers.
-    fn strike(&mut self, count: u32, make: fn(&mut Attacker) -> Vec<u8>) -> Result<()> {
+    fn send_burst(&mut self, count: u32, make: fn(&mut Attacker) -> Vec<u8>) -> Result<()> {
         let pause = Duration::from_secs(1) * BURST / PER_SECOND;
         let mut next = clock::now();
         for number in 0..count {
@@ -226,13 +227,13 @@ impl Attacker {
 
     /// A random number: half of them are newer than the last one accepted.
     fn sequence(&mut self) -> Sequence {
-        Sequence(u16::try_from(self.dice.below(1 << 16)).unwrap_or_default())
+        Sequence(u16::try_from(self.rng.below(1 << 16)).unwrap_or_default())
     }
 
     fn random(&mut self) -> Vec<u8> {
-        let mut header = vec![0; usize::try_from(8 + self.dice.below(200)).unwrap_or(8)];
-        self.dice.fill(&mut header);
-        self.victim.packet(&header)
+        let mut header = vec![0; usize::try_from(8 + self.rng.below(200)).unwrap_or(8)];
+        self.rng.fill(&mut header);
+        self.victim.packet_with(&header)
     }
 
     fn flipped(&mut self) -> Vec<u8> {
@@ -240,20 +241,20 @@ impl Attacker {
         let mut packet = self.victim.update(sequence);
         // After the IPv6 header and the Home Address option, so that the packet is still a mobility message for this
         // host.
-        let bits = (packet.len() as u64 - MESSAGE_AT) * 8;
-        let bit = self.dice.below(bits);
-        if let Some(octet) = usize::try_from(MESSAGE_AT + bit / 8).ok().and_then(|at| packet.get_mut(at)) {
+        let bits = (packet.len() as u64 - MESSAGE_OFFSET) * 8;
+        let bit = self.rng.below(bits);
+        if let Some(octet) = usize::try_from(MESSAGE_OFFSET + bit / 8).ok().and_then(|at| packet.get_mut(at)) {
             *octet ^= 1 << (bit % 8);
         }
         packet
     }
 
-    fn cut(&mut self) -> Vec<u8> {
+    fn truncated(&mut self) -> Vec<u8> {
         let sequence = self.sequence();
         let whole = self.victim.update(sequence);
-        let message = whole.get(usize::try_from(MESSAGE_AT).unwrap_or(0)..).unwrap_or_default();
-        let length = usize::try_from(self.dice.below(message.len() as u64)).unwrap_or(0);
-        self.victim.packet(message.get(..length).unwrap_or_default())
+        let message = whole.get(usize::try_from(MESSAGE_OFFSET).unwrap_or(0)..).unwrap_or_default();
+        let length = usize::try_from(self.rng.below(message.len() as u64)).unwrap_or(0);
+        self.victim.packet_with(message.get(..length).unwrap_or_default())
     }
 
     fn forged(&mut self) -> Vec<u8> {
@@ -266,12 +267,11 @@ impl Attacker {
         self.victim.unsigned_update(sequence)
     }
 
-    fn stranger(&mut self) -> Vec<u8> {
-        let home = HomeAddress(Ipv6Addr::from_bits(
-            topology::home_address(1).to_bits() + u128::from(self.dice.below(1 << 32)),
-        ));
+    fn unknown_home_address(&mut self) -> Vec<u8> {
+        let home =
+            HomeAddress(Ipv6Addr::from_bits(topology::home_address(1).to_bits() + u128::from(self.rng.below(1 << 32))));
         let sequence = self.sequence();
-        Registrant { home, ..self.victim.clone() }.update(sequence)
+        SyntheticRouter { home_address: home, ..self.victim.clone() }.update(sequence)
     }
 
     /// An update recorded a minute ago.
@@ -281,9 +281,9 @@ impl Attacker {
     }
 
     fn unknown_type(&mut self) -> Vec<u8> {
-        let kind = u8::try_from(100 + self.dice.below(100)).unwrap_or(u8::MAX);
+        let kind = u8::try_from(100 + self.rng.below(100)).unwrap_or(u8::MAX);
         let message = Message::Unknown { kind, body: vec![0; 10] };
-        self.victim.packet(&message.emit(self.victim.home.0, HOME_AGENT))
+        self.victim.packet_with(&message.emit(self.victim.home_address.0, HOME_AGENT))
     }
 
     fn misdirected(&mut self) -> Vec<u8> {
@@ -295,6 +295,6 @@ impl Attacker {
             lifetime_units: 100,
             options: Vec::new(),
         });
-        self.victim.packet(&message.emit(self.victim.home.0, HOME_AGENT))
+        self.victim.packet_with(&message.emit(self.victim.home_address.0, HOME_AGENT))
     }
 }

@@ -1,11 +1,11 @@
 //! Resources of idle daemons: memory, wake-ups and CPU time of a registered mobile router and of its home agent.
 
 use super::Experiment;
-use crate::bed::{Daemon, Usage};
+use crate::bed::{Daemon, ResourceUsage};
 
-use crate::figures::{Findings, round};
+use crate::findings::{Findings, round};
 use crate::progress::Progress;
-use crate::topology::{CORRESPONDENT, World};
+use crate::topology::{CORRESPONDENT, NemoNetwork};
 use anyhow::Result;
 use serde_json::{Value, json};
 use std::thread::sleep;
@@ -16,7 +16,7 @@ pub(crate) const EXPERIMENT: Experiment =
     Experiment { name: "nemo/idle", about: "memory, wake-ups and CPU time without traffic", run };
 
 /// Time after the registration until the daemons are idle.
-const SETTLE: Duration = Duration::from_secs(5);
+const SETTLE_TIME: Duration = Duration::from_secs(5);
 const NO_PROBES: &str = "\n[mobile_router.probe]\nenabled = false\n";
 
 fn run(quick: bool) -> Result<Findings> {
@@ -24,17 +24,17 @@ fn run(quick: bool) -> Result<Findings> {
     let mut findings = Findings::default();
     let mut progress = Progress::new(2);
     for (probes, extra) in [(true, ""), (false, NO_PROBES)] {
-        progress.say(if probes { "probing its path" } else { "without probes" });
-        let world = World::build(Duration::ZERO, 1, "")?;
+        progress.message(if probes { "probing its path" } else { "without probes" });
+        let world = NemoNetwork::build(Duration::ZERO, 1, "")?;
         let vehicle = world.vehicle_with(0, &["up0"], extra)?;
-        world.air.plug(vehicle.uplink(0)?, world.visited[0].link)?;
+        world.emulator.plug(vehicle.uplink(0)?, world.visited[0].link)?;
         vehicle.wait_until_connected(CORRESPONDENT)?;
-        sleep(SETTLE);
+        sleep(SETTLE_TIME);
         let daemons = [("mr", &vehicle.daemon), ("ha", &world.home_agent)];
-        for (who, figures) in watch(&daemons, watched)? {
+        for (who, figures) in measure_usage(&daemons, watched)? {
             let suffix = if probes { "" } else { "_without_probes" };
             for key in ["resident_kb", "wakeups_per_s", "processor_ms_per_s"] {
-                findings.sum_up(&format!("{who}_{key}{suffix}"), figures.get(key).cloned());
+                findings.summarise(&format!("{who}_{key}{suffix}"), figures.get(key).cloned());
             }
             findings.rows.push(json!({ "who": who, "probes": probes, "figures": figures }));
         }
@@ -43,8 +43,8 @@ fn run(quick: bool) -> Result<Findings> {
     Ok(findings)
 }
 
-fn watch<'a>(daemons: &[(&'a str, &Daemon)], span: Duration) -> Result<Vec<(&'a str, Value)>> {
-    let usage = || daemons.iter().map(|(_, daemon)| daemon.usage()).collect::<Result<Vec<Usage>>>();
+fn measure_usage<'a>(daemons: &[(&'a str, &Daemon)], span: Duration) -> Result<Vec<(&'a str, Value)>> {
+    let usage = || daemons.iter().map(|(_, daemon)| daemon.usage()).collect::<Result<Vec<ResourceUsage>>>();
     let before = usage()?;
     sleep(span);
     let after = usage()?;
@@ -53,7 +53,7 @@ fn watch<'a>(daemons: &[(&'a str, &Daemon)], span: Duration) -> Result<Vec<(&'a 
         json!({
             "resident_kb": after.resident_kb,
             "wakeups_per_s": round((after.wakeups - before.wakeups) as f64 / seconds),
-            "processor_ms_per_s": round((after.processor - before.processor).as_secs_f64() * 1000.0 / seconds),
+            "processor_ms_per_s": round((after.cpu_time - before.cpu_time).as_secs_f64() * 1000.0 / seconds),
         })
     });
     Ok(daemons.iter().map(|(who, _)| *who).zip(figures).collect())

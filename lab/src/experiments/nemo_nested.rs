@@ -2,9 +2,9 @@
 
 use super::Experiment;
 use crate::bed::host;
-use crate::figures::{Findings, percentile, round};
+use crate::findings::{Findings, percentile, round};
 use crate::progress::Progress;
-use crate::topology::{CORRESPONDENT, Vehicle, World};
+use crate::topology::{CORRESPONDENT, NemoNetwork, Vehicle};
 use crate::traffic::{Delivery, Transfer};
 use anyhow::{Context, Result};
 use serde_json::json;
@@ -20,27 +20,27 @@ pub(crate) const EXPERIMENT: Experiment =
 
 const DEPTH: u8 = 3;
 /// Octets of the largest echo request, IPv6 header included.
-const FULL: u32 = 1500;
+const FULL_MTU: u32 = 1500;
 /// Overhead of a tunnel, octets.
-const TUNNEL: u32 = 40;
+const TUNNEL_OVERHEAD: u32 = 40;
 
 fn run(quick: bool) -> Result<Findings> {
     let mut progress = Progress::new(DEPTH.into());
-    let world = World::build(Duration::ZERO, DEPTH, "duplicate_detection = false")?;
+    let world = NemoNetwork::build(Duration::ZERO, DEPTH, "duplicate_detection = false")?;
     let mut findings = Findings::default();
     let mut vehicles: Vec<Vehicle> = Vec::new();
     for depth in 1..=DEPTH {
-        progress.say(&format!("depth {depth}"));
+        progress.message(&format!("depth {depth}"));
         let vehicle = world.vehicle(depth - 1, &["up0"])?;
         let [fn1, _] = &world.visited;
-        let parent = vehicles.last().map_or(fn1.link, |parent| parent.inside);
-        world.air.plug(vehicle.uplink(0)?, parent)?;
+        let parent = vehicles.last().map_or(fn1.link, |parent| parent.ingress_segment);
+        world.emulator.plug(vehicle.uplink(0)?, parent)?;
         let connected = vehicle.wait_until_connected(CORRESPONDENT);
         vehicles.push(vehicle);
         let vehicle = vehicles.last().context("no vehicle")?;
         if let Err(why) = connected {
             findings.rows.push(json!({ "depth": depth, "connected": false, "why": why.to_string() }));
-            findings.blame(format!("depth {depth}: {why}"));
+            findings.add_fault(format!("depth {depth}: {why}"));
             break;
         }
         sleep(Duration::from_secs(1));
@@ -53,19 +53,19 @@ fn run(quick: bool) -> Result<Findings> {
         progress.step();
     }
     let reached = findings.rows.iter().filter(|row| row.get("connected") == Some(&json!(true))).count();
-    findings.sum_up("depth_reached", reached);
-    findings.sum_up("mtu", findings.rows.iter().filter_map(|row| row.get("mtu").cloned()).collect::<Vec<_>>());
+    findings.summarise("depth_reached", reached);
+    findings.summarise("mtu", findings.rows.iter().filter_map(|row| row.get("mtu").cloned()).collect::<Vec<_>>());
     Ok(findings)
 }
 
-fn measure(world: &World, vehicle: &Vehicle, depth: u8, quick: bool) -> Result<serde_json::Value> {
+fn measure(world: &NemoNetwork, vehicle: &Vehicle, depth: u8, quick: bool) -> Result<serde_json::Value> {
     let target = CORRESPONDENT.to_string();
-    let mtu = discover(vehicle, &target)?;
-    let capture = Path::new(crate::bed::cage::WORK).join("nested.pcapng");
-    world.air.capture(&capture)?;
+    let mtu = discover_path_mtu(vehicle, &target)?;
+    let capture = Path::new(crate::bed::sandbox::WORK_DIR).join("nested.pcapng");
+    world.emulator.capture(&capture)?;
     let ping = ["-6", "-n", "-c", if quick { "10" } else { "50" }, "-i", "0.02", &target];
     let text = vehicle.mnn.output("ping", &ping)?;
-    world.air.finish_capture()?;
+    world.emulator.finish_capture()?;
     let times: Vec<f64> =
         text.lines().filter_map(|line| line.split_once("time=")?.1.split_whitespace().next()?.parse().ok()).collect();
     let transfer = Transfer::start([vehicle.node(), world.correspondent()], 9400, 1_000_000)?;
@@ -76,16 +76,16 @@ fn measure(world: &World, vehicle: &Vehicle, depth: u8, quick: bool) -> Result<s
         "connected": true,
         "rtt_ms_p50": percentile(&times, 0.5).map(round),
         "mtu": mtu,
-        "mtu_expected": FULL - TUNNEL * u32::from(depth),
-        "path": path(&capture)?,
-        "tcp_whole": deliveries.iter().all(Delivery::is_whole),
+        "mtu_expected": FULL_MTU - TUNNEL_OVERHEAD * u32::from(depth),
+        "path": tunnel_path(&capture)?,
+        "tcp_whole": deliveries.iter().all(Delivery::is_complete),
         "tcp_bytes": deliveries.iter().map(|delivery| delivery.received.bytes).sum::<u64>(),
     }))
 }
 
 /// The path MTU that the mobile network node's kernel has learnt from Packet Too Big after a full-size packet, octets.
-fn discover(vehicle: &Vehicle, target: &str) -> Result<u32> {
-    let size = (FULL - 48).to_string();
+fn discover_path_mtu(vehicle: &Vehicle, target: &str) -> Result<u32> {
+    let size = (FULL_MTU - 48).to_string();
     for _ in 0..4 {
         // Fails while Packet Too Big messages arrive, by which the kernel learns.
         let ping = ["-6", "-n", "-M", "do", "-c", "2", "-i", "0.1", "-W", "1", "-s", &size, target];
@@ -93,15 +93,21 @@ fn discover(vehicle: &Vehicle, target: &str) -> Result<u32> {
     }
     let route = vehicle.mnn.output("ip", &["-6", "route", "get", target])?;
     let mut words = route.split_whitespace().skip_while(|word| *word != "mtu").skip(1);
-    Ok(words.next().and_then(|word| word.parse().ok()).unwrap_or(FULL))
+    Ok(words.next().and_then(|word| word.parse().ok()).unwrap_or(FULL_MTU))
 }
 
 /// The links that an echo request passed, in order, with the number of IPv6 headers it had there.
-fn path(capture: &Path) -> Result<Vec<String>> {
+fn tunnel_path(capture: &Path) -> Result<Vec<String>> {
     let mut command = Command::new("tshark");
     command.arg("-n").arg("-r").arg(capture).args(["-Y", "icmpv6.type == 128", "-T", "fields"]);
-    let text =
-        host::run(command.args(["-e", "frame.interface_name", "-e", "ipv6.src", "-e", "icmpv6.echo.sequence_number"]))?;
+    let text = host::run_command(command.args([
+        "-e",
+        "frame.interface_name",
+        "-e",
+        "ipv6.src",
+        "-e",
+        "icmpv6.echo.sequence_number",
+    ]))?;
     let mut seen = BTreeSet::new();
     let mut links = Vec::new();
     for line in text.lines() {

@@ -2,11 +2,11 @@
 //! update during other work, and forwarding compared with plain routing with as many routes.
 
 use super::Experiment;
-use crate::bed::{Host, cage};
+use crate::bed::{Host, sandbox};
 use crate::clock;
-use crate::crowd::{CORRESPONDENT, Crowd, Sides, network, prefix_table};
-use crate::figures::{Findings, percentile, round, spread};
+use crate::findings::{Findings, distribution, percentile, round};
 use crate::progress::Progress;
+use crate::registrations::{CORRESPONDENT, RegistrationLoad, RouterTaps, mobile_network, prefix_table};
 use anyhow::Result;
 use nix::time::{ClockId, clock_gettime};
 use roam6_wire::ip6::{self, Header, protocol};
@@ -24,7 +24,7 @@ const WINDOW: usize = 64;
 /// Frames sent before those that came out are counted.
 const BURST: usize = 256;
 /// Mobile networks with traffic, if not all have traffic.
-const ACTIVE: usize = 64;
+const ACTIVE_NETWORKS: usize = 64;
 /// Time in which a prefix table is reloaded.
 const TABLE_TIME: Duration = Duration::from_secs(4);
 /// Octets of a forwarded packet.
@@ -37,19 +37,19 @@ fn run(quick: bool) -> Result<Findings> {
     let mut findings = Findings::default();
     let mut progress = Progress::new(sizes.len() as u64 + 1);
     for size in sizes {
-        progress.say(&format!("{size} bindings"));
+        progress.message(&format!("{size} bindings"));
         findings.rows.push(measure(*size, frames, Some(size) == sizes.last())?);
         progress.step();
     }
-    progress.say(&format!("{on_disk} bindings, journal on disk"));
+    progress.message(&format!("{on_disk} bindings, journal on disk"));
     let disk = measure_disk(on_disk)?;
     progress.step();
-    sum_up(&mut findings, &disk);
+    summarise(&mut findings, &disk);
     findings.rows.push(disk);
     Ok(findings)
 }
 
-fn sum_up(findings: &mut Findings, disk: &Value) {
+fn summarise(findings: &mut Findings, disk: &Value) {
     let figure = |name: &str| -> Vec<f64> {
         findings.rows.iter().filter_map(|row| row.pointer(name).and_then(Value::as_f64)).collect()
     };
@@ -86,43 +86,43 @@ fn sum_up(findings: &mut Findings, disk: &Value) {
         ),
     ];
     for (name, value) in summary {
-        findings.sum_up(name, value);
+        findings.summarise(name, value);
     }
 }
 
 /// A router and the packets that it has forwarded.
-struct Passage<'a> {
-    sides: &'a mut Sides,
+struct RouterUnderTest<'a> {
+    taps: &'a mut RouterTaps,
     /// Next Header of forwarded packets.
-    carried: u8,
+    next_header: u8,
     rates: Vec<f64>,
     offered: usize,
-    through: usize,
+    delivered: usize,
 }
 
 fn measure(size: u32, frames: usize, is_largest: bool) -> Result<Value> {
-    let mut crowd = Crowd::gather(size, None)?;
-    let empty = crowd.daemon.memory()?;
+    let mut crowd = RegistrationLoad::start(size, None)?;
+    let empty = crowd.daemon.anonymous_memory()?;
     let mut row = count_updates(&mut crowd)?;
-    let full = crowd.daemon.memory()?;
+    let full = crowd.daemon.anonymous_memory()?;
     let mut add = |name: &str, value: Value| row.as_object_mut().and_then(|row| row.insert(name.to_owned(), value));
     add("bytes_per_binding", json!((full.saturating_sub(empty) as f64 / f64::from(size)).round()));
     add("resident_before_kb", json!(empty / 1024));
     add("resident_after_kb", json!(full / 1024));
     add("journal", json!("in memory"));
     if is_largest {
-        add("bu_to_ba_while_shown_ms", spread(&delays_while_shown(&mut crowd)?));
-        add("bu_to_ba_while_table_read_ms", spread(&delays_while_table_read(&mut crowd)?));
+        add("bu_to_ba_while_shown_ms", distribution(&delays_during_show(&mut crowd)?));
+        add("bu_to_ba_while_table_read_ms", distribution(&delays_during_reload(&mut crowd)?));
     }
     let host = Host::new(&format!("plain{size}"))?;
     let mut plain = plain_router(&host, size)?;
     let mut share = f64::INFINITY;
-    let active: Vec<u32> = (0..ACTIVE).map(|_| crowd.anyone()).collect();
+    let active: Vec<u32> = (0..ACTIVE_NETWORKS).map(|_| crowd.random_router()).collect();
     for (kind, active) in [("", Some(&active)), ("random_", None)] {
-        let rate = race(&mut crowd, &mut plain, frames, active.map(Vec::as_slice))?;
+        let rate = compare_routers(&mut crowd, &mut plain, frames, active.map(Vec::as_slice))?;
         add(&format!("forwarding_{kind}kpps_per_core"), json!(round(rate.ours)));
         add(&format!("plain_{kind}kpps_per_core"), json!(round(rate.plain)));
-        share = share.min(rate.through);
+        share = share.min(rate.delivered_share);
     }
     add("forwarded_share", json!(round(share)));
     Ok(row)
@@ -130,47 +130,47 @@ fn measure(size: u32, frames: usize, is_largest: bool) -> Result<Value> {
 
 /// The cost of a journal on a disk.
 fn measure_disk(size: u32) -> Result<Value> {
-    let (folder, kind) = cage::disk()?;
-    let mut crowd = Crowd::gather(size, Some(&folder))?;
+    let (folder, kind) = sandbox::disk_dir()?;
+    let mut crowd = RegistrationLoad::start(size, Some(&folder))?;
     let mut row = count_updates(&mut crowd)?;
     row.as_object_mut().and_then(|row| row.insert("journal".into(), kind.into()));
     Ok(row)
 }
 
 /// A router without tunnels and with a route to each of `size` networks.
-fn plain_router(host: &Host, size: u32) -> Result<Sides> {
-    let sides = Sides::open(host)?;
+fn plain_router(host: &Host, size: u32) -> Result<RouterTaps> {
+    let sides = RouterTaps::open(host)?;
     let mut routes = Vec::new();
     for number in 0..size {
-        routes.push(format!("route add {}/64 via fe80::1 dev net0", network(number)));
+        routes.push(format!("route add {}/64 via fe80::1 dev net0", mobile_network(number)));
     }
     host.ip(&routes.iter().map(String::as_str).collect::<Vec<_>>())?;
     Ok(sides)
 }
 
 /// Thousands of packets per second of CPU time, and the delivered share of the home agent.
-struct Rate {
+struct ForwardingRate {
     ours: f64,
     plain: f64,
-    through: f64,
+    delivered_share: f64,
 }
 
-impl<'a> Passage<'a> {
-    fn new(sides: &'a mut Sides, carried: u8) -> Passage<'a> {
+impl<'a> RouterUnderTest<'a> {
+    fn new(sides: &'a mut RouterTaps, carried: u8) -> RouterUnderTest<'a> {
         while sides.uplink.receive().is_some() {}
-        Passage { sides, carried, rates: Vec::new(), offered: 0, through: 0 }
+        RouterUnderTest { taps: sides, next_header: carried, rates: Vec::new(), offered: 0, delivered: 0 }
     }
 
     /// Sends all packets, then counts those that came out.
     fn burst(&mut self, packets: &[Vec<u8>]) -> Result<()> {
-        let before = processor_time()?;
+        let before = own_cpu_time()?;
         for packet in packets {
-            self.sides.correspondents.send(packet)?;
+            self.taps.correspondent_link.send(packet)?;
         }
-        self.rates.push(packets.len() as f64 / (processor_time()? - before).as_secs_f64() / 1000.0);
+        self.rates.push(packets.len() as f64 / (own_cpu_time()? - before).as_secs_f64() / 1000.0);
         self.offered += packets.len();
-        while let Some(packet) = self.sides.uplink.receive() {
-            self.through += usize::from(packet.get(6) == Some(&self.carried));
+        while let Some(packet) = self.taps.uplink.receive() {
+            self.delivered += usize::from(packet.get(6) == Some(&self.next_header));
         }
         Ok(())
     }
@@ -182,7 +182,7 @@ impl<'a> Passage<'a> {
 }
 
 /// Registers all mobile routers once, then some again, then a few one by one.
-fn count_updates(crowd: &mut Crowd) -> Result<Value> {
+fn count_updates(crowd: &mut RegistrationLoad) -> Result<Value> {
     let all: Vec<u32> = (0..crowd.size).collect();
     let began = clock::now();
     crowd.register(&all, WINDOW)?;
@@ -192,34 +192,34 @@ fn count_updates(crowd: &mut Crowd) -> Result<Value> {
     let began = clock::now();
     crowd.register(&some, WINDOW.min(usize::try_from(crowd.size / 2)?))?;
     let refreshing = began.elapsed();
-    let few: Vec<u32> = (0..300).map(|_| crowd.anyone()).collect();
+    let few: Vec<u32> = (0..300).map(|_| crowd.random_router()).collect();
     let delays = crowd.register(&few, 1)?;
     Ok(json!({
         "bindings": crowd.size,
         "registrations_per_s": (f64::from(crowd.size) / registering.as_secs_f64()).round(),
         "refreshes_per_s": (some.len() as f64 / refreshing.as_secs_f64()).round(),
-        "bu_to_ba_ms": spread(&delays),
+        "bu_to_ba_ms": distribution(&delays),
     }))
 }
 
 /// Delays of single updates while a client lists all bindings.
-fn delays_while_shown(crowd: &mut Crowd) -> Result<Vec<f64>> {
-    let mut reader = crowd.daemon.begin_to_ask(&["show", "bindings", "--json"])?;
+fn delays_during_show(crowd: &mut RegistrationLoad) -> Result<Vec<f64>> {
+    let mut reader = crowd.daemon.spawn_client(&["show", "bindings", "--json"])?;
     let mut delays = Vec::new();
     while reader.try_wait()?.is_none() {
-        let someone = crowd.anyone();
+        let someone = crowd.random_router();
         delays.extend(crowd.register(&[someone], 1)?);
     }
     Ok(delays)
 }
 
 /// Delays of single updates while the prefix table is reloaded without its last row.
-fn delays_while_table_read(crowd: &mut Crowd) -> Result<Vec<f64>> {
+fn delays_during_reload(crowd: &mut RegistrationLoad) -> Result<Vec<f64>> {
     let began = clock::now();
-    fs::write(&crowd.table, prefix_table(crowd.size - 1)?)?;
+    fs::write(&crowd.prefix_table_file, prefix_table(crowd.size - 1)?)?;
     let mut delays = Vec::new();
     while began.elapsed() < TABLE_TIME {
-        let someone = crowd.anyone() % (crowd.size - 1);
+        let someone = crowd.random_router() % (crowd.size - 1);
         delays.extend(crowd.register(&[someone], 1)?);
     }
     Ok(delays)
@@ -227,43 +227,49 @@ fn delays_while_table_read(crowd: &mut Crowd) -> Result<Vec<f64>> {
 
 /// Sends packets from a correspondent to mobile networks, those of `active` or all, through the home agent and the
 /// plain router in turn.
-fn race(crowd: &mut Crowd, plain: &mut Sides, frames: usize, active: Option<&[u32]>) -> Result<Rate> {
+fn compare_routers(
+    crowd: &mut RegistrationLoad,
+    plain: &mut RouterTaps,
+    frames: usize,
+    active: Option<&[u32]>,
+) -> Result<ForwardingRate> {
     let last = crowd.size - 1;
-    let mut learning = [Passage::new(&mut crowd.sides, protocol::IPV6), Passage::new(plain, protocol::NONE)];
+    let mut learning =
+        [RouterUnderTest::new(&mut crowd.taps, protocol::IPV6), RouterUnderTest::new(plain, protocol::NONE)];
     // Warm-up with one packet to each network, so that initial cache misses are not measured.
     let everybody: Vec<u32> = (0..last).collect();
     for some in active.unwrap_or(&everybody).chunks(BURST) {
-        let packets: Vec<Vec<u8>> = some.iter().map(|number| data(inside(number % last))).collect();
+        let packets: Vec<Vec<u8>> = some.iter().map(|number| data_packet(node_address(number % last))).collect();
         learning.iter_mut().try_for_each(|passage| passage.burst(&packets))?;
     }
-    let dice = &mut crowd.dice;
+    let dice = &mut crowd.rng;
     let mut anyone = || u32::try_from(dice.below(last.into())).unwrap_or_default();
-    let mut ours = Passage::new(&mut crowd.sides, protocol::IPV6);
-    let mut theirs = Passage::new(plain, protocol::NONE);
+    let mut ours = RouterUnderTest::new(&mut crowd.taps, protocol::IPV6);
+    let mut theirs = RouterUnderTest::new(plain, protocol::NONE);
     while ours.offered < frames {
         let mut packets = Vec::with_capacity(BURST);
         for number in 0..BURST {
             let someone = active.and_then(|active| active.iter().cycle().nth(number).copied());
             // The last row of the largest table has been removed by now.
-            packets.push(data(inside(someone.map_or_else(&mut anyone, |someone| someone % last))));
+            packets.push(data_packet(node_address(someone.map_or_else(&mut anyone, |someone| someone % last))));
         }
         ours.burst(&packets)?;
         theirs.burst(&packets)?;
     }
-    let through = ours.through as f64 / ours.offered as f64;
-    Ok(Rate { ours: ours.rate(), plain: theirs.rate(), through })
+    let through = ours.delivered as f64 / ours.offered as f64;
+    Ok(ForwardingRate { ours: ours.rate(), plain: theirs.rate(), delivered_share: through })
 }
 
 /// A mobile network node.
-fn inside(number: u32) -> Ipv6Addr {
-    Ipv6Addr::from_bits(network(number).to_bits() + 1)
+fn node_address(number: u32) -> Ipv6Addr {
+    Ipv6Addr::from_bits(mobile_network(number).to_bits() + 1)
 }
 
-fn data(destination: Ipv6Addr) -> Vec<u8> {
+fn data_packet(destination: Ipv6Addr) -> Vec<u8> {
     let payload = [0; PACKET - ip6::HEADER_LENGTH];
     ip6::emit(&Header::new(CORRESPONDENT, destination), protocol::NONE, &payload)
 }
 
-fn processor_time() -> Result<Duration> {
+fn own_cpu_time() -> Result<Duration> {
     Ok(clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID)?.into())
 }

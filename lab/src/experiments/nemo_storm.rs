@@ -2,11 +2,11 @@
 //! time until all have an acknowledgement, and lost bindings.
 
 use super::Experiment;
-use crate::bed::{Daemon, cage};
+use crate::bed::{Daemon, sandbox};
 use crate::clock;
-use crate::crowd::{Crowd, care_of};
-use crate::figures::{Findings, percentile, round, spread};
+use crate::findings::{Findings, distribution, percentile, round};
 use crate::progress::Progress;
+use crate::registrations::{RegistrationLoad, care_of};
 use anyhow::{Context, Result, bail};
 use roam6_wire::CareOfAddress;
 use serde_json::json;
@@ -24,33 +24,33 @@ pub(crate) const EXPERIMENT: Experiment = Experiment {
 /// Updates in flight before the storm.
 const WINDOW: usize = 64;
 /// Updates sent before acknowledgements are read.
-const GUST: usize = 64;
+const SEND_BURST: usize = 64;
 /// Retransmission timeouts of a mobile router: initial, doubled each time, and maximum (RFC 6275 §12).
 const INITIAL_TIMEOUT: Duration = Duration::from_secs(1);
 const MAX_TIMEOUT: Duration = Duration::from_secs(32);
 /// Timeout of the storm.
-const PATIENCE: Duration = Duration::from_secs(120);
+const TIMEOUT: Duration = Duration::from_secs(120);
 
 fn run(quick: bool) -> Result<Findings> {
     let size: u32 = if quick { 10_000 } else { 100_000 };
     let mut progress = Progress::new(3);
-    let (folder, kind) = cage::disk()?;
-    let mut crowd = Crowd::gather(size, Some(&folder))?;
-    progress.say(&format!("{size} register, journal {kind}"));
+    let (folder, kind) = sandbox::disk_dir()?;
+    let mut crowd = RegistrationLoad::start(size, Some(&folder))?;
+    progress.message(&format!("{size} register, journal {kind}"));
     crowd.register(&(0..size).collect::<Vec<_>>(), WINDOW)?;
     progress.step();
 
-    progress.say("the home agent is killed");
+    progress.message("the home agent is killed");
     crowd.daemon.kill();
     let began = clock::now();
-    crowd.daemon.run()?;
+    crowd.daemon.spawn()?;
     let ready = began.elapsed();
-    let recalled = bound(&crowd.daemon)?;
+    let recalled = binding_count(&crowd.daemon)?;
     progress.step();
 
-    progress.say("everybody at once");
-    let storm = Storm::rage(&mut crowd)?;
-    let left = bound(&crowd.daemon)?;
+    progress.message("everybody at once");
+    let storm = Storm::run_storm(&mut crowd)?;
+    let left = binding_count(&crowd.daemon)?;
     progress.step();
 
     let mut findings = Findings::default();
@@ -61,33 +61,33 @@ fn run(quick: bool) -> Result<Findings> {
         "journal": kind,
         "recalled": recalled,
         "bound_after": left,
-        "answer_ms": spread(&storm.delays),
-        "answers_in_vain": storm.in_vain,
+        "answer_ms": distribution(&storm.delays),
+        "answers_in_vain": storm.late_answers,
     }));
-    findings.sum_up("mobile_routers", size);
-    findings.sum_up("lost_bindings", (size - recalled).max(size - left));
-    findings.sum_up("ready_s", round(ready.as_secs_f64()));
-    findings.sum_up("settled_s", round(storm.lasted.as_secs_f64()));
-    findings.sum_up("answer_ms_p50", percentile(&storm.delays, 0.5).map(round));
-    findings.sum_up("updates_per_router", round(storm.sent as f64 / f64::from(size)));
+    findings.summarise("mobile_routers", size);
+    findings.summarise("lost_bindings", (size - recalled).max(size - left));
+    findings.summarise("ready_s", round(ready.as_secs_f64()));
+    findings.summarise("settled_s", round(storm.duration.as_secs_f64()));
+    findings.summarise("answer_ms_p50", percentile(&storm.delays, 0.5).map(round));
+    findings.summarise("updates_per_router", round(storm.sent as f64 / f64::from(size)));
     Ok(findings)
 }
 
 /// The home agent's number of bindings.
-fn bound(daemon: &Daemon) -> Result<u32> {
-    let page = daemon.ask(&["metrics"])?;
+fn binding_count(daemon: &Daemon) -> Result<u32> {
+    let page = daemon.query(&["metrics"])?;
     let line = page.lines().find_map(|line| line.strip_prefix("roam6_bindings{role=\"home_agent\",state=\"bound\"} "));
     Ok(line.context("no bindings in the metrics")?.trim().parse()?)
 }
 
 /// The result.
 struct Storm {
-    lasted: Duration,
+    duration: Duration,
     /// From the first update of all mobile routers to the acknowledgement of each one's last update, milliseconds.
     delays: Vec<f64>,
     sent: u64,
     /// Acknowledgements of updates that had already been retransmitted.
-    in_vain: u64,
+    late_answers: u64,
     waiting: BTreeMap<CareOfAddress, Waiting>,
     due: BinaryHeap<Reverse<(Instant, u32)>>,
 }
@@ -99,12 +99,12 @@ struct Waiting {
 }
 
 impl Storm {
-    fn rage(crowd: &mut Crowd) -> Result<Storm> {
+    fn run_storm(crowd: &mut RegistrationLoad) -> Result<Storm> {
         let mut storm = Storm {
-            lasted: Duration::ZERO,
+            duration: Duration::ZERO,
             delays: Vec::new(),
             sent: 0,
-            in_vain: 0,
+            late_answers: 0,
             waiting: BTreeMap::new(),
             due: BinaryHeap::new(),
         };
@@ -113,45 +113,45 @@ impl Storm {
             let waiting = Waiting { number, since: began, timeout: INITIAL_TIMEOUT };
             storm.waiting.insert(care_of(number), waiting);
             storm.send(crowd, number, INITIAL_TIMEOUT)?;
-            if storm.sent.is_multiple_of(GUST as u64) {
-                storm.hear(crowd)?;
+            if storm.sent.is_multiple_of(SEND_BURST as u64) {
+                storm.receive_answers(crowd)?;
             }
         }
         while !storm.waiting.is_empty() {
-            if began.elapsed() > PATIENCE {
-                bail!("{} mobile routers have no answer after {} s", storm.waiting.len(), PATIENCE.as_secs());
+            if began.elapsed() > TIMEOUT {
+                bail!("{} mobile routers have no answer after {} s", storm.waiting.len(), TIMEOUT.as_secs());
             }
-            crowd.sides.uplink.wait(20);
-            storm.hear(crowd)?;
-            storm.repeat(crowd)?;
+            crowd.taps.uplink.wait(20);
+            storm.receive_answers(crowd)?;
+            storm.retransmit(crowd)?;
         }
-        storm.lasted = began.elapsed();
+        storm.duration = began.elapsed();
         Ok(storm)
     }
 
-    fn send(&mut self, crowd: &mut Crowd, number: u32, timeout: Duration) -> Result<()> {
-        crowd.send(number)?;
+    fn send(&mut self, crowd: &mut RegistrationLoad, number: u32, timeout: Duration) -> Result<()> {
+        crowd.send_update(number)?;
         self.sent += 1;
         self.due.push(Reverse((clock::now() + timeout, number)));
         Ok(())
     }
 
     /// Only acknowledgements of the last update count, as at a mobile router (RFC 6275 §11.7.3).
-    fn hear(&mut self, crowd: &mut Crowd) -> Result<()> {
-        while let Some((to, sequence)) = crowd.hear()? {
+    fn receive_answers(&mut self, crowd: &mut RegistrationLoad) -> Result<()> {
+        while let Some((to, sequence)) = crowd.next_acknowledgement()? {
             let Some(waiting) = self.waiting.get(&to) else { continue };
             if crowd.sequences.get(waiting.number as usize) == Some(&sequence) {
                 self.delays.push(waiting.since.elapsed().as_secs_f64() * 1000.0);
                 self.waiting.remove(&to);
             } else {
-                self.in_vain += 1;
+                self.late_answers += 1;
             }
         }
         Ok(())
     }
 
-    fn repeat(&mut self, crowd: &mut Crowd) -> Result<()> {
-        for _ in 0..GUST {
+    fn retransmit(&mut self, crowd: &mut RegistrationLoad) -> Result<()> {
+        for _ in 0..SEND_BURST {
             let Some(Reverse((_, number))) = self.due.peek().copied().filter(|Reverse((at, _))| *at <= clock::now())
             else {
                 break;

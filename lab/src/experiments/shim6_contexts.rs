@@ -5,10 +5,10 @@ use super::Experiment;
 use crate::bed::tap::Tap;
 use crate::bed::{Daemon, Host};
 use crate::clock;
-use crate::figures::{Findings, percentile, round, spread};
+use crate::findings::{Findings, distribution, percentile, round};
 use crate::progress::Progress;
-use crate::shim6::bench::{self, Bench};
-use crate::shim6::crowd::{Answer, Crowd, answer};
+use crate::shim6::engine_bench::{self, EngineBench};
+use crate::shim6::shim_peers::{HandshakeReply, ShimPeers, parse_reply};
 use crate::sys;
 use anyhow::{Context, Result, bail};
 use roam6_proto::base::ids::{AddressPair, ContextId};
@@ -33,43 +33,43 @@ const TIMED: u32 = 1000;
 /// Handshakes in flight while the daemon's contexts are created.
 const WINDOW: usize = 64;
 /// A handshake with the daemon is restarted after this time.
-const PATIENCE: Duration = Duration::from_secs(2);
+const TIMEOUT: Duration = Duration::from_secs(2);
 
 fn run(quick: bool) -> Result<Findings> {
     let sizes: &[u32] = if quick { &[1000, 10_000] } else { &[1000, 10_000, 100_000] };
     let mut progress = Progress::new(3 * sizes.len() as u64 + 1);
-    let crowd = Crowd::new(HOST, KEY)?;
+    let crowd = ShimPeers::new(HOST, KEY)?;
     let mut engines = Vec::new();
     for size in sizes {
-        progress.say(&format!("an engine with {size} contexts"));
+        progress.message(&format!("an engine with {size} contexts"));
         engines.push(Engines::fill(&crowd, *size)?);
         progress.step();
     }
-    progress.say("I2s in turns");
+    progress.message("I2s in turns");
     for turn in 0..TIMED {
         for engine in &mut engines {
-            engine.time(&crowd, turn)?;
+            engine.measure_handshakes(&crowd, turn)?;
         }
     }
     progress.step();
     let mut findings = Findings::default();
     let mut largest = (0.0, None, None);
     for engine in engines {
-        progress.say(&format!("a daemon with {} contexts", engine.size));
-        let (idle, _) = measure_daemon(&crowd.at_their_ulids(), engine.size)?;
+        progress.message(&format!("a daemon with {} contexts", engine.size));
+        let (idle, _) = measure_daemon(&crowd.at_ulids(), engine.size)?;
         progress.step();
-        progress.say(&format!("a daemon with {} contexts, rewriting", engine.size));
+        progress.message(&format!("a daemon with {} contexts, rewriting", engine.size));
         let (rewriting, delays) = measure_daemon(&crowd, engine.size)?;
         findings.rows.push(json!({
             "contexts": engine.size,
             "key": format!("RSA-{KEY}"),
-            "i2_us": spread(&engine.times),
+            "i2_us": distribution(&engine.times),
             "engine_bytes_per_context": round(engine.memory),
             "daemon_bytes_per_context": idle.map(round),
             "daemon_bytes_per_rewriting_context": rewriting.map(round),
-            "daemon_i2_to_r2_ms": spread(&delays),
+            "daemon_i2_to_r2_ms": distribution(&delays),
         }));
-        findings.sum_up(&format!("i2_us_p50_at_{}", engine.size), percentile(&engine.times, 0.5).map(round));
+        findings.summarise(&format!("i2_us_p50_at_{}", engine.size), percentile(&engine.times, 0.5).map(round));
         largest = (engine.memory, idle, rewriting);
         progress.step();
     }
@@ -77,16 +77,16 @@ fn run(quick: bool) -> Result<Findings> {
         findings.rows.iter().filter_map(|row| row.pointer("/i2_us/p50").and_then(|p50| p50.as_f64())).collect();
     let most = medians.iter().copied().fold(0.0, f64::max);
     let least = medians.iter().copied().fold(f64::INFINITY, f64::min);
-    findings.sum_up("i2_us_p50_max_over_min", round(most / least));
-    findings.sum_up("engine_bytes_per_context", largest.0.round());
-    findings.sum_up("bytes_per_context", largest.1.map(f64::round));
-    findings.sum_up("bytes_per_rewriting_context", largest.2.map(f64::round));
+    findings.summarise("i2_us_p50_max_over_min", round(most / least));
+    findings.summarise("engine_bytes_per_context", largest.0.round());
+    findings.summarise("bytes_per_context", largest.1.map(f64::round));
+    findings.summarise("bytes_per_rewriting_context", largest.2.map(f64::round));
     Ok(findings)
 }
 
 /// An engine with contexts, and their cost.
 struct Engines {
-    bench: Bench,
+    bench: EngineBench,
     size: u32,
     /// Octets per context.
     memory: f64,
@@ -95,24 +95,24 @@ struct Engines {
 }
 
 impl Engines {
-    fn fill(crowd: &Crowd, size: u32) -> Result<Engines> {
+    fn fill(crowd: &ShimPeers, size: u32) -> Result<Engines> {
         let config = ShimConfig {
             max_contexts: usize::MAX,
             verifications_per_second: 1_000_000,
             idle_timeout: Duration::from_secs(1_000_000),
             ..ShimConfig::default()
         };
-        let mut bench = Bench::new(config, &[HOST]);
-        let before = sys::allocated();
+        let mut bench = EngineBench::new(config, &[HOST]);
+        let before = sys::allocated_octets();
         for number in 0..size {
             handshake(&mut bench, crowd, number)?;
         }
-        let memory = sys::allocated().saturating_sub(before) as f64 / f64::from(size);
+        let memory = sys::allocated_octets().saturating_sub(before) as f64 / f64::from(size);
         Ok(Engines { bench, size, memory, times: Vec::new() })
     }
 
     /// Creates one more context and removes it.
-    fn time(&mut self, crowd: &Crowd, turn: u32) -> Result<()> {
+    fn measure_handshakes(&mut self, crowd: &ShimPeers, turn: u32) -> Result<()> {
         let number = self.size + turn;
         self.times.push(handshake(&mut self.bench, crowd, number)?.as_secs_f64() * 1e6);
         let ulids = AddressPair { local: HOST, peer: crowd.ulid(number) };
@@ -122,18 +122,20 @@ impl Engines {
 }
 
 /// Establishes a context; the time of the I2, from the packet to the request that the host install the context.
-fn handshake(bench: &mut Bench, crowd: &Crowd, number: u32) -> Result<Duration> {
+fn handshake(bench: &mut EngineBench, crowd: &ShimPeers, number: u32) -> Result<Duration> {
     bench.now = bench.now + Duration::from_millis(1);
-    let Some(Answer::R1(_, said)) = bench.hear(crowd.first(number)).first().and_then(|packet| answer(packet)) else {
+    let Some(HandshakeReply::R1(_, said)) =
+        bench.receive(crowd.i1(number)).first().and_then(|packet| parse_reply(packet))
+    else {
         bail!("no R1 for peer {number}")
     };
-    let second = bench::packet(crowd.second(number, &said));
+    let second = engine_bench::packet(crowd.i2(number, &said));
     let mut out = Outbox::new();
     let began = clock::now();
     bench.shim.handle(bench.now, &second, &mut out);
     let took = began.elapsed();
-    let answers = bench.settle(out);
-    if !answers.iter().any(|packet| matches!(answer(packet), Some(Answer::R2(to)) if to == number)) {
+    let answers = bench.advance(out);
+    if !answers.iter().any(|packet| matches!(parse_reply(packet), Some(HandshakeReply::R2(to)) if to == number)) {
         bail!("no R2 for peer {number}")
     }
     Ok(took)
@@ -141,9 +143,9 @@ fn handshake(bench: &mut Bench, crowd: &Crowd, number: u32) -> Result<Duration> 
 
 /// Growth of the daemon's memory per context in octets, over the second half of the contexts, because the first half
 /// uses memory freed after start-up; `None` if all fit there. And milliseconds from I2 to R2 with all contexts.
-fn measure_daemon(crowd: &Crowd, size: u32) -> Result<(Option<f64>, Vec<f64>)> {
+fn measure_daemon(crowd: &ShimPeers, size: u32) -> Result<(Option<f64>, Vec<f64>)> {
     let host = Host::new(&format!("host{size}"))?;
-    host.set("ipv6/conf/default/accept_dad", "0")?;
+    host.set_sysctl("ipv6/conf/default/accept_dad", "0")?;
     let tap = Tap::open(&host, "u0")?;
     host.ip(&[&format!("address add {HOST}/64 dev u0"), "route add default via fe80::1 dev u0"])?;
     let config = format!(
@@ -151,61 +153,61 @@ fn measure_daemon(crowd: &Crowd, size: u32) -> Result<(Option<f64>, Vec<f64>)> {
         size + TIMED
     );
     let daemon = Daemon::start(&host, &config)?;
-    let mut peers = Peers { tap, crowd };
+    let mut peers = Peers { tap, peers: crowd };
     let half = size / 2;
-    peers.meet(&(0..half).collect::<Vec<_>>(), WINDOW)?;
-    let before = daemon.memory()?;
-    peers.meet(&(half..size).collect::<Vec<_>>(), WINDOW)?;
-    let grown = daemon.memory()?.saturating_sub(before) as f64 / f64::from(size - half);
+    peers.establish(&(0..half).collect::<Vec<_>>(), WINDOW)?;
+    let before = daemon.anonymous_memory()?;
+    peers.establish(&(half..size).collect::<Vec<_>>(), WINDOW)?;
+    let grown = daemon.anonymous_memory()?.saturating_sub(before) as f64 / f64::from(size - half);
     let memory = (grown > 1.0).then_some(grown);
-    let delays = peers.meet(&(size..size + TIMED / 4).collect::<Vec<_>>(), 1)?;
+    let delays = peers.establish(&(size..size + TIMED / 4).collect::<Vec<_>>(), 1)?;
     Ok((memory, delays))
 }
 
 /// The peers at the daemon's interface.
 struct Peers<'a> {
     tap: Tap,
-    crowd: &'a Crowd,
+    peers: &'a ShimPeers,
 }
 
 impl Peers<'_> {
     /// Establishes contexts with these peers, at most `window` handshakes in flight; milliseconds from each I2 to its
     /// R2.
-    fn meet(&mut self, who: &[u32], window: usize) -> Result<Vec<f64>> {
+    fn establish(&mut self, who: &[u32], window: usize) -> Result<Vec<f64>> {
         let mut queue = who.iter().copied();
         let mut begun: BTreeMap<u32, Instant> = BTreeMap::new();
         let mut delays = Vec::new();
         loop {
             while begun.len() < window {
                 let Some(next) = queue.next() else { break };
-                self.begin(next, &mut begun)?;
+                self.send_i1(next, &mut begun)?;
             }
             if begun.is_empty() {
                 return Ok(delays);
             }
             self.tap.wait(20);
-            while let Some(answer) = self.tap.receive().map(answer) {
+            while let Some(answer) = self.tap.receive().map(parse_reply) {
                 match answer {
-                    Some(Answer::R1(number, said)) if begun.contains_key(&number) => {
+                    Some(HandshakeReply::R1(number, said)) if begun.contains_key(&number) => {
                         begun.insert(number, clock::now());
-                        self.tap.send(&self.crowd.second(number, &said))?;
+                        self.tap.send(&self.peers.i2(number, &said))?;
                     }
-                    Some(Answer::R2(number)) => {
+                    Some(HandshakeReply::R2(number)) => {
                         let sent = begun.remove(&number).context("an R2 nobody waits for")?;
                         delays.push(sent.elapsed().as_secs_f64() * 1000.0);
                     }
                     _ => {}
                 }
             }
-            let late = begun.iter().filter(|(_, sent)| sent.elapsed() > PATIENCE).map(|(number, _)| *number);
+            let late = begun.iter().filter(|(_, sent)| sent.elapsed() > TIMEOUT).map(|(number, _)| *number);
             for number in late.collect::<Vec<_>>() {
-                self.begin(number, &mut begun)?;
+                self.send_i1(number, &mut begun)?;
             }
         }
     }
 
-    fn begin(&mut self, number: u32, begun: &mut BTreeMap<u32, Instant>) -> Result<()> {
+    fn send_i1(&mut self, number: u32, begun: &mut BTreeMap<u32, Instant>) -> Result<()> {
         begun.insert(number, clock::now());
-        Ok(self.tap.send(&self.crowd.first(number))?)
+        Ok(self.tap.send(&self.peers.i1(number))?)
     }
 }

@@ -3,9 +3,9 @@
 
 use super::Experiment;
 use crate::bed::daemon::binary;
-use crate::bed::host::run as output;
+use crate::bed::host::run_command as output;
 use crate::clock;
-use crate::figures::{Findings, round, spread};
+use crate::findings::{Findings, distribution, round};
 use crate::progress::Progress;
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
@@ -19,9 +19,9 @@ pub(crate) const EXPERIMENT: Experiment = Experiment {
 };
 
 /// Hides the SHA instructions from OpenSSL (bit 29 of CPUID leaf 7, EBX), to emulate a processor with AVX2 only.
-const NO_SHA: &str = ":~0x20000000";
+const NO_SHA_MASK: &str = ":~0x20000000";
 /// The generated addresses: arguments of `roam6`.
-const KINDS: [(&str, &[&str]); 5] = [
+const METHODS: [(&str, &[&str]); 5] = [
     ("hba", &["hba", "generate"]),
     ("cga p256", &["cga", "generate", "--key", "p256"]),
     ("cga rsa-1024", &["cga", "generate", "--key", "rsa-1024"]),
@@ -32,14 +32,14 @@ const KINDS: [(&str, &[&str]); 5] = [
 fn run(quick: bool) -> Result<Findings> {
     let rounds = if quick { 3 } else { 15 };
     let mut findings = Findings::default();
-    let mut progress = Progress::new(1 + KINDS.len() as u64);
-    progress.say("rates");
+    let mut progress = Progress::new(1 + METHODS.len() as u64);
+    progress.message("rates");
     let mut rates: Vec<Value> =
         serde_json::from_str(&output(&mut on_first_core(&[&binary()?.to_string_lossy(), "cga", "speed", "--json"]))?)?;
     for row in &mut rates {
         let octets = row["octets"].as_u64().context("no length")?;
         let rate = row["hashes_per_s"].as_f64().context("no rate")?;
-        for (name, processor) in [("openssl", None), ("openssl_without_sha", Some(NO_SHA))] {
+        for (name, processor) in [("openssl", None), ("openssl_without_sha", Some(NO_SHA_MASK))] {
             let plain = openssl(octets, processor)?;
             row[format!("{name}_hashes_per_s")] = plain.round().into();
             row[format!("over_{name}")] = round(rate / plain).into();
@@ -47,19 +47,19 @@ fn run(quick: bool) -> Result<Findings> {
     }
     // The first row of an input has the fastest implementation.
     let best = rates.iter().find(|row| row["input"] == "hba").context("no rate for HBA")?;
-    findings.sum_up("rate_over_openssl", best["over_openssl"].clone());
+    findings.summarise("rate_over_openssl", best["over_openssl"].clone());
     let avx2 = rates.iter().find(|row| row["input"] == "hba" && row["method"] == "AVX2");
-    findings.sum_up("avx2_over_openssl_without_sha", avx2.map(|row| row["over_openssl_without_sha"].clone()));
-    findings.sum_up("method", best["method"].clone());
-    findings.sum_up("sec2_hba_seconds", round(best["sec2_seconds"].as_f64().unwrap_or(f64::NAN)));
+    findings.summarise("avx2_over_openssl_without_sha", avx2.map(|row| row["over_openssl_without_sha"].clone()));
+    findings.summarise("method", best["method"].clone());
+    findings.summarise("sec2_hba_seconds", round(best["sec2_seconds"].as_f64().unwrap_or(f64::NAN)));
     findings.rows = rates;
     progress.step();
-    for (kind, words) in KINDS {
-        progress.say(kind);
+    for (kind, words) in METHODS {
+        progress.message(kind);
         for (sec, threads) in [("0", "1"), ("1", "1"), ("1", "2")] {
             let times = (0..rounds).map(|_| generate(words, sec, threads)).collect::<Result<Vec<f64>>>()?;
             findings.rows.push(
-                json!({ "generate": kind, "addresses": 2, "sec": sec, "threads": threads, "ms": spread(&times) }),
+                json!({ "generate": kind, "addresses": 2, "sec": sec, "threads": threads, "ms": distribution(&times) }),
             );
         }
         progress.step();

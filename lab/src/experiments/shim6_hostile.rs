@@ -5,10 +5,10 @@ use super::Experiment;
 use crate::bed::Daemon;
 use crate::bed::tap::Tap;
 use crate::clock;
-use crate::figures::{Findings, round};
+use crate::findings::{Findings, round};
 use crate::progress::Progress;
-use crate::providers::{Providers, Settings};
-use crate::traffic::{Load, Protocol, Transfer};
+use crate::providers::{ProviderSettings, Providers};
+use crate::traffic::{Protocol, Transfer, TransferLoad};
 use anyhow::{Context as _, Result};
 use roam6_proto::base::hex;
 use roam6_proto::crypto::cga::{Parameters, Sec};
@@ -35,11 +35,11 @@ pub(crate) const EXPERIMENT: Experiment =
 const BURST: u32 = 100;
 const PER_SECOND: u32 = 10_000;
 /// Time for the host to process the last messages in its queue.
-const DIGEST: Duration = Duration::from_secs(1);
+const SETTLE_TIME: Duration = Duration::from_secs(1);
 /// Tolerated change of memory, octets: allocator noise.
-const WAVER: u64 = 512 * 1024;
+const MEMORY_TOLERANCE: u64 = 512 * 1024;
 /// Slightly more than the lifetime of a validator (RFC 5533 §14: VALIDATOR_MIN_LIFETIME).
-const STALE: Duration = Duration::from_secs(32);
+const STALE_AGE: Duration = Duration::from_secs(32);
 /// Context limit of the victim, and its further configuration.
 const CONTEXTS: u32 = 1000;
 const SETTINGS: &str = "return_after = \"0s\"\nmax_contexts = 1000\n";
@@ -52,42 +52,42 @@ const KEY: &str = "304102010030 1306072a8648ce3d020106082a8648ce3d030107 0427 30
 /// An attack: its name, the generator of its next message, and the required age of its validators.
 type Attack = (&'static str, fn(&mut Attacker) -> Message, Duration);
 
-const FRESH: Duration = Duration::ZERO;
+const FRESH_AGE: Duration = Duration::ZERO;
 const ATTACKS: [Attack; 12] = [
-    ("random octets", Attacker::random, FRESH),
-    ("I1 from everywhere", Attacker::first, FRESH),
-    ("I1 in somebody's name", Attacker::claimed, FRESH),
-    ("I2 with a validator made up", Attacker::second, FRESH),
-    ("I2 with a validator of another", Attacker::misplaced, FRESH),
-    ("I2 in the peer's name, own validator", Attacker::thief, FRESH),
-    ("I2 with a wrong signature", Attacker::signed, FRESH),
-    ("answers nobody asked for", Attacker::answer, FRESH),
-    ("Update Requests, tags guessed", Attacker::update, FRESH),
-    ("probes, tags guessed", Attacker::probe, FRESH),
-    ("errors", Attacker::error, FRESH),
-    ("I2 replayed when it is too old", Attacker::replayed, STALE),
+    ("random octets", Attacker::random, FRESH_AGE),
+    ("I1 from everywhere", Attacker::i1, FRESH_AGE),
+    ("I1 in somebody's name", Attacker::i1_with_claimed_ulid, FRESH_AGE),
+    ("I2 with a validator made up", Attacker::i2, FRESH_AGE),
+    ("I2 with a validator of another", Attacker::i2_with_foreign_validator, FRESH_AGE),
+    ("I2 in the peer's name, own validator", Attacker::i2_claiming_peer_ulid, FRESH_AGE),
+    ("I2 with a wrong signature", Attacker::i2_with_bad_signature, FRESH_AGE),
+    ("answers nobody asked for", Attacker::r2, FRESH_AGE),
+    ("Update Requests, tags guessed", Attacker::locator_update, FRESH_AGE),
+    ("probes, tags guessed", Attacker::probe, FRESH_AGE),
+    ("errors", Attacker::error, FRESH_AGE),
+    ("I2 replayed when it is too old", Attacker::replayed, STALE_AGE),
 ];
 
 fn run(quick: bool) -> Result<Findings> {
     let total: u32 = if quick { 60_000 } else { 1_000_000 };
     let each = total.div_ceil(u32::try_from(ATTACKS.len())?);
     let mut progress = Progress::new(ATTACKS.len() as u64);
-    let world = Providers::build(Settings { delay: Duration::ZERO, shim: SETTINGS, label: "" })?;
-    let transfer = Transfer::carry(world.ends(), Load::steady(Protocol::Tcp, 9700, 100_000))?;
+    let world = Providers::build(ProviderSettings { delay: Duration::ZERO, shim_config: SETTINGS, label: "" })?;
+    let transfer = Transfer::start_with(world.ends(), TransferLoad::steady(Protocol::Tcp, 9700, 100_000))?;
     let established = |report: &Report| matches!(report, Report::ContextUp { .. });
-    let began = world.await_both(0, "a context", established)?;
-    let victim = &world.sides[0].daemon;
+    let began = world.wait_both(0, "a context", established)?;
+    let victim = &world.hosts[0].daemon;
     let mut attacker = Attacker::new(&world)?;
-    let (memory_before, processor_before) = (victim.memory()?, victim.processor_time()?);
+    let (memory_before, processor_before) = (victim.anonymous_memory()?, victim.cpu_time()?);
     let mut findings = Findings::default();
     for (name, make, age) in ATTACKS {
-        progress.say(name);
-        attacker.prepare()?;
+        progress.message(name);
+        attacker.renew_validators()?;
         sleep(age);
-        let before = (counters(victim)?, victim.processor_time()?);
-        let answered = attacker.strike(each, make)?;
-        sleep(DIGEST);
-        let (after, spent) = (counters(victim)?, victim.processor_time()? - before.1);
+        let before = (counters(victim)?, victim.cpu_time()?);
+        let answered = attacker.send_burst(each, make)?;
+        sleep(SETTLE_TIME);
+        let (after, spent) = (counters(victim)?, victim.cpu_time()? - before.1);
         let grown: BTreeMap<&String, u64> = after
             .iter()
             .map(|(name, count)| (name, count - before.0.get(name).unwrap_or(&0)))
@@ -99,22 +99,22 @@ fn run(quick: bool) -> Result<Findings> {
         }));
         progress.step();
     }
-    let contexts: Vec<Value> = serde_json::from_str(&victim.ask(&["show", "contexts", "--json"])?)?;
+    let contexts: Vec<Value> = serde_json::from_str(&victim.query(&["show", "contexts", "--json"])?)?;
     let moved = |report: &Report| matches!(report, Report::PathLost { .. } | Report::PathChanged { .. });
-    let hijacked = victim.events().first(began, moved).is_some() || !attacker.has_only_its_own(&contexts);
-    let memory_after = victim.memory()?;
-    progress.say("a full context table");
-    attacker.fill(CONTEXTS + CONTEXTS / 10)?;
-    let locked_out = u8::from(!attacker.second_peer_gets_context()?);
+    let hijacked = victim.events().first_since(began, moved).is_some() || !attacker.contexts_are_unaffected(&contexts);
+    let memory_after = victim.anonymous_memory()?;
+    progress.message("a full context table");
+    attacker.fill_contexts(CONTEXTS + CONTEXTS / 10)?;
+    let locked_out = u8::from(!attacker.establish_second_peer()?);
     findings.require(locked_out == 0, || "one address keeps another peer from getting a context".to_owned());
-    let whole = transfer.finish(Duration::from_secs(20))?.iter().all(|delivery| delivery.is_whole());
+    let whole = transfer.finish(Duration::from_secs(20))?.iter().all(|delivery| delivery.is_complete());
     let grown = memory_after.saturating_sub(memory_before);
     findings.require(whole, || "the transfer did not survive".to_owned());
     findings.require(!hijacked, || "a context was led elsewhere".to_owned());
-    findings.require(grown <= WAVER, || format!("memory grew by {grown} octets"));
+    findings.require(grown <= MEMORY_TOLERANCE, || format!("memory grew by {grown} octets"));
     let figures: [(&str, Value); 8] = [
         ("sent", json!(each * u32::try_from(ATTACKS.len())?)),
-        ("processor_seconds", json!(round((victim.processor_time()? - processor_before).as_secs_f64()))),
+        ("processor_seconds", json!(round((victim.cpu_time()? - processor_before).as_secs_f64()))),
         ("memory_before_kb", json!(memory_before / 1024)),
         ("memory_after_kb", json!(memory_after / 1024)),
         ("contexts", json!(contexts.len())),
@@ -123,13 +123,13 @@ fn run(quick: bool) -> Result<Findings> {
         ("tcp_survived", json!(u8::from(whole))),
     ];
     for (name, value) in figures {
-        findings.sum_up(name, value);
+        findings.summarise(name, value);
     }
     Ok(findings)
 }
 
 fn counters(daemon: &Daemon) -> Result<BTreeMap<String, u64>> {
-    let document: Value = serde_json::from_str(&daemon.ask(&["show", "counters", "--json"])?)?;
+    let document: Value = serde_json::from_str(&daemon.query(&["show", "counters", "--json"])?)?;
     Ok(serde_json::from_value(document.get("events").cloned().unwrap_or_default())?)
 }
 
@@ -137,10 +137,10 @@ fn counters(daemon: &Daemon) -> Result<BTreeMap<String, u64>> {
 /// of its own, with which it may legitimately establish a context and obtain validators.
 struct Attacker {
     tap: Tap,
-    dice: Entropy,
+    rng: Entropy,
     victim: Ipv6Addr,
     /// The victim's peer.
-    friend: Ipv6Addr,
+    peer: Ipv6Addr,
     own: Ipv6Addr,
     proof: Vec<ShimOption>,
     /// Source address of the next message.
@@ -178,13 +178,13 @@ impl Attacker {
         let signer = Parameters::new([9; 16], prefix, public.context("no key")?).context("no parameters")?;
         let list = LocatorList { generation: 1, locators: vec![(VerificationMethod::HBA, own)] };
         let none = (Nonce(0), ShimOption::Validator(Vec::new()));
-        let [victim, _] = world.sides[0].addresses;
-        let [friend, _] = world.sides[1].addresses;
+        let [victim, _] = world.hosts[0].addresses;
+        let [friend, _] = world.hosts[1].addresses;
         let mut attacker = Attacker {
             tap,
-            dice: Entropy::seed_from_u64(17),
+            rng: Entropy::seed_from_u64(17),
             victim,
-            friend,
+            peer: friend,
             own,
             proof: vec![ShimOption::Locators(list), ShimOption::Parameters(set.emit())],
             source: own,
@@ -194,13 +194,13 @@ impl Attacker {
             signer: (signer.address(sec), signer.emit()),
             replay: Message::Keepalive { tag: TAG, options: Vec::new() },
         };
-        attacker.get_context()?;
+        attacker.establish_own_context()?;
         Ok(attacker)
     }
 
     /// Establishes a legitimate context, whose messages can be replayed.
-    fn get_context(&mut self) -> Result<()> {
-        let (responder_nonce, validator) = self.ask_for_validator(OWN_TAG, Vec::new())?;
+    fn establish_own_context(&mut self) -> Result<()> {
+        let (responder_nonce, validator) = self.request_validator(OWN_TAG, Vec::new())?;
         let options = [vec![validator], self.proof.clone()].concat();
         self.replay = Message::I2 { tag: OWN_TAG, initiator_nonce: Nonce(1), responder_nonce, options };
         let replay = self.replay.clone();
@@ -210,11 +210,11 @@ impl Attacker {
     }
 
     /// Completes handshakes for forked contexts of one address, without a proof.
-    fn fill(&mut self, count: u32) -> Result<()> {
+    fn fill_contexts(&mut self, count: u32) -> Result<()> {
         for number in 0..count {
             // A tag for each: a peer that sends a known tag has lost the earlier context (RFC 5533 §7.15).
             let (tag, fork) = (Tag::from_low_bits(0x1000_0000 + u64::from(number)), ShimOption::Fork(Fork(number + 1)));
-            let (responder_nonce, validator) = self.ask_for_validator(tag, vec![fork.clone()])?;
+            let (responder_nonce, validator) = self.request_validator(tag, vec![fork.clone()])?;
             let options = vec![validator, fork];
             let second = Message::I2 { tag, initiator_nonce: Nonce(1000 + number), responder_nonce, options };
             self.send(self.own, &second)?;
@@ -223,9 +223,9 @@ impl Attacker {
     }
 
     /// Establishes a context as any other peer, from an address in another prefix.
-    fn second_peer_gets_context(&mut self) -> Result<bool> {
+    fn establish_second_peer(&mut self) -> Result<bool> {
         let own = core::mem::replace(&mut self.own, SECOND_PEER);
-        let (responder_nonce, validator) = self.ask_for_validator(OTHER_TAG, Vec::new())?;
+        let (responder_nonce, validator) = self.request_validator(OTHER_TAG, Vec::new())?;
         let nonce = Nonce(2);
         let options = vec![validator];
         let second = Message::I2 { tag: OTHER_TAG, initiator_nonce: nonce, responder_nonce, options };
@@ -239,7 +239,7 @@ impl Attacker {
         Ok(answer.is_some())
     }
 
-    fn ask_for_validator(&mut self, tag: Tag, options: Vec<ShimOption>) -> Result<(Nonce, ShimOption)> {
+    fn request_validator(&mut self, tag: Tag, options: Vec<ShimOption>) -> Result<(Nonce, ShimOption)> {
         self.send(self.own, &Message::I1 { tag, nonce: Nonce(1), options })?;
         let read = |message: Message| match message {
             Message::R1 { responder_nonce, options, .. } => Some((responder_nonce, options.into_iter().next()?)),
@@ -267,7 +267,7 @@ impl Attacker {
     }
 
     /// Sends so many messages; the number of answers.
-    fn strike(&mut self, count: u32, make: fn(&mut Attacker) -> Message) -> Result<u64> {
+    fn send_burst(&mut self, count: u32, make: fn(&mut Attacker) -> Message) -> Result<u64> {
         let pause = Duration::from_secs(1) * BURST / PER_SECOND;
         let (mut next, mut answered) = (clock::now(), 0);
         for number in 0..count {
@@ -287,17 +287,17 @@ impl Attacker {
     }
 
     /// Obtains new validators: they are valid for half a minute.
-    fn prepare(&mut self) -> Result<()> {
+    fn renew_validators(&mut self) -> Result<()> {
         let receiver = self.victim;
         let named = |sender| vec![ShimOption::Ulids { sender, receiver }];
-        self.claiming = self.ask_for_validator(TAG, named(self.friend))?;
-        self.signing = self.ask_for_validator(TAG, named(self.signer.0))?;
-        self.honest = self.ask_for_validator(TAG, Vec::new())?;
+        self.claiming = self.request_validator(TAG, named(self.peer))?;
+        self.signing = self.request_validator(TAG, named(self.signer.0))?;
+        self.honest = self.request_validator(TAG, Vec::new())?;
         Ok(())
     }
 
     /// Whether each context still leads to its own peer.
-    fn has_only_its_own(&self, contexts: &[Value]) -> bool {
+    fn contexts_are_unaffected(&self, contexts: &[Value]) -> bool {
         let leads = |context: &Value| {
             let text = |pointer: &str| context.pointer(pointer).and_then(Value::as_str).map(str::to_owned);
             (text("/context/ulids/peer"), text("/path/peer"))
@@ -308,94 +308,92 @@ impl Attacker {
     }
 
     fn nonce(&mut self) -> Nonce {
-        Nonce(self.dice.next_u64() as u32)
+        Nonce(self.rng.next_u64() as u32)
     }
 
     fn tag(&mut self) -> Tag {
-        Tag::from_low_bits(self.dice.next_u64())
+        Tag::from_low_bits(self.rng.next_u64())
     }
 
     /// A random address of its network, or the peer's.
-    fn anybody(&mut self) -> Ipv6Addr {
-        let chosen = Ipv6Addr::from_bits(self.own.to_bits() ^ u128::from(self.dice.below(1 << 32)));
-        if self.dice.below(4) == 0 { self.friend } else { chosen }
+    fn random_source(&mut self) -> Ipv6Addr {
+        let chosen = Ipv6Addr::from_bits(self.own.to_bits() ^ u128::from(self.rng.below(1 << 32)));
+        if self.rng.below(4) == 0 { self.peer } else { chosen }
     }
 
     fn random(&mut self) -> Message {
-        let mut body = vec![0; usize::try_from(4 + 8 * self.dice.below(40)).unwrap_or(4)];
-        self.dice.fill(&mut body);
-        let kind = u8::try_from(self.dice.below(128)).unwrap_or(0);
+        let mut body = vec![0; usize::try_from(4 + 8 * self.rng.below(40)).unwrap_or(4)];
+        self.rng.fill(&mut body);
+        let kind = u8::try_from(self.rng.below(128)).unwrap_or(0);
         Message::Unknown { kind, body }
     }
 
-    fn first(&mut self) -> Message {
-        self.source = self.anybody();
+    fn i1(&mut self) -> Message {
+        self.source = self.random_source();
         Message::I1 { tag: self.tag(), nonce: self.nonce(), options: Vec::new() }
     }
 
-    fn claimed(&mut self) -> Message {
-        let claimed = ShimOption::Ulids { sender: self.friend, receiver: self.victim };
-        let fork = ShimOption::Fork(Fork(self.dice.next_u64() as u32));
+    fn i1_with_claimed_ulid(&mut self) -> Message {
+        let claimed = ShimOption::Ulids { sender: self.peer, receiver: self.victim };
+        let fork = ShimOption::Fork(Fork(self.rng.next_u64() as u32));
         Message::I1 { tag: self.tag(), nonce: self.nonce(), options: vec![claimed, fork] }
     }
 
-    fn second(&mut self) -> Message {
-        self.source = self.anybody();
+    fn i2(&mut self) -> Message {
+        self.source = self.random_source();
         let options = [vec![ShimOption::Validator(vec![7; 16])], self.proof.clone()].concat();
         let (initiator_nonce, responder_nonce) = (self.nonce(), self.nonce());
         Message::I2 { tag: self.tag(), initiator_nonce, responder_nonce, options }
     }
 
     /// A genuine validator with another tag or source.
-    fn misplaced(&mut self) -> Message {
+    fn i2_with_foreign_validator(&mut self) -> Message {
         let (responder_nonce, validator) = self.honest.clone();
-        self.source = self.anybody();
+        self.source = self.random_source();
         let options = [vec![validator], self.proof.clone()].concat();
         Message::I2 { tag: self.tag(), initiator_nonce: self.nonce(), responder_nonce, options }
     }
 
     /// The validator is for the peer's ULID, the proof for the attacker's.
-    fn thief(&mut self) -> Message {
+    fn i2_claiming_peer_ulid(&mut self) -> Message {
         let (responder_nonce, validator) = self.claiming.clone();
-        let claimed = ShimOption::Ulids { sender: self.friend, receiver: self.victim };
+        let claimed = ShimOption::Ulids { sender: self.peer, receiver: self.victim };
         let options = [vec![validator, claimed], self.proof.clone()].concat();
         Message::I2 { tag: TAG, initiator_nonce: self.nonce(), responder_nonce, options }
     }
 
     /// CGA parameters that match the source, a locator list, and a wrong signature, which has to be verified.
-    fn signed(&mut self) -> Message {
+    fn i2_with_bad_signature(&mut self) -> Message {
         let (address, parameters) = self.signer.clone();
         let (responder_nonce, validator) = self.signing.clone();
         let ulids = ShimOption::Ulids { sender: address, receiver: self.victim };
-        let list = LocatorList {
-            generation: self.dice.next_u64() as u32,
-            locators: vec![(VerificationMethod::CGA, self.own)],
-        };
+        let list =
+            LocatorList { generation: self.rng.next_u64() as u32, locators: vec![(VerificationMethod::CGA, self.own)] };
         let mut signature = vec![0; 64];
-        self.dice.fill(&mut signature);
+        self.rng.fill(&mut signature);
         let proof = [ShimOption::Locators(list), ShimOption::Parameters(parameters), ShimOption::Signature(signature)];
         let options = [validator, ulids].into_iter().chain(proof).collect();
         Message::I2 { tag: TAG, initiator_nonce: self.nonce(), responder_nonce, options }
     }
 
-    fn answer(&mut self) -> Message {
-        self.source = self.anybody();
+    fn r2(&mut self) -> Message {
+        self.source = self.random_source();
         let options = vec![ShimOption::Validator(vec![7; 16])];
         let (initiator_nonce, responder_nonce) = (self.nonce(), self.nonce());
-        match self.dice.below(3) {
+        match self.rng.below(3) {
             0 => Message::R1 { initiator_nonce, responder_nonce, options },
             1 => Message::R2 { tag: self.tag(), nonce: initiator_nonce, options: self.proof.clone() },
             _ => Message::R1bis { packet_tag: self.tag(), responder_nonce, options },
         }
     }
 
-    fn update(&mut self) -> Message {
-        self.source = self.anybody();
+    fn locator_update(&mut self) -> Message {
+        self.source = self.random_source();
         Message::UpdateRequest { tag: self.tag(), nonce: self.nonce(), options: self.proof.clone() }
     }
 
     fn probe(&mut self) -> Message {
-        self.source = self.anybody();
+        self.source = self.random_source();
         let (source, destination, nonce) = (self.source, self.victim, self.nonce());
         let record = ProbeRecord { source, destination, nonce, data: 0 };
         let (state, sent, received) = (ProbeState::InboundOk, vec![record], vec![record]);
@@ -403,7 +401,7 @@ impl Attacker {
     }
 
     fn error(&mut self) -> Message {
-        self.source = self.anybody();
+        self.source = self.random_source();
         Message::Error(ErrorMessage { code: ErrorCode::VERIFICATION, pointer: 50, packet: vec![0; 96] })
     }
 

@@ -3,10 +3,10 @@
 
 use super::Experiment;
 use crate::clock;
-use crate::figures::{Findings, percentile, round, spread};
+use crate::findings::{Findings, distribution, percentile, round};
 use crate::progress::Progress;
-use crate::providers::{Providers, Settings};
-use crate::traffic::{Load, Protocol, Stamp, Train, Transfer};
+use crate::providers::{ProviderSettings, Providers};
+use crate::traffic::{Protocol, Stamp, Train, Transfer, TransferLoad};
 use anyhow::{Context, Result, anyhow};
 use roam6_proto::Report;
 use serde_json::{Value, json};
@@ -25,9 +25,9 @@ const QUICK: [&[(u64, usize)]; 1] = [&[(500, 4), (1000, 3)]];
 /// One-way delay of a link; a round trip passes four.
 const DELAY: Duration = Duration::from_millis(3);
 /// Time without a failure between two failures.
-const PEACE: Duration = Duration::from_secs(1);
+const QUIET_TIME: Duration = Duration::from_secs(1);
 /// How long a connection may take to continue: longer than TCP's longest retransmission timeout here.
-const PATIENCE: Duration = Duration::from_secs(40);
+const TIMEOUT: Duration = Duration::from_secs(40);
 
 /// The results of one Send Timeout, milliseconds.
 struct Case {
@@ -39,7 +39,7 @@ struct Case {
     /// A connection with data in both directions.
     both: Vec<f64>,
     udp: Vec<f64>,
-    search: Vec<f64>,
+    exploration: Vec<f64>,
 }
 
 fn run(quick: bool) -> Result<Findings> {
@@ -55,11 +55,11 @@ fn run(quick: bool) -> Result<Findings> {
             cases().flat_map(|case| silences(case).iter().map(|silence| silence - case.timeout as f64)).collect()
         };
         let (one_way, both_ways) = (beyond(|case| &case.tcp), beyond(|case| &case.both));
-        findings.sum_up(&format!("{key}_p50"), percentile(&one_way, 0.5).map(round));
-        findings.sum_up(&format!("{key}_both_ways_p50"), percentile(&both_ways, 0.5).map(round));
-        findings.sum_up(&format!("{key}_p95"), percentile(&one_way, 0.95).map(round));
+        findings.summarise(&format!("{key}_p50"), percentile(&one_way, 0.5).map(round));
+        findings.summarise(&format!("{key}_both_ways_p50"), percentile(&both_ways, 0.5).map(round));
+        findings.summarise(&format!("{key}_p95"), percentile(&one_way, 0.95).map(round));
     }
-    findings.sum_up("round_trip_ms", (DELAY * 4).as_millis() as u64);
+    findings.summarise("round_trip_ms", (DELAY * 4).as_millis() as u64);
     findings.rows = cases.iter().map(Case::row).collect();
     Ok(findings)
 }
@@ -90,33 +90,33 @@ impl Case {
         json!({
             "send_timeout_ms": self.timeout,
             "tcp_is_told": self.told,
-            "tcp_silent_ms": spread(&self.tcp),
-            "tcp_both_ways_silent_ms": spread(&self.both),
-            "udp_silent_ms": spread(&self.udp),
-            "search_ms": spread(&self.search),
+            "tcp_silent_ms": distribution(&self.tcp),
+            "tcp_both_ways_silent_ms": distribution(&self.both),
+            "udp_silent_ms": distribution(&self.udp),
+            "search_ms": distribution(&self.exploration),
         })
     }
 }
 
 fn measure((timeout, told): (u64, bool), count: usize, label: &str, progress: &Mutex<Progress>) -> Result<Case> {
     let shim = format!("send_timeout = \"{timeout}ms\"\nreturn_after = \"0s\"\n");
-    let world = Providers::build(Settings { delay: DELAY, shim: &shim, label })?;
+    let world = Providers::build(ProviderSettings { delay: DELAY, shim_config: &shim, label })?;
     if !told {
-        world.hush()?;
+        world.discard_path_change_icmp()?;
     }
     // A thousand octets every ten milliseconds, on one connection in one direction and on another in both.
-    let load = |port| Load { message: 1000, ..Load::steady(Protocol::Tcp, port, 100_000) };
-    let one_way = Transfer::carry(world.ends(), Load { answered: false, ..load(9700) })?;
-    let transfers = [one_way, Transfer::carry(world.ends(), load(9701))?];
+    let load = |port| TransferLoad { message: 1000, ..TransferLoad::steady(Protocol::Tcp, port, 100_000) };
+    let one_way = Transfer::start_with(world.ends(), TransferLoad { answered: false, ..load(9700) })?;
+    let transfers = [one_way, Transfer::start_with(world.ends(), load(9701))?];
     let mut train = Train::start(world.ends(), 9800, 100)?;
-    world.await_both(0, "a context", |report| matches!(report, Report::ContextUp { .. }))?;
-    let mut case = Case { timeout, told, tcp: Vec::new(), both: Vec::new(), udp: Vec::new(), search: Vec::new() };
+    world.wait_both(0, "a context", |report| matches!(report, Report::ContextUp { .. }))?;
+    let mut case = Case { timeout, told, tcp: Vec::new(), both: Vec::new(), udp: Vec::new(), exploration: Vec::new() };
     for _ in 0..count {
-        sleep(PEACE);
-        case.lose(&world, world.carrier()?, &transfers, &train)?;
+        sleep(QUIET_TIME);
+        case.fail_provider(&world, world.current_provider()?, &transfers, &train)?;
         let mut progress = progress.lock().unwrap_or_else(PoisonError::into_inner);
         progress.step();
-        progress.say(&format!("Send Timeout {timeout} ms"));
+        progress.message(&format!("Send Timeout {timeout} ms"));
     }
     train.stop();
     for transfer in transfers {
@@ -127,32 +127,38 @@ fn measure((timeout, told): (u64, bool), count: usize, label: &str, progress: &M
 
 impl Case {
     /// One provider fails, and is restored once all traffic uses the other.
-    fn lose(&mut self, world: &Providers, provider: usize, transfers: &[Transfer; 2], train: &Train) -> Result<()> {
-        let at = world.silence(provider)?;
+    fn fail_provider(
+        &mut self,
+        world: &Providers,
+        provider: usize,
+        transfers: &[Transfer; 2],
+        train: &Train,
+    ) -> Result<()> {
+        let at = world.black_hole(provider)?;
         let changed = |report: &Report| matches!(report, Report::PathChanged { .. });
-        let moved = world.await_both(at, "another path", changed)?;
+        let moved = world.wait_both(at, "another path", changed)?;
         let [one_way, both_ways] = transfers;
         let ([forth, _], [there, back]) = (one_way.arrivals(), both_ways.arrivals());
         let goes_on = || {
             let now = clock::unix_micros();
-            [forth, there, back].iter().all(|arrivals| arrivals.until(now) > arrivals.until(moved)).then_some(())
+            [forth, there, back].iter().all(|arrivals| arrivals.total_at(now) > arrivals.total_at(moved)).then_some(())
         };
-        clock::wait_for(PATIENCE, goes_on).context("TCP does not go on")?;
-        sleep(PEACE);
-        world.mend(provider)?;
+        clock::wait_for(TIMEOUT, goes_on).context("TCP does not go on")?;
+        sleep(QUIET_TIME);
+        world.restore(provider)?;
         let now = clock::unix_micros();
         let most = |silences: [u64; 2]| silences.into_iter().max().unwrap_or_default() as f64 / 1000.0;
         self.tcp.push(most([forth.longest_silence(at, now); 2]));
         self.both.push(most([there.longest_silence(at, now), back.longest_silence(at, now)]));
         self.udp.push(most([
-            train.forth.longest_silence(Stamp::Received, at, now),
-            train.back.longest_silence(Stamp::Received, at, now),
+            train.forward.longest_silence(Stamp::Received, at, now),
+            train.reverse.longest_silence(Stamp::Received, at, now),
         ]));
-        for side in &world.sides {
+        for side in &world.hosts {
             if let Some(Report::PathChanged { after, .. }) =
-                side.daemon.events().first(at, changed).map(|event| event.report)
+                side.daemon.events().first_since(at, changed).map(|event| event.report)
             {
-                self.search.push(after.as_secs_f64() * 1000.0);
+                self.exploration.push(after.as_secs_f64() * 1000.0);
             }
         }
         Ok(())

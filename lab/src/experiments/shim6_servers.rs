@@ -2,7 +2,7 @@
 //! Fig 11). The results are reproducible.
 
 use super::Experiment;
-use crate::figures::{Findings, round};
+use crate::findings::{Findings, round};
 use crate::progress::Progress;
 use anyhow::{Result, anyhow};
 use roam6_sim::campus::{ServerLoad, Trace, TraceSpec, run as pass};
@@ -30,7 +30,7 @@ fn run(quick: bool) -> Result<Findings> {
     let shape = TraceSpec { flows, day: usual.day.mul_f64(flows as f64 / usual.flows as f64), ..usual };
     let progress = Mutex::new(Progress::new(timeouts.len() as u64));
     let mut findings = Findings::default();
-    for (timeout, busy) in side_by_side(timeouts, shape, &progress)? {
+    for (timeout, busy) in run_parallel(timeouts, shape, &progress)? {
         findings.rows.push(json!({
             "idle_timeout_s": timeout,
             "flows": busy.flows,
@@ -39,7 +39,7 @@ fn run(quick: bool) -> Result<Findings> {
             "contexts_at_once_p95": busy.p95,
             "contexts_at_once_mean": round(busy.mean),
         }));
-        findings.sum_up(&format!("contexts_at_once_max_after_{timeout}_s"), busy.most);
+        findings.summarise(&format!("contexts_at_once_max_after_{timeout}_s"), busy.most);
         findings
             .require(busy.left == 0, || format!("idle timeout {timeout} s: {} contexts left at the end", busy.left));
     }
@@ -47,13 +47,13 @@ fn run(quick: bool) -> Result<Findings> {
 }
 
 /// One day for each timeout, as many in parallel as there are processors.
-fn side_by_side(timeouts: &[u64], shape: TraceSpec, progress: &Mutex<Progress>) -> Result<Vec<(u64, ServerLoad)>> {
+fn run_parallel(timeouts: &[u64], shape: TraceSpec, progress: &Mutex<Progress>) -> Result<Vec<(u64, ServerLoad)>> {
     let lanes = std::thread::available_parallelism().map_or(1, usize::from);
     let day = |timeout: u64| {
         let busy = pass(Trace::new(shape, SEED), Duration::from_secs(timeout));
         let mut progress = progress.lock().unwrap_or_else(PoisonError::into_inner);
         progress.step();
-        progress.say(&format!("given up after {timeout} s"));
+        progress.message(&format!("given up after {timeout} s"));
         (timeout, busy)
     };
     let mut days = std::thread::scope(|scope| {

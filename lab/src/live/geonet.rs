@@ -1,9 +1,9 @@
 //! The GeoNetworking page: a roadside unit and three moving vehicles, of which one sends echo requests.
 
-use super::http::Site;
-use super::packets::Packets;
-use crate::bed::Whereabouts;
-use crate::road::{LINK, Road, Station, at};
+use super::http::LivePage;
+use super::packet_log::PacketLog;
+use crate::bed::Positions;
+use crate::road::{Road, RoadStation, VIRTUAL_LINK, road_position};
 use anyhow::{Context, Result};
 use roam6_proto::Time;
 use roam6_proto::geo::geometry::Offset;
@@ -21,62 +21,63 @@ const SETTINGS: &str = "beacon = \"1s\"\nneighbour_lifetime = \"3s\"\n";
 const VEHICLES: [(&str, [f64; 2], f64, f64); 3] =
     [("first", [80.0, 700.0], 15.0, 30.0), ("second", [60.0, 460.0], -15.0, 20.0), ("third", [225.0, 245.0], 0.0, 1.0)];
 /// Duration of the tracks.
-const AHEAD: Duration = Duration::from_secs(6 * 3600);
+const DRIVING_TIME: Duration = Duration::from_secs(6 * 3600);
 /// Stop at each turning point.
-const PAUSE: Duration = Duration::from_secs(2);
+const STOP_TIME: Duration = Duration::from_secs(2);
 /// Destinations of the first vehicle's echo requests (the roadside unit, and all stations), and their interval in
 /// seconds.
 const PINGS: [(Option<usize>, &str); 2] = [(Some(0), "0.5"), (None, "3")];
 
 /// The road.
-pub(super) struct Geonet {
+pub(super) struct GeonetPage {
     road: Road,
-    whereabouts: Whereabouts,
+    positions: Positions,
     /// Stations with their types, the roadside unit first.
-    stations: Vec<(Station, &'static str)>,
-    packets: Packets,
+    stations: Vec<(RoadStation, &'static str)>,
+    packets: PacketLog,
     pings: Vec<Child>,
 }
 
-impl Geonet {
+impl GeonetPage {
     /// Builds the stations and starts their movement.
-    pub(super) fn open() -> Result<Geonet> {
+    pub(super) fn build() -> Result<GeonetPage> {
         let road = Road::new(RadioSpec::its_g5(RANGE), SETTINGS)?;
-        let (packets, whereabouts) = (Packets::default(), road.air.whereabouts());
+        let (packets, whereabouts) = (PacketLog::default(), road.air.positions());
         let seen = packets.clone();
-        road.air.observe(move |sighting| seen.see(sighting));
-        let mut stations = vec![(road.add("rsu", "roadside-unit", Track::standing(at(0.0)))?, "roadside-unit")];
+        road.air.observe(move |sighting| seen.record(sighting));
+        let mut stations =
+            vec![(road.add_station("rsu", "roadside-unit", Track::standing(road_position(0.0)))?, "roadside-unit")];
         for (name, [from, _], beside, _) in VEHICLES {
             let track = Track::standing(Offset { east: from, north: beside });
-            stations.push((road.add(name, "passenger-car", track)?, "passenger-car"));
+            stations.push((road.add_station(name, "passenger-car", track)?, "passenger-car"));
         }
-        let mut scene = Geonet { road, whereabouts, stations, packets, pings: Vec::new() };
-        scene.drive()?;
-        scene.ping()?;
+        let mut scene = GeonetPage { road, positions: whereabouts, stations, packets, pings: Vec::new() };
+        scene.set_tracks()?;
+        scene.start_pings()?;
         Ok(scene)
     }
 
-    fn drive(&self) -> Result<()> {
+    fn set_tracks(&self) -> Result<()> {
         let now = self.road.air.now();
         for ((station, _), (_, turns, beside, speed)) in self.stations.iter().skip(1).zip(VEHICLES) {
-            let (here, _) = self.whereabouts.of(station.radio).context("off the road")?;
+            let (here, _) = self.positions.position_and_motion(station.radio).context("off the road")?;
             let mut track = Track::from(now, here);
-            while track.last().0 < Time::ZERO + AHEAD {
+            while track.last().0 < Time::ZERO + DRIVING_TIME {
                 for east in turns.into_iter().rev() {
-                    track = track.drive_to(Offset { east, north: beside }, speed).pause(PAUSE);
+                    track = track.drive_to(Offset { east, north: beside }, speed).pause(STOP_TIME);
                 }
             }
-            self.road.air.steer(station.radio, track)?;
+            self.road.air.set_track(station.radio, track)?;
         }
         Ok(())
     }
 
-    fn ping(&mut self) -> Result<()> {
+    fn start_pings(&mut self) -> Result<()> {
         let (first, _) = self.stations.get(1).context("no vehicle")?;
         for (whom, interval) in PINGS {
             let address =
                 whom.and_then(|number| self.stations.get(number)).map(|(station, _)| station.address.to_string());
-            let target = format!("{}%{LINK}", address.as_deref().unwrap_or("ff02::1"));
+            let target = format!("{}%{VIRTUAL_LINK}", address.as_deref().unwrap_or("ff02::1"));
             let mut ping = first.host.command("ping");
             ping.args(["-6", "-n", "-q", "-i", interval, &target]).stdout(Stdio::null()).stderr(Stdio::null());
             self.pings.push(ping.spawn().context("cannot start ping")?);
@@ -84,16 +85,16 @@ impl Geonet {
         Ok(())
     }
 
-    fn station(&self, station: &Station, kind: &str) -> Option<Value> {
-        let (place, motion) = self.whereabouts.of(station.radio)?;
+    fn station_view(&self, station: &RoadStation, kind: &str) -> Option<Value> {
+        let (place, motion) = self.positions.position_and_motion(station.radio)?;
         Some(json!({
-            "name": station.host.name(), "kind": kind, "mid": self.road.air.mac(station.radio)?.to_string(),
+            "name": station.host.name(), "kind": kind, "mid": self.road.air.link_layer_address(station.radio)?.to_string(),
             "east": place.east, "north": place.north, "speed": motion.speed, "heading": motion.heading,
         }))
     }
 }
 
-impl Site for Geonet {
+impl LivePage for GeonetPage {
     fn file(&self, path: &str) -> Option<(&'static str, &'static str)> {
         (path == "/").then_some(("text/html; charset=utf-8", PAGE))
     }
@@ -103,12 +104,12 @@ impl Site for Geonet {
         let since = query.strip_prefix("since=").and_then(|number| number.parse().ok()).unwrap_or(0);
         let (packets, count) = self.packets.since(since);
         let stations: Vec<Value> =
-            self.stations.iter().filter_map(|(station, kind)| self.station(station, kind)).collect();
+            self.stations.iter().filter_map(|(station, kind)| self.station_view(station, kind)).collect();
         json!({ "range": RANGE, "stations": stations, "packets": packets, "count": count })
     }
 }
 
-impl Drop for Geonet {
+impl Drop for GeonetPage {
     fn drop(&mut self) {
         for ping in &mut self.pings {
             ping.kill().ok();

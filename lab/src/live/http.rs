@@ -5,12 +5,12 @@ use serde_json::Value;
 use std::net::TcpListener;
 use tiny_http::{Header, Method, Request, Response, Server};
 
-const NOTHING: &str = "there is /, /state and, to POST to, /wish";
+const NOT_FOUND: &str = "there is /, /state and, to POST to, /wish";
 /// Maximum length of a command, octets.
-const LONGEST_WISH: usize = 1024;
+const MAX_COMMAND: usize = 1024;
 
 /// A page with its state.
-pub(super) trait Site {
+pub(super) trait LivePage {
     /// Content type and text of a file of the page.
     fn file(&self, path: &str) -> Option<(&'static str, &'static str)>;
 
@@ -18,23 +18,23 @@ pub(super) trait Site {
     fn state(&self, query: &str) -> Value;
 
     /// Accepts a command; `false` if the queue is full. A page without commands accepts none.
-    fn wish(&self, _: Value) -> serde_json::Result<bool> {
+    fn command(&self, _: Value) -> serde_json::Result<bool> {
         Ok(false)
     }
 }
 
 /// Serves requests one after the other, for ever.
-pub(super) fn serve(door: TcpListener, site: &dyn Site) -> Result<()> {
+pub(super) fn serve(door: TcpListener, site: &dyn LivePage) -> Result<()> {
     let server = Server::from_listener(door, None).map_err(|why| anyhow!("cannot serve: {why}"))?;
     for request in server.incoming_requests() {
-        answer(request, site);
+        respond(request, site);
     }
     Ok(())
 }
 
-fn answer(mut request: Request, site: &dyn Site) {
+fn respond(mut request: Request, site: &dyn LivePage) {
     let (status, kind, body) =
-        if is_from_here(&request) { reply(&mut request, site) } else { refused(403, "only from this machine") };
+        if is_local_request(&request) { reply(&mut request, site) } else { error_reply(403, "only from this machine") };
     let mut response = Response::from_string(body).with_status_code(status);
     if let Ok(header) = Header::from_bytes("Content-Type", kind) {
         response.add_header(header);
@@ -44,7 +44,7 @@ fn answer(mut request: Request, site: &dyn Site) {
 
 /// Whether the Host header is an address of this machine. Otherwise a page of another site whose name resolves to this
 /// machine could send commands (DNS rebinding).
-fn is_from_here(request: &Request) -> bool {
+fn is_local_request(request: &Request) -> bool {
     let host = request.headers().iter().find(|header| header.field.equiv("Host"));
     let name = host.map(|header| header.value.as_str()).unwrap_or_default();
     let name = name.rsplit_once(':').map_or(name, |(name, _)| name);
@@ -53,36 +53,36 @@ fn is_from_here(request: &Request) -> bool {
 
 type Reply = (u16, &'static str, String);
 
-fn reply(request: &mut Request, site: &dyn Site) -> Reply {
+fn reply(request: &mut Request, site: &dyn LivePage) -> Reply {
     let url = request.url().to_owned();
     let (path, query) = url.split_once('?').unwrap_or((&url, ""));
     match (request.method(), path) {
         (Method::Get, "/state") => (200, "application/json", site.state(query).to_string()),
-        (Method::Post, "/wish") => wish(request, site),
+        (Method::Post, "/wish") => handle_command(request, site),
         (Method::Get, path) => match site.file(path) {
             Some((kind, text)) => (200, kind, text.to_owned()),
-            None => refused(404, NOTHING),
+            None => error_reply(404, NOT_FOUND),
         },
-        _ => refused(404, NOTHING),
+        _ => error_reply(404, NOT_FOUND),
     }
 }
 
 /// A form of another site cannot send JSON without CORS permission, which this server does not give.
-fn wish(request: &mut Request, site: &dyn Site) -> Reply {
+fn handle_command(request: &mut Request, site: &dyn LivePage) -> Reply {
     let kind = request.headers().iter().find(|header| header.field.equiv("Content-Type"));
     if kind.is_none_or(|kind| kind.value.as_str() != "application/json") {
-        return refused(415, "a wish is application/json");
+        return error_reply(415, "a wish is application/json");
     }
-    if request.body_length().is_none_or(|length| length > LONGEST_WISH) {
-        return refused(413, "a wish is shorter");
+    if request.body_length().is_none_or(|length| length > MAX_COMMAND) {
+        return error_reply(413, "a wish is shorter");
     }
-    match serde_json::from_reader(request.as_reader()).and_then(|wish| site.wish(wish)) {
+    match serde_json::from_reader(request.as_reader()).and_then(|wish| site.command(wish)) {
         Ok(true) => (202, "application/json", "{}".to_owned()),
-        Ok(false) => refused(503, "one thing after the other"),
-        Err(error) => refused(400, &error.to_string()),
+        Ok(false) => error_reply(503, "one thing after the other"),
+        Err(error) => error_reply(400, &error.to_string()),
     }
 }
 
-fn refused(status: u16, why: &str) -> Reply {
+fn error_reply(status: u16, why: &str) -> Reply {
     (status, "text/plain; charset=utf-8", why.to_owned() + "\n")
 }

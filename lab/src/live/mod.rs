@@ -1,19 +1,19 @@
 //! The running testbed in a browser: shows its state, and moves the vehicle with the mouse.
 
-mod counts;
+mod command_queue;
 mod geonet;
 mod http;
+mod link_counters;
 mod nemo;
-mod packets;
-mod stage;
+mod packet_log;
 
-use crate::bed::cage;
+use crate::bed::sandbox;
 use anyhow::{Context, Result};
 use std::net::{Ipv4Addr, TcpListener};
 
 /// The network to show.
 #[derive(Debug, Clone, Copy, clap::ValueEnum)]
-pub(crate) enum Show {
+pub(crate) enum Subject {
     /// The networks of the demo: home, FN1, FN2, and a vehicle that can be dragged into another.
     Nemo,
     /// Vehicles on a road: positions, neighbours and packets.
@@ -21,20 +21,20 @@ pub(crate) enum Show {
 }
 
 /// Serves the page of a testbed on this port of 127.0.0.1 (0: any free port) until interrupted.
-pub(crate) fn run(show: Show, port: u16) -> Result<bool> {
+pub(crate) fn run(show: Subject, port: u16) -> Result<bool> {
     // The listener is outside of the sandbox, the testbed inside.
-    let door = cage::enter_with_door(|| {
+    let door = sandbox::enter_with_listener(|| {
         let door = TcpListener::bind((Ipv4Addr::LOCALHOST, port));
         door.with_context(|| format!("cannot serve on port {port} of 127.0.0.1; choose another with --port"))
     })?;
-    let site: Box<dyn http::Site> = match show {
-        Show::Nemo => {
+    let site: Box<dyn http::LivePage> = match show {
+        Subject::Nemo => {
             println!("building home, FN1, FN2 and a vehicle");
             Box::new(nemo::open()?)
         }
-        Show::Geonet => {
+        Subject::Geonet => {
             println!("building a road, a roadside unit and three vehicles");
-            Box::new(geonet::Geonet::open()?)
+            Box::new(geonet::GeonetPage::build()?)
         }
     };
     println!("http://{}/   (Ctrl-C ends it)", door.local_addr()?);

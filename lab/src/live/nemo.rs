@@ -1,13 +1,13 @@
 //! A moving network under the reader's control: the networks of the demo with continuous traffic.
 
-use super::counts::Counts;
-use super::stage::Stage;
+use super::command_queue::CommandQueue;
+use super::link_counters::LinkCounters;
 use crate::bed::Segment;
 use crate::clock;
-use crate::handover::{DARK, Traffic};
-use crate::narrator::sentence;
-use crate::topology::{CORRESPONDENT, HOME_AGENT, Vehicle, World};
-use crate::traffic::Flow;
+use crate::event_printer::describe;
+use crate::handover::{HandoverTraffic, UNPLUGGED_TIME};
+use crate::topology::{CORRESPONDENT, HOME_AGENT, NemoNetwork, Vehicle};
+use crate::traffic::OneWayTrain;
 use anyhow::{Context, Result};
 use roam6_proto::Report;
 use roam6_sim::LinkSpec;
@@ -22,15 +22,15 @@ use std::time::Duration;
 const DELAY: Duration = Duration::from_millis(5);
 const UPLINKS: [&str; 2] = ["up0", "up1"];
 /// The displayed history: bins of so many microseconds.
-const SPAN: u64 = 100_000;
-const SPANS: u64 = 200;
+const BIN_MICROS: u64 = 100_000;
+const BINS: u64 = 200;
 /// Log lines and handovers displayed.
-const SHOWN: usize = 40;
+const MAX_SHOWN: usize = 40;
 
 /// A network that an uplink may be plugged into.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub(super) enum Place {
+pub(super) enum Network {
     Home,
     Fn1,
     Fn2,
@@ -47,67 +47,72 @@ pub(super) enum Uplink {
 /// A command from the page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(tag = "do", rename_all = "lowercase", deny_unknown_fields)]
-pub(super) enum Wish {
+pub(super) enum Command {
     /// Plugs this uplink into that network, or unplugs it.
-    Plug { uplink: Uplink, to: Option<Place> },
+    Plug { uplink: Uplink, to: Option<Network> },
     /// Makes that network drop everything beyond its router while all links stay up, or restores it.
-    Cut { place: Place, cut: bool },
+    Cut { place: Network, cut: bool },
 }
 
 /// The testbed and the state that the reader has set.
-pub(super) struct Nemo {
-    world: World,
+pub(super) struct NemoPage {
+    world: NemoNetwork,
     vehicle: Vehicle,
-    traffic: Traffic,
-    counts: Counts,
-    scene: Mutex<Scene>,
+    traffic: HandoverTraffic,
+    counts: LinkCounters,
+    page_state: Mutex<PageState>,
 }
 
 #[derive(Debug, Default)]
-struct Scene {
-    at: [Option<Place>; 2],
-    cut: BTreeSet<Place>,
-    moves: Vec<Value>,
+struct PageState {
+    attachments: [Option<Network>; 2],
+    cut: BTreeSet<Network>,
+    measurements: Vec<Value>,
     busy: bool,
 }
 
 /// Builds the networks with the vehicle at home, and starts traffic.
-pub(super) fn open() -> Result<Stage> {
-    let world = World::build(DELAY, 1, "duplicate_detection = false")?;
-    let counts = Counts::watch(&world.air);
+pub(super) fn open() -> Result<CommandQueue> {
+    let world = NemoNetwork::build(DELAY, 1, "duplicate_detection = false")?;
+    let counts = LinkCounters::watch(&world.emulator);
     let vehicle = world.vehicle(0, &UPLINKS)?;
-    world.air.plug(vehicle.uplink(0)?, world.home)?;
+    world.emulator.plug(vehicle.uplink(0)?, world.home_link)?;
     vehicle.wait_until_connected(CORRESPONDENT)?;
-    let traffic = Traffic::start(&world, &vehicle)?;
-    let scene = Mutex::new(Scene { at: [Some(Place::Home), None], ..Scene::default() });
-    Stage::open(Nemo { world, vehicle, traffic, counts, scene })
+    let traffic = HandoverTraffic::start(&world, &vehicle)?;
+    let scene = Mutex::new(PageState { attachments: [Some(Network::Home), None], ..PageState::default() });
+    CommandQueue::open(NemoPage { world, vehicle, traffic, counts, page_state: scene })
 }
 
-impl Nemo {
+impl NemoPage {
     /// Executes a command and measures the handover; a command that fails is a row with `failed`.
-    pub(super) fn fulfil(&self, wish: Wish) {
+    pub(super) fn execute(&self, wish: Command) {
         match wish {
-            Wish::Cut { place, cut } => self.cut(place, cut),
-            Wish::Plug { uplink, to } => {
-                self.scene().busy = true;
+            Command::Cut { place, cut } => self.cut(place, cut),
+            Command::Plug { uplink, to } => {
+                self.page_state().busy = true;
                 let row = self.plug(uplink, to).unwrap_or_else(|error| json!({ "failed": format!("{error:#}") }));
-                let mut scene = self.scene();
+                let mut scene = self.page_state();
                 scene.busy = false;
-                scene.moves.push(row);
+                scene.measurements.push(row);
             }
         }
     }
 
-    fn plug(&self, uplink: Uplink, to: Option<Place>) -> Result<Value> {
+    fn plug(&self, uplink: Uplink, to: Option<Network>) -> Result<Value> {
         let index = uplink as usize;
         let port = self.vehicle.uplink(index)?;
-        let (from, alone) = self.enter(index, to).context("no such uplink")?;
-        let what = format!("{}: {} to {}", UPLINKS.get(index).copied().unwrap_or_default(), name(from), name(to));
+        let (from, alone) = self.set_attachment(index, to).context("no such uplink")?;
+        let what = format!(
+            "{}: {} to {}",
+            UPLINKS.get(index).copied().unwrap_or_default(),
+            network_name(from),
+            network_name(to)
+        );
         let act = || -> Result<Option<u64>> {
-            self.world.air.unplug(port)?;
+            self.world.emulator.unplug(port)?;
             let Some(to) = to else { return Ok(None) };
-            sleep(DARK);
-            self.world.air.plug(port, self.link(to)).map(Some)
+            sleep(UNPLUGGED_TIME);
+            self.world.emulator.plug(port, self.access_link(to)).map(Some)
         };
         if alone {
             act()?;
@@ -117,18 +122,18 @@ impl Nemo {
     }
 
     /// Records where the uplink will be; its previous network, and whether no uplink is plugged in then.
-    fn enter(&self, uplink: usize, to: Option<Place>) -> Option<(Option<Place>, bool)> {
-        let mut scene = self.scene();
-        let slot = scene.at.get_mut(uplink)?;
+    fn set_attachment(&self, uplink: usize, to: Option<Network>) -> Option<(Option<Network>, bool)> {
+        let mut scene = self.page_state();
+        let slot = scene.attachments.get_mut(uplink)?;
         let from = std::mem::replace(slot, to);
-        Some((from, scene.at.iter().all(Option::is_none)))
+        Some((from, scene.attachments.iter().all(Option::is_none)))
     }
 
-    fn cut(&self, place: Place, cut: bool) {
+    fn cut(&self, place: Network, cut: bool) {
         let loss = if cut { 1.0 } else { 0.0 };
-        let delay = if place == Place::Home { DELAY } else { Duration::ZERO };
-        self.world.air.shape(self.way_out(place), LinkSpec { loss, delay, ..LinkSpec::default() });
-        let mut scene = self.scene();
+        let delay = if place == Network::Home { DELAY } else { Duration::ZERO };
+        self.world.emulator.shape(self.backbone_cable(place), LinkSpec { loss, delay, ..LinkSpec::default() });
+        let mut scene = self.page_state();
         if cut {
             scene.cut.insert(place)
         } else {
@@ -136,53 +141,53 @@ impl Nemo {
         };
     }
 
-    fn link(&self, place: Place) -> Segment {
+    fn access_link(&self, place: Network) -> Segment {
         let [fn1, fn2] = &self.world.visited;
         match place {
-            Place::Home => self.world.home,
-            Place::Fn1 => fn1.link,
-            Place::Fn2 => fn2.link,
+            Network::Home => self.world.home_link,
+            Network::Fn1 => fn1.link,
+            Network::Fn2 => fn2.link,
         }
     }
 
     /// The cable from a network to the backbone.
-    fn way_out(&self, place: Place) -> Segment {
+    fn backbone_cable(&self, place: Network) -> Segment {
         let [fn1, fn2] = &self.world.visited;
         match place {
-            Place::Home => self.world.home_cable,
-            Place::Fn1 => fn1.cable,
-            Place::Fn2 => fn2.cable,
+            Network::Home => self.world.home_cable,
+            Network::Fn1 => fn1.cable,
+            Network::Fn2 => fn2.cable,
         }
     }
 
     /// The state that the page displays.
     pub(super) fn state(&self) -> Value {
         let now = clock::unix_micros();
-        let each = |segment: fn(&Nemo, Place) -> Segment| {
-            [Place::Home, Place::Fn1, Place::Fn2].map(|place| self.counts.of(segment(self, place)))
+        let each = |segment: fn(&NemoPage, Network) -> Segment| {
+            [Network::Home, Network::Fn1, Network::Fn2].map(|place| self.counts.of_link(segment(self, place)))
         };
-        let scene = self.scene();
+        let scene = self.page_state();
         json!({
             "now": now,
             "home_agent": HOME_AGENT,
             "home_address": self.vehicle.home_address,
             "inside_address": self.vehicle.mnn_address,
-            "at": scene.at,
+            "at": scene.attachments,
             "cut": scene.cut,
             "busy": scene.busy,
-            "moves": scene.moves.iter().rev().take(SHOWN).collect::<Vec<_>>(),
+            "moves": scene.measurements.iter().rev().take(MAX_SHOWN).collect::<Vec<_>>(),
             "care_of": self.care_of(),
-            "links": each(Nemo::link),
-            "ways_out": each(Nemo::way_out),
-            "arrived": [arrived(&self.traffic.coarse.forth, now), arrived(&self.traffic.coarse.back, now)],
-            "transferred": self.traffic.transferred(),
-            "lines": self.lines(),
+            "links": each(NemoPage::access_link),
+            "ways_out": each(NemoPage::backbone_cable),
+            "arrived": [arrivals_per_bin(&self.traffic.coarse.forward, now), arrivals_per_bin(&self.traffic.coarse.reverse, now)],
+            "transferred": self.traffic.transferred_octets(),
+            "lines": self.log_lines(),
         })
     }
 
     /// The vehicle's care-of addresses at the home agent; empty without a binding.
     fn care_of(&self) -> Vec<Ipv6Addr> {
-        let last = self.world.home_agent.events().last(|report| match report {
+        let last = self.world.home_agent.events().find_last(|report| match report {
             Report::Registered { care_of, .. } => Some(care_of.clone()),
             Report::Deregistered { .. } => Some(Vec::new()),
             _ => None,
@@ -191,29 +196,31 @@ impl Nemo {
     }
 
     /// The latest events of both daemons, in order of time.
-    fn lines(&self) -> Vec<Value> {
+    fn log_lines(&self) -> Vec<Value> {
         let daemons = [("mr", &self.vehicle.daemon), ("ha", &self.world.home_agent)];
         let mut lines: Vec<(u64, &str, String)> = daemons
             .iter()
-            .flat_map(|(host, daemon)| daemon.events().tail(SHOWN).into_iter().map(move |event| (*host, event)))
-            .filter_map(|(host, event)| Some((event.unix_micros, host, sentence(&event.report)?)))
+            .flat_map(|(host, daemon)| {
+                daemon.events().last_events(MAX_SHOWN).into_iter().map(move |event| (*host, event))
+            })
+            .filter_map(|(host, event)| Some((event.unix_micros, host, describe(&event.report)?)))
             .collect();
         lines.sort_by_key(|(at, ..)| *at);
-        let shown = lines.iter().rev().take(SHOWN);
+        let shown = lines.iter().rev().take(MAX_SHOWN);
         shown.map(|(at, host, text)| json!({ "at": at, "host": host, "text": text })).collect()
     }
 
-    fn scene(&self) -> MutexGuard<'_, Scene> {
-        self.scene.lock().unwrap_or_else(PoisonError::into_inner)
+    fn page_state(&self) -> MutexGuard<'_, PageState> {
+        self.page_state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// Datagrams that arrived in each bin of the displayed history, oldest first.
-fn arrived(flow: &Flow, now: u64) -> Vec<u32> {
-    let begin = now - SPANS * SPAN;
-    let mut counts = vec![0; SPANS as usize];
+fn arrivals_per_bin(flow: &OneWayTrain, now: u64) -> Vec<u32> {
+    let begin = now - BINS * BIN_MICROS;
+    let mut counts = vec![0; BINS as usize];
     for moment in flow.received_since(begin) {
-        let span = usize::try_from(moment.saturating_sub(begin) / SPAN).unwrap_or(usize::MAX);
+        let span = usize::try_from(moment.saturating_sub(begin) / BIN_MICROS).unwrap_or(usize::MAX);
         if let Some(count) = counts.get_mut(span) {
             *count += 1;
         }
@@ -221,11 +228,11 @@ fn arrived(flow: &Flow, now: u64) -> Vec<u32> {
     counts
 }
 
-fn name(place: Option<Place>) -> &'static str {
+fn network_name(place: Option<Network>) -> &'static str {
     match place {
         None => "nowhere",
-        Some(Place::Home) => "home",
-        Some(Place::Fn1) => "FN1",
-        Some(Place::Fn2) => "FN2",
+        Some(Network::Home) => "home",
+        Some(Network::Fn1) => "FN1",
+        Some(Network::Fn2) => "FN2",
     }
 }

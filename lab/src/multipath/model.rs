@@ -1,7 +1,7 @@
 //! The paper's delay equations 1 to 5 (document P2): a round trip is the sum of link delays and processing times;
 //! classical NEMO adds the path by the home agent twice and the cost of the tunnel.
 
-use super::Shape;
+use super::LinkShape;
 use std::time::Duration;
 
 /// The five scenarios.
@@ -30,9 +30,9 @@ impl Scenario {
     }
 
     /// Link delay of a round trip: out of and into each network on the path.
-    pub(crate) fn path(self, shape: Shape) -> Duration {
+    pub(crate) fn link_delay(self, shape: LinkShape) -> Duration {
         let home = shape.delay;
-        let visited = |number| if number > 0 { shape.delay + 2 * shape.further } else { shape.delay };
+        let visited = |number| if number > 0 { shape.delay + 2 * shape.extra_delay } else { shape.delay };
         match self {
             Scenario::Ns0 => home,
             Scenario::Direct(number) => visited(number),
@@ -59,8 +59,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_paper_orders_them_so() {
-        let path = |scenario: Scenario| scenario.path(Shape::PAPER);
+    fn link_delays_are_ordered_as_in_the_paper() {
+        let path = |scenario: Scenario| scenario.link_delay(LinkShape::PAPER);
         assert_eq!(path(Scenario::Ns0), path(Scenario::Direct(0)));
         assert!(path(Scenario::Classical(0)) > path(Scenario::Direct(0)));
         assert!(path(Scenario::Direct(1)) > path(Scenario::Direct(0)));

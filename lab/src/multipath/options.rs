@@ -1,13 +1,13 @@
 //! Counts of MPTCP options in a capture, by an independent dissector (RFC 8684 §3).
 
-use crate::check;
+use crate::dissector;
 use anyhow::Result;
 use serde_json::{Value, json};
 use std::path::Path;
 
 /// How often each option occurs.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Options {
+pub(crate) struct MptcpOptionCounts {
     /// MP_CAPABLE: connection set-up.
     pub(crate) capable: usize,
     /// MP_JOIN: a subflow is added.
@@ -22,13 +22,13 @@ pub(crate) struct Options {
     pub(crate) fail: usize,
 }
 
-impl Options {
+impl MptcpOptionCounts {
     /// Counts the options sent by these `interfaces`, named as in the capture.
-    pub(crate) fn count(capture: &Path, interfaces: &[&str]) -> Result<Options> {
+    pub(crate) fn count(capture: &Path, interfaces: &[&str]) -> Result<MptcpOptionCounts> {
         let sent: Vec<String> = interfaces.iter().map(|name| format!("frame.interface_name == \"{name}\"")).collect();
         let filter = format!("({}) && tcp.options.mptcp.subtype && !icmpv6", sent.join(" || "));
-        let text = check::tshark(capture, &filter, &["-T", "fields", "-e", "tcp.options.mptcp.subtype"])?;
-        let mut options = Options::default();
+        let text = dissector::tshark(capture, &filter, &["-T", "fields", "-e", "tcp.options.mptcp.subtype"])?;
+        let mut options = MptcpOptionCounts::default();
         for subtype in text.split_whitespace().flat_map(|line| line.split(',')) {
             match subtype {
                 "0" => options.capable += 1,

@@ -1,6 +1,6 @@
 //! Charts of `geonet/*`, with the values of document P3.
 
-use super::read::{number, paper, range, rows, text};
+use super::read::{number, paper_point, range, rows, text};
 use crate::chart::{Chart, Point, Series, Style};
 use serde_json::Value;
 
@@ -12,34 +12,34 @@ const VANETZA: [(f64, f64); 3] = [(1.0, 108_000.0), (10.0, 68_000.0), (50.0, 24_
 
 /// The paper's figures 7 to 9: round trips over one hop and two, and the delay that GeoNetworking adds.
 pub(super) fn rtt(document: &Value) -> Vec<Chart> {
-    vec![trips(document, 1), trips(document, 2), overhead(document)]
+    vec![round_trips(document, 1), round_trips(document, 2), overhead(document)]
 }
 
-fn trips(document: &Value, hops: u8) -> Chart {
+fn round_trips(document: &Value, hops: u8) -> Chart {
     let (figure, word) = if hops == 1 { (7, "one hop") } else { (8, "two hops") };
     let mut series: Vec<Series> = ["plain", "geonetworking"].map(|way| line(document, way, hops)).into();
-    series.extend(said(document, &format!("rtt_{hops}hop")));
+    series.extend(paper_series(document, &format!("rtt_{hops}hop")));
     Chart {
         title: format!("Round trip of ping, {word} (P3, Fig {figure})"),
-        across: "octets of an echo".to_owned(),
-        up: "ms, median and range".to_owned(),
+        x_label: "octets of an echo".to_owned(),
+        y_label: "ms, median and range".to_owned(),
         series,
         ..Chart::default()
     }
 }
 
 fn line(document: &Value, way: &str, hops: u8) -> Series {
-    let points = of(document, way, hops).filter_map(|row| range(row.get("rtt_ms")?, number(row, "/octets")?));
+    let points = rows_of(document, way, hops).filter_map(|row| range(row.get("rtt_ms")?, number(row, "/octets")?));
     Series { name: way.to_owned(), style: Style::Line, points: points.collect() }
 }
 
-fn of<'a>(document: &'a Value, way: &'a str, hops: u8) -> impl Iterator<Item = &'a Value> {
+fn rows_of<'a>(document: &'a Value, way: &'a str, hops: u8) -> impl Iterator<Item = &'a Value> {
     rows(document).iter().filter(move |row| text(row, "way") == way && number(row, "/hops") == Some(f64::from(hops)))
 }
 
 /// The paper's values of a quantity, by size.
-fn said(document: &Value, name: &str) -> Option<Series> {
-    let ends = [20.0, 1500.0].map(|octets| paper(P3, name, octets).map(|point| Point { spread: None, ..point }));
+fn paper_series(document: &Value, name: &str) -> Option<Series> {
+    let ends = [20.0, 1500.0].map(|octets| paper_point(P3, name, octets).map(|point| Point { spread: None, ..point }));
     let points: Vec<Point> = ends.into_iter().flatten().collect();
     let drawn = !points.is_empty() && !rows(document).is_empty();
     drawn.then(|| Series { name: "paper".to_owned(), style: Style::Dashes, points })
@@ -47,9 +47,9 @@ fn said(document: &Value, name: &str) -> Option<Series> {
 
 fn overhead(document: &Value) -> Chart {
     let series = [1_u8, 2].map(|hops| {
-        let points = of(document, "geonetworking", hops).filter_map(|row| {
+        let points = rows_of(document, "geonetworking", hops).filter_map(|row| {
             let octets = number(row, "/octets")?;
-            let plain = of(document, "plain", hops).find(|plain| number(plain, "/octets") == Some(octets))?;
+            let plain = rows_of(document, "plain", hops).find(|plain| number(plain, "/octets") == Some(octets))?;
             let y = (number(row, "/rtt_ms/p50")? - number(plain, "/rtt_ms/p50")?).max(0.0);
             Some(Point { x: octets, y: y * 1000.0, spread: None })
         });
@@ -57,8 +57,8 @@ fn overhead(document: &Value) -> Chart {
     });
     Chart {
         title: "What GeoNetworking adds to a round trip (P3, Fig 9: 3000 µs and 30 000 µs)".to_owned(),
-        across: "octets of an echo".to_owned(),
-        up: "µs, difference of medians".to_owned(),
+        x_label: "octets of an echo".to_owned(),
+        y_label: "µs, difference of medians".to_owned(),
         series: series.into(),
         ..Chart::default()
     }
@@ -69,7 +69,7 @@ pub(super) fn udp(document: &Value) -> Vec<Chart> {
     let mut rates: Vec<f64> = rows(document).iter().filter_map(|row| number(row, "/kbit_s")).collect();
     rates.dedup();
     let mut series: Vec<Series> = rates.into_iter().map(|rate| delivery(document, rate)).collect();
-    let at = |octets: u16| paper(P3, &format!("delivery_{octets}"), f64::from(octets));
+    let at = |octets: u16| paper_point(P3, &format!("delivery_{octets}"), f64::from(octets));
     let points = [700, 1150, 1380].into_iter().filter_map(at).collect();
     series.push(Series { name: "paper, 250 kbit/s".to_owned(), style: Style::Dashes, points });
     let searched = rows(document).iter().filter_map(|row| {
@@ -79,15 +79,15 @@ pub(super) fn udp(document: &Value) -> Vec<Chart> {
     vec![
         Chart {
             title: "Datagrams that arrive, one hop (P3, Figs 10 and 11)".to_owned(),
-            across: "octets of a datagram".to_owned(),
-            up: "share".to_owned(),
+            x_label: "octets of a datagram".to_owned(),
+            y_label: "share".to_owned(),
             series,
             ..Chart::default()
         },
         Chart {
             title: "Datagrams at ever higher rates, one hop, no limit of the channel".to_owned(),
-            across: "Mbit/s sent".to_owned(),
-            up: "Mbit/s received".to_owned(),
+            x_label: "Mbit/s sent".to_owned(),
+            y_label: "Mbit/s received".to_owned(),
             series: vec![Series { name: "roam6".to_owned(), style: Style::Line, points: searched.collect() }],
             ..Chart::default()
         },
@@ -109,8 +109,8 @@ pub(super) fn tcp(document: &Value) -> Vec<Chart> {
     let points = silences.flatten().enumerate().filter_map(point).collect();
     vec![Chart {
         title: "Longest silence of a TCP connection while vehicles between its ends drive past".to_owned(),
-        across: "seconds".to_owned(),
-        up: "ms".to_owned(),
+        x_label: "seconds".to_owned(),
+        y_label: "ms".to_owned(),
         series: vec![Series { name: "either direction".to_owned(), style: Style::Line, points }],
         ..Chart::default()
     }]
@@ -128,9 +128,9 @@ pub(super) fn v2i(document: &Value) -> Vec<Chart> {
     };
     let chart = |title: &str, up: &str, keys: &[&str]| Chart {
         title: title.to_owned(),
-        across: "phase".to_owned(),
-        up: up.to_owned(),
-        places: phases.clone(),
+        x_label: "phase".to_owned(),
+        y_label: up.to_owned(),
+        categories: phases.clone(),
         series: keys.iter().map(bars).collect(),
         ..Chart::default()
     };
@@ -154,9 +154,9 @@ pub(super) fn city(document: &Value) -> Vec<Chart> {
     };
     let chart = |title: &str, up: &str, series: Vec<Series>| Chart {
         title: title.to_owned(),
-        across: "forwarding".to_owned(),
-        up: up.to_owned(),
-        places: ways.clone(),
+        x_label: "forwarding".to_owned(),
+        y_label: up.to_owned(),
+        categories: ways.clone(),
         series,
         ..Chart::default()
     };
@@ -176,8 +176,8 @@ pub(super) fn forwarding(document: &Value) -> Vec<Chart> {
     let others = VANETZA.map(|(x, y)| Point { x, y, spread: None });
     vec![Chart {
         title: "Packets a second that one core forwards greedily".to_owned(),
-        across: "neighbours".to_owned(),
-        up: "packets/s, median and range".to_owned(),
+        x_label: "neighbours".to_owned(),
+        y_label: "packets/s, median and range".to_owned(),
         series: vec![
             Series { name: "roam6".to_owned(), style: Style::Line, points: seen.collect() },
             Series {
@@ -196,7 +196,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn what_was_measured_on_another_machine_says_so_and_stands_where_it_was_measured() {
+    fn vanetza_figures_are_labelled_as_another_machine() {
         let row = json!({ "neighbours": 1, "pps_of_a_core": { "p50": 1, "min": 1, "max": 1 } });
         let charts = forwarding(&json!({ "rows": [row] }));
         let vanetza = charts[0].series.iter().find(|series| series.name.starts_with("vanetza")).unwrap();

@@ -14,8 +14,8 @@ pub(super) fn links(document: &Value) -> Vec<Chart> {
     let seen = rows.iter().enumerate().filter_map(|(place, row)| range(row.get("delay_ms")?, place as f64));
     vec![Chart {
         title: "Delay of each link".to_owned(),
-        up: "ms, median and range".to_owned(),
-        places: rows.iter().map(|row| text(row, "link")).collect(),
+        y_label: "ms, median and range".to_owned(),
+        categories: rows.iter().map(|row| text(row, "link")).collect(),
         series: vec![
             Series { name: "measured".to_owned(), style: Style::Bar, points: seen.collect() },
             Series { name: "told".to_owned(), style: Style::Bar, points: told.collect() },

@@ -16,7 +16,7 @@ use std::path::Path;
 type Draw = fn(&Value) -> Vec<Chart>;
 
 /// The experiments that have charts.
-const FIGURES: &[(&str, Draw)] = &[
+const CHARTS: &[(&str, Draw)] = &[
     ("geonet/city", geonet::city),
     ("geonet/forwarding", geonet::forwarding),
     ("geonet/rtt", geonet::rtt),
@@ -43,15 +43,16 @@ const FIGURES: &[(&str, Draw)] = &[
 ];
 
 /// The charts of a result; `None` if the experiment has none.
-pub(crate) fn of(document: &Value) -> Option<Vec<Chart>> {
+pub(crate) fn charts_of(document: &Value) -> Option<Vec<Chart>> {
     let name = document.get("experiment")?.as_str()?;
-    FIGURES.iter().find(|(known, _)| *known == name).map(|(_, draw)| draw(document))
+    CHARTS.iter().find(|(known, _)| *known == name).map(|(_, draw)| draw(document))
 }
 
 /// Draws the result in the file `from` into the file `to`.
-pub(crate) fn draw(from: &Path, to: &Path) -> Result<()> {
+pub(crate) fn write_svg(from: &Path, to: &Path) -> Result<()> {
     let text = std::fs::read_to_string(from).with_context(|| format!("cannot read {}", from.display()))?;
     let document: Value = serde_json::from_str(&text).with_context(|| format!("{} is no result", from.display()))?;
-    let charts = of(&document).with_context(|| format!("there is no figure of what {} holds", from.display()))?;
+    let charts =
+        charts_of(&document).with_context(|| format!("there is no figure of what {} holds", from.display()))?;
     chart::write(to, &charts)
 }

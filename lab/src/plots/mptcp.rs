@@ -1,8 +1,8 @@
 //! Charts of `mptcp/*`, with the values of document P2.
 
-use super::read::{number, paper, range, rows, text};
+use super::read::{number, paper_point, range, rows, text};
 use crate::chart::{Chart, Point, Series, Style};
-use crate::figures::round;
+use crate::findings::round;
 use serde_json::Value;
 
 /// The values of document P2.
@@ -15,13 +15,13 @@ pub(super) fn scenarios(document: &Value) -> Vec<Chart> {
     let bars = trips.iter().enumerate().filter_map(|(place, row)| range(row.get("rtt_ms")?, place as f64));
     let trip = Chart {
         title: "Round trip by ping (P2, Fig 4)".to_owned(),
-        across: "scenario; 12: both uplinks up".to_owned(),
-        up: "ms, median and range".to_owned(),
-        places: trips.iter().map(|row| text(row, "scenario")).collect(),
+        x_label: "scenario; 12: both uplinks up".to_owned(),
+        y_label: "ms, median and range".to_owned(),
+        categories: trips.iter().map(|row| text(row, "scenario")).collect(),
         series: vec![Series { name: "measured".to_owned(), style: Style::Bar, points: bars.collect() }],
-        marks: Vec::new(),
+        markers: Vec::new(),
     };
-    vec![trip, throughput(document, true), throughput(document, false), gains(document)]
+    vec![trip, throughput(document, true), throughput(document, false), gain_chart(document)]
 }
 
 fn throughput(document: &Value, with_loss: bool) -> Chart {
@@ -34,30 +34,30 @@ fn throughput(document: &Value, with_loss: bool) -> Chart {
     let loss = if with_loss { "5 %" } else { "no" };
     Chart {
         title: format!("Throughput of one connection, both ways together, {loss} loss (P2, Fig 5)"),
-        across: "octets of a message".to_owned(),
-        up: "Mbit/s, median and range".to_owned(),
+        x_label: "octets of a message".to_owned(),
+        y_label: "Mbit/s, median and range".to_owned(),
         series: series.collect(),
         ..Chart::default()
     }
 }
 
-fn gains(document: &Value) -> Chart {
+fn gain_chart(document: &Value) -> Chart {
     let names = ["rtt_ns1p_over_ns0", "throughput_ns1p_over_ns0", "gain_ns1", "gain_ns2"];
-    let said = names.iter().enumerate().filter_map(|(place, name)| paper(P2, name, place as f64));
+    let said = names.iter().enumerate().filter_map(|(place, name)| paper_point(P2, name, place as f64));
     let seen = names.iter().enumerate().filter_map(|(place, name)| {
         let y = number(document, &format!("/summary/{name}"))?;
         Some(Point { x: place as f64, y: round(y), spread: None })
     });
     Chart {
         title: "Ratios, the paper's and ours".to_owned(),
-        across: "the gain is NSxP over NSxC, throughput at 5 % loss".to_owned(),
-        up: "ratio".to_owned(),
-        places: names.iter().map(|name| (*name).to_owned()).collect(),
+        x_label: "the gain is NSxP over NSxC, throughput at 5 % loss".to_owned(),
+        y_label: "ratio".to_owned(),
+        categories: names.iter().map(|name| (*name).to_owned()).collect(),
         series: vec![
             Series { name: "measured".to_owned(), style: Style::Bar, points: seen.collect() },
             Series { name: "paper".to_owned(), style: Style::Bar, points: said.collect() },
         ],
-        marks: Vec::new(),
+        markers: Vec::new(),
     }
 }
 
@@ -74,7 +74,7 @@ pub(super) fn handover(document: &Value) -> Vec<Chart> {
         });
         let series = series.filter(|series| !series.points.is_empty()).collect();
         let up = "ms, median and range".to_owned();
-        Chart { title: title.to_owned(), up, places: Vec::clone(&places), series, ..Chart::default() }
+        Chart { title: title.to_owned(), y_label: up, categories: Vec::clone(&places), series, ..Chart::default() }
     };
     vec![
         chart("Longest silence the application saw", "gap_ms"),
@@ -93,8 +93,8 @@ pub(super) fn many(document: &Value) -> Vec<Chart> {
     });
     vec![Chart {
         title: "Longest silence of each connection while the vehicle moved from FN1 to FN2".to_owned(),
-        across: "connections, the quickest first".to_owned(),
-        up: "ms".to_owned(),
+        x_label: "connections, the quickest first".to_owned(),
+        y_label: "ms".to_owned(),
         series: series.collect(),
         ..Chart::default()
     }]
@@ -110,8 +110,8 @@ pub(super) fn model(document: &Value) -> Vec<Chart> {
     let seen = rows.iter().enumerate().filter_map(|(place, row)| range(row.get("measured_ms")?, place as f64));
     vec![Chart {
         title: "Round trips the delay equations give, and those there are (P2, equations 1 to 5)".to_owned(),
-        up: "ms, median and range".to_owned(),
-        places: rows.iter().map(|row| text(row, "scenario")).collect(),
+        y_label: "ms, median and range".to_owned(),
+        categories: rows.iter().map(|row| text(row, "scenario")).collect(),
         series: vec![
             Series { name: "measured".to_owned(), style: Style::Bar, points: seen.collect() },
             Series { name: "equation".to_owned(), style: Style::Bar, points: said.collect() },
@@ -125,10 +125,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_paper_is_read() {
-        let gain = paper(P2, "gain_ns1", 2.0);
+    fn paper_figures_are_parsed() {
+        let gain = paper_point(P2, "gain_ns1", 2.0);
         assert_eq!(gain, Some(Point { x: 2.0, y: 1.15, spread: Some((1.10, 1.20)) }));
-        assert_eq!(paper(P2, "rtt_ns1c_over_ns1p", 0.0).and_then(|point| point.spread), None);
-        assert_eq!(paper(P2, "nothing", 0.0), None);
+        assert_eq!(paper_point(P2, "rtt_ns1c_over_ns1p", 0.0).and_then(|point| point.spread), None);
+        assert_eq!(paper_point(P2, "nothing", 0.0), None);
     }
 }

@@ -6,28 +6,28 @@ use serde_json::Value;
 
 /// Gaps of each kind of handover, and the phases of a hard one.
 pub(super) fn handover(document: &Value) -> Vec<Chart> {
-    let seen = gaps(document, "Silence at moves that are noticed at once", &["planned", "linkdown", "hard"]);
-    vec![seen, parts(document), gaps(document, "Silence until a dead path is noticed", &["blackhole"])]
+    let seen = gap_chart(document, "Silence at moves that are noticed at once", &["planned", "linkdown", "hard"]);
+    vec![seen, phase_chart(document), gap_chart(document, "Silence until a dead path is noticed", &["blackhole"])]
 }
 
 /// By the train of 1000 packets/s.
-fn gaps(document: &Value, title: &str, kinds: &[&str]) -> Chart {
+fn gap_chart(document: &Value, title: &str, kinds: &[&str]) -> Chart {
     let series = delays(document).into_iter().map(|delay| {
         let of = |kind: &str| rows(document).iter().find(|row| is_of(row, kind, delay));
         let points =
             kinds.iter().enumerate().filter_map(|(place, kind)| range(of(kind)?.get("gap_fine_ms")?, place as f64));
-        Series { name: away(delay), style: Style::Bar, points: points.collect() }
+        Series { name: delay_label(delay), style: Style::Bar, points: points.collect() }
     });
     Chart {
         title: title.to_owned(),
-        up: "ms, median and range".to_owned(),
-        places: kinds.iter().map(|kind| (*kind).to_owned()).collect(),
+        y_label: "ms, median and range".to_owned(),
+        categories: kinds.iter().map(|kind| (*kind).to_owned()).collect(),
         series: series.collect(),
         ..Chart::default()
     }
 }
 
-fn parts(document: &Value) -> Chart {
+fn phase_chart(document: &Value) -> Chart {
     let parts = [
         ("link_up_to_ra", "link up to RA"),
         ("ra_to_bu", "RA to BU"),
@@ -41,12 +41,12 @@ fn parts(document: &Value) -> Chart {
             Some(Point { x: place as f64, y, spread: None })
         };
         let points = parts.iter().enumerate().filter_map(part).collect();
-        Some(Series { name: away(delay), style: Style::Bar, points })
+        Some(Series { name: delay_label(delay), style: Style::Bar, points })
     });
     Chart {
         title: "Of what a hard move consists once the new network's link is up".to_owned(),
-        up: "ms, median".to_owned(),
-        places: parts.iter().map(|(_, name)| (*name).to_owned()).collect(),
+        y_label: "ms, median".to_owned(),
+        categories: parts.iter().map(|(_, name)| (*name).to_owned()).collect(),
         series: series.collect(),
         ..Chart::default()
     }
@@ -64,7 +64,7 @@ fn delays(document: &Value) -> Vec<f64> {
     delays
 }
 
-fn away(delay: f64) -> String {
+fn delay_label(delay: f64) -> String {
     format!("home agent {delay} ms away")
 }
 
@@ -89,9 +89,9 @@ pub(super) fn home_and_away(document: &Value) -> Vec<Chart> {
     });
     vec![Chart {
         title: "Silence while two uplinks are in use, one of them at home".to_owned(),
-        up: "ms, median and range".to_owned(),
+        y_label: "ms, median and range".to_owned(),
         series: series.collect(),
-        places: Vec::clone(&places),
+        categories: Vec::clone(&places),
         ..Chart::default()
     }]
 }
@@ -108,7 +108,7 @@ pub(super) fn scale(document: &Value) -> Vec<Chart> {
     };
     let chart = |title: &str, up: &str, series| {
         let (title, up, across) = (title.to_owned(), up.to_owned(), "bindings, or routes".to_owned());
-        Chart { title, up, across, series, places: Vec::clone(&places), marks: Vec::new() }
+        Chart { title, y_label: up, x_label: across, series, categories: Vec::clone(&places), markers: Vec::new() }
     };
     vec![
         chart(
@@ -137,15 +137,15 @@ pub(super) fn nested(document: &Value) -> Vec<Chart> {
     let mtu = |(place, row): (usize, &Value)| Some(Point { x: place as f64, y: number(row, "/mtu")?, spread: None });
     vec![Chart {
         title: "Largest inner packet by depth".to_owned(),
-        across: "routers on the way".to_owned(),
-        up: "octets".to_owned(),
-        places: rows(document).iter().filter_map(|row| number(row, "/depth").map(|n| format!("{n}"))).collect(),
+        x_label: "routers on the way".to_owned(),
+        y_label: "octets".to_owned(),
+        categories: rows(document).iter().filter_map(|row| number(row, "/depth").map(|n| format!("{n}"))).collect(),
         series: vec![Series {
             name: "measured".to_owned(),
             style: Style::Bar,
             points: rows(document).iter().enumerate().filter_map(mtu).collect(),
         }],
-        marks: Vec::new(),
+        markers: Vec::new(),
     }]
 }
 
@@ -167,9 +167,9 @@ pub(super) fn flows(document: &Value) -> Vec<Chart> {
     });
     vec![Chart {
         title: "A path chosen for each flow".to_owned(),
-        across: "flows at once".to_owned(),
-        up: "thousand packets/s a core, median and range".to_owned(),
-        places: of("plain").iter().filter_map(|row| number(row, "/flows").map(|n| format!("{n}"))).collect(),
+        x_label: "flows at once".to_owned(),
+        y_label: "thousand packets/s a core, median and range".to_owned(),
+        categories: of("plain").iter().filter_map(|row| number(row, "/flows").map(|n| format!("{n}"))).collect(),
         series: series.collect(),
         ..Chart::default()
     }]
@@ -188,16 +188,16 @@ pub(super) fn throughput(document: &Value) -> Vec<Chart> {
     ];
     let both = [("plain", "plain routing"), ("roam6", "roam6")];
     vec![
-        packets(document, "Four hosts in a row: packets for the same processor time", "whole", &whole),
-        packets(document, "The same to a receiver that takes frames", "wholebare", &whole),
-        packets(document, "Into the tunnel alone", "entry", &both),
-        packets(document, "Out of the tunnel alone", "exit", &both),
-        bulk(document, &both),
+        packet_rate_chart(document, "Four hosts in a row: packets for the same processor time", "whole", &whole),
+        packet_rate_chart(document, "The same to a receiver that takes frames", "wholebare", &whole),
+        packet_rate_chart(document, "Into the tunnel alone", "entry", &both),
+        packet_rate_chart(document, "Out of the tunnel alone", "exit", &both),
+        bulk_chart(document, &both),
     ]
 }
 
 /// Towards the mobile network, with the range of the rounds.
-fn packets(document: &Value, title: &str, section: &str, by: &[(&str, &str)]) -> Chart {
+fn packet_rate_chart(document: &Value, title: &str, section: &str, by: &[(&str, &str)]) -> Chart {
     let of = |by: &str| -> Vec<&Value> {
         let wanted = |row: &&Value| text(row, "by") == by && text(row, "section") == section;
         rows(document).iter().filter(wanted).filter(|row| row.get("upward") == Some(&Value::Bool(false))).collect()
@@ -216,15 +216,15 @@ fn packets(document: &Value, title: &str, section: &str, by: &[(&str, &str)]) ->
     });
     Chart {
         title: title.to_owned(),
-        across: "octets of the inner packet".to_owned(),
-        up: "thousand packets/s a core, median and range".to_owned(),
-        places: of("plain").iter().filter_map(|row| number(row, "/octets").map(|n| format!("{n}"))).collect(),
+        x_label: "octets of the inner packet".to_owned(),
+        y_label: "thousand packets/s a core, median and range".to_owned(),
+        categories: of("plain").iter().filter_map(|row| number(row, "/octets").map(|n| format!("{n}"))).collect(),
         series: series.collect(),
         ..Chart::default()
     }
 }
 
-fn bulk(document: &Value, by: &[(&str, &str)]) -> Chart {
+fn bulk_chart(document: &Value, by: &[(&str, &str)]) -> Chart {
     let of = |by: &str| -> Vec<&Value> {
         rows(document).iter().filter(|row| text(row, "by") == by && row.get("flows").is_some()).collect()
     };
@@ -244,8 +244,8 @@ fn bulk(document: &Value, by: &[(&str, &str)]) -> Chart {
     });
     Chart {
         title: "TCP of nodes behind the mobile router and of the router itself, by number of flows".to_owned(),
-        up: "Gbit/s a core, median".to_owned(),
-        places: of("plain").iter().filter_map(told).collect(),
+        y_label: "Gbit/s a core, median".to_owned(),
+        categories: of("plain").iter().filter_map(told).collect(),
         series: series.collect(),
         ..Chart::default()
     }

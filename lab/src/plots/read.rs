@@ -26,7 +26,7 @@ pub(super) fn range(figure: &Value, x: f64) -> Option<Point> {
 }
 
 /// A paper's value of a quantity: its line in the table `said`.
-pub(super) fn paper(said: &str, name: &str, x: f64) -> Option<Point> {
+pub(super) fn paper_point(said: &str, name: &str, x: f64) -> Option<Point> {
     let line = said.lines().find(|line| line.split(',').nth(1) == Some(name))?;
     let mut columns = line.split(',').skip(2).map(|column| column.parse::<f64>().ok());
     let (y, low, high) = (columns.next()??, columns.next()?, columns.next()?);

@@ -1,6 +1,6 @@
 //! Charts of `shim6/*`, with the values of document P4.
 
-use super::read::{number, paper, range, rows, text};
+use super::read::{number, paper_point, range, rows, text};
 use crate::chart::{Chart, Point, Series, Style};
 use serde_json::Value;
 
@@ -16,8 +16,12 @@ pub(super) fn generation(document: &Value) -> Vec<Chart> {
     let rates: Vec<&Value> = rows(document).iter().filter(|row| row.get("method").is_some()).collect();
     let rate = grouped(&rates, &|row| text(row, "input"), &|row| text(row, "method"), "over_openssl");
     vec![
-        Chart { title: "Two addresses made, the key included (P4, Fig 6)".to_owned(), up: up.to_owned(), ..time },
-        Chart { title: "Candidates tried a second, over OpenSSL's SHA-1".to_owned(), up: "ratio".to_owned(), ..rate },
+        Chart { title: "Two addresses made, the key included (P4, Fig 6)".to_owned(), y_label: up.to_owned(), ..time },
+        Chart {
+            title: "Candidates tried a second, over OpenSSL's SHA-1".to_owned(),
+            y_label: "ratio".to_owned(),
+            ..rate
+        },
     ]
 }
 
@@ -29,10 +33,10 @@ pub(super) fn negotiation(document: &Value) -> Vec<Chart> {
     vec![
         Chart {
             title: "A context comes about: from I1 to R2 (P4, Fig 7)".to_owned(),
-            up: "ms, median and range".to_owned(),
+            y_label: "ms, median and range".to_owned(),
             ..time
         },
-        beside(document, "Ratios, the paper's and ours", &["hba_over_none", "locators_effect"]),
+        side_by_side(document, "Ratios, the paper's and ours", &["hba_over_none", "locators_effect"]),
     ]
 }
 
@@ -50,14 +54,14 @@ pub(super) fn recovery(document: &Value) -> Vec<Chart> {
         let points = of.filter_map(|row| seconds(row, key)).collect();
         Series { name: name.to_owned(), style: Style::Line, points }
     };
-    let ratio = paper(P4, "tcp_silent_over_send_timeout", 0.0).map_or(1.0, |point| point.y);
+    let ratio = paper_point(P4, "tcp_silent_over_send_timeout", 0.0).map_or(1.0, |point| point.y);
     let said = rows(document).iter().filter_map(timeout).map(|x| Point { x, y: x * ratio, spread: None });
     let mut said: Vec<Point> = said.collect();
     said.sort_by(|one, other| one.x.total_cmp(&other.x));
     vec![Chart {
         title: "A provider falls silent: how long connections do (P4, Fig 9)".to_owned(),
-        across: "Send Timeout, s".to_owned(),
-        up: "s, median and range".to_owned(),
+        x_label: "Send Timeout, s".to_owned(),
+        y_label: "s, median and range".to_owned(),
         series: vec![
             line("TCP, told of the new path", true, "tcp_silent_ms"),
             line("TCP, not told", false, "tcp_silent_ms"),
@@ -79,18 +83,18 @@ pub(super) fn contexts(document: &Value) -> Vec<Chart> {
         Chart {
             title: "An I2 with a signature of 2048 bits is handled (P4, Fig 10: 2 ms with 1024 bits at 600 MHz)"
                 .to_owned(),
-            across: across.clone(),
-            up: "microseconds, median and range".to_owned(),
+            x_label: across.clone(),
+            y_label: "microseconds, median and range".to_owned(),
             ..one("measured", "i2_us")
         },
         Chart {
             title: "Memory of a context".to_owned(),
-            across,
-            up: "octets".to_owned(),
+            x_label: across,
+            y_label: "octets".to_owned(),
             series: [engine.series.clone(), daemon.series].concat(),
             ..engine
         },
-        beside(document, "The slowest over the fastest, the paper's and ours", &["i2_us_p50_max_over_min"]),
+        side_by_side(document, "The slowest over the fastest, the paper's and ours", &["i2_us_p50_max_over_min"]),
     ]
 }
 
@@ -104,12 +108,12 @@ pub(super) fn servers(document: &Value) -> Vec<Chart> {
         let points = rows(document).iter().filter_map(point).collect();
         Series { name: name.to_owned(), style: Style::Line, points }
     };
-    let said = paper(P4, "contexts_at_once_max_after_10_s", 10.0);
+    let said = paper_point(P4, "contexts_at_once_max_after_10_s", 10.0);
     let said = said.map(|point| Point { spread: None, ..point });
     vec![Chart {
         title: "Contexts at once at a campus server, made-up flows (P4, Fig 11)".to_owned(),
-        across: "given up after so many seconds without use".to_owned(),
-        up: "contexts".to_owned(),
+        x_label: "given up after so many seconds without use".to_owned(),
+        y_label: "contexts".to_owned(),
         series: vec![
             line("at most", "/contexts_at_once_max"),
             line("95 % of the day", "/contexts_at_once_p95"),
@@ -125,7 +129,11 @@ pub(super) fn throughput(document: &Value) -> Vec<Chart> {
     let all: Vec<&Value> = rows(document).iter().collect();
     let flows = |row: &Value| format!("{} connections", number(row, "/flows").unwrap_or_default());
     let rate = grouped(&all, &|row| text(row, "way"), &flows, "gbit_s");
-    vec![Chart { title: "Bulk TCP between two hosts".to_owned(), up: "Gbit/s, median and range".to_owned(), ..rate }]
+    vec![Chart {
+        title: "Bulk TCP between two hosts".to_owned(),
+        y_label: "Gbit/s, median and range".to_owned(),
+        ..rate
+    }]
 }
 
 /// Bars: a category for each `place`, a series for each `name`, in order of appearance.
@@ -133,9 +141,9 @@ fn grouped(all: &[&Value], place: &dyn Fn(&Value) -> String, name: &dyn Fn(&Valu
     let mut chart = Chart::default();
     for row in all {
         let (place, name) = (place(row), name(row));
-        let x = chart.places.iter().position(|known| *known == place).unwrap_or_else(|| {
-            chart.places.push(place);
-            chart.places.len() - 1
+        let x = chart.categories.iter().position(|known| *known == place).unwrap_or_else(|| {
+            chart.categories.push(place);
+            chart.categories.len() - 1
         }) as f64;
         let figure = row.get(key);
         let plain = || Some(Point { x, y: figure?.as_f64()?, spread: None });
@@ -149,16 +157,16 @@ fn grouped(all: &[&Value], place: &dyn Fn(&Value) -> String, name: &dyn Fn(&Valu
 }
 
 /// Figures of the summary, with the paper's values.
-fn beside(document: &Value, title: &str, names: &[&str]) -> Chart {
+fn side_by_side(document: &Value, title: &str, names: &[&str]) -> Chart {
     let seen = names.iter().enumerate().filter_map(|(place, name)| {
         let y = number(document, &format!("/summary/{name}"))?;
         Some(Point { x: place as f64, y, spread: None })
     });
-    let said = names.iter().enumerate().filter_map(|(place, name)| paper(P4, name, place as f64));
+    let said = names.iter().enumerate().filter_map(|(place, name)| paper_point(P4, name, place as f64));
     Chart {
         title: title.to_owned(),
-        up: "ratio".to_owned(),
-        places: names.iter().map(|name| (*name).to_owned()).collect(),
+        y_label: "ratio".to_owned(),
+        categories: names.iter().map(|name| (*name).to_owned()).collect(),
         series: vec![
             Series { name: "measured".to_owned(), style: Style::Bar, points: seen.collect() },
             Series { name: "paper".to_owned(), style: Style::Bar, points: said.collect() },
@@ -173,13 +181,13 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn bars_stand_where_their_rows_say() {
+    fn bars_are_placed_by_category() {
         let (one, two) =
             (json!({ "a": "x", "b": "p", "v": 1.0 }), json!({ "a": "y", "b": "p", "v": { "p50": 2.0, "max": 3.0 } }));
         let chart = grouped(&[&one, &two], &|row| text(row, "a"), &|row| text(row, "b"), "v");
-        assert_eq!(chart.places, ["x", "y"]);
+        assert_eq!(chart.categories, ["x", "y"]);
         let points: Vec<(f64, f64)> = chart.series[0].points.iter().map(|point| (point.x, point.y)).collect();
         assert_eq!((chart.series.len(), points), (1, vec![(0.0, 1.0), (1.0, 2.0)]));
-        assert_eq!(paper(P4, "hba_over_none", 0.0).map(|point| point.y), Some(1.0));
+        assert_eq!(paper_point(P4, "hba_over_none", 0.0).map(|point| point.y), Some(1.0));
     }
 }

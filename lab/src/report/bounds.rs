@@ -28,7 +28,7 @@ impl Bound {
     }
 
     /// The bound in words.
-    pub(super) fn words(self) -> String {
+    pub(super) fn to_text(self) -> String {
         match (self.least, self.most) {
             (Some(least), Some(most)) => format!("{least} to {most}"),
             (Some(least), None) => format!("at least {least}"),
@@ -43,10 +43,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bounds_hold_on_either_side() {
+    fn bounds_are_checked_on_both_sides() {
         let between = Bound::of("mptcp/scenarios", "rtt_ns1p_over_ns0").expect("a bound");
         assert_eq!((between.holds(0.97), between.holds(1.0), between.holds(1.03)), (false, true, false));
-        assert_eq!(between.words(), "0.98 to 1.02");
+        assert_eq!(between.to_text(), "0.98 to 1.02");
         let family = Bound::of("nemo/throughput", "roam6_over_plain_250").expect("a bound");
         assert_eq!((family.holds(1.19), family.holds(1.2)), (false, true));
         assert_eq!(Bound::of("nemo/handover", "unheard_of"), None);

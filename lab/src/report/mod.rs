@@ -1,21 +1,21 @@
 //! The report: runs every experiment and writes one page with all figures, the papers' values and the bounds.
 
 mod bounds;
+mod explanations;
 mod page;
-mod reading;
-mod shelf;
-mod turns;
+mod results_store;
+mod scheduler;
 
 use crate::experiments::{self, Experiment};
-use crate::sys::{Birth, at_birth};
+use crate::sys::{ChildSetup, set_up_child};
 use anyhow::{Context, Result, bail};
-use shelf::Shelf;
+use results_store::ResultsStore;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Options of the report.
-pub(crate) struct Wish {
+pub(crate) struct ReportOptions {
     /// Fewer repetitions.
     pub(crate) quick: bool,
     /// Only experiments whose names begin with this.
@@ -29,8 +29,8 @@ pub(crate) struct Wish {
 }
 
 /// Runs the experiments without a result and writes the page. `true` if every experiment was sound.
-pub(crate) fn run(wish: &Wish) -> Result<bool> {
-    let shelf = Shelf::open(&wish.into, wish.quick)?;
+pub(crate) fn run(wish: &ReportOptions) -> Result<bool> {
+    let shelf = ResultsStore::open(&wish.into, wish.quick)?;
     let wanted = |experiment: &&Experiment| experiment.name.starts_with(&wish.only);
     let wanted: Vec<&Experiment> = experiments::ALL.iter().filter(wanted).collect();
     if wanted.is_empty() {
@@ -38,11 +38,11 @@ pub(crate) fn run(wish: &Wish) -> Result<bool> {
     }
     let todo = |experiment: &&&Experiment| !wish.draw && (wish.again || !shelf.has(experiment.name));
     let todo: Vec<&Experiment> = wanted.iter().filter(todo).copied().collect();
-    let turns = turns::turns(&todo, wish.quick);
+    let turns = scheduler::schedule(&todo, wish.quick);
     let mut sound = true;
     for (index, rows) in turns.iter().enumerate() {
         let left = turns.iter().skip(index).map(|rows| seconds(&shelf, rows)).sum();
-        sound &= turn(&shelf, rows, wish.quick, left)?;
+        sound &= run_turn(&shelf, rows, wish.quick, left)?;
     }
     let results: Vec<_> = wanted.iter().filter_map(|experiment| shelf.read(experiment.name)).collect();
     let path = wish.into.join("index.html");
@@ -52,19 +52,19 @@ pub(crate) fn run(wish: &Wish) -> Result<bool> {
 }
 
 /// Expected duration of a turn, seconds: that of its longest row.
-fn seconds(shelf: &Shelf, rows: &[Vec<&Experiment>]) -> u64 {
+fn seconds(shelf: &ResultsStore, rows: &[Vec<&Experiment>]) -> u64 {
     let row = |row: &Vec<&Experiment>| row.iter().map(|one| shelf.seconds(one.name)).sum();
     rows.iter().map(row).max().unwrap_or_default()
 }
 
 /// Runs rows of experiments in parallel. `true` if all were sound.
-fn turn(shelf: &Shelf, rows: &[Vec<&Experiment>], quick: bool, left: u64) -> Result<bool> {
+fn run_turn(shelf: &ResultsStore, rows: &[Vec<&Experiment>], quick: bool, left: u64) -> Result<bool> {
     let row = |row: &[&Experiment]| -> Result<bool> {
         let (mut sound, mut left) = (true, left);
         for experiment in row {
-            eprintln!("{} (about {} left)", experiment.name, minutes(left));
+            eprintln!("{} (about {} left)", experiment.name, format_duration(left));
             left = left.saturating_sub(shelf.seconds(experiment.name));
-            sound &= one(shelf, experiment, quick)?;
+            sound &= run_one(shelf, experiment, quick)?;
         }
         Ok(sound)
     };
@@ -78,7 +78,7 @@ fn turn(shelf: &Shelf, rows: &[Vec<&Experiment>], quick: bool, left: u64) -> Res
 }
 
 /// Runs one experiment in a process, and so a sandbox, of its own, with its output in a log file beside its result.
-fn one(shelf: &Shelf, experiment: &Experiment, quick: bool) -> Result<bool> {
+fn run_one(shelf: &ResultsStore, experiment: &Experiment, quick: bool) -> Result<bool> {
     let log = shelf.log(experiment.name);
     let file = File::create(&log).with_context(|| format!("cannot write {}", log.display()))?;
     let result = shelf.result(experiment.name);
@@ -86,11 +86,12 @@ fn one(shelf: &Shelf, experiment: &Experiment, quick: bool) -> Result<bool> {
     let mut command = Command::new(std::env::current_exe()?);
     command.args(["run", experiment.name, "--json"]).arg(&fresh).args(quick.then_some("--quick"));
     command.stdout(file.try_clone()?).stderr(file);
-    at_birth(&mut command, Birth { die_with_parent: true, ..Birth::default() });
+    set_up_child(&mut command, ChildSetup { die_with_parent: true, ..ChildSetup::default() });
     let sound = command.status().context("cannot start the experiment")?.success();
-    let came = keep(&fresh, &result)?;
+    let came = commit_result(&fresh, &result)?;
     if !sound {
-        let faults = shelf.read(experiment.name).filter(|_| came).map(|result| reading::faults(&result).join("; "));
+        let faults =
+            shelf.read(experiment.name).filter(|_| came).map(|result| explanations::faults(&result).join("; "));
         let faults = faults.filter(|faults| !faults.is_empty());
         let (name, faults) = (experiment.name, faults.unwrap_or_else(|| "it ended without a result".to_owned()));
         eprintln!("    {name}: failed checks: {faults} (see {})", log.display());
@@ -99,7 +100,7 @@ fn one(shelf: &Shelf, experiment: &Experiment, quick: bool) -> Result<bool> {
 }
 
 /// Replaces the previous result once the new one is complete. `true` if there is a new one.
-fn keep(fresh: &Path, result: &Path) -> Result<bool> {
+fn commit_result(fresh: &Path, result: &Path) -> Result<bool> {
     let came = fresh.exists();
     if came {
         std::fs::rename(fresh, result).with_context(|| format!("cannot write {}", result.display()))?;
@@ -107,6 +108,6 @@ fn keep(fresh: &Path, result: &Path) -> Result<bool> {
     Ok(came)
 }
 
-fn minutes(seconds: u64) -> String {
+fn format_duration(seconds: u64) -> String {
     if seconds < 90 { format!("{seconds} s") } else { format!("{} min", seconds.div_ceil(60)) }
 }

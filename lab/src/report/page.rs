@@ -1,7 +1,7 @@
 //! The report page: one file with all figures, for screens of any size, light or dark, and for print.
 
 use super::bounds::Bound;
-use super::reading::{self, CHAPTERS, Chapter};
+use super::explanations::{self, CHAPTERS, Chapter};
 use crate::chart::{self, escape};
 use crate::plots;
 use anyhow::{Context, Result};
@@ -73,8 +73,8 @@ fn experiment(html: &mut String, result: &Value) -> Result<()> {
     let name = name(result);
     let about = crate::experiments::ALL.iter().find(|one| one.name == name).map_or("", |one| one.about);
     writeln!(html, "<section id=\"{}\">\n<h3>{}</h3>", file(name), escape(name))?;
-    writeln!(html, "<p><em>{}.</em> {}</p>", escape(about), escape(reading::of(name)))?;
-    for chart in plots::of(result).unwrap_or_default() {
+    writeln!(html, "<p><em>{}.</em> {}</p>", escape(about), escape(explanations::explanation(name)))?;
+    for chart in plots::charts_of(result).unwrap_or_default() {
         html.push_str(&chart::figure(&chart)?);
     }
     table(html, &Figure::all(result).iter().collect::<Vec<_>>(), false)?;
@@ -90,7 +90,7 @@ fn faults(html: &mut String, result: &Value) -> Result<()> {
         return Ok(());
     }
     html.push_str("<p class=\"fault\">Checks failed in this run.</p>\n<ul>\n");
-    for fault in reading::faults(result) {
+    for fault in explanations::faults(result) {
         writeln!(html, "<li>{}</li>", escape(fault))?;
     }
     html.push_str("</ul>\n");
@@ -155,7 +155,7 @@ fn table(html: &mut String, figures: &[&Figure], of_many: bool) -> Result<()> {
         } else {
             String::new()
         };
-        let bound = figure.bound.map(Bound::words).unwrap_or_default();
+        let bound = figure.bound.map(Bound::to_text).unwrap_or_default();
         let (key, value) = (escape(figure.key), escape(&figure.value.to_string()));
         writeln!(
             html,
@@ -180,7 +180,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn a_missed_bound_is_told_first_and_hostile_words_stay_words() {
+    fn missed_bounds_come_first_and_html_is_escaped() {
         let result = json!({
             "experiment": "nemo/handover",
             "machine": { "commit": "<script>" },

@@ -1,6 +1,6 @@
 //! Networks and emulated peers of the Shim6 experiments (RFC 5533).
 
-pub(crate) mod bench;
-pub(crate) mod crowd;
-pub(crate) mod neighbours;
-pub(crate) mod wired;
+pub(crate) mod engine_bench;
+pub(crate) mod handshake_pair;
+pub(crate) mod shim_peers;
+pub(crate) mod veth_pair;

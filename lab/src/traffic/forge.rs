@@ -9,17 +9,17 @@ use std::net::Ipv6Addr;
 
 /// A mobile router that this program emulates.
 #[derive(Debug, Clone)]
-pub(crate) struct Registrant {
+pub(crate) struct SyntheticRouter {
     /// The home agent.
     pub(crate) home_agent: Ipv6Addr,
     /// Its home address.
-    pub(crate) home: HomeAddress,
+    pub(crate) home_address: HomeAddress,
     /// Its care-of address.
     pub(crate) care_of: CareOfAddress,
     /// SPI of the key.
     pub(crate) spi: u32,
     /// The key.
-    pub(crate) secret: Vec<u8>,
+    pub(crate) key: Vec<u8>,
 }
 
 /// Requested lifetime, units of four seconds.
@@ -28,7 +28,7 @@ const LIFETIME_UNITS: u16 = 900;
 const FLAGS: UpdateFlags =
     UpdateFlags(UpdateFlags::ACKNOWLEDGE.0 | UpdateFlags::HOME_REGISTRATION.0 | UpdateFlags::ROUTER.0);
 
-impl Registrant {
+impl SyntheticRouter {
     /// An authenticated update in implicit mode with the present as timestamp: a whole IPv6 packet.
     pub(crate) fn update(&self, sequence: Sequence) -> Vec<u8> {
         self.update_at(sequence, clock::unix_micros())
@@ -36,17 +36,17 @@ impl Registrant {
 
     /// [`Registrant::update`] with the timestamp `unix_micros`, microseconds since 1970.
     pub(crate) fn update_at(&self, sequence: Sequence, unix_micros: u64) -> Vec<u8> {
-        self.request(&Request { unix_micros, ..Request::new(sequence) })
+        self.signed_update(&UpdateRequest { unix_micros, ..UpdateRequest::new(sequence) })
     }
 
     /// An authenticated update: a whole IPv6 packet from the care-of address.
-    pub(crate) fn request(&self, request: &Request) -> Vec<u8> {
-        self.request_from(self.care_of.0, request)
+    pub(crate) fn signed_update(&self, request: &UpdateRequest) -> Vec<u8> {
+        self.signed_update_from(self.care_of.0, request)
     }
 
     /// [`Registrant::request`] with any source address; if that is not the care-of address, with an Alternate Care-of
     /// Address option (RFC 6275 §6.2.5).
-    pub(crate) fn request_from(&self, source: Ipv6Addr, request: &Request) -> Vec<u8> {
+    pub(crate) fn signed_update_from(&self, source: Ipv6Addr, request: &UpdateRequest) -> Vec<u8> {
         let mut options = request.options.clone();
         if source != self.care_of.0 {
             options.push(MobilityOption::AlternateCareOf(self.care_of.0));
@@ -58,28 +58,28 @@ impl Registrant {
             lifetime_units: request.lifetime_units,
             options,
         });
-        let (home, agent) = (self.home.0, self.home_agent);
+        let (home, agent) = (self.home_address.0, self.home_agent);
         let bytes = message.emit_authenticated(home, agent, self.spi, |part| {
-            authenticate(&self.secret, self.care_of, self.home, part)
+            authenticate(&self.key, self.care_of, self.home_address, part)
         });
         ip6::emit(&Header::new(source, agent).with_home_address(home), protocol::MOBILITY, &bytes)
     }
 
     /// An update without authenticator.
     pub(crate) fn unsigned_update(&self, sequence: Sequence) -> Vec<u8> {
-        self.packet(&update(sequence, Vec::new()).emit(self.home.0, self.home_agent))
+        self.packet_with(&update(sequence, Vec::new()).emit(self.home_address.0, self.home_agent))
     }
 
     /// A Mobility Header in a packet from the care-of address.
-    pub(crate) fn packet(&self, mobility_header: &[u8]) -> Vec<u8> {
-        let header = Header::new(self.care_of.0, self.home_agent).with_home_address(self.home.0);
+    pub(crate) fn packet_with(&self, mobility_header: &[u8]) -> Vec<u8> {
+        let header = Header::new(self.care_of.0, self.home_agent).with_home_address(self.home_address.0);
         ip6::emit(&header, protocol::MOBILITY, mobility_header)
     }
 }
 
 /// The contents of an update.
 #[derive(Debug, Clone)]
-pub(crate) struct Request {
+pub(crate) struct UpdateRequest {
     /// Its sequence number.
     pub(crate) sequence: Sequence,
     /// The flags A, H and R; explicit prefixes and binding identifiers are options.
@@ -92,21 +92,21 @@ pub(crate) struct Request {
     pub(crate) unix_micros: u64,
 }
 
-impl Request {
+impl UpdateRequest {
     /// A registration in implicit mode with the present as timestamp.
-    pub(crate) fn new(sequence: Sequence) -> Request {
+    pub(crate) fn new(sequence: Sequence) -> UpdateRequest {
         let (unix_micros, options) = (clock::unix_micros(), Vec::new());
-        Request { sequence, flags: FLAGS, lifetime_units: LIFETIME_UNITS, options, unix_micros }
+        UpdateRequest { sequence, flags: FLAGS, lifetime_units: LIFETIME_UNITS, options, unix_micros }
     }
 
     /// A de-registration.
-    pub(crate) fn end(sequence: Sequence) -> Request {
-        Request { lifetime_units: 0, ..Request::new(sequence) }
+    pub(crate) fn deregistration(sequence: Sequence) -> UpdateRequest {
+        UpdateRequest { lifetime_units: 0, ..UpdateRequest::new(sequence) }
     }
 }
 
 /// Destination, status and sequence number of the Binding Acknowledgement in `packet`; `None` if it is another packet.
-pub(crate) fn acknowledgement(packet: &[u8]) -> Option<(CareOfAddress, u8, Sequence)> {
+pub(crate) fn parse_acknowledgement(packet: &[u8]) -> Option<(CareOfAddress, u8, Sequence)> {
     let datagram = Datagram::parse(packet).ok().filter(|datagram| datagram.protocol == protocol::MOBILITY)?;
     match Message::parse(datagram.payload, datagram.real_source(), datagram.real_destination()).ok()? {
         Message::BindingAcknowledgement(answer) => {

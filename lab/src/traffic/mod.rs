@@ -1,13 +1,13 @@
 //! Traffic that accounts for every packet or octet.
 
-pub(crate) mod bulk;
-pub(crate) mod flood;
+pub(crate) mod bulk_tcp;
 pub(crate) mod forge;
-pub(crate) mod stations;
-pub(crate) mod train;
+pub(crate) mod geo_stations;
+pub(crate) mod packet_generator;
+pub(crate) mod packet_train;
+pub(crate) mod tcp_cost;
 pub(crate) mod transfer;
-pub(crate) mod wind;
 
-pub(crate) use flood::Flood;
-pub(crate) use train::{End, Flow, Stamp, Train};
-pub(crate) use transfer::{Delivery, Load, Protocol, Transfer};
+pub(crate) use bulk_tcp::BulkConnections;
+pub(crate) use packet_train::{Endpoint, OneWayTrain, Stamp, Train};
+pub(crate) use transfer::{Delivery, Protocol, Transfer, TransferLoad};

@@ -2,7 +2,7 @@
 
 use crate::clock;
 use crate::sys;
-use crate::traffic::train::End;
+use crate::traffic::packet_train::Endpoint;
 use anyhow::{Context, Result, anyhow};
 use nix::sys::socket::sockopt::{SendTimeout, SndBuf, TcpCongestion};
 use nix::sys::socket::{
@@ -22,9 +22,9 @@ use std::time::Duration;
 /// Octets of one write by default.
 const CHUNK: usize = 8 * 1024;
 /// Octets of one read.
-const READ: usize = 64 * 1024;
+const READ_OCTETS: usize = 64 * 1024;
 /// Timeout of connection set-up, seconds.
-const PATIENCE: i64 = 10;
+const CONNECT_TIMEOUT: i64 = 10;
 
 /// The transport protocol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -37,7 +37,7 @@ pub(crate) enum Protocol {
 
 /// Parameters of a transfer.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Load {
+pub(crate) struct TransferLoad {
     /// The transport protocol.
     pub(crate) protocol: Protocol,
     /// The port on which the second endpoint listens.
@@ -52,10 +52,10 @@ pub(crate) struct Load {
     pub(crate) buffer: Option<usize>,
 }
 
-impl Load {
+impl TransferLoad {
     /// `rate` octets per second in each direction, to `port` of the second endpoint.
-    pub(crate) fn steady(protocol: Protocol, port: u16, rate: u64) -> Load {
-        Load { protocol, port, message: CHUNK, rate: Some(rate), answered: true, buffer: None }
+    pub(crate) fn steady(protocol: Protocol, port: u16, rate: u64) -> TransferLoad {
+        TransferLoad { protocol, port, message: CHUNK, rate: Some(rate), answered: true, buffer: None }
     }
 }
 
@@ -64,8 +64,8 @@ pub(crate) struct Transfer {
     stop: Arc<AtomicBool>,
     arrivals: [Arrivals; 2],
     streams: [TcpStream; 2],
-    senders: [JoinHandle<Stream>; 2],
-    receivers: [JoinHandle<Stream>; 2],
+    senders: [JoinHandle<StreamResult>; 2],
+    receivers: [JoinHandle<StreamResult>; 2],
     /// Kept open: the kernel accepts further subflows only while the port has a listener.
     _listener: TcpListener,
 }
@@ -81,7 +81,7 @@ impl Arrivals {
     }
 
     /// Octets that had arrived at `moment`, microseconds since 1970.
-    pub(crate) fn until(&self, moment: u64) -> u64 {
+    pub(crate) fn total_at(&self, moment: u64) -> u64 {
         let seen = self.lock();
         let next = seen.partition_point(|(time, _)| *time <= moment);
         next.checked_sub(1).and_then(|last| seen.get(last)).map_or(0, |(_, bytes)| *bytes)
@@ -106,7 +106,7 @@ impl Arrivals {
         longest.max(end.saturating_sub(previous))
     }
 
-    fn put(&self, bytes: u64) {
+    fn record(&self, bytes: u64) {
         self.lock().push((clock::unix_micros(), bytes));
     }
 
@@ -117,7 +117,7 @@ impl Arrivals {
 
 /// The stream as one end sent or received it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Stream {
+pub(crate) struct StreamResult {
     /// Octets.
     pub(crate) bytes: u64,
     /// SHA-256 of the stream.
@@ -130,43 +130,43 @@ pub(crate) struct Stream {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Delivery {
     /// At the sender.
-    pub(crate) sent: Stream,
+    pub(crate) sent: StreamResult,
     /// At the receiver.
-    pub(crate) received: Stream,
+    pub(crate) received: StreamResult,
 }
 
 impl Delivery {
     /// Whether every byte arrived, in order, and both ends closed without an error.
-    pub(crate) fn is_whole(&self) -> bool {
+    pub(crate) fn is_complete(&self) -> bool {
         self.sent == self.received && self.sent.error.is_none() && self.sent.bytes > 0
     }
 }
 
 impl Transfer {
     /// Connects the first endpoint to TCP `port` of the second and starts `rate` octets per second in each direction.
-    pub(crate) fn start(ends: [End<'_>; 2], port: u16, rate: u64) -> Result<Transfer> {
-        Transfer::carry(ends, Load::steady(Protocol::Tcp, port, rate))
+    pub(crate) fn start(ends: [Endpoint<'_>; 2], port: u16, rate: u64) -> Result<Transfer> {
+        Transfer::start_with(ends, TransferLoad::steady(Protocol::Tcp, port, rate))
     }
 
     /// Connects the first endpoint, from its address, to the second and starts `load`.
-    pub(crate) fn carry(ends: [End<'_>; 2], load: Load) -> Result<Transfer> {
+    pub(crate) fn start_with(ends: [Endpoint<'_>; 2], load: TransferLoad) -> Result<Transfer> {
         let [first, second] = ends;
         let address = SocketAddrV6::new(second.address, load.port, 0, 0);
-        let listener = second.host.inside(|| listen_at(load))?.context("cannot listen")?;
+        let listener = second.host.in_namespace(|| listen_at(load))?.context("cannot listen")?;
         let from = SocketAddrV6::new(first.address, 0, 0, 0);
-        let near = first.host.inside(|| connect_to(load, from, address))?.context("the transfer cannot begin")?;
+        let near = first.host.in_namespace(|| connect_to(load, from, address))?.context("the transfer cannot begin")?;
         let (far, _) = listener.accept()?;
         let stop = Arc::new(AtomicBool::new(false));
         let arrivals = [Arrivals::default(), Arrivals::default()];
-        let sender = |stream: &TcpStream, seed: u64, speaks: bool| -> Result<JoinHandle<Stream>> {
+        let sender = |stream: &TcpStream, seed: u64, speaks: bool| -> Result<JoinHandle<StreamResult>> {
             if let Some(octets) = load.buffer {
                 setsockopt(stream, SndBuf, &octets)?;
             }
             let (stream, stop) = (stream.try_clone()?, stop.clone());
-            let say = move || if speaks { send(stream, seed, load, &stop) } else { keep_silent(&stream, &stop) };
+            let say = move || if speaks { send(stream, seed, load, &stop) } else { wait_silently(&stream, &stop) };
             Ok(std::thread::Builder::new().name("tcp out".into()).spawn(say)?)
         };
-        let receiver = |stream: &TcpStream, arrivals: &Arrivals| -> Result<JoinHandle<Stream>> {
+        let receiver = |stream: &TcpStream, arrivals: &Arrivals| -> Result<JoinHandle<StreamResult>> {
             let (stream, arrivals) = (stream.try_clone()?, arrivals.clone());
             Ok(std::thread::Builder::new().name("tcp in".into()).spawn(move || receive(stream, &arrivals))?)
         };
@@ -177,7 +177,7 @@ impl Transfer {
     }
 
     /// Octets received so far: at the second endpoint, at the first endpoint.
-    pub(crate) fn progress(&self) -> [u64; 2] {
+    pub(crate) fn received_octets(&self) -> [u64; 2] {
         self.arrivals.each_ref().map(Arrivals::total)
     }
 
@@ -222,7 +222,7 @@ fn stream_socket(protocol: Protocol) -> std::io::Result<OwnedFd> {
 }
 
 /// Listens on all addresses: further subflows may arrive at any of them.
-fn listen_at(load: Load) -> std::io::Result<TcpListener> {
+fn listen_at(load: TransferLoad) -> std::io::Result<TcpListener> {
     let socket = stream_socket(load.protocol)?;
     setsockopt(&socket, nix::sys::socket::sockopt::ReuseAddr, &true)?;
     bind(socket.as_raw_fd(), &SockaddrIn6::from(SocketAddrV6::new(Ipv6Addr::UNSPECIFIED, load.port, 0, 0)))?;
@@ -230,16 +230,16 @@ fn listen_at(load: Load) -> std::io::Result<TcpListener> {
     Ok(socket.into())
 }
 
-fn connect_to(load: Load, from: SocketAddrV6, address: SocketAddrV6) -> std::io::Result<TcpStream> {
+fn connect_to(load: TransferLoad, from: SocketAddrV6, address: SocketAddrV6) -> std::io::Result<TcpStream> {
     let socket = stream_socket(load.protocol)?;
     bind(socket.as_raw_fd(), &SockaddrIn6::from(from))?;
-    setsockopt(&socket, SendTimeout, &TimeVal::seconds(PATIENCE))?;
+    setsockopt(&socket, SendTimeout, &TimeVal::seconds(CONNECT_TIMEOUT))?;
     connect(socket.as_raw_fd(), &SockaddrIn6::from(address))?;
     setsockopt(&socket, SendTimeout, &TimeVal::seconds(0))?;
     Ok(socket.into())
 }
 
-fn send(mut stream: TcpStream, seed: u64, load: Load, stop: &AtomicBool) -> Stream {
+fn send(mut stream: TcpStream, seed: u64, load: TransferLoad, stop: &AtomicBool) -> StreamResult {
     let mut source = Entropy::seed_from_u64(seed);
     let mut digest = Sha256::new();
     let mut message = vec![0; load.message];
@@ -262,20 +262,20 @@ fn send(mut stream: TcpStream, seed: u64, load: Load, stop: &AtomicBool) -> Stre
         }
     }
     stream.shutdown(Shutdown::Write).ok();
-    Stream { bytes, digest: hex(digest), error }
+    StreamResult { bytes, digest: hex(digest), error }
 }
 
-fn keep_silent(stream: &TcpStream, stop: &AtomicBool) -> Stream {
+fn wait_silently(stream: &TcpStream, stop: &AtomicBool) -> StreamResult {
     while !stop.load(Ordering::Relaxed) {
         std::thread::sleep(Duration::from_millis(10));
     }
     stream.shutdown(Shutdown::Write).ok();
-    Stream { bytes: 0, digest: hex(Sha256::new()), error: None }
+    StreamResult { bytes: 0, digest: hex(Sha256::new()), error: None }
 }
 
-fn receive(mut stream: TcpStream, arrivals: &Arrivals) -> Stream {
+fn receive(mut stream: TcpStream, arrivals: &Arrivals) -> StreamResult {
     let mut digest = Sha256::new();
-    let mut chunk = vec![0; READ];
+    let mut chunk = vec![0; READ_OCTETS];
     let mut bytes = 0;
     let error = loop {
         match stream.read(&mut chunk) {
@@ -283,12 +283,12 @@ fn receive(mut stream: TcpStream, arrivals: &Arrivals) -> Stream {
             Ok(length) => {
                 digest.update(chunk.get(..length).unwrap_or_default());
                 bytes += length as u64;
-                arrivals.put(bytes);
+                arrivals.record(bytes);
             }
             Err(why) => break Some(why.to_string()),
         }
     };
-    Stream { bytes, digest: hex(digest), error }
+    StreamResult { bytes, digest: hex(digest), error }
 }
 
 fn hex(digest: Sha256) -> String {
@@ -300,11 +300,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn silence_is_seen_before_within_and_at_the_end() {
+    fn longest_silence_covers_begin_and_end() {
         let seen = Arrivals(Arc::new(Mutex::new(vec![(10, 1), (20, 2), (50, 3), (60, 4)])));
         assert_eq!(seen.longest_silence(15, 55), 30);
         assert_eq!(seen.longest_silence(55, 100), 40);
         assert_eq!(seen.longest_silence(0, 12), 10);
-        assert_eq!((seen.until(9), seen.until(20), seen.until(99), seen.total()), (0, 2, 4, 4));
+        assert_eq!((seen.total_at(9), seen.total_at(20), seen.total_at(99), seen.total()), (0, 2, 4, 4));
     }
 }

@@ -1,8 +1,8 @@
 //! What the daemon and the BPF programs both know: the same layouts as `bpf/abi.h`, written field by field.
 
-pub(crate) mod slot;
+pub(crate) mod prefix_slot;
 
-use crate::netfilter::Hooks;
+use crate::nft::Hooks;
 use roam6_proto::LinkId;
 use roam6_proto::contract::item::{Tunnel, TunnelFlow, TunnelId, TunnelPath};
 use roam6_wire::{Bid, Ipv4Endpoint, LinkAddress, Prefix};
@@ -44,37 +44,37 @@ pub(crate) const COUNTERS: [&str; 21] = [
 ];
 
 /// Our ends of tunnels that ways can name.
-pub(crate) const LOCALS: u32 = 256;
+pub(crate) const LOCAL_ENDPOINTS: u32 = 256;
 /// What ends over IPv4 have for a place: packets to them come by the tunnel device only.
-pub(crate) const CARRIED_END: u32 = LOCALS + 1;
+pub(crate) const DSMIP_ENDPOINT: u32 = LOCAL_ENDPOINTS + 1;
 
 /// Interfaces whose frames are taken at the driver.
-const FRONTS: u32 = 256;
-const FENCES: usize = 6;
+const XDP_INTERFACES: u32 = 256;
+const INLINE_PREFIXES: usize = 6;
 const PATHS_AT: usize = 24;
 /// Octets of a path with what the programs note about its route.
-const LANE: usize = 80;
-const FENCES_AT: usize = PATHS_AT + PATHS * LANE;
-const FENCE: usize = 32;
-const LENGTH: usize = 52;
+const PATH_SLOT_SIZE: usize = 80;
+const INLINE_PREFIXES_AT: usize = PATHS_AT + PATHS * PATH_SLOT_SIZE;
+const INLINE_PREFIX_SIZE: usize = 32;
+const PREFIX_LENGTH_SIZE: usize = 52;
 const NO_LENGTH: u32 = 255;
 const ANY_PROTOCOL: u16 = 0xffff;
 // How packets leave by a path: with an IPv6 header before them, as they are, by IPv4.
-const WRAPPED: u32 = 0;
-const HANDED: u32 = 1;
-const CARRIED: u32 = 2;
-const ALL: u8 = 1;
-const MORE: u8 = 4;
+const PATH_ENCAPSULATED: u32 = 0;
+const PATH_DIRECT: u32 = 1;
+const PATH_DSMIP: u32 = 2;
+const ALL_ADDRESSES: u8 = 1;
+const MORE_PREFIXES: u8 = 4;
 
 pub(crate) type SettingsValue = [u8; 36];
-pub(crate) type LengthsValue = [u8; LENGTHS * LENGTH];
+pub(crate) type LengthsValue = [u8; LENGTHS * PREFIX_LENGTH_SIZE];
 pub(crate) type PrefixKey = [u8; 20];
-pub(crate) type WayValue = [u8; 48];
-pub(crate) type TunnelValue = [u8; FENCES_AT + FENCES * FENCE];
+pub(crate) type PrefixEntryValue = [u8; 48];
+pub(crate) type TunnelValue = [u8; INLINE_PREFIXES_AT + INLINE_PREFIXES * INLINE_PREFIX_SIZE];
 pub(crate) type RulesKey = [u8; 8];
 pub(crate) type RulesValue = [u8; RULES * 76];
-pub(crate) type EndKey = [u8; 16];
-pub(crate) type FrontValue = [u8; 12];
+pub(crate) type EndpointKey = [u8; 16];
+pub(crate) type XdpInterfaceValue = [u8; 12];
 
 /// A side of a tunnel, as the programs number it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -84,12 +84,12 @@ pub(crate) enum Side {
     /// This end's.
     Near = 1,
     /// No side: destinations that the host's routes lead past every tunnel.
-    Past = 2,
+    Bypass = 2,
 }
 
 impl Side {
     /// All, in the order of their numbers.
-    pub(crate) const ALL: [Side; 3] = [Side::Far, Side::Near, Side::Past];
+    pub(crate) const ALL: [Side; 3] = [Side::Far, Side::Near, Side::Bypass];
     /// The two that a tunnel has.
     pub(crate) const BOTH: [Side; 2] = [Side::Far, Side::Near];
 
@@ -98,7 +98,7 @@ impl Side {
         match self {
             Side::Far => &tunnel.remote_prefixes,
             Side::Near => &tunnel.local_prefixes,
-            Side::Past => &[],
+            Side::Bypass => &[],
         }
     }
 }
@@ -115,13 +115,13 @@ pub(crate) struct Settings {
     /// Cached next hops of another generation are void.
     pub(crate) generation: u32,
     /// Which of the two sets of tables of lengths holds.
-    pub(crate) lengths: u32,
+    pub(crate) length_set: u32,
     /// What was decided by tunnels in another epoch is void; never 0.
     pub(crate) epoch: u32,
     /// Some destinations are led past the tunnels.
-    pub(crate) past: bool,
+    pub(crate) has_bypass: bool,
     /// How long a cached next hop is believed: two to this power ticks of the kernel's clock.
-    pub(crate) life: u32,
+    pub(crate) lifetime_shift: u32,
     /// Number of slots less one, it being a power of two.
     pub(crate) slot_mask: u32,
     /// Families whose inner packets pass hooks of a firewall.
@@ -131,10 +131,10 @@ pub(crate) struct Settings {
 impl Settings {
     pub(crate) fn encode(self) -> SettingsValue {
         layout(|out| {
-            let past = u32::from(self.past);
+            let past = u32::from(self.has_bypass);
             let hooked = u32::from(self.hooks.ipv6) | u32::from(self.hooks.ipv4) << 1;
-            let first = [self.device, self.generation, self.lengths, HOPS - 1];
-            for word in first.into_iter().chain([self.epoch, past, self.life, self.slot_mask, hooked]) {
+            let first = [self.device, self.generation, self.length_set, HOPS - 1];
+            for word in first.into_iter().chain([self.epoch, past, self.lifetime_shift, self.slot_mask, hooked]) {
                 out.extend(word.to_ne_bytes());
             }
         })
@@ -146,40 +146,49 @@ impl Settings {
         let (device, generation, lengths, _hops) = (next(), next(), next(), next());
         let (epoch, past, life, slot_mask, hooked) = (next(), next() != 0, next(), next(), next());
         let hooks = Hooks { ipv6: hooked & 1 != 0, ipv4: hooked & 2 != 0 };
-        Settings { device, generation, lengths, epoch, past, life, slot_mask, hooks }
+        Settings {
+            device,
+            generation,
+            length_set: lengths,
+            epoch,
+            has_bypass: past,
+            lifetime_shift: life,
+            slot_mask,
+            hooks,
+        }
     }
 }
 
 /// A prefix length in use, and the network around all prefixes of this length.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Length {
+pub(crate) struct PrefixLength {
     pub(crate) bits: u8,
-    pub(crate) around: Prefix,
+    pub(crate) cover: Prefix,
 }
 
 /// The lengths in use on one side, longest first.
-pub(crate) fn lengths(longest_first: &[Length]) -> LengthsValue {
+pub(crate) fn encode_lengths(longest_first: &[PrefixLength]) -> LengthsValue {
     layout(|out| {
         for length in longest_first {
             out.extend(mask(length.bits));
-            put_prefix(out, length.around);
+            put_prefix(out, length.cover);
             out.extend(u32::from(length.bits).to_ne_bytes());
         }
-        while out.len() < LENGTHS * LENGTH {
-            out.extend([0; LENGTH - 4]);
+        while out.len() < LENGTHS * PREFIX_LENGTH_SIZE {
+            out.extend([0; PREFIX_LENGTH_SIZE - 4]);
             out.extend(NO_LENGTH.to_ne_bytes());
         }
     })
 }
 
 /// The lengths in use on one side, as [`lengths`] wrote them.
-pub(crate) fn decode_lengths(value: &LengthsValue) -> Vec<Length> {
+pub(crate) fn decode_lengths(value: &LengthsValue) -> Vec<PrefixLength> {
     let read = |mut entry: &[u8]| {
         let (_, around) = (take_addr(&mut entry)?, take_prefix(&mut entry)?);
         let bits = u8::try_from(take_u32(&mut entry)?).ok().filter(|&bits| u32::from(bits) != NO_LENGTH)?;
-        Some(Length { bits, around })
+        Some(PrefixLength { bits, cover: around })
     };
-    value.chunks_exact(LENGTH).map_while(read).collect()
+    value.chunks_exact(PREFIX_LENGTH_SIZE).map_while(read).collect()
 }
 
 /// What a prefix is found by.
@@ -208,11 +217,11 @@ pub(crate) fn rules_key(id: TunnelId, version: Version) -> RulesKey {
 
 /// What the prefixes of a tunnel lead to; `place` is that of our end of its one path, if it has one. All of it is told
 /// there for a tunnel of one path that holds every near address and has no flow rules.
-pub(crate) fn way(tunnel: &Tunnel, place: Option<u8>) -> WayValue {
+pub(crate) fn prefix_entry(tunnel: &Tunnel, place: Option<u8>) -> PrefixEntryValue {
     let whole = match tunnel.paths.as_slice() {
         [path] if tunnel.local_prefixes.contains(&Prefix::ALL) && tunnel.flows.is_empty() => {
             let mtu = u16::try_from(path.mtu).ok();
-            let plain = path.weight > 0 && kind(path) == WRAPPED && path.link.is_none();
+            let plain = path.weight > 0 && path_kind(path) == PATH_ENCAPSULATED && path.link.is_none();
             mtu.zip(place).filter(|_| plain).map(|told| (told, path.remote))
         }
         _ => None,
@@ -230,24 +239,24 @@ pub(crate) fn way(tunnel: &Tunnel, place: Option<u8>) -> WayValue {
 }
 
 /// What a prefix that is led past every tunnel leads to: a tunnel that is none.
-pub(crate) fn way_past() -> WayValue {
+pub(crate) fn bypass_entry() -> PrefixEntryValue {
     layout(|out| out.extend(u32::MAX.to_ne_bytes()))
 }
 
 /// The tunnel that a prefix leads to.
-pub(crate) fn decode_way(value: &WayValue) -> TunnelId {
+pub(crate) fn decode_prefix_entry(value: &PrefixEntryValue) -> TunnelId {
     TunnelId(take_u32(&mut value.as_slice()).unwrap_or_default())
 }
 
 /// A tunnel without its flow rules. The caller has checked the limits.
-pub(crate) fn tunnel(tunnel: &Tunnel, version: Version) -> TunnelValue {
+pub(crate) fn encode_tunnel(tunnel: &Tunnel, version: Version) -> TunnelValue {
     let (mut flags, mut near, mut fences) = (0, 0_u8, Vec::new());
     for side in Side::BOTH {
         let prefixes = side.of(tunnel);
         if prefixes.contains(&Prefix::ALL) {
-            flags |= ALL << side as u8;
-        } else if fences.len() + prefixes.len() > FENCES {
-            flags |= MORE << side as u8;
+            flags |= ALL_ADDRESSES << side as u8;
+        } else if fences.len() + prefixes.len() > INLINE_PREFIXES {
+            flags |= MORE_PREFIXES << side as u8;
         } else {
             for &prefix in prefixes {
                 near |= (side as u8) << fences.len();
@@ -266,7 +275,7 @@ pub(crate) fn tunnel(tunnel: &Tunnel, version: Version) -> TunnelValue {
         for path in &tunnel.paths {
             put_path(out, path);
         }
-        out.resize(FENCES_AT, 0);
+        out.resize(INLINE_PREFIXES_AT, 0);
         for &prefix in &fences {
             put_prefix(out, prefix);
         }
@@ -279,13 +288,13 @@ pub(crate) fn decode_tunnel(value: &TunnelValue) -> Option<Tunnel> {
     let (id, _version) = (TunnelId(take_u32(&mut head)?), take_u32(&mut head)?);
     let &[flags, paths, fences, near, ..] = head else { return None };
     let prefixes = |side: Side| {
-        let all = (flags & ALL << side as u8 != 0).then_some(Prefix::ALL);
-        let fences = value.get(FENCES_AT..)?.chunks_exact(FENCE).take(fences.into()).enumerate();
+        let all = (flags & ALL_ADDRESSES << side as u8 != 0).then_some(Prefix::ALL);
+        let fences = value.get(INLINE_PREFIXES_AT..)?.chunks_exact(INLINE_PREFIX_SIZE).take(fences.into()).enumerate();
         let own = fences.filter(|(at, _)| near >> at & 1 == side as u8);
         let own = own.map(|(_, mut fence)| take_prefix(&mut fence)).collect::<Option<Vec<_>>>()?;
         Some(all.into_iter().chain(own).collect())
     };
-    let lanes = value.get(PATHS_AT..FENCES_AT)?.chunks_exact(LANE).take(paths.into());
+    let lanes = value.get(PATHS_AT..INLINE_PREFIXES_AT)?.chunks_exact(PATH_SLOT_SIZE).take(paths.into());
     let paths = lanes.map(take_path).collect::<Option<_>>()?;
     Some(Tunnel {
         id,
@@ -297,7 +306,7 @@ pub(crate) fn decode_tunnel(value: &TunnelValue) -> Option<Tunnel> {
 }
 
 /// The flow rules of a tunnel. The caller has checked the limit.
-pub(crate) fn rules(flows: &[TunnelFlow]) -> RulesValue {
+pub(crate) fn encode_rules(flows: &[TunnelFlow]) -> RulesValue {
     layout(|out| {
         for flow in flows {
             let selector = &flow.selector;
@@ -313,12 +322,12 @@ pub(crate) fn rules(flows: &[TunnelFlow]) -> RulesValue {
 }
 
 /// Where the programs look for an interface whose frames are taken at the driver.
-pub(crate) fn front_place(link: LinkId) -> u32 {
-    link.0 % FRONTS
+pub(crate) fn xdp_interface_index(link: LinkId) -> u32 {
+    link.0 % XDP_INTERFACES
 }
 
 /// Such an interface; `sends`: frames taken elsewhere can be sent by it.
-pub(crate) fn front(link: LinkId, address: LinkAddress, sends: bool) -> FrontValue {
+pub(crate) fn encode_xdp_interface(link: LinkId, address: LinkAddress, sends: bool) -> XdpInterfaceValue {
     layout(|out| {
         out.extend(link.0.to_ne_bytes());
         out.extend(address.0);
@@ -327,16 +336,16 @@ pub(crate) fn front(link: LinkId, address: LinkAddress, sends: bool) -> FrontVal
 }
 
 /// The number of the interface there, 0 if there is none.
-pub(crate) fn decode_front(value: &FrontValue) -> LinkId {
+pub(crate) fn decode_xdp_interface(value: &XdpInterfaceValue) -> LinkId {
     LinkId(take_u32(&mut value.as_slice()).unwrap_or_default())
 }
 
 /// How packets leave by a path.
-fn kind(path: &TunnelPath) -> u32 {
+fn path_kind(path: &TunnelPath) -> u32 {
     match Ipv4Endpoint::from_ipv6(path.local) {
-        _ if path.direct => HANDED,
-        Some(_) => CARRIED,
-        None => WRAPPED,
+        _ if path.direct => PATH_DIRECT,
+        Some(_) => PATH_DSMIP,
+        None => PATH_ENCAPSULATED,
     }
 }
 
@@ -347,8 +356,8 @@ fn put_path(out: &mut Vec<u8>, path: &TunnelPath) {
     out.extend(path.mtu.to_ne_bytes());
     out.extend(path.bid.0.to_ne_bytes());
     out.extend(path.weight.to_ne_bytes());
-    out.extend(kind(path).to_ne_bytes());
-    out.extend([0; LANE - 48]);
+    out.extend(path_kind(path).to_ne_bytes());
+    out.extend([0; PATH_SLOT_SIZE - 48]);
 }
 
 fn take_path(mut lane: &[u8]) -> Option<TunnelPath> {
@@ -357,7 +366,7 @@ fn take_path(mut lane: &[u8]) -> Option<TunnelPath> {
     let mtu = take_u32(&mut lane)?;
     let mut word = || Some(u16::from_ne_bytes(take(&mut lane)?));
     let (bid, weight) = (Bid(word()?), word()?);
-    let direct = take_u32(&mut lane)? == HANDED;
+    let direct = take_u32(&mut lane)? == PATH_DIRECT;
     Some(TunnelPath { bid, local, remote, link, mtu, weight, direct })
 }
 
@@ -403,15 +412,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lengths_are_read_as_they_were_written() {
-        let length = |bits, around: &str| Length { bits, around: around.parse().unwrap() };
+    fn prefix_lengths_round_trip() {
+        let length = |bits, around: &str| PrefixLength { bits, cover: around.parse().unwrap() };
         let used = [length(128, "2001:db8:1::/64"), length(64, "2001:db8::/30"), length(0, "::/0")];
-        assert_eq!(decode_lengths(&lengths(&used)), used);
-        assert!(decode_lengths(&lengths(&[])).is_empty());
+        assert_eq!(decode_lengths(&encode_lengths(&used)), used);
+        assert!(decode_lengths(&encode_lengths(&[])).is_empty());
     }
 
     #[test]
-    fn a_value_tells_a_tunnel_but_for_its_rules_and_many_prefixes() {
+    fn tunnel_value_round_trips_without_rules_and_surplus_prefixes() {
         let prefix = |number: u128| Prefix::new(Ipv6Addr::from_bits(number << 64), 64).unwrap();
         let path = |bid, link: Option<u32>| TunnelPath {
             bid: Bid(bid),
@@ -429,19 +438,22 @@ mod tests {
             paths: vec![path(1, None), path(2, Some(4))],
             flows: Vec::new(),
         };
-        assert_eq!(decode_tunnel(&tunnel(&whole, Version(1))), Some(whole.clone()));
+        assert_eq!(decode_tunnel(&encode_tunnel(&whole, Version(1))), Some(whole.clone()));
         let before = whole.paths[0].local;
         whole.paths[0].local = "::105f:ffff:c000:201".parse().unwrap();
-        assert_eq!(decode_tunnel(&tunnel(&whole, Version(1))), Some(whole.clone()));
+        assert_eq!(decode_tunnel(&encode_tunnel(&whole, Version(1))), Some(whole.clone()));
         whole.paths[0].local = before;
         whole.local_prefixes = vec![prefix(3), prefix(4), prefix(5)];
-        assert_eq!(decode_tunnel(&tunnel(&whole, Version(1))), Some(whole.clone()));
+        assert_eq!(decode_tunnel(&encode_tunnel(&whole, Version(1))), Some(whole.clone()));
         whole.local_prefixes = (0..10).map(prefix).collect();
-        assert_eq!(decode_tunnel(&tunnel(&whole, Version(1))), Some(Tunnel { local_prefixes: Vec::new(), ..whole }));
+        assert_eq!(
+            decode_tunnel(&encode_tunnel(&whole, Version(1))),
+            Some(Tunnel { local_prefixes: Vec::new(), ..whole })
+        );
     }
 
     #[test]
-    fn a_way_tells_all_of_a_plain_tunnel_and_of_no_other() {
+    fn prefix_entry_has_the_inline_path_of_plain_tunnels_only() {
         let path = TunnelPath {
             bid: Bid(0),
             local: "2001:db8::1".parse().unwrap(),
@@ -458,8 +470,8 @@ mod tests {
             paths: vec![path.clone()],
             flows: Vec::new(),
         };
-        let value = way(&plain, Some(3));
-        assert_eq!(decode_way(&value), plain.id);
+        let value = prefix_entry(&plain, Some(3));
+        assert_eq!(decode_prefix_entry(&value), plain.id);
         assert_eq!((&value[8..12], &value[16..32]), (&[0xb4, 5, 1, 3][..], &path.remote.octets()[..]));
         let changed = |change: fn(&mut Tunnel)| {
             let mut tunnel = plain.clone();
@@ -476,22 +488,22 @@ mod tests {
             changed(|tunnel| tunnel.paths[0].link = Some(LinkId(2))),
             changed(|tunnel| tunnel.paths[0].mtu = 1 << 16),
         ] {
-            let value = way(&other, Some(3));
-            assert_eq!((decode_way(&value), &value[4..]), (plain.id, &[0; 44][..]), "{other:?}");
+            let value = prefix_entry(&other, Some(3));
+            assert_eq!((decode_prefix_entry(&value), &value[4..]), (plain.id, &[0; 44][..]), "{other:?}");
         }
-        assert_eq!(way(&plain, None)[4..], [0; 44], "an end that has no place");
+        assert_eq!(prefix_entry(&plain, None)[4..], [0; 44], "an end that has no place");
     }
 
     #[test]
-    fn settings_and_prefix_keys_are_read_as_they_were_written() {
+    fn settings_and_prefix_keys_round_trip() {
         for (past, ipv6, ipv4) in [(false, false, true), (true, true, false), (true, true, true)] {
             let settings = Settings {
                 device: 7,
                 generation: 9,
-                lengths: 1,
+                length_set: 1,
                 epoch: 5,
-                past,
-                life: 6,
+                has_bypass: past,
+                lifetime_shift: 6,
                 slot_mask: 63,
                 hooks: Hooks { ipv6, ipv4 },
             };

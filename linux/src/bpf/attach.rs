@@ -18,10 +18,10 @@ const PRIORITY: u16 = 106;
 const HANDLE: TcHandle = TcHandle::new(0, 1);
 
 /// Prefixes that lead past the tunnels, for which there is room in any case.
-const SHORTCUTS: u32 = roam6_proto::mnpp::neighbours::MAX_NETWORKS as u32;
+const MAX_BYPASSES: u32 = roam6_proto::mnpp::neighbours::MAX_NETWORKS as u32;
 
 /// How often a program is loaded if signals interrupt the kernel while it checks it.
-const LOADS: u32 = 10;
+const LOAD_ATTEMPTS: u32 = 10;
 
 /// One of the programs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,14 +33,14 @@ pub(crate) enum Program {
     /// Encapsulates what is sent out of the tunnel device.
     Device,
     /// Takes packets off the tunnel device that came in fragments: another place for [`Program::Bare`].
-    Joined,
+    Reassembled,
 }
 
 impl Program {
     fn name(self) -> &'static str {
         match self {
             Program::Ethernet => "ethernet",
-            Program::Bare | Program::Joined => "bare",
+            Program::Bare | Program::Reassembled => "bare",
             Program::Device => "device",
         }
     }
@@ -74,14 +74,14 @@ impl Programs {
             .default_map_pin_directory(pins.maps())
             .map_max_entries("tunnels", tunnels)
             .map_max_entries("rules", tunnels)
-            .map_max_entries("prefixes", tunnels.saturating_mul(4).saturating_add(SHORTCUTS))
-            .map_max_entries("slots", crate::bpf::abi::slot::count(tunnels))
+            .map_max_entries("prefixes", tunnels.saturating_mul(4).saturating_add(MAX_BYPASSES))
+            .map_max_entries("slots", crate::bpf::abi::prefix_slot::slot_count(tunnels))
             .map_max_entries("ends", tunnels)
             .map_max_entries("hops", crate::bpf::abi::HOPS)
             .map_max_entries("passages", crate::bpf::abi::HOPS)
             .load(OBJECT)
-            .map_err(|error| Error::new("load the tunnel's BPF object", whole(&error)))?;
-        crate::sys::give_back_memory();
+            .map_err(|error| Error::new("load the tunnel's BPF object", error_chain(&error)))?;
+        crate::sys::trim_heap();
         Ok(Programs { ebpf, pins })
     }
 
@@ -95,7 +95,7 @@ impl Programs {
         let pin = self.pin(which, interface.link);
         let program = self.program(which)?;
         let failed = |error: &dyn core::error::Error| {
-            Error::new(format_args!("attach BPF program {} to {}", which.name(), interface.name), whole(error))
+            Error::new(format_args!("attach BPF program {} to {}", which.name(), interface.name), error_chain(error))
         };
         if let Ok(old) = PinnedLink::from_pin(&pin) {
             let kept = SchedClassifierLink::try_from(FdLink::from(old)).ok();
@@ -108,7 +108,7 @@ impl Programs {
         }
         let tcx = TcAttachOptions::TcxOrder(LinkOrder::default());
         let Ok(id) = program.attach_with_options(interface.name, which.direction(), tcx) else {
-            return filter(program, which, interface).map_err(|error| failed(&error));
+            return attach_filter(program, which, interface).map_err(|error| failed(&error));
         };
         let link = program.take_link(id).map_err(|error| failed(&error))?;
         let link = FdLink::try_from(link).map_err(|error| failed(&error))?;
@@ -128,33 +128,33 @@ impl Programs {
     }
 
     fn pin(&self, which: Program, link: LinkId) -> PathBuf {
-        let second = if which == Program::Joined { "-joined" } else { "" };
+        let second = if which == Program::Reassembled { "-joined" } else { "" };
         self.pins.links().join(format!("{}{second}", link.0))
     }
 }
 
 /// A program of an object, by its name.
-pub(crate) fn find<'a, P>(ebpf: &'a mut Ebpf, name: &str) -> Result<&'a mut P, Error>
+pub(crate) fn program_named<'a, P>(ebpf: &'a mut Ebpf, name: &str) -> Result<&'a mut P, Error>
 where
     &'a mut P: TryFrom<&'a mut aya::programs::Program, Error = ProgramError>,
 {
     let program = ebpf.program_mut(name).ok_or_else(|| Error::new(name, "no such program in the BPF object"))?;
-    program.try_into().map_err(|error| Error::new(name, whole(&error)))
+    program.try_into().map_err(|error| Error::new(name, error_chain(&error)))
 }
 
 /// A program for traffic control, loaded when it is first needed.
 pub(crate) fn classifier<'a>(ebpf: &'a mut Ebpf, name: &str) -> Result<&'a mut SchedClassifier, Error> {
-    let program: &mut SchedClassifier = find(ebpf, name)?;
+    let program: &mut SchedClassifier = program_named(ebpf, name)?;
     if program.fd().is_err() {
-        let loaded = load(|| program.load());
-        loaded.map_err(|error| Error::new(format_args!("load BPF program {name}"), whole(&error)))?;
+        let loaded = load_with_retry(|| program.load());
+        loaded.map_err(|error| Error::new(format_args!("load BPF program {name}"), error_chain(&error)))?;
     }
     Ok(program)
 }
 
 /// Loads a program, again if it was interrupted.
-pub(crate) fn load(mut once: impl FnMut() -> Result<(), ProgramError>) -> Result<(), ProgramError> {
-    for _ in 1..LOADS {
+pub(crate) fn load_with_retry(mut once: impl FnMut() -> Result<(), ProgramError>) -> Result<(), ProgramError> {
+    for _ in 1..LOAD_ATTEMPTS {
         match once() {
             Err(error) if was_interrupted(&error) => {}
             other => return other,
@@ -168,7 +168,7 @@ fn was_interrupted(error: &ProgramError) -> bool {
 }
 
 /// Attaches by a clsact filter, which has no pin: it stays until somebody removes it.
-fn filter(program: &mut SchedClassifier, which: Program, interface: Interface<'_>) -> Result<(), ProgramError> {
+fn attach_filter(program: &mut SchedClassifier, which: Program, interface: Interface<'_>) -> Result<(), ProgramError> {
     // Fails if the qdisc is there, which is as good.
     let _ = tc::qdisc_add_clsact(interface.name);
     let options = || TcAttachOptions::Netlink(NlOptions { priority: PRIORITY, handle: HANDLE, ..NlOptions::default() });
@@ -185,7 +185,7 @@ fn filter(program: &mut SchedClassifier, which: Program, interface: Interface<'_
 }
 
 /// An error and what it came from, which the library's errors do not print.
-pub(crate) fn whole(error: &dyn core::error::Error) -> String {
+pub(crate) fn error_chain(error: &dyn core::error::Error) -> String {
     let mut text = error.to_string();
     let mut source = error.source();
     while let Some(error) = source {

@@ -1,10 +1,10 @@
 //! The maps of the tunnel programs, typed.
 
 use crate::bpf::abi::{
-    COUNTERS, EndKey, FrontValue, Length, LengthsValue, RulesKey, RulesValue, Settings, SettingsValue, Side,
-    TunnelValue, decode_front, decode_lengths, front_place, lengths,
+    COUNTERS, EndpointKey, LengthsValue, PrefixLength, RulesKey, RulesValue, Settings, SettingsValue, Side,
+    TunnelValue, XdpInterfaceValue, decode_lengths, decode_xdp_interface, encode_lengths, xdp_interface_index,
 };
-use crate::bpf::ways::Ways;
+use crate::bpf::prefix_table::PrefixTable;
 use crate::{Error, error::Context};
 use aya::Ebpf;
 use aya::maps::{Array, HashMap, Map, MapData, MapError, PerCpuArray};
@@ -17,18 +17,18 @@ type Table<K, V> = HashMap<MapData, K, V>;
 /// All maps.
 pub(crate) struct Maps {
     /// Prefix to tunnel, or to all about it.
-    pub(crate) prefixes: Ways,
+    pub(crate) prefixes: PrefixTable,
     /// Tunnel to all about it but its flow rules.
     pub(crate) tunnels: Entries<u32, TunnelValue>,
     /// Tunnel and version to its flow rules.
     pub(crate) rules: Entries<RulesKey, RulesValue>,
     /// Our ends of tunnels, to their places.
-    pub(crate) ends: Entries<EndKey, u32>,
+    pub(crate) endpoints: Entries<EndpointKey, u32>,
     /// Our ends by their places.
-    locals: Array<MapData, EndKey>,
+    local_endpoints: Array<MapData, EndpointKey>,
     settings: Array<MapData, SettingsValue>,
     lengths: Array<MapData, LengthsValue>,
-    fronts: Array<MapData, FrontValue>,
+    xdp_interfaces: Array<MapData, XdpInterfaceValue>,
     counters: PerCpuArray<MapData, u64>,
 }
 
@@ -37,14 +37,14 @@ impl Maps {
     pub(crate) fn take(ebpf: &mut Ebpf) -> Result<Maps, Error> {
         let mut take = |name| ebpf.take_map(name).ok_or_else(|| Error::new(name, "no such map in the BPF object"));
         Ok(Maps {
-            prefixes: Ways::new(Entries::new("prefixes", take("prefixes")?)?, take("slots")?)?,
+            prefixes: PrefixTable::new(Entries::new("prefixes", take("prefixes")?)?, take("slots")?)?,
             tunnels: Entries::new("tunnels", take("tunnels")?)?,
             rules: Entries::new("rules", take("rules")?)?,
-            ends: Entries::new("ends", take("ends")?)?,
-            locals: Array::try_from(take("locals")?).context("map locals")?,
+            endpoints: Entries::new("ends", take("ends")?)?,
+            local_endpoints: Array::try_from(take("locals")?).context("map locals")?,
             settings: Array::try_from(take("settings")?).context("map settings")?,
             lengths: Array::try_from(take("lengths")?).context("map lengths")?,
-            fronts: Array::try_from(take("fronts")?).context("map fronts")?,
+            xdp_interfaces: Array::try_from(take("fronts")?).context("map fronts")?,
             counters: PerCpuArray::try_from(take("counters")?).context("map counters")?,
         })
     }
@@ -60,41 +60,46 @@ impl Maps {
     }
 
     /// The lengths in use on one side, in one of the two sets of tables.
-    pub(crate) fn lengths(&self, which: u32, side: Side) -> Result<Vec<Length>, Error> {
-        let value = self.lengths.get(&place(which, side), 0);
+    pub(crate) fn lengths(&self, which: u32, side: Side) -> Result<Vec<PrefixLength>, Error> {
+        let value = self.lengths.get(&lengths_index(which, side), 0);
         value.map(|value| decode_lengths(&value)).context("map lengths")
     }
 
     /// Writes one table of the set that is not in use.
-    pub(crate) fn set_lengths(&mut self, which: u32, side: Side, longest_first: &[Length]) -> Result<(), Error> {
-        self.lengths.set(place(which, side), lengths(longest_first), 0).context("map lengths")
+    pub(crate) fn set_lengths(&mut self, which: u32, side: Side, longest_first: &[PrefixLength]) -> Result<(), Error> {
+        self.lengths.set(lengths_index(which, side), encode_lengths(longest_first), 0).context("map lengths")
     }
 
     /// Names one of our ends.
-    pub(crate) fn set_local(&mut self, place: u8, end: &EndKey) -> Result<(), Error> {
-        self.locals.set(place.into(), end, 0).context("map locals")
+    pub(crate) fn set_local_endpoint(&mut self, place: u8, end: &EndpointKey) -> Result<(), Error> {
+        self.local_endpoints.set(place.into(), end, 0).context("map locals")
     }
 
     /// Takes frames of an interface at the driver, unless another has its place.
-    pub(crate) fn set_front(&mut self, link: LinkId, front: &FrontValue) -> Result<(), Error> {
-        let holder = self.front_at(link)?;
+    pub(crate) fn set_xdp_interface(&mut self, link: LinkId, front: &XdpInterfaceValue) -> Result<(), Error> {
+        let holder = self.xdp_interface_at(link)?;
         if holder != link && holder != LinkId(0) {
             let why = format_args!("its number, {}, and that of interface {} share a place", link.0, holder.0);
             return Err(Error::new("map fronts", why));
         }
-        self.fronts.set(front_place(link), front, 0).context("map fronts")
+        self.xdp_interfaces.set(xdp_interface_index(link), front, 0).context("map fronts")
     }
 
     /// Takes none there any more.
-    pub(crate) fn clear_front(&mut self, link: LinkId) -> Result<(), Error> {
-        if self.front_at(link)? == link {
-            self.fronts.set(front_place(link), FrontValue::default(), 0).context("map fronts")?;
+    pub(crate) fn clear_xdp_interface(&mut self, link: LinkId) -> Result<(), Error> {
+        if self.xdp_interface_at(link)? == link {
+            self.xdp_interfaces
+                .set(xdp_interface_index(link), XdpInterfaceValue::default(), 0)
+                .context("map fronts")?;
         }
         Ok(())
     }
 
-    fn front_at(&self, link: LinkId) -> Result<LinkId, Error> {
-        self.fronts.get(&front_place(link), 0).map(|value| decode_front(&value)).context("map fronts")
+    fn xdp_interface_at(&self, link: LinkId) -> Result<LinkId, Error> {
+        self.xdp_interfaces
+            .get(&xdp_interface_index(link), 0)
+            .map(|value| decode_xdp_interface(&value))
+            .context("map fronts")
     }
 
     /// Packets by what became of them, of all processors together.
@@ -109,7 +114,7 @@ impl Maps {
 }
 
 /// Where the table of a side is.
-fn place(which: u32, side: Side) -> u32 {
+fn lengths_index(which: u32, side: Side) -> u32 {
     Side::ALL.len() as u32 * which + side as u32
 }
 

@@ -3,7 +3,7 @@
 
 pub(crate) mod abi;
 pub(crate) mod attach;
-pub(crate) mod front;
 pub(crate) mod maps;
 pub(crate) mod pin;
-pub(crate) mod ways;
+pub(crate) mod prefix_table;
+pub(crate) mod xdp_ingress;

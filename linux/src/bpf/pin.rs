@@ -27,7 +27,7 @@ impl Pins {
                 .context(format_args!("mount a BPF file system at {}", mount_at.display()))?;
         }
         // Maps of another layout go when all is in ours: until then, and in a life after one that did not come so far.
-        pins.outdated = pins.links().exists() && (!pins.maps().exists() || pins.others().next().is_some());
+        pins.outdated = pins.links().exists() && (!pins.maps().exists() || pins.other_layouts().next().is_some());
         for folder in [pins.maps(), pins.links()] {
             fs::create_dir_all(&folder).context(format_args!("make {}", folder.display()))?;
         }
@@ -46,13 +46,13 @@ impl Pins {
 
     /// Forgets the maps of other layouts, once no program uses them any more.
     pub(crate) fn drop_other_layouts(&self) {
-        for folder in self.others() {
+        for folder in self.other_layouts() {
             remove(&folder);
         }
     }
 
     /// The folders of maps of other layouts.
-    fn others(&self) -> impl Iterator<Item = PathBuf> {
+    fn other_layouts(&self) -> impl Iterator<Item = PathBuf> {
         let entries = fs::read_dir(&self.mount).into_iter().flatten().flatten().map(|entry| entry.path());
         entries.filter(|path| ![self.maps(), self.links()].contains(path))
     }

@@ -1,8 +1,8 @@
 //! Compaction: what no longer counts is removed from the file. It is written anew beside the old one, or, where the disk
 //! has no room for two, rearranged in place. At any instant a reader finds all that counts, and nothing that was removed.
 
-use super::line::{Found, Line, blank, key_of};
-use super::{Journal, NAME, NEW, Place, create, is_full, lines, sync_directory};
+use super::line::{Line, ParsedLine, blank, key_of};
+use super::{Extent, Journal, NAME, NEW, create, is_full, lines, sync_directory};
 use roam6_proto::contract::item::JournalKey;
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -13,9 +13,9 @@ use std::os::unix::fs::FileExt;
 #[derive(Default)]
 struct Garbage {
     /// Former versions of records, and what cannot be read.
-    stale: Vec<Place>,
+    stale: Vec<Extent>,
     /// Removals, which count as long as a former version of their record is in the file.
-    removals: Vec<Place>,
+    removals: Vec<Extent>,
 }
 
 impl Journal {
@@ -42,17 +42,17 @@ impl Journal {
         let mut new = BufWriter::new(create(&path, true)?);
         let mut places = BTreeMap::new();
         let (mut at, mut line) = (0, Vec::new());
-        for (key, place) in &self.places {
+        for (key, place) in &self.extents {
             self.read_line(*place, &mut line)?;
             new.write_all(&line)?;
-            places.insert(*key, Place { at, ..*place });
+            places.insert(*key, Extent { at, ..*place });
             at += u64::from(place.length);
         }
         let new = new.into_inner().map_err(io::IntoInnerError::into_error)?;
         new.sync_all()?;
         new.try_lock()?;
         fs::rename(&path, self.directory.join(NAME))?;
-        (self.file, self.places, self.length, self.live) = (new, places, at, at);
+        (self.file, self.extents, self.length, self.live) = (new, places, at, at);
         sync_directory(&self.directory)
     }
 
@@ -68,7 +68,7 @@ impl Journal {
             }
             self.file.sync_data()?;
         }
-        let mut lines: Vec<(JournalKey, Place)> = self.places.iter().map(|(key, place)| (*key, *place)).collect();
+        let mut lines: Vec<(JournalKey, Extent)> = self.extents.iter().map(|(key, place)| (*key, *place)).collect();
         lines.sort_by_key(|(_, place)| place.at);
         let end = self.move_to_front(&lines)?;
         self.file.set_len(end)?;
@@ -77,7 +77,7 @@ impl Journal {
     }
 
     /// Moves lines, in the order in which they are in the file. Returns where the last one ends.
-    fn move_to_front(&mut self, lines: &[(JournalKey, Place)]) -> io::Result<u64> {
+    fn move_to_front(&mut self, lines: &[(JournalKey, Extent)]) -> io::Result<u64> {
         let (mut end, mut rest) = (0, lines);
         while let Some((_, first)) = rest.first() {
             let (mut copy, mut line, mut moved) = (Vec::new(), Vec::new(), Vec::new());
@@ -86,7 +86,7 @@ impl Journal {
                 if (copy.len() as u64) + u64::from(place.length) > room {
                     break;
                 }
-                moved.push((*key, Place { at: end + copy.len() as u64, ..*place }));
+                moved.push((*key, Extent { at: end + copy.len() as u64, ..*place }));
                 self.read_line(*place, &mut line)?;
                 copy.extend_from_slice(&line);
             }
@@ -94,7 +94,7 @@ impl Journal {
             if !moved.is_empty() {
                 overwrite(&self.file, &copy, end)?;
                 self.file.sync_data()?;
-                self.places.extend(moved);
+                self.extents.extend(moved);
                 end += copy.len() as u64;
             } else if let Some(((_, place), behind)) = rest.split_first() {
                 // It is too long for the room before it, and stays.
@@ -109,18 +109,18 @@ impl Journal {
     fn find_garbage(&self) -> io::Result<Garbage> {
         let mut garbage = Garbage::default();
         lines(&self.file, |place, found| match found {
-            Found::Line(line) => match *line {
-                Line::Put(record) if self.places.get(&key_of(&record)).is_some_and(|live| live.at == place.at) => {}
+            ParsedLine::Line(line) => match *line {
+                Line::Put(record) if self.extents.get(&key_of(&record)).is_some_and(|live| live.at == place.at) => {}
                 Line::Put(_) => garbage.stale.push(place),
                 Line::Drop(_) => garbage.removals.push(place),
             },
-            Found::Damaged(_) => garbage.stale.push(place),
-            Found::Blank => {}
+            ParsedLine::Damaged(_) => garbage.stale.push(place),
+            ParsedLine::Blank => {}
         })?;
         Ok(garbage)
     }
 
-    fn read_line(&self, place: Place, line: &mut Vec<u8>) -> io::Result<()> {
+    fn read_line(&self, place: Extent, line: &mut Vec<u8>) -> io::Result<()> {
         line.resize(place.length as usize, 0);
         self.file.read_exact_at(line, place.at)
     }

@@ -18,7 +18,7 @@ pub(super) enum Line {
 }
 
 /// What was found where a line was expected.
-pub(super) enum Found {
+pub(super) enum ParsedLine {
     Line(Box<Line>),
     /// Overwritten by a compaction.
     Blank,
@@ -39,11 +39,11 @@ impl Line {
 }
 
 /// Reads a line, its end included.
-pub(super) fn parse(line: &[u8]) -> Found {
+pub(super) fn parse(line: &[u8]) -> ParsedLine {
     if line.ends_with(b"\n") && line.trim_ascii().is_empty() {
-        return Found::Blank;
+        return ParsedLine::Blank;
     }
-    checked(line).map_or_else(|| Found::Damaged(line.ends_with(b"\n")), |line| Found::Line(Box::new(line)))
+    checked(line).map_or_else(|| ParsedLine::Damaged(line.ends_with(b"\n")), |line| ParsedLine::Line(Box::new(line)))
 }
 
 /// What overwrites `length` octets of the file with nothing.

@@ -8,7 +8,7 @@ mod tests;
 
 use crate::error::{Context, Error};
 pub use line::MAX_LINE;
-use line::{Found, Line, key_of, parse};
+use line::{Line, ParsedLine, key_of, parse};
 use roam6_proto::contract::item::{JournalKey, JournalRecord};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File, OpenOptions, Permissions};
@@ -26,21 +26,21 @@ pub struct Journal {
     directory: PathBuf,
     file: File,
     /// Where the line of each record lies.
-    places: BTreeMap<JournalKey, Place>,
+    extents: BTreeMap<JournalKey, Extent>,
     /// Length of the file that is whole and synced, octets.
     length: u64,
     /// Octets of it that still count.
     live: u64,
     /// Octets of garbage below which compaction is not tried again.
-    tidy_again: u64,
+    next_compaction: u64,
     batch: Vec<Entry>,
     /// Records that were removed while nothing could be written: the file still has them.
-    owed: BTreeSet<JournalKey>,
+    unwritten_removals: BTreeSet<JournalKey>,
 }
 
 /// A line in the file.
 #[derive(Debug, Clone, Copy)]
-struct Place {
+struct Extent {
     at: u64,
     length: u32,
 }
@@ -77,22 +77,22 @@ impl Journal {
         let mut journal = Journal {
             directory: directory.to_owned(),
             file,
-            places: BTreeMap::new(),
+            extents: BTreeMap::new(),
             length: 0,
             live: 0,
-            tidy_again: 0,
+            next_compaction: 0,
             batch: Vec::new(),
-            owed: BTreeSet::new(),
+            unwritten_removals: BTreeSet::new(),
         };
         let mut recalled = journal.read().context(what())?;
-        recalled.notices.extend(journal.tidy().err().map(|error| error.to_string()));
+        recalled.notices.extend(journal.compact_if_due().err().map(|error| error.to_string()));
         Ok((journal, recalled))
     }
 
     /// Adds `record` to the batch, in place of any of the same key.
     pub fn put(&mut self, record: &JournalRecord) -> Result<(), Error> {
         let key = key_of(record);
-        if !self.places.contains_key(&key) && self.places.len() + self.batch.len() >= MAX_RECORDS {
+        if !self.extents.contains_key(&key) && self.extents.len() + self.batch.len() >= MAX_RECORDS {
             return Err(Error::new("journal", format!("more than {MAX_RECORDS} records")));
         }
         let line = Line::Put(record.clone()).emit()?;
@@ -102,7 +102,7 @@ impl Journal {
 
     /// Adds to the batch that there is no record of `key` any more.
     pub fn drop(&mut self, key: &JournalKey) -> Result<(), Error> {
-        let known = self.places.contains_key(key) || self.batch.iter().any(|entry| entry.key == *key);
+        let known = self.extents.contains_key(key) || self.batch.iter().any(|entry| entry.key == *key);
         if known {
             self.batch.push(Entry::removal(*key)?);
         }
@@ -115,52 +115,55 @@ impl Journal {
         if self.batch.is_empty() {
             return Ok(());
         }
-        let again = std::mem::take(&mut self.owed).into_iter().map(Entry::removal).collect::<Result<Vec<_>, _>>()?;
+        let again = std::mem::take(&mut self.unwritten_removals)
+            .into_iter()
+            .map(Entry::removal)
+            .collect::<Result<Vec<_>, _>>()?;
         let batch: Vec<Entry> = again.into_iter().chain(std::mem::take(&mut self.batch)).collect();
         let Err(error) = self.append(&batch) else { return Ok(()) };
         // The last word on each record.
         let last: BTreeMap<JournalKey, bool> = batch.iter().map(|entry| (entry.key, entry.removal)).collect();
         for (key, _) in last.iter().filter(|(_, removal)| **removal) {
-            self.place(*key, None);
-            self.owed.insert(*key);
+            self.set_extent(*key, None);
+            self.unwritten_removals.insert(*key);
         }
         let garbage = self.length - self.live;
         if !is_full(&error) || garbage == 0 {
-            return Err(error).context(self.what());
+            return Err(error).context(self.describe());
         }
         // A compaction leaves out what was removed.
-        self.compact().context(self.what())?;
-        self.owed.clear();
+        self.compact().context(self.describe())?;
+        self.unwritten_removals.clear();
         let rest: Vec<Entry> =
             batch.into_iter().filter(|entry| last.get(&entry.key).is_none_or(|removal| !removal)).collect();
-        self.append(&rest).context(self.what())
+        self.append(&rest).context(self.describe())
     }
 
     /// Makes the file small again if more than half of it no longer counts. Nothing is lost on an error.
-    pub fn tidy(&mut self) -> Result<(), Error> {
+    pub fn compact_if_due(&mut self) -> Result<(), Error> {
         let garbage = self.length - self.live;
-        if garbage <= self.live.max(MIN_GARBAGE) || garbage < self.tidy_again {
+        if garbage <= self.live.max(MIN_GARBAGE) || garbage < self.next_compaction {
             return Ok(());
         }
         // After a failure, of the disk perhaps, not again at once.
-        self.tidy_again = garbage * 2;
+        self.next_compaction = garbage * 2;
         self.compact().context("journal compaction")?;
-        self.tidy_again = 0;
-        self.owed.clear();
+        self.next_compaction = 0;
+        self.unwritten_removals.clear();
         Ok(())
     }
 
     /// How many records it holds.
     pub fn len(&self) -> usize {
-        self.places.len()
+        self.extents.len()
     }
 
     /// Whether it holds none.
     pub fn is_empty(&self) -> bool {
-        self.places.is_empty()
+        self.extents.is_empty()
     }
 
-    fn what(&self) -> String {
+    fn describe(&self) -> String {
         format!("journal in {}", self.directory.display())
     }
 
@@ -174,17 +177,17 @@ impl Journal {
             return Err(error);
         }
         for Entry { key, removal, line } in batch {
-            let place = Place { at: self.length, length: line.len() as u32 };
-            self.place(*key, Some(place).filter(|_| !removal));
+            let place = Extent { at: self.length, length: line.len() as u32 };
+            self.set_extent(*key, Some(place).filter(|_| !removal));
             self.length += line.len() as u64;
         }
         Ok(())
     }
 
-    fn place(&mut self, key: JournalKey, place: Option<Place>) {
+    fn set_extent(&mut self, key: JournalKey, place: Option<Extent>) {
         let before = match place {
-            Some(place) => self.places.insert(key, place),
-            None => self.places.remove(&key),
+            Some(place) => self.extents.insert(key, place),
+            None => self.extents.remove(&key),
         };
         self.live += place.map_or(0, |place| u64::from(place.length));
         self.live -= before.map_or(0, |place| u64::from(place.length));
@@ -199,7 +202,7 @@ impl Journal {
         self.length = lines(&self.file, |place, found| {
             number += 1;
             match found {
-                Found::Line(line) => match *line {
+                ParsedLine::Line(line) => match *line {
                     Line::Put(record) => {
                         changes.push((key_of(&record), Some(place)));
                         records.insert(key_of(&record), record);
@@ -209,19 +212,19 @@ impl Journal {
                         records.remove(&key);
                     }
                 },
-                Found::Blank => {}
-                Found::Damaged(whole) => damaged.push((number, place, whole)),
+                ParsedLine::Blank => {}
+                ParsedLine::Damaged(whole) => damaged.push((number, place, whole)),
             }
         })?;
         for (key, place) in changes {
-            self.place(key, place);
+            self.set_extent(key, place);
         }
-        let notices = self.mend(damaged)?;
+        let notices = self.repair(damaged)?;
         Ok(Recalled { records: records.into_values().collect(), notices })
     }
 
     /// Deals with lines that could not be read: number, place, and whether it has an end.
-    fn mend(&mut self, mut damaged: Vec<(u64, Place, bool)>) -> io::Result<Vec<String>> {
+    fn repair(&mut self, mut damaged: Vec<(u64, Extent, bool)>) -> io::Result<Vec<String>> {
         if let Some((_, place, false)) = damaged.last()
             && place.at + u64::from(place.length) == self.length
         {
@@ -273,7 +276,7 @@ fn create(path: &Path, new: bool) -> io::Result<File> {
 }
 
 /// Shows each line of `file`, with its place. Returns how long the file is, octets.
-fn lines(file: &File, mut show: impl FnMut(Place, Found)) -> io::Result<u64> {
+fn lines(file: &File, mut show: impl FnMut(Extent, ParsedLine)) -> io::Result<u64> {
     let mut reader = BufReader::new(file);
     reader.rewind()?;
     let (mut at, mut bytes) = (0, Vec::new());
@@ -283,7 +286,7 @@ fn lines(file: &File, mut show: impl FnMut(Place, Found)) -> io::Result<u64> {
         if length == 0 {
             return Ok(at);
         }
-        show(Place { at, length: length as u32 }, parse(&bytes));
+        show(Extent { at, length: length as u32 }, parse(&bytes));
         at += length as u64;
     }
 }

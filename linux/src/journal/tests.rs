@@ -84,7 +84,7 @@ fn edit(directory: &Path, change: impl FnOnce(&mut Vec<u8>)) {
 }
 
 #[test]
-fn remembers_the_last_of_each_key_and_forgets_what_was_dropped() {
+fn journal_recalls_the_last_record_of_each_key() {
     let directory = tempfile::tempdir().unwrap();
     let (mut journal, recalled) = open(directory.path());
     assert!(recalled.records.is_empty() && recalled.notices.is_empty());
@@ -102,7 +102,7 @@ fn remembers_the_last_of_each_key_and_forgets_what_was_dropped() {
 }
 
 #[test]
-fn a_torn_tail_is_forgotten_and_written_over() {
+fn torn_last_line_is_discarded_and_overwritten() {
     let directory = tempfile::tempdir().unwrap();
     let (mut journal, _) = open(directory.path());
     journal.put(&record(1, 1)).unwrap();
@@ -120,7 +120,7 @@ fn a_torn_tail_is_forgotten_and_written_over() {
 }
 
 #[test]
-fn damage_in_the_middle_is_skipped_told_and_kept() {
+fn damaged_line_is_skipped_reported_and_kept_aside() {
     let directory = tempfile::tempdir().unwrap();
     let (mut journal, _) = open(directory.path());
     for host in 1..=3 {
@@ -143,7 +143,7 @@ fn damage_in_the_middle_is_skipped_told_and_kept() {
 }
 
 #[test]
-fn garbage_is_compacted_away() {
+fn stale_records_are_compacted() {
     let directory = tempfile::tempdir().unwrap();
     let (mut journal, _) = open(directory.path());
     for round in 0..3000 {
@@ -152,7 +152,7 @@ fn garbage_is_compacted_away() {
         }
         if round % 10 == 0 {
             journal.sync().unwrap();
-            journal.tidy().unwrap();
+            journal.compact_if_due().unwrap();
         }
     }
     journal.sync().unwrap();
@@ -165,7 +165,7 @@ fn garbage_is_compacted_away() {
 }
 
 #[test]
-fn any_damage_at_all_is_survived() {
+fn journal_opens_after_any_damage() {
     let directory = tempfile::tempdir().unwrap();
     let (mut journal, _) = open(directory.path());
     for host in 0..5 {
@@ -189,16 +189,16 @@ fn refresh(journal: &mut Journal, hosts: u128, rounds: std::ops::Range<u16>) {
         for host in 0..hosts {
             journal.put(&record(host, round)).unwrap();
             journal.sync().unwrap_or_else(|error| panic!("round {round}, host {host}: {error}"));
-            journal.tidy().unwrap();
+            journal.compact_if_due().unwrap();
         }
     }
 }
 
 #[test]
-fn a_small_disk_lasts_for_ever() {
+fn journal_stays_within_a_small_disk() {
     // Live records are a quarter of the disk, and then nearly all of it: a copy of them has no room beside them.
     for hosts in [320, 1250] {
-        let Some(disk) = SmallDisk::new("a_small_disk_lasts_for_ever", 128 * 1024) else { return };
+        let Some(disk) = SmallDisk::new("journal_stays_within_a_small_disk", 128 * 1024) else { return };
         let (mut journal, _) = open(&disk.directory);
         refresh(&mut journal, hosts, 0..20);
         drop(journal);
@@ -208,8 +208,8 @@ fn a_small_disk_lasts_for_ever() {
 }
 
 #[test]
-fn a_removal_lasts_on_a_full_disk() {
-    let Some(disk) = SmallDisk::new("a_removal_lasts_on_a_full_disk", 128 * 1024) else { return };
+fn record_removal_survives_a_full_disk() {
+    let Some(disk) = SmallDisk::new("record_removal_survives_a_full_disk", 128 * 1024) else { return };
     let (mut journal, _) = open(&disk.directory);
     refresh(&mut journal, 100, 0..1);
     disk.fill();
@@ -223,8 +223,8 @@ fn a_removal_lasts_on_a_full_disk() {
 }
 
 #[test]
-fn a_disk_without_room_refuses_and_keeps_what_it_has() {
-    let Some(disk) = SmallDisk::new("a_disk_without_room_refuses_and_keeps_what_it_has", 64 * 1024) else { return };
+fn full_disk_refuses_a_record_and_keeps_the_journal() {
+    let Some(disk) = SmallDisk::new("full_disk_refuses_a_record_and_keeps_the_journal", 64 * 1024) else { return };
     let (mut journal, _) = open(&disk.directory);
     disk.fill();
     let mut stored = 0;
@@ -244,7 +244,7 @@ fn a_disk_without_room_refuses_and_keeps_what_it_has() {
 }
 
 #[test]
-fn a_compaction_in_place_may_be_cut_off_anywhere() {
+fn compaction_in_place_survives_power_cuts() {
     let expected: Vec<JournalRecord> = (0..30).filter(|host| host % 7 != 3).map(|host| record(host, 10_000)).collect();
     for writes in 0.. {
         let directory = tempfile::tempdir().unwrap();
@@ -282,7 +282,7 @@ fn a_compaction_in_place_may_be_cut_off_anywhere() {
 }
 
 #[test]
-fn nobody_else_may_lock_it() {
+fn journal_has_one_owner() {
     let directory = tempfile::tempdir().unwrap();
     fs::write(directory.path().join(NAME), "").unwrap();
     fs::set_permissions(directory.path().join(NAME), Permissions::from_mode(0o644)).unwrap();

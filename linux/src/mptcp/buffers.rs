@@ -10,7 +10,7 @@ use std::fs;
 use std::path::Path;
 
 /// The size a receive buffer should begin with, octets: the data of a second fits, with its overhead.
-pub const ROOM: u64 = 1 << 20;
+pub const MIN_RECEIVE_BUFFER: u64 = 1 << 20;
 const FILE: &str = "/proc/sys/net/ipv4/tcp_rmem";
 
 /// The least, the first and the largest size of a TCP socket's receive buffer, octets. IPv6 and MPTCP use them too.
@@ -27,14 +27,14 @@ impl Buffers {
     }
 
     /// What a socket begins with, octets.
-    pub(super) fn first(self) -> u64 {
+    pub(super) fn initial(self) -> u64 {
         self.0[1]
     }
 
     /// These, or larger ones.
-    pub(super) fn roomy(self) -> Buffers {
+    pub(super) fn enlarged(self) -> Buffers {
         let Buffers([least, first, largest]) = self;
-        Buffers([least, first.max(ROOM), largest.max(ROOM)])
+        Buffers([least, first.max(MIN_RECEIVE_BUFFER), largest.max(MIN_RECEIVE_BUFFER)])
     }
 
     /// Gives them to the kernel, for sockets yet to come.

@@ -1,8 +1,8 @@
 //! The kernel's MPTCP connections and their subflows as they are: sock_diag(7), what iproute2 calls `ss -M` and `ss -ti`.
 
 use crate::error::{Context, Error};
-use crate::netlink::generic::{all, attribute, find, u32_of};
-use crate::netlink::socket::{errno, messages, refusal};
+use crate::netlink::generic::{attribute, find, parse_attributes, u32_of};
+use crate::netlink::socket::{errno, error_of, messages};
 use netlink_packet_core::{NLM_F_ACK, NLM_F_DUMP, NLM_F_REQUEST};
 use netlink_sys::{Socket, SocketAddr, protocols};
 use roam6_proto::base::ids::MptcpToken;
@@ -116,7 +116,7 @@ pub fn connections() -> Result<Connections, Error> {
     }
     for answer in diag.dump(PROTOCOL_TCP)? {
         let Some((token, subflow)) = read_subflow(&answer) else { continue };
-        let of_token = found.range_mut((token, LEAST)..).take_while(|((of, _), _)| *of == token);
+        let of_token = found.range_mut((token, UNKNOWN_ADDRESS)..).take_while(|((of, _), _)| *of == token);
         // Without a token, as after a fall back, it is the connection of the same ends.
         let mut own = of_token.map(|(_, connection)| connection);
         let own = own.find(|own| token != 0 || (own.local, own.remote) == (subflow.local, subflow.remote));
@@ -132,21 +132,21 @@ pub fn connections() -> Result<Connections, Error> {
 ///
 /// # Errors
 /// The kernel's, as where it cannot end sockets (`CONFIG_INET_DIAG_DESTROY`).
-pub(crate) fn end_twins(address: Ipv6Addr) -> Result<(), Error> {
+pub(crate) fn close_replaced_subflows(address: Ipv6Addr) -> Result<(), Error> {
     let mut diag = Diag::open()?;
     for connection in connections()?.iter() {
         let here = |subflow: &&Subflow| subflow.local.ip() == address;
         let Some(first) = connection.subflows.iter().filter(here).find(|subflow| subflow.first) else { continue };
         let twin = |subflow: &&Subflow| !subflow.first && subflow.remote == first.remote;
         for twin in connection.subflows.iter().filter(here).filter(twin) {
-            diag.end(twin)?;
+            diag.close(twin)?;
         }
     }
     Ok(())
 }
 
 /// Below all addresses.
-const LEAST: net::SocketAddr = net::SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0);
+const UNKNOWN_ADDRESS: net::SocketAddr = net::SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0);
 
 impl Connections {
     /// What the kernel would have told of them had we listened.
@@ -237,7 +237,7 @@ impl Diag {
     }
 
     /// Ends a subflow; its connection goes on by the others, and the peer is told (RST).
-    fn end(&mut self, subflow: &Subflow) -> Result<(), Error> {
+    fn close(&mut self, subflow: &Subflow) -> Result<(), Error> {
         let (net::SocketAddr::V6(local), net::SocketAddr::V6(remote)) = (subflow.local, subflow.remote) else {
             return Ok(());
         };
@@ -268,7 +268,7 @@ impl Diag {
                 match message.message_type() {
                     DONE => return Ok(()),
                     // A kernel without the part that tells has no such sockets either, or cannot say.
-                    ERROR => return refusal(&message).map_or(Ok(()), |(_, why)| Err(Error::new(what, why))),
+                    ERROR => return error_of(&message).map_or(Ok(()), |(_, why)| Err(Error::new(what, why))),
                     _ => answers.push(message.payload().to_vec()),
                 }
             }
@@ -286,9 +286,9 @@ fn read_connection(answer: &[u8]) -> Option<Connection> {
         remote: socket.remote,
         state: socket.state,
         fallback: number(info, 8) & FLAG_FALLBACK != 0,
-        bytes_retransmitted: long(info, 48),
-        bytes_sent: long(info, 56),
-        bytes_received: long(info, 64),
+        bytes_retransmitted: number_u64(info, 48),
+        bytes_sent: number_u64(info, 56),
+        bytes_received: number_u64(info, 64),
         subflows: Vec::new(),
     })
 }
@@ -299,7 +299,7 @@ fn read_subflow(answer: &[u8]) -> Option<(u32, Subflow)> {
     let attributes = answer.get(ANSWER..)?;
     let mptcp = find(find(attributes, ULP_INFO)?, ULP_MPTCP)?;
     let (mut token, mut flags, mut local_id, mut remote_id) = (0, 0, 0, 0);
-    for (kind, value) in all(mptcp) {
+    for (kind, value) in parse_attributes(mptcp) {
         match kind {
             TOKEN_LOCAL => token = u32_of(value)?,
             FLAGS => flags = u32_of(value)?,
@@ -319,9 +319,9 @@ fn read_subflow(answer: &[u8]) -> Option<(u32, Subflow)> {
         state: socket.state,
         backup: flags & FLAG_BACKUP != 0,
         first: flags & FLAG_CAPABLE != 0,
-        bytes_sent: long(info, 200),
-        bytes_received: long(info, 128),
-        bytes_retransmitted: long(info, 208),
+        bytes_sent: number_u64(info, 200),
+        bytes_received: number_u64(info, 128),
+        bytes_retransmitted: number_u64(info, 208),
         rtt_micros: number(info, 68),
         idle_millis: number(info, 44),
         age_seconds: None,
@@ -330,14 +330,14 @@ fn read_subflow(answer: &[u8]) -> Option<(u32, Subflow)> {
 }
 
 /// What every answer begins with.
-struct Ends {
+struct SocketAddresses {
     local: net::SocketAddr,
     remote: net::SocketAddr,
     state: State,
     link: u32,
 }
 
-fn read_socket(answer: &[u8]) -> Option<Ends> {
+fn read_socket(answer: &[u8]) -> Option<SocketAddresses> {
     let address = |at: usize| -> Option<IpAddr> {
         let octets: [u8; 16] = *answer.get(at..)?.first_chunk()?;
         let [a, b, c, d, ..] = octets;
@@ -359,7 +359,7 @@ fn read_socket(answer: &[u8]) -> Option<Ends> {
         11 => State::Closing,
         _ => return None,
     };
-    Some(Ends {
+    Some(SocketAddresses {
         local: net::SocketAddr::new(address(8)?, port(4)?),
         remote: net::SocketAddr::new(address(24)?, port(6)?),
         state,
@@ -372,6 +372,6 @@ fn number(octets: &[u8], at: usize) -> u32 {
     octets.get(at..).and_then(|rest| rest.first_chunk()).map_or(0, |octets| u32::from_ne_bytes(*octets))
 }
 
-fn long(octets: &[u8], at: usize) -> u64 {
+fn number_u64(octets: &[u8], at: usize) -> u64 {
     octets.get(at..).and_then(|rest| rest.first_chunk()).map_or(0, |octets| u64::from_ne_bytes(*octets))
 }

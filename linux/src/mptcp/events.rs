@@ -30,21 +30,21 @@ const DESTINATION_PORT: u16 = 10;
 const ERROR: u16 = 12;
 
 /// Hears of subflows.
-pub(crate) struct Events {
+pub(crate) struct SubflowEvents {
     socket: Socket,
 }
 
 /// What was heard.
 #[derive(Debug, Default)]
-pub(crate) struct Heard {
+pub(crate) struct EventBatch {
     pub(crate) events: Vec<SubflowEvent>,
     /// There was more than could be heard.
     pub(crate) lost: bool,
 }
 
-impl Events {
+impl SubflowEvents {
     /// Fails where the kernel has no MPTCP, or is too old to tell (5.13).
-    pub(crate) fn open() -> Result<Events, Error> {
+    pub(crate) fn open() -> Result<SubflowEvents, Error> {
         let group = PathManager::open()?.events_group()?;
         let what = "MPTCP events";
         let mut socket = Socket::new(protocols::NETLINK_GENERIC).context(what)?;
@@ -53,12 +53,12 @@ impl Events {
         socket.set_non_blocking(true).context(what)?;
         // Without more room more is lost, which is told.
         let _ = socket.set_rx_buf_sz(RECEIVE_QUEUE);
-        Ok(Events { socket })
+        Ok(SubflowEvents { socket })
     }
 
     /// What was told since last asked, at most `limit` events.
-    pub(crate) fn hear(&mut self, limit: usize) -> Result<Heard, Error> {
-        let mut heard = Heard::default();
+    pub(crate) fn receive(&mut self, limit: usize) -> Result<EventBatch, Error> {
+        let mut heard = EventBatch::default();
         while heard.events.len() < limit {
             match self.socket.recv_from_full().map_err(errno) {
                 Ok((datagram, _)) => {
@@ -73,7 +73,7 @@ impl Events {
     }
 }
 
-impl AsFd for Events {
+impl AsFd for SubflowEvents {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
     }

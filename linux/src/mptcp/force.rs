@@ -3,7 +3,7 @@
 //! can do it by itself since 6.6, but for root only, and only where BPF may change what functions return.
 
 use crate::error::{Context, Error};
-use crate::sys::{self, FilterStep, step};
+use crate::sys::{self, FilterStep, filter_step};
 use nix::cmsg_space;
 use nix::errno::Errno;
 use nix::sched::{CloneFlags, setns};
@@ -19,7 +19,7 @@ use std::os::unix::net::UnixStream;
 ///
 /// # Errors
 /// The kernel's, as where it is too old or another such filter is there already.
-pub fn submit(passage: RawFd) -> Result<(), Error> {
+pub fn install_filter(passage: RawFd) -> Result<(), Error> {
     let what = "a filter of system calls";
     let passage = sys::own(passage);
     let filter = filter().ok_or_else(|| Error::new(what, "this processor is not known"))?;
@@ -43,16 +43,16 @@ pub fn submit(passage: RawFd) -> Result<(), Error> {
 
 /// Gives out sockets that speak MPTCP.
 #[derive(Debug)]
-pub struct Giver {
+pub struct Supervisor {
     listener: OwnedFd,
 }
 
-impl Giver {
+impl Supervisor {
     /// Waits for [`submit`] at the other end; `None` if it ended without.
     ///
     /// # Errors
     /// The kernel's.
-    pub fn receive(from: &UnixStream) -> Result<Option<Giver>, Error> {
+    pub fn receive(from: &UnixStream) -> Result<Option<Supervisor>, Error> {
         let what = "a filter of system calls";
         let mut space = cmsg_space!(RawFd);
         let mut octet = [0];
@@ -63,12 +63,12 @@ impl Giver {
             ControlMessageOwned::ScmRights(descriptors) => descriptors.first().copied(),
             _ => None,
         });
-        Ok(descriptors.map(|descriptor| Giver { listener: sys::own(descriptor) }))
+        Ok(descriptors.map(|descriptor| Supervisor { listener: sys::own(descriptor) }))
     }
 
     /// Goes on with a listener another process has received.
-    pub fn resume(listener: OwnedFd) -> Giver {
-        Giver { listener }
+    pub fn resume(listener: OwnedFd) -> Supervisor {
+        Supervisor { listener }
     }
 
     /// The listener, for another process to go on with.
@@ -80,13 +80,13 @@ impl Giver {
     ///
     /// # Errors
     /// The kernel's, but for a call that has ended meanwhile.
-    pub fn give(&self) -> Result<(), Error> {
+    pub fn serve_call(&self) -> Result<(), Error> {
         let answered = sys::next_call(&self.listener).and_then(|call| {
             let kind = call.arguments.get(1).map_or(0, |kind| low(*kind));
             let family = call.arguments.first().map_or(0, |family| low(*family));
             match socket_in_place_of(call.process, family, kind) {
                 Ok(socket) => sys::answer_call(&self.listener, call.id, socket, kind & libc::SOCK_CLOEXEC != 0),
-                Err(_) => sys::pass_call(&self.listener, call.id),
+                Err(_) => sys::continue_call(&self.listener, call.id),
             }
         });
         match answered {
@@ -99,7 +99,7 @@ impl Giver {
     }
 }
 
-impl AsFd for Giver {
+impl AsFd for Supervisor {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.listener.as_fd()
     }
@@ -139,10 +139,10 @@ fn filter() -> Option<[FilterStep; 15]> {
         "arm" => 0x4000_0028,
         _ => return None,
     };
-    let load = |at| step(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, 0, at);
+    let load = |at| filter_step(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, 0, at);
     let argument = |number: u32| load(16 + 8 * number + HALF);
-    let is = |value: u32, yes, no| step(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, yes, no, value);
-    let answer = |value| step(libc::BPF_RET | libc::BPF_K, 0, 0, value);
+    let is = |value: u32, yes, no| filter_step(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, yes, no, value);
+    let answer = |value| filter_step(libc::BPF_RET | libc::BPF_K, 0, 0, value);
     Some([
         load(ARCHITECTURE),
         is(architecture, 0, 12),
@@ -152,7 +152,7 @@ fn filter() -> Option<[FilterStep; 15]> {
         is(libc::AF_INET6.cast_unsigned(), 1, 0),
         is(libc::AF_INET.cast_unsigned(), 0, 7),
         argument(1),
-        step(libc::BPF_ALU | libc::BPF_AND | libc::BPF_K, 0, 0, 0xf),
+        filter_step(libc::BPF_ALU | libc::BPF_AND | libc::BPF_K, 0, 0, 0xf),
         is(libc::SOCK_STREAM.cast_unsigned(), 0, 4),
         argument(2),
         is(0, 1, 0),

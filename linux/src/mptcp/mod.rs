@@ -8,11 +8,11 @@ pub mod force;
 mod netlink;
 pub mod status;
 
-pub use buffers::ROOM;
+pub use buffers::MIN_RECEIVE_BUFFER;
 
 use crate::error::{Context, Error};
 use buffers::Buffers;
-use netlink::{PathManager, Shown};
+use netlink::{KernelEndpoint, PathManager};
 use roam6_proto::base::few;
 use roam6_proto::contract::item::{MptcpEndpoint, MptcpEndpointFlags, MptcpLimits};
 use serde::{Deserialize, Serialize};
@@ -24,7 +24,7 @@ use std::path::{Path, PathBuf};
 /// What of MPTCP is ours. The kernel is not asked before there is any.
 pub(crate) struct Mptcp {
     file: PathBuf,
-    written: Written,
+    saved: SavedState,
     endpoints: few::VecMap<Ipv6Addr, MptcpEndpoint>,
     limits: Option<MptcpLimits>,
     manager: Option<PathManager>,
@@ -34,7 +34,7 @@ pub(crate) struct Mptcp {
 
 /// What a later life must know.
 #[derive(Debug, Default, Clone, PartialEq, Eq, Serialize, Deserialize)]
-struct Written {
+struct SavedState {
     /// The limits before us.
     former_limits: Option<MptcpLimits>,
     /// The receive buffers before us.
@@ -50,28 +50,28 @@ impl Mptcp {
         let file = run_dir.join("mptcp.json");
         let written = match fs::read(&file) {
             Ok(bytes) => serde_json::from_slice(&bytes).map_err(|error| Error::new(file.display(), error))?,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Written::default(),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => SavedState::default(),
             Err(error) => return Err(error).context(file.display()),
         };
         let adopting = !written.endpoints.is_empty();
-        Ok(Mptcp { file, written, endpoints: few::VecMap::new(), limits: None, manager: None, adopting })
+        Ok(Mptcp { file, saved: written, endpoints: few::VecMap::new(), limits: None, manager: None, adopting })
     }
 
     /// Makes an address an endpoint, or changes what it is for. Refused if it is another program's already.
     pub(crate) fn put(&mut self, endpoint: &MptcpEndpoint) -> Result<(), Error> {
         let address = endpoint.address;
         let there = self.find(address)?;
-        if there.is_some() && !self.written.endpoints.contains(&address) {
+        if there.is_some() && !self.saved.endpoints.contains(&address) {
             return Err(Error::new(format!("MPTCP endpoint {address}"), "another program has made it one"));
         }
-        self.write(|written| {
+        self.save(|written| {
             written.endpoints.insert(address);
         })?;
-        let put = self.bring(endpoint, there);
+        let put = self.apply_endpoint(endpoint, there);
         if put.is_ok() {
             self.endpoints.insert(address, *endpoint);
         } else if there.is_none() {
-            self.write(|written| {
+            self.save(|written| {
                 written.endpoints.remove(&address);
             })?;
         }
@@ -81,13 +81,13 @@ impl Mptcp {
     /// Makes an address an endpoint no longer. Fine if it is none, or another program's.
     pub(crate) fn drop(&mut self, address: Ipv6Addr) -> Result<(), Error> {
         self.endpoints.remove(&address);
-        if !self.written.endpoints.contains(&address) {
+        if !self.saved.endpoints.contains(&address) {
             return Ok(());
         }
         if let Some(there) = self.find(address)? {
             self.manager()?.delete(&there)?;
         }
-        self.write(|written| {
+        self.save(|written| {
             written.endpoints.remove(&address);
         })
     }
@@ -96,7 +96,7 @@ impl Mptcp {
     pub(crate) fn put_limits(&mut self, limits: MptcpLimits) -> Result<(), Error> {
         let now = self.manager()?.limits()?;
         let buffers = Buffers::read()?;
-        self.write(|written| {
+        self.save(|written| {
             written.former_limits.get_or_insert(now);
             written.former_buffers.get_or_insert(buffers);
         })?;
@@ -104,19 +104,19 @@ impl Mptcp {
             self.manager()?.set_limits(limits)?;
         }
         self.limits = Some(limits);
-        if buffers.roomy() == buffers { Ok(()) } else { buffers.roomy().write() }
+        if buffers.enlarged() == buffers { Ok(()) } else { buffers.enlarged().write() }
     }
 
     /// Gives the limits their former values back, and the buffers.
     pub(crate) fn drop_limits(&mut self) -> Result<(), Error> {
         self.limits = None;
-        if let Some(former) = self.written.former_buffers {
+        if let Some(former) = self.saved.former_buffers {
             former.write()?;
-            self.write(|written| written.former_buffers = None)?;
+            self.save(|written| written.former_buffers = None)?;
         }
-        let Some(former) = self.written.former_limits else { return Ok(()) };
+        let Some(former) = self.saved.former_limits else { return Ok(()) };
         self.manager()?.set_limits(former)?;
-        self.write(|written| written.former_limits = None)
+        self.save(|written| written.former_limits = None)
     }
 
     /// Whether something of an earlier life is kept until this one has had time to put it again.
@@ -131,9 +131,9 @@ impl Mptcp {
 
     /// Removes what an earlier life has left and this one has not put again, while adopting only that which is on no
     /// interface any more; and puts again what others removed or changed. Returns how many differences there were.
-    pub(crate) fn compare(&mut self, is_assigned: impl Fn(Ipv6Addr) -> bool) -> Result<usize, Error> {
+    pub(crate) fn reconcile(&mut self, is_assigned: impl Fn(Ipv6Addr) -> bool) -> Result<usize, Error> {
         let mut differences = 0;
-        let left = self.written.endpoints.iter().filter(|address| !self.endpoints.contains_key(address));
+        let left = self.saved.endpoints.iter().filter(|address| !self.endpoints.contains_key(address));
         let left = left.filter(|address| !self.adopting || !is_assigned(**address));
         for address in left.copied().collect::<Vec<_>>() {
             self.drop(address)?;
@@ -144,14 +144,14 @@ impl Mptcp {
                 self.manager()?.set_limits(limits)?;
                 differences += 1;
             }
-        } else if self.written.former_limits.is_some() && !self.adopting {
+        } else if self.saved.former_limits.is_some() && !self.adopting {
             self.drop_limits()?;
             differences += 1;
         }
         for endpoint in self.endpoints.values().copied().collect::<Vec<_>>() {
             let there = self.find(endpoint.address)?;
             if there.is_none_or(|there| there.more_flags || there.endpoint != endpoint) {
-                self.bring(&endpoint, there)?;
+                self.apply_endpoint(&endpoint, there)?;
                 differences += 1;
             }
         }
@@ -160,13 +160,13 @@ impl Mptcp {
 
     /// Makes the kernel hold an endpoint of ours in place of what is there. What can be changed is changed: to remove
     /// an endpoint closes its subflows.
-    fn bring(&mut self, endpoint: &MptcpEndpoint, there: Option<Shown>) -> Result<(), Error> {
+    fn apply_endpoint(&mut self, endpoint: &MptcpEndpoint, there: Option<KernelEndpoint>) -> Result<(), Error> {
         let manager = self.manager()?;
         match there {
             None => {
                 manager.add(endpoint)?;
                 // A twin too many does no harm but for its place; not every kernel can end it.
-                let _ = diag::end_twins(endpoint.address);
+                let _ = diag::close_replaced_subflows(endpoint.address);
                 if !endpoint.flags.backup {
                     return Ok(());
                 }
@@ -190,7 +190,7 @@ impl Mptcp {
         }
     }
 
-    fn find(&mut self, address: Ipv6Addr) -> Result<Option<Shown>, Error> {
+    fn find(&mut self, address: Ipv6Addr) -> Result<Option<KernelEndpoint>, Error> {
         Ok(self.manager()?.endpoints()?.into_iter().find(|shown| shown.endpoint.address == address))
     }
 
@@ -202,21 +202,21 @@ impl Mptcp {
     }
 
     /// Changes what is written down, on disk too.
-    fn write(&mut self, change: impl FnOnce(&mut Written)) -> Result<(), Error> {
-        let mut written = self.written.clone();
+    fn save(&mut self, change: impl FnOnce(&mut SavedState)) -> Result<(), Error> {
+        let mut written = self.saved.clone();
         change(&mut written);
-        if written == self.written {
+        if written == self.saved {
             return Ok(());
         }
         let what = self.file.display();
-        if written == Written::default() {
+        if written == SavedState::default() {
             fs::remove_file(&self.file).context(what)?;
         } else {
             let text = serde_json::to_vec(&written).map_err(|error| Error::new(&what, error))?;
             let new = self.file.with_extension("new");
             fs::write(&new, text).and_then(|()| fs::rename(&new, &self.file)).context(what)?;
         }
-        self.written = written;
+        self.saved = written;
         Ok(())
     }
 }

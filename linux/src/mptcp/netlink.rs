@@ -1,7 +1,7 @@
 //! The kernel's in-kernel MPTCP path manager by generic netlink, family `mptcp_pm`: what iproute2 calls `ip mptcp`.
 
 use crate::error::Error;
-use crate::netlink::generic::{FAMILY_GROUPS, Family, all, attribute, find, u32_of};
+use crate::netlink::generic::{FAMILY_GROUPS, Family, attribute, find, parse_attributes, u32_of};
 use netlink_packet_core::{NLM_F_ACK, NLM_F_DUMP};
 use roam6_proto::LinkId;
 use roam6_proto::contract::item::{MptcpEndpoint, MptcpEndpointFlags, MptcpLimits};
@@ -37,7 +37,7 @@ const IMPLICIT: u32 = 16;
 
 /// An endpoint as the kernel shows it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Shown {
+pub(super) struct KernelEndpoint {
     pub(super) id: u8,
     pub(super) endpoint: MptcpEndpoint,
     /// What we never set: full mesh and flags of later kernels.
@@ -65,9 +65,9 @@ impl PathManager {
     }
 
     /// All IPv6 endpoints without a port of their own, also those of others; not those the kernel made by itself.
-    pub(super) fn endpoints(&mut self) -> Result<Vec<Shown>, Error> {
+    pub(super) fn endpoints(&mut self) -> Result<Vec<KernelEndpoint>, Error> {
         let answers =
-            self.family.ask(GET_ADDRESS, NLM_F_DUMP, &[]).map_err(|(_, why)| Error::new("MPTCP endpoints", why))?;
+            self.family.request(GET_ADDRESS, NLM_F_DUMP, &[]).map_err(|(_, why)| Error::new("MPTCP endpoints", why))?;
         Ok(answers.iter().filter_map(|answer| read(answer)).collect())
     }
 
@@ -80,14 +80,14 @@ impl PathManager {
     }
 
     /// Makes an endpoint a backup, or no longer; its subflows follow at once (MP_PRIO, RFC 8684 §3.3.8).
-    pub(super) fn set_flags(&mut self, shown: &Shown, flags_wanted: MptcpEndpointFlags) -> Result<(), Error> {
+    pub(super) fn set_flags(&mut self, shown: &KernelEndpoint, flags_wanted: MptcpEndpointFlags) -> Result<(), Error> {
         let mut inside = address(shown.endpoint.address);
         inside.extend(attribute(ADDRESS_ID, &[shown.id]));
         inside.extend(attribute(ADDRESS_FLAGS, &flags(flags_wanted).to_ne_bytes()));
         self.change(SET_FLAGS, &attribute(ADDRESS | NESTED, &inside), shown.endpoint.address)
     }
 
-    pub(super) fn delete(&mut self, shown: &Shown) -> Result<(), Error> {
+    pub(super) fn delete(&mut self, shown: &KernelEndpoint) -> Result<(), Error> {
         let mut inside = address(shown.endpoint.address);
         inside.extend(attribute(ADDRESS_ID, &[shown.id]));
         self.change(DELETE_ADDRESS, &attribute(ADDRESS | NESTED, &inside), shown.endpoint.address)
@@ -95,7 +95,7 @@ impl PathManager {
 
     pub(super) fn limits(&mut self) -> Result<MptcpLimits, Error> {
         let what = "MPTCP limits";
-        let answers = self.family.ask(GET_LIMITS, NLM_F_ACK, &[]).map_err(|(_, why)| Error::new(what, why))?;
+        let answers = self.family.request(GET_LIMITS, NLM_F_ACK, &[]).map_err(|(_, why)| Error::new(what, why))?;
         let value = |kind| answers.iter().find_map(|answer| u32_of(find(answer, kind)?));
         match (value(SUBFLOWS), value(ACCEPTED)) {
             (Some(subflows), Some(accepted)) => Ok(MptcpLimits { subflows, add_addr_accepted: accepted }),
@@ -106,12 +106,12 @@ impl PathManager {
     pub(super) fn set_limits(&mut self, limits: MptcpLimits) -> Result<(), Error> {
         let mut attributes = attribute(ACCEPTED, &limits.add_addr_accepted.to_ne_bytes());
         attributes.extend(attribute(SUBFLOWS, &limits.subflows.to_ne_bytes()));
-        self.family.ask(SET_LIMITS, NLM_F_ACK, &attributes).map_err(|(_, why)| Error::new("MPTCP limits", why))?;
+        self.family.request(SET_LIMITS, NLM_F_ACK, &attributes).map_err(|(_, why)| Error::new("MPTCP limits", why))?;
         Ok(())
     }
 
     fn change(&mut self, command: u8, attributes: &[u8], address: Ipv6Addr) -> Result<(), Error> {
-        let answered = self.family.ask(command, NLM_F_ACK, attributes);
+        let answered = self.family.request(command, NLM_F_ACK, attributes);
         answered.map(drop).map_err(|(_, why)| Error::new(format!("MPTCP endpoint {address}"), why))
     }
 }
@@ -128,7 +128,7 @@ fn flags(flags: MptcpEndpointFlags) -> u32 {
     bit(flags.signal, SIGNAL) | bit(flags.subflow, SUBFLOW) | bit(flags.backup, BACKUP)
 }
 
-fn read(answer: &[u8]) -> Option<Shown> {
+fn read(answer: &[u8]) -> Option<KernelEndpoint> {
     let inside = find(answer, ADDRESS)?;
     let octets: [u8; 16] = find(inside, ADDRESS_6)?.try_into().ok()?;
     let flags = find(inside, ADDRESS_FLAGS).and_then(u32_of).unwrap_or_default();
@@ -138,7 +138,7 @@ fn read(answer: &[u8]) -> Option<Shown> {
     let link = find(inside, ADDRESS_LINK).and_then(u32_of).unwrap_or_default();
     let shown = |bit| flags & bit != 0;
     let known = MptcpEndpointFlags { signal: shown(SIGNAL), subflow: shown(SUBFLOW), backup: shown(BACKUP) };
-    Some(Shown {
+    Some(KernelEndpoint {
         id: *find(inside, ADDRESS_ID)?.first()?,
         endpoint: MptcpEndpoint { address: octets.into(), link: LinkId(link), flags: known },
         more_flags: flags & !(SIGNAL | SUBFLOW | BACKUP) != 0,
@@ -147,7 +147,7 @@ fn read(answer: &[u8]) -> Option<Shown> {
 
 /// The number of the group of a name.
 fn group(groups: &[u8], name: &[u8]) -> Option<u32> {
-    let groups = all(groups).map(|(_, group)| group);
+    let groups = parse_attributes(groups).map(|(_, group)| group);
     let mut named = groups.filter(|group| find(group, GROUP_NAME) == Some(name));
     find(named.next()?, GROUP_ID).and_then(u32_of)
 }

@@ -41,7 +41,7 @@ pub fn status() -> Result<Status, Error> {
     Ok(Status {
         enabled: settings.get("enabled").is_some_and(|value| value != "0"),
         limits: manager.limits()?,
-        receive_buffer: Buffers::read()?.first(),
+        receive_buffer: Buffers::read()?.initial(),
         endpoints: manager.endpoints()?.into_iter().map(|shown| shown.endpoint).collect(),
         counters: fs::read_to_string(COUNTERS).map(|text| counters(&text)).unwrap_or_default(),
         settings,

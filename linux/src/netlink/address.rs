@@ -40,7 +40,7 @@ pub(crate) fn remove(address: &Address) -> Request {
 
 /// If this is an address the kernel has made of an advertisement on `link`: lets new connections choose it no more.
 pub(crate) fn deprecate(message: &AddressMessage, link: LinkId) -> Option<Request> {
-    let made = message.header.index == link.0 && maker(message) == Some(KERNEL_RA);
+    let made = message.header.index == link.0 && origin(message) == Some(KERNEL_RA);
     let lifetime = message.attributes.iter().find_map(|attribute| match attribute {
         AddressAttribute::CacheInfo(lifetime) if lifetime.ifa_preferred > 0 => Some(*lifetime),
         _ => None,
@@ -64,7 +64,7 @@ pub(crate) fn dump(family: AddressFamily) -> Message {
 
 /// Reads an address; `None` if it is not ours. Whether duplicates were looked for it does not show.
 pub(crate) fn read(message: &AddressMessage) -> Option<Address> {
-    let ours = maker(message) == Some(PROTOCOL);
+    let ours = origin(message) == Some(PROTOCOL);
     let preferred = message
         .attributes
         .iter()
@@ -101,7 +101,7 @@ pub(crate) fn event(message: &AddressMessage, gone: bool) -> Option<AddressEvent
 }
 
 /// Who made an address.
-fn maker(message: &AddressMessage) -> Option<u8> {
+fn origin(message: &AddressMessage) -> Option<u8> {
     message.attributes.iter().find_map(|attribute| match attribute {
         AddressAttribute::Other(other) if other.kind() == IFA_PROTO && other.value_len() == 1 => {
             let mut octet = [0];
@@ -135,7 +135,7 @@ fn ipv4_of(message: &AddressMessage) -> Option<Ipv6Addr> {
 fn write(address: &Address) -> AddressMessage {
     let mut message = AddressMessage::default();
     let prefix = Prefix::new(address.address, address.prefix_length).unwrap_or(Prefix::host(address.address));
-    let (family, _, prefix_length) = family::lower(prefix);
+    let (family, _, prefix_length) = family::to_kernel(prefix);
     message.header.family = family;
     message.header.index = address.link.0;
     message.header.prefix_len = prefix_length;

@@ -9,11 +9,11 @@ pub(crate) const BOTH: [AddressFamily; 2] = [AddressFamily::Inet6, AddressFamily
 
 /// That of an address, IPv4-mapped if it is one of IPv4.
 pub(crate) fn of(address: Ipv6Addr) -> AddressFamily {
-    lower(Prefix::host(address)).0
+    to_kernel(Prefix::host(address)).0
 }
 
 /// A prefix in the kernel's terms.
-pub(crate) fn lower(prefix: Prefix) -> (AddressFamily, IpAddr, u8) {
+pub(crate) fn to_kernel(prefix: Prefix) -> (AddressFamily, IpAddr, u8) {
     match prefix.ipv4() {
         Some((address, length)) => (AddressFamily::Inet, IpAddr::V4(address), length),
         None => (AddressFamily::Inet6, IpAddr::V6(prefix.address()), prefix.length()),
@@ -29,7 +29,7 @@ pub(crate) fn prefix(address: IpAddr, length: u8) -> Option<Prefix> {
 }
 
 /// The address the kernel leaves out.
-pub(crate) fn everything(family: AddressFamily) -> Option<IpAddr> {
+pub(crate) fn unspecified(family: AddressFamily) -> Option<IpAddr> {
     match family {
         AddressFamily::Inet => Some(IpAddr::V4(Ipv4Addr::UNSPECIFIED)),
         AddressFamily::Inet6 => Some(IpAddr::V6(Ipv6Addr::UNSPECIFIED)),

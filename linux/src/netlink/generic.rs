@@ -1,7 +1,7 @@
 //! Generic netlink: parts of the kernel that have a name instead of a number (linux/genetlink.h).
 
 use crate::error::Error;
-use crate::netlink::socket::{errno, messages, open, refusal};
+use crate::netlink::socket::{errno, error_of, messages, open};
 use netlink_packet_core::{NLM_F_ACK, NLM_F_REQUEST, NlasIterator};
 use netlink_sys::{Socket, protocols};
 use nix::errno::Errno;
@@ -36,7 +36,7 @@ impl Family {
     pub(crate) fn open(name: &[u8]) -> Result<Option<(Family, Answers)>, Error> {
         let what = "generic netlink socket";
         let mut family = Family { socket: open(protocols::NETLINK_GENERIC, 0, what)?, number: CONTROL, sequence: 0 };
-        let answers = match family.ask(CONTROL_GET_FAMILY, NLM_F_ACK, &attribute(FAMILY_NAME, name)) {
+        let answers = match family.request(CONTROL_GET_FAMILY, NLM_F_ACK, &attribute(FAMILY_NAME, name)) {
             Err((Errno::ENOENT, _)) => return Ok(None),
             other => other.map_err(|(_, why)| Error::new(what, why))?,
         };
@@ -46,7 +46,7 @@ impl Family {
     }
 
     /// Asks, and returns what is answered, until all is.
-    pub(crate) fn ask(&mut self, command: u8, flags: u16, attributes: &[u8]) -> Result<Answers, (Errno, String)> {
+    pub(crate) fn request(&mut self, command: u8, flags: u16, attributes: &[u8]) -> Result<Answers, (Errno, String)> {
         let told = |error: std::io::Error| {
             let why = error.to_string();
             (errno(error), why)
@@ -71,7 +71,7 @@ impl Family {
                 }
                 match message.message_type() {
                     DONE => return Ok(answers),
-                    ERROR => return refusal(&message).map_or(Ok(answers), Err),
+                    ERROR => return error_of(&message).map_or(Ok(answers), Err),
                     _ => answers.extend(message.payload().get(GENERIC_HEADER..).map(<[u8]>::to_vec)),
                 }
             }
@@ -90,7 +90,7 @@ pub(crate) fn attribute(kind: u16, value: &[u8]) -> Vec<u8> {
 }
 
 /// Kinds and values of attributes, up to the first that is damaged.
-pub(crate) fn all(attributes: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
+pub(crate) fn parse_attributes(attributes: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
     let found = NlasIterator::new(attributes).map_while(Result::ok);
     // Behind each lie the others.
     found.filter_map(|found| Some((found.kind(), found.into_inner().get(4..usize::from(found.length()))?)))
@@ -98,7 +98,7 @@ pub(crate) fn all(attributes: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
 
 /// The value of the attribute of a kind.
 pub(crate) fn find(attributes: &[u8], kind: u16) -> Option<&[u8]> {
-    all(attributes).find(|(found, _)| *found == kind).map(|(_, value)| value)
+    parse_attributes(attributes).find(|(found, _)| *found == kind).map(|(_, value)| value)
 }
 
 pub(crate) fn u16_of(value: &[u8]) -> Option<u16> {

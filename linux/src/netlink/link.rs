@@ -100,36 +100,36 @@ fn packets(value: &[u8]) -> Option<(u64, u64)> {
 
 /// What an interface is to be.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Wish {
+pub(crate) struct LinkChange {
     /// Nothing for one that is to be made.
     index: u32,
     up: bool,
     attributes: Vec<u8>,
 }
 
-impl Wish {
+impl LinkChange {
     /// Of one that stands.
-    pub(crate) fn of(index: u32) -> Wish {
-        Wish { index, ..Wish::default() }
+    pub(crate) fn of(index: u32) -> LinkChange {
+        LinkChange { index, ..LinkChange::default() }
     }
 
     /// Of one that is to be made, or of the far end of a pair.
-    pub(crate) fn named(name: &str) -> Wish {
-        Wish::default().with(libc::IFLA_IFNAME, &[name.as_bytes(), &[0]].concat())
+    pub(crate) fn named(name: &str) -> LinkChange {
+        LinkChange::default().with(libc::IFLA_IFNAME, &[name.as_bytes(), &[0]].concat())
     }
 
     /// Switched on.
-    pub(crate) fn up(self) -> Wish {
-        Wish { up: true, ..self }
+    pub(crate) fn up(self) -> LinkChange {
+        LinkChange { up: true, ..self }
     }
 
     /// With the largest packet it takes, octets.
-    pub(crate) fn mtu(self, mtu: u32) -> Wish {
+    pub(crate) fn mtu(self, mtu: u32) -> LinkChange {
         self.with(libc::IFLA_MTU, &mtu.to_ne_bytes())
     }
 
     /// Of this kind, with the parameters of that kind, attributes themselves, if there are any.
-    pub(crate) fn kind(self, kind: &str, parameters: &[u8]) -> Wish {
+    pub(crate) fn kind(self, kind: &str, parameters: &[u8]) -> LinkChange {
         let mut info = Vec::new();
         push(&mut info, IFLA_INFO_KIND, &[kind.as_bytes(), &[0]].concat());
         if !parameters.is_empty() {
@@ -139,7 +139,7 @@ impl Wish {
     }
 
     /// With any other attribute (`IFLA_*`).
-    pub(crate) fn with(mut self, kind: u16, value: &[u8]) -> Wish {
+    pub(crate) fn with(mut self, kind: u16, value: &[u8]) -> LinkChange {
         push(&mut self.attributes, kind, value);
         self
     }
@@ -151,7 +151,7 @@ impl Wish {
     }
 }
 
-impl Emitable for Wish {
+impl Emitable for LinkChange {
     fn buffer_len(&self) -> usize {
         HEAD + self.attributes.len()
     }
@@ -171,12 +171,12 @@ pub(crate) fn push(octets: &mut Vec<u8>, kind: u16, value: &[u8]) {
 
 /// Asks for all interfaces.
 pub(crate) fn dump() -> Message {
-    Message::new(libc::RTM_GETLINK, &Wish::default())
+    Message::new(libc::RTM_GETLINK, &LinkChange::default())
 }
 
 /// Asks for one interface.
-pub(crate) fn question(link: LinkId) -> Message {
-    Message::new(libc::RTM_GETLINK, &Wish::of(link.0))
+pub(crate) fn get(link: LinkId) -> Message {
+    Message::new(libc::RTM_GETLINK, &LinkChange::of(link.0))
 }
 
 #[cfg(test)]
@@ -184,8 +184,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_wished_for_is_read_again() {
-        let wish = Wish::of(7).up().mtu(1400).kind("ip6tnl", &[]).with(libc::IFLA_IFNAME, b"nemo0\0");
+    fn link_change_round_trips() {
+        let wish = LinkChange::of(7).up().mtu(1400).kind("ip6tnl", &[]).with(libc::IFLA_IFNAME, b"nemo0\0");
         let link = Link::read(&wish.octets()).unwrap();
         assert_eq!((link.index, &*link.name, &*link.kind), (7, "nemo0", "ip6tnl"));
         let event = link.event().unwrap();
@@ -193,8 +193,8 @@ mod tests {
     }
 
     #[test]
-    fn damage_is_no_interface() {
-        let octets = Wish::named("nemo0").octets();
+    fn damaged_link_message_is_refused() {
+        let octets = LinkChange::named("nemo0").octets();
         // The last two of its octets only fill the word.
         for length in 0..octets.len() - 2 {
             assert!(Link::read(octets.get(..length).unwrap()).is_none_or(|link| link.name.is_empty()), "{length}");

@@ -1,6 +1,6 @@
 //! One question to the routing tables: the way from an address to another.
 
-use super::message::{Message, Told};
+use super::message::{Message, RtnlMessage};
 use super::socket::Netlink;
 use crate::error::Error;
 use netlink_packet_route::AddressFamily;
@@ -12,7 +12,7 @@ use std::net::Ipv6Addr;
 
 /// What the tables say.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Way {
+pub(crate) struct RouteLookup {
     /// The table that knew.
     pub(crate) table: RouteTable,
     /// The interface.
@@ -24,7 +24,11 @@ pub(crate) struct Way {
 }
 
 /// The way from `pair.local` to `pair.peer`, by `link` only if one is given. `None` if there is none.
-pub(crate) fn find(netlink: &mut Netlink, pair: AddressPair, link: Option<LinkId>) -> Result<Option<Way>, Error> {
+pub(crate) fn route_lookup(
+    netlink: &mut Netlink,
+    pair: AddressPair,
+    link: Option<LinkId>,
+) -> Result<Option<RouteLookup>, Error> {
     let mut message = RouteMessage::default();
     message.header.address_family = AddressFamily::Inet6;
     message.header.destination_prefix_length = 128;
@@ -34,14 +38,15 @@ pub(crate) fn find(netlink: &mut Netlink, pair: AddressPair, link: Option<LinkId
         RouteAttribute::Source(RouteAddress::Inet6(pair.local)),
     ];
     message.attributes.extend(link.map(|link| RouteAttribute::Oif(link.0)));
-    match netlink.ask(Message::new(libc::RTM_GETROUTE, &message))? {
-        Some(Told::NewRoute(route)) => Ok(Some(read(&route))),
+    match netlink.get(Message::new(libc::RTM_GETROUTE, &message))? {
+        Some(RtnlMessage::NewRoute(route)) => Ok(Some(read(&route))),
         _ => Ok(None),
     }
 }
 
-fn read(route: &RouteMessage) -> Way {
-    let mut way = Way { table: RouteTable(u32::from(route.header.table)), link: None, gateway: None, mtu: None };
+fn read(route: &RouteMessage) -> RouteLookup {
+    let mut way =
+        RouteLookup { table: RouteTable(u32::from(route.header.table)), link: None, gateway: None, mtu: None };
     for attribute in &route.attributes {
         match attribute {
             RouteAttribute::Table(table) => way.table = RouteTable(*table),

@@ -26,7 +26,7 @@ impl Message {
 
 /// One from the kernel.
 #[derive(Debug, Clone)]
-pub(crate) enum Told {
+pub(crate) enum RtnlMessage {
     NewLink(Link),
     DelLink(Link),
     NewAddress(AddressMessage),
@@ -39,20 +39,20 @@ pub(crate) enum Told {
     DelRule(RuleMessage),
 }
 
-impl Told {
+impl RtnlMessage {
     /// Reads a body of the type `kind`; `None` for damaged ones and those that are none of our business.
-    pub(super) fn read(kind: u16, body: &[u8]) -> Option<Told> {
+    pub(super) fn read(kind: u16, body: &[u8]) -> Option<RtnlMessage> {
         Some(match kind {
-            libc::RTM_NEWLINK => Told::NewLink(Link::read(body)?),
-            libc::RTM_DELLINK => Told::DelLink(Link::read(body)?),
-            libc::RTM_NEWADDR => Told::NewAddress(address(body)?),
-            libc::RTM_DELADDR => Told::DelAddress(address(body)?),
-            libc::RTM_NEWNEIGH => Told::NewNeighbour(neighbour(body)?),
-            libc::RTM_DELNEIGH => Told::DelNeighbour(neighbour(body)?),
-            libc::RTM_NEWROUTE => Told::NewRoute(route(body)?),
-            libc::RTM_DELROUTE => Told::DelRoute(route(body)?),
-            libc::RTM_NEWRULE => Told::NewRule(rule(body)?),
-            libc::RTM_DELRULE => Told::DelRule(rule(body)?),
+            libc::RTM_NEWLINK => RtnlMessage::NewLink(Link::read(body)?),
+            libc::RTM_DELLINK => RtnlMessage::DelLink(Link::read(body)?),
+            libc::RTM_NEWADDR => RtnlMessage::NewAddress(address(body)?),
+            libc::RTM_DELADDR => RtnlMessage::DelAddress(address(body)?),
+            libc::RTM_NEWNEIGH => RtnlMessage::NewNeighbour(neighbour(body)?),
+            libc::RTM_DELNEIGH => RtnlMessage::DelNeighbour(neighbour(body)?),
+            libc::RTM_NEWROUTE => RtnlMessage::NewRoute(route(body)?),
+            libc::RTM_DELROUTE => RtnlMessage::DelRoute(route(body)?),
+            libc::RTM_NEWRULE => RtnlMessage::NewRule(rule(body)?),
+            libc::RTM_DELRULE => RtnlMessage::DelRule(rule(body)?),
             _ => return None,
         })
     }

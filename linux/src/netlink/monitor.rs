@@ -1,12 +1,12 @@
 //! What the kernel announces: interfaces, addresses, neighbours, and the loss of what is ours.
 
 use super::PROTOCOL;
-use super::message::Told;
+use super::message::RtnlMessage;
 use super::route::KernelRoute;
 use super::socket::Netlink;
 use super::{address, neighbour, route, rule};
 use crate::error::{Context, Error};
-use crate::sys::{FilterStep, step};
+use crate::sys::{FilterStep, filter_step};
 use netlink_packet_route::AddressFamily;
 use nix::errno::Errno;
 use roam6_proto::base::ids::LinkId;
@@ -27,21 +27,21 @@ const GROUPS: [u32; 8] = [
 
 /// One announcement.
 #[derive(Debug)]
-pub(crate) enum News {
+pub(crate) enum Announcement {
     Link(LinkEvent, u32),
-    LinkGone(LinkId),
+    LinkRemoved(LinkId),
     /// With what of ours was removed, if it was.
     Address(AddressEvent, Option<Address>),
     Neighbour(NeighbourEvent),
     /// A default route that is neither ours nor advertised.
     DefaultRoute(RouteEvent),
-    RouteGone(KernelRoute),
+    RouteRemoved(KernelRoute),
     /// A route that is not ours came, went or changed.
-    Rerouted,
-    RuleGone(PolicyRule),
-    ProxyGone(ProxyNeighbour),
+    RoutesChanged,
+    RuleRemoved(PolicyRule),
+    ProxyRemoved(ProxyNeighbour),
     /// The kernel had more to tell than we had room for: read everything anew.
-    Lost,
+    Overrun,
 }
 
 /// Hears the announcements.
@@ -57,10 +57,10 @@ impl Monitor {
     }
 
     /// What one datagram announces; nothing if there is none.
-    pub(crate) fn hear(&mut self) -> Result<Vec<News>, Error> {
-        match self.netlink.hear() {
+    pub(crate) fn receive(&mut self) -> Result<Vec<Announcement>, Error> {
+        match self.netlink.receive_announcements() {
             Ok(messages) => Ok(messages.iter().filter_map(read).collect()),
-            Err(Errno::ENOBUFS) => Ok(vec![News::Lost]),
+            Err(Errno::ENOBUFS) => Ok(vec![Announcement::Overrun]),
             Err(error) => Err(Error::new("netlink announcements", error.desc())),
         }
     }
@@ -77,38 +77,43 @@ const WITHOUT_OUR_ROUTES: [FilterStep; 6] = {
     const TYPE: u32 = 4;
     const ROUTE_PROTOCOL: u32 = 16 + 5;
     [
-        step(libc::BPF_LD | libc::BPF_H | libc::BPF_ABS, 0, 0, TYPE),
+        filter_step(libc::BPF_LD | libc::BPF_H | libc::BPF_ABS, 0, 0, TYPE),
         // Filters load in network order; the header is in the machine's.
-        step(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, 0, 3, libc::RTM_NEWROUTE.to_be() as u32),
-        step(libc::BPF_LD | libc::BPF_B | libc::BPF_ABS, 0, 0, ROUTE_PROTOCOL),
-        step(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, 0, 1, PROTOCOL as u32),
-        step(libc::BPF_RET | libc::BPF_K, 0, 0, 0),
-        step(libc::BPF_RET | libc::BPF_K, 0, 0, u32::MAX),
+        filter_step(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, 0, 3, libc::RTM_NEWROUTE.to_be() as u32),
+        filter_step(libc::BPF_LD | libc::BPF_B | libc::BPF_ABS, 0, 0, ROUTE_PROTOCOL),
+        filter_step(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, 0, 1, PROTOCOL as u32),
+        filter_step(libc::BPF_RET | libc::BPF_K, 0, 0, 0),
+        filter_step(libc::BPF_RET | libc::BPF_K, 0, 0, u32::MAX),
     ]
 };
 
 /// What a message tells; `None` if it does not concern us.
-pub(crate) fn read(message: &Told) -> Option<News> {
+pub(crate) fn read(message: &RtnlMessage) -> Option<Announcement> {
     match message {
-        Told::NewLink(message) => message.event().map(|event| News::Link(event, message.carrier_losses)),
-        Told::DelLink(message) => message.event().map(|event| News::LinkGone(event.link)),
-        Told::NewAddress(message) => address::event(message, false).map(|event| News::Address(event, None)),
-        Told::DelAddress(message) => {
-            address::event(message, true).map(|event| News::Address(event, address::read(message)))
+        RtnlMessage::NewLink(message) => message.event().map(|event| Announcement::Link(event, message.carrier_losses)),
+        RtnlMessage::DelLink(message) => message.event().map(|event| Announcement::LinkRemoved(event.link)),
+        RtnlMessage::NewAddress(message) => {
+            address::event(message, false).map(|event| Announcement::Address(event, None))
         }
-        Told::NewNeighbour(message) => neighbour::event(message).map(News::Neighbour),
-        Told::DelNeighbour(message) => neighbour::read_proxy(message).map(News::ProxyGone),
+        RtnlMessage::DelAddress(message) => {
+            address::event(message, true).map(|event| Announcement::Address(event, address::read(message)))
+        }
+        RtnlMessage::NewNeighbour(message) => neighbour::event(message).map(Announcement::Neighbour),
+        RtnlMessage::DelNeighbour(message) => neighbour::read_proxy(message).map(Announcement::ProxyRemoved),
         // Paths over IPv4 leave by sockets of the kernel's.
-        Told::NewRoute(message) if message.header.address_family == AddressFamily::Inet => None,
-        Told::NewRoute(message) => Some(route::default_route(message, true).map_or(News::Rerouted, News::DefaultRoute)),
-        Told::DelRoute(message) if message.header.address_family == AddressFamily::Inet => {
-            KernelRoute::read(message).map(News::RouteGone)
+        RtnlMessage::NewRoute(message) if message.header.address_family == AddressFamily::Inet => None,
+        RtnlMessage::NewRoute(message) => {
+            Some(route::default_route(message, true).map_or(Announcement::RoutesChanged, Announcement::DefaultRoute))
         }
-        Told::DelRoute(message) => {
-            let default_route = || route::default_route(message, false).map_or(News::Rerouted, News::DefaultRoute);
-            Some(KernelRoute::read(message).map_or_else(default_route, News::RouteGone))
+        RtnlMessage::DelRoute(message) if message.header.address_family == AddressFamily::Inet => {
+            KernelRoute::read(message).map(Announcement::RouteRemoved)
         }
-        Told::DelRule(message) => rule::read(message).map(News::RuleGone),
-        Told::NewRule(_) => None,
+        RtnlMessage::DelRoute(message) => {
+            let default_route =
+                || route::default_route(message, false).map_or(Announcement::RoutesChanged, Announcement::DefaultRoute);
+            Some(KernelRoute::read(message).map_or_else(default_route, Announcement::RouteRemoved))
+        }
+        RtnlMessage::DelRule(message) => rule::read(message).map(Announcement::RuleRemoved),
+        RtnlMessage::NewRule(_) => None,
     }
 }

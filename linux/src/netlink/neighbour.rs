@@ -29,7 +29,7 @@ pub(crate) fn remove(neighbour: &Neighbour) -> Request {
 
 /// Gives up a next hop whose link-layer address is still being asked for, and with it the packets that wait for it.
 /// `None` for entries that know it.
-pub(crate) fn give_up(message: &NeighbourMessage) -> Option<(LinkId, Ipv6Addr, Request)> {
+pub(crate) fn fail(message: &NeighbourMessage) -> Option<(LinkId, Ipv6Addr, Request)> {
     let (link, address) = (LinkId(message.header.ifindex), address_of(message)?);
     let waits = message.header.state == NeighbourState::Incomplete;
     waits.then(|| (link, address, Request::remove(Message::new(libc::RTM_DELNEIGH, &write(link, address)))))

@@ -26,7 +26,7 @@ pub(crate) struct KernelRoute {
     /// `None`: refused with Destination Unreachable, or discarded.
     pub(crate) device: Option<LinkId>,
     /// Without a device: discarded without an answer, rather than refused.
-    pub(crate) discards: bool,
+    pub(crate) blackhole: bool,
     pub(crate) gateway: Option<Ipv6Addr>,
     pub(crate) mtu: Option<u32>,
 }
@@ -37,7 +37,7 @@ impl KernelRoute {
         let mut message = self.named();
         message.header.scope = RouteScope::Universe;
         match self.device {
-            None if self.discards => message.header.kind = RouteType::BlackHole,
+            None if self.blackhole => message.header.kind = RouteType::BlackHole,
             None => message.header.kind = RouteType::Unreachable,
             Some(device) => {
                 message.header.kind = RouteType::Unicast;
@@ -60,14 +60,14 @@ impl KernelRoute {
         if header.protocol != RouteProtocol::Other(PROTOCOL) {
             return None;
         }
-        let everything = family::everything(header.address_family)?;
+        let everything = family::unspecified(header.address_family)?;
         let mut route = KernelRoute {
             table: RouteTable(u32::from(header.table)),
             destination: family::prefix(everything, header.destination_prefix_length)?,
             source: Prefix::new(Ipv6Addr::UNSPECIFIED, header.source_prefix_length)?,
             metric: DEFAULT_METRIC,
             device: None,
-            discards: header.kind == RouteType::BlackHole,
+            blackhole: header.kind == RouteType::BlackHole,
             gateway: None,
             mtu: None,
         };
@@ -98,7 +98,7 @@ impl KernelRoute {
     }
 
     /// What the kernel shows once the route stands.
-    pub(crate) fn as_shown(self) -> KernelRoute {
+    pub(crate) fn normalised(self) -> KernelRoute {
         KernelRoute { metric: self.shown_metric(), ..self }
     }
 
@@ -116,7 +116,7 @@ impl KernelRoute {
 
     fn named(&self) -> RouteMessage {
         let mut message = RouteMessage::default();
-        let (address_family, destination, destination_prefix_length) = family::lower(self.destination);
+        let (address_family, destination, destination_prefix_length) = family::to_kernel(self.destination);
         message.header = RouteHeader {
             address_family,
             destination_prefix_length,
@@ -148,7 +148,7 @@ fn read_address(address: &RouteAddress) -> Option<IpAddr> {
 }
 
 /// Asks for the routes of the main table that lead to an interface.
-pub(crate) fn dump_by(link: LinkId) -> Message {
+pub(crate) fn dump_default_routes(link: LinkId) -> Message {
     let mut message = RouteMessage::default();
     message.header.address_family = AddressFamily::Inet6;
     message.header.table = RouteHeader::RT_TABLE_MAIN;

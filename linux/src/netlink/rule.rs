@@ -64,7 +64,7 @@ fn family_of(rule: &PolicyRule) -> AddressFamily {
 fn write(rule: &PolicyRule) -> RuleMessage {
     let mut message = RuleMessage::default();
     let ((_, source, src_len), (_, destination, dst_len)) =
-        (family::lower(rule.source), family::lower(rule.destination));
+        (family::to_kernel(rule.source), family::to_kernel(rule.destination));
     message.header = RuleHeader {
         family: family_of(rule),
         dst_len,

@@ -1,6 +1,6 @@
 //! One blocking netlink socket: pipelined requests, each with its own answer, and dumps of whole tables.
 
-use super::message::{Message, Told};
+use super::message::{Message, RtnlMessage};
 use crate::error::{Context, Error};
 use netlink_packet_core::{
     Emitable, NLM_F_ACK, NLM_F_CREATE, NLM_F_DUMP, NLM_F_DUMP_INTR, NLM_F_EXCL, NLM_F_REPLACE, NLM_F_REQUEST,
@@ -12,9 +12,9 @@ use std::collections::BTreeMap;
 use std::os::fd::{AsFd, BorrowedFd};
 
 /// Most requests sent before their answers are read; the receive buffer holds that many with room to spare.
-const PIPELINE: usize = 256;
+const MAX_PIPELINED: usize = 256;
 /// Most times a table that changes again and again is asked for.
-const DUMPS: usize = 10;
+const DUMP_ATTEMPTS: usize = 10;
 /// Octets of the buffer for one datagram of answers; grows if a dump needs more.
 const DATAGRAM: usize = 64 * 1024;
 /// Octets the kernel may queue for us.
@@ -25,34 +25,34 @@ pub(crate) struct Request {
     pub(crate) message: Message,
     flags: u16,
     /// Errors that mean it is so already.
-    forgiven: &'static [Errno],
+    ignored_errors: &'static [Errno],
 }
 
 impl Request {
     /// Add it; that it exists already is fine.
     pub(crate) fn add(message: Message) -> Request {
-        Request { message, flags: NLM_F_CREATE | NLM_F_EXCL, forgiven: &[Errno::EEXIST] }
+        Request { message, flags: NLM_F_CREATE | NLM_F_EXCL, ignored_errors: &[Errno::EEXIST] }
     }
 
     /// Add it or put it in place of what is there.
     pub(crate) fn replace(message: Message) -> Request {
-        Request { message, flags: NLM_F_CREATE | NLM_F_REPLACE, forgiven: &[Errno::EEXIST] }
+        Request { message, flags: NLM_F_CREATE | NLM_F_REPLACE, ignored_errors: &[Errno::EEXIST] }
     }
 
     /// Change what exists.
     pub(crate) fn change(message: Message) -> Request {
-        Request { message, flags: 0, forgiven: &[] }
+        Request { message, flags: 0, ignored_errors: &[] }
     }
 
     /// Remove it; that it is gone already, perhaps with its interface, is fine.
     pub(crate) fn remove(message: Message) -> Request {
         let forgiven = &[Errno::ESRCH, Errno::ENOENT, Errno::ENODEV, Errno::EADDRNOTAVAIL, Errno::ENXIO];
-        Request { message, flags: 0, forgiven }
+        Request { message, flags: 0, ignored_errors: forgiven }
     }
 }
 
 /// The answer to one request; if refused, why.
-pub(crate) type Answer = Result<(), String>;
+pub(crate) type RequestResult = Result<(), String>;
 
 /// A routing socket.
 pub(crate) struct Netlink {
@@ -100,9 +100,9 @@ impl Netlink {
     }
 
     /// Carries out `requests` in order and returns one answer for each.
-    pub(crate) fn carry_out(&mut self, requests: &[Request]) -> Vec<Answer> {
+    pub(crate) fn execute(&mut self, requests: &[Request]) -> Vec<RequestResult> {
         let mut answers = Vec::with_capacity(requests.len());
-        for batch in requests.chunks(PIPELINE) {
+        for batch in requests.chunks(MAX_PIPELINED) {
             match self.exchange(batch) {
                 Ok(batch) => answers.extend(batch),
                 Err(error) => answers.extend(batch.iter().map(|_| Err(error.to_string()))),
@@ -113,8 +113,8 @@ impl Netlink {
 
     /// All that the kernel tells when asked with `message`. Of a table that changes meanwhile it may pass over what has
     /// not changed, and says so; then it is asked again.
-    pub(crate) fn dump(&mut self, message: Message) -> Result<Vec<Told>, Error> {
-        for _ in 1..DUMPS {
+    pub(crate) fn dump(&mut self, message: Message) -> Result<Vec<RtnlMessage>, Error> {
+        for _ in 1..DUMP_ATTEMPTS {
             if let (found, false) = self.dump_once(&message)? {
                 return Ok(found);
             }
@@ -123,7 +123,7 @@ impl Netlink {
     }
 
     /// One dump, and whether the table has changed meanwhile.
-    fn dump_once(&mut self, message: &Message) -> Result<(Vec<Told>, bool), Error> {
+    fn dump_once(&mut self, message: &Message) -> Result<(Vec<RtnlMessage>, bool), Error> {
         let what = "netlink dump";
         let mut request = Vec::new();
         let sequence = self.append(&mut request, message, NLM_F_DUMP);
@@ -138,7 +138,7 @@ impl Netlink {
                 changed |= datagram.flags() & NLM_F_DUMP_INTR != 0;
                 match datagram.message_type() {
                     DONE => return Ok((found, changed)),
-                    ERROR => return Err(Error::new(what, refusal(&datagram).map_or(String::new(), |(_, why)| why))),
+                    ERROR => return Err(Error::new(what, error_of(&datagram).map_or(String::new(), |(_, why)| why))),
                     _ => found.extend(decode(&datagram)),
                 }
             }
@@ -146,7 +146,7 @@ impl Netlink {
     }
 
     /// What the kernel answers to one question; `None` if it has no answer.
-    pub(crate) fn ask(&mut self, message: Message) -> Result<Option<Told>, Error> {
+    pub(crate) fn get(&mut self, message: Message) -> Result<Option<RtnlMessage>, Error> {
         let what = "netlink question";
         let mut request = Vec::new();
         let sequence = self.append(&mut request, &message, 0);
@@ -160,7 +160,7 @@ impl Netlink {
     }
 
     /// What was told to the groups since last asked. `Err` if more was told than fitted: all must be read anew.
-    pub(crate) fn hear(&mut self) -> Result<Vec<Told>, Errno> {
+    pub(crate) fn receive_announcements(&mut self) -> Result<Vec<RtnlMessage>, Errno> {
         match self.receive() {
             Ok(()) => Ok(messages(&self.buffer).iter().filter_map(decode).collect()),
             Err(Errno::EAGAIN) => Ok(Vec::new()),
@@ -168,7 +168,7 @@ impl Netlink {
         }
     }
 
-    fn exchange(&mut self, batch: &[Request]) -> Result<Vec<Answer>, Error> {
+    fn exchange(&mut self, batch: &[Request]) -> Result<Vec<RequestResult>, Error> {
         let what = "netlink";
         let mut bytes = Vec::new();
         let mut open = BTreeMap::new();
@@ -177,15 +177,15 @@ impl Netlink {
             open.insert(sequence, position);
         }
         self.socket.send(&bytes, 0).context(what)?;
-        let mut answers: Vec<Answer> = batch.iter().map(|_| Ok(())).collect();
+        let mut answers: Vec<RequestResult> = batch.iter().map(|_| Ok(())).collect();
         while !open.is_empty() {
             self.receive().context(what)?;
             for datagram in messages(&self.buffer) {
                 let Some(position) = open.remove(&datagram.sequence_number()) else {
                     continue;
                 };
-                let forgiven = batch.get(position).map_or(&[][..], |request| request.forgiven);
-                if let (Some((errno, why)), Some(answer)) = (refusal(&datagram), answers.get_mut(position))
+                let forgiven = batch.get(position).map_or(&[][..], |request| request.ignored_errors);
+                if let (Some((errno, why)), Some(answer)) = (error_of(&datagram), answers.get_mut(position))
                     && !forgiven.contains(&errno)
                 {
                     *answer = Err(why);
@@ -254,12 +254,12 @@ pub(crate) fn messages(bytes: &[u8]) -> Vec<NetlinkBuffer<&[u8]>> {
 }
 
 /// A message of a kind we know; all others are none of our business.
-fn decode(message: &NetlinkBuffer<&[u8]>) -> Option<Told> {
-    Told::read(message.message_type(), message.payload())
+fn decode(message: &NetlinkBuffer<&[u8]>) -> Option<RtnlMessage> {
+    RtnlMessage::read(message.message_type(), message.payload())
 }
 
 /// The error of an answer with the kernel's explanation; `None` for success.
-pub(crate) fn refusal(message: &NetlinkBuffer<&[u8]>) -> Option<(Errno, String)> {
+pub(crate) fn error_of(message: &NetlinkBuffer<&[u8]>) -> Option<(Errno, String)> {
     if message.message_type() != ERROR {
         return None;
     }
@@ -280,7 +280,7 @@ pub(crate) fn refusal(message: &NetlinkBuffer<&[u8]>) -> Option<(Errno, String)>
 #[allow(clippy::unwrap_used, reason = "a test fails where it stands")]
 mod tests {
     use super::*;
-    use crate::netlink::link::{self, Wish};
+    use crate::netlink::link::{self, LinkChange};
 
     /// One message of a dump, as the kernel sends it.
     fn part(kind: u16, sequence: u32, flags: u16, body: &[u8]) -> Vec<u8> {
@@ -290,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn a_table_that_changed_while_it_was_told_is_asked_for_again() {
+    fn interrupted_dump_is_repeated() {
         // In the kernel's place, another socket of this process.
         let (mut kernel, mut address) = (Socket::new(protocols::NETLINK_USERSOCK).unwrap(), SocketAddr::new(0, 0));
         kernel.bind_auto().unwrap();
@@ -298,7 +298,7 @@ mod tests {
         let mut socket = Socket::new(protocols::NETLINK_USERSOCK).unwrap();
         let own = socket.bind_auto().unwrap();
         socket.connect(&address).unwrap();
-        let interface = |name| Wish::named(name).octets();
+        let interface = |name| LinkChange::named(name).octets();
         let answers = [
             part(libc::RTM_NEWLINK, 1, 0, &interface("one0")),
             part(DONE, 1, NLM_F_DUMP_INTR, &[0; 4]),
@@ -312,7 +312,7 @@ mod tests {
         let mut netlink = Netlink { socket, sequence: 0, buffer: Vec::new() };
         let told = netlink.dump(link::dump()).unwrap();
         let names =
-            told.iter().filter_map(|told| if let Told::NewLink(link) = told { Some(&*link.name) } else { None });
+            told.iter().filter_map(|told| if let RtnlMessage::NewLink(link) = told { Some(&*link.name) } else { None });
         assert_eq!(names.collect::<Vec<_>>(), ["one0", "two0"]);
     }
 }

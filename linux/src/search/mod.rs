@@ -23,18 +23,18 @@ pub struct Progress {
 
 /// What the threads of a search tell one another. A lock is enough: a chunk takes milliseconds, and not every processor
 /// knows numbers of 64 bits that need none.
-struct Desk {
+struct WorkQueue {
     /// Where the next chunk begins; `None` once it is over.
     next: Option<u64>,
     /// Where the chunk begins that each thread is at.
-    under_way: Vec<u64>,
+    in_progress: Vec<u64>,
     found: Option<u64>,
 }
 
-impl Desk {
+impl WorkQueue {
     /// The next chunk for a thread, if there is one, and how far all have come.
-    fn hand_out(&mut self, thread: usize, end: u64) -> Option<(Range<u64>, Progress)> {
-        let place = self.under_way.get_mut(thread)?;
+    fn next_chunk(&mut self, thread: usize, end: u64) -> Option<(Range<u64>, Progress)> {
+        let place = self.in_progress.get_mut(thread)?;
         let Some(start) = self.next.filter(|next| *next < end) else {
             *place = u64::MAX;
             return None;
@@ -42,7 +42,7 @@ impl Desk {
         let chunk = start..end.min(start.saturating_add(CHUNK));
         *place = start;
         self.next = Some(chunk.end);
-        let tried = self.under_way.iter().copied().min().unwrap_or(start);
+        let tried = self.in_progress.iter().copied().min().unwrap_or(start);
         Some((chunk, Progress { tried }))
     }
 
@@ -65,8 +65,8 @@ pub fn search(
     watch: impl Fn(Progress) -> bool + Sync,
 ) -> Option<u64> {
     let under_way = vec![range.start; threads.get()];
-    let desk = Mutex::new(Desk { next: Some(range.start), under_way, found: None });
-    let next = |thread| lock(&desk).hand_out(thread, range.end);
+    let desk = Mutex::new(WorkQueue { next: Some(range.start), in_progress: under_way, found: None });
+    let next = |thread| lock(&desk).next_chunk(thread, range.end);
     let work = |thread| {
         while let Some((chunk, progress)) = next(thread) {
             if let Some(hit) = job.scan(method, chunk) {
@@ -87,7 +87,7 @@ pub fn search(
 }
 
 /// Nothing is half done when a thread ends badly.
-fn lock(desk: &Mutex<Desk>) -> MutexGuard<'_, Desk> {
+fn lock(desk: &Mutex<WorkQueue>) -> MutexGuard<'_, WorkQueue> {
     desk.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn every_method_finds_what_plain_sha1_finds() {
+    fn every_sha1_method_finds_the_same_cga_modifier() {
         for (seed, (length, at)) in
             [(64, 0), (55, 0), (56, 0), (116, 0), (127, 80), (187, 0), (135, 80), (319, 0)].into_iter().enumerate()
         {
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn threads_agree_on_the_first() {
+    fn threads_return_the_first_cga_modifier() {
         let input = octets(7, 100);
         let job = Job::new(&input, 0, Sec::new(1).unwrap()).unwrap();
         let method = Method::best();
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn a_search_can_be_given_up() {
+    fn cga_search_can_be_cancelled() {
         let job = Job::with_mask(&octets(8, 100), 0, u32::MAX).unwrap();
         assert_eq!(search(&job, Method::best(), NonZero::<usize>::MIN, 0..u64::MAX, |_| false), None);
     }

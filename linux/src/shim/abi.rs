@@ -7,38 +7,38 @@ use roam6_wire::shim6::Tag;
 use std::net::Ipv6Addr;
 
 /// Tell when the next packet is sent, or received.
-pub(super) const TELL_SENT: u32 = 1;
-pub(super) const TELL_RECEIVED: u32 = 2;
+pub(super) const NOTIFY_SENT: u32 = 1;
+pub(super) const NOTIFY_RECEIVED: u32 = 2;
 
 pub(super) type SettingsValue = [u8; 48];
 pub(super) type ContextKey = [u8; 36];
 pub(super) type ContextValue = [u8; 80];
 pub(super) type TaggedValue = [u8; 40 + 16 * MAX_LOCATORS];
-pub(super) type CarriedValue = [u8; 64];
+pub(super) type TrafficValue = [u8; 64];
 
 /// Where the programs count what a context carries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Slot(pub(super) u32);
+pub(super) struct ContextIndex(pub(super) u32);
 
 /// A context in the map.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Held {
-    pub(super) slot: Slot,
+pub(super) struct StoredContext {
+    pub(super) index: ContextIndex,
     pub(super) locators: AddressPair,
     pub(super) tag_in: Tag,
     pub(super) tag_out: Tag,
 }
 
-impl Held {
+impl StoredContext {
     /// What a packet of it shows, if it shows anything.
-    pub(super) fn quote(&self, id: ContextId) -> Option<(Tag, AddressPair)> {
+    pub(super) fn error_key(&self, id: ContextId) -> Option<(Tag, AddressPair)> {
         (self.locators != id.ulids).then_some((self.tag_out, self.locators))
     }
 }
 
 /// What a context has carried, as the programs note it; times in nanoseconds of their clock, 0 for never.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Carried {
+pub(super) struct ContextTraffic {
     pub(super) sent: u64,
     pub(super) received: u64,
     pub(super) unanswered: u64,
@@ -55,12 +55,12 @@ pub(super) enum Event {
     /// A conversation is worth a context; `since` in nanoseconds of their clock.
     Flow { link: u32, pair: AddressPair, packets: u64, octets: u64, since: u64 },
     /// A context that was asked about has carried something.
-    Activity(Slot),
+    Activity(ContextIndex),
     /// The head of a packet of no context.
     Packet { link: u32, octets: Vec<u8> },
 }
 
-pub(super) fn settings(trigger: Option<&ContextTrigger>, bounce: u32) -> SettingsValue {
+pub(super) fn encode_settings(trigger: Option<&ContextTrigger>, bounce: u32) -> SettingsValue {
     let span = |span: Duration| u64::try_from(span.as_nanos()).unwrap_or(u64::MAX);
     layout(|out| {
         let number = |number: Option<u64>| number.unwrap_or_default();
@@ -87,7 +87,7 @@ pub(super) fn context_key(id: ContextId) -> ContextKey {
     })
 }
 
-pub(super) fn context(context: &ShimContext, slot: Slot) -> ContextValue {
+pub(super) fn encode_context(context: &ShimContext, slot: ContextIndex) -> ContextValue {
     layout(|out| {
         put_pair(out, context.locators);
         out.extend(context.next_hop.unwrap_or(Ipv6Addr::UNSPECIFIED).octets());
@@ -98,15 +98,15 @@ pub(super) fn context(context: &ShimContext, slot: Slot) -> ContextValue {
 }
 
 /// What of a context in the map the daemon needs to know; `None` for what it did not write.
-pub(super) fn held(value: &ContextValue) -> Option<Held> {
+pub(super) fn decode_context(value: &ContextValue) -> Option<StoredContext> {
     let mut reader = Reader(value);
     let locators = AddressPair { local: reader.address()?, peer: reader.address()? };
     reader.take::<16>()?;
     let (tag_out, tag_in) = (Tag::new(reader.number()?)?, Tag::new(reader.number()?)?);
-    Some(Held { slot: Slot(reader.word()?), locators, tag_in, tag_out })
+    Some(StoredContext { index: ContextIndex(reader.word()?), locators, tag_in, tag_out })
 }
 
-pub(super) fn tagged(context: &ShimContext, slot: Slot) -> TaggedValue {
+pub(super) fn encode_tag(context: &ShimContext, slot: ContextIndex) -> TaggedValue {
     layout(|out| {
         put_pair(out, context.id.ulids);
         out.extend(slot.0.to_ne_bytes());
@@ -115,10 +115,10 @@ pub(super) fn tagged(context: &ShimContext, slot: Slot) -> TaggedValue {
     })
 }
 
-pub(super) fn decode_carried(value: &CarriedValue) -> Carried {
+pub(super) fn decode_traffic(value: &TrafficValue) -> ContextTraffic {
     let mut reader = Reader(value);
     let mut next = || reader.number().unwrap_or_default();
-    Carried {
+    ContextTraffic {
         sent: next(),
         received: next(),
         unanswered: next(),
@@ -141,7 +141,7 @@ pub(super) fn decode_event(bytes: &[u8]) -> Option<Event> {
             octets: reader.number()?,
             since: reader.number()?,
         }),
-        2 => reader.word().map(|slot| Event::Activity(Slot(slot))),
+        2 => reader.word().map(|slot| Event::Activity(ContextIndex(slot))),
         3 => {
             let (link, length, _) = (reader.word()?, reader.word()?, reader.word()?);
             let octets = reader.0.get(..usize::try_from(length).ok()?)?.to_vec();

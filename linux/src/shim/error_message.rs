@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_is_told_in_the_ulids() {
+    fn icmp_error_is_translated_to_the_ulids() {
         let (locators, ulids) = (pair("2001:db8:b1::1", "2001:db8:b2::2"), pair("2001:db8:a1::1", "2001:db8:a2::2"));
         let udp = [0, 1, 0, 2, 0, 8, 9, 9];
         let shimmed = [&[17, 0, 0x92, 0x34, 0x56, 0x78, 0x9a, 0xbc][..], &udp].concat();
@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn other_errors_are_not_ours() {
+    fn icmp_errors_of_other_packets_are_ignored() {
         let control = packet("::1", "::2", PROTOCOL, &[59, 0, 0x12, 0x34, 0x56, 0x78, 0x9a, 0xbc]);
         let plain = packet("::1", "::2", 17, &[0; 8]);
         for quoted in [control, plain] {

@@ -2,36 +2,36 @@
 //! addresses are rewritten and a header put in between (RFC 5533 §12). They end with the daemon.
 
 mod abi;
-#[cfg(test)]
-#[allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, reason = "a test fails where it stands")]
-mod bare;
-mod bounce;
 mod error_message;
+mod programs;
+mod segmentation_path;
 #[cfg(test)]
 #[allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails where it stands")]
-mod fixtures;
-mod load;
+mod tests;
 mod transport;
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, reason = "a test fails where it stands")]
+mod tun_tests;
 
 pub(crate) use error_message::HEADER;
 
-use crate::door::quiet::sink;
 use crate::error::Error;
+use crate::io::kernel_icmp_filter::discarding_socket;
 use crate::sys;
 use crate::tunnel::has_ethernet;
-use abi::{Carried, Event, Held, Slot, TELL_RECEIVED, TELL_SENT};
+use abi::{ContextIndex, ContextTraffic, Event, NOTIFY_RECEIVED, NOTIFY_SENT, StoredContext};
 use aya::programs::tc::SchedClassifierLink;
-use bounce::Bounce;
 use core::time::Duration;
 use error_message::ErrorMessage;
-use load::{Program, Programs};
 use nix::time::{ClockId, clock_gettime};
+use programs::{Program, Programs};
 use roam6_proto::base::few;
 use roam6_proto::base::ids::{AddressPair, ContextId};
 use roam6_proto::contract::input::{Activity, FlowEvent, TrafficCount};
 use roam6_proto::contract::item::{ContextTrigger, MAX_LOCATORS, ShimContext};
 use roam6_proto::{ActivityQuery, Input, LinkId, Packet, Time};
 use roam6_wire::shim6::{self, Tag};
+use segmentation_path::SegmentationPath;
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use transport::Transport;
@@ -42,21 +42,21 @@ const BATCH: usize = 256;
 /// What carries contexts.
 pub(crate) struct Shim {
     programs: Programs,
-    bounce: Bounce,
+    segmentation_path: SegmentationPath,
     transport: Transport,
     uplinks: few::VecMap<LinkId, [SchedClassifierLink; 2]>,
     /// Names of contexts by where they are counted.
-    by_slot: Vec<Option<ContextId>>,
+    by_index: Vec<Option<ContextId>>,
     /// Names of those that rewrite, by what errors of the network show of them.
-    by_quote: BTreeMap<(Tag, AddressPair), ContextId>,
+    by_error_key: BTreeMap<(Tag, AddressPair), ContextId>,
     /// Places below the highest in use where nothing is counted.
-    free: Vec<Slot>,
-    most: u32,
+    free: Vec<ContextIndex>,
+    max_contexts: u32,
     /// ULIDs whose path has changed and whose transport does not know yet.
     moved: BTreeSet<AddressPair>,
     /// Keeps the kernel from answering that it knows no such protocol.
-    _sink: OwnedFd,
-    _cut: SchedClassifierLink,
+    _discarding_socket: OwnedFd,
+    _segmented_program: SchedClassifierLink,
 }
 
 impl Shim {
@@ -64,23 +64,23 @@ impl Shim {
     /// this kernel.
     pub(crate) fn open(most: u32) -> Result<(Shim, Option<Error>), Error> {
         let mut programs = Programs::load(most)?;
-        let bounce = Bounce::make()?;
-        let cut = programs.attach(Program::Cut, Bounce::lower())?;
+        let bounce = SegmentationPath::create()?;
+        let cut = programs.attach(Program::Segmented, SegmentationPath::lower())?;
         let (transport, lesser) = Transport::open()?;
-        sys::give_back_memory();
-        programs.set_settings(abi::settings(None, bounce.index))?;
+        sys::trim_heap();
+        programs.set_settings(abi::encode_settings(None, bounce.index))?;
         let shim = Shim {
             programs,
-            bounce,
+            segmentation_path: bounce,
             transport,
             uplinks: few::VecMap::new(),
-            by_slot: Vec::new(),
-            by_quote: BTreeMap::new(),
+            by_index: Vec::new(),
+            by_error_key: BTreeMap::new(),
             free: Vec::new(),
-            most,
+            max_contexts: most,
             moved: BTreeSet::new(),
-            _sink: sink(shim6::PROTOCOL.into())?,
-            _cut: cut,
+            _discarding_socket: discarding_socket(shim6::PROTOCOL.into())?,
+            _segmented_program: cut,
         };
         Ok((shim, lesser))
     }
@@ -91,8 +91,8 @@ impl Shim {
             return Ok(());
         }
         let ethernet = has_ethernet(link)?;
-        let leave = self.programs.attach(Program::Leave { ethernet }, name)?;
-        let arrive = self.programs.attach(Program::Arrive { ethernet }, name)?;
+        let leave = self.programs.attach(Program::Egress { ethernet }, name)?;
+        let arrive = self.programs.attach(Program::Ingress { ethernet }, name)?;
         self.uplinks.insert(link, [leave, arrive]);
         Ok(())
     }
@@ -104,7 +104,7 @@ impl Shim {
 
     /// When a conversation is told of; `None`: never.
     pub(crate) fn set_trigger(&mut self, trigger: Option<&ContextTrigger>) -> Result<(), Error> {
-        self.programs.set_settings(abi::settings(trigger, self.bounce.index))
+        self.programs.set_settings(abi::encode_settings(trigger, self.segmentation_path.index))
     }
 
     /// Makes the context so, in one step for each packet; what it has carried stays.
@@ -116,20 +116,21 @@ impl Shim {
                 format_args!("{} sources, at most {MAX_LOCATORS}", context.allowed_sources.len()),
             ));
         }
-        let former = self.held(id);
+        let former = self.stored_context(id);
         let slot = match former {
-            Some(held) => held.slot,
-            None => self.take_slot()?,
+            Some(held) => held.index,
+            None => self.allocate_index()?,
         };
-        let held = Held { slot, locators: context.locators, tag_in: context.tag_in, tag_out: context.tag_out };
+        let held =
+            StoredContext { index: slot, locators: context.locators, tag_in: context.tag_in, tag_out: context.tag_out };
         // What arrives is understood before anything is sent that asks for it.
-        self.programs.tags.put(&context.tag_in.bits(), &abi::tagged(context, slot))?;
-        self.programs.contexts.put(&abi::context_key(id), &abi::context(context, slot))?;
-        self.name(slot, Some(id));
-        if let Some(quote) = former.and_then(|former| former.quote(id)) {
-            self.by_quote.remove(&quote);
+        self.programs.tags.put(&context.tag_in.bits(), &abi::encode_tag(context, slot))?;
+        self.programs.contexts.put(&abi::context_key(id), &abi::encode_context(context, slot))?;
+        self.set_context_of(slot, Some(id));
+        if let Some(quote) = former.and_then(|former| former.error_key(id)) {
+            self.by_error_key.remove(&quote);
         }
-        self.by_quote.extend(held.quote(id).map(|quote| (quote, id)));
+        self.by_error_key.extend(held.error_key(id).map(|quote| (quote, id)));
         let Some(former) = former else { return Ok(()) };
         if former.locators != context.locators {
             self.moved.insert(id.ulids);
@@ -139,40 +140,40 @@ impl Shim {
 
     /// Takes a context away; one that does not exist is no error.
     pub(crate) fn drop(&mut self, id: ContextId) -> Result<(), Error> {
-        let Some(held) = self.held(id) else { return Ok(()) };
-        self.name(held.slot, None);
-        if let Some(quote) = held.quote(id) {
-            self.by_quote.remove(&quote);
+        let Some(held) = self.stored_context(id) else { return Ok(()) };
+        self.set_context_of(held.index, None);
+        if let Some(quote) = held.error_key(id) {
+            self.by_error_key.remove(&quote);
             self.moved.insert(id.ulids);
         }
         let outgoing = self.programs.contexts.drop(&abi::context_key(id));
         let incoming = self.programs.tags.drop(&held.tag_in.bits());
-        self.free.push(held.slot);
+        self.free.push(held.index);
         outgoing.and(incoming)
     }
 
     /// What a context has carried, and what to tell of it from now on. `None` if there is no such context.
     pub(crate) fn sample(&mut self, now: Time, sample: &ActivityQuery) -> Result<Option<Activity>, Error> {
-        let Some(Held { slot, .. }) = self.held(sample.context) else { return Ok(None) };
-        let what = [(sample.notify_sent, TELL_SENT), (sample.notify_received, TELL_RECEIVED)];
+        let Some(StoredContext { index: slot, .. }) = self.stored_context(sample.context) else { return Ok(None) };
+        let what = [(sample.notify_sent, NOTIFY_SENT), (sample.notify_received, NOTIFY_RECEIVED)];
         let what = what.into_iter().filter(|(wanted, _)| *wanted).map(|(_, bit)| bit).sum();
         // Asked first, so that no packet falls between the two.
-        self.programs.ask(slot, what)?;
+        self.programs.request_notification(slot, what)?;
         self.activity(now, slot)
     }
 
     /// What the programs have told.
-    pub(crate) fn hear(&mut self, now: Time) -> Vec<Input> {
-        let events: Vec<Event> = std::iter::from_fn(|| self.programs.hear()).take(BATCH).collect();
+    pub(crate) fn read_events(&mut self, now: Time) -> Vec<Input> {
+        let events: Vec<Event> = std::iter::from_fn(|| self.programs.read_event()).take(BATCH).collect();
         events.into_iter().filter_map(|event| self.input(now, event)).collect()
     }
 
     /// Tells the transport of an error the network had for one of its packets; other packets are none of its business.
-    pub(crate) fn take_error(&self, packet: &[u8]) -> Result<(), Error> {
+    pub(crate) fn translate_icmp_error(&self, packet: &[u8]) -> Result<(), Error> {
         let Some(error) = ErrorMessage::read(packet) else { return Ok(()) };
-        let Some(id) = self.by_quote.get(&(error.tag, error.locators)) else { return Ok(()) };
+        let Some(id) = self.by_error_key.get(&(error.tag, error.locators)) else { return Ok(()) };
         let Some((head, quote)) = error.translate(id.ulids) else { return Ok(()) };
-        self.transport.tell(id.ulids.local, &head, &quote)
+        self.transport.send_icmp_error(id.ulids.local, &head, &quote)
     }
 
     /// Lets transports whose path has changed send again at once, and those that have not heard again in a while.
@@ -187,22 +188,23 @@ impl Shim {
     }
 
     /// A context, from the map the programs have: a server has a hundred thousand, and they are to be kept once.
-    fn held(&self, id: ContextId) -> Option<Held> {
-        self.programs.contexts.find(&abi::context_key(id)).and_then(|value| abi::held(&value))
+    fn stored_context(&self, id: ContextId) -> Option<StoredContext> {
+        self.programs.contexts.find(&abi::context_key(id)).and_then(|value| abi::decode_context(&value))
     }
 
-    fn name(&mut self, Slot(slot): Slot, id: Option<ContextId>) {
-        if let Some(place) = self.by_slot.get_mut(slot as usize) {
+    fn set_context_of(&mut self, ContextIndex(slot): ContextIndex, id: Option<ContextId>) {
+        if let Some(place) = self.by_index.get_mut(slot as usize) {
             *place = id;
         }
     }
 
-    fn take_slot(&mut self) -> Result<Slot, Error> {
-        let next = u32::try_from(self.by_slot.len()).ok().filter(|next| *next < self.most).map(Slot);
-        let full = || format!("there is room for {}; max_contexts says how much from the next start on", self.most);
+    fn allocate_index(&mut self) -> Result<ContextIndex, Error> {
+        let next = u32::try_from(self.by_index.len()).ok().filter(|next| *next < self.max_contexts).map(ContextIndex);
+        let full =
+            || format!("there is room for {}; max_contexts says how much from the next start on", self.max_contexts);
         let slot = self.free.pop().or(next).ok_or_else(|| Error::new("context", full()))?;
         if Some(slot) == next {
-            self.by_slot.push(None);
+            self.by_index.push(None);
         }
         self.programs.clear(slot).inspect_err(|_| self.free.push(slot))?;
         Ok(slot)
@@ -211,20 +213,20 @@ impl Shim {
     fn input(&mut self, now: Time, event: Event) -> Option<Input> {
         match event {
             Event::Flow { link, pair, packets, octets, since } => {
-                let since = Moment::of(now).time(since).unwrap_or(now);
+                let since = ClockReading::of(now).time(since).unwrap_or(now);
                 Some(Input::Flow(FlowEvent { pair, link: LinkId(link), packets, octets, since }))
             }
             Event::Activity(slot) => self.activity(now, slot).ok().flatten().map(Input::Activity),
             Event::Packet { link, octets } => {
-                Some(Input::Packet(Packet { link: LinkId(link), sender: None, bytes: shortened(octets) }))
+                Some(Input::Packet(Packet { link: LinkId(link), sender: None, bytes: without_shim_header(octets) }))
             }
         }
     }
 
-    fn activity(&self, now: Time, slot: Slot) -> Result<Option<Activity>, Error> {
-        let Some(context) = self.by_slot.get(slot.0 as usize).copied().flatten() else { return Ok(None) };
-        let carried: Carried = abi::decode_carried(&self.programs.carried(slot)?);
-        let moment = Moment::of(now);
+    fn activity(&self, now: Time, slot: ContextIndex) -> Result<Option<Activity>, Error> {
+        let Some(context) = self.by_index.get(slot.0 as usize).copied().flatten() else { return Ok(None) };
+        let carried: ContextTraffic = abi::decode_traffic(&self.programs.traffic(slot)?);
+        let moment = ClockReading::of(now);
         Ok(Some(Activity {
             context,
             last_sent: moment.time(carried.sent),
@@ -244,15 +246,15 @@ impl AsFd for Shim {
 }
 
 /// The same moment on the engines' clock and on the programs'.
-struct Moment {
+struct ClockReading {
     now: Time,
     nanos: u64,
 }
 
-impl Moment {
-    fn of(now: Time) -> Moment {
+impl ClockReading {
+    fn of(now: Time) -> ClockReading {
         let clock = clock_gettime(ClockId::CLOCK_MONOTONIC_COARSE).map_or(Duration::ZERO, Duration::from);
-        Moment { now, nanos: u64::try_from(clock.as_nanos()).unwrap_or(u64::MAX) }
+        ClockReading { now, nanos: u64::try_from(clock.as_nanos()).unwrap_or(u64::MAX) }
     }
 
     /// 0 is never.
@@ -263,7 +265,7 @@ impl Moment {
 }
 
 /// Of a packet only the head was handed up: its length says so, for parsers to accept it.
-fn shortened(mut octets: Vec<u8>) -> Vec<u8> {
+fn without_shim_header(mut octets: Vec<u8>) -> Vec<u8> {
     const IP: usize = 40;
     let payload = u16::try_from(octets.len().saturating_sub(IP)).unwrap_or(u16::MAX);
     if let Some(field) = octets.get_mut(4..6) {

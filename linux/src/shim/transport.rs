@@ -2,7 +2,7 @@
 //! which errors the network had for its packets, in the addresses it knows (RFC 5533 §12.1.1). Both are ICMPv6 messages this host sends
 //! to itself.
 
-use crate::bpf::attach::{self, whole};
+use crate::bpf::attach::{self, error_chain};
 use crate::error::{Context as _, Error};
 use aya::programs::Iter;
 use aya::{Btf, Ebpf, EbpfLoader};
@@ -17,16 +17,16 @@ use std::time::Duration;
 
 static OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/tcp_backoff.bpf.o"));
 /// The program in it.
-const LISTER: &str = "stalled";
+const ITERATOR: &str = "stalled";
 
 const UNREACHABLE: u8 = 1;
 const TCP: u8 = 6;
 /// How often those that are stalled are told: a message is lost on a socket that is in use at that moment.
-const ROUNDS: u32 = 3;
+const MIN_ROUNDS: u32 = 3;
 /// And how often, with a pause between, as long as one has not heard: an address that was put on the loopback interface this
 /// moment, since its own has gone, is this host's only once a thread of the kernel has seen to it, and until then the
 /// message leaves by the default route.
-const MOST_ROUNDS: u32 = 20;
+const MAX_ROUNDS: u32 = 20;
 const PAUSE: Duration = Duration::from_millis(5);
 /// Octets of what the program writes for a connection.
 const ROW: usize = 44;
@@ -35,13 +35,13 @@ const ROW: usize = 44;
 pub(super) struct Transport {
     socket: OwnedFd,
     /// The program that lists connections; `None` on kernels that have no types of their own (BTF).
-    lister: Option<Ebpf>,
-    telling: Telling,
+    iterator: Option<Ebpf>,
+    reset: BackoffReset,
 }
 
 /// Whose path has changed, until they have heard.
 #[derive(Default)]
-struct Telling {
+struct BackoffReset {
     moved: BTreeSet<AddressPair>,
     /// How often each connection had doubled its time when it was told last.
     former: BTreeMap<(AddressPair, [u8; 4]), u32>,
@@ -54,13 +54,13 @@ struct Telling {
 /// What to do about connections that are stalled.
 #[derive(Debug, PartialEq, Eq)]
 enum Step {
-    Tell,
+    Notify,
     Pause,
     End,
 }
 
 /// A TCP connection that waits for its retransmission timer.
-struct Stalled {
+struct BackedOffConnection {
     pair: AddressPair,
     ports: [u8; 4],
     unacknowledged: [u8; 4],
@@ -78,35 +78,35 @@ impl Transport {
             Ok(lister) => (Some(lister), None),
             Err(error) => (None, Some(error)),
         };
-        Ok((Transport { socket, lister, telling: Telling::default() }, lesser))
+        Ok((Transport { socket, iterator: lister, reset: BackoffReset::default() }, lesser))
     }
 
     /// Wakes the connections of these ULIDs that have backed off: each retransmits now.
     pub(super) fn wake(&mut self, now: Time, moved: BTreeSet<AddressPair>) -> Result<(), Error> {
-        self.telling.moved.extend(moved);
-        (self.telling.rounds, self.telling.again_at) = (0, Some(now));
+        self.reset.moved.extend(moved);
+        (self.reset.rounds, self.reset.again_at) = (0, Some(now));
         self.wake_again(now)
     }
 
     /// When those are told again who have not heard.
     pub(super) fn wake_again_at(&self) -> Option<Time> {
-        self.telling.again_at
+        self.reset.again_at
     }
 
     /// Tells them, if it is time.
     pub(super) fn wake_again(&mut self, now: Time) -> Result<(), Error> {
-        if self.telling.again_at.is_none_or(|at| now < at) {
+        if self.reset.again_at.is_none_or(|at| now < at) {
             return Ok(());
         }
         // Whoever fails does not try for ever.
-        let mut telling = std::mem::take(&mut self.telling);
+        let mut telling = std::mem::take(&mut self.reset);
         loop {
-            let mut stalled = self.list()?;
+            let mut stalled = self.backed_off_connections()?;
             stalled.retain(|one| telling.moved.contains(&one.pair));
             match telling.step(&stalled) {
-                Step::Tell => stalled.iter().try_for_each(|one| self.take_back_off(one))?,
+                Step::Notify => stalled.iter().try_for_each(|one| self.reset_backoff(one))?,
                 Step::Pause => {
-                    self.telling = Telling { again_at: Some(now + PAUSE), ..telling };
+                    self.reset = BackoffReset { again_at: Some(now + PAUSE), ..telling };
                     return Ok(());
                 }
                 Step::End => return Ok(()),
@@ -115,37 +115,37 @@ impl Transport {
     }
 
     /// Each message halves the time it waits (RFC 6069 §4.2); the retransmission that one of them causes doubles it once.
-    fn take_back_off(&self, stalled: &Stalled) -> Result<(), Error> {
+    fn reset_backoff(&self, stalled: &BackedOffConnection) -> Result<(), Error> {
         let quote = stalled.quote();
         (0..=stalled.backoff)
-            .try_for_each(|_| self.tell(stalled.pair.local, &[UNREACHABLE, 0, 0, 0, 0, 0, 0, 0], &quote))
+            .try_for_each(|_| self.send_icmp_error(stalled.pair.local, &[UNREACHABLE, 0, 0, 0, 0, 0, 0, 0], &quote))
     }
 
     /// Hands an ICMPv6 error about a packet of ours to whoever sent it. `head` is the message's first eight octets.
-    pub(super) fn tell(&self, local: Ipv6Addr, head: &[u8; 8], quote: &[u8]) -> Result<(), Error> {
+    pub(super) fn send_icmp_error(&self, local: Ipv6Addr, head: &[u8; 8], quote: &[u8]) -> Result<(), Error> {
         let to = SockaddrIn6::from(SocketAddrV6::new(local, 0, 0, 0));
         // The kernel puts the checksum in.
         let message = [head, quote].concat();
         sendto(self.socket.as_raw_fd(), &message, &to, MsgFlags::empty()).map(drop).context("ICMPv6 to this host")
     }
 
-    fn list(&mut self) -> Result<Vec<Stalled>, Error> {
-        let Some(lister) = &mut self.lister else { return Ok(Vec::new()) };
-        let failed = |error: &dyn core::error::Error| Error::new("list TCP connections", whole(error));
-        let program: &mut Iter = attach::find(lister, LISTER)?;
+    fn backed_off_connections(&mut self) -> Result<Vec<BackedOffConnection>, Error> {
+        let Some(lister) = &mut self.iterator else { return Ok(Vec::new()) };
+        let failed = |error: &dyn core::error::Error| Error::new("list TCP connections", error_chain(error));
+        let program: &mut Iter = attach::program_named(lister, ITERATOR)?;
         let id = program.attach().map_err(|error| failed(&error))?;
         let link = program.take_link(id).map_err(|error| failed(&error))?;
         let mut rows = Vec::new();
         let mut file = link.into_file().map_err(|error| failed(&error))?;
         file.read_to_end(&mut rows).context("list TCP connections")?;
-        Ok(rows.as_chunks::<ROW>().0.iter().filter_map(Stalled::read).collect())
+        Ok(rows.as_chunks::<ROW>().0.iter().filter_map(BackedOffConnection::read).collect())
     }
 }
 
-impl Telling {
-    fn step(&mut self, stalled: &[Stalled]) -> Step {
-        let is_deaf = stalled.iter().any(|one| self.has_not_heard(one));
-        let most = if is_deaf { MOST_ROUNDS } else { ROUNDS };
+impl BackoffReset {
+    fn step(&mut self, stalled: &[BackedOffConnection]) -> Step {
+        let is_deaf = stalled.iter().any(|one| self.is_still_backed_off(one));
+        let most = if is_deaf { MAX_ROUNDS } else { MIN_ROUNDS };
         if stalled.is_empty() || self.rounds >= most {
             return Step::End;
         }
@@ -155,22 +155,22 @@ impl Telling {
         }
         self.rounds += 1;
         self.former = stalled.iter().map(|one| ((one.pair, one.ports), one.backoff)).collect();
-        Step::Tell
+        Step::Notify
     }
 
     /// Whether it waits as long as when it was told. One that has backed off once may have done so anew.
-    fn has_not_heard(&self, one: &Stalled) -> bool {
+    fn is_still_backed_off(&self, one: &BackedOffConnection) -> bool {
         self.former.get(&(one.pair, one.ports)).is_some_and(|backoff| *backoff > 1 && one.backoff >= *backoff)
     }
 }
 
-impl Stalled {
-    fn read(row: &[u8; ROW]) -> Option<Stalled> {
+impl BackedOffConnection {
+    fn read(row: &[u8; ROW]) -> Option<BackedOffConnection> {
         let (local, rest) = row.split_first_chunk::<16>()?;
         let (peer, rest) = rest.split_first_chunk::<16>()?;
         let (ports, rest) = rest.split_first_chunk::<4>()?;
         let (unacknowledged, rest) = rest.split_first_chunk::<4>()?;
-        Some(Stalled {
+        Some(BackedOffConnection {
             pair: AddressPair { local: (*local).into(), peer: (*peer).into() },
             ports: *ports,
             unacknowledged: *unacknowledged,
@@ -191,11 +191,12 @@ impl Stalled {
 }
 
 fn load() -> Result<Ebpf, Error> {
-    let failed = |error: &dyn core::error::Error| Error::new("TCP cannot be told of a change of path", whole(error));
+    let failed =
+        |error: &dyn core::error::Error| Error::new("TCP cannot be told of a change of path", error_chain(error));
     let types = Btf::from_sys_fs().map_err(|error| failed(&error))?;
     let mut lister = EbpfLoader::new().btf(Some(&types)).load(OBJECT).map_err(|error| failed(&error))?;
-    let program: &mut Iter = attach::find(&mut lister, LISTER)?;
-    attach::load(|| program.load("tcp", &types)).map_err(|error| failed(&error))?;
+    let program: &mut Iter = attach::program_named(&mut lister, ITERATOR)?;
+    attach::load_with_retry(|| program.load("tcp", &types)).map_err(|error| failed(&error))?;
     Ok(lister)
 }
 
@@ -204,28 +205,28 @@ fn load() -> Result<Ebpf, Error> {
 mod tests {
     use super::*;
 
-    fn stalled(backoff: u32) -> [Stalled; 1] {
+    fn stalled(backoff: u32) -> [BackedOffConnection; 1] {
         let pair = AddressPair { local: "2001:db8::1".parse().unwrap(), peer: "2001:db8::2".parse().unwrap() };
-        [Stalled { pair, ports: [0, 80, 0, 81], unacknowledged: [0; 4], backoff }]
+        [BackedOffConnection { pair, ports: [0, 80, 0, 81], unacknowledged: [0; 4], backoff }]
     }
 
     #[test]
-    fn who_hears_is_told_a_few_times_at_once() {
-        let mut telling = Telling::default();
+    fn responsive_connection_gets_its_backoff_reset_at_once() {
+        let mut telling = BackoffReset::default();
         assert_eq!(
             [8, 7, 6, 5].map(|backoff| telling.step(&stalled(backoff))),
-            [Step::Tell, Step::Tell, Step::Tell, Step::End]
+            [Step::Notify, Step::Notify, Step::Notify, Step::End]
         );
-        assert_eq!(Telling::default().step(&[]), Step::End, "nobody waits");
+        assert_eq!(BackoffReset::default().step(&[]), Step::End, "nobody waits");
     }
 
     #[test]
-    fn who_does_not_hear_is_told_after_pauses_and_given_up() {
-        let mut telling = Telling::default();
+    fn unresponsive_connection_is_retried_with_pauses_and_given_up() {
+        let mut telling = BackoffReset::default();
         let steps: Vec<Step> = std::iter::repeat_with(|| telling.step(&stalled(4))).take(40).collect();
         let (last, rest) = steps.split_last().unwrap();
-        assert_eq!((rest.first(), last), (Some(&Step::Tell), &Step::End));
+        assert_eq!((rest.first(), last), (Some(&Step::Notify), &Step::End));
         let pairs: Vec<&[Step]> = rest.iter().as_slice()[1..].chunks(2).collect();
-        assert_eq!(pairs, [&[Step::Pause, Step::Tell][..]; 19]);
+        assert_eq!(pairs, [&[Step::Pause, Step::Notify][..]; 19]);
     }
 }

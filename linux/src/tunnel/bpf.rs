@@ -1,17 +1,19 @@
 //! Tunnels carried by BPF programs: one device for all routes, maps for all else. Everything is pinned, so packets travel
 //! on while no daemon runs, and the next life takes over the maps as they are (RFC 2473, RFC 3963 §6.5 and §9).
 
-mod shortcut;
+mod bypass;
 
-use crate::bpf::abi::{self, CARRIED_END, LENGTHS, LOCALS, Length, PATHS, PrefixKey, RULES, Settings, Side, Version};
+use crate::bpf::abi::{
+    self, DSMIP_ENDPOINT, LENGTHS, LOCAL_ENDPOINTS, PATHS, PrefixKey, PrefixLength, RULES, Settings, Side, Version,
+};
 use crate::bpf::attach::{Interface, Program, Programs};
-use crate::bpf::front::{self, Front};
 use crate::bpf::maps::Maps;
 use crate::bpf::pin::Pins;
+use crate::bpf::xdp_ingress::{self, XdpIngress};
 use crate::error::{Context as _, Error};
-use crate::tunnel::carrier::{Carrier, Links};
-use crate::tunnel::pieces::Pieces;
-use crate::tunnel::{Hooks, MIN_MTU, Tunnels, device, is_special_to};
+use crate::tunnel::reassembly::Reassembly;
+use crate::tunnel::udp_encap::{EgressLinks, UdpEncap};
+use crate::tunnel::{Hooks, MIN_MTU, Tunnels, device, is_indexed_by};
 use nix::time::{ClockId, clock_getres};
 use roam6_proto::base::few;
 use roam6_proto::base::ids::LinkId;
@@ -28,11 +30,11 @@ const OVERHEAD: u32 = 40;
 /// What an Ethernet leaves inside a tunnel, for routes that say nothing.
 const DEVICE_MTU: u32 = 1500 - OVERHEAD;
 /// The same where IPv4 may carry packets: the kernel lets no route say more than its device does (RFC 4213 §3.2).
-const CARRIED_MTU: u32 = 1500 - 20;
+const DSMIP_DEVICE_MTU: u32 = 1500 - 20;
 /// A next hop is believed no longer without the kernel's being asked again.
-const HOP_LIFE: Duration = Duration::from_millis(256);
+const NEXT_HOP_LIFETIME: Duration = Duration::from_millis(256);
 /// Tunnels in one another that the MTU is followed through.
-const NESTED: u8 = 4;
+const MAX_NESTING: u8 = 4;
 
 /// What one daemon's tunnels are called and how many there may be.
 #[derive(Debug, Clone)]
@@ -42,11 +44,11 @@ pub struct Options {
     /// Where the daemon keeps what must not outlive a restart of the machine; `bpf` in it becomes a BPF file system.
     pub run: PathBuf,
     /// Addresses by which engines speak through tunnels over IPv4; empty: there are none.
-    pub carried: few::VecSet<Ipv6Addr>,
+    pub dsmip_addresses: few::VecSet<Ipv6Addr>,
     /// Whether frames are taken at the driver too, where it takes a program.
-    pub at_driver: bool,
+    pub xdp: bool,
     /// Most tunnels. It holds from the first life of the daemon until [`Tunnels::clean`].
-    pub tunnels: u32,
+    pub max_tunnels: u32,
 }
 
 /// The back end.
@@ -54,102 +56,102 @@ pub struct Bpf {
     options: Options,
     pins: Pins,
     programs: Programs,
-    front: Option<Front>,
+    xdp_ingress: Option<XdpIngress>,
     maps: Maps,
     device: LinkId,
     settings: Settings,
     last_version: u32,
     /// The tunnels of this life. What the map tells of them is not kept a second time.
-    held: BTreeMap<TunnelId, Option<Box<Held>>>,
+    installed: BTreeMap<TunnelId, Option<Box<FullTunnel>>>,
     /// Those the maps do not wholly say, because a part was refused.
-    broken: BTreeSet<TunnelId>,
+    incomplete: BTreeSet<TunnelId>,
     /// The prefixes of each length each side holds.
-    lengths: [few::VecMap<u8, Used>; 3],
+    lengths: [few::VecMap<u8, LengthUse>; 3],
     /// Destinations that are led past the tunnels.
-    shortcuts: few::VecSet<Prefix>,
+    bypasses: few::VecSet<Prefix>,
     /// Our ends of paths.
-    ends: few::VecMap<Ipv6Addr, End>,
+    endpoints: few::VecMap<Ipv6Addr, Endpoint>,
     attached: few::VecMap<LinkId, Attached>,
     /// Which interface packets over IPv4 leave by.
-    links: Links,
-    _pieces: Pieces,
+    egress_links: EgressLinks,
+    _reassembly: Reassembly,
 }
 
 /// A tunnel the map does not tell whole, and the version its flow rules are found by.
-struct Held {
+struct FullTunnel {
     tunnel: Tunnel,
     version: Version,
 }
 
 /// How many prefixes of a length there are, and the network around them: it grows only, until [`Tunnels::settle`].
-struct Used {
+struct LengthUse {
     count: usize,
-    around: Prefix,
+    cover: Prefix,
 }
 
 /// An address of ours where paths end.
-struct End {
+struct Endpoint {
     /// How many.
     count: usize,
     /// What the programs call it, if there was a name left.
-    place: Option<u8>,
+    index: Option<u8>,
 }
 
 struct Attached {
     name: String,
     program: Program,
     /// Not yet: the predecessor's program works with maps that are full, ours are not.
-    waiting: bool,
+    deferred: bool,
 }
 
 impl Bpf {
     /// Takes over what an earlier life left, or begins anew.
     pub fn open(options: Options) -> Result<Bpf, Error> {
         let pins = Pins::open(&options.run.join("bpf"))?;
-        let mut programs = Programs::load(pins.clone(), options.tunnels)?;
+        let mut programs = Programs::load(pins.clone(), options.max_tunnels)?;
         let mut maps = Maps::take(programs.ebpf())?;
-        let front = options.at_driver.then(|| Front::load(pins.clone())).transpose()?;
-        let mtu = if options.carried.is_empty() { DEVICE_MTU } else { CARRIED_MTU };
+        let front = options.xdp.then(|| XdpIngress::load(pins.clone())).transpose()?;
+        let mtu = if options.dsmip_addresses.is_empty() { DEVICE_MTU } else { DSMIP_DEVICE_MTU };
         let device = device::make_tun(&options.device, mtu)?;
         let mut settings = maps.settings()?;
         settings.device = device.0;
         settings.generation = settings.generation.wrapping_add(1);
-        settings.epoch = after(settings.epoch);
-        settings.life = life(tick()?);
-        settings.slot_mask = maps.prefixes.mask();
+        settings.epoch = next_epoch(settings.epoch);
+        settings.lifetime_shift = lifetime_shift(tick()?);
+        settings.slot_mask = maps.prefixes.slot_mask();
         let fresh = settings.generation == 1;
         let mut inherited = [const { Vec::new() }; 3];
         for (side, lengths) in Side::ALL.into_iter().zip(&mut inherited) {
             match fresh {
-                true => maps.set_lengths(settings.lengths, side, &[])?,
-                false => *lengths = maps.lengths(settings.lengths, side)?,
+                true => maps.set_lengths(settings.length_set, side, &[])?,
+                false => *lengths = maps.lengths(settings.length_set, side)?,
             }
         }
         maps.set_settings(settings)?;
         if !pins.outdated {
             attach_device(&mut programs, device, &options.device)?;
         }
-        let links = Links::default();
-        let carried = Some(options.carried.clone()).filter(|carried| !carried.is_empty());
-        let carrier = carried.map(|carried| Carrier::open(carried, Links::clone(&links))).transpose()?;
+        let links = EgressLinks::default();
+        let carried = Some(options.dsmip_addresses.clone()).filter(|carried| !carried.is_empty());
+        let carrier = carried.map(|carried| UdpEncap::open(carried, EgressLinks::clone(&links))).transpose()?;
         Ok(Bpf {
-            _pieces: Pieces::begin(&options.device, device, carrier)?,
-            links,
+            _reassembly: Reassembly::start(&options.device, device, carrier)?,
+            egress_links: links,
             last_version: settings.generation << 16,
             // One more than there are, until `settle` knows better: none goes before its time.
             lengths: inherited.map(|side| {
-                let used = |Length { bits, around }| (bits, Used { count: 1, around });
+                let used = |PrefixLength { bits, cover: around }| (bits, LengthUse { count: 1, cover: around });
                 side.into_iter().map(used).collect()
             }),
-            shortcuts: few::VecSet::new(),
-            held: BTreeMap::new(),
-            broken: BTreeSet::new(),
-            ends: inherited_ends(&maps)?,
+            bypasses: few::VecSet::new(),
+            installed: BTreeMap::new(),
+            incomplete: BTreeSet::new(),
+            endpoints: inherited_endpoints(&maps)?,
             attached: few::VecMap::new(),
             options,
             pins,
             programs,
-            front,
+            xdp_ingress: front,
             maps,
             device,
             settings,
@@ -164,7 +166,7 @@ impl Bpf {
 
     /// Where prefixes lead.
     #[cfg(test)]
-    pub(crate) fn ways(&mut self) -> &mut crate::bpf::ways::Ways {
+    pub(crate) fn prefix_table(&mut self) -> &mut crate::bpf::prefix_table::PrefixTable {
         &mut self.maps.prefixes
     }
 
@@ -176,10 +178,10 @@ impl Bpf {
 
     /// The program at the driver, to be run by hand, which works as if it were on this interface with no address.
     #[cfg(test)]
-    pub(crate) fn front_on(&mut self, link: LinkId) -> &aya::programs::Xdp {
-        let value = abi::front(link, roam6_wire::LinkAddress([0; 6]), true);
-        self.maps.set_front(link, &value).expect("a free place");
-        self.front.as_mut().expect("one that was asked for").program().expect("a program that loads")
+    pub(crate) fn xdp_program_on(&mut self, link: LinkId) -> &aya::programs::Xdp {
+        let value = abi::encode_xdp_interface(link, roam6_wire::LinkAddress([0; 6]), true);
+        self.maps.set_xdp_interface(link, &value).expect("a free place");
+        self.xdp_ingress.as_mut().expect("one that was asked for").program().expect("a program that loads")
     }
 
     /// Writes what a tunnel needs besides its own value: before it, so that no packet finds half of it.
@@ -187,41 +189,41 @@ impl Bpf {
         for path in encapsulating(tunnel) {
             let carried = Ipv4Endpoint::from_ipv6(path.local).is_some();
             if let Some(link) = path.link.filter(|_| carried) {
-                self.links.lock().unwrap_or_else(PoisonError::into_inner).insert(path.local, link);
+                self.egress_links.lock().unwrap_or_else(PoisonError::into_inner).insert(path.local, link);
             }
-            let free = if carried || self.ends.contains_key(&path.local) { None } else { self.free_place() };
-            let end = self.ends.entry(path.local).or_insert(End { count: 0, place: free });
+            let free = if carried || self.endpoints.contains_key(&path.local) { None } else { self.free_index() };
+            let end = self.endpoints.entry(path.local).or_insert(Endpoint { count: 0, index: free });
             end.count += 1;
             if end.count == 1 {
-                if let Some(place) = end.place {
-                    self.maps.set_local(place, &path.local.octets())?;
+                if let Some(place) = end.index {
+                    self.maps.set_local_endpoint(place, &path.local.octets())?;
                 }
-                let unnamed = if carried { CARRIED_END } else { LOCALS };
-                self.maps.ends.put(&path.local.octets(), &end.place.map_or(unnamed, u32::from))?;
+                let unnamed = if carried { DSMIP_ENDPOINT } else { LOCAL_ENDPOINTS };
+                self.maps.endpoints.put(&path.local.octets(), &end.index.map_or(unnamed, u32::from))?;
             }
         }
         if !tunnel.flows.is_empty() {
-            self.maps.rules.put(&abi::rules_key(tunnel.id, version), &abi::rules(&tunnel.flows))?;
+            self.maps.rules.put(&abi::rules_key(tunnel.id, version), &abi::encode_rules(&tunnel.flows))?;
         }
         Ok(())
     }
 
-    fn free_place(&self) -> Option<u8> {
-        let taken: few::VecSet<u8> = self.ends.values().filter_map(|end| end.place).collect();
+    fn free_index(&self) -> Option<u8> {
+        let taken: few::VecSet<u8> = self.endpoints.values().filter_map(|end| end.index).collect();
         (0..=u8::MAX).find(|place| !taken.contains(place))
     }
 
     /// Lets packets find the tunnel by its prefixes.
-    fn index(&mut self, tunnel: &Tunnel) -> Result<(), Error> {
-        let mut changed = self.broken.contains(&tunnel.id);
+    fn index_prefixes(&mut self, tunnel: &Tunnel) -> Result<(), Error> {
+        let mut changed = self.incomplete.contains(&tunnel.id);
         for (side, prefix) in indexed(tunnel) {
-            changed |= use_length(self.used(side), prefix);
+            changed |= use_length(self.length_use(side), prefix);
         }
         if changed {
             self.publish_lengths()?;
         }
-        let end = tunnel.paths.first().and_then(|path| self.ends.get(&path.local));
-        let way = abi::way(tunnel, end.and_then(|end| end.place));
+        let end = tunnel.paths.first().and_then(|path| self.endpoints.get(&path.local));
+        let way = abi::prefix_entry(tunnel, end.and_then(|end| end.index));
         for (side, prefix) in indexed(tunnel) {
             self.maps.prefixes.put(&abi::prefix_key(side, prefix), &way)?;
         }
@@ -229,14 +231,14 @@ impl Bpf {
     }
 
     /// Takes back what the former state needed and `now` does not.
-    fn forget(&mut self, former: &Tunnel, rules: Option<Version>, now: Option<&Tunnel>) -> Result<(), Error> {
+    fn release(&mut self, former: &Tunnel, rules: Option<Version>, now: Option<&Tunnel>) -> Result<(), Error> {
         let kept: few::VecSet<(Side, Prefix)> = now.into_iter().flat_map(indexed).collect();
         let mut changed = false;
         for (side, prefix) in indexed(former) {
             if !kept.contains(&(side, prefix)) {
-                self.maps.prefixes.drop_of(&abi::prefix_key(side, prefix), former.id)?;
+                self.maps.prefixes.drop_if_of(&abi::prefix_key(side, prefix), former.id)?;
             }
-            changed |= leave_length(self.used(side), prefix);
+            changed |= release_length(self.length_use(side), prefix);
         }
         if changed {
             self.publish_lengths()?;
@@ -245,12 +247,12 @@ impl Bpf {
             self.maps.rules.drop(&abi::rules_key(former.id, version))?;
         }
         for path in encapsulating(former) {
-            if let Some(end) = self.ends.get_mut(&path.local) {
+            if let Some(end) = self.endpoints.get_mut(&path.local) {
                 end.count = end.count.saturating_sub(1);
                 if end.count == 0 {
-                    self.ends.remove(&path.local);
-                    self.links.lock().unwrap_or_else(PoisonError::into_inner).remove(&path.local);
-                    self.maps.ends.drop(&path.local.octets())?;
+                    self.endpoints.remove(&path.local);
+                    self.egress_links.lock().unwrap_or_else(PoisonError::into_inner).remove(&path.local);
+                    self.maps.endpoints.drop(&path.local.octets())?;
                 }
             }
         }
@@ -263,34 +265,34 @@ impl Bpf {
         if most > LENGTHS {
             return Err(Error::new("prefix lengths in use", format_args!("{most}, at most {LENGTHS}")));
         }
-        self.settings.lengths ^= 1;
+        self.settings.length_set ^= 1;
         for (side, lengths) in Side::ALL.into_iter().zip(&self.lengths) {
-            let length = |(&bits, used): (&u8, &Used)| Length { bits, around: used.around };
-            let longest_first: Vec<Length> = lengths.iter().rev().map(length).collect();
-            self.maps.set_lengths(self.settings.lengths, side, &longest_first)?;
+            let length = |(&bits, used): (&u8, &LengthUse)| PrefixLength { bits, cover: used.cover };
+            let longest_first: Vec<PrefixLength> = lengths.iter().rev().map(length).collect();
+            self.maps.set_lengths(self.settings.length_set, side, &longest_first)?;
         }
         let [.., past] = &self.lengths;
-        self.settings.past = !past.is_empty();
+        self.settings.has_bypass = !past.is_empty();
         self.maps.set_settings(self.settings)
     }
 
     /// A tunnel of this life, with the version its flow rules are found by, if it has any.
     fn former(&self, id: TunnelId) -> Option<(Tunnel, Option<Version>)> {
-        let kept = self.held.get(&id)?.as_ref().filter(|held| !held.tunnel.flows.is_empty());
+        let kept = self.installed.get(&id)?.as_ref().filter(|held| !held.tunnel.flows.is_empty());
         Some((self.find(id)?, kept.map(|held| held.version)))
     }
 
-    fn used(&mut self, side: Side) -> &mut few::VecMap<u8, Used> {
+    fn length_use(&mut self, side: Side) -> &mut few::VecMap<u8, LengthUse> {
         let [far, near, past] = &mut self.lengths;
         match side {
             Side::Far => far,
             Side::Near => near,
-            Side::Past => past,
+            Side::Bypass => past,
         }
     }
 
     /// The tunnel that packets to `address` go into.
-    fn towards(&self, address: Ipv6Addr) -> Option<Tunnel> {
+    fn tunnel_to(&self, address: Ipv6Addr) -> Option<Tunnel> {
         let [far, ..] = &self.lengths;
         let find = |&length: &u8| {
             let key = abi::prefix_key(Side::Far, Prefix::new(address, length)?);
@@ -302,7 +304,7 @@ impl Bpf {
     /// Largest packet a path carries, where it runs through other tunnels too.
     fn path_mtu(&self, path: &TunnelPath, deeper: u8) -> u32 {
         let carried = Ipv4Endpoint::from_ipv6(path.remote).is_some();
-        let outer = if path.link.is_none() && deeper > 0 && !carried { self.towards(path.remote) } else { None };
+        let outer = if path.link.is_none() && deeper > 0 && !carried { self.tunnel_to(path.remote) } else { None };
         match outer {
             Some(outer) => path.mtu.min(self.tunnel_mtu(&outer, deeper - 1).max(MIN_MTU) - OVERHEAD),
             None => path.mtu,
@@ -315,29 +317,30 @@ impl Bpf {
 
     fn attach_now(&mut self, link: LinkId) -> Result<(), Error> {
         let Some(attached) = self.attached.get_mut(&link) else { return Ok(()) };
-        attached.waiting = false;
+        attached.deferred = false;
         let (program, name) = (attached.program, attached.name.clone());
         let done = self.programs.attach(program, Interface { link, name: &name });
         done.inspect_err(|_| drop(self.attached.remove(&link)))?;
-        self.attach_front(link)
+        self.attach_xdp(link)
     }
 
     /// Takes frames of an interface at its driver, if that is wanted; else those of an earlier life are taken no more.
-    fn attach_front(&mut self, link: LinkId) -> Result<(), Error> {
+    fn attach_xdp(&mut self, link: LinkId) -> Result<(), Error> {
         let attached = self.attached.get(&link).filter(|attached| attached.program == Program::Ethernet);
-        let (Some(front), Some(Attached { name, .. })) = (&mut self.front, attached) else {
-            return self.detach_front(link);
+        let (Some(front), Some(Attached { name, .. })) = (&mut self.xdp_ingress, attached) else {
+            return self.detach_xdp(link);
         };
         let taken = front.attach(Interface { link, name }).and_then(|()| {
             let address = device::address_of(link)?.ok_or_else(|| Error::new(name, "no link-layer address"))?;
-            self.maps.set_front(link, &abi::front(link, address, front::sends(link)?))
+            self.maps
+                .set_xdp_interface(link, &abi::encode_xdp_interface(link, address, xdp_ingress::can_transmit(link)?))
         });
-        taken.or_else(|why| self.detach_front(link).and(Err(why)))
+        taken.or_else(|why| self.detach_xdp(link).and(Err(why)))
     }
 
-    fn detach_front(&mut self, link: LinkId) -> Result<(), Error> {
-        front::detach(&self.pins, link);
-        self.maps.clear_front(link)
+    fn detach_xdp(&mut self, link: LinkId) -> Result<(), Error> {
+        xdp_ingress::detach(&self.pins, link);
+        self.maps.clear_xdp_interface(link)
     }
 
     /// Makes the maps say so.
@@ -353,63 +356,65 @@ impl Bpf {
         let version = Version(self.last_version);
         self.prepare(tunnel, version)?;
         let former = self.former(tunnel.id);
-        let value = abi::tunnel(tunnel, version);
+        let value = abi::encode_tunnel(tunnel, version);
         self.maps.tunnels.put(&tunnel.id.0, &value)?;
         let told = abi::decode_tunnel(&value).as_ref() == Some(tunnel);
-        self.held.insert(tunnel.id, (!told).then(|| Box::new(Held { tunnel: tunnel.clone(), version })));
-        let indexed = self.index(tunnel);
+        self.installed.insert(tunnel.id, (!told).then(|| Box::new(FullTunnel { tunnel: tunnel.clone(), version })));
+        let indexed = self.index_prefixes(tunnel);
         if let Some((former, rules)) = former {
-            self.forget(&former, rules, Some(tunnel))?;
+            self.release(&former, rules, Some(tunnel))?;
         }
         indexed
     }
 
     /// Takes a tunnel out of the maps.
-    fn end(&mut self, id: TunnelId) -> Result<(), Error> {
+    fn remove(&mut self, id: TunnelId) -> Result<(), Error> {
         if let Some((former, rules)) = self.former(id) {
-            self.held.remove(&id);
-            self.forget(&former, rules, None)?;
+            self.installed.remove(&id);
+            self.release(&former, rules, None)?;
         }
         self.maps.tunnels.drop(&id.0)
     }
 
     /// Lets nothing that was decided of packets outlive the tunnels it was decided by.
     fn begin_epoch(&mut self) -> Result<(), Error> {
-        self.settings.epoch = after(self.settings.epoch);
+        self.settings.epoch = next_epoch(self.settings.epoch);
         self.maps.set_settings(self.settings)
     }
 
     /// Removes prefixes, tunnels, rules and ends that no tunnel of this life has.
-    fn sweep(&mut self) -> Result<(), Error> {
+    fn remove_stale_entries(&mut self) -> Result<(), Error> {
         for key in self.maps.prefixes.keys()? {
             let tunnel = self.maps.prefixes.tunnel(&key).and_then(|id| self.find(id));
             let owned = tunnel.is_some_and(|tunnel| owns(&tunnel, &key));
-            if !owned && !self.is_shortcut(&key) {
+            if !owned && !self.is_bypass(&key) {
                 self.maps.prefixes.drop(&key)?;
             }
         }
         for id in self.maps.tunnels.keys()? {
-            if !self.held.contains_key(&TunnelId(id)) {
+            if !self.installed.contains_key(&TunnelId(id)) {
                 self.maps.tunnels.drop(&id)?;
             }
         }
-        let whole = self.held.values().flatten();
+        let whole = self.installed.values().flatten();
         let rules: BTreeSet<_> = whole.map(|held| abi::rules_key(held.tunnel.id, held.version)).collect();
         for key in self.maps.rules.keys()?.into_iter().filter(|key| !rules.contains(key)) {
             self.maps.rules.drop(&key)?;
         }
-        self.ends.retain(|_, end| end.count > 0);
-        for key in self.maps.ends.keys()?.into_iter().filter(|&key| !self.ends.contains_key(&Ipv6Addr::from(key))) {
-            self.maps.ends.drop(&key)?;
+        self.endpoints.retain(|_, end| end.count > 0);
+        for key in
+            self.maps.endpoints.keys()?.into_iter().filter(|&key| !self.endpoints.contains_key(&Ipv6Addr::from(key)))
+        {
+            self.maps.endpoints.drop(&key)?;
         }
         self.lengths = Default::default();
-        for prefix in self.shortcuts.clone() {
-            use_length(self.used(Side::Past), prefix);
+        for prefix in self.bypasses.clone() {
+            use_length(self.length_use(Side::Bypass), prefix);
         }
-        for id in self.held.keys().copied().collect::<Vec<_>>() {
+        for id in self.installed.keys().copied().collect::<Vec<_>>() {
             let Some(tunnel) = self.find(id) else { continue };
             for (side, prefix) in indexed(&tunnel) {
-                use_length(self.used(side), prefix);
+                use_length(self.length_use(side), prefix);
             }
         }
         self.publish_lengths()
@@ -419,35 +424,35 @@ impl Bpf {
 impl Tunnels for Bpf {
     fn put(&mut self, tunnel: &Tunnel) -> Result<(), Error> {
         // A binding that is only refreshed leaves all that was decided as it is.
-        if !self.broken.contains(&tunnel.id) && self.find(tunnel.id).as_ref() == Some(tunnel) {
+        if !self.incomplete.contains(&tunnel.id) && self.find(tunnel.id).as_ref() == Some(tunnel) {
             return Ok(());
         }
         let done = self.change(tunnel);
         match &done {
-            Ok(()) => self.broken.remove(&tunnel.id),
-            Err(_) => self.broken.insert(tunnel.id),
+            Ok(()) => self.incomplete.remove(&tunnel.id),
+            Err(_) => self.incomplete.insert(tunnel.id),
         };
         self.begin_epoch().and(done)
     }
 
     fn drop(&mut self, id: TunnelId) -> Result<(), Error> {
-        self.broken.remove(&id);
-        let done = self.end(id);
+        self.incomplete.remove(&id);
+        let done = self.remove(id);
         self.begin_epoch().and(done)
     }
 
-    fn put_shortcut(&mut self, to: Prefix) -> Result<(), Error> {
-        let done = self.lead_past(to);
+    fn put_bypass(&mut self, to: Prefix) -> Result<(), Error> {
+        let done = self.add_bypass(to);
         self.begin_epoch().and(done)
     }
 
-    fn drop_shortcut(&mut self, to: Prefix) -> Result<(), Error> {
-        let done = self.lead_past_no_more(to);
+    fn drop_bypass(&mut self, to: Prefix) -> Result<(), Error> {
+        let done = self.remove_bypass(to);
         self.begin_epoch().and(done)
     }
 
     fn find(&self, id: TunnelId) -> Option<Tunnel> {
-        match self.held.get(&id)? {
+        match self.installed.get(&id)? {
             Some(held) => Some(held.tunnel.clone()),
             None => abi::decode_tunnel(&self.maps.tunnels.find(&id.0)?),
         }
@@ -459,7 +464,7 @@ impl Tunnels for Bpf {
 
     fn mtu(&self, id: TunnelId) -> Option<u32> {
         let tunnel = self.find(id).filter(|tunnel| !tunnel.paths.is_empty())?;
-        Some(self.tunnel_mtu(&tunnel, NESTED).max(MIN_MTU))
+        Some(self.tunnel_mtu(&tunnel, MAX_NESTING).max(MIN_MTU))
     }
 
     fn attach(&mut self, link: LinkId, name: &str) -> Result<(), Error> {
@@ -468,23 +473,23 @@ impl Tunnels for Bpf {
         }
         let program = if device::has_ethernet(link)? { Program::Ethernet } else { Program::Bare };
         let waiting = self.pins.outdated;
-        self.attached.insert(link, Attached { name: name.to_owned(), program, waiting });
+        self.attached.insert(link, Attached { name: name.to_owned(), program, deferred: waiting });
         if waiting { Ok(()) } else { self.attach_now(link) }
     }
 
     fn detach(&mut self, link: LinkId) {
         if let Some(attached) = self.attached.remove(&link) {
-            let _ = self.detach_front(link);
+            let _ = self.detach_xdp(link);
             self.programs.detach(attached.program, Interface { link, name: &attached.name });
         }
     }
 
-    fn forget_routes(&mut self) -> Result<(), Error> {
+    fn invalidate_next_hops(&mut self) -> Result<(), Error> {
         self.settings.generation = self.settings.generation.wrapping_add(1);
         self.maps.set_settings(self.settings)
     }
 
-    fn pass_hooks(&mut self, hooks: Hooks) -> Result<bool, Error> {
+    fn set_firewall_hooks(&mut self, hooks: Hooks) -> Result<bool, Error> {
         if self.settings.hooks != hooks {
             self.settings.hooks = hooks;
             self.begin_epoch()?;
@@ -492,13 +497,13 @@ impl Tunnels for Bpf {
         Ok(true)
     }
 
-    fn settle(&mut self) -> Result<(), Error> {
-        self.sweep()?;
+    fn remove_stale(&mut self) -> Result<(), Error> {
+        self.remove_stale_entries()?;
         self.begin_epoch()?;
         let mut done = Ok(());
         if self.pins.outdated {
             attach_device(&mut self.programs, self.device, &self.options.device)?;
-            let waiting = self.attached.iter().filter(|(_, attached)| attached.waiting);
+            let waiting = self.attached.iter().filter(|(_, attached)| attached.deferred);
             let waiting: Vec<LinkId> = waiting.map(|(&link, _)| link).collect();
             done = waiting.into_iter().map(|link| self.attach_now(link)).fold(done, Result::and);
             self.pins.outdated = false;
@@ -532,13 +537,13 @@ fn tick() -> Result<Duration, Error> {
 }
 
 /// How long a next hop is believed, as the programs count it: two to this power ticks.
-fn life(tick: Duration) -> u32 {
-    let ticks = HOP_LIFE.as_nanos().checked_div(tick.as_nanos()).unwrap_or_default();
+fn lifetime_shift(tick: Duration) -> u32 {
+    let ticks = NEXT_HOP_LIFETIME.as_nanos().checked_div(tick.as_nanos()).unwrap_or_default();
     ticks.max(1).ilog2()
 }
 
 /// The epoch after this one.
-fn after(epoch: u32) -> u32 {
+fn next_epoch(epoch: u32) -> u32 {
     epoch.wrapping_add(1).max(1)
 }
 
@@ -546,27 +551,27 @@ fn after(epoch: u32) -> u32 {
 fn attach_device(programs: &mut Programs, link: LinkId, name: &str) -> Result<(), Error> {
     let device = Interface { link, name };
     programs.attach(Program::Device, device)?;
-    programs.attach(Program::Joined, device)
+    programs.attach(Program::Reassembled, device)
 }
 
 /// The ends an earlier life named: its tunnels call them so until they are put again.
-fn inherited_ends(maps: &Maps) -> Result<few::VecMap<Ipv6Addr, End>, Error> {
-    let keys = maps.ends.keys()?.into_iter();
-    let end = |key| End { count: 0, place: maps.ends.find(&key).and_then(|place| u8::try_from(place).ok()) };
+fn inherited_endpoints(maps: &Maps) -> Result<few::VecMap<Ipv6Addr, Endpoint>, Error> {
+    let keys = maps.endpoints.keys()?.into_iter();
+    let end = |key| Endpoint { count: 0, index: maps.endpoints.find(&key).and_then(|place| u8::try_from(place).ok()) };
     Ok(keys.map(|key| (Ipv6Addr::from(key), end(key))).collect())
 }
 
 /// Counts one more prefix of its length; true if the table of lengths must say so.
-fn use_length(lengths: &mut few::VecMap<u8, Used>, prefix: Prefix) -> bool {
-    let used = lengths.entry(prefix.length()).or_insert(Used { count: 0, around: prefix });
-    let around = around(used.around, prefix);
-    let changed = used.count == 0 || around != used.around;
-    *used = Used { count: used.count + 1, around };
+fn use_length(lengths: &mut few::VecMap<u8, LengthUse>, prefix: Prefix) -> bool {
+    let used = lengths.entry(prefix.length()).or_insert(LengthUse { count: 0, cover: prefix });
+    let around = common_cover(used.cover, prefix);
+    let changed = used.count == 0 || around != used.cover;
+    *used = LengthUse { count: used.count + 1, cover: around };
     changed
 }
 
 /// Counts one prefix of its length less; true if the table of lengths must say so.
-fn leave_length(lengths: &mut few::VecMap<u8, Used>, prefix: Prefix) -> bool {
+fn release_length(lengths: &mut few::VecMap<u8, LengthUse>, prefix: Prefix) -> bool {
     let Some(used) = lengths.get_mut(&prefix.length()) else { return false };
     used.count -= 1;
     let was_last = used.count == 0;
@@ -577,7 +582,7 @@ fn leave_length(lengths: &mut few::VecMap<u8, Used>, prefix: Prefix) -> bool {
 }
 
 /// The smallest network that holds both.
-fn around(one: Prefix, other: Prefix) -> Prefix {
+fn common_cover(one: Prefix, other: Prefix) -> Prefix {
     let alike = (one.address().to_bits() ^ other.address().to_bits()).leading_zeros() as u8;
     Prefix::new(one.address(), alike.min(one.length()).min(other.length())).unwrap_or(Prefix::ALL)
 }
@@ -596,12 +601,12 @@ fn encapsulating(tunnel: &Tunnel) -> impl Iterator<Item = &TunnelPath> {
 
 /// The prefixes a tunnel is found by: those of the side that tells it from others, or of both.
 fn indexed(tunnel: &Tunnel) -> impl Iterator<Item = (Side, Prefix)> + '_ {
-    let special = |side: &Side| is_special_to(side.of(tunnel)) || (*side == Side::Far && is_for_all(tunnel));
+    let special = |side: &Side| is_indexed_by(side.of(tunnel)) || (*side == Side::Far && is_for_all(tunnel));
     Side::BOTH.into_iter().filter(special).flat_map(|side| side.of(tunnel).iter().map(move |&prefix| (side, prefix)))
 }
 
 fn is_for_all(tunnel: &Tunnel) -> bool {
-    !is_special_to(&tunnel.local_prefixes) && !is_special_to(&tunnel.remote_prefixes)
+    !is_indexed_by(&tunnel.local_prefixes) && !is_indexed_by(&tunnel.remote_prefixes)
 }
 
 fn owns(tunnel: &Tunnel, key: &PrefixKey) -> bool {

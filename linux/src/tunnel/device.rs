@@ -1,8 +1,8 @@
 //! The devices that tunnel routes name.
 
 use crate::error::{Context, Error};
-use crate::netlink::link::{self, Link, Wish};
-use crate::netlink::message::{Message, Told};
+use crate::netlink::link::{self, Link, LinkChange};
+use crate::netlink::message::{Message, RtnlMessage};
 use crate::netlink::socket::{Netlink, Request};
 use roam6_proto::base::ids::LinkId;
 #[cfg(feature = "bpf")]
@@ -34,8 +34,8 @@ pub(crate) fn set_up(netlink: &mut Netlink, device: &str, mtu: u32) -> Result<Li
         fs::write(&file, value).context(format_args!("write {value} to {file}"))?;
     }
     let found = find(netlink, device)?.ok_or_else(|| Error::new(device, "no such device"))?;
-    let up = Wish::of(found.index).up().mtu(mtu);
-    ask(netlink, device, Request::change(Message::new(libc::RTM_SETLINK, &up)))?;
+    let up = LinkChange::of(found.index).up().mtu(mtu);
+    change_link(netlink, device, Request::change(Message::new(libc::RTM_SETLINK, &up)))?;
     Ok(LinkId(found.index))
 }
 
@@ -43,14 +43,14 @@ pub(crate) fn set_up(netlink: &mut Netlink, device: &str, mtu: u32) -> Result<Li
 pub(crate) fn remove(device: &str) -> Result<(), Error> {
     let mut netlink = Netlink::open()?;
     let Some(found) = find(&mut netlink, device)? else { return Ok(()) };
-    let gone = Message::new(libc::RTM_DELLINK, &Wish::of(found.index));
-    ask(&mut netlink, device, Request::remove(gone))
+    let gone = Message::new(libc::RTM_DELLINK, &LinkChange::of(found.index));
+    change_link(&mut netlink, device, Request::remove(gone))
 }
 
 /// Whether packets of this interface have an Ethernet header.
 #[cfg(feature = "bpf")]
 pub(crate) fn has_ethernet(interface: LinkId) -> Result<bool, Error> {
-    let found = look(interface)?;
+    let found = link_by_index(interface)?;
     let found = found.ok_or_else(|| Error::new(interface, "no such interface"))?;
     Ok(found.ethernet)
 }
@@ -58,14 +58,14 @@ pub(crate) fn has_ethernet(interface: LinkId) -> Result<bool, Error> {
 /// The link-layer address of an interface, if it has one of six octets.
 #[cfg(feature = "bpf")]
 pub(crate) fn address_of(interface: LinkId) -> Result<Option<LinkAddress>, Error> {
-    Ok(look(interface)?.and_then(|found| found.address))
+    Ok(link_by_index(interface)?.and_then(|found| found.address))
 }
 
 /// The interface of this number. There may be thousands: only this one is asked about.
 #[cfg(feature = "bpf")]
-fn look(interface: LinkId) -> Result<Option<Link>, Error> {
-    Ok(match Netlink::open()?.ask(link::question(interface))? {
-        Some(Told::NewLink(link)) => Some(link),
+fn link_by_index(interface: LinkId) -> Result<Option<Link>, Error> {
+    Ok(match Netlink::open()?.get(link::get(interface))? {
+        Some(RtnlMessage::NewLink(link)) => Some(link),
         _ => None,
     })
 }
@@ -78,15 +78,15 @@ pub(crate) fn find(netlink: &mut Netlink, device: &str) -> Result<Option<Link>, 
 /// All interfaces.
 pub(crate) fn all(netlink: &mut Netlink) -> Result<Vec<Link>, Error> {
     let links = netlink.dump(link::dump())?.into_iter().filter_map(|message| match message {
-        Told::NewLink(link) => Some(link),
+        RtnlMessage::NewLink(link) => Some(link),
         _ => None,
     });
     Ok(links.collect())
 }
 
 /// Has the kernel carry out a request about a device.
-pub(crate) fn ask(netlink: &mut Netlink, device: &str, request: Request) -> Result<(), Error> {
-    let answers = netlink.carry_out(&[request]);
+pub(crate) fn change_link(netlink: &mut Netlink, device: &str, request: Request) -> Result<(), Error> {
+    let answers = netlink.execute(&[request]);
     answers.into_iter().collect::<Result<(), String>>().map_err(|why| {
         let unknown = why.contains("Unknown device type");
         let hint = if unknown { "; load the kernel module ip6_tunnel: modprobe ip6_tunnel" } else { "" };

@@ -3,11 +3,11 @@
 
 use crate::Error;
 use crate::netlink::family;
-use crate::netlink::link::{Link, Wish, push};
-use crate::netlink::message::{Message, Told};
+use crate::netlink::link::{Link, LinkChange, push};
+use crate::netlink::message::{Message, RtnlMessage};
 use crate::netlink::socket::{Netlink, Request};
 use crate::tunnel::device;
-use crate::tunnel::{MIN_MTU, Tunnels, is_special_to};
+use crate::tunnel::{MIN_MTU, Tunnels, is_indexed_by};
 use netlink_packet_route::AddressFamily;
 use netlink_packet_route::route::RouteProtocol;
 use netlink_packet_route::rule::{RuleAction, RuleAttribute, RuleHeader, RuleMessage};
@@ -36,10 +36,10 @@ const HOP_LIMIT: u8 = 64;
 pub struct Ip6Tnl {
     prefix: String,
     netlink: Netlink,
-    held: BTreeMap<TunnelId, Held>,
+    devices: BTreeMap<TunnelId, TunnelDevice>,
 }
 
-struct Held {
+struct TunnelDevice {
     tunnel: Tunnel,
     /// For routes: the device, or the link of a direct path.
     device: Option<LinkId>,
@@ -51,9 +51,10 @@ impl Ip6Tnl {
     /// Devices will be called `prefix`, of at most 7 characters, and the tunnel's number in hexadecimal: a name has 15.
     /// Fails if the kernel has no such devices.
     pub fn open(prefix: &str) -> Result<Ip6Tnl, Error> {
-        let mut back_end = Ip6Tnl { prefix: prefix.to_owned(), netlink: Netlink::open()?, held: BTreeMap::new() };
+        let mut back_end = Ip6Tnl { prefix: prefix.to_owned(), netlink: Netlink::open()?, devices: BTreeMap::new() };
         let probe = back_end.name(TunnelId(0));
-        back_end.ask(&probe, Request::add(Message::new(libc::RTM_NEWLINK, &Wish::named(&probe).kind(KIND, &[]))))?;
+        back_end
+            .ask(&probe, Request::add(Message::new(libc::RTM_NEWLINK, &LinkChange::named(&probe).kind(KIND, &[]))))?;
         device::remove(&probe)?;
         for family in family::BOTH {
             let mut landing = rule(family, ALLOWED, RuleAction::Nop);
@@ -72,51 +73,51 @@ impl Ip6Tnl {
     }
 
     fn ask(&mut self, name: &str, request: Request) -> Result<(), Error> {
-        device::ask(&mut self.netlink, name, request)
+        device::change_link(&mut self.netlink, name, request)
     }
 
     /// Makes the device or changes its ends in place.
     fn put_device(&mut self, name: &str, path: &TunnelPath, inner: u8) -> Result<LinkId, Error> {
         let found = device::find(&mut self.netlink, name)?;
         // Naming it anew would be a renaming, which is refused while the device is up.
-        let wish = found.as_ref().map_or_else(|| Wish::named(name), |found| Wish::of(found.index));
+        let wish = found.as_ref().map_or_else(|| LinkChange::named(name), |found| LinkChange::of(found.index));
         let message = Message::new(libc::RTM_NEWLINK, &wish.kind(KIND, &parameters(path, inner)));
         self.ask(name, if found.is_some() { Request::change(message) } else { Request::add(message) })?;
         device::set_up(&mut self.netlink, name, path.mtu.max(MIN_MTU))
     }
 
     /// Drops what comes out of the device with a source that is not `far`.
-    fn guard(&mut self, name: &str, tunnel: &Tunnel) -> Result<(), Error> {
-        let former = self.guards(|device| device == name)?;
-        if is_special_to(&tunnel.remote_prefixes) {
+    fn put_source_rules(&mut self, name: &str, tunnel: &Tunnel) -> Result<(), Error> {
+        let former = self.source_rules(|device| device == name)?;
+        if is_indexed_by(&tunnel.remote_prefixes) {
             for &prefix in &tunnel.remote_prefixes {
-                let (family, address, length) = family::lower(prefix);
+                let (family, address, length) = family::to_kernel(prefix);
                 let mut allow = rule(family, ALLOW, RuleAction::Goto);
                 allow.header.src_len = length;
                 allow.attributes.push(RuleAttribute::Source(address));
                 allow.attributes.push(RuleAttribute::Goto(ALLOWED));
-                self.put_guard(name, allow)?;
+                self.put_source_rule(name, allow)?;
             }
             for family in family::BOTH {
-                self.put_guard(name, rule(family, DENY, RuleAction::Blackhole))?;
+                self.put_source_rule(name, rule(family, DENY, RuleAction::Blackhole))?;
             }
         }
         let kept =
             |message: &RuleMessage| source(message).is_none_or(|prefix| tunnel.remote_prefixes.contains(&prefix));
-        for message in former.into_iter().filter(|message| !(is_special_to(&tunnel.remote_prefixes) && kept(message))) {
+        for message in former.into_iter().filter(|message| !(is_indexed_by(&tunnel.remote_prefixes) && kept(message))) {
             self.ask("rule", Request::remove(Message::new(libc::RTM_DELRULE, &message)))?;
         }
         Ok(())
     }
 
-    fn put_guard(&mut self, name: &str, mut message: RuleMessage) -> Result<(), Error> {
+    fn put_source_rule(&mut self, name: &str, mut message: RuleMessage) -> Result<(), Error> {
         message.attributes.push(RuleAttribute::Iifname(name.to_owned()));
         message.attributes.push(RuleAttribute::Protocol(RouteProtocol::Other(PROTOCOL)));
         self.ask("rule", Request::add(Message::new(libc::RTM_NEWRULE, &message)))
     }
 
     /// Our rules for packets from certain devices.
-    fn guards(&mut self, of: impl Fn(&str) -> bool) -> Result<Vec<RuleMessage>, Error> {
+    fn source_rules(&mut self, of: impl Fn(&str) -> bool) -> Result<Vec<RuleMessage>, Error> {
         let ours = |message: &RuleMessage| {
             message.attributes.contains(&RuleAttribute::Protocol(RouteProtocol::Other(PROTOCOL)))
                 && message.attributes.iter().any(|attribute| match attribute {
@@ -129,7 +130,7 @@ impl Ip6Tnl {
             rules.extend(self.netlink.dump(crate::netlink::rule::dump(family))?);
         }
         let rules = rules.into_iter().filter_map(|message| match message {
-            Told::NewRule(message) => Some(message),
+            RtnlMessage::NewRule(message) => Some(message),
             _ => None,
         });
         Ok(rules.filter(ours).collect())
@@ -138,13 +139,13 @@ impl Ip6Tnl {
     fn remove(&mut self, id: TunnelId) -> Result<(), Error> {
         let name = self.name(id);
         device::remove(&name)?;
-        for message in self.guards(|device| device == name)? {
+        for message in self.source_rules(|device| device == name)? {
             self.ask("rule", Request::remove(Message::new(libc::RTM_DELRULE, &message)))?;
         }
         Ok(())
     }
 
-    fn devices(&mut self) -> Result<Vec<(TunnelId, Link)>, Error> {
+    fn dump_devices(&mut self) -> Result<Vec<(TunnelId, Link)>, Error> {
         let links = device::all(&mut self.netlink)?;
         Ok(links
             .into_iter()
@@ -165,7 +166,7 @@ impl Tunnels for Ip6Tnl {
         let device = match best(tunnel.paths.iter().filter(|path| !path.direct)) {
             Some(path) => {
                 let name = self.name(tunnel.id);
-                self.guard(&name, tunnel)?;
+                self.put_source_rules(&name, tunnel)?;
                 let ipv4 = tunnel.local_prefixes.iter().chain(&tunnel.remote_prefixes).any(|prefix| prefix.is_ipv4());
                 Some(self.put_device(&name, path, if ipv4 { ANYTHING } else { IPV6 })?)
             }
@@ -175,35 +176,35 @@ impl Tunnels for Ip6Tnl {
             }
         };
         let direct = first.filter(|path| path.direct);
-        let held = Held {
+        let held = TunnelDevice {
             tunnel: tunnel.clone(),
             device: direct.map_or(device, |path| path.link),
             gateway: direct.map(|path| path.remote),
             mtu: first.map_or(MIN_MTU, |path| path.mtu.max(MIN_MTU)),
         };
-        self.held.insert(tunnel.id, held);
+        self.devices.insert(tunnel.id, held);
         Ok(())
     }
 
     fn drop(&mut self, id: TunnelId) -> Result<(), Error> {
-        self.held.remove(&id);
+        self.devices.remove(&id);
         self.remove(id)
     }
 
     fn find(&self, id: TunnelId) -> Option<Tunnel> {
-        self.held.get(&id).map(|held| held.tunnel.clone())
+        self.devices.get(&id).map(|held| held.tunnel.clone())
     }
 
     fn device(&self, id: TunnelId) -> Option<LinkId> {
-        self.held.get(&id)?.device
+        self.devices.get(&id)?.device
     }
 
     fn gateway(&self, id: TunnelId) -> Option<Ipv6Addr> {
-        self.held.get(&id)?.gateway
+        self.devices.get(&id)?.gateway
     }
 
     fn mtu(&self, id: TunnelId) -> Option<u32> {
-        self.held.get(&id).filter(|held| held.device.is_some()).map(|held| held.mtu)
+        self.devices.get(&id).filter(|held| held.device.is_some()).map(|held| held.mtu)
     }
 
     fn attach(&mut self, _: LinkId, _: &str) -> Result<(), Error> {
@@ -213,13 +214,13 @@ impl Tunnels for Ip6Tnl {
     fn detach(&mut self, _: LinkId) {}
 
     /// The kernel asks its routing tables itself.
-    fn forget_routes(&mut self) -> Result<(), Error> {
+    fn invalidate_next_hops(&mut self) -> Result<(), Error> {
         Ok(())
     }
 
-    fn settle(&mut self) -> Result<(), Error> {
-        for (id, _) in self.devices()? {
-            if !self.held.contains_key(&id) {
+    fn remove_stale(&mut self) -> Result<(), Error> {
+        for (id, _) in self.dump_devices()? {
+            if !self.devices.contains_key(&id) {
                 self.remove(id)?;
             }
         }
@@ -228,7 +229,7 @@ impl Tunnels for Ip6Tnl {
 
     fn counters(&mut self) -> few::VecMap<String, u64> {
         let (mut entered, mut left) = (0, 0);
-        for (_, link) in self.devices().unwrap_or_default() {
+        for (_, link) in self.dump_devices().unwrap_or_default() {
             let (received, sent) = link.packets;
             entered += sent;
             left += received;
@@ -237,13 +238,13 @@ impl Tunnels for Ip6Tnl {
     }
 
     fn inventory(&mut self) -> Result<Vec<TunnelId>, Error> {
-        let mut ids: Vec<TunnelId> = self.devices()?.into_iter().map(|(id, _)| id).collect();
+        let mut ids: Vec<TunnelId> = self.dump_devices()?.into_iter().map(|(id, _)| id).collect();
         ids.sort_unstable();
         Ok(ids)
     }
 
     fn clean(&mut self) -> Result<(), Error> {
-        for (id, _) in self.devices()? {
+        for (id, _) in self.dump_devices()? {
             self.remove(id)?;
         }
         family::BOTH.into_iter().try_for_each(|family| {

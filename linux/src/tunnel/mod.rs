@@ -3,16 +3,16 @@
 
 #[cfg(feature = "bpf")]
 pub mod bpf;
-#[cfg(feature = "bpf")]
-mod carrier;
 pub(crate) mod device;
-#[cfg(all(test, feature = "bpf"))]
-#[allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails where it stands")]
-mod fixtures;
 pub mod ip6tnl;
 pub mod none;
 #[cfg(feature = "bpf")]
-mod pieces;
+mod reassembly;
+#[cfg(all(test, feature = "bpf"))]
+#[allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails where it stands")]
+mod tests;
+#[cfg(feature = "bpf")]
+mod udp_encap;
 #[cfg(feature = "bpf")]
 pub(crate) use device::has_ethernet;
 #[cfg(all(test, feature = "bpf"))]
@@ -21,7 +21,7 @@ pub(crate) use device::has_ethernet;
 pub(crate) mod world;
 
 use crate::Error;
-pub use crate::netfilter::Hooks;
+pub use crate::nft::Hooks;
 use roam6_proto::base::few;
 use roam6_proto::base::ids::LinkId;
 use roam6_proto::contract::item::{Tunnel, TunnelId};
@@ -42,12 +42,12 @@ pub trait Tunnels {
 
     /// Leaves what goes to here to the host's routes, whichever tunnel would take it. A back end whose tunnels are taken
     /// by routes alone has nothing to do.
-    fn put_shortcut(&mut self, _: Prefix) -> Result<(), Error> {
+    fn put_bypass(&mut self, _: Prefix) -> Result<(), Error> {
         Ok(())
     }
 
     /// Ends that; a shortcut that does not exist is no error.
-    fn drop_shortcut(&mut self, _: Prefix) -> Result<(), Error> {
+    fn drop_bypass(&mut self, _: Prefix) -> Result<(), Error> {
         Ok(())
     }
 
@@ -74,16 +74,16 @@ pub trait Tunnels {
     fn detach(&mut self, link: LinkId);
 
     /// Routes of this host changed: what was learnt of them is void.
-    fn forget_routes(&mut self) -> Result<(), Error>;
+    fn invalidate_next_hops(&mut self) -> Result<(), Error>;
 
     /// Inner packets of these families pass hooks of a firewall: from now on the kernel forwards them, and nothing that was
     /// decided before sends one on. Returns `false` if this back end's packets pass the hooks in any case.
-    fn pass_hooks(&mut self, _: Hooks) -> Result<bool, Error> {
+    fn set_firewall_hooks(&mut self, _: Hooks) -> Result<bool, Error> {
         Ok(false)
     }
 
     /// All that an earlier life of the daemon left has been put again: removes the rest of it.
-    fn settle(&mut self) -> Result<(), Error>;
+    fn remove_stale(&mut self) -> Result<(), Error>;
 
     /// Packets by what became of them, since the machine started.
     fn counters(&mut self) -> few::VecMap<String, u64>;
@@ -99,6 +99,6 @@ pub trait Tunnels {
 pub(crate) const MIN_MTU: u32 = 1280;
 
 /// Whether these prefixes of one side tell the tunnel from others.
-pub(crate) fn is_special_to(prefixes: &[Prefix]) -> bool {
+pub(crate) fn is_indexed_by(prefixes: &[Prefix]) -> bool {
     !prefixes.contains(&Prefix::ALL)
 }

@@ -37,11 +37,11 @@ impl Tunnels for NoTunnels {
 
     fn detach(&mut self, _: LinkId) {}
 
-    fn forget_routes(&mut self) -> Result<(), Error> {
+    fn invalidate_next_hops(&mut self) -> Result<(), Error> {
         Ok(())
     }
 
-    fn settle(&mut self) -> Result<(), Error> {
+    fn remove_stale(&mut self) -> Result<(), Error> {
         Ok(())
     }
 

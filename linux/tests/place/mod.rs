@@ -5,7 +5,7 @@
 use nix::sched::{CloneFlags, setns, unshare};
 use nix::sys::socket::{AddressFamily, MsgFlags, SockFlag, SockProtocol, SockType, recv, socket};
 use roam6_linux::tunnel::Tunnels;
-use roam6_linux::{Backend, Error, Host, HostOptions, Wake};
+use roam6_linux::{Backend, Error, Host, HostEvent, HostOptions};
 use roam6_proto::base::few;
 use roam6_proto::contract::item::{Tunnel, TunnelId};
 use roam6_proto::{Input, Item, LinkEvent, LinkId, Output};
@@ -95,13 +95,13 @@ pub fn options(directory: &tempfile::TempDir, interfaces: &[&str]) -> HostOption
         backend: Backend::Auto,
         firewall: Default::default(),
         device: "roam6".to_owned(),
-        carried: Default::default(),
-        tunnels: 16,
-        contexts: 64,
-        taps: true,
-        every_address: false,
+        dsmip_addresses: Default::default(),
+        max_tunnels: 16,
+        max_contexts: 64,
+        packet_sockets: true,
+        all_addresses: false,
         busy_poll: Duration::ZERO,
-        awake: Duration::ZERO,
+        cpu_latency_hold: Duration::ZERO,
     }
 }
 
@@ -134,7 +134,7 @@ pub fn listen(host: &mut Host, span: Duration) -> Vec<Input> {
     loop {
         let wakes = host.wait(Some(host.now() + span)).unwrap();
         let inputs = wakes.into_iter().filter_map(|wake| match wake {
-            Wake::Input(_, input) => Some(input),
+            HostEvent::Input(_, input) => Some(input),
             _ => None,
         });
         let (ticks, inputs): (Vec<_>, Vec<_>) = inputs.partition(|input| *input == Input::Tick);
@@ -222,11 +222,11 @@ impl Tunnels for Pretended {
 
     fn detach(&mut self, _: LinkId) {}
 
-    fn forget_routes(&mut self) -> Result<(), Error> {
+    fn invalidate_next_hops(&mut self) -> Result<(), Error> {
         Ok(())
     }
 
-    fn settle(&mut self) -> Result<(), Error> {
+    fn remove_stale(&mut self) -> Result<(), Error> {
         Ok(())
     }
 

@@ -27,7 +27,7 @@ fn neighbours(scene: &Scene) -> Vec<Bpf> {
     let open = |(host, interfaces): (&Host, &[&str])| {
         let run = scene.run.path().join(interfaces[0]);
         let options =
-            Options { device: "nemo0".into(), run, at_driver: true, tunnels: 16, carried: Default::default() };
+            Options { device: "nemo0".into(), run, xdp: true, max_tunnels: 16, dsmip_addresses: Default::default() };
         host.enter(|| {
             let mut tunnels = Bpf::open(options).unwrap();
             interfaces.iter().for_each(|name| tunnels.attach(LinkId(host.index(name)), name).unwrap());
@@ -44,7 +44,7 @@ fn live(scene: &mut Scene, kind: Kind) {
     scene.mr.reopen(kind, &run.join("mr"), &AT_MOBILE_ROUTER);
     scene.bind(&[(COA, 1, 1)]);
     for side in [&mut scene.ha, &mut scene.mr] {
-        side.act(|tunnels| tunnels.settle()).unwrap();
+        side.act(|tunnels| tunnels.remove_stale()).unwrap();
     }
 }
 

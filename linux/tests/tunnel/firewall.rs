@@ -30,7 +30,7 @@ fn load(host: &Host, rules: &str) {
 }
 
 fn obey(side: &mut Side, hooks: Hooks) {
-    assert!(side.act(|tunnels| tunnels.pass_hooks(hooks)).unwrap());
+    assert!(side.act(|tunnels| tunnels.set_firewall_hooks(hooks)).unwrap());
 }
 
 /// What the programs have sent on without the kernel.

@@ -78,7 +78,7 @@ fn devices_outlive_the_daemon_until_the_next_life_settles() {
     scene.ha.open(&run, &[]);
     assert_eq!(scene.ha.act(|tunnels| tunnels.inventory()).unwrap(), [TunnelId(1), TunnelId(u32::MAX)]);
     scene.ha.put(&at_home_agent(1, (HOME, MNP), &[(COA, 1, 1)]));
-    scene.ha.act(|tunnels| tunnels.settle()).unwrap();
+    scene.ha.act(|tunnels| tunnels.remove_stale()).unwrap();
     assert_eq!(scene.ha.act(|tunnels| tunnels.inventory()).unwrap(), [TunnelId(1)]);
     assert!(arrives(&cn, &mnn, 10));
     scene.ha.act(|tunnels| tunnels.clean()).unwrap();

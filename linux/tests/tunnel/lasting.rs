@@ -104,7 +104,7 @@ fn the_tunnel_forwards_while_no_daemon_runs_and_the_next_life_takes_over() {
             std::thread::sleep(Duration::from_millis(50));
             scene.bind(&[(COA, 1, 1)]);
             for side in [&mut scene.ha, &mut scene.mr] {
-                side.act(|tunnels| tunnels.settle()).unwrap();
+                side.act(|tunnels| tunnels.remove_stale()).unwrap();
             }
         }
     });
@@ -122,7 +122,7 @@ fn what_the_next_life_does_not_put_again_goes_when_it_settles() {
     scene.ha.open(&run, &["ha0", "ha1"]);
     scene.ha.put(&at_home_agent(1, (HOME, MNP), &[(COA, 1, 1)]));
     assert_eq!(scene.ha.act(|tunnels| tunnels.inventory()).unwrap(), [TunnelId(1), TunnelId(7)]);
-    scene.ha.act(|tunnels| tunnels.settle()).unwrap();
+    scene.ha.act(|tunnels| tunnels.remove_stale()).unwrap();
     assert_eq!(scene.ha.act(|tunnels| tunnels.inventory()).unwrap(), [TunnelId(1)]);
     let (cn, mnn) = sockets(&scene);
     scene.ha.act(|tunnels| tunnels.drop(TunnelId(1))).unwrap();
@@ -142,9 +142,9 @@ fn holder() {
     let options = Options {
         device: "nemo0".into(),
         run: PathBuf::from(run),
-        at_driver: false,
-        tunnels: 1024,
-        carried: Default::default(),
+        xdp: false,
+        max_tunnels: 1024,
+        dsmip_addresses: Default::default(),
     };
     let mut tunnels = Bpf::open(options).unwrap();
     for name in ["ha0", "ha1"] {

@@ -55,9 +55,9 @@ impl Side {
         let options = Options {
             device: "nemo0".into(),
             run: run.to_owned(),
-            at_driver: self.kind == Kind::BpfAtDriver,
-            tunnels: 1024,
-            carried: Default::default(),
+            xdp: self.kind == Kind::BpfAtDriver,
+            max_tunnels: 1024,
+            dsmip_addresses: Default::default(),
         };
         let host = &self.host;
         if self.kind == Kind::Kernel {

@@ -1,8 +1,8 @@
 //! Checks that several tables share.
 
 use super::spanned::Spanned;
-use crate::config::duration::{Span, human};
-use crate::config::source::Review;
+use crate::config::duration::{HumanDuration, format_duration};
+use crate::config::source::Diagnostics;
 use core::time::Duration;
 use roam6_proto::base::few;
 use roam6_wire::{Ipv4Endpoint, Prefix};
@@ -13,120 +13,131 @@ use std::ops::{Range, RangeInclusive};
 /// Most interfaces of one role.
 const MAX_INTERFACES: usize = 64;
 /// Lifetimes count units of four seconds in 16 bits (RFC 6275 §6.1.7).
-const LIFETIME: RangeInclusive<Duration> = Duration::from_secs(4)..=Duration::from_secs(4 * 65_535);
+const LIFETIME_RANGE: RangeInclusive<Duration> = Duration::from_secs(4)..=Duration::from_secs(4 * 65_535);
 /// Bounds of the longest interval between advertisements (RFC 6275 §7.5, RFC 4861 §6.2.1).
-const ADVERTISE: RangeInclusive<Duration> = Duration::from_millis(70)..=Duration::from_secs(1800);
+const ADVERTISE_RANGE: RangeInclusive<Duration> = Duration::from_millis(70)..=Duration::from_secs(1800);
 
 /// The name of a network interface.
-pub(crate) fn interface(name: &Spanned<String>, review: &mut Review<'_>) {
+pub(crate) fn interface_name(name: &Spanned<String>, review: &mut Diagnostics<'_>) {
     let text = name.get_ref();
     if text.is_empty() || text.len() > 15 || text.contains(['/', ' ', ':']) || text.starts_with('.') {
         let what = format!("\"{text}\" is not the name of an interface");
-        review.blame(name.span(), what, "`ip link` lists the names; they have 1 to 15 letters");
+        review.report(name.span(), what, "`ip link` lists the names; they have 1 to 15 letters");
     }
 }
 
 /// Names of interfaces, one at least.
-pub(crate) fn interfaces(written: &Spanned<Vec<Spanned<String>>>, review: &mut Review<'_>) -> few::VecSet<String> {
+pub(crate) fn interface_names(
+    written: &Spanned<Vec<Spanned<String>>>,
+    review: &mut Diagnostics<'_>,
+) -> few::VecSet<String> {
     let mut names = few::VecSet::new();
     for name in written.get_ref() {
-        interface(name, review);
+        interface_name(name, review);
         if !names.insert(name.get_ref().clone()) {
-            review.blame(name.span(), format!("interface {} is written twice", name.get_ref()), "remove one");
+            review.report(name.span(), format!("interface {} is written twice", name.get_ref()), "remove one");
         }
     }
     if names.is_empty() {
         let hint = "write the interfaces whose addresses are used, as interfaces = [\"eth0\", \"wlan0\"]";
-        review.blame(written.span(), "no interfaces", hint);
+        review.report(written.span(), "no interfaces", hint);
     }
     if let Some(name) = written.get_ref().get(MAX_INTERFACES) {
-        review.blame(name.span(), format!("more than {MAX_INTERFACES} interfaces"), "list fewer");
+        review.report(name.span(), format!("more than {MAX_INTERFACES} interfaces"), "list fewer");
     }
     names
 }
 
 /// An address one host can have.
-pub(crate) fn unicast(address: &Spanned<Ipv6Addr>, name: &str, review: &mut Review<'_>) {
+pub(crate) fn global_unicast(address: &Spanned<Ipv6Addr>, name: &str, review: &mut Diagnostics<'_>) {
     let value = address.get_ref();
     if value.is_multicast() || value.is_unspecified() || value.is_loopback() || value.is_unicast_link_local() {
         let what = format!("{name} {value} cannot be reached from elsewhere");
-        review.blame(address.span(), what, "write a global unicast address");
+        review.report(address.span(), what, "write a global unicast address");
     }
 }
 
 /// An IPv4 address one host can have, and others reach.
-pub(crate) fn unicast4(address: &Spanned<Ipv4Addr>, name: &str, review: &mut Review<'_>) {
+pub(crate) fn global_unicast4(address: &Spanned<Ipv4Addr>, name: &str, review: &mut Diagnostics<'_>) {
     let value = *address.get_ref();
     if !Ipv4Endpoint::dsmip(value).is_unicast() {
         let what = format!("{name} {value} cannot be reached from elsewhere");
-        review.blame(address.span(), what, "write a unicast address");
+        review.report(address.span(), what, "write a unicast address");
     }
 }
 
 /// Prefixes of IPv6.
-pub(crate) fn ipv6<'a>(prefixes: impl IntoIterator<Item = &'a Prefix>, span: Range<usize>, review: &mut Review<'_>) {
+pub(crate) fn ipv6_prefixes<'a>(
+    prefixes: impl IntoIterator<Item = &'a Prefix>,
+    span: Range<usize>,
+    review: &mut Diagnostics<'_>,
+) {
     for prefix in prefixes.into_iter().filter(|prefix| prefix.is_ipv4()) {
         let hint = "write an IPv6 prefix, as \"2001:db8:1::/64\"";
-        review.blame(span.clone(), format!("prefix {prefix} is one of IPv4"), hint);
+        review.report(span.clone(), format!("prefix {prefix} is one of IPv4"), hint);
     }
 }
 
 /// Prefixes of a mobile network: of IPv6, and of IPv4 too.
-pub(crate) fn networks<'a>(
+pub(crate) fn mobile_network_prefixes<'a>(
     prefixes: impl Iterator<Item = (&'a Prefix, Range<usize>)>,
     all: Range<usize>,
-    review: &mut Review<'_>,
+    review: &mut Diagnostics<'_>,
 ) {
     let mut native = false;
     for (prefix, span) in prefixes {
         native |= !prefix.is_ipv4();
         if prefix.ipv4().is_some_and(|(address, _)| !Ipv4Endpoint::dsmip(address).is_unicast()) {
             let hint = "write what its hosts can be numbered from, as \"10.77.1.0/24\"";
-            review.blame(span, format!("prefix {prefix} is no network's"), hint);
+            review.report(span, format!("prefix {prefix} is no network's"), hint);
         }
     }
     if !native {
         let hint = "write the prefixes of the mobile network, as prefixes = [\"2001:db8:100::/56\"]";
-        review.blame(all, "no IPv6 prefixes", hint);
+        review.report(all, "no IPv6 prefixes", hint);
     }
 }
 
 /// The lifetime of a binding.
-pub(crate) fn lifetime(span: Option<&Spanned<Span>>, name: &str, review: &mut Review<'_>) {
-    duration(span, name, LIFETIME, review);
+pub(crate) fn binding_lifetime(span: Option<&Spanned<HumanDuration>>, name: &str, review: &mut Diagnostics<'_>) {
+    duration_in_range(span, name, LIFETIME_RANGE, review);
 }
 
 /// The longest interval between advertisements.
-pub(crate) fn advertise(span: Option<&Spanned<Span>>, review: &mut Review<'_>) {
-    duration(span, "advertise", ADVERTISE, review);
+pub(crate) fn advertisement_interval(span: Option<&Spanned<HumanDuration>>, review: &mut Diagnostics<'_>) {
+    duration_in_range(span, "advertise", ADVERTISE_RANGE, review);
 }
 
 /// A duration between two bounds.
-pub(crate) fn duration(
-    span: Option<&Spanned<Span>>,
+pub(crate) fn duration_in_range(
+    span: Option<&Spanned<HumanDuration>>,
     name: &str,
     bounds: RangeInclusive<Duration>,
-    review: &mut Review<'_>,
+    review: &mut Diagnostics<'_>,
 ) {
     if let Some(span) = span
         && !bounds.contains(&span.get_ref().0)
     {
-        let what = format!("{name} = {} is out of bounds", human(span.get_ref().0));
-        review.blame(span.span(), what, &format!("write {} to {}", human(*bounds.start()), human(*bounds.end())));
+        let what = format!("{name} = {} is out of bounds", format_duration(span.get_ref().0));
+        review.report(
+            span.span(),
+            what,
+            &format!("write {} to {}", format_duration(*bounds.start()), format_duration(*bounds.end())),
+        );
     }
 }
 
 /// A number between two bounds.
-pub(crate) fn within<T: PartialOrd + Display>(
+pub(crate) fn number_in_range<T: PartialOrd + Display>(
     number: Option<&Spanned<T>>,
     name: &str,
     bounds: RangeInclusive<T>,
-    review: &mut Review<'_>,
+    review: &mut Diagnostics<'_>,
 ) {
     if let Some(number) = number
         && !bounds.contains(number.get_ref())
     {
         let what = format!("{name} = {} is out of bounds", number.get_ref());
-        review.blame(number.span(), what, &format!("write {} to {}", bounds.start(), bounds.end()));
+        review.report(number.span(), what, &format!("write {} to {}", bounds.start(), bounds.end()));
     }
 }

@@ -5,13 +5,13 @@ use serde::{Deserialize, Deserializer, de::Error};
 
 /// A duration written as text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Span(pub(crate) Duration);
+pub(crate) struct HumanDuration(pub(crate) Duration);
 
-impl<'de> Deserialize<'de> for Span {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Span, D::Error> {
+impl<'de> Deserialize<'de> for HumanDuration {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<HumanDuration, D::Error> {
         let text = String::deserialize(deserializer)?;
         parse(&text)
-            .map(Span)
+            .map(HumanDuration)
             .ok_or_else(|| D::Error::custom("not a duration; write it as \"200ms\", \"10s\", \"1h30m\""))
     }
 }
@@ -37,7 +37,7 @@ pub(crate) fn parse(text: &str) -> Option<Duration> {
 }
 
 /// Writes a duration with at most two units: `3d4h`, `9m12s`, `4.2s`, `180ms`.
-pub(crate) fn human(span: Duration) -> String {
+pub(crate) fn format_duration(span: Duration) -> String {
     let micros = u64::try_from(span.as_micros()).unwrap_or(u64::MAX);
     let (seconds, tenths) = (micros / 1_000_000, micros % 1_000_000 / 100_000);
     match seconds {
@@ -46,13 +46,13 @@ pub(crate) fn human(span: Duration) -> String {
         0 => format!("{}ms", micros / 1000),
         1..=9 if tenths > 0 => format!("{seconds}.{tenths}s"),
         1..=59 => format!("{seconds}s"),
-        60..=3599 => two(seconds / 60, "m", seconds % 60, "s"),
-        3600..=86_399 => two(seconds / 3600, "h", seconds % 3600 / 60, "m"),
-        _ => two(seconds / 86_400, "d", seconds % 86_400 / 3600, "h"),
+        60..=3599 => two_units(seconds / 60, "m", seconds % 60, "s"),
+        3600..=86_399 => two_units(seconds / 3600, "h", seconds % 3600 / 60, "m"),
+        _ => two_units(seconds / 86_400, "d", seconds % 86_400 / 3600, "h"),
     }
 }
 
-fn two(large: u64, large_unit: &str, small: u64, small_unit: &str) -> String {
+fn two_units(large: u64, large_unit: &str, small: u64, small_unit: &str) -> String {
     if small == 0 { format!("{large}{large_unit}") } else { format!("{large}{large_unit}{small}{small_unit}") }
 }
 
@@ -61,7 +61,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_people_write_is_read() {
+    fn durations_are_parsed_with_their_units() {
         for (text, millis) in [("200ms", 200), ("10s", 10_000), ("1h30m", 5_400_000), ("2d", 172_800_000), ("0s", 0)] {
             assert_eq!(parse(text), Some(Duration::from_millis(millis)), "{text}");
         }
@@ -71,12 +71,12 @@ mod tests {
     }
 
     #[test]
-    fn durations_are_short_to_read() {
+    fn durations_are_formatted_with_at_most_two_units() {
         let cases = [(0, "0s"), (180, "180ms"), (4200, "4.2s"), (12_000, "12s"), (552_000, "9m12s"), (3_600_000, "1h")];
         for (millis, text) in cases {
-            assert_eq!(human(Duration::from_millis(millis)), text);
+            assert_eq!(format_duration(Duration::from_millis(millis)), text);
         }
-        assert_eq!(human(Duration::from_secs(3 * 86_400 + 4 * 3600)), "3d4h");
-        assert_eq!(human(Duration::from_micros(7)), "7us");
+        assert_eq!(format_duration(Duration::from_secs(3 * 86_400 + 4 * 3600)), "3d4h");
+        assert_eq!(format_duration(Duration::from_micros(7)), "7us");
     }
 }

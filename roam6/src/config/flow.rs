@@ -2,7 +2,7 @@
 
 use super::spanned::Spanned;
 use crate::config::check;
-use crate::config::source::Review;
+use crate::config::source::Diagnostics;
 use roam6_proto::base::few;
 use roam6_proto::contract::config::flow::{FlowRule, FlowSelector};
 use roam6_proto::contract::config::nemo::{LoadSharing, UplinkConfig};
@@ -26,18 +26,18 @@ pub(crate) struct Flow {
 }
 
 /// Checks the flows and makes rules of them; the order in the file is their priority.
-pub(crate) fn settle(
+pub(crate) fn validate(
     flows: Vec<Spanned<Flow>>,
     uplinks: &[UplinkConfig],
     sharing: LoadSharing,
-    review: &mut Review<'_>,
+    review: &mut Diagnostics<'_>,
 ) -> Vec<FlowRule> {
     if let (Some(flow), LoadSharing::Single) = (flows.first(), sharing) {
         let hint = "add a second uplink, and sharing = \"standby\" or \"weights\"";
-        review.blame(flow.span(), "a flow needs several uplinks registered at once", hint);
+        review.report(flow.span(), "a flow needs several uplinks registered at once", hint);
     }
     if let Some(flow) = flows.get(MAX_FLOWS) {
-        review.blame(flow.span(), format!("more than {MAX_FLOWS} flows"), "merge some");
+        review.report(flow.span(), format!("more than {MAX_FLOWS} flows"), "merge some");
     }
     let mut ids = few::VecSet::new();
     let mut rules = Vec::new();
@@ -45,40 +45,40 @@ pub(crate) fn settle(
         let id = flow.get_ref().id.as_ref().map_or(position, |id| *id.get_ref());
         let place = flow.get_ref().id.as_ref().map_or(flow.span(), Spanned::span);
         if id == 0 {
-            review.blame(place, "flow id 0 is reserved (RFC 6089)", "number the flows from 1, or leave id out");
+            review.report(place, "flow id 0 is reserved (RFC 6089)", "number the flows from 1, or leave id out");
         } else if !ids.insert(id) {
-            review.blame(place, format!("flow id {id} is used twice"), "give every flow an id of its own, or none");
+            review.report(place, format!("flow id {id} is used twice"), "give every flow an id of its own, or none");
         }
-        check::ipv6(flow.get_ref().correspondent.iter().chain(&flow.get_ref().inside), flow.span(), review);
-        rules.extend(rule(flow, FlowNumber { id, priority: position }, uplinks, review));
+        check::ipv6_prefixes(flow.get_ref().correspondent.iter().chain(&flow.get_ref().inside), flow.span(), review);
+        rules.extend(to_rule(flow, FlowPriority { id, priority: position }, uplinks, review));
     }
     rules
 }
 
 /// What a rule is called and where it stands.
-struct FlowNumber {
+struct FlowPriority {
     id: u16,
     priority: u16,
 }
 
-fn rule(
+fn to_rule(
     flow: &Spanned<Flow>,
-    number: FlowNumber,
+    number: FlowPriority,
     uplinks: &[UplinkConfig],
-    review: &mut Review<'_>,
+    review: &mut Diagnostics<'_>,
 ) -> Option<FlowRule> {
     let flow = flow.get_ref();
     let name = flow.uplink.get_ref();
     let Some(bid) = uplinks.iter().find(|uplink| uplink.interface == *name).map(|uplink| uplink.bid) else {
         let known: Vec<&str> = uplinks.iter().map(|uplink| uplink.interface.as_str()).collect();
         let hint = format!("name one of: {}", known.join(", "));
-        review.blame(flow.uplink.span(), format!("no uplink {name}"), &hint);
+        review.report(flow.uplink.span(), format!("no uplink {name}"), &hint);
         return None;
     };
-    Some(FlowRule { id: number.id, priority: number.priority, selector: selector(flow), bid: Bid(bid.0) })
+    Some(FlowRule { id: number.id, priority: number.priority, selector: to_selector(flow), bid: Bid(bid.0) })
 }
 
-fn selector(flow: &Flow) -> FlowSelector {
+fn to_selector(flow: &Flow) -> FlowSelector {
     FlowSelector {
         source: flow.correspondent,
         destination: flow.inside,

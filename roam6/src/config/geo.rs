@@ -4,8 +4,8 @@
 use super::spanned::Spanned;
 use crate::config::announce;
 use crate::config::check;
-use crate::config::duration::Span;
-use crate::config::source::{Problem, Review};
+use crate::config::duration::HumanDuration;
+use crate::config::source::{Diagnostics, Problem};
 use crate::daemon::position::track::Track;
 use core::f64::consts::PI;
 use core::ops::{Range, RangeInclusive};
@@ -27,7 +27,7 @@ const MAX_BUSY_POLL: Duration = Duration::from_millis(1);
 const MAX_AWAKE: Duration = Duration::from_secs(10);
 
 /// Lifetimes of packets (itsGnMaxPacketLifetime).
-const LIFETIME: RangeInclusive<Duration> = Duration::from_millis(50)..=Duration::from_secs(600);
+const LIFETIME_RANGE: RangeInclusive<Duration> = Duration::from_millis(50)..=Duration::from_secs(600);
 
 /// A station, and how it knows where it is.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -49,7 +49,7 @@ impl Geo {
     }
 
     /// The same with another announcement.
-    pub(crate) fn announcing(mut self, announcement: Option<Announcement>) -> Geo {
+    pub(crate) fn with_announcement(mut self, announcement: Option<Announcement>) -> Geo {
         if let Some(facilities) = &mut self.config.facilities {
             facilities.announcement = announcement;
         }
@@ -80,19 +80,19 @@ pub(crate) struct Section {
     position: Spanned<PositionTable>,
     #[serde(default)]
     links: Vec<LinkTable>,
-    beacon: Option<Spanned<Span>>,
+    beacon: Option<Spanned<HumanDuration>>,
     beacon_hops: Option<Spanned<u8>>,
-    neighbour_lifetime: Option<Spanned<Span>>,
+    neighbour_lifetime: Option<Spanned<HumanDuration>>,
     hop_limit: Option<Spanned<u8>>,
-    lifetime: Option<Spanned<Span>>,
+    lifetime: Option<Spanned<HumanDuration>>,
     forwarding: Option<NonAreaForwarding>,
     recovery: Option<bool>,
     area_forwarding: Option<AreaForwarding>,
     range: Option<Spanned<u32>>,
     max_area: Option<Spanned<u32>>,
     packet_data_rate: Option<Spanned<u32>>,
-    busy_poll: Option<Spanned<Span>>,
-    awake: Option<Spanned<Span>>,
+    busy_poll: Option<Spanned<HumanDuration>>,
+    awake: Option<Spanned<HumanDuration>>,
     facilities: Option<Spanned<FacilitiesTable>>,
     announce: Option<Spanned<announce::Section>>,
 }
@@ -126,7 +126,7 @@ struct LinkTable {
     area: Option<Spanned<AreaTable>>,
     traffic_class: Option<Spanned<u8>>,
     store_carry_forward: Option<bool>,
-    lifetime: Option<Spanned<Span>>,
+    lifetime: Option<Spanned<HumanDuration>>,
 }
 
 #[derive(Deserialize)]
@@ -148,47 +148,47 @@ fn circle() -> Shape {
 }
 
 /// Checks the table; what is wrong with it is remembered by `review`.
-pub(crate) fn settle(section: Section, review: &mut Review<'_>) -> Option<Geo> {
-    let mut mib = mib(&section, review);
+pub(crate) fn validate(section: Section, review: &mut Diagnostics<'_>) -> Option<Geo> {
+    let mut mib = to_mib(&section, review);
     let interfaces = interfaces(&section.interfaces, review);
     let station = section.station.as_ref().map_or(Some(ItsStationType::PASSENGER_CAR), |name| station(name, review));
     let position = position(&section.position, review);
     let is_fixed = matches!(position, Some(Position::Fixed(_)));
     mib.is_mobile = section.is_mobile.unwrap_or(!is_fixed);
     if let Some(link) = section.links.get(MAX_LIST) {
-        review.blame(link.name.span(), format!("more than {MAX_LIST} virtual links"), "list fewer");
+        review.report(link.name.span(), format!("more than {MAX_LIST} virtual links"), "list fewer");
     }
     let virtual_links: Vec<VirtualLink> =
         section.links.iter().filter_map(|table| link(table, mib.max_area_size, review)).collect();
     let mut facilities = section.facilities.as_ref().and_then(|table| facilities(table, review));
     match (&section.announce, &mut facilities) {
-        (Some(written), Some(facilities)) => facilities.announcement = Some(announce::settle(written, review)),
+        (Some(written), Some(facilities)) => facilities.announcement = Some(announce::validate(written, review)),
         (Some(written), None) if section.facilities.is_none() => {
             let hint = "write facilities = {} into [geo], or facilities = { cam = false }";
-            review.blame(written.span(), "services are announced by the facilities, and there are none", hint);
+            review.report(written.span(), "services are announced by the facilities, and there are none", hint);
         }
         _ => {}
     }
     let config = GeoConfig { interfaces, station: station?, virtual_links, facilities, mib };
-    check::duration(section.busy_poll.as_ref(), "busy_poll", Duration::ZERO..=MAX_BUSY_POLL, review);
-    check::duration(section.awake.as_ref(), "awake", Duration::ZERO..=MAX_AWAKE, review);
-    let span = |written: Option<&Spanned<Span>>| written.map_or(Duration::ZERO, |span| span.get_ref().0);
+    check::duration_in_range(section.busy_poll.as_ref(), "busy_poll", Duration::ZERO..=MAX_BUSY_POLL, review);
+    check::duration_in_range(section.awake.as_ref(), "awake", Duration::ZERO..=MAX_AWAKE, review);
+    let span = |written: Option<&Spanned<HumanDuration>>| written.map_or(Duration::ZERO, |span| span.get_ref().0);
     let (busy_poll, awake) = (span(section.busy_poll.as_ref()), span(section.awake.as_ref()));
     Some(Geo { config, position: position?, busy_poll, awake })
 }
 
-fn mib(section: &Section, review: &mut Review<'_>) -> Mib {
+fn to_mib(section: &Section, review: &mut Diagnostics<'_>) -> Mib {
     let seconds = Duration::from_secs;
-    check::duration(section.beacon.as_ref(), "beacon", Duration::from_millis(100)..=seconds(60), review);
-    check::within(section.beacon_hops.as_ref(), "beacon_hops", 1..=10, review);
+    check::duration_in_range(section.beacon.as_ref(), "beacon", Duration::from_millis(100)..=seconds(60), review);
+    check::number_in_range(section.beacon_hops.as_ref(), "beacon_hops", 1..=10, review);
     let least = Duration::from_millis(200);
-    check::duration(section.neighbour_lifetime.as_ref(), "neighbour_lifetime", least..=seconds(60), review);
-    check::within(section.hop_limit.as_ref(), "hop_limit", 1..=255, review);
-    check::duration(section.lifetime.as_ref(), "lifetime", LIFETIME, review);
-    check::within(section.range.as_ref(), "range", 1..=100_000, review);
-    check::within(section.max_area.as_ref(), "max_area", 1..=u32::MAX, review);
+    check::duration_in_range(section.neighbour_lifetime.as_ref(), "neighbour_lifetime", least..=seconds(60), review);
+    check::number_in_range(section.hop_limit.as_ref(), "hop_limit", 1..=255, review);
+    check::duration_in_range(section.lifetime.as_ref(), "lifetime", LIFETIME_RANGE, review);
+    check::number_in_range(section.range.as_ref(), "range", 1..=100_000, review);
+    check::number_in_range(section.max_area.as_ref(), "max_area", 1..=u32::MAX, review);
     let standard = Mib::default();
-    let span = |written: Option<&Spanned<Span>>, otherwise| written.map_or(otherwise, |span| span.get_ref().0);
+    let span = |written: Option<&Spanned<HumanDuration>>, otherwise| written.map_or(otherwise, |span| span.get_ref().0);
     let beacon_timer = span(section.beacon.as_ref(), standard.beacon_timer);
     let number = |written: Option<&Spanned<u32>>, otherwise| written.map_or(otherwise, |number| *number.get_ref());
     let octet = |written: Option<&Spanned<u8>>, otherwise| written.map_or(otherwise, |number| *number.get_ref());
@@ -210,48 +210,48 @@ fn mib(section: &Section, review: &mut Review<'_>) -> Mib {
     }
 }
 
-fn interfaces(written: &Spanned<Vec<Spanned<String>>>, review: &mut Review<'_>) -> few::VecSet<String> {
+fn interfaces(written: &Spanned<Vec<Spanned<String>>>, review: &mut Diagnostics<'_>) -> few::VecSet<String> {
     for name in written.get_ref() {
-        check::interface(name, review);
+        check::interface_name(name, review);
     }
     if written.get_ref().is_empty() {
-        review.blame(written.span(), "no interfaces", "write the radio's interface, as interfaces = [\"wlan0\"]");
+        review.report(written.span(), "no interfaces", "write the radio's interface, as interfaces = [\"wlan0\"]");
     }
     if let Some(name) = written.get_ref().get(MAX_LIST) {
-        review.blame(name.span(), format!("more than {MAX_LIST} interfaces"), "list fewer");
+        review.report(name.span(), format!("more than {MAX_LIST} interfaces"), "list fewer");
     }
     written.get_ref().iter().map(|name| name.get_ref().clone()).collect()
 }
 
-fn station(name: &Spanned<String>, review: &mut Review<'_>) -> Option<ItsStationType> {
+fn station(name: &Spanned<String>, review: &mut Diagnostics<'_>) -> Option<ItsStationType> {
     let station = ItsStationType::named(name.get_ref());
     if station.is_none() {
         let hint = "write passenger-car, bus, tram, heavy-truck, roadside-unit or another of docs/geo.md";
-        review.blame(name.span(), format!("\"{}\" is no kind of station", name.get_ref()), hint);
+        review.report(name.span(), format!("\"{}\" is no kind of station", name.get_ref()), hint);
     }
     station
 }
 
 /// Exactly one of the sources must be written.
-fn position(table: &Spanned<PositionTable>, review: &mut Review<'_>) -> Option<Position> {
+fn position(table: &Spanned<PositionTable>, review: &mut Diagnostics<'_>) -> Option<Position> {
     let written = table.get_ref();
     let PositionTable { latitude, longitude, gpsd, nmea, track, repeat } = written;
     let is_fixed = latitude.is_some() || longitude.is_some();
     let sources = [is_fixed, gpsd.is_some(), nmea.is_some(), track.is_some()];
     let found = match sources.iter().filter(|written| **written).count() {
-        1 if repeat.is_none() || track.is_some() => source(written, review)?,
+        1 if repeat.is_none() || track.is_some() => position_source(written, review)?,
         _ => None,
     };
     if found.is_none() {
         let hint = "write one of { latitude = 48.1, longitude = 11.5 } in degrees, { gpsd = \"127.0.0.1:2947\" }, \
                     { nmea = \"/dev/ttyUSB0\" }, { track = \"drive.gpx\", repeat = true }";
-        review.blame(table.span(), "no position", hint);
+        review.report(table.span(), "no position", hint);
     }
     found
 }
 
 /// The one source that is written: `Some(None)` if it is wrong, `None` if that was told already.
-fn source(written: &PositionTable, review: &mut Review<'_>) -> Option<Option<Position>> {
+fn position_source(written: &PositionTable, review: &mut Diagnostics<'_>) -> Option<Option<Position>> {
     if let Some(file) = &written.track {
         let path = review.source.resolve(file);
         return match Track::read(&path, written.repeat == Some(true)) {
@@ -275,16 +275,16 @@ fn source(written: &PositionTable, review: &mut Review<'_>) -> Option<Option<Pos
 }
 
 /// Metres become tenths, as messages have them.
-fn facilities(table: &Spanned<FacilitiesTable>, review: &mut Review<'_>) -> Option<FacilitiesConfig> {
+fn facilities(table: &Spanned<FacilitiesTable>, review: &mut Diagnostics<'_>) -> Option<FacilitiesConfig> {
     if cfg!(not(feature = "facilities")) {
-        review.blame(table.span(), "this roam6 was built without facilities", "build it with --features facilities");
+        review.report(table.span(), "this roam6 was built without facilities", "build it with --features facilities");
         return None;
     }
     let FacilitiesTable { station_id, cam, length, width } = table.get_ref();
     let mut tenths = |metres: &Option<f64>, name: &str, most: f64| {
         let metres = (*metres)?;
         if !(0.1..=most).contains(&metres) {
-            review.blame(
+            review.report(
                 table.span(),
                 format!("{name} = {metres} is out of bounds"),
                 &format!("write 0.1 to {most} m"),
@@ -304,8 +304,8 @@ fn facilities(table: &Spanned<FacilitiesTable>, review: &mut Review<'_>) -> Opti
     })
 }
 
-fn link(table: &LinkTable, max_area: u32, review: &mut Review<'_>) -> Option<VirtualLink> {
-    check::interface(&table.name, review);
+fn link(table: &LinkTable, max_area: u32, review: &mut Diagnostics<'_>) -> Option<VirtualLink> {
+    check::interface_name(&table.name, review);
     let name = table.name.get_ref().clone();
     let reach = match (&table.around, &table.hops, &table.area) {
         (Some(radius), None, None) if *radius.get_ref() > 0 => Some(LinkScope::Around(*radius.get_ref())),
@@ -315,14 +315,14 @@ fn link(table: &LinkTable, max_area: u32, review: &mut Review<'_>) -> Option<Vir
     };
     if reach.is_none() {
         let hint = "write one of around = 1000 (metres), hops = 3, area = { latitude = .., longitude = .., a = 500 }";
-        review.blame(table.name.span(), format!("virtual link {name} does not say how far it reaches"), hint);
+        review.report(table.name.span(), format!("virtual link {name} does not say how far it reaches"), hint);
     }
     let written = [table.around.as_ref().map(Spanned::span), table.area.as_ref().map(Spanned::span)];
     if let (Some(reach), Some(span)) = (reach, written.into_iter().flatten().next()) {
         size(&name, reach, span, max_area, review);
     }
-    check::within(table.traffic_class.as_ref(), "traffic_class", 0..=63, review);
-    check::duration(table.lifetime.as_ref(), "lifetime", LIFETIME, review);
+    check::number_in_range(table.traffic_class.as_ref(), "traffic_class", 0..=63, review);
+    check::duration_in_range(table.lifetime.as_ref(), "lifetime", LIFETIME_RANGE, review);
     let id = table.traffic_class.as_ref().map_or(VirtualLink::CLASS.id(), |id| *id.get_ref());
     let class = TrafficClass::new(id, table.store_carry_forward == Some(true));
     let lifetime = table.lifetime.as_ref().map(|span| span.get_ref().0);
@@ -330,7 +330,7 @@ fn link(table: &LinkTable, max_area: u32, review: &mut Review<'_>) -> Option<Vir
 }
 
 /// Nothing is sent to an area larger than `max_area`, in square metres: neither is neighbour discovery.
-fn size(name: &str, reach: LinkScope, span: Range<usize>, max_area: u32, review: &mut Review<'_>) {
+fn size(name: &str, reach: LinkScope, span: Range<usize>, max_area: u32, review: &mut Diagnostics<'_>) {
     let size = match reach {
         LinkScope::Area(area) => geometry::square_metres(&area),
         LinkScope::Around(radius) => PI * f64::from(radius).powi(2),
@@ -343,7 +343,7 @@ fn size(name: &str, reach: LinkScope, span: Range<usize>, max_area: u32, review:
     let what = format!("virtual link {name} reaches {:.2} km², and max_area is {:.2} km²", size / 1e6, most / 1e6);
     let radius = (most / PI).sqrt().floor();
     let hint = format!("the largest circle has a radius of {radius} m; or write max_area = {} in [geo]", size.ceil());
-    review.blame(span, what, &hint);
+    review.report(span, what, &hint);
 }
 
 /// An area that has an extent; a needs no b where it is a circle.

@@ -2,9 +2,9 @@
 
 use super::spanned::Spanned;
 use crate::config::check;
-use crate::config::duration::Span;
-use crate::config::prefix_table::{Home, Mobile, Rows};
-use crate::config::source::{Problem, Review, Source};
+use crate::config::duration::HumanDuration;
+use crate::config::prefix_table::{HomeNetwork, Mobile, PrefixTableBuilder};
+use crate::config::source::{Diagnostics, Problem, Source};
 use core::time::Duration;
 use roam6_proto::contract::config::nemo::{DsmipService, HomeAgentConfig, Ipv4Pool, PrefixTable};
 use roam6_proto::nemo::dsmip::NATKATIMEOUT as DEFAULT_KEEPALIVE;
@@ -32,15 +32,15 @@ pub(crate) struct Section {
     prefix_table: Option<PathBuf>,
     #[serde(default)]
     mobile: Vec<Spanned<Mobile>>,
-    max_lifetime: Option<Spanned<Span>>,
-    refresh_advice: Option<Spanned<Span>>,
+    max_lifetime: Option<Spanned<HumanDuration>>,
+    refresh_advice: Option<Spanned<HumanDuration>>,
     multiple_care_of: Option<bool>,
     home_and_away: Option<bool>,
     max_bindings: Option<Spanned<usize>>,
     duplicate_detection: Option<Spanned<bool>>,
     #[serde(default)]
     preference: u16,
-    advertise: Option<Spanned<Span>>,
+    advertise: Option<Spanned<HumanDuration>>,
     path_mtu: Option<Spanned<u32>>,
     ipv4: Option<Ipv4Table>,
     ipv4_pool: Option<PoolTable>,
@@ -50,7 +50,7 @@ pub(crate) struct Section {
 #[serde(deny_unknown_fields)]
 struct Ipv4Table {
     address: Spanned<Ipv4Addr>,
-    keepalive: Option<Spanned<Span>>,
+    keepalive: Option<Spanned<HumanDuration>>,
     force_udp: Option<bool>,
 }
 
@@ -78,14 +78,14 @@ pub(crate) struct HomeAgent {
     /// What is wrong with rows of the prefix table, which are not served.
     pub(crate) refused: Vec<Problem>,
     /// The rows written in the main file.
-    inline: Inline,
+    inline: InlineRows,
     /// The file says in so many words that it has no rows.
-    is_empty_on_purpose: bool,
+    is_explicitly_empty: bool,
 }
 
 /// The rows written in the main file, and what is wrong with others there.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-struct Inline {
+struct InlineRows {
     table: Arc<PrefixTable>,
     refused: Vec<Problem>,
 }
@@ -97,12 +97,12 @@ impl HomeAgent {
         self.table_file = other.table_file;
         self.refused = other.refused;
         self.inline = other.inline;
-        self.is_empty_on_purpose = other.is_empty_on_purpose;
+        self.is_explicitly_empty = other.is_explicitly_empty;
     }
 
     /// Reads the prefix table file again; the rows of the main file stay. Says how many rows of the former table stay too.
     pub(crate) fn reread_table(&self) -> Result<(HomeAgent, usize), Vec<Problem>> {
-        self.clone().read_table().and_then(|agent| agent.succeed(self))
+        self.clone().read_table().and_then(|agent| agent.replace(self))
     }
 
     fn read_table(mut self) -> Result<HomeAgent, Vec<Problem>> {
@@ -110,24 +110,24 @@ impl HomeAgent {
             (self.config.prefix_table, self.refused) = (self.inline.table.clone(), self.inline.refused.clone());
             return Ok(self);
         };
-        let mut rows = Rows::new(Home::of(&self.config), &self.inline.table);
+        let mut rows = PrefixTableBuilder::new(HomeNetwork::of_config(&self.config), &self.inline.table);
         let told = rows.read(&path)?;
         let (table, refused) = rows.finish(&path);
         self.refused = self.inline.refused.iter().cloned().chain(refused).collect();
         self.config.prefix_table = Arc::new(table);
-        self.is_empty_on_purpose = told.is_empty_on_purpose;
+        self.is_explicitly_empty = told.is_explicitly_empty;
         Ok(self)
     }
 
     /// This home agent in place of `former`. Nothing is removed by mistake: a file without any row is refused unless it says
     /// so, and while a row is refused, those of `former` that are missing stay. Says how many these are.
-    pub(crate) fn succeed(mut self, former: &HomeAgent) -> Result<(HomeAgent, usize), Vec<Problem>> {
+    pub(crate) fn replace(mut self, former: &HomeAgent) -> Result<(HomeAgent, usize), Vec<Problem>> {
         let rows_of_file =
             |agent: &HomeAgent| agent.config.prefix_table.rows.len().saturating_sub(agent.inline.table.rows.len());
         let before = rows_of_file(former);
         if let Some(path) = self.table_file.as_ref().filter(|_| before > 0 && self.refused.is_empty())
             && rows_of_file(&self) == 0
-            && !self.is_empty_on_purpose
+            && !self.is_explicitly_empty
         {
             let what = format!("no mobile router is left of {before}");
             return Err(vec![Problem::of_file(path, what, "if this is meant, write: mobile = []")]);
@@ -135,8 +135,8 @@ impl HomeAgent {
         if self.refused.is_empty() || former.config.home_prefixes != self.config.home_prefixes {
             return Ok((self, 0));
         }
-        let mut rows = Rows::new(Home::of(&self.config), &self.config.prefix_table);
-        let kept = former.config.prefix_table.rows.iter().filter(|row| rows.keep(row)).count();
+        let mut rows = PrefixTableBuilder::new(HomeNetwork::of_config(&self.config), &self.config.prefix_table);
+        let kept = former.config.prefix_table.rows.iter().filter(|row| rows.retain_former(row)).count();
         let (table, _) = rows.finish(Path::new(""));
         self.config.prefix_table = Arc::new(table);
         Ok((self, kept))
@@ -144,7 +144,7 @@ impl HomeAgent {
 }
 
 /// What a configuration says of the home agent, as far as a row of the prefix table must fit to it. All else may be wrong.
-pub(crate) struct Outline {
+pub(crate) struct PrefixTableConstraints {
     address: Ipv6Addr,
     home_prefixes: Vec<Prefix>,
     ipv4: Option<Ipv4Addr>,
@@ -154,12 +154,12 @@ pub(crate) struct Outline {
 }
 
 #[derive(Deserialize)]
-struct OutlineFile {
-    home_agent: OutlineSection,
+struct ConstraintsFile {
+    home_agent: ConstraintsSection,
 }
 
 #[derive(Deserialize)]
-struct OutlineSection {
+struct ConstraintsSection {
     address: Ipv6Addr,
     home_prefixes: Vec<Prefix>,
     ipv4: Option<Ipv4Table>,
@@ -167,12 +167,12 @@ struct OutlineSection {
     prefix_table: Option<PathBuf>,
 }
 
-impl Outline {
+impl PrefixTableConstraints {
     /// Reads a configuration; `None` if it has no home agent that could be read.
-    pub(crate) fn read(path: &Path) -> Option<Outline> {
+    pub(crate) fn read(path: &Path) -> Option<PrefixTableConstraints> {
         let source = Source::read(path).ok()?;
-        let OutlineFile { home_agent: section } = source.parse().ok()?;
-        Some(Outline {
+        let ConstraintsFile { home_agent: section } = source.parse().ok()?;
+        Some(PrefixTableConstraints {
             address: section.address,
             home_prefixes: section.home_prefixes,
             ipv4: section.ipv4.map(|table| *table.address.get_ref()),
@@ -183,31 +183,35 @@ impl Outline {
     }
 
     /// That of the configuration in the same folder that names `table` as its prefix table.
-    pub(crate) fn find(table: &Path) -> Option<Outline> {
+    pub(crate) fn find(table: &Path) -> Option<PrefixTableConstraints> {
         let folder = table.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
         let files = std::fs::read_dir(folder).ok()?.filter_map(|entry| Some(entry.ok()?.path()));
         let mut configs: Vec<PathBuf> =
             files.filter(|path| path.extension().is_some_and(|kind| kind == "toml")).collect();
         configs.sort();
-        let names_it = |outline: &Outline| {
+        let names_it = |outline: &PrefixTableConstraints| {
             outline.prefix_table.as_ref().is_some_and(|named| {
                 named.file_name() == table.file_name()
                     && named.parent().and_then(|there| there.canonicalize().ok()) == folder.canonicalize().ok()
             })
         };
-        configs.iter().filter(|path| *path != table).filter_map(|path| Outline::read(path)).find(names_it)
+        configs
+            .iter()
+            .filter(|path| *path != table)
+            .filter_map(|path| PrefixTableConstraints::read(path))
+            .find(names_it)
     }
 
     /// What rows must fit to.
-    pub(crate) fn home(&self) -> Home<'_> {
-        let Outline { address, home_prefixes, ipv4, pool, pool_length, .. } = self;
+    pub(crate) fn home_network(&self) -> HomeNetwork<'_> {
+        let PrefixTableConstraints { address, home_prefixes, ipv4, pool, pool_length, .. } = self;
         let (agent, prefixes) = (Some(*address), Some(home_prefixes.as_slice()));
-        Home { agent, prefixes, agent4: *ipv4, pool: *pool, pool_length: *pool_length }
+        HomeNetwork { agent, prefixes, agent4: *ipv4, pool: *pool, pool_length: *pool_length }
     }
 }
 
 /// Checks the table; what is wrong with it is remembered by `review`.
-pub(crate) fn settle(section: Section, review: &mut Review<'_>) -> HomeAgent {
+pub(crate) fn validate(section: Section, review: &mut Diagnostics<'_>) -> HomeAgent {
     check_values(&section, review);
     let home_prefixes = section.home_prefixes.into_inner();
     let address = *section.address.get_ref();
@@ -230,17 +234,17 @@ pub(crate) fn settle(section: Section, review: &mut Review<'_>) -> HomeAgent {
         ipv4_pool: section.ipv4_pool.and_then(|table| ipv4_pool(&table, review)),
         home_link,
     };
-    if section.mobile.iter().any(|row| row.get_ref().holds_key())
-        && let Err(problem) = review.source.keep_secret()
+    if section.mobile.iter().any(|row| row.get_ref().has_inline_key())
+        && let Err(problem) = review.source.refuse_world_readable()
     {
         review.add(vec![problem]);
     }
-    let mut rows = Rows::new(Home::of(&config), &PrefixTable::default());
+    let mut rows = PrefixTableBuilder::new(HomeNetwork::of_config(&config), &PrefixTable::default());
     section.mobile.into_iter().for_each(|row| rows.add(row, review.source));
     let (table, refused) = rows.finish(review.source.path());
-    let inline = Inline { table: Arc::new(table), refused };
+    let inline = InlineRows { table: Arc::new(table), refused };
     config.prefix_table = inline.table.clone();
-    let agent = HomeAgent { config, table_file, refused: Vec::new(), inline, is_empty_on_purpose: false };
+    let agent = HomeAgent { config, table_file, refused: Vec::new(), inline, is_explicitly_empty: false };
     match agent.clone().read_table() {
         Ok(agent) => agent,
         Err(problems) => {
@@ -251,55 +255,55 @@ pub(crate) fn settle(section: Section, review: &mut Review<'_>) -> HomeAgent {
 }
 
 /// Uplinks that have IPv4 only. A NAT's mapping of UDP lives for 30 s at least with the worst of them (RFC 4787 §4.3).
-fn ipv4(table: &Ipv4Table, review: &mut Review<'_>) -> DsmipService {
-    check::unicast4(&table.address, "[home_agent.ipv4] address", review);
-    check::duration(table.keepalive.as_ref(), "keepalive", KEEPALIVE, review);
+fn ipv4(table: &Ipv4Table, review: &mut Diagnostics<'_>) -> DsmipService {
+    check::global_unicast4(&table.address, "[home_agent.ipv4] address", review);
+    check::duration_in_range(table.keepalive.as_ref(), "keepalive", KEEPALIVE, review);
     let keepalive = table.keepalive.as_ref().map_or(DEFAULT_KEEPALIVE, |span| span.get_ref().0);
     DsmipService { address: *table.address.get_ref(), keepalive, force_udp: table.force_udp.unwrap_or(true) }
 }
 
 /// IPv4 prefixes for who asks for one.
-fn ipv4_pool(table: &PoolTable, review: &mut Review<'_>) -> Option<Ipv4Pool> {
+fn ipv4_pool(table: &PoolTable, review: &mut Diagnostics<'_>) -> Option<Ipv4Pool> {
     let prefix = *table.prefix.get_ref();
     let Some((address, shortest)) = prefix.ipv4().filter(|(address, _)| Ipv4Endpoint::dsmip(*address).is_unicast())
     else {
         let hint = "write an IPv4 prefix to take them from, as \"10.128.0.0/16\"";
-        review.blame(table.prefix.span(), format!("no pool of IPv4 prefixes is in {prefix}"), hint);
+        review.report(table.prefix.span(), format!("no pool of IPv4 prefixes is in {prefix}"), hint);
         return None;
     };
-    check::within(table.length.as_ref(), "length", shortest..=32, review);
+    check::number_in_range(table.length.as_ref(), "length", shortest..=32, review);
     Some(Ipv4Pool { prefix: Prefix::from_ipv4(address, shortest)?, length: table.length() })
 }
 
-fn check_values(section: &Section, review: &mut Review<'_>) {
+fn check_values(section: &Section, review: &mut Diagnostics<'_>) {
     let address = *section.address.get_ref();
-    check::unicast(&section.address, "address", review);
+    check::global_unicast(&section.address, "address", review);
     let prefixes = &section.home_prefixes;
-    check::ipv6(prefixes.get_ref(), prefixes.span(), review);
+    check::ipv6_prefixes(prefixes.get_ref(), prefixes.span(), review);
     if prefixes.get_ref().is_empty() {
-        review.blame(prefixes.span(), "home_prefixes is empty", "write the prefix home addresses are taken from");
+        review.report(prefixes.span(), "home_prefixes is empty", "write the prefix home addresses are taken from");
     }
     let virtual_home = "name the home link with home_link = \"eth1\", or leave this out for a virtual home network";
     match &section.home_link {
         Some(link) => {
-            check::interface(link, review);
+            check::interface_name(link, review);
             if !prefixes.get_ref().iter().any(|prefix| prefix.contains(address)) {
                 let what = format!("address {address} lies outside home_prefixes");
-                review.blame(section.address.span(), what, "a home agent is a neighbour on its home link (RFC 6275)");
+                review.report(section.address.span(), what, "a home agent is a neighbour on its home link (RFC 6275)");
             }
         }
         None => {
             if let Some(on) = section.duplicate_detection.as_ref().filter(|on| *on.get_ref()) {
-                review.blame(on.span(), "duplicate_detection needs a home link", virtual_home);
+                review.report(on.span(), "duplicate_detection needs a home link", virtual_home);
             }
             if let Some(every) = &section.advertise {
-                review.blame(every.span(), "advertise needs a home link", virtual_home);
+                review.report(every.span(), "advertise needs a home link", virtual_home);
             }
         }
     }
-    check::lifetime(section.max_lifetime.as_ref(), "max_lifetime", review);
-    check::lifetime(section.refresh_advice.as_ref(), "refresh_advice", review);
-    check::advertise(section.advertise.as_ref(), review);
-    check::within(section.path_mtu.as_ref(), "path_mtu", 1280..=65_535, review);
-    check::within(section.max_bindings.as_ref(), "max_bindings", 1..=MAX_BINDINGS, review);
+    check::binding_lifetime(section.max_lifetime.as_ref(), "max_lifetime", review);
+    check::binding_lifetime(section.refresh_advice.as_ref(), "refresh_advice", review);
+    check::advertisement_interval(section.advertise.as_ref(), review);
+    check::number_in_range(section.path_mtu.as_ref(), "path_mtu", 1280..=65_535, review);
+    check::number_in_range(section.max_bindings.as_ref(), "max_bindings", 1..=MAX_BINDINGS, review);
 }

@@ -2,7 +2,7 @@
 
 use super::spanned::Spanned;
 use crate::config::key::{HINT_SPI, MIN_SPI};
-use crate::config::source::Review;
+use crate::config::source::Diagnostics;
 use roam6_proto::base::hex;
 use roam6_proto::contract::config::nemo::SecurityAssociationPair;
 use roam6_proto::crypto::esp::{Integrity, SecurityAssociation};
@@ -27,26 +27,30 @@ struct Association {
 }
 
 /// Checks the table; `None` after a problem was remembered.
-pub(crate) fn settle(table: &Ipsec, review: &mut Review<'_>) -> Option<SecurityAssociationPair> {
+pub(crate) fn validate(table: &Ipsec, review: &mut Diagnostics<'_>) -> Option<SecurityAssociationPair> {
     let to_home_agent = association(&table.to_home_agent, table.integrity, review);
     let to_mobile = association(&table.to_mobile, table.integrity, review);
     Some(SecurityAssociationPair { to_home_agent: to_home_agent?, to_mobile_router: to_mobile? })
 }
 
-fn association(written: &Association, integrity: Integrity, review: &mut Review<'_>) -> Option<SecurityAssociation> {
+fn association(
+    written: &Association,
+    integrity: Integrity,
+    review: &mut Diagnostics<'_>,
+) -> Option<SecurityAssociation> {
     let spi = *written.spi.get_ref();
     if spi < MIN_SPI {
-        review.blame(written.spi.span(), format!("spi {spi} is reserved"), HINT_SPI);
+        review.report(written.spi.span(), format!("spi {spi} is reserved"), HINT_SPI);
         return None;
     }
     let Some(key) = hex::decode(written.key.get_ref()) else {
-        review.blame(written.key.span(), "a key is written as pairs of hexadecimal digits", HINT_KEY);
+        review.report(written.key.span(), "a key is written as pairs of hexadecimal digits", HINT_KEY);
         return None;
     };
     let needs = integrity.key_length();
     if key.len() != needs {
         let what = format!("a key of {} octets; {} takes {needs}", key.len(), name(integrity));
-        review.blame(written.key.span(), what, HINT_KEY);
+        review.report(written.key.span(), what, HINT_KEY);
         return None;
     }
     Some(SecurityAssociation { spi, integrity, key })

@@ -2,7 +2,7 @@
 
 use super::spanned::Spanned;
 use crate::config::ipsec::{self, Ipsec};
-use crate::config::source::{Problem, Review, Source};
+use crate::config::source::{Diagnostics, Problem, Source};
 use roam6_proto::base::hex;
 use roam6_proto::contract::config::nemo::{Authentication, SharedKey};
 use serde::Deserialize;
@@ -14,17 +14,17 @@ pub(crate) const MIN_SPI: u32 = 256;
 /// Octets of a key that `roam6 keygen` makes: as long as the hash.
 pub(crate) const KEY_LENGTH: usize = 20;
 /// Shorter keys are refused, octets.
-const MIN_KEY: usize = 16;
+const MIN_KEY_LENGTH: usize = 16;
 /// Longer keys are refused, octets: HMAC would hash them first.
-const MAX_KEY: usize = 64;
+const MAX_KEY_LENGTH: usize = 64;
 
 pub(crate) const HINT_SPI: &str = "an SPI is 256 or more; lower numbers are reserved";
 const HINT_KEY: &str = "make one with: roam6 keygen";
 
 /// What may be written about authentication in one table.
 #[derive(Default)]
-pub(crate) struct Keying {
-    pub(crate) auth: Option<Spanned<Method>>,
+pub(crate) struct KeySettings {
+    pub(crate) auth: Option<Spanned<AuthMethod>>,
     pub(crate) key_file: Option<Spanned<PathBuf>>,
     pub(crate) spi: Option<Spanned<u32>>,
     pub(crate) key: Option<Spanned<String>>,
@@ -33,7 +33,7 @@ pub(crate) struct Keying {
 
 /// Names of the methods.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
-pub(crate) enum Method {
+pub(crate) enum AuthMethod {
     #[serde(rename = "shared-key")]
     SharedKey,
     #[serde(rename = "ipsec")]
@@ -50,34 +50,34 @@ struct KeyFile {
     ipsec: Option<Spanned<Ipsec>>,
 }
 
-impl Keying {
+impl KeySettings {
     /// The authentication meant by a table that begins at `table`; `None` after a problem was remembered.
-    pub(crate) fn settle(self, table: Range<usize>, review: &mut Review<'_>) -> Option<Authentication> {
-        let Some(auth) = self.auth.clone() else { return self.find(table, review) };
+    pub(crate) fn validate(self, table: Range<usize>, review: &mut Diagnostics<'_>) -> Option<Authentication> {
+        let Some(auth) = self.auth.clone() else { return self.read_keys(table, review) };
         let method = *auth.get_ref();
-        if method == Method::None {
+        if method == AuthMethod::None {
             if self.key_file.is_none() && self.spi.is_none() && self.key.is_none() && self.ipsec.is_none() {
                 return Some(Authentication::None);
             }
-            review.blame(auth.span(), "auth = \"none\" and a key", "remove one of the two");
+            review.report(auth.span(), "auth = \"none\" and a key", "remove one of the two");
             return None;
         }
-        let found = self.find(table, review)?;
+        let found = self.read_keys(table, review)?;
         match (method, &found) {
-            (Method::SharedKey, Authentication::SharedKey(_)) | (Method::Ipsec, Authentication::Ipsec(_)) => {
+            (AuthMethod::SharedKey, Authentication::SharedKey(_)) | (AuthMethod::Ipsec, Authentication::Ipsec(_)) => {
                 Some(found)
             }
             _ => {
                 let hint = "remove auth, or make the other kind with `roam6 enroll`, with or without --ipsec";
-                review.blame(auth.span(), "auth is one kind and the key another", hint);
+                review.report(auth.span(), "auth is one kind and the key another", hint);
                 None
             }
         }
     }
 
     /// The keys, wherever they are written.
-    fn find(self, table: Range<usize>, review: &mut Review<'_>) -> Option<Authentication> {
-        let Keying { key_file, spi, key, ipsec, .. } = self;
+    fn read_keys(self, table: Range<usize>, review: &mut Diagnostics<'_>) -> Option<Authentication> {
+        let KeySettings { key_file, spi, key, ipsec, .. } = self;
         match (key_file, ipsec, spi, key) {
             (Some(file), None, None, None) => match read(&review.source.resolve(file.get_ref())) {
                 Ok(authentication) => Some(authentication),
@@ -87,24 +87,24 @@ impl Keying {
                 }
             },
             (Some(file), ..) => {
-                review.blame(file.span(), "key_file and a key written here", "remove one of the two");
+                review.report(file.span(), "key_file and a key written here", "remove one of the two");
                 None
             }
             (None, Some(pair), None, None) => {
-                keep_secret(review)?;
-                ipsec::settle(pair.get_ref(), review).map(|pair| Authentication::Ipsec(Box::new(pair)))
+                refuse_world_readable(review)?;
+                ipsec::validate(pair.get_ref(), review).map(|pair| Authentication::Ipsec(Box::new(pair)))
             }
             (None, Some(pair), ..) => {
-                review.blame(pair.span(), "ipsec and a shared key", "remove one of the two");
+                review.report(pair.span(), "ipsec and a shared key", "remove one of the two");
                 None
             }
             (None, None, Some(spi), Some(key)) => {
-                keep_secret(review)?;
+                refuse_world_readable(review)?;
                 shared_key(&spi, &key, review).map(Authentication::SharedKey)
             }
-            (None, None, Some(span), None) => missing(span.span(), "spi without key", review),
-            (None, None, None, Some(span)) => missing(span.span(), "key without spi", review),
-            (None, None, None, None) => missing(table, "no key", review),
+            (None, None, Some(span), None) => missing_key(span.span(), "spi without key", review),
+            (None, None, None, Some(span)) => missing_key(span.span(), "key without spi", review),
+            (None, None, None, None) => missing_key(table, "no key", review),
         }
     }
 }
@@ -113,14 +113,14 @@ impl Keying {
 pub(crate) fn read(path: &Path) -> Result<Authentication, Vec<Problem>> {
     let source = Source::read(path).map_err(|problem| vec![problem])?;
     let KeyFile { spi, key, ipsec } = source.parse().map_err(|problem| vec![problem])?;
-    let mut review = Review::new(&source);
-    let found = Keying { spi, key, ipsec, ..Keying::default() }.find(0..0, &mut review);
+    let mut review = Diagnostics::new(&source);
+    let found = KeySettings { spi, key, ipsec, ..KeySettings::default() }.read_keys(0..0, &mut review);
     // Without a key there is a problem.
-    review.verdict(found).and_then(|found| found.ok_or_else(Vec::new))
+    review.finish(found).and_then(|found| found.ok_or_else(Vec::new))
 }
 
-fn keep_secret(review: &mut Review<'_>) -> Option<()> {
-    match review.source.keep_secret() {
+fn refuse_world_readable(review: &mut Diagnostics<'_>) -> Option<()> {
+    match review.source.refuse_world_readable() {
         Ok(()) => Some(()),
         Err(problem) => {
             review.add(vec![problem]);
@@ -129,25 +129,25 @@ fn keep_secret(review: &mut Review<'_>) -> Option<()> {
     }
 }
 
-fn shared_key(spi: &Spanned<u32>, key: &Spanned<String>, review: &mut Review<'_>) -> Option<SharedKey> {
+fn shared_key(spi: &Spanned<u32>, key: &Spanned<String>, review: &mut Diagnostics<'_>) -> Option<SharedKey> {
     if *spi.get_ref() < MIN_SPI {
-        review.blame(spi.span(), format!("spi {} is reserved", spi.get_ref()), HINT_SPI);
+        review.report(spi.span(), format!("spi {} is reserved", spi.get_ref()), HINT_SPI);
         return None;
     }
     let Some(secret) = hex::decode(key.get_ref()) else {
-        review.blame(key.span(), "a key is written as pairs of hexadecimal digits", HINT_KEY);
+        review.report(key.span(), "a key is written as pairs of hexadecimal digits", HINT_KEY);
         return None;
     };
-    if !(MIN_KEY..=MAX_KEY).contains(&secret.len()) {
-        let what = format!("a key of {} octets; {MIN_KEY} to {MAX_KEY} are allowed", secret.len());
-        review.blame(key.span(), what, HINT_KEY);
+    if !(MIN_KEY_LENGTH..=MAX_KEY_LENGTH).contains(&secret.len()) {
+        let what = format!("a key of {} octets; {MIN_KEY_LENGTH} to {MAX_KEY_LENGTH} are allowed", secret.len());
+        review.report(key.span(), what, HINT_KEY);
         return None;
     }
     Some(SharedKey { spi: *spi.get_ref(), secret })
 }
 
-fn missing(span: Range<usize>, what: &str, review: &mut Review<'_>) -> Option<Authentication> {
+fn missing_key(span: Range<usize>, what: &str, review: &mut Diagnostics<'_>) -> Option<Authentication> {
     let hint = "make one with `roam6 enroll`, name it with key_file = \"...\", or write auth = \"none\" to go without";
-    review.blame(span, what, hint);
+    review.report(span, what, hint);
     None
 }

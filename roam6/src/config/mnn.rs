@@ -2,7 +2,7 @@
 
 use super::spanned::Spanned;
 use crate::config::check;
-use crate::config::source::Review;
+use crate::config::source::Diagnostics;
 use roam6_proto::contract::config::mptcp::PathManagerConfig;
 use roam6_wire::Prefix;
 use serde::Deserialize;
@@ -32,12 +32,12 @@ pub(crate) struct Section {
 }
 
 /// Checks the table; what is wrong with it is remembered by `review`.
-pub(crate) fn settle(section: Section, review: &mut Review<'_>) -> PathManagerConfig {
+pub(crate) fn validate(section: Section, review: &mut Diagnostics<'_>) -> PathManagerConfig {
     check_home_prefixes(&section.home_prefixes, review);
-    check::within(section.subflows.as_ref(), "subflows", 0..=MAX_SUBFLOWS, review);
-    check::within(section.accepted.as_ref(), "accepted", 0..=MAX_SUBFLOWS, review);
+    check::number_in_range(section.subflows.as_ref(), "subflows", 0..=MAX_SUBFLOWS, review);
+    check::number_in_range(section.accepted.as_ref(), "accepted", 0..=MAX_SUBFLOWS, review);
     PathManagerConfig {
-        interfaces: check::interfaces(&section.interfaces, review),
+        interfaces: check::interface_names(&section.interfaces, review),
         home_prefixes: section.home_prefixes.into_iter().map(Spanned::into_inner).collect(),
         signal_home: section.signal_home,
         signal_care_of: section.signal_care_of,
@@ -47,15 +47,15 @@ pub(crate) fn settle(section: Section, review: &mut Review<'_>) -> PathManagerCo
     }
 }
 
-fn check_home_prefixes(prefixes: &[Spanned<Prefix>], review: &mut Review<'_>) {
+fn check_home_prefixes(prefixes: &[Spanned<Prefix>], review: &mut Diagnostics<'_>) {
     if let Some(prefix) = prefixes.get(MAX_LIST) {
-        review.blame(prefix.span(), format!("more than {MAX_LIST} prefixes"), "aggregate them");
+        review.report(prefix.span(), format!("more than {MAX_LIST} prefixes"), "aggregate them");
     }
     for prefix in prefixes {
-        check::ipv6([prefix.get_ref()], prefix.span(), review);
+        check::ipv6_prefixes([prefix.get_ref()], prefix.span(), review);
         if prefix.get_ref().length() == 0 {
             let hint = "write the prefixes of the mobile network, as home_prefixes = [\"2001:db8:100::/56\"]";
-            review.blame(prefix.span(), "every address would be a home address", hint);
+            review.report(prefix.span(), "every address would be a home address", hint);
         }
     }
 }

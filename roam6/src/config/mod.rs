@@ -13,12 +13,12 @@ mod mnn;
 mod mnpp;
 mod mobile_router;
 pub(crate) mod prefix_table;
-pub(crate) mod reader;
 mod shim;
 pub(crate) mod source;
 mod spanned;
 #[cfg(test)]
 mod tests;
+pub(crate) mod toml_reader;
 
 use home_agent::HomeAgent;
 use roam6_proto::contract::config::mnpp::MnppConfig;
@@ -27,7 +27,7 @@ use roam6_proto::contract::config::nemo::MobileRouterConfig;
 use roam6_proto::contract::config::shim::ShimConfig;
 use roam6_proto::role::Role;
 use serde::{Deserialize, Serialize};
-use source::{Problem, Review, Source};
+use source::{Diagnostics, Problem, Source};
 use spanned::Spanned;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -53,7 +53,7 @@ pub(crate) struct Config {
     /// What becomes of tunnelled packets where a firewall is on the path.
     pub(crate) firewall: Firewall,
     /// Who may use the control socket.
-    pub(crate) control: Control,
+    pub(crate) control: ControlSocket,
     /// Where metrics are served by HTTP, if at all.
     pub(crate) metrics: Option<SocketAddr>,
     /// The home agent, if this node is one.
@@ -107,7 +107,7 @@ pub(crate) enum Firewall {
 
 /// Who may use the control socket.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Control {
+pub(crate) struct ControlSocket {
     /// Group of the socket; `None`: the daemon's own.
     pub(crate) group: Option<String>,
     /// Permissions.
@@ -116,7 +116,7 @@ pub(crate) struct Control {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct File {
+struct ConfigFile {
     name: Option<String>,
     run_dir: Option<PathBuf>,
     state_dir: Option<PathBuf>,
@@ -151,7 +151,7 @@ struct MetricsTable {
 /// Reads and checks a configuration file.
 pub(crate) fn load(path: &Path) -> Result<Config, Vec<Problem>> {
     let source = Source::read(path).map_err(|problem| vec![problem])?;
-    settle(&source)
+    validate(&source)
 }
 
 impl Config {
@@ -172,74 +172,78 @@ impl Config {
     }
 }
 
-fn settle(source: &Source) -> Result<Config, Vec<Problem>> {
-    let file: File = source.parse().map_err(|problem| vec![problem])?;
-    let mut review = Review::new(source);
+fn validate(source: &Source) -> Result<Config, Vec<Problem>> {
+    let file: ConfigFile = source.parse().map_err(|problem| vec![problem])?;
+    let mut review = Diagnostics::new(source);
     let moves = file.home_agent.is_some() || file.mobile_router.is_some();
     let is_host = file.mnn.is_some() || file.shim.is_some();
     if !moves && !is_host && file.geo.is_none() && file.mnpp.is_none() {
         let hint =
             "add a [home_agent], [mobile_router], [mnn], [shim], [geo] or [mnpp] table; docs/config.md shows them";
-        review.blame(0..0, "no role", hint);
+        review.report(0..0, "no role", hint);
     }
-    let mobile_router = file.mobile_router.and_then(|section| mobile_router::settle(section, &mut review));
-    let geo = file.geo.and_then(|section| geo::settle(section, &mut review));
-    let usual = mnpp::Usual::of(mobile_router.as_ref(), geo.as_ref());
+    let mobile_router = file.mobile_router.and_then(|section| mobile_router::validate(section, &mut review));
+    let geo = file.geo.and_then(|section| geo::validate(section, &mut review));
+    let usual = mnpp::MnppDefaults::of(mobile_router.as_ref(), geo.as_ref());
     let config = Config {
         name: file.name.unwrap_or_else(host_name),
         run_dir: file.run_dir.unwrap_or_else(|| PathBuf::from(RUN_DIR)),
         state_dir: file.state_dir.unwrap_or_else(|| PathBuf::from(STATE_DIR)),
         data_plane: file.data_plane,
-        accel: file.accel.map_or(Accel::Tc, |accel| settle_accel(&accel, file.data_plane, &mut review)),
+        accel: file.accel.map_or(Accel::Tc, |accel| check_accel(&accel, file.data_plane, &mut review)),
         firewall: file
             .firewall
-            .map_or(Firewall::Obey, |firewall| settle_firewall(&firewall, file.data_plane, &mut review)),
-        control: control(file.control, &mut review),
-        metrics: file.metrics.map(|table| listen(&table.listen, &mut review)),
-        home_agent: file.home_agent.map(|section| home_agent::settle(section, &mut review)),
-        mnpp: file.mnpp.map(|section| mnpp::settle(section, usual, &mut review)),
+            .map_or(Firewall::Obey, |firewall| check_firewall(&firewall, file.data_plane, &mut review)),
+        control: control_socket(file.control, &mut review),
+        metrics: file.metrics.map(|table| metrics_listener(&table.listen, &mut review)),
+        home_agent: file.home_agent.map(|section| home_agent::validate(section, &mut review)),
+        mnpp: file.mnpp.map(|section| mnpp::validate(section, usual, &mut review)),
         mobile_router,
         geo,
-        mnn: file.mnn.map(|section| mnn::settle(section, &mut review)),
-        shim: file.shim.map(|section| shim::settle(section, &mut review)),
+        mnn: file.mnn.map(|section| mnn::validate(section, &mut review)),
+        shim: file.shim.map(|section| shim::validate(section, &mut review)),
     };
-    review.verdict(config)
+    review.finish(config)
 }
 
-fn settle_accel(accel: &Spanned<Accel>, data_plane: DataPlane, review: &mut Review<'_>) -> Accel {
+fn check_accel(accel: &Spanned<Accel>, data_plane: DataPlane, review: &mut Diagnostics<'_>) -> Accel {
     if *accel.get_ref() == Accel::Xdp && data_plane == DataPlane::Ip6tnl {
         let hint = "write data_plane = \"bpf\", or leave accel out";
-        review.blame(accel.span(), "the kernel's tunnel device takes no packets at the driver", hint);
+        review.report(accel.span(), "the kernel's tunnel device takes no packets at the driver", hint);
     }
     *accel.get_ref()
 }
 
-fn settle_firewall(firewall: &Spanned<Firewall>, data_plane: DataPlane, review: &mut Review<'_>) -> Firewall {
+fn check_firewall(firewall: &Spanned<Firewall>, data_plane: DataPlane, review: &mut Diagnostics<'_>) -> Firewall {
     if *firewall.get_ref() == Firewall::Bypass && data_plane == DataPlane::Ip6tnl {
         let hint = "write data_plane = \"bpf\", or leave firewall out";
-        review.blame(firewall.span(), "packets of the kernel's tunnel device cannot bypass a firewall", hint);
+        review.report(firewall.span(), "packets of the kernel's tunnel device cannot bypass a firewall", hint);
     }
     *firewall.get_ref()
 }
 
-fn control(table: ControlTable, review: &mut Review<'_>) -> Control {
+fn control_socket(table: ControlTable, review: &mut Diagnostics<'_>) -> ControlSocket {
     let mode = table.mode.as_ref().map(|mode| (u32::from_str_radix(mode.get_ref(), 8), mode.span()));
     let mode = match mode {
         None => 0o660,
         Some((Ok(mode), _)) if mode <= 0o777 => mode,
         Some((_, span)) => {
-            review.blame(span, "not permissions of a file", "write them in octal, as mode = \"0660\"");
+            review.report(span, "not permissions of a file", "write them in octal, as mode = \"0660\"");
             0
         }
     };
-    Control { group: table.group, mode }
+    ControlSocket { group: table.group, mode }
 }
 
 /// Metrics have no password, so only this machine may ask.
-fn listen(address: &Spanned<SocketAddr>, review: &mut Review<'_>) -> SocketAddr {
+fn metrics_listener(address: &Spanned<SocketAddr>, review: &mut Diagnostics<'_>) -> SocketAddr {
     if !address.get_ref().ip().is_loopback() {
         let what = format!("{} can be reached from other machines", address.get_ref());
-        review.blame(address.span(), what, "listen on 127.0.0.1 or [::1], and let an agent or proxy carry metrics out");
+        review.report(
+            address.span(),
+            what,
+            "listen on 127.0.0.1 or [::1], and let an agent or proxy carry metrics out",
+        );
     }
     *address.get_ref()
 }

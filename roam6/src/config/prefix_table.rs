@@ -4,8 +4,8 @@ use super::spanned::Spanned;
 use crate::config::check;
 use crate::config::home_agent::MAX_BINDINGS;
 use crate::config::ipsec::Ipsec;
-use crate::config::key::{Keying, Method};
-use crate::config::source::{Problem, Problems, Review, Source};
+use crate::config::key::{AuthMethod, KeySettings};
+use crate::config::source::{Diagnostics, Problem, Problems, Source};
 use roam6_proto::contract::config::nemo::{Authentication, HomeAgentConfig, PrefixTable, PrefixTableRow, SharedKey};
 use roam6_proto::contract::item::MAX_PREFIX_LENGTHS;
 use roam6_wire::{HomeAddress, Prefix};
@@ -28,7 +28,7 @@ struct File {
 pub(crate) struct Mobile {
     home_address: Spanned<Ipv6Addr>,
     prefixes: Spanned<Vec<Prefix>>,
-    auth: Option<Spanned<Method>>,
+    auth: Option<Spanned<AuthMethod>>,
     key_file: Option<Spanned<PathBuf>>,
     spi: Option<Spanned<u32>>,
     key: Option<Spanned<String>>,
@@ -48,7 +48,7 @@ pub(crate) struct NextKey {
 
 /// What the rows must fit to, as far as it is known.
 #[derive(Default)]
-pub(crate) struct Home<'a> {
+pub(crate) struct HomeNetwork<'a> {
     /// The home agent's address.
     pub(crate) agent: Option<Ipv6Addr>,
     /// Where home addresses lie.
@@ -61,10 +61,10 @@ pub(crate) struct Home<'a> {
     pub(crate) pool_length: Option<u8>,
 }
 
-impl<'a> Home<'a> {
+impl<'a> HomeNetwork<'a> {
     /// What these settings say.
-    pub(crate) fn of(config: &'a HomeAgentConfig) -> Home<'a> {
-        Home {
+    pub(crate) fn of_config(config: &'a HomeAgentConfig) -> HomeNetwork<'a> {
+        HomeNetwork {
             agent: Some(config.address),
             prefixes: Some(&config.home_prefixes),
             agent4: config.ipv4.map(|service| service.address),
@@ -74,7 +74,7 @@ impl<'a> Home<'a> {
     }
 
     /// Whether `prefix` holds an address of the home agent's own.
-    fn own_in(&self, prefix: Prefix) -> Option<IpAddr> {
+    fn own_address_in(&self, prefix: Prefix) -> Option<IpAddr> {
         let own = [self.agent.map(IpAddr::V6), self.agent4.map(IpAddr::V4)];
         let within = |own: &IpAddr| match own {
             IpAddr::V4(own) => prefix.is_ipv4() && prefix.contains(own.to_ipv6_mapped()),
@@ -86,8 +86,8 @@ impl<'a> Home<'a> {
 
 /// The rows of a prefix table. Each is checked by itself and against those before it: one that is wrong is refused, and the
 /// others are served.
-pub(crate) struct Rows<'a> {
-    home: Home<'a>,
+pub(crate) struct PrefixTableBuilder<'a> {
+    home: HomeNetwork<'a>,
     table: PrefixTable,
     addresses: BTreeSet<Ipv6Addr>,
     /// None of them overlaps another.
@@ -98,31 +98,31 @@ pub(crate) struct Rows<'a> {
 }
 
 /// What a prefix table file says beside its rows.
-pub(crate) struct Told {
+pub(crate) struct FileSummary {
     /// It says in so many words that there are no rows (`mobile = []`).
-    pub(crate) is_empty_on_purpose: bool,
+    pub(crate) is_explicitly_empty: bool,
 }
 
-impl<'a> Rows<'a> {
+impl<'a> PrefixTableBuilder<'a> {
     /// Begins with rows that were checked before.
-    pub(crate) fn new(home: Home<'a>, known: &PrefixTable) -> Rows<'a> {
+    pub(crate) fn new(home: HomeNetwork<'a>, known: &PrefixTable) -> PrefixTableBuilder<'a> {
         let (addresses, prefixes) = (BTreeSet::new(), BTreeMap::new());
-        let pool = home.pool_length.map(|length| length.saturating_add(BEFORE_IPV4));
-        let lengths = pool.into_iter().chain(ALWAYS_IN_USE).collect();
+        let pool = home.pool_length.map(|length| length.saturating_add(IPV4_MAPPED_PREFIX_LENGTH));
+        let lengths = pool.into_iter().chain(RESERVED_PREFIX_LENGTHS).collect();
         let (table, refused) = (PrefixTable::default(), Problems::default());
-        let mut rows = Rows { home, table, addresses, prefixes, lengths, refused };
+        let mut rows = PrefixTableBuilder { home, table, addresses, prefixes, lengths, refused };
         known.rows.iter().for_each(|row| rows.accept(row.clone()));
         rows
     }
 
     /// Adds the rows of a file. An error is one of the file as a whole.
-    pub(crate) fn read(&mut self, path: &Path) -> Result<Told, Vec<Problem>> {
+    pub(crate) fn read(&mut self, path: &Path) -> Result<FileSummary, Vec<Problem>> {
         let source = Source::read(path).map_err(|problem| vec![problem])?;
         self.read_source(&source)
     }
 
     /// The same of a text.
-    pub(crate) fn read_source(&mut self, source: &Source) -> Result<Told, Vec<Problem>> {
+    pub(crate) fn read_source(&mut self, source: &Source) -> Result<FileSummary, Vec<Problem>> {
         let (mut written, mut is_empty_on_purpose) = (Vec::new(), false);
         // Part by part, so that what cannot be read spoils no row but its own.
         for part in source.parts("[[mobile]]") {
@@ -135,28 +135,28 @@ impl<'a> Rows<'a> {
                 Err(problem) => self.refused.push(problem),
             }
         }
-        let holds_key = written.iter().any(|row| row.get_ref().holds_key());
-        if let Some(problem) = source.keep_secret().err().filter(|_| holds_key) {
+        let holds_key = written.iter().any(|row| row.get_ref().has_inline_key());
+        if let Some(problem) = source.refuse_world_readable().err().filter(|_| holds_key) {
             return Err(vec![problem]);
         }
         written.into_iter().for_each(|row| self.add(row, source));
-        Ok(Told { is_empty_on_purpose })
+        Ok(FileSummary { is_explicitly_empty: is_empty_on_purpose })
     }
 
     /// Adds a row, unless something is wrong with it.
     pub(crate) fn add(&mut self, row: Spanned<Mobile>, source: &Source) {
-        let mut review = Review::beside(source, &self.refused);
+        let mut review = Diagnostics::sharing_limit_with(source, &self.refused);
         let checked = self.check(row, &mut review);
         match review.into_problems() {
-            Some(problems) => self.refused.add(problems),
+            Some(problems) => self.refused.extend(problems),
             None => checked.into_iter().for_each(|row| self.accept(row)),
         }
     }
 
     /// Adds a row of a former table, unless it overlaps one that is there or has a prefix length too many. Says whether it was added.
-    pub(crate) fn keep(&mut self, row: &PrefixTableRow) -> bool {
-        let fits = row.prefixes.iter().all(|prefix| self.overlapping(*prefix).is_none());
-        let told_apart = self.exceeding(&row.prefixes).is_none();
+    pub(crate) fn retain_former(&mut self, row: &PrefixTableRow) -> bool {
+        let fits = row.prefixes.iter().all(|prefix| self.overlapping_prefix(*prefix).is_none());
+        let told_apart = self.exceeds_prefix_lengths(&row.prefixes).is_none();
         let free = fits && told_apart && !self.addresses.contains(&row.home_address.0);
         if free {
             self.accept(row.clone());
@@ -178,15 +178,19 @@ impl<'a> Rows<'a> {
         self.table.rows.push(row);
     }
 
-    fn check(&self, row: Spanned<Mobile>, review: &mut Review<'_>) -> Option<PrefixTableRow> {
+    fn check(&self, row: Spanned<Mobile>, review: &mut Diagnostics<'_>) -> Option<PrefixTableRow> {
         let span = row.span();
         let row = row.into_inner();
         if self.table.rows.len() >= MAX_BINDINGS {
-            review.blame(span.clone(), format!("more than {MAX_BINDINGS} mobile routers"), "use a second home agent");
+            review.report(span.clone(), format!("more than {MAX_BINDINGS} mobile routers"), "use a second home agent");
         }
         self.check_address(&row, review);
         let written = row.prefixes.span();
-        check::networks(row.prefixes.get_ref().iter().map(|one| (one, written.clone())), written.clone(), review);
+        check::mobile_network_prefixes(
+            row.prefixes.get_ref().iter().map(|one| (one, written.clone())),
+            written.clone(),
+            review,
+        );
         let home_address = HomeAddress(*row.home_address.get_ref());
         let mut prefixes = row.prefixes.into_inner();
         // In the order in which a registration has them, to be kept once.
@@ -199,20 +203,21 @@ impl<'a> Rows<'a> {
             if let [one, other] = pair
                 && one.covers(*other)
             {
-                review.blame(written.clone(), format!("prefix {other} overlaps {one}"), HINT_OVERLAP);
+                review.report(written.clone(), format!("prefix {other} overlaps {one}"), HINT_OVERLAP);
             }
         }
-        if let Some(prefix) = self.exceeding(&prefixes) {
+        if let Some(prefix) = self.exceeds_prefix_lengths(&prefixes) {
             let what = format!("prefix {prefix}: more than {MAX_PREFIX_LENGTHS} prefix lengths in the table");
-            review.blame(written, what, "use a length that other rows have, or a second home agent");
+            review.report(written, what, "use a length that other rows have, or a second home agent");
         }
-        let keying = Keying { auth: row.auth, key_file: row.key_file, spi: row.spi, key: row.key, ipsec: row.ipsec };
-        let authentication = keying.settle(span, review)?;
-        let next_key = row.next.and_then(|next| settle_next(next, &authentication, review));
+        let keying =
+            KeySettings { auth: row.auth, key_file: row.key_file, spi: row.spi, key: row.key, ipsec: row.ipsec };
+        let authentication = keying.validate(span, review)?;
+        let next_key = row.next.and_then(|next| validate_next_key(next, &authentication, review));
         Some(PrefixTableRow { home_address, prefixes: prefixes.into(), authentication, next_key })
     }
 
-    fn check_address(&self, row: &Mobile, review: &mut Review<'_>) {
+    fn check_address(&self, row: &Mobile, review: &mut Diagnostics<'_>) {
         let (address, span) = (*row.home_address.get_ref(), row.home_address.span());
         let hint = "choose another address of the home prefix";
         if let Some(home) = &self.home.prefixes {
@@ -220,47 +225,47 @@ impl<'a> Rows<'a> {
                 None => {
                     let what = format!("home_address {address} lies outside home_prefixes");
                     let hint = "choose an address from one of the home agent's home_prefixes";
-                    review.blame(span.clone(), what, hint);
+                    review.report(span.clone(), what, hint);
                 }
                 Some(prefix) if is_anycast(address, *prefix) => {
                     let what = format!("home_address {address} is reserved for anycast (RFC 4291 §2.6.1, RFC 2526)");
-                    review.blame(span.clone(), what, hint);
+                    review.report(span.clone(), what, hint);
                 }
                 Some(_) => {}
             }
         }
         if Some(address) == self.home.agent {
-            review.blame(span.clone(), format!("home_address {address} is the home agent's own"), hint);
+            review.report(span.clone(), format!("home_address {address} is the home agent's own"), hint);
         }
         if self.addresses.contains(&address) {
             let hint = "keep one row for each home address; its prefixes may be several";
-            review.blame(span, format!("home_address {address} is written twice"), hint);
+            review.report(span, format!("home_address {address} is written twice"), hint);
         }
     }
 
-    fn check_prefix(&self, prefix: Prefix, span: &Range<usize>, review: &mut Review<'_>) {
+    fn check_prefix(&self, prefix: Prefix, span: &Range<usize>, review: &mut Diagnostics<'_>) {
         let apart = "a mobile network and the home link must not overlap";
-        if let Some(own) = self.home.own_in(prefix) {
-            review.blame(span.clone(), format!("prefix {prefix} holds the home agent's address {own}"), apart);
+        if let Some(own) = self.home.own_address_in(prefix) {
+            review.report(span.clone(), format!("prefix {prefix} holds the home agent's address {own}"), apart);
         } else if let Some(home) = self.home.prefixes.into_iter().flatten().find(|home| overlap(**home, prefix)) {
-            review.blame(span.clone(), format!("prefix {prefix} overlaps the home prefix {home}"), apart);
+            review.report(span.clone(), format!("prefix {prefix} overlaps the home prefix {home}"), apart);
         }
         if !prefix.is_ipv4() && reserved().any(|reserved| overlap(reserved, prefix)) {
             let hint = "write the prefix that is routed to the home agent for this mobile network";
-            review.blame(span.clone(), format!("prefix {prefix} is not for hosts (RFC 4291 §2.4)"), hint);
+            review.report(span.clone(), format!("prefix {prefix} is not for hosts (RFC 4291 §2.4)"), hint);
         }
         if let Some(pool) = self.home.pool.filter(|pool| overlap(*pool, prefix)) {
             let what = format!("prefix {prefix} overlaps the pool {pool}");
-            review.blame(span.clone(), what, "take it from elsewhere, or make [home_agent.ipv4_pool] smaller");
+            review.report(span.clone(), what, "take it from elsewhere, or make [home_agent.ipv4_pool] smaller");
         }
-        if let Some((other, owner)) = self.overlapping(prefix) {
+        if let Some((other, owner)) = self.overlapping_prefix(prefix) {
             let what = format!("prefix {prefix} overlaps {other} of {}", owner.0);
-            review.blame(span.clone(), what, HINT_OVERLAP);
+            review.report(span.clone(), what, HINT_OVERLAP);
         }
     }
 
     /// The first of `prefixes` that has a length which the host cannot tell apart beside those of the rows before it.
-    fn exceeding(&self, prefixes: &[Prefix]) -> Option<Prefix> {
+    fn exceeds_prefix_lengths(&self, prefixes: &[Prefix]) -> Option<Prefix> {
         let mut room = MAX_PREFIX_LENGTHS.saturating_sub(self.lengths.len());
         let mut added = BTreeSet::new();
         for prefix in prefixes.iter().filter(|prefix| !self.lengths.contains(&prefix.length())) {
@@ -276,7 +281,7 @@ impl<'a> Rows<'a> {
 
     /// A prefix of another row that overlaps `prefix`: of prefixes that do not overlap one another, the neighbours in order
     /// are the only ones that may.
-    fn overlapping(&self, prefix: Prefix) -> Option<(Prefix, HomeAddress)> {
+    fn overlapping_prefix(&self, prefix: Prefix) -> Option<(Prefix, HomeAddress)> {
         let before = self.prefixes.range(..=prefix).next_back();
         let after = self.prefixes.range(prefix..).next();
         let found = before.into_iter().chain(after).find(|(other, _)| overlap(**other, prefix));
@@ -285,35 +290,39 @@ impl<'a> Rows<'a> {
 }
 
 /// Prefix lengths of home addresses, and of the default route of a mobile router on the same host.
-const ALWAYS_IN_USE: [u8; 2] = [128, 0];
+const RESERVED_PREFIX_LENGTHS: [u8; 2] = [128, 0];
 /// Bits of an IPv4-mapped address before the IPv4 address.
-const BEFORE_IPV4: u8 = 96;
+const IPV4_MAPPED_PREFIX_LENGTH: u8 = 96;
 
 const HINT_OVERLAP: &str = "give every mobile network prefixes of its own";
 
 impl Mobile {
     /// Whether a secret is written in the row itself.
-    pub(crate) fn holds_key(&self) -> bool {
+    pub(crate) fn has_inline_key(&self) -> bool {
         let next = self.next.as_ref().is_some_and(|next| next.get_ref().key.is_some());
         self.key.is_some() || self.ipsec.is_some() || next
     }
 }
 
 /// The second key of a row; `None` after a problem was remembered.
-fn settle_next(next: Spanned<NextKey>, first: &Authentication, review: &mut Review<'_>) -> Option<SharedKey> {
+fn validate_next_key(
+    next: Spanned<NextKey>,
+    first: &Authentication,
+    review: &mut Diagnostics<'_>,
+) -> Option<SharedKey> {
     let span = next.span();
     let NextKey { key_file, spi, key } = next.into_inner();
-    let found = Keying { key_file, spi, key, ..Keying::default() }.settle(span.clone(), review)?;
+    let found = KeySettings { key_file, spi, key, ..KeySettings::default() }.validate(span.clone(), review)?;
     match (first, found) {
         (Authentication::SharedKey(first), Authentication::SharedKey(next)) if *first == next => {
             let what = "the next key is the same as the row's own";
-            review.blame(span, what, "make another with `roam6 keygen`, or remove [mobile.next]");
+            review.report(span, what, "make another with `roam6 keygen`, or remove [mobile.next]");
             None
         }
         (Authentication::SharedKey(_), Authentication::SharedKey(next)) => Some(next),
         _ => {
             let what = "[mobile.next] with a row or key that is not shared-key";
-            review.blame(span, what, "change other keys at both ends at once; only shared keys can overlap");
+            review.report(span, what, "change other keys at both ends at once; only shared keys can overlap");
             None
         }
     }

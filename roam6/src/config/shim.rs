@@ -2,8 +2,8 @@
 
 use super::spanned::Spanned;
 use crate::config::check;
-use crate::config::duration::Span;
-use crate::config::source::{Problem, Review};
+use crate::config::duration::HumanDuration;
+use crate::config::source::{Diagnostics, Problem};
 use crate::identity;
 use core::time::Duration;
 use roam6_proto::base::few;
@@ -24,9 +24,9 @@ const MAX_CONTEXTS: usize = 1_000_000;
 const MAX_SEND_TIMEOUT: Duration = Duration::from_secs(u16::MAX as u64);
 /// Most work in addresses that are made while the daemon runs.
 const MAX_SEC: u8 = 1;
-const IDLE: (Duration, Duration) = (Duration::from_secs(10), Duration::from_secs(7 * 86_400));
+const IDLE_TIMEOUT_RANGE: (Duration, Duration) = (Duration::from_secs(10), Duration::from_secs(7 * 86_400));
 /// A return takes some seconds to be sure of its path.
-const RETURN: RangeInclusive<Duration> = Duration::from_secs(5)..=Duration::from_secs(7 * 86_400);
+const RETURN_AFTER_RANGE: RangeInclusive<Duration> = Duration::from_secs(5)..=Duration::from_secs(7 * 86_400);
 
 /// The table, as written.
 #[derive(Deserialize)]
@@ -35,9 +35,9 @@ pub(crate) struct Section {
     interfaces: Spanned<Vec<Spanned<String>>>,
     #[serde(default)]
     identities: Vec<Spanned<PathBuf>>,
-    send_timeout: Option<Spanned<Span>>,
-    idle_timeout: Option<Spanned<Span>>,
-    return_after: Option<Spanned<Span>>,
+    send_timeout: Option<Spanned<HumanDuration>>,
+    idle_timeout: Option<Spanned<HumanDuration>>,
+    return_after: Option<Spanned<HumanDuration>>,
     max_contexts: Option<Spanned<usize>>,
     verifications_per_second: Option<Spanned<u32>>,
     #[serde(default)]
@@ -53,11 +53,11 @@ pub(crate) struct Section {
 #[serde(deny_unknown_fields)]
 struct AddressTable {
     proof: AddressProof,
-    #[serde(default = "usual_sec")]
+    #[serde(default = "default_sec")]
     sec: u8,
 }
 
-fn usual_sec() -> u8 {
+fn default_sec() -> u8 {
     1
 }
 
@@ -78,9 +78,9 @@ struct TriggerTable {
     enabled: Option<bool>,
     octets: Option<u64>,
     packets: Option<u64>,
-    age: Option<Spanned<Span>>,
-    idle: Option<Spanned<Span>>,
-    again: Option<Spanned<Span>>,
+    age: Option<Spanned<HumanDuration>>,
+    idle: Option<Spanned<HumanDuration>>,
+    again: Option<Spanned<HumanDuration>>,
 }
 
 #[derive(Default, Deserialize)]
@@ -95,24 +95,39 @@ struct PeersTable {
 }
 
 /// Checks the table; what is wrong with it is remembered by `review`.
-pub(crate) fn settle(section: Section, review: &mut Review<'_>) -> ShimConfig {
+pub(crate) fn validate(section: Section, review: &mut Diagnostics<'_>) -> ShimConfig {
     let usual = ShimConfig::default();
-    check::duration(section.send_timeout.as_ref(), "send_timeout", MIN_SEND_TIMEOUT..=MAX_SEND_TIMEOUT, review);
-    check::duration(section.idle_timeout.as_ref(), "idle_timeout", IDLE.0..=IDLE.1, review);
+    check::duration_in_range(
+        section.send_timeout.as_ref(),
+        "send_timeout",
+        MIN_SEND_TIMEOUT..=MAX_SEND_TIMEOUT,
+        review,
+    );
+    check::duration_in_range(
+        section.idle_timeout.as_ref(),
+        "idle_timeout",
+        IDLE_TIMEOUT_RANGE.0..=IDLE_TIMEOUT_RANGE.1,
+        review,
+    );
     let returns = section.return_after.as_ref().filter(|span| span.get_ref().0 != Duration::ZERO);
-    check::duration(returns, "return_after", RETURN, review);
-    check::within(section.max_contexts.as_ref(), "max_contexts", 1..=MAX_CONTEXTS, review);
-    check::within(section.verifications_per_second.as_ref(), "verifications_per_second", 1..=1_000_000, review);
+    check::duration_in_range(returns, "return_after", RETURN_AFTER_RANGE, review);
+    check::number_in_range(section.max_contexts.as_ref(), "max_contexts", 1..=MAX_CONTEXTS, review);
+    check::number_in_range(
+        section.verifications_per_second.as_ref(),
+        "verifications_per_second",
+        1..=1_000_000,
+        review,
+    );
     for list in [&section.peers.only, &section.peers.except] {
         for prefix in list {
-            check::ipv6([prefix.get_ref()], prefix.span(), review);
+            check::ipv6_prefixes([prefix.get_ref()], prefix.span(), review);
         }
         if let Some(prefix) = list.get(MAX_LIST) {
-            review.blame(prefix.span(), format!("more than {MAX_LIST} prefixes"), "aggregate them");
+            review.report(prefix.span(), format!("more than {MAX_LIST} prefixes"), "aggregate them");
         }
     }
     let return_after = section.return_after.map_or(usual.return_after, |span| Some(span.get_ref().0));
-    let interfaces = check::interfaces(&section.interfaces, review);
+    let interfaces = check::interface_names(&section.interfaces, review);
     let identities = identities(&section.identities, review);
     let plain = |list: Vec<Spanned<Prefix>>| list.into_iter().map(Spanned::into_inner).collect();
     ShimConfig {
@@ -137,12 +152,12 @@ pub(crate) fn settle(section: Section, review: &mut Review<'_>) -> ShimConfig {
 }
 
 /// What is not written is as usual; but who writes a threshold wants that one, and not the usual ones beside it.
-fn trigger(table: TriggerTable, review: &mut Review<'_>) -> Option<ContextTrigger> {
+fn trigger(table: TriggerTable, review: &mut Diagnostics<'_>) -> Option<ContextTrigger> {
     for (span, name) in [(&table.age, "age"), (&table.idle, "idle"), (&table.again, "again")] {
-        check::duration(span.as_ref(), name, Duration::from_secs(1)..=IDLE.1, review);
+        check::duration_in_range(span.as_ref(), name, Duration::from_secs(1)..=IDLE_TIMEOUT_RANGE.1, review);
     }
     let usual = ContextTrigger::default();
-    let span = |span: &Option<Spanned<Span>>| span.as_ref().map(|span| span.get_ref().0);
+    let span = |span: &Option<Spanned<HumanDuration>>| span.as_ref().map(|span| span.get_ref().0);
     let written = table.octets.is_some() || table.packets.is_some() || table.age.is_some();
     let thresholds = (table.octets, table.packets, span(&table.age));
     let (octets, packets, age) = if written { thresholds } else { (usual.octets, usual.packets, usual.age) };
@@ -160,12 +175,12 @@ fn trigger(table: TriggerTable, review: &mut Review<'_>) -> Option<ContextTrigge
 fn preferences(
     written: few::VecMap<String, Spanned<PreferenceTable>>,
     interfaces: &few::VecSet<String>,
-    review: &mut Review<'_>,
+    review: &mut Diagnostics<'_>,
 ) -> few::VecMap<String, UplinkPreference> {
     for (name, table) in &written {
         if !interfaces.contains(name) {
             let what = format!("preferences of {name}, which is no interface of the shim");
-            review.blame(table.span(), what, "write one of the names in interfaces");
+            review.report(table.span(), what, "write one of the names in interfaces");
         }
     }
     let plain = |table: PreferenceTable| UplinkPreference {
@@ -179,26 +194,26 @@ fn preferences(
 fn addresses(
     written: Option<Spanned<AddressTable>>,
     identities: &[Identity],
-    review: &mut Review<'_>,
+    review: &mut Diagnostics<'_>,
 ) -> Option<AddressGeneration> {
     let written = written?;
     let AddressTable { proof, sec } = *written.get_ref();
     if proof != AddressProof::Hba && identities.iter().all(|identity| identity.private_key.is_empty()) {
         let hint = "make a key with `roam6 cga generate`, and write its file into identities";
-        review.blame(written.span(), "addresses of a key, and no key", hint);
+        review.report(written.span(), "addresses of a key, and no key", hint);
     }
     if sec > MAX_SEC {
         let what = format!("sec = {sec} takes too long beside everything else");
         let hint =
             "write 0 or 1; make sets of sec 2 ahead with `roam6 hba generate`, and write their files into identities";
-        review.blame(written.span(), what, hint);
+        review.report(written.span(), what, hint);
     }
     Some(AddressGeneration { proof, sec: Sec::new(sec)? })
 }
 
-fn identities(files: &[Spanned<PathBuf>], review: &mut Review<'_>) -> Vec<Identity> {
+fn identities(files: &[Spanned<PathBuf>], review: &mut Diagnostics<'_>) -> Vec<Identity> {
     if let Some(file) = files.get(MAX_LIST) {
-        review.blame(file.span(), format!("more than {MAX_LIST} identities"), "list fewer");
+        review.report(file.span(), format!("more than {MAX_LIST} identities"), "list fewer");
     }
     let mut found = Vec::new();
     for file in files {

@@ -1,6 +1,6 @@
 //! A file the operator wrote, and what is wrong with it: each problem says what, where, and what to do.
 
-use super::reader;
+use super::toml_reader;
 use nix::fcntl::OFlag;
 use serde::de::DeserializeOwned;
 use std::fmt;
@@ -55,17 +55,17 @@ impl Source {
     /// The same of a part of the text.
     pub(crate) fn parse_part<T: DeserializeOwned>(&self, part: Range<usize>) -> Result<T, Problem> {
         let text = self.text.get(part.clone()).unwrap_or_default();
-        reader::read_part(text, part.start).map_err(|mistake| {
-            let (what, hint) = explain(mistake.what.lines().next().unwrap_or("not TOML"));
+        toml_reader::read_part(text, part.start).map_err(|mistake| {
+            let (what, hint) = explain_parse_error(mistake.what.lines().next().unwrap_or("not TOML"));
             let mut problem = Problem::of_file(&self.path, what, &hint);
-            problem.place = mistake.span.and_then(|span| self.place(span));
+            problem.location = mistake.span.and_then(|span| self.locate(span));
             problem
         })
     }
 
     /// A problem with the text of `span`.
     pub(crate) fn problem(&self, span: Range<usize>, what: impl Into<String>, hint: &str) -> Problem {
-        Problem { place: self.place(span), ..Problem::of_file(&self.path, what.into(), hint) }
+        Problem { location: self.locate(span), ..Problem::of_file(&self.path, what.into(), hint) }
     }
 
     /// The parts of the text that begin with a line `header`, after the one before the first.
@@ -93,7 +93,7 @@ impl Source {
     }
 
     /// Refuses a file that holds secrets and that everybody may read.
-    pub(crate) fn keep_secret(&self) -> Result<(), Problem> {
+    pub(crate) fn refuse_world_readable(&self) -> Result<(), Problem> {
         if !self.world_readable {
             return Ok(());
         }
@@ -101,12 +101,12 @@ impl Source {
         Err(Problem::of_file(&self.path, "holds a secret key and everybody may read it".to_owned(), &hint))
     }
 
-    fn place(&self, span: Range<usize>) -> Option<Place> {
+    fn locate(&self, span: Range<usize>) -> Option<Location> {
         let before = self.text.get(..span.start)?;
         let begin = before.rfind('\n').map_or(0, |at| at.saturating_add(1));
         let text = self.text.get(begin..)?.lines().next().unwrap_or_default().to_owned();
         let inside = self.text.get(span.clone()).unwrap_or_default().lines().next().unwrap_or_default();
-        Some(Place {
+        Some(Location {
             line: before.matches('\n').count().saturating_add(1),
             column: before.get(begin..)?.chars().count().saturating_add(1),
             width: inside.chars().count().max(1),
@@ -119,14 +119,14 @@ impl Source {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Problem {
     path: PathBuf,
-    place: Option<Place>,
+    location: Option<Location>,
     what: String,
     hint: String,
 }
 
 /// Where in a file; both numbers count from 1, columns in characters.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Place {
+struct Location {
     line: usize,
     column: usize,
     width: usize,
@@ -136,22 +136,22 @@ struct Place {
 impl Problem {
     /// A problem with a file as a whole.
     pub(crate) fn of_file(path: &Path, what: String, hint: &str) -> Problem {
-        Problem { path: path.to_owned(), place: None, what, hint: hint.to_owned() }
+        Problem { path: path.to_owned(), location: None, what, hint: hint.to_owned() }
     }
 
     /// What is wrong and what to do, without the place.
-    pub(crate) fn advice(&self) -> String {
+    pub(crate) fn message(&self) -> String {
         format!("{}; {}", self.what, self.hint)
     }
 
     /// One line, for the log.
     pub(crate) fn line(&self) -> String {
         let hint = if self.hint.is_empty() { String::new() } else { format!("; {}", self.hint) };
-        format!("{}: {}{hint}", self.position(), self.what)
+        format!("{}: {}{hint}", self.path_and_position(), self.what)
     }
 
-    fn position(&self) -> String {
-        match &self.place {
+    fn path_and_position(&self) -> String {
+        match &self.location {
             Some(place) => format!("{}:{}:{}", self.path.display(), place.line, place.column),
             None => self.path.display().to_string(),
         }
@@ -160,8 +160,8 @@ impl Problem {
 
 impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.position(), self.what)?;
-        if let Some(place) = &self.place {
+        write!(f, "{}: {}", self.path_and_position(), self.what)?;
+        if let Some(place) = &self.location {
             let number = place.line.to_string();
             let margin = " ".repeat(number.len());
             let indent = " ".repeat(place.column.saturating_sub(1));
@@ -180,75 +180,74 @@ const MAX_PROBLEMS: usize = 20;
 /// Problems, as many as are told, and a count of the rest.
 #[derive(Debug, Default)]
 pub(crate) struct Problems {
-    told: Vec<Problem>,
-    left_out: usize,
+    listed: Vec<Problem>,
+    omitted: usize,
 }
 
 impl Problems {
     /// How many more are told.
-    fn room(&self) -> usize {
-        MAX_PROBLEMS.saturating_sub(self.told.len())
+    fn capacity(&self) -> usize {
+        MAX_PROBLEMS.saturating_sub(self.listed.len())
     }
 
     /// Adds others, as far as there is room.
-    pub(crate) fn add(&mut self, more: Problems) {
-        let room = self.room();
-        self.left_out =
-            self.left_out.saturating_add(more.left_out).saturating_add(more.told.len().saturating_sub(room));
-        self.told.extend(more.told.into_iter().take(room));
+    pub(crate) fn extend(&mut self, more: Problems) {
+        let room = self.capacity();
+        self.omitted = self.omitted.saturating_add(more.omitted).saturating_add(more.listed.len().saturating_sub(room));
+        self.listed.extend(more.listed.into_iter().take(room));
     }
 
     /// Adds one.
     pub(crate) fn push(&mut self, problem: Problem) {
-        self.add(Problems { told: vec![problem], left_out: 0 });
+        self.extend(Problems { listed: vec![problem], omitted: 0 });
     }
 
     /// Whether there are none.
     pub(crate) fn is_empty(&self) -> bool {
-        self.told.is_empty() && self.left_out == 0
+        self.listed.is_empty() && self.omitted == 0
     }
 
     /// All that is told, with a last one of `path` that counts the rest.
     pub(crate) fn into_vec(mut self, path: &Path) -> Vec<Problem> {
-        if self.left_out > 0 {
-            self.told.push(Problem::of_file(path, format!("{} more problems", self.left_out), ""));
+        if self.omitted > 0 {
+            self.listed.push(Problem::of_file(path, format!("{} more problems", self.omitted), ""));
         }
-        self.told
+        self.listed
     }
 }
 
 /// Looks at one file and remembers its problems, so that the operator meets them all at once.
-pub(crate) struct Review<'a> {
+pub(crate) struct Diagnostics<'a> {
     /// The file.
     pub(crate) source: &'a Source,
     problems: Problems,
     /// How many problems are told. The place of one is not looked for without need.
-    room: usize,
+    capacity: usize,
 }
 
-impl<'a> Review<'a> {
+impl<'a> Diagnostics<'a> {
     /// Nothing found yet.
-    pub(crate) fn new(source: &'a Source) -> Review<'a> {
-        Review { source, problems: Problems::default(), room: MAX_PROBLEMS }
+    pub(crate) fn new(source: &'a Source) -> Diagnostics<'a> {
+        Diagnostics { source, problems: Problems::default(), capacity: MAX_PROBLEMS }
     }
 
     /// The same for problems that are to be added to `others`.
-    pub(crate) fn beside(source: &'a Source, others: &Problems) -> Review<'a> {
-        Review { room: others.room(), ..Review::new(source) }
+    pub(crate) fn sharing_limit_with(source: &'a Source, others: &Problems) -> Diagnostics<'a> {
+        Diagnostics { capacity: others.capacity(), ..Diagnostics::new(source) }
     }
 
     /// Remembers a problem with the text of `span`.
-    pub(crate) fn blame(&mut self, span: Range<usize>, what: impl Into<String>, hint: &str) {
-        if self.problems.told.len() < self.room {
-            self.problems.told.push(self.source.problem(span, what, hint));
+    pub(crate) fn report(&mut self, span: Range<usize>, what: impl Into<String>, hint: &str) {
+        if self.problems.listed.len() < self.capacity {
+            self.problems.listed.push(self.source.problem(span, what, hint));
         } else {
-            self.problems.left_out = self.problems.left_out.saturating_add(1);
+            self.problems.omitted = self.problems.omitted.saturating_add(1);
         }
     }
 
     /// Remembers problems found elsewhere.
     pub(crate) fn add(&mut self, problems: Vec<Problem>) {
-        self.problems.add(Problems { told: problems, left_out: 0 });
+        self.problems.extend(Problems { listed: problems, omitted: 0 });
     }
 
     /// What was found, if anything.
@@ -257,7 +256,7 @@ impl<'a> Review<'a> {
     }
 
     /// The value, if nothing is wrong.
-    pub(crate) fn verdict<T>(self, value: T) -> Result<T, Vec<Problem>> {
+    pub(crate) fn finish<T>(self, value: T) -> Result<T, Vec<Problem>> {
         let path = &self.source.path;
         if self.problems.is_empty() { Ok(value) } else { Err(self.problems.into_vec(path)) }
     }
@@ -276,7 +275,7 @@ const HINTS: [(&str, &str); 4] = [
 ];
 
 /// The parser's words in ours, with a hint where one can be given.
-fn explain(what: &str) -> (String, String) {
+fn explain_parse_error(what: &str) -> (String, String) {
     let wants_text = what.contains("expected a string") || !what.starts_with("invalid type: integer");
     if let Some((_, hint)) = HINTS.iter().find(|(begin, _)| wants_text && what.starts_with(begin)) {
         return (what.to_owned(), (*hint).to_owned());
@@ -285,9 +284,9 @@ fn explain(what: &str) -> (String, String) {
     let [first, known @ ..] = words.as_slice() else { return (what.to_owned(), String::new()) };
     if what.starts_with("unknown field") || what.starts_with("unknown variant") {
         let kind = if what.starts_with("unknown field") { "key" } else { "value" };
-        let near = known.iter().min_by_key(|name| distance(name, first));
+        let near = known.iter().min_by_key(|name| edit_distance(name, first));
         let hint = match near {
-            Some(near) if distance(near, first) <= first.len().div_ceil(3) => format!("did you mean `{near}`?"),
+            Some(near) if edit_distance(near, first) <= first.len().div_ceil(3) => format!("did you mean `{near}`?"),
             _ => format!("known here: {}", known.join(", ")),
         };
         return (format!("unknown {kind} `{first}`"), hint);
@@ -302,7 +301,7 @@ fn explain(what: &str) -> (String, String) {
 }
 
 /// How many letters must change to make one word the other (Levenshtein).
-fn distance(one: &str, other: &str) -> usize {
+fn edit_distance(one: &str, other: &str) -> usize {
     let mut row: Vec<usize> = (0..=other.chars().count()).collect();
     for (i, a) in one.chars().enumerate() {
         let mut diagonal = i;
@@ -325,15 +324,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn distance_counts_changed_letters() {
-        assert_eq!(distance("home_address", "home_adress"), 1);
-        assert_eq!(distance("", "abc"), 3);
-        assert_eq!(distance("kitten", "sitting"), 3);
-        assert_eq!(distance("same", "same"), 0);
+    fn edit_distance_counts_changed_letters() {
+        assert_eq!(edit_distance("home_address", "home_adress"), 1);
+        assert_eq!(edit_distance("", "abc"), 3);
+        assert_eq!(edit_distance("kitten", "sitting"), 3);
+        assert_eq!(edit_distance("same", "same"), 0);
     }
 
     #[test]
-    fn a_place_is_counted_in_characters_from_one() {
+    fn columns_count_characters_from_one() {
         let source = Source::of_text("a.toml", "x = 1\nö = \"ü\" # here\n");
         let at = source.text.find("\"ü\"").unwrap();
         let problem = source.problem(at..at + 4, "no such letter", "write ue");

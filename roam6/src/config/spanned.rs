@@ -7,7 +7,7 @@ use core::ops::Range;
 use serde::de::{Deserialize, Deserializer, Error, SeqAccess, Visitor};
 
 /// The name under which a place is asked for: begin, end and value are given.
-pub(super) const PLACED: &str = "$placed";
+pub(super) const SPANNED: &str = "$placed";
 
 /// A value and its place, in octets of the text.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -41,13 +41,13 @@ impl<T> Spanned<T> {
 
 impl<'de, T: Deserialize<'de>> Deserialize<'de> for Spanned<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_newtype_struct(PLACED, Placed(PhantomData))
+        deserializer.deserialize_newtype_struct(SPANNED, SpannedVisitor(PhantomData))
     }
 }
 
-struct Placed<T>(PhantomData<T>);
+struct SpannedVisitor<T>(PhantomData<T>);
 
-impl<'de, T: Deserialize<'de>> Visitor<'de> for Placed<T> {
+impl<'de, T: Deserialize<'de>> Visitor<'de> for SpannedVisitor<T> {
     type Value = Spanned<T>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -2,7 +2,7 @@
 
 use super::geo::Geo;
 use super::source::Source;
-use super::{Accel, Config, Firewall, load, settle};
+use super::{Accel, Config, Firewall, load, validate};
 use std::path::Path;
 use std::time::Duration;
 
@@ -29,7 +29,7 @@ auth = \"none\"
 fn read(text: &str) -> Result<Config, Vec<String>> {
     let source = Source::of_text("r.toml", text);
     let lines = |problems: &[super::Problem]| problems.iter().map(super::Problem::line).collect();
-    match settle(&source) {
+    match validate(&source) {
         Ok(config) if config.refused_rows().is_empty() => Ok(config),
         Ok(config) => Err(lines(config.refused_rows())),
         Err(problems) => Err(lines(&problems)),
@@ -59,11 +59,11 @@ context = \"toll\"
 
 #[cfg(feature = "facilities")]
 #[test]
-fn what_is_announced_must_fit_in_a_message() {
+fn a_service_announcement_must_fit_in_a_message() {
     let geo = read(RSU).unwrap().geo.unwrap();
     let told = geo.announcement().unwrap();
     assert_eq!((told.services[0].application, told.interval.as_secs()), (540_801, 1));
-    assert_eq!(geo.clone().announcing(None).announcement(), None);
+    assert_eq!(geo.clone().with_announcement(None).announcement(), None);
     let wrong = [
         ("540801", "270549120", "r.toml:9:15: application = 270549120 is out of bounds; write 0 to 270549119"),
         ("\"A9\"", "\"\"", "r.toml:6:8: name = \"\" is no text for a message; write 1 to 32 octets of text"),
@@ -93,7 +93,7 @@ awake = \"100ms\"
 
 /// A span of the station's is what is written, nothing where it is not, and refused by its name where it is `too_long`.
 #[track_caller]
-fn judge_span(key: &str, (written, span): (&str, Duration), too_long: &str, of: fn(&Geo) -> Duration) {
+fn check_micros_key(key: &str, (written, span): (&str, Duration), too_long: &str, of: fn(&Geo) -> Duration) {
     let read_span = |text: &str| read(text).map(|config| of(&config.geo.unwrap()));
     assert_eq!(read_span(STATION), Ok(span));
     let without = STATION.replace(&format!("{key} = \"{written}\"\n"), "");
@@ -104,16 +104,16 @@ fn judge_span(key: &str, (written, span): (&str, Duration), too_long: &str, of: 
 
 #[test]
 fn a_station_stays_awake_for_a_millisecond_at_most() {
-    judge_span("busy_poll", ("50us", Duration::from_micros(50)), "2ms", |geo| geo.busy_poll);
+    check_micros_key("busy_poll", ("50us", Duration::from_micros(50)), "2ms", |geo| geo.busy_poll);
 }
 
 #[test]
 fn a_station_keeps_the_cores_awake_for_ten_seconds_at_most() {
-    judge_span("awake", ("100ms", Duration::from_millis(100)), "11s", |geo| geo.awake);
+    check_micros_key("awake", ("100ms", Duration::from_millis(100)), "11s", |geo| geo.awake);
 }
 
 #[test]
-fn both_roles_fit_in_one_file() {
+fn home_agent_and_mobile_router_fit_in_one_file() {
     let config = read(&format!("name = \"both\"\n{MR}{HA}")).unwrap();
     assert!(config.home_agent.is_some() && config.mobile_router.is_some());
     assert_eq!(config.roles().len(), 2);
@@ -135,7 +135,7 @@ fn a_virtual_home_network_has_no_home_link() {
 }
 
 #[test]
-fn what_is_not_known_is_refused_with_the_nearest_word() {
+fn an_unknown_key_is_refused_with_the_nearest_known_one() {
     assert_eq!(
         problems(MR, "home_prefix", "home_prefx"),
         ["r.toml:3:1: unknown key `home_prefx`; did you mean `home_prefix`?"]
@@ -151,7 +151,7 @@ fn what_is_not_known_is_refused_with_the_nearest_word() {
 }
 
 #[test]
-fn values_say_how_they_are_written() {
+fn a_value_of_the_wrong_type_is_refused_with_an_example() {
     for (old, new, line) in [
         (
             "/56\"]",
@@ -182,7 +182,7 @@ fn values_say_how_they_are_written() {
 }
 
 #[test]
-fn a_mobile_router_must_make_sense() {
+fn invalid_mobile_router_settings_are_refused() {
     let uplink = "interface = \"eth0\"\n";
     let ingress =
         |prefix: &str| format!("{uplink}[[mobile_router.ingress]]\ninterface = \"lan0\"\nprefix = \"{prefix}\"\n");
@@ -301,7 +301,7 @@ fn a_mobile_router_must_make_sense() {
 }
 
 #[test]
-fn an_uplink_may_have_an_address_of_its_own_and_nodes_resolvers_of_the_operator_s_choice() {
+fn static_uplink_addresses_and_rdnss_are_checked() {
     let uplink = "interface = \"eth0\"\n";
     let more = "address = \"2001:db8:5::5/64\"\ngateway = \"2001:db8:5::1\"\n[[mobile_router.ingress]]\n\
                 interface = \"lan0\"\nprefix = \"2001:db8:100::/64\"\n\
@@ -323,7 +323,7 @@ home_prefixes = [\"2001:db8:100::/56\"]
 ";
 
 #[test]
-fn a_mobile_network_node_is_a_role_alone_and_must_make_sense() {
+fn invalid_mobile_network_node_settings_are_refused() {
     let config = read(MNN).unwrap();
     assert_eq!(config.roles().len(), 1);
     let mnn = config.mnn.unwrap();
@@ -355,7 +355,7 @@ octets = 10000
 ";
 
 #[test]
-fn a_shim_is_a_role_alone_and_must_make_sense() {
+fn invalid_shim6_settings_are_refused() {
     let config = read(SHIM).unwrap();
     assert_eq!(config.roles().len(), 1);
     let trigger = config.shim.unwrap().trigger.unwrap();
@@ -430,7 +430,7 @@ fn a_row_with_a_prefix_length_too_many_is_refused_by_name() {
 }
 
 #[test]
-fn a_home_agent_must_make_sense() {
+fn invalid_home_agent_settings_are_refused() {
     let row = "[[home_agent.mobile]]\nhome_address = \"2001:db8:1::101\"\nauth = \"none\"\n";
     let cases = [
         (
@@ -491,7 +491,7 @@ fn a_home_agent_must_make_sense() {
 }
 
 #[test]
-fn ipv4_inside_must_make_sense_and_is_nowhere_else() {
+fn invalid_ipv4_mobile_network_prefixes_are_refused() {
     let both = read(&MR.replace("/56\"]", "/56\", \"10.77.1.0/24\"]\ndynamic_ipv4 = 32")).unwrap();
     let router = both.mobile_router.unwrap();
     assert_eq!((router.prefixes.len(), router.dynamic_ipv4), (2, Some(32)));
@@ -519,7 +519,7 @@ fn ipv4_inside_must_make_sense_and_is_nowhere_else() {
 }
 
 #[test]
-fn a_pipe_is_no_configuration() {
+fn a_fifo_is_refused_as_configuration() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("r.toml");
     nix::unistd::mkfifo(&path, nix::sys::stat::Mode::S_IRWXU).unwrap();
@@ -528,14 +528,14 @@ fn a_pipe_is_no_configuration() {
 }
 
 #[test]
-fn all_problems_are_told_at_once() {
+fn all_problems_are_reported_at_once() {
     let text = MR.replace("1::100", "2::100").replace("auth = \"none\"", "").replace("eth0", "eth/0");
     assert_eq!(read(&text).unwrap_err().len(), 3);
 }
 
 /// Finding the place of each of 100,000 problems would keep a reloading daemon from its work for hours.
 #[test]
-fn a_flood_of_problems_is_cut_short() {
+fn at_most_twenty_problems_are_reported() {
     let row = |number| {
         format!("[[home_agent.mobile]]\nhome_address = \"2001:db8:2::{number:x}\"\nprefixes = []\nauth = \"none\"\n")
     };
@@ -546,13 +546,13 @@ fn a_flood_of_problems_is_cut_short() {
 }
 
 #[test]
-fn metrics_stay_on_this_machine() {
+fn metrics_listen_on_loopback_only() {
     let found = problems(MR, "[mobile_router]", "[metrics]\nlisten = \"[::]:9106\"\n[mobile_router]");
     assert!(found[0].starts_with("r.toml:2:10: [::]:9106 can be reached from other machines"), "{found:?}");
 }
 
 #[test]
-fn only_bpf_takes_packets_at_the_driver() {
+fn xdp_needs_the_bpf_data_plane() {
     let with = |text: &str| format!("{text}[mobile_router]");
     let read_with = |text: &str| read(&MR.replacen("[mobile_router]", &with(text), 1));
     assert_eq!(read_with("accel = \"xdp\"\n").unwrap().accel, Accel::Xdp);
@@ -562,7 +562,7 @@ fn only_bpf_takes_packets_at_the_driver() {
 }
 
 #[test]
-fn a_firewall_is_obeyed_unless_the_file_says_otherwise() {
+fn the_firewall_is_obeyed_by_default() {
     let read_with = |text: &str| read(&MR.replacen("[mobile_router]", &format!("{text}[mobile_router]"), 1));
     assert_eq!(read_with("").unwrap().firewall, Firewall::Obey);
     assert_eq!(read_with("firewall = \"obey\"\n").unwrap().firewall, Firewall::Obey);
@@ -574,7 +574,7 @@ fn a_firewall_is_obeyed_unless_the_file_says_otherwise() {
 }
 
 #[test]
-fn a_key_file_is_for_few_eyes() {
+fn a_world_readable_key_file_is_refused() {
     use std::os::unix::fs::PermissionsExt;
     let folder = tempfile::tempdir().unwrap();
     let (config, key) = (folder.path().join("mr.toml"), folder.path().join("mr.key"));
@@ -594,7 +594,7 @@ fn a_key_file_is_for_few_eyes() {
 
 /// Keys in a checkout are readable by all, so the examples are read from a copy.
 #[test]
-fn the_examples_are_right() {
+fn the_example_configurations_are_valid() {
     use std::os::unix::fs::PermissionsExt;
     let examples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../dist/examples");
     let folder = tempfile::tempdir().unwrap();
@@ -623,7 +623,7 @@ around = 1784
 ";
 
 #[test]
-fn a_virtual_link_larger_than_max_area_is_refused_with_the_largest_circle_named() {
+fn a_virtual_link_larger_than_max_area_is_refused() {
     assert!(read(LINKED).is_ok());
     let wide = "area = { latitude = 48.0, longitude = 11.0, shape = \"rectangle\", a = 2000, b = 2000 }";
     for (new, size) in [("around = 1785", "10.01"), ("around = 3000", "28.27"), (wide, "16.00")] {
@@ -639,7 +639,7 @@ fn a_virtual_link_larger_than_max_area_is_refused_with_the_largest_circle_named(
 }
 
 #[test]
-fn what_stands_still_says_so_unless_told_otherwise() {
+fn a_fixed_station_is_not_mobile_by_default() {
     let moves = |text: &str| read(text).unwrap().geo.unwrap().config.mib.is_mobile;
     assert!(!moves(LINKED));
     assert!(moves(&LINKED.replace("position", "is_mobile = true\nposition")));

@@ -1,7 +1,7 @@
 //! Log lines on stderr: with their level for the systemd journal, else with a timestamp. Lines are rate-limited by kind.
 //! The first packet dropped for a reason that needs the operator's attention is logged as a warning.
 
-use super::names::Names;
+use super::link_names::LinkNames;
 use crate::render::event::timestamp;
 use core::fmt::Display;
 use core::time::Duration;
@@ -13,7 +13,7 @@ use roam6_proto::{Report, Time};
 use std::io::Write;
 
 /// Most lines of one kind per [`PERIOD`].
-const MAX_LINES: u32 = 20;
+const MAX_LINES_PER_PERIOD: u32 = 20;
 const PERIOD: Duration = Duration::from_secs(1);
 /// After a warning about a dropped packet, further drops for the same reason are only counted for this long.
 const DROP_PERIOD: Duration = Duration::from_secs(600);
@@ -30,7 +30,7 @@ pub(crate) enum Level {
 /// The log.
 pub(crate) struct Log {
     journal: bool,
-    least: Level,
+    threshold: Level,
     began: Time,
     counts: few::VecMap<&'static str, u32>,
     /// For each drop reason: time of the last warning, and the number of drops since.
@@ -42,12 +42,12 @@ impl Log {
     /// discarded.
     pub(crate) fn to_stderr(least: Level) -> Log {
         let journal = std::env::var_os("JOURNAL_STREAM").is_some();
-        Log { journal, least, began: Time::ZERO, counts: few::VecMap::new(), drops: few::VecMap::new() }
+        Log { journal, threshold: least, began: Time::ZERO, counts: few::VecMap::new(), drops: few::VecMap::new() }
     }
 
     /// Writes one line.
     pub(crate) fn write(&self, level: Level, unix_micros: u64, text: &dyn Display) {
-        if level > self.least {
+        if level > self.threshold {
             return;
         }
         let mut stderr = std::io::stderr().lock();
@@ -55,23 +55,23 @@ impl Log {
         let _ = if self.journal {
             writeln!(stderr, "<{}>{text}", level as u8)
         } else {
-            writeln!(stderr, "{} {text}", stamp(unix_micros, boot_clock()))
+            writeln!(stderr, "{} {text}", line_prefix(unix_micros, boot_clock()))
         };
     }
 
     /// Logs a report, unless its kind has exceeded [`MAX_LINES`].
-    pub(crate) fn report(&mut self, now: Time, unix_micros: u64, report: &Report, names: &Names) {
+    pub(crate) fn report(&mut self, now: Time, unix_micros: u64, report: &Report, names: &LinkNames) {
         let (level, more) = match report {
             Report::Dropped { reason, .. } => self.level_of_drop(now, *reason),
             report => (level(report), 0),
         };
-        if level > self.least {
+        if level > self.threshold {
             return;
         }
-        self.sum_up(now, unix_micros);
+        self.report_suppressed(now, unix_micros);
         let count = self.counts.entry(report.name()).or_default();
         *count = count.saturating_add(1);
-        if *count > MAX_LINES {
+        if *count > MAX_LINES_PER_PERIOD {
             return;
         }
         let text = names.name_links(&report.to_string());
@@ -83,7 +83,7 @@ impl Log {
 
     /// The level for a dropped packet, and the number of drops for this reason since its last warning.
     fn level_of_drop(&mut self, now: Time, reason: DropReason) -> (Level, u64) {
-        if !is_notable(reason) {
+        if !needs_operator(reason) {
             return (Level::Debug, 0);
         }
         match self.drops.get_mut(&reason) {
@@ -100,13 +100,13 @@ impl Log {
     }
 
     /// At the end of a period, logs how many lines were suppressed.
-    pub(crate) fn sum_up(&mut self, now: Time, unix_micros: u64) {
+    pub(crate) fn report_suppressed(&mut self, now: Time, unix_micros: u64) {
         if now.since(self.began) < PERIOD {
             return;
         }
         self.began = now;
         for (name, count) in std::mem::take(&mut self.counts) {
-            if let Some(more @ 1..) = count.checked_sub(MAX_LINES) {
+            if let Some(more @ 1..) = count.checked_sub(MAX_LINES_PER_PERIOD) {
                 self.write(Level::Warning, unix_micros, &format_args!("{more} more `{name}` lines suppressed"));
             }
         }
@@ -114,11 +114,11 @@ impl Log {
 }
 
 /// 2020-01-01 in microseconds since 1970: a wall clock before it has not been set since boot.
-const UNSET: u64 = 1_577_836_800_000_000;
+const CLOCK_UNSET_BEFORE: u64 = 1_577_836_800_000_000;
 
 /// Prefix of a line: the timestamp, or the time since boot if the wall clock is not set.
-fn stamp(unix_micros: u64, boot_micros: u64) -> String {
-    if unix_micros >= UNSET {
+fn line_prefix(unix_micros: u64, boot_micros: u64) -> String {
+    if unix_micros >= CLOCK_UNSET_BEFORE {
         return timestamp(unix_micros);
     }
     format!("[clock not set; {}.{:06} s after boot]", boot_micros / 1_000_000, boot_micros % 1_000_000)
@@ -161,7 +161,7 @@ fn level(report: &Report) -> Level {
 
 /// Whether drops for this reason indicate a configuration error or an attack. The others are part of normal operation:
 /// duplicates, late replies, packets for other roles.
-fn is_notable(reason: DropReason) -> bool {
+fn needs_operator(reason: DropReason) -> bool {
     use DropReason as D;
     match reason {
         D::Malformed | D::NoAssociation | D::BadAuthenticator | D::NotAuthenticated | D::Replayed => true,
@@ -177,7 +177,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_first_drop_of_a_reason_is_a_warning_and_the_next_ones_are_counted() {
+    fn the_first_drop_of_a_reason_is_a_warning_then_they_are_counted() {
         let mut log = Log::to_stderr(Level::Error);
         let at = |seconds: u64| Time::from_micros(seconds * 1_000_000);
         assert_eq!(log.level_of_drop(at(1), DropReason::BadAuthenticator), (Level::Warning, 0));
@@ -190,8 +190,8 @@ mod tests {
     }
 
     #[test]
-    fn a_line_bears_no_time_before_the_clock_is_set() {
-        assert_eq!(stamp(1_795_399_697_000_001, 7), "2026-11-23T02:08:17.000001Z");
-        assert_eq!(stamp(12_000_000, 12_345_678), "[clock not set; 12.345678 s after boot]");
+    fn no_timestamp_is_logged_before_the_clock_is_set() {
+        assert_eq!(line_prefix(1_795_399_697_000_001, 7), "2026-11-23T02:08:17.000001Z");
+        assert_eq!(line_prefix(12_000_000, 12_345_678), "[clock not set; 12.345678 s after boot]");
     }
 }

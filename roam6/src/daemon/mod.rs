@@ -1,57 +1,57 @@
 //! `roam6 run`: the event loop between the roles of this host (the node) and its kernel (the host).
 
-mod ages;
-mod errand;
+mod background_task;
+mod link_names;
 mod log;
-mod names;
 mod notify;
 pub(crate) mod position;
 mod recorder;
 mod reload;
 mod roles;
 mod server;
-mod showing;
 pub(crate) mod signals;
 mod start;
+mod state_dump;
+mod subflow_age;
 mod table_watch;
 
 use crate::config::{Config, source::Problem};
-use crate::control::{Answer, Line, Request, What};
+use crate::control::{Request, Response, WatchContent, WatchLine};
 use crate::host_check;
-use ages::Ages;
 use core::time::Duration;
+use link_names::LinkNames;
 pub(crate) use log::Level;
 use log::Log;
-use names::Names;
 use notify::Notify;
-use position::Positions;
+use position::PositionSource;
 use recorder::Recorder;
-use reload::{File, Reading};
-use roam6_linux::memory::Text;
+use reload::{Reload, ReloadScope};
 use roam6_linux::mptcp::diag;
-use roam6_linux::{Host, Interest, Ready, Wake};
+use roam6_linux::resident_text::ProgramText;
+use roam6_linux::{FdReady, Host, HostEvent, Interest};
 use roam6_proto::base::few;
 use roam6_proto::base::ids::{AddressPair, ContextId};
 use roam6_proto::{Clock, Command, Engine, Input, Node, Outbox, Output, Report, Time};
 use roam6_wire::shim6::Fork;
-use server::{Asked, ClientId, Reactor, Server};
-use showing::{Form, Showing};
+use server::{ClientId, ClientRequest, Reactor, Server};
 use signals::Signals;
+use state_dump::{DumpFormat, StateDumps};
 use std::collections::VecDeque;
 use std::os::fd::BorrowedFd;
 use std::path::PathBuf;
+use subflow_age::SubflowAges;
 use table_watch::TableWatch;
 
 /// Tokens of the event loop's own descriptors; those of the server follow.
-const SIGNALS: u32 = 0;
-const TABLE: u32 = 1;
-const POSITION: u32 = 2;
-const READING: u32 = 3;
-const SHOWING: u32 = 4;
-const SERVER: u32 = 5;
+const SIGNAL_TOKEN: u32 = 0;
+const TABLE_TOKEN: u32 = 1;
+const POSITION_TOKEN: u32 = 2;
+const RELOAD_TOKEN: u32 = 3;
+const DUMP_TOKEN: u32 = 4;
+const SERVER_TOKEN: u32 = 5;
 /// A metrics page is served from the cache for this time, because any user of this machine may request it.
-const METRICS_TIME: Duration = Duration::from_secs(1);
-const READ: Interest = Interest { read: true, write: false };
+const METRICS_CACHE_TIME: Duration = Duration::from_secs(1);
+const READ_INTEREST: Interest = Interest { read: true, write: false };
 
 /// Settings of the command line.
 pub(crate) struct Options {
@@ -96,9 +96,9 @@ pub(crate) fn run(options: Options) -> Result<(), Failure> {
     start::preflight()?;
     let _lock = start::lock(&config.run_dir)?;
     let mut daemon = Daemon::new(options, config, seed, signals)?;
-    daemon.begin()?;
-    daemon.turn()?;
-    daemon.end()
+    daemon.start()?;
+    daemon.run_loop()?;
+    daemon.shut_down()
 }
 
 /// State of the event loop.
@@ -110,27 +110,27 @@ struct Daemon {
     server: Server,
     signals: Signals,
     table_watch: Option<TableWatch>,
-    positions: Option<Positions>,
-    reading: Reading,
+    positions: Option<PositionSource>,
+    reload: Reload,
     notify: Notify,
-    voice: Voice,
+    events: EventSink,
     recorder: Option<Recorder>,
-    showing: Showing,
+    dumps: StateDumps,
     metrics: Option<(Time, Vec<u8>)>,
     /// Whether the roles have been started.
-    begun: bool,
-    settled: bool,
+    started: bool,
+    stale_removed: bool,
     /// Set once the daemon is ready.
-    text: Option<Text>,
+    resident_text: Option<ProgramText>,
 }
 
 /// Destination of reports: the log, the watchers, and the counters of the host's own reports.
-struct Voice {
+struct EventSink {
     log: Log,
     clock: (Time, Clock),
     counters: few::VecMap<String, u64>,
-    ages: Ages,
-    names: Names,
+    ages: SubflowAges,
+    names: LinkNames,
 }
 
 impl Daemon {
@@ -138,19 +138,19 @@ impl Daemon {
         let control = start::control_socket(&config)?;
         let metrics = config.metrics.map(start::metrics_socket).transpose()?;
         let mut host = Host::new(roles::host_options(&config))?;
-        host.hear_esp(roles::use_esp(&config))?;
-        let deaf = config.mnn.is_some().then(|| host.hear_subflows().err()).flatten();
-        host.watch(&signals, SIGNALS, READ)?;
-        let positions = config.geo.as_ref().map(|geo| Positions::begin(&geo.position)).transpose();
+        host.receive_plain_esp(roles::uses_esp(&config))?;
+        let deaf = config.mnn.is_some().then(|| host.monitor_subflows().err()).flatten();
+        host.watch(&signals, SIGNAL_TOKEN, READ_INTEREST)?;
+        let positions = config.geo.as_ref().map(|geo| PositionSource::start(&geo.position)).transpose();
         let positions = positions.map_err(|error| format!("position: {error}"))?;
-        if let Some(fd) = positions.as_ref().and_then(Positions::fd) {
-            host.watch(fd, POSITION, READ)?;
+        if let Some(fd) = positions.as_ref().and_then(PositionSource::fd) {
+            host.watch(fd, POSITION_TOKEN, READ_INTEREST)?;
         }
-        let server = Server::new(SERVER, control, metrics, &mut host)?;
+        let server = Server::new(SERVER_TOKEN, control, metrics, &mut host)?;
         let roles = config.roles();
-        let recorder = options.record.as_ref().map(|path| Recorder::begin(path, &roles, seed)).transpose()?;
+        let recorder = options.record.as_ref().map(|path| Recorder::create(path, &roles, seed)).transpose()?;
         let mut daemon = Daemon {
-            voice: Voice::new(options.level),
+            events: EventSink::new(options.level),
             node: Node::from_roles(&roles, seed),
             options,
             config,
@@ -159,133 +159,133 @@ impl Daemon {
             signals,
             table_watch: None,
             positions,
-            reading: Reading::default(),
+            reload: Reload::default(),
             notify: Notify::from_environment(),
             recorder,
-            showing: Showing::default(),
+            dumps: StateDumps::default(),
             metrics: None,
-            begun: false,
-            settled: false,
-            text: None,
+            started: false,
+            stale_removed: false,
+            resident_text: None,
         };
         if let Some(why) = deaf {
-            daemon.say(Level::Warning, &format!("{why}; MPTCP subflow events are not available"));
+            daemon.log(Level::Warning, &format!("{why}; MPTCP subflow events are not available"));
         }
         if let Some(agent) = &daemon.config.home_agent {
-            daemon.tell_refused(agent, 0);
+            daemon.log_refused_rows(agent, 0);
         }
         daemon.watch_table();
         Ok(daemon)
     }
 
     /// Starts the roles: the clock first, then the journal of the previous run, then the current state of the kernel.
-    fn begin(&mut self) -> Result<(), Failure> {
+    fn start(&mut self) -> Result<(), Failure> {
         let now = self.host.now();
         let mut recall = Some(Input::Command(Command::RestoreJournal(self.host.take_recalled())));
         let mut inputs = VecDeque::new();
         for wake in self.host.wait(Some(now))? {
             match wake {
-                Wake::Input(_, Input::Tick) => {}
-                Wake::Input(at, input) => {
+                HostEvent::Input(_, Input::Tick) => {}
+                HostEvent::Input(at, input) => {
                     let is_clock = matches!(input, Input::Clock(_));
                     inputs.push_back((at, input));
                     inputs.extend(recall.take_if(|_| is_clock).map(|recall| (at, recall)));
                 }
-                Wake::Report(report) => self.report_of_host(report),
-                Wake::Ready(ready) => self.ready(ready),
+                HostEvent::Report(report) => self.host_report(report),
+                HostEvent::Ready(ready) => self.serve_descriptor(ready),
             }
         }
-        if self.is_told_to_end() {
+        if self.is_stop_requested() {
             return Ok(());
         }
         let at = inputs.back().map_or(now, |(at, _)| *at);
         inputs.extend(recall.map(|recall| (at, recall)));
         inputs.push_back((at, Input::Command(Command::JournalRestored)));
-        self.begun = true;
+        self.started = true;
         self.feed(inputs);
-        self.tell_positions();
-        self.voice.ages.forget();
-        self.settle()?;
+        self.feed_positions();
+        self.events.ages.clear();
+        self.remove_stale()?;
         for warning in host_check::warnings(&self.config) {
-            self.say(Level::Warning, &warning);
+            self.log(Level::Warning, &warning);
         }
-        self.say(Level::Info, &format!("{} is ready: {}", self.config.name, roles::names(&self.config)));
+        self.log(Level::Info, &format!("{} is ready: {}", self.config.name, roles::describe(&self.config)));
         self.notify.ready();
-        self.text = Some(Text::forget(self.host.now()));
+        self.resident_text = Some(ProgramText::start(self.host.now()));
         Ok(())
     }
 
     /// Removes kernel state of a previous run once the roles no longer need it.
-    fn settle(&mut self) -> Result<(), Failure> {
-        if !self.settled && self.node.takeover_complete() {
-            self.settled = true;
-            self.host.settle()?;
+    fn remove_stale(&mut self) -> Result<(), Failure> {
+        if !self.stale_removed && self.node.takeover_complete() {
+            self.stale_removed = true;
+            self.host.remove_stale()?;
         }
         Ok(())
     }
 
     /// Runs until a signal ends it.
-    fn turn(&mut self) -> Result<(), Failure> {
-        while !self.is_told_to_end() {
-            self.once()?;
+    fn run_loop(&mut self) -> Result<(), Failure> {
+        while !self.is_stop_requested() {
+            self.run_once()?;
         }
         Ok(())
     }
 
     /// Whether SIGTERM or SIGINT is pending or was received.
-    fn is_told_to_end(&mut self) -> bool {
+    fn is_stop_requested(&mut self) -> bool {
         self.signals.read();
-        self.signals.is_end()
+        self.signals.is_stop_requested()
     }
 
     /// One iteration: waits for events, feeds them to the node, and executes its outputs.
-    fn once(&mut self) -> Result<(), Failure> {
-        let at_once = self.showing.is_gathering().then(|| self.host.now());
-        let own = [at_once, self.server.deadline(), self.notify.deadline(), self.reading.deadline()];
+    fn run_once(&mut self) -> Result<(), Failure> {
+        let at_once = self.dumps.is_collecting().then(|| self.host.now());
+        let own = [at_once, self.server.deadline(), self.notify.deadline(), self.reload.deadline()];
         let deadlines = own.into_iter().chain([self.node.deadline()]);
         let wakes = self.host.wait(deadlines.flatten().min())?;
         let mut inputs = VecDeque::new();
         for wake in wakes {
             match wake {
-                Wake::Input(at, Input::Tick) if self.node.deadline().is_none_or(|deadline| deadline > at) => {}
-                Wake::Input(at, input) => inputs.push_back((at, input)),
-                Wake::Report(report) => self.report_of_host(report),
-                Wake::Ready(ready) => self.ready(ready),
+                HostEvent::Input(at, Input::Tick) if self.node.deadline().is_none_or(|deadline| deadline > at) => {}
+                HostEvent::Input(at, input) => inputs.push_back((at, input)),
+                HostEvent::Report(report) => self.host_report(report),
+                HostEvent::Ready(ready) => self.serve_descriptor(ready),
             }
         }
-        self.obey_signals();
-        self.tell_slow_reading();
+        self.handle_signals();
+        self.warn_if_slow();
         self.feed(inputs);
-        self.settle()?;
-        self.gather();
+        self.remove_stale()?;
+        self.collect_state();
         let now = self.host.now();
         self.server.expire(now, &mut self.host);
-        self.notify.alive(now);
-        self.text.iter_mut().for_each(|text| text.look(now));
-        self.voice.log.sum_up(now, self.voice.unix_micros(now));
+        self.notify.keep_alive(now);
+        self.resident_text.iter_mut().for_each(|text| text.release_if_due(now));
+        self.events.log.report_suppressed(now, self.events.unix_micros(now));
         if let Some(recorder) = &mut self.recorder {
             recorder.flush();
         }
         Ok(())
     }
 
-    fn obey_signals(&mut self) {
+    fn handle_signals(&mut self) {
         if self.signals.take_reload() {
             self.notify.reloading();
-            self.read(File::Config);
+            self.start_reload(ReloadScope::Config);
         }
     }
 
     /// Stops the roles, and removes all kernel state unless `--keep` is set.
-    fn end(mut self) -> Result<(), Failure> {
+    fn shut_down(mut self) -> Result<(), Failure> {
         self.notify.stopping();
         if self.options.keep {
-            self.say(Level::Info, "stopping; the kernel state is kept");
+            self.log(Level::Info, "stopping; the kernel state is kept");
             return Ok(());
         }
-        self.say(Level::Info, "stopping");
+        self.log(Level::Info, "stopping");
         // The de-registrations are not waited for. Roles that have not been started send none.
-        if self.begun {
+        if self.started {
             self.feed([(self.host.now(), Input::Command(Command::Stop))].into());
         }
         let cleaned = self.host.clean();
@@ -301,14 +301,14 @@ impl Daemon {
             let mut wanted = Vec::new();
             for (at, input) in inputs.drain(..) {
                 if let Input::Clock(clock) = &input {
-                    self.voice.clock = (at, *clock);
+                    self.events.clock = (at, *clock);
                 }
-                self.voice.names.note(&input);
+                self.events.names.observe(&input);
                 self.node.handle(at, &input, &mut out);
                 self.record(at, &input, out.outputs());
                 for output in out.drain() {
                     match output {
-                        Output::Report(report) => self.voice.tell(at, &report, &mut self.server, &mut self.host),
+                        Output::Report(report) => self.events.publish(at, &report, &mut self.server, &mut self.host),
                         output => wanted.push(output),
                     }
                 }
@@ -318,102 +318,104 @@ impl Daemon {
             }
             let mut reports = Vec::new();
             let outcomes = self.host.execute(wanted, |report| reports.push(report));
-            reports.into_iter().for_each(|report| self.report_of_host(report));
+            reports.into_iter().for_each(|report| self.host_report(report));
             let now = self.host.now();
             inputs.extend(outcomes.into_iter().map(|outcome| (now, Input::Outcome(outcome))));
         }
     }
 
     /// Serves one of the event loop's own descriptors.
-    fn ready(&mut self, ready: Ready) {
+    fn serve_descriptor(&mut self, ready: FdReady) {
         let now = self.host.now();
         if self.server.owns(ready.token) {
             if let Some((client, asked)) = self.server.ready(ready, now, &mut self.host) {
-                self.answer(client, asked, now);
+                self.handle_request(client, asked, now);
             }
-        } else if ready.token == TABLE {
+        } else if ready.token == TABLE_TOKEN {
             if self.table_watch.as_ref().is_some_and(TableWatch::changed) {
-                self.read(File::Table);
+                self.start_reload(ReloadScope::Table);
             }
-        } else if ready.token == POSITION {
-            self.tell_positions();
-        } else if ready.token == READING {
-            self.take_read();
-        } else if ready.token == SHOWING {
-            self.take_written();
+        } else if ready.token == POSITION_TOKEN {
+            self.feed_positions();
+        } else if ready.token == RELOAD_TOKEN {
+            self.finish_reload();
+        } else if ready.token == DUMP_TOKEN {
+            self.take_rendered();
         } else {
             self.signals.read();
         }
     }
 
-    fn tell_positions(&mut self) {
+    fn feed_positions(&mut self) {
         let now = self.host.now();
-        let fixes = self.positions.as_mut().map(Positions::take).unwrap_or_default();
+        let fixes = self.positions.as_mut().map(PositionSource::take).unwrap_or_default();
         self.feed(fixes.into_iter().map(|fix| (now, Input::Fix(fix))).collect());
     }
 
-    fn answer(&mut self, client: ClientId, asked: Asked, now: Time) {
+    fn handle_request(&mut self, client: ClientId, asked: ClientRequest, now: Time) {
         match asked {
-            Asked::Control(Request::View) => self.show(client, Form::Whole),
-            Asked::Control(Request::Watch) => self.show(client, Form::Lines),
-            Asked::Control(Request::Subflows) => {
+            ClientRequest::Control(Request::View) => self.dump_state(client, DumpFormat::Document),
+            ClientRequest::Control(Request::Watch) => self.dump_state(client, DumpFormat::WatchLines),
+            ClientRequest::Control(Request::Subflows) => {
                 let answer = match diag::connections() {
                     Ok(mut connections) => {
-                        self.voice.ages.tell(now, &mut connections);
-                        Answer::Subflows(Box::new(connections))
+                        self.events.ages.fill_in(now, &mut connections);
+                        Response::Subflows(Box::new(connections))
                     }
-                    Err(error) => Answer::Error(error.to_string()),
+                    Err(error) => Response::Error(error.to_string()),
                 };
-                self.server.answer(client, &answer, now, &mut self.host);
+                self.server.respond(client, &answer, now, &mut self.host);
             }
-            Asked::Control(Request::Unbind(home_address)) => {
-                self.obey(client, Command::DeleteBinding(home_address), now)
+            ClientRequest::Control(Request::Unbind(home_address)) => {
+                self.apply_order_for(client, Command::DeleteBinding(home_address), now)
             }
-            Asked::Control(Request::UsePath { context, mark, path }) => {
+            ClientRequest::Control(Request::UsePath { context, mark, path }) => {
                 let fork = mark.map_or(Fork::NONE, Fork);
-                self.obey(client, Command::SwitchPath { ulids: context, fork, path }, now);
+                self.apply_order_for(client, Command::SwitchPath { ulids: context, fork, path }, now);
             }
-            Asked::Control(Request::EndContext(ulids)) => {
-                self.obey(client, Command::DeleteContext(unforked(ulids)), now)
+            ClientRequest::Control(Request::EndContext(ulids)) => {
+                self.apply_order_for(client, Command::DeleteContext(unforked(ulids)), now)
             }
-            Asked::Control(Request::Ask(question)) => self.obey(client, Command::SendEchoRequest(*question), now),
-            Asked::Control(Request::PutArea(destination)) => {
-                self.obey(client, Command::AddGeoDestination(destination), now)
+            ClientRequest::Control(Request::Ask(question)) => {
+                self.apply_order_for(client, Command::SendEchoRequest(*question), now)
             }
-            Asked::Control(Request::Denm(order)) => self.obey(client, Command::Denm(*order), now),
-            Asked::Control(Request::DropArea(address)) => {
-                self.obey(client, Command::RemoveGeoDestination(address), now)
+            ClientRequest::Control(Request::PutArea(destination)) => {
+                self.apply_order_for(client, Command::AddGeoDestination(destination), now)
             }
-            Asked::Metrics => match self.recent_metrics(now) {
-                Some(page) => self.hand_out(client, Form::Metrics, page, now),
-                None => self.show(client, Form::Metrics),
+            ClientRequest::Control(Request::Denm(order)) => self.apply_order_for(client, Command::Denm(*order), now),
+            ClientRequest::Control(Request::DropArea(address)) => {
+                self.apply_order_for(client, Command::RemoveGeoDestination(address), now)
+            }
+            ClientRequest::Metrics => match self.recent_metrics(now) {
+                Some(page) => self.deliver(client, DumpFormat::Metrics, page, now),
+                None => self.dump_state(client, DumpFormat::Metrics),
             },
         }
     }
 
-    fn obey(&mut self, client: ClientId, order: Command, now: Time) {
+    fn apply_order_for(&mut self, client: ClientId, order: Command, now: Time) {
         self.feed([(now, Input::Command(order))].into());
-        self.server.answer(client, &Answer::Done, now, &mut self.host);
+        self.server.respond(client, &Response::Done, now, &mut self.host);
     }
 
     fn record(&mut self, at: Time, input: &Input, outputs: &[Output]) {
         if let Some(recorder) = &mut self.recorder
-            && let Err(why) = recorder.step(at, input, outputs)
+            && let Err(why) = recorder.record(at, input, outputs)
         {
             self.recorder = None;
-            self.say(Level::Error, &why);
+            self.log(Level::Error, &why);
         }
     }
 
     /// Counts and publishes a report of the host, which no engine has counted.
-    fn report_of_host(&mut self, report: Report) {
-        let counter = self.voice.counters.entry(report.name().to_owned()).or_default();
+    fn host_report(&mut self, report: Report) {
+        let counter = self.events.counters.entry(report.name().to_owned()).or_default();
         *counter = counter.saturating_add(1);
-        self.voice.tell(self.host.now(), &report, &mut self.server, &mut self.host);
+        self.events.publish(self.host.now(), &report, &mut self.server, &mut self.host);
     }
 
-    fn say(&self, level: Level, text: &str) {
-        self.voice.log.write(level, self.voice.unix_micros(self.host.now()), &text);
+    fn log(&self, level: Level, text: &str) {
+        self.events.log.write(level, self.events.unix_micros(self.host.now()), &text);
     }
 }
 
@@ -422,11 +424,11 @@ fn unforked(ulids: AddressPair) -> ContextId {
     ContextId { ulids, fork: Fork::NONE }
 }
 
-impl Voice {
-    fn new(least: Level) -> Voice {
+impl EventSink {
+    fn new(least: Level) -> EventSink {
         let clock = (Time::ZERO, Clock { unix_micros: log::wall_clock() });
-        let (ages, names) = (Ages::default(), Names::default());
-        Voice { log: Log::to_stderr(least), clock, counters: few::VecMap::new(), ages, names }
+        let (ages, names) = (SubflowAges::default(), LinkNames::default());
+        EventSink { log: Log::to_stderr(least), clock, counters: few::VecMap::new(), ages, names }
     }
 
     fn unix_micros(&self, now: Time) -> u64 {
@@ -434,13 +436,13 @@ impl Voice {
         clock.unix_micros.saturating_add(now.as_micros().saturating_sub(at.as_micros()))
     }
 
-    fn tell(&mut self, at: Time, report: &Report, server: &mut Server, reactor: &mut impl Reactor) {
+    fn publish(&mut self, at: Time, report: &Report, server: &mut Server, reactor: &mut impl Reactor) {
         let unix_micros = self.unix_micros(at);
         self.log.report(at, unix_micros, report, &self.names);
-        self.ages.note(at, report);
+        self.ages.observe(at, report);
         if server.has_watchers() {
             let link_name = report.link().and_then(|link| self.names.find(link));
-            let line = Line { unix_micros, at: at.as_micros(), link_name, what: What::Event(report) };
+            let line = WatchLine { unix_micros, at: at.as_micros(), link_name, what: WatchContent::Event(report) };
             server.publish(&serde_json::to_string(&line).unwrap_or_default(), at, reactor);
         }
     }

@@ -9,7 +9,7 @@ use std::os::unix::net::{SocketAddr, UnixDatagram};
 pub(crate) struct Notify {
     manager: Option<(UnixDatagram, SocketAddr)>,
     watchdog: Option<Duration>,
-    next: Option<Time>,
+    next_watchdog: Option<Time>,
 }
 
 impl Notify {
@@ -24,7 +24,7 @@ impl Notify {
         let manager = socket.zip(address);
         let micros = std::env::var("WATCHDOG_USEC").ok().and_then(|micros| micros.parse().ok());
         let watchdog = micros.map(|micros: u64| Duration::from_micros(micros / 2)).filter(|_| manager.is_some());
-        Notify { manager, watchdog, next: watchdog.map(|_| Time::ZERO) }
+        Notify { manager, watchdog, next_watchdog: watchdog.map(|_| Time::ZERO) }
     }
 
     /// Reports that the daemon is ready.
@@ -47,16 +47,16 @@ impl Notify {
 
     /// When [`Notify::alive`] is due next.
     pub(crate) fn deadline(&self) -> Option<Time> {
-        self.next
+        self.next_watchdog
     }
 
     /// Sends the watchdog keep-alive when it is due.
-    pub(crate) fn alive(&mut self, now: Time) {
-        if let (Some(next), Some(pause)) = (self.next, self.watchdog)
+    pub(crate) fn keep_alive(&mut self, now: Time) {
+        if let (Some(next), Some(pause)) = (self.next_watchdog, self.watchdog)
             && next <= now
         {
             self.send("WATCHDOG=1");
-            self.next = Some(now + pause);
+            self.next_watchdog = Some(now + pause);
         }
     }
 

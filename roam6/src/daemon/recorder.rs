@@ -23,7 +23,7 @@ impl Recorder {
     ///
     /// # Errors
     /// The file exists or cannot be written.
-    pub(crate) fn begin(path: &Path, roles: &[Role], seed: [u8; 32]) -> Result<Recorder, String> {
+    pub(crate) fn create(path: &Path, roles: &[Role], seed: [u8; 32]) -> Result<Recorder, String> {
         let what =
             |error: std::io::Error| format!("--record {}: {error}; name a file that does not exist", path.display());
         let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path).map_err(what)?;
@@ -36,7 +36,7 @@ impl Recorder {
     ///
     /// # Errors
     /// The file is too large or cannot be written.
-    pub(crate) fn step(&mut self, at: Time, input: &Input, outputs: &[Output]) -> Result<(), String> {
+    pub(crate) fn record(&mut self, at: Time, input: &Input, outputs: &[Output]) -> Result<(), String> {
         let error = |error: std::io::Error| format!("recording stopped: {error}");
         if self.size > MAX_SIZE {
             return Err(format!("recording stopped: more than {MAX_SIZE} octets"));

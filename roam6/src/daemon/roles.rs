@@ -9,9 +9,9 @@ use roam6_proto::contract::config::nemo::Authentication;
 use std::net::Ipv6Addr;
 
 /// Name of the tunnel device.
-const DEVICE: &str = "nemo0";
+const TUNNEL_DEVICE: &str = "nemo0";
 /// Tunnels in addition to those of a home agent's bindings: a mobile router's own, and those being replaced.
-const MORE_TUNNELS: u32 = 64;
+const EXTRA_TUNNELS: u32 = 64;
 
 /// The interfaces that the roles use.
 pub(super) fn interfaces(config: &Config) -> few::VecSet<String> {
@@ -29,7 +29,7 @@ pub(super) fn interfaces(config: &Config) -> few::VecSet<String> {
 }
 
 /// The roles in words, for the log.
-pub(super) fn names(config: &Config) -> String {
+pub(super) fn describe(config: &Config) -> String {
     let agent = config.home_agent.as_ref().map(|agent| format!("home agent {}", agent.config.address));
     let router = config.mobile_router.as_ref().map(|router| format!("mobile router {}", router.home_address));
     let mnn = config.mnn.as_ref().map(|mnn| {
@@ -52,7 +52,7 @@ pub(super) fn names(config: &Config) -> String {
 }
 
 /// Whether mobility messages may arrive in ESP.
-pub(super) fn use_esp(config: &Config) -> bool {
+pub(super) fn uses_esp(config: &Config) -> bool {
     let rows =
         config.home_agent.iter().flat_map(|agent| agent.config.prefix_table.rows.iter().map(|row| &row.authentication));
     let router = config.mobile_router.iter().map(|router| &router.authentication);
@@ -60,7 +60,7 @@ pub(super) fn use_esp(config: &Config) -> bool {
 }
 
 /// Addresses of the roles in UDP/IPv4 encapsulation (RFC 5555); empty unless the configuration enables it.
-fn carried(config: &Config) -> few::VecSet<Ipv6Addr> {
+fn udp_encap_addresses(config: &Config) -> few::VecSet<Ipv6Addr> {
     let agent = config.home_agent.iter().filter(|agent| agent.config.ipv4.is_some()).map(|agent| agent.config.address);
     let router = config.mobile_router.iter().filter(|router| !router.home_agents_ipv4.is_empty());
     agent.chain(router.map(|router| router.home_address.0)).collect()
@@ -85,15 +85,15 @@ pub(super) fn host_options(config: &Config) -> HostOptions {
             Firewall::Obey => Policy::Obey,
             Firewall::Bypass => Policy::Bypass,
         },
-        device: DEVICE.to_owned(),
-        carried: carried(config),
-        tunnels: number(bindings).saturating_add(MORE_TUNNELS),
-        contexts: config.shim.as_ref().map_or(0, |shim| number(shim.max_contexts)),
+        device: TUNNEL_DEVICE.to_owned(),
+        dsmip_addresses: udp_encap_addresses(config),
+        max_tunnels: number(bindings).saturating_add(EXTRA_TUNNELS),
+        max_contexts: config.shim.as_ref().map_or(0, |shim| number(shim.max_contexts)),
         busy_poll: config.geo.as_ref().map_or(Duration::ZERO, |geo| geo.busy_poll),
-        awake: config.geo.as_ref().map_or(Duration::ZERO, |geo| geo.awake),
+        cpu_latency_hold: config.geo.as_ref().map_or(Duration::ZERO, |geo| geo.awake),
         // A home agent refuses the addresses of its own host as care-of addresses, and assigns its anycast address.
-        every_address: config.home_agent.is_some(),
-        taps: config.home_agent.is_some()
+        all_addresses: config.home_agent.is_some(),
+        packet_sockets: config.home_agent.is_some()
             || config.mobile_router.is_some()
             || config.mnn.is_some()
             || config.mnpp.is_some(),

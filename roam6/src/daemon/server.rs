@@ -1,9 +1,9 @@
 //! The control socket and the metrics listener. A client that sends or reads too slowly, or requests too much, receives an
 //! error and is disconnected; no client can block the daemon.
 
-use crate::control::{Answer, MAX_REQUEST, Request};
+use crate::control::{MAX_REQUEST, Request, Response};
 use core::time::Duration;
-use roam6_linux::{Interest, Ready};
+use roam6_linux::{FdReady, Interest};
 use roam6_proto::Time;
 use roam6_proto::base::few;
 use std::fs::File;
@@ -17,19 +17,19 @@ pub(crate) const MAX_CLIENTS: usize = 32;
 /// Most octets of events queued for a watcher, in addition to the state at the beginning.
 pub(crate) const MAX_BACKLOG: usize = 1024 * 1024;
 /// Most octets queued for all clients together.
-pub(crate) const MAX_WAITING: usize = 128 * 1024 * 1024;
+pub(crate) const MAX_QUEUED: usize = 128 * 1024 * 1024;
 /// A request must be complete within this time.
-const ASK_TIME: Duration = Duration::from_secs(5);
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
 /// A client must read some of its queued data within this time.
-const READ_TIME: Duration = Duration::from_secs(10);
+const READ_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long no client is accepted after the system ran out of descriptors or memory.
-const REST: Duration = Duration::from_secs(1);
+const ACCEPT_PAUSE: Duration = Duration::from_secs(1);
 /// Most octets written to one client before other clients are served.
-const SHARE: usize = 256 * 1024;
+const WRITE_QUANTUM: usize = 256 * 1024;
 
-const LISTEN: Interest = Interest { read: true, write: false };
-const CONTROL: u32 = 0;
-const METRICS: u32 = 1;
+const READ_INTEREST: Interest = Interest { read: true, write: false };
+const CONTROL_TOKEN: u32 = 0;
+const METRICS_TOKEN: u32 = 1;
 const FIRST_CLIENT: u32 = 2;
 
 /// Registers descriptors to be polled: the host, or a test.
@@ -46,7 +46,7 @@ pub(crate) struct ClientId(u32);
 
 /// A client's request.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) enum Asked {
+pub(crate) enum ClientRequest {
     /// A request over the control socket.
     Control(Request),
     /// The metrics page, by HTTP.
@@ -60,35 +60,35 @@ pub(crate) struct Server {
     metrics: Option<TcpListener>,
     clients: few::VecMap<u32, Client>,
     next: u32,
-    resting_until: Option<Time>,
+    accept_paused_until: Option<Time>,
 }
 
 struct Client {
     socket: File,
-    kind: Kind,
-    stage: Stage,
+    kind: ClientKind,
+    state: ClientState,
     inbox: Vec<u8>,
     queue: Vec<u8>,
     sent: usize,
     /// Most octets that may be queued.
     limit: usize,
     /// The response is in preparation; events are queued until then.
-    waits: bool,
+    awaits_response: bool,
     /// The client is disconnected at this time.
     deadline: Option<Time>,
     interest: Interest,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum ClientKind {
     Control,
     Metrics,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Stage {
+enum ClientState {
     /// The request is incomplete.
-    Asking,
+    AwaitingRequest,
     /// The request is complete; the client is disconnected once it has read the response.
     Answered,
     /// The client receives every event.
@@ -106,11 +106,18 @@ impl Server {
         metrics: Option<TcpListener>,
         reactor: &mut impl Reactor,
     ) -> Result<Server, String> {
-        reactor.watch(control.as_fd(), base + CONTROL, LISTEN)?;
+        reactor.watch(control.as_fd(), base + CONTROL_TOKEN, READ_INTEREST)?;
         if let Some(listener) = &metrics {
-            reactor.watch(listener.as_fd(), base + METRICS, LISTEN)?;
+            reactor.watch(listener.as_fd(), base + METRICS_TOKEN, READ_INTEREST)?;
         }
-        Ok(Server { base, control, metrics, clients: few::VecMap::new(), next: FIRST_CLIENT, resting_until: None })
+        Ok(Server {
+            base,
+            control,
+            metrics,
+            clients: few::VecMap::new(),
+            next: FIRST_CLIENT,
+            accept_paused_until: None,
+        })
     }
 
     /// Whether a token is one of this server's.
@@ -119,24 +126,29 @@ impl Server {
     }
 
     /// Serves a ready descriptor. Returns a complete request; respond by [`Server::answer`] or [`Server::watch`].
-    pub(crate) fn ready(&mut self, ready: Ready, now: Time, reactor: &mut impl Reactor) -> Option<(ClientId, Asked)> {
+    pub(crate) fn ready(
+        &mut self,
+        ready: FdReady,
+        now: Time,
+        reactor: &mut impl Reactor,
+    ) -> Option<(ClientId, ClientRequest)> {
         match ready.token.checked_sub(self.base)? {
-            token @ (CONTROL | METRICS) => {
+            token @ (CONTROL_TOKEN | METRICS_TOKEN) => {
                 self.accept(token, now, reactor);
                 None
             }
-            token => self.serve(token, ready, now, reactor),
+            token => self.serve_client(token, ready, now, reactor),
         }
     }
 
     /// Sends a client its response, and then disconnects it.
-    pub(crate) fn answer(&mut self, id: ClientId, answer: &Answer, now: Time, reactor: &mut impl Reactor) {
-        self.answer_line(id, serde_json::to_vec(answer).unwrap_or_default(), now, reactor);
+    pub(crate) fn respond(&mut self, id: ClientId, answer: &Response, now: Time, reactor: &mut impl Reactor) {
+        self.respond_line(id, serde_json::to_vec(answer).unwrap_or_default(), now, reactor);
     }
 
     /// The same for an encoded response.
-    pub(crate) fn answer_line(&mut self, id: ClientId, line: Vec<u8>, now: Time, reactor: &mut impl Reactor) {
-        self.put(id, line, Stage::Answered, now, reactor);
+    pub(crate) fn respond_line(&mut self, id: ClientId, line: Vec<u8>, now: Time, reactor: &mut impl Reactor) {
+        self.queue_response(id, line, ClientState::Answered, now, reactor);
     }
 
     /// Sends a client an error in place of the response.
@@ -148,38 +160,38 @@ impl Server {
     }
 
     /// Sends a client the metrics page.
-    pub(crate) fn answer_metrics(&mut self, id: ClientId, page: &[u8], now: Time, reactor: &mut impl Reactor) {
+    pub(crate) fn respond_metrics(&mut self, id: ClientId, page: &[u8], now: Time, reactor: &mut impl Reactor) {
         let length = page.len();
         let head = format!(
             "HTTP/1.0 200 OK\r\nContent-Type: text/plain; version=0.0.4; charset=utf-8\r\nContent-Length: {length}\r\n\r\n"
         );
-        self.put(id, [head.as_bytes(), page].concat(), Stage::Answered, now, reactor);
+        self.queue_response(id, [head.as_bytes(), page].concat(), ClientState::Answered, now, reactor);
     }
 
     /// Queues all events for a client from now on, until its dump of the state is ready.
-    pub(crate) fn begin_to_watch(&mut self, id: ClientId) {
+    pub(crate) fn begin_watch(&mut self, id: ClientId) {
         if let Some(client) = self.clients.get_mut(&id.0) {
-            client.stage = Stage::Watching;
+            client.state = ClientState::Watching;
         }
     }
 
     /// Sends a client the state, then the queued events and every later event.
     pub(crate) fn watch(&mut self, id: ClientId, state: Vec<u8>, now: Time, reactor: &mut impl Reactor) {
-        self.put(id, state, Stage::Watching, now, reactor);
+        self.queue_response(id, state, ClientState::Watching, now, reactor);
     }
 
     /// Whether any client watches.
     pub(crate) fn has_watchers(&self) -> bool {
-        self.clients.values().any(|client| client.stage == Stage::Watching)
+        self.clients.values().any(|client| client.state == ClientState::Watching)
     }
 
     /// Sends a line to all watchers.
     pub(crate) fn publish(&mut self, line: &str, now: Time, reactor: &mut impl Reactor) {
-        let watchers = self.clients.iter().filter(|(_, client)| client.stage == Stage::Watching);
+        let watchers = self.clients.iter().filter(|(_, client)| client.state == ClientState::Watching);
         let watchers: Vec<u32> = watchers.map(|(token, _)| *token).collect();
         for token in watchers {
             if let Some(client) = self.clients.get_mut(&token) {
-                client.tell(line, now);
+                client.queue_event(line, now);
             }
             self.flush(token, now, reactor);
         }
@@ -187,15 +199,15 @@ impl Server {
 
     /// When [`Server::expire`] is due next.
     pub(crate) fn deadline(&self) -> Option<Time> {
-        self.clients.values().filter_map(|client| client.deadline).chain(self.resting_until).min()
+        self.clients.values().filter_map(|client| client.deadline).chain(self.accept_paused_until).min()
     }
 
     /// Disconnects clients that have timed out.
     pub(crate) fn expire(&mut self, now: Time, reactor: &mut impl Reactor) {
         self.clients.retain(|_, client| client.deadline.is_none_or(|deadline| deadline > now));
-        if self.resting_until.is_some_and(|until| until <= now) {
-            self.resting_until = None;
-            self.listen(true, reactor);
+        if self.accept_paused_until.is_some_and(|until| until <= now) {
+            self.accept_paused_until = None;
+            self.set_accepting(true, reactor);
         }
     }
 
@@ -203,84 +215,99 @@ impl Server {
         // Further clients wait for the next iteration of the event loop.
         for _ in 0..MAX_CLIENTS {
             let accepted = match (token, &self.metrics) {
-                (CONTROL, _) => self.control.accept().map(|(socket, _)| (OwnedFd::from(socket), Kind::Control)),
-                (_, Some(metrics)) => metrics.accept().map(|(socket, _)| (OwnedFd::from(socket), Kind::Metrics)),
+                (CONTROL_TOKEN, _) => {
+                    self.control.accept().map(|(socket, _)| (OwnedFd::from(socket), ClientKind::Control))
+                }
+                (_, Some(metrics)) => metrics.accept().map(|(socket, _)| (OwnedFd::from(socket), ClientKind::Metrics)),
                 (_, None) => return,
             };
             match accepted {
-                Ok((socket, kind)) => self.welcome(socket, kind, now, reactor),
+                Ok((socket, kind)) => self.admit(socket, kind, now, reactor),
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return,
                 Err(error) if matches!(error.kind(), ErrorKind::Interrupted | ErrorKind::ConnectionAborted) => {}
                 Err(_) => {
                     // Out of descriptors or memory: an immediate retry would only spin.
-                    self.resting_until = Some(now + REST);
-                    return self.listen(false, reactor);
+                    self.accept_paused_until = Some(now + ACCEPT_PAUSE);
+                    return self.set_accepting(false, reactor);
                 }
             }
         }
     }
 
-    fn listen(&self, on: bool, reactor: &mut impl Reactor) {
+    fn set_accepting(&self, on: bool, reactor: &mut impl Reactor) {
         let interest = Interest { read: on, write: false };
         // A listener that cannot be polled again is unusable until a restart; the daemon itself continues.
-        let _ = reactor.rewatch(self.control.as_fd(), self.base + CONTROL, interest);
+        let _ = reactor.rewatch(self.control.as_fd(), self.base + CONTROL_TOKEN, interest);
         if let Some(metrics) = &self.metrics {
-            let _ = reactor.rewatch(metrics.as_fd(), self.base + METRICS, interest);
+            let _ = reactor.rewatch(metrics.as_fd(), self.base + METRICS_TOKEN, interest);
         }
     }
 
-    fn welcome(&mut self, socket: OwnedFd, kind: Kind, now: Time, reactor: &mut impl Reactor) {
+    fn admit(&mut self, socket: OwnedFd, kind: ClientKind, now: Time, reactor: &mut impl Reactor) {
         let socket = File::from(socket);
         if set_nonblocking(&socket).is_err() {
             return;
         }
         if self.clients.values().filter(|client| client.kind == kind).count() >= MAX_CLIENTS {
-            let _ = (&socket).write(&kind.error(&format!("too many clients, {MAX_CLIENTS} at most")));
+            let _ = (&socket).write(&kind.error_response(&format!("too many clients, {MAX_CLIENTS} at most")));
             return;
         }
         let token = self.next;
         self.next = self.next.wrapping_add(1).max(FIRST_CLIENT) % (u32::MAX / 2);
-        if reactor.watch(socket.as_fd(), self.base + token, LISTEN).is_ok() {
+        if reactor.watch(socket.as_fd(), self.base + token, READ_INTEREST).is_ok() {
             self.clients.insert(token, Client::new(socket, kind, now));
         }
     }
 
-    fn serve(&mut self, token: u32, ready: Ready, now: Time, reactor: &mut impl Reactor) -> Option<(ClientId, Asked)> {
+    fn serve_client(
+        &mut self,
+        token: u32,
+        ready: FdReady,
+        now: Time,
+        reactor: &mut impl Reactor,
+    ) -> Option<(ClientId, ClientRequest)> {
         let client = self.clients.get_mut(&token)?;
-        let asked = match (ready.readable, client.stage) {
-            (true, Stage::Asking) => client.ask(now),
-            (true, Stage::Watching) if client.has_left() => Heard::Gone,
-            _ => Heard::Nothing,
+        let asked = match (ready.readable, client.state) {
+            (true, ClientState::AwaitingRequest) => client.read_request(now),
+            (true, ClientState::Watching) if client.is_disconnected() => ReadResult::Disconnected,
+            _ => ReadResult::Incomplete,
         };
         match asked {
-            Heard::Gone => {
+            ReadResult::Disconnected => {
                 self.clients.remove(&token);
                 None
             }
-            Heard::Nothing => {
+            ReadResult::Incomplete => {
                 self.flush(token, now, reactor);
                 None
             }
-            Heard::Request(request) => Some((ClientId(token), request)),
+            ReadResult::Request(request) => Some((ClientId(token), request)),
         }
     }
 
-    fn put(&mut self, id: ClientId, answer: Vec<u8>, stage: Stage, now: Time, reactor: &mut impl Reactor) {
+    fn queue_response(
+        &mut self,
+        id: ClientId,
+        answer: Vec<u8>,
+        stage: ClientState,
+        now: Time,
+        reactor: &mut impl Reactor,
+    ) {
         let waiting: usize = self.clients.values().map(|client| client.queue.len()).sum();
         // The client may have been disconnected meanwhile.
-        let Some(client) = self.clients.get_mut(&id.0).filter(|client| client.waits) else { return };
-        client.waits = false;
-        if waiting.saturating_add(answer.len()) > MAX_WAITING {
+        let Some(client) = self.clients.get_mut(&id.0).filter(|client| client.awaits_response) else { return };
+        client.awaits_response = false;
+        if waiting.saturating_add(answer.len()) > MAX_QUEUED {
             client.refuse("busy: other clients have not read their answers; try again", now);
         } else {
             client.limit = answer.len().saturating_add(MAX_BACKLOG);
             let events = std::mem::replace(&mut client.queue, answer);
-            if client.kind == Kind::Control && client.queue.last().is_some_and(|octet| *octet != b'\n') {
+            if client.kind == ClientKind::Control && client.queue.last().is_some_and(|octet| *octet != b'\n') {
                 client.queue.push(b'\n');
             }
             client.queue.extend(events);
-            client.stage = stage;
-            client.deadline = Some(now + READ_TIME);
+            client.state = stage;
+            client.deadline = Some(now + READ_TIMEOUT);
         }
         self.flush(id.0, now, reactor);
     }
@@ -289,8 +316,10 @@ impl Server {
         let Some(client) = self.clients.get_mut(&token) else { return };
         let done = client.write(now).is_err() || client.is_done();
         // Input after the request is not read, so that a client cannot keep the daemon busy.
-        let interest =
-            Interest { read: client.stage != Stage::Answered, write: !client.queue.is_empty() && !client.waits };
+        let interest = Interest {
+            read: client.state != ClientState::Answered,
+            write: !client.queue.is_empty() && !client.awaits_response,
+        };
         if done {
             self.clients.remove(&token);
         } else if interest != client.interest {
@@ -303,49 +332,49 @@ impl Server {
 }
 
 /// Result of reading from a client.
-enum Heard {
-    Nothing,
-    Request(Asked),
-    Gone,
+enum ReadResult {
+    Incomplete,
+    Request(ClientRequest),
+    Disconnected,
 }
 
 impl Client {
-    fn new(socket: File, kind: Kind, now: Time) -> Client {
+    fn new(socket: File, kind: ClientKind, now: Time) -> Client {
         Client {
             socket,
             kind,
-            stage: Stage::Asking,
+            state: ClientState::AwaitingRequest,
             inbox: Vec::new(),
             queue: Vec::new(),
             sent: 0,
             limit: MAX_BACKLOG,
-            waits: false,
-            deadline: Some(now + ASK_TIME),
-            interest: LISTEN,
+            awaits_response: false,
+            deadline: Some(now + REQUEST_TIMEOUT),
+            interest: READ_INTEREST,
         }
     }
 
     /// Reads more of the request.
-    fn ask(&mut self, now: Time) -> Heard {
+    fn read_request(&mut self, now: Time) -> ReadResult {
         let mut octets = [0; 1024];
         loop {
             match self.socket.read(&mut octets) {
-                Ok(0) => return Heard::Gone,
+                Ok(0) => return ReadResult::Disconnected,
                 Ok(count) => self.inbox.extend_from_slice(octets.get(..count).unwrap_or_default()),
-                Err(error) if error.kind() == ErrorKind::WouldBlock => return Heard::Nothing,
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return ReadResult::Incomplete,
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                Err(_) => return Heard::Gone,
+                Err(_) => return ReadResult::Disconnected,
             }
-            match self.kind.request(&self.inbox) {
+            match self.kind.parse_request(&self.inbox) {
                 Some(Ok(asked)) => {
                     // Input after the request is ignored.
-                    self.stage = Stage::Answered;
-                    (self.waits, self.deadline) = (true, None);
-                    return Heard::Request(asked);
+                    self.state = ClientState::Answered;
+                    (self.awaits_response, self.deadline) = (true, None);
+                    return ReadResult::Request(asked);
                 }
                 Some(Err(why)) => {
                     self.refuse(&why, now);
-                    return Heard::Nothing;
+                    return ReadResult::Incomplete;
                 }
                 None => {}
             }
@@ -353,17 +382,17 @@ impl Client {
     }
 
     /// Whether a watcher has closed its end, or has sent more data.
-    fn has_left(&mut self) -> bool {
+    fn is_disconnected(&mut self) -> bool {
         let heard = self.socket.read(&mut [0; 64]);
         !matches!(heard, Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted))
     }
 
-    fn tell(&mut self, line: &str, now: Time) {
+    fn queue_event(&mut self, line: &str, now: Time) {
         if self.queue.len().saturating_sub(self.sent).saturating_add(line.len()) >= self.limit {
             return self.refuse("too slow: more than one MiB of events was not read", now);
         }
-        if self.queue.is_empty() && !self.waits {
-            self.deadline = Some(now + READ_TIME);
+        if self.queue.is_empty() && !self.awaits_response {
+            self.deadline = Some(now + READ_TIMEOUT);
         }
         self.queue.extend_from_slice(line.as_bytes());
         self.queue.push(b'\n');
@@ -375,32 +404,32 @@ impl Client {
         let keep =
             if self.sent == 0 { 0 } else { begun.iter().position(|octet| *octet == b'\n').map_or(0, |at| at + 1) };
         self.queue.truncate(self.sent.saturating_add(keep));
-        self.queue.extend(self.kind.error(why));
-        self.stage = Stage::Answered;
-        (self.waits, self.deadline) = (false, Some(now + READ_TIME));
+        self.queue.extend(self.kind.error_response(why));
+        self.state = ClientState::Answered;
+        (self.awaits_response, self.deadline) = (false, Some(now + READ_TIMEOUT));
     }
 
     fn write(&mut self, now: Time) -> io::Result<()> {
-        if self.waits {
+        if self.awaits_response {
             return Ok(());
         }
-        let until = self.sent.saturating_add(SHARE);
+        let until = self.sent.saturating_add(WRITE_QUANTUM);
         while self.sent < self.queue.len().min(until) {
             match self.socket.write(self.queue.get(self.sent..self.queue.len().min(until)).unwrap_or_default()) {
                 Ok(0) => return Err(ErrorKind::WriteZero.into()),
                 Ok(count) => {
                     self.sent = self.sent.saturating_add(count);
-                    self.deadline = Some(now + READ_TIME);
+                    self.deadline = Some(now + READ_TIMEOUT);
                 }
                 Err(error) if error.kind() == ErrorKind::WouldBlock => break,
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(error) => return Err(error),
             }
         }
-        if self.sent == self.queue.len() && self.stage != Stage::Asking {
+        if self.sent == self.queue.len() && self.state != ClientState::AwaitingRequest {
             (self.queue, self.sent) = (Vec::new(), 0);
             self.limit = MAX_BACKLOG;
-            self.deadline = (self.stage != Stage::Watching).then_some(now + READ_TIME);
+            self.deadline = (self.state != ClientState::Watching).then_some(now + READ_TIMEOUT);
         } else if self.sent >= MAX_BACKLOG && self.sent >= self.queue.len() / 2 {
             // Not more often, because the remainder is moved.
             self.queue.drain(..self.sent);
@@ -410,44 +439,44 @@ impl Client {
     }
 
     fn is_done(&self) -> bool {
-        self.stage == Stage::Answered && self.queue.is_empty() && !self.waits
+        self.state == ClientState::Answered && self.queue.is_empty() && !self.awaits_response
     }
 }
 
-impl Kind {
+impl ClientKind {
     /// The request once it is complete, or an error if it is invalid.
-    fn request(self, inbox: &[u8]) -> Option<Result<Asked, String>> {
+    fn parse_request(self, inbox: &[u8]) -> Option<Result<ClientRequest, String>> {
         match self {
-            Kind::Control => {
+            ClientKind::Control => {
                 let end = inbox.iter().position(|octet| *octet == b'\n');
                 if end.unwrap_or(inbox.len()) > MAX_REQUEST {
                     return Some(Err(format!("a request is one line of at most {MAX_REQUEST} octets")));
                 }
                 let line = end.and_then(|end| inbox.get(..end))?;
-                let request = serde_json::from_slice(line).map(Asked::Control);
+                let request = serde_json::from_slice(line).map(ClientRequest::Control);
                 Some(request.map_err(|error| format!("not a request: {error}; ask \"view\" or \"watch\"")))
             }
-            Kind::Metrics => {
+            ClientKind::Metrics => {
                 let complete =
                     inbox.windows(4).any(|end| end == b"\r\n\r\n") || inbox.windows(2).any(|end| end == b"\n\n");
                 if !complete {
                     return (inbox.len() > MAX_REQUEST).then(|| Err("request too long".to_owned()));
                 }
                 let asked = inbox.starts_with(b"GET /metrics ") || inbox.starts_with(b"GET / ");
-                Some(if asked { Ok(Asked::Metrics) } else { Err("there is only GET /metrics".to_owned()) })
+                Some(if asked { Ok(ClientRequest::Metrics) } else { Err("there is only GET /metrics".to_owned()) })
             }
         }
     }
 
     /// An error response.
-    fn error(self, why: &str) -> Vec<u8> {
+    fn error_response(self, why: &str) -> Vec<u8> {
         match self {
-            Kind::Control => {
-                let mut line = serde_json::to_vec(&Answer::Error(why.to_owned())).unwrap_or_default();
+            ClientKind::Control => {
+                let mut line = serde_json::to_vec(&Response::Error(why.to_owned())).unwrap_or_default();
                 line.push(b'\n');
                 line
             }
-            Kind::Metrics => {
+            ClientKind::Metrics => {
                 let length = why.len() + 1;
                 format!(
                     "HTTP/1.0 400 Bad Request\r\nContent-Type: text/plain\r\nContent-Length: {length}\r\n\r\n{why}\n"

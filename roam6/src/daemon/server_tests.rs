@@ -7,9 +7,9 @@ use std::os::unix::net::UnixStream;
 use tempfile::TempDir;
 
 /// A reactor that tells nothing: the tests serve every token in turn.
-struct Idle;
+struct NullReactor;
 
-impl Reactor for Idle {
+impl Reactor for NullReactor {
     fn watch(&mut self, _: BorrowedFd<'_>, _: u32, _: Interest) -> Result<(), String> {
         Ok(())
     }
@@ -19,23 +19,23 @@ impl Reactor for Idle {
     }
 }
 
-struct Bench {
+struct Testbed {
     server: Server,
     folder: TempDir,
     metrics: std::net::SocketAddr,
     now: Time,
 }
 
-impl Bench {
-    fn new() -> Bench {
+impl Testbed {
+    fn new() -> Testbed {
         let folder = tempfile::tempdir().unwrap();
         let control = UnixListener::bind(folder.path().join("control.sock")).unwrap();
         let metrics = TcpListener::bind("127.0.0.1:0").unwrap();
         control.set_nonblocking(true).unwrap();
         metrics.set_nonblocking(true).unwrap();
         let address = metrics.local_addr().unwrap();
-        let server = Server::new(2, control, Some(metrics), &mut Idle).unwrap();
-        Bench { server, folder, metrics: address, now: Time::ZERO }
+        let server = Server::new(2, control, Some(metrics), &mut NullReactor).unwrap();
+        Testbed { server, folder, metrics: address, now: Time::ZERO }
     }
 
     fn client(&mut self, request: &str) -> UnixStream {
@@ -48,21 +48,24 @@ impl Bench {
     /// Serves everybody until nobody has anything more to say, answering in the manner of the daemon.
     fn serve(&mut self) {
         for _ in 0..4 {
-            let tokens: Vec<u32> = [CONTROL, METRICS].into_iter().chain(self.server.clients.keys().copied()).collect();
+            let tokens: Vec<u32> =
+                [CONTROL_TOKEN, METRICS_TOKEN].into_iter().chain(self.server.clients.keys().copied()).collect();
             for token in tokens {
-                let ready = Ready { token: self.server.base + token, readable: true, writable: true };
-                match self.server.ready(ready, self.now, &mut Idle) {
-                    Some((id, Asked::Control(Request::View))) => {
-                        let answer = Answer::State(Box::default());
-                        self.server.answer(id, &answer, self.now, &mut Idle);
+                let ready = FdReady { token: self.server.base + token, readable: true, writable: true };
+                match self.server.ready(ready, self.now, &mut NullReactor) {
+                    Some((id, ClientRequest::Control(Request::View))) => {
+                        let answer = Response::State(Box::default());
+                        self.server.respond(id, &answer, self.now, &mut NullReactor);
                     }
-                    Some((id, Asked::Control(Request::Watch))) => {
-                        self.server.watch(id, b"{\"event\":\"state_link\"}\n".to_vec(), self.now, &mut Idle);
+                    Some((id, ClientRequest::Control(Request::Watch))) => {
+                        self.server.watch(id, b"{\"event\":\"state_link\"}\n".to_vec(), self.now, &mut NullReactor);
                     }
-                    Some((id, Asked::Control(_))) => {
-                        self.server.answer(id, &Answer::Done, self.now, &mut Idle);
+                    Some((id, ClientRequest::Control(_))) => {
+                        self.server.respond(id, &Response::Done, self.now, &mut NullReactor);
                     }
-                    Some((id, Asked::Metrics)) => self.server.answer_metrics(id, b"up 1\n", self.now, &mut Idle),
+                    Some((id, ClientRequest::Metrics)) => {
+                        self.server.respond_metrics(id, b"up 1\n", self.now, &mut NullReactor)
+                    }
                     None => {}
                 }
             }
@@ -71,7 +74,7 @@ impl Bench {
 
     fn expire(&mut self, after: Duration) {
         self.now = self.now + after;
-        self.server.expire(self.now, &mut Idle);
+        self.server.expire(self.now, &mut NullReactor);
     }
 }
 
@@ -83,12 +86,12 @@ fn all(client: impl Read) -> String {
 }
 
 #[test]
-fn a_request_is_answered_and_the_client_let_go() {
-    let mut bench = Bench::new();
+fn a_client_is_disconnected_after_its_response() {
+    let mut bench = Testbed::new();
     let client = bench.client("\"view\"\n");
     bench.serve();
-    let answer: Answer = serde_json::from_str(&all(client)).unwrap();
-    assert_eq!(answer, Answer::State(Box::default()));
+    let answer: Response = serde_json::from_str(&all(client)).unwrap();
+    assert_eq!(answer, Response::State(Box::default()));
     let client = bench.client("{\"unbind\":\"2001:db8::1\"}\n");
     bench.serve();
     assert_eq!(all(client), "\"done\"\n");
@@ -96,34 +99,34 @@ fn a_request_is_answered_and_the_client_let_go() {
 }
 
 #[test]
-fn garbage_is_answered_by_an_error() {
-    let mut bench = Bench::new();
+fn an_invalid_request_is_answered_with_an_error() {
+    let mut bench = Testbed::new();
     for request in ["\"dance\"\n", "\n", "{\"unbind\":7}\n", "\u{7f}\u{0}\n", &"x".repeat(MAX_REQUEST + 2)] {
         let client = bench.client(request);
         bench.serve();
-        let answer: Answer = serde_json::from_str(&all(client)).unwrap();
-        assert!(matches!(answer, Answer::Error(_)), "{request:?}");
+        let answer: Response = serde_json::from_str(&all(client)).unwrap();
+        assert!(matches!(answer, Response::Error(_)), "{request:?}");
     }
     assert!(bench.server.clients.is_empty());
 }
 
 #[test]
-fn a_request_that_is_too_long_is_told_the_limit() {
-    let mut bench = Bench::new();
+fn an_oversized_request_is_answered_with_the_limit() {
+    let mut bench = Testbed::new();
     for end in ["", "\n"] {
         let client = bench.client(&format!("{}{end}", "x".repeat(MAX_REQUEST + 2)));
         bench.serve();
-        let answer: Answer = serde_json::from_str(&all(client)).unwrap();
-        assert_eq!(answer, Answer::Error(format!("a request is one line of at most {MAX_REQUEST} octets")));
+        let answer: Response = serde_json::from_str(&all(client)).unwrap();
+        assert_eq!(answer, Response::Error(format!("a request is one line of at most {MAX_REQUEST} octets")));
     }
 }
 
 #[test]
-fn watchers_hear_the_state_and_then_events() {
-    let mut bench = Bench::new();
+fn watchers_receive_the_state_and_then_events() {
+    let mut bench = Testbed::new();
     let mut client = io::BufReader::new(bench.client("\"watch\"\n"));
     bench.serve();
-    bench.server.publish("{\"event\":\"bound\"}", bench.now, &mut Idle);
+    bench.server.publish("{\"event\":\"bound\"}", bench.now, &mut NullReactor);
     let mut line = || {
         let mut text = String::new();
         client.read_line(&mut text).unwrap();
@@ -137,18 +140,18 @@ fn watchers_hear_the_state_and_then_events() {
 }
 
 #[test]
-fn events_follow_the_state_however_long_it_takes_to_write() {
-    let mut bench = Bench::new();
+fn events_follow_the_state_however_large_it_is() {
+    let mut bench = Testbed::new();
     let mut client = bench.client("\"watch\"\n");
     let token = FIRST_CLIENT;
-    let ready = |token| Ready { token: 2 + token, readable: true, writable: true };
-    assert!(bench.server.ready(ready(CONTROL), bench.now, &mut Idle).is_none());
-    let (id, _) = bench.server.ready(ready(token), bench.now, &mut Idle).unwrap();
-    bench.server.begin_to_watch(id);
-    bench.server.publish("{\"event\":\"bound\"}", bench.now, &mut Idle);
+    let ready = |token| FdReady { token: 2 + token, readable: true, writable: true };
+    assert!(bench.server.ready(ready(CONTROL_TOKEN), bench.now, &mut NullReactor).is_none());
+    let (id, _) = bench.server.ready(ready(token), bench.now, &mut NullReactor).unwrap();
+    bench.server.begin_watch(id);
+    bench.server.publish("{\"event\":\"bound\"}", bench.now, &mut NullReactor);
     // However long that is.
-    bench.expire(ASK_TIME + READ_TIME);
-    bench.server.watch(id, b"{\"event\":\"state_link\"}\n".to_vec(), bench.now, &mut Idle);
+    bench.expire(REQUEST_TIMEOUT + READ_TIMEOUT);
+    bench.server.watch(id, b"{\"event\":\"state_link\"}\n".to_vec(), bench.now, &mut NullReactor);
     let expected = "{\"event\":\"state_link\"}\n{\"event\":\"bound\"}\n";
     let mut heard = vec![0; expected.len()];
     client.read_exact(&mut heard).unwrap();
@@ -156,13 +159,13 @@ fn events_follow_the_state_however_long_it_takes_to_write() {
 }
 
 #[test]
-fn a_slow_watcher_is_told_and_dropped_and_nobody_waits() {
-    let mut bench = Bench::new();
+fn a_slow_watcher_is_disconnected_with_an_error() {
+    let mut bench = Testbed::new();
     let slow = bench.client("\"watch\"\n");
     bench.serve();
     let event = format!("{{\"event\":\"{}\"}}", "x".repeat(1000));
     for _ in 0..4000 {
-        bench.server.publish(&event, bench.now, &mut Idle);
+        bench.server.publish(&event, bench.now, &mut NullReactor);
         let waiting: usize = bench.server.clients.values().map(|client| client.queue.len()).sum();
         assert!(waiting < 3 * MAX_BACKLOG);
     }
@@ -172,32 +175,32 @@ fn a_slow_watcher_is_told_and_dropped_and_nobody_waits() {
         bench.serve();
     }
     let heard = reader.join().unwrap();
-    let last: Answer = serde_json::from_str(heard.lines().last().unwrap()).unwrap();
-    assert!(matches!(last, Answer::Error(why) if why.starts_with("too slow")));
+    let last: Response = serde_json::from_str(heard.lines().last().unwrap()).unwrap();
+    assert!(matches!(last, Response::Error(why) if why.starts_with("too slow")));
     assert!(heard.lines().all(|line| line.starts_with('{') && line.ends_with('}')), "no line is torn");
 }
 
 #[test]
-fn whoever_neither_asks_nor_reads_is_dropped_in_time() {
-    let mut bench = Bench::new();
+fn idle_clients_time_out() {
+    let mut bench = Testbed::new();
     let silent = bench.client("\"vie");
     let watcher = bench.client("\"watch\"\n");
     bench.serve();
     assert!(bench.server.deadline().is_some());
-    bench.expire(ASK_TIME);
+    bench.expire(REQUEST_TIMEOUT);
     assert_eq!(all(silent), "");
     assert_eq!(bench.server.clients.len(), 1, "a watcher that has read all may wait for ever");
     while bench.server.clients.values().all(|client| client.queue.is_empty()) {
-        bench.server.publish(&"y".repeat(1000), bench.now, &mut Idle);
+        bench.server.publish(&"y".repeat(1000), bench.now, &mut NullReactor);
     }
-    bench.expire(READ_TIME);
+    bench.expire(READ_TIMEOUT);
     assert!(bench.server.clients.is_empty());
     drop(watcher);
 }
 
 #[test]
-fn too_many_clients_are_sent_away() {
-    let mut bench = Bench::new();
+fn clients_beyond_the_limit_are_refused() {
+    let mut bench = Testbed::new();
     let clients: Vec<UnixStream> = (0..MAX_CLIENTS).map(|_| bench.client("")).collect();
     bench.serve();
     let late = bench.client("");
@@ -211,8 +214,8 @@ fn too_many_clients_are_sent_away() {
 }
 
 #[test]
-fn who_asks_for_metrics_keeps_no_operator_out() {
-    let mut bench = Bench::new();
+fn metrics_clients_do_not_exhaust_control_clients() {
+    let mut bench = Testbed::new();
     let idle: Vec<TcpStream> = (0..MAX_CLIENTS).map(|_| TcpStream::connect(bench.metrics).unwrap()).collect();
     while bench.server.clients.len() < idle.len() {
         bench.serve();
@@ -223,22 +226,22 @@ fn who_asks_for_metrics_keeps_no_operator_out() {
 }
 
 #[test]
-fn a_crowd_at_the_door_holds_nobody_up() {
-    let mut bench = Bench::new();
+fn a_burst_of_connections_does_not_delay_other_clients() {
+    let mut bench = Testbed::new();
     let crowd: Vec<UnixStream> = (0..2 * MAX_CLIENTS).map(|_| bench.client("")).collect();
-    let ready = Ready { token: 2 + CONTROL, readable: true, writable: false };
-    bench.server.ready(ready, bench.now, &mut Idle);
+    let ready = FdReady { token: 2 + CONTROL_TOKEN, readable: true, writable: false };
+    bench.server.ready(ready, bench.now, &mut NullReactor);
     let (last, welcome) = (crowd.last().unwrap(), bench.server.clients.len());
     last.set_nonblocking(true).unwrap();
     let answer = { last }.read(&mut [0; 1]).map_err(|error| error.kind());
     assert_eq!((welcome, answer), (MAX_CLIENTS, Err(ErrorKind::WouldBlock)), "it waits for the next turn");
-    bench.server.ready(ready, bench.now, &mut Idle);
+    bench.server.ready(ready, bench.now, &mut NullReactor);
     assert!(matches!({ last }.read(&mut [0; 1]), Ok(1)), "too many");
 }
 
 #[test]
 fn metrics_are_served_by_http() {
-    let mut bench = Bench::new();
+    let mut bench = Testbed::new();
     for (request, answer) in [
         ("GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n", "HTTP/1.0 200 OK\r\n"),
         ("GET /etc/passwd HTTP/1.1\r\n\r\n", "HTTP/1.0 400 Bad Request\r\n"),

@@ -8,19 +8,19 @@ use nix::sys::signalfd::{SfdFlags, SignalFd};
 use std::os::fd::{AsFd, BorrowedFd};
 
 /// The former signal mask of a process that has blocked the daemon's signals.
-pub(crate) struct Blocked {
+pub(crate) struct BlockedSignals {
     former: SigSet,
 }
 
-impl Blocked {
+impl BlockedSignals {
     /// Blocks the signals in this thread and in threads it starts later.
-    pub(crate) fn begin() -> Blocked {
+    pub(crate) fn begin() -> BlockedSignals {
         let former = daemon_signals().thread_swap_mask(nix::sys::signal::SigmaskHow::SIG_BLOCK);
-        Blocked { former: former.unwrap_or_else(|_| SigSet::empty()) }
+        BlockedSignals { former: former.unwrap_or_else(|_| SigSet::empty()) }
     }
 
     /// Restores the former mask, for commands on which these signals have their default effect.
-    pub(crate) fn end(self) {
+    pub(crate) fn restore(self) {
         // Fails only for an invalid mode.
         let _ = self.former.thread_set_mask();
     }
@@ -29,7 +29,7 @@ impl Blocked {
 /// Reads the daemon's signals, and remembers them until they are handled.
 pub(super) struct Signals {
     fd: SignalFd,
-    end: bool,
+    stop: bool,
     reload: bool,
 }
 
@@ -39,10 +39,10 @@ impl Signals {
     /// # Errors
     /// The system is out of descriptors.
     pub(super) fn open() -> Result<Signals, String> {
-        let _blocked = Blocked::begin();
+        let _blocked = BlockedSignals::begin();
         let fd = SignalFd::with_flags(&daemon_signals(), SfdFlags::SFD_NONBLOCK | SfdFlags::SFD_CLOEXEC);
         let fd = fd.map_err(|error| format!("signals: {}", error.desc()))?;
-        Ok(Signals { fd, end: false, reload: false })
+        Ok(Signals { fd, stop: false, reload: false })
     }
 
     /// Reads all pending signals.
@@ -50,14 +50,14 @@ impl Signals {
         while let Ok(Some(signal)) = self.fd.read_signal() {
             match signal.ssi_signo == Signal::SIGHUP as u32 {
                 true => self.reload = true,
-                false => self.end = true,
+                false => self.stop = true,
             }
         }
     }
 
     /// Whether SIGTERM or SIGINT was read.
-    pub(super) fn is_end(&self) -> bool {
-        self.end
+    pub(super) fn is_stop_requested(&self) -> bool {
+        self.stop
     }
 
     /// Whether SIGHUP was read since the last call.
@@ -70,20 +70,20 @@ impl Signals {
     /// # Errors
     /// poll(2) fails.
     pub(super) fn wait_for(&mut self, work: BorrowedFd<'_>, grace: PollTimeout) -> Result<bool, String> {
-        while !self.end {
+        while !self.stop {
             let mut fds = [work, self.fd.as_fd()].map(|fd| PollFd::new(fd, PollFlags::POLLIN));
-            interrupted(poll(&mut fds, PollTimeout::NONE))?;
+            ignore_interrupt(poll(&mut fds, PollTimeout::NONE))?;
             if fds.first().and_then(PollFd::any).unwrap_or(false) {
                 return Ok(true);
             }
             self.read();
         }
-        interrupted(poll(&mut [PollFd::new(work, PollFlags::POLLIN)], grace)).map(|ready| ready > 0)
+        ignore_interrupt(poll(&mut [PollFd::new(work, PollFlags::POLLIN)], grace)).map(|ready| ready > 0)
     }
 }
 
 /// An interrupted poll has found no descriptor ready.
-fn interrupted(polled: nix::Result<i32>) -> Result<i32, String> {
+fn ignore_interrupt(polled: nix::Result<i32>) -> Result<i32, String> {
     match polled {
         Err(Errno::EINTR) => Ok(0),
         other => other.map_err(|error| format!("poll: {}", error.desc())),
@@ -107,18 +107,18 @@ mod tests {
     use std::os::unix::net::UnixStream;
 
     #[test]
-    fn pending_signals_are_read_and_a_wait_ends_by_them() {
+    fn pending_signals_are_read_and_end_a_wait() {
         let mut signals = Signals::open().unwrap();
         let (done, work) = UnixStream::pair().unwrap();
         raise(Signal::SIGHUP).unwrap();
         drop(done);
         assert!(signals.wait_for(work.as_fd(), PollTimeout::ZERO).unwrap());
         signals.read();
-        assert!(signals.take_reload() && !signals.take_reload() && !signals.is_end());
+        assert!(signals.take_reload() && !signals.take_reload() && !signals.is_stop_requested());
 
         let (_never, work) = UnixStream::pair().unwrap();
         raise(Signal::SIGTERM).unwrap();
         assert!(!signals.wait_for(work.as_fd(), PollTimeout::from(1_u8)).unwrap());
-        assert!(signals.is_end());
+        assert!(signals.is_stop_requested());
     }
 }

@@ -1,9 +1,9 @@
 //! Preconditions of the daemon: no second instance, sufficient capabilities, kernel support. Each refusal has a remedy.
 
 use super::Failure;
-use super::errand::Errand;
+use super::background_task::BackgroundTask;
 use super::signals::Signals;
-use crate::config::{self, Config, Control};
+use crate::config::{self, Config, ControlSocket};
 use crate::control::socket_path;
 use nix::fcntl::{Flock, FlockArg};
 use nix::poll::PollTimeout;
@@ -95,7 +95,7 @@ pub(crate) fn control_socket(config: &Config) -> Result<UnixListener, String> {
     let listener = UnixListener::bind(&path);
     umask(former);
     let listener = listener.map_err(|error| what(&error))?;
-    let Control { group, mode } = &config.control;
+    let ControlSocket { group, mode } = &config.control;
     if let Some(group) = group {
         chown(&path, None, Some(group_id(group)?)).map_err(|error| what(&error.desc()))?;
     }
@@ -116,17 +116,17 @@ pub(crate) fn metrics_socket(address: SocketAddr) -> Result<TcpListener, String>
 }
 
 /// How long a stopped daemon waits for its files to be read, milliseconds.
-const GRACE: u16 = 2000;
+const STOP_GRACE_MS: u16 = 2000;
 
 /// Reads the configuration and a random seed. Either may block, on an unreachable network file system or early at boot;
 /// signals are handled meanwhile. `None` if the daemon was stopped.
 pub(super) fn prepare(path: &Path, signals: &mut Signals) -> Result<Option<(Config, [u8; 32])>, Failure> {
     let path = path.to_owned();
-    let errand = Errand::begin(move || {
+    let errand = BackgroundTask::spawn(move || {
         let config = config::load(&path).map_err(Failure::Config)?;
         Ok::<_, Failure>((config, seed()?))
     })?;
-    if !signals.wait_for(errand.fd(), PollTimeout::from(GRACE))? {
+    if !signals.wait_for(errand.fd(), PollTimeout::from(STOP_GRACE_MS))? {
         return Ok(None);
     }
     let read = errand.finish().unwrap_or_else(|| Err("the configuration could not be read".to_owned().into()));

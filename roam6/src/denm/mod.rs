@@ -2,33 +2,33 @@
 
 pub(crate) mod words;
 
-use crate::client::{Failure, order, print, view};
+use crate::client::{Failure, execute, print, view};
 use crate::control::Request;
-use crate::geo::words::area;
+use crate::geo::words::parse_area;
 use roam6_proto::contract::config::facilities::{DenmEvent, DenmRequest, EventId};
 use roam6_proto::contract::view::LdmEventView;
 use roam6_wire::geo::Coordinates;
 use std::path::Path;
 use std::process::ExitCode;
-use words::{Denm, Tell};
+use words::{DenmCommand, EventArgs};
 
 /// Runs the subcommand.
-pub(crate) fn run(verb: &Denm) -> ExitCode {
+pub(crate) fn run(verb: &DenmCommand) -> ExitCode {
     let done = match verb {
-        Denm::Send(tell) => match event(tell) {
+        DenmCommand::Send(tell) => match to_event(tell) {
             Ok(event) => send(event, &tell.socket.path()),
-            Err(why) => return crate::wrong_words(&why),
+            Err(why) => return crate::usage_error(&why),
         },
-        Denm::Update { event: name, tell } => match event(tell) {
+        DenmCommand::Update { event: name, tell } => match to_event(tell) {
             Ok(event) => update(*name, event, &tell.socket.path()),
-            Err(why) => return crate::wrong_words(&why),
+            Err(why) => return crate::usage_error(&why),
         },
-        Denm::Cancel { event, socket } => cancel(*event, &socket.path()),
+        DenmCommand::Cancel { event, socket } => cancel(*event, &socket.path()),
     };
-    done.unwrap_or_else(Failure::tell)
+    done.unwrap_or_else(Failure::exit_code)
 }
 
-fn event(tell: &Tell) -> Result<DenmEvent, String> {
+fn to_event(tell: &EventArgs) -> Result<DenmEvent, String> {
     let place = match tell.at.as_deref() {
         Some([latitude, longitude]) => {
             let place = Coordinates::from_degrees(*latitude, *longitude);
@@ -41,7 +41,7 @@ fn event(tell: &Tell) -> Result<DenmEvent, String> {
         cause: (tell.cause, tell.sub),
         quality: tell.quality,
         place,
-        area: area(&tell.area)?,
+        area: parse_area(&tell.area)?,
         validity: tell.validity,
         repetition: tell.repeat.map(|interval| (interval, tell.lasting.unwrap_or(tell.validity))),
     })
@@ -50,7 +50,7 @@ fn event(tell: &Tell) -> Result<DenmEvent, String> {
 /// The daemon lists the event with its tag if it has accepted it; otherwise its log has the reason.
 fn send(event: DenmEvent, socket: &Path) -> Result<ExitCode, Failure> {
     let tag = event.tag;
-    let done = give(DenmRequest::Trigger(event), socket);
+    let done = send_order(DenmRequest::Trigger(event), socket);
     if done != ExitCode::SUCCESS {
         return Ok(done);
     }
@@ -66,21 +66,21 @@ fn send(event: DenmEvent, socket: &Path) -> Result<ExitCode, Failure> {
 fn update(name: EventId, event: DenmEvent, socket: &Path) -> Result<ExitCode, Failure> {
     let is_own = events(socket)?.iter().any(|event| event.name == name && event.tag.is_some());
     match is_own {
-        true => Ok(give(DenmRequest::Update(name, event), socket)),
-        false => Err(unknown(name, "of this station")),
+        true => Ok(send_order(DenmRequest::Update(name, event), socket)),
+        false => Err(unknown_event(name, "of this station")),
     }
 }
 
 fn cancel(name: EventId, socket: &Path) -> Result<ExitCode, Failure> {
     let is_known = events(socket)?.iter().any(|event| event.name == name);
     match is_known {
-        true => Ok(give(DenmRequest::Terminate(name), socket)),
-        false => Err(unknown(name, "that is known")),
+        true => Ok(send_order(DenmRequest::Terminate(name), socket)),
+        false => Err(unknown_event(name, "that is known")),
     }
 }
 
-fn give(what: DenmRequest, socket: &Path) -> ExitCode {
-    order(&Request::Denm(Box::new(what)), socket)
+fn send_order(what: DenmRequest, socket: &Path) -> ExitCode {
+    execute(&Request::Denm(Box::new(what)), socket)
 }
 
 fn events(socket: &Path) -> Result<Vec<LdmEventView>, Failure> {
@@ -89,6 +89,6 @@ fn events(socket: &Path) -> Result<Vec<LdmEventView>, Failure> {
     ldm.station.map(|_| ldm.events).ok_or_else(|| Failure::Refused(why.to_owned()))
 }
 
-fn unknown(name: EventId, which: &str) -> Failure {
+fn unknown_event(name: EventId, which: &str) -> Failure {
     Failure::Refused(format!("{name} is not an event {which}; `roam6 show ldm` lists the events"))
 }

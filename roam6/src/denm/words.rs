@@ -1,6 +1,6 @@
 //! Command-line arguments of `roam6 denm`.
 
-use crate::command_line::Socket;
+use crate::command_line::SocketArgs;
 use crate::config::duration;
 use clap::{Args, Subcommand};
 use core::time::Duration;
@@ -8,27 +8,27 @@ use roam6_proto::contract::config::facilities::EventId;
 
 /// The subcommands of `roam6 denm`.
 #[derive(Subcommand)]
-pub(crate) enum Denm {
+pub(crate) enum DenmCommand {
     /// Send a notification of a new event, and print the event's name
     #[command(after_help = CAUSES)]
-    Send(Tell),
+    Send(EventArgs),
     /// Update the notification of an event
     #[command(after_help = "Example: roam6 denm update 3735928559/0 accident circle 48.1 11.5 800 --sub 2")]
     Update {
         /// The event's name, STATION/NUMBER
-        #[arg(value_parser = event)]
+        #[arg(value_parser = parse_event_name)]
         event: EventId,
         #[command(flatten)]
-        tell: Tell,
+        tell: EventArgs,
     },
     /// End an event: by a cancellation if this station has sent it, else by a negation
     #[command(after_help = "Example: roam6 denm cancel 3735928559/0")]
     Cancel {
         /// The event's name, STATION/NUMBER
-        #[arg(value_parser = event)]
+        #[arg(value_parser = parse_event_name)]
         event: EventId,
         #[command(flatten)]
-        socket: Socket,
+        socket: SocketArgs,
     },
 }
 
@@ -46,9 +46,9 @@ Examples:
 
 /// The description of an event.
 #[derive(Args)]
-pub(crate) struct Tell {
+pub(crate) struct EventArgs {
     /// The cause: a name or a cause code
-    #[arg(value_parser = cause)]
+    #[arg(value_parser = parse_cause)]
     pub(crate) cause: u8,
     /// Destination area: circle LAT LON RADIUS, or rectangle or ellipse LAT LON A B DEGREES
     #[arg(required = true, num_args = 4..=6, allow_negative_numbers = true, value_name = "AREA")]
@@ -63,20 +63,20 @@ pub(crate) struct Tell {
     #[arg(long, default_value_t = 0, value_parser = clap::value_parser!(u8).range(0..=7))]
     pub(crate) quality: u8,
     /// Validity duration, 1s to 24h
-    #[arg(long, default_value = "10m", value_parser = validity)]
+    #[arg(long, default_value = "10m", value_parser = parse_validity)]
     pub(crate) validity: Duration,
     /// Repetition interval, at least 100ms
-    #[arg(long, value_parser = interval)]
+    #[arg(long, value_parser = parse_interval)]
     pub(crate) repeat: Option<Duration>,
     /// Repetition duration; by default the validity duration
-    #[arg(long = "for", value_parser = span, requires = "repeat")]
+    #[arg(long = "for", value_parser = parse_duration, requires = "repeat")]
     pub(crate) lasting: Option<Duration>,
     #[command(flatten)]
-    pub(crate) socket: Socket,
+    pub(crate) socket: SocketArgs,
 }
 
 /// Names of the causes (TS 102 894-2 §A.10).
-const NAMES: [(&str, u8); 26] = [
+const CAUSE_NAMES: [(&str, u8); 26] = [
     ("traffic-condition", 1),
     ("accident", 2),
     ("roadworks", 3),
@@ -107,18 +107,18 @@ const NAMES: [(&str, u8); 26] = [
 
 /// The name of a cause, or its number.
 pub(crate) fn cause_name(cause: u8) -> String {
-    let found = NAMES.iter().find(|(_, number)| *number == cause);
+    let found = CAUSE_NAMES.iter().find(|(_, number)| *number == cause);
     found.map_or_else(|| cause.to_string(), |(name, _)| (*name).to_owned())
 }
 
-fn cause(text: &str) -> Result<u8, String> {
-    let found = NAMES.iter().find(|(name, _)| *name == text).map(|(_, number)| *number);
+fn parse_cause(text: &str) -> Result<u8, String> {
+    let found = CAUSE_NAMES.iter().find(|(name, _)| *name == text).map(|(_, number)| *number);
     found
         .or_else(|| text.parse().ok())
         .ok_or_else(|| "unknown cause; `roam6 denm send --help` lists the causes".to_owned())
 }
 
-fn event(text: &str) -> Result<EventId, String> {
+fn parse_event_name(text: &str) -> Result<EventId, String> {
     let read = || {
         let (station, sequence) = text.split_once('/')?;
         Some(EventId { station: station.parse().ok()?, sequence: sequence.parse().ok()? })
@@ -126,18 +126,20 @@ fn event(text: &str) -> Result<EventId, String> {
     read().ok_or_else(|| "not the name of an event; write STATION/NUMBER, as 3735928559/0".to_owned())
 }
 
-fn span(text: &str) -> Result<Duration, String> {
+fn parse_duration(text: &str) -> Result<Duration, String> {
     duration::parse(text).ok_or_else(|| "not a duration; write it as 200ms, 10s, 1h30m".to_owned())
 }
 
 /// ValidityDuration (TS 102 894-2).
-fn validity(text: &str) -> Result<Duration, String> {
+fn parse_validity(text: &str) -> Result<Duration, String> {
     let bounds = Duration::from_secs(1)..=Duration::from_secs(86_400);
-    span(text).and_then(|span| bounds.contains(&span).then_some(span).ok_or_else(|| "write 1s to 24h".to_owned()))
+    parse_duration(text)
+        .and_then(|span| bounds.contains(&span).then_some(span).ok_or_else(|| "write 1s to 24h".to_owned()))
 }
 
 /// itsGnMinPacketRepetitionInterval.
-fn interval(text: &str) -> Result<Duration, String> {
+fn parse_interval(text: &str) -> Result<Duration, String> {
     let least = Duration::from_millis(100);
-    span(text).and_then(|span| (span >= least).then_some(span).ok_or_else(|| "write 100ms or more".to_owned()))
+    parse_duration(text)
+        .and_then(|span| (span >= least).then_some(span).ok_or_else(|| "write 100ms or more".to_owned()))
 }

@@ -1,12 +1,12 @@
 //! `roam6 geo`: queries of the running daemon's GeoNetworking station, and probes sent by it.
 
 mod ping;
-mod questions;
+mod probes;
 pub(crate) mod target;
 mod trace;
 pub(crate) mod words;
 
-use crate::client::{Failure, order, paint, print, to_json, view};
+use crate::client::{Failure, execute, print, table_style, to_json, view};
 use crate::control::Request;
 use crate::render::table::Table;
 use crate::render::tables;
@@ -14,36 +14,38 @@ use roam6_proto::contract::config::geo::GeoDestination;
 use roam6_proto::contract::view::{GroupView, View};
 use std::path::Path;
 use std::process::ExitCode;
-use target::{Shape, Target};
-use words::{Area, Geo};
+use target::{AreaText, Target};
+use words::{AreaCommand, GeoCommand};
 
 /// Runs the subcommand.
-pub(crate) fn run(verb: &Geo) -> ExitCode {
+pub(crate) fn run(verb: &GeoCommand) -> ExitCode {
     let done = match verb {
-        Geo::Neighbours { json, socket } => neighbours(*json, &socket.path()),
-        Geo::Ping(words) => match words.target() {
+        GeoCommand::Neighbours { json, socket } => neighbours(*json, &socket.path()),
+        GeoCommand::Ping(words) => match words.target() {
             Ok(target) => ping::ping(words, target),
-            Err(why) => return crate::wrong_words(&why),
+            Err(why) => return crate::usage_error(&why),
         },
-        Geo::Trace(words) => match target::station(&words.station) {
+        GeoCommand::Trace(words) => match target::parse_station(&words.station) {
             Ok(mid) => trace::trace(words, Target::Station(mid)),
-            Err(why) => return crate::wrong_words(&why),
+            Err(why) => return crate::usage_error(&why),
         },
-        Geo::Groups { json, socket } => groups(*json, &socket.path()),
-        Geo::Area(Area::Add { address, shape, socket }) => match words::area(shape) {
-            Ok(area) => put(GeoDestination { address: *address, area }, &socket.path()),
-            Err(why) => return crate::wrong_words(&why),
+        GeoCommand::Groups { json, socket } => groups(*json, &socket.path()),
+        GeoCommand::Area(AreaCommand::Add { address, shape, socket }) => match words::parse_area(shape) {
+            Ok(area) => add_area(GeoDestination { address: *address, area }, &socket.path()),
+            Err(why) => return crate::usage_error(&why),
         },
-        Geo::Area(Area::Del { address, socket }) => return order(&Request::DropArea(*address), &socket.path()),
-        Geo::Area(Area::Show { json, socket }) => areas(*json, &socket.path()),
+        GeoCommand::Area(AreaCommand::Del { address, socket }) => {
+            return execute(&Request::DropArea(*address), &socket.path());
+        }
+        GeoCommand::Area(AreaCommand::Show { json, socket }) => areas(*json, &socket.path()),
     };
-    done.unwrap_or_else(Failure::tell)
+    done.unwrap_or_else(Failure::exit_code)
 }
 
 fn neighbours(json: bool, socket: &Path) -> Result<ExitCode, Failure> {
     let mut state = view(socket)?;
     state.view.stations.retain(|station| station.state == "neighbour");
-    let text = if json { to_json(&state.view.stations) } else { tables::stations(&state).render(paint()) };
+    let text = if json { to_json(&state.view.stations) } else { tables::stations(&state).render(table_style()) };
     Ok(print(&text))
 }
 
@@ -55,10 +57,10 @@ fn groups(json: bool, socket: &Path) -> Result<ExitCode, Failure> {
     let mut table = Table::new(&["GROUP", "LINK", "AREA"]);
     for GroupView { link, group } in &groups {
         let bound = areas.iter().find(|bound| bound.address == *group);
-        let area = bound.map_or_else(|| "that of the link".to_owned(), |bound| Shape::words(&bound.area));
+        let area = bound.map_or_else(|| "that of the link".to_owned(), |bound| AreaText::format(&bound.area));
         table.push(vec![group.to_string(), link.clone(), area]);
     }
-    Ok(print(&table.render(paint())))
+    Ok(print(&table.render(table_style())))
 }
 
 fn areas(json: bool, socket: &Path) -> Result<ExitCode, Failure> {
@@ -69,14 +71,14 @@ fn areas(json: bool, socket: &Path) -> Result<ExitCode, Failure> {
     let mut table = Table::new(&["ADDRESS", "KIND", "AREA"]);
     for GeoDestination { address, area } in &areas {
         let kind = if address.is_multicast() { "all in" } else { "any in" };
-        table.push(vec![address.to_string(), kind.to_owned(), Shape::words(area)]);
+        table.push(vec![address.to_string(), kind.to_owned(), AreaText::format(area)]);
     }
-    Ok(print(&table.render(paint())))
+    Ok(print(&table.render(table_style())))
 }
 
 /// The daemon has refused the mapping if it is not listed afterwards; its log has the reason.
-fn put(destination: GeoDestination, socket: &Path) -> Result<ExitCode, Failure> {
-    let done = order(&Request::PutArea(destination), socket);
+fn add_area(destination: GeoDestination, socket: &Path) -> Result<ExitCode, Failure> {
+    let done = execute(&Request::PutArea(destination), socket);
     if done != ExitCode::SUCCESS {
         return Ok(done);
     }

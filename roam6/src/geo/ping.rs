@@ -1,9 +1,9 @@
 //! `roam6 geo ping`: replies, loss and round-trip times for each station.
 
-use crate::client::{Failure, paint, print};
-use crate::geo::questions::{Echo, Questions, Told, within};
+use crate::client::{Failure, print, table_style};
+use crate::geo::probes::{Echo, ProbeEvent, ProbeSession, deadline_in};
 use crate::geo::target::Target;
-use crate::geo::words::Ping;
+use crate::geo::words::PingArgs;
 use crate::render::table::Table;
 use core::time::Duration;
 use roam6_proto::contract::config::geo::{EchoId, EchoRequest};
@@ -21,23 +21,23 @@ const MAX_STATIONS: usize = 4096;
 ///
 /// # Errors
 /// The daemon does not run, or has refused a request.
-pub(crate) fn ping(words: &Ping, target: Target) -> Result<ExitCode, Failure> {
-    let (mut questions, position) = Questions::begin(&words.socket.path())?;
+pub(crate) fn ping(words: &PingArgs, target: Target) -> Result<ExitCode, Failure> {
+    let (mut questions, position) = ProbeSession::start(&words.socket.path())?;
     let own = position.place;
-    let mut sum = Sum::default();
+    let mut sum = Summary::default();
     for sequence in 0..words.count {
-        questions.ask(sequence, question(words, target))?;
-        sum.asked += 1;
+        questions.send(sequence, echo_request(words, target))?;
+        sum.sent += 1;
         let is_last = sequence + 1 == words.count;
-        let until = within(if is_last { words.timeout } else { words.interval });
+        let until = deadline_in(if is_last { words.timeout } else { words.interval });
         loop {
             match questions.next(until)? {
-                Told::Echo(echo) => {
-                    sum.take(&echo);
-                    tell(&echo, own, words.json);
+                ProbeEvent::Echo(echo) => {
+                    sum.add(&echo);
+                    print_reply(&echo, own, words.json);
                 }
-                Told::Refused(why) => return Err(Failure::Refused(why)),
-                Told::Nothing => break,
+                ProbeEvent::Refused(why) => return Err(Failure::Refused(why)),
+                ProbeEvent::TimedOut => break,
             }
             if is_last && matches!(target, Target::Station(_)) && sum.is_complete() {
                 break;
@@ -49,7 +49,7 @@ pub(crate) fn ping(words: &Ping, target: Target) -> Result<ExitCode, Failure> {
     Ok(if sum.stations.is_empty() { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
-fn question(words: &Ping, target: Target) -> EchoRequest {
+fn echo_request(words: &PingArgs, target: Target) -> EchoRequest {
     let spread = match target {
         Target::Station(_) => Duration::ZERO,
         Target::Area(_) => Duration::from_millis(words.spread),
@@ -58,7 +58,7 @@ fn question(words: &Ping, target: Target) -> EchoRequest {
     EchoRequest { id: probe, to: target.to(), octets: words.size, hops: words.hops, trace: false, spread }
 }
 
-fn tell(echo: &Echo, own: Option<Coordinates>, json: bool) {
+fn print_reply(echo: &Echo, own: Option<Coordinates>, json: bool) {
     let distance = own.map(|own| geometry::distance(own, echo.place).floor());
     if json {
         print(&format!("{}\n", document(echo, distance)));
@@ -85,28 +85,28 @@ pub(super) fn document(echo: &Echo, distance: Option<f64>) -> serde_json::Value 
 
 /// All replies, by station.
 #[derive(Default)]
-struct Sum {
-    asked: u32,
-    stations: BTreeMap<LinkAddress, Answers>,
+struct Summary {
+    sent: u32,
+    stations: BTreeMap<LinkAddress, StationReplies>,
 }
 
-struct Answers {
+struct StationReplies {
     kind: String,
     place: Coordinates,
-    again: u32,
+    duplicates: u32,
     rtts: Vec<Duration>,
 }
 
-impl Sum {
-    fn take(&mut self, echo: &Echo) {
+impl Summary {
+    fn add(&mut self, echo: &Echo) {
         if self.stations.len() >= MAX_STATIONS && !self.stations.contains_key(&echo.mid) {
             return;
         }
-        let fresh = || Answers { kind: echo.kind.clone(), place: echo.place, again: 0, rtts: Vec::new() };
+        let fresh = || StationReplies { kind: echo.kind.clone(), place: echo.place, duplicates: 0, rtts: Vec::new() };
         let answers = self.stations.entry(echo.mid).or_insert_with(fresh);
         answers.place = echo.place;
         if echo.again {
-            answers.again += 1;
+            answers.duplicates += 1;
         } else {
             answers.rtts.push(echo.rtt);
         }
@@ -114,18 +114,18 @@ impl Sum {
 
     /// Whether the one station probed has replied to all requests.
     fn is_complete(&self) -> bool {
-        self.stations.values().any(|answers| answers.rtts.len() == self.asked as usize)
+        self.stations.values().any(|answers| answers.rtts.len() == self.sent as usize)
     }
 
     fn text(&self, target: Target, own: Option<Coordinates>) -> String {
-        let asked = self.asked;
+        let asked = self.sent;
         if self.stations.is_empty() {
             return format!("--- {target}: {asked} requests, no reply\n");
         }
         let mut table = Table::new(&["STATION", "KIND", "DISTANCE", "ANSWERS", "LOST", "RTT MIN", "P50", "MAX"]);
         for (mid, answers) in &self.stations {
             let distance = own.map(|own| format!("{} m", geometry::distance(own, answers.place).floor()));
-            let [min, p50, max] = answers.spread().map(milliseconds);
+            let [min, p50, max] = answers.rtt_min_median_max().map(milliseconds);
             table.push(vec![
                 mid.to_string(),
                 answers.kind.clone(),
@@ -139,30 +139,30 @@ impl Sum {
         }
         let count = self.stations.len();
         let stations = if count == 1 { "1 station".to_owned() } else { format!("{count} stations") };
-        format!("--- {target}: {asked} requests, replies from {stations}\n{}", table.render(paint()))
+        format!("--- {target}: {asked} requests, replies from {stations}\n{}", table.render(table_style()))
     }
 
     fn document(&self, target: Target) -> serde_json::Value {
         let rows = self.stations.iter().map(|(mid, answers)| {
-            let [min, p50, max] = answers.spread().map(|rtt| rtt.as_secs_f64() * 1e3);
+            let [min, p50, max] = answers.rtt_min_median_max().map(|rtt| rtt.as_secs_f64() * 1e3);
             json!({
                 "station": mid.to_string(), "kind": answers.kind, "answers": answers.rtts.len(),
-                "again": answers.again, "loss": answers.loss(self.asked),
+                "again": answers.duplicates, "loss": answers.loss(self.sent),
                 "rtt_min_ms": min, "rtt_p50_ms": p50, "rtt_max_ms": max,
             })
         });
         let stations: Vec<_> = rows.collect();
-        json!({ "target": target.to_string(), "asked": self.asked, "stations": stations })
+        json!({ "target": target.to_string(), "asked": self.sent, "stations": stations })
     }
 }
 
-impl Answers {
+impl StationReplies {
     fn loss(&self, asked: u32) -> f64 {
         1.0 - self.rtts.len() as f64 / f64::from(asked.max(1))
     }
 
     /// The shortest, median and longest round-trip time.
-    fn spread(&self) -> [Duration; 3] {
+    fn rtt_min_median_max(&self) -> [Duration; 3] {
         let mut sorted = self.rtts.clone();
         sorted.sort_unstable();
         let at = |index: usize| sorted.get(index).copied().unwrap_or_default();

@@ -23,10 +23,10 @@ impl Target {
     ///
     /// # Errors
     /// A message with the accepted forms.
-    pub(crate) fn of_words(words: &[String]) -> Result<Target, String> {
+    pub(crate) fn parse(words: &[String]) -> Result<Target, String> {
         match words {
-            [word] => station(word).map(Target::Station),
-            _ => Shape::of_words(words).map(Target::Area),
+            [word] => parse_station(word).map(Target::Station),
+            _ => AreaText::parse(words).map(Target::Area),
         }
     }
 
@@ -44,7 +44,7 @@ impl fmt::Display for Target {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Target::Station(mid) => write!(f, "{mid}"),
-            Target::Area(area) => f.write_str(&Shape::words(area)),
+            Target::Area(area) => f.write_str(&AreaText::format(area)),
         }
     }
 }
@@ -53,7 +53,7 @@ impl fmt::Display for Target {
 ///
 /// # Errors
 /// A message with the accepted forms.
-pub(crate) fn station(word: &str) -> Result<LinkAddress, String> {
+pub(crate) fn parse_station(word: &str) -> Result<LinkAddress, String> {
     let of_address = |address: Ipv6Addr| {
         let [.., a, b, c, 0xff, 0xfe, d, e, f] = address.octets() else { return None };
         Some(LinkAddress([a ^ 0x02, b, c, d, e, f]))
@@ -65,14 +65,14 @@ pub(crate) fn station(word: &str) -> Result<LinkAddress, String> {
 }
 
 /// Text form of areas.
-pub(crate) struct Shape;
+pub(crate) struct AreaText;
 
-impl Shape {
+impl AreaText {
     /// Parses an area.
     ///
     /// # Errors
     /// A message with the accepted forms.
-    pub(crate) fn of_words(words: &[String]) -> Result<geo::Area, String> {
+    pub(crate) fn parse(words: &[String]) -> Result<geo::Area, String> {
         let wrong = || format!("\"{}\" is not an area; {HINT}", words.join(" "));
         let [kind, latitude, longitude, lengths @ ..] = words else { return Err(wrong()) };
         let degrees = |word: &String| word.trim_end_matches(',').parse::<f64>().map_err(|_| wrong());
@@ -97,7 +97,7 @@ impl Shape {
     }
 
     /// The area in the form that the command line accepts.
-    pub(crate) fn words(area: &geo::Area) -> String {
+    pub(crate) fn format(area: &geo::Area) -> String {
         let geo::Area { shape, center, a, b, angle } = area;
         let (latitude, longitude) = center.to_degrees();
         match shape {
@@ -113,11 +113,11 @@ mod tests {
     use super::*;
 
     fn target(text: &str) -> Result<Target, String> {
-        Target::of_words(&text.split(' ').map(str::to_owned).collect::<Vec<_>>())
+        Target::parse(&text.split(' ').map(str::to_owned).collect::<Vec<_>>())
     }
 
     #[test]
-    fn what_is_shown_can_be_written() {
+    fn displayed_targets_can_be_parsed() {
         for text in ["circle 48.1 -11.5 500", "rectangle -33.9 151.2 400 50 90", "ellipse 0 0 1 2 360"] {
             assert_eq!(target(text).unwrap().to_string(), text);
         }
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_target_is_told_with_what_is_one() {
+    fn an_invalid_target_is_refused_with_the_valid_forms() {
         for text in [
             "",
             "circle",

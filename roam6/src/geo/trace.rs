@@ -2,9 +2,9 @@
 
 use crate::client::{Failure, print};
 use crate::geo::ping::{document, milliseconds};
-use crate::geo::questions::{Echo, Questions, Told, within};
+use crate::geo::probes::{Echo, ProbeEvent, ProbeSession, deadline_in};
 use crate::geo::target::Target;
-use crate::geo::words::Trace;
+use crate::geo::words::TraceArgs;
 use core::time::Duration;
 use roam6_proto::contract::config::geo::{EchoId, EchoRequest};
 use roam6_proto::geo::geometry;
@@ -17,16 +17,16 @@ use std::time::Instant;
 ///
 /// # Errors
 /// The daemon does not run, or has refused a request.
-pub(crate) fn trace(words: &Trace, target: Target) -> Result<ExitCode, Failure> {
-    let (mut questions, position) = Questions::begin(&words.socket.path())?;
+pub(crate) fn trace(words: &TraceArgs, target: Target) -> Result<ExitCode, Failure> {
+    let (mut questions, position) = ProbeSession::start(&words.socket.path())?;
     for hops in 1..=words.hops {
         let probe = EchoId { identifier: 0, sequence: 0 };
         let (spread, hops_most) = (Duration::ZERO, Some(hops));
         let question = EchoRequest { id: probe, to: target.to(), octets: 0, hops: hops_most, trace: true, spread };
-        questions.ask(hops.into(), question)?;
-        let until = within(words.timeout);
-        let echo = await_answer(&mut questions, hops, until)?;
-        tell(hops, echo.as_deref(), position.place, words.json);
+        questions.send(hops.into(), question)?;
+        let until = deadline_in(words.timeout);
+        let echo = await_reply(&mut questions, hops, until)?;
+        print_hop(hops, echo.as_deref(), position.place, words.json);
         if echo.is_some_and(|echo| echo.arrived) {
             return Ok(ExitCode::SUCCESS);
         }
@@ -34,19 +34,19 @@ pub(crate) fn trace(words: &Trace, target: Target) -> Result<ExitCode, Failure> 
     Ok(ExitCode::FAILURE)
 }
 
-fn await_answer(questions: &mut Questions, hops: u8, until: Instant) -> Result<Option<Box<Echo>>, Failure> {
+fn await_reply(questions: &mut ProbeSession, hops: u8, until: Instant) -> Result<Option<Box<Echo>>, Failure> {
     loop {
         match questions.next(until)? {
-            Told::Echo(echo) if echo.sequence == u32::from(hops) => return Ok(Some(echo)),
+            ProbeEvent::Echo(echo) if echo.sequence == u32::from(hops) => return Ok(Some(echo)),
             // A late reply of an earlier hop.
-            Told::Echo(_) => {}
-            Told::Refused(why) => return Err(Failure::Refused(why)),
-            Told::Nothing => return Ok(None),
+            ProbeEvent::Echo(_) => {}
+            ProbeEvent::Refused(why) => return Err(Failure::Refused(why)),
+            ProbeEvent::TimedOut => return Ok(None),
         }
     }
 }
 
-fn tell(hops: u8, echo: Option<&Echo>, own: Option<Coordinates>, json: bool) {
+fn print_hop(hops: u8, echo: Option<&Echo>, own: Option<Coordinates>, json: bool) {
     let distance = echo.and_then(|echo| Some(geometry::distance(own?, echo.place).floor()));
     let line = match echo {
         Some(echo) if json => document(echo, distance).to_string(),

@@ -1,13 +1,13 @@
 //! Command-line arguments of `roam6 geo`.
 
-use crate::command_line::Socket;
-use crate::geo::target::{Shape, Target};
+use crate::command_line::SocketArgs;
+use crate::geo::target::{AreaText, Target};
 use clap::{Args, Subcommand};
 use std::net::Ipv6Addr;
 
 /// The subcommands of `roam6 geo`.
 #[derive(Subcommand)]
-pub(crate) enum Geo {
+pub(crate) enum GeoCommand {
     /// Show the neighbours: stations heard directly
     #[command(after_help = "Example: roam6 geo neighbours --json | jq '.[].distance'")]
     Neighbours {
@@ -15,11 +15,11 @@ pub(crate) enum Geo {
         #[arg(long)]
         json: bool,
         #[command(flatten)]
-        socket: Socket,
+        socket: SocketArgs,
     },
     /// Send echo requests of the GeoNetworking layer to a station, or to all stations in an area
-    #[command(after_help = TARGETS)]
-    Ping(Ping),
+    #[command(after_help = TARGET_HELP)]
+    Ping(PingArgs),
     /// Show the forwarders on the path to a station
     #[command(after_help = "\
 The station at which the hop limit expires replies. Only roam6 stations do; others are shown as *.
@@ -27,7 +27,7 @@ The station at which the hop limit expires replies. Only roam6 stations do; othe
 Examples:
   roam6 geo trace 02:00:00:00:00:07
   roam6 geo trace fe80::ff:fe00:7")]
-    Trace(Trace),
+    Trace(TraceArgs),
     /// Show the multicast groups that this host has joined on virtual links (MLDv2)
     #[command(after_help = "Example: roam6 geo groups")]
     Groups {
@@ -35,14 +35,14 @@ Examples:
         #[arg(long)]
         json: bool,
         #[command(flatten)]
-        socket: Socket,
+        socket: SocketArgs,
     },
     /// Map IPv6 addresses to destination areas, until the daemon stops
     #[command(subcommand, after_help = "Example: roam6 geo area add ff18::7 circle 48.1 11.5 500")]
-    Area(Area),
+    Area(AreaCommand),
 }
 
-const TARGETS: &str = "\
+const TARGET_HELP: &str = "\
 A target is one of
   MAC or fe80:: address      a station
   circle LAT LON RADIUS      centre in degrees, radius in metres
@@ -55,7 +55,7 @@ Examples:
 
 /// See [`Geo::Ping`].
 #[derive(Args)]
-pub(crate) struct Ping {
+pub(crate) struct PingArgs {
     /// The station or area
     #[arg(required = true, num_args = 1..=6, allow_negative_numbers = true, value_name = "TARGET")]
     target: Vec<String>,
@@ -63,13 +63,13 @@ pub(crate) struct Ping {
     #[arg(long, short, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub(crate) count: u32,
     /// Seconds between echo requests
-    #[arg(long, short, default_value_t = 1.0, value_parser = seconds)]
+    #[arg(long, short, default_value_t = 1.0, value_parser = parse_seconds)]
     pub(crate) interval: f64,
     /// Payload length, octets
     #[arg(long, short, default_value_t = 32)]
     pub(crate) size: u16,
     /// Seconds to wait for replies to the last request
-    #[arg(long, short = 'W', default_value_t = 2.0, value_parser = seconds)]
+    #[arg(long, short = 'W', default_value_t = 2.0, value_parser = parse_seconds)]
     pub(crate) timeout: f64,
     /// Hop limit of the requests
     #[arg(long, value_parser = clap::value_parser!(u8).range(1..))]
@@ -81,37 +81,37 @@ pub(crate) struct Ping {
     #[arg(long)]
     pub(crate) json: bool,
     #[command(flatten)]
-    pub(crate) socket: Socket,
+    pub(crate) socket: SocketArgs,
 }
 
-impl Ping {
+impl PingArgs {
     /// The station or area to probe.
     pub(crate) fn target(&self) -> Result<Target, String> {
-        Target::of_words(&self.target)
+        Target::parse(&self.target)
     }
 }
 
 /// See [`Geo::Trace`].
 #[derive(Args)]
-pub(crate) struct Trace {
+pub(crate) struct TraceArgs {
     /// The station
     pub(crate) station: String,
     /// Highest hop limit to try
     #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u8).range(1..))]
     pub(crate) hops: u8,
     /// Seconds to wait for each reply
-    #[arg(long, short = 'W', default_value_t = 2.0, value_parser = seconds)]
+    #[arg(long, short = 'W', default_value_t = 2.0, value_parser = parse_seconds)]
     pub(crate) timeout: f64,
     /// Print one JSON object for each hop
     #[arg(long)]
     pub(crate) json: bool,
     #[command(flatten)]
-    pub(crate) socket: Socket,
+    pub(crate) socket: SocketArgs,
 }
 
 /// See [`Geo::Area`].
 #[derive(Subcommand)]
-pub(crate) enum Area {
+pub(crate) enum AreaCommand {
     /// Map a multicast group to all stations in an area, or a unicast address to any one of them
     #[command(after_help = "\
 Examples:
@@ -124,7 +124,7 @@ Examples:
         #[arg(required = true, num_args = 4..=6, allow_negative_numbers = true, value_name = "SHAPE")]
         shape: Vec<String>,
         #[command(flatten)]
-        socket: Socket,
+        socket: SocketArgs,
     },
     /// Remove the mapping of an address
     #[command(after_help = "Example: roam6 geo area del ff18::7")]
@@ -132,7 +132,7 @@ Examples:
         /// The IPv6 address
         address: Ipv6Addr,
         #[command(flatten)]
-        socket: Socket,
+        socket: SocketArgs,
     },
     /// Show the mapped addresses with their areas
     #[command(after_help = "Example: roam6 geo area show --json")]
@@ -141,7 +141,7 @@ Examples:
         #[arg(long)]
         json: bool,
         #[command(flatten)]
-        socket: Socket,
+        socket: SocketArgs,
     },
 }
 
@@ -149,12 +149,12 @@ Examples:
 ///
 /// # Errors
 /// A message with the accepted forms.
-pub(crate) fn area(words: &[String]) -> Result<roam6_wire::geo::Area, String> {
-    Shape::of_words(words)
+pub(crate) fn parse_area(words: &[String]) -> Result<roam6_wire::geo::Area, String> {
+    AreaText::parse(words)
 }
 
 /// Parses a number of seconds, 0.001 to 3600.
-fn seconds(text: &str) -> Result<f64, String> {
+fn parse_seconds(text: &str) -> Result<f64, String> {
     let number: f64 = text.parse().map_err(|_| "not a number of seconds".to_owned())?;
     if (0.001..=3600.0).contains(&number) { Ok(number) } else { Err("write 0.001 to 3600 seconds".to_owned()) }
 }

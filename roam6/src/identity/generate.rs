@@ -3,9 +3,9 @@
 
 use super::file::{self, IdentityFile, Kind, prefix_of};
 use super::key::{self, KeyKind};
-use super::meter::Meter;
+use super::progress_meter::ProgressMeter;
 use crate::client;
-use crate::command_line::{GenerateCga, GenerateHba, Search};
+use crate::command_line::{GenerateCgaArgs, GenerateHbaArgs, SearchArgs};
 use roam6_linux::search::{COUNTER, Job, Method, search};
 use roam6_proto::Entropy;
 use roam6_proto::crypto::cga::{Parameters, Sec};
@@ -18,17 +18,17 @@ use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
 /// Offset of the modifier in the parameters; the search increments it if there is a key (RFC 3972 §4).
-const MODIFIER: usize = 0;
+const MODIFIER_OFFSET: usize = 0;
 /// Offset of the part of the random number that the search increments if there is no key: in the second block of the hash,
 /// so that the first block is the same for all candidates. Verifiers see no difference (RFC 5535 §6.1).
-const NUMBER: usize = 80;
+const RANDOM_NUMBER_OFFSET: usize = 80;
 /// Range that is zero in the second hash: subnet prefix and collision count.
 const ZEROED: std::ops::Range<usize> = 16..25;
 /// Candidates between two saves of the progress.
-const NOTE: u64 = 1 << 26;
+const SAVE_INTERVAL: u64 = 1 << 26;
 
 /// The identity to generate.
-struct Wanted {
+struct IdentityRequest {
     kind: Kind,
     sec: Sec,
     prefixes: Vec<Prefix>,
@@ -42,24 +42,24 @@ enum KeySource {
 }
 
 /// `roam6 cga generate`.
-pub(super) fn cga(wanted: &GenerateCga) -> Result<(), String> {
+pub(super) fn cga(wanted: &GenerateCgaArgs) -> Result<(), String> {
     let key = match &wanted.key_file {
-        Some(path) => given(path, &wanted.search.files)?,
+        Some(path) => read_key(path, &wanted.search.files)?,
         None => KeySource::New(wanted.key),
     };
-    make(Kind::Cga, Some(key), &wanted.search)
+    generate_files(Kind::Cga, Some(key), &wanted.search)
 }
 
 /// `roam6 hba generate`.
-pub(super) fn hba(wanted: &GenerateHba) -> Result<(), String> {
+pub(super) fn hba(wanted: &GenerateHbaArgs) -> Result<(), String> {
     let key = match (&wanted.key_file, wanted.key) {
-        (Some(path), _) => Some(given(path, &wanted.search.files)?),
+        (Some(path), _) => Some(read_key(path, &wanted.search.files)?),
         (None, kind) => kind.map(KeySource::New),
     };
-    make(Kind::Hba, key, &wanted.search)
+    generate_files(Kind::Hba, key, &wanted.search)
 }
 
-fn given(path: &Path, files: &[PathBuf]) -> Result<KeySource, String> {
+fn read_key(path: &Path, files: &[PathBuf]) -> Result<KeySource, String> {
     if files.len() > 1 {
         return Err("a key belongs to one host; name one file, or leave --key-file out".to_owned());
     }
@@ -67,9 +67,9 @@ fn given(path: &Path, files: &[PathBuf]) -> Result<KeySource, String> {
     key::from_pem(&text).map(KeySource::Given).map_err(|why| format!("{}: {why}", path.display()))
 }
 
-fn make(kind: Kind, key: Option<KeySource>, asked: &Search) -> Result<(), String> {
+fn generate_files(kind: Kind, key: Option<KeySource>, asked: &SearchArgs) -> Result<(), String> {
     let sec = Sec::new(asked.sec).ok_or("sec is 0, 1 or 2")?;
-    let wanted = Wanted { kind, sec, prefixes: asked.prefix.clone(), key };
+    let wanted = IdentityRequest { kind, sec, prefixes: asked.prefix.clone(), key };
     if let Some(other) = asked.prefix.iter().find(|prefix| prefix.length() != 64) {
         return Err(format!("{other} is not a /64"));
     }
@@ -81,18 +81,18 @@ fn make(kind: Kind, key: Option<KeySource>, asked: &Search) -> Result<(), String
     for path in &asked.files {
         let identity = wanted.find(path, threads)?;
         file::write(path, &identity, false)?;
-        drop(fs::remove_file(note_path(path)));
+        drop(fs::remove_file(progress_path(path)));
         let addresses: Vec<String> = identity.addresses.iter().map(ToString::to_string).collect();
         client::print(&format!("{}: {}\n", path.display(), addresses.join(", ")));
     }
     Ok(())
 }
 
-impl Wanted {
+impl IdentityRequest {
     /// Searches for an identity.
     fn find(&self, path: &Path, threads: NonZero<usize>) -> Result<IdentityFile, String> {
-        let begun = self.begin(path)?;
-        let parameters = work(&begun, path, threads)?;
+        let begun = self.resume_or_start(path)?;
+        let parameters = search_modifier(&begun, path, threads)?;
         let addresses = match self.kind {
             Kind::Hba => hba::addresses(&parameters, self.sec).ok_or("invalid set of prefixes")?,
             Kind::Cga => self.addresses(&parameters)?,
@@ -106,13 +106,13 @@ impl Wanted {
     }
 
     /// Resumes an interrupted search, or starts a new one.
-    fn begin(&self, path: &Path) -> Result<IdentityFile, String> {
-        let note = note_path(path);
+    fn resume_or_start(&self, path: &Path) -> Result<IdentityFile, String> {
+        let note = progress_path(path);
         if !note.exists() {
-            return self.start();
+            return self.start_new();
         }
         let former = file::read_unchecked(&note).map_err(|why| format!("{}: {why}", note.display()))?;
-        if self.is_of(&former) {
+        if self.matches(&former) {
             eprintln!("{}: resuming an interrupted search", path.display());
             return Ok(former);
         }
@@ -120,17 +120,17 @@ impl Wanted {
     }
 
     /// Whether saved progress belongs to this search.
-    fn is_of(&self, former: &IdentityFile) -> bool {
+    fn matches(&self, former: &IdentityFile) -> bool {
         let prefixes: Vec<Prefix> = former.addresses.iter().filter_map(|address| prefix_of(*address)).collect();
         let key = match &self.key {
             None => former.private_key.is_empty(),
             Some(KeySource::Given(key)) => *key == former.private_key,
-            Some(KeySource::New(kind)) => key::name(former.parameters.key()) == kind.called(),
+            Some(KeySource::New(kind)) => key::name(former.parameters.key()) == kind.display_name(),
         };
         key && former.kind() == self.kind && former.sec == self.sec && prefixes == self.prefixes
     }
 
-    fn start(&self) -> Result<IdentityFile, String> {
+    fn start_new(&self) -> Result<IdentityFile, String> {
         let mut seed = [0; 32];
         OsRng.fill_bytes(&mut seed);
         let mut entropy = Entropy::from_seed(seed);
@@ -156,13 +156,13 @@ impl Wanted {
 }
 
 /// Searches for a modifier, and saves the progress.
-fn work(begun: &IdentityFile, path: &Path, threads: NonZero<usize>) -> Result<Parameters, String> {
-    let at = if begun.private_key.is_empty() { NUMBER } else { MODIFIER };
+fn search_modifier(begun: &IdentityFile, path: &Path, threads: NonZero<usize>) -> Result<Parameters, String> {
+    let at = if begun.private_key.is_empty() { RANDOM_NUMBER_OFFSET } else { MODIFIER_OFFSET };
     let mut input = begun.parameters.emit();
     input.get_mut(ZEROED).ok_or("parameters too short")?.fill(0);
     let job = Job::new(&input, at, begun.sec).ok_or("parameters too short")?;
     let title = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy();
-    let meter = Mutex::new((Meter::new(&title, begun.sec.expected_tries()), NOTE));
+    let meter = Mutex::new((ProgressMeter::new(&title, begun.sec.expected_tries()), SAVE_INTERVAL));
     let watch = |tried: u64| {
         let Ok(mut guard) = meter.lock() else { return true };
         let (meter, next) = &mut *guard;
@@ -170,19 +170,19 @@ fn work(begun: &IdentityFile, path: &Path, threads: NonZero<usize>) -> Result<Pa
         if tried < *next {
             return true;
         }
-        *next = tried.saturating_add(NOTE);
+        *next = tried.saturating_add(SAVE_INTERVAL);
         let so_far =
-            counted(&begun.parameters, at, tried).map(|parameters| IdentityFile { parameters, ..begun.clone() });
-        so_far.is_some_and(|so_far| file::write(&note_path(path), &so_far, true).is_ok())
+            advance(&begun.parameters, at, tried).map(|parameters| IdentityFile { parameters, ..begun.clone() });
+        so_far.is_some_and(|so_far| file::write(&progress_path(path), &so_far, true).is_ok())
     };
     let hit = search(&job, Method::best(), threads, 0..u64::MAX, |progress| watch(progress.tried));
     drop(meter);
-    let hit = hit.ok_or_else(|| format!("{}: cannot be written", note_path(path).display()))?;
-    counted(&begun.parameters, at, hit).ok_or_else(|| "parameters too short".to_owned())
+    let hit = hit.ok_or_else(|| format!("{}: cannot be written", progress_path(path).display()))?;
+    advance(&begun.parameters, at, hit).ok_or_else(|| "parameters too short".to_owned())
 }
 
 /// The parameters `steps` candidates later.
-fn counted(parameters: &Parameters, at: usize, steps: u64) -> Option<Parameters> {
+fn advance(parameters: &Parameters, at: usize, steps: u64) -> Option<Parameters> {
     let mut bytes = parameters.emit();
     let counter = bytes.get_mut(at..)?.first_chunk_mut::<COUNTER>()?;
     *counter = u128::from_be_bytes(*counter).wrapping_add(steps.into()).to_be_bytes();
@@ -190,7 +190,7 @@ fn counted(parameters: &Parameters, at: usize, steps: u64) -> Option<Parameters>
 }
 
 /// The file with the progress of a search.
-fn note_path(path: &Path) -> PathBuf {
+fn progress_path(path: &Path) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(".part");
     PathBuf::from(name)
@@ -200,8 +200,8 @@ fn note_path(path: &Path) -> PathBuf {
 mod tests {
     use super::*;
 
-    fn asked(folder: &Path, sec: u8) -> Search {
-        Search {
+    fn asked(folder: &Path, sec: u8) -> SearchArgs {
+        SearchArgs {
             prefix: vec!["2001:db8:a::/64".parse().unwrap(), "2001:db8:b::/64".parse().unwrap()],
             sec,
             threads: NonZero::new(2),
@@ -210,43 +210,45 @@ mod tests {
     }
 
     #[test]
-    fn what_is_made_is_accepted_when_read() {
+    fn generated_cga_and_hba_files_are_valid() {
         for (kind, key) in [(Kind::Hba, None), (Kind::Hba, Some(KeyKind::P256)), (Kind::Cga, Some(KeyKind::P256))] {
             let folder = tempfile::tempdir().unwrap();
             let asked = asked(folder.path(), 1);
-            make(kind, key.map(KeySource::New), &asked).unwrap();
+            generate_files(kind, key.map(KeySource::New), &asked).unwrap();
             let identity = file::read(&asked.files[0]).unwrap();
             assert_eq!(identity.addresses.len(), 2);
             assert!(identity.addresses.iter().all(|address| Sec::of(*address) == Sec::new(1)));
             assert_eq!((identity.kind(), identity.private_key.is_empty()), (kind, key.is_none()));
-            assert!(make(kind, None, &asked).unwrap_err().contains("exists; remove it"));
+            assert!(generate_files(kind, None, &asked).unwrap_err().contains("exists; remove it"));
         }
     }
 
     #[test]
-    fn an_interrupted_search_goes_on_with_its_own_key() {
+    fn an_interrupted_search_resumes_with_its_own_key() {
         let folder = tempfile::tempdir().unwrap();
         let asked = asked(folder.path(), 1);
         let key = || Some(KeySource::New(KeyKind::P256));
-        let wanted = Wanted { kind: Kind::Hba, sec: Sec::new(1).unwrap(), prefixes: asked.prefix.clone(), key: key() };
-        let begun = wanted.start().unwrap();
-        let so_far = IdentityFile { parameters: counted(&begun.parameters, MODIFIER, 7).unwrap(), ..begun.clone() };
-        file::write(&note_path(&asked.files[0]), &so_far, true).unwrap();
-        assert!(make(Kind::Hba, None, &asked).unwrap_err().contains("progress of a different search"));
-        make(Kind::Hba, key(), &asked).unwrap();
+        let wanted =
+            IdentityRequest { kind: Kind::Hba, sec: Sec::new(1).unwrap(), prefixes: asked.prefix.clone(), key: key() };
+        let begun = wanted.start_new().unwrap();
+        let so_far =
+            IdentityFile { parameters: advance(&begun.parameters, MODIFIER_OFFSET, 7).unwrap(), ..begun.clone() };
+        file::write(&progress_path(&asked.files[0]), &so_far, true).unwrap();
+        assert!(generate_files(Kind::Hba, None, &asked).unwrap_err().contains("progress of a different search"));
+        generate_files(Kind::Hba, key(), &asked).unwrap();
         let identity = file::read(&asked.files[0]).unwrap();
         assert_eq!(identity.private_key, begun.private_key);
-        assert!(!note_path(&asked.files[0]).exists());
+        assert!(!progress_path(&asked.files[0]).exists());
     }
 
     #[test]
-    fn the_number_counts_within_itself() {
+    fn the_search_counter_wraps_within_its_field() {
         let prefixes = asked(Path::new(""), 0).prefix;
         let parameters = hba::parameters([1; 16], &prefixes, KeyField::Random(&[0xff; 48])).unwrap();
-        let (before, after) = (parameters.emit(), counted(&parameters, NUMBER, 1).unwrap().emit());
+        let (before, after) = (parameters.emit(), advance(&parameters, RANDOM_NUMBER_OFFSET, 1).unwrap().emit());
         let changed: Vec<usize> = (0..before.len()).filter(|at| before[*at] != after[*at]).collect();
-        assert_eq!(changed, (NUMBER..NUMBER + COUNTER).collect::<Vec<_>>());
+        assert_eq!(changed, (RANDOM_NUMBER_OFFSET..RANDOM_NUMBER_OFFSET + COUNTER).collect::<Vec<_>>());
         // DER of the number begins behind 25 octets of parameters and 25 of its own head.
-        const { assert!(50 < NUMBER && NUMBER + COUNTER <= 50 + 48) };
+        const { assert!(50 < RANDOM_NUMBER_OFFSET && RANDOM_NUMBER_OFFSET + COUNTER <= 50 + 48) };
     }
 }

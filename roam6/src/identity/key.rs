@@ -21,7 +21,7 @@ pub(crate) enum KeyKind {
 
 impl KeyKind {
     /// The name that [`name`] returns.
-    pub(super) fn called(self) -> &'static str {
+    pub(super) fn display_name(self) -> &'static str {
         match self {
             KeyKind::Rsa1024 => "RSA-1024",
             KeyKind::Rsa2048 => "RSA-2048",
@@ -99,7 +99,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn keys_survive_their_file_and_are_named() {
+    fn private_keys_round_trip_through_pem() {
         for (kind, called) in [(KeyKind::P256, "P-256"), (KeyKind::Rsa1024, "RSA-1024")] {
             let private = generate(kind).unwrap();
             assert_eq!(from_pem(&pem(&private).unwrap()).unwrap(), private);

@@ -4,12 +4,12 @@
 mod file;
 mod generate;
 mod key;
-mod meter;
+mod progress_meter;
 mod speed;
 
 pub(crate) use key::KeyKind;
 
-use crate::command_line::{Cga, Hba};
+use crate::command_line::{CgaCommand, HbaCommand};
 use crate::render::table::Table;
 use crate::{FAILED, client};
 use file::{IdentityFile, Kind};
@@ -29,20 +29,20 @@ pub(crate) fn load(path: &Path) -> Result<Identity, String> {
 }
 
 /// `roam6 cga ...`.
-pub(crate) fn cga(verb: &Cga) -> ExitCode {
+pub(crate) fn cga(verb: &CgaCommand) -> ExitCode {
     match verb {
-        Cga::Generate(wanted) => end(generate::cga(wanted)),
-        Cga::Verify { file, addresses } => end(verify(file, addresses, Kind::Cga)),
-        Cga::Show { file, json } => show(file, *json),
-        Cga::Speed { json } => speed::run(*json),
+        CgaCommand::Generate(wanted) => exit_code(generate::cga(wanted)),
+        CgaCommand::Verify { file, addresses } => exit_code(verify(file, addresses, Kind::Cga)),
+        CgaCommand::Show { file, json } => show(file, *json),
+        CgaCommand::Speed { json } => speed::run(*json),
     }
 }
 
 /// `roam6 hba ...`.
-pub(crate) fn hba(verb: &Hba) -> ExitCode {
+pub(crate) fn hba(verb: &HbaCommand) -> ExitCode {
     match verb {
-        Hba::Generate(wanted) => end(generate::hba(wanted)),
-        Hba::Verify { file, addresses } => end(verify(file, addresses, Kind::Hba)),
+        HbaCommand::Generate(wanted) => exit_code(generate::hba(wanted)),
+        HbaCommand::Verify { file, addresses } => exit_code(verify(file, addresses, Kind::Hba)),
     }
 }
 
@@ -60,7 +60,7 @@ fn verify(path: &Path, addresses: &[Ipv6Addr], kind: Kind) -> Result<(), String>
         };
         match sec {
             Ok(sec) => client::print(&format!("{address} ok, Sec {}\n", sec.level())),
-            Err(refusal) => return Err(format!("{address}: {}", why(refusal))),
+            Err(refusal) => return Err(format!("{address}: {}", describe_refusal(refusal))),
         };
     }
     Ok(())
@@ -72,7 +72,7 @@ fn verify_as_cga(identity: &IdentityFile, address: Ipv6Addr) -> Result<cga::Sec,
     own.ok_or(cga::CgaError::Prefix)?.verify(address)
 }
 
-fn why(refusal: cga::CgaError) -> &'static str {
+fn describe_refusal(refusal: cga::CgaError) -> &'static str {
     match refusal {
         cga::CgaError::Collisions => "the collision count is larger than 2",
         cga::CgaError::Prefix => "its prefix is not one of the set",
@@ -85,7 +85,7 @@ fn why(refusal: cga::CgaError) -> &'static str {
 fn show(path: &Path, json: bool) -> ExitCode {
     let identity = match file::read(path) {
         Ok(identity) => identity,
-        Err(why) => return end(Err(format!("{}: {why}", path.display()))),
+        Err(why) => return exit_code(Err(format!("{}: {why}", path.display()))),
     };
     if json {
         return client::print(&client::to_json(&identity.summary()));
@@ -101,10 +101,10 @@ fn show(path: &Path, json: bool) -> ExitCode {
             if summary.signs { "yes" } else { "no" }.to_owned(),
         ]);
     }
-    client::print(&table.render(client::paint()))
+    client::print(&table.render(client::table_style()))
 }
 
-fn end(result: Result<(), String>) -> ExitCode {
+fn exit_code(result: Result<(), String>) -> ExitCode {
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(why) => {

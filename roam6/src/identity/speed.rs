@@ -1,6 +1,6 @@
 //! `roam6 cga speed`: hash rate of each implementation, and the time that each Sec value takes on this machine.
 
-use super::meter::time;
+use super::progress_meter::format_seconds;
 use crate::client;
 use crate::render::table::Table;
 use nix::time::{ClockId, clock_gettime};
@@ -19,7 +19,7 @@ const INPUTS: [(&str, usize, usize); 5] = [
     ("cga rsa-3072", 447, 0),
 ];
 /// Candidates in one round, and rounds; the best counts, because other processes use the processor as well.
-const ROUND: u64 = 1 << 20;
+const CANDIDATES_PER_ROUND: u64 = 1 << 20;
 const ROUNDS: u64 = 5;
 
 #[derive(Serialize)]
@@ -48,11 +48,11 @@ pub(super) fn run(json: bool) -> ExitCode {
             speed.octets.to_string(),
             speed.method.clone(),
             format!("{:.1}", speed.hashes_per_s / 1e6),
-            time(speed.sec1_seconds),
-            time(speed.sec2_seconds),
+            format_seconds(speed.sec1_seconds),
+            format_seconds(speed.sec2_seconds),
         ]);
     }
-    client::print(&table.render(client::paint()))
+    client::print(&table.render(client::table_style()))
 }
 
 fn measure((input, octets, at): (&'static str, usize, usize), method: Method) -> Option<Speed> {
@@ -62,8 +62,8 @@ fn measure((input, octets, at): (&'static str, usize, usize), method: Method) ->
     for round in 0..ROUNDS {
         let before = processor_time();
         // A hit would end the round early; these inputs have none.
-        std::hint::black_box(job.scan(method, round * ROUND..(round + 1) * ROUND));
-        rate = rate.max(ROUND as f64 / processor_time().saturating_sub(before).as_secs_f64());
+        std::hint::black_box(job.scan(method, round * CANDIDATES_PER_ROUND..(round + 1) * CANDIDATES_PER_ROUND));
+        rate = rate.max(CANDIDATES_PER_ROUND as f64 / processor_time().saturating_sub(before).as_secs_f64());
     }
     let seconds = |sec: Sec| sec.expected_tries() as f64 / rate;
     Some(Speed {

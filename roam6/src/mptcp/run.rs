@@ -7,7 +7,7 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::{SigSet, SigmaskHow, Signal, kill, pthread_sigmask, raise};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 use nix::unistd::Pid;
-use roam6_linux::mptcp::force::{self, Giver};
+use roam6_linux::mptcp::force::{self, Supervisor};
 use std::ffi::{OsStr, OsString};
 use std::io::ErrorKind;
 use std::os::fd::{AsFd, AsRawFd, RawFd};
@@ -16,13 +16,13 @@ use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, Command, ExitCode, ExitStatus, Stdio};
 
 /// Exit statuses as a shell's: the command cannot be executed, or is not found.
-const NOT_RUN: u8 = 126;
+const CANNOT_EXECUTE: u8 = 126;
 const NOT_FOUND: u8 = 127;
 /// `si_code` of a signal that the kernel has sent to the terminal's foreground process group.
-const BY_KERNEL: i32 = 0x80;
+const SI_KERNEL: i32 = 0x80;
 /// This program, even if its file was replaced.
 const OURSELVES: &str = "/proc/self/exe";
-const CAUGHT: [Signal; 10] = [
+const FORWARDED_SIGNALS: [Signal; 10] = [
     Signal::SIGCHLD,
     Signal::SIGINT,
     Signal::SIGQUIT,
@@ -38,38 +38,40 @@ const CAUGHT: [Signal; 10] = [
 /// `roam6 mptcp run`: runs the command to its end and serves its socket requests.
 pub(crate) fn run(command: &[OsString]) -> ExitCode {
     match supervise(command) {
-        Ok(status) => pass_on(status),
-        Err(why) => complain(&why, FAILED),
+        Ok(status) => exit_as(status),
+        Err(why) => fail(&why, FAILED),
     }
 }
 
 /// The command's process before execve(2): installs the seccomp filter, and sends its notification descriptor to the
 /// supervisor over the socket `passage`.
 pub(crate) fn become_command(passage: RawFd, command: &[OsString]) -> ExitCode {
-    let Some((program, arguments)) = command.split_first() else { return complain("no command", FAILED) };
-    if let Err(error) = force::submit(passage) {
-        return complain(format!("{error}; programs not statically linked: mptcpize run COMMAND"), FAILED);
+    let Some((program, arguments)) = command.split_first() else { return fail("no command", FAILED) };
+    if let Err(error) = force::install_filter(passage) {
+        return fail(format!("{error}; programs not statically linked: mptcpize run COMMAND"), FAILED);
     }
-    let caught: SigSet = CAUGHT.into_iter().collect();
+    let caught: SigSet = FORWARDED_SIGNALS.into_iter().collect();
     if let Err(error) = caught.thread_unblock() {
-        return complain(format!("signals: {error}"), FAILED);
+        return fail(format!("signals: {error}"), FAILED);
     }
     let error = Command::new(program).args(arguments).exec();
-    let code = if error.kind() == ErrorKind::NotFound { NOT_FOUND } else { NOT_RUN };
-    complain(format!("{}: {error}", program.display()), code)
+    let code = if error.kind() == ErrorKind::NotFound { NOT_FOUND } else { CANNOT_EXECUTE };
+    fail(format!("{}: {error}", program.display()), code)
 }
 
 /// Serves the processes that the command has left running, until the last has ended. Standard input is the seccomp
 /// notification descriptor.
-pub(crate) fn give_on() -> ExitCode {
+pub(crate) fn serve_remaining() -> ExitCode {
     let Ok(listener) = std::io::stdin().as_fd().try_clone_to_owned() else { return ExitCode::from(FAILED) };
-    let giver = Giver::resume(listener);
-    while wait(&[giver.as_fd()]).is_ok_and(|ready| ready.first() == Some(&Ready::Readable)) && giver.give().is_ok() {}
+    let giver = Supervisor::resume(listener);
+    while poll_all(&[giver.as_fd()]).is_ok_and(|ready| ready.first() == Some(&PollState::Readable))
+        && giver.serve_call().is_ok()
+    {}
     ExitCode::SUCCESS
 }
 
 fn supervise(command: &[OsString]) -> Result<ExitStatus, String> {
-    let caught: SigSet = CAUGHT.into_iter().collect();
+    let caught: SigSet = FORWARDED_SIGNALS.into_iter().collect();
     // Blocked before the command starts, so that none is lost; its process unblocks them before execve(2).
     caught.thread_block().map_err(|error| format!("signals: {error}"))?;
     let signals = SignalFd::with_flags(&caught, SfdFlags::SFD_NONBLOCK | SfdFlags::SFD_CLOEXEC);
@@ -80,28 +82,30 @@ fn supervise(command: &[OsString]) -> Result<ExitStatus, String> {
     let started = Command::new(OURSELVES).args(verb).args(command).spawn();
     let child = started.map_err(|error| format!("{OURSELVES}: {error}"))?;
     drop(theirs);
-    let giver = Giver::receive(&ours).map_err(|error| error.to_string())?;
-    attend(child, &signals, giver)
+    let giver = Supervisor::receive(&ours).map_err(|error| error.to_string())?;
+    wait_for_command(child, &signals, giver)
 }
 
 /// Waits for the command, serves its socket requests and forwards signals to it.
-fn attend(mut child: Child, signals: &SignalFd, mut giver: Option<Giver>) -> Result<ExitStatus, String> {
+fn wait_for_command(mut child: Child, signals: &SignalFd, mut giver: Option<Supervisor>) -> Result<ExitStatus, String> {
     let process = i32::try_from(child.id()).map(Pid::from_raw).map_err(|error| error.to_string())?;
     loop {
         if let Some(status) = child.try_wait().map_err(|error| error.to_string())? {
-            giver.map_or(Ok(()), leave)?;
+            giver.map_or(Ok(()), hand_over)?;
             return Ok(status);
         }
         let asked: Vec<_> = [signals.as_fd()].into_iter().chain(giver.as_ref().map(|giver| giver.as_fd())).collect();
-        let ready = wait(&asked)?;
+        let ready = poll_all(&asked)?;
         match ready.get(1) {
-            Some(Ready::Readable) => giver.as_ref().map_or(Ok(()), Giver::give).map_err(|error| error.to_string())?,
-            Some(Ready::Over) => giver = None,
+            Some(PollState::Readable) => {
+                giver.as_ref().map_or(Ok(()), Supervisor::serve_call).map_err(|error| error.to_string())?
+            }
+            Some(PollState::HungUp) => giver = None,
             _ => {}
         }
         while let Ok(Some(told)) = signals.read_signal() {
             let signal = i32::try_from(told.ssi_signo).ok().and_then(|number| Signal::try_from(number).ok());
-            if let Some(signal) = signal.filter(|signal| *signal != Signal::SIGCHLD && told.ssi_code != BY_KERNEL) {
+            if let Some(signal) = signal.filter(|signal| *signal != Signal::SIGCHLD && told.ssi_code != SI_KERNEL) {
                 let _ = kill(process, signal);
             }
         }
@@ -109,9 +113,9 @@ fn attend(mut child: Child, signals: &SignalFd, mut giver: Option<Giver>) -> Res
 }
 
 /// Leaves a process that serves what the command has left running: without one, socket(2) would fail there.
-fn leave(giver: Giver) -> Result<(), String> {
+fn hand_over(giver: Supervisor) -> Result<(), String> {
     let mut asked = [PollFd::new(giver.as_fd(), PollFlags::POLLIN)];
-    let over = poll(&mut asked, PollTimeout::ZERO).is_ok() && readiness(&asked).first() == Some(&Ready::Over);
+    let over = poll(&mut asked, PollTimeout::ZERO).is_ok() && poll_states(&asked).first() == Some(&PollState::HungUp);
     if over {
         return Ok(());
     }
@@ -122,32 +126,32 @@ fn leave(giver: Giver) -> Result<(), String> {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Ready {
-    Not,
+enum PollState {
+    Idle,
     Readable,
     /// The other end is closed.
-    Over,
+    HungUp,
 }
 
-fn wait(descriptors: &[std::os::fd::BorrowedFd<'_>]) -> Result<Vec<Ready>, String> {
+fn poll_all(descriptors: &[std::os::fd::BorrowedFd<'_>]) -> Result<Vec<PollState>, String> {
     let mut asked: Vec<PollFd<'_>> = descriptors.iter().map(|fd| PollFd::new(*fd, PollFlags::POLLIN)).collect();
     match poll(&mut asked, PollTimeout::NONE) {
-        Ok(_) | Err(nix::errno::Errno::EINTR) => Ok(readiness(&asked)),
+        Ok(_) | Err(nix::errno::Errno::EINTR) => Ok(poll_states(&asked)),
         Err(error) => Err(error.to_string()),
     }
 }
 
-fn readiness(asked: &[PollFd<'_>]) -> Vec<Ready> {
+fn poll_states(asked: &[PollFd<'_>]) -> Vec<PollState> {
     let one = |asked: &PollFd<'_>| match asked.revents() {
-        Some(events) if events.contains(PollFlags::POLLIN) => Ready::Readable,
-        Some(events) if events.intersects(PollFlags::POLLHUP | PollFlags::POLLERR) => Ready::Over,
-        _ => Ready::Not,
+        Some(events) if events.contains(PollFlags::POLLIN) => PollState::Readable,
+        Some(events) if events.intersects(PollFlags::POLLHUP | PollFlags::POLLERR) => PollState::HungUp,
+        _ => PollState::Idle,
     };
     asked.iter().map(one).collect()
 }
 
 /// Exits with the command's status, or by the same signal.
-fn pass_on(status: ExitStatus) -> ExitCode {
+fn exit_as(status: ExitStatus) -> ExitCode {
     if let Some(code) = status.code() {
         return ExitCode::from(u8::try_from(code & 0xff).unwrap_or(FAILED));
     }
@@ -161,7 +165,7 @@ fn pass_on(status: ExitStatus) -> ExitCode {
     ExitCode::from(u8::try_from(128 + number).unwrap_or(FAILED))
 }
 
-fn complain(why: impl AsRef<OsStr>, code: u8) -> ExitCode {
+fn fail(why: impl AsRef<OsStr>, code: u8) -> ExitCode {
     eprintln!("roam6: {}", why.as_ref().display());
     ExitCode::from(code)
 }

@@ -3,7 +3,7 @@
 use crate::FAILED;
 use crate::client::{print, to_json};
 use crate::render::subflows::endpoint_use;
-use roam6_linux::mptcp::ROOM;
+use roam6_linux::mptcp::MIN_RECEIVE_BUFFER;
 use roam6_linux::mptcp::status::{Status, status};
 use std::fmt::Write;
 use std::process::ExitCode;
@@ -69,11 +69,11 @@ fn text(status: &Status) -> String {
         "additional subflows: {}; accepted addresses of a peer: {}",
         limits.subflows, limits.add_addr_accepted
     );
-    if status.receive_buffer < ROOM {
+    if status.receive_buffer < MIN_RECEIVE_BUFFER {
         let _ = writeln!(
             text,
             "initial receive buffer: {} octets: the loss of a path can stall connections; \
-             sysctl net.ipv4.tcp_rmem=\"4096 {ROOM} 33554432\"",
+             sysctl net.ipv4.tcp_rmem=\"4096 {MIN_RECEIVE_BUFFER} 33554432\"",
             status.receive_buffer
         );
     }
@@ -95,7 +95,7 @@ mod tests {
     use roam6_proto::contract::item::{MptcpEndpoint, MptcpEndpointFlags, MptcpLimits};
 
     #[test]
-    fn it_says_why_connections_are_plain_tcp() {
+    fn mptcp_status_explains_fallback_to_tcp() {
         let flags = MptcpEndpointFlags { subflow: true, backup: true, signal: false };
         let endpoint = MptcpEndpoint { address: "2001:db8::5".parse().unwrap(), link: roam6_proto::LinkId(2), flags };
         let status = Status {

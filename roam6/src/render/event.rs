@@ -1,6 +1,6 @@
 //! A line of `roam6 watch` as text: timestamp, event, and its fields as `key=value`.
 
-use crate::config::duration::human;
+use crate::config::duration::format_duration;
 use core::time::Duration;
 use roam6_wire::Ipv4Endpoint;
 use roam6_wire::mobility::{ErrorStatus, Status};
@@ -28,7 +28,7 @@ pub(crate) fn render(line: &str) -> String {
         let _ = write!(text, " {event}");
     }
     for (key, value) in values.iter().filter(|(_, value)| !value.is_null()) {
-        let _ = write!(text, " {key}={}", word(value));
+        let _ = write!(text, " {key}={}", format_value(value));
     }
     text.trim_start().to_owned()
 }
@@ -53,13 +53,13 @@ fn date(days: u64) -> (u64, u64, u64) {
     (year + era * 400 + later, month, day)
 }
 
-fn word(value: &Value) -> String {
+fn format_value(value: &Value) -> String {
     match value {
         Value::String(text) if ipv4_end(text).is_some() => ipv4_end(text).unwrap_or_default(),
         Value::String(text) if text.contains([' ', '"', '=']) || text.is_empty() => format!("{text:?}"),
         Value::String(text) => text.clone(),
-        Value::Array(items) => items.iter().map(word).collect::<Vec<_>>().join(","),
-        Value::Object(fields) => duration(fields).map_or_else(|| value.to_string(), human),
+        Value::Array(items) => items.iter().map(format_value).collect::<Vec<_>>().join(","),
+        Value::Object(fields) => duration(fields).map_or_else(|| value.to_string(), format_duration),
         other => other.to_string(),
     }
 }
@@ -78,12 +78,12 @@ fn duration(fields: &Map<String, Value>) -> Option<Duration> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::control::{Line, What};
+    use crate::control::{WatchContent, WatchLine};
     use crate::render::sample;
     use roam6_proto::Report;
 
     #[test]
-    fn dates_are_those_of_the_calendar() {
+    fn timestamps_are_calendar_dates() {
         for (seconds, text) in [
             (0, "1970-01-01T00:00:00.000000Z"),
             (951_782_399, "2000-02-28T23:59:59.000000Z"),
@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn an_event_is_one_line_of_words() {
+    fn an_event_is_one_line_of_key_value_pairs() {
         let report = Report::Registered {
             home_address: roam6_wire::HomeAddress("2001:db8::1".parse().unwrap()),
             care_of: vec!["2001:db8:2::1".parse().unwrap(), "2001:db8:3::1".parse().unwrap()],
@@ -105,7 +105,7 @@ mod tests {
             lifetime: Duration::from_secs(600),
             moved: true,
         };
-        let line = Line { unix_micros: 1_500_000, at: 7, link_name: None, what: What::Event(&report) };
+        let line = WatchLine { unix_micros: 1_500_000, at: 7, link_name: None, what: WatchContent::Event(&report) };
         let line = serde_json::to_string(&line).unwrap();
         assert_eq!(
             render(&line),
@@ -116,13 +116,13 @@ mod tests {
     }
 
     #[test]
-    fn interfaces_are_named_statuses_explained_and_ipv4_ends_written_as_such() {
+    fn interface_names_status_texts_and_ipv4_addresses_are_shown() {
         let report = Report::CareOfRemoved {
             link: roam6_proto::LinkId(20),
             bid: roam6_wire::Bid(1),
             address: "::105f:ffff:c0a8:10a".parse().unwrap(),
         };
-        let line = Line { unix_micros: 0, at: 7, link_name: Some("wlan0"), what: What::Event(&report) };
+        let line = WatchLine { unix_micros: 0, at: 7, link_name: Some("wlan0"), what: WatchContent::Event(&report) };
         let text = render(&serde_json::to_string(&line).unwrap());
         assert!(text.ends_with(" care_of_gone address=192.168.1.10:4191 bid=1 link=wlan0"), "{text}");
         let line = r#"{"unix_micros":0,"event":"refused","status":142}"#;
@@ -130,9 +130,10 @@ mod tests {
     }
 
     #[test]
-    fn the_state_has_the_same_form() {
+    fn state_rows_have_the_form_of_events() {
         let state = sample::state();
-        let lines: Vec<String> = state.lines().map(|line| render(&serde_json::to_string(&line).unwrap())).collect();
+        let lines: Vec<String> =
+            state.watch_lines().map(|line| render(&serde_json::to_string(&line).unwrap())).collect();
         assert_eq!(lines.len(), 7);
         assert!(lines[0].contains(" state_binding bid=1 care_of=2001:db8:2::1 "), "{}", lines[0]);
         assert!(lines[3].contains(" state_tunnel bid=1 far=2001:db8:1::100/128,2001:db8:100::/56 "), "{}", lines[3]);

@@ -1,7 +1,7 @@
 //! The local dynamic map, for people as a table and for maps as GeoJSON (RFC 7946).
 
-use crate::config::duration::human;
-use crate::control::State;
+use crate::config::duration::format_duration;
+use crate::control::NodeState;
 use crate::denm::words::cause_name;
 use crate::render::table::Table;
 use roam6_proto::contract::view::{LdmEventView, LdmStationView};
@@ -9,7 +9,7 @@ use roam6_wire::geo::Coordinates;
 use serde_json::{Value, json};
 
 /// Stations, then events.
-pub(crate) fn table(state: &State) -> Table {
+pub(crate) fn table(state: &NodeState) -> Table {
     let mut table = Table::new(&["WHAT", "NAME", "KIND", "PLACE", "SPEED", "HEADING", "AGE", "ENDS IN"]);
     for row in &state.view.ldm.stations {
         table.push(vec![
@@ -19,7 +19,7 @@ pub(crate) fn table(state: &State) -> Table {
             row.place.to_string(),
             row.speed.map(|speed| format!("{:.1} km/h", f64::from(speed) * 0.036)).unwrap_or_default(),
             row.heading.map(|heading| format!("{}°", heading / 10)).unwrap_or_default(),
-            human(row.age),
+            format_duration(row.age),
             String::new(),
         ]);
     }
@@ -28,7 +28,7 @@ pub(crate) fn table(state: &State) -> Table {
             0 => cause_name(row.cause),
             sub => format!("{} {sub}", cause_name(row.cause)),
         };
-        let (name, place, ends) = (row.name.to_string(), row.place.to_string(), human(row.remaining));
+        let (name, place, ends) = (row.name.to_string(), row.place.to_string(), format_duration(row.remaining));
         let nothing = String::new;
         table.push(vec!["event".to_owned(), name, kind, place, nothing(), nothing(), nothing(), ends]);
     }
@@ -36,7 +36,7 @@ pub(crate) fn table(state: &State) -> Table {
 }
 
 /// A FeatureCollection of points.
-pub(crate) fn geojson(state: &State) -> Value {
+pub(crate) fn geojson(state: &NodeState) -> Value {
     let ldm = &state.view.ldm;
     let features: Vec<Value> = ldm.stations.iter().map(station).chain(ldm.events.iter().map(event)).collect();
     json!({ "type": "FeatureCollection", "features": features })
@@ -80,9 +80,9 @@ mod tests {
     use roam6_wire::geo::Area;
 
     #[test]
-    fn a_map_shows_places_with_longitude_first() {
+    fn geojson_has_longitude_first() {
         let place = Coordinates::from_degrees(48.5, 11.25).unwrap();
-        let mut state = State::default();
+        let mut state = NodeState::default();
         state.view.ldm.events.push(LdmEventView {
             name: EventId { station: 7, sequence: 1 },
             tag: None,

@@ -1,18 +1,18 @@
 //! Metrics in Prometheus text format. They are sums, so that the page of a home agent with 100,000 bindings is short.
 
-use crate::control::State;
+use crate::control::NodeState;
 use roam6_proto::base::few;
 use std::fmt::Write;
 
 /// With more paths than this, no path has metrics of its own.
 const MAX_PATHS: usize = 64;
-const DROPPED: &str = "dropped_";
+const DROPPED_PREFIX: &str = "dropped_";
 /// Events that the alerts and the dashboard use. They are exported at 0 as well, so that the first event is an increase.
-const FOLLOWED: [&str; 9] =
+const MONITORED: [&str; 9] =
     ["at_home", "bound", "deregistered", "failed", "path_down", "refused", "registered", "table_full", "unbound"];
 
 /// The metrics page.
-pub(crate) fn render(state: &State) -> String {
+pub(crate) fn render(state: &NodeState) -> String {
     let mut page = Page::default();
     page.head("roam6_info", "gauge", "Name and version of this node.");
     page.sample(&[("name", &state.name), ("version", &state.version)], "1");
@@ -20,27 +20,29 @@ pub(crate) fn render(state: &State) -> String {
     page.sample(&[], &format!("{}.{:06}", state.at / 1_000_000, state.at % 1_000_000));
 
     let bindings = state.view.bindings.iter().map(|row| (row.role.as_str(), row.state.as_str()));
-    page.sums("roam6_bindings", "Bindings by role and state.", bindings);
+    page.count_by_role_and_state("roam6_bindings", "Bindings by role and state.", bindings);
     let links = state.view.links.iter().map(|row| (row.role.as_str(), row.state.as_str()));
-    page.sums("roam6_links", "Interfaces in use by role and state.", links);
+    page.count_by_role_and_state("roam6_links", "Interfaces in use by role and state.", links);
     let prefixes = state.view.prefixes.iter().map(|row| (row.role.as_str(), row.state.as_str()));
-    page.sums("roam6_prefixes", "Prefixes in the mobile network by role and state.", prefixes);
+    page.count_by_role_and_state("roam6_prefixes", "Prefixes in the mobile network by role and state.", prefixes);
     page.paths(state);
     page.head("roam6_events_total", "counter", "Events by kind.");
-    for name in FOLLOWED.iter().filter(|name| !state.view.counters.contains_key(**name)) {
+    for name in MONITORED.iter().filter(|name| !state.view.counters.contains_key(**name)) {
         page.sample(&[("event", name)], "0");
     }
-    for (name, count) in state.view.counters.iter().filter(|(name, _)| !name.starts_with(DROPPED) && !is_level(name)) {
+    for (name, count) in
+        state.view.counters.iter().filter(|(name, _)| !name.starts_with(DROPPED_PREFIX) && !is_gauge(name))
+    {
         page.sample(&[("event", name)], &count.to_string());
     }
     page.head("roam6_dropped_total", "counter", "Signalling packets dropped by reason.");
     for (name, count) in &state.view.counters {
-        if let Some(reason) = name.strip_prefix(DROPPED) {
+        if let Some(reason) = name.strip_prefix(DROPPED_PREFIX) {
             page.sample(&[("reason", reason)], &count.to_string());
         }
     }
     page.head("roam6_table_entries", "gauge", "Entries of the tables of each role.");
-    for (name, count) in state.view.counters.iter().filter(|(name, _)| is_level(name)) {
+    for (name, count) in state.view.counters.iter().filter(|(name, _)| is_gauge(name)) {
         page.sample(&[("table", name)], &count.to_string());
     }
     page.head("roam6_packets_total", "counter", "Data packets by their fate in the data plane.");
@@ -51,7 +53,7 @@ pub(crate) fn render(state: &State) -> String {
 }
 
 /// Whether a counter is a gauge: engines report the size of their tables under the name of their role.
-fn is_level(name: &str) -> bool {
+fn is_gauge(name: &str) -> bool {
     name.starts_with("home_agent_") || name.starts_with("mobile_router_")
 }
 
@@ -77,7 +79,12 @@ impl Page {
         let _ = writeln!(self.text, "{} {value}", if labels.is_empty() { "" } else { "}" });
     }
 
-    fn sums<'a>(&mut self, name: &'static str, help: &str, rows: impl Iterator<Item = (&'a str, &'a str)>) {
+    fn count_by_role_and_state<'a>(
+        &mut self,
+        name: &'static str,
+        help: &str,
+        rows: impl Iterator<Item = (&'a str, &'a str)>,
+    ) {
         let mut sums: few::VecMap<(&str, &str), u64> = few::VecMap::new();
         for row in rows {
             let sum = sums.entry(row).or_default();
@@ -89,7 +96,7 @@ impl Page {
         }
     }
 
-    fn paths(&mut self, state: &State) {
+    fn paths(&mut self, state: &NodeState) {
         let mut sums: few::VecMap<&str, u64> = few::VecMap::new();
         for row in &state.view.tunnels {
             let sum = sums.entry(&row.state).or_default();
@@ -149,7 +156,7 @@ mod tests {
 
     /// The metrics that alerts and the dashboard use are on the page; `up` is Prometheus' own.
     #[test]
-    fn the_alerts_and_the_dashboard_ask_for_what_there_is() {
+    fn alerts_and_dashboard_use_existing_metrics() {
         let page = render(&sample::state());
         for text in [ALERTS, DASHBOARD] {
             let words = text.split(|letter: char| !letter.is_ascii_alphanumeric() && letter != '_');
@@ -164,7 +171,7 @@ mod tests {
     }
 
     /// The values of a label in the queries of alerts and dashboard.
-    fn wanted(label: &str) -> Vec<String> {
+    fn label_values(label: &str) -> Vec<String> {
         let queries = format!("{ALERTS}{DASHBOARD}").replace('\\', "");
         let label = format!("{label}=");
         let values = queries.split(&label).skip(1).filter_map(|rest| rest.split('"').nth(1));
@@ -172,11 +179,11 @@ mod tests {
     }
 
     #[test]
-    fn the_first_event_that_an_alert_follows_is_a_rise() {
+    fn monitored_counters_start_at_zero() {
         let mut state = sample::state();
         state.view.counters.clear();
         let page = render(&state);
-        let followed = wanted("event");
+        let followed = label_values("event");
         assert!(followed.len() > 8, "{followed:?}");
         for event in followed {
             assert!(page.contains(&format!("roam6_events_total{{event=\"{event}\"}} 0\n")), "{event} not in\n{page}");
@@ -184,7 +191,7 @@ mod tests {
             let why = serde_json::from_value::<Report>(serde_json::json!({ "event": event })).unwrap_err();
             assert!(why.to_string().starts_with("missing field"), "{event}: {why}");
         }
-        for reason in wanted("reason") {
+        for reason in label_values("reason") {
             assert!(DropReason::ALL.iter().any(|known| known.name() == reason), "{reason}");
         }
         assert_eq!(render(&sample::state()).matches("event=\"registered\"").count(), 1);

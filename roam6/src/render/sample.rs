@@ -1,13 +1,13 @@
 //! A state for the tests of all renderings.
 
-use crate::control::State;
+use crate::control::NodeState;
 use core::time::Duration;
 use roam6_proto::View;
 use roam6_proto::contract::view::{BindingView, EndpointView, LdmView, LinkView, PrefixView, TimerView, TunnelView};
 use roam6_wire::{Bid, HomeAddress, Sequence};
 
 /// A home agent with two bindings.
-pub(crate) fn state() -> State {
+pub(crate) fn state() -> NodeState {
     let binding = |home: &str, prefix: &str| BindingView {
         refused_prefixes: Vec::new(),
         last_error: None,
@@ -96,7 +96,7 @@ pub(crate) fn state() -> State {
             .map(|(name, count)| (name.to_owned(), count))
             .into(),
     };
-    State {
+    NodeState {
         name: "ha\"1".to_owned(),
         version: "0.1.0".to_owned(),
         unix_micros: 1_790_000_000_123_456,

@@ -1,16 +1,16 @@
 //! What this station and others serve, as a table.
 
-use crate::config::duration::human;
-use crate::control::State;
+use crate::config::duration::format_duration;
+use crate::control::NodeState;
 use crate::render::table::Table;
 use roam6_proto::contract::config::facilities::RoutingAdvertisement;
 use roam6_proto::contract::view::{AnnouncementView, ServiceView};
 
 /// Announcement by announcement: its services, then its way to the Internet.
-pub(crate) fn table(state: &State) -> Table {
+pub(crate) fn table(state: &NodeState) -> Table {
     let mut table = Table::new(&["STATION", "ADDRESS", "NAME", "SERVES", "AT", "AGE"]);
     for row in &state.view.services {
-        for (what, at) in row.services.iter().map(service).chain(row.routing.iter().map(way)) {
+        for (what, at) in row.services.iter().map(service_row).chain(row.routing.iter().map(routing_row)) {
             let mid = row.mid.map_or_else(|| "own".to_owned(), |mid| mid.to_string());
             let name = row.name.clone().unwrap_or_default();
             table.push(vec![row.station.to_string(), mid, name, what, at, age(row)]);
@@ -20,10 +20,10 @@ pub(crate) fn table(state: &State) -> Table {
 }
 
 fn age(row: &AnnouncementView) -> String {
-    row.age.map(human).unwrap_or_default()
+    row.age.map(format_duration).unwrap_or_default()
 }
 
-fn service(service: &ServiceView) -> (String, String) {
+fn service_row(service: &ServiceView) -> (String, String) {
     let context = service.context.as_ref().map(|context| format!(" ({context})")).unwrap_or_default();
     let what = format!("application {}{context}", service.application);
     let place = match (service.address, service.port) {
@@ -37,9 +37,9 @@ fn service(service: &ServiceView) -> (String, String) {
     (what, at.join(", "))
 }
 
-fn way(way: &RoutingAdvertisement) -> (String, String) {
+fn routing_row(way: &RoutingAdvertisement) -> (String, String) {
     let dns: String = way.dns.iter().map(|dns| format!(", dns {dns}")).collect();
-    let lifetime = human(way.lifetime);
+    let lifetime = format_duration(way.lifetime);
     ("the Internet".to_owned(), format!("{} by {} for {lifetime}{dns}", way.prefix, way.gateway))
 }
 
@@ -51,8 +51,8 @@ mod tests {
     use roam6_wire::LinkAddress;
 
     #[test]
-    fn each_service_has_a_line() {
-        let mut state = State::default();
+    fn each_announced_service_has_a_row() {
+        let mut state = NodeState::default();
         let service = ServiceView {
             application: 540_801,
             channel: None,

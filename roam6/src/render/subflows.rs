@@ -1,6 +1,6 @@
 //! `roam6 show subflows`: the kernel's MPTCP connections, a row for each subflow.
 
-use crate::config::duration::human;
+use crate::config::duration::format_duration;
 use crate::render::table::Table;
 use core::time::Duration;
 use roam6_linux::mptcp::diag::{Connection, Connections, State, Subflow};
@@ -12,10 +12,10 @@ pub(crate) fn table(connections: &Connections) -> Table {
         Table::new(&["TOKEN", "LOCAL", "REMOTE", "USE", "STATE", "SENT", "RECEIVED", "AGAIN", "RTT", "AGE"]);
     for connection in &connections.connections {
         for subflow in &connection.subflows {
-            table.push(row(connection, subflow));
+            table.push(subflow_row(connection, subflow));
         }
         if connection.subflows.is_empty() {
-            table.push(alone(connection));
+            table.push(connection_row(connection));
         }
     }
     if connections.left_out > 0 {
@@ -35,7 +35,7 @@ pub(crate) fn endpoint_use(flags: MptcpEndpointFlags) -> String {
     words.join(", ")
 }
 
-fn row(connection: &Connection, subflow: &Subflow) -> Vec<String> {
+fn subflow_row(connection: &Connection, subflow: &Subflow) -> Vec<String> {
     let purpose = match (connection.fallback, subflow.backup) {
         (true, _) => "plain TCP",
         (false, true) => "backup",
@@ -46,24 +46,24 @@ fn row(connection: &Connection, subflow: &Subflow) -> Vec<String> {
         subflow.local.to_string(),
         subflow.remote.to_string(),
         purpose.to_owned(),
-        state(subflow.state).to_owned(),
+        state_name(subflow.state).to_owned(),
         subflow.bytes_sent.to_string(),
         subflow.bytes_received.to_string(),
         subflow.bytes_retransmitted.to_string(),
-        human(Duration::from_micros(subflow.rtt_micros.into())),
-        subflow.age_seconds.map(|age| human(Duration::from_secs(age))).unwrap_or_default(),
+        format_duration(Duration::from_micros(subflow.rtt_micros.into())),
+        subflow.age_seconds.map(|age| format_duration(Duration::from_secs(age))).unwrap_or_default(),
     ]
 }
 
 /// A connection that has lost all of its subflows, or none that the kernel tells of.
-fn alone(connection: &Connection) -> Vec<String> {
+fn connection_row(connection: &Connection) -> Vec<String> {
     let purpose = if connection.fallback { "plain TCP" } else { "no path" };
     vec![
         format!("{:08x}", connection.token),
         connection.local.to_string(),
         connection.remote.to_string(),
         purpose.to_owned(),
-        state(connection.state).to_owned(),
+        state_name(connection.state).to_owned(),
         connection.bytes_sent.to_string(),
         connection.bytes_received.to_string(),
         connection.bytes_retransmitted.to_string(),
@@ -72,7 +72,7 @@ fn alone(connection: &Connection) -> Vec<String> {
     ]
 }
 
-fn state(state: State) -> &'static str {
+fn state_name(state: State) -> &'static str {
     match state {
         State::Established => "established",
         State::SynSent => "syn-sent",

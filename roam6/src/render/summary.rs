@@ -1,7 +1,7 @@
 //! `roam6 check`: what a configuration would do. Never shows a key.
 
 use crate::config::Config;
-use crate::config::duration::human;
+use crate::config::duration::format_duration;
 use roam6_proto::contract::config::nemo::{
     Authentication, CareOfPrefixConfig, PrefixPreference, PrefixSharing, UplinkConfig,
 };
@@ -32,7 +32,7 @@ fn text(config: &Config) -> String {
             if router.home_agents.is_empty() { "found by discovery".to_owned() } else { list(&router.home_agents) };
         let _ = writeln!(text, "  mobile router {}, home agents {agents}", router.home_address);
         let warning = if router.authentication == Authentication::None { ", without authentication" } else { "" };
-        let lifetime = human(router.lifetime);
+        let lifetime = format_duration(router.lifetime);
         let _ = writeln!(text, "    network {}, bound for {lifetime} at a time{warning}", list(&router.prefixes));
         if let Some(length) = router.dynamic_ipv4 {
             let _ = writeln!(text, "    network of IPv4 with a /{length} that the home agent chooses");
@@ -42,7 +42,7 @@ fn text(config: &Config) -> String {
             let _ = writeln!(text, "    uplink {name}: bid {bid}, priority {priority}, weight {}", uplink.weight);
         }
         for ingress in &router.ingress {
-            let every = human(ingress.advertisement_interval);
+            let every = format_duration(ingress.advertisement_interval);
             let _ = writeln!(text, "    ingress {}: {}, advertised every {every}", ingress.interface, ingress.prefix);
         }
         if let Some(care_of) = &router.care_of_prefixes {
@@ -67,7 +67,7 @@ fn text(config: &Config) -> String {
             let numbers: Vec<u32> = announcement.services.iter().map(|served| served.application).collect();
             let way = announcement.routing.iter().map(|way| format!("the Internet by {}", way.gateway));
             let what: Vec<String> = numbers.iter().map(|it| format!("application {it}")).chain(way).collect();
-            let every = human(announcement.interval);
+            let every = format_duration(announcement.interval);
             let _ = writeln!(text, "    announces {}, every {every}", what.join(" and "));
         }
     }
@@ -92,7 +92,7 @@ fn text(config: &Config) -> String {
         let names: Vec<&str> = shim.interfaces.iter().map(String::as_str).collect();
         let _ = writeln!(text, "  shim on {}, {} identities", names.join(", "), shim.identities.len());
         let asks = if shim.trigger.is_some() { "asks and answers" } else { "answers only" };
-        let _ = writeln!(text, "    {asks}; a path that is silent for {} is left", human(shim.send_timeout));
+        let _ = writeln!(text, "    {asks}; a path that is silent for {} is left", format_duration(shim.send_timeout));
     }
     text
 }

@@ -11,7 +11,7 @@ pub(crate) enum Paint {
 
 /// Rows under one head.
 pub(crate) struct Table {
-    head: Vec<&'static str>,
+    header: Vec<&'static str>,
     rows: Vec<Vec<String>>,
     notes: Vec<String>,
 }
@@ -24,7 +24,7 @@ const RED: &str = "31";
 impl Table {
     /// A table without rows. The column `STATE`, if there is one, is coloured by what it says.
     pub(crate) fn new(head: &[&'static str]) -> Table {
-        Table { head: head.to_vec(), rows: Vec::new(), notes: Vec::new() }
+        Table { header: head.to_vec(), rows: Vec::new(), notes: Vec::new() }
     }
 
     /// Adds a row; an empty cell is shown as `-`.
@@ -44,10 +44,10 @@ impl Table {
         if self.rows.is_empty() {
             return "none\n".to_owned();
         }
-        let widths: Vec<usize> = (0..self.head.len()).map(|column| self.width(column)).collect();
-        let mut text = line(&widths, self.head.iter().map(|name| (*name, Some(BOLD))), paint);
+        let widths: Vec<usize> = (0..self.header.len()).map(|column| self.width(column)).collect();
+        let mut text = line(&widths, self.header.iter().map(|name| (*name, Some(BOLD))), paint);
         for row in &self.rows {
-            let cells = row.iter().zip(&self.head).map(|(cell, head)| {
+            let cells = row.iter().zip(&self.header).map(|(cell, head)| {
                 let cell = if cell.is_empty() { "-" } else { cell.as_str() };
                 (cell, (*head == "STATE").then(|| colour(cell)).flatten())
             });
@@ -62,7 +62,7 @@ impl Table {
 
     fn width(&self, column: usize) -> usize {
         let cells = self.rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count().max(1));
-        let head = self.head.get(column).map_or(0, |name| name.len());
+        let head = self.header.get(column).map_or(0, |name| name.len());
         cells.max().unwrap_or_default().max(head)
     }
 }

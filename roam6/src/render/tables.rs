@@ -1,7 +1,7 @@
 //! `roam6 show`: one table for each part of the state.
 
-use crate::config::duration::human;
-use crate::control::State;
+use crate::config::duration::format_duration;
+use crate::control::NodeState;
 use crate::render::table::Table;
 use core::time::Duration;
 use roam6_proto::contract::view::BindingView;
@@ -10,7 +10,7 @@ use std::fmt::Display;
 use std::net::Ipv6Addr;
 
 /// Home addresses and where they are.
-pub(crate) fn bindings(state: &State) -> Table {
+pub(crate) fn bindings(state: &NodeState) -> Table {
     let mut table =
         Table::new(&["HOME ADDRESS", "BID", "CARE-OF", "HOME AGENT", "PREFIXES", "SEQ", "REMAINING", "ROLE", "STATE"]);
     for row in &state.view.bindings {
@@ -21,17 +21,17 @@ pub(crate) fn bindings(state: &State) -> Table {
             row.home_agent.to_string(),
             prefixes_of(row),
             row.sequence.to_string(),
-            human(row.remaining),
+            format_duration(row.remaining),
             row.role.clone(),
             row.state.clone(),
         ]);
-        note(&mut table, &row.home_address.to_string(), &row.last_error, row.error_age);
+        add_error_note(&mut table, &row.home_address.to_string(), &row.last_error, row.error_age);
     }
     table
 }
 
 /// Interfaces in use.
-pub(crate) fn links(state: &State) -> Table {
+pub(crate) fn links(state: &NodeState) -> Table {
     let mut table = Table::new(&["LINK", "ROLE", "CARRIER", "MTU", "ROUTER", "ADDRESSES", "STATE"]);
     for row in &state.view.links {
         table.push(vec![
@@ -43,20 +43,20 @@ pub(crate) fn links(state: &State) -> Table {
             list(&row.addresses),
             row.state.clone(),
         ]);
-        note(&mut table, &row.name, &row.last_error, row.error_age);
+        add_error_note(&mut table, &row.name, &row.last_error, row.error_age);
     }
     table
 }
 
 /// Tunnels, a row for each path.
-pub(crate) fn tunnels(state: &State) -> Table {
+pub(crate) fn tunnels(state: &NodeState) -> Table {
     let mut table = Table::new(&["TUNNEL", "BID", "LOCAL", "REMOTE", "MTU", "WEIGHT", "TO", "STATE"]);
     for row in &state.view.tunnels {
         table.push(vec![
             row.tunnel.to_string(),
             identifier(row.bid),
-            end(row.local),
-            end(row.remote),
+            tunnel_end(row.local),
+            tunnel_end(row.remote),
             row.mtu.to_string(),
             row.weight.to_string(),
             destinations(&row.far),
@@ -67,7 +67,7 @@ pub(crate) fn tunnels(state: &State) -> Table {
 }
 
 /// What a firewall does to them, in a line of its own; nothing if there is none.
-pub(crate) fn firewall(state: &State) -> String {
+pub(crate) fn firewall(state: &NodeState) -> String {
     let Some(firewall) = &state.firewall else { return String::new() };
     let chains = firewall.chains.join(", ");
     match (firewall.obeyed, chains.is_empty()) {
@@ -78,9 +78,9 @@ pub(crate) fn firewall(state: &State) -> String {
 }
 
 /// Says below the table what does not work, and since when.
-fn note(table: &mut Table, name: &str, error: &Option<String>, since: Option<Duration>) {
+fn add_error_note(table: &mut Table, name: &str, error: &Option<String>, since: Option<Duration>) {
     if let Some(error) = error {
-        let since = since.map(|since| format!(" (for {})", human(since))).unwrap_or_default();
+        let since = since.map(|since| format!(" (for {})", format_duration(since))).unwrap_or_default();
         table.note(format!("{name}: {error}{since}"));
     }
 }
@@ -103,7 +103,7 @@ fn care_of(row: &BindingView) -> String {
 }
 
 /// Addresses connections take several paths from.
-pub(crate) fn endpoints(state: &State) -> Table {
+pub(crate) fn endpoints(state: &NodeState) -> Table {
     let mut table = Table::new(&["ADDRESS", "LINK", "KIND", "USE", "TOLD", "STATE"]);
     for row in &state.view.endpoints {
         table.push(vec![
@@ -119,7 +119,7 @@ pub(crate) fn endpoints(state: &State) -> Table {
 }
 
 /// Prefixes nodes inside have.
-pub(crate) fn prefixes(state: &State) -> Table {
+pub(crate) fn prefixes(state: &NodeState) -> Table {
     let mut table = Table::new(&["PREFIX", "INGRESS", "KIND", "UPLINK", "OF", "VALID", "STATE"]);
     for row in &state.view.prefixes {
         table.push(vec![
@@ -128,7 +128,7 @@ pub(crate) fn prefixes(state: &State) -> Table {
             row.role.clone(),
             row.uplink.clone().unwrap_or_default(),
             row.part_of.map(|of| of.to_string()).unwrap_or_default(),
-            row.valid.map_or_else(|| "forever".to_owned(), human),
+            row.valid.map_or_else(|| "forever".to_owned(), format_duration),
             row.state.clone(),
         ]);
     }
@@ -136,7 +136,7 @@ pub(crate) fn prefixes(state: &State) -> Table {
 }
 
 /// Addresses the shim makes.
-pub(crate) fn addresses(state: &State) -> Table {
+pub(crate) fn addresses(state: &NodeState) -> Table {
     let mut table = Table::new(&["ADDRESS", "INTERFACE", "PREFIX", "PROOF", "SEC", "VALID", "STATE"]);
     for row in &state.view.addresses {
         table.push(vec![
@@ -145,7 +145,7 @@ pub(crate) fn addresses(state: &State) -> Table {
             row.prefix.to_string(),
             row.proof.clone(),
             row.sec.to_string(),
-            row.valid.map(human).unwrap_or_default(),
+            row.valid.map(format_duration).unwrap_or_default(),
             row.state.clone(),
         ]);
     }
@@ -153,7 +153,7 @@ pub(crate) fn addresses(state: &State) -> Table {
 }
 
 /// Contexts of the shim.
-pub(crate) fn contexts(state: &State) -> Table {
+pub(crate) fn contexts(state: &NodeState) -> Table {
     let mut table = Table::new(&["ULID", "PEER", "PATH", "LOCATORS", "OUT", "IN", "IDLE", "REACH", "STATE"]);
     for row in &state.view.contexts {
         let path = if row.rewriting { format!("{} > {}", row.path.local, row.path.peer) } else { String::new() };
@@ -164,7 +164,7 @@ pub(crate) fn contexts(state: &State) -> Table {
             format!("{}x{}", row.local.len(), row.peer.len()),
             row.tx.octets.to_string(),
             row.rx.octets.to_string(),
-            human(row.idle),
+            format_duration(row.idle),
             row.reachability.clone(),
             row.state.clone(),
         ]);
@@ -173,7 +173,7 @@ pub(crate) fn contexts(state: &State) -> Table {
 }
 
 /// GeoNetworking stations, this one first.
-pub(crate) fn stations(state: &State) -> Table {
+pub(crate) fn stations(state: &NodeState) -> Table {
     let mut table = Table::new(&["STATION", "KIND", "PLACE", "DISTANCE", "SPEED", "HEADING", "AGE", "STATE"]);
     for row in &state.view.stations {
         table.push(vec![
@@ -183,7 +183,7 @@ pub(crate) fn stations(state: &State) -> Table {
             row.distance.map(|metres| format!("{metres} m")).unwrap_or_default(),
             format!("{:.1} km/h", f64::from(row.speed) * 0.036),
             format!("{}°", row.heading / 10),
-            human(row.age),
+            format_duration(row.age),
             row.state.clone(),
         ]);
     }
@@ -191,7 +191,7 @@ pub(crate) fn stations(state: &State) -> Table {
 }
 
 /// Where this station is.
-pub(crate) fn position(state: &State) -> Table {
+pub(crate) fn position(state: &NodeState) -> Table {
     let mut table = Table::new(&["STATION", "KIND", "PLACE", "WITHIN", "SPEED", "HEADING", "AGE", "STATE"]);
     if let Some(row) = &state.view.position {
         table.push(vec![
@@ -201,7 +201,7 @@ pub(crate) fn position(state: &State) -> Table {
             row.uncertainty.map(|metres| format!("{metres} m")).unwrap_or_default(),
             format!("{:.1} km/h", f64::from(row.speed) * 0.036),
             format!("{}°", row.heading / 10),
-            row.age.map(human).unwrap_or_default(),
+            row.age.map(format_duration).unwrap_or_default(),
             row.state.clone(),
         ]);
     }
@@ -209,28 +209,28 @@ pub(crate) fn position(state: &State) -> Table {
 }
 
 /// Networks of routers nearby.
-pub(crate) fn networks(state: &State) -> Table {
+pub(crate) fn networks(state: &NodeState) -> Table {
     let mut table = Table::new(&["NETWORK", "ROUTER", "LINK", "REMAINING"]);
     for row in &state.view.networks {
         let (prefix, router) = (row.prefix.to_string(), row.router.to_string());
-        table.push(vec![prefix, router, row.link.clone(), human(row.remaining)]);
+        table.push(vec![prefix, router, row.link.clone(), format_duration(row.remaining)]);
     }
     table
 }
 
 /// Timers, the next first.
-pub(crate) fn timers(state: &State) -> Table {
+pub(crate) fn timers(state: &NodeState) -> Table {
     let mut table = Table::new(&["IN", "TIMER"]);
     let mut timers: Vec<_> = state.view.timers.iter().collect();
     timers.sort_by_key(|timer| timer.remaining);
     for row in timers {
-        table.push(vec![human(row.remaining), row.name.clone()]);
+        table.push(vec![format_duration(row.remaining), row.name.clone()]);
     }
     table
 }
 
 /// How often each thing happened, signalling first.
-pub(crate) fn counters(state: &State) -> Table {
+pub(crate) fn counters(state: &NodeState) -> Table {
     let mut table = Table::new(&["COUNTER", "COUNT"]);
     for (name, count) in &state.view.counters {
         table.push(vec![name.clone(), count.to_string()]);
@@ -242,7 +242,7 @@ pub(crate) fn counters(state: &State) -> Table {
 }
 
 /// An end of a tunnel; one of IPv4 as such.
-fn end(address: Ipv6Addr) -> String {
+fn tunnel_end(address: Ipv6Addr) -> String {
     Ipv4Endpoint::from_ipv6(address).map_or_else(|| address.to_string(), |end| end.to_string())
 }
 
@@ -270,7 +270,7 @@ mod tests {
     use crate::render::table::Paint;
 
     #[test]
-    fn bindings_are_a_table_people_can_read() {
+    fn the_bindings_table_has_one_row_per_binding() {
         let expected = "\
 HOME ADDRESS     BID  CARE-OF        HOME AGENT     PREFIXES           SEQ  REMAINING  ROLE        STATE
 2001:db8:1::100  1    2001:db8:2::1  2001:db8:1::1  2001:db8:100::/56  42   9m12s      home_agent  bound
@@ -280,7 +280,7 @@ HOME ADDRESS     BID  CARE-OF        HOME AGENT     PREFIXES           SEQ  REMA
     }
 
     #[test]
-    fn a_firewall_is_told_below_the_tunnels() {
+    fn the_firewall_line_follows_the_tunnels_table() {
         let mut state = sample::state();
         assert_eq!(firewall(&state), "");
         let chains = vec!["nftables inet filter forward".to_owned()];
@@ -292,7 +292,7 @@ HOME ADDRESS     BID  CARE-OF        HOME AGENT     PREFIXES           SEQ  REMA
     }
 
     #[test]
-    fn what_does_not_work_is_told_below_the_table() {
+    fn errors_are_listed_below_the_table() {
         let mut state = sample::state();
         let binding = &mut state.view.bindings[0];
         binding.refused_prefixes = std::mem::take(&mut binding.prefixes);
@@ -304,7 +304,7 @@ HOME ADDRESS     BID  CARE-OF        HOME AGENT     PREFIXES           SEQ  REMA
     }
 
     #[test]
-    fn links_and_tunnels_name_their_ends() {
+    fn links_and_tunnels_show_their_addresses() {
         let expected = "\
 LINK  ROLE  CARRIER  MTU   ROUTER  ADDRESSES      STATE
 eth1  home  up       1500  -       2001:db8:1::1  home
@@ -318,7 +318,7 @@ TUNNEL  BID  LOCAL          REMOTE         MTU   WEIGHT  TO                     
     }
 
     #[test]
-    fn ipv4_ends_of_a_tunnel_are_written_as_such() {
+    fn ipv4_tunnel_addresses_are_shown_as_ipv4() {
         let mut state = sample::state();
         state.view.tunnels[0].local = "::105f:ffff:c0a8:10a".parse().unwrap();
         let text = tunnels(&state).render(Paint::Plain);
@@ -326,7 +326,7 @@ TUNNEL  BID  LOCAL          REMOTE         MTU   WEIGHT  TO                     
     }
 
     #[test]
-    fn endpoints_say_what_they_are_for() {
+    fn mptcp_endpoints_show_their_use() {
         let expected = "\
 ADDRESS        LINK  KIND     USE      TOLD  STATE
 2001:db8:2::5  eth1  care-of  regular  yes   in use
@@ -335,7 +335,7 @@ ADDRESS        LINK  KIND     USE      TOLD  STATE
     }
 
     #[test]
-    fn prefixes_say_where_they_lead() {
+    fn prefixes_show_their_uplink() {
         let expected = "\
 PREFIX               INGRESS  KIND       UPLINK  OF                 VALID    STATE
 2001:db8:100::/64    lan0     home       -       -                  forever  preferred

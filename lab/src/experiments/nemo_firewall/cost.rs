@@ -1,11 +1,11 @@
 //! Cost of the rules: packets per second of CPU time through two routers in a row, as in `nemo/throughput`: home agent
 //! and mobile router, or plain routers; without rules, then all with the same rules.
 
-use super::{load, rules, wait_until_noticed};
-use crate::chain::{self, Chain, Kind};
-use crate::figures::{Findings, lesser, ratio, spread};
+use super::{load_rules, ruleset, wait_until_noticed};
+use crate::chain::{self, Chain, Forwarding};
+use crate::findings::{Findings, distribution, min_of_directions, ratio};
 use crate::progress::Progress;
-use crate::traffic::wind::{self, Blow, Place, Wind};
+use crate::traffic::packet_generator::{self, Burst, PacketCounter, PacketGenerator};
 use anyhow::Result;
 use serde_json::json;
 use std::collections::BTreeMap;
@@ -13,12 +13,12 @@ use std::collections::BTreeMap;
 /// Octets of a packet.
 const PACKET: usize = 250;
 /// Warm-up frames of a burst.
-const WARM: u32 = 1024;
+const WARM_UP: u32 = 1024;
 /// Upward first: downward packets belong to connections opened from inside.
-const WAYS: [bool; 2] = [true, false];
+const DIRECTIONS: [bool; 2] = [true, false];
 
 /// Bursts of all rounds by forwarding, rules, and direction (upward).
-type Blows = BTreeMap<(Kind, bool, bool), Vec<Blow>>;
+type Bursts = BTreeMap<(Forwarding, bool, bool), Vec<Burst>>;
 
 fn rounds(quick: bool) -> usize {
     if quick { 3 } else { 9 }
@@ -32,62 +32,66 @@ pub(super) fn steps(quick: bool) -> u64 {
 /// Measures and summarises.
 pub(super) fn measure(quick: bool, progress: &mut Progress, findings: &mut Findings) -> Result<()> {
     let frames = if quick { 30_000 } else { 120_000 };
-    let (plain, ours) = wind::beside(|| Ok((Chain::build(Kind::Plain)?, Chain::build(Kind::Roam6)?)))?;
-    let mut wind = Wind::new()?;
+    let (plain, ours) = packet_generator::on_generator_cpu(|| {
+        Ok((Chain::build(Forwarding::Plain)?, Chain::build(Forwarding::Roam6)?))
+    })?;
+    let mut wind = PacketGenerator::new()?;
     let ends = [&plain, &ours].into_iter().flat_map(|chain| [(&chain.sink, "d0"), (&chain.source, "s0")]);
-    let _counters: Vec<Place> = ends.map(|(host, interface)| wind.count_at(host, interface)).collect::<Result<_>>()?;
-    let mut blows = Blows::new();
+    let _counters: Vec<PacketCounter> =
+        ends.map(|(host, interface)| wind.count_at(host, interface)).collect::<Result<_>>()?;
+    let mut blows = Bursts::new();
     for ruled in [false, true] {
         if ruled {
             for chain in [&plain, &ours] {
-                load(&chain.agent, &rules("{ \"h1\", \"nemo0\" }"))?;
-                load(&chain.router, &rules("\"in0\""))?;
+                load_rules(&chain.agent, &ruleset("{ \"h1\", \"nemo0\" }"))?;
+                load_rules(&chain.router, &ruleset("\"in0\""))?;
                 chain.daemons().iter().try_for_each(wait_until_noticed)?;
             }
         }
         for at in 0..rounds(quick) {
-            progress.say(if ruled { "cost, with rules" } else { "cost, without rules" });
+            progress.message(if ruled { "cost, with rules" } else { "cost, without rules" });
             let mut chains = [&plain, &ours];
             chains.rotate_left(at % 2);
-            for (chain, upward) in chains.into_iter().flat_map(|chain| WAYS.map(|upward| (chain, upward))) {
-                let blow = blow(&mut wind, chain, upward, frames)?;
-                blows.entry((chain.kind, ruled, upward)).or_default().push(blow);
+            for (chain, upward) in chains.into_iter().flat_map(|chain| DIRECTIONS.map(|upward| (chain, upward))) {
+                let blow = send_burst(&mut wind, chain, upward, frames)?;
+                blows.entry((chain.forwarding, ruled, upward)).or_default().push(blow);
             }
             progress.step();
         }
     }
-    sum_up(findings, &blows);
+    summarise(findings, &blows);
     Ok(())
 }
 
-fn blow(wind: &mut Wind, chain: &Chain, upward: bool, count: u32) -> Result<Blow> {
+fn send_burst(wind: &mut PacketGenerator, chain: &Chain, upward: bool, count: u32) -> Result<Burst> {
     let (host, from, to) = if upward { (&chain.sink, "d0", "in0") } else { (&chain.source, "s0", "h0") };
-    let frames = [chain::frame(from, to, &chain::packet(PACKET, upward, 0))];
-    wind.blow(host, from, &frames, WARM)?;
-    wind.blow(host, from, &frames, count)
+    let frames = [chain::ethernet_frame(from, to, &chain::udp_packet(PACKET, upward, 0))];
+    wind.send_burst(host, from, &frames, WARM_UP)?;
+    wind.send_burst(host, from, &frames, count)
 }
 
-fn sum_up(findings: &mut Findings, blows: &Blows) {
+fn summarise(findings: &mut Findings, blows: &Bursts) {
     let rates = |kind, ruled, upward| -> Vec<f64> {
-        blows.get(&(kind, ruled, upward)).into_iter().flatten().map(Blow::kpps).collect()
+        blows.get(&(kind, ruled, upward)).into_iter().flatten().map(Burst::kpps).collect()
     };
     let over = |(kind, ruled), (other, under)| {
-        lesser(|upward| ratio(&rates(kind, ruled, upward), &rates(other, under, upward)))
+        min_of_directions(|upward| ratio(&rates(kind, ruled, upward), &rates(other, under, upward)))
     };
     let figures = [
-        ("firewalled_over_plain", over((Kind::Roam6, true), (Kind::Plain, true))),
-        ("firewalled_over_fast_path", over((Kind::Roam6, true), (Kind::Roam6, false))),
-        ("fast_path_over_plain", over((Kind::Roam6, false), (Kind::Plain, false))),
+        ("firewalled_over_plain", over((Forwarding::Roam6, true), (Forwarding::Plain, true))),
+        ("firewalled_over_fast_path", over((Forwarding::Roam6, true), (Forwarding::Roam6, false))),
+        ("fast_path_over_plain", over((Forwarding::Roam6, false), (Forwarding::Plain, false))),
     ];
     for (name, value) in figures {
-        findings.sum_up(&format!("{name}_{PACKET}"), value);
+        findings.summarise(&format!("{name}_{PACKET}"), value);
     }
     for ((kind, ruled, upward), blows) in blows {
         let rules = if *ruled { "with rules" } else { "without rules" };
-        wind::losses(blows).for_each(|lost| findings.blame(format!("{}, {rules}, {lost}", kind.name())));
-        let kpps: Vec<f64> = blows.iter().map(Blow::kpps).collect();
+        packet_generator::describe_losses(blows)
+            .for_each(|lost| findings.add_fault(format!("{}, {rules}, {lost}", kind.name())));
+        let kpps: Vec<f64> = blows.iter().map(Burst::kpps).collect();
         findings.rows.push(json!({
-            "by": kind.name(), "rules": ruled, "upward": upward, "octets": PACKET, "kpps_of_cpu": spread(&kpps),
+            "by": kind.name(), "rules": ruled, "upward": upward, "octets": PACKET, "kpps_of_cpu": distribution(&kpps),
         }));
     }
 }

@@ -8,7 +8,7 @@ mod policy;
 use super::Experiment;
 use crate::bed::{Daemon, Host};
 use crate::clock;
-use crate::figures::Findings;
+use crate::findings::Findings;
 use crate::progress::Progress;
 use anyhow::{Context, Result};
 use std::fs;
@@ -22,18 +22,18 @@ pub(crate) const EXPERIMENT: Experiment = Experiment {
 };
 
 /// How long a daemon may take to detect a firewall.
-const PATIENCE: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(10);
 
 fn run(quick: bool) -> Result<Findings> {
     let mut findings = Findings::default();
     let mut progress = Progress::new(policy::steps() + cost::steps(quick));
-    policy::judge(quick, &mut progress, &mut findings)?;
+    policy::check_policies(quick, &mut progress, &mut findings)?;
     cost::measure(quick, &mut progress, &mut findings)?;
     Ok(findings)
 }
 
 /// The usual rules of a router: connections may be opened only from these interfaces (an nftables expression).
-fn rules(interfaces: &str) -> String {
+fn ruleset(interfaces: &str) -> String {
     format!(
         "table inet site {{\n chain forward {{\n  type filter hook forward priority 0; policy drop;\n  \
          ct state established,related accept\n  iifname {interfaces} accept\n }}\n}}\n"
@@ -41,7 +41,7 @@ fn rules(interfaces: &str) -> String {
 }
 
 /// Loads rules on a host, in one transaction.
-fn load(host: &Host, text: &str) -> Result<()> {
+fn load_rules(host: &Host, text: &str) -> Result<()> {
     let file = host.folder().join("rules.nft");
     fs::write(&file, text)?;
     host.output("nft", &["-f", &file.display().to_string()]).map(|_| ())
@@ -49,6 +49,6 @@ fn load(host: &Host, text: &str) -> Result<()> {
 
 /// Waits until the daemon reports a firewall on the path.
 fn wait_until_noticed(daemon: &Daemon) -> Result<()> {
-    let noticed = || daemon.ask(&["show", "tunnels"]).ok().filter(|text| text.contains("firewall"));
-    clock::wait_for(PATIENCE, noticed).map(|_| ()).context("roam6 does not report the firewall")
+    let noticed = || daemon.query(&["show", "tunnels"]).ok().filter(|text| text.contains("firewall"));
+    clock::wait_for(TIMEOUT, noticed).map(|_| ()).context("roam6 does not report the firewall")
 }

@@ -1,12 +1,12 @@
 //! Policy checks: echo requests and TCP connections between the correspondent and the mobile network node, opened by
 //! either, counted at the destination.
 
-use super::{load, rules, wait_until_noticed};
+use super::{load_rules, ruleset, wait_until_noticed};
 use crate::bed::{Daemon, Host};
-use crate::figures::{Findings, round};
+use crate::findings::{Findings, round};
 use crate::progress::Progress;
-use crate::topology::{CORRESPONDENT, Vehicle, World};
-use crate::traffic::End;
+use crate::topology::{CORRESPONDENT, NemoNetwork, Vehicle};
+use crate::traffic::Endpoint;
 use anyhow::{Context, Result, anyhow, ensure};
 use serde_json::json;
 use std::net::{Ipv6Addr, SocketAddr, SocketAddrV6, TcpListener, TcpStream};
@@ -15,21 +15,21 @@ use std::thread::{self, sleep};
 use std::time::Duration;
 
 /// Required share of allowed packets that pass.
-const ALLOWED: f64 = 0.99;
+const MIN_ALLOWED_SHARE: f64 = 0.99;
 /// Interval of echo requests, seconds.
 const INTERVAL: &str = "0.005";
 /// Time between two rule changes.
 const PAUSE: Duration = Duration::from_millis(30);
 /// Timeout of a forbidden connection: one SYN segment.
-const BRIEF: Duration = Duration::from_millis(20);
+const FORBIDDEN_TIMEOUT: Duration = Duration::from_millis(20);
 /// Timeout of an allowed connection.
-const LONG: Duration = Duration::from_secs(2);
+const ALLOWED_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// TCP port of the probe without rules.
 const OPEN_PORT: u16 = 7100;
 
 /// States of the neighbour cache entries, in order.
-const STATES: [&str; 4] = ["reachable", "stale", "flushed", "reachable"];
+const NEIGHBOUR_STATES: [&str; 4] = ["reachable", "stale", "flushed", "reachable"];
 
 /// Counts new connections towards a host at their destination.
 const COUNTER: &str = "table inet begun {
@@ -99,25 +99,25 @@ pub(super) fn steps() -> u64 {
 }
 
 /// Runs all variants in one network.
-pub(super) fn judge(quick: bool, progress: &mut Progress, findings: &mut Findings) -> Result<()> {
+pub(super) fn check_policies(quick: bool, progress: &mut Progress, findings: &mut Findings) -> Result<()> {
     let effort = if quick {
         Effort { echoes: 20, connections: 10, changes: 30, restarts: 3 }
     } else {
         Effort { echoes: 200, connections: 50, changes: 300, restarts: 10 }
     };
-    progress.say("without rules");
-    let world = World::build(Duration::ZERO, 1, "duplicate_detection = false")?;
+    progress.message("without rules");
+    let world = NemoNetwork::build(Duration::ZERO, 1, "duplicate_detection = false")?;
     let vehicle = world.vehicle(0, &["up0"])?;
-    world.air.plug(vehicle.uplink(0)?, world.visited[0].link)?;
+    world.emulator.plug(vehicle.uplink(0)?, world.visited[0].link)?;
     vehicle.wait_until_connected(CORRESPONDENT)?;
-    load(&world.cn, COUNTER)?;
-    load(&vehicle.mnn, COUNTER)?;
-    let (mut forbidden, mut allowed) = (Count::default(), open(&world, &vehicle, effort)?);
+    load_rules(&world.cn, COUNTER)?;
+    load_rules(&vehicle.mnn, COUNTER)?;
+    let (mut forbidden, mut allowed) = (Count::default(), probe_without_rules(&world, &vehicle, effort)?);
     progress.step();
     for variant in &VARIANTS {
-        progress.say(&variant.name());
-        let run = Run::new(&world, &vehicle, variant, effort)?;
-        let (against, along) = run.through().with_context(|| variant.name())?;
+        progress.message(&variant.name());
+        let run = VariantRun::new(&world, &vehicle, variant, effort)?;
+        let (against, along) = run.probe_both().with_context(|| variant.name())?;
         findings.rows.push(json!({
             "rules": variant.name(),
             "forbidden_sent": against.sent, "forbidden_passed": against.passed,
@@ -131,11 +131,11 @@ pub(super) fn judge(quick: bool, progress: &mut Progress, findings: &mut Finding
         allowed.add(&along);
         progress.step();
     }
-    findings.sum_up("passed_against_policy", forbidden.passed);
-    findings.sum_up("forbidden_sent", forbidden.sent);
-    findings.sum_up("allowed_sent", allowed.sent);
-    findings.sum_up("allowed_passed_over_sent", round(allowed.share()));
-    findings.require(allowed.share() >= ALLOWED, || {
+    findings.summarise("passed_against_policy", forbidden.passed);
+    findings.summarise("forbidden_sent", forbidden.sent);
+    findings.summarise("allowed_sent", allowed.sent);
+    findings.summarise("allowed_passed_over_sent", round(allowed.share()));
+    findings.require(allowed.share() >= MIN_ALLOWED_SHARE, || {
         format!("only {} of {} allowed packets and connections passed", allowed.passed, allowed.sent)
     });
     Ok(())
@@ -143,13 +143,13 @@ pub(super) fn judge(quick: bool, progress: &mut Progress, findings: &mut Finding
 
 /// Probes both directions without a firewall: packets can pass in the forbidden direction, and are counted where they
 /// arrive.
-fn open(world: &World, vehicle: &Vehicle, effort: Effort) -> Result<Count> {
+fn probe_without_rules(world: &NemoNetwork, vehicle: &Vehicle, effort: Effort) -> Result<Count> {
     let (mut count, correspondent, node) = (Count::default(), world.correspondent(), vehicle.node());
     for (from, to) in [(&correspondent, &node), (&node, &correspondent)] {
         let listener = listen(to.host, to.address, OPEN_PORT)?;
-        let before = arrived(to.host)?;
-        let probe = Probe { from, to: to.address, port: OPEN_PORT }.complete(&listener, effort)?;
-        let counted = arrived(to.host)?.saturating_sub(before);
+        let before = arrived_count(to.host)?;
+        let probe = Probe { from, to: to.address, port: OPEN_PORT }.send_allowed(&listener, effort)?;
+        let counted = arrived_count(to.host)?.saturating_sub(before);
         ensure!(counted >= probe.passed, "{} counted {counted} of {} arrivals", to.host.name(), probe.passed);
         count.add(&probe);
     }
@@ -165,26 +165,31 @@ impl Variant {
 }
 
 /// One variant in the network.
-struct Run<'a> {
-    world: &'a World,
+struct VariantRun<'a> {
+    world: &'a NemoNetwork,
     vehicle: &'a Vehicle,
     variant: &'a Variant,
     effort: Effort,
     /// The allowed opener, and the forbidden one.
-    ends: [End<'a>; 2],
+    ends: [Endpoint<'a>; 2],
     /// The listener of allowed connections.
     listener: TcpListener,
 }
 
-impl<'a> Run<'a> {
-    fn new(world: &'a World, vehicle: &'a Vehicle, variant: &'a Variant, effort: Effort) -> Result<Run<'a>> {
+impl<'a> VariantRun<'a> {
+    fn new(
+        world: &'a NemoNetwork,
+        vehicle: &'a Vehicle,
+        variant: &'a Variant,
+        effort: Effort,
+    ) -> Result<VariantRun<'a>> {
         let mut ends = [vehicle.node(), world.correspondent()];
         if !variant.from_inside {
             ends.reverse();
         }
         let [_, other] = &ends;
         let listener = listen(other.host, other.address, variant.port)?;
-        Ok(Run { world, vehicle, variant, effort, ends, listener })
+        Ok(VariantRun { world, vehicle, variant, effort, ends, listener })
     }
 
     fn host(&self) -> (&'a Host, &'a Daemon) {
@@ -196,32 +201,32 @@ impl<'a> Run<'a> {
     }
 
     /// Counts of forbidden and of allowed packets.
-    fn through(&self) -> Result<(Count, Count)> {
+    fn probe_both(&self) -> Result<(Count, Count)> {
         let (host, daemon) = self.host();
-        let rules = rules(self.variant.interface);
-        load(host, &rules)?;
+        let rules = ruleset(self.variant.interface);
+        load_rules(host, &rules)?;
         wait_until_noticed(daemon)?;
         let [first, _] = &self.ends;
-        let before = arrived(first.host)?;
+        let before = arrived_count(first.host)?;
         let (mut against, mut along) = (Count::default(), Count::default());
-        for state in STATES {
+        for state in NEIGHBOUR_STATES {
             self.set_neighbours(state)?;
-            against.sent += self.forbidden().strike(self.effort)?;
+            against.sent += self.forbidden().send_forbidden(self.effort)?;
             self.set_neighbours(state)?;
-            along.add(&self.allowed().complete(&self.listener, self.effort)?);
-            against.sent += self.forbidden().strike(self.effort)?;
+            along.add(&self.allowed().send_allowed(&self.listener, self.effort)?);
+            against.sent += self.forbidden().send_forbidden(self.effort)?;
         }
         self.set_neighbours("reachable")?;
         self.change_under_traffic(&mut against, &mut along)?;
         for _ in 0..self.effort.restarts {
             // No traffic while there is no chain, because there is no policy then.
             host.output("nft", &["delete", "table", "inet", "site"])?;
-            load(host, &rules)?;
+            load_rules(host, &rules)?;
             self.set_neighbours("reachable")?;
-            against.sent += self.forbidden().strike(self.effort)?;
-            along.add(&self.allowed().complete(&self.listener, self.effort)?);
+            against.sent += self.forbidden().send_forbidden(self.effort)?;
+            along.add(&self.allowed().send_allowed(&self.listener, self.effort)?);
         }
-        against.passed = arrived(first.host)?.saturating_sub(before);
+        against.passed = arrived_count(first.host)?.saturating_sub(before);
         host.output("nft", &["delete", "table", "inet", "site"])?;
         Ok((against, along))
     }
@@ -231,7 +236,7 @@ impl<'a> Run<'a> {
     fn change_under_traffic(&self, against: &mut Count, along: &mut Count) -> Result<()> {
         let (host, _) = self.host();
         let interface = self.variant.interface;
-        let replaced = format!("table inet site\ndelete table inet site\n{}", rules(interface));
+        let replaced = format!("table inet site\ndelete table inet site\n{}", ruleset(interface));
         let refilled = format!(
             "flush chain inet site forward\nadd rule inet site forward ct state established,related accept\n\
              add rule inet site forward iifname {interface} accept\n"
@@ -241,20 +246,20 @@ impl<'a> Run<'a> {
             let forbidden = scope.spawn(|| {
                 let mut sent = 0;
                 while !ended.load(Ordering::Relaxed) {
-                    sent += self.forbidden().strike(self.effort)?;
+                    sent += self.forbidden().send_forbidden(self.effort)?;
                 }
                 anyhow::Ok(sent)
             });
             let allowed = scope.spawn(|| {
                 let mut count = Count::default();
                 while !ended.load(Ordering::Relaxed) {
-                    count.add(&self.allowed().complete(&self.listener, self.effort)?);
+                    count.add(&self.allowed().send_allowed(&self.listener, self.effort)?);
                 }
                 anyhow::Ok(count)
             });
             let changed = [&refilled, &replaced].into_iter().cycle().take(self.effort.changes).try_for_each(|text| {
                 sleep(PAUSE);
-                load(host, text)
+                load_rules(host, text)
             });
             ended.store(true, Ordering::Relaxed);
             against.sent += forbidden.join().map_err(|_| anyhow!("a sender failed"))??;
@@ -295,22 +300,22 @@ impl<'a> Run<'a> {
 
 /// Echo requests and connections from one end to another.
 struct Probe<'a> {
-    from: &'a End<'a>,
+    from: &'a Endpoint<'a>,
     to: Ipv6Addr,
     port: u16,
 }
 
 impl Probe<'_> {
     /// Sends forbidden packets; the minimum number sent.
-    fn strike(&self, effort: Effort) -> Result<u64> {
+    fn send_forbidden(&self, effort: Effort) -> Result<u64> {
         self.ping(effort.echoes, "0.2")?;
-        self.connect(effort.connections, BRIEF)?;
+        self.connect(effort.connections, FORBIDDEN_TIMEOUT)?;
         Ok(effort.echoes + effort.connections)
     }
 
     /// Sends allowed packets; sent and answered.
-    fn complete(&self, listener: &TcpListener, effort: Effort) -> Result<Count> {
-        let answered = self.ping(effort.echoes, "2")? + self.connect(effort.connections, LONG)?;
+    fn send_allowed(&self, listener: &TcpListener, effort: Effort) -> Result<Count> {
+        let answered = self.ping(effort.echoes, "2")? + self.connect(effort.connections, ALLOWED_TIMEOUT)?;
         while listener.accept().is_ok() {}
         Ok(Count { sent: effort.echoes + effort.connections, passed: answered })
     }
@@ -328,18 +333,18 @@ impl Probe<'_> {
     fn connect(&self, count: u64, patience: Duration) -> Result<u64> {
         let to = SocketAddr::V6(SocketAddrV6::new(self.to, self.port, 0, 0));
         let accepted = || (0..count).filter(|_| TcpStream::connect_timeout(&to, patience).is_ok()).count();
-        Ok(u64::try_from(self.from.host.inside(accepted)?)?)
+        Ok(u64::try_from(self.from.host.in_namespace(accepted)?)?)
     }
 }
 
 fn listen(host: &Host, address: Ipv6Addr, port: u16) -> Result<TcpListener> {
-    let listener = host.inside(|| TcpListener::bind(SocketAddrV6::new(address, port, 0, 0)))??;
+    let listener = host.in_namespace(|| TcpListener::bind(SocketAddrV6::new(address, port, 0, 0)))??;
     listener.set_nonblocking(true)?;
     Ok(listener)
 }
 
 /// Echo requests and SYNs that have arrived at an end so far.
-fn arrived(host: &Host) -> Result<u64> {
+fn arrived_count(host: &Host) -> Result<u64> {
     let text = host.output("nft", &["list", "counter", "inet", "begun", "begun"])?;
     let packets = text.split_once("packets ").and_then(|(_, rest)| rest.split_whitespace().next()?.parse().ok());
     packets.with_context(|| format!("no count of packets: {text}"))

@@ -1,6 +1,6 @@
 //! The measured combinations: forwarding, section of the path, and direction.
 
-use crate::chain::Kind;
+use crate::chain::Forwarding;
 use std::fmt;
 
 /// The measured section of the path.
@@ -22,53 +22,53 @@ pub(super) enum Section {
 
 impl Section {
     /// The generator alone with the same receiver.
-    pub(super) fn nothing(self) -> Section {
+    pub(super) fn generator_only(self) -> Section {
         if matches!(self, Section::NothingBare | Section::WholeBare) { Section::NothingBare } else { Section::Nothing }
     }
 }
 
 /// One combination.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Lane {
-    pub(super) kind: Kind,
+pub(super) struct PacketLane {
+    pub(super) forwarding: Forwarding,
     pub(super) section: Section,
     pub(super) upward: bool,
 }
 
-impl fmt::Display for Lane {
+impl fmt::Display for PacketLane {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let way = if self.upward { "up" } else { "down" };
-        write!(f, "{:?}, {:?}, {way}", self.kind, self.section)
+        write!(f, "{:?}, {:?}, {way}", self.forwarding, self.section)
     }
 }
 
-pub(super) const fn lane(kind: Kind, section: Section, upward: bool) -> Lane {
-    Lane { kind, section, upward }
+pub(super) const fn lane(kind: Forwarding, section: Section, upward: bool) -> PacketLane {
+    PacketLane { forwarding: kind, section, upward }
 }
 
-pub(super) const LANES: [Lane; 24] = [
-    lane(Kind::Plain, Section::Nothing, false),
-    lane(Kind::Plain, Section::Whole, false),
-    lane(Kind::Roam6, Section::Whole, false),
-    lane(Kind::Segments, Section::Whole, false),
-    lane(Kind::Ip6tnl, Section::Whole, false),
-    lane(Kind::WireGuard, Section::Whole, false),
-    lane(Kind::Ceiling, Section::Whole, false),
-    lane(Kind::Xdp, Section::Whole, false),
-    lane(Kind::Plain, Section::Whole, true),
-    lane(Kind::Roam6, Section::Whole, true),
-    lane(Kind::Ip6tnl, Section::Whole, true),
-    lane(Kind::Xdp, Section::Whole, true),
-    lane(Kind::Plain, Section::NothingBare, false),
-    lane(Kind::Plain, Section::WholeBare, false),
-    lane(Kind::Xdp, Section::WholeBare, false),
-    lane(Kind::Ceiling, Section::WholeBare, false),
-    lane(Kind::Plain, Section::Entry, false),
-    lane(Kind::Roam6, Section::Entry, false),
-    lane(Kind::Plain, Section::Exit, false),
-    lane(Kind::Roam6, Section::Exit, false),
-    lane(Kind::Plain, Section::Entry, true),
-    lane(Kind::Roam6, Section::Entry, true),
-    lane(Kind::Plain, Section::Exit, true),
-    lane(Kind::Roam6, Section::Exit, true),
+pub(super) const LANES: [PacketLane; 24] = [
+    lane(Forwarding::Plain, Section::Nothing, false),
+    lane(Forwarding::Plain, Section::Whole, false),
+    lane(Forwarding::Roam6, Section::Whole, false),
+    lane(Forwarding::Seg6, Section::Whole, false),
+    lane(Forwarding::Ip6tnl, Section::Whole, false),
+    lane(Forwarding::WireGuard, Section::Whole, false),
+    lane(Forwarding::Redirect, Section::Whole, false),
+    lane(Forwarding::Xdp, Section::Whole, false),
+    lane(Forwarding::Plain, Section::Whole, true),
+    lane(Forwarding::Roam6, Section::Whole, true),
+    lane(Forwarding::Ip6tnl, Section::Whole, true),
+    lane(Forwarding::Xdp, Section::Whole, true),
+    lane(Forwarding::Plain, Section::NothingBare, false),
+    lane(Forwarding::Plain, Section::WholeBare, false),
+    lane(Forwarding::Xdp, Section::WholeBare, false),
+    lane(Forwarding::Redirect, Section::WholeBare, false),
+    lane(Forwarding::Plain, Section::Entry, false),
+    lane(Forwarding::Roam6, Section::Entry, false),
+    lane(Forwarding::Plain, Section::Exit, false),
+    lane(Forwarding::Roam6, Section::Exit, false),
+    lane(Forwarding::Plain, Section::Entry, true),
+    lane(Forwarding::Roam6, Section::Entry, true),
+    lane(Forwarding::Plain, Section::Exit, true),
+    lane(Forwarding::Roam6, Section::Exit, true),
 ];

@@ -6,14 +6,14 @@ mod bench;
 mod lanes;
 
 use super::Experiment;
-use crate::chain::Kind;
+use crate::chain::Forwarding;
 use crate::clock;
-use crate::figures::{Findings, lesser, percentile, ratio, round};
+use crate::findings::{Findings, min_of_directions, percentile, ratio, round};
 use crate::progress::Progress;
-use crate::traffic::wind::{self, Blow};
+use crate::traffic::packet_generator::{self, Burst};
 use anyhow::Result;
-use bench::{Bench, Bulks, KINDS};
-use lanes::{LANES, Lane, Section, lane};
+use bench::{BulkRates, FORWARDINGS, ThroughputBench};
+use lanes::{LANES, PacketLane, Section, lane};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
@@ -31,43 +31,47 @@ const QUICK: [usize; 3] = [112, 500, 1250];
 const FLOWS: [usize; 2] = [1, 4];
 
 /// The bursts of all rounds.
-type Blows = BTreeMap<(usize, Lane), Vec<Blow>>;
+type Bursts = BTreeMap<(usize, PacketLane), Vec<Burst>>;
 
 fn run(quick: bool) -> Result<Findings> {
     let Effort { sizes, rounds, frames, octets } = Effort::of(quick);
-    let mut bench = Bench::new()?;
+    let mut bench = ThroughputBench::new()?;
     let mut findings = Findings::default();
-    let turns = if clock::is_emulated() { KINDS.map(<[Kind]>::to_vec).to_vec() } else { vec![KINDS.concat()] };
+    let turns = if clock::is_emulated() {
+        FORWARDINGS.map(<[Forwarding]>::to_vec).to_vec()
+    } else {
+        vec![FORWARDINGS.concat()]
+    };
     let mut progress = Progress::new(((turns.len() + 1) * rounds) as u64);
-    let mut blows = Blows::new();
+    let mut blows = Bursts::new();
     for kinds in turns {
         bench.add(&kinds)?;
         for at in 0..rounds {
-            progress.say(&format!("round {} of {rounds}", at + 1));
+            progress.message(&format!("round {} of {rounds}", at + 1));
             for &size in sizes {
                 let turn = (0..LANES.len()).filter_map(|place| LANES.get((place + at) % LANES.len()));
-                let mine = turn.filter(|lane| kinds.contains(&lane.kind) && bench.has(**lane, size));
+                let mine = turn.filter(|lane| kinds.contains(&lane.forwarding) && bench.can_measure(**lane, size));
                 for lane in mine.collect::<Vec<_>>() {
-                    blows.entry((size, *lane)).or_default().push(bench.blow(*lane, size, frames)?);
+                    blows.entry((size, *lane)).or_default().push(bench.send_burst(*lane, size, frames)?);
                 }
             }
             progress.step();
         }
     }
     for &size in sizes {
-        let of_size = Sized { blows: &blows, size };
-        of_size.sum_up(&mut findings);
-        of_size.judge(&mut findings);
+        let of_size = SizeResult { bursts: &blows, size };
+        of_size.summarise(&mut findings);
+        of_size.check(&mut findings);
     }
-    sum_up_ip6tnl(&mut findings, sizes.iter().map(|&size| Sized { blows: &blows, size }));
-    let mut bulks = Bulks::new();
+    summarise_ip6tnl(&mut findings, sizes.iter().map(|&size| SizeResult { bursts: &blows, size }));
+    let mut bulks = BulkRates::new();
     for at in 0..rounds {
-        progress.say(&format!("TCP, round {} of {rounds}", at + 1));
-        bench.bulks(&mut bulks, octets, at)?;
+        progress.message(&format!("TCP, round {} of {rounds}", at + 1));
+        bench.measure_bulk(&mut bulks, octets, at)?;
         progress.step();
     }
-    sum_up_bulks(&mut findings, &bulks);
-    findings.sum_up("absent", bench.absent);
+    summarise_bulk(&mut findings, &bulks);
+    findings.summarise("absent", bench.unavailable);
     Ok(findings)
 }
 
@@ -93,81 +97,83 @@ impl Effort {
 }
 
 /// The bursts of one packet size.
-struct Sized<'a> {
-    blows: &'a Blows,
+struct SizeResult<'a> {
+    bursts: &'a Bursts,
     size: usize,
 }
 
-impl Sized<'_> {
-    fn blows(&self, lane: Lane) -> &[Blow] {
-        self.blows.get(&(self.size, lane)).map_or(&[], Vec::as_slice)
+impl SizeResult<'_> {
+    fn bursts(&self, lane: PacketLane) -> &[Burst] {
+        self.bursts.get(&(self.size, lane)).map_or(&[], Vec::as_slice)
     }
 
     /// Thousands of packets per second of CPU time.
-    fn rates(&self, kind: Kind, section: Section, upward: bool) -> Vec<f64> {
-        self.blows(lane(kind, section, upward)).iter().map(Blow::kpps).collect()
+    fn rates(&self, kind: Forwarding, section: Section, upward: bool) -> Vec<f64> {
+        self.bursts(lane(kind, section, upward)).iter().map(Burst::kpps).collect()
     }
 
-    fn median(&self, Lane { kind, section, upward }: Lane) -> Option<f64> {
+    fn median(&self, PacketLane { forwarding: kind, section, upward }: PacketLane) -> Option<f64> {
         percentile(&self.rates(kind, section, upward), 0.5)
     }
 
-    fn sum_up(&self, findings: &mut Findings) {
+    fn summarise(&self, findings: &mut Findings) {
         let of = |kind, section, upward| self.rates(kind, section, upward);
-        let over_plain =
-            |kind, section| lesser(|upward| ratio(&of(kind, section, upward), &of(Kind::Plain, section, upward)));
-        let roam6_over_plain = |section| over_plain(Kind::Roam6, section);
+        let over_plain = |kind, section| {
+            min_of_directions(|upward| ratio(&of(kind, section, upward), &of(Forwarding::Plain, section, upward)))
+        };
+        let roam6_over_plain = |section| over_plain(Forwarding::Roam6, section);
         let whole = |kind| of(kind, Section::Whole, false);
         let bare = |kind| of(kind, Section::WholeBare, false);
         let summary = [
             ("roam6_over_plain", roam6_over_plain(Section::Whole)),
             ("encap_over_plain", roam6_over_plain(Section::Entry)),
             ("decap_over_plain", roam6_over_plain(Section::Exit)),
-            ("roam6_over_kernel_tunnel", ratio(&whole(Kind::Roam6), &whole(Kind::Segments))),
+            ("roam6_over_kernel_tunnel", ratio(&whole(Forwarding::Roam6), &whole(Forwarding::Seg6))),
             ("roam6_over_ip6tnl", self.over_ip6tnl()),
-            ("roam6_over_wireguard", ratio(&whole(Kind::Roam6), &whole(Kind::WireGuard))),
-            ("ceiling_over_plain", ratio(&whole(Kind::Ceiling), &whole(Kind::Plain))),
-            ("xdp_over_plain", over_plain(Kind::Xdp, Section::Whole)),
-            ("xdp_over_ceiling", ratio(&whole(Kind::Xdp), &whole(Kind::Ceiling))),
-            ("xdp_xdp_over_plain", over_plain(Kind::Xdp, Section::WholeBare)),
-            ("xdp_xdp_over_ceiling", ratio(&bare(Kind::Xdp), &bare(Kind::Ceiling))),
+            ("roam6_over_wireguard", ratio(&whole(Forwarding::Roam6), &whole(Forwarding::WireGuard))),
+            ("ceiling_over_plain", ratio(&whole(Forwarding::Redirect), &whole(Forwarding::Plain))),
+            ("xdp_over_plain", over_plain(Forwarding::Xdp, Section::Whole)),
+            ("xdp_over_ceiling", ratio(&whole(Forwarding::Xdp), &whole(Forwarding::Redirect))),
+            ("xdp_xdp_over_plain", over_plain(Forwarding::Xdp, Section::WholeBare)),
+            ("xdp_xdp_over_ceiling", ratio(&bare(Forwarding::Xdp), &bare(Forwarding::Redirect))),
         ];
         for (name, value) in summary {
             if let Some(value) = value {
-                findings.sum_up(&format!("{name}_{}", self.size), value);
+                findings.summarise(&format!("{name}_{}", self.size), value);
             }
         }
-        let seen = LANES.iter().filter(|lane| !self.blows(**lane).is_empty());
+        let seen = LANES.iter().filter(|lane| !self.bursts(**lane).is_empty());
         findings.rows.extend(seen.map(|lane| self.row(*lane)));
     }
 
     fn over_ip6tnl(&self) -> Option<f64> {
         let of = |kind, upward| self.rates(kind, Section::Whole, upward);
-        lesser(|upward| ratio(&of(Kind::Roam6, upward), &of(Kind::Ip6tnl, upward)))
+        min_of_directions(|upward| ratio(&of(Forwarding::Roam6, upward), &of(Forwarding::Ip6tnl, upward)))
     }
 
-    fn row(&self, lane: Lane) -> Value {
-        let rates = self.rates(lane.kind, lane.section, lane.upward);
+    fn row(&self, lane: PacketLane) -> Value {
+        let rates = self.rates(lane.forwarding, lane.section, lane.upward);
         json!({
             "octets": self.size,
-            "by": lane.kind.name(),
+            "by": lane.forwarding.name(),
             "section": format!("{:?}", lane.section).to_lowercase(),
             "upward": lane.upward,
             "kpps_of_cpu": self.median(lane).map(round),
             "rounds": rates.into_iter().map(round).collect::<Vec<_>>(),
-            "arrived": self.blows(lane).iter().map(|blow| round(blow.share())).collect::<Vec<_>>(),
+            "arrived": self.bursts(lane).iter().map(|blow| round(blow.delivered_share())).collect::<Vec<_>>(),
         })
     }
 
     /// Packets must arrive, and the forwarding must be slower than the generator alone.
-    fn judge(&self, findings: &mut Findings) {
+    fn check(&self, findings: &mut Findings) {
         for lane in LANES {
-            wind::losses(self.blows(lane))
-                .for_each(|lost| findings.blame(format!("{lane}, {} octets, {lost}", self.size)));
-            let generator = Lane { section: lane.section.nothing(), kind: Kind::Plain, upward: false };
+            packet_generator::describe_losses(self.bursts(lane))
+                .for_each(|lost| findings.add_fault(format!("{lane}, {} octets, {lost}", self.size)));
+            let generator =
+                PacketLane { section: lane.section.generator_only(), forwarding: Forwarding::Plain, upward: false };
             let (alone, through) = (self.median(generator), self.median(lane));
             if lane.section != generator.section && alone <= through {
-                findings.blame(format!(
+                findings.add_fault(format!(
                     "{lane}, {} octets: {through:?} thousand packets a second, and the generator alone {alone:?}",
                     self.size
                 ));
@@ -177,20 +183,21 @@ impl Sized<'_> {
 }
 
 /// The median over all sizes; in a virtual machine under another name.
-fn sum_up_ip6tnl<'a>(findings: &mut Findings, sizes: impl Iterator<Item = Sized<'a>>) {
+fn summarise_ip6tnl<'a>(findings: &mut Findings, sizes: impl Iterator<Item = SizeResult<'a>>) {
     let ratios: Vec<f64> = sizes.filter_map(|size| size.over_ip6tnl()).collect();
     let machine = if clock::is_emulated() { "vm_" } else { "" };
     if let Some(middle) = percentile(&ratios, 0.5) {
-        findings.sum_up(&format!("{machine}roam6_over_ip6tnl"), middle);
+        findings.summarise(&format!("{machine}roam6_over_ip6tnl"), middle);
     }
 }
 
-fn sum_up_bulks(findings: &mut Findings, bulks: &Bulks) {
+fn summarise_bulk(findings: &mut Findings, bulks: &BulkRates) {
     for flows in FLOWS {
         for (name, local) in [("tcp_roam6_over_plain", false), ("tcp_local_roam6_over_plain", true)] {
             let of = |kind, upward| bulks.get(&(flows, local, upward, kind)).map(Vec::as_slice);
-            let value = lesser(|upward| ratio(of(Kind::Roam6, upward)?, of(Kind::Plain, upward)?));
-            findings.sum_up(&format!("{name}_{flows}"), value);
+            let value =
+                min_of_directions(|upward| ratio(of(Forwarding::Roam6, upward)?, of(Forwarding::Plain, upward)?));
+            findings.summarise(&format!("{name}_{flows}"), value);
         }
     }
     for ((flows, local, upward, kind), rates) in bulks {

@@ -1,6 +1,6 @@
 //! Positions of a gpsd. A lost connection is opened again; meanwhile the position is unknown.
 
-use super::{AGAIN, SILENCE, Teller};
+use super::{PositionSender, RETRY_INTERVAL, SILENCE_TIMEOUT};
 use roam6_proto::Fix;
 use roam6_wire::geo::Coordinates;
 use serde::Deserialize;
@@ -8,32 +8,32 @@ use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::TcpStream;
 
 /// Longest line read from gpsd, octets.
-const LONGEST: u64 = 64 * 1024;
+const MAX_LINE: u64 = 64 * 1024;
 
 /// Reads positions until the event loop has closed its end.
-pub(super) fn follow(server: &str, tell: &mut Teller) {
+pub(super) fn follow(server: &str, tell: &mut PositionSender) {
     loop {
-        let heard = listen(server, tell);
-        if heard.is_err_and(|error| error.kind() == ErrorKind::BrokenPipe) || !tell.tell(None) {
+        let heard = read_reports(server, tell);
+        if heard.is_err_and(|error| error.kind() == ErrorKind::BrokenPipe) || !tell.send(None) {
             return;
         }
-        std::thread::sleep(AGAIN);
+        std::thread::sleep(RETRY_INTERVAL);
     }
 }
 
 /// Serves one connection to gpsd until it is lost; `BrokenPipe` once the event loop has closed its end.
-fn listen(server: &str, tell: &mut Teller) -> std::io::Result<()> {
+fn read_reports(server: &str, tell: &mut PositionSender) -> std::io::Result<()> {
     let mut stream = TcpStream::connect(server)?;
-    stream.set_read_timeout(Some(SILENCE))?;
+    stream.set_read_timeout(Some(SILENCE_TIMEOUT))?;
     stream.write_all(b"?WATCH={\"enable\":true,\"json\":true}\n")?;
     let mut reader = BufReader::new(stream);
     loop {
         let mut line = String::new();
-        if reader.by_ref().take(LONGEST).read_line(&mut line)? == 0 {
+        if reader.by_ref().take(MAX_LINE).read_line(&mut line)? == 0 {
             return Ok(());
         }
-        if let Some(fix) = fix(&line)
-            && !tell.tell(fix)
+        if let Some(fix) = parse_report(&line)
+            && !tell.send(fix)
         {
             return Err(ErrorKind::BrokenPipe.into());
         }
@@ -56,7 +56,7 @@ struct Tpv {
 const MODE_2D: u8 = 2;
 
 /// The position in a line of gpsd; `None` if the line is not a position report.
-fn fix(line: &str) -> Option<Option<Fix>> {
+fn parse_report(line: &str) -> Option<Option<Fix>> {
     let tpv: Tpv = serde_json::from_str(line).ok().filter(|tpv: &Tpv| tpv.class == "TPV")?;
     let place = match (tpv.mode, tpv.lat, tpv.lon) {
         (Some(mode), Some(latitude), Some(longitude)) if mode >= MODE_2D => {
@@ -80,13 +80,13 @@ mod tests {
     const TPV: &str = r#"{"class":"TPV","mode":3,"lat":48.5,"lon":-11.25,"eph":4.2,"speed":13.9,"track":271.5}"#;
 
     #[test]
-    fn a_report_becomes_a_position_and_the_loss_of_satellites_none() {
+    fn a_gpsd_report_without_a_fix_yields_no_position() {
         let place = Coordinates::from_degrees(48.5, -11.25).unwrap();
-        assert_eq!(fix(TPV), Some(Some(Fix { place, uncertainty: Some(5), speed: 1390, heading: 2715 })));
-        assert_eq!(fix(r#"{"class":"TPV","mode":1}"#), Some(None));
+        assert_eq!(parse_report(TPV), Some(Some(Fix { place, uncertainty: Some(5), speed: 1390, heading: 2715 })));
+        assert_eq!(parse_report(r#"{"class":"TPV","mode":1}"#), Some(None));
         for other in ["", "{}", r#"{"class":"SKY"}"#, "\u{0}"] {
-            assert_eq!(fix(other), None, "{other:?}");
+            assert_eq!(parse_report(other), None, "{other:?}");
         }
-        assert_eq!(fix(&TPV.replace("48.5", "98.5")), Some(None));
+        assert_eq!(parse_report(&TPV.replace("48.5", "98.5")), Some(None));
     }
 }

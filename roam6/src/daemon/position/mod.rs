@@ -13,49 +13,54 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 
 /// The position is unknown after a source has been silent for this long.
-const SILENCE: Duration = Duration::from_secs(3);
+const SILENCE_TIMEOUT: Duration = Duration::from_secs(3);
 /// Time until a lost source is opened again.
-const AGAIN: Duration = Duration::from_secs(2);
+const RETRY_INTERVAL: Duration = Duration::from_secs(2);
 
 /// A source of positions.
-pub(crate) struct Positions {
+pub(crate) struct PositionSource {
     first: Option<Option<Fix>>,
     lines: Option<BufReader<UnixStream>>,
     /// The incomplete line read so far.
-    begun: String,
+    partial_line: String,
 }
 
 /// The thread's end of the socket pair.
-struct Teller(UnixStream);
+struct PositionSender(UnixStream);
 
-impl Teller {
+impl PositionSender {
     /// Sends a position; false once the event loop has closed its end.
-    fn tell(&mut self, fix: Option<Fix>) -> bool {
+    fn send(&mut self, fix: Option<Fix>) -> bool {
         let line = serde_json::to_string(&fix).unwrap_or_else(|_| "null".to_owned());
         writeln!(self.0, "{line}").is_ok()
     }
 }
 
-impl Positions {
+impl PositionSource {
     /// Opens a source.
     ///
     /// # Errors
     /// The system is out of threads or descriptors.
-    pub(crate) fn begin(position: &Position) -> std::io::Result<Positions> {
+    pub(crate) fn start(position: &Position) -> std::io::Result<PositionSource> {
         match position.clone() {
-            Position::Fixed(fix) => Ok(Positions { first: Some(Some(fix)), lines: None, begun: String::new() }),
-            Position::Gpsd(server) => Positions::follow("gpsd", move |tell| gpsd::follow(&server, tell)),
-            Position::Nmea(path) => Positions::follow("nmea", move |tell| nmea::follow(&path, tell)),
-            Position::Track(track) => Positions::follow("track", move |tell| track.follow(tell)),
+            Position::Fixed(fix) => {
+                Ok(PositionSource { first: Some(Some(fix)), lines: None, partial_line: String::new() })
+            }
+            Position::Gpsd(server) => PositionSource::follow("gpsd", move |tell| gpsd::follow(&server, tell)),
+            Position::Nmea(path) => PositionSource::follow("nmea", move |tell| nmea::follow(&path, tell)),
+            Position::Track(track) => PositionSource::follow("track", move |tell| track.replay(tell)),
         }
     }
 
-    fn follow(name: &str, source: impl FnOnce(&mut Teller) + Send + 'static) -> std::io::Result<Positions> {
+    fn follow(
+        name: &str,
+        source: impl FnOnce(&mut PositionSender) + Send + 'static,
+    ) -> std::io::Result<PositionSource> {
         let (ours, theirs) = UnixStream::pair()?;
         ours.set_nonblocking(true)?;
         let thread = std::thread::Builder::new().name(name.to_owned());
-        thread.spawn(move || source(&mut Teller(theirs)))?;
-        Ok(Positions { first: None, lines: Some(BufReader::new(ours)), begun: String::new() })
+        thread.spawn(move || source(&mut PositionSender(theirs)))?;
+        Ok(PositionSource { first: None, lines: Some(BufReader::new(ours)), partial_line: String::new() })
     }
 
     /// Readable when a position is available; `None` if it never changes.
@@ -68,11 +73,11 @@ impl Positions {
     pub(crate) fn take(&mut self) -> Vec<Option<Fix>> {
         let mut fixes: Vec<Option<Fix>> = self.first.take().into_iter().collect();
         while let Some(lines) = &mut self.lines {
-            match lines.read_line(&mut self.begun) {
+            match lines.read_line(&mut self.partial_line) {
                 Ok(0) => self.lines = None,
                 Ok(_) => {
-                    fixes.extend(serde_json::from_str::<Option<Fix>>(&self.begun).ok());
-                    self.begun.clear();
+                    fixes.extend(serde_json::from_str::<Option<Fix>>(&self.partial_line).ok());
+                    self.partial_line.clear();
                 }
                 Err(_) => break,
             }
@@ -88,7 +93,7 @@ mod tests {
 
     const TPV: &str = r#"{"class":"TPV","mode":3,"lat":48.5,"lon":-11.25}"#;
 
-    fn await_told(positions: &mut Positions, count: usize) -> Vec<Option<Fix>> {
+    fn await_fixes(positions: &mut PositionSource, count: usize) -> Vec<Option<Fix>> {
         let mut told = Vec::new();
         for _ in 0..500 {
             told.extend(positions.take());
@@ -101,22 +106,23 @@ mod tests {
     }
 
     #[test]
-    fn what_a_server_says_arrives_and_its_end_is_noticed() {
+    fn gpsd_fixes_arrive_and_its_disconnection_is_noticed() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let server = listener.local_addr().unwrap().to_string();
-        let mut positions = Positions::begin(&Position::Gpsd(server)).unwrap();
+        let mut positions = PositionSource::start(&Position::Gpsd(server)).unwrap();
         let (mut client, _) = listener.accept().unwrap();
         writeln!(client, "{{\"class\":\"VERSION\"}}\n{TPV}").unwrap();
         drop(client);
-        let told = await_told(&mut positions, 2);
+        let told = await_fixes(&mut positions, 2);
         assert_eq!(told.iter().map(Option::is_some).collect::<Vec<_>>(), [true, false]);
     }
 
     #[test]
-    fn a_line_may_come_in_parts_and_the_last_one_is_the_end() {
+    fn partial_lines_are_buffered_and_a_closed_source_is_not_polled() {
         let (ours, mut theirs) = UnixStream::pair().unwrap();
         ours.set_nonblocking(true).unwrap();
-        let mut positions = Positions { first: None, lines: Some(BufReader::new(ours)), begun: String::new() };
+        let mut positions =
+            PositionSource { first: None, lines: Some(BufReader::new(ours)), partial_line: String::new() };
         for part in ["nu", "ll", "\nnull"] {
             assert_eq!(positions.take(), []);
             theirs.write_all(part.as_bytes()).unwrap();
@@ -131,14 +137,14 @@ mod tests {
     }
 
     #[test]
-    fn a_file_of_a_receiver_is_replayed_to_its_end() {
+    fn an_nmea_file_is_replayed_to_its_end() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("drive.nmea");
         let lines = "$GPRMC,123519.00,A,4807.038,N,01131.000,E,022.4,084.4,230394,003.1,W*44\r\n\
                      $GPRMC,123519.10,V,,,,,,,,,,N*71\r\n\
                      $GPRMC,123519.20,A,4807.040,N,01131.000,E,022.4,084.4,230394,003.1,W*49\r\n";
         std::fs::write(&path, lines).unwrap();
-        let told = await_told(&mut Positions::begin(&Position::Nmea(path)).unwrap(), 4);
+        let told = await_fixes(&mut PositionSource::start(&Position::Nmea(path)).unwrap(), 4);
         assert_eq!(told.iter().map(Option::is_some).collect::<Vec<_>>(), [true, false, true, false]);
     }
 }

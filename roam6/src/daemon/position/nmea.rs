@@ -1,7 +1,7 @@
 //! Positions from NMEA 0183 sentences: RMC has position and speed, GGA the precision. A file is replayed at the pace of its
 //! timestamps; a device is read as it sends.
 
-use super::{AGAIN, SILENCE, Teller};
+use super::{PositionSender, RETRY_INTERVAL, SILENCE_TIMEOUT};
 use core::time::Duration;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use roam6_proto::Fix;
@@ -12,79 +12,79 @@ use std::os::fd::AsFd;
 use std::path::Path;
 
 /// Longest sentence read, octets; the standard has 82.
-const LONGEST: u64 = 256;
+const MAX_SENTENCE: u64 = 256;
 /// A receiver's error in metres with 95 % confidence, for each unit of HDOP.
-const METRES_A_DILUTION: f64 = 6.0;
+const METRES_PER_HDOP: f64 = 6.0;
 /// Metres a second of one knot.
 const KNOT: f64 = 1852.0 / 3600.0;
 /// Longest pause between two sentences in the replay of a file.
-const PAUSE: Duration = Duration::from_secs(10);
+const MAX_PAUSE: Duration = Duration::from_secs(10);
 const DAY: Duration = Duration::from_secs(86_400);
 
 /// Reads a file to its end, or a device for ever, until the event loop has closed its end.
-pub(super) fn follow(path: &Path, tell: &mut Teller) {
+pub(super) fn follow(path: &Path, tell: &mut PositionSender) {
     loop {
         if let Ok(file) = File::open(path) {
             let is_file = file.metadata().is_ok_and(|data| data.is_file());
-            let heard = listen(file, is_file, tell);
-            if heard.is_err_and(|error| error.kind() == ErrorKind::BrokenPipe) || !tell.tell(None) || is_file {
+            let heard = read_sentences(file, is_file, tell);
+            if heard.is_err_and(|error| error.kind() == ErrorKind::BrokenPipe) || !tell.send(None) || is_file {
                 return;
             }
         }
-        std::thread::sleep(AGAIN);
+        std::thread::sleep(RETRY_INTERVAL);
     }
 }
 
-fn listen(file: File, is_file: bool, tell: &mut Teller) -> std::io::Result<()> {
+fn read_sentences(file: File, is_file: bool, tell: &mut PositionSender) -> std::io::Result<()> {
     let mut reader = BufReader::new(file);
-    let mut sentences = Sentences::default();
+    let mut sentences = NmeaParser::default();
     let mut last = None;
     loop {
-        if !is_file && reader.buffer().is_empty() && !speaks(reader.get_ref())? && !tell.tell(None) {
+        if !is_file && reader.buffer().is_empty() && !has_data(reader.get_ref())? && !tell.send(None) {
             return Err(ErrorKind::BrokenPipe.into());
         }
         let mut line = Vec::new();
-        if reader.by_ref().take(LONGEST).read_until(b'\n', &mut line)? == 0 {
+        if reader.by_ref().take(MAX_SENTENCE).read_until(b'\n', &mut line)? == 0 {
             return Ok(());
         }
         let Some((time, fix)) = std::str::from_utf8(&line).ok().and_then(|line| sentences.take(line)) else { continue };
         if is_file && let Some(last) = last.replace(time) {
             // The time of day wraps at midnight.
             let pause = if time >= last { time - last } else { time + DAY.saturating_sub(last) };
-            std::thread::sleep(pause.min(PAUSE));
+            std::thread::sleep(pause.min(MAX_PAUSE));
         }
-        if !tell.tell(fix) {
+        if !tell.send(fix) {
             return Err(ErrorKind::BrokenPipe.into());
         }
     }
 }
 
 /// Whether a device says something before the silence is too long.
-fn speaks(file: &File) -> std::io::Result<bool> {
+fn has_data(file: &File) -> std::io::Result<bool> {
     let mut fds = [PollFd::new(file.as_fd(), PollFlags::POLLIN)];
-    let timeout = PollTimeout::try_from(SILENCE.as_millis()).unwrap_or(PollTimeout::MAX);
+    let timeout = PollTimeout::try_from(SILENCE_TIMEOUT.as_millis()).unwrap_or(PollTimeout::MAX);
     Ok(poll(&mut fds, timeout)? > 0)
 }
 
 /// State across sentences.
 #[derive(Default)]
-struct Sentences {
+struct NmeaParser {
     /// Horizontal dilution of precision of the last GGA sentence.
-    dilution: Option<f64>,
+    hdop: Option<f64>,
 }
 
-impl Sentences {
+impl NmeaParser {
     /// The time of day and the position of an RMC sentence; `None` for other sentences and for damaged ones.
     fn take(&mut self, line: &str) -> Option<(Duration, Option<Fix>)> {
-        let fields: Vec<&str> = body(line)?.split(',').collect();
+        let fields: Vec<&str> = checked_body(line)?.split(',').collect();
         let kind = fields.first()?.get(2..)?;
         match (kind, fields.as_slice()) {
             ("GGA", [_, _, _, _, _, _, quality, _, dilution, ..]) => {
-                self.dilution = dilution.parse().ok().filter(|_| *quality != "0");
+                self.hdop = dilution.parse().ok().filter(|_| *quality != "0");
                 None
             }
             ("RMC", [_, time, status, latitude, north, longitude, east, speed, course, ..]) => {
-                let place = place(latitude, north, longitude, east).filter(|_| *status == "A");
+                let place = parse_place(latitude, north, longitude, east).filter(|_| *status == "A");
                 Some((time_of_day(time)?, place.map(|place| self.fix(place, speed, course))))
             }
             _ => None,
@@ -96,7 +96,7 @@ impl Sentences {
         // Casts of floats saturate.
         Fix {
             place,
-            uncertainty: self.dilution.map(|dilution| (dilution * METRES_A_DILUTION).ceil() as u32),
+            uncertainty: self.hdop.map(|dilution| (dilution * METRES_PER_HDOP).ceil() as u32),
             speed: (number(speed) * KNOT * 100.0) as i16,
             heading: (number(course).rem_euclid(360.0) * 10.0) as u16,
         }
@@ -104,14 +104,14 @@ impl Sentences {
 }
 
 /// The text between `$` and `*`, if the checksum after it is correct.
-fn body(line: &str) -> Option<&str> {
+fn checked_body(line: &str) -> Option<&str> {
     let (body, sum) = line.trim().strip_prefix('$')?.split_once('*')?;
     let sum = u8::from_str_radix(sum, 16).ok()?;
     (body.bytes().fold(0, |sum, octet| sum ^ octet) == sum).then_some(body)
 }
 
 /// Parses degrees and minutes: `4807.038` (latitude), `01131.000` (longitude).
-fn place(latitude: &str, north: &str, longitude: &str, east: &str) -> Option<Coordinates> {
+fn parse_place(latitude: &str, north: &str, longitude: &str, east: &str) -> Option<Coordinates> {
     let degrees = |text: &str, digits: usize, negative: bool| {
         let (degrees, minutes) = text.split_at_checked(digits)?;
         let (degrees, minutes): (f64, f64) = (degrees.parse::<u16>().ok()?.into(), minutes.parse().ok()?);
@@ -140,8 +140,8 @@ mod tests {
     }
 
     #[test]
-    fn the_well_known_example_is_read() {
-        let mut sentences = Sentences::default();
+    fn gga_and_rmc_sentences_yield_a_fix() {
+        let mut sentences = NmeaParser::default();
         assert_eq!(sentences.take("$GPGGA,123519,4807.038,N,01131.000,E,1,08,0.9,545.4,M,46.9,M,,*47\r\n"), None);
         let told = sentences.take("$GPRMC,123519,A,4807.038,N,01131.000,E,022.4,084.4,230394,003.1,W*6A\r\n");
         let (time, fix) = told.unwrap();
@@ -151,8 +151,8 @@ mod tests {
     }
 
     #[test]
-    fn without_satellites_nothing_is_known() {
-        let mut sentences = Sentences::default();
+    fn an_rmc_sentence_without_a_fix_yields_no_position() {
+        let mut sentences = NmeaParser::default();
         assert_eq!(
             sentences.take(&sentence("GNRMC,000001.50,V,,,,,,,,,,N")),
             Some((Duration::from_millis(1500), None))
@@ -160,8 +160,8 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_whole_says_nothing() {
-        let mut sentences = Sentences::default();
+    fn damaged_nmea_sentences_are_ignored() {
+        let mut sentences = NmeaParser::default();
         let good = sentence("GPRMC,123519,A,4807.038,S,01131.000,W,022.4,084.4,230394,,");
         assert!(sentences.take(&good).unwrap().1.is_some());
         for length in 0..good.trim_end().len() {

@@ -1,7 +1,7 @@
 //! Replay of a track: positions with times, from a GPX file (topografix.com/GPX/1/1) or from lines of
 //! `seconds,latitude,longitude`, interpolated in a straight line at constant speed.
 
-use super::Teller;
+use super::PositionSender;
 use core::time::Duration;
 use roam6_proto::Fix;
 use roam6_proto::geo::geometry::Plane;
@@ -14,7 +14,7 @@ const MAX_POINTS: usize = 1_000_000;
 /// Largest file, octets.
 const MAX_OCTETS: u64 = 256 << 20;
 /// Interval between positions.
-const STEP: Duration = Duration::from_millis(100);
+const INTERVAL: Duration = Duration::from_millis(100);
 
 /// Positions with the time since the start; in order, at least one.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -49,10 +49,10 @@ impl Track {
     /// Sends the positions of the track until the event loop has closed its end. At the end of the track the station is
     /// stationary, or the track starts again.
     #[allow(clippy::disallowed_methods, reason = "a track is replayed in real time")]
-    pub(super) fn follow(&self, tell: &mut Teller) {
+    pub(super) fn replay(&self, tell: &mut PositionSender) {
         let began = Instant::now();
-        while tell.tell(Some(self.at(began.elapsed()))) {
-            std::thread::sleep(STEP);
+        while tell.send(Some(self.at(began.elapsed()))) {
+            std::thread::sleep(INTERVAL);
         }
     }
 
@@ -66,18 +66,18 @@ impl Track {
         let next = self.points.partition_point(|(time, _)| *time <= since);
         let before = next.checked_sub(1).and_then(|at| self.points.get(at));
         match (before, self.points.get(next)) {
-            (Some(from), Some(to)) => between(from, to, since),
-            (Some((_, place)), None) | (None, Some((_, place))) => standing(*place),
-            (None, None) => standing(Coordinates { latitude: 0, longitude: 0 }),
+            (Some(from), Some(to)) => interpolate(from, to, since),
+            (Some((_, place)), None) | (None, Some((_, place))) => stationary(*place),
+            (None, None) => stationary(Coordinates { latitude: 0, longitude: 0 }),
         }
     }
 }
 
-fn standing(place: Coordinates) -> Fix {
+fn stationary(place: Coordinates) -> Fix {
     Fix { place, uncertainty: Some(1), speed: 0, heading: 0 }
 }
 
-fn between((begin, from): &(Duration, Coordinates), (end, to): &(Duration, Coordinates), since: Duration) -> Fix {
+fn interpolate((begin, from): &(Duration, Coordinates), (end, to): &(Duration, Coordinates), since: Duration) -> Fix {
     let plane = Plane::at(*from);
     let mut offset = plane.offset(*to);
     let length = offset.east.hypot(offset.north);
@@ -116,7 +116,7 @@ fn gpx(text: &str) -> Result<Vec<(Duration, Coordinates)>, String> {
         let degrees = |name| node.attribute(name).and_then(|value| value.trim().parse::<f64>().ok());
         let place = degrees("lat").zip(degrees("lon")).and_then(|(lat, lon)| Coordinates::from_degrees(lat, lon));
         let time = node.children().find(|child| child.tag_name().name() == "time").and_then(|time| time.text());
-        points.extend(time.and_then(moment).zip(place));
+        points.extend(time.and_then(parse_timestamp).zip(place));
     }
     Ok(from_start(points))
 }
@@ -130,7 +130,7 @@ fn from_start(mut points: Vec<(Duration, Coordinates)>) -> Vec<(Duration, Coordi
 }
 
 /// `2026-11-21T20:50:00.5Z` as time since 1970; the fraction is optional, and an offset is ignored because all points share it.
-fn moment(text: &str) -> Option<Duration> {
+fn parse_timestamp(text: &str) -> Option<Duration> {
     let (date, time) = text.trim().split_once('T')?;
     let [year, month, day] = numbers::<3>(date, '-')?;
     let time = time.split(['Z', '+', '-']).next()?;
@@ -172,7 +172,7 @@ mod tests {
         </trkseg></trk></gpx>"#;
 
     #[test]
-    fn a_track_is_driven_at_its_own_speed_and_ends_or_begins_anew() {
+    fn a_track_is_replayed_once_or_repeatedly() {
         for text in [GPX, "time,lat,lon\n0, 48.0, 11.0\n10, 48.001, 11.0\n"] {
             let (once, again) = (track(text, false).unwrap(), track(text, true).unwrap());
             let half = once.at(Duration::from_secs(5));
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_track_is_told() {
+    fn an_invalid_track_is_refused_with_its_line() {
         for (text, why) in [
             ("", "no point"),
             ("<gpx>", "never closed"),
@@ -202,11 +202,11 @@ mod tests {
     }
 
     #[test]
-    fn moments_are_those_of_the_calendar() {
-        assert_eq!(moment("1970-01-01T00:00:00Z"), Some(Duration::ZERO));
-        assert_eq!(moment("2026-12-31T23:59:59.5+00:00"), Some(Duration::from_millis(1_798_761_599_500)));
+    fn gpx_timestamps_are_calendar_dates() {
+        assert_eq!(parse_timestamp("1970-01-01T00:00:00Z"), Some(Duration::ZERO));
+        assert_eq!(parse_timestamp("2026-12-31T23:59:59.5+00:00"), Some(Duration::from_millis(1_798_761_599_500)));
         for wrong in ["", "T", "2026-13-01T00:00:00Z", "1969-12-31T23:59:59Z", "2026-01-01T00:00", "a-b-cTd:e:f"] {
-            assert_eq!(moment(wrong), None, "{wrong}");
+            assert_eq!(parse_timestamp(wrong), None, "{wrong}");
         }
     }
 }

@@ -1,0 +1,46 @@
+//! Counters of the frames on each link.
+
+use crate::bed::{LinkEmulator, Segment};
+use roam6_wire::ip6::protocol;
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// Offset of the Next Header field in an IPv6 packet.
+const NEXT_HEADER_OFFSET: usize = 6;
+
+/// Packets and octets of one link so far.
+#[derive(Debug, Clone, Copy, Default)]
+struct LinkCounter {
+    packets: u64,
+    octets: u64,
+    tunnelled: u64,
+}
+
+/// Counters of all links.
+#[derive(Debug, Clone, Default)]
+pub(super) struct LinkCounters(Arc<Mutex<BTreeMap<Segment, LinkCounter>>>);
+
+impl LinkCounters {
+    /// Counts from now on.
+    pub(super) fn watch(air: &LinkEmulator) -> LinkCounters {
+        let counts = LinkCounters::default();
+        let shared = counts.clone();
+        air.observe(move |sighting| {
+            let mut all = shared.0.lock().unwrap_or_else(PoisonError::into_inner);
+            let count = all.entry(sighting.segment).or_default();
+            count.packets += 1;
+            count.octets += sighting.frame.len() as u64;
+            let inner = sighting.packet().and_then(|packet| packet.get(NEXT_HEADER_OFFSET));
+            count.tunnelled += u64::from(inner == Some(&protocol::IPV6));
+        });
+        counts
+    }
+
+    /// The counters of one link.
+    pub(super) fn of_link(&self, segment: Segment) -> Value {
+        let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let LinkCounter { packets, octets, tunnelled } = all.get(&segment).copied().unwrap_or_default();
+        json!({ "packets": packets, "octets": octets, "tunnelled": tunnelled })
+    }
+}

@@ -1,0 +1,72 @@
+//! Results of earlier runs: a usable result is not produced again, and its duration predicts the next run's.
+
+use crate::findings;
+use anyhow::{Context, Result};
+use serde_json::Value;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Default duration of an experiment, seconds: quick, and full.
+const DEFAULT_SECONDS: (u64, u64) = (45, 240);
+
+/// A directory of results.
+pub(super) struct ResultsStore {
+    folder: PathBuf,
+    quick: bool,
+    commit: String,
+}
+
+impl ResultsStore {
+    pub(super) fn open(folder: &Path, quick: bool) -> Result<ResultsStore> {
+        fs::create_dir_all(folder).with_context(|| format!("cannot make the folder {}", folder.display()))?;
+        Ok(ResultsStore { folder: folder.to_owned(), quick, commit: findings::commit() })
+    }
+
+    pub(super) fn result(&self, name: &str) -> PathBuf {
+        self.folder.join(format!("{}.json", name.replace('/', "-")))
+    }
+
+    pub(super) fn log(&self, name: &str) -> PathBuf {
+        self.folder.join(format!("{}.log", name.replace('/', "-")))
+    }
+
+    /// The last result, of any version.
+    pub(super) fn read(&self, name: &str) -> Option<Value> {
+        serde_json::from_str(&fs::read_to_string(self.result(name)).ok()?).ok()
+    }
+
+    /// Whether there is a result of this version, and a full one if that is required.
+    pub(super) fn has(&self, name: &str) -> bool {
+        self.read(name).is_some_and(|result| self.is_usable(&result))
+    }
+
+    fn is_usable(&self, result: &Value) -> bool {
+        let commit = result.pointer("/machine/commit").and_then(Value::as_str);
+        let thorough = self.quick || result.get("quick") == Some(&Value::Bool(false));
+        commit == Some(self.commit.as_str()) && thorough
+    }
+
+    /// Expected duration, seconds: that of the last run.
+    pub(super) fn seconds(&self, name: &str) -> u64 {
+        let guess = if self.quick { DEFAULT_SECONDS.0 } else { DEFAULT_SECONDS.1 };
+        let last = self.read(name).filter(|result| result.get("quick") == Some(&Value::Bool(self.quick)));
+        last.and_then(|result| result.get("seconds")?.as_f64()).map_or(guess, |seconds| seconds.ceil() as u64)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn a_quick_result_is_not_used_in_a_full_report() {
+        let shelf = |quick| ResultsStore { folder: PathBuf::new(), quick, commit: "c0ffee".to_owned() };
+        let result = |quick: bool, commit: &str| json!({ "quick": quick, "machine": { "commit": commit } });
+        assert!(shelf(true).is_usable(&result(true, "c0ffee")));
+        assert!(shelf(true).is_usable(&result(false, "c0ffee")));
+        assert!(shelf(false).is_usable(&result(false, "c0ffee")));
+        assert!(!shelf(false).is_usable(&result(true, "c0ffee")));
+        assert!(!shelf(true).is_usable(&result(true, "beef")), "another version");
+    }
+}

@@ -1,0 +1,295 @@
+//! A train of numbered datagrams in both directions, with timestamps of sending and reception.
+//!
+//! Gaps and losses are computed from the timestamps, so their resolution is the interval, whatever the load of the
+//! machine.
+
+use crate::bed::Host;
+use crate::{clock, sys};
+use anyhow::{Context, Result};
+use nix::sys::socket::sockopt::{RcvBufForce, ReceiveTimestampns};
+use nix::sys::socket::{ControlMessageOwned, MsgFlags, SockaddrIn6, recvmsg, setsockopt};
+use std::io::IoSliceMut;
+use std::net::{Ipv6Addr, SocketAddrV6, UdpSocket};
+use std::os::fd::AsRawFd;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+/// Octets of a datagram, as of a voice call.
+const DATAGRAM_OCTETS: usize = 160;
+/// Octets of a socket's receive buffer.
+const RECEIVE_BUFFER: usize = 4 << 20;
+
+/// Which timestamp of a delivered datagram counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Stamp {
+    /// The time of sending.
+    Sent,
+    /// The time of reception.
+    Received,
+}
+
+/// A running train between two endpoints.
+pub(crate) struct Train {
+    /// From the first endpoint to the second.
+    pub(crate) forward: OneWayTrain,
+    /// From the second endpoint to the first.
+    pub(crate) reverse: OneWayTrain,
+    interval: Duration,
+    stop: Arc<AtomicBool>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+/// One direction: times of sending and reception, microseconds since 1970.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct OneWayTrain(Arc<Mutex<Stamps>>);
+
+#[derive(Debug, Default)]
+struct Stamps {
+    sent: Vec<u64>,
+    received: Vec<(u64, u64)>,
+}
+
+/// Delivery of the datagrams of one direction sent within a time span.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct DeliveryCounts {
+    /// Sent.
+    pub(crate) sent: usize,
+    /// Never received.
+    pub(crate) lost: usize,
+    /// Received more than once.
+    pub(crate) duplicated: usize,
+    /// Received after one that was sent later.
+    pub(crate) reordered: usize,
+}
+
+/// An endpoint of traffic.
+pub(crate) struct Endpoint<'a> {
+    /// The host.
+    pub(crate) host: &'a Host,
+    /// Its address.
+    pub(crate) address: Ipv6Addr,
+}
+
+impl Train {
+    /// Starts `rate` datagrams per second in each direction, from and to UDP `port`.
+    pub(crate) fn start(ends: [Endpoint<'_>; 2], port: u16, rate: u32) -> Result<Train> {
+        let [first, second] = ends;
+        let interval = Duration::from_secs(1) / rate.max(1);
+        let mut train = Train {
+            forward: OneWayTrain::default(),
+            reverse: OneWayTrain::default(),
+            interval,
+            stop: Arc::default(),
+            threads: Vec::new(),
+        };
+        let here = train.socket(&first, port)?;
+        let there = train.socket(&second, port)?;
+        let (forth, back) = (train.forward.clone(), train.reverse.clone());
+        let to_second = SocketAddrV6::new(second.address, port, 0, 0);
+        let to_first = SocketAddrV6::new(first.address, port, 0, 0);
+        let (stop, socket, flow) = (train.stop.clone(), there.try_clone()?, forth.clone());
+        train.spawn("train in", move || receive(&socket, &flow, &stop))?;
+        let (stop, socket, flow) = (train.stop.clone(), here.try_clone()?, back.clone());
+        train.spawn("train in", move || receive(&socket, &flow, &stop))?;
+        let stop = train.stop.clone();
+        train.spawn("train out", move || send(&here, to_second, &forth, interval, &stop))?;
+        let stop = train.stop.clone();
+        train.spawn("train out", move || send(&there, to_first, &back, interval, &stop))?;
+        Ok(train)
+    }
+
+    /// Time between datagrams.
+    pub(crate) fn interval(&self) -> Duration {
+        self.interval
+    }
+
+    /// Ends the train; the timestamps are kept.
+    pub(crate) fn stop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        for thread in self.threads.drain(..) {
+            thread.join().ok();
+        }
+    }
+
+    fn socket(&self, end: &Endpoint<'_>, port: u16) -> Result<UdpSocket> {
+        let bind = || UdpSocket::bind(SocketAddrV6::new(end.address, port, 0, 0));
+        let socket = end.host.in_namespace(bind)?.with_context(|| format!("{} on {}", end.address, end.host.name()))?;
+        socket.set_read_timeout(Some(Duration::from_millis(100)))?;
+        setsockopt(&socket, ReceiveTimestampns, &true)?;
+        // On a busy machine the receiver may be scheduled late.
+        setsockopt(&socket, RcvBufForce, &RECEIVE_BUFFER)?;
+        Ok(socket)
+    }
+
+    fn spawn(&mut self, name: &str, work: impl FnOnce() + Send + 'static) -> Result<()> {
+        let work = move || {
+            sys::set_realtime_priority(10);
+            work();
+        };
+        self.threads.push(std::thread::Builder::new().name(name.into()).spawn(work)?);
+        Ok(())
+    }
+}
+
+impl Drop for Train {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+impl OneWayTrain {
+    /// Delivery of the datagrams sent from `begin` until before `end`, microseconds since 1970.
+    pub(crate) fn delivery_counts(&self, begin: u64, end: u64) -> DeliveryCounts {
+        let stamps = self.lock();
+        let (first, last) = stamps.sequence_range(begin, end);
+        let mut copies = vec![0_usize; last - first];
+        let (mut overtaken, mut highest) = (0, 0);
+        for (number, _) in &stamps.received {
+            overtaken += usize::from(*number < highest && (first as u64..last as u64).contains(number));
+            highest = highest.max(*number);
+            let index = usize::try_from(*number).unwrap_or(usize::MAX).wrapping_sub(first);
+            if let Some(count) = copies.get_mut(index) {
+                *count += 1;
+            }
+        }
+        DeliveryCounts {
+            sent: copies.len(),
+            lost: copies.iter().filter(|count| **count == 0).count(),
+            duplicated: copies.iter().map(|count| count.saturating_sub(1)).sum(),
+            reordered: overtaken,
+        }
+    }
+
+    /// The longest span between two consecutive deliveries by `stamp` that touches the time from `begin` to `end`,
+    /// microseconds; the distance to `end` counts if nothing came after.
+    pub(crate) fn longest_silence(&self, stamp: Stamp, begin: u64, end: u64) -> u64 {
+        let times = self.delivery_times(stamp);
+        let inside = times.iter().copied().filter(|time| (begin..end).contains(time));
+        let before = times.iter().copied().filter(|time| *time < begin).max().unwrap_or(begin);
+        let after = times.iter().copied().find(|time| *time >= end).unwrap_or(end);
+        let mut previous = before;
+        let mut longest = 0;
+        for time in inside.chain([after]) {
+            longest = longest.max(time.saturating_sub(previous));
+            previous = time;
+        }
+        longest
+    }
+
+    /// The first delivery at or after `moment` by `stamp`, microseconds since 1970.
+    pub(crate) fn first_after(&self, stamp: Stamp, moment: u64) -> Option<u64> {
+        self.delivery_times(stamp).into_iter().find(|time| *time >= moment)
+    }
+
+    /// Reception times from `begin` on, latest first; microseconds since 1970.
+    pub(crate) fn received_since(&self, begin: u64) -> Vec<u64> {
+        self.lock().received.iter().rev().map(|(_, time)| *time).take_while(|time| *time >= begin).collect()
+    }
+
+    /// Whether a datagram was received in the last 100 ms.
+    pub(crate) fn is_receiving(&self) -> bool {
+        self.lock().received.last().is_some_and(|(_, time)| clock::unix_micros() < time + 100_000)
+    }
+
+    /// One-way delays of the received datagrams, microseconds.
+    pub(crate) fn delays(&self) -> Vec<u64> {
+        let stamps = self.lock();
+        let sent = |number: u64| stamps.sent.get(usize::try_from(number).ok()?).copied();
+        stamps.received.iter().filter_map(|(number, time)| Some(time.saturating_sub(sent(*number)?))).collect()
+    }
+
+    /// Times of all deliveries in ascending order.
+    fn delivery_times(&self, stamp: Stamp) -> Vec<u64> {
+        let stamps = self.lock();
+        let mut times: Vec<u64> = match stamp {
+            Stamp::Received => stamps.received.iter().map(|(_, time)| *time).collect(),
+            Stamp::Sent => stamps
+                .received
+                .iter()
+                .filter_map(|(number, _)| stamps.sent.get(usize::try_from(*number).ok()?).copied())
+                .collect(),
+        };
+        times.sort_unstable();
+        times
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Stamps> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Stamps {
+    /// The index range of the datagrams sent from `begin` until before `end`.
+    fn sequence_range(&self, begin: u64, end: u64) -> (usize, usize) {
+        let first = self.sent.partition_point(|time| *time < begin);
+        (first, self.sent.partition_point(|time| *time < end).max(first))
+    }
+}
+
+fn send(socket: &UdpSocket, to: SocketAddrV6, flow: &OneWayTrain, interval: Duration, stop: &AtomicBool) {
+    let mut next = clock::now();
+    let mut datagram = [0; DATAGRAM_OCTETS];
+    while !stop.load(Ordering::Relaxed) {
+        let number = {
+            let mut stamps = flow.lock();
+            stamps.sent.push(clock::unix_micros());
+            stamps.sent.len() as u64 - 1
+        };
+        if let Some(field) = datagram.first_chunk_mut() {
+            *field = number.to_be_bytes();
+        }
+        socket.send_to(&datagram, to).ok(); // a refused datagram counts as lost
+        next += interval;
+        std::thread::sleep(next.saturating_duration_since(clock::now()));
+    }
+}
+
+fn receive(socket: &UdpSocket, flow: &OneWayTrain, stop: &AtomicBool) {
+    let mut datagram = [0; DATAGRAM_OCTETS];
+    let mut control = nix::cmsg_space!(nix::sys::time::TimeSpec);
+    while !stop.load(Ordering::Relaxed) {
+        let mut parts = [IoSliceMut::new(&mut datagram)];
+        let message = recvmsg::<SockaddrIn6>(socket.as_raw_fd(), &mut parts, Some(&mut control), MsgFlags::empty());
+        let Ok(message) = message else { continue };
+        let stamp = message.cmsgs().ok().and_then(|mut all| {
+            all.find_map(|one| match one {
+                ControlMessageOwned::ScmTimestampns(time) => {
+                    u64::try_from(time.tv_sec() * 1_000_000 + time.tv_nsec() / 1000).ok()
+                }
+                _ => None,
+            })
+        });
+        if let Some(number) = datagram.first_chunk() {
+            let number = u64::from_be_bytes(*number);
+            flow.lock().received.push((number, stamp.unwrap_or_else(clock::unix_micros)));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn flow(sent: &[u64], received: &[(u64, u64)]) -> OneWayTrain {
+        OneWayTrain(Arc::new(Mutex::new(Stamps { sent: sent.to_vec(), received: received.to_vec() })))
+    }
+
+    #[test]
+    fn loss_duplication_and_reordering_are_distinguished() {
+        let flow = flow(&[0, 10, 20, 30, 40], &[(0, 5), (2, 26), (1, 27), (4, 45), (4, 46)]);
+        assert_eq!(flow.delivery_counts(0, 50), DeliveryCounts { sent: 5, lost: 1, duplicated: 1, reordered: 1 });
+        assert_eq!(flow.delivery_counts(10, 30), DeliveryCounts { sent: 2, lost: 0, duplicated: 0, reordered: 1 });
+    }
+
+    #[test]
+    fn silence_is_measured_by_send_or_receive_time() {
+        let flow = flow(&[0, 10, 20, 30, 40], &[(0, 5), (1, 15), (4, 60)]);
+        assert_eq!(flow.longest_silence(Stamp::Sent, 0, 50), 30);
+        assert_eq!(flow.longest_silence(Stamp::Received, 0, 100), 45);
+        assert_eq!(flow.longest_silence(Stamp::Received, 30, 40), 45);
+        assert_eq!(flow.first_after(Stamp::Received, 16), Some(60));
+        assert_eq!(flow.first_after(Stamp::Sent, 41), None);
+    }
+}

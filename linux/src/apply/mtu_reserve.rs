@@ -1,0 +1,87 @@
+//! Room for the shim's header where only marked sockets' packets bear it (forks of a context, RFC 5533 §5.15.7): those go
+//! the way of their ULIDs until a program takes them elsewhere, so that way carries 8 octets less for all of them.
+
+use super::{Executor, PendingRequest};
+use crate::error::Error;
+use crate::netlink::lookup;
+use crate::shim::HEADER;
+use roam6_proto::base::few;
+use roam6_proto::base::ids::{AddressPair, ContextId};
+use roam6_proto::contract::item::{NextHop, Route, ShimContext};
+use roam6_proto::{Item, LinkId};
+use roam6_wire::Prefix;
+use roam6_wire::shim6::Fork;
+
+/// Metric of the routes: behind that of a context that leads its packets out itself.
+const METRIC: u32 = 2;
+const MIN_MTU: u32 = 1280;
+
+/// What forks of one pair of ULIDs need.
+#[derive(Debug, Default)]
+pub(super) struct MtuReserve {
+    forks: few::VecSet<Fork>,
+    /// None as long as the context that is not forked leads its packets out, for they have room then.
+    route: Option<Route>,
+}
+
+impl Executor {
+    /// A fork rewrites packets from now on.
+    pub(super) fn reserve_mtu(&mut self, context: &ShimContext) -> Result<(), Error> {
+        let ulids = context.id.ulids;
+        self.mtu_reserves.entry(ulids).or_default().forks.insert(context.id.fork);
+        let link_mtu = self.link_mtu(context.link)?;
+        self.install_reserve_route(ulids, link_mtu)
+    }
+
+    /// A fork rewrites packets no more.
+    pub(super) fn release_mtu(&mut self, id: ContextId) {
+        let Some(narrow) = self.mtu_reserves.get_mut(&id.ulids) else { return };
+        narrow.forks.remove(&id.fork);
+        if !narrow.forks.is_empty() {
+            return;
+        }
+        if let Some(MtuReserve { route: Some(route), .. }) = self.mtu_reserves.remove(&id.ulids) {
+            let request = self.to_kernel_route(&route).remove();
+            let key = Item::Route(route).key();
+            self.installed.drop(&key);
+            self.pending.push(PendingRequest { request, key, put: None });
+            self.flush();
+        }
+    }
+
+    /// The context that is not forked leads its packets out no more.
+    pub(super) fn renew_mtu_reserve(&mut self, ulids: AddressPair) {
+        if self.mtu_reserves.contains_key(&ulids)
+            && let Err(error) = self.install_reserve_route(ulids, u32::MAX)
+        {
+            self.notice(error);
+        }
+    }
+
+    fn install_reserve_route(&mut self, ulids: AddressPair, most: u32) -> Result<(), Error> {
+        let led = self.context_routes.contains_key(&ContextId { ulids, fork: Fork::NONE });
+        let done = |narrow: &MtuReserve| narrow.route.is_some();
+        if led || self.mtu_reserves.get(&ulids).is_none_or(done) {
+            return Ok(());
+        }
+        let Some(way) = lookup::route_lookup(&mut self.netlink, ulids, None)? else { return Ok(()) };
+        let Some(link) = way.link.filter(|link| *link != LinkId(1)) else { return Ok(()) };
+        let mtu = way.mtu.unwrap_or(u32::MAX).min(self.link_mtu(link)?).min(most);
+        let route = Route {
+            table: way.table,
+            destination: Prefix::host(ulids.peer),
+            source: Prefix::host(ulids.local),
+            metric: METRIC,
+            target: way.gateway.map_or(NextHop::OnLink(link), |router| NextHop::Gateway { link, router }),
+            mtu: Some(mtu.saturating_sub(HEADER as u32).max(MIN_MTU)),
+        };
+        let (request, item) = (self.to_kernel_route(&route).put(), Item::Route(route.clone()));
+        self.installed.put(&item);
+        self.pending.push(PendingRequest { request, key: item.key(), put: None });
+        self.flush();
+        if let Some(narrow) = self.mtu_reserves.get_mut(&ulids) {
+            narrow.route = Some(route);
+        }
+        Ok(())
+    }
+}

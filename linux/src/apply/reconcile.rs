@@ -1,0 +1,261 @@
+//! Compares the plan with what the kernel holds, and repairs: at start, after lost announcements, when something of ours
+//! was removed by others, and at the end.
+
+use super::{Executor, PendingRequest};
+use crate::error::Error;
+use crate::netlink::message::{Message, RtnlMessage};
+use crate::netlink::monitor::Announcement;
+use crate::netlink::route::{DEFAULT_METRIC, KernelRoute};
+use crate::netlink::socket::Request;
+use crate::netlink::{address, family, neighbour, rule};
+use netlink_packet_route::AddressFamily;
+use roam6_proto::contract::item::Address;
+use roam6_proto::{Item, Key, LinkId, Report};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Something of ours, in the terms in which the kernel shows it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum KernelItem {
+    Item(Item),
+    Route(KernelRoute),
+}
+
+impl Executor {
+    /// Notes that something of ours was removed, unless we did it.
+    pub(crate) fn note_removed(&mut self, news: &Announcement) {
+        let key = match news {
+            Announcement::RouteRemoved(route) => self.route_key(route),
+            Announcement::RuleRemoved(rule) => Item::Rule(rule.clone()).key(),
+            Announcement::ProxyRemoved(proxy) => Key::ProxyNeighbour(proxy.link, proxy.address),
+            Announcement::Address(event, Some(_)) => Key::Address(event.link, event.address),
+            _ => return,
+        };
+        if self.installed.find(&key).is_some() {
+            self.missing.insert(key);
+        }
+    }
+
+    /// Notes that the kernel holds nothing of one family on `link` any more.
+    pub(crate) fn note_family_removed(&mut self, link: LinkId, ipv4: bool) {
+        self.missing.extend(self.installed.of_family_on(link, ipv4));
+    }
+
+    /// Puts again what an interface that is up again lost when it went down, most of it without a word from the kernel.
+    pub(crate) fn restore(&mut self, link: LinkId) {
+        self.missing.extend(self.installed.on(link));
+        self.reinstall_missing();
+    }
+
+    /// Whether something is known to be missing.
+    pub(crate) fn is_incomplete(&self) -> bool {
+        !self.missing.is_empty()
+    }
+
+    /// Puts again what others removed; what is refused stays missing. Returns how many items stand again.
+    pub(crate) fn repair(&mut self) -> usize {
+        let repaired = self.reinstall_missing();
+        if repaired > 0 {
+            self.reports.push(Report::ItemsRestored { items: repaired });
+        }
+        repaired
+    }
+
+    fn reinstall_missing(&mut self) -> usize {
+        self.flush();
+        // IPv6 on an interface may have begun anew, and then with other settings.
+        self.sysctls.repair();
+        // In building order: an anycast address needs its prefix, a route its gateway's.
+        let missing = std::mem::take(&mut self.missing);
+        let (mut keys, mut requests) = (Vec::new(), Vec::new());
+        for key in missing {
+            if let Some(Item::Anycast(anycast)) = self.installed.find(&key) {
+                // Refused without an address of the prefix, which comes first and is told missing by itself.
+                let _ = self.anycasts.put(&anycast);
+            }
+            let request = self.installed.find(&key).and_then(|item| self.request(&item));
+            if let Some(request) = request {
+                keys.push(key);
+                requests.push(request);
+            }
+        }
+        let answers = self.netlink.execute(&requests);
+        let before = keys.len();
+        let refused = keys.into_iter().zip(answers).filter(|(_, answer)| answer.is_err()).map(|(key, _)| key);
+        self.missing.extend(refused);
+        before - self.missing.len()
+    }
+
+    /// Makes the kernel hold the plan and, of ours, nothing else: also not what an earlier life has left.
+    pub(crate) fn remove_stale(&mut self) -> Result<(), Error> {
+        self.reconcile()?;
+        self.sysctls.restore_stale()?;
+        self.tunnels.remove_stale().map_err(|error| Error::new("tunnels", error))
+    }
+
+    /// Compares the plan with the kernel's tables, item by item, and repairs the differences.
+    pub(crate) fn reconcile(&mut self) -> Result<(), Error> {
+        self.flush();
+        let mut held = self.inventory()?;
+        let mut wanted = Vec::new();
+        for item in self.installed.iter() {
+            let key = item.key();
+            let (Some(request), Some(shown)) = (self.request(&item), self.as_kernel_item(item)) else { continue };
+            let removal = match held.remove(&kernel_item_key(&shown)) {
+                Some(there) if there == shown => continue,
+                // Rules and addresses are not replaced but added beside.
+                Some(there) if !matches!(there, KernelItem::Route(_)) => removal(&there),
+                _ => None,
+            };
+            wanted.extend(removal.map(|request| (key.clone(), request)));
+            wanted.push((key.clone(), request));
+        }
+        let unknown = held.iter().rev().filter_map(|(key, shown)| Some((key.clone(), removal(shown)?)));
+        wanted.extend(unknown);
+        if !wanted.is_empty() && !self.installed.is_empty() {
+            self.notice(format!("{} differences between plan and kernel repaired", wanted.len()));
+        }
+        self.pending.extend(wanted.into_iter().map(|(key, request)| PendingRequest { request, key, put: None }));
+        self.flush();
+        self.reconcile_endpoints()?;
+        self.sysctls.repair();
+        if let Err(error) = self.source_filters.reconcile() {
+            self.notice(error);
+        }
+        self.missing.clear();
+        Ok(())
+    }
+
+    /// Puts up again the guards that others have taken down; true if there were any.
+    pub(crate) fn repair_source_filters(&mut self) -> Result<bool, Error> {
+        self.source_filters.repair()
+    }
+
+    fn reconcile_endpoints(&mut self) -> Result<(), Error> {
+        let mut assigned = BTreeSet::new();
+        if self.mptcp.is_adopting() {
+            let addresses = self.netlink.dump(address::dump(AddressFamily::Inet6))?;
+            assigned.extend(addresses.iter().filter_map(|message| match message {
+                RtnlMessage::NewAddress(message) => address::event(message, false).map(|event| event.address),
+                _ => None,
+            }));
+        }
+        match self.mptcp.reconcile(|address| assigned.contains(&address)) {
+            Ok(0) => {}
+            Ok(repaired) => self.notice(format!("{repaired} differences of MPTCP endpoints repaired")),
+            Err(error) => self.notice(error),
+        }
+        Ok(())
+    }
+
+    /// Whether MPTCP endpoints of an earlier life are kept until this one has had time to put them again.
+    pub(crate) fn is_adopting(&self) -> bool {
+        self.mptcp.is_adopting()
+    }
+
+    /// From now on a comparison removes what this life has not put again.
+    pub(crate) fn end_adoption(&mut self) {
+        self.mptcp.end_adoption();
+    }
+
+    /// Removes everything, backwards. Goes on after an error and returns the first.
+    pub(crate) fn clean(&mut self) -> Result<(), Error> {
+        self.end_adoption();
+        let keys: Vec<Key> = self.installed.iter().map(|item| item.key()).collect();
+        for key in keys.iter().rev() {
+            self.drop(key);
+        }
+        let settled = self.remove_stale();
+        settled.and(self.tunnels.clean().map_err(|error| Error::new("tunnels", error)))
+    }
+
+    /// All that is ours in the kernel's tables, by key.
+    fn inventory(&mut self) -> Result<BTreeMap<Key, KernelItem>, Error> {
+        let mut held = BTreeMap::new();
+        let both = |dump: fn(AddressFamily) -> Message| family::BOTH.map(dump);
+        let dumps = [both(KernelRoute::dump), both(rule::dump), both(address::dump), both(neighbour::dump_proxies)];
+        for dump in dumps.into_iter().flatten().chain([neighbour::dump(AddressFamily::Inet6)]) {
+            for message in self.netlink.dump(dump)? {
+                if let Some(shown) = read(&message) {
+                    held.insert(kernel_item_key(&shown), shown);
+                }
+            }
+        }
+        Ok(held)
+    }
+
+    /// How the kernel shows an item once it stands; `None` if it is in none of its tables.
+    fn as_kernel_item(&self, item: Item) -> Option<KernelItem> {
+        match item {
+            Item::Route(route) => Some(KernelItem::Route(self.to_kernel_route(&route).normalised())),
+            Item::Address(address) => Some(KernelItem::Item(Item::Address(Address { dad: false, ..address }))),
+            Item::Rule(_) | Item::Neighbour(_) | Item::ProxyNeighbour(_) => Some(KernelItem::Item(item)),
+            Item::Sysctl(_) | Item::Anycast(_) | Item::Tunnel(_) | Item::TunnelBypass(_) | Item::JournalRecord(_) => {
+                None
+            }
+            // Not in the routing tables; they are compared by themselves.
+            Item::MptcpLimits(_) | Item::MptcpEndpoint(_) | Item::SourceFilter(_) => None,
+            Item::ShimUplink(_) | Item::ContextTrigger(_) | Item::ShimContext(_) => None,
+            // They go with the process.
+            Item::EthertypeSubscription(_) | Item::VirtualInterface(_) | Item::UdpPortHold(_) => None,
+        }
+    }
+
+    /// The key of a route in the plan: metric 0 is shown as the kernel's own choice.
+    fn route_key(&self, route: &KernelRoute) -> Key {
+        let key = |metric| Key::Route(route.table, route.destination, route.source, metric);
+        let unspecified = key(0);
+        let chosen = route.metric == DEFAULT_METRIC && self.installed.find(&unspecified).is_some();
+        if chosen { unspecified } else { key(route.metric) }
+    }
+
+    fn request(&self, item: &Item) -> Option<Request> {
+        match item {
+            Item::Route(route) => Some(self.to_kernel_route(route).put()),
+            Item::Rule(rule) => Some(rule::put(rule)),
+            Item::Address(address) => Some(address::put(address)),
+            Item::Neighbour(neighbour) => Some(neighbour::put(neighbour)),
+            Item::ProxyNeighbour(proxy) => Some(neighbour::put_proxy(proxy)),
+            Item::Sysctl(_) | Item::Anycast(_) | Item::Tunnel(_) | Item::TunnelBypass(_) | Item::JournalRecord(_) => {
+                None
+            }
+            // Not in the routing tables; they are compared by themselves.
+            Item::MptcpLimits(_) | Item::MptcpEndpoint(_) | Item::SourceFilter(_) => None,
+            Item::ShimUplink(_) | Item::ContextTrigger(_) | Item::ShimContext(_) => None,
+            // They go with the process.
+            Item::EthertypeSubscription(_) | Item::VirtualInterface(_) | Item::UdpPortHold(_) => None,
+        }
+    }
+}
+
+fn kernel_item_key(shown: &KernelItem) -> Key {
+    match shown {
+        KernelItem::Item(item) => item.key(),
+        KernelItem::Route(route) => Key::Route(route.table, route.destination, route.source, route.metric),
+    }
+}
+
+fn read(message: &RtnlMessage) -> Option<KernelItem> {
+    match message {
+        RtnlMessage::NewRoute(message) => KernelRoute::read(message).map(KernelItem::Route),
+        RtnlMessage::NewRule(message) => rule::read(message).map(|rule| KernelItem::Item(Item::Rule(rule))),
+        RtnlMessage::NewAddress(message) => {
+            address::read(message).map(|address| KernelItem::Item(Item::Address(address)))
+        }
+        RtnlMessage::NewNeighbour(message) => neighbour::read_proxy(message)
+            .map(Item::ProxyNeighbour)
+            .or_else(|| neighbour::read(message).map(Item::Neighbour))
+            .map(KernelItem::Item),
+        _ => None,
+    }
+}
+
+fn removal(shown: &KernelItem) -> Option<Request> {
+    match shown {
+        KernelItem::Route(route) => Some(route.remove()),
+        KernelItem::Item(Item::Rule(rule)) => Some(rule::remove(rule)),
+        KernelItem::Item(Item::Address(address)) => Some(address::remove(address)),
+        KernelItem::Item(Item::Neighbour(neighbour)) => Some(neighbour::remove(neighbour)),
+        KernelItem::Item(Item::ProxyNeighbour(proxy)) => Some(neighbour::remove_proxy(proxy)),
+        KernelItem::Item(_) => None,
+    }
+}

@@ -1,0 +1,231 @@
+//! The shim's items: programs on uplinks, contexts in maps, and the route that leads a rewritten conversation out by the
+//! uplink of its locators, with room for the header (RFC 5533 §12, §17.1).
+
+use super::{Executor, PendingRequest};
+use crate::error::{Context as _, Error};
+use crate::netlink::link;
+use crate::netlink::lookup::{self, RouteLookup};
+use crate::netlink::message::RtnlMessage;
+use crate::shim::{HEADER, Shim};
+use nix::errno::Errno;
+use roam6_proto::base::ids::{AddressPair, ContextId};
+use roam6_proto::contract::item::{Address, ContextTrigger, NextHop, Route, RouteTable, ShimContext, ShimUplink};
+use roam6_proto::{Activity, ActivityQuery, Input, Item, Key, LinkId, Time};
+use roam6_wire::Prefix;
+use roam6_wire::shim6::Fork;
+use std::net::{Ipv6Addr, UdpSocket};
+use std::os::fd::BorrowedFd;
+
+/// Metric of the routes: before all that people write.
+const METRIC: u32 = 1;
+/// Where the route goes if no table knows the ULIDs any more.
+const MAIN_TABLE: RouteTable = RouteTable(254);
+const LOOPBACK: LinkId = LinkId(1);
+const MIN_MTU: u32 = 1280;
+
+impl Executor {
+    /// What to wait for before [`Executor::hear_shim`] has something to say; `None` as long as there is no shim.
+    pub(crate) fn shim_fd(&self) -> Option<BorrowedFd<'_>> {
+        use std::os::fd::AsFd;
+        self.shim.as_ref().map(AsFd::as_fd)
+    }
+
+    /// What the shim's programs have told.
+    pub(crate) fn read_shim_events(&mut self, now: Time) -> Vec<Input> {
+        self.shim.as_mut().map(|shim| shim.read_events(now)).unwrap_or_default()
+    }
+
+    /// Answers what a context has carried.
+    pub(crate) fn sample(&mut self, now: Time, sample: &ActivityQuery) -> Option<Activity> {
+        let answer = self.shim.as_mut()?.sample(now, sample);
+        answer.unwrap_or_else(|error| {
+            self.notice(error);
+            None
+        })
+    }
+
+    /// Lets the transport hear of an ICMPv6 error about what it sent through a context.
+    pub(crate) fn translate_icmp_error(&mut self, packet: &[u8]) {
+        let told = self.shim.as_ref().map_or(Ok(()), |shim| shim.translate_icmp_error(packet));
+        if let Err(error) = told {
+            self.notice(error);
+        }
+    }
+
+    pub(super) fn put_shim_uplink(&mut self, shimmed: &ShimUplink) -> Result<(), Error> {
+        let name = super::interface_name(shimmed.link)?;
+        self.open_shim()?.attach(shimmed.link, &name)
+    }
+
+    pub(super) fn drop_shim_uplink(&mut self, shimmed: &ShimUplink) {
+        if let Some(shim) = &mut self.shim {
+            shim.detach(shimmed.link);
+        }
+    }
+
+    pub(super) fn put_trigger(&mut self, trigger: Option<&ContextTrigger>) -> Result<(), Error> {
+        self.open_shim()?.set_trigger(trigger)
+    }
+
+    /// Before the first rewritten packet its route stands, and after the last it goes.
+    pub(super) fn put_context(&mut self, context: &ShimContext) -> Result<(), Error> {
+        self.open_shim()?;
+        let rewrites = context.locators != context.id.ulids;
+        let forked = context.id.fork != Fork::NONE;
+        let mut next_hop = context.next_hop;
+        match (rewrites, forked) {
+            (true, true) => self.reserve_mtu(context)?,
+            (true, false) => next_hop = self.route_by_locators(context)?,
+            (false, _) => {}
+        }
+        self.open_shim()?.put(&ShimContext { next_hop, ..context.clone() })?;
+        if !rewrites {
+            self.stop_rewriting(context.id);
+        }
+        Ok(())
+    }
+
+    pub(super) fn drop_context(&mut self, id: ContextId) -> Result<(), Error> {
+        let dropped = self.shim.as_mut().map_or(Ok(()), |shim| shim.drop(id));
+        self.stop_rewriting(id);
+        dropped
+    }
+
+    /// Packets of a context are rewritten no more.
+    fn stop_rewriting(&mut self, id: ContextId) {
+        if id.fork == Fork::NONE {
+            self.remove_locator_route(id);
+            self.renew_mtu_reserve(id.ulids);
+        } else {
+            self.release_mtu(id);
+        }
+    }
+
+    /// Tells transports whose path has changed, once all routes stand.
+    pub(crate) fn wake_transport(&mut self, now: Time) {
+        if let Some(Err(error)) = self.shim.as_mut().map(|shim| shim.wake(now)) {
+            self.notice(error);
+        }
+    }
+
+    /// When those are to be told again who have not heard.
+    pub(crate) fn wake_transport_at(&self) -> Option<Time> {
+        self.shim.as_ref().and_then(Shim::wake_at)
+    }
+
+    fn open_shim(&mut self) -> Result<&mut Shim, Error> {
+        if self.shim.is_none() {
+            let (shim, lesser) = Shim::open(self.max_contexts)?;
+            self.shim = Some(shim);
+            if let Some(error) = lesser {
+                self.notice(error);
+            }
+        }
+        self.shim.as_mut().ok_or_else(|| Error::new("shim", "not open"))
+    }
+
+    /// Routes the packets of the ULIDs out by the uplink of the locators; by which router, if there is one.
+    fn route_by_locators(&mut self, context: &ShimContext) -> Result<Option<Ipv6Addr>, Error> {
+        self.flush();
+        let ulids = context.id.ulids;
+        self.retain_ulid(ulids.local);
+        let by_link = lookup::route_lookup(&mut self.netlink, context.locators, Some(context.link))?;
+        let router = context.next_hop.or(by_link.and_then(|way| way.gateway));
+        if context.next_hop.is_none() && by_link.is_none() {
+            let AddressPair { local, peer } = context.locators;
+            return Err(Error::new(format_args!("way from {local} to {peer}"), Errno::ENETUNREACH.desc()));
+        }
+        let former = lookup::route_lookup(&mut self.netlink, ulids, None)?;
+        let mtu = by_link.and_then(|way| way.mtu).unwrap_or(u32::MAX).min(self.link_mtu(context.link)?);
+        let table = self.table_of(context.id, former);
+        let (destination, source) = route_prefixes(ulids);
+        let route = Route {
+            table,
+            destination,
+            source,
+            metric: METRIC,
+            // A peer on the link itself: where its locator is, packets with its ULID are understood.
+            target: NextHop::Gateway { link: context.link, router: router.unwrap_or(context.locators.peer) },
+            mtu: Some(mtu.saturating_sub(HEADER as u32).max(MIN_MTU)),
+        };
+        let request = self.to_kernel_route(&route).put();
+        let item = Item::Route(route.clone());
+        if self.context_routes.insert(context.id, table).is_none()
+            || self.installed.find(&item.key()).as_ref() != Some(&item)
+        {
+            self.installed.put(&item);
+            self.pending.push(PendingRequest { request, key: item.key(), put: None });
+            self.flush();
+            self.invalidate_cached_route(&route)?;
+            if let Some(RouteLookup { link: Some(link), gateway, .. }) =
+                former.filter(|way| way.link != Some(context.link))
+            {
+                self.fail_pending_neighbours(link, Some(gateway.unwrap_or(ulids.peer)))?;
+            }
+        }
+        Ok(router)
+    }
+
+    /// A connection that was not bound to its ULID has found its way before it had a source, in another table perhaps than
+    /// the one that is for the source. It looks for another only when something changes there; then it has its source.
+    fn invalidate_cached_route(&mut self, route: &Route) -> Result<(), Error> {
+        let unbound = AddressPair { local: Ipv6Addr::UNSPECIFIED, peer: route.destination.address() };
+        let way = lookup::route_lookup(&mut self.netlink, unbound, None)?;
+        if let Some(RouteLookup { table, .. }) = way.filter(|way| way.table != route.table) {
+            let there = self.to_kernel_route(&Route { table, ..route.clone() });
+            self.netlink.execute(&[there.put(), there.remove()]);
+        }
+        Ok(())
+    }
+
+    /// Takes route and spare address away again.
+    fn remove_locator_route(&mut self, id: ContextId) {
+        let Some(table) = self.context_routes.remove(&id) else { return };
+        let (destination, source) = route_prefixes(id.ulids);
+        let key = Key::Route(table, destination, source, METRIC);
+        if let Some(Item::Route(route)) = self.installed.drop(&key) {
+            let request = self.to_kernel_route(&route).remove();
+            self.pending.push(PendingRequest { request, key, put: None });
+        }
+        let spare = Key::Address(LOOPBACK, id.ulids.local);
+        if !self.context_routes.keys().any(|other| other.ulids.local == id.ulids.local)
+            && let Some(Item::Address(address)) = self.installed.drop(&spare)
+        {
+            let request = crate::netlink::address::remove(&address);
+            self.pending.push(PendingRequest { request, key: spare, put: None });
+        }
+        self.flush();
+    }
+
+    /// The table in which packets of the ULIDs find their route: only a route there makes connections look again.
+    fn table_of(&self, id: ContextId, way: Option<RouteLookup>) -> RouteTable {
+        let held = self.context_routes.get(&id).copied();
+        held.or_else(|| way.map(|way| way.table)).unwrap_or(MAIN_TABLE)
+    }
+
+    /// An interface that goes down takes its addresses with it; connections need theirs still. New ones never choose it.
+    fn retain_ulid(&mut self, ulid: Ipv6Addr) {
+        let absent = |error: std::io::Error| error.kind() == std::io::ErrorKind::AddrNotAvailable;
+        if !UdpSocket::bind((ulid, 0)).is_err_and(absent) {
+            return;
+        }
+        let address = Address { link: LOOPBACK, address: ulid, prefix_length: 128, preferred: false, dad: false };
+        let key = Key::Address(LOOPBACK, ulid);
+        self.pending.push(PendingRequest { request: crate::netlink::address::put(&address), key, put: None });
+        self.installed.put(&Item::Address(address));
+        self.flush();
+    }
+
+    pub(super) fn link_mtu(&mut self, of: LinkId) -> Result<u32, Error> {
+        let shown = match self.netlink.get(link::get(of))? {
+            Some(RtnlMessage::NewLink(link)) => link.event(),
+            _ => None,
+        };
+        shown.map(|event| event.mtu).ok_or(Errno::ENODEV).context(of)
+    }
+}
+
+/// Destination and source of the route of these ULIDs.
+fn route_prefixes(ulids: AddressPair) -> (Prefix, Prefix) {
+    (Prefix::host(ulids.peer), Prefix::host(ulids.local))
+}

@@ -1,0 +1,104 @@
+//! Guards: packets from inside whose source does not belong there are answered and go nowhere (RFC 3963 §9, RFC 7084
+//! §4.3), whatever the routes say, which look at a source but not at the interface a packet came in by.
+
+use crate::error::Error;
+use crate::nft::expression::{accept, load_icmp_type, load_protocol, to_destination};
+use crate::nft::expression::{between, equal, from_link, from_source, reject_unreachable};
+use crate::nft::{Hook, Nftables, SOURCE_FILTER_TABLE as TABLE};
+use roam6_proto::LinkId;
+use roam6_proto::base::few;
+use roam6_proto::contract::item::SourceFilter;
+use roam6_wire::Prefix;
+use std::net::Ipv6Addr;
+
+/// Source address failed ingress/egress policy (RFC 4443 §3.1).
+const FAILED_POLICY: u8 = 5;
+const ICMPV6: u8 = 58;
+/// Neighbour Solicitation and Neighbour Advertisement (RFC 4861 §4.3, §4.4).
+const NEIGHBOUR_MESSAGES: [u8; 2] = [135, 136];
+/// Unicast that does not leave the link (RFC 4291 §2.5.6).
+const LINK_LOCAL: (Ipv6Addr, u8) = (Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, 0), 10);
+/// Multicast that does not leave the link (RFC 4291 §2.7).
+const ON_LINK: (Ipv6Addr, u8) = (Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 0), 16);
+
+/// All guards; the table holds all their rules, and is written whole.
+#[derive(Default)]
+pub(super) struct SourceFilters {
+    installed: few::VecMap<LinkId, SourceFilter>,
+    nftables: Option<Nftables>,
+}
+
+impl SourceFilters {
+    /// Puts up `guard` in place of any of the same interface.
+    pub(super) fn put(&mut self, guard: &SourceFilter) -> Result<(), Error> {
+        let former = self.installed.insert(guard.link, guard.clone());
+        self.write_rules().inspect_err(|_| match former {
+            Some(former) => drop(self.installed.insert(guard.link, former)),
+            None => drop(self.installed.remove(&guard.link)),
+        })
+    }
+
+    /// Takes down the guard of an interface.
+    pub(super) fn drop(&mut self, link: LinkId) -> Result<(), Error> {
+        if self.installed.remove(&link).is_none() {
+            return Ok(());
+        }
+        self.write_rules()
+    }
+
+    /// Puts the guards up again if somebody has taken all of them down; true if so.
+    pub(super) fn repair(&mut self) -> Result<bool, Error> {
+        match &self.nftables {
+            Some(filter) if !self.installed.is_empty() && !filter.has_table(TABLE)? => {
+                self.write_rules().map(|()| true)
+            }
+            _ => Ok(false),
+        }
+    }
+
+    /// Makes the kernel hold these guards and none of an earlier life.
+    pub(super) fn reconcile(&mut self) -> Result<(), Error> {
+        match self.write_rules() {
+            // Without nftables an earlier life has left nothing either.
+            Err(_) if self.installed.is_empty() => Ok(()),
+            written => written,
+        }
+    }
+
+    fn write_rules(&mut self) -> Result<(), Error> {
+        let filter = match self.nftables.take() {
+            Some(filter) => filter,
+            None => Nftables::open()?,
+        };
+        let rules: Vec<_> = self.installed.values().flat_map(rules).collect();
+        let written = if rules.is_empty() { filter.drop(TABLE) } else { filter.put(TABLE, Hook::Prerouting, &rules) };
+        self.nftables = Some(filter);
+        written
+    }
+}
+
+/// The rules of one guard, the first that matches decides.
+fn rules(guard: &SourceFilter) -> Vec<Vec<Vec<u8>>> {
+    let from = |source: Prefix, verdict| rule(guard.link, from_source(source).into(), verdict);
+    let own = guard.own_addresses.iter().map(|address| from(Prefix::host(*address), reject_unreachable(FAILED_POLICY)));
+    // What stays on the link, and what has no address yet.
+    let nobody = Prefix::host(Ipv6Addr::UNSPECIFIED);
+    let [link_local, on_link] = [LINK_LOCAL, ON_LINK].map(|(address, length)| Prefix::new(address, length));
+    let near = link_local.into_iter().chain([nobody]);
+    let sources = near.chain(guard.allowed.iter().copied()).map(|source| from(source, accept()));
+    let here = link_local.into_iter().chain(on_link).chain(guard.own_addresses.iter().copied().map(Prefix::host));
+    let neighbours = here.map(|destination| rule(guard.link, neighbour_discovery(destination), accept()));
+    let rest = rule(guard.link, Vec::new(), reject_unreachable(FAILED_POLICY));
+    own.chain(sources).chain(neighbours).chain([rest]).collect()
+}
+
+fn rule(link: LinkId, conditions: Vec<Vec<u8>>, verdict: Vec<u8>) -> Vec<Vec<u8>> {
+    from_link(link).into_iter().chain(conditions).chain([verdict]).collect()
+}
+
+/// Only neighbour solicitations and advertisements to somewhere in `destination`: a node speaks of itself as the address
+/// it is asked for or asks from, which may be one that is over (RFC 4861 §7.2.2, §7.2.4).
+fn neighbour_discovery(destination: Prefix) -> Vec<Vec<u8>> {
+    let message = [load_protocol(), equal(ICMPV6), load_icmp_type(), between(NEIGHBOUR_MESSAGES)];
+    message.into_iter().chain(to_destination(destination)).collect()
+}

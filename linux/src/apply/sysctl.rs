@@ -1,0 +1,194 @@
+//! Kernel settings of interfaces, with their former values: kept on disk too, so that a later life can give them back.
+
+use crate::error::{Context, Error};
+use roam6_proto::base::few;
+use serde::{Deserialize, Serialize};
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// A file below `/proc/sys/net/ipv6`.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(transparent)]
+pub(crate) struct SysctlName(String);
+
+impl SysctlName {
+    /// A setting of an interface's `conf`, or of all.
+    pub(crate) fn conf(interface: Option<&str>, knob: &str) -> SysctlName {
+        SysctlName(format!("conf/{}/{knob}", interface.unwrap_or("all")))
+    }
+
+    /// The setting of IPv4 for all interfaces.
+    pub(crate) fn conf4(knob: &str) -> SysctlName {
+        SysctlName(format!("../ipv4/conf/all/{knob}"))
+    }
+
+    /// A setting of an interface's `neigh`.
+    pub(crate) fn neigh(interface: &str, knob: &str) -> SysctlName {
+        SysctlName(format!("neigh/{interface}/{knob}"))
+    }
+
+    /// The same of IPv4.
+    pub(crate) fn neigh4(interface: &str, knob: &str) -> SysctlName {
+        SysctlName(format!("../ipv4/neigh/{interface}/{knob}"))
+    }
+
+    fn path(&self) -> PathBuf {
+        Path::new("/proc/sys/net/ipv6").join(&self.0)
+    }
+
+    /// As sysctl(8) calls it: `/` and `.` change places.
+    fn sysctl(&self) -> String {
+        let (family, rest) = self.0.strip_prefix("../ipv4/").map_or(("ipv6", &*self.0), |rest| ("ipv4", rest));
+        let swap = |letter| match letter {
+            '/' => '.',
+            '.' => '/',
+            other => other,
+        };
+        format!("net.{family}.{}", rest.chars().map(swap).collect::<String>())
+    }
+}
+
+/// The settings that are not as we found them.
+pub(crate) struct Sysctls {
+    file: PathBuf,
+    /// What each was before us.
+    former: few::VecMap<SysctlName, i32>,
+    /// Those this life has put.
+    current: few::VecMap<SysctlName, i32>,
+    /// The `accept_ra` of interfaces that go on accepting router advertisements.
+    accepting: Vec<SysctlName>,
+}
+
+impl Sysctls {
+    /// Reads what an earlier life changed and did not give back.
+    pub(crate) fn open(run_dir: &Path) -> Result<Sysctls, Error> {
+        fs::create_dir_all(run_dir).context(run_dir.display())?;
+        let file = run_dir.join("settings.json");
+        let former = match fs::read(&file) {
+            Ok(bytes) => serde_json::from_slice::<Vec<(SysctlName, i32)>>(&bytes)
+                .map(|former| former.into_iter().collect())
+                .map_err(|error| Error::new(file.display(), error))?,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => few::VecMap::new(),
+            Err(error) => return Err(error).context(file.display()),
+        };
+        Ok(Sysctls { file, former, current: few::VecMap::new(), accepting: Vec::new() })
+    }
+
+    /// Sets `name` to `value`.
+    pub(crate) fn put(&mut self, name: &SysctlName, value: i32) -> Result<(), Error> {
+        let now = read(name)?;
+        let new = !self.former.contains_key(name);
+        if new {
+            self.former.insert(name.clone(), now);
+            self.save()?;
+        }
+        if now != value
+            && let Err(error) = write(name, value)
+        {
+            if new {
+                self.former.remove(name);
+                self.save()?;
+            }
+            return Err(error);
+        }
+        self.current.insert(name.clone(), value);
+        Ok(())
+    }
+
+    /// Lets all interfaces that accept router advertisements accept them although the host forwards, also interfaces that
+    /// are made later. Once `forwarding` is set the kernel would otherwise ignore router advertisements and remove the
+    /// default routes that came by them. Where others have set `forwarding`, nothing changes.
+    pub(crate) fn accept_advertisements(&mut self) -> Result<(), Error> {
+        let forwarding = SysctlName::conf(None, "forwarding");
+        if read(&forwarding)? != 0 && self.former.get(&forwarding) != Some(&0) {
+            return Ok(());
+        }
+        let folder = "/proc/sys/net/ipv6/conf";
+        for entry in fs::read_dir(folder).context(folder)? {
+            let interface = entry.context(folder)?.file_name();
+            let name = SysctlName::conf(Some(&interface.to_string_lossy()), "accept_ra");
+            let former = self.former.get(&name).copied();
+            let free = interface != "all" && !self.current.contains_key(&name);
+            // Of an interface that has gone meanwhile nothing can be read.
+            if free && read(&name).is_ok_and(|now| former.unwrap_or(now) == 1) {
+                self.put(&name, 2)?;
+                self.accepting.push(name);
+            }
+        }
+        Ok(())
+    }
+
+    /// Gives back what [`Settings::accept_advertisements`] has changed.
+    pub(crate) fn restore_advertisements(&mut self) -> Result<(), Error> {
+        let names = std::mem::take(&mut self.accepting);
+        names.iter().map(|name| self.drop(name, Some(name))).fold(Ok(()), Result::and)
+    }
+
+    /// Gives what was put as `name` its former value back, whatever it is called `now`. An interface that is gone has
+    /// taken its settings along.
+    pub(crate) fn drop(&mut self, name: &SysctlName, now: Option<&SysctlName>) -> Result<(), Error> {
+        self.current.remove(name);
+        let Some(former) = self.former.remove(name) else {
+            return Ok(());
+        };
+        let changed = now.filter(|now| read(now).is_ok_and(|value| value != former));
+        let restored = changed.map_or(Ok(()), |now| write(now, former));
+        self.save().and(restored)
+    }
+
+    /// Gives back what only an earlier life had changed.
+    pub(crate) fn restore_stale(&mut self) -> Result<(), Error> {
+        let left: Vec<SysctlName> =
+            self.former.keys().filter(|name| !self.current.contains_key(name)).cloned().collect();
+        left.iter().try_for_each(|name| self.drop(name, Some(name)))
+    }
+
+    /// Puts again what somebody else has changed, or what an interface has lost by being made anew.
+    pub(crate) fn repair(&self) {
+        for (name, value) in &self.current {
+            if read(name).is_ok_and(|now| now != *value) {
+                // If it fails, the next look finds it again.
+                let _ = write(name, *value);
+            }
+        }
+    }
+
+    fn save(&self) -> Result<(), Error> {
+        let what = self.file.display();
+        if self.former.is_empty() {
+            return match fs::remove_file(&self.file) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error).context(what),
+                _ => Ok(()),
+            };
+        }
+        let former: Vec<_> = self.former.iter().collect();
+        let text = serde_json::to_vec(&former).map_err(|error| Error::new(&what, error))?;
+        let new = self.file.with_extension("new");
+        fs::write(&new, text).and_then(|()| fs::rename(&new, &self.file)).context(what)
+    }
+}
+
+fn read(name: &SysctlName) -> Result<i32, Error> {
+    let text = fs::read_to_string(name.path()).context(&name.0)?;
+    text.trim().parse().map_err(|error| Error::new(&name.0, error))
+}
+
+fn write(name: &SysctlName, value: i32) -> Result<(), Error> {
+    let sysctl = name.sysctl();
+    fs::write(name.path(), value.to_string()).map_err(|error| {
+        Error::new("kernel setting", format!("{error}; set it on the host: sysctl -w {sysctl}={value}"))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sysctl_names_follow_sysctl() {
+        assert_eq!(SysctlName::conf(None, "forwarding").sysctl(), "net.ipv6.conf.all.forwarding");
+        assert_eq!(SysctlName::conf(Some("eth0.7"), "accept_ra").sysctl(), "net.ipv6.conf.eth0/7.accept_ra");
+        assert_eq!(SysctlName::conf4("forwarding").sysctl(), "net.ipv4.conf.all.forwarding");
+    }
+}

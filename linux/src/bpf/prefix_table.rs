@@ -1,0 +1,86 @@
+//! Where prefixes lead: the hash table, which is the truth, and the slots, where programs find most far prefixes at once.
+//!
+//! The programs go on while the daemon dies between two writes, and the next life sweeps what it finds by the keys of the hash
+//! table. So a slot never outlives its key: it is written after it, and emptied before it.
+
+use crate::bpf::abi::prefix_slot::{EMPTY, SlotPrefix, SlotValue};
+use crate::bpf::abi::{PrefixEntryValue, PrefixKey, decode_prefix_entry};
+use crate::bpf::maps::Entries;
+use crate::{Error, error::Context};
+use aya::maps::{Array, Map, MapData};
+use roam6_proto::contract::item::TunnelId;
+
+/// See the file's head.
+pub(crate) struct PrefixTable {
+    table: Entries<PrefixKey, PrefixEntryValue>,
+    slots: Array<MapData, SlotValue>,
+    slot_mask: u32,
+}
+
+impl PrefixTable {
+    pub(crate) fn new(table: Entries<PrefixKey, PrefixEntryValue>, slots: Map) -> Result<PrefixTable, Error> {
+        // Not what this life would make: the map may be an earlier one's.
+        let made = if let Map::Array(data) = &slots { data.info().context("map slots")?.max_entries() } else { 0 };
+        let slots = Array::try_from(slots).context("map slots")?;
+        Ok(PrefixTable { table, slots, slot_mask: made.saturating_sub(1) })
+    }
+
+    /// Number of slots less one.
+    pub(crate) fn slot_mask(&self) -> u32 {
+        self.slot_mask
+    }
+
+    /// Lets a prefix lead there. What another prefix has in its slot is lost, and found by the hash table alone.
+    pub(crate) fn put(&mut self, key: &PrefixKey, way: &PrefixEntryValue) -> Result<(), Error> {
+        self.table.put(key, way)?;
+        SlotPrefix::of(key).map_or(Ok(()), |prefix| self.write_slot(prefix, prefix.slot(way)))
+    }
+
+    /// Removes a prefix, which need not be there.
+    pub(crate) fn drop(&mut self, key: &PrefixKey) -> Result<(), Error> {
+        if let Some(prefix) = SlotPrefix::of(key) {
+            let slot = self.slots.get(&prefix.index(self.slot_mask), 0).context("map slots")?;
+            if prefix.is_in(&slot) {
+                self.write_slot(prefix, EMPTY)?;
+            }
+        }
+        self.table.drop(key)
+    }
+
+    /// The tunnel that a prefix leads to.
+    pub(crate) fn tunnel(&self, key: &PrefixKey) -> Option<TunnelId> {
+        self.table.find(key).map(|value| decode_prefix_entry(&value))
+    }
+
+    /// Removes a prefix if it leads to `id`: another tunnel may have taken it over.
+    pub(crate) fn drop_if_of(&mut self, key: &PrefixKey, id: TunnelId) -> Result<(), Error> {
+        if self.tunnel(key) == Some(id) { self.drop(key) } else { Ok(()) }
+    }
+
+    /// All prefixes.
+    pub(crate) fn keys(&self) -> Result<Vec<PrefixKey>, Error> {
+        self.table.keys()
+    }
+
+    /// The hash table, as a life that ends between two writes leaves it.
+    #[cfg(test)]
+    pub(crate) fn table(&mut self) -> &mut Entries<PrefixKey, PrefixEntryValue> {
+        &mut self.table
+    }
+
+    /// What is in the slot of a prefix.
+    #[cfg(test)]
+    pub(crate) fn slot(&self, prefix: SlotPrefix) -> SlotValue {
+        self.slots.get(&prefix.index(self.slot_mask), 0).expect("a slot")
+    }
+
+    /// Writes the slot of a prefix.
+    #[cfg(test)]
+    pub(crate) fn set_slot(&mut self, prefix: SlotPrefix, slot: SlotValue) {
+        self.write_slot(prefix, slot).expect("a slot");
+    }
+
+    fn write_slot(&mut self, prefix: SlotPrefix, slot: SlotValue) -> Result<(), Error> {
+        self.slots.set(prefix.index(self.slot_mask), slot, 0).context("map slots")
+    }
+}

@@ -1,0 +1,95 @@
+//! The program that takes frames at the driver, before the kernel has made socket buffers of them (native XDP). It works on
+//! the maps of the programs in traffic control, which get all that it leaves.
+
+use crate::Error;
+use crate::bpf::attach::{self, Interface, error_chain};
+use crate::bpf::pin::Pins;
+use crate::netlink::generic::{Family, attribute, find};
+use aya::programs::Xdp;
+use aya::programs::links::{FdLink, PinnedLink};
+use aya::programs::xdp::{XdpLink, XdpMode};
+use aya::{Ebpf, EbpfLoader};
+use netlink_packet_core::NLM_F_ACK;
+use roam6_proto::LinkId;
+use std::fs;
+use std::path::PathBuf;
+
+static OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/xdp.bpf.o"));
+const NAME: &str = "front";
+
+/// What the kernel tells of devices, since Linux 6.3 (linux/netdev.h).
+const NETDEV: &[u8] = b"netdev\0";
+const DEV_GET: u8 = 1;
+const DEV_IFINDEX: u16 = 1;
+const DEV_XDP_FEATURES: u16 = 3;
+/// It sends frames that another has taken.
+const NDO_XMIT: u64 = 4;
+
+/// The loaded program.
+pub(crate) struct XdpIngress {
+    ebpf: Ebpf,
+    pins: Pins,
+}
+
+impl XdpIngress {
+    /// Loads it on the maps that are pinned already.
+    pub(crate) fn load(pins: Pins) -> Result<XdpIngress, Error> {
+        let ebpf = EbpfLoader::new()
+            .btf(None)
+            .default_map_pin_directory(pins.maps())
+            .load(OBJECT)
+            .map_err(|error| Error::new("load the BPF object for drivers", error_chain(&error)))?;
+        let mut front = XdpIngress { ebpf, pins };
+        let program = front.program()?;
+        attach::load_with_retry(|| program.load())
+            .map_err(|error| Error::new("load BPF program front", error_chain(&error)))?;
+        crate::sys::trim_heap();
+        Ok(front)
+    }
+
+    /// Puts it on an interface, in place of what an earlier life put there. Fails where the driver takes no programs.
+    pub(crate) fn attach(&mut self, interface: Interface<'_>) -> Result<(), Error> {
+        let pin = pin(&self.pins, interface.link);
+        let program = self.program()?;
+        if let Ok(old) = PinnedLink::from_pin(&pin) {
+            let kept = XdpLink::try_from(FdLink::from(old)).ok();
+            if let Some(id) = kept.and_then(|link| program.attach_to_link(link).ok()) {
+                program.take_link(id).map_err(|error| unavailable(&error))?;
+                return Ok(());
+            }
+            let _ = fs::remove_file(&pin);
+        }
+        let id = program.attach(interface.name, XdpMode::Driver).map_err(|error| unavailable(&error))?;
+        let link = program.take_link(id).map_err(|error| unavailable(&error))?;
+        FdLink::try_from(link).map_err(|error| unavailable(&error))?.pin(&pin).map_err(|error| unavailable(&error))?;
+        Ok(())
+    }
+
+    /// The program, to be run by hand too.
+    pub(crate) fn program(&mut self) -> Result<&mut Xdp, Error> {
+        attach::program_named(&mut self.ebpf, NAME)
+    }
+}
+
+/// Takes the program off an interface, which may be gone, whichever life has put it there.
+pub(crate) fn detach(pins: &Pins, link: LinkId) {
+    let _ = fs::remove_file(pin(pins, link));
+}
+
+fn pin(pins: &Pins, link: LinkId) -> PathBuf {
+    pins.links().join(format!("{}-front", link.0))
+}
+
+fn unavailable(why: &dyn core::error::Error) -> Error {
+    Error::new("its driver takes no program (accel = \"xdp\"), so its packets go by traffic control", error_chain(why))
+}
+
+/// Whether frames taken at one driver can be sent by this interface. Kernels that do not tell are believed to send.
+pub(crate) fn can_transmit(link: LinkId) -> Result<bool, Error> {
+    let Some((mut netdev, _)) = Family::open(NETDEV)? else { return Ok(true) };
+    let question = attribute(DEV_IFINDEX, &link.0.to_ne_bytes());
+    let answers =
+        netdev.request(DEV_GET, NLM_F_ACK, &question).map_err(|(_, why)| Error::new("features of XDP", why))?;
+    let features = answers.iter().find_map(|answer| find(answer, DEV_XDP_FEATURES)?.first_chunk());
+    Ok(features.is_none_or(|features| u64::from_ne_bytes(*features) & NDO_XMIT != 0))
+}

@@ -1,0 +1,279 @@
+//! Whole frames: a packet socket for each interface and kind that engines hear (EN 302 636-4-1 frames on a radio), and a
+//! TAP device for each interface that is of our own making. They wait in the host's epoll.
+
+use crate::error::{Context, Error};
+use crate::netlink::link::LinkChange;
+use crate::netlink::message::Message;
+use crate::netlink::socket::{Netlink, Request};
+use crate::sys::{self, PacketMembership};
+use crate::tunnel::device::{change_link, find};
+use nix::errno::Errno;
+use nix::sys::epoll::{Epoll, EpollEvent, EpollFlags};
+use nix::sys::socket::{
+    AddressFamily, MsgFlags, MultiHeaders, SockFlag, SockType, SockaddrIn6, recvmmsg, sendmmsg, socket,
+};
+use roam6_proto::base::few;
+use roam6_proto::contract::item::{EthertypeSubscription, VirtualInterface};
+use roam6_proto::{Frame, LinkId};
+use roam6_wire::LinkAddress;
+use std::io::{self, IoSlice, IoSliceMut};
+use std::os::fd::{AsRawFd, OwnedFd};
+
+/// Octets the kernel may queue for a socket.
+const RECEIVE_QUEUE: sys::Flag = 1024 * 1024;
+/// Octets of an Ethernet header, and of the largest frame taken.
+const HEADER: usize = 14;
+const LARGEST: usize = HEADER + 9216;
+/// The bit of an epoll token that says that the lower half is the interface of a door.
+const FRAME_TOKEN: u64 = 1 << 63;
+/// A unicast address of a packet socket's interface (packet(7)); `libc` has it for some systems only.
+const PACKET_MR_UNICAST: u16 = 3;
+/// Frames that one system call takes from a packet socket, or sends by it.
+const CALL_BATCH: usize = 32;
+
+/// The doors for frames.
+pub(crate) struct Frames {
+    /// The host's epoll.
+    epoll: Epoll,
+    sockets: few::VecMap<(LinkId, u16), FrameSocket>,
+    tap_devices: few::VecMap<String, TapDevice>,
+    /// Room for as many frames as are taken at once.
+    buffers: Vec<Vec<u8>>,
+    /// What packet sockets will send, oldest first.
+    send_queue: Vec<Frame>,
+}
+
+/// A packet socket, and the link-layer address beside the interface's own that it receives frames for.
+struct FrameSocket {
+    socket: OwnedFd,
+    address: Option<LinkAddress>,
+}
+
+/// An interface of our own making. It goes with its descriptor.
+struct TapDevice {
+    link: LinkId,
+    device: OwnedFd,
+}
+
+impl Frames {
+    /// No doors; those to come wait in `waits`.
+    pub(crate) fn open(waits: &Epoll) -> Result<Frames, Error> {
+        let waits = Epoll(waits.0.try_clone().context("epoll")?);
+        let buffers = vec![vec![0; LARGEST]; CALL_BATCH];
+        Ok(Frames {
+            epoll: waits,
+            sockets: few::VecMap::new(),
+            tap_devices: few::VecMap::new(),
+            buffers,
+            send_queue: Vec::new(),
+        })
+    }
+
+    /// The interface whose doors a token of the epoll is of.
+    pub(crate) fn link_of_token(token: u64) -> Option<LinkId> {
+        u32::try_from(token.checked_sub(FRAME_TOKEN)?).ok().map(LinkId)
+    }
+
+    /// Hears frames of one kind on an interface from now on, or for another address.
+    pub(crate) fn subscribe(&mut self, heard: &EthertypeSubscription) -> Result<(), Error> {
+        if let Some(ear) = self.sockets.get_mut(&(heard.link, heard.ethertype)) {
+            return ear.set_unicast_address(heard.link, heard.address);
+        }
+        let what = format!("hear frames of type {:#06x} on {}", heard.ethertype, heard.link);
+        let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
+        let socket = socket(AddressFamily::Packet, SockType::Raw, flags, None).context(&what)?;
+        // Without either of the two there is less room, and what is sent is heard too, and ignored one step later.
+        let _ = sys::set_option(&socket, libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, &RECEIVE_QUEUE);
+        let _ = sys::set_option(&socket, libc::SOL_PACKET, libc::PACKET_IGNORE_OUTGOING, &1);
+        sys::bind_frames(&socket, heard.link, heard.ethertype).context(&what)?;
+        self.watch(&socket, heard.link)?;
+        let mut ear = FrameSocket { socket, address: None };
+        ear.set_unicast_address(heard.link, heard.address)?;
+        self.sockets.insert((heard.link, heard.ethertype), ear);
+        Ok(())
+    }
+
+    /// Hears them no more.
+    pub(crate) fn unsubscribe(&mut self, link: LinkId, ethertype: u16) {
+        self.sockets.remove(&(link, ethertype));
+    }
+
+    /// Makes an interface, or gives it another address or size.
+    pub(crate) fn create_tap(&mut self, interface: &VirtualInterface) -> Result<(), Error> {
+        let name = interface.name.as_str();
+        let mut netlink = Netlink::open()?;
+        if !self.tap_devices.contains_key(name) {
+            if find(&mut netlink, name)?.is_some() {
+                return Err(Error::new(format_args!("make interface {name}"), "there is one of this name already"));
+            }
+            let device = sys::open_tun(name, libc::IFF_TAP).context(format_args!("make interface {name}"))?;
+            let made = find(&mut netlink, name)?.ok_or_else(|| Error::new(name, "no such interface"))?;
+            let link = LinkId(made.index);
+            self.watch(&device, link)?;
+            self.tap_devices.insert(name.to_owned(), TapDevice { link, device });
+        }
+        let Some(made) = self.tap_devices.get(name) else { return Ok(()) };
+        let wish = LinkChange::of(made.link.0).up().with(libc::IFLA_ADDRESS, &interface.address.0).mtu(interface.mtu);
+        change_link(&mut netlink, name, Request::change(Message::new(libc::RTM_SETLINK, &wish)))
+    }
+
+    /// Removes an interface of our own making.
+    pub(crate) fn remove_tap(&mut self, name: &str) {
+        self.tap_devices.remove(name);
+    }
+
+    /// Takes frames of the doors of an interface, `most` of each at most.
+    pub(crate) fn receive(&mut self, link: LinkId, most: usize) -> Vec<Frame> {
+        let mut frames = Vec::new();
+        for (_, ear) in self.sockets.iter().filter(|((heard, _), _)| *heard == link) {
+            receive_batch(&ear.socket, link, most, &mut self.buffers, &mut frames);
+        }
+        if let Some(buffer) = self.buffers.first_mut() {
+            for made in self.tap_devices.values().filter(|made| made.link == link) {
+                read_tap(&made.device, link, most, buffer, &mut frames);
+            }
+        }
+        frames
+    }
+
+    /// Sends a frame by the door it belongs to; into an interface of our own making it comes as received. What goes by a
+    /// packet socket waits for [`Frames::flush`].
+    pub(crate) fn send(&mut self, frame: Frame) -> io::Result<()> {
+        if let Some(made) = self.tap_devices.values().find(|made| made.link == frame.link) {
+            let header = ethernet_header(&frame);
+            let slices = [IoSlice::new(&header), IoSlice::new(&frame.bytes)];
+            return nix::sys::uio::writev(&made.device, &slices).map(drop).map_err(io::Error::from);
+        }
+        if !self.sockets.contains_key(&socket_key(&frame)) {
+            return Err(io::Error::from(io::ErrorKind::NotConnected));
+        }
+        self.send_queue.push(frame);
+        Ok(())
+    }
+
+    /// Sends what waits, many frames with one system call; those that cannot be sent are lost, and each is told.
+    pub(crate) fn flush(&mut self, mut lost: impl FnMut(LinkId, Errno)) {
+        let leaving = std::mem::take(&mut self.send_queue);
+        let batches = leaving
+            .chunk_by(|one, other| socket_key(one) == socket_key(other))
+            .flat_map(|batch| batch.chunks(CALL_BATCH));
+        for batch in batches {
+            let Some((link, protocol)) = batch.first().map(socket_key) else { continue };
+            let Some(FrameSocket { socket, .. }) = self.sockets.get(&(link, protocol)) else { continue };
+            let mut rest = batch;
+            while !rest.is_empty() {
+                let sent = send_batch(socket, rest).unwrap_or_else(|error| {
+                    lost(link, error);
+                    1
+                });
+                rest = rest.get(sent.max(1)..).unwrap_or_default();
+            }
+        }
+    }
+
+    fn watch(&self, door: &OwnedFd, link: LinkId) -> Result<(), Error> {
+        self.epoll.add(door, EpollEvent::new(EpollFlags::EPOLLIN, FRAME_TOKEN + u64::from(link.0))).context("epoll")
+    }
+}
+
+impl FrameSocket {
+    /// Has the interface receive frames for `address` too, and no longer for the one before.
+    fn set_unicast_address(&mut self, link: LinkId, address: Option<LinkAddress>) -> Result<(), Error> {
+        if self.address == address {
+            return Ok(());
+        }
+        if let Some(former) = self.address.take() {
+            // Of an interface that is gone nothing has to be taken away.
+            let _ = membership(&self.socket, link, former, libc::PACKET_DROP_MEMBERSHIP);
+        }
+        if let Some(new) = address {
+            let what = format_args!("receive frames for {new} on {link}");
+            membership(&self.socket, link, new, libc::PACKET_ADD_MEMBERSHIP).context(what)?;
+        }
+        self.address = address;
+        Ok(())
+    }
+}
+
+/// Adds a unicast address to those an interface receives frames for, or takes it away; it ends with the socket.
+fn membership(socket: &OwnedFd, link: LinkId, address: LinkAddress, change: libc::c_int) -> io::Result<()> {
+    let [a, b, c, d, e, f] = address.0;
+    let membership = PacketMembership {
+        mr_ifindex: link.0.cast_signed(),
+        mr_type: PACKET_MR_UNICAST,
+        mr_alen: 6,
+        mr_address: [a, b, c, d, e, f, 0, 0],
+    };
+    sys::set_option(socket, libc::SOL_PACKET, change, &membership)
+}
+
+/// Takes frames from a packet socket, many with one system call, until there is none left.
+fn receive_batch(socket: &OwnedFd, link: LinkId, most: usize, buffers: &mut [Vec<u8>], frames: &mut Vec<Frame>) {
+    let mut headers: MultiHeaders<SockaddrIn6> = MultiHeaders::preallocate(buffers.len(), None);
+    let mut taken = 0;
+    while taken < most {
+        let mut slices: Vec<[IoSliceMut<'_>; 1]> = buffers.iter_mut().map(|buffer| [IoSliceMut::new(buffer)]).collect();
+        let received = recvmmsg(socket.as_raw_fd(), &mut headers, slices.iter_mut(), MsgFlags::MSG_DONTWAIT, None);
+        let lengths: Vec<usize> = match received {
+            Ok(received) => received.map(|message| message.bytes).collect(),
+            Err(Errno::EINTR) => continue,
+            Err(_) => return,
+        };
+        for (buffer, length) in buffers.iter().zip(&lengths) {
+            frames.extend(buffer.get(..*length).and_then(|bytes| parse_frame(link, bytes)));
+        }
+        taken += lengths.len();
+        if lengths.len() < buffers.len() {
+            return;
+        }
+    }
+}
+
+/// How many of the frames were sent, all at once.
+fn send_batch(socket: &OwnedFd, frames: &[Frame]) -> Result<usize, Errno> {
+    let headers: Vec<[u8; HEADER]> = frames.iter().map(ethernet_header).collect();
+    let both = headers.iter().zip(frames);
+    let slices: Vec<[IoSlice<'_>; 2]> =
+        both.map(|(header, frame)| [IoSlice::new(header), IoSlice::new(&frame.bytes)]).collect();
+    let mut headers: MultiHeaders<SockaddrIn6> = MultiHeaders::preallocate(slices.len(), None);
+    let nowhere: Vec<Option<SockaddrIn6>> = vec![None; slices.len()];
+    let sent = sendmmsg(socket.as_raw_fd(), &mut headers, &slices, nowhere, [], MsgFlags::empty())?;
+    Ok(sent.count())
+}
+
+/// The packet socket a frame leaves by.
+fn socket_key(frame: &Frame) -> (LinkId, u16) {
+    (frame.link, frame.ethertype)
+}
+
+/// The Ethernet header of a frame.
+fn ethernet_header(frame: &Frame) -> [u8; HEADER] {
+    let mut octets = [0; HEADER];
+    let fields = frame.destination.0.into_iter().chain(frame.source.0).chain(frame.ethertype.to_be_bytes());
+    octets.iter_mut().zip(fields).for_each(|(octet, field)| *octet = field);
+    octets
+}
+
+/// Takes frames until there is none left; an error ends it, and is told elsewhere: the interface went.
+fn read_tap(door: &OwnedFd, link: LinkId, most: usize, buffer: &mut [u8], frames: &mut Vec<Frame>) {
+    for _ in 0..most {
+        match nix::unistd::read(door, buffer) {
+            Ok(length) => frames.extend(buffer.get(..length).and_then(|bytes| parse_frame(link, bytes))),
+            Err(Errno::EINTR) => {}
+            Err(_) => return,
+        }
+    }
+}
+
+fn parse_frame(link: LinkId, bytes: &[u8]) -> Option<Frame> {
+    let (destination, rest) = bytes.split_first_chunk::<6>()?;
+    let (source, rest) = rest.split_first_chunk::<6>()?;
+    let (ethertype, rest) = rest.split_first_chunk::<2>()?;
+    Some(Frame {
+        link,
+        source: LinkAddress(*source),
+        destination: LinkAddress(*destination),
+        ethertype: u16::from_be_bytes(*ethertype),
+        bytes: rest.to_vec(),
+    })
+}

@@ -1,0 +1,133 @@
+//! Keeps the kernel from answering what engines answer: it knows no mobility headers, home address options or mobile
+//! prefix discovery, and would tell the sender so (RFC 4443 §3.4). Packets passing through are not touched, nor is ESP, but behind a home address.
+
+use crate::error::{Context, Error};
+use crate::nft::expression::{between, drop_packet, equal, load_icmp_type};
+use crate::nft::expression::{load_presence, load_protocol, load_routing_type};
+use crate::nft::{Hook, ICMP_FILTER_TABLE as TABLE, Nftables};
+use crate::sys;
+use std::os::fd::OwnedFd;
+
+const MOBILITY: u8 = 135;
+const ICMPV6: u8 = 58;
+const ESP: u8 = 50;
+const DESTINATION: u8 = 60;
+/// The routing header that names a home address (RFC 6275 §6.4).
+const HOME_ROUTING: u8 = 2;
+/// Home agent address discovery and mobile prefix discovery (RFC 6275 §6.5 to §6.8).
+const DISCOVERY: [u8; 2] = [144, 147];
+
+/// What keeps the kernel quiet. The table outlives the daemon: peers repeat themselves until it is back.
+pub(crate) enum KernelIcmpFilter {
+    Nftables(Nftables),
+    /// Takes plain mobility headers, and throws them away.
+    DiscardingSocket(#[allow(dead_code, reason = "works by being open")] OwnedFd),
+}
+
+impl KernelIcmpFilter {
+    /// Silences the kernel; also says why it had to be done the lesser way, if so.
+    pub(crate) fn open() -> Result<(KernelIcmpFilter, Option<String>), Error> {
+        match install() {
+            Ok(filter) => Ok((KernelIcmpFilter::Nftables(filter), None)),
+            Err(error) => {
+                let notice =
+                    format!("{error}; the kernel will answer mobility messages that carry options with errors");
+                Ok((KernelIcmpFilter::DiscardingSocket(discarding_socket(libc::IPPROTO_MH)?), Some(notice)))
+            }
+        }
+    }
+
+    /// Silences the kernel again if somebody has taken that away; true if so.
+    pub(crate) fn repair(&self) -> Result<bool, Error> {
+        match self {
+            KernelIcmpFilter::Nftables(filter) if !filter.has_table(TABLE)? => write_rules(filter).map(|()| true),
+            _ => Ok(false),
+        }
+    }
+
+    /// Takes away what a life that was killed, and had other roles, has left. Without nftables it has left nothing.
+    pub(crate) fn remove_stale() {
+        let _ = Nftables::open().and_then(|filter| filter.drop(TABLE));
+    }
+
+    /// Lets the kernel speak again.
+    pub(crate) fn clean(&self) -> Result<(), Error> {
+        match self {
+            KernelIcmpFilter::Nftables(filter) => filter.drop(TABLE),
+            KernelIcmpFilter::DiscardingSocket(_) => Ok(()),
+        }
+    }
+}
+
+fn install() -> Result<Nftables, Error> {
+    let filter = Nftables::open()?;
+    write_rules(&filter)?;
+    Ok(filter)
+}
+
+fn write_rules(filter: &Nftables) -> Result<(), Error> {
+    let mobility = vec![load_protocol(), equal(MOBILITY), drop_packet()];
+    let discovery = vec![load_protocol(), equal(ICMPV6), load_icmp_type(), between(DISCOVERY), drop_packet()];
+    // The kernel's own IPsec puts neither of the two in front of ESP.
+    let sealed = vec![load_protocol(), equal(ESP), load_presence(DESTINATION), equal(1), drop_packet()];
+    let answered = vec![load_protocol(), equal(ESP), load_routing_type(), equal(HOME_ROUTING), drop_packet()];
+    filter.put(TABLE, Hook::Input, &[mobility, discovery, sealed, answered])
+}
+
+/// A raw socket is enough for the kernel to believe somebody takes care of a protocol.
+pub(crate) fn discarding_socket(protocol: libc::c_int) -> Result<OwnedFd, Error> {
+    let what = format_args!("raw socket of protocol {protocol}");
+    let socket = sys::raw_socket(protocol).context(what)?;
+    sys::attach_filter(&socket, &[sys::REFUSE]).context(what)?;
+    Ok(socket)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::io::packet_socket::{PacketFilter, PacketSocket};
+    use crate::io::raw_sender::RawSender;
+    use nix::sched::{CloneFlags, unshare};
+    use roam6_proto::{Transmit, Via};
+
+    /// Whether the kernel answers a mobility header to this very host with an error.
+    fn kernel_sends_icmp_error() -> bool {
+        let mut packet = vec![0x60, 0, 0, 0, 0, 8, MOBILITY, 64];
+        packet.extend(std::net::Ipv6Addr::LOCALHOST.octets().repeat(2));
+        packet.extend([59, 0, 0, 0, 0, 0, 0, 0]);
+        let mut tap = PacketSocket::open(PacketFilter::IcmpErrors).unwrap();
+        RawSender::open().unwrap().send(&Transmit { via: Via::Route, bytes: packet }, None).unwrap();
+        std::thread::sleep(core::time::Duration::from_millis(50));
+        tap.receive().unwrap().is_some()
+    }
+
+    #[test]
+    fn nftables_rules_of_a_killed_daemon_are_removed() {
+        const NAME: &str = "nftables_rules_of_a_killed_daemon_are_removed";
+        if let Err(error) = unshare(CloneFlags::CLONE_NEWNET) {
+            return println!("skipped: {NAME}: no network namespace: {error}");
+        }
+        std::process::Command::new("ip").args(["link", "set", "lo", "up"]).status().unwrap();
+        match KernelIcmpFilter::open().unwrap() {
+            (KernelIcmpFilter::Nftables(_), _) => assert!(!kernel_sends_icmp_error()),
+            (KernelIcmpFilter::DiscardingSocket(_), lesser) => {
+                return println!("skipped: {NAME}: {}", lesser.unwrap_or_default());
+            }
+        }
+        KernelIcmpFilter::remove_stale();
+        assert!(kernel_sends_icmp_error());
+    }
+
+    #[test]
+    fn discarding_socket_suppresses_icmp_errors_for_mobility_headers() {
+        if let Err(error) = unshare(CloneFlags::CLONE_NEWNET) {
+            return println!("skipped: the_lesser_way_silences_plain_mobility_headers: no network namespace: {error}");
+        }
+        std::process::Command::new("ip").args(["link", "set", "lo", "up"]).status().unwrap();
+        assert!(kernel_sends_icmp_error());
+        let sink = discarding_socket(libc::IPPROTO_MH).unwrap();
+        assert!(!kernel_sends_icmp_error());
+        drop(sink);
+        assert!(kernel_sends_icmp_error());
+    }
+}

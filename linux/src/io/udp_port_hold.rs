@@ -1,0 +1,46 @@
+//! Ports that engines answer. Their taps see what comes there; a socket that receives nothing keeps the kernel from
+//! telling the sender that nobody listens (RFC 4443 §3.1, code 4), and other programs of this host that somebody does.
+
+use crate::error::{Context, Error};
+use crate::sys;
+use nix::errno::Errno;
+use nix::sys::socket::{AddressFamily, SockFlag, SockType, SockaddrIn6, bind, socket};
+use roam6_proto::LinkId;
+use roam6_proto::base::few;
+use roam6_proto::contract::item::UdpPortHold;
+use std::net::{Ipv6Addr, SocketAddrV6};
+use std::os::fd::{AsRawFd, OwnedFd};
+
+/// The ports taken.
+#[derive(Default)]
+pub(crate) struct UdpPortHolds(few::VecMap<(LinkId, u16), OwnedFd>);
+
+impl UdpPortHolds {
+    /// Takes a port; `false` if another program listens there, which keeps the kernel quiet too.
+    pub(crate) fn hold(&mut self, port: &UdpPortHold) -> Result<bool, Error> {
+        let UdpPortHold { link, port: number } = *port;
+        if self.0.contains_key(&(link, number)) {
+            return Ok(true);
+        }
+        let what = format_args!("UDP port {number} of {link}");
+        let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
+        let socket = socket(AddressFamily::Inet6, SockType::Datagram, flags, None).context(what)?;
+        sys::attach_filter(&socket, &[sys::REFUSE]).context(what)?;
+        sys::set_option(&socket, libc::IPPROTO_IPV6, libc::IPV6_V6ONLY, &1).context(what)?;
+        sys::set_option(&socket, libc::SOL_SOCKET, libc::SO_BINDTOIFINDEX, &link.0.cast_signed()).context(what)?;
+        let any = SockaddrIn6::from(SocketAddrV6::new(Ipv6Addr::UNSPECIFIED, number, 0, 0));
+        match bind(socket.as_raw_fd(), &any) {
+            Err(Errno::EADDRINUSE) => Ok(false),
+            bound => {
+                bound.context(what)?;
+                self.0.insert((link, number), socket);
+                Ok(true)
+            }
+        }
+    }
+
+    /// Leaves a port to others.
+    pub(crate) fn release(&mut self, port: &UdpPortHold) {
+        self.0.remove(&(port.link, port.port));
+    }
+}

@@ -1,0 +1,178 @@
+//! The legacy iptables: tables of the kernel's own that nobody announces. They are looked at now and then. Layouts are those
+//! of linux/netfilter_ipv6/ip6_tables.h and linux/netfilter_ipv4/ip_tables.h.
+
+use super::other_firewalls::{ForeignHook, Hooks};
+use crate::error::{Context, Error};
+use crate::sys;
+use nix::libc;
+use std::fs;
+
+/// `IP6T_SO_GET_INFO`, and the same number for IPv4.
+const GET_INFO: libc::c_int = 64;
+/// `IP6T_SO_GET_ENTRIES`, and the same number for IPv4.
+const GET_ENTRIES: libc::c_int = 65;
+/// Octets of a table's name.
+const NAME: usize = 32;
+/// Octets of `struct ip6t_getinfo`: the name, hooks, ten offsets, the number of entries, their size.
+const INFO: usize = NAME + 4 + 5 * 4 + 5 * 4 + 4 + 4;
+/// Octets before the entries in `struct ip6t_get_entries`, whose entries are aligned to eight.
+const ENTRIES_AT: usize = NAME + 8;
+/// Octets of the target's head before the verdict of a standard target.
+const VERDICT_AT: usize = 32;
+/// Entries of more octets are not looked at: a table with so many has rules.
+const LARGEST: usize = 1 << 20;
+/// The verdict "accept", as a standard target writes it.
+const ACCEPT: i32 = -libc::NF_ACCEPT - 1;
+
+/// One of the two families.
+struct Family {
+    tool: &'static str,
+    /// Names of the tables that exist.
+    names: &'static str,
+    level: libc::c_int,
+    /// Octets of an entry before its target, if it has no matches.
+    entry: usize,
+    hooks: Hooks,
+}
+
+const FAMILIES: [Family; 2] = [
+    Family {
+        tool: "ip6tables",
+        names: "/proc/thread-self/net/ip6_tables_names",
+        level: libc::IPPROTO_IPV6,
+        entry: 168,
+        hooks: Hooks { ipv6: true, ipv4: false },
+    },
+    Family {
+        tool: "iptables",
+        names: "/proc/thread-self/net/ip_tables_names",
+        level: libc::IPPROTO_IP,
+        entry: 112,
+        hooks: Hooks { ipv6: false, ipv4: true },
+    },
+];
+
+/// The tables with rules, or with a policy other than accept.
+pub(super) fn find_all() -> Result<Vec<ForeignHook>, Error> {
+    let mut found = Vec::new();
+    for family in &FAMILIES {
+        // Without the file the kernel has no such tables.
+        for name in fs::read_to_string(family.names).unwrap_or_default().lines() {
+            if is_filtering(family, name)? {
+                found.push(ForeignHook { name: format!("{} -t {name}", family.tool), hooks: family.hooks });
+            }
+        }
+    }
+    Ok(found)
+}
+
+fn is_filtering(family: &Family, table: &str) -> Result<bool, Error> {
+    let what = format_args!("{} -t {table}", family.tool);
+    let raw = libc::IPPROTO_RAW;
+    let is_ipv6 = family.level == libc::IPPROTO_IPV6;
+    let socket = if is_ipv6 { sys::raw_socket(raw) } else { sys::raw_socket4(raw) }.context(what)?;
+    let mut info = named(table, INFO);
+    sys::get_option(&socket, family.level, GET_INFO, &mut info).context(what)?;
+    let Some(summary) = Summary::read(&info) else { return Ok(true) };
+    if summary.entries > summary.hooks.count_ones() + 1 || summary.size > LARGEST {
+        return Ok(true);
+    }
+    let mut entries = named(table, ENTRIES_AT + summary.size);
+    if let Some(size) = entries.get_mut(NAME..NAME + 4) {
+        size.copy_from_slice(&(summary.size as u32).to_ne_bytes());
+    }
+    sys::get_option(&socket, family.level, GET_ENTRIES, &mut entries).context(what)?;
+    let entries = entries.get(ENTRIES_AT..).unwrap_or_default();
+    Ok(has_rules_or_policy(family, &summary, entries))
+}
+
+/// Whether a policy is not to accept.
+fn has_rules_or_policy(family: &Family, summary: &Summary, entries: &[u8]) -> bool {
+    summary.policies.iter().any(|&at| verdict(entries, at.saturating_add(family.entry)) != Some(ACCEPT))
+}
+
+/// A request about a table, and room for the answer.
+fn named(table: &str, size: usize) -> Vec<u8> {
+    let mut bytes: Vec<u8> = table.bytes().take(NAME - 1).collect();
+    bytes.resize(size, 0);
+    bytes
+}
+
+/// What the kernel tells of a table.
+#[derive(Debug, PartialEq, Eq)]
+struct Summary {
+    /// A bit for each hook that has a chain.
+    hooks: u32,
+    /// Where the policies of these chains are.
+    policies: Vec<usize>,
+    entries: u32,
+    size: usize,
+}
+
+impl Summary {
+    fn read(info: &[u8]) -> Option<Summary> {
+        let word = |number: usize| info.get(NAME + number * 4..)?.first_chunk().map(|word| u32::from_ne_bytes(*word));
+        let hooks = word(0)?;
+        let held = (0..5).filter(|hook| hooks >> hook & 1 == 1);
+        let policies = held.map(|hook| Some(word(6 + hook)? as usize)).collect::<Option<_>>()?;
+        Some(Summary { hooks, policies, entries: word(11)?, size: word(12)? as usize })
+    }
+}
+
+/// The verdict of a standard target.
+fn verdict(entries: &[u8], target: usize) -> Option<i32> {
+    entries.get(target.checked_add(VERDICT_AT)?..)?.first_chunk().map(|word| i32::from_ne_bytes(*word))
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails where it stands")]
+mod tests {
+    use super::*;
+    use nix::sched::{CloneFlags, unshare};
+
+    #[test]
+    fn legacy_table_summary_is_parsed() {
+        let words = [0b01110_u32, 0, 0, 152, 304, 0, 0, 0, 152, 304, 0, 4, 632];
+        let info: Vec<u8> = [0; NAME].into_iter().chain(words.into_iter().flat_map(u32::to_ne_bytes)).collect();
+        let expected = Summary { hooks: 0b01110, policies: vec![0, 152, 304], entries: 4, size: 632 };
+        assert_eq!(Summary::read(&info), Some(expected));
+        assert_eq!(info.len(), INFO);
+        for length in 0..INFO {
+            assert_eq!(Summary::read(info.get(..length).unwrap()), None);
+        }
+    }
+
+    #[test]
+    fn empty_legacy_table_filters_by_its_policies() {
+        let family = &FAMILIES[0];
+        let length = family.entry + VERDICT_AT + 8;
+        let summary = Summary { hooks: 0b01110, policies: vec![0, length, 2 * length], entries: 4, size: 3 * length };
+        let mut entries = vec![0; summary.size];
+        for at in &summary.policies {
+            let at = at + family.entry + VERDICT_AT;
+            entries[at..at + 4].copy_from_slice(&ACCEPT.to_ne_bytes());
+        }
+        assert!(!has_rules_or_policy(family, &summary, &entries));
+        let forward = length + family.entry + VERDICT_AT;
+        entries[forward..forward + 4].copy_from_slice(&(-1_i32).to_ne_bytes());
+        assert!(has_rules_or_policy(family, &summary, &entries));
+        assert!(has_rules_or_policy(family, &summary, &[]));
+    }
+
+    #[test]
+    fn fresh_legacy_table_does_not_filter() {
+        let test = "fresh_legacy_table_does_not_filter";
+        if unshare(CloneFlags::CLONE_NEWNET).is_err() {
+            return println!("skipped: {test}: no network namespace");
+        }
+        for family in &FAMILIES {
+            // Asked for, the kernel makes it.
+            let Ok(filters) = is_filtering(family, "filter") else {
+                return println!("skipped: {test}: no legacy iptables here");
+            };
+            assert!(!filters, "{}", family.tool);
+            assert_eq!(std::fs::read_to_string(family.names).unwrap(), "filter\n");
+        }
+        assert_eq!(find_all().unwrap(), []);
+    }
+}

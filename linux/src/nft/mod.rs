@@ -1,0 +1,200 @@
+//! Packet filter rules, for what neither routes nor rules can say: a table of nftables each, carried out whole or not at
+//! all. Messages and their attributes are those of the kernel's linux/netfilter/nf_tables.h.
+
+pub(crate) mod expression;
+mod iptables_legacy;
+pub(crate) mod other_firewalls;
+
+use crate::error::{Context, Error};
+use crate::netlink::socket::{ERROR, error_of, messages, open};
+use expression::{group, number, text};
+use netlink_sys::{Socket, protocols};
+use nix::errno::Errno;
+pub use other_firewalls::Hooks;
+use std::io::ErrorKind;
+use std::os::fd::{AsFd, BorrowedFd};
+
+/// Before everybody else's chains: the priority of nftables' `raw`.
+const PRIORITY: i32 = -300;
+const CHAIN: &str = "packets";
+/// The table that keeps the kernel quiet about mobility messages, of the family `ip6`.
+pub(crate) const ICMP_FILTER_TABLE: &str = "roam6";
+/// The table of guards, of the same family.
+pub(crate) const SOURCE_FILTER_TABLE: &str = "roam6-guard";
+
+/// Where in a packet's way through the kernel the rules of a table stand.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Hook {
+    /// Packets for this host.
+    Input,
+    /// Every packet that comes in, before a route is looked for.
+    Prerouting,
+}
+
+/// The packet filter.
+pub(crate) struct Nftables(Socket);
+
+impl Nftables {
+    pub(crate) fn open() -> Result<Nftables, Error> {
+        open(protocols::NETLINK_NETFILTER, 0, "nftables").map(Nftables)
+    }
+
+    /// Makes `table` hold these rules and nothing else; each rule is a chain of expressions.
+    pub(crate) fn put(&self, table: &str, hook: Hook, rules: &[Vec<Vec<u8>>]) -> Result<(), Error> {
+        // Made, removed and made again in one transaction: empty, whatever was there.
+        let make = || named(NEW_TABLE, NLM_F_CREATE, table);
+        let fresh = [make(), named(DEL_TABLE, 0, table), make(), chain(table, hook)];
+        let rules = rules.iter().map(|expressions| rule(table, expressions));
+        self.commit(fresh.into_iter().chain(rules).collect())
+    }
+
+    /// Whether `table` is there.
+    pub(crate) fn has_table(&self, table: &str) -> Result<bool, Error> {
+        let mut bytes = Vec::new();
+        append(&mut bytes, 1, &Message(GET_TABLE, NLM_F_ACK, text(1, table)));
+        match self.exchange(&bytes, 1)? {
+            None => Ok(true),
+            Some((Errno::ENOENT, _)) => Ok(false),
+            Some((_, why)) => Err(Error::new("nftables", why)),
+        }
+    }
+
+    /// Removes `table`, if it is there.
+    pub(crate) fn drop(&self, table: &str) -> Result<(), Error> {
+        self.commit(vec![named(NEW_TABLE, NLM_F_CREATE, table), named(DEL_TABLE, 0, table)])
+    }
+
+    /// Carries out all messages or none.
+    fn commit(&self, changes: Vec<Message>) -> Result<(), Error> {
+        let mut bytes = Vec::new();
+        let last = changes.len();
+        append(&mut bytes, 0, &Message(BATCH_BEGIN, 0, Vec::new()));
+        for (number, Message(kind, flags, attributes)) in (1_u32..).zip(changes) {
+            let ack = if number as usize == last { NLM_F_ACK } else { 0 };
+            append(&mut bytes, number, &Message(kind, flags | ack, attributes));
+        }
+        append(&mut bytes, 0, &Message(BATCH_END, 0, Vec::new()));
+        match self.exchange(&bytes, last)? {
+            None => Ok(()),
+            Some((_, why)) => Err(Error::new("nftables", why)),
+        }
+    }
+
+    /// Sends messages: what was refused first, nothing once the one with the number `last` was acknowledged.
+    fn exchange(&self, bytes: &[u8], last: usize) -> Result<Option<(Errno, String)>, Error> {
+        self.0.send(bytes, 0).context("nftables")?;
+        loop {
+            let mut answer = Vec::with_capacity(16 * 1024);
+            // The answer is queued before the request returns; none means that there is no nftables.
+            self.0.recv(&mut answer, libc::MSG_DONTWAIT).context("nftables")?;
+            for message in messages(&answer) {
+                let refused = error_of(&message);
+                let acknowledged = message.message_type() == ERROR && message.sequence_number() as usize == last;
+                if refused.is_some() || acknowledged {
+                    return Ok(refused);
+                }
+            }
+        }
+    }
+}
+
+/// Hears of changes: that tables are removed, for a firewall that is set up anew as a rule begins with removing everybody's,
+/// and that chains come and go.
+pub(crate) struct TableMonitor(Socket);
+
+/// What may have changed since last asked.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct TableChanges {
+    /// Tables were removed.
+    pub(crate) removed: bool,
+    /// There are other chains than before.
+    pub(crate) chains: bool,
+}
+
+impl TableMonitor {
+    pub(crate) fn open() -> Result<TableMonitor, Error> {
+        let socket = open(protocols::NETLINK_NETFILTER, 0, "nftables")?;
+        socket.add_membership(GROUP).context("nftables")?;
+        socket.set_non_blocking(true).context("nftables")?;
+        Ok(TableMonitor(socket))
+    }
+
+    /// What may have changed since last asked.
+    pub(crate) fn read(&self) -> TableChanges {
+        let mut changed = TableChanges::default();
+        for _ in 0..BATCH {
+            let mut told = Vec::with_capacity(16 * 1024);
+            match self.0.recv(&mut told, 0) {
+                Ok(_) => {
+                    let told = messages(&told);
+                    let any = |kinds: &[u16]| told.iter().any(|message| kinds.contains(&message.message_type()));
+                    changed.removed |= any(&[DEL_TABLE]);
+                    changed.chains |= any(&[DEL_TABLE, NEW_TABLE, NEW_CHAIN, DEL_CHAIN]);
+                }
+                Err(error) if error.kind() == ErrorKind::WouldBlock => break,
+                // More was told than fitted.
+                Err(_) => changed = TableChanges { removed: true, chains: true },
+            }
+        }
+        changed
+    }
+}
+
+impl AsFd for TableMonitor {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
+/// What is told of tables, chains and rules (NFNLGRP_NFTABLES).
+const GROUP: u32 = 7;
+/// Most announcements heard at once.
+const BATCH: usize = 64;
+const NLM_F_REQUEST: u16 = 1;
+const NLM_F_ACK: u16 = 4;
+const NLM_F_CREATE: u16 = 0x400;
+const NLM_F_APPEND: u16 = 0x800;
+const BATCH_BEGIN: u16 = 0x10;
+const BATCH_END: u16 = 0x11;
+const NEW_TABLE: u16 = 0x0a00;
+const GET_TABLE: u16 = 0x0a01;
+const DEL_TABLE: u16 = 0x0a02;
+const NEW_CHAIN: u16 = 0x0a03;
+const DEL_CHAIN: u16 = 0x0a05;
+const NEW_RULE: u16 = 0x0a06;
+
+/// One message: type, flags, attributes.
+struct Message(u16, u16, Vec<u8>);
+
+fn append(bytes: &mut Vec<u8>, number: u32, Message(kind, flags, attributes): &Message) {
+    let batch = matches!(*kind, BATCH_BEGIN | BATCH_END);
+    let family = if batch { 0 } else { libc::NFPROTO_IPV6 as u8 };
+    let resource = if batch { libc::NFNL_SUBSYS_NFTABLES as u16 } else { 0 };
+    bytes.extend((20 + attributes.len() as u32).to_ne_bytes());
+    bytes.extend(kind.to_ne_bytes());
+    bytes.extend((NLM_F_REQUEST | flags).to_ne_bytes());
+    bytes.extend(number.to_ne_bytes());
+    bytes.extend([0; 4]);
+    bytes.extend([family, 0]);
+    bytes.extend(resource.to_be_bytes());
+    bytes.extend(attributes);
+}
+
+fn named(kind: u16, flags: u16, table: &str) -> Message {
+    Message(kind, flags, text(1, table))
+}
+
+fn chain(table: &str, hook: Hook) -> Message {
+    let place = match hook {
+        Hook::Input => libc::NF_INET_LOCAL_IN,
+        Hook::Prerouting => libc::NF_INET_PRE_ROUTING,
+    };
+    let hook = [number(1, place.cast_unsigned()), number(2, PRIORITY.cast_unsigned())];
+    let parts = [text(1, table), text(3, CHAIN), group(4, &hook), text(7, "filter")];
+    Message(NEW_CHAIN, NLM_F_CREATE, parts.concat())
+}
+
+fn rule(table: &str, expressions: &[Vec<u8>]) -> Message {
+    let parts = [text(1, table), text(2, CHAIN), group(4, expressions)];
+    Message(NEW_RULE, NLM_F_CREATE | NLM_F_APPEND, parts.concat())
+}

@@ -1,0 +1,191 @@
+//! Firewalls of other programs that forwarded packets meet: base chains of nftables, which `iptables-nft` makes too, and
+//! tables of the legacy iptables that hold rules or a policy other than accept. Messages and their attributes are those of
+//! the kernel's linux/netfilter/nf_tables.h.
+
+use super::iptables_legacy;
+use crate::error::{Context, Error};
+use crate::netlink::generic::find;
+use crate::netlink::socket::{ERROR, error_of, messages, open};
+use netlink_packet_core::{NLM_F_DUMP, NLM_F_DUMP_INTR, NLM_F_REQUEST};
+use netlink_sys::protocols;
+use nix::errno::Errno;
+use nix::libc;
+
+/// Tables that are ours: what they drop the programs drop too, or never forward.
+const OWN: [&str; 2] = [super::ICMP_FILTER_TABLE, super::SOURCE_FILTER_TABLE];
+/// Most times the chains are asked for while they change.
+const DUMPS: usize = 10;
+const GET_CHAIN: u16 = 0x0a04;
+const NEW_CHAIN: u16 = 0x0a03;
+const DONE: u16 = 3;
+/// Octets of the family, the version and the resource before the attributes.
+const HEAD: usize = 4;
+const CHAIN_TABLE: u16 = 1;
+const CHAIN_NAME: u16 = 3;
+const CHAIN_HOOK: u16 = 4;
+const HOOK_NUMBER: u16 = 1;
+
+/// Families whose inner packets a firewall looks at on their way through this host.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Hooks {
+    /// IPv6 packets.
+    pub ipv6: bool,
+    /// IPv4 packets.
+    pub ipv4: bool,
+}
+
+impl Hooks {
+    /// Whether any packets are looked at.
+    pub fn any(self) -> bool {
+        self.ipv6 || self.ipv4
+    }
+
+    /// Those of both.
+    pub(crate) fn with(self, other: Hooks) -> Hooks {
+        Hooks { ipv6: self.ipv6 || other.ipv6, ipv4: self.ipv4 || other.ipv4 }
+    }
+}
+
+/// One hook of another program.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct ForeignHook {
+    /// What an operator would look for: `nftables inet filter forward`.
+    pub(crate) name: String,
+    /// The packets it looks at.
+    pub(crate) hooks: Hooks,
+}
+
+/// All firewalls that forwarded packets meet now.
+pub(crate) fn find_all() -> Result<Vec<ForeignHook>, Error> {
+    let mut found = chains()?;
+    found.extend(iptables_legacy::find_all()?);
+    Ok(found)
+}
+
+fn chains() -> Result<Vec<ForeignHook>, Error> {
+    for _ in 1..DUMPS {
+        if let (found, false) = dump()? {
+            return Ok(found);
+        }
+    }
+    dump().map(|(found, _)| found)
+}
+
+/// The base chains that matter, and whether they changed meanwhile.
+fn dump() -> Result<(Vec<ForeignHook>, bool), Error> {
+    let what = "nftables chains";
+    // Without nftables there are none.
+    let Ok(socket) = open(protocols::NETLINK_NETFILTER, 0, what) else { return Ok((Vec::new(), false)) };
+    let mut request = Vec::from(20_u32.to_ne_bytes());
+    request.extend(GET_CHAIN.to_ne_bytes());
+    request.extend((NLM_F_REQUEST | NLM_F_DUMP).to_ne_bytes());
+    request.resize(20, 0);
+    socket.send(&request, 0).context(what)?;
+    let (mut found, mut changed) = (Vec::new(), false);
+    loop {
+        let (datagram, _) = socket.recv_from_full().context(what)?;
+        for message in messages(&datagram) {
+            changed |= message.flags() & NLM_F_DUMP_INTR != 0;
+            match message.message_type() {
+                DONE => return Ok((found, changed)),
+                ERROR => {
+                    return match error_of(&message) {
+                        Some((Errno::EINVAL | Errno::EOPNOTSUPP | Errno::EPROTONOSUPPORT, _)) => Ok((found, changed)),
+                        refused => Err(Error::new(what, refused.map_or(String::new(), |(_, why)| why))),
+                    };
+                }
+                NEW_CHAIN => found.extend(read_chain(message.payload())),
+                _ => {}
+            }
+        }
+    }
+}
+
+/// A base chain that forwarded packets, or their frames, meet, and that is not ours.
+fn read_chain(payload: &[u8]) -> Option<ForeignHook> {
+    let family = i32::from(*payload.first()?);
+    let attributes = payload.get(HEAD..)?;
+    let hook = find(find(attributes, CHAIN_HOOK)?, HOOK_NUMBER)?;
+    let hook = i32::from_be_bytes(*hook.first_chunk()?);
+    let (family, hooks) = forwarding_hooks(family, hook)?;
+    let text = |kind| Some(String::from_utf8_lossy(find(attributes, kind)?).trim_end_matches('\0').to_owned());
+    let (table, chain) = (text(CHAIN_TABLE)?, text(CHAIN_NAME)?);
+    let own = family == "ip6" && OWN.contains(&table.as_str());
+    (!own).then(|| ForeignHook { name: format!("nftables {family} {table} {chain}"), hooks })
+}
+
+/// The name of a family, and which forwarded packets meet its chains at a hook; `None`: none do.
+fn forwarding_hooks(family: i32, hook: i32) -> Option<(&'static str, Hooks)> {
+    const INGRESS: i32 = 5;
+    let forwards = [libc::NF_INET_PRE_ROUTING, libc::NF_INET_FORWARD, libc::NF_INET_POST_ROUTING].contains(&hook);
+    let (ipv6, ipv4) = (Hooks { ipv6: true, ipv4: false }, Hooks { ipv6: false, ipv4: true });
+    let both = ipv6.with(ipv4);
+    match family {
+        libc::NFPROTO_IPV6 if forwards => Some(("ip6", ipv6)),
+        libc::NFPROTO_IPV4 if forwards => Some(("ip", ipv4)),
+        libc::NFPROTO_INET if forwards || hook == INGRESS => Some(("inet", both)),
+        libc::NFPROTO_NETDEV => Some(("netdev", both)),
+        // What is for the bridge itself, which the programs take at its ports.
+        libc::NFPROTO_BRIDGE if [libc::NF_INET_PRE_ROUTING, libc::NF_INET_LOCAL_IN].contains(&hook) => {
+            Some(("bridge", both))
+        }
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test fails where it stands")]
+mod tests {
+    use super::super::expression::{group, number, text};
+    use super::*;
+
+    /// A base chain as the kernel tells of it.
+    fn chain(family: i32, table: &str, hook: i32) -> Vec<u8> {
+        let hook = group(4, &[number(1, hook.cast_unsigned()), number(2, 0)]);
+        let head = [u8::try_from(family).unwrap(), 0, 0, 0];
+        [&head[..], &text(1, table), &text(3, "c"), &hook].concat()
+    }
+
+    #[test]
+    fn base_chains_on_the_forwarding_path_are_recognised() {
+        use libc::*;
+        let (v6, v4) = (Some((true, false)), Some((false, true)));
+        let both = Some((true, true));
+        for (family, hook, expected) in [
+            (NFPROTO_IPV6, NF_INET_FORWARD, v6),
+            (NFPROTO_IPV6, NF_INET_PRE_ROUTING, v6),
+            (NFPROTO_IPV6, NF_INET_POST_ROUTING, v6),
+            (NFPROTO_IPV6, NF_INET_LOCAL_IN, None),
+            (NFPROTO_IPV6, NF_INET_LOCAL_OUT, None),
+            (NFPROTO_IPV4, NF_INET_FORWARD, v4),
+            (NFPROTO_IPV4, NF_INET_LOCAL_IN, None),
+            (NFPROTO_INET, NF_INET_FORWARD, both),
+            (NFPROTO_INET, NF_INET_LOCAL_OUT, None),
+            (NFPROTO_INET, 5, both),
+            (NFPROTO_NETDEV, 0, both),
+            (NFPROTO_BRIDGE, NF_INET_LOCAL_IN, both),
+            (NFPROTO_BRIDGE, NF_INET_FORWARD, None),
+            (NFPROTO_ARP, NF_INET_PRE_ROUTING, None),
+        ] {
+            let found = read_chain(&chain(family, "filter", hook));
+            let seen = found.map(|found| (found.hooks.ipv6, found.hooks.ipv4));
+            assert_eq!(seen, expected, "family {family}, hook {hook}");
+        }
+        let found = read_chain(&chain(NFPROTO_INET, "filter", NF_INET_FORWARD)).unwrap();
+        assert_eq!(found.name, "nftables inet filter c");
+    }
+
+    #[test]
+    fn own_chains_and_chains_without_a_hook_are_ignored() {
+        for table in OWN {
+            assert_eq!(read_chain(&chain(libc::NFPROTO_IPV6, table, libc::NF_INET_PRE_ROUTING)), None);
+            assert!(read_chain(&chain(libc::NFPROTO_INET, table, libc::NF_INET_FORWARD)).is_some());
+        }
+        let plain = [&[2, 0, 0, 0][..], &text(1, "filter"), &text(3, "c")].concat();
+        assert_eq!(read_chain(&plain), None);
+        for length in 0..60 {
+            let whole = chain(libc::NFPROTO_INET, "filter", libc::NF_INET_FORWARD);
+            let _ = read_chain(whole.get(..length).unwrap_or_default());
+        }
+    }
+}

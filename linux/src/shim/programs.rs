@@ -1,0 +1,146 @@
+//! The shim's programs and maps: loaded, put on uplinks, and gone with the daemon (TCX from kernel 6.6, clsact before).
+
+use super::abi::{
+    ContextIndex, ContextKey, ContextValue, Event, SettingsValue, TaggedValue, TrafficValue, decode_event,
+};
+use crate::bpf::attach::{classifier, error_chain};
+use crate::bpf::maps::Entries;
+use crate::error::{Context as _, Error};
+use aya::maps::{Array, MapData, RingBuf};
+use aya::programs::tc::{NlOptions, SchedClassifierLink, TcAttachOptions, TcHandle};
+use aya::programs::{LinkOrder, SchedClassifier, TcAttachType, tc};
+use aya::{Ebpf, EbpfLoader};
+use std::os::fd::{AsFd, BorrowedFd};
+
+static OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/shim.bpf.o"));
+
+/// Before the tunnels' filters, which let nobody have a turn after them.
+const PRIORITY: u16 = 105;
+const HANDLE: TcHandle = TcHandle::new(0, 1);
+
+/// One of the programs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Program {
+    /// Sees what goes out of an uplink; so with Ethernet headers, or none.
+    Egress { ethernet: bool },
+    /// Sees what comes in.
+    Ingress { ethernet: bool },
+    /// Sees what was cut to size.
+    Segmented,
+}
+
+impl Program {
+    fn name(self) -> &'static str {
+        match self {
+            Program::Egress { ethernet: true } => "leave_ethernet",
+            Program::Egress { ethernet: false } => "leave_bare",
+            Program::Ingress { ethernet: true } => "arrive_ethernet",
+            Program::Ingress { ethernet: false } => "arrive_bare",
+            Program::Segmented => "cut",
+        }
+    }
+
+    fn direction(self) -> TcAttachType {
+        match self {
+            Program::Ingress { .. } => TcAttachType::Ingress,
+            Program::Egress { .. } | Program::Segmented => TcAttachType::Egress,
+        }
+    }
+}
+
+/// The loaded programs and their maps.
+pub(super) struct Programs {
+    ebpf: Ebpf,
+    pub(super) contexts: Entries<ContextKey, ContextValue>,
+    pub(super) tags: Entries<u64, TaggedValue>,
+    settings: Array<MapData, SettingsValue>,
+    traffic: Array<MapData, TrafficValue>,
+    notify_requests: Array<MapData, u32>,
+    events: RingBuf<MapData>,
+}
+
+impl Programs {
+    /// With room for so many contexts.
+    pub(super) fn load(contexts: u32) -> Result<Programs, Error> {
+        let mut loader = EbpfLoader::new();
+        // The programs know nothing of the kernel's types, which are megabytes.
+        loader.btf(None);
+        for map in ["contexts", "tags", "carried", "asked"] {
+            loader.map_max_entries(map, contexts.max(1));
+        }
+        let mut ebpf =
+            loader.load(OBJECT).map_err(|error| Error::new("load the shim's BPF object", error_chain(&error)))?;
+        let mut take = |name| ebpf.take_map(name).ok_or_else(|| Error::new(name, "no such map in the BPF object"));
+        Ok(Programs {
+            contexts: Entries::new("contexts", take("contexts")?)?,
+            tags: Entries::new("tags", take("tags")?)?,
+            settings: Array::try_from(take("shim_settings")?).context("map settings")?,
+            traffic: Array::try_from(take("carried")?).context("map carried")?,
+            notify_requests: Array::try_from(take("asked")?).context("map asked")?,
+            events: RingBuf::try_from(take("events")?).context("map events")?,
+            ebpf,
+        })
+    }
+
+    /// Puts a program on an interface; it is there as long as what is returned.
+    pub(super) fn attach(&mut self, which: Program, interface: &str) -> Result<SchedClassifierLink, Error> {
+        let failed = |error: &dyn core::error::Error| {
+            Error::new(format_args!("attach BPF program {} to {interface}", which.name()), error_chain(error))
+        };
+        let program = self.program(which)?;
+        let first = TcAttachOptions::TcxOrder(LinkOrder::first());
+        let id = match program.attach_with_options(interface, which.direction(), first) {
+            Ok(id) => id,
+            Err(_) => {
+                // Fails if the qdisc is there, which is as good.
+                let _ = tc::qdisc_add_clsact(interface);
+                let options = NlOptions { priority: PRIORITY, handle: HANDLE, ..NlOptions::default() };
+                program
+                    .attach_with_options(interface, which.direction(), TcAttachOptions::Netlink(options))
+                    .map_err(|error| failed(&error))?
+            }
+        };
+        program.take_link(id).map_err(|error| failed(&error))
+    }
+
+    /// A program, loaded when it is first needed.
+    pub(super) fn program(&mut self, which: Program) -> Result<&mut SchedClassifier, Error> {
+        classifier(&mut self.ebpf, which.name())
+    }
+
+    pub(super) fn set_settings(&mut self, value: SettingsValue) -> Result<(), Error> {
+        self.settings.set(0, value, 0).context("map settings")
+    }
+
+    /// What was carried since the slot was last [cleared](Programs::clear).
+    pub(super) fn traffic(&self, slot: ContextIndex) -> Result<TrafficValue, Error> {
+        self.traffic.get(&slot.0, 0).context("map carried")
+    }
+
+    /// Nothing was carried yet, and nothing is asked.
+    pub(super) fn clear(&mut self, slot: ContextIndex) -> Result<(), Error> {
+        self.request_notification(slot, 0)?;
+        self.traffic.set(slot.0, [0; size_of::<TrafficValue>()], 0).context("map carried")
+    }
+
+    /// Which packets of the slot to tell of, of each kind the next one only.
+    pub(super) fn request_notification(&mut self, slot: ContextIndex, what: u32) -> Result<(), Error> {
+        self.notify_requests.set(slot.0, what, 0).context("map asked")
+    }
+
+    /// The next thing the programs have told.
+    pub(super) fn read_event(&mut self) -> Option<Event> {
+        while let Some(item) = self.events.next() {
+            if let Some(event) = decode_event(&item) {
+                return Some(event);
+            }
+        }
+        None
+    }
+}
+
+impl AsFd for Programs {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.events.as_fd()
+    }
+}

@@ -1,0 +1,39 @@
+//! Destinations that the fast path leaves to the kernel, whose routes know a better way than any tunnel.
+
+use super::{Bpf, release_length, use_length};
+use crate::Error;
+use crate::bpf::abi::{self, PrefixKey, Side};
+use roam6_wire::Prefix;
+
+impl Bpf {
+    pub(super) fn add_bypass(&mut self, to: Prefix) -> Result<(), Error> {
+        if !self.bypasses.insert(to) {
+            return Ok(());
+        }
+        let led = self.index_bypass(to);
+        if led.is_err() {
+            // Lengths that do not fit would be in the way of everything that follows.
+            self.remove_bypass(to)?;
+        }
+        led
+    }
+
+    fn index_bypass(&mut self, to: Prefix) -> Result<(), Error> {
+        let is_new = use_length(self.length_use(Side::Bypass), to);
+        self.maps.prefixes.put(&abi::prefix_key(Side::Bypass, to), &abi::bypass_entry())?;
+        if is_new { self.publish_lengths() } else { Ok(()) }
+    }
+
+    pub(super) fn remove_bypass(&mut self, to: Prefix) -> Result<(), Error> {
+        if !self.bypasses.remove(&to) {
+            return Ok(());
+        }
+        self.maps.prefixes.drop(&abi::prefix_key(Side::Bypass, to))?;
+        if release_length(self.length_use(Side::Bypass), to) { self.publish_lengths() } else { Ok(()) }
+    }
+
+    pub(super) fn is_bypass(&self, key: &PrefixKey) -> bool {
+        let found = abi::decode_prefix_key(key).filter(|(side, _)| *side == Side::Bypass);
+        found.is_some_and(|(_, prefix)| self.bypasses.contains(&prefix))
+    }
+}

@@ -1,0 +1,124 @@
+//! The same packets at the driver: what is sent on at once is so in the same way, what is refused is refused, and all else
+//! goes on as it came.
+
+use super::*;
+
+const XDP_DROP: u32 = 1;
+pub(super) const XDP_PASS: u32 = 2;
+pub(super) const XDP_REDIRECT: u32 = 4;
+
+/// A frame run by hand comes by the loopback interface.
+const LOOPBACK: LinkId = LinkId(1);
+
+/// Redirected at once in traffic control, and only there.
+const PASSED_TO_TC: [&str; 4] = [
+    "the encapsulation limit is taken off too",
+    "tunnel in tunnel",
+    "the tunnel of another",
+    "options that may be skipped are taken off",
+];
+
+impl Fixture {
+    /// What the program at the driver is to make of it: verdict, packet and counter.
+    fn xdp_expectation(&self) -> (u32, Option<&[u8]>, CounterChanges) {
+        let counts = self.counter.map(str::to_owned);
+        let as_it_came = (XDP_PASS, Some(self.packet.as_slice()), CounterChanges::new());
+        match self.verdict {
+            DROP => (XDP_DROP, None, self.counter_changes()),
+            REDIRECT if self.mac_addresses.is_some() && !PASSED_TO_TC.contains(&self.description) => {
+                (XDP_REDIRECT, self.out.as_deref(), counts.map(|name| (format!("{name}_xdp"), 1)).into_iter().collect())
+            }
+            _ => as_it_came,
+        }
+    }
+}
+
+pub(super) fn run(stage: &mut TestHost, frame: &[u8]) -> (u32, Vec<u8>) {
+    let mut out = vec![0; frame.len() + 256];
+    let run = TestRunOptions { data_in: Some(frame), data_out: Some(&mut out), ..TestRunOptions::new() };
+    let result = stage.tunnels.xdp_program_on(LOOPBACK).test_run(run).unwrap();
+    out.truncate(result.data_size_out as usize);
+    (result.return_value, out)
+}
+
+/// By which frames leave.
+pub(super) fn allow_xdp_redirect(stage: &mut TestHost) {
+    let up0 = LinkId(stage.host.index("up0"));
+    stage.tunnels.xdp_program_on(up0);
+}
+
+/// Verdict, packet and what was counted: first decided, then remembered.
+fn run_twice(stage: &mut TestHost, packet: &[u8]) -> [(u32, Vec<u8>, CounterChanges); 2] {
+    stage.tunnels.invalidate_next_hops().unwrap();
+    [(); 2].map(|()| {
+        let before = stage.tunnels.counters();
+        let (verdict, out) = run(stage, &frame(packet));
+        let after =
+            stage.tunnels.counters().into_iter().map(|(name, count)| (count - before.get(&name).unwrap(), name));
+        let moves = after.filter(|(count, _)| *count > 0).map(|(count, name)| (name, count)).collect();
+        (verdict, out, moves)
+    })
+}
+
+#[test]
+fn xdp_gives_each_packet_the_same_verdict_as_tc() {
+    let mut stage = stage_or_skip!("xdp_gives_each_packet_the_same_verdict_as_tc");
+    allow_xdp_redirect(&mut stage);
+    for fixture in encapsulation_cases().into_iter().chain(decapsulation_cases()).chain(ecn_cases()) {
+        let (verdict, packet, moves) = fixture.xdp_expectation();
+        let is_expected = |seen: &[(u32, Vec<u8>, CounterChanges); 2]| seen.iter().all(|seen| seen.2 == moves);
+        // As in `TestHost::run_counted`.
+        let seen = (0..TRIES).map(|_| run_twice(&mut stage, &fixture.packet)).find(is_expected);
+        for (seen, out, _) in seen.unwrap_or_else(|| panic!("{}: not counted so: {moves:?}", fixture.description)) {
+            assert_eq!(seen, verdict, "{}", fixture.description);
+            let Some(packet) = packet else { continue };
+            assert_eq!(without_label(&out[14..]), without_label(packet), "{}", fixture.description);
+            if verdict == XDP_REDIRECT {
+                assert_eq!(
+                    (&out[..12], &out[12..14]),
+                    (&TO_NEXT_HOP[..], &[0x86, 0xdd][..]),
+                    "{}",
+                    fixture.description
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn xdp_passes_packets_whose_egress_cannot_transmit_frames() {
+    let mut stage = stage_or_skip!("xdp_passes_packets_whose_egress_cannot_transmit_frames");
+    for packet in [Ip::udp(CN, MNN), Ip::udp(MNN, CN).within(COA, HA)] {
+        assert_eq!(run(&mut stage, &frame(&packet.0)), (XDP_PASS, frame(&packet.0)));
+    }
+    allow_xdp_redirect(&mut stage);
+    assert_eq!(run(&mut stage, &frame(&Ip::udp(CN, MNN).0)).0, XDP_REDIRECT);
+}
+
+#[test]
+fn xdp_passes_frames_for_other_hosts() {
+    let mut stage = stage_or_skip!("xdp_passes_frames_for_other_hosts");
+    allow_xdp_redirect(&mut stage);
+    let ours = frame(&Ip::udp(CN, MNN).0);
+    let mut others = ours.clone();
+    others[5] = 1;
+    let mut tagged = ours.clone();
+    tagged[12..14].copy_from_slice(&[0x81, 0]);
+    for packet in [others, tagged] {
+        assert_eq!(run(&mut stage, &packet), (XDP_PASS, packet));
+    }
+    assert_eq!(run(&mut stage, &ours).0, XDP_REDIRECT);
+}
+
+#[test]
+fn truncated_frames_are_handled_by_xdp() {
+    let mut stage = stage_or_skip!("truncated_frames_are_handled_by_xdp");
+    allow_xdp_redirect(&mut stage);
+    for packet in [Ip::udp(CN, MNN), Ip::udp(MNN, CN).within(COA, HA)] {
+        let whole = frame(&packet.0);
+        for length in 14..whole.len() {
+            run(&mut stage, &whole[..length]);
+        }
+        assert_eq!(run(&mut stage, &whole).0, XDP_REDIRECT);
+    }
+}

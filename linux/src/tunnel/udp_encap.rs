@@ -1,0 +1,177 @@
+//! The sockets of tunnels over IPv4: inner packets leave and come in UDP on port 4191, or right behind the IPv4 header
+//! (RFC 5555 §4.1, RFC 4213 §3, RFC 2003 §3). Between here and the programs each has an IPv6 header before it, whose addresses are the
+//! ends as [`Ipv4End`] writes them.
+
+use crate::error::{Context, Error};
+use nix::cmsg_space;
+use nix::libc;
+use nix::sys::socket::{
+    AddressFamily, ControlMessage, ControlMessageOwned, MsgFlags, SockFlag, SockType, SockaddrIn, bind, recvmsg,
+    sendmsg, setsockopt, socket, sockopt,
+};
+use roam6_proto::LinkId;
+use roam6_proto::base::few;
+use roam6_wire::Ipv4Endpoint;
+use roam6_wire::ip4::DSMIP_PORT;
+use roam6_wire::ip6::{HEADER_LENGTH, Header, protocol};
+use std::io::{IoSlice, IoSliceMut};
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddrV4};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// Which interface packets from an end of ours leave by, where not the routing tables choose.
+pub(super) type EgressLinks = Arc<Mutex<few::VecMap<Ipv6Addr, LinkId>>>;
+
+/// Where in an inner packet its protocol and its destination are.
+const NEXT_HEADER: usize = 6;
+const DESTINATION: std::ops::Range<usize> = 24..40;
+
+/// The sockets, each of one kind of packet.
+pub(super) struct UdpEncap {
+    sockets: [OwnedFd; 3],
+    links: EgressLinks,
+    /// Mobility messages and ESP to these addresses are the engines', who hear them at the door.
+    signalling: few::VecSet<Ipv6Addr>,
+}
+
+/// What carries a packet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum EncapKind {
+    /// UDP in IPv4, inner packets of either family.
+    Udp,
+    /// IPv4, an IPv6 packet.
+    Ipv6,
+    /// IPv4, an IPv4 packet.
+    Ipv4,
+}
+
+impl EncapKind {
+    /// In the order of the sockets.
+    pub(super) const ALL: [EncapKind; 3] = [EncapKind::Udp, EncapKind::Ipv6, EncapKind::Ipv4];
+}
+
+/// A packet that came in.
+pub(super) enum Received {
+    /// Of a tunnel: the header it is to have before it, its protocol, and where in the buffer it is.
+    Data(Header, u8, std::ops::Range<usize>),
+    /// Nothing for the programs.
+    Other,
+}
+
+impl UdpEncap {
+    /// Opens the sockets; `signalling` are the addresses engines answer by.
+    pub(super) fn open(signalling: few::VecSet<Ipv6Addr>, links: EgressLinks) -> Result<UdpEncap, Error> {
+        let what = format_args!("UDP port {DSMIP_PORT}");
+        let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
+        let udp = socket(AddressFamily::Inet, SockType::Datagram, flags, None).context(what)?;
+        let any = SockaddrIn::from(SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, DSMIP_PORT));
+        bind(udp.as_raw_fd(), &any).context(what)?;
+        let what = "raw sockets for packets in IPv4";
+        let [ipv6, ipv4] = [libc::IPPROTO_IPV6, libc::IPPROTO_IPIP].map(crate::sys::raw_socket4);
+        let sockets = [udp, ipv6.context(what)?, ipv4.context(what)?];
+        for socket in &sockets {
+            setsockopt(socket, sockopt::Ipv4PacketInfo, &true).context(what)?;
+            setsockopt(socket, sockopt::IpRecvTos, &true).context(what)?;
+            // Routers may fragment: what any IPv6 link carries arrives (RFC 4213 §3.2).
+            let fragment: crate::sys::Flag = libc::IP_PMTUDISC_DONT;
+            crate::sys::set_option(socket, libc::IPPROTO_IP, libc::IP_MTU_DISCOVER, &fragment).context(what)?;
+        }
+        Ok(UdpEncap { sockets, links, signalling })
+    }
+
+    /// What is to be waited for, as [`Kind::ALL`] tells.
+    pub(super) fn sockets(&self) -> [BorrowedFd<'_>; 3] {
+        self.sockets.each_ref().map(AsFd::as_fd)
+    }
+
+    fn socket(&self, kind: EncapKind) -> &OwnedFd {
+        let [udp, ipv6, ipv4] = &self.sockets;
+        match kind {
+            EncapKind::Udp => udp,
+            EncapKind::Ipv6 => ipv6,
+            EncapKind::Ipv4 => ipv4,
+        }
+    }
+
+    /// Sends what the programs have put a header before, if that is one of ours; `false` if it is not. One that cannot be
+    /// sent is lost, as on any link.
+    pub(super) fn send(&self, packet: &[u8]) -> bool {
+        let end = |at: usize| {
+            let octets: [u8; 16] = packet.get(at..at + 16)?.try_into().ok()?;
+            Ipv4Endpoint::from_ipv6(octets.into())
+        };
+        let Some((source, destination)) = end(8).zip(end(24)) else { return false };
+        let (Some(&[first, second]), Some(inner)) = (packet.first_chunk::<2>(), packet.get(HEADER_LENGTH..)) else {
+            return true;
+        };
+        let link = self.links.lock().unwrap_or_else(PoisonError::into_inner).get(&source.to_ipv6()).copied();
+        let info = libc::in_pktinfo {
+            ipi_ifindex: link.map_or(0, |link| link.0.cast_signed()),
+            ipi_spec_dst: libc::in_addr { s_addr: u32::from_ne_bytes(source.address.octets()) },
+            ipi_addr: libc::in_addr { s_addr: 0 },
+        };
+        let service = first << 4 | second >> 4;
+        let control = [ControlMessage::Ipv4PacketInfo(&info), ControlMessage::Ipv4Tos(&service)];
+        let kind = match (source.port, version(inner)) {
+            (0, Some(4)) => EncapKind::Ipv4,
+            (0, _) => EncapKind::Ipv6,
+            _ => EncapKind::Udp,
+        };
+        let to = SockaddrIn::from(SocketAddrV4::new(destination.address, destination.port));
+        let _ = sendmsg(self.socket(kind).as_raw_fd(), &[IoSlice::new(inner)], &control, MsgFlags::empty(), Some(&to));
+        true
+    }
+
+    /// Takes one packet from one of the sockets into `buffer`; `None` if there is none.
+    pub(super) fn receive(&self, kind: EncapKind, buffer: &mut [u8]) -> Option<Received> {
+        let mut control = cmsg_space!(libc::in_pktinfo, libc::c_int);
+        let mut parts = [IoSliceMut::new(buffer)];
+        let socket = self.socket(kind).as_raw_fd();
+        let message = recvmsg::<SockaddrIn>(socket, &mut parts, Some(&mut control), MsgFlags::MSG_DONTWAIT).ok()?;
+        let (from, length) = (SocketAddrV4::from(message.address?), message.bytes);
+        let (mut to, mut service) = (None, 0);
+        for told in message.cmsgs().ok()? {
+            match told {
+                ControlMessageOwned::Ipv4PacketInfo(info) => {
+                    to = Some(Ipv4Addr::from(info.ipi_addr.s_addr.to_ne_bytes()));
+                }
+                ControlMessageOwned::Ipv4Tos(tos) => service = tos,
+                _ => {}
+            }
+        }
+        Some(self.classify(to, (from, kind), service, buffer.get(..length)?))
+    }
+
+    fn classify(
+        &self,
+        to: Option<Ipv4Addr>,
+        (from, kind): (SocketAddrV4, EncapKind),
+        service: u8,
+        bytes: &[u8],
+    ) -> Received {
+        // A raw socket also tells the IPv4 header.
+        let at = if kind == EncapKind::Udp { 0 } else { bytes.first().map_or(0, |first| usize::from(first & 0xf) * 4) };
+        let inner = bytes.get(at..).unwrap_or_default();
+        let protocol = match (kind, version(inner)) {
+            (EncapKind::Udp | EncapKind::Ipv6, Some(6)) if !self.is_signalling(inner) => protocol::IPV6,
+            (EncapKind::Udp | EncapKind::Ipv4, Some(4)) => protocol::IPV4,
+            _ => return Received::Other,
+        };
+        let Some(to) = to else { return Received::Other };
+        let ports = if kind == EncapKind::Udp { (from.port(), DSMIP_PORT) } else { (0, 0) };
+        let end = |address, port| Ipv4Endpoint { address, port }.to_ipv6();
+        let header = Header::new(end(*from.ip(), ports.0), end(to, ports.1));
+        Received::Data(Header { traffic_class: service, ..header }, protocol, at..bytes.len())
+    }
+
+    fn is_signalling(&self, inner: &[u8]) -> bool {
+        let speaks = matches!(inner.get(NEXT_HEADER), Some(&(protocol::MOBILITY | protocol::ESP)));
+        let to = inner.get(DESTINATION).and_then(|octets| <[u8; 16]>::try_from(octets).ok());
+        speaks && to.is_some_and(|to| self.signalling.contains(&to.into()))
+    }
+}
+
+/// The version of an IP packet.
+fn version(packet: &[u8]) -> Option<u8> {
+    packet.first().map(|first| first >> 4)
+}

@@ -1,0 +1,252 @@
+//! Reads TOML as values of our types. The `toml` crate would as well, but with three copies of the code for each of our
+//! tables, one of which is ever used: a tenth of the program for routers.
+
+use super::spanned::SPANNED;
+use core::ops::Range;
+use serde::de::value::StrDeserializer;
+use serde::de::{
+    DeserializeOwned, DeserializeSeed, Deserializer, Error, IntoDeserializer, MapAccess, SeqAccess, Visitor,
+};
+use std::fmt;
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+/// What is wrong with a text, and where it is known, in octets.
+#[derive(Debug)]
+pub(crate) struct ParseError {
+    pub(crate) what: String,
+    pub(crate) span: Option<Range<usize>>,
+}
+
+impl ParseError {
+    /// The innermost place is the one to tell.
+    fn with_span(mut self, span: &Range<usize>) -> ParseError {
+        self.span.get_or_insert(span.clone());
+        self
+    }
+}
+
+impl fmt::Display for ParseError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.what)
+    }
+}
+
+impl std::error::Error for ParseError {}
+
+impl Error for ParseError {
+    fn custom<T: fmt::Display>(what: T) -> ParseError {
+        ParseError { what: what.to_string(), span: None }
+    }
+}
+
+impl From<toml::de::Error> for ParseError {
+    fn from(error: toml::de::Error) -> ParseError {
+        ParseError { what: error.message().to_owned(), span: error.span() }
+    }
+}
+
+/// Reads a text as TOML of the shape `T`.
+pub(crate) fn read<T: DeserializeOwned>(text: &str) -> Result<T, ParseError> {
+    read_part(text, 0)
+}
+
+/// Reads a part of a text, which begins at this octet of it: places are those of the whole text.
+pub(crate) fn read_part<T: DeserializeOwned>(part: &str, offset: usize) -> Result<T, ParseError> {
+    let table = DeTable::parse(part).map_err(|error| {
+        let mistake = ParseError::from(error);
+        ParseError { span: mistake.span.map(|span| shift_span(span, offset)), ..mistake }
+    })?;
+    T::deserialize(TomlDeserializer {
+        span: shift_span(table.span(), offset),
+        item: TomlItem::Table(table.get_ref()),
+        offset,
+    })
+}
+
+fn shift_span(span: Range<usize>, offset: usize) -> Range<usize> {
+    span.start.saturating_add(offset)..span.end.saturating_add(offset)
+}
+
+/// What is at hand, and its place.
+struct TomlDeserializer<'a> {
+    item: TomlItem<'a>,
+    span: Range<usize>,
+    /// Where the text that was read begins in the whole.
+    offset: usize,
+}
+
+enum TomlItem<'a> {
+    Table(&'a DeTable<'a>),
+    Value(&'a DeValue<'a>),
+    Key(&'a str),
+    /// Where a value begins or ends.
+    Offset(usize),
+}
+
+impl<'a> TomlDeserializer<'a> {
+    fn of(value: &'a Spanned<DeValue<'a>>, offset: usize) -> TomlDeserializer<'a> {
+        TomlDeserializer { span: shift_span(value.span(), offset), item: TomlItem::Value(value.get_ref()), offset }
+    }
+
+    /// A value behind its place, as [`PLACED`] wants them.
+    fn span_and_value(self) -> ArrayAccess<std::array::IntoIter<TomlDeserializer<'a>, 3>> {
+        let (Range { start, end }, offset) = (self.span, self.offset);
+        let things = [TomlItem::Offset(start), TomlItem::Offset(end), self.item];
+        ArrayAccess(things.map(|thing| TomlDeserializer { span: start..end, item: thing, offset }).into_iter())
+    }
+
+    fn visit<V: Visitor<'a>>(thing: TomlItem<'a>, offset: usize, visitor: V) -> Result<V::Value, ParseError> {
+        match thing {
+            TomlItem::Key(name) => visitor.visit_borrowed_str(name),
+            TomlItem::Offset(octets) => visitor.visit_u64(octets as u64),
+            TomlItem::Table(table) | TomlItem::Value(DeValue::Table(table)) => {
+                let entry = |(key, value): (&'a Spanned<_>, &'a Spanned<DeValue<'a>>)| {
+                    let name: &'a std::borrow::Cow<'a, str> = key.get_ref();
+                    let span = shift_span(key.span(), offset);
+                    (TomlDeserializer { span, item: TomlItem::Key(name), offset }, TomlDeserializer::of(value, offset))
+                };
+                visitor.visit_map(TableAccess(table.iter().map(entry).collect::<Vec<_>>().into_iter(), None))
+            }
+            TomlItem::Value(DeValue::Array(values)) => {
+                visitor.visit_seq(ArrayAccess(values.iter().map(|value| TomlDeserializer::of(value, offset))))
+            }
+            TomlItem::Value(DeValue::String(text)) => visitor.visit_borrowed_str(text),
+            TomlItem::Value(DeValue::Boolean(value)) => visitor.visit_bool(*value),
+            TomlItem::Value(DeValue::Integer(digits)) => match i64::from_str_radix(digits.as_str(), digits.radix()) {
+                Ok(number) => visitor.visit_i64(number),
+                Err(_) => Err(ParseError::custom("a number of more than 63 bits")),
+            },
+            TomlItem::Value(DeValue::Float(digits)) => match digits.as_str().parse() {
+                Ok(number) => visitor.visit_f64(number),
+                Err(_) => Err(ParseError::custom("not a number")),
+            },
+            TomlItem::Value(DeValue::Datetime(_)) => Err(ParseError::custom("a date is nothing roam6 can use")),
+        }
+    }
+}
+
+impl<'de> Deserializer<'de> for TomlDeserializer<'de> {
+    type Error = ParseError;
+
+    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, ParseError> {
+        TomlDeserializer::visit(self.item, self.offset, visitor).map_err(|mistake| mistake.with_span(&self.span))
+    }
+
+    fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, ParseError> {
+        visitor.visit_some(self)
+    }
+
+    fn deserialize_newtype_struct<V: Visitor<'de>>(
+        self,
+        name: &'static str,
+        visitor: V,
+    ) -> Result<V::Value, ParseError> {
+        if name != SPANNED {
+            return visitor.visit_newtype_struct(self);
+        }
+        let span = self.span.clone();
+        visitor.visit_seq(self.span_and_value()).map_err(|mistake| mistake.with_span(&span))
+    }
+
+    fn deserialize_enum<V: Visitor<'de>>(
+        self,
+        _: &'static str,
+        _: &'static [&'static str],
+        visitor: V,
+    ) -> Result<V::Value, ParseError> {
+        let word = match self.item {
+            TomlItem::Key(word) => word,
+            TomlItem::Value(DeValue::String(word)) => word,
+            _ => return Err(ParseError::custom("a word is expected").with_span(&self.span)),
+        };
+        let word: StrDeserializer<'_, ParseError> = word.into_deserializer();
+        visitor.visit_enum(word).map_err(|mistake| mistake.with_span(&self.span))
+    }
+
+    serde::forward_to_deserialize_any! {
+        bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf unit unit_struct seq tuple
+        tuple_struct map struct identifier ignored_any
+    }
+}
+
+/// Names with values, and the value whose name was read.
+struct TableAccess<'a>(std::vec::IntoIter<(TomlDeserializer<'a>, TomlDeserializer<'a>)>, Option<TomlDeserializer<'a>>);
+
+impl<'de> MapAccess<'de> for TableAccess<'de> {
+    type Error = ParseError;
+
+    fn next_key_seed<K: DeserializeSeed<'de>>(&mut self, seed: K) -> Result<Option<K::Value>, ParseError> {
+        let Some((key, value)) = self.0.next() else { return Ok(None) };
+        self.1 = Some(value);
+        seed.deserialize(key).map(Some)
+    }
+
+    fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value, ParseError> {
+        seed.deserialize(self.1.take().ok_or_else(|| ParseError::custom("a value without a name"))?)
+    }
+}
+
+struct ArrayAccess<I>(I);
+
+impl<'de, I: Iterator<Item = TomlDeserializer<'de>>> SeqAccess<'de> for ArrayAccess<I> {
+    type Error = ParseError;
+
+    fn next_element_seed<T: DeserializeSeed<'de>>(&mut self, seed: T) -> Result<Option<T::Value>, ParseError> {
+        self.0.next().map(|value| seed.deserialize(value)).transpose()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::spanned::Spanned;
+    use super::read;
+    use serde::Deserialize;
+
+    #[derive(Debug, PartialEq, Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct Table {
+        number: u8,
+        word: Option<Word>,
+        name: Option<Spanned<String>>,
+        #[serde(default)]
+        list: Vec<Spanned<f64>>,
+    }
+
+    #[derive(Debug, PartialEq, Deserialize)]
+    #[serde(rename_all = "lowercase")]
+    enum Word {
+        One,
+        Two,
+    }
+
+    #[test]
+    fn values_are_read_with_their_spans() {
+        let text = "number = 0x1f\nword = \"two\"\nname = 'ü'\nlist = [1.5, -2e3]\n";
+        let table: Table = read(text).unwrap();
+        assert_eq!((table.number, table.word), (31, Some(Word::Two)));
+        let name = table.name.unwrap();
+        assert_eq!((name.get_ref().as_str(), &text[name.span()]), ("ü", "'ü'"));
+        assert_eq!(table.list.iter().map(|item| &text[item.span()]).collect::<Vec<_>>(), ["1.5", "-2e3"]);
+        assert_eq!(table.list.into_iter().map(Spanned::into_inner).collect::<Vec<_>>(), [1.5, -2000.0]);
+    }
+
+    #[test]
+    fn an_error_has_the_span_of_the_value() {
+        for (text, place, what) in [
+            ("number = 256", "256", "invalid value: integer `256`, expected u8"),
+            ("number = '1'", "'1'", "invalid type: string \"1\", expected u8"),
+            ("number = 1\nnumbr = 2", "numbr", "unknown field `numbr`"),
+            ("number = 1\nword = 'tow'", "'tow'", "unknown variant `tow`, expected `one` or `two`"),
+            ("number = 1\nword = 2", "2", "a word is expected"),
+            ("number = 1\nlist = [0.5, 1979-05-27]", "1979-05-27", "a date is nothing roam6 can use"),
+            ("number = 99999999999999999999", "99999999999999999999", "a number of more than 63 bits"),
+            ("word = 'one'", "", "missing field `number`"),
+            ("number = ", "", "string values must be quoted"),
+        ] {
+            let mistake = read::<Table>(text).unwrap_err();
+            assert!(mistake.what.starts_with(what), "{text}: {mistake}");
+            assert_eq!(mistake.span.map(|span| &text[span]), Some(place), "{text}");
+        }
+    }
+}
