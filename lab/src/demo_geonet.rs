@@ -9,7 +9,7 @@ use crate::road::{Road, RoadStation, VIRTUAL_LINK, host_address, road_position};
 use crate::terminal::{LineStyle, Terminal};
 use crate::traffic::{Delivery, Endpoint, Protocol, Transfer, TransferLoad};
 use anyhow::{Context, Result};
-use roam6_sim::track::distance;
+use roam6_sim::net::track::distance;
 use roam6_sim::{RadioSpec, Track};
 use std::net::Ipv6Addr;
 use std::path::Path;

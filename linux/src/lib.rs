@@ -13,7 +13,6 @@ mod io;
 pub mod journal;
 mod link_watch;
 pub mod mptcp;
-mod nesting;
 mod netlink;
 mod nft;
 pub mod resident_text;

@@ -13,7 +13,6 @@ mod identity;
 #[cfg(any(test, feature = "manual"))]
 mod manual;
 mod mptcp;
-mod part;
 mod render;
 
 use clap::Parser;

@@ -3,12 +3,12 @@
 use core::fmt;
 use roam6_proto::Time;
 
-/// A family of worlds, and the program that replays one of them.
+/// A family of worlds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WorldFamily {
     /// The name of a world of this family.
     pub name: &'static str,
-    /// The arguments that replay one world.
+    /// Its name for `cargo run -p roam6-sim --example replay`.
     pub replay: &'static str,
 }
 
@@ -29,10 +29,10 @@ pub struct Failure {
 
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Failure { family: WorldFamily { name, replay }, seed, kind, at, message: what } = self;
+        let Failure { family: WorldFamily { name, replay }, seed, kind, at, message } = self;
         let about = kind.as_ref().map(|kind| format!(" ({kind})")).unwrap_or_default();
-        writeln!(f, "{name} {seed}{about} at {at}: {what}")?;
-        write!(f, "  to see it: ROAM6_SEED={seed} cargo test -p roam6-sim {replay} -- --nocapture")
+        writeln!(f, "{name} {seed}{about} at {at}: {message}")?;
+        write!(f, "  replay: cargo run -p roam6-sim --example replay -- {replay} {seed}")
     }
 }
 
@@ -42,7 +42,7 @@ mod tests {
 
     #[test]
     fn a_failure_names_its_world_and_the_replay_command() {
-        let family = WorldFamily { name: "world", replay: "one_world" };
+        let family = WorldFamily { name: "NEMO world", replay: "nemo" };
         let failure = |kind: Option<&str>| Failure {
             family,
             seed: 7,
@@ -51,8 +51,8 @@ mod tests {
             message: "it broke".to_owned(),
         };
         let at = Time::ZERO;
-        let replay = "  to see it: ROAM6_SEED=7 cargo test -p roam6-sim one_world -- --nocapture";
-        assert_eq!(failure(Some("roaming")).to_string(), format!("world 7 (roaming) at {at}: it broke\n{replay}"));
-        assert_eq!(failure(None).to_string(), format!("world 7 at {at}: it broke\n{replay}"));
+        let replay = "  replay: cargo run -p roam6-sim --example replay -- nemo 7";
+        assert_eq!(failure(Some("roaming")).to_string(), format!("NEMO world 7 (roaming) at {at}: it broke\n{replay}"));
+        assert_eq!(failure(None).to_string(), format!("NEMO world 7 at {at}: it broke\n{replay}"));
     }
 }

@@ -14,8 +14,10 @@ use roam6_proto::contract::config::nemo::{
 };
 use roam6_proto::role::Role;
 use roam6_proto::{Node, Time};
-use roam6_sim::topology::{self, Topology};
-use roam6_sim::{Event, HostId, Observation, binding_messages, packet_summary};
+use roam6_sim::nemo::binding_messages;
+use roam6_sim::nemo::topology::{self, Topology};
+use roam6_sim::net::packet_summary;
+use roam6_sim::{Event, HostId, Observation};
 use roam6_wire::Bid;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -154,13 +156,13 @@ fn agent() -> HomeAgentConfig {
     }
 }
 
-fn plug(map: &Topology, uplink: usize, visited: usize) -> Event {
-    let mobile = &map.mobiles[0];
-    Event::Attach(mobile.host, mobile.uplinks[uplink], Some(map.visited[visited]))
+fn plug(topology: &Topology, uplink: usize, visited: usize) -> Event {
+    let mobile = &topology.mobiles[0];
+    Event::Attach(mobile.host, mobile.uplinks[uplink], Some(topology.visited[visited]))
 }
 
-fn registers(map: &Topology) -> Vec<(u64, Event)> {
-    vec![(100, plug(map, 0, 0))]
+fn registers(topology: &Topology) -> Vec<(u64, Event)> {
+    vec![(100, plug(topology, 0, 0))]
 }
 
 fn script(name: &'static str, side: RecordedRole, title: &'static [&'static str]) -> Script {
@@ -198,7 +200,8 @@ fn registrations() -> Vec<Script> {
         RecordedRole::HomeAgent,
         &["The same update comes again, half a second later: status 135, nothing changes."],
     );
-    let copied = |map: &Topology| vec![(100, plug(map, 0, 0)), (500, Event::Inject(map.home, Vec::new()))];
+    let copied =
+        |topology: &Topology| vec![(100, plug(topology, 0, 0)), (500, Event::Inject(topology.home, Vec::new()))];
     let explicit_router = MobileRouterConfig { prefix_mode: PrefixMode::Explicit, ..router() };
     let strange_router = MobileRouterConfig { authentication: shared_key(*b"another 16 bytes"), ..router() };
     vec![
@@ -231,13 +234,17 @@ fn moves() -> Vec<Script> {
             "the other takes over before the home agent is told, in one update.",
         ],
     );
-    let to_another = |map: &Topology| vec![(100, plug(map, 0, 0)), (900, plug(map, 0, 1))];
-    let to_home = |map: &Topology| {
-        let mobile = &map.mobiles[0];
-        vec![(100, plug(map, 0, 0)), (900, Event::Attach(mobile.host, mobile.uplinks[0], Some(map.home)))]
+    let to_another = |topology: &Topology| vec![(100, plug(topology, 0, 0)), (900, plug(topology, 0, 1))];
+    let to_home = |topology: &Topology| {
+        let mobile = &topology.mobiles[0];
+        vec![(100, plug(topology, 0, 0)), (900, Event::Attach(mobile.host, mobile.uplinks[0], Some(topology.home)))]
     };
-    let both = |map: &Topology| {
-        vec![(100, plug(map, 0, 0)), (300, plug(map, 1, 1)), (1200, Event::Carrier(map.visited[0], false))]
+    let both = |topology: &Topology| {
+        vec![
+            (100, plug(topology, 0, 0)),
+            (300, plug(topology, 1, 1)),
+            (1200, Event::Carrier(topology.visited[0], false)),
+        ]
     };
     let uplinks = vec![uplink(topology::FIRST_INTERFACE, 1), uplink(topology::SECOND_INTERFACE, 2)];
     vec![
@@ -271,14 +278,14 @@ fn restarts() -> Vec<Script> {
             "status 135 tells the last one accepted (RFC 6275 §11.7.3), and the next update follows it.",
         ],
     );
-    let agent_dies = |map: &Topology| {
-        let host = map.agents[0].host;
-        vec![(100, plug(map, 0, 0)), (600, Event::Kill(host)), (700, Event::Start(host))]
+    let agent_dies = |topology: &Topology| {
+        let host = topology.agents[0].host;
+        vec![(100, plug(topology, 0, 0)), (600, Event::Kill(host)), (700, Event::Start(host))]
     };
-    let router_dies = |map: &Topology| {
-        let host = map.mobiles[0].host;
+    let router_dies = |topology: &Topology| {
+        let host = topology.mobiles[0].host;
         let end = [Event::PowerOff(host), Event::EraseJournal(host), Event::Start(host)];
-        core::iter::once((100, plug(map, 0, 0))).chain(end.map(|end| (600, end))).collect()
+        core::iter::once((100, plug(topology, 0, 0))).chain(end.map(|end| (600, end))).collect()
     };
     vec![
         Script { script: agent_dies, until_ms: 1000, ..agent },
@@ -288,50 +295,53 @@ fn restarts() -> Vec<Script> {
 
 fn record_all() {
     for script in scripts() {
-        let mut map = Topology::new(7, 3);
+        let mut topology = Topology::new(7, 3);
         let (agent, router) =
             (Role::HomeAgent(script.agent.clone()), Role::MobileRouter(Box::new(script.router.clone())));
         let seed = [42; 32];
         let roles = [if script.side == RecordedRole::HomeAgent { agent.clone() } else { router.clone() }];
-        map.add_agent(move |_| Box::new(Node::from_roles(core::slice::from_ref(&agent), seed)));
+        topology.add_agent(move |_| Box::new(Node::from_roles(core::slice::from_ref(&agent), seed)));
         let uplinks = script.router.uplinks.len();
-        map.add_mobile(uplinks, move |_| Box::new(Node::from_roles(core::slice::from_ref(&router), seed)));
-        let host = if script.side == RecordedRole::HomeAgent { map.agents[0].host } else { map.mobiles[0].host };
-        play(&mut map, host, &script);
+        topology.add_mobile(uplinks, move |_| Box::new(Node::from_roles(core::slice::from_ref(&router), seed)));
+        let host =
+            if script.side == RecordedRole::HomeAgent { topology.agents[0].host } else { topology.mobiles[0].host };
+        play(&mut topology, host, &script);
         let case = Case {
             title: script.title.iter().map(|line| (*line).to_owned()).collect(),
             roles: roles.to_vec(),
             seed,
-            steps: map.world.take_recording(),
+            steps: topology.world.take_recording(),
         };
         fs::write(folder().join(format!("{}.case", script.name)), case.render(packet_summary::case_line)).unwrap();
     }
 }
 
 /// Runs without traffic sources. An empty packet to be injected stands for the first update.
-fn play(map: &mut Topology, host: HostId, script: &Script) {
-    map.world.record(host);
+fn play(topology: &mut Topology, host: HostId, script: &Script) {
+    topology.world.record(host);
     let quiet = |name: &str| !name.starts_with("cn") && !name.starts_with("mnn");
-    let all: Vec<HostId> = map.world.hosts().filter(|(_, host)| quiet(&host.name)).map(|(id, _)| id).collect();
+    let all: Vec<HostId> = topology.world.hosts().filter(|(_, host)| quiet(&host.name)).map(|(id, _)| id).collect();
     for id in all {
-        map.world.start(id);
+        topology.world.start(id);
     }
     let mut first: Option<Vec<u8>> = None;
-    for (at, happening) in (script.script)(map) {
-        run(map, at, &mut first);
+    for (at, happening) in (script.script)(topology) {
+        run(topology, at, &mut first);
         let happening = match (happening, &first) {
             (Event::Inject(medium, _), Some(update)) => Event::Inject(medium, update.clone()),
             (other, _) => other,
         };
-        map.world.schedule(Duration::ZERO, happening);
+        topology.world.schedule(Duration::ZERO, happening);
     }
-    run(map, script.until_ms, &mut first);
+    run(topology, script.until_ms, &mut first);
 }
 
 /// Runs until `until_ms`, and keeps the first update sent.
-fn run(map: &mut Topology, until_ms: u64, first: &mut Option<Vec<u8>>) {
-    map.world.schedule(Time::from_micros(until_ms * 1000).since(map.world.now()), Event::RefuseItems(map.core, 0));
-    while let Some(facts) = map.world.step(Time::from_micros(until_ms * 1000 + 1)) {
+fn run(topology: &mut Topology, until_ms: u64, first: &mut Option<Vec<u8>>) {
+    topology
+        .world
+        .schedule(Time::from_micros(until_ms * 1000).since(topology.world.now()), Event::RefuseItems(topology.core, 0));
+    while let Some(facts) = topology.world.step(Time::from_micros(until_ms * 1000 + 1)) {
         for fact in facts {
             if let Observation::Sent(_, packet) = fact
                 && first.is_none()

@@ -1,4 +1,4 @@
-//! The scripts of the recordings in `cases/shim`; `cases.rs` plays them again.
+//! The scripts of the recordings in `cases/shim`, which still produce them; `cases.rs` plays the files again.
 //!
 //! `ROAM6_RECORD=1` rewrites them.
 
@@ -9,9 +9,10 @@ use roam6_proto::base::ids::{AddressPair, ContextId};
 use roam6_proto::case::Case;
 use roam6_proto::contract::input::{Activity, FlowEvent, TrafficCount};
 use roam6_proto::{Input, Time};
-use roam6_sim::link::LinkSpec;
+use roam6_sim::Event;
 use roam6_sim::multihomed::topology::{self, HostSpec, Proof, Topology};
-use roam6_sim::{Event, packet_summary};
+use roam6_sim::net::link::LinkSpec;
+use roam6_sim::net::packet_summary;
 use roam6_wire::shim6::Fork;
 use std::fs;
 use std::path::Path;
@@ -84,35 +85,35 @@ fn scripts() -> [Script; 5] {
     ]
 }
 
-fn begins(map: &Topology) -> Vec<(u64, Event)> {
-    let (host, pair) = (map.hosts[0].host, ulids(map));
-    let link = map.hosts[0].uplinks[0].0;
+fn begins(topology: &Topology) -> Vec<(u64, Event)> {
+    let (host, pair) = (topology.hosts[0].host, ulids(topology));
+    let link = topology.hosts[0].uplinks[0].0;
     let flow = FlowEvent { pair, link, packets: 12, octets: 2100, since: Time::ZERO };
     vec![(500, Event::Deliver(host, Input::Flow(flow)))]
 }
 
-fn fails(map: &Topology) -> Vec<(u64, Event)> {
-    let AddressPair { local, peer } = ulids(map);
+fn fails(topology: &Topology) -> Vec<(u64, Event)> {
+    let AddressPair { local, peer } = ulids(topology);
     let cuts = [Event::BlockPath(local, peer, true), Event::BlockPath(peer, local, true)];
-    begins(map).into_iter().chain(cuts.map(|cut| (1500, cut))).chain([speaks(map)]).collect()
+    begins(topology).into_iter().chain(cuts.map(|cut| (1500, cut))).chain([speaks(topology)]).collect()
 }
 
-fn forgets(map: &Topology) -> Vec<(u64, Event)> {
-    let host = map.hosts[1].host;
+fn forgets(topology: &Topology) -> Vec<(u64, Event)> {
+    let host = topology.hosts[1].host;
     let crash = [(1500, Event::PowerOff(host)), (1550, Event::Start(host))];
-    begins(map).into_iter().chain(crash).chain([speaks(map)]).collect()
+    begins(topology).into_iter().chain(crash).chain([speaks(topology)]).collect()
 }
 
-fn moves(map: &Topology) -> Vec<(u64, Event)> {
-    let host = &map.hosts[0];
+fn moves(topology: &Topology) -> Vec<(u64, Event)> {
+    let host = &topology.hosts[0];
     let gets = Event::SetAddress(host.host, host.uplinks[0].0, host.spare, true);
-    begins(map).into_iter().chain([(1500, gets)]).collect()
+    begins(topology).into_iter().chain([(1500, gets)]).collect()
 }
 
 /// Sends a packet without an answer.
-fn speaks(map: &Topology) -> (u64, Event) {
+fn speaks(topology: &Topology) -> (u64, Event) {
     let sent = Some(Time::from_micros(1_600_000));
-    let (context, none) = (ContextId { ulids: ulids(map), fork: Fork::NONE }, TrafficCount::default());
+    let (context, none) = (ContextId { ulids: ulids(topology), fork: Fork::NONE }, TrafficCount::default());
     let (out, into) = (TrafficCount { packets: 1, octets: 100 }, none);
     let told = Activity {
         context,
@@ -123,35 +124,37 @@ fn speaks(map: &Topology) -> (u64, Event) {
         tx: out,
         rx: into,
     };
-    (1600, Event::Deliver(map.hosts[0].host, Input::Activity(told)))
+    (1600, Event::Deliver(topology.hosts[0].host, Input::Activity(told)))
 }
 
-fn ulids(map: &Topology) -> AddressPair {
-    AddressPair { local: map.hosts[0].uplinks[0].2, peer: map.hosts[1].uplinks[0].2 }
+fn ulids(topology: &Topology) -> AddressPair {
+    AddressPair { local: topology.hosts[0].uplinks[0].2, peer: topology.hosts[1].uplinks[0].2 }
 }
 
 #[test]
-fn conversations_are_recorded_when_asked_for() {
-    if std::env::var_os("ROAM6_RECORD").is_none() {
-        return;
-    }
+fn shim_recordings_are_reproduced_from_their_scripts() {
+    let rewrites = std::env::var_os("ROAM6_RECORD").is_some();
     for script in scripts() {
         let mut config = topology::config();
         config.send_timeout = Duration::from_millis(500);
         let wish = |number| HostSpec { uplinks: 2, proof: script.proof, config: config.clone(), seed: [number; 32] };
-        let mut map = Topology::new(7);
+        let mut topology = Topology::new(7);
         let spec = LinkSpec { delay: Duration::from_millis(10), ..LinkSpec::default() };
-        map.populate(&[wish(1), wish(2)], &[], spec);
-        map.world.record(map.hosts[script.host].host);
-        map.start();
-        for (at, happening) in (script.events)(&map) {
-            map.world.schedule(Duration::from_millis(at), happening);
+        topology.populate(&[wish(1), wish(2)], &[], spec);
+        topology.world.record(topology.hosts[script.host].host);
+        topology.start();
+        for (at, happening) in (script.events)(&topology) {
+            topology.world.schedule(Duration::from_millis(at), happening);
         }
-        while map.world.step(Time::from_micros(script.until_ms * 1000)).is_some() {}
-        let (role, seed) = map.role(script.host).unwrap();
+        while topology.world.step(Time::from_micros(script.until_ms * 1000)).is_some() {}
+        let (role, seed) = topology.role(script.host).unwrap();
         let title = script.title.iter().map(|line| (*line).to_owned()).collect();
-        let case = Case { title, roles: vec![role], seed, steps: map.world.take_recording() };
-        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../cases/shim");
-        fs::write(folder.join(format!("{}.case", script.name)), case.render(packet_summary::case_line)).unwrap();
+        let case = Case { title, roles: vec![role], seed, steps: topology.world.take_recording() };
+        let file = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../cases/shim/{}.case", script.name));
+        let text = case.render(packet_summary::case_line);
+        if rewrites {
+            fs::write(&file, &text).unwrap();
+        }
+        assert_eq!(text, fs::read_to_string(&file).unwrap(), "{} (ROAM6_RECORD=1 accepts)", script.name);
     }
 }

@@ -1,9 +1,9 @@
-//! Seeded worlds of vehicles, and the replay of one.
+//! Seeded worlds of vehicles.
 
 mod common;
 
-use roam6_sim::vehicles::ipv6_hosts;
-use roam6_sim::vehicles::run::{RunResult, run};
+use roam6_sim::vehicles::ipv6_hosts::Ipv6HostWorld;
+use roam6_sim::vehicles::run::{RunResult, VehicleWorld};
 use roam6_sim::vehicles::scenario::VehicleKind;
 use std::collections::BTreeMap;
 
@@ -12,13 +12,7 @@ const WORLDS: u64 = 2_000;
 
 #[test]
 fn vehicle_worlds_deliver_each_reachable_packet_once() {
-    common::play_all(WORLDS, run, report);
-}
-
-/// Runs the world of `ROAM6_SEED` and prints every step.
-#[test]
-fn one_world() {
-    common::play_one(run);
+    common::run_all::<VehicleWorld>(WORLDS, report);
 }
 
 /// Number of worlds of IPv6 hosts unless `ROAM6_WORLDS` is set.
@@ -26,31 +20,25 @@ const STREETS: u64 = 200;
 
 #[test]
 fn ipv6_hosts_communicate_on_every_virtual_link() {
-    common::play_all(STREETS, ipv6_hosts::run, |done| println!("{} exchanges", done.iter().sum::<u64>()));
+    common::run_all::<Ipv6HostWorld>(STREETS, |_| {});
 }
 
-/// Runs the world of IPv6 hosts of `ROAM6_SEED`.
-#[test]
-fn one_world_of_hosts() {
-    common::play_one(ipv6_hosts::run);
-}
-
-fn report(tales: &[RunResult]) {
+fn report(results: &[RunResult]) {
     let mut kinds: BTreeMap<VehicleKind, Vec<&RunResult>> = BTreeMap::new();
-    for tale in tales {
-        kinds.entry(tale.kind).or_default().push(tale);
+    for result in results {
+        kinds.entry(result.kind).or_default().push(result);
     }
-    for (kind, tales) in kinds {
-        let sum = |of: fn(&RunResult) -> u64| tales.iter().map(|tale| of(tale)).sum::<u64>();
+    for (kind, results) in kinds {
+        let sum = |of: fn(&RunResult) -> u64| results.iter().map(|result| of(result)).sum::<u64>();
         println!(
             "{:>8}: {} worlds, {} stations, {} steps, {} frames, {} payloads handed up, {} that had to arrive",
             kind.to_string(),
-            tales.len(),
-            sum(|tale| tale.stations.into()),
-            sum(|tale| tale.steps),
-            sum(|tale| tale.frames),
-            sum(|tale| tale.deliveries as u64),
-            sum(|tale| tale.expected.into()),
+            results.len(),
+            sum(|result| result.stations.into()),
+            sum(|result| result.steps),
+            sum(|result| result.frames),
+            sum(|result| result.deliveries as u64),
+            sum(|result| result.expected.into()),
         );
     }
 }

@@ -8,7 +8,7 @@ use nix::sys::epoll::{Epoll, EpollEvent, EpollTimeout};
 use nix::sys::time::TimeSpec;
 use nix::sys::timerfd::{Expiration, TimerFd, TimerSetTimeFlags};
 use roam6_proto::Time;
-use roam6_sim::radio::{Audience, Radio, StationId};
+use roam6_sim::net::radio::{Audience, Radio, StationId};
 use roam6_sim::{LinkModel, LinkSpec};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;

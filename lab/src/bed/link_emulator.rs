@@ -15,7 +15,7 @@ use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags};
 use nix::sys::timerfd::{ClockId, TimerFd, TimerFlags};
 use roam6_proto::Time;
 use roam6_proto::geo::geometry::Offset;
-use roam6_sim::track::Velocity;
+use roam6_sim::net::track::Velocity;
 use roam6_sim::{LinkModel, LinkSpec, Radio, RadioSpec, Track};
 use roam6_wire::LinkAddress;
 use std::io::Read;

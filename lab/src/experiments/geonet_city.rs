@@ -9,7 +9,7 @@ use roam6_proto::contract::config::geo::{Mib, NonAreaForwarding, TransportType};
 use roam6_proto::geo::PacketRequest;
 use roam6_proto::geo::geometry::Offset;
 use roam6_proto::{Entropy, Time};
-use roam6_sim::radio::StationId;
+use roam6_sim::net::radio::StationId;
 use roam6_sim::vehicles::invariants::number;
 use roam6_sim::vehicles::reachability::Graph;
 use roam6_sim::vehicles::world::{RadioWorld, StationStep, StepCause, geo_address};

@@ -81,7 +81,7 @@ impl EchoService {
         btp_request(question.to, echo.to_port(PORT), class, question.hops)
     }
 
-    /// Receives a packet that may be an echo: queues the reply to a request ([`Echoes::answer`] takes it), and reports
+    /// Receives a packet that may be an echo: queues the reply to a request ([`EchoService::next_reply`] takes it), and reports
     /// a reply.
     pub fn receive(&mut self, now: Time, delivery: &Delivery<'_>) -> Option<Report> {
         let (echo, port) = match Echo::of(&delivery.packet)? {

@@ -1,4 +1,4 @@
-//! Duplicate address detection for an address formed here, optimistic or not (RFC 4862 §5.4, RFC 4429 §3).
+//! Duplicate address detection of an address we formed, run beside its use or before it (RFC 4862 §5.4, RFC 4429 §3).
 
 use crate::base::ids::LinkId;
 use crate::base::time::Time;
@@ -11,15 +11,15 @@ use std::net::Ipv6Addr;
 /// RFC 4861 §10: RETRANS_TIMER; one solicitation is sent (RFC 4862 §5.1).
 const RETRANS_TIMER: Duration = Duration::from_secs(1);
 
-/// Duplicate address detection in progress.
+/// A check that runs.
 #[derive(Debug, Clone)]
 pub struct DadProbe {
-    /// When the address counts as unique without an answer.
+    /// When silence means that nobody else has the address.
     pub ends_at: Time,
 }
 
 impl DadProbe {
-    /// Sends the solicitation for `address` on `link`.
+    /// Asks on `link` whether anybody has `address`.
     pub fn start(
         now: Time,
         (link, own): (LinkId, Option<LinkAddress>),

@@ -1,7 +1,6 @@
-//! ND proxy for the prefix of a visited link (RFC 4389): learns which of its addresses are downstream, so that the
-//! kernel answers for them upstream. Downstream the prefix is not on-link, so nodes send everything to this router and
-//! only neighbour solicitations are relayed. An address is proxied once duplicate address detection upstream is
-//! unanswered.
+//! Shares the prefix of a visited link with the nodes inside: which of its addresses live behind us, so that they are
+//! answered for outside (RFC 4389). Inside, the prefix is not on-link, so nodes send all to us and nothing is relayed but
+//! questions; an address is answered for only once nobody outside has defended it.
 
 use crate::base::few;
 use crate::base::ids::LinkId;
@@ -15,28 +14,28 @@ use roam6_wire::icmp6::{self, Message, NeighbourAdvertisement, NeighbourOption, 
 use roam6_wire::{LinkAddress, Prefix};
 use std::net::Ipv6Addr;
 
-/// Maximum proxied addresses, those in detection included; further ones are reported and ignored.
+/// Addresses inside that are answered for, or are about to be; more are told and left alone.
 pub const MAX_ADDRESSES: usize = 64;
-/// Maximum addresses of one node.
+/// Addresses of one node.
 pub const MAX_ADDRESSES_PER_NODE: usize = 16;
-/// Maximum addresses that are queried downstream at a time.
+/// Addresses asked for inside at once, because somebody outside looks for them.
 const MAX_QUERIED: usize = 32;
-/// Time for an upstream node to defend its address (RFC 4861 §10, RETRANS_TIMER).
+/// Time in which an owner outside defends an address (RFC 4861 §10, RETRANS_TIMER).
 const RETRANS_TIMER: Duration = Duration::from_secs(1);
-/// Hold-down before an unanswered address is queried again.
+/// An address nobody inside has is not asked for again so soon.
 const QUERY_HOLD_DOWN: Duration = Duration::from_secs(5);
-/// An address without any message for this time is no longer proxied.
+/// An address not heard of for so long is not answered for any more.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(1800);
-/// Burst and interval of relayed solicitations, whatever the number of requests.
+/// Questions passed on: this many at once, then one each interval, however many are asked.
 const QUERY_BURST: u32 = 16;
 const QUERY_INTERVAL: Duration = Duration::from_millis(50);
-/// Interval between two reports of a full table.
+/// Between two reports of a full table.
 const FULL_REPORT_INTERVAL: Duration = Duration::from_secs(10);
 
 /// An interface, with its link-layer address.
 pub type ProxyInterface = (LinkId, LinkAddress);
 
-/// The proxy between a visited link and one ingress interface.
+/// The proxy between a visited link and one interface inside.
 #[derive(Debug, Clone)]
 pub struct NdProxy {
     prefix: Prefix,
@@ -50,17 +49,17 @@ pub struct NdProxy {
     full_report_limiter: TokenBucket,
 }
 
-/// A downstream address.
+/// An address inside.
 #[derive(Debug, Clone, Copy)]
 struct ProxiedAddress {
     link_address: Option<LinkAddress>,
     last_heard: Time,
-    /// Duplicate address detection is in progress upstream.
+    /// While nobody may have been heard to defend it.
     dad_running: bool,
 }
 
 impl NdProxy {
-    /// A proxy without addresses; `own` is this router's address in the prefix.
+    /// A proxy that knows no nodes yet; `own` is our address in the prefix.
     pub fn new(prefix: Prefix, own: Ipv6Addr, outside: ProxyInterface, inside: ProxyInterface) -> NdProxy {
         NdProxy {
             prefix,
@@ -74,17 +73,17 @@ impl NdProxy {
         }
     }
 
-    /// The downstream interface.
+    /// The interface inside.
     pub fn downstream(&self) -> ProxyInterface {
         self.downstream
     }
 
-    /// The addresses to proxy upstream.
+    /// The addresses to answer for outside.
     pub fn addresses(&self) -> impl Iterator<Item = Ipv6Addr> {
         self.addresses.iter().filter(|(_, node)| !node.dad_running).map(|(address, _)| *address)
     }
 
-    /// A downstream Neighbour Solicitation, from an unspecified source if the node runs duplicate address detection.
+    /// A node inside asks: for nobody's sake if it checks an address of its own.
     pub fn receive_downstream_solicitation(
         &mut self,
         now: Time,
@@ -96,7 +95,7 @@ impl NdProxy {
         self.learn(now, address, sender, out);
     }
 
-    /// A downstream Neighbour Advertisement.
+    /// A node inside says who it is.
     pub fn receive_downstream_advertisement(
         &mut self,
         now: Time,
@@ -107,7 +106,7 @@ impl NdProxy {
         self.learn(now, message.target, sender, out);
     }
 
-    /// The kernel's neighbour table gained or lost a downstream neighbour.
+    /// The kernel reaches, or no longer reaches, a neighbour inside.
     pub fn update_reachability(&mut self, now: Time, address: Ipv6Addr, sender: Option<LinkAddress>, out: &mut Outbox) {
         match sender {
             Some(_) => self.learn(now, address, sender, out),
@@ -115,7 +114,7 @@ impl NdProxy {
         }
     }
 
-    /// An upstream Neighbour Solicitation: queries the address downstream if it is not known.
+    /// Somebody outside asks for an address: is it inside?
     pub fn receive_upstream_solicitation(
         &mut self,
         now: Time,
@@ -129,7 +128,7 @@ impl NdProxy {
             return;
         }
         match self.addresses.get(&target) {
-            // Two nodes run duplicate address detection for one address: both have to detect it (RFC 4862 §5.4.3).
+            // Two check the same address at once: both have to hear of it (RFC 4862 §5.4.3).
             Some(node) if node.dad_running && source.is_unspecified() => {
                 self.send_solicitation(now, self.downstream, target, out)
             }
@@ -146,7 +145,7 @@ impl NdProxy {
         }
     }
 
-    /// An upstream Neighbour Advertisement: the address is not downstream, and is defended there if in detection.
+    /// Somebody outside has an address, which is then nobody's inside.
     pub fn receive_upstream_advertisement(&mut self, message: &NeighbourAdvertisement, out: &mut Outbox) {
         let target = message.target;
         let Some(node) = self.addresses.remove(&target) else { return };
@@ -160,7 +159,7 @@ impl NdProxy {
         }
     }
 
-    /// Removes expired entries, and completes duplicate address detection.
+    /// Ends what has run its time.
     pub fn expire(&mut self, now: Time) {
         self.queried.retain(|_, until| *until > now);
         self.addresses.retain(|_, node| node.last_heard + IDLE_TIMEOUT > now);
@@ -197,7 +196,7 @@ impl NdProxy {
         if self.addresses.len() >= MAX_ADDRESSES || each >= MAX_ADDRESSES_PER_NODE {
             let limit = if each >= MAX_ADDRESSES_PER_NODE { MAX_ADDRESSES_PER_NODE } else { MAX_ADDRESSES };
             if self.full_report_limiter.take(now) {
-                out.report(Report::TableFull { table: "ND proxy addresses".to_owned(), limit });
+                out.report(Report::TableFull { table: "nodes that share a visited prefix".to_owned(), limit });
             }
             return;
         }
@@ -205,12 +204,12 @@ impl NdProxy {
         self.send_solicitation(now, self.upstream, address, out);
     }
 
-    /// An upstream source is not downstream: the node may have moved there.
+    /// A source of traffic outside is not inside: it may have moved there.
     fn forget_moved(&mut self, source: Ipv6Addr) {
         self.addresses.remove(&source);
     }
 
-    /// Sends a solicitation for `target` on one interface.
+    /// Asks on one side whether anybody has `target`.
     fn send_solicitation(&mut self, now: Time, (link, own): ProxyInterface, target: Ipv6Addr, out: &mut Outbox) {
         if self.query_limiter.take(now) {
             out.transmit(nd_messages::dad_solicitation(link, Some(own), target));

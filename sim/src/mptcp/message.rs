@@ -1,6 +1,6 @@
 //! The messages of Multipath TCP that matter in these worlds, each in one datagram.
 
-use crate::datagram::{self, Header, UDP};
+use crate::net::datagram::{self, Header, UDP};
 use roam6_proto::{Transmit, Via};
 use std::net::Ipv6Addr;
 

@@ -3,8 +3,9 @@
 use super::correspondent::LIMIT;
 use super::scenario::MptcpScenario;
 use super::topology::prefix;
-use crate::failure::{Failure, WorldFamily};
-use crate::world::Observation;
+use crate::failure::WorldFamily;
+use crate::net::event::Observation;
+use crate::run::SeededWorld;
 use core::time::Duration;
 use roam6_proto::contract::item::MptcpEndpoint;
 use roam6_proto::{Item, Time};
@@ -35,25 +36,6 @@ pub struct RunResult {
     pub changes: u64,
 }
 
-const FAMILY: WorldFamily = WorldFamily { name: "world of paths", replay: "one_world_of_paths" };
-
-/// Runs the world of `seed`, and prints every event to standard output if `loud`.
-///
-/// # Errors
-/// The first invariant that does not hold.
-pub fn run(seed: u64, loud: bool) -> Result<RunResult, Failure> {
-    let mut scenario = MptcpScenario::new(seed);
-    scenario.map.world.verbose = loud;
-    let mut play = Run { scenario, events: 0 };
-    play.run().map_err(|what| Failure {
-        family: FAMILY,
-        seed,
-        kind: None,
-        at: play.scenario.map.world.now(),
-        message: what,
-    })
-}
-
 /// The subflows of connections compared with the paths.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum PathsFound {
@@ -62,17 +44,31 @@ enum PathsFound {
     UpToTheLimit,
 }
 
-struct Run {
+/// A world of an MPTCP host.
+pub struct MptcpWorld {
     scenario: MptcpScenario,
     events: u64,
 }
 
-impl Run {
+impl SeededWorld for MptcpWorld {
+    const FAMILY: WorldFamily = WorldFamily { name: "MPTCP world", replay: "mptcp" };
+    type Result = RunResult;
+
+    fn generate(seed: u64, verbose: bool) -> MptcpWorld {
+        let mut scenario = MptcpScenario::new(seed);
+        scenario.topology.world.verbose = verbose;
+        MptcpWorld { scenario, events: 0 }
+    }
+
+    fn now(&self) -> Time {
+        self.scenario.topology.world.now()
+    }
+
     fn run(&mut self) -> Result<RunResult, String> {
         for (after, happening) in core::mem::take(&mut self.scenario.script) {
-            self.scenario.map.world.schedule(after, happening);
+            self.scenario.topology.world.schedule(after, happening);
         }
-        self.scenario.map.start();
+        self.scenario.topology.start();
         let calm = Time::ZERO + self.scenario.calm;
         let mut end = calm + SETTLED_SPAN;
         self.advance(end)?;
@@ -97,9 +93,11 @@ impl Run {
             _ => Ok(RunResult { settled_after, events: self.events, changes }),
         }
     }
+}
 
+impl MptcpWorld {
     fn advance(&mut self, end: Time) -> Result<(), String> {
-        while let Some(facts) = self.scenario.map.world.step(end) {
+        while let Some(facts) = self.scenario.topology.world.step(end) {
             self.events += 1;
             if facts.iter().any(|fact| matches!(fact, Observation::Looping(_))) {
                 return Err("the node turns in circles".to_owned());
@@ -110,14 +108,14 @@ impl Run {
     }
 
     fn changes(&self) -> u64 {
-        self.scenario.map.kernel.borrow().changes
+        self.scenario.topology.kernel.borrow().changes
     }
 
     /// Endpoints are usable addresses as far as the host knows, and those of the mobile network are backups.
     fn check(&self) -> Result<(), String> {
-        let map = &self.scenario.map;
-        let now = map.world.now();
-        for (_, item) in map.world.host(map.node).kernel.plan().iter() {
+        let topology = &self.scenario.topology;
+        let now = topology.world.now();
+        for (_, item) in topology.world.host(topology.node).kernel.plan().iter() {
             let Item::MptcpEndpoint(endpoint) = item else { continue };
             // What has just ended by itself is known as soon as the engine is asked again.
             if let Err(why) = self.judge(now, endpoint)
@@ -130,10 +128,10 @@ impl Run {
     }
 
     fn judge(&self, now: Time, endpoint: &MptcpEndpoint) -> Result<(), &'static str> {
-        let map = &self.scenario.map;
-        let autoconf = &map.kernel.borrow().autoconf;
+        let topology = &self.scenario.topology;
+        let autoconf = &topology.kernel.borrow().autoconf;
         let Some(preferred) = autoconf.preferred(now, endpoint.address) else { return Err("no address") };
-        if !map.world.is_up(map.node, map.link) || !autoconf.has_router(now) {
+        if !topology.world.is_up(topology.node, topology.link) || !autoconf.has_router(now) {
             return Err("no way out");
         }
         let backup = prefix(0).contains(endpoint.address) || !preferred;
@@ -143,13 +141,13 @@ impl Run {
     /// Whether every path carries data, both ends agree, and no connection has more subflows. The kernel tries a
     /// subflow once: an endpoint is not recreated for one connection while another uses it.
     fn settled(&self, now: Time) -> Result<PathsFound, String> {
-        let map = &self.scenario.map;
-        let direct: BTreeSet<Ipv6Addr> = self.scenario.visited.iter().map(|number| map.address(*number)).collect();
+        let topology = &self.scenario.topology;
+        let direct: BTreeSet<Ipv6Addr> = self.scenario.visited.iter().map(|number| topology.address(*number)).collect();
         let mut all = direct.clone();
-        all.insert(map.address(0));
-        let kernel = map.kernel.borrow();
+        all.insert(topology.address(0));
+        let kernel = topology.kernel.borrow();
         let (mut used, mut full) = (BTreeSet::new(), true);
-        for (connection, (peer, known)) in kernel.sockets.connections().iter().zip(&map.peers) {
+        for (connection, (peer, known)) in kernel.sockets.connections().iter().zip(&topology.peers) {
             let paths: BTreeSet<Ipv6Addr> = connection.paths().into_iter().collect();
             let known: BTreeSet<Ipv6Addr> = known.borrow().keys().copied().collect();
             if paths != known || !paths.is_subset(&all) {

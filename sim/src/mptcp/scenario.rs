@@ -1,9 +1,10 @@
 //! The world of a seed: the moves of a mobile router, and faults in what its nodes learn of them.
 
 use super::mobile_router::AdvertisedPrefixes;
-use super::topology::{self, Topology, VISITED, prefix};
-use crate::link::LinkSpec;
-use crate::world::Event;
+use super::topology::{Topology, VISITED, prefix};
+use crate::net::event::Event;
+use crate::net::items::delay;
+use crate::net::link::LinkSpec;
 use core::time::Duration;
 use roam6_proto::{Entropy, Time};
 
@@ -17,7 +18,7 @@ const HOME: u16 = 0;
 #[derive(Debug)]
 pub struct MptcpScenario {
     /// Hosts and links.
-    pub map: Topology,
+    pub topology: Topology,
     /// Events by their time.
     pub script: Vec<(Duration, Event)>,
     /// When the last fault has ended.
@@ -47,8 +48,8 @@ impl MptcpScenario {
         }
         story.end();
         let calm = Duration::from_micros(story.now);
-        let map = Topology::new(seed, story.schedule.clone());
-        let mut scenario = MptcpScenario { map, script: Vec::new(), calm, visited: story.visited.clone() };
+        let topology = Topology::new(seed, story.schedule.clone());
+        let mut scenario = MptcpScenario { topology, script: Vec::new(), calm, visited: story.visited.clone() };
         scenario.write_path_changes(&story.path_changes);
         scenario.write_link_changes(&mut story);
         scenario
@@ -56,8 +57,8 @@ impl MptcpScenario {
 
     fn write_path_changes(&mut self, ways: &[(u64, u16, bool)]) {
         for (at, number, open) in ways {
-            let own = self.map.address(*number);
-            for (peer, _) in &self.map.peers {
+            let own = self.topology.address(*number);
+            for (peer, _) in &self.topology.peers {
                 for (source, destination) in [(own, *peer), (*peer, own)] {
                     let happening = Event::BlockPath(source, destination, !open);
                     self.script.push((Duration::from_micros(*at), happening));
@@ -68,7 +69,7 @@ impl MptcpScenario {
 
     /// Link impairments, loss of carrier, and refusals of the kernel.
     fn write_link_changes(&mut self, story: &mut ScriptBuilder) {
-        let (inside, node) = (self.map.inside, self.map.node);
+        let (inside, node) = (self.topology.inside, self.topology.node);
         let calm = u64::try_from(self.calm.as_micros()).unwrap_or(0);
         let mut at = 0;
         while at < calm {
@@ -78,10 +79,10 @@ impl MptcpScenario {
             let bad = LinkSpec {
                 loss: story.chance.below(300) as f64 / 1000.0,
                 jitter: Duration::from_micros(story.chance.below(20_000)),
-                ..topology::calm()
+                ..delay(5)
             };
             let pair = match story.chance.below(4) {
-                0 => [Event::SetLink(inside, bad), Event::SetLink(inside, topology::calm())],
+                0 => [Event::SetLink(inside, bad), Event::SetLink(inside, delay(5))],
                 1 => [Event::Carrier(inside, false), Event::Carrier(inside, true)],
                 2 => [Event::BlackHole(inside, true), Event::BlackHole(inside, false)],
                 _ => [Event::RefuseItems(node, 300), Event::RefuseItems(node, 0)],
@@ -91,7 +92,7 @@ impl MptcpScenario {
         }
         // Two of a kind may overlap; in the end all is well.
         let last = [
-            Event::SetLink(inside, topology::calm()),
+            Event::SetLink(inside, delay(5)),
             Event::Carrier(inside, true),
             Event::BlackHole(inside, false),
             Event::RefuseItems(node, 0),

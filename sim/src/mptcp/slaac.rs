@@ -96,7 +96,7 @@ impl Slaac {
         self.addresses.iter().filter(ended).map(|(address, _)| *address).collect()
     }
 
-    /// When [`Autoconf::expire`] is due.
+    /// When [`Slaac::expire`] is due.
     pub fn deadline(&self, now: Time) -> Option<Time> {
         let ends = self.addresses.values().flat_map(|(preferred, valid)| [*preferred, *valid]);
         ends.chain(self.router.map(|(_, until)| until)).filter(|end| *end > now).min()

@@ -5,16 +5,16 @@ use super::host::{MptcpHost, MptcpKernel};
 use super::mobile_router::{AdvertisedPrefixes, PrefixAdvertiser};
 use super::slaac::Slaac;
 use super::sockets::Sockets;
-use crate::access_router::link_local;
-use crate::host::{BoxedEngine, Host, HostId};
-use crate::link::LinkSpec;
-use crate::medium::MediumId;
-use crate::world::World;
-use core::time::Duration;
+use crate::net::access_router::link_local;
+use crate::net::host::{BoxedEngine, Host};
+use crate::net::ids::{HostId, MediumId};
+use crate::net::items::{DEFAULT_METRIC, delay, route};
+use crate::net::link::LinkSpec;
+use crate::net::world::World;
 use roam6_proto::contract::config::mptcp::PathManagerConfig;
-use roam6_proto::contract::item::{Address, NextHop, Route, RouteTable};
+use roam6_proto::contract::item::{Address, NextHop};
 use roam6_proto::role::Role;
-use roam6_proto::{Engine, Entropy, Input, Item, LinkId, Outbox, Time, View};
+use roam6_proto::{Entropy, Item, LinkId, Time};
 use roam6_wire::{LinkAddress, Prefix};
 use std::cell::RefCell;
 use std::net::Ipv6Addr;
@@ -26,7 +26,6 @@ pub const VISITED: u16 = 4;
 const PEERS: u16 = 2;
 /// Name of the host's interface.
 const INTERFACE: &str = "eth0";
-const METRIC: u32 = 1024;
 
 /// The hosts and links of a world.
 #[derive(Debug)]
@@ -45,37 +44,32 @@ pub struct Topology {
     pub peers: Vec<(Ipv6Addr, Rc<RefCell<SubflowTable>>)>,
 }
 
-/// An engine without behaviour.
-struct IdleEngine;
-
-impl Engine for IdleEngine {
-    fn handle(&mut self, _: Time, _: &Input, _: &mut Outbox) {}
-
-    fn deadline(&self) -> Option<Time> {
-        None
-    }
-
-    fn view(&self, _: Time, _: &mut View) {}
-}
-
 impl Topology {
     /// A topology whose mobile router advertises `schedule`.
     pub fn new(seed: u64, schedule: Vec<(Time, AdvertisedPrefixes)>) -> Topology {
         let mut world = World::new(seed);
         let inside = world.add_medium("inside", LinkSpec::default());
-        let cable = world.add_medium("core-lender", calm());
-        let mut core = Host::new("core", |_| Box::new(IdleEngine));
+        let cable = world.add_medium("core-lender", delay(5));
+        let mut core = Host::idle("core");
         core.forwards = true;
         let down = interface(&mut core, "lender", 1);
-        let mut lender = Host::new("lender", |_| Box::new(IdleEngine));
+        let mut lender = Host::idle("lender");
         lender.forwards = true;
         let up = interface(&mut lender, "core", 2);
         let serves = interface(&mut lender, INTERFACE, 3);
         let (core_address, lender_address) = (link_local(own(&core, down)), link_local(own(&lender, up)));
-        lender.kernel.add_static(route(Prefix::ALL, NextHop::Gateway { link: up, router: core_address }));
+        lender.kernel.add_static(route(
+            Prefix::ALL,
+            DEFAULT_METRIC,
+            NextHop::Gateway { link: up, router: core_address },
+        ));
         for number in 0..=VISITED {
-            lender.kernel.add_static(route(prefix(number), NextHop::OnLink(serves)));
-            core.kernel.add_static(route(prefix(number), NextHop::Gateway { link: down, router: lender_address }));
+            lender.kernel.add_static(route(prefix(number), DEFAULT_METRIC, NextHop::OnLink(serves)));
+            core.kernel.add_static(route(
+                prefix(number),
+                DEFAULT_METRIC,
+                NextHop::Gateway { link: down, router: lender_address },
+            ));
         }
         let address = own(&lender, serves);
         lender.spawn = Box::new(move |_| Box::new(PrefixAdvertiser::new(serves, address, schedule.clone())));
@@ -83,9 +77,9 @@ impl Topology {
         let mut ends = Vec::new();
         for number in 0..PEERS {
             let known: Rc<RefCell<SubflowTable>> = Rc::default();
-            let medium = world.add_medium(&format!("peer {number}"), calm());
+            let medium = world.add_medium(&format!("peer {number}"), delay(5));
             let there = interface(&mut core, &format!("peer{number}"), 10 + number);
-            core.kernel.add_static(route(Prefix::host(peer(number)), NextHop::OnLink(there)));
+            core.kernel.add_static(route(Prefix::host(peer(number)), DEFAULT_METRIC, NextHop::OnLink(there)));
             peers.push((peer(number), Rc::clone(&known)));
             ends.push((number, medium, there, link_local(own(&core, there)), known));
         }
@@ -104,7 +98,7 @@ impl Topology {
                 preferred: true,
                 dad: false,
             }));
-            host.kernel.add_static(route(Prefix::ALL, NextHop::Gateway { link, router }));
+            host.kernel.add_static(route(Prefix::ALL, DEFAULT_METRIC, NextHop::Gateway { link, router }));
             let host = world.add_host(host);
             world.attach(host, link, Some(medium));
             world.attach(core, there, Some(medium));
@@ -132,7 +126,7 @@ fn add_node(
     inside: MediumId,
     peers: &[(Ipv6Addr, Rc<RefCell<SubflowTable>>)],
 ) -> (HostId, LinkId, Rc<RefCell<MptcpKernel>>) {
-    let mut host = Host::new("node", |_| Box::new(IdleEngine));
+    let mut host = Host::idle("node");
     let link = interface(&mut host, INTERFACE, 4);
     let autoconf = Slaac::new(link, own(&host, link));
     let home = autoconf.address_in(prefix(0));
@@ -167,11 +161,6 @@ pub fn prefix(number: u16) -> Prefix {
     Prefix::new(Ipv6Addr::new(0x2001, 0xdb8, 0xa00 + number, 0, 0, 0, 0, 0), 64).unwrap_or(Prefix::ALL)
 }
 
-/// A link without impairments but its delay.
-pub fn calm() -> LinkSpec {
-    LinkSpec { delay: Duration::from_millis(5), ..LinkSpec::default() }
-}
-
 fn peer(number: u16) -> Ipv6Addr {
     Ipv6Addr::new(0x2001, 0xdb8, 0xc00 + number, 0, 0, 0, 0, 1)
 }
@@ -185,8 +174,4 @@ fn interface(host: &mut Host, name: &str, unit: u16) -> LinkId {
 
 fn own(host: &Host, link: LinkId) -> LinkAddress {
     host.interfaces.get(&link).map_or(LinkAddress([0; 6]), |interface| interface.address)
-}
-
-fn route(destination: Prefix, target: NextHop) -> Item {
-    Item::Route(Route { table: RouteTable::MAIN, destination, source: Prefix::ALL, metric: METRIC, target, mtu: None })
 }

@@ -2,8 +2,8 @@
 //! knowledge of context tags and without receiving packets of others.
 
 use super::topology::Topology;
-use crate::datagram::Header;
-use crate::world::{Event, Observation};
+use crate::net::datagram::Header;
+use crate::net::event::{Event, Observation};
 use core::time::Duration;
 use roam6_proto::Entropy;
 use roam6_wire::ip6::{self, Datagram};
@@ -33,7 +33,7 @@ impl Attacker {
     }
 
     /// Overhears handshakes, and now and then injects a packet into a medium.
-    pub fn step(&mut self, map: &mut Topology, facts: &[Observation]) {
+    pub fn step(&mut self, topology: &mut Topology, facts: &[Observation]) {
         for fact in facts {
             // Handshakes only: whoever hears the tags of a context may do as he likes (RFC 5533 §16).
             if let Observation::Sent(_, packet) = fact
@@ -49,14 +49,14 @@ impl Attacker {
         if self.chance.below(ONE_IN) != 0 {
             return;
         }
-        let all: Vec<_> = map.hosts.iter().flat_map(|host| host.uplinks.iter().map(|at| (at.1, at.2))).collect();
+        let all: Vec<_> = topology.hosts.iter().flat_map(|host| host.uplinks.iter().map(|at| (at.1, at.2))).collect();
         let (Some((medium, victim)), Some((_, other))) = (self.one_of(&all), self.one_of(&all)) else { return };
         let packet = match self.chance.below(3) {
             0 => self.replay(),
             _ => Some(self.forge(victim, other)),
         };
         if let Some(packet) = packet {
-            map.world.schedule(Duration::from_millis(self.chance.below(40_000)), Event::Inject(medium, packet));
+            topology.world.schedule(Duration::from_millis(self.chance.below(40_000)), Event::Inject(medium, packet));
         }
     }
 

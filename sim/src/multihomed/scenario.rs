@@ -1,8 +1,8 @@
 //! The world of a seed: hosts, uplinks, address proofs, and the script of faults.
 
 use super::topology::{self, HostSpec, Proof, Topology};
-use crate::link::LinkSpec;
-use crate::world::Event;
+use crate::net::event::Event;
+use crate::net::link::LinkSpec;
 use core::fmt;
 use core::time::Duration;
 use roam6_proto::Entropy;
@@ -44,7 +44,7 @@ pub struct MultihomedScenario {
     /// The kind of the world.
     pub kind: MultihomedKind,
     /// Hosts and paths.
-    pub map: Topology,
+    pub topology: Topology,
     /// Events by their time.
     pub script: Vec<(Duration, Event)>,
     /// When the last fault has ended.
@@ -69,11 +69,11 @@ impl MultihomedScenario {
             script: Vec::new(),
             erases_journals: false,
         };
-        let map = author.build_topology(seed, kind);
-        author.write_script(kind, &map);
+        let topology = author.build_topology(seed, kind);
+        author.write_script(kind, &topology);
         let calm = Duration::from_millis(CALM_BEFORE_MILLIS + FAULTS_MILLIS);
-        author.end_faults(&map, calm);
-        MultihomedScenario { kind, map, script: author.script, calm }
+        author.end_faults(&topology, calm);
+        MultihomedScenario { kind, topology, script: author.script, calm }
     }
 }
 
@@ -99,21 +99,21 @@ impl ScenarioBuilder {
         let delay = Duration::from_millis(self.chance.below(60));
         let jitter = Duration::from_millis(self.chance.below(5));
         let calm = LinkSpec { delay, jitter, ..LinkSpec::default() };
-        let mut map = Topology::new(seed);
-        map.populate(&wishes, &talks, calm);
+        let mut topology = Topology::new(seed);
+        topology.populate(&wishes, &talks, calm);
         let lossy = matches!(kind, MultihomedKind::Lossy | MultihomedKind::Storm) || self.one_in(3);
         if lossy {
             let bad = |chance: &mut Entropy| chance.below(150) as f64 / 1000.0;
             let (loss, duplicate, reorder) =
                 (bad(&mut self.chance), bad(&mut self.chance) / 3.0, bad(&mut self.chance) / 3.0);
             let spec = LinkSpec { loss, duplicate, reorder, ..calm };
-            for (_, medium, _) in map.hosts.iter().flat_map(|host| &host.uplinks) {
+            for (_, medium, _) in topology.hosts.iter().flat_map(|host| &host.uplinks) {
                 self.script.push((Duration::ZERO, Event::SetLink(*medium, spec)));
                 self.script
                     .push((Duration::from_millis(CALM_BEFORE_MILLIS + FAULTS_MILLIS), Event::SetLink(*medium, calm)));
             }
         }
-        map
+        topology
     }
 
     fn host_spec(&mut self, kind: MultihomedKind) -> HostSpec {
@@ -149,7 +149,7 @@ impl ScenarioBuilder {
         }
     }
 
-    fn write_script(&mut self, kind: MultihomedKind, map: &Topology) {
+    fn write_script(&mut self, kind: MultihomedKind, topology: &Topology) {
         let faults = 2 + self.chance.below(8);
         for _ in 0..faults {
             let at = CALM_BEFORE_MILLIS + self.chance.below(FAULTS_MILLIS - 2000);
@@ -166,15 +166,15 @@ impl ScenarioBuilder {
                 kind => kind,
             };
             match kind {
-                MultihomedKind::Outages | MultihomedKind::Hostile => self.outage(at, map),
-                MultihomedKind::Uplinks => self.uplink(at, map),
+                MultihomedKind::Outages | MultihomedKind::Hostile => self.outage(at, topology),
+                MultihomedKind::Uplinks => self.uplink(at, topology),
                 MultihomedKind::Crashes => {
-                    self.crash(at, map);
-                    self.outage(at + 1000, map);
+                    self.crash(at, topology);
+                    self.outage(at + 1000, topology);
                 }
                 MultihomedKind::Moves => {
-                    self.readdress(at, map);
-                    self.outage(at + 500, map);
+                    self.readdress(at, topology);
+                    self.outage(at + 500, topology);
                 }
                 MultihomedKind::Lossy | MultihomedKind::Storm => {}
             }
@@ -182,13 +182,13 @@ impl ScenarioBuilder {
     }
 
     /// Paths between two hosts fail: one, or all of one address, in one or both directions; some recover.
-    fn outage(&mut self, at: u64, map: &Topology) {
-        let Some((near, far)) = self.two_hosts(map) else { return };
+    fn outage(&mut self, at: u64, topology: &Topology) {
+        let Some((near, far)) = self.two_hosts(topology) else { return };
         let whole = self.one_in(3);
         let both = self.one_in(2);
-        let Some(chosen) = self.one_of(&addresses(map, near)) else { return };
-        let Some(other) = self.one_of(&addresses(map, far)) else { return };
-        for peer in addresses(map, far).into_iter().filter(|peer| whole || *peer == other) {
+        let Some(chosen) = self.one_of(&addresses(topology, near)) else { return };
+        let Some(other) = self.one_of(&addresses(topology, far)) else { return };
+        for peer in addresses(topology, far).into_iter().filter(|peer| whole || *peer == other) {
             self.block_path(at, chosen, peer, true);
             if both {
                 self.block_path(at, peer, chosen, true);
@@ -201,10 +201,10 @@ impl ScenarioBuilder {
         }
     }
 
-    fn uplink(&mut self, at: u64, map: &Topology) {
-        let hosts = u64::try_from(map.hosts.len()).unwrap_or(0);
+    fn uplink(&mut self, at: u64, topology: &Topology) {
+        let hosts = u64::try_from(topology.hosts.len()).unwrap_or(0);
         let index = usize::try_from(self.chance.below(hosts)).unwrap_or(0);
-        let Some(host) = map.hosts.get(index) else { return };
+        let Some(host) = topology.hosts.get(index) else { return };
         let Some((_, medium, _)) = self.one_of(&host.uplinks) else { return };
         let black = self.one_in(2);
         let event = |on| if black { Event::BlackHole(medium, on) } else { Event::Carrier(medium, !on) };
@@ -215,10 +215,10 @@ impl ScenarioBuilder {
         }
     }
 
-    fn crash(&mut self, at: u64, map: &Topology) {
-        let hosts = u64::try_from(map.hosts.len()).unwrap_or(0);
+    fn crash(&mut self, at: u64, topology: &Topology) {
+        let hosts = u64::try_from(topology.hosts.len()).unwrap_or(0);
         let index = usize::try_from(self.chance.below(hosts)).unwrap_or(0);
-        let Some(host) = map.hosts.get(index) else { return };
+        let Some(host) = topology.hosts.get(index) else { return };
         self.erases_journals = true;
         let end = if self.one_in(2) { Event::Kill(host.host) } else { Event::PowerOff(host.host) };
         self.at(at, end);
@@ -226,10 +226,10 @@ impl ScenarioBuilder {
         self.at(back, Event::Start(host.host));
     }
 
-    fn readdress(&mut self, at: u64, map: &Topology) {
-        let hosts = u64::try_from(map.hosts.len()).unwrap_or(0);
+    fn readdress(&mut self, at: u64, topology: &Topology) {
+        let hosts = u64::try_from(topology.hosts.len()).unwrap_or(0);
         let index = usize::try_from(self.chance.below(hosts)).unwrap_or(0);
-        let Some(host) = map.hosts.get(index) else { return };
+        let Some(host) = topology.hosts.get(index) else { return };
         let Some((link, _, address)) = self.one_of(&host.uplinks) else { return };
         let first = host.uplinks.first().map_or(link, |(link, _, _)| *link);
         if self.one_in(2) {
@@ -247,13 +247,13 @@ impl ScenarioBuilder {
 
     /// Whatever remains broken, the ULIDs of two hosts that both lost their contexts must work again, as neither knows
     /// any other locator; likewise for a host that cannot prove any other address.
-    fn end_faults(&mut self, map: &Topology, calm: Duration) {
+    fn end_faults(&mut self, topology: &Topology, calm: Duration) {
         let calm = u64::try_from(calm.as_millis()).unwrap_or(0);
         if !self.erases_journals {
             return;
         }
-        for talk in &map.conversations {
-            for happening in map.unblock_ulids(talk.from, talk.to, talk.ulids) {
+        for talk in &topology.conversations {
+            for happening in topology.unblock_ulids(talk.from, talk.to, talk.ulids) {
                 self.at(calm, happening);
             }
         }
@@ -267,8 +267,8 @@ impl ScenarioBuilder {
         self.script.push((Duration::from_millis(at.min(CALM_BEFORE_MILLIS + FAULTS_MILLIS)), happening));
     }
 
-    fn two_hosts(&mut self, map: &Topology) -> Option<(usize, usize)> {
-        let talks: Vec<(usize, usize)> = map.conversations.iter().map(|talk| (talk.from, talk.to)).collect();
+    fn two_hosts(&mut self, topology: &Topology) -> Option<(usize, usize)> {
+        let talks: Vec<(usize, usize)> = topology.conversations.iter().map(|talk| (talk.from, talk.to)).collect();
         self.one_of(&talks)
     }
 
@@ -282,7 +282,7 @@ impl ScenarioBuilder {
     }
 }
 
-fn addresses(map: &Topology, host: usize) -> Vec<Ipv6Addr> {
-    let Some(host) = map.hosts.get(host) else { return Vec::new() };
+fn addresses(topology: &Topology, host: usize) -> Vec<Ipv6Addr> {
+    let Some(host) = topology.hosts.get(host) else { return Vec::new() };
     host.uplinks.iter().map(|(_, _, address)| *address).chain([host.spare]).collect()
 }

@@ -6,16 +6,18 @@
 //!             |        +-- eth0 h2 ...
 //! ```
 
-use crate::host::{Host, HostId};
-use crate::link::LinkSpec;
-use crate::medium::MediumId;
-use crate::traffic::{TrafficLog, TrafficSource, TrafficSpec};
-use crate::world::{Event, World};
+use crate::net::event::Event;
+use crate::net::host::Host;
+use crate::net::ids::{HostId, MediumId};
+use crate::net::items::{DEFAULT_METRIC, address_item, route_in};
+use crate::net::link::LinkSpec;
+use crate::net::traffic::{TrafficLog, TrafficSource, TrafficSpec};
+use crate::net::world::World;
 use core::time::Duration;
 use roam6_proto::base::hex;
 use roam6_proto::base::ids::AddressPair;
 use roam6_proto::contract::config::shim::{Identity, ShimConfig};
-use roam6_proto::contract::item::{Address, ContextTrigger, NextHop, PolicyRule, Route, RouteTable};
+use roam6_proto::contract::item::{Address, ContextTrigger, NextHop, PolicyRule, RouteTable};
 use roam6_proto::crypto::cga::{Parameters, Sec};
 use roam6_proto::crypto::hba::{self, KeyField};
 use roam6_proto::crypto::signature::PrivateKey;
@@ -71,7 +73,7 @@ pub struct MultihomedHost {
 /// One direction of a conversation.
 #[derive(Debug)]
 pub struct Conversation {
-    /// The sender, as an index of [`Map::hosts`].
+    /// The sender, as an index of [`Topology::hosts`].
     pub from: usize,
     /// The receiver.
     pub to: usize,
@@ -125,19 +127,6 @@ impl Engine for HostEngine {
     }
 }
 
-/// An engine without behaviour.
-struct IdleEngine;
-
-impl Engine for IdleEngine {
-    fn handle(&mut self, _: Time, _: &Input, _: &mut Outbox) {}
-
-    fn deadline(&self) -> Option<Time> {
-        None
-    }
-
-    fn view(&self, _: Time, _: &mut View) {}
-}
-
 /// The specification of a host.
 #[derive(Debug, Clone)]
 pub struct HostSpec {
@@ -155,7 +144,7 @@ impl Topology {
     /// A world with the core router only.
     pub fn new(seed: u64) -> Topology {
         let mut world = World::new(seed);
-        let mut core = Host::new("core", |_| Box::new(IdleEngine));
+        let mut core = Host::idle("core");
         core.forwards = true;
         let core = world.add_host(core);
         Topology { world, core, hosts: Vec::new(), conversations: Vec::new(), roles: Vec::new(), units: 0 }
@@ -286,7 +275,7 @@ impl Topology {
             let link = host.add_interface(&name, self.unit());
             let medium = self.world.add_medium(&format!("h{index} uplink {uplink}"), spec);
             let router = self.attach_core(index, uplink, medium);
-            host.kernel.add_static(address_item(link, *address));
+            host.kernel.add_static(address_item(link, *address, 128));
             source_route(&mut host, uplink, (link, router), prefix(index, uplink));
             if uplink == 0 {
                 source_route(&mut host, addresses.len(), (link, router), Prefix::host(spare));
@@ -317,7 +306,7 @@ impl Topology {
         }));
         if uplink == 0 {
             let elsewhere = self::prefix(index, usize::from(SPARE_UNIT));
-            host.kernel.add_static(route(RouteTable::MAIN, elsewhere, NextHop::OnLink(link)));
+            host.kernel.add_static(route_in(RouteTable::MAIN, elsewhere, DEFAULT_METRIC, NextHop::OnLink(link)));
         }
         self.world.attach(core, link, Some(medium));
         address
@@ -389,20 +378,17 @@ pub fn key(index: usize) -> Vec<u8> {
     hex::decode(&text).unwrap_or_default()
 }
 
-fn address_item(link: LinkId, address: Ipv6Addr) -> Item {
-    Item::Address(Address { link, address, prefix_length: 128, preferred: true, dad: false })
-}
-
-fn route(table: RouteTable, destination: Prefix, target: NextHop) -> Item {
-    Item::Route(Route { table, destination, source: Prefix::ALL, metric: 1024, target, mtu: None })
-}
-
 /// Source routing: packets from `source` use this uplink.
 fn source_route(host: &mut Host, uplink: usize, (link, router): (LinkId, Ipv6Addr), source: Prefix) {
     let number = 100 + u32::try_from(uplink).unwrap_or(0);
     let rule = PolicyRule { priority: number, source, destination: Prefix::ALL, iif: None, table: RouteTable(number) };
     host.kernel.add_static(Item::Rule(rule));
-    host.kernel.add_static(route(RouteTable(number), Prefix::ALL, NextHop::Gateway { link, router }));
+    host.kernel.add_static(route_in(
+        RouteTable(number),
+        Prefix::ALL,
+        DEFAULT_METRIC,
+        NextHop::Gateway { link, router },
+    ));
 }
 
 #[cfg(test)]

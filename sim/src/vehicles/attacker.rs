@@ -4,8 +4,8 @@
 //! without a sequence number.
 
 use super::world::{LINK, RadioWorld, address};
-use crate::radio::StationId;
-use crate::track::distance;
+use crate::net::radio::StationId;
+use crate::net::track::distance;
 use core::time::Duration;
 use roam6_proto::geo::geometry::Offset;
 use roam6_proto::geo::router::BROADCAST;

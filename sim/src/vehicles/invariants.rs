@@ -2,8 +2,8 @@
 //! one twice, a received frame causes at most one frame, and tables are bounded.
 
 use super::world::{RadioWorld, StationStep, StepCause, address, owner};
-use crate::radio::StationId;
-use crate::track::distance;
+use crate::net::radio::StationId;
+use crate::net::track::distance;
 use roam6_proto::contract::config::geo::{AreaForwarding, Mib, TransportType};
 use roam6_proto::geo::geometry;
 use roam6_proto::geo::location_service::MAX_LOOKUPS;

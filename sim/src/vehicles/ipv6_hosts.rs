@@ -3,9 +3,10 @@
 //! its request; a request to a global address arrives on the link with that address.
 
 use super::world::{LINK, address, owner};
-use crate::failure::{Failure, WorldFamily};
-use crate::radio::{Audience, Radio, RadioSpec, StationId};
-use crate::track::Track;
+use crate::failure::WorldFamily;
+use crate::net::radio::{Audience, Radio, RadioSpec, StationId};
+use crate::net::track::Track;
+use crate::run::SeededWorld;
 use core::time::Duration;
 use roam6_proto::contract::config::geo::LinkScope;
 use roam6_proto::contract::config::geo::{AreaForwarding, GeoConfig, Mib, VirtualLink};
@@ -36,27 +37,6 @@ const RANGE: f64 = 300.0;
 const MIDDLE: Coordinates = Coordinates { latitude: 480_000_000, longitude: 110_000_000 };
 const WALL_AT_START: u64 = 1_767_225_600_000_000;
 
-const FAMILY: WorldFamily = WorldFamily { name: "world of hosts", replay: "--test vehicles one_world_of_hosts" };
-
-/// Runs the world of `seed`; returns the number of completed exchanges. Prints the exchanges to standard output if
-/// `loud`.
-///
-/// # Errors
-/// The first exchange that fails.
-pub fn run(seed: u64, loud: bool) -> Result<u64, Failure> {
-    let mut street = Road::new(seed);
-    street.advance(Duration::from_secs(5));
-    for number in 0..EXCHANGES {
-        let exchange = street.choose(number);
-        if loud {
-            println!("{} {exchange:?}", street.now);
-        }
-        let at = street.now;
-        street.exchange(exchange).map_err(|what| Failure { family: FAMILY, seed, kind: None, at, message: what })?;
-    }
-    Ok(EXCHANGES)
-}
-
 /// An echo exchange on a link.
 #[derive(Debug, Clone, Copy)]
 struct Exchange {
@@ -67,7 +47,9 @@ struct Exchange {
     global: bool,
 }
 
-struct Road {
+/// A road of stations with IPv6 hosts.
+pub struct Ipv6HostWorld {
+    verbose: bool,
     now: Time,
     radio: Radio<Rc<Frame>>,
     hosts: BTreeMap<StationId, Ipv6Host>,
@@ -103,21 +85,43 @@ fn packet(protocol: u8, source: Ipv6Addr, destination: Ipv6Addr, payload: &[u8])
     [&[0x60, 0, 0, 0, 0, length, protocol, 255], &source.octets()[..], &destination.octets(), payload].concat()
 }
 
-impl Road {
-    fn new(seed: u64) -> Road {
+impl SeededWorld for Ipv6HostWorld {
+    const FAMILY: WorldFamily = WorldFamily { name: "virtual link world", replay: "virtual-links" };
+    /// The number of completed exchanges.
+    type Result = u64;
+
+    fn generate(seed: u64, verbose: bool) -> Ipv6HostWorld {
         let mut entropy = Entropy::seed_from_u64(seed ^ 0x1b6);
         let spec = RadioSpec { range: RANGE, lossless_range: RANGE, ..RadioSpec::default() };
         let (radio, hosts) = (Radio::new(spec, seed), BTreeMap::new());
-        let mut street = Road { now: Time::from_micros(1), radio, hosts, entropy: entropy.fork() };
+        let mut world = Ipv6HostWorld { verbose, now: Time::from_micros(1), radio, hosts, entropy: entropy.fork() };
         let mut east = 0.0;
         for number in 1..=3 + entropy.below(3) {
             let id = StationId(u32::try_from(number).unwrap_or(1));
-            street.add(id, Offset { east, north: 0.0 });
+            world.add(id, Offset { east, north: 0.0 });
             east += 60.0 + entropy.below(220) as f64;
         }
-        street
+        world
     }
 
+    fn now(&self) -> Time {
+        self.now
+    }
+
+    fn run(&mut self) -> Result<u64, String> {
+        self.advance(Duration::from_secs(5));
+        for number in 0..EXCHANGES {
+            let exchange = self.choose(number);
+            if self.verbose {
+                println!("{} {exchange:?}", self.now);
+            }
+            self.exchange(exchange)?;
+        }
+        Ok(EXCHANGES)
+    }
+}
+
+impl Ipv6HostWorld {
     fn add(&mut self, id: StationId, place: Offset) {
         let area = |radius| LinkScope::Area(Area::circle(MIDDLE, radius));
         let reaches = [area(1_700), area(1_600), LinkScope::Around(1_500), LinkScope::Hops(5)];

@@ -1,7 +1,7 @@
 //! Reachability as an omniscient observer computes it: the reference for what the stations deliver.
 
-use crate::radio::StationId;
-use crate::track::distance;
+use crate::net::radio::StationId;
+use crate::net::track::distance;
 use roam6_proto::geo::geometry::Offset;
 use std::collections::{BTreeMap, BTreeSet};
 

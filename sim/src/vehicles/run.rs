@@ -6,8 +6,9 @@ use super::invariants::{DeliveryInvariants, number};
 use super::reachability::Graph;
 use super::scenario::{ATTACKER, CROSSING, FAULTS_SPAN, RANGE, SETTLE, VehicleEvent, VehicleKind, VehicleScenario};
 use super::world::owner;
-use crate::failure::{Failure, WorldFamily};
-use crate::radio::StationId;
+use crate::failure::WorldFamily;
+use crate::net::radio::StationId;
+use crate::run::SeededWorld;
 use core::fmt;
 use core::time::Duration;
 use roam6_proto::Time;
@@ -49,39 +50,13 @@ pub struct RunResult {
     pub expected: u32,
 }
 
-const FAMILY: WorldFamily = WorldFamily { name: "world of vehicles", replay: "--test vehicles one_world" };
-
-/// Runs the world of `seed`, and prints every step to standard output if `loud`.
-///
-/// # Errors
-/// The first invariant that does not hold.
-pub fn run(seed: u64, loud: bool) -> Result<RunResult, Failure> {
-    let scenario = VehicleScenario::new(seed);
-    let kind = scenario.kind;
-    let attacker = kind.is_hostile().then(|| Attacker::new(ATTACKER, seed));
-    let next_burst = Time::ZERO + Duration::from_secs(2);
-    let mut play = Run { scenario, invariants: DeliveryInvariants::default(), attacker, next_burst, loud, steps: 0 };
-    let result = play.run();
-    let at = play.scenario.world.now();
-    let promised =
-        result.map_err(|what| Failure { family: FAMILY, seed, kind: Some(kind.to_string()), at, message: what })?;
-    let (stations, frames) = (play.scenario.stations, play.invariants.frames);
-    Ok(RunResult {
-        kind,
-        stations,
-        steps: play.steps,
-        frames,
-        deliveries: play.invariants.deliveries(),
-        expected: promised,
-    })
-}
-
-struct Run {
+/// A world of stations.
+pub struct VehicleWorld {
     scenario: VehicleScenario,
     invariants: DeliveryInvariants,
     attacker: Option<Attacker>,
     next_burst: Time,
-    loud: bool,
+    verbose: bool,
     steps: u64,
 }
 
@@ -96,8 +71,27 @@ struct ExpectedDelivery {
     any: BTreeSet<StationId>,
 }
 
-impl Run {
-    fn run(&mut self) -> Result<u32, String> {
+impl SeededWorld for VehicleWorld {
+    const FAMILY: WorldFamily = WorldFamily { name: "vehicle world", replay: "vehicles" };
+    type Result = RunResult;
+
+    fn generate(seed: u64, verbose: bool) -> VehicleWorld {
+        let scenario = VehicleScenario::new(seed);
+        let attacker = scenario.kind.is_hostile().then(|| Attacker::new(ATTACKER, seed));
+        let next_burst = Time::ZERO + Duration::from_secs(2);
+        let invariants = DeliveryInvariants::default();
+        VehicleWorld { scenario, invariants, attacker, next_burst, verbose, steps: 0 }
+    }
+
+    fn kind(&self) -> Option<String> {
+        Some(self.scenario.kind.to_string())
+    }
+
+    fn now(&self) -> Time {
+        self.scenario.world.now()
+    }
+
+    fn run(&mut self) -> Result<RunResult, String> {
         let mut promises = Vec::new();
         if self.scenario.kind.has_shores() {
             promises.extend(self.send_to_far_shore()?);
@@ -118,9 +112,18 @@ impl Run {
         }
         promises.iter().try_for_each(|promise| self.check_delivered(promise))?;
         let owed = |promise: &&ExpectedDelivery| !promise.all.is_empty() || !promise.any.is_empty();
-        Ok(u32::try_from(promises.iter().filter(owed).count()).unwrap_or(u32::MAX))
+        Ok(RunResult {
+            kind: self.scenario.kind,
+            stations: self.scenario.stations,
+            steps: self.steps,
+            frames: self.invariants.frames,
+            deliveries: self.invariants.deliveries(),
+            expected: u32::try_from(promises.iter().filter(owed).count()).unwrap_or(u32::MAX),
+        })
     }
+}
 
+impl VehicleWorld {
     fn advance(&mut self, end: Time) -> Result<(), String> {
         while self.attacker.is_some() && self.next_burst < end {
             self.advance_in_peace(self.next_burst)?;
@@ -141,7 +144,7 @@ impl Run {
 
     fn check(&mut self, step: &super::world::StationStep) -> Result<(), String> {
         self.steps += 1;
-        if self.loud {
+        if self.verbose {
             tell(self.scenario.world.now(), step);
         }
         if let Some(attacker) = &mut self.attacker {
@@ -170,7 +173,7 @@ impl Run {
     fn ask(&mut self, by: StationId, request: PacketRequest) -> Result<u64, String> {
         let number = number(&request.payload).unwrap_or(0);
         self.invariants.note_request(number, by, request.to);
-        if self.loud {
+        if self.verbose {
             println!("{} station {} is asked to send {number} to {:?}", self.scenario.world.now(), by.0, request.to);
         }
         let Some((step, result)) = self.scenario.world.ask(by, request) else { return Ok(number) };

@@ -1,8 +1,8 @@
 //! The world of a seed: places and tracks of stations, their requests, and the script of faults.
 
 use super::world::{RadioWorld, geo_address};
-use crate::radio::{RadioSpec, StationId};
-use crate::track::Track;
+use crate::net::radio::{RadioSpec, StationId};
+use crate::net::track::Track;
 use core::fmt;
 use core::time::Duration;
 use roam6_proto::contract::config::geo::{AreaForwarding, Mib, NonAreaForwarding, TransportType};

@@ -1,8 +1,8 @@
 //! Stations on a radio medium in virtual time: each has a router, a track, and a receiver that reports its position
 //! every second.
 
-use crate::radio::{Audience, Radio, RadioSpec, StationId};
-use crate::track::{Track, Velocity};
+use crate::net::radio::{Audience, Radio, RadioSpec, StationId};
+use crate::net::track::{Track, Velocity};
 use core::time::Duration;
 use roam6_proto::contract::config::geo::Mib;
 use roam6_proto::geo::geometry::{Offset, Plane};

@@ -217,7 +217,7 @@ impl GeoRouter {
         self.location_table.remove_neighbours(|hop| hop.address == address);
     }
 
-    /// When [`Router::expire`] is due.
+    /// When [`GeoRouter::expire`] is due.
     pub fn deadline(&self) -> Option<Time> {
         [self.agenda.deadline(), self.contention.deadline(), self.location_service.deadline()]
             .into_iter()

@@ -1,5 +1,5 @@
-//! Fuzz harness: invariants of the DHCPv6 client whatever servers, other hosts and time do. One function, driven by
-//! the seeded loop in `cargo test`, by the committed corpus, and by the fuzzer.
+//! What must hold of a requesting router whatever servers, strangers and time do to it.
+//! One function, driven by the seeded loop in `cargo test`, by the committed corpus, and by the fuzzer.
 
 use super::{DhcpClient, DhcpClientConfig, DhcpEvent, DhcpInterface, IaType, Lease, MAX_LEASES};
 use crate::base::ids::LinkId;
@@ -17,18 +17,17 @@ use roam6_wire::udp::Udp;
 use roam6_wire::{LinkAddress, Prefix, Reader};
 use std::net::Ipv6Addr;
 
-/// Limits of timer calls at one time, and of messages for one input.
+/// Ticks at one moment, and messages one input may cause, at most.
 const MAX_TICKS: usize = 8;
 const MAX_SENT: usize = 2;
 const LINK_ADDRESS: LinkAddress = LinkAddress([2, 0, 0, 0, 0, 1]);
 const SOURCE: Ipv6Addr = Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0xff, 0xfe00, 1);
 const SERVER: Ipv6Addr = Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, 0x547);
 
-/// Runs the events encoded in `data`, and asserts the invariants after each.
+/// Lives through what `data` says, and asserts what must hold throughout.
 ///
 /// # Panics
-///
-/// If an invariant is violated.
+/// If something does not hold.
 pub fn run(data: &[u8]) {
     let mut reader = Reader::new("scenario", data);
     let mut world = Harness::new(reader.u8().unwrap_or_default());
@@ -52,11 +51,11 @@ struct Harness {
     client: DhcpClient,
     entropy: Entropy,
     now: Time,
-    /// The leases according to the events.
+    /// What the events have told of what is held.
     reported: Vec<Prefix>,
     /// All that any server granted.
     granted: Vec<Prefix>,
-    /// The last message of the client.
+    /// The last message heard of the client.
     last_sent: Option<ClientServerMessage>,
     own: Vec<Prefix>,
     stopped: bool,
@@ -83,7 +82,7 @@ impl Harness {
         world
     }
 
-    /// A server answers the last message, correctly or not.
+    /// A server answers the last message, more or less as it should.
     fn server_answer(&mut self, manner: u8, choice: u8) {
         let Some(heard) = self.last_sent.clone() else { return };
         let kind = if heard.kind == MessageType::Solicit && manner & 1 == 0 {
@@ -111,7 +110,7 @@ impl Harness {
         self.receive(&message.emit());
     }
 
-    /// Grants a prefix of the client's, or another one, for some time.
+    /// A prefix of the client's, or another, granted for some time.
     fn lease(&mut self, heard: &ClientServerMessage, choice: u8, number: u8) -> dhcp6::Prefix {
         let asked = heard.options.iter().find_map(|option| match option {
             DhcpOption::Prefixes(association) => association.options.first().cloned(),
@@ -135,7 +134,7 @@ impl Harness {
         dhcp6::Prefix { prefix, preferred: valid / 2, valid, options: Vec::new() }
     }
 
-    /// Any host sends any packet to the client's port.
+    /// Anybody sends anything to the client's port.
     fn foreign_packet(&mut self, payload: &[u8]) {
         self.receive(payload);
         let mut out = Outbox::new();
@@ -155,7 +154,7 @@ impl Harness {
         self.tick();
     }
 
-    /// Advances time, and runs each timer that is due.
+    /// Time passes, with a tick whenever one is asked for.
     fn wait(&mut self, span: Duration) {
         let until = self.now + span;
         let mut waited = 0;
@@ -163,7 +162,7 @@ impl Harness {
             self.now = due.max(self.now);
             self.tick();
             waited += 1;
-            // At most one message a second, apart from the first of an exchange.
+            // Not more than one message a second, but for the first of an exchange.
             assert!(waited < 40 + 2 * span.as_secs(), "{waited} ticks in {span:?}");
         }
         self.now = until;
@@ -230,7 +229,7 @@ impl Harness {
     }
 }
 
-/// Parses a message of the client, and checks what a server would discard it for (RFC 8415 §16.2 to §16.9).
+/// The message in a packet of the client's, which a server would not discard (RFC 8415 §16.2 to §16.9).
 pub(super) fn parse_sent(transmit: &Transmit) -> ClientServerMessage {
     let exchange = Datagram::parse(&transmit.bytes).ok().and_then(|datagram| {
         let udp = Udp::parse(datagram.payload, datagram.source, datagram.destination).ok()?;
@@ -257,7 +256,7 @@ pub(super) fn parse_sent(transmit: &Transmit) -> ClientServerMessage {
     exchange
 }
 
-/// A /56, or for some numbers a prefix that must not be accepted.
+/// A prefix of 56 bits, or, for some numbers, one that nobody should be granted.
 fn prefix(number: u8) -> Prefix {
     let (high, length) = match number {
         250 => (0, 0),

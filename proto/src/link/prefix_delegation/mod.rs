@@ -1,5 +1,5 @@
-//! A DHCPv6 client for each uplink: prefix delegation, and stateful address assignment. It sends no Confirm: on
-//! another link it starts anew (RFC 8415 §15, §16, §18.2; RFC 7084 §4.2).
+//! A prefix of one's own from the network visited, or an address: the client's side of DHCPv6 prefix delegation and
+//! stateful address assignment, one for each uplink. There is no Confirm: on another link one begins anew (RFC 8415 §15, §16, §18.2; RFC 7084 §4.2).
 
 mod exchange;
 pub mod fuzz;
@@ -27,17 +27,17 @@ use roam6_wire::ip6::Datagram;
 use roam6_wire::{Prefix, dhcp6};
 use std::net::Ipv6Addr;
 
-/// Maximum offers while collecting; the least preferred is removed.
+/// Offers remembered while choosing; the least preferred makes room.
 pub const MAX_OFFERS: usize = 8;
-/// RFC 8415 §7.6: SOL_MAX_RT, and the range that a server may set (§21.24).
+/// RFC 8415 §7.6: SOL_MAX_RT, and what a server may make of it (§21.24).
 const SOL_MAX_RT: Duration = Duration::from_secs(3600);
 const SOL_MAX_RT_RANGE: core::ops::RangeInclusive<u32> = 60..=86_400;
-/// Interval after which an address is requested again: without one the uplink cannot be used.
+/// Time before servers that gave no address are asked again: without one the uplink is of no use.
 const ADDRESS_RETRY_INTERVAL: Duration = Duration::from_secs(30);
-/// The preference that ends collection at once (RFC 8415 §18.2.1).
+/// A server with this preference is taken at once (RFC 8415 §18.2.1).
 const MAX_PREFERENCE: u8 = 255;
 
-/// The DHCPv6 client of one uplink, from the time its link-local address is usable.
+/// The requesting router of one uplink, from the moment its link-local address can be used.
 #[derive(Debug, Clone)]
 pub struct DhcpClient {
     interface: DhcpInterface,
@@ -45,73 +45,73 @@ pub struct DhcpClient {
     state: ClientState,
     exchange: Option<Exchange>,
     leases: Leases,
-    /// The server that granted the leases, or is asked to.
+    /// Who granted the leases, or is asked to.
     server: Option<Duid>,
-    /// The DNS configuration from the server that granted the leases.
+    /// What the server that granted the leases has said of DNS.
     dns: DnsInfo,
     solicit_max: Duration,
-    /// [`DhcpEvent::Unavailable`] was returned already.
+    /// It was told already that there is nothing to be had.
     reported_unavailable: bool,
 }
 
 /// The uplink.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DhcpInterface {
-    /// The interface.
+    /// Which.
     pub link: LinkId,
     /// Its link-local address.
     pub source: Ipv6Addr,
 }
 
-/// A change of the leases.
+/// What became of the prefixes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum DhcpEvent {
-    /// The first leases.
+    /// Prefixes are ours.
     Delegated(Vec<Lease>),
-    /// Lifetimes changed.
+    /// They are ours for longer, or preferred for longer or shorter.
     Extended(Vec<Lease>),
-    /// Leases were added or removed; these are all.
+    /// These are ours now: some came or went.
     Changed(Vec<Lease>),
-    /// All leases ended; the client solicits again.
+    /// None is ours any longer; another is looked for.
     Lost(DhcpFailure),
-    /// No lease is available here, so the visited link may be shared instead. The client retries after a long time.
+    /// None is to be had here: time to share the visited link instead. It is asked for again after a long time.
     Unavailable(DhcpFailure),
 }
 
-/// Why there is no lease.
+/// Why there is no prefix.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DhcpFailure {
     /// No server answers.
     NoAnswer,
-    /// The servers answered with this status.
+    /// The servers that answer give none.
     Rejected(StatusCode),
-    /// Its lifetime ended without a renewal.
+    /// Its lifetime ended and nobody extended it.
     Expired,
-    /// The server withdrew it.
+    /// The server took it back.
     Withdrawn,
 }
 
 #[derive(Debug, Clone)]
 enum ClientState {
-    /// Collects offers of servers.
+    /// Looks for servers.
     Soliciting { offers: Vec<Offer>, refused: Option<StatusCode> },
-    /// Requests an offer; the others remain as alternatives.
+    /// Takes an offer; others remain.
     Requesting { wanted: Vec<Prefix>, offers: Vec<Offer> },
-    /// Has leases.
+    /// Has what it wants.
     Bound,
-    /// Renews with the server that granted the leases.
+    /// Extends it with the server that granted it.
     Renewing,
-    /// Rebinds with any server.
+    /// Extends it with any server.
     Rebinding,
-    /// Waits before the next Solicit.
+    /// Has given up for a while.
     BackedOff { until: Time },
-    /// Releases its leases.
+    /// Gives back what it had.
     Releasing { prefixes: Vec<Prefix> },
-    /// Stopped, with nothing left to send.
+    /// Is done.
     Stopped,
 }
 
-/// An Advertise.
+/// What a server would grant.
 #[derive(Debug, Clone)]
 struct Offer {
     server: Duid,
@@ -120,8 +120,8 @@ struct Offer {
 }
 
 impl DhcpClient {
-    /// A client for a link just found. The first Solicit is due at once: the random delay of RFC 8415 §18.2.1 is for
-    /// many clients that start together, and forwarding waits for this.
+    /// Begins to look for a prefix on a link just found. The first Solicit is due at once: the random delay before it
+    /// is for crowds that start together (RFC 8415 §18.2.1), and nothing moves before it.
     pub fn new(now: Time, interface: DhcpInterface, client: DhcpClientConfig, entropy: &mut Entropy) -> DhcpClient {
         let mut delegation = DhcpClient {
             interface,
@@ -138,17 +138,17 @@ impl DhcpClient {
         delegation
     }
 
-    /// The current leases.
+    /// The prefixes that are ours.
     pub fn leases(&self) -> &[Lease] {
         self.leases.all()
     }
 
-    /// The DNS configuration of the network, as long as there are leases.
+    /// What the network says of DNS, as long as there are leases.
     pub fn dns(&self) -> &DnsInfo {
         &self.dns
     }
 
-    /// Whether a server has offered prefixes that are not leased yet.
+    /// Whether a server has offered prefixes that are not ours yet.
     pub fn has_offer(&self) -> bool {
         match &self.state {
             ClientState::Soliciting { offers, .. } => !offers.is_empty(),
@@ -157,12 +157,12 @@ impl DhcpClient {
         }
     }
 
-    /// Whether it was stopped and has no message left to send.
+    /// Whether it was stopped and has nothing more to say.
     pub fn is_stopped(&self) -> bool {
         matches!(self.state, ClientState::Stopped)
     }
 
-    /// When [`DhcpClient::expire`] has something to do.
+    /// When [`Delegation::expire`] has something to do.
     pub fn deadline(&self) -> Option<Time> {
         let own = match &self.state {
             ClientState::Stopped => return None,
@@ -175,7 +175,7 @@ impl DhcpClient {
         [own, exchange, self.leases.deadline()].into_iter().flatten().min()
     }
 
-    /// Removes expired leases, and sends the message that is due.
+    /// Forgets leases that have ended, and sends what is due.
     pub fn expire(&mut self, now: Time, entropy: &mut Entropy, out: &mut Outbox) -> Option<DhcpEvent> {
         let mut event = None;
         if self.leases.expire(now) {
@@ -198,12 +198,12 @@ impl DhcpClient {
         self.transmit_due(now, entropy, out).or(event)
     }
 
-    /// Whether a packet to the client port answers the current exchange.
+    /// Whether a packet to the client port answers what this client has asked.
     pub fn is_answered_by(&self, datagram: &Datagram<'_>) -> bool {
         matches!(message::parse(datagram, &self.client), Ok(Some(answer)) if self.is_expected(&answer))
     }
 
-    /// Processes a packet to the client port. One that answers no exchange is reported as dropped.
+    /// Takes a packet to the client port. What is not an answer to this client is reported as dropped.
     pub fn receive(
         &mut self,
         now: Time,
@@ -214,14 +214,14 @@ impl DhcpClient {
         let from = Some(datagram.source);
         let (reason, detail) = match message::parse(datagram, &self.client) {
             Ok(Some(answer)) if self.is_expected(&answer) => return self.process(now, answer, entropy, out),
-            Ok(_) => (DropReason::Unsolicited, "answers no request of this client".to_owned()),
+            Ok(_) => (DropReason::Unsolicited, "no answer to what this client asked".to_owned()),
             Err(malformed) => (DropReason::Malformed, malformed.to_string()),
         };
         out.report(Report::Dropped { reason, from, detail });
         None
     }
 
-    /// Stops and releases the leases. Until [`DhcpClient::is_stopped`], packets and timers must still be passed in.
+    /// Ends in good order: gives back what it has. Until [`Delegation::is_over`], answers and ticks are still wanted.
     pub fn stop(&mut self, now: Time, entropy: &mut Entropy, out: &mut Outbox) {
         let prefixes: Vec<Prefix> = self.leases.all().iter().map(|lease| lease.prefix).collect();
         self.leases = Leases::default();
@@ -245,7 +245,7 @@ impl DhcpClient {
         entropy: &mut Entropy,
         out: &mut Outbox,
     ) -> Option<DhcpEvent> {
-        // Applies even if the rest of the message is unusable (RFC 8415 §18.2.9).
+        // Holds even where the rest of the message is of no use (RFC 8415 §18.2.9).
         if let Some(seconds) = answer.solicit_max.filter(|seconds| SOL_MAX_RT_RANGE.contains(seconds)) {
             self.solicit_max = Duration::from_secs(seconds.into());
         }
@@ -266,7 +266,7 @@ impl DhcpClient {
         }
     }
 
-    /// Records an offer; requests it at once if its preference is the highest, or if the time for collecting is over.
+    /// Remembers an offer; takes it at once if it is the best there can be, or the time for choosing is over.
     fn add_offer(
         &mut self,
         now: Time,
@@ -281,7 +281,7 @@ impl DhcpClient {
             return None;
         }
         offers.retain(|offer| offer.server != answer.server);
-        // The most preferred is last; among equals the first received.
+        // The best is last; among equals the one heard first.
         let place = offers.iter().position(|offer| offer.preference >= answer.preference).unwrap_or(offers.len());
         offers.insert(place, Offer { server: answer.server.clone(), preference: answer.preference, prefixes });
         if offers.len() > MAX_OFFERS {
@@ -295,7 +295,7 @@ impl DhcpClient {
         None
     }
 
-    /// Requests the offer of the best remaining server, or gives up.
+    /// Asks the best server that is left for what it offered, or gives up.
     fn request_next(
         &mut self,
         now: Time,
@@ -331,8 +331,7 @@ impl DhcpClient {
     ) -> Option<DhcpEvent> {
         let extending = matches!(self.state, ClientState::Renewing | ClientState::Rebinding);
         match answer.error_status() {
-            // A temporary failure, or a request for multicast, which we always use: retransmitted in due time (RFC
-            // 8415 §18.2.10).
+            // Failed this once, or to be sent as it always is: repeated when its time comes (RFC 8415 §18.2.10).
             Some(StatusCode::UNSPECIFIED | StatusCode::USE_MULTICAST) => return None,
             Some(StatusCode::NO_BINDING) if extending => {
                 let prefixes = self.leases.all().iter().map(|lease| lease.prefix).collect();
@@ -354,7 +353,7 @@ impl DhcpClient {
             return Some(DhcpEvent::Lost(DhcpFailure::Withdrawn));
         }
         if change == lease::LeaseChange::Unchanged {
-            // Without any of the leases it counts as not received (RFC 8415 §18.2.10.1).
+            // Said nothing of them: as if it had not been received (RFC 8415 §18.2.10.1).
             return None;
         }
         self.server = Some(answer.server);
@@ -370,7 +369,7 @@ impl DhcpClient {
         })
     }
 
-    /// Sends the message that is due, unless the retransmission limit is reached.
+    /// Sends the message that is due, unless it was sent often enough.
     fn transmit_due(&mut self, now: Time, entropy: &mut Entropy, out: &mut Outbox) -> Option<DhcpEvent> {
         let exchange = self.exchange.as_mut().filter(|exchange| exchange.next_at() <= now)?;
         if let ClientState::Soliciting { offers, refused } = &self.state
@@ -403,7 +402,7 @@ impl DhcpClient {
         None
     }
 
-    /// The prefixes in the next message.
+    /// The prefixes the next message speaks of.
     fn requested_prefixes(&self) -> Vec<Prefix> {
         match &self.state {
             ClientState::Requesting { wanted, .. } => wanted.clone(),
@@ -430,7 +429,7 @@ impl DhcpClient {
         self.exchange = Some(Exchange::new(now, kind, entropy));
     }
 
-    /// Waits for SOL_MAX_RT, then starts anew (RFC 8415 §18.2.1).
+    /// Rests for as long as two Solicits may lie apart, then begins anew (RFC 8415 §18.2.1).
     fn back_off(&mut self, now: Time, why: DhcpFailure, entropy: &mut Entropy) -> Option<DhcpEvent> {
         self.exchange = None;
         self.server = None;

@@ -1,12 +1,12 @@
-//! A token bucket with a rate per second, and a burst of one second.
+//! A token bucket: so many a second, and a second's worth at once.
 
 use crate::base::time::Time;
 
-/// Limits events to a rate per second.
+/// Lets through so many events a second.
 #[derive(Debug, Clone)]
 pub(super) struct RateLimiter {
     per_second: u64,
-    /// Tokens in millionths.
+    /// Millionths of an event that may still pass.
     tokens: u64,
     filled_at: Time,
 }
@@ -17,7 +17,7 @@ impl RateLimiter {
         RateLimiter { per_second, tokens: per_second * 1_000_000, filled_at: Time::ZERO }
     }
 
-    /// Takes a token at `now`, if there is one.
+    /// Whether one more may pass at `now`.
     pub(super) fn allow(&mut self, now: Time) -> bool {
         let span = u64::try_from(now.since(self.filled_at).as_micros()).unwrap_or(u64::MAX);
         self.filled_at = now;

@@ -1,4 +1,4 @@
-//! The operator's view of the home agent.
+//! What an operator sees of a home agent.
 
 use super::HomeAgent;
 use super::cache::{Binding, CareOf, Registration};
@@ -10,9 +10,9 @@ use core::ops::Bound;
 use core::time::Duration;
 use roam6_wire::{Bid, HomeAddress, Sequence};
 
-/// Maximum timers shown, the nearest first.
+/// So many of the nearest timers are shown.
 const TIMERS_SHOWN: usize = 16;
-/// Bindings in one page.
+/// So many bindings are shown in one piece.
 const PAGE_ROWS: usize = 256;
 
 impl HomeAgent {
@@ -33,7 +33,7 @@ impl HomeAgent {
         count("outcomes_awaited", self.transactions.len());
     }
 
-    /// Adds a page of bindings and their tunnels, those after `last`. Returns the last one if there are more.
+    /// Adds some bindings and their tunnels, those after `last`. Returns the last of them, unless that was all.
     pub(super) fn show_page(&self, now: Time, last: Option<HomeAddress>, view: &mut View) -> Option<HomeAddress> {
         let after = last.map_or(Bound::Unbounded, Bound::Excluded);
         let mut some = self.bindings.range((after, Bound::Unbounded));
@@ -74,7 +74,7 @@ impl HomeAgent {
         }));
     }
 
-    /// Home addresses without a binding whose updates are rejected.
+    /// Home addresses that are not bound because their updates are not accepted.
     fn show_rejected(&self, now: Time) -> impl Iterator<Item = BindingView> {
         let unbound = self.faults.iter().filter(|(home, _)| !self.bindings.contains_key(home));
         unbound.map(move |(home, fault)| BindingView {

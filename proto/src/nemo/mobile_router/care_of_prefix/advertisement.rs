@@ -1,6 +1,5 @@
-//! Advertisement of care-of prefixes on ingress interfaces: each as long as its routes are installed, then withdrawn
-//! for as long as a node may consider it valid (RFC 7084 §4.3, RFC 9096; short lifetimes avoid the two-hour rule of
-//! RFC 4862 §5.5.3).
+//! What the nodes inside are told of prefixes: each as long as its way out stands, and that it is over for as long as a
+//! node may still believe in it (RFC 7084 §4.3, RFC 9096; RFC 4862 §5.5.3, whose two hours short lifetimes go round).
 
 use super::super::MobileRouter;
 use super::super::ingress::IngressInterface;
@@ -18,37 +17,36 @@ use core::time::Duration;
 use roam6_wire::{Bid, Prefix};
 use std::net::Ipv6Addr;
 
-/// Maximum care-of prefixes advertised on one interface; of the withdrawn ones the first to expire is removed.
+/// Prefixes of visited networks told of on one interface; of those that are over, the one to be forgotten first makes room.
 const MAX_ADVERTISED: usize = 16;
-/// Bounds of the advertised valid lifetime (RFC 9096): short, so that an address whose prefix is gone expires soon
-/// even if the node missed the withdrawal; yet longer than a few missed advertisements.
+/// The least valid lifetime told, and the longest (RFC 9096): short, so that an address whose prefix is gone goes
+/// soon, whatever the node heard; yet longer than it takes to miss a few advertisements.
 const MIN_VALID_LIFETIME: Duration = Duration::from_secs(120);
 const MAX_VALID_LIFETIME: Duration = Duration::from_secs(5400);
-/// Tolerance for nodes that remove an expired address late; until then the prefix is advertised as withdrawn.
+/// Nodes may be so late to forget an address whose time is over; until then they hear that it leads nowhere.
 const NODE_DELAY: Duration = Duration::from_secs(10);
-/// Time after a start in which a care-of prefix of the previous run may be delegated again; until then it is neither
-/// advertised nor withdrawn.
+/// What an earlier life lent may be lent again so long after a start: until then nobody is told anything of it.
 const RESTART_HOLD_TIME: Duration = Duration::from_secs(10);
 
-/// A prefix that was advertised on an interface.
+/// A prefix the nodes of one interface were told of.
 #[derive(Debug, Clone)]
 pub(in super::super) struct AdvertisedState {
-    /// When no node considers it valid any longer.
+    /// When no node believes in it any more.
     believed_until: Time,
     bid: Bid,
-    /// The delegated prefix that it is part of.
+    /// What it is part of, if it was delegated.
     part_of: Option<Prefix>,
     on_link: bool,
-    /// Its downstream addresses, if others are upstream.
+    /// Its addresses inside, if others are outside.
     node_addresses: Option<Vec<Ipv6Addr>>,
     withdrawn: bool,
-    /// It was the interface's mobile network prefix in a former configuration.
+    /// It was the interface's own prefix of the mobile network, by a former configuration.
     former_ingress_prefix: bool,
-    /// It is of the previous run, and may be delegated again until then.
+    /// An earlier life lent it; until then it may be lent again.
     hold_until: Option<Time>,
 }
 
-/// A care-of prefix whose routes are installed.
+/// A prefix whose way out stands.
 #[derive(Debug, Clone)]
 pub(in super::super) struct AdvertisablePrefix {
     prefix: Prefix,
@@ -58,7 +56,7 @@ pub(in super::super) struct AdvertisablePrefix {
 }
 
 impl MobileRouter {
-    /// For each ingress interface, the care-of prefixes that may be advertised now.
+    /// For each interface inside, the prefixes that may be advertised there now.
     pub(in super::super) fn advertisable_prefixes(&self, now: Time) -> Vec<Vec<AdvertisablePrefix>> {
         let grants = self.grants(now);
         let standing: Vec<&Grant> = grants.iter().filter(|grant| self.is_installed(grant)).collect();
@@ -67,9 +65,7 @@ impl MobileRouter {
             let live = standing.iter().filter_map(|grant| {
                 let (prefix, on_link) = match &grant.kind {
                     GrantKind::Delegated => (subnets.find(link, grant.prefix)?, true),
-                    GrantKind::Shared { ingress: inside, node_addresses: nodes, replaced: false, .. }
-                        if *inside == link =>
-                    {
+                    GrantKind::Shared { ingress: inside, node_addresses: nodes, .. } if *inside == link => {
                         (grant.prefix, nodes.is_none())
                     }
                     GrantKind::Shared { .. } => return None,
@@ -82,25 +78,25 @@ impl MobileRouter {
         self.ingress.iter().map(|inside| inside.link().map(on).unwrap_or_default()).collect()
     }
 
-    /// Whether the host has confirmed all routes and rules of the prefix.
+    /// Whether the host is known to hold all that leads from the prefix and to it.
     fn is_installed(&self, grant: &Grant) -> bool {
         let uplink = self.uplink_items_of(grant.bid);
         !uplink.is_empty()
             && uplink.iter().chain(&self.required_items(grant)).all(|item| self.desired_state.is_installed(&item.key()))
     }
 
-    /// Whether it is advertised as preferred.
+    /// Whether nodes are to use it for new connections.
     fn is_preferred(&self, now: Time, grant: &Grant) -> bool {
         let Some(config) = self.config.care_of_prefixes else { return false };
         let silent = |bid: Bid| self.uplinks.iter().any(|uplink| uplink.config.bid == bid && uplink.prober.is_silent());
         let others = self.uplinks.iter().filter(|uplink| uplink.config.bid != grant.bid && uplink.care_of().is_some());
-        // A path that is down while another is up: the uplink is at fault, and not the home agent.
+        // A path that is dead while another lives: it is the uplink, and not the home agent.
         let dead = silent(grant.bid) && others.into_iter().any(|uplink| !uplink.prober.is_silent());
         let wanted = config.prefer != PrefixPreference::Home || self.prefixes_rejected;
         wanted && !dead && grant.preferred_until > now
     }
 
-    /// Restores a care-of prefix of the previous run.
+    /// An earlier life has lent this.
     pub(in super::super) fn restore_care_of_prefix(&mut self, now: Time, record: &CareOfPrefixRecord) {
         let Some(inside) = self.ingress.iter_mut().find(|inside| inside.config.interface == record.interface) else {
             return;
@@ -122,8 +118,8 @@ impl MobileRouter {
         }
     }
 
-    /// Drops the records at a clean stop, after the final advertisements. A former mobile network prefix keeps its
-    /// record: a node that missed the withdrawal considers it valid for weeks.
+    /// Nodes hear of everything before an orderly end; yet a node that misses it believes in a former prefix of the mobile
+    /// network for weeks.
     pub(in super::super) fn drop_care_of_prefix_records(&self, out: &mut Outbox) {
         let lent = self
             .ingress
@@ -133,7 +129,7 @@ impl MobileRouter {
         lent.for_each(|(prefix, _)| out.drop(Key::JournalRecord(JournalKey::CareOfPrefix(*prefix))));
     }
 
-    /// The content of the advertisements of interface `index`, apart from the MTU; records what is advertised.
+    /// The content of the advertisements of the interface `index`, apart from the MTU; remembers what nodes are told.
     pub(in super::super) fn ra_content(
         &mut self,
         now: Time,
@@ -150,7 +146,7 @@ impl MobileRouter {
         let router = Duration::from_secs(router_lifetime(interval).into());
         let most = (router * 4).clamp(MIN_VALID_LIFETIME, MAX_VALID_LIFETIME);
         let yields = prefer == Some(PrefixPreference::CareOf) && live.iter().any(|one| one.preferred);
-        // Nodes with other prefixes have to know when the mobile network prefix is unreachable, and when it is back.
+        // Nodes with other prefixes need to know when theirs leads nowhere, and when it does again.
         let preferred = if refused || yields || cut_off {
             AdvertisedLifetime::Zero
         } else {
@@ -191,7 +187,7 @@ impl MobileRouter {
         RaContent { prefixes, routes, interval, proxy_flag: proxy, repeat_quickly: brisk, ..RaContent::default() }
     }
 
-    /// The view of all prefixes on ingress interfaces.
+    /// Every prefix of the nodes inside.
     pub(in super::super) fn show_prefixes(&self, now: Time) -> Vec<PrefixView> {
         let name = |bid: Bid| {
             let uplink = self.uplinks.iter().find(|uplink| uplink.config.bid == bid);
@@ -246,8 +242,8 @@ impl MobileRouter {
 }
 
 impl IngressInterface {
-    /// Advertises the interface's former prefix as withdrawn, for as long as nodes may consider it valid (RFC 9096
-    /// §3.5). A record keeps it for a later run.
+    /// Advertises the interface's former prefix as withdrawn, for as long as nodes may believe in it (RFC 9096 §3.5). A
+    /// record keeps it for a later run.
     pub(in super::super) fn withdraw(&mut self, now: Time, prefix: Prefix, out: &mut Outbox) {
         self.make_room_for(prefix, out);
         if self.advertised_prefixes.len() < MAX_ADVERTISED {
@@ -272,7 +268,7 @@ impl IngressInterface {
         }
     }
 
-    /// Records that `live` is advertised now with lifetimes up to `most`, and that all other prefixes are withdrawn.
+    /// Notes that nodes are told of `live` now for at most `most`, and that all else they were told of is over.
     fn record_advertised(&mut self, now: Time, most: Duration, live: &[AdvertisablePrefix], out: &mut Outbox) {
         let own = self.config.prefix;
         self.advertised_prefixes.retain(|prefix, one| {
@@ -310,13 +306,13 @@ impl IngressInterface {
         if full && let Some(first) = over.map(|(prefix, _)| *prefix) {
             self.advertised_prefixes.remove(&first);
             out.drop(Key::JournalRecord(JournalKey::CareOfPrefix(first)));
-            out.report(Report::TableFull { table: "care-of prefixes".to_owned(), limit: MAX_ADVERTISED });
+            out.report(Report::TableFull { table: "prefixes told inside".to_owned(), limit: MAX_ADVERTISED });
         }
     }
 }
 
 impl AdvertisablePrefix {
-    /// The state after an advertisement at `now`.
+    /// What nodes believe who hear of it now.
     fn advertised_state(&self, now: Time, most: Duration) -> AdvertisedState {
         let nodes = match &self.grant.kind {
             GrantKind::Shared { node_addresses: nodes, .. } => nodes.clone(),
@@ -336,17 +332,17 @@ impl AdvertisablePrefix {
 }
 
 impl AdvertisedState {
-    /// When it is decided on, and when it can be forgotten.
+    /// When it is decided on, and when it may be forgotten.
     pub(in super::super) fn deadlines(&self) -> impl Iterator<Item = Time> {
         self.hold_until.into_iter().chain([self.believed_until])
     }
 
-    /// Whether it is withdrawn.
+    /// Whether it leads nowhere any more.
     pub(super) fn is_withdrawn(&self) -> bool {
         self.withdrawn
     }
 
-    /// Its downstream addresses, present or former; `None` if all of them are.
+    /// The addresses of it that are, or were, inside; `None` if all of them are.
     pub(super) fn node_addresses(&self) -> Option<&[Ipv6Addr]> {
         self.node_addresses.as_deref()
     }

@@ -1,6 +1,5 @@
-//! Care-of prefixes: prefixes of visited networks for nodes of the mobile network, and with them paths that bypass the
-//! tunnel. Their source, their advertisement, and the routing of their packets (RFC 8415, RFC 4389, RFC 7278, RFC 7084
-//! §4.2 and §4.3, RFC 8028).
+//! Prefixes of visited networks for the nodes inside, and with them ways past the tunnel: how they are come by, what the
+//! nodes are told, and how packets from them are routed (RFC 8415, RFC 4389, RFC 7278, RFC 7084 §4.2 and §4.3, RFC 8028).
 
 mod advertisement;
 mod routing;
@@ -23,40 +22,38 @@ use roam6_wire::{Bid, HomeAddress, LinkAddress, Prefix};
 use sha1::{Digest, Sha1};
 use std::net::Ipv6Addr;
 
-/// A care-of prefix that nodes may use now.
+/// A prefix of a visited network that nodes inside may use now.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Grant {
-    /// The uplink.
+    /// Which uplink.
     pub(super) bid: Bid,
     /// Its interface.
     pub(super) link: LinkId,
-    /// The prefix, as delegated or as on the visited link.
+    /// The prefix, as it was delegated or as the visited link has it.
     pub(super) prefix: Prefix,
     pub(super) kind: GrantKind,
     pub(super) preferred_until: Time,
     pub(super) valid_until: Time,
 }
 
-/// The origin of a care-of prefix.
+/// How a prefix was come by.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum GrantKind {
-    /// Delegated by DHCPv6.
+    /// It is ours for a time.
     Delegated,
-    /// Shared with the visited link.
+    /// It is the visited link's.
     Shared {
-        /// The ingress interface whose nodes share it.
+        /// The interface whose nodes share it.
         ingress: LinkId,
-        /// This router's address in it.
+        /// Our address in it.
         own_address: Ipv6Addr,
-        /// Its downstream addresses; `None` if all of them are: the visited link is point-to-point (RFC 7278).
+        /// Its addresses inside; `None` if all of them are: the visited link has but two ends (RFC 7278).
         node_addresses: Option<Vec<Ipv6Addr>>,
-        /// A delegated prefix has replaced it: it is routed, and advertised as withdrawn.
-        replaced: bool,
     },
 }
 
 impl MobileRouter {
-    /// Requests, renews and releases prefixes, as the uplinks are now.
+    /// Asks for, keeps and gives up prefixes, as the uplinks are now.
     pub(super) fn update_sources(&mut self, now: Time, out: &mut Outbox) {
         let wanted: Vec<(Bid, SourceSpec)> = self.source_specs();
         for (bid, source) in &mut self.prefix_sources {
@@ -76,8 +73,8 @@ impl MobileRouter {
         }
     }
 
-    /// The prefix source that each uplink on a visited network should have. Without a care-of address a prefix has no
-    /// route out.
+    /// What each uplink on a visited network should have. Without a care-of address there is no way out, and so no use for
+    /// a prefix.
     fn source_specs(&self) -> Vec<(Bid, SourceSpec)> {
         let Some(config) = self.config.care_of_prefixes else { return Vec::new() };
         let inside = self.proxy_downstream();
@@ -116,8 +113,8 @@ impl MobileRouter {
         }
     }
 
-    /// The ingress interface whose nodes may share a visited link: the first, unless another router advertises there,
-    /// which might be a proxy for the same link (RFC 4389 §4.1.3.3).
+    /// The interface inside whose nodes may share a visited link: the first, unless another router advertises there, which
+    /// might be a proxy for the same link (RFC 4389 §4.1.3.3).
     fn proxy_downstream(&self) -> Option<(LinkId, LinkAddress)> {
         let inside =
             self.ingress.first().filter(|inside| inside.other_router_until.is_none_or(|until| until <= self.now))?;
@@ -125,7 +122,7 @@ impl MobileRouter {
         Some((interface.link, interface.address?))
     }
 
-    /// All care-of prefixes that nodes may use now, those of preferred uplinks first, without overlaps.
+    /// Every prefix nodes inside may use now, those of the preferred uplinks first, none of them twice.
     pub(super) fn grants(&self, now: Time) -> Vec<Grant> {
         let mut order: Vec<_> = self.uplinks.iter().map(|uplink| (uplink.config.priority, uplink.config.bid)).collect();
         order.sort();
@@ -140,7 +137,7 @@ impl MobileRouter {
         grants
     }
 
-    /// Processes a packet to the DHCPv6 client port.
+    /// A packet to the DHCPv6 client port.
     pub(super) fn receive_dhcp(&mut self, now: Time, link: LinkId, datagram: &Datagram<'_>, out: &mut Outbox) {
         let uplink = self.uplinks.iter_mut().find(|uplink| uplink.up() == Some(link));
         if uplink.is_some_and(|uplink| uplink.receive_dhcp(now, datagram, &mut self.entropy, out)) {
@@ -151,7 +148,7 @@ impl MobileRouter {
         }
     }
 
-    /// Passes a Neighbour Solicitation to the ND proxies.
+    /// A neighbour solicitation may be for, or from, a node that shares a visited link.
     pub(super) fn relay_solicitation(
         &mut self,
         now: Time,
@@ -168,7 +165,7 @@ impl MobileRouter {
         }
     }
 
-    /// Passes a Neighbour Advertisement to the ND proxies.
+    /// So may a neighbour advertisement.
     pub(super) fn relay_advertisement(
         &mut self,
         now: Time,
@@ -189,7 +186,7 @@ impl MobileRouter {
         }
     }
 
-    /// Passes a change of the kernel's neighbour table to the ND proxies.
+    /// What the kernel knows of a neighbour inside.
     pub(super) fn relay_neighbour(&mut self, now: Time, event: &NeighbourEvent, out: &mut Outbox) {
         for (_, proxy) in self.prefix_sources.values_mut().filter_map(PrefixSource::proxy) {
             if proxy.downstream().0 == event.link {
@@ -199,7 +196,7 @@ impl MobileRouter {
         }
     }
 
-    /// Releases all delegated prefixes.
+    /// Gives back what was delegated.
     pub(super) fn stop_sources(&mut self, now: Time, out: &mut Outbox) {
         for source in self.prefix_sources.values_mut() {
             source.stop(now, &mut self.entropy, out);
@@ -208,8 +205,8 @@ impl MobileRouter {
     }
 }
 
-/// The DUID of this router: the same on all uplinks and after every start, and not derived from an address (RFC 8415
-/// §11.5; a name-based UUID, RFC 4122 §4.3).
+/// Who we are for DHCPv6 servers: the same on all uplinks and after every start, and no address (RFC 8415 §11.5; a name-based
+/// UUID, RFC 4122 §4.3).
 pub(super) fn client_duid(home_address: HomeAddress) -> Duid {
     let digest = Sha1::new().chain_update(b"roam6 mobile router").chain_update(home_address.0.octets()).finalize();
     let mut uuid = [0; 16];

@@ -1,0 +1,184 @@
+//! Invariants of care-of prefixes: no node is told to prefer a prefix without connectivity, and no packet leaves an
+//! uplink with a source that does not belong there (RFC 8028 §3, RFC 2827, RFC 7084 §4.3).
+
+use super::dhcp6::{Message, kind};
+use super::mobile_network_node::prefix_information;
+use crate::nemo::topology::{self, MobileRouterHost, Topology};
+use crate::net::datagram::{self, Header, ICMPV6, UDP};
+use crate::net::event::Observation;
+use crate::net::ids::{HostId, MediumId};
+use core::time::Duration;
+use roam6_proto::contract::item::NextHop;
+use roam6_proto::{LinkId, Time};
+use roam6_wire::Prefix;
+use std::collections::BTreeMap;
+use std::net::Ipv6Addr;
+
+const ADVERTISEMENT: u8 = 134;
+/// Tolerance: a client counts a lifetime from its reception.
+const SLACK: Duration = Duration::from_secs(1);
+/// Time in which a restarted mobile router must repair its state.
+const STARTUP_TIME: Duration = Duration::from_secs(1);
+/// Time in which it must detect that its uplink has moved without loss of carrier.
+const MAX_ROAM_DETECTION: Duration = Duration::from_secs(20);
+
+/// The reference model.
+#[derive(Debug, Default)]
+pub struct CareOfPrefixInvariants {
+    /// Granted prefixes: the medium, and the end of validity.
+    leases: BTreeMap<(MediumId, Prefix), Time>,
+    /// Prefixes last advertised to nodes: end of validity, and of preference.
+    advertised: BTreeMap<(HostId, Prefix), AdvertisedPrefix>,
+    started: BTreeMap<HostId, Time>,
+    roamed: BTreeMap<(HostId, LinkId), Time>,
+    /// Prefixes granted, and their advertisements.
+    pub granted: u64,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct AdvertisedPrefix {
+    valid_until: Time,
+    preferred_until: Time,
+}
+
+impl CareOfPrefixInvariants {
+    /// Checks the invariants after one event.
+    ///
+    /// # Errors
+    /// The violated invariant.
+    pub fn check(&mut self, topology: &mut Topology, facts: &[Observation]) -> Result<(), String> {
+        let now = topology.world.now();
+        for fact in facts {
+            match fact {
+                Observation::Started(host) => {
+                    self.started.insert(*host, now);
+                    // What an earlier life told is known to nobody.
+                    self.advertised
+                        .iter_mut()
+                        .filter(|((of, _), _)| of == host)
+                        .for_each(|(_, told)| told.preferred_until = now);
+                }
+                Observation::Roamed(host, link) => drop(self.roamed.insert((*host, *link), now)),
+                Observation::Sent(host, packet) => self.see_packet(now, topology, *host, packet),
+                Observation::PacketLeft(port, medium, source) if self.is_running_normally(now, topology, port.0) => {
+                    self.check_source(now, topology, *port, (*medium, *source))?;
+                }
+                _ => {}
+            }
+        }
+        // An event may be told to a host in parts: what counts is how it ends.
+        let handled = |mobile: &&MobileRouterHost| facts.contains(&Observation::Handled(mobile.host));
+        let mut handled = topology
+            .mobiles
+            .iter()
+            .filter(handled)
+            .filter(|mobile| self.is_running_normally(now, topology, mobile.host));
+        handled.try_for_each(|mobile| self.check_advertised(now, topology, mobile))
+    }
+
+    /// Whether an engine runs, and has had time to repair its state.
+    fn is_running_normally(&self, now: Time, topology: &Topology, host: HostId) -> bool {
+        let settled = topology.world.host(host).instance.as_ref().is_some_and(|life| life.stale_removed);
+        settled && self.started.get(&host).is_none_or(|born| now > *born + STARTUP_TIME)
+    }
+
+    fn see_packet(&mut self, now: Time, topology: &mut Topology, host: HostId, packet: &[u8]) {
+        let Some(header) = Header::parse(packet) else { return };
+        if header.next == UDP
+            && let Some(index) = topology.servers.iter().position(|server| *server == Some(host))
+            && let Some(answer) = Message::parse(packet).filter(|answer| answer.kind == kind::REPLY)
+        {
+            for lease in answer.leases.iter().filter(|lease| lease.valid > 0) {
+                topology.delegate(index, lease.prefix, header.destination);
+                let until = now + Duration::from_secs(lease.valid.into());
+                let Some(medium) = topology.visited.get(index).copied() else { continue };
+                let known = self.leases.entry((medium, lease.prefix)).or_insert(until);
+                *known = until.max(*known);
+                self.granted += 1;
+            }
+        }
+        let Some(mobile) = topology.mobiles.iter().find(|mobile| mobile.host == host) else { return };
+        let message = datagram::payload(packet);
+        if header.next == ICMPV6 && message.first() == Some(&ADVERTISEMENT) {
+            let mut options = message.get(16..).unwrap_or_default();
+            while let [_, length, ..] = options
+                && let Some((option, rest)) = options.split_at_checked(usize::from((*length).max(1)) * 8)
+            {
+                if let Some((prefix, [valid, preferred])) = prefix_information(option)
+                    && prefix != mobile.prefix
+                {
+                    let until = |seconds: u32| now + Duration::from_secs(seconds.into());
+                    let known = self.advertised.get(&(host, prefix)).map_or(now, |told| told.valid_until);
+                    let valid_until = known.max(until(valid));
+                    self.advertised
+                        .insert((host, prefix), AdvertisedPrefix { valid_until, preferred_until: until(preferred) });
+                }
+                options = rest;
+            }
+        }
+    }
+
+    /// A preferred prefix has connectivity through a network to which it belongs.
+    fn check_advertised(&self, now: Time, topology: &Topology, mobile: &MobileRouterHost) -> Result<(), String> {
+        let host = mobile.host;
+        let mine = self.advertised.range((host, Prefix::ALL)..).take_while(|((of, _), _)| *of == host);
+        for ((_, prefix), _) in mine.filter(|(_, told)| told.preferred_until > now) {
+            let source = prefix.with_identifier(0x9999).unwrap_or(Ipv6Addr::UNSPECIFIED);
+            let header = Header { source, destination: topology.peer(), next: UDP, hop_limit: 64 };
+            let target = topology.world.host(host).kernel.route(&header, Some(topology::INSIDE_INTERFACE), |_| true);
+            let name = &topology.world.host(host).name;
+            let Some(NextHop::Gateway { link, .. }) = target else {
+                return Err(format!("{name} advertises {prefix}, which leads to {target:?}"));
+            };
+            let medium = topology.world.host(host).interfaces.get(&link).and_then(|interface| interface.medium);
+            let there =
+                topology.world.is_up(host, link) && medium.is_some_and(|it| self.belongs(now, topology, it, source));
+            if !mobile.uplinks.contains(&link) || !there && !self.has_roamed(now, (host, link)) {
+                return Err(format!("{name} advertises {prefix}, which leads out by {link}, where it does not belong"));
+            }
+        }
+        Ok(())
+    }
+
+    fn check_source(
+        &self,
+        now: Time,
+        topology: &Topology,
+        port: (HostId, LinkId),
+        (medium, source): (MediumId, Ipv6Addr),
+    ) -> Result<(), String> {
+        // What others sent is theirs: a packet for an address just given up goes back where it came from.
+        let ours = |mobile: &MobileRouterHost| mobile.prefix.contains(source) || mobile.home_address.0 == source;
+        let visited = (0..)
+            .zip(&topology.visited)
+            .flat_map(|(index, _)| [topology::visited_prefix(index), topology::pool(index)]);
+        let inside = topology.mobiles.iter().any(ours) || visited.into_iter().any(|prefix| prefix.contains(source));
+        if !inside || self.belongs(now, topology, medium, source) || self.has_roamed(now, port) {
+            return Ok(());
+        }
+        let (name, medium) = (&topology.world.host(port.0).name, &topology.world.medium(medium).name);
+        Err(format!("{name} sends from {source} into {medium}, where it does not belong"))
+    }
+
+    fn has_roamed(&self, now: Time, port: (HostId, LinkId)) -> bool {
+        self.roamed.get(&port).is_some_and(|at| now < *at + MAX_ROAM_DETECTION)
+    }
+
+    /// Whether `source` belongs to `medium`.
+    fn belongs(&self, now: Time, topology: &Topology, medium: MediumId, source: Ipv6Addr) -> bool {
+        let advertised = topology.visited.iter().position(|visited| *visited == medium);
+        let advertised = advertised.and_then(|index| u16::try_from(index).ok()).map(topology::visited_prefix);
+        let lent = || self.leases.iter().filter(|((on, _), until)| *on == medium && now <= **until + SLACK);
+        let inside = topology.mobiles.iter().find(|mobile| mobile.ingress_medium == medium);
+        let told = |host| {
+            let mine = self.advertised.range((host, Prefix::ALL)..).take_while(move |((of, _), _)| *of == host);
+            mine.filter(|(_, told)| now <= told.valid_until + SLACK).map(|((_, prefix), _)| *prefix)
+        };
+        let home = (medium == topology.home).then(topology::home_prefix);
+        let own = topology.mobiles.iter().filter(|_| medium == topology.home).map(|mobile| mobile.prefix);
+        advertised.into_iter().chain(home).chain(own).any(|prefix| prefix.contains(source))
+            || lent().any(|((_, prefix), _)| prefix.contains(source))
+            || inside
+                .is_some_and(|outer| outer.prefix.contains(source) || told(outer.host).any(|it| it.contains(source)))
+    }
+}

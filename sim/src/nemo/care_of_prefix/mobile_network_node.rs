@@ -1,0 +1,277 @@
+//! A mobile network node that forms addresses from every advertised prefix of a visited network, and sends echo
+//! requests from each while it is valid (RFC 4862 §5.4, §5.5.3, §5.5.4).
+
+use crate::net::datagram::{self, Header, ICMPV6};
+use core::time::Duration;
+use roam6_proto::contract::item::Address;
+use roam6_proto::{Engine, Input, Item, LinkId, Outbox, Time, Transmit, Via, View};
+use roam6_wire::{LinkAddress, Prefix};
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::net::Ipv6Addr;
+use std::rc::Rc;
+
+/// Interval of echo requests from each address.
+const INTERVAL: Duration = Duration::from_secs(1);
+/// Time of duplicate address detection (RFC 4861 §10, RETRANS_TIMER), with a margin for proxies.
+const DAD_SPAN: Duration = Duration::from_millis(1200);
+/// Neighbours are solicited every so many packets, by which proxies learn the address too.
+const SOLICIT_EVERY: u32 = 5;
+/// Time until proxies have learnt the address.
+const ROUTER_LOSS_SPAN: Duration = Duration::from_secs(6);
+/// Remaining lifetime that an advertisement cannot shorten (RFC 4862 §5.5.3).
+const TWO_HOURS: Duration = Duration::from_secs(7200);
+/// An answer is required only for packets from an address without changes for this time before and after.
+const DISTURBANCE: Duration = Duration::from_secs(1);
+const SOLICITATION: u8 = 135;
+const ADVERTISEMENT: u8 = 134;
+const UNREACHABLE: u8 = 1;
+const ECHO_REQUEST: u8 = 128;
+const ECHO_REPLY: u8 = 129;
+/// Source address failed ingress/egress policy (RFC 4443 §3.1).
+const FAILED_POLICY: u8 = 5;
+
+/// The echo requests of a node, and their answers.
+#[derive(Debug, Default, Clone)]
+pub struct EchoLog {
+    /// Its addresses, and whether each is preferred.
+    pub addresses: BTreeMap<Ipv6Addr, bool>,
+    echoes: Vec<Echo>,
+}
+
+#[derive(Debug, Clone)]
+struct Echo {
+    source: Ipv6Addr,
+    sent: Time,
+    /// The source was preferred.
+    preferred: bool,
+    /// An answer is required.
+    must_be_answered: bool,
+    answer: Option<Answer>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Answer {
+    /// The correspondent has replied.
+    Peer,
+    /// The router has refused the source address.
+    SourceRefused,
+}
+
+impl EchoLog {
+    /// The first request sent from `since` on and before `until` that was neither answered nor refused, or refused
+    /// although its source was preferred.
+    pub fn unanswered(&self, since: Time, until: Time) -> Option<(Ipv6Addr, Time)> {
+        let missing = |echo: &&Echo| match echo.answer {
+            None => true,
+            Some(answer) => echo.preferred && answer == Answer::SourceRefused,
+        };
+        let asked = self.echoes.iter().filter(|echo| echo.must_be_answered && (since..until).contains(&echo.sent));
+        asked.filter(missing).map(|echo| (echo.source, echo.sent)).next()
+    }
+
+    /// Whether a request from a preferred address, sent from `since` on, was answered by the correspondent.
+    pub fn has_connectivity(&self, since: Time) -> bool {
+        self.echoes.iter().rev().any(|echo| echo.sent >= since && echo.preferred && echo.answer == Some(Answer::Peer))
+    }
+
+    fn disturb(&mut self, now: Time, source: Ipv6Addr) {
+        let lately = |echo: &&mut Echo| echo.source == source && echo.sent + DISTURBANCE > now;
+        self.echoes.iter_mut().rev().take(64).filter(lately).for_each(|echo| echo.must_be_answered = false);
+    }
+}
+
+/// Where a node is attached.
+#[derive(Debug, Clone, Copy)]
+pub struct NodeSpec {
+    /// Its interface.
+    pub link: LinkId,
+    /// Its link-layer address.
+    pub address: LinkAddress,
+    /// Its correspondent.
+    pub peer: Ipv6Addr,
+    /// The mobile network prefix, whose addresses other hosts use.
+    pub home: Prefix,
+}
+
+/// The node.
+#[derive(Debug)]
+pub struct MobileNetworkNode {
+    spec: NodeSpec,
+    router: Option<Ipv6Addr>,
+    addresses: BTreeMap<Prefix, FormedAddress>,
+    ledger: Rc<RefCell<EchoLog>>,
+    next: Time,
+    sent: u32,
+}
+
+#[derive(Debug)]
+struct FormedAddress {
+    address: Ipv6Addr,
+    usable: Time,
+    preferred_until: Time,
+    valid_until: Time,
+    /// The latest advertisement has not ended it.
+    alive: bool,
+    changed: Time,
+}
+
+impl MobileNetworkNode {
+    /// A node that writes into `ledger`.
+    pub fn new(seat: NodeSpec, ledger: &Rc<RefCell<EchoLog>>) -> MobileNetworkNode {
+        let ledger = Rc::clone(ledger);
+        MobileNetworkNode { spec: seat, router: None, addresses: BTreeMap::new(), ledger, next: Time::ZERO, sent: 0 }
+    }
+
+    fn receive(&mut self, now: Time, packet: &[u8], out: &mut Outbox) {
+        let Some(header) = Header::parse(packet).filter(|header| header.next == ICMPV6) else { return };
+        match datagram::payload(packet) {
+            [ADVERTISEMENT, _, _, _, _, _, _, _, _, _, _, _, _, _, _, _, options @ ..] => {
+                self.router = Some(header.source);
+                self.receive_options(now, options, out);
+            }
+            [ECHO_REPLY, _, _, _, number @ ..] => self.record_answer(number, Answer::Peer),
+            [UNREACHABLE, FAILED_POLICY, _, _, _, _, _, _, invoking @ ..] => {
+                let number = datagram::payload(invoking).get(4..);
+                self.record_answer(number.unwrap_or_default(), Answer::SourceRefused);
+            }
+            _ => {}
+        }
+    }
+
+    fn record_answer(&self, number: &[u8], answer: Answer) {
+        let number = number.first_chunk::<4>().map(|octets| u32::from_be_bytes(*octets));
+        let index = number.and_then(|number| usize::try_from(number).ok()).unwrap_or(usize::MAX);
+        if let Some(echo) = self.ledger.borrow_mut().echoes.get_mut(index) {
+            echo.answer.get_or_insert(answer);
+        }
+    }
+
+    fn receive_options(&mut self, now: Time, mut options: &[u8], out: &mut Outbox) {
+        while let [kind, length, ..] = options
+            && let Some((option, rest)) = options.split_at_checked(usize::from((*length).max(1)) * 8)
+        {
+            if *kind == 3 {
+                self.receive_prefix(now, option, out);
+            }
+            options = rest;
+        }
+    }
+
+    fn receive_prefix(&mut self, now: Time, option: &[u8], out: &mut Outbox) {
+        let Some((prefix, lifetimes)) = prefix_information(option) else { return };
+        if prefix == self.spec.home || prefix.length() != 64 {
+            return;
+        }
+        let [valid, preferred] = lifetimes.map(|seconds| Duration::from_secs(seconds.into()));
+        if let Some(formed) = self.addresses.get_mut(&prefix) {
+            let rest = formed.valid_until.since(now);
+            let was = formed.preferred_until > now;
+            formed.preferred_until = now + preferred;
+            if valid > TWO_HOURS || valid > rest {
+                formed.valid_until = now + valid;
+            } else if rest > TWO_HOURS {
+                formed.valid_until = now + TWO_HOURS;
+            }
+            let back = !formed.alive && !valid.is_zero();
+            if back || was != (formed.preferred_until > now) {
+                // Come back, it is known to nobody until it has asked for somebody.
+                formed.changed = if back { now + ROUTER_LOSS_SPAN } else { now };
+                self.ledger.borrow_mut().disturb(now, formed.address);
+            }
+            formed.alive = !valid.is_zero();
+            return;
+        }
+        let Some(address) = prefix.with_identifier(self.spec.address.interface_identifier()) else { return };
+        if valid.is_zero() {
+            return;
+        }
+        let (usable, preferred_until, valid_until) = (now + DAD_SPAN, now + preferred, now + valid);
+        let formed = FormedAddress { address, usable, preferred_until, valid_until, alive: true, changed: usable };
+        self.addresses.insert(prefix, formed);
+        out.put(self.item(address));
+        self.send_dad_solicitation(Ipv6Addr::UNSPECIFIED, address, out);
+    }
+
+    fn item(&self, address: Ipv6Addr) -> Item {
+        Item::Address(Address { link: self.spec.link, address, prefix_length: 128, preferred: true, dad: false })
+    }
+
+    /// Sends a neighbour solicitation for `target`.
+    fn send_dad_solicitation(&self, source: Ipv6Addr, target: Ipv6Addr, out: &mut Outbox) {
+        let mut message = vec![SOLICITATION, 0, 0, 0, 0, 0, 0, 0];
+        message.extend(target.octets());
+        if !source.is_unspecified() {
+            message.extend([1, 1]);
+            message.extend(self.spec.address.0);
+        }
+        let destination = datagram::solicited_node(target);
+        let bytes = datagram::icmp6(Header { source, destination, next: ICMPV6, hop_limit: 255 }, &message);
+        out.transmit(Transmit { via: Via::Link(self.spec.link), bytes });
+    }
+
+    /// Sends an echo request from every address.
+    fn send_echoes(&mut self, now: Time, out: &mut Outbox) {
+        let ended: Vec<Prefix> =
+            self.addresses.iter().filter(|(_, formed)| formed.valid_until <= now).map(|(prefix, _)| *prefix).collect();
+        for prefix in ended {
+            let Some(formed) = self.addresses.remove(&prefix) else { continue };
+            self.ledger.borrow_mut().disturb(now, formed.address);
+            out.drop(self.item(formed.address).key());
+        }
+        self.sent += 1;
+        let usable = self.addresses.values().filter(|formed| formed.usable <= now);
+        for formed in usable {
+            let preferred = formed.preferred_until > now;
+            let lasts =
+                formed.valid_until > now + DISTURBANCE && (formed.preferred_until > now + DISTURBANCE || !preferred);
+            let owed = lasts && formed.changed + DISTURBANCE <= now;
+            let mut ledger = self.ledger.borrow_mut();
+            let number = u32::try_from(ledger.echoes.len()).unwrap_or(u32::MAX);
+            ledger.echoes.push(Echo {
+                source: formed.address,
+                sent: now,
+                preferred,
+                must_be_answered: owed,
+                answer: None,
+            });
+            let [a, b, c, d] = number.to_be_bytes();
+            let header = Header { source: formed.address, destination: self.spec.peer, next: ICMPV6, hop_limit: 64 };
+            let bytes = datagram::icmp6(header, &[ECHO_REQUEST, 0, 0, 0, a, b, c, d]);
+            out.transmit(Transmit { via: Via::Route, bytes });
+            if let Some(router) = self.router.filter(|_| self.sent.is_multiple_of(SOLICIT_EVERY)) {
+                self.send_dad_solicitation(formed.address, router, out);
+            }
+        }
+        let state = |formed: &FormedAddress| (formed.address, formed.preferred_until > now);
+        self.ledger.borrow_mut().addresses = self.addresses.values().map(state).collect();
+    }
+}
+
+/// The prefix of a Prefix Information option for autoconfiguration, with valid and preferred lifetime in seconds.
+pub fn prefix_information(option: &[u8]) -> Option<(Prefix, [u32; 2])> {
+    const AUTONOMOUS: u8 = 0x40;
+    let [3, 4, length, flags, rest @ ..] = option else { return None };
+    let number = |at: usize| Some(u32::from_be_bytes(rest.get(at..at.checked_add(4)?)?.try_into().ok()?));
+    let address: [u8; 16] = rest.get(12..28)?.try_into().ok()?;
+    let prefix = Prefix::new(address.into(), *length).filter(|_| flags & AUTONOMOUS != 0)?;
+    Some((prefix, [number(0)?, number(4)?]))
+}
+
+impl Engine for MobileNetworkNode {
+    fn handle(&mut self, now: Time, input: &Input, out: &mut Outbox) {
+        if let Input::Packet(packet) = input {
+            self.receive(now, &packet.bytes, out);
+        }
+        if now >= self.next {
+            self.send_echoes(now, out);
+            self.next = now + INTERVAL;
+        }
+    }
+
+    fn deadline(&self) -> Option<Time> {
+        Some(self.next)
+    }
+
+    fn view(&self, _: Time, _: &mut View) {}
+}

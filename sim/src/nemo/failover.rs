@@ -1,0 +1,317 @@
+//! Worlds of two home agents with the same prefix table and long binding lifetimes: a home agent dies and returns,
+//! loses its bindings, or the visited network is unreachable for a while. An interruption lasts as long as its
+//! detection, not as long as a binding.
+
+use crate::failure::WorldFamily;
+use crate::nemo::binding_messages::{self, BindingMessage};
+use crate::nemo::topology::{self, Topology};
+use crate::net::event::{Event, Observation};
+use crate::net::host::BoxedEngine;
+use crate::net::ids::HostId;
+use crate::net::items::delay;
+use crate::run::SeededWorld;
+use core::time::Duration;
+use roam6_proto::contract::config::nemo::{
+    Authentication, DadMode, HomeAgentConfig, HomeNetwork, IngressConfig, LoadSharing, MobileRouterConfig, PrefixMode,
+    PrefixTable, PrefixTableRow, ProbeConfig, SharedKey, UplinkConfig,
+};
+use roam6_proto::contract::report::LossReason;
+use roam6_proto::role::Role;
+use roam6_proto::{Entropy, Node, Report, Time};
+use roam6_wire::Bid;
+use std::net::Ipv6Addr;
+
+/// Limit from the death of a home agent until the other one carries packets: 0.8 s for the probes, 0.3 s for the
+/// Binding Update that verifies the binding, 1 s for duplicate address detection at the other one, if enabled.
+const REPLACEMENT_LIMIT: Duration = Duration::from_millis(1_300);
+const REPLACEMENT_LIMIT_WITH_DAD: Duration = Duration::from_millis(2_300);
+/// Limit from the loss of a binding until it is registered again.
+const LOSS_RECOVERY_LIMIT: Duration = Duration::from_millis(1_300);
+/// Limit from the end of a black hole until packets of the mobile network pass.
+const BLACK_HOLE_RECOVERY_LIMIT: Duration = Duration::from_millis(1_500);
+/// Largest transit time of a packet.
+const MAX_TRANSIT: Duration = Duration::from_millis(500);
+const FAULTS: u32 = 8;
+const SECOND: u64 = 1_000_000;
+
+/// The result of a world whose invariants hold.
+#[derive(Debug, Default, Clone, Copy)]
+pub struct RunResult {
+    /// Deaths of a home agent in use.
+    pub deaths: u64,
+    /// Losses of bindings.
+    pub losses: u64,
+    /// Black holes.
+    pub holes: u64,
+    /// Events handled.
+    pub events: u64,
+}
+
+/// A fault.
+#[derive(Debug, Clone, Copy)]
+enum Fault {
+    /// The home agent in use loses power, and returns with its journal or without.
+    Death { back: Duration, disk: bool },
+    /// The home agent in use loses its bindings.
+    BindingsLost,
+    /// The visited network drops every packet.
+    BlackHole(Duration),
+}
+
+/// A world of two home agents.
+pub struct FailoverWorld {
+    topology: Topology,
+    chance: Entropy,
+    /// The home agents detect duplicates of the home address at its first binding.
+    detection: bool,
+    /// The home agent with the binding, and how often that has changed.
+    agent: Option<usize>,
+    changes: u64,
+    /// Bindings that expired while no home agent was reachable: then the first to answer is as good as the other.
+    deregistrations: u64,
+    result: RunResult,
+}
+
+impl SeededWorld for FailoverWorld {
+    const FAMILY: WorldFamily = WorldFamily { name: "failover world", replay: "failover" };
+    type Result = RunResult;
+
+    fn generate(seed: u64, verbose: bool) -> FailoverWorld {
+        let mut chance = Entropy::seed_from_u64(seed ^ 0xfa11_0000);
+        let mut topology = Topology::new(seed, 2);
+        topology.world.verbose = verbose;
+        let detection = chance.below(2) == 0;
+        let mut secret = vec![0; 16];
+        chance.fill(&mut secret);
+        let row = PrefixTableRow {
+            home_address: topology::home_address(0),
+            prefixes: [topology::mobile_prefix(0)].into(),
+            authentication: Authentication::SharedKey(SharedKey { spi: 256, secret }),
+            next_key: None,
+        };
+        let lifetime = Duration::from_secs(if chance.below(2) == 0 { 600 } else { 3600 });
+        for index in 0..2 {
+            let role = Role::HomeAgent(home_agent(index, &row, detection));
+            topology.add_agent(engine_factory(role, chance.next_u64()));
+        }
+        let uplinks = 1 + usize::try_from(chance.below(2)).unwrap_or(0);
+        let role = Role::MobileRouter(Box::new(mobile_router(&row, lifetime, uplinks)));
+        topology.add_mobile(uplinks, engine_factory(role, chance.next_u64()));
+        FailoverWorld {
+            topology,
+            chance,
+            detection,
+            agent: None,
+            changes: 0,
+            deregistrations: 0,
+            result: RunResult::default(),
+        }
+    }
+
+    fn now(&self) -> Time {
+        self.topology.world.now()
+    }
+
+    fn run(&mut self) -> Result<RunResult, String> {
+        let ports: Vec<_> = self.topology.mobiles.iter().flat_map(|mobile| &mobile.uplinks).copied().collect();
+        let host = self.topology.mobiles.first().map(|mobile| mobile.host).ok_or("no mobile router")?;
+        for (link, medium) in ports.into_iter().zip(self.topology.visited.clone()) {
+            self.topology.world.schedule(Duration::from_secs(1), Event::Attach(host, link, Some(medium)));
+        }
+        self.topology.start();
+        self.advance(Duration::from_secs(10));
+        self.check_stable(Duration::from_secs(5))?;
+        for _ in 0..FAULTS {
+            let fault = self.choose_fault();
+            self.inject_fault(fault)?;
+            // Long after a binding is refreshed, and at any moment between two probes.
+            let pause = Duration::from_micros(20 * SECOND + self.chance.below(180 * SECOND));
+            self.check_stable(pause)?;
+        }
+        let deaths = self.result.deaths;
+        match self.changes <= 1 + deaths + self.deregistrations {
+            true => Ok(self.result),
+            false => Err(format!("{} changes of the home agent for {deaths} deaths", self.changes)),
+        }
+    }
+}
+
+impl FailoverWorld {
+    fn choose_fault(&mut self) -> Fault {
+        match self.chance.below(4) {
+            0 | 1 => Fault::Death {
+                back: Duration::from_micros(5 * SECOND + self.chance.below(120 * SECOND)),
+                disk: self.chance.below(2) == 0,
+            },
+            2 => Fault::BindingsLost,
+            _ => Fault::BlackHole(Duration::from_micros(SECOND / 2 + self.chance.below(25 * SECOND))),
+        }
+    }
+
+    /// Injects a fault, and returns when packets must pass again.
+    fn inject_fault(&mut self, fault: Fault) -> Result<(), String> {
+        let agent = self.agent.ok_or("not bound")?;
+        let host = self.topology.agents.get(agent).map(|agent| agent.host).ok_or("no home agent")?;
+        match fault {
+            Fault::Death { back, disk } => {
+                self.result.deaths += 1;
+                self.schedule(Event::PowerOff(host));
+                let limit = if self.detection { REPLACEMENT_LIMIT_WITH_DAD } else { REPLACEMENT_LIMIT };
+                self.advance(limit);
+                self.check_stable(back)?;
+                if !disk {
+                    self.schedule(Event::EraseJournal(host));
+                }
+                self.schedule(Event::Start(host));
+            }
+            Fault::BindingsLost => {
+                self.result.losses += 1;
+                self.schedule(Event::PowerOff(host));
+                self.schedule(Event::EraseJournal(host));
+                self.schedule(Event::Start(host));
+                let detection = if self.detection { Duration::from_secs(1) } else { Duration::ZERO };
+                self.advance(LOSS_RECOVERY_LIMIT + detection);
+            }
+            Fault::BlackHole(length) => {
+                self.result.holes += 1;
+                for medium in self.topology.visited.clone() {
+                    self.schedule(Event::BlackHole(medium, true));
+                }
+                self.advance(length);
+                for medium in self.topology.visited.clone() {
+                    self.schedule(Event::BlackHole(medium, false));
+                }
+                self.advance(BLACK_HOLE_RECOVERY_LIMIT);
+            }
+        }
+        Ok(())
+    }
+
+    fn schedule(&mut self, happening: Event) {
+        self.topology.world.schedule(Duration::ZERO, happening);
+    }
+
+    /// Lets time pass, in which nothing may be lost.
+    fn check_stable(&mut self, span: Duration) -> Result<(), String> {
+        let since = self.topology.world.now();
+        let until = since + span;
+        self.advance(span + MAX_TRANSIT);
+        for mobile in &self.topology.mobiles {
+            for (way, tally) in [("out of", &mobile.upstream), ("into", &mobile.downstream)] {
+                let missing = tally.borrow().missing(since, until);
+                if missing > 0 {
+                    return Err(format!("{missing} packets {way} the mobile network lost since {since}"));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn advance(&mut self, span: Duration) {
+        let end = self.topology.world.now() + span;
+        while let Some(facts) = self.topology.world.step(end) {
+            self.result.events += 1;
+            facts.iter().for_each(|fact| self.observe(fact));
+        }
+        // Time stands at the last event before.
+        let rest = end.since(self.topology.world.now());
+        self.topology.world.schedule(rest, Event::SetLink(self.topology.home, delay(3)));
+        self.topology.world.step(end + Duration::from_micros(1));
+    }
+
+    /// Follows the home agent of the binding, as the routing of the home network does.
+    fn observe(&mut self, fact: &Observation) {
+        match fact {
+            Observation::Sent(host, packet) => {
+                let Some(BindingMessage::Acknowledgement(answer)) = binding_messages::parse(packet) else { return };
+                let agent = self.topology.agents.iter().position(|agent| agent.host == *host);
+                if let Some(agent) = agent.filter(|_| answer.status < 128 && !answer.lifetime.is_zero()) {
+                    self.topology.announce(0, agent);
+                }
+            }
+            Observation::Reported(host, Report::Unbound { why, .. }) if self.is_mobile(*host) => {
+                self.deregistrations += u64::from(*why == LossReason::Expired.to_string());
+            }
+            Observation::Reported(host, Report::Bound { home_agent, .. }) if self.is_mobile(*host) => {
+                let agent = self.agent_at(*home_agent);
+                self.changes += u64::from(agent != self.agent);
+                self.agent = agent;
+            }
+            _ => {}
+        }
+    }
+
+    fn is_mobile(&self, host: HostId) -> bool {
+        self.topology.mobiles.iter().any(|mobile| mobile.host == host)
+    }
+
+    fn agent_at(&self, address: Ipv6Addr) -> Option<usize> {
+        self.topology.agents.iter().position(|agent| agent.address == address)
+    }
+}
+
+fn engine_factory(role: Role, seed: u64) -> impl Fn(u32) -> BoxedEngine + 'static {
+    move |life| {
+        let mut bytes = [0; 32];
+        Entropy::seed_from_u64(seed.wrapping_add(u64::from(life))).fill(&mut bytes);
+        Box::new(Node::from_roles(core::slice::from_ref(&role), bytes))
+    }
+}
+
+fn home_agent(index: u16, row: &PrefixTableRow, detection: bool) -> HomeAgentConfig {
+    HomeAgentConfig {
+        address: topology::agent_address(index),
+        home_prefixes: vec![topology::home_prefix()],
+        home_link: Some(topology::FIRST_INTERFACE.to_owned()),
+        prefix_table: PrefixTable { rows: vec![row.clone()] }.into(),
+        max_lifetime: Duration::from_secs(3600),
+        refresh_advice: None,
+        multiple_care_of: true,
+        home_and_away: true,
+        max_bindings: 8,
+        duplicate_detection: detection,
+        preference: index,
+        advertisement_interval: Some(Duration::from_secs(3)),
+        path_mtu: 1500,
+        ipv4: None,
+        ipv4_pool: None,
+    }
+}
+
+fn mobile_router(row: &PrefixTableRow, lifetime: Duration, uplinks: usize) -> MobileRouterConfig {
+    let names = [topology::FIRST_INTERFACE, topology::SECOND_INTERFACE];
+    let uplink = |(name, number): (&&str, u8)| UplinkConfig {
+        interface: (*name).to_owned(),
+        bid: Bid(u16::from(number)),
+        priority: number,
+        weight: 1,
+        care_of_prefix: true,
+        address: None,
+    };
+    MobileRouterConfig {
+        home_address: row.home_address,
+        home_prefix: topology::home_prefix(),
+        home_network: HomeNetwork::default(),
+        home_agents: (0..2).map(topology::agent_address).collect(),
+        home_agents_ipv4: Vec::new(),
+        dynamic_ipv4: None,
+        prefixes: row.prefixes.to_vec(),
+        prefix_mode: PrefixMode::Explicit,
+        authentication: row.authentication.clone(),
+        lifetime,
+        uplinks: names.iter().take(uplinks).zip(1..).map(uplink).collect(),
+        load_sharing: if uplinks > 1 { LoadSharing::Standby } else { LoadSharing::Single },
+        home_and_away: false,
+        ingress: vec![IngressConfig {
+            interface: topology::INSIDE_INTERFACE.to_owned(),
+            prefix: topology::mobile_prefix(0),
+            advertisement_interval: Duration::from_secs(10),
+            dns: None,
+            search_domains: None,
+        }],
+        duplicate_detection: DadMode::Optimistic,
+        probe: Some(ProbeConfig::default()),
+        flows: Vec::new(),
+        care_of_prefixes: None,
+    }
+}

@@ -1,0 +1,445 @@
+//! Invariants of a NEMO world, checked after every event.
+//!
+//! The checks observe from outside: packets, the forwarding state of hosts and the views of engines. They keep a
+//! binding cache of their own as the reference (RFC 3963 §6.2, RFC 6275 §9.5.1, §10.3).
+
+use crate::nemo::binding_messages::{self, Acknowledgement, BindingMessage, Update};
+use crate::nemo::topology::Topology;
+use crate::net::event::{Event, Observation};
+use crate::net::ids::HostId;
+use core::time::Duration;
+use roam6_proto::contract::item::{JournalKey, JournalRecord, NextHop, Route, RouteTable, TunnelId};
+use roam6_proto::contract::view::BindingView;
+use roam6_proto::{Item, Key, Report, Time};
+use roam6_wire::mobility::Status;
+use roam6_wire::{HomeAddress, Ipv4Endpoint, Prefix, Sequence};
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::{Ipv4Addr, Ipv6Addr};
+
+/// Tolerance: clocks differ, and time passes between an acknowledgement and its check.
+const SLACK: Duration = Duration::from_secs(1);
+/// Longest time that an update may be in transit, or queued at the home agent, and still cause forwarding.
+const MAX_UPDATE_AGE: Duration = Duration::from_secs(15);
+/// Time in which a restarted home agent must repair its state.
+const STARTUP_TIME: Duration = Duration::from_secs(1);
+/// Updates remembered of each mobile router.
+const MAX_UPDATES_KEPT: usize = 64;
+/// Items of a host at most.
+const MAX_ITEMS: usize = 200;
+/// Timers of an engine at most.
+const MAX_TIMERS: usize = 100;
+
+/// The reference model and counters.
+#[derive(Debug, Default)]
+pub struct Invariants {
+    senders: BTreeMap<HostId, Sender>,
+    sent_updates: BTreeMap<HomeAddress, Vec<(Time, Update)>>,
+    cache: BTreeMap<(HostId, HomeAddress), CachedBinding>,
+    grants: BTreeMap<(HostId, HomeAddress), BTreeMap<Ipv6Addr, Time>>,
+    started: BTreeMap<HostId, Time>,
+    /// Until when mobile routers may count as registered: from the sending of the update (RFC 6275 §11.7.3).
+    accepted_wrongly: BTreeMap<HostId, Time>,
+    /// Sum of wall clock steps: lifetimes of a journal are wrong by as much.
+    clock_steps: Duration,
+    /// Acknowledgements of home agents: destination, status, sequence number.
+    acknowledgements: BTreeSet<(Ipv6Addr, HomeAddress, u8, Sequence)>,
+    /// Accepted updates.
+    pub acknowledged: u64,
+    /// Refused updates.
+    pub refused: u64,
+}
+
+/// A mobile router as its packets show it.
+#[derive(Debug)]
+struct Sender {
+    last: Sequence,
+}
+
+/// A binding of the reference cache.
+#[derive(Debug, Clone)]
+struct CachedBinding {
+    care_of: BTreeSet<Ipv6Addr>,
+    sequence: Sequence,
+    ends: Time,
+}
+
+impl Invariants {
+    /// Notes an event of the script that suspends an invariant.
+    pub fn expect_event(&mut self, happening: &Event) {
+        if let Event::StepClock(_, micros) = happening {
+            self.clock_steps += Duration::from_micros(micros.unsigned_abs());
+        }
+    }
+
+    /// Checks all invariants after one event.
+    ///
+    /// # Errors
+    /// The violated invariant.
+    pub fn check(&mut self, topology: &mut Topology, facts: &[Observation]) -> Result<(), String> {
+        let now = topology.world.now();
+        for fact in facts {
+            match fact {
+                Observation::Looping(host) => return Err(describe_timers(topology, *host)),
+                Observation::Started(host) => {
+                    self.started.insert(*host, now);
+                    self.senders.remove(host);
+                    self.accepted_wrongly.remove(host);
+                    self.reload_cache(topology, *host);
+                }
+                Observation::Reported(
+                    host,
+                    Report::AcknowledgementReceived { home_agent, status, sequence, lifetime },
+                ) => {
+                    self.check_replayed_acknowledgement(topology, (*host, *home_agent), (*status, *sequence))?;
+                    self.note_accepted(topology, *host, *sequence, *lifetime);
+                }
+                Observation::Killed(_)
+                | Observation::Reported(..)
+                | Observation::PacketLeft(..)
+                | Observation::Roamed(..) => {}
+                Observation::Sent(host, packet) => match binding_messages::parse(packet) {
+                    Some(BindingMessage::Update(update)) => self.check_update(now, *host, update, topology)?,
+                    Some(BindingMessage::Acknowledgement(ack)) => {
+                        self.check_acknowledgement(now, *host, &ack, topology)?
+                    }
+                    None => {}
+                },
+                Observation::Tunnelled(host, tunnel, remote) => {
+                    self.check_tunnelled(now, topology, (*host, *tunnel), *remote)?
+                }
+                Observation::Handled(host) => self.check_view(now, topology, *host)?,
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether a home agent has a binding with a care-of address away from home.
+    pub fn is_bound(&self, now: Time, home_address: HomeAddress) -> bool {
+        let elsewhere = |bound: &CachedBinding| bound.care_of.iter().any(|care_of| *care_of != home_address.0);
+        self.cache.iter().any(|((_, home), bound)| *home == home_address && bound.ends > now && elsewhere(bound))
+    }
+
+    fn check_update(&mut self, now: Time, host: HostId, update: Update, topology: &Topology) -> Result<(), String> {
+        if !topology.mobiles.iter().any(|mobile| mobile.host == host && mobile.home_address == update.home_address) {
+            return Err(format!("{} sends an update for {}", topology.world.host(host).name, update.home_address));
+        }
+        let last = self.senders.get(&host).map(|sender| sender.last);
+        if let Some(last) = last.filter(|last| !update.sequence.is_newer_than(*last)) {
+            let name = &topology.world.host(host).name;
+            return Err(format!("{name} sends sequence number {} after {last}", update.sequence));
+        }
+        self.senders.insert(host, Sender { last: update.sequence });
+        let known = self.sent_updates.entry(update.home_address).or_default();
+        if known.len() >= MAX_UPDATES_KEPT {
+            known.remove(0);
+        }
+        known.push((now, update));
+        Ok(())
+    }
+
+    fn check_acknowledgement(
+        &mut self,
+        now: Time,
+        host: HostId,
+        ack: &Acknowledgement,
+        topology: &mut Topology,
+    ) -> Result<(), String> {
+        let Some(index) = topology.agents.iter().position(|agent| agent.host == host) else {
+            return Err(format!("{} is no home agent", topology.world.host(host).name));
+        };
+        let agent = topology.agents.get(index).map_or(Ipv6Addr::UNSPECIFIED, |agent| agent.address);
+        self.acknowledgements.insert((agent, ack.home_address, ack.status, ack.sequence));
+        if ack.status >= 128 {
+            self.refused += 1;
+            // A de-registration the journal did not take ends forwarding all the same, until a restart at most.
+            let farewell =
+                self.find_update(ack.home_address, ack.sequence).is_some_and(|(_, update)| update.is_deregistration());
+            if farewell && ack.status == Status::INSUFFICIENT_RESOURCES.0 {
+                self.cache.remove(&(host, ack.home_address));
+            }
+            return Ok(());
+        }
+        self.acknowledged += 1;
+        let Some(mobile) = topology.mobiles.iter().position(|mobile| mobile.home_address == ack.home_address) else {
+            return Err(format!("binding of a stranger, {}, acknowledged", ack.home_address));
+        };
+        let Some((sent, update)) = self.find_update(ack.home_address, ack.sequence).cloned() else {
+            return Err(format!("update {} of {} acknowledged, but never sent", ack.sequence, ack.home_address));
+        };
+        if ack.lifetime.is_zero() || update.is_deregistration() {
+            self.cache.remove(&(host, ack.home_address));
+            self.grant(now, host, ack.home_address, &BTreeSet::new(), Duration::ZERO);
+            return Ok(());
+        }
+        topology.announce(mobile, index);
+        let known = self.cache.get(&(host, ack.home_address)).filter(|bound| bound.ends > now);
+        if let Some(known) = known.filter(|known| !ack.sequence.is_newer_than(known.sequence)) {
+            return Err(format!(
+                "update {} of {} acknowledged after {}",
+                ack.sequence, ack.home_address, known.sequence
+            ));
+        }
+        self.check_forwarding_state(now, host, ack, topology)?;
+        let care_of = installed_care_of(topology, host, ack.home_address);
+        let asked: BTreeSet<Ipv6Addr> = update.care_of.iter().map(|(_, address)| *address).collect();
+        let care_of: BTreeSet<Ipv6Addr> = care_of.intersection(&asked).copied().collect();
+        if care_of.is_empty() {
+            return Err(format!("update {} of {} acknowledged without a path", ack.sequence, ack.home_address));
+        }
+        self.grant(now, host, ack.home_address, &care_of, ack.lifetime);
+        // The mobile router counts from when it sent, the home agent from when it received (RFC 6275 §11.7.3).
+        let bound = CachedBinding { care_of, sequence: ack.sequence, ends: sent + ack.lifetime };
+        self.cache.insert((host, ack.home_address), bound);
+        Ok(())
+    }
+
+    /// A mobile router accepts only acknowledgements that its home agent has sent.
+    fn check_replayed_acknowledgement(
+        &self,
+        topology: &Topology,
+        (host, home_agent): (HostId, Ipv6Addr),
+        (status, sequence): (u8, Sequence),
+    ) -> Result<(), String> {
+        let Some(mobile) = topology.mobiles.iter().find(|mobile| mobile.host == host) else { return Ok(()) };
+        match self.acknowledgements.contains(&(home_agent, mobile.home_address, status, sequence)) {
+            true => Ok(()),
+            false => {
+                Err(format!("{} believes status {status} for {sequence}, never sent", topology.world.host(host).name))
+            }
+        }
+    }
+
+    fn note_accepted(&mut self, topology: &Topology, host: HostId, sequence: Sequence, lifetime: Duration) {
+        let Some(mobile) = topology.mobiles.iter().find(|mobile| mobile.host == host) else { return };
+        if let Some((sent, _)) = self.find_update(mobile.home_address, sequence) {
+            let until = *sent + lifetime;
+            let known = self.accepted_wrongly.entry(host).or_insert(until);
+            *known = until.max(*known);
+        }
+    }
+
+    /// A mobile router shows no binding beyond the granted lifetime.
+    fn check_cached(&self, now: Time, topology: &Topology, host: HostId) -> Result<(), String> {
+        let ended = |until: &&Time| now > **until + SLACK;
+        let Some(until) = self.accepted_wrongly.get(&host).filter(ended) else { return Ok(()) };
+        let state = topology.world.host(host);
+        let view = state.view(now);
+        match view.bindings.iter().any(|binding| binding.role == "mobile_router" && binding.state == "bound") {
+            true => Err(format!("{} believes in a binding that ended at {until}", state.name)),
+            false => Ok(()),
+        }
+    }
+
+    /// No acknowledged binding without forwarding state and a journal record.
+    fn check_forwarding_state(
+        &self,
+        now: Time,
+        host: HostId,
+        ack: &Acknowledgement,
+        topology: &mut Topology,
+    ) -> Result<(), String> {
+        let far: Vec<Prefix> = mobile_prefixes(topology, ack.home_address);
+        let world = &mut topology.world;
+        let name = world.host(host).name.clone();
+        for prefix in far {
+            if tunnel_towards(&world.host(host).kernel, prefix).is_none() {
+                return Err(format!("{name} acknowledged {} without forwarding to {prefix}", ack.sequence));
+            }
+        }
+        let key = JournalKey::Binding(ack.home_address);
+        match world.host_mut(host).journal.synced(now).get(&key) {
+            Some(JournalRecord::Binding(record)) if !ack.sequence.is_newer_than(record.sequence) => Ok(()),
+            other => Err(format!("{name} acknowledged {} while its journal has {other:?}", ack.sequence)),
+        }
+    }
+
+    /// No forwarding to a care-of address beyond the lifetime of its binding.
+    fn check_tunnelled(
+        &self,
+        now: Time,
+        topology: &Topology,
+        (host, tunnel): (HostId, TunnelId),
+        remote: Ipv6Addr,
+    ) -> Result<(), String> {
+        let alive = topology.world.host(host).instance.as_ref().is_some_and(|life| life.begun);
+        let awake = self.started.get(&host).is_none_or(|born| now > *born + STARTUP_TIME);
+        if !topology.agents.iter().any(|agent| agent.host == host) || !alive || !awake {
+            return Ok(());
+        }
+        let Some(home) = owner(topology, host, tunnel) else {
+            return Err(format!("{} forwards into a tunnel of nobody", topology.world.host(host).name));
+        };
+        // Straight to the mobile router on the home link: registered as the home address (RFC 5648 §5.6.3).
+        let remote = if remote.is_unicast_link_local() { home.0 } else { topology.origin(remote) };
+        let until = self.grants.get(&(host, home)).and_then(|grants| grants.get(&remote));
+        let granted = until.is_some_and(|until| now <= *until + SLACK + self.clock_steps);
+        let asked = self.sent_updates.get(&home).into_iter().flatten().any(|(sent, update)| {
+            now <= *sent + MAX_UPDATE_AGE && update.care_of.iter().any(|(_, care_of)| *care_of == remote)
+        });
+        match granted || asked {
+            true => Ok(()),
+            false => Err(format!(
+                "{} forwards for {home} to {remote}, bound until {until:?}",
+                topology.world.host(host).name
+            )),
+        }
+    }
+
+    /// A home agent shows what it has acknowledged, or a newer update it is about to acknowledge.
+    fn check_view(&mut self, now: Time, topology: &Topology, host: HostId) -> Result<(), String> {
+        let state = topology.world.host(host);
+        let Some(life) = &state.instance else { return Ok(()) };
+        if state.kernel.plan().len() > MAX_ITEMS {
+            return Err(format!("{} holds {} items", state.name, state.kernel.plan().len()));
+        }
+        if !topology.agents.iter().any(|agent| agent.host == host) {
+            return self.check_cached(now, topology, host);
+        }
+        let view = state.view(now);
+        if view.timers.len() > MAX_TIMERS {
+            return Err(format!("{} runs {} timers", state.name, view.timers.len()));
+        }
+        let mut shown: BTreeMap<HomeAddress, BTreeSet<Ipv6Addr>> = BTreeMap::new();
+        for binding in view.bindings.iter().filter(|binding| binding.role == "home_agent") {
+            shown.entry(binding.home_address).or_default().extend(tunnel_end(binding).map(|end| topology.origin(end)));
+        }
+        for (home, care_of) in &shown {
+            let bound = self.cache.get(&(host, *home)).filter(|bound| bound.ends > now);
+            let newer = bound.map(|bound| bound.sequence);
+            for address in care_of {
+                self.check_view_binding(now, (host, *home), *address, newer, &state.name)?;
+            }
+        }
+        let due =
+            self.cache.iter().filter(|((of, _), bound)| *of == host && bound.ends > now + SLACK + self.clock_steps);
+        for ((_, home), bound) in due.filter(|_| life.begun) {
+            let has = shown.get(home).is_some_and(|shown| shown.intersection(&bound.care_of).next().is_some());
+            if !has && !self.is_overtaken(now, *home, bound.sequence) {
+                let ends = bound.ends;
+                return Err(format!("{} no longer shows the binding of {home}, good until {ends}", state.name));
+            }
+        }
+        Ok(())
+    }
+
+    fn check_view_binding(
+        &self,
+        now: Time,
+        (host, home): (HostId, HomeAddress),
+        care_of: Ipv6Addr,
+        acknowledged: Option<Sequence>,
+        name: &str,
+    ) -> Result<(), String> {
+        let until = self.grants.get(&(host, home)).and_then(|grants| grants.get(&care_of));
+        let granted = until.is_some_and(|until| now <= *until + SLACK + self.clock_steps);
+        let coming = self.sent_updates.get(&home).into_iter().flatten().any(|(sent, update)| {
+            let newer = acknowledged.is_none_or(|last| update.sequence.is_newer_than(last));
+            newer && now <= *sent + MAX_UPDATE_AGE && update.care_of.iter().any(|(_, address)| *address == care_of)
+        });
+        match granted || coming {
+            true => Ok(()),
+            false => Err(format!("{name} shows {home} at {care_of}, which nobody asked for or which has ended")),
+        }
+    }
+
+    /// Whether the mobile router has sent another update that may have reached the home agent.
+    fn is_overtaken(&self, now: Time, home: HomeAddress, sequence: Sequence) -> bool {
+        self.sent_updates
+            .get(&home)
+            .into_iter()
+            .flatten()
+            .any(|(sent, update)| update.sequence.is_newer_than(sequence) && now <= *sent + MAX_UPDATE_AGE)
+    }
+
+    fn find_update(&self, home: HomeAddress, sequence: Sequence) -> Option<&(Time, Update)> {
+        self.sent_updates.get(&home)?.iter().rev().find(|(_, update)| update.sequence == sequence)
+    }
+
+    fn grant(&mut self, now: Time, host: HostId, home: HomeAddress, care_of: &BTreeSet<Ipv6Addr>, lifetime: Duration) {
+        let grants = self.grants.entry((host, home)).or_default();
+        for until in grants.values_mut() {
+            *until = now.min(*until);
+        }
+        grants.extend(care_of.iter().map(|address| (*address, now + lifetime)));
+    }
+
+    /// A restarted home agent has the bindings of its journal, among them perhaps an update that was never
+    /// acknowledged.
+    fn reload_cache(&mut self, topology: &mut Topology, host: HostId) {
+        let now = topology.world.now();
+        let records: Vec<JournalRecord> = topology.world.host(host).journal.records();
+        for record in records {
+            let JournalRecord::Binding(record) = record else { continue };
+            let key = (host, record.home_address);
+            let newer = self.cache.get(&key).is_none_or(|bound| record.sequence.is_newer_than(bound.sequence));
+            if newer && let Some((_, update)) = self.find_update(record.home_address, record.sequence) {
+                let ends = now + update.lifetime;
+                let care_of: BTreeSet<Ipv6Addr> =
+                    record.care_of.iter().map(|(_, address, _)| topology.origin(*address)).collect();
+                self.grants.entry(key).or_default().extend(care_of.iter().map(|address| (*address, ends)));
+                self.cache.remove(&key);
+            }
+        }
+        let kept = topology.world.host(host).journal.records();
+        let kept = |home: HomeAddress| {
+            kept.iter().any(|record| matches!(record, JournalRecord::Binding(binding) if binding.home_address == home))
+        };
+        // A farewell may be on disk though it was never acknowledged.
+        self.cache.retain(|(of, home), bound| {
+            *of != host
+                || kept(*home)
+                || !self
+                    .sent_updates
+                    .get(home)
+                    .into_iter()
+                    .flatten()
+                    .any(|(_, update)| update.is_deregistration() && update.sequence.is_newer_than(bound.sequence))
+        });
+    }
+}
+
+/// The timers of an engine in an endless loop.
+fn describe_timers(topology: &Topology, host: HostId) -> String {
+    let host = topology.world.host(host);
+    let view = host.view(topology.world.now());
+    let due = view.timers.iter().filter(|timer| timer.remaining.is_zero()).map(|timer| timer.name.as_str());
+    format!("{} goes round in circles: {}", host.name, due.collect::<Vec<_>>().join(", "))
+}
+
+/// The prefixes that a home agent must forward for this home address.
+fn mobile_prefixes(topology: &Topology, home: HomeAddress) -> Vec<Prefix> {
+    let prefixes = topology.mobiles.iter().filter(|mobile| mobile.home_address == home).map(|mobile| mobile.prefix);
+    core::iter::once(Prefix::host(home.0)).chain(prefixes).collect()
+}
+
+fn tunnel_towards(kernel: &crate::net::kernel::Kernel, prefix: Prefix) -> Option<TunnelId> {
+    kernel.plan().iter().find_map(|(key, item)| match (key, item) {
+        (Key::Route(RouteTable::MAIN, to, _, _), Item::Route(Route { target: NextHop::Tunnel(id), .. }))
+            if *to == prefix =>
+        {
+            kernel.tunnel(*id).map(|tunnel| tunnel.id)
+        }
+        _ => None,
+    })
+}
+
+/// The remote tunnel ends of this home address.
+fn installed_care_of(topology: &Topology, host: HostId, home: HomeAddress) -> BTreeSet<Ipv6Addr> {
+    let kernel = &topology.world.host(host).kernel;
+    let tunnel = tunnel_towards(kernel, Prefix::host(home.0)).and_then(|id| kernel.tunnel(id));
+    let paths = tunnel.into_iter().flat_map(|tunnel| &tunnel.paths);
+    paths.map(|path| if path.direct { home.0 } else { topology.origin(path.remote) }).collect()
+}
+
+/// The remote tunnel end of a binding's view, as one address.
+fn tunnel_end(binding: &BindingView) -> Option<Ipv6Addr> {
+    let port = |address: Ipv4Addr| Ipv4Endpoint { address, port: binding.udp_port.unwrap_or(0) }.to_ipv6();
+    binding.care_of.map(|care_of| care_of.to_ipv4_mapped().map_or(care_of, port))
+}
+
+/// The home address of a tunnel.
+fn owner(topology: &Topology, host: HostId, tunnel: TunnelId) -> Option<HomeAddress> {
+    let far = &topology.world.host(host).kernel.tunnel(tunnel)?.remote_prefixes;
+    let homes = topology.mobiles.iter().map(|mobile| mobile.home_address);
+    homes.into_iter().find(|home| far.contains(&Prefix::host(home.0)))
+}

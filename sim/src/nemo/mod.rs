@@ -1,0 +1,11 @@
+//! Worlds of home agents and mobile routers that move, crash and are attacked.
+
+pub mod attacker;
+pub mod binding_messages;
+pub mod care_of_prefix;
+pub mod failover;
+pub mod invariants;
+pub mod ipv4;
+pub mod run;
+pub mod scenario;
+pub mod topology;

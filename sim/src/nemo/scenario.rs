@@ -1,0 +1,568 @@
+//! The world of a seed: its hosts, their configuration, and the script of faults.
+
+use crate::nemo::care_of_prefix::dhcp6_server::ServerSpec;
+use crate::nemo::ipv4::{self, Ipv4Access};
+use crate::nemo::topology::{self, Topology};
+use crate::net::event::Event;
+use crate::net::host::BoxedEngine;
+use crate::net::ids::{HostId, MediumId};
+use crate::net::items::delay;
+use crate::net::link::LinkSpec;
+use core::fmt;
+use core::time::Duration;
+use roam6_proto::contract::config::nemo::{
+    Authentication, CareOfPrefixConfig, DadMode, DsmipService, HomeAgentConfig, HomeNetwork, IngressConfig,
+    LoadSharing, MobileRouterConfig, PrefixMode, PrefixPreference, PrefixSharing, PrefixTable, PrefixTableRow,
+    ProbeConfig, SharedKey, UplinkConfig,
+};
+use roam6_proto::role::Role;
+use roam6_proto::{Entropy, LinkId, Node};
+use roam6_wire::{Bid, LinkAddress, Prefix};
+use std::net::Ipv6Addr;
+
+/// The kind of a world.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum NemoKind {
+    /// One uplink moves between networks.
+    Moves,
+    /// Two uplinks, of which the best carries all traffic.
+    Standby,
+    /// Two uplinks share the traffic.
+    Weights,
+    /// Two home agents, of which one may die for good.
+    Fallback,
+    /// A mobile router inside the network of another.
+    Nested,
+    /// Return home; with two uplinks, at home and away at the same time.
+    Home,
+    /// Home agent and mobile router crash.
+    Crashes,
+    /// Clocks are wrong, drift and are stepped.
+    Skew,
+    /// An off-path attacker sends forged, mutated and replayed messages.
+    Hostile,
+    /// Other hosts have the address a mobile router would form.
+    Conflict,
+}
+
+/// All kinds; the last digit of the seed selects one.
+pub const NEMO_KINDS: [NemoKind; 10] = [
+    NemoKind::Moves,
+    NemoKind::Standby,
+    NemoKind::Weights,
+    NemoKind::Fallback,
+    NemoKind::Nested,
+    NemoKind::Home,
+    NemoKind::Crashes,
+    NemoKind::Skew,
+    NemoKind::Hostile,
+    NemoKind::Conflict,
+];
+
+/// One world in so many has care-of prefixes.
+const CARE_OF_PREFIX_ONE_IN: u64 = 4;
+/// One of so many of the others has IPv4.
+const IPV4_ONE_IN: u64 = 3;
+const VISITED_NETWORKS: u16 = 3;
+const SECOND: u64 = 1_000_000;
+
+/// A world and its script.
+#[derive(Debug)]
+pub struct NemoScenario {
+    /// The kind of the world.
+    pub kind: NemoKind,
+    /// Hosts and links.
+    pub topology: Topology,
+    /// Events by their time.
+    pub script: Vec<(Duration, Event)>,
+    /// When the last fault has ended.
+    pub calm: Duration,
+    /// Mobile routers that are at home in the end.
+    pub home: Vec<usize>,
+    /// The configuration of care-of prefixes, if the world has them.
+    pub care_of_prefixes: Option<CareOfPrefixConfig>,
+    /// Whether home agents and some visited networks have IPv4.
+    pub ipv4: bool,
+}
+
+impl NemoScenario {
+    /// The world of `seed`.
+    pub fn new(seed: u64) -> NemoScenario {
+        let index = usize::try_from(seed % 10).unwrap_or(0);
+        let kind = NEMO_KINDS.get(index).copied().unwrap_or(NemoKind::Moves);
+        let mut dice = Dice(Entropy::seed_from_u64(seed ^ 0x5eed_0000));
+        let mut topology = Topology::new(seed, VISITED_NETWORKS);
+        let mobiles = if kind == NemoKind::Nested { 2 } else { 1 };
+        let rows: Vec<PrefixTableRow> = (0..mobiles).map(|index| row(index, kind, &mut dice)).collect();
+        let mut lot = Dice(Entropy::seed_from_u64(seed ^ 0x8415_0000));
+        let care_of_prefixes = lot.one_in(CARE_OF_PREFIX_ONE_IN).then(|| care_of_prefixes(&mut lot));
+        let mut draw = Dice(Entropy::seed_from_u64(seed ^ 0x5555_0000));
+        let ipv4 = care_of_prefixes.is_none() && draw.one_in(IPV4_ONE_IN);
+        let mut allowed = true;
+        for index in 0..if kind == NemoKind::Fallback { 2 } else { 1 } {
+            let mut config = HomeAgentConfig {
+                home_and_away: kind != NemoKind::Home || !dice.one_in(8),
+                ..home_agent(index, &rows, &mut dice)
+            };
+            config.ipv4 = ipv4.then(|| ipv4_service(index, &mut draw));
+            allowed &= config.multiple_care_of && config.home_and_away;
+            let seed = dice.0.next_u64();
+            topology.add_agent(engine_factory(Role::HomeAgent(config), seed));
+        }
+        for (index, row) in rows.iter().enumerate() {
+            let mut config = mobile_router(u16::try_from(index).unwrap_or(0), kind, row, &mut dice);
+            config.care_of_prefixes = care_of_prefixes;
+            if ipv4 {
+                enable_ipv4(&mut config, kind);
+            }
+            let uplinks = config.uplinks.len();
+            let seed = dice.0.next_u64();
+            topology.add_mobile(uplinks, engine_factory(Role::MobileRouter(Box::new(config)), seed));
+        }
+        let calm = Duration::from_micros(dice.between(30 * SECOND, 70 * SECOND));
+        let mut scenario =
+            NemoScenario { kind, topology, script: Vec::new(), calm, home: Vec::new(), care_of_prefixes, ipv4 };
+        if ipv4 {
+            scenario.add_ipv4(&mut draw);
+        }
+        scenario.set_clocks(&mut dice);
+        scenario.set_address_conflicts(&mut dice);
+        scenario.write_beginning(&mut dice);
+        scenario.write_faults(&mut dice);
+        scenario.write_end(allowed, &mut dice);
+        if care_of_prefixes.is_some() {
+            scenario.write_delegation(&mut lot);
+        }
+        if ipv4 {
+            scenario.write_translation(&mut draw);
+        }
+        scenario
+    }
+
+    /// Whether nodes of the mobile network `index` have a preferred care-of prefix in the end, whoever delegates there:
+    /// the visited link can be shared, unless its router may be a proxy itself.
+    pub fn has_care_of_prefixes(&self, index: usize) -> bool {
+        let nested = self.kind == NemoKind::Nested && index > 0;
+        let shares = |config: CareOfPrefixConfig| {
+            config.share == PrefixSharing::NdProxy && config.prefer != PrefixPreference::Home
+        };
+        self.care_of_prefixes.is_some_and(shares) && !nested && !self.home.contains(&index)
+    }
+
+    /// Adds delegating routers in some visited networks, which come and go, and nodes that use care-of prefixes.
+    fn write_delegation(&mut self, dice: &mut Dice) {
+        for index in (0..VISITED_NETWORKS).filter(|_| !dice.one_in(4)).collect::<Vec<_>>() {
+            let manner = dhcp_server(dice);
+            self.topology.add_server(index, |link, address, pool| ServerSpec { link, address, pool, ..manner });
+            let Some(server) = self.topology.servers.get(usize::from(index)).copied().flatten() else { continue };
+            for _ in 0..dice.below(4) {
+                let at = Duration::from_micros(dice.below(u64::try_from(self.calm.as_micros()).unwrap_or(0)));
+                let until = at + Duration::from_micros(dice.between(SECOND / 2, 30 * SECOND));
+                self.script.extend([(at, Event::Kill(server)), (until.min(self.calm), Event::Start(server))]);
+            }
+            let last = if dice.one_in(4) { Event::Kill(server) } else { Event::Start(server) };
+            self.script.push((self.calm, last));
+        }
+        (0..self.topology.mobiles.len()).for_each(|index| self.topology.add_mobile_network_node(index));
+    }
+
+    /// Adds IPv4 to home agents, mobile routers and most visited networks.
+    fn add_ipv4(&mut self, dice: &mut Dice) {
+        self.topology.add_ipv4();
+        for index in (0..VISITED_NETWORKS).filter(|_| !dice.one_in(4)).collect::<Vec<_>>() {
+            let provision = Ipv4Access { ipv6: dice.one_in(3), translated: !dice.one_in(4) };
+            self.topology.add_ipv4_network(index, provision);
+        }
+    }
+
+    /// NATs lose their mappings at times.
+    fn write_translation(&mut self, dice: &mut Dice) {
+        let calm = u64::try_from(self.calm.as_micros()).unwrap_or(0);
+        for host in self.topology.translators() {
+            for _ in 0..dice.below(4) {
+                self.script.push((Duration::from_micros(dice.below(calm)), Event::ForgetMappings(host)));
+            }
+        }
+    }
+
+    fn set_clocks(&mut self, dice: &mut Dice) {
+        let engines: Vec<HostId> = self.engines().collect();
+        for host in engines {
+            let clock = &mut self.topology.world.host_mut(host).clock;
+            let (far, near) = (dice.signed(1_000 * SECOND), dice.signed(2 * SECOND));
+            match self.kind {
+                NemoKind::Skew => {
+                    clock.drift_ppm = i32::try_from(dice.signed(200)).unwrap_or(0);
+                    clock.wall_offset_micros = if dice.one_in(2) { far } else { near };
+                }
+                _ => clock.wall_offset_micros = near / 10,
+            }
+        }
+    }
+
+    fn set_address_conflicts(&mut self, dice: &mut Dice) {
+        if self.kind != NemoKind::Conflict {
+            return;
+        }
+        for index in 0..VISITED_NETWORKS {
+            let taken = self.topology.mobiles.first().and_then(|mobile| Some((mobile.host, *mobile.uplinks.first()?)));
+            let (Some(port), false) = (taken, dice.one_in(3)) else { continue };
+            let identifier = self.topology.link_address(port).interface_identifier();
+            let address = topology::visited_prefix(index).with_identifier(identifier).unwrap_or(Ipv6Addr::UNSPECIFIED);
+            if let Some(medium) = self.topology.visited.get(usize::from(index)).copied() {
+                self.topology.add_address_holder(medium, address);
+            }
+        }
+    }
+
+    fn engines(&self) -> impl Iterator<Item = HostId> {
+        self.topology
+            .agents
+            .iter()
+            .map(|agent| agent.host)
+            .chain(self.topology.mobiles.iter().map(|mobile| mobile.host))
+    }
+
+    /// The uplinks of the mobile router `index` and the networks each may visit.
+    fn uplinks(&self, index: usize) -> Vec<(HostId, LinkId)> {
+        let mobile = self.topology.mobiles.get(index);
+        mobile.into_iter().flat_map(|mobile| mobile.uplinks.iter().map(|link| (mobile.host, *link))).collect()
+    }
+
+    fn reachable_networks(&self, index: usize) -> Vec<MediumId> {
+        let mut haunts = self.topology.visited.clone();
+        match self.kind {
+            NemoKind::Home => haunts.extend([self.topology.home; 2]),
+            NemoKind::Nested if index > 0 => {
+                haunts.extend([self.topology.mobiles.first().map_or(self.topology.home, |m| m.ingress_medium); 4])
+            }
+            _ => {}
+        }
+        haunts
+    }
+
+    fn write_beginning(&mut self, dice: &mut Dice) {
+        for index in 0..self.topology.mobiles.len() {
+            let haunts = self.reachable_networks(index);
+            for (host, link) in self.uplinks(index) {
+                let medium = dice.pick(&haunts);
+                let at = Duration::from_micros(dice.between(0, 2 * SECOND));
+                self.script.push((at, Event::Attach(host, link, medium)));
+            }
+        }
+    }
+
+    fn write_faults(&mut self, dice: &mut Dice) {
+        let mut at = Duration::from_secs(2);
+        let pace = dice.between(SECOND, 10 * SECOND);
+        loop {
+            at += Duration::from_micros(dice.between(200_000, 2 * pace));
+            if at >= self.calm {
+                return;
+            }
+            match dice.below(10) {
+                0..4 => self.write_move(at, dice),
+                4..6 => self.write_link_change(at, dice),
+                6 => self.write_flap(at, dice),
+                7 => self.write_refusals(at, dice),
+                _ => self.write_kind_events(at, dice),
+            }
+        }
+    }
+
+    fn write_move(&mut self, at: Duration, dice: &mut Dice) {
+        let index = dice.index(self.topology.mobiles.len());
+        let ports = self.uplinks(index);
+        let haunts = self.reachable_networks(index);
+        let Some((host, link)) = dice.pick(&ports) else { return };
+        let medium = dice.pick(&haunts).filter(|_| !dice.one_in(8));
+        if let Some(medium) = medium.filter(|_| dice.one_in(6)) {
+            self.script.push((at, Event::Roam(host, link, medium)));
+            return;
+        }
+        self.script.push((at, Event::Attach(host, link, None)));
+        let gap = Duration::from_micros(dice.between(0, SECOND / 2));
+        if let Some(medium) = medium {
+            self.script.push((at + gap, Event::Attach(host, link, Some(medium))));
+        }
+    }
+
+    fn write_link_change(&mut self, at: Duration, dice: &mut Dice) {
+        let media: Vec<MediumId> = self.topology.world.media().collect();
+        let Some(medium) = dice.pick(&media) else { return };
+        let share = |dice: &mut Dice, most: u64| if dice.one_in(2) { dice.below(most) as f64 / 1000.0 } else { 0.0 };
+        let spec = LinkSpec {
+            delay: Duration::from_micros(dice.between(500, 60_000)),
+            jitter: Duration::from_micros(dice.between(0, 20_000)),
+            loss: share(dice, 300),
+            duplicate: share(dice, 200),
+            reorder: share(dice, 200),
+            ..LinkSpec::default()
+        };
+        self.script.push((at, Event::SetLink(medium, spec)));
+    }
+
+    fn write_flap(&mut self, at: Duration, dice: &mut Dice) {
+        let Some(medium) = dice.pick(&self.topology.visited) else { return };
+        let until = at + Duration::from_micros(dice.between(50_000, 6 * SECOND));
+        let (begin, end) = match dice.one_in(2) {
+            true => (Event::Carrier(medium, false), Event::Carrier(medium, true)),
+            false => (Event::BlackHole(medium, true), Event::BlackHole(medium, false)),
+        };
+        self.script.extend([(at, begin), (until, end)]);
+    }
+
+    fn write_refusals(&mut self, at: Duration, dice: &mut Dice) {
+        let engines: Vec<HostId> = self.engines().collect();
+        let Some(host) = dice.pick(&engines) else { return };
+        let permille = u16::try_from(dice.between(10, 300)).unwrap_or(0);
+        let until = at + Duration::from_micros(dice.between(SECOND / 10, 8 * SECOND));
+        self.script.extend([(at, Event::RefuseItems(host, permille)), (until, Event::RefuseItems(host, 0))]);
+    }
+
+    /// Periodic events of the world's kind.
+    fn write_kind_events(&mut self, at: Duration, dice: &mut Dice) {
+        let engines: Vec<HostId> = self.engines().collect();
+        match self.kind {
+            NemoKind::Crashes | NemoKind::Fallback => {
+                let Some(host) = dice.pick(&engines) else { return };
+                let end = if dice.one_in(3) { Event::PowerOff(host) } else { Event::Kill(host) };
+                let down = Duration::from_micros(dice.between(SECOND / 20, 15 * SECOND));
+                self.script.extend([(at, end), (at + down, Event::Start(host))]);
+                // A home agent without its journal breaks its word; a mobile router must get along without.
+                if self.topology.mobiles.iter().any(|mobile| mobile.host == host) && dice.one_in(3) {
+                    self.script.push((at, Event::EraseJournal(host)));
+                }
+            }
+            NemoKind::Skew => {
+                let Some(host) = dice.pick(&engines) else { return };
+                let most = if dice.one_in(2) { SECOND } else { 3_000 * SECOND };
+                self.script.push((at, Event::StepClock(host, dice.signed(most))));
+            }
+            _ => self.write_move(at, dice),
+        }
+    }
+
+    /// Ends all faults and attaches every mobile router; `allowed` says whether one may be at home and away at the same
+    /// time.
+    fn write_end(&mut self, allowed: bool, dice: &mut Dice) {
+        self.script.retain(|(at, _)| *at < self.calm);
+        let mut last: Vec<Event> = Vec::new();
+        for medium in self.topology.world.media() {
+            last.push(Event::SetLink(medium, delay(3)));
+            last.push(Event::Carrier(medium, true));
+            last.push(Event::BlackHole(medium, false));
+        }
+        last.extend(self.engines().flat_map(|host| [Event::RefuseItems(host, 0), Event::Start(host)]));
+        for index in 0..self.topology.mobiles.len() {
+            let mut haunts = self.reachable_networks(index);
+            let uplinks = self.uplinks(index);
+            if let (NemoKind::Home, &[first, second]) = (self.kind, &uplinks[..])
+                && dice.one_in(2)
+            {
+                let (at_home, away) = if dice.one_in(2) { (first, second) } else { (second, first) };
+                last.push(Event::Attach(at_home.0, at_home.1, Some(self.topology.home)));
+                let there = dice.pick(&self.topology.visited);
+                last.extend(there.map(|there| Event::Attach(away.0, away.1, Some(there))));
+                // IPv4 stands in only where there is no IPv6, which there is at home.
+                let both = allowed && there.is_some_and(|there| self.topology.has_ipv6(there));
+                self.home.extend((!both).then_some(index));
+                continue;
+            }
+            if self.kind == NemoKind::Home && dice.one_in(2) {
+                haunts = vec![self.topology.home];
+                self.home.push(index);
+            } else {
+                haunts.retain(|medium| *medium != self.topology.home);
+            }
+            for (host, link) in uplinks {
+                let Some(medium) = dice.pick(&haunts) else { continue };
+                last.push(match dice.one_in(4) {
+                    true => Event::Roam(host, link, medium),
+                    false => Event::Attach(host, link, Some(medium)),
+                });
+            }
+        }
+        self.script.extend(last.into_iter().map(|happening| (self.calm, happening)));
+    }
+}
+
+impl fmt::Display for NemoKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(self, f)
+    }
+}
+
+/// Random choices of scripts.
+#[derive(Debug)]
+struct Dice(Entropy);
+
+impl Dice {
+    fn below(&mut self, bound: u64) -> u64 {
+        self.0.below(bound)
+    }
+
+    fn between(&mut self, least: u64, most: u64) -> u64 {
+        least + self.0.below(most.saturating_sub(least) + 1)
+    }
+
+    fn signed(&mut self, most: u64) -> i64 {
+        let number = i64::try_from(self.0.below(most + 1)).unwrap_or(0);
+        if self.one_in(2) { -number } else { number }
+    }
+
+    fn one_in(&mut self, count: u64) -> bool {
+        self.0.below(count) == 0
+    }
+
+    fn index(&mut self, count: usize) -> usize {
+        usize::try_from(self.0.below(u64::try_from(count).unwrap_or(0))).unwrap_or(0)
+    }
+
+    fn pick<T: Clone>(&mut self, from: &[T]) -> Option<T> {
+        let index = self.index(from.len());
+        from.get(index).cloned()
+    }
+}
+
+/// Creates the engine of each instance with a seed of its own.
+fn engine_factory(role: Role, seed: u64) -> impl Fn(u32) -> BoxedEngine + 'static {
+    move |life| {
+        let mut bytes = [0; 32];
+        Entropy::seed_from_u64(seed.wrapping_add(u64::from(life))).fill(&mut bytes);
+        Box::new(Node::from_roles(core::slice::from_ref(&role), bytes))
+    }
+}
+
+fn care_of_prefixes(dice: &mut Dice) -> CareOfPrefixConfig {
+    CareOfPrefixConfig {
+        delegation: !dice.one_in(6),
+        length: if dice.one_in(2) { 0 } else { 56 },
+        share: if dice.one_in(4) { PrefixSharing::Never } else { PrefixSharing::NdProxy },
+        prefer: match dice.below(5) {
+            0 => PrefixPreference::Home,
+            1 => PrefixPreference::Either,
+            _ => PrefixPreference::CareOf,
+        },
+    }
+}
+
+/// The behaviour of a delegating router; its place is filled in later.
+fn dhcp_server(dice: &mut Dice) -> ServerSpec {
+    let valid = u32::try_from(dice.between(12, 600)).unwrap_or(60);
+    ServerSpec {
+        link: LinkId(0),
+        address: LinkAddress([0; 6]),
+        pool: Prefix::ALL,
+        length: dice.pick(&[56, 60, 64]).unwrap_or(56),
+        valid,
+        timers: if dice.one_in(2) { (0, 0) } else { (valid / 4, valid / 3) },
+        rapid: dice.one_in(2),
+        preference: if dice.one_in(2) { 255 } else { 0 },
+        without_prefixes: dice.one_in(8),
+        sends_status: dice.one_in(2),
+    }
+}
+
+fn ipv4_service(index: u16, dice: &mut Dice) -> DsmipService {
+    let keepalive = Duration::from_secs(dice.between(10, 60));
+    DsmipService { address: ipv4::agent_address(index), keepalive, force_udp: dice.one_in(2) }
+}
+
+/// The home agents' IPv4 addresses are configured together with the others.
+fn enable_ipv4(config: &mut MobileRouterConfig, kind: NemoKind) {
+    let agents = 0..if kind == NemoKind::Fallback { 2 } else { 1 };
+    config.home_agents = agents.clone().map(topology::agent_address).collect();
+    config.home_agents_ipv4 = agents.map(ipv4::agent_address).collect();
+}
+
+fn row(index: u16, kind: NemoKind, dice: &mut Dice) -> PrefixTableRow {
+    let mut secret = vec![0; 16];
+    dice.0.fill(&mut secret);
+    let open = kind != NemoKind::Hostile && dice.one_in(5);
+    let authentication = match open {
+        true => Authentication::None,
+        false => Authentication::SharedKey(SharedKey { spi: 256 + u32::from(index), secret }),
+    };
+    PrefixTableRow {
+        next_key: None,
+        home_address: topology::home_address(index),
+        prefixes: [topology::mobile_prefix(index)].into(),
+        authentication,
+    }
+}
+
+fn home_agent(index: u16, rows: &[PrefixTableRow], dice: &mut Dice) -> HomeAgentConfig {
+    HomeAgentConfig {
+        address: topology::agent_address(index),
+        home_prefixes: vec![topology::home_prefix()],
+        home_link: Some(topology::FIRST_INTERFACE.to_owned()),
+        prefix_table: PrefixTable { rows: rows.to_vec() }.into(),
+        max_lifetime: Duration::from_secs(dice.between(20, 600)),
+        refresh_advice: dice.one_in(3).then_some(Duration::from_secs(16)),
+        multiple_care_of: !dice.one_in(8),
+        home_and_away: true,
+        max_bindings: 8,
+        duplicate_detection: dice.one_in(2),
+        preference: index,
+        advertisement_interval: Some(Duration::from_secs(3)),
+        path_mtu: 1500,
+        ipv4: None,
+        ipv4_pool: None,
+    }
+}
+
+fn mobile_router(index: u16, kind: NemoKind, row: &PrefixTableRow, dice: &mut Dice) -> MobileRouterConfig {
+    let both = kind == NemoKind::Home && dice.one_in(2);
+    let names: &[&str] = match kind {
+        NemoKind::Standby | NemoKind::Weights => &[topology::FIRST_INTERFACE, topology::SECOND_INTERFACE],
+        _ if both => &[topology::FIRST_INTERFACE, topology::SECOND_INTERFACE],
+        _ => &[topology::FIRST_INTERFACE],
+    };
+    let shares = kind == NemoKind::Weights || both && dice.one_in(2);
+    let uplink = |(name, number): (&&str, u8)| UplinkConfig {
+        interface: (*name).to_owned(),
+        bid: Bid(u16::from(number)),
+        priority: if shares { 1 } else { number },
+        weight: u16::from(number),
+        care_of_prefix: true,
+        address: None,
+    };
+    let agents = if kind == NemoKind::Fallback { 2 } else { 1 };
+    let told = kind == NemoKind::Fallback || !dice.one_in(6);
+    MobileRouterConfig {
+        home_address: row.home_address,
+        home_prefix: topology::home_prefix(),
+        home_network: HomeNetwork::default(),
+        home_agents: if told { (0..agents).map(topology::agent_address).collect() } else { Vec::new() },
+        home_agents_ipv4: Vec::new(),
+        dynamic_ipv4: None,
+        prefixes: row.prefixes.to_vec(),
+        prefix_mode: if dice.one_in(2) { PrefixMode::Implicit } else { PrefixMode::Explicit },
+        authentication: row.authentication.clone(),
+        lifetime: Duration::from_secs(dice.between(12, 120)),
+        uplinks: names.iter().zip(1..).map(uplink).collect(),
+        home_and_away: both,
+        load_sharing: match kind {
+            _ if shares => LoadSharing::Weighted,
+            NemoKind::Standby => LoadSharing::Standby,
+            _ if both => LoadSharing::Standby,
+            _ => LoadSharing::Single,
+        },
+        ingress: vec![IngressConfig {
+            interface: topology::INSIDE_INTERFACE.to_owned(),
+            prefix: topology::mobile_prefix(index),
+            advertisement_interval: Duration::from_secs(dice.between(2, 10)),
+            dns: None,
+            search_domains: None,
+        }],
+        duplicate_detection: match dice.below(3) {
+            0 => DadMode::Wait,
+            1 if kind != NemoKind::Conflict => DadMode::Off,
+            _ => DadMode::Optimistic,
+        },
+        probe: (kind != NemoKind::Moves || dice.one_in(2)).then(ProbeConfig::default),
+        flows: Vec::new(),
+        care_of_prefixes: None,
+    }
+}

@@ -1,0 +1,418 @@
+//! The NEMO topology: a core, a correspondent, a home link with its home agents, visited networks, and mobile routers.
+//!
+//! ```text
+//! cn -- core -- hr -- home link -- ha1, ha2
+//!        |
+//!        +-- ar0 -- visited 0    mr0: uplinks anywhere, mobile network with mnn0, or another mobile router
+//!        +-- ar1 -- visited 1 ...
+//! ```
+
+use crate::nemo::care_of_prefix::dhcp6_server::{DelegatingRouter, ServerSpec};
+use crate::nemo::care_of_prefix::mobile_network_node::{EchoLog, MobileNetworkNode, NodeSpec};
+use crate::net::access_router::{AccessRouter, AdvertisementSpec, link_local};
+use crate::net::host::{BoxedEngine, Host};
+use crate::net::ids::{HostId, MediumId};
+use crate::net::items::{DEFAULT_METRIC, address_item, delay, route};
+use crate::net::link::LinkSpec;
+use crate::net::traffic::{TrafficLog, TrafficSource, TrafficSpec};
+use crate::net::world::World;
+use core::time::Duration;
+use roam6_proto::contract::item::NextHop;
+use roam6_proto::{Entropy, LinkId};
+use roam6_wire::{HomeAddress, LinkAddress, Prefix};
+use std::cell::RefCell;
+use std::net::Ipv6Addr;
+use std::rc::Rc;
+
+/// Metric of unreachable routes: packets for addresses that a router's own link lacks must not loop.
+const UNREACHABLE_METRIC: u32 = 4096;
+
+/// The hosts and links of a world.
+#[derive(Debug)]
+pub struct Topology {
+    /// The world.
+    pub world: World,
+    /// The core router.
+    pub core: HostId,
+    /// The router of the home link.
+    pub home_router: (HostId, LinkId),
+    /// The home link.
+    pub home: MediumId,
+    /// Visited networks.
+    pub visited: Vec<MediumId>,
+    /// Media of the infrastructure, whose faults affect everybody.
+    pub backbone: Vec<MediumId>,
+    /// Home agents.
+    pub agents: Vec<HomeAgentHost>,
+    /// Mobile routers, the outermost first.
+    pub mobiles: Vec<MobileRouterHost>,
+    /// Visited networks without IPv6.
+    pub(crate) ipv4_only: Vec<MediumId>,
+    /// The delegating router of each visited network, if it has one.
+    pub servers: Vec<Option<HostId>>,
+    pub(crate) access: Vec<AccessNetwork>,
+    next_unit: u16,
+}
+
+/// The router of a visited network.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct AccessNetwork {
+    pub(crate) host: HostId,
+    /// Its interface there.
+    pub(crate) link: LinkId,
+    /// The link by which the core reaches it.
+    pub(crate) core_link: LinkId,
+    pub(crate) address: Ipv6Addr,
+}
+
+/// A home agent.
+#[derive(Debug, Clone, Copy)]
+pub struct HomeAgentHost {
+    /// The host.
+    pub host: HostId,
+    /// Its interface on the home link.
+    pub link: LinkId,
+    /// Its address.
+    pub address: Ipv6Addr,
+}
+
+/// A mobile router with its mobile network node and the correspondent of that.
+#[derive(Debug)]
+pub struct MobileRouterHost {
+    /// The host.
+    pub host: HostId,
+    /// Its uplinks.
+    pub uplinks: Vec<LinkId>,
+    /// The ingress link.
+    pub ingress_medium: MediumId,
+    /// Its home address.
+    pub home_address: HomeAddress,
+    /// Its mobile network prefix.
+    pub prefix: Prefix,
+    /// Traffic of the mobile network node.
+    pub upstream: Rc<RefCell<TrafficLog>>,
+    /// Traffic of the correspondent.
+    pub downstream: Rc<RefCell<TrafficLog>>,
+    /// Echo log of the node with care-of prefixes, if there is one.
+    pub mnn_log: Option<Rc<RefCell<EchoLog>>>,
+    ingress: LinkId,
+}
+
+/// The prefix of the home link.
+pub fn home_prefix() -> Prefix {
+    prefix(0)
+}
+
+/// The address of the `index`-th home agent.
+pub fn agent_address(index: u16) -> Ipv6Addr {
+    within(home_prefix(), 1 + u64::from(index))
+}
+
+/// The home address of the `index`-th mobile router.
+pub fn home_address(index: u16) -> HomeAddress {
+    HomeAddress(within(home_prefix(), 0x10 + u64::from(index)))
+}
+
+/// The mobile network prefix of the `index`-th mobile router.
+pub fn mobile_prefix(index: u16) -> Prefix {
+    prefix(0x8000 + index)
+}
+
+/// The prefix of the `index`-th visited network.
+pub fn visited_prefix(index: u16) -> Prefix {
+    prefix(0xf0 + index)
+}
+
+/// The pool from which the `index`-th visited network delegates.
+pub fn pool(index: u16) -> Prefix {
+    Prefix::new(prefix(0xd000 + (index << 8)).address(), 40).unwrap_or(Prefix::ALL)
+}
+
+/// Name of the home agents' interface, and of the first uplink of mobile routers.
+pub const FIRST_INTERFACE: &str = "eth0";
+/// Name of the second uplink of mobile routers.
+pub const SECOND_INTERFACE: &str = "eth1";
+/// Name of the ingress interface of mobile routers.
+pub const INSIDE_INTERFACE: &str = "veh0";
+
+impl Topology {
+    /// A topology with `visited` networks, without home agents and mobile routers.
+    pub fn new(seed: u64, visited: u16) -> Topology {
+        let mut world = World::new(seed);
+        let home = world.add_medium("home link", delay(3));
+        let mut core = Host::idle("core");
+        core.forwards = true;
+        let core = world.add_host(core);
+        let mut topology = Topology {
+            world,
+            core,
+            home_router: (core, LinkId(0)),
+            home,
+            visited: Vec::new(),
+            backbone: vec![home],
+            agents: Vec::new(),
+            mobiles: Vec::new(),
+            ipv4_only: Vec::new(),
+            servers: Vec::new(),
+            access: Vec::new(),
+            next_unit: 0,
+        };
+        topology.add_home_router();
+        for index in 0..visited {
+            topology.add_visited(index);
+        }
+        topology
+    }
+
+    /// Adds a home agent, whose engine `birth` creates.
+    pub fn add_agent(&mut self, birth: impl Fn(u32) -> BoxedEngine + 'static) {
+        let index = u16::try_from(self.agents.len()).unwrap_or(0);
+        let address = agent_address(index);
+        let mut host = Host::new(&format!("ha{index}"), birth);
+        host.forwards = true;
+        let link = self.add_interface(&mut host, FIRST_INTERFACE);
+        host.kernel.add_static(address_item(link, address, 64));
+        let router = link_local(self.link_address(self.home_router));
+        host.kernel.add_static(route(Prefix::ALL, DEFAULT_METRIC, NextHop::Gateway { link, router }));
+        let host = self.world.add_host(host);
+        self.world.attach(host, link, Some(self.home));
+        self.agents.push(HomeAgentHost { host, link, address });
+    }
+
+    /// Adds a mobile router with `uplinks` detached uplinks, a mobile network node and its correspondent.
+    pub fn add_mobile(&mut self, uplinks: usize, birth: impl Fn(u32) -> BoxedEngine + 'static) {
+        let index = u16::try_from(self.mobiles.len()).unwrap_or(0);
+        let mut host = Host::new(&format!("mr{index}"), birth);
+        host.forwards = true;
+        let names = [FIRST_INTERFACE, SECOND_INTERFACE];
+        let uplinks = names.iter().take(uplinks).map(|name| self.add_interface(&mut host, name)).collect();
+        let ingress = self.add_interface(&mut host, INSIDE_INTERFACE);
+        let host = self.world.add_host(host);
+        let inside = self.world.add_medium(&format!("inside {index}"), LinkSpec::default());
+        self.world.attach(host, ingress, Some(inside));
+        let (upward, downward) = <(Rc<RefCell<TrafficLog>>, Rc<RefCell<TrafficLog>>)>::default();
+        let (prefix, home_address) = (mobile_prefix(index), home_address(index));
+        let (node, peer) = (within(prefix, 0x100), within(self::prefix(0xc000 + index), 2));
+        let interval = Duration::from_millis(200);
+        let talk = TrafficSpec { own: node, peer, interval };
+        let router = link_local(self.link_address((host, ingress)));
+        self.add_traffic_source(&format!("mnn{index}"), talk, (&upward, &downward), (inside, router));
+        let talk = TrafficSpec { own: peer, peer: node, interval };
+        let outside = self.world.add_medium(&format!("cn link {index}"), delay(3));
+        let (_, router) = self.attach_core(outside, &format!("cn{index}"), Some(self::prefix(0xc000 + index)));
+        self.add_traffic_source(&format!("cn{index}"), talk, (&downward, &upward), (outside, router));
+        let passenger = None;
+        self.mobiles.push(MobileRouterHost {
+            host,
+            uplinks,
+            ingress_medium: inside,
+            home_address,
+            prefix,
+            upstream: upward,
+            downstream: downward,
+            mnn_log: passenger,
+            ingress,
+        });
+        self.announce(index.into(), 0);
+    }
+
+    /// Adds a delegating router in the visited network `index`; `manner` gets its interface, link-layer address and
+    /// pool.
+    pub fn add_server(&mut self, index: u16, manner: impl Fn(LinkId, LinkAddress, Prefix) -> ServerSpec) {
+        let at = usize::from(index);
+        let (Some(access), Some(medium)) = (self.access.get(at).copied(), self.visited.get(at).copied()) else {
+            return;
+        };
+        let pool = pool(index);
+        let mut host = Host::idle(&format!("pd{index}"));
+        let link = self.add_interface(&mut host, FIRST_INTERFACE);
+        let address = host.interfaces.get(&link).map_or(LinkAddress([0; 6]), |interface| interface.address);
+        let manner = manner(link, address, pool);
+        host.spawn = Box::new(move |life| Box::new(DelegatingRouter::new(manner, life)));
+        let host = self.world.add_host(host);
+        self.world.attach(host, link, Some(medium));
+        if let Some(server) = self.servers.get_mut(at) {
+            *server = Some(host);
+        }
+        self.world.host_mut(access.host).kernel.add_static(route(pool, UNREACHABLE_METRIC, NextHop::Unreachable));
+        let back = NextHop::Gateway { link: access.core_link, router: access.address };
+        self.world.host_mut(self.core).kernel.add_static(route(pool, DEFAULT_METRIC, back));
+    }
+
+    /// Adds a route in the visited network `index` for a delegated prefix.
+    pub fn delegate(&mut self, index: usize, prefix: Prefix, client: Ipv6Addr) {
+        let Some(access) = self.access.get(index).copied() else { return };
+        let target = NextHop::Gateway { link: access.link, router: client };
+        self.world.host_mut(access.host).kernel.add_static(route(prefix, DEFAULT_METRIC, target));
+    }
+
+    /// Adds a node to the mobile network `index` that uses every advertised prefix, and observes packets that leave.
+    pub fn add_mobile_network_node(&mut self, index: usize) {
+        let Some(mobile) = self.mobiles.get(index) else { return };
+        let (inside, home, router) =
+            (mobile.ingress_medium, mobile.prefix, link_local(self.link_address((mobile.host, mobile.ingress))));
+        let watched: Vec<_> = mobile.uplinks.iter().map(|link| (mobile.host, *link)).collect();
+        self.world.watched.extend(watched);
+        let ledger: Rc<RefCell<EchoLog>> = Rc::default();
+        let peer = self.peer();
+        let mut host = Host::idle(&format!("pax{index}"));
+        let link = self.add_interface(&mut host, FIRST_INTERFACE);
+        let address = host.interfaces.get(&link).map_or(LinkAddress([0; 6]), |interface| interface.address);
+        host.kernel.add_static(route(Prefix::ALL, DEFAULT_METRIC, NextHop::Gateway { link, router }));
+        let (seat, shared) = (NodeSpec { link, address, peer, home }, Rc::clone(&ledger));
+        host.spawn = Box::new(move |_| Box::new(MobileNetworkNode::new(seat, &shared)));
+        let host = self.world.add_host(host);
+        self.world.attach(host, link, Some(inside));
+        if let Some(mobile) = self.mobiles.get_mut(index) {
+            mobile.mnn_log = Some(ledger);
+        }
+    }
+
+    /// The correspondent of nodes with care-of prefixes: the core router, which answers echo requests.
+    pub fn peer(&self) -> Ipv6Addr {
+        within(self::prefix(0xc000), 1)
+    }
+
+    /// Routing of the home network: the mobile network of `mobile` is reached through `agent`.
+    pub fn announce(&mut self, mobile: usize, agent: usize) {
+        let (Some(mobile), Some(agent)) = (self.mobiles.get(mobile), self.agents.get(agent)) else { return };
+        let (host, link) = self.home_router;
+        let item = route(mobile.prefix, DEFAULT_METRIC, NextHop::Gateway { link, router: agent.address });
+        self.world.host_mut(host).kernel.add_static(item);
+    }
+
+    /// Starts every host.
+    pub fn start(&mut self) {
+        let all: Vec<HostId> = self.world.hosts().map(|(id, _)| id).collect();
+        for id in all {
+            self.world.start(id);
+        }
+    }
+
+    /// Adds a host with the address that another would form on `medium`, so that duplicate address detection finds it.
+    pub fn add_address_holder(&mut self, medium: MediumId, address: Ipv6Addr) {
+        let mut host = Host::idle("squatter");
+        let link = self.add_interface(&mut host, FIRST_INTERFACE);
+        host.kernel.add_static(address_item(link, address, 64));
+        let host = self.world.add_host(host);
+        self.world.attach(host, link, Some(medium));
+    }
+
+    /// The link-layer address of an interface.
+    pub fn link_address(&self, (host, link): (HostId, LinkId)) -> LinkAddress {
+        self.world.host(host).interfaces.get(&link).map_or(LinkAddress([0; 6]), |interface| interface.address)
+    }
+
+    fn add_home_router(&mut self) {
+        let mut host = Host::idle("hr");
+        host.forwards = true;
+        let inside = self.add_interface(&mut host, "home");
+        let outside = self.add_interface(&mut host, "core");
+        host.kernel.add_static(address_item(inside, within(home_prefix(), 0xfe), 64));
+        host.kernel.add_static(route(home_prefix(), UNREACHABLE_METRIC, NextHop::Unreachable));
+        let host = self.world.add_host(host);
+        self.home_router = (host, inside);
+        self.world.attach(host, inside, Some(self.home));
+        let medium = self.world.add_medium("core-home", delay(3));
+        self.backbone.push(medium);
+        self.world.attach(host, outside, Some(medium));
+        let (core_link, core_address) = self.attach_core(medium, "home", None);
+        let default = NextHop::Gateway { link: outside, router: core_address };
+        self.world.host_mut(host).kernel.add_static(route(Prefix::ALL, DEFAULT_METRIC, default));
+        let router = link_local(self.link_address((host, outside)));
+        let mobile_networks = Prefix::new(mobile_prefix(0).address(), 34).unwrap_or(Prefix::ALL);
+        let kernel = &mut self.world.host_mut(self.core).kernel;
+        for destination in [home_prefix(), mobile_networks] {
+            kernel.add_static(route(destination, DEFAULT_METRIC, NextHop::Gateway { link: core_link, router }));
+        }
+    }
+
+    fn add_visited(&mut self, index: u16) {
+        let prefix = visited_prefix(index);
+        let medium = self.world.add_medium(&format!("visited {index}"), delay(3));
+        let cable = self.world.add_medium(&format!("core-ar{index}"), delay(3));
+        let chance = |world: &mut World, below| world.chance.below(below);
+        let seed = self.world.chance.next_u64();
+        let mut offer = AdvertisementSpec {
+            link: LinkId(0),
+            address: LinkAddress([0; 6]),
+            prefix,
+            interval: Duration::from_millis(1000 + 1000 * chance(&mut self.world, 4)),
+            reply_delay: Duration::from_millis(5 + 100 * chance(&mut self.world, 5)),
+            router_lifetime: 30 + 600 * u16::from(chance(&mut self.world, 2) == 1),
+            prefix_lifetime: 60 + 3600 * u32::from(chance(&mut self.world, 2) == 1),
+        };
+        let mut host = Host::idle(&format!("ar{index}"));
+        offer.link = self.add_interface(&mut host, "visited");
+        let outside = self.add_interface(&mut host, "core");
+        offer.address = host.interfaces.get(&offer.link).map_or(offer.address, |interface| interface.address);
+        host.spawn = Box::new(move |life| {
+            Box::new(AccessRouter::new(offer, Entropy::seed_from_u64(seed.wrapping_add(u64::from(life)))))
+        });
+        host.forwards = true;
+        host.source_validation = true;
+        host.kernel.add_static(address_item(offer.link, within(prefix, 1), 64));
+        host.kernel.add_static(route(prefix, UNREACHABLE_METRIC, NextHop::Unreachable));
+        let host = self.world.add_host(host);
+        self.world.attach(host, offer.link, Some(medium));
+        self.world.attach(host, outside, Some(cable));
+        let (core_link, core_address) = self.attach_core(cable, &format!("ar{index}"), None);
+        let default = NextHop::Gateway { link: outside, router: core_address };
+        self.world.host_mut(host).kernel.add_static(route(Prefix::ALL, DEFAULT_METRIC, default));
+        let router = link_local(self.link_address((host, outside)));
+        let back = route(prefix, DEFAULT_METRIC, NextHop::Gateway { link: core_link, router });
+        self.world.host_mut(self.core).kernel.add_static(back);
+        self.access.push(AccessNetwork { host, link: offer.link, core_link, address: router });
+        self.servers.push(None);
+        self.visited.push(medium);
+        self.backbone.push(cable);
+    }
+
+    /// Attaches the core router to `medium`; returns the interface and its link-local address.
+    fn attach_core(&mut self, medium: MediumId, name: &str, on_link: Option<Prefix>) -> (LinkId, Ipv6Addr) {
+        self.next_unit += 1;
+        let unit = self.next_unit;
+        let host = self.world.host_mut(self.core);
+        let link = host.add_interface(name, unit);
+        let own = host.interfaces.get(&link).map_or(LinkAddress([0; 6]), |interface| interface.address);
+        host.kernel.add_static(address_item(link, link_local(own), 128));
+        if let Some(prefix) = on_link {
+            host.kernel.add_static(address_item(link, within(prefix, 1), prefix.length()));
+        }
+        self.world.attach(self.core, link, Some(medium));
+        (link, link_local(own))
+    }
+
+    fn add_traffic_source(
+        &mut self,
+        name: &str,
+        talk: TrafficSpec,
+        (mine, others): (&Rc<RefCell<TrafficLog>>, &Rc<RefCell<TrafficLog>>),
+        (medium, router): (MediumId, Ipv6Addr),
+    ) {
+        let (mine, others) = (Rc::clone(mine), Rc::clone(others));
+        let mut host = Host::new(name, move |_| Box::new(TrafficSource::new(talk, &mine, &others)));
+        let link = self.add_interface(&mut host, FIRST_INTERFACE);
+        host.kernel.add_static(address_item(link, talk.own, 64));
+        host.kernel.add_static(route(Prefix::ALL, DEFAULT_METRIC, NextHop::Gateway { link, router }));
+        let host = self.world.add_host(host);
+        self.world.attach(host, link, Some(medium));
+    }
+
+    fn add_interface(&mut self, host: &mut Host, name: &str) -> LinkId {
+        self.next_unit += 1;
+        let link = host.add_interface(name, self.next_unit);
+        if let Some(interface) = host.interfaces.get(&link) {
+            host.kernel.add_static(address_item(link, link_local(interface.address), 128));
+        }
+        link
+    }
+}
+
+fn prefix(number: u16) -> Prefix {
+    Prefix::new(Ipv6Addr::new(0x2001, 0xdb8, number, 0, 0, 0, 0, 0), 64).unwrap_or(Prefix::ALL)
+}
+
+fn within(prefix: Prefix, identifier: u64) -> Ipv6Addr {
+    prefix.with_identifier(identifier).unwrap_or(Ipv6Addr::UNSPECIFIED)
+}

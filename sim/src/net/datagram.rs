@@ -1,0 +1,157 @@
+//! IPv6 packets, parsed and built apart from the codecs under test, so that an error there is not repeated here (RFC
+//! 8200, RFC 2473 §5.1, RFC 4443 §2.3). For IPv4 see [`crate::net::ipv4::packet`].
+
+use crate::net::header::sum;
+pub use crate::net::header::{Header, ICMPV6, IPV6, MOBILITY, UDP};
+use crate::net::ipv4::packet as ipv4;
+use roam6_wire::Ipv4Endpoint;
+use std::net::Ipv6Addr;
+
+/// Octets of an IPv6 header.
+pub const HEADER: usize = 40;
+const HOP_LIMIT: u8 = 64;
+
+impl Header {
+    /// Parses the header; `None` if the packet is malformed.
+    pub fn parse(packet: &[u8]) -> Option<Header> {
+        if ipv4::is(packet) {
+            return ipv4::header(packet);
+        }
+        let (header, payload) = packet.split_at_checked(HEADER)?;
+        let [version, _, _, _, high, low, next, hop_limit, ..] = *header else { return None };
+        if version >> 4 != 6 || usize::from(u16::from_be_bytes([high, low])) != payload.len() {
+            return None;
+        }
+        let address = |at: usize| -> Option<Ipv6Addr> {
+            let octets: [u8; 16] = header.get(at..at.checked_add(16)?)?.try_into().ok()?;
+            Some(octets.into())
+        };
+        Some(Header { source: address(8)?, destination: address(24)?, next, hop_limit })
+    }
+}
+
+/// The octets after the header.
+pub fn payload(packet: &[u8]) -> &[u8] {
+    let header = if ipv4::is(packet) { ipv4::HEADER } else { HEADER };
+    packet.get(header..).unwrap_or_default()
+}
+
+/// The inner packet of a tunnel, and the tunnel's source and destination.
+pub fn decapsulate(packet: &[u8]) -> Option<(Ipv6Addr, Ipv6Addr, &[u8])> {
+    if ipv4::is(packet) {
+        return ipv4::decapsulate(packet)
+            .map(|(source, destination, inner)| (source.to_ipv6(), destination.to_ipv6(), inner));
+    }
+    Header::parse(packet).map(|header| (header.source, header.destination, payload(packet)))
+}
+
+/// The upper-layer protocol and its octets, behind options and routing headers; `None` for a later fragment.
+pub fn upper_layer(packet: &[u8]) -> Option<(u8, &[u8])> {
+    let mut next = Header::parse(packet)?.next;
+    let mut rest = payload(packet);
+    while matches!(next, 0 | 43 | 60) {
+        let [following, length, ..] = *rest else { return None };
+        rest = rest.get((usize::from(length).checked_add(1)?).checked_mul(8)?..)?;
+        next = following;
+    }
+    Some((next, rest))
+}
+
+/// Builds a packet with addresses, hop limit and next header of `header`.
+pub fn build(header: Header, payload: &[u8]) -> Vec<u8> {
+    let length = u16::try_from(payload.len()).unwrap_or(u16::MAX).to_be_bytes();
+    let mut packet = vec![0x60, 0, 0, 0, length[0], length[1], header.next, header.hop_limit];
+    packet.extend(header.source.octets());
+    packet.extend(header.destination.octets());
+    packet.extend(payload);
+    packet
+}
+
+/// Encapsulates `inner` between two tunnel ends.
+pub fn encapsulate(source: Ipv6Addr, destination: Ipv6Addr, inner: &[u8]) -> Vec<u8> {
+    match (Ipv4Endpoint::from_ipv6(source), Ipv4Endpoint::from_ipv6(destination)) {
+        (Some(source), Some(destination)) => ipv4::encapsulate(source, destination, inner),
+        _ => build(Header { source, destination, next: IPV6, hop_limit: HOP_LIMIT }, inner),
+    }
+}
+
+/// Decrements the hop limit; `false` if it is exhausted.
+pub fn decrement_hop_limit(packet: &mut [u8]) -> bool {
+    if ipv4::is(packet) {
+        return ipv4::decrement_ttl(packet);
+    }
+    match packet.get_mut(7) {
+        Some(hops) if *hops > 1 => {
+            *hops -= 1;
+            true
+        }
+        _ => false,
+    }
+}
+
+/// Builds an ICMPv6 packet and fills in its checksum.
+pub fn icmp6(header: Header, message: &[u8]) -> Vec<u8> {
+    let mut packet = build(Header { next: ICMPV6, ..header }, message);
+    let sum = checksum(header, ICMPV6, message).to_be_bytes();
+    if let Some(field) = packet.get_mut(HEADER + 2..HEADER + 4) {
+        field.copy_from_slice(&sum);
+    }
+    packet
+}
+
+/// Builds a UDP packet and fills in its checksum.
+pub fn udp(header: Header, ports: (u16, u16), payload: &[u8]) -> Vec<u8> {
+    let length = u16::try_from(payload.len().saturating_add(8)).unwrap_or(u16::MAX);
+    let words = [ports.0, ports.1, length, 0];
+    let mut datagram: Vec<u8> = words.into_iter().flat_map(u16::to_be_bytes).chain(payload.iter().copied()).collect();
+    let sum = match checksum(header, UDP, &datagram) {
+        0 => u16::MAX,
+        sum => sum,
+    };
+    if let Some(field) = datagram.get_mut(6..8) {
+        field.copy_from_slice(&sum.to_be_bytes());
+    }
+    build(Header { next: UDP, ..header }, &datagram)
+}
+
+/// The solicited-node multicast address of `address` (RFC 4291 §2.7.1).
+pub fn solicited_node(address: Ipv6Addr) -> Ipv6Addr {
+    Ipv6Addr::from_bits((0xff02_0000_0000_0000_0000_0001_ff00_0000) | (address.to_bits() & 0x00ff_ffff))
+}
+
+fn checksum(header: Header, next: u8, message: &[u8]) -> u16 {
+    let length = u32::try_from(message.len()).unwrap_or(u32::MAX).to_be_bytes();
+    sum(&[&header.source.octets(), &header.destination.octets(), &length, &[0, next], message])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HEADER_OF_TEST: Header =
+        Header { source: Ipv6Addr::LOCALHOST, destination: Ipv6Addr::LOCALHOST, next: UDP, hop_limit: 2 };
+
+    #[test]
+    fn a_built_header_is_parsed_again() {
+        let packet = build(HEADER_OF_TEST, b"abc");
+        assert_eq!(Header::parse(&packet), Some(HEADER_OF_TEST));
+        assert_eq!(payload(&packet), b"abc");
+        assert_eq!(Header::parse(packet.split_last().unwrap().1), None);
+        let outer = encapsulate(HEADER_OF_TEST.source, HEADER_OF_TEST.destination, &packet);
+        assert_eq!(upper_layer(&outer), Some((IPV6, &packet[..])));
+    }
+
+    #[test]
+    fn the_hop_limit_is_decremented_to_zero() {
+        let mut packet = build(HEADER_OF_TEST, b"");
+        assert!(decrement_hop_limit(&mut packet));
+        assert!(!decrement_hop_limit(&mut packet));
+    }
+
+    #[test]
+    fn an_echo_request_has_the_icmpv6_checksum() {
+        let packet = icmp6(HEADER_OF_TEST, &[128, 0, 0, 0, 0, 1, 0, 1]);
+        let message: [u8; 8] = payload(&packet).try_into().unwrap();
+        assert_eq!(checksum(HEADER_OF_TEST, ICMPV6, &message), 0);
+    }
+}

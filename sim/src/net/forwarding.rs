@@ -1,0 +1,362 @@
+//! Packets in hosts and media: forwarding, address resolution, tunnels (RFC 8200 §3, RFC 4861 §7.2, RFC 2473 §3).
+
+use crate::net::datagram::{self, Header, ICMPV6, IPV6};
+use crate::net::event::{Frame, Observation, Scheduled};
+use crate::net::host::TUNNELS;
+use crate::net::ids::{HostId, MediumId, Port};
+use crate::net::ipv4::packet as ipv4;
+use crate::net::kernel::Decapsulated;
+use crate::net::world::World;
+use core::time::Duration;
+use roam6_proto::contract::input::Packet;
+use roam6_proto::contract::item::{NextHop, TunnelId};
+use roam6_proto::{Input, LinkId};
+use roam6_wire::LinkAddress;
+use std::net::Ipv6Addr;
+use std::rc::Rc;
+
+const MTU: usize = 1500;
+const UNREACHABLE: u8 = 1;
+const FAILED_POLICY: u8 = 5;
+const ECHO_REQUEST: u8 = 128;
+const ECHO_REPLY: u8 = 129;
+const SOLICITATION: u8 = 135;
+const ADVERTISEMENT: u8 = 136;
+const HOP_LIMIT: u8 = 64;
+/// The group bit of a link-layer address.
+const GROUP_BIT: u8 = 1;
+/// Timeout of address resolution (RFC 4861 §10: three solicitations, one second each).
+const RESOLUTION_TIMEOUT: Duration = Duration::from_secs(3);
+/// Link-layer source of injected frames.
+const ATTACKER_ADDRESS: LinkAddress = LinkAddress([0x02, 0xff, 0, 0, 0, 0xff]);
+
+impl World {
+    /// A frame arrives at an interface.
+    pub(crate) fn arrive(&mut self, port: Port, medium: MediumId, frame: &Frame) {
+        let attached = self.host(port.0).interfaces.get(&port.1).is_some_and(|at| at.medium == Some(medium));
+        if attached && self.medium(medium).carrier && self.host(port.0).powered {
+            self.receive_packet(port, Some(frame.sender), &frame.bytes);
+        }
+    }
+
+    /// A host sends a packet, by the interface `only` if given.
+    pub(crate) fn send(&mut self, host: HostId, packet: Vec<u8>, only: Option<LinkId>) {
+        let (packet, only) = self.shim_send(host, packet, only);
+        let Some(header) = Header::parse(&packet) else { return self.count_loss(host, "not a packet") };
+        let link_local = header.destination.is_multicast() || header.destination.is_unicast_link_local();
+        match only {
+            Some(link) if header.destination.is_multicast() => self.emit((host, link), None, packet),
+            Some(link) if link_local => self.send_to_next_hop((host, link), header.destination, packet),
+            None if link_local => self.count_loss(host, "link-local without a link"),
+            None if self.host(host).kernel.has_address(header.destination) => {
+                self.receive_packet((host, TUNNELS), None, &packet)
+            }
+            _ => self.forward((host, None), header, packet, only),
+        }
+    }
+
+    /// Applies the shim's data plane to a packet of this host.
+    fn shim_send(&mut self, host: HostId, packet: Vec<u8>, only: Option<LinkId>) -> (Vec<u8>, Option<LinkId>) {
+        let now = self.now();
+        let by = only.or_else(|| self.shim_uplink(host, &packet));
+        let passed = self.host_mut(host).kernel.shim.send(now, &packet, by);
+        if let Some(news) = passed.event {
+            self.deliver_soon(host, news);
+        }
+        (passed.packet.unwrap_or(packet), passed.link.or(only))
+    }
+
+    /// The interface by which a packet would be sent.
+    fn shim_uplink(&self, host: HostId, packet: &[u8]) -> Option<LinkId> {
+        match self.host(host).kernel.route(&Header::parse(packet)?, None, |_| true)? {
+            NextHop::OnLink(link) | NextHop::Gateway { link, .. } => Some(link),
+            NextHop::Tunnel(_) | NextHop::Unreachable | NextHop::Blackhole => None,
+        }
+    }
+
+    /// Transmits a packet on a medium, to one neighbour or to all.
+    pub(crate) fn emit(&mut self, (host, link): Port, to: Option<LinkAddress>, packet: Vec<u8>) {
+        let Some(interface) = self.host(host).interfaces.get(&link) else {
+            return self.count_loss(host, "no interface");
+        };
+        let (sender, Some(medium)) = (interface.address, interface.medium) else {
+            return self.count_loss(host, "interface not plugged in");
+        };
+        if packet.len() > MTU {
+            return self.count_loss(host, "too big for the medium");
+        }
+        self.observe_leaving((host, link), medium, &packet);
+        let frame = Frame { sender, bytes: Rc::new(packet) };
+        let to = to.filter(|address| address.0[0] & GROUP_BIT == 0);
+        let carried = self.transmit_frame(medium, (host, link), to, &frame);
+        if !carried {
+            self.count_loss(host, "swallowed by the medium");
+        }
+    }
+
+    fn observe_leaving(&mut self, (host, link): Port, medium: MediumId, packet: &[u8]) {
+        if !self.watched.contains(&(host, link)) {
+            return;
+        }
+        let source = Header::parse(packet).map(|header| header.source);
+        let global = |source: &Ipv6Addr| !source.is_unspecified() && !source.is_unicast_link_local();
+        if let Some(source) = source.filter(global) {
+            self.observations.push(Observation::PacketLeft((host, link), medium, source));
+        }
+    }
+
+    /// Injects a packet of an off-path attacker into a medium.
+    pub(crate) fn inject(&mut self, medium: MediumId, packet: Vec<u8>) {
+        let Some(header) = Header::parse(&packet) else { return };
+        let holder = self.owner_of(medium, header.destination);
+        let router = self.medium(medium).members().find(|(host, _)| self.host(*host).forwards);
+        let target = holder.or(router).and_then(|port| self.link_address(port));
+        let outside = (HostId(usize::MAX), LinkId(0));
+        self.transmit_frame(medium, outside, target, &Frame { sender: ATTACKER_ADDRESS, bytes: Rc::new(packet) });
+    }
+
+    /// The link-layer address of `address` as resolved from `port`.
+    pub(crate) fn resolve(&self, (host, link): Port, address: Ipv6Addr) -> Option<LinkAddress> {
+        if let Some(known) = self.host(host).kernel.neighbour(address, link) {
+            return Some(known);
+        }
+        let medium = self.host(host).interfaces.get(&link)?.medium?;
+        let others = || self.medium(medium).members().filter(|port| *port != (host, link));
+        let owner = others().find(|port| self.owns(*port, address));
+        let proxy = || others().find(|port| self.proxies_for(*port, address).is_some());
+        owner.or_else(proxy).and_then(|port| self.link_address(port))
+    }
+
+    fn transmit_frame(&mut self, medium: MediumId, from: Port, to: Option<LinkAddress>, frame: &Frame) -> bool {
+        let (now, size) = (self.now(), frame.bytes.len());
+        let heard_by = |port: &Port| *port != from && to.is_none_or(|to| self.link_address(*port) == Some(to));
+        let listeners: Vec<Port> = self.medium(medium).members().filter(heard_by).collect();
+        let mut carried = false;
+        for (host, link) in listeners {
+            for at in self.medium_mut(medium).deliver((host, link), now, size) {
+                carried = true;
+                self.enqueue(at, Scheduled::Arrive { host, link, medium, frame: frame.clone() });
+            }
+        }
+        carried
+    }
+
+    pub(crate) fn receive_packet(&mut self, port: Port, sender: Option<LinkAddress>, packet: &[u8]) {
+        let Some(header) = Header::parse(packet) else { return self.count_loss(port.0, "not a packet") };
+        if let Some(inward) = self.translate_inward(port, packet) {
+            return self.receive_packet(port, sender, &inward);
+        }
+        let kernel = &self.host(port.0).kernel;
+        if header.destination.is_multicast() {
+            self.answer_solicitation(port, &header, packet);
+            self.deliver_to_engine(port, sender, packet);
+        } else if kernel.has_address(header.destination) {
+            let now = self.now();
+            let passed = self.host_mut(port.0).kernel.shim.receive(now, packet, port.1);
+            if let Some(news) = passed.event {
+                self.deliver_soon(port.0, news);
+            }
+            match passed.packet {
+                // To a ULID, which need not be an address of any interface by now.
+                Some(unwrapped) => self.deliver_to_engine(port, sender, &unwrapped),
+                None => self.deliver_local(port, sender, &header, packet),
+            }
+        } else if !self.answer_solicitation(port, &header, packet) {
+            // A solicitation sent straight to a proxy asks for an address this host does not hold.
+            self.forward_packet(port, header, packet.to_vec());
+        }
+    }
+
+    fn deliver_local(&mut self, port: Port, sender: Option<LinkAddress>, header: &Header, packet: &[u8]) {
+        let host = port.0;
+        if ipv4::is(packet) {
+            return self.receive_encapsulated(port, sender, packet);
+        }
+        match datagram::upper_layer(packet) {
+            Some((IPV6, _)) => match self.host(host).kernel.decapsulate(packet) {
+                Decapsulated::Inner(inner) => {
+                    let inner = inner.to_vec();
+                    self.receive_packet((host, TUNNELS), None, &inner);
+                }
+                Decapsulated::Refused => self.count_loss(host, "not for this tunnel"),
+                Decapsulated::Foreign => self.count_loss(host, "no such tunnel"),
+            },
+            Some((ICMPV6, [ECHO_REQUEST, ..])) if header.next == ICMPV6 => {
+                let mut message = datagram::payload(packet).to_vec();
+                message.splice(..4, [ECHO_REPLY, 0, 0, 0]);
+                let back = Header { source: header.destination, destination: header.source, ..*header };
+                let reply = datagram::icmp6(Header { hop_limit: HOP_LIMIT, ..back }, &message);
+                let only = header.source.is_unicast_link_local().then_some(port.1);
+                self.send(host, reply, only);
+            }
+            _ => {
+                self.answer_solicitation(port, header, packet);
+                self.deliver_to_engine(port, sender, packet);
+            }
+        }
+    }
+
+    /// Forwards a packet of another host.
+    fn forward_packet(&mut self, (host, link): Port, header: Header, mut packet: Vec<u8>) {
+        let local = header.source.is_unicast_link_local() || header.destination.is_unicast_link_local();
+        if !self.host(host).forwards || local || header.source.is_unspecified() {
+            return self.count_loss(host, "not for this host");
+        }
+        if self.blocked_paths.contains(&(header.source, header.destination)) {
+            return self.count_loss(host, "lost in the network");
+        }
+        if self.host(host).source_validation {
+            let back = Header { source: header.destination, destination: header.source, ..header };
+            let from_there = |target: &NextHop| matches!(target, NextHop::OnLink(by) | NextHop::Gateway { link: by, .. } if *by == link);
+            let way_back = self.host(host).kernel.route(&back, None, |_| true);
+            if !way_back.is_some_and(|target| from_there(&target)) {
+                return self.count_loss(host, "source does not belong there");
+            }
+        }
+        if !self.host(host).kernel.is_source_allowed(header.source, link) {
+            self.count_loss(host, "source failed policy");
+            return self.send_unreachable((host, link), header.source, &packet);
+        }
+        if !datagram::decrement_hop_limit(&mut packet) {
+            return self.count_loss(host, "hop limit");
+        }
+        if self.is_translated((host, link), &header) {
+            return match self.translate_outward(host, &packet) {
+                Some(outward) => self.send(host, outward, None),
+                None => self.count_loss(host, "not to be translated"),
+            };
+        }
+        self.forward((host, Some(link)), header, packet, None);
+    }
+
+    /// Sends Destination Unreachable, source address failed ingress/egress policy (RFC 4443 §3.1, code 5).
+    fn send_unreachable(&mut self, (host, link): Port, to: Ipv6Addr, packet: &[u8]) {
+        let own = self.host(host).kernel.addresses(link).into_iter().find(|own| !own.is_unicast_link_local());
+        let Some(source) = own else { return };
+        let message: Vec<u8> =
+            [UNREACHABLE, FAILED_POLICY, 0, 0, 0, 0, 0, 0].into_iter().chain(packet.iter().copied()).collect();
+        let header = Header { source, destination: to, next: ICMPV6, hop_limit: HOP_LIMIT };
+        self.send(host, datagram::icmp6(header, &message), None);
+    }
+
+    fn forward(
+        &mut self,
+        (host, arrived): (HostId, Option<LinkId>),
+        header: Header,
+        packet: Vec<u8>,
+        only: Option<LinkId>,
+    ) {
+        let usable = |target: &NextHop| match target {
+            NextHop::OnLink(link) | NextHop::Gateway { link, .. } => {
+                only.is_none_or(|only| only == *link) && self.is_up(host, *link)
+            }
+            NextHop::Tunnel(_) | NextHop::Unreachable | NextHop::Blackhole => only.is_none(),
+        };
+        let name = |link| self.host(host).interfaces.get(&link).map_or("tunnels", |interface| interface.name.as_str());
+        let arrived = arrived.map(name);
+        match self.host(host).kernel.route(&header, arrived, usable) {
+            Some(NextHop::OnLink(link)) => self.send_to_next_hop((host, link), header.destination, packet),
+            Some(NextHop::Gateway { link, router }) => self.send_to_next_hop((host, link), router, packet),
+            Some(NextHop::Tunnel(id)) => self.tunnel(host, id, &packet),
+            Some(NextHop::Unreachable) => self.count_loss(host, "unreachable"),
+            Some(NextHop::Blackhole) => self.count_loss(host, "discarded"),
+            None => self.count_loss(host, "no route"),
+        }
+    }
+
+    fn tunnel(&mut self, host: HostId, id: TunnelId, inner: &[u8]) {
+        let Some(path) = self.host(host).kernel.path(id, inner) else {
+            return self.count_loss(host, "no path in tunnel");
+        };
+        let (link, remote, direct) = (path.link, path.remote, path.direct);
+        if inner.len() > usize::try_from(path.mtu).unwrap_or(usize::MAX) {
+            return self.count_loss(host, "too big for the tunnel");
+        }
+        let outer = datagram::encapsulate(path.local, remote, inner);
+        self.observations.push(Observation::Tunnelled(host, id, remote));
+        if let Some(link) = link.filter(|_| direct) {
+            return self.send_to_next_hop((host, link), remote, inner.to_vec());
+        }
+        self.send(host, outer, link);
+    }
+
+    fn send_to_next_hop(&mut self, port: Port, next_hop: Ipv6Addr, packet: Vec<u8>) {
+        match self.resolve(port, next_hop) {
+            Some(address) => self.emit(port, Some(address), packet),
+            None => {
+                if self.resolving.insert((port.0, port.1, next_hop)) {
+                    let silence = Scheduled::ResolutionTimeout { host: port.0, link: port.1, address: next_hop };
+                    self.enqueue(self.now() + RESOLUTION_TIMEOUT, silence);
+                    if !self.watched.is_empty() {
+                        self.solicit(port, next_hop);
+                    }
+                }
+                self.count_loss(port.0, "no such neighbour");
+            }
+        }
+    }
+
+    /// Sends a solicitation to all on a link: an engine may be a proxy of the target, or find it (RFC 4389 §4.1.3.2).
+    fn solicit(&mut self, port: Port, target: Ipv6Addr) {
+        let Some(own) = self.link_address(port) else { return };
+        let Some(source) = self.host(port.0).kernel.addresses(port.1).into_iter().next() else { return };
+        let mut message = vec![SOLICITATION, 0, 0, 0, 0, 0, 0, 0];
+        message.extend(target.octets());
+        message.extend([1, 1]);
+        message.extend(own.0);
+        let header = Header { source, destination: datagram::solicited_node(target), next: ICMPV6, hop_limit: 255 };
+        self.emit(port, None, datagram::icmp6(header, &message));
+    }
+
+    pub(crate) fn deliver_to_engine(&mut self, (host, link): Port, sender: Option<LinkAddress>, packet: &[u8]) {
+        if self.host(host).instance.is_some() {
+            self.handle(host, &Input::Packet(Packet { link, sender, bytes: packet.to_vec() }));
+        }
+    }
+
+    /// Answers a neighbour solicitation for an address of this host or one that it is a proxy of.
+    fn answer_solicitation(&mut self, port: Port, header: &Header, packet: &[u8]) -> bool {
+        let message = datagram::payload(packet);
+        let (ICMPV6, Some(&SOLICITATION), Some(target)) = (header.next, message.first(), message.get(8..24)) else {
+            return false;
+        };
+        let Ok(target) = <[u8; 16]>::try_from(target).map(Ipv6Addr::from) else { return false };
+        let router = match self.owns(port, target) {
+            true => Some(self.host(port.0).forwards),
+            false => self.proxies_for(port, target),
+        };
+        let (Some(router), Some(address)) = (router, self.link_address(port)) else { return false };
+        let all_nodes = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 1);
+        let anonymous = header.source.is_unspecified();
+        let flags = if router { 0x80 } else { 0 } | if anonymous { 0x20 } else { 0x60 };
+        let mut answer = vec![ADVERTISEMENT, 0, 0, 0, flags, 0, 0, 0];
+        answer.extend(target.octets());
+        answer.extend([2, 1]);
+        answer.extend(address.0);
+        let destination = if anonymous { all_nodes } else { header.source };
+        let header = Header { source: target, destination, next: ICMPV6, hop_limit: 255 };
+        let answer = datagram::icmp6(header, &answer);
+        if anonymous {
+            self.emit(port, None, answer);
+        } else {
+            self.send_to_next_hop(port, destination, answer);
+        }
+        true
+    }
+
+    fn owner_of(&self, medium: MediumId, address: Ipv6Addr) -> Option<Port> {
+        self.medium(medium).members().find(|port| self.owns(*port, address))
+    }
+
+    fn owns(&self, (host, link): Port, address: Ipv6Addr) -> bool {
+        self.host(host).powered && self.host(host).kernel.has_address_on(address, link)
+    }
+
+    fn proxies_for(&self, (host, link): Port, address: Ipv6Addr) -> Option<bool> {
+        self.host(host).kernel.proxies(address, link).filter(|_| self.host(host).powered)
+    }
+
+    fn link_address(&self, (host, link): Port) -> Option<LinkAddress> {
+        self.host(host).interfaces.get(&link).map(|interface| interface.address)
+    }
+}

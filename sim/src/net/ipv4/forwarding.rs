@@ -1,0 +1,51 @@
+//! Forwarding of IPv4 packets: NATs, and encapsulation.
+
+use super::packet;
+use crate::net::datagram::{Header, MOBILITY};
+use crate::net::host::TUNNELS;
+use crate::net::ids::{HostId, Port};
+use crate::net::kernel::Decapsulated;
+use crate::net::world::World;
+use roam6_wire::LinkAddress;
+
+impl World {
+    /// A packet for an IPv4 address of the host: mobility messages go to the engine, the rest is decapsulated.
+    pub(crate) fn receive_encapsulated(&mut self, port: Port, sender: Option<LinkAddress>, packet: &[u8]) {
+        let Some((_, _, inner)) = packet::decapsulate(packet) else {
+            return self.count_loss(port.0, "nothing carried");
+        };
+        // Behind other headers it is of somebody inside a mobile network.
+        if Header::parse(inner).is_some_and(|header| header.next == MOBILITY) {
+            return self.deliver_to_engine(port, sender, packet);
+        }
+        match self.host(port.0).kernel.decapsulate(packet) {
+            Decapsulated::Inner(inner) => {
+                let inner = inner.to_vec();
+                self.receive_packet((port.0, TUNNELS), None, &inner);
+            }
+            Decapsulated::Refused => self.count_loss(port.0, "not for this tunnel"),
+            Decapsulated::Foreign => self.count_loss(port.0, "no such tunnel"),
+        }
+    }
+
+    /// Translates a packet for the public address of a NAT.
+    pub(crate) fn translate_inward(&self, (host, link): Port, packet: &[u8]) -> Option<Vec<u8>> {
+        let nat = self.host(host).nat.as_ref().filter(|nat| nat.inside != link)?;
+        let (source, destination, _) = packet::decapsulate(packet)?;
+        let inside = nat.inbound(destination.port).filter(|_| destination.address == nat.public)?;
+        packet::translate(packet, source, inside)
+    }
+
+    /// Whether a packet leaves the inside network of a NAT.
+    pub(crate) fn is_translated(&self, (host, link): Port, header: &Header) -> bool {
+        let stands_for = self.host(host).nat.as_ref().is_some_and(|nat| nat.inside == link);
+        stands_for && header.destination.to_ipv4_mapped().is_some()
+    }
+
+    /// Translates a packet of the inside network; `None` for packets without ports.
+    pub(crate) fn translate_outward(&mut self, host: HostId, packet: &[u8]) -> Option<Vec<u8>> {
+        let (source, destination, _) = packet::decapsulate(packet)?;
+        let outside = self.host_mut(host).nat.as_mut()?.outbound(source)?;
+        packet::translate(packet, outside, destination)
+    }
+}

@@ -1,0 +1,66 @@
+//! A medium: a cable between two interfaces or a shared link of several, with faults.
+
+use crate::net::ids::Port;
+use crate::net::ipv4::Ipv4Site;
+use crate::net::link::{LinkModel, LinkSpec};
+use roam6_proto::{Entropy, Time};
+use std::collections::BTreeMap;
+
+/// A medium and its members.
+#[derive(Debug)]
+pub struct Medium {
+    /// Its name in the log.
+    pub name: String,
+    /// Carrier, which the members see.
+    pub carrier: bool,
+    /// Its IPv4 addressing.
+    pub ipv4_site: Option<Ipv4Site>,
+    /// Drops every frame although carrier is present.
+    pub black_hole: bool,
+    spec: LinkSpec,
+    members: BTreeMap<Port, LinkModel>,
+}
+
+impl Medium {
+    /// A medium without members.
+    pub fn new(name: &str, spec: LinkSpec) -> Medium {
+        Medium {
+            name: name.to_owned(),
+            carrier: true,
+            ipv4_site: None,
+            black_hole: false,
+            spec,
+            members: BTreeMap::new(),
+        }
+    }
+
+    /// Attaches an interface, with impairments of its own.
+    pub fn attach(&mut self, port: Port, chance: &mut Entropy) {
+        self.members.insert(port, LinkModel::new(self.spec, chance.next_u64()));
+    }
+
+    /// Detaches an interface.
+    pub fn detach(&mut self, port: Port) {
+        self.members.remove(&port);
+    }
+
+    /// The attached interfaces.
+    pub fn members(&self) -> impl Iterator<Item = Port> {
+        self.members.keys().copied()
+    }
+
+    /// Changes the impairments.
+    pub fn set_spec(&mut self, spec: LinkSpec) {
+        self.spec = spec;
+        for model in self.members.values_mut() {
+            model.set_spec(spec);
+        }
+    }
+
+    /// Arrivals of the copies of a frame of `size` octets at `port`; none if it is lost.
+    pub fn deliver(&mut self, port: Port, now: Time, size: usize) -> impl Iterator<Item = Time> + use<> {
+        let usable = self.carrier && !self.black_hole;
+        let model = self.members.get_mut(&port).filter(|_| usable);
+        model.map(|model| model.offer(now, size)).into_iter().flatten()
+    }
+}
