@@ -16,6 +16,7 @@ use crate::journal::Journal;
 use crate::link_watch::LinkWatch;
 use crate::mptcp::diag::{self, Connection};
 use crate::mptcp::events::SubflowEvents;
+use crate::nesting::NestingWatch;
 use crate::netlink::monitor::{self, Announcement, Monitor};
 use crate::netlink::socket::Netlink;
 use crate::netlink::{address, family, link, route};
@@ -146,6 +147,7 @@ pub struct Host {
     send_error_reported: Option<Time>,
     /// When to compare next; not before the host has settled.
     reconcile_at: Option<Time>,
+    nesting: NestingWatch,
 }
 
 // Tokens of our own descriptors; those of the daemon's begin at DAEMON.
@@ -211,6 +213,7 @@ impl Host {
             retry_queue: RetryQueue::default(),
             send_error_reported: None,
             reconcile_at: None,
+            nesting: NestingWatch::default(),
         };
         recalled.notices.into_iter().chain(lesser).chain(asleep).for_each(|text| host.executor.notice(text));
         host.register()?;
@@ -266,8 +269,10 @@ impl Host {
         if until.is_some_and(|until| until <= self.now()) {
             self.queue_input(Input::Tick);
         }
-        let reports = self.executor.take_reports();
-        self.queue.extend(reports.into_iter().map(HostEvent::Report));
+        let tunnels = &mut self.executor.tunnels;
+        let nested = self.nesting.look(self.clock.now(), || tunnels.counters().get("dropped_nested").copied());
+        let reports = self.executor.take_reports().into_iter().chain(nested);
+        self.queue.extend(reports.map(HostEvent::Report));
         Ok(std::mem::take(&mut self.queue))
     }
 

@@ -13,6 +13,7 @@ mod io;
 pub mod journal;
 mod link_watch;
 pub mod mptcp;
+mod nesting;
 mod netlink;
 mod nft;
 pub mod resident_text;

@@ -347,6 +347,22 @@ fn an_item_takes_the_place_of_its_former_self() {
 }
 
 #[test]
+fn a_tentative_address_is_replaced_by_one_without_dad() {
+    let Some((_here, there)) = Place::pair("a_tentative_address_is_replaced_by_one_without_dad") else { return };
+    let directory = tempfile::tempdir().unwrap();
+    let mut host = host(&directory, &["here0"], Some(LinkId(1)));
+    let link = link(&mut host, "here0").link;
+    run("sysctl -qw net.ipv6.conf.here0.accept_dad=1 net.ipv6.conf.here0.dad_transmits=20");
+    run("ip -6 addr add 2001:db8:1::1/64 dev here0");
+    assert!(run("ip -6 addr show dev here0").contains("2001:db8:1::1/64 scope global tentative"));
+    let address = "2001:db8:1::1".parse().unwrap();
+    put(&mut host, &[Item::Address(Address { link, address, prefix_length: 64, preferred: true, dad: false })]);
+    there.enter();
+    run("ip -6 addr add 2001:db8:1::2/64 dev there0 nodad");
+    run("ping -6 -n -c 1 -W 2 2001:db8:1::1");
+}
+
+#[test]
 fn a_refusal_is_told_in_the_kernels_words_and_keeps_the_order() {
     let Some((_here, _there)) = Place::pair("a_refusal_is_told_in_the_kernels_words_and_keeps_the_order") else {
         return;

@@ -1,9 +1,10 @@
 //! Commands that query or control a running daemon.
 
-use crate::command_line::{Part, ShimCommand};
+use crate::command_line::ShimCommand;
 use crate::control::{MAX_ANSWER, NodeState, Request, Response};
+use crate::part::Part;
 use crate::render::table::{Paint, Table};
-use crate::render::{event, ldm, metrics, services, subflows, tables};
+use crate::render::{event, ldm, services, subflows, tables};
 use crate::{FAILED, NO_DAEMON};
 use roam6_linux::mptcp::diag;
 use roam6_proto::base::ids::AddressPair;
@@ -17,10 +18,11 @@ use std::process::ExitCode;
 
 /// `roam6 show`.
 pub(crate) fn show(part: Part, json: bool, socket: &Path) -> ExitCode {
-    let state = match view(socket) {
+    if part == Part::Subflows {
+        return show_subflows(json, socket);
+    }
+    let state = match view(part, socket) {
         Ok(state) => state,
-        // The kernel lists connections without a daemon.
-        Err(Failure::NoDaemon(_)) if part == Part::Subflows => NodeState::default(),
         Err(failure) => return failure.exit_code(),
     };
     if json {
@@ -38,7 +40,9 @@ pub(crate) fn show(part: Part, json: bool, socket: &Path) -> ExitCode {
             Part::Ldm => to_json(&ldm::geojson(&state)),
             Part::Services => to_json(&state.view.services),
             Part::Timers => to_json(&state.view.timers),
-            Part::Subflows => return show_subflows(json, socket),
+            Part::Areas => to_json(&state.view.areas),
+            Part::Groups => to_json(&state.view.groups),
+            Part::Subflows => String::new(),
             Part::Counters => to_json(&serde_json::json!({ "events": state.view.counters, "packets": state.packets })),
         });
     }
@@ -56,8 +60,9 @@ pub(crate) fn show(part: Part, json: bool, socket: &Path) -> ExitCode {
         Part::Ldm => ldm::table(&state),
         Part::Services => services::table(&state),
         Part::Timers => tables::timers(&state),
-        Part::Subflows => return show_subflows(json, socket),
         Part::Counters => tables::counters(&state),
+        // They have tables of their own: `roam6 geo area show`, `roam6 geo groups`, and [`show_subflows`].
+        Part::Areas | Part::Groups | Part::Subflows => Table::new(&[]),
     };
     let notes = if part == Part::Tunnels { tables::firewall(&state) } else { String::new() };
     print(&(table.render(table_style()) + &notes))
@@ -80,8 +85,9 @@ fn show_subflows(json: bool, socket: &Path) -> ExitCode {
 
 /// `roam6 metrics`.
 pub(crate) fn metrics(socket: &Path) -> ExitCode {
-    match view(socket) {
-        Ok(state) => print(&metrics::render(&state)),
+    match send_request(&Request::Metrics, socket) {
+        Ok(Response::Metrics(page)) => print(&page),
+        Ok(answer) => Failure::unexpected_response(answer).exit_code(),
         Err(failure) => failure.exit_code(),
     }
 }
@@ -173,12 +179,12 @@ impl Failure {
     }
 }
 
-/// Fetches the state of the daemon.
+/// Fetches one part of the daemon's state.
 ///
 /// # Errors
 /// See [`Failure`].
-pub(crate) fn view(socket: &Path) -> Result<NodeState, Failure> {
-    match send_request(&Request::View, socket)? {
+pub(crate) fn view(part: Part, socket: &Path) -> Result<NodeState, Failure> {
+    match send_request(&Request::Part(part), socket)? {
         Response::State(state) => Ok(*state),
         answer => Err(Failure::unexpected_response(answer)),
     }

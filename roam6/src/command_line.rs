@@ -3,7 +3,8 @@
 use crate::config::RUN_DIR;
 use crate::daemon::{Level, Options};
 use crate::identity::KeyKind;
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use crate::part::Part;
+use clap::{Args, Parser, Subcommand};
 use roam6_wire::Prefix;
 use std::ffi::OsString;
 use std::net::Ipv6Addr;
@@ -373,41 +374,6 @@ pub(crate) struct EnrollArgs {
     /// Use IPsec (RFC 3776) instead of a shared key (RFC 4285): one key for each direction, with this SPI and the next
     #[arg(long)]
     pub(crate) ipsec: bool,
-}
-
-/// Parts of the daemon's state.
-#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Part {
-    /// Home addresses with their care-of addresses
-    Bindings,
-    /// Interfaces in use
-    Links,
-    /// Tunnels and their paths
-    Tunnels,
-    /// MPTCP endpoints: the addresses that connections may use
-    Endpoints,
-    /// MPTCP connections and their subflows; works without a daemon
-    Subflows,
-    /// Prefixes advertised into the mobile network, with their uplinks
-    Prefixes,
-    /// CGA and HBA addresses that the daemon has configured
-    Addresses,
-    /// Shim6 contexts
-    Contexts,
-    /// GeoNetworking location table
-    Stations,
-    /// Position of this station
-    Position,
-    /// Mobile networks of neighbouring routers, reached directly (MNPP)
-    Networks,
-    /// Local dynamic map: stations and events; GeoJSON with --json
-    Ldm,
-    /// Services announced by this station and others, and routes to the Internet
-    Services,
-    /// Pending timers
-    Timers,
-    /// Event and packet counters
-    Counters,
 }
 
 /// Location of the daemon's control socket.

@@ -1,12 +1,14 @@
 //! The protocol of the control socket: a request is one line of JSON, and so is each response (docs/control.md).
 
-use roam6_linux::mptcp::diag::Connections;
+use crate::part::Part;
+use roam6_linux::mptcp::diag::{Connection, Connections};
 use roam6_proto::View;
 use roam6_proto::base::few;
 use roam6_proto::base::ids::AddressPair;
 use roam6_proto::contract::config::facilities::DenmRequest;
 use roam6_proto::contract::config::geo::{EchoRequest, GeoDestination};
 use roam6_proto::contract::report::Report;
+use roam6_proto::contract::view::LdmView;
 use roam6_wire::HomeAddress;
 use serde::{Deserialize, Serialize};
 use std::net::Ipv6Addr;
@@ -26,12 +28,16 @@ pub(crate) fn socket_path(run_dir: &Path) -> PathBuf {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Request {
-    /// The state of the node, once.
+    /// The whole state of the node.
     View,
+    /// One part of the state; the others are empty.
+    Part(Part),
     /// The state, one line for each row, and then every event as it happens.
     Watch,
     /// The kernel's MPTCP connections.
     Subflows,
+    /// The metrics page.
+    Metrics,
     /// Ends the binding of a home address.
     Unbind(HomeAddress),
     /// Switches one Shim6 context, or all that have it, to this locator pair.
@@ -64,6 +70,8 @@ pub(crate) enum Response {
     State(Box<NodeState>),
     /// The kernel's MPTCP connections.
     Subflows(Box<Connections>),
+    /// The metrics page.
+    Metrics(String),
     /// The request was executed.
     Done,
     /// The request failed, with the reason.
@@ -143,25 +151,137 @@ pub(crate) enum StateRow<'a> {
     Address(&'a roam6_proto::contract::view::AddressView),
     #[serde(rename = "state_context")]
     Context(&'a roam6_proto::contract::view::ContextView),
+    #[serde(rename = "state_connection")]
+    Connection(&'a Connection),
+    #[serde(rename = "state_station")]
+    Station(&'a roam6_proto::contract::view::StationView),
+    #[serde(rename = "state_position")]
+    Position(&'a roam6_proto::contract::view::PositionView),
+    #[serde(rename = "state_area")]
+    Area(&'a GeoDestination),
+    #[serde(rename = "state_group")]
+    Group(&'a roam6_proto::contract::view::GroupView),
+    #[serde(rename = "state_network")]
+    Network(&'a roam6_proto::contract::view::NetworkView),
+    #[serde(rename = "state_ldm_station")]
+    LdmStation(&'a roam6_proto::contract::view::LdmStationView),
+    #[serde(rename = "state_ldm_event")]
+    LdmEvent(&'a roam6_proto::contract::view::LdmEventView),
+    #[serde(rename = "state_service")]
+    Service(&'a roam6_proto::contract::view::AnnouncementView),
+    #[serde(rename = "state_timer")]
+    Timer(&'a roam6_proto::contract::view::TimerView),
+    /// One row for all counters.
+    #[serde(rename = "state_counters")]
+    Counters { events: &'a few::VecMap<String, u64>, packets: &'a few::VecMap<String, u64> },
 }
 
 impl NodeState {
-    /// The rows of the state, as lines of the event stream.
-    pub(crate) fn watch_lines(&self) -> impl Iterator<Item = WatchLine<'_>> {
-        let bindings = self.view.bindings.iter().map(StateRow::Binding);
-        let links = self.view.links.iter().map(StateRow::Link);
-        let tunnels = self.view.tunnels.iter().map(StateRow::Tunnel);
-        let endpoints = self.view.endpoints.iter().map(StateRow::Endpoint);
-        let prefixes = self.view.prefixes.iter().map(StateRow::Prefix);
-        let addresses = self.view.addresses.iter().map(StateRow::Address);
-        let contexts = self.view.contexts.iter().map(StateRow::Context);
-        let parts =
-            bindings.chain(links).chain(tunnels).chain(endpoints).chain(prefixes).chain(addresses).chain(contexts);
-        parts.map(|part| WatchLine {
+    /// The rows of the state and of the MPTCP connections, as lines of the event stream.
+    pub(crate) fn watch_lines<'a>(&'a self, connections: &'a [Connection]) -> impl Iterator<Item = WatchLine<'a>> {
+        // Every field is named: a new part of the state cannot be forgotten.
+        let View {
+            bindings,
+            links,
+            tunnels,
+            endpoints,
+            prefixes,
+            addresses,
+            contexts,
+            stations,
+            position,
+            areas,
+            groups,
+            networks,
+            ldm: LdmView { station: _, stations: ldm_stations, events: ldm_events },
+            services,
+            timers,
+            counters,
+        } = &self.view;
+        let nemo = bindings.iter().map(StateRow::Binding).chain(links.iter().map(StateRow::Link));
+        let nemo = nemo.chain(tunnels.iter().map(StateRow::Tunnel)).chain(prefixes.iter().map(StateRow::Prefix));
+        let mptcp = endpoints.iter().map(StateRow::Endpoint).chain(connections.iter().map(StateRow::Connection));
+        let shim = addresses.iter().map(StateRow::Address).chain(contexts.iter().map(StateRow::Context));
+        let geo = stations.iter().map(StateRow::Station).chain(position.iter().map(StateRow::Position));
+        let geo = geo.chain(areas.iter().map(StateRow::Area)).chain(groups.iter().map(StateRow::Group));
+        let ldm = ldm_stations.iter().map(StateRow::LdmStation).chain(ldm_events.iter().map(StateRow::LdmEvent));
+        let facilities =
+            ldm.chain(services.iter().map(StateRow::Service)).chain(networks.iter().map(StateRow::Network));
+        let node =
+            timers.iter().map(StateRow::Timer).chain([StateRow::Counters { events: counters, packets: &self.packets }]);
+        let rows = nemo.chain(mptcp).chain(shim).chain(geo).chain(facilities).chain(node);
+        rows.map(|row| WatchLine {
             unix_micros: self.unix_micros,
             at: self.at,
             link_name: None,
-            what: WatchContent::State(part),
+            what: WatchContent::State(row),
         })
+    }
+
+    /// This state with one part only.
+    pub(crate) fn only(&self, part: Part) -> NodeState {
+        let (all, mut view) = (&self.view, View::default());
+        match part {
+            Part::Bindings => view.bindings.clone_from(&all.bindings),
+            Part::Links => view.links.clone_from(&all.links),
+            Part::Tunnels => view.tunnels.clone_from(&all.tunnels),
+            Part::Endpoints => view.endpoints.clone_from(&all.endpoints),
+            // The kernel has these: see [`Request::Subflows`].
+            Part::Subflows => {}
+            Part::Prefixes => view.prefixes.clone_from(&all.prefixes),
+            Part::Addresses => view.addresses.clone_from(&all.addresses),
+            Part::Contexts => view.contexts.clone_from(&all.contexts),
+            Part::Stations => view.stations.clone_from(&all.stations),
+            Part::Position => view.position.clone_from(&all.position),
+            Part::Areas => view.areas.clone_from(&all.areas),
+            Part::Groups => view.groups.clone_from(&all.groups),
+            Part::Networks => view.networks.clone_from(&all.networks),
+            Part::Ldm => view.ldm.clone_from(&all.ldm),
+            Part::Services => view.services.clone_from(&all.services),
+            Part::Timers => view.timers.clone_from(&all.timers),
+            Part::Counters => view.counters.clone_from(&all.counters),
+        }
+        NodeState {
+            name: self.name.clone(),
+            version: self.version.clone(),
+            unix_micros: self.unix_micros,
+            at: self.at,
+            packets: if part == Part::Counters { self.packets.clone() } else { few::VecMap::new() },
+            firewall: self.firewall.clone().filter(|_| part == Part::Tunnels),
+            view,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::render::sample;
+    use clap::ValueEnum;
+
+    #[test]
+    fn a_part_request_names_a_field_of_the_state_and_the_others_are_empty() {
+        let whole = serde_json::to_value(sample::state()).unwrap();
+        let empty = serde_json::to_value(sample::state().only(Part::Subflows)).unwrap();
+        let parts = [Part::Areas, Part::Groups];
+        for part in Part::value_variants().iter().chain(&parts).filter(|part| **part != Part::Subflows) {
+            let name = serde_json::to_value(part).unwrap();
+            let name = name.as_str().unwrap();
+            let only = serde_json::to_value(sample::state().only(*part)).unwrap();
+            assert_eq!(only[name], whole[name], "{name}");
+            for (field, value) in only.as_object().unwrap().iter().filter(|(field, _)| *field != name) {
+                let belongs = matches!((name, field.as_str()), ("counters", "packets") | ("tunnels", "firewall"));
+                assert!(belongs || *value == empty[field], "{name} has {field}: {value}");
+            }
+            let request = serde_json::json!({ "part": name }).to_string();
+            assert_eq!(serde_json::from_str::<Request>(&request).unwrap(), Request::Part(*part));
+        }
+    }
+
+    #[test]
+    fn older_clients_still_request_the_whole_state() {
+        for (request, parsed) in [("\"view\"", Request::View), ("\"watch\"", Request::Watch)] {
+            assert_eq!(serde_json::from_str::<Request>(request).unwrap(), parsed);
+        }
     }
 }

@@ -13,6 +13,7 @@ mod identity;
 #[cfg(any(test, feature = "manual"))]
 mod manual;
 mod mptcp;
+mod part;
 mod render;
 
 use clap::Parser;

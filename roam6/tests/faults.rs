@@ -75,7 +75,11 @@ fn a_prefix_that_is_refused_is_not_shown_as_served() {
     let Some(road) = Road::new("a_prefix_that_is_refused_is_not_shown_as_served") else { return };
     road.enroll_as("2001:db8:1::100", "2001:db8:700::/56", "mr.key", &[]);
     let _running = [road.start_agent(), road.advertise("2001:db8:2::/64"), road.start_router("mode = \"explicit\"\n")];
-    road.await_fault("ha", "bindings", "142 (not authorised for prefix): it asks for 2001:db8:100::/56");
+    road.await_fault(
+        "ha",
+        "bindings",
+        "142 (not authorised for prefix): its row in the prefix table does not allow 2001:db8:100::/56",
+    );
     road.await_fault("mr", "bindings", "142 (not authorised for prefix): not all of 2001:db8:100::/56");
     let refused = || road.show("mr", "bindings").contains("2001:db8:100::/56(refused)");
     wait_or_tell("marked", refused, || road.show("mr", "bindings"));

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Protocol `nemo` of netifd: an interface of that protocol in /etc/config/network is a mobile router. `ifup` starts it, and it
-# counts as up while its home agent knows the way to it, or while it is at home.
+# Protocol handler `nemo` of netifd: an interface of that protocol in /etc/config/network is a mobile router. `ifup` starts it;
+# it is up while the mobile router is registered or at home.
 
 [ -n "$INCLUDE_ONLY" ] || {
 	. /lib/functions.sh
@@ -28,7 +28,7 @@ proto_nemo_init_config() {
 	proto_config_add_string 'more:file'
 }
 
-# Writes what roam6 reads, or tells netifd why roam6 would refuse it; the former file stays then.
+# Generates the configuration file. If roam6 would refuse it, reports the reason to netifd and keeps the former file.
 nemo_write() {
 	local config=$1 file=$2 why
 	mkdir -p /var/etc
@@ -45,7 +45,7 @@ proto_nemo_setup() {
 	proto_run_command "$config" /usr/lib/roam6/netifd-run "$config" "$file"
 }
 
-# Bindings live through it: the daemon reads its file anew (SIGHUP).
+# Bindings survive: the daemon reloads its file (SIGHUP).
 proto_nemo_renew() {
 	nemo_write "$1" "/var/etc/roam6-$1.toml" && proto_kill_command "$1" 1
 }

@@ -1,11 +1,11 @@
-# What both writers of roam6's configuration file need.
+# Functions of both generators of roam6's configuration file.
 
-# VALUE as text, whatever is in it.
+# VALUE as a TOML string, with any content.
 toml_text() {
 	printf '"%s"' "$(printf '%s' "$1" | sed 's/[\\"]/\\&/g')"
 }
 
-# KEY VALUE: numbers and truth values are bare in TOML, all else is text; so are digits that name something.
+# KEY VALUE: numbers and booleans are bare in TOML; all else is a string, including names made of digits.
 toml_value() {
 	case $1 in
 	name | group | mode | protocol | *_ports | key | context) toml_text "$2"; return ;;
@@ -17,8 +17,8 @@ toml_value() {
 	esac
 }
 
-# The device of a network of /etc/config/network; roam6 waits for one that is not there yet. What cannot be the name of a
-# network is one of a device, and nothing for OpenWrt's libraries, which would have the shell read it as a program.
+# The device of a network in /etc/config/network; roam6 waits for a missing one. A value that cannot be the name of a network is
+# taken as a device, and never passed to OpenWrt's libraries, where the shell would evaluate it.
 toml_device() {
 	local device
 	case $1 in

@@ -17,6 +17,8 @@ pub(crate) enum Mode {
     Classical,
     /// The mobile network node, with MPTCP.
     Outbound,
+    /// The mobile network node, with MPTCP, from its address in the visited network: the direct path is the first subflow.
+    CareOf,
     /// The correspondent, with MPTCP; it knows only the address in the mobile network.
     Inbound,
 }
@@ -79,9 +81,14 @@ impl<'a> ObservedTransfer<'a> {
     ) -> Result<ObservedTransfer<'a>> {
         let protocol = if mode == Mode::Classical { Protocol::Tcp } else { Protocol::Mptcp };
         let load = TransferLoad { message: MESSAGE, ..TransferLoad::steady(protocol, port, rate) };
+        let mut node = testbed.node();
+        if mode == Mode::CareOf {
+            let number = there.first().context("a connection from a care-of address begins in an access network")?;
+            node.address = testbed.wait_care_of(node.host, *number)?;
+        }
         let ends = match mode {
-            Mode::Inbound => [testbed.correspondent(), testbed.node()],
-            Mode::Classical | Mode::Outbound => [testbed.node(), testbed.correspondent()],
+            Mode::Inbound => [testbed.correspondent(), node],
+            Mode::Classical | Mode::Outbound | Mode::CareOf => [node, testbed.correspondent()],
         };
         let since = clock::unix_micros();
         let transfer = Transfer::start_with(ends, load)?;

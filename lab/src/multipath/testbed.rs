@@ -200,6 +200,13 @@ impl MptcpTestbed {
         self.world.cn.output("ip", &["mptcp", "limits", "set", "add_addr_accepted", "2"]).map(drop)
     }
 
+    /// Raises the subflows that the correspondent accepts beside the first from two (the kernel's default) to three: where
+    /// the connection begins at a care-of address, the paths by home and by both access networks are three after a
+    /// handover, since the subflow that replaces the first one counts.
+    pub(crate) fn accept_subflows(&self) -> Result<()> {
+        self.world.cn.output("ip", &["mptcp", "limits", "set", "subflow", "3"]).map(drop)
+    }
+
     /// Waits until `host` has an address of access network `number` that reaches the correspondent; that address.
     pub(crate) fn wait_care_of(&self, host: &Host, number: usize) -> Result<Ipv6Addr> {
         let address = || {

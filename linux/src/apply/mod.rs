@@ -30,7 +30,9 @@ use nix::net::if_::if_indextoname;
 use nix::sys::epoll::Epoll;
 use roam6_proto::base::few;
 use roam6_proto::base::ids::{AddressPair, ContextId};
-use roam6_proto::contract::item::{NextHop, Route, RouteTable, Sysctl, SysctlSetting, Tunnel, TunnelId, UdpPortHold};
+use roam6_proto::contract::item::{
+    Address, NextHop, Route, RouteTable, Sysctl, SysctlSetting, Tunnel, TunnelId, UdpPortHold,
+};
 use roam6_proto::{Item, Key, LinkId, Outcome, Report, Time};
 use roam6_wire::Prefix;
 use source_filter::SourceFilters;
@@ -270,7 +272,8 @@ impl Executor {
             (Item::Address(new), Some(Item::Address(old))) if old.prefix_length != new.prefix_length => {
                 vec![address::remove(old), address::put(new)]
             }
-            (Item::Address(new), _) => vec![address::put(new)],
+            (Item::Address(new), Some(_)) => vec![address::put(new)],
+            (Item::Address(new), None) => self.add_address(new)?,
             (Item::Anycast(anycast), _) => {
                 // The kernel wants an address of the prefix to be there.
                 self.flush();
@@ -345,6 +348,18 @@ impl Executor {
             }
             (Item::JournalRecord(_), _) => Vec::new(),
         })
+    }
+
+    /// An address without duplicate address detection replaces one that the kernel has made and still checks.
+    fn add_address(&mut self, new: &Address) -> Result<Vec<Request>, Error> {
+        let mut requests = Vec::new();
+        if !new.dad {
+            let all = self.netlink.dump(address::dump(AddressFamily::Inet6))?;
+            let tentative = |message: &RtnlMessage| matches!(message, RtnlMessage::NewAddress(message) if address::is_tentative(message, new));
+            requests.extend(all.iter().any(tentative).then(|| address::remove(new)));
+        }
+        requests.push(address::put(new));
+        Ok(requests)
     }
 
     /// Where the kernel is to make no more addresses, nobody prolongs those it has made: new connections choose others.

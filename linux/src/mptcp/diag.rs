@@ -135,14 +135,22 @@ pub fn connections() -> Result<Connections, Error> {
 pub(crate) fn close_replaced_subflows(address: Ipv6Addr) -> Result<(), Error> {
     let mut diag = Diag::open()?;
     for connection in connections()?.iter() {
-        let here = |subflow: &&Subflow| subflow.local.ip() == address;
-        let Some(first) = connection.subflows.iter().filter(here).find(|subflow| subflow.first) else { continue };
-        let twin = |subflow: &&Subflow| !subflow.first && subflow.remote == first.remote;
-        for twin in connection.subflows.iter().filter(here).filter(twin) {
-            diag.close(twin)?;
+        for duplicate in duplicate_subflows(connection, address) {
+            diag.close(duplicate)?;
         }
     }
     Ok(())
+}
+
+/// The subflows from `address` beside an established first subflow from there. A first subflow that is being closed, since
+/// its endpoint was removed, has no duplicate: the new subflow takes its place.
+fn duplicate_subflows(connection: &Connection, address: Ipv6Addr) -> impl Iterator<Item = &Subflow> {
+    let from_address = move |subflow: &&Subflow| subflow.local.ip() == address;
+    let is_first = |subflow: &&Subflow| subflow.first && subflow.state == State::Established;
+    let first = connection.subflows.iter().filter(from_address).find(is_first);
+    let is_duplicate =
+        move |subflow: &&Subflow| first.is_some_and(|first| !subflow.first && subflow.remote == first.remote);
+    connection.subflows.iter().filter(from_address).filter(is_duplicate)
 }
 
 /// Below all addresses.
@@ -374,4 +382,59 @@ fn number(octets: &[u8], at: usize) -> u32 {
 
 fn number_u64(octets: &[u8], at: usize) -> u64 {
     octets.get(at..).and_then(|rest| rest.first_chunk()).map_or(0, |octets| u64::from_ne_bytes(*octets))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test")]
+
+    use super::*;
+
+    fn subflow(local: &str, first: bool, state: State) -> Subflow {
+        Subflow {
+            local: local.parse().unwrap(),
+            local_id: 0,
+            remote: "[2001:db8:c::c]:9500".parse().unwrap(),
+            remote_id: 0,
+            link: 0,
+            state,
+            backup: false,
+            first,
+            bytes_sent: 0,
+            bytes_received: 0,
+            bytes_retransmitted: 0,
+            rtt_micros: 0,
+            idle_millis: 0,
+            age_seconds: None,
+        }
+    }
+
+    #[test]
+    fn a_subflow_that_replaces_a_closing_first_subflow_is_no_duplicate() {
+        let of = |state| {
+            let subflows = vec![
+                subflow("[2001:db8:a::1]:1000", true, state),
+                subflow("[2001:db8:a::1]:1001", false, State::SynSent),
+                subflow("[2001:db8:b::1]:1002", false, State::Established),
+            ];
+            let ends = subflows[0].clone();
+            let connection = Connection {
+                token: 1,
+                local: ends.local,
+                remote: ends.remote,
+                state: State::Established,
+                fallback: false,
+                bytes_sent: 0,
+                bytes_received: 0,
+                bytes_retransmitted: 0,
+                subflows,
+            };
+            let duplicates = duplicate_subflows(&connection, "2001:db8:a::1".parse().unwrap());
+            duplicates.map(|subflow| subflow.local.port()).collect::<Vec<_>>()
+        };
+        assert_eq!(of(State::Established), [1001]);
+        for closing in [State::FinWait1, State::FinWait2, State::TimeWait, State::Closing] {
+            assert_eq!(of(closing), [] as [u16; 0], "{closing:?}");
+        }
+    }
 }

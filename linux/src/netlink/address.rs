@@ -55,6 +55,14 @@ pub(crate) fn deprecate(message: &AddressMessage, link: LinkId) -> Option<Reques
     Some(Request::replace(Message::new(libc::RTM_NEWADDR, &new)))
 }
 
+/// Whether this is the address `wanted`, and the kernel still checks whether it is a duplicate. Such a check goes on when
+/// the address is replaced: until it ends, the kernel answers no neighbour solicitation for it (RFC 4862 §5.4).
+pub(crate) fn is_tentative(message: &AddressMessage, wanted: &Address) -> bool {
+    event(message, false).is_some_and(|event| {
+        (event.link, event.address, event.state) == (wanted.link, wanted.address, AddressState::Tentative)
+    })
+}
+
 /// Asks for all addresses of one family.
 pub(crate) fn dump(family: AddressFamily) -> Message {
     let mut message = AddressMessage::default();

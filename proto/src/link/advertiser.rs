@@ -1,5 +1,5 @@
-//! Advertises prefixes to the nodes inside: the router side of RFC 4861 §6.2, never on a visited link. Lifetimes of
-//! prefixes that are ours for a time count down (RFC 8415 §6.3, RFC 7084 §4.3).
+//! The router side of Neighbour Discovery on ingress interfaces (RFC 4861 §6.2), never on a visited link. Lifetimes of
+//! delegated prefixes count down (RFC 8415 §6.3, RFC 7084 §4.3).
 
 use crate::base::ids::LinkId;
 use crate::base::rng::Entropy;
@@ -20,15 +20,15 @@ const MAX_INTERVAL: Duration = Duration::from_secs(1800);
 const MIN_INTERVAL: Duration = Duration::from_millis(70);
 /// RFC 4861 §6.2.1: AdvValidLifetime and AdvPreferredLifetime.
 pub const VALID_LIFETIME: Duration = Duration::from_secs(2_592_000);
-/// See [`VALID`].
+/// See [`VALID_LIFETIME`].
 pub const PREFERRED_LIFETIME: Duration = Duration::from_secs(604_800);
-/// Between the first advertisements of a change that must not be missed; a frame may be lost (RFC 6275 §7.5 allows
-/// 30 ms).
+/// Interval between the first advertisements of a change that nodes must not miss, since a frame may be lost (RFC 6275
+/// §7.5 allows 30 ms).
 const QUICK_INTERVAL: Duration = Duration::from_millis(200);
-/// RFC 4861 §6.2.1: AdvDefaultLifetime is at most this, seconds.
+/// RFC 4861 §6.2.1: upper limit of AdvDefaultLifetime, seconds.
 const MAX_ROUTER_LIFETIME: u16 = 9000;
-/// Answers to solicitations: this many at once, then one each interval. RFC 4861 §6.2.6 delays answers at random so
-/// that routers of one link do not speak at once; inside, we are the only one.
+/// Burst and interval of solicited advertisements. RFC 4861 §6.2.6 delays them at random so that the routers of one
+/// link do not send at once; an ingress interface has only this router.
 const SOLICITED_BURST: u32 = 8;
 const SOLICITED_INTERVAL: Duration = Duration::from_millis(50);
 
@@ -43,33 +43,33 @@ pub struct Advertiser {
     solicited_limiter: TokenBucket,
 }
 
-/// What is advertised.
+/// The content of a Router Advertisement.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub struct RaContent {
     /// Prefixes, for hosts to form addresses from.
     pub prefixes: Vec<AdvertisedPrefix>,
-    /// Where this router leads beyond them, whoever is the default router (RFC 4191 §2.3).
+    /// Prefixes for the Route Information option (RFC 4191 §2.3).
     pub routes: Vec<(Prefix, AdvertisedLifetime)>,
-    /// Recursive DNS servers (RFC 8106 §5.1), the preferred first.
+    /// Recursive DNS servers (RFC 8106 §5.1), in order of preference.
     pub resolvers: Vec<(Ipv6Addr, AdvertisedLifetime)>,
-    /// DNS search domains (RFC 8106 §5.2), the first one first.
+    /// DNS search domains (RFC 8106 §5.2), in search order.
     pub search_domains: Vec<(DomainName, AdvertisedLifetime)>,
-    /// Largest packet on the way out, octets, if less than the link's.
+    /// MTU of the path to the Internet, octets, if less than the link's.
     pub mtu: Option<u32>,
     /// Longest interval between advertisements.
     pub interval: Duration,
-    /// One of the prefixes is another link's, shared by a neighbour discovery proxy (RFC 4389 §4.1.3.3).
+    /// The P flag: one of the prefixes is shared with another link by an ND proxy (RFC 4389 §4.1.3.3).
     pub proxy_flag: bool,
-    /// Whether a change is repeated at once, as nodes lose connections by not hearing of it.
+    /// Whether a change is repeated quickly, because nodes that miss it lose connections.
     pub repeat_quickly: bool,
 }
 
-/// A prefix, and for how long.
+/// A Prefix Information option.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AdvertisedPrefix {
     /// The prefix.
     pub prefix: Prefix,
-    /// Whether its nodes are on this link; else they are all behind this router (RFC 4861 §4.6.2).
+    /// The L flag; if clear, nodes send packets for the prefix to this router (RFC 4861 §4.6.2).
     pub on_link: bool,
     /// Valid lifetime.
     pub valid: AdvertisedLifetime,
@@ -77,19 +77,19 @@ pub struct AdvertisedPrefix {
     pub preferred: AdvertisedLifetime,
 }
 
-/// How long something advertised may be believed.
+/// The lifetime of an advertised value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AdvertisedLifetime {
-    /// No longer.
+    /// Zero: withdrawn.
     Zero,
-    /// For so long.
+    /// Constant.
     Fixed(Duration),
-    /// Until then, and for no longer than this.
+    /// Counts down to the end, and never exceeds the duration.
     Until(Time, Duration),
 }
 
 impl AdvertisedLifetime {
-    /// What is left of it.
+    /// The remaining lifetime.
     pub fn remaining(self, now: Time) -> Duration {
         match self {
             AdvertisedLifetime::Zero => Duration::ZERO,
@@ -98,14 +98,14 @@ impl AdvertisedLifetime {
         }
     }
 
-    /// As it is written; less than a second is none.
+    /// In whole seconds, as on the wire; a fraction counts as zero.
     fn seconds(self, now: Time) -> u32 {
         u32::try_from(self.remaining(now).as_secs()).unwrap_or(u32::MAX)
     }
 }
 
 impl RaContent {
-    /// What matters at once when it changes; that a lifetime goes on does not.
+    /// The content apart from the value of its lifetimes: a change of it is advertised at once.
     fn without_lifetimes(&self, now: Time) -> impl PartialEq + '_ {
         let alive = move |lifetime: AdvertisedLifetime| lifetime.seconds(now) > 0;
         let prefixes = self.prefixes.iter();
@@ -120,13 +120,13 @@ impl RaContent {
 }
 
 impl Advertiser {
-    /// Begins to advertise on an interface that has just come up; the first advertisement is due at once.
+    /// An advertiser for an interface that has just come up; the first advertisement is due at once.
     pub fn new(now: Time, link: LinkId, address: LinkAddress, content: RaContent) -> Advertiser {
         let answers = TokenBucket::new(SOLICITED_BURST, SOLICITED_INTERVAL);
         Advertiser { link, address, content, sent: 0, next_at: now, solicited_limiter: answers }
     }
 
-    /// Advertises `content` from now on; a change is told at once, as often as a beginning (RFC 4861 §6.2.4).
+    /// Replaces the content; a change is advertised at once, as often as at the start (RFC 4861 §6.2.4).
     pub fn update(&mut self, now: Time, content: RaContent) {
         if self.content.without_lifetimes(now) != content.without_lifetimes(now) {
             self.sent = 0;
@@ -148,7 +148,7 @@ impl Advertiser {
         self.send(now, (icmp6::ALL_NODES, None), self.lifetime(), out);
         self.sent = self.sent.saturating_add(1);
         let longest = self.interval();
-        // RFC 4861 §6.2.4: at random between a third of the longest interval and the longest.
+        // RFC 4861 §6.2.4: uniform between MinRtrAdvInterval, here a third of the maximum, and MaxRtrAdvInterval.
         let spread = u64::try_from(longest.as_micros()).unwrap_or(u64::MAX) * 2 / 3;
         let mut wait = longest / 3 + Duration::from_micros(entropy.below(spread));
         if self.sent < MAX_INITIAL_RTR_ADVERTISEMENTS {
@@ -157,8 +157,8 @@ impl Advertiser {
         self.next_at = now + self.advertised_lifetime(now).map_or(wait, |told| wait.min(told));
     }
 
-    /// How long nodes prefer what they have just been told, less a second to tell them that it goes on; `None` if nothing
-    /// of it has an end. A lease may be shorter than the interval.
+    /// The shortest preferred lifetime that nodes have received, less a second for its renewal; `None` if none counts
+    /// down. A lease may be shorter than the interval.
     fn advertised_lifetime(&self, now: Time) -> Option<Duration> {
         let ends = self.content.prefixes.iter().map(|one| one.preferred);
         let ends = ends.filter(|preferred| matches!(preferred, AdvertisedLifetime::Until(..)));
@@ -166,7 +166,8 @@ impl Advertiser {
         Some(Duration::from_secs(u64::from(soonest.saturating_sub(1).max(1))))
     }
 
-    /// Answers a solicitation: to the asker alone if its link-layer address is known, else to all.
+    /// Answers a Router Solicitation: by unicast if the source's link-layer address is known, else to all nodes.
+    /// Returns `false` if the rate limit forbids an answer.
     pub fn answer_solicitation(
         &mut self,
         now: Time,
@@ -185,8 +186,8 @@ impl Advertiser {
         true
     }
 
-    /// Ends the advertisements: this is no router any longer (RFC 4861 §6.2.5). Prefixes of limited lifetime are withdrawn;
-    /// the others are deprecated, since a later run may advertise others in their place (RFC 9096 §3.5).
+    /// Sends the final advertisement of a router that stops (RFC 4861 §6.2.5). Prefixes with a limited lifetime are
+    /// withdrawn, the others deprecated, since a later run may advertise others in their place (RFC 9096 §3.5).
     pub fn stop(&mut self, now: Time, out: &mut Outbox) {
         for one in &mut self.content.prefixes {
             one.preferred = AdvertisedLifetime::Zero;
@@ -197,7 +198,8 @@ impl Advertiser {
         self.send_final(now, out);
     }
 
-    /// The same for an interface that will not be advertised on again: all its prefixes are withdrawn (RFC 9096 §3.5).
+    /// The same for an interface that is removed from the configuration: all its prefixes are withdrawn (RFC 9096
+    /// §3.5).
     pub fn withdraw(&mut self, now: Time, out: &mut Outbox) {
         for one in &mut self.content.prefixes {
             (one.valid, one.preferred) = (AdvertisedLifetime::Zero, AdvertisedLifetime::Zero);
@@ -266,7 +268,7 @@ impl Advertiser {
     }
 }
 
-/// Values of the same lifetime in seconds, in their order: an option has one lifetime (RFC 8106 §5.1).
+/// Groups adjacent values with equal lifetimes: an option has one lifetime (RFC 8106 §5.1).
 fn group_by_lifetime<T: Clone>(values: &[(T, AdvertisedLifetime)], now: Time) -> Vec<(u32, Vec<T>)> {
     let mut groups: Vec<(u32, Vec<T>)> = Vec::new();
     for (value, lifetime) in values {
@@ -279,13 +281,13 @@ fn group_by_lifetime<T: Clone>(values: &[(T, AdvertisedLifetime)], now: Time) ->
     groups
 }
 
-/// Three times the interval, in seconds; never 0, which would say we are no router (RFC 4861 §6.2.1).
+/// Three times the interval, seconds; never 0, which would mean "not a default router" (RFC 4861 §6.2.1).
 pub fn router_lifetime(interval: Duration) -> u16 {
     let seconds = (interval.clamp(MIN_INTERVAL, MAX_INTERVAL) * 3).as_millis().div_ceil(1000);
     u16::try_from(seconds).unwrap_or(u16::MAX).min(MAX_ROUTER_LIFETIME)
 }
 
-/// What hosts put into their packets (RFC 4861 §6.2.1, AdvCurHopLimit).
+/// The hop limit that hosts use (RFC 4861 §6.2.1, AdvCurHopLimit).
 const ADV_CUR_HOP_LIMIT: u8 = 64;
 
 #[cfg(test)]

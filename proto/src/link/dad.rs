@@ -1,4 +1,4 @@
-//! Duplicate address detection of an address we formed, run beside its use or before it (RFC 4862 §5.4, RFC 4429 §3).
+//! Duplicate address detection for an address formed here, optimistic or not (RFC 4862 §5.4, RFC 4429 §3).
 
 use crate::base::ids::LinkId;
 use crate::base::time::Time;
@@ -11,15 +11,15 @@ use std::net::Ipv6Addr;
 /// RFC 4861 §10: RETRANS_TIMER; one solicitation is sent (RFC 4862 §5.1).
 const RETRANS_TIMER: Duration = Duration::from_secs(1);
 
-/// A check that runs.
+/// Duplicate address detection in progress.
 #[derive(Debug, Clone)]
 pub struct DadProbe {
-    /// When silence means that nobody else has the address.
+    /// When the address counts as unique without an answer.
     pub ends_at: Time,
 }
 
 impl DadProbe {
-    /// Asks on `link` whether anybody has `address`.
+    /// Sends the solicitation for `address` on `link`.
     pub fn start(
         now: Time,
         (link, own): (LinkId, Option<LinkAddress>),

@@ -1,5 +1,5 @@
-//! The first hop: finding routers, addresses and prefixes on a visited link, and being the router of one's own
-//! (RFC 4861, RFC 4862, RFC 8415).
+//! The link layer of IPv6 for the roles: router discovery, addresses and prefixes on a visited link, and the router
+//! side on ingress interfaces (RFC 4861, RFC 4862, RFC 8415).
 
 pub mod advertiser;
 pub mod dad;

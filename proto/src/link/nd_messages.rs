@@ -1,5 +1,5 @@
-//! Neighbour discovery messages an engine sends itself, ready to leave by an interface, since the kernel's own timing and
-//! source addresses would cost a handover its milliseconds (RFC 4861 §4, RFC 4862 §5.4.2).
+//! Neighbour discovery messages that engines send themselves, since the kernel's own timing and source addresses would
+//! delay a handover by milliseconds (RFC 4861 §4, RFC 4862 §5.4.2).
 
 use crate::base::ids::LinkId;
 use crate::contract::output::{Transmit, Via};
@@ -14,8 +14,8 @@ pub fn link_local(address: LinkAddress) -> Ipv6Addr {
     Ipv6Addr::from_bits(Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, 0).to_bits() | identifier)
 }
 
-/// Asks all routers to advertise themselves. Sent from the link-local address with the link-layer address, so that
-/// the router may answer at once and to us alone.
+/// A Router Solicitation from the link-local address with the link-layer address, so that the router may answer at
+/// once and by unicast.
 pub fn router_solicitation(link: LinkId, own: Option<LinkAddress>) -> Transmit {
     let options = own.map(NeighbourOption::SourceLinkAddress).into_iter().collect();
     let message = Message::RouterSolicitation(RouterSolicitation { options });
@@ -23,7 +23,7 @@ pub fn router_solicitation(link: LinkId, own: Option<LinkAddress>) -> Transmit {
     transmit_on_link((link, own), &message, source, icmp6::ALL_ROUTERS, None)
 }
 
-/// Asks one neighbour, whose link-layer address may be known, whether it is still there.
+/// A Neighbour Solicitation of NUD to one neighbour, by unicast if its link-layer address is known.
 pub fn nud_solicitation(
     link: LinkId,
     own: Option<LinkAddress>,
@@ -38,14 +38,14 @@ pub fn nud_solicitation(
     transmit_on_link((link, own), &message, source, destination, unicast)
 }
 
-/// Asks whether anybody has `target`, as one who has no address yet.
+/// A Neighbour Solicitation for `target` from the unspecified address, as in duplicate address detection.
 pub fn dad_solicitation(link: LinkId, own: Option<LinkAddress>, target: Ipv6Addr) -> Transmit {
     let message = Message::NeighbourSolicitation(NeighbourSolicitation { target, options: Vec::new() });
     transmit_on_link((link, own), &message, Ipv6Addr::UNSPECIFIED, icmp6::solicited_node(target), None)
 }
 
-/// A neighbour discovery message on its way out of an interface whose own link-layer address is given, past routing:
-/// the kernel may still hold the source address for tentative.
+/// Emits a neighbour discovery message on an interface with the given link-layer address. It bypasses routing, because
+/// the source address may be tentative in the kernel.
 pub fn transmit_on_link(
     (link, own): (LinkId, Option<LinkAddress>),
     message: &Message,
@@ -62,7 +62,7 @@ pub fn transmit_on_link(
     Transmit { via, bytes }
 }
 
-/// Whether `prefix` lies in `fe80::/10`.
+/// Whether `prefix` is within `fe80::/10`.
 pub fn is_link_local(prefix: Prefix) -> bool {
     prefix.length() >= 10 && prefix.address().is_unicast_link_local()
 }

@@ -1,6 +1,7 @@
-//! Shares the prefix of a visited link with the nodes inside: which of its addresses live behind us, so that they are
-//! answered for outside (RFC 4389). Inside, the prefix is not on-link, so nodes send all to us and nothing is relayed but
-//! questions; an address is answered for only once nobody outside has defended it.
+//! ND proxy for the prefix of a visited link (RFC 4389): learns which of its addresses are downstream, so that the
+//! kernel answers for them upstream. Downstream the prefix is not on-link, so nodes send everything to this router and
+//! only neighbour solicitations are relayed. An address is proxied once duplicate address detection upstream is
+//! unanswered.
 
 use crate::base::few;
 use crate::base::ids::LinkId;
@@ -14,28 +15,28 @@ use roam6_wire::icmp6::{self, Message, NeighbourAdvertisement, NeighbourOption, 
 use roam6_wire::{LinkAddress, Prefix};
 use std::net::Ipv6Addr;
 
-/// Addresses inside that are answered for, or are about to be; more are told and left alone.
+/// Maximum proxied addresses, those in detection included; further ones are reported and ignored.
 pub const MAX_ADDRESSES: usize = 64;
-/// Addresses of one node.
+/// Maximum addresses of one node.
 pub const MAX_ADDRESSES_PER_NODE: usize = 16;
-/// Addresses asked for inside at once, because somebody outside looks for them.
+/// Maximum addresses that are queried downstream at a time.
 const MAX_QUERIED: usize = 32;
-/// Time in which an owner outside defends an address (RFC 4861 §10, RETRANS_TIMER).
+/// Time for an upstream node to defend its address (RFC 4861 §10, RETRANS_TIMER).
 const RETRANS_TIMER: Duration = Duration::from_secs(1);
-/// An address nobody inside has is not asked for again so soon.
+/// Hold-down before an unanswered address is queried again.
 const QUERY_HOLD_DOWN: Duration = Duration::from_secs(5);
-/// An address not heard of for so long is not answered for any more.
+/// An address without any message for this time is no longer proxied.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(1800);
-/// Questions passed on: this many at once, then one each interval, however many are asked.
+/// Burst and interval of relayed solicitations, whatever the number of requests.
 const QUERY_BURST: u32 = 16;
 const QUERY_INTERVAL: Duration = Duration::from_millis(50);
-/// Between two reports of a full table.
+/// Interval between two reports of a full table.
 const FULL_REPORT_INTERVAL: Duration = Duration::from_secs(10);
 
 /// An interface, with its link-layer address.
 pub type ProxyInterface = (LinkId, LinkAddress);
 
-/// The proxy between a visited link and one interface inside.
+/// The proxy between a visited link and one ingress interface.
 #[derive(Debug, Clone)]
 pub struct NdProxy {
     prefix: Prefix,
@@ -49,17 +50,17 @@ pub struct NdProxy {
     full_report_limiter: TokenBucket,
 }
 
-/// An address inside.
+/// A downstream address.
 #[derive(Debug, Clone, Copy)]
 struct ProxiedAddress {
     link_address: Option<LinkAddress>,
     last_heard: Time,
-    /// While nobody may have been heard to defend it.
+    /// Duplicate address detection is in progress upstream.
     dad_running: bool,
 }
 
 impl NdProxy {
-    /// A proxy that knows no nodes yet; `own` is our address in the prefix.
+    /// A proxy without addresses; `own` is this router's address in the prefix.
     pub fn new(prefix: Prefix, own: Ipv6Addr, outside: ProxyInterface, inside: ProxyInterface) -> NdProxy {
         NdProxy {
             prefix,
@@ -73,17 +74,17 @@ impl NdProxy {
         }
     }
 
-    /// The interface inside.
+    /// The downstream interface.
     pub fn downstream(&self) -> ProxyInterface {
         self.downstream
     }
 
-    /// The addresses to answer for outside.
+    /// The addresses to proxy upstream.
     pub fn addresses(&self) -> impl Iterator<Item = Ipv6Addr> {
         self.addresses.iter().filter(|(_, node)| !node.dad_running).map(|(address, _)| *address)
     }
 
-    /// A node inside asks: for nobody's sake if it checks an address of its own.
+    /// A downstream Neighbour Solicitation, from an unspecified source if the node runs duplicate address detection.
     pub fn receive_downstream_solicitation(
         &mut self,
         now: Time,
@@ -95,7 +96,7 @@ impl NdProxy {
         self.learn(now, address, sender, out);
     }
 
-    /// A node inside says who it is.
+    /// A downstream Neighbour Advertisement.
     pub fn receive_downstream_advertisement(
         &mut self,
         now: Time,
@@ -106,7 +107,7 @@ impl NdProxy {
         self.learn(now, message.target, sender, out);
     }
 
-    /// The kernel reaches, or no longer reaches, a neighbour inside.
+    /// The kernel's neighbour table gained or lost a downstream neighbour.
     pub fn update_reachability(&mut self, now: Time, address: Ipv6Addr, sender: Option<LinkAddress>, out: &mut Outbox) {
         match sender {
             Some(_) => self.learn(now, address, sender, out),
@@ -114,7 +115,7 @@ impl NdProxy {
         }
     }
 
-    /// Somebody outside asks for an address: is it inside?
+    /// An upstream Neighbour Solicitation: queries the address downstream if it is not known.
     pub fn receive_upstream_solicitation(
         &mut self,
         now: Time,
@@ -128,7 +129,7 @@ impl NdProxy {
             return;
         }
         match self.addresses.get(&target) {
-            // Two check the same address at once: both have to hear of it (RFC 4862 §5.4.3).
+            // Two nodes run duplicate address detection for one address: both have to detect it (RFC 4862 §5.4.3).
             Some(node) if node.dad_running && source.is_unspecified() => {
                 self.send_solicitation(now, self.downstream, target, out)
             }
@@ -145,7 +146,7 @@ impl NdProxy {
         }
     }
 
-    /// Somebody outside has an address, which is then nobody's inside.
+    /// An upstream Neighbour Advertisement: the address is not downstream, and is defended there if in detection.
     pub fn receive_upstream_advertisement(&mut self, message: &NeighbourAdvertisement, out: &mut Outbox) {
         let target = message.target;
         let Some(node) = self.addresses.remove(&target) else { return };
@@ -159,7 +160,7 @@ impl NdProxy {
         }
     }
 
-    /// Ends what has run its time.
+    /// Removes expired entries, and completes duplicate address detection.
     pub fn expire(&mut self, now: Time) {
         self.queried.retain(|_, until| *until > now);
         self.addresses.retain(|_, node| node.last_heard + IDLE_TIMEOUT > now);
@@ -196,7 +197,7 @@ impl NdProxy {
         if self.addresses.len() >= MAX_ADDRESSES || each >= MAX_ADDRESSES_PER_NODE {
             let limit = if each >= MAX_ADDRESSES_PER_NODE { MAX_ADDRESSES_PER_NODE } else { MAX_ADDRESSES };
             if self.full_report_limiter.take(now) {
-                out.report(Report::TableFull { table: "nodes that share a visited prefix".to_owned(), limit });
+                out.report(Report::TableFull { table: "ND proxy addresses".to_owned(), limit });
             }
             return;
         }
@@ -204,12 +205,12 @@ impl NdProxy {
         self.send_solicitation(now, self.upstream, address, out);
     }
 
-    /// A source of traffic outside is not inside: it may have moved there.
+    /// An upstream source is not downstream: the node may have moved there.
     fn forget_moved(&mut self, source: Ipv6Addr) {
         self.addresses.remove(&source);
     }
 
-    /// Asks on one side whether anybody has `target`.
+    /// Sends a solicitation for `target` on one interface.
     fn send_solicitation(&mut self, now: Time, (link, own): ProxyInterface, target: Ipv6Addr, out: &mut Outbox) {
         if self.query_limiter.take(now) {
             out.transmit(nd_messages::dad_solicitation(link, Some(own), target));

@@ -1,5 +1,5 @@
-//! Which router of a visited link is used: solicitation, advertisements, loss of the router, and another network on the
-//! same link (RFC 4861 §6.3, RFC 7559, RFC 6275 §11.5.1).
+//! Router discovery and movement detection on a visited link: solicitations, choice of the router, its loss, and
+//! another network on the same link (RFC 4861 §6.3, RFC 7559, RFC 6275 §11.5.1).
 
 use crate::base::few;
 use crate::base::ids::LinkId;
@@ -13,48 +13,48 @@ use roam6_wire::icmp6::{NeighbourOption, RouterAdvertisement};
 use roam6_wire::{DomainName, LinkAddress, Prefix};
 use std::net::Ipv6Addr;
 
-/// Routers remembered on one link; the one longest unheard makes room.
+/// Maximum routers of one link; the one not heard for the longest time is removed.
 pub const MAX_ROUTERS: usize = 8;
-/// Prefixes remembered of one router; more are ignored.
+/// Maximum prefixes of one router; further ones are ignored.
 pub const MAX_PREFIXES: usize = 8;
 
-/// Resolvers, and search domains, remembered of one router; RFC 8106 §5.3.1 asks for three at least.
+/// Maximum resolvers, and search domains, of one router; RFC 8106 §5.3.1 requires three at least.
 pub const MAX_RESOLVERS: usize = 8;
 
-/// The first solicitation is repeated after this long, since a link often swallows the first frames after carrier-up.
+/// First retransmission interval of a solicitation: short, since a link often loses the first frames after carrier-up.
 const FIRST_SOLICITATION_INTERVAL: Duration = Duration::from_millis(20);
-/// From here on intervals are random, so that the routers of a whole fleet, all solicited in vain since the same moment,
-/// are not solicited together ever after (RFC 7559 §2).
+/// From this interval on intervals are randomized, so that the routers of a fleet that started together are not
+/// solicited together for ever (RFC 7559 §2).
 const RANDOMIZED_FROM: Duration = Duration::from_secs(4);
-/// RFC 7559 §2: no solicitation interval beyond this, but for its random part.
+/// RFC 7559 §2: MRT, the maximum interval, apart from its random part.
 const MAX_SOLICITATION_INTERVAL: Duration = Duration::from_secs(3600);
-/// Unicast solicitations that ask a router whether it is still there, and the time between them.
+/// Neighbour Solicitations to a router in NUD, and the time between them.
 const NUD_PROBES: u8 = 3;
 const NUD_INTERVAL: Duration = Duration::from_millis(200);
-/// The time between them if another router was heard that may mean another network: the link stayed up, but a wireless one
-/// may have moved.
+/// The time between them after an advertisement of another router, which may mean another network: the link stayed up,
+/// but a wireless one may have moved.
 const QUICK_NUD_INTERVAL: Duration = Duration::from_millis(100);
-/// A router confirmed this recently is not asked again because another one was heard.
+/// A router confirmed within this time is not probed because of another router's advertisement.
 const REACHABLE_TIME: Duration = Duration::from_secs(3);
-/// Advertisements missed, against the announced interval, before the router is asked (RFC 6275 §11.5.1).
+/// Missed advertisements, by the Advertisement Interval option, before the router is probed (RFC 6275 §11.5.1).
 const MAX_MISSED_ADVERTISEMENTS: u32 = 2;
 
-/// What one interface knows of the link it is on, from carrier-up to carrier-down.
+/// The state of router discovery on one link, from carrier-up to carrier-down.
 #[derive(Debug, Clone)]
 pub struct Attachment {
     link: LinkId,
     address: Option<LinkAddress>,
-    /// A prefix that makes its router worth having also if no address can be formed from it.
+    /// The home prefix: its router is usable also if no address can be formed from it.
     home_prefix: Prefix,
     routers: few::VecMap<Ipv6Addr, Router>,
     current: Option<Ipv6Addr>,
     solicitation: Option<Solicitation>,
-    /// Somebody else with the address of the router in use, who speaks of another network.
+    /// An advertisement of another node with the address of the router in use, and with other prefixes.
     conflicting_ra: Option<ConflictingRa>,
     entropy: Entropy,
 }
 
-/// An advertisement that is believed once the router in use is gone.
+/// An advertisement that is accepted once the router in use is unreachable.
 #[derive(Debug, Clone)]
 struct ConflictingRa {
     source: Ipv6Addr,
@@ -62,7 +62,7 @@ struct ConflictingRa {
     message: RouterAdvertisement,
 }
 
-/// A router that has advertised itself.
+/// A default router of the link.
 #[derive(Debug, Clone)]
 pub struct Router {
     /// Its link-local address.
@@ -71,13 +71,13 @@ pub struct Router {
     pub link_address: Option<LinkAddress>,
     /// Whether it is a home agent (H flag, RFC 6275 §7.1).
     pub home_agent: bool,
-    /// Whether it relays for a neighbour discovery proxy (P flag, RFC 4389 §4.1.3.3).
+    /// Whether the link is behind an ND proxy (P flag, RFC 4389 §4.1.3.3).
     pub proxy_flag: bool,
-    /// The link's MTU, if it announced one, octets.
+    /// The MTU option, if there was one, octets.
     pub mtu: Option<u32>,
     /// Whether addresses are assigned by DHCPv6 (M flag, RFC 4861 §4.2).
     pub managed: bool,
-    /// Its prefixes, in the order it lists them.
+    /// Its prefixes, in the order of its advertisement.
     pub prefixes: Vec<RouterPrefix>,
     /// Recursive DNS servers, and the end of their lifetimes (RFC 8106 §5.1).
     pub resolvers: Vec<(Ipv6Addr, Time)>,
@@ -89,7 +89,7 @@ pub struct Router {
     nud: Option<NudProbes>,
 }
 
-/// A prefix a router has advertised.
+/// A prefix that a router has advertised.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RouterPrefix {
     /// The prefix.
@@ -120,8 +120,8 @@ struct NudProbes {
 }
 
 impl Attachment {
-    /// An interface that has just come up. The first solicitation is due at once: no random delay after a movement
-    /// (RFC 6275 §11.5.1). A router of the `home` prefix counts, whether or not addresses are formed from it.
+    /// State for an interface that has just come up. The first solicitation is due at once: no random delay after a
+    /// movement (RFC 6275 §11.5.1). A router of the `home` prefix counts whether or not addresses are formed from it.
     pub fn new(
         now: Time,
         (link, address): (LinkId, Option<LinkAddress>),
@@ -147,21 +147,21 @@ impl Attachment {
         self.routers.get(&self.current?)
     }
 
-    /// All routers heard.
+    /// All known routers.
     pub fn routers(&self) -> impl Iterator<Item = &Router> {
         self.routers.values()
     }
 
-    /// The prefix of the router in use that care-of addresses are best formed from.
+    /// The best prefix of the router in use for a care-of address.
     pub fn care_of_prefix(&self, now: Time) -> Option<&RouterPrefix> {
         self.router()?.care_of_prefix(now)
     }
 
-    /// The router that advertises a prefix holding `address` as on-link, and that prefix.
+    /// The router in use and its on-link prefix that contains `address`.
     pub fn find_on_link(&self, now: Time, address: Ipv6Addr) -> Option<(&Router, &RouterPrefix)> {
         let on_link =
             |known: &&RouterPrefix| known.on_link && known.valid_until > now && known.prefix.contains(address);
-        // The router in use decides: an old one may speak of the network we have just left.
+        // Only the router in use counts: another one may advertise the network that was just left.
         let router = self.router()?;
         Some((router, router.prefixes.iter().find(on_link)?))
     }
@@ -173,17 +173,17 @@ impl Attachment {
         solicitation.chain(routers).min()
     }
 
-    /// When the next solicitation leaves.
+    /// When the next solicitation is due.
     pub fn next_solicitation(&self) -> Option<Time> {
         self.solicitation.as_ref().map(|solicitation| solicitation.next_at)
     }
 
-    /// Whether solicitations have remained unanswered for some seconds.
+    /// Whether solicitations have been unanswered for some seconds.
     pub fn is_unanswered(&self) -> bool {
         self.solicitation.as_ref().is_some_and(|solicitation| solicitation.interval >= RANDOMIZED_FROM)
     }
 
-    /// Sends what is due and forgets what has ended.
+    /// Sends messages that are due, and removes expired routers and prefixes.
     pub fn expire(&mut self, now: Time, out: &mut Outbox) {
         let ended: Vec<(Ipv6Addr, LossReason)> = self
             .routers
@@ -209,7 +209,8 @@ impl Attachment {
         solicitation.interval = next_interval(solicitation.interval, &mut self.entropy);
     }
 
-    /// Takes an advertisement that passed the checks of RFC 4861 §6.1.2, sent by `source` from `sender`.
+    /// Processes an advertisement that passed the checks of RFC 4861 §6.1.2, from `source` with the link-layer address
+    /// `sender`.
     pub fn receive_advertisement(
         &mut self,
         now: Time,
@@ -245,7 +246,7 @@ impl Attachment {
         }
         let forms_addresses = router.care_of_prefix(now).is_some();
         if !forms_addresses && self.current != Some(source) && self.care_of_prefix(now).is_some() {
-            // An address by DHCPv6 is second choice: it takes longer, and the link may have both.
+            // DHCPv6 is the second choice: it takes longer, and the link may have both.
             return;
         }
         let Some(router) = self.routers.get(&source) else { return };
@@ -256,7 +257,7 @@ impl Attachment {
         self.select_or_probe(now, source, out);
     }
 
-    /// A neighbour that says or proves it is there.
+    /// A neighbour is reachable.
     pub fn confirm_reachable(&mut self, now: Time, neighbour: Ipv6Addr) {
         if let Some(router) = self.routers.get_mut(&neighbour) {
             router.nud = None;
@@ -265,7 +266,7 @@ impl Attachment {
         }
     }
 
-    /// Takes out a router that no longer answers, or said goodbye; the next one steps in, or solicitation begins anew.
+    /// Removes a router that is unreachable or ceased to be one; another one is selected, or solicitation starts anew.
     pub fn drop_router(&mut self, now: Time, address: Ipv6Addr, why: LossReason, out: &mut Outbox) {
         if self.routers.remove(&address).is_none() {
             return;
@@ -282,7 +283,8 @@ impl Attachment {
         }
     }
 
-    /// Uses another router of the link that offers an address, if there is one: the path by the one in use leads nowhere.
+    /// Switches to another usable router of the link, if there is one, because the path through the one in use is
+    /// down.
     pub fn switch_router(&mut self, now: Time) -> bool {
         let usable = self.routers.values().filter(|router| router.is_usable(now, self.home_prefix));
         let other = usable.filter(|router| Some(router.address) != self.current).max_by_key(|router| router.last_heard);
@@ -291,8 +293,8 @@ impl Attachment {
         true
     }
 
-    /// Another router than the one in use may be one router more, an impostor, or mean another network on the same link: so
-    /// the one in use is asked whether it is still there, and stays as long as it is (RFC 4861 §6.3.6, §7.3.1).
+    /// Another router may be a second one, an impostor, or mean another network on the same link. The router in use is
+    /// therefore probed, and stays as long as it is reachable (RFC 4861 §6.3.6, §7.3.1).
     fn select_or_probe(&mut self, now: Time, heard: Ipv6Addr, out: &mut Outbox) {
         let current = self.router().map(|router| router.address);
         match current {
@@ -307,19 +309,19 @@ impl Attachment {
         self.send_due_nud_probes(now, out);
     }
 
-    /// Whether the router in use offers addresses by DHCPv6 alone.
+    /// Whether the router in use assigns addresses by DHCPv6 only.
     fn is_dhcp_only(&self, now: Time) -> bool {
         self.router().is_some_and(|router| router.managed && router.care_of_prefix(now).is_none())
     }
 
-    /// Sends the questions that are due.
+    /// Sends the NUD probes that are due.
     fn send_due_nud_probes(&mut self, now: Time, out: &mut Outbox) {
         for router in self.routers.values_mut() {
             router.send_nud_probe(now, self.link, self.address, self.current == Some(router.address), out);
         }
     }
 
-    /// Begins to ask `router` whether it is still there.
+    /// Starts NUD for `router`.
     fn start_nud(&mut self, now: Time, router: Ipv6Addr) {
         if let Some(router) = self.routers.get_mut(&router)
             && router.nud.is_none()
@@ -329,7 +331,7 @@ impl Attachment {
         }
     }
 
-    /// Takes the router heard last among those that offer an address, or looks for one.
+    /// Selects the usable router heard last, preferring those with a prefix, or starts solicitation.
     fn select_router(&mut self, now: Time) {
         let usable = self.routers.values().filter(|router| router.is_usable(now, self.home_prefix));
         let rank = |router: &&Router| (router.care_of_prefix(now).is_some(), router.last_heard);
@@ -357,7 +359,7 @@ impl Attachment {
     }
 }
 
-/// RFC 7559 §2, after RFC 8415 §15: twice the interval before, a tenth of it more or less.
+/// The next interval: twice the former, with a random part of a tenth (RFC 7559 §2, RFC 8415 §15).
 fn next_interval(interval: Duration, entropy: &mut Entropy) -> Duration {
     let doubled = interval * 2;
     let (base, part) = if doubled > MAX_SOLICITATION_INTERVAL {
@@ -390,7 +392,7 @@ impl Router {
         }
     }
 
-    /// The first preferred prefix an address can be formed from, else the first valid one.
+    /// The first preferred autonomous prefix, else the first valid one.
     pub fn care_of_prefix(&self, now: Time) -> Option<&RouterPrefix> {
         let usable = |known: &&RouterPrefix| known.autonomous && known.prefix.length() == 64 && known.valid_until > now;
         let preferred = self.prefixes.iter().filter(usable).find(|known| known.preferred_until > now);
@@ -402,7 +404,7 @@ impl Router {
         self.care_of_prefix(now).is_some() || self.managed || self.prefixes.iter().any(is_home)
     }
 
-    /// Whether the same router address now speaks of wholly other prefixes: many networks use `fe80::1`.
+    /// Whether the advertisement has none of the known prefixes: many networks use `fe80::1` as router address.
     fn is_of_other_network(&self, message: &RouterAdvertisement) -> bool {
         let mut heard =
             router_prefixes(self.last_heard, message).filter(|heard| heard.valid_until > self.last_heard).peekable();
@@ -411,7 +413,7 @@ impl Router {
             && heard.all(|heard| self.prefixes.iter().all(|known| known.prefix != heard.prefix))
     }
 
-    /// Whether the advertisement is of somebody else with the same address, elsewhere.
+    /// Whether the advertisement is of another node with the same address, in another network.
     fn is_other_node(&self, sender: Option<LinkAddress>, message: &RouterAdvertisement) -> bool {
         let told = message.options.iter().find_map(|option| match option {
             NeighbourOption::SourceLinkAddress(address) => Some(*address),
@@ -475,7 +477,7 @@ impl Router {
         prefixes.chain(confirmation).chain(missed).fold(self.expires_at, Time::min)
     }
 
-    /// When its next advertisement is late.
+    /// When an advertisement counts as missed.
     fn next_advertisement_due(&self) -> Option<Time> {
         self.advertisement_interval
             .map(|interval| self.last_heard + interval.max(MIN_INTERVAL) * MAX_MISSED_ADVERTISEMENTS)
@@ -490,7 +492,7 @@ impl Router {
         }
     }
 
-    /// Asks on, or begins to ask because advertisements are missed.
+    /// Continues NUD, or starts it because advertisements are missed.
     fn send_nud_probe(
         &mut self,
         now: Time,
@@ -514,11 +516,11 @@ impl Router {
 
 /// Least link MTU of IPv6 (RFC 8200 §5).
 const MIN_MTU: u32 = 1280;
-/// Advertised intervals below this are taken as this, so that hostile ones cost little (RFC 6275 §7.5 allows 70 ms).
+/// Lower bound of the Advertisement Interval, so that hostile values cost little (RFC 6275 §7.5 allows 70 ms).
 const MIN_INTERVAL: Duration = Duration::from_millis(70);
 const TWO_HOURS: Duration = Duration::from_secs(7200);
 
-/// Notes that `value` holds for so many seconds from now on; 0 ends it (RFC 8106 §6.2).
+/// Sets the lifetime of `value` to `seconds` from now on; 0 removes it (RFC 8106 §6.2).
 fn set_expiry<T: PartialEq>(known: &mut Vec<(T, Time)>, now: Time, value: T, seconds: u32) {
     let until = now + Duration::from_secs(seconds.into());
     known.retain(|(_, until)| *until > now);

@@ -1,21 +1,21 @@
-//! What does not work at present, in words for the operator: each fault is reported when it begins and when it ends, not
-//! each time it shows, however many of them somebody provokes.
+//! Current faults, with their causes for the operator: each is reported when it begins and when it ends, not on each
+//! occurrence, however many a sender provokes.
 
 use crate::base::time::Time;
 use crate::base::token_bucket::TokenBucket;
 use core::time::Duration;
 use std::collections::BTreeMap;
 
-/// Faults reported at once, then one each interval.
+/// Burst and interval of reports.
 const REPORT_BURST: u32 = 10;
 const REPORT_INTERVAL: Duration = Duration::from_secs(10);
-/// The same fault with another explanation is not reported again within this time.
+/// A changed cause of the same fault is not reported again within this time.
 const REPEAT_INTERVAL: Duration = Duration::from_secs(60);
 
-/// Something that does not work.
+/// A fault.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Fault {
-    /// Who refuses or does not answer, why, and what to do about it.
+    /// Which peer rejects or does not answer, why, and the remedy.
     pub cause: String,
     /// When it began.
     pub since: Time,
@@ -23,7 +23,7 @@ pub(super) struct Fault {
     reported_at: Option<Time>,
 }
 
-/// Current faults by what they are about, at most `limit` of them: the one not seen for longest makes room.
+/// Current faults by key, at most `limit`: the one not seen for the longest time is removed.
 #[derive(Debug, Clone)]
 pub(super) struct Faults<K> {
     faults: BTreeMap<K, Fault>,
@@ -32,12 +32,12 @@ pub(super) struct Faults<K> {
 }
 
 impl<K: Ord + Copy> Faults<K> {
-    /// None yet.
+    /// No faults.
     pub(super) fn new(limit: usize) -> Faults<K> {
         Faults { faults: BTreeMap::new(), limit, limiter: TokenBucket::new(REPORT_BURST, REPORT_INTERVAL) }
     }
 
-    /// The fault with `key`, if there is one.
+    /// The fault with `key`, if any.
     pub(super) fn get(&self, key: K) -> Option<&Fault> {
         self.faults.get(&key)
     }
@@ -47,7 +47,7 @@ impl<K: Ord + Copy> Faults<K> {
         self.faults.iter()
     }
 
-    /// Notes a fault; whether it is to be reported.
+    /// Records a fault; returns whether it is to be reported.
     pub(super) fn record(&mut self, now: Time, key: K, why: String) -> bool {
         if !self.faults.contains_key(&key) && self.faults.len() >= self.limit {
             let oldest = self.faults.iter().min_by_key(|(_, fault)| fault.last_seen).map(|(key, _)| *key);
@@ -68,7 +68,7 @@ impl<K: Ord + Copy> Faults<K> {
         true
     }
 
-    /// The fault is over; how long it lasted, if it was reported.
+    /// Ends a fault; returns its duration if it was reported.
     pub(super) fn clear(&mut self, now: Time, key: K) -> Option<Duration> {
         let fault = self.faults.remove(&key)?;
         fault.reported_at.map(|_| now.since(fault.since))

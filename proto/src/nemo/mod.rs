@@ -1,5 +1,5 @@
-//! Networks that move: NEMO Basic Support (RFC 3963) on Mobile IPv6 (RFC 6275) with several care-of addresses (RFC 5648),
-//! also where there is IPv4 only (RFC 5555).
+//! Network mobility: NEMO Basic Support (RFC 3963) on Mobile IPv6 (RFC 6275) with multiple care-of addresses (RFC
+//! 5648), and over IPv4-only networks (RFC 5555).
 
 pub mod dsmip;
 mod fault;

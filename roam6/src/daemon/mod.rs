@@ -354,7 +354,8 @@ impl Daemon {
 
     fn handle_request(&mut self, client: ClientId, asked: ClientRequest, now: Time) {
         match asked {
-            ClientRequest::Control(Request::View) => self.dump_state(client, DumpFormat::Document),
+            ClientRequest::Control(Request::View) => self.dump_state(client, DumpFormat::Document(None)),
+            ClientRequest::Control(Request::Part(part)) => self.dump_state(client, DumpFormat::Document(Some(part))),
             ClientRequest::Control(Request::Watch) => self.dump_state(client, DumpFormat::WatchLines),
             ClientRequest::Control(Request::Subflows) => {
                 let answer = match diag::connections() {
@@ -386,7 +387,7 @@ impl Daemon {
             ClientRequest::Control(Request::DropArea(address)) => {
                 self.apply_order_for(client, Command::RemoveGeoDestination(address), now)
             }
-            ClientRequest::Metrics => match self.recent_metrics(now) {
+            ClientRequest::Metrics | ClientRequest::Control(Request::Metrics) => match self.recent_metrics(now) {
                 Some(page) => self.deliver(client, DumpFormat::Metrics, page, now),
                 None => self.dump_state(client, DumpFormat::Metrics),
             },

@@ -42,7 +42,7 @@ pub(crate) trait Reactor {
 
 /// Identifies a client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct ClientId(u32);
+pub(crate) struct ClientId(pub(super) u32);
 
 /// A client's request.
 #[derive(Debug, Clone, PartialEq)]
@@ -159,8 +159,12 @@ impl Server {
         self.flush(id.0, now, reactor);
     }
 
-    /// Sends a client the metrics page.
+    /// Sends a client the metrics page: over the control socket as a response, else by HTTP.
     pub(crate) fn respond_metrics(&mut self, id: ClientId, page: &[u8], now: Time, reactor: &mut impl Reactor) {
+        if self.clients.get(&id.0).is_some_and(|client| client.kind == ClientKind::Control) {
+            let page = String::from_utf8_lossy(page).into_owned();
+            return self.respond(id, &Response::Metrics(page), now, reactor);
+        }
         let length = page.len();
         let head = format!(
             "HTTP/1.0 200 OK\r\nContent-Type: text/plain; version=0.0.4; charset=utf-8\r\nContent-Length: {length}\r\n\r\n"

@@ -4,16 +4,19 @@
 use super::background_task::BackgroundTask;
 use super::server::ClientId;
 use super::{DUMP_TOKEN, Daemon, Level, METRICS_CACHE_TIME, READ_INTEREST};
-use crate::control::{Firewall, NodeState, Response};
+use crate::control::{Firewall, NodeState};
+use crate::part::Part;
 use crate::render;
+use roam6_linux::mptcp::diag::{self, Connections};
 use roam6_proto::{Engine, Time, View};
 use roam6_wire::HomeAddress;
+use serde::Serialize;
 
 /// Format of a dump.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum DumpFormat {
-    /// One JSON document.
-    Document,
+    /// One JSON document: one part of the state, or the whole state.
+    Document(Option<Part>),
     /// One line of JSON for each row; events follow.
     WatchLines,
     /// Metrics page.
@@ -33,12 +36,14 @@ struct Collection {
     clients: Vec<(ClientId, DumpFormat)>,
     since: Time,
     state: NodeState,
+    /// Only for watchers.
+    connections: Connections,
     cursor: Option<HomeAddress>,
 }
 
 struct Rendered {
-    whom: Vec<ClientId>,
-    form: DumpFormat,
+    clients: Vec<ClientId>,
+    format: DumpFormat,
     since: Time,
     text: Vec<u8>,
 }
@@ -52,11 +57,11 @@ impl StateDumps {
 
 impl Daemon {
     /// Requests a dump for a client.
-    pub(super) fn dump_state(&mut self, client: ClientId, form: DumpFormat) {
-        if form == DumpFormat::WatchLines {
+    pub(super) fn dump_state(&mut self, client: ClientId, format: DumpFormat) {
+        if format == DumpFormat::WatchLines {
             self.server.begin_watch(client);
         }
-        self.dumps.requested.push((client, form));
+        self.dumps.requested.push((client, format));
     }
 
     /// Collects one more piece of the state.
@@ -65,33 +70,34 @@ impl Daemon {
             return;
         }
         let now = self.host.now();
-        let mut gathering = match self.dumps.collecting.take() {
-            Some(gathering) => gathering,
+        let mut collecting = match self.dumps.collecting.take() {
+            Some(collecting) => collecting,
             None => self.begin_collecting(now),
         };
-        gathering.cursor = self.node.view_page(now, gathering.cursor, &mut gathering.state.view);
-        if gathering.cursor.is_some() {
-            self.dumps.collecting = Some(gathering);
+        collecting.cursor = self.node.view_page(now, collecting.cursor, &mut collecting.state.view);
+        collecting.drop_unrequested_rows();
+        if collecting.cursor.is_some() && collecting.needs_all_pieces() {
+            self.dumps.collecting = Some(collecting);
             return;
         }
-        let whom: Vec<ClientId> = gathering.clients.iter().map(|(client, _)| *client).collect();
-        let begun = BackgroundTask::spawn(move || gathering.encode_all());
-        let watched = begun.and_then(|errand| {
-            self.host.watch(errand.fd(), DUMP_TOKEN, READ_INTEREST).map_err(|error| error.to_string())?;
-            Ok(errand)
+        let clients: Vec<ClientId> = collecting.clients.iter().map(|(client, _)| *client).collect();
+        let begun = BackgroundTask::spawn(move || collecting.encode_all());
+        let watched = begun.and_then(|task| {
+            self.host.watch(task.fd(), DUMP_TOKEN, READ_INTEREST).map_err(|error| error.to_string())?;
+            Ok(task)
         });
         match watched {
-            Ok(errand) => self.dumps.rendering = Some((errand, whom)),
-            Err(why) => self.fail_dumps(&whom, &why),
+            Ok(task) => self.dumps.rendering = Some((task, clients)),
+            Err(why) => self.fail_dumps(&clients, &why),
         }
     }
 
     /// Tells the waiting clients that the dump failed.
-    fn fail_dumps(&mut self, whom: &[ClientId], why: &str) {
+    fn fail_dumps(&mut self, clients: &[ClientId], why: &str) {
         let why = format!("{why}; the state could not be dumped");
         self.log(Level::Error, &why);
         let now = self.host.now();
-        whom.iter().for_each(|client| self.server.refuse(*client, &why, now, &mut self.host));
+        clients.iter().for_each(|client| self.server.refuse(*client, &why, now, &mut self.host));
     }
 
     fn begin_collecting(&mut self, now: Time) -> Collection {
@@ -107,23 +113,28 @@ impl Daemon {
                 .map(|firewall| Firewall { chains: firewall.chains, obeyed: firewall.obeyed }),
             view: View { counters: self.events.counters.clone(), ..View::default() },
         };
-        Collection { clients: std::mem::take(&mut self.dumps.requested), since: now, state, cursor: None }
+        let clients = std::mem::take(&mut self.dumps.requested);
+        let watched = clients.iter().any(|(_, format)| *format == DumpFormat::WatchLines);
+        // A kernel without MPTCP has no connections.
+        let mut connections = if watched { diag::connections().unwrap_or_default() } else { Connections::default() };
+        self.events.ages.fill_in(now, &mut connections);
+        Collection { clients, since: now, state, connections, cursor: None }
     }
 
     /// Delivers the encoded dumps.
     pub(super) fn take_rendered(&mut self) {
-        let Some((errand, waiting)) = self.dumps.rendering.take() else { return };
+        let Some((task, waiting)) = self.dumps.rendering.take() else { return };
         let now = self.host.now();
-        let Some(written) = errand.finish() else { return self.fail_dumps(&waiting, "encoding failed") };
-        for Rendered { whom, form, since, text } in written {
-            if form == DumpFormat::Metrics {
+        let Some(rendered) = task.finish() else { return self.fail_dumps(&waiting, "encoding failed") };
+        for Rendered { clients, format, since, text } in rendered {
+            if format == DumpFormat::Metrics {
                 self.metrics = Some((since, text.clone()));
             }
-            let Some((last, others)) = whom.split_last() else { continue };
+            let Some((last, others)) = clients.split_last() else { continue };
             for client in others {
-                self.deliver(*client, form, text.clone(), now);
+                self.deliver(*client, format, text.clone(), now);
             }
-            self.deliver(*last, form, text, now);
+            self.deliver(*last, format, text, now);
         }
     }
 
@@ -132,9 +143,9 @@ impl Daemon {
         self.metrics.as_ref().filter(|(made, _)| now.since(*made) < METRICS_CACHE_TIME).map(|(_, page)| page.clone())
     }
 
-    pub(super) fn deliver(&mut self, client: ClientId, form: DumpFormat, text: Vec<u8>, now: Time) {
-        match form {
-            DumpFormat::Document => self.server.respond_line(client, text, now, &mut self.host),
+    pub(super) fn deliver(&mut self, client: ClientId, format: DumpFormat, text: Vec<u8>, now: Time) {
+        match format {
+            DumpFormat::Document(_) => self.server.respond_line(client, text, now, &mut self.host),
             DumpFormat::WatchLines => self.server.watch(client, text, now, &mut self.host),
             DumpFormat::Metrics => self.server.respond_metrics(client, &text, now, &mut self.host),
         }
@@ -144,29 +155,112 @@ impl Daemon {
 impl Collection {
     /// Encodes each format that was requested.
     fn encode_all(self) -> Vec<Rendered> {
-        let Collection { clients: whom, since, state, .. } = self;
-        let answer = Response::State(Box::new(state));
-        let forms =
-            [DumpFormat::WatchLines, DumpFormat::Metrics, DumpFormat::Document].into_iter().filter_map(|form| {
-                let wants = whom.iter().filter(|(_, wanted)| *wanted == form);
-                let whom: Vec<ClientId> = wants.map(|(client, _)| *client).collect();
-                (!whom.is_empty()).then(|| Rendered { whom, form, since, text: encode(&answer, form) })
-            });
-        forms.collect()
+        let mut formats: Vec<DumpFormat> = self.clients.iter().map(|(_, format)| *format).collect();
+        formats.sort_unstable();
+        formats.dedup();
+        let rendered = formats.into_iter().map(|format| {
+            let clients =
+                self.clients.iter().filter(|(_, wanted)| *wanted == format).map(|(client, _)| *client).collect();
+            Rendered { clients, format, since: self.since, text: encode(&self.state, &self.connections, format) }
+        });
+        rendered.collect()
+    }
+
+    /// Whether a client has requested what a home agent has for each binding; the first piece has all the rest.
+    fn needs_all_pieces(&self) -> bool {
+        self.clients.iter().any(|(_, format)| format.part().is_none_or(Part::is_paged))
+    }
+
+    /// Bounds the memory: a home agent has up to a million bindings.
+    fn drop_unrequested_rows(&mut self) {
+        let wants = |part| self.clients.iter().any(|(_, format)| format.part().is_none_or(|wanted| wanted == part));
+        let (bindings, tunnels) = (wants(Part::Bindings), wants(Part::Tunnels));
+        if !bindings {
+            self.state.view.bindings.clear();
+        }
+        if !tunnels {
+            self.state.view.tunnels.clear();
+        }
     }
 }
 
-fn encode(answer: &Response, form: DumpFormat) -> Vec<u8> {
-    match (form, answer) {
-        (DumpFormat::WatchLines, Response::State(state)) => {
+impl DumpFormat {
+    /// The one part of the state that it has; `None`: all of them.
+    fn part(self) -> Option<Part> {
+        match self {
+            DumpFormat::Document(part) => part,
+            DumpFormat::WatchLines | DumpFormat::Metrics => None,
+        }
+    }
+}
+
+/// [`crate::control::Response::State`] by reference, because a state may be large.
+#[derive(Serialize)]
+#[serde(rename_all = "snake_case")]
+enum StateDocument<'a> {
+    State(&'a NodeState),
+}
+
+fn encode(state: &NodeState, connections: &Connections, format: DumpFormat) -> Vec<u8> {
+    let json = |state| serde_json::to_vec(&StateDocument::State(state)).unwrap_or_default();
+    match format {
+        DumpFormat::WatchLines => {
             let mut lines = Vec::new();
-            for line in state.watch_lines() {
+            for line in state.watch_lines(&connections.connections) {
                 lines.extend(serde_json::to_vec(&line).unwrap_or_default());
                 lines.push(b'\n');
             }
             lines
         }
-        (DumpFormat::Metrics, Response::State(state)) => render::metrics::render(state).into_bytes(),
-        _ => serde_json::to_vec(answer).unwrap_or_default(),
+        DumpFormat::Metrics => render::metrics::render(state).into_bytes(),
+        DumpFormat::Document(Some(part)) => json(&state.only(part)),
+        DumpFormat::Document(None) => json(state),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::render::sample;
+
+    fn collected(server_clients: &[DumpFormat]) -> Collection {
+        let clients = server_clients.iter().zip(1..).map(|(format, id)| (ClientId(id), *format)).collect();
+        let mut collecting = Collection {
+            clients,
+            since: Time::ZERO,
+            state: sample::state(),
+            connections: Connections::default(),
+            cursor: None,
+        };
+        collecting.drop_unrequested_rows();
+        collecting
+    }
+
+    #[test]
+    fn only_requested_parts_are_collected_from_a_large_home_agent() {
+        let timers = DumpFormat::Document(Some(Part::Timers));
+        assert!(!collected(&[timers]).needs_all_pieces());
+        for format in [
+            DumpFormat::Document(None),
+            DumpFormat::Document(Some(Part::Bindings)),
+            DumpFormat::WatchLines,
+            DumpFormat::Metrics,
+        ] {
+            assert!(collected(&[timers, format]).needs_all_pieces(), "{format:?}");
+        }
+        assert!(collected(&[timers]).state.view.bindings.is_empty());
+        let counters = collected(&[timers, DumpFormat::Document(Some(Part::Counters))]);
+        assert!(counters.needs_all_pieces() && counters.state.view.bindings.is_empty());
+        assert!(!collected(&[timers, DumpFormat::WatchLines]).state.view.bindings.is_empty());
+    }
+
+    #[test]
+    fn clients_with_the_same_request_share_a_dump() {
+        let timers = DumpFormat::Document(Some(Part::Timers));
+        let rendered = collected(&[timers, DumpFormat::Document(None), timers]).encode_all();
+        let clients: Vec<usize> = rendered.iter().map(|rendered| rendered.clients.len()).collect();
+        assert_eq!(clients, [1, 2]);
+        let text = String::from_utf8(rendered.into_iter().last().unwrap().text).unwrap();
+        assert!(text.contains("\"bindings\":[]") && text.contains("expire 2001:db8:1::101"), "{text}");
     }
 }

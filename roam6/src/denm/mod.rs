@@ -5,6 +5,7 @@ pub(crate) mod words;
 use crate::client::{Failure, execute, print, view};
 use crate::control::Request;
 use crate::geo::words::parse_area;
+use crate::part::Part;
 use roam6_proto::contract::config::facilities::{DenmEvent, DenmRequest, EventId};
 use roam6_proto::contract::view::LdmEventView;
 use roam6_wire::geo::Coordinates;
@@ -84,7 +85,7 @@ fn send_order(what: DenmRequest, socket: &Path) -> ExitCode {
 }
 
 fn events(socket: &Path) -> Result<Vec<LdmEventView>, Failure> {
-    let ldm = view(socket)?.view.ldm;
+    let ldm = view(Part::Ldm, socket)?.view.ldm;
     let why = "this daemon has no facilities layer; add facilities = { } to its [geo] table (docs/geo.md)";
     ldm.station.map(|_| ldm.events).ok_or_else(|| Failure::Refused(why.to_owned()))
 }

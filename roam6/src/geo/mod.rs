@@ -8,10 +8,11 @@ pub(crate) mod words;
 
 use crate::client::{Failure, execute, print, table_style, to_json, view};
 use crate::control::Request;
+use crate::part::Part;
 use crate::render::table::Table;
 use crate::render::tables;
 use roam6_proto::contract::config::geo::GeoDestination;
-use roam6_proto::contract::view::{GroupView, View};
+use roam6_proto::contract::view::GroupView;
 use std::path::Path;
 use std::process::ExitCode;
 use target::{AreaText, Target};
@@ -43,17 +44,18 @@ pub(crate) fn run(verb: &GeoCommand) -> ExitCode {
 }
 
 fn neighbours(json: bool, socket: &Path) -> Result<ExitCode, Failure> {
-    let mut state = view(socket)?;
+    let mut state = view(Part::Stations, socket)?;
     state.view.stations.retain(|station| station.state == "neighbour");
     let text = if json { to_json(&state.view.stations) } else { tables::stations(&state).render(table_style()) };
     Ok(print(&text))
 }
 
 fn groups(json: bool, socket: &Path) -> Result<ExitCode, Failure> {
-    let View { groups, areas, .. } = view(socket)?.view;
+    let groups = view(Part::Groups, socket)?.view.groups;
     if json {
         return Ok(print(&to_json(&groups)));
     }
+    let areas = view(Part::Areas, socket)?.view.areas;
     let mut table = Table::new(&["GROUP", "LINK", "AREA"]);
     for GroupView { link, group } in &groups {
         let bound = areas.iter().find(|bound| bound.address == *group);
@@ -64,7 +66,7 @@ fn groups(json: bool, socket: &Path) -> Result<ExitCode, Failure> {
 }
 
 fn areas(json: bool, socket: &Path) -> Result<ExitCode, Failure> {
-    let areas = view(socket)?.view.areas;
+    let areas = view(Part::Areas, socket)?.view.areas;
     if json {
         return Ok(print(&to_json(&areas)));
     }
@@ -82,11 +84,10 @@ fn add_area(destination: GeoDestination, socket: &Path) -> Result<ExitCode, Fail
     if done != ExitCode::SUCCESS {
         return Ok(done);
     }
-    let state = view(socket)?.view;
-    if state.areas.contains(&destination) {
+    if view(Part::Areas, socket)?.view.areas.contains(&destination) {
         return Ok(ExitCode::SUCCESS);
     }
-    let why = match state.position {
+    let why = match view(Part::Position, socket)?.view.position {
         None => "this daemon is not a GeoNetworking station; add a [geo] table to its configuration (docs/geo.md)",
         Some(_) => "the area is larger than max_area, or too many areas are mapped; the daemon's log has the reason",
     };

@@ -2,6 +2,7 @@
 
 use crate::client::{Failure, connect, send_request, view};
 use crate::control::{Request, Response};
+use crate::part::Part;
 use core::time::Duration;
 use roam6_proto::contract::config::geo::{EchoId, EchoRequest};
 use roam6_proto::contract::view::PositionView;
@@ -84,7 +85,7 @@ impl ProbeSession {
     /// The daemon does not run, or is not a GeoNetworking station.
     pub(crate) fn start(socket: &Path) -> Result<(ProbeSession, PositionView), Failure> {
         let events = BufReader::new(connect(&Request::Watch, socket)?);
-        let position = view(socket)?.view.position.ok_or_else(|| {
+        let position = view(Part::Position, socket)?.view.position.ok_or_else(|| {
             let why =
                 "this daemon is not a GeoNetworking station; add a [geo] table to its configuration (docs/geo.md)";
             Failure::Refused(why.to_owned())

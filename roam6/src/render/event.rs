@@ -133,8 +133,8 @@ mod tests {
     fn state_rows_have_the_form_of_events() {
         let state = sample::state();
         let lines: Vec<String> =
-            state.watch_lines().map(|line| render(&serde_json::to_string(&line).unwrap())).collect();
-        assert_eq!(lines.len(), 7);
+            state.watch_lines(&[]).map(|line| render(&serde_json::to_string(&line).unwrap())).collect();
+        assert_eq!(lines.len(), 10);
         assert!(lines[0].contains(" state_binding bid=1 care_of=2001:db8:2::1 "), "{}", lines[0]);
         assert!(lines[3].contains(" state_tunnel bid=1 far=2001:db8:1::100/128,2001:db8:100::/56 "), "{}", lines[3]);
     }

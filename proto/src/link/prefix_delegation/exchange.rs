@@ -1,19 +1,19 @@
-//! One exchange of messages, and when its message is sent again: RFC 8415 §7.6, §15, §16.1.
+//! One DHCPv6 message exchange and its retransmission: RFC 8415 §7.6, §15, §16.1.
 
 use crate::base::rng::Entropy;
 use crate::base::time::Time;
 use core::time::Duration;
 use roam6_wire::dhcp6::{MessageType, TransactionId};
 
-/// Solicits before it is said that there is no server: 15 seconds. RFC 8415 sets no limit; RFC 6276 §3.3 has one, and
-/// a network that is visited for minutes deserves no longer wait.
+/// Solicits before the network counts as one without a server: 15 seconds. RFC 8415 sets no limit; RFC 6276 §3.3 has
+/// one, and a network that is visited for minutes needs a shorter one.
 pub(super) const MAX_SOLICITS: u32 = 4;
-/// Requests before another server is asked: 31 seconds. RFC 8415 §7.6 has 10, which take minutes.
+/// Requests before the next server is tried: 31 seconds. RFC 8415 §7.6 has 10, which take minutes.
 const MAX_REQUESTS: u32 = 5;
 /// RFC 8415 §7.6: REL_MAX_RC.
 const REL_MAX_RC: u32 = 4;
 
-/// How a message is repeated.
+/// Retransmission parameters of a message type.
 struct Retransmission {
     /// IRT.
     initial_timeout: Duration,
@@ -38,7 +38,7 @@ fn retransmission(kind: MessageType) -> Retransmission {
     }
 }
 
-/// An exchange that waits for its answer.
+/// An exchange without an answer so far.
 #[derive(Debug, Clone)]
 pub(super) struct Exchange {
     kind: MessageType,
@@ -66,7 +66,7 @@ impl Exchange {
         self.transaction
     }
 
-    /// When its message is to be sent, again or for the first time.
+    /// When the message is due, for the first time or as a retransmission.
     pub(super) fn next_at(&self) -> Time {
         self.next_at
     }
@@ -75,23 +75,23 @@ impl Exchange {
         self.sent > 0
     }
 
-    /// Whether the time in which answers are collected is over.
+    /// Whether the time for collecting Advertise messages is over.
     pub(super) fn was_repeated(&self) -> bool {
         self.sent > 1
     }
 
-    /// Whether the message was sent as often as it may be.
+    /// Whether the retransmission limit is reached.
     pub(super) fn is_exhausted(&self) -> bool {
         let tries = retransmission(self.kind).max_count;
         tries > 0 && self.sent >= tries
     }
 
-    /// Notes that the message is sent now, and returns the exchange's age in hundredths of a second. `solicit_max` is
-    /// the longest time between two Solicits.
+    /// Records a transmission at `now`, and returns the elapsed time in hundredths of a second. `solicit_max` is
+    /// SOL_MAX_RT.
     pub(super) fn send(&mut self, now: Time, solicit_max: Duration, entropy: &mut Entropy) -> u16 {
         let terms = retransmission(self.kind);
         self.timeout = match (self.sent, self.kind) {
-            // Longer than a second, so that all answers are heard (RFC 8415 §18.2.1).
+            // At least a second, so that the answers of all servers arrive (RFC 8415 §18.2.1).
             (0, MessageType::Solicit) => scale(terms.initial_timeout, 1_000_001 + entropy.below(100_000)),
             (0, _) => randomized(terms.initial_timeout, entropy),
             _ => self.timeout + randomized(self.timeout, entropy),
@@ -106,12 +106,12 @@ impl Exchange {
     }
 }
 
-/// A time that is up to a tenth shorter or longer, at random (RFC 8415 §15, RAND).
+/// The time with RAND applied: up to a tenth shorter or longer (RFC 8415 §15).
 pub(super) fn randomized(time: Duration, entropy: &mut Entropy) -> Duration {
     scale(time, 900_000 + entropy.below(200_001))
 }
 
-/// So many millionths of a time.
+/// The time multiplied by `millionths` / 1,000,000.
 fn scale(time: Duration, millionths: u64) -> Duration {
     let micros = time.as_micros() * u128::from(millionths) / 1_000_000;
     Duration::from_micros(u64::try_from(micros).unwrap_or(u64::MAX))

@@ -1,5 +1,5 @@
-//! What must hold of a requesting router whatever servers, strangers and time do to it.
-//! One function, driven by the seeded loop in `cargo test`, by the committed corpus, and by the fuzzer.
+//! Fuzz harness: invariants of the DHCPv6 client whatever servers, other hosts and time do. One function, driven by
+//! the seeded loop in `cargo test`, by the committed corpus, and by the fuzzer.
 
 use super::{DhcpClient, DhcpClientConfig, DhcpEvent, DhcpInterface, IaType, Lease, MAX_LEASES};
 use crate::base::ids::LinkId;
@@ -17,17 +17,18 @@ use roam6_wire::udp::Udp;
 use roam6_wire::{LinkAddress, Prefix, Reader};
 use std::net::Ipv6Addr;
 
-/// Ticks at one moment, and messages one input may cause, at most.
+/// Limits of timer calls at one time, and of messages for one input.
 const MAX_TICKS: usize = 8;
 const MAX_SENT: usize = 2;
 const LINK_ADDRESS: LinkAddress = LinkAddress([2, 0, 0, 0, 0, 1]);
 const SOURCE: Ipv6Addr = Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0xff, 0xfe00, 1);
 const SERVER: Ipv6Addr = Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, 0x547);
 
-/// Lives through what `data` says, and asserts what must hold throughout.
+/// Runs the events encoded in `data`, and asserts the invariants after each.
 ///
 /// # Panics
-/// If something does not hold.
+///
+/// If an invariant is violated.
 pub fn run(data: &[u8]) {
     let mut reader = Reader::new("scenario", data);
     let mut world = Harness::new(reader.u8().unwrap_or_default());
@@ -51,11 +52,11 @@ struct Harness {
     client: DhcpClient,
     entropy: Entropy,
     now: Time,
-    /// What the events have told of what is held.
+    /// The leases according to the events.
     reported: Vec<Prefix>,
     /// All that any server granted.
     granted: Vec<Prefix>,
-    /// The last message heard of the client.
+    /// The last message of the client.
     last_sent: Option<ClientServerMessage>,
     own: Vec<Prefix>,
     stopped: bool,
@@ -82,7 +83,7 @@ impl Harness {
         world
     }
 
-    /// A server answers the last message, more or less as it should.
+    /// A server answers the last message, correctly or not.
     fn server_answer(&mut self, manner: u8, choice: u8) {
         let Some(heard) = self.last_sent.clone() else { return };
         let kind = if heard.kind == MessageType::Solicit && manner & 1 == 0 {
@@ -110,7 +111,7 @@ impl Harness {
         self.receive(&message.emit());
     }
 
-    /// A prefix of the client's, or another, granted for some time.
+    /// Grants a prefix of the client's, or another one, for some time.
     fn lease(&mut self, heard: &ClientServerMessage, choice: u8, number: u8) -> dhcp6::Prefix {
         let asked = heard.options.iter().find_map(|option| match option {
             DhcpOption::Prefixes(association) => association.options.first().cloned(),
@@ -134,7 +135,7 @@ impl Harness {
         dhcp6::Prefix { prefix, preferred: valid / 2, valid, options: Vec::new() }
     }
 
-    /// Anybody sends anything to the client's port.
+    /// Any host sends any packet to the client's port.
     fn foreign_packet(&mut self, payload: &[u8]) {
         self.receive(payload);
         let mut out = Outbox::new();
@@ -154,7 +155,7 @@ impl Harness {
         self.tick();
     }
 
-    /// Time passes, with a tick whenever one is asked for.
+    /// Advances time, and runs each timer that is due.
     fn wait(&mut self, span: Duration) {
         let until = self.now + span;
         let mut waited = 0;
@@ -162,7 +163,7 @@ impl Harness {
             self.now = due.max(self.now);
             self.tick();
             waited += 1;
-            // Not more than one message a second, but for the first of an exchange.
+            // At most one message a second, apart from the first of an exchange.
             assert!(waited < 40 + 2 * span.as_secs(), "{waited} ticks in {span:?}");
         }
         self.now = until;
@@ -229,7 +230,7 @@ impl Harness {
     }
 }
 
-/// The message in a packet of the client's, which a server would not discard (RFC 8415 §16.2 to §16.9).
+/// Parses a message of the client, and checks what a server would discard it for (RFC 8415 §16.2 to §16.9).
 pub(super) fn parse_sent(transmit: &Transmit) -> ClientServerMessage {
     let exchange = Datagram::parse(&transmit.bytes).ok().and_then(|datagram| {
         let udp = Udp::parse(datagram.payload, datagram.source, datagram.destination).ok()?;
@@ -256,7 +257,7 @@ pub(super) fn parse_sent(transmit: &Transmit) -> ClientServerMessage {
     exchange
 }
 
-/// A prefix of 56 bits, or, for some numbers, one that nobody should be granted.
+/// A /56, or for some numbers a prefix that must not be accepted.
 fn prefix(number: u8) -> Prefix {
     let (high, length) = match number {
         250 => (0, 0),

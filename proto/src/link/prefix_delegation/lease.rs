@@ -1,4 +1,5 @@
-//! The prefixes that are ours, for how long, and which ones a stranger may make ours: RFC 8415 §14.2, §18.2.10.1, §21.22.
+//! Leases of delegated prefixes and assigned addresses, and which of those granted are acceptable: RFC 8415 §14.2,
+//! §18.2.10.1, §21.22.
 
 use super::message::{DhcpClientConfig, IaType, ServerMessage};
 use crate::base::time::Time;
@@ -6,41 +7,41 @@ use core::time::Duration;
 use roam6_wire::dhcp6::{self, INFINITY};
 use roam6_wire::{Prefix, dhcp6::Timers};
 
-/// Prefixes held of one uplink; more are ignored.
+/// Maximum leases of one uplink; further ones are ignored.
 pub const MAX_LEASES: usize = 4;
-/// Lengths a delegated prefix may have. A shorter one would draw in what is not the visited network's to give; of a
-/// longer one no subnet can be made.
+/// Acceptable lengths of a delegated prefix. A shorter one would cover addresses that the visited network cannot
+/// delegate; a longer one has no /64 subnet.
 const ALLOWED_LENGTHS: core::ops::RangeInclusive<u8> = 20..=64;
-/// Where delegated prefixes come from: global unicast addresses and unique local ones (RFC 4291 §2.4, RFC 4193 §3.1).
+/// Acceptable address ranges: global unicast and unique local addresses (RFC 4291 §2.4, RFC 4193 §3.1).
 const ALLOWED_RANGES: [(u128, u8); 2] = [(0x2000 << 112, 3), (0xfc00 << 112, 7)];
-/// A prefix granted for less than this is not worth the change, seconds.
+/// Minimum acceptable valid lifetime, seconds.
 const MIN_LIFETIME: u32 = 5;
-/// Time between two Renews at least.
+/// Minimum time between two Renews.
 const MIN_RENEW_TIME: Duration = Duration::from_secs(1);
 
-/// A prefix that is ours for a time.
+/// A leased prefix; an address is a prefix of 128 bits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Lease {
     /// The prefix.
     pub prefix: Prefix,
-    /// End of the preferred lifetime; no address of it may be preferred for longer.
+    /// End of the preferred lifetime, which bounds that of its addresses.
     pub preferred_until: Time,
     /// End of the valid lifetime.
     pub valid_until: Time,
 }
 
-/// What an answer changed.
+/// What a Reply changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum LeaseChange {
-    /// It spoke of none of ours, and brought none.
+    /// It had none of the leases, and no new one.
     Unchanged,
-    /// Only how long they are ours.
+    /// Lifetimes only.
     Lifetimes,
-    /// Which ones are ours.
+    /// The set of prefixes.
     Prefixes,
 }
 
-/// The leases of one association.
+/// The leases of one identity association.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Leases {
     leases: Vec<Lease>,
@@ -48,7 +49,7 @@ pub(super) struct Leases {
     rebind_at: Time,
 }
 
-/// What of an offer could be used.
+/// The acceptable prefixes of an offer, without overlaps.
 pub(super) fn usable_prefixes(client: &DhcpClientConfig, prefixes: &[dhcp6::Prefix]) -> Vec<Prefix> {
     let usable = prefixes.iter().filter(|offer| is_usable(client, offer)).map(|offer| offer.prefix);
     let mut found = Vec::new();
@@ -65,12 +66,12 @@ impl Leases {
         &self.leases
     }
 
-    /// T1, as a moment.
+    /// The time of T1.
     pub(super) fn renew_at(&self) -> Time {
         self.renew_at
     }
 
-    /// T2, as a moment.
+    /// The time of T2.
     pub(super) fn rebind_at(&self) -> Time {
         self.rebind_at
     }
@@ -80,14 +81,14 @@ impl Leases {
         self.leases.iter().map(|lease| lease.valid_until).min()
     }
 
-    /// Forgets what has ended; `true` if there was any.
+    /// Removes expired leases; returns whether there were any.
     pub(super) fn expire(&mut self, now: Time) -> bool {
         let before = self.leases.len();
         self.leases.retain(|lease| lease.valid_until > now);
         self.leases.len() < before
     }
 
-    /// Takes over what a Reply grants, extends and takes back.
+    /// Applies the grants, extensions and withdrawals of a Reply.
     pub(super) fn update(&mut self, now: Time, client: &DhcpClientConfig, answer: &ServerMessage) -> LeaseChange {
         let prefixes = |leases: &[Lease]| leases.iter().map(|lease| lease.prefix).collect::<Vec<_>>();
         let (before, mut spoken_of) = (prefixes(&self.leases), false);
@@ -110,7 +111,7 @@ impl Leases {
         if !spoken_of {
             return LeaseChange::Unchanged;
         }
-        // One message may take a prefix back and grant it again: what counts is how it ends.
+        // A message may withdraw a prefix and grant it again: only the result counts.
         self.leases.sort_by_key(|lease| lease.prefix);
         self.schedule(now, answer.timers);
         if prefixes(&self.leases) == before { LeaseChange::Lifetimes } else { LeaseChange::Prefixes }
@@ -120,8 +121,8 @@ impl Leases {
         self.leases.len() < MAX_LEASES && !self.leases.iter().any(|lease| overlap(lease.prefix, prefix))
     }
 
-    /// T1 and T2 as the server wants them, or at half and four fifths of the shortest preferred lifetime (RFC 8415
-    /// §14.2), yet in time for what is valid shortest.
+    /// Sets T1 and T2: those of the server, or a half and four fifths of the shortest preferred lifetime (RFC 8415
+    /// §14.2), and never too late for the shortest valid lifetime.
     fn schedule(&mut self, now: Time, timers: Timers) {
         let rest = |until: fn(&Lease) -> Time| {
             self.leases.iter().map(|lease| until(lease).since(now)).filter(is_positive).min()
@@ -148,10 +149,10 @@ fn lease_of(now: Time, granted: &dhcp6::Prefix) -> Lease {
     Lease { prefix: granted.prefix, preferred_until, valid_until }
 }
 
-/// The end of what does not end.
+/// The end of an infinite lifetime.
 const FOREVER: Time = Time::from_micros(u64::MAX);
 
-/// Whether a prefix may be taken: one that is a network's to delegate, and none of our own.
+/// Whether a granted prefix is acceptable: one that a network can delegate, and that overlaps none of our own.
 fn is_usable(client: &DhcpClientConfig, granted: &dhcp6::Prefix) -> bool {
     let prefix = granted.prefix;
     let given = |(bits, length): &(u128, u8)| {

@@ -1,4 +1,5 @@
-//! What the client says, as whole packets, and what it takes for an answer: RFC 8415 §16.3, §16.10, §17.2, §18.2; RFC 3646.
+//! Messages of the client as packets, and the parser of server messages: RFC 8415 §16.3, §16.10, §17.2, §18.2; RFC
+//! 3646.
 
 use super::DhcpInterface;
 use crate::contract::output::{Transmit, Via};
@@ -12,7 +13,7 @@ use roam6_wire::udp::Udp;
 use roam6_wire::{DomainName, Malformed, Prefix};
 use std::net::Ipv6Addr;
 
-/// What a client asks for.
+/// The type of identity association that a client requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum IaType {
     /// Prefixes (IA_PD, RFC 8415 §21.21).
@@ -21,30 +22,30 @@ pub enum IaType {
     IaNa,
 }
 
-/// Who asks, and for what.
+/// The configuration of a DHCPv6 client.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DhcpClientConfig {
-    /// Who: the same on all uplinks and after every start.
+    /// The client identifier; the same on all uplinks and after every start.
     pub duid: Duid,
-    /// Which uplink; the same after every start.
+    /// The identity association of the uplink; the same after every start.
     pub iaid: Iaid,
-    /// What is asked for.
+    /// The type of the association.
     pub ia_type: IaType,
-    /// Length of the prefix wished for, bits; 0 leaves it to the server.
+    /// Length of the requested prefix, bits; 0 leaves it to the server.
     pub prefix_length_hint: u8,
-    /// Prefixes nobody else may delegate: the home network and the mobile network's own.
+    /// Prefixes that are never accepted from a server: the home network's and the mobile network's own.
     pub excluded: Vec<Prefix>,
 }
 
 impl DhcpClientConfig {
-    /// The wish for a length, as it is written (RFC 8415 §18.2.4).
+    /// The prefix-length hint, as an IA Prefix option has it (RFC 8415 §18.2.4).
     pub(super) fn prefix_hint(&self) -> Option<Prefix> {
         let length = if self.ia_type == IaType::IaPd { self.prefix_length_hint } else { 0 };
         Prefix::new(Ipv6Addr::UNSPECIFIED, length).filter(|wish| wish.length() > 0)
     }
 }
 
-/// What of an Advertise or a Reply matters.
+/// The relevant content of an Advertise or a Reply.
 #[derive(Debug)]
 pub(super) struct ServerMessage {
     pub(super) kind: MessageType,
@@ -62,24 +63,24 @@ pub(super) struct ServerMessage {
     association_status: Option<StatusCode>,
 }
 
-/// What a network says of DNS.
+/// The DNS configuration of a network.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub struct DnsInfo {
-    /// Recursive DNS servers, the preferred first.
+    /// Recursive DNS servers, in order of preference.
     pub servers: Vec<Ipv6Addr>,
     /// Search domains.
     pub search_domains: Vec<DomainName>,
 }
 
 impl ServerMessage {
-    /// The status, if it is anything but success; the association's before the message's.
+    /// The error status, if any; the association's precedes the message's.
     pub(super) fn error_status(&self) -> Option<StatusCode> {
         let refused = |status: &StatusCode| *status != StatusCode::SUCCESS;
         self.association_status.filter(refused).or(self.status.filter(refused))
     }
 }
 
-/// The options of a message. Lifetimes are the server's to set and stay 0 (RFC 8415 §21.22).
+/// The options of a client message. The server sets lifetimes, so they are 0 here (RFC 8415 §21.22).
 pub(super) fn options(
     client: &DhcpClientConfig,
     kind: MessageType,
@@ -112,7 +113,7 @@ pub(super) fn options(
     options
 }
 
-/// A message on its way to all servers of a link.
+/// A message to all servers and relays of a link.
 pub(super) fn emit(interface: DhcpInterface, exchange: ClientServerMessage) -> Transmit {
     let header = Header::new(interface.source, ALL_RELAYS_AND_SERVERS);
     let payload = Message::Exchange(exchange).emit();
@@ -121,7 +122,7 @@ pub(super) fn emit(interface: DhcpInterface, exchange: ClientServerMessage) -> T
     Transmit { via: Via::Link(interface.link), bytes }
 }
 
-/// Reads a packet; `None` if it is no answer to this client.
+/// Parses a packet; `None` if it is not a server message for this client.
 pub(super) fn parse(datagram: &Datagram<'_>, client: &DhcpClientConfig) -> Result<Option<ServerMessage>, Malformed> {
     if datagram.protocol != protocol::UDP {
         return Ok(None);
@@ -136,7 +137,7 @@ pub(super) fn parse(datagram: &Datagram<'_>, client: &DhcpClientConfig) -> Resul
     })
 }
 
-/// RFC 8415 §16.3 and §16.10: an answer names its server, and this client.
+/// RFC 8415 §16.3 and §16.10: a valid message names its server and this client.
 fn server_message(exchange: ClientServerMessage, client: &DhcpClientConfig) -> Option<ServerMessage> {
     if !matches!(exchange.kind, MessageType::Advertise | MessageType::Reply) {
         return None;
@@ -161,7 +162,7 @@ fn server_message(exchange: ClientServerMessage, client: &DhcpClientConfig) -> O
         }
     }
     let server = server.filter(|_| to.as_ref() == Some(&client.duid))?;
-    // RFC 8415 §21.21: an association whose T1 is beyond its T2 counts as not there.
+    // RFC 8415 §21.21: an association with T1 > T2 is ignored.
     let association = association.filter(|found| found.timers.rebind == 0 || found.timers.renew <= found.timers.rebind);
     let timers = association.as_ref().map_or(Timers::default(), |found| found.timers);
     let inside = association.map_or(Vec::new(), |found| found.options);
@@ -191,7 +192,7 @@ fn server_message(exchange: ClientServerMessage, client: &DhcpClientConfig) -> O
     })
 }
 
-/// The association that the client has asked for.
+/// The association of the requested type and identifier.
 fn find_association(option: DhcpOption, client: &DhcpClientConfig) -> Option<PrefixAssociation> {
     let found = match (client.ia_type, option) {
         (IaType::IaPd, DhcpOption::Prefixes(found)) => found,

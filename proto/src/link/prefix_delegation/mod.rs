@@ -1,5 +1,5 @@
-//! A prefix of one's own from the network visited, or an address: the client's side of DHCPv6 prefix delegation and
-//! stateful address assignment, one for each uplink. There is no Confirm: on another link one begins anew (RFC 8415 §15, §16, §18.2; RFC 7084 §4.2).
+//! A DHCPv6 client for each uplink: prefix delegation, and stateful address assignment. It sends no Confirm: on
+//! another link it starts anew (RFC 8415 §15, §16, §18.2; RFC 7084 §4.2).
 
 mod exchange;
 pub mod fuzz;
@@ -27,17 +27,17 @@ use roam6_wire::ip6::Datagram;
 use roam6_wire::{Prefix, dhcp6};
 use std::net::Ipv6Addr;
 
-/// Offers remembered while choosing; the least preferred makes room.
+/// Maximum offers while collecting; the least preferred is removed.
 pub const MAX_OFFERS: usize = 8;
-/// RFC 8415 §7.6: SOL_MAX_RT, and what a server may make of it (§21.24).
+/// RFC 8415 §7.6: SOL_MAX_RT, and the range that a server may set (§21.24).
 const SOL_MAX_RT: Duration = Duration::from_secs(3600);
 const SOL_MAX_RT_RANGE: core::ops::RangeInclusive<u32> = 60..=86_400;
-/// Time before servers that gave no address are asked again: without one the uplink is of no use.
+/// Interval after which an address is requested again: without one the uplink cannot be used.
 const ADDRESS_RETRY_INTERVAL: Duration = Duration::from_secs(30);
-/// A server with this preference is taken at once (RFC 8415 §18.2.1).
+/// The preference that ends collection at once (RFC 8415 §18.2.1).
 const MAX_PREFERENCE: u8 = 255;
 
-/// The requesting router of one uplink, from the moment its link-local address can be used.
+/// The DHCPv6 client of one uplink, from the time its link-local address is usable.
 #[derive(Debug, Clone)]
 pub struct DhcpClient {
     interface: DhcpInterface,
@@ -45,73 +45,73 @@ pub struct DhcpClient {
     state: ClientState,
     exchange: Option<Exchange>,
     leases: Leases,
-    /// Who granted the leases, or is asked to.
+    /// The server that granted the leases, or is asked to.
     server: Option<Duid>,
-    /// What the server that granted the leases has said of DNS.
+    /// The DNS configuration from the server that granted the leases.
     dns: DnsInfo,
     solicit_max: Duration,
-    /// It was told already that there is nothing to be had.
+    /// [`DhcpEvent::Unavailable`] was returned already.
     reported_unavailable: bool,
 }
 
 /// The uplink.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DhcpInterface {
-    /// Which.
+    /// The interface.
     pub link: LinkId,
     /// Its link-local address.
     pub source: Ipv6Addr,
 }
 
-/// What became of the prefixes.
+/// A change of the leases.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum DhcpEvent {
-    /// Prefixes are ours.
+    /// The first leases.
     Delegated(Vec<Lease>),
-    /// They are ours for longer, or preferred for longer or shorter.
+    /// Lifetimes changed.
     Extended(Vec<Lease>),
-    /// These are ours now: some came or went.
+    /// Leases were added or removed; these are all.
     Changed(Vec<Lease>),
-    /// None is ours any longer; another is looked for.
+    /// All leases ended; the client solicits again.
     Lost(DhcpFailure),
-    /// None is to be had here: time to share the visited link instead. It is asked for again after a long time.
+    /// No lease is available here, so the visited link may be shared instead. The client retries after a long time.
     Unavailable(DhcpFailure),
 }
 
-/// Why there is no prefix.
+/// Why there is no lease.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DhcpFailure {
     /// No server answers.
     NoAnswer,
-    /// The servers that answer give none.
+    /// The servers answered with this status.
     Rejected(StatusCode),
-    /// Its lifetime ended and nobody extended it.
+    /// Its lifetime ended without a renewal.
     Expired,
-    /// The server took it back.
+    /// The server withdrew it.
     Withdrawn,
 }
 
 #[derive(Debug, Clone)]
 enum ClientState {
-    /// Looks for servers.
+    /// Collects offers of servers.
     Soliciting { offers: Vec<Offer>, refused: Option<StatusCode> },
-    /// Takes an offer; others remain.
+    /// Requests an offer; the others remain as alternatives.
     Requesting { wanted: Vec<Prefix>, offers: Vec<Offer> },
-    /// Has what it wants.
+    /// Has leases.
     Bound,
-    /// Extends it with the server that granted it.
+    /// Renews with the server that granted the leases.
     Renewing,
-    /// Extends it with any server.
+    /// Rebinds with any server.
     Rebinding,
-    /// Has given up for a while.
+    /// Waits before the next Solicit.
     BackedOff { until: Time },
-    /// Gives back what it had.
+    /// Releases its leases.
     Releasing { prefixes: Vec<Prefix> },
-    /// Is done.
+    /// Stopped, with nothing left to send.
     Stopped,
 }
 
-/// What a server would grant.
+/// An Advertise.
 #[derive(Debug, Clone)]
 struct Offer {
     server: Duid,
@@ -120,8 +120,8 @@ struct Offer {
 }
 
 impl DhcpClient {
-    /// Begins to look for a prefix on a link just found. The first Solicit is due at once: the random delay before it
-    /// is for crowds that start together (RFC 8415 §18.2.1), and nothing moves before it.
+    /// A client for a link just found. The first Solicit is due at once: the random delay of RFC 8415 §18.2.1 is for
+    /// many clients that start together, and forwarding waits for this.
     pub fn new(now: Time, interface: DhcpInterface, client: DhcpClientConfig, entropy: &mut Entropy) -> DhcpClient {
         let mut delegation = DhcpClient {
             interface,
@@ -138,17 +138,17 @@ impl DhcpClient {
         delegation
     }
 
-    /// The prefixes that are ours.
+    /// The current leases.
     pub fn leases(&self) -> &[Lease] {
         self.leases.all()
     }
 
-    /// What the network says of DNS, as long as there are leases.
+    /// The DNS configuration of the network, as long as there are leases.
     pub fn dns(&self) -> &DnsInfo {
         &self.dns
     }
 
-    /// Whether a server has offered prefixes that are not ours yet.
+    /// Whether a server has offered prefixes that are not leased yet.
     pub fn has_offer(&self) -> bool {
         match &self.state {
             ClientState::Soliciting { offers, .. } => !offers.is_empty(),
@@ -157,12 +157,12 @@ impl DhcpClient {
         }
     }
 
-    /// Whether it was stopped and has nothing more to say.
+    /// Whether it was stopped and has no message left to send.
     pub fn is_stopped(&self) -> bool {
         matches!(self.state, ClientState::Stopped)
     }
 
-    /// When [`Delegation::expire`] has something to do.
+    /// When [`DhcpClient::expire`] has something to do.
     pub fn deadline(&self) -> Option<Time> {
         let own = match &self.state {
             ClientState::Stopped => return None,
@@ -175,7 +175,7 @@ impl DhcpClient {
         [own, exchange, self.leases.deadline()].into_iter().flatten().min()
     }
 
-    /// Forgets leases that have ended, and sends what is due.
+    /// Removes expired leases, and sends the message that is due.
     pub fn expire(&mut self, now: Time, entropy: &mut Entropy, out: &mut Outbox) -> Option<DhcpEvent> {
         let mut event = None;
         if self.leases.expire(now) {
@@ -198,12 +198,12 @@ impl DhcpClient {
         self.transmit_due(now, entropy, out).or(event)
     }
 
-    /// Whether a packet to the client port answers what this client has asked.
+    /// Whether a packet to the client port answers the current exchange.
     pub fn is_answered_by(&self, datagram: &Datagram<'_>) -> bool {
         matches!(message::parse(datagram, &self.client), Ok(Some(answer)) if self.is_expected(&answer))
     }
 
-    /// Takes a packet to the client port. What is not an answer to this client is reported as dropped.
+    /// Processes a packet to the client port. One that answers no exchange is reported as dropped.
     pub fn receive(
         &mut self,
         now: Time,
@@ -214,14 +214,14 @@ impl DhcpClient {
         let from = Some(datagram.source);
         let (reason, detail) = match message::parse(datagram, &self.client) {
             Ok(Some(answer)) if self.is_expected(&answer) => return self.process(now, answer, entropy, out),
-            Ok(_) => (DropReason::Unsolicited, "no answer to what this client asked".to_owned()),
+            Ok(_) => (DropReason::Unsolicited, "answers no request of this client".to_owned()),
             Err(malformed) => (DropReason::Malformed, malformed.to_string()),
         };
         out.report(Report::Dropped { reason, from, detail });
         None
     }
 
-    /// Ends in good order: gives back what it has. Until [`Delegation::is_over`], answers and ticks are still wanted.
+    /// Stops and releases the leases. Until [`DhcpClient::is_stopped`], packets and timers must still be passed in.
     pub fn stop(&mut self, now: Time, entropy: &mut Entropy, out: &mut Outbox) {
         let prefixes: Vec<Prefix> = self.leases.all().iter().map(|lease| lease.prefix).collect();
         self.leases = Leases::default();
@@ -245,7 +245,7 @@ impl DhcpClient {
         entropy: &mut Entropy,
         out: &mut Outbox,
     ) -> Option<DhcpEvent> {
-        // Holds even where the rest of the message is of no use (RFC 8415 §18.2.9).
+        // Applies even if the rest of the message is unusable (RFC 8415 §18.2.9).
         if let Some(seconds) = answer.solicit_max.filter(|seconds| SOL_MAX_RT_RANGE.contains(seconds)) {
             self.solicit_max = Duration::from_secs(seconds.into());
         }
@@ -266,7 +266,7 @@ impl DhcpClient {
         }
     }
 
-    /// Remembers an offer; takes it at once if it is the best there can be, or the time for choosing is over.
+    /// Records an offer; requests it at once if its preference is the highest, or if the time for collecting is over.
     fn add_offer(
         &mut self,
         now: Time,
@@ -281,7 +281,7 @@ impl DhcpClient {
             return None;
         }
         offers.retain(|offer| offer.server != answer.server);
-        // The best is last; among equals the one heard first.
+        // The most preferred is last; among equals the first received.
         let place = offers.iter().position(|offer| offer.preference >= answer.preference).unwrap_or(offers.len());
         offers.insert(place, Offer { server: answer.server.clone(), preference: answer.preference, prefixes });
         if offers.len() > MAX_OFFERS {
@@ -295,7 +295,7 @@ impl DhcpClient {
         None
     }
 
-    /// Asks the best server that is left for what it offered, or gives up.
+    /// Requests the offer of the best remaining server, or gives up.
     fn request_next(
         &mut self,
         now: Time,
@@ -331,7 +331,8 @@ impl DhcpClient {
     ) -> Option<DhcpEvent> {
         let extending = matches!(self.state, ClientState::Renewing | ClientState::Rebinding);
         match answer.error_status() {
-            // Failed this once, or to be sent as it always is: repeated when its time comes (RFC 8415 §18.2.10).
+            // A temporary failure, or a request for multicast, which we always use: retransmitted in due time (RFC
+            // 8415 §18.2.10).
             Some(StatusCode::UNSPECIFIED | StatusCode::USE_MULTICAST) => return None,
             Some(StatusCode::NO_BINDING) if extending => {
                 let prefixes = self.leases.all().iter().map(|lease| lease.prefix).collect();
@@ -353,7 +354,7 @@ impl DhcpClient {
             return Some(DhcpEvent::Lost(DhcpFailure::Withdrawn));
         }
         if change == lease::LeaseChange::Unchanged {
-            // Said nothing of them: as if it had not been received (RFC 8415 §18.2.10.1).
+            // Without any of the leases it counts as not received (RFC 8415 §18.2.10.1).
             return None;
         }
         self.server = Some(answer.server);
@@ -369,7 +370,7 @@ impl DhcpClient {
         })
     }
 
-    /// Sends the message that is due, unless it was sent often enough.
+    /// Sends the message that is due, unless the retransmission limit is reached.
     fn transmit_due(&mut self, now: Time, entropy: &mut Entropy, out: &mut Outbox) -> Option<DhcpEvent> {
         let exchange = self.exchange.as_mut().filter(|exchange| exchange.next_at() <= now)?;
         if let ClientState::Soliciting { offers, refused } = &self.state
@@ -402,7 +403,7 @@ impl DhcpClient {
         None
     }
 
-    /// The prefixes the next message speaks of.
+    /// The prefixes in the next message.
     fn requested_prefixes(&self) -> Vec<Prefix> {
         match &self.state {
             ClientState::Requesting { wanted, .. } => wanted.clone(),
@@ -429,7 +430,7 @@ impl DhcpClient {
         self.exchange = Some(Exchange::new(now, kind, entropy));
     }
 
-    /// Rests for as long as two Solicits may lie apart, then begins anew (RFC 8415 §18.2.1).
+    /// Waits for SOL_MAX_RT, then starts anew (RFC 8415 §18.2.1).
     fn back_off(&mut self, now: Time, why: DhcpFailure, entropy: &mut Entropy) -> Option<DhcpEvent> {
         self.exchange = None;
         self.server = None;

@@ -1,5 +1,5 @@
-//! A /64 of a delegated prefix for each ingress interface, the same one for as long as the interface is there; what is
-//! left leads nowhere, so that it does not travel back and forth to the provider (RFC 7084 §4.2, §4.3).
+//! Subnets of a delegated prefix: a /64 for each ingress interface, the same as long as the interface exists. The rest
+//! is unreachable, so that packets do not loop between this router and the provider's (RFC 7084 §4.2, §4.3).
 
 use crate::base::few;
 use crate::base::ids::LinkId;
@@ -9,27 +9,27 @@ use std::net::Ipv6Addr;
 
 /// Interfaces that may have a subnet.
 pub const MAX_SUBNETS: usize = 256;
-/// Metric of the route for what is left: worse than any that leads somewhere.
+/// Metric of the unreachable route for the rest: worse than any route to a subnet.
 pub const UNASSIGNED_METRIC: u32 = 4_278_198_272;
 /// Metric of the route to a subnet.
 const SUBNET_METRIC: u32 = 256;
 const SUBNET_LENGTH: u8 = 64;
 
-/// Which subnet each ingress interface has.
+/// The subnet number of each ingress interface.
 #[derive(Debug, Clone, Default)]
 pub struct Subnets {
     numbers: few::VecMap<LinkId, u32>,
 }
 
 impl Subnets {
-    /// The subnets of these interfaces, numbered by their place; one that is not there leaves its number free for its
-    /// return. There are no more than [`MAX_SUBNETS`].
+    /// Numbers the interfaces by their position; an absent one keeps its number free for its return. At most
+    /// [`MAX_SUBNETS`].
     pub fn of(links: impl IntoIterator<Item = Option<LinkId>>) -> Subnets {
         let numbered = links.into_iter().zip(0..).take(MAX_SUBNETS);
         Subnets { numbers: numbered.filter_map(|(link, number)| Some((link?, number))).collect() }
     }
 
-    /// The subnet of a delegated prefix that an interface has; `None` if the prefix is too small for it.
+    /// The subnet of a delegated prefix for an interface; `None` if the prefix is too small.
     pub fn find(&self, link: LinkId, delegated: Prefix) -> Option<Prefix> {
         let number = u128::from(*self.numbers.get(&link)?);
         let bits = SUBNET_LENGTH.checked_sub(delegated.length())?;
@@ -39,7 +39,7 @@ impl Subnets {
         Prefix::new(Ipv6Addr::from_bits(delegated.address().to_bits() | number << SUBNET_LENGTH), SUBNET_LENGTH)
     }
 
-    /// The routes a delegated prefix needs: to each subnet, and nowhere for the rest.
+    /// The routes of a delegated prefix: one to each subnet, and an unreachable route for the rest.
     pub fn routes(&self, delegated: Prefix) -> Vec<Item> {
         let route = |destination, metric, target| {
             let (table, source, mtu) = (RouteTable::MAIN, Prefix::ALL, None);

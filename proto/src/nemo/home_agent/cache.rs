@@ -1,5 +1,5 @@
-//! What a home agent remembers of one home address: the registration in force, the one being built, and what it takes to
-//! refuse an old update (RFC 6275 §9.1, RFC 3963 §6.1.1, RFC 5648 §6.1).
+//! Binding cache entries: the registration in force, the pending one, and what is needed to reject an old update (RFC
+//! 6275 §9.1, RFC 3963 §6.1.1, RFC 5648 §6.1).
 
 use super::reply::Reply;
 use crate::base::time::Time;
@@ -11,16 +11,16 @@ use roam6_wire::{Bid, HomeAddress, LinkAddress, Prefix, Sequence};
 use std::net::Ipv6Addr;
 use std::sync::Arc;
 
-/// How long an ended binding still refuses delayed updates (RFC 6275 §12, MAX_DELETE_BCE_TIMEOUT).
+/// How long an ended binding rejects delayed updates (RFC 6275 §12, MAX_DELETE_BCE_TIMEOUT).
 pub(super) const MAX_DELETE_BCE_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The most a binding's last stretch is before its mobile router is asked to refresh it (RFC 6275 §9.5.5).
+/// Maximum remaining lifetime at which a refresh is requested (RFC 6275 §9.5.5).
 const MAX_REFRESH_REQUEST_LEAD: Duration = Duration::from_secs(30);
 
-/// Most paths of one tunnel, those just left among them.
+/// Maximum paths of one tunnel, lingering ones included.
 pub(super) const MAX_PATHS: usize = 8;
 
-/// Everything known of one home address.
+/// The binding cache entry of one home address.
 #[derive(Debug)]
 pub(super) struct Binding {
     /// Its tunnel.
@@ -29,53 +29,53 @@ pub(super) struct Binding {
     pub sequence: Sequence,
     /// Last timestamp accepted.
     pub timestamp: Timestamp,
-    /// What is acknowledged and forwarded; `None` before the first acknowledgement and after the end.
+    /// The acknowledged registration; `None` before the first acknowledgement and after the end.
     pub current: Option<Registration>,
-    /// What is being built.
+    /// The registration that is not acknowledged yet.
     pub pending: Option<Box<PendingRegistration>>,
-    /// Care-of addresses just left, from which packets may still be on their way, each with the end of its time.
+    /// Former care-of addresses from which packets may still arrive, each with the end of its time.
     pub lingering: Vec<(CareOf, Time)>,
-    /// Until when the ended binding is remembered.
+    /// When an ended binding is forgotten.
     pub forget_at: Option<Time>,
-    /// The mobile router was asked to refresh this registration.
+    /// A refresh of this registration was requested.
     pub refresh_requested: bool,
-    /// The operator was told of another router with the same home address.
+    /// A second router with the same home address was reported.
     pub duplicate_reported: bool,
-    /// The journal remembers its end.
+    /// The journal has a tombstone of it.
     pub has_tombstone: bool,
 }
 
-/// What a mobile router registered.
+/// A registration of a mobile router.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Registration {
-    /// Its care-of addresses, the preferred first.
+    /// Its care-of addresses, in order of preference.
     pub care_of: Vec<CareOf>,
-    /// Its prefixes; most have those of their row of the prefix table, and share them.
+    /// Its prefixes; shared with the row of the prefix table if they are the same.
     pub prefixes: Arc<[Prefix]>,
-    /// It listed the prefixes itself.
+    /// Explicit mode: it listed the prefixes.
     pub explicit: bool,
     /// Its flow rules, by priority.
     pub flows: Vec<FlowRule>,
     /// It is a mobile router, not a mobile host.
     pub router: bool,
-    /// Its link-local address, if that is to be kept for it on the home link (RFC 6275 §10.3.1, L=1).
+    /// Its link-local address, if the home link is to defend that too (RFC 6275 §10.3.1, L=1).
     pub link_local: Option<Ipv6Addr>,
-    /// Where on the home link it is, if it is there too (RFC 5648 §5.6).
+    /// Its link-layer address on the home link, if it is at home and away (RFC 5648 §5.6).
     pub home_link_address: Option<LinkAddress>,
-    /// Lifetime last granted.
+    /// The lifetime last granted.
     pub lifetime: Duration,
 }
 
 /// One care-of address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct CareOf {
-    /// Its identifier; 0 if registered without one.
+    /// Its BID; 0 if registered without one.
     pub bid: Bid,
-    /// Its address.
+    /// The address.
     pub address: Ipv6Addr,
-    /// Lower is preferred; 0 if none was given.
+    /// BID-PRI, lower is preferred; 0 if none was given.
     pub priority: u8,
-    /// It is the home address: the mobile router is on the home link too (RFC 5648 §5.6.3).
+    /// It is the home address: the mobile router is on the home link as well (RFC 5648 §5.6.3).
     pub simultaneous_home: bool,
     /// End of its lifetime.
     pub expires: Time,
@@ -84,32 +84,32 @@ pub(super) struct CareOf {
 /// A registration that is not acknowledged yet.
 #[derive(Debug)]
 pub(super) struct PendingRegistration {
-    /// Tells the outcomes of this transaction from those of one it took the place of.
+    /// Distinguishes the outcomes of this transaction from those of a superseded one.
     pub transaction: u64,
-    /// What it is to become.
+    /// The registration to install.
     pub registration: Registration,
-    /// How far it is.
+    /// Its state.
     pub state: RegistrationState,
-    /// Whom to tell.
+    /// The acknowledgement to send.
     pub reply: Reply,
 }
 
-/// How far a registration is.
+/// The state of a pending registration.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum RegistrationState {
-    /// Asking the home link whether somebody holds the home address, until then.
+    /// Duplicate address detection on the home link, until then.
     CheckingDuplicates(Time),
-    /// Waiting for the host.
+    /// Waiting for outcomes from the host.
     Installing {
-        /// Outcomes yet to come.
+        /// Outstanding outcomes.
         outstanding: usize,
-        /// What the host refused first, if it did.
+        /// The first item that the host rejected, if any.
         rejected: Option<Key>,
     },
 }
 
 impl Binding {
-    /// A home address of which nothing is known but its tunnel.
+    /// An entry that has only its tunnel.
     pub(super) fn new(tunnel: TunnelId) -> Binding {
         Binding {
             tunnel,
@@ -125,7 +125,7 @@ impl Binding {
         }
     }
 
-    /// When something is to be done about this binding; what is pending comes first.
+    /// When the timer of this binding is due; a pending registration has precedence.
     pub(super) fn deadline(&self) -> Option<Time> {
         if let Some(pending) = &self.pending {
             return match pending.state {
@@ -138,20 +138,20 @@ impl Binding {
         ends.chain(left).chain(self.forget_at).chain(self.refresh_request_at()).min()
     }
 
-    /// When the mobile router is to be asked to refresh; `None` if it has been asked.
+    /// When a refresh is to be requested; `None` if it was requested already.
     pub(super) fn refresh_request_at(&self) -> Option<Time> {
         let current = self.current.as_ref().filter(|_| !self.refresh_requested && self.pending.is_none())?;
         let expires = current.expires()?;
         Some(expires - (current.lifetime / 8).min(MAX_REFRESH_REQUEST_LEAD))
     }
 
-    /// What was accepted last: the pending registration, else the one in force.
+    /// The registration accepted last: the pending one, else the one in force.
     pub(super) fn latest(&self) -> Option<&Registration> {
         self.pending.as_ref().map(|pending| &pending.registration).or(self.current.as_ref())
     }
 
-    /// Care-of addresses that still receive for a while once `next` is in force, the latest left first. What arrives from
-    /// the home link does so without a tunnel.
+    /// Care-of addresses that still receive for a while once `next` is in force, the latest first. The home link needs
+    /// none, since it has no tunnel.
     pub(super) fn lingering_after(&self, next: &Registration) -> Vec<CareOf> {
         let current = self.current.iter().flat_map(|current| current.care_of.iter().copied());
         let left = self.lingering.iter().rev().map(|(care_of, _)| *care_of);
@@ -166,7 +166,7 @@ impl Binding {
         leaving
     }
 
-    /// Whether `prefix` is registered, or about to be.
+    /// Whether `prefix` is registered or pending.
     pub(super) fn has_prefix(&self, prefix: Prefix) -> bool {
         let pending = self.pending.iter().map(|pending| &pending.registration);
         self.current.iter().chain(pending).any(|live| live.prefixes.contains(&prefix))
@@ -177,7 +177,7 @@ impl Binding {
         self.current.iter().any(|current| current.care_of.iter().any(|care_of| care_of.address == address))
     }
 
-    /// The journal's line; `unix_at` turns the engine's time into that of the wall.
+    /// The journal record; `unix_at` converts the engine's time to Unix time.
     pub(super) fn journal_record(
         &self,
         home: HomeAddress,
@@ -207,12 +207,12 @@ impl Binding {
 }
 
 impl Registration {
-    /// When the last of its care-of addresses ends.
+    /// When the last of its care-of addresses expires.
     pub(super) fn expires(&self) -> Option<Time> {
         self.care_of.iter().map(|care_of| care_of.expires).max()
     }
 
-    /// The same but for the lifetimes: nothing in the host has to change.
+    /// Whether only lifetimes differ, so that the host needs no change.
     pub(super) fn forwards_same_as(&self, other: &Registration) -> bool {
         (self.router, self.home_link_address, self.link_local)
             == (other.router, other.home_link_address, other.link_local)
@@ -222,30 +222,30 @@ impl Registration {
             && self.care_of.iter().zip(&other.care_of).all(|(mine, other)| mine.is_same_path(other))
     }
 
-    /// Puts the preferred care-of address first.
+    /// Sorts care-of addresses and flow rules by preference.
     pub(super) fn sort_by_preference(&mut self) {
         self.care_of.sort_by_key(|care_of| (care_of.rank(), care_of.bid));
         self.flows.sort_by_key(|flow| (flow.priority, flow.id));
     }
 
-    /// Its care-of addresses in visited networks, the preferred first.
+    /// Its care-of addresses in visited networks, in order of preference.
     pub(super) fn away(&self) -> impl Iterator<Item = &CareOf> {
         self.care_of.iter().filter(|care_of| !care_of.simultaneous_home)
     }
 
-    /// The addresses of IPv6 kept for it on the home link, where its home address is `home`.
+    /// The IPv6 addresses that are defended for it on the home link.
     pub(super) fn defended_addresses(&self, home: HomeAddress) -> impl Iterator<Item = Ipv6Addr> + use<> {
         core::iter::once(home.0).chain(self.link_local)
     }
 
-    /// Its addresses, the preferred first.
+    /// Its addresses, in order of preference.
     pub(super) fn addresses(&self) -> Vec<Ipv6Addr> {
         self.care_of.iter().map(|care_of| care_of.address).collect()
     }
 }
 
 impl CareOf {
-    /// Lower is preferred; no priority comes after every priority.
+    /// The order of preference, lowest first; without a priority it is the last.
     pub(super) fn rank(&self) -> u8 {
         if self.priority == 0 { u8::MAX } else { self.priority }
     }

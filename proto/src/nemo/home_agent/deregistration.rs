@@ -1,5 +1,5 @@
-//! The end of a binding: in the journal before it is acknowledged, and remembered as long as a copy of an older update
-//! could be taken for a new one (RFC 6275 §10.3.2, RFC 3963 §6.7, RFC 4285 §6).
+//! De-registration and the end of bindings. It is in the journal before it is acknowledged, and remembered as long as
+//! a replayed older update could be accepted (RFC 6275 §10.3.2, RFC 3963 §6.7, RFC 4285 §6).
 
 use super::HomeAgent;
 use super::cache::{Binding, MAX_DELETE_BCE_TIMEOUT};
@@ -19,21 +19,21 @@ use core::time::Duration;
 use roam6_wire::HomeAddress;
 use roam6_wire::mobility::Status;
 
-/// How long a timestamp stays close to the clock at most: sent ahead by the window, received late by the window.
+/// How long a timestamp can be within the window: sent early by the window, received late by the window.
 const REPLAY_WINDOW: Duration = Duration::from_secs(2 * TIMESTAMP_WINDOW.as_secs() + 1);
 
 /// A de-registration that is not in the journal yet.
 #[derive(Debug)]
 pub(super) struct Deregistration {
-    /// Tells the outcome of its record from those of others.
+    /// Distinguishes the outcome of its record from others.
     transaction: u64,
-    /// Whom to tell; `None` if it has been refused.
+    /// The acknowledgement to send; `None` if it was rejected.
     reply: Option<Reply>,
 }
 
 impl HomeAgent {
-    /// RFC 3963 §6.7 and RFC 6275 §10.3.2: what leads away from home ends at once; what is still on its way is let in.
-    /// Acknowledged once the journal has it.
+    /// RFC 3963 §6.7 and RFC 6275 §10.3.2: forwarding to care-of addresses ends at once; packets on their way in are
+    /// still received. Acknowledged once it is in the journal.
     pub(super) fn deregister(&mut self, now: Time, request: &UpdateRequest, answer: Reply, out: &mut Outbox) {
         let home = request.home;
         let old = self.stop_forwarding(home, out);
@@ -61,12 +61,12 @@ impl HomeAgent {
         self.schedule(home);
     }
 
-    /// Whether `home` has de-registered and the journal does not have it yet.
+    /// Whether a de-registration of `home` is not in the journal yet.
     pub(super) fn is_deregistering(&self, home: HomeAddress) -> bool {
         self.deregistrations.contains_key(&home)
     }
 
-    /// Writes the end of a binding to the journal in place of the binding; who has de-registered waits for it.
+    /// Replaces the journal record of a binding by its tombstone; a pending de-registration waits for the outcome.
     pub(super) fn write_deregistration(&mut self, now: Time, home: HomeAddress, out: &mut Outbox) {
         let Some(record) = self.tombstone_record(now, home) else { return };
         let Some(farewell) = self.deregistrations.get_mut(&home) else { return self.put(home, record, out) };
@@ -75,7 +75,7 @@ impl HomeAgent {
         out.put(record);
     }
 
-    /// Takes the journal's word on a de-registration, if it is one that `transaction` names.
+    /// Processes the outcome of a tombstone, if `transaction` is that of a de-registration.
     pub(super) fn deregistration_outcome(
         &mut self,
         now: Time,
@@ -88,7 +88,7 @@ impl HomeAgent {
         };
         let answer = farewell.reply.take();
         if refused {
-            // Nobody is there any more, so nothing is forwarded; yet what a restart would undo is not acknowledged.
+            // Forwarding has ended, but what a restart would undo is not acknowledged.
             self.timers.set(HomeAgentTimer::Reinstall(home), now + RETRY_INTERVAL);
             if let Some(answer) = answer {
                 self.reject(&answer, Status::INSUFFICIENT_RESOURCES, out);
@@ -101,7 +101,7 @@ impl HomeAgent {
         }
     }
 
-    /// The record of an ended binding: what it takes to refuse older updates, and no care-of address.
+    /// The tombstone of an ended binding: sequence and timestamp to reject older updates, and no care-of address.
     fn tombstone_record(&mut self, now: Time, home: HomeAddress) -> Option<Item> {
         let unix = |at| self.clock.unix_micros(at).unwrap_or_default();
         let until = unix(now + self.tombstone_lifetime(home));
@@ -123,8 +123,8 @@ impl HomeAgent {
         })))
     }
 
-    /// Takes everything of a binding out of the host at once. Its last timestamp is remembered while copies could be
-    /// accepted, in the journal too if the binding was `acknowledged`.
+    /// Removes all items of a binding at once. Its last timestamp is remembered while replays could be accepted, in
+    /// the journal too if the binding was `acknowledged`.
     pub(super) fn end_binding(&mut self, now: Time, home: HomeAddress, acknowledged: bool, out: &mut Outbox) {
         self.stop_forwarding(home, out);
         let memory = self.tombstone_lifetime(home);
@@ -144,13 +144,13 @@ impl HomeAgent {
         self.schedule(home);
     }
 
-    /// What the journal has of a binding that does not return: its last number and timestamp, if copies of its updates
-    /// could be accepted yet.
+    /// Restores the last sequence number and timestamp of a binding that is not restored itself, if replays of its
+    /// updates could be accepted.
     pub(super) fn restore_ended(&mut self, now: Time, record: &BindingRecord, out: &mut Outbox) {
         let home = record.home_address;
         self.record_sequence(home, record.sequence, out);
         if !record.care_of.is_empty() {
-            out.report(Report::Deregistered { home_address: home, why: "not taken over from the journal".into() });
+            out.report(Report::Deregistered { home_address: home, why: "not restored from the journal".into() });
         }
         if self.bindings.contains_key(&home) {
             return;
@@ -168,8 +168,8 @@ impl HomeAgent {
         self.schedule(home);
     }
 
-    /// The last timestamp of an earlier life. One farther ahead than any that is accepted was made before the clock was
-    /// set back: it becomes that of now, or its router could not speak until its time has come again.
+    /// Limits a restored timestamp to the window around the clock. One beyond was made before the clock was set back,
+    /// and would have every update rejected until the clock has passed it.
     pub(super) fn clamp_timestamp(&self, now: Time, timestamp: Timestamp) -> Timestamp {
         let Some(unix) = self.clock.unix_micros(now) else { return timestamp };
         let window = u64::try_from(TIMESTAMP_WINDOW.as_micros()).unwrap_or(0);
@@ -177,12 +177,12 @@ impl HomeAgent {
         if timestamp.is_after(latest) { Timestamp::from_unix_micros(unix) } else { timestamp }
     }
 
-    /// How long the end of a binding is remembered.
+    /// How long an ended binding is remembered.
     pub(super) fn tombstone_lifetime(&self, home: HomeAddress) -> Duration {
         if self.uses_timestamps(home) { REPLAY_WINDOW.max(MAX_DELETE_BCE_TIMEOUT) } else { MAX_DELETE_BCE_TIMEOUT }
     }
 
-    /// Whether a copy of the update with this timestamp, or an older one, could be accepted if nothing was remembered.
+    /// Whether a replay of an update with this or an older timestamp could be accepted without a tombstone.
     fn is_replayable(&self, now: Time, home: HomeAddress, timestamp: Timestamp) -> bool {
         let span = u64::try_from(REPLAY_WINDOW.as_micros()).unwrap_or(0);
         let edge = self.clock.timestamp(now).map(|clock| clock.moved_back(span));

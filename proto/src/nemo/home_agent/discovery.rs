@@ -1,5 +1,5 @@
-//! How mobile routers find home agents and home prefixes: the home agents list, discovery replies, mobile prefixes.
-//! RFC 6275 §10.5 and §10.6, RFC 3963 §7.
+//! The home agents list, dynamic home agent address discovery and mobile prefix discovery. RFC 6275 §10.5 and §10.6,
+//! RFC 3963 §7.
 
 use super::HomeAgent;
 use super::care_of::is_routable_unicast;
@@ -18,27 +18,27 @@ use roam6_wire::ip6::{self, Datagram, Header, protocol};
 use roam6_wire::{HomeAddress, Prefix};
 use std::net::Ipv6Addr;
 
-/// Most other home agents remembered.
+/// Maximum entries of the home agents list.
 pub(super) const MAX_OTHER_HOME_AGENTS: usize = 64;
 
-/// Discovery replies and solicited advertisements, at most.
+/// Rate limit of discovery replies and solicited advertisements.
 const REPLIES_PER_SECOND: u64 = 50;
 
-/// Between prefix advertisements to one mobile router (RFC 6275 §10.6.2).
+/// Minimum interval of prefix advertisements to one mobile router (RFC 6275 §10.6.2).
 const PREFIX_ADVERTISEMENT_GAP: Duration = Duration::from_secs(1);
 
-/// Most mobile routers whose last prefix advertisement is remembered.
+/// Maximum mobile routers whose last prefix advertisement is recorded.
 const MAX_RECENT_ADVERTISEMENTS: usize = 1024;
 
 /// The interface identifier of the home agents' anycast address (RFC 2526 §4).
 const ANYCAST_IDENTIFIER: u64 = 0xfdff_ffff_ffff_fffe;
 
-/// What is known of other home agents, and who was told what.
+/// The home agents list, and recent prefix advertisements.
 #[derive(Debug)]
 pub(super) struct Discovery {
     home_agents: few::VecMap<Ipv6Addr, OtherHomeAgent>,
     recent_advertisements: few::VecMap<HomeAddress, Time>,
-    /// Limits what anybody can make this home agent send.
+    /// Limits unauthenticated requests.
     pub limiter: RateLimiter,
 }
 
@@ -72,7 +72,7 @@ impl HomeAgent {
         self.config.home_prefixes.iter().any(|prefix| anycast(prefix) == Some(address))
     }
 
-    /// Takes the advertisement of a router on the home link.
+    /// Processes a Router Advertisement on the home link.
     pub(super) fn receive_router_advertisement(
         &mut self,
         now: Time,
@@ -108,7 +108,7 @@ impl HomeAgent {
         self.schedule_home_agents();
     }
 
-    /// Forgets home agents that are no longer advertised.
+    /// Removes expired home agents.
     pub(super) fn expire_home_agents(&mut self, now: Time) {
         self.discovery.home_agents.retain(|_, other| other.expires_at > now);
         self.schedule_home_agents();
@@ -121,7 +121,7 @@ impl HomeAgent {
         }
     }
 
-    /// Answers a Home Agent Address Discovery Request: the preferred first, equals in random order.
+    /// Answers a Home Agent Address Discovery Request: by preference, equals in random order.
     pub(super) fn answer_discovery_request(
         &mut self,
         now: Time,
@@ -151,8 +151,8 @@ impl HomeAgent {
         out.transmit(Transmit { via: Via::Route, bytes });
     }
 
-    /// Tells a mobile router that is away the prefixes of its home link, in ESP if that is what we trust one another by;
-    /// `protected` if it has asked so.
+    /// Answers a Mobile Prefix Solicitation of a mobile router that is away, in ESP if IPsec is configured;
+    /// `protected` if the solicitation was in ESP.
     pub(super) fn answer_prefix_solicitation(
         &mut self,
         now: Time,

@@ -1,5 +1,5 @@
-//! Where each packet goes: to the check of updates, to discovery, to path MTU, or nowhere.
-//! RFC 6275 §9.2, §9.3.1 and §9.3.3, RFC 3776 §4, RFC 2473 §8.
+//! Dispatch of received packets: to validation of updates, discovery, path MTU, or dropped. RFC 6275 §9.2, §9.3.1 and
+//! §9.3.3, RFC 3776 §4, RFC 2473 §8.
 
 use super::HomeAgent;
 use super::care_of::is_routable_unicast;
@@ -22,11 +22,11 @@ use roam6_wire::ip6::{self, Datagram, Header, protocol};
 use roam6_wire::mobility::{self, ErrorStatus, kind};
 use std::net::Ipv6Addr;
 
-/// Binding Errors sent, at most (RFC 6275 §9.3.3 asks for a limit).
+/// Rate limit of Binding Errors (required by RFC 6275 §9.3.3).
 pub(super) const BINDING_ERRORS_PER_SECOND: u64 = 10;
 
 impl HomeAgent {
-    /// Takes a received packet. One that is neither for this home agent nor of its home link is none of its business.
+    /// Processes a received packet. One that is neither for this home agent nor of its home link is ignored.
     pub(super) fn receive_packet(&mut self, now: Time, packet: &Packet, out: &mut Outbox) {
         if is_ipv4(packet) {
             return self.receive_dsmip(now, packet, out);
@@ -53,13 +53,13 @@ impl HomeAgent {
         let ours = datagram.destination == self.config.address;
         match datagram.protocol {
             protocol::MOBILITY if ours => self.receive_mobility(now, packet, datagram, false, out),
-            // The security association says whose they are (RFC 6275 §9.3.1).
+            // The security association identifies the sender (RFC 6275 §9.3.1).
             protocol::ESP if ours => self.receive_esp(now, packet, datagram, out),
             protocol::ESP | protocol::AUTHENTICATION => {}
             _ if ours && !self.is_bound_sender(datagram) => {
                 self.report_binding_error(now, datagram, ErrorStatus::UNKNOWN_BINDING, out)
             }
-            // One that does not parse is ordinary traffic of the host, which its own stack judges.
+            // One that does not parse is left to the host's own stack.
             protocol::ICMPV6 => {
                 if let Ok(message) = icmp6::Message::parse(datagram) {
                     self.receive_icmp6(now, packet, datagram, message, on_link, out);
@@ -69,8 +69,8 @@ impl HomeAgent {
         }
     }
 
-    /// ESP: the message inside, if the security association of this very home address opens it (RFC 3776 §4.1).
-    /// ESP of any other sender is for the host.
+    /// Decapsulates ESP with the security association of the source home address (RFC 3776 §4.1). ESP of any other
+    /// sender is left to the host.
     fn receive_esp(&mut self, now: Time, packet: &Packet, datagram: &Datagram<'_>, out: &mut Outbox) {
         let row = self.prefix_table_row(HomeAddress(datagram.real_source()));
         let Some(Authentication::Ipsec(pair)) = row.map(|row| &row.authentication) else { return };
@@ -136,7 +136,7 @@ impl HomeAgent {
         }
     }
 
-    /// Tells a sender where its mobility header is wrong, not too often (RFC 6275 §9.2).
+    /// Sends an ICMPv6 Parameter Problem about a mobility header, rate limited (RFC 6275 §9.2).
     fn send_parameter_problem(
         &mut self,
         now: Time,
@@ -156,20 +156,20 @@ impl HomeAgent {
         out.transmit(Transmit { via: Via::Route, bytes });
     }
 
-    /// Whether a packet with a Home Address option comes from where that home address is bound; one without needs none.
+    /// Whether the source is a registered care-of address of the Home Address option, if there is one.
     pub(super) fn is_bound_sender(&self, datagram: &Datagram<'_>) -> bool {
         let Some(home) = datagram.home_address else { return true };
         self.bindings.get(&HomeAddress(home)).is_some_and(|binding| binding.has_care_of(datagram.source))
     }
 
-    /// Tells a sender that its mobility header or Home Address option cannot be used, not too often.
+    /// Sends a Binding Error about a mobility header or a Home Address option, rate limited.
     fn report_binding_error(&mut self, now: Time, datagram: &Datagram<'_>, status: ErrorStatus, out: &mut Outbox) {
         let peer = datagram.source;
         if !is_routable_unicast(peer) {
             return;
         }
         if !self.error_limiter.allow(now) {
-            let detail = "a Binding Error would be the answer".into();
+            let detail = "Binding Error not sent".into();
             return out.report(Report::Dropped { reason: DropReason::RateLimited, from: Some(peer), detail });
         }
         self.send_binding_error(peer, status, datagram.home_address, out);
@@ -202,8 +202,8 @@ impl HomeAgent {
         }
     }
 
-    /// A router on the way to a care-of address has a narrower link than was thought. It must quote a packet of the
-    /// tunnel, which who is not on the path does not see, and no link is narrower than the least MTU (RFC 8201 §4).
+    /// Processes a Packet Too Big about a path to a care-of address. It must quote a packet of the tunnel, which an
+    /// off-path sender does not know, and its MTU must be at least 1280 (RFC 8201 §4).
     fn receive_packet_too_big(&mut self, now: Time, (from, mtu): (Ipv6Addr, u32), invoking: &[u8], out: &mut Outbox) {
         let (source, remote) = (address_at(invoking, 8), address_at(invoking, 24));
         let Some(remote) = remote.filter(|_| source == Some(self.config.address)) else { return };
@@ -228,14 +228,14 @@ impl HomeAgent {
         self.path_mtu_changed(remote, mtu, out);
     }
 
-    /// Whether packets to `address` go into the tunnel of `home`.
+    /// Whether packets to `address` take the tunnel of `home`.
     fn tunnel_leads_to(&self, home: HomeAddress, address: Ipv6Addr) -> bool {
         let latest = self.bindings.get(&home).and_then(|binding| binding.latest());
         let inside = latest.is_some_and(|latest| latest.prefixes.iter().any(|prefix| prefix.contains(address)));
         inside || address == home.0
     }
 
-    /// Believes again in the path MTU assumed of all paths.
+    /// Removes an expired path MTU, and returns to the configured one.
     pub(super) fn expire_path_mtu(&mut self, now: Time, remote: Ipv6Addr, out: &mut Outbox) {
         let before = self.path_mtu.mtu_to(remote);
         if let Some(until) = self.path_mtu.expire(now, remote) {
@@ -257,14 +257,14 @@ impl HomeAgent {
         }
     }
 
-    /// The home addresses bound to a care-of address; hardly ever more than one.
+    /// The home addresses bound to a care-of address, rarely more than one.
     fn homes_bound_at(&self, care_of: Ipv6Addr) -> Vec<HomeAddress> {
         let bound = self.care_of_index.range((care_of, TunnelId(0))..=(care_of, TunnelId(u32::MAX)));
         bound.filter_map(|(_, tunnel)| self.tunnels.get(tunnel).copied()).collect()
     }
 }
 
-/// Return routability: known, though not to be had from a home agent.
+/// Whether it is a message of return routability: known, but not for a home agent.
 fn is_return_routability(kind: u8) -> bool {
     (kind::HOME_TEST_INIT..=kind::CARE_OF_TEST).contains(&kind)
 }

@@ -1,5 +1,5 @@
-//! Binding Updates of mobile routers whose uplinks have IPv4 only: they come over UDP, and what they are authenticated by is
-//! inside (RFC 5555 §4.2, §4.5, §5).
+//! Binding Updates over IPv4 (DSMIPv6): encapsulated in UDP, authenticated by the inner packet (RFC 5555 §4.2, §4.5,
+//! §5).
 
 use super::HomeAgent;
 use super::request::{ObservedSource, UpdateRequest};
@@ -17,15 +17,15 @@ use roam6_wire::mobility::{self, BindingIdentifier, CareOfField, MobilityOption}
 use roam6_wire::{HomeAddress, Ipv4Endpoint, Malformed};
 use std::net::Ipv4Addr;
 
-/// Where in an IPv4 packet its destination is.
+/// The offset of the destination in an IPv4 header.
 const IPV4_DESTINATION: core::ops::Range<usize> = 16..20;
 
-/// Why a carried packet goes nowhere.
+/// Why an encapsulated packet is dropped.
 type Dropped = (DropReason, String);
 
 impl HomeAgent {
-    /// Takes an IPv4 packet. What it carries is judged as any update is; nothing but a Binding Update is answered, since
-    /// the answer goes to whatever address the packet says it came from.
+    /// Processes an IPv4 packet. The inner update is validated as any other. Only a Binding Update is answered, since
+    /// the answer goes to an unauthenticated source address.
     pub(super) fn receive_dsmip(&mut self, now: Time, packet: &Packet, out: &mut Outbox) {
         let Some(service) = self.config.ipv4 else { return };
         if packet.bytes.get(IPV4_DESTINATION) != Some(&service.address.octets()) {
@@ -51,7 +51,7 @@ impl HomeAgent {
         let datagram = Datagram::parse(carried.inner).map_err(malformed)?;
         let plain = datagram.home_address.is_none() && datagram.routing_home.is_none();
         if datagram.destination != self.config.address || !plain || !self.is_valid_ipv4_care_of(carried.source) {
-            return Err((DropReason::NotForUs, "carried by IPv4".to_owned()));
+            return Err((DropReason::NotForUs, "encapsulated in IPv4".to_owned()));
         }
         match datagram.protocol {
             protocol::MOBILITY => self.receive_dsmip_mobility(now, (packet, carried), &datagram, false, out),
@@ -59,14 +59,14 @@ impl HomeAgent {
                 let home = HomeAddress(datagram.source);
                 let row = self.prefix_table_row(home).map(|row| row.authentication.clone());
                 let Some(Authentication::Ipsec(pair)) = row else {
-                    return Err((DropReason::NoAssociation, "ESP carried by IPv4".to_owned()));
+                    return Err((DropReason::NoAssociation, "ESP encapsulated in IPv4".to_owned()));
                 };
                 let opened = pair.to_home_agent.open(datagram.payload);
                 let opened = opened.map_err(|why| (drop_reason(&why), why.to_string()))?;
                 let inner = Datagram { protocol: opened.protocol, payload: opened.payload, ..datagram.clone() };
                 self.receive_dsmip_mobility(now, (packet, carried), &inner, true, out)
             }
-            other => Err((DropReason::NotForUs, format!("protocol {other} carried by IPv4"))),
+            other => Err((DropReason::NotForUs, format!("protocol {other} encapsulated in IPv4"))),
         }
     }
 
@@ -83,7 +83,7 @@ impl HomeAgent {
         }
         let message = mobility::Message::parse(datagram.payload, datagram.source, datagram.destination);
         let mobility::Message::BindingUpdate(update) = message.map_err(malformed)? else {
-            return Err((DropReason::NotForUs, "a mobility message that is no Binding Update".to_owned()));
+            return Err((DropReason::NotForUs, "a mobility message other than a Binding Update".to_owned()));
         };
         let source = carried.source;
         let observed = ObservedSource { source, reported: reported_care_of(&update.options, source.address) };
@@ -92,7 +92,7 @@ impl HomeAgent {
         Ok(())
     }
 
-    /// How the mobile router is reached from now on: over UDP if there is a NAT or somebody insists (RFC 5555 §4.2).
+    /// The encapsulation towards the mobile router: UDP if there is a NAT or if either end forces it (RFC 5555 §4.2).
     pub(super) fn dsmip_encapsulation(&self, observed: &ObservedSource, forced: bool) -> Option<DsmipEncapsulation> {
         let service = self.config.ipv4?;
         let udp = observed.is_translated() || forced || service.force_udp;
@@ -100,25 +100,25 @@ impl HomeAgent {
         Some(DsmipEncapsulation { care_of: Ipv4Endpoint { port, ..observed.source }, observed: *observed, service })
     }
 
-    /// Sends an inner packet to where an update over IPv4 came from.
+    /// Sends an inner packet to the source of an update over IPv4.
     pub(super) fn transmit_dsmip(&self, to: Ipv4Endpoint, inner: &[u8], out: &mut Outbox) {
         let Some(service) = self.config.ipv4.filter(|_| to.port != 0) else { return };
         out.transmit(Transmit { via: Via::Route, bytes: encapsulate(Ipv4Endpoint::dsmip(service.address), to, inner) });
     }
 }
 
-/// How a mobile router is reached over IPv4.
+/// How packets to a mobile router are encapsulated in IPv4.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct DsmipEncapsulation {
-    /// The far end of its tunnel.
+    /// The remote end of its tunnel.
     pub care_of: Ipv4Endpoint,
-    /// Where its update came from, and its acknowledgement goes.
+    /// The source of its update, and the destination of the acknowledgement.
     pub observed: ObservedSource,
     service: DsmipService,
 }
 
 impl DsmipEncapsulation {
-    /// What the acknowledgement says of it; always there when the update came over UDP (RFC 5555 §4.2).
+    /// The NAT Detection option, which every acknowledgement over UDP has (RFC 5555 §4.2).
     pub(super) fn nat_detection_option(&self) -> MobilityOption {
         let keepalive = u32::try_from(self.service.keepalive.as_secs()).unwrap_or(NO_KEEPALIVE);
         let refresh_seconds = if self.observed.is_translated() { keepalive } else { NO_KEEPALIVE };
@@ -126,8 +126,8 @@ impl DsmipEncapsulation {
     }
 }
 
-/// The IPv4 care-of address as the mobile router knows it: told by an option of its own, or by a Binding Identifier option
-/// (RFC 5648 §8.1). Of several the one that was seen.
+/// The IPv4 care-of address as the mobile router knows it: from its own option, or from a Binding Identifier option
+/// (RFC 5648 §8.1). Of several, the one equal to the observed source.
 fn reported_care_of(options: &[MobilityOption], seen: Ipv4Addr) -> Option<Ipv4Addr> {
     let told = options.iter().filter_map(|option| match option {
         MobilityOption::Ipv4CareOf(address) => Some(*address),

@@ -1,19 +1,19 @@
-//! Flow bindings: what the Flow Identification and Flow Summary options of an update do to the rules in force.
-//! RFC 6089 §5.3, selectors of RFC 6088 as far as they are five-tuples.
+//! Flow bindings: applies the Flow Identification and Flow Summary options of an update. RFC 6089 §5.3; selectors of
+//! RFC 6088 as far as they are five-tuples.
 
 use crate::contract::config::flow::{FlowRule, FlowSelector};
 use roam6_wire::mobility::{self, FieldRange, FlowIdentification, TrafficSelector};
 use roam6_wire::{Bid, Fid, Prefix};
 use std::net::Ipv6Addr;
 
-/// Most flow rules of one home address.
+/// Maximum flow rules of one home address.
 pub(super) const MAX_FLOWS: usize = 16;
 
 const ACCEPTED: u8 = 0;
 
-/// The rules from now on, and what became of each option of the update.
+/// The resulting rules, and an option with the status of each option of the update.
 ///
-/// Rules the update names nowhere end (RFC 6089 §5.3.4). `bids` are the bindings once the update is in force.
+/// Rules that the update does not name end (RFC 6089 §5.3.4). `bids` are the bindings once the update is in force.
 pub(super) fn merge_flows(
     known: &[FlowRule],
     asked: &[FlowIdentification],
@@ -22,7 +22,7 @@ pub(super) fn merge_flows(
 ) -> (Vec<FlowRule>, Vec<FlowIdentification>) {
     let mut rules: Vec<FlowRule> = known.iter().filter(|rule| kept.contains(&Fid(rule.id))).cloned().collect();
     let mut echoes = Vec::new();
-    // One named twice has all of them rejected (RFC 6089 §5.3.2).
+    // A flow identifier that occurs twice rejects all options (RFC 6089 §5.3.2).
     let repeated = asked.iter().any(|one| asked.iter().filter(|other| other.fid == one.fid).count() > 1);
     for option in asked {
         let old = known.iter().find(|rule| Fid(rule.id) == option.fid);
@@ -34,7 +34,7 @@ pub(super) fn merge_flows(
             false => Ok(rule),
         });
         let status = rule.as_ref().err().copied().unwrap_or(ACCEPTED);
-        // What is refused changes nothing: the rule it was to take the place of remains.
+        // A rejected option leaves the former rule in place.
         rules.extend(rule.ok().or_else(|| old.cloned()));
         echoes.push(FlowIdentification { status, selector: None, ..option.clone() });
     }
@@ -66,7 +66,7 @@ fn parse_rule(option: &FlowIdentification, old: Option<&FlowRule>, bids: &[Bid])
         (Some(TrafficSelector::V4(selector)), _) => {
             let tuple = five_tuple(selector, |address| address.to_ipv6_mapped());
             let tuple = tuple.ok_or(FlowIdentification::REJECTED)?;
-            // Without addresses, too, it is of IPv4.
+            // A selector without addresses is limited to IPv4 too.
             FlowSelector { source: tuple.source.or(Some(Prefix::ALL_IPV4)), ..tuple }
         }
         (Some(_), _) => return Err(FlowIdentification::SELECTOR_NOT_SUPPORTED),
@@ -76,16 +76,16 @@ fn parse_rule(option: &FlowIdentification, old: Option<&FlowRule>, bids: &[Bid])
     let bid = match (option.bids.as_slice(), old) {
         ([bid], _) if bids.contains(bid) => *bid,
         ([_], _) => return Err(FlowIdentification::BID_NOT_FOUND),
-        // Also one that is not registered at present.
+        // The BID need not be registered at present.
         ([], Some(old)) => old.bid,
         ([], None) => return Err(FlowIdentification::MALFORMED),
-        // Copies over several paths are not made.
+        // Packets are not duplicated over several paths.
         (_, _) => return Err(FlowIdentification::REJECTED),
     };
     Ok(FlowRule { id: option.fid.0, priority: option.priority, selector, bid })
 }
 
-/// The selector as a five-tuple; `None` if it asks for more than one can say.
+/// The selector as a five-tuple; `None` if it needs more fields.
 fn five_tuple<A>(selector: &mobility::Selector<A>, wide: impl Fn(A) -> Ipv6Addr) -> Option<FlowSelector>
 where
     A: Copy,
@@ -104,7 +104,7 @@ where
     })
 }
 
-/// `Some(None)` for an absent field, `None` for one that cannot be said.
+/// `Some(None)` for an absent field, `None` for one that cannot be represented.
 fn convert_field<T, U>(field: Option<T>, read: impl FnOnce(T) -> Option<U>) -> Option<Option<U>> {
     match field {
         None => Some(None),
@@ -112,7 +112,7 @@ fn convert_field<T, U>(field: Option<T>, read: impl FnOnce(T) -> Option<U>) -> O
     }
 }
 
-/// The prefix whose first and last address these are.
+/// The prefix from `first` to `last`.
 fn prefix_of_range(first: Ipv6Addr, last: Ipv6Addr) -> Option<Prefix> {
     let length = u8::try_from((first.to_bits() ^ last.to_bits()).leading_zeros()).ok()?;
     let prefix = Prefix::new(first, length)?;

@@ -1,5 +1,5 @@
-//! The items that make the host forward for one binding: tunnel, routes, proxy and neighbour (RFC 3963 §6.3-6.5,
-//! RFC 6275 §10.4, RFC 5648 §5.6, RFC 5555 §4.1).
+//! The forwarding items of one binding: tunnel, routes, proxies and neighbour (RFC 3963 §6.3-6.5, RFC 6275 §10.4, RFC
+//! 5648 §5.6, RFC 5555 §4.1).
 
 use super::cache::{CareOf, Registration};
 use super::home_link::HomeLink;
@@ -13,7 +13,7 @@ use roam6_wire::ip4::DSMIP_PORT;
 use roam6_wire::{HomeAddress, Ipv4Endpoint, LinkAddress, Prefix};
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-/// Metric of routes into a tunnel: better than any route by which the mobile network is reached at home.
+/// Metric of routes into a tunnel: better than those of a mobile network at home.
 pub(super) const TUNNEL_METRIC: u32 = 100;
 
 /// Octets of the outer header (RFC 2473 §7.1).
@@ -35,7 +35,7 @@ impl HomeAgentConfig {
     }
 }
 
-/// What every tunnel of a home agent stands on.
+/// What the tunnels of a home agent depend on.
 #[derive(Debug)]
 pub(super) struct ForwardingContext<'a> {
     /// The home agent's addresses.
@@ -47,7 +47,7 @@ pub(super) struct ForwardingContext<'a> {
 }
 
 impl ForwardingContext<'_> {
-    /// The tunnel of a registration; care-of addresses in `left` still receive.
+    /// The tunnel of a registration; the care-of addresses `left` only receive.
     pub(super) fn tunnel(&self, id: TunnelId, home: HomeAddress, of: &Registration, left: &[CareOf]) -> Item {
         let path = |care_of: &CareOf, weight| match of.home_link_address.filter(|_| care_of.simultaneous_home) {
             Some(at) => self.direct_path(care_of, at, weight),
@@ -67,14 +67,14 @@ impl ForwardingContext<'_> {
         })
     }
 
-    /// The tunnel of a registration that ended: it carries nothing, yet lets in what is still on its way.
+    /// The tunnel of an ended registration, which only receives.
     pub(super) fn receive_only_tunnel(&self, id: TunnelId, home: HomeAddress, ended: &Registration) -> Item {
         let empty = Registration { care_of: Vec::new(), flows: Vec::new(), ..ended.clone() };
         let left: Vec<CareOf> = ended.away().copied().collect();
         self.tunnel(id, home, &empty, &left)
     }
 
-    /// Our end of the tunnel to a care-of address, and octets of the outer headers.
+    /// The local end of the tunnel to a care-of address, and the octets of the outer headers.
     fn local_end(&self, remote: Ipv6Addr) -> (Ipv6Addr, u32) {
         match Ipv4Endpoint::from_ipv6(remote).zip(self.own_ends.ipv4) {
             Some((end, address)) => {
@@ -135,14 +135,15 @@ pub(super) fn tunnel_route(id: TunnelId, destination: Prefix) -> Item {
     })
 }
 
-/// A mobile router on the home link, found without asking: it must not answer for its home address (RFC 5648 §6.3). The
-/// address stands for the link-layer address alone.
+/// The neighbour entry of a mobile router on the home link: it must not answer solicitations for its home address (RFC
+/// 5648 §6.3), so an address derived from its link-layer address stands for it.
 pub(super) fn neighbour_item(link: LinkId, at: LinkAddress) -> Item {
     Item::Neighbour(Neighbour { link, address: at.link_local(), link_address: at })
 }
 
-/// What is answered for on the home link: the home address, as a router if it is one (RFC 3963 §6.2), the link-local one if
-/// that is wanted (RFC 6275 §10.4.1), and IPv4 home addresses (RFC 5555 §4.5). The ways to IPv4 prefixes are the administrator's.
+/// The proxy entries on the home link: the home address, with the R flag if it is a router's (RFC 3963 §6.2), the
+/// link-local address if requested (RFC 6275 §10.4.1), and IPv4 home addresses (RFC 5555 §4.5). Routes to IPv4
+/// prefixes are the administrator's task.
 pub(super) fn proxy_items(link: LinkId, home: HomeAddress, registration: &Registration) -> impl Iterator<Item = Item> {
     let router = registration.router;
     let ipv6 = registration.defended_addresses(home).map(move |address| ProxyNeighbour { link, address, router });

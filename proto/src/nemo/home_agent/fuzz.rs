@@ -1,4 +1,4 @@
-//! What must hold of a home agent whatever happens to it: packets, answers of the host, time, links, crashes.
+//! Fuzz harness: invariants of the home agent under any packets, outcomes of the host, time, link events and crashes.
 //! One function, driven by the seeded loop in `cargo test`, by the committed corpus, and by the fuzzer.
 
 use super::HomeAgent;
@@ -30,7 +30,7 @@ use std::collections::VecDeque;
 use std::net::Ipv6Addr;
 use std::sync::Arc;
 
-/// Most home addresses bound at once, fewer than there are rows.
+/// Maximum bindings, fewer than there are rows.
 const MAX_BINDINGS: usize = 3;
 /// The mobile router that uses ESP.
 const ESP_ROUTER: u16 = 3;
@@ -40,10 +40,11 @@ const START_UNIX_MICROS: u64 = 1_767_225_600_000_000;
 /// Longer than every timer of a home agent.
 const LONG: Duration = Duration::from_secs(4000);
 
-/// Plays `data` as a story, and checks what must hold after each of its events and at its end.
+/// Runs the events encoded in `data`, and checks the invariants after each and at the end.
 ///
 /// # Panics
-/// If something does not hold.
+///
+/// If an invariant is violated.
 pub fn run(data: &[u8]) {
     let mut story = FuzzInput(data.iter());
     let mut world = Harness::new(story.byte());
@@ -54,7 +55,7 @@ pub fn run(data: &[u8]) {
     world.run_out();
 }
 
-/// The bytes of the story; zeros after its end.
+/// The octets of the input; zeros after its end.
 struct FuzzInput<'a>(core::slice::Iter<'a, u8>);
 
 impl FuzzInput<'_> {
@@ -76,13 +77,13 @@ struct Harness {
     agent: HomeAgent,
     config: HomeAgentConfig,
     now: Time,
-    /// Answers the host owes: the item, or its key if it refuses.
+    /// Outcomes that the host has not returned yet: the item, or its key if it is rejected.
     unanswered: VecDeque<Result<Item, Key>>,
-    /// What the host has said it holds.
+    /// Items confirmed by the host.
     confirmed: Plan,
-    /// What the host was asked to hold.
+    /// Items put.
     asked: Plan,
-    /// The next so many `Put`s are refused.
+    /// The number of next `Put`s that are rejected.
     puts_to_refuse: u8,
 }
 
@@ -126,7 +127,7 @@ impl Harness {
         }
     }
 
-    /// Hands in one input; whatever leaves is carried out, but not yet answered.
+    /// Passes in one input; outputs are applied, but outcomes withheld.
     fn feed(&mut self, input: Input) {
         let mut out = Outbox::new();
         self.agent.handle(self.now, &input, &mut out);
@@ -144,7 +145,7 @@ impl Harness {
                 Output::Drop(key) => {
                     self.asked.drop(&key);
                     self.confirmed.drop(&key);
-                    // An item dropped again before its answer came is not held, whatever the answer says.
+                    // An item dropped before its outcome is not installed, whatever the outcome.
                     for owed in
                         self.unanswered.iter_mut().filter(|owed| owed.as_ref().is_ok_and(|item| item.key() == key))
                     {
@@ -157,7 +158,7 @@ impl Harness {
         }
     }
 
-    /// Checks a packet the home agent sends; what it promises must stand.
+    /// Checks a packet that the home agent sends; what it acknowledges must be installed.
     fn check_sent(&self, bytes: &[u8]) {
         let Ok(datagram) = Datagram::parse(bytes) else { unreachable!("what is sent is well formed") };
         let home = HomeAddress(datagram.real_destination());
@@ -185,7 +186,7 @@ impl Harness {
         self.check_forwarding(record);
     }
 
-    /// The host has said that it forwards for `record`.
+    /// The host has confirmed all forwarding items of `record`.
     fn check_forwarding(&self, record: &BindingRecord) {
         let far = core::iter::once(Prefix::host(record.home_address.0)).chain(record.prefixes.iter().copied());
         let far: Vec<Prefix> = far.collect();
@@ -206,7 +207,7 @@ impl Harness {
         }
     }
 
-    /// The host answers the oldest `count` of the `Put`s it owes an answer.
+    /// The host returns the oldest `count` outcomes.
     fn answer_puts(&mut self, count: u8) {
         for _ in 0..count {
             let Some(owed) = self.unanswered.pop_front() else { return };
@@ -266,7 +267,7 @@ impl Harness {
         });
     }
 
-    /// A Mobility Header of the story's own making, with its checksum put right.
+    /// A Mobility Header from the input, with a correct checksum.
     fn mobility(&mut self, story: &mut FuzzInput<'_>) {
         let home = home_address(u16::from(story.byte() % 6));
         let header = Header::new(Ipv6Addr::new(0x2001, 0xdb8, 0xa0, 0, 0, 0, 0, 9), AGENT).with_home_address(home);
@@ -279,7 +280,7 @@ impl Harness {
         self.packet(ip6::emit(&header, protocol::MOBILITY, &bytes));
     }
 
-    /// An ICMPv6 message of the story's own making, with its checksum put right.
+    /// An ICMPv6 message from the input, with a correct checksum.
     fn icmp6(&mut self, story: &mut FuzzInput<'_>) {
         let source = match story.byte() % 3 {
             0 => Ipv6Addr::UNSPECIFIED,
@@ -325,7 +326,7 @@ impl Harness {
         }
     }
 
-    /// The daemon is killed and comes back with its journal; what the host held is still there.
+    /// The daemon crashes and restarts with its journal; the host's items are still installed.
     fn crash(&mut self) {
         self.answer_puts(u8::MAX);
         let records = self.confirmed.iter().filter_map(|(_, item)| match item {
@@ -345,7 +346,7 @@ impl Harness {
         self.answer_puts(u8::MAX);
     }
 
-    /// What must hold between any two events.
+    /// The invariants between events.
     fn check(&self) {
         assert!(self.agent.bindings.len() <= MAX_BINDINGS);
         assert_eq!(self.agent.tunnels.len(), self.agent.bindings.len(), "one tunnel each");
@@ -376,7 +377,7 @@ impl Harness {
         }
     }
 
-    /// Left alone, a home agent ends up with nothing.
+    /// Without further updates, everything expires.
     fn run_out(&mut self) {
         self.puts_to_refuse = 0;
         while !self.unanswered.is_empty() {

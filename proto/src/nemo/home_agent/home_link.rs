@@ -1,5 +1,5 @@
-//! The home link: finding out whether a home address is free, defending it, and advertising this home agent.
-//! RFC 6275 §7, §10.3.1 and §10.4.1, RFC 3963 §6.2 and §7.3, RFC 4861 §6.2 and §7.2, RFC 4862 §5.4.
+//! The home link: duplicate address detection for home addresses, their defence, and Router Advertisements. RFC 6275
+//! §7, §10.3.1 and §10.4.1, RFC 3963 §6.2 and §7.3, RFC 4861 §6.2 and §7.2, RFC 4862 §5.4.
 
 use super::cache::{Binding, RegistrationState};
 use super::timers::HomeAgentTimer;
@@ -22,22 +22,22 @@ use roam6_wire::mobility::Status;
 use roam6_wire::{HomeAddress, LinkAddress, Prefix};
 use std::net::Ipv6Addr;
 
-/// How long an answer to the question whether an address is free is waited for (RFC 4861 §10, RetransTimer).
+/// Duration of duplicate address detection (RFC 4861 §10, RetransTimer).
 pub(super) const RETRANS_TIMER: Duration = Duration::from_secs(1);
 
-/// How often a new binding is announced (RFC 4861 §10, MAX_NEIGHBOR_ADVERTISEMENT), a second apart.
+/// Unsolicited Neighbour Advertisements for a new binding (RFC 4861 §10, MAX_NEIGHBOR_ADVERTISEMENT), a second apart.
 pub(super) const MAX_NEIGHBOR_ADVERTISEMENT: u8 = 3;
 
-/// The least time between advertisements to all nodes (RFC 6275 §7.5).
+/// Minimum interval of multicast Router Advertisements (RFC 6275 §7.5).
 const MIN_DELAY_BETWEEN_RAS: Duration = Duration::from_millis(30);
 
-/// Longest wait before an answer to a solicitation (RFC 4861 §10, MAX_RA_DELAY_TIME).
+/// Maximum delay of a multicast answer to a solicitation (RFC 4861 §10, MAX_RA_DELAY_TIME).
 const MAX_RA_DELAY_TIME: Duration = Duration::from_millis(500);
 
 /// Advertised lifetime of home prefixes, valid and preferred (RFC 4861 §6.2.1), seconds.
 pub(super) const PREFIX_LIFETIMES: (u32, u32) = (2_592_000, 604_800);
 
-/// What is known of the home link.
+/// The state of the home link.
 #[derive(Debug, Default)]
 pub(super) struct HomeLink {
     id: Option<LinkId>,
@@ -46,19 +46,19 @@ pub(super) struct HomeLink {
     link_address: Option<LinkAddress>,
     link_local: Option<Ipv6Addr>,
     last_advertisement: Option<Time>,
-    /// Addresses of this host: no tunnel can lead to one.
+    /// Addresses of this host: none can be a tunnel's remote end.
     own_addresses: few::VecSet<Ipv6Addr>,
-    /// The link whose anycast addresses are held.
+    /// The link on which the anycast addresses are configured.
     anycast_link: Option<LinkId>,
 }
 
 impl HomeLink {
-    /// Its interface, once known.
+    /// Its interface, once it exists.
     pub(super) fn link(&self) -> Option<LinkId> {
         self.id
     }
 
-    /// Whether it can be used.
+    /// Whether it is up.
     pub(super) fn is_up(&self) -> bool {
         self.id.is_some() && self.up
     }
@@ -68,19 +68,19 @@ impl HomeLink {
         self.own_addresses.contains(&address) || self.source() == Some(address)
     }
 
-    /// Largest packet, octets.
+    /// Its MTU, octets.
     pub(super) fn mtu(&self) -> u32 {
         self.mtu
     }
 
-    /// The address advertisements come from.
+    /// The source address of advertisements.
     fn source(&self) -> Option<Ipv6Addr> {
         self.link_local.or_else(|| Some(self.link_address?.link_local()))
     }
 }
 
 impl HomeAgent {
-    /// Learns of an interface; what the home link needs of the host follows it.
+    /// Processes a link event, and updates the items that depend on the home link.
     pub(super) fn link_changed(&mut self, now: Time, event: &LinkEvent, out: &mut Outbox) {
         if self.config.home_link.as_ref() != Some(&event.name) {
             return;
@@ -124,7 +124,7 @@ impl HomeAgent {
         }
     }
 
-    /// The home link came, went or changed, and with it the way to those who are on it and away at once.
+    /// Updates the paths over the home link of bindings at home and away.
     fn update_direct_paths(&mut self, link: LinkId, out: &mut Outbox) {
         let at_home = |binding: &Binding| binding.current.as_ref().and_then(|current| current.home_link_address);
         let homes = self.bindings.iter().filter_map(|(home, binding)| Some((*home, at_home(binding)?)));
@@ -136,7 +136,7 @@ impl HomeAgent {
         }
     }
 
-    /// Learns of an address of this host.
+    /// Processes an address event of this host.
     pub(super) fn address_changed(&mut self, event: &AddressEvent, out: &mut Outbox) {
         let assigned = event.state.is_usable();
         if assigned {
@@ -150,13 +150,13 @@ impl HomeAgent {
         if event.address == self.config.address && assigned {
             let link = if self.config.home_link.is_none() { Some(event.link) } else { self.home_link.id };
             if let Some(link) = link {
-                // Again if it was asked for already: the host may have refused it for want of this address.
+                // Also if they were put before: the host may have rejected them for want of this address.
                 self.put_anycast_addresses(link, out);
             }
         }
     }
 
-    /// Holds the home agents' anycast address of every home prefix, for discovery (RFC 6275 §8.4).
+    /// Configures the home agents' anycast address of every home prefix, for discovery (RFC 6275 §8.4).
     fn put_anycast_addresses(&mut self, link: LinkId, out: &mut Outbox) {
         let before = self.home_link.anycast_link.replace(link);
         let addresses: Vec<Ipv6Addr> = self.config.home_prefixes.iter().filter_map(discovery::anycast).collect();
@@ -168,7 +168,7 @@ impl HomeAgent {
         }
     }
 
-    /// Puts again what is of no binding.
+    /// Puts again the items that belong to no binding.
     pub(super) fn reinstall_home_link(&mut self, out: &mut Outbox) {
         if let Some(link) = self.home_link.anycast_link {
             self.put_anycast_addresses(link, out);
@@ -181,13 +181,13 @@ impl HomeAgent {
         }
     }
 
-    /// Whether somebody else on the home link might hold `home` (RFC 6275 §10.3.1).
+    /// Whether duplicate address detection for `home` is required (RFC 6275 §10.3.1).
     pub(super) fn needs_dad(&self, home: HomeAddress) -> bool {
         let bound = self.bindings.get(&home).is_some_and(|binding| binding.current.is_some());
         self.config.duplicate_detection && self.home_link.up && !bound
     }
 
-    /// Asks the home link whether somebody holds `home`, or the link-local address that goes with it.
+    /// Starts duplicate address detection for `home`, and for the link-local address registered with it.
     pub(super) fn send_dad_solicitations(&mut self, home: HomeAddress, out: &mut Outbox) {
         let latest = self.bindings.get(&home).and_then(|binding| binding.latest());
         for target in latest.into_iter().flat_map(|latest| latest.defended_addresses(home)).collect::<Vec<_>>() {
@@ -199,7 +199,8 @@ impl HomeAgent {
         }
     }
 
-    /// Tells the home link that packets for `home` come here from now on, `times` times in all (RFC 6275 §10.4.1).
+    /// Announces on the home link that this home agent receives packets for `home`, `times` times in all (RFC 6275
+    /// §10.4.1).
     pub(super) fn send_neighbour_advertisements(&mut self, now: Time, home: HomeAddress, times: u8, out: &mut Outbox) {
         let current = self.bindings.get(&home).and_then(|binding| binding.current.as_ref());
         let (Some(current), Some(link_address)) = (current, self.home_link.link_address) else { return };
@@ -214,7 +215,7 @@ impl HomeAgent {
         }
     }
 
-    /// Takes a neighbour discovery message of the home link that passed the checks of RFC 4861.
+    /// Processes a neighbour discovery message on the home link that passed the checks of RFC 4861.
     pub(super) fn receive_neighbour_discovery(
         &mut self,
         now: Time,
@@ -245,7 +246,7 @@ impl HomeAgent {
         }
     }
 
-    /// Somebody holds, or is about to take, an address that is just being asked about.
+    /// Another node has, or is about to configure, an address in duplicate address detection.
     fn dad_conflict(&mut self, now: Time, home: HomeAddress, out: &mut Outbox) {
         let Some(binding) = self.bindings.get_mut(&home) else { return };
         if !binding
@@ -264,10 +265,10 @@ impl HomeAgent {
         self.reject(&pending.reply, Status::DUPLICATE_ADDRESS, out);
     }
 
-    /// Answers who asked by its own address at once and alone, straight to its link-layer address: the random delay of
-    /// RFC 4861 §6.2.6 keeps routers from speaking to all nodes at the same moment, and would cost a mobile router that
-    /// comes home up to half a second; resolving its address would fail while it still checks it. Beyond the limit, and
-    /// to who has no address yet, all nodes are told after the delay.
+    /// Answers a solicitation with a source address at once, by unicast to its link-layer address. The random delay of
+    /// RFC 4861 §6.2.6 keeps routers from multicasting at the same time and would delay a returning mobile router by
+    /// up to half a second; resolving its address would fail while that is tentative. Beyond the rate limit, and
+    /// without a source address, the answer is multicast after the delay.
     fn answer_router_solicitation(
         &mut self,
         now: Time,
@@ -285,7 +286,7 @@ impl HomeAgent {
         }
     }
 
-    /// Advertises to all nodes, and sets the time of the next advertisement.
+    /// Multicasts a Router Advertisement, and schedules the next.
     pub(super) fn send_periodic_advertisement(&mut self, now: Time, out: &mut Outbox) {
         let Some(longest) = self.config.advertisement_interval.filter(|_| self.home_link.up) else { return };
         self.home_link.last_advertisement = Some(now);
@@ -295,7 +296,7 @@ impl HomeAgent {
         self.timers.set(HomeAgentTimer::Advertise, now + shortest + Duration::from_micros(self.entropy.below(spread)));
     }
 
-    /// The last advertisement of a home agent that ends in good order (RFC 4861 §6.2.5).
+    /// Sends the final advertisement of a home agent that stops (RFC 4861 §6.2.5).
     pub(super) fn stop_advertising(&mut self, out: &mut Outbox) {
         if self.config.advertisement_interval.is_some() && self.home_link.up {
             self.timers.cancel(&HomeAgentTimer::Advertise);
@@ -303,7 +304,7 @@ impl HomeAgent {
         }
     }
 
-    /// Three times the longest interval (RFC 4861 §6.2.1), seconds.
+    /// Three times the maximum interval (RFC 4861 §6.2.1), seconds.
     fn router_lifetime(&self) -> u16 {
         let longest = self.config.advertisement_interval.unwrap_or_default();
         u16::try_from((longest * 3).as_secs().clamp(3, 9000)).unwrap_or(9000)
@@ -317,7 +318,7 @@ impl HomeAgent {
     ) {
         let (Some(source), Some(link)) = (self.home_link.source(), self.home_link.link()) else { return };
         let longest = self.config.advertisement_interval.unwrap_or_default();
-        // RFC 6275 §7.3: an interval below 200 ms is advertised 20 ms longer, for the sender's own delays.
+        // RFC 6275 §7.3: 20 ms are added to an interval below 200 ms, for delays of the sender.
         let slack = Duration::from_millis(if longest < Duration::from_millis(200) { 20 } else { 0 });
         let milliseconds = u32::try_from((longest + slack).as_millis()).unwrap_or(u32::MAX);
         let mut options: Vec<NeighbourOption> =
@@ -337,7 +338,7 @@ impl HomeAgent {
         transmit_on_link(via, &Message::RouterAdvertisement(advertisement), (source, to), out);
     }
 
-    /// The home prefixes, with this home agent's whole address in the one that holds it (RFC 6275 §7.2).
+    /// The home prefixes, with this home agent's full address in the one that contains it (RFC 6275 §7.2).
     pub(super) fn prefix_options(&self) -> Vec<NeighbourOption> {
         let option = |prefix: &Prefix| {
             let router_address = prefix.contains(self.config.address);

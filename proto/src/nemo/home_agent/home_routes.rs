@@ -1,5 +1,5 @@
-//! The way to a mobile network whose router is at home: by its home address on the home link, as an ordinary router's.
-//! RFC 3963 §6.4 leaves the route to the operator; it stands always, and a route into a tunnel is better.
+//! Routes to mobile networks whose routers are at home: by the home address on the home link, as for any router. RFC
+//! 3963 §6.4 leaves the route to the operator. It is always installed; a route into a tunnel is preferred.
 
 use super::HomeAgent;
 use super::journal::changed_rows;
@@ -14,15 +14,14 @@ use std::collections::{BTreeMap, BTreeSet};
 pub(super) const HOME_ROUTE_METRIC: u32 = 4096;
 
 impl HomeAgent {
-    /// Puts the ways by `link`, the home link.
+    /// Puts the routes over `link`, the home link.
     pub(super) fn put_home_routes(&mut self, link: LinkId, out: &mut Outbox) {
         for (prefix, home) in home_gateways(&self.config.prefix_table, |_| true) {
             self.put_own(home_route(link, prefix, home), out);
         }
     }
 
-    /// Makes the ways those of the present prefix table. Looks no closer than needed: `before` may be as long, and much
-    /// the same.
+    /// Updates the routes after a change of the prefix table. Only differing rows are compared: tables may be long.
     pub(super) fn update_home_routes(&mut self, before: &PrefixTable, out: &mut Outbox) {
         let Some(link) = self.home_link.link() else { return };
         let now = self.config.prefix_table.clone();
@@ -41,11 +40,11 @@ impl HomeAgent {
     }
 }
 
-/// Prefixes of the table with the first home address that may register each.
+/// The prefixes of the table, each with the first home address that may register it.
 fn home_gateways(table: &PrefixTable, wanted: impl Fn(&Prefix) -> bool) -> BTreeMap<Prefix, HomeAddress> {
     let rows = table.rows.iter().rev();
     let ways = rows.flat_map(|row| row.prefixes.iter().map(|prefix| (*prefix, row.home_address)));
-    // A mobile router on the home link has no IPv4 there (RFC 5555 §4.4.4).
+    // IPv4 is not available on the home link (RFC 5555 §4.4.4).
     let ways = ways.filter(|(prefix, _)| !prefix.is_ipv4());
     ways.filter(|(prefix, _)| wanted(prefix)).collect()
 }

@@ -1,5 +1,5 @@
-//! IPv4 home addresses and prefixes: which of those asked for are granted, and what the acknowledgement says of each
-//! (RFC 5555 §2.5, §3.1.1, §3.2.1, §4.5). A prefix granted is one of the registration's like any other.
+//! IPv4 home addresses and prefixes: grants those requested, and builds the status option of each (RFC 5555 §2.5,
+//! §3.1.1, §3.2.1, §4.5). A granted prefix is registered like any other.
 
 use super::HomeAgent;
 use super::cache::Registration;
@@ -12,31 +12,31 @@ use std::net::Ipv4Addr;
 
 /// Bits of an IPv4 address.
 const IPV4_BITS: u8 = 32;
-/// Prefixes of a pool looked at in search of a free one, for each update.
+/// Maximum pool prefixes that are tried for one update.
 const MAX_POOL_TRIES: u32 = 1024;
 
 /// An IPv4 Home Address option.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Ipv4HomeRequest {
-    /// Prefix-len: [`BITS`] for an address.
+    /// Prefix-len: [`IPV4_BITS`] for an address.
     pub prefix_length: u8,
-    /// P: a prefix is wanted.
+    /// P: a prefix is requested.
     pub prefix_wanted: bool,
     /// `0.0.0.0`: any.
     pub address: Ipv4Addr,
 }
 
-/// What became of all IPv4 Home Address options of an update.
+/// The result for all IPv4 Home Address options of an update.
 #[derive(Debug, Default)]
 pub(super) struct Ipv4Grant {
-    /// The prefixes granted.
+    /// The granted prefixes.
     pub prefixes: Vec<Prefix>,
     /// An IPv4 Address Acknowledgement option for each of them.
     pub options: Vec<MobilityOption>,
 }
 
 impl HomeAgent {
-    /// Grants what may be granted; the rest refuses nothing but itself.
+    /// Grants the requests one by one; a rejected one does not affect the others.
     pub(super) fn grant_ipv4(
         &self,
         request: &UpdateRequest,
@@ -58,7 +58,7 @@ impl HomeAgent {
         grant
     }
 
-    /// The prefix, and the address that the acknowledgement says.
+    /// The granted prefix, and the address for the acknowledgement.
     fn grant_ipv4_prefix(
         &self,
         wish: Ipv4HomeRequest,
@@ -90,8 +90,8 @@ impl HomeAgent {
         Err(if address { Ipv4Status::INCORRECT_HOME_ADDRESS } else { Ipv4Status::PREFIX_UNAUTHORISED })
     }
 
-    /// A prefix for who has not named one: that of the prefix table, of the length wished for if there is one; else the one
-    /// it has of the pool already; else a free one.
+    /// A prefix for a dynamic request: from the prefix table, of the requested length if there is one; else the
+    /// present one of the pool; else a free one of the pool.
     fn choose_ipv4_prefix(
         &self,
         length: u8,
@@ -113,7 +113,7 @@ impl HomeAgent {
         self.prefixes.owner(prefix).is_none_or(|owner| Some(owner) == own)
     }
 
-    /// Whether the owner of `row` may register `prefix`: by the prefix table, or as one of the pool.
+    /// Whether the owner of `row` may register `prefix`: by the prefix table, or from the pool.
     pub(super) fn is_authorised_for(&self, row: &PrefixTableRow, prefix: Prefix) -> bool {
         row.prefixes.iter().any(|own| own.covers(prefix))
             || self.config.ipv4_pool.is_some_and(|pool| pool.contains(prefix))
@@ -121,13 +121,13 @@ impl HomeAgent {
 }
 
 impl Ipv4Pool {
-    /// Whether it is one of those given away.
+    /// Whether the prefix is one of the pool.
     fn contains(&self, prefix: Prefix) -> bool {
         prefix.ipv4().is_some_and(|(_, length)| length == self.length) && self.prefix.covers(prefix)
     }
 
-    /// Where to look for a free one, in this order: the same home address begins at the same place, and so most often has
-    /// the same prefix again after a time without a binding.
+    /// The prefixes of the pool in search order. A home address always begins at the same place, and so mostly gets
+    /// the same prefix again.
     fn candidates(self, home: HomeAddress) -> impl Iterator<Item = Prefix> {
         let (first, length) = self.prefix.ipv4().unwrap_or((Ipv4Addr::UNSPECIFIED, IPV4_BITS));
         let count = 1_u64 << self.length.saturating_sub(length).min(IPV4_BITS);

@@ -1,4 +1,4 @@
-//! Bindings that outlive the daemon, and a prefix table that changes under them (RFC 6275 §9.1, RFC 3963 §6.1.2).
+//! Restored bindings, and changes of the prefix table (RFC 6275 §9.1, RFC 3963 §6.1.2).
 
 use super::cache::{Binding, CareOf, Registration};
 use super::nesting::TunnelDestinations;
@@ -14,7 +14,7 @@ use std::net::Ipv6Addr;
 use std::sync::Arc;
 
 impl HomeAgent {
-    /// Binds again what the journal remembers, as soon as the wall clock says how much of each lifetime is left.
+    /// Restores the journal, as soon as the wall clock gives the remaining lifetimes.
     pub(super) fn restore_journal(&mut self, now: Time, out: &mut Outbox) {
         let Some(unix_now) = self.clock.unix_micros(now) else { return };
         for record in core::mem::take(&mut self.unrestored) {
@@ -45,7 +45,7 @@ impl HomeAgent {
             && self.may_nest(reach, &away)
     }
 
-    /// The care-of addresses of `record` whose time is not over, each with its own end.
+    /// The unexpired care-of addresses of `record`, each with its own end.
     fn unexpired_care_of(&self, now: Time, unix_now: u64, record: &BindingRecord) -> Vec<CareOf> {
         let mut ends = record.each_expires_unix_micros.iter();
         let care_of = record.care_of.iter().map(|(bid, address, priority)| {
@@ -95,7 +95,7 @@ impl HomeAgent {
         self.schedule(home);
     }
 
-    /// Takes a new prefix table; bindings it no longer allows end.
+    /// Replaces the prefix table; bindings that it does not authorise end.
     pub(super) fn reload_prefix_table(&mut self, now: Time, mut table: Arc<PrefixTable>, out: &mut Outbox) {
         sort_table(&mut table);
         let former = core::mem::replace(&mut self.config.prefix_table, table);
@@ -121,7 +121,7 @@ impl HomeAgent {
         prefixes.iter().all(|prefix| self.is_authorised_for(row, *prefix))
     }
 
-    /// The prefixes in their order, or those of the row if they are the same.
+    /// The sorted prefixes, shared with the row if they are the same.
     pub(super) fn share_prefixes(&self, home: HomeAddress, mut prefixes: Vec<Prefix>) -> Arc<[Prefix]> {
         prefixes.sort();
         prefixes.dedup();
@@ -130,7 +130,7 @@ impl HomeAgent {
     }
 }
 
-/// Those rows of `former` that `now` has not, or not with the same prefixes. Both are sorted.
+/// The rows of `former` that are missing in `now` or have other prefixes. Both are sorted.
 pub(super) fn changed_rows<'a>(
     former: &'a PrefixTable,
     now: &'a PrefixTable,

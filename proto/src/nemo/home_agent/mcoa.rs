@@ -1,5 +1,5 @@
-//! Several care-of addresses of one home address: what the Binding Identifier options of an update do to those registered.
-//! RFC 5648 §5.6, §6.2 and §6.3, priorities of RFC 6089 §4.1.
+//! Multiple care-of addresses: applies the Binding Identifier options of an update. RFC 5648 §5.6, §6.2 and §6.3;
+//! priorities of RFC 6089 §4.1.
 
 use super::cache::CareOf;
 use super::care_of::is_routable_unicast;
@@ -8,61 +8,65 @@ use roam6_wire::mobility::{CareOfField, Status};
 use roam6_wire::{Bid, Ipv4Endpoint};
 use std::net::Ipv6Addr;
 
-/// Most care-of addresses of one home address.
+/// Maximum care-of addresses of one home address.
 pub(super) const MAX_CARE_OF: usize = 6;
 
-/// One Binding Identifier option.
+/// A Binding Identifier option of an update.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct BidOption {
     /// Identifier.
     pub bid: Bid,
     /// Priority, 0 for none.
     pub priority: u8,
-    /// The H flag: at home and away at once.
+    /// The H flag: simultaneous home and foreign binding.
     pub simultaneous_home: bool,
     /// Care-of address, if the option has one.
     pub care_of: CareOfField,
 }
 
-/// What was decided about one option.
+/// The result for one option.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct BidStatus {
     /// Identifier.
     pub bid: Bid,
-    /// Priority, as it came.
+    /// Priority of the option.
     pub priority: u8,
-    /// The H flag, as it came.
+    /// The H flag of the option.
     pub simultaneous_home: bool,
-    /// [`Status::ACCEPTED`] also where the status of the acknowledgement says it all.
+    /// The status; [`Status::ACCEPTED`] also where that of the acknowledgement covers it.
     pub status: Status,
 }
 
-/// What an update asks of all its options.
+/// The parts of an update that apply to all its options.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct BidUpdate {
-    /// Lifetime 0: they are to be deleted.
+    /// Lifetime 0: the options de-register.
     pub deregister: bool,
-    /// The O flag: what was registered before goes.
+    /// The O flag: former registrations are removed.
     pub overwrite: bool,
-    /// End of the lifetime granted.
+    /// End of the granted lifetime.
     pub expires: Time,
-    /// The home address, if its owner may be on the home link at the same time.
+    /// The home address, if simultaneous home binding is possible.
     pub home_address: Option<Ipv6Addr>,
-    /// Where the update came from, if it was carried by IPv4: that is the IPv4 care-of address, whatever a NAT has hidden
-    /// from the option (RFC 5555 §4.2).
+    /// The source of an update over IPv4. It is the IPv4 care-of address, whatever the option has, because of NAT (RFC
+    /// 5555 §4.2).
     pub ipv4_source: Option<Ipv4Endpoint>,
 }
 
-/// The care-of addresses from now on.
+/// The resulting care-of addresses.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct MergedCareOf {
-    /// All of them.
+    /// All care-of addresses.
     pub care_of: Vec<CareOf>,
-    /// One for each option.
+    /// One result for each option.
     pub bid_statuses: Vec<BidStatus>,
 }
 
-/// Merges `offers` into the `known` care-of addresses. An error is the status of an update refused as a whole.
+/// Merges `offers` into the `known` care-of addresses.
+///
+/// # Errors
+///
+/// The status that rejects the whole update.
 pub(super) fn merge_care_of(
     known: &[CareOf],
     offers: &[BidOption],
@@ -80,7 +84,7 @@ pub(super) fn merge_care_of(
     let keep = if order.overwrite && !order.deregister { &[] } else { known };
     let mut merged = MergedCareOf { care_of: keep.to_vec(), bid_statuses: Vec::new() };
     if !order.deregister && !at_home {
-        // RFC 5648 §5.6.5: a registration that does not say so any more says that the home link was left.
+        // RFC 5648 §5.6.5: a registration without the H flag means that the home link was left.
         merged.care_of.retain(|care_of| !care_of.simultaneous_home);
     }
     for offer in offers {
@@ -90,7 +94,7 @@ pub(super) fn merge_care_of(
             false if order.deregister => delete_bid(&mut merged.care_of, offer),
             false => register_bid(&mut merged.care_of, known, offer, order, &usable),
         };
-        // We go on answering for the home address, so its owner must not (RFC 5648 §6.3).
+        // This home agent continues to defend the home address, so its owner must not (RFC 5648 §6.3).
         let accepted = if offer.simultaneous_home && !order.deregister {
             Status::MCOA_RETURN_HOME_WITHOUT_NDP
         } else {

@@ -1,7 +1,8 @@
-//! The home agent: keeps the bindings of mobile routers and makes the host forward to where they are.
-//! RFC 6275 §8.4 and §10, RFC 3963 §6, RFC 5648 §6, RFC 4285, RFC 3776, RFC 6089 §5.3, RFC 5555 §4.
+//! The home agent: keeps the bindings of mobile routers, and has the host forward to their care-of addresses. RFC 6275
+//! §8.4 and §10, RFC 3963 §6, RFC 5648 §6, RFC 4285, RFC 3776, RFC 6089 §5.3, RFC 5555 §4.
 //!
-//! A packet is decoded in `packet`, an update judged in `update`, carried out in `transaction`, answered in `answer`.
+//! A packet is parsed in `dispatch`, an update checked in `validate`, installed in `transaction`, and acknowledged in
+//! `reply`.
 
 mod cache;
 mod care_of;
@@ -69,7 +70,7 @@ pub struct HomeAgent {
     config: HomeAgentConfig,
     entropy: Entropy,
     clock: WallClock,
-    /// Boxed, because the nodes of the tree are half empty.
+    /// Boxed, because tree nodes are half empty on average.
     bindings: BTreeMap<HomeAddress, Box<Binding>>,
     tunnels: BTreeMap<TunnelId, HomeAddress>,
     prefixes: RegisteredPrefixes,
@@ -83,21 +84,21 @@ pub struct HomeAgent {
     /// Home addresses whose last update was not accepted.
     faults: Faults<HomeAddress>,
     reply_limiter: ReplyLimiter,
-    /// ESP sequence number last sent, of all security associations together: it grows in each of them (RFC 4303 §2.2).
+    /// Last ESP sequence number sent, shared by all security associations: it increases in each (RFC 4303 §2.2).
     esp_sequence: u32,
     used_sequences: UsedSequences,
     unrestored: Vec<JournalRecord>,
-    /// De-registrations the journal does not have yet.
+    /// De-registrations that are not in the journal yet.
     deregistrations: BTreeMap<HomeAddress, Deregistration>,
-    /// The routes of what is not bound were asked for.
+    /// The unreachable routes were put.
     has_unreachable_routes: bool,
 }
 
-/// Home addresses whose failed updates are remembered: strangers can make as many as they like.
+/// Maximum home addresses whose rejected updates are remembered; strangers can send any number.
 const MAX_FAULTS: usize = 64;
 
 impl HomeAgent {
-    /// A home agent without bindings. Whoever builds `config` has checked it.
+    /// A home agent without bindings. The caller has validated `config`.
     pub fn new(mut config: HomeAgentConfig, entropy: Entropy) -> HomeAgent {
         sort_table(&mut config.prefix_table);
         let mut prefixes = RegisteredPrefixes::default();
@@ -126,14 +127,14 @@ impl HomeAgent {
         }
     }
 
-    /// What the owner of `home` may register.
+    /// The row of `home` in the prefix table.
     fn prefix_table_row(&self, home: HomeAddress) -> Option<&PrefixTableRow> {
         let rows = &self.config.prefix_table.rows;
         let at = rows.binary_search_by_key(&home, |row| row.home_address).ok()?;
         rows.get(at)
     }
 
-    /// The tunnel of `home`: the same after a restart, and none that another role of this node would choose.
+    /// The tunnel identifier of `home`: the same after a restart, and disjoint from those of other roles.
     fn tunnel_id(&self, home: HomeAddress) -> TunnelId {
         let bits = home.0.to_bits();
         let folded = (bits ^ bits >> 64) as u64;
@@ -145,8 +146,8 @@ impl HomeAgent {
         name
     }
 
-    /// Takes the wall clock. Were it set back and the last timestamps were not, every update would be refused as a replay
-    /// until its time had come again; what is shifted alike still tells old from new.
+    /// Sets the wall clock. If it was set back, the last timestamps are shifted alike; otherwise every update would be
+    /// rejected as a replay until the clock has passed them.
     fn set_clock(&mut self, now: Time, unix_micros: u64) {
         let back = self.clock.unix_micros(now).map_or(0, |before| before.saturating_sub(unix_micros));
         for binding in self.bindings.values_mut().filter(|binding| binding.timestamp != Timestamp::default()) {
@@ -170,8 +171,8 @@ impl HomeAgent {
                 self.enable_forwarding(out);
                 self.put_unreachable_routes(out);
             }
-            Command::DeleteBinding(home) => self.delete_binding(now, *home, "ended by hand", out),
-            // Bindings outlive the daemon: it takes the items out of the host itself, the journal stays.
+            Command::DeleteBinding(home) => self.delete_binding(now, *home, "deleted by the operator", out),
+            // Bindings outlive the daemon: the host removes the items itself, and the journal stays.
             Command::Stop => self.stop_advertising(out),
             Command::ReloadMobileRouter(_) | Command::ReloadPathManager(_) | Command::ReloadFlows(_) => {}
             Command::ReloadShim(_) | Command::SwitchPath { .. } | Command::DeleteContext(_) => {}
@@ -221,7 +222,7 @@ impl Engine for HomeAgent {
     }
 }
 
-/// Whoever reads a long table sorts it, so that it need not be copied here.
+/// Sorts the table, unless its reader has sorted it; then no copy is needed.
 fn sort_table(table: &mut Arc<PrefixTable>) {
     if !table.rows.is_sorted_by_key(|row| row.home_address) {
         Arc::make_mut(table).rows.sort_by_key(|row| row.home_address);

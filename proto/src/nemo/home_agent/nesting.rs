@@ -1,9 +1,9 @@
-//! Care-of addresses and prefixes of all bindings judged together, so that no packet goes round between tunnels and none
-//! gets more outer headers than the encapsulation limit allows (RFC 2473 §4.1, §6.7).
+//! Checks nested tunnels over all bindings, so that no packet loops between tunnels or gets more outer headers than
+//! the encapsulation limit allows (RFC 2473 §4.1, §6.7).
 //!
-//! Bindings form a graph: an edge leads from one to another if a care-of address of the first is the home address of the
-//! second or lies in one of its prefixes. A packet for the first is then encapsulated again for the second. The graph has
-//! no cycle before an update; one that the update would close leads through the binding updated.
+//! Bindings form a graph: an edge leads from one to another if a care-of address of the first is the home address of
+//! the second or lies in one of its prefixes. A packet for the first is then encapsulated again for the second. The
+//! graph has no cycle before an update; a cycle that the update would close contains the updated binding.
 
 use super::HomeAgent;
 use super::cache::{Binding, Registration};
@@ -13,14 +13,13 @@ use roam6_wire::{HomeAddress, Prefix};
 use std::collections::BTreeSet;
 use std::net::Ipv6Addr;
 
-/// Most outer headers this home agent puts before one packet: the default tunnel encapsulation limit (RFC 2473 §5.1,
-/// §6.6).
+/// Maximum outer headers of one packet: the default tunnel encapsulation limit (RFC 2473 §5.1, §6.6).
 pub(super) const MAX_ENCAPSULATIONS: usize = 4;
 
-/// Most bindings that are looked at in one step of a search.
+/// Maximum bindings in one step of a search.
 const MAX_SEARCH_WIDTH: usize = 1024;
 
-/// What a home address is to be reached for: itself, and prefixes.
+/// The destinations of a binding's tunnel: the home address, and prefixes.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct TunnelDestinations<'a> {
     /// The home address.
@@ -30,27 +29,27 @@ pub(super) struct TunnelDestinations<'a> {
 }
 
 impl TunnelDestinations<'_> {
-    /// Whether packets to `address` are for it.
+    /// Whether packets to `address` take this tunnel.
     fn contains(&self, address: Ipv6Addr) -> bool {
         address == self.home.0 || self.prefixes.iter().any(|prefix| prefix.contains(address))
     }
 
-    /// Everything it is reached for.
+    /// All destinations.
     fn all_prefixes(&self) -> impl Iterator<Item = Prefix> + '_ {
         core::iter::once(Prefix::host(self.home.0)).chain(self.prefixes.iter().copied())
     }
 }
 
 impl HomeAgent {
-    /// Whether packets for `reach` may be sent to `care_of`: they get there by way of no tunnel that leads back, and with
-    /// no more than [`MAX_ENCAPSULATIONS`] outer headers, what is nested inside `reach` included.
+    /// Whether packets for `reach` may be sent to `care_of`: through no tunnel that leads back, and with at most
+    /// [`MAX_ENCAPSULATIONS`] outer headers, bindings nested inside `reach` included.
     pub(super) fn may_nest(&self, reach: TunnelDestinations<'_>, care_of: &[Ipv6Addr]) -> bool {
         let Some(outside) = self.outer_depth(reach, care_of) else { return false };
         let room = MAX_ENCAPSULATIONS.saturating_sub(outside + 1);
         outside == 0 || self.inner_depth(reach, room) <= room
     }
 
-    /// How many other tunnels packets to `care_of` go through at most; `None` if they come back or there are too many.
+    /// The maximum number of other tunnels on the way to `care_of`; `None` for a loop, or too many.
     fn outer_depth(&self, reach: TunnelDestinations<'_>, care_of: &[Ipv6Addr]) -> Option<usize> {
         let mut addresses: BTreeSet<Ipv6Addr> = care_of.iter().copied().map(routed_address).collect();
         for depth in 0..MAX_ENCAPSULATIONS {
@@ -74,8 +73,8 @@ impl HomeAgent {
         None
     }
 
-    /// How many tunnels deep bindings are nested inside `reach`; no more than one beyond `limit` is told. Those bound by
-    /// IPv4 in a mobile network of IPv4 do not count.
+    /// The depth of bindings nested inside `reach`, counted to one beyond `limit`. Bindings over IPv4 inside IPv4
+    /// mobile networks do not count.
     fn inner_depth(&self, reach: TunnelDestinations<'_>, limit: usize) -> usize {
         let mut inside: BTreeSet<HomeAddress> =
             reach.all_prefixes().flat_map(|prefix| self.bound_within(prefix)).collect();
@@ -92,27 +91,27 @@ impl HomeAgent {
         depth
     }
 
-    /// The home addresses that packets to `address` are encapsulated for.
+    /// The home addresses whose tunnels packets to `address` enter.
     fn owners(&self, address: Ipv6Addr) -> impl Iterator<Item = HomeAddress> + '_ {
         let bound = self.bindings.get(&HomeAddress(address)).filter(|binding| binding.latest().is_some());
         let home = bound.map(|_| HomeAddress(address));
         home.into_iter().chain(self.prefixes.covering(address).filter_map(|tunnel| self.tunnels.get(&tunnel).copied()))
     }
 
-    /// The home addresses with a care-of address in `prefix` through which they are reached.
+    /// The home addresses with a visited care-of address in `prefix`.
     fn bound_within(&self, prefix: Prefix) -> impl Iterator<Item = HomeAddress> + '_ {
         let hosts = u128::MAX.checked_shr(prefix.length().into()).unwrap_or(0);
         let last = Ipv6Addr::from_bits(prefix.address().to_bits() | hosts);
         let range = (prefix.address(), TunnelId(0))..=(last, TunnelId(u32::MAX));
         self.care_of_index.range(range).take(MAX_SEARCH_WIDTH).filter_map(|(address, tunnel)| {
             let home = self.tunnels.get(tunnel)?;
-            // At home its own address is none to be encapsulated for.
+            // The home address itself, registered at home, is not encapsulated for.
             (home.0 != *address).then_some(*home)
         })
     }
 }
 
-/// What packets may be forwarded for: the registration in force, and the one about to be.
+/// The registrations that may forward: the one in force, and the pending one.
 fn live_registrations(binding: &Binding) -> impl Iterator<Item = &Registration> {
     binding.current.iter().chain(binding.pending.iter().map(|pending| &pending.registration))
 }

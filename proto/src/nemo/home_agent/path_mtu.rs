@@ -1,5 +1,5 @@
-//! Path MTU towards care-of addresses, learnt from Packet Too Big or from the mobile router, forgotten after a while
-//! (RFC 2473 §7.1, RFC 8201 §5).
+//! Path MTU to care-of addresses, from Packet Too Big or from the mobile router, kept for a time (RFC 2473 §7.1, RFC
+//! 8201 §5).
 
 use super::HomeAgent;
 use super::cache::Registration;
@@ -12,23 +12,23 @@ use roam6_wire::ip6::protocol;
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-/// Most care-of addresses with a path MTU of their own.
+/// Maximum care-of addresses with a path MTU of their own.
 pub(super) const MAX_PATH_MTUS: usize = 4096;
 
-/// How long a Packet Too Big is believed.
+/// How long a Packet Too Big is valid.
 pub(super) const PATH_MTU_AGE: Duration = Duration::from_secs(600);
 
-/// How long the word of a mobile router counts: it probes for more after ten minutes, and tells the result.
+/// How long a value from a mobile router is valid: it probes again after ten minutes, and reports the result.
 const REPORTED_AGE: Duration = Duration::from_secs(1200);
-/// Extension headers looked behind in a quoted packet.
+/// Maximum extension headers that are skipped in a quoted packet.
 const EXTENSION_HEADERS: usize = 3;
 
 /// The least MTU of an IPv6 link (RFC 8200 §5).
 pub(super) const IPV6_MINIMUM_MTU: u32 = 1280;
 
-/// Where the destination of the packet inside a tunnel packet is found, given the octets of an outer packet from its
-/// first: behind its destination options (the encapsulation limit) and the header of a first fragment. An IPv4
-/// destination is told as an IPv4-mapped address.
+/// The destination of the inner packet, given the octets of an outer packet from its first one: after its destination
+/// options (the encapsulation limit) and the header of a first fragment. An IPv4 destination is returned as an
+/// IPv4-mapped address.
 pub(super) fn inner_destination(outer: &[u8]) -> Option<Ipv6Addr> {
     const DESTINATION_OPTIONS: u8 = 60;
     const FRAGMENT: u8 = 44;
@@ -55,33 +55,33 @@ fn address(octets: &[u8]) -> Option<Ipv6Addr> {
     <[u8; 16]>::try_from(octets).ok().map(Ipv6Addr::from)
 }
 
-/// Path MTUs that differ from what is assumed.
+/// Path MTUs that differ from the configured one.
 #[derive(Debug)]
 pub(super) struct PathMtuCache {
     default_mtu: u32,
     learned: BTreeMap<Ipv6Addr, (u32, Time)>,
-    /// Found by mobile routers, on paths without Packet Too Big.
+    /// Reported by mobile routers, for paths without Packet Too Big.
     reported: BTreeMap<Ipv6Addr, (u32, Time)>,
 }
 
 impl PathMtuCache {
-    /// All paths carry `assumed` octets.
+    /// All paths have an MTU of `assumed` octets.
     pub(super) fn new(assumed: u32) -> PathMtuCache {
         PathMtuCache { default_mtu: assumed.max(IPV6_MINIMUM_MTU), learned: BTreeMap::new(), reported: BTreeMap::new() }
     }
 
-    /// Largest outer packet to `remote`, octets.
+    /// The path MTU to `remote`, octets.
     pub(super) fn mtu_to(&self, remote: Ipv6Addr) -> u32 {
         let known = [self.learned.get(&remote), self.reported.get(&remote)];
         known.into_iter().flatten().fold(self.default_mtu, |least, (mtu, _)| least.min(*mtu))
     }
 
-    /// Whether nothing can be learnt of `remote` until something is forgotten of another.
+    /// Whether the cache is full and has no entry for `remote`.
     pub(super) fn is_full_for(&self, remote: Ipv6Addr) -> bool {
         self.learned.len() >= MAX_PATH_MTUS && !self.learned.contains_key(&remote)
     }
 
-    /// Learns that packets of more than `told` octets do not reach `remote`; the MTU now, if it became less.
+    /// Records a Packet Too Big of `told` octets; returns the path MTU if it decreased.
     pub(super) fn learn(&mut self, now: Time, remote: Ipv6Addr, told: u32) -> Option<u32> {
         if told >= self.mtu_to(remote) {
             return None;
@@ -90,8 +90,8 @@ impl PathMtuCache {
         Some(told)
     }
 
-    /// The mobile router at `remote` has found that packets of up to `told` octets reach it, or nothing of the kind. When
-    /// to forget it, if it counts.
+    /// Records the path MTU that the mobile router at `remote` has reported, or removes it. Returns its expiry if it
+    /// counts.
     pub(super) fn set_reported(&mut self, now: Time, remote: Ipv6Addr, told: Option<u32>) -> Option<Time> {
         let room = self.reported.len() < MAX_PATH_MTUS || self.reported.contains_key(&remote);
         let Some(told) = told.filter(|told| room && *told < self.default_mtu) else {
@@ -103,7 +103,7 @@ impl PathMtuCache {
         Some(until)
     }
 
-    /// Forgets what was learnt of `remote` if it is too old; when it will be, otherwise.
+    /// Removes expired values for `remote`; returns when the next one expires.
     pub(super) fn expire(&mut self, now: Time, remote: Ipv6Addr) -> Option<Time> {
         for known in [&mut self.learned, &mut self.reported] {
             if known.get(&remote).is_some_and(|(_, until)| *until <= now) {
@@ -116,7 +116,7 @@ impl PathMtuCache {
 }
 
 impl HomeAgent {
-    /// Takes the path MTUs that an accepted update tells of the care-of addresses it registers.
+    /// Records the path MTUs in an accepted update, for the care-of addresses that it registers.
     pub(super) fn receive_path_mtus(
         &mut self,
         now: Time,

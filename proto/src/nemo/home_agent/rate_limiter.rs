@@ -1,12 +1,12 @@
-//! A token bucket: so many a second, and a second's worth at once.
+//! A token bucket with a rate per second, and a burst of one second.
 
 use crate::base::time::Time;
 
-/// Lets through so many events a second.
+/// Limits events to a rate per second.
 #[derive(Debug, Clone)]
 pub(super) struct RateLimiter {
     per_second: u64,
-    /// Millionths of an event that may still pass.
+    /// Tokens in millionths.
     tokens: u64,
     filled_at: Time,
 }
@@ -17,7 +17,7 @@ impl RateLimiter {
         RateLimiter { per_second, tokens: per_second * 1_000_000, filled_at: Time::ZERO }
     }
 
-    /// Whether one more may pass at `now`.
+    /// Takes a token at `now`, if there is one.
     pub(super) fn allow(&mut self, now: Time) -> bool {
         let span = u64::try_from(now.since(self.filled_at).as_micros()).unwrap_or(u64::MAX);
         self.filled_at = now;

@@ -1,4 +1,4 @@
-//! The prefixes of all bindings: whose they are, which of them hold an address, and how many lengths they have.
+//! The registered prefixes of all bindings: owners, longest matches, and the prefix lengths in use.
 
 use crate::base::few;
 use crate::contract::config::nemo::HomeAgentConfig;
@@ -7,21 +7,21 @@ use roam6_wire::{Ipv4Endpoint, Prefix};
 use std::collections::BTreeMap;
 use std::net::Ipv6Addr;
 
-/// Most lengths that one mobile router may use beside those of the prefix table.
+/// Maximum prefix lengths of one mobile router beside those of the prefix table.
 const MAX_UNLISTED_LENGTHS: usize = 4;
 /// Length of a home address as a prefix.
 const HOST_LENGTH: u8 = 128;
 /// Bits of an IPv4-mapped address before the IPv4 address.
 const IPV4_MAPPED_LENGTH: u8 = 96;
 
-/// Registered prefixes, those about to be registered among them.
+/// Registered and pending prefixes.
 #[derive(Debug, Default)]
 pub(super) struct RegisteredPrefixes {
-    /// A tunnel's name is a quarter as long as a home address.
+    /// A tunnel identifier is a quarter as long as a home address.
     owners: BTreeMap<Prefix, TunnelId>,
-    /// How many prefixes there are of each length.
+    /// Number of prefixes of each length.
     lengths: few::VecMap<u8, usize>,
-    /// Lengths that are kept free for the rows of the prefix table.
+    /// Lengths that are reserved for rows of the prefix table.
     reserved: few::VecSet<u8>,
 }
 
@@ -38,7 +38,7 @@ impl RegisteredPrefixes {
         }
     }
 
-    /// Makes `prefix` nobody's.
+    /// Removes `prefix`.
     pub(super) fn remove(&mut self, prefix: Prefix) {
         if self.owners.remove(&prefix).is_none() {
             return;
@@ -52,14 +52,14 @@ impl RegisteredPrefixes {
         }
     }
 
-    /// The tunnels of all prefixes that hold `address`: one look-up for each length in use.
+    /// The tunnels of all prefixes that contain `address`: one look-up for each length in use.
     pub(super) fn covering(&self, address: Ipv6Addr) -> impl Iterator<Item = TunnelId> + '_ {
         let prefixes = self.lengths.keys().filter_map(move |length| Prefix::new(address, *length));
         prefixes.filter_map(|prefix| self.owner(prefix))
     }
 
-    /// Keeps the lengths of all rows of `config` free, and those that every home agent needs: of home addresses, of the
-    /// IPv4 pool, and of everything, for a mobile router on the same host.
+    /// Reserves the lengths of all rows of `config`, and those that every home agent needs: of home addresses, of the
+    /// IPv4 pool, and 0, for a mobile router on the same host.
     pub(super) fn reserve_lengths(&mut self, config: &HomeAgentConfig) {
         let rows = config.prefix_table.rows.iter().flat_map(|row| row.prefixes.iter().map(|prefix| prefix.length()));
         let pool = config.ipv4_pool.map(|pool| pool.length.saturating_add(IPV4_MAPPED_LENGTH));
@@ -69,8 +69,8 @@ impl RegisteredPrefixes {
         }
     }
 
-    /// Whether the host can tell apart the lengths of `asked` beside those in use and those reserved; what the prefix
-    /// table says is always served.
+    /// Whether the data plane supports the lengths of `asked` beside those in use and reserved; those of the prefix
+    /// table always are.
     pub(super) fn has_room_for(&self, asked: &[Prefix]) -> bool {
         let mut own = few::VecSet::default();
         let other = asked.iter().map(|prefix| prefix.length()).filter(|length| !self.reserved.contains(length));
@@ -88,13 +88,14 @@ impl RegisteredPrefixes {
         self.owners.iter()
     }
 
-    /// Whether there is none.
+    /// Whether there are none.
     pub(super) fn is_empty(&self) -> bool {
         self.owners.is_empty() && self.lengths.is_empty()
     }
 }
 
-/// The address by which a packet to a care-of address is routed: itself, or the IPv4-mapped address of an end over IPv4.
+/// The address that packets to a care-of address are routed by: the address itself, or the IPv4-mapped address of an
+/// IPv4 end.
 pub(super) fn routed_address(care_of: Ipv6Addr) -> Ipv6Addr {
     Ipv4Endpoint::from_ipv6(care_of).map_or(care_of, |end| end.address.to_ipv6_mapped())
 }

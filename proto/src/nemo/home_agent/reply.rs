@@ -1,5 +1,5 @@
-//! What a home agent says to a mobile router: acknowledgements, errors and requests to refresh.
-//! RFC 6275 §9.3.3, §9.5.4, §9.5.5 and §10.3, RFC 3963 §6.6, RFC 4285 §5.1, RFC 3776 §4, RFC 5648 §6.2, RFC 6089 §5.3.5.
+//! Messages to mobile routers: acknowledgements, Binding Errors and Binding Refresh Requests. RFC 6275 §9.3.3, §9.5.4,
+//! §9.5.5 and §10.3, RFC 3963 §6.6, RFC 4285 §5.1, RFC 3776 §4, RFC 5648 §6.2, RFC 6089 §5.3.5.
 
 use super::HomeAgent;
 use super::cache::CareOf;
@@ -19,28 +19,28 @@ use roam6_wire::mobility::{
 use roam6_wire::{Bid, CareOfAddress, HomeAddress, Ipv4Endpoint, Sequence};
 use std::net::Ipv6Addr;
 
-/// Whom to answer, and what is known of the answer so far.
+/// The destination of an acknowledgement, and its content so far.
 #[derive(Debug, Clone)]
 pub(super) struct Reply {
-    /// Where the update came from.
+    /// The source address of the update.
     pub to: Ipv6Addr,
-    /// How to get there.
+    /// The interface or route to it.
     pub via: Via,
-    /// Whose home address.
+    /// The home address.
     pub home: HomeAddress,
-    /// The update had a Home Address option, so the answer has a type 2 routing header.
+    /// The update had a Home Address option, so the acknowledgement has a type 2 routing header.
     pub has_home_address_option: bool,
-    /// The care-of address authenticators are computed with.
+    /// The care-of address that authenticators cover.
     pub care_of: CareOfAddress,
-    /// Sequence number to echo, or the last accepted.
+    /// The sequence number of the update, or the last accepted one.
     pub sequence: Sequence,
-    /// Lifetime granted.
+    /// The granted lifetime.
     pub lifetime: Duration,
     /// The R flag.
     pub router: bool,
-    /// Timestamp to echo, or to correct.
+    /// The timestamp of the update, or the corrected one.
     pub timestamp: Option<Timestamp>,
-    /// How it is authenticated.
+    /// How the acknowledgement is authenticated.
     pub authentication: Authentication,
     /// Its Binding Identifier options.
     pub bid_statuses: Vec<BidStatus>,
@@ -48,12 +48,12 @@ pub(super) struct Reply {
     pub flows: Vec<FlowIdentification>,
     /// Its IPv4 Address Acknowledgement options.
     pub ipv4: Vec<MobilityOption>,
-    /// How it gets there if the update was carried by IPv4.
+    /// The encapsulation, if the update arrived over IPv4.
     pub dsmip: Option<DsmipEncapsulation>,
 }
 
 impl HomeAgent {
-    /// Acknowledges a registration that stands.
+    /// Acknowledges a registration that is installed.
     pub(super) fn acknowledge(&mut self, answer: &Reply, out: &mut Outbox) {
         let complete = answer.bid_statuses.iter().all(|echo| echo.status.is_accepted());
         let said = answer.bid_statuses.iter().map(|echo| echo.status).find(|status| *status != Status::ACCEPTED);
@@ -64,7 +64,7 @@ impl HomeAgent {
         );
     }
 
-    /// Answers an update that is refused, and reports it.
+    /// Rejects an update, and reports it.
     pub(super) fn reject(&mut self, answer: &Reply, status: Status, out: &mut Outbox) {
         let answer = Reply { lifetime: Duration::ZERO, flows: Vec::new(), ipv4: Vec::new(), ..answer.clone() };
         self.send_acknowledgement(&answer, status, out);
@@ -76,9 +76,9 @@ impl HomeAgent {
         let lifetime = lifetime_units(answer.lifetime);
         let bids = answer.bid_statuses.iter().map(|echo| echo.to_option(status)).map(MobilityOption::BindingIdentifier);
         let flows = answer.flows.iter().cloned().map(MobilityOption::FlowIdentification);
-        // What is said of IPv4 comes before any identifier (RFC 5648 §8.2).
+        // IPv4 options precede Binding Identifier options (RFC 5648 §8.2).
         let mut options: Vec<MobilityOption> = answer.ipv4.iter().cloned().chain(bids).chain(flows).collect();
-        // RFC 6275 §6.2.4: earlier than the lifetime ends, or not at all.
+        // RFC 6275 §6.2.4: less than the lifetime, or absent.
         let advice = self.config.refresh_advice.map(lifetime_units).filter(|advice| *advice > 0 && *advice < lifetime);
         options.extend(advice.filter(|_| status.is_accepted()).map(MobilityOption::BindingRefreshAdvice));
         options.extend(answer.dsmip.map(|carriage| carriage.nat_detection_option()));
@@ -106,7 +106,7 @@ impl HomeAgent {
         }
     }
 
-    /// Asks a mobile router to refresh a binding that ends soon (RFC 6275 §9.5.5, RFC 5648 §6.4).
+    /// Sends a Binding Refresh Request for a binding that expires soon (RFC 6275 §9.5.5, RFC 5648 §6.4).
     pub(super) fn send_refresh_request(&mut self, home: HomeAddress, care_of: CareOf, via: Via, out: &mut Outbox) {
         let CareOf { bid, priority, simultaneous_home: at_home, .. } = care_of;
         let echo = BidStatus { bid, priority, simultaneous_home: at_home, status: Status::ACCEPTED };
@@ -124,7 +124,7 @@ impl HomeAgent {
         }
     }
 
-    /// Tells the sender of a packet what its Home Address option or mobility header was wrong with.
+    /// Sends a Binding Error about a Home Address option or a mobility header.
     pub(super) fn send_binding_error(
         &self,
         to: Ipv6Addr,
@@ -138,7 +138,7 @@ impl HomeAgent {
         out.transmit(Transmit { via: Via::Route, bytes: ip6::emit(&header, protocol::MOBILITY, &bytes) });
     }
 
-    /// The packet of a mobility message to a mobile router: in ESP if that is what the two use, behind the routing header.
+    /// Emits a message to a mobile router, in ESP if the two use IPsec, behind the given header.
     pub(super) fn protect(
         &mut self,
         header: &Header,
@@ -159,7 +159,7 @@ impl HomeAgent {
 }
 
 impl BidStatus {
-    /// The option as it goes back; its status is 0 where that of the message says it all (RFC 5648 §6.2).
+    /// The option of the acknowledgement; its status is 0 where that of the message covers it (RFC 5648 §6.2).
     fn to_option(&self, whole: Status) -> BindingIdentifier {
         BindingIdentifier {
             bid: self.bid,

@@ -1,6 +1,6 @@
-//! How often updates that change nothing are answered: forged ones, copies of old ones, and refused ones, whose copies
-//! are as good as the first. Status 146 is signed (RFC 4285 §5.1.1), so that anybody could have this home agent sign and
-//! send as fast as packets come.
+//! Rate limits of answers to updates that change nothing: forged, replayed and rejected ones, whose copies an attacker
+//! may send. Status 146 is authenticated (RFC 4285 §5.1.1), so that any host could make this home agent sign and send
+//! at line rate.
 
 use super::rate_limiter::RateLimiter;
 use crate::base::rng::Entropy;
@@ -8,16 +8,17 @@ use crate::base::time::Time;
 use core::time::Duration;
 use roam6_wire::HomeAddress;
 
-/// Answers in the name of one home address, at once.
+/// Burst of answers for one home address.
 const BURST: u32 = 5;
-/// Between answers in the name of one home address after that.
+/// Interval of answers for one home address after the burst.
 const INTERVAL: Duration = Duration::from_secs(1);
-/// Answers to forged updates each second, of all home addresses together.
+/// Answers to forged updates per second, for all home addresses together.
 const FORGED_PER_SECOND: u64 = 100;
-/// Buckets; home addresses that share one are more than a flood in the name of a few can reach.
+/// Number of buckets, so large that a flood for a few home addresses rarely hits another's bucket.
 const BUCKETS: usize = 4096;
 
-/// Limits of answers. Forged updates have their own: a flood of them leaves the answers of who has the key alone.
+/// Rate limits of answers. Forged updates have their own, so that a flood of them does not affect answers to holders
+/// of the key.
 #[derive(Debug)]
 pub(super) struct ReplyLimiter {
     forged: HashedBuckets,
@@ -25,10 +26,10 @@ pub(super) struct ReplyLimiter {
     authentic: HashedBuckets,
 }
 
-/// A token bucket for each home address, in bounded room.
+/// Token buckets, selected by a hash of the home address.
 #[derive(Debug, Default)]
 struct HashedBuckets {
-    /// Nobody outside knows which home addresses share a bucket.
+    /// Makes it unpredictable which home addresses share a bucket.
     seed: u64,
     /// When each bucket will be full again; empty before the first use.
     full_at: Vec<Time>,
@@ -46,12 +47,12 @@ impl Default for ReplyLimiter {
 }
 
 impl ReplyLimiter {
-    /// Whether an update in the name of `home` may be answered, whose authenticator is wrong.
+    /// Whether an update for `home` with a wrong authenticator may be answered.
     pub(super) fn allow_forged(&mut self, now: Time, home: HomeAddress, entropy: &mut Entropy) -> bool {
         self.forged.allow(now, home, entropy) && self.forged_total.allow(now)
     }
 
-    /// Whether one may be answered that is authentic, yet too old or refused.
+    /// Whether an authentic update that is stale or rejected may be answered.
     pub(super) fn allow_authentic(&mut self, now: Time, home: HomeAddress, entropy: &mut Entropy) -> bool {
         self.authentic.allow(now, home, entropy)
     }

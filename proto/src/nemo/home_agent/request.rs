@@ -1,5 +1,5 @@
-//! A Binding Update in the home agent's own terms: addresses settled, options sorted.
-//! RFC 6275 §6.1.7 and §9.5.1, RFC 3963 §4.1 and §4.3, RFC 5648 §4.1, RFC 4285 §5, RFC 5555 §3.1.
+//! A parsed Binding Update: source and care-of address determined, options sorted. RFC 6275 §6.1.7 and §9.5.1, RFC
+//! 3963 §4.1 and §4.3, RFC 5648 §4.1, RFC 4285 §5, RFC 5555 §3.1.
 
 use super::ipv4_home_address::Ipv4HomeRequest;
 use super::mcoa::{BidOption, BidStatus};
@@ -18,12 +18,12 @@ use roam6_wire::mobility::{
 use roam6_wire::{Bid, CareOfAddress, Fid, HomeAddress, Ipv4Endpoint, LinkAddress, Prefix, Sequence};
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-/// What a Binding Update asks for.
+/// The content of a Binding Update.
 #[derive(Debug)]
 pub(super) struct UpdateRequest {
-    /// Where it came from.
+    /// The source address.
     pub source: Ipv6Addr,
-    /// How its answer gets there.
+    /// The interface or route for the acknowledgement.
     pub via: Via,
     /// Whose home address.
     pub home: HomeAddress,
@@ -31,19 +31,19 @@ pub(super) struct UpdateRequest {
     pub has_home_address_option: bool,
     /// The Alternate Care-of Address, else the source; not that of its Binding Identifier options.
     pub care_of: CareOfAddress,
-    /// It came by the home link.
+    /// It was received on the home link.
     pub on_home_link: bool,
     /// It has an Alternate Care-of Address option.
     pub has_alternate_care_of: bool,
-    /// Its sender's link-layer address on the home link, if it tells one or was received there.
+    /// The sender's link-layer address on the home link, from an option or from the frame.
     pub link_address: Option<LinkAddress>,
-    /// Where it came from, if it was carried by IPv4.
+    /// The source of the IPv4 encapsulation, if any.
     pub ipv4_source: Option<ObservedSource>,
-    /// It was in ESP, and the security association of its home address opened it.
+    /// It was in valid ESP of the home address's security association.
     pub in_esp: bool,
-    /// Orders updates.
+    /// The sequence number.
     pub sequence: Sequence,
-    /// Lifetime asked for; zero to end it.
+    /// The requested lifetime; zero de-registers.
     pub lifetime: Duration,
     /// The H flag.
     pub home_registration: bool,
@@ -53,25 +53,25 @@ pub(super) struct UpdateRequest {
     pub router: bool,
     /// The O flag.
     pub overwrite: bool,
-    /// The F flag: UDP is wanted.
+    /// The F flag: UDP encapsulation is requested.
     pub force_udp: bool,
-    /// It has a Nonce Indices option, as those to correspondents have.
+    /// It has a Nonce Indices option, as updates to correspondents have.
     pub has_nonce_indices: bool,
-    /// Path MTUs the mobile router has found, octets.
+    /// Path MTUs found by the mobile router, octets.
     pub path_mtus: Vec<(Bid, u16)>,
     /// Mobile Network Prefix options.
     pub prefixes: Vec<Prefix>,
-    /// A Mobile Network Prefix option cannot be read.
+    /// A Mobile Network Prefix option is malformed.
     pub malformed_prefix: bool,
     /// IPv4 Home Address options.
     pub ipv4_homes: Vec<Ipv4HomeRequest>,
     /// Binding Identifier options.
     pub bid_options: Vec<BidOption>,
-    /// A Binding Identifier option cannot be read.
+    /// A Binding Identifier option is malformed.
     pub malformed_bid: bool,
     /// Flow Identification options.
     pub flows: Vec<FlowIdentification>,
-    /// Flows to be kept as they are.
+    /// Flows of the Flow Summary option, which are kept as they are.
     pub flow_summary: Vec<Fid>,
     /// Replay protection.
     pub timestamp: Option<Timestamp>,
@@ -79,17 +79,17 @@ pub(super) struct UpdateRequest {
     pub mn_ha_option: Option<MnHaOption>,
 }
 
-/// Where an update came from that was carried by IPv4 (RFC 5555 §4.2).
+/// The source of an update over IPv4 (RFC 5555 §4.2).
 #[derive(Debug, Clone, Copy)]
 pub(super) struct ObservedSource {
-    /// Source of its IPv4 and UDP headers: what a NAT has made of it.
+    /// Source of the IPv4 and UDP headers, as translated by a NAT.
     pub source: Ipv4Endpoint,
-    /// The IPv4 care-of address it tells.
+    /// The IPv4 care-of address in its options.
     pub reported: Option<Ipv4Addr>,
 }
 
 impl ObservedSource {
-    /// Whether there is a NAT on its way.
+    /// Whether a NAT has translated it.
     pub(super) fn is_translated(&self) -> bool {
         self.reported != Some(self.source.address)
     }
@@ -98,16 +98,16 @@ impl ObservedSource {
 /// An MN-HA authentication option and what it covers.
 #[derive(Debug)]
 pub(super) struct MnHaOption {
-    /// Which key.
+    /// The SPI.
     pub spi: u32,
-    /// What the authenticator is computed over.
+    /// The octets that the authenticator covers.
     pub covered: Vec<u8>,
     /// The authenticator.
     pub authenticator: Vec<u8>,
 }
 
 impl UpdateRequest {
-    /// Reads an update; `at_home` says that it was received on the home link.
+    /// Parses an update; `at_home` if it was received on the home link.
     pub(super) fn parse(
         packet: &Packet,
         datagram: &Datagram<'_>,
@@ -118,7 +118,7 @@ impl UpdateRequest {
         let neighbour = packet.sender.filter(|_| at_home && datagram.source == home.0);
         let mut request = UpdateRequest {
             source: datagram.source,
-            // Until it is acknowledged, the home address may not be resolved on the home link (RFC 6275 §11.5.5).
+            // Until the acknowledgement, the home address may not be resolvable on the home link (RFC 6275 §11.5.5).
             via: neighbour.map_or(Via::Route, |address| Via::Neighbour { link: packet.link, address }),
             home,
             has_home_address_option: datagram.home_address.is_some(),
@@ -193,24 +193,24 @@ impl UpdateRequest {
             }
             MobilityOption::Invalid { kind: kind::FLOW_IDENTIFICATION, body } => {
                 let fid = body.first_chunk().map_or(Fid(0), |fid| Fid(u16::from_be_bytes(*fid)));
-                // Priority 0 is not allowed, so this is answered as malformed.
+                // Priority 0 is invalid, so this is rejected as malformed.
                 self.flows.push(FlowIdentification { fid, priority: 0, status: 0, bids: Vec::new(), selector: None });
             }
             _ => {}
         }
     }
 
-    /// Its source is the home address itself (RFC 6275 §11.5.5).
+    /// Whether its source is the home address itself (RFC 6275 §11.5.5).
     pub(super) fn is_from_home_address(&self) -> bool {
         !self.has_home_address_option && self.ipv4_source.is_none()
     }
 
-    /// It lists its prefixes itself (RFC 3963 §5.2).
+    /// Explicit mode: whether it lists its prefixes (RFC 3963 §5.2).
     pub(super) fn is_explicit(&self) -> bool {
         !self.prefixes.is_empty() || self.malformed_prefix
     }
 
-    /// What an answer says whatever becomes of the update.
+    /// The parts of the acknowledgement that do not depend on the result.
     pub(super) fn reply(&self) -> Reply {
         let echo = |offer: &BidOption| BidStatus {
             bid: offer.bid,

@@ -1,17 +1,17 @@
-//! Kernel settings of the host that make it a router (RFC 6275 §8.4, RFC 3963 §6.3). The host gives them back at the end.
+//! The sysctls that make the host a router (RFC 6275 §8.4, RFC 3963 §6.3). The host restores them at the end.
 
 use super::HomeAgent;
 use crate::contract::engine::Outbox;
 use crate::contract::item::{Item, Key, Sysctl, SysctlSetting};
 
-/// The host goes on accepting router advertisements where it did: a host may have its own default route from one. Put
-/// before [`FORWARDING`], with which the kernel would remove that route.
+/// Interfaces that accept Router Advertisements continue to: the host may have its default route from one. Put before
+/// [`FORWARDING`], with which the kernel would remove that route.
 const ACCEPT_RA: SysctlSetting = SysctlSetting { link: None, sysctl: Sysctl::AcceptRa, value: 2 };
 const FORWARDING: SysctlSetting = SysctlSetting { link: None, sysctl: Sysctl::Forwarding, value: 1 };
 const IPV4_FORWARDING: SysctlSetting = SysctlSetting { link: None, sysctl: Sysctl::Ipv4Forwarding, value: 1 };
 
 impl HomeAgent {
-    /// Makes the host forward IPv6, and IPv4 if mobile networks have any.
+    /// Enables IPv6 forwarding, and IPv4 forwarding if mobile networks have IPv4 prefixes.
     pub(super) fn enable_forwarding(&mut self, out: &mut Outbox) {
         self.put_own(Item::Sysctl(ACCEPT_RA), out);
         self.put_own(Item::Sysctl(FORWARDING), out);
@@ -20,7 +20,7 @@ impl HomeAgent {
         }
     }
 
-    /// Follows a change of the prefix table; `before` says whether the former one had IPv4 prefixes.
+    /// Updates IPv4 forwarding after a change of the prefix table; `before` if the former one had IPv4 prefixes.
     pub(super) fn update_ipv4_forwarding(&mut self, before: bool, out: &mut Outbox) {
         match (before, self.serves_ipv4()) {
             (false, true) => self.put_own(Item::Sysctl(IPV4_FORWARDING), out),

@@ -1,4 +1,4 @@
-//! What a home agent does when time passes (RFC 6275 §9.5.5, §10.3.1, §10.3.2).
+//! Timers of the home agent (RFC 6275 §9.5.5, §10.3.1, §10.3.2).
 
 use super::cache::{CareOf, RegistrationState};
 use super::forwarding::ForwardingContext;
@@ -13,22 +13,22 @@ use core::fmt;
 use roam6_wire::HomeAddress;
 use std::net::Ipv6Addr;
 
-/// What time brings.
+/// A timer of the home agent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum HomeAgentTimer {
-    /// Something about this binding; [`Binding::due`] says what.
+    /// The timer of a binding; see [`Binding::deadline`].
     Binding(HomeAddress),
-    /// The host refused something of this binding, which is in force: it is asked again.
+    /// The host rejected an item of a binding in force: it is put again.
     Reinstall(HomeAddress),
-    /// The host refused something that is of no binding: anycast addresses, or ways to the home link.
+    /// The host rejected an item of no binding, an anycast address or a route: it is put again.
     ReinstallHomeLink,
-    /// The home link is told again that this home address is here, so many times yet.
+    /// Neighbour Advertisements for a home address, and how many remain.
     Announce(HomeAddress, u8),
-    /// A path MTU is too old to be believed.
+    /// A path MTU expires.
     PathMtu(Ipv6Addr),
     /// A Router Advertisement on the home link.
     Advertise,
-    /// Another home agent's entry ends.
+    /// An entry of the home agents list expires.
     HomeAgents,
 }
 
@@ -36,8 +36,8 @@ impl fmt::Display for HomeAgentTimer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             HomeAgentTimer::Binding(home) => write!(f, "binding of {home}"),
-            HomeAgentTimer::Reinstall(home) => write!(f, "refused item of {home}"),
-            HomeAgentTimer::ReinstallHomeLink => f.write_str("refused item of the home link"),
+            HomeAgentTimer::Reinstall(home) => write!(f, "rejected item of {home}"),
+            HomeAgentTimer::ReinstallHomeLink => f.write_str("rejected item of the home link"),
             HomeAgentTimer::Announce(home, _) => write!(f, "announcement of {home}"),
             HomeAgentTimer::PathMtu(remote) => write!(f, "path MTU to {remote}"),
             HomeAgentTimer::Advertise => f.write_str("advertisement"),
@@ -47,7 +47,7 @@ impl fmt::Display for HomeAgentTimer {
 }
 
 impl HomeAgent {
-    /// Does what is due by `now`.
+    /// Runs the timers that are due at `now`.
     pub(super) fn run_timers(&mut self, now: Time, out: &mut Outbox) {
         while let Some(timer) = self.timers.pop_expired(now) {
             match timer {
@@ -62,7 +62,7 @@ impl HomeAgent {
         }
     }
 
-    /// Sets the timer of a binding to the next thing due.
+    /// Schedules the timer of a binding.
     pub(super) fn schedule(&mut self, home: HomeAddress) {
         match self.bindings.get(&home).and_then(|binding| binding.deadline()) {
             Some(at) => self.timers.set(HomeAgentTimer::Binding(home), at),
@@ -84,7 +84,7 @@ impl HomeAgent {
         let Some(binding) = self.bindings.get_mut(&home) else { return };
         if binding.forget_at.is_some_and(|until| until <= now) {
             if self.deregistrations.contains_key(&home) {
-                // The journal says yet that it is bound.
+                // The journal still has the binding.
                 binding.forget_at = Some(now + RETRY_INTERVAL);
                 return;
             }
@@ -130,7 +130,7 @@ impl HomeAgent {
         self.request_refresh(now, home, out);
     }
 
-    /// Ends a binding for a reason of this side's.
+    /// Ends a binding for a local reason.
     pub(super) fn delete_binding(&mut self, now: Time, home: HomeAddress, why: &str, out: &mut Outbox) {
         if self.bindings.get(&home).is_some_and(|binding| binding.latest().is_some()) {
             self.end_binding(now, home, true, out);
@@ -138,7 +138,7 @@ impl HomeAgent {
         }
     }
 
-    /// Puts the tunnel of a binding in force anew, as paths or their MTU changed. What is pending brings its own.
+    /// Puts the tunnel of a binding again after a change of paths or MTU. A pending registration puts its own.
     pub(super) fn update_tunnel(&mut self, home: HomeAddress, out: &mut Outbox) {
         let Some(binding) = self.bindings.get(&home) else { return };
         let Some(registration) = binding.latest() else { return };
@@ -149,11 +149,11 @@ impl HomeAgent {
         self.put(home, item, out);
     }
 
-    /// Asks for everything of a binding in force again. What is pending brings its own.
+    /// Puts all items of a binding in force again. A pending registration puts its own.
     pub(super) fn reinstall(&mut self, now: Time, home: HomeAddress, out: &mut Outbox) {
         let Some(binding) = self.bindings.get_mut(&home).filter(|binding| binding.pending.is_none()) else { return };
         let Some(current) = &binding.current else {
-            // What was to let in packets still on their way does not stand: nothing is better than what did before.
+            // The tunnel of lingering paths was rejected: it is dropped, since forwarding has ended.
             binding.lingering.clear();
             out.drop(Key::Tunnel(binding.tunnel));
             if binding.has_tombstone {
@@ -178,7 +178,7 @@ impl HomeAgent {
         }
     }
 
-    /// Writes a binding in force to the journal anew.
+    /// Writes a binding in force to the journal again.
     pub(super) fn write_record(&mut self, home: HomeAddress, out: &mut Outbox) {
         let Some(binding) = self.bindings.get(&home) else { return };
         let Some(current) = &binding.current else { return };

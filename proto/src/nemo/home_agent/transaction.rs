@@ -1,5 +1,5 @@
-//! From an accepted update to its acknowledgement: nothing is acknowledged before the host forwards and the journal is
-//! written; what the host refuses is taken back (RFC 3963 §6.2, RFC 6275 §10.3.1).
+//! Transactions from a valid update to its acknowledgement: nothing is acknowledged before the host forwards and the
+//! journal is written; after a rejected item everything is rolled back (RFC 3963 §6.2, RFC 6275 §10.3.1).
 
 use super::cache::{PendingRegistration, Registration, RegistrationState};
 use super::forwarding::ForwardingContext;
@@ -17,15 +17,15 @@ use roam6_wire::mobility::Status;
 use roam6_wire::{HomeAddress, Prefix};
 use std::collections::BTreeMap;
 
-/// The transaction of items that belong to a binding already acknowledged.
+/// The transaction of items of a binding in force.
 const IN_FORCE: u64 = 0;
 
-/// When what the host refused of a binding in force is asked for again.
+/// Interval before a rejected item of a binding in force is put again.
 pub(super) const RETRY_INTERVAL: Duration = Duration::from_secs(1);
-/// The same for what is of no binding, which the host may refuse for as long as it has no address of the prefix.
+/// The same for items of no binding, which the host may reject as long as it has no address of the prefix.
 const OWN_RETRY_INTERVAL: Duration = Duration::from_secs(10);
 
-/// Who waits for the outcomes of the `Put`s that are under way.
+/// The outstanding outcomes, and who waits for each.
 #[derive(Debug, Default)]
 pub(super) struct Transactions {
     last: u64,
@@ -34,33 +34,33 @@ pub(super) struct Transactions {
 }
 
 impl Transactions {
-    /// A name for a new transaction.
+    /// A new transaction identifier.
     pub(super) fn begin(&mut self) -> u64 {
         self.last += 1;
         self.last
     }
 
-    /// Notes that `waiting` (a home address and its transaction, or nobody) is told of the next outcome for `key`.
+    /// Records that `waiting` (a home address and its transaction, or none) gets the next outcome for `key`.
     pub(super) fn expect(&mut self, key: Key, waiting: Option<(HomeAddress, u64)>) {
         self.puts += 1;
         self.outstanding.insert((key, self.puts), waiting);
     }
 
-    /// Who waits for this outcome; `None` if the item is not of this engine.
+    /// Who waits for this outcome; `None` if the item belongs to another engine.
     fn take_outcome(&mut self, key: &Key) -> Option<Option<(HomeAddress, u64)>> {
         let first = self.outstanding.range((key.clone(), 0)..=(key.clone(), u64::MAX)).next()?.0.clone();
         self.outstanding.remove(&first)
     }
 
-    /// How many outcomes are yet to come.
+    /// Number of outstanding outcomes.
     pub(super) fn len(&self) -> usize {
         self.outstanding.len()
     }
 }
 
 impl HomeAgent {
-    /// Takes an accepted registration on its way: first the question whether the home address is free, if it must be
-    /// asked, then the host. A registration of the same home address that is still on its way gives way to it.
+    /// Starts a valid registration: duplicate address detection if required, then installation. It supersedes a
+    /// pending registration of the same home address.
     pub(super) fn start_registration(
         &mut self,
         now: Time,
@@ -71,7 +71,7 @@ impl HomeAgent {
     ) {
         let transaction = self.transactions.begin();
         self.deregistrations.remove(&home);
-        // Who is on the home link itself has made sure that nobody else has its home address.
+        // A router on the home link has run duplicate address detection itself.
         let must_probe = next.home_link_address.is_none() && self.needs_dad(home);
         let Some(binding) = self.bindings.get_mut(&home) else { return };
         let superseded = binding.pending.take();
@@ -94,14 +94,14 @@ impl HomeAgent {
             self.send_dad_solicitations(home, out);
         }
         if install {
-            // What the host has refused of the binding in force, it does not hold.
+            // Items of the binding in force that the host has rejected are missing.
             let lacking = self.timers.deadline_of(&HomeAgentTimer::Reinstall(home)).is_some();
             self.install(home, abandoned.is_some() || lacking, out);
         }
         self.schedule(home);
     }
 
-    /// Asks the host for everything the pending registration needs and does not have; with `all`, for everything.
+    /// Puts the items that the pending registration needs and the host lacks; with `all`, every item.
     pub(super) fn install(&mut self, home: HomeAddress, all: bool, out: &mut Outbox) {
         let Some(binding) = self.bindings.get_mut(&home) else { return };
         let Some(mut pending) = binding.pending.take() else { return };
@@ -144,19 +144,19 @@ impl HomeAgent {
         }
     }
 
-    /// Asks the host for an item of a binding in force that no acknowledgement waits for.
+    /// Puts an item of a binding in force; no acknowledgement waits for it.
     pub(super) fn put(&mut self, home: HomeAddress, item: Item, out: &mut Outbox) {
         self.transactions.expect(item.key(), Some((home, IN_FORCE)));
         out.put(item);
     }
 
-    /// Asks the host for an item of no binding.
+    /// Puts an item of no binding.
     pub(super) fn put_own(&mut self, item: Item, out: &mut Outbox) {
         self.transactions.expect(item.key(), None);
         out.put(item);
     }
 
-    /// Takes the host's answer to one `Put`.
+    /// Processes the outcome of a `Put`.
     pub(super) fn receive_outcome(&mut self, now: Time, outcome: &Outcome, out: &mut Outbox) {
         let Some(waiting) = self.transactions.take_outcome(&outcome.key) else { return };
         if let Some(why) = &outcome.error {
@@ -224,13 +224,13 @@ impl HomeAgent {
         self.schedule(home);
     }
 
-    /// Takes back what was asked of the host, which refused `key`.
+    /// Rolls back a registration after the host rejected `key`.
     fn roll_back(&mut self, now: Time, home: HomeAddress, key: &Key, out: &mut Outbox) {
         let Some(binding) = self.bindings.get_mut(&home) else { return };
         let Some(pending) = binding.pending.take() else { return };
         let PendingRegistration { registration: next, reply: answer, .. } = *pending;
         let status = match key {
-            // A prefix it listed itself, and to which nothing can be forwarded (RFC 3963 §6.2).
+            // A prefix of explicit mode that cannot be forwarded (RFC 3963 §6.2).
             Key::Route(_, prefix, ..) if next.explicit && !prefix.is_ipv4() && *prefix != Prefix::host(home.0) => {
                 Status::INVALID_PREFIX
             }
@@ -264,7 +264,7 @@ impl HomeAgent {
         self.reject(&answer, status, out);
     }
 
-    /// Takes the routes and the proxies of a binding out of the host; the tunnel and the journal's line remain.
+    /// Drops the routes and proxies of a binding; the tunnel and the journal record remain.
     pub(super) fn stop_forwarding(&mut self, home: HomeAddress, out: &mut Outbox) -> Option<Registration> {
         let sequence = self.bindings.get(&home)?.sequence;
         self.record_sequence(home, sequence, out);
@@ -280,8 +280,8 @@ impl HomeAgent {
         current.or(abandoned)
     }
 
-    /// Brings what is found by care-of address and by prefix up to date after `old` gave way: prefixes neither current nor
-    /// pending any more lose their routes, and addresses are answered for no longer.
+    /// Updates the indexes by care-of address and prefix after `old` was superseded: prefixes that are neither in
+    /// force nor pending lose their routes, and addresses their proxies.
     fn update_indexes(&mut self, home: HomeAddress, old: Option<&Registration>, out: &mut Outbox) {
         let Some(binding) = self.bindings.get(&home) else { return };
         let pending = binding.pending.iter().map(|pending| &pending.registration);

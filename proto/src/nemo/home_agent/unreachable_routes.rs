@@ -1,6 +1,5 @@
-//! Networks that are not bound and not on a home link: unreachable. A packet for one would otherwise follow the default
-//! route back to the router that sent it here, and go round until its hop limit ends it (RFC 7084 §4.3, WPD-5; RFC 4632
-//! §5.1).
+//! Unreachable routes for prefixes without a binding. A packet for one would otherwise follow the default route back
+//! to the router that sent it here, and loop until its hop limit is exceeded (RFC 7084 §4.3, WPD-5; RFC 4632 §5.1).
 
 use super::HomeAgent;
 use crate::contract::config::nemo::{HomeAgentConfig, PrefixTable};
@@ -9,11 +8,11 @@ use crate::contract::item::{Item, NextHop, Route, RouteTable};
 use roam6_wire::Prefix;
 use std::collections::BTreeSet;
 
-/// Worse than every other route; not that of a mobile router's own network on the same host.
+/// Worse than every other route, and different from that of a mobile router on the same host.
 pub(super) const UNREACHABLE_METRIC: u32 = (1 << 30) + 1;
 
 impl HomeAgent {
-    /// Puts the routes of all networks of this home agent.
+    /// Puts the unreachable routes of this home agent.
     pub(super) fn put_unreachable_routes(&mut self, out: &mut Outbox) {
         self.has_unreachable_routes = true;
         for prefix in covering_prefixes(&self.config, &self.config.prefix_table) {
@@ -21,7 +20,7 @@ impl HomeAgent {
         }
     }
 
-    /// Makes the routes those of the present prefix table.
+    /// Updates the routes after a change of the prefix table.
     pub(super) fn update_unreachable_routes(&mut self, before: &PrefixTable, out: &mut Outbox) {
         if !self.has_unreachable_routes {
             return;
@@ -32,7 +31,7 @@ impl HomeAgent {
     }
 }
 
-/// Home prefixes that are on no home link, and the prefixes of all rows, in as few prefixes as hold the same addresses.
+/// The home prefixes of a virtual home network, the pool, and the prefixes of all rows, aggregated.
 fn covering_prefixes(config: &HomeAgentConfig, table: &PrefixTable) -> BTreeSet<Prefix> {
     let home = config.home_prefixes.iter().filter(|_| config.home_link.is_none());
     let pool = config.ipv4_pool.iter().map(|pool| &pool.prefix);
@@ -49,7 +48,7 @@ fn aggregate(mut prefixes: Vec<Prefix>) -> BTreeSet<Prefix> {
             continue;
         }
         let mut next = prefix;
-        // Two halves of a prefix are that prefix.
+        // Two halves merge into their parent.
         while let Some(whole) = merged.last().and_then(|last| merge_halves(*last, next)) {
             merged.pop();
             next = whole;
@@ -59,7 +58,7 @@ fn aggregate(mut prefixes: Vec<Prefix>) -> BTreeSet<Prefix> {
     merged.into_iter().collect()
 }
 
-/// The prefix whose two halves these are.
+/// The parent prefix, if these are its two halves.
 fn merge_halves(low: Prefix, high: Prefix) -> Option<Prefix> {
     let length = low.length().checked_sub(1).filter(|_| low.length() == high.length())?;
     let [one, other] = [low, high].map(|half| Prefix::new(half.address(), length));

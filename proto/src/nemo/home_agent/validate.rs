@@ -1,5 +1,5 @@
-//! One Binding Update: the checks in their order, and what follows from them.
-//! RFC 6275 §9.5.1 and §10.3, RFC 3963 §6.2 and §6.7, RFC 4285 §5.1 and §6, RFC 3776 §4, RFC 5648 §6.2.
+//! Validation of a Binding Update, in the order of the standards, and the resulting action. RFC 6275 §9.5.1 and §10.3,
+//! RFC 3963 §6.2 and §6.7, RFC 4285 §5.1 and §6, RFC 3776 §4, RFC 5648 §6.2.
 
 use super::cache::{Binding, CareOf, Registration};
 use super::care_of::is_routable_unicast;
@@ -19,28 +19,28 @@ use roam6_wire::{Bid, Ipv4Endpoint, Prefix};
 use std::net::Ipv6Addr;
 use std::sync::Arc;
 
-/// Why an update is not accepted.
+/// Why an update is rejected.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Rejection {
-    /// Dropped without an answer.
+    /// Dropped silently.
     Drop(DropReason, &'static str),
     /// Answered with this status.
     Reply(Status),
-    /// Answered with this status; counted as a packet dropped for this reason.
+    /// Answered with this status within the rate limit; counted as a packet dropped for this reason.
     RateLimitedReply(Status, DropReason),
 }
 
-/// What an accepted update asks for.
+/// What a valid update requests.
 #[derive(Debug)]
 enum Decision {
-    /// To be bound like this.
+    /// This registration.
     Register(Registration),
-    /// To be bound no longer.
+    /// De-registration.
     Deregister,
 }
 
 impl HomeAgent {
-    /// Takes one Binding Update addressed to this home agent.
+    /// Processes a Binding Update to this home agent.
     pub(super) fn receive_update(&mut self, now: Time, request: UpdateRequest, out: &mut Outbox) {
         let mut answer = request.reply();
         answer.dsmip = request.ipv4_source.and_then(|observed| self.dsmip_encapsulation(&observed, request.force_udp));
@@ -80,14 +80,14 @@ impl HomeAgent {
         }
     }
 
-    /// Notes an update that is refused. Some statuses only make the mobile router send another update at once.
+    /// Records a rejected update as a fault. Some statuses only make the mobile router send another update at once.
     fn note_rejected(&mut self, now: Time, request: &UpdateRequest, status: Status, out: &mut Outbox) {
         let prefixes = || request.prefixes.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
         let why = match status {
             Status::SEQUENCE_OUT_OF_WINDOW | Status::MESSAGE_ID_MISMATCH | Status::NOT_HOME_AGENT => return,
             Status::AUTHENTICATION_FAILED => format!("{status}: its key is not that of its row in the prefix table"),
             Status::INVALID_PREFIX | Status::NOT_AUTHORISED_FOR_PREFIX => {
-                format!("{status}: it asks for {}, which its row in the prefix table does not allow", prefixes())
+                format!("{status}: its row in the prefix table does not allow {}", prefixes())
             }
             Status::NOT_HOME_SUBNET => format!("{status}: it is in none of home_prefixes"),
             status => status.to_string(),
@@ -109,7 +109,7 @@ impl HomeAgent {
         }
     }
 
-    /// Every check of an update, in the order the standards give them.
+    /// All checks of an update, in the order of the standards.
     fn validate(&self, now: Time, request: &UpdateRequest, answer: &mut Reply) -> Result<Decision, Rejection> {
         let binding = self.bindings.get(&request.home).map(Box::as_ref);
         if !is_routable_unicast(request.home.0) || !is_routable_unicast(request.source) {
@@ -121,7 +121,7 @@ impl HomeAgent {
         };
         answer.authentication = reply_authentication(request, row);
         if request.is_from_home_address() && !request.on_home_link {
-            return Err(Rejection::Drop(DropReason::NotOnLink, "from the home address, but not by the home link"));
+            return Err(Rejection::Drop(DropReason::NotOnLink, "from the home address, but not on the home link"));
         }
         check_protection(request, row)?;
         verify_authenticator(request, &answer.authentication)?;
@@ -162,7 +162,7 @@ impl HomeAgent {
             && binding.is_none_or(|binding| binding.timestamp == Timestamp(0) || timestamp.is_after(binding.timestamp))
     }
 
-    /// Whether its sender, who is who it claims to be, may register this.
+    /// Whether the authenticated sender may register this.
     fn authorise(
         &self,
         now: Time,
@@ -205,7 +205,8 @@ impl HomeAgent {
             return Err(Rejection::Drop(DropReason::Malformed, "the Home Address option is missing"));
         }
         if !ends && carried.is_none() && request.force_udp {
-            // Not over IPv6 (RFC 5555 §4.5); not to say so would have it sent.
+            // UDP encapsulation is not available over IPv6 (RFC 5555 §4.5); acceptance would make the mobile router
+            // use it.
             return Err(Rejection::Reply(Status::UDP_ENCAPSULATION_REFUSED));
         }
         let prefixes = match latest {
@@ -238,7 +239,7 @@ impl HomeAgent {
             router: latest.filter(|_| ends).map_or(request.router, |latest| latest.router),
             link_local: match latest {
                 Some(latest) if ends => latest.link_local,
-                // Who is on the home link itself has its own there.
+                // A router on the home link has its own link-local address there.
                 _ if request.link_local && !at_home => self.free_link_local(request.home).map_err(Rejection::Reply)?,
                 _ => None,
             },
@@ -249,8 +250,8 @@ impl HomeAgent {
         Ok(Decision::Register(next))
     }
 
-    /// The prefixes of explicit mode if they may be registered, of implicit mode if there are any (RFC 3963 §6.2); and
-    /// those of IPv4 that are granted already.
+    /// The prefixes of explicit mode if they are authorised, those of implicit mode if there are any (RFC 3963 §6.2),
+    /// and the IPv4 prefixes granted before.
     fn grant_prefixes(
         &self,
         request: &UpdateRequest,
@@ -261,7 +262,7 @@ impl HomeAgent {
             return Ok(self.share_prefixes(request.home, ipv4));
         }
         let explicit = request.is_explicit();
-        // What the prefix table says is granted as far as it can be routed to.
+        // Prefixes of the prefix table are granted as far as they are routable.
         let own = || row.prefixes.iter().copied().filter(|prefix| !prefix.is_ipv4() && self.is_installable(*prefix));
         let asked: Vec<Prefix> = if explicit { request.prefixes.clone() } else { own().collect() };
         if asked.is_empty() && !request.malformed_prefix {
@@ -285,7 +286,7 @@ impl HomeAgent {
         Ok(self.share_prefixes(request.home, [asked, ipv4].concat()))
     }
 
-    /// A route to it can be made, and takes nothing away from this home agent or its home networks.
+    /// Whether a route to it is possible, and covers neither this home agent nor its home networks.
     fn is_installable(&self, prefix: Prefix) -> bool {
         let home = self.config.home_prefixes.iter().any(|home| prefix.covers(*home) || home.covers(prefix));
         prefix.length() > 0 && is_routable_unicast(prefix.address()) && !prefix.contains(self.config.address) && !home
@@ -331,7 +332,7 @@ impl HomeAgent {
             let merged = mcoa::merge_care_of(known, &request.bid_options, &order, usable).map_err(Rejection::Reply)?;
             let away = merged.care_of.iter().filter(|care_of| !care_of.simultaneous_home);
             let away: Vec<Ipv6Addr> = away.map(|care_of| care_of.address).collect();
-            // Those kept were judged by other prefixes.
+            // Kept care-of addresses were checked against other prefixes.
             return if ends || self.may_nest(reach, &away) { Ok(merged) } else { refused(Status::INVALID_CARE_OF) };
         }
         let address = match carried {
@@ -347,7 +348,7 @@ impl HomeAgent {
         Ok(MergedCareOf { care_of: vec![care_of], bid_statuses: Vec::new() })
     }
 
-    /// From here on, older updates are stale.
+    /// Records sequence number and timestamp: older updates are stale from now on.
     fn remember_sequence(&mut self, request: &UpdateRequest) {
         let tunnel = self.tunnel_id(request.home);
         let binding = self.bindings.entry(request.home).or_insert_with(|| Box::new(Binding::new(tunnel)));
@@ -356,7 +357,7 @@ impl HomeAgent {
         binding.timestamp = request.timestamp.unwrap_or(Timestamp(0));
     }
 
-    /// A farewell that found nothing to end may have overtaken an update that is still on its way.
+    /// A de-registration without a binding may have overtaken an update that is still on its way.
     fn remember_deregistration(&mut self, now: Time, request: &UpdateRequest) {
         if self.bindings.contains_key(&request.home) || self.bindings.len() < self.config.max_bindings {
             self.remember_sequence(request);
@@ -385,7 +386,7 @@ impl HomeAgent {
         out.report(Report::Dropped { reason: DropReason::RateLimited, from: Some(request.source), detail });
     }
 
-    /// Answers an update that proved nothing new, unless such were answered often enough.
+    /// Answers an update that changes nothing, within the rate limit.
     fn reject_rate_limited(
         &mut self,
         now: Time,
@@ -411,8 +412,8 @@ impl HomeAgent {
         out.report(Report::Dropped { reason, from: Some(request.source), detail });
     }
 
-    /// An authentic and fresh update with an old sequence number, from elsewhere, is not of the router that is bound: it
-    /// is another one with the same key, or has lost what it knew. Told once for each binding.
+    /// An authentic and fresh update with an old sequence number, from another care-of address, is of another router
+    /// with the same key, or the router has lost its state. Reported once for each binding.
     fn report_duplicate_router(&mut self, now: Time, request: &UpdateRequest, out: &mut Outbox) {
         let binding = self.bindings.get(&request.home).map(Box::as_ref);
         let keyed = self
@@ -436,7 +437,7 @@ impl HomeAgent {
         out.report(Report::Notice { text });
     }
 
-    /// What an answer says besides its status when the update proved nothing (RFC 6275 §9.5.1, RFC 4285 §6).
+    /// Completes an answer with the last sequence number or the clock (RFC 6275 §9.5.1, RFC 4285 §6).
     fn complete_reply(&self, now: Time, request: &UpdateRequest, answer: &mut Reply, status: Status) {
         if let Some(last) = self.last_sequence(request.home).filter(|_| status == Status::SEQUENCE_OUT_OF_WINDOW) {
             answer.sequence = last;
@@ -448,15 +449,15 @@ impl HomeAgent {
     }
 }
 
-/// The MN-HA authenticator (RFC 4285 §5.1), verified before anything is told of the binding; of other ways to
-/// authenticate, [`check_protection`] has said what there is to say.
+/// Verifies the MN-HA authenticator (RFC 4285 §5.1), before anything about the binding is disclosed;
+/// [`check_protection`] covers other methods.
 fn verify_authenticator(request: &UpdateRequest, authentication: &Authentication) -> Result<(), Rejection> {
     let Authentication::SharedKey(key) = authentication else { return Ok(()) };
     let Some(proof) = &request.mn_ha_option else {
         return Err(Rejection::Drop(DropReason::NotAuthenticated, "the authentication option is missing"));
     };
     if proof.spi != key.spi {
-        return Err(Rejection::Drop(DropReason::NoAssociation, "no association has this SPI"));
+        return Err(Rejection::Drop(DropReason::NoAssociation, "no security association with this SPI"));
     }
     if !verify(&key.secret, request.care_of, request.home, &proof.covered, &proof.authenticator) {
         return Err(Rejection::RateLimitedReply(Status::AUTHENTICATION_FAILED, DropReason::BadAuthenticator));
@@ -464,7 +465,7 @@ fn verify_authenticator(request: &UpdateRequest, authentication: &Authentication
     Ok(())
 }
 
-/// What authenticates the answer: of a row with two keys the one that proves the update, else one with its SPI.
+/// The authentication of the answer: for a row with two keys the one that verifies the update, else one with its SPI.
 fn reply_authentication(request: &UpdateRequest, row: &PrefixTableRow) -> Authentication {
     let Some(proof) = &request.mn_ha_option else { return row.authentication.clone() };
     let named = || row.shared_keys().filter(|key| key.spi == proof.spi);
@@ -474,8 +475,8 @@ fn reply_authentication(request: &UpdateRequest, row: &PrefixTableRow) -> Authen
     key.map_or_else(|| row.authentication.clone(), |key| Authentication::SharedKey(key.clone()))
 }
 
-/// With ESP only what ESP covers counts: neither a message in the clear, nor the source address, which is a care-of
-/// address only if the message says so too; what ends a binding needs none (RFC 3776 §4.1 and §4.2).
+/// With IPsec only content covered by ESP counts: no unprotected message, and the source address as care-of address
+/// only if the message has it too; a de-registration needs none (RFC 3776 §4.1 and §4.2).
 fn check_protection(request: &UpdateRequest, row: &PrefixTableRow) -> Result<(), Rejection> {
     if !matches!(row.authentication, Authentication::Ipsec(_)) {
         return Ok(());

@@ -1,4 +1,4 @@
-//! What an operator sees of a home agent.
+//! The operator's view of the home agent.
 
 use super::HomeAgent;
 use super::cache::{Binding, CareOf, Registration};
@@ -10,9 +10,9 @@ use core::ops::Bound;
 use core::time::Duration;
 use roam6_wire::{Bid, HomeAddress, Sequence};
 
-/// So many of the nearest timers are shown.
+/// Maximum timers shown, the nearest first.
 const TIMERS_SHOWN: usize = 16;
-/// So many bindings are shown in one piece.
+/// Bindings in one page.
 const PAGE_ROWS: usize = 256;
 
 impl HomeAgent {
@@ -33,7 +33,7 @@ impl HomeAgent {
         count("outcomes_awaited", self.transactions.len());
     }
 
-    /// Adds some bindings and their tunnels, those after `last`. Returns the last of them, unless that was all.
+    /// Adds a page of bindings and their tunnels, those after `last`. Returns the last one if there are more.
     pub(super) fn show_page(&self, now: Time, last: Option<HomeAddress>, view: &mut View) -> Option<HomeAddress> {
         let after = last.map_or(Bound::Unbounded, Bound::Excluded);
         let mut some = self.bindings.range((after, Bound::Unbounded));
@@ -74,7 +74,7 @@ impl HomeAgent {
         }));
     }
 
-    /// Home addresses that are not bound because their updates are not accepted.
+    /// Home addresses without a binding whose updates are rejected.
     fn show_rejected(&self, now: Time) -> impl Iterator<Item = BindingView> {
         let unbound = self.faults.iter().filter(|(home, _)| !self.bindings.contains_key(home));
         unbound.map(move |(home, fault)| BindingView {

@@ -1,5 +1,5 @@
-//! What the home agent says: Binding Acknowledgements, each status to its consequence, and its requests and errors
-//! (RFC 6275 §11.7.3 and §11.7.4, RFC 3963 §5.4, RFC 5648 §5, RFC 4285 §5.1 and §6, RFC 3776 §4).
+//! Messages of the home agent: Binding Acknowledgements, with the action for each status, Binding Refresh Requests and
+//! Binding Errors (RFC 6275 §11.7.3 and §11.7.4, RFC 3963 §5.4, RFC 5648 §5, RFC 4285 §5.1 and §6, RFC 3776 §4).
 
 use super::MobileRouter;
 use super::binding_update::lifetime_of;
@@ -19,29 +19,29 @@ use roam6_wire::mobility::{
     BindingAcknowledgement, BindingIdentifier, ErrorStatus, Message, MobilityOption, Status, authenticated_part,
 };
 
-/// Updates that must be refused, one after the other, before a binding that stands is given up.
+/// Consecutive rejections before an existing binding is given up.
 const MAX_REJECTIONS: u32 = 3;
 
-/// What a status is answered with.
+/// The action for a status.
 enum AckAction {
-    /// The home agent holds what was asked.
+    /// The registration is accepted.
     Accepted,
-    /// The same update again, with what the answer told.
+    /// Send the update again, with the values of the acknowledgement.
     RetryUpdated,
-    /// The same update again, while the answers to the former ones still count.
+    /// Retransmit the update; acknowledgements of former transmissions still count.
     Retransmit,
-    /// Without RFC 5648.
+    /// Send it again without RFC 5648.
     RetryWithoutMcoa,
-    /// At home, or away, but not both.
+    /// Send it again for home or away, not both.
     RetryWithoutHomeAndAway,
-    /// De-register, then register anew.
+    /// De-register, then register again.
     Reregister,
-    /// This home agent does not serve us.
+    /// This home agent rejects the mobile router.
     Rejected,
 }
 
 impl MobileRouter {
-    /// Takes a Mobility Header; `protected` if it was in ESP and our security association opened it.
+    /// Processes a Mobility Header; `protected` if it was in valid ESP.
     pub(super) fn receive_mobility(&mut self, now: Time, datagram: &Datagram<'_>, protected: bool, out: &mut Outbox) {
         let from = Some(datagram.source);
         let (source, destination) = (datagram.real_source(), datagram.real_destination());
@@ -49,7 +49,7 @@ impl MobileRouter {
         let ours =
             |uplink: &Uplink| uplink.care_of_address.as_ref().is_some_and(|formed| formed.address.0 == destination);
         if destination != home && !self.uplinks.iter().any(ours) {
-            // For another role of this host, or nobody's.
+            // For another role of this host, or for none.
             return;
         }
         let message = match Message::parse(datagram.payload, source, destination) {
@@ -60,7 +60,7 @@ impl MobileRouter {
             out.report(Report::Dropped { reason, from, detail: detail.to_owned() });
         };
         if destination != home {
-            // A Binding Error goes to the care-of address alone: the home address was not believed (RFC 6275 §9.3.3).
+            // A Binding Error goes to the care-of address, because the home address is unverified (RFC 6275 §9.3.3).
             match message {
                 Message::BindingError { status, .. } => self.receive_binding_error(now, datagram, status, out),
                 _ => drop(DropReason::NotForUs, "mobility header", out),
@@ -68,7 +68,7 @@ impl MobileRouter {
             return;
         }
         if !self.home_agents.contains(datagram.source) {
-            return drop(DropReason::NoAssociation, "mobility header not from a home agent of ours", out);
+            return drop(DropReason::NoAssociation, "mobility header, not from a configured home agent", out);
         }
         match message {
             Message::BindingAcknowledgement(acknowledgement) => {
@@ -86,7 +86,8 @@ impl MobileRouter {
         }
     }
 
-    /// The home agent has no binding for us, or says so: nothing proves it, so we only ask again.
+    /// The home agent reports that it has no binding. This is unauthenticated, so the binding is only verified by an
+    /// update.
     fn receive_binding_error(&mut self, now: Time, datagram: &Datagram<'_>, status: ErrorStatus, out: &mut Outbox) {
         let peer = datagram.source;
         if !self.home_agents.contains(peer) || !self.hint_limiter.take(now) {
@@ -113,8 +114,8 @@ impl MobileRouter {
             out.report(Report::Dropped { reason, from: Some(datagram.source), detail });
         };
         let answered = match message.status {
-            // This one carries the home agent's number, not ours (RFC 6275 §11.7.3). If our last number is newer than
-            // that, it answers an older update or a copy of one, and our last will be accepted.
+            // It has the home agent's last sequence number, not that of the update (RFC 6275 §11.7.3). If our last
+            // number is newer, it answers an older update or a replay, and our last update will be accepted.
             Status::SEQUENCE_OUT_OF_WINDOW => {
                 let stale = self.registration.sequence().is_newer_than(message.sequence);
                 self.registration.find_by_timestamp(echoed_timestamp(message)).filter(|_| !stale)
@@ -164,7 +165,7 @@ impl MobileRouter {
                 self.registration.drop_binding();
                 self.registration.retry(now);
             }
-            // It has let go already: nobody has defended the home address since (RFC 6275 §11.5.5).
+            // It has no binding: the home address has not been defended since (RFC 6275 §11.5.5).
             AckAction::Rejected if wanted.care_of().is_empty() => {
                 self.accept_acknowledgement(now, message, wanted, sent, out);
                 self.start_home_address_dad(now, true, out);
@@ -182,12 +183,12 @@ impl MobileRouter {
         }
     }
 
-    /// Whether a refusal is not to be believed yet: the update is repeated in its time, and the binding stays.
+    /// Whether a rejection is not accepted yet: the update is retransmitted in its time, and the binding stays.
     ///
-    /// A home agent signs 146 for whoever sends an update in our name that proves nothing, and who sees ours can give that
-    /// number and timestamp: such an answer says nothing of our update. A binding that stands is given up only when several
-    /// updates were refused; not at all for want of resources when it was merely to be refreshed, since the home agent
-    /// holds what it has (RFC 6275 §9.5.1).
+    /// A home agent authenticates status 146 for any unauthenticated update in our name, and an on-path attacker can
+    /// copy sequence number and timestamp: such an answer says nothing about our update. An existing binding is given
+    /// up only after several rejected updates; not at all for want of resources if it was only to be refreshed, since
+    /// the home agent keeps it (RFC 6275 §9.5.1).
     fn is_rejection_in_doubt(
         &mut self,
         now: Time,
@@ -211,7 +212,7 @@ impl MobileRouter {
         doubted
     }
 
-    /// Whether the acknowledgement comes from the home agent and belongs to our latest words (RFC 4285 §5.1).
+    /// Verifies that the acknowledgement comes from the home agent (RFC 4285 §5.1).
     pub(super) fn verify(
         &self,
         datagram: &Datagram<'_>,
@@ -248,7 +249,7 @@ impl MobileRouter {
         let multiple = matches!(wanted.location, Location::Away { mcoa: true, .. });
         let both = wanted.care_of().iter().any(|care_of| care_of.on_home_link);
         match message.status {
-            // Perhaps the answer to a copy of our update, which overtakes that to the update itself.
+            // It may answer a copy of our update, and overtake the answer to the update itself.
             Status::SEQUENCE_OUT_OF_WINDOW if message.sequence == self.registration.sequence() => AckAction::Retransmit,
             Status::SEQUENCE_OUT_OF_WINDOW => {
                 self.registration.resume(message.sequence);
@@ -260,7 +261,7 @@ impl MobileRouter {
             }
             Status::REGISTRATION_TYPE_CHANGE => AckAction::Reregister,
             Status::MCOA_SIMULTANEOUS_PROHIBITED if both => AckAction::RetryWithoutHomeAndAway,
-            // It may have taken the update for a farewell (RFC 5648 §6.3).
+            // It may have taken the update for a de-registration (RFC 5648 §6.3).
             status if both && status.is_accepted() && !has_bid_options(message) => AckAction::RetryWithoutHomeAndAway,
             Status::MCOA_MALFORMED
             | Status::MCOA_NON_MCOA_BINDING_EXISTS
@@ -272,7 +273,7 @@ impl MobileRouter {
             {
                 AckAction::RetryWithoutMcoa
             }
-            // Without R it does not forward for networks (RFC 3963 §5.3).
+            // Without the R flag it does not forward for mobile networks (RFC 3963 §5.3).
             status if status.is_accepted() && (message.flags.router() || wanted.care_of().is_empty()) => {
                 AckAction::Accepted
             }
@@ -280,7 +281,7 @@ impl MobileRouter {
         }
     }
 
-    /// Sets our clock by the home agent's (RFC 4285 §6): its seconds are in the high half.
+    /// Sets the clock to the home agent's (RFC 4285 §6): its seconds are in the high half.
     fn resynchronise_clock(&mut self, now: Time, message: &BindingAcknowledgement) {
         let told = echoed_timestamp(message);
         if let Some(unix) = told.and_then(|Timestamp(told)| (told >> 32).checked_sub(NTP_TO_UNIX_SECONDS)) {
@@ -338,8 +339,8 @@ impl MobileRouter {
 }
 
 impl MobileRouter {
-    /// What the home agent says of our being at home too: whether it holds that, and who answers for the home address
-    /// (RFC 5648 §5.6.3, §6.3).
+    /// Evaluates whether the home agent accepted the home binding, and which end defends the home address (RFC 5648
+    /// §5.6.3, §6.3).
     fn receive_home_status(
         &mut self,
         message: &BindingAcknowledgement,
@@ -371,8 +372,9 @@ fn echoed_timestamp(message: &BindingAcknowledgement) -> Option<Timestamp> {
     })
 }
 
-/// Whether the acknowledgement echoes the timestamp of `sent`: with status 144 the low half alone, since the high half is
-/// the home agent's clock (RFC 4285 §6). Only an acceptance may lack it: a refusal is signed also for updates of others.
+/// Whether the acknowledgement echoes the timestamp of `sent`: with status 144 only the low half, since the high half
+/// is the home agent's clock (RFC 4285 §6). Only an acceptance may lack it: rejections are authenticated also for
+/// updates of others.
 fn echoes_timestamp(message: &BindingAcknowledgement, sent: &Transmission) -> bool {
     const LOW_HALF: u64 = 0xffff_ffff;
     let Some(Timestamp(ours)) = sent.timestamp else { return true };
@@ -387,8 +389,8 @@ fn has_bid_options(message: &BindingAcknowledgement) -> bool {
     message.options.iter().any(|option| matches!(option, MobilityOption::BindingIdentifier(_)))
 }
 
-/// What the home agent holds of what it was asked to: the care-of addresses whose identifiers it accepted; the first
-/// alone if it mentions none, since then it does not know RFC 5648 (§5.1).
+/// The part of the registration that the home agent accepted: the care-of addresses whose BIDs it accepted; only the
+/// first if it has no Binding Identifier option, because then it does not support RFC 5648 (§5.1).
 fn accepted_registration(mut wanted: DesiredRegistration, message: &BindingAcknowledgement) -> DesiredRegistration {
     let Location::Away { care_of, mcoa: multiple } = &mut wanted.location else {
         return wanted;

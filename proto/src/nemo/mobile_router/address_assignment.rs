@@ -1,5 +1,5 @@
-//! Where an uplink's care-of address comes from: the configuration, a prefix of the router in use, or a DHCPv6 server where
-//! that router says so (RFC 4862 §5.5.3; M flag of RFC 4861 §4.2, RFC 8415 §18.2).
+//! The source of an uplink's care-of address: the configuration, a prefix of the router in use, or a DHCPv6 server if
+//! that router has the M flag (RFC 4862 §5.5.3; RFC 4861 §4.2, RFC 8415 §18.2).
 
 use super::care_of_prefix::client_duid;
 use super::uplink::{FormedAddress, Uplink};
@@ -14,7 +14,7 @@ use roam6_wire::ip6::Datagram;
 use roam6_wire::{HomeAddress, Prefix};
 use std::net::Ipv6Addr;
 
-/// An address for an uplink, or a prefix to form one in.
+/// An address for an uplink, or a prefix in which to form one.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Assignment {
     /// `None`: formed in the prefix.
@@ -25,11 +25,11 @@ pub(super) struct Assignment {
     pub(super) valid_until: Time,
 }
 
-/// An address that a DHCPv6 server assigns, or is asked for.
+/// An address that a DHCPv6 server has assigned, or is asked for.
 #[derive(Debug, Clone)]
 pub(super) struct AddressLease {
     client: DhcpClient,
-    /// The router that sent us to the server: another one is another network.
+    /// The router with the M flag: another one means another network.
     router: Ipv6Addr,
 }
 
@@ -41,19 +41,19 @@ impl Assignment {
 }
 
 impl AddressLease {
-    /// When [`Uplink::settle_lease`] has something to do.
+    /// When [`Uplink::update_lease`] has something to do.
     pub(super) fn deadline(&self) -> Option<Time> {
         self.client.deadline()
     }
 
-    /// What the server says of DNS, until the lease ends.
+    /// The DNS configuration from the server, and the end of the lease.
     pub(super) fn dns(&self) -> Option<(&DnsInfo, Time)> {
         Some((self.client.dns(), self.client.leases().first()?.valid_until))
     }
 }
 
 impl Uplink {
-    /// The address to be used now. That of the configuration comes first, then one formed in an advertised prefix.
+    /// The present address assignment: static first, then an advertised prefix, then DHCPv6.
     pub(super) fn assignment(&self, now: Time) -> Option<Assignment> {
         if let Some(set) = self.config.address.filter(|_| self.is_up()) {
             let (address, router, valid_until) = (Some(set.address), set.gateway, Time::from_micros(u64::MAX));
@@ -66,7 +66,7 @@ impl Uplink {
             return Some(Assignment { address: None, prefix, on_link, router, valid_until });
         }
         let lease = self.lease.as_ref()?.client.leases().first()?;
-        // A lease says nothing of who is on the link: all packets go to the router (RFC 5942 §4).
+        // A lease has no on-link information: all packets go to the router (RFC 5942 §4).
         let (address, prefix) = (Some(lease.prefix.address()), lease.prefix);
         Some(Assignment { address, prefix, on_link: false, router, valid_until: lease.valid_until })
     }
@@ -77,7 +77,7 @@ impl Uplink {
         self.config.address.filter(|_| self.is_up()).map(|set| set.gateway).or_else(advertised)
     }
 
-    /// Asks for an address where the router in use says that a server assigns them, keeps it, and gives it up.
+    /// Requests, renews and releases an address by DHCPv6, as the router in use has the M flag.
     pub(super) fn update_lease(
         &mut self,
         now: Time,
@@ -107,14 +107,14 @@ impl Uplink {
         }
     }
 
-    /// The router in use, if it has servers assign addresses and advertises no prefix to form one in.
+    /// The router in use, if it has the M flag and advertises no prefix to form an address in.
     fn managing_router(&self, now: Time) -> Option<Ipv6Addr> {
         let attachment = self.attachment.as_ref().filter(|_| self.config.address.is_none() && !self.on_home_link)?;
         let router = attachment.router().filter(|router| router.managed)?;
         attachment.care_of_prefix(now).is_none().then_some(router.address)
     }
 
-    /// Takes a packet to the DHCPv6 client port, if it answers a request for an address.
+    /// Processes a packet to the DHCPv6 client port, if it answers a request for an address.
     pub(super) fn receive_dhcp(
         &mut self,
         now: Time,
@@ -130,7 +130,7 @@ impl Uplink {
         true
     }
 
-    /// That an address was assigned or lost is reported as that it was formed or given up.
+    /// Only failure is reported here; an assigned or lost address is reported when it is formed or dropped.
     fn report_lease(&self, event: Option<DhcpEvent>, out: &mut Outbox) {
         if let Some(DhcpEvent::Unavailable(_)) = event {
             let name = &self.config.interface;
@@ -140,7 +140,7 @@ impl Uplink {
         }
     }
 
-    /// Whether routers advertise themselves, yet none helps to an address.
+    /// Whether the advertising routers provide neither a prefix nor DHCPv6.
     pub(super) fn has_router_without_prefix(&self) -> bool {
         let useless = |attachment: &crate::link::router_discovery::Attachment| {
             attachment.router().is_none() && attachment.routers().next().is_some()
@@ -148,7 +148,7 @@ impl Uplink {
         self.config.address.is_none() && self.attachment.as_ref().is_some_and(useless)
     }
 
-    /// Says so, once for each network.
+    /// Reports such a router, once for each network.
     pub(super) fn report_router_without_prefix(&mut self, out: &mut Outbox) {
         let useless = self.has_router_without_prefix();
         if useless && !self.router_without_prefix_reported {

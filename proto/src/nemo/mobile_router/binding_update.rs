@@ -22,7 +22,7 @@ use roam6_wire::{CareOfAddress, Fid, Prefix, Sequence};
 use std::net::Ipv6Addr;
 
 impl MobileRouter {
-    /// The update for `wanted`, as it leaves now.
+    /// The update for `wanted`, sent now.
     pub(super) fn send_update(
         &mut self,
         now: Time,
@@ -41,7 +41,7 @@ impl MobileRouter {
         message
     }
 
-    /// The update that ends what `wanted` registered.
+    /// The update that de-registers `wanted`.
     pub(super) fn deregistration(
         &mut self,
         now: Time,
@@ -52,9 +52,10 @@ impl MobileRouter {
         self.build_update(now, wanted, sequence, 0, out)
     }
 
-    /// What an update was sent from, which the authenticators cover (RFC 4285 §5.1).
+    /// The source of an update, which authenticators cover (RFC 4285 §5.1).
     pub(super) fn update_source(&self, wanted: &DesiredRegistration) -> CareOfAddress {
-        // Over IPv4 it is the home address within; what a NAT makes of the address without, nobody can prove.
+        // Over IPv4 it is the inner home address; the outer address may be translated by a NAT and cannot be
+        // authenticated.
         let native = wanted.first_visited().filter(|care_of| care_of.ipv4().is_none());
         native.map_or(CareOfAddress(self.config.home_address.0), |care_of| care_of.address)
     }
@@ -82,7 +83,7 @@ impl MobileRouter {
         };
         if let Location::Away { mcoa: multiple, care_of } = &wanted.location {
             if *multiple && lifetime_units > 0 {
-                // Everything each time: what is not listed is no longer held (RFC 5648 §4.2).
+                // All care-of addresses each time: unlisted ones are removed (RFC 5648 §4.2).
                 flags = flags | UpdateFlags::OVERWRITE;
                 options.extend(care_of.iter().map(|care_of| {
                     MobilityOption::BindingIdentifier(BindingIdentifier {
@@ -103,7 +104,7 @@ impl MobileRouter {
                 let native = wanted.first_visited().filter(|care_of| care_of.ipv4().is_none());
                 options.extend(native.map(|care_of| MobilityOption::AlternateCareOf(care_of.address.0)));
             }
-            // A Binding Identifier option tells it too, and then must alone (RFC 5648 §8.1).
+            // With a Binding Identifier option, that alone has the address (RFC 5648 §8.1).
             let carried = wanted.first_visited().and_then(CareOf::ipv4).filter(|_| !(*multiple && lifetime_units > 0));
             options.extend(carried.map(|end| MobilityOption::Ipv4CareOf(end.address)));
             if self.prefix_mode.is_explicit() && lifetime_units > 0 {
@@ -133,7 +134,7 @@ impl MobileRouter {
         }
     }
 
-    /// A packet to the home agent, in ESP where that is what we trust one another by.
+    /// A packet to the home agent, in ESP if IPsec is configured.
     pub(super) fn protect(&mut self, header: &Header, protocol: u8, payload: &[u8]) -> Vec<u8> {
         let Authentication::Ipsec(pair) = &self.config.authentication else {
             return ip6::emit(header, protocol, payload);
@@ -142,7 +143,7 @@ impl MobileRouter {
         ip6::emit(header, protocol::ESP, &pair.to_home_agent.seal(self.esp_sequence, protocol, payload))
     }
 
-    /// The way an update about care-of addresses takes: by one of them, or over the home link if they are all there.
+    /// The interface of an update with care-of addresses: that of a visited one, or the home link if there is none.
     fn update_path(&self, wanted: &DesiredRegistration) -> Option<Via> {
         if let Some(care_of) = wanted.first_visited() {
             return Some(Via::Link(care_of.link));
@@ -151,7 +152,7 @@ impl MobileRouter {
         Some(Via::Neighbour { link, address: self.home_agent_link_address(link)? })
     }
 
-    /// The Mobility Header, proven to come from us, now.
+    /// The Mobility Header, authenticated, with a timestamp.
     fn authenticate_update(
         &mut self,
         now: Time,
@@ -163,7 +164,7 @@ impl MobileRouter {
         let Authentication::SharedKey(key) = self.config.authentication.clone() else {
             return Message::BindingUpdate(update).emit(home.0, home_agent);
         };
-        // Later than any before, also if the clock was set back; without a clock the home agent will tell its own.
+        // Later than any before, also if the clock was set back; without a clock the home agent corrects it.
         let told = self.clock.timestamp(now).unwrap_or(Timestamp(now.as_micros()));
         let stamp = match self.last_timestamp {
             Some(last) if !told.is_after(last) => Timestamp(last.0.wrapping_add(1)),
@@ -175,8 +176,8 @@ impl MobileRouter {
             .emit_authenticated(home.0, home_agent, key.spi, |part| authenticate(&key.secret, care_of, home, part))
     }
 
-    /// The lifetime to ask for: no longer than the care-of addresses themselves live, nor than the prefix of the home
-    /// address is valid (RFC 6275 §11.7.1, §11.4.2).
+    /// The lifetime to request: not beyond those of the care-of addresses, nor of the home address's prefix (RFC 6275
+    /// §11.7.1, §11.4.2).
     fn lifetime_units(&self, now: Time, wanted: &DesiredRegistration) -> u16 {
         let native = wanted.care_of().iter().filter(|care_of| care_of.ipv4().is_none());
         let addresses = native.filter_map(|care_of| self.uplink_of(care_of)?.care_of_address.as_ref());
@@ -189,7 +190,7 @@ impl MobileRouter {
 }
 
 impl MobileRouter {
-    /// The path MTU of a care-of address, if it was found by probes: the home agent sends by the same path and hears no
+    /// The path MTU of a care-of address, if it was found by probes: the home agent uses the same path and receives no
     /// Packet Too Big either.
     fn path_mtu_option(&self, care_of: &CareOf) -> Option<MobilityOption> {
         let mtu =
@@ -198,17 +199,17 @@ impl MobileRouter {
     }
 }
 
-/// The care-of address as a Binding Identifier option tells it.
+/// The care-of address field of a Binding Identifier option.
 fn care_of_field(care_of: &CareOf) -> CareOfField {
     care_of.ipv4().map_or(CareOfField::V6(care_of.address.0), |end| CareOfField::V4(end.address))
 }
 
-/// A lifetime of so many units.
+/// The duration of lifetime units.
 pub(super) fn lifetime_of(units: u16) -> Duration {
     Duration::from_secs(u64::from(units) * u64::from(LIFETIME_UNIT_SECONDS))
 }
 
-/// A flow rule as the home agent is told it.
+/// The Flow Identification option of a flow rule.
 fn flow_option(rule: &FlowRule) -> MobilityOption {
     let selector = &rule.selector;
     let ports = |ports: Option<(u16, u16)>| ports.map(|(first, last)| FieldRange { first, last });

@@ -1,4 +1,4 @@
-//! What an operator or the daemon wants: recall, reload, stop (RFC 6275 §11.7.1 for the last update).
+//! Commands of the operator and the daemon: journal, reload, stop (RFC 6275 §11.7.1 for the de-registration).
 
 use super::MobileRouter;
 use super::discovery::HomeAgentList;
@@ -15,11 +15,11 @@ use crate::contract::report::Report;
 use crate::link::nd_messages;
 use roam6_wire::Sequence;
 
-/// Updates that may have left after the number in the journal was written.
+/// Updates that may have been sent after the journal record was written.
 const MAX_UNWRITTEN: u16 = 16;
 
 impl MobileRouter {
-    /// Does what is ordered.
+    /// Executes a command.
     pub(super) fn execute(&mut self, now: Time, order: &Command, out: &mut Outbox) {
         match order {
             Command::RestoreJournal(records) => self.restore_journal(now, records),
@@ -54,7 +54,7 @@ impl MobileRouter {
         }
     }
 
-    /// Applies what changed; bindings, links and paths that remain are not disturbed.
+    /// Applies the differences; bindings, links and paths that remain are not disturbed.
     fn reload(&mut self, now: Time, config: &MobileRouterConfig, out: &mut Outbox) {
         let named_before: Vec<String> = self.named_interfaces().map(|(name, _)| name.clone()).collect();
         if config.home_address != self.config.home_address {
@@ -108,13 +108,13 @@ impl MobileRouter {
         self.report_missing_interfaces(|name| !named_before.contains(name), out);
     }
 
-    /// The interfaces that the configuration names, with their roles.
+    /// The configured interfaces, with their roles.
     fn named_interfaces(&self) -> impl Iterator<Item = (&String, &'static str)> {
         let uplinks = self.uplinks.iter().map(|uplink| (&uplink.config.interface, "uplink"));
         uplinks.chain(self.ingress.iter().map(|inside| (&inside.config.interface, "ingress")))
     }
 
-    /// Names those of the `new` interfaces that the host does not have; they are used as soon as they appear.
+    /// Reports the `new` interfaces that the host does not have; they are used once they appear.
     fn report_missing_interfaces(&self, new: impl Fn(&String) -> bool, out: &mut Outbox) {
         for (name, role) in
             self.named_interfaces().filter(|(name, _)| new(name) && !self.interfaces.contains_key(*name))
@@ -143,10 +143,10 @@ impl MobileRouter {
         self.solicit_for_host(out);
     }
 
-    /// The host configures the uplinks itself from now on: a Router Advertisement gives it address and default route back
-    /// at once, instead of at the next unsolicited one (RFC 4861 §6.3.7). Sent after the host's settings are restored.
-    /// The second solicitation, from the unspecified address, is answered to all nodes: the host's own link-local
-    /// address may be another than the one formed here.
+    /// The host configures the uplinks itself from now on: a Router Advertisement restores address and default route
+    /// at once, instead of at the next unsolicited one (RFC 4861 §6.3.7). Sent after the sysctls are restored. The
+    /// second solicitation, from the unspecified address, is answered by multicast: the host's link-local address may
+    /// differ from the one formed here.
     fn solicit_for_host(&self, out: &mut Outbox) {
         for interface in self.uplinks.iter().filter_map(|uplink| uplink.interface.as_ref()).filter(|it| it.up) {
             out.transmit(nd_messages::router_solicitation(interface.link, interface.address));
@@ -156,7 +156,7 @@ impl MobileRouter {
         }
     }
 
-    /// Asks the home agent to forget us, without waiting for its answer.
+    /// De-registers without waiting for the acknowledgement.
     fn deregister(&mut self, now: Time, out: &mut Outbox) {
         let asked = self.registration.pending().cloned();
         let Some(last) = asked.or_else(|| self.registration.binding().map(|binding| binding.registration.clone()))
@@ -172,7 +172,7 @@ impl MobileRouter {
     }
 }
 
-/// What of the configuration an update says.
+/// The part of the configuration that updates contain.
 fn update_content(config: &MobileRouterConfig) -> impl PartialEq + '_ {
     (
         &config.prefixes,

@@ -1,5 +1,5 @@
-//! What the host was asked to hold, so that only differences are asked for: new items before a packet that needs them
-//! leaves, stale ones dropped after.
+//! The desired state of the host, of which only differences are put: new items before a packet that needs them is
+//! sent, stale ones dropped after.
 
 use crate::base::few;
 use crate::base::time::Time;
@@ -9,20 +9,20 @@ use crate::contract::item::{Key, Plan};
 use crate::contract::report::Report;
 use core::time::Duration;
 
-/// A refused item is asked for again after this long.
+/// Interval after which a rejected item is put again.
 const RETRY_INTERVAL: Duration = Duration::from_secs(1);
 
-/// The items asked for, and those the host refused.
+/// The items put, and those the host rejected.
 #[derive(Debug, Default, Clone)]
 pub struct DesiredState {
     plan: Plan,
     rejected: few::VecMap<Key, Time>,
-    /// Items whose outcome has not been heard, and how many of each.
+    /// Items without an outcome so far, and the number of their `Put`s.
     waiting: few::VecMap<Key, u32>,
 }
 
 impl DesiredState {
-    /// Asks for what `desired` has and the host has not, in building order.
+    /// Puts what `desired` has and the host lacks, in order of dependence.
     pub fn put_missing(&mut self, now: Time, desired: &Plan, out: &mut Outbox) {
         for (key, item) in desired.iter() {
             let due = self.rejected.get(key).is_some_and(|at| *at <= now);
@@ -35,7 +35,7 @@ impl DesiredState {
         }
     }
 
-    /// Drops what `desired` has no longer, in the reverse of building order.
+    /// Drops what `desired` no longer has, in the reverse order.
     pub fn drop_stale(&mut self, desired: &Plan, out: &mut Outbox) {
         let stale: Vec<Key> = self.plan.iter().rev().map(|(key, _)| key.clone()).collect();
         for key in stale.into_iter().filter(|key| desired.find(key).is_none()) {
@@ -45,7 +45,7 @@ impl DesiredState {
         }
     }
 
-    /// Hears what became of a `Put`.
+    /// Processes the outcome of a `Put`.
     pub fn receive_outcome(&mut self, now: Time, outcome: &Outcome, out: &mut Outbox) {
         if let Some(count) = self.waiting.get_mut(&outcome.key) {
             *count = count.saturating_sub(1);
@@ -67,12 +67,12 @@ impl DesiredState {
         }
     }
 
-    /// Whether the host is known to hold the item of `key` as it was last asked for.
+    /// Whether the host has confirmed the item of `key` as it was put last.
     pub fn is_installed(&self, key: &Key) -> bool {
         self.plan.find(key).is_some() && !self.rejected.contains_key(key) && !self.waiting.contains_key(key)
     }
 
-    /// When a refused item is asked for again.
+    /// When a rejected item is put again.
     pub fn deadline(&self) -> Option<Time> {
         self.rejected.values().min().copied()
     }

@@ -1,5 +1,5 @@
-//! Why the mobile router is not bound, or a path carries nothing, in words for the operator: concluded from refusals,
-//! ICMPv6 errors, and from what is answered and what is not (RFC 6275 §6.1.8 and §11.7.3, RFC 4443 §3).
+//! Diagnosis for the operator of why the mobile router is not bound or a path does not forward: from rejections,
+//! ICMPv6 errors, and answered and unanswered messages (RFC 6275 §6.1.8 and §11.7.3, RFC 4443 §3).
 
 use super::MobileRouter;
 use super::registration::CareOf;
@@ -16,26 +16,26 @@ use roam6_wire::mobility::Status;
 use roam6_wire::{Bid, Prefix};
 use std::net::Ipv6Addr;
 
-/// Updates that go unanswered for this long are a fault.
+/// Time after which unanswered updates are a fault.
 const UNANSWERED_TIMEOUT: Duration = Duration::from_secs(4);
 /// One for the home agent, one for each uplink.
 const MAX_FAULTS: usize = 65;
 
-/// What is known of the causes.
+/// Present faults and hints at their causes.
 #[derive(Debug, Clone)]
 pub(super) struct Diagnosis {
     /// By uplink; `None` for the registration itself.
     faults: Faults<Option<Bid>>,
-    /// The home agent has refused to serve us.
+    /// The home agent has rejected the mobile router.
     pub(super) is_rejected: bool,
-    /// The home agent that does not answer, and since when.
+    /// The home agent that has not answered, and since when.
     unanswered_since: Option<(Ipv6Addr, Time)>,
-    /// What an error or an answer that proves nothing said of signalling, and of the tunnel.
+    /// Hints from ICMPv6 errors and unauthenticated answers, about signalling and about the tunnel.
     signalling_hint: Option<String>,
     tunnel_hint: Option<String>,
     /// When the home agent last accepted an update.
     last_accepted: Time,
-    /// Prefixes that were refused when an update listed them (RFC 3963 §5.4.3).
+    /// Prefixes that were rejected in explicit mode (RFC 3963 §5.4.3).
     pub(super) rejected_prefixes: Vec<Prefix>,
 }
 
@@ -54,17 +54,17 @@ impl Default for Diagnosis {
 }
 
 impl Diagnosis {
-    /// What is wrong with the registration, if anything.
+    /// The fault of the registration, if any.
     pub(super) fn registration_fault(&self) -> Option<&Fault> {
         self.faults.get(None)
     }
 
-    /// What is wrong with the path of an uplink, if anything.
+    /// The fault of an uplink's path, if any.
     pub(super) fn path_fault(&self, bid: Bid) -> Option<&Fault> {
         self.faults.get(Some(bid))
     }
 
-    /// An update left for `home_agent`.
+    /// Records that an update was sent to `home_agent`.
     pub(super) fn note_sent(&mut self, now: Time, home_agent: Ipv6Addr) {
         if self.unanswered_since.is_none_or(|(asked, _)| asked != home_agent) {
             self.unanswered_since = Some((home_agent, now));
@@ -72,12 +72,12 @@ impl Diagnosis {
         }
     }
 
-    /// The home agent answered: it is reachable, and shares our key.
+    /// Records an answer: the home agent is reachable, and shares the key.
     pub(super) fn note_answered(&mut self) {
         (self.unanswered_since, self.signalling_hint) = (None, None);
     }
 
-    /// An acknowledgement of an update that is outstanding proves nothing: the keys differ, or somebody forges.
+    /// Records an acknowledgement that fails verification: the keys differ, or it is forged.
     pub(super) fn note_unauthenticated(&mut self, status: Status, reason: DropReason) {
         let why = match reason {
             DropReason::NoAssociation => "its SPI is not ours",
@@ -90,7 +90,7 @@ impl Diagnosis {
 }
 
 impl MobileRouter {
-    /// The home agent refuses an update. Statuses that are answered by another update are no fault.
+    /// Records a rejection. Statuses that lead to another update are no fault.
     pub(super) fn note_rejected(&mut self, now: Time, home_agent: Ipv6Addr, status: Status, out: &mut Outbox) {
         let prefixes = matches!(status, Status::INVALID_PREFIX | Status::NOT_AUTHORISED_FOR_PREFIX);
         if prefixes && self.prefix_mode.is_explicit() {
@@ -109,7 +109,7 @@ impl MobileRouter {
             Status::DUPLICATE_ADDRESS => {
                 format!("another node on the home link has {}", self.config.home_address)
             }
-            Status::INSUFFICIENT_RESOURCES => "it has no room, on disk or in a table; see its log".to_owned(),
+            Status::INSUFFICIENT_RESOURCES => "it is out of disk space or table entries; see its log".to_owned(),
             Status::FORWARDING_SETUP_FAILED => "it could not set up forwarding; see its log".to_owned(),
             Status::INVALID_CARE_OF => "it does not accept the care-of address".to_owned(),
             _ => "see its log".to_owned(),
@@ -118,7 +118,7 @@ impl MobileRouter {
         self.put_fault(now, (home_agent, None), format!("refuses: {status}: {cure}"), out);
     }
 
-    /// The home agent has accepted an update.
+    /// Records an accepted update.
     pub(super) fn note_accepted(&mut self, now: Time, home_agent: Ipv6Addr, out: &mut Outbox) {
         self.diagnosis.last_accepted = now;
         self.diagnosis.is_rejected = false;
@@ -128,7 +128,7 @@ impl MobileRouter {
         }
     }
 
-    /// An ICMPv6 error about a packet of ours to a home agent. Anybody may send one: it is no more than a hint.
+    /// Processes an ICMPv6 error about a packet to a home agent. It is unauthenticated, so only a hint.
     pub(super) fn receive_icmp_error(&mut self, from: Ipv6Addr, message: &Message) {
         let (Message::DestinationUnreachable { invoking, .. } | Message::ParameterProblem { invoking, .. }) = message
         else {
@@ -158,7 +158,7 @@ impl MobileRouter {
         }
     }
 
-    /// Looks for faults that show by what does not happen.
+    /// Detects faults that show by missing answers.
     pub(super) fn diagnose(&mut self, now: Time, out: &mut Outbox) {
         self.diagnose_registration(now, out);
         for index in 0..self.uplinks.len() {
@@ -169,7 +169,7 @@ impl MobileRouter {
     fn diagnose_registration(&mut self, now: Time, out: &mut Outbox) {
         let Some((home_agent, since)) = self.diagnosis.unanswered_since else { return };
         let Some(wanted) = self.registration.pending() else {
-            // Nothing is asked of it: there is no care-of address, or another home agent has its turn.
+            // No update is outstanding: there is no care-of address, or another home agent is in use.
             self.diagnosis.note_answered();
             return;
         };
@@ -196,7 +196,7 @@ impl MobileRouter {
         self.put_fault(now, (home_agent, None), why, out);
     }
 
-    /// Updates are answered, so the path works; the tunnel on it may not.
+    /// Detects a path that carries updates but not the tunnel.
     fn diagnose_path(&mut self, now: Time, index: usize, out: &mut Outbox) {
         let Some(uplink) = self.uplinks.get(index) else { return };
         let bid = uplink.config.bid;

@@ -1,4 +1,4 @@
-//! Which home agent is asked: the configured ones in turn, or those found by dynamic home agent address discovery
+//! Selection of the home agent: the configured ones in turn, or those found by dynamic home agent address discovery
 //! (RFC 6275 §11.4.1, RFC 3963 §7).
 
 use crate::base::time::Time;
@@ -6,20 +6,20 @@ use core::time::Duration;
 use roam6_wire::{CareOfAddress, Prefix};
 use std::net::Ipv6Addr;
 
-/// Home agents remembered from one reply.
+/// Maximum home agents of one reply.
 pub const MAX_HOME_AGENTS: usize = 8;
 
 /// RFC 6275 §12: DHAAD_RETRIES and INITIAL_DHAAD_TIMEOUT.
 const DHAAD_RETRIES: u32 = 4;
 const INITIAL_DHAAD_TIMEOUT: Duration = Duration::from_secs(3);
-/// After all home agents refused, or none was found, this long nobody is asked.
+/// Pause after all home agents rejected, or none was found.
 pub(super) const RETRY_DELAY: Duration = Duration::from_secs(32);
-/// After all home agents refused to serve a mobile router in every mode. RFC 3963 §5.4 says to stop; operators mend
-/// prefix tables, and nobody would tell us.
+/// Pause after all home agents rejected the mobile router in both modes. RFC 3963 §5.4 says to stop; but operators
+/// correct prefix tables, and nothing would signal that.
 const LONG_RETRY_DELAY: Duration = Duration::from_secs(600);
-/// Shortest time between two questions from different places: uplinks may flap.
+/// Minimum interval of two requests from different care-of addresses: uplinks may flap.
 const MIN_REQUEST_INTERVAL: Duration = Duration::from_secs(1);
-/// RFC 6275 §11.7.1: between one home agent and the next.
+/// RFC 6275 §11.7.1: delay before the next home agent.
 pub(super) const NEXT_HOME_AGENT_DELAY: Duration = Duration::from_millis(1500);
 
 /// Home agents and the one in use.
@@ -35,16 +35,16 @@ pub struct HomeAgentList {
 #[derive(Debug, Clone)]
 struct DiscoveryRequest {
     identifier: u16,
-    /// Where it was asked from.
+    /// The care-of address it was sent from.
     care_of: CareOfAddress,
-    /// How often, and when last.
+    /// Number of transmissions, and the time of the last.
     transmissions: u32,
     last_sent: Time,
     next_at: Time,
 }
 
 impl HomeAgentList {
-    /// The configured home agents, the preferred first; none: they are discovered.
+    /// The configured home agents, in order of preference; empty: they are discovered.
     pub fn new(configured: &[Ipv6Addr]) -> HomeAgentList {
         HomeAgentList {
             configured: !configured.is_empty(),
@@ -55,17 +55,17 @@ impl HomeAgentList {
         }
     }
 
-    /// The home agent to ask now.
+    /// The home agent to register with now; `None` during a pause.
     pub fn current(&self, now: Time) -> Option<Ipv6Addr> {
         if self.not_before > now { None } else { self.addresses.get(self.index).copied() }
     }
 
-    /// The home agent asked now or next.
+    /// The present or next home agent.
     pub fn in_use(&self) -> Option<Ipv6Addr> {
         self.addresses.get(self.index).copied()
     }
 
-    /// Begins with `address`, if it is one of them.
+    /// Selects `address`, if it is one of them.
     pub fn prefer(&mut self, address: Option<Ipv6Addr>) {
         let found = self.addresses.iter().position(|known| Some(*known) == address);
         self.index = found.unwrap_or(self.index);
@@ -76,24 +76,24 @@ impl HomeAgentList {
         self.addresses.contains(&address)
     }
 
-    /// Asks `address` now, if it is one of them.
+    /// Selects `address` without a pause, if it is one of them.
     pub fn switch_to(&mut self, now: Time, address: Ipv6Addr) {
         self.prefer(Some(address));
         self.not_before = self.not_before.min(now);
     }
 
-    /// All of them, beginning with the one after that in use, which is the last.
+    /// All of them, from the one after the present, which is the last.
     pub fn from_next(&self) -> impl Iterator<Item = Ipv6Addr> + '_ {
         let (before, after) = self.addresses.split_at((self.index + 1).min(self.addresses.len()));
         after.iter().chain(before).copied()
     }
 
-    /// Whether there is another one to go to.
+    /// Whether there is another one.
     pub fn has_other(&self) -> bool {
         self.addresses.len() > 1
     }
 
-    /// Goes to the next one; after the last, nobody is asked for `pause` and discovered ones are looked for anew.
+    /// Selects the next one; after the last there is a pause, and discovery starts anew.
     pub fn advance(&mut self, now: Time, pause: Duration) {
         self.index += 1;
         self.not_before = now + NEXT_HOME_AGENT_DELAY;
@@ -107,28 +107,28 @@ impl HomeAgentList {
         }
     }
 
-    /// Whether every home agent has had its turn.
+    /// Whether every home agent has been tried.
     pub fn is_round_over(&self) -> bool {
         self.index == 0
     }
 
-    /// Begins another round without the pause after a vain one.
+    /// Starts another round without the pause.
     pub fn start_round(&mut self, now: Time) {
         self.not_before = now + NEXT_HOME_AGENT_DELAY;
     }
 
-    /// Ends a pause: the operator may have changed what was in the way.
+    /// Ends a pause: the operator may have removed the cause.
     pub fn end_pause(&mut self, now: Time) {
         self.not_before = self.not_before.min(now);
     }
 
-    /// Asks nobody for a long while.
+    /// Starts the long pause.
     pub fn pause_long(&mut self, now: Time) {
         self.not_before = now + LONG_RETRY_DELAY;
     }
 
-    /// Whether a request is to be sent now that the care-of address `from` is there; its identifier. That nobody answered
-    /// elsewhere says nothing of here.
+    /// The identifier of the discovery request to send now from the care-of address `from`, if one is due. A request
+    /// unanswered elsewhere says nothing about this address.
     pub fn next_request(&mut self, now: Time, from: CareOfAddress, fresh: u16) -> Option<u16> {
         if self.configured || !self.addresses.is_empty() || self.not_before > now {
             return None;
@@ -156,7 +156,7 @@ impl HomeAgentList {
         Some(request.identifier)
     }
 
-    /// Takes a reply; `false` if nobody asked.
+    /// Processes a reply; `false` if it is unsolicited.
     pub fn receive_reply(&mut self, identifier: u16, addresses: &[Ipv6Addr]) -> bool {
         if self.request.as_ref().is_none_or(|request| request.identifier != identifier) || addresses.is_empty() {
             return false;

@@ -1,5 +1,4 @@
-//! Received packets, each to the part of the mobile router that waits for it; what nobody waits for is counted
-//! (RFC 4861 §6.1 and §7.1, RFC 6275 §9.2, RFC 3776 §4).
+//! Dispatch of received packets; unexpected ones are counted (RFC 4861 §6.1 and §7.1, RFC 6275 §9.2, RFC 3776 §4).
 
 use super::MobileRouter;
 use super::discovery;
@@ -25,11 +24,11 @@ use roam6_wire::ip6::{self, Datagram, Header, protocol};
 use roam6_wire::{LinkAddress, Malformed, Prefix};
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-/// RFC 8201 §5.2: a path MTU learnt is believed this long.
+/// RFC 8201 §5.2: how long a Packet Too Big is valid.
 const PATH_MTU_LIFETIME: Duration = Duration::from_secs(600);
 
 impl MobileRouter {
-    /// Takes a packet.
+    /// Processes a packet.
     pub(super) fn receive_packet(&mut self, now: Time, packet: &Packet, out: &mut Outbox) {
         let own = self.uplink_on(packet.link).and_then(|uplink| uplink.interface.as_ref()?.address);
         if own.is_some() && packet.sender == own {
@@ -53,7 +52,7 @@ impl MobileRouter {
         }
     }
 
-    /// ESP: the mobility message inside, if it is from a home agent of ours and our security association opens it.
+    /// Decapsulates ESP from a home agent with the security association.
     pub(super) fn receive_esp(&mut self, now: Time, datagram: &Datagram<'_>, out: &mut Outbox) {
         let Authentication::Ipsec(pair) = &self.config.authentication else { return };
         let ours = datagram.real_destination() == self.config.home_address.0;
@@ -120,12 +119,12 @@ impl MobileRouter {
         }
     }
 
-    /// Whether we use the interface `link`; another role of this host may use the others.
+    /// Whether `link` is an uplink or an ingress interface; other roles of this host may use others.
     fn uses_link(&mut self, link: LinkId) -> bool {
         self.uplink_on(link).is_some() || self.ingress_on(link).is_some()
     }
 
-    /// A router of a visited link. What we advertise inside must not be mistaken for one.
+    /// Processes a Router Advertisement. Our own on ingress interfaces must not be mistaken for one of a visited link.
     fn receive_router_advertisement(
         &mut self,
         now: Time,
@@ -145,7 +144,7 @@ impl MobileRouter {
         }
         let ours = |option: &NeighbourOption| self.config.prefixes.iter().any(|mine| has(option, mine));
         if message.options.iter().any(ours) {
-            let detail = "advertises a prefix of our own mobile network".to_owned();
+            let detail = "advertises a prefix of this mobile network".to_owned();
             out.report(Report::Dropped { reason: DropReason::NotForUs, from: Some(source), detail });
             return;
         }
@@ -155,7 +154,7 @@ impl MobileRouter {
         }
     }
 
-    /// A node inside that looks for its router.
+    /// Processes a Router Solicitation on an ingress interface.
     fn receive_router_solicitation(
         &mut self,
         now: Time,
@@ -176,7 +175,8 @@ impl MobileRouter {
         }
     }
 
-    /// Somebody else checks an address: ours, if it is the one we are checking (RFC 4862 §5.4.3).
+    /// Processes a Neighbour Solicitation; one of duplicate address detection may be for an address that is being
+    /// checked here (RFC 4862 §5.4.3).
     fn receive_neighbour_solicitation(
         &mut self,
         now: Time,
@@ -225,7 +225,7 @@ impl MobileRouter {
         }
     }
 
-    /// A packet from the tunnel that was not unwrapped on its way here: only answers to our probes come to us.
+    /// A packet that was not decapsulated: only replies to our probes are expected.
     fn receive_tunnelled(&mut self, outer: &Datagram<'_>, out: &mut Outbox) {
         if !self.home_agents.contains(outer.source) {
             return;
@@ -237,12 +237,12 @@ impl MobileRouter {
         }
     }
 
-    /// An answer to a probe.
+    /// Processes an echo reply.
     fn receive_echo_reply(&mut self, datagram: &Datagram<'_>, echo: &Echo, out: &mut Outbox) {
         if !self.home_agents.contains(datagram.source) || self.receive_alternate_echo(self.now, datagram.source, echo) {
             return;
         }
-        // Another home agent's word says nothing of the path to the one in use.
+        // A reply of another home agent says nothing about this path.
         let padding = echo.data.strip_prefix(self.probe_cookie.to_be_bytes().as_slice());
         let Some(padding) = padding.filter(|_| self.home_agents.in_use() == Some(datagram.source)) else { return };
         if !padding.is_empty() {
@@ -259,14 +259,14 @@ impl MobileRouter {
             self.report_path(bid, change, out);
             self.receive_path_change(self.now, (bid, change == PathChange::Down));
             if self.registration.binding().is_none() {
-                // The home agent is reached again: an update that waits for its repetition need not.
+                // The home agent is reachable again: an update that waits for its retransmission need not.
                 self.registration.retransmit_waiting(now);
             }
         }
     }
 
-    /// The probe of uplink `index`: through the tunnel if the home agent holds its care-of address, whose data plane
-    /// sends the answer back on the path the identifier names; else past it.
+    /// The probe of an uplink: through the tunnel if its care-of address is registered, where the home agent's data
+    /// plane returns the answer on the path that the identifier names; else outside it.
     pub(super) fn probe_packet(&self, uplink: &Uplink, sequence: u16) -> Option<Transmit> {
         let home_agent = self.home_agents.in_use()?;
         let care_of = self.care_of_on(uplink)?;
@@ -296,8 +296,8 @@ impl MobileRouter {
         Some(Transmit { via: Via::Link(care_of.link), bytes })
     }
 
-    /// A router on the way to the home agent cannot pass our outer packets on (RFC 2473 §7.1). It is believed only of a
-    /// packet that the tunnel may have sent, and not below the least MTU of IPv6 (RFC 8201 §4).
+    /// Processes a Packet Too Big (RFC 2473 §7.1). It must quote a packet that the tunnel may have sent, and its MTU
+    /// must be at least 1280 (RFC 8201 §4).
     fn receive_packet_too_big(&mut self, now: Time, mtu: u32, invoking: &[u8], out: &mut Outbox) {
         let Some(quoted) = QuotedPacket::parse(invoking).filter(|quoted| self.is_own_tunnel_packet(quoted)) else {
             return;
@@ -318,8 +318,8 @@ impl MobileRouter {
         }
     }
 
-    /// Whether a path of the tunnel may have sent the packet: from a registered care-of address to its home agent, with a
-    /// packet inside that comes from the mobile network or the home address and does not go there.
+    /// Whether a path of the tunnel may have sent the packet: from a registered care-of address to its home agent,
+    /// with an inner packet from the mobile network or the home address to elsewhere.
     fn is_own_tunnel_packet(&self, quoted: &QuotedPacket) -> bool {
         let binding = self.registration.binding().filter(|held| held.registration.home_agent == quoted.destination);
         let left = self.lingering.iter().map(|left| left.care_of);
@@ -331,7 +331,7 @@ impl MobileRouter {
         outer && moves(quoted.inner_source) && !moves(quoted.inner_destination)
     }
 
-    /// Home agents that answered discovery; only those that serve mobile routers count (RFC 3963 §7.2).
+    /// Processes a discovery reply; only home agents that support mobile routers count (RFC 3963 §7.2).
     fn receive_discovery_reply(
         &mut self,
         datagram: &Datagram<'_>,
@@ -349,7 +349,7 @@ impl MobileRouter {
         out.report(Report::HomeAgents { addresses: global });
     }
 
-    /// Asks the home network which home agents it has.
+    /// The Home Agent Address Discovery Request.
     pub(super) fn discovery_request(&self, care_of: CareOf, identifier: u16) -> Transmit {
         let (source, anycast) = (care_of.address.0, discovery::home_agents_anycast(self.config.home_prefix));
         let message = Message::HomeAgentRequest { identifier, router: true };
@@ -358,18 +358,19 @@ impl MobileRouter {
     }
 }
 
-/// What an ICMPv6 error shows of a tunnelled packet (RFC 2473 §8.1).
+/// The tunnelled packet quoted by an ICMPv6 error (RFC 2473 §8.1).
 struct QuotedPacket {
     source: Ipv6Addr,
     destination: Ipv6Addr,
-    /// Octets of the whole packet.
+    /// Length of the whole packet, octets.
     length: u32,
     inner_source: Ipv6Addr,
     inner_destination: Ipv6Addr,
 }
 
 impl QuotedPacket {
-    /// Reads the outer header, a Destination Options header if there is one (RFC 2473 §4.1.1), and the inner addresses.
+    /// Parses the outer header, a Destination Options header if there is one (RFC 2473 §4.1.1), and the inner
+    /// addresses.
     fn parse(invoking: &[u8]) -> Option<QuotedPacket> {
         const HEADER: usize = 40;
         const IPV4: u8 = 4;
@@ -395,7 +396,7 @@ impl QuotedPacket {
     }
 }
 
-/// Reports a packet that is not what it claims to be.
+/// Reports a malformed packet.
 pub(super) fn drop_malformed(from: Option<Ipv6Addr>, why: Malformed, out: &mut Outbox) {
     out.report(Report::Dropped { reason: DropReason::Malformed, from, detail: why.to_string() });
 }

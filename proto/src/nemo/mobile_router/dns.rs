@@ -1,5 +1,5 @@
-//! Recursive DNS servers and search domains for the nodes inside: those of the configuration, else those that the visited
-//! networks advertise (RFC 8106 §5 and §6.3).
+//! Recursive DNS servers and search domains on ingress interfaces: the configured ones, else those of the visited
+//! networks (RFC 8106 §5 and §6.3).
 
 use super::MobileRouter;
 use super::ingress::IngressInterface;
@@ -11,25 +11,26 @@ use core::time::Duration;
 use roam6_wire::{Bid, DomainName, Prefix};
 use std::net::Ipv6Addr;
 
-/// Resolvers, or search domains, advertised at once on one interface, withdrawn ones among them.
+/// Maximum resolvers, or search domains, advertised on one interface, withdrawn ones included.
 const MAX_ADVERTISED: usize = 16;
 
 /// Unique local addresses (RFC 4193 §3.1).
 const UNIQUE_LOCAL: u128 = 0xfc00 << 112;
 
-/// What the visited networks offer now, the preferred uplink's first, each with the end of its lifetime.
+/// The DNS configuration of the visited networks, the preferred uplink's first, each value with the end of its
+/// lifetime.
 #[derive(Debug, Default)]
 pub(super) struct LearnedDns {
     resolvers: Vec<(Ipv6Addr, Time)>,
     search_domains: Vec<(DomainName, Time)>,
-    /// Whether any uplink is in a network: while none is, what nodes were told is left to expire.
+    /// Whether any uplink is attached: while none is, advertised values expire.
     attached: bool,
 }
 
-/// Values and how long each is advertised for.
+/// Values with their advertised lifetimes.
 type Lifetimes<T> = Vec<(T, AdvertisedLifetime)>;
 
-/// Values that nodes of one interface were told of.
+/// Values advertised on one interface.
 #[derive(Debug, Clone)]
 pub(super) struct AdvertisedDns<T> {
     values: Vec<AdvertisedValue<T>>,
@@ -38,9 +39,9 @@ pub(super) struct AdvertisedDns<T> {
 #[derive(Debug, Clone)]
 struct AdvertisedValue<T> {
     value: T,
-    /// When no node uses it any more.
+    /// When it expires at the nodes.
     believed_until: Time,
-    /// Advertised with lifetime 0 until then.
+    /// Whether it is advertised with lifetime 0 until then.
     withdrawn: bool,
 }
 
@@ -51,8 +52,8 @@ impl<T> Default for AdvertisedDns<T> {
 }
 
 impl<T: Clone + PartialEq> AdvertisedDns<T> {
-    /// Advertises `offered` from now on, each value for `longest` at most and no longer than it is offered. What is no
-    /// longer offered is withdrawn with lifetime 0 if `others` take its place, else it expires.
+    /// Replaces the values by `offered`, each for `longest` at most and no longer than offered. A value that is no
+    /// longer offered is withdrawn with lifetime 0 if `others` replace it, else it expires.
     fn update(&mut self, now: Time, offered: &[(T, Time)], longest: Duration, others: bool) -> Lifetimes<T> {
         let is_offered = |value: &T| offered.iter().any(|(one, _)| one == value);
         self.values.retain(|known| known.believed_until > now && !is_offered(&known.value));
@@ -82,8 +83,8 @@ impl<T: Clone + PartialEq> AdvertisedDns<T> {
 }
 
 impl MobileRouter {
-    /// What the networks of the uplinks offer. A resolver that only nodes of the visited network reach is left out: packets
-    /// from the mobile network come from the home network.
+    /// The DNS configuration of the visited networks. A resolver that answers only nodes of the visited network is
+    /// left out: packets of the mobile network come from the home network.
     pub(super) fn learned_dns(&self, now: Time) -> LearnedDns {
         let mut learnt = LearnedDns::default();
         let local = self.config.care_of_prefixes.is_some();
@@ -109,21 +110,21 @@ impl MobileRouter {
         learnt
     }
 
-    /// What the server that has delegated prefixes says of DNS, until the first lease ends.
+    /// The DNS configuration from the delegating server, and the end of the first lease.
     fn delegated_dns(&self, bid: Bid) -> Option<(&DnsInfo, Time)> {
         self.prefix_sources.get(&bid)?.dns()
     }
 }
 
 impl Uplink {
-    /// What the server that has assigned the address says of DNS, until the lease ends.
+    /// The DNS configuration from the assigning server, and the end of the lease.
     fn leased_dns(&self) -> Option<(&DnsInfo, Time)> {
         self.lease.as_ref()?.dns()
     }
 }
 
 impl IngressInterface {
-    /// What the interface's nodes are told: what the operator has set, else what was learnt.
+    /// The values to advertise: configured ones, else learned ones.
     pub(super) fn dns_to_advertise(
         &mut self,
         now: Time,
@@ -157,8 +158,8 @@ fn add_longest<'a, T: Clone + PartialEq + 'a>(
     }
 }
 
-/// Whether a resolver of a visited network answers nodes of the mobile network; `local`: they may have addresses of the
-/// visited network too.
+/// Whether a resolver of a visited network answers nodes of the mobile network; `local`: these may have addresses of
+/// the visited network.
 fn is_reachable(address: Ipv6Addr, local: bool) -> bool {
     let unique_local = Prefix::new(Ipv6Addr::from_bits(UNIQUE_LOCAL), 7).is_some_and(|all| all.contains(address));
     let nobody = address.is_unspecified() || address.is_loopback() || address.is_multicast();

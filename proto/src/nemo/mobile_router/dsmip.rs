@@ -1,5 +1,5 @@
-//! Uplinks that have IPv4 only: an IPv4 care-of address stands in where there is no IPv6, its packets are carried by UDP
-//! through whatever NAT there is (RFC 5555 §4.1-4.4).
+//! IPv4-only uplinks (DSMIPv6): an IPv4 care-of address is the fallback where there is no IPv6, with UDP encapsulation
+//! through NAT (RFC 5555 §4.1-4.4).
 
 use super::MobileRouter;
 use super::dispatch::drop_malformed;
@@ -21,56 +21,56 @@ use roam6_wire::mobility::{BindingAcknowledgement, MobilityOption};
 use roam6_wire::{Bid, CareOfAddress, Ipv4Endpoint};
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-/// IPv6 is preferred (RFC 5555 §4.4.1): a router of the link has so long to answer our solicitation (RFC 4861 §6.2.6).
+/// IPv6 is preferred (RFC 5555 §4.4.1): time for an IPv6 router to answer our solicitation (RFC 4861 §6.2.6).
 const ROUTER_WAIT: Duration = Duration::from_millis(500);
-/// A path over IPv6 that did not work is not tried again for so long, also not after a move (RFC 5555 §4.4.1).
+/// Hold-down of an IPv6 path that did not work, also after a move (RFC 5555 §4.4.1).
 const IPV6_HOLD_DOWN: Duration = Duration::from_secs(300);
-/// Updates without an answer after which the other family is tried (RFC 5555 §4.4.1).
+/// Unanswered updates before the other family is tried (RFC 5555 §4.4.1).
 const MAX_UNANSWERED: usize = 3;
-/// A path that fell silent while nobody can probe it, since the home agent holds another, is believed again after this.
+/// Hold-down of a silent path that cannot be probed, because the home agent has another one.
 const SILENT_HOLD_DOWN: Duration = Duration::from_secs(30);
-/// IPv4 addresses of one interface that are remembered.
+/// Maximum IPv4 addresses of one interface.
 const MAX_ADDRESSES: usize = 8;
 
-/// The IPv4 side of an uplink.
+/// The IPv4 state of an uplink.
 #[derive(Debug, Default, Clone)]
 pub struct Ipv4Uplink {
-    /// Its addresses, in the order in which they came.
+    /// Its addresses, in order of appearance.
     addresses: Vec<Ipv4Addr>,
-    /// The one in use as care-of address.
+    /// The IPv4 care-of address.
     in_use: Option<Ipv4Addr>,
-    /// The link it is on, while that is up.
+    /// The link, while it is up.
     up: Option<LinkId>,
-    /// Until when the link may still show a router of IPv6.
+    /// Until when an IPv6 router may still answer.
     wait_for_router_until: Option<Time>,
-    /// Until when its IPv6 is not to be relied upon.
+    /// Until when its IPv6 is not used.
     ipv6_hold_down_until: Option<Time>,
-    /// When a silent path that cannot be probed is believed again.
+    /// When a silent path that cannot be probed is used again.
     silent_hold_down_until: Option<Time>,
-    /// The operator was told that IPv4 alone is of no use here.
+    /// It was reported that IPv4 alone is of no use here.
     ipv4_only_reported: bool,
 }
 
-/// How packets are carried, as the home agent has said last.
+/// The encapsulation, as the home agent has signalled last.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct DsmipEncapsulation {
     /// Over UDP.
     udp: bool,
     /// There is a NAT.
     pub(super) behind_nat: bool,
-    /// The operator was told that updates over IPv4 are not answered.
+    /// It was reported that updates over IPv4 are not answered.
     unanswered_reported: bool,
 }
 
 impl Default for DsmipEncapsulation {
-    /// Until it is known, what always works.
+    /// UDP, until the home agent signals otherwise: it always works.
     fn default() -> DsmipEncapsulation {
         DsmipEncapsulation { udp: true, behind_nat: false, unanswered_reported: false }
     }
 }
 
 impl CareOf {
-    /// The IPv4 care-of address, if it is one.
+    /// The IPv4 end, if it is an IPv4 care-of address.
     pub(super) fn ipv4(&self) -> Option<Ipv4Endpoint> {
         Ipv4Endpoint::from_ipv6(self.address.0)
     }
@@ -82,7 +82,7 @@ impl Ipv4Uplink {
         Ipv4Endpoint::from_ipv6(address.0).is_some_and(|end| self.addresses.contains(&end.address))
     }
 
-    /// The care-of address in use, written as an end over UDP.
+    /// The care-of address in use, as a UDP end.
     pub(super) fn in_use(&self) -> Option<CareOfAddress> {
         self.in_use.map(|address| CareOfAddress(Ipv4Endpoint::dsmip(address).to_ipv6()))
     }
@@ -92,7 +92,7 @@ impl Ipv4Uplink {
         [self.wait_for_router_until, self.ipv6_hold_down_until, self.silent_hold_down_until].into_iter().flatten().min()
     }
 
-    /// Notes whether the link is up: from then on its routers have time to show.
+    /// Records whether the link is up: from then on its routers have time to answer.
     fn update_link(&mut self, now: Time, up: Option<LinkId>) {
         if self.up != up {
             self.up = up;
@@ -110,7 +110,7 @@ impl Ipv4Uplink {
 }
 
 impl Uplink {
-    /// Its IPv4 care-of address, if it is to be registered with that.
+    /// Its IPv4 care-of address, if that is to be registered.
     pub(super) fn ipv4_care_of(&self) -> Option<CareOf> {
         let (bid, priority) = (self.config.bid, self.config.priority);
         let (address, link) = (self.ipv4.in_use()?, self.up()?);
@@ -119,7 +119,7 @@ impl Uplink {
 }
 
 impl MobileRouter {
-    /// An address of an interface came or went; those of IPv4 are told as IPv4-mapped ones.
+    /// Processes an address event; IPv4 addresses arrive as IPv4-mapped ones.
     pub(super) fn receive_ipv4_address(&mut self, event: &AddressEvent) {
         let Some(address) = event.address.to_ipv4_mapped() else { return };
         let Some(uplink) = self.uplinks.iter_mut().find(|uplink| uplink.link() == Some(event.link)) else { return };
@@ -131,13 +131,13 @@ impl MobileRouter {
         }
     }
 
-    /// The IPv4 address of a home agent, if it is told.
+    /// The IPv4 address of a home agent, if configured.
     fn ipv4_of(&self, home_agent: Ipv6Addr) -> Option<Ipv4Addr> {
         let at = self.config.home_agents.iter().position(|address| *address == home_agent)?;
         self.config.home_agents_ipv4.get(at).copied()
     }
 
-    /// Decides for each uplink whether IPv4 stands in.
+    /// Decides for each uplink whether IPv4 is used.
     pub(super) fn update_ipv4_uplinks(&mut self, now: Time, out: &mut Outbox) {
         if self.config.home_agents_ipv4.is_empty() {
             self.report_ipv4_only(out);
@@ -165,7 +165,7 @@ impl MobileRouter {
         }
     }
 
-    /// IPv4 is not configured, or not any longer.
+    /// Ends the use of IPv4, which is not configured or no longer.
     fn disable_ipv4_uplinks(&mut self, now: Time, out: &mut Outbox) {
         for uplink in self.uplinks.iter_mut().filter(|uplink| uplink.ipv4.up.is_some()) {
             uplink.use_ipv4(now, false, out);
@@ -175,7 +175,7 @@ impl MobileRouter {
         }
     }
 
-    /// After three updates over IPv6 that nobody answered IPv4 is tried, if there is any (RFC 5555 §4.4.1).
+    /// After three unanswered updates over IPv6, IPv4 is tried if available (RFC 5555 §4.4.1).
     fn hold_down_unanswered_ipv6(&mut self, now: Time) {
         let unanswered = self
             .registration
@@ -188,7 +188,7 @@ impl MobileRouter {
         }
     }
 
-    /// Updates over IPv4 remain unanswered: the operator is told once what to look at.
+    /// Reports once that updates over IPv4 are not answered, and the possible causes.
     fn report_unanswered(&mut self, now: Time, out: &mut Outbox) {
         if self.dsmip.unanswered_reported {
             return;
@@ -204,12 +204,12 @@ impl MobileRouter {
         out.report(Report::Notice { text });
     }
 
-    /// Whether `uplink` has IPv4 alone, which is of no use without the IPv4 address of a home agent.
+    /// Whether `uplink` has IPv4 only and no home agent has an IPv4 address.
     pub(super) fn lacks_ipv4_home_agent(&self, uplink: &Uplink) -> bool {
         self.config.home_agents_ipv4.is_empty() && uplink.is_ipv4_only()
     }
 
-    /// Tells the operator of such uplinks, once for each network.
+    /// Reports such uplinks, once for each network.
     fn report_ipv4_only(&mut self, out: &mut Outbox) {
         for uplink in &mut self.uplinks {
             let lacking = uplink.is_ipv4_only() && uplink.is_router_discovery_unanswered();
@@ -222,7 +222,7 @@ impl MobileRouter {
         }
     }
 
-    /// An uplink's path over IPv6 no longer answers, or does again.
+    /// An uplink's IPv6 path went down or came up.
     pub(super) fn receive_path_change(&mut self, now: Time, (bid, silent): (Bid, bool)) {
         let enabled = !self.config.home_agents_ipv4.is_empty();
         let native = |uplink: &&mut Uplink| uplink.config.bid == bid && uplink.ipv4.in_use.is_none();
@@ -233,16 +233,16 @@ impl MobileRouter {
         }
     }
 
-    /// A probe by an IPv4 path was not answered: a NAT may have lost its mapping, and the home agent would not know us by
-    /// another. An update tells it, once for each silence.
+    /// A probe over IPv4 was not answered: a NAT may have lost its mapping, and the home agent would not accept
+    /// another. An update reports it, once for each outage.
     pub(super) fn receive_missed_probe(&mut self, now: Time, care_of: Option<CareOf>) {
         if care_of.is_some_and(|care_of| care_of.ipv4().is_some()) && self.hint_limiter.take(now) {
             self.registration.verify_binding(now);
         }
     }
 
-    /// Care-of addresses of one family: IPv4 stands in while no uplink has IPv6, by one uplink alone, since an update shows
-    /// the home agent no more than the mapping it comes by itself.
+    /// Keeps care-of addresses of one family. IPv4 is used only while no uplink has IPv6, and on one uplink only,
+    /// since an update shows the home agent only the mapping that it uses itself.
     pub(super) fn retain_one_family(care_of: &mut Vec<CareOf>) {
         if care_of.iter().any(|care_of| care_of.ipv4().is_none()) {
             care_of.retain(|care_of| care_of.ipv4().is_none());
@@ -251,14 +251,15 @@ impl MobileRouter {
         }
     }
 
-    /// Whether the path of `uplink` is probed: one over IPv4 only once the home agent knows its end, or nothing comes back.
+    /// Whether the path of `uplink` is probed. An IPv4 path is probed only once it is registered, since no answer
+    /// arrives before.
     pub(super) fn is_probed(&self, uplink: &Uplink) -> bool {
         let Some(care_of) = self.care_of_on(uplink) else { return false };
         let held = self.registration.binding().map(|binding| binding.care_of()).unwrap_or_default();
         care_of.ipv4().is_none() || held.iter().any(|held| held.address == care_of.address)
     }
 
-    /// The path of the tunnel by an IPv4 care-of address.
+    /// The tunnel path over an IPv4 care-of address.
     pub(super) fn ipv4_path(&self, care_of: &CareOf, uplink: &Uplink, home_agent: Ipv6Addr) -> Option<TunnelPath> {
         let (own, address) = (care_of.ipv4()?, self.ipv4_of(home_agent)?);
         let port = if self.dsmip.udp { DSMIP_PORT } else { 0 };
@@ -268,7 +269,8 @@ impl MobileRouter {
         Some(TunnelPath { bid, local: local.to_ipv6(), remote: remote.to_ipv6(), link, mtu, weight: 0, direct: false })
     }
 
-    /// A signalling packet as it leaves by `care_of`: carried by UDP if that is an IPv4 one, whatever data is carried by.
+    /// Sends a signalling packet from `care_of`, in UDP if that is an IPv4 address, whatever the encapsulation of
+    /// data.
     pub(super) fn transmit_via(&self, care_of: &CareOf, home_agent: Ipv6Addr, bytes: Vec<u8>) -> Option<Transmit> {
         let bytes = match care_of.ipv4() {
             Some(own) => encapsulate(own, Ipv4Endpoint::dsmip(self.ipv4_of(home_agent)?), &bytes),
@@ -277,7 +279,7 @@ impl MobileRouter {
         Some(Transmit { via: Via::Link(care_of.link), bytes })
     }
 
-    /// A probe as it leaves by an IPv4 path: the way data goes.
+    /// A probe over an IPv4 path, encapsulated like data.
     pub(super) fn ipv4_probe(
         &self,
         care_of: &CareOf,
@@ -290,7 +292,7 @@ impl MobileRouter {
         Some(Transmit { via: Via::Link(care_of.link), bytes })
     }
 
-    /// Takes an IPv4 packet: only home agents of ours have something to say by one, and only mobility messages.
+    /// Processes an IPv4 packet: only mobility messages from configured home agents are accepted.
     pub(super) fn receive_ipv4(&mut self, now: Time, packet: &Packet, out: &mut Outbox) {
         if self.config.home_agents_ipv4.is_empty() || self.uplink_on(packet.link).is_none() {
             return;
@@ -308,7 +310,7 @@ impl MobileRouter {
         let ours = datagram.destination == self.config.home_address.0 && datagram.routing_home.is_none();
         match datagram.protocol {
             _ if !ours || sender != Some(carried.source) => {
-                let detail = "carried by IPv4".to_owned();
+                let detail = "encapsulated in IPv4".to_owned();
                 out.report(Report::Dropped { reason: DropReason::NotForUs, from, detail });
             }
             protocol::MOBILITY => self.receive_mobility(now, &datagram, false, out),
@@ -317,8 +319,8 @@ impl MobileRouter {
         }
     }
 
-    /// What an acknowledgement says of the way an update over IPv4 has taken; and when to refresh it at the latest, lest a
-    /// NAT forget it (RFC 5555 §3.2.2, §4.3).
+    /// Evaluates the NAT Detection option, and returns when to refresh at the latest, so that a NAT keeps its mapping
+    /// (RFC 5555 §3.2.2, §4.3).
     pub(super) fn receive_nat_detection(
         &mut self,
         message: &BindingAcknowledgement,
@@ -344,17 +346,17 @@ impl MobileRouter {
 }
 
 impl Uplink {
-    /// Whether it has IPv4 addresses, and no router of IPv6.
+    /// Whether it has IPv4 addresses and no IPv6 router.
     fn is_ipv4_only(&self) -> bool {
         self.is_up() && !self.ipv4.addresses.is_empty() && self.router().is_none() && !self.has_router_without_prefix()
     }
 
-    /// Whether its routers of IPv6 have had the time to answer.
+    /// Whether IPv6 routers have had time to answer.
     fn is_router_discovery_unanswered(&self) -> bool {
         self.attachment.as_ref().is_some_and(|attachment| attachment.is_unanswered())
     }
 
-    /// Whether its IPv6 can be relied upon.
+    /// Whether its IPv6 path is usable.
     fn has_usable_ipv6(&self) -> bool {
         self.is_up() && self.care_of().is_some() && self.ipv4.ipv6_hold_down_until.is_none() && !self.prober.is_silent()
     }
@@ -365,7 +367,7 @@ impl Uplink {
         }
     }
 
-    /// Uses its first IPv4 address as care-of address, or none.
+    /// Sets its first IPv4 address as care-of address, or none.
     fn use_ipv4(&mut self, now: Time, stands_in: bool, out: &mut Outbox) {
         let wanted = self.ipv4.addresses.first().copied().filter(|_| stands_in);
         if wanted == self.ipv4.in_use {

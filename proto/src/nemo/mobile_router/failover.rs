@@ -1,9 +1,9 @@
-//! What follows when every path to the home agent falls silent: the home agent is asked at once whether it still holds the
-//! binding, and another one that answers takes its place if it does not (RFC 6275 §11.7.1 and §11.8 leave to the mobile
-//! node when to ask and when to turn to another home agent).
+//! Failover of the home agent: when every path is silent, an update verifies at once whether the binding still exists,
+//! and another home agent that answers replaces the present one if it does not answer (RFC 6275 §11.7.1 and §11.8
+//! leave the time to the mobile node).
 //!
-//! The binding with the former home agent stands until another one has accepted us, so that an uplink without coverage
-//! costs nothing: then nobody answers, and nothing is changed.
+//! The binding at the former home agent stays until another one has accepted the registration, so that an uplink
+//! without coverage costs nothing: without any answer nothing changes.
 
 use super::MobileRouter;
 use super::discovery::NEXT_HOME_AGENT_DELAY;
@@ -23,65 +23,66 @@ use roam6_wire::ip6::{self, Datagram, Header, protocol};
 use roam6_wire::mobility::BindingAcknowledgement;
 use std::net::Ipv6Addr;
 
-/// Probes in a row that every path has to lose before the home agent is asked.
+/// Consecutive probes that every path has to lose before the binding is verified.
 const MAX_MISSED_PROBES: u32 = 2;
-/// One such question in so long.
+/// Minimum interval of such updates.
 const VERIFY_INTERVAL: Duration = Duration::from_secs(3);
-/// While the paths stay silent though the home agent has answered, it is asked again after this.
+/// Interval of verification while paths are silent although the home agent has answered.
 const REVERIFY_AFTER: Duration = Duration::from_secs(30);
-/// A home agent has two round trips and this long for its answer before another one is asked.
+/// Time for an answer, beside two round trips, before another home agent is tried.
 const ANSWER_TIMEOUT: Duration = Duration::from_millis(250);
-/// One whose host is reached has as long as for a first registration, with duplicate address detection (RFC 6275 §12).
+/// The same if the host answers echo requests: the time of a first registration with duplicate address detection (RFC
+/// 6275 §12).
 const REACHABLE_ANSWER_TIMEOUT: Duration = Duration::from_millis(1500);
-/// The round trip while none has been measured.
+/// The assumed round trip while none is measured.
 const DEFAULT_ROUND_TRIP: Duration = Duration::from_millis(250);
-/// Another home agent has so long to accept us: duplicate address detection takes it a second (RFC 6275 §10.3.1).
+/// Time for another home agent to accept: its duplicate address detection takes a second (RFC 6275 §10.3.1).
 const TRIAL_TIMEOUT: Duration = Duration::from_secs(3);
-/// One that did not is left alone for so long.
+/// Hold-down of a home agent that did not.
 const HOLD_DOWN: Duration = Duration::from_secs(20);
-/// A home agent that was left is told so after this, then after twice as long each time.
+/// Initial and maximum interval of de-registrations at the former home agent; it doubles.
 const DEREGISTRATION_INTERVAL: Duration = Duration::from_secs(1);
 const MAX_DEREGISTRATION_INTERVAL: Duration = Duration::from_secs(16);
 
-/// The watch over the home agent in use.
+/// The failover state.
 #[derive(Debug, Clone)]
 pub(super) struct Failover {
     limiter: TokenBucket,
-    /// While every path is without answers.
+    /// Present while every path is silent.
     verification: Option<Verification>,
     trial: Option<Trial>,
-    /// Home agents that did not accept us in time, and until when they are left alone.
+    /// Home agents that did not accept in time, and the end of their hold-down.
     held_down: few::VecMap<Ipv6Addr, Time>,
     former: Option<FormerHomeAgent>,
 }
 
-/// Every path is without answers.
+/// Every path is silent.
 #[derive(Debug, Default, Clone)]
 struct Verification {
-    /// When the home agent was asked whether it holds the binding.
+    /// When the binding was verified last.
     asked_at: Option<Time>,
-    /// How many echo requests have left outside the tunnel.
+    /// Number of echo requests sent outside the tunnel.
     echo_requests: usize,
-    /// Another home agent that answered one, and when it did first.
+    /// Another home agent that answered one, and when first.
     alternate: Option<(Ipv6Addr, Time)>,
-    /// The host of the home agent in use has answered one.
+    /// The host of the present home agent has answered one.
     reached: bool,
-    /// A path has begun to answer since the home agent was asked, not often enough yet to be trusted.
+    /// A path has begun to answer since then, not often enough yet to count as up.
     recovered: bool,
 }
 
-/// Another home agent is asked to take the place of `former`.
+/// Another home agent is tried in place of `former`.
 #[derive(Debug, Clone, Copy)]
 struct Trial {
     former: Ipv6Addr,
     until: Time,
 }
 
-/// A home agent that may still hold a binding of ours.
+/// A home agent that may still have a binding of this router.
 #[derive(Debug, Clone)]
 struct FormerHomeAgent {
     home_agent: Ipv6Addr,
-    /// When it forgets by itself.
+    /// When that binding expires.
     until: Time,
     next: Time,
     interval: Duration,
@@ -102,14 +103,14 @@ impl Default for Failover {
 }
 
 impl Failover {
-    /// Forgets whom it watched: another home agent is asked, or the configured ones changed.
+    /// Resets the state: another home agent is in use, or the configuration changed.
     pub(super) fn reset(&mut self) {
         (self.verification, self.trial) = (None, None);
     }
 }
 
 impl MobileRouter {
-    /// Asks, waits and turns to another home agent as the probes have it.
+    /// Verifies the binding, waits, and switches to another home agent, by the state of the probes.
     pub(super) fn watch_home_agent(&mut self, now: Time) {
         if self.failover.trial.is_some_and(|trial| trial.until <= now) {
             self.abandon_trial(now);
@@ -126,7 +127,7 @@ impl MobileRouter {
         let lost = self.are_all_paths(|prober| prober.is_silent() && !prober.is_recovering());
         let doubt = self.failover.verification.get_or_insert_default();
         if lost && doubt.recovered {
-            // Silent anew, which is a reason to ask anew.
+            // Silent again, which requires a new verification.
             *doubt = Verification::default();
         }
         doubt.recovered |= recovering;
@@ -143,8 +144,8 @@ impl MobileRouter {
         }
     }
 
-    /// The home agent has not answered for as long as RFC 6275 §11.8 gives it. As long as it may still hold a binding another
-    /// one is only tried: paths that are silent to everybody say nothing of the home agent.
+    /// The home agent has not answered for the time of RFC 6275 §11.8. While it may still have a binding, another one
+    /// is only tried: paths that are silent to all home agents say nothing about one.
     pub(super) fn leave_unanswering_home_agent(&mut self, now: Time, out: &mut Outbox) {
         let bound = self.registration.binding().is_some_and(|binding| binding.is_away());
         if !bound || self.config.probe.is_none() {
@@ -165,8 +166,8 @@ impl MobileRouter {
         self.try_home_agent(now, other);
     }
 
-    /// When the home agent has had its time for an answer, if it owes one and another home agent is alive: not before it
-    /// was asked by a path that another one's answer has proven to work.
+    /// When the time for an answer is over, if one is outstanding and another home agent is alive: counted from an
+    /// update on a path that another one's answer has proven.
     fn answer_due(&self) -> Option<Time> {
         let doubt = self.failover.verification.as_ref().filter(|_| self.registration.is_waiting())?;
         let asked = doubt.asked_at?.max(doubt.alternate?.1);
@@ -175,7 +176,7 @@ impl MobileRouter {
         Some(asked + patience + round_trip.unwrap_or(DEFAULT_ROUND_TRIP) * 2)
     }
 
-    /// Whether `lost` holds of every path that is probed, and there is one.
+    /// Whether `lost` is true of every probed path, and there is one.
     fn are_all_paths(&self, lost: impl Fn(&Prober) -> bool) -> bool {
         if self.config.probe.is_none() || !self.is_probing() {
             return false;
@@ -190,7 +191,7 @@ impl MobileRouter {
         self.home_agents.switch_to(now, home_agent);
     }
 
-    /// Gives up the home agent on trial and returns to the former one; whether there was one on trial.
+    /// Abandons the trial and returns to the former home agent; returns whether there was a trial.
     pub(super) fn abandon_trial(&mut self, now: Time) -> bool {
         let Some(trial) = self.failover.trial.take() else { return false };
         if let Some(home_agent) = self.home_agents.in_use() {
@@ -201,7 +202,7 @@ impl MobileRouter {
         true
     }
 
-    /// `home_agent` has accepted us: whoever served us before is told that it no longer does.
+    /// `home_agent` has accepted: a former one is de-registered.
     pub(super) fn finish_trial(&mut self, now: Time, home_agent: Ipv6Addr, out: &mut Outbox) {
         self.failover.trial = None;
         if self.failover.former.as_ref().is_some_and(|farewell| farewell.home_agent == home_agent) {
@@ -226,7 +227,7 @@ impl MobileRouter {
         }
     }
 
-    /// The next de-registration with a home agent that was left, if it is due.
+    /// The next de-registration at a former home agent, if due.
     pub(super) fn next_deregistration(&mut self, now: Time, out: &mut Outbox) -> Option<Transmit> {
         self.failover.former.take_if(|farewell| farewell.until <= now);
         let binding = self.registration.binding().filter(|binding| binding.is_away());
@@ -243,7 +244,7 @@ impl MobileRouter {
         message
     }
 
-    /// Takes an answer to a de-registration with a home agent that was left; whether it is one.
+    /// Processes an answer to a de-registration at a former home agent; returns whether it is one.
     pub(super) fn receive_deregistration_answer(
         &mut self,
         datagram: &Datagram<'_>,
@@ -265,9 +266,9 @@ impl MobileRouter {
         answers
     }
 
-    /// With each probe, while every path is silent: an echo request outside the tunnel to one home agent after the other.
-    /// An answer of another one says that the present one is at fault, and not the path; an answer of the present one, that
-    /// it has lost the binding.
+    /// Sends, with each probe while every path is silent, an echo request outside the tunnel to one home agent after
+    /// another. An answer of another one shows that the present one is at fault, and not the path; an answer of the
+    /// present one, that it has lost the binding.
     pub(super) fn probe_alternates(&mut self, due: &[Probe], out: &mut Outbox) {
         let Some(doubt) = &mut self.failover.verification else { return };
         let Some(probe) = due.first() else { return };
@@ -288,12 +289,12 @@ impl MobileRouter {
         }
     }
 
-    /// What an echo request outside the tunnel carries, so that its answer is no answer to a probe.
+    /// The payload of an echo request outside the tunnel, which distinguishes its answer from that to a probe.
     fn untunnelled_cookie(&self) -> [u8; 8] {
         (!self.probe_cookie).to_be_bytes()
     }
 
-    /// Takes an echo reply that came outside the tunnel; whether it answers one of ours.
+    /// Processes an echo reply from outside the tunnel; returns whether it answers one of these requests.
     pub(super) fn receive_alternate_echo(&mut self, now: Time, home_agent: Ipv6Addr, echo: &Echo) -> bool {
         if echo.data != self.untunnelled_cookie() {
             return false;
@@ -305,7 +306,7 @@ impl MobileRouter {
         if !in_use && news {
             doubt.alternate = Some((home_agent, now));
         }
-        // The path works: the present home agent is to have its chance by it.
+        // The path works, so the present home agent gets an update over it.
         if news && self.registration.is_waiting_long(now) && (!in_use || self.failover.limiter.take(now)) {
             self.registration.retransmit_now(now);
         }

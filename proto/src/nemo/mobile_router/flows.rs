@@ -1,4 +1,4 @@
-//! Flows bound to an uplink: which of them an update asks for, and what the home agent says of each (RFC 6089 §5.2).
+//! Flow bindings: those that an update requests, and the status of each (RFC 6089 §5.2).
 
 use super::MobileRouter;
 use super::registration::{CareOf, DesiredRegistration, Location};
@@ -10,23 +10,23 @@ use roam6_wire::Fid;
 use roam6_wire::mobility::{BindingAcknowledgement, FlowIdentification, MobilityOption};
 use std::net::Ipv6Addr;
 
-/// What the home agent has said of flows, so that it is told once.
+/// The statuses of flow bindings, so that each is reported once.
 #[derive(Debug, Default, Clone)]
 pub(super) struct FlowStatuses {
-    /// Those it has refused.
+    /// Rejected flows.
     rejected: few::VecMap<Fid, u8>,
-    /// The home agent that knows of none.
+    /// The home agent that does not support flow bindings.
     unsupporting: Option<Ipv6Addr>,
 }
 
 impl MobileRouter {
-    /// The flow rules whose uplink is registered: others must not be asked for (RFC 6089 §5.2.2.1).
+    /// The flow rules whose uplink is registered; others must not be requested (RFC 6089 §5.2.2.1).
     pub(super) fn flows_of<'a>(&'a self, care_of: &'a [CareOf]) -> impl Iterator<Item = &'a FlowRule> {
         self.config.flows.iter().filter(|rule| care_of.iter().any(|one| one.bid == rule.bid))
     }
 
-    /// What the acknowledgement of an update says of the flows it asked for. None of it changes what the home agent holds
-    /// otherwise, nor which uplink they leave by.
+    /// Evaluates the statuses of the requested flows. They affect neither the rest of the registration nor outbound
+    /// flows.
     pub(super) fn receive_flow_statuses(
         &mut self,
         message: &BindingAcknowledgement,
@@ -47,7 +47,7 @@ impl MobileRouter {
         let known = core::mem::replace(&mut self.flow_statuses.unsupporting, home_agent);
         if let Some(home_agent) = home_agent {
             if known != Some(home_agent) {
-                let text = format!("the home agent {home_agent} does not know of flow bindings (RFC 6089)");
+                let text = format!("the home agent {home_agent} does not support flow bindings (RFC 6089)");
                 out.report(Report::Notice { text });
             }
             return;
@@ -57,7 +57,7 @@ impl MobileRouter {
             if status < FlowIdentification::PROHIBITED {
                 self.flow_statuses.rejected.remove(&fid);
             } else if self.flow_statuses.rejected.insert(fid, status) != Some(status) {
-                let text = format!("the home agent refuses flow {}: status {status} ({})", fid.0, status_text(status));
+                let text = format!("the home agent rejects flow {}: status {status} ({})", fid.0, status_text(status));
                 out.report(Report::Notice { text });
             }
         }

@@ -1,5 +1,5 @@
-//! What the host should hold, read off the engine's state: addresses, routes, rules and the tunnel with its paths
-//! (RFC 3963 §5.3, §5.5 and §6.5; RFC 6275 §11.5.5 for paths just left).
+//! The desired items of the host, derived from the engine's state: addresses, routes, rules and the tunnel with its
+//! paths (RFC 3963 §5.3, §5.5 and §6.5; RFC 6275 §11.5.5 for lingering paths).
 
 use super::MobileRouter;
 use super::care_of_prefix::PrefixSource;
@@ -18,45 +18,45 @@ use std::net::Ipv6Addr;
 
 /// The tunnel to the home agent.
 pub const TUNNEL: TunnelId = TunnelId(1);
-/// Where packets from the mobile network and the home address look. An uplink's table is this plus its identifier.
+/// The table for packets from the mobile network and the home address. An uplink's table is this plus its BID.
 pub const TUNNEL_TABLE: RouteTable = RouteTable(6_275_000);
 
-/// Where nothing leads anywhere.
+/// The table whose default route is unreachable.
 const UNREACHABLE_TABLE: RouteTable = RouteTable(TUNNEL_TABLE.0 - 1);
-/// Its default routes discard without an answer.
+/// The table whose default routes discard silently.
 const DISCARD_TABLE: RouteTable = RouteTable(TUNNEL_TABLE.0 - 3);
-/// The incoming interface of locally generated packets, as routing rules see it.
+/// The incoming interface of locally generated packets in routing rules.
 pub(super) const LOOPBACK: &str = "lo";
 
-/// Packets that arrive by an uplink with a source address of the mobile network, or with the home address, are forged:
-/// they are discarded, whatever their destination. Before all other rules.
+/// Packets from an uplink with a source address of the mobile network, or the home address, are spoofed: they are
+/// discarded, whatever their destination. Before all other rules.
 const RULE_SPOOFED: u32 = 990;
-/// Packets to the mobile network never leave it.
+/// Packets to the mobile network stay in it.
 pub(super) const RULE_TO_MOBILE_NETWORK: u32 = 1000;
-/// Packets from the mobile network go home if they arrive by an ingress interface or are locally generated. A source
-/// address proves nothing on any other interface (RFC 3963 §9).
+/// Packets from the mobile network take the tunnel if they arrive on an ingress interface or are locally generated. On
+/// any other interface a source address is not trusted (RFC 3963 §9).
 const RULE_FROM_MOBILE_NETWORK: u32 = 1100;
 /// Packets from a care-of prefix take its uplink.
 pub(super) const RULE_FROM_CARE_OF_PREFIX: u32 = 1105;
-/// What else comes from inside has no business outside, least of all with an address of the router itself: a rule that
-/// lets packets from inside go anywhere comes before this one.
+/// Other packets from ingress interfaces are not forwarded, least of all with an address of the router itself; rules
+/// that let packets from ingress interfaces out come before this one.
 const RULE_FOREIGN_SOURCE: u32 = 1110;
-/// Locally generated packets from the home address go home. Asked before the next, so that the router's own programs
-/// speak from the home address, and their connections move with it.
+/// Locally generated packets from the home address take the tunnel. Before the next rule, so that the router's own
+/// programs use the home address, and their connections survive handovers.
 const RULE_FROM_HOME_ADDRESS: u32 = 1120;
 /// Packets from a care-of address take that uplink.
 const RULE_FROM_CARE_OF_ADDRESS: u32 = 1200;
 
 pub(super) const DEFAULT_METRIC: u32 = 512;
-/// Worse than any route to a real network.
+/// Metric worse than that of any other route.
 const UNREACHABLE_METRIC: u32 = 1 << 30;
 /// An outer IPv6 header, octets.
 const OUTER_HEADER: u32 = 40;
-/// What any IPv6 link carries; an outer packet that does not fit is fragmented (RFC 2473 §7.2).
+/// The minimum link MTU; an outer packet that does not fit is fragmented (RFC 2473 §7.2).
 pub(super) const MIN_MTU: u32 = 1280;
 
 impl MobileRouter {
-    /// Everything the host should hold now.
+    /// All desired items.
     ///
     /// There is no default route without a rule: the router's own sockets find theirs by source address.
     pub(super) fn plan(&self) -> Plan {
@@ -73,7 +73,7 @@ impl MobileRouter {
         plan
     }
 
-    /// The paths of the tunnel, best first. A path that is not yet acknowledged, or was left a moment ago, receives.
+    /// The paths of the tunnel, best first. One that is not yet acknowledged, or is lingering, only receives.
     pub(super) fn paths(&self) -> Vec<TunnelPath> {
         let live = self.care_of_in_use();
         let best = live.iter().map(|care_of| care_of.priority).min().unwrap_or_default();
@@ -103,8 +103,8 @@ impl MobileRouter {
         paths
     }
 
-    /// The care-of addresses that carry traffic now, best first: those the home agent holds, as far as they still work;
-    /// else those it is just being told, since it will hold them before the next packet arrives.
+    /// The care-of addresses in use, best first: the registered ones that still work; else the pending ones, since the
+    /// home agent will have them before the next packet arrives.
     fn care_of_in_use(&self) -> Vec<CareOf> {
         let works = |care_of: &&CareOf| self.uplink_of(care_of).is_some_and(Uplink::is_up);
         let speaks = |care_of: &&CareOf| !self.uplink_of(care_of).is_some_and(|uplink| uplink.prober.is_silent());
@@ -123,8 +123,7 @@ impl MobileRouter {
         live
     }
 
-    /// Whether packets to the mobile network arrive: it is at home, or the home agent has acknowledged a care-of address
-    /// that still works.
+    /// Whether packets to the mobile network arrive: it is at home, or a working care-of address is acknowledged.
     pub(super) fn is_reachable(&self) -> bool {
         if let Some(home) = self.home_link.as_ref().filter(|_| !self.is_home_and_away()) {
             return home.deregistered;
@@ -156,7 +155,7 @@ impl MobileRouter {
         })
     }
 
-    /// The uplink that has this care-of address now.
+    /// The uplink with this care-of address.
     pub(super) fn uplink_of(&self, care_of: &CareOf) -> Option<&Uplink> {
         if care_of.on_home_link {
             return self.uplinks.iter().find(|uplink| uplink.on_home_link && uplink.up() == Some(care_of.link));
@@ -187,7 +186,7 @@ impl MobileRouter {
         }
     }
 
-    /// What leads out by the uplink of this identifier; nothing while it has no care-of address.
+    /// The items of the uplink with this BID; none while it has no care-of address.
     pub(super) fn uplink_items_of(&self, bid: Bid) -> Vec<Item> {
         let uplink = self.uplinks.iter().find(|uplink| uplink.config.bid == bid);
         uplink.map(|uplink| self.uplink_items(uplink)).unwrap_or_default()
@@ -206,7 +205,7 @@ impl MobileRouter {
         let on_link =
             Some(route_item(table, formed.prefix, DEFAULT_METRIC, NextHop::OnLink(link))).filter(|_| formed.on_link);
         let mut items = vec![
-            // Not preferred: a program that chose it would lose its connections with the network.
+            // Deprecated: a program that chose it would lose its connections at a handover.
             address_item(link, address, prefix_length, false),
             route_item(table, Prefix::ALL, DEFAULT_METRIC, gateway),
             source_rule(RULE_FROM_CARE_OF_ADDRESS, Prefix::host(address), table),
@@ -215,8 +214,8 @@ impl MobileRouter {
         items
     }
 
-    /// The mobile network itself: what it does not have is refused rather than sent round in circles, and so is what comes
-    /// from it with a foreign source address (RFC 3963 §6.5, §9).
+    /// The mobile network: unassigned parts are unreachable, so that packets do not loop, and packets from it with a
+    /// foreign source are rejected (RFC 3963 §6.5, §9).
     fn put_mobile_network(&self, plan: &mut Plan) {
         self.put_spoofing_filter(plan);
         for prefix in self.networks() {
@@ -243,7 +242,7 @@ impl MobileRouter {
                 plan.put(address_item(interface.link, address, ingress.config.prefix.length(), true));
             }
         }
-        // Addresses that still receive although the uplink has moved on.
+        // Addresses of lingering paths still receive.
         for path in self.paths() {
             if let Some(neighbour) = self.neighbour_item(&path) {
                 plan.put(neighbour);
@@ -256,8 +255,8 @@ impl MobileRouter {
         }
     }
 
-    /// Discards packets with a source address of the mobile network, or the home address, that arrive by an uplink:
-    /// anyone on a visited link can write these addresses (RFC 3963 §9).
+    /// Discards packets from uplinks with a source address of the mobile network, or the home address: any node of a
+    /// visited link can spoof these (RFC 3963 §9).
     fn put_spoofing_filter(&self, plan: &mut Plan) {
         for everything in [Prefix::ALL, Prefix::ALL_IPV4] {
             if self.networks().any(|prefix| prefix.is_ipv4() == everything.is_ipv4()) {
@@ -272,9 +271,9 @@ impl MobileRouter {
         }
     }
 
-    /// Away, the home address is on the first ingress interface that is up, or on the loopback interface while none is: the
-    /// tunnel and its probes do not depend on an ingress interface. On the home link it is on the uplink, once the home
-    /// agent is told to let go of it.
+    /// Away from home, the home address is on the first ingress interface that is up, or on the loopback interface
+    /// while none is, so that the tunnel and its probes do not depend on an ingress interface. On the home link it is
+    /// on the uplink, once the de-registration was sent.
     fn put_home_address(&self, plan: &mut Plan) {
         let home = self.config.home_address.0;
         if let Some(link) = self.home_address_link() {
@@ -283,7 +282,7 @@ impl MobileRouter {
         }
         let mut ingress = self.ingress.iter().filter_map(|ingress| ingress.interface.as_ref());
         let up = ingress.find(|interface| interface.up).map(|interface| interface.link);
-        // Before the tunnel is managed nothing needs the address, and an ingress interface may still be announced.
+        // Before the tunnel is managed the address is not needed, and an ingress interface may still appear.
         let fallback = self.manages_tunnel.then_some(LinkId::LOOPBACK);
         if let Some(link) = up.or(fallback)
             && !plan.iter().any(|(_, item)| matches!(item, Item::Address(held) if held.address == home))
@@ -292,12 +291,12 @@ impl MobileRouter {
         }
     }
 
-    /// Whether the home agent was asked to let go of the home address.
+    /// Whether the de-registration for the home address was sent.
     fn is_deregistration_sent(&self) -> bool {
         self.home_link.as_ref().is_some_and(|home| home.deregistration_sent)
     }
 
-    /// The way of packets from the mobile network and the home address: the tunnel, or at home the home router.
+    /// The default route of the mobile network and the home address: the tunnel, or at home the home router.
     fn put_tunnel_or_home_route(&self, plan: &mut Plan) {
         let paths = self.paths();
         if !self.manages_tunnel {
@@ -337,12 +336,12 @@ impl MobileRouter {
     }
 }
 
-/// Where packets by the uplink of this identifier look.
+/// The routing table of the uplink with this BID.
 pub(super) fn uplink_table(bid: Bid) -> RouteTable {
     RouteTable(TUNNEL_TABLE.0.saturating_add(bid.0.into()))
 }
 
-/// A selector is written as the correspondent's packets look (RFC 6088 §3); ours look the other way.
+/// Reverses a selector: it describes the correspondent's packets (RFC 6088 §3), and ours have the opposite direction.
 fn reversed(selector: &FlowSelector) -> FlowSelector {
     FlowSelector {
         source: selector.destination,
@@ -357,12 +356,12 @@ pub(super) fn address_item(link: LinkId, address: Ipv6Addr, prefix_length: u8, p
     Item::Address(Address { link, address, prefix_length, preferred, dad: false })
 }
 
-/// What comes from `source`, whichever way it came, looks into `table`.
+/// A rule for packets from `source` on any interface.
 pub(super) fn source_rule(priority: u32, source: Prefix, table: RouteTable) -> Item {
     Item::Rule(PolicyRule { priority, source, destination: Prefix::ALL, iif: None, table })
 }
 
-/// The same of what came in by this interface.
+/// The same for packets that arrived on `incoming`.
 fn incoming_rule(priority: u32, source: Prefix, incoming: &str, table: RouteTable) -> Item {
     let incoming = Some(incoming.to_owned());
     Item::Rule(PolicyRule { priority, source, destination: Prefix::ALL, iif: incoming, table })
@@ -372,7 +371,7 @@ pub(super) fn route_item(table: RouteTable, destination: Prefix, metric: u32, ta
     Item::Route(Route { table, destination, source: Prefix::ALL, metric, target, mtu: None })
 }
 
-/// When a path that was left a moment ago no longer receives.
+/// A former path that still receives, and until when.
 #[derive(Debug, Clone)]
 pub(super) struct LingeringPath {
     pub(super) care_of: CareOf,

@@ -1,4 +1,4 @@
-//! A mobile router driven by arbitrary octets, for the fuzzer and the seeded loop alike: what must hold whatever comes in.
+//! Fuzz harness: invariants of the mobile router under arbitrary input, for the fuzzer and the seeded loop alike.
 
 use super::{MobileRouter, forwarding};
 use crate::base::ids::LinkId;
@@ -28,22 +28,26 @@ use roam6_wire::{Bid, CareOfAddress, HomeAddress, LinkAddress, Prefix, Reader};
 use std::collections::BTreeMap;
 use std::net::Ipv6Addr;
 
-/// Outputs one input may cause at most, and ticks at one moment.
+/// Limits of outputs for one input, and of timer calls at one time.
 const MAX_OUTPUTS: usize = 400;
 const MAX_TICKS: usize = 64;
-/// Items a host holds for a mobile router at most.
+/// Maximum items of a mobile router.
 const MAX_ITEMS: usize = 300;
-/// Actions from here on are answers of DHCPv6 servers; from there on, the host has done all it was asked for.
+/// Actions from the first value on are answers of DHCPv6 servers; from the second on, confirmation of all items.
 const DELEGATION: u8 = 0xe0;
 const CONFIRMATION: u8 = 0xf0;
 const KEY: [u8; 16] = [7; 16];
 const HOME: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 0x100);
 const HOME_AGENT: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 1);
-/// The interface of the mobile network.
+/// The ingress interface.
 const INGRESS: LinkId = LinkId(3);
 const PEER: LinkAddress = LinkAddress([2, 0, 0, 0, 1, 1]);
 
-/// Lives through what `data` says, and asserts what must hold throughout.
+/// Runs the events encoded in `data`, and asserts the invariants after each.
+///
+/// # Panics
+///
+/// If an invariant is violated.
 pub fn run(data: &[u8]) {
     let mut reader = Reader::new("scenario", data);
     let seed = reader.u8().unwrap_or_default();
@@ -69,11 +73,11 @@ struct Harness {
     now: Time,
     plan: Plan,
     up: BTreeMap<LinkId, bool>,
-    /// The last Binding Update: the source it came from and what it said.
+    /// The last Binding Update, and its source.
     update: Option<(Ipv6Addr, mobility::BindingUpdate)>,
-    /// The last DHCPv6 message: by which interface, the source, and what it said.
+    /// The last DHCPv6 message, with its interface and source.
     asked: Option<(LinkId, Ipv6Addr, ClientServerMessage)>,
-    /// What nodes inside were told to prefer last, and until when.
+    /// The prefixes last advertised as preferred, and until when.
     preferred: BTreeMap<Prefix, Time>,
 }
 
@@ -87,7 +91,7 @@ impl Harness {
         world
     }
 
-    /// What happens next; `None`: time passes, or the host has done all it was asked for.
+    /// The next input; `None`: time passes, or the host confirms all items.
     fn next_input(&mut self, action: u8, choice: u8, reader: &mut Reader<'_>) -> Option<Input> {
         let link = LinkId(u32::from(choice % 3) + 1);
         if action >= DELEGATION {
@@ -169,7 +173,7 @@ impl Harness {
         Input::Packet(Packet { link, sender: Some(PEER), bytes })
     }
 
-    /// The home agent's answer to the last update, whatever it says.
+    /// The home agent's answer to the last update, with any status.
     fn home_agent_answer(&self, choice: u8, status: u8) -> Option<Input> {
         let (source, update) = self.update.as_ref()?;
         let identifiers = update.options.iter().filter(|option| matches!(option, MobilityOption::BindingIdentifier(_)));
@@ -202,7 +206,7 @@ impl Harness {
         Some(Input::Packet(Packet { link: LinkId(1), sender: Some(PEER), bytes }))
     }
 
-    /// A server's answer to the last DHCPv6 message, more or less as it should be.
+    /// A server's answer to the last DHCPv6 message, correct or not.
     fn dhcp_answer(&self, choice: u8, detail: u8) -> Option<Input> {
         let (link, client, asked) = self.asked.as_ref()?;
         let kind = if choice & 3 == 0 { MessageType::Advertise } else { MessageType::Reply };
@@ -229,7 +233,7 @@ impl Harness {
         Some(Input::Packet(Packet { link: *link, sender: Some(PEER), bytes }))
     }
 
-    /// The host has done all it was asked for.
+    /// The host confirms all items.
     fn confirm_all(&mut self) {
         let keys: Vec<Key> = self.plan.iter().map(|(key, _)| key.clone()).collect();
         for key in keys {
@@ -253,7 +257,7 @@ impl Harness {
         if let Input::Link(event) = input {
             self.up.insert(event.link, event.up);
             if event.link == INGRESS {
-                // Nobody hears, or somebody else.
+                // The nodes have changed.
                 self.preferred.clear();
             }
         }
@@ -299,7 +303,7 @@ impl Harness {
         }
     }
 
-    /// Nothing stale is held, and nothing without end.
+    /// No stale items, and a bounded number of them.
     fn check(&self) {
         assert!(self.plan.len() < MAX_ITEMS, "{} items", self.plan.len());
         for (prefix, _) in self.preferred.iter().filter(|(_, until)| **until > self.now) {
@@ -331,7 +335,7 @@ fn preferred(now: Time, datagram: &Datagram<'_>) -> Vec<(Prefix, Time)> {
     message.options.iter().filter_map(until).collect()
 }
 
-/// What a DHCPv6 server hears.
+/// The DHCPv6 message as a server receives it.
 fn parse_dhcp(transmit: &Transmit, datagram: &Datagram<'_>) -> Option<(LinkId, Ipv6Addr, ClientServerMessage)> {
     let udp = Udp::parse(datagram.payload, datagram.source, datagram.destination).ok()?;
     match (dhcp6::Message::parse(udp.payload), transmit.via) {
@@ -340,7 +344,7 @@ fn parse_dhcp(transmit: &Transmit, datagram: &Datagram<'_>) -> Option<(LinkId, I
     }
 }
 
-/// A packet of our own that does not parse is a fault of ours.
+/// A sent packet must parse.
 fn assert_empty(bytes: &[u8]) {
     assert!(bytes.is_empty(), "sent what is no packet: {bytes:02x?}");
 }

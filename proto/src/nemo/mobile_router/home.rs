@@ -1,5 +1,6 @@
-//! Returning home: the home agent is told over the link to let go of the home address, and only then is the address used
-//! there (RFC 6275 §11.5.5, RFC 3963 §5.7); one that nobody defended meanwhile is checked (RFC 4862 §5.4).
+//! Returning home: the home agent is de-registered over the home link, and only then is the home address used there
+//! (RFC 6275 §11.5.5, RFC 3963 §5.7); one that was not defended meanwhile is checked by duplicate address detection
+//! (RFC 4862 §5.4).
 
 use super::MobileRouter;
 use super::uplink::Uplink;
@@ -16,7 +17,7 @@ use roam6_wire::LinkAddress;
 use roam6_wire::icmp6::{ALL_NODES, Message, NeighbourAdvertisement, NeighbourOption};
 use std::net::Ipv6Addr;
 
-/// A home agent that defends the home address answers a solicitation for it; this many unanswered mean it does not.
+/// Unanswered solicitations for the home address after which it counts as not defended.
 const MAX_SOLICITATIONS: u8 = 3;
 const SOLICITATION_INTERVAL: Duration = Duration::from_secs(1);
 
@@ -26,19 +27,19 @@ pub(super) struct HomeLink {
     pub(super) link: LinkId,
     /// The home agent's link-layer address, once known.
     pub(super) home_agent: Option<LinkAddress>,
-    /// The home agent was asked to let go of the home address, so that we answer for it now.
+    /// The de-registration was sent, so this router defends the home address now.
     pub(super) deregistration_sent: bool,
-    /// It has let go, or had nothing to let go of.
+    /// The home agent has no binding any longer.
     pub(super) deregistered: bool,
-    /// The home link is registered as one path among others.
+    /// Home and away: the home link is registered as one path among others.
     pub(super) home_and_away: bool,
-    /// That being so, the home agent leaves it to us to answer for the home address.
+    /// In that case, the home agent leaves the defence of the home address to this router.
     pub(super) defends_home_address: bool,
-    /// Somebody else has the home address.
+    /// Another node has the home address.
     pub(super) is_duplicate: bool,
-    /// Runs while it is found out whether somebody has.
+    /// Duplicate address detection in progress.
     pub(super) dad: Option<DadProbe>,
-    /// The home agent has said that it holds nothing, so who answers for the home address is not it.
+    /// The home agent has no binding, so a defender of the home address is another node.
     binding_denied: bool,
     solicitations: u8,
     next_at: Time,
@@ -75,7 +76,7 @@ impl MobileRouter {
         Some((link, uplink.attachment.as_ref()?.router()?.address))
     }
 
-    /// Notes whether an uplink is on the home link, and what its router says of the home agent.
+    /// Updates whether an uplink is on the home link, and the link-layer address of the home agent there.
     pub(super) fn update_home_link(&mut self, now: Time, out: &mut Outbox) {
         let found = self.uplinks.iter().find(|uplink| uplink.on_home_link).and_then(Uplink::up);
         if found != self.home_link_id() {
@@ -98,8 +99,8 @@ impl MobileRouter {
         self.expire_home(now, out);
     }
 
-    /// The home agent's link-layer address as its advertisement told it: it is the router that calls itself home
-    /// agent and names the address we use, or the only one that could be meant.
+    /// The home agent's link-layer address, from an advertisement with the H flag that has the address in use, or no
+    /// other.
     fn advertised_home_agent(&self) -> Option<LinkAddress> {
         let link = self.home_link_id()?;
         let uplink = self.uplinks.iter().find(|uplink| uplink.up() == Some(link))?;
@@ -111,9 +112,9 @@ impl MobileRouter {
         uplink.attachment.as_ref()?.routers().find(serves_us)?.link_address
     }
 
-    /// Takes an advertisement for the home address: whoever defends it is the home agent.
+    /// Processes a Neighbour Advertisement for the home address: its defender is the home agent.
     ///
-    /// After an arrival without a word to the home agent that is news: it holds a binding we know nothing of.
+    /// After an arrival without a de-registration it shows that the home agent has an unknown binding.
     pub(super) fn receive_defence(&mut self, link: LinkId, defender: LinkAddress, out: &mut Outbox) {
         let Some(home) = self.home_link.as_mut().filter(|home| home.link == link) else {
             return;
@@ -128,7 +129,7 @@ impl MobileRouter {
         }
     }
 
-    /// Somebody else is about to take the home address, or has it.
+    /// Another node has, or is about to configure, the home address.
     pub(super) fn give_up_home_address(&mut self, link: LinkId, out: &mut Outbox) {
         if let Some(home) = self.home_link.as_mut().filter(|home| home.link == link)
             && home.dad.take().is_some()
@@ -138,8 +139,8 @@ impl MobileRouter {
         }
     }
 
-    /// Finds out whether the home address, which nobody defended until now, is still free; `denied` says that the home
-    /// agent holds nothing for it.
+    /// Starts duplicate address detection for the home address, which was not defended; `denied` if the home agent has
+    /// no binding for it.
     pub(super) fn start_home_address_dad(&mut self, now: Time, denied: bool, out: &mut Outbox) {
         let own = self.home_link_id().and_then(|link| self.uplinks.iter().find(|uplink| uplink.up() == Some(link)));
         let own = own.and_then(|uplink| uplink.interface.as_ref()?.address);
@@ -161,7 +162,7 @@ impl MobileRouter {
         self.home_link.as_ref().filter(usable).map(|home| home.link)
     }
 
-    /// Looks for the home agent on the link if its router did not tell.
+    /// Solicits the home agent on the link if no advertisement identified it.
     pub(super) fn expire_home(&mut self, now: Time, out: &mut Outbox) {
         if self.is_home_and_away() {
             return;
@@ -196,15 +197,15 @@ impl MobileRouter {
         ask.into_iter().chain(home.dad.as_ref().map(|check| check.ends_at)).min()
     }
 
-    /// The update that asks the home agent to let go leaves now.
+    /// The de-registration is sent now.
     pub(super) fn note_deregistration_sent(&mut self) {
         if let Some(home) = &mut self.home_link {
             home.deregistration_sent = true;
         }
     }
 
-    /// Tells the home link that packets for our addresses come here again, not to the home agent (RFC 6275 §11.5.5); as a
-    /// router, which the home agent has been in our place (RFC 3963 §6.2).
+    /// Announces this router's addresses on the home link in place of the home agent (RFC 6275 §11.5.5), with the R
+    /// flag, which the home agent's proxy had (RFC 3963 §6.2).
     pub(super) fn send_neighbour_advertisements(&self, out: &mut Outbox) {
         let own = |uplink: &Uplink| Some((uplink.up()?, uplink.interface.as_ref()?.address?));
         let uplink = self.uplinks.iter().find(|uplink| uplink.on_home_link && uplink.up() == self.home_link_id());
@@ -218,8 +219,8 @@ impl MobileRouter {
         }
     }
 
-    /// The home agent has let go, or never held anything: the home address is ours on the home link. Until it is told of
-    /// a care-of address it holds nothing, so leaving the home link and coming back needs no word.
+    /// De-registration is complete, or was not needed: the home address is used on the home link. No further message
+    /// is needed to leave the home link and return, until a care-of address is registered.
     pub(super) fn finish_return_home(&mut self, out: &mut Outbox) {
         self.manages_tunnel = true;
         self.may_have_binding = false;

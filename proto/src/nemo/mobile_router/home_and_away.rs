@@ -1,5 +1,5 @@
-//! At home by one uplink and away by others: the home link is one path among them, and the home agent goes on answering for
-//! the home address (RFC 5648 §5.6).
+//! Simultaneous home and foreign bindings: the home link is one path among others, and the home agent continues to
+//! defend the home address (RFC 5648 §5.6).
 
 use super::MobileRouter;
 use super::registration::{CareOf, DesiredRegistration};
@@ -17,20 +17,21 @@ impl MobileRouter {
         self.home_link.is_some() && self.config.home_and_away && multiple && !self.ha_rejects_home_and_away
     }
 
-    /// Whether others do, or are about to; and once they have, until the home link is left: an uplink that comes and goes
-    /// elsewhere is to cost nothing.
+    /// Whether others are registered or about to be. Once they were, it stays true until the home link is left, so
+    /// that an uplink that flaps elsewhere costs nothing.
     pub(super) fn is_home_and_away(&self) -> bool {
         let stays =
             self.home_link.as_ref().is_some_and(|home| home.home_and_away) && self.home_agents.in_use().is_some();
         self.may_be_home_and_away() && self.usable_care_of().iter().any(|care_of| stays || !care_of.on_home_link)
     }
 
-    /// What `uplink` is registered with: its care-of address, or the home address if it is on the home link.
+    /// The address that `uplink` is registered with: its care-of address, or the home address if it is on the home
+    /// link.
     pub(super) fn care_of_on(&self, uplink: &Uplink) -> Option<CareOf> {
         uplink.ipv4_care_of().or_else(|| uplink.care_of()).or_else(|| self.home_care_of(uplink))
     }
 
-    /// Whether it is registered, or may be, as a path of the home link that answers.
+    /// Whether `uplink` is, or may be, registered as a path over the home link, and answers probes.
     pub(super) fn reaches_home(&self, uplink: &Uplink) -> bool {
         self.home_care_of(uplink).is_some() && !uplink.prober.is_silent()
     }
@@ -44,13 +45,13 @@ impl MobileRouter {
         Some(CareOf { bid, address, priority, link, prefix_length: 128, on_home_link: true })
     }
 
-    /// The router of the home link by its link-layer address, which its advertisement tells (RFC 5648 §5.6.4).
+    /// The link-layer address of the home link's router, from its advertisement (RFC 5648 §5.6.4).
     pub(super) fn home_router_link_address(&self, link: LinkId) -> Option<LinkAddress> {
         let uplink = self.uplinks.iter().find(|uplink| uplink.on_home_link && uplink.up() == Some(link))?;
         uplink.attachment.as_ref()?.router()?.link_address
     }
 
-    /// The home link as a path of the tunnel that needs no tunnel.
+    /// The home link as a direct path, without encapsulation.
     pub(super) fn direct_path(&self, care_of: &CareOf, weight: u16) -> Option<TunnelPath> {
         let uplink = self.uplink_of(care_of)?;
         Some(TunnelPath {
@@ -64,14 +65,14 @@ impl MobileRouter {
         })
     }
 
-    /// What makes the far end of a direct path known: the address stands for the link-layer address alone.
+    /// The neighbour entry of a direct path: a derived address stands for the link-layer address.
     pub(super) fn neighbour_item(&self, path: &TunnelPath) -> Option<Item> {
         let link = path.link.filter(|_| path.direct)?;
         let link_address = self.home_router_link_address(link)?;
         Some(Item::Neighbour(Neighbour { link, address: path.remote, link_address }))
     }
 
-    /// The home agent's link-layer address on `link`, or that of the router to it.
+    /// The link-layer address of the home agent on `link`, or of the router to it.
     pub(super) fn home_agent_link_address(&self, link: LinkId) -> Option<LinkAddress> {
         self.home_link
             .as_ref()
@@ -80,14 +81,14 @@ impl MobileRouter {
             .or_else(|| self.home_router_link_address(link))
     }
 
-    /// Our own link-layer address on the home link, if `wanted` says that we are there.
+    /// This router's link-layer address on the home link, if `wanted` has a home binding.
     pub(super) fn own_home_link_address(&self, wanted: &DesiredRegistration) -> Option<LinkAddress> {
         let home = wanted.care_of().iter().find(|care_of| care_of.on_home_link)?;
         self.uplink_of(home)?.interface.as_ref()?.address
     }
 
-    /// Being away too, we are not home in the ordinary sense: the home agent is to let go of nothing. The path over the
-    /// home link is watched like the others.
+    /// Updates the state of home and away: the home agent is not de-registered then, and the path over the home link
+    /// is probed like others.
     pub(super) fn update_home_and_away(&mut self, now: Time) -> bool {
         let both = self.is_home_and_away();
         let Some(home) = &mut self.home_link else { return false };

@@ -1,5 +1,5 @@
-//! The prefixes of the home link, as the home agent tells a mobile router that is away: mobile prefix discovery
-//! (RFC 6275 §6.7, §6.8, §11.4.2, §11.4.3 and §11.8; lifetimes as RFC 4862 §5.5.3 has them).
+//! Mobile prefix discovery: the prefixes of the home link while away (RFC 6275 §6.7, §6.8, §11.4.2, §11.4.3 and §11.8;
+//! lifetimes as in RFC 4862 §5.5.3).
 
 use super::MobileRouter;
 use super::registration::{Binding, CareOf};
@@ -16,27 +16,27 @@ use roam6_wire::icmp6::{Message, NeighbourOption};
 use roam6_wire::ip6::{Datagram, Header, protocol};
 use std::net::Ipv6Addr;
 
-/// Prefixes remembered.
+/// Maximum prefixes.
 pub const MAX_HOME_PREFIXES: usize = 16;
 
 /// RFC 6275 §12: INITIAL_SOLICIT_TIMER, which doubles (§11.8).
 const INITIAL_SOLICIT_TIMER: Duration = Duration::from_secs(3);
-/// A home agent that has not answered so often does not know this, and is asked again in its next turn.
+/// Unanswered solicitations after which the home agent counts as without support until the next turn.
 const MAX_SOLICITATIONS: u32 = 5;
-/// RFC 6275 §13: MinMobPfxAdvInterval and MaxMobPfxAdvInterval, between one turn and the next.
+/// RFC 6275 §13: MinMobPfxAdvInterval and MaxMobPfxAdvInterval, bounds of the time between two turns.
 const REFRESH_INTERVAL: (Duration, Duration) = (Duration::from_secs(600), Duration::from_secs(86_400));
-/// What nobody has proven cannot make a lifetime shorter than this (RFC 4862 §5.5.3).
+/// An unauthenticated advertisement cannot shorten a lifetime below this (RFC 4862 §5.5.3).
 const TWO_HOURS: Duration = Duration::from_secs(7200);
 const INFINITE_LIFETIME: u32 = u32::MAX;
 
-/// What is known of the prefixes of the home link.
+/// The known prefixes of the home link.
 #[derive(Debug, Clone)]
 pub struct HomePrefixes {
     prefixes: Vec<HomePrefix>,
-    /// Who has told, or was asked in vain.
+    /// The home agent that has answered, or has not.
     home_agent: Option<Ipv6Addr>,
     solicitation: Option<PendingSolicitation>,
-    /// The next turn begins.
+    /// When the next turn begins.
     next_at: Time,
     hints: TokenBucket,
 }
@@ -46,13 +46,13 @@ pub struct HomePrefixes {
 pub struct HomePrefix {
     /// The prefix.
     pub prefix: Prefix,
-    /// End of its life; `None` for never.
+    /// End of the valid lifetime; `None` if infinite.
     pub valid_until: Option<Time>,
-    /// From then on no new connection should use it; `None` for never.
+    /// End of the preferred lifetime; `None` if infinite.
     pub preferred_until: Option<Time>,
 }
 
-/// A solicitation without an answer.
+/// An unanswered solicitation.
 #[derive(Debug, Clone, Copy)]
 struct PendingSolicitation {
     identifier: u16,
@@ -73,14 +73,14 @@ impl Default for HomePrefixes {
 }
 
 impl HomePrefixes {
-    /// Begins a turn, as when the home agent hints that something has changed; not too often.
+    /// Starts a turn, rate limited, when the home agent signals a change.
     pub fn solicit_soon(&mut self, now: Time) {
         if self.solicitation.is_none() && self.hints.take(now) {
             self.next_at = now;
         }
     }
 
-    /// The identifier of the solicitation to send now to `home_agent`, if one is due: a random one each time.
+    /// The random identifier of the solicitation to send now to `home_agent`, if one is due.
     pub fn next_solicitation(&mut self, now: Time, home_agent: Ipv6Addr, entropy: &mut Entropy) -> Option<u16> {
         if self.home_agent != Some(home_agent) {
             *self = HomePrefixes { home_agent: Some(home_agent), next_at: now, ..HomePrefixes::default() };
@@ -106,18 +106,18 @@ impl HomePrefixes {
         Some(identifier)
     }
 
-    /// When [`HomePrefixes::expire`] has something to do.
+    /// When [`HomePrefixes::next_solicitation`] has something to do.
     pub fn deadline(&self) -> Time {
         let next = self.solicitation.map_or(self.next_at, |asked| asked.next);
         self.prefixes.iter().filter_map(|known| known.valid_until).fold(next, Time::min)
     }
 
-    /// Whether an advertisement with this identifier answers the last solicitation, as the first that does.
+    /// Whether an advertisement with this identifier answers the outstanding solicitation.
     pub fn is_answer(&self, identifier: u16) -> bool {
         self.solicitation.is_some_and(|asked| asked.identifier == identifier)
     }
 
-    /// Takes the answer; `proven` if it was authenticated. Whether all there was room for.
+    /// Processes the answer; `proven` if it was authenticated. Returns whether all prefixes fitted.
     pub fn receive_advertisement(&mut self, now: Time, options: &[NeighbourOption], proven: bool) -> bool {
         self.solicitation = None;
         let mut room = true;
@@ -144,7 +144,7 @@ impl HomePrefixes {
             let later = |one: Option<Time>, other: Time| one.is_none_or(|one| one > other);
             known.valid_until = match known.valid_until {
                 _ if proven || later(told, least) => told,
-                // Also a lifetime that was short already only grows.
+                // A lifetime that is shorter already only grows.
                 Some(until) if until <= least => Some(told.map_or(until, |told| told.max(until))),
                 _ => Some(least),
             };
@@ -157,27 +157,26 @@ impl HomePrefixes {
         fits
     }
 
-    /// What is known, in the order in which it was told.
+    /// The known prefixes, in order of arrival.
     pub fn iter(&self) -> impl Iterator<Item = &HomePrefix> {
         self.prefixes.iter()
     }
 
-    /// The prefix of this address.
+    /// The prefix that contains `address`.
     pub fn prefix_of(&self, address: Ipv6Addr) -> Option<&HomePrefix> {
         self.prefixes.iter().find(|known| known.prefix.contains(address))
     }
 }
 
 impl HomePrefix {
-    /// Whether new connections should no longer use it.
+    /// Whether it is deprecated.
     pub fn is_deprecated(&self, now: Time) -> bool {
         self.preferred_until.is_some_and(|until| until <= now)
     }
 }
 
 impl MobileRouter {
-    /// Asks the home agent for the prefixes of the home link when it is time, and only while it holds what it was told:
-    /// a Binding Update never waits for this.
+    /// Solicits the prefixes of the home link when due, and only while bound: a Binding Update never waits for it.
     pub(super) fn solicit_home_prefixes(&mut self, now: Time, out: &mut Outbox) {
         let Some((home_agent, care_of)) = self.solicitation_path() else { return };
         if let Some(identifier) = self.home_prefixes.next_solicitation(now, home_agent, &mut self.entropy) {
@@ -189,14 +188,14 @@ impl MobileRouter {
         }
     }
 
-    /// When [`MobileRouter::expire_home_prefixes`] has something to do.
+    /// When [`MobileRouter::solicit_home_prefixes`] has something to do.
     pub(super) fn home_prefix_deadline(&self) -> Option<Time> {
         let (home_agent, _) = self.solicitation_path()?;
         let new = self.home_prefixes.home_agent != Some(home_agent);
         Some(if new { self.now } else { self.home_prefixes.deadline() })
     }
 
-    /// The home agent that holds a binding of ours, and the care-of address it knows us by.
+    /// The home agent of the present binding, and a registered care-of address.
     fn solicitation_path(&self) -> Option<(Ipv6Addr, CareOf)> {
         let binding = self.registration.binding().filter(|_| self.registration.pending().is_none());
         let binding = binding.filter(|binding| Binding::is_away(binding))?;
@@ -207,7 +206,7 @@ impl MobileRouter {
         Some((binding.registration.home_agent, *binding.care_of().iter().find(works)?))
     }
 
-    /// Takes a Mobile Prefix Advertisement; `protected` if it was in ESP and our security association opened it.
+    /// Processes a Mobile Prefix Advertisement; `protected` if it was in valid ESP.
     pub(super) fn receive_prefix_advertisement(
         &mut self,
         now: Time,
@@ -228,7 +227,7 @@ impl MobileRouter {
             return drop(DropReason::NotAuthenticated, out);
         }
         if !self.home_prefixes.is_answer(identifier) {
-            // Something may have changed: we ask, and believe the answer.
+            // Something may have changed: it is solicited, and the answer is accepted.
             self.home_prefixes.solicit_soon(now);
             return drop(DropReason::Unsolicited, out);
         }
@@ -241,12 +240,12 @@ impl MobileRouter {
         }
     }
 
-    /// What an operator is told of when it changes: the prefixes, and whether each is deprecated.
+    /// What is reported when it changes: the prefixes, and whether each is deprecated.
     fn home_prefix_state(&self, now: Time) -> Vec<(Prefix, bool)> {
         self.home_prefixes.iter().map(|known| (known.prefix, known.is_deprecated(now))).collect()
     }
 
-    /// A new home address is the operator's to choose: keys, names and the home agent's prefix table hang on it.
+    /// The operator chooses a new home address: keys, names and the home agent's prefix table depend on it.
     fn report_home_prefixes(&self, now: Time, out: &mut Outbox) {
         let Some(home_agent) = self.home_prefixes.home_agent else { return };
         let prefixes = self.home_prefixes.iter().map(|known| known.prefix).collect();

@@ -1,5 +1,4 @@
-//! The interfaces of the mobile network: their addresses and what the nodes inside are told (RFC 3963 §5.4.3 and §5.5,
-//! RFC 4861 §6.2).
+//! Ingress interfaces: their addresses and Router Advertisements (RFC 3963 §5.4.3 and §5.5, RFC 4861 §6.2).
 
 use super::MobileRouter;
 use super::care_of_prefix::AdvertisedState;
@@ -18,27 +17,27 @@ use core::time::Duration;
 use roam6_wire::{DomainName, Prefix};
 use std::net::Ipv6Addr;
 
-/// RFC 4389 §4.1.3.3: how long another router inside is remembered.
+/// RFC 4389 §4.1.3.3: how long another router on an ingress interface is remembered.
 const OTHER_ROUTER_TIMEOUT: Duration = Duration::from_secs(3600);
 
-/// An interface of the mobile network.
+/// An ingress interface.
 #[derive(Debug, Clone)]
 pub(super) struct IngressInterface {
     pub(super) config: IngressConfig,
     pub(super) interface: Option<Interface>,
     pub(super) advertiser: Option<Advertiser>,
-    /// Prefixes of visited networks its nodes may believe in.
+    /// Care-of prefixes that its nodes may consider valid.
     pub(super) advertised_prefixes: few::VecMap<Prefix, AdvertisedState>,
-    /// Recursive DNS servers its nodes may believe in.
+    /// Recursive DNS servers that its nodes may consider valid.
     pub(super) resolvers: AdvertisedDns<Ipv6Addr>,
-    /// DNS search domains its nodes may believe in.
+    /// DNS search domains that its nodes may consider valid.
     pub(super) search_domains: AdvertisedDns<DomainName>,
-    /// Another router advertises here; forgotten then.
+    /// Another router advertises here; remembered until then.
     pub(super) other_router_until: Option<Time>,
 }
 
 impl IngressInterface {
-    /// An interface not seen yet.
+    /// An interface that has not appeared yet.
     pub(super) fn new(config: IngressConfig) -> IngressInterface {
         IngressInterface {
             config,
@@ -51,17 +50,17 @@ impl IngressInterface {
         }
     }
 
-    /// The interface's number, once it exists.
+    /// The interface's index, once it exists.
     pub(super) fn link(&self) -> Option<LinkId> {
         self.interface.as_ref().map(|interface| interface.link)
     }
 
-    /// The router's own address: identifier 1.
+    /// The router's own address, with interface identifier 1.
     pub(super) fn address(&self) -> Option<Ipv6Addr> {
         self.config.prefix.with_identifier(1)
     }
 
-    /// Takes a link event.
+    /// Processes a link event.
     pub(super) fn receive_link_event(&mut self, event: &LinkEvent) {
         let interface = Interface::of(event);
         let same = self.interface.as_ref().is_some_and(|before| before.link == interface.link);
@@ -71,14 +70,14 @@ impl IngressInterface {
         self.interface = Some(interface);
     }
 
-    /// Sends what is due.
+    /// Sends the advertisement that is due.
     pub(super) fn expire(&mut self, now: Time, entropy: &mut Entropy, out: &mut Outbox) {
         if let Some(advertiser) = &mut self.advertiser {
             advertiser.send_due(now, entropy, out);
         }
     }
 
-    /// Takes over a changed configuration. Nodes are told that the prefix of the former one is withdrawn.
+    /// Applies a changed configuration. A former prefix is advertised as withdrawn.
     pub(super) fn configure(&mut self, now: Time, wanted: &IngressConfig, out: &mut Outbox) {
         let former = core::mem::replace(&mut self.config, wanted.clone()).prefix;
         if former != wanted.prefix && self.advertiser.is_some() {
@@ -101,7 +100,7 @@ impl IngressInterface {
 }
 
 impl MobileRouter {
-    /// Tells the nodes inside what is now true: the prefix, and the largest packet that goes through in one piece.
+    /// Updates the Router Advertisements: prefixes, and the MTU of the tunnel.
     pub(super) fn update_ingress(&mut self, now: Time, out: &mut Outbox) {
         let tunnel = self.paths().iter().filter(|path| path.weight > 0).map(|path| path.mtu.max(MIN_MTU)).min();
         self.advertised_mtu =
@@ -112,7 +111,7 @@ impl MobileRouter {
             let content = self.ra_content(now, index, live, out);
             let Some(inside) = self.ingress.get_mut(index) else { continue };
             let link_mtu = inside.interface.as_ref().map_or(u32::MAX, |interface| interface.mtu);
-            // Said also when it is the link's own: an option left out would not undo an earlier one.
+            // Present also if it equals the link's: an absent option would not undo an earlier one.
             let mtu = Some(mtu.unwrap_or(link_mtu).min(link_mtu)).filter(|mtu| *mtu < u32::MAX);
             let (resolvers, search) = inside.dns_to_advertise(now, &names);
             inside.advertise(now, RaContent { mtu, resolvers, search_domains: search, ..content });
@@ -120,14 +119,15 @@ impl MobileRouter {
         }
     }
 
-    /// Another router advertises on `link`, inside: it may be a proxy for the link we would share there (RFC 4389 §4.1.3.3).
+    /// Another router advertises on the ingress interface `link`: it may be a proxy for the link that would be shared
+    /// there (RFC 4389 §4.1.3.3).
     pub(super) fn note_other_router(&mut self, now: Time, link: LinkId) {
         if let Some(inside) = self.ingress_on(link) {
             inside.other_router_until = Some(now + OTHER_ROUTER_TIMEOUT);
         }
     }
 
-    /// The interface of the mobile network on `link`.
+    /// The ingress interface on `link`.
     pub(super) fn ingress_on(&mut self, link: LinkId) -> Option<&mut IngressInterface> {
         let on_link = |inside: &&mut IngressInterface| inside.interface.as_ref().is_some_and(|held| held.link == link);
         self.ingress.iter_mut().find(on_link)

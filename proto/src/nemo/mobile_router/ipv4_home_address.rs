@@ -1,5 +1,5 @@
-//! IPv4 inside: the home agent is asked for the IPv4 prefixes of the mobile network, or to choose one (RFC 5555 §3.1.1,
-//! §4.4.2). At home there is none of it (§4.4.4).
+//! IPv4 home addresses and prefixes: requested from the home agent, configured or dynamic (RFC 5555 §3.1.1, §4.4.2).
+//! Not available at home (§4.4.4).
 
 use super::MobileRouter;
 use super::forwarding::{DEFAULT_METRIC, TUNNEL, TUNNEL_TABLE, address_item, route_item};
@@ -14,37 +14,37 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 /// Bits of an IPv4 address.
 const IPV4_BITS: u8 = 32;
 
-/// What the home agent says of the IPv4 prefixes.
+/// The status of the IPv4 prefixes.
 #[derive(Debug, Default, Clone)]
 pub(super) struct Ipv4Home {
-    /// The one it has chosen.
+    /// The dynamic prefix.
     dynamic: Option<Prefix>,
-    /// Those it has refused, so that each is told once; what it was to choose stands as [`Prefix::ALL_IPV4`].
+    /// Rejected prefixes, so that each is reported once; the dynamic one is [`Prefix::ALL_IPV4`].
     rejected: few::VecMap<Prefix, Ipv4Status>,
-    /// The home agent that does not know what we ask for: it is not asked again (RFC 5555 §2.3.1).
+    /// The home agent without support, which is not asked again (RFC 5555 §2.3.1).
     unsupporting: Option<Ipv6Addr>,
 }
 
-/// What an acknowledgement says of one prefix.
+/// The status of one prefix in an acknowledgement.
 struct Ipv4Acknowledgement {
     status: Ipv4Status,
-    /// Of length 0 with a refusal.
+    /// Of length 0 with a rejection.
     prefix: Prefix,
     address: Ipv4Addr,
 }
 
 impl MobileRouter {
-    /// Every prefix of the mobile network.
+    /// All prefixes of the mobile network.
     pub(super) fn networks(&self) -> impl Iterator<Item = Prefix> + '_ {
         self.config.prefixes.iter().copied().chain(self.ipv4_home.dynamic)
     }
 
-    /// Those of IPv4 the configuration names.
+    /// The configured IPv4 prefixes.
     fn configured_ipv4(&self) -> impl Iterator<Item = (Ipv4Addr, u8)> + '_ {
         self.config.prefixes.iter().filter_map(|prefix| prefix.ipv4())
     }
 
-    /// What an update asks for.
+    /// The IPv4 Home Address options of an update.
     pub(super) fn ipv4_home_options(&self, home_agent: Ipv6Addr) -> Vec<MobilityOption> {
         if self.ipv4_home.unsupporting == Some(home_agent) {
             return Vec::new();
@@ -59,13 +59,13 @@ impl MobileRouter {
         self.configured_ipv4().chain(dynamic).map(wish).collect()
     }
 
-    /// Forgets what the configuration asks for no longer.
+    /// Removes state that the configuration no longer requests.
     pub(super) fn reload_ipv4_home(&mut self) {
         let chosen = self.ipv4_home.dynamic.filter(|_| self.config.dynamic_ipv4.is_some());
         self.ipv4_home = Ipv4Home { dynamic: chosen, ..Ipv4Home::default() };
     }
 
-    /// What the acknowledgement of an update says of them.
+    /// Evaluates the IPv4 Address Acknowledgement options.
     pub(super) fn receive_ipv4_home(
         &mut self,
         message: &BindingAcknowledgement,
@@ -80,7 +80,7 @@ impl MobileRouter {
         let mut answers: Vec<Ipv4Acknowledgement> = message.options.iter().filter_map(ipv4_acknowledgement).collect();
         if answers.is_empty() {
             self.ipv4_home.unsupporting = Some(home_agent);
-            let text = format!("the home agent {home_agent} does not know of IPv4 home addresses (RFC 5555)");
+            let text = format!("the home agent {home_agent} does not support IPv4 home addresses (RFC 5555)");
             return out.report(Report::Notice { text });
         }
         for prefix in own {
@@ -96,13 +96,13 @@ impl MobileRouter {
         }
     }
 
-    /// What the home agent has chosen for us, or that it is not ours any more: then it is to choose anew.
+    /// Evaluates the dynamic prefix; a rejected one is requested anew as any.
     fn receive_dynamic_ipv4(&mut self, answer: Option<Ipv4Acknowledgement>, out: &mut Outbox) {
         let status = answer.as_ref().map_or(Ipv4Status::UNSPECIFIED, |answer| answer.status);
         let chosen = answer.filter(|answer| answer.status.is_accepted()).map(|answer| answer.prefix);
         let before = core::mem::replace(&mut self.ipv4_home.dynamic, chosen);
         if let Some(prefix) = chosen.filter(|_| before != chosen) {
-            out.report(Report::Notice { text: format!("the home agent has chosen {prefix} for the mobile network") });
+            out.report(Report::Notice { text: format!("the home agent has assigned {prefix} to the mobile network") });
         }
         if chosen.is_none() && before.is_some() {
             return self.registration.request_refresh();
@@ -110,17 +110,17 @@ impl MobileRouter {
         self.note_ipv4_status(Prefix::ALL_IPV4, status, out);
     }
 
-    /// Tells of a refusal, unless it is the same as before.
+    /// Reports a rejection, unless it is the same as before.
     fn note_ipv4_status(&mut self, prefix: Prefix, status: Ipv4Status, out: &mut Outbox) {
         if status.is_accepted() {
             self.ipv4_home.rejected.remove(&prefix);
         } else if self.ipv4_home.rejected.insert(prefix, status) != Some(status) {
             let what = if prefix == Prefix::ALL_IPV4 { "an IPv4 prefix".to_owned() } else { prefix.to_string() };
-            out.report(Report::Notice { text: format!("the home agent refuses {what}: status {status}") });
+            out.report(Report::Notice { text: format!("the home agent rejects {what}: status {status}") });
         }
     }
 
-    /// Lets IPv4 packets from inside go home, and puts the addresses inside that only we know of.
+    /// Routes IPv4 packets into the tunnel, and configures addresses on ingress interfaces.
     pub(super) fn put_ipv4_home(&self, plan: &mut Plan) {
         if !self.networks().any(Prefix::is_ipv4) {
             return;
@@ -140,8 +140,8 @@ impl MobileRouter {
     }
 }
 
-/// The address of ours in an IPv4 prefix: the home address itself, or the first of a prefix nobody could have known before.
-/// Any other network is numbered by who has written it down.
+/// The router's address in an IPv4 prefix: the home address itself, or the first of a dynamic prefix. Other networks
+/// are numbered by the operator.
 fn own_address(prefix: Prefix, dynamic: bool) -> Option<Ipv6Addr> {
     let (first, length) = prefix.ipv4()?;
     match length {
@@ -154,7 +154,7 @@ fn own_address(prefix: Prefix, dynamic: bool) -> Option<Ipv6Addr> {
 
 fn ipv4_acknowledgement(option: &MobilityOption) -> Option<Ipv4Acknowledgement> {
     let MobilityOption::Ipv4AddressAcknowledgement { status, prefix_length, address } = *option else { return None };
-    // A length that says nothing grants nothing (RFC 5555 §3.1.1).
+    // Length 0 grants nothing (RFC 5555 §3.1.1).
     let prefix = Prefix::from_ipv4(address, prefix_length).filter(|_| prefix_length > 0 || !status.is_accepted())?;
     Some(Ipv4Acknowledgement { status, prefix, address })
 }

@@ -1,5 +1,5 @@
-//! The mobile router: follows its uplinks from network to network and keeps its home agent, its tunnel and the nodes
-//! inside in step (RFC 3963 §5, RFC 6275 §11, RFC 5648 §5, RFC 5555 §4).
+//! The mobile router: follows its uplinks from network to network, and keeps home agent, tunnel and mobile network up
+//! to date (RFC 3963 §5, RFC 6275 §11, RFC 5648 §5, RFC 5555 §4).
 
 pub mod acknowledgement;
 mod address_assignment;
@@ -64,11 +64,11 @@ use std::net::Ipv6Addr;
 use takeover::Takeover;
 use uplink::{AddressPolicy, Uplink};
 
-/// Paths left a moment ago that still receive; the oldest makes room.
+/// Maximum former paths that still receive; the oldest is removed.
 pub const MAX_LINGERING: usize = 8;
-/// Interfaces remembered in case a new configuration names them.
+/// Maximum interfaces that are remembered for a later configuration.
 pub const MAX_INTERFACES: usize = 256;
-/// Unauthenticated hints to register anew (Binding Refresh Request, Binding Error) heeded: one each interval.
+/// Rate limit of unauthenticated hints to register again (Binding Refresh Request, Binding Error).
 const HINT_INTERVAL: Duration = Duration::from_secs(3);
 
 /// The engine of a mobile router.
@@ -77,12 +77,12 @@ pub struct MobileRouter {
     config: MobileRouterConfig,
     entropy: Entropy,
     clock: WallClock,
-    /// The last timestamp sent: the next is later (RFC 4285 §6).
+    /// The last timestamp sent; the next one is later (RFC 4285 §6).
     last_timestamp: Option<Timestamp>,
-    /// ESP sequence number last sent (RFC 4303 §2.2).
+    /// Last ESP sequence number sent (RFC 4303 §2.2).
     esp_sequence: u32,
     uplinks: Vec<Uplink>,
-    /// Where each uplink's prefixes for the nodes inside come from.
+    /// The care-of prefix source of each uplink.
     prefix_sources: few::VecMap<Bid, PrefixSource>,
     ingress: Vec<IngressInterface>,
     home_agents: HomeAgentList,
@@ -94,35 +94,36 @@ pub struct MobileRouter {
     desired_state: DesiredState,
     hint_limiter: TokenBucket,
     failover: Failover,
-    /// A binding may exist: one was acknowledged, asked for, or an earlier life remembered.
+    /// A binding may exist: one was acknowledged or requested, or is in the journal.
     may_have_binding: bool,
-    /// Somebody has answered, or nobody needs to: from now on the tunnel is managed. An earlier life's forwards until then.
+    /// The home agent has answered, or need not: from now on this instance manages the tunnel. Before, that of the
+    /// previous instance forwards.
     manages_tunnel: bool,
     takeover: Option<Takeover>,
-    /// The home agent in use does not know RFC 5648.
+    /// The present home agent does not support RFC 5648.
     ha_lacks_mcoa: bool,
-    /// The home agent in use does not want us at home and away at once.
+    /// The present home agent rejects simultaneous home and foreign bindings.
     ha_rejects_home_and_away: bool,
     prefix_mode: ModeSelector,
-    /// How an IPv4-only uplink's packets are carried.
+    /// The encapsulation on IPv4-only uplinks.
     dsmip: DsmipEncapsulation,
     ipv4_home: Ipv4Home,
     flow_statuses: FlowStatuses,
-    /// Prefixes the home agent refused are not advertised inside (RFC 3963 §5.4.3).
+    /// Prefixes that the home agent rejected are not advertised (RFC 3963 §5.4.3).
     prefixes_rejected: bool,
     stopping: bool,
-    /// Every interface of the host as last heard, by name.
+    /// The last event of every interface of the host, by name.
     interfaces: few::VecMap<String, LinkEvent>,
-    /// Largest packet the nodes inside are told of, octets.
+    /// The MTU advertised on ingress interfaces, octets.
     advertised_mtu: Option<u32>,
-    /// Proves that an echo answers a probe of ours.
+    /// Identifies echo replies to our probes.
     probe_cookie: u64,
     /// The time of the last input.
     now: Time,
 }
 
 impl MobileRouter {
-    /// A mobile router that knows nothing yet but its configuration.
+    /// A mobile router with its configuration only.
     pub fn new(config: MobileRouterConfig, mut entropy: Entropy) -> MobileRouter {
         let sequence = Sequence(u16::try_from(entropy.below(1 << 16)).unwrap_or_default());
         MobileRouter {
@@ -176,7 +177,7 @@ impl MobileRouter {
         self.uplinks.iter_mut().find(|uplink| uplink.up() == Some(link))
     }
 
-    /// Another node has the address `address` on `link`.
+    /// Another node on `link` has the address `address`.
     fn receive_duplicate(&mut self, now: Time, link: LinkId, address: Ipv6Addr, out: &mut Outbox) {
         let detection = self.config.duplicate_detection;
         let policy = AddressPolicy { detection, entropy: &mut self.entropy, own: &self.config.prefixes };
@@ -185,7 +186,7 @@ impl MobileRouter {
         }
     }
 
-    /// Everything that is due at `now`; the probes that are.
+    /// Runs the timers that are due at `now`; returns the probes to send.
     fn run_timers(&mut self, now: Time, out: &mut Outbox) -> Vec<Probe> {
         for uplink in &mut self.uplinks {
             uplink.expire(now, out);
@@ -209,7 +210,7 @@ impl MobileRouter {
         probes
     }
 
-    /// Brings everything in line with what is now known: addresses, then the home agent, then the host.
+    /// Reconciles all state with what is known now: addresses, then the home agent, then the host.
     fn reconcile(&mut self, now: Time, out: &mut Outbox) {
         for uplink in &mut self.uplinks {
             let physical = self.config.home_network == HomeNetwork::Physical;
@@ -236,7 +237,7 @@ impl MobileRouter {
         }
         messages.extend(self.next_deregistration(now, out));
         self.update_sources(now, out);
-        // What nodes are told they act on at once: the way they turn to stands by then.
+        // Nodes act on advertisements at once, so the routes are put first.
         let mut told = Outbox::new();
         self.update_ingress(now, &mut told);
         let plan = self.plan();
@@ -249,7 +250,7 @@ impl MobileRouter {
         self.desired_state.drop_stale(&plan, out);
     }
 
-    /// What the home agent is to hold now; `None` while there is nothing to tell or nobody to tell it to.
+    /// The registration that the home agent should have now; `None` if there is nothing to register, or no home agent.
     fn desired_registration(&self, now: Time) -> Option<DesiredRegistration> {
         let home_agent = self.home_agents.current(now)?;
         if let Some(home) = self.home_link.as_ref().filter(|_| !self.is_home_and_away()) {
@@ -270,8 +271,8 @@ impl MobileRouter {
             .then_some(DesiredRegistration { home_agent, location: Location::Away { care_of, mcoa: multiple } })
     }
 
-    /// Care-of addresses worth registering, best first. A path that does not answer is left out as long as another
-    /// does; if none does the home agent is at fault, and what it holds stays.
+    /// The care-of addresses to register, best first. A silent path is left out as long as another one answers; if
+    /// none does, the home agent is at fault, and the registration stays.
     fn usable_care_of(&self) -> Vec<CareOf> {
         let mut usable: Vec<&Uplink> = self.uplinks.iter().filter(|up| self.care_of_on(up).is_some()).collect();
         let registered = |uplink: &&Uplink| {
@@ -289,7 +290,7 @@ impl MobileRouter {
         candidates
     }
 
-    /// Turns to the next home agent; after the last one nobody is asked for `pause`.
+    /// Selects the next home agent; after the last one there is a pause of `pause`.
     fn next_home_agent(&mut self, now: Time, why: &str, pause: Duration, out: &mut Outbox) {
         if let Some(home_agent) = self.home_agents.in_use() {
             out.report(Report::Unbound { home_agent, why: why.to_owned() });
@@ -301,8 +302,8 @@ impl MobileRouter {
         self.home_agents.advance(now, pause);
     }
 
-    /// A home agent does not serve us: the next one is asked, then all in the other mode if a status gave hope for it;
-    /// then the matter rests, and is logged (RFC 3963 §5.4).
+    /// A home agent rejects the mobile router: the next one is tried, then all in the other prefix mode if a status
+    /// suggests it; then there is a long pause, which is logged (RFC 3963 §5.4).
     pub(super) fn rejected_by_home_agent(&mut self, now: Time, status: Status, out: &mut Outbox) {
         if self.abandon_trial(now) {
             return;
@@ -316,12 +317,12 @@ impl MobileRouter {
             self.home_agents.start_round(now);
         } else if (Status::MOBILE_ROUTER_NOT_PERMITTED.0..=Status::FORWARDING_SETUP_FAILED.0).contains(&status.0) {
             self.home_agents.pause_long(now);
-            let text = format!("no home agent serves this mobile router, the last for status {status}");
+            let text = format!("every home agent rejects this mobile router, the last with status {status}");
             out.report(Report::Notice { text });
         }
     }
 
-    /// Keeps receiving on the paths of `before` that are not in the binding any more (RFC 6275 §11.5.5).
+    /// Former paths of `before` that are no longer in the binding receive for a while (RFC 6275 §11.5.5).
     fn keep_lingering(&mut self, now: Time, before: &[CareOf]) {
         let held = self.registration.binding().map(|binding| binding.care_of().to_vec()).unwrap_or_default();
         for care_of in before.iter().filter(|care_of| !care_of.on_home_link) {
@@ -335,7 +336,7 @@ impl MobileRouter {
         self.lingering.retain(|left| held.iter().all(|care_of| care_of.address != left.care_of.address));
     }
 
-    /// Whether probes through the tunnel prove that the home agent holds what an update would only refresh.
+    /// Whether probes through the tunnel show that a binding to be refreshed exists.
     fn is_binding_proven(&self) -> bool {
         let Some(binding) = self.registration.binding().filter(|_| self.config.probe.is_some()) else { return false };
         let answers = |care_of: &CareOf| self.uplink_of(care_of).is_some_and(|uplink| !uplink.prober.is_silent());
@@ -355,7 +356,7 @@ impl MobileRouter {
         });
     }
 
-    /// Whether paths are probed: at home only if those elsewhere may come to use.
+    /// Whether paths are probed: at home only if home and away is possible.
     pub(super) fn is_probing(&self) -> bool {
         (self.home_link.is_none() || self.may_be_home_and_away()) && self.home_agents.in_use().is_some()
     }
@@ -388,7 +389,7 @@ impl MobileRouter {
         due
     }
 
-    /// Sends the probes that are due, once their source addresses stand.
+    /// Sends the probes that are due, after their source addresses are put.
     fn send_probes(&self, due: &[Probe], out: &mut Outbox) {
         for probe in due {
             let uplink = self.uplinks.iter().find(|uplink| uplink.config.bid == probe.bid);
@@ -398,7 +399,7 @@ impl MobileRouter {
         }
     }
 
-    /// The question for home agents, if it is time to ask.
+    /// The home agent discovery request, if one is due.
     fn next_discovery_request(&mut self, now: Time) -> Option<Transmit> {
         let native = |care_of: &&CareOf| !care_of.on_home_link && care_of.ipv4().is_none();
         let care_of = self.usable_care_of().iter().find(native).copied()?;

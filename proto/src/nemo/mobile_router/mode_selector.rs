@@ -1,19 +1,19 @@
-//! Whether updates list the prefixes, and what a refusal changes about that (RFC 3963 §5.4).
+//! The prefix mode of updates, and its change after a rejection (RFC 3963 §5.4).
 
 use crate::contract::config::nemo::PrefixMode;
 use roam6_wire::mobility::Status;
 
-/// The mode of updates.
+/// The prefix mode of updates.
 #[derive(Debug, Clone)]
 pub(super) struct ModeSelector {
     configured: PrefixMode,
     current: PrefixMode,
-    /// A home agent refused in a way that leaves hope for the other mode.
+    /// A rejection suggests that the other mode may succeed.
     try_other: bool,
 }
 
 impl ModeSelector {
-    /// Begins with the operator's choice.
+    /// Starts with the configured mode.
     pub(super) fn new(configured: PrefixMode) -> ModeSelector {
         ModeSelector { configured, current: configured, try_other: false }
     }
@@ -23,8 +23,8 @@ impl ModeSelector {
         self.current == PrefixMode::Explicit
     }
 
-    /// Takes a refusal; whether the prefixes themselves were refused. A status that a home agent has no reason to send
-    /// in this mode is no hint at all (RFC 3963 §5.4.1, §5.4.2).
+    /// Processes a rejection; returns whether the prefixes were rejected. A status that does not belong to this mode
+    /// has no effect (RFC 3963 §5.4.1, §5.4.2).
     pub(super) fn receive_rejection(&mut self, status: Status) -> bool {
         let prefixes = matches!(status, Status::INVALID_PREFIX | Status::NOT_AUTHORISED_FOR_PREFIX);
         let refused = prefixes && self.is_explicit();
@@ -33,8 +33,8 @@ impl ModeSelector {
         refused
     }
 
-    /// Every home agent has had its turn in this mode: whether the other one is worth a round. If not, the next round
-    /// begins as the operator chose.
+    /// All home agents were tried in this mode: returns whether the other one is worth a round. If not, the next round
+    /// starts with the configured mode.
     pub(super) fn switch(&mut self) -> bool {
         let untried = self.current == self.configured;
         let other = core::mem::take(&mut self.try_other) && untried;

@@ -1,6 +1,6 @@
-//! The path MTU to the home agent, found by padded echoes where routers send no Packet Too Big, or it is filtered on the
-//! way (RFC 8899; RFC 4821 §7). Probes go past the tunnel, from the care-of address: then the home agent's own estimate
-//! does not limit the size of its replies, and both directions are tested at once.
+//! Path MTU discovery to the home agent by padded echo requests, where Packet Too Big is not sent or is filtered (RFC
+//! 8899; RFC 4821 §7). Probes are sent outside the tunnel, from the care-of address: then the home agent's own
+//! estimate does not limit its replies, and both directions are tested at once.
 
 use super::MobileRouter;
 use super::forwarding::MIN_MTU;
@@ -13,32 +13,32 @@ use core::time::Duration;
 use roam6_wire::icmp6::{Echo, Message};
 use roam6_wire::ip6::{self, Header, protocol};
 
-/// BASE_PLPMTU: every IPv6 path carries packets of this size (RFC 8200 §5), octets.
+/// BASE_PLPMTU: the minimum MTU of every IPv6 path (RFC 8200 §5), octets.
 const BASE_PLPMTU: u32 = MIN_MTU;
-/// MAX_PROBES of RFC 8899 §5.1.2 for a size that is in use, and for one that is tried.
+/// MAX_PROBES of RFC 8899 §5.1.2, for the size in use and for a size that is tried.
 const MAX_PROBES: u32 = 3;
 const MAX_SEARCH_PROBES: u32 = 2;
-/// A path in use is confirmed this often, another less often: idle uplinks may be metered.
+/// Interval of confirmation for a path in use; others are confirmed less often, because idle uplinks may be metered.
 const CONFIRMATION_TIMER: Duration = Duration::from_secs(60);
 /// PMTU_RAISE_TIMER of RFC 8899 §5.1.1.
 const PMTU_RAISE_TIMER: Duration = Duration::from_secs(600);
-/// PROBE_TIMER: this many round trips, within these bounds.
+/// PROBE_TIMER: a number of round trips, within bounds.
 const ROUND_TRIPS: u32 = 3;
 const MIN_TIMEOUT: Duration = Duration::from_millis(300);
 const MAX_TIMEOUT: Duration = Duration::from_secs(3);
 const INITIAL_TIMEOUT: Duration = Duration::from_secs(1);
-/// Octets in front of the data of an echo.
+/// Octets before the data of an echo message.
 const ECHO_HEADERS: u32 = 48;
 
-/// The search for the largest packet a path carries. Sizes are those of outer packets, octets.
+/// The search for the path MTU. Sizes are those of outer packets, octets.
 #[derive(Debug, Default, Clone)]
 pub struct PathMtuSearch {
     state: SearchState,
-    /// Largest packet of the link itself.
+    /// The link MTU.
     link_mtu: u32,
-    /// The path MTU, if it is less than `top`.
+    /// The path MTU, if less than the link MTU.
     found: Option<u32>,
-    /// The size that is tried, how often it was sent, and when last.
+    /// The size that is tried, the number of its probes, and the time of the last.
     probed_size: u32,
     probe_count: u32,
     probe_sent: Time,
@@ -46,7 +46,7 @@ pub struct PathMtuSearch {
     next_at: Option<Time>,
     /// When a larger size is tried again.
     raise_at: Time,
-    /// A probe of [`BASE`] octets was answered since this size is tried.
+    /// A base probe was answered since this size is tried.
     base_answered: bool,
     round_trip: Option<Duration>,
 }
@@ -55,23 +55,23 @@ pub struct PathMtuSearch {
 enum SearchState {
     #[default]
     Idle,
-    /// Confirms the size in use.
+    /// Confirming the size in use.
     Confirming,
-    /// `low` passes, `high` does not.
+    /// Searching: `low` octets pass, `high` do not.
     Searching { low: u32, high: u32 },
-    /// Tries whether a larger size passes by now.
+    /// Trying a larger size.
     Raising,
-    /// Waits for the next confirmation.
+    /// Search complete, until the next confirmation.
     SearchComplete,
 }
 
 impl PathMtuSearch {
-    /// The path MTU, if it is less than that of the link, octets.
+    /// The path MTU, if less than that of the link, octets.
     pub fn mtu(&self) -> Option<u32> {
         self.found
     }
 
-    /// When [`Search::expire`] has something to do.
+    /// When [`PathMtuSearch::next_probes`] has something to do.
     pub fn deadline(&self) -> Option<Time> {
         self.next_at
     }
@@ -84,7 +84,7 @@ impl PathMtuSearch {
             (self.state, self.next_at) = (SearchState::Idle, Some(now));
         }
         if top <= BASE_PLPMTU {
-            // There is nothing to find; a wider link begins anew.
+            // Nothing to search; a larger link MTU restarts it.
             (self.state, self.next_at) = (SearchState::Idle, None);
             return Vec::new();
         }
@@ -149,16 +149,16 @@ impl PathMtuSearch {
         measured.map_or(INITIAL_TIMEOUT, |timeout| timeout.clamp(MIN_TIMEOUT, MAX_TIMEOUT))
     }
 
-    /// The size that was tried does not pass.
+    /// The probes of the size were not answered.
     fn probe_failed(&mut self, now: Time, in_use: bool) {
         match self.state {
-            // A black hole (RFC 8899 §4.3): small packets pass, those of the size in use do not.
+            // A black hole (RFC 8899 §4.3): base probes pass, those of the size in use do not.
             SearchState::Confirming if self.base_answered && self.probed_size > BASE_PLPMTU => {
                 let high = self.probed_size;
                 self.found = Some(BASE_PLPMTU);
                 self.bisect(now, BASE_PLPMTU, high);
             }
-            // Without an answer to the small ones nothing is known: echoes may be filtered.
+            // Without answers to base probes nothing is known: echo requests may be filtered.
             SearchState::Confirming => self.complete(now, if in_use { CONFIRMATION_TIMER } else { PMTU_RAISE_TIMER }),
             SearchState::Searching { low, .. } => self.bisect(now, low, self.probed_size),
             SearchState::Raising => {
@@ -169,7 +169,7 @@ impl PathMtuSearch {
         }
     }
 
-    /// Goes on between `low`, which passes, and `high`, which does not; at the end `low` is the path MTU.
+    /// Continues between `low`, which passes, and `high`, which does not; at the end `low` is the path MTU.
     fn bisect(&mut self, now: Time, low: u32, high: u32) {
         if high.saturating_sub(low) <= 1 {
             self.found = Some(low).filter(|low| *low < self.link_mtu);
@@ -187,7 +187,7 @@ impl PathMtuSearch {
 }
 
 impl MobileRouter {
-    /// The size probes that are due; they leave once their source addresses are configured.
+    /// The probes that are due; they are sent after their source addresses are put.
     pub(super) fn next_mtu_probes(&mut self, now: Time, out: &mut Outbox) -> Vec<Transmit> {
         let mut due = Vec::new();
         for index in 0..self.uplinks.len() {
@@ -205,12 +205,12 @@ impl MobileRouter {
         due
     }
 
-    /// When a size probe of `uplink` is due next.
+    /// When the next probe of `uplink` is due.
     pub(super) fn search_deadline(&self, uplink: &Uplink) -> Option<Time> {
         uplink.mtu_search.deadline().filter(|_| self.probes_path_mtu(uplink))
     }
 
-    /// Takes the answer to a size probe of the uplink with this identifier: a packet of `size` octets.
+    /// Processes the answer to a probe of the uplink with this BID: a packet of `size` octets.
     pub(super) fn receive_mtu_probe_reply(&mut self, now: Time, bid: u16, size: u32, out: &mut Outbox) {
         let Some(index) = self.uplinks.iter().position(|uplink| uplink.config.bid.0 == bid) else { return };
         let Some(uplink) = self.uplinks.get_mut(index) else { return };
@@ -219,7 +219,7 @@ impl MobileRouter {
         self.report_path_mtu(index, before, out);
     }
 
-    /// Tells everybody of a path MTU that changed: the log, and the home agent, which sends by the same path.
+    /// Reports a changed path MTU, and sends it to the home agent, which uses the same path.
     fn report_path_mtu(&mut self, index: usize, before: u32, out: &mut Outbox) {
         let Some(mtu) = self.uplinks.get(index).map(Uplink::mtu).filter(|mtu| *mtu != before) else { return };
         let Some(remote) = self.home_agents.in_use() else { return };
@@ -227,7 +227,7 @@ impl MobileRouter {
         self.registration.request_refresh();
     }
 
-    /// Whether sizes are probed on the path of `uplink`: it has an IPv6 care-of address that is registered, and answers.
+    /// Whether the path MTU of `uplink` is searched: it has a registered IPv6 care-of address, and answers probes.
     fn probes_path_mtu(&self, uplink: &Uplink) -> bool {
         let Some(care_of) = self.care_of_on(uplink).filter(|care_of| !care_of.on_home_link && care_of.ipv4().is_none())
         else {
@@ -238,7 +238,7 @@ impl MobileRouter {
         registered && self.config.probe.is_some() && self.is_probing() && uplink.prober.is_answered()
     }
 
-    /// An echo request of `size` octets, header and all, from the care-of address of `uplink`.
+    /// An echo request of `size` octets, headers included, from the care-of address of `uplink`.
     fn mtu_probe_packet(&self, uplink: &Uplink, size: u32) -> Option<Transmit> {
         let (home_agent, care_of) = (self.home_agents.in_use()?, self.care_of_on(uplink)?);
         let mut data = self.probe_cookie.to_be_bytes().to_vec();
@@ -251,7 +251,7 @@ impl MobileRouter {
     }
 }
 
-/// Size of the packet that an echo with so many octets of data came in, octets.
+/// The size of the packet with an echo message of this data, octets.
 pub(super) fn packet_size(data: &[u8]) -> u32 {
     u32::try_from(data.len()).unwrap_or(u32::MAX).saturating_add(ECHO_HEADERS)
 }

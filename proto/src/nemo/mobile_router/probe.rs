@@ -1,17 +1,17 @@
-//! Whether a path still carries packets: one echo to the home agent each interval, with damping (no RFC; the numbers are
-//! the operator's, [`config::Probe`]).
+//! Path probes: one echo request to the home agent each interval, with damping (no RFC; the parameters are the
+//! operator's, [`ProbeConfig`]).
 
 use crate::base::time::Time;
 use crate::contract::config::nemo as config;
 use core::time::Duration;
 use roam6_wire::Bid;
 
-/// No relapse makes a path wait for more answers than this before it is trusted again.
+/// Maximum consecutive answers that damping requires.
 const MAX_UP_AFTER: u32 = 1024;
-/// After this many answers in a row on a live path, earlier relapses are forgiven.
+/// Consecutive answers that reset damping.
 const DAMPING_RESET: u32 = 300;
 
-/// The health of one uplink's path to the home agent; a new one is believed alive.
+/// The state of one uplink's path to the home agent; a new one counts as up.
 #[derive(Debug, Default, Clone)]
 pub struct Prober {
     next_at: Option<Time>,
@@ -20,11 +20,11 @@ pub struct Prober {
     answered: u32,
     up_after: u32,
     silent: bool,
-    /// When the path was given up as dead.
+    /// When the path went down.
     silent_since: Option<Time>,
-    /// It was dead when probing ended or began anew: what the home agent held by it may be gone.
+    /// It was down when probing ended or restarted: the home agent may have lost its binding.
     was_silent: bool,
-    /// When the last probe left, and the time between probes.
+    /// The time of the last probe, and the interval.
     last_sent: Time,
     interval: Duration,
     round_trip: Option<Duration>,
@@ -33,70 +33,70 @@ pub struct Prober {
 /// A probe to send.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Probe {
-    /// By which uplink.
+    /// The uplink.
     pub bid: Bid,
-    /// Its number.
+    /// The sequence number.
     pub sequence: u16,
 }
 
-/// What an interval or an answer changed.
+/// A change of the path's state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PathChange {
-    /// The path is dead.
+    /// The path went down.
     Down,
-    /// The path is alive again.
+    /// The path came up.
     Up,
 }
 
 impl Prober {
-    /// Whether the path is believed dead.
+    /// Whether the path is down.
     pub fn is_silent(&self) -> bool {
         self.silent
     }
 
-    /// Whether a path believed dead has begun to answer again.
+    /// Whether a path that is down has begun to answer.
     pub fn is_recovering(&self) -> bool {
         self.silent && self.answered > 0
     }
 
-    /// Whether the path is alive and at least one probe was answered since the last change.
+    /// Whether the path is up and at least one probe was answered since the last change.
     pub fn is_answered(&self) -> bool {
         !self.silent && self.answered > 0
     }
 
-    /// Whether the last probe, and none before it, is unanswered.
+    /// Whether only the last probe is unanswered.
     pub fn has_missed_one(&self) -> bool {
         self.missed == 1
     }
 
-    /// Probes without an answer, the last included.
+    /// Number of unanswered probes, the last included.
     pub fn missed(&self) -> u32 {
         self.missed
     }
 
-    /// Since when the path has been believed dead.
+    /// Since when the path has been down.
     pub fn silent_since(&self) -> Option<Time> {
         self.silent_since.filter(|_| self.silent)
     }
 
-    /// The longest round trip of late.
+    /// The recent maximum of the round trip.
     pub fn round_trip(&self) -> Option<Duration> {
         self.round_trip
     }
 
-    /// Whether the path was believed dead when probing began anew; asked once.
+    /// Whether the path was down when probing restarted; reset by the call.
     pub fn take_was_silent(&mut self) -> bool {
         core::mem::take(&mut self.was_silent)
     }
 
-    /// Begins anew, as after a move: the first probe is due at once.
+    /// Restarts, as after a handover: the first probe is due at once.
     pub fn restart(&mut self, now: Time) {
         let doubted = self.was_silent || self.silent;
         let (needed, sequence) = (self.up_after, self.sequence);
         *self = Prober { next_at: Some(now), up_after: needed, sequence, was_silent: doubted, ..Prober::default() };
     }
 
-    /// Sends no more.
+    /// Stops probing.
     pub fn stop(&mut self) {
         self.was_silent |= self.silent;
         self.next_at = None;
@@ -108,7 +108,7 @@ impl Prober {
         self.next_at
     }
 
-    /// The sequence number of the probe to send now, if one is due, and what the silence since the last one means.
+    /// The sequence number of the probe to send now, if one is due, and the change caused by missing answers.
     pub fn next_probe(&mut self, now: Time, probe: config::ProbeConfig) -> Option<(u16, Option<PathChange>)> {
         self.next_at.filter(|next| *next <= now)?;
         let mut change = None;
@@ -128,9 +128,9 @@ impl Prober {
         Some((self.sequence, change))
     }
 
-    /// Takes the answer to probe number `sequence`.
+    /// Processes the answer to the probe with this sequence number.
     pub fn receive_reply(&mut self, now: Time, sequence: u16) -> Option<PathChange> {
-        // An answer to none of the probes of the last while proves nothing.
+        // An answer to none of the recent probes is ignored.
         let behind = self.sequence.wrapping_sub(sequence);
         if self.next_at.is_none() || behind > 64 || self.missed == 0 {
             return None;

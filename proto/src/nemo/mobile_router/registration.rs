@@ -1,5 +1,5 @@
-//! What the home agent is asked to hold and what it has acknowledged: when updates are sent, repeated and refreshed
-//! (RFC 6275 §11.7.1, §11.7.3, §11.8; RFC 3963 §5; RFC 5648 §5).
+//! The binding update list: the requested and the acknowledged registration, and when updates are sent, retransmitted
+//! and refreshed (RFC 6275 §11.7.1, §11.7.3, §11.8; RFC 3963 §5; RFC 5648 §5).
 
 use crate::base::ids::LinkId;
 use crate::base::time::Time;
@@ -9,56 +9,58 @@ use core::time::Duration;
 use roam6_wire::{Bid, CareOfAddress, Sequence};
 use std::net::Ipv6Addr;
 
-/// RFC 6275 §12: wait for the acknowledgement of a first registration, also the first after a stay at home (§11.8).
+/// RFC 6275 §12: timeout of a first registration, also of the first after a stay at home (§11.8).
 const FIRST_BINDACK_TIMEOUT: Duration = Duration::from_millis(1500);
 /// RFC 6275 §12: INITIAL_BINDACK_TIMEOUT.
 const INITIAL_BINDACK_TIMEOUT: Duration = Duration::from_secs(1);
 /// RFC 6275 §12: MAX_BINDACK_TIMEOUT.
 const MAX_BINDACK_TIMEOUT: Duration = Duration::from_secs(32);
-/// RFC 6275 §12: MAX_UPDATE_RATE, 3 a second; as a bucket, so that a quick second move does not wait.
+/// RFC 6275 §12: MAX_UPDATE_RATE, 3 a second; as a token bucket, so that a second handover soon after the first is not
+/// delayed.
 const UPDATE_BURST: u32 = 3;
 const UPDATE_INTERVAL: Duration = Duration::from_millis(334);
-/// As many updates are on their way without an answer when that timeout is reached; fewer if some were refused.
+/// Unanswered updates when the maximum timeout is reached; fewer if some were rejected.
 const MAX_UNANSWERED: usize = 5;
-/// Repetitions of one update whose acknowledgement may still come.
+/// Maximum transmissions of one update whose acknowledgement may still arrive.
 const MAX_OUTSTANDING: usize = 8;
 
-/// What a home agent is to hold.
+/// The desired registration.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DesiredRegistration {
-    /// Which home agent.
+    /// The home agent.
     pub home_agent: Ipv6Addr,
-    /// Where we are.
+    /// The location.
     pub location: Location,
 }
 
-/// Where the mobile router is.
+/// The location of the mobile router.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Location {
-    /// On the home link: the home agent is to hold nothing.
+    /// On the home link: the home agent has no binding.
     Home {
         /// The home link.
         link: LinkId,
     },
-    /// In one or more visited networks, or at home too; the first care-of address there is that of the update itself.
+    /// In one or more visited networks, or home and away; the first visited care-of address is the source of the
+    /// update.
     Away {
         /// Never empty.
         care_of: Vec<CareOf>,
-        /// With binding identifiers (RFC 5648).
+        /// With BIDs (RFC 5648).
         mcoa: bool,
     },
 }
 
-/// A care-of address as registered.
+/// A registered care-of address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CareOf {
-    /// Its binding identifier, 0 without RFC 5648.
+    /// Its BID, 0 without RFC 5648.
     pub bid: Bid,
     /// The address.
     pub address: CareOfAddress,
     /// BID-PRI (RFC 6089 §4.1).
     pub priority: u8,
-    /// The interface that holds it.
+    /// Its interface.
     pub link: LinkId,
     /// Length of its on-link prefix, 128 for none.
     pub prefix_length: u8,
@@ -66,28 +68,28 @@ pub struct CareOf {
     pub on_home_link: bool,
 }
 
-/// What the home agent has acknowledged.
+/// The acknowledged binding.
 #[derive(Debug, Clone)]
 pub struct Binding {
-    /// What it holds.
+    /// The accepted registration.
     pub registration: DesiredRegistration,
-    /// What it was asked to hold: it may hold less.
+    /// The requested registration, of which a part may be accepted.
     requested: DesiredRegistration,
-    /// When it forgets.
+    /// When it expires.
     pub expires: Time,
     refresh_at: Time,
 }
 
-/// An update that waits for its acknowledgement.
+/// An update without an acknowledgement so far.
 #[derive(Debug, Clone)]
 struct PendingUpdate {
     registration: DesiredRegistration,
     transmissions: Vec<Transmission>,
     next_at: Time,
     timeout: Duration,
-    /// It has left once: each repetition is waited for twice as long.
+    /// It was sent before: each retransmission doubles the timeout.
     was_sent: bool,
-    /// Refusals it has met with.
+    /// Number of rejections.
     rejections: u32,
 }
 
@@ -96,11 +98,11 @@ struct PendingUpdate {
 pub struct Transmission {
     /// Its sequence number.
     pub sequence: Sequence,
-    /// When it left.
+    /// When it was sent.
     pub sent_at: Time,
-    /// The lifetime it asked for.
+    /// The requested lifetime.
     pub lifetime: Duration,
-    /// Its timestamp, which the answer echoes (RFC 4285 §6); `None` where updates have none.
+    /// Its timestamp, which the acknowledgement echoes (RFC 4285 §6); `None` where updates have none.
     pub timestamp: Option<Timestamp>,
 }
 
@@ -113,12 +115,12 @@ pub struct Registration {
     pending: Option<PendingUpdate>,
     limiter: TokenBucket,
     needs_refresh: bool,
-    /// There is nothing to tell the home agent, or no way: a refresh that is due waits.
+    /// There is nothing to register, or no path: a due refresh waits.
     idle: bool,
 }
 
 impl Registration {
-    /// Nothing registered; the next update has the number after `sequence`.
+    /// No registration; the next update has the number after `sequence`.
     pub fn new(sequence: Sequence) -> Registration {
         Registration {
             sequence,
@@ -131,48 +133,48 @@ impl Registration {
         }
     }
 
-    /// Continues from a sequence number used before: a journal's, or the home agent's (status 135).
+    /// Continues from a used sequence number: of the journal, or of the home agent (status 135).
     pub fn resume(&mut self, sequence: Sequence) {
         self.sequence = sequence;
     }
 
-    /// The last number used.
+    /// The last sequence number used.
     pub fn sequence(&self) -> Sequence {
         self.sequence
     }
 
-    /// What the home agent holds as far as we know.
+    /// The binding of the home agent, as far as known.
     pub fn binding(&self) -> Option<&Binding> {
         self.binding.as_ref()
     }
 
-    /// The home agent that has accepted us, and would do so again: it holds a binding, or did until we came home.
+    /// The home agent that has accepted the mobile router: it has a binding, or had one until the return home.
     pub fn serving_home_agent(&self) -> Option<Ipv6Addr> {
         self.serving_home_agent
     }
 
-    /// What it was asked to hold and has not answered.
+    /// The requested registration without an answer so far.
     pub fn pending(&self) -> Option<&DesiredRegistration> {
         self.pending.as_ref().map(|pending| &pending.registration)
     }
 
-    /// Asks for an update although nothing changed.
+    /// Requests an update although nothing changed.
     pub fn request_refresh(&mut self) {
         self.needs_refresh = true;
     }
 
-    /// Forgets what the home agent held.
+    /// Removes the binding.
     pub fn drop_binding(&mut self) -> Option<Binding> {
         self.serving_home_agent = None;
         self.binding.take()
     }
 
-    /// Gives up waiting, as when the answer was a refusal.
+    /// Removes the pending update, as after a rejection.
     pub fn drop_pending(&mut self) {
         self.pending = None;
     }
 
-    /// Lets the next update go at once, as when the answer says how to do better.
+    /// Sends the next update at once, as after an answer with a correction.
     pub fn retry(&mut self, now: Time) {
         if let Some(pending) = &mut self.pending {
             pending.next_at = now;
@@ -182,11 +184,11 @@ impl Registration {
         }
     }
 
-    /// Decides whether an update for `wanted` is to leave now.
+    /// Decides whether an update for `wanted` is to be sent now.
     pub fn needs_update(&mut self, now: Time, wanted: Option<&DesiredRegistration>) -> bool {
         self.idle = wanted.is_none();
         let Some(wanted) = wanted else {
-            // What left without an answer may be held by now: going back to what was held before needs an update too.
+            // An unanswered update may have been accepted: a return to the former registration needs an update too.
             self.needs_refresh |= self.pending.take().is_some_and(|pending| !pending.transmissions.is_empty());
             return false;
         };
@@ -210,13 +212,13 @@ impl Registration {
         self.pending.as_ref().is_some_and(|pending| pending.next_at <= now) && self.limiter.take(now)
     }
 
-    /// Takes the next sequence number, for an update whose answer nobody waits for.
+    /// The next sequence number, for an update without an expected acknowledgement.
     pub fn next_sequence(&mut self) -> Sequence {
         self.sequence = self.sequence.next();
         self.sequence
     }
 
-    /// Takes the next sequence number for the update that leaves now.
+    /// The next sequence number, for the update that is sent now.
     pub fn record_sent(&mut self, now: Time, lifetime: Duration) -> Sequence {
         let sequence = self.next_sequence();
         if let Some(pending) = &mut self.pending {
@@ -232,29 +234,29 @@ impl Registration {
         sequence
     }
 
-    /// Notes the timestamp of the update that leaves now.
+    /// Records the timestamp of the update that is sent now.
     pub fn record_timestamp(&mut self, stamp: Option<Timestamp>) {
         if let Some(sent) = self.pending.as_mut().and_then(|pending| pending.transmissions.last_mut()) {
             sent.timestamp = stamp;
         }
     }
 
-    /// The transmission that `sequence` answers, if one of the pending update does.
+    /// The transmission of the pending update with this sequence number.
     pub fn find_by_sequence(&self, sequence: Sequence) -> Option<(&DesiredRegistration, Transmission)> {
         let pending = self.pending.as_ref()?;
         let sent = pending.transmissions.iter().find(|sent| sent.sequence == sequence)?;
         Some((&pending.registration, *sent))
     }
 
-    /// The transmission of the pending update that had the timestamp `stamp`; without timestamps, the last one.
+    /// The transmission of the pending update with this timestamp; without timestamps, the last one.
     pub fn find_by_timestamp(&self, stamp: Option<Timestamp>) -> Option<(&DesiredRegistration, Transmission)> {
         let pending = self.pending.as_ref()?;
         let stamped = |sent: &&Transmission| sent.timestamp.is_none() || sent.timestamp == stamp;
         Some((&pending.registration, *pending.transmissions.iter().rev().find(stamped)?))
     }
 
-    /// Counts a refusal of the pending update; how many there were. The transmission numbered `sequence` has its answer if
-    /// the refusal is `proven` to come from the home agent.
+    /// Counts a rejection of the pending update; returns their number. If it is `proven` to come from the home agent,
+    /// it answers the transmission with this sequence number.
     pub fn count_rejection(&mut self, sequence: Sequence, proven: bool) -> u32 {
         let Some(pending) = &mut self.pending else { return 0 };
         if proven {
@@ -264,7 +266,7 @@ impl Registration {
         pending.rejections
     }
 
-    /// Whether `home_agent` holds a binding that the pending update would only refresh.
+    /// Whether `home_agent` has a binding that the pending update would only refresh.
     pub fn is_refreshing(&self, home_agent: Ipv6Addr) -> bool {
         let pending = self.pending.as_ref().map(|pending| &pending.registration);
         self.binding.as_ref().is_some_and(|binding| {
@@ -273,8 +275,8 @@ impl Registration {
         })
     }
 
-    /// Asks for an update because what the home agent holds is in doubt. One that is under way goes on to be answered, and
-    /// is repeated now unless it has just left.
+    /// Requests an update because the binding may be lost. A pending one stays, and is retransmitted now unless it was
+    /// just sent.
     pub fn verify_binding(&mut self, now: Time) {
         match &self.pending {
             Some(_) => self.retransmit_waiting(now),
@@ -282,19 +284,19 @@ impl Registration {
         }
     }
 
-    /// Repeats the pending update now, unless it has just left.
+    /// Retransmits the pending update now, unless it was just sent.
     pub fn retransmit_waiting(&mut self, now: Time) {
         if self.is_waiting_long(now) {
             self.retransmit_now(now);
         }
     }
 
-    /// Whether an update is on its way, or was, without an answer.
+    /// Whether an update was sent and is not answered.
     pub fn is_waiting(&self) -> bool {
         self.pending.as_ref().is_some_and(|pending| !pending.transmissions.is_empty())
     }
 
-    /// Whether the pending update left a while ago, and its repetition does not leave soon.
+    /// Whether the pending update was sent a while ago, and its retransmission is not due soon.
     pub fn is_waiting_long(&self, now: Time) -> bool {
         self.pending.as_ref().is_some_and(|pending| {
             let last = pending.transmissions.last().map(|sent| sent.sent_at);
@@ -303,20 +305,20 @@ impl Registration {
         })
     }
 
-    /// Whether the pending update left just now.
+    /// Whether the pending update was just sent.
     pub fn was_just_sent(&self, now: Time) -> bool {
         let last = self.pending.as_ref().and_then(|pending| pending.transmissions.last());
         last.is_some_and(|sent| sent.sent_at + INITIAL_BINDACK_TIMEOUT > now)
     }
 
-    /// Lets the next repetition leave now.
+    /// Makes the next retransmission due now.
     pub fn retransmit_now(&mut self, now: Time) {
         if let Some(pending) = &mut self.pending {
             pending.next_at = pending.next_at.min(now);
         }
     }
 
-    /// What is pending, if `attempts` updates have gone unanswered for as long as each is waited for.
+    /// The pending registration, if `attempts` updates were not answered within their timeouts.
     pub fn find_unanswered(&self, now: Time, attempts: usize) -> Option<&DesiredRegistration> {
         let pending = self
             .pending
@@ -325,7 +327,7 @@ impl Registration {
         Some(&pending.registration)
     }
 
-    /// Whether the home agent has been silent for as long as RFC 6275 §11.8 gives it before another one is tried.
+    /// Whether the home agent has been silent for the time of RFC 6275 §11.8, after which another one is tried.
     pub fn is_unanswered(&self) -> bool {
         let silent = |pending: &PendingUpdate| {
             pending.timeout >= MAX_BINDACK_TIMEOUT && pending.transmissions.len() >= MAX_UNANSWERED
@@ -333,8 +335,8 @@ impl Registration {
         self.pending.as_ref().is_some_and(silent)
     }
 
-    /// The home agent accepted the pending update sent as `sent`: it holds `wanted` for `granted`, and wants to hear of
-    /// us again after `advice`.
+    /// The home agent accepted the pending update sent as `sent`: it has `wanted` for `granted`, and asks for a
+    /// refresh after `advice`.
     pub fn accept(
         &mut self,
         wanted: DesiredRegistration,
@@ -344,7 +346,7 @@ impl Registration {
     ) {
         let asked = self.pending.take().map_or_else(|| wanted.clone(), |pending| pending.registration);
         let expires = sent.sent_at + granted.min(sent.lifetime);
-        // Early enough for several repetitions before the end.
+        // Early enough for several retransmissions before expiry.
         let mut refresh = sent.sent_at + granted.min(sent.lifetime) * 3 / 4;
         if let Some(RefreshAdvice(advice)) = advice.filter(|RefreshAdvice(advice)| !advice.is_zero()) {
             refresh = refresh.min(sent.sent_at + advice.max(Duration::from_secs(4)));
@@ -353,7 +355,7 @@ impl Registration {
         self.binding = Some(Binding { registration: wanted, requested: asked, expires, refresh_at: refresh });
     }
 
-    /// When [`Registration::settle`] or [`Registration::expire`] has something to do.
+    /// When [`Registration::needs_update`] or [`Registration::expire`] has something to do.
     pub fn deadline(&self) -> Option<Time> {
         let update = match (&self.pending, &self.binding) {
             (Some(pending), _) => Some(pending.next_at.max(self.limiter.next_token())),
@@ -364,7 +366,7 @@ impl Registration {
         end.chain(update).min()
     }
 
-    /// Takes out the binding if it has ended.
+    /// Removes the binding if it has expired.
     pub fn expire(&mut self, now: Time) -> Option<Binding> {
         let ended = self.binding.take_if(|binding| binding.is_away() && binding.expires <= now)?;
         self.serving_home_agent = None;
@@ -384,17 +386,17 @@ impl Registration {
 pub struct RefreshAdvice(pub Duration);
 
 impl Binding {
-    /// Whether the home agent holds care-of addresses.
+    /// Whether the home agent has care-of addresses.
     pub fn is_away(&self) -> bool {
         matches!(self.registration.location, Location::Away { .. })
     }
 
-    /// The care-of addresses it holds, the first carries traffic.
+    /// The registered care-of addresses; the first forwards.
     pub fn care_of(&self) -> &[CareOf] {
         self.registration.care_of()
     }
 
-    /// When it is refreshed.
+    /// When it is to be refreshed.
     pub fn refresh(&self) -> Time {
         self.refresh_at
     }
@@ -409,12 +411,12 @@ impl DesiredRegistration {
         }
     }
 
-    /// The care-of address the update leaves from; none if it leaves from home.
+    /// The visited care-of address that the update is sent from; none if it is sent from home.
     pub fn first_visited(&self) -> Option<&CareOf> {
         self.care_of().iter().find(|care_of| !care_of.on_home_link)
     }
 
-    /// Whether the home agent would hold the same; at home, whichever way we came.
+    /// Whether it is the same registration; at home, on any link.
     fn is_same_location(&self, other: &DesiredRegistration) -> bool {
         match (&self.location, &other.location) {
             (Location::Home { .. }, Location::Home { .. }) => true,

@@ -1,42 +1,42 @@
-//! What an earlier life has left in the kernel: it forwards on until this life knows where it is, so that a restart costs
-//! no packet (no RFC; the home agent does not notice either).
+//! Takeover of the kernel state of the previous instance: it forwards until this instance has registered, so that a
+//! restart loses no packet (no RFC; transparent to the home agent).
 
 use super::MobileRouter;
 use crate::base::time::Time;
 use core::time::Duration;
 
-/// The first update of a later life waits so long for the uplinks that are still looking for their routers: the home
-/// agent would let go of what it does not list (RFC 5648 §4.2). RFC 4861 §6.2.6 lets a router think for this long.
+/// The first update waits this long for uplinks that are still in router discovery: the home agent would remove
+/// care-of addresses that the update does not list (RFC 5648 §4.2). RFC 4861 §6.2.6 allows a router this delay.
 const GATHER_TIMEOUT: Duration = Duration::from_millis(500);
 
-/// What an earlier life has left.
+/// State of the previous instance.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Takeover {
-    /// Until when the first update waits for the slower uplinks.
+    /// Until when the first update waits for slower uplinks.
     gather_until: Time,
-    /// When no home agent holds any longer what that life has registered.
+    /// When registrations of that instance have expired.
     expires_at: Time,
 }
 
 impl MobileRouter {
-    /// An earlier life has registered, and may have left its addresses, routes and tunnel.
+    /// The previous instance had registered, and may have left addresses, routes and a tunnel.
     pub(super) fn start_takeover(&mut self, now: Time) {
         self.takeover = Some(Takeover { gather_until: now + GATHER_TIMEOUT, expires_at: now + self.config.lifetime });
     }
 
-    /// Whether nothing that an earlier life has left is needed any longer.
+    /// Whether the state of the previous instance is no longer needed.
     pub(super) fn is_takeover_complete(&self) -> bool {
         self.stopping || self.pending_takeover().is_none()
     }
 
-    /// Whether an uplink may still find back to the network where the earlier life left it.
+    /// Whether an uplink may still attach to the network of the previous instance.
     pub(super) fn is_gathering(&self, now: Time) -> bool {
         let looking =
             || self.uplinks.iter().any(|uplink| uplink.is_up() && !uplink.on_home_link && uplink.care_of().is_none());
         self.pending_takeover().is_some_and(|inheritance| inheritance.gather_until > now) && looking()
     }
 
-    /// When the inheritance has less to say.
+    /// When the takeover changes.
     pub(super) fn takeover_deadline(&self) -> Option<Time> {
         let inheritance = self.pending_takeover()?;
         let gather = Some(inheritance.gather_until).filter(|_| self.is_gathering(self.now));

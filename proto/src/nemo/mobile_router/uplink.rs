@@ -1,4 +1,5 @@
-//! One interface that may attach to visited networks: from carrier-up to a care-of address (RFC 6275 §11.5.2, §11.5.3).
+//! Uplinks: egress interfaces that attach to visited networks, from carrier-up to a care-of address (RFC 6275 §11.5.2,
+//! §11.5.3).
 
 use super::address_assignment::{AddressLease, Assignment};
 use super::dsmip::Ipv4Uplink;
@@ -19,50 +20,50 @@ use core::time::Duration;
 use roam6_wire::{Bid, CareOfAddress, HomeAddress, LinkAddress, Prefix};
 use std::net::Ipv6Addr;
 
-/// Former addresses that are remembered.
+/// Maximum former addresses.
 const MAX_FORMER_ADDRESSES: usize = 8;
-/// Addresses tried in one prefix in a row.
+/// Addresses tried in one prefix before a pause.
 const MAX_DAD_ATTEMPTS: u8 = 3;
-/// A router is used so long after its path has died before another one of the link is tried; twice as long each time. By
-/// then another home agent would have answered, were it the home agent that is dead.
+/// Time for which a router is used after its path went down, before another one of the link is tried; it doubles each
+/// time. By then another home agent would have answered if the home agent were at fault.
 const ROUTER_TIMEOUT: Duration = Duration::from_secs(4);
-/// When all of them are taken, or somebody says so, others are tried after this; after twice as long each time, and at most
-/// this (RFC 4862 §5.4.5 leaves it to the operator, whom a vehicle does not have; RFC 7217 §6 asks for other identifiers).
+/// Pause after duplicate address detection failed for all of them; it doubles up to the maximum (RFC 4862 §5.4.5
+/// leaves it to the operator, whom a vehicle does not have; RFC 7217 §6 requires other identifiers).
 const INITIAL_DAD_RETRY: Duration = Duration::from_secs(10);
 const MAX_DAD_RETRY: Duration = Duration::from_secs(300);
 
-/// An uplink.
+/// The state of an uplink.
 #[derive(Debug, Clone)]
 pub struct Uplink {
-    /// What the operator says of it.
+    /// Its configuration.
     pub config: config::UplinkConfig,
     /// The interface, once it exists.
     pub interface: Option<Interface>,
-    /// The link it is on, while it is up.
+    /// Router discovery on its link, while it is up.
     pub attachment: Option<Attachment>,
-    /// The address formed on it.
+    /// The address in use or in detection.
     pub care_of_address: Option<FormedAddress>,
-    /// Asks for an address by DHCPv6 and keeps it, where the router in use assigns addresses so.
+    /// The DHCPv6 address lease, if the router in use has the M flag.
     pub(super) lease: Option<AddressLease>,
-    /// The operator was told that no router of the link helps to an address.
+    /// It was reported that no router of the link provides an address.
     pub(super) router_without_prefix_reported: bool,
-    /// Addresses formed since the link came up, the latest last: a former one may still receive.
+    /// Addresses since the link came up, the latest last: a former one may still receive.
     former_addresses: Vec<CareOfAddress>,
     /// Whether it is on the home link.
     pub on_home_link: bool,
-    /// Whether its path carries packets.
+    /// The probes of its path.
     pub prober: Prober,
-    /// Path MTU to the home agent as learnt from Packet Too Big, octets.
+    /// Path MTU from Packet Too Big, octets, and its expiry.
     pub path_mtu: Option<(u32, Time)>,
-    /// Path MTU to the home agent as found by probes of size.
+    /// Path MTU discovery by probes.
     pub mtu_search: PathMtuSearch,
     /// When a probe was last answered through the tunnel.
     pub last_tunnelled_reply: Option<Time>,
-    /// What it has of IPv4.
+    /// Its IPv4 state.
     pub ipv4: Ipv4Uplink,
-    /// How often another router of the link was tried in vain.
+    /// Number of unsuccessful switches to another router of the link.
     router_switches: u32,
-    /// How often all addresses tried on this link were taken; 0 once one has been found free.
+    /// How often all addresses tried on this link failed duplicate address detection; 0 once one succeeded.
     dad_failures: u32,
 }
 
@@ -73,7 +74,7 @@ pub struct Interface {
     pub link: LinkId,
     /// Its link-layer address.
     pub address: Option<LinkAddress>,
-    /// Up and with carrier.
+    /// Administratively up, with carrier.
     pub up: bool,
     /// Octets.
     pub mtu: u32,
@@ -84,7 +85,7 @@ pub struct Interface {
 pub struct FormedAddress {
     /// The address.
     pub address: CareOfAddress,
-    /// The prefix it was formed from.
+    /// Its prefix.
     pub prefix: Prefix,
     /// Whether the prefix is on-link.
     pub on_link: bool,
@@ -92,23 +93,23 @@ pub struct FormedAddress {
     pub router: Ipv6Addr,
     /// End of its valid lifetime.
     pub valid_until: Time,
-    /// May be registered: duplicate address detection is over, or does not wait.
+    /// Whether it may be registered: duplicate address detection succeeded, or is optimistic.
     pub usable: bool,
     dad: Option<DadProbe>,
     dad_attempts: u8,
-    /// When other addresses are tried: all so far are taken.
+    /// When other addresses are tried, after all so far failed.
     retry_at: Option<Time>,
 }
 
 impl Interface {
-    /// What `event` says.
+    /// The interface of `event`.
     pub fn of(event: &LinkEvent) -> Interface {
         Interface { link: event.link, address: event.address, up: event.up, mtu: event.mtu }
     }
 }
 
 impl Uplink {
-    /// An uplink whose interface has not been seen yet.
+    /// An uplink whose interface has not appeared yet.
     pub fn new(config: config::UplinkConfig) -> Uplink {
         Uplink {
             config,
@@ -129,12 +130,12 @@ impl Uplink {
         }
     }
 
-    /// The interface's number.
+    /// The interface's index.
     pub fn link(&self) -> Option<LinkId> {
         self.interface.as_ref().map(|interface| interface.link)
     }
 
-    /// The number, while the interface is up.
+    /// The interface's index, while it is up.
     pub fn up(&self) -> Option<LinkId> {
         self.interface.as_ref().filter(|interface| interface.up).map(|interface| interface.link)
     }
@@ -144,7 +145,7 @@ impl Uplink {
         self.up().is_some()
     }
 
-    /// The care-of address to register, with the identifier and priority of this uplink.
+    /// The care-of address to register, with BID and priority of this uplink.
     pub fn care_of(&self) -> Option<CareOf> {
         let formed = self.care_of_address.as_ref().filter(|formed| formed.usable)?;
         Some(CareOf {
@@ -162,7 +163,7 @@ impl Uplink {
         self.is_up() && (self.former_addresses.contains(&address) || self.ipv4.has(address))
     }
 
-    /// Takes a link event; a re-plugged interface begins from nothing.
+    /// Processes a link event; a re-plugged interface starts from scratch.
     pub fn receive_link_event(
         &mut self,
         now: Time,
@@ -188,7 +189,7 @@ impl Uplink {
         }
     }
 
-    /// Forgets everything about the link it was on.
+    /// Removes all state of the former link.
     fn leave_link(&mut self, out: &mut Outbox) {
         self.attachment = None;
         self.lease = None;
@@ -201,8 +202,8 @@ impl Uplink {
         self.drop_address(out);
     }
 
-    /// Brings the care-of address in line with what the routers say. `home` is the home address, and the home link's prefix
-    /// if there is a home link: on that no care-of address is formed (RFC 6275 §11.5.2).
+    /// Updates the care-of address after router discovery. `home` is the home address, and the home link's prefix if
+    /// there is a home link, on which no care-of address is formed (RFC 6275 §11.5.2).
     pub fn update_address(
         &mut self,
         now: Time,
@@ -257,8 +258,8 @@ impl Uplink {
         self.start_address(now, policy.detection, out);
     }
 
-    /// Another node holds our address: it is given up at once and another identifier tried (RFC 4862 §5.4.5,
-    /// RFC 4429 §3.3).
+    /// Duplicate address detection failed: the address is dropped at once and another identifier tried (RFC 4862
+    /// §5.4.5, RFC 4429 §3.3).
     pub fn dad_failed(&mut self, now: Time, address: Ipv6Addr, policy: AddressPolicy<'_>, out: &mut Outbox) {
         let Some(link) = self.link() else {
             return;
@@ -278,7 +279,7 @@ impl Uplink {
         formed.retry_at = Some(now + pause);
         if self.dad_failures == 0 {
             let text = format!(
-                "{}: every address tried in {} is in use by another node, or somebody claims so; the next attempt is in {} s",
+                "{}: duplicate address detection failed for every address tried in {}; the next attempt is in {} s",
                 self.config.interface,
                 formed.prefix,
                 pause.as_secs()
@@ -288,7 +289,7 @@ impl Uplink {
         self.dad_failures = self.dad_failures.saturating_add(1);
     }
 
-    /// Forms another address in the same prefix, with an identifier nobody can predict (RFC 4862 §5.4.5, RFC 7217 §6).
+    /// Forms another address in the same prefix, with an unpredictable identifier (RFC 4862 §5.4.5, RFC 7217 §6).
     fn form_other_address(&mut self, now: Time, policy: AddressPolicy<'_>, out: &mut Outbox) {
         let identifier = policy.entropy.next_u64() & !UNIVERSAL_BIT;
         let is_assigned = self.config.address.is_some() || self.lease.is_some();
@@ -305,7 +306,7 @@ impl Uplink {
         self.care_of_address.as_ref().is_some_and(|formed| formed.address.0 == address && formed.dad.is_some())
     }
 
-    /// Sends and ends what is due.
+    /// Runs the timers that are due.
     pub fn expire(&mut self, now: Time, out: &mut Outbox) {
         if let Some(attachment) = &mut self.attachment {
             attachment.expire(now, out);
@@ -320,8 +321,8 @@ impl Uplink {
         self.path_mtu.take_if(|(_, until)| *until <= now);
     }
 
-    /// Uses another router of the same link if the path by the one in use has been dead for a while: it may be an impostor,
-    /// or have no way out itself.
+    /// Switches to another router of the same link if the path through the present one has been down for a while: it
+    /// may be an impostor, or have no route itself.
     pub fn switch_dead_router(&mut self, now: Time) {
         if !self.prober.is_silent() {
             self.router_switches = if self.prober.is_answered() { 0 } else { self.router_switches };
@@ -346,12 +347,12 @@ impl Uplink {
         attachment.into_iter().chain(lease).chain(check).chain(path_mtu).chain(self.ipv4.deadline()).min()
     }
 
-    /// Largest packet on the way to the home agent, octets: interface, advertised link MTU and path.
+    /// MTU of outer packets to the home agent, octets: of interface, link and path.
     pub fn mtu(&self) -> u32 {
         self.mtu_search.mtu().into_iter().fold(self.mtu_by_routers(), u32::min)
     }
 
-    /// The same as far as routers tell it: without what was found by probes of size, octets.
+    /// The same without the result of path MTU probes, octets.
     pub fn mtu_by_routers(&self) -> u32 {
         let interface = self.interface.as_ref().map_or(1280, |interface| interface.mtu);
         let advertised = self.attachment.as_ref().and_then(|attachment| attachment.router()?.mtu);
@@ -380,7 +381,7 @@ impl Uplink {
         self.prober.restart(now);
     }
 
-    /// Forgets what is known of the path to the home agent: it begins at another address now.
+    /// Resets the state of the path to the home agent, which has a new source address.
     fn forget_path(&mut self) {
         self.path_mtu = None;
         self.mtu_search = PathMtuSearch::default();
@@ -401,9 +402,9 @@ impl Uplink {
 /// How addresses are formed and checked.
 #[derive(Debug)]
 pub struct AddressPolicy<'a> {
-    /// The operator's choice.
+    /// The configured mode.
     pub detection: DadMode,
-    /// For identifiers that are not the interface's.
+    /// For random identifiers.
     pub entropy: &'a mut Entropy,
     /// Prefixes of the mobile network: no care-of address is in them.
     pub own: &'a [Prefix],

@@ -1,4 +1,4 @@
-//! What an operator sees of the mobile router, and when it next has something to do.
+//! The operator's view of the mobile router, and its next deadline.
 
 use super::MobileRouter;
 use super::care_of_prefix::AdvertisedState;
@@ -10,11 +10,11 @@ use core::time::Duration;
 use roam6_wire::{Bid, Ipv4Endpoint, Prefix};
 use std::net::Ipv6Addr;
 
-/// State of an interface that the configuration names and the host does not have.
+/// State of a configured interface that the host does not have.
 const NO_INTERFACE: &str = "no such interface";
 
 impl MobileRouter {
-    /// Every timer: the interface it is of, what happens when it ends, and when that is.
+    /// All timers: interface, name, and time.
     fn timers(&self, now: Time) -> impl Iterator<Item = (&str, &'static str, Time)> {
         let uplinks = self.uplinks.iter().flat_map(|uplink| {
             let name = uplink.config.interface.as_str();
@@ -43,12 +43,12 @@ impl MobileRouter {
         let own = [
             ("", "registration", self.registration.deadline()),
             ("", "home agent discovery", self.discovery_deadline(now)),
-            ("", "home agent watch", self.failover_deadline()),
+            ("", "home agent failover", self.failover_deadline()),
             ("", "home link", self.home_deadline()),
             ("", "home prefix discovery", self.home_prefix_deadline()),
-            ("", "old path", self.lingering.iter().map(|left| left.until).min()),
-            ("", "refused item", self.desired_state.deadline()),
-            ("", "earlier life", self.takeover_deadline()),
+            ("", "former path", self.lingering.iter().map(|left| left.until).min()),
+            ("", "rejected item", self.desired_state.deadline()),
+            ("", "takeover", self.takeover_deadline()),
         ];
         uplinks
             .chain(ingress)
@@ -63,19 +63,19 @@ impl MobileRouter {
         if self.stopping { None } else { self.timers(self.now).map(|(_, _, at)| at).min() }
     }
 
-    /// When the next discovery request leaves: without a care-of address there is nowhere to be answered at.
+    /// When the next discovery request is due: without a care-of address there is no source for it.
     fn discovery_deadline(&self, now: Time) -> Option<Time> {
         let native = |care_of: &CareOf| !care_of.on_home_link && care_of.ipv4().is_none();
         self.home_agents.deadline(now).filter(|_| self.usable_care_of().iter().any(native))
     }
 
-    /// When the next probe of `uplink` leaves.
+    /// When the next probe of `uplink` is due.
     fn probe_deadline(&self, uplink: &Uplink) -> Option<Time> {
         let probing = self.config.probe.is_some() && self.is_probing() && self.is_probed(uplink);
         uplink.prober.deadline().filter(|_| probing)
     }
 
-    /// Adds all there is to see to `view`.
+    /// Adds everything to `view`.
     pub(super) fn show(&self, now: Time, view: &mut View) {
         view.bindings.extend(self.show_bindings(now));
         view.links.extend(self.uplinks.iter().map(|uplink| self.show_uplink(now, uplink)));
@@ -164,7 +164,7 @@ impl MobileRouter {
         rows
     }
 
-    /// What an uplink that could carry packets does: `visited` only once the home agent knows of it.
+    /// The use of a usable uplink: `visited` only once acknowledged.
     fn usage_text(&self, uplink: &Uplink) -> &'static str {
         let own = self.care_of_on(uplink).map(|care_of| care_of.address);
         let mine = |care_of: &CareOf| Some(care_of.address) == own;
@@ -222,7 +222,7 @@ impl MobileRouter {
     }
 }
 
-/// An IPv4 care-of address as an IPv4-mapped one: the port we send from says nothing once a NAT has changed it.
+/// An IPv4 care-of address as an IPv4-mapped one: the port is meaningless once a NAT has translated it.
 fn without_port(address: Ipv6Addr) -> Ipv6Addr {
     Ipv4Endpoint::from_ipv6(address).map_or(address, |end| end.address.to_ipv6_mapped())
 }

@@ -112,7 +112,7 @@ fn dynamic_ipv4_prefix_is_taken_from_the_table_first() {
     let pair = away(wanting(&[], Some(24)), serving(&[OWN], Some(("10.128.0.0/16", 32))));
     assert_eq!(inside(&pair), [net(OWN)]);
     // The interface inside is not known here, so the address is told by what the plan would hold.
-    assert_eq!(notices(&pair), ["the home agent has chosen 10.77.1.0/24 for the mobile network"]);
+    assert_eq!(notices(&pair), ["the home agent has assigned 10.77.1.0/24 to the mobile network"]);
 }
 
 #[test]
@@ -183,8 +183,8 @@ fn rejected_ipv4_prefix_is_reported_once_and_others_hold() {
     pair.advance(REFRESHES);
     assert_eq!(tunnelled(&pair.agent_plan), [net(OWN)]);
     let told = [
-        "the home agent refuses 10.99.0.0/24: status 133 (prefix allocation unauthorised)",
-        "the home agent refuses an IPv4 prefix: status 132 (dynamic IPv4 home address assignment not available)",
+        "the home agent rejects 10.99.0.0/24: status 133 (prefix allocation unauthorised)",
+        "the home agent rejects an IPv4 prefix: status 132 (dynamic IPv4 home address assignment not available)",
     ];
     assert_eq!(notices(&pair), told);
 }
@@ -306,7 +306,7 @@ fn ipv4_home_address_is_not_requested_from_unsupporting_agent() {
     let header = Header::new(agent(), care_of).with_routing_home(home().0);
     let bytes = ip6::emit(&header, protocol::MOBILITY, &answer.emit(agent(), home().0));
     pair.feed_router(Input::Packet(Packet { link: super::pair::UPLINK, sender: None, bytes }));
-    assert_eq!(notices(&pair), ["the home agent 2001:db8::1 does not know of IPv4 home addresses (RFC 5555)"]);
+    assert_eq!(notices(&pair), ["the home agent 2001:db8::1 does not support IPv4 home addresses (RFC 5555)"]);
     pair.advance(Duration::from_secs(35));
     let (next, _, wishes) = last_update(&pair);
     assert!(next != sequence && wishes == 0);

@@ -1,5 +1,6 @@
-//! What the nodes inside are told of prefixes: each as long as its way out stands, and that it is over for as long as a
-//! node may still believe in it (RFC 7084 §4.3, RFC 9096; RFC 4862 §5.5.3, whose two hours short lifetimes go round).
+//! Advertisement of care-of prefixes on ingress interfaces: each as long as its routes are installed, then withdrawn
+//! for as long as a node may consider it valid (RFC 7084 §4.3, RFC 9096; short lifetimes avoid the two-hour rule of
+//! RFC 4862 §5.5.3).
 
 use super::super::MobileRouter;
 use super::super::ingress::IngressInterface;
@@ -17,36 +18,37 @@ use core::time::Duration;
 use roam6_wire::{Bid, Prefix};
 use std::net::Ipv6Addr;
 
-/// Prefixes of visited networks told of on one interface; of those that are over, the one to be forgotten first makes room.
+/// Maximum care-of prefixes advertised on one interface; of the withdrawn ones the first to expire is removed.
 const MAX_ADVERTISED: usize = 16;
-/// The least valid lifetime told, and the longest (RFC 9096): short, so that an address whose prefix is gone goes
-/// soon, whatever the node heard; yet longer than it takes to miss a few advertisements.
+/// Bounds of the advertised valid lifetime (RFC 9096): short, so that an address whose prefix is gone expires soon
+/// even if the node missed the withdrawal; yet longer than a few missed advertisements.
 const MIN_VALID_LIFETIME: Duration = Duration::from_secs(120);
 const MAX_VALID_LIFETIME: Duration = Duration::from_secs(5400);
-/// Nodes may be so late to forget an address whose time is over; until then they hear that it leads nowhere.
+/// Tolerance for nodes that remove an expired address late; until then the prefix is advertised as withdrawn.
 const NODE_DELAY: Duration = Duration::from_secs(10);
-/// What an earlier life lent may be lent again so long after a start: until then nobody is told anything of it.
+/// Time after a start in which a care-of prefix of the previous run may be delegated again; until then it is neither
+/// advertised nor withdrawn.
 const RESTART_HOLD_TIME: Duration = Duration::from_secs(10);
 
-/// A prefix the nodes of one interface were told of.
+/// A prefix that was advertised on an interface.
 #[derive(Debug, Clone)]
 pub(in super::super) struct AdvertisedState {
-    /// When no node believes in it any more.
+    /// When no node considers it valid any longer.
     believed_until: Time,
     bid: Bid,
-    /// What it is part of, if it was delegated.
+    /// The delegated prefix that it is part of.
     part_of: Option<Prefix>,
     on_link: bool,
-    /// Its addresses inside, if others are outside.
+    /// Its downstream addresses, if others are upstream.
     node_addresses: Option<Vec<Ipv6Addr>>,
     withdrawn: bool,
-    /// It was the interface's own prefix of the mobile network, by a former configuration.
+    /// It was the interface's mobile network prefix in a former configuration.
     former_ingress_prefix: bool,
-    /// An earlier life lent it; until then it may be lent again.
+    /// It is of the previous run, and may be delegated again until then.
     hold_until: Option<Time>,
 }
 
-/// A prefix whose way out stands.
+/// A care-of prefix whose routes are installed.
 #[derive(Debug, Clone)]
 pub(in super::super) struct AdvertisablePrefix {
     prefix: Prefix,
@@ -56,7 +58,7 @@ pub(in super::super) struct AdvertisablePrefix {
 }
 
 impl MobileRouter {
-    /// For each interface inside, the prefixes that may be advertised there now.
+    /// For each ingress interface, the care-of prefixes that may be advertised now.
     pub(in super::super) fn advertisable_prefixes(&self, now: Time) -> Vec<Vec<AdvertisablePrefix>> {
         let grants = self.grants(now);
         let standing: Vec<&Grant> = grants.iter().filter(|grant| self.is_installed(grant)).collect();
@@ -65,7 +67,9 @@ impl MobileRouter {
             let live = standing.iter().filter_map(|grant| {
                 let (prefix, on_link) = match &grant.kind {
                     GrantKind::Delegated => (subnets.find(link, grant.prefix)?, true),
-                    GrantKind::Shared { ingress: inside, node_addresses: nodes, .. } if *inside == link => {
+                    GrantKind::Shared { ingress: inside, node_addresses: nodes, replaced: false, .. }
+                        if *inside == link =>
+                    {
                         (grant.prefix, nodes.is_none())
                     }
                     GrantKind::Shared { .. } => return None,
@@ -78,25 +82,25 @@ impl MobileRouter {
         self.ingress.iter().map(|inside| inside.link().map(on).unwrap_or_default()).collect()
     }
 
-    /// Whether the host is known to hold all that leads from the prefix and to it.
+    /// Whether the host has confirmed all routes and rules of the prefix.
     fn is_installed(&self, grant: &Grant) -> bool {
         let uplink = self.uplink_items_of(grant.bid);
         !uplink.is_empty()
             && uplink.iter().chain(&self.required_items(grant)).all(|item| self.desired_state.is_installed(&item.key()))
     }
 
-    /// Whether nodes are to use it for new connections.
+    /// Whether it is advertised as preferred.
     fn is_preferred(&self, now: Time, grant: &Grant) -> bool {
         let Some(config) = self.config.care_of_prefixes else { return false };
         let silent = |bid: Bid| self.uplinks.iter().any(|uplink| uplink.config.bid == bid && uplink.prober.is_silent());
         let others = self.uplinks.iter().filter(|uplink| uplink.config.bid != grant.bid && uplink.care_of().is_some());
-        // A path that is dead while another lives: it is the uplink, and not the home agent.
+        // A path that is down while another is up: the uplink is at fault, and not the home agent.
         let dead = silent(grant.bid) && others.into_iter().any(|uplink| !uplink.prober.is_silent());
         let wanted = config.prefer != PrefixPreference::Home || self.prefixes_rejected;
         wanted && !dead && grant.preferred_until > now
     }
 
-    /// An earlier life has lent this.
+    /// Restores a care-of prefix of the previous run.
     pub(in super::super) fn restore_care_of_prefix(&mut self, now: Time, record: &CareOfPrefixRecord) {
         let Some(inside) = self.ingress.iter_mut().find(|inside| inside.config.interface == record.interface) else {
             return;
@@ -118,8 +122,8 @@ impl MobileRouter {
         }
     }
 
-    /// Nodes hear of everything before an orderly end; yet a node that misses it believes in a former prefix of the mobile
-    /// network for weeks.
+    /// Drops the records at a clean stop, after the final advertisements. A former mobile network prefix keeps its
+    /// record: a node that missed the withdrawal considers it valid for weeks.
     pub(in super::super) fn drop_care_of_prefix_records(&self, out: &mut Outbox) {
         let lent = self
             .ingress
@@ -129,7 +133,7 @@ impl MobileRouter {
         lent.for_each(|(prefix, _)| out.drop(Key::JournalRecord(JournalKey::CareOfPrefix(*prefix))));
     }
 
-    /// The content of the advertisements of the interface `index`, apart from the MTU; remembers what nodes are told.
+    /// The content of the advertisements of interface `index`, apart from the MTU; records what is advertised.
     pub(in super::super) fn ra_content(
         &mut self,
         now: Time,
@@ -146,7 +150,7 @@ impl MobileRouter {
         let router = Duration::from_secs(router_lifetime(interval).into());
         let most = (router * 4).clamp(MIN_VALID_LIFETIME, MAX_VALID_LIFETIME);
         let yields = prefer == Some(PrefixPreference::CareOf) && live.iter().any(|one| one.preferred);
-        // Nodes with other prefixes need to know when theirs leads nowhere, and when it does again.
+        // Nodes with other prefixes have to know when the mobile network prefix is unreachable, and when it is back.
         let preferred = if refused || yields || cut_off {
             AdvertisedLifetime::Zero
         } else {
@@ -187,7 +191,7 @@ impl MobileRouter {
         RaContent { prefixes, routes, interval, proxy_flag: proxy, repeat_quickly: brisk, ..RaContent::default() }
     }
 
-    /// Every prefix of the nodes inside.
+    /// The view of all prefixes on ingress interfaces.
     pub(in super::super) fn show_prefixes(&self, now: Time) -> Vec<PrefixView> {
         let name = |bid: Bid| {
             let uplink = self.uplinks.iter().find(|uplink| uplink.config.bid == bid);
@@ -242,8 +246,8 @@ impl MobileRouter {
 }
 
 impl IngressInterface {
-    /// Advertises the interface's former prefix as withdrawn, for as long as nodes may believe in it (RFC 9096 §3.5). A
-    /// record keeps it for a later run.
+    /// Advertises the interface's former prefix as withdrawn, for as long as nodes may consider it valid (RFC 9096
+    /// §3.5). A record keeps it for a later run.
     pub(in super::super) fn withdraw(&mut self, now: Time, prefix: Prefix, out: &mut Outbox) {
         self.make_room_for(prefix, out);
         if self.advertised_prefixes.len() < MAX_ADVERTISED {
@@ -268,7 +272,7 @@ impl IngressInterface {
         }
     }
 
-    /// Notes that nodes are told of `live` now for at most `most`, and that all else they were told of is over.
+    /// Records that `live` is advertised now with lifetimes up to `most`, and that all other prefixes are withdrawn.
     fn record_advertised(&mut self, now: Time, most: Duration, live: &[AdvertisablePrefix], out: &mut Outbox) {
         let own = self.config.prefix;
         self.advertised_prefixes.retain(|prefix, one| {
@@ -306,13 +310,13 @@ impl IngressInterface {
         if full && let Some(first) = over.map(|(prefix, _)| *prefix) {
             self.advertised_prefixes.remove(&first);
             out.drop(Key::JournalRecord(JournalKey::CareOfPrefix(first)));
-            out.report(Report::TableFull { table: "prefixes told inside".to_owned(), limit: MAX_ADVERTISED });
+            out.report(Report::TableFull { table: "care-of prefixes".to_owned(), limit: MAX_ADVERTISED });
         }
     }
 }
 
 impl AdvertisablePrefix {
-    /// What nodes believe who hear of it now.
+    /// The state after an advertisement at `now`.
     fn advertised_state(&self, now: Time, most: Duration) -> AdvertisedState {
         let nodes = match &self.grant.kind {
             GrantKind::Shared { node_addresses: nodes, .. } => nodes.clone(),
@@ -332,17 +336,17 @@ impl AdvertisablePrefix {
 }
 
 impl AdvertisedState {
-    /// When it is decided on, and when it may be forgotten.
+    /// When it is decided on, and when it can be forgotten.
     pub(in super::super) fn deadlines(&self) -> impl Iterator<Item = Time> {
         self.hold_until.into_iter().chain([self.believed_until])
     }
 
-    /// Whether it leads nowhere any more.
+    /// Whether it is withdrawn.
     pub(super) fn is_withdrawn(&self) -> bool {
         self.withdrawn
     }
 
-    /// The addresses of it that are, or were, inside; `None` if all of them are.
+    /// Its downstream addresses, present or former; `None` if all of them are.
     pub(super) fn node_addresses(&self) -> Option<&[Ipv6Addr]> {
         self.node_addresses.as_deref()
     }

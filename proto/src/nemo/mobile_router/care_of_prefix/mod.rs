@@ -1,5 +1,6 @@
-//! Prefixes of visited networks for the nodes inside, and with them ways past the tunnel: how they are come by, what the
-//! nodes are told, and how packets from them are routed (RFC 8415, RFC 4389, RFC 7278, RFC 7084 §4.2 and §4.3, RFC 8028).
+//! Care-of prefixes: prefixes of visited networks for nodes of the mobile network, and with them paths that bypass the
+//! tunnel. Their source, their advertisement, and the routing of their packets (RFC 8415, RFC 4389, RFC 7278, RFC 7084
+//! §4.2 and §4.3, RFC 8028).
 
 mod advertisement;
 mod routing;
@@ -22,38 +23,40 @@ use roam6_wire::{Bid, HomeAddress, LinkAddress, Prefix};
 use sha1::{Digest, Sha1};
 use std::net::Ipv6Addr;
 
-/// A prefix of a visited network that nodes inside may use now.
+/// A care-of prefix that nodes may use now.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Grant {
-    /// Which uplink.
+    /// The uplink.
     pub(super) bid: Bid,
     /// Its interface.
     pub(super) link: LinkId,
-    /// The prefix, as it was delegated or as the visited link has it.
+    /// The prefix, as delegated or as on the visited link.
     pub(super) prefix: Prefix,
     pub(super) kind: GrantKind,
     pub(super) preferred_until: Time,
     pub(super) valid_until: Time,
 }
 
-/// How a prefix was come by.
+/// The origin of a care-of prefix.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum GrantKind {
-    /// It is ours for a time.
+    /// Delegated by DHCPv6.
     Delegated,
-    /// It is the visited link's.
+    /// Shared with the visited link.
     Shared {
-        /// The interface whose nodes share it.
+        /// The ingress interface whose nodes share it.
         ingress: LinkId,
-        /// Our address in it.
+        /// This router's address in it.
         own_address: Ipv6Addr,
-        /// Its addresses inside; `None` if all of them are: the visited link has but two ends (RFC 7278).
+        /// Its downstream addresses; `None` if all of them are: the visited link is point-to-point (RFC 7278).
         node_addresses: Option<Vec<Ipv6Addr>>,
+        /// A delegated prefix has replaced it: it is routed, and advertised as withdrawn.
+        replaced: bool,
     },
 }
 
 impl MobileRouter {
-    /// Asks for, keeps and gives up prefixes, as the uplinks are now.
+    /// Requests, renews and releases prefixes, as the uplinks are now.
     pub(super) fn update_sources(&mut self, now: Time, out: &mut Outbox) {
         let wanted: Vec<(Bid, SourceSpec)> = self.source_specs();
         for (bid, source) in &mut self.prefix_sources {
@@ -73,8 +76,8 @@ impl MobileRouter {
         }
     }
 
-    /// What each uplink on a visited network should have. Without a care-of address there is no way out, and so no use for
-    /// a prefix.
+    /// The prefix source that each uplink on a visited network should have. Without a care-of address a prefix has no
+    /// route out.
     fn source_specs(&self) -> Vec<(Bid, SourceSpec)> {
         let Some(config) = self.config.care_of_prefixes else { return Vec::new() };
         let inside = self.proxy_downstream();
@@ -113,8 +116,8 @@ impl MobileRouter {
         }
     }
 
-    /// The interface inside whose nodes may share a visited link: the first, unless another router advertises there, which
-    /// might be a proxy for the same link (RFC 4389 §4.1.3.3).
+    /// The ingress interface whose nodes may share a visited link: the first, unless another router advertises there,
+    /// which might be a proxy for the same link (RFC 4389 §4.1.3.3).
     fn proxy_downstream(&self) -> Option<(LinkId, LinkAddress)> {
         let inside =
             self.ingress.first().filter(|inside| inside.other_router_until.is_none_or(|until| until <= self.now))?;
@@ -122,7 +125,7 @@ impl MobileRouter {
         Some((interface.link, interface.address?))
     }
 
-    /// Every prefix nodes inside may use now, those of the preferred uplinks first, none of them twice.
+    /// All care-of prefixes that nodes may use now, those of preferred uplinks first, without overlaps.
     pub(super) fn grants(&self, now: Time) -> Vec<Grant> {
         let mut order: Vec<_> = self.uplinks.iter().map(|uplink| (uplink.config.priority, uplink.config.bid)).collect();
         order.sort();
@@ -137,7 +140,7 @@ impl MobileRouter {
         grants
     }
 
-    /// A packet to the DHCPv6 client port.
+    /// Processes a packet to the DHCPv6 client port.
     pub(super) fn receive_dhcp(&mut self, now: Time, link: LinkId, datagram: &Datagram<'_>, out: &mut Outbox) {
         let uplink = self.uplinks.iter_mut().find(|uplink| uplink.up() == Some(link));
         if uplink.is_some_and(|uplink| uplink.receive_dhcp(now, datagram, &mut self.entropy, out)) {
@@ -148,7 +151,7 @@ impl MobileRouter {
         }
     }
 
-    /// A neighbour solicitation may be for, or from, a node that shares a visited link.
+    /// Passes a Neighbour Solicitation to the ND proxies.
     pub(super) fn relay_solicitation(
         &mut self,
         now: Time,
@@ -165,7 +168,7 @@ impl MobileRouter {
         }
     }
 
-    /// So may a neighbour advertisement.
+    /// Passes a Neighbour Advertisement to the ND proxies.
     pub(super) fn relay_advertisement(
         &mut self,
         now: Time,
@@ -186,7 +189,7 @@ impl MobileRouter {
         }
     }
 
-    /// What the kernel knows of a neighbour inside.
+    /// Passes a change of the kernel's neighbour table to the ND proxies.
     pub(super) fn relay_neighbour(&mut self, now: Time, event: &NeighbourEvent, out: &mut Outbox) {
         for (_, proxy) in self.prefix_sources.values_mut().filter_map(PrefixSource::proxy) {
             if proxy.downstream().0 == event.link {
@@ -196,7 +199,7 @@ impl MobileRouter {
         }
     }
 
-    /// Gives back what was delegated.
+    /// Releases all delegated prefixes.
     pub(super) fn stop_sources(&mut self, now: Time, out: &mut Outbox) {
         for source in self.prefix_sources.values_mut() {
             source.stop(now, &mut self.entropy, out);
@@ -205,8 +208,8 @@ impl MobileRouter {
     }
 }
 
-/// Who we are for DHCPv6 servers: the same on all uplinks and after every start, and no address (RFC 8415 §11.5; a name-based
-/// UUID, RFC 4122 §4.3).
+/// The DUID of this router: the same on all uplinks and after every start, and not derived from an address (RFC 8415
+/// §11.5; a name-based UUID, RFC 4122 §4.3).
 pub(super) fn client_duid(home_address: HomeAddress) -> Duid {
     let digest = Sha1::new().chain_update(b"roam6 mobile router").chain_update(home_address.0.octets()).finalize();
     let mut uuid = [0; 16];

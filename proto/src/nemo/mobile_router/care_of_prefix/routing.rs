@@ -1,5 +1,6 @@
-//! Packets from a care-of prefix leave by its uplink, packets to it stay inside; what is not assigned leads nowhere, and
-//! what comes from inside with another source is told so (RFC 8028 §3, RFC 7084 §4.2 and §4.3, RFC 3963 §9).
+//! Routing of care-of prefixes: packets from one leave by its uplink, packets to it stay on ingress interfaces,
+//! unassigned parts are unreachable, and packets from ingress interfaces with other sources get an ICMPv6 error (RFC
+//! 8028 §3, RFC 7084 §4.2 and §4.3, RFC 3963 §9).
 
 use super::super::MobileRouter;
 use super::super::forwarding::{
@@ -17,15 +18,15 @@ use roam6_wire::Prefix;
 use roam6_wire::dhcp6::CLIENT_PORT;
 use std::net::Ipv6Addr;
 
-/// Metric of the way to a node or a link inside.
+/// Metric of routes to ingress nodes and links.
 const INGRESS_METRIC: u32 = 256;
-/// Identifier of our own address in each subnet.
+/// Interface identifier of this router in each subnet.
 const ROUTER_IDENTIFIER: u64 = 1;
-/// Where the nodes of prefixes are that are over.
+/// Table with routes to nodes of withdrawn prefixes.
 const FORMER_PREFIX_TABLE: RouteTable = RouteTable(TUNNEL_TABLE.0 - 2);
 
 impl MobileRouter {
-    /// All that the prefixes need to work, what those need that are over, and the guards.
+    /// Puts the items of all care-of prefixes, of withdrawn ones, and the source filters.
     pub(in super::super) fn put_care_of_prefixes(&self, now: Time, plan: &mut Plan) {
         let grants = self.grants(now);
         for grant in &grants {
@@ -49,14 +50,14 @@ impl MobileRouter {
         }
     }
 
-    /// The uplinks on which servers are asked for prefixes, or will be, or for an address.
+    /// The uplinks with a DHCPv6 client, for prefixes or for an address.
     fn dhcp_links(&self) -> impl Iterator<Item = LinkId> {
         let asks = self.config.care_of_prefixes.is_some_and(|config| config.delegation);
         let may = move |uplink: &&Uplink| asks && uplink.config.care_of_prefix || uplink.lease.is_some();
         self.uplinks.iter().filter(may).filter_map(Uplink::up)
     }
 
-    /// The items without which a prefix must not be advertised.
+    /// The items that a prefix needs before it may be advertised.
     pub(super) fn required_items(&self, grant: &Grant) -> Vec<Item> {
         let (priority, source, destination, table) =
             (RULE_TO_MOBILE_NETWORK, Prefix::ALL, grant.prefix, RouteTable::MAIN);
@@ -74,7 +75,7 @@ impl MobileRouter {
         items
     }
 
-    /// The other items of a prefix: our own addresses in it, and the nodes that share it.
+    /// The other items of a prefix: this router's addresses in it, and the nodes that share it.
     fn additional_items(&self, grant: &Grant) -> Vec<Item> {
         match &grant.kind {
             GrantKind::Delegated => {
@@ -85,8 +86,8 @@ impl MobileRouter {
                 });
                 own.collect()
             }
-            GrantKind::Shared { ingress: inside, own_address: own, node_addresses: nodes } => {
-                // Our own address is defended inside too: we are the router of both links.
+            GrantKind::Shared { ingress: inside, own_address: own, node_addresses: nodes, .. } => {
+                // This router's address is defended downstream too, since it is the router of both links.
                 let defended = Item::ProxyNeighbour(ProxyNeighbour { link: *inside, address: *own, router: true });
                 let nodes = nodes.iter().flatten().flat_map(|address| {
                     let answered = ProxyNeighbour { link: grant.link, address: *address, router: false };
@@ -99,7 +100,7 @@ impl MobileRouter {
         }
     }
 
-    /// Which sources packets from `link` may have.
+    /// The source filter of `link`.
     fn source_filter(&self, link: LinkId, grants: &[Grant]) -> SourceFilter {
         let subnets = self.subnets();
         let mut sources = self.config.prefixes.clone();
@@ -116,9 +117,9 @@ impl MobileRouter {
         SourceFilter { link, allowed: sources, own_addresses: own }
     }
 
-    /// What leads back to the nodes of a prefix that is over, so that they can be told: for packets of this host's own
-    /// only, since all else has another way or none (RFC 7084 §4.3, L-14). While we are on the link the prefix was
-    /// shared with, only its nodes behind us are inside.
+    /// Routes back to the nodes of a withdrawn prefix, for ICMPv6 errors to them: only for locally generated packets,
+    /// since others have another route or none (RFC 7084 §4.3, L-14). While the prefix's link is still attached, only
+    /// its downstream nodes have a route.
     fn put_former_prefix(&self, (link, prefix): (LinkId, Prefix), nodes: Option<&[Ipv6Addr]>, plan: &mut Plan) {
         let still_there =
             self.uplinks.iter().any(|up| up.care_of_address.as_ref().is_some_and(|formed| formed.prefix == prefix));
@@ -133,7 +134,7 @@ impl MobileRouter {
         plan.put(Item::Rule(PolicyRule { priority, source, destination, iif: Some(LOOPBACK.to_owned()), table }));
     }
 
-    /// Which part of a delegated prefix each interface inside has.
+    /// The subnets of the ingress interfaces.
     pub(super) fn subnets(&self) -> Subnets {
         Subnets::of(self.ingress.iter().map(IngressInterface::link))
     }

@@ -1,5 +1,5 @@
-//! Where the prefixes of one visited network come from: shared with the visited link until a server delegates some, and for
-//! good where none does.
+//! The source of the care-of prefixes of one visited network: the visited link's prefix is shared until a server
+//! delegates one, or permanently where none does.
 
 use super::{Grant, GrantKind};
 use crate::base::ids::LinkId;
@@ -16,36 +16,36 @@ use roam6_wire::ip6::Datagram;
 use roam6_wire::{Bid, LinkAddress, Prefix};
 use std::net::Ipv6Addr;
 
-/// A server that has made an offer has so long to keep it before the visited link is shared.
+/// Time for a server that made an offer to grant it before the visited link is shared.
 const OFFER_TIMEOUT: Duration = Duration::from_secs(4);
-/// A lease takes the place of a shared prefix not before the nodes that were told of that one have finished forming their
-/// addresses, and are known (RFC 4862 §5.4.2).
+/// A lease replaces a shared prefix only after this time, when nodes that received the latter have formed their
+/// addresses and are known (RFC 4862 §5.4.2).
 const ADDRESS_FORMATION_TIME: Duration = Duration::from_secs(3);
-/// Nodes are told that there is a proxy before they use it, so that another proxy hears it in time (RFC 4389 §6).
+/// A proxy is advertised before nodes may use it, so that another proxy detects it in time (RFC 4389 §6).
 const PROXY_ANNOUNCEMENT_TIME: Duration = Duration::from_millis(500);
-/// The only length of a prefix hosts form addresses in.
+/// The only prefix length for address autoconfiguration.
 const SHARED_LENGTH: u8 = 64;
 
-/// What an uplink on a visited network should have.
+/// What the prefix source of an uplink depends on.
 #[derive(Debug, Clone)]
 pub(in super::super) struct SourceSpec {
     pub(super) config: CareOfPrefixConfig,
     pub(super) bid: Bid,
     pub(super) link: LinkId,
-    /// `None` on a link with two ends.
+    /// `None` on a point-to-point link.
     pub(super) link_address: Option<LinkAddress>,
-    /// The visited link's prefix, our address in it, and how long it lasts.
+    /// The visited link's prefix, this router's address in it, and its lifetimes.
     pub(super) prefix: Prefix,
     pub(super) own_address: Ipv6Addr,
     pub(super) preferred_until: Time,
     pub(super) valid_until: Time,
-    /// Where nodes may share it.
+    /// The ingress interface whose nodes may share it.
     pub(super) downstream: Option<(LinkId, LinkAddress)>,
-    /// The visited link is behind a proxy itself: proxies must not be chained (RFC 4389 §4.1.3.3).
+    /// The visited link is behind a proxy: proxies must not be chained (RFC 4389 §4.1.3.3).
     pub(super) behind_proxy: bool,
 }
 
-/// The prefixes of one visited network.
+/// The source of care-of prefixes of one visited network.
 #[derive(Debug, Clone)]
 pub(in super::super) struct PrefixSource {
     bid: Bid,
@@ -54,28 +54,31 @@ pub(in super::super) struct PrefixSource {
     config: CareOfPrefixConfig,
     started_at: Time,
     delegation: Option<DhcpClient>,
-    /// What was told of, to tell when it is gone.
+    /// Delegated prefixes that were reported.
     reported_prefixes: Vec<Prefix>,
     shared: Option<SharedPrefix>,
 }
 
-/// The visited link's prefix inside.
+/// The visited link's prefix, shared with an ingress interface.
 #[derive(Debug, Clone)]
 struct SharedPrefix {
     own: Ipv6Addr,
     inside: LinkId,
-    /// `None` if the visited link has but two ends.
+    /// `None` if the visited link is point-to-point.
     proxy: Option<NdProxy>,
-    /// Nodes may use it from then on.
+    /// When nodes may begin to use it.
     usable_from: Time,
     /// It was reported.
     reported: bool,
+    /// A delegated prefix has replaced it: it is advertised as withdrawn, and the proxy still serves the nodes that have an
+    /// address of it.
+    replaced: bool,
     preferred_until: Time,
     valid_until: Time,
 }
 
 impl PrefixSource {
-    /// Begins on a network just found.
+    /// A source on a network just found.
     pub(super) fn new(now: Time, wanted: &SourceSpec, client: DhcpClientConfig, entropy: &mut Entropy) -> PrefixSource {
         let interface = wanted
             .link_address
@@ -94,7 +97,7 @@ impl PrefixSource {
         }
     }
 
-    /// Whether it is of this network, and come by in this way.
+    /// Whether it is of this network and this configuration.
     pub(super) fn matches(&self, wanted: &SourceSpec) -> bool {
         let how = |config: &CareOfPrefixConfig| (config.delegation, config.length);
         (self.link, self.network) == (wanted.link, wanted.prefix) && how(&self.config) == how(&wanted.config)
@@ -105,22 +108,22 @@ impl PrefixSource {
         self.link
     }
 
-    /// The proxy of the visited link, and its side outside.
+    /// The proxy of the visited link, and its upstream interface.
     pub(super) fn proxy(&mut self) -> Option<(LinkId, &mut NdProxy)> {
         Some((self.link, self.shared.as_mut()?.proxy.as_mut()?))
     }
 
-    /// Whether all other addresses of the visited link are inside.
+    /// Whether all other addresses of the visited link are downstream.
     pub(in super::super) fn is_point_to_point(&self) -> bool {
         self.shared.as_ref().is_some_and(|sharing| sharing.proxy.is_none())
     }
 
-    /// The interface inside whose nodes are told of a proxy.
+    /// The downstream interface of the proxy.
     pub(super) fn proxy_downstream(&self) -> Option<LinkId> {
         self.shared.as_ref().filter(|sharing| sharing.proxy.is_some()).map(|sharing| sharing.inside)
     }
 
-    /// Sends what is due, and shares or no longer shares.
+    /// Sends DHCPv6 messages that are due, and starts or ends sharing.
     pub(super) fn update(&mut self, now: Time, wanted: &SourceSpec, entropy: &mut Entropy, out: &mut Outbox) {
         if let Some(delegation) = &mut self.delegation {
             let event = delegation.expire(now, entropy, out);
@@ -130,9 +133,9 @@ impl PrefixSource {
         let forming = told.is_some_and(|sharing| now < sharing.usable_from + ADDRESS_FORMATION_TIME);
         let offered =
             self.delegation.as_ref().is_some_and(DhcpClient::has_offer) && now < self.started_at + OFFER_TIMEOUT;
+        let replaced = !self.reported_prefixes.is_empty() && !forming;
         let may_share = wanted.config.share == PrefixSharing::NdProxy
-            && (self.reported_prefixes.is_empty() || forming)
-            && (told.is_some() || !offered)
+            && (told.is_some() || !replaced && !offered)
             && !wanted.behind_proxy
             && wanted.prefix.length() == SHARED_LENGTH;
         let inside = wanted.downstream.filter(|_| may_share);
@@ -142,14 +145,29 @@ impl PrefixSource {
         if !kept
             && let Some(sharing) = self.shared.take()
             && sharing.reported
+            && !sharing.replaced
         {
             let why = if wanted.behind_proxy { "the network is behind a proxy" } else { "no longer shared" };
             let (link, bid, prefix) = (self.link, self.bid, self.network);
             out.report(Report::PrefixLost { link, bid, prefix, why: why.to_owned() });
         }
-        if let Some(inside) = inside {
+        if let Some(inside) = inside.filter(|_| self.shared.is_some() || !replaced) {
             self.share(now, wanted, inside, out);
         }
+        self.set_replaced(replaced, out);
+    }
+
+    /// A delegated prefix replaces the shared one, or no longer does.
+    fn set_replaced(&mut self, replaced: bool, out: &mut Outbox) {
+        let (link, bid, prefix) = (self.link, self.bid, self.network);
+        let reported = self.shared.as_mut().filter(|sharing| sharing.reported);
+        let Some(sharing) = reported.filter(|sharing| sharing.replaced != replaced) else { return };
+        sharing.replaced = replaced;
+        out.report(if replaced {
+            Report::PrefixLost { link, bid, prefix, why: "no longer shared".to_owned() }
+        } else {
+            Report::PrefixShared { link, bid, prefix }
+        });
     }
 
     fn share(&mut self, now: Time, wanted: &SourceSpec, inside: (LinkId, LinkAddress), out: &mut Outbox) {
@@ -162,6 +180,7 @@ impl PrefixSource {
                 proxy: wanted.link_address.map(proxy),
                 usable_from: now + PROXY_ANNOUNCEMENT_TIME,
                 reported: false,
+                replaced: false,
                 preferred_until: now,
                 valid_until: now,
             }
@@ -175,7 +194,7 @@ impl PrefixSource {
         }
     }
 
-    /// Takes a packet to the client port.
+    /// Processes a packet to the client port.
     pub(super) fn receive(&mut self, now: Time, datagram: &Datagram<'_>, entropy: &mut Entropy, out: &mut Outbox) {
         if let Some(delegation) = &mut self.delegation {
             let event = delegation.receive(now, datagram, entropy, out);
@@ -183,9 +202,10 @@ impl PrefixSource {
         }
     }
 
-    /// Gives back what it has, as far as one message can.
+    /// Releases the leases, with a single message.
     pub(super) fn stop(&mut self, now: Time, entropy: &mut Entropy, out: &mut Outbox) {
-        let shared = self.shared.take().filter(|sharing| sharing.reported).map(|_| self.network);
+        let shared = self.shared.take().filter(|sharing| sharing.reported && !sharing.replaced);
+        let shared = shared.map(|_| self.network);
         for prefix in self.reported_prefixes.drain(..).chain(shared) {
             let (link, bid) = (self.link, self.bid);
             out.report(Report::PrefixLost { link, bid, prefix, why: "the network was left".to_owned() });
@@ -195,7 +215,7 @@ impl PrefixSource {
         }
     }
 
-    /// What nodes inside may use.
+    /// The prefixes that nodes may use.
     pub(super) fn grants(&self, now: Time, bid: Bid) -> Vec<Grant> {
         let link = self.link;
         let leases = self.delegation.iter().flat_map(DhcpClient::leases).filter(|lease| lease.valid_until > now);
@@ -218,6 +238,7 @@ impl PrefixSource {
                 ingress: sharing.inside,
                 own_address: sharing.own,
                 node_addresses: sharing.proxy.as_ref().map(|proxy| proxy.addresses().collect()),
+                replaced: sharing.replaced,
             },
             preferred_until: sharing.preferred_until,
             valid_until: sharing.valid_until,
@@ -225,14 +246,14 @@ impl PrefixSource {
         grants
     }
 
-    /// What the server that has delegated prefixes says of DNS, until the first lease ends.
+    /// The DNS configuration from the delegating server, and the end of the first lease.
     pub(in super::super) fn dns(&self) -> Option<(&DnsInfo, Time)> {
         let delegation = self.delegation.as_ref()?;
         let until = delegation.leases().iter().map(|lease| lease.valid_until).min()?;
         Some((delegation.dns(), until))
     }
 
-    /// When [`Source::settle`] has something to do, or a grant changes.
+    /// When [`PrefixSource::update`] has something to do, or a grant changes.
     pub(in super::super) fn deadline(&self, now: Time) -> Option<Time> {
         let delegation = self.delegation.as_ref().and_then(DhcpClient::deadline);
         let sharing =
@@ -244,7 +265,7 @@ impl PrefixSource {
         ends.chain(delegation).chain(proxy).min()
     }
 
-    /// Tells what became of the leases.
+    /// Reports a change of the leases.
     fn report_event(&mut self, now: Time, event: Option<DhcpEvent>, out: &mut Outbox) {
         let (link, bid) = (self.link, self.bid);
         let why = match event {
@@ -253,7 +274,7 @@ impl PrefixSource {
                 return out.report(Report::PrefixUnavailable { link, bid, why: failure_text(why).to_owned() });
             }
             Some(DhcpEvent::Lost(why)) => failure_text(why),
-            Some(DhcpEvent::Delegated(_) | DhcpEvent::Changed(_)) => "another took its place, or it ended",
+            Some(DhcpEvent::Delegated(_) | DhcpEvent::Changed(_)) => "replaced, or its lifetime ended",
         };
         let leases = self.delegation.as_ref().map(DhcpClient::leases).unwrap_or_default();
         let before = std::mem::replace(&mut self.reported_prefixes, leases.iter().map(|lease| lease.prefix).collect());
@@ -270,8 +291,8 @@ impl PrefixSource {
 fn failure_text(why: DhcpFailure) -> &'static str {
     match why {
         DhcpFailure::NoAnswer => "no server answers",
-        DhcpFailure::Rejected(_) => "the servers give none",
+        DhcpFailure::Rejected(_) => "no server delegates one",
         DhcpFailure::Expired => "its lifetime ended",
-        DhcpFailure::Withdrawn => "the server took it back",
+        DhcpFailure::Withdrawn => "the server withdrew it",
     }
 }

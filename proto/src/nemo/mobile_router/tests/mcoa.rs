@@ -128,10 +128,10 @@ fn flow_bindings_are_requested_for_registered_uplinks() {
     assert_eq!(told.len(), 2);
     told[1].status = FlowIdentification::PROHIBITED;
     let notices = answer_flows(&mut bench, &both, told);
-    assert_eq!(notices, ["the home agent refuses flow 2: status 128 (administratively prohibited)"], "RFC 6089 §5.2.6");
+    assert_eq!(notices, ["the home agent rejects flow 2: status 128 (administratively prohibited)"], "RFC 6089 §5.2.6");
     for (answered, notices) in [
-        (1, &["the home agent refuses flow 2: status 129 (rejected)"][..]),
-        (0, &["the home agent 2001:db8::1 does not know of flow bindings (RFC 6089)"]),
+        (1, &["the home agent rejects flow 2: status 129 (rejected)"][..]),
+        (0, &["the home agent 2001:db8::1 does not support flow bindings (RFC 6089)"]),
         (0, &[]),
     ] {
         bench.now = bench.now + Duration::from_secs(5);
