@@ -1,4 +1,4 @@
-//! Chooses what carries the tunnels.
+//! Selects the tunnel back end.
 
 use crate::error::Error;
 use crate::host::HostOptions;
@@ -6,22 +6,25 @@ use crate::tunnel::Tunnels;
 use crate::tunnel::ip6tnl::Ip6Tnl;
 use crate::tunnel::none::NoTunnels;
 
-/// What carries tunnels.
+/// The tunnel back end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Backend {
-    /// BPF programs where the kernel takes them, else its tunnel devices.
+    /// BPF programs where the kernel supports them, else kernel tunnel devices.
     Auto,
     /// BPF programs.
     Bpf,
-    /// BPF programs, at the driver where it takes some.
+    /// BPF programs, also at the driver (XDP) where it supports them.
     Xdp,
-    /// A device of the kernel's ip6_tunnel for each tunnel, on its best path.
+    /// A kernel `ip6_tunnel` device for each tunnel, on its best path.
     Ip6tnl,
-    /// Nothing: no role has tunnels.
+    /// None: no role has tunnels.
     None,
 }
 
-/// Opens the back end asked for.
+/// Opens the configured back end.
+///
+/// # Errors
+/// The kernel's, if the device or the programs are refused.
 pub(crate) fn open(options: &HostOptions) -> Result<Box<dyn Tunnels + Send>, Error> {
     match options.backend {
         Backend::Bpf => bpf(options, false),

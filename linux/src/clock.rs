@@ -1,4 +1,4 @@
-//! The only clock of roam6: microseconds since the daemon began, sleep included, and word of steps of the wall clock.
+//! The only clock of roam6: microseconds since the daemon started, time asleep included, and steps of the wall clock.
 
 use crate::error::{Context, Error};
 use nix::sys::time::{TimeSpec, TimeValLike};
@@ -7,7 +7,7 @@ use nix::time::{ClockId as Source, clock_gettime};
 use roam6_proto::{Clock as WallClock, Time};
 use std::os::fd::{AsFd, BorrowedFd};
 
-/// Reads the time and notices when somebody changes it.
+/// Reads the time and detects steps of the wall clock.
 pub struct Clock {
     started: u64,
     steps: TimerFd,
@@ -16,7 +16,10 @@ pub struct Clock {
 }
 
 impl Clock {
-    /// A clock that shows [`Time::ZERO`] now.
+    /// A clock that reads [`Time::ZERO`] now.
+    ///
+    /// # Errors
+    /// The kernel's, if it refuses a timer.
     pub fn start() -> Result<Clock, Error> {
         let flags = TimerFlags::TFD_NONBLOCK | TimerFlags::TFD_CLOEXEC;
         let clock = Clock {
@@ -53,15 +56,15 @@ impl Clock {
         self.alarm.set(Expiration::OneShot(at), TimerSetTimeFlags::TFD_TIMER_ABSTIME).context("timer")
     }
 
-    /// Silences the alarm after it went off.
+    /// Acknowledges the alarm after it went off.
     pub(crate) fn read_alarm(&mut self) {
         self.alarm_at = None;
-        // Not yet expired is fine: whoever waits compares times.
+        // Not yet expired is no error: the caller compares times.
         let _ = self.alarm.unset();
     }
 
-    /// The new wall-clock time, if it was stepped since last asked. That is what the timer's descriptor is read for;
-    /// [`TimerFd::wait`] takes a step for the timer's end.
+    /// The new wall-clock time, if it was stepped since the last call. The descriptor itself is read, because
+    /// [`TimerFd::wait`] takes a step for the expiry of the timer.
     pub(crate) fn read_step(&mut self) -> Result<Option<WallClock>, Error> {
         match nix::unistd::read(&self.steps, &mut [0; 8]) {
             Err(nix::errno::Errno::ECANCELED) => {
@@ -89,8 +92,8 @@ impl Clock {
     }
 }
 
-/// Later than anybody waits, in microseconds: some 200 years, which still fits the kernel's nanoseconds; where seconds have
-/// 32 bits, as many as those.
+/// Longer than any timer runs, in microseconds: some 200 years, which still fits the kernel's nanoseconds; where
+/// seconds have 32 bits, as many as those.
 const MAX_STEP_TIMER_MICROS: u64 = 1_000_000 * if usize::BITS == 32 { i32::MAX as u64 } else { 200 * 365 * 86_400 };
 
 fn micros(source: Source) -> u64 {

@@ -1,6 +1,6 @@
-//! Keeps the cores from sleeping while frames come. To wake a core that sleeps costs more time than a frame does, and on
-//! the way of a packet each station may have to. The kernel asks those who need it otherwise to say so
-//! (Documentation/power/pm_qos_interface.rst), and forgets what they said once they are gone.
+//! Keeps CPU cores out of deep idle states while frames arrive: to wake a core takes longer than to handle a frame, and
+//! each station on the path of a packet may have to. The kernel takes such requests from a file
+//! (Documentation/power/pm_qos_interface.rst) and drops them when it is closed.
 
 use crate::error::{Context, Error};
 use core::time::Duration;
@@ -8,13 +8,13 @@ use roam6_proto::Time;
 use std::fs::{File, OpenOptions};
 use std::io::Write;
 
-/// Whoever has it open says how many microseconds a core may need to wake.
+/// The file: it takes the longest tolerable wake-up latency in microseconds, while it is open.
 const DEVICE: &str = "/dev/cpu_dma_latency";
 const NO_LATENCY: i32 = 0;
-/// As if nobody had said anything (PM_QOS_CPU_LATENCY_DEFAULT_VALUE).
+/// No request (PM_QOS_CPU_LATENCY_DEFAULT_VALUE).
 const NO_LIMIT: i32 = 2_000_000_000;
 
-/// What the kernel is told, and until when.
+/// The present request, and until when it holds.
 #[derive(Default)]
 pub(crate) struct CpuLatency {
     device: Option<File>,
@@ -24,25 +24,30 @@ pub(crate) struct CpuLatency {
 }
 
 impl CpuLatency {
-    /// From a frame on they stay awake for `pause`; not at all if it is zero. Also says why they will not, if so.
+    /// Opens the file if `hold_time`, for which a request outlasts a frame, is not zero. Also returns why it could not
+    /// be opened.
     pub(crate) fn open(pause: Duration) -> (CpuLatency, Option<String>) {
         if pause.is_zero() {
             return (CpuLatency::default(), None);
         }
         match OpenOptions::new().write(true).open(DEVICE) {
             Ok(device) => (CpuLatency { device: Some(device), hold_time: pause, ..CpuLatency::default() }, None),
-            Err(error) => {
-                (CpuLatency::default(), Some(format!("cores will sleep in spite of awake: {DEVICE}: {error}")))
-            }
+            Err(error) => (
+                CpuLatency::default(),
+                Some(format!("CPU cores cannot be kept awake (setting awake): {DEVICE}: {error}")),
+            ),
         }
     }
 
-    /// When to look, even if there is nothing else to do: not with each frame anew.
+    /// When to call [`CpuLatency::check`], even if nothing else happens: not reset by each frame.
     pub(crate) fn next_check(&self) -> Option<Time> {
         self.next_check
     }
 
-    /// A frame came.
+    /// Notes a frame, which begins or prolongs the request.
+    ///
+    /// # Errors
+    /// The kernel's, if it refuses the request.
     pub(crate) fn note_frame(&mut self, now: Time) -> Result<(), Error> {
         self.last_frame = now;
         if self.next_check.is_some() || self.device.is_none() {
@@ -52,7 +57,10 @@ impl CpuLatency {
         self.request(NO_LATENCY)
     }
 
-    /// Lets them sleep if no frame came for long enough.
+    /// Ends the request if no frame arrived for long enough.
+    ///
+    /// # Errors
+    /// The kernel's, if it refuses the request.
     pub(crate) fn check(&mut self, now: Time) -> Result<(), Error> {
         if self.next_check.is_none_or(|at| now < at) {
             return Ok(());
@@ -77,7 +85,7 @@ mod tests {
         Time::ZERO + Duration::from_millis(milliseconds)
     }
 
-    /// What was said since it was asked last.
+    /// What was requested since the last call.
     fn requests(file: &mut File) -> Vec<i32> {
         let mut octets = Vec::new();
         file.read_to_end(&mut octets).unwrap();

@@ -1,4 +1,4 @@
-//! The one error of this crate: what was tried, and why it failed in the kernel's own words.
+//! The error type of this crate: what was attempted, and why it failed in the kernel's own words.
 
 use core::fmt;
 use std::io;
@@ -25,7 +25,7 @@ impl fmt::Display for Error {
 
 impl core::error::Error for Error {}
 
-/// Says what was being done when an error came up.
+/// Adds to an error what was attempted.
 pub(crate) trait Context<T> {
     /// The error, told as that of `what`.
     fn context(self, what: impl fmt::Display) -> Result<T, Error>;

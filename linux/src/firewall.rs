@@ -1,5 +1,5 @@
-//! Firewalls of this host. The fast path would pass their hooks by, so as long as there is one the tunnels' packets take
-//! the kernel's path through them. Base chains of nftables are announced; legacy tables are looked at now and then.
+//! Firewalls of this host. The fast path bypasses their hooks, so as long as there is one, tunnelled packets take the
+//! kernel's forwarding path. Changes of nftables base chains are announced; legacy tables are polled.
 
 use crate::error::Error;
 use crate::nft::Hooks;
@@ -8,42 +8,42 @@ use crate::tunnel::Tunnels;
 use core::time::Duration;
 use roam6_proto::Time;
 
-/// Time between two looks at legacy tables.
+/// Interval between two checks of legacy tables.
 const CHECK_INTERVAL: Duration = Duration::from_secs(2);
-/// How long after the last hook is gone packets are kept on the kernel's path: a firewall that is restarted is absent
-/// for a moment, and what it would drop then is not to be sent on when it is back.
+/// How long packets stay on the slow path after the last hook was removed: a firewall that is restarted is absent for a
+/// moment, and what it would drop must not be forwarded from the flow cache when it is back.
 const HOLD_TIME: Duration = Duration::from_secs(10);
 /// Most chains named in a log line.
 const MAX_NAMED_CHAINS: usize = 3;
 
-/// What is to become of packets that a firewall would look at.
+/// How the tunnels treat packets that a firewall would filter.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Policy {
-    /// They pass its hooks.
+    /// The packets take the slow path, through the firewall.
     #[default]
     Obey,
-    /// The fast path takes them past its hooks.
+    /// The packets take the fast path, which bypasses the firewall.
     Bypass,
 }
 
-/// The firewalls that stand on the path of forwarded packets.
+/// The firewalls on the path of forwarded packets.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Firewall {
-    /// Where they hook in: `nftables FAMILY TABLE CHAIN`, or `ip6tables -t TABLE`.
+    /// Their hooks: `nftables FAMILY TABLE CHAIN`, or `ip6tables -t TABLE`.
     pub chains: Vec<String>,
-    /// Whether tunnelled packets pass their hooks.
+    /// Whether tunnelled packets pass through them.
     pub obeyed: bool,
 }
 
-/// Watches for firewalls.
+/// Detects firewalls.
 pub(crate) struct FirewallMonitor {
     policy: Policy,
     found: Vec<ForeignHook>,
-    /// What the tunnels were told.
+    /// The hooks that the tunnels respect now.
     applied: Hooks,
-    /// Whether the tunnels have a fast path at all.
+    /// Whether the tunnels have a fast path.
     has_fast_path: bool,
-    /// When packets may leave the kernel's path again.
+    /// When packets may take the fast path again.
     release_at: Option<Time>,
     next_check: Time,
     reported: bool,
@@ -62,17 +62,20 @@ impl FirewallMonitor {
         }
     }
 
-    /// When to [look](Watch::look) again at the latest.
+    /// The latest time of the next check.
     pub(crate) fn next_check(&self) -> Option<Time> {
         self.has_fast_path.then(|| self.release_at.map_or(self.next_check, |lift_at| lift_at.min(self.next_check)))
     }
 
-    /// Looks whether there are firewalls, and tells the tunnels. Returns what an operator should know.
+    /// Checks for firewalls, and tells the tunnels. Returns a message for the operator.
+    ///
+    /// # Errors
+    /// The tunnels', if the maps cannot be written.
     pub(crate) fn check(&mut self, now: Time, tunnels: &mut dyn Tunnels) -> Result<Option<String>, Error> {
         self.next_check = now + CHECK_INTERVAL;
         let (found, failed) = match other_firewalls::find_all() {
             Ok(found) => (found, None),
-            // What cannot be seen may be there.
+            // A firewall that cannot be read may exist.
             Err(error) => {
                 let hooks = Hooks { ipv6: true, ipv4: true };
                 (vec![ForeignHook { name: format!("unknown: {error}"), hooks }], Some(error))
@@ -91,12 +94,12 @@ impl FirewallMonitor {
         }
         if let Some(error) = failed.filter(|_| !self.reported) {
             self.reported = true;
-            return Ok(Some(format!("firewalls cannot be looked for, so one is assumed: {error}")));
+            return Ok(Some(format!("firewalls cannot be detected, so one is assumed: {error}")));
         }
         Ok(self.report_change(seen))
     }
 
-    /// Hooks that are gone count for a while.
+    /// Hooks that were removed count for a while.
     fn held_hooks(&mut self, seen: Hooks, now: Time) -> Hooks {
         let kept = self.applied.with(seen);
         if kept == seen {
@@ -111,7 +114,7 @@ impl FirewallMonitor {
         seen
     }
 
-    /// What is told when the first firewall comes and after the last has gone.
+    /// The message when the first firewall appears and after the last was removed.
     fn report_change(&mut self, seen: Hooks) -> Option<String> {
         let stands = seen.any() || self.applied.any();
         if stands == self.reported {
@@ -120,9 +123,9 @@ impl FirewallMonitor {
         self.reported = stands;
         let chains = self.chain_names();
         Some(match (stands, self.policy) {
-            (false, _) => "no firewall on the path any more: tunnelled packets take the fast path again".to_owned(),
+            (false, _) => "no firewall on the path: tunnelled packets take the fast path again".to_owned(),
             (true, Policy::Obey) => format!(
-                "a firewall is on the path ({chains}): tunnelled packets pass its hooks on the kernel's path, which takes \
+                "a firewall is on the path ({chains}): tunnelled packets take the slow path through it, at \
                  several times the processor time of the fast path"
             ),
             (true, Policy::Bypass) => format!(
@@ -140,7 +143,7 @@ impl FirewallMonitor {
         names.join(", ")
     }
 
-    /// For an operator; `None` if no packet is concerned.
+    /// For an operator; `None` if no packet is affected.
     pub(crate) fn view(&self) -> Option<Firewall> {
         let stands = self.has_fast_path && (self.applied.any() || !self.found.is_empty());
         let chains = self.found.iter().map(|found| found.name.clone()).collect();

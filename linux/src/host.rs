@@ -558,8 +558,7 @@ impl Host {
         let heard = events.receive(BATCH)?;
         heard.events.into_iter().for_each(|event| self.queue_input(Input::Subflow(event)));
         if heard.lost {
-            self.executor
-                .notice("the kernel told of more subflows than could be heard; those that stand are read anew");
+            self.executor.notice("netlink receive buffer overrun: MPTCP subflows are read again");
             self.dump_subflows()?;
         }
         Ok(())
@@ -576,7 +575,7 @@ impl Host {
         }
         for repaired in [self.receiver.repair(), self.executor.repair_source_filters()] {
             match repaired {
-                Ok(true) => self.executor.notice("put rules of the packet filter again that others had removed"),
+                Ok(true) => self.executor.notice("restored nftables rules that another program had removed"),
                 Ok(false) => {}
                 Err(error) => self.executor.notice(error),
             }
@@ -632,7 +631,7 @@ impl Host {
                 }
             }
             Announcement::Overrun => {
-                self.executor.notice("the kernel announced more than could be heard; all tables are read anew");
+                self.executor.notice("netlink receive buffer overrun: resynchronising links, addresses and routes");
                 self.read_tables()?;
                 self.executor.note_underlay_change();
                 let links: Vec<LinkId> = self.links.keys().copied().collect();

@@ -1,5 +1,6 @@
-//! Looks at carriers instead of waiting to be told. The kernel tells of lost carriers at most once a second, whichever
-//! interface it was (net/core/link_watch.c), and of one that came back in between no sooner. Asked, it says how it is.
+//! Polls the carrier of interfaces while it changes. The kernel announces lost carriers at most once a second for all
+//! interfaces together (net/core/link_watch.c), and a carrier that returned meanwhile no sooner. A request gets the
+//! present state.
 
 use crate::error::Error;
 use crate::netlink::link;
@@ -8,12 +9,12 @@ use crate::netlink::socket::Netlink;
 use core::time::Duration;
 use roam6_proto::{LinkId, Time};
 
-/// Shortest time between two looks.
+/// Shortest time between two polls.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
-/// So long after a change the kernel may be late with the next.
+/// Polling goes on for this long after a change, in which the announcement of the next one may be late.
 const POLL_DURATION: Duration = Duration::from_millis(1100);
 
-/// When to look next, and what to look with.
+/// When to poll next, and the netlink socket to poll with.
 pub(crate) struct LinkWatch {
     netlink: Netlink,
     last_poll: Option<Time>,
@@ -21,17 +22,20 @@ pub(crate) struct LinkWatch {
 }
 
 impl LinkWatch {
-    /// Nothing was looked at yet.
+    /// Opens the netlink socket.
+    ///
+    /// # Errors
+    /// The kernel's, if the socket cannot be opened.
     pub(crate) fn open() -> Result<LinkWatch, Error> {
         Ok(LinkWatch { netlink: Netlink::open()?, last_poll: None, poll_until: Time::ZERO })
     }
 
-    /// When to look, even if there is nothing else to do.
+    /// When to poll, even if nothing else happens.
     pub(crate) fn next_poll(&self, now: Time) -> Option<Time> {
         (now < self.poll_until).then(|| self.last_poll.map_or(now, |looked| looked + POLL_INTERVAL))
     }
 
-    /// Whether whoever is awake anyway should look; counted as done.
+    /// Whether to poll now, at an occasional wake-up; if so, the poll counts as done.
     pub(crate) fn begin_poll(&mut self, now: Time) -> bool {
         let due = self.last_poll.is_none_or(|looked| looked + POLL_INTERVAL <= now);
         if due {
@@ -40,12 +44,12 @@ impl LinkWatch {
         due
     }
 
-    /// Something has changed.
+    /// Notes a change of a link, after which polling goes on for a while.
     pub(crate) fn note_change(&mut self, now: Time) {
         self.poll_until = now + POLL_DURATION;
     }
 
-    /// How the interface is; `None` if it is gone.
+    /// The present state of an interface; `None` if it was removed.
     pub(crate) fn poll(&mut self, link: LinkId) -> Result<Option<Announcement>, Error> {
         Ok(self.netlink.get(link::get(link))?.and_then(|answer| monitor::read(&answer)))
     }

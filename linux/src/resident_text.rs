@@ -1,31 +1,30 @@
-//! Gives back the memory of the program's text that only the start has needed: much of it, as of the readers of command
-//! lines and configurations and of the loader of BPF programs, is never used again.
+//! Releases the memory of program text that only the start has needed: much of it, such as the parsers of the command
+//! line and of the configuration and the loader of BPF programs, is never used again.
 
 use crate::sys;
 use core::ops::Range;
 use core::time::Duration;
 use roam6_proto::Time;
 
-/// The start is past by then, and as a rule the first registration with it.
+/// After the start, and as a rule after the first registration.
 const FIRST_RELEASE: Duration = Duration::from_secs(5);
-/// What a move or a question has needed since goes with the next time.
+/// Text that a handover or a control request has used since is released with the next interval.
 const RELEASE_INTERVAL: Duration = Duration::from_secs(600);
 
-/// When the program's text is let go of next. What is used again the kernel maps again: a hundred faults, each of a
-/// microsecond.
+/// When program text is released next. The kernel maps what is used again: a hundred page faults of a microsecond each.
 #[derive(Debug, Clone, Copy)]
 pub struct ProgramText {
     due: Time,
 }
 
 impl ProgramText {
-    /// Lets go of what the start has needed until now.
+    /// Releases what the start has used so far.
     pub fn start(now: Time) -> ProgramText {
         sys::release_text();
         ProgramText { due: now + FIRST_RELEASE }
     }
 
-    /// For whoever is awake anyway: lets go of all of it if it is time.
+    /// To be called at any wake-up: releases all text if it is time.
     pub fn release_if_due(&mut self, now: Time) {
         if self.is_due(now) {
             sys::release_text();
@@ -41,7 +40,8 @@ impl ProgramText {
     }
 }
 
-/// The range of a line of proc_pid_maps(5), if that is text read from a file: nobody can have changed it.
+/// The address range of a line of proc_pid_maps(5), if that is text mapped from a file, which nothing can have
+/// modified.
 pub(crate) fn text_of(line: &str) -> Option<Range<usize>> {
     let mut fields = line.split_ascii_whitespace();
     let (start, end) = fields.next()?.split_once('-')?;

@@ -1,4 +1,5 @@
-//! The system calls `nix` does not wrap: all `unsafe` of roam6 but the entry of vector code. Safe with any argument.
+//! System calls that `nix` does not wrap: all `unsafe` code of roam6 outside the crate of the CGA search. All functions
+//! are safe with any argument.
 #![allow(unsafe_code)]
 
 use roam6_proto::LinkId;
@@ -7,7 +8,7 @@ use std::io;
 use std::mem::{size_of, zeroed};
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 
-/// A number in an option, as the kernel reads it.
+/// A number in a socket option.
 pub(crate) type Flag = libc::c_int;
 
 /// A multicast membership of a packet socket.
@@ -15,7 +16,7 @@ pub(crate) use libc::packet_mreq as PacketMembership;
 /// One instruction of a classic BPF socket filter.
 pub(crate) use libc::sock_filter as FilterStep;
 
-/// A step that says what `k` means to its code; comparisons skip `jt` steps if they hold, else `jf`.
+/// An instruction; comparisons skip `jt` instructions if they hold, else `jf`.
 pub(crate) const fn filter_step(code: u32, jt: u8, jf: u8, k: u32) -> FilterStep {
     FilterStep { code: code as u16, jt, jf, k }
 }
@@ -26,7 +27,7 @@ pub(crate) const REFUSE: FilterStep = filter_step(libc::BPF_RET | libc::BPF_K, 0
 /// Address and interface of an anycast membership (`struct ipv6_mreq`).
 pub(crate) use libc::ipv6_mreq as AddressMembership;
 
-/// Values that may be handed to the kernel as they lie in memory.
+/// Types whose values may be passed to the kernel as they are in memory.
 pub(crate) trait Plain: Copy {}
 impl Plain for Flag {}
 impl Plain for PacketMembership {}
@@ -39,7 +40,7 @@ pub(crate) fn set_option<T: Plain>(fd: impl AsFd, level: libc::c_int, name: libc
     check(unsafe { libc::setsockopt(fd, level, name, std::ptr::from_ref(value).cast(), length_of::<T>()) }).map(drop)
 }
 
-/// Reads a socket option that is a structure; `value` is what the kernel is told, and then the answer.
+/// Reads a socket option that is a structure; `value` is the request, and then the reply.
 pub(crate) fn get_option(fd: impl AsFd, level: libc::c_int, name: libc::c_int, value: &mut [u8]) -> io::Result<()> {
     let fd = fd.as_fd().as_raw_fd();
     let mut length = libc::socklen_t::try_from(value.len()).map_err(io::Error::other)?;
@@ -65,7 +66,7 @@ fn raw_socket_of(family: libc::c_int, protocol: libc::c_int) -> io::Result<Owned
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
-/// Lets a socket receive only what `program` accepts.
+/// Attaches a classic BPF filter to a socket.
 pub(crate) fn attach_filter(fd: impl AsFd, program: &[FilterStep]) -> io::Result<()> {
     let len = u16::try_from(program.len()).map_err(|_| io::Error::from_raw_os_error(libc::EINVAL))?;
     let filter = libc::sock_fprog { len, filter: program.as_ptr().cast_mut() };
@@ -77,7 +78,7 @@ pub(crate) fn attach_filter(fd: impl AsFd, program: &[FilterStep]) -> io::Result
     .map(drop)
 }
 
-/// Begins reception of IPv6 packets of all interfaces on a packet socket.
+/// Binds a packet socket to the IPv6 packets of all interfaces.
 pub(crate) fn bind_packet(fd: impl AsFd) -> io::Result<()> {
     let address = packet_address(LinkId(0), None);
     let fd = fd.as_fd().as_raw_fd();
@@ -85,7 +86,7 @@ pub(crate) fn bind_packet(fd: impl AsFd) -> io::Result<()> {
     check(unsafe { libc::bind(fd, std::ptr::from_ref(&address).cast(), length_of::<libc::sockaddr_ll>()) }).map(drop)
 }
 
-/// Begins reception of frames of one kind on an interface.
+/// Binds a packet socket to an EtherType on an interface.
 pub(crate) fn bind_frames(fd: impl AsFd, link: LinkId, ethertype: u16) -> io::Result<()> {
     let mut address = packet_address(link, None);
     address.sll_protocol = ethertype.to_be();
@@ -111,7 +112,7 @@ pub(crate) fn send_packet(
     usize::try_from(sent).map(drop).map_err(|_| io::Error::last_os_error())
 }
 
-/// Where a packet came from.
+/// What is known of a received packet.
 pub(crate) struct ReceivedInfo {
     /// Octets written to the buffer.
     pub(crate) length: usize,
@@ -121,7 +122,7 @@ pub(crate) struct ReceivedInfo {
     pub(crate) sender: Option<LinkAddress>,
 }
 
-/// Takes one packet from a packet socket without waiting; what does not fit into `buffer` is cut off.
+/// Receives one packet from a packet socket without blocking; what does not fit into `buffer` is truncated.
 pub(crate) fn receive_packet(fd: impl AsFd, buffer: &mut [u8]) -> io::Result<ReceivedInfo> {
     // SAFETY: all-zero octets are a valid `sockaddr_ll`.
     let mut address: libc::sockaddr_ll = unsafe { zeroed() };
@@ -141,7 +142,7 @@ pub(crate) fn receive_packet(fd: impl AsFd, buffer: &mut [u8]) -> io::Result<Rec
     })
 }
 
-/// Makes a TUN device, packets without any header before them, that stays when nobody has it open.
+/// Creates a persistent TUN device, without packet information headers.
 #[cfg(feature = "bpf")]
 pub(crate) fn make_tun(name: &str) -> io::Result<()> {
     let device = open_tun(name, libc::IFF_TUN)?;
@@ -149,7 +150,7 @@ pub(crate) fn make_tun(name: &str) -> io::Result<()> {
     check(unsafe { libc::ioctl(device.as_raw_fd(), libc::TUNSETPERSIST, 1) }).map(drop)
 }
 
-/// Opens a TUN or TAP device, without waiting for packets; makes it, if there is none of that name.
+/// Opens a TUN or TAP device, non-blocking; creates it, if there is none of that name.
 pub(crate) fn open_tun(name: &str, kind: libc::c_int) -> io::Result<OwnedFd> {
     use std::os::unix::fs::OpenOptionsExt;
     let mut options = std::fs::File::options();
@@ -168,13 +169,13 @@ pub(crate) fn open_tun(name: &str, kind: libc::c_int) -> io::Result<OwnedFd> {
     Ok(file.into())
 }
 
-/// Takes a descriptor the kernel has just handed over, as in a control message.
+/// Takes ownership of a descriptor that the kernel has just passed, as in a control message.
 pub(crate) fn own(descriptor: std::os::fd::RawFd) -> OwnedFd {
     // SAFETY: the descriptor is new and nobody else's: the caller has it from the kernel and keeps no copy.
     unsafe { OwnedFd::from_raw_fd(descriptor) }
 }
 
-/// Makes a TCP socket that speaks MPTCP; `kind` is what socket(2) takes for a type, flags and all.
+/// Opens an MPTCP socket; `kind` is the type argument of socket(2), with its flags.
 pub(crate) fn mptcp_socket(family: libc::c_int, kind: libc::c_int) -> io::Result<OwnedFd> {
     // SAFETY: takes no pointers.
     let fd = check(unsafe { libc::socket(family, kind | libc::SOCK_CLOEXEC, libc::IPPROTO_MPTCP) })?;
@@ -256,8 +257,8 @@ pub(crate) fn continue_call(listener: impl AsFd, id: u64) -> io::Result<()> {
     check(unsafe { libc::ioctl(listener.as_fd().as_raw_fd(), request, std::ptr::from_mut(&mut answer)) }).map(drop)
 }
 
-/// Gives memory that is free again back to the system: what a start needs once is many times what the daemon keeps. Other
-/// libraries than glibc do so by themselves.
+/// Returns free memory to the system: the start needs many times what the daemon keeps. Libraries other than glibc do
+/// so by themselves.
 #[cfg(feature = "bpf")]
 pub(crate) fn trim_heap() {
     #[cfg(target_env = "gnu")]
@@ -288,7 +289,7 @@ fn check(result: libc::c_int) -> io::Result<libc::c_int> {
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
 }
 
-/// Takes the program's text out of memory; where it is used the kernel maps it again.
+/// Drops the program's text from memory; where it is used the kernel maps it again.
 pub(crate) fn release_text() {
     let maps = std::fs::read_to_string("/proc/self/maps").unwrap_or_default();
     for range in maps.lines().filter_map(crate::resident_text::text_of) {

@@ -2,9 +2,9 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "a test")]
 
-mod place;
+mod netns;
 
-use place::{Place, host, listen, run};
+use netns::{Namespace, host, listen, run};
 use roam6_proto::Input;
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ fn a_step_of_the_wall_clock_is_told_each_time() {
     if std::env::var_os("ROAM6_OWN_MACHINE").is_none() {
         return println!("skipped: {test}: it sets the machine's clock; scripts/test-vm does it on a virtual one");
     }
-    let Some(_here) = Place::enter_new(test) else { return };
+    let Some(_here) = Namespace::enter_new(test) else { return };
     let directory = tempfile::tempdir().unwrap();
     let mut host = host(&directory, &[], None);
     listen(&mut host, Duration::from_millis(100));

@@ -2,9 +2,9 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "a test")]
 
-mod place;
+mod netns;
 
-use place::{Place, host, link, run};
+use netns::{Namespace, host, link, run};
 use roam6_linux::{Host, HostEvent};
 use roam6_proto::link::nd_messages::link_local;
 use roam6_proto::link::prefix_delegation::{
@@ -117,7 +117,7 @@ impl Router {
 #[test]
 fn a_real_server_delegates_renews_vanishes_and_returns() {
     let test = "a_real_server_delegates_renews_vanishes_and_returns";
-    let Some((here, there)) = Place::pair(test) else { return };
+    let Some((here, there)) = Namespace::pair(test) else { return };
     let directory = tempfile::tempdir().unwrap();
     there.enter();
     run("ip -6 addr add 2001:db8:9::1/64 dev there0 nodad");

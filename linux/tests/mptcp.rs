@@ -2,9 +2,9 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "a test")]
 
-mod place;
+mod netns;
 
-use place::{Place, host, link, put, run};
+use netns::{Namespace, host, link, put, run};
 use roam6_linux::Host;
 use roam6_proto::contract::item::{MptcpEndpoint, MptcpEndpointFlags, MptcpLimits};
 use roam6_proto::{Item, LinkId, Output};
@@ -13,8 +13,8 @@ const HOME: &str = "2001:db8:f::1";
 const CARE_OF: &str = "2001:db8:a::1";
 
 /// In a place with MPTCP and iproute2 that speaks of it.
-fn enter(test: &str) -> Option<(Place, Place)> {
-    let places = Place::pair(test)?;
+fn enter(test: &str) -> Option<(Namespace, Namespace)> {
+    let places = Namespace::pair(test)?;
     let asked = std::process::Command::new("ip").args(["mptcp", "limits", "show"]).output();
     if !asked.is_ok_and(|output| output.status.success()) {
         println!("skipped: {test}: `ip mptcp` does not work here");

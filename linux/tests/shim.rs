@@ -3,10 +3,11 @@
 #![cfg(feature = "bpf")]
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, reason = "a test fails where it stands")]
 
-#[path = "tunnel/world.rs"]
+#[path = "tunnel/netns_host.rs"]
 #[allow(dead_code, unreachable_pub, reason = "shared with the tests of tunnels")]
-mod world;
+mod netns_host;
 
+use netns_host::Host;
 use nix::sys::socket::{AddressFamily, SockFlag, SockType, SockaddrIn6, connect, setsockopt, socket, sockopt};
 use roam6_linux::{Backend, Host as Daemon, HostEvent, HostOptions};
 use roam6_proto::base::ids::{AddressPair, ContextId};
@@ -17,7 +18,6 @@ use std::io::{Read, Write};
 use std::net::{SocketAddrV6, TcpListener, TcpStream};
 use std::os::fd::AsRawFd;
 use std::time::Duration;
-use world::Host;
 
 /// What waits for TCP's back-off, or for a neighbour that is gone, waits for three seconds at least.
 const BACKED_OFF: Duration = Duration::from_millis(2900);
@@ -128,13 +128,13 @@ impl Side {
 }
 
 /// Two hosts with two providers each, a router for each pair of networks.
-struct Scene {
+struct Testbed {
     sides: [Side; 2],
     routers: [Host; 2],
 }
 
-impl Scene {
-    fn new() -> Scene {
+impl Testbed {
+    fn new() -> Testbed {
         let hosts = [Host::new(), Host::new()];
         let routers = [Host::new(), Host::new()];
         for (host, (number, addresses)) in hosts.iter().zip([(1, LEFT), (2, RIGHT)]) {
@@ -152,7 +152,7 @@ impl Scene {
         let [left, right] = hosts;
         let (one, two) = (0x1111_2222_3333, 0x4444_5555_6666);
         let sides = [Side::new(left, LEFT, RIGHT, [one, two]), Side::new(right, RIGHT, LEFT, [two, one])];
-        Scene { sides, routers }
+        Testbed { sides, routers }
     }
 
     fn take_path(&mut self, path: usize) {
@@ -195,13 +195,13 @@ struct Connection {
 }
 
 impl Connection {
-    fn new(scene: &Scene) -> Connection {
-        Connection::marked(scene, 0)
+    fn new(testbed: &Testbed) -> Connection {
+        Connection::marked(testbed, 0)
     }
 
     /// One whose left socket bears a mark.
-    fn marked(scene: &Scene, mark: u32) -> Connection {
-        let [left, right] = &scene.sides;
+    fn marked(testbed: &Testbed, mark: u32) -> Connection {
+        let [left, right] = &testbed.sides;
         // Linux 6.1 lets nobody listen where a connection of another listener still is.
         let port = 5000 + u16::try_from(mark).unwrap();
         let listener = right.host.enter(|| TcpListener::bind((RIGHT[0], port)).unwrap());
@@ -257,10 +257,10 @@ fn checksum_errors(side: &Side) -> u64 {
     counters.lines().filter_map(|line| line.split_whitespace().nth(1)?.parse::<u64>().ok()).sum()
 }
 
-macro_rules! scene_or_skip {
+macro_rules! testbed_or_skip {
     ($name:literal) => {
-        match world::obstacle() {
-            None => Scene::new(),
+        match netns_host::obstacle() {
+            None => Testbed::new(),
             Some(why) => return println!("skipped: {}: {why}", $name),
         }
     };
@@ -268,26 +268,26 @@ macro_rules! scene_or_skip {
 
 #[test]
 fn a_connection_goes_on_by_the_other_path() {
-    let mut scene = scene_or_skip!("a_connection_goes_on_by_the_other_path");
-    scene.watch_routers();
-    scene.take_path(0);
-    let mut connection = Connection::new(&scene);
+    let mut testbed = testbed_or_skip!("a_connection_goes_on_by_the_other_path");
+    testbed.watch_routers();
+    testbed.take_path(0);
+    let mut connection = Connection::new(&testbed);
     connection.carry(4 << 20);
-    let (shim, plain) = scene.count(0);
+    let (shim, plain) = testbed.count(0);
     assert!(shim == 0 && plain > 20, "nothing is added while locators are ULIDs: {shim}, {plain}");
-    scene.take_path(1);
+    testbed.take_path(1);
     connection.carry(4 << 20);
-    let (shim, plain) = scene.count(1);
+    let (shim, plain) = testbed.count(1);
     assert!(shim > 2000 && plain == 0, "all bears the header: {shim}, {plain}");
-    let [left, right] = &mut scene.sides;
+    let [left, right] = &mut testbed.sides;
     let (out, into) = (left.sample(false).tx, right.sample(false).rx);
     assert!(out.octets > 8 << 20 && into.octets > 8 << 20, "{out:?} {into:?}");
     let ping = left.host.run(&format!("ping -6 -c 3 -i 0.2 -s 3000 -I {} {}", LEFT[0], RIGHT[0]));
     assert!(ping.contains(" 0% packet loss"), "{ping}");
-    scene.take_path(0);
+    testbed.take_path(0);
     connection.carry(1 << 20);
-    assert_eq!(scene.count(1).1, 0);
-    for side in &scene.sides {
+    assert_eq!(testbed.count(1).1, 0);
+    for side in &testbed.sides {
         assert_eq!(checksum_errors(side), 0);
         assert_eq!(side.host.ip("route show table all proto 106"), "", "no route stays");
     }
@@ -295,24 +295,24 @@ fn a_connection_goes_on_by_the_other_path() {
 
 #[test]
 fn sockets_choose_a_path_by_their_mark() {
-    let mut scene = scene_or_skip!("sockets_choose_a_path_by_their_mark");
-    scene.watch_routers();
-    scene.take_path(0);
-    scene.sides.iter_mut().for_each(|side| side.take_path_of(1, Fork(7)));
-    let (mut plain, mut marked) = (Connection::new(&scene), Connection::marked(&scene, 7));
+    let mut testbed = testbed_or_skip!("sockets_choose_a_path_by_their_mark");
+    testbed.watch_routers();
+    testbed.take_path(0);
+    testbed.sides.iter_mut().for_each(|side| side.take_path_of(1, Fork(7)));
+    let (mut plain, mut marked) = (Connection::new(&testbed), Connection::marked(&testbed, 7));
     // What made the connections is past.
     std::thread::sleep(Duration::from_millis(300));
     for path in 0..2 {
-        scene.count(path);
+        testbed.count(path);
     }
     plain.carry(1 << 20);
-    assert_eq!((scene.count(0).0, scene.count(1)), (0, (0, 0)), "without a mark by the ULIDs");
+    assert_eq!((testbed.count(0).0, testbed.count(1)), (0, (0, 0)), "without a mark by the ULIDs");
     marked.carry(1 << 20);
-    let (there, back) = (scene.count(1), scene.count(0));
+    let (there, back) = (testbed.count(1), testbed.count(0));
     assert!(there.0 > 500 && there.1 == 0, "with it by the other path: {there:?}");
     assert!(back.0 == 0 && back.1 > 5, "its peer has no mark: {back:?}");
     // The way of the ULIDs has room for the header, whoever uses it, and gives it back.
-    let [left, _] = &mut scene.sides;
+    let [left, _] = &mut testbed.sides;
     let mtu = |left: &Side| left.host.ip(&format!("route get {} from {}", RIGHT[0], LEFT[0]));
     assert!(mtu(left).contains("mtu 1492"), "{}", mtu(left));
     left.take_path(1);
@@ -321,69 +321,69 @@ fn sockets_choose_a_path_by_their_mark() {
     left.take_path_of(0, Fork(7));
     assert!(!mtu(left).contains("mtu 1492"), "{}", mtu(left));
     marked.carry(1 << 20);
-    assert_eq!((scene.count(1), checksum_errors(&scene.sides[1])), ((0, 0), 0));
+    assert_eq!((testbed.count(1), checksum_errors(&testbed.sides[1])), ((0, 0), 0));
 }
 
 #[test]
 fn a_connection_outlives_its_interface_and_does_not_sit_out_its_back_off() {
-    let mut scene = scene_or_skip!("a_connection_outlives_its_interface_and_does_not_sit_out_its_back_off");
-    scene.take_path(0);
-    let mut connection = Connection::new(&scene);
+    let mut testbed = testbed_or_skip!("a_connection_outlives_its_interface_and_does_not_sit_out_its_back_off");
+    testbed.take_path(0);
+    let mut connection = Connection::new(&testbed);
     connection.carry(1 << 20);
-    scene.sides[0].host.ip("link set u0 down");
+    testbed.sides[0].host.ip("link set u0 down");
     connection.left.write_all(b"hello").unwrap();
     // It has just tried again, and tries next after sixteen times its first wait: three seconds at least.
     let backed_off = (0..500).any(|_| {
         std::thread::sleep(Duration::from_millis(20));
-        scene.sides[0].host.run("ss -6tinH").contains("backoff:4")
+        testbed.sides[0].host.run("ss -6tinH").contains("backoff:4")
     });
-    assert!(backed_off, "{}", scene.sides[0].host.run("ss -6tinH"));
-    let began = scene.sides[0].daemon.now();
-    scene.take_path(1);
-    assert_eq!(&connection.read(&mut scene.sides[0]), b"hello");
-    let took = scene.sides[0].daemon.now().since(began);
+    assert!(backed_off, "{}", testbed.sides[0].host.run("ss -6tinH"));
+    let began = testbed.sides[0].daemon.now();
+    testbed.take_path(1);
+    assert_eq!(&connection.read(&mut testbed.sides[0]), b"hello");
+    let took = testbed.sides[0].daemon.now().since(began);
     assert!(took < BACKED_OFF, "{took:?} after the change of path");
     connection.carry(1 << 20);
-    assert_eq!(checksum_errors(&scene.sides[1]), 0);
+    assert_eq!(checksum_errors(&testbed.sides[1]), 0);
 }
 
 #[test]
 fn what_waits_for_a_neighbour_behind_a_pulled_cable_is_sent_again() {
-    let scene = scene_or_skip!("what_waits_for_a_neighbour_behind_a_pulled_cable_is_sent_again");
-    pull_the_cable(scene);
+    let testbed = testbed_or_skip!("what_waits_for_a_neighbour_behind_a_pulled_cable_is_sent_again");
+    pull_the_cable(testbed);
 }
 
 /// The kernel tells of carriers once a second at most, so right after another change the news comes after the new path.
 #[test]
 fn news_of_a_pulled_cable_may_come_late() {
-    let scene = scene_or_skip!("news_of_a_pulled_cable_may_come_late");
-    let [left, _] = &scene.sides;
+    let testbed = testbed_or_skip!("news_of_a_pulled_cable_may_come_late");
+    let [left, _] = &testbed.sides;
     for words in ["add other0 type veth peer name other1", "set other0 up", "set other1 up", "delete other0"] {
         left.host.ip(&format!("link {words}"));
     }
-    pull_the_cable(scene);
+    pull_the_cable(testbed);
 }
 
-fn pull_the_cable(mut scene: Scene) {
-    scene.take_path(0);
-    let mut connection = Connection::new(&scene);
+fn pull_the_cable(mut testbed: Testbed) {
+    testbed.take_path(0);
+    let mut connection = Connection::new(&testbed);
     connection.carry(1 << 20);
-    scene.routers[0].ip("link set h1 down");
+    testbed.routers[0].ip("link set h1 down");
     connection.left.write_all(b"hello").unwrap();
     std::thread::sleep(Duration::from_millis(20));
-    let began = scene.sides[0].daemon.now();
-    scene.take_path(1);
-    connection.read(&mut scene.sides[0]);
-    let took = scene.sides[0].daemon.now().since(began);
-    let neighbours = scene.sides[0].host.ip("neigh");
+    let began = testbed.sides[0].daemon.now();
+    testbed.take_path(1);
+    connection.read(&mut testbed.sides[0]);
+    let took = testbed.sides[0].daemon.now().since(began);
+    let neighbours = testbed.sides[0].host.ip("neigh");
     assert!(took < BACKED_OFF, "{took:?} after the change of path: {neighbours}");
     connection.carry(1 << 20);
 }
 
 #[test]
 fn conversations_and_contexts_are_told_of() {
-    let mut scene = scene_or_skip!("conversations_and_contexts_are_told_of");
-    let [left, right] = &mut scene.sides;
+    let mut testbed = testbed_or_skip!("conversations_and_contexts_are_told_of");
+    let [left, right] = &mut testbed.sides;
     left.put(vec![Item::ContextTrigger(ContextTrigger { octets: Some(2048), ..ContextTrigger::default() })]);
     let sockets = [left.host.udp("[2001:db8:a1::1]:6000"), right.host.udp("[2001:db8:a2::2]:6000")];
     let send =
@@ -413,8 +413,8 @@ fn conversations_and_contexts_are_told_of() {
 
 #[test]
 fn a_packet_of_no_context_is_handed_up_and_errors_find_the_transport() {
-    let mut scene = scene_or_skip!("a_packet_of_no_context_is_handed_up_and_errors_find_the_transport");
-    let [left, right] = &mut scene.sides;
+    let mut testbed = testbed_or_skip!("a_packet_of_no_context_is_handed_up_and_errors_find_the_transport");
+    let [left, right] = &mut testbed.sides;
     left.take_path(1);
     let sockets = [left.host.udp("[2001:db8:a1::1]:6000"), right.host.udp("[2001:db8:a2::2]:6000")];
     sockets[0].send_to(&[7; 1000], "[2001:db8:a2::2]:6000").unwrap();
@@ -426,8 +426,8 @@ fn a_packet_of_no_context_is_handed_up_and_errors_find_the_transport() {
     assert_eq!(packet[42..48], [0xc4, 0x44, 0x55, 0x55, 0x66, 0x66]);
     right.take_path(1);
     // The second router has a narrow link behind it: it says so to the locator, and the socket hears of its peer.
-    scene.routers[1].ip("link set h2 mtu 1400");
-    let [left, _] = &mut scene.sides;
+    testbed.routers[1].ip("link set h2 mtu 1400");
+    let [left, _] = &mut testbed.sides;
     sockets[0].send_to(&[7; 1420], "[2001:db8:a2::2]:6000").unwrap();
     left.inputs();
     left.inputs();

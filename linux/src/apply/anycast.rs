@@ -1,4 +1,4 @@
-//! Anycast addresses: the kernel ties them to a socket, so they end with the daemon at the latest (RFC 4291 §2.6).
+//! Anycast addresses: the kernel ties them to a socket, so that they end with the daemon at the latest (RFC 4291 §2.6).
 
 use crate::error::{Context, Error};
 use crate::sys::{self, AddressMembership};
@@ -7,7 +7,7 @@ use roam6_proto::contract::item::AnycastAddress;
 use std::io;
 use std::os::fd::OwnedFd;
 
-/// Holds anycast addresses.
+/// The socket that has joined the anycast addresses.
 pub(crate) struct Anycasts {
     socket: OwnedFd,
 }
@@ -18,14 +18,17 @@ impl Anycasts {
         Ok(Anycasts { socket: socket.context("anycast socket")? })
     }
 
-    /// Takes the address, anew if the interface has lost it.
+    /// Joins the address, again if the interface has lost it.
+    ///
+    /// # Errors
+    /// The kernel's, as where no address of the prefix is assigned.
     pub(crate) fn put(&self, anycast: &AnycastAddress) -> Result<(), Error> {
         self.drop(anycast);
         self.set(libc::IPV6_JOIN_ANYCAST, anycast)
             .context(format!("anycast address {} on {}", anycast.address, anycast.link))
     }
 
-    /// Gives the address back, if it is held.
+    /// Leaves the address, if it was joined.
     pub(crate) fn drop(&self, anycast: &AnycastAddress) {
         let _ = self.set(libc::IPV6_LEAVE_ANYCAST, anycast);
     }

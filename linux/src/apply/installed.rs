@@ -1,5 +1,5 @@
-//! What the host holds, in little room: a home agent has a tunnel, its routes and a proxy entry for each of 100 000
-//! bindings. Tunnels and contexts are remembered by what carries them, records by the journal.
+//! The installed items, stored compactly: a home agent has a tunnel, its routes and a proxy entry for each of 100 000
+//! bindings. Tunnels and contexts are stored by their back ends, records by the journal.
 
 use roam6_proto::base::few;
 use roam6_proto::contract::item::{NextHop, ProxyNeighbour, Route, RouteTable, TunnelId};
@@ -11,7 +11,7 @@ use std::net::Ipv6Addr;
 /// Every item but tunnels, contexts and records.
 #[derive(Default)]
 pub(super) struct InstalledItems {
-    /// Settings, addresses, anycast addresses, neighbours and rules: a few of each.
+    /// Sysctls, addresses, anycast addresses, neighbours and rules, of which there are few.
     others: few::VecMap<Key, Item>,
     proxies: BTreeMap<(LinkId, Ipv6Addr), bool>,
     /// Routes into tunnels, for packets of any source and any size.
@@ -24,7 +24,7 @@ type RouteKey = (RouteTable, Prefix, Prefix, u32);
 type RouteTarget = (NextHop, Option<u32>);
 
 impl InstalledItems {
-    /// Holds `item` in place of any of the same key; returns the one it took the place of.
+    /// Stores `item`; returns the former item of the same key.
     pub(super) fn put(&mut self, item: &Item) -> Option<Item> {
         match item {
             Item::Route(route) => {
@@ -46,7 +46,7 @@ impl InstalledItems {
         }
     }
 
-    /// Holds the item of `key` no longer.
+    /// Removes the item of `key`.
     pub(super) fn drop(&mut self, key: &Key) -> Option<Item> {
         match route_key(key) {
             Some(key) => self.drop_route(&key),
@@ -80,7 +80,7 @@ impl InstalledItems {
 
     /// All items in building order.
     pub(super) fn iter(&self) -> impl Iterator<Item = Item> {
-        // No proxy and no route has such a key, so the few fall on the right side of each.
+        // No proxy and no route has such a key, so the other items sort before or after all of them.
         let proxies = Key::ProxyNeighbour(LinkId(0), Ipv6Addr::UNSPECIFIED);
         let before = self.others.range(..proxies.clone()).map(|(_, item)| item.clone());
         let after = self.others.range(proxies..).map(|(_, item)| item.clone());
@@ -90,7 +90,7 @@ impl InstalledItems {
         before.chain(proxies).chain(routes.chain(into_tunnels).map(Item::Route)).chain(after)
     }
 
-    /// The items that lie on one interface and come before tunnels: what it loses when it goes down.
+    /// The items on one interface that come before tunnels: what the kernel removes when the interface goes down.
     pub(super) fn on(&self, link: LinkId) -> impl Iterator<Item = Key> {
         let few = self.others.keys().filter(move |key| match key {
             Key::Address(on, _) | Key::Anycast(on, _) | Key::Neighbour(on, _) => *on == link,
@@ -99,7 +99,7 @@ impl InstalledItems {
         few.cloned().chain(self.proxies_on(link).map(|(link, address)| Key::ProxyNeighbour(*link, *address)))
     }
 
-    /// Those of them that are of IPv4, or of IPv6.
+    /// The same of one address family.
     pub(super) fn of_family_on(&self, link: LinkId, ipv4: bool) -> impl Iterator<Item = Key> {
         self.on(link).filter(move |key| match key {
             Key::Address(_, address)
@@ -110,12 +110,12 @@ impl InstalledItems {
         })
     }
 
-    /// Whether any address is answered for on `link`.
+    /// Whether there is a proxy entry on `link`.
     pub(super) fn has_proxies(&self, link: LinkId) -> bool {
         self.proxies_on(link).next().is_some()
     }
 
-    /// The routes in `table` to somewhere in `prefix`.
+    /// The routes in `table` to destinations within `prefix`.
     pub(super) fn routes_into(&self, table: RouteTable, prefix: Prefix) -> impl Iterator<Item = Route> {
         let last = Prefix::host(Ipv6Addr::from_bits(prefix.address().to_bits() | !mask(prefix)));
         let routes =
@@ -125,7 +125,7 @@ impl InstalledItems {
         routes.map(|(key, rest)| as_route(key, rest)).chain(into_tunnels)
     }
 
-    /// The tables that hold a route.
+    /// The tables with a route.
     pub(super) fn tables(&self) -> Vec<RouteTable> {
         let mut tables = Vec::new();
         let mut next = Some(RouteTable(0));
@@ -155,7 +155,7 @@ impl InstalledItems {
 
 const LAST_ADDRESS: Ipv6Addr = Ipv6Addr::from_bits(u128::MAX);
 
-/// The bits of a prefix's length.
+/// The host mask of a prefix.
 pub(super) fn mask(prefix: Prefix) -> u128 {
     u128::MAX.checked_shl(128 - u32::from(prefix.length())).unwrap_or(0)
 }
@@ -167,7 +167,7 @@ fn route_key(key: &Key) -> Option<RouteKey> {
     }
 }
 
-/// Where a route of this key is found if it leads into a tunnel.
+/// The key of a route into a tunnel.
 fn tunnel_key(&(table, destination, source, metric): &RouteKey) -> Option<(RouteTable, Prefix, u32)> {
     (source == Prefix::ALL).then_some((table, destination, metric))
 }

@@ -1,5 +1,5 @@
-//! Makes the host look like the plan: carries out `Put` and `Drop`, answers each `Put` once, and repairs what others
-//! undo. Routing requests go to the kernel in batches, journal records to the disk with one sync a batch.
+//! Makes the host match the plan: executes `Put` and `Drop`, answers each `Put` once, and repairs what others change.
+//! Netlink requests go to the kernel in batches, journal records to the disk with one sync per batch.
 
 mod anycast;
 mod installed;
@@ -40,7 +40,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv6Addr;
 use sysctl::{SysctlName, Sysctls};
 
-/// Tunnels through tunnels followed when a path's packet size changes.
+/// Nested tunnels followed when a tunnel's MTU changes.
 const MAX_TUNNEL_DEPTH: usize = 8;
 
 /// Carries out the plan.
@@ -49,28 +49,28 @@ pub(crate) struct Executor {
     pub(crate) frames: Frames,
     netlink: Netlink,
     sysctls: Sysctls,
-    /// What settings were called when they were put: interfaces may get other names.
+    /// Names of sysctls when they were put: interfaces may be renamed.
     sysctl_names: few::VecMap<Key, SysctlName>,
     anycasts: Anycasts,
     source_filters: SourceFilters,
     udp_port_holds: UdpPortHolds,
     mptcp: Mptcp,
     journal: Journal,
-    /// Opened when it is first needed, with room for so many contexts.
+    /// Opened when it is first needed.
     shim: Option<Shim>,
     max_contexts: u32,
-    /// Tables in which contexts have a route while packets are rewritten.
+    /// The routing table of each context that rewrites.
     context_routes: BTreeMap<ContextId, RouteTable>,
-    /// ULIDs some of whose packets are rewritten, by marks of their sockets.
+    /// ULIDs with forks that rewrite the packets of marked sockets.
     mtu_reserves: BTreeMap<AddressPair, MtuReserve>,
     installed: InstalledItems,
-    /// Where the paths of tunnels lead.
+    /// The remote endpoints of tunnels.
     remotes: BTreeSet<(Ipv6Addr, TunnelId)>,
-    /// Links on which addresses are answered for.
+    /// Links with proxy entries.
     proxy_links: few::VecSet<LinkId>,
-    /// What others have removed.
+    /// Items that others have removed.
     missing: BTreeSet<Key>,
-    /// Routes changed by which paths of tunnels may lead: their tunnels are to ask anew.
+    /// Routes changed that tunnels' paths may use: cached next hops are void.
     underlay_changed: bool,
     pending: Vec<PendingRequest>,
     records: Vec<usize>,
@@ -78,7 +78,7 @@ pub(crate) struct Executor {
     reports: Vec<Report>,
 }
 
-/// A request not sent yet, and what it is for.
+/// A request not sent yet, and its item.
 struct PendingRequest {
     request: Request,
     key: Key,
@@ -88,7 +88,7 @@ struct PendingRequest {
 /// A `Put` to be answered.
 #[derive(Clone)]
 struct PutRequest {
-    /// Place of its outcome.
+    /// Index of its outcome.
     position: usize,
     item: Item,
     former: Option<Item>,
@@ -129,7 +129,7 @@ impl Executor {
         })
     }
 
-    /// Takes up a `Put`; it is answered by [`Executor::finish`].
+    /// Begins a `Put`; it is answered by [`Executor::finish`].
     pub(crate) fn put(&mut self, item: Item) {
         let key = item.key();
         let position = self.outcomes.len();
@@ -154,7 +154,7 @@ impl Executor {
         }
     }
 
-    /// Takes up a `Drop`.
+    /// Begins a `Drop`.
     pub(crate) fn drop(&mut self, key: &Key) {
         let result = match key {
             Key::JournalRecord(record) => self.journal.drop(record).map(|()| Vec::new()),
@@ -173,7 +173,7 @@ impl Executor {
         }
     }
 
-    /// Sends what waits, so that what follows finds it done.
+    /// Sends pending requests, so that what follows finds them done.
     pub(crate) fn flush(&mut self) {
         self.send_pending();
         if std::mem::take(&mut self.underlay_changed)
@@ -183,7 +183,7 @@ impl Executor {
         }
     }
 
-    /// A route that is not ours changed.
+    /// A route of others changed.
     pub(crate) fn note_underlay_change(&mut self) {
         self.underlay_changed = true;
     }
@@ -207,7 +207,7 @@ impl Executor {
         }
     }
 
-    /// Completes all that was taken up: sends what waits, syncs the journal, and answers.
+    /// Completes all that was begun: sends pending requests, syncs the journal, and returns the outcomes.
     pub(crate) fn finish(&mut self, now: Time) -> Vec<Outcome> {
         self.flush();
         self.wake_transport(now);
@@ -223,12 +223,12 @@ impl Executor {
         std::mem::take(&mut self.outcomes)
     }
 
-    /// What happened beside the outcomes.
+    /// The reports since the last call.
     pub(crate) fn take_reports(&mut self) -> Vec<Report> {
         std::mem::take(&mut self.reports)
     }
 
-    /// Tells something to the operator.
+    /// Reports a message to the operator.
     pub(crate) fn notice(&mut self, text: impl ToString) {
         self.reports.push(Report::Notice { text: text.to_string() });
     }
@@ -239,7 +239,7 @@ impl Executor {
         }
     }
 
-    /// The host does not hold what was put: the plan is to say what it holds instead.
+    /// An item was refused: the plan returns to what is installed.
     fn revert(&mut self, put: &PutRequest, why: String) {
         self.record_refusal(put.position, why);
         let key = put.item.key();
@@ -255,10 +255,10 @@ impl Executor {
         }
     }
 
-    /// Does what needs no routing request at once, and returns the requests.
+    /// Executes what needs no netlink request at once, and returns the requests.
     fn apply(&mut self, item: &Item, former: Option<&Item>) -> Result<Vec<Request>, Error> {
         Ok(match (item, former) {
-            // The kernel has no such setting for all interfaces at once.
+            // The kernel has no such sysctl for all interfaces at once.
             (Item::Sysctl(SysctlSetting { link: None, sysctl: Sysctl::AcceptRa, .. }), _) => {
                 self.sysctls.accept_advertisements()?;
                 Vec::new()
@@ -275,7 +275,7 @@ impl Executor {
             (Item::Address(new), Some(_)) => vec![address::put(new)],
             (Item::Address(new), None) => self.add_address(new)?,
             (Item::Anycast(anycast), _) => {
-                // The kernel wants an address of the prefix to be there.
+                // An address of the prefix must be assigned before.
                 self.flush();
                 self.anycasts.put(anycast)?;
                 Vec::new()
@@ -312,7 +312,7 @@ impl Executor {
                 Vec::new()
             }
             (Item::MptcpEndpoint(endpoint), _) => {
-                // The kernel makes a subflow at once: its address and routes have to stand.
+                // The kernel opens a subflow at once: its address and routes must be installed.
                 self.flush();
                 self.mptcp.put(endpoint)?;
                 Vec::new()
@@ -329,7 +329,7 @@ impl Executor {
                 if !self.udp_port_holds.hold(port)? {
                     let UdpPortHold { link, port: number } = *port;
                     self.notice(format!(
-                        "another program listens on UDP port {number} of {link}: two answer there now"
+                        "another program listens on UDP port {number} of {link}: both answer there now"
                     ));
                 }
                 Vec::new()
@@ -362,7 +362,8 @@ impl Executor {
         Ok(requests)
     }
 
-    /// Where the kernel is to make no more addresses, nobody prolongs those it has made: new connections choose others.
+    /// Where the kernel is to autoconfigure no more addresses, those it has are not renewed: new connections choose
+    /// others.
     fn deprecate_autoconfigured(&mut self, setting: &SysctlSetting) -> Result<Vec<Request>, Error> {
         let SysctlSetting { link: Some(link), sysctl: Sysctl::Autoconf, value: 0 } = *setting else {
             return Ok(Vec::new());
@@ -384,10 +385,10 @@ impl Executor {
             }
             Item::Sysctl(setting) => {
                 let name = self.sysctl_names.remove(&item.key());
-                // An interface that was made anew may have the name, and the setting, of one that is gone.
+                // A new interface may have the name, and the sysctl, of one that was removed.
                 let name = name.filter(|name| !self.sysctl_names.values().any(|other| other == name));
                 if let Some(name) = name {
-                    // With its interface the setting is gone too.
+                    // The sysctl is removed with its interface.
                     self.sysctls.drop(&name, sysctl_name(setting).ok().as_ref())?;
                 }
                 Vec::new()
@@ -440,7 +441,7 @@ impl Executor {
                 Vec::new()
             }
             Item::SourceFilter(old) => {
-                // What leads out goes first.
+                // Routes out are removed first.
                 self.flush();
                 self.source_filters.drop(old.link)?;
                 Vec::new()
@@ -465,7 +466,7 @@ impl Executor {
         Ok(())
     }
 
-    /// What routes into a tunnel say.
+    /// The parameters of routes into a tunnel.
     fn route_parameters(&self, id: TunnelId) -> (Option<LinkId>, Option<Ipv6Addr>, Option<u32>) {
         (self.tunnels.device(id), self.tunnels.gateway(id), self.tunnels.mtu(id))
     }
@@ -484,7 +485,7 @@ impl Executor {
         Ok(())
     }
 
-    /// A route in the kernel's terms.
+    /// A route in rtnetlink's terms.
     fn to_kernel_route(&self, route: &Route) -> KernelRoute {
         let (device, gateway, limit) = match route.target {
             NextHop::OnLink(link) => (Some(link), None, None),
@@ -498,8 +499,8 @@ impl Executor {
         KernelRoute { table, destination, source, metric, device, blackhole: discards, gateway, mtu }
     }
 
-    /// After the device or the largest packet of `tunnel` changed: tells the kernel anew of its routes, which lead to
-    /// its far side, and of those of tunnels that run through it.
+    /// After the device or the MTU of `tunnel` has changed: installs its routes again, which lead to its far side, and
+    /// those of tunnels that lead through it.
     fn rewrite_routes(&mut self, tunnel: &Tunnel, depth: usize) {
         let target = NextHop::Tunnel(tunnel.id);
         for table in self.installed.tables() {
@@ -529,8 +530,8 @@ impl Executor {
         inner.map(|(_, id)| *id).filter(|id| *id != tunnel.id).collect()
     }
 
-    /// The first address a link answers for switches answering on, without the delay meant for shared links (RFC 4861
-    /// §7.2.8, and for ARP alike): we are the only one who answers.
+    /// The first proxied address of a link enables proxying, without the delay meant for shared links (RFC 4861 §7.2.8,
+    /// and for ARP alike): no other node answers.
     fn enable_proxy(&mut self, link: LinkId) -> Result<(), Error> {
         if self.proxy_links.insert(link) {
             for (name, value) in proxy_settings(link)? {
@@ -554,7 +555,7 @@ impl Executor {
     }
 }
 
-/// Whether paths of tunnels may lead by this route; those into tunnels are looked at with their tunnels.
+/// Whether paths of tunnels may use this route; those into tunnels change with their tunnels.
 fn is_underlay(route: &Route) -> bool {
     !matches!(route.target, NextHop::Tunnel(_))
 }
@@ -563,7 +564,7 @@ fn remotes(tunnel: &Tunnel) -> Vec<Ipv6Addr> {
     tunnel.paths.iter().filter(|path| !path.direct).map(|path| path.remote).collect()
 }
 
-/// Of IPv4 the kernel answers for what it is told to, once it forwards.
+/// For IPv4 the kernel proxies ARP once it forwards.
 fn proxy_settings(link: LinkId) -> Result<[(SysctlName, i32); 3], Error> {
     let interface = interface_name(link)?;
     let answers = (SysctlName::conf(Some(&interface), "proxy_ndp"), 1);

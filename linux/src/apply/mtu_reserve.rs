@@ -1,5 +1,6 @@
-//! Room for the shim's header where only marked sockets' packets bear it (forks of a context, RFC 5533 §5.15.7): those go
-//! the way of their ULIDs until a program takes them elsewhere, so that way carries 8 octets less for all of them.
+//! A lower MTU for ULIDs some of whose packets get the payload extension header: those of marked sockets (forks of a
+//! context, RFC 5533 §5.15.7). They follow the route of their ULIDs until a program redirects them, so that this route
+//! has an MTU 8 octets lower for all packets.
 
 use super::{Executor, PendingRequest};
 use crate::error::Error;
@@ -12,20 +13,20 @@ use roam6_proto::{Item, LinkId};
 use roam6_wire::Prefix;
 use roam6_wire::shim6::Fork;
 
-/// Metric of the routes: behind that of a context that leads its packets out itself.
+/// Metric of the routes: after that of an unforked context that rewrites.
 const METRIC: u32 = 2;
 const MIN_MTU: u32 = 1280;
 
-/// What forks of one pair of ULIDs need.
+/// The forks of one pair of ULIDs.
 #[derive(Debug, Default)]
 pub(super) struct MtuReserve {
     forks: few::VecSet<Fork>,
-    /// None as long as the context that is not forked leads its packets out, for they have room then.
+    /// `None` while the unforked context rewrites too, whose route has the lower MTU.
     route: Option<Route>,
 }
 
 impl Executor {
-    /// A fork rewrites packets from now on.
+    /// A fork begins to rewrite packets.
     pub(super) fn reserve_mtu(&mut self, context: &ShimContext) -> Result<(), Error> {
         let ulids = context.id.ulids;
         self.mtu_reserves.entry(ulids).or_default().forks.insert(context.id.fork);
@@ -33,7 +34,7 @@ impl Executor {
         self.install_reserve_route(ulids, link_mtu)
     }
 
-    /// A fork rewrites packets no more.
+    /// A fork no longer rewrites packets.
     pub(super) fn release_mtu(&mut self, id: ContextId) {
         let Some(narrow) = self.mtu_reserves.get_mut(&id.ulids) else { return };
         narrow.forks.remove(&id.fork);
@@ -49,7 +50,7 @@ impl Executor {
         }
     }
 
-    /// The context that is not forked leads its packets out no more.
+    /// The unforked context no longer rewrites packets.
     pub(super) fn renew_mtu_reserve(&mut self, ulids: AddressPair) {
         if self.mtu_reserves.contains_key(&ulids)
             && let Err(error) = self.install_reserve_route(ulids, u32::MAX)

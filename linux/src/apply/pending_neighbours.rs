@@ -1,5 +1,5 @@
-//! Packets that wait in the kernel, for seconds, until somebody tells the link-layer address of their next hop
-//! (RFC 4861 §7.2.2).
+//! Packets that the kernel queues, for seconds, while it resolves the link-layer address of their next hop (RFC 4861
+//! §7.2.2).
 
 use super::Executor;
 use crate::error::Error;
@@ -9,9 +9,12 @@ use roam6_proto::LinkId;
 use std::net::Ipv6Addr;
 
 impl Executor {
-    /// Gives up those that wait for this next hop on `link`, or for any there. As long as one waits TCP does not send it
-    /// again; and on a link that came back as another network, whose router may well have the address of the former
-    /// one's, it would appear with a source address of the former.
+    /// Drops the packets queued for this next hop on `link`, or for any there. TCP does not retransmit a packet that is
+    /// still queued; and on a link that came back as another network, whose router may have the same address as the
+    /// former one, the packet would be sent with a source address of the former network.
+    ///
+    /// # Errors
+    /// The kernel's, if the neighbour cache cannot be dumped.
     pub(crate) fn fail_pending_neighbours(&mut self, link: LinkId, hop: Option<Ipv6Addr>) -> Result<(), Error> {
         let families = family::BOTH.into_iter().filter(|one| hop.is_none_or(|hop| family::of(hop) == *one));
         for family in families {
@@ -24,7 +27,7 @@ impl Executor {
                 .filter(|(on, address, _)| *on == link && hop.is_none_or(|hop| hop == *address))
                 .map(|(_, _, request)| request)
                 .collect();
-            // Who has its address by now needs no help.
+            // An entry that was resolved meanwhile needs no change.
             self.netlink.execute(&requests);
         }
         Ok(())

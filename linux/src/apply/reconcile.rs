@@ -1,5 +1,5 @@
-//! Compares the plan with what the kernel holds, and repairs: at start, after lost announcements, when something of ours
-//! was removed by others, and at the end.
+//! Reconciles the kernel with the plan: at start, after lost announcements, when others have removed items, and at the
+//! end.
 
 use super::{Executor, PendingRequest};
 use crate::error::Error;
@@ -13,7 +13,7 @@ use roam6_proto::contract::item::Address;
 use roam6_proto::{Item, Key, LinkId, Report};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Something of ours, in the terms in which the kernel shows it.
+/// An object of roam6, as the kernel dumps it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum KernelItem {
     Item(Item),
@@ -21,7 +21,7 @@ enum KernelItem {
 }
 
 impl Executor {
-    /// Notes that something of ours was removed, unless we did it.
+    /// Notes that an item was removed, unless by roam6 itself.
     pub(crate) fn note_removed(&mut self, news: &Announcement) {
         let key = match news {
             Announcement::RouteRemoved(route) => self.route_key(route),
@@ -35,23 +35,23 @@ impl Executor {
         }
     }
 
-    /// Notes that the kernel holds nothing of one family on `link` any more.
+    /// Notes that an interface has lost everything of one address family.
     pub(crate) fn note_family_removed(&mut self, link: LinkId, ipv4: bool) {
         self.missing.extend(self.installed.of_family_on(link, ipv4));
     }
 
-    /// Puts again what an interface that is up again lost when it went down, most of it without a word from the kernel.
+    /// Installs again what an interface lost while it was down, most of which the kernel does not announce.
     pub(crate) fn restore(&mut self, link: LinkId) {
         self.missing.extend(self.installed.on(link));
         self.reinstall_missing();
     }
 
-    /// Whether something is known to be missing.
+    /// Whether items are known to be missing.
     pub(crate) fn is_incomplete(&self) -> bool {
         !self.missing.is_empty()
     }
 
-    /// Puts again what others removed; what is refused stays missing. Returns how many items stand again.
+    /// Installs again what others removed; what is refused stays missing. Returns the number of items installed.
     pub(crate) fn repair(&mut self) -> usize {
         let repaired = self.reinstall_missing();
         if repaired > 0 {
@@ -62,14 +62,14 @@ impl Executor {
 
     fn reinstall_missing(&mut self) -> usize {
         self.flush();
-        // IPv6 on an interface may have begun anew, and then with other settings.
+        // IPv6 on an interface may have been enabled anew, with default sysctls.
         self.sysctls.repair();
-        // In building order: an anycast address needs its prefix, a route its gateway's.
+        // In order of installation: an anycast address needs its prefix, a route its gateway's.
         let missing = std::mem::take(&mut self.missing);
         let (mut keys, mut requests) = (Vec::new(), Vec::new());
         for key in missing {
             if let Some(Item::Anycast(anycast)) = self.installed.find(&key) {
-                // Refused without an address of the prefix, which comes first and is told missing by itself.
+                // Refused without an address of the prefix, which is reported missing by itself.
                 let _ = self.anycasts.put(&anycast);
             }
             let request = self.installed.find(&key).and_then(|item| self.request(&item));
@@ -85,7 +85,10 @@ impl Executor {
         before - self.missing.len()
     }
 
-    /// Makes the kernel hold the plan and, of ours, nothing else: also not what an earlier life has left.
+    /// Makes the kernel match the plan, and removes what an earlier daemon has left.
+    ///
+    /// # Errors
+    /// The kernel's.
     pub(crate) fn remove_stale(&mut self) -> Result<(), Error> {
         self.reconcile()?;
         self.sysctls.restore_stale()?;
@@ -93,6 +96,9 @@ impl Executor {
     }
 
     /// Compares the plan with the kernel's tables, item by item, and repairs the differences.
+    ///
+    /// # Errors
+    /// The kernel's, if a table cannot be dumped.
     pub(crate) fn reconcile(&mut self) -> Result<(), Error> {
         self.flush();
         let mut held = self.inventory()?;
@@ -102,7 +108,7 @@ impl Executor {
             let (Some(request), Some(shown)) = (self.request(&item), self.as_kernel_item(item)) else { continue };
             let removal = match held.remove(&kernel_item_key(&shown)) {
                 Some(there) if there == shown => continue,
-                // Rules and addresses are not replaced but added beside.
+                // Rules and addresses are not replaced but added.
                 Some(there) if !matches!(there, KernelItem::Route(_)) => removal(&there),
                 _ => None,
             };
@@ -125,7 +131,10 @@ impl Executor {
         Ok(())
     }
 
-    /// Puts up again the guards that others have taken down; true if there were any.
+    /// Installs the source address filters again if others have removed them; true if so.
+    ///
+    /// # Errors
+    /// The kernel's.
     pub(crate) fn repair_source_filters(&mut self) -> Result<bool, Error> {
         self.source_filters.repair()
     }
@@ -141,23 +150,26 @@ impl Executor {
         }
         match self.mptcp.reconcile(|address| assigned.contains(&address)) {
             Ok(0) => {}
-            Ok(repaired) => self.notice(format!("{repaired} differences of MPTCP endpoints repaired")),
+            Ok(repaired) => self.notice(format!("{repaired} differences in MPTCP endpoints repaired")),
             Err(error) => self.notice(error),
         }
         Ok(())
     }
 
-    /// Whether MPTCP endpoints of an earlier life are kept until this one has had time to put them again.
+    /// Whether MPTCP endpoints of an earlier daemon are kept until this one has had time to put them again.
     pub(crate) fn is_adopting(&self) -> bool {
         self.mptcp.is_adopting()
     }
 
-    /// From now on a comparison removes what this life has not put again.
+    /// From now on reconciliation removes endpoints that this daemon has not put.
     pub(crate) fn end_adoption(&mut self) {
         self.mptcp.end_adoption();
     }
 
-    /// Removes everything, backwards. Goes on after an error and returns the first.
+    /// Removes everything, in reverse order. Continues after an error and returns the first.
+    ///
+    /// # Errors
+    /// The first of the kernel's.
     pub(crate) fn clean(&mut self) -> Result<(), Error> {
         self.end_adoption();
         let keys: Vec<Key> = self.installed.iter().map(|item| item.key()).collect();
@@ -168,7 +180,7 @@ impl Executor {
         settled.and(self.tunnels.clean().map_err(|error| Error::new("tunnels", error)))
     }
 
-    /// All that is ours in the kernel's tables, by key.
+    /// All objects of roam6 in the kernel's tables, by key.
     fn inventory(&mut self) -> Result<BTreeMap<Key, KernelItem>, Error> {
         let mut held = BTreeMap::new();
         let both = |dump: fn(AddressFamily) -> Message| family::BOTH.map(dump);
@@ -183,7 +195,7 @@ impl Executor {
         Ok(held)
     }
 
-    /// How the kernel shows an item once it stands; `None` if it is in none of its tables.
+    /// The item as the kernel dumps it once it is installed; `None` if it is in none of the dumped tables.
     fn as_kernel_item(&self, item: Item) -> Option<KernelItem> {
         match item {
             Item::Route(route) => Some(KernelItem::Route(self.to_kernel_route(&route).normalised())),

@@ -1,5 +1,5 @@
-//! The shim's items: programs on uplinks, contexts in maps, and the route that leads a rewritten conversation out by the
-//! uplink of its locators, with room for the header (RFC 5533 §12, §17.1).
+//! The items of the shim: programs on uplinks, contexts in maps, and the route that leads rewritten packets out by the
+//! uplink of their locators, with room for the payload extension header (RFC 5533 §12, §17.1).
 
 use super::{Executor, PendingRequest};
 use crate::error::{Context as _, Error};
@@ -16,26 +16,26 @@ use roam6_wire::shim6::Fork;
 use std::net::{Ipv6Addr, UdpSocket};
 use std::os::fd::BorrowedFd;
 
-/// Metric of the routes: before all that people write.
+/// Metric of the routes: before all that administrators use.
 const METRIC: u32 = 1;
-/// Where the route goes if no table knows the ULIDs any more.
+/// The table of the route if no table has one to the ULID.
 const MAIN_TABLE: RouteTable = RouteTable(254);
 const LOOPBACK: LinkId = LinkId(1);
 const MIN_MTU: u32 = 1280;
 
 impl Executor {
-    /// What to wait for before [`Executor::hear_shim`] has something to say; `None` as long as there is no shim.
+    /// The descriptor to wait for before [`Executor::read_shim_events`]; `None` as long as there is no shim.
     pub(crate) fn shim_fd(&self) -> Option<BorrowedFd<'_>> {
         use std::os::fd::AsFd;
         self.shim.as_ref().map(AsFd::as_fd)
     }
 
-    /// What the shim's programs have told.
+    /// Reads the events of the BPF programs.
     pub(crate) fn read_shim_events(&mut self, now: Time) -> Vec<Input> {
         self.shim.as_mut().map(|shim| shim.read_events(now)).unwrap_or_default()
     }
 
-    /// Answers what a context has carried.
+    /// Reads the traffic counters of a context.
     pub(crate) fn sample(&mut self, now: Time, sample: &ActivityQuery) -> Option<Activity> {
         let answer = self.shim.as_mut()?.sample(now, sample);
         answer.unwrap_or_else(|error| {
@@ -44,7 +44,7 @@ impl Executor {
         })
     }
 
-    /// Lets the transport hear of an ICMPv6 error about what it sent through a context.
+    /// Translates an ICMPv6 error about a packet of a context for the transport.
     pub(crate) fn translate_icmp_error(&mut self, packet: &[u8]) {
         let told = self.shim.as_ref().map_or(Ok(()), |shim| shim.translate_icmp_error(packet));
         if let Err(error) = told {
@@ -67,7 +67,7 @@ impl Executor {
         self.open_shim()?.set_trigger(trigger)
     }
 
-    /// Before the first rewritten packet its route stands, and after the last it goes.
+    /// The route is installed before the first packet is rewritten, and removed after the last.
     pub(super) fn put_context(&mut self, context: &ShimContext) -> Result<(), Error> {
         self.open_shim()?;
         let rewrites = context.locators != context.id.ulids;
@@ -91,7 +91,7 @@ impl Executor {
         dropped
     }
 
-    /// Packets of a context are rewritten no more.
+    /// A context no longer rewrites packets.
     fn stop_rewriting(&mut self, id: ContextId) {
         if id.fork == Fork::NONE {
             self.remove_locator_route(id);
@@ -101,14 +101,14 @@ impl Executor {
         }
     }
 
-    /// Tells transports whose path has changed, once all routes stand.
+    /// Makes transports whose path has changed retransmit, once all routes are installed.
     pub(crate) fn wake_transport(&mut self, now: Time) {
         if let Some(Err(error)) = self.shim.as_mut().map(|shim| shim.wake(now)) {
             self.notice(error);
         }
     }
 
-    /// When those are to be told again who have not heard.
+    /// When to retry for connections that have not retransmitted.
     pub(crate) fn wake_transport_at(&self) -> Option<Time> {
         self.shim.as_ref().and_then(Shim::wake_at)
     }
@@ -124,7 +124,7 @@ impl Executor {
         self.shim.as_mut().ok_or_else(|| Error::new("shim", "not open"))
     }
 
-    /// Routes the packets of the ULIDs out by the uplink of the locators; by which router, if there is one.
+    /// Routes the packets of the ULIDs by the uplink of the locators; returns the router, if there is one.
     fn route_by_locators(&mut self, context: &ShimContext) -> Result<Option<Ipv6Addr>, Error> {
         self.flush();
         let ulids = context.id.ulids;
@@ -133,7 +133,7 @@ impl Executor {
         let router = context.next_hop.or(by_link.and_then(|way| way.gateway));
         if context.next_hop.is_none() && by_link.is_none() {
             let AddressPair { local, peer } = context.locators;
-            return Err(Error::new(format_args!("way from {local} to {peer}"), Errno::ENETUNREACH.desc()));
+            return Err(Error::new(format_args!("route from {local} to {peer}"), Errno::ENETUNREACH.desc()));
         }
         let former = lookup::route_lookup(&mut self.netlink, ulids, None)?;
         let mtu = by_link.and_then(|way| way.mtu).unwrap_or(u32::MAX).min(self.link_mtu(context.link)?);
@@ -144,7 +144,7 @@ impl Executor {
             destination,
             source,
             metric: METRIC,
-            // A peer on the link itself: where its locator is, packets with its ULID are understood.
+            // A peer on the link itself: its locator's node accepts packets to its ULID.
             target: NextHop::Gateway { link: context.link, router: router.unwrap_or(context.locators.peer) },
             mtu: Some(mtu.saturating_sub(HEADER as u32).max(MIN_MTU)),
         };
@@ -166,8 +166,8 @@ impl Executor {
         Ok(router)
     }
 
-    /// A connection that was not bound to its ULID has found its way before it had a source, in another table perhaps than
-    /// the one that is for the source. It looks for another only when something changes there; then it has its source.
+    /// A connection that was not bound to its ULID looked its route up before it had a source, perhaps in another table
+    /// than the one for the source. It repeats the lookup only when a route there changes; then it has its source.
     fn invalidate_cached_route(&mut self, route: &Route) -> Result<(), Error> {
         let unbound = AddressPair { local: Ipv6Addr::UNSPECIFIED, peer: route.destination.address() };
         let way = lookup::route_lookup(&mut self.netlink, unbound, None)?;
@@ -178,7 +178,7 @@ impl Executor {
         Ok(())
     }
 
-    /// Takes route and spare address away again.
+    /// Removes the route and the retained address.
     fn remove_locator_route(&mut self, id: ContextId) {
         let Some(table) = self.context_routes.remove(&id) else { return };
         let (destination, source) = route_prefixes(id.ulids);
@@ -197,13 +197,14 @@ impl Executor {
         self.flush();
     }
 
-    /// The table in which packets of the ULIDs find their route: only a route there makes connections look again.
+    /// The table with the present route of the ULIDs: only a change there makes connections repeat their lookup.
     fn table_of(&self, id: ContextId, way: Option<RouteLookup>) -> RouteTable {
         let held = self.context_routes.get(&id).copied();
         held.or_else(|| way.map(|way| way.table)).unwrap_or(MAIN_TABLE)
     }
 
-    /// An interface that goes down takes its addresses with it; connections need theirs still. New ones never choose it.
+    /// An interface that goes down loses its addresses, but connections still need theirs: it is assigned to the
+    /// loopback interface, deprecated, so that no new connection chooses it.
     fn retain_ulid(&mut self, ulid: Ipv6Addr) {
         let absent = |error: std::io::Error| error.kind() == std::io::ErrorKind::AddrNotAvailable;
         if !UdpSocket::bind((ulid, 0)).is_err_and(absent) {

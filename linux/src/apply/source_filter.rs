@@ -1,5 +1,5 @@
-//! Guards: packets from inside whose source does not belong there are answered and go nowhere (RFC 3963 §9, RFC 7084
-//! §4.3), whatever the routes say, which look at a source but not at the interface a packet came in by.
+//! Source address filters: packets from an ingress interface with a source outside its prefixes are rejected (RFC 3963
+//! §9, RFC 7084 §4.3). Routes cannot do that: their lookup takes the source into account, but not the interface.
 
 use crate::error::Error;
 use crate::nft::expression::{accept, load_icmp_type, load_protocol, to_destination};
@@ -16,12 +16,12 @@ const FAILED_POLICY: u8 = 5;
 const ICMPV6: u8 = 58;
 /// Neighbour Solicitation and Neighbour Advertisement (RFC 4861 §4.3, §4.4).
 const NEIGHBOUR_MESSAGES: [u8; 2] = [135, 136];
-/// Unicast that does not leave the link (RFC 4291 §2.5.6).
+/// Link-local unicast (RFC 4291 §2.5.6).
 const LINK_LOCAL: (Ipv6Addr, u8) = (Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, 0), 10);
-/// Multicast that does not leave the link (RFC 4291 §2.7).
+/// Link-local multicast (RFC 4291 §2.7).
 const ON_LINK: (Ipv6Addr, u8) = (Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 0), 16);
 
-/// All guards; the table holds all their rules, and is written whole.
+/// All source filters; one nftables table has all rules, and is replaced as a whole.
 #[derive(Default)]
 pub(super) struct SourceFilters {
     installed: few::VecMap<LinkId, SourceFilter>,
@@ -29,7 +29,10 @@ pub(super) struct SourceFilters {
 }
 
 impl SourceFilters {
-    /// Puts up `guard` in place of any of the same interface.
+    /// Installs a filter, in place of any of the same interface.
+    ///
+    /// # Errors
+    /// The kernel's, if it refuses the table.
     pub(super) fn put(&mut self, guard: &SourceFilter) -> Result<(), Error> {
         let former = self.installed.insert(guard.link, guard.clone());
         self.write_rules().inspect_err(|_| match former {
@@ -38,7 +41,10 @@ impl SourceFilters {
         })
     }
 
-    /// Takes down the guard of an interface.
+    /// Removes the filter of an interface.
+    ///
+    /// # Errors
+    /// The kernel's, if it refuses the table.
     pub(super) fn drop(&mut self, link: LinkId) -> Result<(), Error> {
         if self.installed.remove(&link).is_none() {
             return Ok(());
@@ -46,7 +52,10 @@ impl SourceFilters {
         self.write_rules()
     }
 
-    /// Puts the guards up again if somebody has taken all of them down; true if so.
+    /// Installs the table again if another program has removed it; true if so.
+    ///
+    /// # Errors
+    /// The kernel's, if it refuses the table.
     pub(super) fn repair(&mut self) -> Result<bool, Error> {
         match &self.nftables {
             Some(filter) if !self.installed.is_empty() && !filter.has_table(TABLE)? => {
@@ -56,10 +65,13 @@ impl SourceFilters {
         }
     }
 
-    /// Makes the kernel hold these guards and none of an earlier life.
+    /// Makes the kernel's table match, also if an earlier daemon has left one.
+    ///
+    /// # Errors
+    /// The kernel's, if it refuses the table.
     pub(super) fn reconcile(&mut self) -> Result<(), Error> {
         match self.write_rules() {
-            // Without nftables an earlier life has left nothing either.
+            // Without nftables an earlier daemon has left nothing either.
             Err(_) if self.installed.is_empty() => Ok(()),
             written => written,
         }
@@ -77,11 +89,11 @@ impl SourceFilters {
     }
 }
 
-/// The rules of one guard, the first that matches decides.
+/// The rules of one filter, of which the first match decides.
 fn rules(guard: &SourceFilter) -> Vec<Vec<Vec<u8>>> {
     let from = |source: Prefix, verdict| rule(guard.link, from_source(source).into(), verdict);
     let own = guard.own_addresses.iter().map(|address| from(Prefix::host(*address), reject_unreachable(FAILED_POLICY)));
-    // What stays on the link, and what has no address yet.
+    // Link-local packets, and those of a node without an address yet.
     let nobody = Prefix::host(Ipv6Addr::UNSPECIFIED);
     let [link_local, on_link] = [LINK_LOCAL, ON_LINK].map(|(address, length)| Prefix::new(address, length));
     let near = link_local.into_iter().chain([nobody]);
@@ -96,8 +108,8 @@ fn rule(link: LinkId, conditions: Vec<Vec<u8>>, verdict: Vec<u8>) -> Vec<Vec<u8>
     from_link(link).into_iter().chain(conditions).chain([verdict]).collect()
 }
 
-/// Only neighbour solicitations and advertisements to somewhere in `destination`: a node speaks of itself as the address
-/// it is asked for or asks from, which may be one that is over (RFC 4861 §7.2.2, §7.2.4).
+/// Matches neighbour solicitations and advertisements to `destination` only: a node uses the address in question as its
+/// source, which may have expired (RFC 4861 §7.2.2, §7.2.4).
 fn neighbour_discovery(destination: Prefix) -> Vec<Vec<u8>> {
     let message = [load_protocol(), equal(ICMPV6), load_icmp_type(), between(NEIGHBOUR_MESSAGES)];
     message.into_iter().chain(to_destination(destination)).collect()

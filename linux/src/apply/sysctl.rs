@@ -1,4 +1,4 @@
-//! Kernel settings of interfaces, with their former values: kept on disk too, so that a later life can give them back.
+//! Sysctls of interfaces, with their former values: stored on disk too, so that a later daemon can restore them.
 
 use crate::error::{Context, Error};
 use roam6_proto::base::few;
@@ -13,17 +13,17 @@ use std::path::{Path, PathBuf};
 pub(crate) struct SysctlName(String);
 
 impl SysctlName {
-    /// A setting of an interface's `conf`, or of all.
+    /// A sysctl in an interface's `conf`, or in `all`.
     pub(crate) fn conf(interface: Option<&str>, knob: &str) -> SysctlName {
         SysctlName(format!("conf/{}/{knob}", interface.unwrap_or("all")))
     }
 
-    /// The setting of IPv4 for all interfaces.
+    /// The IPv4 sysctl for all interfaces.
     pub(crate) fn conf4(knob: &str) -> SysctlName {
         SysctlName(format!("../ipv4/conf/all/{knob}"))
     }
 
-    /// A setting of an interface's `neigh`.
+    /// A sysctl in an interface's `neigh`.
     pub(crate) fn neigh(interface: &str, knob: &str) -> SysctlName {
         SysctlName(format!("neigh/{interface}/{knob}"))
     }
@@ -37,7 +37,7 @@ impl SysctlName {
         Path::new("/proc/sys/net/ipv6").join(&self.0)
     }
 
-    /// As sysctl(8) calls it: `/` and `.` change places.
+    /// The name in sysctl(8): `/` and `.` change places.
     fn sysctl(&self) -> String {
         let (family, rest) = self.0.strip_prefix("../ipv4/").map_or(("ipv6", &*self.0), |rest| ("ipv4", rest));
         let swap = |letter| match letter {
@@ -49,19 +49,22 @@ impl SysctlName {
     }
 }
 
-/// The settings that are not as we found them.
+/// The sysctls that roam6 has changed.
 pub(crate) struct Sysctls {
     file: PathBuf,
-    /// What each was before us.
+    /// The former values.
     former: few::VecMap<SysctlName, i32>,
-    /// Those this life has put.
+    /// The values set by this daemon.
     current: few::VecMap<SysctlName, i32>,
-    /// The `accept_ra` of interfaces that go on accepting router advertisements.
+    /// The `accept_ra` of interfaces that keep accepting router advertisements.
     accepting: Vec<SysctlName>,
 }
 
 impl Sysctls {
-    /// Reads what an earlier life changed and did not give back.
+    /// Reads what an earlier daemon has changed and not restored.
+    ///
+    /// # Errors
+    /// The file cannot be read.
     pub(crate) fn open(run_dir: &Path) -> Result<Sysctls, Error> {
         fs::create_dir_all(run_dir).context(run_dir.display())?;
         let file = run_dir.join("settings.json");
@@ -96,9 +99,12 @@ impl Sysctls {
         Ok(())
     }
 
-    /// Lets all interfaces that accept router advertisements accept them although the host forwards, also interfaces that
-    /// are made later. Once `forwarding` is set the kernel would otherwise ignore router advertisements and remove the
-    /// default routes that came by them. Where others have set `forwarding`, nothing changes.
+    /// Lets all interfaces that accept router advertisements go on accepting them while the host forwards, also
+    /// interfaces that appear later. Once `forwarding` is set the kernel would otherwise ignore router advertisements
+    /// and remove the default routes learnt from them. Where others have set `forwarding`, nothing changes.
+    ///
+    /// # Errors
+    /// The kernel's, if it refuses a value.
     pub(crate) fn accept_advertisements(&mut self) -> Result<(), Error> {
         let forwarding = SysctlName::conf(None, "forwarding");
         if read(&forwarding)? != 0 && self.former.get(&forwarding) != Some(&0) {
@@ -110,7 +116,7 @@ impl Sysctls {
             let name = SysctlName::conf(Some(&interface.to_string_lossy()), "accept_ra");
             let former = self.former.get(&name).copied();
             let free = interface != "all" && !self.current.contains_key(&name);
-            // Of an interface that has gone meanwhile nothing can be read.
+            // An interface that was removed meanwhile has no values.
             if free && read(&name).is_ok_and(|now| former.unwrap_or(now) == 1) {
                 self.put(&name, 2)?;
                 self.accepting.push(name);
@@ -119,14 +125,19 @@ impl Sysctls {
         Ok(())
     }
 
-    /// Gives back what [`Settings::accept_advertisements`] has changed.
+    /// Restores what [`Sysctls::accept_advertisements`] has changed.
+    ///
+    /// # Errors
+    /// The kernel's, if it refuses a value.
     pub(crate) fn restore_advertisements(&mut self) -> Result<(), Error> {
         let names = std::mem::take(&mut self.accepting);
         names.iter().map(|name| self.drop(name, Some(name))).fold(Ok(()), Result::and)
     }
 
-    /// Gives what was put as `name` its former value back, whatever it is called `now`. An interface that is gone has
-    /// taken its settings along.
+    /// Restores the former value of `name`, which is called `now` today. An interface that was removed has no values.
+    ///
+    /// # Errors
+    /// The kernel's, if it refuses the value.
     pub(crate) fn drop(&mut self, name: &SysctlName, now: Option<&SysctlName>) -> Result<(), Error> {
         self.current.remove(name);
         let Some(former) = self.former.remove(name) else {
@@ -137,18 +148,21 @@ impl Sysctls {
         self.save().and(restored)
     }
 
-    /// Gives back what only an earlier life had changed.
+    /// Restores what only an earlier daemon had changed.
+    ///
+    /// # Errors
+    /// The kernel's, if it refuses a value.
     pub(crate) fn restore_stale(&mut self) -> Result<(), Error> {
         let left: Vec<SysctlName> =
             self.former.keys().filter(|name| !self.current.contains_key(name)).cloned().collect();
         left.iter().try_for_each(|name| self.drop(name, Some(name)))
     }
 
-    /// Puts again what somebody else has changed, or what an interface has lost by being made anew.
+    /// Sets again what other programs have changed, or what a new interface of the same name lacks.
     pub(crate) fn repair(&self) {
         for (name, value) in &self.current {
             if read(name).is_ok_and(|now| now != *value) {
-                // If it fails, the next look finds it again.
+                // If it fails, the next call retries.
                 let _ = write(name, *value);
             }
         }

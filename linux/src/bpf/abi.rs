@@ -1,4 +1,4 @@
-//! What the daemon and the BPF programs both know: the same layouts as `bpf/abi.h`, written field by field.
+//! Keys and values of the maps that the daemon and the BPF programs share: the layouts of `bpf/abi.h`, field by field.
 
 pub(crate) mod prefix_slot;
 
@@ -8,7 +8,8 @@ use roam6_proto::contract::item::{Tunnel, TunnelFlow, TunnelId, TunnelPath};
 use roam6_wire::{Bid, Ipv4Endpoint, LinkAddress, Prefix};
 use std::net::Ipv6Addr;
 
-/// Names the layouts below. Maps of another layout are never read: they live in a folder of another name.
+/// The version of the layouts below. Maps of another version are never read: they are pinned in a directory of another
+/// name.
 pub(crate) const LAYOUT: u32 = 12;
 /// Paths of one tunnel.
 pub(crate) const PATHS: usize = 8;
@@ -16,9 +17,9 @@ pub(crate) const PATHS: usize = 8;
 pub(crate) const RULES: usize = 16;
 /// Different prefix lengths in use on one side.
 pub(crate) const LENGTHS: usize = roam6_proto::contract::item::MAX_PREFIX_LENGTHS;
-/// Entries of each of the two caches of each processor; a power of two.
+/// Entries of the next hop cache and of the flow cache of each processor; a power of two.
 pub(crate) const HOPS: u32 = 1024;
-/// What the programs count, in the order of `enum counter`.
+/// The counters of the programs, in the order of `enum counter`.
 pub(crate) const COUNTERS: [&str; 21] = [
     "encapsulated",
     "encapsulated_slow",
@@ -43,23 +44,23 @@ pub(crate) const COUNTERS: [&str; 21] = [
     "dropped_nested",
 ];
 
-/// Our ends of tunnels that ways can name.
+/// Local tunnel endpoints that a prefix entry can refer to.
 pub(crate) const LOCAL_ENDPOINTS: u32 = 256;
-/// What ends over IPv4 have for a place: packets to them come by the tunnel device only.
+/// The index of endpoints over IPv4: packets to them arrive by the tunnel device only.
 pub(crate) const DSMIP_ENDPOINT: u32 = LOCAL_ENDPOINTS + 1;
 
-/// Interfaces whose frames are taken at the driver.
+/// Interfaces with the XDP program.
 const XDP_INTERFACES: u32 = 256;
 const INLINE_PREFIXES: usize = 6;
 const PATHS_AT: usize = 24;
-/// Octets of a path with what the programs note about its route.
+/// Octets of a path and of its resolved route.
 const PATH_SLOT_SIZE: usize = 80;
 const INLINE_PREFIXES_AT: usize = PATHS_AT + PATHS * PATH_SLOT_SIZE;
 const INLINE_PREFIX_SIZE: usize = 32;
 const PREFIX_LENGTH_SIZE: usize = 52;
 const NO_LENGTH: u32 = 255;
 const ANY_PROTOCOL: u16 = 0xffff;
-// How packets leave by a path: with an IPv6 header before them, as they are, by IPv4.
+// How packets leave by a path: with an outer IPv6 header, as they are, over IPv4.
 const PATH_ENCAPSULATED: u32 = 0;
 const PATH_DIRECT: u32 = 1;
 const PATH_DSMIP: u32 = 2;
@@ -79,11 +80,11 @@ pub(crate) type XdpInterfaceValue = [u8; 12];
 /// A side of a tunnel, as the programs number it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Side {
-    /// The other end's.
+    /// The remote endpoint's.
     Far = 0,
-    /// This end's.
+    /// The local endpoint's.
     Near = 1,
-    /// No side: destinations that the host's routes lead past every tunnel.
+    /// No side of a tunnel: destinations that bypass all tunnels by the host's routes.
     Bypass = 2,
 }
 
@@ -107,24 +108,24 @@ impl Side {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Version(pub(crate) u32);
 
-/// What holds for all packets.
+/// The settings that apply to all packets.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Settings {
     /// Interface index of the tunnel device.
     pub(crate) device: u32,
     /// Cached next hops of another generation are void.
     pub(crate) generation: u32,
-    /// Which of the two sets of tables of lengths holds.
+    /// Which of the two sets of prefix length tables is valid.
     pub(crate) length_set: u32,
-    /// What was decided by tunnels in another epoch is void; never 0.
+    /// Cached decisions of another epoch of the tunnels are void; never 0.
     pub(crate) epoch: u32,
-    /// Some destinations are led past the tunnels.
+    /// Some destinations bypass the tunnels.
     pub(crate) has_bypass: bool,
-    /// How long a cached next hop is believed: two to this power ticks of the kernel's clock.
+    /// A cached next hop is valid for two to this power ticks of the kernel's clock.
     pub(crate) lifetime_shift: u32,
-    /// Number of slots less one, it being a power of two.
+    /// Number of prefix slots, a power of two, less one.
     pub(crate) slot_mask: u32,
-    /// Families whose inner packets pass hooks of a firewall.
+    /// Families whose inner packets a firewall filters.
     pub(crate) hooks: Hooks,
 }
 
@@ -159,14 +160,14 @@ impl Settings {
     }
 }
 
-/// A prefix length in use, and the network around all prefixes of this length.
+/// A prefix length in use, and the network that covers all prefixes of this length.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct PrefixLength {
     pub(crate) bits: u8,
     pub(crate) cover: Prefix,
 }
 
-/// The lengths in use on one side, longest first.
+/// Encodes the prefix lengths in use on one side, longest first.
 pub(crate) fn encode_lengths(longest_first: &[PrefixLength]) -> LengthsValue {
     layout(|out| {
         for length in longest_first {
@@ -181,7 +182,7 @@ pub(crate) fn encode_lengths(longest_first: &[PrefixLength]) -> LengthsValue {
     })
 }
 
-/// The lengths in use on one side, as [`lengths`] wrote them.
+/// Decodes what [`encode_lengths`] encoded.
 pub(crate) fn decode_lengths(value: &LengthsValue) -> Vec<PrefixLength> {
     let read = |mut entry: &[u8]| {
         let (_, around) = (take_addr(&mut entry)?, take_prefix(&mut entry)?);
@@ -191,7 +192,7 @@ pub(crate) fn decode_lengths(value: &LengthsValue) -> Vec<PrefixLength> {
     value.chunks_exact(PREFIX_LENGTH_SIZE).map_while(read).collect()
 }
 
-/// What a prefix is found by.
+/// The key of a prefix.
 pub(crate) fn prefix_key(side: Side, prefix: Prefix) -> PrefixKey {
     layout(|out| {
         out.extend(prefix.address().octets());
@@ -207,7 +208,7 @@ pub(crate) fn decode_prefix_key(key: &PrefixKey) -> Option<(Side, Prefix)> {
     Some((side, Prefix::new(Ipv6Addr::from(*address), length)?))
 }
 
-/// What flow rules are found by.
+/// The key of the flow rules of a tunnel.
 pub(crate) fn rules_key(id: TunnelId, version: Version) -> RulesKey {
     layout(|out| {
         out.extend(id.0.to_ne_bytes());
@@ -215,8 +216,8 @@ pub(crate) fn rules_key(id: TunnelId, version: Version) -> RulesKey {
     })
 }
 
-/// What the prefixes of a tunnel lead to; `place` is that of our end of its one path, if it has one. All of it is told
-/// there for a tunnel of one path that holds every near address and has no flow rules.
+/// The entry of a tunnel's prefixes; `place` is the index of the local endpoint of its only path, if it has one. The
+/// entry has the inline path of a tunnel with one path, no flow rules, and all near addresses.
 pub(crate) fn prefix_entry(tunnel: &Tunnel, place: Option<u8>) -> PrefixEntryValue {
     let whole = match tunnel.paths.as_slice() {
         [path] if tunnel.local_prefixes.contains(&Prefix::ALL) && tunnel.flows.is_empty() => {
@@ -238,17 +239,17 @@ pub(crate) fn prefix_entry(tunnel: &Tunnel, place: Option<u8>) -> PrefixEntryVal
     })
 }
 
-/// What a prefix that is led past every tunnel leads to: a tunnel that is none.
+/// The entry of a prefix that bypasses all tunnels: its tunnel does not exist.
 pub(crate) fn bypass_entry() -> PrefixEntryValue {
     layout(|out| out.extend(u32::MAX.to_ne_bytes()))
 }
 
-/// The tunnel that a prefix leads to.
+/// The tunnel of a prefix entry.
 pub(crate) fn decode_prefix_entry(value: &PrefixEntryValue) -> TunnelId {
     TunnelId(take_u32(&mut value.as_slice()).unwrap_or_default())
 }
 
-/// A tunnel without its flow rules. The caller has checked the limits.
+/// Encodes a tunnel without its flow rules. The caller has checked the limits.
 pub(crate) fn encode_tunnel(tunnel: &Tunnel, version: Version) -> TunnelValue {
     let (mut flags, mut near, mut fences) = (0, 0_u8, Vec::new());
     for side in Side::BOTH {
@@ -282,7 +283,8 @@ pub(crate) fn encode_tunnel(tunnel: &Tunnel, version: Version) -> TunnelValue {
     })
 }
 
-/// The tunnel of a value, as far as it tells: no flow rules, and no prefixes of a side that has too many.
+/// Decodes a tunnel, as far as the value goes: without flow rules, and without the prefixes of a side that has too
+/// many.
 pub(crate) fn decode_tunnel(value: &TunnelValue) -> Option<Tunnel> {
     let mut head = value.as_slice();
     let (id, _version) = (TunnelId(take_u32(&mut head)?), take_u32(&mut head)?);
@@ -305,7 +307,7 @@ pub(crate) fn decode_tunnel(value: &TunnelValue) -> Option<Tunnel> {
     })
 }
 
-/// The flow rules of a tunnel. The caller has checked the limit.
+/// Encodes the flow rules of a tunnel. The caller has checked the limit.
 pub(crate) fn encode_rules(flows: &[TunnelFlow]) -> RulesValue {
     layout(|out| {
         for flow in flows {
@@ -321,12 +323,12 @@ pub(crate) fn encode_rules(flows: &[TunnelFlow]) -> RulesValue {
     })
 }
 
-/// Where the programs look for an interface whose frames are taken at the driver.
+/// The index of an interface with the XDP program.
 pub(crate) fn xdp_interface_index(link: LinkId) -> u32 {
     link.0 % XDP_INTERFACES
 }
 
-/// Such an interface; `sends`: frames taken elsewhere can be sent by it.
+/// Encodes an interface with the XDP program; `sends`: frames redirected from other interfaces can be sent by it.
 pub(crate) fn encode_xdp_interface(link: LinkId, address: LinkAddress, sends: bool) -> XdpInterfaceValue {
     layout(|out| {
         out.extend(link.0.to_ne_bytes());
@@ -335,7 +337,7 @@ pub(crate) fn encode_xdp_interface(link: LinkId, address: LinkAddress, sends: bo
     })
 }
 
-/// The number of the interface there, 0 if there is none.
+/// The interface of an entry; 0 if it is empty.
 pub(crate) fn decode_xdp_interface(value: &XdpInterfaceValue) -> LinkId {
     LinkId(take_u32(&mut value.as_slice()).unwrap_or_default())
 }
@@ -399,7 +401,7 @@ fn mask(length: u8) -> [u8; 16] {
     Prefix::new(ones, length).map_or([0xff; 16], |prefix| prefix.address().octets())
 }
 
-/// Exactly `N` octets, those not written being zero.
+/// Exactly `N` octets, padded with zeros.
 fn layout<const N: usize>(write: impl FnOnce(&mut Vec<u8>)) -> [u8; N] {
     let mut out = Vec::with_capacity(N);
     write(&mut out);

@@ -1,5 +1,5 @@
-//! The programs, and which interfaces they are on: by TCX links where the kernel has them (6.6), by clsact filters else.
-//! Both stay when the daemon goes; a new life replaces the program in one step.
+//! The TC programs and their attachment to interfaces: by TCX links from Linux 6.6 on, by clsact filters before. Both
+//! stay when the daemon ends; after a restart the program is replaced in one step.
 
 use crate::Error;
 use crate::bpf::pin::Pins;
@@ -17,22 +17,22 @@ static OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/tc
 const PRIORITY: u16 = 106;
 const HANDLE: TcHandle = TcHandle::new(0, 1);
 
-/// Prefixes that lead past the tunnels, for which there is room in any case.
+/// Prefixes that bypass the tunnels, for which there is room in any case.
 const MAX_BYPASSES: u32 = roam6_proto::mnpp::neighbours::MAX_NETWORKS as u32;
 
-/// How often a program is loaded if signals interrupt the kernel while it checks it.
+/// Attempts to load a program, should signals interrupt the verifier.
 const LOAD_ATTEMPTS: u32 = 10;
 
 /// One of the programs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Program {
-    /// Takes packets off an interface with Ethernet headers.
+    /// On the ingress of an interface with Ethernet headers.
     Ethernet,
-    /// Takes packets off an interface without a link-layer header.
+    /// On the ingress of an interface without link-layer headers.
     Bare,
-    /// Encapsulates what is sent out of the tunnel device.
+    /// On the egress of the tunnel device: encapsulates.
     Device,
-    /// Takes packets off the tunnel device that came in fragments: another place for [`Program::Bare`].
+    /// On the ingress of the tunnel device, for reassembled packets: [`Program::Bare`] in another place.
     Reassembled,
 }
 
@@ -50,10 +50,10 @@ impl Program {
     }
 }
 
-/// An interface by number and name.
+/// An interface.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Interface<'a> {
-    /// Number.
+    /// Interface index.
     pub(crate) link: LinkId,
     /// Name.
     pub(crate) name: &'a str,
@@ -66,10 +66,13 @@ pub(crate) struct Programs {
 }
 
 impl Programs {
-    /// Opens the maps an earlier life has pinned, or makes them for so many tunnels.
+    /// Opens the maps that an earlier daemon has pinned, or creates them for so many tunnels.
+    ///
+    /// # Errors
+    /// The kernel's, with the verifier's message.
     pub(crate) fn load(pins: Pins, tunnels: u32) -> Result<Programs, Error> {
         let ebpf = EbpfLoader::new()
-            // The programs know nothing of the kernel's types, which are megabytes.
+            // The programs use no types of the kernel, which are megabytes.
             .btf(None)
             .default_map_pin_directory(pins.maps())
             .map_max_entries("tunnels", tunnels)
@@ -80,17 +83,20 @@ impl Programs {
             .map_max_entries("hops", crate::bpf::abi::HOPS)
             .map_max_entries("passages", crate::bpf::abi::HOPS)
             .load(OBJECT)
-            .map_err(|error| Error::new("load the tunnel's BPF object", error_chain(&error)))?;
+            .map_err(|error| Error::new("load the TC object", error_chain(&error)))?;
         crate::sys::trim_heap();
         Ok(Programs { ebpf, pins })
     }
 
-    /// The object, to take maps out of and to run programs by hand.
+    /// The object, for its maps and for test runs of programs.
     pub(crate) fn ebpf(&mut self) -> &mut Ebpf {
         &mut self.ebpf
     }
 
-    /// Puts a program on an interface, in place of what an earlier life put there.
+    /// Attaches a program to an interface, in place of what an earlier daemon attached.
+    ///
+    /// # Errors
+    /// The kernel's, if it refuses the program or the interface was removed.
     pub(crate) fn attach(&mut self, which: Program, interface: Interface<'_>) -> Result<(), Error> {
         let pin = self.pin(which, interface.link);
         let program = self.program(which)?;
@@ -103,7 +109,7 @@ impl Programs {
                 program.take_link(id).map_err(|error| failed(&error))?;
                 return Ok(());
             }
-            // The interface it was on is gone.
+            // The interface it was attached to was removed.
             let _ = fs::remove_file(&pin);
         }
         let tcx = TcAttachOptions::TcxOrder(LinkOrder::default());
@@ -116,7 +122,7 @@ impl Programs {
         Ok(())
     }
 
-    /// Takes the program off an interface, which may be gone.
+    /// Detaches the program from an interface, which may have been removed.
     pub(crate) fn detach(&mut self, which: Program, interface: Interface<'_>) {
         let _ = fs::remove_file(self.pin(which, interface.link));
         let _ = tc::qdisc_detach_program(interface.name, which.direction(), which.name());
@@ -142,7 +148,7 @@ where
     program.try_into().map_err(|error| Error::new(name, error_chain(&error)))
 }
 
-/// A program for traffic control, loaded when it is first needed.
+/// A TC program, loaded when it is first needed.
 pub(crate) fn classifier<'a>(ebpf: &'a mut Ebpf, name: &str) -> Result<&'a mut SchedClassifier, Error> {
     let program: &mut SchedClassifier = program_named(ebpf, name)?;
     if program.fd().is_err() {
@@ -152,7 +158,10 @@ pub(crate) fn classifier<'a>(ebpf: &'a mut Ebpf, name: &str) -> Result<&'a mut S
     Ok(program)
 }
 
-/// Loads a program, again if it was interrupted.
+/// Loads a program, and again if a signal interrupted it.
+///
+/// # Errors
+/// The kernel's, with the verifier's message.
 pub(crate) fn load_with_retry(mut once: impl FnMut() -> Result<(), ProgramError>) -> Result<(), ProgramError> {
     for _ in 1..LOAD_ATTEMPTS {
         match once() {
@@ -167,9 +176,9 @@ fn was_interrupted(error: &ProgramError) -> bool {
     matches!(error, ProgramError::LoadError { io_error, .. } if io_error.kind() == std::io::ErrorKind::WouldBlock)
 }
 
-/// Attaches by a clsact filter, which has no pin: it stays until somebody removes it.
+/// Attaches by a clsact filter, which has no pin: it stays until it is removed.
 fn attach_filter(program: &mut SchedClassifier, which: Program, interface: Interface<'_>) -> Result<(), ProgramError> {
-    // Fails if the qdisc is there, which is as good.
+    // Fails if the qdisc exists already, which is no error.
     let _ = tc::qdisc_add_clsact(interface.name);
     let options = || TcAttachOptions::Netlink(NlOptions { priority: PRIORITY, handle: HANDLE, ..NlOptions::default() });
     let id = match SchedClassifierLink::attached(interface.name, which.direction(), PRIORITY, HANDLE, None)
@@ -179,12 +188,12 @@ fn attach_filter(program: &mut SchedClassifier, which: Program, interface: Inter
         Some(id) => id,
         None => program.attach_with_options(interface.name, which.direction(), options())?,
     };
-    // Dropping the link would take the filter away.
+    // Dropping the link would remove the filter.
     core::mem::forget(program.take_link(id)?);
     Ok(())
 }
 
-/// An error and what it came from, which the library's errors do not print.
+/// An error with its sources, which the library's errors do not print.
 pub(crate) fn error_chain(error: &dyn core::error::Error) -> String {
     let mut text = error.to_string();
     let mut source = error.source();

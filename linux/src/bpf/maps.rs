@@ -16,15 +16,15 @@ type Table<K, V> = HashMap<MapData, K, V>;
 
 /// All maps.
 pub(crate) struct Maps {
-    /// Prefix to tunnel, or to all about it.
+    /// Prefix entries, by prefix.
     pub(crate) prefixes: PrefixTable,
-    /// Tunnel to all about it but its flow rules.
+    /// Tunnels without their flow rules, by number.
     pub(crate) tunnels: Entries<u32, TunnelValue>,
-    /// Tunnel and version to its flow rules.
+    /// Flow rules, by tunnel and version.
     pub(crate) rules: Entries<RulesKey, RulesValue>,
-    /// Our ends of tunnels, to their places.
+    /// Local endpoints, with their indices.
     pub(crate) endpoints: Entries<EndpointKey, u32>,
-    /// Our ends by their places.
+    /// Local endpoints, by index.
     local_endpoints: Array<MapData, EndpointKey>,
     settings: Array<MapData, SettingsValue>,
     lengths: Array<MapData, LengthsValue>,
@@ -49,43 +49,49 @@ impl Maps {
         })
     }
 
-    /// What holds for all packets.
+    /// The settings that apply to all packets.
+    ///
+    /// # Errors
+    /// The kernel's, as for all maps.
     pub(crate) fn settings(&self) -> Result<Settings, Error> {
         self.settings.get(&0, 0).map(|value| Settings::decode(&value)).context("map settings")
     }
 
-    /// Makes that hold for the next packet.
+    /// Sets them, from the next packet on.
     pub(crate) fn set_settings(&mut self, settings: Settings) -> Result<(), Error> {
         self.settings.set(0, settings.encode(), 0).context("map settings")
     }
 
-    /// The lengths in use on one side, in one of the two sets of tables.
+    /// The prefix lengths in use on one side, in one of the two sets of tables.
     pub(crate) fn lengths(&self, which: u32, side: Side) -> Result<Vec<PrefixLength>, Error> {
         let value = self.lengths.get(&lengths_index(which, side), 0);
         value.map(|value| decode_lengths(&value)).context("map lengths")
     }
 
-    /// Writes one table of the set that is not in use.
+    /// Writes a table of the set that is not in use.
     pub(crate) fn set_lengths(&mut self, which: u32, side: Side, longest_first: &[PrefixLength]) -> Result<(), Error> {
         self.lengths.set(lengths_index(which, side), encode_lengths(longest_first), 0).context("map lengths")
     }
 
-    /// Names one of our ends.
+    /// Sets a local endpoint.
     pub(crate) fn set_local_endpoint(&mut self, place: u8, end: &EndpointKey) -> Result<(), Error> {
         self.local_endpoints.set(place.into(), end, 0).context("map locals")
     }
 
-    /// Takes frames of an interface at the driver, unless another has its place.
+    /// Enables the XDP program for an interface, unless another has its index.
+    ///
+    /// # Errors
+    /// Another interface has the same index.
     pub(crate) fn set_xdp_interface(&mut self, link: LinkId, front: &XdpInterfaceValue) -> Result<(), Error> {
         let holder = self.xdp_interface_at(link)?;
         if holder != link && holder != LinkId(0) {
-            let why = format_args!("its number, {}, and that of interface {} share a place", link.0, holder.0);
+            let why = format_args!("interface indices {} and {} share an entry", link.0, holder.0);
             return Err(Error::new("map fronts", why));
         }
         self.xdp_interfaces.set(xdp_interface_index(link), front, 0).context("map fronts")
     }
 
-    /// Takes none there any more.
+    /// Disables the XDP program for an interface.
     pub(crate) fn clear_xdp_interface(&mut self, link: LinkId) -> Result<(), Error> {
         if self.xdp_interface_at(link)? == link {
             self.xdp_interfaces
@@ -102,7 +108,7 @@ impl Maps {
             .context("map fronts")
     }
 
-    /// Packets by what became of them, of all processors together.
+    /// The packet counters, summed over all processors.
     pub(crate) fn counters(&self) -> few::VecMap<String, u64> {
         let sum = |index: usize| {
             let values = self.counters.get(&u32::try_from(index).ok()?, 0).ok()?;
@@ -113,12 +119,12 @@ impl Maps {
     }
 }
 
-/// Where the table of a side is.
+/// The index of the table of a side.
 fn lengths_index(which: u32, side: Side) -> u32 {
     Side::ALL.len() as u32 * which + side as u32
 }
 
-/// One hash map, whose errors say which it is.
+/// A hash map with a name for its errors.
 pub(crate) struct Entries<K: aya::Pod, V: aya::Pod> {
     name: &'static str,
     table: Table<K, V>,
@@ -129,12 +135,12 @@ impl<K: aya::Pod, V: aya::Pod> Entries<K, V> {
         Ok(Entries { name, table: Table::try_from(map).context(format_args!("map {name}"))? })
     }
 
-    /// Sets the value of `key` in one step: a packet sees the old one or the new.
+    /// Sets the value of `key` atomically: a packet sees the former value or the new one.
     pub(crate) fn put(&mut self, key: &K, value: &V) -> Result<(), Error> {
         self.table.insert(key, value, 0).context(format_args!("map {}", self.name))
     }
 
-    /// Removes `key`, which need not be there.
+    /// Removes `key`, which need not exist.
     pub(crate) fn drop(&mut self, key: &K) -> Result<(), Error> {
         match self.table.remove(key) {
             Err(error) if is_absent(&error) => Ok(()),

@@ -1,4 +1,4 @@
-//! The BPF programs of `bpf/` from this side: compiled in, loaded, their maps filled, everything pinned so that it
+//! The daemon's side of the BPF programs in `bpf/`: loading, maps, attachment; everything is pinned, so that it
 //! outlives the daemon.
 
 pub(crate) mod abi;

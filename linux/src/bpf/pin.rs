@@ -1,4 +1,4 @@
-//! Where BPF objects live while no process holds them: a BPF file system of the daemon's own.
+//! Where BPF objects are pinned while no process holds them: a BPF file system of the daemon's own.
 
 use crate::bpf::abi::LAYOUT;
 use crate::{Error, error::Context};
@@ -8,16 +8,19 @@ use nix::sys::statfs::{BPF_FS_MAGIC, statfs};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// The folder of pinned objects.
+/// The directory of pinned objects.
 #[derive(Debug, Clone)]
 pub(crate) struct Pins {
     mount: PathBuf,
-    /// An earlier life used maps of another layout, and its programs still run on them.
+    /// An earlier daemon used maps of another layout, and its programs still use them.
     pub(crate) outdated: bool,
 }
 
 impl Pins {
-    /// Mounts the file system at `mount` unless it is there from an earlier life.
+    /// Mounts the file system at `mount` unless an earlier daemon has mounted it.
+    ///
+    /// # Errors
+    /// The kernel's, if it refuses the mount or a directory.
     pub(crate) fn open(mount_at: &Path) -> Result<Pins, Error> {
         let mut pins = Pins { mount: mount_at.to_owned(), outdated: false };
         fs::create_dir_all(mount_at).context(format_args!("make {}", mount_at.display()))?;
@@ -26,7 +29,8 @@ impl Pins {
             mount(Some("bpf"), mount_at, Some("bpf"), MsFlags::empty(), Some("mode=0700"))
                 .context(format_args!("mount a BPF file system at {}", mount_at.display()))?;
         }
-        // Maps of another layout go when all is in ours: until then, and in a life after one that did not come so far.
+        // Maps of another layout are removed once all is in the present one: until then, and after a restart before
+        // that.
         pins.outdated = pins.links().exists() && (!pins.maps().exists() || pins.other_layouts().next().is_some());
         for folder in [pins.maps(), pins.links()] {
             fs::create_dir_all(&folder).context(format_args!("make {}", folder.display()))?;
@@ -34,31 +38,34 @@ impl Pins {
         Ok(pins)
     }
 
-    /// The folder of the maps of this layout.
+    /// The directory of the maps of this layout.
     pub(crate) fn maps(&self) -> PathBuf {
         self.mount.join(format!("maps-{LAYOUT}"))
     }
 
-    /// The folder of links from programs to interfaces.
+    /// The directory of links from programs to interfaces.
     pub(crate) fn links(&self) -> PathBuf {
         self.mount.join("links")
     }
 
-    /// Forgets the maps of other layouts, once no program uses them any more.
+    /// Removes the maps of other layouts, once no program uses them any more.
     pub(crate) fn drop_other_layouts(&self) {
         for folder in self.other_layouts() {
             remove(&folder);
         }
     }
 
-    /// The folders of maps of other layouts.
+    /// The directories of maps of other layouts.
     fn other_layouts(&self) -> impl Iterator<Item = PathBuf> {
         let entries = fs::read_dir(&self.mount).into_iter().flatten().flatten().map(|entry| entry.path());
         entries.filter(|path| ![self.maps(), self.links()].contains(path))
     }
 
-    /// Removes everything that is pinned, and the file system with it. Where that is not allowed somebody else has mounted
-    /// it for us, and takes it away.
+    /// Removes all pinned objects, and the file system. Where unmounting is not allowed, the service manager has
+    /// mounted it and unmounts it.
+    ///
+    /// # Errors
+    /// The kernel's, if it refuses the unmount.
     pub(crate) fn clean(&self) -> Result<(), Error> {
         for entry in fs::read_dir(&self.mount).into_iter().flatten().flatten() {
             remove(&entry.path());
@@ -71,7 +78,7 @@ impl Pins {
     }
 }
 
-/// Removes a folder of pinned objects; whatever refuses goes with the file system.
+/// Removes a directory of pinned objects; what cannot be removed goes with the file system.
 fn remove(folder: &Path) {
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
         let _ = fs::remove_file(entry.path());

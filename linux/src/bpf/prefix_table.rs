@@ -1,7 +1,8 @@
-//! Where prefixes lead: the hash table, which is the truth, and the slots, where programs find most far prefixes at once.
+//! The prefix entries of the tunnels: in the hash table, which is authoritative, and in the slots, where programs find
+//! most far prefixes with one memory access.
 //!
-//! The programs go on while the daemon dies between two writes, and the next life sweeps what it finds by the keys of the hash
-//! table. So a slot never outlives its key: it is written after it, and emptied before it.
+//! Programs keep running if the daemon dies between two writes, and after a restart stale entries are removed by the
+//! keys of the hash table. So a slot never outlives its key: it is written after it, and emptied before it.
 
 use crate::bpf::abi::prefix_slot::{EMPTY, SlotPrefix, SlotValue};
 use crate::bpf::abi::{PrefixEntryValue, PrefixKey, decode_prefix_entry};
@@ -10,7 +11,7 @@ use crate::{Error, error::Context};
 use aya::maps::{Array, Map, MapData};
 use roam6_proto::contract::item::TunnelId;
 
-/// See the file's head.
+/// The hash table and the slots.
 pub(crate) struct PrefixTable {
     table: Entries<PrefixKey, PrefixEntryValue>,
     slots: Array<MapData, SlotValue>,
@@ -19,7 +20,7 @@ pub(crate) struct PrefixTable {
 
 impl PrefixTable {
     pub(crate) fn new(table: Entries<PrefixKey, PrefixEntryValue>, slots: Map) -> Result<PrefixTable, Error> {
-        // Not what this life would make: the map may be an earlier one's.
+        // Not the size this daemon would choose: the map may be an earlier one's.
         let made = if let Map::Array(data) = &slots { data.info().context("map slots")?.max_entries() } else { 0 };
         let slots = Array::try_from(slots).context("map slots")?;
         Ok(PrefixTable { table, slots, slot_mask: made.saturating_sub(1) })
@@ -30,13 +31,16 @@ impl PrefixTable {
         self.slot_mask
     }
 
-    /// Lets a prefix lead there. What another prefix has in its slot is lost, and found by the hash table alone.
+    /// Sets the entry of a prefix. Another prefix with the same slot loses it, and is found by the hash table alone.
+    ///
+    /// # Errors
+    /// The kernel's, as when the map is full.
     pub(crate) fn put(&mut self, key: &PrefixKey, way: &PrefixEntryValue) -> Result<(), Error> {
         self.table.put(key, way)?;
         SlotPrefix::of(key).map_or(Ok(()), |prefix| self.write_slot(prefix, prefix.slot(way)))
     }
 
-    /// Removes a prefix, which need not be there.
+    /// Removes a prefix, which need not exist.
     pub(crate) fn drop(&mut self, key: &PrefixKey) -> Result<(), Error> {
         if let Some(prefix) = SlotPrefix::of(key) {
             let slot = self.slots.get(&prefix.index(self.slot_mask), 0).context("map slots")?;
@@ -47,12 +51,12 @@ impl PrefixTable {
         self.table.drop(key)
     }
 
-    /// The tunnel that a prefix leads to.
+    /// The tunnel of a prefix.
     pub(crate) fn tunnel(&self, key: &PrefixKey) -> Option<TunnelId> {
         self.table.find(key).map(|value| decode_prefix_entry(&value))
     }
 
-    /// Removes a prefix if it leads to `id`: another tunnel may have taken it over.
+    /// Removes a prefix if its entry is that of tunnel `id`: another tunnel may have taken it over.
     pub(crate) fn drop_if_of(&mut self, key: &PrefixKey, id: TunnelId) -> Result<(), Error> {
         if self.tunnel(key) == Some(id) { self.drop(key) } else { Ok(()) }
     }
@@ -62,7 +66,7 @@ impl PrefixTable {
         self.table.keys()
     }
 
-    /// The hash table, as a life that ends between two writes leaves it.
+    /// The hash table alone, for tests of a crash between two writes.
     #[cfg(test)]
     pub(crate) fn table(&mut self) -> &mut Entries<PrefixKey, PrefixEntryValue> {
         &mut self.table

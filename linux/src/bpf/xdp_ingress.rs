@@ -1,5 +1,5 @@
-//! The program that takes frames at the driver, before the kernel has made socket buffers of them (native XDP). It works on
-//! the maps of the programs in traffic control, which get all that it leaves.
+//! The XDP program, which runs in the driver before the kernel allocates socket buffers (native XDP). It shares the
+//! maps of the TC programs, which get all packets that it passes.
 
 use crate::Error;
 use crate::bpf::attach::{self, Interface, error_chain};
@@ -17,12 +17,12 @@ use std::path::PathBuf;
 static OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/xdp.bpf.o"));
 const NAME: &str = "front";
 
-/// What the kernel tells of devices, since Linux 6.3 (linux/netdev.h).
+/// The kernel's netdev family, since Linux 6.3 (linux/netdev.h).
 const NETDEV: &[u8] = b"netdev\0";
 const DEV_GET: u8 = 1;
 const DEV_IFINDEX: u16 = 1;
 const DEV_XDP_FEATURES: u16 = 3;
-/// It sends frames that another has taken.
+/// The device transmits frames redirected from another.
 const NDO_XMIT: u64 = 4;
 
 /// The loaded program.
@@ -32,22 +32,28 @@ pub(crate) struct XdpIngress {
 }
 
 impl XdpIngress {
-    /// Loads it on the maps that are pinned already.
+    /// Loads the program with the maps that are pinned already.
+    ///
+    /// # Errors
+    /// The kernel's, if it refuses the object.
     pub(crate) fn load(pins: Pins) -> Result<XdpIngress, Error> {
         let ebpf = EbpfLoader::new()
             .btf(None)
             .default_map_pin_directory(pins.maps())
             .load(OBJECT)
-            .map_err(|error| Error::new("load the BPF object for drivers", error_chain(&error)))?;
+            .map_err(|error| Error::new("load the XDP object", error_chain(&error)))?;
         let mut front = XdpIngress { ebpf, pins };
         let program = front.program()?;
         attach::load_with_retry(|| program.load())
-            .map_err(|error| Error::new("load BPF program front", error_chain(&error)))?;
+            .map_err(|error| Error::new("load the XDP program", error_chain(&error)))?;
         crate::sys::trim_heap();
         Ok(front)
     }
 
-    /// Puts it on an interface, in place of what an earlier life put there. Fails where the driver takes no programs.
+    /// Attaches the program to an interface, in place of what an earlier daemon attached.
+    ///
+    /// # Errors
+    /// The driver supports no XDP programs.
     pub(crate) fn attach(&mut self, interface: Interface<'_>) -> Result<(), Error> {
         let pin = pin(&self.pins, interface.link);
         let program = self.program()?;
@@ -65,13 +71,16 @@ impl XdpIngress {
         Ok(())
     }
 
-    /// The program, to be run by hand too.
+    /// The program, loaded when it is first needed; also for test runs.
+    ///
+    /// # Errors
+    /// The kernel's, with the verifier's message.
     pub(crate) fn program(&mut self) -> Result<&mut Xdp, Error> {
         attach::program_named(&mut self.ebpf, NAME)
     }
 }
 
-/// Takes the program off an interface, which may be gone, whichever life has put it there.
+/// Detaches the program from an interface, which may have been removed, whichever daemon has attached it.
 pub(crate) fn detach(pins: &Pins, link: LinkId) {
     let _ = fs::remove_file(pin(pins, link));
 }
@@ -81,10 +90,14 @@ fn pin(pins: &Pins, link: LinkId) -> PathBuf {
 }
 
 fn unavailable(why: &dyn core::error::Error) -> Error {
-    Error::new("its driver takes no program (accel = \"xdp\"), so its packets go by traffic control", error_chain(why))
+    Error::new("the driver supports no XDP program (accel = \"xdp\"); TC forwards its packets", error_chain(why))
 }
 
-/// Whether frames taken at one driver can be sent by this interface. Kernels that do not tell are believed to send.
+/// Whether frames redirected from another interface can be sent by this one. A kernel that does not say so is taken to
+/// do it.
+///
+/// # Errors
+/// The kernel's, if the interface was removed.
 pub(crate) fn can_transmit(link: LinkId) -> Result<bool, Error> {
     let Some((mut netdev, _)) = Family::open(NETDEV)? else { return Ok(true) };
     let question = attribute(DEV_IFINDEX, &link.0.to_ne_bytes());

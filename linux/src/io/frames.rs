@@ -1,5 +1,5 @@
-//! Whole frames: a packet socket for each interface and kind that engines hear (EN 302 636-4-1 frames on a radio), and a
-//! TAP device for each interface that is of our own making. They wait in the host's epoll.
+//! Link-layer frames: a packet socket for each interface and EtherType that engines subscribe to (EN 302 636-4-1 frames
+//! on a radio), and a TAP device for each virtual interface. All are registered with the host's epoll.
 
 use crate::error::{Context, Error};
 use crate::netlink::link::LinkChange;
@@ -21,42 +21,42 @@ use std::os::fd::{AsRawFd, OwnedFd};
 
 /// Octets the kernel may queue for a socket.
 const RECEIVE_QUEUE: sys::Flag = 1024 * 1024;
-/// Octets of an Ethernet header, and of the largest frame taken.
+/// Octets of an Ethernet header, and of the largest frame received.
 const HEADER: usize = 14;
 const LARGEST: usize = HEADER + 9216;
-/// The bit of an epoll token that says that the lower half is the interface of a door.
+/// The bit of an epoll token that marks a frame socket; the lower half is the interface.
 const FRAME_TOKEN: u64 = 1 << 63;
 /// A unicast address of a packet socket's interface (packet(7)); `libc` has it for some systems only.
 const PACKET_MR_UNICAST: u16 = 3;
-/// Frames that one system call takes from a packet socket, or sends by it.
+/// Most frames received or sent by one system call.
 const CALL_BATCH: usize = 32;
 
-/// The doors for frames.
+/// The packet sockets and TAP devices.
 pub(crate) struct Frames {
     /// The host's epoll.
     epoll: Epoll,
     sockets: few::VecMap<(LinkId, u16), FrameSocket>,
     tap_devices: few::VecMap<String, TapDevice>,
-    /// Room for as many frames as are taken at once.
+    /// Receive buffers for one system call.
     buffers: Vec<Vec<u8>>,
-    /// What packet sockets will send, oldest first.
+    /// Frames to be sent by packet sockets, oldest first.
     send_queue: Vec<Frame>,
 }
 
-/// A packet socket, and the link-layer address beside the interface's own that it receives frames for.
+/// A packet socket, and the additional unicast link-layer address it receives frames for.
 struct FrameSocket {
     socket: OwnedFd,
     address: Option<LinkAddress>,
 }
 
-/// An interface of our own making. It goes with its descriptor.
+/// A TAP device. It is removed with its descriptor.
 struct TapDevice {
     link: LinkId,
     device: OwnedFd,
 }
 
 impl Frames {
-    /// No doors; those to come wait in `waits`.
+    /// No sockets yet; they will be registered with `waits`.
     pub(crate) fn open(waits: &Epoll) -> Result<Frames, Error> {
         let waits = Epoll(waits.0.try_clone().context("epoll")?);
         let buffers = vec![vec![0; LARGEST]; CALL_BATCH];
@@ -69,20 +69,24 @@ impl Frames {
         })
     }
 
-    /// The interface whose doors a token of the epoll is of.
+    /// The interface of an epoll token, if it is that of a frame socket.
     pub(crate) fn link_of_token(token: u64) -> Option<LinkId> {
         u32::try_from(token.checked_sub(FRAME_TOKEN)?).ok().map(LinkId)
     }
 
-    /// Hears frames of one kind on an interface from now on, or for another address.
+    /// Subscribes to an EtherType on an interface, or changes the additional address.
+    ///
+    /// # Errors
+    /// The kernel's, if it refuses the socket or the address.
     pub(crate) fn subscribe(&mut self, heard: &EthertypeSubscription) -> Result<(), Error> {
         if let Some(ear) = self.sockets.get_mut(&(heard.link, heard.ethertype)) {
             return ear.set_unicast_address(heard.link, heard.address);
         }
-        let what = format!("hear frames of type {:#06x} on {}", heard.ethertype, heard.link);
+        let what = format!("receive frames of type {:#06x} on {}", heard.ethertype, heard.link);
         let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
         let socket = socket(AddressFamily::Packet, SockType::Raw, flags, None).context(&what)?;
-        // Without either of the two there is less room, and what is sent is heard too, and ignored one step later.
+        // Without the first the queue is shorter; without the second the kernel passes on sent frames too, which are
+        // ignored later.
         let _ = sys::set_option(&socket, libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, &RECEIVE_QUEUE);
         let _ = sys::set_option(&socket, libc::SOL_PACKET, libc::PACKET_IGNORE_OUTGOING, &1);
         sys::bind_frames(&socket, heard.link, heard.ethertype).context(&what)?;
@@ -93,20 +97,23 @@ impl Frames {
         Ok(())
     }
 
-    /// Hears them no more.
+    /// Ends a subscription.
     pub(crate) fn unsubscribe(&mut self, link: LinkId, ethertype: u16) {
         self.sockets.remove(&(link, ethertype));
     }
 
-    /// Makes an interface, or gives it another address or size.
+    /// Creates a TAP device, or changes its address or MTU.
+    ///
+    /// # Errors
+    /// The kernel's; or an interface of this name exists already.
     pub(crate) fn create_tap(&mut self, interface: &VirtualInterface) -> Result<(), Error> {
         let name = interface.name.as_str();
         let mut netlink = Netlink::open()?;
         if !self.tap_devices.contains_key(name) {
             if find(&mut netlink, name)?.is_some() {
-                return Err(Error::new(format_args!("make interface {name}"), "there is one of this name already"));
+                return Err(Error::new(format_args!("create interface {name}"), "an interface of this name exists"));
             }
-            let device = sys::open_tun(name, libc::IFF_TAP).context(format_args!("make interface {name}"))?;
+            let device = sys::open_tun(name, libc::IFF_TAP).context(format_args!("create interface {name}"))?;
             let made = find(&mut netlink, name)?.ok_or_else(|| Error::new(name, "no such interface"))?;
             let link = LinkId(made.index);
             self.watch(&device, link)?;
@@ -117,12 +124,12 @@ impl Frames {
         change_link(&mut netlink, name, Request::change(Message::new(libc::RTM_SETLINK, &wish)))
     }
 
-    /// Removes an interface of our own making.
+    /// Removes a TAP device.
     pub(crate) fn remove_tap(&mut self, name: &str) {
         self.tap_devices.remove(name);
     }
 
-    /// Takes frames of the doors of an interface, `most` of each at most.
+    /// Receives frames from the sockets of an interface, at most `most` from each.
     pub(crate) fn receive(&mut self, link: LinkId, most: usize) -> Vec<Frame> {
         let mut frames = Vec::new();
         for (_, ear) in self.sockets.iter().filter(|((heard, _), _)| *heard == link) {
@@ -136,8 +143,8 @@ impl Frames {
         frames
     }
 
-    /// Sends a frame by the door it belongs to; into an interface of our own making it comes as received. What goes by a
-    /// packet socket waits for [`Frames::flush`].
+    /// Sends a frame. To a TAP device it is written at once, and received there; frames of packet sockets are queued
+    /// until [`Frames::flush`].
     pub(crate) fn send(&mut self, frame: Frame) -> io::Result<()> {
         if let Some(made) = self.tap_devices.values().find(|made| made.link == frame.link) {
             let header = ethernet_header(&frame);
@@ -151,7 +158,7 @@ impl Frames {
         Ok(())
     }
 
-    /// Sends what waits, many frames with one system call; those that cannot be sent are lost, and each is told.
+    /// Sends the queue, many frames by one system call; a frame that cannot be sent is lost and reported to `lost`.
     pub(crate) fn flush(&mut self, mut lost: impl FnMut(LinkId, Errno)) {
         let leaving = std::mem::take(&mut self.send_queue);
         let batches = leaving
@@ -177,13 +184,13 @@ impl Frames {
 }
 
 impl FrameSocket {
-    /// Has the interface receive frames for `address` too, and no longer for the one before.
+    /// Makes the interface receive frames for `address` too, in place of the former additional address.
     fn set_unicast_address(&mut self, link: LinkId, address: Option<LinkAddress>) -> Result<(), Error> {
         if self.address == address {
             return Ok(());
         }
         if let Some(former) = self.address.take() {
-            // Of an interface that is gone nothing has to be taken away.
+            // An interface that was removed has no memberships left.
             let _ = membership(&self.socket, link, former, libc::PACKET_DROP_MEMBERSHIP);
         }
         if let Some(new) = address {
@@ -195,7 +202,7 @@ impl FrameSocket {
     }
 }
 
-/// Adds a unicast address to those an interface receives frames for, or takes it away; it ends with the socket.
+/// Adds or removes a unicast address that an interface receives frames for; it ends with the socket.
 fn membership(socket: &OwnedFd, link: LinkId, address: LinkAddress, change: libc::c_int) -> io::Result<()> {
     let [a, b, c, d, e, f] = address.0;
     let membership = PacketMembership {
@@ -207,7 +214,7 @@ fn membership(socket: &OwnedFd, link: LinkId, address: LinkAddress, change: libc
     sys::set_option(socket, libc::SOL_PACKET, change, &membership)
 }
 
-/// Takes frames from a packet socket, many with one system call, until there is none left.
+/// Receives frames from a packet socket, many by one system call, until there is none left.
 fn receive_batch(socket: &OwnedFd, link: LinkId, most: usize, buffers: &mut [Vec<u8>], frames: &mut Vec<Frame>) {
     let mut headers: MultiHeaders<SockaddrIn6> = MultiHeaders::preallocate(buffers.len(), None);
     let mut taken = 0;
@@ -229,7 +236,7 @@ fn receive_batch(socket: &OwnedFd, link: LinkId, most: usize, buffers: &mut [Vec
     }
 }
 
-/// How many of the frames were sent, all at once.
+/// Sends frames by one system call; returns how many were sent.
 fn send_batch(socket: &OwnedFd, frames: &[Frame]) -> Result<usize, Errno> {
     let headers: Vec<[u8; HEADER]> = frames.iter().map(ethernet_header).collect();
     let both = headers.iter().zip(frames);
@@ -241,7 +248,7 @@ fn send_batch(socket: &OwnedFd, frames: &[Frame]) -> Result<usize, Errno> {
     Ok(sent.count())
 }
 
-/// The packet socket a frame leaves by.
+/// The key of the packet socket that sends a frame.
 fn socket_key(frame: &Frame) -> (LinkId, u16) {
     (frame.link, frame.ethertype)
 }
@@ -254,7 +261,8 @@ fn ethernet_header(frame: &Frame) -> [u8; HEADER] {
     octets
 }
 
-/// Takes frames until there is none left; an error ends it, and is told elsewhere: the interface went.
+/// Reads frames from a TAP device until there is none left. An error ends it; the removal of the interface is announced
+/// elsewhere.
 fn read_tap(door: &OwnedFd, link: LinkId, most: usize, buffer: &mut [u8], frames: &mut Vec<Frame>) {
     for _ in 0..most {
         match nix::unistd::read(door, buffer) {

@@ -1,5 +1,6 @@
-//! Keeps the kernel from answering what engines answer: it knows no mobility headers, home address options or mobile
-//! prefix discovery, and would tell the sender so (RFC 4443 §3.4). Packets passing through are not touched, nor is ESP, but behind a home address.
+//! Suppresses the kernel's ICMP errors for messages that engines answer: it knows no mobility headers, home address
+//! options or mobile prefix discovery, and would report that to the sender (RFC 4443 §3.4). Forwarded packets are not
+//! affected, nor is ESP unless it is behind a home address option.
 
 use crate::error::{Context, Error};
 use crate::nft::expression::{between, drop_packet, equal, load_icmp_type};
@@ -12,32 +13,39 @@ const MOBILITY: u8 = 135;
 const ICMPV6: u8 = 58;
 const ESP: u8 = 50;
 const DESTINATION: u8 = 60;
-/// The routing header that names a home address (RFC 6275 §6.4).
+/// The routing header type with a home address (RFC 6275 §6.4).
 const HOME_ROUTING: u8 = 2;
 /// Home agent address discovery and mobile prefix discovery (RFC 6275 §6.5 to §6.8).
 const DISCOVERY: [u8; 2] = [144, 147];
 
-/// What keeps the kernel quiet. The table outlives the daemon: peers repeat themselves until it is back.
+/// How the errors are suppressed. The nftables table outlives the daemon: peers retransmit until it is back.
 pub(crate) enum KernelIcmpFilter {
     Nftables(Nftables),
-    /// Takes plain mobility headers, and throws them away.
+    /// A raw socket that receives plain mobility headers and discards them.
     DiscardingSocket(#[allow(dead_code, reason = "works by being open")] OwnedFd),
 }
 
 impl KernelIcmpFilter {
-    /// Silences the kernel; also says why it had to be done the lesser way, if so.
+    /// Installs the filter; also returns why the fallback had to be taken, if so.
+    ///
+    /// # Errors
+    /// The kernel's, if it refuses both nftables and the raw socket.
     pub(crate) fn open() -> Result<(KernelIcmpFilter, Option<String>), Error> {
         match install() {
             Ok(filter) => Ok((KernelIcmpFilter::Nftables(filter), None)),
             Err(error) => {
-                let notice =
-                    format!("{error}; the kernel will answer mobility messages that carry options with errors");
+                let notice = format!(
+                    "{error}; the kernel will send ICMP errors for mobility messages with a home address option"
+                );
                 Ok((KernelIcmpFilter::DiscardingSocket(discarding_socket(libc::IPPROTO_MH)?), Some(notice)))
             }
         }
     }
 
-    /// Silences the kernel again if somebody has taken that away; true if so.
+    /// Installs the table again if another program has removed it; true if so.
+    ///
+    /// # Errors
+    /// The kernel's, if it refuses the table.
     pub(crate) fn repair(&self) -> Result<bool, Error> {
         match self {
             KernelIcmpFilter::Nftables(filter) if !filter.has_table(TABLE)? => write_rules(filter).map(|()| true),
@@ -45,12 +53,15 @@ impl KernelIcmpFilter {
         }
     }
 
-    /// Takes away what a life that was killed, and had other roles, has left. Without nftables it has left nothing.
+    /// Removes the table that a killed daemon with other roles has left. Without nftables there is none.
     pub(crate) fn remove_stale() {
         let _ = Nftables::open().and_then(|filter| filter.drop(TABLE));
     }
 
-    /// Lets the kernel speak again.
+    /// Removes the filter.
+    ///
+    /// # Errors
+    /// The kernel's, if it refuses to remove the table.
     pub(crate) fn clean(&self) -> Result<(), Error> {
         match self {
             KernelIcmpFilter::Nftables(filter) => filter.drop(TABLE),
@@ -68,13 +79,16 @@ fn install() -> Result<Nftables, Error> {
 fn write_rules(filter: &Nftables) -> Result<(), Error> {
     let mobility = vec![load_protocol(), equal(MOBILITY), drop_packet()];
     let discovery = vec![load_protocol(), equal(ICMPV6), load_icmp_type(), between(DISCOVERY), drop_packet()];
-    // The kernel's own IPsec puts neither of the two in front of ESP.
+    // The kernel's own IPsec has neither of the two before ESP.
     let sealed = vec![load_protocol(), equal(ESP), load_presence(DESTINATION), equal(1), drop_packet()];
     let answered = vec![load_protocol(), equal(ESP), load_routing_type(), equal(HOME_ROUTING), drop_packet()];
     filter.put(TABLE, Hook::Input, &[mobility, discovery, sealed, answered])
 }
 
-/// A raw socket is enough for the kernel to believe somebody takes care of a protocol.
+/// With a raw socket the kernel takes a protocol for implemented, and sends no error for it.
+///
+/// # Errors
+/// The kernel's, if it refuses the socket.
 pub(crate) fn discarding_socket(protocol: libc::c_int) -> Result<OwnedFd, Error> {
     let what = format_args!("raw socket of protocol {protocol}");
     let socket = sys::raw_socket(protocol).context(what)?;
@@ -90,7 +104,7 @@ mod tests {
     use nix::sched::{CloneFlags, unshare};
     use roam6_proto::{Transmit, Via};
 
-    /// Whether the kernel answers a mobility header to this very host with an error.
+    /// Whether the kernel answers a mobility header to this host with an ICMPv6 error.
     fn kernel_sends_icmp_error() -> bool {
         let mut packet = vec![0x60, 0, 0, 0, 0, 8, MOBILITY, 64];
         packet.extend(std::net::Ipv6Addr::LOCALHOST.octets().repeat(2));

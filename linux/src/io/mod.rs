@@ -1,4 +1,5 @@
-//! Where packets enter and leave: ears for what engines want, a raw exit, and silence of the kernel in between.
+//! Receive sockets for the packets that engines handle, the raw transmit socket, and the nftables rules that suppress
+//! the kernel's ICMP errors.
 
 pub(crate) mod frames;
 pub(crate) mod kernel_icmp_filter;

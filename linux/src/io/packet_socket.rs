@@ -1,6 +1,5 @@
-//! Taps: packet sockets whose filter passes only what engines want (RFC 6275 §6.1, §6.5-6.8, RFC 3776 §3, RFC 4861 §4,
-//! RFC 4443, RFC 8415).
-//! They see a packet before the kernel does anything with it, extension headers and all.
+//! Packet sockets whose filter passes only what engines handle (RFC 6275 §6.1, §6.5-6.8, RFC 3776 §3, RFC 4861 §4, RFC
+//! 4443, RFC 8415). They receive a packet before the kernel processes it, with all extension headers.
 
 use crate::error::{Context, Error};
 use crate::sys::{self, FilterStep, Flag, PacketMembership};
@@ -12,19 +11,21 @@ use std::io;
 use std::net::Ipv6Addr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-/// Octets the kernel may queue for a tap.
+/// Receive buffer of a packet socket, octets.
 const RECEIVE_QUEUE: Flag = 4 * 1024 * 1024;
 /// Octets of the largest packet without a jumbo payload.
 const LARGEST: usize = IPV6_HEADER + 65_535;
 const IPV6_HEADER: usize = 40;
-/// Extension headers looked behind.
+/// Most extension headers that the filter looks behind.
 const MAX_EXTENSION_HEADERS: usize = 4;
 
-/// What a tap passes. Two taps, so that a flood of echo replies passing through never pushes out a binding update.
+/// Which packets a socket passes. Two sockets, so that a flood of forwarded echo replies never displaces a Binding
+/// Update.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum PacketFilter {
-    /// Mobility headers, messages of the shim, neighbour and router discovery, home agent and mobile prefix discovery, answers of DHCPv6; and
-    /// ESP behind another header, such as a home address's. ESP behind none may be the host's own: see [`Tap::hear_esp`].
+    /// Mobility headers, Shim6 control messages, neighbour and router discovery, home agent address discovery and
+    /// mobile prefix discovery, DHCPv6 replies; and ESP behind another header, such as the Home Address option. ESP
+    /// right behind the IPv6 header may be the host's own: see [`PacketSocket::receive_plain_esp`].
     Signalling,
     /// ICMPv6 errors and echo replies.
     IcmpErrors,
@@ -40,13 +41,16 @@ pub(crate) struct PacketSocket {
 }
 
 impl PacketSocket {
-    /// Opens a tap on all interfaces.
+    /// Opens a packet socket on all interfaces.
+    ///
+    /// # Errors
+    /// The kernel's, if it refuses the socket or its filter.
     pub(crate) fn open(kind: PacketFilter) -> Result<PacketSocket, Error> {
         let what = "packet socket";
         let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
         let socket = socket(AddressFamily::Packet, SockType::Datagram, flags, None).context(what)?;
         sys::attach_filter(&socket, &filter_program(kind, false)).context(what)?;
-        // Without either of the two there is less room, and outgoing packets are filtered one step later.
+        // Without the first the queue is shorter; without the second outgoing packets are filtered one step later.
         let _ = sys::set_option(&socket, libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, &RECEIVE_QUEUE);
         let _ = sys::set_option(&socket, libc::SOL_PACKET, libc::PACKET_IGNORE_OUTGOING, &1);
         match kind {
@@ -56,12 +60,20 @@ impl PacketSocket {
         Ok(PacketSocket { filter: kind, socket, buffer: vec![0; LARGEST] })
     }
 
-    /// Whether ESP right behind the IPv6 header is heard: that of mobile routers at home cannot be told from other ESP.
+    /// Sets whether ESP right behind the IPv6 header is received: that of mobile routers at home looks like any other
+    /// ESP.
+    ///
+    /// # Errors
+    /// The kernel's, if it refuses the filter.
     pub(crate) fn receive_plain_esp(&self, plain: bool) -> Result<(), Error> {
         sys::attach_filter(&self.socket, &filter_program(self.filter, plain)).context("packet socket")
     }
 
-    /// Also hears multicast to groups this host has not joined: probes for addresses it is about to take.
+    /// Receives multicast to all groups, also those this host has not joined: DAD probes for addresses it is about to
+    /// use.
+    ///
+    /// # Errors
+    /// The kernel's, if the interface was removed.
     pub(crate) fn receive_all_multicast(&self, link: LinkId) -> Result<(), Error> {
         let membership = PacketMembership {
             mr_ifindex: link.0.cast_signed(),
@@ -73,7 +85,10 @@ impl PacketSocket {
             .context(format!("multicast of {link}"))
     }
 
-    /// Takes one packet, if there is one.
+    /// Receives one packet, if there is one.
+    ///
+    /// # Errors
+    /// The kernel's, as when an interface goes down.
     pub(crate) fn receive(&mut self) -> io::Result<Option<Packet>> {
         let envelope = match sys::receive_packet(&self.socket, &mut self.buffer) {
             Ok(envelope) => envelope,
@@ -97,14 +112,14 @@ impl AsFd for PacketSocket {
     }
 }
 
-/// Cuts off what a link added to reach its least frame size.
+/// Removes the padding of a frame of minimum size.
 fn without_padding(bytes: &[u8]) -> &[u8] {
     let payload = bytes.get(4..6).and_then(|field| field.try_into().ok()).map(u16::from_be_bytes);
     payload.and_then(|length| bytes.get(..IPV6_HEADER + usize::from(length))).unwrap_or(bytes)
 }
 
-/// A sender on this machine leaves the UDP checksum to the device, and what never meets one holds the sum of the
-/// pseudo-header only. The rest is added here, as the kernel would for a socket of its own.
+/// A local sender leaves the UDP checksum to the device, and a packet that never meets one has the sum of the
+/// pseudo-header only. The rest is added here, as the kernel does for its own sockets.
 fn complete_checksum(bytes: &mut [u8]) {
     const UDP_PROTOCOL: u8 = 17;
     let address =
@@ -129,10 +144,10 @@ fn complete_checksum(bytes: &mut [u8]) {
     put(if sum == 0 { u16::MAX } else { sum });
 }
 
-/// Where a UDP header has its checksum.
+/// The checksum field of a UDP header.
 const UDP_CHECKSUM: std::ops::Range<usize> = 6..8;
 
-/// ICMPv6 types a tap passes.
+/// ICMPv6 types that a socket passes.
 fn icmp_types(kind: PacketFilter) -> &'static [u32] {
     match kind {
         PacketFilter::Signalling => &[133, 134, 135, 136, 137, 144, 145, 146, 147, MNPP],
@@ -141,21 +156,21 @@ fn icmp_types(kind: PacketFilter) -> &'static [u32] {
     }
 }
 
-/// Announcements of mobile network prefixes.
+/// Advertisements of mobile network prefixes (MNPP).
 const MNPP: u32 = roam6_wire::mnpp::ICMP_TYPE as u32;
 const MOBILITY: u32 = 135;
 const ESP: u32 = 50;
 const ICMPV6: u32 = 58;
 const UDP: u32 = 17;
-/// Destination of what DHCPv6 servers answer (RFC 8415 §7.2).
+/// Destination port of DHCPv6 replies (RFC 8415 §7.2).
 const DHCP_CLIENT: u32 = 546;
-/// The bit that tells the shim's payload headers, which programs deal with, from its messages (RFC 5533 §5.1).
+/// The P bit: payload extension headers, which BPF programs process, have it, control messages do not (RFC 5533 §5.1).
 const SHIM_PAYLOAD: u32 = 0x80;
-/// Hop-by-hop options, routing header, destination options: what may stand in front.
+/// Hop-by-hop options, routing header, destination options: extension headers that may precede a message.
 const EXTENSIONS: [u32; 3] = [0, 43, 60];
 
-/// The program; `plain`: ESP is wanted behind no other header too. X holds the offset of a header, A its protocol number;
-/// one block of instructions for each header.
+/// The filter program; `plain`: with ESP right behind the IPv6 header. X has the offset of a header, A its protocol
+/// number; one block of instructions for each header.
 fn filter_program(kind: PacketFilter, plain: bool) -> Vec<FilterStep> {
     if kind == PacketFilter::Dsmip {
         return dsmip_filter_program();
@@ -214,7 +229,7 @@ fn dsmip_filter_program() -> Vec<FilterStep> {
     const UDP_AT: u32 = 20;
     const INNER_AT: u32 = UDP_AT + 8;
     const FRAGMENT: u32 = 0x3fff;
-    // Load, at, mask, value: all must hold. The last is looked at for either of two values.
+    // Instruction, offset, mask, value: all must match. The last is compared with either of two values.
     let octet = libc::BPF_LD | libc::BPF_B | libc::BPF_ABS;
     let word = libc::BPF_LD | libc::BPF_H | libc::BPF_ABS;
     let packet_type = (libc::SKF_AD_OFF + libc::SKF_AD_PKTTYPE).cast_unsigned();
@@ -253,13 +268,13 @@ impl FilterProgram {
         self.steps.push(sys::filter_step(code, 0, 0, k));
     }
 
-    /// To the step numbered `target` if A equals `value`, else on.
+    /// Jumps to step `target` if A equals `value`.
     fn branch(&mut self, value: u32, target: usize) {
         let jt = u8::try_from(target - self.steps.len() - 1).unwrap_or(u8::MAX);
         self.steps.push(sys::filter_step(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, jt, 0, value));
     }
 
-    /// To the step numbered `target`.
+    /// Jumps to step `target`.
     fn jump(&mut self, target: usize) {
         let distance = target - self.steps.len() - 1;
         self.step(libc::BPF_JMP | libc::BPF_JA, distance as u32);
@@ -270,7 +285,7 @@ impl FilterProgram {
 mod tests {
     use super::*;
 
-    /// What the program does with a packet; the packet type is always "for this host".
+    /// Runs the program on a packet; the packet type is always "for this host".
     fn passes((kind, plain): (PacketFilter, bool), packet: &[u8]) -> bool {
         let program = filter_program(kind, plain);
         let (mut a, mut x, mut memory, mut at) = (0_u32, 0_u32, 0_u32, 0_usize);

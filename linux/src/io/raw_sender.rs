@@ -1,4 +1,5 @@
-//! The exit: whole packets, any source address, by the routing tables, by one interface, or straight to a neighbour.
+//! The transmit sockets: complete packets with any source address, by the routing tables, by one interface, or directly
+//! to a neighbour.
 
 use crate::error::{Context, Error};
 use crate::sys;
@@ -16,10 +17,10 @@ use std::os::fd::{AsRawFd, OwnedFd};
 /// Sends packets.
 pub(crate) struct RawSender {
     unbound: OwnedFd,
-    /// One socket for each interface something was sent by. Bound, because the kernel only prefers, and does not insist
-    /// on, an interface named in passing.
+    /// One socket for each interface in use. Bound, because an interface given with a packet is only a preference to
+    /// the kernel.
     by_link: few::VecMap<LinkId, OwnedFd>,
-    /// The same for IPv4 packets, that of no interface too; each made when it is first needed.
+    /// The same for IPv4 packets, with one for no interface; each is opened when it is first needed.
     ipv4: few::VecMap<Option<LinkId>, OwnedFd>,
     packet_socket: OwnedFd,
 }
@@ -37,6 +38,9 @@ impl RawSender {
     }
 
     /// Sends one packet. `address` is the link-layer address of the interface, where it has one.
+    ///
+    /// # Errors
+    /// The kernel's, as where there is no route; or the packet has no valid header.
     pub(crate) fn send(&mut self, transmit: &Transmit, address: Option<LinkAddress>) -> io::Result<()> {
         let bytes = transmit.bytes.as_slice();
         if bytes.first().is_some_and(|first| first >> 4 == 4) {
@@ -45,7 +49,7 @@ impl RawSender {
         let (source, destination) = addresses(bytes).ok_or(io::ErrorKind::InvalidInput)?;
         match transmit.via {
             Via::Route => send_raw(&self.unbound, None, source, destination, bytes),
-            // Past the routing tables: it must also work before the interface has any address.
+            // Bypasses the routing tables: it must also work before the interface has any address.
             Via::Link(link) if destination.is_multicast() => {
                 let group = address.map(|_| multicast_address(destination));
                 sys::send_packet(&self.packet_socket, link, group, bytes)
@@ -71,7 +75,7 @@ impl RawSender {
         Ok(())
     }
 
-    /// Forgets an interface that is gone.
+    /// Closes the sockets of an interface that was removed.
     pub(crate) fn close_link(&mut self, link: LinkId) {
         self.ipv4.remove(&Some(link));
         self.by_link.remove(&link);
@@ -81,17 +85,17 @@ impl RawSender {
 fn raw_socket(link: Option<LinkId>) -> io::Result<OwnedFd> {
     let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
     let socket = socket(AddressFamily::Inet6, SockType::Raw, flags, SockProtocol::Raw)?;
-    // The source may be an address the host does not have, or not yet.
+    // The source may be an address that is not, or not yet, the host's.
     sys::set_option(&socket, libc::IPPROTO_IPV6, libc::IPV6_FREEBIND, &1)?;
     bind_to_link(socket, link)
 }
 
-/// Sends packets with the IPv4 header they have.
+/// A raw socket for packets with their own IPv4 header.
 fn raw_socket4(link: Option<LinkId>) -> io::Result<OwnedFd> {
     bind_to_link(sys::raw_socket4(libc::IPPROTO_RAW)?, link)
 }
 
-/// Lets a socket send by this interface only, if any.
+/// Binds a socket to this interface, if any.
 fn bind_to_link(socket: OwnedFd, link: Option<LinkId>) -> io::Result<OwnedFd> {
     if let Some(link) = link {
         sys::set_option(&socket, libc::SOL_SOCKET, libc::SO_BINDTOIFINDEX, &link.0.cast_signed())?;
@@ -99,7 +103,7 @@ fn bind_to_link(socket: OwnedFd, link: Option<LinkId>) -> io::Result<OwnedFd> {
     Ok(socket)
 }
 
-/// The source is told to the kernel beside the packet too: routes and rules may depend on it.
+/// The source is given to the kernel beside the packet too: routes and rules may depend on it.
 fn send_raw(
     socket: &OwnedFd,
     link: Option<LinkId>,
@@ -115,7 +119,7 @@ fn send_raw(
     Ok(())
 }
 
-/// A source address, not to be mistaken for a destination.
+/// A source address; a type of its own, so that it is not confused with a destination.
 #[derive(Clone, Copy)]
 struct Source(Ipv6Addr);
 

@@ -1,5 +1,5 @@
-//! Letterboxes: raw sockets for what is addressed to this host, as the kernel delivers it: router advertisements, ICMPv6
-//! errors and messages of the shim (RFC 3542 §3, §6). Unlike to taps, nothing else is offered to them.
+//! Raw sockets for packets addressed to this host, as the kernel delivers them: router advertisements, ICMPv6 errors
+//! and Shim6 control messages (RFC 3542 §3, §6). Unlike packet sockets they are offered nothing else.
 
 use crate::error::{Context, Error};
 use crate::sys::{self, FilterStep, REFUSE, filter_step};
@@ -14,9 +14,9 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
 /// Octets of the largest message without a jumbo payload.
 const LARGEST: usize = 65_535;
-/// ICMPv6 types that are taken: errors, and router advertisements.
+/// ICMPv6 types that are received: errors and router advertisements.
 const ICMP_TYPES: [u32; 5] = [1, 2, 3, 4, 134];
-/// Octet of a header of the shim, and the bit in it that tells payload from messages (RFC 5533 §5.1).
+/// The octet of a shim header with the P bit, and this bit: payload, not a control message (RFC 5533 §5.1).
 const SHIM_PAYLOAD: (u32, u32) = (2, 0x80);
 
 const ACCEPT: FilterStep = filter_step(libc::BPF_RET | libc::BPF_K, 0, 0, u32::MAX);
@@ -28,7 +28,7 @@ pub(crate) struct RawSocket {
     buffer: Vec<u8>,
 }
 
-/// A message and how it came.
+/// A message, and what the kernel says about it.
 struct ReceivedMessage {
     length: usize,
     header: Header,
@@ -36,7 +36,10 @@ struct ReceivedMessage {
 }
 
 impl RawSocket {
-    /// One for messages of the shim, and one for ICMPv6.
+    /// Opens a socket for Shim6 control messages and one for ICMPv6.
+    ///
+    /// # Errors
+    /// The kernel's, if it refuses a socket.
     pub(crate) fn open_all() -> Result<[RawSocket; 2], Error> {
         Ok([RawSocket::open(shim6::PROTOCOL, &shim_filter())?, RawSocket::open(protocol::ICMPV6, &icmp_filter())?])
     }
@@ -50,7 +53,7 @@ impl RawSocket {
         Ok(RawSocket { protocol, socket, buffer: vec![0; LARGEST] })
     }
 
-    /// Takes one packet, if there is one, with a header made of what the kernel says of it.
+    /// Receives one packet, if there is one, with a header made of what the kernel says about it.
     pub(crate) fn receive(&mut self) -> io::Result<Option<Packet>> {
         let ReceivedMessage { length, header, link } = match self.receive_message() {
             Ok(letter) => letter,
@@ -92,7 +95,7 @@ impl AsFd for RawSocket {
     }
 }
 
-/// Takes messages, and refuses payload.
+/// Accepts control messages, and rejects payload.
 fn shim_filter() -> [FilterStep; 5] {
     let (octet, payload) = SHIM_PAYLOAD;
     [
@@ -104,11 +107,11 @@ fn shim_filter() -> [FilterStep; 5] {
     ]
 }
 
-/// Takes the types that are wanted.
+/// Accepts the ICMPv6 types that are received.
 fn icmp_filter() -> Vec<FilterStep> {
     let load = filter_step(libc::BPF_LD | libc::BPF_B | libc::BPF_ABS, 0, 0, 0);
     let compare = |(index, icmp_type): (usize, &u32)| {
-        // Over the comparisons that are left, and the refusal.
+        // Past the remaining comparisons and the rejection.
         let skipped = (ICMP_TYPES.len() - index) as u8;
         filter_step(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, skipped, 0, *icmp_type)
     };

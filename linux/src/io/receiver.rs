@@ -1,6 +1,6 @@
-//! How packets reach the engines: through taps, where a role wants what is not for this host or what the kernel knows
-//! nothing of, and else through letterboxes. To a tap every packet this host receives is offered, for which
-//! the kernel copies its descriptor: 7 % of what a rewritten TCP segment costs.
+//! How packets reach the engines: through packet sockets, where a role needs packets that are not addressed to this
+//! host or of protocols that the kernel does not implement, and else through raw sockets. The kernel offers every
+//! received packet to a packet socket, for which it clones the buffer: 7 % of the cost of a rewritten TCP segment.
 
 use super::kernel_icmp_filter::KernelIcmpFilter;
 use super::packet_socket::{PacketFilter, PacketSocket};
@@ -10,15 +10,18 @@ use roam6_proto::{LinkId, Packet};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 
-/// Two descriptors: a flood at one pushes out nothing at the other.
+/// Two sockets, so that a flood on one displaces nothing on the other.
 pub(crate) enum Receiver {
-    /// With what keeps the kernel from answering before the engines do.
+    /// With the filter that keeps the kernel from answering before the engines do.
     PacketSockets([PacketSocket; 2], KernelIcmpFilter),
     RawSockets([RawSocket; 2]),
 }
 
 impl Receiver {
-    /// Opens taps or letterboxes; also says what had to be done the lesser way.
+    /// Opens packet sockets or raw sockets; also returns the fallback that had to be taken, if any.
+    ///
+    /// # Errors
+    /// The kernel's, if it refuses a socket.
     pub(crate) fn open(taps: bool) -> Result<(Receiver, Option<String>), Error> {
         if !taps {
             KernelIcmpFilter::remove_stale();
@@ -34,7 +37,7 @@ impl Receiver {
         ))
     }
 
-    /// Takes one packet from one of the two, if there is one.
+    /// Receives one packet from the first or second socket, if there is one.
     pub(crate) fn receive(&mut self, which: usize) -> io::Result<Option<Packet>> {
         match self {
             Receiver::PacketSockets(taps, _) => taps.get_mut(which).map_or(Ok(None), PacketSocket::receive),
@@ -42,7 +45,7 @@ impl Receiver {
         }
     }
 
-    /// What to wait for, the first and the second.
+    /// The descriptors to wait for, in the order of [`Receiver::receive`].
     pub(crate) fn fds(&self) -> [BorrowedFd<'_>; 2] {
         match self {
             Receiver::PacketSockets(taps, _) => taps.each_ref().map(AsFd::as_fd),
@@ -74,7 +77,7 @@ impl Receiver {
         }
     }
 
-    /// Leaves nothing behind.
+    /// Removes the kernel's filter.
     pub(crate) fn clean(&self) -> Result<(), Error> {
         match self {
             Receiver::PacketSockets(_, quiet) => quiet.clean(),

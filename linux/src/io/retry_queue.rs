@@ -1,34 +1,35 @@
-//! Packets the kernel would not send, to be tried again in a moment: right after a move a route or a neighbour entry may be
-//! missing for some milliseconds, and the engine's own repetition takes a second (RFC 6275 §12, INITIAL_BINDACK_TIMEOUT).
+//! Packets that the kernel could not send are retried: right after a handover a route or a neighbour entry may be
+//! missing for some milliseconds, and the engine's own retransmission takes a second (RFC 6275 §12,
+//! INITIAL_BINDACK_TIMEOUT).
 
 use core::time::Duration;
 use roam6_proto::{Time, Transmit};
 use std::io;
 
-/// Most packets kept; more are given up at once.
+/// Most packets queued; further ones are dropped at once.
 const MAX_PENDING: usize = 16;
-/// Time before the first attempt after the failed one; it doubles.
+/// Delay of the first retry; it doubles each time.
 const FIRST_RETRY: Duration = Duration::from_millis(5);
-/// Attempts after the first one: a third of a second altogether.
+/// Retries: a third of a second altogether.
 const ATTEMPTS: u32 = 6;
 
-/// Packets that wait for another attempt.
+/// Packets to be retried.
 #[derive(Debug, Default)]
 pub(crate) struct RetryQueue {
     pending: Vec<PendingSend>,
 }
 
-/// A packet that waits.
+/// A packet to be retried.
 #[derive(Debug)]
 pub(crate) struct PendingSend {
     pub(crate) transmit: Transmit,
-    /// Attempts so far, the first one not counted.
+    /// Retries so far.
     pub(crate) attempts: u32,
     due: Time,
 }
 
 impl RetryQueue {
-    /// Keeps a packet that was refused with `error` after so many attempts; `false` if it is not worth another one.
+    /// Queues a packet that failed with `error` after so many retries; `false` if another one is pointless.
     pub(crate) fn push(&mut self, now: Time, transmit: &Transmit, attempts: u32, error: &io::Error) -> bool {
         let kept = attempts < ATTEMPTS && self.pending.len() < MAX_PENDING && is_transient(error);
         if kept {
@@ -38,12 +39,12 @@ impl RetryQueue {
         kept
     }
 
-    /// When the next attempt is due.
+    /// When the next retry is due.
     pub(crate) fn due(&self) -> Option<Time> {
         self.pending.iter().map(|waiting| waiting.due).min()
     }
 
-    /// Those whose next attempt is due, in the order in which they were kept.
+    /// Removes the packets whose retry is due, in the order in which they were queued.
     pub(crate) fn take_due(&mut self, now: Time) -> Vec<PendingSend> {
         let (due, waiting) = std::mem::take(&mut self.pending).into_iter().partition(|waiting| waiting.due <= now);
         self.pending = waiting;
@@ -51,8 +52,8 @@ impl RetryQueue {
     }
 }
 
-/// Whether the kernel may send the same packet a moment later: not if the interface is gone or down, or the packet is too
-/// large.
+/// Whether the kernel may accept the same packet a moment later: not if the interface is absent or down, or the packet
+/// is too large.
 fn is_transient(error: &io::Error) -> bool {
     let transient =
         [libc::EINVAL, libc::ENETUNREACH, libc::EHOSTUNREACH, libc::EADDRNOTAVAIL, libc::ENOBUFS, libc::EAGAIN];

@@ -1,5 +1,6 @@
-//! Ports that engines answer. Their taps see what comes there; a socket that receives nothing keeps the kernel from
-//! telling the sender that nobody listens (RFC 4443 §3.1, code 4), and other programs of this host that somebody does.
+//! UDP ports on which engines answer. Their packet sockets receive what arrives there; a bound socket that receives
+//! nothing keeps the kernel from answering with an ICMPv6 error (RFC 4443 §3.1, code 4), and shows other programs of
+//! this host that the port is in use.
 
 use crate::error::{Context, Error};
 use crate::sys;
@@ -11,12 +12,15 @@ use roam6_proto::contract::item::UdpPortHold;
 use std::net::{Ipv6Addr, SocketAddrV6};
 use std::os::fd::{AsRawFd, OwnedFd};
 
-/// The ports taken.
+/// The ports held.
 #[derive(Default)]
 pub(crate) struct UdpPortHolds(few::VecMap<(LinkId, u16), OwnedFd>);
 
 impl UdpPortHolds {
-    /// Takes a port; `false` if another program listens there, which keeps the kernel quiet too.
+    /// Holds a port; `false` if another program has bound it, which also keeps the kernel from answering.
+    ///
+    /// # Errors
+    /// The kernel's, if it refuses the socket.
     pub(crate) fn hold(&mut self, port: &UdpPortHold) -> Result<bool, Error> {
         let UdpPortHold { link, port: number } = *port;
         if self.0.contains_key(&(link, number)) {
@@ -39,7 +43,7 @@ impl UdpPortHolds {
         }
     }
 
-    /// Leaves a port to others.
+    /// Releases a port.
     pub(crate) fn release(&mut self, port: &UdpPortHold) {
         self.0.remove(&(port.link, port.port));
     }

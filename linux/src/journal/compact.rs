@@ -1,5 +1,5 @@
-//! Compaction: what no longer counts is removed from the file. It is written anew beside the old one, or, where the disk
-//! has no room for two, rearranged in place. At any instant a reader finds all that counts, and nothing that was removed.
+//! Compaction: obsolete lines are removed from the file. The file is copied, or, where the disk has no room for a copy,
+//! rearranged in place. At any instant a reader finds all valid records, and none that was removed.
 
 use super::line::{Line, ParsedLine, blank, key_of};
 use super::{Extent, Journal, NAME, NEW, create, is_full, lines, sync_directory};
@@ -9,17 +9,17 @@ use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
 use std::os::unix::fs::FileExt;
 
-/// The lines of a file that no longer count.
+/// The obsolete lines of a file.
 #[derive(Default)]
 struct Garbage {
-    /// Former versions of records, and what cannot be read.
+    /// Former versions of records, and damaged lines.
     stale: Vec<Extent>,
-    /// Removals, which count as long as a former version of their record is in the file.
+    /// Removals, which are needed as long as a former version of their record is in the file.
     removals: Vec<Extent>,
 }
 
 impl Journal {
-    /// Removes what no longer counts. On an error everything that counts is still there.
+    /// Removes obsolete lines. On an error all valid lines are still there.
     pub(super) fn compact(&mut self) -> io::Result<()> {
         match self.copy() {
             Err(error) if is_full(&error) => self.rearrange(),
@@ -27,12 +27,12 @@ impl Journal {
         }
     }
 
-    /// Writes what counts to a new file and puts it in place of the old.
+    /// Writes the valid lines to a new file and replaces the old one by it.
     fn copy(&mut self) -> io::Result<()> {
         let path = self.directory.join(NEW);
         let _ = fs::remove_file(&path);
         self.copy_to_new().inspect_err(|_| {
-            // Half a copy would take the room that the next attempt needs.
+            // An incomplete copy would take the room that the next attempt needs.
             let _ = fs::remove_file(&path);
         })
     }
@@ -56,12 +56,12 @@ impl Journal {
         sync_directory(&self.directory)
     }
 
-    /// Moves what counts to the front of the file, and cuts off the rest. No octet of a line that counts is overwritten
-    /// before its copy is on the disk, and no copy can be older than another line of the same record: the others are blank
-    /// by then.
+    /// Moves the valid lines to the front of the file, and truncates it. No octet of a valid line is overwritten before
+    /// its copy is on the disk, and no copy can be older than another line of the same record: the others are blank by
+    /// then.
     pub(super) fn rearrange(&mut self) -> io::Result<()> {
         let garbage = self.find_garbage()?;
-        // A removal outlasts what it has removed.
+        // A removal must be on the disk until the removed lines are gone.
         for places in [garbage.stale, garbage.removals] {
             for place in places {
                 overwrite(&self.file, &blank(place.length as usize), place.at)?;
@@ -76,7 +76,7 @@ impl Journal {
         self.file.sync_data()
     }
 
-    /// Moves lines, in the order in which they are in the file. Returns where the last one ends.
+    /// Moves lines, in the order of the file. Returns the end of the last one.
     fn move_to_front(&mut self, lines: &[(JournalKey, Extent)]) -> io::Result<u64> {
         let (mut end, mut rest) = (0, lines);
         while let Some((_, first)) = rest.first() {
@@ -97,7 +97,7 @@ impl Journal {
                 self.extents.extend(moved);
                 end += copy.len() as u64;
             } else if let Some(((_, place), behind)) = rest.split_first() {
-                // It is too long for the room before it, and stays.
+                // It is longer than the gap before it, and stays.
                 overwrite(&self.file, &blank(room as usize), end)?;
                 end = place.at + u64::from(place.length);
                 rest = behind;

@@ -1,4 +1,4 @@
-//! One line of the journal: a checksum in hexadecimal digits, a blank, and JSON.
+//! A line of the journal: a checksum in hexadecimal digits, a blank, and JSON.
 
 use crate::error::Error;
 use roam6_proto::contract::item::{JournalKey, JournalRecord};
@@ -9,7 +9,7 @@ pub const MAX_LINE: usize = 256 * 1024;
 /// Hexadecimal digits of the checksum and a blank.
 const CHECK: usize = 17;
 
-/// What a line says.
+/// The content of a line.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Line {
@@ -17,17 +17,20 @@ pub(super) enum Line {
     Drop(JournalKey),
 }
 
-/// What was found where a line was expected.
+/// The result of parsing a line.
 pub(super) enum ParsedLine {
     Line(Box<Line>),
-    /// Overwritten by a compaction.
+    /// Blanked by a compaction.
     Blank,
-    /// Whether it has an end.
+    /// Damaged; whether it ends with a newline.
     Damaged(bool),
 }
 
 impl Line {
-    /// As it is written, its end included.
+    /// The encoded line, with its newline.
+    ///
+    /// # Errors
+    /// The line would be longer than [`MAX_LINE`].
     pub(super) fn emit(&self) -> Result<Vec<u8>, Error> {
         let text = serde_json::to_string(self).map_err(|error| Error::new("journal", error))?;
         let length = CHECK + text.len() + 1;
@@ -38,7 +41,7 @@ impl Line {
     }
 }
 
-/// Reads a line, its end included.
+/// Parses a line, with its newline.
 pub(super) fn parse(line: &[u8]) -> ParsedLine {
     if line.ends_with(b"\n") && line.trim_ascii().is_empty() {
         return ParsedLine::Blank;
@@ -46,7 +49,7 @@ pub(super) fn parse(line: &[u8]) -> ParsedLine {
     checked(line).map_or_else(|| ParsedLine::Damaged(line.ends_with(b"\n")), |line| ParsedLine::Line(Box::new(line)))
 }
 
-/// What overwrites `length` octets of the file with nothing.
+/// A blank line of `length` octets.
 pub(super) fn blank(length: usize) -> Vec<u8> {
     let mut blank = vec![b' '; length];
     if let Some(last) = blank.last_mut() {
@@ -71,7 +74,7 @@ fn checked(line: &[u8]) -> Option<Line> {
     (check == checksum(text)).then(|| serde_json::from_slice(text).ok()).flatten()
 }
 
-/// FNV-1a: finds torn and damaged lines; it is not there against forgery.
+/// FNV-1a: detects torn and damaged lines, not forgery.
 fn checksum(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, |sum, byte| (sum ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3))
 }

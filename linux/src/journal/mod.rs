@@ -1,5 +1,6 @@
-//! What must outlive the daemon: an append-only file, one checked line a record, synced once a batch.
-//! A torn last line was never acknowledged and is forgotten; damage elsewhere is skipped, told, and kept aside.
+//! The records that must outlive the daemon: an append-only file, one line with a checksum for each record, synced once
+//! per batch. A torn last line was never acknowledged and is discarded; other damage is skipped, reported, and kept
+//! aside.
 
 mod compact;
 mod line;
@@ -16,25 +17,25 @@ use std::io::{self, BufRead, BufReader, Read, Seek};
 use std::os::unix::fs::{FileExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-/// Most records held.
+/// Most records stored.
 pub const MAX_RECORDS: usize = 1_000_000;
-/// Garbage below this many octets is not worth a compaction while the disk has room.
+/// Fewer octets of obsolete lines are not worth a compaction while the disk has room.
 const MIN_GARBAGE: u64 = 16 * 1024;
 
 /// The journal of one daemon.
 pub struct Journal {
     directory: PathBuf,
     file: File,
-    /// Where the line of each record lies.
+    /// The extent of each record's line.
     extents: BTreeMap<JournalKey, Extent>,
-    /// Length of the file that is whole and synced, octets.
+    /// Octets of the file that are complete and synced.
     length: u64,
-    /// Octets of it that still count.
+    /// Octets of valid lines.
     live: u64,
-    /// Octets of garbage below which compaction is not tried again.
+    /// Octets of obsolete lines below which compaction is not attempted again.
     next_compaction: u64,
     batch: Vec<Entry>,
-    /// Records that were removed while nothing could be written: the file still has them.
+    /// Records that were removed while the disk was full: the file still has them.
     unwritten_removals: BTreeSet<JournalKey>,
 }
 
@@ -45,25 +46,28 @@ struct Extent {
     length: u32,
 }
 
-/// A line that is not in the file yet.
+/// A line to be written.
 struct Entry {
     key: JournalKey,
-    /// It removes the record.
+    /// Whether it is a removal.
     removal: bool,
     line: Vec<u8>,
 }
 
-/// What was found when a journal was opened.
+/// The content of a journal when it was opened.
 #[derive(Debug, Default)]
 pub struct Recalled {
     /// The records, one for each key.
     pub records: Vec<JournalRecord>,
-    /// What an operator should know: damage found, and where it was kept.
+    /// Messages for the operator: damage found, and where a copy was kept.
     pub notices: Vec<String>,
 }
 
 impl Journal {
-    /// Opens the journal in `directory`, making both if need be, and reads what it remembers.
+    /// Opens the journal in `directory`, creating both if need be, and reads it.
+    ///
+    /// # Errors
+    /// The file cannot be opened or read, or another program has locked it.
     pub fn open(directory: &Path) -> Result<(Journal, Recalled), Error> {
         let what = || format!("journal in {}", directory.display());
         fs::create_dir_all(directory).context(what())?;
@@ -71,7 +75,7 @@ impl Journal {
         let file = create(&path, false).context(what())?;
         let hint = "another program has locked it; does another roam6 run with this state_dir?";
         file.try_lock().map_err(|error| Error::new(what(), format!("{error}; {hint}")))?;
-        // Whoever may read the file may lock it too, and keep the next daemon from starting.
+        // Whoever may read the file may lock it, and keep the next daemon from starting.
         file.set_permissions(Permissions::from_mode(MODE)).context(what())?;
         sync_directory(directory).context(what())?;
         let mut journal = Journal {
@@ -90,6 +94,9 @@ impl Journal {
     }
 
     /// Adds `record` to the batch, in place of any of the same key.
+    ///
+    /// # Errors
+    /// There are [`MAX_RECORDS`] already, or the record is too long.
     pub fn put(&mut self, record: &JournalRecord) -> Result<(), Error> {
         let key = key_of(record);
         if !self.extents.contains_key(&key) && self.extents.len() + self.batch.len() >= MAX_RECORDS {
@@ -100,7 +107,10 @@ impl Journal {
         Ok(())
     }
 
-    /// Adds to the batch that there is no record of `key` any more.
+    /// Adds the removal of the record of `key` to the batch.
+    ///
+    /// # Errors
+    /// None in practice: a key has a bounded size.
     pub fn drop(&mut self, key: &JournalKey) -> Result<(), Error> {
         let known = self.extents.contains_key(key) || self.batch.iter().any(|entry| entry.key == *key);
         if known {
@@ -109,8 +119,11 @@ impl Journal {
         Ok(())
     }
 
-    /// Makes the batch last. On an error no record of it does; removals are tried again with the next batch. A full disk is
-    /// no error as long as the file has room for all records.
+    /// Writes and syncs the batch. On an error none of its records is stored, and removals are retried with the next
+    /// batch. A full disk is no error as long as the file has room for all valid records.
+    ///
+    /// # Errors
+    /// The disk's.
     pub fn sync(&mut self) -> Result<(), Error> {
         if self.batch.is_empty() {
             return Ok(());
@@ -121,7 +134,7 @@ impl Journal {
             .collect::<Result<Vec<_>, _>>()?;
         let batch: Vec<Entry> = again.into_iter().chain(std::mem::take(&mut self.batch)).collect();
         let Err(error) = self.append(&batch) else { return Ok(()) };
-        // The last word on each record.
+        // The last line of each record.
         let last: BTreeMap<JournalKey, bool> = batch.iter().map(|entry| (entry.key, entry.removal)).collect();
         for (key, _) in last.iter().filter(|(_, removal)| **removal) {
             self.set_extent(*key, None);
@@ -131,7 +144,7 @@ impl Journal {
         if !is_full(&error) || garbage == 0 {
             return Err(error).context(self.describe());
         }
-        // A compaction leaves out what was removed.
+        // A compaction omits what was removed.
         self.compact().context(self.describe())?;
         self.unwritten_removals.clear();
         let rest: Vec<Entry> =
@@ -139,13 +152,16 @@ impl Journal {
         self.append(&rest).context(self.describe())
     }
 
-    /// Makes the file small again if more than half of it no longer counts. Nothing is lost on an error.
+    /// Compacts the file if more than half of it is obsolete. Nothing is lost on an error.
+    ///
+    /// # Errors
+    /// The disk's.
     pub fn compact_if_due(&mut self) -> Result<(), Error> {
         let garbage = self.length - self.live;
         if garbage <= self.live.max(MIN_GARBAGE) || garbage < self.next_compaction {
             return Ok(());
         }
-        // After a failure, of the disk perhaps, not again at once.
+        // After a failure, perhaps of the disk, not again at once.
         self.next_compaction = garbage * 2;
         self.compact().context("journal compaction")?;
         self.next_compaction = 0;
@@ -167,12 +183,12 @@ impl Journal {
         format!("journal in {}", self.directory.display())
     }
 
-    /// Writes lines behind all others. On an error the file is as it was.
+    /// Appends lines. On an error the file is as it was.
     fn append(&mut self, batch: &[Entry]) -> io::Result<()> {
         let octets: Vec<u8> = batch.iter().flat_map(|entry| entry.line.iter().copied()).collect();
         let written = self.file.write_all_at(&octets, self.length).and_then(|()| self.file.sync_data());
         if let Err(error) = written {
-            // What may have reached the disk of the batch must not be believed later.
+            // Whatever part of the batch may have reached the disk must not be read later.
             let _ = self.file.set_len(self.length).and_then(|()| self.file.sync_data());
             return Err(error);
         }
@@ -223,7 +239,7 @@ impl Journal {
         Ok(Recalled { records: records.into_values().collect(), notices })
     }
 
-    /// Deals with lines that could not be read: number, place, and whether it has an end.
+    /// Handles damaged lines: line number, extent, and whether it ends with a newline.
     fn repair(&mut self, mut damaged: Vec<(u64, Extent, bool)>) -> io::Result<Vec<String>> {
         if let Some((_, place, false)) = damaged.last()
             && place.at + u64::from(place.length) == self.length
@@ -237,20 +253,20 @@ impl Journal {
         }
         let lines: Vec<String> = damaged.iter().take(10).map(|(number, ..)| number.to_string()).collect();
         Ok(vec![format!(
-            "journal: {} damaged lines skipped (line {}); what they said may be older now than it was; {}",
+            "journal: {} damaged lines skipped (line {}); their records may have reverted to older versions; {}",
             damaged.len(),
             lines.join(", "),
             self.keep_damaged()
         )])
     }
 
-    /// Keeps a copy of a damaged file; says where it is.
+    /// Copies a damaged file; returns where to.
     fn keep_damaged(&self) -> String {
         let aside = self.directory.join(DAMAGED);
         match fs::copy(self.directory.join(NAME), &aside) {
             Ok(_) => format!("all kept in {}", aside.display()),
             Err(error) => {
-                // Half a copy is of no use, and takes room.
+                // An incomplete copy is of no use, and takes room.
                 let _ = fs::remove_file(&aside);
                 format!("no copy could be kept in {}: {error}", aside.display())
             }
@@ -267,15 +283,15 @@ impl Entry {
 const NAME: &str = "journal";
 const NEW: &str = "journal.new";
 const DAMAGED: &str = "journal.damaged";
-/// Permissions of the file: it holds nothing for others.
+/// Permissions of the file: none for others.
 const MODE: u32 = 0o600;
 
-/// Opens a file of the journal, which may be there already unless it is to be `new`.
+/// Opens a file of the journal, which may exist unless it must be `new`.
 fn create(path: &Path, new: bool) -> io::Result<File> {
     OpenOptions::new().read(true).write(true).create(true).create_new(new).truncate(false).mode(MODE).open(path)
 }
 
-/// Shows each line of `file`, with its place. Returns how long the file is, octets.
+/// Passes each line of `file` to `show`, with its extent. Returns the length of the file, octets.
 fn lines(file: &File, mut show: impl FnMut(Extent, ParsedLine)) -> io::Result<u64> {
     let mut reader = BufReader::new(file);
     reader.rewind()?;
@@ -291,7 +307,7 @@ fn lines(file: &File, mut show: impl FnMut(Extent, ParsedLine)) -> io::Result<u6
     }
 }
 
-/// Whether there is no room: of the disk, or of a quota.
+/// Whether the disk or a quota is full.
 fn is_full(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::WriteZero)
 }

@@ -9,7 +9,7 @@ use std::net::Ipv6Addr;
 use std::process::{Child, Command, Stdio};
 
 thread_local! {
-    /// How many writes of a compaction in place are left before the power fails.
+    /// Writes of a compaction in place until the power fails.
     static WRITES_LEFT: Cell<Option<u32>> = const { Cell::new(None) };
 }
 
@@ -35,7 +35,7 @@ struct SmallDisk {
 }
 
 impl SmallDisk {
-    /// `None`, with a word of why, where it cannot be made.
+    /// `None`, with the reason printed, where it cannot be mounted.
     fn new(test: &str, octets: u64) -> Option<SmallDisk> {
         let place = tempfile::tempdir().unwrap();
         let script = format!("mount -t tmpfs -o size={octets} disk \"$0\" && echo up && exec cat");
@@ -53,7 +53,7 @@ impl SmallDisk {
         Some(SmallDisk { holder, _place: place, directory })
     }
 
-    /// Leaves no octet free.
+    /// Fills the disk.
     fn fill(&self) {
         let mut file = File::create(self.directory.join("filler")).unwrap();
         while file.write_all(&[0; 512]).is_ok() {}
@@ -183,7 +183,7 @@ fn journal_opens_after_any_damage() {
     }
 }
 
-/// Puts each of so many records, alone in its batch, as often as there are rounds.
+/// Writes each of so many records in a batch of its own, for so many rounds.
 fn refresh(journal: &mut Journal, hosts: u128, rounds: std::ops::Range<u16>) {
     for round in rounds {
         for host in 0..hosts {

@@ -1,4 +1,4 @@
-//! The kernel's MPTCP connections and their subflows as they are: sock_diag(7), what iproute2 calls `ss -M` and `ss -ti`.
+//! The kernel's MPTCP connections and subflows: sock_diag(7), what iproute2 shows as `ss -M` and `ss -ti`.
 
 use crate::error::{Context, Error};
 use crate::netlink::generic::{attribute, find, parse_attributes, u32_of};
@@ -11,27 +11,27 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::net::{self, IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// Connections told at once; the rest is counted.
+/// Most connections returned; the rest is counted.
 pub const MAX_CONNECTIONS: usize = 4096;
 
 /// A connection.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Connection {
-    /// Our token; 0 if it has none, as after a fall back to plain TCP.
+    /// The local token; 0 if it has none, as after a fallback to plain TCP.
     pub token: u32,
-    /// Our end, as the application sees it.
+    /// Local address, as the application sees it.
     pub local: net::SocketAddr,
-    /// The peer's end, as the application sees it.
+    /// Remote address, as the application sees it.
     pub remote: net::SocketAddr,
-    /// Of TCP: `established`, ...
+    /// TCP state: `established`, ...
     pub state: State,
-    /// It fell back to plain TCP: it goes on by its first path only.
+    /// It fell back to plain TCP, and has its first path only.
     pub fallback: bool,
     /// Octets of the application sent.
     pub bytes_sent: u64,
     /// Octets of the application received.
     pub bytes_received: u64,
-    /// Octets sent again by another subflow.
+    /// Octets retransmitted on another subflow.
     pub bytes_retransmitted: u64,
     /// Its subflows.
     pub subflows: Vec<Subflow>,
@@ -40,33 +40,33 @@ pub struct Connection {
 /// A subflow.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Subflow {
-    /// Our end.
+    /// Local address.
     pub local: net::SocketAddr,
-    /// Our address identifier; 0 for the address of the first subflow.
+    /// Local address identifier; 0 for the address of the first subflow.
     pub local_id: u8,
-    /// The peer's end.
+    /// Remote address.
     pub remote: net::SocketAddr,
     /// The peer's address identifier.
     pub remote_id: u8,
     /// Interface it is bound to, 0 for none.
     pub link: u32,
-    /// Of TCP.
+    /// TCP state.
     pub state: State,
-    /// We, or the peer, want it to carry data only when nothing else can.
+    /// A backup, by the local or the remote host's request.
     pub backup: bool,
-    /// It began the connection (MP_CAPABLE); else it joined (MP_JOIN).
+    /// The first subflow (MP_CAPABLE); else it joined (MP_JOIN).
     pub first: bool,
-    /// Octets sent, those sent again too.
+    /// Octets sent, retransmissions included.
     pub bytes_sent: u64,
     /// Octets received.
     pub bytes_received: u64,
-    /// Octets sent again.
+    /// Octets retransmitted.
     pub bytes_retransmitted: u64,
     /// Smoothed round trip time, microseconds.
     pub rtt_micros: u32,
     /// Time since data was last sent, milliseconds.
     pub idle_millis: u32,
-    /// Seconds since it began, where somebody has watched that long.
+    /// Seconds since it was established, if the daemon has observed it for that long.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub age_seconds: Option<u64>,
 }
@@ -89,19 +89,19 @@ pub enum State {
     Closing,
 }
 
-/// All connections, listeners not among them, and how many there are beyond [`MAX_CONNECTIONS`].
+/// The connections, without listeners, and how many there are beyond [`MAX_CONNECTIONS`].
 #[derive(Debug, Default, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Connections {
     /// By token.
     pub connections: Vec<Connection>,
-    /// Connections left out.
+    /// Connections omitted.
     pub left_out: usize,
 }
 
-/// Asks the kernel for all connections of this network namespace.
+/// Dumps all connections of this network namespace.
 ///
 /// # Errors
-/// The kernel's, as where it has no MPTCP. Tokens are told to root only.
+/// The kernel's, as where it has no MPTCP. Only root gets tokens.
 pub fn connections() -> Result<Connections, Error> {
     let mut diag = Diag::open()?;
     let mut found: BTreeMap<(u32, net::SocketAddr), Connection> = BTreeMap::new();
@@ -117,7 +117,7 @@ pub fn connections() -> Result<Connections, Error> {
     for answer in diag.dump(PROTOCOL_TCP)? {
         let Some((token, subflow)) = read_subflow(&answer) else { continue };
         let of_token = found.range_mut((token, UNKNOWN_ADDRESS)..).take_while(|((of, _), _)| *of == token);
-        // Without a token, as after a fall back, it is the connection of the same ends.
+        // Without a token, as after a fallback, a connection is identified by its addresses.
         let mut own = of_token.map(|(_, connection)| connection);
         let own = own.find(|own| token != 0 || (own.local, own.remote) == (subflow.local, subflow.remote));
         if let Some(own) = own {
@@ -127,11 +127,11 @@ pub fn connections() -> Result<Connections, Error> {
     Ok(Connections { connections: found.into_values().collect(), left_out })
 }
 
-/// Ends the subflows from `address` that were added beside a first one from there: the kernel makes such a twin where
-/// the endpoint is younger than the connection, and takes one of the peer's few places for it.
+/// Closes the subflows from `address` that were added beside a first one from there: the kernel opens such a duplicate
+/// where the endpoint is newer than the connection, and it uses up one of the peer's few address identifiers.
 ///
 /// # Errors
-/// The kernel's, as where it cannot end sockets (`CONFIG_INET_DIAG_DESTROY`).
+/// The kernel's, as where it cannot close sockets (`CONFIG_INET_DIAG_DESTROY`).
 pub(crate) fn close_replaced_subflows(address: Ipv6Addr) -> Result<(), Error> {
     let mut diag = Diag::open()?;
     for connection in connections()?.iter() {
@@ -153,18 +153,18 @@ fn duplicate_subflows(connection: &Connection, address: Ipv6Addr) -> impl Iterat
     connection.subflows.iter().filter(from_address).filter(is_duplicate)
 }
 
-/// Below all addresses.
+/// Sorts before all addresses.
 const UNKNOWN_ADDRESS: net::SocketAddr = net::SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0);
 
 impl Connections {
-    /// What the kernel would have told of them had we listened.
+    /// The events that the kernel would have announced for them.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Connection> {
         self.connections.iter()
     }
 }
 
 impl Connection {
-    /// What the kernel would have told of it had we listened; nothing of subflows over IPv4.
+    /// The events that the kernel would have announced for it; none of subflows over IPv4.
     pub(crate) fn events(&self) -> impl Iterator<Item = SubflowEvent> {
         let standing = self.subflows.iter().filter(|subflow| subflow.state == State::Established);
         standing.filter_map(|subflow| match (subflow.local, subflow.remote) {
@@ -203,16 +203,16 @@ const FLAG_CAPABLE: u32 = 0b11;
 const FLAG_BACKUP: u32 = 0b11_0000;
 /// Flag of a connection.
 const FLAG_FALLBACK: u32 = 1;
-/// All states but that of listeners.
+/// All states but LISTEN.
 const STATES: u32 = 0xfff & !(1 << 10);
-/// Octets of what names a socket (`struct inet_diag_sockid`), and its end where nobody knows the socket's cookie.
+/// Octets of a socket's identifier (`struct inet_diag_sockid`), and its end if the cookie is unknown.
 const SOCKET: usize = 48;
 const NO_COOKIE: [u8; 8] = [0xff; 8];
 const TCP: u8 = 6;
-/// Octets before the attributes of an answer (`struct inet_diag_msg`).
+/// Octets before the attributes of a reply (`struct inet_diag_msg`).
 const ANSWER: usize = 72;
 
-/// A socket that asks about sockets.
+/// A sock_diag socket.
 struct Diag {
     socket: Socket,
 }
@@ -244,7 +244,7 @@ impl Diag {
         self.ask(BY_FAMILY, NLM_F_DUMP, &request, answers)
     }
 
-    /// Ends a subflow; its connection goes on by the others, and the peer is told (RST).
+    /// Closes a subflow with a reset; its connection goes on with the others.
     fn close(&mut self, subflow: &Subflow) -> Result<(), Error> {
         let (net::SocketAddr::V6(local), net::SocketAddr::V6(remote)) = (subflow.local, subflow.remote) else {
             return Ok(());
@@ -260,7 +260,7 @@ impl Diag {
         self.ask(DESTROY, NLM_F_ACK, &request, &mut Vec::new())
     }
 
-    /// Asks, and adds what is answered, until all is.
+    /// Sends a request, and appends all replies.
     fn ask(&mut self, kind: u16, flags: u16, request: &[u8], answers: &mut Vec<Vec<u8>>) -> Result<(), Error> {
         let what = "connections";
         let length = HEADER.saturating_add(u32::try_from(request.len()).unwrap_or(u32::MAX));
@@ -275,7 +275,7 @@ impl Diag {
             for message in messages(&datagram) {
                 match message.message_type() {
                     DONE => return Ok(()),
-                    // A kernel without the part that tells has no such sockets either, or cannot say.
+                    // A kernel without this sock_diag module has no such sockets either, or cannot show them.
                     ERROR => return error_of(&message).map_or(Ok(()), |(_, why)| Err(Error::new(what, why))),
                     _ => answers.push(message.payload().to_vec()),
                 }
@@ -287,7 +287,7 @@ impl Diag {
 fn read_connection(answer: &[u8]) -> Option<Connection> {
     let socket = read_socket(answer)?;
     let info = find(answer.get(ANSWER..)?, INFO)?;
-    // `struct mptcp_info`, of which older kernels tell less.
+    // `struct mptcp_info`, which is shorter in older kernels.
     Some(Connection {
         token: number(info, 12),
         local: socket.local,
@@ -301,7 +301,7 @@ fn read_connection(answer: &[u8]) -> Option<Connection> {
     })
 }
 
-/// A subflow and the token of its connection; `None` if the socket is none.
+/// A subflow and the token of its connection; `None` if the socket is no subflow.
 fn read_subflow(answer: &[u8]) -> Option<(u32, Subflow)> {
     let socket = read_socket(answer)?;
     let attributes = answer.get(ANSWER..)?;
@@ -316,7 +316,7 @@ fn read_subflow(answer: &[u8]) -> Option<(u32, Subflow)> {
             _ => {}
         }
     }
-    // `struct tcp_info`, of which older kernels tell less.
+    // `struct tcp_info`, which is shorter in older kernels.
     let info = find(attributes, INFO).unwrap_or_default();
     let subflow = Subflow {
         local: socket.local,

@@ -1,4 +1,4 @@
-//! What the kernel's MPTCP tells of connections and subflows: generic netlink, group `mptcp_pm_events`.
+//! The kernel's announcements of MPTCP connections and subflows: generic netlink, group `mptcp_pm_events`.
 
 use super::netlink::PathManager;
 use crate::error::{Context, Error};
@@ -13,9 +13,9 @@ use std::os::fd::{AsFd, BorrowedFd};
 
 /// Octets of the generic header, of which the first is the event.
 const GENERIC_HEADER: usize = 4;
-/// Octets the kernel may queue for us.
+/// Receive buffer of the socket, octets.
 const RECEIVE_QUEUE: libc::c_int = 1024 * 1024;
-// Events (linux/mptcp_pm.h); a connection is told of twice, here it counts once it stands.
+// Events (linux/mptcp_pm.h); of the two of a new connection only that of its establishment is used.
 const ESTABLISHED: u8 = 2;
 const CLOSED: u8 = 3;
 const SUBFLOW_ESTABLISHED: u8 = 10;
@@ -29,21 +29,24 @@ const SOURCE_PORT: u16 = 9;
 const DESTINATION_PORT: u16 = 10;
 const ERROR: u16 = 12;
 
-/// Hears of subflows.
+/// Receives announcements of subflows.
 pub(crate) struct SubflowEvents {
     socket: Socket,
 }
 
-/// What was heard.
+/// The announcements of one call.
 #[derive(Debug, Default)]
 pub(crate) struct EventBatch {
     pub(crate) events: Vec<SubflowEvent>,
-    /// There was more than could be heard.
+    /// The receive buffer overran: announcements were lost.
     pub(crate) lost: bool,
 }
 
 impl SubflowEvents {
-    /// Fails where the kernel has no MPTCP, or is too old to tell (5.13).
+    /// Subscribes to the announcements.
+    ///
+    /// # Errors
+    /// The kernel has no MPTCP, or is too old for announcements (5.13).
     pub(crate) fn open() -> Result<SubflowEvents, Error> {
         let group = PathManager::open()?.events_group()?;
         let what = "MPTCP events";
@@ -51,12 +54,15 @@ impl SubflowEvents {
         socket.bind(&SocketAddr::new(0, 0)).context(what)?;
         socket.add_membership(group).context(what)?;
         socket.set_non_blocking(true).context(what)?;
-        // Without more room more is lost, which is told.
+        // A shorter queue overruns earlier, which is reported.
         let _ = socket.set_rx_buf_sz(RECEIVE_QUEUE);
         Ok(SubflowEvents { socket })
     }
 
-    /// What was told since last asked, at most `limit` events.
+    /// The announcements since the last call, at most `limit` events.
+    ///
+    /// # Errors
+    /// The kernel's, but for an overrun.
     pub(crate) fn receive(&mut self, limit: usize) -> Result<EventBatch, Error> {
         let mut heard = EventBatch::default();
         while heard.events.len() < limit {
@@ -79,7 +85,7 @@ impl AsFd for SubflowEvents {
     }
 }
 
-/// An event with its generic header; `None` for what is not told of here, as are connections over IPv4.
+/// An event with its generic header; `None` for other events, and for connections over IPv4.
 fn read(message: &[u8]) -> Option<SubflowEvent> {
     let attributes = message.get(GENERIC_HEADER..)?;
     let change = match *message.first()? {
@@ -98,7 +104,7 @@ fn read(message: &[u8]) -> Option<SubflowEvent> {
     let nowhere = SocketAddrV6::new(Ipv6Addr::UNSPECIFIED, 0, 0, 0);
     let (mut local, mut remote) = (end(SOURCE_6, SOURCE_PORT), end(DESTINATION_6, DESTINATION_PORT));
     if change == SubflowEventKind::ConnectionClosed {
-        // The kernel tells no more than the token.
+        // The event has no more than the token.
         (local, remote) = (local.or(Some(nowhere)), remote.or(Some(nowhere)));
     }
     Some(SubflowEvent {

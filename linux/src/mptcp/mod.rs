@@ -1,5 +1,6 @@
-//! The kernel's MPTCP endpoints and limits. The kernel does not say whose an endpoint is, so ours are written down,
-//! with the limits as we found them: a later life removes what an earlier one left, and nothing of anybody else's.
+//! The kernel's MPTCP endpoints and limits. The kernel does not record the owner of an endpoint, so the daemon stores
+//! which are its own, with the former limits: a later daemon removes what an earlier one has left, and nothing of other
+//! programs.
 
 mod buffers;
 pub mod diag;
@@ -21,31 +22,34 @@ use std::io;
 use std::net::Ipv6Addr;
 use std::path::{Path, PathBuf};
 
-/// What of MPTCP is ours. The kernel is not asked before there is any.
+/// The endpoints and limits of roam6. The kernel's path manager is opened when it is first needed.
 pub(crate) struct Mptcp {
     file: PathBuf,
     saved: SavedState,
     endpoints: few::VecMap<Ipv6Addr, MptcpEndpoint>,
     limits: Option<MptcpLimits>,
     manager: Option<PathManager>,
-    /// What an earlier life left stays, because removing it would close the subflows of connections that live.
+    /// What an earlier daemon has left stays for now: removing an endpoint closes the subflows of live connections.
     adopting: bool,
 }
 
-/// What a later life must know.
+/// What a later daemon needs.
 #[derive(Debug, Default, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct SavedState {
-    /// The limits before us.
+    /// The former limits.
     former_limits: Option<MptcpLimits>,
-    /// The receive buffers before us.
+    /// The former receive buffers.
     #[serde(default)]
     former_buffers: Option<Buffers>,
-    /// Endpoints that are ours, or were about to be.
+    /// Endpoints of roam6, or about to be.
     endpoints: few::VecSet<Ipv6Addr>,
 }
 
 impl Mptcp {
-    /// Reads what an earlier life wrote down.
+    /// Reads what an earlier daemon has stored.
+    ///
+    /// # Errors
+    /// The file cannot be read.
     pub(crate) fn open(run_dir: &Path) -> Result<Mptcp, Error> {
         let file = run_dir.join("mptcp.json");
         let written = match fs::read(&file) {
@@ -57,12 +61,15 @@ impl Mptcp {
         Ok(Mptcp { file, saved: written, endpoints: few::VecMap::new(), limits: None, manager: None, adopting })
     }
 
-    /// Makes an address an endpoint, or changes what it is for. Refused if it is another program's already.
+    /// Adds or changes an endpoint.
+    ///
+    /// # Errors
+    /// The kernel's; or the endpoint is another program's.
     pub(crate) fn put(&mut self, endpoint: &MptcpEndpoint) -> Result<(), Error> {
         let address = endpoint.address;
         let there = self.find(address)?;
         if there.is_some() && !self.saved.endpoints.contains(&address) {
-            return Err(Error::new(format!("MPTCP endpoint {address}"), "another program has made it one"));
+            return Err(Error::new(format!("MPTCP endpoint {address}"), "another program has configured it"));
         }
         self.save(|written| {
             written.endpoints.insert(address);
@@ -78,7 +85,10 @@ impl Mptcp {
         put
     }
 
-    /// Makes an address an endpoint no longer. Fine if it is none, or another program's.
+    /// Removes an endpoint, if there is one of roam6.
+    ///
+    /// # Errors
+    /// The kernel's.
     pub(crate) fn drop(&mut self, address: Ipv6Addr) -> Result<(), Error> {
         self.endpoints.remove(&address);
         if !self.saved.endpoints.contains(&address) {
@@ -92,7 +102,10 @@ impl Mptcp {
         })
     }
 
-    /// Sets the limits, and makes room for what they allow.
+    /// Sets the limits, and enlarges the receive buffers for them.
+    ///
+    /// # Errors
+    /// The kernel's.
     pub(crate) fn put_limits(&mut self, limits: MptcpLimits) -> Result<(), Error> {
         let now = self.manager()?.limits()?;
         let buffers = Buffers::read()?;
@@ -107,7 +120,10 @@ impl Mptcp {
         if buffers.enlarged() == buffers { Ok(()) } else { buffers.enlarged().write() }
     }
 
-    /// Gives the limits their former values back, and the buffers.
+    /// Restores the limits and the receive buffers.
+    ///
+    /// # Errors
+    /// The kernel's.
     pub(crate) fn drop_limits(&mut self) -> Result<(), Error> {
         self.limits = None;
         if let Some(former) = self.saved.former_buffers {
@@ -119,18 +135,22 @@ impl Mptcp {
         self.save(|written| written.former_limits = None)
     }
 
-    /// Whether something of an earlier life is kept until this one has had time to put it again.
+    /// Whether endpoints of an earlier daemon are kept until this one has had time to put them again.
     pub(crate) fn is_adopting(&self) -> bool {
         self.adopting
     }
 
-    /// From now on what this life has not put again goes.
+    /// From now on endpoints that this daemon has not put are removed.
     pub(crate) fn end_adoption(&mut self) {
         self.adopting = false;
     }
 
-    /// Removes what an earlier life has left and this one has not put again, while adopting only that which is on no
-    /// interface any more; and puts again what others removed or changed. Returns how many differences there were.
+    /// Removes the endpoints that an earlier daemon has left and this one has not put; during adoption only those whose
+    /// address is on no interface any more. Installs again what others removed or changed. Returns the number of
+    /// differences.
+    ///
+    /// # Errors
+    /// The kernel's.
     pub(crate) fn reconcile(&mut self, is_assigned: impl Fn(Ipv6Addr) -> bool) -> Result<usize, Error> {
         let mut differences = 0;
         let left = self.saved.endpoints.iter().filter(|address| !self.endpoints.contains_key(address));
@@ -158,19 +178,20 @@ impl Mptcp {
         Ok(differences)
     }
 
-    /// Makes the kernel hold an endpoint of ours in place of what is there. What can be changed is changed: to remove
-    /// an endpoint closes its subflows.
+    /// Installs an endpoint in place of the present one. Flags are changed in place, because removing an endpoint
+    /// closes its subflows.
     fn apply_endpoint(&mut self, endpoint: &MptcpEndpoint, there: Option<KernelEndpoint>) -> Result<(), Error> {
         let manager = self.manager()?;
         match there {
             None => {
                 manager.add(endpoint)?;
-                // A twin too many does no harm but for its place; not every kernel can end it.
+                // A duplicate subflow only takes an address identifier; not every kernel can close it.
                 let _ = diag::close_replaced_subflows(endpoint.address);
                 if !endpoint.flags.backup {
                     return Ok(());
                 }
-                // Connections that began at this address before do not hear of it, only of changes (RFC 8684 §3.3.8).
+                // Existing connections from this address do not notice a backup endpoint, only a change of it (RFC 8684
+                // §3.3.8).
                 let there = manager.endpoints()?.into_iter().find(|shown| shown.endpoint.address == endpoint.address);
                 there.map_or(Ok(()), |there| {
                     manager.set_flags(&there, MptcpEndpointFlags { backup: false, ..endpoint.flags })?;
@@ -201,7 +222,7 @@ impl Mptcp {
         }
     }
 
-    /// Changes what is written down, on disk too.
+    /// Changes the stored state, on disk too.
     fn save(&mut self, change: impl FnOnce(&mut SavedState)) -> Result<(), Error> {
         let mut written = self.saved.clone();
         change(&mut written);

@@ -1,4 +1,4 @@
-//! The kernel's in-kernel MPTCP path manager by generic netlink, family `mptcp_pm`: what iproute2 calls `ip mptcp`.
+//! The in-kernel MPTCP path manager by generic netlink, family `mptcp_pm`: what iproute2 shows as `ip mptcp`.
 
 use crate::error::Error;
 use crate::netlink::generic::{FAMILY_GROUPS, Family, attribute, find, parse_attributes, u32_of};
@@ -35,36 +35,45 @@ const SUBFLOW: u32 = 2;
 const BACKUP: u32 = 4;
 const IMPLICIT: u32 = 16;
 
-/// An endpoint as the kernel shows it.
+/// An endpoint as the kernel dumps it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct KernelEndpoint {
     pub(super) id: u8,
     pub(super) endpoint: MptcpEndpoint,
-    /// What we never set: full mesh and flags of later kernels.
+    /// Flags that roam6 never sets: fullmesh, and those of later kernels.
     pub(super) more_flags: bool,
 }
 
 /// The path manager.
 pub(super) struct PathManager {
     family: Family,
-    /// Number of the group that hears of connections and subflows.
+    /// The multicast group of announcements.
     events_group: Option<u32>,
 }
 
 impl PathManager {
-    /// Fails where the kernel has no MPTCP.
+    /// Opens the family.
+    ///
+    /// # Errors
+    /// The kernel has no MPTCP.
     pub(super) fn open() -> Result<PathManager, Error> {
         let (family, about) = Family::open(b"mptcp_pm\0")?.ok_or_else(|| Error::new("MPTCP", "the kernel has none"))?;
         let groups = about.iter().find_map(|answer| find(answer, FAMILY_GROUPS));
         Ok(PathManager { family, events_group: groups.and_then(|groups| group(groups, EVENTS)) })
     }
 
-    /// The group that hears of connections and subflows.
+    /// The multicast group of announcements.
+    ///
+    /// # Errors
+    /// The kernel is older than 5.13.
     pub(super) fn events_group(&self) -> Result<u32, Error> {
-        self.events_group.ok_or_else(|| Error::new("MPTCP events", "the kernel tells none; it is older than 5.13"))
+        self.events_group.ok_or_else(|| Error::new("MPTCP events", "not announced by kernels before 5.13"))
     }
 
-    /// All IPv6 endpoints without a port of their own, also those of others; not those the kernel made by itself.
+    /// All IPv6 endpoints without a port, also those of other programs, but not implicit ones.
+    ///
+    /// # Errors
+    /// The kernel's.
     pub(super) fn endpoints(&mut self) -> Result<Vec<KernelEndpoint>, Error> {
         let answers =
             self.family.request(GET_ADDRESS, NLM_F_DUMP, &[]).map_err(|(_, why)| Error::new("MPTCP endpoints", why))?;
@@ -79,7 +88,10 @@ impl PathManager {
         self.change(ADD_ADDRESS, &attribute(ADDRESS | NESTED, &inside), endpoint.address)
     }
 
-    /// Makes an endpoint a backup, or no longer; its subflows follow at once (MP_PRIO, RFC 8684 §3.3.8).
+    /// Sets or clears the backup flag; subflows follow at once (MP_PRIO, RFC 8684 §3.3.8).
+    ///
+    /// # Errors
+    /// The kernel's.
     pub(super) fn set_flags(&mut self, shown: &KernelEndpoint, flags_wanted: MptcpEndpointFlags) -> Result<(), Error> {
         let mut inside = address(shown.endpoint.address);
         inside.extend(attribute(ADDRESS_ID, &[shown.id]));
@@ -99,7 +111,7 @@ impl PathManager {
         let value = |kind| answers.iter().find_map(|answer| u32_of(find(answer, kind)?));
         match (value(SUBFLOWS), value(ACCEPTED)) {
             (Some(subflows), Some(accepted)) => Ok(MptcpLimits { subflows, add_addr_accepted: accepted }),
-            _ => Err(Error::new(what, "the kernel does not tell them")),
+            _ => Err(Error::new(what, "the kernel does not report them")),
         }
     }
 

@@ -1,4 +1,4 @@
-//! What this host's MPTCP is and does: the kernel's settings, limits, endpoints and counters.
+//! The state of MPTCP on this host: sysctls, limits, endpoints and counters.
 
 use super::buffers::Buffers;
 use super::netlink::PathManager;
@@ -8,33 +8,33 @@ use roam6_proto::contract::item::{MptcpEndpoint, MptcpLimits};
 use serde::{Deserialize, Serialize};
 use std::fs;
 
-/// Settings of a network namespace.
+/// Sysctls of the network namespace.
 const SETTINGS: &str = "/proc/sys/net/mptcp";
-/// Counters of a network namespace.
+/// Counters of the network namespace.
 const COUNTERS: &str = "/proc/net/netstat";
 const PREFIX: &str = "MPTcpExt:";
 
-/// What there is of MPTCP in this network namespace.
+/// The state of MPTCP in this network namespace.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Status {
-    /// New sockets may be MPTCP.
+    /// Whether new sockets may be MPTCP.
     pub enabled: bool,
     /// The settings of `net.mptcp`, as sysctl shows them.
     pub settings: few::VecMap<String, String>,
-    /// How many subflows and addresses of a peer are used.
+    /// The limits of subflows and of accepted addresses.
     pub limits: MptcpLimits,
-    /// What the receive buffer of a new socket begins with, octets; see [`super::ROOM`].
+    /// Initial receive buffer of a new socket, octets; see [`super::MIN_RECEIVE_BUFFER`].
     pub receive_buffer: u64,
-    /// Addresses subflows are made from, or peers are told of, whoever made them that.
+    /// The endpoints, also those of other programs.
     pub endpoints: Vec<MptcpEndpoint>,
     /// The kernel's counters, all of them (`MPTcpExt` of /proc/net/netstat).
     pub counters: few::VecMap<String, u64>,
 }
 
-/// Asks the kernel.
+/// Reads the state from the kernel.
 ///
 /// # Errors
-/// The kernel's, as where it has no MPTCP or will not tell its endpoints to others than root.
+/// The kernel's, as where it has no MPTCP or shows its endpoints to root only.
 pub fn status() -> Result<Status, Error> {
     let mut manager = PathManager::open()?;
     let settings = settings();

@@ -1,4 +1,4 @@
-//! Addresses as the kernel holds them.
+//! Addresses in rtnetlink.
 
 use super::message::Message;
 use super::socket::Request;
@@ -12,9 +12,9 @@ use roam6_proto::contract::item::Address;
 use roam6_wire::Prefix;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// Who made an address (IFA_PROTO), which the crate does not name yet.
+/// The origin of an address (IFA_PROTO), which the netlink crate has no name for.
 const IFA_PROTO: u16 = 11;
-/// The kernel itself, of a Router Advertisement (since Linux 5.18).
+/// The kernel, from a Router Advertisement (since Linux 5.18).
 const KERNEL_RA: u8 = 2;
 const FOREVER: u32 = u32::MAX;
 
@@ -38,7 +38,8 @@ pub(crate) fn remove(address: &Address) -> Request {
     Request::remove(Message::new(libc::RTM_DELADDR, &write(address)))
 }
 
-/// If this is an address the kernel has made of an advertisement on `link`: lets new connections choose it no more.
+/// Deprecates an address that the kernel has autoconfigured on `link`, so that new connections do not choose it; `None`
+/// for other addresses.
 pub(crate) fn deprecate(message: &AddressMessage, link: LinkId) -> Option<Request> {
     let made = message.header.index == link.0 && origin(message) == Some(KERNEL_RA);
     let lifetime = message.attributes.iter().find_map(|attribute| match attribute {
@@ -63,14 +64,14 @@ pub(crate) fn is_tentative(message: &AddressMessage, wanted: &Address) -> bool {
     })
 }
 
-/// Asks for all addresses of one family.
+/// Dumps all addresses of one family.
 pub(crate) fn dump(family: AddressFamily) -> Message {
     let mut message = AddressMessage::default();
     message.header.family = family;
     Message::new(libc::RTM_GETADDR, &message)
 }
 
-/// Reads an address; `None` if it is not ours. Whether duplicates were looked for it does not show.
+/// Reads an address; `None` if it is not of roam6. Whether DAD was requested is not part of a dump.
 pub(crate) fn read(message: &AddressMessage) -> Option<Address> {
     let ours = origin(message) == Some(PROTOCOL);
     let preferred = message
@@ -86,7 +87,7 @@ pub(crate) fn read(message: &AddressMessage) -> Option<Address> {
     ours.then_some(Address { link, address, prefix_length, preferred, dad: false })
 }
 
-/// What is true of an address now, `gone` or not. One of IPv4 is told as an IPv4-mapped one.
+/// The event of an address, `gone` or not. An IPv4 address becomes an IPv4-mapped one.
 pub(crate) fn event(message: &AddressMessage, gone: bool) -> Option<AddressEvent> {
     let flags = message.attributes.iter().find_map(|attribute| match attribute {
         AddressAttribute::Flags(flags) => Some(*flags),
@@ -108,7 +109,7 @@ pub(crate) fn event(message: &AddressMessage, gone: bool) -> Option<AddressEvent
     Some(AddressEvent { link: LinkId(message.header.index), address, state })
 }
 
-/// Who made an address.
+/// The origin of an address.
 fn origin(message: &AddressMessage) -> Option<u8> {
     message.attributes.iter().find_map(|attribute| match attribute {
         AddressAttribute::Other(other) if other.kind() == IFA_PROTO && other.value_len() == 1 => {
@@ -132,7 +133,7 @@ fn address_of(message: &AddressMessage) -> Option<Ipv6Addr> {
     }))
 }
 
-/// Our own address: with point-to-point links the other attribute is the peer's.
+/// The local address: on point-to-point links the other attribute is the peer's.
 fn ipv4_of(message: &AddressMessage) -> Option<Ipv6Addr> {
     message.attributes.iter().find_map(|attribute| match attribute {
         AddressAttribute::Local(IpAddr::V4(address)) => Some(address.to_ipv6_mapped()),

@@ -1,18 +1,18 @@
-//! Prefixes as the kernel takes them: an address family, an address of it, a length.
+//! Prefixes as rtnetlink has them: address family, address, length.
 
 use netlink_packet_route::AddressFamily;
 use roam6_wire::Prefix;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// The families of which there is something of ours.
+/// Both address families.
 pub(crate) const BOTH: [AddressFamily; 2] = [AddressFamily::Inet6, AddressFamily::Inet];
 
-/// That of an address, IPv4-mapped if it is one of IPv4.
+/// The family of an address; an IPv4-mapped one is of IPv4.
 pub(crate) fn of(address: Ipv6Addr) -> AddressFamily {
     to_kernel(Prefix::host(address)).0
 }
 
-/// A prefix in the kernel's terms.
+/// A prefix in rtnetlink's terms.
 pub(crate) fn to_kernel(prefix: Prefix) -> (AddressFamily, IpAddr, u8) {
     match prefix.ipv4() {
         Some((address, length)) => (AddressFamily::Inet, IpAddr::V4(address), length),
@@ -20,7 +20,7 @@ pub(crate) fn to_kernel(prefix: Prefix) -> (AddressFamily, IpAddr, u8) {
     }
 }
 
-/// A prefix of what the kernel says.
+/// A prefix from rtnetlink's terms.
 pub(crate) fn prefix(address: IpAddr, length: u8) -> Option<Prefix> {
     match address {
         IpAddr::V4(address) => Prefix::from_ipv4(address, length),
@@ -28,7 +28,7 @@ pub(crate) fn prefix(address: IpAddr, length: u8) -> Option<Prefix> {
     }
 }
 
-/// The address the kernel leaves out.
+/// The unspecified address, which the kernel omits.
 pub(crate) fn unspecified(family: AddressFamily) -> Option<IpAddr> {
     match family {
         AddressFamily::Inet => Some(IpAddr::V4(Ipv4Addr::UNSPECIFIED)),

@@ -1,4 +1,4 @@
-//! Generic netlink: parts of the kernel that have a name instead of a number (linux/genetlink.h).
+//! Generic netlink: kernel families with a name instead of a fixed number (linux/genetlink.h).
 
 use crate::error::Error;
 use crate::netlink::socket::{errno, error_of, messages, open};
@@ -6,13 +6,13 @@ use netlink_packet_core::{NLM_F_ACK, NLM_F_REQUEST, NlasIterator};
 use netlink_sys::{Socket, protocols};
 use nix::errno::Errno;
 
-/// The part that knows the others.
+/// The controller, which resolves names.
 const CONTROL: u16 = 16;
 const CONTROL_GET_FAMILY: u8 = 3;
 const CONTROL_VERSION: u8 = 2;
 const FAMILY_ID: u16 = 1;
 const FAMILY_NAME: u16 = 2;
-/// What tells the groups of a family.
+/// The attribute with the multicast groups of a family.
 pub(crate) const FAMILY_GROUPS: u16 = 7;
 const VERSION: u8 = 1;
 const DONE: u16 = 3;
@@ -21,10 +21,10 @@ const ERROR: u16 = 2;
 const HEADER: usize = 16;
 const GENERIC_HEADER: usize = 4;
 
-/// What is answered, each from the generic header's end on.
+/// Replies, each from the end of the generic header on.
 type Answers = Vec<Vec<u8>>;
 
-/// A named part of the kernel, to be asked.
+/// A generic netlink family.
 pub(crate) struct Family {
     socket: Socket,
     number: u16,
@@ -32,7 +32,10 @@ pub(crate) struct Family {
 }
 
 impl Family {
-    /// The family of this name, which ends in a zero, and what the kernel tells about it; `None` if there is none.
+    /// Opens the family of this name, which ends in a zero, with its attributes; `None` if the kernel has none.
+    ///
+    /// # Errors
+    /// The kernel's, if it refuses the socket.
     pub(crate) fn open(name: &[u8]) -> Result<Option<(Family, Answers)>, Error> {
         let what = "generic netlink socket";
         let mut family = Family { socket: open(protocols::NETLINK_GENERIC, 0, what)?, number: CONTROL, sequence: 0 };
@@ -41,11 +44,11 @@ impl Family {
             other => other.map_err(|(_, why)| Error::new(what, why))?,
         };
         let number = answers.iter().find_map(|answer| u16_of(find(answer, FAMILY_ID)?));
-        family.number = number.ok_or_else(|| Error::new(what, "the kernel does not name the family"))?;
+        family.number = number.ok_or_else(|| Error::new(what, "the kernel did not report its number"))?;
         Ok(Some((family, answers)))
     }
 
-    /// Asks, and returns what is answered, until all is.
+    /// Sends a request and returns all replies.
     pub(crate) fn request(&mut self, command: u8, flags: u16, attributes: &[u8]) -> Result<Answers, (Errno, String)> {
         let told = |error: std::io::Error| {
             let why = error.to_string();
@@ -89,14 +92,14 @@ pub(crate) fn attribute(kind: u16, value: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// Kinds and values of attributes, up to the first that is damaged.
+/// The types and values of attributes, up to the first damaged one.
 pub(crate) fn parse_attributes(attributes: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
     let found = NlasIterator::new(attributes).map_while(Result::ok);
-    // Behind each lie the others.
+    // The rest follows each.
     found.filter_map(|found| Some((found.kind(), found.into_inner().get(4..usize::from(found.length()))?)))
 }
 
-/// The value of the attribute of a kind.
+/// The value of the attribute of a type.
 pub(crate) fn find(attributes: &[u8], kind: u16) -> Option<&[u8]> {
     parse_attributes(attributes).find(|(found, _)| *found == kind).map(|(_, value)| value)
 }

@@ -1,4 +1,4 @@
-//! Network interfaces: what the kernel shows of them, of which only this is read, and what it is asked to make of them.
+//! Network interfaces in rtnetlink: the attributes that roam6 reads, and changes to them.
 
 use super::message::Message;
 use netlink_packet_core::{Emitable, NlaBuffer, NlasIterator};
@@ -8,12 +8,12 @@ use roam6_wire::LinkAddress;
 
 /// Octets of `struct ifinfomsg` of rtnetlink(7).
 const HEAD: usize = 16;
-/// What stands nested in `IFLA_LINKINFO`.
+/// Attributes nested in `IFLA_LINKINFO`.
 const IFLA_INFO_KIND: u16 = 1;
 const IFLA_INFO_DATA: u16 = 2;
-/// Within one of these, the kernel's mark for attributes that hold others.
+/// The flag of an attribute with nested attributes.
 const NESTED: u16 = 0x8000;
-/// Up, and its lower layer is: a cable is plugged in, a network is joined.
+/// Up, with a carrier: a cable is plugged in, a network is joined.
 const SERVES: u32 = (libc::IFF_UP | libc::IFF_LOWER_UP) as u32;
 
 /// An interface as the kernel shows it.
@@ -21,11 +21,11 @@ const SERVES: u32 = (libc::IFF_UP | libc::IFF_LOWER_UP) as u32;
 pub(crate) struct Link {
     pub(crate) index: u32,
     pub(crate) name: String,
-    /// As of `ip link add type KIND`; empty for what was not made by that.
+    /// As in `ip link add type KIND`; empty for others.
     pub(crate) kind: String,
-    /// Packets it has received and sent.
+    /// Packets received and sent.
     pub(crate) packets: (u64, u64),
-    /// How often it has lost its carrier.
+    /// How often it lost its carrier.
     pub(crate) carrier_losses: u32,
     /// Whether its packets have an Ethernet header.
     #[cfg_attr(not(feature = "bpf"), expect(dead_code))]
@@ -37,7 +37,7 @@ pub(crate) struct Link {
 }
 
 impl Link {
-    /// Reads what follows the head of a message; `None` if it is damaged.
+    /// Reads the body of a message; `None` if it is damaged.
     pub(super) fn read(octets: &[u8]) -> Option<Link> {
         let [family, _, hardware @ .., i0, i1, i2, i3, f0, f1, f2, f3] = octets.first_chunk::<{ HEAD - 4 }>()?;
         let mut link = Link {
@@ -66,7 +66,7 @@ impl Link {
         }
     }
 
-    /// What is true of it now; `None` for messages about something else than the interface itself.
+    /// Its event; `None` for messages about something other than the interface itself.
     pub(crate) fn event(&self) -> Option<LinkEvent> {
         let event = LinkEvent {
             link: LinkId(self.index),
@@ -98,37 +98,37 @@ fn packets(value: &[u8]) -> Option<(u64, u64)> {
     Some((u64::from_ne_bytes(*received), u64::from_ne_bytes(*sent.first_chunk()?)))
 }
 
-/// What an interface is to be.
+/// A change of an interface, or a new one.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct LinkChange {
-    /// Nothing for one that is to be made.
+    /// 0 for a new interface.
     index: u32,
     up: bool,
     attributes: Vec<u8>,
 }
 
 impl LinkChange {
-    /// Of one that stands.
+    /// A change of an existing interface.
     pub(crate) fn of(index: u32) -> LinkChange {
         LinkChange { index, ..LinkChange::default() }
     }
 
-    /// Of one that is to be made, or of the far end of a pair.
+    /// A new interface, or the other end of a pair.
     pub(crate) fn named(name: &str) -> LinkChange {
         LinkChange::default().with(libc::IFLA_IFNAME, &[name.as_bytes(), &[0]].concat())
     }
 
-    /// Switched on.
+    /// Sets it up.
     pub(crate) fn up(self) -> LinkChange {
         LinkChange { up: true, ..self }
     }
 
-    /// With the largest packet it takes, octets.
+    /// Sets its MTU, octets.
     pub(crate) fn mtu(self, mtu: u32) -> LinkChange {
         self.with(libc::IFLA_MTU, &mtu.to_ne_bytes())
     }
 
-    /// Of this kind, with the parameters of that kind, attributes themselves, if there are any.
+    /// Sets its kind and the parameters of that kind, which are encoded attributes.
     pub(crate) fn kind(self, kind: &str, parameters: &[u8]) -> LinkChange {
         let mut info = Vec::new();
         push(&mut info, IFLA_INFO_KIND, &[kind.as_bytes(), &[0]].concat());
@@ -138,7 +138,7 @@ impl LinkChange {
         self.with(libc::IFLA_LINKINFO | NESTED, &info)
     }
 
-    /// With any other attribute (`IFLA_*`).
+    /// Sets any other attribute (`IFLA_*`).
     pub(crate) fn with(mut self, kind: u16, value: &[u8]) -> LinkChange {
         push(&mut self.attributes, kind, value);
         self
@@ -161,7 +161,7 @@ impl Emitable for LinkChange {
     }
 }
 
-/// Appends an attribute, as rtnetlink(7) has them: length, kind, value, and room up to the next word.
+/// Appends an attribute as in rtnetlink(7): length, type, value, padded to a word.
 pub(crate) fn push(octets: &mut Vec<u8>, kind: u16, value: &[u8]) {
     octets.extend((value.len() as u16).saturating_add(4).to_ne_bytes());
     octets.extend(kind.to_ne_bytes());
@@ -169,12 +169,12 @@ pub(crate) fn push(octets: &mut Vec<u8>, kind: u16, value: &[u8]) {
     octets.resize(octets.len().next_multiple_of(4), 0);
 }
 
-/// Asks for all interfaces.
+/// Dumps all interfaces.
 pub(crate) fn dump() -> Message {
     Message::new(libc::RTM_GETLINK, &LinkChange::default())
 }
 
-/// Asks for one interface.
+/// Requests one interface.
 pub(crate) fn get(link: LinkId) -> Message {
     Message::new(libc::RTM_GETLINK, &LinkChange::of(link.0))
 }
@@ -195,7 +195,7 @@ mod tests {
     #[test]
     fn damaged_link_message_is_refused() {
         let octets = LinkChange::named("nemo0").octets();
-        // The last two of its octets only fill the word.
+        // The last two octets are padding.
         for length in 0..octets.len() - 2 {
             assert!(Link::read(octets.get(..length).unwrap()).is_none_or(|link| link.name.is_empty()), "{length}");
         }

@@ -1,4 +1,4 @@
-//! One question to the routing tables: the way from an address to another.
+//! A route lookup.
 
 use super::message::{Message, RtnlMessage};
 use super::socket::Netlink;
@@ -10,20 +10,23 @@ use roam6_proto::base::ids::AddressPair;
 use roam6_proto::contract::item::RouteTable;
 use std::net::Ipv6Addr;
 
-/// What the tables say.
+/// The result of a route lookup.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct RouteLookup {
-    /// The table that knew.
+    /// The table that has the route.
     pub(crate) table: RouteTable,
     /// The interface.
     pub(crate) link: Option<LinkId>,
     /// `None`: the destination is a neighbour.
     pub(crate) gateway: Option<Ipv6Addr>,
-    /// Largest packet, where the route or the network has said so.
+    /// The MTU, where the route or the path has one.
     pub(crate) mtu: Option<u32>,
 }
 
-/// The way from `pair.local` to `pair.peer`, by `link` only if one is given. `None` if there is none.
+/// Looks up the route from `pair.local` to `pair.peer`, by `link` only if one is given. `None` if there is none.
+///
+/// # Errors
+/// The kernel's, if it refuses the request.
 pub(crate) fn route_lookup(
     netlink: &mut Netlink,
     pair: AddressPair,

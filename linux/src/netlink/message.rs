@@ -1,4 +1,4 @@
-//! The messages of the routing socket roam6 has to do with, as rtnetlink(7) names them.
+//! The rtnetlink messages that roam6 uses, by their names in rtnetlink(7).
 
 use super::link::Link;
 use netlink_packet_core::{Emitable, Parseable};
@@ -7,7 +7,7 @@ use netlink_packet_route::neighbour::{NeighbourMessage, NeighbourMessageBuffer};
 use netlink_packet_route::route::{RouteMessage, RouteMessageBuffer};
 use netlink_packet_route::rule::{RuleMessage, RuleMessageBuffer};
 
-/// One to the kernel.
+/// A message to the kernel.
 #[derive(Debug, Clone)]
 pub(crate) struct Message {
     /// Its type, `RTM_*`.
@@ -16,7 +16,7 @@ pub(crate) struct Message {
 }
 
 impl Message {
-    /// Of the type `kind` (`RTM_*`).
+    /// A message of the type `kind` (`RTM_*`).
     pub(crate) fn new(kind: u16, body: &impl Emitable) -> Message {
         let mut octets = vec![0; body.buffer_len()];
         body.emit(&mut octets);
@@ -24,7 +24,7 @@ impl Message {
     }
 }
 
-/// One from the kernel.
+/// A message from the kernel.
 #[derive(Debug, Clone)]
 pub(crate) enum RtnlMessage {
     NewLink(Link),
@@ -40,7 +40,7 @@ pub(crate) enum RtnlMessage {
 }
 
 impl RtnlMessage {
-    /// Reads a body of the type `kind`; `None` for damaged ones and those that are none of our business.
+    /// Reads a body of the type `kind`; `None` if it is damaged or of a type that roam6 does not use.
     pub(super) fn read(kind: u16, body: &[u8]) -> Option<RtnlMessage> {
         Some(match kind {
             libc::RTM_NEWLINK => RtnlMessage::NewLink(Link::read(body)?),

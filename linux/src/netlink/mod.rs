@@ -1,4 +1,4 @@
-//! The kernel's routing socket: requests answered in its own words, whole tables, and its announcements.
+//! Netlink: requests with the kernel's own error text, dumps of whole tables, and announcements.
 
 pub(crate) mod address;
 pub(crate) mod family;
@@ -12,5 +12,5 @@ pub(crate) mod route;
 pub(crate) mod rule;
 pub(crate) mod socket;
 
-/// Marks what is ours: route protocol, rule protocol, address protocol and neighbour protocol number.
+/// Marks the objects of roam6: the route, rule, address and neighbour protocol number.
 pub(crate) const PROTOCOL: u8 = 106;

@@ -1,4 +1,4 @@
-//! What the kernel announces: interfaces, addresses, neighbours, and the loss of what is ours.
+//! The kernel's announcements: interfaces, addresses, neighbours, and the removal of objects of roam6.
 
 use super::PROTOCOL;
 use super::message::RtnlMessage;
@@ -30,21 +30,21 @@ const GROUPS: [u32; 8] = [
 pub(crate) enum Announcement {
     Link(LinkEvent, u32),
     LinkRemoved(LinkId),
-    /// With what of ours was removed, if it was.
+    /// With the address of roam6 that was removed, if it was one.
     Address(AddressEvent, Option<Address>),
     Neighbour(NeighbourEvent),
-    /// A default route that is neither ours nor advertised.
+    /// A default route that is neither of roam6 nor advertised.
     DefaultRoute(RouteEvent),
     RouteRemoved(KernelRoute),
-    /// A route that is not ours came, went or changed.
+    /// A route of others was added, removed or changed.
     RoutesChanged,
     RuleRemoved(PolicyRule),
     ProxyRemoved(ProxyNeighbour),
-    /// The kernel had more to tell than we had room for: read everything anew.
+    /// Receive buffer overrun: all tables must be read again.
     Overrun,
 }
 
-/// Hears the announcements.
+/// Receives the announcements.
 pub(crate) struct Monitor {
     netlink: Netlink,
 }
@@ -56,7 +56,10 @@ impl Monitor {
         Ok(Monitor { netlink })
     }
 
-    /// What one datagram announces; nothing if there is none.
+    /// Reads one datagram of announcements; empty if there is none.
+    ///
+    /// # Errors
+    /// The kernel's, but for an overrun, which is an announcement.
     pub(crate) fn receive(&mut self) -> Result<Vec<Announcement>, Error> {
         match self.netlink.receive_announcements() {
             Ok(messages) => Ok(messages.iter().filter_map(read).collect()),
@@ -72,13 +75,13 @@ impl AsFd for Monitor {
     }
 }
 
-/// Passes all announcements but those of routes that we have put, told back to us one by one.
+/// Filters out the announcements of routes that roam6 itself has added, which the kernel echoes one by one.
 const WITHOUT_OUR_ROUTES: [FilterStep; 6] = {
     const TYPE: u32 = 4;
     const ROUTE_PROTOCOL: u32 = 16 + 5;
     [
         filter_step(libc::BPF_LD | libc::BPF_H | libc::BPF_ABS, 0, 0, TYPE),
-        // Filters load in network order; the header is in the machine's.
+        // Filters load words in network byte order; the header has the host's.
         filter_step(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, 0, 3, libc::RTM_NEWROUTE.to_be() as u32),
         filter_step(libc::BPF_LD | libc::BPF_B | libc::BPF_ABS, 0, 0, ROUTE_PROTOCOL),
         filter_step(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, 0, 1, PROTOCOL as u32),
@@ -87,7 +90,7 @@ const WITHOUT_OUR_ROUTES: [FilterStep; 6] = {
     ]
 };
 
-/// What a message tells; `None` if it does not concern us.
+/// The announcement of a message; `None` if it is irrelevant.
 pub(crate) fn read(message: &RtnlMessage) -> Option<Announcement> {
     match message {
         RtnlMessage::NewLink(message) => message.event().map(|event| Announcement::Link(event, message.carrier_losses)),
@@ -100,7 +103,7 @@ pub(crate) fn read(message: &RtnlMessage) -> Option<Announcement> {
         }
         RtnlMessage::NewNeighbour(message) => neighbour::event(message).map(Announcement::Neighbour),
         RtnlMessage::DelNeighbour(message) => neighbour::read_proxy(message).map(Announcement::ProxyRemoved),
-        // Paths over IPv4 leave by sockets of the kernel's.
+        // Paths over IPv4 use sockets of the kernel, which routes them itself.
         RtnlMessage::NewRoute(message) if message.header.address_family == AddressFamily::Inet => None,
         RtnlMessage::NewRoute(message) => {
             Some(route::default_route(message, true).map_or(Announcement::RoutesChanged, Announcement::DefaultRoute))

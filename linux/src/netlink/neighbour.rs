@@ -1,4 +1,4 @@
-//! Neighbour cache and proxy entries as the kernel holds them (RFC 4861 §5.1, §7.2.8).
+//! Neighbour cache and proxy entries in rtnetlink (RFC 4861 §5.1, §7.2.8).
 
 use super::PROTOCOL;
 use super::message::Message;
@@ -14,7 +14,7 @@ use roam6_proto::contract::item::{Neighbour, ProxyNeighbour};
 use roam6_wire::LinkAddress;
 use std::net::Ipv6Addr;
 
-/// Adds or changes an entry that does not age.
+/// Adds or changes a permanent entry.
 pub(crate) fn put(neighbour: &Neighbour) -> Request {
     let mut message = write(neighbour.link, neighbour.address);
     message.header.state = NeighbourState::Permanent;
@@ -27,15 +27,15 @@ pub(crate) fn remove(neighbour: &Neighbour) -> Request {
     Request::remove(Message::new(libc::RTM_DELNEIGH, &write(neighbour.link, neighbour.address)))
 }
 
-/// Gives up a next hop whose link-layer address is still being asked for, and with it the packets that wait for it.
-/// `None` for entries that know it.
+/// Fails a next hop whose link-layer address is being resolved, and drops the packets queued for it. `None` for entries
+/// that are resolved.
 pub(crate) fn fail(message: &NeighbourMessage) -> Option<(LinkId, Ipv6Addr, Request)> {
     let (link, address) = (LinkId(message.header.ifindex), address_of(message)?);
     let waits = message.header.state == NeighbourState::Incomplete;
     waits.then(|| (link, address, Request::remove(Message::new(libc::RTM_DELNEIGH, &write(link, address)))))
 }
 
-/// Answers for an address.
+/// Adds a proxy entry.
 pub(crate) fn put_proxy(proxy: &ProxyNeighbour) -> Request {
     let mut message = write(proxy.link, proxy.address);
     message.header.flags = NeighbourFlags::Proxy;
@@ -45,21 +45,21 @@ pub(crate) fn put_proxy(proxy: &ProxyNeighbour) -> Request {
     Request::replace(Message::new(libc::RTM_NEWNEIGH, &message))
 }
 
-/// Answers for it no longer.
+/// Removes a proxy entry.
 pub(crate) fn remove_proxy(proxy: &ProxyNeighbour) -> Request {
     let mut message = write(proxy.link, proxy.address);
     message.header.flags = NeighbourFlags::Proxy;
     Request::remove(Message::new(libc::RTM_DELNEIGH, &message))
 }
 
-/// Asks for the neighbour cache of a family.
+/// Dumps the neighbour cache of a family.
 pub(crate) fn dump(family: AddressFamily) -> Message {
     let mut message = NeighbourMessage::default();
     message.header.family = family;
     Message::new(libc::RTM_GETNEIGH, &message)
 }
 
-/// Asks for the proxy entries of a family.
+/// Dumps the proxy entries of a family.
 pub(crate) fn dump_proxies(family: AddressFamily) -> Message {
     let mut message = NeighbourMessage::default();
     message.header.family = family;
@@ -67,14 +67,14 @@ pub(crate) fn dump_proxies(family: AddressFamily) -> Message {
     Message::new(libc::RTM_GETNEIGH, &message)
 }
 
-/// Reads an entry of the neighbour cache; `None` if it is not ours.
+/// Reads an entry of the neighbour cache; `None` if it is not of roam6.
 pub(crate) fn read(message: &NeighbourMessage) -> Option<Neighbour> {
     let entry = event(message)?;
     let link_address = entry.link_address?;
     is_ours(message).then_some(Neighbour { link: entry.link, address: entry.address, link_address })
 }
 
-/// Reads a proxy entry; `None` if it is not ours.
+/// Reads a proxy entry; `None` if it is not of roam6.
 pub(crate) fn read_proxy(message: &NeighbourMessage) -> Option<ProxyNeighbour> {
     let flags = message.header.flags;
     (flags.contains(NeighbourFlags::Proxy) && is_ours(message)).then_some(ProxyNeighbour {
@@ -84,7 +84,7 @@ pub(crate) fn read_proxy(message: &NeighbourMessage) -> Option<ProxyNeighbour> {
     })
 }
 
-/// What is true of a neighbour now; `None` while the kernel has not made up its mind, and for proxies.
+/// The event of a neighbour; `None` for states in between, and for proxies.
 pub(crate) fn event(message: &NeighbourMessage) -> Option<NeighbourEvent> {
     let header = &message.header;
     let undecided = matches!(header.state, NeighbourState::Incomplete | NeighbourState::None);

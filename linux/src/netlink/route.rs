@@ -1,4 +1,4 @@
-//! Routes as the kernel holds them.
+//! Routes in rtnetlink.
 
 use super::message::Message;
 use super::socket::Request;
@@ -13,10 +13,10 @@ use roam6_proto::contract::item::RouteTable;
 use roam6_wire::Prefix;
 use std::net::{IpAddr, Ipv6Addr};
 
-/// The metric the kernel takes for 0 (IP6_RT_PRIO_USER).
+/// The metric that the kernel uses for 0 (IP6_RT_PRIO_USER).
 pub(crate) const DEFAULT_METRIC: u32 = 1024;
 
-/// A route of ours in the kernel's terms: tunnels are interfaces already.
+/// A route of roam6 in rtnetlink's terms: tunnels are interfaces here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct KernelRoute {
     pub(crate) table: RouteTable,
@@ -25,14 +25,14 @@ pub(crate) struct KernelRoute {
     pub(crate) metric: u32,
     /// `None`: refused with Destination Unreachable, or discarded.
     pub(crate) device: Option<LinkId>,
-    /// Without a device: discarded without an answer, rather than refused.
+    /// Without a device: packets are discarded silently, not rejected.
     pub(crate) blackhole: bool,
     pub(crate) gateway: Option<Ipv6Addr>,
     pub(crate) mtu: Option<u32>,
 }
 
 impl KernelRoute {
-    /// Adds it, in place of any of the same table, prefixes and metric.
+    /// Adds the route, in place of any with the same table, prefixes and metric.
     pub(crate) fn put(&self) -> Request {
         let mut message = self.named();
         message.header.scope = RouteScope::Universe;
@@ -49,12 +49,12 @@ impl KernelRoute {
         Request::replace(Message::new(libc::RTM_NEWROUTE, &message))
     }
 
-    /// Removes the route of the same table, prefixes and metric, if it is ours.
+    /// Removes the route of roam6 with the same table, prefixes and metric.
     pub(crate) fn remove(&self) -> Request {
         Request::remove(Message::new(libc::RTM_DELROUTE, &self.named()))
     }
 
-    /// Reads a route; `None` if it is not ours.
+    /// Reads a route; `None` if it is not of roam6.
     pub(crate) fn read(message: &RouteMessage) -> Option<KernelRoute> {
         let header = &message.header;
         if header.protocol != RouteProtocol::Other(PROTOCOL) {
@@ -97,12 +97,12 @@ impl KernelRoute {
         Some(route)
     }
 
-    /// What the kernel shows once the route stands.
+    /// The route as the kernel dumps it once it is installed.
     pub(crate) fn normalised(self) -> KernelRoute {
         KernelRoute { metric: self.shown_metric(), ..self }
     }
 
-    /// Asks for all routes of ours of one family.
+    /// Dumps all routes of roam6 of one family.
     pub(crate) fn dump(family: AddressFamily) -> Message {
         let mut message = RouteMessage::default();
         message.header.address_family = family;
@@ -147,7 +147,7 @@ fn read_address(address: &RouteAddress) -> Option<IpAddr> {
     }
 }
 
-/// Asks for the routes of the main table that lead to an interface.
+/// Dumps the routes of the main table by an interface.
 pub(crate) fn dump_default_routes(link: LinkId) -> Message {
     let mut message = RouteMessage::default();
     message.header.address_family = AddressFamily::Inet6;
@@ -156,7 +156,7 @@ pub(crate) fn dump_default_routes(link: LinkId) -> Message {
     Message::new(libc::RTM_GETROUTE, &message)
 }
 
-/// What became of a default route that is neither ours nor told by advertisements, which engines hear themselves.
+/// The event of a default route that is neither of roam6 nor advertised: engines receive advertisements themselves.
 pub(crate) fn default_route(message: &RouteMessage, stands: bool) -> Option<RouteEvent> {
     let header = &message.header;
     let whole = header.destination_prefix_length == 0 && header.source_prefix_length == 0;

@@ -1,4 +1,4 @@
-//! Routing policy rules as the kernel holds them.
+//! Routing policy rules in rtnetlink.
 
 use super::message::Message;
 use super::socket::Request;
@@ -9,8 +9,8 @@ use netlink_packet_route::rule::{RuleAction, RuleAttribute, RuleFlags, RuleHeade
 use roam6_proto::contract::item::{PolicyRule, RouteTable};
 use roam6_wire::Prefix;
 
-/// A packet whose source is not chosen yet matches if the source it would get by this rule's table does
-/// (`FIB_RULE_FIND_SADDR`), so that a mobile router's own programs find the way that fits its addresses.
+/// A packet without a source yet matches if the source it would get by this rule's table does (`FIB_RULE_FIND_SADDR`),
+/// so that a mobile router's own programs take the route that fits its addresses.
 const FIND_SOURCE: RuleFlags = RuleFlags::from_bits_retain(0x1_0000);
 
 /// Adds `rule`.
@@ -23,14 +23,14 @@ pub(crate) fn remove(rule: &PolicyRule) -> Request {
     Request::remove(Message::new(libc::RTM_DELRULE, &write(rule)))
 }
 
-/// Asks for all rules of one family.
+/// Dumps all rules of one family.
 pub(crate) fn dump(family: AddressFamily) -> Message {
     let mut message = RuleMessage::default();
     message.header.family = family;
     Message::new(libc::RTM_GETRULE, &message)
 }
 
-/// Reads a rule; `None` if it is not ours.
+/// Reads a rule; `None` if it is not of roam6.
 pub(crate) fn read(message: &RuleMessage) -> Option<PolicyRule> {
     let header = &message.header;
     let mut ours = false;

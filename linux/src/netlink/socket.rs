@@ -1,4 +1,4 @@
-//! One blocking netlink socket: pipelined requests, each with its own answer, and dumps of whole tables.
+//! A blocking netlink socket: pipelined requests, each with its own result, and dumps of whole tables.
 
 use super::message::{Message, RtnlMessage};
 use crate::error::{Context, Error};
@@ -11,57 +11,60 @@ use nix::errno::Errno;
 use std::collections::BTreeMap;
 use std::os::fd::{AsFd, BorrowedFd};
 
-/// Most requests sent before their answers are read; the receive buffer holds that many with room to spare.
+/// Most requests sent before their results are read; the receive buffer has room for more.
 const MAX_PIPELINED: usize = 256;
-/// Most times a table that changes again and again is asked for.
+/// Attempts to dump a table that keeps changing.
 const DUMP_ATTEMPTS: usize = 10;
-/// Octets of the buffer for one datagram of answers; grows if a dump needs more.
+/// Octets of the buffer for one datagram; it grows if a dump needs more.
 const DATAGRAM: usize = 64 * 1024;
-/// Octets the kernel may queue for us.
+/// Receive buffer of the socket, octets.
 const RECEIVE_QUEUE: usize = 4 * 1024 * 1024;
 
-/// What the kernel is asked to do.
+/// A request to the kernel.
 pub(crate) struct Request {
     pub(crate) message: Message,
     flags: u16,
-    /// Errors that mean it is so already.
+    /// Errors that mean that nothing was left to do.
     ignored_errors: &'static [Errno],
 }
 
 impl Request {
-    /// Add it; that it exists already is fine.
+    /// Adds an object; it may exist already.
     pub(crate) fn add(message: Message) -> Request {
         Request { message, flags: NLM_F_CREATE | NLM_F_EXCL, ignored_errors: &[Errno::EEXIST] }
     }
 
-    /// Add it or put it in place of what is there.
+    /// Adds or replaces an object.
     pub(crate) fn replace(message: Message) -> Request {
         Request { message, flags: NLM_F_CREATE | NLM_F_REPLACE, ignored_errors: &[Errno::EEXIST] }
     }
 
-    /// Change what exists.
+    /// Changes an existing object.
     pub(crate) fn change(message: Message) -> Request {
         Request { message, flags: 0, ignored_errors: &[] }
     }
 
-    /// Remove it; that it is gone already, perhaps with its interface, is fine.
+    /// Removes an object; it may be removed already, as with its interface.
     pub(crate) fn remove(message: Message) -> Request {
         let forgiven = &[Errno::ESRCH, Errno::ENOENT, Errno::ENODEV, Errno::EADDRNOTAVAIL, Errno::ENXIO];
         Request { message, flags: 0, ignored_errors: forgiven }
     }
 }
 
-/// The answer to one request; if refused, why.
+/// The result of a request: the kernel's explanation if it was refused.
 pub(crate) type RequestResult = Result<(), String>;
 
-/// A routing socket.
+/// An rtnetlink socket.
 pub(crate) struct Netlink {
     socket: Socket,
     sequence: u32,
     buffer: Vec<u8>,
 }
 
-/// A socket that speaks with the kernel only, who says why it refuses something, and does not say the request again.
+/// Opens a netlink socket that is connected to the kernel only, with error texts and without copies of the request.
+///
+/// # Errors
+/// The kernel's, if it refuses the socket.
 pub(crate) fn open(protocol: isize, port: u32, what: &str) -> Result<Socket, Error> {
     let mut socket = Socket::new(protocol).context(what)?;
     socket.bind(&SocketAddr::new(port, 0)).context(what)?;
@@ -77,7 +80,10 @@ impl Netlink {
         Netlink::bound(0)
     }
 
-    /// A non-blocking socket that hears what is told to `groups` (RTNLGRP_*).
+    /// A non-blocking socket for the announcements to `groups` (RTNLGRP_*).
+    ///
+    /// # Errors
+    /// The kernel's, if it refuses the socket or a group.
     pub(crate) fn listen(groups: &[u32]) -> Result<Netlink, Error> {
         let netlink = Netlink::bound(0)?;
         for group in groups {
@@ -90,7 +96,7 @@ impl Netlink {
     fn bound(port: u32) -> Result<Netlink, Error> {
         let what = "netlink socket";
         let socket = open(protocols::NETLINK_ROUTE, port, what)?;
-        // Kernels before 4.20 filter dumps less; everything dumped is looked at again anyway.
+        // Kernels before 4.20 filter dumps less; all entries are checked again anyway.
         let _ = socket.set_netlink_get_strict_chk(true);
         let size = RECEIVE_QUEUE as crate::sys::Flag;
         if crate::sys::set_option(&socket, libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, &size).is_err() {
@@ -99,7 +105,7 @@ impl Netlink {
         Ok(Netlink { socket, sequence: 0, buffer: Vec::with_capacity(DATAGRAM) })
     }
 
-    /// Carries out `requests` in order and returns one answer for each.
+    /// Executes `requests` in order and returns one result for each.
     pub(crate) fn execute(&mut self, requests: &[Request]) -> Vec<RequestResult> {
         let mut answers = Vec::with_capacity(requests.len());
         for batch in requests.chunks(MAX_PIPELINED) {
@@ -111,8 +117,10 @@ impl Netlink {
         answers
     }
 
-    /// All that the kernel tells when asked with `message`. Of a table that changes meanwhile it may pass over what has
-    /// not changed, and says so; then it is asked again.
+    /// Dumps a table. If it changes meanwhile, the dump may be incomplete and says so; then it is repeated.
+    ///
+    /// # Errors
+    /// The kernel's, or the table changed during each attempt.
     pub(crate) fn dump(&mut self, message: Message) -> Result<Vec<RtnlMessage>, Error> {
         for _ in 1..DUMP_ATTEMPTS {
             if let (found, false) = self.dump_once(&message)? {
@@ -145,7 +153,10 @@ impl Netlink {
         }
     }
 
-    /// What the kernel answers to one question; `None` if it has no answer.
+    /// The reply to one request; `None` if there is none.
+    ///
+    /// # Errors
+    /// The kernel's, if it refuses the request.
     pub(crate) fn get(&mut self, message: Message) -> Result<Option<RtnlMessage>, Error> {
         let what = "netlink question";
         let mut request = Vec::new();
@@ -159,7 +170,10 @@ impl Netlink {
         }
     }
 
-    /// What was told to the groups since last asked. `Err` if more was told than fitted: all must be read anew.
+    /// The announcements since the last call.
+    ///
+    /// # Errors
+    /// `ENOBUFS` if the receive buffer overran: everything must be read again.
     pub(crate) fn receive_announcements(&mut self) -> Result<Vec<RtnlMessage>, Errno> {
         match self.receive() {
             Ok(()) => Ok(messages(&self.buffer).iter().filter_map(decode).collect()),
@@ -232,7 +246,7 @@ impl AsFd for Netlink {
 
 pub(crate) const ERROR: u16 = 2;
 const DONE: u16 = 3;
-/// Octets of the error code and the header it answers, before the attributes (NETLINK_CAP_ACK).
+/// Octets of the error code and of the header of the request, before the attributes (NETLINK_CAP_ACK).
 const ERROR_HEAD: usize = 4 + 16;
 const NLMSGERR_ATTR_MSG: u16 = 1;
 
@@ -240,7 +254,7 @@ pub(crate) fn errno(error: std::io::Error) -> Errno {
     Errno::from_raw(error.raw_os_error().unwrap_or(libc::EIO))
 }
 
-/// The messages of one datagram, up to the first that is damaged.
+/// The messages of one datagram, up to the first damaged one.
 pub(crate) fn messages(bytes: &[u8]) -> Vec<NetlinkBuffer<&[u8]>> {
     let mut found = Vec::new();
     let mut rest = bytes;
@@ -253,12 +267,12 @@ pub(crate) fn messages(bytes: &[u8]) -> Vec<NetlinkBuffer<&[u8]>> {
     found
 }
 
-/// A message of a kind we know; all others are none of our business.
+/// A message of a known type; others are ignored.
 fn decode(message: &NetlinkBuffer<&[u8]>) -> Option<RtnlMessage> {
     RtnlMessage::read(message.message_type(), message.payload())
 }
 
-/// The error of an answer with the kernel's explanation; `None` for success.
+/// The error of a reply, with the kernel's explanation; `None` for success.
 pub(crate) fn error_of(message: &NetlinkBuffer<&[u8]>) -> Option<(Errno, String)> {
     if message.message_type() != ERROR {
         return None;

@@ -1,5 +1,4 @@
-//! What a rule of nftables asks of a packet and does with it: expressions, after the kernel's
-//! linux/netfilter/nf_tables.h.
+//! Expressions of nftables rules, as the kernel encodes them (linux/netfilter/nf_tables.h): matches and verdicts.
 
 use roam6_proto::LinkId;
 use roam6_wire::Prefix;
@@ -7,7 +6,7 @@ use roam6_wire::Prefix;
 const NESTED: u16 = 0x8000;
 const ROUTING: u8 = 43;
 
-/// Loads the protocol behind all extension headers.
+/// Loads the upper-layer protocol, behind all extension headers.
 pub(crate) fn load_protocol() -> Vec<u8> {
     expression("meta", &[number(1, REGISTER), number(2, libc::NFT_META_L4PROTO.cast_unsigned())])
 }
@@ -24,7 +23,7 @@ pub(crate) fn load_presence(header: u8) -> Vec<u8> {
     expression("exthdr", &[number(1, REGISTER), place.concat()])
 }
 
-/// The type of the routing header; a packet without one matches nothing.
+/// Loads the type of the routing header; a packet without one does not match.
 pub(crate) fn load_routing_type() -> Vec<u8> {
     expression("exthdr", &[number(1, REGISTER), attribute(2, &[ROUTING]), number(3, 2), number(4, 1)])
 }
@@ -42,19 +41,19 @@ pub(crate) fn between([first, last]: [u8; 2]) -> Vec<u8> {
     expression("range", &[number(1, REGISTER), number(2, 0), ends.concat()])
 }
 
-/// Only packets that came in by this interface.
+/// Matches packets received on this interface.
 pub(crate) fn from_link(link: LinkId) -> [Vec<u8>; 2] {
     let load = expression("meta", &[number(1, REGISTER), number(2, libc::NFT_META_IIF.cast_unsigned())]);
     [load, equal_to(&link.0.to_ne_bytes())]
 }
 
-/// Only packets with a source in `prefix`.
+/// Matches packets with a source in `prefix`.
 pub(crate) fn from_source(prefix: Prefix) -> [Vec<u8>; 3] {
     const SOURCE_AT: u32 = 8;
     address_in(SOURCE_AT, prefix)
 }
 
-/// Only packets with a destination in `prefix`.
+/// Matches packets with a destination in `prefix`.
 pub(crate) fn to_destination(prefix: Prefix) -> [Vec<u8>; 3] {
     const DESTINATION_AT: u32 = 24;
     address_in(DESTINATION_AT, prefix)
@@ -73,13 +72,13 @@ fn address_in(offset: u32, prefix: Prefix) -> [Vec<u8>; 3] {
     ]
 }
 
-/// Answers with Destination Unreachable of this code, and drops the packet.
+/// Drops the packet and sends Destination Unreachable of this code.
 pub(crate) fn reject_unreachable(code: u8) -> Vec<u8> {
     const ICMP_UNREACHABLE: u32 = 0;
     expression("reject", &[number(1, ICMP_UNREACHABLE), attribute(2, &[code])])
 }
 
-/// Lets the packet pass.
+/// Accepts the packet.
 pub(crate) fn accept() -> Vec<u8> {
     verdict(libc::NF_ACCEPT)
 }

@@ -1,5 +1,5 @@
-//! The legacy iptables: tables of the kernel's own that nobody announces. They are looked at now and then. Layouts are those
-//! of linux/netfilter_ipv6/ip6_tables.h and linux/netfilter_ipv4/ip_tables.h.
+//! Tables of the legacy iptables, whose changes the kernel does not announce: they are polled. Layouts are those of
+//! linux/netfilter_ipv6/ip6_tables.h and linux/netfilter_ipv4/ip_tables.h.
 
 use super::other_firewalls::{ForeignHook, Hooks};
 use crate::error::{Context, Error};
@@ -19,7 +19,7 @@ const INFO: usize = NAME + 4 + 5 * 4 + 5 * 4 + 4 + 4;
 const ENTRIES_AT: usize = NAME + 8;
 /// Octets of the target's head before the verdict of a standard target.
 const VERDICT_AT: usize = 32;
-/// Entries of more octets are not looked at: a table with so many has rules.
+/// Tables with more octets of entries are not read: one so large has rules.
 const LARGEST: usize = 1 << 20;
 /// The verdict "accept", as a standard target writes it.
 const ACCEPT: i32 = -libc::NF_ACCEPT - 1;
@@ -53,10 +53,13 @@ const FAMILIES: [Family; 2] = [
 ];
 
 /// The tables with rules, or with a policy other than accept.
+///
+/// # Errors
+/// The kernel's, if it refuses a table.
 pub(super) fn find_all() -> Result<Vec<ForeignHook>, Error> {
     let mut found = Vec::new();
     for family in &FAMILIES {
-        // Without the file the kernel has no such tables.
+        // Without the file the kernel has no legacy tables.
         for name in fs::read_to_string(family.names).unwrap_or_default().lines() {
             if is_filtering(family, name)? {
                 found.push(ForeignHook { name: format!("{} -t {name}", family.tool), hooks: family.hooks });
@@ -91,19 +94,19 @@ fn has_rules_or_policy(family: &Family, summary: &Summary, entries: &[u8]) -> bo
     summary.policies.iter().any(|&at| verdict(entries, at.saturating_add(family.entry)) != Some(ACCEPT))
 }
 
-/// A request about a table, and room for the answer.
+/// The buffer of a request for a table, with room for the reply.
 fn named(table: &str, size: usize) -> Vec<u8> {
     let mut bytes: Vec<u8> = table.bytes().take(NAME - 1).collect();
     bytes.resize(size, 0);
     bytes
 }
 
-/// What the kernel tells of a table.
+/// The kernel's summary of a table.
 #[derive(Debug, PartialEq, Eq)]
 struct Summary {
     /// A bit for each hook that has a chain.
     hooks: u32,
-    /// Where the policies of these chains are.
+    /// The offsets of the policies of these chains.
     policies: Vec<usize>,
     entries: u32,
     size: usize,
@@ -166,7 +169,7 @@ mod tests {
             return println!("skipped: {test}: no network namespace");
         }
         for family in &FAMILIES {
-            // Asked for, the kernel makes it.
+            // The request creates the table.
             let Ok(filters) = is_filtering(family, "filter") else {
                 return println!("skipped: {test}: no legacy iptables here");
             };

@@ -1,5 +1,5 @@
-//! Packet filter rules, for what neither routes nor rules can say: a table of nftables each, carried out whole or not at
-//! all. Messages and their attributes are those of the kernel's linux/netfilter/nf_tables.h.
+//! Packet filter rules in nftables, for conditions that neither routes nor routing rules can express. Each table is
+//! replaced in one transaction. Messages and attributes are those of linux/netfilter/nf_tables.h.
 
 pub(crate) mod expression;
 mod iptables_legacy;
@@ -14,24 +14,24 @@ pub use other_firewalls::Hooks;
 use std::io::ErrorKind;
 use std::os::fd::{AsFd, BorrowedFd};
 
-/// Before everybody else's chains: the priority of nftables' `raw`.
+/// Before the chains of others: the priority of nftables' `raw`.
 const PRIORITY: i32 = -300;
 const CHAIN: &str = "packets";
-/// The table that keeps the kernel quiet about mobility messages, of the family `ip6`.
+/// The table that suppresses ICMP errors for mobility messages, of the family `ip6`.
 pub(crate) const ICMP_FILTER_TABLE: &str = "roam6";
-/// The table of guards, of the same family.
+/// The table of source address filters, of the same family.
 pub(crate) const SOURCE_FILTER_TABLE: &str = "roam6-guard";
 
-/// Where in a packet's way through the kernel the rules of a table stand.
+/// The hook of a table's chain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Hook {
     /// Packets for this host.
     Input,
-    /// Every packet that comes in, before a route is looked for.
+    /// All received packets, before the route lookup.
     Prerouting,
 }
 
-/// The packet filter.
+/// A connection to nftables.
 pub(crate) struct Nftables(Socket);
 
 impl Nftables {
@@ -39,16 +39,22 @@ impl Nftables {
         open(protocols::NETLINK_NETFILTER, 0, "nftables").map(Nftables)
     }
 
-    /// Makes `table` hold these rules and nothing else; each rule is a chain of expressions.
+    /// Replaces the rules of `table`; each rule is a list of expressions.
+    ///
+    /// # Errors
+    /// The kernel's, if it refuses the transaction or has no nftables.
     pub(crate) fn put(&self, table: &str, hook: Hook, rules: &[Vec<Vec<u8>>]) -> Result<(), Error> {
-        // Made, removed and made again in one transaction: empty, whatever was there.
+        // Created, removed and created again in one transaction: empty, whatever it had.
         let make = || named(NEW_TABLE, NLM_F_CREATE, table);
         let fresh = [make(), named(DEL_TABLE, 0, table), make(), chain(table, hook)];
         let rules = rules.iter().map(|expressions| rule(table, expressions));
         self.commit(fresh.into_iter().chain(rules).collect())
     }
 
-    /// Whether `table` is there.
+    /// Whether `table` exists.
+    ///
+    /// # Errors
+    /// The kernel's, if it refuses the request.
     pub(crate) fn has_table(&self, table: &str) -> Result<bool, Error> {
         let mut bytes = Vec::new();
         append(&mut bytes, 1, &Message(GET_TABLE, NLM_F_ACK, text(1, table)));
@@ -59,12 +65,15 @@ impl Nftables {
         }
     }
 
-    /// Removes `table`, if it is there.
+    /// Removes `table`, if it exists.
+    ///
+    /// # Errors
+    /// The kernel's, if it refuses the request.
     pub(crate) fn drop(&self, table: &str) -> Result<(), Error> {
         self.commit(vec![named(NEW_TABLE, NLM_F_CREATE, table), named(DEL_TABLE, 0, table)])
     }
 
-    /// Carries out all messages or none.
+    /// Executes all messages in one transaction.
     fn commit(&self, changes: Vec<Message>) -> Result<(), Error> {
         let mut bytes = Vec::new();
         let last = changes.len();
@@ -80,12 +89,12 @@ impl Nftables {
         }
     }
 
-    /// Sends messages: what was refused first, nothing once the one with the number `last` was acknowledged.
+    /// Sends messages. Returns the first error; nothing once message number `last` was acknowledged.
     fn exchange(&self, bytes: &[u8], last: usize) -> Result<Option<(Errno, String)>, Error> {
         self.0.send(bytes, 0).context("nftables")?;
         loop {
             let mut answer = Vec::with_capacity(16 * 1024);
-            // The answer is queued before the request returns; none means that there is no nftables.
+            // The reply is queued before the request returns; no reply means that there is no nftables.
             self.0.recv(&mut answer, libc::MSG_DONTWAIT).context("nftables")?;
             for message in messages(&answer) {
                 let refused = error_of(&message);
@@ -98,11 +107,11 @@ impl Nftables {
     }
 }
 
-/// Hears of changes: that tables are removed, for a firewall that is set up anew as a rule begins with removing everybody's,
-/// and that chains come and go.
+/// Receives announcements of changes: tables removed (a firewall that is loaded usually begins with `flush ruleset`),
+/// and chains added or removed.
 pub(crate) struct TableMonitor(Socket);
 
-/// What may have changed since last asked.
+/// What may have changed since the last call.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct TableChanges {
     /// Tables were removed.
@@ -119,7 +128,7 @@ impl TableMonitor {
         Ok(TableMonitor(socket))
     }
 
-    /// What may have changed since last asked.
+    /// What may have changed since the last call.
     pub(crate) fn read(&self) -> TableChanges {
         let mut changed = TableChanges::default();
         for _ in 0..BATCH {
@@ -132,7 +141,7 @@ impl TableMonitor {
                     changed.chains |= any(&[DEL_TABLE, NEW_TABLE, NEW_CHAIN, DEL_CHAIN]);
                 }
                 Err(error) if error.kind() == ErrorKind::WouldBlock => break,
-                // More was told than fitted.
+                // Receive buffer overrun: anything may have changed.
                 Err(_) => changed = TableChanges { removed: true, chains: true },
             }
         }
@@ -146,9 +155,9 @@ impl AsFd for TableMonitor {
     }
 }
 
-/// What is told of tables, chains and rules (NFNLGRP_NFTABLES).
+/// Announcements of tables, chains and rules (NFNLGRP_NFTABLES).
 const GROUP: u32 = 7;
-/// Most announcements heard at once.
+/// Most announcements read at once.
 const BATCH: usize = 64;
 const NLM_F_REQUEST: u16 = 1;
 const NLM_F_ACK: u16 = 4;

@@ -1,6 +1,6 @@
-//! Firewalls of other programs that forwarded packets meet: base chains of nftables, which `iptables-nft` makes too, and
-//! tables of the legacy iptables that hold rules or a policy other than accept. Messages and their attributes are those of
-//! the kernel's linux/netfilter/nf_tables.h.
+//! Firewalls of other programs on the forwarding path: base chains of nftables, which `iptables-nft` creates too, and
+//! tables of the legacy iptables with rules or a policy other than accept. Messages and attributes are those of
+//! linux/netfilter/nf_tables.h.
 
 use super::iptables_legacy;
 use crate::error::{Context, Error};
@@ -11,9 +11,9 @@ use netlink_sys::protocols;
 use nix::errno::Errno;
 use nix::libc;
 
-/// Tables that are ours: what they drop the programs drop too, or never forward.
+/// The tables of roam6: the BPF programs drop the same, or never forward it.
 const OWN: [&str; 2] = [super::ICMP_FILTER_TABLE, super::SOURCE_FILTER_TABLE];
-/// Most times the chains are asked for while they change.
+/// Attempts to dump the chains while they change.
 const DUMPS: usize = 10;
 const GET_CHAIN: u16 = 0x0a04;
 const NEW_CHAIN: u16 = 0x0a03;
@@ -25,7 +25,7 @@ const CHAIN_NAME: u16 = 3;
 const CHAIN_HOOK: u16 = 4;
 const HOOK_NUMBER: u16 = 1;
 
-/// Families whose inner packets a firewall looks at on their way through this host.
+/// Address families whose forwarded packets a firewall filters.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Hooks {
     /// IPv6 packets.
@@ -35,27 +35,30 @@ pub struct Hooks {
 }
 
 impl Hooks {
-    /// Whether any packets are looked at.
+    /// Whether any family is filtered.
     pub fn any(self) -> bool {
         self.ipv6 || self.ipv4
     }
 
-    /// Those of both.
+    /// The union of both.
     pub(crate) fn with(self, other: Hooks) -> Hooks {
         Hooks { ipv6: self.ipv6 || other.ipv6, ipv4: self.ipv4 || other.ipv4 }
     }
 }
 
-/// One hook of another program.
+/// A hook of another program.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ForeignHook {
-    /// What an operator would look for: `nftables inet filter forward`.
+    /// Its name for an operator: `nftables inet filter forward`.
     pub(crate) name: String,
-    /// The packets it looks at.
+    /// The families it filters.
     pub(crate) hooks: Hooks,
 }
 
-/// All firewalls that forwarded packets meet now.
+/// All firewalls on the forwarding path.
+///
+/// # Errors
+/// The kernel's, if it refuses a dump.
 pub(crate) fn find_all() -> Result<Vec<ForeignHook>, Error> {
     let mut found = chains()?;
     found.extend(iptables_legacy::find_all()?);
@@ -71,7 +74,7 @@ fn chains() -> Result<Vec<ForeignHook>, Error> {
     dump().map(|(found, _)| found)
 }
 
-/// The base chains that matter, and whether they changed meanwhile.
+/// The base chains on the forwarding path, and whether they changed meanwhile.
 fn dump() -> Result<(Vec<ForeignHook>, bool), Error> {
     let what = "nftables chains";
     // Without nftables there are none.
@@ -101,7 +104,7 @@ fn dump() -> Result<(Vec<ForeignHook>, bool), Error> {
     }
 }
 
-/// A base chain that forwarded packets, or their frames, meet, and that is not ours.
+/// A base chain on the forwarding path, of packets or of their frames, that is not of roam6.
 fn read_chain(payload: &[u8]) -> Option<ForeignHook> {
     let family = i32::from(*payload.first()?);
     let attributes = payload.get(HEAD..)?;
@@ -114,7 +117,7 @@ fn read_chain(payload: &[u8]) -> Option<ForeignHook> {
     (!own).then(|| ForeignHook { name: format!("nftables {family} {table} {chain}"), hooks })
 }
 
-/// The name of a family, and which forwarded packets meet its chains at a hook; `None`: none do.
+/// The name of a chain's family, and which forwarded packets its hook filters; `None`: none.
 fn forwarding_hooks(family: i32, hook: i32) -> Option<(&'static str, Hooks)> {
     const INGRESS: i32 = 5;
     let forwards = [libc::NF_INET_PRE_ROUTING, libc::NF_INET_FORWARD, libc::NF_INET_POST_ROUTING].contains(&hook);
@@ -125,7 +128,7 @@ fn forwarding_hooks(family: i32, hook: i32) -> Option<(&'static str, Hooks)> {
         libc::NFPROTO_IPV4 if forwards => Some(("ip", ipv4)),
         libc::NFPROTO_INET if forwards || hook == INGRESS => Some(("inet", both)),
         libc::NFPROTO_NETDEV => Some(("netdev", both)),
-        // What is for the bridge itself, which the programs take at its ports.
+        // Frames for the bridge itself, which the BPF programs process at its ports.
         libc::NFPROTO_BRIDGE if [libc::NF_INET_PRE_ROUTING, libc::NF_INET_LOCAL_IN].contains(&hook) => {
             Some(("bridge", both))
         }
@@ -139,7 +142,7 @@ mod tests {
     use super::super::expression::{group, number, text};
     use super::*;
 
-    /// A base chain as the kernel tells of it.
+    /// A base chain as the kernel dumps it.
     fn chain(family: i32, table: &str, hook: i32) -> Vec<u8> {
         let hook = group(4, &[number(1, hook.cast_unsigned()), number(2, 0)]);
         let head = [u8::try_from(family).unwrap(), 0, 0, 0];

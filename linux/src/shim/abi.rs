@@ -1,4 +1,5 @@
-//! What the daemon and the shim's programs both know: the layouts of `bpf/shim/abi.h`, written field by field.
+//! Keys and values of the maps that the daemon and the Shim6 programs share: the layouts of `bpf/shim/abi.h`, field by
+//! field.
 
 use core::time::Duration;
 use roam6_proto::base::ids::{AddressPair, ContextId};
@@ -6,7 +7,7 @@ use roam6_proto::contract::item::{ContextTrigger, MAX_LOCATORS, ShimContext};
 use roam6_wire::shim6::Tag;
 use std::net::Ipv6Addr;
 
-/// Tell when the next packet is sent, or received.
+/// Requests to notify the daemon of the next packet sent, or received.
 pub(super) const NOTIFY_SENT: u32 = 1;
 pub(super) const NOTIFY_RECEIVED: u32 = 2;
 
@@ -16,7 +17,7 @@ pub(super) type ContextValue = [u8; 80];
 pub(super) type TaggedValue = [u8; 40 + 16 * MAX_LOCATORS];
 pub(super) type TrafficValue = [u8; 64];
 
-/// Where the programs count what a context carries.
+/// The index under which the programs count the traffic of a context.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct ContextIndex(pub(super) u32);
 
@@ -30,13 +31,13 @@ pub(super) struct StoredContext {
 }
 
 impl StoredContext {
-    /// What a packet of it shows, if it shows anything.
+    /// What identifies it in an ICMPv6 error about one of its packets, if it rewrites.
     pub(super) fn error_key(&self, id: ContextId) -> Option<(Tag, AddressPair)> {
         (self.locators != id.ulids).then_some((self.tag_out, self.locators))
     }
 }
 
-/// What a context has carried, as the programs note it; times in nanoseconds of their clock, 0 for never.
+/// The traffic of a context, as the programs count it; times in nanoseconds of their clock, 0 for never.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct ContextTraffic {
     pub(super) sent: u64,
@@ -49,14 +50,14 @@ pub(super) struct ContextTraffic {
     pub(super) octets_in: u64,
 }
 
-/// What the programs tell.
+/// An event from the programs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Event {
-    /// A conversation is worth a context; `since` in nanoseconds of their clock.
+    /// A conversation over the threshold; `since` in nanoseconds of the programs' clock.
     Flow { link: u32, pair: AddressPair, packets: u64, octets: u64, since: u64 },
-    /// A context that was asked about has carried something.
+    /// A context with a requested notification has sent or received.
     Activity(ContextIndex),
-    /// The head of a packet of no context.
+    /// The first octets of a packet that no context accepts.
     Packet { link: u32, octets: Vec<u8> },
 }
 
@@ -97,7 +98,7 @@ pub(super) fn encode_context(context: &ShimContext, slot: ContextIndex) -> Conte
     })
 }
 
-/// What of a context in the map the daemon needs to know; `None` for what it did not write.
+/// Decodes what the daemon needs of a context; `None` for a damaged value.
 pub(super) fn decode_context(value: &ContextValue) -> Option<StoredContext> {
     let mut reader = Reader(value);
     let locators = AddressPair { local: reader.address()?, peer: reader.address()? };
@@ -130,7 +131,7 @@ pub(super) fn decode_traffic(value: &TrafficValue) -> ContextTraffic {
     }
 }
 
-/// `None` for what no program of this build writes.
+/// Decodes an event; `None` for unknown ones.
 pub(super) fn decode_event(bytes: &[u8]) -> Option<Event> {
     let mut reader = Reader(bytes);
     match reader.word()? {
@@ -178,7 +179,7 @@ fn put_pair(out: &mut Vec<u8>, pair: AddressPair) {
     out.extend(pair.peer.octets());
 }
 
-/// Exactly `N` octets, those not written being zero.
+/// Exactly `N` octets, padded with zeros.
 fn layout<const N: usize>(write: impl FnOnce(&mut Vec<u8>)) -> [u8; N] {
     let mut out = Vec::with_capacity(N);
     write(&mut out);

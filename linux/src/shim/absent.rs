@@ -1,4 +1,4 @@
-//! The shim of a build without BPF: there is none, and whoever asks is told.
+//! The shim of a build without BPF: every request is refused.
 
 use crate::error::Error;
 use roam6_proto::base::ids::ContextId;

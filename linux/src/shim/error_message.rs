@@ -1,4 +1,4 @@
-//! ICMPv6 errors about packets that bore the payload extension header, put into terms the transport knows: ULIDs, no
+//! ICMPv6 errors about packets with the payload extension header, translated into what the transport sent: ULIDs, no
 //! such header, and a path MTU 8 octets smaller (RFC 5533 §12.1.1, RFC 4443 §2.4).
 
 use roam6_proto::base::ids::AddressPair;
@@ -10,15 +10,15 @@ const ICMPV6: u8 = 58;
 const TOO_BIG: u8 = 2;
 /// Octets of the payload extension header.
 pub(crate) const HEADER: usize = 8;
-/// No IPv6 link carries less (RFC 8200 §5).
+/// The minimum IPv6 MTU (RFC 8200 §5).
 const MIN_MTU: u32 = 1280;
 
-/// An error about a packet that left with a tag.
+/// An error about a packet with a payload extension header.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct ErrorMessage<'a> {
-    /// The peer's tag in it.
+    /// The peer's context tag.
     pub(super) tag: Tag,
-    /// The locators it left with.
+    /// The locators of the packet.
     pub(super) locators: AddressPair,
     head: [u8; 8],
     quote: &'a [u8],
@@ -41,7 +41,7 @@ impl<'a> ErrorMessage<'a> {
         is_payload.then_some(ErrorMessage { tag: Tag::from_low_bits(bits), locators, head: *head, quote })
     }
 
-    /// First octets and quotation of the same error, as the transport of `ulids` would get it.
+    /// The first octets and the quoted packet of the same error, for the transport of `ulids`.
     pub(super) fn translate(&self, ulids: AddressPair) -> Option<([u8; 8], Vec<u8>)> {
         let mut head = self.head;
         let [kind, _, sum @ .., _, _, _, _] = &mut head;
@@ -94,7 +94,7 @@ mod tests {
         assert_eq!(head, [2, 0, 0, 0, 0, 0, 5, 0xd4]);
         assert_eq!(quote, packet("2001:db8:a1::1", "2001:db8:a2::2", 17, &udp));
         for length in 0..message.len() {
-            // Only what the quotation does not reach can be cut off.
+            // Only octets beyond the quoted packet may be missing.
             assert!(ErrorMessage::read(&message[..length]).is_none() || length >= 40 + 8 + 48);
         }
     }

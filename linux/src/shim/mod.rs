@@ -1,5 +1,5 @@
-//! Contexts of the shim, carried out by BPF programs on the uplinks: nothing is added while locators are the ULIDs; else
-//! addresses are rewritten and a header put in between (RFC 5533 §12). They end with the daemon.
+//! Shim6 contexts, executed by BPF programs on the uplinks: while the locators are the ULIDs packets are not changed;
+//! else addresses are rewritten and a payload extension header is inserted (RFC 5533 §12). They end with the daemon.
 
 mod abi;
 mod error_message;
@@ -39,29 +39,32 @@ use transport::Transport;
 /// Most events taken before the engines see them.
 const BATCH: usize = 256;
 
-/// What carries contexts.
+/// The programs, and the daemon's tables of contexts.
 pub(crate) struct Shim {
     programs: Programs,
     segmentation_path: SegmentationPath,
     transport: Transport,
     uplinks: few::VecMap<LinkId, [SchedClassifierLink; 2]>,
-    /// Names of contexts by where they are counted.
+    /// Contexts by index.
     by_index: Vec<Option<ContextId>>,
-    /// Names of those that rewrite, by what errors of the network show of them.
+    /// Contexts that rewrite, by what identifies them in ICMPv6 errors.
     by_error_key: BTreeMap<(Tag, AddressPair), ContextId>,
-    /// Places below the highest in use where nothing is counted.
+    /// Free indices below the highest one in use.
     free: Vec<ContextIndex>,
     max_contexts: u32,
-    /// ULIDs whose path has changed and whose transport does not know yet.
+    /// ULIDs whose path has changed since the transport was last notified.
     moved: BTreeSet<AddressPair>,
-    /// Keeps the kernel from answering that it knows no such protocol.
+    /// Keeps the kernel from answering Shim6 messages with "unrecognised next header".
     _discarding_socket: OwnedFd,
     _segmented_program: SchedClassifierLink,
 }
 
 impl Shim {
-    /// Loads the programs, with room for `most` contexts, and makes the devices; the second is what cannot be done on
-    /// this kernel.
+    /// Loads the programs for at most `most` contexts, and creates the devices; also returns what this kernel does not
+    /// support.
+    ///
+    /// # Errors
+    /// The kernel's, if it refuses the programs or the devices.
     pub(crate) fn open(most: u32) -> Result<(Shim, Option<Error>), Error> {
         let mut programs = Programs::load(most)?;
         let bounce = SegmentationPath::create()?;
@@ -85,7 +88,10 @@ impl Shim {
         Ok((shim, lesser))
     }
 
-    /// Looks at the packets of an uplink from now on.
+    /// Attaches the programs to an uplink.
+    ///
+    /// # Errors
+    /// The kernel's.
     pub(crate) fn attach(&mut self, link: LinkId, name: &str) -> Result<(), Error> {
         if self.uplinks.contains_key(&link) {
             return Ok(());
@@ -97,17 +103,23 @@ impl Shim {
         Ok(())
     }
 
-    /// Looks no more.
+    /// Detaches the programs from an uplink.
     pub(crate) fn detach(&mut self, link: LinkId) {
         self.uplinks.remove(&link);
     }
 
-    /// When a conversation is told of; `None`: never.
+    /// Sets when a conversation is reported; `None`: never.
+    ///
+    /// # Errors
+    /// The kernel's.
     pub(crate) fn set_trigger(&mut self, trigger: Option<&ContextTrigger>) -> Result<(), Error> {
         self.programs.set_settings(abi::encode_settings(trigger, self.segmentation_path.index))
     }
 
-    /// Makes the context so, in one step for each packet; what it has carried stays.
+    /// Adds or replaces a context, atomically for each packet; its traffic counters stay.
+    ///
+    /// # Errors
+    /// The context has too many locators, or there are too many contexts.
     pub(crate) fn put(&mut self, context: &ShimContext) -> Result<(), Error> {
         let id = context.id;
         if context.allowed_sources.len() > MAX_LOCATORS {
@@ -123,7 +135,7 @@ impl Shim {
         };
         let held =
             StoredContext { index: slot, locators: context.locators, tag_in: context.tag_in, tag_out: context.tag_out };
-        // What arrives is understood before anything is sent that asks for it.
+        // Packets are accepted before anything is sent that makes the peer send them.
         self.programs.tags.put(&context.tag_in.bits(), &abi::encode_tag(context, slot))?;
         self.programs.contexts.put(&abi::context_key(id), &abi::encode_context(context, slot))?;
         self.set_context_of(slot, Some(id));
@@ -138,7 +150,10 @@ impl Shim {
         if former.tag_in != context.tag_in { self.programs.tags.drop(&former.tag_in.bits()) } else { Ok(()) }
     }
 
-    /// Takes a context away; one that does not exist is no error.
+    /// Removes a context; one that does not exist is no error.
+    ///
+    /// # Errors
+    /// The kernel's.
     pub(crate) fn drop(&mut self, id: ContextId) -> Result<(), Error> {
         let Some(held) = self.stored_context(id) else { return Ok(()) };
         self.set_context_of(held.index, None);
@@ -152,23 +167,29 @@ impl Shim {
         outgoing.and(incoming)
     }
 
-    /// What a context has carried, and what to tell of it from now on. `None` if there is no such context.
+    /// The traffic of a context, and which notifications to send from now on. `None` if there is no such context.
+    ///
+    /// # Errors
+    /// The kernel's.
     pub(crate) fn sample(&mut self, now: Time, sample: &ActivityQuery) -> Result<Option<Activity>, Error> {
         let Some(StoredContext { index: slot, .. }) = self.stored_context(sample.context) else { return Ok(None) };
         let what = [(sample.notify_sent, NOTIFY_SENT), (sample.notify_received, NOTIFY_RECEIVED)];
         let what = what.into_iter().filter(|(wanted, _)| *wanted).map(|(_, bit)| bit).sum();
-        // Asked first, so that no packet falls between the two.
+        // Requested first, so that no packet falls between the two.
         self.programs.request_notification(slot, what)?;
         self.activity(now, slot)
     }
 
-    /// What the programs have told.
+    /// Reads the events of the programs.
     pub(crate) fn read_events(&mut self, now: Time) -> Vec<Input> {
         let events: Vec<Event> = std::iter::from_fn(|| self.programs.read_event()).take(BATCH).collect();
         events.into_iter().filter_map(|event| self.input(now, event)).collect()
     }
 
-    /// Tells the transport of an error the network had for one of its packets; other packets are none of its business.
+    /// Translates an ICMPv6 error about a packet of a context for the transport; other packets are ignored.
+    ///
+    /// # Errors
+    /// The kernel's, if it refuses the message.
     pub(crate) fn translate_icmp_error(&self, packet: &[u8]) -> Result<(), Error> {
         let Some(error) = ErrorMessage::read(packet) else { return Ok(()) };
         let Some(id) = self.by_error_key.get(&(error.tag, error.locators)) else { return Ok(()) };
@@ -176,7 +197,10 @@ impl Shim {
         self.transport.send_icmp_error(id.ulids.local, &head, &quote)
     }
 
-    /// Lets transports whose path has changed send again at once, and those that have not heard again in a while.
+    /// Makes transports whose path has changed retransmit at once, and retries those that have not.
+    ///
+    /// # Errors
+    /// The kernel's.
     pub(crate) fn wake(&mut self, now: Time) -> Result<(), Error> {
         let moved = std::mem::take(&mut self.moved);
         if moved.is_empty() { self.transport.wake_again(now) } else { self.transport.wake(now, moved) }
@@ -187,7 +211,7 @@ impl Shim {
         self.transport.wake_again_at()
     }
 
-    /// A context, from the map the programs have: a server has a hundred thousand, and they are to be kept once.
+    /// A context from the programs' map: a server has a hundred thousand, which are stored only once.
     fn stored_context(&self, id: ContextId) -> Option<StoredContext> {
         self.programs.contexts.find(&abi::context_key(id)).and_then(|value| abi::decode_context(&value))
     }
@@ -200,8 +224,7 @@ impl Shim {
 
     fn allocate_index(&mut self) -> Result<ContextIndex, Error> {
         let next = u32::try_from(self.by_index.len()).ok().filter(|next| *next < self.max_contexts).map(ContextIndex);
-        let full =
-            || format!("there is room for {}; max_contexts says how much from the next start on", self.max_contexts);
+        let full = || format!("at most {} (max_contexts, read at the start)", self.max_contexts);
         let slot = self.free.pop().or(next).ok_or_else(|| Error::new("context", full()))?;
         if Some(slot) == next {
             self.by_index.push(None);
@@ -245,7 +268,7 @@ impl AsFd for Shim {
     }
 }
 
-/// The same moment on the engines' clock and on the programs'.
+/// The same instant on the engines' clock and on the programs'.
 struct ClockReading {
     now: Time,
     nanos: u64,
@@ -264,7 +287,7 @@ impl ClockReading {
     }
 }
 
-/// Of a packet only the head was handed up: its length says so, for parsers to accept it.
+/// Only the first octets of the packet were passed up: its length field is adjusted, for parsers to accept it.
 fn without_shim_header(mut octets: Vec<u8>) -> Vec<u8> {
     const IP: usize = 40;
     let payload = u16::try_from(octets.len().saturating_sub(IP)).unwrap_or(u16::MAX);

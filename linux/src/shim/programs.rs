@@ -1,4 +1,5 @@
-//! The shim's programs and maps: loaded, put on uplinks, and gone with the daemon (TCX from kernel 6.6, clsact before).
+//! The Shim6 programs and maps: loaded, attached to uplinks, and removed with the daemon (TCX from Linux 6.6 on, clsact
+//! before).
 
 use super::abi::{
     ContextIndex, ContextKey, ContextValue, Event, SettingsValue, TaggedValue, TrafficValue, decode_event,
@@ -14,18 +15,18 @@ use std::os::fd::{AsFd, BorrowedFd};
 
 static OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/shim.bpf.o"));
 
-/// Before the tunnels' filters, which let nobody have a turn after them.
+/// Before the filters of the tunnels, after which no other filter runs.
 const PRIORITY: u16 = 105;
 const HANDLE: TcHandle = TcHandle::new(0, 1);
 
 /// One of the programs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Program {
-    /// Sees what goes out of an uplink; so with Ethernet headers, or none.
+    /// On the egress of an uplink, with Ethernet headers or none.
     Egress { ethernet: bool },
-    /// Sees what comes in.
+    /// On the ingress of an uplink.
     Ingress { ethernet: bool },
-    /// Sees what was cut to size.
+    /// On the segments of large packets.
     Segmented,
 }
 
@@ -60,16 +61,19 @@ pub(super) struct Programs {
 }
 
 impl Programs {
-    /// With room for so many contexts.
+    /// Loads the programs, with maps for so many contexts.
+    ///
+    /// # Errors
+    /// The kernel's, with the verifier's message.
     pub(super) fn load(contexts: u32) -> Result<Programs, Error> {
         let mut loader = EbpfLoader::new();
-        // The programs know nothing of the kernel's types, which are megabytes.
+        // The programs use no types of the kernel, which are megabytes.
         loader.btf(None);
         for map in ["contexts", "tags", "carried", "asked"] {
             loader.map_max_entries(map, contexts.max(1));
         }
         let mut ebpf =
-            loader.load(OBJECT).map_err(|error| Error::new("load the shim's BPF object", error_chain(&error)))?;
+            loader.load(OBJECT).map_err(|error| Error::new("load the Shim6 BPF object", error_chain(&error)))?;
         let mut take = |name| ebpf.take_map(name).ok_or_else(|| Error::new(name, "no such map in the BPF object"));
         Ok(Programs {
             contexts: Entries::new("contexts", take("contexts")?)?,
@@ -82,7 +86,10 @@ impl Programs {
         })
     }
 
-    /// Puts a program on an interface; it is there as long as what is returned.
+    /// Attaches a program to an interface, for as long as the returned link lives.
+    ///
+    /// # Errors
+    /// The kernel's.
     pub(super) fn attach(&mut self, which: Program, interface: &str) -> Result<SchedClassifierLink, Error> {
         let failed = |error: &dyn core::error::Error| {
             Error::new(format_args!("attach BPF program {} to {interface}", which.name()), error_chain(error))
@@ -92,7 +99,7 @@ impl Programs {
         let id = match program.attach_with_options(interface, which.direction(), first) {
             Ok(id) => id,
             Err(_) => {
-                // Fails if the qdisc is there, which is as good.
+                // Fails if the qdisc exists already, which is no error.
                 let _ = tc::qdisc_add_clsact(interface);
                 let options = NlOptions { priority: PRIORITY, handle: HANDLE, ..NlOptions::default() };
                 program
@@ -112,23 +119,32 @@ impl Programs {
         self.settings.set(0, value, 0).context("map settings")
     }
 
-    /// What was carried since the slot was last [cleared](Programs::clear).
+    /// The traffic since the index was last [cleared](Programs::clear).
+    ///
+    /// # Errors
+    /// The kernel's.
     pub(super) fn traffic(&self, slot: ContextIndex) -> Result<TrafficValue, Error> {
         self.traffic.get(&slot.0, 0).context("map carried")
     }
 
-    /// Nothing was carried yet, and nothing is asked.
+    /// Resets the traffic and the requested notifications.
+    ///
+    /// # Errors
+    /// The kernel's.
     pub(super) fn clear(&mut self, slot: ContextIndex) -> Result<(), Error> {
         self.request_notification(slot, 0)?;
         self.traffic.set(slot.0, [0; size_of::<TrafficValue>()], 0).context("map carried")
     }
 
-    /// Which packets of the slot to tell of, of each kind the next one only.
+    /// Requests a notification of the next packet of each kind.
+    ///
+    /// # Errors
+    /// The kernel's.
     pub(super) fn request_notification(&mut self, slot: ContextIndex, what: u32) -> Result<(), Error> {
         self.notify_requests.set(slot.0, what, 0).context("map asked")
     }
 
-    /// The next thing the programs have told.
+    /// The next event.
     pub(super) fn read_event(&mut self) -> Option<Event> {
         while let Some(item) = self.events.next() {
             if let Some(event) = decode_event(&item) {

@@ -1,5 +1,6 @@
-//! Devices that cut large packets to size before they get the header: the kernel can segment none that has it. A macvlan
-//! that takes no large packets, over one end of a veth pair; what leaves by it meets `cut` and goes on to the uplink.
+//! The devices on which the kernel segments GSO packets before they get the payload extension header, because it can
+//! segment none that has it: a macvlan without GSO, over one end of a veth pair. What leaves by it meets the program
+//! `cut` and goes on to the uplink.
 
 use crate::error::{Context, Error};
 use crate::netlink::link::{LinkChange, push};
@@ -9,22 +10,25 @@ use std::fs;
 
 /// The macvlan, the end of the pair below it, and the other end.
 const NAMES: [&str; 3] = ["shim6", "shim6-low", "shim6-end"];
-/// Larger than any uplink's: what passes is of the uplink's size already.
+/// Larger than any uplink's: segments have the uplink's size already.
 const MTU: u32 = 9216;
 
-/// What `linux/if_link.h` says of the two kinds.
+/// Attributes of the two kinds (linux/if_link.h).
 const VETH_INFO_PEER: u16 = 1;
 const IFLA_MACVLAN_MODE: u16 = 1;
 const MACVLAN_MODE_PRIVATE: u32 = 1;
 
 /// The devices; removed with this value.
 pub(super) struct SegmentationPath {
-    /// Interface number of the macvlan.
+    /// Interface index of the macvlan.
     pub(super) index: u32,
 }
 
 impl SegmentationPath {
-    /// Makes the devices anew.
+    /// Creates the devices, after removing stale ones.
+    ///
+    /// # Errors
+    /// The kernel's, as where it has no macvlan or veth.
     pub(super) fn create() -> Result<SegmentationPath, Error> {
         remove();
         let mut netlink = Netlink::open()?;
@@ -46,7 +50,7 @@ impl SegmentationPath {
         Ok(SegmentationPath { index: index_of(upper)? })
     }
 
-    /// The device below, at whose egress what was cut appears.
+    /// The lower device, on the egress of which segments appear.
     pub(super) fn lower() -> &'static str {
         let [_, lower, _] = NAMES;
         lower
@@ -59,7 +63,7 @@ impl Drop for SegmentationPath {
     }
 }
 
-/// Takes the pair away, and with it what stands on it.
+/// Removes the pair, and with it the macvlan.
 fn remove() {
     if let (Ok(index), Ok(mut netlink)) = (index_of(SegmentationPath::lower()), Netlink::open()) {
         netlink.execute(&[Request::remove(Message::new(libc::RTM_DELLINK, &LinkChange::of(index)))]);

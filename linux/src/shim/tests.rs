@@ -1,8 +1,8 @@
-//! Fixtures of the shim's programs: a packet in, a verdict and a packet out, and a sentence. The kernel itself runs them.
+//! The Shim6 programs, run by the kernel on single packets: packet in, verdict and packet out.
 
 use super::abi::{self, ContextIndex};
 use super::programs::{Program, Programs};
-use crate::tunnel::world;
+use crate::tunnel::netns_host;
 use aya::{TestRun, TestRunOptions};
 use roam6_proto::LinkId;
 use roam6_proto::base::ids::{AddressPair, ContextId};
@@ -13,7 +13,7 @@ const ULID: &str = "2001:db8:a1::1";
 const PEER: &str = "2001:db8:a2::2";
 const LOCATOR: &str = "2001:db8:b1::1";
 const PEERS_LOCATOR: &str = "2001:db8:b2::2";
-/// A peer with whom there is a context that rewrites nothing.
+/// A peer with a context that rewrites nothing.
 const IDLE_PEER: &str = "2001:db8:a3::3";
 const TAG_IN: u64 = 0x7edc_ba98_7654;
 const TAG_OUT: u64 = 0x1234_5678_9abc;
@@ -54,7 +54,7 @@ fn shimmed(way: AddressPair, tag: u64, next: u8, payload: &[u8]) -> Vec<u8> {
 struct ShimPrograms(Programs);
 
 impl ShimPrograms {
-    /// A context that rewrites, by the interface on which the kernel runs programs by hand: the loopback.
+    /// A context that rewrites, by the interface of test runs: the loopback interface.
     fn new() -> ShimPrograms {
         let mut programs = Programs::load(8).unwrap();
         let rewriting = context(PEER, pair(LOCATOR, PEERS_LOCATOR), 1);
@@ -86,7 +86,7 @@ const UDP: [u8; 12] = [0x13, 0x88, 0x13, 0x89, 0, 12, 0xab, 0xcd, 1, 2, 3, 4];
 
 macro_rules! stage_or_skip {
     ($name:literal) => {
-        match world::obstacle() {
+        match netns_host::obstacle() {
             None => ShimPrograms::new(),
             Some(why) => return println!("skipped: {}: {why}", $name),
         }

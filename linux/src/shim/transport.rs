@@ -1,6 +1,6 @@
-//! What the transport is told: that the path has changed, so that TCP does not sit out its back-off (RFC 6069 §3), and
-//! which errors the network had for its packets, in the addresses it knows (RFC 5533 §12.1.1). Both are ICMPv6 messages this host sends
-//! to itself.
+//! Notifications of the local transport: that the path has changed, so that TCP does not wait for its backed-off timer
+//! (RFC 6069 §3), and of ICMPv6 errors about its packets, in the addresses it knows (RFC 5533 §12.1.1). Both are ICMPv6
+//! messages that this host sends to itself.
 
 use crate::bpf::attach::{self, error_chain};
 use crate::error::{Context as _, Error};
@@ -16,34 +16,34 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::time::Duration;
 
 static OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/tcp_backoff.bpf.o"));
-/// The program in it.
+/// The name of the iterator.
 const ITERATOR: &str = "stalled";
 
 const UNREACHABLE: u8 = 1;
 const TCP: u8 = 6;
-/// How often those that are stalled are told: a message is lost on a socket that is in use at that moment.
+/// How often backed-off connections are notified: a message is lost on a socket that is in use at that moment.
 const MIN_ROUNDS: u32 = 3;
-/// And how often, with a pause between, as long as one has not heard: an address that was put on the loopback interface this
-/// moment, since its own has gone, is this host's only once a thread of the kernel has seen to it, and until then the
+/// The same, with pauses, while a connection has not retransmitted: an address that was just assigned to the loopback
+/// interface, because its own was removed, becomes local only once a kernel thread has processed it; until then the
 /// message leaves by the default route.
 const MAX_ROUNDS: u32 = 20;
 const PAUSE: Duration = Duration::from_millis(5);
-/// Octets of what the program writes for a connection.
+/// Octets that the iterator writes for a connection.
 const ROW: usize = 44;
 
-/// Speaks to this host's own transport.
+/// Sends ICMPv6 messages to the local transport.
 pub(super) struct Transport {
     socket: OwnedFd,
-    /// The program that lists connections; `None` on kernels that have no types of their own (BTF).
+    /// The iterator over TCP connections; `None` on kernels without BTF.
     iterator: Option<Ebpf>,
     reset: BackoffReset,
 }
 
-/// Whose path has changed, until they have heard.
+/// The ULIDs whose path has changed, until their connections have retransmitted.
 #[derive(Default)]
 struct BackoffReset {
     moved: BTreeSet<AddressPair>,
-    /// How often each connection had doubled its time when it was told last.
+    /// The back-off of each connection at its last notification.
     former: BTreeMap<(AddressPair, [u8; 4]), u32>,
     rounds: u32,
     paused: bool,
@@ -51,7 +51,7 @@ struct BackoffReset {
     again_at: Option<Time>,
 }
 
-/// What to do about connections that are stalled.
+/// What to do next about backed-off connections.
 #[derive(Debug, PartialEq, Eq)]
 enum Step {
     Notify,
@@ -59,20 +59,23 @@ enum Step {
     End,
 }
 
-/// A TCP connection that waits for its retransmission timer.
+/// A TCP connection with a backed-off retransmission timer.
 struct BackedOffConnection {
     pair: AddressPair,
     ports: [u8; 4],
     unacknowledged: [u8; 4],
-    /// How often the time it waits was doubled.
+    /// How often its timer was doubled.
     backoff: u32,
 }
 
 impl Transport {
-    /// Opens it; the second is what cannot be done.
+    /// Opens the socket and loads the iterator; also returns why it could not be loaded.
+    ///
+    /// # Errors
+    /// The kernel's, if it refuses the socket.
     pub(super) fn open() -> Result<(Transport, Option<Error>), Error> {
         let socket = crate::sys::raw_socket(libc::IPPROTO_ICMPV6).context("raw socket for ICMPv6")?;
-        // Reads nothing: what arrives is heard elsewhere.
+        // Receives nothing: ICMPv6 is received elsewhere.
         crate::sys::attach_filter(&socket, &[crate::sys::REFUSE]).context("raw socket for ICMPv6")?;
         let (lister, lesser) = match load() {
             Ok(lister) => (Some(lister), None),
@@ -81,24 +84,30 @@ impl Transport {
         Ok((Transport { socket, iterator: lister, reset: BackoffReset::default() }, lesser))
     }
 
-    /// Wakes the connections of these ULIDs that have backed off: each retransmits now.
+    /// Makes the backed-off connections of these ULIDs retransmit now.
+    ///
+    /// # Errors
+    /// The kernel's.
     pub(super) fn wake(&mut self, now: Time, moved: BTreeSet<AddressPair>) -> Result<(), Error> {
         self.reset.moved.extend(moved);
         (self.reset.rounds, self.reset.again_at) = (0, Some(now));
         self.wake_again(now)
     }
 
-    /// When those are told again who have not heard.
+    /// When to notify again those that have not retransmitted.
     pub(super) fn wake_again_at(&self) -> Option<Time> {
         self.reset.again_at
     }
 
-    /// Tells them, if it is time.
+    /// Notifies them, if it is time.
+    ///
+    /// # Errors
+    /// The kernel's.
     pub(super) fn wake_again(&mut self, now: Time) -> Result<(), Error> {
         if self.reset.again_at.is_none_or(|at| now < at) {
             return Ok(());
         }
-        // Whoever fails does not try for ever.
+        // After an error there are no retries.
         let mut telling = std::mem::take(&mut self.reset);
         loop {
             let mut stalled = self.backed_off_connections()?;
@@ -114,17 +123,20 @@ impl Transport {
         }
     }
 
-    /// Each message halves the time it waits (RFC 6069 §4.2); the retransmission that one of them causes doubles it once.
+    /// Each message halves the timer (RFC 6069 §4.2); the retransmission that one of them causes doubles it once.
     fn reset_backoff(&self, stalled: &BackedOffConnection) -> Result<(), Error> {
         let quote = stalled.quote();
         (0..=stalled.backoff)
             .try_for_each(|_| self.send_icmp_error(stalled.pair.local, &[UNREACHABLE, 0, 0, 0, 0, 0, 0, 0], &quote))
     }
 
-    /// Hands an ICMPv6 error about a packet of ours to whoever sent it. `head` is the message's first eight octets.
+    /// Delivers an ICMPv6 error about a local packet to its sender. `head` is the first eight octets of the message.
+    ///
+    /// # Errors
+    /// The kernel's.
     pub(super) fn send_icmp_error(&self, local: Ipv6Addr, head: &[u8; 8], quote: &[u8]) -> Result<(), Error> {
         let to = SockaddrIn6::from(SocketAddrV6::new(local, 0, 0, 0));
-        // The kernel puts the checksum in.
+        // The kernel fills in the checksum.
         let message = [head, quote].concat();
         sendto(self.socket.as_raw_fd(), &message, &to, MsgFlags::empty()).map(drop).context("ICMPv6 to this host")
     }
@@ -158,7 +170,7 @@ impl BackoffReset {
         Step::Notify
     }
 
-    /// Whether it waits as long as when it was told. One that has backed off once may have done so anew.
+    /// Whether its timer is as long as at its last notification. One that has backed off once may have done so anew.
     fn is_still_backed_off(&self, one: &BackedOffConnection) -> bool {
         self.former.get(&(one.pair, one.ports)).is_some_and(|backoff| *backoff > 1 && one.backoff >= *backoff)
     }
@@ -178,7 +190,7 @@ impl BackedOffConnection {
         })
     }
 
-    /// The packet it waits for an acknowledgement of: IPv6 and TCP header.
+    /// The unacknowledged packet: IPv6 and TCP header.
     fn quote(&self) -> Vec<u8> {
         let mut packet = vec![0x60, 0, 0, 0, 0, 20, TCP, 64];
         packet.extend(self.pair.local.octets());
@@ -192,7 +204,7 @@ impl BackedOffConnection {
 
 fn load() -> Result<Ebpf, Error> {
     let failed =
-        |error: &dyn core::error::Error| Error::new("TCP cannot be told of a change of path", error_chain(error));
+        |error: &dyn core::error::Error| Error::new("TCP cannot be notified of path changes", error_chain(error));
     let types = Btf::from_sys_fs().map_err(|error| failed(&error))?;
     let mut lister = EbpfLoader::new().btf(Some(&types)).load(OBJECT).map_err(|error| failed(&error))?;
     let program: &mut Iter = attach::program_named(&mut lister, ITERATOR)?;

@@ -1,6 +1,7 @@
-//! Uplinks without link-layer headers, as of modems and tunnels: two hosts whose second path is a pair of TUN devices.
+//! Uplinks without link-layer headers, like those of modems and tunnels: two hosts whose second path is a pair of TUN
+//! devices.
 
-use crate::tunnel::world::{self, Host};
+use crate::tunnel::netns_host::{self, Host};
 use crate::{Backend, Host as Daemon, HostOptions, sys};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use roam6_proto::base::ids::{AddressPair, ContextId};
@@ -87,7 +88,7 @@ fn tun(host: &Host, address: &str) -> File {
     device.into()
 }
 
-/// Carries packets from one device to the other as long as both are there, and counts those that bear the header.
+/// Forwards packets between the devices, and counts those with a payload extension header.
 fn pump(mut ends: [File; 2], shimmed: &AtomicU64, end: &AtomicU64) {
     let mut packet = vec![0; 65_536];
     while end.load(Ordering::Relaxed) == 0 {
@@ -97,14 +98,14 @@ fn pump(mut ends: [File; 2], shimmed: &AtomicU64, end: &AtomicU64) {
             while let Ok(length) = ends[from].read(&mut packet) {
                 shimmed.fetch_add(u64::from(packet[6] == 140), Ordering::Relaxed);
                 assert!(length <= 1500);
-                // A full queue loses packets, as any link does.
+                // A full queue drops packets, as any link does.
                 let _ = ends[1 - from].write(&packet[..length]);
             }
         }
     }
 }
 
-/// Ends the pump, also when the test fails.
+/// Ends the forwarding thread, also when the test fails.
 struct End<'a>(&'a AtomicU64);
 
 impl Drop for End<'_> {
@@ -113,7 +114,7 @@ impl Drop for End<'_> {
     }
 }
 
-/// Sends octets one way, and a word back.
+/// Sends octets one way, and a reply back.
 fn carry(left: &mut TcpStream, right: &mut TcpStream) {
     let mut got = vec![0; OCTETS];
     std::thread::scope(|scope| {
@@ -127,7 +128,7 @@ fn carry(left: &mut TcpStream, right: &mut TcpStream) {
 
 #[test]
 fn shim_context_works_over_tun_uplinks() {
-    if let Some(why) = world::obstacle() {
+    if let Some(why) = netns_host::obstacle() {
         return println!("skipped: an_uplink_may_have_no_link_layer_header: {why}");
     }
     let hosts = [Host::new(), Host::new()];

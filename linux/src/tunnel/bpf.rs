@@ -1,5 +1,5 @@
-//! Tunnels carried by BPF programs: one device for all routes, maps for all else. Everything is pinned, so packets travel
-//! on while no daemon runs, and the next life takes over the maps as they are (RFC 2473, RFC 3963 §6.5 and §9).
+//! Tunnels in BPF programs: one device for all routes, maps for all else. Everything is pinned, so that packets are
+//! forwarded while no daemon runs, and the next one takes the maps over (RFC 2473, RFC 3963 §6.5 and §9).
 
 mod bypass;
 
@@ -25,29 +25,30 @@ use std::path::PathBuf;
 use std::sync::PoisonError;
 use std::time::Duration;
 
-/// What the outer header costs each packet, octets (RFC 2473 §3).
+/// Octets of the outer header (RFC 2473 §3).
 const OVERHEAD: u32 = 40;
-/// What an Ethernet leaves inside a tunnel, for routes that say nothing.
+/// MTU of the device: an Ethernet's less the outer header.
 const DEVICE_MTU: u32 = 1500 - OVERHEAD;
-/// The same where IPv4 may carry packets: the kernel lets no route say more than its device does (RFC 4213 §3.2).
+/// The same with tunnels over IPv4: no route can have a larger MTU than its device (RFC 4213 §3.2).
 const DSMIP_DEVICE_MTU: u32 = 1500 - 20;
-/// A next hop is believed no longer without the kernel's being asked again.
+/// How long a cached next hop is valid.
 const NEXT_HOP_LIFETIME: Duration = Duration::from_millis(256);
-/// Tunnels in one another that the MTU is followed through.
+/// Nested tunnels that are taken into account in the MTU.
 const MAX_NESTING: u8 = 4;
 
-/// What one daemon's tunnels are called and how many there may be.
+/// Names and limits of one daemon's tunnels.
 #[derive(Debug, Clone)]
 pub struct Options {
     /// Name of the device, unique in its network namespace.
     pub device: String,
-    /// Where the daemon keeps what must not outlive a restart of the machine; `bpf` in it becomes a BPF file system.
+    /// Directory of the daemon for what must not outlive a restart of the machine; `bpf` in it becomes a BPF file
+    /// system.
     pub run: PathBuf,
-    /// Addresses by which engines speak through tunnels over IPv4; empty: there are none.
+    /// Local addresses of mobility signalling over IPv4 (RFC 5555); empty: none.
     pub dsmip_addresses: few::VecSet<Ipv6Addr>,
-    /// Whether frames are taken at the driver too, where it takes a program.
+    /// Whether to attach the XDP program too, where drivers support it.
     pub xdp: bool,
-    /// Most tunnels. It holds from the first life of the daemon until [`Tunnels::clean`].
+    /// Most tunnels. The limit of the first daemon holds until [`Tunnels::clean`].
     pub max_tunnels: u32,
 }
 
@@ -61,51 +62,54 @@ pub struct Bpf {
     device: LinkId,
     settings: Settings,
     last_version: u32,
-    /// The tunnels of this life. What the map tells of them is not kept a second time.
+    /// The tunnels that this daemon has put. What can be decoded from the map is not stored a second time.
     installed: BTreeMap<TunnelId, Option<Box<FullTunnel>>>,
-    /// Those the maps do not wholly say, because a part was refused.
+    /// Tunnels whose map entries are incomplete, because a part was refused.
     incomplete: BTreeSet<TunnelId>,
-    /// The prefixes of each length each side holds.
+    /// The prefix lengths in use on each side.
     lengths: [few::VecMap<u8, LengthUse>; 3],
-    /// Destinations that are led past the tunnels.
+    /// Destinations that bypass the tunnels.
     bypasses: few::VecSet<Prefix>,
-    /// Our ends of paths.
+    /// Local endpoints of paths.
     endpoints: few::VecMap<Ipv6Addr, Endpoint>,
     attached: few::VecMap<LinkId, Attached>,
-    /// Which interface packets over IPv4 leave by.
+    /// The egress interfaces of packets over IPv4.
     egress_links: EgressLinks,
     _reassembly: Reassembly,
 }
 
-/// A tunnel the map does not tell whole, and the version its flow rules are found by.
+/// A tunnel that cannot be decoded from the map, and the version of its flow rules.
 struct FullTunnel {
     tunnel: Tunnel,
     version: Version,
 }
 
-/// How many prefixes of a length there are, and the network around them: it grows only, until [`Tunnels::settle`].
+/// How many prefixes have a length, and the network that covers them: it only grows, until [`Tunnels::remove_stale`].
 struct LengthUse {
     count: usize,
     cover: Prefix,
 }
 
-/// An address of ours where paths end.
+/// A local endpoint.
 struct Endpoint {
-    /// How many.
+    /// Number of paths.
     count: usize,
-    /// What the programs call it, if there was a name left.
+    /// Its index in the map, if one was free.
     index: Option<u8>,
 }
 
 struct Attached {
     name: String,
     program: Program,
-    /// Not yet: the predecessor's program works with maps that are full, ours are not.
+    /// Attached later: the earlier daemon's program uses maps that are full, those of this daemon are still empty.
     deferred: bool,
 }
 
 impl Bpf {
-    /// Takes over what an earlier life left, or begins anew.
+    /// Takes over what an earlier daemon left, or begins anew.
+    ///
+    /// # Errors
+    /// The kernel's, if it refuses the programs, the maps or the device.
     pub fn open(options: Options) -> Result<Bpf, Error> {
         let pins = Pins::open(&options.run.join("bpf"))?;
         let mut programs = Programs::load(pins.clone(), options.max_tunnels)?;
@@ -138,7 +142,7 @@ impl Bpf {
             _reassembly: Reassembly::start(&options.device, device, carrier)?,
             egress_links: links,
             last_version: settings.generation << 16,
-            // One more than there are, until `settle` knows better: none goes before its time.
+            // One more than there are, until stale entries are removed: no length goes before its time.
             lengths: inherited.map(|side| {
                 let used = |PrefixLength { bits, cover: around }| (bits, LengthUse { count: 1, cover: around });
                 side.into_iter().map(used).collect()
@@ -158,25 +162,25 @@ impl Bpf {
         })
     }
 
-    /// A program, to be run by hand.
+    /// A program, for test runs.
     #[cfg(test)]
     pub(crate) fn program(&mut self, which: Program) -> &aya::programs::SchedClassifier {
         self.programs.program(which).expect("a program that loads")
     }
 
-    /// Where prefixes lead.
+    /// The prefix table.
     #[cfg(test)]
     pub(crate) fn prefix_table(&mut self) -> &mut crate::bpf::prefix_table::PrefixTable {
         &mut self.maps.prefixes
     }
 
-    /// What was decided of packets in another epoch is void.
+    /// The present epoch of the tunnels.
     #[cfg(test)]
     pub(crate) fn epoch(&self) -> u32 {
         self.settings.epoch
     }
 
-    /// The program at the driver, to be run by hand, which works as if it were on this interface with no address.
+    /// The XDP program, for test runs, enabled on this interface with a link-layer address of zeros.
     #[cfg(test)]
     pub(crate) fn xdp_program_on(&mut self, link: LinkId) -> &aya::programs::Xdp {
         let value = abi::encode_xdp_interface(link, roam6_wire::LinkAddress([0; 6]), true);
@@ -184,7 +188,7 @@ impl Bpf {
         self.xdp_ingress.as_mut().expect("one that was asked for").program().expect("a program that loads")
     }
 
-    /// Writes what a tunnel needs besides its own value: before it, so that no packet finds half of it.
+    /// Writes the endpoints and flow rules of a tunnel: before its value, so that no packet finds an incomplete tunnel.
     fn prepare(&mut self, tunnel: &Tunnel, version: Version) -> Result<(), Error> {
         for path in encapsulating(tunnel) {
             let carried = Ipv4Endpoint::from_ipv6(path.local).is_some();
@@ -213,7 +217,7 @@ impl Bpf {
         (0..=u8::MAX).find(|place| !taken.contains(place))
     }
 
-    /// Lets packets find the tunnel by its prefixes.
+    /// Writes the prefix entries of the tunnel.
     fn index_prefixes(&mut self, tunnel: &Tunnel) -> Result<(), Error> {
         let mut changed = self.incomplete.contains(&tunnel.id);
         for (side, prefix) in indexed(tunnel) {
@@ -230,7 +234,7 @@ impl Bpf {
         Ok(())
     }
 
-    /// Takes back what the former state needed and `now` does not.
+    /// Removes what the former state of a tunnel needed and `now` does not.
     fn release(&mut self, former: &Tunnel, rules: Option<Version>, now: Option<&Tunnel>) -> Result<(), Error> {
         let kept: few::VecSet<(Side, Prefix)> = now.into_iter().flat_map(indexed).collect();
         let mut changed = false;
@@ -259,7 +263,8 @@ impl Bpf {
         Ok(())
     }
 
-    /// Writes the set of tables of lengths that is not in use and then names it: no packet sees half a table.
+    /// Writes the set of prefix length tables that is not in use, and then makes it valid: no packet sees an incomplete
+    /// table.
     fn publish_lengths(&mut self) -> Result<(), Error> {
         let most = self.lengths.iter().map(few::VecMap::len).max().unwrap_or_default();
         if most > LENGTHS {
@@ -276,7 +281,7 @@ impl Bpf {
         self.maps.set_settings(self.settings)
     }
 
-    /// A tunnel of this life, with the version its flow rules are found by, if it has any.
+    /// A tunnel of this daemon, with the version of its flow rules, if it has any.
     fn former(&self, id: TunnelId) -> Option<(Tunnel, Option<Version>)> {
         let kept = self.installed.get(&id)?.as_ref().filter(|held| !held.tunnel.flows.is_empty());
         Some((self.find(id)?, kept.map(|held| held.version)))
@@ -291,7 +296,7 @@ impl Bpf {
         }
     }
 
-    /// The tunnel that packets to `address` go into.
+    /// The tunnel of packets to `address`.
     fn tunnel_to(&self, address: Ipv6Addr) -> Option<Tunnel> {
         let [far, ..] = &self.lengths;
         let find = |&length: &u8| {
@@ -301,7 +306,7 @@ impl Bpf {
         far.keys().rev().find_map(find)
     }
 
-    /// Largest packet a path carries, where it runs through other tunnels too.
+    /// The MTU of a path, where it leads through other tunnels too.
     fn path_mtu(&self, path: &TunnelPath, deeper: u8) -> u32 {
         let carried = Ipv4Endpoint::from_ipv6(path.remote).is_some();
         let outer = if path.link.is_none() && deeper > 0 && !carried { self.tunnel_to(path.remote) } else { None };
@@ -324,7 +329,7 @@ impl Bpf {
         self.attach_xdp(link)
     }
 
-    /// Takes frames of an interface at its driver, if that is wanted; else those of an earlier life are taken no more.
+    /// Attaches the XDP program to an interface, if configured; else detaches an earlier daemon's.
     fn attach_xdp(&mut self, link: LinkId) -> Result<(), Error> {
         let attached = self.attached.get(&link).filter(|attached| attached.program == Program::Ethernet);
         let (Some(front), Some(Attached { name, .. })) = (&mut self.xdp_ingress, attached) else {
@@ -343,7 +348,7 @@ impl Bpf {
         self.maps.clear_xdp_interface(link)
     }
 
-    /// Makes the maps say so.
+    /// Writes a tunnel to the maps.
     fn change(&mut self, tunnel: &Tunnel) -> Result<(), Error> {
         let what = format_args!("tunnel {}", tunnel.id.0);
         if tunnel.paths.len() > PATHS {
@@ -367,7 +372,7 @@ impl Bpf {
         indexed
     }
 
-    /// Takes a tunnel out of the maps.
+    /// Removes a tunnel from the maps.
     fn remove(&mut self, id: TunnelId) -> Result<(), Error> {
         if let Some((former, rules)) = self.former(id) {
             self.installed.remove(&id);
@@ -376,13 +381,13 @@ impl Bpf {
         self.maps.tunnels.drop(&id.0)
     }
 
-    /// Lets nothing that was decided of packets outlive the tunnels it was decided by.
+    /// Begins a new epoch, which voids all cached decisions.
     fn begin_epoch(&mut self) -> Result<(), Error> {
         self.settings.epoch = next_epoch(self.settings.epoch);
         self.maps.set_settings(self.settings)
     }
 
-    /// Removes prefixes, tunnels, rules and ends that no tunnel of this life has.
+    /// Removes the prefixes, tunnels, rules and endpoints that no tunnel of this daemon has.
     fn remove_stale_entries(&mut self) -> Result<(), Error> {
         for key in self.maps.prefixes.keys()? {
             let tunnel = self.maps.prefixes.tunnel(&key).and_then(|id| self.find(id));
@@ -423,7 +428,7 @@ impl Bpf {
 
 impl Tunnels for Bpf {
     fn put(&mut self, tunnel: &Tunnel) -> Result<(), Error> {
-        // A binding that is only refreshed leaves all that was decided as it is.
+        // A refreshed binding voids no cached decisions.
         if !self.incomplete.contains(&tunnel.id) && self.find(tunnel.id).as_ref() == Some(tunnel) {
             return Ok(());
         }
@@ -531,12 +536,12 @@ impl Tunnels for Bpf {
     }
 }
 
-/// How often the kernel's own clock ticks: the programs count by it.
+/// The tick of the kernel's clock, which the programs count.
 fn tick() -> Result<Duration, Error> {
-    clock_getres(ClockId::CLOCK_MONOTONIC_COARSE).map(Duration::from).context("the length of a tick")
+    clock_getres(ClockId::CLOCK_MONOTONIC_COARSE).map(Duration::from).context("clock resolution")
 }
 
-/// How long a next hop is believed, as the programs count it: two to this power ticks.
+/// The lifetime of a next hop for the programs: two to this power ticks.
 fn lifetime_shift(tick: Duration) -> u32 {
     let ticks = NEXT_HOP_LIFETIME.as_nanos().checked_div(tick.as_nanos()).unwrap_or_default();
     ticks.max(1).ilog2()
@@ -547,21 +552,21 @@ fn next_epoch(epoch: u32) -> u32 {
     epoch.wrapping_add(1).max(1)
 }
 
-/// Puts programs on the tunnel device: for what the kernel's routes lead to it, and for what is given it to be opened.
+/// Attaches the programs of the tunnel device: for what the kernel routes into it, and for reassembled packets.
 fn attach_device(programs: &mut Programs, link: LinkId, name: &str) -> Result<(), Error> {
     let device = Interface { link, name };
     programs.attach(Program::Device, device)?;
     programs.attach(Program::Reassembled, device)
 }
 
-/// The ends an earlier life named: its tunnels call them so until they are put again.
+/// The endpoints of an earlier daemon: its tunnels refer to them until they are put again.
 fn inherited_endpoints(maps: &Maps) -> Result<few::VecMap<Ipv6Addr, Endpoint>, Error> {
     let keys = maps.endpoints.keys()?.into_iter();
     let end = |key| Endpoint { count: 0, index: maps.endpoints.find(&key).and_then(|place| u8::try_from(place).ok()) };
     Ok(keys.map(|key| (Ipv6Addr::from(key), end(key))).collect())
 }
 
-/// Counts one more prefix of its length; true if the table of lengths must say so.
+/// Counts a prefix of its length; true if the tables must change.
 fn use_length(lengths: &mut few::VecMap<u8, LengthUse>, prefix: Prefix) -> bool {
     let used = lengths.entry(prefix.length()).or_insert(LengthUse { count: 0, cover: prefix });
     let around = common_cover(used.cover, prefix);
@@ -570,7 +575,7 @@ fn use_length(lengths: &mut few::VecMap<u8, LengthUse>, prefix: Prefix) -> bool 
     changed
 }
 
-/// Counts one prefix of its length less; true if the table of lengths must say so.
+/// Uncounts a prefix of its length; true if the tables must change.
 fn release_length(lengths: &mut few::VecMap<u8, LengthUse>, prefix: Prefix) -> bool {
     let Some(used) = lengths.get_mut(&prefix.length()) else { return false };
     used.count -= 1;
@@ -581,25 +586,25 @@ fn release_length(lengths: &mut few::VecMap<u8, LengthUse>, prefix: Prefix) -> b
     was_last
 }
 
-/// The smallest network that holds both.
+/// The smallest network that covers both.
 fn common_cover(one: Prefix, other: Prefix) -> Prefix {
     let alike = (one.address().to_bits() ^ other.address().to_bits()).leading_zeros() as u8;
     Prefix::new(one.address(), alike.min(one.length()).min(other.length())).unwrap_or(Prefix::ALL)
 }
 
-/// The least of what the paths that carry packets now can take; of all paths if none carries any.
+/// The least MTU of the paths in use; of all paths if none is.
 fn least_mtu(tunnel: &Tunnel, mtu: impl Fn(&TunnelPath) -> u32) -> u32 {
     let carries = |path: &&TunnelPath| path.weight > 0 || tunnel.flows.iter().any(|flow| flow.bid == path.bid);
     let carrying = tunnel.paths.iter().filter(carries).map(&mtu).min();
     carrying.or_else(|| tunnel.paths.iter().map(&mtu).min()).unwrap_or(MIN_MTU)
 }
 
-/// The paths that have an outer header.
+/// The paths with an outer header.
 fn encapsulating(tunnel: &Tunnel) -> impl Iterator<Item = &TunnelPath> {
     tunnel.paths.iter().filter(|path| !path.direct)
 }
 
-/// The prefixes a tunnel is found by: those of the side that tells it from others, or of both.
+/// The prefixes that index a tunnel: those of the side that distinguishes it from others, or of both.
 fn indexed(tunnel: &Tunnel) -> impl Iterator<Item = (Side, Prefix)> + '_ {
     let special = |side: &Side| is_indexed_by(side.of(tunnel)) || (*side == Side::Far && is_for_all(tunnel));
     Side::BOTH.into_iter().filter(special).flat_map(|side| side.of(tunnel).iter().map(move |&prefix| (side, prefix)))

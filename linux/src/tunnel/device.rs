@@ -1,4 +1,4 @@
-//! The devices that tunnel routes name.
+//! The devices of tunnel routes.
 
 use crate::error::{Context, Error};
 use crate::netlink::link::{self, Link, LinkChange};
@@ -9,25 +9,33 @@ use roam6_proto::base::ids::LinkId;
 use roam6_wire::LinkAddress;
 use std::fs;
 
-/// Settings of a device: no addresses of its own, no router advertisements, and its routes hold though nobody has opened it,
-/// which the kernel takes for a cable that is out. It forwards as the host does: `forwarding` of one device, once set, makes
-/// the kernel remove the default routes that others have by router advertisements.
+/// Sysctls of a device: no addresses of its own, no router advertisements, and routes that hold although no process has
+/// it open, which the kernel takes for a missing carrier. It forwards as the host does: setting `forwarding` of one
+/// device would make the kernel remove default routes that were learnt by router advertisements.
 const SETTINGS: [(&str, &str); 3] = [("addr_gen_mode", "1"), ("accept_ra", "0"), ("ignore_routes_with_linkdown", "0")];
 
-/// Makes a TUN device without a process behind it, or takes over that of an earlier life: it needs no daemon to be alive.
-/// Nothing is ever queued on it, because the program at its egress takes every packet.
+/// Creates a persistent TUN device, or takes over an earlier daemon's. Nothing is ever queued on it, because the
+/// program on its egress handles every packet.
+///
+/// # Errors
+/// The kernel's; or a device of another kind has the name.
 #[cfg(feature = "bpf")]
 pub(crate) fn make_tun(device: &str, mtu: u32) -> Result<LinkId, Error> {
     let mut netlink = Netlink::open()?;
     match find(&mut netlink, device)? {
         Some(found) if found.kind == "tun" => {}
-        Some(_) => return Err(Error::new(format_args!("make device {device}"), "there is one of another kind")),
+        Some(_) => {
+            return Err(Error::new(format_args!("make device {device}"), "a device of another kind has this name"));
+        }
         None => crate::sys::make_tun(device).context(format_args!("make TUN device {device}"))?,
     }
     set_up(&mut netlink, device, mtu)
 }
 
-/// Gives a device its settings and switches it on.
+/// Configures a device and sets it up.
+///
+/// # Errors
+/// The kernel's.
 pub(crate) fn set_up(netlink: &mut Netlink, device: &str, mtu: u32) -> Result<LinkId, Error> {
     for (setting, value) in SETTINGS {
         let file = format!("/proc/sys/net/ipv6/conf/{device}/{setting}");
@@ -39,7 +47,10 @@ pub(crate) fn set_up(netlink: &mut Netlink, device: &str, mtu: u32) -> Result<Li
     Ok(LinkId(found.index))
 }
 
-/// Removes a device, if there is one.
+/// Removes a device, if it exists.
+///
+/// # Errors
+/// The kernel's.
 pub(crate) fn remove(device: &str) -> Result<(), Error> {
     let mut netlink = Netlink::open()?;
     let Some(found) = find(&mut netlink, device)? else { return Ok(()) };
@@ -48,6 +59,9 @@ pub(crate) fn remove(device: &str) -> Result<(), Error> {
 }
 
 /// Whether packets of this interface have an Ethernet header.
+///
+/// # Errors
+/// The kernel's.
 #[cfg(feature = "bpf")]
 pub(crate) fn has_ethernet(interface: LinkId) -> Result<bool, Error> {
     let found = link_by_index(interface)?;
@@ -61,7 +75,7 @@ pub(crate) fn address_of(interface: LinkId) -> Result<Option<LinkAddress>, Error
     Ok(link_by_index(interface)?.and_then(|found| found.address))
 }
 
-/// The interface of this number. There may be thousands: only this one is asked about.
+/// The interface of this index, alone: there may be thousands.
 #[cfg(feature = "bpf")]
 fn link_by_index(interface: LinkId) -> Result<Option<Link>, Error> {
     Ok(match Netlink::open()?.get(link::get(interface))? {
@@ -84,7 +98,10 @@ pub(crate) fn all(netlink: &mut Netlink) -> Result<Vec<Link>, Error> {
     Ok(links.collect())
 }
 
-/// Has the kernel carry out a request about a device.
+/// Executes a request about a device.
+///
+/// # Errors
+/// The kernel's.
 pub(crate) fn change_link(netlink: &mut Netlink, device: &str, request: Request) -> Result<(), Error> {
     let answers = netlink.execute(&[request]);
     answers.into_iter().collect::<Result<(), String>>().map_err(|why| {

@@ -18,15 +18,15 @@ use roam6_wire::{Ipv4Endpoint, Prefix};
 use std::collections::BTreeMap;
 use std::net::Ipv6Addr;
 
-/// The kernel's name for the kind of device.
+/// The kernel's name of the device kind.
 const KIND: &str = "ip6tnl";
-/// Marks the rules that guard devices; not that of the plan's rules.
+/// Marks the source address rules of devices; the plan's rules have another mark.
 const PROTOCOL: u8 = 107;
-/// Priorities of the rules that guard devices: allowed sources jump over the one that drops.
+/// Priorities of the source address rules: allowed sources jump over the one that drops.
 const ALLOW: u32 = 50;
 const DENY: u32 = 51;
 const ALLOWED: u32 = 52;
-/// What the device carries: IPv6 alone, or IPv4 too (`IFLA_IPTUN_PROTO`).
+/// Inner protocols: IPv6 alone, or IPv4 too (`IFLA_IPTUN_PROTO`).
 const IPV6: u8 = 41;
 const ANYTHING: u8 = 0;
 /// Hop limit of outer headers.
@@ -48,8 +48,11 @@ struct TunnelDevice {
 }
 
 impl Ip6Tnl {
-    /// Devices will be called `prefix`, of at most 7 characters, and the tunnel's number in hexadecimal: a name has 15.
-    /// Fails if the kernel has no such devices.
+    /// Opens the back end. Devices are named `prefix`, of at most 7 characters, and the tunnel's number in hexadecimal:
+    /// a name has 15.
+    ///
+    /// # Errors
+    /// The kernel has no such devices.
     pub fn open(prefix: &str) -> Result<Ip6Tnl, Error> {
         let mut back_end = Ip6Tnl { prefix: prefix.to_owned(), netlink: Netlink::open()?, devices: BTreeMap::new() };
         let probe = back_end.name(TunnelId(0));
@@ -76,17 +79,17 @@ impl Ip6Tnl {
         device::change_link(&mut self.netlink, name, request)
     }
 
-    /// Makes the device or changes its ends in place.
+    /// Creates the device or changes its endpoints in place.
     fn put_device(&mut self, name: &str, path: &TunnelPath, inner: u8) -> Result<LinkId, Error> {
         let found = device::find(&mut self.netlink, name)?;
-        // Naming it anew would be a renaming, which is refused while the device is up.
+        // Giving the name again would rename it, which is refused while the device is up.
         let wish = found.as_ref().map_or_else(|| LinkChange::named(name), |found| LinkChange::of(found.index));
         let message = Message::new(libc::RTM_NEWLINK, &wish.kind(KIND, &parameters(path, inner)));
         self.ask(name, if found.is_some() { Request::change(message) } else { Request::add(message) })?;
         device::set_up(&mut self.netlink, name, path.mtu.max(MIN_MTU))
     }
 
-    /// Drops what comes out of the device with a source that is not `far`.
+    /// Drops decapsulated packets with a source that is not in `far`.
     fn put_source_rules(&mut self, name: &str, tunnel: &Tunnel) -> Result<(), Error> {
         let former = self.source_rules(|device| device == name)?;
         if is_indexed_by(&tunnel.remote_prefixes) {
@@ -116,7 +119,7 @@ impl Ip6Tnl {
         self.ask("rule", Request::add(Message::new(libc::RTM_NEWRULE, &message)))
     }
 
-    /// Our rules for packets from certain devices.
+    /// The rules of roam6 for packets from certain devices.
     fn source_rules(&mut self, of: impl Fn(&str) -> bool) -> Result<Vec<RuleMessage>, Error> {
         let ours = |message: &RuleMessage| {
             message.attributes.contains(&RuleAttribute::Protocol(RouteProtocol::Other(PROTOCOL)))
@@ -159,10 +162,10 @@ impl Tunnels for Ip6Tnl {
     fn put(&mut self, tunnel: &Tunnel) -> Result<(), Error> {
         if tunnel.paths.iter().any(|path| Ipv4Endpoint::from_ipv6(path.local).is_some()) {
             let what = format_args!("tunnel {} over IPv4", tunnel.id.0);
-            return Err(Error::new(what, "ip6tnl carries IPv6 only; choose data_plane = \"bpf\""));
+            return Err(Error::new(what, "ip6tnl supports IPv6 only; set data_plane = \"bpf\""));
         }
         let first = best(tunnel.paths.iter());
-        // Behind a direct path the device stands for what still arrives by the others.
+        // With a direct path the device stays for what still arrives by the others.
         let device = match best(tunnel.paths.iter().filter(|path| !path.direct)) {
             Some(path) => {
                 let name = self.name(tunnel.id);
@@ -213,7 +216,7 @@ impl Tunnels for Ip6Tnl {
 
     fn detach(&mut self, _: LinkId) {}
 
-    /// The kernel asks its routing tables itself.
+    /// The kernel does its own route lookups.
     fn invalidate_next_hops(&mut self) -> Result<(), Error> {
         Ok(())
     }
@@ -254,7 +257,7 @@ impl Tunnels for Ip6Tnl {
     }
 }
 
-/// The path that carries packets, else the first.
+/// The best path in use, else the first.
 fn best<'a>(paths: impl Iterator<Item = &'a TunnelPath> + Clone) -> Option<&'a TunnelPath> {
     paths.clone().find(|path| path.weight > 0).or_else(|| paths.clone().next())
 }

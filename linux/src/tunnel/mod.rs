@@ -16,9 +16,9 @@ mod udp_encap;
 #[cfg(feature = "bpf")]
 pub(crate) use device::has_ethernet;
 #[cfg(all(test, feature = "bpf"))]
-#[path = "../../tests/tunnel/world.rs"]
+#[path = "../../tests/tunnel/netns_host.rs"]
 #[allow(dead_code, unreachable_pub, clippy::unwrap_used, reason = "shared with the tests between namespaces")]
-pub(crate) mod world;
+pub(crate) mod netns_host;
 
 use crate::Error;
 pub use crate::nft::Hooks;
@@ -28,77 +28,108 @@ use roam6_proto::contract::item::{Tunnel, TunnelId};
 use roam6_wire::Prefix;
 use std::net::Ipv6Addr;
 
-/// Carries out what [`Tunnel`]s say. All that it makes outlives it, so that packets travel on while the daemon is down;
-/// only [`Tunnels::clean`] takes it away.
+/// A tunnel back end. All that it creates outlives it, so that packets are forwarded while the daemon is down; only
+/// [`Tunnels::clean`] removes it.
 pub trait Tunnels {
-    /// Makes the tunnel so, whatever it was before. Atomic for each packet.
+    /// Adds or replaces a tunnel, atomically for each packet.
+    ///
+    /// # Errors
+    /// The kernel's; or the tunnel exceeds a limit of the back end.
     fn put(&mut self, tunnel: &Tunnel) -> Result<(), Error>;
 
-    /// Takes the tunnel away; one that does not exist is no error.
+    /// Removes a tunnel; one that does not exist is no error.
+    ///
+    /// # Errors
+    /// The kernel's.
     fn drop(&mut self, id: TunnelId) -> Result<(), Error>;
 
-    /// The tunnel as it was last put; an earlier life's are not known until they are put again.
+    /// The tunnel as it was last put; those of an earlier daemon are unknown until they are put again.
     fn find(&self, id: TunnelId) -> Option<Tunnel>;
 
-    /// Leaves what goes to here to the host's routes, whichever tunnel would take it. A back end whose tunnels are taken
-    /// by routes alone has nothing to do.
+    /// Leaves packets to this destination to the host's routes, whichever tunnel matches. A back end whose tunnels are
+    /// used by routes alone has nothing to do.
+    ///
+    /// # Errors
+    /// The kernel's; or too many prefix lengths are in use.
     fn put_bypass(&mut self, _: Prefix) -> Result<(), Error> {
         Ok(())
     }
 
-    /// Ends that; a shortcut that does not exist is no error.
+    /// Removes a bypass; one that does not exist is no error.
+    ///
+    /// # Errors
+    /// The kernel's.
     fn drop_bypass(&mut self, _: Prefix) -> Result<(), Error> {
         Ok(())
     }
 
-    /// The interface for routes whose target is this tunnel. `None` if there is no such tunnel or it has no path: then
-    /// the route is to be an unreachable one. Ask again after each [`Tunnels::put`].
+    /// The interface for routes into this tunnel. `None` if there is no such tunnel or it has no path: then the route
+    /// has to be an unreachable one. To be read again after each [`Tunnels::put`].
     fn device(&self, id: TunnelId) -> Option<LinkId>;
 
-    /// The neighbour on that interface that packets are handed to, if the interface is an ordinary one because the tunnel's
-    /// path is direct and the back end leaves the choice among paths to the routing tables.
+    /// The gateway for routes into this tunnel, where the interface is an ordinary one because the tunnel's path is
+    /// direct and the back end leaves the choice of the path to the routing tables.
     fn gateway(&self, _: TunnelId) -> Option<Ipv6Addr> {
         None
     }
 
-    /// Largest packet, octets, for routes whose target is this tunnel: what fits into any path that may carry it, also
-    /// where that path itself runs through another tunnel. `None` as for [`Tunnels::device`]. A change of one tunnel may
-    /// change this for those that run through it.
+    /// The MTU, octets, for routes into this tunnel: the least of the paths in use, also where a path leads through
+    /// another tunnel. `None` as for [`Tunnels::device`]. A change of one tunnel may change it for those that lead
+    /// through it.
     fn mtu(&self, id: TunnelId) -> Option<u32>;
 
-    /// Takes packets off this interface: called for each that appears but loopback and the back end's own. Repeating it
-    /// is no error.
+    /// Attaches the fast path to an interface: called for each but loopback and the back end's own. Repeating it is no
+    /// error.
+    ///
+    /// # Errors
+    /// The kernel's.
     fn attach(&mut self, link: LinkId, name: &str) -> Result<(), Error>;
 
-    /// Lets go of an interface, which may be gone already.
+    /// Detaches the fast path from an interface, which may have been removed.
     fn detach(&mut self, link: LinkId);
 
-    /// Routes of this host changed: what was learnt of them is void.
+    /// Voids cached next hops, after routes of this host have changed.
+    ///
+    /// # Errors
+    /// The kernel's.
     fn invalidate_next_hops(&mut self) -> Result<(), Error>;
 
-    /// Inner packets of these families pass hooks of a firewall: from now on the kernel forwards them, and nothing that was
-    /// decided before sends one on. Returns `false` if this back end's packets pass the hooks in any case.
+    /// Sets the address families that a firewall filters: from now on the kernel forwards their inner packets, and
+    /// cached decisions redirect none. Returns `false` if this back end's packets pass through the firewall in any
+    /// case.
+    ///
+    /// # Errors
+    /// The kernel's.
     fn set_firewall_hooks(&mut self, _: Hooks) -> Result<bool, Error> {
         Ok(false)
     }
 
-    /// All that an earlier life of the daemon left has been put again: removes the rest of it.
+    /// Removes what an earlier daemon has left and this one has not put again.
+    ///
+    /// # Errors
+    /// The kernel's.
     fn remove_stale(&mut self) -> Result<(), Error>;
 
-    /// Packets by what became of them, since the machine started.
+    /// The packet counters since the machine started.
     fn counters(&mut self) -> few::VecMap<String, u64>;
 
     /// The tunnels that exist in the kernel, ascending.
+    ///
+    /// # Errors
+    /// The kernel's.
     fn inventory(&mut self) -> Result<Vec<TunnelId>, Error>;
 
-    /// Removes everything it made, devices and pinned objects too.
+    /// Removes everything, devices and pinned objects too.
+    ///
+    /// # Errors
+    /// The kernel's.
     fn clean(&mut self) -> Result<(), Error>;
 }
 
-/// No IPv6 link carries less (RFC 8200 §5).
+/// The minimum IPv6 MTU (RFC 8200 §5).
 pub(crate) const MIN_MTU: u32 = 1280;
 
-/// Whether these prefixes of one side tell the tunnel from others.
+/// Whether the prefixes of this side distinguish the tunnel from others.
 pub(crate) fn is_indexed_by(prefixes: &[Prefix]) -> bool {
     !prefixes.contains(&Prefix::ALL)
 }

@@ -1,4 +1,5 @@
-//! No tunnels, for hosts whose roles need none: no device is made, and no interface's packets are looked at.
+//! The back end without tunnels, for hosts whose roles need none: no device is created, and nothing is attached to
+//! interfaces.
 
 use super::Tunnels;
 use crate::Error;

@@ -1,8 +1,8 @@
-//! Outer packets in pieces, which the programs leave to the daemon. On the way out: what is longer than its path takes and
-//! may not be refused comes out of the tunnel device, and leaves in fragments (RFC 2473 §7.2). On the way in: what came in
-//! fragments was put together by the kernel, and goes into the device, whose program opens it like any other. What is to be
-//! carried by IPv4 takes the same two ways, by the sockets of [`Carrier`]. Large IPv4 buffers that cannot be encapsulated come out
-//! as single packets and go in again.
+//! Fragmentation and reassembly of outer packets, which the BPF programs leave to the daemon. On output, packets that
+//! are longer than the path MTU and may not be rejected are read from the tunnel device, and sent in fragments (RFC
+//! 2473 §7.2). On input, packets that the kernel has reassembled are written to the device, whose program decapsulates
+//! them like any other. Packets over IPv4 take the same two ways, by the sockets of [`UdpEncap`]. Large IPv4 buffers
+//! that cannot be encapsulated are read as single packets and written back.
 
 use crate::error::{Context, Error};
 use crate::io::raw_sender::RawSender;
@@ -25,19 +25,22 @@ use std::thread::JoinHandle;
 
 /// Octets of the longest packet.
 const LONGEST: usize = 1 << 16;
-/// Packets taken from one side before the other gets its turn.
+/// Packets handled from one descriptor before the next.
 const BATCH: usize = 64;
 
-/// Works beside the daemon's loop as long as this value lives.
+/// The thread, which runs as long as this value lives.
 pub(super) struct Reassembly {
     end: Option<UnixStream>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Reassembly {
-    /// Begins to cut and to join for the tunnel device of this name and number.
+    /// Starts the thread for the tunnel device of this name and index.
+    ///
+    /// # Errors
+    /// The kernel's; or another process has the device open.
     pub(super) fn start(device: &str, link: LinkId, carrier: Option<UdpEncap>) -> Result<Reassembly, Error> {
-        let what = "a thread for tunnelled packets in fragments";
+        let what = "fragmentation thread";
         let (end, ended) = UnixStream::pair().context(what)?;
         let mut worker = Worker {
             device: open(device)?.into(),
@@ -55,7 +58,7 @@ impl Reassembly {
     }
 }
 
-/// Opens the tunnel device, which one process at a time may do.
+/// Opens the tunnel device, which only one process may do.
 fn open(device: &str) -> Result<OwnedFd, Error> {
     sys::open_tun(device, libc::IFF_TUN).map_err(|error| {
         let busy = error.raw_os_error() == Some(libc::EBUSY);
@@ -66,14 +69,14 @@ fn open(device: &str) -> Result<OwnedFd, Error> {
 }
 
 impl Drop for Reassembly {
-    /// The next life can open the device only once it is closed.
+    /// Waits for the thread: the next daemon can open the device only once it is closed.
     fn drop(&mut self) {
         drop(self.end.take());
         self.thread.take().map(JoinHandle::join);
     }
 }
 
-/// Hears packets within packets to this host that no program took: those the kernel has put together.
+/// A raw socket for tunnelled packets to this host that no program has handled: those that the kernel has reassembled.
 fn reassembled_socket(protocol: u8) -> Result<OwnedFd, Error> {
     let what = "raw socket for tunnelled packets";
     let socket = sys::raw_socket(protocol.into()).context(what)?;
@@ -94,7 +97,7 @@ struct Worker {
 }
 
 impl Worker {
-    /// Waits for packets and deals with some; `None` once it is to end.
+    /// Waits for packets and handles some; `None` once the thread has to end.
     fn poll_once(&mut self) -> Option<()> {
         let carried = self.udp_encap.iter().flat_map(UdpEncap::sockets);
         let [joined6, joined4] = self.reassembled.each_ref().map(AsFd::as_fd);
@@ -125,8 +128,8 @@ impl Worker {
         Some(())
     }
 
-    /// Sends one packet that came out of the device, carried by IPv4 or in fragments; `None` if there is none. One without
-    /// an outer header was part of a large buffer that the programs could not encapsulate: it is received once more.
+    /// Sends one packet from the device, over IPv4 or in fragments; `None` if there is none. One without an outer
+    /// header was part of a large buffer that the programs could not encapsulate: it is written back to the device.
     fn transmit(&mut self) -> Option<()> {
         let length = self.device.read(&mut self.buffer).ok()?;
         let packet = self.buffer.get(..length)?;
@@ -140,7 +143,7 @@ impl Worker {
         }
     }
 
-    /// Puts one packet that IPv4 has carried before the programs; `None` if there is none.
+    /// Writes one packet that was received over IPv4 to the device; `None` if there is none.
     fn receive_encapsulated(&mut self, kind: EncapKind) -> Option<()> {
         if let Received::Data(header, protocol, inner) = self.udp_encap.as_ref()?.receive(kind, &mut self.buffer)? {
             let whole = ip6::emit(&header, protocol, self.buffer.get(inner)?);
@@ -153,7 +156,7 @@ impl Worker {
     fn send_fragments(&mut self, length: usize) -> Option<()> {
         let mut number = [0; 4];
         self.random.read_exact(&mut number).ok()?;
-        // Not to be guessed (RFC 7739).
+        // Unpredictable (RFC 7739).
         let pieces = fragment::fragment(self.buffer.get(..length)?, u32::from_ne_bytes(number));
         for bytes in pieces {
             let _ = self.sender.send(&Transmit { via: Via::Route, bytes }, None);
@@ -161,10 +164,10 @@ impl Worker {
         Some(())
     }
 
-    /// Puts one packet before the programs; `None` if there is none.
+    /// Writes one reassembled packet to the device; `None` if there is none.
     fn inject_reassembled(&mut self, protocol: u8) -> Option<()> {
         let (header, length) = self.receive_reassembled(protocol)?;
-        // What the device has brought already is no tunnel's.
+        // A packet from the device itself was decapsulated already.
         if let Some(header) = header {
             let whole = ip6::emit(&header, protocol, self.buffer.get(..length)?);
             let _ = self.device.write(&whole);
@@ -172,7 +175,7 @@ impl Worker {
         Some(())
     }
 
-    /// Takes one inner packet into the buffer: its outer header, if it is a tunnel's, and its length.
+    /// Receives one inner packet into the buffer: its outer header, if it is a tunnel's, and its length.
     fn receive_reassembled(&mut self, protocol: u8) -> Option<(Option<Header>, usize)> {
         let mut control = cmsg_space!(libc::in6_pktinfo, libc::c_int);
         let mut parts = [IoSliceMut::new(&mut self.buffer)];

@@ -1,8 +1,8 @@
-//! Fixtures of the fast path: a packet in, a verdict and a packet out, and a sentence. The kernel itself runs the program.
+//! The TC programs, run by the kernel on single packets: packet in, verdict and packet out.
 
 macro_rules! stage_or_skip {
     ($name:literal) => {
-        match world::obstacle() {
+        match netns_host::obstacle() {
             None => TestHost::new(),
             Some(why) => return println!("skipped: {}: {why}", $name),
         }
@@ -14,7 +14,7 @@ mod prefix_slot;
 mod xdp;
 
 use super::bpf::{Bpf, Options};
-use super::{Tunnels, world};
+use super::{Tunnels, netns_host};
 use crate::bpf::attach::Program;
 use aya::{TestRun, TestRunOptions};
 use roam6_proto::LinkId;
@@ -32,7 +32,7 @@ const INNER_COA: &str = "2001:db8:f0:2::2";
 const INNER_MNN: &str = "2001:db8:f1:1::2";
 const MOVED_AWAY: &str = "2001:db8:f2::2";
 
-/// Prefixes in one another, and one of a length that lies elsewhere.
+/// Nested prefixes, and one of a length that is used elsewhere.
 const LONGER: [(u32, &str, &str); 4] = [
     (5, "2001:db8:f0:500::/56", "2001:db8:2::5"),
     (6, "2001:db8:f0:505::/64", "2001:db8:2::6"),
@@ -44,23 +44,23 @@ const PASS: u32 = 0;
 const DROP: u32 = 2;
 const REDIRECT: u32 = 7;
 
-/// Link-layer addresses of a frame sent on to the next hop.
+/// Link-layer addresses of a frame to the next hop.
 const TO_NEXT_HOP: [u8; 12] = [2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1];
 
-/// Where a frame comes from and what must become of it.
+/// A packet and the expected result.
 struct Fixture {
     description: &'static str,
     packet: Vec<u8>,
     verdict: u32,
     /// The frame's IPv6 packet afterwards; `None` if it does not matter.
     out: Option<Vec<u8>>,
-    /// The counter that moves.
+    /// The counter that is incremented.
     counter: Option<&'static str>,
     /// The link-layer addresses afterwards; `None` if they do not matter.
     mac_addresses: Option<[u8; 12]>,
 }
 
-/// Counters that moved, and by how much.
+/// Increments of counters.
 type CounterChanges = BTreeMap<String, u64>;
 
 impl Fixture {
@@ -87,18 +87,18 @@ impl Ip {
         Ip::new(from, to, 17, &[0x13, 0x88, 0x13, 0x89, 0, 8, 0, 0])
     }
 
-    /// The same with eight octets of destination options before the inner header, of which these are the options.
+    /// The same with a destination options header of eight octets before the inner header; these are its options.
     fn within_options(&self, from: &str, to: &str, options: [u8; 6]) -> Ip {
         Ip::new(from, to, 60, &[&[41, 0][..], &options, self.0.as_slice()].concat())
     }
 
-    /// The same with another length in the header than it has.
+    /// The same with another length in the header.
     fn claiming(mut self, payload: usize) -> Ip {
         self.0[4..6].copy_from_slice(&(payload as u16).to_be_bytes());
         self
     }
 
-    /// The same with octets behind it that it does not speak of.
+    /// The same with trailing octets beyond its length.
     fn followed(mut self, octets: usize) -> Ip {
         self.0.extend(vec![0xaa; octets]);
         self
@@ -115,7 +115,7 @@ impl Ip {
         self
     }
 
-    /// This packet in a tunnel's outer header, as the programs write it but for the flow label.
+    /// This packet with an outer header, as the programs write it but for the flow label.
     fn within(&self, from: &str, to: &str) -> Ip {
         let class = self.0[0] << 4 | self.0[1] >> 4;
         Ip::new(from, to, 41, &self.0).traffic_class(class)
@@ -130,16 +130,16 @@ impl Ip {
 
 struct TestHost {
     tunnels: Bpf,
-    host: world::Host,
-    _next: world::Host,
+    host: netns_host::Host,
+    _next: netns_host::Host,
     _run: tempfile::TempDir,
 }
 
 impl TestHost {
-    /// A home agent with one way out, and mobile routers: one, one behind it, and one that has no path.
+    /// A home agent with one link, and mobile routers: one, one nested in it, and one without a path.
     fn new() -> TestHost {
-        let host = world::Host::new();
-        let next = world::Host::new();
+        let host = netns_host::Host::new();
+        let next = netns_host::Host::new();
         host.cable(("up0", "2001:db8:1::1/64"), &next, ("peer", "2001:db8:1::2/64"));
         host.ip("link set up0 address 02:00:00:00:00:01");
         host.ip("neighbour replace 2001:db8:1::2 lladdr 02:00:00:00:00:02 dev up0 nud permanent");
@@ -167,7 +167,7 @@ impl TestHost {
         TestHost { tunnels, host, _next: next, _run: run }
     }
 
-    /// The same after the daemon's end, in its next life, which has put nothing yet.
+    /// The same after a restart of the daemon, which has put nothing yet.
     fn restart(self) -> TestHost {
         let TestHost { tunnels, host, _next, _run } = self;
         std::mem::drop(tunnels);
@@ -175,14 +175,14 @@ impl TestHost {
         TestHost { tunnels, host, _next, _run }
     }
 
-    /// Verdict and frame after the program has run on an Ethernet frame, knowing nothing of next hops.
+    /// Verdict and frame of a test run on an Ethernet frame, without cached next hops.
     fn run(&mut self, frame: &[u8]) -> (u32, Vec<u8>) {
         self.tunnels.invalidate_next_hops().unwrap();
         self.run_again(frame)
     }
 
-    /// The same, and what was counted meanwhile. The kernel itself says now and then on the tunnel device which groups it
-    /// is in, and that is counted too: then once more.
+    /// The same, with the increments of counters. The kernel itself sometimes sends multicast listener reports on the
+    /// tunnel device, which are counted too: then it is run once more.
     fn run_counted(&mut self, fixture: &Fixture) -> (CounterChanges, (u32, Vec<u8>)) {
         let mut once = || {
             let before = self.tunnels.counters();
@@ -200,7 +200,7 @@ impl TestHost {
         (verdict, out)
     }
 
-    /// The same, and what it took.
+    /// The same, with the time it took.
     fn run_timed(&mut self, frame: &[u8]) -> (u32, Vec<u8>, Duration) {
         let mut out = vec![0; frame.len() + 256];
         let program = self.tunnels.program(Program::Ethernet);
@@ -261,7 +261,7 @@ fn redirect(says: &'static str, packet: Ip, out: Ip, counter: &'static str) -> F
     }
 }
 
-/// Taken out of the tunnel and received again, by the tunnel device.
+/// Decapsulated and received by the tunnel device.
 fn receive(says: &'static str, packet: Ip, out: Ip) -> Fixture {
     Fixture { mac_addresses: None, ..redirect(says, packet, out, "decapsulated") }
 }
@@ -335,7 +335,7 @@ fn decapsulation_cases() -> Vec<Fixture> {
     ]
 }
 
-/// RFC 6040 §4.2: the inner mark by the outer; `None` where the packet must go.
+/// RFC 6040 §4.2: the resulting ECN field by the outer; `None` where the packet is dropped.
 const ECN: [[Option<u8>; 4]; 4] = [
     [Some(0), Some(0), Some(0), None],
     [Some(1), Some(1), Some(1), Some(3)],
@@ -378,8 +378,8 @@ fn tc_programs_give_each_packet_its_verdict() {
     }
 }
 
-/// How often a packet is tried if a next hop grows old between two of them, as it may on a busy machine: one is the kernel's
-/// then.
+/// Attempts with a packet, should a next hop expire in between, as on a busy machine: then one packet takes the slow
+/// path.
 const TRIES: usize = 10;
 
 #[test]
@@ -423,7 +423,7 @@ fn unchanged_tunnel_keeps_the_flow_cache() {
     let before = stage.tunnels.epoch();
     stage.tunnels.put(&tunnel).unwrap();
     assert_eq!(stage.tunnels.epoch(), before);
-    // Prefixes of more lengths than there is room for: each time it is tried again.
+    // Prefixes of more lengths than the tables hold: each time the addition is retried.
     let far = (33..53).map(|length| Prefix::new("2001:db9::".parse().unwrap(), length).unwrap()).collect();
     let crowded = Tunnel { remote_prefixes: far, ..tunnel };
     assert!(stage.tunnels.put(&crowded).is_err() && stage.tunnels.put(&crowded).is_err());
@@ -446,7 +446,7 @@ fn flow_keeps_its_path_until_its_tunnel_changes() {
     }
 }
 
-/// The same as [`care_of`], with what is known of next hops and flows.
+/// The same as [`care_of`], with cached next hops and flows.
 fn care_of_now(stage: &mut TestHost, address: &str) -> Option<Ipv6Addr> {
     let packet = frame(&Ip::udp(CN, address).0);
     let (_, out) = (0..TRIES).map(|_| stage.run_again(&packet)).find(|(verdict, _)| *verdict == REDIRECT)?;
@@ -454,7 +454,7 @@ fn care_of_now(stage: &mut TestHost, address: &str) -> Option<Ipv6Addr> {
     Some(destination.into())
 }
 
-/// Where the packet to `address` goes: the destination of its outer header, if it gets one.
+/// The outer destination of a packet to `address`, if it is encapsulated.
 fn care_of(stage: &mut TestHost, address: &str) -> Option<Ipv6Addr> {
     stage.tunnels.invalidate_next_hops().unwrap();
     care_of_now(stage, address)
@@ -486,7 +486,7 @@ fn longest_prefix_match_follows_tunnel_changes() {
     for (to, expected) in everywhere.into_iter().filter(|(to, _)| *to != "2001:db8:f0:505::8") {
         goes(&mut stage, to, expected);
     }
-    // One more of a length that is in use, far from the others.
+    // Another prefix of a length in use, far from the others.
     let mut far = stage.tunnels.find(TunnelId(5)).unwrap();
     far.remote_prefixes.push("2001:db9:1:100::/56".parse().unwrap());
     stage.tunnels.put(&far).unwrap();
@@ -508,7 +508,7 @@ fn bypassed_destination_is_left_to_the_routing_table() {
         assert_eq!(care_ofs(&mut stage), [None, None, Some(COA.to_owned())]);
         stage.tunnels.remove_stale().unwrap();
         assert_eq!(care_ofs(&mut stage), [None, None, Some(COA.to_owned())]);
-        // What still comes from there by the tunnel is welcome.
+        // Packets from there that still arrive by the tunnel are accepted.
         let (verdict, _) = stage.run(&frame(&Ip::udp("2001:db8:f0:506::8", CN).within("2001:db8:2::5", HA).0));
         assert_eq!(verdict, REDIRECT);
         stage.tunnels.drop_bypass(near).unwrap();
@@ -540,7 +540,7 @@ fn next_hop_is_resolved_again_after_route_changes() {
     stage.host.ip("route replace default via 2001:db8:1::3");
     stage.tunnels.invalidate_next_hops().unwrap();
     assert_eq!(stage.run_again(&packet).1[..12], [2, 0, 0, 0, 0, 3, 2, 0, 0, 0, 0, 1]);
-    // Paths with one gateway share what is known of it.
+    // Paths with the same gateway share its next hop.
     assert_eq!(stage.run_again(&frame(&Ip::udp(CN, "2001:db8:f4::4").0)).1[..6], [2, 0, 0, 0, 0, 3]);
 }
 
@@ -561,7 +561,7 @@ fn truncated_packets_are_handled_by_tc() {
     let mut stage = stage_or_skip!("truncated_packets_are_handled_by_tc");
     let nested = Ip::udp(INNER_MNN, CN).within_limited(INNER_COA, HA).within(COA, HA);
     for packet in [frame(&nested.0), frame(&Ip::udp(CN, MNN).0)] {
-        // The kernel runs no program on less than an IPv6 header.
+        // The kernel runs no program on fewer octets than an IPv6 header.
         for length in 54..packet.len() {
             let (verdict, _) = stage.run(&packet[..length]);
             assert!([PASS, DROP, REDIRECT].contains(&verdict), "{length} octets");

@@ -1,6 +1,6 @@
-//! The sockets of tunnels over IPv4: inner packets leave and come in UDP on port 4191, or right behind the IPv4 header
-//! (RFC 5555 §4.1, RFC 4213 §3, RFC 2003 §3). Between here and the programs each has an IPv6 header before it, whose addresses are the
-//! ends as [`Ipv4End`] writes them.
+//! UDP and IPv4 encapsulation for tunnels over IPv4: inner packets in UDP on port 4191, or right behind the IPv4 header
+//! (RFC 5555 §4.1, RFC 4213 §3, RFC 2003 §3). Towards the BPF programs each has an outer IPv6 header whose addresses
+//! encode the IPv4 endpoints, as [`Ipv4End`] says.
 
 use crate::error::{Context, Error};
 use nix::cmsg_space;
@@ -19,29 +19,29 @@ use std::net::{Ipv4Addr, Ipv6Addr, SocketAddrV4};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Which interface packets from an end of ours leave by, where not the routing tables choose.
+/// The egress interface of a local endpoint, where not the routing tables choose it.
 pub(super) type EgressLinks = Arc<Mutex<few::VecMap<Ipv6Addr, LinkId>>>;
 
-/// Where in an inner packet its protocol and its destination are.
+/// Offsets of the protocol and the destination in an inner packet.
 const NEXT_HEADER: usize = 6;
 const DESTINATION: std::ops::Range<usize> = 24..40;
 
-/// The sockets, each of one kind of packet.
+/// The sockets, one for each encapsulation.
 pub(super) struct UdpEncap {
     sockets: [OwnedFd; 3],
     links: EgressLinks,
-    /// Mobility messages and ESP to these addresses are the engines', who hear them at the door.
+    /// Mobility messages and ESP to these addresses are signalling, which engines receive by a packet socket.
     signalling: few::VecSet<Ipv6Addr>,
 }
 
-/// What carries a packet.
+/// The encapsulation of a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum EncapKind {
-    /// UDP in IPv4, inner packets of either family.
+    /// UDP over IPv4, inner packets of either family.
     Udp,
-    /// IPv4, an IPv6 packet.
+    /// IPv6 in IPv4 (protocol 41).
     Ipv6,
-    /// IPv4, an IPv4 packet.
+    /// IPv4 in IPv4 (protocol 4).
     Ipv4,
 }
 
@@ -50,36 +50,39 @@ impl EncapKind {
     pub(super) const ALL: [EncapKind; 3] = [EncapKind::Udp, EncapKind::Ipv6, EncapKind::Ipv4];
 }
 
-/// A packet that came in.
+/// A received packet.
 pub(super) enum Received {
-    /// Of a tunnel: the header it is to have before it, its protocol, and where in the buffer it is.
+    /// A tunnelled packet: the outer header for it, its protocol, and its range in the buffer.
     Data(Header, u8, std::ops::Range<usize>),
-    /// Nothing for the programs.
+    /// No tunnelled packet.
     Other,
 }
 
 impl UdpEncap {
-    /// Opens the sockets; `signalling` are the addresses engines answer by.
+    /// Opens the sockets; `signalling` are the local addresses of mobility signalling.
+    ///
+    /// # Errors
+    /// The kernel's, as when another program uses the port.
     pub(super) fn open(signalling: few::VecSet<Ipv6Addr>, links: EgressLinks) -> Result<UdpEncap, Error> {
         let what = format_args!("UDP port {DSMIP_PORT}");
         let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
         let udp = socket(AddressFamily::Inet, SockType::Datagram, flags, None).context(what)?;
         let any = SockaddrIn::from(SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, DSMIP_PORT));
         bind(udp.as_raw_fd(), &any).context(what)?;
-        let what = "raw sockets for packets in IPv4";
+        let what = "raw sockets for IPv4 encapsulation";
         let [ipv6, ipv4] = [libc::IPPROTO_IPV6, libc::IPPROTO_IPIP].map(crate::sys::raw_socket4);
         let sockets = [udp, ipv6.context(what)?, ipv4.context(what)?];
         for socket in &sockets {
             setsockopt(socket, sockopt::Ipv4PacketInfo, &true).context(what)?;
             setsockopt(socket, sockopt::IpRecvTos, &true).context(what)?;
-            // Routers may fragment: what any IPv6 link carries arrives (RFC 4213 §3.2).
+            // Routers may fragment: any IPv6 packet of the minimum MTU arrives (RFC 4213 §3.2).
             let fragment: crate::sys::Flag = libc::IP_PMTUDISC_DONT;
             crate::sys::set_option(socket, libc::IPPROTO_IP, libc::IP_MTU_DISCOVER, &fragment).context(what)?;
         }
         Ok(UdpEncap { sockets, links, signalling })
     }
 
-    /// What is to be waited for, as [`Kind::ALL`] tells.
+    /// The descriptors to wait for, in the order of [`EncapKind::ALL`].
     pub(super) fn sockets(&self) -> [BorrowedFd<'_>; 3] {
         self.sockets.each_ref().map(AsFd::as_fd)
     }
@@ -93,8 +96,8 @@ impl UdpEncap {
         }
     }
 
-    /// Sends what the programs have put a header before, if that is one of ours; `false` if it is not. One that cannot be
-    /// sent is lost, as on any link.
+    /// Sends a packet whose outer header, which the programs have added, encodes IPv4 endpoints; `false` if it does
+    /// not. A packet that cannot be sent is lost, as on any link.
     pub(super) fn send(&self, packet: &[u8]) -> bool {
         let end = |at: usize| {
             let octets: [u8; 16] = packet.get(at..at + 16)?.try_into().ok()?;
@@ -122,7 +125,7 @@ impl UdpEncap {
         true
     }
 
-    /// Takes one packet from one of the sockets into `buffer`; `None` if there is none.
+    /// Receives one packet from one of the sockets into `buffer`; `None` if there is none.
     pub(super) fn receive(&self, kind: EncapKind, buffer: &mut [u8]) -> Option<Received> {
         let mut control = cmsg_space!(libc::in_pktinfo, libc::c_int);
         let mut parts = [IoSliceMut::new(buffer)];
@@ -149,7 +152,7 @@ impl UdpEncap {
         service: u8,
         bytes: &[u8],
     ) -> Received {
-        // A raw socket also tells the IPv4 header.
+        // A raw socket also delivers the IPv4 header.
         let at = if kind == EncapKind::Udp { 0 } else { bytes.first().map_or(0, |first| usize::from(first & 0xf) * 4) };
         let inner = bytes.get(at..).unwrap_or_default();
         let protocol = match (kind, version(inner)) {

@@ -1,7 +1,7 @@
 //! What bindings and neighbours on a link may not do: send packets round for ever, or speak as the mobile network.
 
-use crate::scene::{CN, COA, HOME, MNN, MNP, OTHER_HOME, OTHER_MNN, OTHER_MNP, Scene, arrives, at_home_agent};
-use crate::scene_or_skip;
+use crate::testbed::{CN, COA, HOME, MNN, MNP, OTHER_HOME, OTHER_MNN, OTHER_MNP, Testbed, arrives, at_home_agent};
+use crate::testbed_or_skip;
 use nix::sys::socket::{AddressFamily, LinkAddr, SockFlag, SockProtocol, SockType, recvfrom, socket};
 use roam6_proto::contract::item::Tunnel;
 use std::net::UdpSocket;
@@ -15,7 +15,7 @@ const AFTERMATH: Duration = Duration::from_millis(500);
 struct Tap(OwnedFd, i32);
 
 impl Tap {
-    fn on(host: &crate::world::Host, interface: &str) -> Tap {
+    fn on(host: &crate::netns_host::Host, interface: &str) -> Tap {
         let kind = (AddressFamily::Packet, SockType::Datagram, SockFlag::SOCK_NONBLOCK, SockProtocol::EthAll);
         let fd = host.enter(|| socket(kind.0, kind.1, kind.2, kind.3)).unwrap();
         Tap(fd, i32::try_from(host.index(interface)).unwrap())
@@ -34,32 +34,33 @@ impl Tap {
 }
 
 /// Two tunnels of the home agent, each with its far end in the other's network, over paths of so many octets.
-fn loop_of(scene: &mut Scene, mtu: u32) {
+fn loop_of(testbed: &mut Testbed, mtu: u32) {
     let narrow = |mut tunnel: Tunnel| {
         tunnel.paths[0].mtu = mtu;
         tunnel
     };
-    scene.ha.put(&narrow(at_home_agent(1, (HOME, MNP), &[("2001:db8:f1:9::9", 1, 1)])));
-    scene.ha.put(&narrow(at_home_agent(2, (OTHER_HOME, OTHER_MNP), &[("2001:db8:f0:9::9", 1, 1)])));
-    scene.ha.host.ip(&format!("route replace {OTHER_MNP} dev nemo0 mtu 1280"));
-    scene.ha.host.ip(&format!("route replace {MNP} dev nemo0 mtu 1280"));
+    testbed.ha.put(&narrow(at_home_agent(1, (HOME, MNP), &[("2001:db8:f1:9::9", 1, 1)])));
+    testbed.ha.put(&narrow(at_home_agent(2, (OTHER_HOME, OTHER_MNP), &[("2001:db8:f0:9::9", 1, 1)])));
+    testbed.ha.host.ip(&format!("route replace {OTHER_MNP} dev nemo0 mtu 1280"));
+    testbed.ha.host.ip(&format!("route replace {MNP} dev nemo0 mtu 1280"));
 }
 
 #[test]
 fn bindings_that_form_a_loop_send_no_packet_round_for_ever() {
-    let mut scene = scene_or_skip!("bindings_that_form_a_loop_send_no_packet_round_for_ever");
-    let cn: UdpSocket = scene.cn.udp(&format!("[{CN}]:5000"));
+    let mut testbed = testbed_or_skip!("bindings_that_form_a_loop_send_no_packet_round_for_ever");
+    let cn: UdpSocket = testbed.cn.udp(&format!("[{CN}]:5000"));
     for (mtu, octets) in [(1460, 100), (1460, 1100), (1240, 1100), (1240, 1200), (1240, 1232)] {
-        loop_of(&mut scene, mtu);
+        loop_of(&mut testbed, mtu);
         for to in [MNN, OTHER_MNN] {
-            let tap = Tap::on(&scene.core, "core0");
-            let entered = |scene: &mut Scene| scene.ha.count("encapsulated") + scene.ha.count("encapsulated_slow");
-            let before = (entered(&mut scene), scene.ha.count("fragmented"), scene.ha.count("dropped_nested"));
+            let tap = Tap::on(&testbed.core, "core0");
+            let entered =
+                |testbed: &mut Testbed| testbed.ha.count("encapsulated") + testbed.ha.count("encapsulated_slow");
+            let before = (entered(&mut testbed), testbed.ha.count("fragmented"), testbed.ha.count("dropped_nested"));
             cn.send_to(&vec![7; octets], (to, 5000)).unwrap();
             std::thread::sleep(AFTERMATH);
-            let headers = entered(&mut scene) - before.0;
-            let cut = scene.ha.count("fragmented") - before.1;
-            let dropped = scene.ha.count("dropped_nested") - before.2;
+            let headers = entered(&mut testbed) - before.0;
+            let cut = testbed.ha.count("fragmented") - before.1;
+            let dropped = testbed.ha.count("dropped_nested") - before.2;
             let case =
                 format!("{octets} octets to {to}, paths of {mtu}: {headers} headers, {cut} cut, {dropped} dropped");
             assert!(headers <= 12 && cut <= 1 && (1..=2).contains(&dropped), "{case}");
@@ -70,7 +71,7 @@ fn bindings_that_form_a_loop_send_no_packet_round_for_ever() {
 
 #[test]
 fn a_network_within_others_is_reached_as_deep_as_the_limit() {
-    let mut scene = scene_or_skip!("a_network_within_others_is_reached_as_deep_as_the_limit");
+    let mut testbed = testbed_or_skip!("a_network_within_others_is_reached_as_deep_as_the_limit");
     // Each binding's care-of address lies in the network of the one before; the first is a real one.
     let chain = [
         (1, MNP, COA),
@@ -80,44 +81,44 @@ fn a_network_within_others_is_reached_as_deep_as_the_limit() {
         (5, "2001:db8:f4::/48", "2001:db8:f3:9::9"),
     ];
     for (id, network, care_of) in chain {
-        scene.ha.put(&at_home_agent(id, (&format!("2001:db8:5::f{id}"), network), &[(care_of, 1, 1)]));
-        scene.ha.host.ip(&format!("route replace {network} dev nemo0 mtu 1280"));
+        testbed.ha.put(&at_home_agent(id, (&format!("2001:db8:5::f{id}"), network), &[(care_of, 1, 1)]));
+        testbed.ha.host.ip(&format!("route replace {network} dev nemo0 mtu 1280"));
     }
-    let cn = scene.cn.udp(&format!("[{CN}]:5000"));
+    let cn = testbed.cn.udp(&format!("[{CN}]:5000"));
     for (depth, to) in [(4, "2001:db8:f3::1"), (5, "2001:db8:f4::1")] {
         let (mut sent, mut tries) = (0, 0);
-        let dropped = scene.ha.count("dropped_nested");
+        let dropped = testbed.ha.count("dropped_nested");
         // The first may be lost to neighbour discovery.
-        while sent == 0 && tries < 5 && scene.ha.count("dropped_nested") == dropped {
-            let tap = Tap::on(&scene.core, "core0");
+        while sent == 0 && tries < 5 && testbed.ha.count("dropped_nested") == dropped {
+            let tap = Tap::on(&testbed.core, "core0");
             cn.send_to(&[7; 100], (to, 5000)).unwrap();
             std::thread::sleep(AFTERMATH);
             sent = tap.tunnelled();
             tries += 1;
         }
         assert_eq!(sent, usize::from(depth == 4), "{depth} networks deep");
-        assert_eq!(scene.ha.count("dropped_nested") - dropped, u64::from(depth == 5), "{depth} networks deep");
+        assert_eq!(testbed.ha.count("dropped_nested") - dropped, u64::from(depth == 5), "{depth} networks deep");
     }
 }
 
 #[test]
 fn nobody_on_a_visited_link_speaks_as_the_mobile_network() {
-    let mut scene = scene_or_skip!("nobody_on_a_visited_link_speaks_as_the_mobile_network");
-    let (cn, mnn) = (scene.cn.udp(&format!("[{CN}]:5000")), scene.mnn.udp(&format!("[{MNN}]:5000")));
+    let mut testbed = testbed_or_skip!("nobody_on_a_visited_link_speaks_as_the_mobile_network");
+    let (cn, mnn) = (testbed.cn.udp(&format!("[{CN}]:5000")), testbed.mnn.udp(&format!("[{MNN}]:5000")));
     for _ in 0..5 {
         assert!(arrives(&mnn, &cn, 100) && arrives(&cn, &mnn, 100));
     }
     // Somebody on the link sends all to the mobile router, as an address inside, as the home address, and as the node itself.
-    scene.core.ip(&format!("route add {CN}/128 via {COA} dev core1"));
+    testbed.core.ip(&format!("route add {CN}/128 via {COA} dev core1"));
     for source in ["2001:db8:f0:1::77", HOME, MNN] {
-        scene.core.ip(&format!("address add {source}/128 dev lo nodad"));
-        let forger = scene.core.udp(&format!("[{source}]:5000"));
-        let before = scene.mr.count("encapsulated");
+        testbed.core.ip(&format!("address add {source}/128 dev lo nodad"));
+        let forger = testbed.core.udp(&format!("[{source}]:5000"));
+        let before = testbed.mr.count("encapsulated");
         for _ in 0..3 {
             assert!(arrives(&mnn, &cn, 100), "what the node itself sends is remembered");
             assert!(!arrives(&forger, &cn, 100), "from {source}");
         }
-        assert!(scene.mr.count("encapsulated") - before <= 3, "from {source}");
+        assert!(testbed.mr.count("encapsulated") - before <= 3, "from {source}");
     }
     assert!(arrives(&mnn, &cn, 100));
     let begin = Instant::now();

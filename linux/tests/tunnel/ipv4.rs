@@ -1,8 +1,8 @@
 //! IPv4 inside tunnels (RFC 5555 §4.4.3, §4.5.1): the kernel routes it, the programs put it in and take it out.
 
-use crate::scene::{CN, COA, HA, HOME, Kind, MNN, MNP, Scene, Side, arrives, at_home_agent, turned};
-use crate::scene_or_skip;
-use crate::world::Host;
+use crate::netns_host::Host;
+use crate::testbed::{BackEnd, CN, COA, HA, HOME, MNN, MNP, Testbed, TunnelEnd, arrives, at_home_agent, turned};
+use crate::testbed_or_skip;
 use nix::sys::socket::{AddressFamily, MsgFlags, SockFlag, SockProtocol, SockType, SockaddrIn6, sendto, socket};
 use roam6_proto::contract::item::Tunnel;
 use std::io::{Read, Write};
@@ -27,7 +27,7 @@ fn number(host: &Host, interface: &str, address: &str, gateway: Option<&str>) {
     }
 }
 
-fn route_home(side: &Side, network: &str) {
+fn route_home(side: &TunnelEnd, network: &str) {
     forward(&side.host);
     side.host.run(&format!("ip route add default dev {} table 10 mtu 1460", side.device()));
     side.host.run(&format!("ip rule add to {network} lookup main pref 90"));
@@ -39,28 +39,28 @@ fn with(mut tunnel: Tunnel, network: &str) -> Tunnel {
     tunnel
 }
 
-/// Gives the scene IPv4: at the correspondent, at both routers, and at the node inside.
-pub fn dress(scene: &mut Scene) {
-    number(&scene.cn, "cn0", &format!("{CN4}/24"), Some("198.51.100.1"));
-    number(&scene.ha.host, "ha0", "198.51.100.1/24", None);
-    number(&scene.mr.host, "mr0", "10.77.1.1/24", None);
-    number(&scene.mnn, "mnn0", &format!("{MNN4}/24"), Some("10.77.1.1"));
-    forward(&scene.ha.host);
+/// Gives the testbed IPv4: at the correspondent, at both routers, and at the node inside.
+pub fn dress(testbed: &mut Testbed) {
+    number(&testbed.cn, "cn0", &format!("{CN4}/24"), Some("198.51.100.1"));
+    number(&testbed.ha.host, "ha0", "198.51.100.1/24", None);
+    number(&testbed.mr.host, "mr0", "10.77.1.1/24", None);
+    number(&testbed.mnn, "mnn0", &format!("{MNN4}/24"), Some("10.77.1.1"));
+    forward(&testbed.ha.host);
     let paths = [(COA, 1, 1)];
     let tunnel = with(at_home_agent(1, (HOME, MNP), &paths), MNP4);
-    scene.ha.put(&tunnel);
-    let mut tunnel = scene.at_mobile_router(&paths);
+    testbed.ha.put(&tunnel);
+    let mut tunnel = testbed.at_mobile_router(&paths);
     tunnel.local_prefixes.push(MNP4.parse().unwrap());
-    scene.mr.put(&tunnel);
-    route_home(&scene.mr, MNP4);
-    let device = scene.ha.device();
-    scene.ha.host.run(&format!("ip route add {MNP4} dev {device} mtu 1460"));
+    testbed.mr.put(&tunnel);
+    route_home(&testbed.mr, MNP4);
+    let device = testbed.ha.device();
+    testbed.ha.host.run(&format!("ip route add {MNP4} dev {device} mtu 1460"));
 }
 
 /// Whether packets of every size pass both ways, and those that do not fit are answered.
-pub fn passes(scene: &Scene, which: &str) {
-    let (cn, mnn) = (scene.cn.udp(&format!("{CN4}:5000")), scene.mnn.udp(&format!("{MNN4}:5000")));
-    for (from, to, host, other) in [(&cn, &mnn, &scene.cn, MNN4), (&mnn, &cn, &scene.mnn, CN4)] {
+pub fn passes(testbed: &Testbed, which: &str) {
+    let (cn, mnn) = (testbed.cn.udp(&format!("{CN4}:5000")), testbed.mnn.udp(&format!("{MNN4}:5000")));
+    for (from, to, host, other) in [(&cn, &mnn, &testbed.cn, MNN4), (&mnn, &cn, &testbed.mnn, CN4)] {
         for size in [0, 1, 11, 12, 500, 1432] {
             assert!(arrives(from, to, size), "{which}: {size} octets of payload");
         }
@@ -72,10 +72,10 @@ pub fn passes(scene: &Scene, which: &str) {
 
 #[test]
 fn ipv4_passes_both_ways_at_any_size() {
-    let mut scene = scene_or_skip!("ipv4_passes_both_ways_at_any_size");
-    dress(&mut scene);
-    passes(&scene, "bpf");
-    for side in [&mut scene.ha, &mut scene.mr] {
+    let mut testbed = testbed_or_skip!("ipv4_passes_both_ways_at_any_size");
+    dress(&mut testbed);
+    passes(&testbed, "bpf");
+    for side in [&mut testbed.ha, &mut testbed.mr] {
         assert!(side.count("encapsulated_slow") >= 8 && side.count("decapsulated") >= 8);
     }
 }
@@ -101,84 +101,84 @@ pub fn connect(server: (&Host, &str), client: &Host) -> (TcpStream, TcpStream) {
 
 #[test]
 fn bulk_tcp_over_ipv4_keeps_its_large_buffers() {
-    let mut scene = scene_or_skip!("bulk_tcp_over_ipv4_keeps_its_large_buffers");
-    dress(&mut scene);
+    let mut testbed = testbed_or_skip!("bulk_tcp_over_ipv4_keeps_its_large_buffers");
+    dress(&mut testbed);
     const OCTETS: usize = 16 << 20;
-    let (client, server) = connect((&scene.mnn, MNN4), &scene.cn);
+    let (client, server) = connect((&testbed.mnn, MNN4), &testbed.cn);
     bulk(&client, &server, OCTETS);
-    let (enters, leaves) = (scene.ha.count("encapsulated_slow"), scene.mr.count("decapsulated"));
+    let (enters, leaves) = (testbed.ha.count("encapsulated_slow"), testbed.mr.count("decapsulated"));
     bulk(&server, &client, OCTETS);
     assert!(OCTETS as u64 / enters > 8000, "large buffers stay large: {enters}");
     assert!(OCTETS as u64 / leaves > 8000, "large buffers stay large: {leaves}");
 }
 
 /// A second mobile router and the node behind it, all with IPv4.
-pub fn two_networks(scene: &mut Scene) -> (Side, Host) {
-    dress(scene);
-    let (mut other, node) = scene.second_router(false);
+pub fn two_networks(testbed: &mut Testbed) -> (TunnelEnd, Host) {
+    dress(testbed);
+    let (mut other, node) = testbed.second_router(false);
     number(&other.host, "in0", "10.77.2.1/24", None);
     number(&node, "mnn0", &format!("{OTHER_MNN4}/24"), Some("10.77.2.1"));
-    let tunnel = scene.ha.act(|tunnels| tunnels.find(roam6_proto::contract::item::TunnelId(2))).unwrap();
+    let tunnel = testbed.ha.act(|tunnels| tunnels.find(roam6_proto::contract::item::TunnelId(2))).unwrap();
     let tunnel = with(tunnel, OTHER_MNP4);
-    scene.ha.put(&tunnel);
+    testbed.ha.put(&tunnel);
     other.put(&turned(tunnel));
     route_home(&other, OTHER_MNP4);
-    scene.ha.host.run(&format!("ip route add {OTHER_MNP4} dev nemo0 mtu 1460"));
+    testbed.ha.host.run(&format!("ip route add {OTHER_MNP4} dev nemo0 mtu 1460"));
     (other, node)
 }
 
 #[test]
 fn one_mobile_network_reaches_another_by_ipv4() {
-    let mut scene = scene_or_skip!("one_mobile_network_reaches_another_by_ipv4");
-    let (_other, node) = two_networks(&mut scene);
-    let (a, b) = (scene.mnn.udp(&format!("{MNN4}:5000")), node.udp(&format!("{OTHER_MNN4}:5000")));
+    let mut testbed = testbed_or_skip!("one_mobile_network_reaches_another_by_ipv4");
+    let (_other, node) = two_networks(&mut testbed);
+    let (a, b) = (testbed.mnn.udp(&format!("{MNN4}:5000")), node.udp(&format!("{OTHER_MNN4}:5000")));
     for size in [0, 12, 1000, 1432] {
         assert!(arrives(&a, &b, size) && arrives(&b, &a, size), "{size}");
     }
-    let (client, server) = connect((&node, OTHER_MNN4), &scene.mnn);
+    let (client, server) = connect((&node, OTHER_MNN4), &testbed.mnn);
     bulk(&client, &server, 1 << 20);
     bulk(&server, &client, 1 << 20);
 }
 
 #[test]
 fn only_the_bound_may_use_the_tunnel_for_ipv4() {
-    let mut scene = scene_or_skip!("only_the_bound_may_use_the_tunnel_for_ipv4");
-    dress(&mut scene);
-    let (cn, mnn) = (scene.cn.udp(&format!("{CN4}:5000")), scene.mnn.udp(&format!("{MNN4}:5000")));
+    let mut testbed = testbed_or_skip!("only_the_bound_may_use_the_tunnel_for_ipv4");
+    dress(&mut testbed);
+    let (cn, mnn) = (testbed.cn.udp(&format!("{CN4}:5000")), testbed.mnn.udp(&format!("{MNN4}:5000")));
     assert!(arrives(&mnn, &cn, 10));
     // A node behind the mobile router speaks from an address that is not its network's, and the router lets it.
-    let mut lax = scene.at_mobile_router(&[(COA, 1, 1)]);
+    let mut lax = testbed.at_mobile_router(&[(COA, 1, 1)]);
     lax.local_prefixes.extend([MNP4, "10.99.0.0/16"].map(|prefix| prefix.parse::<roam6_wire::Prefix>().unwrap()));
-    scene.mr.put(&lax);
-    scene.mnn.run("ip address add 10.99.0.1/32 dev mnn0");
-    scene.mr.host.run("ip route add 10.99.0.0/16 dev mr0");
-    scene.mr.host.run("ip rule add from 10.99.0.0/16 lookup 10 pref 100");
-    assert!(!arrives(&scene.mnn.udp("10.99.0.1:5000"), &cn, 10));
-    assert_eq!(scene.ha.count("dropped_source"), 1);
+    testbed.mr.put(&lax);
+    testbed.mnn.run("ip address add 10.99.0.1/32 dev mnn0");
+    testbed.mr.host.run("ip route add 10.99.0.0/16 dev mr0");
+    testbed.mr.host.run("ip rule add from 10.99.0.0/16 lookup 10 pref 100");
+    assert!(!arrives(&testbed.mnn.udp("10.99.0.1:5000"), &cn, 10));
+    assert_eq!(testbed.ha.count("dropped_source"), 1);
     assert!(arrives(&mnn, &cn, 10));
-    scene.ha.put(&at_home_agent(1, (HOME, MNP), &[(COA, 1, 1)]));
+    testbed.ha.put(&at_home_agent(1, (HOME, MNP), &[(COA, 1, 1)]));
     assert!(!arrives(&mnn, &cn, 10));
-    assert_eq!(scene.ha.count("dropped_source"), 2, "no longer registered");
+    assert_eq!(testbed.ha.count("dropped_source"), 2, "no longer registered");
 }
 
 /// An IPv6 header with IPv4-mapped addresses is none of IPv4, and may not pass for one (RFC 6890 §2.2.3).
 #[test]
 fn an_ipv4_mapped_address_in_an_ipv6_header_is_nobodys() {
-    let mut scene = scene_or_skip!("an_ipv4_mapped_address_in_an_ipv6_header_is_nobodys");
-    dress(&mut scene);
+    let mut testbed = testbed_or_skip!("an_ipv4_mapped_address_in_an_ipv6_header_is_nobodys");
+    dress(&mut testbed);
     let raw = || socket(AddressFamily::Inet6, SockType::Raw, SockFlag::empty(), SockProtocol::Raw);
-    let raw = scene.mr.host.enter(raw).unwrap();
+    let raw = testbed.mr.host.enter(raw).unwrap();
     let to: SockaddrIn6 = SocketAddrV6::new(HA.parse().unwrap(), 0, 0, 0).into();
     let mapped = MNN4.parse::<Ipv4Addr>().unwrap().to_ipv6_mapped().to_string();
     for (source, destination, counted) in
         [(MNN, CN, "decapsulated"), (&mapped, CN, "dropped_scope"), (MNN, &mapped, "dropped_scope")]
     {
-        let before = scene.ha.count(counted);
+        let before = testbed.ha.count(counted);
         let inner = header(59, 0, (source, destination));
         sendto(raw.as_raw_fd(), &[header(41, 40, (COA, HA)), inner].concat(), &to, MsgFlags::empty()).unwrap();
         let waited = (0..100).any(|_| {
             std::thread::sleep(Duration::from_millis(5));
-            scene.ha.count(counted) > before
+            testbed.ha.count(counted) > before
         });
         assert!(waited, "from {source} to {destination}: {counted}");
     }
@@ -192,8 +192,8 @@ fn header(next: u8, payload: u16, (source, destination): (&str, &str)) -> Vec<u8
 }
 
 /// Both ends by the kernel's own devices, and one of each.
-pub fn dressed(at_ha: Kind, at_mr: Kind) -> Scene {
-    let mut scene = Scene::with(at_ha, at_mr);
-    dress(&mut scene);
-    scene
+pub fn dressed(at_ha: BackEnd, at_mr: BackEnd) -> Testbed {
+    let mut testbed = Testbed::with(at_ha, at_mr);
+    dress(&mut testbed);
+    testbed
 }

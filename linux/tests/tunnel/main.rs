@@ -4,24 +4,24 @@
 #![allow(clippy::disallowed_methods, reason = "real packets take real time")]
 #![allow(unreachable_pub, reason = "nobody uses a test")]
 
-mod carrying;
-mod choosing;
-mod driver;
 mod firewall;
+mod forwarding;
 mod hostile;
+mod ip6tnl;
 mod ipv4;
-mod kernel;
-mod lasting;
-mod scene;
 #[allow(dead_code, reason = "shared with the fixtures")]
-mod world;
+mod netns_host;
+mod path_selection;
+mod restart;
+mod testbed;
+mod xdp;
 
-/// The scene, or the reason why it cannot be set up here, printed.
+/// The testbed, or the reason why it cannot be set up here, printed.
 #[macro_export]
-macro_rules! scene_or_skip {
+macro_rules! testbed_or_skip {
     ($name:literal) => {
-        match $crate::world::obstacle() {
-            None => $crate::scene::Scene::new(),
+        match $crate::netns_host::obstacle() {
+            None => $crate::testbed::Testbed::new(),
             Some(why) => {
                 println!("skipped: {}: {why}", $name);
                 return;

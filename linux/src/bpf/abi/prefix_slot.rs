@@ -1,15 +1,15 @@
-//! Where the programs find the way of a far prefix without asking a hash table: `struct slot`.
+//! The slot of a far prefix, which the programs read without a hash table lookup: `struct prefix_slot`.
 
 use super::{PrefixEntryValue, PrefixKey, Side, decode_prefix_key, layout, take, take_u32};
 use roam6_wire::Prefix;
 
 pub(crate) type SlotValue = [u8; 64];
-/// A slot that holds nothing.
+/// An empty slot.
 pub(crate) const EMPTY: SlotValue = [0; 64];
-/// Prefixes that have slots are no longer.
+/// Longest prefix that has a slot.
 const MAX_LENGTH: u8 = 64;
 
-/// How many slots there are for so many tunnels: each has one if their prefixes follow one another.
+/// The number of slots for so many tunnels: each has its own if their prefixes are consecutive.
 pub(crate) fn slot_count(tunnels: u32) -> u32 {
     tunnels.checked_next_power_of_two().unwrap_or(1 << (u32::BITS - 1))
 }
@@ -22,7 +22,7 @@ pub(crate) struct SlotPrefix {
 }
 
 impl SlotPrefix {
-    /// The prefix of a key, if it has one.
+    /// The prefix of a key, if it has a slot.
     pub(crate) fn of(key: &PrefixKey) -> Option<SlotPrefix> {
         let (side, prefix) = decode_prefix_key(key)?;
         let bits = prefix.length();
@@ -30,12 +30,12 @@ impl SlotPrefix {
         has_slot.then(|| SlotPrefix { length: bits, network: network_bits(prefix) })
     }
 
-    /// Where its slot is.
+    /// The index of its slot.
     pub(crate) fn index(self, mask: u32) -> u32 {
         self.network as u32 & mask
     }
 
-    /// What its slot holds.
+    /// The value of its slot.
     pub(crate) fn slot(self, way: &PrefixEntryValue) -> SlotValue {
         layout(|out| {
             out.extend(self.network.to_ne_bytes());
@@ -45,14 +45,15 @@ impl SlotPrefix {
         })
     }
 
-    /// Whether a slot holds it.
+    /// Whether a slot has this prefix.
     pub(crate) fn is_in(self, slot: &SlotValue) -> bool {
         let mut slot = slot.as_slice();
         let number = take(&mut slot).map(u64::from_ne_bytes);
         number == Some(self.network) && take_u32(&mut slot) == Some(self.length.into())
     }
 
-    /// What the daemon wrote, stirred: a program that reads while it is written sees a part of each, which gives another.
+    /// The checksum over what the daemon writes: a program that reads a slot while it is written gets a mix with
+    /// another checksum.
     fn checksum(self, mut way: &[u8]) -> Option<u32> {
         let way = &mut way;
         let (tunnel, _era) = (take_u32(way)?, take_u32(way)?);
@@ -70,7 +71,7 @@ impl SlotPrefix {
     }
 }
 
-/// A prefix's bits as a number.
+/// The network bits of a prefix as a number.
 fn network_bits(prefix: Prefix) -> u64 {
     (prefix.address().to_bits() >> (128 - u32::from(prefix.length()))) as u64
 }

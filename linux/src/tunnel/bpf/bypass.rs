@@ -1,4 +1,4 @@
-//! Destinations that the fast path leaves to the kernel, whose routes know a better way than any tunnel.
+//! Destinations that the fast path leaves to the kernel, whose routes are better than any tunnel.
 
 use super::{Bpf, release_length, use_length};
 use crate::Error;
@@ -12,7 +12,7 @@ impl Bpf {
         }
         let led = self.index_bypass(to);
         if led.is_err() {
-            // Lengths that do not fit would be in the way of everything that follows.
+            // Too many prefix lengths would block every later change.
             self.remove_bypass(to)?;
         }
         led

@@ -1,6 +1,6 @@
-//! IPv4 packets out of the tunnel of a mobile network that has IPv4 too (RFC 5555 §4.5.1, RFC 6040 §4.2).
+//! Decapsulation of IPv4 packets of a mobile network (RFC 5555 §4.5.1, RFC 6040 §4.2).
 
-use super::{COA, DROP, ECN, HA, Ip, MNN, REDIRECT, TestHost, frame, path, world};
+use super::{COA, DROP, ECN, HA, Ip, MNN, REDIRECT, TestHost, frame, netns_host, path};
 use crate::tunnel::Tunnels;
 use roam6_proto::contract::item::{Tunnel, TunnelId};
 use roam6_wire::checksum::internet_checksum;
@@ -9,7 +9,7 @@ use std::net::Ipv4Addr;
 const MNN4: [u8; 4] = [10, 77, 1, 2];
 const CN4: [u8; 4] = [198, 51, 100, 2];
 
-/// An IPv4 packet with nothing in it.
+/// An IPv4 packet without a payload.
 fn ip4(from: [u8; 4], to: [u8; 4], service: u8) -> Vec<u8> {
     let mut packet = vec![0x45, service, 0, 20, 0x12, 0x34, 0x40, 0, 64, 59, 0, 0];
     packet.extend([from, to].concat());
@@ -38,7 +38,7 @@ fn stage() -> TestHost {
 
 macro_rules! stage_or_skip {
     ($name:literal) => {
-        match world::obstacle() {
+        match netns_host::obstacle() {
             None => stage(),
             Some(why) => return println!("skipped: {}: {why}", $name),
         }

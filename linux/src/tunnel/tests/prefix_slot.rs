@@ -1,18 +1,18 @@
-//! Ways in two places, the hash table and the slots: what is in one of them alone is found, what is in both is the same, and
-//! neither outlives the tunnel.
+//! Prefix entries in the hash table and in the slots: an entry in one of them alone is found, in both it is the same,
+//! and neither outlives the tunnel.
 
 use super::xdp::{XDP_PASS, XDP_REDIRECT, allow_xdp_redirect};
 use super::*;
 use crate::bpf::abi::prefix_slot::{EMPTY, SlotPrefix};
 use crate::bpf::abi::{PrefixKey, Side, prefix_key};
 
-/// Of the tunnel 1, which holds [`MNN`].
+/// The prefix of tunnel 1, to which [`MNN`] belongs.
 const HERE: &str = "2001:db8:f0::/48";
-/// As many networks on as there are slots.
+/// The network with the same slot.
 const TWIN: &str = "2001:db8:130::/48";
 const IN_TWIN: &str = "2001:db8:130::1";
 const TWIN_COA: &str = "2001:db8:2::9";
-/// Octets of a slot before the way.
+/// Offset of the entry in a slot.
 const WAY_AT: usize = 16;
 
 fn key(prefix: &str) -> PrefixKey {
@@ -33,7 +33,7 @@ fn to(id: u32, far: &str, care_of: &str) -> Tunnel {
     Tunnel { id: TunnelId(id), local_prefixes: near, remote_prefixes: far, paths, flows: Vec::new() }
 }
 
-/// What is in the slot of `prefix`, if it is its own.
+/// The entry in the slot of `prefix`, if the slot is its own.
 fn entry_in_slot(stage: &mut TestHost, prefix: &str) -> Option<Vec<u8>> {
     let slot = stage.tunnels.prefix_table().slot(slot_prefix(prefix));
     slot_prefix(prefix).is_in(&slot).then(|| slot[WAY_AT..].to_vec())
@@ -106,7 +106,7 @@ fn torn_slot_read_falls_back_to_the_hash_table() {
     assert_eq!(care_of(&mut stage, MNN), address(COA));
 }
 
-/// A seal is no secret: whoever may choose a care-of address may have the seal of another.
+/// The checksum is no secret: whoever can choose a care-of address can produce the checksum of another.
 #[test]
 fn slot_of_another_prefix_is_not_used() {
     let mut stage = stage_or_skip!("slot_of_another_prefix_is_not_used");
@@ -134,7 +134,7 @@ fn resolved_route_is_stored_in_the_slot_of_its_endpoint_only() {
     let gateway: Ipv6Addr = "2001:db8:1::2".parse().unwrap();
     assert!(learnt[4..8] != [0; 4] && learnt[32..] == gateway.octets());
     assert_eq!(entry_in_table(&mut stage, HERE), Some(as_put));
-    // The same gateway, written while the slot became that of another end.
+    // The same gateway, written while the slot became another endpoint's.
     stage.tunnels.put(&to(1, HERE, elsewhere)).unwrap();
     let mut late = stage.tunnels.prefix_table().slot(slot_prefix(HERE));
     assert_eq!(late[WAY_AT + 4..WAY_AT + 8], [0; 4]);
@@ -161,7 +161,7 @@ fn restart_takes_over_slots_and_removes_stale_ones() {
 #[test]
 fn crash_between_table_and_slot_write_leaves_no_stale_slot() {
     let mut stage = stage_or_skip!("crash_between_table_and_slot_write_leaves_no_stale_slot");
-    // A tunnel begins, another ends, and one moves: each time the second write is missing.
+    // A tunnel is added, another removed, and one moves: each time the second write is missing.
     let way = stage.tunnels.prefix_table().table().find(&key(HERE)).unwrap();
     stage.tunnels.prefix_table().table().put(&key(TWIN), &way).unwrap();
     stage.tunnels.prefix_table().set_slot(slot_prefix("2001:db8:f4::/48"), EMPTY);

@@ -1,5 +1,4 @@
-//! The same packets at the driver: what is sent on at once is so in the same way, what is refused is refused, and all else
-//! goes on as it came.
+//! The same packets in the XDP program: it redirects and drops like the TC programs, and passes all else unchanged.
 
 use super::*;
 
@@ -7,10 +6,10 @@ const XDP_DROP: u32 = 1;
 pub(super) const XDP_PASS: u32 = 2;
 pub(super) const XDP_REDIRECT: u32 = 4;
 
-/// A frame run by hand comes by the loopback interface.
+/// Frames of test runs arrive on the loopback interface.
 const LOOPBACK: LinkId = LinkId(1);
 
-/// Redirected at once in traffic control, and only there.
+/// Redirected by the TC program only.
 const PASSED_TO_TC: [&str; 4] = [
     "the encapsulation limit is taken off too",
     "tunnel in tunnel",
@@ -19,7 +18,7 @@ const PASSED_TO_TC: [&str; 4] = [
 ];
 
 impl Fixture {
-    /// What the program at the driver is to make of it: verdict, packet and counter.
+    /// What the XDP program does with it: verdict, packet and counter.
     fn xdp_expectation(&self) -> (u32, Option<&[u8]>, CounterChanges) {
         let counts = self.counter.map(str::to_owned);
         let as_it_came = (XDP_PASS, Some(self.packet.as_slice()), CounterChanges::new());
@@ -41,13 +40,13 @@ pub(super) fn run(stage: &mut TestHost, frame: &[u8]) -> (u32, Vec<u8>) {
     (result.return_value, out)
 }
 
-/// By which frames leave.
+/// Makes the interface of next hops accept redirected frames.
 pub(super) fn allow_xdp_redirect(stage: &mut TestHost) {
     let up0 = LinkId(stage.host.index("up0"));
     stage.tunnels.xdp_program_on(up0);
 }
 
-/// Verdict, packet and what was counted: first decided, then remembered.
+/// Verdict, packet and increments: first decided, then from the cache.
 fn run_twice(stage: &mut TestHost, packet: &[u8]) -> [(u32, Vec<u8>, CounterChanges); 2] {
     stage.tunnels.invalidate_next_hops().unwrap();
     [(); 2].map(|()| {

@@ -2,9 +2,9 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "a test")]
 
-mod place;
+mod netns;
 
-use place::{Capture, Place, await_own, host, link, listen, put, run};
+use netns::{Capture, Namespace, await_own, host, link, listen, put, run};
 use roam6_linux::Host;
 use roam6_proto::contract::input::{AddressState, NeighbourEvent};
 use roam6_proto::contract::item::{Address, NextHop, ProxyNeighbour, Route, RouteTable, Sysctl, SysctlSetting};
@@ -76,8 +76,8 @@ fn errors(packets: &[Vec<u8>]) -> usize {
 
 /// Two hosts with an address each, `2001:db8::1` here and `2001:db8::2` there, and their interfaces.
 struct Two {
-    here: Place,
-    there: Place,
+    here: Namespace,
+    there: Namespace,
     near: Host,
     far: Host,
     near_link: LinkEvent,
@@ -88,7 +88,7 @@ struct Two {
 impl Two {
     /// This thread ends up in the place of `near`.
     fn new(test: &str) -> Option<Two> {
-        let (here, there) = Place::pair(test)?;
+        let (here, there) = Namespace::pair(test)?;
         let directories = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
         there.enter();
         let mut far = host(&directories[1], &["there0"], None);
@@ -355,7 +355,7 @@ fn more_news_than_can_be_heard_is_made_up_for() {
         for wake in two.near.wait(Some(until)).unwrap() {
             match wake {
                 roam6_linux::HostEvent::Report(roam6_proto::Report::Notice { text }) => {
-                    lost |= text.contains("read anew")
+                    lost |= text.contains("resynchronising")
                 }
                 roam6_linux::HostEvent::Input(_, Input::Address(event)) => gone |= event.state == AddressState::Removed,
                 roam6_linux::HostEvent::Input(_, Input::Route(event)) => routed |= event.router == address("fe80::1"),

@@ -1,7 +1,7 @@
-//! The scene of the tunnel tests: cn - ha - core = mr - mnn, where mr has two cables to core, and core knows nothing of the
+//! The testbed of the tunnel tests: cn - ha - core = mr - mnn, where mr has two cables to core, and core knows nothing of the
 //! mobile network. A second mobile router can join, beside the first or behind it.
 
-use crate::world::Host;
+use crate::netns_host::Host;
 use roam6_linux::tunnel::Tunnels;
 use roam6_linux::tunnel::bpf::{Bpf, Options};
 use roam6_linux::tunnel::ip6tnl::Ip6Tnl;
@@ -26,7 +26,7 @@ pub type CareOf = (&'static str, u16, u16);
 
 /// What carries a host's tunnels.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum BackEnd {
     Bpf,
     /// The same, at the driver too.
     BpfAtDriver,
@@ -34,20 +34,20 @@ pub enum Kind {
 }
 
 /// A host with a back end, or without while the daemon is down.
-pub struct Side {
+pub struct TunnelEnd {
     pub host: Host,
-    pub kind: Kind,
+    pub kind: BackEnd,
     pub tunnels: Option<Box<dyn Tunnels + Send>>,
 }
 
-impl Side {
-    pub fn new(kind: Kind) -> Side {
-        Side { host: Host::new(), kind, tunnels: None }
+impl TunnelEnd {
+    pub fn new(kind: BackEnd) -> TunnelEnd {
+        TunnelEnd { host: Host::new(), kind, tunnels: None }
     }
 
     /// The device of the first tunnel.
     pub fn device(&self) -> &'static str {
-        if self.kind == Kind::Kernel { "nemo1" } else { "nemo0" }
+        if self.kind == BackEnd::Kernel { "nemo1" } else { "nemo0" }
     }
 
     /// Begins a life of the daemon.
@@ -55,12 +55,12 @@ impl Side {
         let options = Options {
             device: "nemo0".into(),
             run: run.to_owned(),
-            xdp: self.kind == Kind::BpfAtDriver,
+            xdp: self.kind == BackEnd::BpfAtDriver,
             max_tunnels: 1024,
             dsmip_addresses: Default::default(),
         };
         let host = &self.host;
-        if self.kind == Kind::Kernel {
+        if self.kind == BackEnd::Kernel {
             self.tunnels = Some(host.enter(|| Box::new(Ip6Tnl::open("nemo").unwrap())));
             return;
         }
@@ -74,7 +74,7 @@ impl Side {
     }
 
     /// Ends this life of the daemon and begins another, of this kind perhaps.
-    pub fn reopen(&mut self, kind: Kind, run: &std::path::Path, interfaces: &[&str]) {
+    pub fn reopen(&mut self, kind: BackEnd, run: &std::path::Path, interfaces: &[&str]) {
         self.tunnels = None;
         self.kind = kind;
         self.open(run, interfaces);
@@ -105,39 +105,39 @@ impl Side {
     }
 }
 
-pub struct Scene {
+pub struct Testbed {
     pub cn: Host,
-    pub ha: Side,
+    pub ha: TunnelEnd,
     pub core: Host,
-    pub mr: Side,
+    pub mr: TunnelEnd,
     pub mnn: Host,
     pub run: tempfile::TempDir,
 }
 
-impl Scene {
+impl Testbed {
     /// The hosts, with tunnels by BPF and the first care-of address bound.
-    pub fn new() -> Scene {
-        Scene::with(Kind::Bpf, Kind::Bpf)
+    pub fn new() -> Testbed {
+        Testbed::with(BackEnd::Bpf, BackEnd::Bpf)
     }
 
     /// The same with these back ends at the home agent and at the mobile router.
-    pub fn with(at_ha: Kind, at_mr: Kind) -> Scene {
-        let mut scene = Scene::unbound(at_ha, at_mr);
-        scene.bind(&[(COA, 1, 1)]);
-        let device = scene.ha.device();
-        scene.ha.host.ip(&format!("route add {MNP} dev {device}"));
-        scene.ha.host.ip(&format!("route add {HOME}/128 dev {device}"));
+    pub fn with(at_ha: BackEnd, at_mr: BackEnd) -> Testbed {
+        let mut testbed = Testbed::unbound(at_ha, at_mr);
+        testbed.bind(&[(COA, 1, 1)]);
+        let device = testbed.ha.device();
+        testbed.ha.host.ip(&format!("route add {MNP} dev {device}"));
+        testbed.ha.host.ip(&format!("route add {HOME}/128 dev {device}"));
         for (knob, value) in [("conf/ha0/proxy_ndp", "1"), ("neigh/ha0/proxy_delay", "0")] {
-            scene.ha.host.enter(|| std::fs::write(format!("/proc/sys/net/ipv6/{knob}"), value)).unwrap();
+            testbed.ha.host.enter(|| std::fs::write(format!("/proc/sys/net/ipv6/{knob}"), value)).unwrap();
         }
-        scene.ha.host.ip(&format!("neighbour add proxy {HOME} dev ha0"));
-        scene.mr.route_home(MNP, HOME, "mr0");
-        scene
+        testbed.ha.host.ip(&format!("neighbour add proxy {HOME} dev ha0"));
+        testbed.mr.route_home(MNP, HOME, "mr0");
+        testbed
     }
 
-    fn unbound(at_ha: Kind, at_mr: Kind) -> Scene {
+    fn unbound(at_ha: BackEnd, at_mr: BackEnd) -> Testbed {
         let (cn, core, mnn) = (Host::new(), Host::new(), Host::new());
-        let (mut ha, mut mr) = (Side::new(at_ha), Side::new(at_mr));
+        let (mut ha, mut mr) = (TunnelEnd::new(at_ha), TunnelEnd::new(at_mr));
         cn.cable(("cn0", "2001:db8:5::2/64"), &ha.host, ("ha0", "2001:db8:5::1/64"));
         ha.host.cable(("ha1", "2001:db8:1::1/64"), &core, ("core0", "2001:db8:1::2/64"));
         core.cable(("core1", "2001:db8:2::1/64"), &mr.host, ("mr1", "2001:db8:2::2/64"));
@@ -155,7 +155,7 @@ impl Scene {
         let run = tempfile::tempdir().unwrap();
         ha.open(&run.path().join("ha"), &["ha0", "ha1"]);
         mr.open(&run.path().join("mr"), &["mr0", "mr1", "mr2"]);
-        Scene { cn, ha, core, mr, mnn, run }
+        Testbed { cn, ha, core, mr, mnn, run }
     }
 
     /// The tunnel of each end over these care-of addresses.
@@ -190,8 +190,8 @@ impl Scene {
     }
 
     /// A second mobile router and a node behind it; its care-of address is in core's network or in the first one's.
-    pub fn second_router(&mut self, nested: bool) -> (Side, Host) {
-        let (mut mr, mnn) = (Side::new(Kind::Bpf), Host::new());
+    pub fn second_router(&mut self, nested: bool) -> (TunnelEnd, Host) {
+        let (mut mr, mnn) = (TunnelEnd::new(BackEnd::Bpf), Host::new());
         let (access, port, router, care_of) = if nested {
             (&self.mr.host, "mr3", "2001:db8:f0:2::1", "2001:db8:f0:2::2")
         } else {

@@ -16,17 +16,17 @@ use std::process::Command;
 use std::time::Duration;
 
 /// A network namespace.
-pub struct Place(File);
+pub struct Namespace(File);
 
-impl Place {
+impl Namespace {
     /// Makes a new one and enters it. `None`, and told, where that is not allowed.
-    pub fn enter_new(test: &str) -> Option<Place> {
+    pub fn enter_new(test: &str) -> Option<Namespace> {
         if let Err(error) = unshare(CloneFlags::CLONE_NEWNET) {
             println!("skipped: {test}: no network namespace: {error}");
             return None;
         }
         run("ip link set lo up");
-        Some(Place(File::open("/proc/thread-self/ns/net").unwrap()))
+        Some(Namespace(File::open("/proc/thread-self/ns/net").unwrap()))
     }
 
     /// Enters it.
@@ -40,9 +40,9 @@ impl Place {
     }
 
     /// Two places with an Ethernet link between `here0` and `there0`; this thread is in the first.
-    pub fn pair(test: &str) -> Option<(Place, Place)> {
-        let there = Place::enter_new(test)?;
-        let here = Place::enter_new(test)?;
+    pub fn pair(test: &str) -> Option<(Namespace, Namespace)> {
+        let there = Namespace::enter_new(test)?;
+        let here = Namespace::enter_new(test)?;
         let path = there.path();
         // Different interface indexes, or the kernel takes its time to announce a lost carrier.
         run(&format!("ip link add here0 index 100 type veth peer name there0 index 200 netns {path}"));

@@ -1,8 +1,8 @@
 //! Which path a packet takes: weights, flow rules, probes, straight to a neighbour (RFC 5648, RFC 6089).
 
-use crate::scene::{CN, COA, HA, HOME, MNN, MNP, SECOND_COA, Scene, arrives, at_home_agent};
-use crate::scene_or_skip;
-use crate::world::Host;
+use crate::netns_host::Host;
+use crate::testbed::{CN, COA, HA, HOME, MNN, MNP, SECOND_COA, Testbed, arrives, at_home_agent};
+use crate::testbed_or_skip;
 use nix::sys::socket::{
     AddressFamily, MsgFlags, SockFlag, SockProtocol, SockType, SockaddrIn6, bind, recv, sendto, setsockopt, socket,
     sockopt,
@@ -26,17 +26,17 @@ fn sent(core: &Host) -> [u64; 2] {
 
 #[test]
 fn flows_spread_by_weight_and_each_keeps_its_path() {
-    let mut scene = scene_or_skip!("flows_spread_by_weight_and_each_keeps_its_path");
-    scene.bind(&[(COA, 1, 3), (SECOND_COA, 2, 1)]);
-    let mnn = scene.mnn.udp(&format!("[{MNN}]:5000"));
-    let warm = scene.cn.udp(&format!("[{CN}]:4999"));
+    let mut testbed = testbed_or_skip!("flows_spread_by_weight_and_each_keeps_its_path");
+    testbed.bind(&[(COA, 1, 3), (SECOND_COA, 2, 1)]);
+    let mnn = testbed.mnn.udp(&format!("[{MNN}]:5000"));
+    let warm = testbed.cn.udp(&format!("[{CN}]:4999"));
     assert!(arrives(&warm, &mnn, 10));
     let mut shares = [0, 0];
     for port in 5001..5161 {
-        let cn = scene.cn.udp(&format!("[{CN}]:{port}"));
-        let before = sent(&scene.core);
+        let cn = testbed.cn.udp(&format!("[{CN}]:{port}"));
+        let before = sent(&testbed.core);
         assert!(arrives(&cn, &mnn, 10) && arrives(&cn, &mnn, 10));
-        let after = sent(&scene.core);
+        let after = sent(&testbed.core);
         let by = [after[0] - before[0], after[1] - before[1]];
         // Neighbour discovery may add to either.
         shares[usize::from(by[1] >= 2)] += 1;
@@ -48,8 +48,8 @@ fn flows_spread_by_weight_and_each_keeps_its_path() {
 
 #[test]
 fn a_flow_rule_overrules_weights_and_falls_through_if_its_path_is_absent() {
-    let mut scene = scene_or_skip!("a_flow_rule_overrules_weights_and_falls_through_if_its_path_is_absent");
-    let (cn, mnn) = (scene.cn.udp(&format!("[{CN}]:5000")), scene.mnn.udp(&format!("[{MNN}]:5000")));
+    let mut testbed = testbed_or_skip!("a_flow_rule_overrules_weights_and_falls_through_if_its_path_is_absent");
+    let (cn, mnn) = (testbed.cn.udp(&format!("[{CN}]:5000")), testbed.mnn.udp(&format!("[{MNN}]:5000")));
     let rule = |bid| TunnelFlow {
         selector: FlowSelector {
             source: Some("2001:db8:5::/64".parse().unwrap()),
@@ -62,49 +62,49 @@ fn a_flow_rule_overrules_weights_and_falls_through_if_its_path_is_absent() {
     for (flows, second) in
         [(vec![], false), (vec![rule(2)], true), (vec![rule(9), rule(2)], true), (vec![rule(9)], false)]
     {
-        scene.bind(&[(COA, 1, 1), (SECOND_COA, 2, 0)]);
+        testbed.bind(&[(COA, 1, 1), (SECOND_COA, 2, 0)]);
         let mut tunnel = at_home_agent(1, (HOME, MNP), &[(COA, 1, 1), (SECOND_COA, 2, 0)]);
         tunnel.flows = flows;
-        scene.ha.put(&tunnel);
+        testbed.ha.put(&tunnel);
         assert!(arrives(&cn, &mnn, 10));
-        let before = sent(&scene.core);
+        let before = sent(&testbed.core);
         for _ in 0..5 {
             assert!(arrives(&cn, &mnn, 10));
         }
-        let after = sent(&scene.core);
+        let after = sent(&testbed.core);
         assert!(after[usize::from(second)] - before[usize::from(second)] >= 5, "{:?}", tunnel.flows);
     }
 }
 
 #[test]
 fn a_probe_and_its_answer_take_the_path_they_are_about() {
-    let mut scene = scene_or_skip!("a_probe_and_its_answer_take_the_path_they_are_about");
-    scene.bind(&[(COA, 1, 1), (SECOND_COA, 2, 0)]);
+    let mut testbed = testbed_or_skip!("a_probe_and_its_answer_take_the_path_they_are_about");
+    testbed.bind(&[(COA, 1, 1), (SECOND_COA, 2, 0)]);
     let probe =
-        scene.mr.host.enter(|| socket(AddressFamily::Inet6, SockType::Raw, SockFlag::empty(), SockProtocol::IcmpV6));
+        testbed.mr.host.enter(|| socket(AddressFamily::Inet6, SockType::Raw, SockFlag::empty(), SockProtocol::IcmpV6));
     let probe = probe.unwrap();
     let from: SockaddrIn6 = SocketAddrV6::new(HOME.parse().unwrap(), 0, 0, 0).into();
     let to: SockaddrIn6 = SocketAddrV6::new(HA.parse().unwrap(), 0, 0, 0).into();
     bind(probe.as_raw_fd(), &from).unwrap();
     setsockopt(&probe, sockopt::ReceiveTimeout, &TimeVal::new(1, 0)).unwrap();
     for bid in [1_u8, 2, 1, 2, 2] {
-        let before = sent(&scene.core);
+        let before = sent(&testbed.core);
         let request = [128, 0, 0, 0, 0, bid, 0, 1];
         sendto(probe.as_raw_fd(), &request, &to, MsgFlags::empty()).unwrap();
         let mut answer = [0; 64];
         while !(recv(probe.as_raw_fd(), &mut answer, MsgFlags::empty()).unwrap() == 8 && answer[0] == 129) {}
         assert_eq!(answer[5], bid);
-        let after = sent(&scene.core);
+        let after = sent(&testbed.core);
         assert!(after[usize::from(bid) - 1] > before[usize::from(bid) - 1], "probe {bid}");
     }
-    scene.core.ip("link set core2 down");
-    let before = sent(&scene.core);
+    testbed.core.ip("link set core2 down");
+    let before = sent(&testbed.core);
     sendto(probe.as_raw_fd(), &[128, 0, 0, 0, 0, 2, 0, 2], &to, MsgFlags::empty()).unwrap();
     let mut answer = [0; 64];
     while let Ok(length) = recv(probe.as_raw_fd(), &mut answer, MsgFlags::empty()) {
         assert!(length != 8 || answer[0] != 129, "no answer by another path");
     }
-    assert_eq!(sent(&scene.core)[1], before[1]);
+    assert_eq!(sent(&testbed.core)[1], before[1]);
 }
 
 /// Makes an interface of `other` known to `host` by an address that only stands for its link-layer address.
@@ -116,42 +116,42 @@ fn make_known(host: &Host, interface: &str, (other, there): (&Host, &str), addre
 
 #[test]
 fn a_direct_path_hands_packets_to_a_neighbour_as_they_are() {
-    let mut scene = scene_or_skip!("a_direct_path_hands_packets_to_a_neighbour_as_they_are");
-    scene.ha.host.cable(("ha2", "2001:db8:6::1/64"), &scene.mr.host, ("mr3", "2001:db8:6::2/64"));
-    let (ha2, mr3) = (LinkId(scene.ha.host.index("ha2")), LinkId(scene.mr.host.index("mr3")));
-    scene.ha.act(|tunnels| tunnels.attach(ha2, "ha2")).unwrap();
-    scene.mr.act(|tunnels| tunnels.attach(mr3, "mr3")).unwrap();
+    let mut testbed = testbed_or_skip!("a_direct_path_hands_packets_to_a_neighbour_as_they_are");
+    testbed.ha.host.cable(("ha2", "2001:db8:6::1/64"), &testbed.mr.host, ("mr3", "2001:db8:6::2/64"));
+    let (ha2, mr3) = (LinkId(testbed.ha.host.index("ha2")), LinkId(testbed.mr.host.index("mr3")));
+    testbed.ha.act(|tunnels| tunnels.attach(ha2, "ha2")).unwrap();
+    testbed.mr.act(|tunnels| tunnels.attach(mr3, "mr3")).unwrap();
     let direct = |link, remote, weight| {
         let local = Ipv6Addr::UNSPECIFIED;
         TunnelPath { bid: Bid(2), local, remote, link: Some(link), mtu: 1500, weight, direct: true }
     };
     let ends: [Ipv6Addr; 2] = ["fe80::1".parse().unwrap(), "fe80::2".parse().unwrap()];
-    make_known(&scene.ha.host, "ha2", (&scene.mr.host, "mr3"), ends[0]);
-    make_known(&scene.mr.host, "mr3", (&scene.ha.host, "ha2"), ends[1]);
-    let bind = |scene: &mut Scene, weight| {
+    make_known(&testbed.ha.host, "ha2", (&testbed.mr.host, "mr3"), ends[0]);
+    make_known(&testbed.mr.host, "mr3", (&testbed.ha.host, "ha2"), ends[1]);
+    let bind = |testbed: &mut Testbed, weight| {
         let foreign = [(COA, 1, 1 - weight)];
         let mut at_ha = at_home_agent(1, (HOME, MNP), &foreign);
         at_ha.paths.push(direct(ha2, ends[0], weight));
-        scene.ha.put(&at_ha);
-        let mut at_mr = scene.at_mobile_router(&foreign);
+        testbed.ha.put(&at_ha);
+        let mut at_mr = testbed.at_mobile_router(&foreign);
         at_mr.paths.push(direct(mr3, ends[1], weight));
-        scene.mr.put(&at_mr);
+        testbed.mr.put(&at_mr);
     };
-    let (cn, mnn) = (scene.cn.udp(&format!("[{CN}]:5000")), scene.mnn.udp(&format!("[{MNN}]:5000")));
-    let (ha, home) = (scene.ha.host.udp(&format!("[{HA}]:5000")), scene.mr.host.udp(&format!("[{HOME}]:5000")));
+    let (cn, mnn) = (testbed.cn.udp(&format!("[{CN}]:5000")), testbed.mnn.udp(&format!("[{MNN}]:5000")));
+    let (ha, home) = (testbed.ha.host.udp(&format!("[{HA}]:5000")), testbed.mr.host.udp(&format!("[{HOME}]:5000")));
     for weight in [1, 0, 1] {
-        bind(&mut scene, weight);
-        let before = [sent(&scene.core)[0], scene.ha.count("handed_over"), scene.mr.count("handed_over")];
+        bind(&mut testbed, weight);
+        let before = [sent(&testbed.core)[0], testbed.ha.count("handed_over"), testbed.mr.count("handed_over")];
         for (a, b) in [(&cn, &mnn), (&mnn, &cn), (&ha, &mnn), (&cn, &home), (&home, &cn)].repeat(3) {
             assert!(arrives(a, b, 1400), "{a:?} to {b:?}, weight {weight}");
         }
-        let after = [sent(&scene.core)[0], scene.ha.count("handed_over"), scene.mr.count("handed_over")];
+        let after = [sent(&testbed.core)[0], testbed.ha.count("handed_over"), testbed.mr.count("handed_over")];
         let used: Vec<bool> = after.iter().zip(before).map(|(after, before)| *after >= before + 3).collect();
         let at_home = weight == 1;
         assert_eq!(used, [!at_home, at_home, at_home], "{before:?} {after:?}");
     }
-    scene.mr.host.ip("link set mr3 down");
+    testbed.mr.host.ip("link set mr3 down");
     assert!(!arrives(&cn, &mnn, 10));
-    bind(&mut scene, 0);
+    bind(&mut testbed, 0);
     assert!(arrives(&cn, &mnn, 10), "the tunnel takes over");
 }

@@ -1,7 +1,7 @@
 //! What lasts: through moves, through the death of the daemon, into its next life, until it is told to clean up.
 
-use crate::scene::{CN, COA, HOME, MNN, MNP, SECOND_COA, Scene, arrives, at_home_agent};
-use crate::scene_or_skip;
+use crate::testbed::{CN, COA, HOME, MNN, MNP, SECOND_COA, Testbed, arrives, at_home_agent};
+use crate::testbed_or_skip;
 use nix::sys::socket::{setsockopt, sockopt};
 use roam6_linux::tunnel::Tunnels;
 use roam6_linux::tunnel::bpf::{Bpf, Options};
@@ -63,22 +63,22 @@ fn under_load(from: UdpSocket, to: UdpSocket, act: impl FnOnce()) -> (u64, u64) 
     })
 }
 
-fn sockets(scene: &Scene) -> (UdpSocket, UdpSocket) {
-    let pair = (scene.cn.udp(&format!("[{CN}]:5000")), scene.mnn.udp(&format!("[{MNN}]:5000")));
+fn sockets(testbed: &Testbed) -> (UdpSocket, UdpSocket) {
+    let pair = (testbed.cn.udp(&format!("[{CN}]:5000")), testbed.mnn.udp(&format!("[{MNN}]:5000")));
     assert!(arrives(&pair.0, &pair.1, 10) && arrives(&pair.1, &pair.0, 10));
     pair
 }
 
 #[test]
 fn a_planned_move_loses_nothing() {
-    let mut scene = scene_or_skip!("a_planned_move_loses_nothing");
-    scene.bind(&[(COA, 1, 1), (SECOND_COA, 2, 0)]);
-    let (cn, mnn) = sockets(&scene);
+    let mut testbed = testbed_or_skip!("a_planned_move_loses_nothing");
+    testbed.bind(&[(COA, 1, 1), (SECOND_COA, 2, 0)]);
+    let (cn, mnn) = sockets(&testbed);
     for (from, to) in [(&cn, &mnn), (&mnn, &cn)] {
         let (sent, lost) = under_load(from.try_clone().unwrap(), to.try_clone().unwrap(), || {
             for turn in 0..200 {
                 let (one, two) = if turn % 2 == 0 { (0, 1) } else { (1, 0) };
-                scene.bind(&[(COA, 1, one), (SECOND_COA, 2, two)]);
+                testbed.bind(&[(COA, 1, one), (SECOND_COA, 2, two)]);
                 std::thread::sleep(Duration::from_millis(3));
             }
         });
@@ -90,20 +90,20 @@ fn a_planned_move_loses_nothing() {
 
 #[test]
 fn the_tunnel_forwards_while_no_daemon_runs_and_the_next_life_takes_over() {
-    let mut scene = scene_or_skip!("the_tunnel_forwards_while_no_daemon_runs_and_the_next_life_takes_over");
-    let (cn, mnn) = sockets(&scene);
-    let run = scene.run.path().to_owned();
+    let mut testbed = testbed_or_skip!("the_tunnel_forwards_while_no_daemon_runs_and_the_next_life_takes_over");
+    let (cn, mnn) = sockets(&testbed);
+    let run = testbed.run.path().to_owned();
     let (sent, lost) = under_load(cn, mnn, || {
         for _ in 0..3 {
-            scene.ha.tunnels = None;
-            scene.mr.tunnels = None;
+            testbed.ha.tunnels = None;
+            testbed.mr.tunnels = None;
             std::thread::sleep(Duration::from_millis(100));
-            scene.ha.open(&run.join("ha"), &["ha0", "ha1"]);
-            scene.mr.open(&run.join("mr"), &["mr0", "mr1", "mr2"]);
-            assert_eq!(scene.ha.act(|tunnels| tunnels.inventory()).unwrap(), [TunnelId(1)]);
+            testbed.ha.open(&run.join("ha"), &["ha0", "ha1"]);
+            testbed.mr.open(&run.join("mr"), &["mr0", "mr1", "mr2"]);
+            assert_eq!(testbed.ha.act(|tunnels| tunnels.inventory()).unwrap(), [TunnelId(1)]);
             std::thread::sleep(Duration::from_millis(50));
-            scene.bind(&[(COA, 1, 1)]);
-            for side in [&mut scene.ha, &mut scene.mr] {
+            testbed.bind(&[(COA, 1, 1)]);
+            for side in [&mut testbed.ha, &mut testbed.mr] {
                 side.act(|tunnels| tunnels.remove_stale()).unwrap();
             }
         }
@@ -115,22 +115,22 @@ fn the_tunnel_forwards_while_no_daemon_runs_and_the_next_life_takes_over() {
 
 #[test]
 fn what_the_next_life_does_not_put_again_goes_when_it_settles() {
-    let mut scene = scene_or_skip!("what_the_next_life_does_not_put_again_goes_when_it_settles");
-    scene.ha.put(&at_home_agent(7, ("2001:db8:5::77", "2001:db8:77::/52"), &[(SECOND_COA, 3, 1)]));
-    let run = scene.run.path().join("ha");
-    scene.ha.tunnels = None;
-    scene.ha.open(&run, &["ha0", "ha1"]);
-    scene.ha.put(&at_home_agent(1, (HOME, MNP), &[(COA, 1, 1)]));
-    assert_eq!(scene.ha.act(|tunnels| tunnels.inventory()).unwrap(), [TunnelId(1), TunnelId(7)]);
-    scene.ha.act(|tunnels| tunnels.remove_stale()).unwrap();
-    assert_eq!(scene.ha.act(|tunnels| tunnels.inventory()).unwrap(), [TunnelId(1)]);
-    let (cn, mnn) = sockets(&scene);
-    scene.ha.act(|tunnels| tunnels.drop(TunnelId(1))).unwrap();
-    assert_eq!(scene.ha.act(|tunnels| tunnels.device(TunnelId(1))), None);
+    let mut testbed = testbed_or_skip!("what_the_next_life_does_not_put_again_goes_when_it_settles");
+    testbed.ha.put(&at_home_agent(7, ("2001:db8:5::77", "2001:db8:77::/52"), &[(SECOND_COA, 3, 1)]));
+    let run = testbed.run.path().join("ha");
+    testbed.ha.tunnels = None;
+    testbed.ha.open(&run, &["ha0", "ha1"]);
+    testbed.ha.put(&at_home_agent(1, (HOME, MNP), &[(COA, 1, 1)]));
+    assert_eq!(testbed.ha.act(|tunnels| tunnels.inventory()).unwrap(), [TunnelId(1), TunnelId(7)]);
+    testbed.ha.act(|tunnels| tunnels.remove_stale()).unwrap();
+    assert_eq!(testbed.ha.act(|tunnels| tunnels.inventory()).unwrap(), [TunnelId(1)]);
+    let (cn, mnn) = sockets(&testbed);
+    testbed.ha.act(|tunnels| tunnels.drop(TunnelId(1))).unwrap();
+    assert_eq!(testbed.ha.act(|tunnels| tunnels.device(TunnelId(1))), None);
     assert!(!arrives(&cn, &mnn, 10));
-    scene.ha.act(|tunnels| tunnels.clean()).unwrap();
+    testbed.ha.act(|tunnels| tunnels.clean()).unwrap();
     assert!(!run.join("bpf").exists());
-    assert!(!scene.ha.host.ip("link show").contains("nemo0"));
+    assert!(!testbed.ha.host.ip("link show").contains("nemo0"));
 }
 
 const HOLDER: &str = "ROAM6_TEST_HOLDER";
@@ -138,7 +138,7 @@ const HOLDER: &str = "ROAM6_TEST_HOLDER";
 /// The process that the next test kills.
 #[test]
 #[ignore = "a helper process, started by a test"]
-fn holder() {
+fn helper_daemon() {
     let Some(run) = std::env::var_os(HOLDER) else { return };
     let options = Options {
         device: "nemo0".into(),
@@ -158,22 +158,22 @@ fn holder() {
 
 #[test]
 fn killing_the_daemon_loses_nothing() {
-    let mut scene = scene_or_skip!("killing_the_daemon_loses_nothing");
-    scene.ha.tunnels = None;
-    let run = scene.run.path().join("ha");
+    let mut testbed = testbed_or_skip!("killing_the_daemon_loses_nothing");
+    testbed.ha.tunnels = None;
+    let run = testbed.run.path().join("ha");
     let spawn = || {
         // Not by its name: a file system laid over another may not tell the right one.
         let mut command = Command::new("/proc/self/exe");
         command
-            .args(["--exact", "lasting::holder", "--ignored", "--nocapture"])
+            .args(["--exact", "restart::helper_daemon", "--ignored", "--nocapture"])
             .env(HOLDER, &run)
             .stdout(Stdio::piped());
         command.spawn().unwrap()
     };
-    let (cn, mnn) = sockets(&scene);
+    let (cn, mnn) = sockets(&testbed);
     let (sent, lost) = under_load(cn, mnn, || {
         for _ in 0..2 {
-            let mut daemon = scene.ha.host.enter(spawn);
+            let mut daemon = testbed.ha.host.enter(spawn);
             let mut lines = BufReader::new(daemon.stdout.take().unwrap()).lines();
             assert!(lines.any(|line| line.unwrap().contains("holding")));
             daemon.kill().unwrap();

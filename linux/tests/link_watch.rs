@@ -3,9 +3,9 @@
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test")]
 #![allow(clippy::disallowed_methods, reason = "it measures how soon")]
 
-mod place;
+mod netns;
 
-use place::{Place, await_own, await_shown, host, link, run};
+use netns::{Namespace, await_own, await_shown, host, link, run};
 use roam6_linux::{Host, HostEvent};
 use roam6_proto::{Input, LinkId};
 use std::time::{Duration, Instant};
@@ -19,8 +19,8 @@ const AWAKE: Duration = Duration::from_millis(100);
 
 /// The far ends of the interfaces.
 struct Far {
-    here: Place,
-    there: Place,
+    here: Namespace,
+    there: Namespace,
 }
 
 impl Far {
@@ -58,7 +58,7 @@ fn change(host: &mut Host, far: &Far, on: LinkId, states: &[&str]) -> (Duration,
 #[test]
 fn a_change_is_noticed_before_the_kernel_tells_of_it() {
     let test = "a_change_is_noticed_before_the_kernel_tells_of_it";
-    let (Some(there), Some(here)) = (Place::enter_new(test), Place::enter_new(test)) else { return };
+    let (Some(there), Some(here)) = (Namespace::enter_new(test), Namespace::enter_new(test)) else { return };
     let far = Far { here, there };
     for (name, index) in [("watched", 101), ("other", 102)] {
         // With the same index at both ends the kernel takes its time.
@@ -90,7 +90,7 @@ fn a_change_is_noticed_before_the_kernel_tells_of_it() {
 #[test]
 fn what_waited_for_a_router_of_the_former_network_never_reaches_the_next() {
     let test = "what_waited_for_a_router_of_the_former_network_never_reaches_the_next";
-    let Some((here, there)) = Place::pair(test) else { return };
+    let Some((here, there)) = Namespace::pair(test) else { return };
     run("ip address add 2001:db8::1/64 dev here0 nodad");
     // Nobody asks again of itself.
     run("sysctl -qw net.ipv6.neigh.here0.retrans_time_ms=60000");

@@ -2,9 +2,9 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "a test")]
 
-mod place;
+mod netns;
 
-use place::{Capture, Place, host, link, listen, put, run};
+use netns::{Capture, Namespace, host, link, listen, put, run};
 use roam6_proto::contract::item::{
     Address, AnycastAddress, JournalRecord, Neighbour, NextHop, PolicyRule, ProxyNeighbour, Route, RouteTable,
     SequenceRecord, SourceFilter, Sysctl, SysctlSetting, Tunnel, TunnelId, TunnelPath,
@@ -145,7 +145,7 @@ fn shown() -> String {
 
 #[test]
 fn what_was_put_stands_and_cleaning_leaves_nothing() {
-    let Some((_here, _there)) = Place::pair("what_was_put_stands_and_cleaning_leaves_nothing") else { return };
+    let Some((_here, _there)) = Namespace::pair("what_was_put_stands_and_cleaning_leaves_nothing") else { return };
     let before = shown();
     let directory = tempfile::tempdir().unwrap();
     let mut host = host(&directory, &["here0"], Some(LinkId(1)));
@@ -199,7 +199,7 @@ fn what_was_put_stands_and_cleaning_leaves_nothing() {
 
 #[test]
 fn what_others_remove_is_put_again() {
-    let Some((_here, _there)) = Place::pair("what_others_remove_is_put_again") else { return };
+    let Some((_here, _there)) = Namespace::pair("what_others_remove_is_put_again") else { return };
     let directory = tempfile::tempdir().unwrap();
     let mut host = host(&directory, &["here0"], Some(LinkId(1)));
     let link = link(&mut host, "here0").link;
@@ -235,7 +235,7 @@ fn what_others_remove_is_put_again() {
 #[test]
 fn a_setting_goes_with_its_interface_whatever_that_is_called_later() {
     let test = "a_setting_goes_with_its_interface_whatever_that_is_called_later";
-    let Some((_here, _there)) = Place::pair(test) else { return };
+    let Some((_here, _there)) = Namespace::pair(test) else { return };
     let directory = tempfile::tempdir().unwrap();
     let mut host = host(&directory, &["here0"], None);
     let mut link_of_now = link(&mut host, "here0").link;
@@ -274,7 +274,7 @@ fn a_setting_goes_with_its_interface_whatever_that_is_called_later() {
 
 #[test]
 fn a_later_life_keeps_what_it_puts_and_removes_the_rest() {
-    let Some((_here, _there)) = Place::pair("a_later_life_keeps_what_it_puts_and_removes_the_rest") else { return };
+    let Some((_here, _there)) = Namespace::pair("a_later_life_keeps_what_it_puts_and_removes_the_rest") else { return };
     let before = shown();
     let directory = tempfile::tempdir().unwrap();
     let mut first = host(&directory, &["here0"], Some(LinkId(1)));
@@ -297,7 +297,7 @@ fn a_later_life_keeps_what_it_puts_and_removes_the_rest() {
 
 #[test]
 fn an_item_takes_the_place_of_its_former_self() {
-    let Some((_here, _there)) = Place::pair("an_item_takes_the_place_of_its_former_self") else { return };
+    let Some((_here, _there)) = Namespace::pair("an_item_takes_the_place_of_its_former_self") else { return };
     let directory = tempfile::tempdir().unwrap();
     let mut host = host(&directory, &["here0"], Some(LinkId(1)));
     let link = link(&mut host, "here0").link;
@@ -364,7 +364,7 @@ fn a_tentative_address_is_replaced_by_one_without_dad() {
 
 #[test]
 fn a_refusal_is_told_in_the_kernels_words_and_keeps_the_order() {
-    let Some((_here, _there)) = Place::pair("a_refusal_is_told_in_the_kernels_words_and_keeps_the_order") else {
+    let Some((_here, _there)) = Namespace::pair("a_refusal_is_told_in_the_kernels_words_and_keeps_the_order") else {
         return;
     };
     let directory = tempfile::tempdir().unwrap();
@@ -388,7 +388,7 @@ fn a_refusal_is_told_in_the_kernels_words_and_keeps_the_order() {
 
 #[test]
 fn ten_thousand_routes() {
-    let Some((_here, _there)) = Place::pair("ten_thousand_routes") else { return };
+    let Some((_here, _there)) = Namespace::pair("ten_thousand_routes") else { return };
     let directory = tempfile::tempdir().unwrap();
     let mut host = host(&directory, &["here0"], Some(LinkId(1)));
     let link = link(&mut host, "here0").link;
@@ -417,7 +417,7 @@ fn sorted(text: &str) -> Vec<&str> {
 
 #[test]
 fn memory_of_ten_thousand_bindings() {
-    let Some((_here, _there)) = Place::pair("memory_of_ten_thousand_bindings") else { return };
+    let Some((_here, _there)) = Namespace::pair("memory_of_ten_thousand_bindings") else { return };
     let directory = tempfile::tempdir().unwrap();
     let mut host = host(&directory, &["here0"], Some(LinkId(1)));
     let resident = || {
@@ -458,10 +458,10 @@ fn memory_of_ten_thousand_bindings() {
 #[cfg(feature = "bpf")]
 fn tunnels_of_the_real_back_end_carry_routes() {
     let test = "tunnels_of_the_real_back_end_carry_routes";
-    let Some((_here, _there)) = Place::pair(test) else { return };
-    place::own_mounts();
+    let Some((_here, _there)) = Namespace::pair(test) else { return };
+    netns::own_mounts();
     let directory = tempfile::tempdir().unwrap();
-    let options = || place::options(&directory, &["here0"]);
+    let options = || netns::options(&directory, &["here0"]);
     let mut host = match roam6_linux::Host::new(options()) {
         Ok(host) => host,
         Err(error) => return println!("skipped: {test}: {error}"),
@@ -496,7 +496,7 @@ fn tunnels_of_the_real_back_end_carry_routes() {
 
 #[test]
 fn programs_of_the_router_find_the_way_that_fits_its_addresses() {
-    let Some((_here, _there)) = Place::pair("programs_of_the_router_find_the_way_that_fits_its_addresses") else {
+    let Some((_here, _there)) = Namespace::pair("programs_of_the_router_find_the_way_that_fits_its_addresses") else {
         return;
     };
     let directory = tempfile::tempdir().unwrap();
@@ -528,7 +528,7 @@ fn programs_of_the_router_find_the_way_that_fits_its_addresses() {
 
 #[test]
 fn a_carrier_lost_and_found_in_no_time_is_told_as_both() {
-    let Some((here, there)) = Place::pair("a_carrier_lost_and_found_in_no_time_is_told_as_both") else { return };
+    let Some((here, there)) = Namespace::pair("a_carrier_lost_and_found_in_no_time_is_told_as_both") else { return };
     let directory = tempfile::tempdir().unwrap();
     let mut host = host(&directory, &["here0"], None);
     listen(&mut host, Duration::ZERO);
@@ -556,7 +556,7 @@ fn a_carrier_lost_and_found_in_no_time_is_told_as_both() {
 #[test]
 fn a_source_that_does_not_belong_is_told_so_and_goes_nowhere() {
     let test = "a_source_that_does_not_belong_is_told_so_and_goes_nowhere";
-    let Some((here, there)) = Place::pair(test) else { return };
+    let Some((here, there)) = Namespace::pair(test) else { return };
     let directory = tempfile::tempdir().unwrap();
     let mut host = host(&directory, &["here0"], Some(LinkId(1)));
     let link = link(&mut host, "here0").link;

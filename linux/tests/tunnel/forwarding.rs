@@ -1,7 +1,7 @@
 //! What a tunnel does to packets: both ways, sizes, hop limits, bulk TCP, sources that must not pass, tunnels in tunnels.
 
-use crate::scene::{CN, COA, HA, HOME, MNN, OTHER_MNN, arrives};
-use crate::scene_or_skip;
+use crate::testbed::{CN, COA, HA, HOME, MNN, OTHER_MNN, arrives};
+use crate::testbed_or_skip;
 use nix::sys::socket::{AddressFamily, LinkAddr, MsgFlags, SockFlag, SockProtocol, SockType};
 use nix::sys::socket::{recv, recvfrom, setsockopt, socket, sockopt};
 use std::io::{Read, Write};
@@ -11,13 +11,13 @@ use std::time::Instant;
 
 #[test]
 fn packets_pass_both_ways_by_slow_and_fast_path() {
-    let mut scene = scene_or_skip!("packets_pass_both_ways_by_slow_and_fast_path");
-    let (cn, mnn) = (scene.cn.udp(&format!("[{CN}]:5000")), scene.mnn.udp(&format!("[{MNN}]:5000")));
+    let mut testbed = testbed_or_skip!("packets_pass_both_ways_by_slow_and_fast_path");
+    let (cn, mnn) = (testbed.cn.udp(&format!("[{CN}]:5000")), testbed.mnn.udp(&format!("[{MNN}]:5000")));
     for _ in 0..20 {
         assert!(arrives(&cn, &mnn, 1000));
         assert!(arrives(&mnn, &cn, 1000));
     }
-    for side in [&mut scene.ha, &mut scene.mr] {
+    for side in [&mut testbed.ha, &mut testbed.mr] {
         assert!(side.count("encapsulated") >= 15, "the fast path takes nearly all");
         assert!(side.count("encapsulated_slow") >= 1, "the first needs neighbour discovery");
         assert_eq!(side.count("decapsulated"), 20);
@@ -26,9 +26,9 @@ fn packets_pass_both_ways_by_slow_and_fast_path() {
 
 #[test]
 fn the_routers_themselves_use_the_tunnel() {
-    let scene = scene_or_skip!("the_routers_themselves_use_the_tunnel");
-    let (cn, home) = (scene.cn.udp(&format!("[{CN}]:5000")), scene.mr.host.udp(&format!("[{HOME}]:5000")));
-    let (ha, mnn) = (scene.ha.host.udp(&format!("[{HA}]:5000")), scene.mnn.udp(&format!("[{MNN}]:5000")));
+    let testbed = testbed_or_skip!("the_routers_themselves_use_the_tunnel");
+    let (cn, home) = (testbed.cn.udp(&format!("[{CN}]:5000")), testbed.mr.host.udp(&format!("[{HOME}]:5000")));
+    let (ha, mnn) = (testbed.ha.host.udp(&format!("[{HA}]:5000")), testbed.mnn.udp(&format!("[{MNN}]:5000")));
     for (a, b) in [(&cn, &home), (&home, &cn), (&ha, &mnn), (&mnn, &ha), (&ha, &home), (&home, &ha)] {
         assert!(arrives(a, b, 500), "{a:?} to {b:?}");
     }
@@ -36,9 +36,9 @@ fn the_routers_themselves_use_the_tunnel() {
 
 #[test]
 fn packets_too_big_are_answered_with_what_fits() {
-    let scene = scene_or_skip!("packets_too_big_are_answered_with_what_fits");
-    let (cn, mnn) = (scene.cn.udp(&format!("[{CN}]:5000")), scene.mnn.udp(&format!("[{MNN}]:5000")));
-    for (from, to, host, other) in [(&cn, &mnn, &scene.cn, MNN), (&mnn, &cn, &scene.mnn, CN)] {
+    let testbed = testbed_or_skip!("packets_too_big_are_answered_with_what_fits");
+    let (cn, mnn) = (testbed.cn.udp(&format!("[{CN}]:5000")), testbed.mnn.udp(&format!("[{MNN}]:5000")));
+    for (from, to, host, other) in [(&cn, &mnn, &testbed.cn, MNN), (&mnn, &cn, &testbed.mnn, CN)] {
         assert!(arrives(from, to, 1412), "1460 octets fit");
         assert!(!arrives(from, to, 1413), "1461 do not");
         assert!(host.ip(&format!("route get {other}")).contains("mtu 1460"));
@@ -48,10 +48,10 @@ fn packets_too_big_are_answered_with_what_fits() {
 
 #[test]
 fn a_spent_hop_limit_is_answered_by_each_router() {
-    let scene = scene_or_skip!("a_spent_hop_limit_is_answered_by_each_router");
-    let (cn, mnn) = (scene.cn.udp(&format!("[{CN}]:5000")), scene.mnn.udp(&format!("[{MNN}]:5000")));
+    let testbed = testbed_or_skip!("a_spent_hop_limit_is_answered_by_each_router");
+    let (cn, mnn) = (testbed.cn.udp(&format!("[{CN}]:5000")), testbed.mnn.udp(&format!("[{MNN}]:5000")));
     assert!(arrives(&cn, &mnn, 10) && arrives(&cn, &mnn, 10));
-    let errors = scene.cn.enter(icmp6).unwrap();
+    let errors = testbed.cn.enter(icmp6).unwrap();
     for (limit, reaches) in [(1, false), (2, false), (3, true)] {
         setsockopt(&cn, sockopt::Ipv6Ttl, &limit).unwrap();
         assert_eq!(arrives(&cn, &mnn, 10), reaches, "hop limit {limit}: the tunnel is one hop");
@@ -70,16 +70,16 @@ fn icmp6() -> nix::Result<OwnedFd> {
 
 #[test]
 fn bulk_tcp_keeps_its_large_buffers_both_ways() {
-    let mut scene = scene_or_skip!("bulk_tcp_keeps_its_large_buffers_both_ways");
-    let listener = scene.mnn.enter(|| TcpListener::bind(format!("[{MNN}]:6000"))).unwrap();
-    let client = scene.cn.enter(|| TcpStream::connect(format!("[{MNN}]:6000"))).unwrap();
+    let mut testbed = testbed_or_skip!("bulk_tcp_keeps_its_large_buffers_both_ways");
+    let listener = testbed.mnn.enter(|| TcpListener::bind(format!("[{MNN}]:6000"))).unwrap();
+    let client = testbed.cn.enter(|| TcpStream::connect(format!("[{MNN}]:6000"))).unwrap();
     let (server, _) = listener.accept().unwrap();
     const OCTETS: usize = 64 << 20;
     let down = bulk(&client, &server, OCTETS);
-    let (enters, leaves) = (scene.ha.count("encapsulated"), scene.mr.count("decapsulated"));
+    let (enters, leaves) = (testbed.ha.count("encapsulated"), testbed.mr.count("decapsulated"));
     let up = bulk(&server, &client, OCTETS);
     println!("TCP: {down:.1} Gbit/s down, {up:.1} up; {} octets a buffer", OCTETS as u64 / enters.max(1));
-    assert!(OCTETS as u64 / (enters + scene.ha.count("encapsulated_slow")) > 8000, "large buffers stay large");
+    assert!(OCTETS as u64 / (enters + testbed.ha.count("encapsulated_slow")) > 8000, "large buffers stay large");
     assert!(OCTETS as u64 / leaves > 8000);
 }
 
@@ -101,54 +101,54 @@ fn bulk(mut from: &TcpStream, mut to: &TcpStream, octets: usize) -> f64 {
 
 #[test]
 fn only_the_bound_may_use_the_tunnel() {
-    let mut scene = scene_or_skip!("only_the_bound_may_use_the_tunnel");
-    let (cn, mnn) = (scene.cn.udp(&format!("[{CN}]:5000")), scene.mnn.udp(&format!("[{MNN}]:5000")));
+    let mut testbed = testbed_or_skip!("only_the_bound_may_use_the_tunnel");
+    let (cn, mnn) = (testbed.cn.udp(&format!("[{CN}]:5000")), testbed.mnn.udp(&format!("[{MNN}]:5000")));
     assert!(arrives(&mnn, &cn, 10));
     // The binding moves at the home agent only: the mobile router's packets come from a stranger now.
-    scene.ha.put(&crate::scene::at_home_agent(1, (HOME, crate::scene::MNP), &[("2001:db8:2::99", 1, 1)]));
+    testbed.ha.put(&crate::testbed::at_home_agent(1, (HOME, crate::testbed::MNP), &[("2001:db8:2::99", 1, 1)]));
     assert!(!arrives(&mnn, &cn, 10));
-    assert_eq!(scene.ha.count("dropped_source"), 1);
-    scene.bind(&[(COA, 1, 1)]);
+    assert_eq!(testbed.ha.count("dropped_source"), 1);
+    testbed.bind(&[(COA, 1, 1)]);
     // A node behind the mobile router with an address that is not the mobile network's.
-    let mut foreign = scene.at_mobile_router(&[(COA, 1, 1)]);
+    let mut foreign = testbed.at_mobile_router(&[(COA, 1, 1)]);
     foreign.local_prefixes.push("2001:db8:bad::/48".parse().unwrap());
-    scene.mr.put(&foreign);
-    scene.mnn.ip("address add 2001:db8:bad::1/128 dev mnn0 nodad");
-    scene.mr.host.ip("route add 2001:db8:bad::/48 dev mr0");
-    scene.mr.host.ip("rule add from 2001:db8:bad::/48 lookup 10 pref 100");
-    let liar: UdpSocket = scene.mnn.udp("[2001:db8:bad::1]:5000");
+    testbed.mr.put(&foreign);
+    testbed.mnn.ip("address add 2001:db8:bad::1/128 dev mnn0 nodad");
+    testbed.mr.host.ip("route add 2001:db8:bad::/48 dev mr0");
+    testbed.mr.host.ip("rule add from 2001:db8:bad::/48 lookup 10 pref 100");
+    let liar: UdpSocket = testbed.mnn.udp("[2001:db8:bad::1]:5000");
     assert!(!arrives(&liar, &cn, 10));
-    assert_eq!(scene.ha.count("dropped_source"), 2);
+    assert_eq!(testbed.ha.count("dropped_source"), 2);
     assert!(arrives(&mnn, &cn, 10));
 }
 
 #[test]
 fn one_mobile_network_reaches_another_by_the_home_agent() {
-    let mut scene = scene_or_skip!("one_mobile_network_reaches_another_by_the_home_agent");
-    let (_other, node) = scene.second_router(false);
-    let (a, b) = (scene.mnn.udp(&format!("[{MNN}]:5000")), node.udp(&format!("[{OTHER_MNN}]:5000")));
+    let mut testbed = testbed_or_skip!("one_mobile_network_reaches_another_by_the_home_agent");
+    let (_other, node) = testbed.second_router(false);
+    let (a, b) = (testbed.mnn.udp(&format!("[{MNN}]:5000")), node.udp(&format!("[{OTHER_MNN}]:5000")));
     for _ in 0..20 {
         assert!(arrives(&a, &b, 1000) && arrives(&b, &a, 1000));
     }
-    assert!(scene.ha.count("hairpinned") >= 30);
+    assert!(testbed.ha.count("hairpinned") >= 30);
 }
 
 #[test]
 fn a_mobile_router_in_a_mobile_network_is_reached() {
-    let mut scene = scene_or_skip!("a_mobile_router_in_a_mobile_network_is_reached");
-    let (mut other, node) = scene.second_router(true);
-    let (cn, mnn) = (scene.cn.udp(&format!("[{CN}]:5000")), node.udp(&format!("[{OTHER_MNN}]:5000")));
+    let mut testbed = testbed_or_skip!("a_mobile_router_in_a_mobile_network_is_reached");
+    let (mut other, node) = testbed.second_router(true);
+    let (cn, mnn) = (testbed.cn.udp(&format!("[{CN}]:5000")), node.udp(&format!("[{OTHER_MNN}]:5000")));
     for _ in 0..10 {
         assert!(arrives(&cn, &mnn, 1000) && arrives(&mnn, &cn, 1000));
     }
-    for (from, to, host, far) in [(&cn, &mnn, &scene.cn, OTHER_MNN), (&mnn, &cn, &node, CN)] {
+    for (from, to, host, far) in [(&cn, &mnn, &testbed.cn, OTHER_MNN), (&mnn, &cn, &node, CN)] {
         assert!(arrives(from, to, 1372), "1420 octets fit into two tunnels");
         assert!(!arrives(from, to, 1373));
         assert!(host.ip(&format!("route get {far}")).contains("mtu 1420"));
         assert!(arrives(from, to, 1373));
     }
     let listener = node.enter(|| TcpListener::bind(format!("[{OTHER_MNN}]:6000"))).unwrap();
-    let client = scene.cn.enter(|| TcpStream::connect(format!("[{OTHER_MNN}]:6000"))).unwrap();
+    let client = testbed.cn.enter(|| TcpStream::connect(format!("[{OTHER_MNN}]:6000"))).unwrap();
     let (server, _) = listener.accept().unwrap();
     let (down, up) = (bulk(&client, &server, 16 << 20), bulk(&server, &client, 16 << 20));
     println!("TCP in two tunnels: {down:.1} Gbit/s down, {up:.1} up");
@@ -156,7 +156,7 @@ fn a_mobile_router_in_a_mobile_network_is_reached() {
 }
 
 /// What passes an interface and is a fragment, while `act` runs.
-fn fragments(host: &crate::world::Host, interface: &str, act: impl FnOnce()) -> usize {
+fn fragments(host: &crate::netns_host::Host, interface: &str, act: impl FnOnce()) -> usize {
     let family = AddressFamily::Packet;
     let protocol = SockProtocol::EthAll;
     let tap = host.enter(|| socket(family, SockType::Datagram, SockFlag::SOCK_NONBLOCK, protocol)).unwrap();
@@ -174,34 +174,34 @@ fn fragments(host: &crate::world::Host, interface: &str, act: impl FnOnce()) -> 
 
 #[test]
 fn a_path_of_the_least_size_carries_whole_inner_packets_in_fragments() {
-    let mut scene = scene_or_skip!("a_path_of_the_least_size_carries_whole_inner_packets_in_fragments");
-    for (host, link) in [(&scene.core, "core1"), (&scene.mr.host, "mr1")] {
+    let mut testbed = testbed_or_skip!("a_path_of_the_least_size_carries_whole_inner_packets_in_fragments");
+    for (host, link) in [(&testbed.core, "core1"), (&testbed.mr.host, "mr1")] {
         host.ip(&format!("link set {link} mtu 1280"));
     }
-    scene.bind_at(1240);
-    let (cn, mnn) = (scene.cn.udp(&format!("[{CN}]:5000")), scene.mnn.udp(&format!("[{MNN}]:5000")));
+    testbed.bind_at(1240);
+    let (cn, mnn) = (testbed.cn.udp(&format!("[{CN}]:5000")), testbed.mnn.udp(&format!("[{MNN}]:5000")));
     // One that fits, two in two pieces, and one that the sender itself must cut.
     for (octets, pieces) in [(1192, 0), (1193, 2), (1232, 2), (1233, 2)] {
         for (from, to) in [(&cn, &mnn), (&mnn, &cn)] {
             let (mut first, mut count) = (false, 0);
             let sending = || first = arrives(from, to, octets) || arrives(from, to, octets);
-            count += fragments(&scene.core, "core1", sending);
+            count += fragments(&testbed.core, "core1", sending);
             assert!(first, "{octets} octets of payload arrive");
             assert!(count >= pieces, "{octets} octets: {count} fragments");
         }
     }
-    for side in [&mut scene.ha, &mut scene.mr] {
+    for side in [&mut testbed.ha, &mut testbed.mr] {
         assert!(side.count("fragmented") >= 2 && side.count("decapsulated") >= 4);
     }
-    let listener = scene.mnn.enter(|| TcpListener::bind(format!("[{MNN}]:6000"))).unwrap();
-    let client = scene.cn.enter(|| TcpStream::connect(format!("[{MNN}]:6000"))).unwrap();
+    let listener = testbed.mnn.enter(|| TcpListener::bind(format!("[{MNN}]:6000"))).unwrap();
+    let client = testbed.cn.enter(|| TcpStream::connect(format!("[{MNN}]:6000"))).unwrap();
     let (server, _) = listener.accept().unwrap();
     let (down, up) = (bulk(&client, &server, 1 << 20), bulk(&server, &client, 1 << 20));
     println!("TCP in fragments: {down:.2} Gbit/s down, {up:.2} up");
     // What the connection still repeats is past.
     std::thread::sleep(std::time::Duration::from_millis(300));
     // A stranger gains nothing by fragments.
-    scene.ha.put(&crate::scene::at_home_agent(1, (HOME, crate::scene::MNP), &[("2001:db8:2::99", 1, 1)]));
+    testbed.ha.put(&crate::testbed::at_home_agent(1, (HOME, crate::testbed::MNP), &[("2001:db8:2::99", 1, 1)]));
     assert!(!arrives(&mnn, &cn, 1232));
-    assert_eq!(scene.ha.count("dropped_source"), 1);
+    assert_eq!(testbed.ha.count("dropped_source"), 1);
 }
