@@ -59,11 +59,11 @@ fn main() -> ExitCode {
         Command::Watch { json, socket } => client::watch(json, &socket.path()),
         Command::Metrics { socket } => client::metrics(&socket.path()),
         Command::Unbind { home_address, socket } => client::unbind(home_address, &socket.path()),
-        Command::Mptcp(MptcpCommand::Run { command }) => mptcp::run::run(&command),
+        Command::Mptcp(MptcpCommand::Run { command }) => roam6_mptcp_run::run(&command),
         Command::Mptcp(MptcpCommand::Become { supervisor_socket: passage, command }) => {
-            mptcp::run::become_command(passage, &command)
+            roam6_mptcp_run::become_command(passage, &command)
         }
-        Command::Mptcp(MptcpCommand::Give) => mptcp::run::serve_remaining(),
+        Command::Mptcp(MptcpCommand::Give) => roam6_mptcp_run::serve_remaining(),
         Command::Mptcp(MptcpCommand::Status { json }) => mptcp::status::show(json),
         Command::Keygen { spi, ipsec } => enroll::keygen(spi, ipsec),
         Command::Enroll(enroll) => enroll::enroll(&enroll),

@@ -5,7 +5,6 @@
 mod buffers;
 pub mod diag;
 pub(crate) mod events;
-pub mod force;
 mod netlink;
 pub mod status;
 

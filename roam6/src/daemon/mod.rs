@@ -27,7 +27,7 @@ use position::PositionSource;
 use recorder::Recorder;
 use reload::{Reload, ReloadScope};
 use roam6_linux::mptcp::diag;
-use roam6_linux::resident_text::ProgramText;
+use roam6_linux::tuning::resident_text::ProgramText;
 use roam6_linux::{FdReady, Host, HostEvent, Interest};
 use roam6_proto::base::few;
 use roam6_proto::base::ids::{AddressPair, ContextId};

@@ -6,7 +6,7 @@ use super::key::{self, KeyKind};
 use super::progress_meter::ProgressMeter;
 use crate::client;
 use crate::command_line::{GenerateCgaArgs, GenerateHbaArgs, SearchArgs};
-use roam6_linux::search::{COUNTER, Job, Method, search};
+use roam6_cga_search::{COUNTER, Job, Method, search};
 use roam6_proto::Entropy;
 use roam6_proto::crypto::cga::{Parameters, Sec};
 use roam6_proto::crypto::hba::{self, KeyField};

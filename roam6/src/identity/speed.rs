@@ -4,7 +4,7 @@ use super::progress_meter::format_seconds;
 use crate::client;
 use crate::render::table::Table;
 use nix::time::{ClockId, clock_gettime};
-use roam6_linux::search::{Job, Method};
+use roam6_cga_search::{Job, Method};
 use roam6_proto::crypto::cga::Sec;
 use serde::Serialize;
 use std::process::ExitCode;

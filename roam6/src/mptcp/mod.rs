@@ -1,4 +1,3 @@
 //! `roam6 mptcp`: commands for the kernel's MPTCP that need no daemon.
 
-pub(crate) mod run;
 pub(crate) mod status;

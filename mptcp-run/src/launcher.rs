@@ -1,13 +1,13 @@
 //! `roam6 mptcp run -- COMMAND`: runs an unmodified program with MPTCP in place of TCP sockets, also a statically linked one,
 //! by a seccomp user notification for socket(2). Signals are forwarded to it, and its exit status is passed on.
 
-use crate::FAILED;
+use crate::filter;
+use crate::supervisor::Supervisor;
 use nix::fcntl::{FcntlArg, FdFlag, fcntl};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::{SigSet, SigmaskHow, Signal, kill, pthread_sigmask, raise};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 use nix::unistd::Pid;
-use roam6_linux::mptcp::force::{self, Supervisor};
 use std::ffi::{OsStr, OsString};
 use std::io::ErrorKind;
 use std::os::fd::{AsFd, AsRawFd, RawFd};
@@ -15,6 +15,8 @@ use std::os::unix::net::UnixStream;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, Command, ExitCode, ExitStatus, Stdio};
 
+/// Exit status of an error of the launcher itself.
+const FAILED: u8 = 1;
 /// Exit statuses as a shell's: the command cannot be executed, or is not found.
 const CANNOT_EXECUTE: u8 = 126;
 const NOT_FOUND: u8 = 127;
@@ -36,7 +38,7 @@ const FORWARDED_SIGNALS: [Signal; 10] = [
 ];
 
 /// `roam6 mptcp run`: runs the command to its end and serves its socket requests.
-pub(crate) fn run(command: &[OsString]) -> ExitCode {
+pub fn run(command: &[OsString]) -> ExitCode {
     match supervise(command) {
         Ok(status) => exit_as(status),
         Err(why) => fail(&why, FAILED),
@@ -45,9 +47,9 @@ pub(crate) fn run(command: &[OsString]) -> ExitCode {
 
 /// The command's process before execve(2): installs the seccomp filter, and sends its notification descriptor to the
 /// supervisor over the socket `passage`.
-pub(crate) fn become_command(passage: RawFd, command: &[OsString]) -> ExitCode {
+pub fn become_command(passage: RawFd, command: &[OsString]) -> ExitCode {
     let Some((program, arguments)) = command.split_first() else { return fail("no command", FAILED) };
-    if let Err(error) = force::install_filter(passage) {
+    if let Err(error) = filter::install(passage) {
         return fail(format!("{error}; programs not statically linked: mptcpize run COMMAND"), FAILED);
     }
     let caught: SigSet = FORWARDED_SIGNALS.into_iter().collect();
@@ -61,11 +63,11 @@ pub(crate) fn become_command(passage: RawFd, command: &[OsString]) -> ExitCode {
 
 /// Serves the processes that the command has left running, until the last has ended. Standard input is the seccomp
 /// notification descriptor.
-pub(crate) fn serve_remaining() -> ExitCode {
+pub fn serve_remaining() -> ExitCode {
     let Ok(listener) = std::io::stdin().as_fd().try_clone_to_owned() else { return ExitCode::from(FAILED) };
-    let giver = Supervisor::resume(listener);
-    while poll_all(&[giver.as_fd()]).is_ok_and(|ready| ready.first() == Some(&PollState::Readable))
-        && giver.serve_call().is_ok()
+    let supervisor = Supervisor::resume(listener);
+    while poll_all(&[supervisor.as_fd()]).is_ok_and(|ready| ready.first() == Some(&PollState::Readable))
+        && supervisor.serve_call().is_ok()
     {}
     ExitCode::SUCCESS
 }
@@ -82,25 +84,30 @@ fn supervise(command: &[OsString]) -> Result<ExitStatus, String> {
     let started = Command::new(OURSELVES).args(verb).args(command).spawn();
     let child = started.map_err(|error| format!("{OURSELVES}: {error}"))?;
     drop(theirs);
-    let giver = Supervisor::receive(&ours).map_err(|error| error.to_string())?;
-    wait_for_command(child, &signals, giver)
+    let supervisor = Supervisor::receive(&ours).map_err(|error| error.to_string())?;
+    wait_for_command(child, &signals, supervisor)
 }
 
 /// Waits for the command, serves its socket requests and forwards signals to it.
-fn wait_for_command(mut child: Child, signals: &SignalFd, mut giver: Option<Supervisor>) -> Result<ExitStatus, String> {
+fn wait_for_command(
+    mut child: Child,
+    signals: &SignalFd,
+    mut supervisor: Option<Supervisor>,
+) -> Result<ExitStatus, String> {
     let process = i32::try_from(child.id()).map(Pid::from_raw).map_err(|error| error.to_string())?;
     loop {
         if let Some(status) = child.try_wait().map_err(|error| error.to_string())? {
-            giver.map_or(Ok(()), hand_over)?;
+            supervisor.map_or(Ok(()), hand_over)?;
             return Ok(status);
         }
-        let asked: Vec<_> = [signals.as_fd()].into_iter().chain(giver.as_ref().map(|giver| giver.as_fd())).collect();
+        let asked: Vec<_> =
+            [signals.as_fd()].into_iter().chain(supervisor.as_ref().map(|supervisor| supervisor.as_fd())).collect();
         let ready = poll_all(&asked)?;
         match ready.get(1) {
             Some(PollState::Readable) => {
-                giver.as_ref().map_or(Ok(()), Supervisor::serve_call).map_err(|error| error.to_string())?
+                supervisor.as_ref().map_or(Ok(()), Supervisor::serve_call).map_err(|error| error.to_string())?
             }
-            Some(PollState::HungUp) => giver = None,
+            Some(PollState::HungUp) => supervisor = None,
             _ => {}
         }
         while let Ok(Some(told)) = signals.read_signal() {
@@ -113,14 +120,14 @@ fn wait_for_command(mut child: Child, signals: &SignalFd, mut giver: Option<Supe
 }
 
 /// Leaves a process that serves what the command has left running: without one, socket(2) would fail there.
-fn hand_over(giver: Supervisor) -> Result<(), String> {
-    let mut asked = [PollFd::new(giver.as_fd(), PollFlags::POLLIN)];
+fn hand_over(supervisor: Supervisor) -> Result<(), String> {
+    let mut asked = [PollFd::new(supervisor.as_fd(), PollFlags::POLLIN)];
     let over = poll(&mut asked, PollTimeout::ZERO).is_ok() && poll_states(&asked).first() == Some(&PollState::HungUp);
     if over {
         return Ok(());
     }
     let mut helper = Command::new(OURSELVES);
-    helper.args(["mptcp", "give"]).stdin(Stdio::from(giver.into_listener())).stdout(Stdio::null());
+    helper.args(["mptcp", "give"]).stdin(Stdio::from(supervisor.into_listener())).stdout(Stdio::null());
     let helper = helper.stderr(Stdio::null()).process_group(0).spawn();
     helper.map(drop).map_err(|error| format!("{OURSELVES}: {error}"))
 }

@@ -2,7 +2,7 @@
 //! one before it, so two vectors go side by side wherever one would leave the processor waiting.
 
 use super::schedules::{Schedules, share};
-use crate::search::job::Stretch;
+use crate::stretch::Stretch;
 
 /// Calls a macro with each of twenty round numbers, so that every index is known when compiling.
 macro_rules! twenty {
@@ -25,7 +25,7 @@ macro_rules! scan {
     ($(#[$feature:meta])*) => {
         /// The first of `count` words from `first` on that fits.
         $(#[$feature])*
-        pub(in crate::search) fn scan(stretch: &Stretch, first: u32, count: u64) -> Option<u32> {
+        pub(crate) fn scan(stretch: &Stretch, first: u32, count: u64) -> Option<u32> {
             let keyed: Vec<[u32; 80]> = stretch.after.iter().map(super::keyed).collect();
             let before = stretch.before.map(|word| splat(word));
             let head = super::head(stretch).map(|word| splat(word));

@@ -1,6 +1,6 @@
 //! Message schedules of many candidates at once, at the price of few (FIPS 180-4 §6.1.2).
 
-use crate::search::job::{Stretch, schedule};
+use crate::stretch::{Stretch, schedule};
 
 /// Vectors of candidates that share the schedule of all they have in common.
 const ROWS: u64 = 64;

@@ -7,7 +7,7 @@ mod schedules;
 mod sha_ni;
 mod vector;
 
-use super::job::Stretch;
+use crate::stretch::Stretch;
 use std::fmt;
 
 /// How candidates are hashed.

@@ -1,6 +1,6 @@
 //! SHA-1 by the processor's own instructions, two candidates side by side so that neither waits for the other.
 
-use crate::search::job::Stretch;
+use crate::stretch::Stretch;
 use std::arch::x86_64::*;
 
 /// State of one candidate: the first four words, the first of them on top; and the fifth, on top too.
@@ -10,7 +10,7 @@ type Words = __m128i;
 
 /// The first of `count` words from `first` on that fits.
 #[target_feature(enable = "sha,sse2,ssse3,sse4.1")]
-pub(in crate::search) fn scan(stretch: &Stretch, first: u32, count: u64) -> Option<u32> {
+pub(crate) fn scan(stretch: &Stretch, first: u32, count: u64) -> Option<u32> {
     let [a, b, c, d, e] = stretch.before;
     let begin: State = (four([a, b, c, d]), four([e, 0, 0, 0]));
     let after: Vec<[Words; 20]> = stretch.after.iter().map(|words| quarters(words)).collect();

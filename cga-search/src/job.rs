@@ -1,7 +1,8 @@
 //! What is searched: a message in which one word counts. All that does not depend on it is hashed once, beforehand
 //! (FIPS 180-4 §6.1).
 
-use super::lanes::{self, Method};
+use crate::lanes::{self, Method};
+use crate::stretch::{Stretch, schedule};
 use roam6_proto::crypto::cga::Sec;
 use std::ops::Range;
 
@@ -21,20 +22,6 @@ pub struct Job {
     at: usize,
     /// Bits of the first word of the hash that shall be zero.
     mask: u32,
-}
-
-/// The part of a job within which only the last word of the counter changes.
-pub(super) struct Stretch {
-    /// State before the block that varies.
-    pub(super) before: [u32; 5],
-    /// The block that varies; the word that varies is zero.
-    pub(super) block: [u32; 16],
-    /// Which word varies.
-    pub(super) word: usize,
-    /// The message schedules of the blocks behind it.
-    pub(super) after: Vec<[u32; 80]>,
-    /// See [`Job`].
-    pub(super) mask: u32,
 }
 
 impl Job {
@@ -102,19 +89,6 @@ fn padded(input: &[u8]) -> Vec<[u32; 16]> {
     bytes.extend(bits.to_be_bytes());
     let words: Vec<u32> = bytes.as_chunks::<4>().0.iter().map(|octets| u32::from_be_bytes(*octets)).collect();
     words.as_chunks::<16>().0.to_vec()
-}
-
-/// All 80 words of a block.
-pub(super) fn schedule(block: &[u32; 16]) -> [u32; 80] {
-    let mut recent = *block;
-    std::array::from_fn(|_| {
-        let [oldest, _, third, _, _, _, _, _, ninth, _, _, _, _, fourteenth, _, _] = recent;
-        recent.rotate_left(1);
-        if let Some(newest) = recent.last_mut() {
-            *newest = (oldest ^ third ^ ninth ^ fourteenth).rotate_left(1);
-        }
-        oldest
-    })
 }
 
 /// One block of SHA-1, by the crate everybody uses.

@@ -3,6 +3,7 @@
 
 mod job;
 mod lanes;
+mod stretch;
 
 pub use job::{COUNTER, Job};
 pub use lanes::Method;
