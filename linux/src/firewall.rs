@@ -2,8 +2,8 @@
 //! kernel's forwarding path. Changes of nftables base chains are announced; legacy tables are polled.
 
 use crate::error::Error;
-use crate::nft::Hooks;
-use crate::nft::other_firewalls::{self, ForeignHook};
+use crate::nft::hooks::{ForeignHook, Hooks};
+use crate::nft::other_firewalls;
 use crate::tunnel::Tunnels;
 use core::time::Duration;
 use roam6_proto::Time;

@@ -2,6 +2,7 @@
 //! are safe with any argument.
 #![allow(unsafe_code)]
 
+use core::ops::Range;
 use roam6_proto::LinkId;
 use roam6_wire::LinkAddress;
 use std::io;
@@ -169,94 +170,6 @@ pub(crate) fn open_tun(name: &str, kind: libc::c_int) -> io::Result<OwnedFd> {
     Ok(file.into())
 }
 
-/// Takes ownership of a descriptor that the kernel has just passed, as in a control message.
-pub(crate) fn own(descriptor: std::os::fd::RawFd) -> OwnedFd {
-    // SAFETY: the descriptor is new and nobody else's: the caller has it from the kernel and keeps no copy.
-    unsafe { OwnedFd::from_raw_fd(descriptor) }
-}
-
-/// Opens an MPTCP socket; `kind` is the type argument of socket(2), with its flags.
-pub(crate) fn mptcp_socket(family: libc::c_int, kind: libc::c_int) -> io::Result<OwnedFd> {
-    // SAFETY: takes no pointers.
-    let fd = check(unsafe { libc::socket(family, kind | libc::SOCK_CLOEXEC, libc::IPPROTO_MPTCP) })?;
-    // SAFETY: the descriptor is new and nobody else's.
-    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
-}
-
-/// Puts a filter on the system calls of this process, for good, and of all it will start. Whoever has the descriptor is
-/// asked about those the filter wants to be asked about (seccomp_unotify(2)).
-pub(crate) fn filter_calls(program: &[FilterStep]) -> io::Result<OwnedFd> {
-    const SET_FILTER: libc::c_int = 1;
-    const NEW_LISTENER: libc::c_int = 8;
-    let len = u16::try_from(program.len()).map_err(|_| io::Error::from_raw_os_error(libc::EINVAL))?;
-    let filter = libc::sock_fprog { len, filter: program.as_ptr().cast_mut() };
-    // SAFETY: `filter` points at `program`, which the kernel copies and does not write to.
-    let fd = unsafe { libc::syscall(libc::SYS_seccomp, SET_FILTER, NEW_LISTENER, std::ptr::from_ref(&filter)) };
-    let fd = check(libc::c_int::try_from(fd).unwrap_or(-1))?;
-    // SAFETY: the descriptor is new and nobody else's.
-    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
-}
-
-/// A system call that waits for an answer (`struct seccomp_notif`).
-#[repr(C)]
-#[derive(Debug, Default, Clone, Copy)]
-pub(crate) struct SeccompCall {
-    pub(crate) id: u64,
-    pub(crate) process: u32,
-    _flags: u32,
-    _number: u32,
-    _architecture: u32,
-    _instruction: u64,
-    pub(crate) arguments: [u64; 6],
-}
-
-/// The family of requests to who is asked (`SECCOMP_IOC_MAGIC`). Their numbers depend on the processor.
-const SECCOMP: u8 = b'!';
-
-/// Waits for the next call.
-pub(crate) fn next_call(listener: impl AsFd) -> io::Result<SeccompCall> {
-    let request = nix::request_code_readwrite!(SECCOMP, 0, size_of::<SeccompCall>());
-    let mut call = SeccompCall::default();
-    // SAFETY: `Call` is all zeros and of the form and size the request names.
-    check(unsafe { libc::ioctl(listener.as_fd().as_raw_fd(), request, std::ptr::from_mut(&mut call)) })?;
-    Ok(call)
-}
-
-/// Answers a call with a descriptor of its own for `socket`, which is the end of it.
-pub(crate) fn answer_call(listener: impl AsFd, id: u64, socket: impl AsFd, close_on_exec: bool) -> io::Result<()> {
-    #[repr(C)]
-    struct Add {
-        id: u64,
-        flags: u32,
-        from: u32,
-        to: u32,
-        descriptor_flags: u32,
-    }
-    const SEND: u32 = 2;
-    let request = nix::request_code_write!(SECCOMP, 3, size_of::<Add>());
-    let from = socket.as_fd().as_raw_fd().cast_unsigned();
-    let descriptor_flags = if close_on_exec { libc::O_CLOEXEC.cast_unsigned() } else { 0 };
-    let add = Add { id, flags: SEND, from, to: 0, descriptor_flags };
-    // SAFETY: `Add` is of the form and size the request names, and only read.
-    check(unsafe { libc::ioctl(listener.as_fd().as_raw_fd(), request, std::ptr::from_ref(&add)) }).map(drop)
-}
-
-/// Lets the kernel carry out a call as if nobody had asked.
-pub(crate) fn continue_call(listener: impl AsFd, id: u64) -> io::Result<()> {
-    #[repr(C)]
-    struct Answer {
-        id: u64,
-        value: i64,
-        error: i32,
-        flags: u32,
-    }
-    const CONTINUE: u32 = 1;
-    let request = nix::request_code_readwrite!(SECCOMP, 1, size_of::<Answer>());
-    let mut answer = Answer { id, value: 0, error: 0, flags: CONTINUE };
-    // SAFETY: `Answer` is of the form and size the request names.
-    check(unsafe { libc::ioctl(listener.as_fd().as_raw_fd(), request, std::ptr::from_mut(&mut answer)) }).map(drop)
-}
-
 /// Returns free memory to the system: the start needs many times what the daemon keeps. Libraries other than glibc do
 /// so by themselves.
 #[cfg(feature = "bpf")]
@@ -292,8 +205,18 @@ fn check(result: libc::c_int) -> io::Result<libc::c_int> {
 /// Drops the program's text from memory; where it is used the kernel maps it again.
 pub(crate) fn release_text() {
     let maps = std::fs::read_to_string("/proc/self/maps").unwrap_or_default();
-    for range in maps.lines().filter_map(crate::resident_text::text_of) {
+    for range in maps.lines().filter_map(text_of) {
         // SAFETY: the kernel says that this is mapped from a file and may not be written to: it reads the same after.
         unsafe { libc::madvise(range.start as *mut libc::c_void, range.len(), libc::MADV_DONTNEED) };
     }
+}
+
+/// The address range of a line of proc_pid_maps(5), if that is text mapped from a file, which nothing can have
+/// modified.
+pub(crate) fn text_of(line: &str) -> Option<Range<usize>> {
+    let mut fields = line.split_ascii_whitespace();
+    let (start, end) = fields.next()?.split_once('-')?;
+    let range = usize::from_str_radix(start, 16).ok()?..usize::from_str_radix(end, 16).ok()?;
+    let (permissions, inode) = (fields.next()?, fields.nth(2)?);
+    (permissions == "r-xp" && inode != "0").then_some(range)
 }

@@ -1,6 +1,7 @@
 //! A route lookup.
 
-use super::message::{Message, RtnlMessage};
+use super::message::Message;
+use super::rtnl::RtnlMessage;
 use super::socket::Netlink;
 use crate::error::Error;
 use netlink_packet_route::AddressFamily;

@@ -1,11 +1,6 @@
-//! The rtnetlink messages that roam6 uses, by their names in rtnetlink(7).
+//! Messages to the kernel (rtnetlink(7)).
 
-use super::link::Link;
-use netlink_packet_core::{Emitable, Parseable};
-use netlink_packet_route::address::{AddressMessage, AddressMessageBuffer};
-use netlink_packet_route::neighbour::{NeighbourMessage, NeighbourMessageBuffer};
-use netlink_packet_route::route::{RouteMessage, RouteMessageBuffer};
-use netlink_packet_route::rule::{RuleMessage, RuleMessageBuffer};
+use netlink_packet_core::Emitable;
 
 /// A message to the kernel.
 #[derive(Debug, Clone)]
@@ -22,54 +17,4 @@ impl Message {
         body.emit(&mut octets);
         Message { kind, body: octets }
     }
-}
-
-/// A message from the kernel.
-#[derive(Debug, Clone)]
-pub(crate) enum RtnlMessage {
-    NewLink(Link),
-    DelLink(Link),
-    NewAddress(AddressMessage),
-    DelAddress(AddressMessage),
-    NewNeighbour(NeighbourMessage),
-    DelNeighbour(NeighbourMessage),
-    NewRoute(RouteMessage),
-    DelRoute(RouteMessage),
-    NewRule(RuleMessage),
-    DelRule(RuleMessage),
-}
-
-impl RtnlMessage {
-    /// Reads a body of the type `kind`; `None` if it is damaged or of a type that roam6 does not use.
-    pub(super) fn read(kind: u16, body: &[u8]) -> Option<RtnlMessage> {
-        Some(match kind {
-            libc::RTM_NEWLINK => RtnlMessage::NewLink(Link::read(body)?),
-            libc::RTM_DELLINK => RtnlMessage::DelLink(Link::read(body)?),
-            libc::RTM_NEWADDR => RtnlMessage::NewAddress(address(body)?),
-            libc::RTM_DELADDR => RtnlMessage::DelAddress(address(body)?),
-            libc::RTM_NEWNEIGH => RtnlMessage::NewNeighbour(neighbour(body)?),
-            libc::RTM_DELNEIGH => RtnlMessage::DelNeighbour(neighbour(body)?),
-            libc::RTM_NEWROUTE => RtnlMessage::NewRoute(route(body)?),
-            libc::RTM_DELROUTE => RtnlMessage::DelRoute(route(body)?),
-            libc::RTM_NEWRULE => RtnlMessage::NewRule(rule(body)?),
-            libc::RTM_DELRULE => RtnlMessage::DelRule(rule(body)?),
-            _ => return None,
-        })
-    }
-}
-
-fn address(body: &[u8]) -> Option<AddressMessage> {
-    AddressMessage::parse(&AddressMessageBuffer::new_checked(&body).ok()?).ok()
-}
-
-fn neighbour(body: &[u8]) -> Option<NeighbourMessage> {
-    NeighbourMessage::parse(&NeighbourMessageBuffer::new_checked(&body).ok()?).ok()
-}
-
-fn route(body: &[u8]) -> Option<RouteMessage> {
-    RouteMessage::parse(&RouteMessageBuffer::new_checked(&body).ok()?).ok()
-}
-
-fn rule(body: &[u8]) -> Option<RuleMessage> {
-    RuleMessage::parse(&RuleMessageBuffer::new_checked(&body).ok()?).ok()
 }

@@ -9,6 +9,7 @@ pub(crate) mod message;
 pub(crate) mod monitor;
 pub(crate) mod neighbour;
 pub(crate) mod route;
+pub(crate) mod rtnl;
 pub(crate) mod rule;
 pub(crate) mod socket;
 

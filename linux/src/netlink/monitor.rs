@@ -1,8 +1,8 @@
 //! The kernel's announcements: interfaces, addresses, neighbours, and the removal of objects of roam6.
 
 use super::PROTOCOL;
-use super::message::RtnlMessage;
 use super::route::KernelRoute;
+use super::rtnl::RtnlMessage;
 use super::socket::Netlink;
 use super::{address, neighbour, route, rule};
 use crate::error::{Context, Error};

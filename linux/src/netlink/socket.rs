@@ -1,6 +1,7 @@
 //! A blocking netlink socket: pipelined requests, each with its own result, and dumps of whole tables.
 
-use super::message::{Message, RtnlMessage};
+use super::message::Message;
+use super::rtnl::RtnlMessage;
 use crate::error::{Context, Error};
 use netlink_packet_core::{
     Emitable, NLM_F_ACK, NLM_F_CREATE, NLM_F_DUMP, NLM_F_DUMP_INTR, NLM_F_EXCL, NLM_F_REPLACE, NLM_F_REQUEST,

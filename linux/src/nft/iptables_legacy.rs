@@ -1,7 +1,7 @@
 //! Tables of the legacy iptables, whose changes the kernel does not announce: they are polled. Layouts are those of
 //! linux/netfilter_ipv6/ip6_tables.h and linux/netfilter_ipv4/ip_tables.h.
 
-use super::other_firewalls::{ForeignHook, Hooks};
+use super::hooks::{ForeignHook, Hooks};
 use crate::error::{Context, Error};
 use crate::sys;
 use nix::libc;

@@ -1,16 +1,18 @@
 //! Packet filter rules in nftables, for conditions that neither routes nor routing rules can express. Each table is
 //! replaced in one transaction. Messages and attributes are those of linux/netfilter/nf_tables.h.
 
+mod attribute;
 pub(crate) mod expression;
+pub(crate) mod hooks;
 mod iptables_legacy;
 pub(crate) mod other_firewalls;
 
 use crate::error::{Context, Error};
 use crate::netlink::socket::{ERROR, error_of, messages, open};
-use expression::{group, number, text};
+use attribute::*;
+pub use hooks::Hooks;
 use netlink_sys::{Socket, protocols};
 use nix::errno::Errno;
-pub use other_firewalls::Hooks;
 use std::io::ErrorKind;
 use std::os::fd::{AsFd, BorrowedFd};
 
@@ -57,7 +59,7 @@ impl Nftables {
     /// The kernel's, if it refuses the request.
     pub(crate) fn has_table(&self, table: &str) -> Result<bool, Error> {
         let mut bytes = Vec::new();
-        append(&mut bytes, 1, &Message(GET_TABLE, NLM_F_ACK, text(1, table)));
+        append(&mut bytes, 1, &Message(GET_TABLE, NLM_F_ACK, text(NFTA_TABLE_NAME, table)));
         match self.exchange(&bytes, 1)? {
             None => Ok(true),
             Some((Errno::ENOENT, _)) => Ok(false),
@@ -190,7 +192,7 @@ fn append(bytes: &mut Vec<u8>, number: u32, Message(kind, flags, attributes): &M
 }
 
 fn named(kind: u16, flags: u16, table: &str) -> Message {
-    Message(kind, flags, text(1, table))
+    Message(kind, flags, text(NFTA_TABLE_NAME, table))
 }
 
 fn chain(table: &str, hook: Hook) -> Message {
@@ -198,12 +200,18 @@ fn chain(table: &str, hook: Hook) -> Message {
         Hook::Input => libc::NF_INET_LOCAL_IN,
         Hook::Prerouting => libc::NF_INET_PRE_ROUTING,
     };
-    let hook = [number(1, place.cast_unsigned()), number(2, PRIORITY.cast_unsigned())];
-    let parts = [text(1, table), text(3, CHAIN), group(4, &hook), text(7, "filter")];
+    let hook = [number(NFTA_HOOK_HOOKNUM, place.cast_unsigned()), number(NFTA_HOOK_PRIORITY, PRIORITY.cast_unsigned())];
+    let parts = [
+        text(NFTA_CHAIN_TABLE, table),
+        text(NFTA_CHAIN_NAME, CHAIN),
+        nested(NFTA_CHAIN_HOOK, &hook),
+        text(NFTA_CHAIN_TYPE, "filter"),
+    ];
     Message(NEW_CHAIN, NLM_F_CREATE, parts.concat())
 }
 
 fn rule(table: &str, expressions: &[Vec<u8>]) -> Message {
-    let parts = [text(1, table), text(2, CHAIN), group(4, expressions)];
+    let parts =
+        [text(NFTA_RULE_TABLE, table), text(NFTA_RULE_CHAIN, CHAIN), nested(NFTA_RULE_EXPRESSIONS, expressions)];
     Message(NEW_RULE, NLM_F_CREATE | NLM_F_APPEND, parts.concat())
 }

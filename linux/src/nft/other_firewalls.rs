@@ -2,6 +2,8 @@
 //! tables of the legacy iptables with rules or a policy other than accept. Messages and attributes are those of
 //! linux/netfilter/nf_tables.h.
 
+use super::attribute::{NFTA_CHAIN_HOOK, NFTA_CHAIN_NAME, NFTA_CHAIN_TABLE, NFTA_HOOK_HOOKNUM};
+use super::hooks::{ForeignHook, Hooks};
 use super::iptables_legacy;
 use crate::error::{Context, Error};
 use crate::netlink::generic::find;
@@ -20,40 +22,6 @@ const NEW_CHAIN: u16 = 0x0a03;
 const DONE: u16 = 3;
 /// Octets of the family, the version and the resource before the attributes.
 const HEAD: usize = 4;
-const CHAIN_TABLE: u16 = 1;
-const CHAIN_NAME: u16 = 3;
-const CHAIN_HOOK: u16 = 4;
-const HOOK_NUMBER: u16 = 1;
-
-/// Address families whose forwarded packets a firewall filters.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Hooks {
-    /// IPv6 packets.
-    pub ipv6: bool,
-    /// IPv4 packets.
-    pub ipv4: bool,
-}
-
-impl Hooks {
-    /// Whether any family is filtered.
-    pub fn any(self) -> bool {
-        self.ipv6 || self.ipv4
-    }
-
-    /// The union of both.
-    pub(crate) fn with(self, other: Hooks) -> Hooks {
-        Hooks { ipv6: self.ipv6 || other.ipv6, ipv4: self.ipv4 || other.ipv4 }
-    }
-}
-
-/// A hook of another program.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct ForeignHook {
-    /// Its name for an operator: `nftables inet filter forward`.
-    pub(crate) name: String,
-    /// The families it filters.
-    pub(crate) hooks: Hooks,
-}
 
 /// All firewalls on the forwarding path.
 ///
@@ -108,11 +76,11 @@ fn dump() -> Result<(Vec<ForeignHook>, bool), Error> {
 fn read_chain(payload: &[u8]) -> Option<ForeignHook> {
     let family = i32::from(*payload.first()?);
     let attributes = payload.get(HEAD..)?;
-    let hook = find(find(attributes, CHAIN_HOOK)?, HOOK_NUMBER)?;
+    let hook = find(find(attributes, NFTA_CHAIN_HOOK)?, NFTA_HOOK_HOOKNUM)?;
     let hook = i32::from_be_bytes(*hook.first_chunk()?);
     let (family, hooks) = forwarding_hooks(family, hook)?;
     let text = |kind| Some(String::from_utf8_lossy(find(attributes, kind)?).trim_end_matches('\0').to_owned());
-    let (table, chain) = (text(CHAIN_TABLE)?, text(CHAIN_NAME)?);
+    let (table, chain) = (text(NFTA_CHAIN_TABLE)?, text(NFTA_CHAIN_NAME)?);
     let own = family == "ip6" && OWN.contains(&table.as_str());
     (!own).then(|| ForeignHook { name: format!("nftables {family} {table} {chain}"), hooks })
 }
@@ -139,12 +107,12 @@ fn forwarding_hooks(family: i32, hook: i32) -> Option<(&'static str, Hooks)> {
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "a test fails where it stands")]
 mod tests {
-    use super::super::expression::{group, number, text};
+    use super::super::attribute::{nested, number, text};
     use super::*;
 
     /// A base chain as the kernel dumps it.
     fn chain(family: i32, table: &str, hook: i32) -> Vec<u8> {
-        let hook = group(4, &[number(1, hook.cast_unsigned()), number(2, 0)]);
+        let hook = nested(4, &[number(1, hook.cast_unsigned()), number(2, 0)]);
         let head = [u8::try_from(family).unwrap(), 0, 0, 0];
         [&head[..], &text(1, table), &text(3, "c"), &hook].concat()
     }
