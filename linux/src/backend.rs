@@ -1,25 +1,10 @@
 //! Selects the tunnel back end.
 
 use crate::error::Error;
-use crate::host::HostOptions;
+use crate::options::{Backend, HostOptions};
 use crate::tunnel::Tunnels;
 use crate::tunnel::ip6tnl::Ip6Tnl;
 use crate::tunnel::none::NoTunnels;
-
-/// The tunnel back end.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Backend {
-    /// BPF programs where the kernel supports them, else kernel tunnel devices.
-    Auto,
-    /// BPF programs.
-    Bpf,
-    /// BPF programs, also at the driver (XDP) where it supports them.
-    Xdp,
-    /// A kernel `ip6_tunnel` device for each tunnel, on its best path.
-    Ip6tnl,
-    /// None: no role has tunnels.
-    None,
-}
 
 /// Opens the configured back end.
 ///

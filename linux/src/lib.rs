@@ -5,7 +5,6 @@ mod backend;
 #[cfg(feature = "bpf")]
 mod bpf;
 pub mod clock;
-mod cpu_latency;
 pub mod error;
 pub mod firewall;
 pub mod host;
@@ -16,16 +15,16 @@ pub mod mptcp;
 mod nesting;
 mod netlink;
 mod nft;
-pub mod resident_text;
-pub mod search;
+mod options;
 #[cfg(feature = "bpf")]
 mod shim;
 #[cfg(not(feature = "bpf"))]
 #[path = "shim/absent.rs"]
 mod shim;
 mod sys;
+pub mod tuning;
 pub mod tunnel;
 
-pub use backend::Backend;
 pub use error::Error;
-pub use host::{FdReady, Host, HostEvent, HostOptions, Interest};
+pub use host::{FdReady, Host, HostEvent, Interest};
+pub use options::{Backend, HostOptions};

@@ -1,0 +1,258 @@
+//! The host, for the daemon's event loop: [`Host::wait`] returns what happened, [`Host::execute`] executes what the engines
+//! output. The daemon's own descriptors are waited for in the same place ([`Host::watch`]).
+
+mod event_loop;
+mod interfaces;
+mod receive;
+mod repair;
+mod transmit;
+
+pub use event_loop::{FdReady, HostEvent, Interest};
+
+use crate::apply::Executor;
+use crate::backend;
+use crate::clock::Clock;
+use crate::error::{Context, Error};
+use crate::firewall::{Firewall, FirewallMonitor};
+use crate::io::packet_socket::{PacketFilter, PacketSocket};
+use crate::io::raw_sender::RawSender;
+use crate::io::receiver::Receiver;
+use crate::io::retry_queue::RetryQueue;
+use crate::journal::Journal;
+use crate::link_watch::LinkWatch;
+use crate::mptcp::events::SubflowEvents;
+use crate::nesting::NestingWatch;
+use crate::netlink::monitor::Monitor;
+use crate::nft::TableMonitor;
+use crate::options::HostOptions;
+use crate::tuning::cpu_latency::CpuLatency;
+use crate::tunnel::Tunnels;
+use core::time::Duration;
+use event_loop::{SUBFLOWS, epoll_event};
+use nix::sys::epoll::{Epoll, EpollCreateFlags};
+use repair::{ENDPOINT_ADOPTION, RECONCILE_INTERVAL, REPAIR_PAUSE};
+use roam6_proto::base::few;
+use roam6_proto::contract::item::JournalRecord;
+use roam6_proto::{Input, LinkEvent, LinkId, Outcome, Output, Report, Time};
+use std::net::Ipv6Addr;
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::net::{SocketAddr, UnixDatagram};
+
+/// Most packets received from one socket, and most announcements read, before the engines get them.
+const BATCH: usize = 64;
+
+/// The host: its clock, sockets, interfaces, and the plan that is installed on it.
+pub struct Host {
+    _instance_lock: UnixDatagram,
+    clock: Clock,
+    epoll: Epoll,
+    monitor: Monitor,
+    receiver: Receiver,
+    /// Open where tunnels may be over IPv4.
+    dsmip_socket: Option<PacketSocket>,
+    busy_poll: Duration,
+    /// Until when frames are polled for without sleeping.
+    busy_poll_until: Time,
+    cpu_latency: CpuLatency,
+    sender: RawSender,
+    executor: Executor,
+    interfaces: few::VecSet<String>,
+    links: few::VecMap<LinkId, LinkEvent>,
+    carrier_losses: few::VecMap<LinkId, u32>,
+    link_watch: LinkWatch,
+    device: String,
+    attached: few::VecSet<LinkId>,
+    all_addresses: bool,
+    addresses: few::VecSet<(Ipv6Addr, LinkId)>,
+    recalled: Vec<JournalRecord>,
+    subflow_events: Option<SubflowEvents>,
+    /// Without nftables no tables change.
+    nft_changes: Option<TableMonitor>,
+    firewall: FirewallMonitor,
+    /// Whether the descriptor of the shim's events is registered.
+    shim_registered: bool,
+    queue: Vec<HostEvent>,
+    repair_at: Option<Time>,
+    repair_pause: Duration,
+    retry_queue: RetryQueue,
+    send_error_reported: Option<Time>,
+    /// When to reconcile next; not before stale items are removed.
+    reconcile_at: Option<Time>,
+    nesting: NestingWatch,
+}
+
+impl Host {
+    /// Opens everything. Nothing on the host changes yet, except that with packet sockets the kernel's ICMP errors for
+    /// mobility messages are suppressed. The first [`Host::wait`] returns the wall clock, and the present interfaces
+    /// and addresses.
+    ///
+    /// # Errors
+    /// The kernel's, or the journal's; or another instance runs in this network namespace.
+    pub fn new(options: HostOptions) -> Result<Host, Error> {
+        let tunnels = backend::open(&options)?;
+        Host::with_tunnels(options, tunnels)
+    }
+
+    /// [`Host::new`] with another tunnel back end, whatever the options say.
+    ///
+    /// # Errors
+    /// As of [`Host::new`].
+    pub fn with_tunnels(options: HostOptions, tunnels: Box<dyn Tunnels + Send>) -> Result<Host, Error> {
+        let alone = lock_instance()?;
+        let (journal, recalled) = Journal::open(&options.state_dir)?;
+        let epoll = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC).context("epoll")?;
+        let executor = Executor::open(&options, journal, tunnels, &epoll)?;
+        let (ears, lesser) = Receiver::open(options.packet_sockets)?;
+        let (cores, asleep) = CpuLatency::open(options.cpu_latency_hold);
+        let mut host = Host {
+            _instance_lock: alone,
+            clock: Clock::start()?,
+            epoll,
+            // Opened before the tables are read, so that no change falls between the two.
+            monitor: Monitor::open()?,
+            receiver: ears,
+            dsmip_socket: (!options.dsmip_addresses.is_empty())
+                .then(|| PacketSocket::open(PacketFilter::Dsmip))
+                .transpose()?,
+            busy_poll: options.busy_poll,
+            busy_poll_until: Time::ZERO,
+            cpu_latency: cores,
+            sender: RawSender::open()?,
+            executor,
+            interfaces: options.interfaces,
+            all_addresses: options.all_addresses,
+            links: few::VecMap::new(),
+            carrier_losses: few::VecMap::new(),
+            link_watch: LinkWatch::open()?,
+            device: options.device,
+            attached: few::VecSet::new(),
+            addresses: few::VecSet::new(),
+            recalled: recalled.records,
+            subflow_events: None,
+            // Opened before the chains are read, so that no change falls between the two.
+            nft_changes: TableMonitor::open().ok(),
+            firewall: FirewallMonitor::new(options.firewall),
+            queue: Vec::new(),
+            shim_registered: false,
+            repair_at: None,
+            repair_pause: REPAIR_PAUSE.0,
+            retry_queue: RetryQueue::default(),
+            send_error_reported: None,
+            reconcile_at: None,
+            nesting: NestingWatch::default(),
+        };
+        recalled.notices.into_iter().chain(lesser).chain(asleep).for_each(|text| host.executor.notice(text));
+        host.register()?;
+        host.queue_input(Input::Clock(host.clock.wall()));
+        // Before the first packet is taken off an interface.
+        host.check_firewall()?;
+        host.read_tables()?;
+        Ok(host)
+    }
+
+    /// Time since the host was opened.
+    pub fn now(&self) -> Time {
+        self.clock.now()
+    }
+
+    /// The records of an earlier daemon, for [`roam6_proto::Order::Recall`]; empty on the second call.
+    pub fn take_recalled(&mut self) -> Vec<JournalRecord> {
+        std::mem::take(&mut self.recalled)
+    }
+
+    /// Executes outputs of the engines, in order. Returns one outcome for each `Put`, in their order; all records among
+    /// them are on disk by then. Reports, of the engines and of the host, go to `report`.
+    pub fn execute(
+        &mut self,
+        outputs: impl IntoIterator<Item = Output>,
+        mut report: impl FnMut(Report),
+    ) -> Vec<Outcome> {
+        for output in outputs {
+            match output {
+                Output::Transmit(transmit) => self.transmit(&transmit),
+                Output::Put(item) => self.executor.put(item),
+                Output::Drop(key) => self.executor.drop(&key),
+                Output::ActivityQuery(sample) => {
+                    let answer = self.executor.sample(self.clock.now(), &sample);
+                    answer.into_iter().for_each(|activity| self.queue_input(Input::Activity(activity)));
+                }
+                Output::Frame(frame) => self.send_frame(frame),
+                Output::Report(value) => report(value),
+            }
+        }
+        self.flush_frames();
+        let outcomes = self.executor.finish(self.clock.now());
+        self.watch_shim();
+        self.executor.take_reports().into_iter().for_each(report);
+        outcomes
+    }
+
+    /// Removes what an earlier daemon has left and this one has not put again. To be called once, after
+    /// [`roam6_proto::Order::Begin`] was executed and the engines [are settled](roam6_proto::Engine::is_settled).
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn remove_stale(&mut self) -> Result<(), Error> {
+        let first = if self.executor.is_adopting() { ENDPOINT_ADOPTION } else { RECONCILE_INTERVAL };
+        self.reconcile_at = Some(self.now() + first);
+        self.executor.remove_stale()
+    }
+
+    /// Removes everything of roam6, in reverse order, except the journal. Continues after an error and returns the
+    /// first.
+    ///
+    /// # Errors
+    /// The first of the kernel's.
+    pub fn clean(&mut self) -> Result<(), Error> {
+        let cleaned = self.executor.clean();
+        cleaned.and(self.receiver.clean())
+    }
+
+    /// The packet counters of the data plane since the machine started.
+    pub fn counters(&mut self) -> few::VecMap<String, u64> {
+        self.executor.tunnels.counters()
+    }
+
+    /// The firewalls on the forwarding path, if the tunnels have a fast path that could bypass them.
+    pub fn firewall(&self) -> Option<Firewall> {
+        self.firewall.view()
+    }
+
+    /// Replaces the names of the interfaces that the roles use.
+    ///
+    /// # Errors
+    /// The kernel's, if the tables cannot be dumped.
+    pub fn use_interfaces(&mut self, interfaces: few::VecSet<String>) -> Result<(), Error> {
+        self.interfaces = interfaces;
+        self.read_tables()
+    }
+
+    /// Sets whether the engines receive ESP right behind the IPv6 header, as from a mobile router at home; initially
+    /// they do not. They always receive ESP behind another header.
+    ///
+    /// # Errors
+    /// The kernel's, if it refuses the filter.
+    pub fn receive_plain_esp(&self, wanted: bool) -> Result<(), Error> {
+        self.receiver.receive_plain_esp(wanted)
+    }
+
+    /// Subscribes to the kernel's MPTCP events; existing connections and subflows come first.
+    ///
+    /// # Errors
+    /// The kernel's, as where it has no MPTCP.
+    pub fn monitor_subflows(&mut self) -> Result<(), Error> {
+        let events = SubflowEvents::open()?;
+        self.epoll.add(&events, epoll_event(SUBFLOWS, Interest { read: true, write: false })).context("epoll")?;
+        self.subflow_events = Some(events);
+        self.dump_subflows()
+    }
+}
+
+/// Locks the network namespace: a second daemon would take the routes of the first for stale ones. The kernel releases
+/// the name when its holder ends, for whatever reason.
+fn lock_instance() -> Result<UnixDatagram, Error> {
+    let address = SocketAddr::from_abstract_name("roam6");
+    address
+        .and_then(|address| UnixDatagram::bind_addr(&address))
+        .context("another roam6 runs in this network namespace")
+}

@@ -1,0 +1,80 @@
+//! What engines receive: packets, frames and MPTCP events, and the filter of packets that do not concern them.
+
+use super::{BATCH, Host};
+use crate::error::Error;
+use crate::io::packet_socket::PacketSocket;
+use crate::mptcp::diag::{self, Connection};
+use roam6_proto::{Input, LinkId, Packet};
+
+impl Host {
+    pub(super) fn receive(&mut self, ear: usize) {
+        for _ in 0..BATCH {
+            match self.receiver.receive(ear) {
+                Ok(Some(packet)) if self.is_for_engines(&packet) => {
+                    self.executor.translate_icmp_error(&packet.bytes);
+                    self.queue_input(Input::Packet(packet));
+                }
+                Ok(Some(_)) => {}
+                // The interface went down, which is announced elsewhere.
+                Ok(None) | Err(_) => return,
+            }
+        }
+    }
+
+    pub(super) fn receive_frames(&mut self, link: LinkId) {
+        let frames = self.executor.frames.receive(link, BATCH);
+        let now = self.now();
+        self.busy_poll_until = now + self.busy_poll;
+        let told = self.cpu_latency.note_frame(now);
+        told.unwrap_or_else(|error| self.executor.notice(error));
+        frames.into_iter().for_each(|frame| self.queue_input(Input::Frame(frame)));
+    }
+
+    pub(super) fn receive_dsmip(&mut self) {
+        for _ in 0..BATCH {
+            match self.dsmip_socket.as_mut().map(PacketSocket::receive) {
+                Some(Ok(Some(packet))) => self.queue_input(Input::Packet(packet)),
+                _ => return,
+            }
+        }
+    }
+
+    /// Whether a packet concerns the engines: neighbour discovery and DHCPv6 on the interfaces in use, ICMPv6 errors
+    /// and echo replies to addresses of this host, all else anywhere.
+    pub(super) fn is_for_engines(&self, packet: &Packet) -> bool {
+        const NEXT_HEADER: usize = 6;
+        const ICMPV6: u8 = 58;
+        const UDP: u8 = 17;
+        let icmp_type = match packet.bytes.get(NEXT_HEADER) {
+            Some(&ICMPV6) => packet.bytes.get(40).copied(),
+            Some(&UDP) => return self.links.contains_key(&packet.link),
+            _ => None,
+        };
+        match icmp_type {
+            Some(133..=137) => self.links.contains_key(&packet.link),
+            Some(1..=4 | 129) => {
+                let destination: Option<[u8; 16]> = packet.bytes.get(24..40).and_then(|octets| octets.try_into().ok());
+                destination.is_some_and(|address| self.has_address(address.into()))
+            }
+            _ => true,
+        }
+    }
+
+    pub(super) fn read_subflow_events(&mut self) -> Result<(), Error> {
+        let Some(events) = &mut self.subflow_events else { return Ok(()) };
+        let heard = events.receive(BATCH)?;
+        heard.events.into_iter().for_each(|event| self.queue_input(Input::Subflow(event)));
+        if heard.lost {
+            self.executor.notice("netlink receive buffer overrun: MPTCP subflows are read again");
+            self.dump_subflows()?;
+        }
+        Ok(())
+    }
+
+    pub(super) fn dump_subflows(&mut self) -> Result<(), Error> {
+        for event in diag::connections()?.iter().flat_map(Connection::events) {
+            self.queue_input(Input::Subflow(event));
+        }
+        Ok(())
+    }
+}
