@@ -3,7 +3,7 @@
 
 use super::Executor;
 use crate::error::Error;
-use crate::netlink::message::RtnlMessage;
+use crate::netlink::rtnl::RtnlMessage;
 use crate::netlink::{family, neighbour};
 use roam6_proto::LinkId;
 use std::net::Ipv6Addr;

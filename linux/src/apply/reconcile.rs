@@ -1,24 +1,18 @@
 //! Reconciles the kernel with the plan: at start, after lost announcements, when others have removed items, and at the
 //! end.
 
+use super::holder::holder;
+use super::kernel_item::KernelItem;
 use super::{Executor, PendingRequest};
 use crate::error::Error;
-use crate::netlink::message::{Message, RtnlMessage};
+use crate::netlink::message::Message;
 use crate::netlink::monitor::Announcement;
 use crate::netlink::route::{DEFAULT_METRIC, KernelRoute};
-use crate::netlink::socket::Request;
+use crate::netlink::rtnl::RtnlMessage;
 use crate::netlink::{address, family, neighbour, rule};
 use netlink_packet_route::AddressFamily;
-use roam6_proto::contract::item::Address;
 use roam6_proto::{Item, Key, LinkId, Report};
 use std::collections::{BTreeMap, BTreeSet};
-
-/// An object of roam6, as the kernel dumps it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-enum KernelItem {
-    Item(Item),
-    Route(KernelRoute),
-}
 
 impl Executor {
     /// Notes that an item was removed, unless by roam6 itself.
@@ -72,7 +66,7 @@ impl Executor {
                 // Refused without an address of the prefix, which is reported missing by itself.
                 let _ = self.anycasts.put(&anycast);
             }
-            let request = self.installed.find(&key).and_then(|item| self.request(&item));
+            let request = self.installed.find(&key).and_then(|item| Some(holder(&item).show(self)?.0));
             if let Some(request) = request {
                 keys.push(key);
                 requests.push(request);
@@ -101,21 +95,21 @@ impl Executor {
     /// The kernel's, if a table cannot be dumped.
     pub(crate) fn reconcile(&mut self) -> Result<(), Error> {
         self.flush();
-        let mut held = self.inventory()?;
+        let mut present = self.inventory()?;
         let mut wanted = Vec::new();
         for item in self.installed.iter() {
             let key = item.key();
-            let (Some(request), Some(shown)) = (self.request(&item), self.as_kernel_item(item)) else { continue };
-            let removal = match held.remove(&kernel_item_key(&shown)) {
+            let Some((request, shown)) = holder(&item).show(self) else { continue };
+            let removal = match present.remove(&shown.key()) {
                 Some(there) if there == shown => continue,
                 // Rules and addresses are not replaced but added.
-                Some(there) if !matches!(there, KernelItem::Route(_)) => removal(&there),
+                Some(there) if !matches!(there, KernelItem::Route(_)) => there.removal(),
                 _ => None,
             };
             wanted.extend(removal.map(|request| (key.clone(), request)));
             wanted.push((key.clone(), request));
         }
-        let unknown = held.iter().rev().filter_map(|(key, shown)| Some((key.clone(), removal(shown)?)));
+        let unknown = present.iter().rev().filter_map(|(key, item)| Some((key.clone(), item.removal()?)));
         wanted.extend(unknown);
         if !wanted.is_empty() && !self.installed.is_empty() {
             self.notice(format!("{} differences between plan and kernel repaired", wanted.len()));
@@ -182,34 +176,17 @@ impl Executor {
 
     /// All objects of roam6 in the kernel's tables, by key.
     fn inventory(&mut self) -> Result<BTreeMap<Key, KernelItem>, Error> {
-        let mut held = BTreeMap::new();
+        let mut present = BTreeMap::new();
         let both = |dump: fn(AddressFamily) -> Message| family::BOTH.map(dump);
         let dumps = [both(KernelRoute::dump), both(rule::dump), both(address::dump), both(neighbour::dump_proxies)];
         for dump in dumps.into_iter().flatten().chain([neighbour::dump(AddressFamily::Inet6)]) {
             for message in self.netlink.dump(dump)? {
-                if let Some(shown) = read(&message) {
-                    held.insert(kernel_item_key(&shown), shown);
+                if let Some(item) = KernelItem::read(&message) {
+                    present.insert(item.key(), item);
                 }
             }
         }
-        Ok(held)
-    }
-
-    /// The item as the kernel dumps it once it is installed; `None` if it is in none of the dumped tables.
-    fn as_kernel_item(&self, item: Item) -> Option<KernelItem> {
-        match item {
-            Item::Route(route) => Some(KernelItem::Route(self.to_kernel_route(&route).normalised())),
-            Item::Address(address) => Some(KernelItem::Item(Item::Address(Address { dad: false, ..address }))),
-            Item::Rule(_) | Item::Neighbour(_) | Item::ProxyNeighbour(_) => Some(KernelItem::Item(item)),
-            Item::Sysctl(_) | Item::Anycast(_) | Item::Tunnel(_) | Item::TunnelBypass(_) | Item::JournalRecord(_) => {
-                None
-            }
-            // Not in the routing tables; they are compared by themselves.
-            Item::MptcpLimits(_) | Item::MptcpEndpoint(_) | Item::SourceFilter(_) => None,
-            Item::ShimUplink(_) | Item::ContextTrigger(_) | Item::ShimContext(_) => None,
-            // They go with the process.
-            Item::EthertypeSubscription(_) | Item::VirtualInterface(_) | Item::UdpPortHold(_) => None,
-        }
+        Ok(present)
     }
 
     /// The key of a route in the plan: metric 0 is shown as the kernel's own choice.
@@ -218,56 +195,5 @@ impl Executor {
         let unspecified = key(0);
         let chosen = route.metric == DEFAULT_METRIC && self.installed.find(&unspecified).is_some();
         if chosen { unspecified } else { key(route.metric) }
-    }
-
-    fn request(&self, item: &Item) -> Option<Request> {
-        match item {
-            Item::Route(route) => Some(self.to_kernel_route(route).put()),
-            Item::Rule(rule) => Some(rule::put(rule)),
-            Item::Address(address) => Some(address::put(address)),
-            Item::Neighbour(neighbour) => Some(neighbour::put(neighbour)),
-            Item::ProxyNeighbour(proxy) => Some(neighbour::put_proxy(proxy)),
-            Item::Sysctl(_) | Item::Anycast(_) | Item::Tunnel(_) | Item::TunnelBypass(_) | Item::JournalRecord(_) => {
-                None
-            }
-            // Not in the routing tables; they are compared by themselves.
-            Item::MptcpLimits(_) | Item::MptcpEndpoint(_) | Item::SourceFilter(_) => None,
-            Item::ShimUplink(_) | Item::ContextTrigger(_) | Item::ShimContext(_) => None,
-            // They go with the process.
-            Item::EthertypeSubscription(_) | Item::VirtualInterface(_) | Item::UdpPortHold(_) => None,
-        }
-    }
-}
-
-fn kernel_item_key(shown: &KernelItem) -> Key {
-    match shown {
-        KernelItem::Item(item) => item.key(),
-        KernelItem::Route(route) => Key::Route(route.table, route.destination, route.source, route.metric),
-    }
-}
-
-fn read(message: &RtnlMessage) -> Option<KernelItem> {
-    match message {
-        RtnlMessage::NewRoute(message) => KernelRoute::read(message).map(KernelItem::Route),
-        RtnlMessage::NewRule(message) => rule::read(message).map(|rule| KernelItem::Item(Item::Rule(rule))),
-        RtnlMessage::NewAddress(message) => {
-            address::read(message).map(|address| KernelItem::Item(Item::Address(address)))
-        }
-        RtnlMessage::NewNeighbour(message) => neighbour::read_proxy(message)
-            .map(Item::ProxyNeighbour)
-            .or_else(|| neighbour::read(message).map(Item::Neighbour))
-            .map(KernelItem::Item),
-        _ => None,
-    }
-}
-
-fn removal(shown: &KernelItem) -> Option<Request> {
-    match shown {
-        KernelItem::Route(route) => Some(route.remove()),
-        KernelItem::Item(Item::Rule(rule)) => Some(rule::remove(rule)),
-        KernelItem::Item(Item::Address(address)) => Some(address::remove(address)),
-        KernelItem::Item(Item::Neighbour(neighbour)) => Some(neighbour::remove(neighbour)),
-        KernelItem::Item(Item::ProxyNeighbour(proxy)) => Some(neighbour::remove_proxy(proxy)),
-        KernelItem::Item(_) => None,
     }
 }

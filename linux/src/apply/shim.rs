@@ -1,11 +1,14 @@
 //! The items of the shim: programs on uplinks, contexts in maps, and the route that leads rewritten packets out by the
 //! uplink of their locators, with room for the payload extension header (RFC 5533 §12, §17.1).
 
+use super::holder::Holder;
+use super::sysctl::interface_name;
 use super::{Executor, PendingRequest};
 use crate::error::{Context as _, Error};
 use crate::netlink::link;
 use crate::netlink::lookup::{self, RouteLookup};
-use crate::netlink::message::RtnlMessage;
+use crate::netlink::rtnl::RtnlMessage;
+use crate::netlink::socket::Request;
 use crate::shim::{HEADER, Shim};
 use nix::errno::Errno;
 use roam6_proto::base::ids::{AddressPair, ContextId};
@@ -22,6 +25,45 @@ const METRIC: u32 = 1;
 const MAIN_TABLE: RouteTable = RouteTable(254);
 const LOOPBACK: LinkId = LinkId(1);
 const MIN_MTU: u32 = 1280;
+
+impl Holder for ShimUplink {
+    fn put(&self, executor: &mut Executor, _: Option<&Item>) -> Result<Vec<Request>, Error> {
+        let name = interface_name(self.link)?;
+        executor.open_shim()?.attach(self.link, &name)?;
+        Ok(Vec::new())
+    }
+
+    fn drop(&self, executor: &mut Executor) -> Result<Vec<Request>, Error> {
+        if let Some(shim) = &mut executor.shim {
+            shim.detach(self.link);
+        }
+        Ok(Vec::new())
+    }
+}
+
+impl Holder for ContextTrigger {
+    fn put(&self, executor: &mut Executor, _: Option<&Item>) -> Result<Vec<Request>, Error> {
+        executor.open_shim()?.set_trigger(Some(self))?;
+        Ok(Vec::new())
+    }
+
+    fn drop(&self, executor: &mut Executor) -> Result<Vec<Request>, Error> {
+        executor.open_shim()?.set_trigger(None)?;
+        Ok(Vec::new())
+    }
+}
+
+impl Holder for ShimContext {
+    fn put(&self, executor: &mut Executor, _: Option<&Item>) -> Result<Vec<Request>, Error> {
+        executor.put_context(self)?;
+        Ok(Vec::new())
+    }
+
+    fn drop(&self, executor: &mut Executor) -> Result<Vec<Request>, Error> {
+        executor.drop_context(self.id)?;
+        Ok(Vec::new())
+    }
+}
 
 impl Executor {
     /// The descriptor to wait for before [`Executor::read_shim_events`]; `None` as long as there is no shim.
@@ -50,21 +92,6 @@ impl Executor {
         if let Err(error) = told {
             self.notice(error);
         }
-    }
-
-    pub(super) fn put_shim_uplink(&mut self, shimmed: &ShimUplink) -> Result<(), Error> {
-        let name = super::interface_name(shimmed.link)?;
-        self.open_shim()?.attach(shimmed.link, &name)
-    }
-
-    pub(super) fn drop_shim_uplink(&mut self, shimmed: &ShimUplink) {
-        if let Some(shim) = &mut self.shim {
-            shim.detach(shimmed.link);
-        }
-    }
-
-    pub(super) fn put_trigger(&mut self, trigger: Option<&ContextTrigger>) -> Result<(), Error> {
-        self.open_shim()?.set_trigger(trigger)
     }
 
     /// The route is installed before the first packet is rewritten, and removed after the last.

@@ -1,13 +1,16 @@
 //! Source address filters: packets from an ingress interface with a source outside its prefixes are rejected (RFC 3963
 //! §9, RFC 7084 §4.3). Routes cannot do that: their lookup takes the source into account, but not the interface.
 
+use super::Executor;
+use super::holder::Holder;
 use crate::error::Error;
+use crate::netlink::socket::Request;
 use crate::nft::expression::{accept, load_icmp_type, load_protocol, to_destination};
 use crate::nft::expression::{between, equal, from_link, from_source, reject_unreachable};
 use crate::nft::{Hook, Nftables, SOURCE_FILTER_TABLE as TABLE};
-use roam6_proto::LinkId;
 use roam6_proto::base::few;
 use roam6_proto::contract::item::SourceFilter;
+use roam6_proto::{Item, LinkId};
 use roam6_wire::Prefix;
 use std::net::Ipv6Addr;
 
@@ -86,6 +89,20 @@ impl SourceFilters {
         let written = if rules.is_empty() { filter.drop(TABLE) } else { filter.put(TABLE, Hook::Prerouting, &rules) };
         self.nftables = Some(filter);
         written
+    }
+}
+
+impl Holder for SourceFilter {
+    fn put(&self, executor: &mut Executor, _: Option<&Item>) -> Result<Vec<Request>, Error> {
+        executor.source_filters.put(self)?;
+        Ok(Vec::new())
+    }
+
+    fn drop(&self, executor: &mut Executor) -> Result<Vec<Request>, Error> {
+        // Routes out are removed first.
+        executor.flush();
+        executor.source_filters.drop(self.link)?;
+        Ok(Vec::new())
     }
 }
 

@@ -1,7 +1,16 @@
 //! Sysctls of interfaces, with their former values: stored on disk too, so that a later daemon can restore them.
 
+use super::Executor;
+use super::holder::Holder;
 use crate::error::{Context, Error};
+use crate::netlink::address;
+use crate::netlink::rtnl::RtnlMessage;
+use crate::netlink::socket::Request;
+use netlink_packet_route::AddressFamily;
+use nix::net::if_::if_indextoname;
 use roam6_proto::base::few;
+use roam6_proto::contract::item::{Sysctl, SysctlSetting};
+use roam6_proto::{Item, LinkId};
 use serde::{Deserialize, Serialize};
 use std::fs;
 use std::io;
@@ -193,6 +202,78 @@ fn write(name: &SysctlName, value: i32) -> Result<(), Error> {
     fs::write(name.path(), value.to_string()).map_err(|error| {
         Error::new("kernel setting", format!("{error}; set it on the host: sysctl -w {sysctl}={value}"))
     })
+}
+
+impl Holder for SysctlSetting {
+    fn put(&self, executor: &mut Executor, _: Option<&Item>) -> Result<Vec<Request>, Error> {
+        if is_accept_ra_of_all(self) {
+            executor.sysctls.accept_advertisements()?;
+            return Ok(Vec::new());
+        }
+        let name = sysctl_name(self)?;
+        executor.sysctls.put(&name, self.value)?;
+        executor.sysctl_names.insert(Item::Sysctl(self.clone()).key(), name);
+        executor.deprecate_autoconfigured(self)
+    }
+
+    fn drop(&self, executor: &mut Executor) -> Result<Vec<Request>, Error> {
+        if is_accept_ra_of_all(self) {
+            executor.sysctls.restore_advertisements()?;
+            return Ok(Vec::new());
+        }
+        let name = executor.sysctl_names.remove(&Item::Sysctl(self.clone()).key());
+        // A new interface may have the name, and the sysctl, of one that was removed.
+        let name = name.filter(|name| !executor.sysctl_names.values().any(|other| other == name));
+        if let Some(name) = name {
+            // The sysctl is removed with its interface.
+            executor.sysctls.drop(&name, sysctl_name(self).ok().as_ref())?;
+        }
+        Ok(Vec::new())
+    }
+}
+
+impl Executor {
+    /// Where the kernel is to autoconfigure no more addresses, those it has are not renewed: new connections choose others.
+    fn deprecate_autoconfigured(&mut self, setting: &SysctlSetting) -> Result<Vec<Request>, Error> {
+        let SysctlSetting { link: Some(link), sysctl: Sysctl::Autoconf, value: 0 } = *setting else {
+            return Ok(Vec::new());
+        };
+        let all = self.netlink.dump(address::dump(AddressFamily::Inet6))?;
+        let requests = all.iter().filter_map(|message| match message {
+            RtnlMessage::NewAddress(message) => address::deprecate(message, link),
+            _ => None,
+        });
+        Ok(requests.collect())
+    }
+}
+
+/// The kernel has no such sysctl for all interfaces at once.
+fn is_accept_ra_of_all(setting: &SysctlSetting) -> bool {
+    setting.link.is_none() && setting.sysctl == Sysctl::AcceptRa
+}
+
+fn sysctl_name(setting: &SysctlSetting) -> Result<SysctlName, Error> {
+    let sysctl = match setting.sysctl {
+        Sysctl::Forwarding => "forwarding",
+        Sysctl::AcceptRa => "accept_ra",
+        Sysctl::Autoconf => "autoconf",
+        Sysctl::AcceptDad => "accept_dad",
+        Sysctl::RouterSolicitations => "router_solicitations",
+        Sysctl::ProxyNdp => "proxy_ndp",
+        Sysctl::KeepAddrOnDown => "keep_addr_on_down",
+        Sysctl::Ipv4Forwarding => return Ok(SysctlName::conf4("forwarding")),
+    };
+    let interface = setting.link.map(interface_name).transpose()?;
+    Ok(SysctlName::conf(interface.as_deref(), sysctl))
+}
+
+/// The present name of an interface.
+///
+/// # Errors
+/// The kernel's, if the interface was removed.
+pub(super) fn interface_name(link: LinkId) -> Result<String, Error> {
+    let name = if_indextoname(link.0).map_err(|error| Error::new(link, error.desc()))?;
+    Ok(name.to_string_lossy().into_owned())
 }
 
 #[cfg(test)]
