@@ -1,9 +1,5 @@
-//! The daemon's side of the BPF programs in `bpf/`: loading, maps, attachment; everything is pinned, so that it
-//! outlives the daemon.
+//! What all BPF programs need: loading, and typed hash maps. The programs of tunnels are in `tunnel/bpf/`, those of Shim6 in
+//! `shim/`.
 
-pub(crate) mod abi;
-pub(crate) mod attach;
-pub(crate) mod maps;
-pub(crate) mod pin;
-pub(crate) mod prefix_table;
-pub(crate) mod xdp_ingress;
+pub(crate) mod entries;
+pub(crate) mod load;

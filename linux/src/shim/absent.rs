@@ -2,8 +2,8 @@
 
 use crate::error::Error;
 use roam6_proto::base::ids::ContextId;
-use roam6_proto::contract::item::{Context, Trigger};
-use roam6_proto::{Activity, Input, LinkId, Sample, Time};
+use roam6_proto::contract::item::{ContextTrigger, ShimContext};
+use roam6_proto::{Activity, ActivityQuery, Input, LinkId, Time};
 use std::os::fd::{AsFd, BorrowedFd};
 
 /// Octets of the payload extension header (RFC 5533 §5.1).
@@ -25,11 +25,11 @@ impl Shim {
         match *self {}
     }
 
-    pub(crate) fn set_trigger(&mut self, _: Option<&Trigger>) -> Result<(), Error> {
+    pub(crate) fn set_trigger(&mut self, _: Option<&ContextTrigger>) -> Result<(), Error> {
         match *self {}
     }
 
-    pub(crate) fn put(&mut self, _: &Context) -> Result<(), Error> {
+    pub(crate) fn put(&mut self, _: &ShimContext) -> Result<(), Error> {
         match *self {}
     }
 
@@ -37,15 +37,15 @@ impl Shim {
         match *self {}
     }
 
-    pub(crate) fn sample(&mut self, _: Time, _: &Sample) -> Result<Option<Activity>, Error> {
+    pub(crate) fn sample(&mut self, _: Time, _: &ActivityQuery) -> Result<Option<Activity>, Error> {
         match *self {}
     }
 
-    pub(crate) fn hear(&mut self, _: Time) -> Vec<Input> {
+    pub(crate) fn read_events(&mut self, _: Time) -> Vec<Input> {
         match *self {}
     }
 
-    pub(crate) fn take_error(&self, _: &[u8]) -> Result<(), Error> {
+    pub(crate) fn translate_icmp_error(&self, _: &[u8]) -> Result<(), Error> {
         match *self {}
     }
 

@@ -4,8 +4,8 @@
 use super::abi::{
     ContextIndex, ContextKey, ContextValue, Event, SettingsValue, TaggedValue, TrafficValue, decode_event,
 };
-use crate::bpf::attach::{classifier, error_chain};
-use crate::bpf::maps::Entries;
+use crate::bpf::entries::Entries;
+use crate::bpf::load::{classifier, error_chain};
 use crate::error::{Context as _, Error};
 use aya::maps::{Array, MapData, RingBuf};
 use aya::programs::tc::{NlOptions, SchedClassifierLink, TcAttachOptions, TcHandle};

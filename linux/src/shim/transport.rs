@@ -2,7 +2,7 @@
 //! (RFC 6069 §3), and of ICMPv6 errors about its packets, in the addresses it knows (RFC 5533 §12.1.1). Both are ICMPv6
 //! messages that this host sends to itself.
 
-use crate::bpf::attach::{self, error_chain};
+use crate::bpf::load::{self, error_chain};
 use crate::error::{Context as _, Error};
 use aya::programs::Iter;
 use aya::{Btf, Ebpf, EbpfLoader};
@@ -144,7 +144,7 @@ impl Transport {
     fn backed_off_connections(&mut self) -> Result<Vec<BackedOffConnection>, Error> {
         let Some(lister) = &mut self.iterator else { return Ok(Vec::new()) };
         let failed = |error: &dyn core::error::Error| Error::new("list TCP connections", error_chain(error));
-        let program: &mut Iter = attach::program_named(lister, ITERATOR)?;
+        let program: &mut Iter = load::program_named(lister, ITERATOR)?;
         let id = program.attach().map_err(|error| failed(&error))?;
         let link = program.take_link(id).map_err(|error| failed(&error))?;
         let mut rows = Vec::new();
@@ -207,8 +207,8 @@ fn load() -> Result<Ebpf, Error> {
         |error: &dyn core::error::Error| Error::new("TCP cannot be notified of path changes", error_chain(error));
     let types = Btf::from_sys_fs().map_err(|error| failed(&error))?;
     let mut lister = EbpfLoader::new().btf(Some(&types)).load(OBJECT).map_err(|error| failed(&error))?;
-    let program: &mut Iter = attach::program_named(&mut lister, ITERATOR)?;
-    attach::load_with_retry(|| program.load("tcp", &types)).map_err(|error| failed(&error))?;
+    let program: &mut Iter = load::program_named(&mut lister, ITERATOR)?;
+    load::load_with_retry(|| program.load("tcp", &types)).map_err(|error| failed(&error))?;
     Ok(lister)
 }
 

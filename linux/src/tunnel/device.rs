@@ -2,7 +2,8 @@
 
 use crate::error::{Context, Error};
 use crate::netlink::link::{self, Link, LinkChange};
-use crate::netlink::message::{Message, RtnlMessage};
+use crate::netlink::message::Message;
+use crate::netlink::rtnl::RtnlMessage;
 use crate::netlink::socket::{Netlink, Request};
 use roam6_proto::base::ids::LinkId;
 #[cfg(feature = "bpf")]

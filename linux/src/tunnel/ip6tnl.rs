@@ -4,7 +4,8 @@
 use crate::Error;
 use crate::netlink::family;
 use crate::netlink::link::{Link, LinkChange, push};
-use crate::netlink::message::{Message, RtnlMessage};
+use crate::netlink::message::Message;
+use crate::netlink::rtnl::RtnlMessage;
 use crate::netlink::socket::{Netlink, Request};
 use crate::tunnel::device;
 use crate::tunnel::{MIN_MTU, Tunnels, is_indexed_by};

@@ -15,7 +15,7 @@ mod xdp;
 
 use super::bpf::{Bpf, Options};
 use super::{Tunnels, netns_host};
-use crate::bpf::attach::Program;
+use crate::tunnel::bpf::attach::Program;
 use aya::{TestRun, TestRunOptions};
 use roam6_proto::LinkId;
 use roam6_proto::contract::item::{Tunnel, TunnelId, TunnelPath};

@@ -1,8 +1,9 @@
 //! Destinations that the fast path leaves to the kernel, whose routes are better than any tunnel.
 
-use super::{Bpf, release_length, use_length};
+use super::Bpf;
+use super::abi::{self, PrefixKey, Side};
+use super::lengths::{release_length, use_length};
 use crate::Error;
-use crate::bpf::abi::{self, PrefixKey, Side};
 use roam6_wire::Prefix;
 
 impl Bpf {

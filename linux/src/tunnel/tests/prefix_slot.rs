@@ -3,8 +3,8 @@
 
 use super::xdp::{XDP_PASS, XDP_REDIRECT, allow_xdp_redirect};
 use super::*;
-use crate::bpf::abi::prefix_slot::{EMPTY, SlotPrefix};
-use crate::bpf::abi::{PrefixKey, Side, prefix_key};
+use crate::tunnel::bpf::abi::prefix_slot::{EMPTY, SlotPrefix};
+use crate::tunnel::bpf::abi::{PrefixKey, Side, prefix_key};
 
 /// The prefix of tunnel 1, to which [`MNN`] belongs.
 const HERE: &str = "2001:db8:f0::/48";

@@ -1,20 +1,25 @@
 //! Tunnels in BPF programs: one device for all routes, maps for all else. Everything is pinned, so that packets are
 //! forwarded while no daemon runs, and the next one takes the maps over (RFC 2473, RFC 3963 §6.5 and §9).
 
+pub(crate) mod abi;
+pub(crate) mod attach;
 mod bypass;
+mod lengths;
+mod maps;
+mod pin;
+pub(crate) mod prefix_table;
+pub(crate) mod xdp_ingress;
 
-use crate::bpf::abi::{
-    self, DSMIP_ENDPOINT, LENGTHS, LOCAL_ENDPOINTS, PATHS, PrefixKey, PrefixLength, RULES, Settings, Side, Version,
-};
-use crate::bpf::attach::{Interface, Program, Programs};
-use crate::bpf::maps::Maps;
-use crate::bpf::pin::Pins;
-use crate::bpf::xdp_ingress::{self, XdpIngress};
 use crate::error::{Context as _, Error};
 use crate::tunnel::reassembly::Reassembly;
 use crate::tunnel::udp_encap::{EgressLinks, UdpEncap};
 use crate::tunnel::{Hooks, MIN_MTU, Tunnels, device, is_indexed_by};
+use abi::{DSMIP_ENDPOINT, LOCAL_ENDPOINTS, PATHS, PrefixKey, PrefixLength, RULES, Settings, Side, Version};
+use attach::{Interface, Program, Programs};
+use lengths::{LengthUse, release_length, use_length};
+use maps::Maps;
 use nix::time::{ClockId, clock_getres};
+use pin::Pins;
 use roam6_proto::base::few;
 use roam6_proto::base::ids::LinkId;
 use roam6_proto::contract::item::{Tunnel, TunnelId, TunnelPath};
@@ -24,6 +29,7 @@ use std::net::Ipv6Addr;
 use std::path::PathBuf;
 use std::sync::PoisonError;
 use std::time::Duration;
+use xdp_ingress::XdpIngress;
 
 /// Octets of the outer header (RFC 2473 §3).
 const OVERHEAD: u32 = 40;
@@ -82,12 +88,6 @@ pub struct Bpf {
 struct FullTunnel {
     tunnel: Tunnel,
     version: Version,
-}
-
-/// How many prefixes have a length, and the network that covers them: it only grows, until [`Tunnels::remove_stale`].
-struct LengthUse {
-    count: usize,
-    cover: Prefix,
 }
 
 /// A local endpoint.
@@ -170,7 +170,7 @@ impl Bpf {
 
     /// The prefix table.
     #[cfg(test)]
-    pub(crate) fn prefix_table(&mut self) -> &mut crate::bpf::prefix_table::PrefixTable {
+    pub(crate) fn prefix_table(&mut self) -> &mut crate::tunnel::bpf::prefix_table::PrefixTable {
         &mut self.maps.prefixes
     }
 
@@ -263,37 +263,10 @@ impl Bpf {
         Ok(())
     }
 
-    /// Writes the set of prefix length tables that is not in use, and then makes it valid: no packet sees an incomplete
-    /// table.
-    fn publish_lengths(&mut self) -> Result<(), Error> {
-        let most = self.lengths.iter().map(few::VecMap::len).max().unwrap_or_default();
-        if most > LENGTHS {
-            return Err(Error::new("prefix lengths in use", format_args!("{most}, at most {LENGTHS}")));
-        }
-        self.settings.length_set ^= 1;
-        for (side, lengths) in Side::ALL.into_iter().zip(&self.lengths) {
-            let length = |(&bits, used): (&u8, &LengthUse)| PrefixLength { bits, cover: used.cover };
-            let longest_first: Vec<PrefixLength> = lengths.iter().rev().map(length).collect();
-            self.maps.set_lengths(self.settings.length_set, side, &longest_first)?;
-        }
-        let [.., past] = &self.lengths;
-        self.settings.has_bypass = !past.is_empty();
-        self.maps.set_settings(self.settings)
-    }
-
     /// A tunnel of this daemon, with the version of its flow rules, if it has any.
     fn former(&self, id: TunnelId) -> Option<(Tunnel, Option<Version>)> {
         let kept = self.installed.get(&id)?.as_ref().filter(|held| !held.tunnel.flows.is_empty());
         Some((self.find(id)?, kept.map(|held| held.version)))
-    }
-
-    fn length_use(&mut self, side: Side) -> &mut few::VecMap<u8, LengthUse> {
-        let [far, near, past] = &mut self.lengths;
-        match side {
-            Side::Far => far,
-            Side::Near => near,
-            Side::Bypass => past,
-        }
     }
 
     /// The tunnel of packets to `address`.
@@ -564,32 +537,6 @@ fn inherited_endpoints(maps: &Maps) -> Result<few::VecMap<Ipv6Addr, Endpoint>, E
     let keys = maps.endpoints.keys()?.into_iter();
     let end = |key| Endpoint { count: 0, index: maps.endpoints.find(&key).and_then(|place| u8::try_from(place).ok()) };
     Ok(keys.map(|key| (Ipv6Addr::from(key), end(key))).collect())
-}
-
-/// Counts a prefix of its length; true if the tables must change.
-fn use_length(lengths: &mut few::VecMap<u8, LengthUse>, prefix: Prefix) -> bool {
-    let used = lengths.entry(prefix.length()).or_insert(LengthUse { count: 0, cover: prefix });
-    let around = common_cover(used.cover, prefix);
-    let changed = used.count == 0 || around != used.cover;
-    *used = LengthUse { count: used.count + 1, cover: around };
-    changed
-}
-
-/// Uncounts a prefix of its length; true if the tables must change.
-fn release_length(lengths: &mut few::VecMap<u8, LengthUse>, prefix: Prefix) -> bool {
-    let Some(used) = lengths.get_mut(&prefix.length()) else { return false };
-    used.count -= 1;
-    let was_last = used.count == 0;
-    if was_last {
-        lengths.remove(&prefix.length());
-    }
-    was_last
-}
-
-/// The smallest network that covers both.
-fn common_cover(one: Prefix, other: Prefix) -> Prefix {
-    let alike = (one.address().to_bits() ^ other.address().to_bits()).leading_zeros() as u8;
-    Prefix::new(one.address(), alike.min(one.length()).min(other.length())).unwrap_or(Prefix::ALL)
 }
 
 /// The least MTU of the paths in use; of all paths if none is.

@@ -4,9 +4,9 @@
 //! Programs keep running if the daemon dies between two writes, and after a restart stale entries are removed by the
 //! keys of the hash table. So a slot never outlives its key: it is written after it, and emptied before it.
 
-use crate::bpf::abi::prefix_slot::{EMPTY, SlotPrefix, SlotValue};
-use crate::bpf::abi::{PrefixEntryValue, PrefixKey, decode_prefix_entry};
-use crate::bpf::maps::Entries;
+use super::abi::prefix_slot::{EMPTY, SlotPrefix, SlotValue};
+use super::abi::{PrefixEntryValue, PrefixKey, decode_prefix_entry};
+use crate::bpf::entries::Entries;
 use crate::{Error, error::Context};
 use aya::maps::{Array, Map, MapData};
 use roam6_proto::contract::item::TunnelId;

@@ -83,7 +83,7 @@ fn finish_hash(sum: u64) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bpf::abi::prefix_key;
+    use crate::tunnel::bpf::abi::prefix_key;
 
     fn slot_prefix(side: Side, prefix: &str) -> Option<SlotPrefix> {
         SlotPrefix::of(&prefix_key(side, prefix.parse().unwrap()))

@@ -1,18 +1,16 @@
 //! The maps of the tunnel programs, typed.
 
-use crate::bpf::abi::{
+use super::abi::{
     COUNTERS, EndpointKey, LengthsValue, PrefixLength, RulesKey, RulesValue, Settings, SettingsValue, Side,
     TunnelValue, XdpInterfaceValue, decode_lengths, decode_xdp_interface, encode_lengths, xdp_interface_index,
 };
-use crate::bpf::prefix_table::PrefixTable;
+use super::prefix_table::PrefixTable;
+use crate::bpf::entries::Entries;
 use crate::{Error, error::Context};
 use aya::Ebpf;
-use aya::maps::{Array, HashMap, Map, MapData, MapError, PerCpuArray};
+use aya::maps::{Array, MapData, PerCpuArray};
 use roam6_proto::LinkId;
 use roam6_proto::base::few;
-use std::io;
-
-type Table<K, V> = HashMap<MapData, K, V>;
 
 /// All maps.
 pub(crate) struct Maps {
@@ -122,56 +120,4 @@ impl Maps {
 /// The index of the table of a side.
 fn lengths_index(which: u32, side: Side) -> u32 {
     Side::ALL.len() as u32 * which + side as u32
-}
-
-/// A hash map with a name for its errors.
-pub(crate) struct Entries<K: aya::Pod, V: aya::Pod> {
-    name: &'static str,
-    table: Table<K, V>,
-}
-
-impl<K: aya::Pod, V: aya::Pod> Entries<K, V> {
-    pub(crate) fn new(name: &'static str, map: Map) -> Result<Self, Error> {
-        Ok(Entries { name, table: Table::try_from(map).context(format_args!("map {name}"))? })
-    }
-
-    /// Sets the value of `key` atomically: a packet sees the former value or the new one.
-    pub(crate) fn put(&mut self, key: &K, value: &V) -> Result<(), Error> {
-        self.table.insert(key, value, 0).context(format_args!("map {}", self.name))
-    }
-
-    /// Removes `key`, which need not exist.
-    pub(crate) fn drop(&mut self, key: &K) -> Result<(), Error> {
-        match self.table.remove(key) {
-            Err(error) if is_absent(&error) => Ok(()),
-            other => other.context(format_args!("map {}", self.name)),
-        }
-    }
-
-    /// The value of `key`.
-    pub(crate) fn find(&self, key: &K) -> Option<V> {
-        self.table.get(key, 0).ok()
-    }
-
-    /// All keys.
-    pub(crate) fn keys(&self) -> Result<Vec<K>, Error> {
-        self.table.keys().collect::<Result<_, _>>().context(format_args!("map {}", self.name))
-    }
-}
-
-fn is_absent(error: &MapError) -> bool {
-    match error {
-        MapError::KeyNotFound | MapError::ElementNotFound => true,
-        MapError::SyscallError(error) => error.io_error.kind() == io::ErrorKind::NotFound,
-        _ => false,
-    }
-}
-
-impl<T> Context<T> for Result<T, MapError> {
-    fn context(self, what: impl core::fmt::Display) -> Result<T, Error> {
-        self.map_err(|error| match error {
-            MapError::SyscallError(error) => Error::new(what, error.io_error),
-            other => Error::new(what, other),
-        })
-    }
 }

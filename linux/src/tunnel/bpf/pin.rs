@@ -1,6 +1,6 @@
 //! Where BPF objects are pinned while no process holds them: a BPF file system of the daemon's own.
 
-use crate::bpf::abi::LAYOUT;
+use super::abi::LAYOUT;
 use crate::{Error, error::Context};
 use nix::errno::Errno;
 use nix::mount::{MntFlags, MsFlags, mount, umount2};

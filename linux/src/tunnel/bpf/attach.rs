@@ -1,8 +1,9 @@
 //! The TC programs and their attachment to interfaces: by TCX links from Linux 6.6 on, by clsact filters before. Both
 //! stay when the daemon ends; after a restart the program is replaced in one step.
 
+use super::pin::Pins;
 use crate::Error;
-use crate::bpf::pin::Pins;
+use crate::bpf::load::{classifier, error_chain};
 use aya::programs::links::{FdLink, PinnedLink};
 use aya::programs::tc::{self, NlOptions, SchedClassifierLink, TcAttachOptions, TcHandle};
 use aya::programs::{LinkOrder, ProgramError, SchedClassifier, TcAttachType};
@@ -19,9 +20,6 @@ const HANDLE: TcHandle = TcHandle::new(0, 1);
 
 /// Prefixes that bypass the tunnels, for which there is room in any case.
 const MAX_BYPASSES: u32 = roam6_proto::mnpp::neighbours::MAX_NETWORKS as u32;
-
-/// Attempts to load a program, should signals interrupt the verifier.
-const LOAD_ATTEMPTS: u32 = 10;
 
 /// One of the programs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -78,10 +76,10 @@ impl Programs {
             .map_max_entries("tunnels", tunnels)
             .map_max_entries("rules", tunnels)
             .map_max_entries("prefixes", tunnels.saturating_mul(4).saturating_add(MAX_BYPASSES))
-            .map_max_entries("slots", crate::bpf::abi::prefix_slot::slot_count(tunnels))
+            .map_max_entries("slots", crate::tunnel::bpf::abi::prefix_slot::slot_count(tunnels))
             .map_max_entries("ends", tunnels)
-            .map_max_entries("hops", crate::bpf::abi::HOPS)
-            .map_max_entries("passages", crate::bpf::abi::HOPS)
+            .map_max_entries("hops", crate::tunnel::bpf::abi::HOPS)
+            .map_max_entries("passages", crate::tunnel::bpf::abi::HOPS)
             .load(OBJECT)
             .map_err(|error| Error::new("load the TC object", error_chain(&error)))?;
         crate::sys::trim_heap();
@@ -139,43 +137,6 @@ impl Programs {
     }
 }
 
-/// A program of an object, by its name.
-pub(crate) fn program_named<'a, P>(ebpf: &'a mut Ebpf, name: &str) -> Result<&'a mut P, Error>
-where
-    &'a mut P: TryFrom<&'a mut aya::programs::Program, Error = ProgramError>,
-{
-    let program = ebpf.program_mut(name).ok_or_else(|| Error::new(name, "no such program in the BPF object"))?;
-    program.try_into().map_err(|error| Error::new(name, error_chain(&error)))
-}
-
-/// A TC program, loaded when it is first needed.
-pub(crate) fn classifier<'a>(ebpf: &'a mut Ebpf, name: &str) -> Result<&'a mut SchedClassifier, Error> {
-    let program: &mut SchedClassifier = program_named(ebpf, name)?;
-    if program.fd().is_err() {
-        let loaded = load_with_retry(|| program.load());
-        loaded.map_err(|error| Error::new(format_args!("load BPF program {name}"), error_chain(&error)))?;
-    }
-    Ok(program)
-}
-
-/// Loads a program, and again if a signal interrupted it.
-///
-/// # Errors
-/// The kernel's, with the verifier's message.
-pub(crate) fn load_with_retry(mut once: impl FnMut() -> Result<(), ProgramError>) -> Result<(), ProgramError> {
-    for _ in 1..LOAD_ATTEMPTS {
-        match once() {
-            Err(error) if was_interrupted(&error) => {}
-            other => return other,
-        }
-    }
-    once()
-}
-
-fn was_interrupted(error: &ProgramError) -> bool {
-    matches!(error, ProgramError::LoadError { io_error, .. } if io_error.kind() == std::io::ErrorKind::WouldBlock)
-}
-
 /// Attaches by a clsact filter, which has no pin: it stays until it is removed.
 fn attach_filter(program: &mut SchedClassifier, which: Program, interface: Interface<'_>) -> Result<(), ProgramError> {
     // Fails if the qdisc exists already, which is no error.
@@ -191,15 +152,4 @@ fn attach_filter(program: &mut SchedClassifier, which: Program, interface: Inter
     // Dropping the link would remove the filter.
     core::mem::forget(program.take_link(id)?);
     Ok(())
-}
-
-/// An error with its sources, which the library's errors do not print.
-pub(crate) fn error_chain(error: &dyn core::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(error) = source {
-        text = format!("{text}: {error}");
-        source = error.source();
-    }
-    text
 }

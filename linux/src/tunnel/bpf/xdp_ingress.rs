@@ -1,9 +1,10 @@
 //! The XDP program, which runs in the driver before the kernel allocates socket buffers (native XDP). It shares the
 //! maps of the TC programs, which get all packets that it passes.
 
+use super::attach::Interface;
+use super::pin::Pins;
 use crate::Error;
-use crate::bpf::attach::{self, Interface, error_chain};
-use crate::bpf::pin::Pins;
+use crate::bpf::load::{self, error_chain};
 use crate::netlink::generic::{Family, attribute, find};
 use aya::programs::Xdp;
 use aya::programs::links::{FdLink, PinnedLink};
@@ -44,7 +45,7 @@ impl XdpIngress {
             .map_err(|error| Error::new("load the XDP object", error_chain(&error)))?;
         let mut front = XdpIngress { ebpf, pins };
         let program = front.program()?;
-        attach::load_with_retry(|| program.load())
+        load::load_with_retry(|| program.load())
             .map_err(|error| Error::new("load the XDP program", error_chain(&error)))?;
         crate::sys::trim_heap();
         Ok(front)
@@ -76,7 +77,7 @@ impl XdpIngress {
     /// # Errors
     /// The kernel's, with the verifier's message.
     pub(crate) fn program(&mut self) -> Result<&mut Xdp, Error> {
-        attach::program_named(&mut self.ebpf, NAME)
+        load::program_named(&mut self.ebpf, NAME)
     }
 }
 

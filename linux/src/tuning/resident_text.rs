@@ -2,7 +2,6 @@
 //! line and of the configuration and the loader of BPF programs, is never used again.
 
 use crate::sys;
-use core::ops::Range;
 use core::time::Duration;
 use roam6_proto::Time;
 
@@ -40,19 +39,10 @@ impl ProgramText {
     }
 }
 
-/// The address range of a line of proc_pid_maps(5), if that is text mapped from a file, which nothing can have
-/// modified.
-pub(crate) fn text_of(line: &str) -> Option<Range<usize>> {
-    let mut fields = line.split_ascii_whitespace();
-    let (start, end) = fields.next()?.split_once('-')?;
-    let range = usize::from_str_radix(start, 16).ok()?..usize::from_str_radix(end, 16).ok()?;
-    let (permissions, inode) = (fields.next()?, fields.nth(2)?);
-    (permissions == "r-xp" && inode != "0").then_some(range)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::sys::text_of;
 
     #[test]
     fn program_text_is_released_after_start_and_then_periodically() {
