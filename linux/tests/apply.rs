@@ -347,8 +347,8 @@ fn an_item_takes_the_place_of_its_former_self() {
 }
 
 #[test]
-fn a_tentative_address_is_replaced_by_one_without_dad() {
-    let Some((_here, there)) = Place::pair("a_tentative_address_is_replaced_by_one_without_dad") else { return };
+fn tentative_address_is_replaced_by_one_without_dad() {
+    let Some((_here, there)) = Namespace::pair("tentative_address_is_replaced_by_one_without_dad") else { return };
     let directory = tempfile::tempdir().unwrap();
     let mut host = host(&directory, &["here0"], Some(LinkId(1)));
     let link = link(&mut host, "here0").link;
