@@ -1,4 +1,4 @@
-//! Compiles the BPF programs of the testbed: what blows packets into it, passes them on and counts them.
+//! Compiles the BPF programs of the testbed: packet generator, redirect and counters.
 
 #[path = "../bpf/compile.rs"]
 mod compile;
@@ -6,5 +6,5 @@ mod compile;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    compile::all("bpf", &["wind"])
+    compile::all("bpf", &["packet_generator"])
 }

@@ -4,32 +4,17 @@
 
 mod attacks;
 mod bed;
-mod chain;
-mod chart;
 mod clock;
 mod demo;
-mod demo_geonet;
-mod demo_mptcp;
-mod demo_shim6;
-mod dissector;
-mod event_printer;
 mod experiments;
 mod findings;
-mod handover;
 mod live;
-mod multipath;
-mod plots;
-mod progress;
-mod providers;
-mod registrations;
+mod load;
+mod mptcp;
 mod report;
-mod road;
-mod roadside;
-mod shim6;
 mod sys;
-mod terminal;
 mod topology;
-mod traffic;
+mod ui;
 
 use anyhow::{Result, bail};
 use clap::{CommandFactory, Parser, Subcommand};
@@ -88,41 +73,13 @@ enum Command {
         svg: PathBuf,
     },
     /// NEMO: a vehicle moves home, FN1, FN2, home, FN1, FN2 under traffic; fails if a connection breaks.
-    Demo {
-        /// Writes the output as a picture to this file.
-        #[arg(long, value_name = "FILE")]
-        svg: Option<PathBuf>,
-        /// Keeps the capture of all links in this file (pcapng).
-        #[arg(long, value_name = "FILE")]
-        capture: Option<PathBuf>,
-    },
+    Demo(demo::Options),
     /// MPTCP: one transfer uses the tunnel, the direct path, moves, and uses the next direct path; shows the path of its bytes.
-    DemoMptcp {
-        /// Writes a chart of the paths of the bytes over time to this file.
-        #[arg(long, value_name = "FILE")]
-        svg: Option<PathBuf>,
-        /// Keeps the capture of all links in this file (pcapng).
-        #[arg(long, value_name = "FILE")]
-        capture: Option<PathBuf>,
-    },
+    DemoMptcp(demo::Options),
     /// Shim6: two hosts, two providers; one provider after the other fails under two connections, which survive.
-    DemoShim6 {
-        /// Writes the output as a picture to this file.
-        #[arg(long, value_name = "FILE")]
-        svg: Option<PathBuf>,
-        /// Keeps the capture of all links in this file (pcapng).
-        #[arg(long, value_name = "FILE")]
-        capture: Option<PathBuf>,
-    },
+    DemoShim6(demo::Options),
     /// GeoNetworking: ping and TCP between a moving vehicle and a roadside unit over one, two and three hops.
-    DemoGeonet {
-        /// Writes the output as a picture to this file.
-        #[arg(long, value_name = "FILE")]
-        svg: Option<PathBuf>,
-        /// Keeps the capture of the channel in this file (pcapng).
-        #[arg(long, value_name = "FILE")]
-        capture: Option<PathBuf>,
-    },
+    DemoGeonet(demo::Options),
     /// Shows running networks in a browser: drag the vehicle into another network and watch its connections, or watch
     /// vehicles on a road.
     #[command(after_help = "Example: roam6-lab live geonet --port 8080, then open http://127.0.0.1:8080/")]
@@ -162,23 +119,11 @@ fn execute(command: Command) -> Result<bool> {
             }
             Ok(true)
         }
-        Command::Demo { svg, capture } => {
-            bed::sandbox::enter()?;
-            demo::run(svg.as_deref(), capture.as_deref())
-        }
-        Command::DemoMptcp { svg, capture } => {
-            bed::sandbox::enter()?;
-            demo_mptcp::run(svg.as_deref(), capture.as_deref())
-        }
-        Command::DemoGeonet { svg, capture } => {
-            bed::sandbox::enter()?;
-            demo_geonet::run(svg.as_deref(), capture.as_deref())
-        }
-        Command::DemoShim6 { svg, capture } => {
-            bed::sandbox::enter()?;
-            demo_shim6::run(svg.as_deref(), capture.as_deref())
-        }
-        Command::Plot { result, svg } => plots::write_svg(&result, &svg).map(|()| true),
+        Command::Demo(options) => demo::run(demo::nemo::scene, &options),
+        Command::DemoMptcp(options) => demo::run(demo::mptcp::scene, &options),
+        Command::DemoShim6(options) => demo::run(demo::shim6::scene, &options),
+        Command::DemoGeonet(options) => demo::run(demo::geonet::scene, &options),
+        Command::Plot { result, svg } => report::plots::write_svg(&result, &svg).map(|()| true),
         Command::Report { quick, only, again, draw, into } => {
             report::run(&report::ReportOptions { quick, only, again, draw, into })
         }

@@ -1,4 +1,4 @@
-//! The live testbed as its reader meets it: a page in a browser, and a vehicle that moves at a wish.
+//! The live testbed as its reader meets it: a page in a browser, and a vehicle that moves on command.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test says what is wrong by failing")]
 
 mod common;
@@ -85,9 +85,12 @@ fn nemo_page_moves_the_vehicle_on_command() {
     }
     let mut live = Live::start("nemo");
     let moved = r#"{"do": "plug", "uplink": "up0", "to": "fn1"}"#;
-    assert_eq!(live.request("POST /wish", "elsewhere.example", moved).0, 403, "another site's script");
-    assert_eq!(live.request("POST /wish", &live.authority, r#"{"do": "plug", "uplink": "up7", "to": "fn1"}"#).0, 400);
-    assert_eq!(live.request("POST /wish", &live.authority, moved).0, 202);
+    assert_eq!(live.request("POST /command", "elsewhere.example", moved).0, 403, "another site's script");
+    assert_eq!(
+        live.request("POST /command", &live.authority, r#"{"do": "plug", "uplink": "up7", "to": "fn1"}"#).0,
+        400
+    );
+    assert_eq!(live.request("POST /command", &live.authority, moved).0, 202);
     let state = live.wait(|state| state["moves"][0]["move"] == "up0: home to FN1");
     assert_eq!(state["moves"][0]["tcp_lives"], true, "{state}");
     assert_eq!(state["care_of"].as_array().unwrap().len(), 1, "{state}");

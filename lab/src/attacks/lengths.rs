@@ -1,8 +1,8 @@
 //! An insider registers prefixes of many lengths, all inside its own network, before other routers register.
 
 use super::{Outsider, attacker_address, insider};
-use crate::topology::{NemoNetwork, mobile_network};
-use crate::traffic::forge::UpdateRequest;
+use crate::load::forge::UpdateRequest;
+use crate::topology::nemo::{NemoNetwork, mobile_network};
 use anyhow::Result;
 use roam6_wire::mobility::MobilityOption;
 use roam6_wire::{Prefix, Sequence};
@@ -16,8 +16,8 @@ const PREFIX_LENGTHS: std::ops::RangeInclusive<u8> = 65..=79;
 
 /// The number of mobile routers that are refused afterwards, and a result row.
 pub(crate) fn locked_out() -> Result<(usize, Value)> {
-    let world = NemoNetwork::build(Duration::ZERO, OTHER_ROUTERS + 1, "duplicate_detection = false")?;
-    let mut outsider = Outsider::connect(&world)?;
+    let network = NemoNetwork::build(Duration::ZERO, OTHER_ROUTERS + 1, "duplicate_detection = false")?;
+    let mut outsider = Outsider::connect(&network)?;
     let first = mobile_network(OTHER_ROUTERS);
     let options =
         PREFIX_LENGTHS.filter_map(|length| Prefix::new(first, length)).map(MobilityOption::MobileNetworkPrefix);

@@ -2,8 +2,8 @@
 
 use super::{Outsider, attacker_address, insider};
 use crate::bed::Daemon;
-use crate::topology::{NemoNetwork, home_address, mobile_network};
-use crate::traffic::forge::UpdateRequest;
+use crate::load::forge::UpdateRequest;
+use crate::topology::nemo::{NemoNetwork, home_address, mobile_network};
 use anyhow::Result;
 use roam6_wire::ip6::{self, Header, protocol};
 use roam6_wire::mobility::{BindingIdentifier, CareOfField, MobilityOption, Status};
@@ -30,14 +30,14 @@ const VARIANTS: [(&str, Register); 3] =
 pub(crate) fn forwarded_per_packet() -> Result<Vec<Value>> {
     let mut rows = Vec::new();
     for (name, register) in VARIANTS {
-        let world = NemoNetwork::build(Duration::ZERO, 2, "duplicate_detection = false")?;
-        let mut outsider = Outsider::connect(&world)?;
+        let network = NemoNetwork::build(Duration::ZERO, 2, "duplicate_detection = false")?;
+        let mut outsider = Outsider::connect(&network)?;
         let statuses = register(&mut outsider)?;
-        let before = forwarded_packets(&world.home_agent)?;
+        let before = forwarded_packets(&network.home_agent)?;
         let header = Header::new(attacker_address(7), address_inside(0, 0, 5));
         outsider.send(&ip6::emit(&header, protocol::NONE, &vec![0; OCTETS - 40]))?;
         sleep(OBSERVATION_TIME);
-        let count = forwarded_packets(&world.home_agent)?.saturating_sub(before);
+        let count = forwarded_packets(&network.home_agent)?.saturating_sub(before);
         rows.push(json!({ "attack": format!("loop: {name}"), "statuses": statuses, "forwarded": count }));
     }
     Ok(rows)

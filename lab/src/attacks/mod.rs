@@ -12,8 +12,8 @@ pub(crate) mod sources;
 
 use crate::bed::tap::Tap;
 use crate::clock;
-use crate::topology::{self, HOME_AGENT, NemoNetwork};
-use crate::traffic::forge::{SyntheticRouter, UpdateRequest, parse_acknowledgement};
+use crate::load::forge::{SyntheticRouter, UpdateRequest, parse_acknowledgement};
+use crate::topology::nemo::{self, HOME_AGENT, NemoNetwork};
 use anyhow::Result;
 use roam6_wire::{CareOfAddress, HomeAddress, Sequence};
 use std::net::Ipv6Addr;
@@ -35,9 +35,9 @@ pub(crate) struct Outsider {
 
 impl Outsider {
     /// Attaches the attacker to the core router.
-    pub(crate) fn connect(world: &NemoNetwork) -> Result<Outsider> {
-        let tap = Tap::open(&world.core, "evil0")?;
-        world.core.ip(&["route add 2001:db8:bad::/48 via fe80::1 dev evil0"])?;
+    pub(crate) fn connect(network: &NemoNetwork) -> Result<Outsider> {
+        let tap = Tap::open(&network.core, "evil0")?;
+        network.core.ip(&["route add 2001:db8:bad::/48 via fe80::1 dev evil0"])?;
         Ok(Outsider { tap, sequence: Sequence(0) })
     }
 
@@ -64,16 +64,12 @@ impl Outsider {
 
     /// Sends a request from the attacker's network; the status of the acknowledgement, `None` without one. The sequence
     /// number is set here, and set again if the home agent reports the last one (status 135).
-    pub(crate) fn request_status(
-        &mut self,
-        registrant: &SyntheticRouter,
-        request: &UpdateRequest,
-    ) -> Result<Option<u8>> {
+    pub(crate) fn request_status(&mut self, router: &SyntheticRouter, request: &UpdateRequest) -> Result<Option<u8>> {
         for _ in 0..3 {
             self.sequence = self.sequence.next();
             let request =
                 UpdateRequest { sequence: self.sequence, unix_micros: clock::unix_micros(), ..request.clone() };
-            self.send(&registrant.signed_update_from(attacker_address(1), &request))?;
+            self.send(&router.signed_update_from(attacker_address(1), &request))?;
             let answer = self.receive(TIMEOUT, parse_acknowledgement);
             match answer {
                 Some((_, OUT_OF_WINDOW, last)) => self.sequence = last,
@@ -92,9 +88,9 @@ pub(crate) const OUT_OF_WINDOW: u8 = 135;
 pub(crate) fn insider(number: u8, care_of: Ipv6Addr) -> SyntheticRouter {
     SyntheticRouter {
         home_agent: HOME_AGENT,
-        home_address: HomeAddress(topology::home_address(number)),
+        home_address: HomeAddress(nemo::home_address(number)),
         care_of: CareOfAddress(care_of),
-        spi: topology::FIRST_SPI + u32::from(number),
-        key: topology::key(),
+        spi: nemo::FIRST_SPI + u32::from(number),
+        key: nemo::key(),
     }
 }

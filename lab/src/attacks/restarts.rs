@@ -2,8 +2,8 @@
 
 use crate::bed::Daemon;
 use crate::clock;
-use crate::registrations::{RegistrationLoad, synthetic_router};
-use crate::traffic::forge::{UpdateRequest, parse_acknowledgement};
+use crate::load::forge::{UpdateRequest, parse_acknowledgement};
+use crate::load::registrations::{RegistrationLoad, synthetic_router};
 use anyhow::{Context, Result};
 use nix::mount::{MntFlags, MsFlags, mount, umount2};
 use roam6_proto::contract::view::BindingView;
@@ -49,15 +49,15 @@ impl Drop for SmallDisk {
 pub(crate) fn undone_deregistrations() -> Result<(usize, Value)> {
     let folder = Path::new(crate::bed::sandbox::WORK_DIR).join("small-disk");
     let disk = SmallDisk::mount(&folder)?;
-    let mut crowd = RegistrationLoad::start(ROUTERS, Some(&folder))?;
+    let mut load = RegistrationLoad::start(ROUTERS, Some(&folder))?;
     let all: Vec<u32> = (0..ROUTERS).collect();
-    crowd.register(&all, 10)?;
+    load.register(&all, 10)?;
     disk.fill()?;
-    let left = deregister(&mut crowd, &all)?;
-    crowd.daemon.kill();
+    let left = deregister(&mut load, &all)?;
+    load.daemon.kill();
     fs::remove_file(folder.join("filler"))?;
-    crowd.daemon.spawn()?;
-    let bound = bound_addresses(&crowd.daemon)?;
+    load.daemon.spawn()?;
+    let bound = bound_addresses(&load.daemon)?;
     let undone = left.iter().filter(|number| bound.contains(&synthetic_router(**number).home_address.0)).count();
     let row = json!({
         "attack": "de-registrations on a full disk, kill -9",
@@ -69,52 +69,51 @@ pub(crate) fn undone_deregistrations() -> Result<(usize, Value)> {
 /// The number of recorded updates of ended bindings that are accepted after a restart, and a result row.
 pub(crate) fn accepted_replays() -> Result<(usize, Value)> {
     let count = 10;
-    let mut crowd = RegistrationLoad::start(count, None)?;
+    let mut load = RegistrationLoad::start(count, None)?;
     let mut recorded = Vec::new();
     for number in 0..count {
         let packet = synthetic_router(number).signed_update(&UpdateRequest::new(Sequence(100)));
-        crowd.taps.uplink.send(&packet)?;
+        load.taps.uplink.send(&packet)?;
         recorded.push(packet);
-        await_statuses(&mut crowd, 1).context("no binding to begin with")?;
-        crowd
-            .taps
+        await_statuses(&mut load, 1).context("no initial binding")?;
+        load.taps
             .uplink
             .send(&synthetic_router(number).signed_update(&UpdateRequest::deregistration(Sequence(101))))?;
-        await_statuses(&mut crowd, 1).context("no de-registration")?;
+        await_statuses(&mut load, 1).context("no de-registration")?;
     }
-    crowd.daemon.kill();
-    crowd.daemon.spawn()?;
+    load.daemon.kill();
+    load.daemon.spawn()?;
     for packet in &recorded {
-        crowd.taps.uplink.send(packet)?;
+        load.taps.uplink.send(packet)?;
     }
-    let statuses: Vec<u8> = await_statuses(&mut crowd, recorded.len()).unwrap_or_default().into_values().collect();
-    let accepted = bound_addresses(&crowd.daemon)?.len();
+    let statuses: Vec<u8> = await_statuses(&mut load, recorded.len()).unwrap_or_default().into_values().collect();
+    let accepted = bound_addresses(&load.daemon)?.len();
     let row = json!({ "attack": "replays after kill -9", "sent": count, "statuses": statuses, "bound": accepted });
     Ok((accepted, row))
 }
 
 /// De-registers these mobile routers; those whose de-registration was accepted.
-fn deregister(crowd: &mut RegistrationLoad, who: &[u32]) -> Result<Vec<u32>> {
+fn deregister(load: &mut RegistrationLoad, who: &[u32]) -> Result<Vec<u32>> {
     let mut waiting: BTreeMap<_, u32> = BTreeMap::new();
     for number in who {
-        let next = crowd.sequences.get(usize::try_from(*number)?).context("no such router")?.next();
+        let next = load.sequences.get(usize::try_from(*number)?).context("no such router")?.next();
         let leaving = synthetic_router(*number);
-        crowd.taps.uplink.send(&leaving.signed_update(&UpdateRequest::deregistration(next)))?;
+        load.taps.uplink.send(&leaving.signed_update(&UpdateRequest::deregistration(next)))?;
         waiting.insert(leaving.care_of, *number);
     }
-    let accepted = await_statuses(crowd, who.len()).unwrap_or_default();
+    let accepted = await_statuses(load, who.len()).unwrap_or_default();
     let left = accepted.into_iter().filter(|(_, status)| *status < 128);
     Ok(left.filter_map(|(care_of, _)| waiting.remove(&care_of)).collect())
 }
 
 /// The statuses of the next `count` acknowledgements, by care-of address; fewer after the timeout. `None` if there is
 /// none.
-fn await_statuses(crowd: &mut RegistrationLoad, count: usize) -> Option<BTreeMap<roam6_wire::CareOfAddress, u8>> {
+fn await_statuses(load: &mut RegistrationLoad, count: usize) -> Option<BTreeMap<roam6_wire::CareOfAddress, u8>> {
     let mut told = BTreeMap::new();
     let end = clock::now() + TIMEOUT;
     while told.len() < count && clock::now() < end {
-        crowd.taps.uplink.wait(20);
-        while let Some(packet) = crowd.taps.uplink.receive() {
+        load.taps.uplink.wait(20);
+        while let Some(packet) = load.taps.uplink.receive() {
             if let Some((to, status, _)) = parse_acknowledgement(packet) {
                 told.insert(to, status);
             }

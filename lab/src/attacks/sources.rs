@@ -3,7 +3,7 @@
 
 use crate::bed::Host;
 use crate::clock;
-use crate::topology::{CORRESPONDENT, NemoNetwork};
+use crate::topology::nemo::{CORRESPONDENT, NemoNetwork};
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
 use std::net::{Ipv6Addr, SocketAddrV6, UdpSocket};
@@ -18,25 +18,25 @@ const TIMEOUT: Duration = Duration::from_secs(2);
 /// The number of such packets that were forwarded to the correspondent or to the mobile network node, and a result row
 /// for each source.
 pub(crate) fn forwarded_spoofed() -> Result<(usize, Vec<Value>)> {
-    let world = NemoNetwork::build(Duration::ZERO, 1, "duplicate_detection = false")?;
-    let vehicle = world.vehicle(0, &["up0"])?;
-    world.emulator.plug(vehicle.uplink(0)?, world.visited[0].link)?;
+    let network = NemoNetwork::build(Duration::ZERO, 1, "duplicate_detection = false")?;
+    let vehicle = network.vehicle(0, &["up0"])?;
+    network.emulator.plug(vehicle.uplink(0)?, network.visited[0].link)?;
     vehicle.wait_until_connected(CORRESPONDENT)?;
     let evil = Host::new("evil")?;
     evil.set_sysctl("ipv6/conf/default/accept_dad", "0")?;
     evil.set_sysctl("ipv6/conf/default/accept_ra", "0")?;
-    let port = world.emulator.add_port(&evil, "eth0")?;
-    world.emulator.plug(port, world.visited[0].link)?;
+    let port = network.emulator.add_port(&evil, "eth0")?;
+    network.emulator.plug(port, network.visited[0].link)?;
     let node = vehicle.mnn_address;
     let dead = Ipv6Addr::from_bits(node.to_bits() ^ 0xdead);
-    let victim = world.emulator.link_local(vehicle.uplink(0)?)?;
-    let mac = world.emulator.link_layer_address(vehicle.uplink(0)?).context("no such port")?;
+    let victim = network.emulator.link_local(vehicle.uplink(0)?)?;
+    let mac = network.emulator.link_layer_address(vehicle.uplink(0)?).context("no such port")?;
     evil.ip(&[
         &format!("neighbour replace {victim} lladdr {mac} dev eth0 nud permanent"),
         &format!("route add {CORRESPONDENT}/128 via {victim} dev eth0"),
         &format!("route add {node}/128 via {victim} dev eth0"),
     ])?;
-    let correspondent = world.cn.in_namespace(|| UdpSocket::bind(SocketAddrV6::new(CORRESPONDENT, PORT, 0, 0)))??;
+    let correspondent = network.cn.in_namespace(|| UdpSocket::bind(SocketAddrV6::new(CORRESPONDENT, PORT, 0, 0)))??;
     let inside = vehicle.mnn.in_namespace(|| UdpSocket::bind(SocketAddrV6::new(node, PORT, 0, 0)))??;
     // From the mobile network to the Internet, and to the mobile network itself.
     let cases = [

@@ -135,6 +135,20 @@ impl Daemon {
         self.host.folder().join("roam6.log")
     }
 
+    /// Its host.
+    pub(crate) fn host(&self) -> &Host {
+        &self.host
+    }
+
+    /// The last lines of its log, for error messages.
+    pub(crate) fn log_tail(&self) -> String {
+        const LINES: usize = 25;
+        let log = fs::read_to_string(self.log()).unwrap_or_default();
+        let lines: Vec<&str> = log.lines().collect();
+        let tail = lines.get(lines.len().saturating_sub(LINES)..).unwrap_or_default().join("\n");
+        format!("the log of {}:\n{tail}\n", self.host.name())
+    }
+
     /// Private memory (resident, anonymous), octets.
     pub(crate) fn anonymous_memory(&self) -> Result<u64> {
         Ok(status_field(&format!("/proc/{}/status", self.pid()?), "RssAnon")? * 1024)
@@ -169,7 +183,7 @@ impl Daemon {
         // After the name in parentheses: user and system time are the 14th and 15th field (proc(5)).
         let (_, fields) = stat.rsplit_once(')').context("no name")?;
         let ticks = fields.split_whitespace().skip(11).take(2).map(str::parse::<u64>).sum::<Result<u64, _>>()?;
-        let second = nix::unistd::sysconf(nix::unistd::SysconfVar::CLK_TCK)?.context("no clock tick")?;
+        let second = nix::unistd::sysconf(nix::unistd::SysconfVar::CLK_TCK)?.context("no clock tick rate")?;
         Ok(Duration::from_secs_f64(ticks as f64 / second as f64))
     }
 
@@ -190,7 +204,7 @@ impl Daemon {
         if ended.is_none() {
             child.kill().ok();
             child.wait()?;
-            bail!("roam6 on {} did not end on SIGTERM", self.host.name());
+            bail!("roam6 on {} did not exit on SIGTERM", self.host.name());
         }
         self.kill();
         Ok(())
@@ -213,7 +227,7 @@ impl Daemon {
         })?;
         self.watcher = Some(child);
         match state.recv_timeout(FIRST_LINE_TIMEOUT) {
-            Err(RecvTimeoutError::Disconnected) => bail!("roam6 on {} lets nobody watch", self.host.name()),
+            Err(RecvTimeoutError::Disconnected) => bail!("roam6 on {} refuses `roam6 watch`", self.host.name()),
             // A GeoNetworking station without other roles has no state to print.
             Ok(()) | Err(RecvTimeoutError::Timeout) => Ok(()),
         }

@@ -103,7 +103,7 @@ impl Host {
     pub(crate) fn in_namespace<T: Send>(&self, work: impl FnOnce() -> T + Send) -> Result<T> {
         std::thread::scope(|scope| {
             let thread = scope.spawn(|| setns(&*self.0.net, CloneFlags::CLONE_NEWNET).map(|()| work()));
-            thread.join().map_err(|_| anyhow!("a thread inside {} failed", self.0.name))?.map_err(Into::into)
+            thread.join().map_err(|_| anyhow!("a thread inside {} panicked", self.0.name))?.map_err(Into::into)
         })
     }
 

@@ -3,7 +3,7 @@
 pub(crate) mod access_router;
 pub(crate) mod capture;
 pub(crate) mod daemon;
-pub(crate) mod fabric;
+pub(crate) mod dissector;
 pub(crate) mod gpsd;
 pub(crate) mod host;
 pub(crate) mod link_emulator;
@@ -14,4 +14,4 @@ pub(crate) use access_router::{DhcpServer, Radvd};
 pub(crate) use daemon::{Daemon, Events, ResourceUsage};
 pub(crate) use gpsd::GpsdServer;
 pub(crate) use host::Host;
-pub(crate) use link_emulator::{LinkEmulator, Port, Positions, Segment};
+pub(crate) use link_emulator::{LinkEmulator, ObservedFrame, Port, Positions, Segment};

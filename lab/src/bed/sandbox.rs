@@ -40,9 +40,9 @@ pub(crate) fn enter() -> Result<()> {
 /// [`enter`] with a listening socket that `open` creates outside of the sandbox and that is usable inside.
 pub(crate) fn enter_with_listener(open: impl FnOnce() -> Result<TcpListener>) -> Result<TcpListener> {
     if std::env::var_os(INNER_VARIABLE).is_none() {
-        let door = open()?;
+        let listener = open()?;
         check_root()?;
-        std::process::exit(run_inner(Some(door))?);
+        std::process::exit(run_inner(Some(listener))?);
     }
     enter()?;
     // The copy inside inherits the listener as its standard input.
@@ -74,14 +74,14 @@ pub(crate) fn clean() -> Result<bool> {
 }
 
 /// Starts the inner copy as the first process of new namespaces and waits. A signal kills it, and with it all others.
-fn run_inner(door: Option<TcpListener>) -> Result<i32> {
+fn run_inner(listener: Option<TcpListener>) -> Result<i32> {
     unshare(CloneFlags::CLONE_NEWPID | CloneFlags::CLONE_NEWNS | CloneFlags::CLONE_NEWNET)
         .context("cannot make namespaces")?;
     let mut command = Command::new(std::env::current_exe()?);
     let outside = TempDir(std::env::temp_dir().join(format!("roam6-lab-{}", getpid())));
     command.args(std::env::args_os().skip(1)).env(INNER_VARIABLE, "1").env(TEMP_DIR_VARIABLE, &outside.0);
-    if let Some(door) = door {
-        command.stdin(OwnedFd::from(door));
+    if let Some(listener) = listener {
+        command.stdin(OwnedFd::from(listener));
     }
     set_up_child(&mut command, ChildSetup { die_with_parent: true, ..ChildSetup::default() });
     // A signal before the handlers are installed ends this process, and its death ends the child.
@@ -95,7 +95,7 @@ fn run_inner(door: Option<TcpListener>) -> Result<i32> {
         let signal = received.load(std::sync::atomic::Ordering::Relaxed);
         if signal != 0 {
             kill(pid, Signal::SIGKILL).ok();
-            inner.wait()?; // returns when the last process of the cage is gone
+            inner.wait()?; // returns when the last process of the sandbox is gone
             eprintln!("\ninterrupted; the testbed is removed");
             return Ok(128 + i32::try_from(signal)?);
         }

@@ -3,7 +3,7 @@
 
 use super::Experiment;
 use crate::findings::{Findings, round};
-use crate::progress::Progress;
+use crate::ui::Progress;
 use anyhow::Result;
 use roam6_proto::contract::config::geo::{Mib, NonAreaForwarding, TransportType};
 use roam6_proto::geo::PacketRequest;

@@ -4,8 +4,8 @@ use super::Experiment;
 use crate::bed::{Daemon, Host};
 use crate::clock;
 use crate::findings::{Findings, distribution, percentile, round};
-use crate::progress::Progress;
-use crate::traffic::geo_stations::{EmulatedStations, FORWARDER};
+use crate::load::geo_stations::{EmulatedStations, FORWARDER};
+use crate::ui::Progress;
 use anyhow::{Context, Result};
 use serde_json::json;
 use std::time::Duration;
@@ -77,14 +77,14 @@ struct BurstResult {
 }
 
 fn measure(neighbours: u16, quick: bool) -> Result<BurstResult> {
-    let (forwarder, world) = (Host::new("forwarder")?, Host::new("world")?);
-    forwarder.ip(&[&format!("link add radio0 address {FORWARDER} type veth peer name air0 netns world")])?;
-    for (host, name) in [(&forwarder, "radio0"), (&world, "air0")] {
+    let (forwarder, network) = (Host::new("forwarder")?, Host::new("network")?);
+    forwarder.ip(&[&format!("link add radio0 address {FORWARDER} type veth peer name air0 netns network")])?;
+    for (host, name) in [(&forwarder, "radio0"), (&network, "air0")] {
         host.set_sysctl(&format!("ipv6/conf/{name}/disable_ipv6"), "1")?;
         host.ip(&[&format!("link set {name} up")])?;
     }
     let daemon = Daemon::start(&forwarder, CONFIG)?;
-    let mut play = EmulatedStations::open(&world, "air0", neighbours)?;
+    let mut play = EmulatedStations::open(&network, "air0", neighbours)?;
     play.send_beacons()?;
     let known = || wait_for_neighbours(&daemon, neighbours);
     clock::wait_for(Duration::from_secs(10), known).context("the forwarder does not know its neighbours")?;

@@ -5,8 +5,8 @@ use super::Experiment;
 use crate::bed::{Host, Port};
 use crate::clock;
 use crate::findings::{Findings, distribution, percentile, round};
-use crate::progress::Progress;
-use crate::road::{Road, RoadStation, VIRTUAL_LINK, host_address, road_position};
+use crate::topology::road::{Road, RoadStation, VIRTUAL_LINK, host_address, road_position};
+use crate::ui::Progress;
 use anyhow::{Context, Result};
 use roam6_sim::{RadioSpec, Track};
 use serde_json::json;
@@ -161,8 +161,8 @@ impl RttNetwork {
     /// Moves the second vehicle, installs the plain routes, and waits until both paths work.
     fn place_second(&mut self, metres: f64, hops: usize) -> Result<()> {
         let [(_, one), (_, between), (port, two)] = self.plain;
-        self.road.air.set_track(self.mr2.radio, Track::standing(road_position(metres)))?;
-        self.road.air.set_track(port, Track::standing(road_position(metres)))?;
+        self.road.emulator.set_track(self.mr2.radio, Track::standing(road_position(metres)))?;
+        self.road.emulator.set_track(port, Track::standing(road_position(metres)))?;
         let (to_two, to_one) = if hops == 1 { (two, one) } else { (between, between) };
         let [p1, p2] = PLAIN;
         let [g1, g2] = GEO;
@@ -201,13 +201,13 @@ impl RttNetwork {
         let address = self.mr2.address;
         self.mr1.host.ip(&[&format!("route replace {far}/64 via {address} dev {VIRTUAL_LINK}")])?;
         if known {
-            let mac = self.road.air.link_layer_address(self.mr2.radio).context("no radio")?;
+            let mac = self.road.emulator.link_layer_address(self.mr2.radio).context("no radio")?;
             self.mr1
                 .host
                 .ip(&[&format!("neighbour replace {address} lladdr {mac} dev {VIRTUAL_LINK} nud permanent")])?;
         }
         clock::wait_for(TIMEOUT, || self.mr1.neighbour_count().ok().filter(|count| *count == 1))
-            .context("the relay is not heard")?;
+            .context("the relay is not a neighbour")?;
         Ok(())
     }
 

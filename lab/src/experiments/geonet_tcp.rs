@@ -5,9 +5,9 @@ use super::Experiment;
 use crate::bed::Host;
 use crate::clock;
 use crate::findings::{Findings, distribution, round};
-use crate::progress::Progress;
-use crate::road::{Road, RoadStation, VIRTUAL_LINK, host_address, road_position};
-use crate::traffic::{Endpoint, Protocol, Transfer, TransferLoad};
+use crate::load::{Endpoint, Protocol, Transfer, TransferLoad};
+use crate::topology::road::{Road, RoadStation, VIRTUAL_LINK, host_address, road_position};
+use crate::ui::Progress;
 use anyhow::{Context, Result};
 use roam6_sim::{RadioSpec, Track};
 use serde_json::json;
@@ -54,13 +54,12 @@ fn run(quick: bool) -> Result<Findings> {
         let from = clock::unix_micros();
         sleep(BIN);
         let until = clock::unix_micros();
-        let silence = transfer.arrivals().iter().map(|arrivals| arrivals.longest_silence(from, until)).max();
-        silences.push(silence.unwrap_or(0) as f64 / 1000.0);
+        silences.push(transfer.longest_silence(from, until) as f64 / 1000.0);
         progress.step();
     }
     let [forth, back] = transfer.received_octets();
     let spent = (clock::unix_micros() - begin) as f64 / 1e6;
-    let whole = transfer.finish(TIMEOUT)?.iter().all(crate::traffic::Delivery::is_complete);
+    let whole = transfer.finish(TIMEOUT)?.iter().all(crate::load::Delivery::is_complete);
     let worst = silences.iter().copied().fold(0.0, f64::max);
     findings.rows.push(json!({ "silence_ms_each_second": silences, "spread": distribution(&silences) }));
     findings.summarise("tcp_survived", u8::from(whole));
@@ -106,11 +105,11 @@ impl TcpNetwork {
     }
 
     fn drive(&self, seconds: u64) -> Result<()> {
-        let now = self.road.air.now();
+        let now = self.road.emulator.now();
         for (car, from) in &self.relays {
             let track =
                 Track::from(now, road_position(*from)).drive_to(road_position(from + SPEED * seconds as f64), SPEED);
-            self.road.air.set_track(car.radio, track)?;
+            self.road.emulator.set_track(car.radio, track)?;
         }
         Ok(())
     }

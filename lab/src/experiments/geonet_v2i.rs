@@ -4,9 +4,9 @@
 use super::Experiment;
 use crate::clock;
 use crate::findings::{Findings, round};
-use crate::progress::Progress;
-use crate::roadside::{OctetsByPath, PathKind, PathUsage, RoadsideNetwork};
-use crate::traffic::{Endpoint, Protocol, Transfer, TransferLoad};
+use crate::load::{Endpoint, Protocol, Transfer, TransferLoad};
+use crate::topology::roadside::{OctetsByPath, PathKind, PathUsage, RoadsideNetwork};
+use crate::ui::Progress;
 use anyhow::{Context, Result};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeSet;
@@ -86,7 +86,7 @@ impl DriveRun {
                 TransferLoad { message: 1000, ..TransferLoad::steady(Protocol::Tcp, port, RATE) },
             )
         };
-        let out = carry([one.vehicle.node(), scene.world.correspondent()], 9800)?;
+        let out = carry([one.vehicle.node(), scene.network.correspondent()], 9800)?;
         let between = carry([one.vehicle.node(), other.vehicle.node()], 9801)?;
         let ways = scene.watch_paths();
         Ok(DriveRun { path_usage: ways, connections: [("internet", out), ("vehicles", between)], network: scene })
@@ -117,12 +117,11 @@ impl DriveRun {
             row.insert(format!("share_{way:?}").to_lowercase(), json!(round(share)));
         }
         for (name, transfer) in &self.connections {
-            let silences = transfer.arrivals().iter().map(|arrivals| arrivals.longest_silence(begin, end));
-            let longest = silences.max().unwrap_or(0) as f64 / 1000.0;
+            let longest = transfer.longest_silence(begin, end) as f64 / 1000.0;
             row.insert(format!("silence_ms_{name}"), json!(round(longest)));
         }
         let row = Value::Object(row);
-        findings.require(right, || format!("packets did not go the way they should: {row}"));
+        findings.require(right, || format!("unexpected paths: {row}"));
         findings.rows.push(row);
         Ok(())
     }
@@ -139,7 +138,7 @@ impl DriveRun {
         let mut whole = true;
         for (name, transfer) in self.connections {
             let deliveries = transfer.finish(TIMEOUT).with_context(|| format!("the connection {name}\n{logs}"))?;
-            whole &= deliveries.iter().all(crate::traffic::Delivery::is_complete);
+            whole &= deliveries.iter().all(crate::load::Delivery::is_complete);
         }
         for name in ["internet", "vehicles"] {
             let key = format!("silence_ms_{name}");

@@ -5,8 +5,8 @@ use super::Experiment;
 use crate::bed::{Host, LinkEmulator};
 use crate::clock;
 use crate::findings::{Findings, distribution};
-use crate::progress::Progress;
-use crate::traffic::{Endpoint, Stamp, Train};
+use crate::load::{Endpoint, Stamp, Train};
+use crate::ui::Progress;
 use anyhow::Result;
 use roam6_sim::LinkSpec;
 use serde_json::json;
@@ -31,10 +31,10 @@ fn run(quick: bool) -> Result<Findings> {
         ("delay 25 ms", LinkSpec { delay: Duration::from_millis(25), ..LinkSpec::default() }),
         ("loss 5 %", LinkSpec { loss: 0.05, ..LinkSpec::default() }),
     ];
-    let air = LinkEmulator::new(1)?;
+    let emulator = LinkEmulator::new(1)?;
     let (left, right) = (Host::new("left")?, Host::new("right")?);
-    let ports = [air.add_port(&left, "eth0")?, air.add_port(&right, "eth0")?];
-    let cable = air.cable(ports, LinkSpec::default())?;
+    let ports = [emulator.add_port(&left, "eth0")?, emulator.add_port(&right, "eth0")?];
+    let cable = emulator.cable(ports, LinkSpec::default())?;
     left.ip(&[&format!("address add {LEFT}/64 dev eth0 nodad")])?;
     right.ip(&[&format!("address add {RIGHT}/64 dev eth0 nodad")])?;
     // Otherwise the kernel flushes its neighbour cache on carrier loss and resolves the neighbour again, first into the
@@ -47,7 +47,7 @@ fn run(quick: bool) -> Result<Findings> {
     let mut worst_late = 0.0_f64;
     for (name, spec) in specs {
         progress.message(name);
-        air.shape(cable, spec);
+        emulator.shape(cable, spec);
         let mut train = Train::start(
             [Endpoint { host: &left, address: LEFT }, Endpoint { host: &right, address: RIGHT }],
             9000,
@@ -69,7 +69,7 @@ fn run(quick: bool) -> Result<Findings> {
         findings.require(spec.loss > 0.0 || tally.lost == 0, || {
             format!("{name}: {} of {} datagrams were lost", tally.lost, tally.sent)
         });
-        findings.require(late >= 0.0, || format!("{name}: half of the datagrams came {} ms before their time", -late));
+        findings.require(late >= 0.0, || format!("{name}: median delay is {} ms too short", -late));
         findings.rows.push(json!({
             "link": name, "sent": tally.sent, "lost": tally.lost, "delay_ms": distribution(&delays), "expected_ms": expected,
         }));
@@ -77,15 +77,15 @@ fn run(quick: bool) -> Result<Findings> {
     }
     progress.message("re-plug");
     let [port, _] = ports;
-    air.shape(cable, LinkSpec::default());
+    emulator.shape(cable, LinkSpec::default());
     let train =
         Train::start([Endpoint { host: &left, address: LEFT }, Endpoint { host: &right, address: RIGHT }], 9000, 1000)?;
     let mut gaps = Vec::new();
     for _ in 0..if quick { 1 } else { 10 } {
         sleep(Duration::from_millis(1200));
-        air.unplug(port)?;
+        emulator.unplug(port)?;
         sleep(Duration::from_millis(9));
-        let up = air.plug(port, cable)?;
+        let up = emulator.plug(port, cable)?;
         sleep(Duration::from_millis(200));
         let first = clock::wait_for(TIMEOUT, || train.forward.first_after(Stamp::Received, up));
         gaps.extend(first.map(|first| (first - up) as f64 / 1000.0));

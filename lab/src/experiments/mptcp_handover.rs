@@ -2,14 +2,14 @@
 //! connections): gap at the application, path of the payload, and MPTCP options on the wire.
 
 use super::Experiment;
+use crate::bed::dissector;
 use crate::bed::sandbox::WORK_DIR;
-use crate::dissector;
 use crate::findings::{Findings, distribution, percentile, round};
-use crate::multipath::observed_transfer::{Mode, MoveObservation, ObservedTransfer};
-use crate::multipath::options::MptcpOptionCounts;
-use crate::multipath::{AttachmentPoint, LinkShape, MptcpTestbed, PayloadPath};
-use crate::progress::Progress;
-use crate::traffic::Delivery;
+use crate::load::Delivery;
+use crate::mptcp::observed_transfer::{Mode, MoveObservation, ObservedTransfer};
+use crate::mptcp::options::MptcpOptionCounts;
+use crate::mptcp::{AttachmentPoint, LinkShape, MptcpTestbed, PayloadPath};
+use crate::ui::Progress;
 use anyhow::{Context, Result};
 use serde_json::json;
 use std::thread::sleep;
@@ -74,7 +74,7 @@ struct Series {
 fn run(quick: bool) -> Result<Findings> {
     let times = if quick { 1 } else { 10 };
     let modes = [Mode::Classical, Mode::Outbound, Mode::CareOf, Mode::Inbound];
-    let handovers: usize = modes.iter().map(|mode| times * moves(*mode).len()).sum();
+    let handovers: usize = modes.iter().map(|mode| times * handovers_of(*mode).len()).sum();
     let mut progress = Progress::new(handovers as u64);
     let mut findings = Findings::default();
     let mut all = Vec::new();
@@ -99,23 +99,23 @@ fn run_series(mode: Mode, times: usize, progress: &mut Progress) -> Result<Serie
         testbed.accept_subflows()?;
     }
     let capture = std::path::Path::new(WORK_DIR).join("handover.pcapng");
-    testbed.world.emulator.capture(&capture)?;
+    testbed.network.emulator.capture(&capture)?;
     let began = crate::clock::unix_micros();
-    let mut journey = ObservedTransfer::begin(&testbed, mode, PORT, RATE, &[0])?;
+    let mut transfer = ObservedTransfer::begin(&testbed, mode, PORT, RATE, &[0])?;
     sleep(Duration::from_secs(2));
-    let (mut legs, mut deliveries) = (Vec::new(), Vec::new());
+    let (mut moves, mut deliveries) = (Vec::new(), Vec::new());
     for round in 0..times {
         if mode == Mode::CareOf && round > 0 {
-            deliveries.extend(journey.finish()?);
-            journey = begin_anew(&testbed, PORT + u16::try_from(round)?)?;
+            deliveries.extend(transfer.finish()?);
+            transfer = begin_anew(&testbed, PORT + u16::try_from(round)?)?;
         }
-        legs.extend(round_trip(&mut journey, mode, progress)?);
+        moves.extend(round_trip(&mut transfer, mode, progress)?);
         if round == 0 {
             // One round contains every option; a longer capture would exhaust memory.
-            testbed.world.emulator.finish_capture()?;
+            testbed.network.emulator.finish_capture()?;
         }
     }
-    deliveries.extend(journey.finish()?);
+    deliveries.extend(transfer.finish()?);
     let end = crate::clock::unix_micros();
     let verdict = dissector::dissect(&capture)?;
     Ok(Series {
@@ -128,14 +128,18 @@ fn run_series(mode: Mode, times: usize, progress: &mut Progress) -> Result<Serie
         wrong_sources: testbed.source_monitor.samples(),
         wrong: testbed.source_monitor.wrong_source(),
         grace_period: testbed.source_monitor.wrong_in_grace_period(),
-        moves: legs,
+        moves: moves,
     })
 }
 
 /// All handovers once, from FN1 on the first uplink back to the same state.
-fn round_trip(journey: &mut ObservedTransfer<'_>, mode: Mode, progress: &mut Progress) -> Result<Vec<MoveObservation>> {
-    let mut legs = Vec::new();
-    for what in moves(mode) {
+fn round_trip(
+    transfer: &mut ObservedTransfer<'_>,
+    mode: Mode,
+    progress: &mut Progress,
+) -> Result<Vec<MoveObservation>> {
+    let mut moves = Vec::new();
+    for what in handovers_of(mode) {
         progress.message(&format!("{mode:?}: {what}"));
         let (there, act): (&[usize], Action) = match *what {
             "hard FN1 to FN2" => (&[1], |bed| replug(bed, AttachmentPoint::Visited(1))),
@@ -154,15 +158,15 @@ fn round_trip(journey: &mut ObservedTransfer<'_>, mode: Mode, progress: &mut Pro
                 bed.plug(0, AttachmentPoint::Visited(0)).map(drop)
             }),
         };
-        legs.push(journey.run_move(what, there, act)?);
+        moves.push(transfer.run_move(what, there, act)?);
         progress.step();
     }
-    Ok(legs)
+    Ok(moves)
 }
 
-/// The handovers of one round. A connection that begins at a care-of address ends before that address comes back for the
-/// second time: Linux 6.18 takes up the address of the first subflow again only once if it is offered to the peer too.
-fn moves(mode: Mode) -> &'static [&'static str] {
+/// The handovers of one round. A connection opened from a care-of address ends before that address returns for the
+/// second time: Linux 6.18 uses the address of the first subflow again only once if it is also announced to the peer.
+fn handovers_of(mode: Mode) -> &'static [&'static str] {
     if mode == Mode::CareOf { MOVES.split_at(FIRST_RETURN).0 } else { &MOVES }
 }
 
@@ -171,9 +175,9 @@ fn begin_anew(testbed: &MptcpTestbed, port: u16) -> Result<ObservedTransfer<'_>>
     testbed.unplug(1)?;
     testbed.plug(0, AttachmentPoint::Visited(0))?;
     testbed.wait_care_of(&testbed.vehicle.mnn, 0)?;
-    let journey = ObservedTransfer::begin(testbed, Mode::CareOf, port, RATE, &[0])?;
+    let transfer = ObservedTransfer::begin(testbed, Mode::CareOf, port, RATE, &[0])?;
     sleep(Duration::from_secs(2));
-    Ok(journey)
+    Ok(transfer)
 }
 
 fn replug(testbed: &MptcpTestbed, spot: AttachmentPoint) -> Result<()> {
@@ -184,12 +188,12 @@ fn replug(testbed: &MptcpTestbed, spot: AttachmentPoint) -> Result<()> {
 
 fn summarise(findings: &mut Findings, all: &[Series], quick: bool) {
     for series in all {
-        let faults: Vec<&String> = series.moves.iter().flat_map(|leg| &leg.faults).collect();
+        let faults: Vec<&String> = series.moves.iter().flat_map(|observation| &observation.faults).collect();
         let kinds = MOVES.iter().map(|what| {
-            let of = || series.moves.iter().filter(|leg| leg.what == *what);
-            let gaps: Vec<f64> = of().map(|leg| leg.gap).collect();
-            let direct: Vec<f64> = of().filter_map(|leg| leg.direct_after).collect();
-            let withdrawn: Vec<f64> = of().filter_map(|leg| leg.deprecated_after).collect();
+            let of = || series.moves.iter().filter(|observation| observation.what == *what);
+            let gaps: Vec<f64> = of().map(|observation| observation.gap).collect();
+            let direct: Vec<f64> = of().filter_map(|observation| observation.direct_after).collect();
+            let withdrawn: Vec<f64> = of().filter_map(|observation| observation.deprecated_after).collect();
             json!({
                 "move": what, "gap_ms": distribution(&gaps), "to_direct_ms": distribution(&direct),
                 "withdrawn_ms": distribution(&withdrawn),
@@ -201,7 +205,7 @@ fn summarise(findings: &mut Findings, all: &[Series], quick: bool) {
         findings.require(series.is_complete, || format!("{mode:?}: not every octet was delivered once"));
         findings.require(series.wrong == 0, || format!("{mode:?}: {} packets with a wrong source", series.wrong));
         findings.require(mode == Mode::Classical || saw_expected_options(series), || {
-            format!("{mode:?}: an MPTCP option that was due was not seen")
+            format!("{mode:?}: an expected MPTCP option is missing")
         });
         findings.rows.push(json!({
             "mode": format!("{:?}", series.mode).to_lowercase(),
@@ -221,8 +225,9 @@ fn summarise(findings: &mut Findings, all: &[Series], quick: bool) {
     let find = |mode: Mode| all.iter().find(|series| series.mode == mode);
     for (name, what) in KINDS {
         let gap = |mode: Mode| {
-            let legs = find(mode).into_iter().flat_map(|series| &series.moves).filter(|leg| leg.what == what);
-            percentile(&legs.map(|leg| leg.gap).collect::<Vec<_>>(), 0.5)
+            let moves =
+                find(mode).into_iter().flat_map(|series| &series.moves).filter(|observation| observation.what == what);
+            percentile(&moves.map(|observation| observation.gap).collect::<Vec<_>>(), 0.5)
         };
         let gaps = [Mode::Classical, Mode::Outbound, Mode::CareOf, Mode::Inbound].map(gap);
         for (word, gap) in ["tcp", "mptcp", "mptcp_care_of", "mptcp_inbound"].iter().zip(gaps) {
@@ -236,12 +241,12 @@ fn summarise(findings: &mut Findings, all: &[Series], quick: bool) {
         });
         findings.summarise(&format!("gap_mptcp_over_tcp_{name}"), ratio.map(round));
     }
-    let faults: usize = all.iter().flat_map(|series| &series.moves).map(|leg| leg.faults.len()).sum();
+    let faults: usize = all.iter().flat_map(|series| &series.moves).map(|observation| observation.faults.len()).sum();
     findings.summarise("bytes_whole", u8::from(all.iter().all(|series| series.is_complete)));
     findings.summarise("direct_share", find(Mode::Outbound).map(|series| round(series.direct_share)));
     findings.summarise("direct_share_care_of", find(Mode::CareOf).map(|series| round(series.direct_share)));
     findings.summarise("direct_share_inbound", find(Mode::Inbound).map(|series| round(series.direct_share)));
-    let beside = all.iter().flat_map(|series| &series.moves).map(|leg| leg.backup_octets).sum::<u64>();
+    let beside = all.iter().flat_map(|series| &series.moves).map(|observation| observation.backup_octets).sum::<u64>();
     findings.summarise("backup_octets_beside_direct", beside);
     findings.summarise("wrong_source_packets", all.iter().map(|series| series.wrong).sum::<u64>());
     findings.summarise("faults", faults);

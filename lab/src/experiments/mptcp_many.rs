@@ -4,11 +4,11 @@
 use super::Experiment;
 use crate::clock;
 use crate::findings::{Findings, distribution, round};
-use crate::multipath::node::MptcpNode;
-use crate::multipath::{AttachmentPoint, LinkShape, MptcpTestbed, PayloadPath};
-use crate::progress::Progress;
-use crate::topology::CORRESPONDENT;
-use crate::traffic::{Delivery, Endpoint, Protocol, Transfer, TransferLoad};
+use crate::load::{Delivery, Endpoint, Protocol, Transfer, TransferLoad};
+use crate::mptcp::node::MptcpNode;
+use crate::mptcp::{AttachmentPoint, LinkShape, MptcpTestbed, PayloadPath};
+use crate::topology::nemo::CORRESPONDENT;
+use crate::ui::Progress;
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
 use std::net::Ipv6Addr;
@@ -76,7 +76,7 @@ fn measure(
     span: Duration,
     progress: &mut Progress,
 ) -> Result<Outcome> {
-    progress.message(&format!("{name}: {nodes} nodes board"));
+    progress.message(&format!("{name}: {nodes} nodes connect"));
     let testbed = MptcpTestbed::build(LinkShape { rate_bps: RATE, ..LinkShape::PAPER.lossless() })?;
     testbed.plug(0, AttachmentPoint::Visited(0))?;
     testbed.wait_home_path()?;
@@ -86,7 +86,7 @@ fn measure(
         testbed.wait_care_of(&passenger.host, 0)?;
     }
     progress.step();
-    progress.message(&format!("{name}: all at once in FN1"));
+    progress.message(&format!("{name}: throughput in FN1"));
     let transfers = connect(&testbed, &passengers, protocol)?;
     if protocol == Protocol::Mptcp {
         wait_direct(&testbed, 0)?;
@@ -100,10 +100,9 @@ fn measure(
     testbed.plug(0, AttachmentPoint::Visited(1))?;
     sleep(OBSERVATION_TIME);
     let end = clock::unix_micros();
-    let gap = |transfer: &Transfer| transfer.arrivals().iter().map(|one| one.longest_silence(began, end)).max();
-    let gaps = transfers.iter().map(|one| round(gap(one).unwrap_or_default() as f64 / 1000.0)).collect();
+    let gaps = transfers.iter().map(|one| round(one.longest_silence(began, end) as f64 / 1000.0)).collect();
     progress.step();
-    progress.message(&format!("{name}: all at once in FN2"));
+    progress.message(&format!("{name}: throughput in FN2"));
     let (second, share_then) = rates(&testbed, &transfers, span);
     transfers.iter().for_each(Transfer::stop);
     let mut whole = 0;
@@ -125,7 +124,7 @@ fn measure(
 
 /// One connection for each node, to an address of its own.
 fn connect(testbed: &MptcpTestbed, passengers: &[MptcpNode], protocol: Protocol) -> Result<Vec<Transfer>> {
-    let cn = &testbed.world.cn;
+    let cn = &testbed.network.cn;
     let outside = |number: usize| -> Result<Ipv6Addr> {
         let [a, b, c, d, ..] = CORRESPONDENT.segments();
         Ok(Ipv6Addr::new(a, b, c, d, 0, 0, 1, u16::try_from(number)?))
@@ -144,7 +143,7 @@ fn connect(testbed: &MptcpTestbed, passengers: &[MptcpNode], protocol: Protocol)
 
 fn wait_direct(testbed: &MptcpTestbed, number: usize) -> Result<()> {
     let first = || testbed.path_monitor.first_use(PayloadPath::Direct(number), 0).map(drop);
-    clock::wait_for(Duration::from_secs(10), first).context("no connection found its direct path")
+    clock::wait_for(Duration::from_secs(10), first).context("no connection uses its direct path")
 }
 
 /// Megabits per second of each connection in the next `span`, and the share on the direct path.

@@ -3,9 +3,9 @@
 
 use super::Experiment;
 use crate::findings::{Findings, distribution, round};
-use crate::multipath::model::Scenario;
-use crate::multipath::{AttachmentPoint, LinkShape, MptcpTestbed};
-use crate::progress::Progress;
+use crate::mptcp::model::Scenario;
+use crate::mptcp::{AttachmentPoint, LinkShape, MptcpTestbed};
+use crate::ui::Progress;
 use anyhow::{Context, Result};
 use serde_json::json;
 use std::collections::BTreeMap;
@@ -83,7 +83,7 @@ fn run(quick: bool) -> Result<Findings> {
         findings.summarise(&format!("tunnel_ms_fn{}", number + 1), tunnel.map(|(with, without)| round(with - without)));
     }
     // The remaining error is the latency of the testbed's timers.
-    findings.require(worst < 10.0, || format!("the model errs by {worst:.1} %; less than 10 % is required"));
+    findings.require(worst < 10.0, || format!("error of the model: {worst:.1} %; less than 10 % is required"));
     findings.summarise("model_error_percent_max", round(worst));
     Ok(findings)
 }

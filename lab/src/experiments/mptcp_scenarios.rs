@@ -4,9 +4,9 @@
 use super::Experiment;
 use crate::clock;
 use crate::findings::{Findings, distribution, percentile, round};
-use crate::multipath::{AttachmentPoint, LinkShape, MptcpTestbed, PayloadPath};
-use crate::progress::Progress;
-use crate::traffic::{Delivery, Protocol, Transfer, TransferLoad};
+use crate::load::{Delivery, Protocol, Transfer, TransferLoad};
+use crate::mptcp::{AttachmentPoint, LinkShape, MptcpTestbed, PayloadPath};
+use crate::ui::Progress;
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
 use std::thread::sleep;
@@ -274,7 +274,7 @@ fn summarise(findings: &mut Findings, outcomes: &[Outcome], quick: bool) {
     for outcome in outcomes {
         let whole = outcome.runs.iter().flat_map(|(_, runs)| runs).all(|run| run.whole);
         let row = outcome.row();
-        findings.require(whole, || format!("a transfer was not delivered whole: {row}"));
+        findings.require(whole, || format!("a transfer was not delivered completely: {row}"));
         findings.rows.push(row);
     }
     let find = |name: &str, loss: f64| {

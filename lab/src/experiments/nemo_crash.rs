@@ -4,10 +4,10 @@ use super::Experiment;
 use crate::bed::Daemon;
 use crate::clock;
 use crate::findings::{Findings, round};
-use crate::handover::{HandoverTraffic, OBSERVATION_TIME, replug};
-use crate::progress::Progress;
-use crate::topology::{CORRESPONDENT, NemoNetwork, Vehicle};
-use crate::traffic::{Delivery, Stamp};
+use crate::load::handover::{HandoverTraffic, OBSERVATION_TIME, replug};
+use crate::load::{Delivery, Stamp};
+use crate::topology::nemo::{CORRESPONDENT, NemoNetwork, Vehicle};
+use crate::ui::Progress;
 use anyhow::{Context, Result};
 use roam6_proto::Report;
 use roam6_proto::contract::view::BindingView;
@@ -27,20 +27,21 @@ const TIMEOUT: Duration = Duration::from_secs(10);
 fn run(quick: bool) -> Result<Findings> {
     let times = if quick { 1 } else { 10 };
     let mut progress = Progress::new(times * 3);
-    let mut world = NemoNetwork::build(Duration::from_millis(5), 1, "duplicate_detection = false")?;
-    let mut vehicle = world.vehicle(0, &["up0"])?;
+    let mut network = NemoNetwork::build(Duration::from_millis(5), 1, "duplicate_detection = false")?;
+    let mut vehicle = network.vehicle(0, &["up0"])?;
     let uplink = vehicle.uplink(0)?;
-    let networks = [world.visited[0].link, world.visited[1].link];
+    let networks = [network.visited[0].link, network.visited[1].link];
     let [fn1, fn2] = networks;
-    world.emulator.plug(uplink, fn1)?;
+    network.emulator.plug(uplink, fn1)?;
     vehicle.wait_until_connected(CORRESPONDENT)?;
-    let traffic = HandoverTraffic::start(&world, &vehicle)?;
+    let traffic = HandoverTraffic::start(&network, &vehicle)?;
     sleep(OBSERVATION_TIME);
     let mut findings = Findings::default();
     for number in 0..times {
         progress.message("home agent killed");
-        let row =
-            outage(&traffic, "home agent killed, restarted", &mut world.home_agent, |daemon| has_bindings(daemon, 1))?;
+        let row = outage(&traffic, "home agent killed, restarted", &mut network.home_agent, |daemon| {
+            has_bindings(daemon, 1)
+        })?;
         add_row(&mut findings, row);
         progress.step();
         progress.message("mobile router killed");
@@ -48,9 +49,9 @@ fn run(quick: bool) -> Result<Findings> {
             outage(&traffic, "mobile router killed, restarted", &mut vehicle.daemon, |daemon| has_bindings(daemon, 1))?;
         add_row(&mut findings, row);
         progress.step();
-        progress.message("home agent killed, vehicle moves meanwhile");
+        progress.message("home agent killed, vehicle moves");
         let to = if number % 2 == 0 { fn2 } else { fn1 };
-        let row = move_while_agent_down(&traffic, &mut world, &vehicle, to)?;
+        let row = move_while_agent_down(&traffic, &mut network, &vehicle, to)?;
         add_row(&mut findings, row);
         progress.step();
     }
@@ -110,15 +111,15 @@ fn outage(
 /// The vehicle moves while its home agent is down, and registers once the home agent is up.
 fn move_while_agent_down(
     traffic: &HandoverTraffic,
-    world: &mut NemoNetwork,
+    network: &mut NemoNetwork,
     vehicle: &Vehicle,
     to: crate::bed::Segment,
 ) -> Result<Value> {
-    world.home_agent.kill();
-    let up = replug(world, vehicle.uplink(0)?, to)?.context("no carrier")?;
+    network.home_agent.kill();
+    let up = replug(network, vehicle.uplink(0)?, to)?.context("no carrier")?;
     sleep(DOWNTIME);
     let back = clock::unix_micros();
-    world.home_agent.spawn()?;
+    network.home_agent.spawn()?;
     let alive = clock::unix_micros();
     let accepted = |report: &Report| matches!(report, Report::AcknowledgementReceived { status: 0..128, .. });
     let acknowledged = vehicle.daemon.events().wait_for(up, TIMEOUT, accepted);
@@ -128,7 +129,7 @@ fn move_while_agent_down(
         "what": "home agent killed, vehicle moves, restarted",
         "away_ms": round(DOWNTIME.as_secs_f64() * 1000.0),
         "restart_ms": round((alive - back) as f64 / 1000.0),
-        "binding_kept": acknowledged.is_some() && has_bindings(&world.home_agent, 1),
+        "binding_kept": acknowledged.is_some() && has_bindings(&network.home_agent, 1),
         "restart_to_ba_ms": after(acknowledged.map(|event| event.unix_micros)),
         "restart_to_packet_ms": after(traffic.fine.reverse.first_after(Stamp::Received, alive)),
     }))

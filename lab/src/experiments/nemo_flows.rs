@@ -3,10 +3,10 @@
 //! CPU time, as in `nemo/throughput`.
 
 use super::Experiment;
-use crate::chain::{self, Chain, Forwarding};
 use crate::findings::{Findings, distribution, min_of_directions, ratio, round};
-use crate::progress::Progress;
-use crate::traffic::packet_generator::{self, Burst, PacketCounter, PacketGenerator};
+use crate::load::packet_generator::{self, Burst, PacketCounter, PacketGenerator};
+use crate::topology::chain::{self, Chain, Forwarding};
+use crate::ui::Progress;
 use anyhow::Result;
 use serde_json::json;
 use std::collections::BTreeMap;
@@ -51,11 +51,11 @@ fn run(quick: bool) -> Result<Findings> {
     let (plain, shared) = packet_generator::on_generator_cpu(|| {
         Ok((Chain::build(Forwarding::Plain)?, Chain::build(Forwarding::FlowBinding)?))
     })?;
-    let mut wind = PacketGenerator::new()?;
+    let mut generator = PacketGenerator::new()?;
     let ends = [&plain, &shared].into_iter().flat_map(|chain| [(&chain.sink, "d0"), (&chain.source, "s0")]);
     let _counters: Vec<PacketCounter> =
-        ends.map(|(host, interface)| wind.count_at(host, interface)).collect::<Result<_>>()?;
-    let mut blows = Bursts::new();
+        ends.map(|(host, interface)| generator.count_at(host, interface)).collect::<Result<_>>()?;
+    let mut bursts = Bursts::new();
     let mut shares = BTreeMap::new();
     for at in 0..rounds {
         progress.message(&format!("round {} of {rounds}", at + 1));
@@ -64,8 +64,8 @@ fn run(quick: bool) -> Result<Findings> {
                 let chain = if choice == Choice::Plain { &plain } else { &shared };
                 // Towards the mobile router the home agent selects the path; these are its counters.
                 let before = (choice == Choice::Weighted && !upward).then(|| sent_by_path(&shared)).transpose()?;
-                let blow = send_burst(&mut wind, chain, choice, *flows, upward, frames)?;
-                blows.entry((choice, *flows, upward)).or_default().push(blow);
+                let burst = send_burst(&mut generator, chain, choice, *flows, upward, frames)?;
+                bursts.entry((choice, *flows, upward)).or_default().push(burst);
                 if let Some(before) = before {
                     shares.insert(*flows, share(before, sent_by_path(&shared)?));
                 }
@@ -73,13 +73,13 @@ fn run(quick: bool) -> Result<Findings> {
         }
         progress.step();
     }
-    summarise(&mut findings, &blows, &shares);
+    summarise(&mut findings, &bursts, &shares);
     Ok(findings)
 }
 
-fn summarise(findings: &mut Findings, blows: &Bursts, shares: &BTreeMap<u16, f64>) {
+fn summarise(findings: &mut Findings, bursts: &Bursts, shares: &BTreeMap<u16, f64>) {
     let rates = |(choice, flows), upward| -> Vec<f64> {
-        blows.get(&(choice, flows, upward)).into_iter().flatten().map(Burst::kpps).collect()
+        bursts.get(&(choice, flows, upward)).into_iter().flatten().map(Burst::kpps).collect()
     };
     let over = |these, those| min_of_directions(|upward| ratio(&rates(these, upward), &rates(those, upward)));
     for choice in CHOICES {
@@ -99,20 +99,20 @@ fn summarise(findings: &mut Findings, blows: &Bursts, shares: &BTreeMap<u16, f64
     }
     // Many flows use both uplinks; a single flow uses one of them.
     if !shares.get(&64).is_some_and(|share| (0.1..=0.9).contains(share)) {
-        findings.add_fault(format!("64 flows are not shared out: {shares:?} of them by the second uplink"));
+        findings.add_fault(format!("64 flows are not distributed: share of the second uplink {shares:?}"));
     }
-    for ((choice, flows, upward), blows) in blows {
+    for ((choice, flows, upward), bursts) in bursts {
         let by = format!("{choice:?}").to_lowercase();
-        packet_generator::describe_losses(blows)
+        packet_generator::describe_losses(bursts)
             .for_each(|lost| findings.add_fault(format!("{by}, {flows} flows, {lost}")));
-        let kpps: Vec<f64> = blows.iter().map(Burst::kpps).collect();
+        let kpps: Vec<f64> = bursts.iter().map(Burst::kpps).collect();
         findings.rows.push(json!({ "by": by, "flows": flows, "upward": upward, "kpps_of_cpu": distribution(&kpps) }));
     }
 }
 
 /// One packet of each flow in turn, from end to end.
 fn send_burst(
-    wind: &mut PacketGenerator,
+    generator: &mut PacketGenerator,
     chain: &Chain,
     choice: Choice,
     flows: u16,
@@ -123,8 +123,8 @@ fn send_burst(
     let frame = |flow| chain::ethernet_frame(from, to, &chain::udp_packet(PACKET, upward, flow));
     let first = if choice == Choice::Weighted { RULE_FLOWS } else { 0 };
     let frames: Vec<Vec<u8>> = (first..first + flows).map(frame).collect();
-    wind.send_burst(host, from, &frames, WARM_UP)?;
-    wind.send_burst(host, from, &frames, count)
+    generator.send_burst(host, from, &frames, WARM_UP)?;
+    generator.send_burst(host, from, &frames, count)
 }
 
 /// Packets that the home agent has sent on each path.

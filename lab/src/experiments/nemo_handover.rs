@@ -2,9 +2,9 @@
 
 use super::Experiment;
 use crate::findings::{Findings, distribution, percentile, round};
-use crate::handover::{HandoverMeasurement, HandoverTraffic, OBSERVATION_TIME, replug, round_trip};
-use crate::progress::Progress;
-use crate::topology::{CORRESPONDENT, NemoNetwork, Vehicle};
+use crate::load::handover::{HandoverMeasurement, HandoverTraffic, OBSERVATION_TIME, replug, round_trip};
+use crate::topology::nemo::{CORRESPONDENT, NemoNetwork, Vehicle};
+use crate::ui::Progress;
 use anyhow::{Context, Result};
 use roam6_proto::Report;
 use roam6_sim::LinkSpec;
@@ -50,76 +50,76 @@ fn run(quick: bool) -> Result<Findings> {
 
 /// One uplink, re-plugged between the two access networks.
 fn one_uplink(delay: u64, times: u64, progress: &mut Progress) -> Result<(Series, bool)> {
-    let world = NemoNetwork::build(Duration::from_millis(delay), 1, "")?;
-    let vehicle = world.vehicle(0, &["up0"])?;
+    let network = NemoNetwork::build(Duration::from_millis(delay), 1, "")?;
+    let vehicle = network.vehicle(0, &["up0"])?;
     let uplink = vehicle.uplink(0)?;
-    let [fn1, fn2] = &world.visited;
-    world.emulator.plug(uplink, fn1.link)?;
+    let [fn1, fn2] = &network.visited;
+    network.emulator.plug(uplink, fn1.link)?;
     vehicle.wait_until_connected(CORRESPONDENT)?;
     sleep(OBSERVATION_TIME);
     let round_trip = round_trip(&vehicle)?;
-    let traffic = HandoverTraffic::start(&world, &vehicle)?;
+    let traffic = HandoverTraffic::start(&network, &vehicle)?;
     sleep(OBSERVATION_TIME);
     let mut moves = Vec::new();
     for number in 0..times {
-        progress.message(&format!("hard moves, {delay} ms"));
+        progress.message(&format!("hard handovers, {delay} ms"));
         let to = if number % 2 == 0 { fn2.link } else { fn1.link };
-        moves.push(traffic.measure(&vehicle, "hard", || replug(&world, uplink, to))?);
+        moves.push(traffic.measure(&vehicle, "hard", || replug(&network, uplink, to))?);
         progress.step();
     }
-    let whole = traffic.finish()?.iter().all(crate::traffic::Delivery::is_complete);
+    let whole = traffic.finish()?.iter().all(crate::load::Delivery::is_complete);
     Ok((Series { kind: "hard", delay, round_trip, measurements: moves }, whole))
 }
 
 /// Two registered uplinks; the first loses its carrier, comes back, and becomes a black hole.
 fn two_uplinks(delay: u64, times: u64, progress: &mut Progress) -> Result<(Vec<Series>, bool)> {
-    let world = NemoNetwork::build(Duration::from_millis(delay), 1, "")?;
-    let vehicle = world.vehicle(0, &["up0", "up1"])?;
+    let network = NemoNetwork::build(Duration::from_millis(delay), 1, "")?;
+    let vehicle = network.vehicle(0, &["up0", "up1"])?;
     let (up0, up1) = (vehicle.uplink(0)?, vehicle.uplink(1)?);
-    let [fn1, fn2] = &world.visited;
-    world.emulator.plug(up0, fn1.link)?;
+    let [fn1, fn2] = &network.visited;
+    network.emulator.plug(up0, fn1.link)?;
     vehicle.wait_until_connected(CORRESPONDENT)?;
-    let second = world.emulator.plug(up1, fn2.link)?;
+    let second = network.emulator.plug(up1, fn2.link)?;
     wait_registered(&vehicle, second)?;
     sleep(OBSERVATION_TIME);
     let round_trip = round_trip(&vehicle)?;
-    let traffic = HandoverTraffic::start(&world, &vehicle)?;
+    let traffic = HandoverTraffic::start(&network, &vehicle)?;
     sleep(OBSERVATION_TIME);
     let (mut link_down, mut planned, mut black_hole) = (Vec::new(), Vec::new(), Vec::new());
     for _ in 0..times {
         progress.message(&format!("two uplinks, {delay} ms"));
-        link_down.push(traffic.measure(&vehicle, "linkdown", || world.emulator.unplug(up0).map(|_| None))?);
+        link_down.push(traffic.measure(&vehicle, "linkdown", || network.emulator.unplug(up0).map(|_| None))?);
         progress.step();
-        planned.push(traffic.measure(&vehicle, "planned", || replug_preferred(&world, &vehicle))?);
+        planned.push(traffic.measure(&vehicle, "planned", || replug_preferred(&network, &vehicle))?);
         progress.step();
         black_hole.push(traffic.measure(&vehicle, "blackhole", || {
-            world.emulator.shape(fn1.cable, LinkSpec { loss: 1.0, ..LinkSpec::default() });
+            network.emulator.shape(fn1.cable, LinkSpec { loss: 1.0, ..LinkSpec::default() });
             Ok(None)
         })?);
         progress.step();
         // A failed path is used again only after a hold-down time; a new registration starts afresh.
-        world.emulator.shape(fn1.cable, LinkSpec::default());
-        world.emulator.unplug(up0)?;
+        network.emulator.shape(fn1.cable, LinkSpec::default());
+        network.emulator.unplug(up0)?;
         sleep(OBSERVATION_TIME);
-        replug_preferred(&world, &vehicle)?;
+        replug_preferred(&network, &vehicle)?;
         sleep(OBSERVATION_TIME);
     }
-    let whole = traffic.finish()?.iter().all(crate::traffic::Delivery::is_complete);
+    let whole = traffic.finish()?.iter().all(crate::load::Delivery::is_complete);
     let series = |kind, moves| Series { kind, delay, round_trip, measurements: moves };
     Ok((vec![series("linkdown", link_down), series("planned", planned), series("blackhole", black_hole)], whole))
 }
 
 /// Plugs the preferred uplink in again and waits until it is registered: traffic moves to it while the other stays up.
-fn replug_preferred(world: &NemoNetwork, vehicle: &Vehicle) -> Result<Option<u64>> {
-    let [fn1, _] = &world.visited;
-    let at = world.emulator.plug(vehicle.uplink(0)?, fn1.link)?;
+fn replug_preferred(network: &NemoNetwork, vehicle: &Vehicle) -> Result<Option<u64>> {
+    let [fn1, _] = &network.visited;
+    let at = network.emulator.plug(vehicle.uplink(0)?, fn1.link)?;
     wait_registered(vehicle, at)?;
     Ok(Some(at))
 }
 
 fn wait_registered(vehicle: &Vehicle, since: u64) -> Result<()> {
     let both = |report: &Report| matches!(report, Report::Bound { care_of, .. } if care_of.len() == 2);
-    vehicle.daemon.events().wait_for(since, TIMEOUT, both).context("the two uplinks were not registered")?;
+    vehicle.daemon.events().wait_for(since, TIMEOUT, both).context("the two uplinks are not both registered")?;
     Ok(())
 }
 
@@ -132,7 +132,7 @@ fn summarise(all: &[Series], tcp_survived: bool) -> Findings {
         };
         let from_up: Vec<f64> = series.measurements.iter().filter_map(|one| one.from_link_up).collect();
         for one in series.measurements.iter().filter(|one| !(one.recovered && one.tcp_survived)) {
-            findings.add_fault(format!("packets or TCP did not go on after a move: {}", one.row()));
+            findings.add_fault(format!("packets or TCP did not continue after a handover: {}", one.row()));
         }
         findings.rows.push(json!({
             "kind": series.kind,

@@ -3,10 +3,10 @@
 use super::Experiment;
 use crate::bed::{Port, Segment};
 use crate::findings::{Findings, distribution, percentile, round};
-use crate::handover::{HandoverMeasurement, HandoverTraffic, OBSERVATION_TIME, round_trip};
-use crate::progress::Progress;
-use crate::topology::{CORRESPONDENT, NemoNetwork, Vehicle};
-use crate::traffic::Delivery;
+use crate::load::Delivery;
+use crate::load::handover::{HandoverMeasurement, HandoverTraffic, OBSERVATION_TIME, round_trip};
+use crate::topology::nemo::{CORRESPONDENT, NemoNetwork, Vehicle};
+use crate::ui::Progress;
 use anyhow::{Context, Result};
 use roam6_proto::Report;
 use serde_json::json;
@@ -63,25 +63,25 @@ fn measure(
     times: u64,
     progress: &mut Progress,
 ) -> Result<(Vec<Series>, bool)> {
-    let world = NemoNetwork::build(Duration::ZERO, 1, "")?;
-    let vehicle = world.vehicle_with(0, &["up0", "up1"], "home_and_away = true\n")?;
+    let network = NemoNetwork::build(Duration::ZERO, 1, "")?;
+    let vehicle = network.vehicle_with(0, &["up0", "up1"], "home_and_away = true\n")?;
     let (first, second) = (vehicle.uplink(0)?, vehicle.uplink(1)?);
     let (at_home, abroad) = if preferred == UplinkRole::Home { (first, second) } else { (second, first) };
     let place = |which| -> (Port, Segment) {
-        let [fn1, _] = &world.visited;
-        if which == UplinkRole::Home { (at_home, world.home_link) } else { (abroad, fn1.link) }
+        let [fn1, _] = &network.visited;
+        if which == UplinkRole::Home { (at_home, network.home_link) } else { (abroad, fn1.link) }
     };
     let plug = |which| {
         let (port, segment) = place(which);
-        let at = world.emulator.plug(port, segment)?;
+        let at = network.emulator.plug(port, segment)?;
         wait_both(&vehicle, at).map(|()| Some(at))
     };
-    world.emulator.plug(abroad, place(UplinkRole::Visited).1)?;
+    network.emulator.plug(abroad, place(UplinkRole::Visited).1)?;
     vehicle.wait_until_connected(CORRESPONDENT)?;
     plug(UplinkRole::Home)?;
     sleep(OBSERVATION_TIME);
     let round_trip = round_trip(&vehicle)?;
-    let traffic = HandoverTraffic::start(&world, &vehicle)?;
+    let traffic = HandoverTraffic::start(&network, &vehicle)?;
     sleep(OBSERVATION_TIME);
     let series = |(what, which, back): (&'static str, UplinkRole, bool)| {
         let carrying = which == preferred && !back;
@@ -93,7 +93,7 @@ fn measure(
         for ((what, which, back), series) in CYCLE.into_iter().zip(&mut all) {
             series.measurements.push(traffic.measure(&vehicle, what, || match back {
                 true => plug(which),
-                false => world.emulator.unplug(place(which).0).map(|_| None),
+                false => network.emulator.unplug(place(which).0).map(|_| None),
             })?);
             progress.step();
         }
@@ -104,7 +104,11 @@ fn measure(
 
 fn wait_both(vehicle: &Vehicle, since: u64) -> Result<()> {
     let both = |report: &Report| matches!(report, Report::Bound { care_of, .. } if care_of.len() == 2);
-    vehicle.daemon.events().wait_for(since, TIMEOUT, both).context("home and away were not registered")?;
+    vehicle
+        .daemon
+        .events()
+        .wait_for(since, TIMEOUT, both)
+        .context("home and care-of address are not both registered")?;
     Ok(())
 }
 
@@ -116,7 +120,7 @@ fn summarise(all: &[Series], tcp_survived: bool) -> Findings {
             distribution(&series.measurements.iter().map(pick).collect::<Vec<_>>())
         };
         for one in series.measurements.iter().filter(|one| !(one.recovered && one.tcp_survived)) {
-            findings.add_fault(format!("packets or TCP did not go on after a move: {}", one.row()));
+            findings.add_fault(format!("packets or TCP did not continue after a handover: {}", one.row()));
         }
         findings.rows.push(json!({
             "policy": series.policy,

@@ -7,11 +7,11 @@ use crate::bed::Daemon;
 use crate::bed::tap::Tap;
 use crate::clock;
 use crate::findings::{Findings, round};
-use crate::handover::{HandoverTraffic, OBSERVATION_TIME, round_trip};
-use crate::progress::Progress;
-use crate::topology::{self, CORRESPONDENT, HOME_AGENT, NemoNetwork, Vehicle};
-use crate::traffic::Delivery;
-use crate::traffic::forge::SyntheticRouter;
+use crate::load::Delivery;
+use crate::load::forge::SyntheticRouter;
+use crate::load::handover::{HandoverTraffic, OBSERVATION_TIME, round_trip};
+use crate::topology::nemo::{self, CORRESPONDENT, HOME_AGENT, NemoNetwork, Vehicle};
+use crate::ui::Progress;
 use anyhow::Result;
 use roam6_proto::Entropy;
 use roam6_wire::mobility::{BindingAcknowledgement, Message, Status};
@@ -118,23 +118,23 @@ fn require_zero(findings: &mut Findings, name: &str, what: &str, count: usize) {
 fn run_flood(quick: bool, progress: &mut Progress) -> Result<Findings> {
     let total: u32 = if quick { 90_000 } else { 1_000_000 };
     let each = total.div_ceil(u32::try_from(ATTACKS.len())?);
-    let world = NemoNetwork::build(Duration::ZERO, 1, "duplicate_detection = false")?;
-    let vehicle = world.vehicle(0, &["up0"])?;
-    world.emulator.plug(vehicle.uplink(0)?, world.visited[0].link)?;
+    let network = NemoNetwork::build(Duration::ZERO, 1, "duplicate_detection = false")?;
+    let vehicle = network.vehicle(0, &["up0"])?;
+    network.emulator.plug(vehicle.uplink(0)?, network.visited[0].link)?;
     vehicle.wait_until_connected(CORRESPONDENT)?;
-    let mut attacker = Attacker::new(&world, &vehicle)?;
-    let traffic = HandoverTraffic::start(&world, &vehicle)?;
+    let mut attacker = Attacker::new(&network, &vehicle)?;
+    let traffic = HandoverTraffic::start(&network, &vehicle)?;
     sleep(OBSERVATION_TIME);
     let began = clock::unix_micros();
-    let memory_before = world.home_agent.anonymous_memory()?;
+    let memory_before = network.home_agent.anonymous_memory()?;
     let mut findings = Findings::default();
     let (mut sent, mut accounted) = (0, 0);
     for (name, make) in ATTACKS {
         progress.message(name);
-        let before = counters(&world.home_agent)?;
+        let before = counters(&network.home_agent)?;
         attacker.send_burst(each, make)?;
         sleep(SETTLE_TIME);
-        let after = counters(&world.home_agent)?;
+        let after = counters(&network.home_agent)?;
         let grown: BTreeMap<&String, u64> = after
             .iter()
             .filter(|(name, _)| is_result_counter(name))
@@ -147,7 +147,7 @@ fn run_flood(quick: bool, progress: &mut Progress) -> Result<Findings> {
         findings.rows.push(json!({ "attack": name, "sent": each, "counted": counted, "as": grown }));
         progress.step();
     }
-    let memory_after = world.home_agent.anonymous_memory()?;
+    let memory_after = network.home_agent.anonymous_memory()?;
     let end = clock::unix_micros() - 150_000;
     let lost =
         traffic.fine.forward.delivery_counts(began, end).lost + traffic.fine.reverse.delivery_counts(began, end).lost;
@@ -195,17 +195,17 @@ struct Attacker {
 }
 
 impl Attacker {
-    fn new(world: &NemoNetwork, vehicle: &Vehicle) -> Result<Attacker> {
-        let tap = Tap::open(&world.ha, "evil0")?;
-        world.ha.ip(&["route add 2001:db8:bad::/48 via fe80::1 dev evil0"])?;
+    fn new(network: &NemoNetwork, vehicle: &Vehicle) -> Result<Attacker> {
+        let tap = Tap::open(&network.ha, "evil0")?;
+        network.ha.ip(&["route add 2001:db8:bad::/48 via fe80::1 dev evil0"])?;
         let victim = SyntheticRouter {
             home_agent: HOME_AGENT,
             home_address: HomeAddress(vehicle.home_address),
             care_of: CareOfAddress(Ipv6Addr::new(0x2001, 0xdb8, 0xbad, 0, 0, 0, 0, 1)),
-            spi: topology::FIRST_SPI,
+            spi: nemo::FIRST_SPI,
             key: b"not the key you seek".to_vec(),
         };
-        let genuine = SyntheticRouter { key: topology::key(), ..victim.clone() };
+        let genuine = SyntheticRouter { key: nemo::key(), ..victim.clone() };
         Ok(Attacker { tap, rng: Entropy::seed_from_u64(13), victim, genuine })
     }
 
@@ -269,7 +269,7 @@ impl Attacker {
 
     fn unknown_home_address(&mut self) -> Vec<u8> {
         let home =
-            HomeAddress(Ipv6Addr::from_bits(topology::home_address(1).to_bits() + u128::from(self.rng.below(1 << 32))));
+            HomeAddress(Ipv6Addr::from_bits(nemo::home_address(1).to_bits() + u128::from(self.rng.below(1 << 32))));
         let sequence = self.sequence();
         SyntheticRouter { home_address: home, ..self.victim.clone() }.update(sequence)
     }

@@ -4,8 +4,8 @@ use super::Experiment;
 use crate::bed::{Daemon, ResourceUsage};
 
 use crate::findings::{Findings, round};
-use crate::progress::Progress;
-use crate::topology::{CORRESPONDENT, NemoNetwork};
+use crate::topology::nemo::{CORRESPONDENT, NemoNetwork};
+use crate::ui::Progress;
 use anyhow::Result;
 use serde_json::{Value, json};
 use std::thread::sleep;
@@ -25,12 +25,12 @@ fn run(quick: bool) -> Result<Findings> {
     let mut progress = Progress::new(2);
     for (probes, extra) in [(true, ""), (false, NO_PROBES)] {
         progress.message(if probes { "probing its path" } else { "without probes" });
-        let world = NemoNetwork::build(Duration::ZERO, 1, "")?;
-        let vehicle = world.vehicle_with(0, &["up0"], extra)?;
-        world.emulator.plug(vehicle.uplink(0)?, world.visited[0].link)?;
+        let network = NemoNetwork::build(Duration::ZERO, 1, "")?;
+        let vehicle = network.vehicle_with(0, &["up0"], extra)?;
+        network.emulator.plug(vehicle.uplink(0)?, network.visited[0].link)?;
         vehicle.wait_until_connected(CORRESPONDENT)?;
         sleep(SETTLE_TIME);
-        let daemons = [("mr", &vehicle.daemon), ("ha", &world.home_agent)];
+        let daemons = [("mr", &vehicle.daemon), ("ha", &network.home_agent)];
         for (who, figures) in measure_usage(&daemons, watched)? {
             let suffix = if probes { "" } else { "_without_probes" };
             for key in ["resident_kb", "wakeups_per_s", "processor_ms_per_s"] {

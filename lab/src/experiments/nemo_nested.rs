@@ -3,9 +3,9 @@
 use super::Experiment;
 use crate::bed::host;
 use crate::findings::{Findings, percentile, round};
-use crate::progress::Progress;
-use crate::topology::{CORRESPONDENT, NemoNetwork, Vehicle};
-use crate::traffic::{Delivery, Transfer};
+use crate::load::{Delivery, Transfer};
+use crate::topology::nemo::{CORRESPONDENT, NemoNetwork, Vehicle};
+use crate::ui::Progress;
 use anyhow::{Context, Result};
 use serde_json::json;
 use std::collections::BTreeSet;
@@ -26,15 +26,15 @@ const TUNNEL_OVERHEAD: u32 = 40;
 
 fn run(quick: bool) -> Result<Findings> {
     let mut progress = Progress::new(DEPTH.into());
-    let world = NemoNetwork::build(Duration::ZERO, DEPTH, "duplicate_detection = false")?;
+    let network = NemoNetwork::build(Duration::ZERO, DEPTH, "duplicate_detection = false")?;
     let mut findings = Findings::default();
     let mut vehicles: Vec<Vehicle> = Vec::new();
     for depth in 1..=DEPTH {
         progress.message(&format!("depth {depth}"));
-        let vehicle = world.vehicle(depth - 1, &["up0"])?;
-        let [fn1, _] = &world.visited;
+        let vehicle = network.vehicle(depth - 1, &["up0"])?;
+        let [fn1, _] = &network.visited;
         let parent = vehicles.last().map_or(fn1.link, |parent| parent.ingress_segment);
-        world.emulator.plug(vehicle.uplink(0)?, parent)?;
+        network.emulator.plug(vehicle.uplink(0)?, parent)?;
         let connected = vehicle.wait_until_connected(CORRESPONDENT);
         vehicles.push(vehicle);
         let vehicle = vehicles.last().context("no vehicle")?;
@@ -44,11 +44,11 @@ fn run(quick: bool) -> Result<Findings> {
             break;
         }
         sleep(Duration::from_secs(1));
-        let row = measure(&world, vehicle, depth, quick)?;
+        let row = measure(&network, vehicle, depth, quick)?;
         let whole = row.get("tcp_whole").and_then(serde_json::Value::as_bool).unwrap_or(false);
         findings.require(whole, || format!("depth {depth}: TCP did not deliver everything"));
         let mtus = [row.get("mtu"), row.get("mtu_expected")];
-        findings.require(mtus[0] == mtus[1], || format!("depth {depth}: path MTU and the one expected: {mtus:?}"));
+        findings.require(mtus[0] == mtus[1], || format!("depth {depth}: measured and expected path MTU: {mtus:?}"));
         findings.rows.push(row);
         progress.step();
     }
@@ -58,17 +58,17 @@ fn run(quick: bool) -> Result<Findings> {
     Ok(findings)
 }
 
-fn measure(world: &NemoNetwork, vehicle: &Vehicle, depth: u8, quick: bool) -> Result<serde_json::Value> {
+fn measure(network: &NemoNetwork, vehicle: &Vehicle, depth: u8, quick: bool) -> Result<serde_json::Value> {
     let target = CORRESPONDENT.to_string();
     let mtu = discover_path_mtu(vehicle, &target)?;
     let capture = Path::new(crate::bed::sandbox::WORK_DIR).join("nested.pcapng");
-    world.emulator.capture(&capture)?;
+    network.emulator.capture(&capture)?;
     let ping = ["-6", "-n", "-c", if quick { "10" } else { "50" }, "-i", "0.02", &target];
     let text = vehicle.mnn.output("ping", &ping)?;
-    world.emulator.finish_capture()?;
+    network.emulator.finish_capture()?;
     let times: Vec<f64> =
         text.lines().filter_map(|line| line.split_once("time=")?.1.split_whitespace().next()?.parse().ok()).collect();
-    let transfer = Transfer::start([vehicle.node(), world.correspondent()], 9400, 1_000_000)?;
+    let transfer = Transfer::start([vehicle.node(), network.correspondent()], 9400, 1_000_000)?;
     sleep(Duration::from_secs(if quick { 1 } else { 5 }));
     let deliveries = transfer.finish(Duration::from_secs(10))?;
     Ok(json!({

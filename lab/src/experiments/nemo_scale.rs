@@ -5,8 +5,8 @@ use super::Experiment;
 use crate::bed::{Host, sandbox};
 use crate::clock;
 use crate::findings::{Findings, distribution, percentile, round};
-use crate::progress::Progress;
-use crate::registrations::{CORRESPONDENT, RegistrationLoad, RouterTaps, mobile_network, prefix_table};
+use crate::load::registrations::{CORRESPONDENT, RegistrationLoad, RouterTaps, mobile_network, prefix_table};
+use crate::ui::Progress;
 use anyhow::Result;
 use nix::time::{ClockId, clock_gettime};
 use roam6_wire::ip6::{self, Header, protocol};
@@ -101,25 +101,25 @@ struct RouterUnderTest<'a> {
 }
 
 fn measure(size: u32, frames: usize, is_largest: bool) -> Result<Value> {
-    let mut crowd = RegistrationLoad::start(size, None)?;
-    let empty = crowd.daemon.anonymous_memory()?;
-    let mut row = count_updates(&mut crowd)?;
-    let full = crowd.daemon.anonymous_memory()?;
+    let mut load = RegistrationLoad::start(size, None)?;
+    let empty = load.daemon.anonymous_memory()?;
+    let mut row = count_updates(&mut load)?;
+    let full = load.daemon.anonymous_memory()?;
     let mut add = |name: &str, value: Value| row.as_object_mut().and_then(|row| row.insert(name.to_owned(), value));
     add("bytes_per_binding", json!((full.saturating_sub(empty) as f64 / f64::from(size)).round()));
     add("resident_before_kb", json!(empty / 1024));
     add("resident_after_kb", json!(full / 1024));
     add("journal", json!("in memory"));
     if is_largest {
-        add("bu_to_ba_while_shown_ms", distribution(&delays_during_show(&mut crowd)?));
-        add("bu_to_ba_while_table_read_ms", distribution(&delays_during_reload(&mut crowd)?));
+        add("bu_to_ba_while_shown_ms", distribution(&delays_during_show(&mut load)?));
+        add("bu_to_ba_while_table_read_ms", distribution(&delays_during_reload(&mut load)?));
     }
     let host = Host::new(&format!("plain{size}"))?;
     let mut plain = plain_router(&host, size)?;
     let mut share = f64::INFINITY;
-    let active: Vec<u32> = (0..ACTIVE_NETWORKS).map(|_| crowd.random_router()).collect();
+    let active: Vec<u32> = (0..ACTIVE_NETWORKS).map(|_| load.random_router()).collect();
     for (kind, active) in [("", Some(&active)), ("random_", None)] {
-        let rate = compare_routers(&mut crowd, &mut plain, frames, active.map(Vec::as_slice))?;
+        let rate = compare_routers(&mut load, &mut plain, frames, active.map(Vec::as_slice))?;
         add(&format!("forwarding_{kind}kpps_per_core"), json!(round(rate.ours)));
         add(&format!("plain_{kind}kpps_per_core"), json!(round(rate.plain)));
         share = share.min(rate.delivered_share);
@@ -131,8 +131,8 @@ fn measure(size: u32, frames: usize, is_largest: bool) -> Result<Value> {
 /// The cost of a journal on a disk.
 fn measure_disk(size: u32) -> Result<Value> {
     let (folder, kind) = sandbox::disk_dir()?;
-    let mut crowd = RegistrationLoad::start(size, Some(&folder))?;
-    let mut row = count_updates(&mut crowd)?;
+    let mut load = RegistrationLoad::start(size, Some(&folder))?;
+    let mut row = count_updates(&mut load)?;
     row.as_object_mut().and_then(|row| row.insert("journal".into(), kind.into()));
     Ok(row)
 }
@@ -182,45 +182,45 @@ impl<'a> RouterUnderTest<'a> {
 }
 
 /// Registers all mobile routers once, then some again, then a few one by one.
-fn count_updates(crowd: &mut RegistrationLoad) -> Result<Value> {
-    let all: Vec<u32> = (0..crowd.size).collect();
+fn count_updates(load: &mut RegistrationLoad) -> Result<Value> {
+    let all: Vec<u32> = (0..load.size).collect();
     let began = clock::now();
-    crowd.register(&all, WINDOW)?;
+    load.register(&all, WINDOW)?;
     let registering = began.elapsed();
     // In order, so that no router sends a second update before its acknowledgement.
-    let some: Vec<u32> = (0..20_000).map(|number| number % crowd.size).collect();
+    let some: Vec<u32> = (0..20_000).map(|number| number % load.size).collect();
     let began = clock::now();
-    crowd.register(&some, WINDOW.min(usize::try_from(crowd.size / 2)?))?;
+    load.register(&some, WINDOW.min(usize::try_from(load.size / 2)?))?;
     let refreshing = began.elapsed();
-    let few: Vec<u32> = (0..300).map(|_| crowd.random_router()).collect();
-    let delays = crowd.register(&few, 1)?;
+    let few: Vec<u32> = (0..300).map(|_| load.random_router()).collect();
+    let delays = load.register(&few, 1)?;
     Ok(json!({
-        "bindings": crowd.size,
-        "registrations_per_s": (f64::from(crowd.size) / registering.as_secs_f64()).round(),
+        "bindings": load.size,
+        "registrations_per_s": (f64::from(load.size) / registering.as_secs_f64()).round(),
         "refreshes_per_s": (some.len() as f64 / refreshing.as_secs_f64()).round(),
         "bu_to_ba_ms": distribution(&delays),
     }))
 }
 
 /// Delays of single updates while a client lists all bindings.
-fn delays_during_show(crowd: &mut RegistrationLoad) -> Result<Vec<f64>> {
-    let mut reader = crowd.daemon.spawn_client(&["show", "bindings", "--json"])?;
+fn delays_during_show(load: &mut RegistrationLoad) -> Result<Vec<f64>> {
+    let mut reader = load.daemon.spawn_client(&["show", "bindings", "--json"])?;
     let mut delays = Vec::new();
     while reader.try_wait()?.is_none() {
-        let someone = crowd.random_router();
-        delays.extend(crowd.register(&[someone], 1)?);
+        let someone = load.random_router();
+        delays.extend(load.register(&[someone], 1)?);
     }
     Ok(delays)
 }
 
 /// Delays of single updates while the prefix table is reloaded without its last row.
-fn delays_during_reload(crowd: &mut RegistrationLoad) -> Result<Vec<f64>> {
+fn delays_during_reload(load: &mut RegistrationLoad) -> Result<Vec<f64>> {
     let began = clock::now();
-    fs::write(&crowd.prefix_table_file, prefix_table(crowd.size - 1)?)?;
+    fs::write(&load.prefix_table_file, prefix_table(load.size - 1)?)?;
     let mut delays = Vec::new();
     while began.elapsed() < TABLE_TIME {
-        let someone = crowd.random_router() % (crowd.size - 1);
-        delays.extend(crowd.register(&[someone], 1)?);
+        let someone = load.random_router() % (load.size - 1);
+        delays.extend(load.register(&[someone], 1)?);
     }
     Ok(delays)
 }
@@ -228,23 +228,23 @@ fn delays_during_reload(crowd: &mut RegistrationLoad) -> Result<Vec<f64>> {
 /// Sends packets from a correspondent to mobile networks, those of `active` or all, through the home agent and the
 /// plain router in turn.
 fn compare_routers(
-    crowd: &mut RegistrationLoad,
+    load: &mut RegistrationLoad,
     plain: &mut RouterTaps,
     frames: usize,
     active: Option<&[u32]>,
 ) -> Result<ForwardingRate> {
-    let last = crowd.size - 1;
+    let last = load.size - 1;
     let mut learning =
-        [RouterUnderTest::new(&mut crowd.taps, protocol::IPV6), RouterUnderTest::new(plain, protocol::NONE)];
+        [RouterUnderTest::new(&mut load.taps, protocol::IPV6), RouterUnderTest::new(plain, protocol::NONE)];
     // Warm-up with one packet to each network, so that initial cache misses are not measured.
     let everybody: Vec<u32> = (0..last).collect();
     for some in active.unwrap_or(&everybody).chunks(BURST) {
         let packets: Vec<Vec<u8>> = some.iter().map(|number| data_packet(node_address(number % last))).collect();
         learning.iter_mut().try_for_each(|passage| passage.burst(&packets))?;
     }
-    let dice = &mut crowd.rng;
+    let dice = &mut load.rng;
     let mut anyone = || u32::try_from(dice.below(last.into())).unwrap_or_default();
-    let mut ours = RouterUnderTest::new(&mut crowd.taps, protocol::IPV6);
+    let mut ours = RouterUnderTest::new(&mut load.taps, protocol::IPV6);
     let mut theirs = RouterUnderTest::new(plain, protocol::NONE);
     while ours.offered < frames {
         let mut packets = Vec::with_capacity(BURST);

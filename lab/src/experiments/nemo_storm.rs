@@ -5,8 +5,8 @@ use super::Experiment;
 use crate::bed::{Daemon, sandbox};
 use crate::clock;
 use crate::findings::{Findings, distribution, percentile, round};
-use crate::progress::Progress;
-use crate::registrations::{RegistrationLoad, care_of};
+use crate::load::registrations::{RegistrationLoad, care_of};
+use crate::ui::Progress;
 use anyhow::{Context, Result, bail};
 use roam6_wire::CareOfAddress;
 use serde_json::json;
@@ -35,22 +35,22 @@ fn run(quick: bool) -> Result<Findings> {
     let size: u32 = if quick { 10_000 } else { 100_000 };
     let mut progress = Progress::new(3);
     let (folder, kind) = sandbox::disk_dir()?;
-    let mut crowd = RegistrationLoad::start(size, Some(&folder))?;
+    let mut load = RegistrationLoad::start(size, Some(&folder))?;
     progress.message(&format!("{size} register, journal {kind}"));
-    crowd.register(&(0..size).collect::<Vec<_>>(), WINDOW)?;
+    load.register(&(0..size).collect::<Vec<_>>(), WINDOW)?;
     progress.step();
 
     progress.message("the home agent is killed");
-    crowd.daemon.kill();
+    load.daemon.kill();
     let began = clock::now();
-    crowd.daemon.spawn()?;
+    load.daemon.spawn()?;
     let ready = began.elapsed();
-    let recalled = binding_count(&crowd.daemon)?;
+    let recalled = binding_count(&load.daemon)?;
     progress.step();
 
-    progress.message("everybody at once");
-    let storm = Storm::run_storm(&mut crowd)?;
-    let left = binding_count(&crowd.daemon)?;
+    progress.message("all register at once");
+    let storm = Storm::run_storm(&mut load)?;
+    let left = binding_count(&load.daemon)?;
     progress.step();
 
     let mut findings = Findings::default();
@@ -99,7 +99,7 @@ struct Waiting {
 }
 
 impl Storm {
-    fn run_storm(crowd: &mut RegistrationLoad) -> Result<Storm> {
+    fn run_storm(load: &mut RegistrationLoad) -> Result<Storm> {
         let mut storm = Storm {
             duration: Duration::ZERO,
             delays: Vec::new(),
@@ -109,38 +109,38 @@ impl Storm {
             due: BinaryHeap::new(),
         };
         let began = clock::now();
-        for number in 0..crowd.size {
+        for number in 0..load.size {
             let waiting = Waiting { number, since: began, timeout: INITIAL_TIMEOUT };
             storm.waiting.insert(care_of(number), waiting);
-            storm.send(crowd, number, INITIAL_TIMEOUT)?;
+            storm.send(load, number, INITIAL_TIMEOUT)?;
             if storm.sent.is_multiple_of(SEND_BURST as u64) {
-                storm.receive_answers(crowd)?;
+                storm.receive_answers(load)?;
             }
         }
         while !storm.waiting.is_empty() {
             if began.elapsed() > TIMEOUT {
-                bail!("{} mobile routers have no answer after {} s", storm.waiting.len(), TIMEOUT.as_secs());
+                bail!("{} mobile routers have no acknowledgement after {} s", storm.waiting.len(), TIMEOUT.as_secs());
             }
-            crowd.taps.uplink.wait(20);
-            storm.receive_answers(crowd)?;
-            storm.retransmit(crowd)?;
+            load.taps.uplink.wait(20);
+            storm.receive_answers(load)?;
+            storm.retransmit(load)?;
         }
         storm.duration = began.elapsed();
         Ok(storm)
     }
 
-    fn send(&mut self, crowd: &mut RegistrationLoad, number: u32, timeout: Duration) -> Result<()> {
-        crowd.send_update(number)?;
+    fn send(&mut self, load: &mut RegistrationLoad, number: u32, timeout: Duration) -> Result<()> {
+        load.send_update(number)?;
         self.sent += 1;
         self.due.push(Reverse((clock::now() + timeout, number)));
         Ok(())
     }
 
     /// Only acknowledgements of the last update count, as at a mobile router (RFC 6275 §11.7.3).
-    fn receive_answers(&mut self, crowd: &mut RegistrationLoad) -> Result<()> {
-        while let Some((to, sequence)) = crowd.next_acknowledgement()? {
+    fn receive_answers(&mut self, load: &mut RegistrationLoad) -> Result<()> {
+        while let Some((to, sequence)) = load.next_acknowledgement()? {
             let Some(waiting) = self.waiting.get(&to) else { continue };
-            if crowd.sequences.get(waiting.number as usize) == Some(&sequence) {
+            if load.sequences.get(waiting.number as usize) == Some(&sequence) {
                 self.delays.push(waiting.since.elapsed().as_secs_f64() * 1000.0);
                 self.waiting.remove(&to);
             } else {
@@ -150,7 +150,7 @@ impl Storm {
         Ok(())
     }
 
-    fn retransmit(&mut self, crowd: &mut RegistrationLoad) -> Result<()> {
+    fn retransmit(&mut self, load: &mut RegistrationLoad) -> Result<()> {
         for _ in 0..SEND_BURST {
             let Some(Reverse((_, number))) = self.due.peek().copied().filter(|Reverse((at, _))| *at <= clock::now())
             else {
@@ -160,7 +160,7 @@ impl Storm {
             if let Some(waiting) = self.waiting.get_mut(&care_of(number)) {
                 waiting.timeout = (waiting.timeout * 2).min(MAX_TIMEOUT);
                 let timeout = waiting.timeout;
-                self.send(crowd, number, timeout)?;
+                self.send(load, number, timeout)?;
             }
         }
         Ok(())

@@ -6,10 +6,10 @@ use crate::bed::tap::Tap;
 use crate::bed::{Daemon, Host};
 use crate::clock;
 use crate::findings::{Findings, distribution, percentile, round};
-use crate::progress::Progress;
-use crate::shim6::engine_bench::{self, EngineBench};
-use crate::shim6::shim_peers::{HandshakeReply, ShimPeers, parse_reply};
+use crate::load::engine_bench::{self, EngineBench};
+use crate::load::shim_peers::{HandshakeReply, ShimPeers, parse_reply};
 use crate::sys;
+use crate::ui::Progress;
 use anyhow::{Context, Result, bail};
 use roam6_proto::base::ids::{AddressPair, ContextId};
 use roam6_proto::contract::config::shim::ShimConfig;
@@ -38,17 +38,17 @@ const TIMEOUT: Duration = Duration::from_secs(2);
 fn run(quick: bool) -> Result<Findings> {
     let sizes: &[u32] = if quick { &[1000, 10_000] } else { &[1000, 10_000, 100_000] };
     let mut progress = Progress::new(3 * sizes.len() as u64 + 1);
-    let crowd = ShimPeers::new(HOST, KEY)?;
+    let peers = ShimPeers::new(HOST, KEY)?;
     let mut engines = Vec::new();
     for size in sizes {
         progress.message(&format!("an engine with {size} contexts"));
-        engines.push(Engines::fill(&crowd, *size)?);
+        engines.push(Engines::fill(&peers, *size)?);
         progress.step();
     }
-    progress.message("I2s in turns");
+    progress.message("I2s in turn");
     for turn in 0..TIMED {
         for engine in &mut engines {
-            engine.measure_handshakes(&crowd, turn)?;
+            engine.measure_handshakes(&peers, turn)?;
         }
     }
     progress.step();
@@ -56,10 +56,10 @@ fn run(quick: bool) -> Result<Findings> {
     let mut largest = (0.0, None, None);
     for engine in engines {
         progress.message(&format!("a daemon with {} contexts", engine.size));
-        let (idle, _) = measure_daemon(&crowd.at_ulids(), engine.size)?;
+        let (idle, _) = measure_daemon(&peers.at_ulids(), engine.size)?;
         progress.step();
         progress.message(&format!("a daemon with {} contexts, rewriting", engine.size));
-        let (rewriting, delays) = measure_daemon(&crowd, engine.size)?;
+        let (rewriting, delays) = measure_daemon(&peers, engine.size)?;
         findings.rows.push(json!({
             "contexts": engine.size,
             "key": format!("RSA-{KEY}"),
@@ -95,7 +95,7 @@ struct Engines {
 }
 
 impl Engines {
-    fn fill(crowd: &ShimPeers, size: u32) -> Result<Engines> {
+    fn fill(peers: &ShimPeers, size: u32) -> Result<Engines> {
         let config = ShimConfig {
             max_contexts: usize::MAX,
             verifications_per_second: 1_000_000,
@@ -105,31 +105,31 @@ impl Engines {
         let mut bench = EngineBench::new(config, &[HOST]);
         let before = sys::allocated_octets();
         for number in 0..size {
-            handshake(&mut bench, crowd, number)?;
+            handshake(&mut bench, peers, number)?;
         }
         let memory = sys::allocated_octets().saturating_sub(before) as f64 / f64::from(size);
         Ok(Engines { bench, size, memory, times: Vec::new() })
     }
 
     /// Creates one more context and removes it.
-    fn measure_handshakes(&mut self, crowd: &ShimPeers, turn: u32) -> Result<()> {
+    fn measure_handshakes(&mut self, peers: &ShimPeers, turn: u32) -> Result<()> {
         let number = self.size + turn;
-        self.times.push(handshake(&mut self.bench, crowd, number)?.as_secs_f64() * 1e6);
-        let ulids = AddressPair { local: HOST, peer: crowd.ulid(number) };
+        self.times.push(handshake(&mut self.bench, peers, number)?.as_secs_f64() * 1e6);
+        let ulids = AddressPair { local: HOST, peer: peers.ulid(number) };
         self.bench.feed(&Input::Command(Command::DeleteContext(ContextId { ulids, fork: Fork::NONE })));
         Ok(())
     }
 }
 
 /// Establishes a context; the time of the I2, from the packet to the request that the host install the context.
-fn handshake(bench: &mut EngineBench, crowd: &ShimPeers, number: u32) -> Result<Duration> {
+fn handshake(bench: &mut EngineBench, peers: &ShimPeers, number: u32) -> Result<Duration> {
     bench.now = bench.now + Duration::from_millis(1);
     let Some(HandshakeReply::R1(_, said)) =
-        bench.receive(crowd.i1(number)).first().and_then(|packet| parse_reply(packet))
+        bench.receive(peers.i1(number)).first().and_then(|packet| parse_reply(packet))
     else {
         bail!("no R1 for peer {number}")
     };
-    let second = engine_bench::packet(crowd.i2(number, &said));
+    let second = engine_bench::packet(peers.i2(number, &said));
     let mut out = Outbox::new();
     let began = clock::now();
     bench.shim.handle(bench.now, &second, &mut out);
@@ -143,7 +143,7 @@ fn handshake(bench: &mut EngineBench, crowd: &ShimPeers, number: u32) -> Result<
 
 /// Growth of the daemon's memory per context in octets, over the second half of the contexts, because the first half
 /// uses memory freed after start-up; `None` if all fit there. And milliseconds from I2 to R2 with all contexts.
-fn measure_daemon(crowd: &ShimPeers, size: u32) -> Result<(Option<f64>, Vec<f64>)> {
+fn measure_daemon(peers: &ShimPeers, size: u32) -> Result<(Option<f64>, Vec<f64>)> {
     let host = Host::new(&format!("host{size}"))?;
     host.set_sysctl("ipv6/conf/default/accept_dad", "0")?;
     let tap = Tap::open(&host, "u0")?;
@@ -153,7 +153,7 @@ fn measure_daemon(crowd: &ShimPeers, size: u32) -> Result<(Option<f64>, Vec<f64>
         size + TIMED
     );
     let daemon = Daemon::start(&host, &config)?;
-    let mut peers = Peers { tap, peers: crowd };
+    let mut peers = Peers { tap, peers: peers };
     let half = size / 2;
     peers.establish(&(0..half).collect::<Vec<_>>(), WINDOW)?;
     let before = daemon.anonymous_memory()?;
@@ -193,7 +193,7 @@ impl Peers<'_> {
                         self.tap.send(&self.peers.i2(number, &said))?;
                     }
                     Some(HandshakeReply::R2(number)) => {
-                        let sent = begun.remove(&number).context("an R2 nobody waits for")?;
+                        let sent = begun.remove(&number).context("an unexpected R2")?;
                         delays.push(sent.elapsed().as_secs_f64() * 1000.0);
                     }
                     _ => {}

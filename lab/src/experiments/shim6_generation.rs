@@ -6,7 +6,7 @@ use crate::bed::daemon::binary;
 use crate::bed::host::run_command as output;
 use crate::clock;
 use crate::findings::{Findings, distribution, round};
-use crate::progress::Progress;
+use crate::ui::Progress;
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
 use std::process::Command;
@@ -85,9 +85,9 @@ fn openssl(octets: u64, processor: Option<&str>) -> Result<f64> {
     let octets_text = octets.to_string();
     let words = ["openssl", "speed", "-mr", "-bytes", &octets_text, "-seconds", "1", "sha1"];
     let text = output(on_first_core(&words).envs(processor.map(|processor| ("OPENSSL_ia32cap", processor))))?;
-    let line = text.lines().find(|line| line.starts_with("+F:")).context("openssl speed says nothing")?;
+    let line = text.lines().find(|line| line.starts_with("+F:")).context("openssl speed printed nothing")?;
     let per_second: f64 =
-        line.rsplit(':').next().unwrap_or_default().parse().context("openssl speed says no number")?;
+        line.rsplit(':').next().unwrap_or_default().parse().context("no figure in the output of openssl speed")?;
     Ok(per_second / octets as f64)
 }
 

@@ -6,9 +6,9 @@ use crate::bed::Daemon;
 use crate::bed::tap::Tap;
 use crate::clock;
 use crate::findings::{Findings, round};
-use crate::progress::Progress;
-use crate::providers::{ProviderSettings, Providers};
-use crate::traffic::{Protocol, Transfer, TransferLoad};
+use crate::load::{Protocol, Transfer, TransferLoad};
+use crate::topology::providers::{ProviderSettings, Providers};
+use crate::ui::Progress;
 use anyhow::{Context as _, Result};
 use roam6_proto::base::hex;
 use roam6_proto::crypto::cga::{Parameters, Sec};
@@ -72,12 +72,12 @@ fn run(quick: bool) -> Result<Findings> {
     let total: u32 = if quick { 60_000 } else { 1_000_000 };
     let each = total.div_ceil(u32::try_from(ATTACKS.len())?);
     let mut progress = Progress::new(ATTACKS.len() as u64);
-    let world = Providers::build(ProviderSettings { delay: Duration::ZERO, shim_config: SETTINGS, label: "" })?;
-    let transfer = Transfer::start_with(world.ends(), TransferLoad::steady(Protocol::Tcp, 9700, 100_000))?;
+    let network = Providers::build(ProviderSettings { delay: Duration::ZERO, shim_config: SETTINGS, label: "" })?;
+    let transfer = Transfer::start_with(network.ends(), TransferLoad::steady(Protocol::Tcp, 9700, 100_000))?;
     let established = |report: &Report| matches!(report, Report::ContextUp { .. });
-    let began = world.wait_both(0, "a context", established)?;
-    let victim = &world.hosts[0].daemon;
-    let mut attacker = Attacker::new(&world)?;
+    let began = network.wait_both(0, "a context", established)?;
+    let victim = &network.hosts[0].daemon;
+    let mut attacker = Attacker::new(&network)?;
     let (memory_before, processor_before) = (victim.anonymous_memory()?, victim.cpu_time()?);
     let mut findings = Findings::default();
     for (name, make, age) in ATTACKS {
@@ -103,14 +103,14 @@ fn run(quick: bool) -> Result<Findings> {
     let moved = |report: &Report| matches!(report, Report::PathLost { .. } | Report::PathChanged { .. });
     let hijacked = victim.events().first_since(began, moved).is_some() || !attacker.contexts_are_unaffected(&contexts);
     let memory_after = victim.anonymous_memory()?;
-    progress.message("a full context table");
+    progress.message("full context table");
     attacker.fill_contexts(CONTEXTS + CONTEXTS / 10)?;
     let locked_out = u8::from(!attacker.establish_second_peer()?);
-    findings.require(locked_out == 0, || "one address keeps another peer from getting a context".to_owned());
+    findings.require(locked_out == 0, || "one address prevents a context of another peer".to_owned());
     let whole = transfer.finish(Duration::from_secs(20))?.iter().all(|delivery| delivery.is_complete());
     let grown = memory_after.saturating_sub(memory_before);
     findings.require(whole, || "the transfer did not survive".to_owned());
-    findings.require(!hijacked, || "a context was led elsewhere".to_owned());
+    findings.require(!hijacked, || "a context was redirected".to_owned());
     findings.require(grown <= MEMORY_TOLERANCE, || format!("memory grew by {grown} octets"));
     let figures: [(&str, Value); 8] = [
         ("sent", json!(each * u32::try_from(ATTACKS.len())?)),
@@ -162,8 +162,8 @@ const OWN_TAG: Tag = Tag::from_low_bits(0x0600_d600);
 const OTHER_TAG: Tag = Tag::from_low_bits(0x0077_0077);
 
 impl Attacker {
-    fn new(world: &Providers) -> Result<Attacker> {
-        let router = &world.routers[0];
+    fn new(network: &Providers) -> Result<Attacker> {
+        let router = &network.routers[0];
         let tap = Tap::open(router, "evil0")?;
         router.ip(&[
             "route add 2001:db8:bad::/48 via fe80::1 dev evil0",
@@ -178,8 +178,8 @@ impl Attacker {
         let signer = Parameters::new([9; 16], prefix, public.context("no key")?).context("no parameters")?;
         let list = LocatorList { generation: 1, locators: vec![(VerificationMethod::HBA, own)] };
         let none = (Nonce(0), ShimOption::Validator(Vec::new()));
-        let [victim, _] = world.hosts[0].addresses;
-        let [friend, _] = world.hosts[1].addresses;
+        let [victim, _] = network.hosts[0].addresses;
+        let [friend, _] = network.hosts[1].addresses;
         let mut attacker = Attacker {
             tap,
             rng: Entropy::seed_from_u64(17),

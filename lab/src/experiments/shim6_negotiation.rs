@@ -4,8 +4,8 @@
 use super::Experiment;
 use crate::clock;
 use crate::findings::{Findings, distribution, percentile, round};
-use crate::progress::Progress;
-use crate::shim6::handshake_pair::{AddressProof, HandshakePair};
+use crate::topology::handshake_pair::{AddressProof, HandshakePair};
+use crate::ui::Progress;
 use anyhow::Result;
 use serde_json::json;
 use std::time::Duration;
@@ -33,7 +33,7 @@ const TRIGGER_PAUSE: Duration = Duration::from_millis(1100);
 struct Case {
     proof: AddressProof,
     locators: u8,
-    world: HandshakePair,
+    network: HandshakePair,
     /// Milliseconds of each turn.
     times: Vec<f64>,
 }
@@ -45,20 +45,20 @@ fn run(quick: bool) -> Result<Findings> {
     for proof in proofs {
         for locators in COUNTS {
             progress.message(&format!("{}, {locators} locators", proof.name()));
-            let world = HandshakePair::build(*proof, locators, &cases.len().to_string())?;
-            cases.push(Case { proof: *proof, locators, world, times: Vec::new() });
+            let network = HandshakePair::build(*proof, locators, &cases.len().to_string())?;
+            cases.push(Case { proof: *proof, locators, network, times: Vec::new() });
             progress.step();
         }
     }
     // The first handshake of a pair includes link-layer address resolution.
     for case in &cases {
-        case.world.negotiate()?;
+        case.network.negotiate()?;
     }
     for _ in 0..turns {
         progress.message("handshakes");
         let began = clock::now();
         for case in &mut cases {
-            case.times.push(case.world.negotiate()?.as_secs_f64() * 1000.0);
+            case.times.push(case.network.negotiate()?.as_secs_f64() * 1000.0);
         }
         std::thread::sleep(TRIGGER_PAUSE.saturating_sub(began.elapsed()));
         progress.step();

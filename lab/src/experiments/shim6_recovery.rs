@@ -4,9 +4,9 @@
 use super::Experiment;
 use crate::clock;
 use crate::findings::{Findings, distribution, percentile, round};
-use crate::progress::Progress;
-use crate::providers::{ProviderSettings, Providers};
-use crate::traffic::{Protocol, Stamp, Train, Transfer, TransferLoad};
+use crate::load::{Protocol, Stamp, Train, Transfer, TransferLoad};
+use crate::topology::providers::{ProviderSettings, Providers};
+use crate::ui::Progress;
 use anyhow::{Context, Result, anyhow};
 use roam6_proto::Report;
 use serde_json::{Value, json};
@@ -79,7 +79,7 @@ fn side_by_side(lists: &[&[(u64, usize)]], progress: &Mutex<Progress>) -> Result
         }
         let mut cases = Vec::new();
         for lane in lanes {
-            cases.extend(lane.join().map_err(|_| anyhow!("a measurement failed"))??);
+            cases.extend(lane.join().map_err(|_| anyhow!("a measurement thread panicked"))??);
         }
         Ok(cases)
     })
@@ -100,20 +100,20 @@ impl Case {
 
 fn measure((timeout, told): (u64, bool), count: usize, label: &str, progress: &Mutex<Progress>) -> Result<Case> {
     let shim = format!("send_timeout = \"{timeout}ms\"\nreturn_after = \"0s\"\n");
-    let world = Providers::build(ProviderSettings { delay: DELAY, shim_config: &shim, label })?;
+    let network = Providers::build(ProviderSettings { delay: DELAY, shim_config: &shim, label })?;
     if !told {
-        world.discard_path_change_icmp()?;
+        network.discard_path_change_icmp()?;
     }
     // A thousand octets every ten milliseconds, on one connection in one direction and on another in both.
     let load = |port| TransferLoad { message: 1000, ..TransferLoad::steady(Protocol::Tcp, port, 100_000) };
-    let one_way = Transfer::start_with(world.ends(), TransferLoad { answered: false, ..load(9700) })?;
-    let transfers = [one_way, Transfer::start_with(world.ends(), load(9701))?];
-    let mut train = Train::start(world.ends(), 9800, 100)?;
-    world.wait_both(0, "a context", |report| matches!(report, Report::ContextUp { .. }))?;
+    let one_way = Transfer::start_with(network.ends(), TransferLoad { answered: false, ..load(9700) })?;
+    let transfers = [one_way, Transfer::start_with(network.ends(), load(9701))?];
+    let mut train = Train::start(network.ends(), 9800, 100)?;
+    network.wait_both(0, "a context", |report| matches!(report, Report::ContextUp { .. }))?;
     let mut case = Case { timeout, told, tcp: Vec::new(), both: Vec::new(), udp: Vec::new(), exploration: Vec::new() };
     for _ in 0..count {
         sleep(QUIET_TIME);
-        case.fail_provider(&world, world.current_provider()?, &transfers, &train)?;
+        case.fail_provider(&network, network.current_provider()?, &transfers, &train)?;
         let mut progress = progress.lock().unwrap_or_else(PoisonError::into_inner);
         progress.step();
         progress.message(&format!("Send Timeout {timeout} ms"));
@@ -129,23 +129,23 @@ impl Case {
     /// One provider fails, and is restored once all traffic uses the other.
     fn fail_provider(
         &mut self,
-        world: &Providers,
+        network: &Providers,
         provider: usize,
         transfers: &[Transfer; 2],
         train: &Train,
     ) -> Result<()> {
-        let at = world.black_hole(provider)?;
+        let at = network.black_hole(provider)?;
         let changed = |report: &Report| matches!(report, Report::PathChanged { .. });
-        let moved = world.wait_both(at, "another path", changed)?;
+        let moved = network.wait_both(at, "another path", changed)?;
         let [one_way, both_ways] = transfers;
         let ([forth, _], [there, back]) = (one_way.arrivals(), both_ways.arrivals());
         let goes_on = || {
             let now = clock::unix_micros();
             [forth, there, back].iter().all(|arrivals| arrivals.total_at(now) > arrivals.total_at(moved)).then_some(())
         };
-        clock::wait_for(TIMEOUT, goes_on).context("TCP does not go on")?;
+        clock::wait_for(TIMEOUT, goes_on).context("TCP does not continue")?;
         sleep(QUIET_TIME);
-        world.restore(provider)?;
+        network.restore(provider)?;
         let now = clock::unix_micros();
         let most = |silences: [u64; 2]| silences.into_iter().max().unwrap_or_default() as f64 / 1000.0;
         self.tcp.push(most([forth.longest_silence(at, now); 2]));
@@ -154,7 +154,7 @@ impl Case {
             train.forward.longest_silence(Stamp::Received, at, now),
             train.reverse.longest_silence(Stamp::Received, at, now),
         ]));
-        for side in &world.hosts {
+        for side in &network.hosts {
             if let Some(Report::PathChanged { after, .. }) =
                 side.daemon.events().first_since(at, changed).map(|event| event.report)
             {

@@ -3,7 +3,7 @@
 
 use super::Experiment;
 use crate::findings::{Findings, round};
-use crate::progress::Progress;
+use crate::ui::Progress;
 use anyhow::{Result, anyhow};
 use roam6_sim::campus::{ServerLoad, Trace, TraceSpec, run as pass};
 use serde_json::json;
@@ -53,7 +53,7 @@ fn run_parallel(timeouts: &[u64], shape: TraceSpec, progress: &Mutex<Progress>) 
         let busy = pass(Trace::new(shape, SEED), Duration::from_secs(timeout));
         let mut progress = progress.lock().unwrap_or_else(PoisonError::into_inner);
         progress.step();
-        progress.message(&format!("given up after {timeout} s"));
+        progress.message(&format!("idle timeout {timeout} s"));
         (timeout, busy)
     };
     let mut days = std::thread::scope(|scope| {
@@ -61,7 +61,7 @@ fn run_parallel(timeouts: &[u64], shape: TraceSpec, progress: &Mutex<Progress>) 
         let threads: Vec<_> = (0..lanes).map(|number| scope.spawn(move || lane(number))).collect();
         threads
             .into_iter()
-            .map(|thread| thread.join().map_err(|_| anyhow!("a day ended early")))
+            .map(|thread| thread.join().map_err(|_| anyhow!("a simulated day panicked")))
             .collect::<Result<Vec<_>>>()
     })?
     .concat();

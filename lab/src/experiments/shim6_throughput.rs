@@ -3,9 +3,9 @@
 
 use super::Experiment;
 use crate::findings::{Findings, distribution, percentile, round};
-use crate::progress::Progress;
-use crate::shim6::veth_pair::VethPair;
-use crate::traffic::BulkConnections;
+use crate::load::BulkConnections;
+use crate::topology::veth_pair::VethPair;
+use crate::ui::Progress;
 use anyhow::{Result, bail};
 use serde_json::json;
 use std::time::Duration;
@@ -53,30 +53,30 @@ struct VethPairs {
 
 impl VethPairs {
     fn build() -> Result<VethPairs> {
-        let mut worlds =
+        let mut networks =
             VethPairs { plain: VethPair::build("p")?, idle: VethPair::build("i")?, rewriting: VethPair::build("w")? };
-        worlds.idle.start_shim()?;
-        worlds.rewriting.start_shim()?;
-        worlds.rewriting.switch_to_second_provider()?;
-        Ok(worlds)
+        networks.idle.start_shim()?;
+        networks.rewriting.start_shim()?;
+        networks.rewriting.switch_to_second_provider()?;
+        Ok(networks)
     }
 
     /// Gigabits per second.
     fn measure(&self, way: ShimState, flows: usize, span: Duration) -> Result<f64> {
-        let world = match way {
+        let network = match way {
             ShimState::Plain | ShimState::PlainWithoutTso => &self.plain,
             ShimState::Idle => &self.idle,
             ShimState::Rewriting => &self.rewriting,
         };
         if way == ShimState::PlainWithoutTso {
-            world.set_tso(false)?;
+            network.set_tso(false)?;
         }
-        let flood = BulkConnections::start(world.ends(), 9900, flows)?;
+        let flood = BulkConnections::start(network.ends(), 9900, flows)?;
         std::thread::sleep(RAMP_UP);
         let rate = flood.rate(span);
         drop(flood);
         if way == ShimState::PlainWithoutTso {
-            world.set_tso(true)?;
+            network.set_tso(true)?;
         }
         if rate <= 0.0 {
             bail!("{}: nothing arrives", way.name());
@@ -89,14 +89,14 @@ fn run(quick: bool) -> Result<Findings> {
     let (rounds, span) = if quick { (4, Duration::from_millis(500)) } else { (25, Duration::from_secs(1)) };
     let mut progress = Progress::new(rounds * FLOWS.len() as u64);
     progress.message("hosts");
-    let worlds = VethPairs::build()?;
+    let networks = VethPairs::build()?;
     let mut findings = Findings::default();
     let mut all: Vec<(usize, ShimState, Vec<f64>)> =
         FLOWS.into_iter().flat_map(|flows| STATES.map(|way| (flows, way, Vec::new()))).collect();
     for _ in 0..rounds {
         for (flows, way, rates) in &mut all {
             progress.message(way.name());
-            rates.push(worlds.measure(*way, *flows, span)?);
+            rates.push(networks.measure(*way, *flows, span)?);
         }
         FLOWS.iter().for_each(|_| progress.step());
     }

@@ -3,7 +3,7 @@
 use super::http::LivePage;
 use super::packet_log::PacketLog;
 use crate::bed::Positions;
-use crate::road::{Road, RoadStation, VIRTUAL_LINK, road_position};
+use crate::topology::road::{Road, RoadStation, VIRTUAL_LINK, road_position};
 use anyhow::{Context, Result};
 use roam6_proto::Time;
 use roam6_proto::geo::geometry::Offset;
@@ -42,9 +42,9 @@ impl GeonetPage {
     /// Builds the stations and starts their movement.
     pub(super) fn build() -> Result<GeonetPage> {
         let road = Road::new(RadioSpec::its_g5(RANGE), SETTINGS)?;
-        let (packets, whereabouts) = (PacketLog::default(), road.air.positions());
+        let (packets, whereabouts) = (PacketLog::default(), road.emulator.positions());
         let seen = packets.clone();
-        road.air.observe(move |sighting| seen.record(sighting));
+        road.emulator.observe(move |frame| seen.record(frame));
         let mut stations =
             vec![(road.add_station("rsu", "roadside-unit", Track::standing(road_position(0.0)))?, "roadside-unit")];
         for (name, [from, _], beside, _) in VEHICLES {
@@ -58,16 +58,17 @@ impl GeonetPage {
     }
 
     fn set_tracks(&self) -> Result<()> {
-        let now = self.road.air.now();
+        let now = self.road.emulator.now();
         for ((station, _), (_, turns, beside, speed)) in self.stations.iter().skip(1).zip(VEHICLES) {
-            let (here, _) = self.positions.position_and_motion(station.radio).context("off the road")?;
+            let (here, _) =
+                self.positions.position_and_motion(station.radio).context("the vehicle is on no radio channel")?;
             let mut track = Track::from(now, here);
             while track.last().0 < Time::ZERO + DRIVING_TIME {
                 for east in turns.into_iter().rev() {
                     track = track.drive_to(Offset { east, north: beside }, speed).pause(STOP_TIME);
                 }
             }
-            self.road.air.set_track(station.radio, track)?;
+            self.road.emulator.set_track(station.radio, track)?;
         }
         Ok(())
     }
@@ -88,7 +89,7 @@ impl GeonetPage {
     fn station_view(&self, station: &RoadStation, kind: &str) -> Option<Value> {
         let (place, motion) = self.positions.position_and_motion(station.radio)?;
         Some(json!({
-            "name": station.host.name(), "kind": kind, "mid": self.road.air.link_layer_address(station.radio)?.to_string(),
+            "name": station.host.name(), "kind": kind, "mid": self.road.emulator.link_layer_address(station.radio)?.to_string(),
             "east": place.east, "north": place.north, "speed": motion.speed, "heading": motion.heading,
         }))
     }

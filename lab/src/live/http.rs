@@ -5,7 +5,7 @@ use serde_json::Value;
 use std::net::TcpListener;
 use tiny_http::{Header, Method, Request, Response, Server};
 
-const NOT_FOUND: &str = "there is /, /state and, to POST to, /wish";
+const NOT_FOUND: &str = "paths: /, /state, and /command for POST";
 /// Maximum length of a command, octets.
 const MAX_COMMAND: usize = 1024;
 
@@ -24,8 +24,8 @@ pub(super) trait LivePage {
 }
 
 /// Serves requests one after the other, for ever.
-pub(super) fn serve(door: TcpListener, site: &dyn LivePage) -> Result<()> {
-    let server = Server::from_listener(door, None).map_err(|why| anyhow!("cannot serve: {why}"))?;
+pub(super) fn serve(listener: TcpListener, site: &dyn LivePage) -> Result<()> {
+    let server = Server::from_listener(listener, None).map_err(|why| anyhow!("cannot serve: {why}"))?;
     for request in server.incoming_requests() {
         respond(request, site);
     }
@@ -39,7 +39,7 @@ fn respond(mut request: Request, site: &dyn LivePage) {
     if let Ok(header) = Header::from_bytes("Content-Type", kind) {
         response.add_header(header);
     }
-    request.respond(response).ok(); // a reader who went away wants nothing
+    request.respond(response).ok(); // the client may have disconnected
 }
 
 /// Whether the Host header is an address of this machine. Otherwise a page of another site whose name resolves to this
@@ -58,7 +58,7 @@ fn reply(request: &mut Request, site: &dyn LivePage) -> Reply {
     let (path, query) = url.split_once('?').unwrap_or((&url, ""));
     match (request.method(), path) {
         (Method::Get, "/state") => (200, "application/json", site.state(query).to_string()),
-        (Method::Post, "/wish") => handle_command(request, site),
+        (Method::Post, "/command") => handle_command(request, site),
         (Method::Get, path) => match site.file(path) {
             Some((kind, text)) => (200, kind, text.to_owned()),
             None => error_reply(404, NOT_FOUND),
@@ -71,14 +71,14 @@ fn reply(request: &mut Request, site: &dyn LivePage) -> Reply {
 fn handle_command(request: &mut Request, site: &dyn LivePage) -> Reply {
     let kind = request.headers().iter().find(|header| header.field.equiv("Content-Type"));
     if kind.is_none_or(|kind| kind.value.as_str() != "application/json") {
-        return error_reply(415, "a wish is application/json");
+        return error_reply(415, "the content type must be application/json");
     }
     if request.body_length().is_none_or(|length| length > MAX_COMMAND) {
-        return error_reply(413, "a wish is shorter");
+        return error_reply(413, "the command is too long");
     }
-    match serde_json::from_reader(request.as_reader()).and_then(|wish| site.command(wish)) {
+    match serde_json::from_reader(request.as_reader()).and_then(|command| site.command(command)) {
         Ok(true) => (202, "application/json", "{}".to_owned()),
-        Ok(false) => error_reply(503, "one thing after the other"),
+        Ok(false) => error_reply(503, "too many commands are queued"),
         Err(error) => error_reply(400, &error.to_string()),
     }
 }

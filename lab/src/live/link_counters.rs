@@ -23,15 +23,15 @@ pub(super) struct LinkCounters(Arc<Mutex<BTreeMap<Segment, LinkCounter>>>);
 
 impl LinkCounters {
     /// Counts from now on.
-    pub(super) fn watch(air: &LinkEmulator) -> LinkCounters {
+    pub(super) fn watch(emulator: &LinkEmulator) -> LinkCounters {
         let counts = LinkCounters::default();
         let shared = counts.clone();
-        air.observe(move |sighting| {
+        emulator.observe(move |observed| {
             let mut all = shared.0.lock().unwrap_or_else(PoisonError::into_inner);
-            let count = all.entry(sighting.segment).or_default();
+            let count = all.entry(observed.segment).or_default();
             count.packets += 1;
-            count.octets += sighting.frame.len() as u64;
-            let inner = sighting.packet().and_then(|packet| packet.get(NEXT_HEADER_OFFSET));
+            count.octets += observed.frame.len() as u64;
+            let inner = observed.packet().and_then(|packet| packet.get(NEXT_HEADER_OFFSET));
             count.tunnelled += u64::from(inner == Some(&protocol::IPV6));
         });
         counts

@@ -23,21 +23,21 @@ pub(crate) enum Subject {
 /// Serves the page of a testbed on this port of 127.0.0.1 (0: any free port) until interrupted.
 pub(crate) fn run(show: Subject, port: u16) -> Result<bool> {
     // The listener is outside of the sandbox, the testbed inside.
-    let door = sandbox::enter_with_listener(|| {
-        let door = TcpListener::bind((Ipv4Addr::LOCALHOST, port));
-        door.with_context(|| format!("cannot serve on port {port} of 127.0.0.1; choose another with --port"))
+    let listener = sandbox::enter_with_listener(|| {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port));
+        listener.with_context(|| format!("cannot serve on port {port} of 127.0.0.1; choose another with --port"))
     })?;
     let site: Box<dyn http::LivePage> = match show {
         Subject::Nemo => {
             println!("building home, FN1, FN2 and a vehicle");
-            Box::new(nemo::open()?)
+            Box::new(nemo::NemoPage::build()?)
         }
         Subject::Geonet => {
             println!("building a road, a roadside unit and three vehicles");
             Box::new(geonet::GeonetPage::build()?)
         }
     };
-    println!("http://{}/   (Ctrl-C ends it)", door.local_addr()?);
-    http::serve(door, site.as_ref())?;
+    println!("http://{}/   (Ctrl-C ends it)", listener.local_addr()?);
+    http::serve(listener, site.as_ref())?;
     Ok(true)
 }

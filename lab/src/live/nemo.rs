@@ -1,13 +1,14 @@
 //! A moving network under the reader's control: the networks of the demo with continuous traffic.
 
 use super::command_queue::CommandQueue;
+use super::http::LivePage;
 use super::link_counters::LinkCounters;
 use crate::bed::Segment;
 use crate::clock;
-use crate::event_printer::describe;
-use crate::handover::{HandoverTraffic, UNPLUGGED_TIME};
-use crate::topology::{CORRESPONDENT, HOME_AGENT, NemoNetwork, Vehicle};
-use crate::traffic::OneWayTrain;
+use crate::load::OneWayTrain;
+use crate::load::handover::{HandoverTraffic, UNPLUGGED_TIME};
+use crate::topology::nemo::{CORRESPONDENT, HOME_AGENT, NemoNetwork, Vehicle};
+use crate::ui::event_printer::describe;
 use anyhow::{Context, Result};
 use roam6_proto::Report;
 use roam6_sim::LinkSpec;
@@ -15,10 +16,14 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::net::Ipv6Addr;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::sleep;
 use std::time::Duration;
 
+const PAGE: &str = include_str!("page/nemo.html");
+const STYLE: &str = include_str!("page/nemo.css");
+const SCRIPT: &str = include_str!("page/nemo.js");
+/// One-way delay to the home agent.
 const DELAY: Duration = Duration::from_millis(5);
 const UPLINKS: [&str; 2] = ["up0", "up1"];
 /// The displayed history: bins of so many microseconds.
@@ -30,7 +35,7 @@ const MAX_SHOWN: usize = 40;
 /// A network that an uplink may be plugged into.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub(super) enum Network {
+enum Network {
     Home,
     Fn1,
     Fn2,
@@ -39,7 +44,7 @@ pub(super) enum Network {
 /// An interface of the vehicle, in order of preference.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub(super) enum Uplink {
+enum Uplink {
     Up0,
     Up1,
 }
@@ -47,19 +52,25 @@ pub(super) enum Uplink {
 /// A command from the page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(tag = "do", rename_all = "lowercase", deny_unknown_fields)]
-pub(super) enum Command {
+enum Command {
     /// Plugs this uplink into that network, or unplugs it.
     Plug { uplink: Uplink, to: Option<Network> },
     /// Makes that network drop everything beyond its router while all links stay up, or restores it.
     Cut { place: Network, cut: bool },
 }
 
-/// The testbed and the state that the reader has set.
+/// The page: its testbed, and the queue of commands to it.
 pub(super) struct NemoPage {
-    world: NemoNetwork,
+    testbed: Arc<Testbed>,
+    queue: CommandQueue<Command>,
+}
+
+/// The testbed and the state that the reader has set.
+struct Testbed {
+    network: NemoNetwork,
     vehicle: Vehicle,
     traffic: HandoverTraffic,
-    counts: LinkCounters,
+    counters: LinkCounters,
     page_state: Mutex<PageState>,
 }
 
@@ -71,22 +82,56 @@ struct PageState {
     busy: bool,
 }
 
-/// Builds the networks with the vehicle at home, and starts traffic.
-pub(super) fn open() -> Result<CommandQueue> {
-    let world = NemoNetwork::build(DELAY, 1, "duplicate_detection = false")?;
-    let counts = LinkCounters::watch(&world.emulator);
-    let vehicle = world.vehicle(0, &UPLINKS)?;
-    world.emulator.plug(vehicle.uplink(0)?, world.home_link)?;
-    vehicle.wait_until_connected(CORRESPONDENT)?;
-    let traffic = HandoverTraffic::start(&world, &vehicle)?;
-    let scene = Mutex::new(PageState { attachments: [Some(Network::Home), None], ..PageState::default() });
-    CommandQueue::open(NemoPage { world, vehicle, traffic, counts, page_state: scene })
+impl NemoPage {
+    /// Builds the networks with the vehicle at home, and starts traffic.
+    pub(super) fn build() -> Result<NemoPage> {
+        let testbed = Arc::new(Testbed::build()?);
+        let worker = testbed.clone();
+        let queue = CommandQueue::start(move |command| worker.execute(command))?;
+        Ok(NemoPage { testbed, queue })
+    }
 }
 
-impl NemoPage {
+impl LivePage for NemoPage {
+    fn file(&self, path: &str) -> Option<(&'static str, &'static str)> {
+        match path {
+            "/" => Some(("text/html; charset=utf-8", PAGE)),
+            "/nemo.css" => Some(("text/css", STYLE)),
+            "/nemo.js" => Some(("text/javascript", SCRIPT)),
+            _ => None,
+        }
+    }
+
+    fn state(&self, _: &str) -> Value {
+        self.testbed.state()
+    }
+
+    fn command(&self, command: Value) -> serde_json::Result<bool> {
+        let command: Command = serde_json::from_value(command)?;
+        // A command that takes no time does not wait for the measurement of a handover.
+        if let Command::Cut { .. } = command {
+            self.testbed.execute(command);
+            return Ok(true);
+        }
+        Ok(self.queue.push(command))
+    }
+}
+
+impl Testbed {
+    fn build() -> Result<Testbed> {
+        let network = NemoNetwork::build(DELAY, 1, "duplicate_detection = false")?;
+        let counters = LinkCounters::watch(&network.emulator);
+        let vehicle = network.vehicle(0, &UPLINKS)?;
+        network.emulator.plug(vehicle.uplink(0)?, network.home_link)?;
+        vehicle.wait_until_connected(CORRESPONDENT)?;
+        let traffic = HandoverTraffic::start(&network, &vehicle)?;
+        let page_state = Mutex::new(PageState { attachments: [Some(Network::Home), None], ..PageState::default() });
+        Ok(Testbed { network, vehicle, traffic, counters, page_state })
+    }
+
     /// Executes a command and measures the handover; a command that fails is a row with `failed`.
-    pub(super) fn execute(&self, wish: Command) {
-        match wish {
+    fn execute(&self, command: Command) {
+        match command {
             Command::Cut { place, cut } => self.cut(place, cut),
             Command::Plug { uplink, to } => {
                 self.page_state().busy = true;
@@ -109,10 +154,10 @@ impl NemoPage {
             network_name(to)
         );
         let act = || -> Result<Option<u64>> {
-            self.world.emulator.unplug(port)?;
+            self.network.emulator.unplug(port)?;
             let Some(to) = to else { return Ok(None) };
             sleep(UNPLUGGED_TIME);
-            self.world.emulator.plug(port, self.access_link(to)).map(Some)
+            self.network.emulator.plug(port, self.access_link(to)).map(Some)
         };
         if alone {
             act()?;
@@ -132,7 +177,7 @@ impl NemoPage {
     fn cut(&self, place: Network, cut: bool) {
         let loss = if cut { 1.0 } else { 0.0 };
         let delay = if place == Network::Home { DELAY } else { Duration::ZERO };
-        self.world.emulator.shape(self.backbone_cable(place), LinkSpec { loss, delay, ..LinkSpec::default() });
+        self.network.emulator.shape(self.backbone_cable(place), LinkSpec { loss, delay, ..LinkSpec::default() });
         let mut scene = self.page_state();
         if cut {
             scene.cut.insert(place)
@@ -142,9 +187,9 @@ impl NemoPage {
     }
 
     fn access_link(&self, place: Network) -> Segment {
-        let [fn1, fn2] = &self.world.visited;
+        let [fn1, fn2] = &self.network.visited;
         match place {
-            Network::Home => self.world.home_link,
+            Network::Home => self.network.home_link,
             Network::Fn1 => fn1.link,
             Network::Fn2 => fn2.link,
         }
@@ -152,19 +197,19 @@ impl NemoPage {
 
     /// The cable from a network to the backbone.
     fn backbone_cable(&self, place: Network) -> Segment {
-        let [fn1, fn2] = &self.world.visited;
+        let [fn1, fn2] = &self.network.visited;
         match place {
-            Network::Home => self.world.home_cable,
+            Network::Home => self.network.home_cable,
             Network::Fn1 => fn1.cable,
             Network::Fn2 => fn2.cable,
         }
     }
 
     /// The state that the page displays.
-    pub(super) fn state(&self) -> Value {
+    fn state(&self) -> Value {
         let now = clock::unix_micros();
-        let each = |segment: fn(&NemoPage, Network) -> Segment| {
-            [Network::Home, Network::Fn1, Network::Fn2].map(|place| self.counts.of_link(segment(self, place)))
+        let each = |segment: fn(&Testbed, Network) -> Segment| {
+            [Network::Home, Network::Fn1, Network::Fn2].map(|place| self.counters.of_link(segment(self, place)))
         };
         let scene = self.page_state();
         json!({
@@ -177,8 +222,8 @@ impl NemoPage {
             "busy": scene.busy,
             "moves": scene.measurements.iter().rev().take(MAX_SHOWN).collect::<Vec<_>>(),
             "care_of": self.care_of(),
-            "links": each(NemoPage::access_link),
-            "ways_out": each(NemoPage::backbone_cable),
+            "links": each(Testbed::access_link),
+            "ways_out": each(Testbed::backbone_cable),
             "arrived": [arrivals_per_bin(&self.traffic.coarse.forward, now), arrivals_per_bin(&self.traffic.coarse.reverse, now)],
             "transferred": self.traffic.transferred_octets(),
             "lines": self.log_lines(),
@@ -187,7 +232,7 @@ impl NemoPage {
 
     /// The vehicle's care-of addresses at the home agent; empty without a binding.
     fn care_of(&self) -> Vec<Ipv6Addr> {
-        let last = self.world.home_agent.events().find_last(|report| match report {
+        let last = self.network.home_agent.events().find_last(|report| match report {
             Report::Registered { care_of, .. } => Some(care_of.clone()),
             Report::Deregistered { .. } => Some(Vec::new()),
             _ => None,
@@ -197,7 +242,7 @@ impl NemoPage {
 
     /// The latest events of both daemons, in order of time.
     fn log_lines(&self) -> Vec<Value> {
-        let daemons = [("mr", &self.vehicle.daemon), ("ha", &self.world.home_agent)];
+        let daemons = [("mr", &self.vehicle.daemon), ("ha", &self.network.home_agent)];
         let mut lines: Vec<(u64, &str, String)> = daemons
             .iter()
             .flat_map(|(host, daemon)| {

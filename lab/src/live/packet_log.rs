@@ -1,6 +1,6 @@
 //! The latest GeoNetworking packets on the channel.
 
-use crate::bed::fabric::ObservedFrame;
+use crate::bed::ObservedFrame;
 use roam6_proto::geo::geometry::Offset;
 use roam6_wire::LinkAddress;
 use roam6_wire::geo::{ETHERTYPE, ExtendedHeader, Packet};
@@ -23,8 +23,8 @@ struct LogState {
 
 impl PacketLog {
     /// Records a frame if it is a GeoNetworking packet.
-    pub(super) fn record(&self, sighting: &ObservedFrame<'_>) {
-        let Some((header, bytes)) = sighting.frame.split_at_checked(14) else { return };
+    pub(super) fn record(&self, observed: &ObservedFrame<'_>) {
+        let Some((header, bytes)) = observed.frame.split_at_checked(14) else { return };
         let (Ok(packet), true) = (Packet::parse(bytes), header.ends_with(&ETHERTYPE.to_be_bytes())) else { return };
         let address = |at: usize| header.get(at..at + 6).and_then(|octets| octets.try_into().ok()).map(LinkAddress);
         let to = address(0).filter(|address| address.is_unicast()).map(|address| address.to_string());

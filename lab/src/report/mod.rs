@@ -1,8 +1,10 @@
 //! The report: runs every experiment and writes one page with all figures, the papers' values and the bounds.
 
 mod bounds;
+pub(crate) mod chart;
 mod explanations;
 mod page;
+pub(crate) mod plots;
 mod results_store;
 mod scheduler;
 
@@ -29,42 +31,42 @@ pub(crate) struct ReportOptions {
 }
 
 /// Runs the experiments without a result and writes the page. `true` if every experiment was sound.
-pub(crate) fn run(wish: &ReportOptions) -> Result<bool> {
-    let shelf = ResultsStore::open(&wish.into, wish.quick)?;
-    let wanted = |experiment: &&Experiment| experiment.name.starts_with(&wish.only);
+pub(crate) fn run(options: &ReportOptions) -> Result<bool> {
+    let store = ResultsStore::open(&options.into, options.quick)?;
+    let wanted = |experiment: &&Experiment| experiment.name.starts_with(&options.only);
     let wanted: Vec<&Experiment> = experiments::ALL.iter().filter(wanted).collect();
     if wanted.is_empty() {
-        bail!("no experiment begins with '{}'; `roam6-lab list` shows them", wish.only);
+        bail!("no experiment name begins with '{}'; `roam6-lab list` shows them", options.only);
     }
-    let todo = |experiment: &&&Experiment| !wish.draw && (wish.again || !shelf.has(experiment.name));
+    let todo = |experiment: &&&Experiment| !options.draw && (options.again || !store.has(experiment.name));
     let todo: Vec<&Experiment> = wanted.iter().filter(todo).copied().collect();
-    let turns = scheduler::schedule(&todo, wish.quick);
+    let turns = scheduler::schedule(&todo, options.quick);
     let mut sound = true;
     for (index, rows) in turns.iter().enumerate() {
-        let left = turns.iter().skip(index).map(|rows| seconds(&shelf, rows)).sum();
-        sound &= run_turn(&shelf, rows, wish.quick, left)?;
+        let left = turns.iter().skip(index).map(|rows| seconds(&store, rows)).sum();
+        sound &= run_turn(&store, rows, options.quick, left)?;
     }
-    let results: Vec<_> = wanted.iter().filter_map(|experiment| shelf.read(experiment.name)).collect();
-    let path = wish.into.join("index.html");
+    let results: Vec<_> = wanted.iter().filter_map(|experiment| store.read(experiment.name)).collect();
+    let path = options.into.join("index.html");
     page::write(&path, &results)?;
     println!("{} of {} experiments are in {}", results.len(), wanted.len(), path.display());
     Ok(sound && results.len() == wanted.len())
 }
 
 /// Expected duration of a turn, seconds: that of its longest row.
-fn seconds(shelf: &ResultsStore, rows: &[Vec<&Experiment>]) -> u64 {
-    let row = |row: &Vec<&Experiment>| row.iter().map(|one| shelf.seconds(one.name)).sum();
+fn seconds(store: &ResultsStore, rows: &[Vec<&Experiment>]) -> u64 {
+    let row = |row: &Vec<&Experiment>| row.iter().map(|one| store.seconds(one.name)).sum();
     rows.iter().map(row).max().unwrap_or_default()
 }
 
 /// Runs rows of experiments in parallel. `true` if all were sound.
-fn run_turn(shelf: &ResultsStore, rows: &[Vec<&Experiment>], quick: bool, left: u64) -> Result<bool> {
+fn run_turn(store: &ResultsStore, rows: &[Vec<&Experiment>], quick: bool, left: u64) -> Result<bool> {
     let row = |row: &[&Experiment]| -> Result<bool> {
         let (mut sound, mut left) = (true, left);
         for experiment in row {
             eprintln!("{} (about {} left)", experiment.name, format_duration(left));
-            left = left.saturating_sub(shelf.seconds(experiment.name));
-            sound &= run_one(shelf, experiment, quick)?;
+            left = left.saturating_sub(store.seconds(experiment.name));
+            sound &= run_one(store, experiment, quick)?;
         }
         Ok(sound)
     };
@@ -78,10 +80,10 @@ fn run_turn(shelf: &ResultsStore, rows: &[Vec<&Experiment>], quick: bool, left: 
 }
 
 /// Runs one experiment in a process, and so a sandbox, of its own, with its output in a log file beside its result.
-fn run_one(shelf: &ResultsStore, experiment: &Experiment, quick: bool) -> Result<bool> {
-    let log = shelf.log(experiment.name);
+fn run_one(store: &ResultsStore, experiment: &Experiment, quick: bool) -> Result<bool> {
+    let log = store.log(experiment.name);
     let file = File::create(&log).with_context(|| format!("cannot write {}", log.display()))?;
-    let result = shelf.result(experiment.name);
+    let result = store.result(experiment.name);
     let fresh = result.with_extension("new");
     let mut command = Command::new(std::env::current_exe()?);
     command.args(["run", experiment.name, "--json"]).arg(&fresh).args(quick.then_some("--quick"));
@@ -91,7 +93,7 @@ fn run_one(shelf: &ResultsStore, experiment: &Experiment, quick: bool) -> Result
     let came = commit_result(&fresh, &result)?;
     if !sound {
         let faults =
-            shelf.read(experiment.name).filter(|_| came).map(|result| explanations::faults(&result).join("; "));
+            store.read(experiment.name).filter(|_| came).map(|result| explanations::faults(&result).join("; "));
         let faults = faults.filter(|faults| !faults.is_empty());
         let (name, faults) = (experiment.name, faults.unwrap_or_else(|| "it ended without a result".to_owned()));
         eprintln!("    {name}: failed checks: {faults} (see {})", log.display());

@@ -2,8 +2,8 @@
 
 use super::bounds::Bound;
 use super::explanations::{self, CHAPTERS, Chapter};
-use crate::chart::{self, escape};
-use crate::plots;
+use crate::report::chart::{self, escape};
+use crate::report::plots;
 use anyhow::{Context, Result};
 use serde_json::Value;
 use std::fmt::Write;

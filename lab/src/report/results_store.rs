@@ -61,12 +61,12 @@ mod tests {
 
     #[test]
     fn a_quick_result_is_not_used_in_a_full_report() {
-        let shelf = |quick| ResultsStore { folder: PathBuf::new(), quick, commit: "c0ffee".to_owned() };
+        let store = |quick| ResultsStore { folder: PathBuf::new(), quick, commit: "c0ffee".to_owned() };
         let result = |quick: bool, commit: &str| json!({ "quick": quick, "machine": { "commit": commit } });
-        assert!(shelf(true).is_usable(&result(true, "c0ffee")));
-        assert!(shelf(true).is_usable(&result(false, "c0ffee")));
-        assert!(shelf(false).is_usable(&result(false, "c0ffee")));
-        assert!(!shelf(false).is_usable(&result(true, "c0ffee")));
-        assert!(!shelf(true).is_usable(&result(true, "beef")), "another version");
+        assert!(store(true).is_usable(&result(true, "c0ffee")));
+        assert!(store(true).is_usable(&result(false, "c0ffee")));
+        assert!(store(false).is_usable(&result(false, "c0ffee")));
+        assert!(!store(false).is_usable(&result(true, "c0ffee")));
+        assert!(!store(true).is_usable(&result(true, "beef")), "another version");
     }
 }

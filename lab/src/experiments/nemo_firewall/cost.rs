@@ -2,10 +2,10 @@
 //! and mobile router, or plain routers; without rules, then all with the same rules.
 
 use super::{load_rules, ruleset, wait_until_noticed};
-use crate::chain::{self, Chain, Forwarding};
 use crate::findings::{Findings, distribution, min_of_directions, ratio};
-use crate::progress::Progress;
-use crate::traffic::packet_generator::{self, Burst, PacketCounter, PacketGenerator};
+use crate::load::packet_generator::{self, Burst, PacketCounter, PacketGenerator};
+use crate::topology::chain::{self, Chain, Forwarding};
+use crate::ui::Progress;
 use anyhow::Result;
 use serde_json::json;
 use std::collections::BTreeMap;
@@ -35,11 +35,11 @@ pub(super) fn measure(quick: bool, progress: &mut Progress, findings: &mut Findi
     let (plain, ours) = packet_generator::on_generator_cpu(|| {
         Ok((Chain::build(Forwarding::Plain)?, Chain::build(Forwarding::Roam6)?))
     })?;
-    let mut wind = PacketGenerator::new()?;
+    let mut generator = PacketGenerator::new()?;
     let ends = [&plain, &ours].into_iter().flat_map(|chain| [(&chain.sink, "d0"), (&chain.source, "s0")]);
     let _counters: Vec<PacketCounter> =
-        ends.map(|(host, interface)| wind.count_at(host, interface)).collect::<Result<_>>()?;
-    let mut blows = Bursts::new();
+        ends.map(|(host, interface)| generator.count_at(host, interface)).collect::<Result<_>>()?;
+    let mut bursts = Bursts::new();
     for ruled in [false, true] {
         if ruled {
             for chain in [&plain, &ours] {
@@ -53,26 +53,26 @@ pub(super) fn measure(quick: bool, progress: &mut Progress, findings: &mut Findi
             let mut chains = [&plain, &ours];
             chains.rotate_left(at % 2);
             for (chain, upward) in chains.into_iter().flat_map(|chain| DIRECTIONS.map(|upward| (chain, upward))) {
-                let blow = send_burst(&mut wind, chain, upward, frames)?;
-                blows.entry((chain.forwarding, ruled, upward)).or_default().push(blow);
+                let burst = send_burst(&mut generator, chain, upward, frames)?;
+                bursts.entry((chain.forwarding, ruled, upward)).or_default().push(burst);
             }
             progress.step();
         }
     }
-    summarise(findings, &blows);
+    summarise(findings, &bursts);
     Ok(())
 }
 
-fn send_burst(wind: &mut PacketGenerator, chain: &Chain, upward: bool, count: u32) -> Result<Burst> {
+fn send_burst(generator: &mut PacketGenerator, chain: &Chain, upward: bool, count: u32) -> Result<Burst> {
     let (host, from, to) = if upward { (&chain.sink, "d0", "in0") } else { (&chain.source, "s0", "h0") };
     let frames = [chain::ethernet_frame(from, to, &chain::udp_packet(PACKET, upward, 0))];
-    wind.send_burst(host, from, &frames, WARM_UP)?;
-    wind.send_burst(host, from, &frames, count)
+    generator.send_burst(host, from, &frames, WARM_UP)?;
+    generator.send_burst(host, from, &frames, count)
 }
 
-fn summarise(findings: &mut Findings, blows: &Bursts) {
+fn summarise(findings: &mut Findings, bursts: &Bursts) {
     let rates = |kind, ruled, upward| -> Vec<f64> {
-        blows.get(&(kind, ruled, upward)).into_iter().flatten().map(Burst::kpps).collect()
+        bursts.get(&(kind, ruled, upward)).into_iter().flatten().map(Burst::kpps).collect()
     };
     let over = |(kind, ruled), (other, under)| {
         min_of_directions(|upward| ratio(&rates(kind, ruled, upward), &rates(other, under, upward)))
@@ -85,11 +85,11 @@ fn summarise(findings: &mut Findings, blows: &Bursts) {
     for (name, value) in figures {
         findings.summarise(&format!("{name}_{PACKET}"), value);
     }
-    for ((kind, ruled, upward), blows) in blows {
+    for ((kind, ruled, upward), bursts) in bursts {
         let rules = if *ruled { "with rules" } else { "without rules" };
-        packet_generator::describe_losses(blows)
+        packet_generator::describe_losses(bursts)
             .for_each(|lost| findings.add_fault(format!("{}, {rules}, {lost}", kind.name())));
-        let kpps: Vec<f64> = blows.iter().map(Burst::kpps).collect();
+        let kpps: Vec<f64> = bursts.iter().map(Burst::kpps).collect();
         findings.rows.push(json!({
             "by": kind.name(), "rules": ruled, "upward": upward, "octets": PACKET, "kpps_of_cpu": distribution(&kpps),
         }));

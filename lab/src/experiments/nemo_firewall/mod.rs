@@ -9,7 +9,7 @@ use super::Experiment;
 use crate::bed::{Daemon, Host};
 use crate::clock;
 use crate::findings::Findings;
-use crate::progress::Progress;
+use crate::ui::Progress;
 use anyhow::{Context, Result};
 use std::fs;
 use std::time::Duration;

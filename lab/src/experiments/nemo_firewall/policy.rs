@@ -4,9 +4,9 @@
 use super::{load_rules, ruleset, wait_until_noticed};
 use crate::bed::{Daemon, Host};
 use crate::findings::{Findings, round};
-use crate::progress::Progress;
-use crate::topology::{CORRESPONDENT, NemoNetwork, Vehicle};
-use crate::traffic::Endpoint;
+use crate::load::Endpoint;
+use crate::topology::nemo::{CORRESPONDENT, NemoNetwork, Vehicle};
+use crate::ui::Progress;
 use anyhow::{Context, Result, anyhow, ensure};
 use serde_json::json;
 use std::net::{Ipv6Addr, SocketAddr, SocketAddrV6, TcpListener, TcpStream};
@@ -106,17 +106,17 @@ pub(super) fn check_policies(quick: bool, progress: &mut Progress, findings: &mu
         Effort { echoes: 200, connections: 50, changes: 300, restarts: 10 }
     };
     progress.message("without rules");
-    let world = NemoNetwork::build(Duration::ZERO, 1, "duplicate_detection = false")?;
-    let vehicle = world.vehicle(0, &["up0"])?;
-    world.emulator.plug(vehicle.uplink(0)?, world.visited[0].link)?;
+    let network = NemoNetwork::build(Duration::ZERO, 1, "duplicate_detection = false")?;
+    let vehicle = network.vehicle(0, &["up0"])?;
+    network.emulator.plug(vehicle.uplink(0)?, network.visited[0].link)?;
     vehicle.wait_until_connected(CORRESPONDENT)?;
-    load_rules(&world.cn, COUNTER)?;
+    load_rules(&network.cn, COUNTER)?;
     load_rules(&vehicle.mnn, COUNTER)?;
-    let (mut forbidden, mut allowed) = (Count::default(), probe_without_rules(&world, &vehicle, effort)?);
+    let (mut forbidden, mut allowed) = (Count::default(), probe_without_rules(&network, &vehicle, effort)?);
     progress.step();
     for variant in &VARIANTS {
         progress.message(&variant.name());
-        let run = VariantRun::new(&world, &vehicle, variant, effort)?;
+        let run = VariantRun::new(&network, &vehicle, variant, effort)?;
         let (against, along) = run.probe_both().with_context(|| variant.name())?;
         findings.rows.push(json!({
             "rules": variant.name(),
@@ -143,8 +143,8 @@ pub(super) fn check_policies(quick: bool, progress: &mut Progress, findings: &mu
 
 /// Probes both directions without a firewall: packets can pass in the forbidden direction, and are counted where they
 /// arrive.
-fn probe_without_rules(world: &NemoNetwork, vehicle: &Vehicle, effort: Effort) -> Result<Count> {
-    let (mut count, correspondent, node) = (Count::default(), world.correspondent(), vehicle.node());
+fn probe_without_rules(network: &NemoNetwork, vehicle: &Vehicle, effort: Effort) -> Result<Count> {
+    let (mut count, correspondent, node) = (Count::default(), network.correspondent(), vehicle.node());
     for (from, to) in [(&correspondent, &node), (&node, &correspondent)] {
         let listener = listen(to.host, to.address, OPEN_PORT)?;
         let before = arrived_count(to.host)?;
@@ -160,13 +160,13 @@ impl Variant {
     fn name(&self) -> String {
         let place = if self.at_home_agent { "home agent" } else { "mobile router" };
         let who = if self.from_inside { "inside" } else { "outside" };
-        format!("on the {place}, connections may begin {who}")
+        format!("on the {place}, connections may be opened {who}")
     }
 }
 
 /// One variant in the network.
 struct VariantRun<'a> {
-    world: &'a NemoNetwork,
+    network: &'a NemoNetwork,
     vehicle: &'a Vehicle,
     variant: &'a Variant,
     effort: Effort,
@@ -178,23 +178,23 @@ struct VariantRun<'a> {
 
 impl<'a> VariantRun<'a> {
     fn new(
-        world: &'a NemoNetwork,
+        network: &'a NemoNetwork,
         vehicle: &'a Vehicle,
         variant: &'a Variant,
         effort: Effort,
     ) -> Result<VariantRun<'a>> {
-        let mut ends = [vehicle.node(), world.correspondent()];
+        let mut ends = [vehicle.node(), network.correspondent()];
         if !variant.from_inside {
             ends.reverse();
         }
         let [_, other] = &ends;
         let listener = listen(other.host, other.address, variant.port)?;
-        Ok(VariantRun { world, vehicle, variant, effort, ends, listener })
+        Ok(VariantRun { network, vehicle, variant, effort, ends, listener })
     }
 
     fn host(&self) -> (&'a Host, &'a Daemon) {
         if self.variant.at_home_agent {
-            (&self.world.ha, &self.world.home_agent)
+            (&self.network.ha, &self.network.home_agent)
         } else {
             (&self.vehicle.mr, &self.vehicle.daemon)
         }
@@ -262,8 +262,8 @@ impl<'a> VariantRun<'a> {
                 load_rules(host, text)
             });
             ended.store(true, Ordering::Relaxed);
-            against.sent += forbidden.join().map_err(|_| anyhow!("a sender failed"))??;
-            along.add(&allowed.join().map_err(|_| anyhow!("a sender failed"))??);
+            against.sent += forbidden.join().map_err(|_| anyhow!("a sender thread panicked"))??;
+            along.add(&allowed.join().map_err(|_| anyhow!("a sender thread panicked"))??);
             changed
         })
     }
@@ -280,7 +280,7 @@ impl<'a> VariantRun<'a> {
 
     /// Sets the state of the neighbour cache entries for the mobile network node and the next hops at both routers.
     fn set_neighbours(&self, state: &str) -> Result<()> {
-        for (host, interface) in [(&self.vehicle.mr, "in0"), (&self.vehicle.mr, "up0"), (&self.world.ha, "net0")] {
+        for (host, interface) in [(&self.vehicle.mr, "in0"), (&self.vehicle.mr, "up0"), (&self.network.ha, "net0")] {
             if state == "flushed" {
                 host.output("ip", &["-6", "neighbour", "flush", "dev", interface])?;
                 continue;

@@ -3,9 +3,9 @@
 use super::FLOWS;
 use super::lanes::{PacketLane, Section};
 use crate::bed::sandbox::KworkerTimes;
-use crate::chain::{self, Chain, Forwarding};
-use crate::traffic::packet_generator::{self, Burst, PacketCounter, PacketGenerator};
-use crate::traffic::tcp_cost;
+use crate::load::packet_generator::{self, Burst, PacketCounter, PacketGenerator};
+use crate::load::tcp_cost;
+use crate::topology::chain::{self, Chain, Forwarding};
 use anyhow::{Context, Result};
 use std::collections::BTreeMap;
 
@@ -107,10 +107,10 @@ impl ThroughputBench {
         let place = middle.map(|(host, interface)| counter(&mut self.generator, host, interface)).transpose()?;
         // WireGuard encrypts in worker threads.
         let before = (kind == Forwarding::WireGuard).then(KworkerTimes::now);
-        let mut blow = self.generator.send_burst(host, from, &frames, count)?;
-        blow.cpu_time += before.map(|before| KworkerTimes::now().cpu_time_since(&before)).unwrap_or_default();
+        let mut burst = self.generator.send_burst(host, from, &frames, count)?;
+        burst.cpu_time += before.map(|before| KworkerTimes::now().cpu_time_since(&before)).unwrap_or_default();
         drop(place);
-        Ok(blow)
+        Ok(burst)
     }
 
     /// Bulk TCP in both directions through plain routers and through the tunnel in turn.

@@ -1,6 +1,6 @@
 //! The measured combinations: forwarding, section of the path, and direction.
 
-use crate::chain::Forwarding;
+use crate::topology::chain::Forwarding;
 use std::fmt;
 
 /// The measured section of the path.

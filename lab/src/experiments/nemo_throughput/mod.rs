@@ -6,11 +6,11 @@ mod bench;
 mod lanes;
 
 use super::Experiment;
-use crate::chain::Forwarding;
 use crate::clock;
 use crate::findings::{Findings, min_of_directions, percentile, ratio, round};
-use crate::progress::Progress;
-use crate::traffic::packet_generator::{self, Burst};
+use crate::load::packet_generator::{self, Burst};
+use crate::topology::chain::Forwarding;
+use crate::ui::Progress;
 use anyhow::Result;
 use bench::{BulkRates, FORWARDINGS, ThroughputBench};
 use lanes::{LANES, PacketLane, Section, lane};
@@ -43,7 +43,7 @@ fn run(quick: bool) -> Result<Findings> {
         vec![FORWARDINGS.concat()]
     };
     let mut progress = Progress::new(((turns.len() + 1) * rounds) as u64);
-    let mut blows = Bursts::new();
+    let mut bursts = Bursts::new();
     for kinds in turns {
         bench.add(&kinds)?;
         for at in 0..rounds {
@@ -52,18 +52,18 @@ fn run(quick: bool) -> Result<Findings> {
                 let turn = (0..LANES.len()).filter_map(|place| LANES.get((place + at) % LANES.len()));
                 let mine = turn.filter(|lane| kinds.contains(&lane.forwarding) && bench.can_measure(**lane, size));
                 for lane in mine.collect::<Vec<_>>() {
-                    blows.entry((size, *lane)).or_default().push(bench.send_burst(*lane, size, frames)?);
+                    bursts.entry((size, *lane)).or_default().push(bench.send_burst(*lane, size, frames)?);
                 }
             }
             progress.step();
         }
     }
     for &size in sizes {
-        let of_size = SizeResult { bursts: &blows, size };
+        let of_size = SizeResult { bursts: &bursts, size };
         of_size.summarise(&mut findings);
         of_size.check(&mut findings);
     }
-    summarise_ip6tnl(&mut findings, sizes.iter().map(|&size| SizeResult { bursts: &blows, size }));
+    summarise_ip6tnl(&mut findings, sizes.iter().map(|&size| SizeResult { bursts: &bursts, size }));
     let mut bulks = BulkRates::new();
     for at in 0..rounds {
         progress.message(&format!("TCP, round {} of {rounds}", at + 1));
@@ -160,7 +160,7 @@ impl SizeResult<'_> {
             "upward": lane.upward,
             "kpps_of_cpu": self.median(lane).map(round),
             "rounds": rates.into_iter().map(round).collect::<Vec<_>>(),
-            "arrived": self.bursts(lane).iter().map(|blow| round(blow.delivered_share())).collect::<Vec<_>>(),
+            "arrived": self.bursts(lane).iter().map(|burst| round(burst.delivered_share())).collect::<Vec<_>>(),
         })
     }
 

@@ -85,7 +85,7 @@ byId("uplinks").addEventListener("pointerup", () => {
   const near = ([x, y]) => Math.hypot(x - held.at[0], y - held.at[1]) < RADIUS * 1.2;
   const place = PLACES.find((place) => near(ZONES[place])) ?? null;
   uplinks[held.number].classList.remove("held");
-  wish({ do: "plug", uplink: `up${held.number}`, to: place });
+  send({ do: "plug", uplink: `up${held.number}`, to: place });
   held = null;
 });
 
@@ -93,14 +93,14 @@ function put(number, [x, y]) {
   uplinks[number].setAttribute("transform", `translate(${x} ${y})`);
 }
 
-async function wish(what) {
-  const answer = await fetch("/wish", { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(what) });
+async function send(what) {
+  const answer = await fetch("/command", { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(what) });
   if (!answer.ok) byId("word").textContent = await answer.text();
 }
 
 for (const select of document.querySelectorAll("select")) {
   for (const place of [...PLACES, ""]) select.add(new Option(place ? NAMES[place] : "no network", place));
-  select.addEventListener("change", () => wish({ do: "plug", uplink: `up${select.dataset.uplink}`, to: select.value || null }));
+  select.addEventListener("change", () => send({ do: "plug", uplink: `up${select.dataset.uplink}`, to: select.value || null }));
 }
 const cuts = {};
 for (const place of PLACES) {
@@ -108,7 +108,7 @@ for (const place of PLACES) {
   cuts[place] = label.appendChild(document.createElement("input"));
   cuts[place].type = "checkbox";
   label.append(` ${NAMES[place]} carries nothing `);
-  cuts[place].addEventListener("change", () => wish({ do: "cut", place, cut: cuts[place].checked }));
+  cuts[place].addEventListener("change", () => send({ do: "cut", place, cut: cuts[place].checked }));
 }
 
 let before = null;

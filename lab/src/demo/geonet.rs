@@ -1,0 +1,212 @@
+//! GeoNetworking: three vehicles leave a roadside unit one behind the other until the first is three hops away, and come
+//! back; ping and TCP continue between the first vehicle and the roadside unit (EN 302 636-6-1).
+
+use super::Demo;
+use crate::bed::{Radvd, dissector};
+use crate::clock;
+use crate::findings::percentile;
+use crate::load::{Endpoint, Protocol, Transfer, TransferLoad};
+use crate::report::chart::Chart;
+use crate::topology::road::{Road, RoadStation, VIRTUAL_LINK, host_address, road_position};
+use crate::ui::LineStyle;
+use anyhow::{Context, Result};
+use roam6_sim::{RadioSpec, Track};
+use std::net::Ipv6Addr;
+use std::process::Stdio;
+use std::thread::sleep;
+use std::time::Duration;
+
+/// The prefix that the roadside unit advertises.
+const PREFIX: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 0x90, 0, 0, 0, 0, 0);
+/// Radio range, metres.
+const RANGE: f64 = 300.0;
+/// Frequent beacons and a short neighbour lifetime, because the next hops change.
+const SETTINGS: &str = "beacon = \"300ms\"\nneighbour_lifetime = \"1s\"\npacket_data_rate = 4000000000\n";
+/// Metres per second.
+const SPEED: f64 = 35.0;
+/// The moves, with the positions of the first, second and third vehicle afterwards, metres from the roadside unit.
+const MOVES: [(&str, [f64; 3]); 4] = [
+    ("all vehicles at the roadside unit", [120.0, 80.0, 40.0]),
+    ("the first drives away, the second follows", [450.0, 230.0, 40.0]),
+    ("all drive on: three hops", [690.0, 460.0, 230.0]),
+    ("the first comes back", [100.0, 460.0, 230.0]),
+];
+/// Echo requests after each move.
+const ECHOES: usize = 20;
+/// Maximum silence of the connection, microseconds.
+const MAX_SILENCE: u64 = 6_000_000;
+/// How long initial connectivity may take.
+const TIMEOUT: Duration = Duration::from_secs(20);
+
+/// The results of a move.
+struct Phase {
+    what: &'static str,
+    metres: f64,
+    hops: usize,
+    received: usize,
+    /// Milliseconds.
+    round_trip: Option<f64>,
+    /// Microseconds.
+    longest_silence: u64,
+}
+
+/// The stations.
+struct RoadScene {
+    road: Road,
+    rsu: RoadStation,
+    vehicles: [RoadStation; 3],
+    _radvd: Radvd,
+}
+
+/// The scene.
+pub(crate) fn scene(demo: &mut Demo) -> Result<Option<Chart>> {
+    demo.status("building a road: a roadside unit, three vehicles, one radio channel with a range of 300 m");
+    let mut scene = RoadScene::build()?;
+    scene.road.emulator.capture(&demo.capture)?;
+    let addresses = scene.vehicle_addresses()?;
+    for (vehicle, address) in scene.vehicles.iter().zip(&addresses) {
+        demo.status(format!("{:<6} has configured {address} from the advertised prefix", vehicle.host.name()));
+    }
+    let [address, ..] = addresses;
+    let [first, ..] = &scene.vehicles;
+    let ends =
+        [Endpoint { host: &first.host, address }, Endpoint { host: &scene.rsu.host, address: host_address(PREFIX, 1) }];
+    let load = TransferLoad { message: 1000, ..TransferLoad::steady(Protocol::Tcp, 9700, 50_000) };
+    let transfer = Transfer::start_with(ends, load)?;
+    demo.action("a TCP transfer begins between the first vehicle and the roadside unit");
+    let moves = MOVES.iter().map(|(what, positions)| scene.drive_and_measure(demo, &transfer, what, *positions));
+    let moves: Result<Vec<Phase>> = moves.collect();
+    let deliveries = transfer.finish(TIMEOUT);
+    let moves = moves.with_context(|| scene.log_tails())?;
+    scene.road.emulator.finish_capture()?;
+    print_table(demo, &moves);
+    demo.check_deliveries("TCP", &deliveries?);
+    for station in scene.vehicles.iter_mut().chain([&mut scene.rsu]) {
+        demo.stop(&mut station.daemon, VIRTUAL_LINK)?;
+    }
+    demo.check_capture(|capture, _| {
+        let packets = dissector::tshark(capture, "gnw", &[])?.lines().count();
+        Ok((packets > 0, format!("{packets} GeoNetworking packets")))
+    })?;
+    Ok(None)
+}
+
+impl RoadScene {
+    fn build() -> Result<RoadScene> {
+        let road = Road::new(RadioSpec::its_g5(RANGE), SETTINGS)?;
+        let [(_, begin), ..] = MOVES;
+        let rsu = road.add_station("rsu", "roadside-unit", Track::standing(road_position(0.0)))?;
+        rsu.host.ip(&[&format!("address add {}/64 dev {VIRTUAL_LINK} nodad", host_address(PREFIX, 1))])?;
+        let vehicle = |name, metres| road.add_station(name, "passenger-car", Track::standing(road_position(metres)));
+        let [one, two, three] = begin;
+        let vehicles = [vehicle("first", one)?, vehicle("second", two)?, vehicle("third", three)?];
+        let radvd = Radvd::start_roadside(&rsu.host, VIRTUAL_LINK, &format!("{PREFIX}/64"))?;
+        Ok(RoadScene { road, rsu, vehicles, _radvd: radvd })
+    }
+
+    /// The address that each vehicle has configured from the advertised prefix.
+    fn vehicle_addresses(&self) -> Result<[Ipv6Addr; 3]> {
+        let find = |vehicle: &RoadStation| {
+            let show = ["-6", "-o", "address", "show", "dev", VIRTUAL_LINK, "scope", "global"];
+            let address = || {
+                let shown = vehicle.host.output("ip", &show).ok()?;
+                let word = shown.split_whitespace().find(|word| word.ends_with("/64"))?;
+                let address = word.split('/').next()?.parse().ok();
+                address.filter(|_| !shown.contains("tentative"))
+            };
+            clock::wait_for(TIMEOUT, address).with_context(|| format!("{} has no address", vehicle.host.name()))
+        };
+        let [one, two, three] = &self.vehicles;
+        Ok([find(one)?, find(two)?, find(three)?])
+    }
+
+    /// Drives the vehicles to these positions, and measures connectivity there.
+    fn drive_and_measure(
+        &self,
+        demo: &mut Demo,
+        transfer: &Transfer,
+        what: &'static str,
+        positions: [f64; 3],
+    ) -> Result<Phase> {
+        demo.action(what);
+        let begin = clock::unix_micros();
+        let goals = self.vehicles.iter().map(|vehicle| vehicle.radio).zip(positions);
+        sleep(self.road.set_destinations(goals, SPEED)? + Duration::from_secs(2));
+        let round_trips = self.ping()?;
+        let [metres, ..] = positions;
+        let phase = Phase {
+            what,
+            metres,
+            hops: hop_count(&positions),
+            received: round_trips.len(),
+            round_trip: percentile(&round_trips, 0.5),
+            longest_silence: transfer.longest_silence(begin, clock::unix_micros()),
+        };
+        demo.timed_check(phase.is_good(), phase.summary());
+        Ok(phase)
+    }
+
+    /// Round trips from the first vehicle to the roadside unit, milliseconds.
+    fn ping(&self) -> Result<Vec<f64>> {
+        let (count, to) = (ECHOES.to_string(), host_address(PREFIX, 1).to_string());
+        let [first, ..] = &self.vehicles;
+        let mut ping = first.host.command("ping");
+        ping.args(["-6", "-n", "-i", "0.1", "-W", "2", "-c", &count, &to]).stderr(Stdio::null());
+        let text = ping.output()?.stdout;
+        let text = String::from_utf8_lossy(&text);
+        Ok(text.lines().filter_map(|line| line.split("time=").nth(1)?.split(' ').next()?.parse().ok()).collect())
+    }
+
+    fn log_tails(&self) -> String {
+        self.vehicles.iter().chain([&self.rsu]).map(|station| station.daemon.log_tail()).collect()
+    }
+}
+
+impl Phase {
+    fn is_good(&self) -> bool {
+        self.received == ECHOES && self.longest_silence < MAX_SILENCE
+    }
+
+    /// Distance, hops, echoes, round trip and longest silence as columns.
+    fn columns(&self) -> [String; 5] {
+        let round_trip = self.round_trip.map_or("-".to_owned(), |millis| format!("{millis:.1} ms"));
+        [
+            format!("{:.0} m", self.metres),
+            self.hops.to_string(),
+            format!("{}/{ECHOES}", self.received),
+            round_trip,
+            format!("{:.0} ms", self.longest_silence as f64 / 1000.0),
+        ]
+    }
+
+    fn summary(&self) -> String {
+        let [metres, hops, echoes, round_trip, silence] = self.columns();
+        format!("  {metres}, hops: {hops}, round trip {round_trip}, echoes {echoes}; longest TCP silence {silence}")
+    }
+}
+
+/// Hops from the first vehicle to the roadside unit, each to the farthest station in range.
+fn hop_count(positions: &[f64; 3]) -> usize {
+    let [mut here, ..] = *positions;
+    let mut hops = 0;
+    while here > 0.0 {
+        let in_range = |position: &f64| here - position <= RANGE;
+        let next = positions.iter().copied().chain([0.0]).filter(in_range).fold(here, f64::min);
+        if next >= here {
+            return usize::MAX;
+        }
+        (here, hops) = (next, hops + 1);
+    }
+    hops
+}
+
+fn print_table(demo: &mut Demo, moves: &[Phase]) {
+    let row = |what: &str, [metres, hops, echoes, round_trip, silence]: [String; 5]| {
+        format!("{what:<44} {metres:>8} {hops:>5} {echoes:>9} {round_trip:>11} {silence:>11}")
+    };
+    let header = ["distance", "hops", "echoes", "round trip", "TCP silent"].map(str::to_owned);
+    demo.line(LineStyle::Action, row("", header));
+    for phase in moves {
+        demo.check(phase.is_good(), row(phase.what, phase.columns()));
+    }
+}

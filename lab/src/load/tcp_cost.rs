@@ -1,0 +1,54 @@
+//! The CPU cost of bulk TCP: gigabits per second of CPU time of both ends and of the kernel's softirq threads.
+
+use super::packet_generator::thread_cpu_time;
+use crate::bed::{Host, sandbox};
+use anyhow::{Context, Result, anyhow};
+use std::io::{Read, Write};
+use std::net::{Ipv6Addr, TcpListener, TcpStream};
+use std::time::Duration;
+
+/// Octets of one read or write.
+const CHUNK: usize = 1 << 16;
+
+/// Transfers `octets` over `flows` parallel connections; gigabits per second of CPU time.
+pub(crate) fn rate_per_cpu_second(
+    from: (&Host, Ipv6Addr),
+    to: (&Host, Ipv6Addr),
+    flows: usize,
+    octets: usize,
+) -> Result<f64> {
+    let listener = to.0.in_namespace(|| TcpListener::bind((to.1, 0)))??;
+    let target = listener.local_addr()?;
+    let mut pairs = Vec::new();
+    for _ in 0..flows {
+        let sender = from.0.in_namespace(|| TcpStream::connect(target))?.context("bulk TCP cannot connect")?;
+        pairs.push((sender, listener.accept()?.0));
+    }
+    let before = sandbox::softirq_cpu_time();
+    let took = std::thread::scope(|scope| -> Result<Duration> {
+        let works: Vec<_> = pairs
+            .into_iter()
+            .flat_map(|(sender, receiver)| {
+                [scope.spawn(move || send(sender, octets / flows)), scope.spawn(move || receive(receiver))]
+            })
+            .collect();
+        let times = works.into_iter().map(|work| work.join().map_err(|_| anyhow!("a bulk TCP thread panicked"))?);
+        times.sum::<Result<Duration>>()
+    })?;
+    let took = took + sandbox::softirq_cpu_time().saturating_sub(before);
+    Ok(octets as f64 * 8.0 / took.as_secs_f64() / 1e9)
+}
+
+fn send(mut socket: TcpStream, octets: usize) -> Result<Duration> {
+    let chunk = vec![0; CHUNK];
+    for _ in 0..octets / CHUNK {
+        socket.write_all(&chunk)?;
+    }
+    thread_cpu_time()
+}
+
+fn receive(mut socket: TcpStream) -> Result<Duration> {
+    let mut chunk = vec![0; CHUNK];
+    while socket.read(&mut chunk)? > 0 {}
+    thread_cpu_time()
+}

@@ -1,0 +1,131 @@
+//! Observer of the uplinks of a vehicle: no packet may leave with a source address that does not belong to the network
+//! of the uplink (RFC 8028 §3, RFC 2827); also measures the overhead of the tunnel header (RFC 2473).
+
+use crate::bed::{LinkEmulator, Port, Segment};
+use crate::topology::nemo;
+use roam6_wire::Prefix;
+use roam6_wire::ip6::{Datagram, protocol};
+use std::collections::BTreeMap;
+use std::net::Ipv6Addr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// Number of wrong packets that are described.
+const MAX_SAMPLES: usize = 20;
+/// Time after re-plugging in which the host may not know of it: the kernel reports carrier changes once a second,
+/// machine-wide, unless it considers them urgent; microseconds.
+const CARRIER_GRACE_MICROS: u64 = 1_000_000;
+/// Octets of a packet that counts as full.
+const FULL_PACKET: usize = 1400;
+
+/// The observations so far.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct SourceMonitor(Arc<Mutex<MonitorState>>);
+
+#[derive(Debug, Default)]
+struct MonitorState {
+    sent: u64,
+    wrong_source: u64,
+    /// Wrong sources within the grace period after re-plugging.
+    grace_period: u64,
+    /// The segment of each port and the time it was plugged in, microseconds since 1970.
+    attachments: BTreeMap<Port, (Segment, u64)>,
+    samples: Vec<String>,
+    /// Full packets in the tunnel: inner octets, and octets with outer headers.
+    inner: u64,
+    outer: u64,
+}
+
+/// The networks an uplink may be plugged into.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Networks {
+    /// The home link.
+    pub(crate) home: Segment,
+    /// The access networks.
+    pub(crate) visited: [Segment; 2],
+}
+
+impl SourceMonitor {
+    /// Observes these `ports` from now on.
+    pub(crate) fn watch(emulator: &LinkEmulator, ports: Vec<Port>, networks: Networks) -> SourceMonitor {
+        let uplinks = SourceMonitor::default();
+        let seen = uplinks.clone();
+        emulator.observe(move |frame| {
+            let sent = ports.contains(&frame.port);
+            let there = frame.segment == networks.home || networks.visited.contains(&frame.segment);
+            let Some(packet) = frame.packet().filter(|_| there) else { return };
+            let Ok(datagram) = Datagram::parse(packet) else { return };
+            let mut seen = seen.lock();
+            if datagram.protocol == protocol::IPV6 && datagram.payload.len() >= FULL_PACKET {
+                seen.inner += datagram.payload.len() as u64;
+                seen.outer += packet.len() as u64;
+            }
+            if !sent {
+                return;
+            }
+            seen.sent += 1;
+            let now = frame.unix_micros;
+            let here = *seen.attachments.get(&frame.port).unwrap_or(&(frame.segment, 0));
+            let since = if here.0 == frame.segment { here.1 } else { now };
+            seen.attachments.insert(frame.port, (frame.segment, since));
+            if !is_topologically_correct(datagram.source, frame.segment, networks) {
+                if now < since + CARRIER_GRACE_MICROS {
+                    seen.grace_period += 1;
+                    return;
+                }
+                seen.wrong_source += 1;
+                if seen.samples.len() < MAX_SAMPLES {
+                    let sample = format!(
+                        "{} us: {} to {}, protocol {}, by segment {:?}",
+                        frame.unix_micros, datagram.source, datagram.destination, datagram.protocol, frame.segment
+                    );
+                    seen.samples.push(sample);
+                }
+            }
+        });
+        uplinks
+    }
+
+    /// Packets sent by the uplinks.
+    pub(crate) fn sent(&self) -> u64 {
+        self.lock().sent
+    }
+
+    /// Packets with a wrong source.
+    pub(crate) fn wrong_source(&self) -> u64 {
+        self.lock().wrong_source
+    }
+
+    /// Packets with a source of the previous network within the grace period after re-plugging, which
+    /// [`Uplinks::wrong`] does not include.
+    pub(crate) fn wrong_in_grace_period(&self) -> u64 {
+        self.lock().grace_period
+    }
+
+    /// Descriptions of the first wrong packets.
+    pub(crate) fn samples(&self) -> Vec<String> {
+        self.lock().samples.clone()
+    }
+
+    /// Overhead of the tunnel for full packets, percent; `None` if there was none.
+    pub(crate) fn overhead(&self) -> Option<f64> {
+        let seen = self.lock();
+        (seen.inner > 0).then(|| (seen.outer - seen.inner) as f64 / seen.inner as f64 * 100.0)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, MonitorState> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Whether a packet from `source` may leave by `segment`.
+fn is_topologically_correct(source: Ipv6Addr, segment: Segment, networks: Networks) -> bool {
+    if source.is_unspecified() || source.is_unicast_link_local() {
+        return true;
+    }
+    let within = |address: Ipv6Addr, length| Prefix::new(address, length).is_some_and(|prefix| prefix.contains(source));
+    if segment == networks.home {
+        return within(nemo::HOME_AGENT, 64) || within(nemo::mobile_network(0), 40);
+    }
+    let number = networks.visited.iter().position(|visited| *visited == segment);
+    number.is_some_and(|number| within(nemo::visited_prefix(number), 64) || within(nemo::delegated_pool(number), 48))
+}

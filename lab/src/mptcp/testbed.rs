@@ -1,0 +1,304 @@
+//! The paper's networks (document P2, Figs 1-3) on those of the NEMO experiments: 10 ms and 5 % loss on the ways out of
+//! HA, FN1 and FN2, FN2 further off; each access network delegates prefixes (RFC 8415 §6.3).
+//!
+//! ```text
+//!          (10 ms, 5 % out)                 delay CN-HA = CN-FN1 < CN-FN2, which has 5 ms more each way
+//!   cn ──── core ─────── ha ── home
+//!           │  │
+//!         ar1  ar2 (10 ms, 5 % out)         what is sent towards HA, FN1 and FN2 is neither late nor lost: netem
+//!          ╵    ╵                           at an interface works on what leaves it
+//!         fn1  fn2 ── mr ── mnn
+//! ```
+
+use super::{AdvertisementLog, PathMonitor, SourceMonitor, source_monitor::Networks};
+use crate::bed::{Daemon, DhcpServer, Host, Segment};
+use crate::clock;
+use crate::load::Endpoint;
+use crate::topology::nemo::{self, AccessNetwork, CORRESPONDENT, NemoNetwork, Vehicle};
+use anyhow::{Context, Result, anyhow};
+use roam6_sim::LinkSpec;
+use std::net::Ipv6Addr;
+use std::time::Duration;
+
+/// Parameters of the links.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct LinkShape {
+    /// One-way delay out of HA, FN1 and FN2.
+    pub(crate) delay: Duration,
+    /// Additional one-way delay of FN2, in each direction.
+    pub(crate) extra_delay: Duration,
+    /// Loss ratio out of HA, FN1 and FN2.
+    pub(crate) loss: f64,
+    /// Bits per second, in each direction.
+    pub(crate) rate_bps: u64,
+}
+
+impl LinkShape {
+    /// The paper's values, on links of 20 Mbit/s.
+    pub(crate) const PAPER: LinkShape = LinkShape {
+        delay: Duration::from_millis(10),
+        extra_delay: Duration::from_millis(5),
+        loss: 0.05,
+        rate_bps: 20_000_000,
+    };
+
+    /// The same without loss.
+    pub(crate) fn lossless(self) -> LinkShape {
+        LinkShape { loss: 0.0, ..self }
+    }
+
+    /// The link model out of HA or FN1, or out of FN2 if `further`.
+    fn egress_spec(self, further: bool) -> LinkSpec {
+        let more = if further { self.extra_delay } else { Duration::ZERO };
+        LinkSpec { delay: self.delay + more, loss: self.loss, ..self.ingress_spec(false) }
+    }
+
+    /// The link model towards these networks.
+    fn ingress_spec(self, further: bool) -> LinkSpec {
+        let delay = if further { self.extra_delay } else { Duration::ZERO };
+        LinkSpec { delay, rate_bps: Some(self.rate_bps), queue_bytes: QUEUE_OCTETS, ..LinkSpec::default() }
+    }
+}
+
+/// Where an uplink may be plugged in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum AttachmentPoint {
+    /// On the home link.
+    Home,
+    /// In access network 0 or 1: FN1 or FN2.
+    Visited(usize),
+}
+
+/// Networks, one vehicle, one mobile network node, and all observers.
+pub(crate) struct MptcpTestbed {
+    /// The networks.
+    pub(crate) network: NemoNetwork,
+    /// The vehicle.
+    pub(crate) vehicle: Vehicle,
+    /// Observer of payload paths.
+    pub(crate) path_monitor: PathMonitor,
+    /// Observer of advertisements in the mobile network.
+    pub(crate) advertisements: AdvertisementLog,
+    /// Observer of the uplinks.
+    pub(crate) source_monitor: SourceMonitor,
+    /// The path manager of the mobile network node, if started.
+    pub(crate) path_manager: Option<Daemon>,
+    shape: LinkShape,
+    _delegators: Vec<DhcpServer>,
+}
+
+/// Queue of a link, octets: 25 ms at 20 Mbit/s.
+const QUEUE_OCTETS: usize = 64 * 1024;
+/// Delegates care-of prefixes to the mobile network, with the same preference as its own prefix.
+const CARE_OF_PREFIX_CONFIG: &str = "\n[mobile_router.care_of_prefixes]\nprefer = \"either\"\n";
+/// Receive buffers that `roam6 mptcp status` accepts: minimum, default and maximum, octets.
+const RECEIVE_BUFFERS: &str = "4096 1048576 33554432";
+/// How long connectivity may take.
+const TIMEOUT: Duration = Duration::from_secs(15);
+
+impl MptcpTestbed {
+    /// Builds the networks; the vehicle has two unplugged uplinks.
+    pub(crate) fn build(shape: LinkShape) -> Result<MptcpTestbed> {
+        let mut testbed = MptcpTestbed::without_path_manager(shape)?;
+        testbed.path_manager = Some(testbed.start_path_manager()?);
+        Ok(testbed)
+    }
+
+    /// [`Testbed::build`] without a path manager at the mobile network node.
+    pub(crate) fn without_path_manager(shape: LinkShape) -> Result<MptcpTestbed> {
+        let network = NemoNetwork::build(Duration::ZERO, 1, "duplicate_detection = false")?;
+        let mut delegators = Vec::new();
+        for (number, visited) in network.visited.iter().enumerate() {
+            delegators.push(start_delegation(&network, visited, number)?);
+        }
+        let vehicle = network.vehicle_with(0, &["up0", "up1"], CARE_OF_PREFIX_CONFIG)?;
+        // Connections here may precede the path manager, which would set this at the node.
+        network.cn.set_sysctl("ipv4/tcp_rmem", RECEIVE_BUFFERS)?;
+        vehicle.mnn.set_sysctl("ipv4/tcp_rmem", RECEIVE_BUFFERS)?;
+        let networks =
+            Networks { home: network.home_link, visited: network.visited.each_ref().map(|visited| visited.link) };
+        let paths = PathMonitor::watch(&network.emulator, vehicle.ingress_segment);
+        let advertisements = AdvertisementLog::watch(&network.emulator, vehicle.ingress_segment);
+        let uplinks = SourceMonitor::watch(&network.emulator, vehicle.uplinks.clone(), networks);
+        let testbed = MptcpTestbed {
+            network,
+            vehicle,
+            path_monitor: paths,
+            advertisements: advertisements,
+            source_monitor: uplinks,
+            path_manager: None,
+            shape,
+            _delegators: delegators,
+        };
+        testbed.set_link_shape(shape);
+        Ok(testbed)
+    }
+
+    /// Starts the path manager of the mobile network node.
+    pub(crate) fn start_path_manager(&self) -> Result<Daemon> {
+        Daemon::start(&self.vehicle.mnn, &node_config())
+    }
+
+    /// Sets the link parameters, also of links that were cut.
+    pub(crate) fn set_link_shape(&self, shape: LinkShape) {
+        let NemoNetwork { emulator, home_cable, uplink_port: exit, visited, .. } = &self.network;
+        emulator.shape(*home_cable, shape.ingress_spec(false));
+        emulator.shape_egress(*exit, shape.egress_spec(false));
+        for (number, visited) in visited.iter().enumerate() {
+            emulator.shape(visited.cable, shape.ingress_spec(number > 0));
+            emulator.shape_egress(visited.uplink_port, shape.egress_spec(number > 0));
+        }
+    }
+
+    /// Makes access network `number` drop everything beyond its router, or restores it.
+    pub(crate) fn cut(&self, number: usize, cut: bool) -> Result<()> {
+        if !cut {
+            self.set_link_shape(self.shape);
+            return Ok(());
+        }
+        let visited = self.visited(number)?;
+        self.network.emulator.shape(visited.cable, LinkSpec { loss: 1.0, ..LinkSpec::default() });
+        Ok(())
+    }
+
+    /// Plugs uplink `index` in at `spot`, with the route to prefixes delegated there; the time of link-up, microseconds
+    /// since 1970.
+    pub(crate) fn plug(&self, index: usize, spot: AttachmentPoint) -> Result<u64> {
+        let port = self.vehicle.uplink(index)?;
+        if let AttachmentPoint::Visited(number) = spot {
+            let gateway = self.network.emulator.link_local(port)?;
+            let route = format!("route replace {}/48 via {gateway} dev lan0", nemo::delegated_pool(number));
+            self.visited(number)?.router.ip(&[&route])?;
+        }
+        self.network.emulator.plug(port, self.segment(spot)?)
+    }
+
+    /// Unplugs uplink `index`; the time, microseconds since 1970.
+    pub(crate) fn unplug(&self, index: usize) -> Result<u64> {
+        self.network.emulator.unplug(self.vehicle.uplink(index)?)
+    }
+
+    /// The mobile network node, at its address in the mobile network.
+    pub(crate) fn node(&self) -> Endpoint<'_> {
+        self.vehicle.node()
+    }
+
+    /// The correspondent.
+    pub(crate) fn correspondent(&self) -> Endpoint<'_> {
+        self.network.correspondent()
+    }
+
+    /// Waits until the mobile network node reaches the correspondent from its address in the mobile network.
+    pub(crate) fn wait_home_path(&self) -> Result<()> {
+        let reached = || reaches(&self.vehicle.mnn, self.vehicle.mnn_address).then_some(());
+        clock::wait_for(TIMEOUT, reached).ok_or_else(|| anyhow!("the correspondent is unreachable by the home agent"))
+    }
+
+    /// Makes the correspondent connect to announced addresses (ADD_ADDR), which the kernel's default forbids. Needed if
+    /// the correspondent opens the connection, because a peer cannot join at the ephemeral port.
+    pub(crate) fn accept_add_addr(&self) -> Result<()> {
+        self.network.cn.output("ip", &["mptcp", "limits", "set", "add_addr_accepted", "2"]).map(drop)
+    }
+
+    /// Raises the subflows that the correspondent accepts beside the first from two (the kernel's default) to three: where
+    /// the connection begins at a care-of address, the paths by home and by both access networks are three after a
+    /// handover, since the subflow that replaces the first one counts.
+    pub(crate) fn accept_subflows(&self) -> Result<()> {
+        self.network.cn.output("ip", &["mptcp", "limits", "set", "subflow", "3"]).map(drop)
+    }
+
+    /// Waits until `host` has an address of access network `number` that reaches the correspondent; that address.
+    pub(crate) fn wait_care_of(&self, host: &Host, number: usize) -> Result<Ipv6Addr> {
+        let address = || {
+            let address = find_address(host, nemo::delegated_pool(number))?;
+            reaches(host, address).then_some(address)
+        };
+        clock::wait_for(TIMEOUT, address)
+            .ok_or_else(|| anyhow!("{} has no working address from access network {}", host.name(), number + 1))
+    }
+
+    /// Median round-trip time of `count` echoes between the mobile network node and the correspondent, from its address
+    /// in the mobile network or in access network `direct`; milliseconds.
+    pub(crate) fn round_trip(&self, direct: Option<usize>, count: u32) -> Result<f64> {
+        let mnn = &self.vehicle.mnn;
+        let from = match direct {
+            Some(number) => self.wait_care_of(mnn, number)?,
+            None => self.vehicle.mnn_address,
+        };
+        let (from, to, count) = (from.to_string(), CORRESPONDENT.to_string(), count.to_string());
+        let text = mnn.output("ping", &["-6", "-n", "-c", &count, "-i", "0.01", "-W", "0.5", "-I", &from, &to])?;
+        let time = |line: &str| line.split_once("time=")?.1.split_whitespace().next()?.parse().ok();
+        let times: Vec<f64> = text.lines().filter_map(time).collect();
+        crate::findings::percentile(&times, 0.5).context("no echo came back")
+    }
+
+    /// Preferred addresses of `host` from which the correspondent is unreachable. There must be none.
+    pub(crate) fn unreachable_addresses(&self, host: &Host) -> Result<Vec<Ipv6Addr>> {
+        let preferred = addresses(host)?.into_iter().filter(|(_, preferred)| *preferred).map(|(address, _)| address);
+        Ok(preferred.filter(|address| !reaches(host, *address)).collect())
+    }
+
+    /// State of the mobile network node's paths, for error messages.
+    pub(crate) fn diagnostics(&self) -> String {
+        let asked = |text: Result<String>| text.unwrap_or_else(|why| why.to_string());
+        let mnn = &self.vehicle.mnn;
+        [
+            asked(self.path_manager.as_ref().map_or(Ok(String::new()), |node| node.query(&["show", "endpoints"]))),
+            asked(mnn.output("ip", &["mptcp", "endpoint"])),
+            asked(mnn.output("ss", &["-Mtn"])),
+            asked(mnn.output("ip", &["-6", "address", "show", "dev", "eth0"])),
+            asked(mnn.output("nstat", &["-as", "MPTcp*"])),
+        ]
+        .join("\n")
+    }
+
+    fn visited(&self, number: usize) -> Result<&AccessNetwork> {
+        self.network.visited.get(number).context("no such access network")
+    }
+
+    fn segment(&self, spot: AttachmentPoint) -> Result<Segment> {
+        match spot {
+            AttachmentPoint::Home => Ok(self.network.home_link),
+            AttachmentPoint::Visited(number) => Ok(self.visited(number)?.link),
+        }
+    }
+}
+
+/// Global addresses of `host` and whether they are preferred.
+pub(crate) fn addresses(host: &Host) -> Result<Vec<(Ipv6Addr, bool)>> {
+    let text = host.output("ip", &["-6", "-o", "address", "show", "scope", "global"])?;
+    let read = |line: &str| {
+        let address = line.split_whitespace().nth(3)?.split_once('/')?.0.parse().ok()?;
+        Some((address, !line.contains("deprecated") && !line.contains("tentative")))
+    };
+    Ok(text.lines().filter_map(read).collect())
+}
+
+/// The preferred address of `host` whose first 48 bits are those of `prefix`.
+pub(super) fn find_address(host: &Host, prefix: Ipv6Addr) -> Option<Ipv6Addr> {
+    let near = |address: &Ipv6Addr| address.segments().get(..3) == prefix.segments().get(..3);
+    addresses(host).ok()?.into_iter().filter(|(_, preferred)| *preferred).map(|(address, _)| address).find(near)
+}
+
+/// Whether an echo from `address` is answered: one of several, because links lose packets.
+fn reaches(host: &Host, address: Ipv6Addr) -> bool {
+    let (from, to) = (address.to_string(), CORRESPONDENT.to_string());
+    let ping = ["-6", "-n", "-q", "-c", "4", "-i", "0.05", "-W", "1", "-I", &from, &to];
+    host.output("ping", &ping).is_ok()
+}
+
+/// The configuration of a mobile network node's path manager, which announces care-of addresses to peers.
+pub(super) fn node_config() -> String {
+    format!(
+        "\n[mnn]\ninterfaces = [\"eth0\"]\nhome_prefixes = [\"{}/56\"]\nsignal_care_of = true\n",
+        nemo::mobile_network(0)
+    )
+}
+
+/// Starts prefix delegation in an access network, with the backbone's route to its pool.
+fn start_delegation(network: &NemoNetwork, visited: &AccessNetwork, number: usize) -> Result<DhcpServer> {
+    let (pool, cable) = (nemo::delegated_pool(number), number + 1);
+    network.core.ip(&[&format!("route add {pool}/48 via 2001:db8:f{cable}::2")])?;
+    let link = format!("{}/64", nemo::visited_prefix(number));
+    DhcpServer::start(&visited.router, "lan0", &link, &format!("{pool}/48"))
+}

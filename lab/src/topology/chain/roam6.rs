@@ -1,0 +1,68 @@
+//! Home agent and mobile router in the middle of the chain.
+
+use super::{Chain, Forwarding, Running};
+use crate::bed::{Daemon, Radvd};
+use crate::topology::nemo::{self, HOME_AGENT};
+use anyhow::{Context, Result};
+use roam6_proto::base::hex;
+use serde_json::Value;
+use std::fs;
+
+/// Configuration of flow bindings and weights for the mobile router with two uplinks.
+const FLOW_CONFIG: &str = "sharing = \"weights\"\n\n[[mobile_router.flow]]\nuplink = \"up1\"\nprotocol = \"udp\"\n\
+    correspondent_ports = \"10000-10063\"\n\n[[mobile_router.flow]]\nuplink = \"up0\"\nprotocol = \"tcp\"\n";
+
+impl Chain {
+    /// Starts home agent and mobile router.
+    pub(super) fn start_roam6(&self, accel: &str) -> Result<Running> {
+        let visited = [("h1", "up0", "2001:db8:2::/64"), ("h2", "up1", "2001:db8:3::/64")];
+        let (visited, shares) = match self.forwarding {
+            Forwarding::FlowBinding => (&visited[..], FLOW_CONFIG),
+            _ => (&visited[..1], ""),
+        };
+        let radvds = visited.iter().map(|(interface, _, prefix)| Radvd::start(&self.agent, interface, prefix));
+        let radvds = radvds.collect::<Result<_>>()?;
+        let uplinks: Vec<&str> = visited.iter().map(|(_, uplink, _)| *uplink).collect();
+        let agent = format!(
+            "{accel}\n[home_agent]\naddress = \"{HOME_AGENT}\"\nhome_prefixes = [\"2001:db8:1::/64\"]\n\
+             \n[[home_agent.mobile]]\nhome_address = \"{}\"\nprefixes = [\"{}/56\"]\nspi = {}\nkey = \"{}\"\n",
+            nemo::home_address(0),
+            nemo::mobile_network(0),
+            nemo::FIRST_SPI,
+            hex::encode(&nemo::key()),
+        );
+        let agent = Daemon::start(&self.agent, &agent).context("the home agent")?;
+        let router = accel.to_owned() + &nemo::mobile_router_config(&self.router, 0, &uplinks)? + shares;
+        let router = Daemon::start(&self.router, &router).context("the mobile router")?;
+        Ok(Running { daemons: vec![agent, router], _radvds: radvds, ..Running::default() })
+    }
+
+    /// The daemons of the home agent and the mobile router, if it has any.
+    pub(crate) fn daemons(&self) -> &[Daemon] {
+        &self.running.daemons
+    }
+
+    /// The number of bindings of the home agent.
+    pub(super) fn binding_count(&self) -> Result<usize> {
+        let agent = self.running.daemons.first().context("no daemon")?;
+        let shown: Value = serde_json::from_str(&agent.query(&["show", "bindings", "--json"])?)?;
+        Ok(shown.as_array().map_or(0, Vec::len))
+    }
+
+    /// The reason why frames are not taken at the driver, if XDP was requested: roam6 falls back to traffic control.
+    pub(crate) fn xdp_fallback_reason(&self) -> Result<Option<String>> {
+        if self.forwarding != Forwarding::Xdp {
+            return Ok(None);
+        }
+        for (host, interface) in
+            [(&self.agent, "h0"), (&self.agent, "h1"), (&self.router, "up0"), (&self.router, "in0")]
+        {
+            if !host.output("ip", &["link", "show", interface])?.contains("prog/xdp") {
+                let log = fs::read_to_string(host.folder().join("roam6.log")).unwrap_or_default();
+                let why = log.lines().rfind(|line| line.contains("driver")).unwrap_or("no reason in the log");
+                return Ok(Some(format!("no program at the driver of {interface}: {why}")));
+            }
+        }
+        Ok(None)
+    }
+}

@@ -1,0 +1,9 @@
+//! The networks of the experiments and demos.
+
+pub(crate) mod chain;
+pub(crate) mod handshake_pair;
+pub(crate) mod nemo;
+pub(crate) mod providers;
+pub(crate) mod road;
+pub(crate) mod roadside;
+pub(crate) mod veth_pair;

@@ -1,0 +1,296 @@
+//! The networks of the NEMO experiments (RFC 3963): a home, a backbone, two access networks, and vehicles that move.
+//!
+//! ```text
+//!   cn ──── core ──── ha ──┐ home link        mr.up0, mr.up1: plugged into home, fn1, fn2 or another vehicle
+//!           │  │           ╵
+//!         ar1  ar2                            mr.in0 ──── mnn
+//!          ╵    ╵
+//!         fn1  fn2     (radvd)
+//! ```
+
+use crate::bed::{Daemon, Host, LinkEmulator, Port, Radvd, Segment};
+use crate::clock;
+use crate::load::Endpoint;
+use anyhow::{Context, Result, anyhow};
+use roam6_sim::LinkSpec;
+use std::fs::{self, Permissions};
+use std::net::Ipv6Addr;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// The home agent's address.
+pub(crate) const HOME_AGENT: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 1, 0, 0, 0, 0, 1);
+/// The correspondent's address.
+pub(crate) const CORRESPONDENT: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 0xc, 0, 0, 0, 0, 0xc);
+/// The key of the home agent and all vehicles.
+const KEY: &str = "000102030405060708090a0b0c0d0e0f10111213";
+/// SPI of vehicle 0; vehicle n has SPI `FIRST_SPI` + n.
+pub(crate) const FIRST_SPI: u32 = 256;
+
+/// Home, backbone and access networks.
+pub(crate) struct NemoNetwork {
+    /// All ports and segments.
+    pub(crate) emulator: Arc<LinkEmulator>,
+    /// The home agent's roam6.
+    pub(crate) home_agent: Daemon,
+    /// The home link.
+    pub(crate) home_link: Segment,
+    /// The link between the home agent and the backbone.
+    pub(crate) home_cable: Segment,
+    /// The home agent's port towards the backbone.
+    pub(crate) uplink_port: Port,
+    /// The access networks.
+    pub(crate) visited: [AccessNetwork; 2],
+    /// The home agent's host.
+    pub(crate) ha: Host,
+    /// The correspondent.
+    pub(crate) cn: Host,
+    /// The router of the backbone.
+    pub(crate) core: Host,
+}
+
+/// An access network.
+pub(crate) struct AccessNetwork {
+    /// The link that vehicles attach to.
+    pub(crate) link: Segment,
+    /// The link between its router and the backbone.
+    pub(crate) cable: Segment,
+    /// Its router's port towards the backbone.
+    pub(crate) uplink_port: Port,
+    /// Its router.
+    pub(crate) router: Host,
+    _radvd: Radvd,
+}
+
+/// A mobile router and its mobile network.
+pub(crate) struct Vehicle {
+    /// The mobile router's host.
+    pub(crate) mr: Host,
+    /// A mobile network node.
+    pub(crate) mnn: Host,
+    /// The uplinks, the preferred first.
+    pub(crate) uplinks: Vec<Port>,
+    /// The link of the mobile network.
+    pub(crate) ingress_segment: Segment,
+    /// Its roam6.
+    pub(crate) daemon: Daemon,
+    /// Home address.
+    pub(crate) home_address: Ipv6Addr,
+    /// Address of the node inside.
+    pub(crate) mnn_address: Ipv6Addr,
+}
+
+/// How long initial set-up may take until connectivity.
+const TIMEOUT: Duration = Duration::from_secs(15);
+
+impl NemoNetwork {
+    /// Builds the networks; the home agent is configured for `vehicles` mobile routers. `delay` is the one-way delay to
+    /// it; `extra` is added to its configuration table.
+    pub(crate) fn build(delay: Duration, vehicles: u8, extra: &str) -> Result<NemoNetwork> {
+        let emulator = Arc::new(LinkEmulator::new(1)?);
+        let (core, ha, cn) = (router("core")?, router("ha")?, host("cn")?);
+        let wire = LinkSpec::default();
+        emulator.cable([emulator.add_port(&core, "cn0")?, emulator.add_port(&cn, "eth0")?], wire)?;
+        let far = LinkSpec { delay, ..wire };
+        let exit = emulator.add_port(&ha, "net0")?;
+        let home_cable = emulator.cable([emulator.add_port(&core, "ha0")?, exit], far)?;
+        let home = emulator.add_link(wire);
+        emulator.plug(emulator.add_port(&ha, "home0")?, home)?;
+        cn.ip(&[&format!("address add {CORRESPONDENT}/64 dev eth0"), "route add default via 2001:db8:c::1"])?;
+        core.ip(&[
+            "address add 2001:db8:c::1/64 dev cn0",
+            "address add 2001:db8:f0::1/64 dev ha0",
+            "route add 2001:db8:1::/64 via 2001:db8:f0::2",
+            "route add 2001:db8:100::/40 via 2001:db8:f0::2",
+        ])?;
+        ha.ip(&[
+            "address add 2001:db8:f0::2/64 dev net0",
+            &format!("address add {HOME_AGENT}/64 dev home0"),
+            "route add default via 2001:db8:f0::1",
+        ])?;
+        for number in 0..vehicles {
+            // The route to a mobile network while its router is at home without a binding.
+            let (prefix, home_address) = (mobile_network(number), home_address(number));
+            ha.ip(&[&format!("route add {prefix}/56 via {home_address} metric 4096")])?;
+        }
+        let visited = [access_network(&emulator, &core, 1)?, access_network(&emulator, &core, 2)?];
+        let home_agent = Daemon::start(&ha, &home_agent_config(vehicles, extra)).context("the home agent")?;
+        Ok(NemoNetwork {
+            emulator: emulator,
+            home_agent,
+            home_link: home,
+            home_cable,
+            uplink_port: exit,
+            visited,
+            ha,
+            cn,
+            core,
+        })
+    }
+
+    /// Adds vehicle `number`, unplugged, with uplinks in order of preference.
+    pub(crate) fn vehicle(&self, number: u8, uplink_names: &[&str]) -> Result<Vehicle> {
+        self.vehicle_with(number, uplink_names, "")
+    }
+
+    /// [`World::vehicle`]; `extra` is added to the mobile router's configuration: first keys of its table, then tables.
+    pub(crate) fn vehicle_with(&self, number: u8, uplink_names: &[&str], extra: &str) -> Result<Vehicle> {
+        self.vehicle_with_ports(number, uplink_names, uplink_names, extra)
+    }
+
+    /// [`World::vehicle_with`] with uplinks of which only those in `ports` are made here.
+    pub(crate) fn vehicle_with_ports(
+        &self,
+        number: u8,
+        uplink_names: &[&str],
+        ports: &[&str],
+        extra: &str,
+    ) -> Result<Vehicle> {
+        let (mr, mnn) = (Host::new(&format!("mr{number}"))?, host(&format!("mnn{number}"))?);
+        let uplinks: Vec<Port> = ports.iter().map(|name| self.emulator.add_port(&mr, name)).collect::<Result<_>>()?;
+        let inside_ports = [self.emulator.add_port(&mr, "in0")?, self.emulator.add_port(&mnn, "eth0")?];
+        let inside = self.emulator.cable(inside_ports, LinkSpec::default())?;
+        let daemon = Daemon::start(&mr, &(mobile_router_config(&mr, number, uplink_names)? + extra))
+            .with_context(|| format!("the mobile router {}", mr.name()))?;
+        let home_address = home_address(number);
+        let mut vehicle =
+            Vehicle { mr, mnn, uplinks, ingress_segment: inside, daemon, home_address, mnn_address: home_address };
+        vehicle.mnn_address = clock::wait_for(TIMEOUT, || vehicle.find_mnn_address(number))
+            .ok_or_else(|| anyhow!("{} has no address from the mobile router", vehicle.mnn.name()))?;
+        Ok(vehicle)
+    }
+
+    /// The correspondent as an endpoint of traffic.
+    pub(crate) fn correspondent(&self) -> Endpoint<'_> {
+        Endpoint { host: &self.cn, address: CORRESPONDENT }
+    }
+}
+
+impl Vehicle {
+    /// The mobile network node as an endpoint of traffic.
+    pub(crate) fn node(&self) -> Endpoint<'_> {
+        Endpoint { host: &self.mnn, address: self.mnn_address }
+    }
+
+    /// The uplink with this index in order of preference.
+    pub(crate) fn uplink(&self, index: usize) -> Result<Port> {
+        self.uplinks.get(index).copied().ok_or_else(|| anyhow!("no uplink {index}"))
+    }
+
+    /// Waits until an echo request from the mobile network node to `target` is answered.
+    pub(crate) fn wait_until_connected(&self, target: Ipv6Addr) -> Result<()> {
+        let ping = || self.mnn.output("ping", &["-6", "-n", "-c", "1", "-W", "0.3", &target.to_string()]).ok();
+        clock::wait_for(TIMEOUT, ping).map(|_| ()).ok_or_else(|| anyhow!("{} cannot reach {target}", self.mnn.name()))
+    }
+
+    fn find_mnn_address(&self, number: u8) -> Option<Ipv6Addr> {
+        let text = self.mnn.output("ip", &["-6", "-o", "address", "show", "dev", "eth0", "scope", "global"]).ok()?;
+        let mut addresses = text.split_whitespace().filter_map(|word| word.split_once('/')?.0.parse::<Ipv6Addr>().ok());
+        addresses.find(|address| address.segments().get(..3) == mobile_network(number).segments().get(..3))
+    }
+}
+
+/// The octets of the shared key.
+pub(crate) fn key() -> Vec<u8> {
+    roam6_proto::base::hex::decode(KEY).unwrap_or_default()
+}
+
+/// First address of the mobile network of vehicle `number`, a /56.
+pub(crate) fn mobile_network(number: u8) -> Ipv6Addr {
+    Ipv6Addr::new(0x2001, 0xdb8, 0x100 + u16::from(number), 0, 0, 0, 0, 0)
+}
+
+/// Home address of vehicle `number`.
+pub(crate) fn home_address(number: u8) -> Ipv6Addr {
+    Ipv6Addr::new(0x2001, 0xdb8, 1, 0, 0, 0, 0, 0x100 + u16::from(number))
+}
+
+/// Prefix of access network `number`, counted from 0, a /64.
+pub(crate) fn visited_prefix(number: usize) -> Ipv6Addr {
+    Ipv6Addr::new(0x2001, 0xdb8, 0xa1 + u16::try_from(number).unwrap_or(0), 0, 0, 0, 0, 0)
+}
+
+/// The prefix pool of access network `number`, a /48.
+pub(crate) fn delegated_pool(number: usize) -> Ipv6Addr {
+    Ipv6Addr::new(0x2001, 0xdb8, 0xb1 + u16::try_from(number).unwrap_or(0), 0, 0, 0, 0, 0)
+}
+
+/// Whether an address is a correspondent's.
+pub(crate) fn is_correspondent(address: Ipv6Addr) -> bool {
+    address.segments().get(..4) == CORRESPONDENT.segments().get(..4)
+}
+
+/// A host without duplicate address detection, so that its addresses are usable at once.
+fn host(name: &str) -> Result<Host> {
+    let host = Host::new(name)?;
+    host.set_sysctl("ipv6/conf/default/accept_dad", "0")?;
+    Ok(host)
+}
+
+fn router(name: &str) -> Result<Host> {
+    let host = host(name)?;
+    host.set_sysctl("ipv6/conf/all/forwarding", "1")?;
+    Ok(host)
+}
+
+fn access_network(emulator: &LinkEmulator, core: &Host, number: u8) -> Result<AccessNetwork> {
+    let router = router(&format!("ar{number}"))?;
+    let (near, far) = (emulator.add_port(core, &format!("ar{number}"))?, emulator.add_port(&router, "net0")?);
+    let cable = emulator.cable([near, far], LinkSpec::default())?;
+    let link = emulator.add_link(LinkSpec::default());
+    emulator.plug(emulator.add_port(&router, "lan0")?, link)?;
+    core.ip(&[
+        &format!("address add 2001:db8:f{number}::1/64 dev ar{number}"),
+        &format!("route add 2001:db8:a{number}::/64 via 2001:db8:f{number}::2"),
+    ])?;
+    router.ip(&[
+        &format!("address add 2001:db8:f{number}::2/64 dev net0"),
+        &format!("address add 2001:db8:a{number}::1/64 dev lan0"),
+        &format!("route add default via 2001:db8:f{number}::1"),
+    ])?;
+    let radvd = Radvd::start(&router, "lan0", &format!("2001:db8:a{number}::/64"))?;
+    Ok(AccessNetwork { link, cable, uplink_port: far, router, _radvd: radvd })
+}
+
+fn home_agent_config(vehicles: u8, extra: &str) -> String {
+    let mut text = format!(
+        "\n[home_agent]\naddress = \"{HOME_AGENT}\"\nhome_prefixes = [\"2001:db8:1::/64\"]\nhome_link = \"home0\"\n\
+         advertise = \"10s\"\n{extra}\n"
+    );
+    for number in 0..vehicles {
+        text += &format!(
+            "\n[[home_agent.mobile]]\nhome_address = \"{}\"\nprefixes = [\"{}/56\"]\nspi = {}\nkey = \"{KEY}\"\n",
+            home_address(number),
+            mobile_network(number),
+            FIRST_SPI + u32::from(number),
+        );
+    }
+    text
+}
+
+/// Writes the shared key into a key file.
+pub(crate) fn write_key(file: &Path, spi: u32) -> Result<()> {
+    fs::write(file, format!("spi = {spi}\nkey = \"{KEY}\"\n"))?;
+    fs::set_permissions(file, Permissions::from_mode(0o600))?;
+    Ok(())
+}
+
+/// The configuration of a mobile router; its key goes into a key file.
+pub(crate) fn mobile_router_config(mr: &Host, number: u8, uplinks: &[&str]) -> Result<String> {
+    let key_file = mr.folder().join("home.key");
+    write_key(&key_file, FIRST_SPI + u32::from(number))?;
+    let (home_address, network) = (home_address(number), mobile_network(number));
+    let mut text = format!("\n[[mobile_router.ingress]]\ninterface = \"in0\"\nprefix = \"{network}/64\"\n");
+    for name in uplinks {
+        text += &format!("\n[[mobile_router.uplink]]\ninterface = \"{name}\"\n");
+    }
+    // This table is last, so that `extra` may begin with keys of it.
+    text += &format!(
+        "\n[mobile_router]\nhome_address = \"{home_address}\"\nhome_prefix = \"2001:db8:1::/64\"\n\
+         home_agents = [\"{HOME_AGENT}\"]\nprefixes = [\"{network}/56\"]\nkey_file = \"{}\"\n",
+        key_file.display()
+    );
+    Ok(text)
+}

@@ -1,0 +1,209 @@
+//! The networks of the Shim6 experiments (RFC 5533): two hosts, two providers, a set of hash-based addresses for each host.
+//!
+//! ```text
+//!        u0 ── provider a ── u0
+//!   left                        right
+//!        u1 ── provider b ── u1
+//! ```
+
+use crate::bed::daemon::binary;
+use crate::bed::host::run_command as output;
+use crate::bed::{Daemon, Host, LinkEmulator, Port, Segment};
+use crate::clock;
+use crate::load::Endpoint;
+use anyhow::{Context, Result, anyhow, bail};
+use roam6_proto::Report;
+use roam6_sim::LinkSpec;
+use serde_json::Value;
+use std::net::Ipv6Addr;
+use std::process::Command;
+use std::time::Duration;
+
+/// How long contexts and path changes may take, with the longest Send Timeout measured.
+const TIMEOUT: Duration = Duration::from_secs(40);
+
+/// Parameters of an experiment.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ProviderSettings<'a> {
+    /// One-way delay of each cable.
+    pub(crate) delay: Duration,
+    /// Configuration added to `[shim]` of both hosts.
+    pub(crate) shim_config: &'a str,
+    /// Suffix of all host names, for several networks at once.
+    pub(crate) label: &'a str,
+}
+
+/// Two hosts and two providers.
+pub(crate) struct Providers {
+    /// All ports and segments.
+    pub(crate) emulator: LinkEmulator,
+    /// The left and the right host.
+    pub(crate) hosts: [MultihomedHost; 2],
+    spec: LinkSpec,
+    /// The routers of provider a and provider b.
+    pub(crate) routers: [Host; 2],
+}
+
+/// A host with an address of each provider.
+pub(crate) struct MultihomedHost {
+    /// The host.
+    pub(crate) host: Host,
+    /// Its roam6.
+    pub(crate) daemon: Daemon,
+    /// Its addresses of provider a (the ULID) and provider b.
+    pub(crate) addresses: [Ipv6Addr; 2],
+    ports: [Port; 2],
+    cables: [Segment; 2],
+}
+
+impl Providers {
+    /// Builds the networks and starts the daemons.
+    pub(crate) fn build(settings: ProviderSettings<'_>) -> Result<Providers> {
+        let emulator = LinkEmulator::new(1)?;
+        let named = |name: &str| format!("{name}{}", settings.label);
+        let routers = [Host::new(&named("provider-a"))?, Host::new(&named("provider-b"))?];
+        for router in &routers {
+            router.set_sysctl("ipv6/conf/all/forwarding", "1")?;
+            router.set_sysctl("ipv6/conf/default/accept_dad", "0")?;
+        }
+        let spec = LinkSpec { delay: settings.delay, ..LinkSpec::default() };
+        let side = |name, number| {
+            MultihomedHost::build(&emulator, &routers, (&named(name), number), spec, settings.shim_config)
+        };
+        let sides = [side("left", 1)?, side("right", 2)?];
+        Ok(Providers { emulator, hosts: sides, spec, routers })
+    }
+
+    /// Both ULIDs as endpoints of traffic.
+    pub(crate) fn ends(&self) -> [Endpoint<'_>; 2] {
+        [0, 1].map(|number: usize| {
+            let [left, right] = &self.hosts;
+            let side = if number == 0 { left } else { right };
+            let [ulid, _] = side.addresses;
+            Endpoint { host: &side.host, address: ulid }
+        })
+    }
+
+    /// Waits until both hosts have reported an event at or after `begin` that satisfies `wanted`; the time of the later
+    /// one, microseconds since 1970.
+    pub(crate) fn wait_both(&self, begin: u64, what: &str, wanted: impl Fn(&Report) -> bool) -> Result<u64> {
+        let mut last = begin;
+        for side in &self.hosts {
+            let event = side.daemon.events().wait_for(begin, TIMEOUT, &wanted);
+            last = last.max(event.with_context(|| format!("{}: {what} did not come", side.host.name()))?.unix_micros);
+        }
+        Ok(last)
+    }
+
+    /// The provider of the current path, once it is the same at both hosts: on a busy machine one host may have
+    /// explored another pair.
+    pub(crate) fn current_provider(&self) -> Result<usize> {
+        let both = || {
+            let [left, right] = self.hosts.each_ref().map(MultihomedHost::current_provider);
+            left.filter(|left| Some(*left) == right)
+        };
+        clock::wait_for(TIMEOUT, both).context("the hosts use different providers")
+    }
+
+    /// Makes a provider drop everything from now on; the time, microseconds since 1970.
+    pub(crate) fn black_hole(&self, provider: usize) -> Result<u64> {
+        self.shape(provider, LinkSpec { loss: 1.0, ..self.spec })
+    }
+
+    /// Makes a provider forward again; the time, microseconds since 1970.
+    pub(crate) fn restore(&self, provider: usize) -> Result<u64> {
+        self.shape(provider, self.spec)
+    }
+
+    /// Discards the ICMPv6 message (RFC 6069) by which each roam6 tells its local TCP that the path has changed.
+    pub(crate) fn discard_path_change_icmp(&self) -> Result<()> {
+        for MultihomedHost { host, addresses: [ulid, _], .. } in &self.hosts {
+            let ulid = ulid.to_string();
+            let told = ["to", &ulid, "ipproto", "ipv6-icmp", "iif", "lo", "blackhole"];
+            // Before the rule of the local table, which is therefore moved.
+            host.output("ip", &[&["-6", "rule", "add", "pref", "1"], &told[..]].concat())?;
+            host.output("ip", &["-6", "rule", "add", "pref", "2", "lookup", "local"])?;
+            host.output("ip", &["-6", "rule", "del", "pref", "0"])?;
+        }
+        Ok(())
+    }
+
+    fn shape(&self, provider: usize, spec: LinkSpec) -> Result<u64> {
+        for side in &self.hosts {
+            self.emulator.shape(*side.cables.get(provider).context("no such provider")?, spec);
+        }
+        Ok(clock::unix_micros())
+    }
+
+    /// Unplugs a host from a provider; the time, microseconds since 1970.
+    pub(crate) fn unplug(&self, side: &MultihomedHost, provider: usize) -> Result<u64> {
+        self.emulator.unplug(*side.ports.get(provider).context("no such provider")?)
+    }
+
+    /// Checksum errors that both hosts have counted.
+    pub(crate) fn checksum_errors(&self) -> Result<u64> {
+        let mut sum = 0;
+        for side in &self.hosts {
+            let text =
+                side.host.output("nstat", &["-asz", "TcpInCsumErrors", "Udp6InCsumErrors", "Icmp6InCsumErrors"])?;
+            sum += text.lines().filter_map(|line| line.split_whitespace().nth(1)?.parse::<u64>().ok()).sum::<u64>();
+        }
+        Ok(sum)
+    }
+}
+
+impl MultihomedHost {
+    /// The provider of its first context's current path.
+    fn current_provider(&self) -> Option<usize> {
+        let contexts: Value = serde_json::from_str(&self.daemon.query(&["show", "contexts", "--json"]).ok()?).ok()?;
+        let local: Ipv6Addr = contexts.pointer("/0/path/local")?.as_str()?.parse().ok()?;
+        self.addresses.iter().position(|address| *address == local)
+    }
+
+    fn build(
+        emulator: &LinkEmulator,
+        routers: &[Host; 2],
+        (name, number): (&str, u8),
+        spec: LinkSpec,
+        shim: &str,
+    ) -> Result<MultihomedHost> {
+        let host = Host::new(name)?;
+        let addresses = generate_hba_set(&host, number)?;
+        let (mut ports, mut cables) = (Vec::new(), Vec::new());
+        for (provider, (router, address)) in routers.iter().zip(addresses).enumerate() {
+            let (link, there) = (format!("u{provider}"), format!("h{number}"));
+            let gateway = Ipv6Addr::from_bits(address.to_bits() >> 64 << 64 | 0xff);
+            let port = emulator.add_port(&host, &link)?;
+            cables.push(emulator.cable([port, emulator.add_port(router, &there)?], spec)?);
+            ports.push(port);
+            router.ip(&[&format!("address add {gateway}/64 dev {there} nodad")])?;
+            let table = 100 + provider;
+            let (from, lookup) = (address.to_string(), table.to_string());
+            host.output("ip", &["-6", "rule", "add", "from", &from, "lookup", &lookup, "priority", "1000"])?;
+            host.ip(&[
+                &format!("address add {address}/64 dev {link} nodad"),
+                &format!("route add default via {gateway} dev {link} table {table}"),
+                &format!("route add default via {gateway} dev {link} metric {table}"),
+            ])?;
+        }
+        let config = format!("[shim]\ninterfaces = [\"u0\", \"u1\"]\nidentities = [\"../host.toml\"]\n{shim}");
+        let config = config.replace("../host.toml", &host.folder().join("host.toml").to_string_lossy());
+        let daemon = Daemon::start(&host, &config).with_context(|| format!("the shim of {name}"))?;
+        let pair = |list: Vec<_>| <[_; 2]>::try_from(list).map_err(|_| anyhow!("not two providers"));
+        let cables = <[Segment; 2]>::try_from(cables).map_err(|_| anyhow!("not two providers"))?;
+        Ok(MultihomedHost { host, daemon, addresses, ports: pair(ports)?, cables })
+    }
+}
+
+/// Generates an HBA set of two addresses, and the identity file of the daemon in the host's directory.
+pub(crate) fn generate_hba_set(host: &Host, number: u8) -> Result<[Ipv6Addr; 2]> {
+    let file = host.folder().join("host.toml");
+    let prefixes = [format!("2001:db8:a{number}::/64"), format!("2001:db8:b{number}::/64")];
+    let words = prefixes.iter().flat_map(|prefix| ["--prefix", prefix]);
+    output(Command::new(binary()?).args(["hba", "generate"]).args(words).arg(&file))?;
+    let shown = output(Command::new(binary()?).args(["cga", "show", "--json"]).arg(&file))?;
+    let shown: serde_json::Value = serde_json::from_str(&shown)?;
+    let addresses: Vec<Ipv6Addr> = serde_json::from_value(shown.get("addresses").cloned().unwrap_or_default())?;
+    let Ok(addresses) = addresses.try_into() else { bail!("the set does not have one address in each prefix") };
+    Ok(addresses)
+}

@@ -1,0 +1,93 @@
+//! Tells on the terminal what roam6 reports while a demo runs, in plain words.
+
+use crate::bed::Events;
+use crate::ui::terminal::{LineStyle, Terminal};
+use anyhow::Result;
+use roam6_proto::Report;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+/// Tells on the terminal what the daemons report, from its start to its end.
+pub(crate) struct EventPrinter {
+    stop: Arc<AtomicBool>,
+    thread: Option<std::thread::JoinHandle<()>>,
+}
+
+impl EventPrinter {
+    /// Each source is a host's name and what its daemon reports.
+    pub(crate) fn start(terminal: &Arc<Terminal>, sources: Vec<(&'static str, Events)>) -> Result<EventPrinter> {
+        let stop = Arc::new(AtomicBool::new(false));
+        let (terminal, ended) = (terminal.clone(), stop.clone());
+        let work = move || print_events(&terminal, &sources, &ended);
+        let thread = std::thread::Builder::new().name("event printer".into()).spawn(work)?;
+        Ok(EventPrinter { stop, thread: Some(thread) })
+    }
+}
+
+impl Drop for EventPrinter {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take() {
+            thread.join().ok();
+        }
+    }
+}
+
+fn print_events(terminal: &Terminal, sources: &[(&str, Events)], stop: &AtomicBool) {
+    let mut told = vec![0; sources.len()];
+    while !stop.load(Ordering::Relaxed) {
+        std::thread::sleep(Duration::from_millis(20));
+        let mut news = Vec::new();
+        for ((host, events), told) in sources.iter().zip(&mut told) {
+            let new = events.events_from(*told);
+            *told += new.len();
+            news.extend(new.into_iter().map(|event| (event.unix_micros, *host, event.report)));
+        }
+        news.sort_by_key(|(moment, ..)| *moment);
+        for (moment, host, report) in news {
+            if let Some(text) = describe(&report) {
+                terminal.timed_line_at(moment, LineStyle::Event, format!("  {host}  {text}"));
+            }
+        }
+    }
+}
+
+/// A report in words, if it is worth a line.
+pub(crate) fn describe(report: &Report) -> Option<String> {
+    let list =
+        |addresses: &[std::net::Ipv6Addr]| addresses.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+    Some(match report {
+        Report::LinkUp { name, .. } => format!("{name} has carrier"),
+        Report::LinkDown { name, .. } => format!("{name} lost carrier"),
+        Report::RouterFound { router, prefix: Some(prefix), .. } => format!("router {router} advertises {prefix}"),
+        Report::UpdateSent { lifetime: Duration::ZERO, sequence, .. } => format!("BU {sequence}: de-registers"),
+        Report::UpdateSent { care_of, sequence, lifetime, .. } => {
+            format!("BU {sequence}: care-of {}, lifetime {} s", list(care_of), lifetime.as_secs())
+        }
+        Report::AcknowledgementReceived { status, sequence, .. } => format!("BA {sequence}: status {status}"),
+        Report::AtHome { .. } => "at home, de-registered".to_owned(),
+        Report::Registered { home_address, care_of, .. } => {
+            format!("binding {home_address} -> {}", list(care_of))
+        }
+        Report::Deregistered { home_address, .. } => format!("binding of {home_address} ended"),
+        Report::PathDown { care_of, why, .. } => format!("path by {care_of} is down: {why}"),
+        Report::PrefixDelegated { prefix, .. } => format!("{prefix} delegated to the mobile network"),
+        Report::PrefixLost { prefix, why, .. } => format!("{prefix} lost: {why}"),
+        Report::EndpointUp { address, backup: true, .. } => format!("{address} added as backup endpoint"),
+        Report::EndpointUp { address, .. } => format!("{address} added as endpoint"),
+        Report::EndpointDown { address, .. } => format!("{address} removed as endpoint"),
+        Report::SubflowUp { local, backup, first: false, .. } => {
+            format!("subflow from {}{}", local.ip(), if *backup { ", backup" } else { "" })
+        }
+        Report::SubflowDown { local, .. } => format!("subflow from {} ended", local.ip()),
+        Report::ContextUp { path, locators, .. } => {
+            format!("context established on {path}, {locators} locators of the peer")
+        }
+        Report::PathLost { path, why, .. } => format!("path {path} failed: {why}"),
+        Report::PathChanged { path, after, .. } => format!("path {path}, found after {} ms", after.as_millis()),
+        Report::ContextDown { why, .. } => format!("context ended: {why}"),
+        Report::ItemRefused { key, why } => format!("refused by the kernel: {key:?}: {why}"),
+        _ => return None,
+    })
+}

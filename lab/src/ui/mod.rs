@@ -1,0 +1,9 @@
+//! Output to the terminal.
+
+pub(crate) mod event_printer;
+pub(crate) mod progress;
+pub(crate) mod terminal;
+
+pub(crate) use event_printer::EventPrinter;
+pub(crate) use progress::Progress;
+pub(crate) use terminal::{LineStyle, Terminal};

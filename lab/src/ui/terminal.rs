@@ -1,0 +1,132 @@
+//! What the demo shows: lines on the terminal as things happen, and the same lines as a picture.
+
+use crate::clock;
+use anyhow::{Context, Result};
+use std::fmt::Write;
+use std::io::IsTerminal;
+use std::path::Path;
+use std::sync::{Mutex, PoisonError};
+
+/// A space that is as wide as any other and never collapses: programs that draw SVG do not agree on `xml:space` and
+/// `white-space`.
+const NO_BREAK: &str = "\u{a0}";
+
+/// How a line is meant.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum LineStyle {
+    /// Ordinary.
+    Plain,
+    /// Something the demo does.
+    Action,
+    /// Something roam6 did.
+    Event,
+    /// As it should be.
+    Success,
+    /// Broken.
+    Failure,
+}
+
+/// The lines shown until now.
+pub(crate) struct Terminal {
+    began: u64,
+    colour: bool,
+    lines: Mutex<Vec<(LineStyle, String)>>,
+}
+
+impl Terminal {
+    /// An empty terminal whose clock starts now.
+    pub(crate) fn new() -> Terminal {
+        Terminal { began: clock::unix_micros(), colour: std::io::stdout().is_terminal(), lines: Mutex::default() }
+    }
+
+    /// Shows a line.
+    pub(crate) fn line(&self, tone: LineStyle, text: impl Into<String>) {
+        let text = text.into();
+        if self.colour {
+            println!("\x1b[{}m{text}\x1b[0m", tone.ansi_code());
+        } else {
+            println!("{text}");
+        }
+        self.lines.lock().unwrap_or_else(PoisonError::into_inner).push((tone, text));
+    }
+
+    /// Shows a line with the seconds since the beginning before it.
+    pub(crate) fn timed_line(&self, tone: LineStyle, text: impl AsRef<str>) {
+        self.timed_line_at(clock::unix_micros(), tone, text);
+    }
+
+    /// The same for something that happened at `unix_micros`.
+    pub(crate) fn timed_line_at(&self, unix_micros: u64, tone: LineStyle, text: impl AsRef<str>) {
+        let seconds = unix_micros.saturating_sub(self.began) as f64 / 1e6;
+        self.line(tone, format!("{seconds:7.3} s  {}", text.as_ref()));
+    }
+
+    /// Writes everything shown as a picture of a terminal.
+    pub(crate) fn write_svg(&self, path: &Path) -> Result<()> {
+        std::fs::write(path, self.to_svg()?).with_context(|| format!("cannot write {}", path.display()))
+    }
+
+    fn to_svg(&self) -> Result<String> {
+        let lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
+        let columns = lines.iter().map(|(_, text)| text.chars().count()).max().unwrap_or(0);
+        let (width, height) = (columns * 8 + 40, lines.len() * 18 + 40);
+        let mut svg = format!(
+            "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width}\" height=\"{height}\" viewBox=\"0 0 {width} {height}\">\n\
+             <rect width=\"100%\" height=\"100%\" rx=\"8\" fill=\"#101418\"/>\n\
+             <g font-family=\"ui-monospace,Menlo,Consolas,monospace\" font-size=\"13\">\n"
+        );
+        for (row, (tone, text)) in lines.iter().enumerate() {
+            let text = text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace(' ', NO_BREAK);
+            writeln!(svg, "<text x=\"20\" y=\"{}\" fill=\"{}\">{text}</text>", row * 18 + 32, tone.svg_colour())?;
+        }
+        svg += "</g>\n</svg>\n";
+        Ok(svg)
+    }
+}
+
+impl LineStyle {
+    /// Colour on a terminal.
+    fn ansi_code(self) -> u8 {
+        match self {
+            LineStyle::Plain => 0,
+            LineStyle::Action => 1,
+            LineStyle::Event => 36,
+            LineStyle::Success => 32,
+            LineStyle::Failure => 31,
+        }
+    }
+
+    /// Colour in the picture.
+    fn svg_colour(self) -> &'static str {
+        match self {
+            LineStyle::Plain => "#c8d0d8",
+            LineStyle::Action => "#ffffff",
+            LineStyle::Event => "#6cc7d9",
+            LineStyle::Success => "#7ed67e",
+            LineStyle::Failure => "#ff7b72",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_are_kept_in_the_svg() {
+        let terminal = Terminal::new();
+        terminal.line(LineStyle::Plain, "STATION  KIND           STATE");
+        terminal.line(LineStyle::Plain, "  a<b    passenger-car  own");
+        let svg = terminal.to_svg().unwrap();
+        let texts: Vec<&str> = svg.lines().filter(|line| line.starts_with("<text")).collect();
+        let shown = |line: &str| line.split_once('>').unwrap().1.split_once("</text>").unwrap().0.replace("&lt;", "<");
+        let columns: Vec<Option<usize>> = ["STATE", "own"]
+            .iter()
+            .zip(&texts)
+            .map(|(word, line)| shown(line).split_once(word).map(|(before, _)| before.chars().count()))
+            .collect();
+        assert_eq!(columns, [Some(24), Some(24)]);
+        // Ordinary spaces would be drawn as one.
+        assert!(texts.iter().all(|line| !shown(line).contains(' ')), "{svg}");
+    }
+}
