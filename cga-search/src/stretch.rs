@@ -11,7 +11,7 @@ pub(crate) struct Stretch {
     pub(crate) word: usize,
     /// The message schedules of the blocks behind it.
     pub(crate) after: Vec<[u32; 80]>,
-    /// See [`Job`].
+    /// See [`crate::Job`].
     pub(crate) mask: u32,
 }
 

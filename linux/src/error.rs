@@ -27,7 +27,7 @@ impl core::error::Error for Error {}
 
 /// Adds to an error what was attempted.
 pub(crate) trait Context<T> {
-    /// The error, told as that of `what`.
+    /// The error, as one of `what`.
     fn context(self, what: impl fmt::Display) -> Result<T, Error>;
 }
 

@@ -67,7 +67,7 @@ impl FirewallMonitor {
         self.has_fast_path.then(|| self.release_at.map_or(self.next_check, |lift_at| lift_at.min(self.next_check)))
     }
 
-    /// Checks for firewalls, and tells the tunnels. Returns a message for the operator.
+    /// Checks for firewalls, and sets the hooks that tunnels respect. Returns a message for the operator.
     ///
     /// # Errors
     /// The tunnels', if the maps cannot be written.
@@ -116,13 +116,13 @@ impl FirewallMonitor {
 
     /// The message when the first firewall appears and after the last was removed.
     fn report_change(&mut self, seen: Hooks) -> Option<String> {
-        let stands = seen.any() || self.applied.any();
-        if stands == self.reported {
+        let present = seen.any() || self.applied.any();
+        if present == self.reported {
             return None;
         }
-        self.reported = stands;
+        self.reported = present;
         let chains = self.chain_names();
-        Some(match (stands, self.policy) {
+        Some(match (present, self.policy) {
             (false, _) => "no firewall on the path: tunnelled packets take the fast path again".to_owned(),
             (true, Policy::Obey) => format!(
                 "a firewall is on the path ({chains}): tunnelled packets take the slow path through it, at \
@@ -145,9 +145,9 @@ impl FirewallMonitor {
 
     /// For an operator; `None` if no packet is affected.
     pub(crate) fn view(&self) -> Option<Firewall> {
-        let stands = self.has_fast_path && (self.applied.any() || !self.found.is_empty());
+        let present = self.has_fast_path && (self.applied.any() || !self.found.is_empty());
         let chains = self.found.iter().map(|found| found.name.clone()).collect();
-        stands.then(|| Firewall { chains, obeyed: self.policy == Policy::Obey })
+        present.then(|| Firewall { chains, obeyed: self.policy == Policy::Obey })
     }
 }
 

@@ -88,8 +88,8 @@ impl Executor {
 
     /// Translates an ICMPv6 error about a packet of a context for the transport.
     pub(crate) fn translate_icmp_error(&mut self, packet: &[u8]) {
-        let told = self.shim.as_ref().map_or(Ok(()), |shim| shim.translate_icmp_error(packet));
-        if let Err(error) = told {
+        let translated = self.shim.as_ref().map_or(Ok(()), |shim| shim.translate_icmp_error(packet));
+        if let Err(error) = translated {
             self.notice(error);
         }
     }

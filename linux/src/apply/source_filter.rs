@@ -36,11 +36,11 @@ impl SourceFilters {
     ///
     /// # Errors
     /// The kernel's, if it refuses the table.
-    pub(super) fn put(&mut self, guard: &SourceFilter) -> Result<(), Error> {
-        let former = self.installed.insert(guard.link, guard.clone());
+    pub(super) fn put(&mut self, filter: &SourceFilter) -> Result<(), Error> {
+        let former = self.installed.insert(filter.link, filter.clone());
         self.write_rules().inspect_err(|_| match former {
-            Some(former) => drop(self.installed.insert(guard.link, former)),
-            None => drop(self.installed.remove(&guard.link)),
+            Some(former) => drop(self.installed.insert(filter.link, former)),
+            None => drop(self.installed.remove(&filter.link)),
         })
     }
 
@@ -107,17 +107,18 @@ impl Holder for SourceFilter {
 }
 
 /// The rules of one filter, of which the first match decides.
-fn rules(guard: &SourceFilter) -> Vec<Vec<Vec<u8>>> {
-    let from = |source: Prefix, verdict| rule(guard.link, from_source(source).into(), verdict);
-    let own = guard.own_addresses.iter().map(|address| from(Prefix::host(*address), reject_unreachable(FAILED_POLICY)));
+fn rules(filter: &SourceFilter) -> Vec<Vec<Vec<u8>>> {
+    let from = |source: Prefix, verdict| rule(filter.link, from_source(source).into(), verdict);
+    let own =
+        filter.own_addresses.iter().map(|address| from(Prefix::host(*address), reject_unreachable(FAILED_POLICY)));
     // Link-local packets, and those of a node without an address yet.
-    let nobody = Prefix::host(Ipv6Addr::UNSPECIFIED);
+    let unspecified = Prefix::host(Ipv6Addr::UNSPECIFIED);
     let [link_local, on_link] = [LINK_LOCAL, ON_LINK].map(|(address, length)| Prefix::new(address, length));
-    let near = link_local.into_iter().chain([nobody]);
-    let sources = near.chain(guard.allowed.iter().copied()).map(|source| from(source, accept()));
-    let here = link_local.into_iter().chain(on_link).chain(guard.own_addresses.iter().copied().map(Prefix::host));
-    let neighbours = here.map(|destination| rule(guard.link, neighbour_discovery(destination), accept()));
-    let rest = rule(guard.link, Vec::new(), reject_unreachable(FAILED_POLICY));
+    let near = link_local.into_iter().chain([unspecified]);
+    let sources = near.chain(filter.allowed.iter().copied()).map(|source| from(source, accept()));
+    let here = link_local.into_iter().chain(on_link).chain(filter.own_addresses.iter().copied().map(Prefix::host));
+    let neighbours = here.map(|destination| rule(filter.link, neighbour_discovery(destination), accept()));
+    let rest = rule(filter.link, Vec::new(), reject_unreachable(FAILED_POLICY));
     own.chain(sources).chain(neighbours).chain([rest]).collect()
 }
 

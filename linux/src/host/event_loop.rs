@@ -146,7 +146,7 @@ impl Host {
             self.epoll.add(filters, epoll_event(NFT_CHANGES, read)).context("epoll")?;
         }
         match &self.dsmip_socket {
-            Some(tap) => self.epoll.add(tap, epoll_event(DSMIP, read)).context("epoll"),
+            Some(socket) => self.epoll.add(socket, epoll_event(DSMIP, read)).context("epoll"),
             None => Ok(()),
         }
     }
@@ -177,8 +177,8 @@ impl Host {
             NETLINK => self.read_netlink()?,
             SIGNALLING => self.receive(0),
             SHIM => {
-                let told = self.executor.read_shim_events(self.clock.now());
-                told.into_iter().for_each(|input| self.queue_input(input));
+                let inputs = self.executor.read_shim_events(self.clock.now());
+                inputs.into_iter().for_each(|input| self.queue_input(input));
             }
             ICMP_ERRORS => self.receive(1),
             SUBFLOWS => self.read_subflow_events()?,

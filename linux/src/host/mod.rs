@@ -98,25 +98,25 @@ impl Host {
     /// # Errors
     /// As of [`Host::new`].
     pub fn with_tunnels(options: HostOptions, tunnels: Box<dyn Tunnels + Send>) -> Result<Host, Error> {
-        let alone = lock_instance()?;
+        let instance_lock = lock_instance()?;
         let (journal, recalled) = Journal::open(&options.state_dir)?;
         let epoll = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC).context("epoll")?;
         let executor = Executor::open(&options, journal, tunnels, &epoll)?;
-        let (ears, lesser) = Receiver::open(options.packet_sockets)?;
-        let (cores, asleep) = CpuLatency::open(options.cpu_latency_hold);
+        let (receiver, fallback) = Receiver::open(options.packet_sockets)?;
+        let (cpu_latency, unavailable) = CpuLatency::open(options.cpu_latency_hold);
         let mut host = Host {
-            _instance_lock: alone,
+            _instance_lock: instance_lock,
             clock: Clock::start()?,
             epoll,
             // Opened before the tables are read, so that no change falls between the two.
             monitor: Monitor::open()?,
-            receiver: ears,
+            receiver,
             dsmip_socket: (!options.dsmip_addresses.is_empty())
                 .then(|| PacketSocket::open(PacketFilter::Dsmip))
                 .transpose()?,
             busy_poll: options.busy_poll,
             busy_poll_until: Time::ZERO,
-            cpu_latency: cores,
+            cpu_latency,
             sender: RawSender::open()?,
             executor,
             interfaces: options.interfaces,
@@ -141,7 +141,7 @@ impl Host {
             reconcile_at: None,
             nesting: NestingWatch::default(),
         };
-        recalled.notices.into_iter().chain(lesser).chain(asleep).for_each(|text| host.executor.notice(text));
+        recalled.notices.into_iter().chain(fallback).chain(unavailable).for_each(|text| host.executor.notice(text));
         host.register()?;
         host.queue_input(Input::Clock(host.clock.wall()));
         // Before the first packet is taken off an interface.
@@ -155,7 +155,7 @@ impl Host {
         self.clock.now()
     }
 
-    /// The records of an earlier daemon, for [`roam6_proto::Order::Recall`]; empty on the second call.
+    /// The records of an earlier daemon, for [`roam6_proto::Command::RestoreJournal`]; empty on the second call.
     pub fn take_recalled(&mut self) -> Vec<JournalRecord> {
         std::mem::take(&mut self.recalled)
     }
@@ -188,7 +188,8 @@ impl Host {
     }
 
     /// Removes what an earlier daemon has left and this one has not put again. To be called once, after
-    /// [`roam6_proto::Order::Begin`] was executed and the engines [are settled](roam6_proto::Engine::is_settled).
+    /// [`roam6_proto::Command::JournalRestored`] was executed and the engines report
+    /// [`roam6_proto::Engine::takeover_complete`].
     ///
     /// # Errors
     /// The kernel's.

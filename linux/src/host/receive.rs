@@ -7,9 +7,9 @@ use crate::mptcp::diag::{self, Connection};
 use roam6_proto::{Input, LinkId, Packet};
 
 impl Host {
-    pub(super) fn receive(&mut self, ear: usize) {
+    pub(super) fn receive(&mut self, socket: usize) {
         for _ in 0..BATCH {
-            match self.receiver.receive(ear) {
+            match self.receiver.receive(socket) {
                 Ok(Some(packet)) if self.is_for_engines(&packet) => {
                     self.executor.translate_icmp_error(&packet.bytes);
                     self.queue_input(Input::Packet(packet));
@@ -25,8 +25,8 @@ impl Host {
         let frames = self.executor.frames.receive(link, BATCH);
         let now = self.now();
         self.busy_poll_until = now + self.busy_poll;
-        let told = self.cpu_latency.note_frame(now);
-        told.unwrap_or_else(|error| self.executor.notice(error));
+        let noted = self.cpu_latency.note_frame(now);
+        noted.unwrap_or_else(|error| self.executor.notice(error));
         frames.into_iter().for_each(|frame| self.queue_input(Input::Frame(frame)));
     }
 
@@ -62,9 +62,9 @@ impl Host {
 
     pub(super) fn read_subflow_events(&mut self) -> Result<(), Error> {
         let Some(events) = &mut self.subflow_events else { return Ok(()) };
-        let heard = events.receive(BATCH)?;
-        heard.events.into_iter().for_each(|event| self.queue_input(Input::Subflow(event)));
-        if heard.lost {
+        let batch = events.receive(BATCH)?;
+        batch.events.into_iter().for_each(|event| self.queue_input(Input::Subflow(event)));
+        if batch.lost {
             self.executor.notice("netlink receive buffer overrun: MPTCP subflows are read again");
             self.dump_subflows()?;
         }

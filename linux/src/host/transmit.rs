@@ -54,7 +54,7 @@ impl Host {
 
     pub(super) fn report_send_error(&mut self, text: String) {
         let now = self.now();
-        if self.send_error_reported.is_none_or(|told| now.since(told) >= SEND_ERROR_INTERVAL) {
+        if self.send_error_reported.is_none_or(|last| now.since(last) >= SEND_ERROR_INTERVAL) {
             self.send_error_reported = Some(now);
             self.executor.notice(text);
         }

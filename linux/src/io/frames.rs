@@ -78,22 +78,22 @@ impl Frames {
     ///
     /// # Errors
     /// The kernel's, if it refuses the socket or the address.
-    pub(crate) fn subscribe(&mut self, heard: &EthertypeSubscription) -> Result<(), Error> {
-        if let Some(ear) = self.sockets.get_mut(&(heard.link, heard.ethertype)) {
-            return ear.set_unicast_address(heard.link, heard.address);
+    pub(crate) fn subscribe(&mut self, subscription: &EthertypeSubscription) -> Result<(), Error> {
+        if let Some(frame_socket) = self.sockets.get_mut(&(subscription.link, subscription.ethertype)) {
+            return frame_socket.set_unicast_address(subscription.link, subscription.address);
         }
-        let what = format!("receive frames of type {:#06x} on {}", heard.ethertype, heard.link);
+        let what = format!("receive frames of type {:#06x} on {}", subscription.ethertype, subscription.link);
         let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
         let socket = socket(AddressFamily::Packet, SockType::Raw, flags, None).context(&what)?;
         // Without the first the queue is shorter; without the second the kernel passes on sent frames too, which are
         // ignored later.
         let _ = sys::set_option(&socket, libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, &RECEIVE_QUEUE);
         let _ = sys::set_option(&socket, libc::SOL_PACKET, libc::PACKET_IGNORE_OUTGOING, &1);
-        sys::bind_frames(&socket, heard.link, heard.ethertype).context(&what)?;
-        self.watch(&socket, heard.link)?;
-        let mut ear = FrameSocket { socket, address: None };
-        ear.set_unicast_address(heard.link, heard.address)?;
-        self.sockets.insert((heard.link, heard.ethertype), ear);
+        sys::bind_frames(&socket, subscription.link, subscription.ethertype).context(&what)?;
+        self.watch(&socket, subscription.link)?;
+        let mut frame_socket = FrameSocket { socket, address: None };
+        frame_socket.set_unicast_address(subscription.link, subscription.address)?;
+        self.sockets.insert((subscription.link, subscription.ethertype), frame_socket);
         Ok(())
     }
 
@@ -132,8 +132,8 @@ impl Frames {
     /// Receives frames from the sockets of an interface, at most `most` from each.
     pub(crate) fn receive(&mut self, link: LinkId, most: usize) -> Vec<Frame> {
         let mut frames = Vec::new();
-        for (_, ear) in self.sockets.iter().filter(|((heard, _), _)| *heard == link) {
-            receive_batch(&ear.socket, link, most, &mut self.buffers, &mut frames);
+        for (_, frame_socket) in self.sockets.iter().filter(|((subscription, _), _)| *subscription == link) {
+            receive_batch(&frame_socket.socket, link, most, &mut self.buffers, &mut frames);
         }
         if let Some(buffer) = self.buffers.first_mut() {
             for made in self.tap_devices.values().filter(|made| made.link == link) {
@@ -178,8 +178,10 @@ impl Frames {
         }
     }
 
-    fn watch(&self, door: &OwnedFd, link: LinkId) -> Result<(), Error> {
-        self.epoll.add(door, EpollEvent::new(EpollFlags::EPOLLIN, FRAME_TOKEN + u64::from(link.0))).context("epoll")
+    fn watch(&self, descriptor: &OwnedFd, link: LinkId) -> Result<(), Error> {
+        self.epoll
+            .add(descriptor, EpollEvent::new(EpollFlags::EPOLLIN, FRAME_TOKEN + u64::from(link.0)))
+            .context("epoll")
     }
 }
 
@@ -263,9 +265,9 @@ fn ethernet_header(frame: &Frame) -> [u8; HEADER] {
 
 /// Reads frames from a TAP device until there is none left. An error ends it; the removal of the interface is announced
 /// elsewhere.
-fn read_tap(door: &OwnedFd, link: LinkId, most: usize, buffer: &mut [u8], frames: &mut Vec<Frame>) {
+fn read_tap(descriptor: &OwnedFd, link: LinkId, most: usize, buffer: &mut [u8], frames: &mut Vec<Frame>) {
     for _ in 0..most {
-        match nix::unistd::read(door, buffer) {
+        match nix::unistd::read(descriptor, buffer) {
             Ok(length) => frames.extend(buffer.get(..length).and_then(|bytes| parse_frame(link, bytes))),
             Err(Errno::EINTR) => {}
             Err(_) => return,

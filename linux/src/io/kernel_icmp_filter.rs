@@ -109,10 +109,10 @@ mod tests {
         let mut packet = vec![0x60, 0, 0, 0, 0, 8, MOBILITY, 64];
         packet.extend(std::net::Ipv6Addr::LOCALHOST.octets().repeat(2));
         packet.extend([59, 0, 0, 0, 0, 0, 0, 0]);
-        let mut tap = PacketSocket::open(PacketFilter::IcmpErrors).unwrap();
+        let mut socket = PacketSocket::open(PacketFilter::IcmpErrors).unwrap();
         RawSender::open().unwrap().send(&Transmit { via: Via::Route, bytes: packet }, None).unwrap();
         std::thread::sleep(core::time::Duration::from_millis(50));
-        tap.receive().unwrap().is_some()
+        socket.receive().unwrap().is_some()
     }
 
     #[test]

@@ -224,7 +224,7 @@ fn filter_program(kind: PacketFilter, plain: bool) -> Vec<FilterStep> {
     program.steps
 }
 
-/// The program of [`Kind::Carried`]. Who sends has no reason for options or fragments: those are the kernel's.
+/// The program of [`PacketFilter::Dsmip`]. Who sends has no reason for options or fragments: those are the kernel's.
 fn dsmip_filter_program() -> Vec<FilterStep> {
     const UDP_AT: u32 = 20;
     const INNER_AT: u32 = UDP_AT + 8;

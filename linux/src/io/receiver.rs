@@ -22,8 +22,8 @@ impl Receiver {
     ///
     /// # Errors
     /// The kernel's, if it refuses a socket.
-    pub(crate) fn open(taps: bool) -> Result<(Receiver, Option<String>), Error> {
-        if !taps {
+    pub(crate) fn open(packet_sockets: bool) -> Result<(Receiver, Option<String>), Error> {
+        if !packet_sockets {
             KernelIcmpFilter::remove_stale();
             return Ok((Receiver::RawSockets(RawSocket::open_all()?), None));
         }
@@ -40,28 +40,30 @@ impl Receiver {
     /// Receives one packet from the first or second socket, if there is one.
     pub(crate) fn receive(&mut self, which: usize) -> io::Result<Option<Packet>> {
         match self {
-            Receiver::PacketSockets(taps, _) => taps.get_mut(which).map_or(Ok(None), PacketSocket::receive),
-            Receiver::RawSockets(boxes) => boxes.get_mut(which).map_or(Ok(None), RawSocket::receive),
+            Receiver::PacketSockets(sockets, _) => sockets.get_mut(which).map_or(Ok(None), PacketSocket::receive),
+            Receiver::RawSockets(sockets) => sockets.get_mut(which).map_or(Ok(None), RawSocket::receive),
         }
     }
 
     /// The descriptors to wait for, in the order of [`Receiver::receive`].
     pub(crate) fn fds(&self) -> [BorrowedFd<'_>; 2] {
         match self {
-            Receiver::PacketSockets(taps, _) => taps.each_ref().map(AsFd::as_fd),
-            Receiver::RawSockets(boxes) => boxes.each_ref().map(AsFd::as_fd),
+            Receiver::PacketSockets(sockets, _) => sockets.each_ref().map(AsFd::as_fd),
+            Receiver::RawSockets(sockets) => sockets.each_ref().map(AsFd::as_fd),
         }
     }
 
-    /// See [`Tap::hear_esp`].
+    /// See [`PacketSocket::receive_plain_esp`].
     pub(crate) fn receive_plain_esp(&self, plain: bool) -> Result<(), Error> {
         match self {
-            Receiver::PacketSockets(taps, _) => taps.iter().try_for_each(|tap| tap.receive_plain_esp(plain)),
+            Receiver::PacketSockets(sockets, _) => {
+                sockets.iter().try_for_each(|socket| socket.receive_plain_esp(plain))
+            }
             Receiver::RawSockets(_) => Ok(()),
         }
     }
 
-    /// See [`Tap::hear_multicast`].
+    /// See [`PacketSocket::receive_all_multicast`].
     pub(crate) fn receive_all_multicast(&self, link: LinkId) -> Result<(), Error> {
         match self {
             Receiver::PacketSockets([signalling, _], _) => signalling.receive_all_multicast(link),
@@ -69,7 +71,7 @@ impl Receiver {
         }
     }
 
-    /// See [`Quiet::repair`].
+    /// See [`KernelIcmpFilter::repair`].
     pub(crate) fn repair(&self) -> Result<bool, Error> {
         match self {
             Receiver::PacketSockets(_, quiet) => quiet.repair(),

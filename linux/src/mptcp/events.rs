@@ -64,18 +64,18 @@ impl SubflowEvents {
     /// # Errors
     /// The kernel's, but for an overrun.
     pub(crate) fn receive(&mut self, limit: usize) -> Result<EventBatch, Error> {
-        let mut heard = EventBatch::default();
-        while heard.events.len() < limit {
+        let mut batch = EventBatch::default();
+        while batch.events.len() < limit {
             match self.socket.recv_from_full().map_err(errno) {
                 Ok((datagram, _)) => {
-                    heard.events.extend(messages(&datagram).iter().filter_map(|it| read(it.payload())))
+                    batch.events.extend(messages(&datagram).iter().filter_map(|it| read(it.payload())))
                 }
                 Err(Errno::EAGAIN) => break,
-                Err(Errno::ENOBUFS) => heard.lost = true,
+                Err(Errno::ENOBUFS) => batch.lost = true,
                 Err(error) => return Err(Error::new("MPTCP events", error.desc())),
             }
         }
-        Ok(heard)
+        Ok(batch)
     }
 }
 

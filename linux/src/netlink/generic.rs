@@ -50,7 +50,7 @@ impl Family {
 
     /// Sends a request and returns all replies.
     pub(crate) fn request(&mut self, command: u8, flags: u16, attributes: &[u8]) -> Result<Answers, (Errno, String)> {
-        let told = |error: std::io::Error| {
+        let refused = |error: std::io::Error| {
             let why = error.to_string();
             (errno(error), why)
         };
@@ -64,10 +64,10 @@ impl Family {
         request.extend([0; 4]);
         request.extend([command, version, 0, 0]);
         request.extend(attributes);
-        self.socket.send(&request, 0).map_err(told)?;
+        self.socket.send(&request, 0).map_err(refused)?;
         let mut answers = Vec::new();
         loop {
-            let (datagram, _) = self.socket.recv_from_full().map_err(told)?;
+            let (datagram, _) = self.socket.recv_from_full().map_err(refused)?;
             for message in messages(&datagram) {
                 if message.sequence_number() != self.sequence {
                     continue;

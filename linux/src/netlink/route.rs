@@ -157,7 +157,7 @@ pub(crate) fn dump_default_routes(link: LinkId) -> Message {
 }
 
 /// The event of a default route that is neither of roam6 nor advertised: engines receive advertisements themselves.
-pub(crate) fn default_route(message: &RouteMessage, stands: bool) -> Option<RouteEvent> {
+pub(crate) fn default_route(message: &RouteMessage, present: bool) -> Option<RouteEvent> {
     let header = &message.header;
     let whole = header.destination_prefix_length == 0 && header.source_prefix_length == 0;
     let made_by = header.protocol;
@@ -171,6 +171,6 @@ pub(crate) fn default_route(message: &RouteMessage, stands: bool) -> Option<Rout
             _ => {}
         }
     }
-    let event = RouteEvent { link: link?, router: router?, present: stands };
+    let event = RouteEvent { link: link?, router: router?, present };
     (header.address_family == AddressFamily::Inet6 && whole && main && !known).then_some(event)
 }

@@ -134,11 +134,11 @@ impl TableMonitor {
     pub(crate) fn read(&self) -> TableChanges {
         let mut changed = TableChanges::default();
         for _ in 0..BATCH {
-            let mut told = Vec::with_capacity(16 * 1024);
-            match self.0.recv(&mut told, 0) {
+            let mut datagram = Vec::with_capacity(16 * 1024);
+            match self.0.recv(&mut datagram, 0) {
                 Ok(_) => {
-                    let told = messages(&told);
-                    let any = |kinds: &[u16]| told.iter().any(|message| kinds.contains(&message.message_type()));
+                    let received = messages(&datagram);
+                    let any = |kinds: &[u16]| received.iter().any(|message| kinds.contains(&message.message_type()));
                     changed.removed |= any(&[DEL_TABLE]);
                     changed.chains |= any(&[DEL_TABLE, NEW_TABLE, NEW_CHAIN, DEL_CHAIN]);
                 }

@@ -95,29 +95,29 @@ mod tests {
     #[test]
     fn cpu_latency_is_requested_from_the_first_frame_until_idle() {
         let device = tempfile::NamedTempFile::new().unwrap();
-        let mut ear = device.reopen().unwrap();
-        let mut cores = CpuLatency {
+        let mut reader = device.reopen().unwrap();
+        let mut latency = CpuLatency {
             device: Some(device.reopen().unwrap()),
             hold_time: Duration::from_millis(100),
             ..CpuLatency::default()
         };
-        assert_eq!(cores.next_check(), None);
-        cores.note_frame(at(5)).unwrap();
-        cores.note_frame(at(60)).unwrap();
-        assert_eq!((requests(&mut ear), cores.next_check()), (vec![NO_LATENCY], Some(at(105))));
-        cores.check(at(104)).unwrap();
-        cores.check(at(105)).unwrap();
-        assert_eq!((requests(&mut ear), cores.next_check()), (vec![], Some(at(160))), "the second frame counts");
-        cores.check(at(161)).unwrap();
-        assert_eq!((requests(&mut ear), cores.next_check()), (vec![NO_LIMIT], None));
-        cores.note_frame(at(200)).unwrap();
-        assert_eq!(requests(&mut ear), [NO_LATENCY]);
+        assert_eq!(latency.next_check(), None);
+        latency.note_frame(at(5)).unwrap();
+        latency.note_frame(at(60)).unwrap();
+        assert_eq!((requests(&mut reader), latency.next_check()), (vec![NO_LATENCY], Some(at(105))));
+        latency.check(at(104)).unwrap();
+        latency.check(at(105)).unwrap();
+        assert_eq!((requests(&mut reader), latency.next_check()), (vec![], Some(at(160))), "the second frame counts");
+        latency.check(at(161)).unwrap();
+        assert_eq!((requests(&mut reader), latency.next_check()), (vec![NO_LIMIT], None));
+        latency.note_frame(at(200)).unwrap();
+        assert_eq!(requests(&mut reader), [NO_LATENCY]);
     }
 
     #[test]
     fn cpu_latency_device_stays_closed_unless_configured() {
-        let mut cores = CpuLatency::open(Duration::ZERO).0;
-        cores.note_frame(at(1)).unwrap();
-        assert!(cores.device.is_none() && cores.next_check().is_none());
+        let mut latency = CpuLatency::open(Duration::ZERO).0;
+        latency.note_frame(at(1)).unwrap();
+        assert!(latency.device.is_none() && latency.next_check().is_none());
     }
 }

@@ -1,5 +1,5 @@
 //! Tunnels: one contract, two back ends of the same wire format (RFC 2473), so either end of a tunnel may be either.
-//! What a tunnel means is told at [`roam6_proto::contract::item::Tunnel`].
+//! What a tunnel means is specified at [`roam6_proto::contract::item::Tunnel`].
 
 #[cfg(feature = "bpf")]
 pub mod bpf;

@@ -184,8 +184,8 @@ impl Worker {
         let message = recvmsg::<SockaddrIn6>(fd, &mut parts, Some(&mut control), MsgFlags::MSG_DONTWAIT).ok()?;
         let source = message.address?.ip();
         let (mut destination, mut traffic_class) = (None, 0);
-        for told in message.cmsgs().ok()? {
-            match told {
+        for control in message.cmsgs().ok()? {
+            match control {
                 ControlMessageOwned::Ipv6PacketInfo(info) if info.ipi6_ifindex != self.link.0 => {
                     destination = Some(Ipv6Addr::from(info.ipi6_addr.s6_addr));
                 }

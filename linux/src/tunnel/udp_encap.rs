@@ -1,6 +1,6 @@
 //! UDP and IPv4 encapsulation for tunnels over IPv4: inner packets in UDP on port 4191, or right behind the IPv4 header
 //! (RFC 5555 §4.1, RFC 4213 §3, RFC 2003 §3). Towards the BPF programs each has an outer IPv6 header whose addresses
-//! encode the IPv4 endpoints, as [`Ipv4End`] says.
+//! encode the IPv4 endpoints, as [`Ipv4Endpoint`] says.
 
 use crate::error::{Context, Error};
 use nix::cmsg_space;
@@ -133,8 +133,8 @@ impl UdpEncap {
         let message = recvmsg::<SockaddrIn>(socket, &mut parts, Some(&mut control), MsgFlags::MSG_DONTWAIT).ok()?;
         let (from, length) = (SocketAddrV4::from(message.address?), message.bytes);
         let (mut to, mut service) = (None, 0);
-        for told in message.cmsgs().ok()? {
-            match told {
+        for control in message.cmsgs().ok()? {
+            match control {
                 ControlMessageOwned::Ipv4PacketInfo(info) => {
                     to = Some(Ipv4Addr::from(info.ipi_addr.s_addr.to_ne_bytes()));
                 }

@@ -223,7 +223,7 @@ pub(crate) fn prefix_entry(tunnel: &Tunnel, place: Option<u8>) -> PrefixEntryVal
         [path] if tunnel.local_prefixes.contains(&Prefix::ALL) && tunnel.flows.is_empty() => {
             let mtu = u16::try_from(path.mtu).ok();
             let plain = path.weight > 0 && path_kind(path) == PATH_ENCAPSULATED && path.link.is_none();
-            mtu.zip(place).filter(|_| plain).map(|told| (told, path.remote))
+            mtu.zip(place).filter(|_| plain).map(|parameters| (parameters, path.remote))
         }
         _ => None,
     };

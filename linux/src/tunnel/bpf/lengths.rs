@@ -6,7 +6,7 @@ use crate::error::Error;
 use roam6_proto::base::few;
 use roam6_wire::Prefix;
 
-/// How many prefixes have a length, and the network that covers them: it only grows, until [`Tunnels::remove_stale`].
+/// How many prefixes have a length, and the network that covers them: it only grows, until [`crate::tunnel::Tunnels::remove_stale`].
 pub(super) struct LengthUse {
     pub(super) count: usize,
     pub(super) cover: Prefix,

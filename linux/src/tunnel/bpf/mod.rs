@@ -336,8 +336,9 @@ impl Bpf {
         let former = self.former(tunnel.id);
         let value = abi::encode_tunnel(tunnel, version);
         self.maps.tunnels.put(&tunnel.id.0, &value)?;
-        let told = abi::decode_tunnel(&value).as_ref() == Some(tunnel);
-        self.installed.insert(tunnel.id, (!told).then(|| Box::new(FullTunnel { tunnel: tunnel.clone(), version })));
+        let is_decodable = abi::decode_tunnel(&value).as_ref() == Some(tunnel);
+        self.installed
+            .insert(tunnel.id, (!is_decodable).then(|| Box::new(FullTunnel { tunnel: tunnel.clone(), version })));
         let indexed = self.index_prefixes(tunnel);
         if let Some((former, rules)) = former {
             self.release(&former, rules, Some(tunnel))?;

@@ -59,8 +59,8 @@ impl SlotPrefix {
         let (tunnel, _era) = (take_u32(way)?, take_u32(way)?);
         let (mtu, [whole, local], _link) = (u16::from_ne_bytes(take(way)?), take(way)?, take_u32(way)?);
         let (high, low) = (u64::from_ne_bytes(take(way)?), u64::from_ne_bytes(take(way)?));
-        let told = u32::from(mtu) | u32::from(whole) << 16 | u32::from(local) << 24;
-        let first = u64::from(told) << 32 | u64::from(tunnel);
+        let parameters = u32::from(mtu) | u32::from(whole) << 16 | u32::from(local) << 24;
+        let first = u64::from(parameters) << 32 | u64::from(tunnel);
         let products = [
             self.network.wrapping_mul(0xa076_1d64_78bd_642f),
             first.wrapping_mul(0xe703_7ed1_a0b4_28db),
