@@ -1,6 +1,7 @@
 //! Reports the first packet that was dropped because this host had encapsulated it too often (RFC 2473 §4.1.1).
 
 use core::time::Duration;
+use roam6_proto::contract::report::HostReport;
 use roam6_proto::{Report, Time};
 
 /// Between two readings of the counter. It is read when the host wakes up anyway.
@@ -26,7 +27,7 @@ impl NestingWatch {
         self.read_at = now + INTERVAL;
         let dropped = read()?;
         self.reported = dropped > *self.before.get_or_insert(dropped);
-        self.reported.then(|| Report::Notice { text: TEXT.to_owned() })
+        self.reported.then(|| Report::Host(HostReport::Notice { text: TEXT.to_owned() }))
     }
 }
 

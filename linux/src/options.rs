@@ -2,7 +2,7 @@
 
 use crate::firewall;
 use core::time::Duration;
-use roam6_proto::base::few;
+use roam6_proto::base::vec_set::VecSet;
 use std::net::Ipv6Addr;
 use std::path::PathBuf;
 
@@ -15,7 +15,7 @@ pub struct HostOptions {
     pub state_dir: PathBuf,
     /// Names of the interfaces that the roles use: uplinks, ingress interfaces, the home link. They may appear and
     /// disappear.
-    pub interfaces: few::VecSet<String>,
+    pub interfaces: VecSet<String>,
     /// The tunnel back end.
     pub backend: Backend,
     /// How tunnelled packets are treated where a firewall is on the path.
@@ -23,7 +23,7 @@ pub struct HostOptions {
     /// Name of the tunnel device, where the back end has one for all.
     pub device: String,
     /// Local addresses of mobility signalling over IPv4 (RFC 5555); empty: none.
-    pub dsmip_addresses: few::VecSet<Ipv6Addr>,
+    pub dsmip_addresses: VecSet<Ipv6Addr>,
     /// Most tunnels.
     pub max_tunnels: u32,
     /// Most contexts of the shim.

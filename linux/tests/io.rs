@@ -354,9 +354,9 @@ fn more_news_than_can_be_heard_is_made_up_for() {
     while !(gone && routed) && two.near.now() < until {
         for wake in two.near.wait(Some(until)).unwrap() {
             match wake {
-                roam6_linux::HostEvent::Report(roam6_proto::Report::Notice { text }) => {
-                    lost |= text.contains("resynchronising")
-                }
+                roam6_linux::HostEvent::Report(roam6_proto::Report::Host(
+                    roam6_proto::contract::report::HostReport::Notice { text },
+                )) => lost |= text.contains("resynchronising"),
                 roam6_linux::HostEvent::Input(_, Input::Address(event)) => gone |= event.state == AddressState::Removed,
                 roam6_linux::HostEvent::Input(_, Input::Route(event)) => routed |= event.router == address("fe80::1"),
                 _ => {}

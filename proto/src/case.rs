@@ -161,6 +161,7 @@ pub fn output_line(output: &Output) -> String {
     format!("> {}", to_json(output))
 }
 
+#[cfg(any(test, feature = "fuzzing"))]
 /// Reads `data` as a case, and one that can be read must come out of its own text the same.
 ///
 /// # Panics
@@ -202,6 +203,7 @@ mod tests {
     use crate::base::ids::LinkId;
     use crate::contract::config::nemo::HomeAgentConfig;
     use crate::contract::input::LinkEvent;
+    use crate::contract::report::LinkReport;
     use crate::contract::report::Report;
     use core::time::Duration;
 
@@ -209,25 +211,15 @@ mod tests {
         let config = HomeAgentConfig {
             address: "2001:db8::1".parse().unwrap(),
             home_prefixes: vec!["2001:db8::/64".parse().unwrap()],
-            home_link: None,
-            prefix_table: Default::default(),
             max_lifetime: Duration::from_secs(600),
-            refresh_advice: None,
-            multiple_care_of: true,
-            home_and_away: true,
             max_bindings: 10,
-            duplicate_detection: false,
-            preference: 0,
-            advertisement_interval: None,
-            path_mtu: 1500,
-            ipv4: None,
-            ipv4_pool: None,
+            ..Default::default()
         };
         let link = LinkEvent { link: LinkId(2), name: "eth0".to_owned(), address: None, up: true, mtu: 1500 };
         let step = |at, input| Step {
             at: Time::from_micros(at),
             input,
-            outputs: vec![Output::Report(Report::RouterSolicitationSent { link: LinkId(2) })],
+            outputs: vec![Output::Report(Report::Link(LinkReport::RouterSolicitationSent { link: LinkId(2) }))],
         };
         Case {
             title: vec!["one thing".to_owned(), String::new(), "and another".to_owned()],

@@ -1,12 +1,12 @@
 //! A node: several roles, each an engine, behind the contract of a single engine.
 
-use crate::base::few;
 use crate::base::rng::Entropy;
 use crate::base::time::Time;
+use crate::base::vec_map::VecMap;
 use crate::contract::engine::{Engine, Outbox};
 use crate::contract::input::Input;
 use crate::contract::output::Output;
-use crate::contract::report::{DropReason, Report};
+use crate::contract::report::{DropReason, HostReport, Report};
 use crate::contract::view::View;
 use crate::geo::GeoStation;
 use crate::mnpp::Mnpp;
@@ -21,7 +21,7 @@ use roam6_wire::HomeAddress;
 #[derive(Default)]
 pub struct Node {
     roles: Vec<Box<dyn Engine + Send>>,
-    counters: few::VecMap<String, u64>,
+    counters: VecMap<String, u64>,
 }
 
 impl Node {
@@ -57,7 +57,7 @@ impl Node {
 
     fn count(&mut self, report: &Report) {
         let name = match report {
-            Report::Dropped { reason, .. } => format!("dropped_{}", reason.name()),
+            Report::Host(HostReport::Dropped { reason, .. }) => format!("dropped_{}", reason.name()),
             other => other.name().to_owned(),
         };
         let counter = self.counters.entry(name).or_default();

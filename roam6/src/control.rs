@@ -3,8 +3,8 @@
 use crate::part::Part;
 use roam6_linux::mptcp::diag::{Connection, Connections};
 use roam6_proto::View;
-use roam6_proto::base::few;
 use roam6_proto::base::ids::AddressPair;
+use roam6_proto::base::vec_map::VecMap;
 use roam6_proto::contract::config::facilities::DenmRequest;
 use roam6_proto::contract::config::geo::{EchoRequest, GeoDestination};
 use roam6_proto::contract::report::Report;
@@ -90,7 +90,7 @@ pub(crate) struct NodeState {
     /// Microseconds since the daemon started.
     pub(crate) at: u64,
     /// Packets by their fate in the data plane.
-    pub(crate) packets: few::VecMap<String, u64>,
+    pub(crate) packets: VecMap<String, u64>,
     /// The firewall on the path of tunnelled packets, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) firewall: Option<Firewall>,
@@ -173,7 +173,7 @@ pub(crate) enum StateRow<'a> {
     Timer(&'a roam6_proto::contract::view::TimerView),
     /// One row for all counters.
     #[serde(rename = "state_counters")]
-    Counters { events: &'a few::VecMap<String, u64>, packets: &'a few::VecMap<String, u64> },
+    Counters { events: &'a VecMap<String, u64>, packets: &'a VecMap<String, u64> },
 }
 
 impl NodeState {
@@ -246,7 +246,7 @@ impl NodeState {
             version: self.version.clone(),
             unix_micros: self.unix_micros,
             at: self.at,
-            packets: if part == Part::Counters { self.packets.clone() } else { few::VecMap::new() },
+            packets: if part == Part::Counters { self.packets.clone() } else { VecMap::new() },
             firewall: self.firewall.clone().filter(|_| part == Part::Tunnels),
             view,
         }

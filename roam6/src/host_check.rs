@@ -114,18 +114,9 @@ mod tests {
             address: address.parse().unwrap(),
             home_prefixes: vec!["2001:db8:1::/64".parse().unwrap()],
             home_link: home_link.map(str::to_owned),
-            prefix_table: Default::default(),
             max_lifetime: Duration::from_secs(600),
-            refresh_advice: None,
-            multiple_care_of: true,
-            home_and_away: true,
             max_bindings: 10,
-            duplicate_detection: false,
-            preference: 0,
-            advertisement_interval: None,
-            path_mtu: 1500,
-            ipv4: None,
-            ipv4_pool: None,
+            ..Default::default()
         }
     }
 

@@ -6,14 +6,13 @@
 #![allow(clippy::indexing_slicing, clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 use core::time::Duration;
-use roam6_proto::case;
 use roam6_proto::case::{Case, Step};
 use roam6_proto::contract::config::nemo::{
-    Authentication, DadMode, HomeAgentConfig, HomeNetwork, IngressConfig, LoadSharing, MobileRouterConfig, PrefixMode,
-    PrefixTable, PrefixTableRow, SharedKey, UplinkConfig,
+    Authentication, DadMode, HomeAgentConfig, IngressConfig, LoadSharing, MobileRouterConfig, PrefixMode, PrefixTable,
+    PrefixTableRow, SharedKey, UplinkConfig,
 };
 use roam6_proto::role::Role;
-use roam6_proto::{Node, Time};
+use roam6_proto::{Node, Time, case};
 use roam6_sim::nemo::binding_messages;
 use roam6_sim::nemo::topology::{self, Topology};
 use roam6_sim::net::packet_summary;
@@ -92,40 +91,25 @@ fn router() -> MobileRouterConfig {
     MobileRouterConfig {
         home_address: topology::home_address(0),
         home_prefix: topology::home_prefix(),
-        home_network: HomeNetwork::default(),
         home_agents: vec![topology::agent_address(0)],
-        home_agents_ipv4: Vec::new(),
-        dynamic_ipv4: None,
         prefixes: vec![topology::mobile_prefix(0)],
         prefix_mode: PrefixMode::Implicit,
         authentication: shared_key(KEY),
         lifetime: Duration::from_secs(60),
         uplinks: vec![uplink(topology::FIRST_INTERFACE, 1)],
-        load_sharing: LoadSharing::Single,
-        home_and_away: false,
         ingress: vec![IngressConfig {
             interface: topology::INSIDE_INTERFACE.to_owned(),
             prefix: topology::mobile_prefix(0),
             advertisement_interval: Duration::from_secs(600),
-            dns: None,
-            search_domains: None,
+            ..Default::default()
         }],
         duplicate_detection: DadMode::Off,
-        probe: None,
-        flows: Vec::new(),
-        care_of_prefixes: None,
+        ..Default::default()
     }
 }
 
 fn uplink(name: &str, number: u8) -> UplinkConfig {
-    UplinkConfig {
-        interface: name.to_owned(),
-        bid: Bid(number.into()),
-        priority: number,
-        weight: 1,
-        care_of_prefix: true,
-        address: None,
-    }
+    UplinkConfig { interface: name.to_owned(), bid: Bid(number.into()), priority: number, ..Default::default() }
 }
 
 fn agent() -> HomeAgentConfig {
@@ -143,16 +127,8 @@ fn agent() -> HomeAgentConfig {
         }
         .into(),
         max_lifetime: Duration::from_secs(600),
-        refresh_advice: None,
-        multiple_care_of: true,
-        home_and_away: true,
         max_bindings: 8,
-        duplicate_detection: false,
-        preference: 0,
-        advertisement_interval: None,
-        path_mtu: 1500,
-        ipv4: None,
-        ipv4_pool: None,
+        ..Default::default()
     }
 }
 

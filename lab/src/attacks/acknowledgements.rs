@@ -7,6 +7,7 @@ use crate::load::forge::{SyntheticRouter, UpdateRequest, parse_acknowledgement};
 use crate::topology::nemo::{CORRESPONDENT, HOME_AGENT, NemoNetwork};
 use anyhow::{Context, Result};
 use roam6_proto::Report;
+use roam6_proto::contract::report::NemoReport;
 use roam6_proto::contract::view::BindingView;
 use roam6_wire::Sequence;
 use roam6_wire::ip6::{self, Datagram, Header, protocol};
@@ -41,8 +42,8 @@ pub(crate) fn unbound_seconds(span: Duration) -> Result<f64> {
     let until = clock::unix_micros();
     let events = vehicle.daemon.events().events_from(0);
     let changes = events.iter().filter_map(|event| match &event.report {
-        Report::Bound { .. } => Some((event.unix_micros, true)),
-        Report::Unbound { .. } => Some((event.unix_micros, false)),
+        Report::Nemo(NemoReport::Bound { .. }) => Some((event.unix_micros, true)),
+        Report::Nemo(NemoReport::Unbound { .. }) => Some((event.unix_micros, false)),
         _ => None,
     });
     Ok(unbound_micros(changes, began, until) as f64 / 1e6)

@@ -7,6 +7,7 @@ use crate::topology::nemo::{CORRESPONDENT, HOME_AGENT, NemoNetwork, Vehicle};
 use crate::ui::LineStyle;
 use anyhow::{Context, Result};
 use roam6_proto::Report;
+use roam6_proto::contract::report::NemoReport;
 use std::thread::sleep;
 use std::time::Duration;
 
@@ -69,7 +70,9 @@ fn run_handovers(
     demo.action(format!("{name}: up1, the preferred uplink, is plugged into FN2 while up0 stays"));
     let measured = traffic.measure(vehicle, name, || {
         let at = network.emulator.plug(up1, fn2.link)?;
-        let is_accepted = |report: &Report| matches!(report, Report::AcknowledgementReceived { status: 0..128, .. });
+        let is_accepted = |report: &Report| {
+            matches!(report, Report::Nemo(NemoReport::AcknowledgementReceived { status: 0..128, .. }))
+        };
         let events = vehicle.daemon.events();
         events.wait_for(at, TIMEOUT, is_accepted).context("no acknowledgement for the second uplink")?;
         sleep(Duration::from_millis(300));

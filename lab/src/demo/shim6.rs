@@ -9,6 +9,7 @@ use crate::report::chart::Chart;
 use crate::topology::providers::{ProviderSettings, Providers};
 use anyhow::{Context, Result};
 use roam6_proto::Report;
+use roam6_proto::contract::report::ShimReport;
 use std::thread::sleep;
 use std::time::Duration;
 
@@ -64,8 +65,8 @@ pub(crate) fn scene(demo: &mut Demo) -> Result<Option<Chart>> {
 
 /// All failures in turn.
 fn run_failures(demo: &mut Demo, network: &Providers, sessions: &Sessions) -> Result<()> {
-    let changed = |report: &Report| matches!(report, Report::PathChanged { .. });
-    network.wait_both(0, "a context", |report| matches!(report, Report::ContextUp { .. }))?;
+    let changed = |report: &Report| matches!(report, Report::Shim(ShimReport::PathChanged { .. }));
+    network.wait_both(0, "a context", |report| matches!(report, Report::Shim(ShimReport::ContextUp { .. })))?;
     sleep(PHASE_TIME);
     demo.action("provider a drops everything: no carrier is lost, no error is sent");
     let at = network.black_hole(0)?;

@@ -10,7 +10,8 @@ use crate::topology::nemo::{CORRESPONDENT, NemoNetwork, Vehicle};
 use crate::ui::Progress;
 use anyhow::{Context, Result};
 use roam6_proto::Report;
-use roam6_proto::contract::view::BindingView;
+use roam6_proto::contract::report::NemoReport;
+use roam6_proto::contract::view::{BindingState, BindingView};
 use serde_json::{Value, json};
 use std::thread::sleep;
 use std::time::Duration;
@@ -121,7 +122,8 @@ fn move_while_agent_down(
     let back = clock::unix_micros();
     network.home_agent.spawn()?;
     let alive = clock::unix_micros();
-    let accepted = |report: &Report| matches!(report, Report::AcknowledgementReceived { status: 0..128, .. });
+    let accepted =
+        |report: &Report| matches!(report, Report::Nemo(NemoReport::AcknowledgementReceived { status: 0..128, .. }));
     let acknowledged = vehicle.daemon.events().wait_for(up, TIMEOUT, accepted);
     sleep(OBSERVATION_TIME);
     let after = |moment: Option<u64>| moment.map(|moment| round((moment as f64 - alive as f64) / 1000.0));
@@ -139,5 +141,5 @@ fn move_while_agent_down(
 fn has_bindings(daemon: &Daemon, count: usize) -> bool {
     let text = daemon.query(&["show", "bindings", "--json"]).unwrap_or_default();
     let bindings: Vec<BindingView> = serde_json::from_str(&text).unwrap_or_default();
-    bindings.iter().filter(|binding| binding.care_of.is_some() && binding.state == "bound").count() == count
+    bindings.iter().filter(|binding| binding.care_of.is_some() && binding.state == BindingState::Bound).count() == count
 }

@@ -7,6 +7,7 @@ use crate::topology::nemo::{CORRESPONDENT, NemoNetwork, Vehicle};
 use crate::ui::Progress;
 use anyhow::{Context, Result};
 use roam6_proto::Report;
+use roam6_proto::contract::report::NemoReport;
 use roam6_sim::LinkSpec;
 use serde_json::{Value, json};
 use std::thread::sleep;
@@ -118,7 +119,8 @@ fn replug_preferred(network: &NemoNetwork, vehicle: &Vehicle) -> Result<Option<u
 }
 
 fn wait_registered(vehicle: &Vehicle, since: u64) -> Result<()> {
-    let both = |report: &Report| matches!(report, Report::Bound { care_of, .. } if care_of.len() == 2);
+    let both =
+        |report: &Report| matches!(report, Report::Nemo(NemoReport::Bound { care_of, .. }) if care_of.len() == 2);
     vehicle.daemon.events().wait_for(since, TIMEOUT, both).context("the two uplinks are not both registered")?;
     Ok(())
 }

@@ -9,6 +9,7 @@ use crate::topology::nemo::{CORRESPONDENT, NemoNetwork, Vehicle};
 use crate::ui::Progress;
 use anyhow::{Context, Result};
 use roam6_proto::Report;
+use roam6_proto::contract::report::NemoReport;
 use serde_json::json;
 use std::thread::sleep;
 use std::time::Duration;
@@ -103,7 +104,8 @@ fn measure(
 }
 
 fn wait_both(vehicle: &Vehicle, since: u64) -> Result<()> {
-    let both = |report: &Report| matches!(report, Report::Bound { care_of, .. } if care_of.len() == 2);
+    let both =
+        |report: &Report| matches!(report, Report::Nemo(NemoReport::Bound { care_of, .. }) if care_of.len() == 2);
     vehicle
         .daemon
         .events()

@@ -4,14 +4,14 @@
 use super::Experiment;
 use crate::bed::tap::Tap;
 use crate::bed::{Daemon, Host};
-use crate::clock;
 use crate::findings::{Findings, distribution, percentile, round};
 use crate::load::engine_bench::{self, EngineBench};
 use crate::load::shim_peers::{HandshakeReply, ShimPeers, parse_reply};
-use crate::sys;
 use crate::ui::Progress;
+use crate::{clock, sys};
 use anyhow::{Context, Result, bail};
 use roam6_proto::base::ids::{AddressPair, ContextId};
+use roam6_proto::contract::command::ShimCommand;
 use roam6_proto::contract::config::shim::ShimConfig;
 use roam6_proto::{Command, Engine, Input, Outbox};
 use roam6_wire::shim6::Fork;
@@ -116,7 +116,8 @@ impl Engines {
         let number = self.size + turn;
         self.times.push(handshake(&mut self.bench, peers, number)?.as_secs_f64() * 1e6);
         let ulids = AddressPair { local: HOST, peer: peers.ulid(number) };
-        self.bench.feed(&Input::Command(Command::DeleteContext(ContextId { ulids, fork: Fork::NONE })));
+        self.bench
+            .feed(&Input::Command(Command::Shim(ShimCommand::DeleteContext(ContextId { ulids, fork: Fork::NONE }))));
         Ok(())
     }
 }

@@ -11,6 +11,7 @@ use crate::topology::providers::{ProviderSettings, Providers};
 use crate::ui::Progress;
 use anyhow::{Context as _, Result};
 use roam6_proto::base::hex;
+use roam6_proto::contract::report::ShimReport;
 use roam6_proto::crypto::cga::{Parameters, Sec};
 use roam6_proto::crypto::hba::{self, KeyField};
 use roam6_proto::crypto::signature::PrivateKey;
@@ -74,7 +75,7 @@ fn run(quick: bool) -> Result<Findings> {
     let mut progress = Progress::new(ATTACKS.len() as u64);
     let network = Providers::build(ProviderSettings { delay: Duration::ZERO, shim_config: SETTINGS, label: "" })?;
     let transfer = Transfer::start_with(network.ends(), TransferLoad::steady(Protocol::Tcp, 9700, 100_000))?;
-    let established = |report: &Report| matches!(report, Report::ContextUp { .. });
+    let established = |report: &Report| matches!(report, Report::Shim(ShimReport::ContextUp { .. }));
     let began = network.wait_both(0, "a context", established)?;
     let victim = &network.hosts[0].daemon;
     let mut attacker = Attacker::new(&network)?;
@@ -100,7 +101,9 @@ fn run(quick: bool) -> Result<Findings> {
         progress.step();
     }
     let contexts: Vec<Value> = serde_json::from_str(&victim.query(&["show", "contexts", "--json"])?)?;
-    let moved = |report: &Report| matches!(report, Report::PathLost { .. } | Report::PathChanged { .. });
+    let moved = |report: &Report| {
+        matches!(report, Report::Shim(ShimReport::PathLost { .. }) | Report::Shim(ShimReport::PathChanged { .. }))
+    };
     let hijacked = victim.events().first_since(began, moved).is_some() || !attacker.contexts_are_unaffected(&contexts);
     let memory_after = victim.anonymous_memory()?;
     progress.message("full context table");

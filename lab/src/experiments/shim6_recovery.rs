@@ -9,6 +9,7 @@ use crate::topology::providers::{ProviderSettings, Providers};
 use crate::ui::Progress;
 use anyhow::{Context, Result, anyhow};
 use roam6_proto::Report;
+use roam6_proto::contract::report::ShimReport;
 use serde_json::{Value, json};
 use std::sync::{Mutex, PoisonError};
 use std::thread::sleep;
@@ -109,7 +110,7 @@ fn measure((timeout, told): (u64, bool), count: usize, label: &str, progress: &M
     let one_way = Transfer::start_with(network.ends(), TransferLoad { answered: false, ..load(9700) })?;
     let transfers = [one_way, Transfer::start_with(network.ends(), load(9701))?];
     let mut train = Train::start(network.ends(), 9800, 100)?;
-    network.wait_both(0, "a context", |report| matches!(report, Report::ContextUp { .. }))?;
+    network.wait_both(0, "a context", |report| matches!(report, Report::Shim(ShimReport::ContextUp { .. })))?;
     let mut case = Case { timeout, told, tcp: Vec::new(), both: Vec::new(), udp: Vec::new(), exploration: Vec::new() };
     for _ in 0..count {
         sleep(QUIET_TIME);
@@ -135,7 +136,7 @@ impl Case {
         train: &Train,
     ) -> Result<()> {
         let at = network.black_hole(provider)?;
-        let changed = |report: &Report| matches!(report, Report::PathChanged { .. });
+        let changed = |report: &Report| matches!(report, Report::Shim(ShimReport::PathChanged { .. }));
         let moved = network.wait_both(at, "another path", changed)?;
         let [one_way, both_ways] = transfers;
         let ([forth, _], [there, back]) = (one_way.arrivals(), both_ways.arrivals());
@@ -155,7 +156,7 @@ impl Case {
             train.reverse.longest_silence(Stamp::Received, at, now),
         ]));
         for side in &network.hosts {
-            if let Some(Report::PathChanged { after, .. }) =
+            if let Some(Report::Shim(ShimReport::PathChanged { after, .. })) =
                 side.daemon.events().first_since(at, changed).map(|event| event.report)
             {
                 self.exploration.push(after.as_secs_f64() * 1000.0);

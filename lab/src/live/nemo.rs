@@ -11,6 +11,7 @@ use crate::topology::nemo::{CORRESPONDENT, HOME_AGENT, NemoNetwork, Vehicle};
 use crate::ui::event_printer::describe;
 use anyhow::{Context, Result};
 use roam6_proto::Report;
+use roam6_proto::contract::report::NemoReport;
 use roam6_sim::LinkSpec;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -233,8 +234,8 @@ impl Testbed {
     /// The vehicle's care-of addresses at the home agent; empty without a binding.
     fn care_of(&self) -> Vec<Ipv6Addr> {
         let last = self.network.home_agent.events().find_last(|report| match report {
-            Report::Registered { care_of, .. } => Some(care_of.clone()),
-            Report::Deregistered { .. } => Some(Vec::new()),
+            Report::Nemo(NemoReport::Registered { care_of, .. }) => Some(care_of.clone()),
+            Report::Nemo(NemoReport::Deregistered { .. }) => Some(Vec::new()),
             _ => None,
         });
         last.unwrap_or_default()

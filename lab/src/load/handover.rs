@@ -7,6 +7,7 @@ use crate::load::{Delivery, Endpoint, OneWayTrain, Stamp, Train, Transfer};
 use crate::topology::nemo::{HOME_AGENT, NemoNetwork, Vehicle};
 use anyhow::{Result, bail};
 use roam6_proto::Report;
+use roam6_proto::contract::report::{LinkReport, NemoReport};
 use serde_json::{Value, json};
 use std::thread::sleep;
 use std::time::Duration;
@@ -150,9 +151,9 @@ pub(crate) fn round_trip(vehicle: &Vehicle) -> Result<f64> {
 fn handover_phases(vehicle: &Vehicle, train: &Train, link_up: u64) -> [Option<f64>; 4] {
     let events = vehicle.daemon.events();
     let moment = |from: Option<u64>, wanted: fn(&Report) -> bool| Some(events.first_since(from?, wanted)?.unix_micros);
-    let ra = moment(Some(link_up), |report| matches!(report, Report::RouterFound { .. }));
-    let bu = moment(ra, |report| matches!(report, Report::UpdateSent { .. }));
-    let ba = moment(bu, |report| matches!(report, Report::AcknowledgementReceived { .. }));
+    let ra = moment(Some(link_up), |report| matches!(report, Report::Link(LinkReport::RouterFound { .. })));
+    let bu = moment(ra, |report| matches!(report, Report::Nemo(NemoReport::UpdateSent { .. })));
+    let ba = moment(bu, |report| matches!(report, Report::Nemo(NemoReport::AcknowledgementReceived { .. })));
     // With another uplink up, packets were delivered throughout.
     let packet = first_packet(train, link_up).filter(|packet| ba.is_none_or(|ba| *packet + 1000 > ba));
     let part = |begin: Option<u64>, end: Option<u64>| Some(round(millis(begin?, end?)));

@@ -4,6 +4,7 @@ use crate::bed::Events;
 use crate::ui::terminal::{LineStyle, Terminal};
 use anyhow::Result;
 use roam6_proto::Report;
+use roam6_proto::contract::report::{HostReport, LinkReport, MptcpReport, NemoReport, ShimReport};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -58,36 +59,46 @@ pub(crate) fn describe(report: &Report) -> Option<String> {
     let list =
         |addresses: &[std::net::Ipv6Addr]| addresses.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
     Some(match report {
-        Report::LinkUp { name, .. } => format!("{name} has carrier"),
-        Report::LinkDown { name, .. } => format!("{name} lost carrier"),
-        Report::RouterFound { router, prefix: Some(prefix), .. } => format!("router {router} advertises {prefix}"),
-        Report::UpdateSent { lifetime: Duration::ZERO, sequence, .. } => format!("BU {sequence}: de-registers"),
-        Report::UpdateSent { care_of, sequence, lifetime, .. } => {
+        Report::Link(LinkReport::LinkUp { name, .. }) => format!("{name} has carrier"),
+        Report::Link(LinkReport::LinkDown { name, .. }) => format!("{name} lost carrier"),
+        Report::Link(LinkReport::RouterFound { router, prefix: Some(prefix), .. }) => {
+            format!("router {router} advertises {prefix}")
+        }
+        Report::Nemo(NemoReport::UpdateSent { lifetime: Duration::ZERO, sequence, .. }) => {
+            format!("BU {sequence}: de-registers")
+        }
+        Report::Nemo(NemoReport::UpdateSent { care_of, sequence, lifetime, .. }) => {
             format!("BU {sequence}: care-of {}, lifetime {} s", list(care_of), lifetime.as_secs())
         }
-        Report::AcknowledgementReceived { status, sequence, .. } => format!("BA {sequence}: status {status}"),
-        Report::AtHome { .. } => "at home, de-registered".to_owned(),
-        Report::Registered { home_address, care_of, .. } => {
+        Report::Nemo(NemoReport::AcknowledgementReceived { status, sequence, .. }) => {
+            format!("BA {sequence}: status {status}")
+        }
+        Report::Nemo(NemoReport::AtHome { .. }) => "at home, de-registered".to_owned(),
+        Report::Nemo(NemoReport::Registered { home_address, care_of, .. }) => {
             format!("binding {home_address} -> {}", list(care_of))
         }
-        Report::Deregistered { home_address, .. } => format!("binding of {home_address} ended"),
-        Report::PathDown { care_of, why, .. } => format!("path by {care_of} is down: {why}"),
-        Report::PrefixDelegated { prefix, .. } => format!("{prefix} delegated to the mobile network"),
-        Report::PrefixLost { prefix, why, .. } => format!("{prefix} lost: {why}"),
-        Report::EndpointUp { address, backup: true, .. } => format!("{address} added as backup endpoint"),
-        Report::EndpointUp { address, .. } => format!("{address} added as endpoint"),
-        Report::EndpointDown { address, .. } => format!("{address} removed as endpoint"),
-        Report::SubflowUp { local, backup, first: false, .. } => {
+        Report::Nemo(NemoReport::Deregistered { home_address, .. }) => format!("binding of {home_address} ended"),
+        Report::Nemo(NemoReport::PathDown { care_of, why, .. }) => format!("path by {care_of} is down: {why}"),
+        Report::Nemo(NemoReport::PrefixDelegated { prefix, .. }) => format!("{prefix} delegated to the mobile network"),
+        Report::Nemo(NemoReport::PrefixLost { prefix, why, .. }) => format!("{prefix} lost: {why}"),
+        Report::Mptcp(MptcpReport::EndpointUp { address, backup: true, .. }) => {
+            format!("{address} added as backup endpoint")
+        }
+        Report::Mptcp(MptcpReport::EndpointUp { address, .. }) => format!("{address} added as endpoint"),
+        Report::Mptcp(MptcpReport::EndpointDown { address, .. }) => format!("{address} removed as endpoint"),
+        Report::Mptcp(MptcpReport::SubflowUp { local, backup, first: false, .. }) => {
             format!("subflow from {}{}", local.ip(), if *backup { ", backup" } else { "" })
         }
-        Report::SubflowDown { local, .. } => format!("subflow from {} ended", local.ip()),
-        Report::ContextUp { path, locators, .. } => {
+        Report::Mptcp(MptcpReport::SubflowDown { local, .. }) => format!("subflow from {} ended", local.ip()),
+        Report::Shim(ShimReport::ContextUp { path, locators, .. }) => {
             format!("context established on {path}, {locators} locators of the peer")
         }
-        Report::PathLost { path, why, .. } => format!("path {path} failed: {why}"),
-        Report::PathChanged { path, after, .. } => format!("path {path}, found after {} ms", after.as_millis()),
-        Report::ContextDown { why, .. } => format!("context ended: {why}"),
-        Report::ItemRefused { key, why } => format!("refused by the kernel: {key:?}: {why}"),
+        Report::Shim(ShimReport::PathLost { path, why, .. }) => format!("path {path} failed: {why}"),
+        Report::Shim(ShimReport::PathChanged { path, after, .. }) => {
+            format!("path {path}, found after {} ms", after.as_millis())
+        }
+        Report::Shim(ShimReport::ContextDown { why, .. }) => format!("context ended: {why}"),
+        Report::Host(HostReport::ItemRefused { key, why }) => format!("refused by the kernel: {key:?}: {why}"),
         _ => return None,
     })
 }

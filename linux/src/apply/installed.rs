@@ -1,7 +1,7 @@
 //! The installed items, stored compactly: a home agent has a tunnel, its routes and a proxy entry for each of 100 000
 //! bindings. Tunnels and contexts are stored by their back ends, records by the journal.
 
-use roam6_proto::base::few;
+use roam6_proto::base::vec_map::VecMap;
 use roam6_proto::contract::item::{NextHop, ProxyNeighbour, Route, RouteTable, TunnelId};
 use roam6_proto::{Item, Key, LinkId};
 use roam6_wire::Prefix;
@@ -12,7 +12,7 @@ use std::net::Ipv6Addr;
 #[derive(Default)]
 pub(super) struct InstalledItems {
     /// Sysctls, addresses, anycast addresses, neighbours and rules, of which there are few.
-    others: few::VecMap<Key, Item>,
+    others: VecMap<Key, Item>,
     proxies: BTreeMap<(LinkId, Ipv6Addr), bool>,
     /// Routes into tunnels, for packets of any source and any size.
     into_tunnels: BTreeMap<(RouteTable, Prefix, u32), TunnelId>,

@@ -31,9 +31,11 @@ use holder::holder;
 use installed::InstalledItems;
 use mtu_reserve::MtuReserve;
 use nix::sys::epoll::Epoll;
-use roam6_proto::base::few;
 use roam6_proto::base::ids::{AddressPair, ContextId};
+use roam6_proto::base::vec_map::VecMap;
+use roam6_proto::base::vec_set::VecSet;
 use roam6_proto::contract::item::{RouteTable, TunnelId};
+use roam6_proto::contract::report::HostReport;
 use roam6_proto::{Item, Key, LinkId, Outcome, Report, Time};
 use source_filter::SourceFilters;
 use std::collections::{BTreeMap, BTreeSet};
@@ -47,7 +49,7 @@ pub(crate) struct Executor {
     netlink: Netlink,
     sysctls: Sysctls,
     /// Names of sysctls when they were put: interfaces may be renamed.
-    sysctl_names: few::VecMap<Key, SysctlName>,
+    sysctl_names: VecMap<Key, SysctlName>,
     anycasts: Anycasts,
     source_filters: SourceFilters,
     udp_port_holds: UdpPortHolds,
@@ -64,7 +66,7 @@ pub(crate) struct Executor {
     /// The remote endpoints of tunnels.
     remotes: BTreeSet<(Ipv6Addr, TunnelId)>,
     /// Links with proxy entries.
-    proxy_links: few::VecSet<LinkId>,
+    proxy_links: VecSet<LinkId>,
     /// Items that others have removed.
     missing: BTreeSet<Key>,
     /// Routes changed that tunnels' paths may use: cached next hops are void.
@@ -104,7 +106,7 @@ impl Executor {
             frames: Frames::open(waits)?,
             netlink: Netlink::open()?,
             sysctls: Sysctls::open(run_dir)?,
-            sysctl_names: few::VecMap::new(),
+            sysctl_names: VecMap::new(),
             anycasts: Anycasts::open()?,
             source_filters: SourceFilters::default(),
             udp_port_holds: UdpPortHolds::default(),
@@ -116,7 +118,7 @@ impl Executor {
             mtu_reserves: BTreeMap::new(),
             installed: InstalledItems::default(),
             remotes: BTreeSet::new(),
-            proxy_links: few::VecSet::new(),
+            proxy_links: VecSet::new(),
             missing: BTreeSet::new(),
             underlay_changed: false,
             pending: Vec::new(),
@@ -159,7 +161,9 @@ impl Executor {
                     requests.into_iter().map(|request| PendingRequest { request, key: key.clone(), put: None });
                 self.pending.extend(waiting);
             }
-            Err(error) => self.reports.push(Report::ItemRefused { key: key.clone(), why: error.to_string() }),
+            Err(error) => {
+                self.reports.push(Report::Host(HostReport::ItemRefused { key: key.clone(), why: error.to_string() }))
+            }
         }
     }
 
@@ -192,7 +196,7 @@ impl Executor {
             match (answer, put) {
                 (Ok(()), _) => {}
                 (Err(why), Some(put)) => self.revert(&put, why),
-                (Err(why), None) => self.reports.push(Report::ItemRefused { key, why }),
+                (Err(why), None) => self.reports.push(Report::Host(HostReport::ItemRefused { key, why })),
             }
         }
     }
@@ -208,7 +212,7 @@ impl Executor {
         }
         self.records.clear();
         if let Err(error) = self.journal.compact_if_due() {
-            self.reports.push(Report::Notice { text: error.to_string() });
+            self.reports.push(Report::Host(HostReport::Notice { text: error.to_string() }));
         }
         std::mem::take(&mut self.outcomes)
     }
@@ -220,7 +224,7 @@ impl Executor {
 
     /// Reports a message to the operator.
     pub(crate) fn notice(&mut self, text: impl ToString) {
-        self.reports.push(Report::Notice { text: text.to_string() });
+        self.reports.push(Report::Host(HostReport::Notice { text: text.to_string() }));
     }
 
     fn record_refusal(&mut self, position: usize, why: String) {

@@ -6,8 +6,8 @@ use super::{Executor, PendingRequest};
 use crate::error::Error;
 use crate::netlink::lookup;
 use crate::shim::HEADER;
-use roam6_proto::base::few;
 use roam6_proto::base::ids::{AddressPair, ContextId};
+use roam6_proto::base::vec_set::VecSet;
 use roam6_proto::contract::item::{NextHop, Route, ShimContext};
 use roam6_proto::{Item, LinkId};
 use roam6_wire::Prefix;
@@ -20,7 +20,7 @@ const MIN_MTU: u32 = 1280;
 /// The forks of one pair of ULIDs.
 #[derive(Debug, Default)]
 pub(super) struct MtuReserve {
-    forks: few::VecSet<Fork>,
+    forks: VecSet<Fork>,
     /// `None` while the unforked context rewrites too, whose route has the lower MTU.
     route: Option<Route>,
 }

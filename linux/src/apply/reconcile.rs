@@ -11,6 +11,7 @@ use crate::netlink::route::{DEFAULT_METRIC, KernelRoute};
 use crate::netlink::rtnl::RtnlMessage;
 use crate::netlink::{address, family, neighbour, rule};
 use netlink_packet_route::AddressFamily;
+use roam6_proto::contract::report::HostReport;
 use roam6_proto::{Item, Key, LinkId, Report};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -49,7 +50,7 @@ impl Executor {
     pub(crate) fn repair(&mut self) -> usize {
         let repaired = self.reinstall_missing();
         if repaired > 0 {
-            self.reports.push(Report::ItemsRestored { items: repaired });
+            self.reports.push(Report::Host(HostReport::ItemsRestored { items: repaired }));
         }
         repaired
     }

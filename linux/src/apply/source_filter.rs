@@ -5,10 +5,11 @@ use super::Executor;
 use super::holder::Holder;
 use crate::error::Error;
 use crate::netlink::socket::Request;
-use crate::nft::expression::{accept, load_icmp_type, load_protocol, to_destination};
-use crate::nft::expression::{between, equal, from_link, from_source, reject_unreachable};
+use crate::nft::expression::{
+    accept, between, equal, from_link, from_source, load_icmp_type, load_protocol, reject_unreachable, to_destination,
+};
 use crate::nft::{Hook, Nftables, SOURCE_FILTER_TABLE as TABLE};
-use roam6_proto::base::few;
+use roam6_proto::base::vec_map::VecMap;
 use roam6_proto::contract::item::SourceFilter;
 use roam6_proto::{Item, LinkId};
 use roam6_wire::Prefix;
@@ -27,7 +28,7 @@ const ON_LINK: (Ipv6Addr, u8) = (Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 0), 16)
 /// All source filters; one nftables table has all rules, and is replaced as a whole.
 #[derive(Default)]
 pub(super) struct SourceFilters {
-    installed: few::VecMap<LinkId, SourceFilter>,
+    installed: VecMap<LinkId, SourceFilter>,
     nftables: Option<Nftables>,
 }
 

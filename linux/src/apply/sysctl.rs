@@ -8,13 +8,12 @@ use crate::netlink::rtnl::RtnlMessage;
 use crate::netlink::socket::Request;
 use netlink_packet_route::AddressFamily;
 use nix::net::if_::if_indextoname;
-use roam6_proto::base::few;
+use roam6_proto::base::vec_map::VecMap;
 use roam6_proto::contract::item::{Sysctl, SysctlSetting};
 use roam6_proto::{Item, LinkId};
 use serde::{Deserialize, Serialize};
-use std::fs;
-use std::io;
 use std::path::{Path, PathBuf};
+use std::{fs, io};
 
 /// A file below `/proc/sys/net/ipv6`.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -62,9 +61,9 @@ impl SysctlName {
 pub(crate) struct Sysctls {
     file: PathBuf,
     /// The former values.
-    former: few::VecMap<SysctlName, i32>,
+    former: VecMap<SysctlName, i32>,
     /// The values set by this daemon.
-    current: few::VecMap<SysctlName, i32>,
+    current: VecMap<SysctlName, i32>,
     /// The `accept_ra` of interfaces that keep accepting router advertisements.
     accepting: Vec<SysctlName>,
 }
@@ -81,10 +80,10 @@ impl Sysctls {
             Ok(bytes) => serde_json::from_slice::<Vec<(SysctlName, i32)>>(&bytes)
                 .map(|former| former.into_iter().collect())
                 .map_err(|error| Error::new(file.display(), error))?,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => few::VecMap::new(),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => VecMap::new(),
             Err(error) => return Err(error).context(file.display()),
         };
-        Ok(Sysctls { file, former, current: few::VecMap::new(), accepting: Vec::new() })
+        Ok(Sysctls { file, former, current: VecMap::new(), accepting: Vec::new() })
     }
 
     /// Sets `name` to `value`.

@@ -6,7 +6,7 @@ use crate::error::Error;
 use crate::netlink::monitor::{self, Announcement};
 use crate::netlink::socket::Netlink;
 use crate::netlink::{address, family, link, route};
-use roam6_proto::base::few;
+use roam6_proto::base::vec_set::VecSet;
 use roam6_proto::contract::input::{AddressEvent, AddressState};
 use roam6_proto::{Input, LinkEvent, LinkId};
 use std::net::Ipv6Addr;
@@ -177,7 +177,7 @@ impl Host {
     /// Dumps interfaces and addresses, and processes the differences.
     pub(super) fn read_tables(&mut self) -> Result<(), Error> {
         let mut netlink = Netlink::open()?;
-        let (mut links, mut addresses) = (few::VecSet::new(), few::VecSet::new());
+        let (mut links, mut addresses) = (VecSet::new(), VecSet::new());
         let mut messages = netlink.dump(link::dump())?;
         for addresses in family::BOTH.map(address::dump) {
             messages.extend(netlink.dump(addresses)?);

@@ -31,7 +31,8 @@ use core::time::Duration;
 use event_loop::{SUBFLOWS, epoll_event};
 use nix::sys::epoll::{Epoll, EpollCreateFlags};
 use repair::{ENDPOINT_ADOPTION, RECONCILE_INTERVAL, REPAIR_PAUSE};
-use roam6_proto::base::few;
+use roam6_proto::base::vec_map::VecMap;
+use roam6_proto::base::vec_set::VecSet;
 use roam6_proto::contract::item::JournalRecord;
 use roam6_proto::{Input, LinkEvent, LinkId, Outcome, Output, Report, Time};
 use std::net::Ipv6Addr;
@@ -56,14 +57,14 @@ pub struct Host {
     cpu_latency: CpuLatency,
     sender: RawSender,
     executor: Executor,
-    interfaces: few::VecSet<String>,
-    links: few::VecMap<LinkId, LinkEvent>,
-    carrier_losses: few::VecMap<LinkId, u32>,
+    interfaces: VecSet<String>,
+    links: VecMap<LinkId, LinkEvent>,
+    carrier_losses: VecMap<LinkId, u32>,
     link_watch: LinkWatch,
     device: String,
-    attached: few::VecSet<LinkId>,
+    attached: VecSet<LinkId>,
     all_addresses: bool,
-    addresses: few::VecSet<(Ipv6Addr, LinkId)>,
+    addresses: VecSet<(Ipv6Addr, LinkId)>,
     recalled: Vec<JournalRecord>,
     subflow_events: Option<SubflowEvents>,
     /// Without nftables no tables change.
@@ -121,12 +122,12 @@ impl Host {
             executor,
             interfaces: options.interfaces,
             all_addresses: options.all_addresses,
-            links: few::VecMap::new(),
-            carrier_losses: few::VecMap::new(),
+            links: VecMap::new(),
+            carrier_losses: VecMap::new(),
             link_watch: LinkWatch::open()?,
             device: options.device,
-            attached: few::VecSet::new(),
-            addresses: few::VecSet::new(),
+            attached: VecSet::new(),
+            addresses: VecSet::new(),
             recalled: recalled.records,
             subflow_events: None,
             // Opened before the chains are read, so that no change falls between the two.
@@ -155,7 +156,7 @@ impl Host {
         self.clock.now()
     }
 
-    /// The records of an earlier daemon, for [`roam6_proto::Command::RestoreJournal`]; empty on the second call.
+    /// The records of an earlier daemon, for [`LifecycleCommand::RestoreJournal`]; empty on the second call.
     pub fn take_recalled(&mut self) -> Vec<JournalRecord> {
         std::mem::take(&mut self.recalled)
     }
@@ -188,7 +189,7 @@ impl Host {
     }
 
     /// Removes what an earlier daemon has left and this one has not put again. To be called once, after
-    /// [`roam6_proto::Command::JournalRestored`] was executed and the engines report
+    /// [`LifecycleCommand::JournalRestored`] was executed and the engines report
     /// [`roam6_proto::Engine::takeover_complete`].
     ///
     /// # Errors
@@ -210,7 +211,7 @@ impl Host {
     }
 
     /// The packet counters of the data plane since the machine started.
-    pub fn counters(&mut self) -> few::VecMap<String, u64> {
+    pub fn counters(&mut self) -> VecMap<String, u64> {
         self.executor.tunnels.counters()
     }
 
@@ -223,7 +224,7 @@ impl Host {
     ///
     /// # Errors
     /// The kernel's, if the tables cannot be dumped.
-    pub fn use_interfaces(&mut self, interfaces: few::VecSet<String>) -> Result<(), Error> {
+    pub fn use_interfaces(&mut self, interfaces: VecSet<String>) -> Result<(), Error> {
         self.interfaces = interfaces;
         self.read_tables()
     }

@@ -12,7 +12,7 @@ use nix::sys::epoll::{Epoll, EpollEvent, EpollFlags};
 use nix::sys::socket::{
     AddressFamily, MsgFlags, MultiHeaders, SockFlag, SockType, SockaddrIn6, recvmmsg, sendmmsg, socket,
 };
-use roam6_proto::base::few;
+use roam6_proto::base::vec_map::VecMap;
 use roam6_proto::contract::item::{EthertypeSubscription, VirtualInterface};
 use roam6_proto::{Frame, LinkId};
 use roam6_wire::LinkAddress;
@@ -35,8 +35,8 @@ const CALL_BATCH: usize = 32;
 pub(crate) struct Frames {
     /// The host's epoll.
     epoll: Epoll,
-    sockets: few::VecMap<(LinkId, u16), FrameSocket>,
-    tap_devices: few::VecMap<String, TapDevice>,
+    sockets: VecMap<(LinkId, u16), FrameSocket>,
+    tap_devices: VecMap<String, TapDevice>,
     /// Receive buffers for one system call.
     buffers: Vec<Vec<u8>>,
     /// Frames to be sent by packet sockets, oldest first.
@@ -60,13 +60,7 @@ impl Frames {
     pub(crate) fn open(waits: &Epoll) -> Result<Frames, Error> {
         let waits = Epoll(waits.0.try_clone().context("epoll")?);
         let buffers = vec![vec![0; LARGEST]; CALL_BATCH];
-        Ok(Frames {
-            epoll: waits,
-            sockets: few::VecMap::new(),
-            tap_devices: few::VecMap::new(),
-            buffers,
-            send_queue: Vec::new(),
-        })
+        Ok(Frames { epoll: waits, sockets: VecMap::new(), tap_devices: VecMap::new(), buffers, send_queue: Vec::new() })
     }
 
     /// The interface of an epoll token, if it is that of a frame socket.

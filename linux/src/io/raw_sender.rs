@@ -7,7 +7,7 @@ use nix::sys::socket::{
     AddressFamily, ControlMessage, MsgFlags, SockFlag, SockProtocol, SockType, SockaddrIn, SockaddrIn6, sendmsg,
     sendto, socket,
 };
-use roam6_proto::base::few;
+use roam6_proto::base::vec_map::VecMap;
 use roam6_proto::{LinkId, Transmit, Via};
 use roam6_wire::LinkAddress;
 use std::io::{self, IoSlice};
@@ -19,9 +19,9 @@ pub(crate) struct RawSender {
     unbound: OwnedFd,
     /// One socket for each interface in use. Bound, because an interface given with a packet is only a preference to
     /// the kernel.
-    by_link: few::VecMap<LinkId, OwnedFd>,
+    by_link: VecMap<LinkId, OwnedFd>,
     /// The same for IPv4 packets, with one for no interface; each is opened when it is first needed.
-    ipv4: few::VecMap<Option<LinkId>, OwnedFd>,
+    ipv4: VecMap<Option<LinkId>, OwnedFd>,
     packet_socket: OwnedFd,
 }
 
@@ -31,8 +31,8 @@ impl RawSender {
         let frames = socket(AddressFamily::Packet, SockType::Datagram, flags, None).context("packet socket")?;
         Ok(RawSender {
             unbound: raw_socket(None).context("raw socket")?,
-            by_link: few::VecMap::new(),
-            ipv4: few::VecMap::new(),
+            by_link: VecMap::new(),
+            ipv4: VecMap::new(),
             packet_socket: frames,
         })
     }

@@ -7,14 +7,14 @@ use crate::sys;
 use nix::errno::Errno;
 use nix::sys::socket::{AddressFamily, SockFlag, SockType, SockaddrIn6, bind, socket};
 use roam6_proto::LinkId;
-use roam6_proto::base::few;
+use roam6_proto::base::vec_map::VecMap;
 use roam6_proto::contract::item::UdpPortHold;
 use std::net::{Ipv6Addr, SocketAddrV6};
 use std::os::fd::{AsRawFd, OwnedFd};
 
 /// The ports held.
 #[derive(Default)]
-pub(crate) struct UdpPortHolds(few::VecMap<(LinkId, u16), OwnedFd>);
+pub(crate) struct UdpPortHolds(VecMap<(LinkId, u16), OwnedFd>);
 
 impl UdpPortHolds {
     /// Holds a port; `false` if another program has bound it, which also keeps the kernel from answering.

@@ -13,19 +13,19 @@ pub use buffers::MIN_RECEIVE_BUFFER;
 use crate::error::{Context, Error};
 use buffers::Buffers;
 use netlink::{KernelEndpoint, PathManager};
-use roam6_proto::base::few;
+use roam6_proto::base::vec_map::VecMap;
+use roam6_proto::base::vec_set::VecSet;
 use roam6_proto::contract::item::{MptcpEndpoint, MptcpEndpointFlags, MptcpLimits};
 use serde::{Deserialize, Serialize};
-use std::fs;
-use std::io;
 use std::net::Ipv6Addr;
 use std::path::{Path, PathBuf};
+use std::{fs, io};
 
 /// The endpoints and limits of roam6. The kernel's path manager is opened when it is first needed.
 pub(crate) struct Mptcp {
     file: PathBuf,
     saved: SavedState,
-    endpoints: few::VecMap<Ipv6Addr, MptcpEndpoint>,
+    endpoints: VecMap<Ipv6Addr, MptcpEndpoint>,
     limits: Option<MptcpLimits>,
     manager: Option<PathManager>,
     /// What an earlier daemon has left stays for now: removing an endpoint closes the subflows of live connections.
@@ -41,7 +41,7 @@ struct SavedState {
     #[serde(default)]
     former_buffers: Option<Buffers>,
     /// Endpoints of roam6, or about to be.
-    endpoints: few::VecSet<Ipv6Addr>,
+    endpoints: VecSet<Ipv6Addr>,
 }
 
 impl Mptcp {
@@ -57,7 +57,7 @@ impl Mptcp {
             Err(error) => return Err(error).context(file.display()),
         };
         let adopting = !written.endpoints.is_empty();
-        Ok(Mptcp { file, saved: written, endpoints: few::VecMap::new(), limits: None, manager: None, adopting })
+        Ok(Mptcp { file, saved: written, endpoints: VecMap::new(), limits: None, manager: None, adopting })
     }
 
     /// Adds or changes an endpoint.

@@ -3,7 +3,7 @@
 use super::buffers::Buffers;
 use super::netlink::PathManager;
 use crate::error::Error;
-use roam6_proto::base::few;
+use roam6_proto::base::vec_map::VecMap;
 use roam6_proto::contract::item::{MptcpEndpoint, MptcpLimits};
 use serde::{Deserialize, Serialize};
 use std::fs;
@@ -20,7 +20,7 @@ pub struct Status {
     /// Whether new sockets may be MPTCP.
     pub enabled: bool,
     /// The settings of `net.mptcp`, as sysctl shows them.
-    pub settings: few::VecMap<String, String>,
+    pub settings: VecMap<String, String>,
     /// The limits of subflows and of accepted addresses.
     pub limits: MptcpLimits,
     /// Initial receive buffer of a new socket, octets; see [`super::MIN_RECEIVE_BUFFER`].
@@ -28,7 +28,7 @@ pub struct Status {
     /// The endpoints, also those of other programs.
     pub endpoints: Vec<MptcpEndpoint>,
     /// The kernel's counters, all of them (`MPTcpExt` of /proc/net/netstat).
-    pub counters: few::VecMap<String, u64>,
+    pub counters: VecMap<String, u64>,
 }
 
 /// Reads the state from the kernel.
@@ -48,7 +48,7 @@ pub fn status() -> Result<Status, Error> {
     })
 }
 
-fn settings() -> few::VecMap<String, String> {
+fn settings() -> VecMap<String, String> {
     let folder = fs::read_dir(SETTINGS).into_iter().flatten().flatten();
     let one = |entry: fs::DirEntry| {
         let value = fs::read_to_string(entry.path()).ok()?;
@@ -58,9 +58,9 @@ fn settings() -> few::VecMap<String, String> {
 }
 
 /// A line of names, then one of values.
-fn counters(text: &str) -> few::VecMap<String, u64> {
+fn counters(text: &str) -> VecMap<String, u64> {
     let mut lines = text.lines().filter_map(|line| line.strip_prefix(PREFIX)).map(str::split_whitespace);
-    let (Some(names), Some(values)) = (lines.next(), lines.next()) else { return few::VecMap::new() };
+    let (Some(names), Some(values)) = (lines.next(), lines.next()) else { return VecMap::new() };
     names.zip(values).filter_map(|(name, value)| Some((name.to_owned(), value.parse().ok()?))).collect()
 }
 

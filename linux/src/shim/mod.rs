@@ -25,8 +25,8 @@ use core::time::Duration;
 use error_message::ErrorMessage;
 use nix::time::{ClockId, clock_gettime};
 use programs::{Program, Programs};
-use roam6_proto::base::few;
 use roam6_proto::base::ids::{AddressPair, ContextId};
+use roam6_proto::base::vec_map::VecMap;
 use roam6_proto::contract::input::{Activity, FlowEvent, TrafficCount};
 use roam6_proto::contract::item::{ContextTrigger, MAX_LOCATORS, ShimContext};
 use roam6_proto::{ActivityQuery, Input, LinkId, Packet, Time};
@@ -44,7 +44,7 @@ pub(crate) struct Shim {
     programs: Programs,
     segmentation_path: SegmentationPath,
     transport: Transport,
-    uplinks: few::VecMap<LinkId, [SchedClassifierLink; 2]>,
+    uplinks: VecMap<LinkId, [SchedClassifierLink; 2]>,
     /// Contexts by index.
     by_index: Vec<Option<ContextId>>,
     /// Contexts that rewrite, by what identifies them in ICMPv6 errors.
@@ -76,7 +76,7 @@ impl Shim {
             programs,
             segmentation_path: bounce,
             transport,
-            uplinks: few::VecMap::new(),
+            uplinks: VecMap::new(),
             by_index: Vec::new(),
             by_error_key: BTreeMap::new(),
             free: Vec::new(),

@@ -7,13 +7,12 @@ use crate::netlink::link::{Link, LinkChange, push};
 use crate::netlink::message::Message;
 use crate::netlink::rtnl::RtnlMessage;
 use crate::netlink::socket::{Netlink, Request};
-use crate::tunnel::device;
-use crate::tunnel::{MIN_MTU, Tunnels, is_indexed_by};
+use crate::tunnel::{MIN_MTU, Tunnels, device, is_indexed_by};
 use netlink_packet_route::AddressFamily;
 use netlink_packet_route::route::RouteProtocol;
 use netlink_packet_route::rule::{RuleAction, RuleAttribute, RuleHeader, RuleMessage};
-use roam6_proto::base::few;
 use roam6_proto::base::ids::LinkId;
+use roam6_proto::base::vec_map::VecMap;
 use roam6_proto::contract::item::{Tunnel, TunnelId, TunnelPath};
 use roam6_wire::{Ipv4Endpoint, Prefix};
 use std::collections::BTreeMap;
@@ -231,14 +230,14 @@ impl Tunnels for Ip6Tnl {
         Ok(())
     }
 
-    fn counters(&mut self) -> few::VecMap<String, u64> {
+    fn counters(&mut self) -> VecMap<String, u64> {
         let (mut entered, mut left) = (0, 0);
         for (_, link) in self.dump_devices().unwrap_or_default() {
             let (received, sent) = link.packets;
             entered += sent;
             left += received;
         }
-        few::VecMap::from([("encapsulated".to_owned(), entered), ("decapsulated".to_owned(), left)])
+        VecMap::from([("encapsulated".to_owned(), entered), ("decapsulated".to_owned(), left)])
     }
 
     fn inventory(&mut self) -> Result<Vec<TunnelId>, Error> {

@@ -22,8 +22,8 @@ pub(crate) mod netns_host;
 
 use crate::Error;
 pub use crate::nft::Hooks;
-use roam6_proto::base::few;
 use roam6_proto::base::ids::LinkId;
+use roam6_proto::base::vec_map::VecMap;
 use roam6_proto::contract::item::{Tunnel, TunnelId};
 use roam6_wire::Prefix;
 use std::net::Ipv6Addr;
@@ -111,7 +111,7 @@ pub trait Tunnels {
     fn remove_stale(&mut self) -> Result<(), Error>;
 
     /// The packet counters since the machine started.
-    fn counters(&mut self) -> few::VecMap<String, u64>;
+    fn counters(&mut self) -> VecMap<String, u64>;
 
     /// The tunnels that exist in the kernel, ascending.
     ///

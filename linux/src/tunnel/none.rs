@@ -3,8 +3,8 @@
 
 use super::Tunnels;
 use crate::Error;
-use roam6_proto::base::few;
 use roam6_proto::base::ids::LinkId;
+use roam6_proto::base::vec_map::VecMap;
 use roam6_proto::contract::item::{Tunnel, TunnelId};
 
 /// Refuses every tunnel.
@@ -46,8 +46,8 @@ impl Tunnels for NoTunnels {
         Ok(())
     }
 
-    fn counters(&mut self) -> few::VecMap<String, u64> {
-        few::VecMap::new()
+    fn counters(&mut self) -> VecMap<String, u64> {
+        VecMap::new()
     }
 
     fn inventory(&mut self) -> Result<Vec<TunnelId>, Error> {

@@ -3,14 +3,14 @@
 //! encode the IPv4 endpoints, as [`Ipv4Endpoint`] says.
 
 use crate::error::{Context, Error};
-use nix::cmsg_space;
-use nix::libc;
 use nix::sys::socket::{
     AddressFamily, ControlMessage, ControlMessageOwned, MsgFlags, SockFlag, SockType, SockaddrIn, bind, recvmsg,
     sendmsg, setsockopt, socket, sockopt,
 };
+use nix::{cmsg_space, libc};
 use roam6_proto::LinkId;
-use roam6_proto::base::few;
+use roam6_proto::base::vec_map::VecMap;
+use roam6_proto::base::vec_set::VecSet;
 use roam6_wire::Ipv4Endpoint;
 use roam6_wire::ip4::DSMIP_PORT;
 use roam6_wire::ip6::{HEADER_LENGTH, Header, protocol};
@@ -20,7 +20,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// The egress interface of a local endpoint, where not the routing tables choose it.
-pub(super) type EgressLinks = Arc<Mutex<few::VecMap<Ipv6Addr, LinkId>>>;
+pub(super) type EgressLinks = Arc<Mutex<VecMap<Ipv6Addr, LinkId>>>;
 
 /// Offsets of the protocol and the destination in an inner packet.
 const NEXT_HEADER: usize = 6;
@@ -31,7 +31,7 @@ pub(super) struct UdpEncap {
     sockets: [OwnedFd; 3],
     links: EgressLinks,
     /// Mobility messages and ESP to these addresses are signalling, which engines receive by a packet socket.
-    signalling: few::VecSet<Ipv6Addr>,
+    signalling: VecSet<Ipv6Addr>,
 }
 
 /// The encapsulation of a packet.
@@ -63,7 +63,7 @@ impl UdpEncap {
     ///
     /// # Errors
     /// The kernel's, as when another program uses the port.
-    pub(super) fn open(signalling: few::VecSet<Ipv6Addr>, links: EgressLinks) -> Result<UdpEncap, Error> {
+    pub(super) fn open(signalling: VecSet<Ipv6Addr>, links: EgressLinks) -> Result<UdpEncap, Error> {
         let what = format_args!("UDP port {DSMIP_PORT}");
         let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
         let udp = socket(AddressFamily::Inet, SockType::Datagram, flags, None).context(what)?;

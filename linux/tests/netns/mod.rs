@@ -6,7 +6,7 @@ use nix::sched::{CloneFlags, setns, unshare};
 use nix::sys::socket::{AddressFamily, MsgFlags, SockFlag, SockProtocol, SockType, recv, socket};
 use roam6_linux::tunnel::Tunnels;
 use roam6_linux::{Backend, Error, Host, HostEvent, HostOptions};
-use roam6_proto::base::few;
+use roam6_proto::base::vec_map::VecMap;
 use roam6_proto::contract::item::{Tunnel, TunnelId};
 use roam6_proto::{Input, Item, LinkEvent, LinkId, Output};
 use std::collections::BTreeMap;
@@ -230,8 +230,8 @@ impl Tunnels for Pretended {
         Ok(())
     }
 
-    fn counters(&mut self) -> few::VecMap<String, u64> {
-        few::VecMap::new()
+    fn counters(&mut self) -> VecMap<String, u64> {
+        VecMap::new()
     }
 
     fn inventory(&mut self) -> Result<Vec<TunnelId>, Error> {

@@ -1,35 +1,63 @@
-//! Token bucket rate limiter (RFC 6275 §11.8, RFC 4861 §6.2.6).
+//! Token bucket rate limiters (RFC 6275 §11.8, RFC 4861 §6.2.6).
 
 use crate::base::time::Time;
 use core::time::Duration;
+
+/// The fill level of a bucket, as the time at which it is full again: for tables of buckets with common limits. Costs and
+/// capacities are the times in which they are refilled.
+#[derive(Debug, Default, Clone, Copy)]
+pub struct BucketLevel {
+    full_at: Time,
+}
+
+impl BucketLevel {
+    /// Whether tokens of this `cost` are left.
+    pub fn has(self, now: Time, cost: Duration, capacity: Duration) -> bool {
+        self.full_at.max(now) + cost <= now + capacity
+    }
+
+    /// Takes tokens of this `cost`, even if fewer are left.
+    pub fn charge(&mut self, now: Time, cost: Duration) {
+        self.full_at = self.full_at.max(now) + cost;
+    }
+
+    /// Takes tokens of this `cost`; returns whether so many were left.
+    pub fn take(&mut self, now: Time, cost: Duration, capacity: Duration) -> bool {
+        let has = self.has(now, cost, capacity);
+        if has {
+            self.charge(now, cost);
+        }
+        has
+    }
+}
 
 /// A token bucket: a burst, then one token each interval.
 #[derive(Debug, Clone)]
 pub struct TokenBucket {
     burst: u32,
     interval: Duration,
-    /// The time at which the bucket is full again.
-    full_at: Time,
+    level: BucketLevel,
 }
 
 impl TokenBucket {
     /// A full bucket of `burst` tokens, refilled by one token each `interval`.
     pub fn new(burst: u32, interval: Duration) -> TokenBucket {
-        TokenBucket { burst, interval, full_at: Time::ZERO }
+        TokenBucket { burst: burst.max(1), interval, level: BucketLevel::default() }
+    }
+
+    /// A full bucket of as many tokens as are refilled each second.
+    pub fn per_second(rate: u32) -> TokenBucket {
+        TokenBucket::new(rate, Duration::from_secs(1) / rate.max(1))
     }
 
     /// Takes a token; returns whether there was one.
     pub fn take(&mut self, now: Time) -> bool {
-        if self.next_token() > now {
-            return false;
-        }
-        self.full_at = self.full_at.max(now) + self.interval;
-        true
+        self.level.take(now, self.interval, self.interval * self.burst)
     }
 
     /// The time at which the next token is available.
     pub fn next_token(&self) -> Time {
-        self.full_at - self.interval * self.burst.saturating_sub(1)
+        self.level.full_at - self.interval * (self.burst - 1)
     }
 }
 
@@ -46,5 +74,14 @@ mod tests {
         assert_eq!(limiter.next_token(), start + Duration::from_millis(333));
         assert!(limiter.take(start + Duration::from_millis(333)));
         assert!(!limiter.take(start + Duration::from_millis(334)));
+    }
+
+    #[test]
+    fn a_rate_passes_a_second_of_tokens_then_the_rate() {
+        let mut bucket = TokenBucket::per_second(10);
+        let passed = |bucket: &mut TokenBucket, at| (0..100).filter(|_| bucket.take(Time::from_micros(at))).count();
+        assert_eq!(passed(&mut bucket, 0), 10);
+        assert_eq!(passed(&mut bucket, 100_000), 1);
+        assert_eq!(passed(&mut bucket, 10_000_000), 10);
     }
 }

@@ -35,9 +35,9 @@ pub enum Input {
     Outcome(Outcome),
     /// The wall-clock time: at start, and after each step of the clock.
     Clock(Clock),
-    /// The traffic of an address pair without a context exceeds a threshold of the [`crate::contract::item::Trigger`].
+    /// The traffic of an address pair without a context exceeds a threshold of the [`crate::contract::item::ContextTrigger`].
     Flow(FlowEvent),
-    /// The traffic of a context: the answer to a [`Sample`](crate::contract::output::Sample), or a notification that it
+    /// The traffic of a context: the answer to a [`ActivityQuery`](crate::contract::output::ActivityQuery), or a notification that it
     /// requested.
     Activity(Activity),
     /// A command of an operator or of the daemon.

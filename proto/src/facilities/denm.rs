@@ -1,7 +1,7 @@
 //! Event notification: the originating side of EN 302 637-3 V1.3.1 §8.2.1 (trigger, update, repetition, termination).
 
-use crate::base::few;
 use crate::base::time::Time;
+use crate::base::vec_map::VecMap;
 use crate::contract::config::facilities::{DenmEvent, DenmRequest, EventId};
 use core::time::Duration;
 use roam6_wire::geo::{Area, Coordinates};
@@ -65,7 +65,7 @@ impl DenmRecord {
 /// The events of this station.
 #[derive(Debug, Default)]
 pub struct DenmService {
-    own: few::VecMap<EventId, OwnEvent>,
+    own: VecMap<EventId, OwnEvent>,
     sequence: u16,
 }
 

@@ -10,7 +10,7 @@ use crate::base::rng::Entropy;
 use crate::base::time::Time;
 use crate::contract::config::facilities::{Announcement, DenmRequest, EventId, FacilitiesConfig};
 use crate::contract::config::geo::TransportType;
-use crate::contract::report::{DropReason, Report};
+use crate::contract::report::{DropReason, FacilitiesReport, HostReport, Report};
 use crate::contract::view::View;
 use crate::geo::{Delivery, PacketRequest};
 use core::time::Duration;
@@ -141,7 +141,9 @@ impl Facilities {
         let (station, routing) = (saem.header.station_id, body.routing.is_some());
         let count = body.services.as_ref().map_or(0, Vec::len);
         match self.services.put(now, by, saem) {
-            service_table::SamUpdate::New => Some(Report::SamReceived { station, services: count, routing }),
+            service_table::SamUpdate::New => {
+                Some(Report::Facilities(FacilitiesReport::SamReceived { station, services: count, routing }))
+            }
             service_table::SamUpdate::Unchanged => None,
             service_table::SamUpdate::Full => Some(full("announcements", service_table::MAX_ANNOUNCEMENTS)),
         }
@@ -156,8 +158,10 @@ impl Facilities {
             return Some(dropped(DropReason::Unverified, "DENM in the name of this station"));
         }
         match self.ldm.put_event(now, its_time, told, EventSource::Station(by)) {
-            LdmUpdate::New => Some(Report::DenmReceived { station, sequence, cause, sub_cause }),
-            LdmUpdate::Terminated => Some(Report::DenmTerminated { station, sequence }),
+            LdmUpdate::New => {
+                Some(Report::Facilities(FacilitiesReport::DenmReceived { station, sequence, cause, sub_cause }))
+            }
+            LdmUpdate::Terminated => Some(Report::Facilities(FacilitiesReport::DenmTerminated { station, sequence })),
             LdmUpdate::Unchanged => None,
             LdmUpdate::NotOriginator => {
                 Some(dropped(DropReason::Unverified, "termination by a station that did not originate the event"))
@@ -288,9 +292,9 @@ fn request(to: TransportType, port: u16, message: &Message, class: TrafficClass,
 }
 
 fn dropped(reason: DropReason, what: &str) -> Report {
-    Report::Dropped { reason, from: None, detail: format!("facilities: {what}") }
+    Report::Host(HostReport::Dropped { reason, from: None, detail: format!("facilities: {what}") })
 }
 
 fn full(table: &str, limit: usize) -> Report {
-    Report::TableFull { table: table.to_owned(), limit }
+    Report::Host(HostReport::TableFull { table: table.to_owned(), limit })
 }

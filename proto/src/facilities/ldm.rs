@@ -2,9 +2,9 @@
 //! receiving side of EN 302 637-3 §8.2.2).
 
 use super::denm::DenmRecord;
-use crate::base::few;
 use crate::base::time::Time;
 use crate::base::timers::TimerQueue;
+use crate::base::vec_map::VecMap;
 use crate::contract::config::facilities::EventId;
 use core::time::Duration;
 use roam6_wire::LinkAddress;
@@ -29,7 +29,7 @@ pub const TERMINATED_LIFETIME: Duration = Duration::from_secs(60);
 pub struct Ldm {
     /// By link-layer address: a station that changes its station identifier remains one entry.
     stations: BTreeMap<LinkAddress, LdmStation>,
-    events: few::VecMap<EventId, LdmEvent>,
+    events: VecMap<EventId, LdmEvent>,
     /// When each entry expires.
     expiry: TimerQueue<LdmKey>,
 }

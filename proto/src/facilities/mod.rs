@@ -14,6 +14,7 @@ pub mod ldm;
 #[cfg(feature = "facilities")]
 pub mod sam;
 #[cfg(feature = "facilities")]
+#[cfg(any(test, feature = "fuzzing"))]
 pub mod scenario;
 #[cfg(feature = "facilities")]
 pub mod service_table;

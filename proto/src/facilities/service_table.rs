@@ -1,8 +1,9 @@
 //! Service announcements of other stations: the receiving side of EN 302 890-1 (SAM).
 
 use super::sam::RATE_PERIOD;
-use crate::base::few;
+use crate::base::small_timers::SmallTimerQueue;
 use crate::base::time::Time;
+use crate::base::vec_map::VecMap;
 use core::time::Duration;
 use roam6_wire::LinkAddress;
 use roam6_wire::its::extension::Value;
@@ -23,9 +24,9 @@ type AnnouncementKey = (LinkAddress, u8);
 /// The received announcements.
 #[derive(Debug, Default)]
 pub struct ServiceTable {
-    received: few::VecMap<AnnouncementKey, ReceivedSam>,
+    received: VecMap<AnnouncementKey, ReceivedSam>,
     /// When each expires.
-    expiry: few::SmallTimerQueue<AnnouncementKey>,
+    expiry: SmallTimerQueue<AnnouncementKey>,
 }
 
 /// A received announcement.

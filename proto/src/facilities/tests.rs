@@ -7,10 +7,9 @@ use super::*;
 use crate::base::ids::LinkId;
 use crate::base::rng::Entropy;
 use crate::base::time::Time;
-use crate::contract::config::facilities::FacilitiesConfig;
-use crate::contract::config::facilities::{DenmEvent, DenmRequest, EventId};
+use crate::contract::config::facilities::{DenmEvent, DenmRequest, EventId, FacilitiesConfig};
 use crate::contract::config::geo::TransportType;
-use crate::contract::report::{DropReason, Report};
+use crate::contract::report::{DropReason, FacilitiesReport, HostReport, Report};
 use crate::contract::view::View;
 use crate::geo::location_table::Hop;
 use crate::geo::{Delivery, PacketRequest, geometry};
@@ -154,7 +153,7 @@ fn a_denm_is_triggered_repeated_updated_and_terminated() {
     let name = EventId { station: 1, sequence: 0 };
     assert!(matches!(
         other.hear(11, &one, &told),
-        Some(Report::DenmReceived { station: 1, sequence: 0, cause: 94, .. })
+        Some(Report::Facilities(FacilitiesReport::DenmReceived { station: 1, sequence: 0, cause: 94, .. }))
     ));
     let events = |car: &Car, millis| car.view(millis).ldm.events;
     assert_eq!((events(&other, 12)[0].name, events(&other, 12)[0].tag), (name, None));
@@ -168,11 +167,17 @@ fn a_denm_is_triggered_repeated_updated_and_terminated() {
     assert_eq!(other.hear(2_020, &one, &told), None, "a repetition changes nothing");
 
     let changed = one.obey(5_000, &DenmRequest::Update(name, event(91))).unwrap();
-    assert!(matches!(other.hear(5_001, &one, &changed), Some(Report::DenmReceived { cause: 91, .. })));
+    assert!(matches!(
+        other.hear(5_001, &one, &changed),
+        Some(Report::Facilities(FacilitiesReport::DenmReceived { cause: 91, .. }))
+    ));
     assert_eq!(other.hear(5_002, &one, &told), None, "what is older changes nothing");
 
     let ended = one.obey(6_000, &DenmRequest::Terminate(name)).unwrap();
-    assert_eq!(other.hear(6_001, &one, &ended), Some(Report::DenmTerminated { station: 1, sequence: 0 }));
+    assert_eq!(
+        other.hear(6_001, &one, &ended),
+        Some(Report::Facilities(FacilitiesReport::DenmTerminated { station: 1, sequence: 0 }))
+    );
     assert!(events(&other, 6_002).is_empty() && events(&one, 6_002).is_empty());
     assert_eq!(other.hear(6_003, &one, &changed), None, "and does not bring it back");
     assert_eq!([7_000, 8_000, 9_000].map(|millis| denms(one.turn(millis))), [1, 1, 0], "an end is told thrice");
@@ -192,10 +197,16 @@ fn another_station_may_negate_a_denm_but_not_cancel_it() {
     }
     let payload = [&[0x07, 0xd2, 0, 0][..], &forged.emit().unwrap()].concat();
     let lie = PacketRequest { payload, ..told.clone() };
-    assert!(matches!(third.hear(30, &Car::new(9), &lie), Some(Report::Dropped { reason: DropReason::Unverified, .. })));
+    assert!(matches!(
+        third.hear(30, &Car::new(9), &lie),
+        Some(Report::Host(HostReport::Dropped { reason: DropReason::Unverified, .. }))
+    ));
     assert_eq!(third.view(31).ldm.events.len(), 1);
     let negated = other.obey(40, &DenmRequest::Terminate(name)).unwrap();
-    assert_eq!(third.hear(41, &other, &negated), Some(Report::DenmTerminated { station: 1, sequence: 0 }));
+    assert_eq!(
+        third.hear(41, &other, &negated),
+        Some(Report::Facilities(FacilitiesReport::DenmTerminated { station: 1, sequence: 0 }))
+    );
 }
 
 #[test]
@@ -219,12 +230,14 @@ fn malformed_messages_are_counted() {
         let cut = PacketRequest { payload: request.payload[..length].to_vec(), ..request.clone() };
         match one.hear(1, &other, &cut) {
             None => assert!(length < 4, "{length} octets are a CAM?"),
-            Some(report) => assert!(matches!(report, Report::Dropped { reason: DropReason::Malformed, .. })),
+            Some(report) => {
+                assert!(matches!(report, Report::Host(HostReport::Dropped { reason: DropReason::Malformed, .. })))
+            }
         }
     }
     request.payload[1] = 0xd2;
     let told = one.hear(1, &other, &request);
-    assert!(matches!(told, Some(Report::Dropped { reason: DropReason::NotForUs, .. })));
+    assert!(matches!(told, Some(Report::Host(HostReport::Dropped { reason: DropReason::NotForUs, .. }))));
 }
 
 #[test]
@@ -235,13 +248,19 @@ fn one_station_cannot_fill_the_ldm() {
         let told = flood.obey(10, &DenmRequest::Trigger(event(10))).unwrap();
         flood = Car::new(2);
         let payload = as_from_station(&told, station + 100);
-        heard += usize::from(matches!(one.hear(11, &flood, &payload), Some(Report::DenmReceived { .. })));
+        heard += usize::from(matches!(
+            one.hear(11, &flood, &payload),
+            Some(Report::Facilities(FacilitiesReport::DenmReceived { .. }))
+        ));
         let cam = as_from_station(&flood.turn(10)[0], station + 100);
         assert_eq!(one.hear(11, &flood, &cam), None);
     }
     assert_eq!((heard, one.facilities.ldm().len()), (MAX_EVENTS_OF_ONE_STATION, (1, MAX_EVENTS_OF_ONE_STATION)));
     let told = honest.obey(20, &DenmRequest::Trigger(event(94))).unwrap();
-    assert!(matches!(one.hear(21, &honest, &told), Some(Report::DenmReceived { station: 3, .. })));
+    assert!(matches!(
+        one.hear(21, &honest, &told),
+        Some(Report::Facilities(FacilitiesReport::DenmReceived { station: 3, .. }))
+    ));
     let cam = honest.turn(20).remove(0);
     assert_eq!(one.hear(21, &honest, &cam), None);
     assert_eq!(one.view(22).ldm.stations.len(), 2);
@@ -252,7 +271,10 @@ fn denms_in_another_stations_name_are_refused() {
     let (mut one, mut other) = (Car::new(1), Car::new(2));
     one.obey(10, &DenmRequest::Trigger(event(94))).unwrap();
     let lie = as_from_station(&other.obey(20, &DenmRequest::Trigger(event(91))).unwrap(), 1);
-    assert!(matches!(one.hear(21, &other, &lie), Some(Report::Dropped { reason: DropReason::Unverified, .. })));
+    assert!(matches!(
+        one.hear(21, &other, &lie),
+        Some(Report::Host(HostReport::Dropped { reason: DropReason::Unverified, .. }))
+    ));
     assert_eq!(one.view(22).ldm.events[0].cause, 94);
 }
 
@@ -260,7 +282,10 @@ fn denms_in_another_stations_name_are_refused() {
 fn forwarded_cams_are_refused() {
     let (mut one, mut other) = (Car::new(1), Car::new(2));
     let cam = PacketRequest { to: TransportType::GeoBroadcast(area()), ..other.turn(0).remove(0) };
-    assert!(matches!(one.hear(1, &other, &cam), Some(Report::Dropped { reason: DropReason::NotForUs, .. })));
+    assert!(matches!(
+        one.hear(1, &other, &cam),
+        Some(Report::Host(HostReport::Dropped { reason: DropReason::NotForUs, .. }))
+    ));
     assert!(one.view(2).ldm.stations.is_empty());
 }
 

@@ -4,12 +4,13 @@
 //! nothing else.
 
 use super::request::{Delivery, PacketRequest};
-use crate::base::few;
 use crate::base::rng::Entropy;
 use crate::base::time::Time;
 use crate::base::token_bucket::TokenBucket;
+use crate::base::vec_map::VecMap;
+use crate::base::vec_set::VecSet;
 use crate::contract::config::geo::{EchoId, EchoRequest, TransportType};
-use crate::contract::report::{DropReason, Report};
+use crate::contract::report::{DropReason, GeoReport, HostReport, Report};
 use core::time::Duration;
 use roam6_wire::LinkAddress;
 use roam6_wire::geo::echo::{Echo, EchoType, PORT};
@@ -32,9 +33,9 @@ const REPLY_LIMIT: (u32, Duration) = (50, Duration::from_millis(20));
 /// Echo requests and replies of one station.
 #[derive(Debug)]
 pub struct EchoService {
-    outstanding: few::VecMap<EchoId, OutstandingRequest>,
+    outstanding: VecMap<EchoId, OutstandingRequest>,
     /// Delayed replies by their due time and a sequence number.
-    pending_replies: few::VecMap<(Time, u64), PendingReply>,
+    pending_replies: VecMap<(Time, u64), PendingReply>,
     next: u64,
     limiter: TokenBucket,
     entropy: Entropy,
@@ -43,7 +44,7 @@ pub struct EchoService {
 #[derive(Debug)]
 struct OutstandingRequest {
     sent: Time,
-    responders: few::VecSet<LinkAddress>,
+    responders: VecSet<LinkAddress>,
 }
 
 #[derive(Debug)]
@@ -62,7 +63,7 @@ impl EchoService {
     pub fn new(entropy: Entropy) -> EchoService {
         let (burst, interval) = REPLY_LIMIT;
         let limiter = TokenBucket::new(burst, interval);
-        EchoService { outstanding: few::VecMap::new(), pending_replies: few::VecMap::new(), next: 0, limiter, entropy }
+        EchoService { outstanding: VecMap::new(), pending_replies: VecMap::new(), next: 0, limiter, entropy }
     }
 
     /// Builds the echo request.
@@ -73,7 +74,7 @@ impl EchoService {
             self.outstanding.remove(&oldest);
         }
         let EchoId { identifier, sequence } = question.id;
-        self.outstanding.insert(question.id, OutstandingRequest { sent: now, responders: few::VecSet::new() });
+        self.outstanding.insert(question.id, OutstandingRequest { sent: now, responders: VecSet::new() });
         let data = vec![0xa5; usize::from(question.octets)];
         let micros = micros(question.spread.min(MAX_SPREAD));
         let (kind, trace) = (EchoType::Question, question.trace);
@@ -138,7 +139,7 @@ impl EchoService {
         if asked.responders.len() >= MAX_REPLIES && !asked.responders.contains(&mid) {
             return dropped(DropReason::BufferFull, "the limit of replies to one request is reached");
         }
-        Report::EchoReply {
+        Report::Geo(GeoReport::EchoReply {
             identifier: probe.identifier,
             sequence: probe.sequence,
             mid,
@@ -149,7 +150,7 @@ impl EchoService {
             rtt: now.since(asked.sent).saturating_sub(Duration::from_micros(echo.micros.into())),
             arrived: echo.kind == EchoType::Answer,
             again: !asked.responders.insert(mid),
-        }
+        })
     }
 
     /// Takes a reply that is due.
@@ -173,7 +174,7 @@ fn btp_request(to: TransportType, payload: Vec<u8>, class: TrafficClass, hops: O
 }
 
 fn dropped(reason: DropReason, what: &str) -> Report {
-    Report::Dropped { reason, from: None, detail: format!("echo: {what}") }
+    Report::Host(HostReport::Dropped { reason, from: None, detail: format!("echo: {what}") })
 }
 
 fn micros(span: Duration) -> u32 {

@@ -3,7 +3,7 @@
 use super::geometry;
 use crate::base::time::Time;
 use crate::contract::input::{Clock, Fix};
-use crate::contract::view::PositionView;
+use crate::contract::view::{PositionState, PositionView};
 use core::time::Duration;
 use roam6_wire::geo::{Coordinates, GeoAddress, LongPositionVector, Timestamp};
 
@@ -77,9 +77,9 @@ impl EgoPosition {
     /// The state that the control socket shows.
     pub fn view(&self, now: Time, address: GeoAddress) -> PositionView {
         let state = match (self.fix, self.last_known) {
-            (Some(_), _) => "fix",
-            (None, Some(_)) => "no fix",
-            (None, None) => "never",
+            (Some(_), _) => PositionState::Fix,
+            (None, Some(_)) => PositionState::NoFix,
+            (None, None) => PositionState::Never,
         };
         PositionView {
             mid: address.mid,
@@ -89,7 +89,7 @@ impl EgoPosition {
             speed: self.fix.map_or(0, |fix| fix.speed),
             heading: self.fix.map_or(0, |fix| fix.heading),
             age: self.fix_time.map(|told| now.since(told)),
-            state: state.to_owned(),
+            state,
         }
     }
 

@@ -6,10 +6,9 @@ use super::geometry;
 use super::link_selection::LinkSelection;
 use super::multicast_listeners::MulticastListeners;
 use super::request::{Delivery, PacketRequest};
-use crate::base::few;
 use crate::base::ids::LinkId;
-use crate::contract::config::geo::GeoDestination;
-use crate::contract::config::geo::{LinkScope, TransportType, VirtualLink};
+use crate::base::vec_map::VecMap;
+use crate::contract::config::geo::{GeoDestination, LinkScope, TransportType, VirtualLink};
 use crate::contract::input::{AddressEvent, AddressState, Frame};
 use roam6_wire::LinkAddress;
 use roam6_wire::geo::{Area, Coordinates, ExtendedHeader, GeoAddress, ItsStationType, Packet, UpperProtocol};
@@ -29,7 +28,7 @@ const DESTINATION_OFFSET: usize = 24;
 #[derive(Debug)]
 pub struct Ipv6Adaptation {
     links: Vec<VirtualLinkState>,
-    destinations: few::VecMap<Ipv6Addr, Area>,
+    destinations: VecMap<Ipv6Addr, Area>,
     link_selection: LinkSelection,
 }
 
@@ -49,7 +48,7 @@ impl Ipv6Adaptation {
             .into_iter()
             .map(|config| VirtualLinkState { config, link: None, listeners: MulticastListeners::default() })
             .collect();
-        Ipv6Adaptation { links, destinations: few::VecMap::new(), link_selection: LinkSelection::default() }
+        Ipv6Adaptation { links, destinations: VecMap::new(), link_selection: LinkSelection::default() }
     }
 
     /// The names of the virtual links.

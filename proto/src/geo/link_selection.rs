@@ -3,8 +3,9 @@
 //! packet names no link. Recent exchanges with the station then select it: an advertisement belongs to the link on
 //! which the neighbour was solicited.
 
-use crate::base::few;
 use crate::base::ids::LinkId;
+use crate::base::vec_map::VecMap;
+use crate::base::vec_set::VecSet;
 use roam6_wire::LinkAddress;
 use roam6_wire::icmp6::{Message, kind};
 use roam6_wire::ip6::{Datagram, protocol};
@@ -20,7 +21,7 @@ pub const MAX_REMEMBERED: usize = 512;
 #[derive(Debug, Default)]
 pub struct LinkSelection {
     /// Addresses of the host's interfaces.
-    addresses: few::VecSet<(Ipv6Addr, LinkId)>,
+    addresses: VecSet<(Ipv6Addr, LinkId)>,
     /// The link used last with each station.
     by_station: RecentLinks<(LinkAddress, Ipv6Addr)>,
     /// The link on which each address was solicited.
@@ -30,7 +31,7 @@ pub struct LinkSelection {
 /// The newest entries of a map; the oldest are evicted.
 #[derive(Debug)]
 struct RecentLinks<K> {
-    links: few::VecMap<K, LastLink>,
+    links: VecMap<K, LastLink>,
     order: VecDeque<K>,
 }
 
@@ -43,7 +44,7 @@ struct LastLink {
 
 impl<K> Default for RecentLinks<K> {
     fn default() -> RecentLinks<K> {
-        RecentLinks { links: few::VecMap::new(), order: VecDeque::new() }
+        RecentLinks { links: VecMap::new(), order: VecDeque::new() }
     }
 }
 

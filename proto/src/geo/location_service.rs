@@ -2,8 +2,8 @@
 //! that wait for them.
 
 use super::request::PacketRequest;
-use crate::base::few;
 use crate::base::time::Time;
+use crate::base::vec_map::VecMap;
 use crate::contract::config::geo::Mib;
 use roam6_wire::LinkAddress;
 use roam6_wire::geo::GeoAddress;
@@ -15,7 +15,7 @@ pub const MAX_LOOKUPS: usize = 64;
 /// The lookups in progress.
 #[derive(Debug, Default)]
 pub struct LocationService {
-    pending: few::VecMap<LinkAddress, PendingLookup>,
+    pending: VecMap<LinkAddress, PendingLookup>,
 }
 
 /// A lookup of one station.

@@ -8,9 +8,9 @@ use super::dpd::DuplicatePacketDetector;
 use super::geometry::{self, Offset, Plane};
 use super::packet_data_rate::PacketDataRate;
 use super::planar;
-use crate::base::few;
 use crate::base::ids::LinkId;
 use crate::base::time::Time;
+use crate::base::vec_map::VecMap;
 use crate::contract::config::geo::Mib;
 use core::time::Duration;
 use roam6_wire::LinkAddress;
@@ -36,13 +36,13 @@ const EXTRAPOLATION_INTERVAL: Duration = Duration::from_millis(200);
 pub struct LocationTable {
     table: BTreeMap<LinkAddress, LocationTableEntry>,
     /// Entries learned from each sender.
-    indirect_entries: few::VecMap<LinkAddress, usize>,
+    indirect_entries: VecMap<LinkAddress, usize>,
     /// Neighbours, in the order of the table.
     neighbours: Vec<NeighbourPosition>,
     /// When the positions of the neighbours were last extrapolated.
     extrapolated: Time,
     /// Next hops by target; cleared when a neighbour appears, disappears or moves.
-    next_hop_cache: few::VecMap<(i32, i32), Option<CachedNextHop>>,
+    next_hop_cache: VecMap<(i32, i32), Option<CachedNextHop>>,
     /// The number of stale entries.
     stale: usize,
     /// Addresses of expired entries, the oldest first.

@@ -16,6 +16,7 @@ pub mod packet_data_rate;
 mod planar;
 pub mod request;
 pub mod router;
+#[cfg(any(test, feature = "fuzzing"))]
 pub mod scenario;
 pub mod station;
 mod view;

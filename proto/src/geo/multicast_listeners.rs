@@ -1,7 +1,7 @@
 //! The multicast groups that the host behind a virtual link has joined, by snooping its MLD reports (MLDv2, RFC 3810;
 //! MLDv1, RFC 2710; RFC 4541 §3). Each station of an area delivers the groups its own host has joined.
 
-use crate::base::few;
+use crate::base::vec_set::VecSet;
 use roam6_wire::icmp6::{Message, kind};
 use roam6_wire::ip6::{Datagram, protocol};
 use std::net::Ipv6Addr;
@@ -16,7 +16,7 @@ const LINK_SCOPE: u8 = 2;
 /// The groups of a host.
 #[derive(Debug, Default)]
 pub struct MulticastListeners {
-    groups: few::VecSet<Ipv6Addr>,
+    groups: VecSet<Ipv6Addr>,
     /// All groups are delivered: the host sends MLD queries, hence is a router, or has joined more groups than are
     /// tracked.
     forward_all: bool,

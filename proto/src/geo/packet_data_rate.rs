@@ -3,6 +3,7 @@
 //! and fills with time whether the source sends or not.
 
 use crate::base::time::Time;
+use crate::base::token_bucket::BucketLevel;
 use core::time::Duration;
 
 /// The averaging window that annex B.2 weights with itsGnMaxPacketDataRateEmaBeta.
@@ -11,8 +12,7 @@ const WINDOW: Duration = Duration::from_millis(100);
 /// The token bucket of one source.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct PacketDataRate {
-    /// When the bucket is full again.
-    empty_at: Time,
+    level: BucketLevel,
 }
 
 impl PacketDataRate {
@@ -24,11 +24,11 @@ impl PacketDataRate {
     /// Takes `octets` from the bucket; `false` if it is empty and the packet is to be dropped. `rate` in octets per
     /// second; `burst` is the time in which the bucket fills. The last packet may exceed what is left.
     pub fn take(&mut self, now: Time, octets: usize, rate: u32, burst: Duration) -> bool {
-        if self.empty_at > now + burst {
+        if !self.level.has(now, Duration::ZERO, burst) {
             return false;
         }
         let micros = (octets as u64).saturating_mul(1_000_000) / u64::from(rate.max(1));
-        self.empty_at = self.empty_at.max(now) + Duration::from_micros(micros);
+        self.level.charge(now, Duration::from_micros(micros));
         true
     }
 }

@@ -8,7 +8,7 @@ use super::station::GeoStation;
 use crate::base::ids::LinkId;
 use crate::base::rng::Entropy;
 use crate::base::time::Time;
-use crate::contract::command::Command;
+use crate::contract::command::{Command, LifecycleCommand};
 use crate::contract::config::geo::{AreaForwarding, GeoConfig, LinkScope, Mib, NonAreaForwarding, VirtualLink};
 use crate::contract::engine::{Engine, Outbox};
 use crate::contract::input::{Clock, Fix, Frame, Input, LinkEvent};
@@ -167,7 +167,7 @@ impl Harness {
     }
 
     fn stop(&mut self) {
-        self.feed(&Input::Command(Command::Stop));
+        self.feed(&Input::Command(Command::Lifecycle(LifecycleCommand::Stop)));
         assert_eq!(self.station.deadline(), None, "does not end");
     }
 }

@@ -1,22 +1,22 @@
 //! A GeoNetworking station as an engine: the router, IPv6 over it, echo and facilities.
 
 use super::echo::EchoService;
-use super::geometry;
 use super::ipv6_adaptation::{Ipv6Adaptation, MAX_DESTINATIONS};
 use super::request::{PacketRequest, RequestError};
 use super::router::GeoRouter;
-use super::view;
-use crate::base::few;
+use super::{geometry, view};
 use crate::base::ids::LinkId;
 use crate::base::rng::Entropy;
 use crate::base::time::Time;
-use crate::contract::command::Command;
+use crate::base::vec_map::VecMap;
+use crate::base::vec_set::VecSet;
+use crate::contract::command::{Command, GeoCommand, LifecycleCommand};
 use crate::contract::config::facilities::DenmRequest;
 use crate::contract::config::geo::{EchoRequest, GeoConfig, GeoDestination, VirtualLink};
 use crate::contract::engine::{Engine, Outbox};
 use crate::contract::input::{Frame, Input, LinkEvent};
 use crate::contract::item::{EthertypeSubscription, Item, Key, VirtualInterface};
-use crate::contract::report::{DropReason, Report};
+use crate::contract::report::{DropReason, GeoReport, HostReport, Report};
 use crate::contract::view::{GroupView, View};
 use crate::facilities::Facilities;
 use roam6_wire::LinkAddress;
@@ -25,7 +25,7 @@ use roam6_wire::geo::{Area, ETHERTYPE, TrafficClass};
 /// A GeoNetworking station.
 #[derive(Debug)]
 pub struct GeoStation {
-    interfaces: few::VecSet<String>,
+    interfaces: VecSet<String>,
     max_sdu: u16,
     max_area: f64,
     router: GeoRouter,
@@ -35,7 +35,7 @@ pub struct GeoStation {
     /// When the facilities have a message due.
     facilities_due: Option<Time>,
     /// Interfaces that are up.
-    interfaces_up: few::VecMap<LinkId, InterfaceState>,
+    interfaces_up: VecMap<LinkId, InterfaceState>,
     /// The virtual links as last requested from the host: link-layer address and MTU.
     requested_links: Option<(LinkAddress, u32)>,
     stopped: bool,
@@ -70,7 +70,7 @@ impl GeoStation {
             echoes,
             facilities,
             facilities_due: None,
-            interfaces_up: few::VecMap::new(),
+            interfaces_up: VecMap::new(),
             requested_links: None,
             stopped: false,
         }
@@ -173,24 +173,28 @@ impl GeoStation {
             out.send_frame(frame);
         } else {
             let (reason, detail) = (DropReason::NotForUs, "no listener of the multicast group".to_owned());
-            out.report(Report::Dropped { reason, from: None, detail });
+            out.report(Report::Host(HostReport::Dropped { reason, from: None, detail }));
         }
     }
 
     fn send(&mut self, now: Time, request: PacketRequest, out: &mut Outbox) {
         if let Err(refused) = self.router.request(now, request, out) {
-            out.report(Report::Dropped { reason: refused.reason(), from: None, detail: refused.to_string() });
+            out.report(Report::Host(HostReport::Dropped {
+                reason: refused.reason(),
+                from: None,
+                detail: refused.to_string(),
+            }));
         }
     }
 
     fn execute(&mut self, now: Time, order: &Command, out: &mut Outbox) {
         match order {
-            Command::Stop => self.stop(out),
-            Command::SendEchoRequest(question) => self.send_echo(now, question, out),
-            Command::AddGeoDestination(destination) => self.put_destination(*destination, out),
-            Command::RemoveGeoDestination(address) => self.adaptation.drop(*address),
-            Command::Denm(order) => self.order_denm(now, order, out),
-            Command::ReloadAnnouncement(announcement) => {
+            Command::Lifecycle(LifecycleCommand::Stop) => self.stop(out),
+            Command::Geo(GeoCommand::SendEchoRequest(question)) => self.send_echo(now, question, out),
+            Command::Geo(GeoCommand::AddGeoDestination(destination)) => self.put_destination(*destination, out),
+            Command::Geo(GeoCommand::RemoveGeoDestination(address)) => self.adaptation.drop(*address),
+            Command::Geo(GeoCommand::Denm(order)) => self.order_denm(now, order, out),
+            Command::Geo(GeoCommand::ReloadAnnouncement(announcement)) => {
                 if let Some(facilities) = &mut self.facilities {
                     facilities.announce(announcement.as_deref().cloned());
                 }
@@ -203,14 +207,14 @@ impl GeoStation {
         let request = self.echoes.request(now, question, ECHO);
         if let Err(refused) = self.router.request(now, request, out) {
             let (identifier, sequence) = (question.id.identifier, question.id.sequence);
-            out.report(Report::EchoNotSent { identifier, sequence, why: refused.to_string() });
+            out.report(Report::Geo(GeoReport::EchoNotSent { identifier, sequence, why: refused.to_string() }));
         }
     }
 
     fn order_denm(&mut self, now: Time, order: &DenmRequest, out: &mut Outbox) {
         match self.denm_request(now, order) {
             Ok(request) => self.send(now, request, out),
-            Err(why) => out.report(Report::Notice { text: format!("DENM not sent: {why}") }),
+            Err(why) => out.report(Report::Host(HostReport::Notice { text: format!("DENM not sent: {why}") })),
         }
     }
 
@@ -235,9 +239,9 @@ impl GeoStation {
     fn put_destination(&mut self, destination: GeoDestination, out: &mut Outbox) {
         let address = destination.address;
         if let Err(why) = self.check_area(&destination.area) {
-            out.report(Report::Notice { text: format!("no area set for {address}: {why}") });
+            out.report(Report::Host(HostReport::Notice { text: format!("no area set for {address}: {why}") }));
         } else if !self.adaptation.put(destination) {
-            out.report(Report::TableFull { table: "areas".to_owned(), limit: MAX_DESTINATIONS });
+            out.report(Report::Host(HostReport::TableFull { table: "areas".to_owned(), limit: MAX_DESTINATIONS }));
         }
     }
 

@@ -3,22 +3,22 @@
 use super::geometry;
 use super::location_table::LocationTableEntry;
 use crate::base::time::Time;
-use crate::contract::view::StationView;
+use crate::contract::view::{StationState, StationView};
 use core::time::Duration;
 use roam6_wire::geo::LongPositionVector;
 
 /// This station.
 pub(super) fn own(position: &LongPositionVector, has_fix: bool) -> StationView {
-    let state = if has_fix { "own" } else { "own, no fix" };
-    StationView { state: state.to_owned(), ..at(position) }
+    let state = if has_fix { StationState::Own } else { StationState::OwnNoFix };
+    StationView { state, ..at(position) }
 }
 
 /// Another station, seen from `own`.
 pub(super) fn other(station: &LocationTableEntry, own: Option<&LongPositionVector>, now: Time) -> StationView {
-    let state = if station.neighbour.is_some() { "neighbour" } else { "known" };
+    let state = if station.neighbour.is_some() { StationState::Neighbour } else { StationState::Known };
     let distance = own.map(|own| geometry::distance(own.place, station.position.place) as u32);
     let age = now.since(station.updated);
-    StationView { distance, age, state: state.to_owned(), ..at(&station.position) }
+    StationView { distance, age, state, ..at(&station.position) }
 }
 
 fn at(position: &LongPositionVector) -> StationView {
@@ -31,6 +31,6 @@ fn at(position: &LongPositionVector) -> StationView {
         heading: position.heading,
         distance: Some(0),
         age: Duration::ZERO,
-        state: String::new(),
+        state: StationState::Own,
     }
 }

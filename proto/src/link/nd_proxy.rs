@@ -3,12 +3,12 @@
 //! only neighbour solicitations are relayed. An address is proxied once duplicate address detection upstream is
 //! unanswered.
 
-use crate::base::few;
 use crate::base::ids::LinkId;
 use crate::base::time::Time;
 use crate::base::token_bucket::TokenBucket;
+use crate::base::vec_map::VecMap;
 use crate::contract::engine::Outbox;
-use crate::contract::report::Report;
+use crate::contract::report::{HostReport, Report};
 use crate::link::nd_messages;
 use core::time::Duration;
 use roam6_wire::icmp6::{self, Message, NeighbourAdvertisement, NeighbourOption, NeighbourSolicitation};
@@ -44,8 +44,8 @@ pub struct NdProxy {
     own_address: Ipv6Addr,
     upstream: ProxyInterface,
     downstream: ProxyInterface,
-    addresses: few::VecMap<Ipv6Addr, ProxiedAddress>,
-    queried: few::VecMap<Ipv6Addr, Time>,
+    addresses: VecMap<Ipv6Addr, ProxiedAddress>,
+    queried: VecMap<Ipv6Addr, Time>,
     query_limiter: TokenBucket,
     full_report_limiter: TokenBucket,
 }
@@ -67,8 +67,8 @@ impl NdProxy {
             own_address: own,
             upstream: outside,
             downstream: inside,
-            addresses: few::VecMap::new(),
-            queried: few::VecMap::new(),
+            addresses: VecMap::new(),
+            queried: VecMap::new(),
             query_limiter: TokenBucket::new(QUERY_BURST, QUERY_INTERVAL),
             full_report_limiter: TokenBucket::new(1, FULL_REPORT_INTERVAL),
         }
@@ -197,7 +197,7 @@ impl NdProxy {
         if self.addresses.len() >= MAX_ADDRESSES || each >= MAX_ADDRESSES_PER_NODE {
             let limit = if each >= MAX_ADDRESSES_PER_NODE { MAX_ADDRESSES_PER_NODE } else { MAX_ADDRESSES };
             if self.full_report_limiter.take(now) {
-                out.report(Report::TableFull { table: "ND proxy addresses".to_owned(), limit });
+                out.report(Report::Host(HostReport::TableFull { table: "ND proxy addresses".to_owned(), limit }));
             }
             return;
         }
@@ -323,7 +323,7 @@ mod tests {
             proxy.receive_downstream_solicitation(at(2000), (ip(last + 1000), other), &solicitation(ip(1)), &mut out);
         }
         assert_eq!(proxy.addresses.len(), MAX_ADDRESSES);
-        let full = |output: &Output| matches!(output, Output::Report(Report::TableFull { .. }));
+        let full = |output: &Output| matches!(output, Output::Report(Report::Host(HostReport::TableFull { .. })));
         let told = out.outputs().iter().filter(|output| full(output)).count();
         assert_eq!(told, 1);
         proxy.expire(at(4000));

@@ -1,12 +1,12 @@
 //! Router discovery and movement detection on a visited link: solicitations, choice of the router, its loss, and
 //! another network on the same link (RFC 4861 §6.3, RFC 7559, RFC 6275 §11.5.1).
 
-use crate::base::few;
 use crate::base::ids::LinkId;
 use crate::base::rng::Entropy;
 use crate::base::time::Time;
+use crate::base::vec_map::VecMap;
 use crate::contract::engine::Outbox;
-use crate::contract::report::{LossReason, Report};
+use crate::contract::report::{HostReport, LinkReport, LossReason, Report};
 use crate::link::nd_messages;
 use core::time::Duration;
 use roam6_wire::icmp6::{NeighbourOption, RouterAdvertisement};
@@ -46,7 +46,7 @@ pub struct Attachment {
     address: Option<LinkAddress>,
     /// The home prefix: its router is usable also if no address can be formed from it.
     home_prefix: Prefix,
-    routers: few::VecMap<Ipv6Addr, Router>,
+    routers: VecMap<Ipv6Addr, Router>,
     current: Option<Ipv6Addr>,
     solicitation: Option<Solicitation>,
     /// An advertisement of another node with the address of the router in use, and with other prefixes.
@@ -132,7 +132,7 @@ impl Attachment {
             link,
             address,
             home_prefix: home,
-            routers: few::VecMap::new(),
+            routers: VecMap::new(),
             current: None,
             solicitation: None,
             conflicting_ra: None,
@@ -204,7 +204,7 @@ impl Attachment {
             return;
         };
         out.transmit(nd_messages::router_solicitation(self.link, self.address));
-        out.report(Report::RouterSolicitationSent { link: self.link });
+        out.report(Report::Link(LinkReport::RouterSolicitationSent { link: self.link }));
         solicitation.next_at = now + solicitation.interval;
         solicitation.interval = next_interval(solicitation.interval, &mut self.entropy);
     }
@@ -252,7 +252,7 @@ impl Attachment {
         let Some(router) = self.routers.get(&source) else { return };
         let prefix = router.care_of_prefix(now).map(|known| known.prefix);
         if !known || replaced {
-            out.report(Report::RouterFound { link: self.link, router: source, prefix });
+            out.report(Report::Link(LinkReport::RouterFound { link: self.link, router: source, prefix }));
         }
         self.select_or_probe(now, source, out);
     }
@@ -271,7 +271,7 @@ impl Attachment {
         if self.routers.remove(&address).is_none() {
             return;
         }
-        out.report(Report::RouterLost { link: self.link, router: address, why });
+        out.report(Report::Link(LinkReport::RouterLost { link: self.link, router: address, why }));
         if self.current == Some(address) {
             self.current = None;
             if let Some(rival) = self.conflicting_ra.take_if(|rival| rival.source == address) {
@@ -351,7 +351,7 @@ impl Attachment {
         if self.routers.len() < MAX_ROUTERS {
             return;
         }
-        out.report(Report::TableFull { table: "routers".to_owned(), limit: MAX_ROUTERS });
+        out.report(Report::Host(HostReport::TableFull { table: "routers".to_owned(), limit: MAX_ROUTERS }));
         let others = self.routers.values().filter(|router| Some(router.address) != self.current);
         if let Some(oldest) = others.min_by_key(|router| router.last_heard).map(|router| router.address) {
             self.routers.remove(&oldest);
@@ -619,7 +619,9 @@ mod tests {
         fn note(&mut self, millis: u64, out: &mut Outbox) {
             for output in out.drain() {
                 match output {
-                    Output::Report(Report::RouterLost { router, why, .. }) => self.lost.push((millis, router, why)),
+                    Output::Report(Report::Link(LinkReport::RouterLost { router, why, .. })) => {
+                        self.lost.push((millis, router, why))
+                    }
                     Output::Transmit(_) => self.asked += 1,
                     _ => {}
                 }

@@ -6,22 +6,24 @@
 
 pub mod authentication;
 pub mod neighbours;
+#[cfg(any(test, feature = "fuzzing"))]
 pub mod scenario;
 #[cfg(test)]
 mod tests;
 
-use crate::base::few;
 use crate::base::ids::LinkId;
 use crate::base::rng::Entropy;
+use crate::base::small_timers::SmallTimerQueue;
 use crate::base::time::Time;
 use crate::base::token_bucket::TokenBucket;
-use crate::contract::command::Command;
+use crate::base::vec_map::VecMap;
+use crate::contract::command::{Command, LifecycleCommand, MnppCommand};
 use crate::contract::config::mnpp::MnppConfig;
 use crate::contract::engine::{Engine, Outbox};
 use crate::contract::input::{AddressEvent, Input, LinkEvent, NeighbourEvent, Packet};
 use crate::contract::item::{Item, Key, Neighbour, NextHop, PolicyRule, Route, RouteTable};
 use crate::contract::output::{Transmit, Via};
-use crate::contract::report::{DropReason, LossReason, Report};
+use crate::contract::report::{DropReason, HostReport, LossReason, MnppReport, Report};
 use crate::contract::view::{NetworkView, View};
 use crate::crypto::authenticator::WallClock;
 use authentication::AcceptedClaims;
@@ -53,10 +55,10 @@ const ANSWER_DELAY: Duration = Duration::from_millis(20);
 #[derive(Debug)]
 pub struct Mnpp {
     config: MnppConfig,
-    links: few::VecMap<LinkId, Link>,
+    links: VecMap<LinkId, Link>,
     neighbours: NeighbourTable,
     clock: WallClock,
-    agenda: few::SmallTimerQueue<LinkId>,
+    agenda: SmallTimerQueue<LinkId>,
     entropy: Entropy,
     /// The rule of the routing table is installed.
     rule_installed: bool,
@@ -78,10 +80,10 @@ impl Mnpp {
     pub fn new(config: MnppConfig, entropy: Entropy) -> Mnpp {
         Mnpp {
             config,
-            links: few::VecMap::new(),
+            links: VecMap::new(),
             neighbours: NeighbourTable::default(),
             clock: WallClock::default(),
-            agenda: few::SmallTimerQueue::default(),
+            agenda: SmallTimerQueue::default(),
             entropy,
             rule_installed: false,
             stopped: false,
@@ -131,7 +133,7 @@ impl Mnpp {
             Some(Err(error)) => Err((DropReason::Malformed, error.to_string())),
         };
         if let Err((reason, detail)) = heard {
-            out.report(Report::Dropped { reason, from: Some(datagram.source), detail });
+            out.report(Report::Host(HostReport::Dropped { reason, from: Some(datagram.source), detail }));
         }
     }
 
@@ -188,9 +190,15 @@ impl Mnpp {
             NetworkUpdate::Renewed => {}
             NetworkUpdate::OwnedByOther(other) => {
                 let detail = format!("announcement: {prefix} belongs to {}", other.address);
-                out.report(Report::Dropped { reason: DropReason::Duplicate, from: Some(router.address), detail });
+                out.report(Report::Host(HostReport::Dropped {
+                    reason: DropReason::Duplicate,
+                    from: Some(router.address),
+                    detail,
+                }));
             }
-            NetworkUpdate::Full => out.report(Report::TableFull { table: "networks".to_owned(), limit: MAX_NETWORKS }),
+            NetworkUpdate::Full => {
+                out.report(Report::Host(HostReport::TableFull { table: "networks".to_owned(), limit: MAX_NETWORKS }))
+            }
         }
     }
 
@@ -207,7 +215,7 @@ impl Mnpp {
         let (table, metric) = (TABLE, ROUTE_METRIC);
         out.put(Item::Route(Route { table, destination: prefix, source: Prefix::ALL, metric, target, mtu: None }));
         out.put(Item::TunnelBypass(prefix));
-        out.report(Report::NetworkFound { link, router: address, prefix });
+        out.report(Report::Mnpp(MnppReport::NetworkFound { link, router: address, prefix }));
     }
 
     /// Removes networks and their routes.
@@ -219,7 +227,12 @@ impl Mnpp {
             if self.neighbours.take_stale_neighbour(router) {
                 out.drop(Key::Neighbour(router.link, router.address));
             }
-            out.report(Report::NetworkLost { link: router.link, router: router.address, prefix, why });
+            out.report(Report::Mnpp(MnppReport::NetworkLost {
+                link: router.link,
+                router: router.address,
+                prefix,
+                why,
+            }));
         }
         self.neighbours.expire(now);
     }
@@ -333,13 +346,13 @@ impl Engine for Mnpp {
             Input::Packet(packet) => self.receive_packet(now, packet, out),
             Input::Neighbour(event) => self.neighbour_changed(now, event, out),
             Input::Clock(clock) => self.clock.put(now, clock.unix_micros),
-            Input::Command(Command::ReloadMnpp(config)) => self.reload(now, config, out),
-            Input::Command(Command::Stop) => return self.stop(now, out),
+            Input::Command(Command::Mnpp(MnppCommand::Reload(config))) => self.reload(now, config, out),
+            Input::Command(Command::Lifecycle(LifecycleCommand::Stop)) => return self.stop(now, out),
             Input::Outcome(outcome) => {
                 if let (Key::Route(TABLE, ..) | Key::Rule(RULE_PRIORITY, ..) | Key::TunnelBypass(_), Some(why)) =
                     (&outcome.key, &outcome.error)
                 {
-                    out.report(Report::ItemRefused { key: outcome.key.clone(), why: why.clone() });
+                    out.report(Report::Host(HostReport::ItemRefused { key: outcome.key.clone(), why: why.clone() }));
                 }
             }
             _ => {}

@@ -2,9 +2,9 @@
 //! lifetime ends.
 
 use super::authentication::REPLAY_WINDOW;
-use crate::base::few;
 use crate::base::ids::LinkId;
 use crate::base::time::Time;
+use crate::base::vec_map::VecMap;
 use core::time::Duration;
 use roam6_wire::{LinkAddress, Prefix};
 use std::net::Ipv6Addr;
@@ -26,8 +26,8 @@ pub struct NeighbourRouter {
 /// The neighbour routers and their networks.
 #[derive(Debug, Default)]
 pub struct NeighbourTable {
-    routers: few::VecMap<NeighbourRouter, RouterState>,
-    networks: few::VecMap<Prefix, NetworkEntry>,
+    routers: VecMap<NeighbourRouter, RouterState>,
+    networks: VecMap<Prefix, NetworkEntry>,
 }
 
 /// The state of a neighbour router.

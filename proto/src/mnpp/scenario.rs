@@ -8,7 +8,7 @@ use super::{Mnpp, authentication};
 use crate::base::ids::LinkId;
 use crate::base::rng::Entropy;
 use crate::base::time::Time;
-use crate::contract::command::Command;
+use crate::contract::command::{Command, LifecycleCommand, MnppCommand};
 use crate::contract::config::mnpp::{AcceptanceRule, MnppConfig};
 use crate::contract::config::nemo::SharedKey;
 use crate::contract::engine::{Engine, Outbox};
@@ -49,7 +49,7 @@ pub fn fuzz(data: &[u8]) {
             _ => world.reload(choice),
         }
     }
-    world.feed(&Input::Command(Command::Stop));
+    world.feed(&Input::Command(Command::Lifecycle(LifecycleCommand::Stop)));
     assert!(world.installed.is_empty(), "something stays behind");
     assert_eq!(world.engine.deadline(), None, "does not end");
 }
@@ -155,7 +155,7 @@ impl Harness {
     }
 
     fn reload(&mut self, choice: u8) {
-        self.feed(&Input::Command(Command::ReloadMnpp(Box::new(config(choice)))));
+        self.feed(&Input::Command(Command::Mnpp(MnppCommand::Reload(Box::new(config(choice))))));
     }
 
     fn wait(&mut self, span: Duration) {

@@ -2,11 +2,12 @@
 
 use super::neighbours::MAX_ROUTERS;
 use super::*;
-use crate::contract::config::mnpp::AcceptanceRule;
-use crate::contract::config::mnpp::MnppConfig;
+use crate::contract::command::{LifecycleCommand, MnppCommand};
+use crate::contract::config::mnpp::{AcceptanceRule, MnppConfig};
 use crate::contract::config::nemo::SharedKey;
 use crate::contract::input::{AddressState, Clock};
 use crate::contract::output::Output;
+use crate::contract::report::HostReport;
 use std::collections::{BTreeMap, BTreeSet};
 
 const LINK: LinkId = LinkId(7);
@@ -112,7 +113,7 @@ impl Street {
             Output::Drop(Key::Neighbour(..)) => *neighbours -= 1,
             Output::Put(Item::Rule(_)) => *rules += 1,
             Output::Drop(Key::Rule(..)) => *rules -= 1,
-            Output::Report(Report::Dropped { reason, .. }) => drops.push(reason),
+            Output::Report(Report::Host(HostReport::Dropped { reason, .. })) => drops.push(reason),
             Output::Transmit(Transmit { via: Via::Link(LINK), bytes }) => {
                 self.sent.push(Packet { link: LINK, sender, bytes })
             }
@@ -195,7 +196,7 @@ fn a_new_neighbour_router_is_answered_at_once() {
 #[test]
 fn a_zero_lifetime_announcement_or_link_loss_removes_all_routes() {
     let mut street = Street::pair();
-    street.feed(1, &Input::Command(Command::Stop));
+    street.feed(1, &Input::Command(Command::Lifecycle(LifecycleCommand::Stop)));
     street.run(Duration::ZERO);
     assert!(street.routes(0).is_empty() && street.routes(1).is_empty());
     assert_eq!(street.cars[1].rules, 0);
@@ -296,9 +297,9 @@ fn a_network_stays_with_its_router_and_own_networks_are_refused() {
 fn a_reload_removes_networks_no_longer_accepted() {
     let mut street = Street::pair();
     let strict = MnppConfig { accepted: Vec::new(), ..config(1) };
-    street.feed(0, &Input::Command(Command::ReloadMnpp(Box::new(strict))));
+    street.feed(0, &Input::Command(Command::Mnpp(MnppCommand::Reload(Box::new(strict)))));
     assert!(street.routes(0).is_empty());
-    street.feed(0, &Input::Command(Command::ReloadMnpp(Box::new(config(1)))));
+    street.feed(0, &Input::Command(Command::Mnpp(MnppCommand::Reload(Box::new(config(1))))));
     street.run(Duration::from_millis(1100));
     assert_eq!(street.routes(0), [network(2)]);
 }

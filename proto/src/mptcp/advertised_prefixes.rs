@@ -1,8 +1,8 @@
 //! Prefixes that the routers of a link advertise. An address needs the router that advertises its prefix, so an address
 //! whose router is gone has no route, whatever the routing table says (RFC 4861 §6.3.4, RFC 8028 §3.1).
 
-use crate::base::few;
 use crate::base::time::Time;
+use crate::base::vec_map::VecMap;
 use core::time::Duration;
 use roam6_wire::Prefix;
 use roam6_wire::icmp6::{NeighbourOption, RouterAdvertisement};
@@ -20,14 +20,14 @@ const TWO_HOURS: Duration = Duration::from_secs(7200);
 /// The routers of one link and their prefixes.
 #[derive(Debug, Clone, Default)]
 pub struct AdvertisedPrefixes {
-    routers: few::VecMap<Ipv6Addr, Router>,
+    routers: VecMap<Ipv6Addr, Router>,
 }
 
 #[derive(Debug, Clone)]
 struct Router {
     expires: Time,
     reachable: bool,
-    prefixes: few::VecMap<Prefix, Lifetimes>,
+    prefixes: VecMap<Prefix, Lifetimes>,
 }
 
 /// Lifetimes of a prefix.
@@ -48,7 +48,7 @@ impl AdvertisedPrefixes {
         if !room && let Some(oldest) = self.routers.iter().min_by_key(|(_, known)| known.expires).map(|(at, _)| *at) {
             self.routers.remove(&oldest);
         }
-        let new = Router { expires: now, reachable: true, prefixes: few::VecMap::new() };
+        let new = Router { expires: now, reachable: true, prefixes: VecMap::new() };
         let known = self.routers.entry(router).or_insert(new);
         known.reachable = true;
         known.expires = now + Duration::from_secs(message.lifetime.into());

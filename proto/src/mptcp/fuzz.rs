@@ -6,7 +6,7 @@ use super::PathManager;
 use super::path_manager::MAX_ENDPOINTS;
 use crate::base::ids::{LinkId, MptcpToken};
 use crate::base::time::Time;
-use crate::contract::command::Command;
+use crate::contract::command::{Command, LifecycleCommand, MptcpCommand};
 use crate::contract::config::mptcp::PathManagerConfig;
 use crate::contract::engine::{Engine, Outbox};
 use crate::contract::input::{
@@ -48,7 +48,7 @@ pub fn run(data: &[u8]) {
         world.act(action, choice, &mut reader);
     }
     world.check_stable_state();
-    world.feed(Input::Command(Command::Stop));
+    world.feed(Input::Command(Command::Lifecycle(LifecycleCommand::Stop)));
     assert!(world.endpoints.is_empty() && world.routes.is_empty() && world.limits.is_none(), "something is left");
     assert!(world.manager.deadline().is_none(), "does not end");
 }
@@ -219,7 +219,7 @@ impl Harness {
 
     fn reload(&mut self, choice: u8) {
         self.config = config(choice);
-        self.feed(Input::Command(Command::ReloadPathManager(Box::new(self.config.clone()))));
+        self.feed(Input::Command(Command::Mptcp(MptcpCommand::Reload(Box::new(self.config.clone())))));
     }
 
     /// The engine hears of a link before it hears anything of it.

@@ -1,12 +1,12 @@
 //! One interface of an MPTCP host: its addresses and their routers (RFC 4861 §6.3.4, RFC 7559 §2, RFC 8028 §3.1).
 
 use super::advertised_prefixes::AdvertisedPrefixes;
-use crate::base::few;
 use crate::base::ids::LinkId;
 use crate::base::time::Time;
+use crate::base::vec_map::VecMap;
 use crate::contract::engine::Outbox;
 use crate::contract::input::{AddressEvent, AddressState, LinkEvent, RouteEvent};
-use crate::contract::report::Report;
+use crate::contract::report::{HostReport, Report};
 use core::time::Duration;
 use roam6_wire::Prefix;
 use std::net::Ipv6Addr;
@@ -29,7 +29,7 @@ pub(super) struct Link {
     pub(super) up: bool,
     pub(super) mtu: u32,
     /// Usable addresses; the time from which the kernel's deprecated state counts, if it is set.
-    pub(super) addresses: few::VecMap<Ipv6Addr, Option<Time>>,
+    pub(super) addresses: VecMap<Ipv6Addr, Option<Time>>,
     pub(super) advertised: AdvertisedPrefixes,
     /// Router of a static default route.
     static_router: Option<Ipv6Addr>,
@@ -52,7 +52,7 @@ impl Link {
             name: event.name.clone(),
             up: false,
             mtu: event.mtu,
-            addresses: few::VecMap::new(),
+            addresses: VecMap::new(),
             advertised: AdvertisedPrefixes::default(),
             static_router: None,
             solicit_at: Time::ZERO,
@@ -86,7 +86,7 @@ impl Link {
             let known = self.addresses.get(&address).copied().flatten();
             self.addresses.insert(address, deprecated.then(|| known.unwrap_or(now + DEPRECATION_DELAY)));
         } else {
-            out.report(Report::TableFull { table: "addresses".to_owned(), limit: MAX_ADDRESSES });
+            out.report(Report::Host(HostReport::TableFull { table: "addresses".to_owned(), limit: MAX_ADDRESSES }));
         }
     }
 
@@ -140,4 +140,4 @@ impl Link {
 }
 
 /// The interfaces of a host.
-pub(super) type Links = few::VecMap<LinkId, Link>;
+pub(super) type Links = VecMap<LinkId, Link>;

@@ -4,16 +4,16 @@
 use super::link::{Link, Links};
 use super::source_routes::SourceRoutes;
 use super::subflow::{self, Subflows};
-use crate::base::few;
 use crate::base::ids::LinkId;
 use crate::base::time::Time;
-use crate::contract::command::Command;
+use crate::base::vec_map::VecMap;
+use crate::contract::command::{Command, LifecycleCommand, MptcpCommand};
 use crate::contract::config::mptcp::PathManagerConfig;
 use crate::contract::engine::{Engine, Outbox};
 use crate::contract::input::{Input, LinkEvent, Outcome, Packet, SubflowEvent, SubflowEventKind};
 use crate::contract::item::{Item, Key, MptcpEndpoint, MptcpEndpointFlags, MptcpLimits};
-use crate::contract::report::{DropReason, Report};
-use crate::contract::view::{EndpointView, LinkView, View};
+use crate::contract::report::{DropReason, HostReport, LinkReport, MptcpReport, Report};
+use crate::contract::view::{EndpointState, EndpointView, LinkRole, LinkState, LinkView, View};
 use crate::link::nd_messages;
 use core::time::Duration;
 use roam6_wire::Prefix;
@@ -46,11 +46,11 @@ pub struct PathManager {
     config: PathManagerConfig,
     links: Links,
     /// The endpoints put to the host.
-    installed: few::VecMap<Ipv6Addr, InstalledEndpoint>,
+    installed: VecMap<Ipv6Addr, InstalledEndpoint>,
     /// Addresses that become endpoints no earlier than this.
-    not_before: few::VecMap<Ipv6Addr, Time>,
+    not_before: VecMap<Ipv6Addr, Time>,
     /// Current recreation interval of endpoints without subflows.
-    recreate_after: few::VecMap<Ipv6Addr, Duration>,
+    recreate_after: VecMap<Ipv6Addr, Duration>,
     subflows: Subflows,
     routes: SourceRoutes,
     limits: LimitsState,
@@ -101,9 +101,9 @@ impl PathManager {
         PathManager {
             config,
             links: Links::new(),
-            installed: few::VecMap::new(),
-            not_before: few::VecMap::new(),
-            recreate_after: few::VecMap::new(),
+            installed: VecMap::new(),
+            not_before: VecMap::new(),
+            recreate_after: VecMap::new(),
             subflows: Subflows::default(),
             routes: SourceRoutes::default(),
             limits: LimitsState::Unset,
@@ -133,8 +133,8 @@ impl PathManager {
                     link.advertised.set_reachable(event.address, event.reachable);
                 }
             }
-            Input::Command(Command::Stop) => self.stopped = true,
-            Input::Command(Command::ReloadPathManager(config)) => self.config = config.as_ref().clone(),
+            Input::Command(Command::Lifecycle(LifecycleCommand::Stop)) => self.stopped = true,
+            Input::Command(Command::Mptcp(MptcpCommand::Reload(config))) => self.config = config.as_ref().clone(),
             Input::Tick
             | Input::Clock(_)
             | Input::Command(_)
@@ -148,7 +148,7 @@ impl PathManager {
     /// Records interfaces that the configuration does not name too: a reload may name them.
     fn handle_link(&mut self, now: Time, event: &LinkEvent, out: &mut Outbox) {
         if !self.links.contains_key(&event.link) && self.links.len() == MAX_LINKS {
-            out.report(Report::TableFull { table: "links".to_owned(), limit: MAX_LINKS });
+            out.report(Report::Host(HostReport::TableFull { table: "links".to_owned(), limit: MAX_LINKS }));
             return;
         }
         self.links.entry(event.link).or_insert_with(|| Link::new(event)).handle_link(now, event);
@@ -166,13 +166,13 @@ impl PathManager {
             Ok(Message::RouterAdvertisement(message)) => {
                 if !link.advertised.handle_advertisement(now, datagram.source, &message) {
                     let limit = super::advertised_prefixes::MAX_ROUTERS;
-                    out.report(Report::TableFull { table: "routers".to_owned(), limit });
+                    out.report(Report::Host(HostReport::TableFull { table: "routers".to_owned(), limit }));
                 }
             }
             Ok(_) => {}
             Err(malformed) => {
                 let (reason, from) = (DropReason::Malformed, Some(datagram.source));
-                out.report(Report::Dropped { reason, from, detail: malformed.to_string() });
+                out.report(Report::Host(HostReport::Dropped { reason, from, detail: malformed.to_string() }));
             }
         }
     }
@@ -192,12 +192,15 @@ impl PathManager {
             key if self.routes.handle_refusal(now, key) => {}
             _ => return,
         }
-        out.report(Report::ItemRefused { key: outcome.key.clone(), why: why.clone() });
+        out.report(Report::Host(HostReport::ItemRefused { key: outcome.key.clone(), why: why.clone() }));
     }
 
     fn handle_subflow(&mut self, event: &SubflowEvent, out: &mut Outbox) {
         if !self.subflows.handle_event(event) {
-            out.report(Report::TableFull { table: "connections".to_owned(), limit: subflow::MAX_CONNECTIONS });
+            out.report(Report::Host(HostReport::TableFull {
+                table: "connections".to_owned(),
+                limit: subflow::MAX_CONNECTIONS,
+            }));
         }
         if event.kind == SubflowEventKind::SubflowEstablished {
             self.recreate_after.remove(event.local.ip());
@@ -216,8 +219,8 @@ impl PathManager {
     }
 
     /// The usable addresses, one for each prefix of a link.
-    fn candidates(&self, now: Time) -> few::VecMap<Ipv6Addr, Candidate> {
-        let mut best: few::VecMap<(LinkId, Prefix), Candidate> = few::VecMap::new();
+    fn candidates(&self, now: Time) -> VecMap<Ipv6Addr, Candidate> {
+        let mut best: VecMap<(LinkId, Prefix), Candidate> = VecMap::new();
         for (id, link) in self.used_links() {
             for &address in link.addresses.keys() {
                 let Some(route) = link.route_of(now, address) else { continue };
@@ -235,7 +238,7 @@ impl PathManager {
             }
         }
         // The kernel has one endpoint for an address, whatever the interface.
-        let mut found = few::VecMap::new();
+        let mut found = VecMap::new();
         for candidate in best.into_values() {
             found.entry(candidate.endpoint.address).or_insert(candidate);
         }
@@ -243,7 +246,7 @@ impl PathManager {
     }
 
     /// Whether a deprecated endpoint can go: another one exists, and all connections use it or had time to.
-    fn is_replaced(&self, now: Time, address: Ipv6Addr, candidates: &few::VecMap<Ipv6Addr, Candidate>) -> bool {
+    fn is_replaced(&self, now: Time, address: Ipv6Addr, candidates: &VecMap<Ipv6Addr, Candidate>) -> bool {
         let preferred = |at: &Ipv6Addr| candidates.get(at).is_some_and(|candidate| !candidate.deprecated);
         let others = || self.installed.iter().filter(|(at, _)| **at != address && preferred(at));
         let addresses: Vec<Ipv6Addr> = others().map(|(at, _)| *at).collect();
@@ -254,7 +257,7 @@ impl PathManager {
 
     /// Puts and drops endpoints until the host has the wanted ones.
     fn reconcile(&mut self, now: Time, out: &mut Outbox) {
-        let mut wanted = if self.stopped { few::VecMap::new() } else { self.candidates(now) };
+        let mut wanted = if self.stopped { VecMap::new() } else { self.candidates(now) };
         self.recreate_unused(now, &wanted, out);
         let old: Vec<Ipv6Addr> = self.installed.keys().copied().collect();
         for address in old {
@@ -273,7 +276,7 @@ impl PathManager {
                 continue;
             }
             if self.installed.len() == MAX_ENDPOINTS {
-                out.report(Report::TableFull { table: "endpoints".to_owned(), limit: MAX_ENDPOINTS });
+                out.report(Report::Host(HostReport::TableFull { table: "endpoints".to_owned(), limit: MAX_ENDPOINTS }));
                 self.not_before.insert(address, now + RETRY_INTERVAL);
                 continue;
             }
@@ -289,7 +292,7 @@ impl PathManager {
             .insert(address, InstalledEndpoint { endpoint, since: now, unused_since: None, draining_since: None });
         self.put_limits(now, out);
         out.put(Item::MptcpEndpoint(endpoint));
-        out.report(Report::EndpointUp { link, address, backup: flags.backup });
+        out.report(Report::Mptcp(MptcpReport::EndpointUp { link, address, backup: flags.backup }));
     }
 
     /// Keeps an endpoint; a change of its backup flag is signalled to the peers (MP_PRIO).
@@ -301,7 +304,7 @@ impl PathManager {
             held.endpoint = endpoint;
             out.put(Item::MptcpEndpoint(endpoint));
             let MptcpEndpoint { address, link, flags } = endpoint;
-            out.report(Report::EndpointUp { link, address, backup: flags.backup });
+            out.report(Report::Mptcp(MptcpReport::EndpointUp { link, address, backup: flags.backup }));
         }
     }
 
@@ -309,12 +312,12 @@ impl PathManager {
         if let Some(held) = self.installed.remove(&address) {
             self.not_before.insert(address, now + pause);
             out.drop(Key::MptcpEndpoint(address));
-            out.report(Report::EndpointDown { link: held.endpoint.link, address });
+            out.report(Report::Mptcp(MptcpReport::EndpointDown { link: held.endpoint.link, address }));
         }
     }
 
     /// Recreates endpoints without subflows while connections exist.
-    fn recreate_unused(&mut self, now: Time, wanted: &few::VecMap<Ipv6Addr, Candidate>, out: &mut Outbox) {
+    fn recreate_unused(&mut self, now: Time, wanted: &VecMap<Ipv6Addr, Candidate>, out: &mut Outbox) {
         self.recreate_after.retain(|address, _| wanted.contains_key(address));
         let tired: Vec<Ipv6Addr> =
             self.installed.keys().filter(|at| self.recreate_at(**at).is_some_and(|it| it <= now)).copied().collect();
@@ -358,14 +361,14 @@ impl PathManager {
             link.advertised.expire(now);
             if self.config.interfaces.contains(&link.name) && link.take_due_solicitation(now) {
                 out.transmit(nd_messages::router_solicitation(*id, None));
-                out.report(Report::RouterSolicitationSent { link: *id });
+                out.report(Report::Link(LinkReport::RouterSolicitationSent { link: *id }));
             }
         }
     }
 
     /// Puts the source-specific default routes.
     fn update_source_routes(&mut self, now: Time, out: &mut Outbox) {
-        let mut wanted = few::VecMap::new();
+        let mut wanted = VecMap::new();
         if self.config.source_routing && !self.stopped {
             for (id, link) in self.used_links() {
                 let found = link.addresses.keys().filter_map(|address| link.route_of(now, *address));
@@ -383,15 +386,15 @@ impl PathManager {
         link: &Link,
         address: Ipv6Addr,
         held: Option<&InstalledEndpoint>,
-    ) -> &'static str {
+    ) -> EndpointState {
         match (held, link.route_of(now, address)) {
-            (Some(held), _) if held.draining_since.is_some() => "deprecated",
-            (Some(_), _) => "in use",
-            (None, _) if !link.up => "link down",
-            (None, None) => "no router",
-            (None, Some(route)) if route.deprecated => "deprecated",
-            (None, _) if self.not_before.contains_key(&address) => "waiting",
-            (None, _) => "spare",
+            (Some(held), _) if held.draining_since.is_some() => EndpointState::Deprecated,
+            (Some(_), _) => EndpointState::InUse,
+            (None, _) if !link.up => EndpointState::LinkDown,
+            (None, None) => EndpointState::NoRouter,
+            (None, Some(route)) if route.deprecated => EndpointState::Deprecated,
+            (None, _) if self.not_before.contains_key(&address) => EndpointState::Waiting,
+            (None, _) => EndpointState::Spare,
         }
     }
 }
@@ -438,17 +441,16 @@ impl Engine for PathManager {
                 last_error: None,
                 error_age: None,
                 name: link.name.clone(),
-                role: "mnn".to_owned(),
+                role: LinkRole::MobileNetworkNode,
                 up: link.up,
                 mtu: link.mtu,
                 router: link.router(now),
                 addresses: addresses.map(|held| held.endpoint.address).collect(),
                 state: match (link.up, link.needs_router(now)) {
-                    (false, _) => "down",
-                    (true, true) => "no router",
-                    (true, false) => "up",
-                }
-                .to_owned(),
+                    (false, _) => LinkState::Down,
+                    (true, true) => LinkState::NoRouter,
+                    (true, false) => LinkState::Up,
+                },
             });
             view.endpoints.extend(link.addresses.keys().map(|&address| {
                 let held = self.installed.get(&address).filter(|held| held.endpoint.link == id);
@@ -459,7 +461,7 @@ impl Engine for PathManager {
                     home,
                     backup: held.map_or(home, |held| held.endpoint.flags.backup),
                     signal: held.is_some_and(|held| held.endpoint.flags.signal),
-                    state: self.endpoint_state(now, link, address, held).to_owned(),
+                    state: self.endpoint_state(now, link, address, held),
                 }
             }));
         }

@@ -2,9 +2,9 @@
 //! another network filters their source (RFC 8028 §3.1, BCP 38).
 
 use super::path_manager::RETRY_INTERVAL;
-use crate::base::few;
 use crate::base::ids::LinkId;
 use crate::base::time::Time;
+use crate::base::vec_map::VecMap;
 use crate::contract::engine::Outbox;
 use crate::contract::item::{Item, Key, NextHop, Route, RouteTable};
 use roam6_wire::Prefix;
@@ -16,14 +16,14 @@ const METRIC: u32 = 512;
 /// The source-specific default routes of this host's prefixes.
 #[derive(Debug, Default)]
 pub(crate) struct SourceRoutes {
-    installed: few::VecMap<Prefix, (LinkId, Ipv6Addr)>,
+    installed: VecMap<Prefix, (LinkId, Ipv6Addr)>,
     /// Refused routes, and when each is put again.
-    refused: few::VecMap<Prefix, Time>,
+    refused: VecMap<Prefix, Time>,
 }
 
 impl SourceRoutes {
     /// Puts and drops routes until the host has `wanted`: for each prefix its interface and router.
-    pub(crate) fn reconcile(&mut self, now: Time, wanted: &few::VecMap<Prefix, (LinkId, Ipv6Addr)>, out: &mut Outbox) {
+    pub(crate) fn reconcile(&mut self, now: Time, wanted: &VecMap<Prefix, (LinkId, Ipv6Addr)>, out: &mut Outbox) {
         self.refused.retain(|prefix, until| *until > now && wanted.contains_key(prefix));
         self.installed.retain(|prefix, _| {
             let stays = wanted.contains_key(prefix);

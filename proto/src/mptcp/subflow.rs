@@ -1,9 +1,9 @@
 //! Connections and the local addresses of their subflows, as the kernel reports them (RFC 8684).
 
-use crate::base::few;
 use crate::base::ids::MptcpToken;
+use crate::base::vec_set::VecSet;
 use crate::contract::input::{SubflowEvent, SubflowEventKind};
-use crate::contract::report::Report;
+use crate::contract::report::{MptcpReport, Report};
 use std::collections::BTreeMap;
 use std::net::{Ipv6Addr, SocketAddrV6};
 
@@ -15,7 +15,7 @@ pub const MAX_SUBFLOWS: usize = 32;
 /// The connections of this host.
 #[derive(Debug, Default)]
 pub(super) struct Subflows {
-    connections: BTreeMap<MptcpToken, few::VecSet<(SocketAddrV6, SocketAddrV6)>>,
+    connections: BTreeMap<MptcpToken, VecSet<(SocketAddrV6, SocketAddrV6)>>,
     /// Some connections were not recorded.
     incomplete: bool,
 }
@@ -63,7 +63,7 @@ impl Subflows {
     }
 }
 
-fn has(subflows: &few::VecSet<(SocketAddrV6, SocketAddrV6)>, addresses: &[Ipv6Addr]) -> bool {
+fn has(subflows: &VecSet<(SocketAddrV6, SocketAddrV6)>, addresses: &[Ipv6Addr]) -> bool {
     subflows.iter().any(|(local, _)| addresses.contains(local.ip()))
 }
 
@@ -71,10 +71,16 @@ fn has(subflows: &few::VecSet<(SocketAddrV6, SocketAddrV6)>, addresses: &[Ipv6Ad
 pub(super) fn report(event: &SubflowEvent, backup: bool) -> Report {
     let SubflowEvent { token, kind: change, local, remote, error } = *event;
     match change {
-        SubflowEventKind::ConnectionEstablished => Report::SubflowUp { token, local, remote, backup, first: true },
-        SubflowEventKind::SubflowEstablished => Report::SubflowUp { token, local, remote, backup, first: false },
-        SubflowEventKind::PriorityChanged => Report::SubflowPriorityChanged { token, local, remote },
-        SubflowEventKind::SubflowClosed => Report::SubflowDown { token, local, remote, error },
-        SubflowEventKind::ConnectionClosed => Report::ConnectionClosed { token },
+        SubflowEventKind::ConnectionEstablished => {
+            Report::Mptcp(MptcpReport::SubflowUp { token, local, remote, backup, first: true })
+        }
+        SubflowEventKind::SubflowEstablished => {
+            Report::Mptcp(MptcpReport::SubflowUp { token, local, remote, backup, first: false })
+        }
+        SubflowEventKind::PriorityChanged => {
+            Report::Mptcp(MptcpReport::SubflowPriorityChanged { token, local, remote })
+        }
+        SubflowEventKind::SubflowClosed => Report::Mptcp(MptcpReport::SubflowDown { token, local, remote, error }),
+        SubflowEventKind::ConnectionClosed => Report::Mptcp(MptcpReport::ConnectionClosed { token }),
     }
 }

@@ -5,7 +5,7 @@ use super::*;
 use crate::base::ids::{LinkId, MptcpToken};
 use crate::base::rng::Entropy;
 use crate::base::time::Time;
-use crate::contract::command::Command;
+use crate::contract::command::{Command, LifecycleCommand, MptcpCommand};
 use crate::contract::config::mptcp::PathManagerConfig;
 use crate::contract::engine::{Engine, Outbox};
 use crate::contract::input::{
@@ -14,7 +14,7 @@ use crate::contract::input::{
 };
 use crate::contract::item::{Item, Key, MptcpEndpoint, NextHop, RouteTable};
 use crate::contract::output::Output;
-use crate::contract::report::Report;
+use crate::contract::report::{HostReport, Report};
 use core::time::Duration;
 use roam6_wire::Prefix;
 use roam6_wire::icmp6::{self, Message, NeighbourOption, RouterAdvertisement};
@@ -291,20 +291,20 @@ fn source_routing_sends_each_prefix_by_its_router() {
     assert!(bench.routes.is_empty());
     let mut config = Bench::config();
     config.source_routing = true;
-    bench.feed(&Input::Command(Command::ReloadPathManager(Box::new(config.clone()))));
+    bench.feed(&Input::Command(Command::Mptcp(MptcpCommand::Reload(Box::new(config.clone())))));
     let gateway = NextHop::Gateway { link: LAN, router: ip(ROUTER) };
     let prefix = |text: &str| -> Prefix { text.parse().unwrap() };
     let both = [(prefix("2001:db8:a00::/64"), gateway), (prefix("2001:db8:f00::/64"), gateway)];
     assert_eq!(bench.routes, both.into());
     let key = Key::Route(RouteTable::MAIN, Prefix::ALL, prefix("2001:db8:a00::/64"), 512);
     bench.feed(&Input::Outcome(Outcome { key, error: Some("no".to_owned()) }));
-    assert!(bench.reports.iter().any(|report| matches!(report, Report::ItemRefused { .. })));
+    assert!(bench.reports.iter().any(|report| matches!(report, Report::Host(HostReport::ItemRefused { .. }))));
     bench.wait(61_000);
     assert_eq!(bench.routes, both.into(), "tried again");
     bench.link(LAN, false);
     assert!(bench.routes.is_empty());
     config.interfaces = Default::default();
-    bench.feed(&Input::Command(Command::ReloadPathManager(Box::new(config))));
+    bench.feed(&Input::Command(Command::Mptcp(MptcpCommand::Reload(Box::new(config)))));
     assert!(bench.endpoints().is_empty());
 }
 
@@ -367,7 +367,7 @@ fn a_refused_endpoint_is_put_again_later() {
     let mut bench = in_mobile_network();
     let refused = Some("no room".to_owned());
     bench.feed(&Input::Outcome(Outcome { key: Key::MptcpEndpoint(ip(CARE_OF)), error: refused }));
-    assert!(bench.reports.iter().any(|report| matches!(report, Report::ItemRefused { .. })));
+    assert!(bench.reports.iter().any(|report| matches!(report, Report::Host(HostReport::ItemRefused { .. }))));
     assert_eq!(bench.endpoints().len(), 1);
     bench.wait(59_000);
     assert_eq!(bench.endpoints().len(), 1);
@@ -378,7 +378,7 @@ fn a_refused_endpoint_is_put_again_later() {
 #[test]
 fn stop_removes_endpoints_routes_and_limits() {
     let mut bench = in_mobile_network();
-    bench.feed(&Input::Command(Command::Stop));
+    bench.feed(&Input::Command(Command::Lifecycle(LifecycleCommand::Stop)));
     assert!(bench.held.is_empty() && !bench.limits && bench.manager.deadline().is_none());
     bench.advertise(LAN, 600, &[("2001:db8:a00::/64", 600, 1200)]);
     assert!(bench.held.is_empty());
@@ -428,7 +428,7 @@ fn endpoints_never_exceed_the_limit_and_have_an_address() {
             }
             assert!(bench.held.iter().all(|(address, held)| assigned.contains(&(held.link, *address))));
         }
-        bench.feed(&Input::Command(Command::Stop));
+        bench.feed(&Input::Command(Command::Lifecycle(LifecycleCommand::Stop)));
         assert!(bench.held.is_empty());
     }
 }

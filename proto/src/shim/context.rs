@@ -4,11 +4,11 @@ use super::exploration::Exploration;
 use super::keepalive::ReapTimers;
 use super::proof::Announcement;
 use super::switch::{Failback, SwitchAttempt};
-use crate::base::ids::LinkId;
-use crate::base::ids::{AddressPair, ContextId};
+use crate::base::ids::{AddressPair, ContextId, LinkId};
 use crate::base::rng::Entropy;
 use crate::base::time::Time;
 use crate::contract::input::TrafficCount;
+use crate::contract::view::{ContextState, ReachabilityState};
 use core::hash::{Hash, Hasher};
 use core::time::Duration;
 use roam6_wire::shim6::{LocatorPreference, Nonce, Tag, VerificationMethod};
@@ -173,21 +173,21 @@ impl Context {
     }
 
     /// The state's name in RFC 5533.
-    pub(super) fn state(&self) -> &'static str {
+    pub(super) fn state(&self) -> ContextState {
         match self.handshake.as_deref().map(|opening| &opening.step) {
-            None => "established",
-            Some(HandshakeStep::I1) => "i1-sent",
-            Some(HandshakeStep::I2 { .. }) => "i2-sent",
-            Some(HandshakeStep::I2bis { .. }) => "i2bis-sent",
+            None => ContextState::Established,
+            Some(HandshakeStep::I1) => ContextState::I1Sent,
+            Some(HandshakeStep::I2 { .. }) => ContextState::I2Sent,
+            Some(HandshakeStep::I2bis { .. }) => ContextState::I2bisSent,
         }
     }
 
     /// REAP's state.
-    pub(super) fn reachability(&self) -> &'static str {
+    pub(super) fn reachability(&self) -> ReachabilityState {
         match &self.recovery {
-            None => "operational",
-            Some(search) if search.inbound_ok => "inbound ok",
-            Some(_) => "exploring",
+            None => ReachabilityState::Operational,
+            Some(search) if search.inbound_ok => ReachabilityState::InboundOk,
+            Some(_) => ReachabilityState::Exploring,
         }
     }
 

@@ -6,7 +6,7 @@ use crate::base::ids::{AddressPair, ContextId};
 use crate::base::time::Time;
 use crate::contract::engine::Outbox;
 use crate::contract::input::Packet;
-use crate::contract::report::{DropReason, Report};
+use crate::contract::report::{DropReason, HostReport, Report};
 use core::time::Duration;
 use roam6_wire::icmp6;
 use roam6_wire::ip6::{Datagram, protocol};
@@ -217,5 +217,5 @@ impl Shim {
 
 /// Reports a dropped packet.
 pub(super) fn drop_packet(reason: DropReason, from: Ipv6Addr, detail: impl Into<String>, out: &mut Outbox) {
-    out.report(Report::Dropped { reason, from: Some(from), detail: detail.into() });
+    out.report(Report::Host(HostReport::Dropped { reason, from: Some(from), detail: detail.into() }));
 }

@@ -7,7 +7,7 @@ use super::Shim;
 use super::context::{Context, ContextIndex};
 use crate::base::time::Time;
 use crate::contract::engine::Outbox;
-use crate::contract::report::Report;
+use crate::contract::report::{HostReport, Report};
 use core::cmp::Reverse;
 use core::time::Duration;
 use roam6_wire::shim6::VerificationMethod;
@@ -41,7 +41,7 @@ impl Shim {
             return true;
         }
         if !self.eviction.full_reported {
-            out.report(Report::TableFull { table: "contexts".to_owned(), limit });
+            out.report(Report::Host(HostReport::TableFull { table: "contexts".to_owned(), limit }));
             self.eviction.full_reported = true;
         }
         if now < self.eviction.hold_until {

@@ -1,9 +1,9 @@
 //! Locator pair exploration: order of the pairs, probe records and their evaluation (RFC 5534 §4.2, §4.3).
 
-use crate::base::few;
 use crate::base::ids::AddressPair;
 use crate::base::rng::Entropy;
 use crate::base::time::Time;
+use crate::base::vec_map::VecMap;
 use core::time::Duration;
 use roam6_wire::shim6::{LocatorPreference, Nonce, ProbeRecord};
 use std::collections::VecDeque;
@@ -100,7 +100,7 @@ impl Exploration {
     /// failed pair last.
     pub(super) fn next_pair(
         &mut self,
-        pairs: few::VecMap<AddressPair, PairRank>,
+        pairs: VecMap<AddressPair, PairRank>,
         wanted: Option<AddressPair>,
         entropy: &mut Entropy,
     ) -> Option<AddressPair> {
@@ -197,19 +197,20 @@ fn push_bounded<T>(records: &mut VecDeque<T>, record: T) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::base::vec_set::VecSet;
 
     fn pair(local: u16, peer: u16) -> AddressPair {
         let address = |host, number| format!("2001:db8:{number:x}::{host}").parse().unwrap();
         AddressPair { local: address(1, local), peer: address(2, peer) }
     }
 
-    fn pairs() -> few::VecMap<AddressPair, PairRank> {
+    fn pairs() -> VecMap<AddressPair, PairRank> {
         (0..3).flat_map(|local| (0..3).map(move |peer| (pair(local, peer), PairRank::default()))).collect()
     }
 
     #[test]
     fn disjoint_pairs_are_probed_first_and_the_failed_one_last() {
-        let mut orders = few::VecSet::new();
+        let mut orders = VecSet::new();
         for seed in 0..20 {
             let mut entropy = Entropy::seed_from_u64(seed);
             let mut exploration = Exploration::new(Time::ZERO, Some(pair(0, 0)));
@@ -231,18 +232,15 @@ mod tests {
         let mut exploration = Exploration::new(Time::ZERO, None);
         let wanted = Some(pair(2, 2));
         let last = PairRank { last_resort: true, ..PairRank::default() };
-        let some = few::VecMap::from([
-            (pair(1, 1), last),
-            (pair(2, 1), PairRank::default()),
-            (pair(2, 2), PairRank::default()),
-        ]);
+        let some =
+            VecMap::from([(pair(1, 1), last), (pair(2, 1), PairRank::default()), (pair(2, 2), PairRank::default())]);
         for _ in 0..INITIAL_PROBES {
             assert_eq!(exploration.next_pair(some.clone(), wanted, &mut entropy), wanted);
             exploration.next_interval(&mut entropy);
         }
         let rest: Vec<_> = (0..3).filter_map(|_| exploration.next_pair(some.clone(), wanted, &mut entropy)).collect();
         assert_eq!(rest.last(), Some(&pair(1, 1)));
-        assert_eq!(exploration.next_pair(few::VecMap::new(), wanted, &mut entropy), None);
+        assert_eq!(exploration.next_pair(VecMap::new(), wanted, &mut entropy), None);
     }
 
     #[test]
@@ -254,8 +252,7 @@ mod tests {
             2 => PairRank::of(preference(0, 10, 0), preference(0, 0, 0)),
             _ => PairRank::of(preference(LocatorPreference::TEMPORARY, 0, 0), preference(0, 0, 0)),
         };
-        let pairs: few::VecMap<AddressPair, PairRank> =
-            (0..4).map(|number| (pair(number, number), rank(number))).collect();
+        let pairs: VecMap<AddressPair, PairRank> = (0..4).map(|number| (pair(number, number), rank(number))).collect();
         let mut entropy = Entropy::seed_from_u64(1);
         let mut first = 0;
         for _ in 0..1000 {

@@ -1,14 +1,14 @@
 //! A shim driven by arbitrary octets, for the fuzzer and the seeded loop alike: what must hold whatever comes in.
 
 use super::Shim;
-use crate::base::few;
-use crate::base::ids::AddressPair;
-use crate::base::ids::LinkId;
+use crate::base::ids::{AddressPair, LinkId};
 use crate::base::rng::Entropy;
 use crate::base::time::Time;
-use crate::contract::command::Command;
-use crate::contract::config::shim::{AddressGeneration, AddressProof};
-use crate::contract::config::shim::{Identity, PeerFilter, ShimConfig, UplinkPreference};
+use crate::base::vec_map::VecMap;
+use crate::contract::command::{Command, LifecycleCommand, ShimCommand};
+use crate::contract::config::shim::{
+    AddressGeneration, AddressProof, Identity, PeerFilter, ShimConfig, UplinkPreference,
+};
 use crate::contract::engine::{Engine, Outbox};
 use crate::contract::input::{
     Activity, AddressEvent, AddressState, FlowEvent, Input, LinkEvent, Outcome, Packet, TrafficCount,
@@ -46,7 +46,7 @@ pub fn run(data: &[u8]) {
             None => world.wait(Duration::from_millis(u64::from(choice) * u64::from(choice) / 4)),
         }
     }
-    world.feed(&Input::Command(Command::Stop));
+    world.feed(&Input::Command(Command::Lifecycle(LifecycleCommand::Stop)));
     let left: Vec<&Key> =
         world.plan.iter().map(|(key, _)| key).filter(|key| !matches!(key, Key::JournalRecord(_))).collect();
     assert!(left.is_empty(), "stopped, yet it holds {left:?}");
@@ -107,9 +107,9 @@ impl Harness {
                 Input::Outcome(Outcome { key, error: (choice & 1 == 0).then(|| "refused".to_owned()) })
             }
             10 => Input::Command(match choice % 4 {
-                0 => Command::DeleteContext(self.context(choice)?.id),
-                1 => Command::ReloadShim(Box::new(config(choice).0)),
-                2 => Command::SwitchPath { ulids: None, fork: Fork(u32::from(choice >> 7)), path },
+                0 => Command::Shim(ShimCommand::DeleteContext(self.context(choice)?.id)),
+                1 => Command::Shim(ShimCommand::Reload(Box::new(config(choice).0))),
+                2 => Command::Shim(ShimCommand::SwitchPath { ulids: None, fork: Fork(u32::from(choice >> 7)), path }),
                 _ => return self.dad_result(choice >> 2),
             }),
             _ => return None,
@@ -389,7 +389,7 @@ fn config(seed: u8) -> (ShimConfig, Vec<Ipv6Addr>) {
     let config = ShimConfig {
         interfaces: ["if0", "if1"].map(str::to_owned).into(),
         addresses: (seed & 32 != 0).then_some(AddressGeneration { proof: AddressProof::Hba, sec }),
-        preferences: if seed & 8 == 0 { few::VecMap::new() } else { [("if1".to_owned(), worse)].into() },
+        preferences: if seed & 8 == 0 { VecMap::new() } else { [("if1".to_owned(), worse)].into() },
         trigger: (seed & 1 == 0).then(ContextTrigger::default),
         peers: PeerFilter { skip_eui64: seed & 2 == 0, ..PeerFilter::default() },
         max_contexts: MAX_CONTEXTS,

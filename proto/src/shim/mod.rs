@@ -9,6 +9,7 @@ mod dispatch;
 mod errors;
 mod eviction;
 mod exploration;
+#[cfg(any(test, feature = "fuzzing"))]
 pub mod fuzz;
 mod handshake;
 mod keepalive;
@@ -22,20 +23,19 @@ mod uplinks;
 mod validator;
 mod view;
 
-use crate::base::few;
-use crate::base::ids::LinkId;
-use crate::base::ids::{AddressPair, ContextId};
+use crate::base::ids::{AddressPair, ContextId, LinkId};
 use crate::base::rng::Entropy;
 use crate::base::time::Time;
 use crate::base::timers::TimerQueue;
 use crate::base::token_bucket::TokenBucket;
-use crate::contract::command::Command;
+use crate::base::vec_map::VecMap;
+use crate::contract::command::{Command, LifecycleCommand, ShimCommand};
 use crate::contract::config::shim::ShimConfig;
 use crate::contract::engine::{Engine, Outbox};
 use crate::contract::input::{AddressEvent, FlowEvent, Input, LinkEvent, Outcome};
 use crate::contract::item::{Item, Key, MAX_LOCATORS, ShimUplink};
 use crate::contract::output::{ActivityQuery, Transmit, Via};
-use crate::contract::report::Report;
+use crate::contract::report::{HostReport, LinkReport, Report, ShimReport};
 use crate::contract::view::View;
 use addresses::{Addresses, Environment};
 use context::{Context, ContextIndex, Contexts};
@@ -73,7 +73,7 @@ pub struct Shim {
     validators: Validators,
     agenda: TimerQueue<Timer>,
     /// Peers without Shim6: end of the holddown, and its reason.
-    holddowns: few::VecMap<Ipv6Addr, (Time, &'static str)>,
+    holddowns: VecMap<Ipv6Addr, (Time, &'static str)>,
     verification_limiter: TokenBucket,
     error_limiter: TokenBucket,
     eviction: eviction::Eviction,
@@ -128,7 +128,7 @@ impl Shim {
             addresses: Addresses::default(),
             identities: Identities::default(),
             agenda: TimerQueue::new(),
-            holddowns: few::VecMap::new(),
+            holddowns: VecMap::new(),
             eviction: eviction::Eviction::default(),
             state: Lifecycle::New,
         }
@@ -146,7 +146,7 @@ impl Shim {
         let (identities, complaints) = Identities::new(&[made.as_slice(), given].concat());
         self.identities = identities;
         for text in complaints {
-            out.report(Report::Notice { text });
+            out.report(Report::Host(HostReport::Notice { text }));
         }
     }
 
@@ -169,7 +169,11 @@ impl Shim {
         }
         if self.uplinks.put_link(event) {
             let (link, name) = (event.link, event.name.clone());
-            out.report(if event.up { Report::LinkUp { link, name } } else { Report::LinkDown { link, name } });
+            out.report(if event.up {
+                Report::Link(LinkReport::LinkUp { link, name })
+            } else {
+                Report::Link(LinkReport::LinkDown { link, name })
+            });
             self.locators_changed(now, out);
         }
     }
@@ -212,7 +216,7 @@ impl Shim {
 
     fn handle_outcome(&mut self, now: Time, outcome: &Outcome, out: &mut Outbox) {
         if let Some(why) = &outcome.error {
-            out.report(Report::ItemRefused { key: outcome.key.clone(), why: why.clone() });
+            out.report(Report::Host(HostReport::ItemRefused { key: outcome.key.clone(), why: why.clone() }));
             match &outcome.key {
                 Key::ShimUplink(link) => self.agenda.set(Timer::Shimmed(*link), now + RETRY_INTERVAL),
                 Key::ContextTrigger => self.agenda.set(Timer::Trigger, now + RETRY_INTERVAL),
@@ -306,7 +310,7 @@ impl Shim {
         }
         if context.is_established() {
             out.drop(Key::ShimContext(context.id));
-            out.report(Report::ContextDown { context: context.id, why: why.to_owned() });
+            out.report(Report::Shim(ShimReport::ContextDown { context: context.id, why: why.to_owned() }));
         }
     }
 
@@ -317,7 +321,7 @@ impl Shim {
             first.map(|first| self.holddowns.remove(&first));
         }
         self.holddowns.insert(peer, (now + hold, why));
-        out.report(Report::ShimUnavailable { peer, why: why.to_owned() });
+        out.report(Report::Shim(ShimReport::ShimUnavailable { peer, why: why.to_owned() }));
     }
 
     fn sample(&self, context: ContextId, out: &mut Outbox) {
@@ -333,15 +337,17 @@ impl Shim {
 
     fn handle_command(&mut self, now: Time, order: &Command, out: &mut Outbox) {
         match order {
-            Command::ReloadShim(config) => self.reload(now, config, out),
-            Command::SwitchPath { ulids, fork, path } => self.use_path(now, *ulids, *fork, *path, out),
-            Command::DeleteContext(id) => {
+            Command::Shim(ShimCommand::Reload(config)) => self.reload(now, config, out),
+            Command::Shim(ShimCommand::SwitchPath { ulids, fork, path }) => {
+                self.use_path(now, *ulids, *fork, *path, out)
+            }
+            Command::Shim(ShimCommand::DeleteContext(id)) => {
                 if let Some(slot) = self.contexts.find(id) {
                     self.end_context(slot, "ended by the operator", out);
                 }
             }
-            Command::RestoreJournal(records) => self.addresses.restore(records),
-            Command::Stop => self.stop(out),
+            Command::Lifecycle(LifecycleCommand::RestoreJournal(records)) => self.addresses.restore(records),
+            Command::Lifecycle(LifecycleCommand::Stop) => self.stop(out),
             _ => {}
         }
     }

@@ -1,9 +1,9 @@
 //! Locator verification by HBA sets and CGA signatures (RFC 5533 §7.2, RFC 5535 §7, RFC 3972 §5).
 
-use crate::base::few;
 use crate::base::rng::Entropy;
 use crate::base::time::Time;
 use crate::base::token_bucket::TokenBucket;
+use crate::base::vec_map::VecMap;
 use crate::contract::config::shim::Identity;
 use crate::contract::item::MAX_LOCATORS;
 use crate::crypto::cga::Parameters;
@@ -38,7 +38,7 @@ pub(super) struct Announcement {
 pub(super) struct Identities {
     local: Vec<LocalIdentity>,
     /// Cache of announcements for the current lists: all contexts of one ULID share one.
-    announced: few::VecMap<Ipv6Addr, Arc<Announcement>>,
+    announced: VecMap<Ipv6Addr, Arc<Announcement>>,
 }
 
 #[derive(Debug)]
@@ -73,7 +73,7 @@ impl Identities {
             }
             LocalIdentity { is_set: hba::prefixes(&parameters).is_some(), parameters, key, list: None }
         });
-        (Identities { local: own.collect(), announced: few::VecMap::new() }, complaints)
+        (Identities { local: own.collect(), announced: VecMap::new() }, complaints)
     }
 
     /// Builds and signs the lists of `locators`, once for all peers.

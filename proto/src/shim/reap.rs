@@ -3,12 +3,12 @@
 use super::context::{Context, ContextIndex, PeerLocator, Recovery};
 use super::exploration::{Exploration, PairRank};
 use super::{SAMPLE_TIMEOUT, Shim, Timer, switch};
-use crate::base::few;
 use crate::base::ids::AddressPair;
 use crate::base::time::Time;
+use crate::base::vec_map::VecMap;
 use crate::contract::engine::Outbox;
 use crate::contract::input::Activity;
-use crate::contract::report::Report;
+use crate::contract::report::{Report, ShimReport};
 use core::time::Duration;
 use roam6_wire::shim6::{LocatorPreference, Message, Probe, ProbeState};
 
@@ -143,7 +143,7 @@ impl Shim {
             None => {
                 let exploration = Exploration::new(now, Some(path));
                 context.recovery = Some(Box::new(Recovery { inbound_ok: false, exploration }));
-                out.report(Report::PathLost { context: id, path, why: why.to_owned() });
+                out.report(Report::Shim(ShimReport::PathLost { context: id, path, why: why.to_owned() }));
             }
         }
         self.agenda.cancel(&Timer::Watch(slot));
@@ -255,9 +255,9 @@ impl Shim {
             if self.contexts.get(slot).is_some_and(|context| context.pending_update.is_some()) {
                 self.agenda.set(Timer::Update(slot), now);
             }
-            out.report(Report::PathChanged { context: id, path, after: now.since(since) });
+            out.report(Report::Shim(ShimReport::PathChanged { context: id, path, after: now.since(since) }));
         } else if chosen.is_some() {
-            out.report(Report::PathRecovered { context: id, path });
+            out.report(Report::Shim(ShimReport::PathRecovered { context: id, path }));
         }
         self.finish_switch(now, slot, former);
     }
@@ -298,8 +298,8 @@ impl Shim {
     /// All candidate pairs with their ranks. A pair is a last resort if the peer has flagged its locator as broken, if
     /// the peer does not know our locator yet, or for a ULID that the peer does not list: there a peer that has lost
     /// the context answers with R1bis (RFC 5533 §7.17).
-    pub(super) fn candidate_pairs(&mut self, slot: ContextIndex) -> few::VecMap<AddressPair, PairRank> {
-        let mut pairs = few::VecMap::new();
+    pub(super) fn candidate_pairs(&mut self, slot: ContextIndex) -> VecMap<AddressPair, PairRank> {
+        let mut pairs = VecMap::new();
         let Some(ulid) = self.contexts.get(slot).map(|context| context.id.ulids.local) else { return pairs };
         let new = self.announcement(ulid);
         let Some(context) = self.contexts.get(slot) else { return pairs };

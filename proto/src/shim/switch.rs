@@ -9,7 +9,7 @@ use super::{Shim, Timer};
 use crate::base::ids::{AddressPair, ContextId};
 use crate::base::time::Time;
 use crate::contract::engine::Outbox;
-use crate::contract::report::Report;
+use crate::contract::report::{HostReport, Report};
 use core::time::Duration;
 use roam6_wire::shim6::{Fork, Message, Nonce, Probe, ProbeRecord, ProbeState};
 
@@ -101,7 +101,7 @@ impl Shim {
             slots.into_iter().filter(|slot| self.candidate_pairs(*slot).contains_key(&path)).collect();
         if able.is_empty() {
             let text = format!("no context can use {path}: both addresses must be locators of one context");
-            out.report(Report::Notice { text });
+            out.report(Report::Host(HostReport::Notice { text }));
         }
         for slot in able {
             match fork {
@@ -176,7 +176,7 @@ impl Shim {
         match wish.reason {
             SwitchReason::Operator => {
                 let text = format!("{id}: no probe on {} was answered; the context stays on {path}", wish.path);
-                out.report(Report::Notice { text });
+                out.report(Report::Host(HostReport::Notice { text }));
             }
             SwitchReason::Failback if unheard => {
                 self.start_switch(now, slot, SwitchAttempt::new(now, path, SwitchReason::ContextCheck), out)

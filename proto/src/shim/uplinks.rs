@@ -1,8 +1,9 @@
 //! The uplinks of this host: usable locators, and the router for each source address.
 
-use crate::base::few;
 use crate::base::ids::LinkId;
 use crate::base::time::Time;
+use crate::base::vec_map::VecMap;
+use crate::base::vec_set::VecSet;
 use crate::contract::config::shim::UplinkPreference;
 use crate::contract::input::{AddressEvent, AddressState, LinkEvent};
 use crate::mptcp::advertised_prefixes::AdvertisedPrefixes;
@@ -17,7 +18,7 @@ const MAX_ADDRESSES: usize = 32;
 /// All interfaces that the configuration names and the host has.
 #[derive(Debug, Default)]
 pub(super) struct Uplinks {
-    links: few::VecMap<LinkId, Uplink>,
+    links: VecMap<LinkId, Uplink>,
 }
 
 #[derive(Debug)]
@@ -27,7 +28,7 @@ struct Uplink {
     up: bool,
     mtu: u32,
     advertised: AdvertisedPrefixes,
-    addresses: few::VecSet<Ipv6Addr>,
+    addresses: VecSet<Ipv6Addr>,
 }
 
 impl Uplinks {
@@ -39,7 +40,7 @@ impl Uplinks {
             up: !event.up,
             mtu: event.mtu,
             advertised: AdvertisedPrefixes::default(),
-            addresses: few::VecSet::new(),
+            addresses: VecSet::new(),
         };
         let link = self.links.entry(event.link).or_insert_with(fresh);
         (link.mtu, link.link_address) = (event.mtu, event.address);
@@ -74,10 +75,10 @@ impl Uplinks {
     }
 
     /// Removes the interfaces that are not in `kept`, and returns them.
-    pub(super) fn retain(&mut self, kept: &few::VecSet<String>) -> Vec<LinkId> {
+    pub(super) fn retain(&mut self, kept: &VecSet<String>) -> Vec<LinkId> {
         let (stay, go) = core::mem::take(&mut self.links).into_iter().partition(|(_, link)| kept.contains(&link.name));
         self.links = stay;
-        let go: few::VecMap<LinkId, Uplink> = go;
+        let go: VecMap<LinkId, Uplink> = go;
         go.into_keys().collect()
     }
 
@@ -109,11 +110,7 @@ impl Uplinks {
     }
 
     /// The configured preference for an address, by its interface.
-    pub(super) fn preference(
-        &self,
-        address: Ipv6Addr,
-        of: &few::VecMap<String, UplinkPreference>,
-    ) -> LocatorPreference {
+    pub(super) fn preference(&self, address: Ipv6Addr, of: &VecMap<String, UplinkPreference>) -> LocatorPreference {
         let link = self.links.values().find(|link| link.addresses.contains(&address));
         link.and_then(|link| of.get(&link.name)).map_or(LocatorPreference::default(), |preference| preference.emit())
     }

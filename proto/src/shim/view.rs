@@ -3,7 +3,7 @@
 use super::{Shim, Timer};
 use crate::base::ids::AddressPair;
 use crate::base::time::Time;
-use crate::contract::view::{ContextView, LinkView, TimerView, View};
+use crate::contract::view::{ContextView, LinkRole, LinkState, LinkView, LocatorProof, TimerView, View};
 use roam6_wire::shim6::VerificationMethod;
 
 impl Shim {
@@ -12,9 +12,9 @@ impl Shim {
             let peer = context.peer.as_ref();
             let locators = peer.map(|peer| &*peer.locators).unwrap_or_default();
             let method = |method: VerificationMethod| match method {
-                VerificationMethod::HBA => "hba",
-                VerificationMethod::CGA => "cga",
-                _ => "ulid",
+                VerificationMethod::HBA => LocatorProof::Hba,
+                VerificationMethod::CGA => LocatorProof::Cga,
+                _ => LocatorProof::Ulid,
             };
             let paths =
                 context.announced.locators.iter().flat_map(|local| {
@@ -22,14 +22,14 @@ impl Shim {
                 });
             view.contexts.push(ContextView {
                 context: context.id,
-                state: context.state().to_owned(),
-                reachability: context.reachability().to_owned(),
+                state: context.state(),
+                reachability: context.reachability(),
                 path: context.path,
                 rewriting: context.is_established() && context.path != context.id.ulids,
                 tag_in: context.tag,
                 tag_out: peer.map(|peer| peer.tag),
                 local: context.announced.locators.clone(),
-                peer: locators.iter().map(|locator| (locator.address, method(locator.method).to_owned())).collect(),
+                peer: locators.iter().map(|locator| (locator.address, method(locator.method))).collect(),
                 paths: paths.collect(),
                 idle: now.since(context.last_activity),
                 tx: context.traffic.0,
@@ -40,12 +40,12 @@ impl Shim {
             last_error: None,
             error_age: None,
             name: name.to_owned(),
-            role: "shim".to_owned(),
+            role: LinkRole::Shim,
             up,
             mtu,
             router: self.uplinks.default_router(now, link),
             addresses,
-            state: if up { "up" } else { "down" }.to_owned(),
+            state: if up { LinkState::Up } else { LinkState::Down },
         }));
         self.addresses.fill_view(now, view);
         let pressing = self.agenda.iter().filter(|(_, timer)| !matches!(timer, Timer::Idle(_))).take(MAX_TIMERS);

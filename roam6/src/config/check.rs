@@ -4,7 +4,7 @@ use super::spanned::Spanned;
 use crate::config::duration::{HumanDuration, format_duration};
 use crate::config::source::Diagnostics;
 use core::time::Duration;
-use roam6_proto::base::few;
+use roam6_proto::base::vec_set::VecSet;
 use roam6_wire::{Ipv4Endpoint, Prefix};
 use std::fmt::Display;
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -27,11 +27,8 @@ pub(crate) fn interface_name(name: &Spanned<String>, review: &mut Diagnostics<'_
 }
 
 /// Names of interfaces, one at least.
-pub(crate) fn interface_names(
-    written: &Spanned<Vec<Spanned<String>>>,
-    review: &mut Diagnostics<'_>,
-) -> few::VecSet<String> {
-    let mut names = few::VecSet::new();
+pub(crate) fn interface_names(written: &Spanned<Vec<Spanned<String>>>, review: &mut Diagnostics<'_>) -> VecSet<String> {
+    let mut names = VecSet::new();
     for name in written.get_ref() {
         interface_name(name, review);
         if !names.insert(name.get_ref().clone()) {

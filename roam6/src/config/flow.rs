@@ -3,7 +3,7 @@
 use super::spanned::Spanned;
 use crate::config::check;
 use crate::config::source::Diagnostics;
-use roam6_proto::base::few;
+use roam6_proto::base::vec_set::VecSet;
 use roam6_proto::contract::config::flow::{FlowRule, FlowSelector};
 use roam6_proto::contract::config::nemo::{LoadSharing, UplinkConfig};
 use roam6_wire::{Bid, Prefix};
@@ -39,7 +39,7 @@ pub(crate) fn validate(
     if let Some(flow) = flows.get(MAX_FLOWS) {
         review.report(flow.span(), format!("more than {MAX_FLOWS} flows"), "merge some");
     }
-    let mut ids = few::VecSet::new();
+    let mut ids = VecSet::new();
     let mut rules = Vec::new();
     for (flow, position) in flows.iter().take(MAX_FLOWS).zip(1_u16..) {
         let id = flow.get_ref().id.as_ref().map_or(position, |id| *id.get_ref());

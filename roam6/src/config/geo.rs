@@ -2,16 +2,15 @@
 //! against what the standard allows (EN 302 636-4-1 annex H).
 
 use super::spanned::Spanned;
-use crate::config::announce;
-use crate::config::check;
 use crate::config::duration::HumanDuration;
 use crate::config::source::{Diagnostics, Problem};
+use crate::config::{announce, check};
 use crate::daemon::position::track::Track;
 use core::f64::consts::PI;
 use core::ops::{Range, RangeInclusive};
 use core::time::Duration;
 use roam6_proto::Fix;
-use roam6_proto::base::few;
+use roam6_proto::base::vec_set::VecSet;
 use roam6_proto::contract::config::facilities::{Announcement, FacilitiesConfig};
 use roam6_proto::contract::config::geo::{AreaForwarding, GeoConfig, LinkScope, Mib, NonAreaForwarding, VirtualLink};
 use roam6_proto::geo::geometry;
@@ -210,7 +209,7 @@ fn to_mib(section: &Section, review: &mut Diagnostics<'_>) -> Mib {
     }
 }
 
-fn interfaces(written: &Spanned<Vec<Spanned<String>>>, review: &mut Diagnostics<'_>) -> few::VecSet<String> {
+fn interfaces(written: &Spanned<Vec<Spanned<String>>>, review: &mut Diagnostics<'_>) -> VecSet<String> {
     for name in written.get_ref() {
         check::interface_name(name, review);
     }

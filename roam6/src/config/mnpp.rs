@@ -1,13 +1,12 @@
 //! The `[mnpp]` table: networks announced to routers nearby, and what is believed of them. By default nothing is.
 
 use super::spanned::Spanned;
-use crate::config::check;
 use crate::config::duration::HumanDuration;
 use crate::config::geo::Geo;
-use crate::config::key;
 use crate::config::source::Diagnostics;
+use crate::config::{check, key};
 use core::time::Duration;
-use roam6_proto::base::few;
+use roam6_proto::base::vec_set::VecSet;
 use roam6_proto::contract::config::mnpp::{AcceptanceRule, MnppConfig};
 use roam6_proto::contract::config::nemo::{Authentication, MobileRouterConfig, SharedKey};
 use roam6_wire::Prefix;
@@ -49,7 +48,7 @@ enum NoAuthentication {
 
 /// What other tables say, for what this one leaves out.
 pub(crate) struct MnppDefaults {
-    interfaces: few::VecSet<String>,
+    interfaces: VecSet<String>,
     announced: Vec<Prefix>,
 }
 

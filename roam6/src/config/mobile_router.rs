@@ -8,7 +8,7 @@ use crate::config::ipsec::Ipsec;
 use crate::config::key::{AuthMethod, KeySettings};
 use crate::config::source::Diagnostics;
 use core::time::Duration;
-use roam6_proto::base::few;
+use roam6_proto::base::vec_set::VecSet;
 use roam6_proto::contract::config::nemo::{
     Authentication, CareOfPrefixConfig, DadMode, HomeNetwork, IngressConfig, LoadSharing, MobileRouterConfig,
     PrefixMode, PrefixPreference, PrefixSharing, ProbeConfig, StaticAddress, UplinkConfig,
@@ -204,7 +204,7 @@ fn uplinks(section: &Section, span: std::ops::Range<usize>, review: &mut Diagnos
         review.report(span, "no uplink: the mobile router could never leave home", hint);
     }
     let shared = section.sharing.as_ref().is_some_and(|sharing| *sharing.get_ref() == LoadSharing::Weighted);
-    let (mut names, mut bids) = (few::VecSet::new(), few::VecSet::new());
+    let (mut names, mut bids) = (VecSet::new(), VecSet::new());
     let mut uplinks = Vec::new();
     for (uplink, position) in section.uplink.iter().zip(1_u8..) {
         let table = uplink.get_ref();
@@ -293,8 +293,8 @@ fn sharing(
 }
 
 fn ingress(section: &Section, review: &mut Diagnostics<'_>) -> Vec<IngressConfig> {
-    let mut names: few::VecSet<&String> = section.uplink.iter().map(|up| up.get_ref().interface.get_ref()).collect();
-    let mut prefixes = few::VecSet::new();
+    let mut names: VecSet<&String> = section.uplink.iter().map(|up| up.get_ref().interface.get_ref()).collect();
+    let mut prefixes = VecSet::new();
     let mut ingress = Vec::new();
     for table in section.ingress.iter().take(MAX_LIST) {
         let (name, prefix) = (table.interface.get_ref(), *table.prefix.get_ref());

@@ -6,9 +6,11 @@ use crate::config::duration::HumanDuration;
 use crate::config::source::{Diagnostics, Problem};
 use crate::identity;
 use core::time::Duration;
-use roam6_proto::base::few;
-use roam6_proto::contract::config::shim::{AddressGeneration, AddressProof, MIN_SEND_TIMEOUT};
-use roam6_proto::contract::config::shim::{Identity, PeerFilter, ShimConfig, UplinkPreference};
+use roam6_proto::base::vec_map::VecMap;
+use roam6_proto::base::vec_set::VecSet;
+use roam6_proto::contract::config::shim::{
+    AddressGeneration, AddressProof, Identity, MIN_SEND_TIMEOUT, PeerFilter, ShimConfig, UplinkPreference,
+};
 use roam6_proto::contract::item::ContextTrigger;
 use roam6_proto::crypto::cga::Sec;
 use roam6_wire::Prefix;
@@ -45,7 +47,7 @@ pub(crate) struct Section {
     #[serde(default)]
     peers: PeersTable,
     #[serde(default)]
-    preferences: few::VecMap<String, Spanned<PreferenceTable>>,
+    preferences: VecMap<String, Spanned<PreferenceTable>>,
     addresses: Option<Spanned<AddressTable>>,
 }
 
@@ -173,10 +175,10 @@ fn trigger(table: TriggerTable, review: &mut Diagnostics<'_>) -> Option<ContextT
 }
 
 fn preferences(
-    written: few::VecMap<String, Spanned<PreferenceTable>>,
-    interfaces: &few::VecSet<String>,
+    written: VecMap<String, Spanned<PreferenceTable>>,
+    interfaces: &VecSet<String>,
     review: &mut Diagnostics<'_>,
-) -> few::VecMap<String, UplinkPreference> {
+) -> VecMap<String, UplinkPreference> {
     for (name, table) in &written {
         if !interfaces.contains(name) {
             let what = format!("preferences of {name}, which is no interface of the shim");

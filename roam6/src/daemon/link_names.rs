@@ -1,6 +1,6 @@
 //! Interface names for log lines and events: engines know interfaces by index.
 
-use roam6_proto::base::few;
+use roam6_proto::base::vec_map::VecMap;
 use roam6_proto::{Input, LinkId};
 
 /// Most names kept.
@@ -10,7 +10,7 @@ const LINK_PREFIX: &str = "link ";
 
 /// Interface names by index, from the kernel's link events.
 #[derive(Debug, Default)]
-pub(crate) struct LinkNames(few::VecMap<LinkId, String>);
+pub(crate) struct LinkNames(VecMap<LinkId, String>);
 
 impl LinkNames {
     /// Learns the name from a link event. The name of a removed interface is kept, because reports about it follow.
@@ -54,6 +54,7 @@ impl LinkNames {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use roam6_proto::contract::report::LinkReport;
     use roam6_proto::{LinkEvent, Report};
 
     fn names() -> LinkNames {
@@ -65,7 +66,7 @@ mod tests {
 
     #[test]
     fn a_log_line_names_the_interface() {
-        let report = Report::RouterSolicitationSent { link: LinkId(20) };
+        let report = Report::Link(LinkReport::RouterSolicitationSent { link: LinkId(20) });
         assert_eq!(names().name_links(&report.to_string()), "wlan0: asked for routers");
         assert_eq!(names().name_links("packet not sent by link 20: no route"), "packet not sent by wlan0: no route");
     }

@@ -7,8 +7,8 @@ use core::fmt::Display;
 use core::time::Duration;
 use nix::sys::time::TimeValLike;
 use nix::time::{ClockId, clock_gettime};
-use roam6_proto::base::few;
-use roam6_proto::contract::report::DropReason;
+use roam6_proto::base::vec_map::VecMap;
+use roam6_proto::contract::report::{DropReason, GeoReport, HostReport, LinkReport, MptcpReport, NemoReport};
 use roam6_proto::{Report, Time};
 use std::io::Write;
 
@@ -32,9 +32,9 @@ pub(crate) struct Log {
     journal: bool,
     threshold: Level,
     began: Time,
-    counts: few::VecMap<&'static str, u32>,
+    counts: VecMap<&'static str, u32>,
     /// For each drop reason: time of the last warning, and the number of drops since.
-    drops: few::VecMap<DropReason, (Time, u64)>,
+    drops: VecMap<DropReason, (Time, u64)>,
 }
 
 impl Log {
@@ -42,7 +42,7 @@ impl Log {
     /// discarded.
     pub(crate) fn to_stderr(least: Level) -> Log {
         let journal = std::env::var_os("JOURNAL_STREAM").is_some();
-        Log { journal, threshold: least, began: Time::ZERO, counts: few::VecMap::new(), drops: few::VecMap::new() }
+        Log { journal, threshold: least, began: Time::ZERO, counts: VecMap::new(), drops: VecMap::new() }
     }
 
     /// Writes one line.
@@ -62,7 +62,7 @@ impl Log {
     /// Logs a report, unless its kind has exceeded [`MAX_LINES`].
     pub(crate) fn report(&mut self, now: Time, unix_micros: u64, report: &Report, names: &LinkNames) {
         let (level, more) = match report {
-            Report::Dropped { reason, .. } => self.level_of_drop(now, *reason),
+            Report::Host(HostReport::Dropped { reason, .. }) => self.level_of_drop(now, *reason),
             report => (level(report), 0),
         };
         if level > self.threshold {
@@ -139,22 +139,24 @@ fn micros(clock: ClockId) -> u64 {
 
 fn level(report: &Report) -> Level {
     match report {
-        Report::ItemRefused { .. } | Report::DuplicateAddress { .. } | Report::TableFull { .. } => Level::Error,
-        Report::Notice { .. }
-        | Report::UpdateRejected { .. }
-        | Report::Unbound { .. }
-        | Report::PathDown { .. }
-        | Report::Fault { .. }
-        | Report::BindingError { .. } => Level::Warning,
-        Report::Dropped { .. }
-        | Report::RouterSolicitationSent { .. }
-        | Report::UpdateSent { .. }
-        | Report::AcknowledgementReceived { .. } => Level::Debug,
-        Report::EchoReply { .. }
-        | Report::SubflowUp { .. }
-        | Report::SubflowPriorityChanged { .. }
-        | Report::SubflowDown { .. }
-        | Report::ConnectionClosed { .. } => Level::Debug,
+        Report::Host(HostReport::ItemRefused { .. })
+        | Report::Link(LinkReport::DuplicateAddress { .. })
+        | Report::Host(HostReport::TableFull { .. }) => Level::Error,
+        Report::Host(HostReport::Notice { .. })
+        | Report::Nemo(NemoReport::UpdateRejected { .. })
+        | Report::Nemo(NemoReport::Unbound { .. })
+        | Report::Nemo(NemoReport::PathDown { .. })
+        | Report::Nemo(NemoReport::Fault { .. })
+        | Report::Nemo(NemoReport::BindingError { .. }) => Level::Warning,
+        Report::Host(HostReport::Dropped { .. })
+        | Report::Link(LinkReport::RouterSolicitationSent { .. })
+        | Report::Nemo(NemoReport::UpdateSent { .. })
+        | Report::Nemo(NemoReport::AcknowledgementReceived { .. }) => Level::Debug,
+        Report::Geo(GeoReport::EchoReply { .. })
+        | Report::Mptcp(MptcpReport::SubflowUp { .. })
+        | Report::Mptcp(MptcpReport::SubflowPriorityChanged { .. })
+        | Report::Mptcp(MptcpReport::SubflowDown { .. })
+        | Report::Mptcp(MptcpReport::ConnectionClosed { .. }) => Level::Debug,
         _ => Level::Info,
     }
 }

@@ -29,8 +29,9 @@ use reload::{Reload, ReloadScope};
 use roam6_linux::mptcp::diag;
 use roam6_linux::tuning::resident_text::ProgramText;
 use roam6_linux::{FdReady, Host, HostEvent, Interest};
-use roam6_proto::base::few;
 use roam6_proto::base::ids::{AddressPair, ContextId};
+use roam6_proto::base::vec_map::VecMap;
+use roam6_proto::contract::command::{GeoCommand, HomeAgentCommand, LifecycleCommand, ShimCommand};
 use roam6_proto::{Clock, Command, Engine, Input, Node, Outbox, Output, Report, Time};
 use roam6_wire::shim6::Fork;
 use server::{ClientId, ClientRequest, Reactor, Server};
@@ -128,7 +129,7 @@ struct Daemon {
 struct EventSink {
     log: Log,
     clock: (Time, Clock),
-    counters: few::VecMap<String, u64>,
+    counters: VecMap<String, u64>,
     ages: SubflowAges,
     names: LinkNames,
 }
@@ -181,7 +182,8 @@ impl Daemon {
     /// Starts the roles: the clock first, then the journal of the previous run, then the current state of the kernel.
     fn start(&mut self) -> Result<(), Failure> {
         let now = self.host.now();
-        let mut recall = Some(Input::Command(Command::RestoreJournal(self.host.take_recalled())));
+        let mut recall =
+            Some(Input::Command(Command::Lifecycle(LifecycleCommand::RestoreJournal(self.host.take_recalled()))));
         let mut inputs = VecDeque::new();
         for wake in self.host.wait(Some(now))? {
             match wake {
@@ -200,7 +202,7 @@ impl Daemon {
         }
         let at = inputs.back().map_or(now, |(at, _)| *at);
         inputs.extend(recall.map(|recall| (at, recall)));
-        inputs.push_back((at, Input::Command(Command::JournalRestored)));
+        inputs.push_back((at, Input::Command(Command::Lifecycle(LifecycleCommand::JournalRestored))));
         self.started = true;
         self.feed(inputs);
         self.feed_positions();
@@ -286,7 +288,7 @@ impl Daemon {
         self.log(Level::Info, "stopping");
         // The de-registrations are not waited for. Roles that have not been started send none.
         if self.started {
-            self.feed([(self.host.now(), Input::Command(Command::Stop))].into());
+            self.feed([(self.host.now(), Input::Command(Command::Lifecycle(LifecycleCommand::Stop)))].into());
         }
         let cleaned = self.host.clean();
         let _ = std::fs::remove_file(crate::control::socket_path(&self.config.run_dir));
@@ -368,24 +370,30 @@ impl Daemon {
                 self.server.respond(client, &answer, now, &mut self.host);
             }
             ClientRequest::Control(Request::Unbind(home_address)) => {
-                self.apply_order_for(client, Command::DeleteBinding(home_address), now)
+                self.apply_order_for(client, Command::HomeAgent(HomeAgentCommand::DeleteBinding(home_address)), now)
             }
             ClientRequest::Control(Request::UsePath { context, mark, path }) => {
                 let fork = mark.map_or(Fork::NONE, Fork);
-                self.apply_order_for(client, Command::SwitchPath { ulids: context, fork, path }, now);
+                self.apply_order_for(
+                    client,
+                    Command::Shim(ShimCommand::SwitchPath { ulids: context, fork, path }),
+                    now,
+                );
             }
             ClientRequest::Control(Request::EndContext(ulids)) => {
-                self.apply_order_for(client, Command::DeleteContext(unforked(ulids)), now)
+                self.apply_order_for(client, Command::Shim(ShimCommand::DeleteContext(unforked(ulids))), now)
             }
             ClientRequest::Control(Request::Ask(question)) => {
-                self.apply_order_for(client, Command::SendEchoRequest(*question), now)
+                self.apply_order_for(client, Command::Geo(GeoCommand::SendEchoRequest(*question)), now)
             }
             ClientRequest::Control(Request::PutArea(destination)) => {
-                self.apply_order_for(client, Command::AddGeoDestination(destination), now)
+                self.apply_order_for(client, Command::Geo(GeoCommand::AddGeoDestination(destination)), now)
             }
-            ClientRequest::Control(Request::Denm(order)) => self.apply_order_for(client, Command::Denm(*order), now),
+            ClientRequest::Control(Request::Denm(order)) => {
+                self.apply_order_for(client, Command::Geo(GeoCommand::Denm(*order)), now)
+            }
             ClientRequest::Control(Request::DropArea(address)) => {
-                self.apply_order_for(client, Command::RemoveGeoDestination(address), now)
+                self.apply_order_for(client, Command::Geo(GeoCommand::RemoveGeoDestination(address)), now)
             }
             ClientRequest::Metrics | ClientRequest::Control(Request::Metrics) => match self.recent_metrics(now) {
                 Some(page) => self.deliver(client, DumpFormat::Metrics, page, now),
@@ -429,7 +437,7 @@ impl EventSink {
     fn new(least: Level) -> EventSink {
         let clock = (Time::ZERO, Clock { unix_micros: log::wall_clock() });
         let (ages, names) = (SubflowAges::default(), LinkNames::default());
-        EventSink { log: Log::to_stderr(least), clock, counters: few::VecMap::new(), ages, names }
+        EventSink { log: Log::to_stderr(least), clock, counters: VecMap::new(), ages, names }
     }
 
     fn unix_micros(&self, now: Time) -> u64 {

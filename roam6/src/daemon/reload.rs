@@ -9,6 +9,9 @@ use crate::config::{self, Config};
 use crate::daemon::background_task::BackgroundTask;
 use crate::daemon::table_watch::TableWatch;
 use core::time::Duration;
+use roam6_proto::contract::command::{
+    GeoCommand, HomeAgentCommand, MnppCommand, MobileRouterCommand, MptcpCommand, ShimCommand,
+};
 use roam6_proto::{Command, Input, Time};
 
 /// A reload that takes longer is logged.
@@ -121,7 +124,7 @@ impl Daemon {
             old.adopt_table(agent);
         }
         self.update_esp_receiver();
-        self.apply_order(Command::ReloadPrefixTable(table));
+        self.apply_order(Command::HomeAgent(HomeAgentCommand::ReloadPrefixTable(table)));
     }
 
     /// Logs the rejected rows of the prefix table, and how many rows remain in effect that the file no longer has (`kept`).
@@ -175,14 +178,14 @@ impl Daemon {
                 }
             }
             // Even if nothing changed: a mobile router that all home agents have refused registers again at once.
-            self.apply_order(Command::ReloadMobileRouter(Box::new(router)));
+            self.apply_order(Command::MobileRouter(MobileRouterCommand::Reload(Box::new(router))));
         }
         if let (Some(old), Some(mnn)) = (&self.config.mnn, new.mnn)
             && *old != mnn
         {
             self.config.mnn = Some(mnn.clone());
             // The role needs its new configuration before the link events of the new interfaces arrive.
-            self.apply_order(Command::ReloadPathManager(Box::new(mnn)));
+            self.apply_order(Command::Mptcp(MptcpCommand::Reload(Box::new(mnn))));
             if let Err(error) = self.host.use_interfaces(interfaces(&self.config)) {
                 self.log(Level::Error, &error.to_string());
             }
@@ -192,7 +195,7 @@ impl Daemon {
         {
             self.config.shim = Some(shim.clone());
             // As above.
-            self.apply_order(Command::ReloadShim(Box::new(shim)));
+            self.apply_order(Command::Shim(ShimCommand::Reload(Box::new(shim))));
             if let Err(error) = self.host.use_interfaces(interfaces(&self.config)) {
                 self.log(Level::Error, &error.to_string());
             }
@@ -205,7 +208,7 @@ impl Daemon {
         {
             self.config.mnpp = Some(mnpp.clone());
             // As above.
-            self.apply_order(Command::ReloadMnpp(Box::new(mnpp)));
+            self.apply_order(Command::Mnpp(MnppCommand::Reload(Box::new(mnpp))));
             if let Err(error) = self.host.use_interfaces(interfaces(&self.config)) {
                 self.log(Level::Error, &error.to_string());
             }
@@ -221,7 +224,7 @@ impl Daemon {
             old.adopt_table(agent);
         }
         if former.config.prefix_table != table {
-            self.apply_order(Command::ReloadPrefixTable(table));
+            self.apply_order(Command::HomeAgent(HomeAgentCommand::ReloadPrefixTable(table)));
         }
         self.watch_table();
     }
@@ -232,7 +235,7 @@ impl Daemon {
             return;
         }
         self.config.geo = self.config.geo.take().map(|old| old.with_announcement(announcement.clone()));
-        self.apply_order(Command::ReloadAnnouncement(announcement.map(Box::new)));
+        self.apply_order(Command::Geo(GeoCommand::ReloadAnnouncement(announcement.map(Box::new))));
     }
 
     fn update_esp_receiver(&self) {

@@ -4,7 +4,7 @@ use crate::config::{Accel, Config, DataPlane, Firewall};
 use core::time::Duration;
 use roam6_linux::firewall::Policy;
 use roam6_linux::{Backend, HostOptions};
-use roam6_proto::base::few;
+use roam6_proto::base::vec_set::VecSet;
 use roam6_proto::contract::config::nemo::Authentication;
 use std::net::Ipv6Addr;
 
@@ -14,7 +14,7 @@ const TUNNEL_DEVICE: &str = "nemo0";
 const EXTRA_TUNNELS: u32 = 64;
 
 /// The interfaces that the roles use.
-pub(super) fn interfaces(config: &Config) -> few::VecSet<String> {
+pub(super) fn interfaces(config: &Config) -> VecSet<String> {
     let home_link = config.home_agent.iter().filter_map(|agent| agent.config.home_link.clone());
     let router = config.mobile_router.iter();
     let uplinks = router.clone().flat_map(|router| router.uplinks.iter().map(|uplink| uplink.interface.clone()));
@@ -60,7 +60,7 @@ pub(super) fn uses_esp(config: &Config) -> bool {
 }
 
 /// Addresses of the roles in UDP/IPv4 encapsulation (RFC 5555); empty unless the configuration enables it.
-fn udp_encap_addresses(config: &Config) -> few::VecSet<Ipv6Addr> {
+fn udp_encap_addresses(config: &Config) -> VecSet<Ipv6Addr> {
     let agent = config.home_agent.iter().filter(|agent| agent.config.ipv4.is_some()).map(|agent| agent.config.address);
     let router = config.mobile_router.iter().filter(|router| !router.home_agents_ipv4.is_empty());
     agent.chain(router.map(|router| router.home_address.0)).collect()

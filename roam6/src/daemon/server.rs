@@ -5,7 +5,7 @@ use crate::control::{MAX_REQUEST, Request, Response};
 use core::time::Duration;
 use roam6_linux::{FdReady, Interest};
 use roam6_proto::Time;
-use roam6_proto::base::few;
+use roam6_proto::base::vec_map::VecMap;
 use std::fs::File;
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::TcpListener;
@@ -58,7 +58,7 @@ pub(crate) struct Server {
     base: u32,
     control: UnixListener,
     metrics: Option<TcpListener>,
-    clients: few::VecMap<u32, Client>,
+    clients: VecMap<u32, Client>,
     next: u32,
     accept_paused_until: Option<Time>,
 }
@@ -110,14 +110,7 @@ impl Server {
         if let Some(listener) = &metrics {
             reactor.watch(listener.as_fd(), base + METRICS_TOKEN, READ_INTEREST)?;
         }
-        Ok(Server {
-            base,
-            control,
-            metrics,
-            clients: few::VecMap::new(),
-            next: FIRST_CLIENT,
-            accept_paused_until: None,
-        })
+        Ok(Server { base, control, metrics, clients: VecMap::new(), next: FIRST_CLIENT, accept_paused_until: None })
     }
 
     /// Whether a token is one of this server's.

@@ -2,6 +2,7 @@
 
 use roam6_linux::mptcp::diag::Connections;
 use roam6_proto::base::ids::MptcpToken;
+use roam6_proto::contract::report::MptcpReport;
 use roam6_proto::{Report, Time};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -19,13 +20,13 @@ impl SubflowAges {
     /// Tracks subflows by their events.
     pub(super) fn observe(&mut self, at: Time, report: &Report) {
         match *report {
-            Report::SubflowUp { token, local, remote, .. } if self.began.len() < MAX_SUBFLOWS => {
+            Report::Mptcp(MptcpReport::SubflowUp { token, local, remote, .. }) if self.began.len() < MAX_SUBFLOWS => {
                 self.began.entry((token, local.into(), remote.into())).or_insert(at);
             }
-            Report::SubflowDown { token, local, remote, .. } => {
+            Report::Mptcp(MptcpReport::SubflowDown { token, local, remote, .. }) => {
                 self.began.remove(&(token, local.into(), remote.into()));
             }
-            Report::ConnectionClosed { token } => self.began.retain(|(of, _, _), _| *of != token),
+            Report::Mptcp(MptcpReport::ConnectionClosed { token }) => self.began.retain(|(of, _, _), _| *of != token),
             _ => {}
         }
     }

@@ -12,7 +12,7 @@ use crate::part::Part;
 use crate::render::table::Table;
 use crate::render::tables;
 use roam6_proto::contract::config::geo::GeoDestination;
-use roam6_proto::contract::view::GroupView;
+use roam6_proto::contract::view::{GroupView, StationState};
 use std::path::Path;
 use std::process::ExitCode;
 use target::{AreaText, Target};
@@ -45,7 +45,7 @@ pub(crate) fn run(verb: &GeoCommand) -> ExitCode {
 
 fn neighbours(json: bool, socket: &Path) -> Result<ExitCode, Failure> {
     let mut state = view(Part::Stations, socket)?;
-    state.view.stations.retain(|station| station.state == "neighbour");
+    state.view.stations.retain(|station| station.state == StationState::Neighbour);
     let text = if json { to_json(&state.view.stations) } else { tables::stations(&state).render(table_style()) };
     Ok(print(&text))
 }

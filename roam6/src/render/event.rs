@@ -81,6 +81,7 @@ mod tests {
     use crate::control::{WatchContent, WatchLine};
     use crate::render::sample;
     use roam6_proto::Report;
+    use roam6_proto::contract::report::NemoReport;
 
     #[test]
     fn timestamps_are_calendar_dates() {
@@ -98,13 +99,13 @@ mod tests {
 
     #[test]
     fn an_event_is_one_line_of_key_value_pairs() {
-        let report = Report::Registered {
+        let report = Report::Nemo(NemoReport::Registered {
             home_address: roam6_wire::HomeAddress("2001:db8::1".parse().unwrap()),
             care_of: vec!["2001:db8:2::1".parse().unwrap(), "2001:db8:3::1".parse().unwrap()],
             sequence: roam6_wire::Sequence(3),
             lifetime: Duration::from_secs(600),
             moved: true,
-        };
+        });
         let line = WatchLine { unix_micros: 1_500_000, at: 7, link_name: None, what: WatchContent::Event(&report) };
         let line = serde_json::to_string(&line).unwrap();
         assert_eq!(
@@ -117,11 +118,11 @@ mod tests {
 
     #[test]
     fn interface_names_status_texts_and_ipv4_addresses_are_shown() {
-        let report = Report::CareOfRemoved {
+        let report = Report::Nemo(NemoReport::CareOfRemoved {
             link: roam6_proto::LinkId(20),
             bid: roam6_wire::Bid(1),
             address: "::105f:ffff:c0a8:10a".parse().unwrap(),
-        };
+        });
         let line = WatchLine { unix_micros: 0, at: 7, link_name: Some("wlan0"), what: WatchContent::Event(&report) };
         let text = render(&serde_json::to_string(&line).unwrap());
         assert!(text.ends_with(" care_of_gone address=192.168.1.10:4191 bid=1 link=wlan0"), "{text}");

@@ -1,7 +1,7 @@
 //! Metrics in Prometheus text format. They are sums, so that the page of a home agent with 100,000 bindings is short.
 
 use crate::control::NodeState;
-use roam6_proto::base::few;
+use roam6_proto::base::vec_map::VecMap;
 use std::fmt::Write;
 
 /// With more paths than this, no path has metrics of its own.
@@ -85,7 +85,7 @@ impl Page {
         help: &str,
         rows: impl Iterator<Item = (&'a str, &'a str)>,
     ) {
-        let mut sums: few::VecMap<(&str, &str), u64> = few::VecMap::new();
+        let mut sums: VecMap<(&str, &str), u64> = VecMap::new();
         for row in rows {
             let sum = sums.entry(row).or_default();
             *sum = sum.saturating_add(1);
@@ -97,9 +97,9 @@ impl Page {
     }
 
     fn paths(&mut self, state: &NodeState) {
-        let mut sums: few::VecMap<&str, u64> = few::VecMap::new();
+        let mut sums: VecMap<&str, u64> = VecMap::new();
         for row in &state.view.tunnels {
-            let sum = sums.entry(&row.state).or_default();
+            let sum = sums.entry(row.state.as_str()).or_default();
             *sum = sum.saturating_add(1);
         }
         self.head("roam6_paths", "gauge", "Tunnel paths by state.");

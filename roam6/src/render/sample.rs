@@ -3,7 +3,10 @@
 use crate::control::NodeState;
 use core::time::Duration;
 use roam6_proto::View;
-use roam6_proto::contract::view::{BindingView, EndpointView, LdmView, LinkView, PrefixView, TimerView, TunnelView};
+use roam6_proto::contract::view::{
+    BindingRole, BindingState, BindingView, EndpointState, EndpointView, LdmView, LinkRole, LinkState, LinkView,
+    PathState, PrefixRole, PrefixState, PrefixView, TimerView, TunnelView,
+};
 use roam6_wire::{Bid, HomeAddress, Sequence};
 
 /// A home agent with two bindings.
@@ -12,7 +15,7 @@ pub(crate) fn state() -> NodeState {
         refused_prefixes: Vec::new(),
         last_error: None,
         error_age: None,
-        role: "home_agent".to_owned(),
+        role: BindingRole::HomeAgent,
         home_address: HomeAddress(home.parse().unwrap()),
         bid: Bid(0),
         care_of: None,
@@ -21,7 +24,7 @@ pub(crate) fn state() -> NodeState {
         prefixes: vec![prefix.parse().unwrap()],
         sequence: Sequence(7),
         remaining: Duration::from_millis(4200),
-        state: "bound".to_owned(),
+        state: BindingState::Bound,
     };
     let away = BindingView {
         bid: Bid(1),
@@ -37,12 +40,12 @@ pub(crate) fn state() -> NodeState {
             last_error: None,
             error_age: None,
             name: "eth1".to_owned(),
-            role: "home".to_owned(),
+            role: LinkRole::Home,
             up: true,
             mtu: 1500,
             router: None,
             addresses: vec!["2001:db8:1::1".parse().unwrap()],
-            state: "home".to_owned(),
+            state: LinkState::Home,
         }],
         tunnels: vec![TunnelView {
             tunnel: 9,
@@ -52,7 +55,7 @@ pub(crate) fn state() -> NodeState {
             mtu: 1460,
             weight: 1,
             far: vec!["2001:db8:1::100/128".parse().unwrap(), "2001:db8:100::/56".parse().unwrap()],
-            state: "up".to_owned(),
+            state: PathState::Up,
         }],
         endpoints: vec![EndpointView {
             address: "2001:db8:2::5".parse().unwrap(),
@@ -60,26 +63,26 @@ pub(crate) fn state() -> NodeState {
             home: false,
             backup: false,
             signal: true,
-            state: "in use".to_owned(),
+            state: EndpointState::InUse,
         }],
         prefixes: vec![
             PrefixView {
                 prefix: "2001:db8:100::/64".parse().unwrap(),
                 ingress: "lan0".to_owned(),
-                role: "home".to_owned(),
+                role: PrefixRole::Home,
                 uplink: None,
                 part_of: None,
                 valid: None,
-                state: "preferred".to_owned(),
+                state: PrefixState::Preferred,
             },
             PrefixView {
                 prefix: "2001:db8:a00:1::/64".parse().unwrap(),
                 ingress: "lan0".to_owned(),
-                role: "delegated".to_owned(),
+                role: PrefixRole::Delegated,
                 uplink: Some("wwan0".to_owned()),
                 part_of: Some("2001:db8:a00::/56".parse().unwrap()),
                 valid: Some(Duration::from_secs(100)),
-                state: "deprecated".to_owned(),
+                state: PrefixState::Deprecated,
             },
         ],
         contexts: Vec::new(),

@@ -22,8 +22,8 @@ pub(crate) fn bindings(state: &NodeState) -> Table {
             prefixes_of(row),
             row.sequence.to_string(),
             format_duration(row.remaining),
-            row.role.clone(),
-            row.state.clone(),
+            row.role.to_string(),
+            row.state.to_string(),
         ]);
         add_error_note(&mut table, &row.home_address.to_string(), &row.last_error, row.error_age);
     }
@@ -36,12 +36,12 @@ pub(crate) fn links(state: &NodeState) -> Table {
     for row in &state.view.links {
         table.push(vec![
             row.name.clone(),
-            row.role.clone(),
+            row.role.to_string(),
             if row.up { "up" } else { "down" }.to_owned(),
             row.mtu.to_string(),
             optional(row.router),
             list(&row.addresses),
-            row.state.clone(),
+            row.state.to_string(),
         ]);
         add_error_note(&mut table, &row.name, &row.last_error, row.error_age);
     }
@@ -60,7 +60,7 @@ pub(crate) fn tunnels(state: &NodeState) -> Table {
             row.mtu.to_string(),
             row.weight.to_string(),
             destinations(&row.far),
-            row.state.clone(),
+            row.state.to_string(),
         ]);
     }
     table
@@ -112,7 +112,7 @@ pub(crate) fn endpoints(state: &NodeState) -> Table {
             if row.home { "home" } else { "care-of" }.to_owned(),
             if row.backup { "backup" } else { "regular" }.to_owned(),
             if row.signal { "yes" } else { "no" }.to_owned(),
-            row.state.clone(),
+            row.state.to_string(),
         ]);
     }
     table
@@ -125,11 +125,11 @@ pub(crate) fn prefixes(state: &NodeState) -> Table {
         table.push(vec![
             row.prefix.to_string(),
             row.ingress.clone(),
-            row.role.clone(),
+            row.role.to_string(),
             row.uplink.clone().unwrap_or_default(),
             row.part_of.map(|of| of.to_string()).unwrap_or_default(),
             row.valid.map_or_else(|| "forever".to_owned(), format_duration),
-            row.state.clone(),
+            row.state.to_string(),
         ]);
     }
     table
@@ -143,10 +143,10 @@ pub(crate) fn addresses(state: &NodeState) -> Table {
             row.address.to_string(),
             row.link.clone(),
             row.prefix.to_string(),
-            row.proof.clone(),
+            row.proof.to_string(),
             row.sec.to_string(),
             row.valid.map(format_duration).unwrap_or_default(),
-            row.state.clone(),
+            row.state.to_string(),
         ]);
     }
     table
@@ -165,8 +165,8 @@ pub(crate) fn contexts(state: &NodeState) -> Table {
             row.tx.octets.to_string(),
             row.rx.octets.to_string(),
             format_duration(row.idle),
-            row.reachability.clone(),
-            row.state.clone(),
+            row.reachability.to_string(),
+            row.state.to_string(),
         ]);
     }
     table
@@ -184,7 +184,7 @@ pub(crate) fn stations(state: &NodeState) -> Table {
             format!("{:.1} km/h", f64::from(row.speed) * 0.036),
             format!("{}°", row.heading / 10),
             format_duration(row.age),
-            row.state.clone(),
+            row.state.to_string(),
         ]);
     }
     table
@@ -202,7 +202,7 @@ pub(crate) fn position(state: &NodeState) -> Table {
             format!("{:.1} km/h", f64::from(row.speed) * 0.036),
             format!("{}°", row.heading / 10),
             row.age.map(format_duration).unwrap_or_default(),
-            row.state.clone(),
+            row.state.to_string(),
         ]);
     }
     table

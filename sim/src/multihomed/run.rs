@@ -8,6 +8,7 @@ use crate::net::datagram::Header;
 use crate::net::event::Observation;
 use crate::run::{Convergence, Converging, SeededWorld};
 use core::time::Duration;
+use roam6_proto::contract::report::ShimReport;
 use roam6_proto::contract::view::ContextView;
 use roam6_proto::{Report, Time};
 use roam6_wire::shim6::PROTOCOL;
@@ -178,8 +179,9 @@ impl MultihomedWorld {
             }
             Observation::Reported(host, report) => {
                 match report {
-                    Report::PathChanged { .. } => self.switches += 1,
-                    Report::ContextUp { context, path, .. } | Report::ContextRenewed { context, path, .. } => {
+                    Report::Shim(ShimReport::PathChanged { .. }) => self.switches += 1,
+                    Report::Shim(ShimReport::ContextUp { context, path, .. })
+                    | Report::Shim(ShimReport::ContextRenewed { context, path, .. }) => {
                         self.contexts += 1;
                         let owner = |address| {
                             let all = self.scenario.topology.hosts.iter().enumerate();

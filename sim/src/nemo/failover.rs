@@ -12,10 +12,10 @@ use crate::net::items::delay;
 use crate::run::SeededWorld;
 use core::time::Duration;
 use roam6_proto::contract::config::nemo::{
-    Authentication, DadMode, HomeAgentConfig, HomeNetwork, IngressConfig, LoadSharing, MobileRouterConfig, PrefixMode,
-    PrefixTable, PrefixTableRow, ProbeConfig, SharedKey, UplinkConfig,
+    Authentication, HomeAgentConfig, IngressConfig, LoadSharing, MobileRouterConfig, PrefixTable, PrefixTableRow,
+    ProbeConfig, SharedKey, UplinkConfig,
 };
-use roam6_proto::contract::report::LossReason;
+use roam6_proto::contract::report::{LossReason, NemoReport};
 use roam6_proto::role::Role;
 use roam6_proto::{Entropy, Node, Report, Time};
 use roam6_wire::Bid;
@@ -229,10 +229,12 @@ impl FailoverWorld {
                     self.topology.announce(0, agent);
                 }
             }
-            Observation::Reported(host, Report::Unbound { why, .. }) if self.is_mobile(*host) => {
+            Observation::Reported(host, Report::Nemo(NemoReport::Unbound { why, .. })) if self.is_mobile(*host) => {
                 self.deregistrations += u64::from(*why == LossReason::Expired.to_string());
             }
-            Observation::Reported(host, Report::Bound { home_agent, .. }) if self.is_mobile(*host) => {
+            Observation::Reported(host, Report::Nemo(NemoReport::Bound { home_agent, .. }))
+                if self.is_mobile(*host) =>
+            {
                 let agent = self.agent_at(*home_agent);
                 self.changes += u64::from(agent != self.agent);
                 self.agent = agent;
@@ -264,17 +266,11 @@ fn home_agent(index: u16, row: &PrefixTableRow, detection: bool) -> HomeAgentCon
         home_prefixes: vec![topology::home_prefix()],
         home_link: Some(topology::FIRST_INTERFACE.to_owned()),
         prefix_table: PrefixTable { rows: vec![row.clone()] }.into(),
-        max_lifetime: Duration::from_secs(3600),
-        refresh_advice: None,
-        multiple_care_of: true,
-        home_and_away: true,
         max_bindings: 8,
         duplicate_detection: detection,
         preference: index,
         advertisement_interval: Some(Duration::from_secs(3)),
-        path_mtu: 1500,
-        ipv4: None,
-        ipv4_pool: None,
+        ..Default::default()
     }
 }
 
@@ -284,34 +280,24 @@ fn mobile_router(row: &PrefixTableRow, lifetime: Duration, uplinks: usize) -> Mo
         interface: (*name).to_owned(),
         bid: Bid(u16::from(number)),
         priority: number,
-        weight: 1,
-        care_of_prefix: true,
-        address: None,
+        ..Default::default()
     };
     MobileRouterConfig {
         home_address: row.home_address,
         home_prefix: topology::home_prefix(),
-        home_network: HomeNetwork::default(),
         home_agents: (0..2).map(topology::agent_address).collect(),
-        home_agents_ipv4: Vec::new(),
-        dynamic_ipv4: None,
         prefixes: row.prefixes.to_vec(),
-        prefix_mode: PrefixMode::Explicit,
         authentication: row.authentication.clone(),
         lifetime,
         uplinks: names.iter().take(uplinks).zip(1..).map(uplink).collect(),
         load_sharing: if uplinks > 1 { LoadSharing::Standby } else { LoadSharing::Single },
-        home_and_away: false,
         ingress: vec![IngressConfig {
             interface: topology::INSIDE_INTERFACE.to_owned(),
             prefix: topology::mobile_prefix(0),
             advertisement_interval: Duration::from_secs(10),
-            dns: None,
-            search_domains: None,
+            ..Default::default()
         }],
-        duplicate_detection: DadMode::Optimistic,
         probe: Some(ProbeConfig::default()),
-        flows: Vec::new(),
-        care_of_prefixes: None,
+        ..Default::default()
     }
 }

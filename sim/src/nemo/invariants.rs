@@ -9,7 +9,8 @@ use crate::net::event::{Event, Observation};
 use crate::net::ids::HostId;
 use core::time::Duration;
 use roam6_proto::contract::item::{JournalKey, JournalRecord, NextHop, Route, RouteTable, TunnelId};
-use roam6_proto::contract::view::BindingView;
+use roam6_proto::contract::report::NemoReport;
+use roam6_proto::contract::view::{BindingRole, BindingState, BindingView};
 use roam6_proto::{Item, Key, Report, Time};
 use roam6_wire::mobility::Status;
 use roam6_wire::{HomeAddress, Ipv4Endpoint, Prefix, Sequence};
@@ -88,7 +89,7 @@ impl Invariants {
                 }
                 Observation::Reported(
                     host,
-                    Report::AcknowledgementReceived { home_agent, status, sequence, lifetime },
+                    Report::Nemo(NemoReport::AcknowledgementReceived { home_agent, status, sequence, lifetime }),
                 ) => {
                     self.check_replayed_acknowledgement(topology, (*host, *home_agent), (*status, *sequence))?;
                     self.note_accepted(topology, *host, *sequence, *lifetime);
@@ -224,7 +225,11 @@ impl Invariants {
         let Some(until) = self.accepted_wrongly.get(&host).filter(ended) else { return Ok(()) };
         let state = topology.world.host(host);
         let view = state.view(now);
-        match view.bindings.iter().any(|binding| binding.role == "mobile_router" && binding.state == "bound") {
+        match view
+            .bindings
+            .iter()
+            .any(|binding| binding.role == BindingRole::MobileRouter && binding.state == BindingState::Bound)
+        {
             true => Err(format!("{} believes in a binding that ended at {until}", state.name)),
             false => Ok(()),
         }
@@ -300,7 +305,7 @@ impl Invariants {
             return Err(format!("{} runs {} timers", state.name, view.timers.len()));
         }
         let mut shown: BTreeMap<HomeAddress, BTreeSet<Ipv6Addr>> = BTreeMap::new();
-        for binding in view.bindings.iter().filter(|binding| binding.role == "home_agent") {
+        for binding in view.bindings.iter().filter(|binding| binding.role == BindingRole::HomeAgent) {
             shown.entry(binding.home_address).or_default().extend(tunnel_end(binding).map(|end| topology.origin(end)));
         }
         for (home, care_of) in &shown {

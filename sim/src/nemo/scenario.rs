@@ -11,9 +11,9 @@ use crate::net::link::LinkSpec;
 use core::fmt;
 use core::time::Duration;
 use roam6_proto::contract::config::nemo::{
-    Authentication, CareOfPrefixConfig, DadMode, DsmipService, HomeAgentConfig, HomeNetwork, IngressConfig,
-    LoadSharing, MobileRouterConfig, PrefixMode, PrefixPreference, PrefixSharing, PrefixTable, PrefixTableRow,
-    ProbeConfig, SharedKey, UplinkConfig,
+    Authentication, CareOfPrefixConfig, DadMode, DsmipService, HomeAgentConfig, IngressConfig, LoadSharing,
+    MobileRouterConfig, PrefixMode, PrefixPreference, PrefixSharing, PrefixTable, PrefixTableRow, ProbeConfig,
+    SharedKey, UplinkConfig,
 };
 use roam6_proto::role::Role;
 use roam6_proto::{Entropy, LinkId, Node};
@@ -501,14 +501,11 @@ fn home_agent(index: u16, rows: &[PrefixTableRow], dice: &mut Dice) -> HomeAgent
         max_lifetime: Duration::from_secs(dice.between(20, 600)),
         refresh_advice: dice.one_in(3).then_some(Duration::from_secs(16)),
         multiple_care_of: !dice.one_in(8),
-        home_and_away: true,
         max_bindings: 8,
         duplicate_detection: dice.one_in(2),
         preference: index,
         advertisement_interval: Some(Duration::from_secs(3)),
-        path_mtu: 1500,
-        ipv4: None,
-        ipv4_pool: None,
+        ..Default::default()
     }
 }
 
@@ -525,18 +522,14 @@ fn mobile_router(index: u16, kind: NemoKind, row: &PrefixTableRow, dice: &mut Di
         bid: Bid(u16::from(number)),
         priority: if shares { 1 } else { number },
         weight: u16::from(number),
-        care_of_prefix: true,
-        address: None,
+        ..Default::default()
     };
     let agents = if kind == NemoKind::Fallback { 2 } else { 1 };
     let told = kind == NemoKind::Fallback || !dice.one_in(6);
     MobileRouterConfig {
         home_address: row.home_address,
         home_prefix: topology::home_prefix(),
-        home_network: HomeNetwork::default(),
         home_agents: if told { (0..agents).map(topology::agent_address).collect() } else { Vec::new() },
-        home_agents_ipv4: Vec::new(),
-        dynamic_ipv4: None,
         prefixes: row.prefixes.to_vec(),
         prefix_mode: if dice.one_in(2) { PrefixMode::Implicit } else { PrefixMode::Explicit },
         authentication: row.authentication.clone(),
@@ -553,8 +546,7 @@ fn mobile_router(index: u16, kind: NemoKind, row: &PrefixTableRow, dice: &mut Di
             interface: topology::INSIDE_INTERFACE.to_owned(),
             prefix: topology::mobile_prefix(index),
             advertisement_interval: Duration::from_secs(dice.between(2, 10)),
-            dns: None,
-            search_domains: None,
+            ..Default::default()
         }],
         duplicate_detection: match dice.below(3) {
             0 => DadMode::Wait,
@@ -562,7 +554,6 @@ fn mobile_router(index: u16, kind: NemoKind, row: &PrefixTableRow, dice: &mut Di
             _ => DadMode::Optimistic,
         },
         probe: (kind != NemoKind::Moves || dice.one_in(2)).then(ProbeConfig::default),
-        flows: Vec::new(),
-        care_of_prefixes: None,
+        ..Default::default()
     }
 }

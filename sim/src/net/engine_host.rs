@@ -7,6 +7,7 @@ use crate::net::shim_datapath::DatapathEvent;
 use crate::net::world::World;
 use core::time::Duration;
 use roam6_proto::case::Step;
+use roam6_proto::contract::command::LifecycleCommand;
 use roam6_proto::contract::input::{AddressEvent, AddressState, FlowEvent};
 use roam6_proto::contract::item::{Address, JournalRecord};
 use roam6_proto::{Command, Input, Item, Key, LinkId, Outbox, Outcome, Output, Via};
@@ -52,7 +53,7 @@ impl World {
         }
         self.observations.push(Observation::Started(id));
         self.handle(id, &Input::Clock(clock));
-        self.handle(id, &Input::Command(Command::RestoreJournal(recall)));
+        self.handle(id, &Input::Command(Command::Lifecycle(LifecycleCommand::RestoreJournal(recall))));
         for link in links {
             if let Some(event) = self.host(id).link_event(link, self.is_up(id, link)) {
                 self.handle(id, &Input::Link(event));
@@ -157,7 +158,7 @@ impl World {
         let life = self.host_mut(id).instance.as_mut();
         let Some(life) = life.filter(|life| !life.begun && life.unanswered == 0) else { return };
         life.begun = true;
-        self.handle(id, &Input::Command(Command::JournalRestored));
+        self.handle(id, &Input::Command(Command::Lifecycle(LifecycleCommand::JournalRestored)));
     }
 
     /// Removes items of the previous instance once the engine no longer needs them.

@@ -5,6 +5,7 @@ use crate::net::radio::{Audience, Radio, RadioSpec, StationId};
 use crate::net::track::{Track, Velocity};
 use core::time::Duration;
 use roam6_proto::contract::config::geo::Mib;
+use roam6_proto::contract::report::HostReport;
 use roam6_proto::geo::geometry::{Offset, Plane};
 use roam6_proto::geo::request::RequestError;
 use roam6_proto::geo::router::BROADCAST;
@@ -286,7 +287,7 @@ impl RadioWorld {
         for output in out.drain() {
             match output {
                 Output::Frame(frame) => step.sent.push(Rc::new(frame)),
-                Output::Report(Report::Dropped { reason, .. }) => step.drops.push(reason),
+                Output::Report(Report::Host(HostReport::Dropped { reason, .. })) => step.drops.push(reason),
                 _ => {}
             }
         }

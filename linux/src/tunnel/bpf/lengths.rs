@@ -3,7 +3,7 @@
 use super::Bpf;
 use super::abi::{LENGTHS, PrefixLength, Side};
 use crate::error::Error;
-use roam6_proto::base::few;
+use roam6_proto::base::vec_map::VecMap;
 use roam6_wire::Prefix;
 
 /// How many prefixes have a length, and the network that covers them: it only grows, until [`crate::tunnel::Tunnels::remove_stale`].
@@ -16,7 +16,7 @@ impl Bpf {
     /// Writes the set of prefix length tables that is not in use, and then makes it valid: no packet sees an incomplete
     /// table.
     pub(super) fn publish_lengths(&mut self) -> Result<(), Error> {
-        let most = self.lengths.iter().map(few::VecMap::len).max().unwrap_or_default();
+        let most = self.lengths.iter().map(VecMap::len).max().unwrap_or_default();
         if most > LENGTHS {
             return Err(Error::new("prefix lengths in use", format_args!("{most}, at most {LENGTHS}")));
         }
@@ -31,7 +31,7 @@ impl Bpf {
         self.maps.set_settings(self.settings)
     }
 
-    pub(super) fn length_use(&mut self, side: Side) -> &mut few::VecMap<u8, LengthUse> {
+    pub(super) fn length_use(&mut self, side: Side) -> &mut VecMap<u8, LengthUse> {
         let [far, near, past] = &mut self.lengths;
         match side {
             Side::Far => far,
@@ -42,7 +42,7 @@ impl Bpf {
 }
 
 /// Counts a prefix of its length; true if the tables must change.
-pub(super) fn use_length(lengths: &mut few::VecMap<u8, LengthUse>, prefix: Prefix) -> bool {
+pub(super) fn use_length(lengths: &mut VecMap<u8, LengthUse>, prefix: Prefix) -> bool {
     let used = lengths.entry(prefix.length()).or_insert(LengthUse { count: 0, cover: prefix });
     let around = common_cover(used.cover, prefix);
     let changed = used.count == 0 || around != used.cover;
@@ -51,7 +51,7 @@ pub(super) fn use_length(lengths: &mut few::VecMap<u8, LengthUse>, prefix: Prefi
 }
 
 /// Uncounts a prefix of its length; true if the tables must change.
-pub(super) fn release_length(lengths: &mut few::VecMap<u8, LengthUse>, prefix: Prefix) -> bool {
+pub(super) fn release_length(lengths: &mut VecMap<u8, LengthUse>, prefix: Prefix) -> bool {
     let Some(used) = lengths.get_mut(&prefix.length()) else { return false };
     used.count -= 1;
     let was_last = used.count == 0;

@@ -10,7 +10,7 @@ use crate::{Error, error::Context};
 use aya::Ebpf;
 use aya::maps::{Array, MapData, PerCpuArray};
 use roam6_proto::LinkId;
-use roam6_proto::base::few;
+use roam6_proto::base::vec_map::VecMap;
 
 /// All maps.
 pub(crate) struct Maps {
@@ -107,7 +107,7 @@ impl Maps {
     }
 
     /// The packet counters, summed over all processors.
-    pub(crate) fn counters(&self) -> few::VecMap<String, u64> {
+    pub(crate) fn counters(&self) -> VecMap<String, u64> {
         let sum = |index: usize| {
             let values = self.counters.get(&u32::try_from(index).ok()?, 0).ok()?;
             Some(values.iter().sum())

@@ -20,8 +20,9 @@ use lengths::{LengthUse, release_length, use_length};
 use maps::Maps;
 use nix::time::{ClockId, clock_getres};
 use pin::Pins;
-use roam6_proto::base::few;
 use roam6_proto::base::ids::LinkId;
+use roam6_proto::base::vec_map::VecMap;
+use roam6_proto::base::vec_set::VecSet;
 use roam6_proto::contract::item::{Tunnel, TunnelId, TunnelPath};
 use roam6_wire::{Ipv4Endpoint, Prefix};
 use std::collections::{BTreeMap, BTreeSet};
@@ -51,7 +52,7 @@ pub struct Options {
     /// system.
     pub run: PathBuf,
     /// Local addresses of mobility signalling over IPv4 (RFC 5555); empty: none.
-    pub dsmip_addresses: few::VecSet<Ipv6Addr>,
+    pub dsmip_addresses: VecSet<Ipv6Addr>,
     /// Whether to attach the XDP program too, where drivers support it.
     pub xdp: bool,
     /// Most tunnels. The limit of the first daemon holds until [`Tunnels::clean`].
@@ -73,12 +74,12 @@ pub struct Bpf {
     /// Tunnels whose map entries are incomplete, because a part was refused.
     incomplete: BTreeSet<TunnelId>,
     /// The prefix lengths in use on each side.
-    lengths: [few::VecMap<u8, LengthUse>; 3],
+    lengths: [VecMap<u8, LengthUse>; 3],
     /// Destinations that bypass the tunnels.
-    bypasses: few::VecSet<Prefix>,
+    bypasses: VecSet<Prefix>,
     /// Local endpoints of paths.
-    endpoints: few::VecMap<Ipv6Addr, Endpoint>,
-    attached: few::VecMap<LinkId, Attached>,
+    endpoints: VecMap<Ipv6Addr, Endpoint>,
+    attached: VecMap<LinkId, Attached>,
     /// The egress interfaces of packets over IPv4.
     egress_links: EgressLinks,
     _reassembly: Reassembly,
@@ -147,11 +148,11 @@ impl Bpf {
                 let used = |PrefixLength { bits, cover: around }| (bits, LengthUse { count: 1, cover: around });
                 side.into_iter().map(used).collect()
             }),
-            bypasses: few::VecSet::new(),
+            bypasses: VecSet::new(),
             installed: BTreeMap::new(),
             incomplete: BTreeSet::new(),
             endpoints: inherited_endpoints(&maps)?,
-            attached: few::VecMap::new(),
+            attached: VecMap::new(),
             options,
             pins,
             programs,
@@ -213,7 +214,7 @@ impl Bpf {
     }
 
     fn free_index(&self) -> Option<u8> {
-        let taken: few::VecSet<u8> = self.endpoints.values().filter_map(|end| end.index).collect();
+        let taken: VecSet<u8> = self.endpoints.values().filter_map(|end| end.index).collect();
         (0..=u8::MAX).find(|place| !taken.contains(place))
     }
 
@@ -236,7 +237,7 @@ impl Bpf {
 
     /// Removes what the former state of a tunnel needed and `now` does not.
     fn release(&mut self, former: &Tunnel, rules: Option<Version>, now: Option<&Tunnel>) -> Result<(), Error> {
-        let kept: few::VecSet<(Side, Prefix)> = now.into_iter().flat_map(indexed).collect();
+        let kept: VecSet<(Side, Prefix)> = now.into_iter().flat_map(indexed).collect();
         let mut changed = false;
         for (side, prefix) in indexed(former) {
             if !kept.contains(&(side, prefix)) {
@@ -491,7 +492,7 @@ impl Tunnels for Bpf {
         done
     }
 
-    fn counters(&mut self) -> few::VecMap<String, u64> {
+    fn counters(&mut self) -> VecMap<String, u64> {
         self.maps.counters()
     }
 
@@ -534,7 +535,7 @@ fn attach_device(programs: &mut Programs, link: LinkId, name: &str) -> Result<()
 }
 
 /// The endpoints of an earlier daemon: its tunnels refer to them until they are put again.
-fn inherited_endpoints(maps: &Maps) -> Result<few::VecMap<Ipv6Addr, Endpoint>, Error> {
+fn inherited_endpoints(maps: &Maps) -> Result<VecMap<Ipv6Addr, Endpoint>, Error> {
     let keys = maps.endpoints.keys()?.into_iter();
     let end = |key| Endpoint { count: 0, index: maps.endpoints.find(&key).and_then(|place| u8::try_from(place).ok()) };
     Ok(keys.map(|key| (Ipv6Addr::from(key), end(key))).collect())

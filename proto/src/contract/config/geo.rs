@@ -1,7 +1,7 @@
 //! Settings of a GeoNetworking station: plain values named as in the management information base (EN 302 636-4-1 annex
 //! H), validated by the caller.
 
-use crate::base::few;
+use crate::base::vec_set::VecSet;
 use crate::contract::config::facilities::FacilitiesConfig;
 use core::time::Duration;
 use roam6_wire::geo::{Area, GeoAddress, ItsStationType, TrafficClass};
@@ -12,7 +12,7 @@ use std::net::Ipv6Addr;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GeoConfig {
     /// Names of the interfaces with GeoNetworking; they may be added and removed at run time.
-    pub interfaces: few::VecSet<String>,
+    pub interfaces: VecSet<String>,
     /// Its station type.
     pub station: ItsStationType,
     /// Virtual links for IPv6.

@@ -1,6 +1,6 @@
 //! Settings of mobile network prefix provisioning: plain values, validated by the caller.
 
-use crate::base::few;
+use crate::base::vec_set::VecSet;
 use crate::contract::config::nemo::SharedKey;
 use core::time::Duration;
 use roam6_wire::Prefix;
@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MnppConfig {
     /// Names of the interfaces; they may be added and removed at run time.
-    pub interfaces: few::VecSet<String>,
+    pub interfaces: VecSet<String>,
     /// Announced prefixes; may be empty.
     pub announced: Vec<Prefix>,
     /// The key that authenticates the announcements; `None`: not authenticated.

@@ -1,6 +1,6 @@
 //! Settings of the MPTCP path manager: plain values, validated by the caller.
 
-use crate::base::few;
+use crate::base::vec_set::VecSet;
 use roam6_wire::Prefix;
 use serde::{Deserialize, Serialize};
 
@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PathManagerConfig {
     /// Names of the interfaces whose addresses become endpoints; they may be added and removed at run time.
-    pub interfaces: few::VecSet<String>,
+    pub interfaces: VecSet<String>,
     /// Prefixes of the mobile network, reached through the tunnel: subflows from these are backups.
     pub home_prefixes: Vec<Prefix>,
     /// Whether addresses in the home prefixes are signalled to peers (ADD_ADDR).

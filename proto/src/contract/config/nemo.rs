@@ -90,6 +90,29 @@ pub struct HomeAgentConfig {
     pub ipv4_pool: Option<Ipv4Pool>,
 }
 
+impl Default for HomeAgentConfig {
+    /// The defaults of the configuration file; addresses and prefixes are unspecified.
+    fn default() -> HomeAgentConfig {
+        HomeAgentConfig {
+            address: Ipv6Addr::UNSPECIFIED,
+            home_prefixes: Vec::new(),
+            home_link: None,
+            prefix_table: Arc::default(),
+            max_lifetime: Duration::from_secs(3600),
+            refresh_advice: None,
+            multiple_care_of: true,
+            home_and_away: true,
+            max_bindings: 100_000,
+            duplicate_detection: false,
+            preference: 0,
+            advertisement_interval: None,
+            path_mtu: 1500,
+            ipv4: None,
+            ipv4_pool: None,
+        }
+    }
+}
+
 /// Service of a home agent for mobile routers with IPv4-only uplinks (RFC 5555).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DsmipService {
@@ -194,6 +217,32 @@ pub struct MobileRouterConfig {
     pub care_of_prefixes: Option<CareOfPrefixConfig>,
 }
 
+impl Default for MobileRouterConfig {
+    /// The defaults of the configuration file; addresses and prefixes are unspecified, and there are no interfaces.
+    fn default() -> MobileRouterConfig {
+        MobileRouterConfig {
+            home_address: HomeAddress(Ipv6Addr::UNSPECIFIED),
+            home_prefix: Prefix::ALL,
+            home_network: HomeNetwork::default(),
+            home_agents: Vec::new(),
+            home_agents_ipv4: Vec::new(),
+            prefixes: Vec::new(),
+            dynamic_ipv4: None,
+            prefix_mode: PrefixMode::Explicit,
+            authentication: Authentication::None,
+            lifetime: Duration::from_secs(600),
+            uplinks: Vec::new(),
+            load_sharing: LoadSharing::Single,
+            home_and_away: false,
+            ingress: Vec::new(),
+            duplicate_detection: DadMode::Optimistic,
+            probe: None,
+            flows: Vec::new(),
+            care_of_prefixes: None,
+        }
+    }
+}
+
 /// Type of the home network (RFC 4887 §3 and §4).
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -245,12 +294,20 @@ pub struct UplinkConfig {
     pub priority: u8,
     /// Weight among uplinks of the same priority.
     pub weight: u16,
-    /// Whether a prefix of its visited network may be advertised; requires [`CareOfPrefixes`].
+    /// Whether a prefix of its visited network may be advertised; requires [`CareOfPrefixConfig`].
     #[serde(default = "yes", skip_serializing_if = "is_true")]
     pub care_of_prefix: bool,
     /// Static care-of address, where neither SLAAC nor DHCPv6 assigns one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub address: Option<StaticAddress>,
+}
+
+impl Default for UplinkConfig {
+    /// An uplink without a name and without a binding identifier.
+    fn default() -> UplinkConfig {
+        let (interface, bid) = (String::new(), Bid(0));
+        UplinkConfig { interface, bid, priority: 1, weight: 1, care_of_prefix: true, address: None }
+    }
 }
 
 /// A static address, assigned by the operator of the visited network.
@@ -290,6 +347,14 @@ pub struct IngressConfig {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[serde(rename = "search")]
     pub search_domains: Option<Vec<DomainName>>,
+}
+
+impl Default for IngressConfig {
+    /// An ingress interface without a name and without a prefix.
+    fn default() -> IngressConfig {
+        let (interface, prefix, advertisement_interval) = (String::new(), Prefix::ALL, Duration::from_secs(600));
+        IngressConfig { interface, prefix, advertisement_interval, dns: None, search_domains: None }
+    }
 }
 
 /// Care-of prefixes: prefixes of visited networks for nodes of the mobile network, whose packets bypass the tunnel.

@@ -1,6 +1,7 @@
 //! Settings of Shim6: plain values, validated by the caller.
 
-use crate::base::few;
+use crate::base::vec_map::VecMap;
+use crate::base::vec_set::VecSet;
 use crate::contract::item::ContextTrigger;
 use crate::crypto::cga::{Parameters, Sec};
 use core::time::Duration;
@@ -14,10 +15,10 @@ use std::net::Ipv6Addr;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ShimConfig {
     /// Names of the uplinks; they may be added and removed at run time. Their global addresses are the local locators.
-    pub interfaces: few::VecSet<String>,
+    pub interfaces: VecSet<String>,
     /// Locator preferences by uplink name; uplinks without an entry have the default preference.
     #[serde(default, skip_serializing_if = "has_no_preferences")]
-    pub preferences: few::VecMap<String, UplinkPreference>,
+    pub preferences: VecMap<String, UplinkPreference>,
     /// Address generation on the uplinks; `None`: addresses are configured elsewhere.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub addresses: Option<AddressGeneration>,
@@ -41,7 +42,7 @@ pub struct ShimConfig {
     pub verifications_per_second: u32,
 }
 
-fn has_no_preferences(preferences: &few::VecMap<String, UplinkPreference>) -> bool {
+fn has_no_preferences(preferences: &VecMap<String, UplinkPreference>) -> bool {
     preferences.is_empty()
 }
 
@@ -113,8 +114,8 @@ pub const MIN_SEND_TIMEOUT: Duration = Duration::from_millis(100);
 impl Default for ShimConfig {
     fn default() -> ShimConfig {
         ShimConfig {
-            interfaces: few::VecSet::new(),
-            preferences: few::VecMap::new(),
+            interfaces: VecSet::new(),
+            preferences: VecMap::new(),
             addresses: None,
             trigger: Some(ContextTrigger::default()),
             peers: PeerFilter::default(),

@@ -1,8 +1,8 @@
 //! Items of interfaces: sysctls, addresses, neighbour entries, source filters, virtual interfaces.
 
 use crate::base::ids::LinkId;
-use roam6_wire::LinkAddress;
-use roam6_wire::Prefix;
+use core::fmt;
+use roam6_wire::{LinkAddress, Prefix};
 use serde::{Deserialize, Serialize};
 use std::net::Ipv6Addr;
 
@@ -39,6 +39,22 @@ pub enum Sysctl {
     KeepAddrOnDown,
     /// `forwarding` of `net.ipv4`
     Ipv4Forwarding,
+}
+
+impl fmt::Display for Sysctl {
+    /// Its name below `net.ipv6.conf.*`, or the full name if it is elsewhere.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Sysctl::Forwarding => "forwarding",
+            Sysctl::AcceptRa => "accept_ra",
+            Sysctl::Autoconf => "autoconf",
+            Sysctl::AcceptDad => "accept_dad",
+            Sysctl::RouterSolicitations => "router_solicitations",
+            Sysctl::ProxyNdp => "proxy_ndp",
+            Sysctl::KeepAddrOnDown => "keep_addr_on_down",
+            Sysctl::Ipv4Forwarding => "net.ipv4 forwarding",
+        })
+    }
 }
 
 /// An address on an interface.

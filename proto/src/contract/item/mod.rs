@@ -90,55 +90,55 @@ pub enum Item {
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Key {
-    /// See [`Setting`].
+    /// See [`SysctlSetting`].
     #[serde(rename = "setting")]
     Sysctl(Option<LinkId>, Sysctl),
     /// See [`Address`].
     Address(LinkId, Ipv6Addr),
-    /// See [`Anycast`].
+    /// See [`AnycastAddress`].
     Anycast(LinkId, Ipv6Addr),
     /// See [`Neighbour`].
     Neighbour(LinkId, Ipv6Addr),
-    /// See [`Proxy`].
+    /// See [`ProxyNeighbour`].
     #[serde(rename = "proxy")]
     ProxyNeighbour(LinkId, Ipv6Addr),
-    /// See [`Guard`].
+    /// See [`SourceFilter`].
     #[serde(rename = "guard")]
     SourceFilter(LinkId),
     /// See [`Tunnel`].
     Tunnel(TunnelId),
     /// See [`Route`].
     Route(RouteTable, Prefix, Prefix, u32),
-    /// See [`Rule`].
+    /// See [`PolicyRule`].
     Rule(u32, Prefix, Prefix, Option<String>),
-    /// See [`Item::Shortcut`]. After routes and rules: packets take the tunnel until those are installed.
+    /// See [`Item::TunnelBypass`]. After routes and rules: packets take the tunnel until those are installed.
     #[serde(rename = "shortcut")]
     TunnelBypass(Prefix),
-    /// See [`EndpointLimits`].
+    /// See [`MptcpLimits`].
     #[serde(rename = "endpoint_limits")]
     MptcpLimits,
-    /// See [`Endpoint`]. In the kernel an endpoint address is unique across interfaces.
+    /// See [`MptcpEndpoint`]. In the kernel an endpoint address is unique across interfaces.
     #[serde(rename = "endpoint")]
     MptcpEndpoint(Ipv6Addr),
-    /// See [`Heard`].
+    /// See [`EthertypeSubscription`].
     #[serde(rename = "heard")]
     EthertypeSubscription(LinkId, u16),
     /// See [`VirtualInterface`].
     #[serde(rename = "virtual")]
     VirtualInterface(String),
-    /// See [`Port`].
+    /// See [`UdpPortHold`].
     #[serde(rename = "port")]
     UdpPortHold(LinkId, u16),
-    /// See [`Shimmed`].
+    /// See [`ShimUplink`].
     #[serde(rename = "shimmed")]
     ShimUplink(LinkId),
-    /// See [`Trigger`].
+    /// See [`ContextTrigger`].
     #[serde(rename = "trigger")]
     ContextTrigger,
-    /// See [`Context`].
+    /// See [`ShimContext`].
     #[serde(rename = "context")]
     ShimContext(ContextId),
-    /// See [`Record`].
+    /// See [`JournalRecord`].
     #[serde(rename = "record")]
     JournalRecord(JournalKey),
 }
@@ -146,13 +146,13 @@ pub enum Key {
 impl fmt::Display for Key {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Key::Sysctl(Some(link), knob) => write!(f, "setting {knob:?} of {link}"),
-            Key::Sysctl(None, knob) => write!(f, "setting {knob:?} of all interfaces"),
+            Key::Sysctl(Some(link), sysctl) => write!(f, "sysctl {sysctl} of {link}"),
+            Key::Sysctl(None, sysctl) => write!(f, "sysctl {sysctl} of all interfaces"),
             Key::Address(link, address) => write!(f, "address {address} on {link}"),
             Key::Anycast(link, address) => write!(f, "anycast address {address} on {link}"),
             Key::Neighbour(link, address) => write!(f, "neighbour {address} on {link}"),
-            Key::ProxyNeighbour(link, address) => write!(f, "proxy for {address} on {link}"),
-            Key::SourceFilter(link) => write!(f, "guard of {link}"),
+            Key::ProxyNeighbour(link, address) => write!(f, "proxy neighbour {address} on {link}"),
+            Key::SourceFilter(link) => write!(f, "source filter of {link}"),
             Key::Tunnel(TunnelId(number)) => write!(f, "tunnel {number}"),
             Key::Route(RouteTable(table), to, Prefix::ALL, metric) => {
                 write!(f, "route to {to}, metric {metric}, in table {table}")
@@ -160,12 +160,27 @@ impl fmt::Display for Key {
             Key::Route(RouteTable(table), to, from, metric) => {
                 write!(f, "route to {to} from {from}, metric {metric}, in table {table}")
             }
-            Key::TunnelBypass(prefix) => write!(f, "shortcut to {prefix}"),
+            Key::Rule(priority, from, to, None) => write!(f, "rule {priority} from {from} to {to}"),
+            Key::Rule(priority, from, to, Some(iif)) => write!(f, "rule {priority} from {from} to {to} iif {iif}"),
+            Key::TunnelBypass(prefix) => write!(f, "tunnel bypass to {prefix}"),
+            Key::MptcpLimits => f.write_str("MPTCP limits"),
+            Key::MptcpEndpoint(address) => write!(f, "MPTCP endpoint {address}"),
+            Key::EthertypeSubscription(link, ethertype) => {
+                write!(f, "subscription to EtherType {ethertype:#06x} on {link}")
+            }
             Key::VirtualInterface(name) => write!(f, "interface {name}"),
-            Key::UdpPortHold(link, number) => write!(f, "UDP port {number} on {link}"),
+            Key::UdpPortHold(link, port) => write!(f, "UDP port {port} on {link}"),
             Key::ShimUplink(link) => write!(f, "shim on {link}"),
-            Key::ShimContext(context) => write!(f, "context {context}"),
-            other => write!(f, "{other:?}"),
+            Key::ContextTrigger => f.write_str("context trigger"),
+            Key::ShimContext(context) => write!(f, "{context}"),
+            Key::JournalRecord(JournalKey::Binding(home)) => write!(f, "journal record of the binding of {home}"),
+            Key::JournalRecord(JournalKey::Sequence(home)) => {
+                write!(f, "journal record of the sequence number of {home}")
+            }
+            Key::JournalRecord(JournalKey::HbaSet(number)) => write!(f, "journal record of HBA set {number}"),
+            Key::JournalRecord(JournalKey::CareOfPrefix(prefix)) => {
+                write!(f, "journal record of care-of prefix {prefix}")
+            }
         }
     }
 }

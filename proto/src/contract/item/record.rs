@@ -2,11 +2,7 @@
 
 use crate::contract::config::flow::FlowRule;
 use crate::crypto::cga::Parameters;
-use roam6_wire::Bid;
-use roam6_wire::HomeAddress;
-use roam6_wire::LinkAddress;
-use roam6_wire::Prefix;
-use roam6_wire::Sequence;
+use roam6_wire::{Bid, HomeAddress, LinkAddress, Prefix, Sequence};
 use serde::{Deserialize, Serialize};
 use std::net::Ipv6Addr;
 

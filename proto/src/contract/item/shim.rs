@@ -1,8 +1,6 @@
 //! Shim6 contexts, and the thresholds for their establishment.
 
-use crate::base::ids::AddressPair;
-use crate::base::ids::ContextId;
-use crate::base::ids::LinkId;
+use crate::base::ids::{AddressPair, ContextId, LinkId};
 use core::time::Duration;
 use roam6_wire::shim6::Tag;
 use serde::{Deserialize, Serialize};
@@ -66,7 +64,7 @@ pub struct ShimContext {
     /// Peer context tag: put into the header of packets sent.
     pub tag_out: Tag,
     /// Accepted source addresses of packets with the local tag; others are passed to the engine unchanged. At most
-    /// [`MOST_LOCATORS`].
+    /// [`MAX_LOCATORS`].
     #[serde(rename = "from")]
     pub allowed_sources: Vec<Ipv6Addr>,
 }

@@ -2,8 +2,7 @@
 
 use crate::base::ids::LinkId;
 use crate::contract::config::flow::FlowSelector;
-use roam6_wire::Bid;
-use roam6_wire::Prefix;
+use roam6_wire::{Bid, Prefix};
 use serde::{Deserialize, Serialize};
 use std::net::Ipv6Addr;
 

@@ -3,6 +3,7 @@
 use super::super::service_table::{MAX_ANNOUNCEMENTS, MAX_OF_ONE_STATION};
 use super::*;
 use crate::contract::config::facilities::{Announcement, MAX_ANNOUNCED, OfferedService, RoutingAdvertisement};
+use crate::contract::report::{FacilitiesReport, HostReport};
 use core::net::Ipv6Addr;
 use roam6_wire::its::saem::Saem;
 
@@ -46,7 +47,10 @@ fn a_sam_is_sent_each_interval_and_shown_by_its_receivers() {
     let request = announced(&first);
     assert_eq!((request.to, request.class.0), (TransportType::SingleHop, 3));
     let told = car.hear(1, &unit, request);
-    assert_eq!(told, Some(Report::SamReceived { station: 1, services: 1, routing: true }));
+    assert_eq!(
+        told,
+        Some(Report::Facilities(FacilitiesReport::SamReceived { station: 1, services: 1, routing: true }))
+    );
     assert_eq!(car.hear(2, &unit, request), None, "nothing new");
 
     let mut view = car.view(501).services;
@@ -78,7 +82,10 @@ fn a_changed_sam_is_sent_at_once_but_at_most_at_10_hz() {
     assert!(announcements(&unit.turn(609)).is_empty());
     let requests = unit.turn(610);
     assert_eq!(announcements(&requests)[0].sam.body.change_count.content, before + 2);
-    assert!(matches!(car.hear(611, &unit, announced(&requests)), Some(Report::SamReceived { .. })));
+    assert!(matches!(
+        car.hear(611, &unit, announced(&requests)),
+        Some(Report::Facilities(FacilitiesReport::SamReceived { .. }))
+    ));
 
     for _ in 0..16 {
         unit.facilities.announce(None);
@@ -115,7 +122,10 @@ fn one_station_cannot_fill_the_service_table() {
         // Behind BTP, the header and the version: the number of the announcement.
         bytes[4 + 7] = announcement << 4;
         let told = car.hear(1, &unit, &PacketRequest { payload: bytes, ..request });
-        (matches!(told, Some(Report::SamReceived { .. })), car.facilities.services().iter().count())
+        (
+            matches!(told, Some(Report::Facilities(FacilitiesReport::SamReceived { .. }))),
+            car.facilities.services().iter().count(),
+        )
     };
     let of_one: Vec<bool> = (0..16).map(|announcement| heard(1, announcement).0).collect();
     assert_eq!(of_one.iter().filter(|taken| **taken).count(), MAX_OF_ONE_STATION);
@@ -149,11 +159,14 @@ fn truncated_sams_and_other_ports_are_counted() {
     for length in 4..request.payload.len() {
         let cut = PacketRequest { payload: request.payload[..length].to_vec(), ..request.clone() };
         let told = car.hear(1, &unit, &cut);
-        assert!(matches!(told, Some(Report::Dropped { reason: DropReason::Malformed, .. })), "{length}: {told:?}");
+        assert!(
+            matches!(told, Some(Report::Host(HostReport::Dropped { reason: DropReason::Malformed, .. }))),
+            "{length}: {told:?}"
+        );
     }
     let mut payload = request.payload.to_vec();
     payload[1] = 0xd1;
     let told = car.hear(1, &unit, &PacketRequest { payload, ..request.clone() });
-    assert!(matches!(told, Some(Report::Dropped { reason: DropReason::NotForUs, .. })));
+    assert!(matches!(told, Some(Report::Host(HostReport::Dropped { reason: DropReason::NotForUs, .. }))));
     assert!(car.view(2).services.is_empty());
 }

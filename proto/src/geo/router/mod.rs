@@ -15,15 +15,16 @@ use super::ego::EgoPosition;
 use super::location_service::{LocationService, LookupExpiry};
 use super::location_table::{Hop, LocationTable};
 use super::request::PacketRequest;
-use crate::base::few;
 use crate::base::ids::LinkId;
 use crate::base::rng::Entropy;
+use crate::base::small_timers::SmallTimerQueue;
 use crate::base::time::Time;
 use crate::base::token_bucket::TokenBucket;
+use crate::base::vec_map::VecMap;
 use crate::contract::config::geo::Mib;
 use crate::contract::engine::Outbox;
 use crate::contract::input::{Clock, Fix, Frame, LinkEvent};
-use crate::contract::report::{DropReason, Report};
+use crate::contract::report::{DropReason, HostReport, Report};
 use crate::contract::view::PositionView;
 use crate::facilities::EgoState;
 use core::time::Duration;
@@ -51,7 +52,7 @@ pub struct GeoRouter {
     mib: Mib,
     address: GeoAddress,
     /// Interfaces that are up.
-    links: few::VecMap<LinkId, Interface>,
+    links: VecMap<LinkId, Interface>,
     ego: EgoPosition,
     location_table: LocationTable,
     sequence: u16,
@@ -60,9 +61,9 @@ pub struct GeoRouter {
     broadcast_buffer: PacketBuffer<Goal>,
     contention: ContentionBuffer,
     perimeter: PerimeterState,
-    repetitions: few::VecMap<u32, ActiveRepetition>,
+    repetitions: VecMap<u32, ActiveRepetition>,
     next_repetition: u32,
-    agenda: few::SmallTimerQueue<Timer>,
+    agenda: SmallTimerQueue<Timer>,
     entropy: Entropy,
     /// The previous address, after a duplicate was detected.
     former_address: Option<FormerAddress>,
@@ -96,7 +97,7 @@ impl GeoRouter {
         GeoRouter {
             mib,
             address,
-            links: few::VecMap::new(),
+            links: VecMap::new(),
             ego: EgoPosition::default(),
             location_table: LocationTable::default(),
             // The standard begins with 0 (§8.3). By a random number, stations that tell copies by the number alone do not
@@ -107,9 +108,9 @@ impl GeoRouter {
             broadcast_buffer: broadcast,
             contention,
             perimeter: PerimeterState::default(),
-            repetitions: few::VecMap::new(),
+            repetitions: VecMap::new(),
             next_repetition: 0,
-            agenda: few::SmallTimerQueue::default(),
+            agenda: SmallTimerQueue::default(),
             entropy,
             former_address: None,
             sent_positions: SentPositions::default(),
@@ -313,7 +314,7 @@ impl GeoRouter {
     }
 
     fn drop_counted(&self, reason: DropReason, detail: &str, out: &mut Outbox) {
-        out.report(Report::Dropped { reason, from: None, detail: detail.to_owned() });
+        out.report(Report::Host(HostReport::Dropped { reason, from: None, detail: detail.to_owned() }));
     }
 }
 

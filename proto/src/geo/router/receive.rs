@@ -6,7 +6,7 @@ use super::{BROADCAST, GeoRouter};
 use crate::base::time::Time;
 use crate::contract::engine::Outbox;
 use crate::contract::input::Frame;
-use crate::contract::report::{DropReason, Report};
+use crate::contract::report::{DropReason, HostReport, Report};
 use crate::geo::geometry;
 use crate::geo::location_table::{Hop, PositionUpdate};
 use crate::geo::packet_data_rate::PacketDataRate;
@@ -63,7 +63,7 @@ impl GeoRouter {
         if !std::mem::replace(&mut self.secured_reported, true) {
             let text = "secured GeoNetworking packets (TS 103 097) are received; roam6 drops them, so the stations that send \
                         them are not known here and their packets are not forwarded: see the counter dropped_secured";
-            out.report(Report::Notice { text: text.to_owned() });
+            out.report(Report::Host(HostReport::Notice { text: text.to_owned() }));
         }
         self.drop_counted(DropReason::Secured, "a secured packet", out);
     }
@@ -82,7 +82,7 @@ impl GeoRouter {
         match heard {
             PositionUpdate::Full => {
                 let limit = crate::geo::location_table::MAX_STATIONS;
-                out.report(Report::TableFull { table: "stations".to_owned(), limit });
+                out.report(Report::Host(HostReport::TableFull { table: "stations".to_owned(), limit }));
                 return false;
             }
             PositionUpdate::Implausible => {

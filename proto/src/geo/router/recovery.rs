@@ -5,8 +5,8 @@
 
 use super::GeoRouter;
 use super::forwarding::{ForwardingDecision, Goal};
-use crate::base::few;
 use crate::base::time::Time;
+use crate::base::vec_map::VecMap;
 use crate::geo::contention::PacketId;
 use crate::geo::geometry;
 use crate::geo::location_table::{Origin, PerimeterEdge};
@@ -19,7 +19,7 @@ const MAX_PERIMETER_PACKETS: usize = 256;
 /// Packets in perimeter mode that this station has forwarded, and the remaining hop limit of each.
 #[derive(Debug, Default)]
 pub(super) struct PerimeterState {
-    hops_left: few::VecMap<PacketId, u8>,
+    hops_left: VecMap<PacketId, u8>,
     order: VecDeque<PacketId>,
 }
 

@@ -6,7 +6,7 @@ use super::{ActiveRepetition, GeoRouter, MAX_REPETITIONS, Timer};
 use crate::base::time::Time;
 use crate::contract::config::geo::TransportType;
 use crate::contract::engine::Outbox;
-use crate::contract::report::{DropReason, Report};
+use crate::contract::report::{DropReason, HostReport, Report};
 use crate::geo::buffer::Owner;
 use crate::geo::geometry;
 use crate::geo::location_service::{Enqueued, MAX_LOOKUPS};
@@ -127,7 +127,7 @@ impl GeoRouter {
                     Ok(())
                 }
                 Enqueued::Full => {
-                    out.report(Report::TableFull { table: "lookups".to_owned(), limit: MAX_LOOKUPS });
+                    out.report(Report::Host(HostReport::TableFull { table: "lookups".to_owned(), limit: MAX_LOOKUPS }));
                     Err(RequestError::TooManyRepetitions(MAX_LOOKUPS))
                 }
             };

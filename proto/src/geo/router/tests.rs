@@ -5,9 +5,9 @@ mod limits;
 mod restart;
 
 use super::*;
-use crate::contract::config::geo::TransportType;
-use crate::contract::config::geo::{AreaForwarding, NonAreaForwarding};
+use crate::contract::config::geo::{AreaForwarding, NonAreaForwarding, TransportType};
 use crate::contract::output::Output;
+use crate::contract::report::HostReport;
 use crate::geo::geometry;
 use crate::geo::request::{Repetition, RequestError};
 use roam6_wire::geo::{Area, Coordinates, ExtendedHeader, Packet, Shape, TrafficClass, UpperProtocol};
@@ -117,7 +117,7 @@ impl Air {
                     self.sent.push((number, frame.clone()));
                     self.spread(number, &frame);
                 }
-                Output::Report(Report::Dropped { reason, .. }) => {
+                Output::Report(Report::Host(HostReport::Dropped { reason, .. })) => {
                     self.stations.get_mut(&number).unwrap().drops.push(reason);
                 }
                 _ => {}

@@ -2,6 +2,7 @@
 //! another link it starts anew (RFC 8415 §15, §16, §18.2; RFC 7084 §4.2).
 
 mod exchange;
+#[cfg(any(test, feature = "fuzzing"))]
 pub mod fuzz;
 mod lease;
 mod message;
@@ -9,6 +10,7 @@ pub mod subnets;
 #[cfg(test)]
 mod tests;
 
+use crate::contract::report::{DropReason, HostReport, Report};
 pub use lease::{Lease, MAX_LEASES};
 pub use message::{DhcpClientConfig, DnsInfo, IaType};
 pub use subnets::Subnets;
@@ -17,7 +19,6 @@ use crate::base::ids::LinkId;
 use crate::base::rng::Entropy;
 use crate::base::time::Time;
 use crate::contract::engine::Outbox;
-use crate::contract::report::{DropReason, Report};
 use core::time::Duration;
 use exchange::Exchange;
 use lease::Leases;
@@ -217,7 +218,7 @@ impl DhcpClient {
             Ok(_) => (DropReason::Unsolicited, "answers no request of this client".to_owned()),
             Err(malformed) => (DropReason::Malformed, malformed.to_string()),
         };
-        out.report(Report::Dropped { reason, from, detail });
+        out.report(Report::Host(HostReport::Dropped { reason, from, detail }));
         None
     }
 
@@ -285,7 +286,7 @@ impl DhcpClient {
         let place = offers.iter().position(|offer| offer.preference >= answer.preference).unwrap_or(offers.len());
         offers.insert(place, Offer { server: answer.server.clone(), preference: answer.preference, prefixes });
         if offers.len() > MAX_OFFERS {
-            out.report(Report::TableFull { table: "DHCPv6 offers".to_owned(), limit: MAX_OFFERS });
+            out.report(Report::Host(HostReport::TableFull { table: "DHCPv6 offers".to_owned(), limit: MAX_OFFERS }));
             offers.remove(0);
         }
         let late = self.exchange.as_ref().is_some_and(Exchange::was_repeated);

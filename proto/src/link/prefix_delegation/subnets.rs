@@ -1,8 +1,8 @@
 //! Subnets of a delegated prefix: a /64 for each ingress interface, the same as long as the interface exists. The rest
 //! is unreachable, so that packets do not loop between this router and the provider's (RFC 7084 §4.2, §4.3).
 
-use crate::base::few;
 use crate::base::ids::LinkId;
+use crate::base::vec_map::VecMap;
 use crate::contract::item::{Item, NextHop, Route, RouteTable};
 use roam6_wire::Prefix;
 use std::net::Ipv6Addr;
@@ -18,7 +18,7 @@ const SUBNET_LENGTH: u8 = 64;
 /// The subnet number of each ingress interface.
 #[derive(Debug, Clone, Default)]
 pub struct Subnets {
-    numbers: few::VecMap<LinkId, u32>,
+    numbers: VecMap<LinkId, u32>,
 }
 
 impl Subnets {
@@ -55,6 +55,7 @@ impl Subnets {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::base::vec_set::VecSet;
 
     fn prefix(text: &str) -> Prefix {
         text.parse().unwrap()
@@ -83,7 +84,7 @@ mod tests {
         assert_eq!((rest.target, rest.destination), (NextHop::Unreachable, prefix("2001:db8:a00::/56")));
         assert_eq!((subnet.target, subnet.destination), (NextHop::OnLink(LinkId(3)), prefix("2001:db8:a00::/64")));
         let whole = subnets.routes(prefix("2001:db8:a00::/64"));
-        let keys: few::VecSet<_> = whole.iter().map(Item::key).collect();
+        let keys: VecSet<_> = whole.iter().map(Item::key).collect();
         assert_eq!(keys.len(), 2, "a prefix that is one subnet has both routes, the better one first");
     }
 

@@ -167,6 +167,7 @@ impl Binding {
     }
 
     /// Whether `prefix` is registered or pending.
+    #[cfg(any(test, feature = "fuzzing"))]
     pub(super) fn has_prefix(&self, prefix: Prefix) -> bool {
         let pending = self.pending.iter().map(|pending| &pending.registration);
         self.current.iter().chain(pending).any(|live| live.prefixes.contains(&prefix))

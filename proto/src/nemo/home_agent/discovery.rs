@@ -3,14 +3,14 @@
 
 use super::HomeAgent;
 use super::care_of::is_routable_unicast;
-use super::rate_limiter::RateLimiter;
 use super::timers::HomeAgentTimer;
-use crate::base::few;
 use crate::base::time::Time;
+use crate::base::token_bucket::TokenBucket;
+use crate::base::vec_map::VecMap;
 use crate::contract::config::nemo::Authentication;
 use crate::contract::engine::Outbox;
 use crate::contract::output::{Transmit, Via};
-use crate::contract::report::{DropReason, Report};
+use crate::contract::report::{DropReason, HostReport, Report};
 use core::cmp::Reverse;
 use core::time::Duration;
 use roam6_wire::icmp6::{MAX_HOME_AGENTS, Message, NeighbourOption, RouterAdvertisement};
@@ -22,7 +22,7 @@ use std::net::Ipv6Addr;
 pub(super) const MAX_OTHER_HOME_AGENTS: usize = 64;
 
 /// Rate limit of discovery replies and solicited advertisements.
-const REPLIES_PER_SECOND: u64 = 50;
+const REPLIES_PER_SECOND: u32 = 50;
 
 /// Minimum interval of prefix advertisements to one mobile router (RFC 6275 §10.6.2).
 const PREFIX_ADVERTISEMENT_GAP: Duration = Duration::from_secs(1);
@@ -36,10 +36,10 @@ const ANYCAST_IDENTIFIER: u64 = 0xfdff_ffff_ffff_fffe;
 /// The home agents list, and recent prefix advertisements.
 #[derive(Debug)]
 pub(super) struct Discovery {
-    home_agents: few::VecMap<Ipv6Addr, OtherHomeAgent>,
-    recent_advertisements: few::VecMap<HomeAddress, Time>,
+    home_agents: VecMap<Ipv6Addr, OtherHomeAgent>,
+    recent_advertisements: VecMap<HomeAddress, Time>,
     /// Limits unauthenticated requests.
-    pub limiter: RateLimiter,
+    pub limiter: TokenBucket,
 }
 
 /// Another home agent of the home link (RFC 6275 §10.1).
@@ -54,9 +54,9 @@ struct OtherHomeAgent {
 impl Default for Discovery {
     fn default() -> Discovery {
         Discovery {
-            home_agents: few::VecMap::new(),
-            recent_advertisements: few::VecMap::new(),
-            limiter: RateLimiter::new(REPLIES_PER_SECOND),
+            home_agents: VecMap::new(),
+            recent_advertisements: VecMap::new(),
+            limiter: TokenBucket::per_second(REPLIES_PER_SECOND),
         }
     }
 }
@@ -103,7 +103,10 @@ impl HomeAgent {
             other.expires_at = now + Duration::from_secs(lifetime.into());
             self.discovery.home_agents.insert(router, other);
         } else {
-            out.report(Report::TableFull { table: "home agents".into(), limit: MAX_OTHER_HOME_AGENTS });
+            out.report(Report::Host(HostReport::TableFull {
+                table: "home agents".into(),
+                limit: MAX_OTHER_HOME_AGENTS,
+            }));
         }
         self.schedule_home_agents();
     }
@@ -133,9 +136,13 @@ impl HomeAgent {
         if !is_routable_unicast(from) {
             return;
         }
-        if !self.discovery.limiter.allow(now) {
+        if !self.discovery.limiter.take(now) {
             let detail = "Home Agent Address Discovery Request".into();
-            return out.report(Report::Dropped { reason: DropReason::RateLimited, from: Some(from), detail });
+            return out.report(Report::Host(HostReport::Dropped {
+                reason: DropReason::RateLimited,
+                from: Some(from),
+                detail,
+            }));
         }
         let mut ranked = vec![(Reverse(self.config.preference), self.entropy.next_u64(), self.config.address)];
         for other in self.discovery.home_agents.values().filter(|other| other.router || !router) {
@@ -167,13 +174,21 @@ impl HomeAgent {
         };
         if matches!(authentication, Authentication::Ipsec(_)) && !protected {
             let (reason, from) = (DropReason::NotAuthenticated, Some(datagram.source));
-            return out.report(Report::Dropped { reason, from, detail: "Mobile Prefix Solicitation".into() });
+            return out.report(Report::Host(HostReport::Dropped {
+                reason,
+                from,
+                detail: "Mobile Prefix Solicitation".into(),
+            }));
         }
         let told = &mut self.discovery.recent_advertisements;
         told.retain(|_, at| now.since(*at) < PREFIX_ADVERTISEMENT_GAP);
         if told.contains_key(&HomeAddress(home)) || told.len() >= MAX_RECENT_ADVERTISEMENTS {
             let (reason, from) = (DropReason::RateLimited, Some(datagram.source));
-            return out.report(Report::Dropped { reason, from, detail: "Mobile Prefix Solicitation".into() });
+            return out.report(Report::Host(HostReport::Dropped {
+                reason,
+                from,
+                detail: "Mobile Prefix Solicitation".into(),
+            }));
         }
         told.insert(HomeAddress(home), now);
         let options = self.prefix_options();

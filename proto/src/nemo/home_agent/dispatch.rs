@@ -12,18 +12,17 @@ use crate::contract::engine::Outbox;
 use crate::contract::input::Packet;
 use crate::contract::item::TunnelId;
 use crate::contract::output::{Transmit, Via};
-use crate::contract::report::{DropReason, Report};
+use crate::contract::report::{DropReason, HostReport, NemoReport, Report};
 use crate::crypto::esp::PAYLOAD_OFFSET;
 use crate::nemo::dsmip::is_ipv4;
 use crate::nemo::ipsec::drop_reason;
-use roam6_wire::HomeAddress;
-use roam6_wire::icmp6;
 use roam6_wire::ip6::{self, Datagram, Header, protocol};
 use roam6_wire::mobility::{self, ErrorStatus, kind};
+use roam6_wire::{HomeAddress, icmp6};
 use std::net::Ipv6Addr;
 
 /// Rate limit of Binding Errors (required by RFC 6275 §9.3.3).
-pub(super) const BINDING_ERRORS_PER_SECOND: u64 = 10;
+pub(super) const BINDING_ERRORS_PER_SECOND: u32 = 10;
 
 impl HomeAgent {
     /// Processes a received packet. One that is neither for this home agent nor of its home link is ignored.
@@ -43,7 +42,11 @@ impl HomeAgent {
             Ok(datagram) => self.dispatch(now, packet, &datagram, on_link, out),
             Err(malformed) if ours => {
                 let from = address_at(&packet.bytes, 8);
-                out.report(Report::Dropped { reason: DropReason::Malformed, from, detail: malformed.to_string() });
+                out.report(Report::Host(HostReport::Dropped {
+                    reason: DropReason::Malformed,
+                    from,
+                    detail: malformed.to_string(),
+                }));
             }
             Err(_) => {}
         }
@@ -75,7 +78,8 @@ impl HomeAgent {
         let row = self.prefix_table_row(HomeAddress(datagram.real_source()));
         let Some(Authentication::Ipsec(pair)) = row.map(|row| &row.authentication) else { return };
         let pair = pair.clone();
-        let dropped = |reason, detail| Report::Dropped { reason, from: Some(datagram.source), detail };
+        let dropped =
+            |reason, detail| Report::Host(HostReport::Dropped { reason, from: Some(datagram.source), detail });
         match pair.to_home_agent.open(datagram.payload) {
             Ok(opened) if [protocol::MOBILITY, protocol::ICMPV6].contains(&opened.protocol) => {
                 let payload_at = datagram.payload_at + PAYLOAD_OFFSET;
@@ -121,14 +125,22 @@ impl HomeAgent {
                 self.report_binding_error(now, datagram, ErrorStatus::UNKNOWN_BINDING, out);
             }
             Ok(mobility::Message::BindingError { status, .. }) => {
-                out.report(Report::BindingError { peer: datagram.source, status: status.0, sent: false });
+                out.report(Report::Nemo(NemoReport::BindingError {
+                    peer: datagram.source,
+                    status: status.0,
+                    sent: false,
+                }));
             }
             Ok(_) => {
                 let detail = "a mobility message that is not for a home agent".into();
-                out.report(Report::Dropped { reason: DropReason::NotForUs, from, detail });
+                out.report(Report::Host(HostReport::Dropped { reason: DropReason::NotForUs, from, detail }));
             }
             Err(malformed) => {
-                out.report(Report::Dropped { reason: DropReason::Malformed, from, detail: malformed.to_string() });
+                out.report(Report::Host(HostReport::Dropped {
+                    reason: DropReason::Malformed,
+                    from,
+                    detail: malformed.to_string(),
+                }));
                 if let Some(at) = mobility::parameter_problem(&malformed) {
                     self.send_parameter_problem(now, packet, datagram, at, out);
                 }
@@ -146,7 +158,7 @@ impl HomeAgent {
         out: &mut Outbox,
     ) {
         let to = datagram.source;
-        if !is_routable_unicast(to) || !self.error_limiter.allow(now) {
+        if !is_routable_unicast(to) || !self.error_limiter.take(now) {
             return;
         }
         let pointer = u32::try_from(datagram.payload_at + at).unwrap_or(u32::MAX);
@@ -168,12 +180,16 @@ impl HomeAgent {
         if !is_routable_unicast(peer) {
             return;
         }
-        if !self.error_limiter.allow(now) {
+        if !self.error_limiter.take(now) {
             let detail = "Binding Error not sent".into();
-            return out.report(Report::Dropped { reason: DropReason::RateLimited, from: Some(peer), detail });
+            return out.report(Report::Host(HostReport::Dropped {
+                reason: DropReason::RateLimited,
+                from: Some(peer),
+                detail,
+            }));
         }
         self.send_binding_error(peer, status, datagram.home_address, out);
-        out.report(Report::BindingError { peer, status: status.0, sent: true });
+        out.report(Report::Nemo(NemoReport::BindingError { peer, status: status.0, sent: true }));
     }
 
     fn receive_icmp6(
@@ -216,10 +232,14 @@ impl HomeAgent {
         if mtu < IPV6_MINIMUM_MTU || !quoted {
             let detail =
                 format!("Packet Too Big, MTU {mtu}, about {remote}: below 1280, or quotes no packet of its tunnel");
-            return out.report(Report::Dropped { reason: DropReason::Malformed, from: Some(from), detail });
+            return out.report(Report::Host(HostReport::Dropped {
+                reason: DropReason::Malformed,
+                from: Some(from),
+                detail,
+            }));
         }
         if self.path_mtu.is_full_for(remote) {
-            return out.report(Report::TableFull { table: "path MTUs".into(), limit: MAX_PATH_MTUS });
+            return out.report(Report::Host(HostReport::TableFull { table: "path MTUs".into(), limit: MAX_PATH_MTUS }));
         }
         let Some(mtu) = self.path_mtu.learn(now, remote, mtu) else { return };
         if let Some(until) = self.path_mtu.expire(now, remote) {
@@ -253,7 +273,7 @@ impl HomeAgent {
             self.update_tunnel(*home, out);
         }
         if !homes.is_empty() {
-            out.report(Report::PathMtu { remote, mtu });
+            out.report(Report::Nemo(NemoReport::PathMtu { remote, mtu }));
         }
     }
 

@@ -8,7 +8,7 @@ use super::unreachable_routes::UNREACHABLE_METRIC;
 use crate::base::ids::LinkId;
 use crate::base::rng::Entropy;
 use crate::base::time::Time;
-use crate::contract::command::Command;
+use crate::contract::command::{Command, HomeAgentCommand, LifecycleCommand};
 use crate::contract::config::nemo::{
     Authentication, HomeAgentConfig, PrefixTable, PrefixTableRow, SecurityAssociationPair, SharedKey,
 };
@@ -100,7 +100,7 @@ impl Harness {
             puts_to_refuse: 0,
         };
         world.feed(Input::Clock(Clock { unix_micros: START_UNIX_MICROS }));
-        world.feed(Input::Command(Command::JournalRestored));
+        world.feed(Input::Command(Command::Lifecycle(LifecycleCommand::JournalRestored)));
         world
     }
 
@@ -315,14 +315,14 @@ impl Harness {
     fn command(&mut self, what: u8) -> Command {
         let home = HomeAddress(home_address(u16::from(what % 6)));
         match what >> 6 {
-            0 => Command::DeleteBinding(home),
+            0 => Command::HomeAgent(HomeAgentCommand::DeleteBinding(home)),
             1 => {
                 let mut table = config(what).prefix_table;
                 Arc::make_mut(&mut table).rows.retain(|row| row.home_address != home);
-                Command::ReloadPrefixTable(table)
+                Command::HomeAgent(HomeAgentCommand::ReloadPrefixTable(table))
             }
-            2 => Command::ReloadPrefixTable(config(0).prefix_table),
-            _ => Command::Stop,
+            2 => Command::HomeAgent(HomeAgentCommand::ReloadPrefixTable(config(0).prefix_table)),
+            _ => Command::Lifecycle(LifecycleCommand::Stop),
         }
     }
 
@@ -339,7 +339,7 @@ impl Harness {
         (self.confirmed, self.asked, self.puts_to_refuse) = (Plan::new(), Plan::new(), 0);
         self.unanswered.clear();
         self.feed(Input::Clock(Clock { unix_micros: START_UNIX_MICROS + self.now.as_micros() }));
-        self.feed(Input::Command(Command::RestoreJournal(records)));
+        self.feed(Input::Command(Command::Lifecycle(LifecycleCommand::RestoreJournal(records))));
         for (key, _) in self.asked.iter().filter(|(key, _)| matches!(key, Key::Tunnel(_) | Key::Route(..))) {
             assert!(before.contains(key), "{key:?} has another name after the crash");
         }
@@ -383,7 +383,7 @@ impl Harness {
         while !self.unanswered.is_empty() {
             self.answer_puts(u8::MAX);
         }
-        self.feed(Input::Command(Command::Stop));
+        self.feed(Input::Command(Command::Lifecycle(LifecycleCommand::Stop)));
         for _ in 0..2 {
             self.advance(LONG);
             self.answer_puts(u8::MAX);
@@ -441,11 +441,8 @@ fn config(kind: u8) -> HomeAgentConfig {
         home_and_away: kind & 2 == 0,
         max_bindings: MAX_BINDINGS,
         duplicate_detection: kind & 8 == 0,
-        preference: 0,
         advertisement_interval: (kind & 16 == 16).then(|| Duration::from_secs(600)),
-        path_mtu: 1500,
-        ipv4: None,
-        ipv4_pool: None,
+        ..Default::default()
     }
 }
 

@@ -4,14 +4,14 @@
 use super::cache::{Binding, RegistrationState};
 use super::timers::HomeAgentTimer;
 use super::{HomeAgent, discovery, forwarding};
-use crate::base::few;
 use crate::base::ids::LinkId;
 use crate::base::time::Time;
+use crate::base::vec_set::VecSet;
 use crate::contract::engine::Outbox;
 use crate::contract::input::{AddressEvent, LinkEvent, Packet};
 use crate::contract::item::{AnycastAddress, Item, Key};
 use crate::contract::output::{Transmit, Via};
-use crate::contract::report::Report;
+use crate::contract::report::{LinkReport, Report};
 use core::time::Duration;
 use roam6_wire::icmp6::{
     self, ALL_NODES, Message, NeighbourAdvertisement, NeighbourOption, NeighbourSolicitation, ON_LINK_HOP_LIMIT,
@@ -47,7 +47,7 @@ pub(super) struct HomeLink {
     link_local: Option<Ipv6Addr>,
     last_advertisement: Option<Time>,
     /// Addresses of this host: none can be a tunnel's remote end.
-    own_addresses: few::VecSet<Ipv6Addr>,
+    own_addresses: VecSet<Ipv6Addr>,
     /// The link on which the anycast addresses are configured.
     anycast_link: Option<LinkId>,
 }
@@ -260,7 +260,7 @@ impl HomeAgent {
         binding.current = Some(pending.registration);
         self.end_binding(now, home, false, out);
         if let Some(link) = self.home_link.link() {
-            out.report(Report::DuplicateAddress { link, address: home.0 });
+            out.report(Report::Link(LinkReport::DuplicateAddress { link, address: home.0 }));
         }
         self.reject(&pending.reply, Status::DUPLICATE_ADDRESS, out);
     }
@@ -275,7 +275,7 @@ impl HomeAgent {
         (from, sender): (Ipv6Addr, Option<LinkAddress>),
         out: &mut Outbox,
     ) {
-        if !from.is_unspecified() && self.discovery.limiter.allow(now) {
+        if !from.is_unspecified() && self.discovery.limiter.take(now) {
             return self.send_advertisement((from, sender), self.router_lifetime(), out);
         }
         let delay = u64::try_from(MAX_RA_DELAY_TIME.as_micros()).unwrap_or(0);

@@ -12,6 +12,7 @@ mod dispatch;
 mod dsmip;
 mod flows;
 mod forwarding;
+#[cfg(any(test, feature = "fuzzing"))]
 pub mod fuzz;
 mod home_link;
 mod home_routes;
@@ -21,7 +22,6 @@ mod link_local;
 mod mcoa;
 mod nesting;
 mod path_mtu;
-mod rate_limiter;
 mod registered_prefixes;
 mod reply;
 mod reply_limiter;
@@ -42,7 +42,6 @@ use self::deregistration::Deregistration;
 use self::discovery::Discovery;
 use self::home_link::HomeLink;
 use self::path_mtu::PathMtuCache;
-use self::rate_limiter::RateLimiter;
 use self::registered_prefixes::RegisteredPrefixes;
 use self::reply_limiter::ReplyLimiter;
 use self::timers::HomeAgentTimer;
@@ -51,7 +50,11 @@ use self::used_sequences::UsedSequences;
 use crate::base::rng::Entropy;
 use crate::base::time::Time;
 use crate::base::timers::TimerQueue;
-use crate::contract::command::Command;
+use crate::base::token_bucket::TokenBucket;
+use crate::contract::command::{
+    Command, GeoCommand, HomeAgentCommand, LifecycleCommand, MnppCommand, MobileRouterCommand, MptcpCommand,
+    ShimCommand,
+};
 use crate::contract::config::nemo::{HomeAgentConfig, PrefixTable, PrefixTableRow};
 use crate::contract::engine::{Engine, Outbox};
 use crate::contract::input::Input;
@@ -80,7 +83,7 @@ pub struct HomeAgent {
     path_mtu: PathMtuCache,
     home_link: HomeLink,
     discovery: Discovery,
-    error_limiter: RateLimiter,
+    error_limiter: TokenBucket,
     /// Home addresses whose last update was not accepted.
     faults: Faults<HomeAddress>,
     reply_limiter: ReplyLimiter,
@@ -107,7 +110,7 @@ impl HomeAgent {
             path_mtu: PathMtuCache::new(config.path_mtu),
             home_link: HomeLink::default(),
             discovery: Discovery::default(),
-            error_limiter: RateLimiter::new(dispatch::BINDING_ERRORS_PER_SECOND),
+            error_limiter: TokenBucket::per_second(dispatch::BINDING_ERRORS_PER_SECOND),
             faults: Faults::new(MAX_FAULTS),
             reply_limiter: ReplyLimiter::default(),
             esp_sequence: 0,
@@ -158,29 +161,35 @@ impl HomeAgent {
 
     fn execute(&mut self, now: Time, order: &Command, out: &mut Outbox) {
         match order {
-            Command::RestoreJournal(records) => {
+            Command::Lifecycle(LifecycleCommand::RestoreJournal(records)) => {
                 self.unrestored.extend(records.iter().cloned());
                 self.restore_journal(now, out);
             }
-            Command::ReloadPrefixTable(table) => {
+            Command::HomeAgent(HomeAgentCommand::ReloadPrefixTable(table)) => {
                 let ipv4 = self.serves_ipv4();
                 self.reload_prefix_table(now, table.clone(), out);
                 self.update_ipv4_forwarding(ipv4, out);
             }
-            Command::JournalRestored => {
+            Command::Lifecycle(LifecycleCommand::JournalRestored) => {
                 self.enable_forwarding(out);
                 self.put_unreachable_routes(out);
             }
-            Command::DeleteBinding(home) => self.delete_binding(now, *home, "deleted by the operator", out),
+            Command::HomeAgent(HomeAgentCommand::DeleteBinding(home)) => {
+                self.delete_binding(now, *home, "deleted by the operator", out)
+            }
             // Bindings outlive the daemon: the host removes the items itself, and the journal stays.
-            Command::Stop => self.stop_advertising(out),
-            Command::ReloadMobileRouter(_) | Command::ReloadPathManager(_) | Command::ReloadFlows(_) => {}
-            Command::ReloadShim(_) | Command::SwitchPath { .. } | Command::DeleteContext(_) => {}
-            Command::ReloadMnpp(_)
-            | Command::SendEchoRequest(_)
-            | Command::AddGeoDestination(_)
-            | Command::RemoveGeoDestination(_) => {}
-            Command::Denm(_) | Command::ReloadAnnouncement(_) => {}
+            Command::Lifecycle(LifecycleCommand::Stop) => self.stop_advertising(out),
+            Command::MobileRouter(MobileRouterCommand::Reload(_))
+            | Command::Mptcp(MptcpCommand::Reload(_))
+            | Command::MobileRouter(MobileRouterCommand::ReloadFlows(_)) => {}
+            Command::Shim(ShimCommand::Reload(_))
+            | Command::Shim(ShimCommand::SwitchPath { .. })
+            | Command::Shim(ShimCommand::DeleteContext(_)) => {}
+            Command::Mnpp(MnppCommand::Reload(_))
+            | Command::Geo(GeoCommand::SendEchoRequest(_))
+            | Command::Geo(GeoCommand::AddGeoDestination(_))
+            | Command::Geo(GeoCommand::RemoveGeoDestination(_)) => {}
+            Command::Geo(GeoCommand::Denm(_)) | Command::Geo(GeoCommand::ReloadAnnouncement(_)) => {}
         }
     }
 }

@@ -1,6 +1,7 @@
 //! The registered prefixes of all bindings: owners, longest matches, and the prefix lengths in use.
 
-use crate::base::few;
+use crate::base::vec_map::VecMap;
+use crate::base::vec_set::VecSet;
 use crate::contract::config::nemo::HomeAgentConfig;
 use crate::contract::item::{MAX_PREFIX_LENGTHS, TunnelId};
 use roam6_wire::{Ipv4Endpoint, Prefix};
@@ -20,9 +21,9 @@ pub(super) struct RegisteredPrefixes {
     /// A tunnel identifier is a quarter as long as a home address.
     owners: BTreeMap<Prefix, TunnelId>,
     /// Number of prefixes of each length.
-    lengths: few::VecMap<u8, usize>,
+    lengths: VecMap<u8, usize>,
     /// Lengths that are reserved for rows of the prefix table.
-    reserved: few::VecSet<u8>,
+    reserved: VecSet<u8>,
 }
 
 impl RegisteredPrefixes {
@@ -63,7 +64,7 @@ impl RegisteredPrefixes {
     pub(super) fn reserve_lengths(&mut self, config: &HomeAgentConfig) {
         let rows = config.prefix_table.rows.iter().flat_map(|row| row.prefixes.iter().map(|prefix| prefix.length()));
         let pool = config.ipv4_pool.map(|pool| pool.length.saturating_add(IPV4_MAPPED_LENGTH));
-        self.reserved = few::VecSet::default();
+        self.reserved = VecSet::default();
         for length in rows.chain(pool).chain([0, HOST_LENGTH]) {
             self.reserved.insert(length);
         }
@@ -72,7 +73,7 @@ impl RegisteredPrefixes {
     /// Whether the data plane supports the lengths of `asked` beside those in use and reserved; those of the prefix
     /// table always are.
     pub(super) fn has_room_for(&self, asked: &[Prefix]) -> bool {
-        let mut own = few::VecSet::default();
+        let mut own = VecSet::default();
         let other = asked.iter().map(|prefix| prefix.length()).filter(|length| !self.reserved.contains(length));
         for length in other {
             own.insert(length);
@@ -84,11 +85,13 @@ impl RegisteredPrefixes {
     }
 
     /// Every prefix with its tunnel.
+    #[cfg(any(test, feature = "fuzzing"))]
     pub(super) fn iter(&self) -> impl Iterator<Item = (&Prefix, &TunnelId)> {
         self.owners.iter()
     }
 
     /// Whether there are none.
+    #[cfg(any(test, feature = "fuzzing"))]
     pub(super) fn is_empty(&self) -> bool {
         self.owners.is_empty() && self.lengths.is_empty()
     }

@@ -8,7 +8,7 @@ use super::mcoa::BidStatus;
 use crate::contract::config::nemo::Authentication;
 use crate::contract::engine::Outbox;
 use crate::contract::output::{Transmit, Via};
-use crate::contract::report::Report;
+use crate::contract::report::{NemoReport, Report};
 use crate::crypto::authenticator::{Timestamp, authenticate};
 use core::time::Duration;
 use roam6_wire::ip6::{self, Header, protocol};
@@ -68,7 +68,11 @@ impl HomeAgent {
     pub(super) fn reject(&mut self, answer: &Reply, status: Status, out: &mut Outbox) {
         let answer = Reply { lifetime: Duration::ZERO, flows: Vec::new(), ipv4: Vec::new(), ..answer.clone() };
         self.send_acknowledgement(&answer, status, out);
-        out.report(Report::UpdateRejected { home_address: answer.home, care_of: answer.care_of.0, status: status.0 });
+        out.report(Report::Nemo(NemoReport::UpdateRejected {
+            home_address: answer.home,
+            care_of: answer.care_of.0,
+            status: status.0,
+        }));
     }
 
     /// Sends a Binding Acknowledgement, authenticated as its update was.

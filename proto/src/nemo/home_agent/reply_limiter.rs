@@ -2,9 +2,9 @@
 //! may send. Status 146 is authenticated (RFC 4285 §5.1.1), so that any host could make this home agent sign and send
 //! at line rate.
 
-use super::rate_limiter::RateLimiter;
 use crate::base::rng::Entropy;
 use crate::base::time::Time;
+use crate::base::token_bucket::{BucketLevel, TokenBucket};
 use core::time::Duration;
 use roam6_wire::HomeAddress;
 
@@ -13,7 +13,7 @@ const BURST: u32 = 5;
 /// Interval of answers for one home address after the burst.
 const INTERVAL: Duration = Duration::from_secs(1);
 /// Answers to forged updates per second, for all home addresses together.
-const FORGED_PER_SECOND: u64 = 100;
+const FORGED_PER_SECOND: u32 = 100;
 /// Number of buckets, so large that a flood for a few home addresses rarely hits another's bucket.
 const BUCKETS: usize = 4096;
 
@@ -22,7 +22,7 @@ const BUCKETS: usize = 4096;
 #[derive(Debug)]
 pub(super) struct ReplyLimiter {
     forged: HashedBuckets,
-    forged_total: RateLimiter,
+    forged_total: TokenBucket,
     authentic: HashedBuckets,
 }
 
@@ -31,13 +31,13 @@ pub(super) struct ReplyLimiter {
 struct HashedBuckets {
     /// Makes it unpredictable which home addresses share a bucket.
     seed: u64,
-    /// When each bucket will be full again; empty before the first use.
-    full_at: Vec<Time>,
+    /// The level of each bucket; empty before the first use.
+    levels: Vec<BucketLevel>,
 }
 
 impl Default for ReplyLimiter {
     fn default() -> ReplyLimiter {
-        let forged_in_all = RateLimiter::new(FORGED_PER_SECOND);
+        let forged_in_all = TokenBucket::per_second(FORGED_PER_SECOND);
         ReplyLimiter {
             forged: HashedBuckets::default(),
             forged_total: forged_in_all,
@@ -49,7 +49,7 @@ impl Default for ReplyLimiter {
 impl ReplyLimiter {
     /// Whether an update for `home` with a wrong authenticator may be answered.
     pub(super) fn allow_forged(&mut self, now: Time, home: HomeAddress, entropy: &mut Entropy) -> bool {
-        self.forged.allow(now, home, entropy) && self.forged_total.allow(now)
+        self.forged.allow(now, home, entropy) && self.forged_total.take(now)
     }
 
     /// Whether an authentic update that is stale or rejected may be answered.
@@ -60,19 +60,13 @@ impl ReplyLimiter {
 
 impl HashedBuckets {
     fn allow(&mut self, now: Time, home: HomeAddress, entropy: &mut Entropy) -> bool {
-        if self.full_at.is_empty() {
+        if self.levels.is_empty() {
             self.seed = entropy.next_u64();
-            self.full_at.resize(BUCKETS, Time::ZERO);
+            self.levels.resize(BUCKETS, BucketLevel::default());
         }
         let bits = home.0.to_bits();
         let mixed = ((bits ^ bits >> 64) as u64 ^ self.seed).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
         let at = usize::try_from(mixed).unwrap_or(0) % BUCKETS;
-        let Some(full_at) = self.full_at.get_mut(at) else { return false };
-        let full = (*full_at).max(now) + INTERVAL;
-        if full > now + INTERVAL * BURST {
-            return false;
-        }
-        *full_at = full;
-        true
+        self.levels.get_mut(at).is_some_and(|level| level.take(now, INTERVAL, INTERVAL * BURST))
     }
 }

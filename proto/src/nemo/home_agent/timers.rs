@@ -8,7 +8,7 @@ use crate::base::time::Time;
 use crate::contract::engine::Outbox;
 use crate::contract::item::{Item, JournalKey, Key};
 use crate::contract::output::Via;
-use crate::contract::report::Report;
+use crate::contract::report::{NemoReport, Report};
 use core::fmt;
 use roam6_wire::HomeAddress;
 use std::net::Ipv6Addr;
@@ -134,7 +134,7 @@ impl HomeAgent {
     pub(super) fn delete_binding(&mut self, now: Time, home: HomeAddress, why: &str, out: &mut Outbox) {
         if self.bindings.get(&home).is_some_and(|binding| binding.latest().is_some()) {
             self.end_binding(now, home, true, out);
-            out.report(Report::Deregistered { home_address: home, why: why.into() });
+            out.report(Report::Nemo(NemoReport::Deregistered { home_address: home, why: why.into() }));
         }
     }
 

@@ -5,12 +5,12 @@ use super::cache::{PendingRegistration, Registration, RegistrationState};
 use super::forwarding::ForwardingContext;
 use super::timers::HomeAgentTimer;
 use super::{HomeAgent, forwarding, home_link, reply::Reply};
-use crate::base::few;
 use crate::base::time::Time;
+use crate::base::vec_set::VecSet;
 use crate::contract::engine::Outbox;
 use crate::contract::input::Outcome;
 use crate::contract::item::{Item, Key};
-use crate::contract::report::Report;
+use crate::contract::report::{HostReport, NemoReport, Report};
 use crate::nemo::OLD_PATH_LIFETIME;
 use core::time::Duration;
 use roam6_wire::mobility::Status;
@@ -160,7 +160,7 @@ impl HomeAgent {
     pub(super) fn receive_outcome(&mut self, now: Time, outcome: &Outcome, out: &mut Outbox) {
         let Some(waiting) = self.transactions.take_outcome(&outcome.key) else { return };
         if let Some(why) = &outcome.error {
-            out.report(Report::ItemRefused { key: outcome.key.clone(), why: why.clone() });
+            out.report(Report::Host(HostReport::ItemRefused { key: outcome.key.clone(), why: why.clone() }));
         }
         let Some((home, transaction)) = waiting else {
             if outcome.error.is_some() && matches!(outcome.key, Key::Anycast(..) | Key::Route(..)) {
@@ -207,13 +207,13 @@ impl HomeAgent {
         binding.refresh_requested = false;
         binding.forget_at = None;
         binding.has_tombstone = false;
-        let report = Report::Registered {
+        let report = Report::Nemo(NemoReport::Registered {
             home_address: home,
             care_of: next.addresses(),
             sequence: binding.sequence,
             lifetime: next.lifetime,
             moved,
-        };
+        });
         let old = binding.current.replace(next);
         self.update_indexes(home, old.as_ref(), out);
         if first {
@@ -286,8 +286,8 @@ impl HomeAgent {
         let Some(binding) = self.bindings.get(&home) else { return };
         let pending = binding.pending.iter().map(|pending| &pending.registration);
         let live: Vec<&Registration> = binding.current.iter().chain(pending).collect();
-        let prefixes: few::VecSet<Prefix> = live.iter().flat_map(|live| live.prefixes.iter().copied()).collect();
-        let addresses: few::VecSet<_> = live.iter().flat_map(|live| live.addresses()).collect();
+        let prefixes: VecSet<Prefix> = live.iter().flat_map(|live| live.prefixes.iter().copied()).collect();
+        let addresses: VecSet<_> = live.iter().flat_map(|live| live.addresses()).collect();
         if let Some(old) = old {
             for prefix in old.prefixes.iter().filter(|prefix| !prefixes.contains(prefix)) {
                 self.prefixes.remove(*prefix);

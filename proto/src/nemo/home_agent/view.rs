@@ -5,7 +5,9 @@ use super::cache::{Binding, CareOf, Registration};
 use super::forwarding::ForwardingContext;
 use crate::base::time::Time;
 use crate::contract::item::Item;
-use crate::contract::view::{BindingView, LinkView, TimerView, TunnelView, View};
+use crate::contract::view::{
+    BindingRole, BindingState, BindingView, LinkRole, LinkState, LinkView, PathState, TimerView, TunnelView, View,
+};
 use core::ops::Bound;
 use core::time::Duration;
 use roam6_wire::{Bid, HomeAddress, Sequence};
@@ -58,9 +60,9 @@ impl HomeAgent {
         let (Item::Tunnel(tunnel), Some(_)) = (tunnel, &binding.current) else { return };
         let used = tunnel.paths.len() - left.len();
         let state = |at, weight| match (at < used, weight) {
-            (false, _) => "left",
-            (true, 0) => "standby",
-            (true, _) => "up",
+            (false, _) => PathState::Left,
+            (true, 0) => PathState::Standby,
+            (true, _) => PathState::Up,
         };
         view.tunnels.extend(tunnel.paths.iter().enumerate().map(|(at, path)| TunnelView {
             tunnel: tunnel.id.0,
@@ -70,7 +72,7 @@ impl HomeAgent {
             mtu: path.mtu,
             weight: path.weight,
             far: tunnel.remote_prefixes.clone(),
-            state: state(at, path.weight).into(),
+            state: state(at, path.weight),
         }));
     }
 
@@ -78,7 +80,7 @@ impl HomeAgent {
     fn show_rejected(&self, now: Time) -> impl Iterator<Item = BindingView> {
         let unbound = self.faults.iter().filter(|(home, _)| !self.bindings.contains_key(home));
         unbound.map(move |(home, fault)| BindingView {
-            role: "home_agent".into(),
+            role: BindingRole::HomeAgent,
             home_address: *home,
             bid: Bid(0),
             care_of: None,
@@ -87,7 +89,7 @@ impl HomeAgent {
             prefixes: Vec::new(),
             sequence: Sequence(0),
             remaining: Duration::ZERO,
-            state: "refused".into(),
+            state: BindingState::Refused,
             refused_prefixes: Vec::new(),
             last_error: Some(fault.cause.clone()),
             error_age: Some(now.since(fault.since)),
@@ -103,7 +105,7 @@ impl HomeAgent {
         care_of: &CareOf,
     ) -> BindingView {
         BindingView {
-            role: "home_agent".into(),
+            role: BindingRole::HomeAgent,
             home_address: home,
             bid: care_of.bid,
             care_of: None,
@@ -112,7 +114,7 @@ impl HomeAgent {
             prefixes: registration.prefixes.to_vec(),
             sequence: binding.sequence,
             remaining: care_of.expires.since(now),
-            state: if binding.pending.is_some() { "registering" } else { "bound" }.into(),
+            state: if binding.pending.is_some() { BindingState::Registering } else { BindingState::Bound },
             refused_prefixes: Vec::new(),
             last_error: self.faults.get(home).map(|fault| fault.cause.clone()),
             error_age: self.faults.get(home).map(|fault| now.since(fault.since)),
@@ -125,12 +127,12 @@ impl HomeAgent {
             last_error: None,
             error_age: None,
             name: name.into(),
-            role: "home".into(),
+            role: LinkRole::Home,
             up: self.home_link.link().is_some(),
             mtu: self.home_link.mtu(),
             router: None,
             addresses: vec![self.config.address],
-            state: if self.home_link.link().is_some() { "home" } else { "down" }.into(),
+            state: if self.home_link.link().is_some() { LinkState::Home } else { LinkState::Down },
         }
     }
 }

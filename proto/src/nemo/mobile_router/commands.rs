@@ -7,11 +7,14 @@ use super::mode_selector::ModeSelector;
 use super::registration::{DesiredRegistration, Location, Registration};
 use super::uplink::Uplink;
 use crate::base::time::Time;
-use crate::contract::command::Command;
+use crate::contract::command::{
+    Command, GeoCommand, HomeAgentCommand, LifecycleCommand, MnppCommand, MobileRouterCommand, MptcpCommand,
+    ShimCommand,
+};
 use crate::contract::config::nemo::MobileRouterConfig;
 use crate::contract::engine::Outbox;
 use crate::contract::item::{JournalRecord, Plan};
-use crate::contract::report::Report;
+use crate::contract::report::{HostReport, Report};
 use crate::link::nd_messages;
 use roam6_wire::Sequence;
 
@@ -22,21 +25,25 @@ impl MobileRouter {
     /// Executes a command.
     pub(super) fn execute(&mut self, now: Time, order: &Command, out: &mut Outbox) {
         match order {
-            Command::RestoreJournal(records) => self.restore_journal(now, records),
-            Command::ReloadMobileRouter(config) => self.reload(now, config, out),
-            Command::ReloadFlows(flows) => {
+            Command::Lifecycle(LifecycleCommand::RestoreJournal(records)) => self.restore_journal(now, records),
+            Command::MobileRouter(MobileRouterCommand::Reload(config)) => self.reload(now, config, out),
+            Command::MobileRouter(MobileRouterCommand::ReloadFlows(flows)) => {
                 self.config.flows.clone_from(flows);
                 self.registration.request_refresh();
             }
-            Command::Stop => self.stop(now, out),
-            Command::JournalRestored => self.report_missing_interfaces(|_| true, out),
-            Command::ReloadPrefixTable(_) | Command::ReloadPathManager(_) | Command::DeleteBinding(_) => {}
-            Command::ReloadShim(_) | Command::SwitchPath { .. } | Command::DeleteContext(_) => {}
-            Command::ReloadMnpp(_)
-            | Command::SendEchoRequest(_)
-            | Command::AddGeoDestination(_)
-            | Command::RemoveGeoDestination(_) => {}
-            Command::Denm(_) | Command::ReloadAnnouncement(_) => {}
+            Command::Lifecycle(LifecycleCommand::Stop) => self.stop(now, out),
+            Command::Lifecycle(LifecycleCommand::JournalRestored) => self.report_missing_interfaces(|_| true, out),
+            Command::HomeAgent(HomeAgentCommand::ReloadPrefixTable(_))
+            | Command::Mptcp(MptcpCommand::Reload(_))
+            | Command::HomeAgent(HomeAgentCommand::DeleteBinding(_)) => {}
+            Command::Shim(ShimCommand::Reload(_))
+            | Command::Shim(ShimCommand::SwitchPath { .. })
+            | Command::Shim(ShimCommand::DeleteContext(_)) => {}
+            Command::Mnpp(MnppCommand::Reload(_))
+            | Command::Geo(GeoCommand::SendEchoRequest(_))
+            | Command::Geo(GeoCommand::AddGeoDestination(_))
+            | Command::Geo(GeoCommand::RemoveGeoDestination(_)) => {}
+            Command::Geo(GeoCommand::Denm(_)) | Command::Geo(GeoCommand::ReloadAnnouncement(_)) => {}
         }
     }
 
@@ -119,9 +126,9 @@ impl MobileRouter {
         for (name, role) in
             self.named_interfaces().filter(|(name, _)| new(name) && !self.interfaces.contains_key(*name))
         {
-            out.report(Report::Notice {
+            out.report(Report::Host(HostReport::Notice {
                 text: format!("{name}: no such interface ({role}); it is used once it appears"),
-            });
+            }));
         }
     }
 

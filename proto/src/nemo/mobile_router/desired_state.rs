@@ -1,12 +1,12 @@
 //! The desired state of the host, of which only differences are put: new items before a packet that needs them is
 //! sent, stale ones dropped after.
 
-use crate::base::few;
 use crate::base::time::Time;
+use crate::base::vec_map::VecMap;
 use crate::contract::engine::Outbox;
 use crate::contract::input::Outcome;
 use crate::contract::item::{Key, Plan};
-use crate::contract::report::Report;
+use crate::contract::report::{HostReport, Report};
 use core::time::Duration;
 
 /// Interval after which a rejected item is put again.
@@ -16,9 +16,9 @@ const RETRY_INTERVAL: Duration = Duration::from_secs(1);
 #[derive(Debug, Default, Clone)]
 pub struct DesiredState {
     plan: Plan,
-    rejected: few::VecMap<Key, Time>,
+    rejected: VecMap<Key, Time>,
     /// Items without an outcome so far, and the number of their `Put`s.
-    waiting: few::VecMap<Key, u32>,
+    waiting: VecMap<Key, u32>,
 }
 
 impl DesiredState {
@@ -62,7 +62,7 @@ impl DesiredState {
             }
             Some(why) => {
                 self.rejected.insert(outcome.key.clone(), now + RETRY_INTERVAL);
-                out.report(Report::ItemRefused { key: outcome.key.clone(), why: why.clone() });
+                out.report(Report::Host(HostReport::ItemRefused { key: outcome.key.clone(), why: why.clone() }));
             }
         }
     }

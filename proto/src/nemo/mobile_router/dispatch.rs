@@ -1,25 +1,26 @@
 //! Dispatch of received packets; unexpected ones are counted (RFC 4861 §6.1 and §7.1, RFC 6275 §9.2, RFC 3776 §4).
 
-use super::MobileRouter;
-use super::discovery;
 use super::forwarding::MIN_MTU;
 use super::path_mtu::packet_size;
 use super::probe::PathChange;
 use super::registration::CareOf;
 use super::uplink::Uplink;
+use super::{MobileRouter, discovery};
 use crate::base::ids::LinkId;
 use crate::base::time::Time;
 use crate::contract::config::nemo::{Authentication, HomeNetwork};
 use crate::contract::engine::Outbox;
 use crate::contract::input::Packet;
 use crate::contract::output::{Transmit, Via};
-use crate::contract::report::{DropReason, Report};
+use crate::contract::report::{DropReason, HostReport, NemoReport, Report};
 use crate::crypto::esp::PAYLOAD_OFFSET;
 use crate::nemo::dsmip::is_ipv4;
 use crate::nemo::ipsec::drop_reason;
 use core::time::Duration;
-use roam6_wire::icmp6::{Echo, Message, NeighbourAdvertisement, NeighbourOption, NeighbourSolicitation};
-use roam6_wire::icmp6::{RouterAdvertisement, RouterSolicitation};
+use roam6_wire::icmp6::{
+    Echo, Message, NeighbourAdvertisement, NeighbourOption, NeighbourSolicitation, RouterAdvertisement,
+    RouterSolicitation,
+};
 use roam6_wire::ip6::{self, Datagram, Header, protocol};
 use roam6_wire::{LinkAddress, Malformed, Prefix};
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -60,7 +61,8 @@ impl MobileRouter {
             return;
         }
         let pair = pair.clone();
-        let dropped = |reason, detail| Report::Dropped { reason, from: Some(datagram.source), detail };
+        let dropped =
+            |reason, detail| Report::Host(HostReport::Dropped { reason, from: Some(datagram.source), detail });
         match pair.to_mobile_router.open(datagram.payload) {
             Ok(opened) if [protocol::MOBILITY, protocol::ICMPV6].contains(&opened.protocol) => {
                 let payload_at = datagram.payload_at + PAYLOAD_OFFSET;
@@ -92,11 +94,11 @@ impl MobileRouter {
         if let Err(why) = message.check_on_link(datagram)
             && self.uses_link(packet.link)
         {
-            out.report(Report::Dropped {
+            out.report(Report::Host(HostReport::Dropped {
                 reason: DropReason::NotOnLink,
                 from: Some(datagram.source),
                 detail: why.to_string(),
-            });
+            }));
             return;
         }
         match message {
@@ -139,13 +141,13 @@ impl MobileRouter {
         let home = Some(&self.config.home_prefix).filter(|_| self.config.home_network == HomeNetwork::Virtual);
         if home.is_some_and(|home| message.options.iter().any(|option| has(option, home))) {
             let detail = "advertises the home prefix, which is on no link".to_owned();
-            out.report(Report::Dropped { reason: DropReason::NotForUs, from: Some(source), detail });
+            out.report(Report::Host(HostReport::Dropped { reason: DropReason::NotForUs, from: Some(source), detail }));
             return;
         }
         let ours = |option: &NeighbourOption| self.config.prefixes.iter().any(|mine| has(option, mine));
         if message.options.iter().any(ours) {
             let detail = "advertises a prefix of this mobile network".to_owned();
-            out.report(Report::Dropped { reason: DropReason::NotForUs, from: Some(source), detail });
+            out.report(Report::Host(HostReport::Dropped { reason: DropReason::NotForUs, from: Some(source), detail }));
             return;
         }
         self.note_other_router(now, link);
@@ -171,7 +173,11 @@ impl MobileRouter {
         };
         if !advertiser.answer_solicitation(now, source, told.or(sender), out) {
             let detail = "router solicitation".to_owned();
-            out.report(Report::Dropped { reason: DropReason::RateLimited, from: Some(source), detail });
+            out.report(Report::Host(HostReport::Dropped {
+                reason: DropReason::RateLimited,
+                from: Some(source),
+                detail,
+            }));
         }
     }
 
@@ -305,7 +311,7 @@ impl MobileRouter {
         let (source, remote) = (quoted.source, quoted.destination);
         if mtu < MIN_MTU || quoted.length <= mtu {
             let detail = format!("packet too big: {mtu} octets, of a packet of {} octets", quoted.length);
-            out.report(Report::Dropped { reason: DropReason::Malformed, from: Some(remote), detail });
+            out.report(Report::Host(HostReport::Dropped { reason: DropReason::Malformed, from: Some(remote), detail }));
             return;
         }
         let sent_by =
@@ -314,7 +320,7 @@ impl MobileRouter {
             && mtu < uplink.mtu()
         {
             uplink.path_mtu = Some((mtu, now + PATH_MTU_LIFETIME));
-            out.report(Report::PathMtu { remote, mtu });
+            out.report(Report::Nemo(NemoReport::PathMtu { remote, mtu }));
         }
     }
 
@@ -343,10 +349,14 @@ impl MobileRouter {
         let global: Vec<Ipv6Addr> = addresses.into_iter().filter(|address| is_global(*address)).collect();
         if !router || !self.home_agents.receive_reply(identifier, &global) {
             let detail = "home agent address discovery reply".to_owned();
-            out.report(Report::Dropped { reason: DropReason::Unsolicited, from: Some(datagram.source), detail });
+            out.report(Report::Host(HostReport::Dropped {
+                reason: DropReason::Unsolicited,
+                from: Some(datagram.source),
+                detail,
+            }));
             return;
         }
-        out.report(Report::HomeAgents { addresses: global });
+        out.report(Report::Nemo(NemoReport::HomeAgents { addresses: global }));
     }
 
     /// The Home Agent Address Discovery Request.
@@ -398,7 +408,7 @@ impl QuotedPacket {
 
 /// Reports a malformed packet.
 pub(super) fn drop_malformed(from: Option<Ipv6Addr>, why: Malformed, out: &mut Outbox) {
-    out.report(Report::Dropped { reason: DropReason::Malformed, from, detail: why.to_string() });
+    out.report(Report::Host(HostReport::Dropped { reason: DropReason::Malformed, from, detail: why.to_string() }));
 }
 
 fn is_global(address: Ipv6Addr) -> bool {

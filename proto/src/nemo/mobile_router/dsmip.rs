@@ -12,7 +12,7 @@ use crate::contract::engine::Outbox;
 use crate::contract::input::{AddressEvent, Packet};
 use crate::contract::item::TunnelPath;
 use crate::contract::output::{Transmit, Via};
-use crate::contract::report::{DropReason, Report};
+use crate::contract::report::{DropReason, HostReport, NemoReport, Report};
 use crate::nemo::dsmip::{NATKATIMEOUT, NO_KEEPALIVE, encapsulate};
 use core::time::Duration;
 use roam6_wire::ip4::{DSMIP_PORT, Encapsulated};
@@ -201,7 +201,7 @@ impl MobileRouter {
             "home agent {address} does not answer over IPv4: it needs [home_agent.ipv4], and firewalls on the way have to \
              let UDP port {DSMIP_PORT} through"
         );
-        out.report(Report::Notice { text });
+        out.report(Report::Host(HostReport::Notice { text }));
     }
 
     /// Whether `uplink` has IPv4 only and no home agent has an IPv4 address.
@@ -216,7 +216,7 @@ impl MobileRouter {
             if lacking && !uplink.ipv4.ipv4_only_reported {
                 let name = &uplink.config.interface;
                 let text = format!("{name}: IPv4 only; set home_agents_ipv4 to use it");
-                out.report(Report::Notice { text });
+                out.report(Report::Host(HostReport::Notice { text }));
             }
             uplink.ipv4.ipv4_only_reported = lacking;
         }
@@ -311,7 +311,7 @@ impl MobileRouter {
         match datagram.protocol {
             _ if !ours || sender != Some(carried.source) => {
                 let detail = "encapsulated in IPv4".to_owned();
-                out.report(Report::Dropped { reason: DropReason::NotForUs, from, detail });
+                out.report(Report::Host(HostReport::Dropped { reason: DropReason::NotForUs, from, detail }));
             }
             protocol::MOBILITY => self.receive_mobility(now, &datagram, false, out),
             protocol::ESP => self.receive_esp(now, &datagram, out),
@@ -378,10 +378,10 @@ impl Uplink {
         self.ipv4.in_use = wanted;
         let Some(link) = self.link() else { return };
         if let Some(before) = before {
-            out.report(Report::CareOfRemoved { link, bid, address: before.0 });
+            out.report(Report::Nemo(NemoReport::CareOfRemoved { link, bid, address: before.0 }));
         }
         if let Some(after) = self.ipv4.in_use() {
-            out.report(Report::CareOfFormed { link, bid, address: after.0 });
+            out.report(Report::Nemo(NemoReport::CareOfFormed { link, bid, address: after.0 }));
         }
         self.path_mtu = None;
         match wanted.is_some() || self.care_of_address.is_some() {

@@ -9,12 +9,12 @@ use super::MobileRouter;
 use super::discovery::NEXT_HOME_AGENT_DELAY;
 use super::probe::{PathChange, Probe, Prober};
 use super::registration::{DesiredRegistration, Location};
-use crate::base::few;
 use crate::base::time::Time;
 use crate::base::token_bucket::TokenBucket;
+use crate::base::vec_map::VecMap;
 use crate::contract::engine::Outbox;
 use crate::contract::output::Transmit;
-use crate::contract::report::Report;
+use crate::contract::report::{NemoReport, Report};
 use crate::crypto::authenticator::Timestamp;
 use core::time::Duration;
 use roam6_wire::Sequence;
@@ -52,7 +52,7 @@ pub(super) struct Failover {
     verification: Option<Verification>,
     trial: Option<Trial>,
     /// Home agents that did not accept in time, and the end of their hold-down.
-    held_down: few::VecMap<Ipv6Addr, Time>,
+    held_down: VecMap<Ipv6Addr, Time>,
     former: Option<FormerHomeAgent>,
 }
 
@@ -96,7 +96,7 @@ impl Default for Failover {
             limiter: TokenBucket::new(1, VERIFY_INTERVAL),
             verification: None,
             trial: None,
-            held_down: few::VecMap::new(),
+            held_down: VecMap::new(),
             former: None,
         }
     }
@@ -215,7 +215,7 @@ impl MobileRouter {
         if former == home_agent {
             return;
         }
-        out.report(Report::Unbound { home_agent: former, why: "no answer".to_owned() });
+        out.report(Report::Nemo(NemoReport::Unbound { home_agent: former, why: "no answer".to_owned() }));
         let (next, interval) = (now, DEREGISTRATION_INTERVAL);
         self.failover.former = Some(FormerHomeAgent { home_agent: former, until, next, interval, sent: None });
         for index in 0..self.uplinks.len() {

@@ -2,10 +2,10 @@
 
 use super::MobileRouter;
 use super::registration::{CareOf, DesiredRegistration, Location};
-use crate::base::few;
+use crate::base::vec_map::VecMap;
 use crate::contract::config::flow::FlowRule;
 use crate::contract::engine::Outbox;
-use crate::contract::report::Report;
+use crate::contract::report::{HostReport, Report};
 use roam6_wire::Fid;
 use roam6_wire::mobility::{BindingAcknowledgement, FlowIdentification, MobilityOption};
 use std::net::Ipv6Addr;
@@ -14,7 +14,7 @@ use std::net::Ipv6Addr;
 #[derive(Debug, Default, Clone)]
 pub(super) struct FlowStatuses {
     /// Rejected flows.
-    rejected: few::VecMap<Fid, u8>,
+    rejected: VecMap<Fid, u8>,
     /// The home agent that does not support flow bindings.
     unsupporting: Option<Ipv6Addr>,
 }
@@ -42,13 +42,13 @@ impl MobileRouter {
             MobilityOption::FlowIdentification(answer) => Some((answer.fid, answer.status)),
             _ => None,
         });
-        let answers: few::VecMap<Fid, u8> = answers.collect();
+        let answers: VecMap<Fid, u8> = answers.collect();
         let home_agent = Some(held.home_agent).filter(|_| answers.is_empty());
         let known = core::mem::replace(&mut self.flow_statuses.unsupporting, home_agent);
         if let Some(home_agent) = home_agent {
             if known != Some(home_agent) {
                 let text = format!("the home agent {home_agent} does not support flow bindings (RFC 6089)");
-                out.report(Report::Notice { text });
+                out.report(Report::Host(HostReport::Notice { text }));
             }
             return;
         }
@@ -58,7 +58,7 @@ impl MobileRouter {
                 self.flow_statuses.rejected.remove(&fid);
             } else if self.flow_statuses.rejected.insert(fid, status) != Some(status) {
                 let text = format!("the home agent rejects flow {}: status {status} ({})", fid.0, status_text(status));
-                out.report(Report::Notice { text });
+                out.report(Report::Host(HostReport::Notice { text }));
             }
         }
     }

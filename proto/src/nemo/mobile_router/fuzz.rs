@@ -4,10 +4,10 @@ use super::{MobileRouter, forwarding};
 use crate::base::ids::LinkId;
 use crate::base::rng::Entropy;
 use crate::base::time::Time;
-use crate::contract::command::Command;
+use crate::contract::command::{Command, LifecycleCommand, MobileRouterCommand};
 use crate::contract::config::nemo::{
-    Authentication, CareOfPrefixConfig, DadMode, HomeNetwork, IngressConfig, LoadSharing, MobileRouterConfig,
-    PrefixMode, PrefixPreference, PrefixSharing, ProbeConfig, SecurityAssociationPair, SharedKey, UplinkConfig,
+    Authentication, CareOfPrefixConfig, DadMode, IngressConfig, LoadSharing, MobileRouterConfig, PrefixMode,
+    PrefixPreference, PrefixSharing, ProbeConfig, SecurityAssociationPair, SharedKey, UplinkConfig,
 };
 use crate::contract::engine::{Engine, Outbox};
 use crate::contract::input::{Clock, Input, LinkEvent, NeighbourEvent, Outcome, Packet};
@@ -60,7 +60,7 @@ pub fn run(data: &[u8]) {
             None => world.wait(Duration::from_millis(u64::from(choice) * u64::from(choice) / 8)),
         }
     }
-    world.feed(&Input::Command(Command::Stop));
+    world.feed(&Input::Command(Command::Lifecycle(LifecycleCommand::Stop)));
     assert!(
         world.plan.iter().all(|(key, _)| matches!(key, Key::JournalRecord(_))),
         "stopped, yet it holds {:?}",
@@ -117,7 +117,7 @@ impl Harness {
                 let key = self.plan.iter().nth(usize::from(choice)).map(|(key, _)| key.clone())?;
                 Input::Outcome(Outcome { key, error: (choice & 2 == 0).then(|| "refused".to_owned()) })
             }
-            8 => Input::Command(Command::ReloadMobileRouter(Box::new(config(choice)))),
+            8 => Input::Command(Command::MobileRouter(MobileRouterCommand::Reload(Box::new(config(choice))))),
             _ => return None,
         })
     }
@@ -364,17 +364,13 @@ fn config(choice: u8) -> MobileRouterConfig {
         bid: Bid(number.into()),
         priority: if choice & 1 == 0 { number } else { 1 },
         weight: (choice >> 6).into(),
-        care_of_prefix: true,
-        address: None,
+        ..Default::default()
     };
     let prefixes = vec![mobile_network()];
     MobileRouterConfig {
         home_address: HomeAddress(HOME),
         home_prefix: Prefix::new(HOME, 64).unwrap_or(Prefix::ALL),
-        home_network: HomeNetwork::default(),
         home_agents: vec![HOME_AGENT; usize::from(choice >> 4 & 1) + 1],
-        home_agents_ipv4: Vec::new(),
-        dynamic_ipv4: None,
         prefix_mode: if choice & 2 == 0 { PrefixMode::Implicit } else { PrefixMode::Explicit },
         authentication: match choice & 0x88 {
             0x88 => Authentication::Ipsec(Box::new(pair())),
@@ -394,8 +390,7 @@ fn config(choice: u8) -> MobileRouterConfig {
                 interface: "if3".to_owned(),
                 prefix: *prefix,
                 advertisement_interval: Duration::from_millis(u64::from(choice) * 10),
-                dns: None,
-                search_domains: None,
+                ..Default::default()
             })
             .collect(),
         prefixes,
@@ -405,13 +400,13 @@ fn config(choice: u8) -> MobileRouterConfig {
             _ => DadMode::Optimistic,
         },
         probe: (choice & 0x20 == 0).then(ProbeConfig::default),
-        flows: Vec::new(),
         care_of_prefixes: (!choice.is_multiple_of(3)).then_some(CareOfPrefixConfig {
             delegation: !choice.is_multiple_of(5),
             length: choice & 0x38,
             share: if choice & 4 == 0 { PrefixSharing::NdProxy } else { PrefixSharing::Never },
             prefer: if choice & 2 == 0 { PrefixPreference::CareOf } else { PrefixPreference::Either },
         }),
+        ..Default::default()
     }
 }
 

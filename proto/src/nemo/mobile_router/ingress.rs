@@ -5,10 +5,10 @@ use super::care_of_prefix::AdvertisedState;
 use super::dns::AdvertisedDns;
 use super::forwarding::MIN_MTU;
 use super::uplink::Interface;
-use crate::base::few;
 use crate::base::ids::LinkId;
 use crate::base::rng::Entropy;
 use crate::base::time::Time;
+use crate::base::vec_map::VecMap;
 use crate::contract::config::nemo::IngressConfig;
 use crate::contract::engine::Outbox;
 use crate::contract::input::LinkEvent;
@@ -27,7 +27,7 @@ pub(super) struct IngressInterface {
     pub(super) interface: Option<Interface>,
     pub(super) advertiser: Option<Advertiser>,
     /// Care-of prefixes that its nodes may consider valid.
-    pub(super) advertised_prefixes: few::VecMap<Prefix, AdvertisedState>,
+    pub(super) advertised_prefixes: VecMap<Prefix, AdvertisedState>,
     /// Recursive DNS servers that its nodes may consider valid.
     pub(super) resolvers: AdvertisedDns<Ipv6Addr>,
     /// DNS search domains that its nodes may consider valid.
@@ -43,7 +43,7 @@ impl IngressInterface {
             config,
             interface: None,
             advertiser: None,
-            advertised_prefixes: few::VecMap::new(),
+            advertised_prefixes: VecMap::new(),
             resolvers: AdvertisedDns::default(),
             search_domains: AdvertisedDns::default(),
             other_router_until: None,

@@ -15,6 +15,7 @@ mod dsmip;
 mod failover;
 mod flows;
 pub mod forwarding;
+#[cfg(any(test, feature = "fuzzing"))]
 pub mod fuzz;
 mod home;
 mod home_and_away;
@@ -29,16 +30,16 @@ mod takeover;
 pub mod uplink;
 mod view;
 
-use crate::base::few;
 use crate::base::ids::LinkId;
 use crate::base::rng::Entropy;
 use crate::base::time::Time;
 use crate::base::token_bucket::TokenBucket;
+use crate::base::vec_map::VecMap;
 use crate::contract::config::nemo::{HomeNetwork, LoadSharing, MobileRouterConfig};
 use crate::contract::engine::{Engine, Outbox};
 use crate::contract::input::{AddressState, Input, LinkEvent};
 use crate::contract::output::Transmit;
-use crate::contract::report::{LossReason, Report};
+use crate::contract::report::{HostReport, LossReason, NemoReport, Report};
 use crate::contract::view::View;
 use crate::crypto::authenticator::{Timestamp, WallClock};
 use crate::nemo::OLD_PATH_LIFETIME;
@@ -83,7 +84,7 @@ pub struct MobileRouter {
     esp_sequence: u32,
     uplinks: Vec<Uplink>,
     /// The care-of prefix source of each uplink.
-    prefix_sources: few::VecMap<Bid, PrefixSource>,
+    prefix_sources: VecMap<Bid, PrefixSource>,
     ingress: Vec<IngressInterface>,
     home_agents: HomeAgentList,
     registration: Registration,
@@ -113,7 +114,7 @@ pub struct MobileRouter {
     prefixes_rejected: bool,
     stopping: bool,
     /// The last event of every interface of the host, by name.
-    interfaces: few::VecMap<String, LinkEvent>,
+    interfaces: VecMap<String, LinkEvent>,
     /// The MTU advertised on ingress interfaces, octets.
     advertised_mtu: Option<u32>,
     /// Identifies echo replies to our probes.
@@ -128,7 +129,7 @@ impl MobileRouter {
         let sequence = Sequence(u16::try_from(entropy.below(1 << 16)).unwrap_or_default());
         MobileRouter {
             uplinks: config.uplinks.iter().cloned().map(Uplink::new).collect(),
-            prefix_sources: few::VecMap::new(),
+            prefix_sources: VecMap::new(),
             ingress: config.ingress.iter().cloned().map(IngressInterface::new).collect(),
             home_agents: HomeAgentList::new(&config.home_agents),
             registration: Registration::new(sequence),
@@ -156,7 +157,7 @@ impl MobileRouter {
             flow_statuses: FlowStatuses::default(),
             prefixes_rejected: false,
             stopping: false,
-            interfaces: few::VecMap::new(),
+            interfaces: VecMap::new(),
             advertised_mtu: None,
             now: Time::ZERO,
         }
@@ -199,7 +200,7 @@ impl MobileRouter {
         self.lingering.retain(|left| left.until > now);
         if let Some(binding) = self.registration.expire(now) {
             let home_agent = binding.registration.home_agent;
-            out.report(Report::Unbound { home_agent, why: LossReason::Expired.to_string() });
+            out.report(Report::Nemo(NemoReport::Unbound { home_agent, why: LossReason::Expired.to_string() }));
             self.registration.retransmit_now(now);
         }
         if self.registration.is_unanswered() && self.home_agents.has_other() && !self.is_binding_proven() {
@@ -293,7 +294,7 @@ impl MobileRouter {
     /// Selects the next home agent; after the last one there is a pause of `pause`.
     fn next_home_agent(&mut self, now: Time, why: &str, pause: Duration, out: &mut Outbox) {
         if let Some(home_agent) = self.home_agents.in_use() {
-            out.report(Report::Unbound { home_agent, why: why.to_owned() });
+            out.report(Report::Nemo(NemoReport::Unbound { home_agent, why: why.to_owned() }));
         }
         self.registration.drop_pending();
         self.registration.drop_binding();
@@ -318,7 +319,7 @@ impl MobileRouter {
         } else if (Status::MOBILE_ROUTER_NOT_PERMITTED.0..=Status::FORWARDING_SETUP_FAILED.0).contains(&status.0) {
             self.home_agents.pause_long(now);
             let text = format!("every home agent rejects this mobile router, the last with status {status}");
-            out.report(Report::Notice { text });
+            out.report(Report::Host(HostReport::Notice { text }));
         }
     }
 
@@ -351,8 +352,8 @@ impl MobileRouter {
             return;
         };
         out.report(match change {
-            PathChange::Down => Report::PathDown { bid, care_of, why: LossReason::ProbesLost },
-            PathChange::Up => Report::PathUp { bid, care_of },
+            PathChange::Down => Report::Nemo(NemoReport::PathDown { bid, care_of, why: LossReason::ProbesLost }),
+            PathChange::Up => Report::Nemo(NemoReport::PathUp { bid, care_of }),
         });
     }
 

@@ -5,13 +5,14 @@ use super::care_of_prefix::AdvertisedState;
 use super::registration::CareOf;
 use super::uplink::Uplink;
 use crate::base::time::Time;
-use crate::contract::view::{BindingView, LinkView, TimerView, TunnelView, View};
+use crate::contract::view::{
+    BindingRole, BindingState, BindingView, LinkRole, LinkState, LinkView, PathState, TimerView, TunnelView, View,
+};
 use core::time::Duration;
 use roam6_wire::{Bid, Ipv4Endpoint, Prefix};
 use std::net::Ipv6Addr;
 
 /// State of a configured interface that the host does not have.
-const NO_INTERFACE: &str = "no such interface";
 
 impl MobileRouter {
     /// All timers: interface, name, and time.
@@ -79,23 +80,20 @@ impl MobileRouter {
     pub(super) fn show(&self, now: Time, view: &mut View) {
         view.bindings.extend(self.show_bindings(now));
         view.links.extend(self.uplinks.iter().map(|uplink| self.show_uplink(now, uplink)));
-        view.links.extend(self.ingress.iter().map(|inside| {
-            LinkView {
-                name: inside.config.interface.clone(),
-                role: "ingress".to_owned(),
-                up: inside.interface.as_ref().is_some_and(|interface| interface.up),
-                mtu: inside.interface.as_ref().map_or(0, |interface| interface.mtu),
-                router: None,
-                addresses: inside.address().into_iter().collect(),
-                state: match (&inside.interface, &inside.advertiser) {
-                    (None, _) => NO_INTERFACE,
-                    (_, Some(_)) => "advertising",
-                    (_, None) => "down",
-                }
-                .to_owned(),
-                last_error: None,
-                error_age: None,
-            }
+        view.links.extend(self.ingress.iter().map(|inside| LinkView {
+            name: inside.config.interface.clone(),
+            role: LinkRole::Ingress,
+            up: inside.interface.as_ref().is_some_and(|interface| interface.up),
+            mtu: inside.interface.as_ref().map_or(0, |interface| interface.mtu),
+            router: None,
+            addresses: inside.address().into_iter().collect(),
+            state: match (&inside.interface, &inside.advertiser) {
+                (None, _) => LinkState::NoInterface,
+                (_, Some(_)) => LinkState::Advertising,
+                (_, None) => LinkState::Down,
+            },
+            last_error: None,
+            error_age: None,
         }));
         view.tunnels.extend(self.paths().iter().map(|path| TunnelView {
             tunnel: super::forwarding::TUNNEL.0,
@@ -105,7 +103,7 @@ impl MobileRouter {
             mtu: path.mtu,
             weight: path.weight,
             far: vec![Prefix::ALL],
-            state: if path.weight > 0 { "up" } else { "standby" }.to_owned(),
+            state: if path.weight > 0 { PathState::Up } else { PathState::Standby },
         }));
         view.prefixes.extend(self.show_prefixes(now));
         view.timers.extend(self.timers(now).map(|(interface, what, at)| TimerView {
@@ -123,62 +121,65 @@ impl MobileRouter {
 
     fn show_bindings(&self, now: Time) -> Vec<BindingView> {
         let fault = self.diagnosis.registration_fault();
-        let row =
-            |home_agent: Ipv6Addr, bid: Bid, care_of: Option<Ipv6Addr>, remaining: Duration, state: &str| BindingView {
-                role: "mobile_router".to_owned(),
-                home_address: self.config.home_address,
-                bid,
-                care_of: care_of.map(without_port),
-                udp_port: None,
-                home_agent,
-                prefixes: self.networks().filter(|prefix| !self.diagnosis.rejected_prefixes.contains(prefix)).collect(),
-                sequence: self.registration.sequence(),
-                remaining,
-                state: state.to_owned(),
-                refused_prefixes: self.diagnosis.rejected_prefixes.clone(),
-                last_error: fault.map(|fault| fault.cause.clone()),
-                error_age: fault.map(|fault| now.since(fault.since)),
-            };
+        let row = |home_agent: Ipv6Addr,
+                   bid: Bid,
+                   care_of: Option<Ipv6Addr>,
+                   remaining: Duration,
+                   state: BindingState| BindingView {
+            role: BindingRole::MobileRouter,
+            home_address: self.config.home_address,
+            bid,
+            care_of: care_of.map(without_port),
+            udp_port: None,
+            home_agent,
+            prefixes: self.networks().filter(|prefix| !self.diagnosis.rejected_prefixes.contains(prefix)).collect(),
+            sequence: self.registration.sequence(),
+            remaining,
+            state,
+            refused_prefixes: self.diagnosis.rejected_prefixes.clone(),
+            last_error: fault.map(|fault| fault.cause.clone()),
+            error_age: fault.map(|fault| now.since(fault.since)),
+        };
         let in_use = self.home_agents.in_use().unwrap_or(Ipv6Addr::UNSPECIFIED);
         if self.home_link.as_ref().is_some_and(|home| home.deregistered) {
-            return vec![row(in_use, Bid(0), None, Duration::ZERO, "home")];
+            return vec![row(in_use, Bid(0), None, Duration::ZERO, BindingState::Home)];
         }
         let mut rows = Vec::new();
         if let Some(binding) = self.registration.binding() {
             let (home_agent, remaining) = (binding.registration.home_agent, binding.expires.since(now));
-            let bound = |held: &CareOf| row(home_agent, held.bid, Some(held.address.0), remaining, "bound");
+            let bound = |held: &CareOf| row(home_agent, held.bid, Some(held.address.0), remaining, BindingState::Bound);
             rows.extend(binding.care_of().iter().map(bound));
         }
         if let Some(wanted) = self.registration.pending() {
             for care_of in wanted.care_of() {
                 if rows.iter().all(|row| row.care_of != Some(without_port(care_of.address.0))) {
                     let care_of = (care_of.bid, Some(care_of.address.0));
-                    rows.push(row(wanted.home_agent, care_of.0, care_of.1, Duration::ZERO, "registering"));
+                    rows.push(row(wanted.home_agent, care_of.0, care_of.1, Duration::ZERO, BindingState::Registering));
                 }
             }
         }
         if rows.is_empty() && fault.is_some() {
-            let state = if self.diagnosis.is_rejected { "refused" } else { "registering" };
+            let state = if self.diagnosis.is_rejected { BindingState::Refused } else { BindingState::Registering };
             rows.push(row(in_use, Bid(0), None, Duration::ZERO, state));
         }
         rows
     }
 
     /// The use of a usable uplink: `visited` only once acknowledged.
-    fn usage_text(&self, uplink: &Uplink) -> &'static str {
+    fn usage_state(&self, uplink: &Uplink) -> LinkState {
         let own = self.care_of_on(uplink).map(|care_of| care_of.address);
         let mine = |care_of: &CareOf| Some(care_of.address) == own;
         let held = self.registration.binding().map(|binding| binding.care_of()).unwrap_or_default();
         let pending = self.registration.pending().map(|wanted| wanted.care_of()).unwrap_or_default();
         let ipv4 = uplink.ipv4.in_use().is_some();
         match (held.iter().any(mine), pending.iter().any(mine)) {
-            (true, _) if ipv4 && self.dsmip.behind_nat => "IPv4 behind NAT",
-            (true, _) if ipv4 => "IPv4",
-            (true, _) => "visited",
-            (false, true) => "registering",
-            (false, false) if self.diagnosis.is_rejected => "refused",
-            (false, false) if self.registration.binding().is_some() => "standby",
-            (false, false) => "registering",
+            (true, _) if ipv4 && self.dsmip.behind_nat => LinkState::Ipv4BehindNat,
+            (true, _) if ipv4 => LinkState::Ipv4,
+            (true, _) => LinkState::Visited,
+            (false, true) => LinkState::Registering,
+            (false, false) if self.diagnosis.is_rejected => LinkState::Refused,
+            (false, false) if self.registration.binding().is_some() => LinkState::Standby,
+            (false, false) => LinkState::Registering,
         }
     }
 
@@ -188,26 +189,26 @@ impl MobileRouter {
         let fault = self.diagnosis.path_fault(uplink.config.bid).or_else(registering);
         let router = uplink.router();
         let state = match (uplink.up(), uplink.on_home_link, router, &uplink.care_of_address) {
-            _ if uplink.interface.is_none() => NO_INTERFACE,
-            (None, ..) => "down",
-            _ if uplink.ipv4.in_use().is_some() && uplink.prober.is_silent() => "silent",
-            _ if uplink.ipv4.in_use().is_some() => self.usage_text(uplink),
-            (_, true, ..) => "home",
-            (_, _, None, _) if uplink.has_router_without_prefix() => "router without prefix",
-            (_, _, None, _) if self.lacks_ipv4_home_agent(uplink) => "IPv4 only, no home_agents_ipv4",
-            (_, _, None, _) => "no router",
-            (_, _, _, None) if uplink.lease.is_some() => "waiting for DHCPv6",
-            (_, _, _, None) => "no address",
-            _ if uplink.prober.is_recovering() => "recovering",
-            _ if uplink.prober.is_silent() => "silent",
-            (_, _, _, Some(formed)) if !formed.usable => "checking address",
-            _ => self.usage_text(uplink),
+            _ if uplink.interface.is_none() => LinkState::NoInterface,
+            (None, ..) => LinkState::Down,
+            _ if uplink.ipv4.in_use().is_some() && uplink.prober.is_silent() => LinkState::Silent,
+            _ if uplink.ipv4.in_use().is_some() => self.usage_state(uplink),
+            (_, true, ..) => LinkState::Home,
+            (_, _, None, _) if uplink.has_router_without_prefix() => LinkState::RouterWithoutPrefix,
+            (_, _, None, _) if self.lacks_ipv4_home_agent(uplink) => LinkState::NoIpv4HomeAgent,
+            (_, _, None, _) => LinkState::NoRouter,
+            (_, _, _, None) if uplink.lease.is_some() => LinkState::WaitingForDhcpv6,
+            (_, _, _, None) => LinkState::NoAddress,
+            _ if uplink.prober.is_recovering() => LinkState::Recovering,
+            _ if uplink.prober.is_silent() => LinkState::Silent,
+            (_, _, _, Some(formed)) if !formed.usable => LinkState::CheckingAddress,
+            _ => self.usage_state(uplink),
         };
         LinkView {
             last_error: fault.map(|fault| fault.cause.clone()),
             error_age: fault.map(|fault| now.since(fault.since)),
             name: uplink.config.interface.clone(),
-            role: if uplink.on_home_link { "home" } else { "uplink" }.to_owned(),
+            role: if uplink.on_home_link { LinkRole::Home } else { LinkRole::Uplink },
             up: uplink.up().is_some(),
             mtu: uplink.mtu(),
             router,
@@ -217,7 +218,7 @@ impl MobileRouter {
                 .map(|formed| formed.address.0)
                 .chain(uplink.ipv4.in_use().map(|address| without_port(address.0)))
                 .collect(),
-            state: state.to_owned(),
+            state,
         }
     }
 }

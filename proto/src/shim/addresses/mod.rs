@@ -7,16 +7,17 @@ mod sets;
 mod tests;
 
 use super::uplinks::Uplinks;
-use crate::base::few;
 use crate::base::ids::LinkId;
 use crate::base::rng::Entropy;
 use crate::base::time::Time;
+use crate::base::vec_map::VecMap;
+use crate::base::vec_set::VecSet;
 use crate::contract::config::shim::{AddressGeneration, AddressProof, Identity};
 use crate::contract::engine::Outbox;
 use crate::contract::input::{AddressEvent, AddressState, LinkEvent};
 use crate::contract::item::{Address, Item, JournalRecord, Key, Sysctl, SysctlSetting};
-use crate::contract::report::Report;
-use crate::contract::view::{AddressView, View};
+use crate::contract::report::{HostReport, LinkReport, Report, ShimReport};
+use crate::contract::view::{AddressView, GeneratedAddressState, View};
 use crate::link::nd_messages;
 use crate::mptcp::source_routes::SourceRoutes;
 use core::time::Duration;
@@ -38,16 +39,16 @@ const RETRY_INTERVAL: Duration = Duration::from_secs(60);
 /// The addresses of this host and their CGA parameters.
 #[derive(Debug, Default)]
 pub(super) struct Addresses {
-    links: few::VecMap<LinkId, ManagedLink>,
+    links: VecMap<LinkId, ManagedLink>,
     sets: AddressSets,
-    managed_addresses: few::VecMap<(LinkId, Ipv6Addr), ManagedAddress>,
+    managed_addresses: VecMap<(LinkId, Ipv6Addr), ManagedAddress>,
     routes: SourceRoutes,
     /// Collision counts of plain CGAs. After the third collision no address is made.
-    collisions: few::VecMap<(LinkId, Prefix), u8>,
+    collisions: VecMap<(LinkId, Prefix), u8>,
     /// Prefixes in which no address is made after three collisions.
-    abandoned: few::VecSet<(LinkId, Prefix)>,
+    abandoned: VecSet<(LinkId, Prefix)>,
     /// The advertised prefixes, and the time of their last change.
-    prefixes: (few::VecSet<Prefix>, Time),
+    prefixes: (VecSet<Prefix>, Time),
     refused_until: Option<Time>,
 }
 
@@ -123,7 +124,7 @@ impl Addresses {
         match event.state {
             AddressState::Preferred | AddressState::Deprecated => {
                 if !core::mem::replace(&mut held.assigned, true) {
-                    out.report(Report::AddressConfigured { link, address, prefix: held.prefix });
+                    out.report(Report::Shim(ShimReport::AddressConfigured { link, address, prefix: held.prefix }));
                 }
                 false
             }
@@ -131,7 +132,7 @@ impl Addresses {
             AddressState::DadFailed => {
                 let prefix = held.prefix;
                 self.drop_address((link, address), out);
-                out.report(Report::DuplicateAddress { link, address });
+                out.report(Report::Link(LinkReport::DuplicateAddress { link, address }));
                 let collisions = self.collisions.get(&(link, prefix)).copied().unwrap_or(0);
                 let present = self.sets.current.as_ref().and_then(|source| source.address(prefix, collisions));
                 present == Some(address) && self.handle_collision((link, prefix), policy, out)
@@ -161,7 +162,7 @@ impl Addresses {
         let name = self.links.get(&at.0).map_or("", |managed| managed.name.as_str());
         let text =
             format!("{name}: three addresses in {} were duplicates, a fault or an attack; none is made there", at.1);
-        out.report(Report::Notice { text });
+        out.report(Report::Host(HostReport::Notice { text }));
     }
 
     /// Updates addresses and routes; returns whether the CGA parameters have changed.
@@ -185,7 +186,7 @@ impl Addresses {
 
     /// Chooses or makes the set for the advertised prefixes; returns whether it has changed.
     fn update_set(&mut self, policy: AddressGeneration, around: &mut Environment<'_>, out: &mut Outbox) -> bool {
-        let prefixes: few::VecSet<Prefix> = self.advertised().map(|(_, prefix, _)| prefix).collect();
+        let prefixes: VecSet<Prefix> = self.advertised().map(|(_, prefix, _)| prefix).collect();
         if self.prefixes.0 != prefixes {
             self.prefixes = (prefixes.clone(), around.now);
         }
@@ -209,7 +210,7 @@ impl Addresses {
 
     /// Each advertised prefix once, with the first uplink that has it.
     fn advertised(&self) -> impl Iterator<Item = (LinkId, Prefix, Lifetimes)> {
-        let mut seen = few::VecSet::new();
+        let mut seen = VecSet::new();
         let all = self
             .links
             .iter()
@@ -219,7 +220,7 @@ impl Addresses {
 
     /// Puts and drops addresses until the host has the wanted ones.
     fn reconcile(&mut self, now: Time, out: &mut Outbox) {
-        let mut wanted = few::VecMap::new();
+        let mut wanted = VecMap::new();
         for (link, prefix, lifetimes) in self.advertised() {
             let collisions = self.collisions.get(&(link, prefix)).copied().unwrap_or(0);
             let address = self.sets.current.as_ref().and_then(|source| source.address(prefix, collisions));
@@ -259,7 +260,7 @@ impl Addresses {
 
     fn drop_address(&mut self, (link, address): (LinkId, Ipv6Addr), out: &mut Outbox) {
         if self.managed_addresses.remove(&(link, address)).is_some_and(|held| held.assigned) {
-            out.report(Report::AddressRemoved { link, address });
+            out.report(Report::Shim(ShimReport::AddressRemoved { link, address }));
         }
         out.drop(Key::Address(link, address));
     }
@@ -295,7 +296,7 @@ impl Addresses {
 
     /// Removes all addresses, routes and settings; returns whether there was a set.
     pub(super) fn remove_all(&mut self, out: &mut Outbox) -> bool {
-        self.routes.reconcile(Time::ZERO, &few::VecMap::new(), out);
+        self.routes.reconcile(Time::ZERO, &VecMap::new(), out);
         let held: Vec<_> = self.managed_addresses.keys().copied().collect();
         for key in held {
             self.drop_address(key, out);
@@ -331,18 +332,18 @@ impl Addresses {
             let lifetimes =
                 managed.and_then(|managed| managed.prefixes.iter().find(|(prefix, _)| *prefix == held.prefix));
             let state = match (held.assigned, held.preferred) {
-                (false, _) => "tentative",
-                (true, true) => "preferred",
-                (true, false) => "deprecated",
+                (false, _) => GeneratedAddressState::Tentative,
+                (true, true) => GeneratedAddressState::Preferred,
+                (true, false) => GeneratedAddressState::Deprecated,
             };
             view.addresses.push(AddressView {
                 link: managed.map(|managed| managed.name.clone()).unwrap_or_default(),
                 address: *address,
                 prefix: held.prefix,
-                proof: self.sets.proof(*address).to_owned(),
+                proof: self.sets.proof(*address),
                 sec: address.octets().get(8).map_or(0, |octet| octet >> 5),
                 valid: lifetimes.map(|(_, lifetimes)| lifetimes.valid_until.since(now)),
-                state: state.to_owned(),
+                state,
             });
         }
     }

@@ -1,7 +1,7 @@
 //! Autonomous prefixes of a link with their lifetimes (RFC 4862 §5.5.3), and router solicitation (RFC 7559 §2).
 
-use crate::base::few;
 use crate::base::time::Time;
+use crate::base::vec_map::VecMap;
 use core::time::Duration;
 use roam6_wire::Prefix;
 use roam6_wire::icmp6::{NeighbourOption, RouterAdvertisement};
@@ -35,7 +35,7 @@ pub(super) struct Lifetimes {
 #[derive(Debug, Default)]
 pub(super) struct Prefixes {
     up: bool,
-    all: few::VecMap<Prefix, Lifetimes>,
+    all: VecMap<Prefix, Lifetimes>,
     solicit_at: Time,
     interval: Duration,
     /// When unconfirmed prefixes are removed.

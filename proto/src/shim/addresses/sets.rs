@@ -1,10 +1,11 @@
 //! CGA parameters and HBA sets of our addresses: configured, restored from an earlier run, or searched for in slices
 //! (RFC 3972 §4, RFC 5535 §6).
 
-use crate::base::few;
 use crate::base::rng::Entropy;
+use crate::base::vec_set::VecSet;
 use crate::contract::config::shim::{AddressGeneration, AddressProof, Identity};
 use crate::contract::item::HbaSetRecord;
+use crate::contract::view::GeneratedBy;
 use crate::crypto::cga::{Parameters, Sec};
 use crate::crypto::hba::{self, KeyField};
 use crate::crypto::signature::PrivateKey;
@@ -44,7 +45,7 @@ impl AddressSource {
         Some(parameters.address(self.sec))
     }
 
-    fn covers(&self, prefixes: &few::VecSet<Prefix>) -> bool {
+    fn covers(&self, prefixes: &VecSet<Prefix>) -> bool {
         hba::prefixes(&self.parameters).is_some_and(|listed| prefixes.iter().all(|prefix| listed.contains(prefix)))
     }
 }
@@ -78,12 +79,7 @@ impl AddressSets {
     }
 
     /// Activates a source that covers `prefixes`, if there is one; otherwise a search has to be started.
-    pub(super) fn choose(
-        &mut self,
-        policy: AddressGeneration,
-        given: &[Identity],
-        prefixes: &few::VecSet<Prefix>,
-    ) -> bool {
+    pub(super) fn choose(&mut self, policy: AddressGeneration, given: &[Identity], prefixes: &VecSet<Prefix>) -> bool {
         if prefixes.is_empty() || self.current_suits(policy, prefixes) {
             return true;
         }
@@ -106,7 +102,7 @@ impl AddressSets {
         chosen
     }
 
-    fn current_suits(&self, policy: AddressGeneration, prefixes: &few::VecSet<Prefix>) -> bool {
+    fn current_suits(&self, policy: AddressGeneration, prefixes: &VecSet<Prefix>) -> bool {
         let suits = |source: &AddressSource| policy.proof == AddressProof::Cga || source.covers(prefixes);
         self.current.as_ref().is_some_and(suits)
     }
@@ -123,7 +119,7 @@ impl AddressSets {
         &mut self,
         policy: AddressGeneration,
         given: &[Identity],
-        prefixes: &few::VecSet<Prefix>,
+        prefixes: &VecSet<Prefix>,
         entropy: &mut Entropy,
     ) {
         let prefixes: Vec<Prefix> = prefixes.iter().copied().take(hba::MAX_PREFIXES).collect();
@@ -176,9 +172,9 @@ impl AddressSets {
     }
 
     /// The verification method of an address in use.
-    pub(super) fn proof(&self, address: Ipv6Addr) -> &'static str {
+    pub(super) fn proof(&self, address: Ipv6Addr) -> GeneratedBy {
         let set = |source: &AddressSource| hba::verify(&source.parameters, address).is_ok();
-        if self.current.iter().chain(&self.former).any(set) { "hba" } else { "cga" }
+        if self.current.iter().chain(&self.former).any(set) { GeneratedBy::Hba } else { GeneratedBy::Cga }
     }
 
     /// All sources in use as identities, with the private key of `given` that they were made with.

@@ -1,17 +1,16 @@
 //! A host whose routers advertise prefixes, and whose kernel says which addresses are taken.
 
-use crate::base::few;
 use crate::base::ids::LinkId;
 use crate::base::rng::Entropy;
 use crate::base::time::Time;
-use crate::contract::command::Command;
-use crate::contract::config::shim::ShimConfig;
-use crate::contract::config::shim::{AddressGeneration, AddressProof, Identity};
+use crate::base::vec_set::VecSet;
+use crate::contract::command::{Command, LifecycleCommand, ShimCommand};
+use crate::contract::config::shim::{AddressGeneration, AddressProof, Identity, ShimConfig};
 use crate::contract::engine::{Engine, Outbox};
 use crate::contract::input::{AddressEvent, AddressState, Input, LinkEvent, Outcome, Packet};
 use crate::contract::item::{Address, Item, JournalKey, JournalRecord, Key, NextHop, Plan, Sysctl};
 use crate::contract::output::Output;
-use crate::contract::report::Report;
+use crate::contract::report::{HostReport, LinkReport, Report};
 use crate::contract::view::View;
 use crate::crypto::cga::{Parameters, Sec};
 use crate::crypto::hba;
@@ -19,9 +18,8 @@ use crate::crypto::signature::PrivateKey;
 use crate::crypto::signature::tests::p256_key;
 use crate::shim::Shim;
 use core::time::Duration;
-use roam6_wire::Prefix;
 use roam6_wire::icmp6::{self, Message, NeighbourOption, RouterAdvertisement};
-use roam6_wire::ip6;
+use roam6_wire::{Prefix, ip6};
 use std::collections::{BTreeSet, VecDeque};
 use std::net::Ipv6Addr;
 
@@ -218,7 +216,7 @@ fn an_hba_set_covers_all_prefixes_and_routes_by_source() {
     bench.shim.view(bench.now, &mut view);
     let shown: Vec<_> = view.addresses.iter().map(|row| (row.proof.as_str(), row.sec, row.state.as_str())).collect();
     assert_eq!(shown, [("hba", 1, "preferred"); 2]);
-    bench.feed(&Input::Command(Command::Stop));
+    bench.feed(&Input::Command(Command::Lifecycle(LifecycleCommand::Stop)));
     assert!(bench.plan.iter().all(|(key, _)| matches!(key, Key::JournalRecord(_))), "only what is remembered stays");
 }
 
@@ -259,7 +257,11 @@ fn dad_failure_raises_the_collision_count() {
     assert!(made.iter().all(|address| hba::verify(&set, *address).is_ok()), "all have the same count");
     assert!(made.iter().all(|address| !bench.taken.contains(address)));
     assert_eq!(bench.shim.identities.announce(made[1]).locators, made);
-    let told = bench.reports.iter().filter(|report| matches!(report, Report::DuplicateAddress { .. })).count();
+    let told = bench
+        .reports
+        .iter()
+        .filter(|report| matches!(report, Report::Link(LinkReport::DuplicateAddress { .. })))
+        .count();
     assert_eq!(told, 1);
 }
 
@@ -286,7 +288,7 @@ fn after_a_third_collision_no_address_is_made() {
         bench.wait(60_000);
         assert_eq!(bench.taken.len(), 3, "{proof:?}");
         assert!(bench.addresses().is_empty());
-        assert!(bench.reports.iter().any(|report| matches!(report, Report::Notice { .. })));
+        assert!(bench.reports.iter().any(|report| matches!(report, Report::Host(HostReport::Notice { .. }))));
     }
 }
 
@@ -295,7 +297,7 @@ fn an_hba_set_is_restored_after_a_restart() {
     let mut bench = Bench::new(policy(AddressProof::Hba, 1), Vec::new());
     bench.two_networks();
     let mut next = Bench::with_seed(policy(AddressProof::Hba, 1), Vec::new(), 2);
-    next.feed(&Input::Command(Command::RestoreJournal(bench.records())));
+    next.feed(&Input::Command(Command::Lifecycle(LifecycleCommand::RestoreJournal(bench.records()))));
     next.two_networks();
     assert_eq!(next.preferred(), bench.preferred());
     assert!(next.records().is_empty(), "nothing was made");
@@ -317,9 +319,9 @@ fn an_hba_set_with_a_key_is_a_cga_too() {
 fn a_changed_policy_makes_new_addresses() {
     let mut bench = Bench::new(policy(AddressProof::Hba, 0), Vec::new());
     bench.two_networks();
-    let interfaces: few::VecSet<String> = ["if1", "if2"].map(str::to_owned).into();
+    let interfaces: VecSet<String> = ["if1", "if2"].map(str::to_owned).into();
     let without = ShimConfig { interfaces, ..ShimConfig::default() };
-    bench.feed(&Input::Command(Command::ReloadShim(Box::new(without))));
+    bench.feed(&Input::Command(Command::Shim(ShimCommand::Reload(Box::new(without)))));
     assert!(bench.addresses().is_empty());
     assert!(bench.plan.iter().all(|(key, _)| !matches!(key, Key::Sysctl(..) | Key::Route(..))));
 }

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::contract::config::shim::ShimConfig;
+use crate::contract::report::HostReport;
 
 const PEER_TAG: Tag = Tag::from_low_bits(9);
 
@@ -17,7 +18,7 @@ fn fork(bench: &mut Bench, source: Ipv6Addr, fork: u32) -> Vec<Output> {
 }
 
 fn table_full(outputs: &[Output]) -> usize {
-    outputs.iter().filter(|output| matches!(output, Output::Report(Report::TableFull { .. }))).count()
+    outputs.iter().filter(|output| matches!(output, Output::Report(Report::Host(HostReport::TableFull { .. })))).count()
 }
 
 fn holds(bench: &Bench, peer: Ipv6Addr) -> usize {

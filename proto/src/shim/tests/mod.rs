@@ -7,7 +7,7 @@ use super::*;
 use crate::contract::config::shim::ShimConfig;
 use crate::contract::input::{AddressEvent, AddressState, Packet};
 use crate::contract::output::Output;
-use crate::contract::report::DropReason;
+use crate::contract::report::{DropReason, HostReport};
 use crate::crypto::cga::{Parameters, Sec};
 use crate::crypto::hba::{self, KeyField};
 use crate::crypto::signature::PrivateKey;
@@ -124,7 +124,7 @@ fn sent(outputs: &[Output]) -> Vec<Message> {
 
 fn dropped(outputs: &[Output]) -> Option<DropReason> {
     outputs.iter().find_map(|output| match output {
-        Output::Report(Report::Dropped { reason, .. }) => Some(*reason),
+        Output::Report(Report::Host(HostReport::Dropped { reason, .. })) => Some(*reason),
         _ => None,
     })
 }

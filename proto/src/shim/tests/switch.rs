@@ -1,11 +1,11 @@
 //! Pairs that are wanted though another works: an operator's, and the ULIDs once they have come back.
 
 use super::*;
-use crate::contract::config::shim::Identity;
-use crate::contract::config::shim::ShimConfig;
-use crate::contract::config::shim::UplinkPreference;
+use crate::contract::command::ShimCommand;
+use crate::contract::config::shim::{Identity, ShimConfig, UplinkPreference};
 use crate::contract::input::{Activity, TrafficCount};
 use crate::contract::item::ShimContext;
+use crate::contract::report::{HostReport, ShimReport};
 use roam6_wire::shim6::LocatorPreference;
 
 /// A context with a peer of two addresses, by its first.
@@ -56,7 +56,7 @@ impl EstablishedPeer {
     }
 
     fn use_path(&mut self, path: AddressPair) -> Vec<Output> {
-        self.bench.feed(&Input::Command(Command::SwitchPath { ulids: None, fork: Fork::NONE, path }))
+        self.bench.feed(&Input::Command(Command::Shim(ShimCommand::SwitchPath { ulids: None, fork: Fork::NONE, path })))
     }
 
     /// Loses its path, and finds the other.
@@ -87,7 +87,7 @@ fn probes(outputs: &[Output]) -> Vec<(AddressPair, Probe)> {
 
 fn installed_path(outputs: &[Output]) -> Option<AddressPair> {
     outputs.iter().find_map(|output| match output {
-        Output::Report(Report::PathChanged { path, .. }) => Some(*path),
+        Output::Report(Report::Shim(ShimReport::PathChanged { path, .. })) => Some(*path),
         _ => None,
     })
 }
@@ -112,7 +112,7 @@ fn use_path_without_probe_report_is_abandoned_with_a_notice() {
     let mut outputs = two.use_path(wanted);
     outputs.extend(two.bench.wait(5000));
     assert_eq!(probes(&outputs).len(), 4);
-    let told = outputs.iter().any(|output| matches!(output, Output::Report(Report::Notice { .. })));
+    let told = outputs.iter().any(|output| matches!(output, Output::Report(Report::Host(HostReport::Notice { .. }))));
     assert!(told && installed_path(&outputs).is_none());
 }
 
@@ -138,7 +138,8 @@ fn use_path_outlives_an_exploration_that_selects_another_pair() {
 fn a_forked_context_uses_its_own_path() {
     let mut two = EstablishedPeer::new(ShimConfig::default());
     let (path, fork, theirs) = (two.pair(1), Fork(7), Tag::from_low_bits(99));
-    let order = Input::Command(Command::SwitchPath { ulids: Some(two.installed.id.ulids), fork, path });
+    let order =
+        Input::Command(Command::Shim(ShimCommand::SwitchPath { ulids: Some(two.installed.id.ulids), fork, path }));
     let asked = sent(&two.bench.feed(&order));
     let [Message::I1 { tag, nonce, options }] = &asked[..] else { panic!("{asked:?}") };
     assert_eq!(options[..], [ShimOption::Fork(fork)]);
@@ -172,7 +173,7 @@ fn a_forked_context_does_not_wait_for_the_update_delay() {
     bench.feed(&Input::Address(AddressEvent { link: LINK, address: ours[1], state: AddressState::Preferred }));
     let (fork, path) = (Fork(7), AddressPair { local: ours[1], peer: theirs[1] });
     let ulids = Some(context(&outputs).unwrap().id.ulids);
-    let asked = sent(&bench.feed(&Input::Command(Command::SwitchPath { ulids, fork, path })));
+    let asked = sent(&bench.feed(&Input::Command(Command::Shim(ShimCommand::SwitchPath { ulids, fork, path }))));
     let [Message::I1 { nonce, .. }] = &asked[..] else { panic!("{asked:?}") };
     let r2 = Message::R2 { tag: Tag::from_low_bits(99), nonce: *nonce, options: proof };
     let asked = probes(&bench.receive(theirs[0], &r2));
@@ -184,7 +185,7 @@ fn use_path_with_unknown_locators_is_reported() {
     let mut two = EstablishedPeer::new(ShimConfig::default());
     let path = AddressPair { local: ip(STRANGER), peer: two.peer_addresses[0] };
     let outputs = two.use_path(path);
-    assert!(matches!(&outputs[..], [Output::Report(Report::Notice { .. })]), "{outputs:?}");
+    assert!(matches!(&outputs[..], [Output::Report(Report::Host(HostReport::Notice { .. }))]), "{outputs:?}");
 }
 
 /// A peer that is asked for a pair may want one too: each would answer the other's question with one of its own, for ever.
@@ -247,7 +248,7 @@ fn an_unanswered_context_check_starts_exploration() {
     };
     two.bench.feed(&Input::Activity(told));
     let outputs = two.bench.wait(6_000);
-    assert!(outputs.iter().any(|output| matches!(output, Output::Report(Report::PathLost { .. }))));
+    assert!(outputs.iter().any(|output| matches!(output, Output::Report(Report::Shim(ShimReport::PathLost { .. })))));
     assert!(probes(&outputs).iter().any(|(pair, _)| *pair == other), "by the other pair it may hear");
 }
 

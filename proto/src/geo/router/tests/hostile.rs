@@ -2,6 +2,7 @@
 //! envelopes. Each causes at most one frame, and what is not a packet is counted.
 
 use super::*;
+use crate::contract::report::HostReport;
 use roam6_wire::geo::{ETHERTYPE, LongPositionVector, Timestamp};
 
 /// The values each octet is changed to, beside those that differ in one bit.
@@ -59,7 +60,7 @@ fn receive_hostile(frame: &Frame, third: &Frame) -> (usize, bool, Vec<DropReason
     for output in out.drain() {
         match output {
             Output::Frame(frame) if !matches!(extended(&frame), Some(ExtendedHeader::Beacon { .. })) => sent += 1,
-            Output::Report(Report::Dropped { reason, .. }) => drops.push(reason),
+            Output::Report(Report::Host(HostReport::Dropped { reason, .. })) => drops.push(reason),
             _ => {}
         }
     }

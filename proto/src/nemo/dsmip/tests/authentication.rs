@@ -2,7 +2,7 @@
 
 use super::pair::{AGENT_IPV4, NAT_ADDRESS, Pair, agent, agent_config, home, key, router_config};
 use crate::contract::config::nemo::SharedKey;
-use crate::contract::report::{DropReason, Report};
+use crate::contract::report::{DropReason, HostReport, Report};
 use crate::crypto::authenticator::authenticate;
 use core::time::Duration;
 use roam6_wire::ip4::Encapsulated;
@@ -15,7 +15,7 @@ const ATTACKER: Ipv4Endpoint = Ipv4Endpoint { address: Ipv4Addr::new(192, 0, 2, 
 
 fn reasons(pair: &Pair) -> Vec<DropReason> {
     let reasons = pair.reports.iter().filter_map(|(_, report)| match report {
-        Report::Dropped { reason, .. } => Some(*reason),
+        Report::Host(HostReport::Dropped { reason, .. }) => Some(*reason),
         _ => None,
     });
     reasons.collect()
@@ -111,7 +111,9 @@ fn ipv4_care_of_address_in_update_over_ipv6_is_rejected() {
     let header = Header::new(source, agent()).with_home_address(home().0);
     open.deliver_to_agent(ip6::emit(&header, protocol::MOBILITY, &bytes));
     assert!(open.view().bindings.is_empty());
-    let dropped = |(_, report): &(_, Report)| matches!(report, Report::Dropped { reason: DropReason::Malformed, .. });
+    let dropped = |(_, report): &(_, Report)| {
+        matches!(report, Report::Host(HostReport::Dropped { reason: DropReason::Malformed, .. }))
+    };
     assert!(open.reports.iter().any(dropped), "{:?}", open.reports);
     assert_eq!(pair.remote4(), before);
 }

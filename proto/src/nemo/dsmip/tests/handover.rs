@@ -1,7 +1,7 @@
 //! From one family to the other, and which is chosen (RFC 5555 §4.4.1).
 
 use super::pair::{BEHIND_NAT, Pair};
-use crate::contract::command::Command;
+use crate::contract::command::{Command, LifecycleCommand, MobileRouterCommand};
 use crate::contract::input::Input;
 use core::time::Duration;
 use std::net::Ipv4Addr;
@@ -107,7 +107,7 @@ fn deregistration_leaves_over_ipv4() {
     let mut pair = Pair::behind_nat();
     pair.advance(Duration::from_secs(2));
     assert_eq!(pair.view().bindings.len(), 1);
-    pair.feed_router(Input::Command(Command::Stop));
+    pair.feed_router(Input::Command(Command::Lifecycle(LifecycleCommand::Stop)));
     pair.millis(20);
     assert!(pair.view().bindings.is_empty());
 }
@@ -118,11 +118,11 @@ fn reload_turns_ipv4_fallback_off_and_on() {
     pair.advance(Duration::from_secs(2));
     let config = super::pair::router_config();
     let without = crate::contract::config::nemo::MobileRouterConfig { home_agents_ipv4: Vec::new(), ..config.clone() };
-    pair.feed_router(Input::Command(Command::ReloadMobileRouter(Box::new(without))));
+    pair.feed_router(Input::Command(Command::MobileRouter(MobileRouterCommand::Reload(Box::new(without)))));
     pair.advance(Duration::from_secs(1));
     let [_, router] = pair.active_paths();
     assert!(router.is_none(), "{router:?}");
-    pair.feed_router(Input::Command(Command::ReloadMobileRouter(Box::new(config))));
+    pair.feed_router(Input::Command(Command::MobileRouter(MobileRouterCommand::Reload(Box::new(config)))));
     pair.advance(Duration::from_secs(2));
     assert!(pair.is_connected());
 }

@@ -2,13 +2,13 @@
 
 use super::pair::{Pair, START_UNIX_MICROS, agent, agent_config, home, ip, net, router_config};
 use crate::base::ids::LinkId;
-use crate::contract::command::Command;
+use crate::contract::command::{Command, LifecycleCommand, MobileRouterCommand};
 use crate::contract::config::nemo::{
     Authentication, HomeAgentConfig, Ipv4Pool, MobileRouterConfig, PrefixTable, PrefixTableRow,
 };
 use crate::contract::input::{Clock, Input, LinkEvent, Packet};
 use crate::contract::item::{Item, JournalRecord, Key, NextHop, Plan, RouteTable};
-use crate::contract::report::Report;
+use crate::contract::report::{HostReport, NemoReport, Report};
 use core::time::Duration;
 use roam6_wire::ip6::{self, Datagram, Header, protocol};
 use roam6_wire::mobility::{
@@ -73,7 +73,7 @@ fn inside(pair: &Pair) -> Vec<Prefix> {
 
 fn notices(pair: &Pair) -> Vec<&str> {
     let texts = pair.reports.iter().filter_map(|(_, report)| match report {
-        Report::Notice { text } => Some(text.as_str()),
+        Report::Host(HostReport::Notice { text }) => Some(text.as_str()),
         _ => None,
     });
     texts.collect()
@@ -101,7 +101,7 @@ fn ipv4_prefix_of_the_table_follows_the_mobile_network() {
     assert_eq!(inside(&pair), [net(OWN)]);
     assert!(notices(&pair).is_empty(), "{:?}", notices(&pair));
     let without = wanting(&[], None);
-    pair.feed_router(Input::Command(Command::ReloadMobileRouter(Box::new(without))));
+    pair.feed_router(Input::Command(Command::MobileRouter(MobileRouterCommand::Reload(Box::new(without)))));
     pair.advance(Duration::from_secs(1));
     assert!(inside(&pair).is_empty(), "not asked for is not held (RFC 5555 §4.4.2.1)");
     assert!(pair.is_connected());
@@ -129,7 +129,7 @@ fn ipv4_pool_address_is_stable() {
     let mut heir = Pair::new(wanting(&[], Some(32)), config());
     heir.now = pair.now;
     heir.feed_agent(Input::Clock(Clock { unix_micros: START_UNIX_MICROS + heir.now.as_micros() }));
-    heir.feed_agent(Input::Command(Command::RestoreJournal(records)));
+    heir.feed_agent(Input::Command(Command::Lifecycle(LifecycleCommand::RestoreJournal(records))));
     assert_eq!(tunnelled(&heir.agent_plan), [address]);
     let again = away(wanting(&[], Some(32)), config());
     assert_eq!(inside(&again), [address], "the same home address begins at the same place");
@@ -157,15 +157,15 @@ fn ipv4_home_address_is_proxied_and_prefix_is_not() {
         assert_eq!(proxies(&pair), answered.map(|address| (link, address)), "(RFC 5555 §4.5)");
     }
     let without = wanting(&[OWN], None);
-    pair.feed_router(Input::Command(Command::ReloadMobileRouter(Box::new(without))));
+    pair.feed_router(Input::Command(Command::MobileRouter(MobileRouterCommand::Reload(Box::new(without)))));
     pair.advance(Duration::from_secs(1));
     assert_eq!(inside(&pair), [net(OWN)]);
     assert_eq!(proxies(&pair), [(LinkId(8), answered[1])]);
     let again = wanting(&[OWN, address], None);
-    pair.feed_router(Input::Command(Command::ReloadMobileRouter(Box::new(again))));
+    pair.feed_router(Input::Command(Command::MobileRouter(MobileRouterCommand::Reload(Box::new(again)))));
     pair.advance(Duration::from_secs(1));
     assert_eq!(proxies(&pair).len(), 2);
-    pair.feed_router(Input::Command(Command::Stop));
+    pair.feed_router(Input::Command(Command::Lifecycle(LifecycleCommand::Stop)));
     pair.advance(Duration::from_secs(1));
     assert!(proxies(&pair).is_empty(), "deregistered");
 }
@@ -332,5 +332,9 @@ fn ipv4_care_of_address_inside_mobile_network_is_not_used() {
     pair.address4(Ipv4Addr::new(10, 0, 0, 2), true);
     pair.advance(Duration::from_secs(5));
     assert!(!pair.is_connected());
-    assert!(pair.reports.iter().any(|(_, report)| matches!(report, Report::UpdateRejected { status: 174, .. })));
+    assert!(
+        pair.reports
+            .iter()
+            .any(|(_, report)| matches!(report, Report::Nemo(NemoReport::UpdateRejected { status: 174, .. })))
+    );
 }

@@ -2,7 +2,7 @@
 
 use super::pair::{AGENT_IPV4, BEHIND_NAT, NAT_ADDRESS, Pair, agent_config, home, router_config};
 use crate::contract::config::nemo::{DsmipService, LoadSharing, MobileRouterConfig};
-use crate::contract::report::Report;
+use crate::contract::report::{NemoReport, Report};
 use core::time::Duration;
 use roam6_wire::ip4::Encapsulated;
 use roam6_wire::ip6::{Datagram, protocol};
@@ -112,7 +112,10 @@ fn lost_nat_mapping_costs_one_probe() {
         }
         pair.advance(Duration::from_secs(5));
     }
-    assert!(!pair.reports.iter().any(|(_, report)| matches!(report, Report::PathDown { .. })), "never called dead");
+    assert!(
+        !pair.reports.iter().any(|(_, report)| matches!(report, Report::Nemo(NemoReport::PathDown { .. }))),
+        "never called dead"
+    );
 }
 
 #[test]

@@ -4,14 +4,14 @@ use crate::base::ids::LinkId;
 use crate::base::rng::Entropy;
 use crate::base::time::Time;
 use crate::contract::config::nemo::{
-    Authentication, DadMode, DsmipService, HomeAgentConfig, HomeNetwork, IngressConfig, LoadSharing,
-    MobileRouterConfig, PrefixMode, PrefixTable, PrefixTableRow, ProbeConfig, SharedKey, UplinkConfig,
+    Authentication, DadMode, DsmipService, HomeAgentConfig, IngressConfig, MobileRouterConfig, PrefixMode, PrefixTable,
+    PrefixTableRow, ProbeConfig, SharedKey, UplinkConfig,
 };
 use crate::contract::engine::{Engine, Outbox};
 use crate::contract::input::{AddressEvent, AddressState, Clock, Input, LinkEvent, Outcome, Packet};
 use crate::contract::item::{Item, Plan, Tunnel, TunnelPath};
 use crate::contract::output::{Output, Transmit};
-use crate::contract::report::Report;
+use crate::contract::report::{NemoReport, Report};
 use crate::contract::view::View;
 use crate::nemo::home_agent::HomeAgent;
 use crate::nemo::mobile_router::MobileRouter;
@@ -57,40 +57,26 @@ pub(super) fn key() -> SharedKey {
 }
 
 pub(super) fn router_config() -> MobileRouterConfig {
-    let uplink = UplinkConfig {
-        interface: "up0".into(),
-        bid: Bid(1),
-        priority: 1,
-        weight: 1,
-        care_of_prefix: true,
-        address: None,
-    };
+    let uplink = UplinkConfig { interface: "up0".into(), bid: Bid(1), ..Default::default() };
     let prefix = net("2001:db8:f00::/64");
     MobileRouterConfig {
         home_address: home(),
         home_prefix: net("2001:db8::/64"),
-        home_network: HomeNetwork::default(),
         home_agents: vec![agent()],
         home_agents_ipv4: vec![AGENT_IPV4],
-        dynamic_ipv4: None,
         prefixes: vec![net("2001:db8:f00::/56")],
         prefix_mode: PrefixMode::Implicit,
         authentication: Authentication::SharedKey(key()),
-        lifetime: Duration::from_secs(600),
         uplinks: vec![uplink],
-        load_sharing: LoadSharing::Single,
-        home_and_away: false,
         ingress: vec![IngressConfig {
             interface: "lan0".into(),
             prefix,
             advertisement_interval: Duration::from_secs(10),
-            dns: None,
-            search_domains: None,
+            ..Default::default()
         }],
         duplicate_detection: DadMode::Off,
         probe: Some(ProbeConfig::default()),
-        flows: Vec::new(),
-        care_of_prefixes: None,
+        ..Default::default()
     }
 }
 
@@ -104,19 +90,10 @@ pub(super) fn agent_config() -> HomeAgentConfig {
     HomeAgentConfig {
         address: agent(),
         home_prefixes: vec![net("2001:db8::/64")],
-        home_link: None,
         prefix_table: PrefixTable { rows: vec![row] }.into(),
-        max_lifetime: Duration::from_secs(3600),
-        refresh_advice: None,
-        multiple_care_of: true,
-        home_and_away: true,
         max_bindings: 10,
-        duplicate_detection: false,
-        preference: 0,
-        advertisement_interval: None,
-        path_mtu: 1500,
         ipv4: Some(DsmipService { address: AGENT_IPV4, keepalive: Duration::from_secs(110), force_udp: false }),
-        ipv4_pool: None,
+        ..Default::default()
     }
 }
 
@@ -440,6 +417,6 @@ impl Pair {
 
     /// How many updates the mobile router has sent.
     pub(super) fn updates(&self) -> usize {
-        self.reports.iter().filter(|(_, report)| matches!(report, Report::UpdateSent { .. })).count()
+        self.reports.iter().filter(|(_, report)| matches!(report, Report::Nemo(NemoReport::UpdateSent { .. }))).count()
     }
 }

@@ -8,7 +8,7 @@ use crate::contract::engine::{Engine, Outbox};
 use crate::contract::input::{Clock, Input, LinkEvent, Outcome, Packet};
 use crate::contract::item::{Item, JournalRecord, Key, NextHop, Plan};
 use crate::contract::output::{Output, Transmit};
-use crate::contract::report::Report;
+use crate::contract::report::{NemoReport, Report};
 use crate::crypto::authenticator::{Timestamp, authenticate};
 use crate::nemo::home_agent::HomeAgent;
 use core::time::Duration;
@@ -60,19 +60,12 @@ pub(super) fn config() -> HomeAgentConfig {
     HomeAgentConfig {
         address: agent(),
         home_prefixes: vec![prefix("2001:db8::/64")],
-        home_link: None,
         prefix_table: PrefixTable { rows }.into(),
         max_lifetime: Duration::from_secs(600),
-        refresh_advice: None,
-        multiple_care_of: true,
-        home_and_away: true,
         max_bindings: 100,
         duplicate_detection: true,
         preference: 10,
-        advertisement_interval: None,
-        path_mtu: 1500,
-        ipv4: None,
-        ipv4_pool: None,
+        ..Default::default()
     }
 }
 
@@ -290,7 +283,9 @@ pub(super) fn reports(outputs: &[Output]) -> Vec<&Report> {
     outputs
         .iter()
         .filter_map(|output| match output {
-            Output::Report(Report::Fault { .. } | Report::FaultCleared { .. }) => None,
+            Output::Report(Report::Nemo(NemoReport::Fault { .. }) | Report::Nemo(NemoReport::FaultCleared { .. })) => {
+                None
+            }
             Output::Report(report) => Some(report),
             _ => None,
         })
@@ -302,7 +297,9 @@ pub(super) fn faults(outputs: &[Output]) -> Vec<String> {
     outputs
         .iter()
         .filter_map(|output| match output {
-            Output::Report(report @ (Report::Fault { .. } | Report::FaultCleared { .. })) => Some(report.to_string()),
+            Output::Report(
+                report @ (Report::Nemo(NemoReport::Fault { .. }) | Report::Nemo(NemoReport::FaultCleared { .. })),
+            ) => Some(report.to_string()),
             _ => None,
         })
         .collect()

@@ -6,7 +6,7 @@ use crate::contract::config::nemo::HomeAgentConfig;
 use crate::contract::input::{AddressEvent, AddressState, Input, Packet};
 use crate::contract::item::{AnycastAddress, Item};
 use crate::contract::output::Output;
-use crate::contract::report::{DropReason, Report};
+use crate::contract::report::{DropReason, HostReport, NemoReport, Report};
 use core::time::Duration;
 use roam6_wire::icmp6::{ALL_NODES, Message, NeighbourOption, RouterAdvertisement};
 use roam6_wire::ip6::{self, Datagram, Header, protocol};
@@ -88,7 +88,9 @@ fn dhaad_reply_lists_home_agents_by_preference() {
 #[test]
 fn home_agents_list_and_dhaad_replies_are_bounded() {
     let mut bench = TestBed::at_home_link(config());
-    let full = |outputs: &[Output]| reports(outputs).iter().any(|report| matches!(report, Report::TableFull { .. }));
+    let full = |outputs: &[Output]| {
+        reports(outputs).iter().any(|report| matches!(report, Report::Host(HostReport::TableFull { .. })))
+    };
     let full: Vec<bool> = (0..65).map(|number| full(&bench.feed(other(number, 20, true, 100)))).collect();
     assert_eq!(full.iter().position(|full| *full), Some(64));
     let lengths: Vec<usize> = (0..60).map(|_| ask(&mut bench, true).len()).collect();
@@ -117,9 +119,9 @@ fn mobile_prefix_advertisement_is_rate_limited_per_binding() {
     };
     assert!(matches!(options[..], [NeighbourOption::PrefixInformation { router_address: true, .. }]));
     let again = bench.feed(solicitation("2001:db8:1::100"));
-    assert!(matches!(reports(&again)[..], [Report::Dropped { reason: DropReason::RateLimited, .. }]));
+    assert!(matches!(reports(&again)[..], [Report::Host(HostReport::Dropped { reason: DropReason::RateLimited, .. })]));
     bench.advance(Duration::from_secs(1));
     assert_eq!(sent(&bench.feed(solicitation("2001:db8:1::100"))).len(), 1);
     let stranger = bench.feed(solicitation("2001:db8:6::6"));
-    assert!(matches!(reports(&stranger)[..], [Report::BindingError { status: 1, sent: true, .. }]));
+    assert!(matches!(reports(&stranger)[..], [Report::Nemo(NemoReport::BindingError { status: 1, sent: true, .. })]));
 }

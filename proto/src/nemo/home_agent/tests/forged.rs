@@ -4,7 +4,7 @@ use super::bench::*;
 use crate::contract::config::nemo::SharedKey;
 use crate::contract::input::{Input, Packet};
 use crate::contract::output::Output;
-use crate::contract::report::{DropReason, Report};
+use crate::contract::report::{DropReason, HostReport, Report};
 use core::time::Duration;
 use roam6_wire::icmp6;
 use roam6_wire::ip6::{self, Header, protocol};
@@ -18,7 +18,8 @@ fn forged(sequence: u16) -> Update {
 }
 
 fn counted(outputs: &[Output], wanted: DropReason) -> usize {
-    let is = |report: &&&Report| matches!(report, Report::Dropped { reason, .. } if *reason == wanted);
+    let is =
+        |report: &&&Report| matches!(report, Report::Host(HostReport::Dropped { reason, .. }) if *reason == wanted);
     reports(outputs).iter().filter(is).count()
 }
 
@@ -156,7 +157,7 @@ fn two_routers_with_one_home_address_are_reported_once() {
     bench.send(&Update::new(100, CARE_OF));
     let notices = |outputs: &[Output]| -> Vec<String> {
         let texts = reports(outputs).into_iter().filter_map(|report| match report {
-            Report::Notice { text } => Some(text.clone()),
+            Report::Host(HostReport::Notice { text }) => Some(text.clone()),
             _ => None,
         });
         texts.collect()

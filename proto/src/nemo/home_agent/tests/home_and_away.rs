@@ -1,7 +1,7 @@
 //! The way to mobile networks while their routers are at home, and while they are at home and away at once.
 
 use super::bench::*;
-use crate::contract::command::Command;
+use crate::contract::command::{Command, HomeAgentCommand, LifecycleCommand};
 use crate::contract::config::nemo::{HomeAgentConfig, PrefixTable};
 use crate::contract::input::{Clock, Input, LinkEvent};
 use crate::contract::item::{Item, JournalRecord, Key, NextHop, RouteTable, TunnelPath};
@@ -36,7 +36,8 @@ fn tunnel_route_is_preferred_to_home_route() {
 fn reloaded_prefix_table_changes_only_differing_home_routes() {
     let mut bench = TestBed::at_home_link(config());
     let rows = config().prefix_table.rows.iter().filter(|row| row.home_address == home()).cloned().collect();
-    let outputs = bench.feed(Input::Command(Command::ReloadPrefixTable(PrefixTable { rows }.into())));
+    let outputs = bench
+        .feed(Input::Command(Command::HomeAgent(HomeAgentCommand::ReloadPrefixTable(PrefixTable { rows }.into()))));
     assert_eq!(way(&bench, prefix("2001:db8:e00::/56")), None);
     assert!(way(&bench, prefix("2001:db8:f00::/56")).is_some());
     assert_eq!(outputs.len(), 3, "two other prefixes of the table go: {outputs:?}");
@@ -204,7 +205,7 @@ fn restart_restores_simultaneous_home_binding() {
     let unix_micros = record.expires_unix_micros - 10_000_000;
     let mut next = TestBed::new(HomeAgentConfig { home_link: Some("home0".into()), ..config() });
     next.feed(Input::Clock(Clock { unix_micros }));
-    next.feed(Input::Command(Command::RestoreJournal(records.clone())));
+    next.feed(Input::Command(Command::Lifecycle(LifecycleCommand::RestoreJournal(records.clone()))));
     assert_eq!(paths(&next), [(1, 1, false)], "its link is not known yet");
     home_link(&mut next, true);
     assert_eq!((paths(&next), knows_neighbour(&next)), (vec![(2, 1, true), (1, 0, false)], true));

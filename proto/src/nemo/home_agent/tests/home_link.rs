@@ -2,12 +2,12 @@
 
 use super::bench::*;
 use crate::base::ids::LinkId;
-use crate::contract::command::Command;
+use crate::contract::command::{Command, LifecycleCommand};
 use crate::contract::config::nemo::{HomeAgentConfig, PrefixTable, PrefixTableRow};
 use crate::contract::input::{AddressEvent, AddressState, Input, LinkEvent, Packet};
 use crate::contract::item::{Item, Key};
 use crate::contract::output::{Output, Via};
-use crate::contract::report::Report;
+use crate::contract::report::{LinkReport, NemoReport, Report};
 use core::time::Duration;
 use roam6_wire::icmp6::{
     ALL_NODES, Message, NeighbourAdvertisement, NeighbourOption, NeighbourSolicitation, RouterSolicitation,
@@ -56,7 +56,7 @@ fn home_address_is_proxied_and_announced_after_dad() {
         panic!()
     };
     assert!(proxy.router, "RFC 3963 §6.2");
-    assert!(matches!(reports(&done)[..], [Report::Registered { .. }]));
+    assert!(matches!(reports(&done)[..], [Report::Nemo(NemoReport::Registered { .. })]));
     assert_eq!(messages(&bench.advance(Duration::from_secs(10))).len(), 2, "repeated, as it may be lost");
 
     let refresh = bench.send(&Update::new(2, "2001:db8:1::100"));
@@ -84,7 +84,10 @@ fn home_address_that_fails_dad_is_rejected_with_134() {
         };
         let outputs = bench.feed(from_neighbour(&claim, source, to));
         assert_eq!(status(&outputs), 134);
-        assert!(reports(&outputs).contains(&&Report::DuplicateAddress { link: HOME_LINK, address: home().0 }));
+        assert!(
+            reports(&outputs)
+                .contains(&&Report::Link(LinkReport::DuplicateAddress { link: HOME_LINK, address: home().0 }))
+        );
         assert!(bench.advance(Duration::from_secs(2)).is_empty() && bench.installed().is_empty());
     }
 }
@@ -96,7 +99,7 @@ fn update_during_dad_supersedes_the_former_one() {
     assert!(bench.send(&Update::new(2, "2001:db8:2::100")).is_empty());
     let done = bench.advance(Duration::from_secs(1));
     assert_eq!(bench.tunnel().unwrap().paths[0].remote, address("2001:db8:2::100"));
-    assert!(matches!(reports(&done)[..], [Report::Registered { sequence, .. }] if sequence.0 == 2));
+    assert!(matches!(reports(&done)[..], [Report::Nemo(NemoReport::Registered { sequence, .. })] if sequence.0 == 2));
 }
 
 /// Of the link-local address with the interface identifier of the home address.
@@ -135,7 +138,7 @@ fn l_flag_proxies_link_local_address() {
     assert_eq!(holds(&bench), [false, false]);
 
     let mut after = TestBed::at_home_link(config());
-    after.feed(Input::Command(Command::RestoreJournal(records)));
+    after.feed(Input::Command(Command::Lifecycle(LifecycleCommand::RestoreJournal(records))));
     assert_eq!(holds(&after), [true, true], "a later life knows");
     after.advance(Duration::from_secs(100));
     assert_eq!(holds(&after), [false, false], "expired");
@@ -180,7 +183,7 @@ fn duplicate_link_local_address_rejects_update() {
 fn dad_can_be_switched_off() {
     let mut bench = TestBed::at_home_link(HomeAgentConfig { duplicate_detection: false, ..config() });
     let outputs = bench.send(&Update::new(1, "2001:db8:1::100"));
-    assert!(reports(&outputs).iter().any(|report| matches!(report, Report::Registered { .. })));
+    assert!(reports(&outputs).iter().any(|report| matches!(report, Report::Nemo(NemoReport::Registered { .. }))));
 }
 
 #[test]
@@ -230,7 +233,7 @@ fn home_agent_ra_has_required_options() {
     assert!((1..=50).contains(&answers.len()), "{} answers to a storm", answers.len());
     let all = messages(&bench.advance(Duration::from_millis(500)));
     assert!(matches!(all[..], [(_, ALL_NODES, Message::RouterAdvertisement(_))]), "the rest hear it with everybody");
-    let last = messages(&bench.feed(Input::Command(Command::Stop)));
+    let last = messages(&bench.feed(Input::Command(Command::Lifecycle(LifecycleCommand::Stop))));
     assert!(matches!(&last[..], [(_, ALL_NODES, Message::RouterAdvertisement(last))] if last.lifetime == 0));
     assert!(bench.advance(Duration::from_secs(60)).is_empty());
 }

@@ -1,18 +1,17 @@
 //! Updates and acknowledgements in ESP (RFC 3776 §4, RFC 4303).
 
 use super::bench::*;
-use crate::contract::command::Command;
+use crate::contract::command::{Command, HomeAgentCommand, LifecycleCommand};
 use crate::contract::config::nemo::{Authentication, HomeAgentConfig, PrefixTable, SecurityAssociationPair};
 use crate::contract::input::{Input, Packet};
 use crate::contract::item::{Item, JournalKey, Key};
 use crate::contract::output::Output;
-use crate::contract::report::{DropReason, Report};
+use crate::contract::report::{DropReason, HostReport, Report};
 use crate::crypto::esp::{Integrity, SecurityAssociation};
 use core::time::Duration;
-use roam6_wire::icmp6;
 use roam6_wire::ip6::{self, Datagram, protocol};
 use roam6_wire::mobility::{BindingAcknowledgement, BindingIdentifier, CareOfField, Message, MobilityOption, Status};
-use roam6_wire::{Bid, HomeAddress};
+use roam6_wire::{Bid, HomeAddress, icmp6};
 use std::sync::Arc;
 
 const CARE_OF: &str = "2001:db8:1::200";
@@ -84,7 +83,7 @@ fn opened(outputs: &[Output]) -> (BindingAcknowledgement, u32) {
 fn silence(outputs: &[Output]) -> DropReason {
     assert!(sent(outputs).is_empty(), "{outputs:#?}");
     match reports(outputs)[..] {
-        [Report::Dropped { reason, .. }] => *reason,
+        [Report::Host(HostReport::Dropped { reason, .. })] => *reason,
         ref other => panic!("{other:?}"),
     }
 }
@@ -198,7 +197,10 @@ fn prefix_solicitation_in_esp_is_answered_in_esp() {
     let message = icmp6::Message::MobilePrefixSolicitation { identifier: 7 }.emit(home, agent());
     let clear = Packet { link: VISITED_LINK, sender: None, bytes: ip6::emit(&header, protocol::ICMPV6, &message) };
     let refused = bench.feed(Input::Packet(clear.clone()));
-    assert!(matches!(reports(&refused)[..], [Report::Dropped { reason: DropReason::NotAuthenticated, .. }]));
+    assert!(matches!(
+        reports(&refused)[..],
+        [Report::Host(HostReport::Dropped { reason: DropReason::NotAuthenticated, .. })]
+    ));
     let told = bench.feed(Input::Packet(seal(clear, &pair(1).to_home_agent)));
     let datagram = Datagram::parse(&sent(&told)[0].bytes).unwrap();
     let opened = pair(1).to_mobile_router.open(datagram.payload).unwrap();
@@ -224,7 +226,7 @@ fn replayed_esp_update_is_rejected_after_binding_ended() {
     assert_eq!(replay(&mut bench), (Status::SEQUENCE_OUT_OF_WINDOW, 8));
 
     let mut next = TestBed::new(protected());
-    next.feed(Input::Command(Command::RestoreJournal(journal(&bench))));
+    next.feed(Input::Command(Command::Lifecycle(LifecycleCommand::RestoreJournal(journal(&bench)))));
     assert_eq!(replay(&mut next), (Status::SEQUENCE_OUT_OF_WINDOW, 8), "nor after a restart");
     assert_eq!(opened(&send(&mut next, &update(9), association)).0.status, Status::ACCEPTED);
     next.advance(Duration::from_secs(3600));
@@ -232,6 +234,6 @@ fn replayed_esp_update_is_rejected_after_binding_ended() {
 
     let open = std::sync::Arc::new(PrefixTable { rows: config().prefix_table.rows.clone() });
     next.plan.put(Item::JournalRecord(journal(&bench)[0].clone()));
-    next.feed(Input::Command(Command::ReloadPrefixTable(open)));
+    next.feed(Input::Command(Command::HomeAgent(HomeAgentCommand::ReloadPrefixTable(open))));
     assert_eq!(next.installed(), [], "no more numbers than rows that need them");
 }

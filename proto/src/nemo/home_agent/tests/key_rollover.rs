@@ -1,11 +1,11 @@
 //! A mobile router changes to its next key while it is bound.
 
 use super::bench::*;
-use crate::contract::command::Command;
+use crate::contract::command::{Command, HomeAgentCommand};
 use crate::contract::config::nemo::{Authentication, HomeAgentConfig, PrefixTable, SharedKey};
 use crate::contract::input::Input;
 use crate::contract::output::Output;
-use crate::contract::report::{DropReason, Report};
+use crate::contract::report::{DropReason, HostReport, Report};
 use roam6_wire::ip6::Datagram;
 use roam6_wire::mobility::option::AUTHENTICATION_MN_HA;
 use roam6_wire::mobility::{Message, MobilityOption};
@@ -73,13 +73,14 @@ fn binding_survives_key_rollover() {
     let steps =
         [(with_keys(key(), Some(next_key(257))), next_key(257)), (with_keys(next_key(257), None), next_key(257))];
     for (sequence, (config, key)) in (2..).zip(steps) {
-        bench.feed(Input::Command(Command::ReloadPrefixTable(config.prefix_table)));
+        bench.feed(Input::Command(Command::HomeAgent(HomeAgentCommand::ReloadPrefixTable(config.prefix_table))));
         assert_eq!(bench.installed(), held, "a change of keys ends no binding");
         assert_eq!(status(&bench.send(&signed(sequence, &key))), 0);
     }
     let old = bench.send(&signed(9, &key()));
-    let dropped =
-        |output: &Output| matches!(output, Output::Report(Report::Dropped { reason: DropReason::NoAssociation, .. }));
+    let dropped = |output: &Output| {
+        matches!(output, Output::Report(Report::Host(HostReport::Dropped { reason: DropReason::NoAssociation, .. })))
+    };
     assert!(old.iter().any(dropped), "the former key proves nothing any more");
     assert_eq!(bench.installed(), held);
 }

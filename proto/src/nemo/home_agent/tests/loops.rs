@@ -2,7 +2,7 @@
 //! (RFC 2473 §4.1, §6.7).
 
 use super::bench::*;
-use crate::contract::command::Command;
+use crate::contract::command::{Command, LifecycleCommand};
 use crate::contract::config::nemo::{Authentication, HomeAgentConfig, PrefixTable, PrefixTableRow};
 use crate::contract::input::Input;
 use crate::contract::item::{Item, JournalRecord};
@@ -172,7 +172,7 @@ fn journal_with_a_loop_is_restored_in_part() {
     });
     let crossed: Vec<JournalRecord> = crossed.collect();
     let mut after = TestBed::new(many());
-    after.feed(Input::Command(Command::RestoreJournal(crossed)));
+    after.feed(Input::Command(Command::Lifecycle(LifecycleCommand::RestoreJournal(crossed))));
     assert_eq!(tunnels(&after), 1);
 }
 

@@ -1,11 +1,11 @@
 //! Several care-of addresses and flows bound to them.
 
 use super::bench::*;
-use crate::contract::command::Command;
+use crate::contract::command::{Command, LifecycleCommand};
 use crate::contract::config::nemo::HomeAgentConfig;
 use crate::contract::input::{Clock, Input};
 use crate::contract::output::Output;
-use crate::contract::report::Report;
+use crate::contract::report::{NemoReport, Report};
 use core::time::Duration;
 use roam6_wire::mobility::{
     BindingIdentifier, CareOfField, FieldRange, FlowIdentification, MobilityOption, Selector, Status, TrafficSelector,
@@ -102,7 +102,7 @@ fn care_of_address_is_deregistered_by_bid() {
     assert_eq!(paths(&bench), [(1, 1)]);
     assert_eq!(status(&bench.send(&Update::new(3, "2001:db8:1::100").with(bid(2, 1, "::")).lifetime(0))), 133);
     let last = bench.send(&Update::new(4, "2001:db8:1::100").with(bid(1, 1, "::")).lifetime(0));
-    assert!(reports(&last).iter().any(|report| matches!(report, Report::Deregistered { .. })));
+    assert!(reports(&last).iter().any(|report| matches!(report, Report::Nemo(NemoReport::Deregistered { .. }))));
 }
 
 #[test]
@@ -129,7 +129,7 @@ fn bid_lifetimes_survive_a_crash() {
         after.now = before.now + Duration::from_secs(seconds);
         let unix_micros = 1_767_225_600_000_000 + after.now.as_micros();
         after.feed(Input::Clock(Clock { unix_micros }));
-        after.feed(Input::Command(Command::RestoreJournal(records.clone())));
+        after.feed(Input::Command(Command::Lifecycle(LifecycleCommand::RestoreJournal(records.clone()))));
         after
     };
     let mut after = restart(20);

@@ -3,12 +3,11 @@
 use super::bench::*;
 use crate::contract::input::{Input, Packet};
 use crate::contract::output::Output;
-use crate::contract::report::{DropReason, Report};
+use crate::contract::report::{DropReason, HostReport, NemoReport, Report};
 use core::time::Duration;
-use roam6_wire::Bid;
-use roam6_wire::icmp6;
 use roam6_wire::ip6::{self, Datagram, Header, protocol};
 use roam6_wire::mobility::{ErrorStatus, Message, MobilityOption};
+use roam6_wire::{Bid, icmp6};
 use std::net::Ipv6Addr;
 
 fn received(bytes: Vec<u8>) -> Input {
@@ -36,7 +35,10 @@ fn packet_too_big_lowers_path_mtu_for_a_time() {
     bench.send(&Update::new(1, "2001:db8:1::100").lifetime(300));
     let mtu = |bench: &TestBed| bench.tunnel().unwrap().paths[0].mtu;
     let outputs = bench.feed(too_big(1400, agent(), "2001:db8:1::100"));
-    assert_eq!(reports(&outputs), [&Report::PathMtu { remote: address("2001:db8:1::100"), mtu: 1400 }]);
+    assert_eq!(
+        reports(&outputs),
+        [&Report::Nemo(NemoReport::PathMtu { remote: address("2001:db8:1::100"), mtu: 1400 })]
+    );
     assert_eq!(mtu(&bench), 1360);
     assert!(bench.feed(too_big(1450, agent(), "2001:db8:1::100")).is_empty(), "it never grows by being told");
     bench.feed(too_big(68, agent(), "2001:db8:1::100"));
@@ -60,7 +62,10 @@ fn path_mtu_option_counts_until_the_next_update() {
     bench.send(&update(1));
     let found = |mtu| MobilityOption::PathMtu { bid: Bid(0), mtu };
     let outputs = bench.send(&update(2).with(found(1400)));
-    assert!(reports(&outputs).contains(&&Report::PathMtu { remote: address("2001:db8:1::100"), mtu: 1400 }));
+    assert!(
+        reports(&outputs)
+            .contains(&&Report::Nemo(NemoReport::PathMtu { remote: address("2001:db8:1::100"), mtu: 1400 }))
+    );
     assert_eq!(mtu(&bench), 1360);
     let stranger = Update { key: None, ..update(3).with(found(1300)) };
     bench.send(&stranger);
@@ -96,7 +101,8 @@ fn binding_errors_have_a_status_and_are_rate_limited() {
 
     let outputs: Vec<Output> = (0..100).flat_map(|_| bench.feed(mobility(99, None))).collect();
     assert!(sent(&outputs).len() <= 10);
-    let limited = |report: &&&Report| matches!(report, Report::Dropped { reason: DropReason::RateLimited, .. });
+    let limited =
+        |report: &&&Report| matches!(report, Report::Host(HostReport::Dropped { reason: DropReason::RateLimited, .. }));
     assert!(reports(&outputs).iter().filter(limited).count() >= 90, "each is counted");
 }
 
@@ -119,7 +125,10 @@ fn unrelated_packets_are_ignored() {
     }
     for broken in [&[59, 0, 5][..], &[59, 1, 5, 0, 0, 0, 0, 1, 0, 0, 0, 0, 1, 2, 0, 0]] {
         let outputs = bench.feed(plain("2001:db8::1", protocol::MOBILITY, broken));
-        assert!(matches!(reports(&outputs)[..], [Report::Dropped { reason: DropReason::Malformed, .. }]));
+        assert!(matches!(
+            reports(&outputs)[..],
+            [Report::Host(HostReport::Dropped { reason: DropReason::Malformed, .. })]
+        ));
         assert!(sent(&outputs).is_empty());
     }
 }

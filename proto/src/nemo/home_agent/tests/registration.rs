@@ -4,7 +4,7 @@ use super::bench::*;
 use crate::contract::config::nemo::HomeAgentConfig;
 use crate::contract::item::{Item, JournalKey, Key, RouteTable};
 use crate::contract::output::{Output, Via};
-use crate::contract::report::Report;
+use crate::contract::report::{NemoReport, Report};
 use crate::crypto::authenticator::verify;
 use core::time::Duration;
 use roam6_wire::ip6::Datagram;
@@ -40,7 +40,10 @@ fn update_is_acknowledged_once_all_items_are_installed() {
     assert!(bench.release_outcomes().is_empty(), "one outcome is missing");
     let done = bench.feed(crate::contract::input::Input::Outcome(last));
     assert_eq!(kinds(&done), ["transmit", "registered"]);
-    assert!(matches!(reports(&done)[0], Report::Registered { moved: false, .. }), "there was nothing to move from");
+    assert!(
+        matches!(reports(&done)[0], Report::Nemo(NemoReport::Registered { moved: false, .. })),
+        "there was nothing to move from"
+    );
 
     let acknowledgement = acknowledgement(&done);
     assert_eq!(
@@ -77,7 +80,7 @@ fn movement_replaces_path_and_old_one_still_receives() {
     bench.send(&Update::new(1, "2001:db8:1::100"));
     let moved = bench.send(&Update::new(2, "2001:db8:2::100"));
     assert_eq!(kinds(&moved), ["tunnel", "record", "transmit", "registered"]);
-    assert!(matches!(reports(&moved)[0], Report::Registered { moved: true, .. }));
+    assert!(matches!(reports(&moved)[0], Report::Nemo(NemoReport::Registered { moved: true, .. })));
     let paths = |bench: &TestBed| -> Vec<(String, u16)> {
         bench.tunnel().unwrap().paths.iter().map(|path| (path.remote.to_string(), path.weight)).collect()
     };
@@ -96,7 +99,7 @@ fn deregistration_ends_forwarding_and_outdates_delayed_updates() {
     assert_eq!(status(&done), 0);
     let datagram = Datagram::parse(&sent(&done)[0].bytes).unwrap();
     assert_eq!((datagram.destination, datagram.routing_home), (home().0, None));
-    assert!(reports(&done).iter().any(|report| matches!(report, Report::Deregistered { .. })));
+    assert!(reports(&done).iter().any(|report| matches!(report, Report::Nemo(NemoReport::Deregistered { .. }))));
     let record = Key::JournalRecord(JournalKey::Binding(home()));
     assert!(matches!(&bench.installed()[..], [Key::Tunnel(_), last] if *last == record), "{:?}", bench.installed());
     assert!(bench.tunnel().unwrap().paths.iter().all(|path| path.weight == 0));
@@ -109,7 +112,7 @@ fn deregistration_ends_forwarding_and_outdates_delayed_updates() {
     assert!(bench.installed().is_empty());
     assert_eq!(crate::contract::engine::Engine::deadline(&bench.agent), None);
     let again = bench.send(&Update::new(1, "2001:db8:1::100"));
-    let registered = reports(&again).iter().any(|report| matches!(report, Report::Registered { .. }));
+    let registered = reports(&again).iter().any(|report| matches!(report, Report::Nemo(NemoReport::Registered { .. })));
     assert!(registered, "forgotten after fifteen seconds");
 }
 

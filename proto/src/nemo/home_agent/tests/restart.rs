@@ -1,12 +1,12 @@
 //! The journal after a crash, the prefix table read anew, the operator's hand.
 
 use super::bench::*;
-use crate::contract::command::Command;
+use crate::contract::command::{Command, HomeAgentCommand, LifecycleCommand};
 use crate::contract::engine::Engine;
 use crate::contract::input::{Clock, Input, Outcome};
 use crate::contract::item::{JournalKey, Key};
 use crate::contract::output::Output;
-use crate::contract::report::Report;
+use crate::contract::report::{NemoReport, Report};
 use crate::contract::view::View;
 use core::time::Duration;
 use roam6_wire::mobility::MobilityOption;
@@ -22,7 +22,7 @@ fn journal_restores_bindings_with_remaining_lifetime() {
 
     let mut after = TestBed::new(config());
     after.feed(Input::Clock(Clock { unix_micros }));
-    after.feed(Input::Command(Command::RestoreJournal(journal(&before))));
+    after.feed(Input::Command(Command::Lifecycle(LifecycleCommand::RestoreJournal(journal(&before)))));
     assert_eq!(after.installed(), before.installed(), "the same items under the same names");
     assert_eq!(after.tunnel(), before.tunnel());
     assert_eq!(journal(&after), journal(&before));
@@ -37,7 +37,7 @@ fn journal_restores_sequence_and_timestamp() {
     let mut before = TestBed::new(config());
     before.send(&Update::new(40, "2001:db8:1::100"));
     let mut after = TestBed::new(config());
-    after.feed(Input::Command(Command::RestoreJournal(journal(&before))));
+    after.feed(Input::Command(Command::Lifecycle(LifecycleCommand::RestoreJournal(journal(&before)))));
     assert_eq!(status(&after.send(&Update::new(40, "2001:db8:1::100"))), 135);
     let replayed = Update { clock_offset: Some(-1_000_000), ..Update::new(41, "2001:db8:1::100") };
     assert_eq!(status(&after.send(&replayed)), 144);
@@ -50,7 +50,11 @@ fn journal_waits_for_the_wall_clock() {
     before.send(&Update::new(40, "2001:db8:1::100"));
     let mut agent = crate::nemo::home_agent::HomeAgent::new(config(), crate::base::rng::Entropy::seed_from_u64(2));
     let mut out = crate::contract::engine::Outbox::new();
-    agent.handle(before.now, &Input::Command(Command::RestoreJournal(journal(&before))), &mut out);
+    agent.handle(
+        before.now,
+        &Input::Command(Command::Lifecycle(LifecycleCommand::RestoreJournal(journal(&before)))),
+        &mut out,
+    );
     assert!(out.is_empty());
     agent.handle(before.now, &Input::Clock(Clock { unix_micros: 1_767_225_600_000_000 }), &mut out);
     assert_eq!(out.outputs().len(), 4);
@@ -63,7 +67,7 @@ fn unauthorised_bindings_are_not_restored() {
     let mut narrowed = config();
     narrowed.prefix_table = Default::default();
     let mut after = TestBed::new(narrowed);
-    let outputs = after.feed(Input::Command(Command::RestoreJournal(journal(&before))));
+    let outputs = after.feed(Input::Command(Command::Lifecycle(LifecycleCommand::RestoreJournal(journal(&before)))));
     assert!(outputs.contains(&Output::Drop(Key::JournalRecord(JournalKey::Binding(home())))));
     assert!(after.installed().is_empty());
 }
@@ -78,10 +82,15 @@ fn reloaded_prefix_table_deletes_unauthorised_bindings() {
     );
     let mut table = config().prefix_table;
     Arc::make_mut(&mut table).rows.reverse();
-    assert!(bench.feed(Input::Command(Command::ReloadPrefixTable(table.clone()))).is_empty(), "nothing changed");
+    assert!(
+        bench.feed(Input::Command(Command::HomeAgent(HomeAgentCommand::ReloadPrefixTable(table.clone())))).is_empty(),
+        "nothing changed"
+    );
     Arc::make_mut(&mut table).rows.retain(|row| row.home_address != home());
-    let outputs = bench.feed(Input::Command(Command::ReloadPrefixTable(table)));
-    assert!(matches!(reports(&outputs)[..], [Report::Deregistered { home_address, .. }] if *home_address == home()));
+    let outputs = bench.feed(Input::Command(Command::HomeAgent(HomeAgentCommand::ReloadPrefixTable(table))));
+    assert!(
+        matches!(reports(&outputs)[..], [Report::Nemo(NemoReport::Deregistered { home_address, .. })] if *home_address == home())
+    );
     assert!(!bench.installed().contains(&Key::JournalRecord(JournalKey::Binding(home()))));
     assert_eq!(bench.installed().len(), 4, "the other one stays");
 }
@@ -90,10 +99,10 @@ fn reloaded_prefix_table_deletes_unauthorised_bindings() {
 fn operator_deletes_a_binding() {
     let mut bench = TestBed::new(config());
     bench.send(&Update::new(1, "2001:db8:1::100"));
-    let outputs = bench.feed(Input::Command(Command::DeleteBinding(home())));
+    let outputs = bench.feed(Input::Command(Command::HomeAgent(HomeAgentCommand::DeleteBinding(home()))));
     assert_eq!(bench.installed(), [Key::JournalRecord(JournalKey::Binding(home()))], "its last timestamp");
-    assert!(matches!(reports(&outputs)[..], [Report::Deregistered { .. }]));
-    assert!(bench.feed(Input::Command(Command::DeleteBinding(home()))).is_empty());
+    assert!(matches!(reports(&outputs)[..], [Report::Nemo(NemoReport::Deregistered { .. })]));
+    assert!(bench.feed(Input::Command(Command::HomeAgent(HomeAgentCommand::DeleteBinding(home())))).is_empty());
     bench.advance(Duration::from_secs(15));
     assert!(bench.installed().is_empty());
     assert_eq!(bench.agent.deadline(), None);
@@ -103,7 +112,7 @@ fn operator_deletes_a_binding() {
 fn stop_leaves_the_journal() {
     let mut bench = TestBed::new(config());
     bench.send(&Update::new(1, "2001:db8:1::100"));
-    assert!(bench.feed(Input::Command(Command::Stop)).is_empty());
+    assert!(bench.feed(Input::Command(Command::Lifecycle(LifecycleCommand::Stop))).is_empty());
 }
 
 #[test]
@@ -140,7 +149,7 @@ fn refresh_waits_for_items_the_host_rejected() {
     let route = before.installed().into_iter().find(|key| matches!(key, Key::Route(..))).unwrap();
     let mut after = TestBed::new(config());
     after.rejected.push(route.clone());
-    after.feed(Input::Command(Command::RestoreJournal(journal(&before))));
+    after.feed(Input::Command(Command::Lifecycle(LifecycleCommand::RestoreJournal(journal(&before)))));
     assert!(after.plan.find(&route).is_none());
     after.advance(Duration::from_millis(500));
     assert_eq!(status(&after.send(&Update::new(41, "2001:db8:1::100"))), 0);
@@ -151,7 +160,7 @@ fn refresh_waits_for_items_the_host_rejected() {
 fn restarted(before: &TestBed) -> TestBed {
     let mut after = TestBed::new(config());
     after.advance(Duration::from_micros(before.now.as_micros()));
-    after.feed(Input::Command(Command::RestoreJournal(journal(before))));
+    after.feed(Input::Command(Command::Lifecycle(LifecycleCommand::RestoreJournal(journal(before)))));
     after
 }
 
@@ -242,7 +251,7 @@ fn timestamps_ahead_of_a_corrected_clock_are_clamped() {
     let recorded = first.packet(before.now);
     before.feed(Input::Packet(recorded.clone()));
     let mut after = TestBed::new(config());
-    after.feed(Input::Command(Command::RestoreJournal(journal(&before))));
+    after.feed(Input::Command(Command::Lifecycle(LifecycleCommand::RestoreJournal(journal(&before)))));
     assert!(after.tunnel().is_some());
     assert_ne!(status(&after.feed(Input::Packet(recorded))), 0, "a copy is refused");
     assert_eq!(status(&after.send(&Update::new(41, "2001:db8:2::100"))), 0);

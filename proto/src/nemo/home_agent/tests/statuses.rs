@@ -7,7 +7,7 @@ use crate::contract::engine::Engine;
 use crate::contract::input::{AddressEvent, AddressState, Input};
 use crate::contract::item::{Item, JournalKey, Key, RouteTable};
 use crate::contract::output::Output;
-use crate::contract::report::{DropReason, Report};
+use crate::contract::report::{DropReason, HostReport, Report};
 use core::time::Duration;
 use roam6_wire::ip6::{self, Datagram, Header, protocol};
 use roam6_wire::mobility::{MobilityOption, UpdateFlags};
@@ -40,7 +40,7 @@ fn silence(update: &Update) -> DropReason {
     let outputs = bench.send(update);
     assert!(sent(&outputs).is_empty() && bench.installed().is_empty());
     match reports(&outputs)[..] {
-        [Report::Dropped { reason, .. }] => *reason,
+        [Report::Host(HostReport::Dropped { reason, .. })] => *reason,
         ref other => panic!("{other:?}"),
     }
 }
@@ -87,7 +87,7 @@ fn full_binding_cache_is_reported() {
     bench.send(&Update::new(1, "2001:db8:1::1"));
     let outputs = bench.send(&Update::unauthenticated(1, "2001:db8:1::2"));
     assert_eq!(status(&outputs), 130);
-    assert!(reports(&outputs).contains(&&Report::TableFull { table: "bindings".into(), limit: 1 }));
+    assert!(reports(&outputs).contains(&&Report::Host(HostReport::TableFull { table: "bindings".into(), limit: 1 })));
     assert_eq!(status(&bench.send(&Update::new(2, "2001:db8:1::1"))), 0, "who is bound stays bound");
 }
 
@@ -197,7 +197,10 @@ fn status_135_has_the_last_sequence_number() {
         let outputs = bench.send(&Update::unauthenticated(stale, "2001:db8:6::6"));
         let acknowledgement = acknowledgement(&outputs);
         assert_eq!((acknowledgement.status.0, acknowledgement.sequence), (135, Sequence(100)), "{stale}");
-        assert!(matches!(reports(&outputs)[..], [Report::Dropped { reason: DropReason::StaleSequence, .. }]));
+        assert!(matches!(
+            reports(&outputs)[..],
+            [Report::Host(HostReport::Dropped { reason: DropReason::StaleSequence, .. })]
+        ));
     }
     assert_eq!(bench.installed(), before);
     assert_eq!(status(&bench.send(&Update::unauthenticated(32867, "2001:db8:1::2"))), 0);
@@ -238,7 +241,7 @@ fn replayed_timestamps_are_rejected() {
     let unix = 1_767_225_600_000_000 + bench.now.as_micros();
     let clock = crate::crypto::authenticator::Timestamp::from_unix_micros(unix).0;
     assert_eq!(told.unwrap() >> 32, clock >> 32, "the high half is this side's clock");
-    assert!(matches!(reports(&outputs)[..], [Report::Dropped { reason: DropReason::Replayed, .. }]));
+    assert!(matches!(reports(&outputs)[..], [Report::Host(HostReport::Dropped { reason: DropReason::Replayed, .. })]));
 
     // The same packet with the next sequence number cannot be made; the next timestamp cannot be an earlier one.
     bench.send(&Update { clock_offset: Some(5_000_000), ..right });
@@ -258,7 +261,9 @@ fn rejected_item_rolls_back_the_registration() {
         assert_eq!(status(&outputs), 130);
         assert!(bench.installed().is_empty(), "{:?}", bench.installed());
         assert!(
-            reports(&outputs).iter().any(|report| matches!(report, Report::ItemRefused { key, .. } if *key == refused))
+            reports(&outputs)
+                .iter()
+                .any(|report| matches!(report, Report::Host(HostReport::ItemRefused { key, .. }) if *key == refused))
         );
     }
     assert_eq!(status(&bench.send(&Update::new(3, "2001:db8:1::100"))), 0);

@@ -1,7 +1,7 @@
 //! Networks that are not bound: unreachable here, not sent back to where their packets came from.
 
 use super::bench::*;
-use crate::contract::command::Command;
+use crate::contract::command::{Command, HomeAgentCommand, LifecycleCommand};
 use crate::contract::config::nemo::{Authentication, HomeAgentConfig, PrefixTable, PrefixTableRow};
 use crate::contract::input::Input;
 use crate::contract::item::{Item, NextHop, RouteTable};
@@ -20,7 +20,7 @@ fn refused(bench: &TestBed) -> Vec<Prefix> {
 #[test]
 fn unbound_prefixes_are_unreachable() {
     let mut bench = TestBed::new(config());
-    bench.feed(Input::Command(Command::JournalRestored));
+    bench.feed(Input::Command(Command::Lifecycle(LifecycleCommand::JournalRestored)));
     let all = ["2001:db8::/64", "2001:db8:d00::/56", "2001:db8:e00::/56", "2001:db8:e00:100::/56", "2001:db8:f00::/56"];
     assert!(refused(&bench).iter().all(|one| one.length() <= 64));
     for network in all {
@@ -49,11 +49,11 @@ fn adjacent_prefixes_share_one_unreachable_route() {
     };
     let table = PrefixTable { rows: (0..256).map(row).collect() };
     let mut bench = TestBed::new(HomeAgentConfig { prefix_table: table.clone().into(), ..config() });
-    bench.feed(Input::Command(Command::JournalRestored));
+    bench.feed(Input::Command(Command::Lifecycle(LifecycleCommand::JournalRestored)));
     assert_eq!(refused(&bench), [prefix("2001:db8::/64"), prefix("2001:db8:100::/56")]);
     let mut fewer = table;
     fewer.rows.remove(255);
-    bench.feed(Input::Command(Command::ReloadPrefixTable(fewer.into())));
+    bench.feed(Input::Command(Command::HomeAgent(HomeAgentCommand::ReloadPrefixTable(fewer.into()))));
     assert_eq!(refused(&bench).len(), 9, "{:?}", refused(&bench));
     assert!(!refused(&bench).iter().any(|one| one.contains(address("2001:db8:100:ff::1"))));
 }

@@ -9,8 +9,8 @@ use crate::base::time::Time;
 use crate::contract::config::nemo::PrefixPreference;
 use crate::contract::engine::Outbox;
 use crate::contract::item::{CareOfPrefixRecord, Item, JournalKey, JournalRecord, Key};
-use crate::contract::report::Report;
-use crate::contract::view::PrefixView;
+use crate::contract::report::{HostReport, Report};
+use crate::contract::view::{PrefixRole, PrefixState, PrefixView};
 use crate::link::advertiser::{
     AdvertisedLifetime, AdvertisedPrefix, PREFERRED_LIFETIME, RaContent, VALID_LIFETIME, router_lifetime,
 };
@@ -200,28 +200,28 @@ impl MobileRouter {
         let live = self.advertisable_prefixes(now);
         let rows = self.ingress.iter().zip(&live).flat_map(|(inside, live)| {
             let ingress = inside.config.interface.clone();
-            let told = |state: bool| if state { "preferred" } else { "deprecated" };
+            let told = |state: bool| if state { PrefixState::Preferred } else { PrefixState::Deprecated };
             let prefer = self.config.care_of_prefixes.map(|config| config.prefer);
             let yields = prefer == Some(PrefixPreference::CareOf) && live.iter().any(|one| one.preferred);
             let own = PrefixView {
                 prefix: inside.config.prefix,
                 ingress: ingress.clone(),
-                role: "home".to_owned(),
+                role: PrefixRole::Home,
                 uplink: None,
                 part_of: None,
                 valid: None,
-                state: told(!self.prefixes_rejected && !yields).to_owned(),
+                state: told(!self.prefixes_rejected && !yields),
             };
             let live = live.iter().map(|one| {
                 let delegated = one.grant.kind == GrantKind::Delegated;
                 PrefixView {
                     prefix: one.prefix,
                     ingress: inside.config.interface.clone(),
-                    role: if delegated { "delegated" } else { "shared" }.to_owned(),
+                    role: if delegated { PrefixRole::Delegated } else { PrefixRole::Shared },
                     uplink: name(one.grant.bid),
                     part_of: Some(one.grant.prefix).filter(|_| delegated),
                     valid: Some(one.grant.valid_until.since(now)),
-                    state: told(one.preferred).to_owned(),
+                    state: told(one.preferred),
                 }
             });
             let over =
@@ -229,15 +229,14 @@ impl MobileRouter {
                     prefix: *prefix,
                     ingress: inside.config.interface.clone(),
                     role: match (told.former_ingress_prefix, told.part_of) {
-                        (true, _) => "home",
-                        (_, Some(_)) => "delegated",
-                        (_, None) => "shared",
-                    }
-                    .to_owned(),
+                        (true, _) => PrefixRole::Home,
+                        (_, Some(_)) => PrefixRole::Delegated,
+                        (_, None) => PrefixRole::Shared,
+                    },
                     uplink: name(told.bid),
                     part_of: told.part_of,
                     valid: Some(Duration::ZERO),
-                    state: "withdrawn".to_owned(),
+                    state: PrefixState::Withdrawn,
                 });
             std::iter::once(own).chain(live).chain(over).collect::<Vec<_>>()
         });
@@ -310,7 +309,10 @@ impl IngressInterface {
         if full && let Some(first) = over.map(|(prefix, _)| *prefix) {
             self.advertised_prefixes.remove(&first);
             out.drop(Key::JournalRecord(JournalKey::CareOfPrefix(first)));
-            out.report(Report::TableFull { table: "care-of prefixes".to_owned(), limit: MAX_ADVERTISED });
+            out.report(Report::Host(HostReport::TableFull {
+                table: "care-of prefixes".to_owned(),
+                limit: MAX_ADVERTISED,
+            }));
         }
     }
 }

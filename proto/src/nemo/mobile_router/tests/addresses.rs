@@ -1,6 +1,7 @@
 //! Care-of addresses that are not formed in an advertised prefix: assigned by DHCPv6, or set by the operator.
 
 use super::*;
+use crate::contract::command::MobileRouterCommand;
 use crate::contract::view::View;
 use roam6_wire::dhcp6::{
     self, AddressAssociation, CLIENT_PORT, ClientServerMessage, DhcpOption, Duid, MessageType, SERVER_PORT, Timers,
@@ -67,7 +68,7 @@ impl TestBed {
     fn state_of_wifi(&self) -> String {
         let mut view = View::default();
         self.router.show(self.now, &mut view);
-        view.links.iter().find(|link| link.name == "wifi").unwrap().state.clone()
+        view.links.iter().find(|link| link.name == "wifi").unwrap().state.to_string()
     }
 }
 
@@ -189,11 +190,12 @@ fn static_address_needs_no_ra() {
 fn reload_adds_and_removes_static_address() {
     let mut bench = TestBed::new(config());
     bench.attach(WIFI, "2001:db8:1::/64");
-    let outputs = bench.feed(Input::Command(Command::ReloadMobileRouter(Box::new(with_static_address()))));
+    let outputs =
+        bench.feed(Input::Command(Command::MobileRouter(MobileRouterCommand::Reload(Box::new(with_static_address())))));
     let moved = update(&outputs);
     assert_eq!(moved.care_of(), [ip("2001:db8:5::5")]);
     bench.acknowledge(&moved, Status::ACCEPTED);
-    let outputs = bench.feed(Input::Command(Command::ReloadMobileRouter(Box::new(config()))));
+    let outputs = bench.feed(Input::Command(Command::MobileRouter(MobileRouterCommand::Reload(Box::new(config())))));
     assert_eq!(update(&outputs).care_of(), [ip("2001:db8:1::ff:fe00:2")]);
 }
 

@@ -1,6 +1,8 @@
 //! From carrier-up to the first packet through the tunnel, and on to the next network.
 
 use super::*;
+use crate::contract::command::LifecycleCommand;
+use crate::contract::report::LinkReport;
 
 #[test]
 fn update_and_items_leave_with_the_ra() {
@@ -153,7 +155,7 @@ fn duplicate_care_of_address_is_replaced() {
     assert!(other != target && net("2001:db8:1::/64").contains(other));
     assert!(bench.plan.find(&Key::Address(WIFI, target)).is_none());
     assert!(bench.plan.find(&Key::Address(WIFI, other)).is_some());
-    assert!(reports(&outputs).contains(&&Report::DuplicateAddress { link: WIFI, address: target }));
+    assert!(reports(&outputs).contains(&&Report::Link(LinkReport::DuplicateAddress { link: WIFI, address: target })));
 }
 
 #[test]
@@ -170,7 +172,7 @@ fn stop_deregisters_and_removes_all_items() {
     let mut bench = TestBed::new(config());
     bench.link(LAN, true);
     bench.attach(WIFI, "2001:db8:1::/64");
-    let outputs = bench.feed(Input::Command(Command::Stop));
+    let outputs = bench.feed(Input::Command(Command::Lifecycle(LifecycleCommand::Stop)));
     let goodbye = update(&outputs);
     assert_eq!(goodbye.message.lifetime_units, 0);
     let [icmp6::Message::RouterAdvertisement(farewell), solicitations @ ..] = &messages(&outputs)[..] else {

@@ -1,6 +1,7 @@
 //! Prefixes of visited networks inside: obtained, advertised, routed, shared and given up.
 
 use super::*;
+use crate::contract::command::{LifecycleCommand, MobileRouterCommand};
 use crate::contract::config::nemo::{CareOfPrefixConfig, PrefixPreference, PrefixSharing};
 use crate::contract::input::Outcome;
 use crate::contract::item::{CareOfPrefixRecord, JournalKey, PolicyRule, ProxyNeighbour, SourceFilter};
@@ -606,7 +607,7 @@ fn prefix_of_dead_uplink_is_deprecated() {
     // An uplink that may not.
     let mut config = road.bench.router.config.clone();
     config.uplinks[1].care_of_prefix = false;
-    let outputs = road.bench.feed(Input::Command(Command::ReloadMobileRouter(Box::new(config))));
+    let outputs = road.bench.feed(Input::Command(Command::MobileRouter(MobileRouterCommand::Reload(Box::new(config)))));
     road.note(outputs);
     assert_eq!(road.last()[&net("2001:db8:b00::/64")], (0, 0, true));
     assert_eq!(road.asked.last(), Some(&MessageType::Release));
@@ -615,7 +616,7 @@ fn prefix_of_dead_uplink_is_deprecated() {
 #[test]
 fn stop_withdraws_and_releases_delegated_prefix() {
     let mut road = delegated(PrefixPreference::CareOf);
-    let outputs = road.bench.feed(Input::Command(Command::Stop));
+    let outputs = road.bench.feed(Input::Command(Command::Lifecycle(LifecycleCommand::Stop)));
     road.note(outputs);
     let (_, goodbye) = road.told.last().unwrap();
     assert_eq!((goodbye.lifetime, lifetimes(goodbye)[&net("2001:db8:a00::/64")]), (0, (0, 0, true)));
@@ -657,7 +658,7 @@ fn restarted(lent: Prefix, delegated: &'static str) -> Road {
     let record =
         JournalRecord::CareOfPrefix(CareOfPrefixRecord { prefix: lent, interface: "lan".to_owned(), on_link: true });
     road.bench.plan.put(Item::JournalRecord(record.clone()));
-    let outputs = road.bench.feed(Input::Command(Command::RestoreJournal(vec![record])));
+    let outputs = road.bench.feed(Input::Command(Command::Lifecycle(LifecycleCommand::RestoreJournal(vec![record]))));
     road.note(outputs);
     road.servers.insert(WIFI, vec![(delegated, 1000, 500)]);
     road.attach(WIFI, "2001:db8:2::/64");
@@ -687,7 +688,7 @@ fn care_of_prefix_of_previous_run_is_withdrawn_or_reused() {
         other.attach(WIFI, "2001:db8:2::/64");
     }
     assert!(!other.last().contains_key(&old) && !lent(&other, old) && lent(&other, new));
-    let outputs = other.bench.feed(Input::Command(Command::Stop));
+    let outputs = other.bench.feed(Input::Command(Command::Lifecycle(LifecycleCommand::Stop)));
     other.note(outputs);
     assert!(!lent(&other, new), "all nodes were told of the end");
 }

@@ -44,7 +44,7 @@ fn path_is_up_after_consecutive_probe_replies() {
     let state = |bench: &TestBed| {
         let mut view = View::default();
         bench.router.view(bench.now, &mut view);
-        view.links[0].state.clone()
+        view.links[0].state.to_string()
     };
     let mut back = Vec::new();
     let mut now = 4000;

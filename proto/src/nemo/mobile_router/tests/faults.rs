@@ -1,7 +1,7 @@
 //! What the operator is told when signalling or a path does not work, and black holes of the path MTU.
 
 use super::*;
-use crate::contract::report::Report;
+use crate::contract::report::{HostReport, NemoReport, Report};
 use roam6_wire::icmp6::Echo;
 
 const HOME_AGENT: &str = "2001:db8::1";
@@ -35,7 +35,9 @@ impl TestBed {
                     todo.extend(self.feed(answer));
                 }
                 for update in updates(&round) {
-                    outputs.push(Output::Report(Report::Notice { text: format!("{:?}", update.message.options) }));
+                    outputs.push(Output::Report(Report::Host(HostReport::Notice {
+                        text: format!("{:?}", update.message.options),
+                    })));
                     if let Some(status) = way.status {
                         todo.extend(self.acknowledge(&update, status));
                     }
@@ -79,7 +81,9 @@ fn reply(echo: Echo, to: Ipv6Addr) -> Input {
 }
 
 fn faults(outputs: &[Output]) -> Vec<String> {
-    let is_fault = |report: &&&Report| matches!(report, Report::Fault { .. } | Report::FaultCleared { .. });
+    let is_fault = |report: &&&Report| {
+        matches!(report, Report::Nemo(NemoReport::Fault { .. }) | Report::Nemo(NemoReport::FaultCleared { .. }))
+    };
     reports(outputs).iter().filter(is_fault).map(ToString::to_string).collect()
 }
 
@@ -101,9 +105,9 @@ fn registered() -> TestBed {
 #[test]
 fn uplink_is_visited_only_once_acknowledged() {
     let (mut bench, update) = begun(PrefixMode::Implicit);
-    assert_eq!(bench.seen().links[0].state, "registering");
+    assert_eq!(bench.seen().links[0].state.as_str(), "registering");
     bench.acknowledge(&update, Status::ACCEPTED);
-    assert_eq!(bench.seen().links[0].state, "visited");
+    assert_eq!(bench.seen().links[0].state.as_str(), "visited");
 }
 
 #[test]
@@ -190,7 +194,7 @@ fn rejected_prefixes_are_not_shown_as_registered() {
     assert_eq!((bench.seen().bindings[0].state.as_str(), bench.seen().links[0].state.as_str()), ("refused", "refused"));
     bench.run(10_000, GOOD);
     let binding = &bench.seen().bindings[0];
-    assert_eq!(binding.state, "bound", "in implicit mode");
+    assert_eq!(binding.state.as_str(), "bound", "in implicit mode");
     assert_eq!((binding.prefixes.len(), &binding.refused_prefixes[..]), (0, &[net("2001:db8:f00::/56")][..]));
     assert!(binding.last_error.as_ref().is_some_and(|error| error.contains("142")));
 }
@@ -207,10 +211,11 @@ fn path_mtu_black_hole_is_found_and_sent_in_update() {
     assert_eq!(bench.tunnel().unwrap().paths[0].mtu, 1240, "clamped at once");
     let outputs = bench.run(15_000, narrow);
     assert_eq!(bench.tunnel().unwrap().paths[0].mtu, 1360, "then found to the octet");
-    let found = Report::PathMtu { remote: ip(HOME_AGENT), mtu: 1400 };
+    let found = Report::Nemo(NemoReport::PathMtu { remote: ip(HOME_AGENT), mtu: 1400 });
     assert!(reports(&outputs).contains(&&found));
     let told = format!("{:?}", MobilityOption::PathMtu { bid: Bid(0), mtu: 1400 });
-    let is_told = |report: &&&Report| matches!(report, Report::Notice { text } if text.contains(&told));
+    let is_told =
+        |report: &&&Report| matches!(report, Report::Host(HostReport::Notice { text }) if text.contains(&told));
     assert_eq!(reports(&outputs).iter().filter(is_told).count(), 1);
 
     // A move to another network begins anew.

@@ -3,7 +3,7 @@
 //! the binding, and none of it stops the updates.
 
 use super::*;
-use crate::contract::report::DropReason;
+use crate::contract::report::{DropReason, HostReport};
 
 const CARE_OF: &str = "2001:db8:1::ff:fe00:2";
 /// The refusals a home agent may be brought to sign, or may have signed at another time.
@@ -51,7 +51,7 @@ fn answer_stamped(bench: &mut TestBed, update: &Update, status: Status, stamp: O
 
 fn dropped(outputs: &[Output]) -> Vec<DropReason> {
     let reason = |report: &&Report| match report {
-        Report::Dropped { reason, .. } => Some(*reason),
+        Report::Host(HostReport::Dropped { reason, .. }) => Some(*reason),
         _ => None,
     };
     reports(outputs).iter().filter_map(reason).collect()

@@ -1,6 +1,7 @@
 //! Coming home, being there, and leaving again.
 
 use super::*;
+use crate::contract::report::{LinkReport, NemoReport};
 
 const CARE_OF: &str = "2001:db8:1::ff:fe00:2";
 
@@ -50,7 +51,7 @@ fn return_home_deregisters_before_announcing_the_home_address() {
     assert!(update.message.flags.router() && update.care_of().is_empty());
     assert!(bench.home_address_on(WIFI) && !bench.home_address_on(LAN), "it answers solicitations from now on");
     let outputs = bench.acknowledge(&update, Status::ACCEPTED);
-    assert!(reports(&outputs).contains(&&Report::AtHome { link: WIFI }));
+    assert!(reports(&outputs).contains(&&Report::Nemo(NemoReport::AtHome { link: WIFI })));
     let told = |target| {
         icmp6::Message::NeighbourAdvertisement(NeighbourAdvertisement {
             router: true,
@@ -124,7 +125,7 @@ fn undefended_home_address_is_used_without_deregistration() {
     bench.link(WIFI, true);
     bench.advertise_home(false);
     let outputs = bench.wait(6000);
-    assert!(reports(&outputs).contains(&&Report::AtHome { link: WIFI }));
+    assert!(reports(&outputs).contains(&&Report::Nemo(NemoReport::AtHome { link: WIFI })));
     assert!(bench.home_address_on(WIFI));
 }
 
@@ -135,7 +136,7 @@ fn first_start_at_home_sends_no_update() {
     bench.link(WIFI, true);
     let outputs = bench.advertise_home(true);
     assert!(updates(&outputs).is_empty());
-    assert!(reports(&outputs).contains(&&Report::AtHome { link: WIFI }));
+    assert!(reports(&outputs).contains(&&Report::Nemo(NemoReport::AtHome { link: WIFI })));
     assert!(bench.home_address_on(WIFI));
     assert_eq!(bench.way_out(), Some(NextHop::Gateway { link: WIFI, router: ip("fe80::a") }));
 }
@@ -146,7 +147,7 @@ fn deregistration_answered_with_133_completes_return_home() {
     bench.link(WIFI, true);
     let update = update(&bench.advertise_home(true));
     let outputs = bench.acknowledge(&update, Status::NOT_HOME_AGENT);
-    assert!(reports(&outputs).contains(&&Report::AtHome { link: WIFI }));
+    assert!(reports(&outputs).contains(&&Report::Nemo(NemoReport::AtHome { link: WIFI })));
     assert_eq!(bench.way_out(), Some(NextHop::Gateway { link: WIFI, router: ip("fe80::a") }));
 }
 
@@ -176,7 +177,7 @@ fn undefended_home_address_is_checked_by_dad() {
     assert!(bench.home_address_on(WIFI), "used beside the check");
     let other = defence(LinkAddress([2, 0, 0, 0, 9, 9]));
     let outputs = bench.neighbour(WIFI, target, icmp6::ALL_NODES, &other);
-    assert!(reports(&outputs).contains(&&Report::DuplicateAddress { link: WIFI, address: target }));
+    assert!(reports(&outputs).contains(&&Report::Link(LinkReport::DuplicateAddress { link: WIFI, address: target })));
     assert!(!bench.home_address_on(WIFI));
     assert!(updates(&bench.wait(60_000)).is_empty());
 }

@@ -1,7 +1,7 @@
 //! Mobile prefix discovery: asked after the binding stands, believed as far as it is proven.
 
 use super::*;
-use crate::contract::report::DropReason;
+use crate::contract::report::{DropReason, HostReport, NemoReport};
 
 const HOUR: u64 = 3_600_000;
 const HOME: &str = "2001:db8::/64";
@@ -89,7 +89,7 @@ fn notices(outputs: &[Output]) -> Vec<&str> {
     reports(outputs)
         .into_iter()
         .filter_map(|report| match report {
-            Report::Notice { text } => Some(text.as_str()),
+            Report::Host(HostReport::Notice { text }) => Some(text.as_str()),
             _ => None,
         })
         .collect()
@@ -101,7 +101,10 @@ fn mobile_prefix_solicitation_is_sent_once_bound_and_daily() {
     let identifier = bench.ask();
     let outputs = bench.tell(identifier, &[(HOME, 2_592_000, 604_800), ("2001:db8:9::/64", 7200, 3600)]);
     let prefixes = vec![net(HOME), net("2001:db8:9::/64")];
-    assert!(reports(&outputs).contains(&&Report::HomePrefixes { home_agent: ip("2001:db8::1"), prefixes }));
+    assert!(
+        reports(&outputs)
+            .contains(&&Report::Nemo(NemoReport::HomePrefixes { home_agent: ip("2001:db8::1"), prefixes }))
+    );
     assert!(notices(&outputs).is_empty());
     assert_eq!(bench.valid(), [(HOME.to_owned(), 2_592_000), ("2001:db8:9::/64".to_owned(), 7200)]);
     assert!(bench.live(2_699_000).is_empty());
@@ -125,9 +128,9 @@ fn unsolicited_mobile_prefix_advertisement_is_only_a_hint() {
     let identifier = bench.ask();
     let told = [(HOME, 86_400, 86_400)];
     let stranger = bench.tell_from(ip("2001:db8::2"), identifier, &told);
-    assert!(matches!(reports(&stranger)[..], [Report::Dropped { reason: DropReason::NotForUs, .. }]));
+    assert!(matches!(reports(&stranger)[..], [Report::Host(HostReport::Dropped { reason: DropReason::NotForUs, .. })]));
     let wrong = bench.tell(identifier.wrapping_add(1), &told);
-    assert!(matches!(reports(&wrong)[..], [Report::Dropped { reason: DropReason::Unsolicited, .. }]));
+    assert!(matches!(reports(&wrong)[..], [Report::Host(HostReport::Dropped { reason: DropReason::Unsolicited, .. })]));
     assert!(bench.valid().is_empty() && asked(&wrong).is_empty());
     bench.tell(identifier, &told);
     bench.now = at(10_000);
@@ -173,7 +176,9 @@ fn status_1_solicits_and_home_prefixes_are_bounded() {
     let names: Vec<String> = (0..40).map(|number| format!("2001:db8:{number:x}::/64")).collect();
     let many: Vec<(&str, u32, u32)> = names.iter().map(|name| (name.as_str(), 90_000, 90_000)).collect();
     let outputs = bench.tell(identifier, &many);
-    assert!(reports(&outputs).iter().any(|report| matches!(report, Report::TableFull { limit: 16, .. })));
+    assert!(
+        reports(&outputs).iter().any(|report| matches!(report, Report::Host(HostReport::TableFull { limit: 16, .. })))
+    );
     assert_eq!(bench.valid().len(), 16);
     bench.now = at(10_000);
     bench.router.registration.request_refresh();

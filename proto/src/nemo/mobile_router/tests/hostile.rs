@@ -1,7 +1,8 @@
 //! Answers that are errors, and packets that mean no good.
 
 use super::*;
-use crate::contract::report::DropReason;
+use crate::contract::command::MobileRouterCommand;
+use crate::contract::report::{DropReason, HostReport, NemoReport};
 
 const CARE_OF: &str = "2001:db8:1::ff:fe00:2";
 
@@ -24,7 +25,7 @@ fn dropped(outputs: &[Output]) -> Vec<DropReason> {
     reports(outputs)
         .into_iter()
         .filter_map(|report| match report {
-            Report::Dropped { reason, .. } => Some(*reason),
+            Report::Host(HostReport::Dropped { reason, .. }) => Some(*reason),
             _ => None,
         })
         .collect()
@@ -110,7 +111,7 @@ fn unexpected_status_keeps_mode_and_ra() {
     assert!(reports(&outputs).iter().any(|report| report.name() == "notice"));
     assert!(updates(&bench.wait(599_000)).is_empty());
     let mut reloaded = bench.clone();
-    let outputs = reloaded.feed(Input::Command(Command::ReloadMobileRouter(Box::new(config()))));
+    let outputs = reloaded.feed(Input::Command(Command::MobileRouter(MobileRouterCommand::Reload(Box::new(config())))));
     assert_eq!(updates(&outputs).len(), 1, "the operator may have mended what was in the way");
     assert_eq!(prefixes(&update(&bench.wait(601_000))), 0);
 }
@@ -204,7 +205,7 @@ fn path_mtu_is_advertised_in_ra() {
     bench.wait(9000);
     let home_agent = ip("2001:db8::1");
     let outputs = too_big(&mut bench, 1400, &tunnelled(INSIDE, OUTSIDE));
-    assert!(reports(&outputs).contains(&&Report::PathMtu { remote: home_agent, mtu: 1400 }));
+    assert!(reports(&outputs).contains(&&Report::Nemo(NemoReport::PathMtu { remote: home_agent, mtu: 1400 })));
     assert_eq!(bench.tunnel().unwrap().paths[0].mtu, 1360);
     let told = messages(&outputs).into_iter().find_map(|message| match message {
         icmp6::Message::RouterAdvertisement(message) => Some(message.options.contains(&NeighbourOption::Mtu(1360))),
@@ -312,19 +313,19 @@ fn reload_keeps_unchanged_state() {
     bench.acknowledge(&first, Status::ACCEPTED);
     let mut config = config();
     config.uplinks.swap(0, 1);
-    let outputs = bench.feed(Input::Command(Command::ReloadMobileRouter(Box::new(config.clone()))));
+    let outputs =
+        bench.feed(Input::Command(Command::MobileRouter(MobileRouterCommand::Reload(Box::new(config.clone())))));
     assert!(outputs.is_empty(), "{outputs:?}");
     config.lifetime = Duration::from_secs(120);
     config.ingress.push(IngressConfig {
         interface: "cell".to_owned(),
         prefix: net("2001:db8:f00:1::/64"),
         advertisement_interval: Duration::from_secs(10),
-        dns: None,
-        search_domains: None,
+        ..Default::default()
     });
     config.uplinks.remove(0);
     bench.now = at(3000);
-    let outputs = bench.feed(Input::Command(Command::ReloadMobileRouter(Box::new(config))));
+    let outputs = bench.feed(Input::Command(Command::MobileRouter(MobileRouterCommand::Reload(Box::new(config)))));
     assert_eq!(update(&outputs).message.lifetime_units, 30);
     assert_eq!(bench.paths(), [(ip(CARE_OF), 1)]);
     bench.link(CELL, true);

@@ -1,6 +1,8 @@
 //! Interfaces that the host does not have, or that are down: the home address, the states and the log.
 
 use super::*;
+use crate::contract::command::{LifecycleCommand, MobileRouterCommand};
+use crate::contract::report::HostReport;
 use crate::contract::view::View;
 
 const HOME: &str = "2001:db8::100";
@@ -17,13 +19,17 @@ fn home_links(bench: &TestBed) -> Vec<LinkId> {
 fn state(bench: &TestBed, name: &str) -> String {
     let mut view = View::default();
     bench.router.show(bench.now, &mut view);
-    view.links.iter().find(|link| link.name == name).unwrap().state.clone()
+    view.links.iter().find(|link| link.name == name).unwrap().state.to_string()
 }
 
 fn notices(outputs: &[Output]) -> Vec<&str> {
-    let text = |report: &&'_ Report| matches!(report, Report::Notice { .. });
+    let text = |report: &&'_ Report| matches!(report, Report::Host(HostReport::Notice { .. }));
     let notices = reports(outputs).into_iter().filter(text);
-    notices.filter_map(|report| if let Report::Notice { text } = report { Some(text.as_str()) } else { None }).collect()
+    notices
+        .filter_map(
+            |report| if let Report::Host(HostReport::Notice { text }) = report { Some(text.as_str()) } else { None },
+        )
+        .collect()
 }
 
 #[test]
@@ -46,7 +52,7 @@ fn home_address_is_on_loopback_without_ingress() {
 fn missing_interface_is_reported_at_start_and_reload() {
     let mut bench = TestBed::new(config());
     bench.link(WIFI, false);
-    let outputs = bench.feed(Input::Command(Command::JournalRestored));
+    let outputs = bench.feed(Input::Command(Command::Lifecycle(LifecycleCommand::JournalRestored)));
     let told = notices(&outputs);
     assert_eq!(told.len(), 2, "{told:?}");
     assert!(told[0].starts_with("cell: no such interface (uplink)"), "{told:?}");
@@ -56,10 +62,10 @@ fn missing_interface_is_reported_at_start_and_reload() {
 
     bench.link(LAN, true);
     assert_eq!(state(&bench, "lan"), "advertising");
-    let outputs = bench.feed(Input::Command(Command::ReloadMobileRouter(Box::new(config()))));
+    let outputs = bench.feed(Input::Command(Command::MobileRouter(MobileRouterCommand::Reload(Box::new(config())))));
     assert!(notices(&outputs).is_empty(), "named once: {outputs:?}");
     let mut renamed = config();
     renamed.ingress[0].interface = "lan9".to_owned();
-    let outputs = bench.feed(Input::Command(Command::ReloadMobileRouter(Box::new(renamed))));
+    let outputs = bench.feed(Input::Command(Command::MobileRouter(MobileRouterCommand::Reload(Box::new(renamed)))));
     assert!(matches!(notices(&outputs)[..], [told] if told.starts_with("lan9: no such interface (ingress)")));
 }

@@ -1,8 +1,9 @@
 //! Updates and acknowledgements in ESP (RFC 3776 §4, RFC 4303).
 
 use super::*;
+use crate::contract::command::LifecycleCommand;
 use crate::contract::config::nemo::SecurityAssociationPair;
-use crate::contract::report::DropReason;
+use crate::contract::report::{DropReason, HostReport};
 use crate::crypto::esp::{Integrity, SecurityAssociation};
 
 const CARE_OF: &str = "2001:db8:1::ff:fe00:2";
@@ -62,7 +63,7 @@ fn hear(bench: &mut TestBed, header: &Header, protocol: u8, payload: &[u8]) -> V
 
 fn dropped(outputs: &[Output]) -> Vec<DropReason> {
     let reasons = reports(outputs).into_iter().filter_map(|report| match report {
-        Report::Dropped { reason, .. } => Some(*reason),
+        Report::Host(HostReport::Dropped { reason, .. }) => Some(*reason),
         _ => None,
     });
     reasons.collect()
@@ -85,7 +86,7 @@ fn update_in_esp_has_alternate_care_of_address() {
     let sealed = pair().to_mobile_router.seal(9, protocol::MOBILITY, &payload);
     hear(&mut bench, &header, protocol::ESP, &sealed);
     assert_eq!(bench.paths(), [(ip(CARE_OF), 1)]);
-    let (goodbye, number) = opened(&bench.feed(Input::Command(Command::Stop)));
+    let (goodbye, number) = opened(&bench.feed(Input::Command(Command::Lifecycle(LifecycleCommand::Stop))));
     assert_eq!((goodbye.message.lifetime_units, goodbye.care_of()), (0, vec![ip(CARE_OF)]));
     assert!(number > 1);
 }

@@ -1,9 +1,10 @@
 //! Several uplinks: planned moves, registration of all of them, dead paths.
 
 use super::*;
+use crate::contract::command::MobileRouterCommand;
 use crate::contract::config::flow::{FlowRule, FlowSelector};
 use crate::contract::config::nemo::ProbeConfig;
-use crate::contract::report::LossReason;
+use crate::contract::report::{HostReport, LossReason, NemoReport};
 use roam6_wire::icmp6::Echo;
 use roam6_wire::mobility::FlowIdentification;
 
@@ -105,7 +106,7 @@ fn answer_flows(bench: &mut TestBed, update: &Update, flows: Vec<FlowIdentificat
     let options = identifiers.chain(flows.into_iter().map(MobilityOption::FlowIdentification)).collect();
     let outputs = bench.acknowledge_with(update, Status::ACCEPTED, AckFlags::ROUTER, update.message.sequence, options);
     let notice = |report: &&Report| match report {
-        Report::Notice { text } => Some(text.clone()),
+        Report::Host(HostReport::Notice { text }) => Some(text.clone()),
         _ => None,
     };
     reports(&outputs).iter().filter_map(notice).collect()
@@ -135,13 +136,16 @@ fn flow_bindings_are_requested_for_registered_uplinks() {
         (0, &[]),
     ] {
         bench.now = bench.now + Duration::from_secs(5);
-        let update = update(&bench.feed(Input::Command(Command::ReloadFlows(config.flows.clone()))));
+        let update = update(
+            &bench.feed(Input::Command(Command::MobileRouter(MobileRouterCommand::ReloadFlows(config.flows.clone())))),
+        );
         let told = flows(&update).into_iter().take(answered).collect();
         assert_eq!(answer_flows(&mut bench, &update, told), notices, "{answered} answered");
     }
     for flows in [Vec::new(), config.flows] {
         bench.now = bench.now + Duration::from_secs(5);
-        let update = update(&bench.feed(Input::Command(Command::ReloadFlows(flows))));
+        let update =
+            update(&bench.feed(Input::Command(Command::MobileRouter(MobileRouterCommand::ReloadFlows(flows)))));
         assert!(answer_flows(&mut bench, &update, Vec::new()).is_empty(), "told before");
     }
 }
@@ -162,7 +166,7 @@ fn load_sharing_uses_weights_and_flow_bindings_their_bid() {
 
     bench.now = at(9000);
     config.flows[0].bid = Bid(1);
-    let outputs = bench.feed(Input::Command(Command::ReloadFlows(config.flows)));
+    let outputs = bench.feed(Input::Command(Command::MobileRouter(MobileRouterCommand::ReloadFlows(config.flows))));
     let told = update(&outputs).message.options;
     let flow = told.iter().find_map(|option| match option {
         MobilityOption::FlowIdentification(FlowIdentification { fid, bids, .. }) => Some((fid.0, bids.clone())),
@@ -225,13 +229,14 @@ fn black_hole_is_left_within_a_second_and_reused() {
         let outputs = bench.probe(4900, &[2]);
         assert_eq!(updates(&outputs).len(), 1);
         assert_eq!(bench.paths()[0], (ip(ON_CELL), 1));
-        let down = Report::PathDown { bid: Bid(1), care_of: ip(ON_WIFI), why: LossReason::ProbesLost };
+        let down =
+            Report::Nemo(NemoReport::PathDown { bid: Bid(1), care_of: ip(ON_WIFI), why: LossReason::ProbesLost });
         assert!(reports(&outputs).contains(&&down));
 
         bench.probe(10_000, &[2]);
         assert_eq!(bench.paths(), [(ip(ON_CELL), 1)]);
         let outputs = bench.probe(12_000, &[1, 2]);
-        assert!(reports(&outputs).contains(&&Report::PathUp { bid: Bid(1), care_of: ip(ON_WIFI) }));
+        assert!(reports(&outputs).contains(&&Report::Nemo(NemoReport::PathUp { bid: Bid(1), care_of: ip(ON_WIFI) })));
         assert_eq!(bench.paths()[0], (ip(ON_WIFI), 1), "{mode:?}");
     }
 }

@@ -21,7 +21,7 @@ mod restart;
 mod sources;
 
 use super::*;
-use crate::contract::command::Command;
+use crate::contract::command::{Command, LifecycleCommand};
 use crate::contract::config::nemo as config;
 use crate::contract::config::nemo::{
     Authentication, DadMode, HomeNetwork, IngressConfig, LoadSharing, PrefixMode, SharedKey,
@@ -31,8 +31,9 @@ use crate::contract::item::{Item, JournalRecord, Key, NextHop, Plan, RouteTable,
 use crate::contract::output::{Output, Transmit, Via};
 use crate::crypto::authenticator::{authenticate, verify};
 use core::time::Duration;
-use roam6_wire::icmp6::{self, NeighbourAdvertisement, NeighbourOption, NeighbourSolicitation};
-use roam6_wire::icmp6::{RouterAdvertisement, RouterSolicitation};
+use roam6_wire::icmp6::{
+    self, NeighbourAdvertisement, NeighbourOption, NeighbourSolicitation, RouterAdvertisement, RouterSolicitation,
+};
 use roam6_wire::ip6::{self, Datagram, Header, protocol};
 use roam6_wire::mobility::{
     self, AckFlags, BindingAcknowledgement, BindingIdentifier, BindingUpdate, CareOfField, MobilityOption, Status,
@@ -65,35 +66,24 @@ fn config() -> MobileRouterConfig {
         interface: interface.to_owned(),
         bid: Bid(bid),
         priority,
-        weight: 1,
-        care_of_prefix: true,
-        address: None,
+        ..Default::default()
     };
     MobileRouterConfig {
         home_address: HomeAddress(ip("2001:db8::100")),
         home_prefix: net("2001:db8::/64"),
-        home_network: HomeNetwork::default(),
         home_agents: vec![ip("2001:db8::1")],
-        home_agents_ipv4: Vec::new(),
-        dynamic_ipv4: None,
         prefixes: vec![net("2001:db8:f00::/56")],
         prefix_mode: PrefixMode::Implicit,
         authentication: Authentication::SharedKey(SharedKey { spi: 256, secret: KEY.to_vec() }),
         lifetime: Duration::from_secs(60),
         uplinks: vec![uplink("wifi", 1, 1), uplink("cell", 2, 2)],
-        load_sharing: LoadSharing::Single,
-        home_and_away: false,
         ingress: vec![IngressConfig {
             interface: "lan".to_owned(),
             prefix: net("2001:db8:f00::/64"),
             advertisement_interval: Duration::from_secs(10),
-            dns: None,
-            search_domains: None,
+            ..Default::default()
         }],
-        duplicate_detection: DadMode::Optimistic,
-        probe: None,
-        flows: Vec::new(),
-        care_of_prefixes: None,
+        ..Default::default()
     }
 }
 
@@ -112,7 +102,9 @@ impl TestBed {
         let sequence = SequenceRecord { home_address: HomeAddress(ip("2001:db8::100")), sequence: Sequence(84) };
         bench.feed(Input::Clock(Clock { unix_micros: 1_790_000_000_000_000 }));
         if bench.router.config.authentication != Authentication::None {
-            bench.feed(Input::Command(Command::RestoreJournal(vec![JournalRecord::Sequence(sequence)])));
+            bench.feed(Input::Command(Command::Lifecycle(LifecycleCommand::RestoreJournal(vec![
+                JournalRecord::Sequence(sequence),
+            ]))));
         }
         bench
     }

@@ -1,6 +1,7 @@
 //! Another ingress prefix after a reload: nodes are told at once that the former one is withdrawn (RFC 9096 §3.5).
 
 use super::*;
+use crate::contract::command::{LifecycleCommand, MobileRouterCommand};
 use crate::contract::item::{CareOfPrefixRecord, JournalKey};
 use crate::contract::view::View;
 
@@ -36,7 +37,7 @@ fn former_ingress_prefix_is_withdrawn_in_ra() {
     bench.link(LAN, true);
     bench.attach(WIFI, "2001:db8:1::/64");
     bench.wait(60_000);
-    let outputs = bench.feed(Input::Command(Command::ReloadMobileRouter(renumbered())));
+    let outputs = bench.feed(Input::Command(Command::MobileRouter(MobileRouterCommand::Reload(renumbered()))));
     assert_eq!(told(&outputs, FORMER), [(0, 0)]);
     assert!(matches!(told(&outputs, CURRENT)[..], [(valid, preferred)] if valid > 0 && preferred > 0));
     let outputs = bench.wait(61_000);
@@ -58,8 +59,8 @@ fn prefix_configured_again_is_advertised() {
     let mut bench = TestBed::new(config());
     bench.link(LAN, true);
     bench.wait(60_000);
-    bench.feed(Input::Command(Command::ReloadMobileRouter(renumbered())));
-    let outputs = bench.feed(Input::Command(Command::ReloadMobileRouter(Box::new(config()))));
+    bench.feed(Input::Command(Command::MobileRouter(MobileRouterCommand::Reload(renumbered()))));
+    let outputs = bench.feed(Input::Command(Command::MobileRouter(MobileRouterCommand::Reload(Box::new(config())))));
     assert!(matches!(told(&outputs, FORMER)[..], [(valid, preferred)] if valid > 0 && preferred > 0));
     assert_eq!(told(&outputs, CURRENT), [(0, 0)]);
     assert!(bench.plan.find(&Key::JournalRecord(JournalKey::CareOfPrefix(net(FORMER)))).is_none());
@@ -75,7 +76,10 @@ fn prefix_of_previous_run_is_withdrawn_unless_configured() {
             on_link: true,
         })
     };
-    bench.feed(Input::Command(Command::RestoreJournal(vec![record(FORMER), record(CURRENT)])));
+    bench.feed(Input::Command(Command::Lifecycle(LifecycleCommand::RestoreJournal(vec![
+        record(FORMER),
+        record(CURRENT),
+    ]))));
     bench.link(LAN, true);
     let outputs = bench.wait(60_000);
     assert!(told(&outputs, FORMER).iter().all(|(valid, preferred)| *valid > 0 && *preferred > 0));
@@ -88,6 +92,6 @@ fn removed_ingress_interface_withdraws_its_prefix() {
     bench.link(LAN, true);
     bench.wait(60_000);
     let without = MobileRouterConfig { ingress: Vec::new(), ..config() };
-    let outputs = bench.feed(Input::Command(Command::ReloadMobileRouter(Box::new(without))));
+    let outputs = bench.feed(Input::Command(Command::MobileRouter(MobileRouterCommand::Reload(Box::new(without)))));
     assert_eq!(told(&outputs, FORMER), [(0, 0)]);
 }

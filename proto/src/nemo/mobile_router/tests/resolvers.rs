@@ -1,6 +1,7 @@
 //! DNS resolvers and search domains for the nodes inside (RFC 8106).
 
 use super::*;
+use crate::contract::command::{LifecycleCommand, MobileRouterCommand};
 use crate::contract::config::nemo::{CareOfPrefixConfig, PrefixPreference, PrefixSharing};
 use roam6_wire::DomainName;
 
@@ -114,10 +115,10 @@ fn configured_rdnss_replaces_learned() {
     assert_eq!(told(&outputs), (vec![(ip("2001:db8::53"), 30)], vec![("fleet.example".to_owned(), 30)]));
     set.ingress[0].dns = Some(Vec::new());
     set.ingress[0].search_domains = None;
-    let outputs = bench.feed(Input::Command(Command::ReloadMobileRouter(Box::new(set))));
+    let outputs = bench.feed(Input::Command(Command::MobileRouter(MobileRouterCommand::Reload(Box::new(set)))));
     assert_eq!(told(&outputs).0, [(ip("2001:db8::53"), 0)]);
     assert_eq!(told(&outputs).1, [("example.org".to_owned(), 30), ("fleet.example".to_owned(), 0)]);
-    let outputs = bench.feed(Input::Command(Command::Stop));
+    let outputs = bench.feed(Input::Command(Command::Lifecycle(LifecycleCommand::Stop)));
     assert!(told(&outputs).1.iter().all(|(_, lifetime)| *lifetime == 0), "none is left at the end");
 }
 

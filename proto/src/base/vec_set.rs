@@ -1,6 +1,6 @@
 //! An ordered set of few values.
 
-use super::VecMap;
+use crate::base::vec_map::VecMap;
 use core::borrow::Borrow;
 use core::fmt;
 use core::ops::RangeBounds;

@@ -1,7 +1,7 @@
 //! A timer queue for few timers.
 
-use super::VecMap;
 use crate::base::time::Time;
+use crate::base::vec_map::VecMap;
 
 /// Timers keyed by `K`, as in the larger [`Agenda`](crate::base::timers::Agenda); finds the earliest deadline by a linear search.
 #[derive(Debug, Clone)]

@@ -1,0 +1,26 @@
+//! Commands to a GeoNetworking station.
+
+use crate::contract::config::facilities::{Announcement, DenmRequest};
+use crate::contract::config::geo::{EchoRequest, GeoDestination};
+use serde::{Deserialize, Serialize};
+use std::net::Ipv6Addr;
+
+/// A command to a GeoNetworking station.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum GeoCommand {
+    /// Sends an echo request to a GeoNetworking station, or to all stations in an area.
+    #[serde(rename = "ask")]
+    SendEchoRequest(EchoRequest),
+    /// Maps an IPv6 destination address to an area.
+    #[serde(rename = "put_area")]
+    AddGeoDestination(GeoDestination),
+    /// Removes the mapping of an IPv6 destination address to an area.
+    #[serde(rename = "drop_area")]
+    RemoveGeoDestination(Ipv6Addr),
+    /// Triggers, updates or terminates a DENM.
+    Denm(DenmRequest),
+    /// Replaces the service announcement (SAM) of the station.
+    #[serde(rename = "announce")]
+    ReloadAnnouncement(Option<Box<Announcement>>),
+}

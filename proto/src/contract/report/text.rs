@@ -1,0 +1,39 @@
+//! Lists and care-of addresses as text.
+
+use core::fmt;
+use roam6_wire::Ipv4Endpoint;
+use std::net::Ipv6Addr;
+
+/// Care-of addresses on one line.
+pub(super) fn care_of_list(addresses: &[Ipv6Addr]) -> String {
+    let each: Vec<String> = addresses.iter().map(|address| CareOfText(address).to_string()).collect();
+    ListText(&each).to_string()
+}
+
+/// A care-of address; one of IPv4 as such.
+pub(super) struct CareOfText<'a>(pub &'a Ipv6Addr);
+
+impl fmt::Display for CareOfText<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match Ipv4Endpoint::from_ipv6(*self.0) {
+            Some(end) => end.fmt(f),
+            None => self.0.fmt(f),
+        }
+    }
+}
+
+/// Addresses or prefixes on one line.
+pub(super) struct ListText<'a, T>(pub &'a [T]);
+
+impl<T: fmt::Display> fmt::Display for ListText<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.0.is_empty() {
+            return f.write_str("none");
+        }
+        for (index, address) in self.0.iter().enumerate() {
+            let comma = if index == 0 { "" } else { ", " };
+            write!(f, "{comma}{address}")?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,99 @@
+//! State of the facilities layer: local dynamic map and services.
+
+use crate::contract::config::facilities::{EventId, RoutingAdvertisement};
+use core::time::Duration;
+use roam6_wire::LinkAddress;
+use roam6_wire::geo::{Area, Coordinates};
+use serde::{Deserialize, Serialize};
+use std::net::Ipv6Addr;
+
+/// The local dynamic map.
+#[derive(Debug, Default, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LdmView {
+    /// Station ID of this station; `None` without facilities.
+    pub station: Option<u32>,
+    /// Stations known by CAM.
+    pub stations: Vec<LdmStationView>,
+    /// Events known by DENM.
+    pub events: Vec<LdmEventView>,
+}
+
+/// A station of the local dynamic map.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LdmStationView {
+    /// Its station ID.
+    pub station: u32,
+    /// Its link-layer address.
+    pub mid: LinkAddress,
+    /// Its station type.
+    pub kind: String,
+    /// Its position.
+    pub place: Coordinates,
+    /// Speed, cm/s.
+    pub speed: Option<u16>,
+    /// Heading, tenths of a degree clockwise from north.
+    pub heading: Option<u16>,
+    /// Vehicle length, 0.1 m.
+    pub length: Option<u16>,
+    /// Vehicle width, 0.1 m.
+    pub width: Option<u8>,
+    /// Age of its last CAM.
+    pub age: Duration,
+}
+
+/// An event of the local dynamic map.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LdmEventView {
+    /// Its action ID.
+    pub name: EventId,
+    /// The tag of the local client; `None` for an event of another station.
+    pub tag: Option<u32>,
+    /// Cause code (TS 102 894-2 §A.10).
+    pub cause: u8,
+    /// Sub cause code.
+    pub sub_cause: u8,
+    /// Information quality, 1 to 7; 0: unavailable.
+    pub quality: u8,
+    /// Event position.
+    pub place: Coordinates,
+    /// Destination area.
+    pub area: Area,
+    /// Remaining validity.
+    pub remaining: Duration,
+}
+
+/// A service announcement (SAM).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AnnouncementView {
+    /// Station ID of the sender.
+    pub station: u32,
+    /// Its link-layer address; `None` for this station.
+    pub mid: Option<LinkAddress>,
+    /// Advertiser identifier.
+    pub name: Option<String>,
+    /// Content count, 0 to 15: changes with the announcement.
+    pub content: u8,
+    /// The services.
+    pub services: Vec<ServiceView>,
+    /// Internet access by the sender.
+    pub routing: Option<RoutingAdvertisement>,
+    /// Interval of SAMs.
+    pub interval: Option<Duration>,
+    /// Age of the last SAM; `None` if there was none yet.
+    pub age: Option<Duration>,
+}
+
+/// An announced service.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ServiceView {
+    /// Its ITS-AID.
+    pub application: u32,
+    /// Its radio channel, if announced (IEEE Std 802.11).
+    pub channel: Option<u8>,
+    /// Its IPv6 address.
+    pub address: Option<Ipv6Addr>,
+    /// Its port.
+    pub port: Option<u16>,
+    /// Its provider service context; other octets than printable ASCII as `\x..`.
+    pub context: Option<String>,
+}

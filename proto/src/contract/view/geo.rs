@@ -1,0 +1,61 @@
+//! State of a GeoNetworking station.
+
+use super::state::{PositionState, StationState};
+use core::time::Duration;
+use roam6_wire::LinkAddress;
+use roam6_wire::geo::Coordinates;
+use serde::{Deserialize, Serialize};
+use std::net::Ipv6Addr;
+
+/// One entry of the location table.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StationView {
+    /// Its link-layer address.
+    pub mid: LinkAddress,
+    /// Its station type.
+    pub kind: String,
+    /// Its position.
+    pub place: Coordinates,
+    /// Position accuracy indicator: known to within itsGnPaiInterval.
+    pub accurate: bool,
+    /// Speed, cm/s.
+    pub speed: i16,
+    /// Heading, tenths of a degree clockwise from north.
+    pub heading: u16,
+    /// Distance, metres.
+    pub distance: Option<u32>,
+    /// Age of its position.
+    pub age: Duration,
+    /// Its state.
+    pub state: StationState,
+}
+
+/// The ego position of a GeoNetworking station.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PositionView {
+    /// Its link-layer address.
+    pub mid: LinkAddress,
+    /// Its station type.
+    pub kind: String,
+    /// Last known position.
+    pub place: Option<Coordinates>,
+    /// Radius of the 95 % confidence circle, metres; `None` if unknown.
+    pub uncertainty: Option<u32>,
+    /// Speed, cm/s.
+    pub speed: i16,
+    /// Heading, tenths of a degree clockwise from north.
+    pub heading: u16,
+    /// Age of the last position fix.
+    pub age: Option<Duration>,
+    /// Its state.
+    pub state: PositionState,
+}
+
+/// A multicast group with listeners.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GroupView {
+    /// Name of the virtual link.
+    pub link: String,
+    /// The group.
+    pub group: Ipv6Addr,
+}

@@ -1,0 +1,32 @@
+//! State of interfaces.
+
+use super::state::{LinkRole, LinkState};
+use core::time::Duration;
+use serde::{Deserialize, Serialize};
+use std::net::Ipv6Addr;
+
+/// One interface in use.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LinkView {
+    /// Its name.
+    pub name: String,
+    /// Its use.
+    pub role: LinkRole,
+    /// Up and with carrier.
+    pub up: bool,
+    /// MTU, octets.
+    pub mtu: u32,
+    /// Default router, if any.
+    pub router: Option<Ipv6Addr>,
+    /// Addresses that the node configured on it.
+    pub addresses: Vec<Ipv6Addr>,
+    /// Its state.
+    pub state: LinkState,
+    /// Description of the present fault; `None` if there is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_error: Option<String>,
+    /// Age of the present fault.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(rename = "since")]
+    pub error_age: Option<Duration>,
+}

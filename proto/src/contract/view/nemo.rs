@@ -1,0 +1,97 @@
+//! State of the home agent and of the mobile router.
+
+use super::state::{BindingRole, BindingState, PathState, PrefixRole, PrefixState};
+use core::time::Duration;
+use roam6_wire::{Bid, HomeAddress, Ipv4Endpoint, Prefix, Sequence};
+use serde::{Deserialize, Serialize};
+use std::net::Ipv6Addr;
+
+/// One binding: a home address and one of its care-of addresses.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BindingView {
+    /// The role it belongs to.
+    pub role: BindingRole,
+    /// Home address.
+    pub home_address: HomeAddress,
+    /// Binding identifier, 0 for none.
+    pub bid: Bid,
+    /// Care-of address; `None` at home. An IPv4 care-of address is IPv4-mapped.
+    pub care_of: Option<Ipv6Addr>,
+    /// UDP port of an IPv4 care-of address as seen by the home agent; `None` without UDP encapsulation (RFC 5555 §4.2).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub udp_port: Option<u16>,
+    /// The home agent.
+    pub home_agent: Ipv6Addr,
+    /// Mobile network prefixes.
+    pub prefixes: Vec<Prefix>,
+    /// Last sequence number.
+    pub sequence: Sequence,
+    /// Remaining lifetime.
+    pub remaining: Duration,
+    /// Its state.
+    pub state: BindingState,
+    /// Prefixes rejected by the home agent; not among `prefixes`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub refused_prefixes: Vec<Prefix>,
+    /// Description of the present fault; `None` if there is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_error: Option<String>,
+    /// Age of the present fault.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(rename = "since")]
+    pub error_age: Option<Duration>,
+}
+
+impl BindingView {
+    /// With this care-of address.
+    pub fn with_care_of(self, care_of: Option<Ipv6Addr>) -> BindingView {
+        match care_of.and_then(Ipv4Endpoint::from_ipv6) {
+            Some(Ipv4Endpoint { address, port }) => {
+                let udp_port = Some(port).filter(|port| *port != 0);
+                BindingView { care_of: Some(address.to_ipv6_mapped()), udp_port, ..self }
+            }
+            None => BindingView { care_of, udp_port: None, ..self },
+        }
+    }
+}
+
+/// One path of a tunnel.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TunnelView {
+    /// The tunnel identifier.
+    pub tunnel: u32,
+    /// Binding identifier.
+    pub bid: Bid,
+    /// Local outer address.
+    pub local: Ipv6Addr,
+    /// Remote outer address.
+    pub remote: Ipv6Addr,
+    /// Tunnel MTU, octets.
+    pub mtu: u32,
+    /// Weight in the distribution of flows.
+    pub weight: u16,
+    /// Prefixes of the remote side.
+    pub far: Vec<Prefix>,
+    /// Its state.
+    pub state: PathState,
+}
+
+/// One prefix advertised on one ingress interface.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PrefixView {
+    /// The prefix, as advertised.
+    pub prefix: Prefix,
+    /// The ingress interface.
+    pub ingress: String,
+    /// Its origin.
+    pub role: PrefixRole,
+    /// The uplink of its packets; `None` for the tunnel.
+    pub uplink: Option<String>,
+    /// The delegated prefix that it is part of.
+    #[serde(rename = "of")]
+    pub part_of: Option<Prefix>,
+    /// Remaining valid lifetime; `None` if infinite.
+    pub valid: Option<Duration>,
+    /// Its state.
+    pub state: PrefixState,
+}
