@@ -13,9 +13,9 @@ pub(crate) fn now() -> Instant {
     Instant::now()
 }
 
-/// Calls `question` every 5 ms until it returns a value; `None` after `patience`.
-pub(crate) fn wait_for<T>(patience: Duration, mut question: impl FnMut() -> Option<T>) -> Option<T> {
-    let end = now() + patience;
+/// Calls `question` every 5 ms until it returns a value; `None` after `timeout`.
+pub(crate) fn wait_for<T>(timeout: Duration, mut question: impl FnMut() -> Option<T>) -> Option<T> {
+    let end = now() + timeout;
     loop {
         if let Some(answer) = question() {
             return Some(answer);

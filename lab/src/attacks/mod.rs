@@ -46,9 +46,9 @@ impl Outsider {
         Ok(self.tap.send(packet)?)
     }
 
-    /// The result of `read` for the next packet for which it is not `None`, within `patience`.
-    pub(crate) fn receive<T>(&mut self, patience: Duration, read: impl Fn(&[u8]) -> Option<T>) -> Option<T> {
-        let end = clock::now() + patience;
+    /// The result of `read` for the next packet for which it is not `None`, within `timeout`.
+    pub(crate) fn receive<T>(&mut self, timeout: Duration, read: impl Fn(&[u8]) -> Option<T>) -> Option<T> {
+        let end = clock::now() + timeout;
         loop {
             while let Some(packet) = self.tap.receive() {
                 if let Some(found) = read(packet) {

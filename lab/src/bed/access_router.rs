@@ -16,7 +16,7 @@ impl Radvd {
         Radvd::start_with_interval(host, interface, prefix, [3.0, 10.0])
     }
 
-    /// [`Advertiser::start`] with short intervals: vehicles pass a roadside unit within seconds, have no link-up event
+    /// [`Radvd::start`] with short intervals: vehicles pass a roadside unit within seconds, have no link-up event
     /// there, and learn of the network only by unsolicited advertisements.
     pub(crate) fn start_roadside(host: &Host, interface: &str, prefix: &str) -> Result<Radvd> {
         Radvd::start_with_interval(host, interface, prefix, [0.5, 1.0])

@@ -252,14 +252,14 @@ impl Events {
         self.lock().iter().find(|event| event.unix_micros >= begin && wanted(&event.report)).cloned()
     }
 
-    /// Waits at most `patience` for such an event.
+    /// Waits at most `timeout` for such an event.
     pub(crate) fn wait_for(
         &self,
         begin: u64,
-        patience: Duration,
+        timeout: Duration,
         wanted: impl Fn(&Report) -> bool,
     ) -> Option<StreamEvent> {
-        clock::wait_for(patience, || self.first_since(begin, &wanted))
+        clock::wait_for(timeout, || self.first_since(begin, &wanted))
     }
 
     /// All events from index `from` on.

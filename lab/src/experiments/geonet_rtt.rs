@@ -73,18 +73,18 @@ fn run(quick: bool) -> Result<Findings> {
     let sizes: Vec<usize> = (20..=1500).step_by(step).collect();
     let mut findings = Findings::default();
     let mut progress = Progress::new(2 * sizes.len() as u64 + 1);
-    let mut scene = RttNetwork::build()?;
+    let mut network = RttNetwork::build()?;
     let mut lost = 0;
     for (hops, place) in (1..).zip(DISTANCES) {
-        scene.place_second(place, hops)?;
+        network.place_second(place, hops)?;
         let mut overheads = Vec::new();
         for size in &sizes {
             progress.message(&format!("{hops} hops, {size} octets"));
             // In turn, so that load of the machine affects both.
             let (mut geo, mut plain) = (Echoes::empty(), Echoes::empty());
             for _ in 0..4 {
-                plain.extend(scene.ping(PingPath::Plain, *size, count / 4)?);
-                geo.extend(scene.ping(PingPath::Geo, *size, count / 4)?);
+                plain.extend(network.ping(PingPath::Plain, *size, count / 4)?);
+                geo.extend(network.ping(PingPath::Geo, *size, count / 4)?);
             }
             let middle = |echoes: &Echoes| percentile(&echoes.round_trips, 0.5).unwrap_or(f64::INFINITY);
             overheads.push((middle(&geo) - middle(&plain)) * 1000.0);
@@ -100,7 +100,7 @@ fn run(quick: bool) -> Result<Findings> {
         findings.summarise(&format!("overhead_us_p50_{hops}hop"), percentile(&overheads, 0.5).map(round));
     }
     progress.message("cold location tables");
-    first_packets(&mut scene, if quick { 1 } else { 10 }, &mut findings)?;
+    first_packets(&mut network, if quick { 1 } else { 10 }, &mut findings)?;
     findings.summarise("loss", lost);
     findings.require(lost == 0, || format!("{lost} echoes were lost"));
     Ok(findings)
@@ -108,12 +108,12 @@ fn run(quick: bool) -> Result<Findings> {
 
 /// The first echo after a restart of the first vehicle's roam6: the kernel resolves its neighbour, or knows it and the
 /// location service resolves its position.
-fn first_packets(scene: &mut RttNetwork, count: usize, findings: &mut Findings) -> Result<()> {
+fn first_packets(network: &mut RttNetwork, count: usize, findings: &mut Findings) -> Result<()> {
     for (name, known) in [("first_packet_ms_p50", false), ("first_packet_location_service_ms_p50", true)] {
         let mut trips = Vec::new();
         for _ in 0..count {
-            scene.restart_first(known)?;
-            let echoes = scene.ping(PingPath::Geo, 56, 1)?;
+            network.restart_first(known)?;
+            let echoes = network.ping(PingPath::Geo, 56, 1)?;
             findings.require(echoes.lost_count() == 0, || format!("{name}: the first echo was lost"));
             trips.extend(echoes.round_trips);
         }

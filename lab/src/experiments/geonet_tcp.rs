@@ -37,16 +37,16 @@ fn run(quick: bool) -> Result<Findings> {
     let mut findings = Findings::default();
     let mut progress = Progress::new(seconds);
     progress.message("building the road");
-    let scene = TcpNetwork::build(seconds)?;
+    let network = TcpNetwork::build(seconds)?;
     let [one, two] = NETWORKS;
-    let [near, far] = &scene.nodes;
+    let [near, far] = &network.nodes;
     let ends =
         [Endpoint { host: near, address: host_address(one, 2) }, Endpoint { host: far, address: host_address(two, 2) }];
     let transfer = Transfer::start_with(
         ends,
         TransferLoad { message: 1200, ..TransferLoad::steady(Protocol::Tcp, 9700, 100_000) },
     )?;
-    scene.drive(seconds)?;
+    network.drive(seconds)?;
     let begin = clock::unix_micros();
     let mut silences = Vec::new();
     for _ in 0..seconds {
@@ -57,7 +57,7 @@ fn run(quick: bool) -> Result<Findings> {
         silences.push(transfer.longest_silence(from, until) as f64 / 1000.0);
         progress.step();
     }
-    let [forth, back] = transfer.received_octets();
+    let [out, inward] = transfer.received_octets();
     let spent = (clock::unix_micros() - begin) as f64 / 1e6;
     let whole = transfer.finish(TIMEOUT)?.iter().all(crate::load::Delivery::is_complete);
     let worst = silences.iter().copied().fold(0.0, f64::max);
@@ -65,7 +65,7 @@ fn run(quick: bool) -> Result<Findings> {
     findings.summarise("tcp_survived", u8::from(whole));
     findings.summarise("silence_ms_max", round(worst));
     findings.summarise("next_hops_passed", (seconds as f64 * SPEED / SPACING).floor());
-    findings.summarise("mbit_s", round((forth + back) as f64 * 8.0 / spent / 1e6));
+    findings.summarise("mbit_s", round((out + inward) as f64 * 8.0 / spent / 1e6));
     findings.require(whole, || "the transfer did not survive".to_owned());
     Ok(findings)
 }
@@ -96,12 +96,12 @@ impl TcpNetwork {
         let [west, east] = &ends;
         west.host.ip(&[&format!("route add {two}/64 via {} dev {VIRTUAL_LINK}", east.address)])?;
         east.host.ip(&[&format!("route add {one}/64 via {} dev {VIRTUAL_LINK}", west.address)])?;
-        let scene = TcpNetwork { road, ends, nodes, relays: column };
+        let network = TcpNetwork { road, ends, nodes, relays: column };
         let target = host_address(two, 2).to_string();
         // A long echo, so that the path MTU is known.
-        let ping = || scene.nodes[0].output("ping", &["-6", "-n", "-c", "1", "-W", "2", "-s", "1500", &target]).ok();
-        clock::wait_for(TIMEOUT, ping).with_context(|| format!("{} hears nobody", scene.ends[0].host.name()))?;
-        Ok(scene)
+        let ping = || network.nodes[0].output("ping", &["-6", "-n", "-c", "1", "-W", "2", "-s", "1500", &target]).ok();
+        clock::wait_for(TIMEOUT, ping).with_context(|| format!("{} hears nobody", network.ends[0].host.name()))?;
+        Ok(network)
     }
 
     fn drive(&self, seconds: u64) -> Result<()> {

@@ -42,12 +42,12 @@ fn run(quick: bool) -> Result<Findings> {
     let sizes: Vec<usize> = (100..=1900).step_by(step).collect();
     let mut findings = Findings::default();
     let mut progress = Progress::new((RATES.len() * sizes.len() + SEARCH.len()) as u64);
-    let scene = UdpNetwork::build()?;
+    let network = UdpNetwork::build()?;
     let mut least = 1.0_f64;
     for rate in RATES {
         for size in &sizes {
             progress.message(&format!("{rate} kbit/s, {size} octets"));
-            let (sent, received) = scene.send(rate, *size, span)?;
+            let (sent, received) = network.send(rate, *size, span)?;
             let share = received as f64 / sent.max(1) as f64;
             least = least.min(share);
             findings.rows.push(json!({
@@ -59,9 +59,9 @@ fn run(quick: bool) -> Result<Findings> {
     let mut most = 0.0;
     for rate in SEARCH {
         progress.message(&format!("{} Mbit/s", rate / 1000));
-        let before = scene.cpu_time()?;
-        let (sent, received) = scene.send(rate, SEARCH_OCTETS, span)?;
-        let spent = scene.cpu_time()?.saturating_sub(before).as_secs_f64();
+        let before = network.cpu_time()?;
+        let (sent, received) = network.send(rate, SEARCH_OCTETS, span)?;
+        let spent = network.cpu_time()?.saturating_sub(before).as_secs_f64();
         let mbit = received as f64 * SEARCH_OCTETS as f64 * 8.0 / span.as_secs_f64() / 1e6;
         let per_core = received as f64 / spent.max(1e-9);
         findings.rows.push(json!({
@@ -95,12 +95,12 @@ impl UdpNetwork {
         let [first, second] = &stations;
         first.host.ip(&[&format!("route add {two}/64 via {} dev {VIRTUAL_LINK}", second.address)])?;
         second.host.ip(&[&format!("route add {one}/64 via {} dev {VIRTUAL_LINK}", first.address)])?;
-        let scene = UdpNetwork { _road: road, stations, nodes };
+        let network = UdpNetwork { _road: road, stations, nodes };
         let far = host_address(two, 2).to_string();
         // A long echo, so that the path MTU is known.
-        let works = || scene.nodes[0].output("ping", &["-6", "-n", "-c", "1", "-W", "1", "-s", "1900", &far]).ok();
+        let works = || network.nodes[0].output("ping", &["-6", "-n", "-c", "1", "-W", "1", "-s", "1900", &far]).ok();
         clock::wait_for(TIMEOUT, works).context("the far node does not answer")?;
-        Ok(scene)
+        Ok(network)
     }
 
     /// CPU time of both daemons.

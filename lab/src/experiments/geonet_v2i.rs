@@ -58,8 +58,8 @@ fn run(quick: bool) -> Result<Findings> {
     let mut progress = Progress::new((rounds * PHASES.len()) as u64);
     progress.message("building the road");
     let [Phase { places, .. }, ..] = PHASES;
-    let scene = RoadsideNetwork::build(places)?;
-    let drive = DriveRun::start(scene)?;
+    let network = RoadsideNetwork::build(places)?;
+    let drive = DriveRun::start(network)?;
     for _ in 0..rounds {
         for phase in &PHASES {
             progress.message(phase.what);
@@ -78,18 +78,18 @@ struct DriveRun {
 }
 
 impl DriveRun {
-    fn start(scene: RoadsideNetwork) -> Result<DriveRun> {
-        let [one, other] = &scene.vehicles;
+    fn start(network: RoadsideNetwork) -> Result<DriveRun> {
+        let [one, other] = &network.vehicles;
         let carry = |ends: [Endpoint<'_>; 2], port| {
             Transfer::start_with(
                 ends,
                 TransferLoad { message: 1000, ..TransferLoad::steady(Protocol::Tcp, port, RATE) },
             )
         };
-        let out = carry([one.vehicle.node(), scene.network.correspondent()], 9800)?;
+        let out = carry([one.vehicle.node(), network.network.correspondent()], 9800)?;
         let between = carry([one.vehicle.node(), other.vehicle.node()], 9801)?;
-        let ways = scene.watch_paths();
-        Ok(DriveRun { path_usage: ways, connections: [("internet", out), ("vehicles", between)], network: scene })
+        let ways = network.watch_paths();
+        Ok(DriveRun { path_usage: ways, connections: [("internet", out), ("vehicles", between)], network: network })
     }
 
     /// Drives, waits for convergence, and samples the paths of the first vehicle.

@@ -72,21 +72,21 @@ fn run(quick: bool) -> Result<Findings> {
 
 /// Attacks in networks of their own: each figure is 0 if the attack fails; one is small.
 fn run_attacks(quick: bool, progress: &mut Progress, findings: &mut Findings) -> Result<()> {
-    let scene = |name: &str, progress: &mut Progress| {
+    let begin_attack = |name: &str, progress: &mut Progress| {
         progress.step();
         progress.message(name);
     };
-    scene("signed refusals", progress);
+    begin_attack("signed refusals", progress);
     let unbound = acknowledgements::unbound_seconds(Duration::from_secs(if quick { 10 } else { 60 }))?;
     findings.summarise("unbound_by_outsider_s", round(unbound));
     findings.require(unbound <= 0.0, || format!("an outsider kept a mobile router unbound for {unbound:.1} s"));
-    scene("loops", progress);
+    begin_attack("loops", progress);
     let rows = loops::forwarded_per_packet()?;
     let most = rows.iter().filter_map(|row| row.get("forwarded").and_then(Value::as_u64)).max().unwrap_or(0);
     findings.rows.extend(rows);
     findings.summarise("forwarded_per_packet_max", most);
     findings.require(most <= MOST_FORWARDED, || format!("one packet was forwarded {most} times"));
-    scene("spoofed sources", progress);
+    begin_attack("spoofed sources", progress);
     let (count, rows) = sources::forwarded_spoofed()?;
     findings.rows.extend(rows);
     let counted: [(&str, &str, CountedAttack); 3] = [
@@ -100,7 +100,7 @@ fn run_attacks(quick: bool, progress: &mut Progress, findings: &mut Findings) ->
     ];
     require_zero(findings, "foreign_source_forwarded", "packets with a spoofed source were forwarded", count);
     for (name, what, run) in counted {
-        scene(name, progress);
+        begin_attack(name, progress);
         let (count, row) = run()?;
         findings.rows.push(row);
         require_zero(findings, name, what, count);

@@ -139,18 +139,21 @@ impl Case {
         let changed = |report: &Report| matches!(report, Report::Shim(ShimReport::PathChanged { .. }));
         let moved = network.wait_both(at, "another path", changed)?;
         let [one_way, both_ways] = transfers;
-        let ([forth, _], [there, back]) = (one_way.arrivals(), both_ways.arrivals());
+        let ([one_way_arrivals, _], [forward, reverse]) = (one_way.arrivals(), both_ways.arrivals());
         let goes_on = || {
             let now = clock::unix_micros();
-            [forth, there, back].iter().all(|arrivals| arrivals.total_at(now) > arrivals.total_at(moved)).then_some(())
+            [one_way_arrivals, forward, reverse]
+                .iter()
+                .all(|arrivals| arrivals.total_at(now) > arrivals.total_at(moved))
+                .then_some(())
         };
         clock::wait_for(TIMEOUT, goes_on).context("TCP does not continue")?;
         sleep(QUIET_TIME);
         network.restore(provider)?;
         let now = clock::unix_micros();
         let most = |silences: [u64; 2]| silences.into_iter().max().unwrap_or_default() as f64 / 1000.0;
-        self.tcp.push(most([forth.longest_silence(at, now); 2]));
-        self.both.push(most([there.longest_silence(at, now), back.longest_silence(at, now)]));
+        self.tcp.push(most([one_way_arrivals.longest_silence(at, now); 2]));
+        self.both.push(most([forward.longest_silence(at, now), reverse.longest_silence(at, now)]));
         self.udp.push(most([
             train.forward.longest_silence(Stamp::Received, at, now),
             train.reverse.longest_silence(Stamp::Received, at, now),

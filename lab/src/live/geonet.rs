@@ -51,10 +51,10 @@ impl GeonetPage {
             let track = Track::standing(Offset { east: from, north: beside });
             stations.push((road.add_station(name, "passenger-car", track)?, "passenger-car"));
         }
-        let mut scene = GeonetPage { road, positions: whereabouts, stations, packets, pings: Vec::new() };
-        scene.set_tracks()?;
-        scene.start_pings()?;
-        Ok(scene)
+        let mut page = GeonetPage { road, positions: whereabouts, stations, packets, pings: Vec::new() };
+        page.set_tracks()?;
+        page.start_pings()?;
+        Ok(page)
     }
 
     fn set_tracks(&self) -> Result<()> {

@@ -137,9 +137,9 @@ impl Testbed {
             Command::Plug { uplink, to } => {
                 self.page_state().busy = true;
                 let row = self.plug(uplink, to).unwrap_or_else(|error| json!({ "failed": format!("{error:#}") }));
-                let mut scene = self.page_state();
-                scene.busy = false;
-                scene.measurements.push(row);
+                let mut state = self.page_state();
+                state.busy = false;
+                state.measurements.push(row);
             }
         }
     }
@@ -169,21 +169,21 @@ impl Testbed {
 
     /// Records where the uplink will be; its previous network, and whether no uplink is plugged in then.
     fn set_attachment(&self, uplink: usize, to: Option<Network>) -> Option<(Option<Network>, bool)> {
-        let mut scene = self.page_state();
-        let slot = scene.attachments.get_mut(uplink)?;
+        let mut state = self.page_state();
+        let slot = state.attachments.get_mut(uplink)?;
         let from = std::mem::replace(slot, to);
-        Some((from, scene.attachments.iter().all(Option::is_none)))
+        Some((from, state.attachments.iter().all(Option::is_none)))
     }
 
     fn cut(&self, place: Network, cut: bool) {
         let loss = if cut { 1.0 } else { 0.0 };
         let delay = if place == Network::Home { DELAY } else { Duration::ZERO };
         self.network.emulator.shape(self.backbone_cable(place), LinkSpec { loss, delay, ..LinkSpec::default() });
-        let mut scene = self.page_state();
+        let mut state = self.page_state();
         if cut {
-            scene.cut.insert(place)
+            state.cut.insert(place)
         } else {
-            scene.cut.remove(&place)
+            state.cut.remove(&place)
         };
     }
 
@@ -212,16 +212,16 @@ impl Testbed {
         let each = |segment: fn(&Testbed, Network) -> Segment| {
             [Network::Home, Network::Fn1, Network::Fn2].map(|place| self.counters.of_link(segment(self, place)))
         };
-        let scene = self.page_state();
+        let state = self.page_state();
         json!({
             "now": now,
             "home_agent": HOME_AGENT,
             "home_address": self.vehicle.home_address,
             "inside_address": self.vehicle.mnn_address,
-            "at": scene.attachments,
-            "cut": scene.cut,
-            "busy": scene.busy,
-            "moves": scene.measurements.iter().rev().take(MAX_SHOWN).collect::<Vec<_>>(),
+            "at": state.attachments,
+            "cut": state.cut,
+            "busy": state.busy,
+            "moves": state.measurements.iter().rev().take(MAX_SHOWN).collect::<Vec<_>>(),
             "care_of": self.care_of(),
             "links": each(Testbed::access_link),
             "ways_out": each(Testbed::backbone_cable),

@@ -34,7 +34,7 @@ impl SyntheticRouter {
         self.update_at(sequence, clock::unix_micros())
     }
 
-    /// [`Registrant::update`] with the timestamp `unix_micros`, microseconds since 1970.
+    /// [`SyntheticRouter::update`] with the timestamp `unix_micros`, microseconds since 1970.
     pub(crate) fn update_at(&self, sequence: Sequence, unix_micros: u64) -> Vec<u8> {
         self.signed_update(&UpdateRequest { unix_micros, ..UpdateRequest::new(sequence) })
     }
@@ -44,7 +44,7 @@ impl SyntheticRouter {
         self.signed_update_from(self.care_of.0, request)
     }
 
-    /// [`Registrant::request`] with any source address; if that is not the care-of address, with an Alternate Care-of
+    /// [`SyntheticRouter::signed_update`] with any source address; if that is not the care-of address, with an Alternate Care-of
     /// Address option (RFC 6275 §6.2.5).
     pub(crate) fn signed_update_from(&self, source: Ipv6Addr, request: &UpdateRequest) -> Vec<u8> {
         let mut options = request.options.clone();

@@ -86,17 +86,17 @@ impl Train {
         };
         let here = train.socket(&first, port)?;
         let there = train.socket(&second, port)?;
-        let (forth, back) = (train.forward.clone(), train.reverse.clone());
+        let (forward, reverse) = (train.forward.clone(), train.reverse.clone());
         let to_second = SocketAddrV6::new(second.address, port, 0, 0);
         let to_first = SocketAddrV6::new(first.address, port, 0, 0);
-        let (stop, socket, flow) = (train.stop.clone(), there.try_clone()?, forth.clone());
+        let (stop, socket, flow) = (train.stop.clone(), there.try_clone()?, forward.clone());
         train.spawn("train in", move || receive(&socket, &flow, &stop))?;
-        let (stop, socket, flow) = (train.stop.clone(), here.try_clone()?, back.clone());
+        let (stop, socket, flow) = (train.stop.clone(), here.try_clone()?, reverse.clone());
         train.spawn("train in", move || receive(&socket, &flow, &stop))?;
         let stop = train.stop.clone();
-        train.spawn("train out", move || send(&here, to_second, &forth, interval, &stop))?;
+        train.spawn("train out", move || send(&here, to_second, &forward, interval, &stop))?;
         let stop = train.stop.clone();
-        train.spawn("train out", move || send(&there, to_first, &back, interval, &stop))?;
+        train.spawn("train out", move || send(&there, to_first, &reverse, interval, &stop))?;
         Ok(train)
     }
 

@@ -171,9 +171,9 @@ impl Transfer {
             let (stream, arrivals) = (stream.try_clone()?, arrivals.clone());
             Ok(std::thread::Builder::new().name("tcp in".into()).spawn(move || receive(stream, &arrivals))?)
         };
-        let [forth, back] = &arrivals;
+        let [forward, reverse] = &arrivals;
         let senders = [sender(&near, 1, true)?, sender(&far, 2, load.answered)?];
-        let receivers = [receiver(&far, forth)?, receiver(&near, back)?];
+        let receivers = [receiver(&far, forward)?, receiver(&near, reverse)?];
         Ok(Transfer { stop, arrivals, streams: [near, far], senders, receivers, _listener: listener })
     }
 
@@ -197,12 +197,12 @@ impl Transfer {
         self.stop.store(true, Ordering::Relaxed);
     }
 
-    /// Ends the transfer and waits at most `patience` for the last byte: deliveries from first to second endpoint, and
+    /// Ends the transfer and waits at most `timeout` for the last byte: deliveries from first to second endpoint, and
     /// from second to first.
-    pub(crate) fn finish(self, patience: Duration) -> Result<[Delivery; 2]> {
+    pub(crate) fn finish(self, timeout: Duration) -> Result<[Delivery; 2]> {
         self.stop();
         let done = || self.receivers.iter().all(JoinHandle::is_finished).then_some(());
-        if clock::wait_for(patience, done).is_none() {
+        if clock::wait_for(timeout, done).is_none() {
             for stream in &self.streams {
                 stream.shutdown(Shutdown::Both).ok();
             }

@@ -48,8 +48,8 @@ impl AdvertisementLog {
     }
 
     /// Waits until every prefix of access network `number` that was advertised as preferred before `since` is
-    /// deprecated; the time of the last deprecation, microseconds since 1970, `None` after `patience`.
-    pub(crate) fn wait_deprecated(&self, number: usize, since: u64, patience: Duration) -> Option<u64> {
+    /// deprecated; the time of the last deprecation, microseconds since 1970, `None` after `timeout`.
+    pub(crate) fn wait_deprecated(&self, number: usize, since: u64, timeout: Duration) -> Option<u64> {
         let mut last = BTreeMap::new();
         for advert in self.lock().iter().filter(|advert| advert.unix_micros < since && is_delegated_by(advert, number))
         {
@@ -57,7 +57,7 @@ impl AdvertisementLog {
         }
         let preferred: Vec<Prefix> =
             last.into_iter().filter(|(_, preferred)| *preferred > 0).map(|(prefix, _)| prefix).collect();
-        clock::wait_for(patience, || {
+        clock::wait_for(timeout, || {
             let seen = self.lock();
             let taken_back = |prefix: &Prefix| {
                 let mut about = seen.iter().filter(|advert| advert.unix_micros >= since && advert.prefix == *prefix);

@@ -96,7 +96,7 @@ impl SourceMonitor {
     }
 
     /// Packets with a source of the previous network within the grace period after re-plugging, which
-    /// [`Uplinks::wrong`] does not include.
+    /// [`SourceMonitor::wrong_source`] does not include.
     pub(crate) fn wrong_in_grace_period(&self) -> u64 {
         self.lock().grace_period
     }

@@ -104,7 +104,7 @@ impl MptcpTestbed {
         Ok(testbed)
     }
 
-    /// [`Testbed::build`] without a path manager at the mobile network node.
+    /// [`MptcpTestbed::build`] without a path manager at the mobile network node.
     pub(crate) fn without_path_manager(shape: LinkShape) -> Result<MptcpTestbed> {
         let network = NemoNetwork::build(Duration::ZERO, 1, "duplicate_detection = false")?;
         let mut delegators = Vec::new();

@@ -135,12 +135,12 @@ impl NemoNetwork {
         self.vehicle_with(number, uplink_names, "")
     }
 
-    /// [`World::vehicle`]; `extra` is added to the mobile router's configuration: first keys of its table, then tables.
+    /// [`NemoNetwork::vehicle`]; `extra` is added to the mobile router's configuration: first keys of its table, then tables.
     pub(crate) fn vehicle_with(&self, number: u8, uplink_names: &[&str], extra: &str) -> Result<Vehicle> {
         self.vehicle_with_ports(number, uplink_names, uplink_names, extra)
     }
 
-    /// [`World::vehicle_with`] with uplinks of which only those in `ports` are made here.
+    /// [`NemoNetwork::vehicle_with`] with uplinks of which only those in `ports` are made here.
     pub(crate) fn vehicle_with_ports(
         &self,
         number: u8,

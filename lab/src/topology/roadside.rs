@@ -82,11 +82,11 @@ impl RoadsideNetwork {
         let (rsu, radvd) = roadside_unit(&network, &road)?;
         let [one, other] = places;
         let cars = [connected_vehicle(&network, &road, 0, one)?, connected_vehicle(&network, &road, 1, other)?];
-        let scene = RoadsideNetwork { network, road, vehicles: cars, _rsu: rsu, _radvd: radvd };
-        for car in &scene.vehicles {
-            car.vehicle.wait_until_connected(nemo::CORRESPONDENT).with_context(|| scene.log_tails())?;
+        let built = RoadsideNetwork { network, road, vehicles: cars, _rsu: rsu, _radvd: radvd };
+        for car in &built.vehicles {
+            car.vehicle.wait_until_connected(nemo::CORRESPONDENT).with_context(|| built.log_tails())?;
         }
-        Ok(scene)
+        Ok(built)
     }
 
     /// Moves the vehicles to these positions (metres) at `speed` metres per second; returns once they have arrived.

@@ -148,7 +148,7 @@ impl Fabric {
         }
     }
 
-    /// [`Fabric::radio_of`], mutable.
+    /// [`Fabric::radio_channel`], mutable.
     pub(super) fn radio_channel_mut(&mut self, port: Port) -> Option<&mut Radio<Vec<u8>>> {
         match self.segments.get_mut(self.ports.get(port.0)?.segment?.0)? {
             Medium::Channel(radio) => Some(radio),

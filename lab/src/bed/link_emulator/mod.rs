@@ -101,7 +101,7 @@ impl LinkEmulator {
         fabric.add_segment(Medium::Channel(Box::new(Radio::new(spec, seed))))
     }
 
-    /// Attaches `port` to a radio channel and moves it along a track in the time of [`Air::now`]; returns the time of
+    /// Attaches `port` to a radio channel and moves it along a track in the time of [`LinkEmulator::now`]; returns the time of
     /// link-up, microseconds since 1970.
     pub(crate) fn tune(&self, port: Port, channel: Segment, track: Track) -> Result<u64> {
         let mut fabric = lock(&self.fabric);

@@ -321,18 +321,18 @@ impl Probe<'_> {
     }
 
     /// The number of answered echo requests.
-    fn ping(&self, count: u64, patience: &str) -> Result<u64> {
+    fn ping(&self, count: u64, timeout: &str) -> Result<u64> {
         let mut command = self.from.host.command("ping");
-        command.args(["-6", "-n", "-q", "-c", &count.to_string(), "-i", INTERVAL, "-W", patience]);
+        command.args(["-6", "-n", "-q", "-c", &count.to_string(), "-i", INTERVAL, "-W", timeout]);
         let text = String::from_utf8(command.arg(self.to.to_string()).output()?.stdout)?;
         let received = text.lines().find_map(|line| line.split_once(" received")?.0.rsplit(' ').next()?.parse().ok());
         received.with_context(|| format!("ping tells no count: {text}"))
     }
 
     /// The number of accepted connections.
-    fn connect(&self, count: u64, patience: Duration) -> Result<u64> {
+    fn connect(&self, count: u64, timeout: Duration) -> Result<u64> {
         let to = SocketAddr::V6(SocketAddrV6::new(self.to, self.port, 0, 0));
-        let accepted = || (0..count).filter(|_| TcpStream::connect_timeout(&to, patience).is_ok()).count();
+        let accepted = || (0..count).filter(|_| TcpStream::connect_timeout(&to, timeout).is_ok()).count();
         Ok(u64::try_from(self.from.host.in_namespace(accepted)?)?)
     }
 }
