@@ -106,7 +106,7 @@ mod tests {
         bytes
     }
 
-    /// What `Job` promises, by somebody else's SHA-1.
+    /// What `Job` promises, by another implementation of SHA-1.
     fn fits(input: &[u8], at: usize, candidate: u64, mask: u32) -> bool {
         let mut input = input.to_vec();
         let counter = u128::from_be_bytes(input[at..at + COUNTER].try_into().unwrap());

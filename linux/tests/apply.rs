@@ -1,4 +1,4 @@
-//! The plan against a real kernel: apply, compare, repair, settle, clean.
+//! The plan on a real kernel: put, reconcile, repair, remove what is stale, clean.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "a test")]
 
@@ -48,7 +48,7 @@ fn tunnel(id: u32, mtu: u32, remote: &str, far: &str) -> Item {
     })
 }
 
-/// One of each kind, on `link`.
+/// An item of each kind, on `link`.
 fn everything(link: LinkId) -> Vec<Item> {
     let router = "fe80::1".parse().unwrap();
     let home_address = HomeAddress("2001:db8:1::5".parse().unwrap());
@@ -114,7 +114,7 @@ fn everything(link: LinkId) -> Vec<Item> {
     ]
 }
 
-/// One of each kind that there is of IPv4.
+/// An item of each kind of IPv4.
 fn everything_of_ipv4(link: LinkId) -> Vec<Item> {
     let address = "::ffff:10.77.1.1".parse().unwrap();
     let rule = |priority, source: Prefix, destination: Prefix| {
@@ -132,7 +132,7 @@ fn everything_of_ipv4(link: LinkId) -> Vec<Item> {
     ]
 }
 
-/// All that the kernel shows of us, for comparing.
+/// All objects of roam6 in the kernel, for comparison.
 fn shown() -> String {
     run(
         "ip -4 route show table all proto 106; ip -4 rule show; ip -4 addr show dev here0; sysctl net.ipv4.ip_forward; \

@@ -1,4 +1,4 @@
-//! Somebody sets the wall clock. Only on a machine of the test's own: everybody else would have another time too.
+//! Steps of the wall clock. Only on a machine of the test's own, because the clock is not part of a namespace.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "a test")]
 

@@ -1,4 +1,4 @@
-//! Prefix delegation with a server of other people's making: ISC dhcpd.
+//! DHCPv6 prefix delegation with a foreign server: ISC dhcpd.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "a test")]
 
@@ -19,12 +19,12 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-/// Leases as short as the server makes them, so that renewing and ending are seen soon.
+/// The shortest leases that the server gives, so that renewal and expiry are seen soon.
 const CONFIGURATION: &str = "default-lease-time 12; preferred-lifetime 6; max-lease-time 12;
 subnet6 2001:db8:9::/64 { prefix6 2001:db8:a00:: 2001:db8:a00:ff00:: /56; }
 ";
 
-/// A server that ends with the test.
+/// The server, which ends with the test.
 struct Server(Child);
 
 impl Drop for Server {
@@ -35,7 +35,7 @@ impl Drop for Server {
 }
 
 impl Server {
-    /// Starts one in the place this thread is in. `None`, and told, where there is none to start.
+    /// Starts the server in the namespace of this thread. `None`, with the reason printed, where it is not installed.
     fn start(test: &str, directory: &Path) -> Option<Server> {
         let [configuration, leases, pid, log] = ["conf", "leases", "pid", "log"].map(|name| directory.join(name));
         fs::write(&configuration, CONFIGURATION).unwrap();
@@ -80,7 +80,7 @@ impl Router {
         self.host.execute(out.drain(), |report| println!("{report}"));
     }
 
-    /// What happens next, within half a minute.
+    /// The next event, within half a minute.
     fn event(&mut self) -> Option<DhcpEvent> {
         let end = self.host.now() + Duration::from_secs(30);
         while self.host.now() < end && !self.client.is_stopped() {

@@ -1,4 +1,4 @@
-//! Packets, announcements and the kernel's silence, between two real hosts in namespaces.
+//! Packets, announcements and the suppression of the kernel's ICMP errors, between two hosts in network namespaces.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "a test")]
 
@@ -14,7 +14,7 @@ use std::net::Ipv6Addr;
 use std::time::Duration;
 
 const SOON: Duration = Duration::from_millis(100);
-/// The sender has none of these.
+/// An address that no host has.
 const FOREIGN: &str = "2001:db8:ffff::7";
 
 fn address(text: &str) -> Ipv6Addr {
@@ -25,7 +25,7 @@ fn on_link(link: LinkId, text: &str) -> Item {
     Item::Address(Address { link, address: address(text), prefix_length: 64, preferred: true, dad: false })
 }
 
-/// An IPv6 packet; the headers between come with their own next-header octets set here.
+/// An IPv6 packet; the extension headers get their next header fields here.
 fn packet(source: &str, destination: &str, chain: &[(u8, Vec<u8>)]) -> Vec<u8> {
     let length: usize = chain.iter().map(|(_, bytes)| bytes.len()).sum();
     let mut packet = vec![0x60, 0, 0, 0];
@@ -42,7 +42,7 @@ fn packet(source: &str, destination: &str, chain: &[(u8, Vec<u8>)]) -> Vec<u8> {
     packet
 }
 
-/// A mobility header: a binding update with nothing right but its shape.
+/// A mobility header: a Binding Update with a valid form only.
 fn mobility() -> (u8, Vec<u8>) {
     (135, vec![59, 1, 5, 0, 0, 0, 0, 1, 0xc0, 0, 0, 10, 1, 2, 0, 0])
 }
@@ -86,7 +86,7 @@ struct Two {
 }
 
 impl Two {
-    /// This thread ends up in the place of `near`.
+    /// This thread ends up in the namespace of `near`.
     fn new(test: &str) -> Option<Two> {
         let (here, there) = Namespace::pair(test)?;
         let directories = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
@@ -105,7 +105,7 @@ impl Two {
         Some(Two { here, there, near, far, near_link, far_link, _directories: directories })
     }
 
-    /// Sends from `far`, in whose place the sockets it opens on the way belong.
+    /// Sends from `far`, in whose namespace the sockets are opened.
     fn send(&mut self, via: Via, bytes: &[u8]) {
         self.there.enter();
         let transmit = Transmit { via, bytes: bytes.to_vec() };

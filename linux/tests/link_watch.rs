@@ -1,4 +1,4 @@
-//! Carriers that come and go faster than the kernel tells of them.
+//! Carrier changes faster than the kernel announces them.
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test")]
 #![allow(clippy::disallowed_methods, reason = "it measures how soon")]
@@ -10,14 +10,14 @@ use roam6_linux::{Host, HostEvent};
 use roam6_proto::{Input, LinkId};
 use std::time::{Duration, Instant};
 
-/// How many changes are tried: on a busy machine one may be seen late for other reasons.
+/// Attempts with a change: on a busy machine one may be seen late for other reasons.
 const TRIES: usize = 10;
 /// The kernel waits a second.
 const SOON: Duration = Duration::from_millis(400);
-/// As often a daemon is awake that probes its paths.
+/// How often a daemon wakes up that probes its paths.
 const AWAKE: Duration = Duration::from_millis(100);
 
-/// The far ends of the interfaces.
+/// The other ends of the interfaces.
 struct Far {
     here: Namespace,
     there: Namespace,
@@ -32,7 +32,7 @@ impl Far {
     }
 }
 
-/// The states of `link` the host tells of until the last is `wanted`.
+/// The states of `link` that the host reports until the last is `wanted`.
 fn await_state(host: &mut Host, link: LinkId, wanted: bool) -> Vec<bool> {
     let mut told = Vec::new();
     while told.last() != Some(&wanted) {
@@ -45,7 +45,8 @@ fn await_state(host: &mut Host, link: LinkId, wanted: bool) -> Vec<bool> {
     told
 }
 
-/// A change of `other` a moment before, which makes the kernel wait; how soon that of `watched` is told then.
+/// A change of another interface just before, which delays the kernel; returns how soon that of the watched one is
+/// reported.
 fn change(host: &mut Host, far: &Far, on: LinkId, states: &[&str]) -> (Duration, Vec<bool>) {
     far.set("other", "down");
     far.set("other", "up");

@@ -12,7 +12,7 @@ use roam6_proto::{Item, LinkId, Output};
 const HOME: &str = "2001:db8:f::1";
 const CARE_OF: &str = "2001:db8:a::1";
 
-/// In a place with MPTCP and iproute2 that speaks of it.
+/// Enters a namespace with MPTCP, if iproute2 supports it.
 fn enter(test: &str) -> Option<(Namespace, Namespace)> {
     let places = Namespace::pair(test)?;
     let asked = std::process::Command::new("ip").args(["mptcp", "limits", "show"]).output();
@@ -36,13 +36,13 @@ fn limits(subflows: u32) -> Item {
     Item::MptcpLimits(MptcpLimits { subflows, add_addr_accepted: 3 })
 }
 
-/// What iproute2 shows, with single spaces.
+/// The output of iproute2, with single spaces.
 fn shown() -> Vec<String> {
     let text = run("ip mptcp endpoint show; ip mptcp limits show");
     text.lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect()
 }
 
-/// The first size of receive buffers, octets.
+/// The initial size of receive buffers, octets.
 fn receive_buffer() -> u32 {
     let sizes = run("sysctl -n net.ipv4.tcp_rmem");
     sizes.split_whitespace().nth(1).unwrap().parse().unwrap()

@@ -1,5 +1,5 @@
-//! Contexts between two hosts with two providers each, switched by hand: what is sent arrives whole, whichever way it
-//! takes, and only what takes another way than its addresses say bears the header.
+//! Shim6 contexts between two hosts with two providers each, switched by the test: data arrives complete by either
+//! path, and only packets whose locators are not the ULIDs have a payload extension header.
 #![cfg(feature = "bpf")]
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, reason = "a test fails where it stands")]
 
@@ -19,13 +19,13 @@ use std::net::{SocketAddrV6, TcpListener, TcpStream};
 use std::os::fd::AsRawFd;
 use std::time::Duration;
 
-/// What waits for TCP's back-off, or for a neighbour that is gone, waits for three seconds at least.
+/// TCP's back-off, and a failed neighbour, take three seconds at least.
 const BACKED_OFF: Duration = Duration::from_millis(2900);
 /// Addresses of the two hosts by the two providers.
 const LEFT: [&str; 2] = ["2001:db8:a1::1", "2001:db8:b1::1"];
 const RIGHT: [&str; 2] = ["2001:db8:a2::2", "2001:db8:b2::2"];
 
-/// A host with its daemon's hands.
+/// A host, with what its daemon executes.
 struct Side {
     host: Host,
     daemon: Daemon,
@@ -77,12 +77,12 @@ impl Side {
         AddressPair { local: self.own[path].parse().unwrap(), peer: self.peers[path].parse().unwrap() }
     }
 
-    /// From now on packets leave by this path.
+    /// Switches to this path.
     fn take_path(&mut self, path: usize) {
         self.take_path_of(path, Fork::NONE);
     }
 
-    /// Packets of sockets with this mark do.
+    /// Switches the packets of sockets with this mark.
     fn take_path_of(&mut self, path: usize, fork: Fork) {
         let [tag_in, tag_out] = self.tags.map(|tag| Tag::new(tag + u64::from(fork.0)).unwrap());
         let context = ShimContext {
@@ -106,7 +106,7 @@ impl Side {
             .collect()
     }
 
-    /// What the daemon is told until `wanted` holds of it.
+    /// The inputs until `wanted` finds one.
     fn await_input<T>(&mut self, wanted: impl Fn(&Input) -> Option<T>) -> T {
         for _ in 0..250 {
             if let Some(found) = self.inputs().iter().find_map(&wanted) {
@@ -159,7 +159,8 @@ impl Testbed {
         self.sides.iter_mut().for_each(|side| side.take_path(path));
     }
 
-    /// Packets with and without the header that the router of a path has forwarded since last asked, by its own count.
+    /// Packets with and without the payload extension header that the router of a path has forwarded since the last
+    /// call.
     fn count(&self, path: usize) -> (u64, u64) {
         let listing = self.routers[path].run("nft -j reset counters table ip6 watch");
         let count = |name: &str| {
@@ -187,7 +188,7 @@ impl Testbed {
     }
 }
 
-/// A TCP connection between the two, whose octets are checked.
+/// A TCP connection between the two hosts, whose octets are verified.
 struct Connection {
     left: TcpStream,
     right: TcpStream,
@@ -199,7 +200,7 @@ impl Connection {
         Connection::marked(testbed, 0)
     }
 
-    /// One whose left socket bears a mark.
+    /// A connection whose left socket has a mark.
     fn marked(testbed: &Testbed, mark: u32) -> Connection {
         let [left, right] = &testbed.sides;
         // Linux 6.1 lets nobody listen where a connection of another listener still is.
@@ -222,7 +223,7 @@ impl Connection {
         Connection { left, right, next: 0 }
     }
 
-    /// Sends so many octets from left to right, and a word back.
+    /// Sends so many octets from left to right, and a reply back.
     fn carry(&mut self, octets: usize) {
         let first = self.next;
         let sent: Vec<u8> = (0..octets).map(|at| first.wrapping_add((at % 251) as u8)).collect();
@@ -238,7 +239,7 @@ impl Connection {
         self.left.read_exact(&mut [0; 6]).unwrap();
     }
 
-    /// What arrives on the right, while the daemon on the left goes on.
+    /// Receives on the right, while the daemon on the left goes on.
     fn read(&mut self, left: &mut Side) -> [u8; 5] {
         let mut word = [0; 5];
         std::thread::scope(|scope| {
@@ -353,7 +354,8 @@ fn what_waits_for_a_neighbour_behind_a_pulled_cable_is_sent_again() {
     pull_the_cable(testbed);
 }
 
-/// The kernel tells of carriers once a second at most, so right after another change the news comes after the new path.
+/// The kernel announces carriers once a second at most, so right after another change the announcement comes after the
+/// switch.
 #[test]
 fn news_of_a_pulled_cable_may_come_late() {
     let testbed = testbed_or_skip!("news_of_a_pulled_cable_may_come_late");

@@ -142,9 +142,9 @@ impl Executor {
 
     fn open_shim(&mut self) -> Result<&mut Shim, Error> {
         if self.shim.is_none() {
-            let (shim, lesser) = Shim::open(self.max_contexts)?;
+            let (shim, unsupported) = Shim::open(self.max_contexts)?;
             self.shim = Some(shim);
-            if let Some(error) = lesser {
+            if let Some(error) = unsupported {
                 self.notice(error);
             }
         }

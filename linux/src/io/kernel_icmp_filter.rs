@@ -124,8 +124,8 @@ mod tests {
         std::process::Command::new("ip").args(["link", "set", "lo", "up"]).status().unwrap();
         match KernelIcmpFilter::open().unwrap() {
             (KernelIcmpFilter::Nftables(_), _) => assert!(!kernel_sends_icmp_error()),
-            (KernelIcmpFilter::DiscardingSocket(_), lesser) => {
-                return println!("skipped: {NAME}: {}", lesser.unwrap_or_default());
+            (KernelIcmpFilter::DiscardingSocket(_), fallback) => {
+                return println!("skipped: {NAME}: {}", fallback.unwrap_or_default());
             }
         }
         KernelIcmpFilter::remove_stale();
@@ -135,7 +135,9 @@ mod tests {
     #[test]
     fn discarding_socket_suppresses_icmp_errors_for_mobility_headers() {
         if let Err(error) = unshare(CloneFlags::CLONE_NEWNET) {
-            return println!("skipped: the_lesser_way_silences_plain_mobility_headers: no network namespace: {error}");
+            return println!(
+                "skipped: discarding_socket_suppresses_icmp_errors_for_mobility_headers: no network namespace: {error}"
+            );
         }
         std::process::Command::new("ip").args(["link", "set", "lo", "up"]).status().unwrap();
         assert!(kernel_sends_icmp_error());

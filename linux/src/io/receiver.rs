@@ -27,13 +27,13 @@ impl Receiver {
             KernelIcmpFilter::remove_stale();
             return Ok((Receiver::RawSockets(RawSocket::open_all()?), None));
         }
-        let (quiet, lesser) = KernelIcmpFilter::open()?;
+        let (icmp_filter, fallback) = KernelIcmpFilter::open()?;
         Ok((
             Receiver::PacketSockets(
                 [PacketSocket::open(PacketFilter::Signalling)?, PacketSocket::open(PacketFilter::IcmpErrors)?],
-                quiet,
+                icmp_filter,
             ),
-            lesser,
+            fallback,
         ))
     }
 
@@ -74,7 +74,7 @@ impl Receiver {
     /// See [`KernelIcmpFilter::repair`].
     pub(crate) fn repair(&self) -> Result<bool, Error> {
         match self {
-            Receiver::PacketSockets(_, quiet) => quiet.repair(),
+            Receiver::PacketSockets(_, icmp_filter) => icmp_filter.repair(),
             Receiver::RawSockets(_) => Ok(false),
         }
     }
@@ -82,7 +82,7 @@ impl Receiver {
     /// Removes the kernel's filter.
     pub(crate) fn clean(&self) -> Result<(), Error> {
         match self {
-            Receiver::PacketSockets(_, quiet) => quiet.clean(),
+            Receiver::PacketSockets(_, icmp_filter) => icmp_filter.clean(),
             Receiver::RawSockets(_) => Ok(()),
         }
     }

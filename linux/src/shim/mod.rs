@@ -69,7 +69,7 @@ impl Shim {
         let mut programs = Programs::load(most)?;
         let bounce = SegmentationPath::create()?;
         let cut = programs.attach(Program::Segmented, SegmentationPath::lower())?;
-        let (transport, lesser) = Transport::open()?;
+        let (transport, unsupported) = Transport::open()?;
         sys::trim_heap();
         programs.set_settings(abi::encode_settings(None, bounce.index))?;
         let shim = Shim {
@@ -85,7 +85,7 @@ impl Shim {
             _discarding_socket: discarding_socket(shim6::PROTOCOL.into())?,
             _segmented_program: cut,
         };
-        Ok((shim, lesser))
+        Ok((shim, unsupported))
     }
 
     /// Attaches the programs to an uplink.

@@ -77,11 +77,11 @@ impl Transport {
         let socket = crate::sys::raw_socket(libc::IPPROTO_ICMPV6).context("raw socket for ICMPv6")?;
         // Receives nothing: ICMPv6 is received elsewhere.
         crate::sys::attach_filter(&socket, &[crate::sys::REFUSE]).context("raw socket for ICMPv6")?;
-        let (lister, lesser) = match load() {
-            Ok(lister) => (Some(lister), None),
+        let (iterator, unsupported) = match load() {
+            Ok(iterator) => (Some(iterator), None),
             Err(error) => (None, Some(error)),
         };
-        Ok((Transport { socket, iterator: lister, reset: BackoffReset::default() }, lesser))
+        Ok((Transport { socket, iterator, reset: BackoffReset::default() }, unsupported))
     }
 
     /// Makes the backed-off connections of these ULIDs retransmit now.

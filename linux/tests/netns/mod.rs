@@ -1,5 +1,5 @@
-//! Network namespaces for tests: each lives as long as the thread and the descriptors that hold it, so nothing is left
-//! behind however a test ends.
+//! Network namespaces for tests: each exists as long as the thread and the descriptors that use it, so that nothing is
+//! left behind however a test ends.
 #![allow(dead_code, unreachable_pub, reason = "each test file uses its part")]
 
 use nix::sched::{CloneFlags, setns, unshare};
@@ -19,7 +19,7 @@ use std::time::Duration;
 pub struct Namespace(File);
 
 impl Namespace {
-    /// Makes a new one and enters it. `None`, and told, where that is not allowed.
+    /// Creates a namespace and enters it. `None`, with the reason printed, where that is not allowed.
     pub fn enter_new(test: &str) -> Option<Namespace> {
         if let Err(error) = unshare(CloneFlags::CLONE_NEWNET) {
             println!("skipped: {test}: no network namespace: {error}");
@@ -34,12 +34,12 @@ impl Namespace {
         setns(&self.0, CloneFlags::CLONE_NEWNET).unwrap();
     }
 
-    /// What `ip link ... netns` takes.
+    /// The path for `ip link ... netns`.
     pub fn path(&self) -> String {
         format!("/proc/{}/fd/{}", std::process::id(), self.0.as_raw_fd())
     }
 
-    /// Two places with an Ethernet link between `here0` and `there0`; this thread is in the first.
+    /// Two namespaces with an Ethernet link between `here0` and `there0`; this thread is in the first.
     pub fn pair(test: &str) -> Option<(Namespace, Namespace)> {
         let there = Namespace::enter_new(test)?;
         let here = Namespace::enter_new(test)?;
@@ -58,17 +58,17 @@ impl Namespace {
     }
 }
 
-/// Without it an interface asks for no neighbours.
+/// Without a link-local address an interface sends no neighbour solicitations.
 fn await_link_local(interface: &str) {
     await_shown(&format!("ip -6 -o addr show dev {interface} scope link -tentative"), |shown| !shown.is_empty());
 }
 
-/// Waits until an address of this place is answered for: the kernel sees to it in a thread of its own.
+/// Waits until the kernel answers for an address of this namespace, for which it has a thread of its own.
 pub fn await_own(address: &str) {
     await_shown(&format!("ip -6 route show table local {address}"), |shown| !shown.is_empty());
 }
 
-/// Waits until what a command shows is as wanted.
+/// Waits until the output of a command is as wanted.
 pub fn await_shown(command: &str, wanted: impl Fn(&str) -> bool) {
     for _ in 0..1000 {
         if wanted(&run(command)) {
@@ -79,14 +79,14 @@ pub fn await_shown(command: &str, wanted: impl Fn(&str) -> bool) {
     panic!("{command}: {}", run(command));
 }
 
-/// Runs a command that must succeed, and returns what it wrote.
+/// Runs a command, which must succeed, and returns its output.
 pub fn run(command: &str) -> String {
     let output = Command::new("sh").args(["-c", command]).output().unwrap();
     assert!(output.status.success(), "{command}: {}", String::from_utf8_lossy(&output.stderr));
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// What a host is told.
+/// The options of a host.
 pub fn options(directory: &tempfile::TempDir, interfaces: &[&str]) -> HostOptions {
     HostOptions {
         run_dir: directory.path().join("run"),
@@ -105,13 +105,13 @@ pub fn options(directory: &tempfile::TempDir, interfaces: &[&str]) -> HostOption
     }
 }
 
-/// What this thread mounts from now on ends with it.
+/// Makes the mounts of this thread private: they end with it.
 pub fn own_mounts() {
     unshare(CloneFlags::CLONE_NEWNS).unwrap();
     run("mount --make-rprivate /");
 }
 
-/// A host in the place this thread is in, whose tunnels all end in `device`.
+/// A host in the namespace of this thread, whose tunnels all use `device`.
 pub fn host(directory: &tempfile::TempDir, interfaces: &[&str], device: Option<LinkId>) -> Host {
     let open = || {
         let tunnels = Pretended { device, held: BTreeMap::new() };
@@ -128,7 +128,7 @@ pub fn host(directory: &tempfile::TempDir, interfaces: &[&str], device: Option<L
     open().unwrap()
 }
 
-/// Everything the host brings until it has been quiet for `span`.
+/// All inputs from the host until there was none for `span`.
 pub fn listen(host: &mut Host, span: Duration) -> Vec<Input> {
     let mut heard = Vec::new();
     loop {
@@ -145,7 +145,7 @@ pub fn listen(host: &mut Host, span: Duration) -> Vec<Input> {
     }
 }
 
-/// What the host says of an interface when it is opened.
+/// The state of an interface that the host reports first.
 pub fn link(host: &mut Host, name: &str) -> LinkEvent {
     let found = listen(host, Duration::ZERO).into_iter().find_map(|input| match input {
         Input::Link(event) if event.name == name => Some(event),
@@ -154,7 +154,7 @@ pub fn link(host: &mut Host, name: &str) -> LinkEvent {
     found.unwrap()
 }
 
-/// Puts items that must be taken.
+/// Puts items, none of which may be refused.
 pub fn put(host: &mut Host, items: &[Item]) {
     let outputs: Vec<Output> = items.iter().cloned().map(Output::Put).collect();
     let outcomes = host.execute(outputs, |report| panic!("{report:?}"));
@@ -165,7 +165,7 @@ pub fn put(host: &mut Host, items: &[Item]) {
     }
 }
 
-/// Sees every IPv6 packet of every interface of a place, from the IPv6 header on.
+/// Captures every IPv6 packet of every interface of a namespace, from the IPv6 header on.
 pub struct Capture(OwnedFd);
 
 impl Capture {
@@ -174,7 +174,7 @@ impl Capture {
         Capture(socket(AddressFamily::Packet, SockType::Datagram, flags, SockProtocol::EthAll).unwrap())
     }
 
-    /// What was seen since last asked.
+    /// The packets since the last call.
     pub fn take(&self) -> Vec<Vec<u8>> {
         let mut packets = Vec::new();
         let mut buffer = vec![0; 65_536];
@@ -187,7 +187,7 @@ impl Capture {
     }
 }
 
-/// Tunnels that are only names of one device.
+/// A back end whose tunnels all are one device.
 struct Pretended {
     device: Option<LinkId>,
     held: BTreeMap<TunnelId, Tunnel>,

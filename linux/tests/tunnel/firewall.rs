@@ -1,5 +1,5 @@
-//! A firewall in the kernel's forwarding path: told of it, the programs send nothing on by themselves, whatever they decided
-//! before and whatever is known of neighbours, in either direction, from tunnel to tunnel, and with IPv4 inside.
+//! A firewall on the forwarding path: the fast path redirects nothing that it would filter, whatever is cached of flows
+//! and next hops, in either direction, from tunnel to tunnel, and for inner IPv4.
 
 use crate::ipv4::{self, MNN4, OTHER_MNN4};
 use crate::netns_host::Host;
@@ -12,7 +12,7 @@ use std::process::{Command, Stdio};
 const BOTH: Hooks = Hooks { ipv6: true, ipv4: true };
 const NONE: Hooks = Hooks { ipv6: false, ipv4: false };
 
-/// What was asked for from `inside` is accepted, and nothing else.
+/// Only replies to packets from `inside` are accepted.
 fn rules(inside: &str) -> String {
     let accept = format!("ct state established,related accept; iifname \"{inside}\" accept;");
     format!(
@@ -33,7 +33,7 @@ fn obey(side: &mut TunnelEnd, hooks: Hooks) {
     assert!(side.act(|tunnels| tunnels.set_firewall_hooks(hooks)).unwrap());
 }
 
-/// What the programs have sent on without the kernel.
+/// Packets that the fast path has forwarded.
 fn sent_on(side: &mut TunnelEnd) -> u64 {
     ["encapsulated", "hairpinned", "encapsulated_xdp", "decapsulated_xdp", "hairpinned_xdp"]
         .into_iter()

@@ -1,4 +1,4 @@
-//! What a tunnel does to packets: both ways, sizes, hop limits, bulk TCP, sources that must not pass, tunnels in tunnels.
+//! Forwarding by a tunnel: both directions, sizes, hop limits, bulk TCP, spoofed sources, nested tunnels.
 
 use crate::testbed::{CN, COA, HA, HOME, MNN, OTHER_MNN, arrives};
 use crate::testbed_or_skip;
@@ -83,7 +83,7 @@ fn bulk_tcp_keeps_its_large_buffers_both_ways() {
     assert!(OCTETS as u64 / leaves > 8000);
 }
 
-/// Sends so many octets and has them all arrive; gigabits a second.
+/// Sends so many octets and waits until all have arrived; returns gigabits a second.
 fn bulk(mut from: &TcpStream, mut to: &TcpStream, octets: usize) -> f64 {
     let begin = Instant::now();
     let pattern: Vec<u8> = (0..1 << 16).map(|i| i as u8).collect();
@@ -155,7 +155,7 @@ fn a_mobile_router_in_a_mobile_network_is_reached() {
     assert!(other.count("encapsulated") > 0);
 }
 
-/// What passes an interface and is a fragment, while `act` runs.
+/// Fragments on an interface while `act` runs.
 fn fragments(host: &crate::netns_host::Host, interface: &str, act: impl FnOnce()) -> usize {
     let family = AddressFamily::Packet;
     let protocol = SockProtocol::EthAll;

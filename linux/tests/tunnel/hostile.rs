@@ -1,4 +1,5 @@
-//! What bindings and neighbours on a link may not do: send packets round for ever, or speak as the mobile network.
+//! What bindings and neighbours may not achieve: packets that loop for ever, or packets with sources of the mobile
+//! network.
 
 use crate::testbed::{CN, COA, HOME, MNN, MNP, OTHER_HOME, OTHER_MNN, OTHER_MNP, Testbed, arrives, at_home_agent};
 use crate::testbed_or_skip;
@@ -8,10 +9,10 @@ use std::net::UdpSocket;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::time::{Duration, Instant};
 
-/// How long after a packet others may follow from it.
+/// How long after a packet others may follow it.
 const AFTERMATH: Duration = Duration::from_millis(500);
 
-/// Hears all that passes an interface.
+/// Captures all packets of an interface.
 struct Tap(OwnedFd, i32);
 
 impl Tap {
@@ -21,7 +22,7 @@ impl Tap {
         Tap(fd, i32::try_from(host.index(interface)).unwrap())
     }
 
-    /// How many tunnelled packets and fragments have passed meanwhile.
+    /// Tunnelled packets and fragments since the last call.
     fn tunnelled(&self) -> usize {
         let mut buffer = [0; 2048];
         let mut seen = 0;
@@ -33,7 +34,7 @@ impl Tap {
     }
 }
 
-/// Two tunnels of the home agent, each with its far end in the other's network, over paths of so many octets.
+/// Two tunnels of the home agent, each with its remote endpoint in the other's network, with this path MTU.
 fn loop_of(testbed: &mut Testbed, mtu: u32) {
     let narrow = |mut tunnel: Tunnel| {
         tunnel.paths[0].mtu = mtu;

@@ -1,4 +1,4 @@
-//! The kernel's own tunnel devices, and each back end with the other at the far end: the wire is the same (RFC 2473).
+//! Kernel tunnel devices, and each back end with the other one as its peer: the wire format is the same (RFC 2473).
 
 use crate::ipv4;
 use crate::netns_host::{self, Host};

@@ -1,4 +1,4 @@
-//! IPv4 inside tunnels (RFC 5555 §4.4.3, §4.5.1): the kernel routes it, the programs put it in and take it out.
+//! IPv4 inside tunnels (RFC 5555 §4.4.3, §4.5.1): the kernel routes it, the programs encapsulate and decapsulate it.
 
 use crate::netns_host::Host;
 use crate::testbed::{BackEnd, CN, COA, HA, HOME, MNN, MNP, Testbed, TunnelEnd, arrives, at_home_agent, turned};
@@ -39,7 +39,7 @@ fn with(mut tunnel: Tunnel, network: &str) -> Tunnel {
     tunnel
 }
 
-/// Gives the testbed IPv4: at the correspondent, at both routers, and at the node inside.
+/// Configures IPv4 in the testbed: on the correspondent, both routers, and the mobile network node.
 pub fn dress(testbed: &mut Testbed) {
     number(&testbed.cn, "cn0", &format!("{CN4}/24"), Some("198.51.100.1"));
     number(&testbed.ha.host, "ha0", "198.51.100.1/24", None);
@@ -57,7 +57,7 @@ pub fn dress(testbed: &mut Testbed) {
     testbed.ha.host.run(&format!("ip route add {MNP4} dev {device} mtu 1460"));
 }
 
-/// Whether packets of every size pass both ways, and those that do not fit are answered.
+/// Checks that packets of every size pass both ways, and that those too big are answered.
 pub fn passes(testbed: &Testbed, which: &str) {
     let (cn, mnn) = (testbed.cn.udp(&format!("{CN4}:5000")), testbed.mnn.udp(&format!("{MNN4}:5000")));
     for (from, to, host, other) in [(&cn, &mnn, &testbed.cn, MNN4), (&mnn, &cn, &testbed.mnn, CN4)] {
@@ -161,7 +161,7 @@ fn only_the_bound_may_use_the_tunnel_for_ipv4() {
     assert_eq!(testbed.ha.count("dropped_source"), 2, "no longer registered");
 }
 
-/// An IPv6 header with IPv4-mapped addresses is none of IPv4, and may not pass for one (RFC 6890 §2.2.3).
+/// An IPv6 header with IPv4-mapped addresses is not IPv4, and must not pass for it (RFC 6890 §2.2.3).
 #[test]
 fn an_ipv4_mapped_address_in_an_ipv6_header_is_nobodys() {
     let mut testbed = testbed_or_skip!("an_ipv4_mapped_address_in_an_ipv6_header_is_nobodys");
@@ -191,7 +191,7 @@ fn header(next: u8, payload: u16, (source, destination): (&str, &str)) -> Vec<u8
     [&[0x60, 0, 0, 0, length[0], length[1], next, 64], &address(source)[..], &address(destination)].concat()
 }
 
-/// Both ends by the kernel's own devices, and one of each.
+/// Both endpoints by kernel devices, and one of each.
 pub fn dressed(at_ha: BackEnd, at_mr: BackEnd) -> Testbed {
     let mut testbed = Testbed::with(at_ha, at_mr);
     dress(&mut testbed);

@@ -1,4 +1,4 @@
-//! Tunnels by BPF between hosts in network namespaces: real packets, real kernel (RFC 2473, RFC 3963 §6.5 and §9).
+//! BPF tunnels between hosts in network namespaces: real packets, real kernel (RFC 2473, RFC 3963 §6.5 and §9).
 #![cfg(feature = "bpf")]
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails where it stands")]
 #![allow(clippy::disallowed_methods, reason = "real packets take real time")]
@@ -16,7 +16,7 @@ mod restart;
 mod testbed;
 mod xdp;
 
-/// The testbed, or the reason why it cannot be set up here, printed.
+/// The testbed; else the reason why it cannot be built here is printed.
 #[macro_export]
 macro_rules! testbed_or_skip {
     ($name:literal) => {

@@ -1,4 +1,4 @@
-//! Hosts in network namespaces that nothing but this process holds: whatever becomes of the test, they vanish with it.
+//! Hosts in network namespaces that only this process refers to: they vanish with the test, however it ends.
 
 use nix::sched::{CloneFlags, setns, unshare};
 use std::fs::File;
@@ -7,13 +7,13 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::process::Command;
 use std::time::Duration;
 
-/// A host of its own.
+/// A host.
 pub struct Host {
     namespace: OwnedFd,
 }
 
-/// Why these tests cannot run here; `None` if they can. To be called first in each test: it also gives the thread its
-/// own view of the file system, so that what is mounted goes with it.
+/// Why these tests cannot run here; `None` if they can. To be called first in each test: it also gives the thread a
+/// mount namespace of its own, so that mounts end with it.
 pub fn obstacle() -> Option<String> {
     if !nix::unistd::geteuid().is_root() {
         return Some("not root".to_owned());
@@ -26,7 +26,7 @@ pub fn obstacle() -> Option<String> {
 }
 
 impl Host {
-    /// A host with a loopback interface, which forwards and does not wait for duplicate address detection.
+    /// A host with a loopback interface, which forwards, without duplicate address detection.
     pub fn new() -> Host {
         let before = current();
         unshare(CloneFlags::CLONE_NEWNET).unwrap();
@@ -43,7 +43,7 @@ impl Host {
         host
     }
 
-    /// Does something in this host.
+    /// Runs a closure in this host.
     pub fn enter<R>(&self, act: impl FnOnce() -> R) -> R {
         let before = current();
         setns(&self.namespace, CloneFlags::CLONE_NEWNET).unwrap();
@@ -70,7 +70,7 @@ impl Host {
         String::from_utf8(output.stdout).unwrap()
     }
 
-    /// Lays a cable from an interface here to one of another host, and gives each an address with its prefix length.
+    /// Connects an interface here to one of another host, and gives each an address with its prefix length.
     pub fn cable(&self, (here, address): (&str, &str), other: &Host, (there, peer): (&str, &str)) {
         let path = format!("/proc/{}/fd/{}", std::process::id(), other.namespace.as_raw_fd());
         self.ip(&format!("link add {here} type veth peer name {there} netns {path}"));
@@ -80,7 +80,7 @@ impl Host {
         }
     }
 
-    /// The number of an interface.
+    /// The index of an interface.
     pub fn index(&self, interface: &str) -> u32 {
         self.enter(|| nix::net::if_::if_nametoindex(interface).unwrap())
     }

@@ -1,4 +1,4 @@
-//! Which path a packet takes: weights, flow rules, probes, straight to a neighbour (RFC 5648, RFC 6089).
+//! Which path a packet takes: weights, flow rules, probes, direct paths (RFC 5648, RFC 6089).
 
 use crate::netns_host::Host;
 use crate::testbed::{CN, COA, HA, HOME, MNN, MNP, SECOND_COA, Testbed, arrives, at_home_agent};
@@ -15,7 +15,7 @@ use roam6_wire::Bid;
 use std::net::{Ipv6Addr, SocketAddrV6};
 use std::os::fd::AsRawFd;
 
-/// Packets that core has sent out of each of the two interfaces towards the mobile router.
+/// Packets that core has sent by each of its two interfaces towards the mobile router.
 fn sent(core: &Host) -> [u64; 2] {
     ["core1", "core2"].map(|name| {
         let table = core.enter(|| std::fs::read_to_string("/proc/thread-self/net/dev")).unwrap();

@@ -1,4 +1,4 @@
-//! What lasts: through moves, through the death of the daemon, into its next life, until it is told to clean up.
+//! Tunnels through handovers, the death and the restart of the daemon, until they are cleaned up.
 
 use crate::testbed::{CN, COA, HOME, MNN, MNP, SECOND_COA, Testbed, arrives, at_home_agent};
 use crate::testbed_or_skip;
@@ -14,7 +14,7 @@ use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// Ends the sending, or the receiving, also where a test fails meanwhile.
+/// Ends sender or receiver, also where a test fails meanwhile.
 struct End<'a>(&'a AtomicBool);
 
 impl Drop for End<'_> {
@@ -23,10 +23,10 @@ impl Drop for End<'_> {
     }
 }
 
-/// So many packets at least, also where a slow machine sends few in the time.
+/// The least number of packets, also where a slow machine sends few in the time.
 const ENOUGH: u64 = 1000;
 
-/// Sends numbered packets while `act` runs; how many were sent and how many did not arrive.
+/// Sends numbered packets while `act` runs; returns how many were sent and lost.
 fn under_load(from: UdpSocket, to: UdpSocket, act: impl FnOnce()) -> (u64, u64) {
     setsockopt(&to, sockopt::RcvBufForce, &(16 << 20)).unwrap();
     let (over, all_sent) = (AtomicBool::new(false), AtomicBool::new(false));

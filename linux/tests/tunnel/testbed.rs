@@ -24,11 +24,11 @@ pub const OTHER_MNP: &str = "2001:db8:f1::/48";
 /// A path of a tunnel: care-of address, identifier, weight.
 pub type CareOf = (&'static str, u16, u16);
 
-/// What carries a host's tunnels.
+/// The tunnel back end of a host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BackEnd {
     Bpf,
-    /// The same, at the driver too.
+    /// The same, with the XDP program.
     BpfAtDriver,
     Kernel,
 }
@@ -50,7 +50,7 @@ impl TunnelEnd {
         if self.kind == BackEnd::Kernel { "nemo1" } else { "nemo0" }
     }
 
-    /// Begins a life of the daemon.
+    /// Starts the daemon's part.
     pub fn open(&mut self, run: &std::path::Path, interfaces: &[&str]) {
         let options = Options {
             device: "nemo0".into(),
@@ -73,7 +73,7 @@ impl TunnelEnd {
         }));
     }
 
-    /// Ends this life of the daemon and begins another, of this kind perhaps.
+    /// Restarts the daemon's part, perhaps with another back end.
     pub fn reopen(&mut self, kind: BackEnd, run: &std::path::Path, interfaces: &[&str]) {
         self.tunnels = None;
         self.kind = kind;
@@ -93,7 +93,8 @@ impl TunnelEnd {
         *self.act(|tunnels| tunnels.counters()).get(name).unwrap()
     }
 
-    /// Routes of a mobile router: what comes from its network, by an interface inside, or from its home address goes home.
+    /// Routes of a mobile router: packets from its mobile network, by an ingress interface, or from its home address go
+    /// to the home agent.
     fn route_home(&self, network: &str, home: &str, inside: &str) {
         self.host.ip(&format!("address add {home}/128 dev lo nodad"));
         self.host.ip(&format!("route add default dev {} table 10", self.device()));
@@ -120,7 +121,7 @@ impl Testbed {
         Testbed::with(BackEnd::Bpf, BackEnd::Bpf)
     }
 
-    /// The same with these back ends at the home agent and at the mobile router.
+    /// The same with these back ends on the home agent and on the mobile router.
     pub fn with(at_ha: BackEnd, at_mr: BackEnd) -> Testbed {
         let mut testbed = Testbed::unbound(at_ha, at_mr);
         testbed.bind(&[(COA, 1, 1)]);
@@ -158,13 +159,13 @@ impl Testbed {
         Testbed { cn, ha, core, mr, mnn, run }
     }
 
-    /// The tunnel of each end over these care-of addresses.
+    /// Puts the tunnel of each end, over these care-of addresses.
     pub fn bind(&mut self, paths: &[CareOf]) {
         self.ha.put(&at_home_agent(1, (HOME, MNP), paths));
         self.mr.put(&self.at_mobile_router(paths));
     }
 
-    /// The first path, with largest inner packets of `mtu` octets; routes say what any link carries.
+    /// Puts the first path with this MTU; the routes are those of any link.
     pub fn bind_at(&mut self, mtu: u32) {
         let narrow = |mut tunnel: Tunnel| {
             tunnel.paths[0].mtu = mtu;
@@ -242,7 +243,7 @@ pub fn at_home_agent(id: u32, (home, network): (&str, &str), paths: &[CareOf]) -
     }
 }
 
-/// The same tunnel seen from the other end.
+/// The same tunnel, for the other endpoint.
 pub fn turned(mut tunnel: Tunnel) -> Tunnel {
     std::mem::swap(&mut tunnel.local_prefixes, &mut tunnel.remote_prefixes);
     for path in &mut tunnel.paths {
@@ -251,7 +252,7 @@ pub fn turned(mut tunnel: Tunnel) -> Tunnel {
     tunnel
 }
 
-/// Sends `octets` there and waits for it to come.
+/// Sends a packet of `octets` and waits for it to arrive.
 pub fn arrives(from: &UdpSocket, to: &UdpSocket, octets: usize) -> bool {
     let _ = from.send_to(&vec![7; octets], to.local_addr().unwrap());
     let mut buffer = [0; 65536];

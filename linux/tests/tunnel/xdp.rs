@@ -1,5 +1,5 @@
-//! Frames taken at the driver: packets pass there and are counted there, and all that is not for it is as without it. Between
-//! hosts echoes travel, because a driver's program has no way to complete the checksums that sockets leave to a cable like this.
+//! The XDP program on real links: it forwards and counts tunnelled packets, and passes all else unchanged. Echoes are
+//! used between hosts, because an XDP program cannot complete the checksums that sockets leave to a veth device.
 
 use crate::netns_host::Host;
 use crate::testbed::{BackEnd, CN, COA, HOME, MNN, MNP, Testbed, at_home_agent};
@@ -12,7 +12,7 @@ use std::process::Command;
 const AT_HOME_AGENT: [&str; 2] = ["ha0", "ha1"];
 const AT_MOBILE_ROUTER: [&str; 3] = ["mr0", "mr1", "mr2"];
 
-/// Echoes of so many octets of payload: what came back, and what ping said.
+/// Sends echo requests; returns the number of replies, and the output of ping.
 fn echoes(from: &Host, options: &str, to: &str) -> (usize, String) {
     let words = format!("-6 -n -i 0.02 -W 0.3 {options} {to}");
     let output = from.enter(|| Command::new("ping").args(words.split(' ')).output().unwrap());
@@ -20,7 +20,8 @@ fn echoes(from: &Host, options: &str, to: &str) -> (usize, String) {
     (said.matches("bytes from").count(), said)
 }
 
-/// Has the other ends of the cables a program too: without, cables as these drop frames. Those hosts have no tunnels.
+/// Attaches an XDP program to the other ends of the cables too, without which veth devices drop redirected frames.
+/// Those hosts have no tunnels.
 fn neighbours(testbed: &Testbed) -> Vec<Bpf> {
     let hosts: [(&Host, &[&str]); 3] =
         [(&testbed.cn, &["cn0"]), (&testbed.core, &["core0", "core1"]), (&testbed.mnn, &["mnn0"])];
@@ -37,7 +38,7 @@ fn neighbours(testbed: &Testbed) -> Vec<Bpf> {
     hosts.map(open).into()
 }
 
-/// Another life of both daemons.
+/// Restarts both daemons.
 fn live(testbed: &mut Testbed, kind: BackEnd) {
     let run = testbed.run.path().to_owned();
     testbed.ha.reopen(kind, &run.join("ha"), &AT_HOME_AGENT);

@@ -14,7 +14,7 @@ use std::path::PathBuf;
 
 static OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/tc.bpf.o"));
 
-/// Filters of this priority and handle are ours.
+/// Priority and handle of the filters of roam6.
 const PRIORITY: u16 = 106;
 const HANDLE: TcHandle = TcHandle::new(0, 1);
 
