@@ -5,19 +5,19 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails where it stands")]
 #![allow(clippy::indexing_slicing, reason = "a test fails where it stands")]
 
-mod road;
+mod testbed;
 
-use road::capture::{Capture, Dissected};
-use road::node::{HOME, PEER, SETTINGS, addresses, await_address, listening_road, reaches};
-use road::visit::{BRIEF, FIRST, LOWER, POOR, SECOND, Visit};
-use road::{Road, Running, run, wait_for};
 use std::net::Ipv6Addr;
 use std::process::{Command, Stdio};
+use testbed::capture::{Capture, Dissected};
+use testbed::host::{HOME, PEER, SETTINGS, addresses, await_address, listening_testbed, reaches};
+use testbed::visited_network::{Attachment, BRIEF, FIRST, LOWER, POOR, SECOND};
+use testbed::{Running, Testbed, run, wait_for};
 
 /// The node speaks from an address of a network that was left: it is told so, and knows at once.
-fn is_told(road: &Road, former: &str) {
+fn is_told(testbed: &Testbed, former: &str) {
     let words = ["ping", "-nqc5", "-i0.3", "-W1", "-I", former, PEER];
-    let output = road.node.command(&words).output().unwrap();
+    let output = testbed.node.command(&words).output().unwrap();
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(!output.status.success() && text.contains(" errors, "), "{former}: {text}");
 }
@@ -37,27 +37,27 @@ fn check_advertisements(inside: &Dissected, former: &str, new: &str) {
 }
 
 #[test]
-fn a_prefix_of_each_network_visited_is_used_there_and_nowhere_else() {
-    let Some(road) = listening_road("a_prefix_of_each_network_visited_is_used_there_and_nowhere_else") else { return };
-    let inside = Capture::begin(&road, &road.router, "in0", "inside");
-    let _agent = road.start_agent();
-    let mut router = road.start_router(SETTINGS);
-    let visit = Visit::begin(&road, &FIRST, "first");
-    let former = await_address(&road.node, "2001:db8:b1:");
-    road.await_binding("2001:db8:2:");
-    wait_for("a way from home", || reaches(&road.node, HOME));
-    assert_eq!(addresses(&road.node, HOME), [(HOME.to_owned(), false)], "the direct path is preferred");
+fn each_visited_network_delegates_a_care_of_prefix() {
+    let Some(testbed) = listening_testbed("each_visited_network_delegates_a_care_of_prefix") else { return };
+    let inside = Capture::begin(&testbed, &testbed.router, "in0", "inside");
+    let _agent = testbed.start_agent();
+    let mut router = testbed.start_router(SETTINGS);
+    let visit = Attachment::begin(&testbed, &FIRST, "first");
+    let former = await_address(&testbed.node, "2001:db8:b1:");
+    testbed.await_binding("2001:db8:2:");
+    wait_for("a way from home", || reaches(&testbed.node, HOME));
+    assert_eq!(addresses(&testbed.node, HOME), [(HOME.to_owned(), false)], "the direct path is preferred");
     // What the prefix has beyond the node's link leads nowhere.
     let beyond = beyond(&former);
     let words = ["ping", "-nqc1", "-W2", "-I", PEER, &beyond];
-    let told = String::from_utf8(road.agent.command(&words).output().unwrap().stdout).unwrap();
+    let told = String::from_utf8(testbed.agent.command(&words).output().unwrap().stdout).unwrap();
     assert!(told.contains("+1 errors"), "{told}");
 
     // The node goes on speaking from the address whatever happens.
     let words = ["ping", "-nq", "-i", "0.02", "-I", &former, PEER];
-    let talk = Running(road.node.command(&words).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap());
-    let before = echoes(&road);
-    wait_for("a talk", || echoes(&road) > before + 10);
+    let talk = Running(testbed.node.command(&words).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap());
+    let before = echoes(&testbed);
+    wait_for("a talk", || echoes(&testbed) > before + 10);
     let first = visit.end();
     assert!(first.count(&format!("icmpv6.type == 128 && ipv6.src == {former} && !(ipv6.nxt == 41)")) > 5);
     assert!(first.count(&format!("icmpv6.type == 128 && ipv6.src == {HOME} && ipv6.nxt == 41")) > 0);
@@ -67,16 +67,16 @@ fn a_prefix_of_each_network_visited_is_used_there_and_nowhere_else() {
     assert_eq!(first.count(&probes), 1, "nothing goes in circles");
     check_delegation(&first);
 
-    let visit = Visit::begin(&road, &SECOND, "second");
-    await_address(&road.node, "2001:db8:b2:");
+    let visit = Attachment::begin(&testbed, &SECOND, "second");
+    await_address(&testbed.node, "2001:db8:b2:");
     // The same advertisement deprecates it, but the kernel does so a little later, in a thread of its own.
     wait_for("the former address deprecated", || {
-        addresses(&road.node, &former).iter().all(|(_, preferred)| !preferred)
+        addresses(&testbed.node, &former).iter().all(|(_, preferred)| !preferred)
     });
-    assert_eq!(addresses(&road.node, &former), [(former.clone(), false)], "deprecated, not forgotten");
+    assert_eq!(addresses(&testbed.node, &former), [(former.clone(), false)], "deprecated, not forgotten");
     // The kernel answers a few times a second only (RFC 4443 §2.4 (f)).
     drop(talk);
-    is_told(&road, &former);
+    is_told(&testbed, &former);
     let second = visit.end_after(|| {
         run(Command::new("kill").args(["-TERM", &router.0.id().to_string()]));
         assert!(router.0.wait().unwrap().success());
@@ -93,8 +93,8 @@ fn a_prefix_of_each_network_visited_is_used_there_and_nowhere_else() {
 }
 
 /// Echo requests that the peer has heard.
-fn echoes(road: &Road) -> u32 {
-    road.agent.shell("nstat -az Icmp6InEchos | awk '/Echos/ { print $2 }'").trim().parse().unwrap()
+fn echoes(testbed: &Testbed) -> u32 {
+    testbed.agent.shell("nstat -az Icmp6InEchos | awk '/Echos/ { print $2 }'").trim().parse().unwrap()
 }
 
 /// An address of the same delegated prefix, on a link nobody has.
@@ -114,24 +114,24 @@ fn check_delegation(uplink: &Dissected) {
 }
 
 #[test]
-fn where_nobody_delegates_the_visited_link_itself_is_used_while_it_lasts() {
-    let Some(road) = listening_road("where_nobody_delegates_the_visited_link_itself_is_used_while_it_lasts") else {
+fn without_dhcpv6_pd_the_visited_link_is_shared_by_nd_proxy() {
+    let Some(testbed) = listening_testbed("without_dhcpv6_pd_the_visited_link_is_shared_by_nd_proxy") else {
         return;
     };
-    let inside = Capture::begin(&road, &road.router, "in0", "inside");
-    let _agent = road.start_agent();
-    let _router = road.start_router(SETTINGS);
-    let visit = Visit::begin(&road, &POOR, "poor");
-    let former = await_address(&road.node, "2001:db8:2:");
-    wait_for("a way from home", || reaches(&road.node, HOME));
+    let inside = Capture::begin(&testbed, &testbed.router, "in0", "inside");
+    let _agent = testbed.start_agent();
+    let _router = testbed.start_router(SETTINGS);
+    let visit = Attachment::begin(&testbed, &POOR, "poor");
+    let former = await_address(&testbed.node, "2001:db8:2:");
+    wait_for("a way from home", || reaches(&testbed.node, HOME));
     let poor = visit.end();
     assert!(poor.count(&format!("icmpv6.type == 128 && ipv6.src == {former} && !(ipv6.nxt == 41)")) > 0);
     let answered = format!("icmpv6.type == 136 && icmpv6.nd.na.target_address == {former} && ipv6.dst != ff02::1");
     assert!(poor.count(&answered) > 0, "the router of the visited link found the node by proxy");
 
-    let visit = Visit::begin(&road, &SECOND, "second");
-    await_address(&road.node, "2001:db8:b2:");
-    is_told(&road, &former);
+    let visit = Attachment::begin(&testbed, &SECOND, "second");
+    await_address(&testbed.node, "2001:db8:b2:");
+    is_told(&testbed, &former);
     check_delegation(&visit.end());
     let inside = inside.end();
     inside.check();
@@ -143,25 +143,25 @@ fn where_nobody_delegates_the_visited_link_itself_is_used_while_it_lasts() {
 }
 
 #[test]
-fn a_lease_changes_and_ends_with_the_server() {
-    let Some(road) = listening_road("a_lease_changes_and_ends_with_the_server") else { return };
-    let inside = Capture::begin(&road, &road.router, "in0", "inside");
-    let _agent = road.start_agent();
-    let _router = road.start_router(SETTINGS);
-    let mut visit = Visit::begin(&road, &BRIEF, "brief");
-    let former = await_address(&road.node, "2001:db8:b3:ff00");
+fn a_dhcpv6_pd_lease_changes_and_expires() {
+    let Some(testbed) = listening_testbed("a_dhcpv6_pd_lease_changes_and_expires") else { return };
+    let inside = Capture::begin(&testbed, &testbed.router, "in0", "inside");
+    let _agent = testbed.start_agent();
+    let _router = testbed.start_router(SETTINGS);
+    let mut visit = Attachment::begin(&testbed, &BRIEF, "brief");
+    let former = await_address(&testbed.node, "2001:db8:b3:ff00");
     visit.delegate(LOWER);
-    let new = await_address(&road.node, "2001:db8:b3:7f00");
-    let over = |address: &str| addresses(&road.node, address).iter().all(|(_, preferred)| !preferred);
+    let new = await_address(&testbed.node, "2001:db8:b3:7f00");
+    let over = |address: &str| addresses(&testbed.node, address).iter().all(|(_, preferred)| !preferred);
     wait_for("the former prefix over", || over(&former));
 
     visit.delegate_no_more();
     let lease =
-        || road.show("mr", "prefixes").lines().find(|row| row.starts_with("2001:db8:b3:7f00")).map(str::to_owned);
+        || testbed.show("mr", "prefixes").lines().find(|row| row.starts_with("2001:db8:b3:7f00")).map(str::to_owned);
     wait_for("the lease over", || lease().is_none_or(|row| row.ends_with("withdrawn")));
     wait_for("known inside", || over(&new));
-    wait_for("a way from home", || reaches(&road.node, HOME));
-    is_told(&road, &new);
+    wait_for("a way from home", || reaches(&testbed.node, HOME));
+    is_told(&testbed, &new);
     visit.end().check();
     inside.end().check();
 }

@@ -18,14 +18,14 @@ const BINARY: &str = env!("CARGO_BIN_EXE_roam6");
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// A namespace that lives as long as the process that holds it.
-struct Place {
+struct Namespace {
     holder: Child,
     folder: TempDir,
 }
 
-impl Place {
+impl Namespace {
     /// `None`, with a word of why, where namespaces cannot be made.
-    fn new(test: &str) -> Option<Place> {
+    fn new(test: &str) -> Option<Namespace> {
         let mut command = Command::new("unshare");
         // The holder ends when its input does, also when the test is killed.
         command.args(["--net", "--mount", "sh", "-c", "ip link set lo up && echo up && exec cat"]);
@@ -40,7 +40,7 @@ impl Place {
             println!("skipped: {test}: no network namespaces here (not root?)");
             return None;
         }
-        let place = Place { holder, folder: tempfile::tempdir().unwrap() };
+        let place = Namespace { holder, folder: tempfile::tempdir().unwrap() };
         place.shell("ip link add home0 type veth peer name host0 && ip link set home0 up && ip link set host0 up");
         place.shell("ip address add 2001:db8:1::1/64 dev home0 nodad");
         let config = format!(
@@ -119,7 +119,7 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for Namespace {
     fn drop(&mut self) {
         let _ = self.holder.kill();
         let _ = self.holder.wait();
@@ -169,8 +169,8 @@ fn wait_for(what: &str, mut done: impl FnMut() -> bool) {
 }
 
 #[test]
-fn it_answers_and_leaves_nothing_behind() {
-    let Some(place) = Place::new("it_answers_and_leaves_nothing_behind") else { return };
+fn the_daemon_responds_and_removes_its_kernel_state() {
+    let Some(place) = Namespace::new("the_daemon_responds_and_removes_its_kernel_state") else { return };
     let ready = || place.shell("ip -6 -o address show scope link -tentative").lines().count() == 2;
     wait_for("link-local addresses", || ready() && !place.traces().contains("tentative"));
     let before = place.traces();
@@ -200,8 +200,8 @@ fn it_answers_and_leaves_nothing_behind() {
 }
 
 #[test]
-fn settings_are_read_anew_while_it_runs() {
-    let Some(place) = Place::new("settings_are_read_anew_while_it_runs") else { return };
+fn sighup_reloads_the_configuration() {
+    let Some(place) = Namespace::new("sighup_reloads_the_configuration") else { return };
     let daemon = place.start(&[]);
     let reload = || {
         daemon.signal("HUP");
@@ -225,8 +225,8 @@ fn settings_are_read_anew_while_it_runs() {
 
 /// A mobile router that every home agent has refused asks again when it is reloaded, whether or not its settings changed.
 #[test]
-fn a_mobile_router_is_told_of_every_reload() {
-    let Some(place) = Place::new("a_mobile_router_is_told_of_every_reload") else { return };
+fn each_reload_makes_a_refused_mobile_router_register_again() {
+    let Some(place) = Namespace::new("each_reload_makes_a_refused_mobile_router_register_again") else { return };
     let config = format!(
         "run_dir = \"{0}/run\"\nstate_dir = \"{0}/state\"\n\
          [mobile_router]\nhome_address = \"2001:db8:9::100\"\nhome_prefix = \"2001:db8:9::/64\"\n\
@@ -248,8 +248,8 @@ fn a_mobile_router_is_told_of_every_reload() {
 }
 
 #[test]
-fn killed_it_leaves_its_work_and_begins_again() {
-    let Some(place) = Place::new("killed_it_leaves_its_work_and_begins_again") else { return };
+fn a_killed_daemon_keeps_its_kernel_state_and_recovers_bindings() {
+    let Some(place) = Namespace::new("a_killed_daemon_keeps_its_kernel_state_and_recovers_bindings") else { return };
     let daemon = place.start(&[]);
     daemon.end("KILL");
     assert!(place.traces().contains("nemo0"), "the tunnel outlives the daemon");
@@ -259,8 +259,8 @@ fn killed_it_leaves_its_work_and_begins_again() {
 }
 
 #[test]
-fn a_recording_can_be_played_again() {
-    let Some(place) = Place::new("a_recording_can_be_played_again") else { return };
+fn a_recording_can_be_replayed() {
+    let Some(place) = Namespace::new("a_recording_can_be_replayed") else { return };
     let path = place.file("talk.case");
     let daemon = place.start(&["--record", path.to_str().unwrap()]);
     place.shell("ip link set host0 down; ip link set host0 up");
@@ -275,8 +275,8 @@ fn a_recording_can_be_played_again() {
 }
 
 #[test]
-fn whoever_cannot_be_answered_is_told_so() {
-    let Some(place) = Place::new("whoever_cannot_be_answered_is_told_so") else { return };
+fn clients_receive_an_error_when_descriptors_run_out() {
+    let Some(place) = Namespace::new("clients_receive_an_error_when_descriptors_run_out") else { return };
     let daemon = place.start(&[]);
     let process = daemon.child.id().to_string();
     let limit = |files: usize| {
@@ -297,7 +297,7 @@ fn whoever_cannot_be_answered_is_told_so() {
 }
 
 #[test]
-fn errors_say_what_to_do() {
+fn errors_have_a_remedy() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("wrong.toml");
     fs::write(&path, "[home_agent]\naddres = \"2001:db8::1\"\n").unwrap();

@@ -3,34 +3,34 @@
 #![allow(clippy::disallowed_methods, reason = "it waits for real processes")]
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test fails where it stands")]
 
-mod road;
+mod testbed;
 
-use road::{BINARY, Place, Road, wait_for};
+use testbed::{BINARY, Namespace, Testbed, wait_for};
 
 /// Why this kernel has no tunnel devices of its own, in its own words.
 fn obstacle() -> Option<String> {
-    let place = Place::new()?;
+    let place = Namespace::new()?;
     let made = place.command(&["ip", "link", "add", "probe", "type", "ip6tnl", "remote", "::1"]).output().unwrap();
     (!made.status.success()).then(|| String::from_utf8_lossy(&made.stderr).trim().to_owned())
 }
 
 #[test]
-fn either_end_may_have_either_data_plane() {
-    let test = "either_end_may_have_either_data_plane";
+fn bpf_and_ip6tnl_data_planes_interoperate() {
+    let test = "bpf_and_ip6tnl_data_planes_interoperate";
     if let Some(why) = obstacle() {
         return println!("skipped: {test}: {why}");
     }
     for (at_agent, at_router) in [("bpf", "ip6tnl"), ("ip6tnl", "bpf"), ("ip6tnl", "ip6tnl"), ("bpf", "bpf")] {
-        let Some(road) = Road::new(test) else { return };
+        let Some(testbed) = Testbed::new(test) else { return };
         let pair = format!("{at_agent} at the home agent, {at_router} at the mobile router");
-        road.enroll(&[]);
-        let _agent = road.start_agent_with(at_agent);
-        let radvd = road.advertise("2001:db8:2::/64");
-        let _router = road.start_router_with(at_router, "");
-        road.await_binding("2001:db8:2:");
+        testbed.enroll(&[]);
+        let _agent = testbed.start_agent_with(at_agent);
+        let radvd = testbed.advertise("2001:db8:2::/64");
+        let _router = testbed.start_router_with(at_router, "");
+        testbed.await_binding("2001:db8:2:");
         let ping = |count: &str, size: &str| {
             let words = ["ping", "-nq", "-i0.05", "-W2", "-c", count, "-s", size, "2001:db8:9::9"];
-            String::from_utf8(road.node.command(&words).output().unwrap().stdout).unwrap()
+            String::from_utf8(testbed.node.command(&words).output().unwrap().stdout).unwrap()
         };
         wait_for(&pair, || ping("1", "56").contains(" 0% packet loss"));
         for size in ["56", "1412"] {
@@ -38,9 +38,9 @@ fn either_end_may_have_either_data_plane() {
             assert!(told.contains("40 packets transmitted, 40 received"), "{pair}, {size} octets: {told}");
         }
         drop(radvd);
-        let _radvd = road.advertise("2001:db8:3::/64");
-        road.router.shell("ip link set up0 down; ip link set up0 up");
-        road.await_binding("2001:db8:3:");
+        let _radvd = testbed.advertise("2001:db8:3::/64");
+        testbed.router.shell("ip link set up0 down; ip link set up0 up");
+        testbed.await_binding("2001:db8:3:");
         wait_for(&pair, || ping("1", "56").contains(" 0% packet loss"));
         let told = ping("40", "56");
         assert!(told.contains("40 packets transmitted, 40 received"), "{pair}, after the move: {told}");
@@ -48,15 +48,15 @@ fn either_end_may_have_either_data_plane() {
 }
 
 #[test]
-fn a_data_plane_the_kernel_has_not_is_refused() {
-    let test = "a_data_plane_the_kernel_has_not_is_refused";
+fn a_data_plane_without_kernel_support_is_refused() {
+    let test = "a_data_plane_without_kernel_support_is_refused";
     if obstacle().is_none() {
         return println!("skipped: {test}: this kernel has ip6tnl");
     }
-    let Some(road) = Road::new(test) else { return };
-    road.enroll(&[]);
-    let config = road.agent_config("ip6tnl");
-    let ended = road.agent.command(&[BINARY, "run", "--config", config.to_str().unwrap()]).output().unwrap();
+    let Some(testbed) = Testbed::new(test) else { return };
+    testbed.enroll(&[]);
+    let config = testbed.agent_config("ip6tnl");
+    let ended = testbed.agent.command(&[BINARY, "run", "--config", config.to_str().unwrap()]).output().unwrap();
     let said = String::from_utf8_lossy(&ended.stderr).into_owned();
     assert!(!ended.status.success());
     assert!(

@@ -4,12 +4,12 @@
 #![allow(clippy::disallowed_methods, reason = "it waits for real processes")]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, reason = "a test fails where it stands")]
 
-mod road;
+mod testbed;
 
-use road::{BINARY, Place, Road, Running, run, wait_or_tell};
 use serde_json::Value;
 use std::fs;
 use std::time::{Duration, Instant};
+use testbed::{BINARY, Namespace, Running, Testbed, run, wait_or_report};
 
 /// About 1.3 s are expected; a busy machine takes longer.
 const BOUND: Duration = Duration::from_secs(5);
@@ -21,20 +21,20 @@ const CORRESPONDENT: &str = "2001:db8:9::9";
 /// The addresses of the two home agents.
 const ADDRESSES: [&str; 2] = ["2001:db8:1::1", "2001:db8:1::2"];
 
-/// A mobile router with two home agents. The agent's place of the road is the visited network, the network between it and
+/// A mobile router with two home agents. The agent's place of the testbed is the visited network, the network between it and
 /// the home agents, and the correspondent.
 struct Scene {
-    road: Road,
-    home_agents: [Place; 2],
+    testbed: Testbed,
+    home_agents: [Namespace; 2],
 }
 
 impl Scene {
     fn new(test: &str) -> Option<Scene> {
-        let road = Road::new(test)?;
-        let home_agents = [Place::new()?, Place::new()?];
-        road.agent.shell("ip address del 2001:db8:1::1/128 dev lo");
+        let testbed = Testbed::new(test)?;
+        let home_agents = [Namespace::new()?, Namespace::new()?];
+        testbed.agent.shell("ip address del 2001:db8:1::1/128 dev lo");
         for (index, place) in home_agents.iter().enumerate() {
-            road.agent.shell(&format!(
+            testbed.agent.shell(&format!(
                 "ip link add core{index} type veth peer name eth0 netns {0} && ip link set core{index} up && \
                  ip address add 2001:db8:c{index}::1/64 dev core{index} nodad && \
                  ip route add {1}/128 via 2001:db8:c{index}::2",
@@ -47,8 +47,8 @@ impl Scene {
                 ADDRESSES[index]
             ));
         }
-        road.enroll(&[]);
-        let scene = Scene { road, home_agents };
+        testbed.enroll(&[]);
+        let scene = Scene { testbed, home_agents };
         scene.connect(0);
         scene.connect(1);
         scene.route_home(0);
@@ -65,7 +65,7 @@ impl Scene {
 
     /// The home network and the mobile network are reached by this home agent.
     fn route_home(&self, index: usize) {
-        self.road.agent.shell(&format!(
+        self.testbed.agent.shell(&format!(
             "for prefix in 2001:db8:1::/64 2001:db8:100::/56; do \
              ip route replace $prefix via 2001:db8:c{index}::2; done"
         ));
@@ -76,24 +76,24 @@ impl Scene {
             "[home_agent]\naddress = \"{}\"\nhome_prefixes = [\"2001:db8:1::/64\"]\nprefix_table = \"mobiles.toml\"\n",
             ADDRESSES[index]
         );
-        self.home_agents[index].roam6(&self.road.write_config(&format!("ha{index}"), &role))
+        self.home_agents[index].roam6(&self.testbed.write_config(&format!("ha{index}"), &role))
     }
 
     /// The mobile router with both home agents, the first preferred, and all other settings left to their defaults.
     fn start_router(&self) -> Running {
-        let config = self.road.router_config("auto", "");
+        let config = self.testbed.router_config("auto", "");
         let text = fs::read_to_string(&config).unwrap();
         let [first, second] = ADDRESSES;
         let both = format!("home_agents = [\"{first}\", \"{second}\"]");
         let replaced = text.replace(&format!("home_agents = [\"{first}\"]"), &both);
         assert_ne!(replaced, text);
         fs::write(&config, replaced).unwrap();
-        self.road.router.roam6(&config)
+        self.testbed.router.roam6(&config)
     }
 
     /// The bindings that the daemon of `who` in `place` shows.
-    fn bindings(&self, place: &Place, who: &str) -> Vec<Value> {
-        let run_dir = self.road.file(who).join("run");
+    fn bindings(&self, place: &Namespace, who: &str) -> Vec<Value> {
+        let run_dir = self.testbed.file(who).join("run");
         let words = [BINARY, "show", "bindings", "--json", "--run-dir", run_dir.to_str().unwrap()];
         let output = place.command(&words).output().unwrap();
         let shown: Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
@@ -102,7 +102,7 @@ impl Scene {
 
     /// Whether the mobile router is bound to this home agent.
     fn is_bound_to(&self, index: usize) -> bool {
-        let bindings = self.bindings(&self.road.router, "mr");
+        let bindings = self.bindings(&self.testbed.router, "mr");
         bindings.iter().any(|row| row["state"] == "bound" && row["home_agent"] == ADDRESSES[index])
     }
 
@@ -120,11 +120,11 @@ impl Scene {
     /// Whether the node inside reaches the correspondent, and is reached.
     fn reaches(&self) -> bool {
         let words = ["ping", "-nqc1", "-W1", CORRESPONDENT];
-        self.road.node.command(&words).output().unwrap().status.success()
+        self.testbed.node.command(&words).output().unwrap().status.success()
     }
 
     fn await_that(&self, what: &str, done: impl FnMut() -> bool) {
-        wait_or_tell(what, done, || self.logs());
+        wait_or_report(what, done, || self.logs());
     }
 
     /// Waits until the node reaches the correspondent by this home agent, probes are answered, and the start is so long ago
@@ -144,7 +144,7 @@ impl Scene {
     }
 
     fn log(&self, who: &str) -> String {
-        fs::read_to_string(self.road.file(&format!("{who}.log"))).unwrap_or_default()
+        fs::read_to_string(self.testbed.file(&format!("{who}.log"))).unwrap_or_default()
     }
 
     /// Measures how long it takes until `done`, which has to be within [`BOUND`].
@@ -158,11 +158,11 @@ impl Scene {
 }
 
 #[test]
-fn a_home_agent_that_dies_is_replaced_and_not_returned_to() {
-    let Some(scene) = Scene::new("a_home_agent_that_dies_is_replaced_and_not_returned_to") else { return };
+fn a_failed_home_agent_is_replaced_without_failback() {
+    let Some(scene) = Scene::new("a_failed_home_agent_is_replaced_without_failback") else { return };
     let first = scene.start_agent(0);
     let _second = scene.start_agent(1);
-    let _radvd = scene.road.advertise("2001:db8:2::/64");
+    let _radvd = scene.testbed.advertise("2001:db8:2::/64");
     let _router = scene.start_router();
     scene.await_service(0);
     assert!(!scene.holds_binding(1), "one binding at a time\n{}", scene.logs());
@@ -191,15 +191,15 @@ fn a_home_agent_that_dies_is_replaced_and_not_returned_to() {
 }
 
 #[test]
-fn a_binding_that_is_removed_at_the_home_agent_is_there_again() {
-    let Some(scene) = Scene::new("a_binding_that_is_removed_at_the_home_agent_is_there_again") else { return };
+fn an_unbound_home_address_registers_again() {
+    let Some(scene) = Scene::new("an_unbound_home_address_registers_again") else { return };
     let _agents = [scene.start_agent(0), scene.start_agent(1)];
-    let _radvd = scene.road.advertise("2001:db8:2::/64");
+    let _radvd = scene.testbed.advertise("2001:db8:2::/64");
     let _router = scene.start_router();
     scene.await_service(0);
     let before = scene.sequence(0);
     let mut unbind = scene.home_agents[0].command(&[BINARY, "unbind", "2001:db8:1::100", "--run-dir"]);
-    run(unbind.arg(scene.road.file("ha0").join("run")));
+    run(unbind.arg(scene.testbed.file("ha0").join("run")));
     scene.measure("bound again", || scene.sequence(0).is_some_and(|now| before.as_ref() != Some(&now)));
     scene.await_that("a way out", || scene.reaches());
     assert!(scene.is_bound_to(0) && !scene.holds_binding(1), "the home agent is the same\n{}", scene.logs());

@@ -4,10 +4,10 @@
 #![allow(clippy::disallowed_methods, reason = "it waits for real processes")]
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test fails where it stands")]
 
-mod road;
+mod testbed;
 
-use road::{Road, wait_for};
 use std::fs;
+use testbed::{Testbed, wait_for};
 
 const CORRESPONDENT: &str = "2001:db8:9::9";
 const NODE: &str = "2001:db8:100::2";
@@ -23,122 +23,123 @@ table inet site {
 ";
 
 /// Whether this kernel has what the rules need.
-fn obstacle(road: &Road) -> Option<String> {
-    let tried = road.node.command(&["sh", "-c", &format!("nft -f - <<'END'\n{RULES}END\nnft flush ruleset")]).output();
+fn obstacle(testbed: &Testbed) -> Option<String> {
+    let tried =
+        testbed.node.command(&["sh", "-c", &format!("nft -f - <<'END'\n{RULES}END\nnft flush ruleset")]).output();
     let output = tried.unwrap();
     (!output.status.success()).then(|| String::from_utf8_lossy(&output.stderr).trim().to_owned())
 }
 
-fn load(road: &Road, rules: &str) {
-    road.router.shell(&format!("nft -f - <<'END'\n{rules}END"));
+fn load(testbed: &Testbed, rules: &str) {
+    testbed.router.shell(&format!("nft -f - <<'END'\n{rules}END"));
 }
 
 /// How many of five echo requests are answered.
-fn answered(road: &Road, inward: bool) -> usize {
-    let (place, to) = if inward { (&road.agent, NODE) } else { (&road.node, CORRESPONDENT) };
+fn answered(testbed: &Testbed, inward: bool) -> usize {
+    let (place, to) = if inward { (&testbed.agent, NODE) } else { (&testbed.node, CORRESPONDENT) };
     let output = place.command(&["ping", "-n", "-c5", "-i0.05", "-W1", to]).output().unwrap();
     String::from_utf8_lossy(&output.stdout).matches("bytes from").count()
 }
 
 /// Whether a connection from the correspondent is accepted inside.
-fn connects(road: &Road) -> bool {
+fn connects(testbed: &Testbed) -> bool {
     let words = ["timeout", "2", "bash", "-c", &format!("exec 3<>/dev/tcp/{NODE}/7007")];
-    road.agent.command(&words).status().unwrap().success()
+    testbed.agent.command(&words).status().unwrap().success()
 }
 
 /// The node inside as the router's neighbour cache has it.
-fn set_neighbour(road: &Road, state: &str) {
-    let at = road.node.link_address("eth0");
-    road.router.shell(&match state {
+fn set_neighbour(testbed: &Testbed, state: &str) {
+    let at = testbed.node.link_address("eth0");
+    testbed.router.shell(&match state {
         "flushed" => "ip -6 neighbour flush dev in0".to_owned(),
         state => format!("ip -6 neighbour replace {NODE} lladdr {at} dev in0 nud {state}"),
     });
 }
 
-fn prepared(test: &str) -> Option<Road> {
-    let road = Road::new(test)?;
-    if let Some(why) = obstacle(&road) {
+fn prepared(test: &str) -> Option<Testbed> {
+    let testbed = Testbed::new(test)?;
+    if let Some(why) = obstacle(&testbed) {
         println!("skipped: {test}: no stateful nftables: {why}");
         return None;
     }
-    road.enroll(&[]);
-    Some(road)
+    testbed.enroll(&[]);
+    Some(testbed)
 }
 
 /// The log of the mobile router.
-fn log(road: &Road) -> String {
-    fs::read_to_string(road.file("mr.log")).unwrap_or_default()
+fn log(testbed: &Testbed) -> String {
+    fs::read_to_string(testbed.file("mr.log")).unwrap_or_default()
 }
 
 #[test]
-fn a_stateful_firewall_is_obeyed_in_every_neighbour_state() {
-    let Some(road) = prepared("a_stateful_firewall_is_obeyed_in_every_neighbour_state") else { return };
-    let _agent = road.start_agent();
-    let _radvd = road.advertise("2001:db8:2::/64");
-    let _router = road.start_router("");
-    road.await_binding("2001:db8:2:");
-    let _server = road.node.start(&["python3", "-c", SERVER]);
-    wait_for("packets pass without a firewall", || answered(&road, true) == 5 && connects(&road));
-    load(&road, RULES);
-    wait_for("the firewall is noticed", || road.show("mr", "tunnels").contains("firewall"));
+fn a_stateful_firewall_is_obeyed_in_every_nud_state() {
+    let Some(testbed) = prepared("a_stateful_firewall_is_obeyed_in_every_nud_state") else { return };
+    let _agent = testbed.start_agent();
+    let _radvd = testbed.advertise("2001:db8:2::/64");
+    let _router = testbed.start_router("");
+    testbed.await_binding("2001:db8:2:");
+    let _server = testbed.node.start(&["python3", "-c", SERVER]);
+    wait_for("packets pass without a firewall", || answered(&testbed, true) == 5 && connects(&testbed));
+    load(&testbed, RULES);
+    wait_for("the firewall is noticed", || testbed.show("mr", "tunnels").contains("firewall"));
     for state in ["reachable", "permanent", "stale", "flushed", "reachable"] {
-        set_neighbour(&road, state);
-        assert_eq!(answered(&road, true), 0, "unsolicited, neighbour {state}");
-        assert!(!connects(&road), "unsolicited, neighbour {state}");
-        set_neighbour(&road, state);
-        assert!(answered(&road, false) >= 4, "from inside, neighbour {state}: {}", road.logs());
-        assert_eq!(answered(&road, true), 0, "unsolicited after a conversation, neighbour {state}");
+        set_neighbour(&testbed, state);
+        assert_eq!(answered(&testbed, true), 0, "unsolicited, neighbour {state}");
+        assert!(!connects(&testbed), "unsolicited, neighbour {state}");
+        set_neighbour(&testbed, state);
+        assert!(answered(&testbed, false) >= 4, "from inside, neighbour {state}: {}", testbed.logs());
+        assert_eq!(answered(&testbed, true), 0, "unsolicited after a conversation, neighbour {state}");
     }
-    assert_eq!(log(&road).matches("firewall").count(), 1, "told once: {}", log(&road));
+    assert_eq!(log(&testbed).matches("firewall").count(), 1, "told once: {}", log(&testbed));
     // Loaded anew in two steps, as `systemctl restart nftables` does, and as one transaction.
     for _ in 0..3 {
-        load(&road, RULES);
-        assert_eq!(answered(&road, true), 0, "after a reload");
-        road.router.shell("nft flush ruleset");
-        load(&road, RULES);
-        assert_eq!(answered(&road, true), 0, "after a restart of the firewall");
+        load(&testbed, RULES);
+        assert_eq!(answered(&testbed, true), 0, "after a reload");
+        testbed.router.shell("nft flush ruleset");
+        load(&testbed, RULES);
+        assert_eq!(answered(&testbed, true), 0, "after a restart of the firewall");
     }
-    road.router.shell("nft add rule inet site forward icmpv6 type echo-request accept");
-    assert_eq!(answered(&road, true), 5, "what a new rule accepts");
-    load(&road, RULES);
-    assert_eq!(answered(&road, true), 0, "established once, no longer");
+    testbed.router.shell("nft add rule inet site forward icmpv6 type echo-request accept");
+    assert_eq!(answered(&testbed, true), 5, "what a new rule accepts");
+    load(&testbed, RULES);
+    assert_eq!(answered(&testbed, true), 0, "established once, no longer");
 }
 
 #[test]
-fn a_firewall_that_stands_before_the_start_is_obeyed() {
-    let Some(road) = prepared("a_firewall_that_stands_before_the_start_is_obeyed") else { return };
-    load(&road, RULES);
-    let _agent = road.start_agent();
-    let _radvd = road.advertise("2001:db8:2::/64");
-    let _router = road.start_router("");
-    road.await_binding("2001:db8:2:");
-    wait_for("packets from inside pass", || answered(&road, false) == 5);
-    set_neighbour(&road, "reachable");
-    assert_eq!(answered(&road, true), 0);
+fn a_firewall_from_before_the_start_is_obeyed() {
+    let Some(testbed) = prepared("a_firewall_from_before_the_start_is_obeyed") else { return };
+    load(&testbed, RULES);
+    let _agent = testbed.start_agent();
+    let _radvd = testbed.advertise("2001:db8:2::/64");
+    let _router = testbed.start_router("");
+    testbed.await_binding("2001:db8:2:");
+    wait_for("packets from inside pass", || answered(&testbed, false) == 5);
+    set_neighbour(&testbed, "reachable");
+    assert_eq!(answered(&testbed, true), 0);
     // Without it the fast path is used again, after a while.
-    road.router.shell("nft flush ruleset");
-    wait_for("packets pass", || answered(&road, true) == 5);
-    wait_for("the fast path is back", || !road.show("mr", "tunnels").contains("firewall"));
-    assert_eq!(answered(&road, true), 5);
+    testbed.router.shell("nft flush ruleset");
+    wait_for("packets pass", || answered(&testbed, true) == 5);
+    wait_for("the fast path is back", || !testbed.show("mr", "tunnels").contains("firewall"));
+    assert_eq!(answered(&testbed, true), 5);
 }
 
 #[test]
-fn a_firewall_is_passed_by_where_the_settings_say_so() {
-    let Some(road) = prepared("a_firewall_is_passed_by_where_the_settings_say_so") else { return };
-    load(&road, RULES);
-    let _agent = road.start_agent();
-    let _radvd = road.advertise("2001:db8:2::/64");
-    let config = road.router_config("bpf", "");
+fn firewall_bypass_uses_the_fast_path() {
+    let Some(testbed) = prepared("firewall_bypass_uses_the_fast_path") else { return };
+    load(&testbed, RULES);
+    let _agent = testbed.start_agent();
+    let _radvd = testbed.advertise("2001:db8:2::/64");
+    let config = testbed.router_config("bpf", "");
     let text = fs::read_to_string(&config).unwrap();
     fs::write(&config, format!("firewall = \"bypass\"\n{text}")).unwrap();
-    let _router = road.router.roam6(&config);
-    road.await_binding("2001:db8:2:");
-    wait_for("packets from inside pass", || answered(&road, false) == 5);
-    set_neighbour(&road, "permanent");
+    let _router = testbed.router.roam6(&config);
+    testbed.await_binding("2001:db8:2:");
+    wait_for("packets from inside pass", || answered(&testbed, false) == 5);
+    set_neighbour(&testbed, "permanent");
     // Once a second the next hop is renewed by a packet on the kernel's path, which the firewall drops.
-    wait_for("packets pass by the firewall", || answered(&road, true) >= 4);
-    assert!(road.show("mr", "tunnels").contains("firewall"), "{}", road.show("mr", "tunnels"));
-    assert_eq!(log(&road).matches("not applied").count(), 1, "{}", log(&road));
+    wait_for("packets pass by the firewall", || answered(&testbed, true) >= 4);
+    assert!(testbed.show("mr", "tunnels").contains("firewall"), "{}", testbed.show("mr", "tunnels"));
+    assert_eq!(log(&testbed).matches("not applied").count(), 1, "{}", log(&testbed));
 }
 
 const SERVER: &str = "import socket

@@ -4,12 +4,12 @@
 #![allow(clippy::disallowed_methods, reason = "it waits for real processes")]
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test fails where it stands")]
 
-mod road;
+mod testbed;
 
-use road::{Place, Road, Running, wait_for};
 use std::fs;
 use std::path::PathBuf;
 use std::time::Duration;
+use testbed::{Namespace, Running, Testbed, wait_for};
 
 const CORRESPONDENT: &str = "2001:db8:9::9";
 const NODE: &str = "2001:db8:100::2";
@@ -37,59 +37,59 @@ for _ in range(int(count)):
     s.send(bytes.fromhex(mac.replace(':', '')) + b'\\2\\0\\0\\0\\0\\x99' + b'\\x86\\xdd' + packet)
 ";
 
-fn listen(road: &Road, place: &Place, address: &str) -> (Running, PathBuf) {
-    let file = road.file(&format!("received-{}", address.replace(':', "-")));
+fn listen(testbed: &Testbed, place: &Namespace, address: &str) -> (Running, PathBuf) {
+    let file = testbed.file(&format!("received-{}", address.replace(':', "-")));
     fs::write(&file, "").unwrap();
     (place.start(&["python3", "-c", LISTENER, address, file.to_str().unwrap()]), file)
 }
 
-fn send_as(place: &Place, link: &str, mac: &str, source: &str, to: &str) {
+fn send_as(place: &Namespace, link: &str, mac: &str, source: &str, to: &str) {
     let sent = place.command(&["python3", "-c", SENDER, link, mac, source, to, "9"]).status().unwrap();
     assert!(sent.success());
 }
 
 #[test]
-fn packets_from_a_visited_link_with_sources_of_the_mobile_network_are_discarded() {
-    let Some(road) = Road::new("packets_from_a_visited_link_with_sources_of_the_mobile_network_are_discarded") else {
+fn forged_sources_of_the_mobile_network_are_dropped() {
+    let Some(testbed) = Testbed::new("forged_sources_of_the_mobile_network_are_dropped") else {
         return;
     };
-    road.enroll(&[]);
-    let _agent = road.start_agent();
-    let _radvd = road.advertise("2001:db8:2::/64");
-    let _router = road.start_router("");
-    road.await_binding("2001:db8:2:");
-    let (_there, outside) = listen(&road, &road.agent, CORRESPONDENT);
-    let (_here, inside) = listen(&road, &road.node, NODE);
-    let (uplink, ingress) = (road.router.link_address("up0"), road.router.link_address("in0"));
+    testbed.enroll(&[]);
+    let _agent = testbed.start_agent();
+    let _radvd = testbed.advertise("2001:db8:2::/64");
+    let _router = testbed.start_router("");
+    testbed.await_binding("2001:db8:2:");
+    let (_there, outside) = listen(&testbed, &testbed.agent, CORRESPONDENT);
+    let (_here, inside) = listen(&testbed, &testbed.node, NODE);
+    let (uplink, ingress) = (testbed.router.link_address("up0"), testbed.router.link_address("in0"));
     // The sender works: packets of the node, of others on its link, and of a router nested there (any address of the mobile
     // network) go out, and a neighbour on the visited link reaches the node with an address of that link.
     for source in [NODE, "2001:db8:100::7", "2001:db8:100:5::1"] {
         wait_for("a datagram from inside arrives", || {
-            send_as(&road.node, "eth0", &ingress, source, CORRESPONDENT);
+            send_as(&testbed.node, "eth0", &ingress, source, CORRESPONDENT);
             std::thread::sleep(Duration::from_millis(200));
             fs::read_to_string(&outside).unwrap().lines().any(|line| line == source)
         });
     }
     wait_for("a datagram of a neighbour arrives inside", || {
-        send_as(&road.agent, "visit0", &uplink, "2001:db8:2::1", NODE);
+        send_as(&testbed.agent, "visit0", &uplink, "2001:db8:2::1", NODE);
         std::thread::sleep(Duration::from_millis(200));
         fs::read_to_string(&inside).unwrap().contains("2001:db8:2::1")
     });
     for source in [NODE, "2001:db8:100::7", "2001:db8:100::dead", "2001:db8:100:5::1", "2001:db8:1::100"] {
         fs::write(&outside, "").unwrap();
         fs::write(&inside, "").unwrap();
-        send_as(&road.agent, "visit0", &uplink, source, CORRESPONDENT);
-        send_as(&road.agent, "visit0", &uplink, source, NODE);
+        send_as(&testbed.agent, "visit0", &uplink, source, CORRESPONDENT);
+        send_as(&testbed.agent, "visit0", &uplink, source, NODE);
         std::thread::sleep(Duration::from_millis(500));
         let received = [&outside, &inside].map(|file| fs::read_to_string(file).unwrap().lines().count());
-        assert_eq!(received, [0, 0], "from {source}: tunnelled, and inside\n{}", road.router.shell("ip -6 rule"));
+        assert_eq!(received, [0, 0], "from {source}: tunnelled, and inside\n{}", testbed.router.shell("ip -6 rule"));
     }
     // The router's own packets, and those from inside, still go out, and their answers come back.
-    let answers = |place: &Place, source: &str| {
+    let answers = |place: &Namespace, source: &str| {
         let output = place.command(&["ping", "-nc3", "-i0.1", "-W2", "-I", source, CORRESPONDENT]).output().unwrap();
         String::from_utf8_lossy(&output.stdout).matches("bytes from").count()
     };
-    assert_eq!(answers(&road.router, "2001:db8:1::100"), 3, "{}", road.logs());
-    assert_eq!(answers(&road.router, "2001:db8:100::1"), 3, "{}", road.logs());
-    assert_eq!(answers(&road.node, NODE), 3, "{}", road.logs());
+    assert_eq!(answers(&testbed.router, "2001:db8:1::100"), 3, "{}", testbed.logs());
+    assert_eq!(answers(&testbed.router, "2001:db8:100::1"), 3, "{}", testbed.logs());
+    assert_eq!(answers(&testbed.node, NODE), 3, "{}", testbed.logs());
 }

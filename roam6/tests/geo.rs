@@ -3,15 +3,15 @@
 #![allow(clippy::disallowed_methods, reason = "it waits for real processes")]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, reason = "a test fails where it stands")]
 
-mod road;
+mod testbed;
 
-use road::{BINARY, Place, Running, run, wait_for};
 use std::fs::{self, File};
 use std::io::{Read, Write};
 use std::net::{Ipv6Addr, SocketAddrV6, TcpListener, TcpStream, UdpSocket};
 use std::path::PathBuf;
 use std::process::Command;
 use std::time::{Duration, Instant};
+use testbed::{BINARY, Namespace, Running, run, wait_for};
 
 const ONE_LINK: &str = "[[geo.links]]\nname = \"gn0\"\naround = 1500\n";
 
@@ -37,7 +37,7 @@ struct Row {
     first: &'static str,
     /// The virtual links of each.
     links: &'static str,
-    places: Vec<Place>,
+    places: Vec<Namespace>,
     folder: tempfile::TempDir,
     daemons: Vec<Running>,
 }
@@ -48,7 +48,7 @@ impl Row {
     }
 
     fn from(test: &str, first: &'static str, links: &'static str) -> Option<Row> {
-        let places: Option<Vec<Place>> = (0..3).map(|_| Place::new()).collect();
+        let places: Option<Vec<Namespace>> = (0..3).map(|_| Namespace::new()).collect();
         let Some(places) = places else {
             println!("skipped: {test}: no network namespaces here (not root?)");
             return None;
@@ -150,8 +150,8 @@ fn announce(application: u32) -> String {
 }
 
 #[test]
-fn stations_and_areas_are_asked_traced_and_given_to_groups() {
-    let Some(row) = Row::new("stations_and_areas_are_asked_traced_and_given_to_groups") else { return };
+fn geo_ping_trace_and_area_commands_work() {
+    let Some(row) = Row::new("geo_ping_trace_and_area_commands_work") else { return };
     wait_for("a neighbour", || row.look(0, &["geo", "neighbours"]).contains("223 m"));
     assert!(row.show(0, "position").contains("fix"));
 
@@ -173,14 +173,14 @@ fn stations_and_areas_are_asked_traced_and_given_to_groups() {
 
     row.ask(0, &["geo", "area", "add", "ff18::7", "circle", "48.0", "11.006", "100"]);
     assert!(row.ask(0, &["geo", "area", "show"]).contains("ff18::7  all in  circle 48 11.006 100"));
-    who_listens_gets_what_is_sent_to_the_area(&row);
+    only_multicast_listeners_receive_packets_for_an_area(&row);
     row.ask(0, &["geo", "area", "del", "ff18::7"]);
     assert_eq!(row.ask(0, &["geo", "area", "show"]), "none\n");
     assert!(row.show(0, "counters").contains("dropped_no_neighbour"));
 }
 
 /// The far station is in the area of the group, and at first nobody there listens.
-fn who_listens_gets_what_is_sent_to_the_area(row: &Row) {
+fn only_multicast_listeners_receive_packets_for_an_area(row: &Row) {
     wait_for("a virtual link at each end", || row.link_local(0).is_some() && row.link_local(2).is_some());
     let group: Ipv6Addr = "ff18::7".parse().unwrap();
     let listener = row.places[2].enter(|| UdpSocket::bind("[::]:5018").unwrap());
@@ -208,8 +208,8 @@ fn who_listens_gets_what_is_sent_to_the_area(row: &Row) {
 }
 
 #[test]
-fn ipv6_travels_over_two_hops_at_every_size_and_longer_packets_are_answered() {
-    let Some(row) = Row::new("ipv6_travels_over_two_hops_at_every_size_and_longer_packets_are_answered") else {
+fn ipv6_over_two_hops_at_every_size_and_packet_too_big() {
+    let Some(row) = Row::new("ipv6_over_two_hops_at_every_size_and_packet_too_big") else {
         return;
     };
     wait_for("a virtual link at each end", || row.link_local(0).is_some() && row.link_local(2).is_some());
@@ -231,8 +231,8 @@ fn ipv6_travels_over_two_hops_at_every_size_and_longer_packets_are_answered() {
 }
 
 #[test]
-fn ipv6_unicast_travels_on_every_virtual_link() {
-    let test = "ipv6_unicast_travels_on_every_virtual_link";
+fn ipv6_unicast_is_forwarded_on_every_virtual_link() {
+    let test = "ipv6_unicast_is_forwarded_on_every_virtual_link";
     let Some(row) = Row::from(test, "{ latitude = 48.0, longitude = 11.0 }", FOUR_LINKS) else { return };
     let links = ["gn0", "gn1", "gn2", "gn3"];
     for number in [0, 2] {
@@ -256,8 +256,8 @@ fn ipv6_unicast_travels_on_every_virtual_link() {
 }
 
 #[test]
-fn a_connection_through_one_forwarder_goes_on_at_the_packet_data_rate() {
-    let Some(row) = Row::new("a_connection_through_one_forwarder_goes_on_at_the_packet_data_rate") else { return };
+fn tcp_through_a_forwarder_runs_at_the_packet_data_rate() {
+    let Some(row) = Row::new("tcp_through_a_forwarder_runs_at_the_packet_data_rate") else { return };
     wait_for("a virtual link at each end", || row.link_local(0).is_some() && row.link_local(2).is_some());
     let far = row.link_local(2).unwrap();
     wait_for("the far station", || row.places[0].ping(1, "8", &format!("{far}%gn0")).contains("1 received"));
@@ -278,8 +278,8 @@ fn a_connection_through_one_forwarder_goes_on_at_the_packet_data_rate() {
 }
 
 #[test]
-fn a_station_whose_link_layer_address_another_has_takes_a_new_one_and_is_reached_by_it() {
-    let test = "a_station_whose_link_layer_address_another_has_takes_a_new_one_and_is_reached_by_it";
+fn a_duplicate_gn_address_is_replaced() {
+    let test = "a_duplicate_gn_address_is_replaced";
     let Some(row) = Row::new(test) else { return };
     wait_for("a neighbour", || row.look(0, &["geo", "neighbours"]).contains("223 m"));
     let before = [row.mid(0), row.mid(1)];
@@ -300,8 +300,8 @@ fn a_station_whose_link_layer_address_another_has_takes_a_new_one_and_is_reached
 }
 
 #[test]
-fn stations_make_themselves_known_and_tell_of_events() {
-    let Some(row) = Row::new("stations_make_themselves_known_and_tell_of_events") else { return };
+fn cam_and_denm_fill_the_local_dynamic_map() {
+    let Some(row) = Row::new("cam_and_denm_fill_the_local_dynamic_map") else { return };
     // Awareness goes one hop, events to all in their area.
     wait_for("both neighbours on the map", || row.look(1, &["show", "ldm"]).matches("passenger-car").count() == 2);
     assert!(!row.show(0, "ldm").contains("station  2"), "{}", row.show(0, "ldm"));
@@ -321,11 +321,11 @@ fn stations_make_themselves_known_and_tell_of_events() {
 
     row.ask(0, &["denm", "cancel", "0/0"]);
     wait_for("its end", || !row.show(2, "ldm").contains("event"));
-    services_are_heard_of_and_changed(&row);
+    sam_announcements_are_received_and_reloaded(&row);
 }
 
 /// Both neighbours hear of them, and of a change when the settings are read anew.
-fn services_are_heard_of_and_changed(row: &Row) {
+fn sam_announcements_are_received_and_reloaded(row: &Row) {
     let served = |number: usize, application: u32| {
         let told = row.show(number, "services");
         let line = |words: &[&str]| told.lines().any(|line| words.iter().all(|word| line.contains(word)));
@@ -346,8 +346,8 @@ fn services_are_heard_of_and_changed(row: &Row) {
 const DRIVE: &str = "0,48.0,11.0\n10,48.0,11.0026853\n20,48.0,11.0\n";
 
 #[test]
-fn who_drives_speaks_more_often_than_who_stands_and_tshark_understands_both() {
-    let test = "who_drives_speaks_more_often_than_who_stands_and_tshark_understands_both";
+fn cam_rate_depends_on_movement_and_tshark_decodes_it() {
+    let test = "cam_rate_depends_on_movement_and_tshark_decodes_it";
     for tool in ["tcpdump", "tshark"] {
         if Command::new(tool).arg("--version").output().is_err() {
             return println!("skipped: {test}: {tool} is missing");

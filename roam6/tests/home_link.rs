@@ -4,16 +4,16 @@
 #![allow(clippy::disallowed_methods, reason = "it waits for real processes")]
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test fails where it stands")]
 
-mod road;
+mod testbed;
 
 use nix::sys::socket::{AddressFamily, MsgFlags, SockFlag, SockProtocol, SockType, SockaddrIn6, sendto, socket};
-use road::{Place, Road, wait_or_tell};
 use roam6_wire::Sequence;
 use roam6_wire::ip6::{self, Header, protocol};
 use roam6_wire::mobility::{BindingUpdate, Message, UpdateFlags};
 use std::fs;
 use std::net::{Ipv6Addr, SocketAddrV6};
 use std::os::fd::AsRawFd;
+use testbed::{Namespace, Testbed, wait_or_report};
 
 const HOME_AGENT: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 1, 0, 0, 0, 0, 1);
 const HOME: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 1, 0, 0, 0, 0, 0x100);
@@ -22,9 +22,9 @@ const LINK_LOCAL: Ipv6Addr = Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, 0x100);
 const CARE_OF: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 2, 0, 0, 0, 0, 0x100);
 
 /// A neighbour on the home link, `home0` at the home agent; it is `2001:db8:1::9`.
-fn neighbour(road: &Road) -> Place {
-    let neighbour = Place::new().unwrap();
-    road.agent.shell(&format!(
+fn neighbour(testbed: &Testbed) -> Namespace {
+    let neighbour = Namespace::new().unwrap();
+    testbed.agent.shell(&format!(
         "ip link add home0 type bridge && ip link add port0 type veth peer name eth0 netns {} && \
          ip link set port0 master home0 && ip link set port0 up && ip link set home0 up && \
          ip address add 2001:db8:1::2/64 dev home0 nodad",
@@ -38,12 +38,12 @@ fn neighbour(road: &Road) -> Place {
 }
 
 /// Whose link-layer address `neighbour` has for `address`.
-fn known(neighbour: &Place, address: Ipv6Addr) -> String {
+fn known(neighbour: &Namespace, address: Ipv6Addr) -> String {
     neighbour.shell(&format!("ip neigh show {address} dev eth0"))
 }
 
 /// Sends an update of another implementation's, which sets the L flag.
-fn send_update(road: &Road, sequence: u16) {
+fn send_update(testbed: &Testbed, sequence: u16) {
     let flags = UpdateFlags::ACKNOWLEDGE | UpdateFlags::HOME_REGISTRATION | UpdateFlags::ROUTER;
     let message = Message::BindingUpdate(BindingUpdate {
         sequence: Sequence(sequence),
@@ -53,7 +53,7 @@ fn send_update(road: &Road, sequence: u16) {
     });
     let header = Header::new(CARE_OF, HOME_AGENT).with_home_address(HOME);
     let packet = ip6::emit(&header, protocol::MOBILITY, &message.emit(HOME, HOME_AGENT));
-    road.router.enter(|| {
+    testbed.router.enter(|| {
         let whole = socket(AddressFamily::Inet6, SockType::Raw, SockFlag::empty(), SockProtocol::Raw).unwrap();
         let end = SockaddrIn6::from(SocketAddrV6::new(HOME_AGENT, 0, 0, 0));
         sendto(whole.as_raw_fd(), &packet, &end, MsgFlags::empty()).unwrap();
@@ -61,46 +61,49 @@ fn send_update(road: &Road, sequence: u16) {
 }
 
 #[test]
-fn a_link_local_address_is_answered_for_but_not_tunnelled_to() {
-    let Some(road) = Road::new("a_link_local_address_is_answered_for_but_not_tunnelled_to") else { return };
-    let neighbour = neighbour(&road);
+fn a_link_local_home_address_is_defended_but_not_tunnelled() {
+    let Some(testbed) = Testbed::new("a_link_local_home_address_is_defended_but_not_tunnelled") else { return };
+    let neighbour = neighbour(&testbed);
     let table = "[[mobile]]\nhome_address = \"2001:db8:1::100\"\nprefixes = [\"2001:db8:100::/56\"]\nauth = \"none\"\n";
-    fs::write(road.file("mobiles.toml"), table).unwrap();
-    road.router.shell(&format!("ip address add {CARE_OF}/64 dev up0 nodad && ip route add default via 2001:db8:2::1"));
-    let _agent = road.start_agent_more("home_link = \"home0\"\n");
+    fs::write(testbed.file("mobiles.toml"), table).unwrap();
+    testbed
+        .router
+        .shell(&format!("ip address add {CARE_OF}/64 dev up0 nodad && ip route add default via 2001:db8:2::1"));
+    let _agent = testbed.start_agent_more("home_link = \"home0\"\n");
     let mut sequence = 0;
     let bound = || {
         sequence += 1;
-        send_update(&road, sequence);
-        road.show("ha", "bindings").contains(&CARE_OF.to_string())
+        send_update(&testbed, sequence);
+        testbed.show("ha", "bindings").contains(&CARE_OF.to_string())
     };
-    wait_or_tell("a binding", bound, || road.logs());
+    wait_or_report("a binding", bound, || testbed.logs());
     let ping = neighbour.shell(&format!("ping -c 1 -W 5 {LINK_LOCAL}%eth0; true"));
     let found = known(&neighbour, LINK_LOCAL);
-    assert!(found.contains(&road.agent.link_address("home0")), "{found} {ping}");
+    assert!(found.contains(&testbed.agent.link_address("home0")), "{found} {ping}");
     assert!(ping.contains("nreachable"), "{ping}");
 }
 
 #[test]
-fn a_neighbour_at_home_is_told_who_has_the_home_address_now() {
-    let Some(road) = Road::new("a_neighbour_at_home_is_told_who_has_the_home_address_now") else { return };
-    let neighbour = neighbour(&road);
-    road.enroll(&[]);
-    let _agent = road.start_agent_more("home_link = \"home0\"\nadvertise = \"3s\"\n");
-    let radvd = road.advertise("2001:db8:2::/64");
-    let _router = road.start_router("");
-    road.await_binding("2001:db8:2:");
-    let [agent, own] = [(&road.agent, "home0"), (&road.router, "up0")].map(|(place, name)| place.link_address(name));
+fn a_return_home_updates_the_neighbour_caches() {
+    let Some(testbed) = Testbed::new("a_return_home_updates_the_neighbour_caches") else { return };
+    let neighbour = neighbour(&testbed);
+    testbed.enroll(&[]);
+    let _agent = testbed.start_agent_more("home_link = \"home0\"\nadvertise = \"3s\"\n");
+    let radvd = testbed.advertise("2001:db8:2::/64");
+    let _router = testbed.start_router("");
+    testbed.await_binding("2001:db8:2:");
+    let [agent, own] =
+        [(&testbed.agent, "home0"), (&testbed.router, "up0")].map(|(place, name)| place.link_address(name));
     let reaches = || neighbour.ping(1, "56", &HOME.to_string()).contains("1 received");
-    wait_or_tell("the home address", reaches, || road.logs());
+    wait_or_report("the home address", reaches, || testbed.logs());
     assert!(known(&neighbour, HOME).contains(&agent));
 
     drop(radvd);
-    road.router.shell("ip link set up0 down");
-    road.agent.shell("ip address flush dev visit0 scope global && ip link set visit0 master home0");
-    road.router.shell("ip link set up0 up");
+    testbed.router.shell("ip link set up0 down");
+    testbed.agent.shell("ip address flush dev visit0 scope global && ip link set visit0 master home0");
+    testbed.router.shell("ip link set up0 up");
     // Without a packet from it, nor a solicitation.
     let told = || known(&neighbour, HOME).contains(&own);
-    wait_or_tell("who has it", told, || format!("{}\n{}", known(&neighbour, HOME), road.logs()));
+    wait_or_report("who has it", told, || format!("{}\n{}", known(&neighbour, HOME), testbed.logs()));
     assert!(neighbour.ping(2, "56", &HOME.to_string()).contains(" received"));
 }

@@ -4,25 +4,25 @@
 #![allow(clippy::disallowed_methods, reason = "it waits for real processes")]
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test fails where it stands")]
 
-mod road;
+mod testbed;
 
-use road::{Place, Running, run, wait_or_tell};
 use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
 use tempfile::TempDir;
+use testbed::{Namespace, Running, run, wait_or_report};
 
 /// A host that does not forward, and the provider's router that advertises itself to it.
 struct Hosting {
-    host: Place,
-    _provider: Place,
+    host: Namespace,
+    _provider: Namespace,
     folder: TempDir,
     _radvd: Running,
 }
 
 impl Hosting {
     fn new(test: &str) -> Option<Hosting> {
-        let (Some(host), Some(provider)) = (Place::new(), Place::new()) else {
+        let (Some(host), Some(provider)) = (Namespace::new(), Namespace::new()) else {
             println!("skipped: {test}: no network namespaces here (not root?)");
             return None;
         };
@@ -48,7 +48,7 @@ impl Hosting {
         fs::write(&conf, text).unwrap();
         let radvd = provider.start(&["radvd", "-n", "-C", conf.to_str().unwrap(), "-p", pid.to_str().unwrap()]);
         let hosting = Hosting { host, _provider: provider, folder, _radvd: radvd };
-        wait_or_tell("a default route", || hosting.has_default_route(), String::new);
+        wait_or_report("a default route", || hosting.has_default_route(), String::new);
         Some(hosting)
     }
 
@@ -82,7 +82,7 @@ impl Hosting {
         fs::write(self.file("ha.toml"), text).unwrap();
         let _ = fs::remove_file(self.file("ha.log"));
         let running = self.host.roam6(&self.file("ha.toml"));
-        wait_or_tell("readiness", || self.log().contains("is ready"), || self.log());
+        wait_or_report("readiness", || self.log().contains("is ready"), || self.log());
         running
     }
 
@@ -97,8 +97,8 @@ impl Hosting {
 }
 
 #[test]
-fn a_home_agent_forwards_and_keeps_the_default_route_of_its_host() {
-    let Some(hosting) = Hosting::new("a_home_agent_forwards_and_keeps_the_default_route_of_its_host") else { return };
+fn a_home_agent_enables_forwarding_and_keeps_the_default_route() {
+    let Some(hosting) = Hosting::new("a_home_agent_enables_forwarding_and_keeps_the_default_route") else { return };
     let before = hosting.settings();
     let daemon = hosting.start("\"2001:db8:100::/56\"");
     assert_eq!(hosting.setting("net.ipv6.conf.all.forwarding"), "1", "{}", hosting.log());
@@ -107,7 +107,7 @@ fn a_home_agent_forwards_and_keeps_the_default_route_of_its_host() {
     assert!(hosting.has_default_route(), "{found}{}", hosting.log());
     // The kernel accepts the next one too, and it does so on interfaces that come later.
     hosting.host.shell("ip -6 route flush default proto ra");
-    wait_or_tell("the next advertisement", || hosting.has_default_route(), || hosting.log());
+    wait_or_report("the next advertisement", || hosting.has_default_route(), || hosting.log());
     hosting.host.shell("ip link add eth1 type veth peer name eth2");
     assert_eq!(hosting.setting("net.ipv6.conf.eth1.accept_ra"), "2");
     hosting.host.shell("ip link delete eth1");
@@ -123,8 +123,8 @@ fn a_home_agent_forwards_and_keeps_the_default_route_of_its_host() {
 }
 
 #[test]
-fn settings_of_a_host_that_forwards_already_stay() {
-    let Some(hosting) = Hosting::new("settings_of_a_host_that_forwards_already_stay") else { return };
+fn sysctls_of_a_forwarding_host_stay_unchanged() {
+    let Some(hosting) = Hosting::new("sysctls_of_a_forwarding_host_stay_unchanged") else { return };
     hosting.host.shell("sysctl -qw net.ipv6.conf.eth0.accept_ra=2 net.ipv6.conf.all.forwarding=1");
     hosting.host.shell("ip link add eth1 type veth peer name eth2 && sysctl -qw net.ipv6.conf.eth1.accept_ra=1");
     let before = hosting.settings();
@@ -135,8 +135,8 @@ fn settings_of_a_host_that_forwards_already_stay() {
 }
 
 #[test]
-fn a_host_that_forbids_forwarding_is_told_what_to_set() {
-    let Some(hosting) = Hosting::new("a_host_that_forbids_forwarding_is_told_what_to_set") else { return };
+fn a_host_with_read_only_sysctls_gets_a_remedy() {
+    let Some(hosting) = Hosting::new("a_host_with_read_only_sysctls_gets_a_remedy") else { return };
     // As in a container.
     hosting.host.shell(
         "file=/proc/sys/net/ipv6/conf/all/forwarding && mount --make-rprivate / && mount --bind $file $file && \

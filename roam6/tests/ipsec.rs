@@ -4,12 +4,12 @@
 #![allow(clippy::disallowed_methods, reason = "it waits for real processes")]
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test fails where it stands")]
 
-mod road;
+mod testbed;
 
-use road::{Road, run, wait_for};
 use std::fs;
 use std::path::Path;
 use std::process::Command;
+use testbed::{Testbed, run, wait_for};
 
 /// What tshark is told of the security associations in a key file, so that it checks them itself.
 fn associations(key_file: &Path) -> Vec<String> {
@@ -27,29 +27,29 @@ fn associations(key_file: &Path) -> Vec<String> {
 }
 
 #[test]
-fn a_mobile_router_registers_in_esp() {
-    let test = "a_mobile_router_registers_in_esp";
-    let Some(road) = Road::new(test) else { return };
+fn a_mobile_router_registers_with_esp() {
+    let test = "a_mobile_router_registers_with_esp";
+    let Some(testbed) = Testbed::new(test) else { return };
     for tool in ["tcpdump", "tshark"] {
         if Command::new(tool).arg("--version").output().is_err() {
             return println!("skipped: {test}: {tool} is missing");
         }
     }
-    road.enroll(&["--ipsec"]);
-    let capture = road.file("visit0.pcap");
+    testbed.enroll(&["--ipsec"]);
+    let capture = testbed.file("visit0.pcap");
     let words = ["tcpdump", "-Z", "root", "-U", "-i", "visit0", "-w", capture.to_str().unwrap()];
-    let _listener = road.agent.start(&words);
+    let _listener = testbed.agent.start(&words);
     wait_for("tcpdump", || capture.exists());
-    let _agent = road.start_agent();
-    let _radvd = road.advertise("2001:db8:2::/64");
-    let _router = road.start_router("auth = \"ipsec\"\n");
-    road.await_binding("2001:db8:2:");
+    let _agent = testbed.start_agent();
+    let _radvd = testbed.advertise("2001:db8:2::/64");
+    let _router = testbed.start_router("auth = \"ipsec\"\n");
+    testbed.await_binding("2001:db8:2:");
 
     let judge = |more: &str| {
         let mut tshark = Command::new("tshark");
         tshark.args(["-n", "-r", capture.to_str().unwrap(), "-o", "esp.enable_encryption_decode:TRUE"]);
         tshark.args(["-o", "esp.enable_authentication_check:TRUE"]);
-        associations(&road.file("mr.key")).iter().for_each(|option| {
+        associations(&testbed.file("mr.key")).iter().for_each(|option| {
             tshark.args(["-o", option]);
         });
         tshark.args(["-Y", &format!("esp && {more}"), "-T", "fields", "-e", "mip6.mhtype", "-e", "esp.icv_good"]);

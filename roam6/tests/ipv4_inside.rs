@@ -4,62 +4,62 @@
 #![allow(clippy::disallowed_methods, reason = "it waits for real processes")]
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test fails where it stands")]
 
-mod road;
+mod testbed;
 
-use road::capture::Capture;
-use road::city::{AGENT, City, ROUTER, Transfer, dissect};
-use road::{Place, Road, run, wait_or_tell};
 use std::fs;
 use std::process::Command;
+use testbed::capture::Capture;
+use testbed::nat::{AGENT, NatTestbed, ROUTER, Transfer, dissect};
+use testbed::{Namespace, Testbed, run, wait_or_report};
 
 /// The network inside, by the home agent's table.
 const NETWORK: &str = "10.77.1.0/24";
 /// A host beyond the home agent.
 const CORRESPONDENT: &str = "198.51.100.9";
 
-fn begin(test: &str, more: &[&str]) -> Option<City> {
-    let city = City::enrolled(test, true, more)?;
+fn begin(test: &str, more: &[&str]) -> Option<NatTestbed> {
+    let nat_testbed = NatTestbed::enrolled(test, true, more)?;
     let agent = format!("sysctl -qw net.ipv4.ip_forward=1 && ip address add {CORRESPONDENT}/32 dev lo");
-    city.road.agent.shell(&agent);
-    Some(city)
+    nat_testbed.testbed.agent.shell(&agent);
+    Some(nat_testbed)
 }
 
 /// Gives the node inside an address, as a DHCP server there would.
-fn lease(road: &Road, address: &str, router: &str) {
-    road.node.shell(&format!("ip address add {address} dev eth0 && ip route add default via {router}"));
+fn lease(testbed: &Testbed, address: &str, router: &str) {
+    testbed.node.shell(&format!("ip address add {address} dev eth0 && ip route add default via {router}"));
 }
 
-fn await_ipv4_inside(road: &Road) {
-    let reaches = || road.node.ping(1, "1000", CORRESPONDENT).contains("1 received");
-    wait_or_tell("IPv4 from inside", reaches, || road.logs());
+fn await_ipv4_inside(testbed: &Testbed) {
+    let reaches = || testbed.node.ping(1, "1000", CORRESPONDENT).contains("1 received");
+    wait_or_report("IPv4 from inside", reaches, || testbed.logs());
 }
 
 #[test]
-fn ipv4_from_inside_lives_through_a_move_and_an_ipv4_uplink_behind_a_nat() {
-    let test = "ipv4_from_inside_lives_through_a_move_and_an_ipv4_uplink_behind_a_nat";
-    let Some(city) = begin(test, &["--prefix", NETWORK]) else { return };
-    let road = &city.road;
-    let (file, listener) = city.capture();
-    let native = Capture::begin(road, &road.agent, "visit0", "visit0");
-    let _agent = road.start_agent_more(AGENT);
-    let radvd = road.advertise("2001:db8:2::/64");
+fn inner_ipv4_survives_handovers_to_a_nat() {
+    let test = "inner_ipv4_survives_handovers_to_a_nat";
+    let Some(nat_testbed) = begin(test, &["--prefix", NETWORK]) else { return };
+    let testbed = &nat_testbed.testbed;
+    let (file, listener) = nat_testbed.capture();
+    let native = Capture::begin(testbed, &testbed.agent, "visit0", "visit0");
+    let _agent = testbed.start_agent_more(AGENT);
+    let radvd = testbed.advertise("2001:db8:2::/64");
     // The home agent says which it is, and the router takes its first address.
-    let _router = road.start_router(&format!("dynamic_ipv4 = 24{ROUTER}"));
-    road.await_binding("2001:db8:2:");
-    lease(road, "10.77.1.2/24", "10.77.1.1");
-    await_ipv4_inside(road);
-    assert!(road.show("ha", "bindings").contains(NETWORK) && road.show("mr", "bindings").contains(NETWORK));
-    let transfer = Transfer::begin(road, &format!("{CORRESPONDENT}:5002"));
+    let _router = testbed.start_router(&format!("dynamic_ipv4 = 24{ROUTER}"));
+    testbed.await_binding("2001:db8:2:");
+    lease(testbed, "10.77.1.2/24", "10.77.1.1");
+    await_ipv4_inside(testbed);
+    assert!(testbed.show("ha", "bindings").contains(NETWORK) && testbed.show("mr", "bindings").contains(NETWORK));
+    let transfer = Transfer::begin(testbed, &format!("{CORRESPONDENT}:5002"));
     transfer.goes_on("IPv4 over IPv6");
 
     drop(radvd);
-    road.router.shell("ip link set up0 down");
-    city.await_ipv4();
+    testbed.router.shell("ip link set up0 down");
+    nat_testbed.await_ipv4();
     transfer.goes_on("IPv4 over IPv4 behind a NAT");
 
-    let _radvd = road.advertise("2001:db8:3::/64");
-    road.router.shell("ip link set up0 up");
-    road.await_binding("2001:db8:3:");
+    let _radvd = testbed.advertise("2001:db8:3::/64");
+    testbed.router.shell("ip link set up0 up");
+    testbed.await_binding("2001:db8:3:");
     transfer.goes_on("IPv4 over IPv6 of another network");
     transfer.end();
 
@@ -74,69 +74,69 @@ fn ipv4_from_inside_lives_through_a_move_and_an_ipv4_uplink_behind_a_nat() {
 }
 
 #[test]
-fn an_address_of_the_pool_is_the_router_s_own_and_what_it_may_not_have_is_refused() {
-    let test = "an_address_of_the_pool_is_the_router_s_own_and_what_it_may_not_have_is_refused";
-    let Some(city) = begin(test, &[]) else { return };
-    let road = &city.road;
+fn dynamic_ipv4_home_addresses_come_from_the_pool() {
+    let test = "dynamic_ipv4_home_addresses_come_from_the_pool";
+    let Some(nat_testbed) = begin(test, &[]) else { return };
+    let testbed = &nat_testbed.testbed;
     let pool = "[home_agent.ipv4_pool]\nprefix = \"10.128.0.0/16\"\n";
-    let _agent = road.start_agent_more(&format!("{AGENT}{pool}"));
-    let _radvd = road.advertise("2001:db8:2::/64");
-    let config = road.router_config("auto", "dynamic_ipv4 = 32\n");
+    let _agent = testbed.start_agent_more(&format!("{AGENT}{pool}"));
+    let _radvd = testbed.advertise("2001:db8:2::/64");
+    let config = testbed.router_config("auto", "dynamic_ipv4 = 32\n");
     let text = fs::read_to_string(&config).unwrap().replace("/56\"]", "/56\", \"10.99.0.0/24\"]");
     fs::write(&config, text).unwrap();
-    let _router = road.router.roam6(&config);
-    road.await_binding("2001:db8:2:");
+    let _router = testbed.router.roam6(&config);
+    testbed.await_binding("2001:db8:2:");
     let own = || {
-        let shown = road.router.shell("ip -4 -o address show dev in0");
+        let shown = testbed.router.shell("ip -4 -o address show dev in0");
         shown.split_whitespace().find(|word| word.starts_with("10.128.")).map(str::to_owned)
     };
-    wait_or_tell("an address of the pool", || own().is_some(), || road.logs());
+    wait_or_report("an address of the pool", || own().is_some(), || testbed.logs());
     let address = own().unwrap().trim_end_matches("/32").to_owned();
-    assert!(road.show("ha", "bindings").contains(&address));
+    assert!(testbed.show("ha", "bindings").contains(&address));
     let reaches = || {
-        let mut ping = road.router.command(&["ping", "-nc1", "-W1", "-I", &address, CORRESPONDENT]);
+        let mut ping = testbed.router.command(&["ping", "-nc1", "-W1", "-I", &address, CORRESPONDENT]);
         ping.output().unwrap().status.success()
     };
-    wait_or_tell("the home agent's side", reaches, || road.logs());
+    wait_or_report("the home agent's side", reaches, || testbed.logs());
     // As docs/mobile-router.md says.
-    road.router.shell(&format!(
+    testbed.router.shell(&format!(
         "ip address add 192.168.1.1/24 dev in0 && \
          nft 'add table ip bus; add chain ip bus post {{ type nat hook postrouting priority 100; }}' && \
          nft 'add rule ip bus post oifname nemo0 ip saddr 192.168.1.0/24 snat to {address}' && \
          ip rule add to 192.168.1.0/24 lookup main priority 1001 && \
          ip rule add from 192.168.1.0/24 iif in0 lookup 6275000 priority 1101"
     ));
-    lease(road, "192.168.1.2/24", "192.168.1.1");
-    await_ipv4_inside(road);
-    let log = fs::read_to_string(road.file("mr.log")).unwrap();
+    lease(testbed, "192.168.1.2/24", "192.168.1.1");
+    await_ipv4_inside(testbed);
+    let log = fs::read_to_string(testbed.file("mr.log")).unwrap();
     assert!(log.contains("refuses 10.99.0.0/24: status 133"), "{log}");
-    assert!(!road.show("ha", "bindings").contains("10.99.0.0"));
+    assert!(!testbed.show("ha", "bindings").contains("10.99.0.0"));
 }
 
 #[test]
-fn a_neighbour_at_home_finds_an_ipv4_home_address_by_asking_its_link() {
-    let test = "a_neighbour_at_home_finds_an_ipv4_home_address_by_asking_its_link";
-    let Some(city) = begin(test, &["--prefix", "10.79.0.5/32"]) else { return };
-    let road = &city.road;
-    let neighbour = Place::new().unwrap();
-    road.agent.shell(&format!(
+fn the_home_agent_answers_arp_for_ipv4_home_addresses() {
+    let test = "the_home_agent_answers_arp_for_ipv4_home_addresses";
+    let Some(nat_testbed) = begin(test, &["--prefix", "10.79.0.5/32"]) else { return };
+    let testbed = &nat_testbed.testbed;
+    let neighbour = Namespace::new().unwrap();
+    testbed.agent.shell(&format!(
         "ip link add home0 type veth peer name eth0 netns {} && ip link set home0 up && \
          ip address add 10.79.0.1/24 dev home0 && ip address add 2001:db8:1::2/64 dev home0 nodad",
         neighbour.number()
     ));
     neighbour.shell("ip link set eth0 up && ip address add 10.79.0.9/24 dev eth0");
-    let _agent = road.start_agent_more(&format!("home_link = \"home0\"\n{AGENT}"));
-    let _radvd = road.advertise("2001:db8:2::/64");
-    let mut router = road.start_router(&format!("dynamic_ipv4 = 32{ROUTER}"));
-    road.await_binding("2001:db8:2:");
-    wait_or_tell("a neighbour", || neighbour.ping(1, "1000", "10.79.0.5").contains("1 received"), || road.logs());
+    let _agent = testbed.start_agent_more(&format!("home_link = \"home0\"\n{AGENT}"));
+    let _radvd = testbed.advertise("2001:db8:2::/64");
+    let mut router = testbed.start_router(&format!("dynamic_ipv4 = 32{ROUTER}"));
+    testbed.await_binding("2001:db8:2:");
+    wait_or_report("a neighbour", || neighbour.ping(1, "1000", "10.79.0.5").contains("1 received"), || testbed.logs());
     let found = || neighbour.shell("ip neigh show 10.79.0.5 dev eth0");
-    let own = road.agent.link_address("home0");
+    let own = testbed.agent.link_address("home0");
     assert!(found().contains(&own), "{} is not {own}", found());
 
     run(Command::new("kill").args(["-TERM", &router.0.id().to_string()]));
     assert!(router.0.wait().unwrap().success());
-    wait_or_tell("the end", || road.agent.shell("ip neigh show proxy").is_empty(), || road.logs());
+    wait_or_report("the end", || testbed.agent.shell("ip neigh show proxy").is_empty(), || testbed.logs());
     neighbour.shell("ip neigh flush dev eth0");
     assert!(neighbour.ping(5, "1000", "10.79.0.5").contains("Destination Host Unreachable"), "nobody answers");
 }

@@ -4,9 +4,8 @@
 #![allow(clippy::disallowed_methods, reason = "it waits for real processes")]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, reason = "a test fails where it stands")]
 
-mod road;
+mod testbed;
 
-use road::{BINARY, Place, Running, run, wait_for};
 use std::fs;
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -17,22 +16,23 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 use tempfile::TempDir;
+use testbed::{BINARY, Namespace, Running, run, wait_for};
 
 /// What takes longer will not come.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The home agent, the routers of the vehicles, and a node in each.
 struct Street {
-    home: Place,
-    cars: Vec<Place>,
-    nodes: Vec<Place>,
+    home: Namespace,
+    cars: Vec<Namespace>,
+    nodes: Vec<Namespace>,
     folder: TempDir,
     daemons: Vec<Running>,
 }
 
 impl Street {
     fn new(test: &str) -> Option<Street> {
-        let places: Option<Vec<Place>> = (0..5).map(|_| Place::new()).collect();
+        let places: Option<Vec<Namespace>> = (0..5).map(|_| Namespace::new()).collect();
         let Some(mut places) = places else {
             println!("skipped: {test}: no network namespaces here (not root?)");
             return None;
@@ -234,8 +234,8 @@ fn speak(mut stream: TcpStream, words: &AtomicU64, ends: &AtomicBool) {
 }
 
 #[test]
-fn what_is_near_is_reached_directly_and_a_connection_lives_through_it() {
-    let Some(street) = Street::new("what_is_near_is_reached_directly_and_a_connection_lives_through_it") else {
+fn mnpp_routes_to_nearby_networks_and_connections_survive() {
+    let Some(street) = Street::new("mnpp_routes_to_nearby_networks_and_connections_survive") else {
         return;
     };
     wait_for("two bindings", || street.show("home", "bindings").matches(" bound").count() == 2);

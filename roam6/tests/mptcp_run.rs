@@ -82,8 +82,8 @@ fn wait(running: &mut Running) -> ExitStatus {
 }
 
 #[test]
-fn the_exit_status_is_the_commands() {
-    if !works("the_exit_status_is_the_commands") {
+fn the_exit_status_is_that_of_the_command() {
+    if !works("the_exit_status_is_that_of_the_command") {
         return;
     }
     for code in [0, 1, 7, 125, 255] {
@@ -92,8 +92,8 @@ fn the_exit_status_is_the_commands() {
 }
 
 #[test]
-fn a_command_that_is_not_there_is_127_and_one_that_cannot_be_run_126() {
-    if !works("a_command_that_is_not_there_is_127_and_one_that_cannot_be_run_126") {
+fn a_missing_command_exits_127_and_a_non_executable_126() {
+    if !works("a_missing_command_exits_127_and_a_non_executable_126") {
         return;
     }
     for (word, code) in [("no-such-command-anywhere", 127), ("/no/such/file", 127), ("/", 126), ("/etc/passwd", 126)] {
@@ -105,8 +105,8 @@ fn a_command_that_is_not_there_is_127_and_one_that_cannot_be_run_126() {
 }
 
 #[test]
-fn what_kills_the_command_kills_it_too_so_that_a_shell_shows_128_and_the_number() {
-    if !works("what_kills_the_command_kills_it_too_so_that_a_shell_shows_128_and_the_number") {
+fn a_signal_that_kills_the_command_is_passed_on() {
+    if !works("a_signal_that_kills_the_command_is_passed_on") {
         return;
     }
     for number in [9, 15, 2, 6] {
@@ -121,8 +121,8 @@ fn what_kills_the_command_kills_it_too_so_that_a_shell_shows_128_and_the_number(
 }
 
 #[test]
-fn signals_are_handed_on_and_the_command_decides() {
-    if !works("signals_are_handed_on_and_the_command_decides") {
+fn signals_are_forwarded_to_the_command() {
+    if !works("signals_are_forwarded_to_the_command") {
         return;
     }
     let waits = "echo ready; while :; do sleep 0.05; done";
@@ -137,8 +137,8 @@ fn signals_are_handed_on_and_the_command_decides() {
 }
 
 #[test]
-fn the_terminals_interrupt_reaches_the_command_once() {
-    let test = "the_terminals_interrupt_reaches_the_command_once";
+fn a_terminal_interrupt_reaches_the_command_once() {
+    let test = "a_terminal_interrupt_reaches_the_command_once";
     if !works(test) {
         return;
     }
@@ -166,8 +166,8 @@ fn the_terminals_interrupt_reaches_the_command_once() {
 }
 
 #[test]
-fn an_interrupt_the_command_does_not_catch_ends_both() {
-    let test = "an_interrupt_the_command_does_not_catch_ends_both";
+fn an_uncaught_sigint_ends_the_command_and_its_supervisor() {
+    let test = "an_uncaught_sigint_ends_the_command_and_its_supervisor";
     if !works(test) {
         return;
     }
@@ -178,7 +178,7 @@ fn an_interrupt_the_command_does_not_catch_ends_both() {
     assert_eq!(said.read_to_end(&mut Vec::new()).unwrap(), 0);
 }
 
-/// A command of [`what_it_leaves_running_still_gets_sockets`]: listens, and waits to be inspected.
+/// A command of [`background_processes_still_get_mptcp_sockets`]: listens, and waits to be inspected.
 #[test]
 #[ignore = "a helper process, started by a test"]
 fn listener() {
@@ -191,8 +191,8 @@ fn listener() {
 }
 
 #[test]
-fn what_it_leaves_running_still_gets_sockets() {
-    let test = "what_it_leaves_running_still_gets_sockets";
+fn background_processes_still_get_mptcp_sockets() {
+    let test = "background_processes_still_get_mptcp_sockets";
     if !works(test) {
         return;
     }

@@ -4,12 +4,12 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test fails where it stands")]
 #![allow(clippy::indexing_slicing, reason = "a test fails where it stands")]
 
-mod road;
+mod testbed;
 
-use road::capture::Capture;
-use road::node::{SETTINGS, addresses, await_address, listen, listening_road, reaches};
-use road::visit::{FIRST, POOR, SECOND, Visit};
-use road::{Place, Road, Running, wait_for};
+use testbed::capture::Capture;
+use testbed::host::{SETTINGS, addresses, await_address, listen, listening_testbed, reaches};
+use testbed::visited_network::{Attachment, FIRST, POOR, SECOND};
+use testbed::{Namespace, Running, Testbed, wait_for};
 
 /// The passenger's node as the world knows it.
 const PASSENGER_HOME: &str = "2001:db8:200::2";
@@ -32,32 +32,32 @@ prefix = \"2001:db8:200::/64\"
 ";
 
 /// The passenger's node: `2001:db8:200::2` is its address in the passenger's mobile network.
-fn passenger(road: &Road) -> (Place, Running) {
-    let node = Place::new().unwrap();
-    road.node.shell(&format!(
+fn passenger(testbed: &Testbed) -> (Namespace, Running) {
+    let node = Namespace::new().unwrap();
+    testbed.node.shell(&format!(
         "ip -6 address flush dev eth0 scope global && ip token set :: dev eth0 && \
          ip link add in0 type veth peer name eth0 netns {} && ip link set in0 up",
         node.number()
     ));
     node.shell("sysctl -qw net.ipv6.conf.eth0.accept_dad=0 && ip link set eth0 up");
     listen(&node);
-    road.enroll_as("2001:db8:1::200", "2001:db8:200::/56", "passenger.key", &[]);
-    (node, road.node.roam6(&road.write_config("passenger", PASSENGER)))
+    testbed.enroll_as("2001:db8:1::200", "2001:db8:200::/56", "passenger.key", &[]);
+    (node, testbed.node.roam6(&testbed.write_config("passenger", PASSENGER)))
 }
 
 #[test]
-fn a_router_within_a_router_has_the_direct_path_too() {
-    let Some(road) = listening_road("a_router_within_a_router_has_the_direct_path_too") else { return };
-    let (node, _passenger) = passenger(&road);
-    let inside = Capture::begin(&road, &road.router, "in0", "inside");
-    let _agent = road.start_agent();
-    let _router = road.start_router(SETTINGS);
+fn a_nested_mobile_router_has_a_direct_path() {
+    let Some(testbed) = listening_testbed("a_nested_mobile_router_has_a_direct_path") else { return };
+    let (node, _passenger) = passenger(&testbed);
+    let inside = Capture::begin(&testbed, &testbed.router, "in0", "inside");
+    let _agent = testbed.start_agent();
+    let _router = testbed.start_router(SETTINGS);
 
-    let visit = Visit::begin(&road, &FIRST, "first");
+    let visit = Attachment::begin(&testbed, &FIRST, "first");
     let former = await_address(&node, "2001:db8:b1:");
     wait_for("a way from the passenger's home", || reaches(&node, PASSENGER_HOME));
     // The passenger's own care-of address is one of the visited network: one tunnel, not one within the other.
-    road.await_binding("2001:db8:b1:");
+    testbed.await_binding("2001:db8:b1:");
     wait_for("the passenger's tunnel on the direct path", || reaches(&node, PASSENGER_HOME));
     let first = visit.end();
     let direct = format!("icmpv6.type == 128 && ipv6.src == {former}");
@@ -66,9 +66,9 @@ fn a_router_within_a_router_has_the_direct_path_too() {
     let tunnelled = first.fields(&format!("icmpv6.type == 128 && ipv6.src == {PASSENGER_HOME}"), &["ipv6.src"]);
     assert!(tunnelled.iter().any(|frame| frame[0].len() == 2 && frame[0][0].starts_with("2001:db8:b1:")));
 
-    let visit = Visit::begin(&road, &SECOND, "second");
+    let visit = Attachment::begin(&testbed, &SECOND, "second");
     let new = await_address(&node, "2001:db8:b2:");
-    road.await_binding("2001:db8:b2:");
+    testbed.await_binding("2001:db8:b2:");
     wait_for("a way from the passenger's home after the move", || reaches(&node, PASSENGER_HOME));
     assert!(addresses(&node, &former).iter().all(|(_, preferred)| !preferred), "{former} is over");
     let second = visit.end();
@@ -77,14 +77,16 @@ fn a_router_within_a_router_has_the_direct_path_too() {
 }
 
 #[test]
-fn what_is_shared_by_a_proxy_is_not_shared_by_another() {
-    let Some(road) = listening_road("what_is_shared_by_a_proxy_is_not_shared_by_another") else { return };
-    let (node, _passenger) = passenger(&road);
-    let _agent = road.start_agent();
-    let _router = road.start_router(SETTINGS);
-    let visit = Visit::begin(&road, &POOR, "poor");
+fn an_nd_proxied_prefix_is_not_proxied_again() {
+    let Some(testbed) = listening_testbed("an_nd_proxied_prefix_is_not_proxied_again") else { return };
+    let (node, _passenger) = passenger(&testbed);
+    let _agent = testbed.start_agent();
+    let _router = testbed.start_router(SETTINGS);
+    let visit = Attachment::begin(&testbed, &POOR, "poor");
     // The passenger itself is on the shared link, so its tunnel takes the direct path.
-    wait_for("two bindings in the visited network", || road.show("ha", "bindings").matches("2001:db8:2:").count() == 2);
+    wait_for("two bindings in the visited network", || {
+        testbed.show("ha", "bindings").matches("2001:db8:2:").count() == 2
+    });
     wait_for("a way from the passenger's home", || reaches(&node, PASSENGER_HOME));
     assert_eq!(addresses(&node, "2001:db8:2:"), [], "RFC 4389 section 4.1.3.3: no proxy behind a proxy");
     visit.end().check();

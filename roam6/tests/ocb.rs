@@ -4,12 +4,12 @@
 #![allow(clippy::disallowed_methods, reason = "it waits for real processes")]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, reason = "a test fails where it stands")]
 
-mod road;
+mod testbed;
 
-use road::{BINARY, Place, run, wait_for};
 use std::fs;
 use std::path::Path;
 use std::process::Command;
+use testbed::{BINARY, Namespace, run, wait_for};
 
 /// Simulated radios this machine has.
 fn radios() -> Vec<String> {
@@ -24,8 +24,8 @@ fn radios() -> Vec<String> {
 }
 
 /// A place with a radio on the control channel of ITS-G5 (EN 302 663: 5900 MHz, 10 MHz wide); or why it cannot be.
-fn station(radio: &str) -> Result<Place, String> {
-    let place = Place::new().ok_or("no network namespaces here (not root?)")?;
+fn station(radio: &str) -> Result<Namespace, String> {
+    let place = Namespace::new().ok_or("no network namespaces here (not root?)")?;
     let moved = Command::new("iw").args(["phy", radio, "set", "netns", &place.number().to_string()]).output();
     if !moved.as_ref().is_ok_and(|output| output.status.success()) {
         return Err(format!("iw cannot move {radio}: {moved:?}"));
@@ -49,7 +49,7 @@ fn config(folder: &Path, number: u8) -> std::path::PathBuf {
     file
 }
 
-fn link_local(place: &Place) -> Option<String> {
+fn link_local(place: &Namespace) -> Option<String> {
     let shown = place.command(&["ip", "-6", "-o", "address", "show", "dev", "gn0", "scope", "link"]).output().unwrap();
     let text = String::from_utf8(shown.stdout).unwrap();
     let address =
@@ -58,8 +58,8 @@ fn link_local(place: &Place) -> Option<String> {
 }
 
 #[test]
-fn stations_meet_on_simulated_radios() {
-    let test = "stations_meet_on_simulated_radios";
+fn stations_are_neighbours_over_simulated_ocb_radios() {
+    let test = "stations_are_neighbours_over_simulated_ocb_radios";
     let radios = radios();
     let [one, two, ..] = radios.as_slice() else {
         return println!("skipped: {test}: no two simulated radios here (modprobe mac80211_hwsim)");

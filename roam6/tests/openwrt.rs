@@ -4,13 +4,13 @@
 #![allow(clippy::disallowed_methods, reason = "it waits for real processes")]
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test fails where it stands")]
 
-mod road;
+mod testbed;
 
-use road::{BINARY, Road, Running, wait_for};
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use testbed::{BINARY, Running, Testbed, wait_for};
 
 /// The part of OpenWrt's /lib/functions.sh that is used: settings are words of the shell there too. And what procd is told
 /// is printed.
@@ -161,7 +161,7 @@ fn translated(root: &Root) -> String {
 }
 
 #[test]
-fn settings_become_a_file_that_roam6_accepts() {
+fn uci_settings_become_a_valid_configuration() {
     let more = "\nconfig flow\n\toption uplink 'wan'\n\toption protocol 'tcp'\n\tlist x\n".replace("\tlist x\n", "");
     let root = Root::new(&(example() + &more + "config probe\n\toption enabled 'true'\n\toption lost '4'\n"));
     let toml = translated(&root);
@@ -179,7 +179,7 @@ fn settings_become_a_file_that_roam6_accepts() {
 }
 
 #[test]
-fn a_home_agent_with_ipv4_has_settings_too() {
+fn uci_settings_cover_a_home_agent_with_ipv4() {
     let root = Root::new(AGENT);
     let toml = translated(&root);
     assert!(toml.contains("[home_agent.ipv4]\naddress = \"203.0.113.1\"\n"), "{toml}");
@@ -267,7 +267,7 @@ config accept
 ";
 
 #[test]
-fn every_role_has_settings() {
+fn uci_settings_cover_every_role() {
     let root = Root::new(STATION);
     let toml = translated(&root);
     for line in ["uplink = \"wwan0\"\n", "interface = \"eth0.2\"\n", "latitude = 48.1374\nlongitude = -11\n"] {
@@ -278,7 +278,7 @@ fn every_role_has_settings() {
 
 /// A table of the documents is a section of its last name, wherever it stands; keys of IPsec are in files.
 #[test]
-fn every_table_is_a_section() {
+fn every_table_is_a_uci_section() {
     let known = include_str!("../../docs/config.md");
     let tables = known.split('`').filter_map(|word| word.split_inclusive(']').next().filter(|_| word.starts_with('[')));
     let tables = tables.filter(|table| table.contains('.') && !table.contains("ipsec"));
@@ -303,7 +303,7 @@ fn every_table_is_a_section() {
 
 /// Whatever a value holds, it is text: no other setting, and nothing for the shell.
 #[test]
-fn odd_values_are_no_more_than_values() {
+fn uci_values_are_quoted() {
     let odd = r#"a "b" \\ $(touch "$ROOT/x") `touch $ROOT/x` ;* é"#;
     let root = Root::new(&example().replace("data_plane 'auto'", &format!("name '{odd}'")));
     let (good, told) = checked(&root, &translated(&root));
@@ -326,7 +326,7 @@ fn odd_values_are_no_more_than_values() {
 }
 
 #[test]
-fn procd_starts_it_once_it_is_enabled_and_never_with_a_wrong_file() {
+fn procd_starts_an_enabled_service_with_a_valid_file_only() {
     let start = ". \"$ROOT/lib/functions.sh\"; . \"$ROOT/etc/init.d/roam6\"; running() { :; }; start() { :; }; set +u; start_service && reload_service";
     let (good, told) = Root::new(&example()).shell(start);
     assert!(good && !told.contains("procd"), "{told}");
@@ -341,7 +341,7 @@ fn procd_starts_it_once_it_is_enabled_and_never_with_a_wrong_file() {
 
 /// As LuCI does it: the setting is changed, then all is reloaded.
 #[test]
-fn what_is_disabled_ends_and_what_is_enabled_begins_by_a_reload() {
+fn reload_config_stops_and_starts_instances() {
     let reload = |enabled: &str, running: &str| {
         let script = format!(
             ". \"$ROOT/lib/functions.sh\"; . \"$ROOT/etc/init.d/roam6\"; running() {{ {running}; }}; \
@@ -356,7 +356,7 @@ fn what_is_disabled_ends_and_what_is_enabled_begins_by_a_reload() {
 }
 
 #[test]
-fn a_network_that_comes_up_later_is_heard_of() {
+fn a_network_that_comes_up_later_triggers_a_reload() {
     let (good, told) = Root::new(&example())
         .shell(". \"$ROOT/lib/functions.sh\"; . \"$ROOT/etc/init.d/roam6\"; set +u; service_triggers");
     assert!(good, "{told}");
@@ -397,7 +397,7 @@ fn with_interface(interface: &str) -> Root {
 }
 
 #[test]
-fn an_interface_of_protocol_nemo_is_a_mobile_router() {
+fn a_netifd_interface_of_protocol_nemo_is_a_mobile_router() {
     let root = with_interface(INTERFACE);
     let (good, told) = root.shell(&format!("{SETUP} && proto_nemo_renew nemo && proto_nemo_teardown nemo"));
     let file = root.at("var/etc/roam6-nemo.toml");
@@ -419,7 +419,7 @@ fn an_interface_of_protocol_nemo_is_a_mobile_router() {
 }
 
 #[test]
-fn netifd_is_told_what_is_wrong_and_does_not_try_again() {
+fn netifd_gets_configuration_errors_and_does_not_retry() {
     let (good, told) = with_interface(&INTERFACE.replace("1::100", "1::10g")).shell(SETUP);
     assert!(!good && told.contains("notify_error nemo WRONG_SETTINGS") && told.contains("home_address"), "{told}");
     assert!(told.ends_with("block_restart nemo\n") && !told.contains("run_command"), "{told}");
@@ -428,7 +428,7 @@ fn netifd_is_told_what_is_wrong_and_does_not_try_again() {
 }
 
 #[test]
-fn an_uplink_that_comes_up_again_renews_the_interface_that_uses_it() {
+fn an_uplink_that_comes_up_renews_its_nemo_interface() {
     let root = with_interface(INTERFACE);
     let renewed = |action: &str, interface: &str| {
         let call = format!("ACTION={action} INTERFACE={interface}; set +u; . \"$ROOT/etc/hotplug.d/iface/70-roam6\"");
@@ -443,26 +443,29 @@ fn an_uplink_that_comes_up_again_renews_the_interface_that_uses_it() {
 
 /// netifd's part, with a daemon that binds and loses its link.
 #[test]
-fn netifd_and_the_bus_learn_how_it_goes() {
-    let Some(road) = Road::new("netifd_and_the_bus_learn_how_it_goes") else { return };
-    road.enroll(&[]);
-    let _agent = road.start_agent();
+fn netifd_and_ubus_receive_events() {
+    let Some(testbed) = Testbed::new("netifd_and_ubus_receive_events") else { return };
+    testbed.enroll(&[]);
+    let _agent = testbed.start_agent();
     let root = Root::new("");
-    let config = road.router_config("auto", "");
+    let config = testbed.router_config("auto", "");
     let text = fs::read_to_string(&config).unwrap();
-    fs::write(&config, text.replace(&road.file("mr/run").display().to_string(), &root.at("run").display().to_string()))
-        .unwrap();
+    fs::write(
+        &config,
+        text.replace(&testbed.file("mr/run").display().to_string(), &root.at("run").display().to_string()),
+    )
+    .unwrap();
     let log = root.at("told");
-    let mut netifd = road.router.command(&["sh", "-c"]);
+    let mut netifd = testbed.router.command(&["sh", "-c"]);
     netifd.arg(format!("exec sh \"$ROOT/usr/lib/roam6/netifd-run\" nemo {}", config.display()));
     let path = format!("{}:{}", root.at("sbin").display(), std::env::var("PATH").unwrap());
     netifd.env("ROOT", root.0.path()).env("PATH", path).stdin(Stdio::null()).stderr(Stdio::null());
     let mut netifd = Running(netifd.stdout(fs::File::create(&log).unwrap()).spawn().unwrap());
     let told = |line: &str| fs::read_to_string(&log).unwrap().lines().any(|found| found.starts_with(line));
 
-    let _radvd = road.advertise("2001:db8:2::/64");
+    let _radvd = testbed.advertise("2001:db8:2::/64");
     wait_for("up", || told("init_update nemo0 1 1") && told("send_update nemo") && told("hotplug roam6 up nemo"));
-    road.router.shell("ip link set up0 down; ip link set up0 up");
+    testbed.router.shell("ip link set up0 down; ip link set up0 up");
     wait_for("an event on the bus", || told("ubus send roam6 {\"unix_micros\":"));
     let process = nix::unistd::Pid::from_raw(netifd.0.id().try_into().unwrap());
     nix::sys::signal::kill(process, nix::sys::signal::Signal::SIGHUP).unwrap();
@@ -473,7 +476,7 @@ fn netifd_and_the_bus_learn_how_it_goes() {
 
 /// Packed as opkg unpacks it, in the order it wants; and its scripts do what every package's do.
 #[test]
-fn the_package_has_all_files_where_they_belong() {
+fn the_opkg_package_has_all_files() {
     let root = Root::new("");
     let scripts = Path::new(env!("CARGO_MANIFEST_DIR")).join("../scripts");
     let packed = Command::new(scripts.join("make-ipk"))

@@ -4,10 +4,9 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails where it stands")]
 #![allow(clippy::indexing_slicing, reason = "a test fails where it stands")]
 
-mod road;
+mod testbed;
 
 use nix::sys::socket::{AddressFamily, SockFlag, SockType, SockaddrIn6, bind, connect, socket};
-use road::{BINARY, Place, Running, run, wait_for};
 use serde_json::Value;
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -17,6 +16,7 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
+use testbed::{BINARY, Namespace, Running, run, wait_for};
 
 const PEER: &str = "2001:db8:9::9";
 const HOME: &str = "2001:db8:100::5";
@@ -28,15 +28,15 @@ const BLOCK: usize = 1000;
 
 /// A node, its router, and a peer behind that.
 struct Scene {
-    node: Place,
-    router: Place,
-    peer: Place,
+    node: Namespace,
+    router: Namespace,
+    peer: Namespace,
     folder: TempDir,
 }
 
 impl Scene {
     fn new(test: &str) -> Option<Scene> {
-        let (Some(node), Some(router), Some(peer)) = (Place::new(), Place::new(), Place::new()) else {
+        let (Some(node), Some(router), Some(peer)) = (Namespace::new(), Namespace::new(), Namespace::new()) else {
             println!("skipped: {test}: no network namespaces here (not root?)");
             return None;
         };
@@ -69,7 +69,7 @@ impl Scene {
     }
 
     /// A second router to the peer for the node's `eth1`. Both drop packets from the other's prefix.
-    fn add_uplink(&self, other: &Place) {
+    fn add_uplink(&self, other: &Namespace) {
         other.shell(&format!(
             "sysctl -qw net.ipv6.conf.all.forwarding=1 && ip link add lan0 type veth peer name eth1 netns {} && \
              ip link add out0 type veth peer name eth1 netns {} && ip link set lan0 up && ip link set out0 up && \
@@ -97,7 +97,7 @@ impl Scene {
         self.advertise_by(&self.router, prefixes)
     }
 
-    fn advertise_by(&self, router: &Place, prefixes: &[(&str, u32)]) -> Running {
+    fn advertise_by(&self, router: &Namespace, prefixes: &[(&str, u32)]) -> Running {
         let prefix = |(prefix, preferred): &(&str, u32)| {
             let times = format!("AdvValidLifetime 3600; AdvPreferredLifetime {preferred}; DeprecatePrefix off;");
             format!(" prefix {prefix}::/64 {{ {times} }};")
@@ -163,11 +163,11 @@ impl Scene {
     }
 
     /// A program of ours, which knows nothing of MPTCP, with sockets that do.
-    fn program(&self, place: &Place, role: &str) -> Running {
+    fn program(&self, place: &Namespace, role: &str) -> Running {
         self.plain_program(place, role, &[BINARY, "mptcp", "run", "--"])
     }
 
-    fn plain_program(&self, place: &Place, role: &str, before: &[&str]) -> Running {
+    fn plain_program(&self, place: &Namespace, role: &str, before: &[&str]) -> Running {
         let this = std::env::current_exe().unwrap();
         let this = this.to_str().unwrap();
         let role = format!("ROAM6_TEST_ROLE={role}");
@@ -261,8 +261,8 @@ fn words(words: &[&str]) -> Vec<String> {
 }
 
 #[test]
-fn a_connection_lives_while_its_networks_come_and_go() {
-    let Some(scene) = Scene::new("a_connection_lives_while_its_networks_come_and_go") else { return };
+fn an_mptcp_connection_survives_changing_networks() {
+    let Some(scene) = Scene::new("an_mptcp_connection_survives_changing_networks") else { return };
     let capture = scene.file("packets.pcap");
     let tcpdump = scene.router.start(&["tcpdump", "-U", "-i", "out0", "-w", capture.to_str().unwrap(), "tcp"]);
     let radvd = scene.advertise(&[("2001:db8:100", 1800), ("2001:db8:a", 1800)]);
@@ -310,8 +310,8 @@ fn a_connection_lives_while_its_networks_come_and_go() {
 }
 
 #[test]
-fn a_connection_older_than_the_path_manager_gets_no_twin() {
-    let Some(scene) = Scene::new("a_connection_older_than_the_path_manager_gets_no_twin") else { return };
+fn a_connection_older_than_the_daemon_gets_no_second_subflow() {
+    let Some(scene) = Scene::new("a_connection_older_than_the_daemon_gets_no_second_subflow") else { return };
     let _radvd = scene.advertise(&[("2001:db8:100", 1800), ("2001:db8:a", 1800)]);
     let mut echo = scene.program(&scene.peer, "echo");
     await_word(&mut echo, "listening");
@@ -328,8 +328,8 @@ fn a_connection_older_than_the_path_manager_gets_no_twin() {
 }
 
 #[test]
-fn a_peer_without_mptcp_and_a_box_that_takes_options_out_mean_plain_tcp() {
-    let test = "a_peer_without_mptcp_and_a_box_that_takes_options_out_mean_plain_tcp";
+fn fallback_to_tcp_without_peer_support_or_with_a_middlebox() {
+    let test = "fallback_to_tcp_without_peer_support_or_with_a_middlebox";
     let Some(scene) = Scene::new(test) else { return };
     let _radvd = scene.advertise(&[("2001:db8:100", 1800), ("2001:db8:a", 1800)]);
     let _daemon = scene.start();
@@ -371,9 +371,9 @@ fn a_peer_without_mptcp_and_a_box_that_takes_options_out_mean_plain_tcp() {
 }
 
 #[test]
-fn a_laptop_with_two_uplinks_loses_one() {
-    let test = "a_laptop_with_two_uplinks_loses_one";
-    let (Some(scene), Some(other)) = (Scene::new(test), Place::new()) else { return };
+fn a_laptop_with_two_uplinks_survives_the_loss_of_one() {
+    let test = "a_laptop_with_two_uplinks_survives_the_loss_of_one";
+    let (Some(scene), Some(other)) = (Scene::new(test), Namespace::new()) else { return };
     if !scene.router.command(&["nft", "list", "tables"]).output().is_ok_and(|output| output.status.success()) {
         return println!("skipped: {test}: nft does not work here");
     }

@@ -3,13 +3,13 @@
 #![allow(clippy::disallowed_methods, reason = "it waits for real processes")]
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test fails where it stands")]
 
-mod road;
+mod testbed;
 
-use road::{BINARY, Place, Running, run, wait_or_tell};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use tempfile::TempDir;
+use testbed::{BINARY, Namespace, Running, run, wait_or_report};
 
 fn row(home: u16, prefix: &str) -> String {
     format!("[[mobile]]\nhome_address = \"2001:db8:1::{home:x}\"\nprefixes = [\"{prefix}\"]\nauth = \"none\"\n")
@@ -27,14 +27,14 @@ fn write_config(folder: &Path) -> PathBuf {
 
 /// A home agent with the rows of `text`.
 struct Agent {
-    _place: Place,
+    _place: Namespace,
     folder: TempDir,
     daemon: Running,
 }
 
 impl Agent {
     fn new(test: &str, text: &str) -> Option<Agent> {
-        let Some(place) = Place::new() else {
+        let Some(place) = Namespace::new() else {
             println!("skipped: {test}: no network namespaces here (not root?)");
             return None;
         };
@@ -51,7 +51,7 @@ impl Agent {
     }
 
     fn wait_for(&self, words: &str) {
-        wait_or_tell(words, || self.log().contains(words), || self.log());
+        wait_or_report(words, || self.log().contains(words), || self.log());
     }
 
     fn write(&self, text: &str) {
@@ -64,13 +64,13 @@ impl Agent {
 }
 
 #[test]
-fn one_bad_row_keeps_no_other_from_being_served() {
+fn an_invalid_prefix_table_row_does_not_affect_others() {
     let good = row(0x100, "2001:db8:100::/56");
     let overlapping = row(0x101, "2001:db8:100:10::/60");
     let unreadable = "[[mobile]]\nhome_address = \"2001:db8:1::102\nprefixes = [\"2001:db8:102::/56\"]\n";
     let last = row(0x103, "2001:db8:103::/56");
     let text = format!("{good}{overlapping}{unreadable}{last}{}", row(0x106, "2001:db8:106::/56"));
-    let Some(mut agent) = Agent::new("one_bad_row_keeps_no_other_from_being_served", &text) else { return };
+    let Some(mut agent) = Agent::new("an_invalid_prefix_table_row_does_not_affect_others", &text) else { return };
     let log = agent.log();
     assert!(log.contains("mobiles.toml:7:12: prefix 2001:db8:100:10::/60 overlaps 2001:db8:100::/56 of"), "{log}");
     assert!(log.contains("mobiles.toml:10:"), "{log}");
@@ -108,7 +108,7 @@ fn enroll(folder: &Path, home: &str, prefix: &str, key: &str) -> Command {
 }
 
 #[test]
-fn all_who_are_enrolled_at_once_are_in_the_table() {
+fn concurrent_enrolments_are_all_in_the_prefix_table() {
     let folder = tempfile::tempdir().unwrap();
     // Left by one that was killed.
     fs::write(folder.path().join("mobiles.toml.new"), "half").unwrap();
@@ -132,7 +132,7 @@ fn all_who_are_enrolled_at_once_are_in_the_table() {
 }
 
 #[test]
-fn what_the_home_agent_would_refuse_is_not_enrolled() {
+fn enroll_refuses_what_the_home_agent_would_reject() {
     let folder = tempfile::tempdir().unwrap();
     write_config(folder.path());
     run(&mut enroll(folder.path(), "2001:db8:1::100", "2001:db8:100::/56", "1.key"));

@@ -4,9 +4,8 @@
 #![allow(clippy::disallowed_methods, reason = "it waits for real processes")]
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test fails where it stands")]
 
-mod road;
+mod testbed;
 
-use road::{BINARY, Place, Running, wait_or_tell};
 use std::fmt::Write as _;
 use std::fs;
 use std::io::{Read, Write};
@@ -15,6 +14,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 use tempfile::TempDir;
+use testbed::{BINARY, Namespace, Running, wait_or_report};
 
 const README: &str = include_str!("../../README.md");
 const SECTION: &str = "## On two real machines";
@@ -95,14 +95,14 @@ impl Instructions {
 
 /// A host with Debian's defaults, with `/etc/roam6`, `/run` and `/var/lib` of its own.
 struct Machine {
-    place: Place,
+    place: Namespace,
     daemon: Option<Running>,
     log: std::path::PathBuf,
 }
 
 impl Machine {
     fn new(folder: &Path, name: &str) -> Option<Machine> {
-        let place = Place::new()?;
+        let place = Namespace::new()?;
         place.shell(
             "mount -t tmpfs run /run && mkdir /run/etc /run/root && \
              for file in passwd group nsswitch.conf hosts ld.so.cache iproute2 protocols services; do cp -a /etc/$file /run/etc/ 2>/dev/null; done; \
@@ -179,11 +179,11 @@ impl Machine {
 /// Everybody.
 struct Scene {
     /// Routers of the Internet: the home agent's provider and the visited network.
-    internet: Place,
+    internet: Namespace,
     agent: Machine,
     router: Machine,
-    node: Place,
-    correspondent: Place,
+    node: Namespace,
+    correspondent: Namespace,
     _radvd: [Running; 2],
     _folder: TempDir,
 }
@@ -201,7 +201,7 @@ impl Scene {
             }
         }
         let folder = tempfile::tempdir().unwrap();
-        let places = (Place::new(), Place::new(), Place::new());
+        let places = (Namespace::new(), Namespace::new(), Namespace::new());
         let machines = (Machine::new(folder.path(), "agent"), Machine::new(folder.path(), "router"));
         let ((Some(internet), Some(node), Some(correspondent)), (Some(agent), Some(router))) = (places, machines)
         else {
@@ -249,7 +249,7 @@ impl Scene {
     /// The host of the home agent has its default route from a router advertisement, and does not forward yet.
     fn await_default_route(&self) {
         let word = "default via fe80";
-        wait_or_tell("a default route", || self.agent.says("ip -6 route", word), || self.agent.story());
+        wait_or_report("a default route", || self.agent.says("ip -6 route", word), || self.agent.story());
         assert_eq!(self.agent.shell("cat /proc/sys/net/ipv6/conf/all/forwarding").trim(), "0");
         assert_eq!(self.router.shell("cat /proc/sys/net/ipv6/conf/all/forwarding").trim(), "0");
     }
@@ -260,7 +260,7 @@ impl Scene {
     }
 }
 
-fn cable(near: &Place, name: &str, far: &Place, far_name: &str) {
+fn cable(near: &Namespace, name: &str, far: &Namespace, far_name: &str) {
     near.shell(&format!(
         "ip link add {name} type veth peer name {far_name} netns {} && ip link set {name} up",
         far.number()
@@ -268,7 +268,7 @@ fn cable(near: &Place, name: &str, far: &Place, far_name: &str) {
     far.shell(&format!("ip link set {far_name} up"));
 }
 
-fn advertise(place: &Place, folder: &Path, interface: &str, prefix: &str) -> Running {
+fn advertise(place: &Namespace, folder: &Path, interface: &str, prefix: &str) -> Running {
     let file = |kind: &str| folder.join(format!("{interface}.{kind}"));
     let text =
         format!("interface {interface} {{ AdvSendAdvert on; MinRtrAdvInterval 3; MaxRtrAdvInterval 4; {prefix} }};\n");
@@ -290,7 +290,7 @@ fn with_home_link(told: &mut Instructions) {
 }
 
 /// Sends octets both ways over a TCP connection from one place to an address in the other.
-fn transfer(from: &Place, to: &Place, address: &str) {
+fn transfer(from: &Namespace, to: &Namespace, address: &str) {
     let address: Ipv6Addr = address.parse().unwrap();
     let listener = to.enter(|| TcpListener::bind((address, 7777)).unwrap());
     let socket = SocketAddr::new(address.into(), 7777);
@@ -322,12 +322,12 @@ fn set_up(test: &str, provider: Provider) {
     scene.router.write("/etc/roam6/mr1.key", &key, "mkdir -p /etc/roam6");
     scene.router.follow(&router);
     let bound = || scene.router.says("roam6 show bindings", "bound");
-    wait_or_tell("the mobile router is bound", bound, || scene.story());
+    wait_or_report("the mobile router is bound", bound, || scene.story());
     let ready = || {
         let shown = scene.node.shell("ip -6 -o address show dev eth0 scope global; ip -6 route show default");
         shown.contains("2001:db8:100::2/64") && !shown.contains("tentative") && shown.contains("default via")
     };
-    wait_or_tell("the node has an address and a default route", ready, || scene.story());
+    wait_or_report("the node has an address and a default route", ready, || scene.story());
     let ping = scene.correspondent.ping(30, "56", NODE);
     assert!(ping.contains("1 received"), "{ping}\n{}", scene.story());
     transfer(&scene.correspondent, &scene.node, NODE);
@@ -337,7 +337,7 @@ fn set_up(test: &str, provider: Provider) {
 }
 
 #[test]
-fn the_readme_has_files_and_commands_for_both_machines() {
+fn the_readme_has_files_and_commands_for_both_hosts() {
     let [agent, router] = instructions();
     assert!(agent.files.iter().any(|(_, text)| text.contains("[home_agent]")), "{agent:?}");
     assert!(router.files.iter().any(|(_, text)| text.contains("[mobile_router]")), "{router:?}");
@@ -348,11 +348,11 @@ fn the_readme_has_files_and_commands_for_both_machines() {
 }
 
 #[test]
-fn what_the_readme_says_works_with_a_routed_prefix() {
-    set_up("what_the_readme_says_works_with_a_routed_prefix", Provider::Routed);
+fn the_readme_works_with_a_routed_prefix() {
+    set_up("the_readme_works_with_a_routed_prefix", Provider::Routed);
 }
 
 #[test]
-fn what_the_readme_says_works_with_an_on_link_prefix() {
-    set_up("what_the_readme_says_works_with_an_on_link_prefix", Provider::OnLink);
+fn the_readme_works_with_an_on_link_prefix() {
+    set_up("the_readme_works_with_an_on_link_prefix", Provider::OnLink);
 }

@@ -3,13 +3,13 @@
 #![allow(clippy::disallowed_methods, reason = "it waits for real processes")]
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test fails where it stands")]
 
-mod road;
+mod testbed;
 
-use road::{BINARY, Road, Running, run, wait_for, wait_or_tell};
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
+use testbed::{BINARY, Running, Testbed, run, wait_for, wait_or_report};
 
 /// The lines of a key file that are no comments.
 fn key_lines(path: &Path) -> String {
@@ -31,49 +31,49 @@ fn hang_up(daemon: &Running) {
 }
 
 /// The sequence number of the last update that the home agent has accepted.
-fn last_sequence(road: &Road) -> Option<u64> {
-    let shown = road.agent.command(&[BINARY, "show", "bindings", "--json", "--run-dir"]);
-    let shown = { shown }.arg(road.file("ha").join("run")).output().unwrap();
+fn last_sequence(testbed: &Testbed) -> Option<u64> {
+    let shown = testbed.agent.command(&[BINARY, "show", "bindings", "--json", "--run-dir"]);
+    let shown = { shown }.arg(testbed.file("ha").join("run")).output().unwrap();
     let bindings: serde_json::Value = serde_json::from_slice(&shown.stdout).ok()?;
     bindings.get(0)?.get("sequence")?.as_u64()
 }
 
 #[test]
-fn a_key_is_changed_without_losing_a_packet() {
-    let Some(road) = Road::new("a_key_is_changed_without_losing_a_packet") else { return };
-    road.enroll(&[]);
-    let agent = road.start_agent();
-    let _radvd = road.advertise("2001:db8:2::/64");
-    let router = road.start_router("");
-    road.await_binding("2001:db8:2:");
-    let reaches = || road.node.ping(1, "56", "2001:db8:9::9").contains("1 received");
+fn a_key_rollover_loses_no_packet() {
+    let Some(testbed) = Testbed::new("a_key_rollover_loses_no_packet") else { return };
+    testbed.enroll(&[]);
+    let agent = testbed.start_agent();
+    let _radvd = testbed.advertise("2001:db8:2::/64");
+    let router = testbed.start_router("");
+    testbed.await_binding("2001:db8:2:");
+    let reaches = || testbed.node.ping(1, "56", "2001:db8:9::9").contains("1 received");
     wait_for("a way out", reaches);
 
     let words = ["ping", "-nq", "-i", "0.05", "-w", "600", "2001:db8:9::9"];
-    let pings = Running(road.node.command(&words).stdout(Stdio::piped()).spawn().unwrap());
-    let (table, key_file) = (road.file("mobiles.toml"), road.file("mr.key"));
+    let pings = Running(testbed.node.command(&words).stdout(Stdio::piped()).spawn().unwrap());
+    let (table, key_file) = (testbed.file("mobiles.toml"), testbed.file("mr.key"));
     let old = fs::read_to_string(&table).unwrap();
     let next = run(Command::new(BINARY).args(["keygen"]));
-    let next_file = road.file("next.key");
+    let next_file = testbed.file("next.key");
     replace(&next_file, &next);
     replace(&table, &format!("{old}\n[mobile.next]\n{}", key_lines(&next_file)));
     hang_up(&agent);
     // Until the home agent has read the row, an update with the next key goes unanswered and is sent again.
     replace(&key_file, &next);
-    let before = last_sequence(&road);
+    let before = last_sequence(&testbed);
     hang_up(&router);
-    wait_or_tell("a refresh with the next key", || last_sequence(&road) > before, || road.logs());
-    let log = || road.logs();
+    wait_or_report("a refresh with the next key", || last_sequence(&testbed) > before, || testbed.logs());
+    let log = || testbed.logs();
     assert!(!log().contains("no longer bound"), "{}", log());
 
     let row = old.lines().filter(|line| !line.starts_with("spi") && !line.starts_with("key"));
     let row: String = row.map(|line| format!("{line}\n")).collect();
     replace(&table, &format!("{row}{}", key_lines(&next_file)));
     hang_up(&agent);
-    let before = last_sequence(&road);
+    let before = last_sequence(&testbed);
     hang_up(&router);
     std::thread::sleep(std::time::Duration::from_millis(500));
-    assert!(road.show("ha", "bindings").contains("2001:db8:2:"), "{before:?}: {}", log());
+    assert!(testbed.show("ha", "bindings").contains("2001:db8:2:"), "{before:?}: {}", log());
 
     let pid = nix::unistd::Pid::from_raw(i32::try_from(pings.0.id()).unwrap());
     nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGINT).unwrap();

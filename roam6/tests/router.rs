@@ -3,91 +3,91 @@
 #![allow(clippy::disallowed_methods, reason = "it waits for real processes")]
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test fails where it stands")]
 
-mod road;
+mod testbed;
 
-use road::{Road, wait_for};
 use std::process::{Command, Stdio};
 use std::thread::sleep;
 use std::time::Duration;
+use testbed::{Testbed, wait_for};
 
 #[test]
-fn killed_and_started_again_it_loses_no_packet_and_finds_back_if_it_moved_meanwhile() {
-    let Some(road) = Road::new("killed_and_started_again_it_loses_no_packet_and_finds_back_if_it_moved_meanwhile")
-    else {
+fn a_killed_mobile_router_recovers_also_after_a_move() {
+    let Some(testbed) = Testbed::new("a_killed_mobile_router_recovers_also_after_a_move") else {
         return;
     };
-    road.enroll(&[]);
-    let _agent = road.start_agent();
-    let radvd = road.advertise("2001:db8:2::/64");
-    let router = road.start_router("");
-    road.await_binding("2001:db8:2:");
-    let reaches = || road.node.command(&["ping", "-nqc1", "-W1", "2001:db8:9::9"]).output().unwrap().status.success();
+    testbed.enroll(&[]);
+    let _agent = testbed.start_agent();
+    let radvd = testbed.advertise("2001:db8:2::/64");
+    let router = testbed.start_router("");
+    testbed.await_binding("2001:db8:2:");
+    let reaches =
+        || testbed.node.command(&["ping", "-nqc1", "-W1", "2001:db8:9::9"]).output().unwrap().status.success();
     wait_for("a way out", reaches);
 
     let prefix = "home prefix 2001:db8:1::/64 valid";
-    wait_for("mobile prefix discovery", || road.show("mr", "timers").contains(prefix));
+    wait_for("mobile prefix discovery", || testbed.show("mr", "timers").contains(prefix));
 
     let words = ["ping", "-nq", "-i", "0.005", "-c", "500", "-W", "2", "2001:db8:9::9"];
-    let pings = road.node.command(&words).stdout(Stdio::piped()).spawn().unwrap();
+    let pings = testbed.node.command(&words).stdout(Stdio::piped()).spawn().unwrap();
     sleep(Duration::from_millis(300));
     drop(router);
     sleep(Duration::from_millis(300));
-    let router = road.start_router("");
-    wait_for("bound again", || road.show("mr", "bindings").contains("bound"));
+    let router = testbed.start_router("");
+    wait_for("bound again", || testbed.show("mr", "bindings").contains("bound"));
     let told = String::from_utf8(pings.wait_with_output().unwrap().stdout).unwrap();
     assert!(told.contains("500 packets transmitted, 500 received"), "{told}");
 
     drop(router);
     drop(radvd);
-    let _radvd = road.advertise("2001:db8:3::/64");
-    let _router = road.start_router("");
-    road.await_binding("2001:db8:3:");
+    let _radvd = testbed.advertise("2001:db8:3::/64");
+    let _router = testbed.start_router("");
+    testbed.await_binding("2001:db8:3:");
     wait_for("a way out from the other network", reaches);
-    let remains = || road.router.shell("ip -6 address show dev up0; ip -6 rule; ip -6 route show table all");
+    let remains = || testbed.router.shell("ip -6 address show dev up0; ip -6 rule; ip -6 route show table all");
     wait_for("the former network forgotten", || !remains().contains("2001:db8:2:"));
 }
 
 /// Echo requests of a size nobody else sends that have reached the correspondent's host, in tunnels or not.
-fn strays(road: &Road) -> u32 {
-    let listed = road.agent.shell("nft list table ip6 strays");
+fn strays(testbed: &Testbed) -> u32 {
+    let listed = testbed.agent.shell("nft list table ip6 strays");
     let count = listed.split_once("counter packets ").and_then(|(_, rest)| rest.split_whitespace().next());
     count.unwrap().parse().unwrap()
 }
 
 #[test]
-fn nobody_inside_speaks_from_the_router_s_own_addresses() {
-    let test = "nobody_inside_speaks_from_the_router_s_own_addresses";
+fn forged_sources_of_the_mobile_router_are_dropped() {
+    let test = "forged_sources_of_the_mobile_router_are_dropped";
     if Command::new("nft").arg("--version").output().is_err() {
         return println!("skipped: {test}: nft is missing");
     }
-    let Some(road) = Road::new(test) else { return };
-    road.agent.shell(
+    let Some(testbed) = Testbed::new(test) else { return };
+    testbed.agent.shell(
         "nft 'table ip6 strays { chain seen { type filter hook prerouting priority -300; \
          icmpv6 type echo-request ip6 length 785 counter; }; }'",
     );
-    road.enroll(&[]);
-    let _agent = road.start_agent();
-    let _radvd = road.advertise("2001:db8:2::/64");
-    let _router = road.start_router("");
-    road.await_binding("2001:db8:2:");
+    testbed.enroll(&[]);
+    let _agent = testbed.start_agent();
+    let _radvd = testbed.advertise("2001:db8:2::/64");
+    let _router = testbed.start_router("");
+    testbed.await_binding("2001:db8:2:");
     let speak = |source: &str, to: &str| {
         // More than one: the first may go the kernel's way.
         let words = ["ping", "-nqc3", "-i0.05", "-W0.3", "-s777", "-I", source, to];
-        road.node.command(&words).output().unwrap().status.success()
+        testbed.node.command(&words).output().unwrap().status.success()
     };
     wait_for("a way out", || speak("2001:db8:100::2", "2001:db8:9::9"));
-    let before = strays(&road);
-    let fast = road.show("mr", "counters");
+    let before = strays(&testbed);
+    let fast = testbed.show("mr", "counters");
     let fast = fast.lines().filter_map(|line| line.strip_prefix("packets_encapsulated ")).next();
     assert!(before > 0 && fast.is_some_and(|count| count.trim() != "0"), "{before}, {fast:?}");
-    let care_of = road.show("mr", "bindings");
+    let care_of = testbed.show("mr", "bindings");
     let care_of = care_of.split_whitespace().find(|word| word.starts_with("2001:db8:2:")).unwrap();
     for source in [care_of, "2001:db8:1::100", "2001:db8:77::7"] {
-        road.node.shell(&format!("ip address add {source}/128 dev eth0 nodad"));
+        testbed.node.shell(&format!("ip address add {source}/128 dev eth0 nodad"));
         for to in ["2001:db8:9::9", "2001:db8:2::1"] {
             assert!(speak("2001:db8:100::2", "2001:db8:100::1"), "the router is still known by its link-layer address");
             speak(source, to);
-            assert_eq!(strays(&road), before, "from {source} to {to}");
+            assert_eq!(strays(&testbed), before, "from {source} to {to}");
         }
     }
     assert!(speak("2001:db8:100::2", "2001:db8:2::1"), "from their own address they reach the visited network too");

@@ -4,26 +4,26 @@
 #![allow(clippy::disallowed_methods, reason = "it waits for real processes")]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, reason = "a test fails where it stands")]
 
-mod road;
+mod testbed;
 
-use road::{BINARY, Place, Running, run, wait_for};
 use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
 use tempfile::TempDir;
+use testbed::{BINARY, Namespace, Running, run, wait_for};
 
 const PREFIXES: [&str; 2] = ["2001:db8:a:1::/64", "2001:db8:b:1::/64"];
 
 /// The host, and a router at each of its uplinks.
 struct Providers {
-    host: Place,
-    routers: [Place; 2],
+    host: Namespace,
+    routers: [Namespace; 2],
     folder: TempDir,
 }
 
 impl Providers {
     fn new(test: &str) -> Option<Providers> {
-        let (Some(host), Some(a), Some(b)) = (Place::new(), Place::new(), Place::new()) else {
+        let (Some(host), Some(a), Some(b)) = (Namespace::new(), Namespace::new(), Namespace::new()) else {
             println!("skipped: {test}: no network namespaces here (not root?)");
             return None;
         };
@@ -104,8 +104,8 @@ fn terminate(mut running: Running) {
 }
 
 #[test]
-fn addresses_are_made_remembered_moved_and_withdrawn() {
-    let Some(world) = Providers::new("addresses_are_made_remembered_moved_and_withdrawn") else { return };
+fn shim6_addresses_are_generated_remembered_and_withdrawn() {
+    let Some(world) = Providers::new("shim6_addresses_are_generated_remembered_and_withdrawn") else { return };
     // What the kernel has made before is not chosen any more.
     let _a = world.advertise(0);
     wait_for("autoconfiguration", || world.held(0).contains("2001:db8:a:1:"));

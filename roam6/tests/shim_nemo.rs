@@ -4,13 +4,13 @@
 #![allow(clippy::disallowed_methods, reason = "it waits for real processes")]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, reason = "a test fails where it stands")]
 
-mod road;
+mod testbed;
 
-use road::{BINARY, Place, Road, Running, run, wait_for};
 use serde_json::Value;
 use std::fs::{self, File};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
+use testbed::{BINARY, Namespace, Running, Testbed, run, wait_for};
 
 /// The node's ULID and its address by its own provider, and the correspondent's only one.
 struct Addresses {
@@ -19,39 +19,39 @@ struct Addresses {
     peer: String,
 }
 
-/// The road, a correspondent behind the home agent, and a cable from the node past the mobile router.
+/// The testbed, a correspondent behind the home agent, and a cable from the node past the mobile router.
 struct Scene {
-    road: Road,
-    correspondent: Place,
+    testbed: Testbed,
+    correspondent: Namespace,
     addresses: Addresses,
 }
 
 impl Scene {
     fn new(test: &str) -> Option<Scene> {
-        let (road, correspondent) = (Road::new(test)?, Place::new()?);
-        road.agent.shell(&format!(
+        let (testbed, correspondent) = (Testbed::new(test)?, Namespace::new()?);
+        testbed.agent.shell(&format!(
             "ip link add corr0 type veth peer name eth0 netns {} && ip link add other0 type veth peer name eth1 netns {} && \
              ip link set corr0 up && ip link set other0 up && \
              ip address add 2001:db8:8::1/64 dev corr0 nodad && ip address add 2001:db8:bb::1/64 dev other0 nodad",
             correspondent.number(),
-            road.node.number()
+            testbed.node.number()
         ));
-        let node = generate(&road, "node-set.toml", &["2001:db8:100::/64", "2001:db8:bb::/64"]);
-        let peer = generate(&road, "peer-set.toml", &["2001:db8:8::/64"]);
+        let node = generate(&testbed, "node-set.toml", &["2001:db8:100::/64", "2001:db8:bb::/64"]);
+        let peer = generate(&testbed, "peer-set.toml", &["2001:db8:8::/64"]);
         let addresses = Addresses { ulid: node[0].clone(), other: node[1].clone(), peer: peer[0].clone() };
         let Addresses { ulid, other, peer } = &addresses;
-        road.node.shell(&format!(
+        testbed.node.shell(&format!(
             "ip address add {ulid}/64 dev eth0 nodad && ip link set eth1 up && ip address add {other}/64 dev eth1 nodad && \
              ip -6 rule add from {other} lookup 100 && ip -6 route add default via 2001:db8:bb::1 dev eth1 table 100"
         ));
         correspondent.shell(&format!(
             "ip link set eth0 up && ip address add {peer}/64 dev eth0 nodad && ip route add default via 2001:db8:8::1"
         ));
-        Some(Scene { road, correspondent, addresses })
+        Some(Scene { testbed, correspondent, addresses })
     }
 
-    fn shim(&self, place: &Place, name: &str, interfaces: &str) -> Running {
-        let (path, own) = (self.road.file(&format!("{name}.toml")), self.road.file(name));
+    fn shim(&self, place: &Namespace, name: &str, interfaces: &str) -> Running {
+        let (path, own) = (self.testbed.file(&format!("{name}.toml")), self.testbed.file(name));
         let text = format!(
             "name = \"{name}\"\nrun_dir = \"{0}/run\"\nstate_dir = \"{0}/state\"\n[shim]\ninterfaces = [{interfaces}]\n\
              identities = [\"{name}-set.toml\"]\nsend_timeout = \"1s\"\nreturn_after = \"5s\"\n[shim.trigger]\noctets = 500\n",
@@ -63,8 +63,8 @@ impl Scene {
 
     /// What the node's daemon is asked.
     fn ask(&self, words: &[&str]) -> Command {
-        let mut command = self.road.node.command(&[BINARY]);
-        command.args(words).arg("--run-dir").arg(self.road.file("node").join("run"));
+        let mut command = self.testbed.node.command(&[BINARY]);
+        command.args(words).arg("--run-dir").arg(self.testbed.file("node").join("run"));
         command
     }
 
@@ -84,12 +84,12 @@ impl Scene {
     fn ping(&self, mark: &str) -> bool {
         let Addresses { ulid, peer, .. } = &self.addresses;
         let words = ["ping", "-nq", "-c1", "-W1", "-s", "400", "-m", mark, "-I", ulid, peer];
-        self.road.node.command(&words).output().unwrap().status.success()
+        self.testbed.node.command(&words).output().unwrap().status.success()
     }
 
     /// Packets the node has sent by its own provider.
     fn past_the_router(&self) -> u64 {
-        let shown: Value = serde_json::from_str(&self.road.node.shell("ip -s -j link show dev eth1")).unwrap();
+        let shown: Value = serde_json::from_str(&self.testbed.node.shell("ip -s -j link show dev eth1")).unwrap();
         shown[0]["stats64"]["tx"]["packets"].as_u64().unwrap()
     }
 
@@ -103,8 +103,8 @@ impl Scene {
 }
 
 /// Makes a set of addresses, one in each prefix.
-fn generate(road: &Road, file: &str, prefixes: &[&str]) -> Vec<String> {
-    let path: PathBuf = road.file(file);
+fn generate(testbed: &Testbed, file: &str, prefixes: &[&str]) -> Vec<String> {
+    let path: PathBuf = testbed.file(file);
     let words = prefixes.iter().flat_map(|prefix| ["--prefix", prefix]);
     run(Command::new(BINARY).args(["hba", "generate"]).args(words).arg(&path));
     let shown: Value =
@@ -113,18 +113,18 @@ fn generate(road: &Road, file: &str, prefixes: &[&str]) -> Vec<String> {
 }
 
 #[test]
-fn a_conversation_of_the_mobile_network_outlives_its_router() {
-    let Some(scene) = Scene::new("a_conversation_of_the_mobile_network_outlives_its_router") else { return };
+fn a_shim6_context_survives_the_loss_of_the_mobile_router() {
+    let Some(scene) = Scene::new("a_shim6_context_survives_the_loss_of_the_mobile_router") else { return };
     let Addresses { ulid, other, .. } = &scene.addresses;
-    scene.road.enroll(&[]);
-    let _agent = scene.road.start_agent();
-    let _radvd = scene.road.advertise("2001:db8:2::/64");
-    let _router = scene.road.start_router("");
-    scene.road.await_binding("2001:db8:2:");
+    scene.testbed.enroll(&[]);
+    let _agent = scene.testbed.start_agent();
+    let _radvd = scene.testbed.advertise("2001:db8:2::/64");
+    let _router = scene.testbed.start_router("");
+    scene.testbed.await_binding("2001:db8:2:");
     let _peer = scene.shim(&scene.correspondent, "peer", "\"eth0\"");
-    let _node = scene.shim(&scene.road.node, "node", "\"eth0\", \"eth1\"");
+    let _node = scene.shim(&scene.testbed.node, "node", "\"eth0\", \"eth1\"");
     wait_for("the node's daemon", || scene.ask(&["show", "links"]).output().unwrap().status.success());
-    let told = scene.road.file("told");
+    let told = scene.testbed.file("told");
     let mut watch = scene.ask(&["watch", "--json"]);
     let _watch = Running(watch.stdout(File::create(&told).unwrap()).stderr(Stdio::null()).spawn().unwrap());
     wait_for("the present state", || fs::metadata(&told).is_ok_and(|file| file.len() > 0));
@@ -140,10 +140,10 @@ fn a_conversation_of_the_mobile_network_outlives_its_router() {
     }
     assert!(scene.past_the_router() >= before + 20);
     assert!(scene.paths().contains(&(0, ulid.clone())));
-    scene.road.agent.shell("ip link set visit0 down");
+    scene.testbed.agent.shell("ip link set visit0 down");
     scene.talk_until("the other provider", other);
     assert!(scene.ping("0"));
-    scene.road.agent.shell(
+    scene.testbed.agent.shell(
         "ip link set visit0 up && ip address replace 2001:db8:2::1/64 dev visit0 nodad && \
          ip address replace 2001:db8:3::1/64 dev visit0 nodad",
     );

@@ -3,13 +3,13 @@
 #![allow(clippy::disallowed_methods, reason = "it waits for real processes")]
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test fails where it stands")]
 
-mod road;
+mod testbed;
 
-use road::{BINARY, Place, wait_or_tell};
 use std::fs;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
+use testbed::{BINARY, Namespace, wait_or_report};
 
 /// A daemon that does not end within this time has ignored the signal. It starts within a fraction of it.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -28,7 +28,7 @@ fn write_config(folder: &Path) {
 }
 
 /// Starts the daemon and returns once its program runs, blocking the signals.
-fn start(place: &Place, folder: &Path) -> Child {
+fn start(place: &Namespace, folder: &Path) -> Child {
     let log = fs::File::create(folder.join("log")).unwrap();
     let config = folder.join("ha.toml");
     let mut command = place.command(&[BINARY, "run", "--config", config.to_str().unwrap()]);
@@ -69,9 +69,9 @@ fn ends_well(child: &mut Child) -> bool {
 const INSTANTS: [u64; 12] = [0, 1, 3, 6, 10, 20, 35, 60, 100, 150, 250, 400];
 
 #[test]
-fn a_daemon_that_starts_ends_when_told_to() {
-    let Some(place) = Place::new() else {
-        return println!("skipped: a_daemon_that_starts_ends_when_told_to: no network namespaces here (not root?)");
+fn sigterm_during_the_start_stops_the_daemon() {
+    let Some(place) = Namespace::new() else {
+        return println!("skipped: sigterm_during_the_start_stops_the_daemon: no network namespaces here (not root?)");
     };
     let folder = tempfile::tempdir().unwrap();
     write_config(folder.path());
@@ -87,9 +87,9 @@ fn a_daemon_that_starts_ends_when_told_to() {
 }
 
 #[test]
-fn a_daemon_that_starts_reads_its_files_anew_when_told_to() {
-    let Some(place) = Place::new() else {
-        return println!("skipped: a_daemon_that_starts_reads_its_files_anew_when_told_to: no namespaces (not root?)");
+fn sighup_during_the_start_reloads_the_files() {
+    let Some(place) = Namespace::new() else {
+        return println!("skipped: sighup_during_the_start_reloads_the_files: no namespaces (not root?)");
     };
     let folder = tempfile::tempdir().unwrap();
     write_config(folder.path());
@@ -98,7 +98,7 @@ fn a_daemon_that_starts_reads_its_files_anew_when_told_to() {
         let mut child = start(&place, folder.path());
         std::thread::sleep(Duration::from_millis(after));
         send(&child, "HUP");
-        wait_or_tell(&format!("SIGHUP after {after} ms"), || log().contains("configuration reloaded"), log);
+        wait_or_report(&format!("SIGHUP after {after} ms"), || log().contains("configuration reloaded"), log);
         send(&child, "TERM");
         assert!(ends_well(&mut child), "{}", log());
     }

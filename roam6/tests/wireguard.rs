@@ -5,14 +5,14 @@
 #![allow(clippy::disallowed_methods, reason = "it waits for real processes")]
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test fails where it stands")]
 
-mod road;
+mod testbed;
 
-use road::wireguard::{keys, obstacle};
-use road::{Road, Running, wait_or_tell};
 use std::net::UdpSocket;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::thread::{scope, sleep};
 use std::time::{Duration, Instant};
+use testbed::wireguard::{keys, obstacle};
+use testbed::{Running, Testbed, wait_or_report};
 
 const NODE: &str = "[2001:db8:100::2]:5000";
 const PEER: &str = "[2001:db8:9::9]:5000";
@@ -26,9 +26,9 @@ enum Way {
 }
 
 impl Way {
-    fn ends(self, road: &Road) -> (UdpSocket, UdpSocket) {
-        let node = road.node.enter(|| UdpSocket::bind(NODE).unwrap());
-        let peer = road.agent.enter(|| UdpSocket::bind(PEER).unwrap());
+    fn ends(self, testbed: &Testbed) -> (UdpSocket, UdpSocket) {
+        let node = testbed.node.enter(|| UdpSocket::bind(NODE).unwrap());
+        let peer = testbed.agent.enter(|| UdpSocket::bind(PEER).unwrap());
         let (from, to) = if matches!(self, Way::Out) { (node, peer) } else { (peer, node) };
         from.connect(to.local_addr().unwrap()).unwrap();
         to.set_read_timeout(Some(EVERY)).unwrap();
@@ -59,13 +59,17 @@ fn receive(to: &UdpSocket, arrived: &AtomicU64, over: &AtomicBool) -> Duration {
 }
 
 /// Sends steadily one way while `act` is done, until all goes well again: the longest time nothing arrived.
-fn silence(road: &Road, way: Way, act: impl FnOnce()) -> Duration {
-    wait_or_tell("a way out", || road.node.ping(1, "56", "2001:db8:9::9").contains("1 received"), || road.logs());
-    let (from, to) = way.ends(road);
+fn silence(testbed: &Testbed, way: Way, act: impl FnOnce()) -> Duration {
+    wait_or_report(
+        "a way out",
+        || testbed.node.ping(1, "56", "2001:db8:9::9").contains("1 received"),
+        || testbed.logs(),
+    );
+    let (from, to) = way.ends(testbed);
     let (over, arrived) = (AtomicBool::new(false), AtomicU64::new(0));
     let more = |what| {
         let before = arrived.load(Relaxed);
-        wait_or_tell(what, || arrived.load(Relaxed) > before + 50, || road.logs());
+        wait_or_report(what, || arrived.load(Relaxed) > before + 50, || testbed.logs());
     };
     scope(|scope| {
         let end = End(&over);
@@ -86,34 +90,34 @@ fn silence(road: &Road, way: Way, act: impl FnOnce()) -> Duration {
 }
 
 /// Plugs the router into another network.
-fn go(road: &Road, former: Running) -> Running {
+fn go(testbed: &Testbed, former: Running) -> Running {
     drop(former);
-    let radvd = road.advertise("2001:db8:3::/64");
-    road.router.shell("ip link set up0 down; ip link set up0 up");
+    let radvd = testbed.advertise("2001:db8:3::/64");
+    testbed.router.shell("ip link set up0 down; ip link set up0 up");
     radvd
 }
 
 /// The longest silence of a move that roam6 makes.
 fn of_roam6(test: &str, way: Way) -> Option<Duration> {
-    let road = Road::new(test)?;
-    road.enroll(&[]);
-    let _agent = road.start_agent();
-    let radvd = road.advertise("2001:db8:2::/64");
-    let _router = road.start_router("");
-    road.await_binding("2001:db8:2:");
+    let testbed = Testbed::new(test)?;
+    testbed.enroll(&[]);
+    let _agent = testbed.start_agent();
+    let radvd = testbed.advertise("2001:db8:2::/64");
+    let _router = testbed.start_router("");
+    testbed.await_binding("2001:db8:2:");
     let mut there = None;
-    Some(silence(&road, way, || there = Some(go(&road, radvd))))
+    Some(silence(&testbed, way, || there = Some(go(&testbed, radvd))))
 }
 
 /// The same with a tunnel of WireGuard in its place, and addresses of the uplink by the kernel.
 fn of_wireguard(test: &str, way: Way) -> Option<Duration> {
-    let road = Road::new(test)?;
-    let ((at_agent, agent), (at_router, router)) = (keys(&road, "agent.wg"), keys(&road, "router.wg"));
-    road.agent.shell(&format!(
+    let testbed = Testbed::new(test)?;
+    let ((at_agent, agent), (at_router, router)) = (keys(&testbed, "agent.wg"), keys(&testbed, "router.wg"));
+    testbed.agent.shell(&format!(
         "ip link add wg0 type wireguard && wg set wg0 listen-port 51820 private-key {at_agent} \
          peer {router} allowed-ips 2001:db8:100::/56 && ip link set wg0 up && ip route add 2001:db8:100::/56 dev wg0"
     ));
-    road.router.shell(&format!(
+    testbed.router.shell(&format!(
         "sysctl -qw net.ipv6.conf.all.forwarding=1 net.ipv6.conf.up0.accept_ra=2 && \
          ip address add 2001:db8:100::1/64 dev in0 nodad && ip link add wg0 type wireguard && \
          wg set wg0 private-key {at_router} peer {agent} endpoint [2001:db8:1::1]:51820 \
@@ -123,14 +127,14 @@ fn of_wireguard(test: &str, way: Way) -> Option<Duration> {
          ip -6 rule add from 2001:db8:100::/56 iif in0 lookup 51 priority 1051 && \
          ip -6 rule add from 2001:db8:100::/56 iif lo lookup 51 priority 1052"
     ));
-    let radvd = road.advertise("2001:db8:2::/64");
+    let radvd = testbed.advertise("2001:db8:2::/64");
     let mut there = None;
-    Some(silence(&road, way, || there = Some(go(&road, radvd))))
+    Some(silence(&testbed, way, || there = Some(go(&testbed, radvd))))
 }
 
 #[test]
-fn after_a_move_packets_pass_again_with_either() {
-    let test = "after_a_move_packets_pass_again_with_either";
+fn handover_gap_of_roam6_and_of_wireguard() {
+    let test = "handover_gap_of_roam6_and_of_wireguard";
     if let Some(why) = obstacle() {
         return println!("skipped: {test}: {why}");
     }

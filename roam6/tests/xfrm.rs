@@ -4,10 +4,9 @@
 #![allow(clippy::disallowed_methods, reason = "it waits for real processes")]
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test fails where it stands")]
 
-mod road;
+mod testbed;
 
 use nix::sys::socket::{AddressFamily, MsgFlags, SockFlag, SockProtocol, SockType, SockaddrIn6, bind, sendto, socket};
-use road::{Road, wait_for};
 use roam6_wire::Sequence;
 use roam6_wire::ip6::{self, Header, protocol};
 use roam6_wire::mobility::{BindingUpdate, Message, MobilityOption, UpdateFlags};
@@ -15,6 +14,7 @@ use std::fs;
 use std::net::{Ipv6Addr, SocketAddrV6};
 use std::os::fd::AsRawFd;
 use std::time::Duration;
+use testbed::{Testbed, wait_for};
 
 const HOME_AGENT: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 1, 0, 0, 0, 0, 1);
 const HOME: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 1, 0, 0, 0, 0, 0x100);
@@ -22,8 +22,8 @@ const CARE_OF: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 2, 0, 0, 0, 0, 0x100);
 
 /// What makes the kernel of the mobile router's place do its part: ESP on updates after their Home Address option, which we
 /// put there; and on acknowledgements behind the routing header (RFC 6275 §6.4), both checked by policy.
-fn associations(road: &Road) -> String {
-    let table: toml::Table = fs::read_to_string(road.file("mr.key")).unwrap().parse().unwrap();
+fn associations(testbed: &Testbed) -> String {
+    let table: toml::Table = fs::read_to_string(testbed.file("mr.key")).unwrap().parse().unwrap();
     let pair = table.get("ipsec").unwrap();
     let [out, back] = ["to_home_agent", "to_mobile"].map(|direction| {
         let one = pair.get(direction).unwrap();
@@ -55,8 +55,8 @@ fn update(sequence: u16, lifetime_units: u16) -> Vec<u8> {
     ip6::emit(&header, protocol::MOBILITY, &message.emit(HOME, HOME_AGENT))
 }
 
-fn send(road: &Road, packet: &[u8]) {
-    road.router.enter(|| {
+fn send(testbed: &Testbed, packet: &[u8]) {
+    testbed.router.enter(|| {
         let whole = socket(AddressFamily::Inet6, SockType::Raw, SockFlag::empty(), SockProtocol::Raw).unwrap();
         let end = |address| SockaddrIn6::from(SocketAddrV6::new(address, 0, 0, 0));
         // The policy looks at the source of the socket, not of what it is handed.
@@ -66,33 +66,34 @@ fn send(road: &Road, packet: &[u8]) {
 }
 
 #[test]
-fn the_kernel_s_esp_and_ours_understand_one_another() {
-    let test = "the_kernel_s_esp_and_ours_understand_one_another";
-    let Some(road) = Road::new(test) else { return };
-    road.enroll(&["--ipsec"]);
-    road.router.shell(&format!(
+fn esp_interoperates_with_the_kernels_xfrm() {
+    let test = "esp_interoperates_with_the_kernels_xfrm";
+    let Some(testbed) = Testbed::new(test) else { return };
+    testbed.enroll(&["--ipsec"]);
+    testbed.router.shell(&format!(
         "sysctl -qw net.ipv6.conf.up0.accept_ra=0 && ip address add {CARE_OF}/64 dev up0 nodad && \
          ip address add {HOME}/128 dev lo home && ip route add default via 2001:db8:2::1"
     ));
-    let made = road.router.command(&["sh", "-c", &associations(&road)]).output().unwrap();
+    let made = testbed.router.command(&["sh", "-c", &associations(&testbed)]).output().unwrap();
     if !made.status.success() {
         return println!("skipped: {test}: {}", String::from_utf8_lossy(&made.stderr).trim());
     }
     // Counts acknowledgements of status 0 once the kernel has taken them out of ESP and found them good.
-    road.router.shell(
+    testbed.router.shell(
         "nft 'table ip6 seen { chain taken { type filter hook input priority 0; \
          meta l4proto 135 @th,16,8 6 @th,48,8 0 counter; }; }'",
     );
-    let _agent = road.start_agent();
-    wait_for("the home agent", || !road.show("ha", "bindings").is_empty());
-    let state = || road.router.shell("cat /proc/net/xfrm_stat | awk '$2'; ip -s xfrm state; nft list table ip6 seen");
-    let bound = || road.show("ha", "bindings").contains(&CARE_OF.to_string());
+    let _agent = testbed.start_agent();
+    wait_for("the home agent", || !testbed.show("ha", "bindings").is_empty());
+    let state =
+        || testbed.router.shell("cat /proc/net/xfrm_stat | awk '$2'; ip -s xfrm state; nft list table ip6 seen");
+    let bound = || testbed.show("ha", "bindings").contains(&CARE_OF.to_string());
     let mut sequence = 0;
     while !bound() {
         sequence += 1;
-        send(&road, &update(sequence, 15));
+        send(&testbed, &update(sequence, 15));
         std::thread::sleep(Duration::from_millis(300));
-        let counters = || road.show("ha", "counters");
+        let counters = || testbed.show("ha", "counters");
         assert!(sequence < 40, "not bound by updates the kernel has put in ESP:\n{}\n{}", state(), counters());
     }
     let counted = |packets: u32| state().contains(&format!("counter packets {packets} "));
@@ -100,9 +101,9 @@ fn the_kernel_s_esp_and_ours_understand_one_another() {
         panic!("the kernel does not take the acknowledgement out of our ESP:\n{}", state());
     }
     // In the clear it is nobody's.
-    road.router.shell("ip xfrm policy flush");
-    send(&road, &update(sequence + 1, 0));
+    testbed.router.shell("ip xfrm policy flush");
+    send(&testbed, &update(sequence + 1, 0));
     std::thread::sleep(Duration::from_millis(500));
     assert!(bound(), "an update in the clear changes nothing");
-    assert!(road.show("ha", "counters").contains("dropped_not_authenticated"));
+    assert!(testbed.show("ha", "counters").contains("dropped_not_authenticated"));
 }

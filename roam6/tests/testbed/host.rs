@@ -1,6 +1,6 @@
 //! A node that hears advertisements, and what it makes of them.
 
-use super::{Place, Road, wait_for};
+use super::{Namespace, Testbed, wait_for};
 use std::process::Command;
 
 pub const PEER: &str = "2001:db8:9::9";
@@ -9,29 +9,29 @@ pub const NODE: &str = "::2";
 pub const HOME: &str = "2001:db8:100::2";
 pub const SETTINGS: &str = "[mobile_router.care_of_prefixes]\nprefer = \"care-of\"\n";
 
-/// A road on which nothing runs yet, whose node hears advertisements.
-pub fn listening_road(test: &str) -> Option<Road> {
+/// A testbed on which nothing runs yet, whose node hears advertisements.
+pub fn listening_testbed(test: &str) -> Option<Testbed> {
     for (program, word) in [("dhcpd", "--version"), ("tshark", "--version"), ("tcpdump", "--version")] {
         if Command::new(program).arg(word).output().is_err() {
             println!("skipped: {test}: {program} is missing");
             return None;
         }
     }
-    let road = Road::new(test)?;
-    road.agent.shell("ip link set visit0 down && ip -6 address flush dev visit0");
-    road.node.shell("ip -6 address flush dev eth0 scope global && ip -6 route del default");
-    listen(&road.node);
-    road.enroll(&[]);
-    Some(road)
+    let testbed = Testbed::new(test)?;
+    testbed.agent.shell("ip link set visit0 down && ip -6 address flush dev visit0");
+    testbed.node.shell("ip -6 address flush dev eth0 scope global && ip -6 route del default");
+    listen(&testbed.node);
+    testbed.enroll(&[]);
+    Some(testbed)
 }
 
 /// From now on the node hears advertisements.
-pub fn listen(node: &Place) {
+pub fn listen(node: &Namespace) {
     node.shell(&format!("sysctl -qw net.ipv6.conf.eth0.accept_ra=1 && ip token set {NODE} dev eth0"));
 }
 
 /// The node's addresses that begin so: whether each is preferred.
-pub fn addresses(node: &Place, begin: &str) -> Vec<(String, bool)> {
+pub fn addresses(node: &Namespace, begin: &str) -> Vec<(String, bool)> {
     let shown = node.shell("ip -6 -o address show dev eth0 scope global");
     let read = |line: &str| {
         let address = line.split_whitespace().nth(3)?.split_once('/')?.0.to_owned();
@@ -41,7 +41,7 @@ pub fn addresses(node: &Place, begin: &str) -> Vec<(String, bool)> {
 }
 
 /// Waits until the node has a preferred address that begins so, and the peer answers it there.
-pub fn await_address(node: &Place, begin: &str) -> String {
+pub fn await_address(node: &Namespace, begin: &str) -> String {
     let found = || addresses(node, begin).into_iter().find(|(_, preferred)| *preferred);
     wait_for(&format!("a preferred address in {begin}"), || found().is_some());
     let address = found().unwrap().0;
@@ -49,6 +49,6 @@ pub fn await_address(node: &Place, begin: &str) -> String {
     address
 }
 
-pub fn reaches(node: &Place, from: &str) -> bool {
+pub fn reaches(node: &Namespace, from: &str) -> bool {
     node.command(&["ping", "-nqc1", "-W1", "-I", from, PEER]).output().unwrap().status.success()
 }

@@ -1,6 +1,6 @@
 //! What passes an interface: taken by tcpdump, judged by tshark.
 
-use super::{Place, Road, Running, run, wait_for};
+use super::{Namespace, Running, Testbed, run, wait_for};
 use std::fs::{self, File};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
@@ -13,9 +13,9 @@ pub struct Capture {
 
 impl Capture {
     /// Begins to capture everything on an interface of `place`.
-    pub fn begin(road: &Road, place: &Place, interface: &str, name: &str) -> Capture {
-        let file = road.file(&format!("{name}.pcap"));
-        let log = road.file(&format!("{name}.log"));
+    pub fn begin(testbed: &Testbed, place: &Namespace, interface: &str, name: &str) -> Capture {
+        let file = testbed.file(&format!("{name}.pcap"));
+        let log = testbed.file(&format!("{name}.log"));
         let words = ["tcpdump", "-U", "--immediate-mode", "-n", "-i", interface, "-w", file.to_str().unwrap(), "ip6"];
         let mut command = place.command(&words);
         let tcpdump = Running(command.stderr(File::create(&log).unwrap()).stdout(Stdio::null()).spawn().unwrap());

@@ -2,13 +2,13 @@
 #![allow(clippy::indexing_slicing, reason = "a test fails where it stands")]
 
 use super::capture::{Capture, Dissected};
-use super::{Road, Running, wait_for};
+use super::{Running, Testbed, wait_for};
 use std::fs::{self, File};
 use std::net::Ipv6Addr;
 use std::process::Stdio;
 
 /// A network to visit, beyond the same cable as all others.
-pub struct Network {
+pub struct VisitedNetwork {
     /// Prefix of its link.
     pub link: &'static str,
     /// What its server delegates from, a /48; empty if it has none.
@@ -17,44 +17,44 @@ pub struct Network {
     pub lease: u32,
 }
 
-pub const FIRST: Network = Network { link: "2001:db8:2::", pool: "2001:db8:b1::", lease: 600 };
-pub const SECOND: Network = Network { link: "2001:db8:3::", pool: "2001:db8:b2::", lease: 600 };
-pub const POOR: Network = Network { link: "2001:db8:2::", pool: "", lease: 0 };
+pub const FIRST: VisitedNetwork = VisitedNetwork { link: "2001:db8:2::", pool: "2001:db8:b1::", lease: 600 };
+pub const SECOND: VisitedNetwork = VisitedNetwork { link: "2001:db8:3::", pool: "2001:db8:b2::", lease: 600 };
+pub const POOR: VisitedNetwork = VisitedNetwork { link: "2001:db8:2::", pool: "", lease: 0 };
 /// What it gives must be asked for again and again.
-pub const BRIEF: Network = Network { link: "2001:db8:2::", pool: "2001:db8:b3::", lease: 12 };
+pub const BRIEF: VisitedNetwork = VisitedNetwork { link: "2001:db8:2::", pool: "2001:db8:b3::", lease: 12 };
 /// The prefix of its pool that a server delegates.
 pub const UPPER: &str = "ff00";
 /// The one it delegates after it was set up anew.
 pub const LOWER: &str = "7f00";
 
 /// Who makes a network what it is; they go with it.
-pub struct Visit<'a> {
-    road: &'a Road,
-    network: &'static Network,
+pub struct Attachment<'a> {
+    testbed: &'a Testbed,
+    network: &'static VisitedNetwork,
     _advertiser: Running,
     server: Option<Running>,
     capture: Option<Capture>,
 }
 
-impl<'a> Visit<'a> {
+impl<'a> Attachment<'a> {
     /// Plugs the mobile router into `network`.
-    pub fn begin(road: &'a Road, network: &'static Network, name: &str) -> Visit<'a> {
-        let Network { link, pool, .. } = network;
-        road.agent.shell(&format!(
+    pub fn begin(testbed: &'a Testbed, network: &'static VisitedNetwork, name: &str) -> Attachment<'a> {
+        let VisitedNetwork { link, pool, .. } = network;
+        testbed.agent.shell(&format!(
             "sysctl -qw net.ipv6.conf.visit0.accept_dad=0 && ip -6 address flush dev visit0 scope global && \
              ip address add {link}1/64 dev visit0 nodad"
         ));
-        let capture = Capture::begin(road, &road.router, "up0", name);
-        road.agent.shell("ip link set visit0 up");
+        let capture = Capture::begin(testbed, &testbed.router, "up0", name);
+        testbed.agent.shell("ip link set visit0 up");
         wait_for("a link-local address", || {
-            road.agent.shell("ip -6 -o addr show dev visit0 scope link").contains("fe80")
+            testbed.agent.shell("ip -6 -o addr show dev visit0 scope link").contains("fe80")
         });
-        let advertiser = road.advertise(&format!("{link}/64"));
-        let mut visit = Visit { road, network, _advertiser: advertiser, server: None, capture: Some(capture) };
+        let advertiser = testbed.advertise(&format!("{link}/64"));
+        let mut visit = Attachment { testbed, network, _advertiser: advertiser, server: None, capture: Some(capture) };
         if !pool.is_empty() {
-            let shown = road.router.shell("ip -6 -o address show dev up0 scope link");
+            let shown = testbed.router.shell("ip -6 -o address show dev up0 scope link");
             let gateway = shown.split_whitespace().nth(3).and_then(|word| word.split_once('/')).unwrap().0.to_owned();
-            road.agent.shell(&format!("ip route replace {pool}/48 via {gateway} dev visit0"));
+            testbed.agent.shell(&format!("ip route replace {pool}/48 via {gateway} dev visit0"));
             visit.delegate(UPPER);
         }
         visit
@@ -63,7 +63,7 @@ impl<'a> Visit<'a> {
     /// The server begins anew, knows of no leases, and gives this prefix of its pool.
     pub fn delegate(&mut self, prefix: &str) {
         self.delegate_no_more();
-        self.server = Some(self.network.delegate(self.road, prefix));
+        self.server = Some(self.network.delegate(self.testbed, prefix));
     }
 
     /// The server is gone.
@@ -73,11 +73,11 @@ impl<'a> Visit<'a> {
 
     /// Pulls the plug.
     pub fn end(self) -> Dissected {
-        let road = self.road;
+        let testbed = self.testbed;
         self.end_after(|| {
-            road.agent.shell("ip link set visit0 down && ip -6 address flush dev visit0");
+            testbed.agent.shell("ip link set visit0 down && ip -6 address flush dev visit0");
             // The kernel takes up to a second to tell. What leaves until then leaves into no cable.
-            wait_for("told of the lost carrier", || road.show("mr", "links").contains("down"));
+            wait_for("told of the lost carrier", || testbed.show("mr", "links").contains("down"));
         })
     }
 
@@ -85,7 +85,7 @@ impl<'a> Visit<'a> {
     pub fn end_after(mut self, act: impl FnOnce()) -> Dissected {
         act();
         let seen = self.capture.take().unwrap().end();
-        let own = self.road.router.link_address("up0");
+        let own = self.testbed.router.link_address("up0");
         let sent = seen.fields(&format!("eth.src == {own}"), &["ipv6.src", "frame.number", "frame.protocols"]);
         for frame in sent {
             let source: Ipv6Addr = frame[0][0].parse().unwrap();
@@ -97,7 +97,7 @@ impl<'a> Visit<'a> {
     }
 }
 
-impl Network {
+impl VisitedNetwork {
     fn owns(&self, address: Ipv6Addr) -> bool {
         let within = |prefix: &str, count: usize| {
             prefix.parse::<Ipv6Addr>().is_ok_and(|prefix| prefix.segments()[..count] == address.segments()[..count])
@@ -106,7 +106,7 @@ impl Network {
     }
 
     /// The only server of its link, so nobody need wait for others.
-    fn delegate(&self, road: &Road, prefix: &str) -> Running {
+    fn delegate(&self, testbed: &Testbed, prefix: &str) -> Running {
         let base = self.pool.trim_end_matches("::");
         let text = format!(
             "default-lease-time {0}; preferred-lifetime {1}; max-lease-time {0}; option dhcp6.preference 255;\n\
@@ -115,10 +115,10 @@ impl Network {
             self.lease / 2,
             self.link
         );
-        let file = |kind: &str| road.file(&format!("dhcpd-{base}.{kind}"));
+        let file = |kind: &str| testbed.file(&format!("dhcpd-{base}.{kind}"));
         fs::write(file("conf"), text).unwrap();
         fs::write(file("leases"), "").unwrap();
-        let mut dhcpd = road.agent.command(&["dhcpd", "-6", "-f", "-q", "-cf"]);
+        let mut dhcpd = testbed.agent.command(&["dhcpd", "-6", "-f", "-q", "-cf"]);
         dhcpd.arg(file("conf")).arg("-lf").arg(file("leases")).arg("-pf").arg(file("pid")).arg("visit0");
         Running(dhcpd.stdout(Stdio::null()).stderr(File::create(file("log")).unwrap()).spawn().unwrap())
     }

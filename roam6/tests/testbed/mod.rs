@@ -1,11 +1,11 @@
-//! A road for tests of the real binary: a home agent, the network it lends to visitors, and a mobile router with a node
+//! A testbed for tests of the real binary: a home agent, the network it lends to visitors, and a mobile router with a node
 //! inside, each in a namespace of its own that ends with the test.
 #![allow(dead_code, unreachable_pub, reason = "each test file uses its part")]
 
 pub mod capture;
-pub mod city;
-pub mod node;
-pub mod visit;
+pub mod host;
+pub mod nat;
+pub mod visited_network;
 pub mod wireguard;
 
 use std::fs::{self, File};
@@ -31,10 +31,10 @@ impl Drop for Running {
 }
 
 /// A namespace that lives as long as the process that holds it.
-pub struct Place(Running);
+pub struct Namespace(Running);
 
-impl Place {
-    pub fn new() -> Option<Place> {
+impl Namespace {
+    pub fn new() -> Option<Namespace> {
         let mut command = Command::new("unshare");
         // The holder ends when its input does, also when the test is killed.
         command.args(["--net", "--mount", "sh", "-c", "ip link set lo up && echo up && exec cat"]);
@@ -42,7 +42,7 @@ impl Place {
         let mut holder = Running(started.ok()?);
         let mut word = String::new();
         BufReader::new(holder.0.stdout.as_mut()?).read_line(&mut word).ok()?;
-        (word == "up\n").then_some(Place(holder))
+        (word == "up\n").then_some(Namespace(holder))
     }
 
     /// What `ip link ... netns` takes.
@@ -106,11 +106,11 @@ pub fn run(command: &mut Command) -> String {
 }
 
 pub fn wait_for(what: &str, done: impl FnMut() -> bool) {
-    wait_or_tell(what, done, String::new);
+    wait_or_report(what, done, String::new);
 }
 
 /// The same; if it does not come, what `story` tells is said too.
-pub fn wait_or_tell(what: &str, mut done: impl FnMut() -> bool, story: impl Fn() -> String) {
+pub fn wait_or_report(what: &str, mut done: impl FnMut() -> bool, story: impl Fn() -> String) {
     let until = Instant::now() + PATIENCE;
     while !done() {
         assert!(Instant::now() < until, "{what}\n{}", story());
@@ -147,18 +147,18 @@ home_prefixes = [\"2001:db8:1::/64\"]
 prefix_table = \"mobiles.toml\"
 ";
 
-/// Everybody on the road. The agent's host is also the correspondent, `2001:db8:9::9`; the node is `2001:db8:100::2`.
-pub struct Road {
-    pub agent: Place,
-    pub router: Place,
-    pub node: Place,
+/// Everybody on the testbed. The agent's host is also the correspondent, `2001:db8:9::9`; the node is `2001:db8:100::2`.
+pub struct Testbed {
+    pub agent: Namespace,
+    pub router: Namespace,
+    pub node: Namespace,
     pub folder: TempDir,
 }
 
-impl Road {
+impl Testbed {
     /// `None`, with a word of why, where it cannot be built.
-    pub fn new(test: &str) -> Option<Road> {
-        let (Some(agent), Some(router), Some(node)) = (Place::new(), Place::new(), Place::new()) else {
+    pub fn new(test: &str) -> Option<Testbed> {
+        let (Some(agent), Some(router), Some(node)) = (Namespace::new(), Namespace::new(), Namespace::new()) else {
             println!("skipped: {test}: no network namespaces here (not root?)");
             return None;
         };
@@ -181,7 +181,7 @@ impl Road {
             "sysctl -qw net.ipv6.conf.eth0.accept_ra=0 net.ipv6.conf.eth0.accept_dad=0 && ip link set eth0 up && \
              ip address add 2001:db8:100::2/64 dev eth0 nodad && ip route add default via 2001:db8:100::1",
         );
-        Some(Road { agent, router, node, folder: tempfile::tempdir().unwrap() })
+        Some(Testbed { agent, router, node, folder: tempfile::tempdir().unwrap() })
     }
 
     pub fn file(&self, name: &str) -> PathBuf {
@@ -250,7 +250,7 @@ impl Road {
 
     /// Waits until the home agent holds a binding with a care-of address in the network that begins so.
     pub fn await_binding(&self, care_of: &str) {
-        wait_or_tell(care_of, || self.show("ha", "bindings").contains(care_of), || self.logs());
+        wait_or_report(care_of, || self.show("ha", "bindings").contains(care_of), || self.logs());
     }
 
     /// What the two have said.

@@ -1,6 +1,6 @@
-//! An IPv4-only network beside the road, with a NAT or without; and a transfer that must live through moves.
+//! An IPv4-only network beside the testbed, with a NAT or without; and a transfer that must live through moves.
 
-use super::{Place, Road, Running, run, wait_for};
+use super::{Namespace, Running, Testbed, run, wait_for};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
@@ -26,31 +26,31 @@ priority = 9
 ";
 
 /// The IPv4-only network.
-pub struct City {
-    pub road: Road,
+pub struct NatTestbed {
+    pub testbed: Testbed,
     /// Between the two; `None`: they are on one link.
-    nat: Option<Place>,
+    nat: Option<Namespace>,
 }
 
-impl City {
+impl NatTestbed {
     /// With a symmetric NAT before the mobile router's second uplink, or without.
-    pub fn new(test: &str, translated: bool) -> Option<City> {
-        City::enrolled(test, translated, &[])
+    pub fn new(test: &str, translated: bool) -> Option<NatTestbed> {
+        NatTestbed::enrolled(test, translated, &[])
     }
 
     /// The same with `more` words of `roam6 enroll`.
-    pub fn enrolled(test: &str, translated: bool, more: &[&str]) -> Option<City> {
+    pub fn enrolled(test: &str, translated: bool, more: &[&str]) -> Option<NatTestbed> {
         for tool in ["nft", "tcpdump", "tshark"] {
             if Command::new(tool).arg("--version").output().is_err() {
                 println!("skipped: {test}: {tool} is missing");
                 return None;
             }
         }
-        let road = Road::new(test)?;
-        let nat = if translated { Some(Place::new()?) } else { None };
-        let beyond = nat.as_ref().unwrap_or(&road.router).number();
+        let testbed = Testbed::new(test)?;
+        let nat = if translated { Some(Namespace::new()?) } else { None };
+        let beyond = nat.as_ref().unwrap_or(&testbed.router).number();
         let outer = if translated { "out0" } else { "up1" };
-        road.agent.shell(&format!(
+        testbed.agent.shell(&format!(
             "ip link add nat0 type veth peer name {outer} netns {beyond} && ip link set nat0 up && \
              ip address add 203.0.113.1/24 dev nat0"
         ));
@@ -60,29 +60,29 @@ impl City {
                  ip link add lan0 type veth peer name up1 netns {} && ip link set lan0 up && \
                  ip address add 10.0.0.1/24 dev lan0 && nft 'table ip nat {{ chain post {{ \
                  type nat hook postrouting priority 100; oifname \"out0\" masquerade fully-random; }}; }}'",
-                road.router.number()
+                testbed.router.number()
             ));
-            road.router.shell(
+            testbed.router.shell(
                 "ip link set up1 up && ip address add 10.0.0.2/24 dev up1 && ip route add default via 10.0.0.1 dev up1",
             );
         } else {
-            road.router.shell("ip link set up1 up && ip address add 203.0.113.7/24 dev up1");
+            testbed.router.shell("ip link set up1 up && ip address add 203.0.113.7/24 dev up1");
         }
-        road.enroll(more);
-        Some(City { road, nat })
+        testbed.enroll(more);
+        Some(NatTestbed { testbed, nat })
     }
 
     pub fn capture(&self) -> (PathBuf, Running) {
-        let file = self.road.file("nat0.pcap");
+        let file = self.testbed.file("nat0.pcap");
         let words = ["tcpdump", "-Z", "root", "-U", "--immediate-mode", "-i", "nat0", "-w", file.to_str().unwrap()];
-        let listener = self.road.agent.start(&words);
+        let listener = self.testbed.agent.start(&words);
         wait_for("tcpdump", || file.exists());
         (file, listener)
     }
 
     /// Address and port of the NAT, as the home agent knows the mobile router.
     pub fn bound_to(&self) -> Option<String> {
-        let shown = self.road.show("ha", "bindings");
+        let shown = self.testbed.show("ha", "bindings");
         shown.split_whitespace().find(|word| word.starts_with("203.0.113.")).map(str::to_owned)
     }
 
@@ -92,7 +92,7 @@ impl City {
     }
 
     pub fn ping(&self, size: &str) -> String {
-        self.road.node.ping(2, size, "2001:db8:9::9")
+        self.testbed.node.ping(2, size, "2001:db8:9::9")
     }
 
     /// The NAT forgets every mapping, as one does that was restarted.
@@ -110,16 +110,16 @@ pub struct Transfer {
 }
 
 impl Transfer {
-    pub fn begin(road: &Road, correspondent: &str) -> Transfer {
+    pub fn begin(testbed: &Testbed, correspondent: &str) -> Transfer {
         let correspondent: SocketAddr = correspondent.parse().unwrap();
-        let listener = road.agent.enter(|| TcpListener::bind(correspondent).unwrap());
+        let listener = testbed.agent.enter(|| TcpListener::bind(correspondent).unwrap());
         spawn(move || {
             let (mut stream, _) = listener.accept().unwrap();
             let mut copy = stream.try_clone().unwrap();
             std::io::copy(&mut stream, &mut copy).unwrap();
             copy.shutdown(std::net::Shutdown::Write).unwrap();
         });
-        let mut stream = road.node.enter(|| TcpStream::connect(correspondent).unwrap());
+        let mut stream = testbed.node.enter(|| TcpStream::connect(correspondent).unwrap());
         let mut back = stream.try_clone().unwrap();
         let (returned, ended) = (Arc::<AtomicU64>::default(), Arc::<AtomicBool>::default());
         let (count, end) = (Arc::clone(&returned), Arc::clone(&ended));
