@@ -1,32 +1,22 @@
 //! roam6: the daemon and its command line.
 
-mod client;
-mod command_line;
+mod cli;
 mod config;
 mod control;
 mod daemon;
-mod denm;
-mod enroll;
-mod geo;
+mod exit;
 mod host_check;
 mod identity;
-#[cfg(any(test, feature = "manual"))]
-mod manual;
-mod mptcp;
-mod part;
+mod paths;
 mod render;
 
 use clap::Parser;
-use command_line::{Command, CommandLine, MptcpCommand};
+use cli::args::{Command, CommandLine, MptcpCommand, RunArgs};
+use cli::{bindings, denm, enroll, geo, mptcp, output, show};
 use daemon::signals::BlockedSignals;
+use daemon::{Level, Options};
+use exit::{USAGE_ERROR, failure};
 use std::process::ExitCode;
-
-/// Exit status: failure.
-const FAILED: u8 = 1;
-/// Exit status: invalid command line or configuration.
-const USAGE_ERROR: u8 = 2;
-/// Exit status: no daemon runs.
-const NO_DAEMON: u8 = 3;
 
 fn main() -> ExitCode {
     // First of all, so that a signal during the daemon's start is neither lost nor kills it halfway.
@@ -36,13 +26,10 @@ fn main() -> ExitCode {
         blocked.restore();
     }
     match verb {
-        Command::Run(run) => match daemon::run(run.into()) {
+        Command::Run(run) => match daemon::run(options(run)) {
             Ok(()) => ExitCode::SUCCESS,
             Err(daemon::Failure::Config(problems)) => config_error(&problems),
-            Err(daemon::Failure::Other(why)) => {
-                eprintln!("roam6: {why}");
-                ExitCode::from(FAILED)
-            }
+            Err(daemon::Failure::Other(why)) => failure(&why),
         },
         Command::Check { file, json } => match config::load(&file.path()) {
             // The daemon itself would serve the other rows.
@@ -51,42 +38,38 @@ fn main() -> ExitCode {
                 for warning in host_check::warnings(&config) {
                     eprintln!("warning: {warning}");
                 }
-                client::print(&render::summary::render(&config, json))
+                output::print(&render::summary::render(&config, json))
             }
             Err(problems) => config_error(&problems),
         },
-        Command::Show { what, json, socket } => client::show(what, json, &socket.path()),
-        Command::Watch { json, socket } => client::watch(json, &socket.path()),
-        Command::Metrics { socket } => client::metrics(&socket.path()),
-        Command::Unbind { home_address, socket } => client::unbind(home_address, &socket.path()),
+        Command::Show { what, json, socket } => show::show(what, json, &socket.path()),
+        Command::Watch { json, socket } => show::watch(json, &socket.path()),
+        Command::Metrics { socket } => show::metrics(&socket.path()),
+        Command::Unbind { home_address, socket } => bindings::unbind(home_address, &socket.path()),
         Command::Mptcp(MptcpCommand::Run { command }) => roam6_mptcp_run::run(&command),
         Command::Mptcp(MptcpCommand::Become { supervisor_socket: passage, command }) => {
             roam6_mptcp_run::become_command(passage, &command)
         }
         Command::Mptcp(MptcpCommand::Give) => roam6_mptcp_run::serve_remaining(),
-        Command::Mptcp(MptcpCommand::Status { json }) => mptcp::status::show(json),
+        Command::Mptcp(MptcpCommand::Status { json }) => mptcp::show(json),
         Command::Keygen { spi, ipsec } => enroll::keygen(spi, ipsec),
         Command::Enroll(enroll) => enroll::enroll(&enroll),
-        Command::Shim(verb) => client::shim(&verb),
+        Command::Shim(verb) => bindings::shim(&verb),
         Command::Geo(verb) => geo::run(&verb),
         Command::Denm(verb) => denm::run(&verb),
-        Command::Cga(verb) => identity::cga(&verb),
-        Command::Hba(verb) => identity::hba(&verb),
+        Command::Cga(verb) => cli::identity::cga(&verb),
+        Command::Hba(verb) => cli::identity::hba(&verb),
         #[cfg(feature = "manual")]
-        Command::Manual { folder } => match manual::write(&folder) {
+        Command::Manual { folder } => match cli::manual::write(&folder) {
             Ok(()) => ExitCode::SUCCESS,
-            Err(why) => {
-                eprintln!("roam6: {}: {why}", folder.display());
-                ExitCode::from(FAILED)
-            }
+            Err(why) => failure(&format!("{}: {why}", folder.display())),
         },
     }
 }
 
-/// Reports arguments that clap cannot validate.
-fn usage_error(why: &str) -> ExitCode {
-    eprintln!("roam6: {why}");
-    ExitCode::from(USAGE_ERROR)
+fn options(run: RunArgs) -> Options {
+    let level = if run.verbose { Level::Debug } else { Level::Info };
+    Options { config: run.file.path(), record: run.record, level, keep: run.keep }
 }
 
 fn config_error(problems: &[config::source::Problem]) -> ExitCode {

@@ -228,7 +228,7 @@ impl Daemon {
         self.watcher = Some(child);
         match state.recv_timeout(FIRST_LINE_TIMEOUT) {
             Err(RecvTimeoutError::Disconnected) => bail!("roam6 on {} refuses `roam6 watch`", self.host.name()),
-            // A GeoNetworking station without other roles has no state to print.
+            // A slow daemon prints its state later.
             Ok(()) | Err(RecvTimeoutError::Timeout) => Ok(()),
         }
     }

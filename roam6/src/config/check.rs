@@ -18,48 +18,51 @@ const LIFETIME_RANGE: RangeInclusive<Duration> = Duration::from_secs(4)..=Durati
 const ADVERTISE_RANGE: RangeInclusive<Duration> = Duration::from_millis(70)..=Duration::from_secs(1800);
 
 /// The name of a network interface.
-pub(crate) fn interface_name(name: &Spanned<String>, review: &mut Diagnostics<'_>) {
+pub(crate) fn interface_name(name: &Spanned<String>, diagnostics: &mut Diagnostics<'_>) {
     let text = name.get_ref();
     if text.is_empty() || text.len() > 15 || text.contains(['/', ' ', ':']) || text.starts_with('.') {
         let what = format!("\"{text}\" is not the name of an interface");
-        review.report(name.span(), what, "`ip link` lists the names; they have 1 to 15 letters");
+        diagnostics.report(name.span(), what, "`ip link` lists the names; they have 1 to 15 letters");
     }
 }
 
 /// Names of interfaces, one at least.
-pub(crate) fn interface_names(written: &Spanned<Vec<Spanned<String>>>, review: &mut Diagnostics<'_>) -> VecSet<String> {
+pub(crate) fn interface_names(
+    written: &Spanned<Vec<Spanned<String>>>,
+    diagnostics: &mut Diagnostics<'_>,
+) -> VecSet<String> {
     let mut names = VecSet::new();
     for name in written.get_ref() {
-        interface_name(name, review);
+        interface_name(name, diagnostics);
         if !names.insert(name.get_ref().clone()) {
-            review.report(name.span(), format!("interface {} is written twice", name.get_ref()), "remove one");
+            diagnostics.report(name.span(), format!("interface {} is written twice", name.get_ref()), "remove one");
         }
     }
     if names.is_empty() {
         let hint = "write the interfaces whose addresses are used, as interfaces = [\"eth0\", \"wlan0\"]";
-        review.report(written.span(), "no interfaces", hint);
+        diagnostics.report(written.span(), "no interfaces", hint);
     }
     if let Some(name) = written.get_ref().get(MAX_INTERFACES) {
-        review.report(name.span(), format!("more than {MAX_INTERFACES} interfaces"), "list fewer");
+        diagnostics.report(name.span(), format!("more than {MAX_INTERFACES} interfaces"), "list fewer");
     }
     names
 }
 
 /// An address one host can have.
-pub(crate) fn global_unicast(address: &Spanned<Ipv6Addr>, name: &str, review: &mut Diagnostics<'_>) {
+pub(crate) fn global_unicast(address: &Spanned<Ipv6Addr>, name: &str, diagnostics: &mut Diagnostics<'_>) {
     let value = address.get_ref();
     if value.is_multicast() || value.is_unspecified() || value.is_loopback() || value.is_unicast_link_local() {
         let what = format!("{name} {value} cannot be reached from elsewhere");
-        review.report(address.span(), what, "write a global unicast address");
+        diagnostics.report(address.span(), what, "write a global unicast address");
     }
 }
 
 /// An IPv4 address one host can have, and others reach.
-pub(crate) fn global_unicast4(address: &Spanned<Ipv4Addr>, name: &str, review: &mut Diagnostics<'_>) {
+pub(crate) fn global_unicast4(address: &Spanned<Ipv4Addr>, name: &str, diagnostics: &mut Diagnostics<'_>) {
     let value = *address.get_ref();
     if !Ipv4Endpoint::dsmip(value).is_unicast() {
         let what = format!("{name} {value} cannot be reached from elsewhere");
-        review.report(address.span(), what, "write a unicast address");
+        diagnostics.report(address.span(), what, "write a unicast address");
     }
 }
 
@@ -67,11 +70,11 @@ pub(crate) fn global_unicast4(address: &Spanned<Ipv4Addr>, name: &str, review: &
 pub(crate) fn ipv6_prefixes<'a>(
     prefixes: impl IntoIterator<Item = &'a Prefix>,
     span: Range<usize>,
-    review: &mut Diagnostics<'_>,
+    diagnostics: &mut Diagnostics<'_>,
 ) {
     for prefix in prefixes.into_iter().filter(|prefix| prefix.is_ipv4()) {
         let hint = "write an IPv6 prefix, as \"2001:db8:1::/64\"";
-        review.report(span.clone(), format!("prefix {prefix} is one of IPv4"), hint);
+        diagnostics.report(span.clone(), format!("prefix {prefix} is one of IPv4"), hint);
     }
 }
 
@@ -79,30 +82,30 @@ pub(crate) fn ipv6_prefixes<'a>(
 pub(crate) fn mobile_network_prefixes<'a>(
     prefixes: impl Iterator<Item = (&'a Prefix, Range<usize>)>,
     all: Range<usize>,
-    review: &mut Diagnostics<'_>,
+    diagnostics: &mut Diagnostics<'_>,
 ) {
     let mut native = false;
     for (prefix, span) in prefixes {
         native |= !prefix.is_ipv4();
         if prefix.ipv4().is_some_and(|(address, _)| !Ipv4Endpoint::dsmip(address).is_unicast()) {
             let hint = "write what its hosts can be numbered from, as \"10.77.1.0/24\"";
-            review.report(span, format!("prefix {prefix} is no network's"), hint);
+            diagnostics.report(span, format!("prefix {prefix} is no network's"), hint);
         }
     }
     if !native {
         let hint = "write the prefixes of the mobile network, as prefixes = [\"2001:db8:100::/56\"]";
-        review.report(all, "no IPv6 prefixes", hint);
+        diagnostics.report(all, "no IPv6 prefixes", hint);
     }
 }
 
 /// The lifetime of a binding.
-pub(crate) fn binding_lifetime(span: Option<&Spanned<HumanDuration>>, name: &str, review: &mut Diagnostics<'_>) {
-    duration_in_range(span, name, LIFETIME_RANGE, review);
+pub(crate) fn binding_lifetime(span: Option<&Spanned<HumanDuration>>, name: &str, diagnostics: &mut Diagnostics<'_>) {
+    duration_in_range(span, name, LIFETIME_RANGE, diagnostics);
 }
 
 /// The longest interval between advertisements.
-pub(crate) fn advertisement_interval(span: Option<&Spanned<HumanDuration>>, review: &mut Diagnostics<'_>) {
-    duration_in_range(span, "advertise", ADVERTISE_RANGE, review);
+pub(crate) fn advertisement_interval(span: Option<&Spanned<HumanDuration>>, diagnostics: &mut Diagnostics<'_>) {
+    duration_in_range(span, "advertise", ADVERTISE_RANGE, diagnostics);
 }
 
 /// A duration between two bounds.
@@ -110,13 +113,13 @@ pub(crate) fn duration_in_range(
     span: Option<&Spanned<HumanDuration>>,
     name: &str,
     bounds: RangeInclusive<Duration>,
-    review: &mut Diagnostics<'_>,
+    diagnostics: &mut Diagnostics<'_>,
 ) {
     if let Some(span) = span
         && !bounds.contains(&span.get_ref().0)
     {
         let what = format!("{name} = {} is out of bounds", format_duration(span.get_ref().0));
-        review.report(
+        diagnostics.report(
             span.span(),
             what,
             &format!("write {} to {}", format_duration(*bounds.start()), format_duration(*bounds.end())),
@@ -129,12 +132,12 @@ pub(crate) fn number_in_range<T: PartialOrd + Display>(
     number: Option<&Spanned<T>>,
     name: &str,
     bounds: RangeInclusive<T>,
-    review: &mut Diagnostics<'_>,
+    diagnostics: &mut Diagnostics<'_>,
 ) {
     if let Some(number) = number
         && !bounds.contains(number.get_ref())
     {
         let what = format!("{name} = {} is out of bounds", number.get_ref());
-        review.report(number.span(), what, &format!("write {} to {}", bounds.start(), bounds.end()));
+        diagnostics.report(number.span(), what, &format!("write {} to {}", bounds.start(), bounds.end()));
     }
 }

@@ -30,14 +30,14 @@ pub(crate) fn validate(
     flows: Vec<Spanned<Flow>>,
     uplinks: &[UplinkConfig],
     sharing: LoadSharing,
-    review: &mut Diagnostics<'_>,
+    diagnostics: &mut Diagnostics<'_>,
 ) -> Vec<FlowRule> {
     if let (Some(flow), LoadSharing::Single) = (flows.first(), sharing) {
         let hint = "add a second uplink, and sharing = \"standby\" or \"weights\"";
-        review.report(flow.span(), "a flow needs several uplinks registered at once", hint);
+        diagnostics.report(flow.span(), "a flow needs several uplinks registered at once", hint);
     }
     if let Some(flow) = flows.get(MAX_FLOWS) {
-        review.report(flow.span(), format!("more than {MAX_FLOWS} flows"), "merge some");
+        diagnostics.report(flow.span(), format!("more than {MAX_FLOWS} flows"), "merge some");
     }
     let mut ids = VecSet::new();
     let mut rules = Vec::new();
@@ -45,12 +45,20 @@ pub(crate) fn validate(
         let id = flow.get_ref().id.as_ref().map_or(position, |id| *id.get_ref());
         let place = flow.get_ref().id.as_ref().map_or(flow.span(), Spanned::span);
         if id == 0 {
-            review.report(place, "flow id 0 is reserved (RFC 6089)", "number the flows from 1, or leave id out");
+            diagnostics.report(place, "flow id 0 is reserved (RFC 6089)", "number the flows from 1, or leave id out");
         } else if !ids.insert(id) {
-            review.report(place, format!("flow id {id} is used twice"), "give every flow an id of its own, or none");
+            diagnostics.report(
+                place,
+                format!("flow id {id} is used twice"),
+                "give every flow an id of its own, or none",
+            );
         }
-        check::ipv6_prefixes(flow.get_ref().correspondent.iter().chain(&flow.get_ref().inside), flow.span(), review);
-        rules.extend(to_rule(flow, FlowPriority { id, priority: position }, uplinks, review));
+        check::ipv6_prefixes(
+            flow.get_ref().correspondent.iter().chain(&flow.get_ref().inside),
+            flow.span(),
+            diagnostics,
+        );
+        rules.extend(to_rule(flow, FlowPriority { id, priority: position }, uplinks, diagnostics));
     }
     rules
 }
@@ -65,14 +73,14 @@ fn to_rule(
     flow: &Spanned<Flow>,
     number: FlowPriority,
     uplinks: &[UplinkConfig],
-    review: &mut Diagnostics<'_>,
+    diagnostics: &mut Diagnostics<'_>,
 ) -> Option<FlowRule> {
     let flow = flow.get_ref();
     let name = flow.uplink.get_ref();
     let Some(bid) = uplinks.iter().find(|uplink| uplink.interface == *name).map(|uplink| uplink.bid) else {
         let known: Vec<&str> = uplinks.iter().map(|uplink| uplink.interface.as_str()).collect();
         let hint = format!("name one of: {}", known.join(", "));
-        review.report(flow.uplink.span(), format!("no uplink {name}"), &hint);
+        diagnostics.report(flow.uplink.span(), format!("no uplink {name}"), &hint);
         return None;
     };
     Some(FlowRule { id: number.id, priority: number.priority, selector: to_selector(flow), bid: Bid(bid.0) })

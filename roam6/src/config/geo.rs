@@ -20,29 +20,29 @@ use std::path::PathBuf;
 
 /// Most interfaces, and most virtual links.
 const MAX_LIST: usize = 16;
-/// Longest time without sleep after a frame: in a longer one even who pays for latency had better sleep.
+/// Longest busy polling after a frame; more would only cost processor time.
 const MAX_BUSY_POLL: Duration = Duration::from_millis(1);
-/// Longest time after a frame in which no core sleeps.
+/// Longest time without processor sleep after a frame.
 const MAX_AWAKE: Duration = Duration::from_secs(10);
 
 /// Lifetimes of packets (itsGnMaxPacketLifetime).
 const LIFETIME_RANGE: RangeInclusive<Duration> = Duration::from_millis(50)..=Duration::from_secs(600);
 
-/// A station, and how it knows where it is.
+/// A station and its position source.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Geo {
-    /// What the engine is told.
+    /// Settings of the engine.
     pub(crate) config: GeoConfig,
-    /// Where positions come from.
+    /// The position source.
     pub(crate) position: Position,
-    /// How long after a frame the next is looked for without sleeping.
+    /// How long to poll for the next frame after a frame.
     pub(crate) busy_poll: Duration,
-    /// How long after a frame no core of the machine sleeps.
+    /// How long no processor core sleeps after a frame.
     pub(crate) awake: Duration,
 }
 
 impl Geo {
-    /// What the station announces, which may change while it runs.
+    /// The station's announcement, which a reload may change.
     pub(crate) fn announcement(&self) -> Option<&Announcement> {
         self.config.facilities.as_ref()?.announcement.as_ref()
     }
@@ -56,16 +56,16 @@ impl Geo {
     }
 }
 
-/// Where positions come from.
+/// A position source.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Position {
-    /// It never moves.
+    /// A fixed position.
     Fixed(Fix),
     /// A gpsd at this address, `host:port`.
     Gpsd(String),
-    /// Sentences of NMEA 0183: a device that speaks, or a file that is replayed.
+    /// NMEA 0183 sentences, from a device or a file to replay.
     Nmea(PathBuf),
-    /// A track that is driven.
+    /// A track to replay.
     Track(Track),
 }
 
@@ -146,46 +146,52 @@ fn circle() -> Shape {
     Shape::Circle
 }
 
-/// Checks the table; what is wrong with it is remembered by `review`.
-pub(crate) fn validate(section: Section, review: &mut Diagnostics<'_>) -> Option<Geo> {
-    let mut mib = to_mib(&section, review);
-    let interfaces = interfaces(&section.interfaces, review);
-    let station = section.station.as_ref().map_or(Some(ItsStationType::PASSENGER_CAR), |name| station(name, review));
-    let position = position(&section.position, review);
+/// Checks the table; problems are reported to `diagnostics`.
+pub(crate) fn validate(section: Section, diagnostics: &mut Diagnostics<'_>) -> Option<Geo> {
+    let mut mib = to_mib(&section, diagnostics);
+    let interfaces = interfaces(&section.interfaces, diagnostics);
+    let station =
+        section.station.as_ref().map_or(Some(ItsStationType::PASSENGER_CAR), |name| station(name, diagnostics));
+    let position = position(&section.position, diagnostics);
     let is_fixed = matches!(position, Some(Position::Fixed(_)));
     mib.is_mobile = section.is_mobile.unwrap_or(!is_fixed);
     if let Some(link) = section.links.get(MAX_LIST) {
-        review.report(link.name.span(), format!("more than {MAX_LIST} virtual links"), "list fewer");
+        diagnostics.report(link.name.span(), format!("more than {MAX_LIST} virtual links"), "list fewer");
     }
     let virtual_links: Vec<VirtualLink> =
-        section.links.iter().filter_map(|table| link(table, mib.max_area_size, review)).collect();
-    let mut facilities = section.facilities.as_ref().and_then(|table| facilities(table, review));
+        section.links.iter().filter_map(|table| link(table, mib.max_area_size, diagnostics)).collect();
+    let mut facilities = section.facilities.as_ref().and_then(|table| facilities(table, diagnostics));
     match (&section.announce, &mut facilities) {
-        (Some(written), Some(facilities)) => facilities.announcement = Some(announce::validate(written, review)),
+        (Some(written), Some(facilities)) => facilities.announcement = Some(announce::validate(written, diagnostics)),
         (Some(written), None) if section.facilities.is_none() => {
             let hint = "write facilities = {} into [geo], or facilities = { cam = false }";
-            review.report(written.span(), "services are announced by the facilities, and there are none", hint);
+            diagnostics.report(written.span(), "services are announced by the facilities, and there are none", hint);
         }
         _ => {}
     }
     let config = GeoConfig { interfaces, station: station?, virtual_links, facilities, mib };
-    check::duration_in_range(section.busy_poll.as_ref(), "busy_poll", Duration::ZERO..=MAX_BUSY_POLL, review);
-    check::duration_in_range(section.awake.as_ref(), "awake", Duration::ZERO..=MAX_AWAKE, review);
+    check::duration_in_range(section.busy_poll.as_ref(), "busy_poll", Duration::ZERO..=MAX_BUSY_POLL, diagnostics);
+    check::duration_in_range(section.awake.as_ref(), "awake", Duration::ZERO..=MAX_AWAKE, diagnostics);
     let span = |written: Option<&Spanned<HumanDuration>>| written.map_or(Duration::ZERO, |span| span.get_ref().0);
     let (busy_poll, awake) = (span(section.busy_poll.as_ref()), span(section.awake.as_ref()));
     Some(Geo { config, position: position?, busy_poll, awake })
 }
 
-fn to_mib(section: &Section, review: &mut Diagnostics<'_>) -> Mib {
+fn to_mib(section: &Section, diagnostics: &mut Diagnostics<'_>) -> Mib {
     let seconds = Duration::from_secs;
-    check::duration_in_range(section.beacon.as_ref(), "beacon", Duration::from_millis(100)..=seconds(60), review);
-    check::number_in_range(section.beacon_hops.as_ref(), "beacon_hops", 1..=10, review);
+    check::duration_in_range(section.beacon.as_ref(), "beacon", Duration::from_millis(100)..=seconds(60), diagnostics);
+    check::number_in_range(section.beacon_hops.as_ref(), "beacon_hops", 1..=10, diagnostics);
     let least = Duration::from_millis(200);
-    check::duration_in_range(section.neighbour_lifetime.as_ref(), "neighbour_lifetime", least..=seconds(60), review);
-    check::number_in_range(section.hop_limit.as_ref(), "hop_limit", 1..=255, review);
-    check::duration_in_range(section.lifetime.as_ref(), "lifetime", LIFETIME_RANGE, review);
-    check::number_in_range(section.range.as_ref(), "range", 1..=100_000, review);
-    check::number_in_range(section.max_area.as_ref(), "max_area", 1..=u32::MAX, review);
+    check::duration_in_range(
+        section.neighbour_lifetime.as_ref(),
+        "neighbour_lifetime",
+        least..=seconds(60),
+        diagnostics,
+    );
+    check::number_in_range(section.hop_limit.as_ref(), "hop_limit", 1..=255, diagnostics);
+    check::duration_in_range(section.lifetime.as_ref(), "lifetime", LIFETIME_RANGE, diagnostics);
+    check::number_in_range(section.range.as_ref(), "range", 1..=100_000, diagnostics);
+    check::number_in_range(section.max_area.as_ref(), "max_area", 1..=u32::MAX, diagnostics);
     let standard = Mib::default();
     let span = |written: Option<&Spanned<HumanDuration>>, otherwise| written.map_or(otherwise, |span| span.get_ref().0);
     let beacon_timer = span(section.beacon.as_ref(), standard.beacon_timer);
@@ -209,61 +215,61 @@ fn to_mib(section: &Section, review: &mut Diagnostics<'_>) -> Mib {
     }
 }
 
-fn interfaces(written: &Spanned<Vec<Spanned<String>>>, review: &mut Diagnostics<'_>) -> VecSet<String> {
+fn interfaces(written: &Spanned<Vec<Spanned<String>>>, diagnostics: &mut Diagnostics<'_>) -> VecSet<String> {
     for name in written.get_ref() {
-        check::interface_name(name, review);
+        check::interface_name(name, diagnostics);
     }
     if written.get_ref().is_empty() {
-        review.report(written.span(), "no interfaces", "write the radio's interface, as interfaces = [\"wlan0\"]");
+        diagnostics.report(written.span(), "no interfaces", "write the radio's interface, as interfaces = [\"wlan0\"]");
     }
     if let Some(name) = written.get_ref().get(MAX_LIST) {
-        review.report(name.span(), format!("more than {MAX_LIST} interfaces"), "list fewer");
+        diagnostics.report(name.span(), format!("more than {MAX_LIST} interfaces"), "list fewer");
     }
     written.get_ref().iter().map(|name| name.get_ref().clone()).collect()
 }
 
-fn station(name: &Spanned<String>, review: &mut Diagnostics<'_>) -> Option<ItsStationType> {
+fn station(name: &Spanned<String>, diagnostics: &mut Diagnostics<'_>) -> Option<ItsStationType> {
     let station = ItsStationType::named(name.get_ref());
     if station.is_none() {
         let hint = "write passenger-car, bus, tram, heavy-truck, roadside-unit or another of docs/geo.md";
-        review.report(name.span(), format!("\"{}\" is no kind of station", name.get_ref()), hint);
+        diagnostics.report(name.span(), format!("\"{}\" is no kind of station", name.get_ref()), hint);
     }
     station
 }
 
 /// Exactly one of the sources must be written.
-fn position(table: &Spanned<PositionTable>, review: &mut Diagnostics<'_>) -> Option<Position> {
+fn position(table: &Spanned<PositionTable>, diagnostics: &mut Diagnostics<'_>) -> Option<Position> {
     let written = table.get_ref();
     let PositionTable { latitude, longitude, gpsd, nmea, track, repeat } = written;
     let is_fixed = latitude.is_some() || longitude.is_some();
     let sources = [is_fixed, gpsd.is_some(), nmea.is_some(), track.is_some()];
     let found = match sources.iter().filter(|written| **written).count() {
-        1 if repeat.is_none() || track.is_some() => position_source(written, review)?,
+        1 if repeat.is_none() || track.is_some() => position_source(written, diagnostics)?,
         _ => None,
     };
     if found.is_none() {
         let hint = "write one of { latitude = 48.1, longitude = 11.5 } in degrees, { gpsd = \"127.0.0.1:2947\" }, \
                     { nmea = \"/dev/ttyUSB0\" }, { track = \"drive.gpx\", repeat = true }";
-        review.report(table.span(), "no position", hint);
+        diagnostics.report(table.span(), "no position", hint);
     }
     found
 }
 
-/// The one source that is written: `Some(None)` if it is wrong, `None` if that was told already.
-fn position_source(written: &PositionTable, review: &mut Diagnostics<'_>) -> Option<Option<Position>> {
+/// The one source of the table: `Some(None)` if it is invalid, `None` if that was already reported.
+fn position_source(written: &PositionTable, diagnostics: &mut Diagnostics<'_>) -> Option<Option<Position>> {
     if let Some(file) = &written.track {
-        let path = review.source.resolve(file);
+        let path = diagnostics.source.resolve(file);
         return match Track::read(&path, written.repeat == Some(true)) {
             Ok(track) => Some(Some(Position::Track(track))),
             Err(why) => {
                 let hint = "write GPX with times, or lines of seconds,latitude,longitude";
-                review.add(vec![Problem::of_file(&path, why, hint)]);
+                diagnostics.add(vec![Problem::of_file(&path, why, hint)]);
                 None
             }
         };
     }
     if let Some(file) = &written.nmea {
-        return Some(Some(Position::Nmea(review.source.resolve(file))));
+        return Some(Some(Position::Nmea(diagnostics.source.resolve(file))));
     }
     if let Some(server) = &written.gpsd {
         return Some(server.contains(':').then(|| Position::Gpsd(server.clone())));
@@ -274,16 +280,20 @@ fn position_source(written: &PositionTable, review: &mut Diagnostics<'_>) -> Opt
 }
 
 /// Metres become tenths, as messages have them.
-fn facilities(table: &Spanned<FacilitiesTable>, review: &mut Diagnostics<'_>) -> Option<FacilitiesConfig> {
+fn facilities(table: &Spanned<FacilitiesTable>, diagnostics: &mut Diagnostics<'_>) -> Option<FacilitiesConfig> {
     if cfg!(not(feature = "facilities")) {
-        review.report(table.span(), "this roam6 was built without facilities", "build it with --features facilities");
+        diagnostics.report(
+            table.span(),
+            "this roam6 was built without facilities",
+            "build it with --features facilities",
+        );
         return None;
     }
     let FacilitiesTable { station_id, cam, length, width } = table.get_ref();
     let mut tenths = |metres: &Option<f64>, name: &str, most: f64| {
         let metres = (*metres)?;
         if !(0.1..=most).contains(&metres) {
-            review.report(
+            diagnostics.report(
                 table.span(),
                 format!("{name} = {metres} is out of bounds"),
                 &format!("write 0.1 to {most} m"),
@@ -303,8 +313,8 @@ fn facilities(table: &Spanned<FacilitiesTable>, review: &mut Diagnostics<'_>) ->
     })
 }
 
-fn link(table: &LinkTable, max_area: u32, review: &mut Diagnostics<'_>) -> Option<VirtualLink> {
-    check::interface_name(&table.name, review);
+fn link(table: &LinkTable, max_area: u32, diagnostics: &mut Diagnostics<'_>) -> Option<VirtualLink> {
+    check::interface_name(&table.name, diagnostics);
     let name = table.name.get_ref().clone();
     let reach = match (&table.around, &table.hops, &table.area) {
         (Some(radius), None, None) if *radius.get_ref() > 0 => Some(LinkScope::Around(*radius.get_ref())),
@@ -314,14 +324,14 @@ fn link(table: &LinkTable, max_area: u32, review: &mut Diagnostics<'_>) -> Optio
     };
     if reach.is_none() {
         let hint = "write one of around = 1000 (metres), hops = 3, area = { latitude = .., longitude = .., a = 500 }";
-        review.report(table.name.span(), format!("virtual link {name} does not say how far it reaches"), hint);
+        diagnostics.report(table.name.span(), format!("virtual link {name} does not say how far it reaches"), hint);
     }
     let written = [table.around.as_ref().map(Spanned::span), table.area.as_ref().map(Spanned::span)];
     if let (Some(reach), Some(span)) = (reach, written.into_iter().flatten().next()) {
-        size(&name, reach, span, max_area, review);
+        size(&name, reach, span, max_area, diagnostics);
     }
-    check::number_in_range(table.traffic_class.as_ref(), "traffic_class", 0..=63, review);
-    check::duration_in_range(table.lifetime.as_ref(), "lifetime", LIFETIME_RANGE, review);
+    check::number_in_range(table.traffic_class.as_ref(), "traffic_class", 0..=63, diagnostics);
+    check::duration_in_range(table.lifetime.as_ref(), "lifetime", LIFETIME_RANGE, diagnostics);
     let id = table.traffic_class.as_ref().map_or(VirtualLink::CLASS.id(), |id| *id.get_ref());
     let class = TrafficClass::new(id, table.store_carry_forward == Some(true));
     let lifetime = table.lifetime.as_ref().map(|span| span.get_ref().0);
@@ -329,7 +339,7 @@ fn link(table: &LinkTable, max_area: u32, review: &mut Diagnostics<'_>) -> Optio
 }
 
 /// Nothing is sent to an area larger than `max_area`, in square metres: neither is neighbour discovery.
-fn size(name: &str, reach: LinkScope, span: Range<usize>, max_area: u32, review: &mut Diagnostics<'_>) {
+fn size(name: &str, reach: LinkScope, span: Range<usize>, max_area: u32, diagnostics: &mut Diagnostics<'_>) {
     let size = match reach {
         LinkScope::Area(area) => geometry::square_metres(&area),
         LinkScope::Around(radius) => PI * f64::from(radius).powi(2),
@@ -342,7 +352,7 @@ fn size(name: &str, reach: LinkScope, span: Range<usize>, max_area: u32, review:
     let what = format!("virtual link {name} reaches {:.2} km², and max_area is {:.2} km²", size / 1e6, most / 1e6);
     let radius = (most / PI).sqrt().floor();
     let hint = format!("the largest circle has a radius of {radius} m; or write max_area = {} in [geo]", size.ceil());
-    review.report(span, what, &hint);
+    diagnostics.report(span, what, &hint);
 }
 
 /// An area that has an extent; a needs no b where it is a circle.

@@ -3,7 +3,7 @@
 use super::spanned::Spanned;
 use crate::config::check;
 use crate::config::duration::HumanDuration;
-use crate::config::prefix_table::{HomeNetwork, Mobile, PrefixTableBuilder};
+use crate::config::prefix_table::{HomeNetwork, MAX_BINDINGS, Mobile, PrefixTableBuilder};
 use crate::config::source::{Diagnostics, Problem, Source};
 use core::time::Duration;
 use roam6_proto::contract::config::nemo::{DsmipService, HomeAgentConfig, Ipv4Pool, PrefixTable};
@@ -17,8 +17,6 @@ use std::sync::Arc;
 
 /// Most home addresses with a binding, unless the file says otherwise.
 const DEFAULT_BINDINGS: usize = 100_000;
-/// No file may ask for more, nor a prefix table have more rows.
-pub(super) const MAX_BINDINGS: usize = 1_000_000;
 /// How often a NAT's mapping may be refreshed.
 const KEEPALIVE: RangeInclusive<Duration> = Duration::from_secs(5)..=Duration::from_secs(3600);
 
@@ -68,22 +66,22 @@ impl PoolTable {
     }
 }
 
-/// A home agent's settings, and how to read its prefix table anew.
+/// A home agent's settings, and the source of its prefix table.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct HomeAgent {
     /// The settings, the whole prefix table inside.
     pub(crate) config: HomeAgentConfig,
     /// The file of the prefix table, if it has one.
     pub(crate) table_file: Option<PathBuf>,
-    /// What is wrong with rows of the prefix table, which are not served.
+    /// Problems of the rejected rows of the prefix table.
     pub(crate) refused: Vec<Problem>,
     /// The rows written in the main file.
     inline: InlineRows,
-    /// The file says in so many words that it has no rows.
+    /// The file declares an empty table (`mobile = []`).
     is_explicitly_empty: bool,
 }
 
-/// The rows written in the main file, and what is wrong with others there.
+/// The rows in the main file, and the problems of the rejected ones there.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 struct InlineRows {
     table: Arc<PrefixTable>,
@@ -91,7 +89,7 @@ struct InlineRows {
 }
 
 impl HomeAgent {
-    /// Takes over the prefix table of `other`, and where to read it anew. All else needs a restart.
+    /// Takes over the prefix table of `other` and its file. Other changes need a restart.
     pub(crate) fn adopt_table(&mut self, other: HomeAgent) {
         self.config.prefix_table = other.config.prefix_table;
         self.table_file = other.table_file;
@@ -100,7 +98,7 @@ impl HomeAgent {
         self.is_explicitly_empty = other.is_explicitly_empty;
     }
 
-    /// Reads the prefix table file again; the rows of the main file stay. Says how many rows of the former table stay too.
+    /// Reloads the prefix table file; the inline rows stay. Also returns how many former rows are kept.
     pub(crate) fn reread_table(&self) -> Result<(HomeAgent, usize), Vec<Problem>> {
         self.clone().read_table().and_then(|agent| agent.replace(self))
     }
@@ -119,8 +117,8 @@ impl HomeAgent {
         Ok(self)
     }
 
-    /// This home agent in place of `former`. Nothing is removed by mistake: a file without any row is refused unless it says
-    /// so, and while a row is refused, those of `former` that are missing stay. Says how many these are.
+    /// Replaces `former`. Rows are never removed by mistake: a file without rows is refused unless it declares to be empty, and
+    /// with a rejected row, the rows of `former` that are missing are kept. Also returns their number.
     pub(crate) fn replace(mut self, former: &HomeAgent) -> Result<(HomeAgent, usize), Vec<Problem>> {
         let rows_of_file =
             |agent: &HomeAgent| agent.config.prefix_table.rows.len().saturating_sub(agent.inline.table.rows.len());
@@ -143,7 +141,7 @@ impl HomeAgent {
     }
 }
 
-/// What a configuration says of the home agent, as far as a row of the prefix table must fit to it. All else may be wrong.
+/// The settings of a home agent that the rows of its prefix table must fit. Others may be invalid.
 pub(crate) struct PrefixTableConstraints {
     address: Ipv6Addr,
     home_prefixes: Vec<Prefix>,
@@ -168,7 +166,7 @@ struct ConstraintsSection {
 }
 
 impl PrefixTableConstraints {
-    /// Reads a configuration; `None` if it has no home agent that could be read.
+    /// Reads a configuration; `None` if it has no readable home agent.
     pub(crate) fn read(path: &Path) -> Option<PrefixTableConstraints> {
         let source = Source::read(path).ok()?;
         let ConstraintsFile { home_agent: section } = source.parse().ok()?;
@@ -182,7 +180,7 @@ impl PrefixTableConstraints {
         })
     }
 
-    /// That of the configuration in the same folder that names `table` as its prefix table.
+    /// From the configuration in the same directory that refers to `table` as its prefix table.
     pub(crate) fn find(table: &Path) -> Option<PrefixTableConstraints> {
         let folder = table.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
         let files = std::fs::read_dir(folder).ok()?.filter_map(|entry| Some(entry.ok()?.path()));
@@ -202,7 +200,7 @@ impl PrefixTableConstraints {
             .find(names_it)
     }
 
-    /// What rows must fit to.
+    /// The constraints for rows.
     pub(crate) fn home_network(&self) -> HomeNetwork<'_> {
         let PrefixTableConstraints { address, home_prefixes, ipv4, pool, pool_length, .. } = self;
         let (agent, prefixes) = (Some(*address), Some(home_prefixes.as_slice()));
@@ -210,12 +208,12 @@ impl PrefixTableConstraints {
     }
 }
 
-/// Checks the table; what is wrong with it is remembered by `review`.
-pub(crate) fn validate(section: Section, review: &mut Diagnostics<'_>) -> HomeAgent {
-    check_values(&section, review);
+/// Checks the table; problems are reported to `diagnostics`.
+pub(crate) fn validate(section: Section, diagnostics: &mut Diagnostics<'_>) -> HomeAgent {
+    check_values(&section, diagnostics);
     let home_prefixes = section.home_prefixes.into_inner();
     let address = *section.address.get_ref();
-    let table_file = section.prefix_table.map(|path| review.source.resolve(&path));
+    let table_file = section.prefix_table.map(|path| diagnostics.source.resolve(&path));
     let home_link = section.home_link.map(Spanned::into_inner);
     let mut config = HomeAgentConfig {
         address,
@@ -230,80 +228,84 @@ pub(crate) fn validate(section: Section, review: &mut Diagnostics<'_>) -> HomeAg
         preference: section.preference,
         advertisement_interval: section.advertise.map(|span| span.get_ref().0),
         path_mtu: section.path_mtu.map_or(1500, |mtu| *mtu.get_ref()),
-        ipv4: section.ipv4.map(|table| ipv4(&table, review)),
-        ipv4_pool: section.ipv4_pool.and_then(|table| ipv4_pool(&table, review)),
+        ipv4: section.ipv4.map(|table| ipv4(&table, diagnostics)),
+        ipv4_pool: section.ipv4_pool.and_then(|table| ipv4_pool(&table, diagnostics)),
         home_link,
     };
     if section.mobile.iter().any(|row| row.get_ref().has_inline_key())
-        && let Err(problem) = review.source.refuse_world_readable()
+        && let Err(problem) = diagnostics.source.refuse_world_readable()
     {
-        review.add(vec![problem]);
+        diagnostics.add(vec![problem]);
     }
     let mut rows = PrefixTableBuilder::new(HomeNetwork::of_config(&config), &PrefixTable::default());
-    section.mobile.into_iter().for_each(|row| rows.add(row, review.source));
-    let (table, refused) = rows.finish(review.source.path());
+    section.mobile.into_iter().for_each(|row| rows.add(row, diagnostics.source));
+    let (table, refused) = rows.finish(diagnostics.source.path());
     let inline = InlineRows { table: Arc::new(table), refused };
     config.prefix_table = inline.table.clone();
     let agent = HomeAgent { config, table_file, refused: Vec::new(), inline, is_explicitly_empty: false };
     match agent.clone().read_table() {
         Ok(agent) => agent,
         Err(problems) => {
-            review.add(problems);
+            diagnostics.add(problems);
             agent
         }
     }
 }
 
 /// Uplinks that have IPv4 only. A NAT's mapping of UDP lives for 30 s at least with the worst of them (RFC 4787 §4.3).
-fn ipv4(table: &Ipv4Table, review: &mut Diagnostics<'_>) -> DsmipService {
-    check::global_unicast4(&table.address, "[home_agent.ipv4] address", review);
-    check::duration_in_range(table.keepalive.as_ref(), "keepalive", KEEPALIVE, review);
+fn ipv4(table: &Ipv4Table, diagnostics: &mut Diagnostics<'_>) -> DsmipService {
+    check::global_unicast4(&table.address, "[home_agent.ipv4] address", diagnostics);
+    check::duration_in_range(table.keepalive.as_ref(), "keepalive", KEEPALIVE, diagnostics);
     let keepalive = table.keepalive.as_ref().map_or(DEFAULT_KEEPALIVE, |span| span.get_ref().0);
     DsmipService { address: *table.address.get_ref(), keepalive, force_udp: table.force_udp.unwrap_or(true) }
 }
 
 /// IPv4 prefixes for who asks for one.
-fn ipv4_pool(table: &PoolTable, review: &mut Diagnostics<'_>) -> Option<Ipv4Pool> {
+fn ipv4_pool(table: &PoolTable, diagnostics: &mut Diagnostics<'_>) -> Option<Ipv4Pool> {
     let prefix = *table.prefix.get_ref();
     let Some((address, shortest)) = prefix.ipv4().filter(|(address, _)| Ipv4Endpoint::dsmip(*address).is_unicast())
     else {
         let hint = "write an IPv4 prefix to take them from, as \"10.128.0.0/16\"";
-        review.report(table.prefix.span(), format!("no pool of IPv4 prefixes is in {prefix}"), hint);
+        diagnostics.report(table.prefix.span(), format!("no pool of IPv4 prefixes is in {prefix}"), hint);
         return None;
     };
-    check::number_in_range(table.length.as_ref(), "length", shortest..=32, review);
+    check::number_in_range(table.length.as_ref(), "length", shortest..=32, diagnostics);
     Some(Ipv4Pool { prefix: Prefix::from_ipv4(address, shortest)?, length: table.length() })
 }
 
-fn check_values(section: &Section, review: &mut Diagnostics<'_>) {
+fn check_values(section: &Section, diagnostics: &mut Diagnostics<'_>) {
     let address = *section.address.get_ref();
-    check::global_unicast(&section.address, "address", review);
+    check::global_unicast(&section.address, "address", diagnostics);
     let prefixes = &section.home_prefixes;
-    check::ipv6_prefixes(prefixes.get_ref(), prefixes.span(), review);
+    check::ipv6_prefixes(prefixes.get_ref(), prefixes.span(), diagnostics);
     if prefixes.get_ref().is_empty() {
-        review.report(prefixes.span(), "home_prefixes is empty", "write the prefix home addresses are taken from");
+        diagnostics.report(prefixes.span(), "home_prefixes is empty", "write the prefix home addresses are taken from");
     }
     let virtual_home = "name the home link with home_link = \"eth1\", or leave this out for a virtual home network";
     match &section.home_link {
         Some(link) => {
-            check::interface_name(link, review);
+            check::interface_name(link, diagnostics);
             if !prefixes.get_ref().iter().any(|prefix| prefix.contains(address)) {
                 let what = format!("address {address} lies outside home_prefixes");
-                review.report(section.address.span(), what, "a home agent is a neighbour on its home link (RFC 6275)");
+                diagnostics.report(
+                    section.address.span(),
+                    what,
+                    "a home agent is a neighbour on its home link (RFC 6275)",
+                );
             }
         }
         None => {
             if let Some(on) = section.duplicate_detection.as_ref().filter(|on| *on.get_ref()) {
-                review.report(on.span(), "duplicate_detection needs a home link", virtual_home);
+                diagnostics.report(on.span(), "duplicate_detection needs a home link", virtual_home);
             }
             if let Some(every) = &section.advertise {
-                review.report(every.span(), "advertise needs a home link", virtual_home);
+                diagnostics.report(every.span(), "advertise needs a home link", virtual_home);
             }
         }
     }
-    check::binding_lifetime(section.max_lifetime.as_ref(), "max_lifetime", review);
-    check::binding_lifetime(section.refresh_advice.as_ref(), "refresh_advice", review);
-    check::advertisement_interval(section.advertise.as_ref(), review);
-    check::number_in_range(section.path_mtu.as_ref(), "path_mtu", 1280..=65_535, review);
-    check::number_in_range(section.max_bindings.as_ref(), "max_bindings", 1..=MAX_BINDINGS, review);
+    check::binding_lifetime(section.max_lifetime.as_ref(), "max_lifetime", diagnostics);
+    check::binding_lifetime(section.refresh_advice.as_ref(), "refresh_advice", diagnostics);
+    check::advertisement_interval(section.advertise.as_ref(), diagnostics);
+    check::number_in_range(section.path_mtu.as_ref(), "path_mtu", 1280..=65_535, diagnostics);
+    check::number_in_range(section.max_bindings.as_ref(), "max_bindings", 1..=MAX_BINDINGS, diagnostics);
 }

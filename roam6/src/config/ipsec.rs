@@ -1,8 +1,8 @@
 //! The `[ipsec]` table of a key file or a mobile router: two security associations keyed by hand (RFC 3776 §4, RFC 4303).
 
 use super::spanned::Spanned;
-use crate::config::key::{HINT_SPI, MIN_SPI};
 use crate::config::source::Diagnostics;
+use crate::config::spi::{HINT_SPI, MIN_SPI};
 use roam6_proto::base::hex;
 use roam6_proto::contract::config::nemo::SecurityAssociationPair;
 use roam6_proto::crypto::esp::{Integrity, SecurityAssociation};
@@ -26,31 +26,31 @@ struct Association {
     key: Spanned<String>,
 }
 
-/// Checks the table; `None` after a problem was remembered.
-pub(crate) fn validate(table: &Ipsec, review: &mut Diagnostics<'_>) -> Option<SecurityAssociationPair> {
-    let to_home_agent = association(&table.to_home_agent, table.integrity, review);
-    let to_mobile = association(&table.to_mobile, table.integrity, review);
+/// Checks the table; `None` if a problem was reported.
+pub(crate) fn validate(table: &Ipsec, diagnostics: &mut Diagnostics<'_>) -> Option<SecurityAssociationPair> {
+    let to_home_agent = association(&table.to_home_agent, table.integrity, diagnostics);
+    let to_mobile = association(&table.to_mobile, table.integrity, diagnostics);
     Some(SecurityAssociationPair { to_home_agent: to_home_agent?, to_mobile_router: to_mobile? })
 }
 
 fn association(
     written: &Association,
     integrity: Integrity,
-    review: &mut Diagnostics<'_>,
+    diagnostics: &mut Diagnostics<'_>,
 ) -> Option<SecurityAssociation> {
     let spi = *written.spi.get_ref();
     if spi < MIN_SPI {
-        review.report(written.spi.span(), format!("spi {spi} is reserved"), HINT_SPI);
+        diagnostics.report(written.spi.span(), format!("spi {spi} is reserved"), HINT_SPI);
         return None;
     }
     let Some(key) = hex::decode(written.key.get_ref()) else {
-        review.report(written.key.span(), "a key is written as pairs of hexadecimal digits", HINT_KEY);
+        diagnostics.report(written.key.span(), "a key is written as pairs of hexadecimal digits", HINT_KEY);
         return None;
     };
     let needs = integrity.key_length();
     if key.len() != needs {
         let what = format!("a key of {} octets; {} takes {needs}", key.len(), name(integrity));
-        review.report(written.key.span(), what, HINT_KEY);
+        diagnostics.report(written.key.span(), what, HINT_KEY);
         return None;
     }
     Some(SecurityAssociation { spi, integrity, key })

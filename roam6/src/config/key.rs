@@ -3,14 +3,13 @@
 use super::spanned::Spanned;
 use crate::config::ipsec::{self, Ipsec};
 use crate::config::source::{Diagnostics, Problem, Source};
+use crate::config::spi::{HINT_SPI, MIN_SPI};
 use roam6_proto::base::hex;
 use roam6_proto::contract::config::nemo::{Authentication, SharedKey};
 use serde::Deserialize;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-/// Smallest mobility SPI that is not reserved (RFC 4285 §5.1, RFC 4303 §2.1).
-pub(crate) const MIN_SPI: u32 = 256;
 /// Octets of a key that `roam6 keygen` makes: as long as the hash.
 pub(crate) const KEY_LENGTH: usize = 20;
 /// Shorter keys are refused, octets.
@@ -18,7 +17,6 @@ const MIN_KEY_LENGTH: usize = 16;
 /// Longer keys are refused, octets: HMAC would hash them first.
 const MAX_KEY_LENGTH: usize = 64;
 
-pub(crate) const HINT_SPI: &str = "an SPI is 256 or more; lower numbers are reserved";
 const HINT_KEY: &str = "make one with: roam6 keygen";
 
 /// What may be written about authentication in one table.
@@ -51,60 +49,60 @@ struct KeyFile {
 }
 
 impl KeySettings {
-    /// The authentication meant by a table that begins at `table`; `None` after a problem was remembered.
-    pub(crate) fn validate(self, table: Range<usize>, review: &mut Diagnostics<'_>) -> Option<Authentication> {
-        let Some(auth) = self.auth.clone() else { return self.read_keys(table, review) };
+    /// The authentication meant by a table that begins at `table`; `None` if a problem was reported.
+    pub(crate) fn validate(self, table: Range<usize>, diagnostics: &mut Diagnostics<'_>) -> Option<Authentication> {
+        let Some(auth) = self.auth.clone() else { return self.read_keys(table, diagnostics) };
         let method = *auth.get_ref();
         if method == AuthMethod::None {
             if self.key_file.is_none() && self.spi.is_none() && self.key.is_none() && self.ipsec.is_none() {
                 return Some(Authentication::None);
             }
-            review.report(auth.span(), "auth = \"none\" and a key", "remove one of the two");
+            diagnostics.report(auth.span(), "auth = \"none\" and a key", "remove one of the two");
             return None;
         }
-        let found = self.read_keys(table, review)?;
+        let found = self.read_keys(table, diagnostics)?;
         match (method, &found) {
             (AuthMethod::SharedKey, Authentication::SharedKey(_)) | (AuthMethod::Ipsec, Authentication::Ipsec(_)) => {
                 Some(found)
             }
             _ => {
                 let hint = "remove auth, or make the other kind with `roam6 enroll`, with or without --ipsec";
-                review.report(auth.span(), "auth is one kind and the key another", hint);
+                diagnostics.report(auth.span(), "auth is one kind and the key another", hint);
                 None
             }
         }
     }
 
     /// The keys, wherever they are written.
-    fn read_keys(self, table: Range<usize>, review: &mut Diagnostics<'_>) -> Option<Authentication> {
+    fn read_keys(self, table: Range<usize>, diagnostics: &mut Diagnostics<'_>) -> Option<Authentication> {
         let KeySettings { key_file, spi, key, ipsec, .. } = self;
         match (key_file, ipsec, spi, key) {
-            (Some(file), None, None, None) => match read(&review.source.resolve(file.get_ref())) {
+            (Some(file), None, None, None) => match read(&diagnostics.source.resolve(file.get_ref())) {
                 Ok(authentication) => Some(authentication),
                 Err(problems) => {
-                    review.add(problems);
+                    diagnostics.add(problems);
                     None
                 }
             },
             (Some(file), ..) => {
-                review.report(file.span(), "key_file and a key written here", "remove one of the two");
+                diagnostics.report(file.span(), "key_file and a key written here", "remove one of the two");
                 None
             }
             (None, Some(pair), None, None) => {
-                refuse_world_readable(review)?;
-                ipsec::validate(pair.get_ref(), review).map(|pair| Authentication::Ipsec(Box::new(pair)))
+                refuse_world_readable(diagnostics)?;
+                ipsec::validate(pair.get_ref(), diagnostics).map(|pair| Authentication::Ipsec(Box::new(pair)))
             }
             (None, Some(pair), ..) => {
-                review.report(pair.span(), "ipsec and a shared key", "remove one of the two");
+                diagnostics.report(pair.span(), "ipsec and a shared key", "remove one of the two");
                 None
             }
             (None, None, Some(spi), Some(key)) => {
-                refuse_world_readable(review)?;
-                shared_key(&spi, &key, review).map(Authentication::SharedKey)
+                refuse_world_readable(diagnostics)?;
+                shared_key(&spi, &key, diagnostics).map(Authentication::SharedKey)
             }
-            (None, None, Some(span), None) => missing_key(span.span(), "spi without key", review),
-            (None, None, None, Some(span)) => missing_key(span.span(), "key without spi", review),
-            (None, None, None, None) => missing_key(table, "no key", review),
+            (None, None, Some(span), None) => missing_key(span.span(), "spi without key", diagnostics),
+            (None, None, None, Some(span)) => missing_key(span.span(), "key without spi", diagnostics),
+            (None, None, None, None) => missing_key(table, "no key", diagnostics),
         }
     }
 }
@@ -113,41 +111,41 @@ impl KeySettings {
 pub(crate) fn read(path: &Path) -> Result<Authentication, Vec<Problem>> {
     let source = Source::read(path).map_err(|problem| vec![problem])?;
     let KeyFile { spi, key, ipsec } = source.parse().map_err(|problem| vec![problem])?;
-    let mut review = Diagnostics::new(&source);
-    let found = KeySettings { spi, key, ipsec, ..KeySettings::default() }.read_keys(0..0, &mut review);
+    let mut diagnostics = Diagnostics::new(&source);
+    let found = KeySettings { spi, key, ipsec, ..KeySettings::default() }.read_keys(0..0, &mut diagnostics);
     // Without a key there is a problem.
-    review.finish(found).and_then(|found| found.ok_or_else(Vec::new))
+    diagnostics.finish(found).and_then(|found| found.ok_or_else(Vec::new))
 }
 
-fn refuse_world_readable(review: &mut Diagnostics<'_>) -> Option<()> {
-    match review.source.refuse_world_readable() {
+fn refuse_world_readable(diagnostics: &mut Diagnostics<'_>) -> Option<()> {
+    match diagnostics.source.refuse_world_readable() {
         Ok(()) => Some(()),
         Err(problem) => {
-            review.add(vec![problem]);
+            diagnostics.add(vec![problem]);
             None
         }
     }
 }
 
-fn shared_key(spi: &Spanned<u32>, key: &Spanned<String>, review: &mut Diagnostics<'_>) -> Option<SharedKey> {
+fn shared_key(spi: &Spanned<u32>, key: &Spanned<String>, diagnostics: &mut Diagnostics<'_>) -> Option<SharedKey> {
     if *spi.get_ref() < MIN_SPI {
-        review.report(spi.span(), format!("spi {} is reserved", spi.get_ref()), HINT_SPI);
+        diagnostics.report(spi.span(), format!("spi {} is reserved", spi.get_ref()), HINT_SPI);
         return None;
     }
     let Some(secret) = hex::decode(key.get_ref()) else {
-        review.report(key.span(), "a key is written as pairs of hexadecimal digits", HINT_KEY);
+        diagnostics.report(key.span(), "a key is written as pairs of hexadecimal digits", HINT_KEY);
         return None;
     };
     if !(MIN_KEY_LENGTH..=MAX_KEY_LENGTH).contains(&secret.len()) {
         let what = format!("a key of {} octets; {MIN_KEY_LENGTH} to {MAX_KEY_LENGTH} are allowed", secret.len());
-        review.report(key.span(), what, HINT_KEY);
+        diagnostics.report(key.span(), what, HINT_KEY);
         return None;
     }
     Some(SharedKey { spi: *spi.get_ref(), secret })
 }
 
-fn missing_key(span: Range<usize>, what: &str, review: &mut Diagnostics<'_>) -> Option<Authentication> {
+fn missing_key(span: Range<usize>, what: &str, diagnostics: &mut Diagnostics<'_>) -> Option<Authentication> {
     let hint = "make one with `roam6 enroll`, name it with key_file = \"...\", or write auth = \"none\" to go without";
-    review.report(span, what, hint);
+    diagnostics.report(span, what, hint);
     None
 }

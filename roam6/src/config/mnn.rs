@@ -31,13 +31,13 @@ pub(crate) struct Section {
     source_routing: bool,
 }
 
-/// Checks the table; what is wrong with it is remembered by `review`.
-pub(crate) fn validate(section: Section, review: &mut Diagnostics<'_>) -> PathManagerConfig {
-    check_home_prefixes(&section.home_prefixes, review);
-    check::number_in_range(section.subflows.as_ref(), "subflows", 0..=MAX_SUBFLOWS, review);
-    check::number_in_range(section.accepted.as_ref(), "accepted", 0..=MAX_SUBFLOWS, review);
+/// Checks the table; problems are reported to `diagnostics`.
+pub(crate) fn validate(section: Section, diagnostics: &mut Diagnostics<'_>) -> PathManagerConfig {
+    check_home_prefixes(&section.home_prefixes, diagnostics);
+    check::number_in_range(section.subflows.as_ref(), "subflows", 0..=MAX_SUBFLOWS, diagnostics);
+    check::number_in_range(section.accepted.as_ref(), "accepted", 0..=MAX_SUBFLOWS, diagnostics);
     PathManagerConfig {
-        interfaces: check::interface_names(&section.interfaces, review),
+        interfaces: check::interface_names(&section.interfaces, diagnostics),
         home_prefixes: section.home_prefixes.into_iter().map(Spanned::into_inner).collect(),
         signal_home: section.signal_home,
         signal_care_of: section.signal_care_of,
@@ -47,15 +47,15 @@ pub(crate) fn validate(section: Section, review: &mut Diagnostics<'_>) -> PathMa
     }
 }
 
-fn check_home_prefixes(prefixes: &[Spanned<Prefix>], review: &mut Diagnostics<'_>) {
+fn check_home_prefixes(prefixes: &[Spanned<Prefix>], diagnostics: &mut Diagnostics<'_>) {
     if let Some(prefix) = prefixes.get(MAX_LIST) {
-        review.report(prefix.span(), format!("more than {MAX_LIST} prefixes"), "aggregate them");
+        diagnostics.report(prefix.span(), format!("more than {MAX_LIST} prefixes"), "aggregate them");
     }
     for prefix in prefixes {
-        check::ipv6_prefixes([prefix.get_ref()], prefix.span(), review);
+        check::ipv6_prefixes([prefix.get_ref()], prefix.span(), diagnostics);
         if prefix.get_ref().length() == 0 {
             let hint = "write the prefixes of the mobile network, as home_prefixes = [\"2001:db8:100::/56\"]";
-            review.report(prefix.span(), "every address would be a home address", hint);
+            diagnostics.report(prefix.span(), "every address would be a home address", hint);
         }
     }
 }

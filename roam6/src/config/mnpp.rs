@@ -62,47 +62,51 @@ impl MnppDefaults {
     }
 }
 
-/// Checks the table; what is wrong with it is remembered by `review`.
-pub(crate) fn validate(section: Spanned<Section>, usual: MnppDefaults, review: &mut Diagnostics<'_>) -> MnppConfig {
+/// Checks the table; problems are reported to `diagnostics`.
+pub(crate) fn validate(
+    section: Spanned<Section>,
+    usual: MnppDefaults,
+    diagnostics: &mut Diagnostics<'_>,
+) -> MnppConfig {
     let table = section.span();
     let section = section.into_inner();
-    check::duration_in_range(section.interval.as_ref(), "interval", INTERVAL_RANGE.0..=INTERVAL_RANGE.1, review);
+    check::duration_in_range(section.interval.as_ref(), "interval", INTERVAL_RANGE.0..=INTERVAL_RANGE.1, diagnostics);
     let interfaces = match &section.interfaces {
-        Some(written) => check::interface_names(written, review),
+        Some(written) => check::interface_names(written, diagnostics),
         None => usual.interfaces,
     };
     if interfaces.is_empty() {
         let hint = "write the links to other routers, as interfaces = [\"gn0\"]";
-        review.report(table.clone(), "no interfaces, and no virtual links of [geo]", hint);
+        diagnostics.report(table.clone(), "no interfaces, and no virtual links of [geo]", hint);
     }
     if let Some(written) = &section.announce {
-        check::ipv6_prefixes(written.get_ref(), written.span(), review);
+        check::ipv6_prefixes(written.get_ref(), written.span(), diagnostics);
     }
     if let Some(written) = section.announce.as_ref().filter(|written| written.get_ref().len() > MAX_NETWORKS) {
-        review.report(written.span(), format!("more than {MAX_NETWORKS} networks"), "aggregate them");
+        diagnostics.report(written.span(), format!("more than {MAX_NETWORKS} networks"), "aggregate them");
     }
     let announced = section.announce.map_or(usual.announced, Spanned::into_inner);
     let key = match (&section.key_file, &section.auth) {
         (None, None) if announced.is_empty() => None,
-        (file, auth) => shared_key(file.as_ref(), auth.as_ref(), table, review),
+        (file, auth) => shared_key(file.as_ref(), auth.as_ref(), table, diagnostics),
     };
     if let Some(more) = section.accept.get(MAX_ACCEPTED) {
-        review.report(more.span(), format!("more than {MAX_ACCEPTED} tables"), "give routers a common key");
+        diagnostics.report(more.span(), format!("more than {MAX_ACCEPTED} tables"), "give routers a common key");
     }
-    let accepted = section.accept.into_iter().map(|table| acceptance(table, review)).collect();
+    let accepted = section.accept.into_iter().map(|table| acceptance(table, diagnostics)).collect();
     let interval = section.interval.map_or(DEFAULT_INTERVAL, |span| span.get_ref().0);
     MnppConfig { interfaces, announced, key, accepted, interval }
 }
 
-fn acceptance(table: Spanned<AcceptTable>, review: &mut Diagnostics<'_>) -> AcceptanceRule {
+fn acceptance(table: Spanned<AcceptTable>, diagnostics: &mut Diagnostics<'_>) -> AcceptanceRule {
     let span = table.span();
     let table = table.into_inner();
-    check::ipv6_prefixes(table.prefixes.get_ref(), table.prefixes.span(), review);
+    check::ipv6_prefixes(table.prefixes.get_ref(), table.prefixes.span(), diagnostics);
     if table.prefixes.get_ref().is_empty() {
         let hint = "write what their networks lie in, as prefixes = [\"2001:db8::/32\"]";
-        review.report(table.prefixes.span(), "no prefixes", hint);
+        diagnostics.report(table.prefixes.span(), "no prefixes", hint);
     }
-    let key = shared_key(table.key_file.as_ref(), table.auth.as_ref(), span, review);
+    let key = shared_key(table.key_file.as_ref(), table.auth.as_ref(), span, diagnostics);
     AcceptanceRule { key, prefixes: table.prefixes.into_inner() }
 }
 
@@ -111,29 +115,29 @@ fn shared_key(
     file: Option<&Spanned<PathBuf>>,
     auth: Option<&Spanned<NoAuthentication>>,
     table: std::ops::Range<usize>,
-    review: &mut Diagnostics<'_>,
+    diagnostics: &mut Diagnostics<'_>,
 ) -> Option<SharedKey> {
     match (file, auth) {
-        (Some(file), None) => match key::read(&review.source.resolve(file.get_ref())) {
+        (Some(file), None) => match key::read(&diagnostics.source.resolve(file.get_ref())) {
             Ok(Authentication::SharedKey(key)) => Some(key),
             Ok(_) => {
-                review.report(file.span(), "not a shared key", "make one with: roam6 keygen");
+                diagnostics.report(file.span(), "not a shared key", "make one with: roam6 keygen");
                 None
             }
             Err(problems) => {
-                review.add(problems);
+                diagnostics.add(problems);
                 None
             }
         },
         (None, Some(_)) => None,
         (Some(file), Some(_)) => {
-            review.report(file.span(), "key_file and auth = \"none\"", "remove one of the two");
+            diagnostics.report(file.span(), "key_file and auth = \"none\"", "remove one of the two");
             None
         }
         (None, None) => {
             let hint = "make one with `roam6 keygen`, name it with key_file = \"...\", or write auth = \"none\" to \
                         believe and be believed without";
-            review.report(table, "no key", hint);
+            diagnostics.report(table, "no key", hint);
             None
         }
     }

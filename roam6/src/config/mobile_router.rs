@@ -95,31 +95,31 @@ struct ProbeTable {
     recovered: Option<Spanned<u32>>,
 }
 
-/// Checks the table; `None` if it has no usable authentication, which `review` then remembers.
-pub(crate) fn validate(section: Spanned<Section>, review: &mut Diagnostics<'_>) -> Option<MobileRouterConfig> {
+/// Checks the table; `None` if it has no usable authentication, which is then reported to `diagnostics`.
+pub(crate) fn validate(section: Spanned<Section>, diagnostics: &mut Diagnostics<'_>) -> Option<MobileRouterConfig> {
     let span = section.span();
     let section = section.into_inner();
-    check_home(&section, review);
-    check_prefixes(&section, review);
-    let uplinks = uplinks(&section, span.clone(), review);
-    let sharing = sharing(section.sharing.as_ref(), &uplinks, review);
+    check_home(&section, diagnostics);
+    check_prefixes(&section, diagnostics);
+    let uplinks = uplinks(&section, span.clone(), diagnostics);
+    let sharing = sharing(section.sharing.as_ref(), &uplinks, diagnostics);
     let home_and_away = section.home_and_away.as_ref().is_some_and(|both| *both.get_ref());
     if let Some(both) = section.home_and_away.as_ref().filter(|_| home_and_away && sharing == LoadSharing::Single) {
         let hint = "choose sharing = \"standby\" or \"weights\", or leave home_and_away out";
-        review.report(both.span(), "home_and_away needs several care-of addresses", hint);
+        diagnostics.report(both.span(), "home_and_away needs several care-of addresses", hint);
     }
     let is_virtual = section.home == Some(HomeNetwork::Virtual);
     if let Some(both) = section.home_and_away.as_ref().filter(|_| home_and_away && is_virtual) {
         let hint = "a virtual home network has no link to be on: leave home_and_away out";
-        review.report(both.span(), "home_and_away needs a home link", hint);
+        diagnostics.report(both.span(), "home_and_away needs a home link", hint);
     }
-    let ingress = ingress(&section, review);
-    let flows = flow::validate(section.flow, &uplinks, sharing, review);
-    let probe = probe(section.probe, review);
-    let care_of_prefixes = care_of_prefixes(section.care_of_prefixes, &uplinks, &ingress, review);
+    let ingress = ingress(&section, diagnostics);
+    let flows = flow::validate(section.flow, &uplinks, sharing, diagnostics);
+    let probe = probe(section.probe, diagnostics);
+    let care_of_prefixes = care_of_prefixes(section.care_of_prefixes, &uplinks, &ingress, diagnostics);
     let keying =
         KeySettings { auth: section.auth, key_file: section.key_file, ipsec: section.ipsec, ..KeySettings::default() };
-    let authentication: Authentication = keying.validate(span, review)?;
+    let authentication: Authentication = keying.validate(span, diagnostics)?;
     Some(MobileRouterConfig {
         home_address: HomeAddress(section.home_address.into_inner()),
         home_prefix: section.home_prefix.into_inner(),
@@ -142,90 +142,98 @@ pub(crate) fn validate(section: Spanned<Section>, review: &mut Diagnostics<'_>) 
     })
 }
 
-fn check_home(section: &Section, review: &mut Diagnostics<'_>) {
+fn check_home(section: &Section, diagnostics: &mut Diagnostics<'_>) {
     let (address, prefix) = (*section.home_address.get_ref(), *section.home_prefix.get_ref());
-    check::global_unicast(&section.home_address, "home_address", review);
-    check::ipv6_prefixes([section.home_prefix.get_ref()], section.home_prefix.span(), review);
-    check::number_in_range(section.dynamic_ipv4.as_ref(), "dynamic_ipv4", DYNAMIC_IPV4_LENGTH_RANGE, review);
+    check::global_unicast(&section.home_address, "home_address", diagnostics);
+    check::ipv6_prefixes([section.home_prefix.get_ref()], section.home_prefix.span(), diagnostics);
+    check::number_in_range(section.dynamic_ipv4.as_ref(), "dynamic_ipv4", DYNAMIC_IPV4_LENGTH_RANGE, diagnostics);
     if !prefix.contains(address) {
         let what = format!("home_address {address} lies outside home_prefix {prefix}");
-        review.report(
+        diagnostics.report(
             section.home_address.span(),
             what,
             "choose an address of the home prefix, or correct home_prefix",
         );
     }
     for agent in &section.home_agents_ipv4 {
-        check::global_unicast4(agent, "home agent", review);
+        check::global_unicast4(agent, "home agent", diagnostics);
     }
     if let Some(more) = section.home_agents_ipv4.get(section.home_agents.len()) {
         let hint = "home_agents_ipv4 has the IPv4 address of each of home_agents, in their order";
-        review.report(more.span(), format!("{} belongs to no home agent", more.get_ref()), hint);
+        diagnostics.report(more.span(), format!("{} belongs to no home agent", more.get_ref()), hint);
     }
     for agent in &section.home_agents {
-        check::global_unicast(agent, "home agent", review);
+        check::global_unicast(agent, "home agent", diagnostics);
         if *agent.get_ref() == address {
-            review.report(agent.span(), "the home agent is the mobile router itself", "write the home agent's address");
+            diagnostics.report(
+                agent.span(),
+                "the home agent is the mobile router itself",
+                "write the home agent's address",
+            );
         }
     }
     if let Some(agent) = section.home_agents.get(MAX_LIST) {
-        review.report(agent.span(), format!("more than {MAX_LIST} home agents"), "list fewer");
+        diagnostics.report(agent.span(), format!("more than {MAX_LIST} home agents"), "list fewer");
     }
-    check::binding_lifetime(section.lifetime.as_ref(), "lifetime", review);
+    check::binding_lifetime(section.lifetime.as_ref(), "lifetime", diagnostics);
 }
 
-fn check_prefixes(section: &Section, review: &mut Diagnostics<'_>) {
+fn check_prefixes(section: &Section, diagnostics: &mut Diagnostics<'_>) {
     let prefixes = section.prefixes.get_ref();
     check::mobile_network_prefixes(
         prefixes.iter().map(|one| (one.get_ref(), one.span())),
         section.prefixes.span(),
-        review,
+        diagnostics,
     );
     if let Some(prefix) = prefixes.get(MAX_LIST) {
-        review.report(prefix.span(), format!("more than {MAX_LIST} prefixes"), "aggregate them");
+        diagnostics.report(prefix.span(), format!("more than {MAX_LIST} prefixes"), "aggregate them");
     }
     let home = *section.home_prefix.get_ref();
     for (index, prefix) in prefixes.iter().enumerate() {
         let value = *prefix.get_ref();
         if value.covers(home) {
             let what = format!("prefix {value} holds the home link's {home}");
-            review.report(prefix.span(), what, "a mobile network must not hold its own home link");
+            diagnostics.report(prefix.span(), what, "a mobile network must not hold its own home link");
         }
         let before = prefixes.iter().take(index).map(|other| *other.get_ref());
         if let Some(other) = before.into_iter().find(|other| other.covers(value) || value.covers(*other)) {
-            review.report(prefix.span(), format!("prefix {value} overlaps {other}"), "remove the longer of the two");
+            diagnostics.report(
+                prefix.span(),
+                format!("prefix {value} overlaps {other}"),
+                "remove the longer of the two",
+            );
         }
     }
 }
 
-fn uplinks(section: &Section, span: std::ops::Range<usize>, review: &mut Diagnostics<'_>) -> Vec<UplinkConfig> {
+fn uplinks(section: &Section, span: std::ops::Range<usize>, diagnostics: &mut Diagnostics<'_>) -> Vec<UplinkConfig> {
     let hint = "add a [[mobile_router.uplink]] table with interface = \"wlan0\"";
     if section.uplink.is_empty() {
-        review.report(span, "no uplink: the mobile router could never leave home", hint);
+        diagnostics.report(span, "no uplink: the mobile router could never leave home", hint);
     }
     let shared = section.sharing.as_ref().is_some_and(|sharing| *sharing.get_ref() == LoadSharing::Weighted);
     let (mut names, mut bids) = (VecSet::new(), VecSet::new());
     let mut uplinks = Vec::new();
     for (uplink, position) in section.uplink.iter().zip(1_u8..) {
         let table = uplink.get_ref();
-        check::interface_name(&table.interface, review);
-        check::number_in_range(table.priority.as_ref(), "priority", 1..=127, review);
+        check::interface_name(&table.interface, diagnostics);
+        check::number_in_range(table.priority.as_ref(), "priority", 1..=127, diagnostics);
         let interface = table.interface.get_ref().clone();
         if !names.insert(interface.clone()) {
-            review.report(table.interface.span(), format!("uplink {interface} is written twice"), "remove one");
+            diagnostics.report(table.interface.span(), format!("uplink {interface} is written twice"), "remove one");
         }
         let bid = table.bid.as_ref().map_or(u16::from(position), |bid| *bid.get_ref());
         let place = table.bid.as_ref().map_or(uplink.span(), Spanned::span);
         if bid == 0 {
-            review.report(place, "bid 0 is reserved (RFC 5648)", "number the uplinks from 1, or leave bid out");
+            diagnostics.report(place, "bid 0 is reserved (RFC 5648)", "number the uplinks from 1, or leave bid out");
         } else if !bids.insert(bid) {
-            review.report(place, format!("bid {bid} is used twice"), "give every uplink a bid of its own");
+            diagnostics.report(place, format!("bid {bid} is used twice"), "give every uplink a bid of its own");
         }
         let default_priority = if shared { 1 } else { position.min(127) };
         let priority = table.priority.as_ref().map_or(default_priority, |priority| *priority.get_ref());
         if let Some(written) = table.care_of_prefix.as_ref().filter(|_| section.care_of_prefixes.is_none()) {
             let hint = "add [mobile_router.care_of_prefixes], or remove the line";
-            review.report(written.span(), "care_of_prefix means nothing without care-of prefixes", hint);
+            diagnostics.report(written.span(), "care_of_prefix means nothing without care-of prefixes", hint);
         }
         uplinks.push(UplinkConfig {
             interface,
@@ -233,28 +241,28 @@ fn uplinks(section: &Section, span: std::ops::Range<usize>, review: &mut Diagnos
             priority,
             weight: table.weight.unwrap_or(1),
             care_of_prefix: table.care_of_prefix.as_ref().is_none_or(|written| *written.get_ref()),
-            address: static_address(table, section, review),
+            address: static_address(table, section, diagnostics),
         });
     }
     if let Some(uplink) = section.uplink.get(MAX_LIST) {
-        review.report(uplink.span(), format!("more than {MAX_LIST} uplinks"), "list fewer");
+        diagnostics.report(uplink.span(), format!("more than {MAX_LIST} uplinks"), "list fewer");
     }
     uplinks
 }
 
 /// The care-of address written by hand, with its gateway.
-fn static_address(table: &UplinkTable, section: &Section, review: &mut Diagnostics<'_>) -> Option<StaticAddress> {
+fn static_address(table: &UplinkTable, section: &Section, diagnostics: &mut Diagnostics<'_>) -> Option<StaticAddress> {
     let (address, gateway) = match (&table.address, &table.gateway) {
         (None, None) => return None,
         (Some(address), Some(gateway)) => (address, gateway),
         (Some(address), None) => {
             let hint = "add gateway = \"fe80::1\", the address of the link's router";
-            review.report(address.span(), "address without gateway", hint);
+            diagnostics.report(address.span(), "address without gateway", hint);
             return None;
         }
         (None, Some(gateway)) => {
             let hint = "add address = \"2001:db8:1::5/64\", or remove the line";
-            review.report(gateway.span(), "gateway without address", hint);
+            diagnostics.report(gateway.span(), "gateway without address", hint);
             return None;
         }
     };
@@ -262,18 +270,22 @@ fn static_address(table: &UplinkTable, section: &Section, review: &mut Diagnosti
     let parts = parts.and_then(|(host, length)| Some((host.parse::<Ipv6Addr>().ok()?, length.parse::<u8>().ok()?)));
     let Some((host, prefix)) = parts.and_then(|(host, length)| Some((host, Prefix::new(host, length)?))) else {
         let what = format!("\"{}\" is not an IPv6 address with the length of its prefix", address.get_ref());
-        review.report(address.span(), what, "write it as 2001:db8:1::5/64");
+        diagnostics.report(address.span(), what, "write it as 2001:db8:1::5/64");
         return None;
     };
-    check::global_unicast(&address.with(host), "address", review);
+    check::global_unicast(&address.with(host), "address", diagnostics);
     if let Some(own) = section.prefixes.get_ref().iter().find(|own| own.get_ref().contains(host)) {
         let what = format!("address {host} lies in the mobile network's own prefix {}", own.get_ref());
-        review.report(address.span(), what, "write the address that the visited network has assigned");
+        diagnostics.report(address.span(), what, "write the address that the visited network has assigned");
     }
     let router = *gateway.get_ref();
     if router == host || !(router.is_unicast_link_local() || prefix.contains(router)) {
         let what = format!("gateway {router} is not on the link of {prefix}");
-        review.report(gateway.span(), what, "write the link-local address of the link's router, or one in the prefix");
+        diagnostics.report(
+            gateway.span(),
+            what,
+            "write the link-local address of the link's router, or one in the prefix",
+        );
     }
     Some(StaticAddress { address: host, prefix, gateway: router })
 }
@@ -281,42 +293,46 @@ fn static_address(table: &UplinkTable, section: &Section, review: &mut Diagnosti
 fn sharing(
     written: Option<&Spanned<LoadSharing>>,
     uplinks: &[UplinkConfig],
-    review: &mut Diagnostics<'_>,
+    diagnostics: &mut Diagnostics<'_>,
 ) -> LoadSharing {
     let Some(written) = written else {
         return if uplinks.len() > 1 { LoadSharing::Standby } else { LoadSharing::Single };
     };
     if *written.get_ref() == LoadSharing::Weighted && uplinks.iter().all(|uplink| uplink.weight == 0) {
-        review.report(written.span(), "all uplinks have weight 0", "give at least one uplink a weight");
+        diagnostics.report(written.span(), "all uplinks have weight 0", "give at least one uplink a weight");
     }
     *written.get_ref()
 }
 
-fn ingress(section: &Section, review: &mut Diagnostics<'_>) -> Vec<IngressConfig> {
+fn ingress(section: &Section, diagnostics: &mut Diagnostics<'_>) -> Vec<IngressConfig> {
     let mut names: VecSet<&String> = section.uplink.iter().map(|up| up.get_ref().interface.get_ref()).collect();
     let mut prefixes = VecSet::new();
     let mut ingress = Vec::new();
     for table in section.ingress.iter().take(MAX_LIST) {
         let (name, prefix) = (table.interface.get_ref(), *table.prefix.get_ref());
-        check::interface_name(&table.interface, review);
-        check::advertisement_interval(table.advertise.as_ref(), review);
+        check::interface_name(&table.interface, diagnostics);
+        check::advertisement_interval(table.advertise.as_ref(), diagnostics);
         if !names.insert(name) {
             let what = format!("interface {name} is already an uplink or ingress");
-            review.report(table.interface.span(), what, "an interface faces either outwards or inwards");
+            diagnostics.report(table.interface.span(), what, "an interface faces either outwards or inwards");
         }
         if prefix.length() != 64 {
             let what = format!("prefix {prefix} is not a /64");
-            review.report(table.prefix.span(), what, "hosts form addresses in a /64 only (RFC 4862); choose one");
+            diagnostics.report(table.prefix.span(), what, "hosts form addresses in a /64 only (RFC 4862); choose one");
         } else if !section.prefixes.get_ref().iter().any(|own| own.get_ref().covers(prefix)) {
             let what = format!("prefix {prefix} is not part of the mobile network");
-            review.report(table.prefix.span(), what, "choose it from prefixes of [mobile_router]");
+            diagnostics.report(table.prefix.span(), what, "choose it from prefixes of [mobile_router]");
         }
         if !prefixes.insert(prefix) {
-            review.report(table.prefix.span(), format!("prefix {prefix} is on two interfaces"), "choose another /64");
+            diagnostics.report(
+                table.prefix.span(),
+                format!("prefix {prefix} is on two interfaces"),
+                "choose another /64",
+            );
         }
         let advertise = table.advertise.as_ref().map_or(Duration::from_secs(10), |span| span.get_ref().0);
-        let dns = table.dns.as_deref().map(|servers| resolvers(servers, review));
-        let search = table.search.as_deref().map(|domains| search_domains(domains, review));
+        let dns = table.dns.as_deref().map(|servers| resolvers(servers, diagnostics));
+        let search = table.search.as_deref().map(|domains| search_domains(domains, diagnostics));
         ingress.push(IngressConfig {
             interface: name.clone(),
             prefix,
@@ -326,7 +342,7 @@ fn ingress(section: &Section, review: &mut Diagnostics<'_>) -> Vec<IngressConfig
         });
     }
     if let Some(table) = section.ingress.get(MAX_LIST) {
-        review.report(table.interface.span(), format!("more than {MAX_LIST} ingress interfaces"), "list fewer");
+        diagnostics.report(table.interface.span(), format!("more than {MAX_LIST} ingress interfaces"), "list fewer");
     }
     ingress
 }
@@ -335,18 +351,18 @@ fn ingress(section: &Section, review: &mut Diagnostics<'_>) -> Vec<IngressConfig
 const MAX_NAMES: usize = 8;
 
 /// Recursive DNS servers for nodes.
-fn resolvers(servers: &[Spanned<Ipv6Addr>], review: &mut Diagnostics<'_>) -> Vec<Ipv6Addr> {
-    servers.iter().for_each(|server| check::global_unicast(server, "resolver", review));
+fn resolvers(servers: &[Spanned<Ipv6Addr>], diagnostics: &mut Diagnostics<'_>) -> Vec<Ipv6Addr> {
+    servers.iter().for_each(|server| check::global_unicast(server, "resolver", diagnostics));
     if let Some(more) = servers.get(MAX_NAMES) {
-        review.report(more.span(), format!("more than {MAX_NAMES} resolvers"), "list fewer");
+        diagnostics.report(more.span(), format!("more than {MAX_NAMES} resolvers"), "list fewer");
     }
     servers.iter().map(|server| *server.get_ref()).collect()
 }
 
 /// Search domains for nodes.
-fn search_domains(domains: &[Spanned<String>], review: &mut Diagnostics<'_>) -> Vec<DomainName> {
+fn search_domains(domains: &[Spanned<String>], diagnostics: &mut Diagnostics<'_>) -> Vec<DomainName> {
     if let Some(more) = domains.get(MAX_NAMES) {
-        review.report(more.span(), format!("more than {MAX_NAMES} search domains"), "list fewer");
+        diagnostics.report(more.span(), format!("more than {MAX_NAMES} search domains"), "list fewer");
     }
     let mut names = Vec::new();
     for domain in domains {
@@ -354,7 +370,7 @@ fn search_domains(domains: &[Spanned<String>], review: &mut Diagnostics<'_>) -> 
             Ok(name) => names.push(name),
             Err(_) => {
                 let what = format!("\"{}\" is not a domain name", domain.get_ref());
-                review.report(
+                diagnostics.report(
                     domain.span(),
                     what,
                     "write it as \"example.org\"; international names in their xn-- form",
@@ -365,11 +381,11 @@ fn search_domains(domains: &[Spanned<String>], review: &mut Diagnostics<'_>) -> 
     names
 }
 
-fn probe(table: ProbeTable, review: &mut Diagnostics<'_>) -> Option<ProbeConfig> {
+fn probe(table: ProbeTable, diagnostics: &mut Diagnostics<'_>) -> Option<ProbeConfig> {
     let bounds = Duration::from_millis(10)..=Duration::from_secs(3600);
-    check::duration_in_range(table.interval.as_ref(), "interval", bounds, review);
-    check::number_in_range(table.lost.as_ref(), "lost", 1..=1000, review);
-    check::number_in_range(table.recovered.as_ref(), "recovered", 1..=1000, review);
+    check::duration_in_range(table.interval.as_ref(), "interval", bounds, diagnostics);
+    check::number_in_range(table.lost.as_ref(), "lost", 1..=1000, diagnostics);
+    check::number_in_range(table.recovered.as_ref(), "recovered", 1..=1000, diagnostics);
     let usual = ProbeConfig::default();
     table.enabled.unwrap_or(true).then(|| ProbeConfig {
         interval: table.interval.map_or(usual.interval, |span| span.get_ref().0),
@@ -385,23 +401,23 @@ fn care_of_prefixes(
     table: Option<Spanned<CareOfTable>>,
     uplinks: &[UplinkConfig],
     ingress: &[IngressConfig],
-    review: &mut Diagnostics<'_>,
+    diagnostics: &mut Diagnostics<'_>,
 ) -> Option<CareOfPrefixConfig> {
     let table = table?;
     let span = table.span();
     let table = table.into_inner();
-    check::number_in_range(table.length.as_ref(), "length", DELEGATED_LENGTH_RANGE, review);
+    check::number_in_range(table.length.as_ref(), "length", DELEGATED_LENGTH_RANGE, diagnostics);
     let (delegation, share) = (table.delegation.unwrap_or(true), table.share.unwrap_or(PrefixSharing::NdProxy));
     if ingress.is_empty() {
         let hint = "add a [[mobile_router.ingress]] table, or remove this one";
-        review.report(span.clone(), "no ingress interface whose nodes could use a care-of prefix", hint);
+        diagnostics.report(span.clone(), "no ingress interface whose nodes could use a care-of prefix", hint);
     }
     if !delegation && share == PrefixSharing::Never {
         let hint = "set delegation = true or share = \"proxy\", or remove the table";
-        review.report(span.clone(), "no way to come by a care-of prefix", hint);
+        diagnostics.report(span.clone(), "no way to come by a care-of prefix", hint);
     }
     if !uplinks.is_empty() && uplinks.iter().all(|uplink| !uplink.care_of_prefix) {
-        review.report(span, "every uplink has care_of_prefix = false", "remove it from one, or remove this table");
+        diagnostics.report(span, "every uplink has care_of_prefix = false", "remove it from one, or remove this table");
     }
     let prefer = table.prefer.unwrap_or(PrefixPreference::Home);
     Some(CareOfPrefixConfig { delegation, length: table.length.map_or(0, Spanned::into_inner), share, prefer })

@@ -1,5 +1,5 @@
-//! The one file of the daemon: read, checked as a whole, and turned into what the engines are told.
-//! Each role's table is a file here; a role that comes later adds one, and a line in [`File`] and [`Config`].
+//! The configuration file: parsed, checked as a whole, and converted to the settings of the engines.
+//! Each role's table has a file here; a new role adds one, and a line in [`File`] and [`Config`].
 
 mod announce;
 mod check;
@@ -16,10 +16,12 @@ pub(crate) mod prefix_table;
 mod shim;
 pub(crate) mod source;
 mod spanned;
+pub(crate) mod spi;
 #[cfg(test)]
 mod tests;
 pub(crate) mod toml_reader;
 
+use crate::paths;
 use home_agent::HomeAgent;
 use roam6_proto::contract::config::mnpp::MnppConfig;
 use roam6_proto::contract::config::mptcp::PathManagerConfig;
@@ -32,15 +34,10 @@ use spanned::Spanned;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
-/// Where the control socket and the lock are, unless the file says otherwise.
-pub(crate) const RUN_DIR: &str = "/run/roam6";
-/// Where the journal is, unless the file says otherwise.
-const STATE_DIR: &str = "/var/lib/roam6";
-
-/// Everything the file says, checked.
+/// The validated configuration.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Config {
-    /// What this node calls itself in logs and metrics.
+    /// Name of this node in logs and metrics.
     pub(crate) name: String,
     /// Folder of the control socket and the lock.
     pub(crate) run_dir: PathBuf,
@@ -50,7 +47,7 @@ pub(crate) struct Config {
     pub(crate) data_plane: DataPlane,
     /// Where BPF programs take packets.
     pub(crate) accel: Accel,
-    /// What becomes of tunnelled packets where a firewall is on the path.
+    /// How tunnelled packets pass a firewall.
     pub(crate) firewall: Firewall,
     /// Who may use the control socket.
     pub(crate) control: ControlSocket,
@@ -62,11 +59,11 @@ pub(crate) struct Config {
     pub(crate) mobile_router: Option<MobileRouterConfig>,
     /// The GeoNetworking station, if this node is one.
     pub(crate) geo: Option<geo::Geo>,
-    /// What is announced to routers nearby, and believed of them, if anything.
+    /// Mobile networks announced to neighbouring routers and accepted from them, if enabled.
     pub(crate) mnpp: Option<MnppConfig>,
-    /// What this host's connections over several paths need, if it has any.
+    /// The MPTCP path manager, if enabled.
     pub(crate) mnn: Option<PathManagerConfig>,
-    /// How this host uses its several providers, if it does.
+    /// Shim6, if enabled.
     pub(crate) shim: Option<ShimConfig>,
 }
 
@@ -94,14 +91,14 @@ pub(crate) enum Accel {
     Xdp,
 }
 
-/// What becomes of tunnelled packets where a firewall is on the path.
+/// How tunnelled packets pass a firewall.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Firewall {
-    /// They pass its hooks, on the kernel's path.
+    /// Through its hooks, on the kernel's forwarding path.
     #[default]
     Obey,
-    /// They pass it by, on the fast path.
+    /// Past it, on the fast path.
     Bypass,
 }
 
@@ -155,12 +152,12 @@ pub(crate) fn load(path: &Path) -> Result<Config, Vec<Problem>> {
 }
 
 impl Config {
-    /// What is wrong with rows of the prefix table; all else is served.
+    /// Problems of the rejected rows of the prefix table; the other rows are served.
     pub(crate) fn refused_rows(&self) -> &[Problem] {
         self.home_agent.as_ref().map_or(&[], |agent| &agent.refused)
     }
 
-    /// What the engines are told, as a recording writes it.
+    /// The settings of the engines, as in a recording.
     pub(crate) fn roles(&self) -> Vec<Role> {
         let home_agent = self.home_agent.as_ref().map(|agent| Role::HomeAgent(agent.config.clone()));
         let mobile_router = self.mobile_router.clone().map(|router| Role::MobileRouter(Box::new(router)));
@@ -174,72 +171,72 @@ impl Config {
 
 fn validate(source: &Source) -> Result<Config, Vec<Problem>> {
     let file: ConfigFile = source.parse().map_err(|problem| vec![problem])?;
-    let mut review = Diagnostics::new(source);
+    let mut diagnostics = Diagnostics::new(source);
     let moves = file.home_agent.is_some() || file.mobile_router.is_some();
     let is_host = file.mnn.is_some() || file.shim.is_some();
     if !moves && !is_host && file.geo.is_none() && file.mnpp.is_none() {
         let hint =
             "add a [home_agent], [mobile_router], [mnn], [shim], [geo] or [mnpp] table; docs/config.md shows them";
-        review.report(0..0, "no role", hint);
+        diagnostics.report(0..0, "no role", hint);
     }
-    let mobile_router = file.mobile_router.and_then(|section| mobile_router::validate(section, &mut review));
-    let geo = file.geo.and_then(|section| geo::validate(section, &mut review));
+    let mobile_router = file.mobile_router.and_then(|section| mobile_router::validate(section, &mut diagnostics));
+    let geo = file.geo.and_then(|section| geo::validate(section, &mut diagnostics));
     let usual = mnpp::MnppDefaults::of(mobile_router.as_ref(), geo.as_ref());
     let config = Config {
         name: file.name.unwrap_or_else(host_name),
-        run_dir: file.run_dir.unwrap_or_else(|| PathBuf::from(RUN_DIR)),
-        state_dir: file.state_dir.unwrap_or_else(|| PathBuf::from(STATE_DIR)),
+        run_dir: file.run_dir.unwrap_or_else(|| PathBuf::from(paths::RUN_DIR)),
+        state_dir: file.state_dir.unwrap_or_else(|| PathBuf::from(paths::STATE_DIR)),
         data_plane: file.data_plane,
-        accel: file.accel.map_or(Accel::Tc, |accel| check_accel(&accel, file.data_plane, &mut review)),
+        accel: file.accel.map_or(Accel::Tc, |accel| check_accel(&accel, file.data_plane, &mut diagnostics)),
         firewall: file
             .firewall
-            .map_or(Firewall::Obey, |firewall| check_firewall(&firewall, file.data_plane, &mut review)),
-        control: control_socket(file.control, &mut review),
-        metrics: file.metrics.map(|table| metrics_listener(&table.listen, &mut review)),
-        home_agent: file.home_agent.map(|section| home_agent::validate(section, &mut review)),
-        mnpp: file.mnpp.map(|section| mnpp::validate(section, usual, &mut review)),
+            .map_or(Firewall::Obey, |firewall| check_firewall(&firewall, file.data_plane, &mut diagnostics)),
+        control: control_socket(file.control, &mut diagnostics),
+        metrics: file.metrics.map(|table| metrics_listener(&table.listen, &mut diagnostics)),
+        home_agent: file.home_agent.map(|section| home_agent::validate(section, &mut diagnostics)),
+        mnpp: file.mnpp.map(|section| mnpp::validate(section, usual, &mut diagnostics)),
         mobile_router,
         geo,
-        mnn: file.mnn.map(|section| mnn::validate(section, &mut review)),
-        shim: file.shim.map(|section| shim::validate(section, &mut review)),
+        mnn: file.mnn.map(|section| mnn::validate(section, &mut diagnostics)),
+        shim: file.shim.map(|section| shim::validate(section, &mut diagnostics)),
     };
-    review.finish(config)
+    diagnostics.finish(config)
 }
 
-fn check_accel(accel: &Spanned<Accel>, data_plane: DataPlane, review: &mut Diagnostics<'_>) -> Accel {
+fn check_accel(accel: &Spanned<Accel>, data_plane: DataPlane, diagnostics: &mut Diagnostics<'_>) -> Accel {
     if *accel.get_ref() == Accel::Xdp && data_plane == DataPlane::Ip6tnl {
         let hint = "write data_plane = \"bpf\", or leave accel out";
-        review.report(accel.span(), "the kernel's tunnel device takes no packets at the driver", hint);
+        diagnostics.report(accel.span(), "the kernel's tunnel device takes no packets at the driver", hint);
     }
     *accel.get_ref()
 }
 
-fn check_firewall(firewall: &Spanned<Firewall>, data_plane: DataPlane, review: &mut Diagnostics<'_>) -> Firewall {
+fn check_firewall(firewall: &Spanned<Firewall>, data_plane: DataPlane, diagnostics: &mut Diagnostics<'_>) -> Firewall {
     if *firewall.get_ref() == Firewall::Bypass && data_plane == DataPlane::Ip6tnl {
         let hint = "write data_plane = \"bpf\", or leave firewall out";
-        review.report(firewall.span(), "packets of the kernel's tunnel device cannot bypass a firewall", hint);
+        diagnostics.report(firewall.span(), "packets of the kernel's tunnel device cannot bypass a firewall", hint);
     }
     *firewall.get_ref()
 }
 
-fn control_socket(table: ControlTable, review: &mut Diagnostics<'_>) -> ControlSocket {
+fn control_socket(table: ControlTable, diagnostics: &mut Diagnostics<'_>) -> ControlSocket {
     let mode = table.mode.as_ref().map(|mode| (u32::from_str_radix(mode.get_ref(), 8), mode.span()));
     let mode = match mode {
         None => 0o660,
         Some((Ok(mode), _)) if mode <= 0o777 => mode,
         Some((_, span)) => {
-            review.report(span, "not permissions of a file", "write them in octal, as mode = \"0660\"");
+            diagnostics.report(span, "not permissions of a file", "write them in octal, as mode = \"0660\"");
             0
         }
     };
     ControlSocket { group: table.group, mode }
 }
 
-/// Metrics have no password, so only this machine may ask.
-fn metrics_listener(address: &Spanned<SocketAddr>, review: &mut Diagnostics<'_>) -> SocketAddr {
+/// Metrics are served without authentication, so only on the loopback.
+fn metrics_listener(address: &Spanned<SocketAddr>, diagnostics: &mut Diagnostics<'_>) -> SocketAddr {
     if !address.get_ref().ip().is_loopback() {
         let what = format!("{} can be reached from other machines", address.get_ref());
-        review.report(
+        diagnostics.report(
             address.span(),
             what,
             "listen on 127.0.0.1 or [::1], and let an agent or proxy carry metrics out",

@@ -1,8 +1,7 @@
-//! Who may register what: the Prefix Table of RFC 3963 §6.1.1, in a file of its own or in the home agent's table.
+//! The prefix table of a home agent (RFC 3963 §6.1.1), in a file of its own or in the home agent's table.
 
 use super::spanned::Spanned;
 use crate::config::check;
-use crate::config::home_agent::MAX_BINDINGS;
 use crate::config::ipsec::Ipsec;
 use crate::config::key::{AuthMethod, KeySettings};
 use crate::config::source::{Diagnostics, Problem, Problems, Source};
@@ -14,6 +13,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
+
+/// Most home addresses with a binding, and most rows of a prefix table.
+pub(super) const MAX_BINDINGS: usize = 1_000_000;
 
 /// A prefix table file.
 #[derive(Deserialize)]
@@ -46,23 +48,23 @@ pub(crate) struct NextKey {
     key: Option<Spanned<String>>,
 }
 
-/// What the rows must fit to, as far as it is known.
+/// The home network that the rows must fit, as far as it is known.
 #[derive(Default)]
 pub(crate) struct HomeNetwork<'a> {
     /// The home agent's address.
     pub(crate) agent: Option<Ipv6Addr>,
-    /// Where home addresses lie.
+    /// The home network prefixes.
     pub(crate) prefixes: Option<&'a [Prefix]>,
     /// Its IPv4 address.
     pub(crate) agent4: Option<Ipv4Addr>,
-    /// Where IPv4 prefixes are taken from for those who have none.
+    /// The pool of dynamic IPv4 prefixes.
     pub(crate) pool: Option<Prefix>,
     /// Length of the IPv4 prefixes taken from it.
     pub(crate) pool_length: Option<u8>,
 }
 
 impl<'a> HomeNetwork<'a> {
-    /// What these settings say.
+    /// From the home agent's settings.
     pub(crate) fn of_config(config: &'a HomeAgentConfig) -> HomeNetwork<'a> {
         HomeNetwork {
             agent: Some(config.address),
@@ -97,9 +99,9 @@ pub(crate) struct PrefixTableBuilder<'a> {
     refused: Problems,
 }
 
-/// What a prefix table file says beside its rows.
+/// Properties of a prefix table file apart from its rows.
 pub(crate) struct FileSummary {
-    /// It says in so many words that there are no rows (`mobile = []`).
+    /// It declares an empty table (`mobile = []`).
     pub(crate) is_explicitly_empty: bool,
 }
 
@@ -124,7 +126,7 @@ impl<'a> PrefixTableBuilder<'a> {
     /// The same of a text.
     pub(crate) fn read_source(&mut self, source: &Source) -> Result<FileSummary, Vec<Problem>> {
         let (mut written, mut is_empty_on_purpose) = (Vec::new(), false);
-        // Part by part, so that what cannot be read spoils no row but its own.
+        // Row by row, so that a syntax error affects its own row only.
         for part in source.parts("[[mobile]]") {
             match source.parse_part::<File>(part) {
                 Ok(File { mobile: Some(rows) }) => {
@@ -145,9 +147,9 @@ impl<'a> PrefixTableBuilder<'a> {
 
     /// Adds a row, unless something is wrong with it.
     pub(crate) fn add(&mut self, row: Spanned<Mobile>, source: &Source) {
-        let mut review = Diagnostics::sharing_limit_with(source, &self.refused);
-        let checked = self.check(row, &mut review);
-        match review.into_problems() {
+        let mut diagnostics = Diagnostics::sharing_limit_with(source, &self.refused);
+        let checked = self.check(row, &mut diagnostics);
+        match diagnostics.into_problems() {
             Some(problems) => self.refused.extend(problems),
             None => checked.into_iter().for_each(|row| self.accept(row)),
         }
@@ -178,46 +180,50 @@ impl<'a> PrefixTableBuilder<'a> {
         self.table.rows.push(row);
     }
 
-    fn check(&self, row: Spanned<Mobile>, review: &mut Diagnostics<'_>) -> Option<PrefixTableRow> {
+    fn check(&self, row: Spanned<Mobile>, diagnostics: &mut Diagnostics<'_>) -> Option<PrefixTableRow> {
         let span = row.span();
         let row = row.into_inner();
         if self.table.rows.len() >= MAX_BINDINGS {
-            review.report(span.clone(), format!("more than {MAX_BINDINGS} mobile routers"), "use a second home agent");
+            diagnostics.report(
+                span.clone(),
+                format!("more than {MAX_BINDINGS} mobile routers"),
+                "use a second home agent",
+            );
         }
-        self.check_address(&row, review);
+        self.check_address(&row, diagnostics);
         let written = row.prefixes.span();
         check::mobile_network_prefixes(
             row.prefixes.get_ref().iter().map(|one| (one, written.clone())),
             written.clone(),
-            review,
+            diagnostics,
         );
         let home_address = HomeAddress(*row.home_address.get_ref());
         let mut prefixes = row.prefixes.into_inner();
         // In the order in which a registration has them, to be kept once.
         prefixes.sort();
         for prefix in &prefixes {
-            self.check_prefix(*prefix, &written, review);
+            self.check_prefix(*prefix, &written, diagnostics);
         }
         // Sorted, a prefix that covers others stands right before the first of them.
         for pair in prefixes.windows(2) {
             if let [one, other] = pair
                 && one.covers(*other)
             {
-                review.report(written.clone(), format!("prefix {other} overlaps {one}"), HINT_OVERLAP);
+                diagnostics.report(written.clone(), format!("prefix {other} overlaps {one}"), HINT_OVERLAP);
             }
         }
         if let Some(prefix) = self.exceeds_prefix_lengths(&prefixes) {
             let what = format!("prefix {prefix}: more than {MAX_PREFIX_LENGTHS} prefix lengths in the table");
-            review.report(written, what, "use a length that other rows have, or a second home agent");
+            diagnostics.report(written, what, "use a length that other rows have, or a second home agent");
         }
         let keying =
             KeySettings { auth: row.auth, key_file: row.key_file, spi: row.spi, key: row.key, ipsec: row.ipsec };
-        let authentication = keying.validate(span, review)?;
-        let next_key = row.next.and_then(|next| validate_next_key(next, &authentication, review));
+        let authentication = keying.validate(span, diagnostics)?;
+        let next_key = row.next.and_then(|next| validate_next_key(next, &authentication, diagnostics));
         Some(PrefixTableRow { home_address, prefixes: prefixes.into(), authentication, next_key })
     }
 
-    fn check_address(&self, row: &Mobile, review: &mut Diagnostics<'_>) {
+    fn check_address(&self, row: &Mobile, diagnostics: &mut Diagnostics<'_>) {
         let (address, span) = (*row.home_address.get_ref(), row.home_address.span());
         let hint = "choose another address of the home prefix";
         if let Some(home) = &self.home.prefixes {
@@ -225,42 +231,42 @@ impl<'a> PrefixTableBuilder<'a> {
                 None => {
                     let what = format!("home_address {address} lies outside home_prefixes");
                     let hint = "choose an address from one of the home agent's home_prefixes";
-                    review.report(span.clone(), what, hint);
+                    diagnostics.report(span.clone(), what, hint);
                 }
                 Some(prefix) if is_anycast(address, *prefix) => {
                     let what = format!("home_address {address} is reserved for anycast (RFC 4291 §2.6.1, RFC 2526)");
-                    review.report(span.clone(), what, hint);
+                    diagnostics.report(span.clone(), what, hint);
                 }
                 Some(_) => {}
             }
         }
         if Some(address) == self.home.agent {
-            review.report(span.clone(), format!("home_address {address} is the home agent's own"), hint);
+            diagnostics.report(span.clone(), format!("home_address {address} is the home agent's own"), hint);
         }
         if self.addresses.contains(&address) {
             let hint = "keep one row for each home address; its prefixes may be several";
-            review.report(span, format!("home_address {address} is written twice"), hint);
+            diagnostics.report(span, format!("home_address {address} is written twice"), hint);
         }
     }
 
-    fn check_prefix(&self, prefix: Prefix, span: &Range<usize>, review: &mut Diagnostics<'_>) {
+    fn check_prefix(&self, prefix: Prefix, span: &Range<usize>, diagnostics: &mut Diagnostics<'_>) {
         let apart = "a mobile network and the home link must not overlap";
         if let Some(own) = self.home.own_address_in(prefix) {
-            review.report(span.clone(), format!("prefix {prefix} holds the home agent's address {own}"), apart);
+            diagnostics.report(span.clone(), format!("prefix {prefix} holds the home agent's address {own}"), apart);
         } else if let Some(home) = self.home.prefixes.into_iter().flatten().find(|home| overlap(**home, prefix)) {
-            review.report(span.clone(), format!("prefix {prefix} overlaps the home prefix {home}"), apart);
+            diagnostics.report(span.clone(), format!("prefix {prefix} overlaps the home prefix {home}"), apart);
         }
         if !prefix.is_ipv4() && reserved().any(|reserved| overlap(reserved, prefix)) {
             let hint = "write the prefix that is routed to the home agent for this mobile network";
-            review.report(span.clone(), format!("prefix {prefix} is not for hosts (RFC 4291 §2.4)"), hint);
+            diagnostics.report(span.clone(), format!("prefix {prefix} is not for hosts (RFC 4291 §2.4)"), hint);
         }
         if let Some(pool) = self.home.pool.filter(|pool| overlap(*pool, prefix)) {
             let what = format!("prefix {prefix} overlaps the pool {pool}");
-            review.report(span.clone(), what, "take it from elsewhere, or make [home_agent.ipv4_pool] smaller");
+            diagnostics.report(span.clone(), what, "take it from elsewhere, or make [home_agent.ipv4_pool] smaller");
         }
         if let Some((other, owner)) = self.overlapping_prefix(prefix) {
             let what = format!("prefix {prefix} overlaps {other} of {}", owner.0);
-            review.report(span.clone(), what, HINT_OVERLAP);
+            diagnostics.report(span.clone(), what, HINT_OVERLAP);
         }
     }
 
@@ -304,25 +310,25 @@ impl Mobile {
     }
 }
 
-/// The second key of a row; `None` after a problem was remembered.
+/// The second key of a row; `None` if a problem was reported.
 fn validate_next_key(
     next: Spanned<NextKey>,
     first: &Authentication,
-    review: &mut Diagnostics<'_>,
+    diagnostics: &mut Diagnostics<'_>,
 ) -> Option<SharedKey> {
     let span = next.span();
     let NextKey { key_file, spi, key } = next.into_inner();
-    let found = KeySettings { key_file, spi, key, ..KeySettings::default() }.validate(span.clone(), review)?;
+    let found = KeySettings { key_file, spi, key, ..KeySettings::default() }.validate(span.clone(), diagnostics)?;
     match (first, found) {
         (Authentication::SharedKey(first), Authentication::SharedKey(next)) if *first == next => {
             let what = "the next key is the same as the row's own";
-            review.report(span, what, "make another with `roam6 keygen`, or remove [mobile.next]");
+            diagnostics.report(span, what, "make another with `roam6 keygen`, or remove [mobile.next]");
             None
         }
         (Authentication::SharedKey(_), Authentication::SharedKey(next)) => Some(next),
         _ => {
             let what = "[mobile.next] with a row or key that is not shared-key";
-            review.report(span, what, "change other keys at both ends at once; only shared keys can overlap");
+            diagnostics.report(span, what, "change other keys at both ends at once; only shared keys can overlap");
             None
         }
     }

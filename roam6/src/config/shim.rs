@@ -4,7 +4,7 @@ use super::spanned::Spanned;
 use crate::config::check;
 use crate::config::duration::HumanDuration;
 use crate::config::source::{Diagnostics, Problem};
-use crate::identity;
+use crate::identity::file;
 use core::time::Duration;
 use roam6_proto::base::vec_map::VecMap;
 use roam6_proto::base::vec_set::VecSet;
@@ -96,47 +96,47 @@ struct PeersTable {
     skip_eui64: bool,
 }
 
-/// Checks the table; what is wrong with it is remembered by `review`.
-pub(crate) fn validate(section: Section, review: &mut Diagnostics<'_>) -> ShimConfig {
+/// Checks the table; problems are reported to `diagnostics`.
+pub(crate) fn validate(section: Section, diagnostics: &mut Diagnostics<'_>) -> ShimConfig {
     let usual = ShimConfig::default();
     check::duration_in_range(
         section.send_timeout.as_ref(),
         "send_timeout",
         MIN_SEND_TIMEOUT..=MAX_SEND_TIMEOUT,
-        review,
+        diagnostics,
     );
     check::duration_in_range(
         section.idle_timeout.as_ref(),
         "idle_timeout",
         IDLE_TIMEOUT_RANGE.0..=IDLE_TIMEOUT_RANGE.1,
-        review,
+        diagnostics,
     );
     let returns = section.return_after.as_ref().filter(|span| span.get_ref().0 != Duration::ZERO);
-    check::duration_in_range(returns, "return_after", RETURN_AFTER_RANGE, review);
-    check::number_in_range(section.max_contexts.as_ref(), "max_contexts", 1..=MAX_CONTEXTS, review);
+    check::duration_in_range(returns, "return_after", RETURN_AFTER_RANGE, diagnostics);
+    check::number_in_range(section.max_contexts.as_ref(), "max_contexts", 1..=MAX_CONTEXTS, diagnostics);
     check::number_in_range(
         section.verifications_per_second.as_ref(),
         "verifications_per_second",
         1..=1_000_000,
-        review,
+        diagnostics,
     );
     for list in [&section.peers.only, &section.peers.except] {
         for prefix in list {
-            check::ipv6_prefixes([prefix.get_ref()], prefix.span(), review);
+            check::ipv6_prefixes([prefix.get_ref()], prefix.span(), diagnostics);
         }
         if let Some(prefix) = list.get(MAX_LIST) {
-            review.report(prefix.span(), format!("more than {MAX_LIST} prefixes"), "aggregate them");
+            diagnostics.report(prefix.span(), format!("more than {MAX_LIST} prefixes"), "aggregate them");
         }
     }
     let return_after = section.return_after.map_or(usual.return_after, |span| Some(span.get_ref().0));
-    let interfaces = check::interface_names(&section.interfaces, review);
-    let identities = identities(&section.identities, review);
+    let interfaces = check::interface_names(&section.interfaces, diagnostics);
+    let identities = identities(&section.identities, diagnostics);
     let plain = |list: Vec<Spanned<Prefix>>| list.into_iter().map(Spanned::into_inner).collect();
     ShimConfig {
-        preferences: preferences(section.preferences, &interfaces, review),
-        addresses: addresses(section.addresses, &identities, review),
+        preferences: preferences(section.preferences, &interfaces, diagnostics),
+        addresses: addresses(section.addresses, &identities, diagnostics),
         interfaces,
-        trigger: trigger(section.trigger, review),
+        trigger: trigger(section.trigger, diagnostics),
         peers: PeerFilter {
             only: plain(section.peers.only),
             except: plain(section.peers.except),
@@ -154,9 +154,9 @@ pub(crate) fn validate(section: Section, review: &mut Diagnostics<'_>) -> ShimCo
 }
 
 /// What is not written is as usual; but who writes a threshold wants that one, and not the usual ones beside it.
-fn trigger(table: TriggerTable, review: &mut Diagnostics<'_>) -> Option<ContextTrigger> {
+fn trigger(table: TriggerTable, diagnostics: &mut Diagnostics<'_>) -> Option<ContextTrigger> {
     for (span, name) in [(&table.age, "age"), (&table.idle, "idle"), (&table.again, "again")] {
-        check::duration_in_range(span.as_ref(), name, Duration::from_secs(1)..=IDLE_TIMEOUT_RANGE.1, review);
+        check::duration_in_range(span.as_ref(), name, Duration::from_secs(1)..=IDLE_TIMEOUT_RANGE.1, diagnostics);
     }
     let usual = ContextTrigger::default();
     let span = |span: &Option<Spanned<HumanDuration>>| span.as_ref().map(|span| span.get_ref().0);
@@ -177,12 +177,12 @@ fn trigger(table: TriggerTable, review: &mut Diagnostics<'_>) -> Option<ContextT
 fn preferences(
     written: VecMap<String, Spanned<PreferenceTable>>,
     interfaces: &VecSet<String>,
-    review: &mut Diagnostics<'_>,
+    diagnostics: &mut Diagnostics<'_>,
 ) -> VecMap<String, UplinkPreference> {
     for (name, table) in &written {
         if !interfaces.contains(name) {
             let what = format!("preferences of {name}, which is no interface of the shim");
-            review.report(table.span(), what, "write one of the names in interfaces");
+            diagnostics.report(table.span(), what, "write one of the names in interfaces");
         }
     }
     let plain = |table: PreferenceTable| UplinkPreference {
@@ -196,35 +196,35 @@ fn preferences(
 fn addresses(
     written: Option<Spanned<AddressTable>>,
     identities: &[Identity],
-    review: &mut Diagnostics<'_>,
+    diagnostics: &mut Diagnostics<'_>,
 ) -> Option<AddressGeneration> {
     let written = written?;
     let AddressTable { proof, sec } = *written.get_ref();
     if proof != AddressProof::Hba && identities.iter().all(|identity| identity.private_key.is_empty()) {
         let hint = "make a key with `roam6 cga generate`, and write its file into identities";
-        review.report(written.span(), "addresses of a key, and no key", hint);
+        diagnostics.report(written.span(), "addresses of a key, and no key", hint);
     }
     if sec > MAX_SEC {
         let what = format!("sec = {sec} takes too long beside everything else");
         let hint =
             "write 0 or 1; make sets of sec 2 ahead with `roam6 hba generate`, and write their files into identities";
-        review.report(written.span(), what, hint);
+        diagnostics.report(written.span(), what, hint);
     }
     Some(AddressGeneration { proof, sec: Sec::new(sec)? })
 }
 
-fn identities(files: &[Spanned<PathBuf>], review: &mut Diagnostics<'_>) -> Vec<Identity> {
+fn identities(files: &[Spanned<PathBuf>], diagnostics: &mut Diagnostics<'_>) -> Vec<Identity> {
     if let Some(file) = files.get(MAX_LIST) {
-        review.report(file.span(), format!("more than {MAX_LIST} identities"), "list fewer");
+        diagnostics.report(file.span(), format!("more than {MAX_LIST} identities"), "list fewer");
     }
     let mut found = Vec::new();
     for file in files {
-        let path = review.source.resolve(file.get_ref());
-        match identity::load(&path) {
+        let path = diagnostics.source.resolve(file.get_ref());
+        match file::load(&path) {
             Ok(identity) => found.push(identity),
             Err(why) => {
                 let hint = "make one with `roam6 hba generate`, and check it with `roam6 cga show`";
-                review.add(vec![Problem::of_file(&path, why, hint)]);
+                diagnostics.add(vec![Problem::of_file(&path, why, hint)]);
             }
         }
     }

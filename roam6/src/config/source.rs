@@ -1,4 +1,4 @@
-//! A file the operator wrote, and what is wrong with it: each problem says what, where, and what to do.
+//! A configuration file and its problems, each with its location and a remedy.
 
 use super::toml_reader;
 use nix::fcntl::OFlag;
@@ -22,9 +22,12 @@ pub(crate) struct Source {
 
 impl Source {
     /// Reads a file.
+    ///
+    /// # Errors
+    /// It cannot be read, is not a regular file, or is too large.
     pub(crate) fn read(path: &Path) -> Result<Source, Problem> {
         let problem = |why: String, hint: &str| Problem::of_file(path, format!("cannot be read: {why}"), hint);
-        // A pipe nobody writes to must not keep the daemon waiting for ever.
+        // A pipe without a writer must not block the daemon.
         let opened = OpenOptions::new().read(true).custom_flags(OFlag::O_NONBLOCK.bits()).open(path);
         let opened = opened.and_then(|file| file.metadata().map(|meta| (file, meta)));
         let (mut file, meta) =
@@ -42,12 +45,15 @@ impl Source {
         Ok(Source { path: path.to_owned(), text, world_readable })
     }
 
-    /// A text that stands for the file at `path`.
+    /// A text in place of the file at `path`.
     pub(crate) fn of_text(path: impl AsRef<Path>, text: &str) -> Source {
         Source { path: path.as_ref().to_owned(), text: text.to_owned(), world_readable: false }
     }
 
-    /// Reads the text as TOML of the shape `T`.
+    /// Parses the text as a TOML document of type `T`.
+    ///
+    /// # Errors
+    /// The first problem.
     pub(crate) fn parse<T: DeserializeOwned>(&self) -> Result<T, Problem> {
         self.parse_part(0..self.text.len())
     }
@@ -68,7 +74,7 @@ impl Source {
         Problem { location: self.locate(span), ..Problem::of_file(&self.path, what.into(), hint) }
     }
 
-    /// The parts of the text that begin with a line `header`, after the one before the first.
+    /// The text before the first line `header`, and then the part that each such line begins.
     pub(crate) fn parts(&self, header: &str) -> Vec<Range<usize>> {
         let mut begins = vec![0];
         let mut at = 0_usize;
@@ -82,17 +88,20 @@ impl Source {
         begins.iter().zip(ends).map(|(begin, end)| *begin..end).collect()
     }
 
-    /// A path as the file means it: relative to the folder the file is in.
+    /// Resolves a path relative to the directory of the file.
     pub(crate) fn resolve(&self, path: &Path) -> PathBuf {
         self.path.parent().map_or_else(|| path.to_owned(), |folder| folder.join(path))
     }
 
-    /// Where the file is.
+    /// Path of the file.
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Refuses a file that holds secrets and that everybody may read.
+    /// Refuses a world-readable file with secrets.
+    ///
+    /// # Errors
+    /// The file is world-readable.
     pub(crate) fn refuse_world_readable(&self) -> Result<(), Problem> {
         if !self.world_readable {
             return Ok(());
@@ -115,7 +124,7 @@ impl Source {
     }
 }
 
-/// Something wrong with a file.
+/// A problem of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Problem {
     path: PathBuf,
@@ -124,7 +133,7 @@ pub(crate) struct Problem {
     hint: String,
 }
 
-/// Where in a file; both numbers count from 1, columns in characters.
+/// Location in a file; line and column count from 1, columns in characters.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Location {
     line: usize,
@@ -139,7 +148,7 @@ impl Problem {
         Problem { path: path.to_owned(), location: None, what, hint: hint.to_owned() }
     }
 
-    /// What is wrong and what to do, without the place.
+    /// The problem and its remedy, without the location.
     pub(crate) fn message(&self) -> String {
         format!("{}; {}", self.what, self.hint)
     }
@@ -174,10 +183,10 @@ impl fmt::Display for Problem {
     }
 }
 
-/// Most problems of one file that are told: one wrong prefix may spoil 100,000 rows.
+/// Most problems reported for one file: one wrong prefix may affect 100,000 rows.
 const MAX_PROBLEMS: usize = 20;
 
-/// Problems, as many as are told, and a count of the rest.
+/// Problems up to a limit, and the number of omitted ones.
 #[derive(Debug, Default)]
 pub(crate) struct Problems {
     listed: Vec<Problem>,
@@ -185,12 +194,12 @@ pub(crate) struct Problems {
 }
 
 impl Problems {
-    /// How many more are told.
+    /// How many more can be added.
     fn capacity(&self) -> usize {
         MAX_PROBLEMS.saturating_sub(self.listed.len())
     }
 
-    /// Adds others, as far as there is room.
+    /// Adds others up to the limit.
     pub(crate) fn extend(&mut self, more: Problems) {
         let room = self.capacity();
         self.omitted = self.omitted.saturating_add(more.omitted).saturating_add(more.listed.len().saturating_sub(room));
@@ -207,7 +216,7 @@ impl Problems {
         self.listed.is_empty() && self.omitted == 0
     }
 
-    /// All that is told, with a last one of `path` that counts the rest.
+    /// The problems; a last one has the number of omitted ones.
     pub(crate) fn into_vec(mut self, path: &Path) -> Vec<Problem> {
         if self.omitted > 0 {
             self.listed.push(Problem::of_file(path, format!("{} more problems", self.omitted), ""));
@@ -216,27 +225,27 @@ impl Problems {
     }
 }
 
-/// Looks at one file and remembers its problems, so that the operator meets them all at once.
+/// Collects the problems of one file, so that all of them are reported at once.
 pub(crate) struct Diagnostics<'a> {
     /// The file.
     pub(crate) source: &'a Source,
     problems: Problems,
-    /// How many problems are told. The place of one is not looked for without need.
+    /// Limit of problems: locating a problem is expensive.
     capacity: usize,
 }
 
 impl<'a> Diagnostics<'a> {
-    /// Nothing found yet.
+    /// Without problems.
     pub(crate) fn new(source: &'a Source) -> Diagnostics<'a> {
         Diagnostics { source, problems: Problems::default(), capacity: MAX_PROBLEMS }
     }
 
-    /// The same for problems that are to be added to `others`.
+    /// Without problems, for a limit shared with `others`.
     pub(crate) fn sharing_limit_with(source: &'a Source, others: &Problems) -> Diagnostics<'a> {
         Diagnostics { capacity: others.capacity(), ..Diagnostics::new(source) }
     }
 
-    /// Remembers a problem with the text of `span`.
+    /// Reports a problem of the text in `span`.
     pub(crate) fn report(&mut self, span: Range<usize>, what: impl Into<String>, hint: &str) {
         if self.problems.listed.len() < self.capacity {
             self.problems.listed.push(self.source.problem(span, what, hint));
@@ -245,24 +254,27 @@ impl<'a> Diagnostics<'a> {
         }
     }
 
-    /// Remembers problems found elsewhere.
+    /// Adds problems found elsewhere.
     pub(crate) fn add(&mut self, problems: Vec<Problem>) {
         self.problems.extend(Problems { listed: problems, omitted: 0 });
     }
 
-    /// What was found, if anything.
+    /// The problems, if any.
     pub(crate) fn into_problems(self) -> Option<Problems> {
         Some(self.problems).filter(|problems| !problems.is_empty())
     }
 
-    /// The value, if nothing is wrong.
+    /// The value if there are no problems.
+    ///
+    /// # Errors
+    /// The problems.
     pub(crate) fn finish<T>(self, value: T) -> Result<T, Vec<Problem>> {
         let path = &self.source.path;
         if self.problems.is_empty() { Ok(value) } else { Err(self.problems.into_vec(path)) }
     }
 }
 
-/// What to write instead of what the parser has not understood.
+/// Remedies for messages of the parser.
 const HINTS: [(&str, &str); 4] = [
     ("invalid type: map, expected a sequence", "write the name in double brackets, as [[table]]: there may be several"),
     ("invalid type: integer", "write it in quotes; a duration with its unit, as \"600s\""),
@@ -274,7 +286,7 @@ const HINTS: [(&str, &str); 4] = [
     ("invalid IPv4 address syntax", "write an IPv4 address, as \"192.0.2.1\"; host names are not looked up"),
 ];
 
-/// The parser's words in ours, with a hint where one can be given.
+/// A message of the parser in the terms of the configuration, with a remedy if there is one.
 fn explain_parse_error(what: &str) -> (String, String) {
     let wants_text = what.contains("expected a string") || !what.starts_with("invalid type: integer");
     if let Some((_, hint)) = HINTS.iter().find(|(begin, _)| wants_text && what.starts_with(begin)) {
@@ -300,7 +312,7 @@ fn explain_parse_error(what: &str) -> (String, String) {
     (what.to_owned(), String::new())
 }
 
-/// How many letters must change to make one word the other (Levenshtein).
+/// Levenshtein distance of two words.
 fn edit_distance(one: &str, other: &str) -> usize {
     let mut row: Vec<usize> = (0..=other.chars().count()).collect();
     for (i, a) in one.chars().enumerate() {

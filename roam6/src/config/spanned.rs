@@ -1,15 +1,14 @@
-//! A value of a configuration, and where it is written. What reads it says so beside it: as little code as can be, for there
-//! is a copy for each kind of value.
+//! A value of the configuration with its location. The code is minimal, because it is instantiated for each type of value.
 
 use core::fmt;
 use core::marker::PhantomData;
 use core::ops::Range;
 use serde::de::{Deserialize, Deserializer, Error, SeqAccess, Visitor};
 
-/// The name under which a place is asked for: begin, end and value are given.
+/// The newtype name that requests a location: the deserializer yields start, end and value.
 pub(super) const SPANNED: &str = "$placed";
 
-/// A value and its place, in octets of the text.
+/// A value and its span, in octets of the text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Spanned<T> {
     begin: usize,
@@ -18,7 +17,7 @@ pub(crate) struct Spanned<T> {
 }
 
 impl<T> Spanned<T> {
-    /// The place.
+    /// The span.
     pub(crate) fn span(&self) -> Range<usize> {
         self.begin..self.end
     }
@@ -28,12 +27,12 @@ impl<T> Spanned<T> {
         &self.value
     }
 
-    /// Another value, read from the same place.
+    /// Another value with the same span.
     pub(crate) fn with<U>(&self, value: U) -> Spanned<U> {
         Spanned { begin: self.begin, end: self.end, value }
     }
 
-    /// The value without its place.
+    /// The value without its span.
     pub(crate) fn into_inner(self) -> T {
         self.value
     }

@@ -1,5 +1,5 @@
-//! Reads TOML as values of our types. The `toml` crate would as well, but with three copies of the code for each of our
-//! tables, one of which is ever used: a tenth of the program for routers.
+//! A deserializer for TOML. That of the `toml` crate instantiates the code of each table three times, of which one is used: a
+//! tenth of the binary for routers.
 
 use super::spanned::SPANNED;
 use core::ops::Range;
@@ -11,7 +11,7 @@ use std::fmt;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-/// What is wrong with a text, and where it is known, in octets.
+/// A parse error with its location in octets, if known.
 #[derive(Debug)]
 pub(crate) struct ParseError {
     pub(crate) what: String,
@@ -19,7 +19,7 @@ pub(crate) struct ParseError {
 }
 
 impl ParseError {
-    /// The innermost place is the one to tell.
+    /// Sets the location, unless an inner value has already set it.
     fn with_span(mut self, span: &Range<usize>) -> ParseError {
         self.span.get_or_insert(span.clone());
         self
@@ -51,7 +51,7 @@ pub(crate) fn read<T: DeserializeOwned>(text: &str) -> Result<T, ParseError> {
     read_part(text, 0)
 }
 
-/// Reads a part of a text, which begins at this octet of it: places are those of the whole text.
+/// Reads a part of a text that begins at this octet; locations refer to the whole text.
 pub(crate) fn read_part<T: DeserializeOwned>(part: &str, offset: usize) -> Result<T, ParseError> {
     let table = DeTable::parse(part).map_err(|error| {
         let mistake = ParseError::from(error);
@@ -68,11 +68,11 @@ fn shift_span(span: Range<usize>, offset: usize) -> Range<usize> {
     span.start.saturating_add(offset)..span.end.saturating_add(offset)
 }
 
-/// What is at hand, and its place.
+/// A value to deserialize, and its location.
 struct TomlDeserializer<'a> {
     item: TomlItem<'a>,
     span: Range<usize>,
-    /// Where the text that was read begins in the whole.
+    /// Offset of the parsed part in the whole text.
     offset: usize,
 }
 
@@ -80,7 +80,7 @@ enum TomlItem<'a> {
     Table(&'a DeTable<'a>),
     Value(&'a DeValue<'a>),
     Key(&'a str),
-    /// Where a value begins or ends.
+    /// Start or end of a value.
     Offset(usize),
 }
 
@@ -158,7 +158,7 @@ impl<'de> Deserializer<'de> for TomlDeserializer<'de> {
         let word = match self.item {
             TomlItem::Key(word) => word,
             TomlItem::Value(DeValue::String(word)) => word,
-            _ => return Err(ParseError::custom("a word is expected").with_span(&self.span)),
+            _ => return Err(ParseError::custom("a string is expected").with_span(&self.span)),
         };
         let word: StrDeserializer<'_, ParseError> = word.into_deserializer();
         visitor.visit_enum(word).map_err(|mistake| mistake.with_span(&self.span))
@@ -170,7 +170,7 @@ impl<'de> Deserializer<'de> for TomlDeserializer<'de> {
     }
 }
 
-/// Names with values, and the value whose name was read.
+/// Keys with values, and the value whose key was read last.
 struct TableAccess<'a>(std::vec::IntoIter<(TomlDeserializer<'a>, TomlDeserializer<'a>)>, Option<TomlDeserializer<'a>>);
 
 impl<'de> MapAccess<'de> for TableAccess<'de> {
@@ -238,7 +238,7 @@ mod tests {
             ("number = '1'", "'1'", "invalid type: string \"1\", expected u8"),
             ("number = 1\nnumbr = 2", "numbr", "unknown field `numbr`"),
             ("number = 1\nword = 'tow'", "'tow'", "unknown variant `tow`, expected `one` or `two`"),
-            ("number = 1\nword = 2", "2", "a word is expected"),
+            ("number = 1\nword = 2", "2", "a string is expected"),
             ("number = 1\nlist = [0.5, 1979-05-27]", "1979-05-27", "a date is nothing roam6 can use"),
             ("number = 99999999999999999999", "99999999999999999999", "a number of more than 63 bits"),
             ("word = 'one'", "", "missing field `number`"),

@@ -291,7 +291,7 @@ impl Daemon {
             self.feed([(self.host.now(), Input::Command(Command::Lifecycle(LifecycleCommand::Stop)))].into());
         }
         let cleaned = self.host.clean();
-        let _ = std::fs::remove_file(crate::control::socket_path(&self.config.run_dir));
+        let _ = std::fs::remove_file(crate::paths::control_socket(&self.config.run_dir));
         Ok(cleaned?)
     }
 

@@ -4,7 +4,7 @@ use super::Failure;
 use super::background_task::BackgroundTask;
 use super::signals::Signals;
 use crate::config::{self, Config, ControlSocket};
-use crate::control::socket_path;
+use crate::paths;
 use nix::fcntl::{Flock, FlockArg};
 use nix::poll::PollTimeout;
 use nix::sys::stat::{Mode, umask};
@@ -87,7 +87,7 @@ const CAPABILITIES: [(u32, &str); 2] = [(12, "CAP_NET_ADMIN"), (13, "CAP_NET_RAW
 /// # Errors
 /// The socket cannot be created, or its group does not exist.
 pub(crate) fn control_socket(config: &Config) -> Result<UnixListener, String> {
-    let path = socket_path(&config.run_dir);
+    let path = paths::control_socket(&config.run_dir);
     let what = |error: &dyn std::fmt::Display| format!("control socket {}: {error}", path.display());
     let _ = fs::remove_file(&path);
     // No other user can connect before the permissions are set.

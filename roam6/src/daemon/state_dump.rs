@@ -4,8 +4,8 @@
 use super::background_task::BackgroundTask;
 use super::server::ClientId;
 use super::{DUMP_TOKEN, Daemon, Level, METRICS_CACHE_TIME, READ_INTEREST};
+use crate::control::part::Part;
 use crate::control::{Firewall, NodeState};
-use crate::part::Part;
 use crate::render;
 use roam6_linux::mptcp::diag::{self, Connections};
 use roam6_proto::{Engine, Time, View};

@@ -3,7 +3,8 @@
 use super::key;
 use crate::config::toml_reader;
 use roam6_proto::base::hex;
-use roam6_proto::crypto::cga::{Parameters, Sec};
+use roam6_proto::contract::config::shim::Identity;
+use roam6_proto::crypto::cga::{self, Parameters, Sec};
 use roam6_proto::crypto::hba;
 use roam6_wire::Prefix;
 use serde::{Deserialize, Serialize};
@@ -16,7 +17,7 @@ use std::path::Path;
 
 /// Type of the addresses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-pub(super) enum Kind {
+pub(crate) enum Kind {
     /// Cryptographically generated addresses of one key.
     #[serde(rename = "cga")]
     Cga,
@@ -36,25 +37,25 @@ impl std::fmt::Display for Kind {
 
 /// Content of an identity file.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct IdentityFile {
+pub(crate) struct IdentityFile {
     /// Security parameter.
-    pub(super) sec: Sec,
+    pub(crate) sec: Sec,
     /// CGA parameters of the addresses.
-    pub(super) parameters: Parameters,
+    pub(crate) parameters: Parameters,
     /// One address in each prefix.
-    pub(super) addresses: Vec<Ipv6Addr>,
+    pub(crate) addresses: Vec<Ipv6Addr>,
     /// PKCS #8 DER; empty if there is none.
-    pub(super) private_key: Vec<u8>,
+    pub(crate) private_key: Vec<u8>,
 }
 
 /// Output of `roam6 cga show`.
 #[derive(Serialize)]
-pub(super) struct Summary {
-    pub(super) kind: Kind,
-    pub(super) sec: u8,
-    pub(super) key: String,
-    pub(super) signs: bool,
-    pub(super) addresses: Vec<Ipv6Addr>,
+pub(crate) struct Summary {
+    pub(crate) kind: Kind,
+    pub(crate) sec: u8,
+    pub(crate) key: String,
+    pub(crate) signs: bool,
+    pub(crate) addresses: Vec<Ipv6Addr>,
 }
 
 #[derive(Deserialize)]
@@ -71,11 +72,11 @@ const SECRET_NOTE: &str = " Keep this file secret: it has a private key.";
 
 impl IdentityFile {
     /// Hash-based if the parameters have a Multi-Prefix extension.
-    pub(super) fn kind(&self) -> Kind {
+    pub(crate) fn kind(&self) -> Kind {
         if hba::prefixes(&self.parameters).is_some() { Kind::Hba } else { Kind::Cga }
     }
 
-    pub(super) fn summary(&self) -> Summary {
+    pub(crate) fn summary(&self) -> Summary {
         Summary {
             kind: self.kind(),
             sec: self.sec.level(),
@@ -97,11 +98,20 @@ impl IdentityFile {
     }
 }
 
+/// Reads and verifies an identity file, for the daemon.
+///
+/// # Errors
+/// What is wrong with the file.
+pub(crate) fn load(path: &Path) -> Result<Identity, String> {
+    let IdentityFile { parameters, private_key, .. } = read(path)?;
+    Ok(Identity { parameters, private_key })
+}
+
 /// Reads a file and verifies its addresses and its key against the parameters.
 ///
 /// # Errors
 /// What is wrong with the file.
-pub(super) fn read(path: &Path) -> Result<IdentityFile, String> {
+pub(crate) fn read(path: &Path) -> Result<IdentityFile, String> {
     let identity = read_unchecked(path)?;
     let key = &identity.private_key;
     if !key.is_empty() && key::public(key)? != identity.parameters.key() {
@@ -110,15 +120,32 @@ pub(super) fn read(path: &Path) -> Result<IdentityFile, String> {
     for address in &identity.addresses {
         let checked = match identity.kind() {
             Kind::Hba => hba::verify(&identity.parameters, *address),
-            Kind::Cga => super::verify_as_cga(&identity, *address),
+            Kind::Cga => verify_as_cga(&identity, *address),
         };
-        checked.map_err(|refusal| format!("{address}: {}", super::describe_refusal(refusal)))?;
+        checked.map_err(|refusal| format!("{address}: {}", describe_refusal(refusal)))?;
     }
     Ok(identity)
 }
 
+/// Verifies with the prefix of the address as the prefix parameter (RFC 3972 §4, last paragraph but one).
+pub(crate) fn verify_as_cga(identity: &IdentityFile, address: Ipv6Addr) -> Result<cga::Sec, cga::CgaError> {
+    let own = prefix_of(address).and_then(|prefix| identity.parameters.in_prefix(prefix));
+    own.ok_or(cga::CgaError::Prefix)?.verify(address)
+}
+
+/// The reason in words.
+pub(crate) fn describe_refusal(refusal: cga::CgaError) -> &'static str {
+    match refusal {
+        cga::CgaError::Collisions => "the collision count is larger than 2",
+        cga::CgaError::Prefix => "its prefix is not one of the set",
+        cga::CgaError::Identifier => "the hash of the parameters gives another interface identifier",
+        cga::CgaError::Work => "the second hash does not have the zero bits that its Sec requires",
+        cga::CgaError::Sec => "its Sec is not defined",
+    }
+}
+
 /// Reads a file without verifying its addresses, which an unfinished search does not have yet.
-pub(super) fn read_unchecked(path: &Path) -> Result<IdentityFile, String> {
+pub(crate) fn read_unchecked(path: &Path) -> Result<IdentityFile, String> {
     let text = fs::read_to_string(path).map_err(|error| error.to_string())?;
     let FileText { sec, parameters, addresses, private_key } =
         toml_reader::read(&text).map_err(|mistake| mistake.what)?;
@@ -135,7 +162,7 @@ pub(super) fn read_unchecked(path: &Path) -> Result<IdentityFile, String> {
 }
 
 /// Writes a file: replaces an existing one atomically, or (without `replace`) fails if it exists.
-pub(super) fn write(path: &Path, identity: &IdentityFile, replace: bool) -> Result<(), String> {
+pub(crate) fn write(path: &Path, identity: &IdentityFile, replace: bool) -> Result<(), String> {
     let blame = |path: &Path, error: std::io::Error| format!("{}: {error}", path.display());
     let mode = if identity.private_key.is_empty() { 0o644 } else { 0o600 };
     let mut new = path.as_os_str().to_owned();
@@ -152,6 +179,6 @@ pub(super) fn write(path: &Path, identity: &IdentityFile, replace: bool) -> Resu
 }
 
 /// The /64 prefix of an address.
-pub(super) fn prefix_of(address: Ipv6Addr) -> Option<Prefix> {
+pub(crate) fn prefix_of(address: Ipv6Addr) -> Option<Prefix> {
     Prefix::new(Ipv6Addr::from_bits(address.to_bits() >> 64 << 64), 64)
 }

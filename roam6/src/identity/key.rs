@@ -21,7 +21,7 @@ pub(crate) enum KeyKind {
 
 impl KeyKind {
     /// The name that [`name`] returns.
-    pub(super) fn display_name(self) -> &'static str {
+    pub(crate) fn display_name(self) -> &'static str {
         match self {
             KeyKind::Rsa1024 => "RSA-1024",
             KeyKind::Rsa2048 => "RSA-2048",
@@ -32,7 +32,7 @@ impl KeyKind {
 }
 
 /// Generates a private key (PKCS #8, DER).
-pub(super) fn generate(kind: KeyKind) -> Result<Vec<u8>, String> {
+pub(crate) fn generate(kind: KeyKind) -> Result<Vec<u8>, String> {
     let bits = match kind {
         KeyKind::Rsa1024 => 1024,
         KeyKind::Rsa2048 => 2048,
@@ -45,7 +45,7 @@ pub(super) fn generate(kind: KeyKind) -> Result<Vec<u8>, String> {
 }
 
 /// The public key of a private key (SubjectPublicKeyInfo, DER).
-pub(super) fn public(private: &[u8]) -> Result<Vec<u8>, String> {
+pub(crate) fn public(private: &[u8]) -> Result<Vec<u8>, String> {
     let public = match RsaPrivateKey::from_pkcs8_der(private) {
         Ok(key) => key.to_public_key().to_public_key_der(),
         Err(_) => {
@@ -57,7 +57,7 @@ pub(super) fn public(private: &[u8]) -> Result<Vec<u8>, String> {
 }
 
 /// Parses a private key in PEM.
-pub(super) fn from_pem(text: &str) -> Result<Vec<u8>, String> {
+pub(crate) fn from_pem(text: &str) -> Result<Vec<u8>, String> {
     match RsaPrivateKey::from_pkcs8_pem(text) {
         Ok(key) => der(&key),
         Err(_) => match p256::SecretKey::from_pkcs8_pem(text) {
@@ -68,7 +68,7 @@ pub(super) fn from_pem(text: &str) -> Result<Vec<u8>, String> {
 }
 
 /// Encodes a private key in PEM.
-pub(super) fn pem(private: &[u8]) -> Result<String, String> {
+pub(crate) fn pem(private: &[u8]) -> Result<String, String> {
     let pem = match RsaPrivateKey::from_pkcs8_der(private) {
         Ok(key) => key.to_pkcs8_pem(LineEnding::LF),
         Err(_) => {
@@ -80,7 +80,7 @@ pub(super) fn pem(private: &[u8]) -> Result<String, String> {
 }
 
 /// Type and size of a public key, in words.
-pub(super) fn name(public: &[u8]) -> String {
+pub(crate) fn name(public: &[u8]) -> String {
     match RsaPublicKey::from_public_key_der(public) {
         // The length of the random number in place of a key (RFC 5535 §6.1).
         Ok(key) if key.n().bits() == 384 => "none".to_owned(),

@@ -2,7 +2,7 @@
 
 use crate::config::duration::format_duration;
 use crate::control::NodeState;
-use crate::denm::words::cause_name;
+use crate::render::cause::cause_name;
 use crate::render::table::Table;
 use roam6_proto::contract::view::{LdmEventView, LdmStationView};
 use roam6_wire::geo::Coordinates;

@@ -1,5 +1,6 @@
 //! The state of a node for people and for machines: tables, event lines, metrics. All from the same values.
 
+pub(crate) mod cause;
 pub(crate) mod event;
 pub(crate) mod ldm;
 pub(crate) mod metrics;

@@ -1,9 +1,10 @@
 //! The command line: its commands and options, each with help and an example.
 
-use crate::config::RUN_DIR;
-use crate::daemon::{Level, Options};
-use crate::identity::KeyKind;
-use crate::part::Part;
+use super::denm::args::DenmCommand;
+use super::geo::args::GeoCommand;
+use super::socket::SocketArgs;
+use crate::control::part::Part;
+use crate::identity::key::KeyKind;
 use clap::{Args, Parser, Subcommand};
 use roam6_wire::Prefix;
 use std::ffi::OsString;
@@ -96,10 +97,10 @@ Examples:
     Shim(ShimCommand),
     /// Query and probe with the running daemon's GeoNetworking station
     #[command(subcommand, after_help = "Example: roam6 geo ping circle 48.1 11.5 500")]
-    Geo(crate::geo::words::GeoCommand),
+    Geo(GeoCommand),
     /// Send, update and cancel event notifications (DENM, EN 302 637-3)
     #[command(subcommand, after_help = "Example: roam6 denm send accident circle 48.1 11.5 500")]
-    Denm(crate::denm::words::DenmCommand),
+    Denm(DenmCommand),
     /// Generate a key for a mobile router and its home agent, and print it
     #[command(after_help = "\
 To change a key without an outage: add the new key to the home agent's row as [mobile.next], install it at the mobile
@@ -144,7 +145,7 @@ Example: roam6 hba generate --prefix 2001:db8:a::/64 --prefix 2001:db8:b::/64 h1
     Manual { folder: PathBuf },
 }
 
-/// See [`Verb::Shim`].
+/// See [`Command::Shim`].
 #[derive(Subcommand)]
 pub(crate) enum ShimCommand {
     /// Switch contexts to another locator pair, after it has been probed
@@ -181,7 +182,7 @@ Examples:
     },
 }
 
-/// See [`Verb::Cga`].
+/// See [`Command::Cga`].
 #[derive(Subcommand)]
 pub(crate) enum CgaCommand {
     /// Generate a key and its address in each prefix, one file for each host
@@ -216,7 +217,7 @@ Example: roam6 cga generate --sec 1 --key rsa-2048 --prefix 2001:db8:a::/64 h1.t
     },
 }
 
-/// See [`Verb::Hba`].
+/// See [`Command::Hba`].
 #[derive(Subcommand)]
 pub(crate) enum HbaCommand {
     /// Generate a set of addresses, one in each prefix, one file for each host
@@ -254,7 +255,7 @@ pub(crate) struct SearchArgs {
     pub(crate) files: Vec<PathBuf>,
 }
 
-/// See [`Cga::Generate`].
+/// See [`CgaCommand::Generate`].
 #[derive(Args)]
 pub(crate) struct GenerateCgaArgs {
     #[command(flatten)]
@@ -267,7 +268,7 @@ pub(crate) struct GenerateCgaArgs {
     pub(crate) key_file: Option<PathBuf>,
 }
 
-/// See [`Hba::Generate`].
+/// See [`HbaCommand::Generate`].
 #[derive(Args)]
 pub(crate) struct GenerateHbaArgs {
     #[command(flatten)]
@@ -280,7 +281,7 @@ pub(crate) struct GenerateHbaArgs {
     pub(crate) key_file: Option<PathBuf>,
 }
 
-/// See [`Verb::Mptcp`].
+/// See [`Command::Mptcp`].
 #[derive(Subcommand)]
 pub(crate) enum MptcpCommand {
     /// Run an unmodified command with MPTCP in place of TCP sockets
@@ -315,20 +316,20 @@ Example: roam6 mptcp run -- curl https://example.org/")]
     },
 }
 
-/// See [`Verb::Run`].
+/// See [`Command::Run`].
 #[derive(Args)]
 pub(crate) struct RunArgs {
     #[command(flatten)]
-    file: ConfigFileArgs,
+    pub(crate) file: ConfigFileArgs,
     /// Record all inputs and outputs in a file that the tests can replay; the file contains keys
     #[arg(long, value_name = "FILE")]
-    record: Option<PathBuf>,
+    pub(crate) record: Option<PathBuf>,
     /// Keep all kernel state on exit, so that packets are forwarded until the next start
     #[arg(long)]
-    keep: bool,
+    pub(crate) keep: bool,
     /// Also log each Binding Update, acknowledgement and dropped packet
     #[arg(long, short)]
-    verbose: bool,
+    pub(crate) verbose: bool,
 }
 
 /// The configuration file, given as `FILE` or as `--config FILE`.
@@ -350,7 +351,7 @@ impl ConfigFileArgs {
     }
 }
 
-/// See [`Verb::Enroll`].
+/// See [`Command::Enroll`].
 #[derive(Args)]
 pub(crate) struct EnrollArgs {
     /// The home agent's prefix table file; created if it does not exist
@@ -374,28 +375,6 @@ pub(crate) struct EnrollArgs {
     /// Use IPsec (RFC 3776) instead of a shared key (RFC 4285): one key for each direction, with this SPI and the next
     #[arg(long)]
     pub(crate) ipsec: bool,
-}
-
-/// Location of the daemon's control socket.
-#[derive(Args)]
-pub(crate) struct SocketArgs {
-    /// The daemon's run directory
-    #[arg(long, value_name = "FOLDER", default_value = RUN_DIR)]
-    run_dir: PathBuf,
-}
-
-impl SocketArgs {
-    /// The control socket.
-    pub(crate) fn path(&self) -> PathBuf {
-        crate::control::socket_path(&self.run_dir)
-    }
-}
-
-impl From<RunArgs> for Options {
-    fn from(run: RunArgs) -> Options {
-        let level = if run.verbose { Level::Debug } else { Level::Info };
-        Options { config: run.file.path(), record: run.record, level, keep: run.keep }
-    }
 }
 
 #[cfg(test)]

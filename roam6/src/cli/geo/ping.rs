@@ -1,9 +1,10 @@
 //! `roam6 geo ping`: replies, loss and round-trip times for each station.
 
-use crate::client::{Failure, print, table_style};
-use crate::geo::probes::{Echo, ProbeEvent, ProbeSession, deadline_in};
-use crate::geo::target::Target;
-use crate::geo::words::PingArgs;
+use super::args::PingArgs;
+use super::probes::{Echo, ProbeEvent, ProbeSession, deadline_in};
+use super::target::Target;
+use crate::cli::output::{print, table_style};
+use crate::control::client::Failure;
 use crate::render::table::Table;
 use core::time::Duration;
 use roam6_proto::contract::config::geo::{EchoId, EchoRequest};

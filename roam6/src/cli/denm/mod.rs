@@ -1,28 +1,30 @@
 //! `roam6 denm`: event notifications, sent by the running daemon's station.
 
-pub(crate) mod words;
+pub(crate) mod args;
 
-use crate::client::{Failure, execute, print, view};
+use crate::cli::geo::target::AreaText;
+use crate::cli::output::print;
 use crate::control::Request;
-use crate::geo::words::parse_area;
-use crate::part::Part;
+use crate::control::client::{Failure, execute, view};
+use crate::control::part::Part;
+use crate::exit::usage_error;
+use args::{DenmCommand, EventArgs};
 use roam6_proto::contract::config::facilities::{DenmEvent, DenmRequest, EventId};
 use roam6_proto::contract::view::LdmEventView;
 use roam6_wire::geo::Coordinates;
 use std::path::Path;
 use std::process::ExitCode;
-use words::{DenmCommand, EventArgs};
 
 /// Runs the subcommand.
 pub(crate) fn run(verb: &DenmCommand) -> ExitCode {
     let done = match verb {
         DenmCommand::Send(tell) => match to_event(tell) {
             Ok(event) => send(event, &tell.socket.path()),
-            Err(why) => return crate::usage_error(&why),
+            Err(why) => return usage_error(&why),
         },
         DenmCommand::Update { event: name, tell } => match to_event(tell) {
             Ok(event) => update(*name, event, &tell.socket.path()),
-            Err(why) => return crate::usage_error(&why),
+            Err(why) => return usage_error(&why),
         },
         DenmCommand::Cancel { event, socket } => cancel(*event, &socket.path()),
     };
@@ -42,7 +44,7 @@ fn to_event(tell: &EventArgs) -> Result<DenmEvent, String> {
         cause: (tell.cause, tell.sub),
         quality: tell.quality,
         place,
-        area: parse_area(&tell.area)?,
+        area: AreaText::parse(&tell.area)?,
         validity: tell.validity,
         repetition: tell.repeat.map(|interval| (interval, tell.lasting.unwrap_or(tell.validity))),
     })

@@ -1,10 +1,12 @@
-//! What an operator reads when a file is wrong, word for word, and that the examples are right.
+//! The configuration file: what is accepted, and how what is wrong is reported.
 
-use super::geo::Geo;
+mod document;
+mod geo;
+mod home_agent;
+
 use super::source::Source;
 use super::{Accel, Config, Firewall, load, validate};
 use std::path::Path;
-use std::time::Duration;
 
 const MR: &str = "\
 [mobile_router]
@@ -44,74 +46,6 @@ fn problems(text: &str, old: &str, new: &str) -> Vec<String> {
 }
 
 #[cfg(feature = "facilities")]
-const RSU: &str = "\
-[geo]
-interfaces = [\"wlan0\"]
-position = { latitude = 48.1, longitude = 11.5 }
-facilities = {}
-[geo.announce]
-name = \"A9\"
-routing = { prefix = \"2001:db8:9::/64\", gateway = \"fe80::1\", dns = [\"2001:db8::53\"] }
-[[geo.announce.services]]
-application = 540801
-context = \"toll\"
-";
-
-#[cfg(feature = "facilities")]
-#[test]
-fn a_service_announcement_must_fit_in_a_message() {
-    let geo = read(RSU).unwrap().geo.unwrap();
-    let told = geo.announcement().unwrap();
-    assert_eq!((told.services[0].application, told.interval.as_secs()), (540_801, 1));
-    assert_eq!(geo.clone().with_announcement(None).announcement(), None);
-    let wrong = [
-        ("540801", "270549120", "r.toml:9:15: application = 270549120 is out of bounds; write 0 to 270549119"),
-        ("\"A9\"", "\"\"", "r.toml:6:8: name = \"\" is no text for a message; write 1 to 32 octets of text"),
-        ("toll", "a\\tb", "r.toml:10:11: context = \"a\\tb\" is no text for a message; write 1 to 31 octets of text"),
-        ("fe80::1", "ff02::1", "r.toml:7:51: gateway ff02::1 is nobody's address; write a unicast address of IPv6"),
-        ("name", "interval = \"20ms\"\nname", "r.toml:6:12: interval = 20ms is out of bounds; write 100ms to 5s"),
-    ];
-    for (old, new, line) in wrong {
-        assert_eq!(problems(RSU, old, new), [line]);
-    }
-    let line = &problems(RSU, "facilities = {}\n", "")[0];
-    assert!(
-        line.contains("services are announced by the facilities, and there are none; write facilities = {}"),
-        "{line}"
-    );
-    let line = &problems(RSU, &RSU[RSU.find("routing").unwrap()..], "")[0];
-    assert!(line.contains("nothing is announced; write [[geo.announce.services]]"), "{line}");
-}
-
-const STATION: &str = "\
-[geo]
-interfaces = [\"wlan0\"]
-position = { latitude = 48.1, longitude = 11.5 }
-busy_poll = \"50us\"
-awake = \"100ms\"
-";
-
-/// A span of the station's is what is written, nothing where it is not, and refused by its name where it is `too_long`.
-#[track_caller]
-fn check_micros_key(key: &str, (written, span): (&str, Duration), too_long: &str, of: fn(&Geo) -> Duration) {
-    let read_span = |text: &str| read(text).map(|config| of(&config.geo.unwrap()));
-    assert_eq!(read_span(STATION), Ok(span));
-    let without = STATION.replace(&format!("{key} = \"{written}\"\n"), "");
-    assert_eq!(read_span(&without), Ok(Duration::ZERO), "nothing unless told otherwise");
-    let told = problems(STATION, written, too_long);
-    assert!(told[0].contains(key), "{told:?}");
-}
-
-#[test]
-fn a_station_stays_awake_for_a_millisecond_at_most() {
-    check_micros_key("busy_poll", ("50us", Duration::from_micros(50)), "2ms", |geo| geo.busy_poll);
-}
-
-#[test]
-fn a_station_keeps_the_cores_awake_for_ten_seconds_at_most() {
-    check_micros_key("awake", ("100ms", Duration::from_millis(100)), "11s", |geo| geo.awake);
-}
-
 #[test]
 fn home_agent_and_mobile_router_fit_in_one_file() {
     let config = read(&format!("name = \"both\"\n{MR}{HA}")).unwrap();
@@ -391,134 +325,6 @@ fn invalid_shim6_settings_are_refused() {
 }
 
 #[test]
-fn a_row_may_have_a_second_shared_key() {
-    let (first, second) = ("01".repeat(20), "02".repeat(20));
-    let row = |next: &str| {
-        let keys = format!("spi = 300\nkey = \"{first}\"\n[home_agent.mobile.next]\n{next}");
-        HA.replace("auth = \"none\"\n", &keys)
-    };
-    let config = read(&row(&format!("spi = 301\nkey = \"{second}\"\n"))).unwrap();
-    let table = config.home_agent.unwrap().config.prefix_table.clone();
-    assert_eq!(table.rows[0].shared_keys().map(|key| key.spi).collect::<Vec<_>>(), [300, 301]);
-    let wrong = |text: &str| read(text).unwrap_err().join("\n");
-    let same = wrong(&row(&format!("spi = 300\nkey = \"{first}\"\n")));
-    assert!(same.contains("r.toml:9:1: the next key is the same as the row's own; make another with"), "{same}");
-    let short = wrong(&row("spi = 301\nkey = \"0202\"\n"));
-    assert!(short.contains("a key of 2 octets; 16 to 64 are allowed"), "{short}");
-    let open = wrong(&format!("{HA}[home_agent.mobile.next]\nspi = 301\nkey = \"{second}\"\n"));
-    assert!(open.contains("[mobile.next] with a row or key that is not shared-key; change other keys"), "{open}");
-}
-
-#[test]
-fn a_row_with_a_prefix_length_too_many_is_refused_by_name() {
-    // 16, of which home addresses, the default route and the first row have three.
-    let row = |lengths: core::ops::Range<u8>| {
-        let prefixes: Vec<String> = lengths.map(|length| format!("\"2001:{length:x}00::/{length}\"")).collect();
-        let prefixes = prefixes.join(", ");
-        format!(
-            "{HA}[[home_agent.mobile]]\nhome_address = \"2001:db8:1::101\"\nprefixes = [{prefixes}]\nauth = \"none\"\n"
-        )
-    };
-    assert!(read(&row(30..43)).is_ok());
-    let wanted =
-        "r.toml:10:12: prefix 2001:2b00::/43: more than 16 prefix lengths in the table; use a length that other";
-    let found = read(&row(30..44)).unwrap_err();
-    assert!(found.len() == 1 && found[0].starts_with(wanted), "{found:?}");
-    let pool = "[home_agent.ipv4_pool]\nprefix = \"10.0.0.0/8\"\nlength = 28\n[[home";
-    let found = problems(&row(30..43), "[[home", pool);
-    assert!(found.len() == 1 && found[0].contains("prefix 2001:2a00::/42: more than 16 prefix lengths"), "{found:?}");
-}
-
-#[test]
-fn invalid_home_agent_settings_are_refused() {
-    let row = "[[home_agent.mobile]]\nhome_address = \"2001:db8:1::101\"\nauth = \"none\"\n";
-    let cases = [
-        (
-            "1::100",
-            "2::100",
-            "r.toml:5:16: home_address 2001:db8:2::100 lies outside home_prefixes; choose an address from one of the home agent's home_prefixes",
-        ),
-        (
-            "1::100",
-            "1::1",
-            "r.toml:5:16: home_address 2001:db8:1::1 is the home agent's own; choose another address of the home prefix",
-        ),
-        (
-            "[[home",
-            &format!("{row}prefixes = [\"2001:db8:100::/64\"]\n[[home"),
-            "r.toml:10:12: prefix 2001:db8:100::/56 overlaps 2001:db8:100::/64 of 2001:db8:1::101; give every mobile network prefixes of its own",
-        ),
-        (
-            "[[home",
-            "advertise = \"10s\"\n[[home",
-            "r.toml:4:13: advertise needs a home link; name the home link with home_link = \"eth1\", or leave this out for a virtual home network",
-        ),
-        (
-            "auth = \"none\"",
-            "spi = 5\nkey = \"00\"",
-            "r.toml:7:7: spi 5 is reserved; an SPI is 256 or more; lower numbers are reserved",
-        ),
-        (
-            "auth = \"none\"",
-            "spi = 500\nkey = \"00\"",
-            "r.toml:8:7: a key of 1 octets; 16 to 64 are allowed; make one with: roam6 keygen",
-        ),
-        (
-            "auth = \"none\"",
-            "ipsec = { integrity = \"hmac-sha1-96\", to_home_agent = { spi = 500, key = \"00\" }, to_mobile = { spi = 5, key = \"\" } }",
-            "r.toml:7:74: a key of 1 octets; hmac-sha1-96 takes 20; make a pair with: roam6 keygen --ipsec",
-        ),
-        (
-            "auth = \"none\"",
-            "ipsec = { integrity = \"hmac-sha1-96\", to_home_agent = { spi = 500, key = \"00\" }, to_mobile = { spi = 5, key = \"\" } }",
-            "r.toml:7:102: spi 5 is reserved; an SPI is 256 or more; lower numbers are reserved",
-        ),
-        (
-            "auth = \"none\"",
-            "auth = \"ipsec\"\nspi = 500\nkey = \"000102030405060708090a0b0c0d0e0f\"",
-            "r.toml:7:8: auth is one kind and the key another; remove auth, or make the other kind with `roam6 enroll`, with or without --ipsec",
-        ),
-        (
-            "auth = \"none\"",
-            "spi = 500",
-            "r.toml:7:7: spi without key; make one with `roam6 enroll`, name it with key_file = \"...\", or write auth = \"none\" to go without",
-        ),
-    ];
-    for (old, new, line) in cases {
-        let found = problems(HA, old, new);
-        assert!(found.contains(&line.to_owned()), "{line}\nnot in {found:?}");
-    }
-}
-
-#[test]
-fn invalid_ipv4_mobile_network_prefixes_are_refused() {
-    let both = read(&MR.replace("/56\"]", "/56\", \"10.77.1.0/24\"]\ndynamic_ipv4 = 32")).unwrap();
-    let router = both.mobile_router.unwrap();
-    assert_eq!((router.prefixes.len(), router.dynamic_ipv4), (2, Some(32)));
-    let pool = "[home_agent.ipv4_pool]\nprefix = \"10.0.0.0/8\"\n[[home";
-    let agent = read(&HA.replace("[[home", pool)).unwrap().home_agent.unwrap();
-    assert_eq!(agent.config.ipv4_pool.map(|pool| pool.length), Some(32));
-    let cases = [
-        (MR, "\"2001:db8:100::/56\"", "\"10.77.1.0/24\"", "no IPv6 prefixes; write the prefixes of"),
-        (MR, "/56\"]", "/56\", \"224.0.0.0/24\"]", "prefix 224.0.0.0/24 is no network's; write what"),
-        (MR, "/56\"]", "/56\", \"10.77.1.1/24\"]", "bits are set beyond the prefix length"),
-        (MR, "auth", "dynamic_ipv4 = 33\nauth", "dynamic_ipv4 = 33 is out of bounds; write 8 to 32"),
-        (HA, "\"2001:db8:1::/64\"", "\"2001:db8:1::/64\", \"10.0.0.0/8\"", "prefix 10.0.0.0/8 is one of IPv4; write"),
-        (HA, "[[home", &pool.replace("10.0.0.0/8", "2001:db8::/32"), "no pool of IPv4 prefixes is in 2001:db8::/32"),
-        (HA, "[[home", &pool.replace("\n[[", "\nlength = 7\n[["), "length = 7 is out of bounds; write 8 to 32"),
-    ];
-    for (text, old, new, line) in cases {
-        let found = problems(text, old, new);
-        assert!(found.len() == 1 && found[0].contains(line), "{found:?}");
-    }
-    let row = HA.replace("/56\"]", "/56\", \"10.77.1.0/24\"]");
-    let found = problems(&row, "[[home", pool);
-    assert!(found[0].contains("prefix 10.77.1.0/24 overlaps the pool 10.0.0.0/8"), "{found:?}");
-    let found = problems(&row, "[[home", "[home_agent.ipv4]\naddress = \"10.77.1.9\"\n[[home");
-    assert!(found[0].contains("prefix 10.77.1.0/24 holds the home agent's address 10.77.1.9"), "{found:?}");
-}
-
-#[test]
 fn a_fifo_is_refused_as_configuration() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("r.toml");
@@ -610,54 +416,5 @@ fn the_example_configurations_are_valid() {
     assert!(configs.len() >= 6);
     for path in configs {
         assert!(load(&path).is_ok(), "{:?}", load(&path));
-    }
-}
-
-const LINKED: &str = "\
-[geo]
-interfaces = [\"wlan0\"]
-position = { latitude = 48.0, longitude = 11.0 }
-[[geo.links]]
-name = \"gn0\"
-around = 1784
-";
-
-#[test]
-fn a_virtual_link_larger_than_max_area_is_refused() {
-    assert!(read(LINKED).is_ok());
-    let wide = "area = { latitude = 48.0, longitude = 11.0, shape = \"rectangle\", a = 2000, b = 2000 }";
-    for (new, size) in [("around = 1785", "10.01"), ("around = 3000", "28.27"), (wide, "16.00")] {
-        let told = problems(LINKED, "around = 1784", new).join("\n");
-        for part in ["r.toml:6:", &format!("gn0 reaches {size} km², and max_area is 10.00 km²"), "a radius of 1784 m"]
-        {
-            assert!(told.contains(part), "no {part} in {told}");
-        }
-    }
-    let larger =
-        LINKED.replace("around = 1784", "around = 3000").replace("[[geo.links]]", "max_area = 30000000\n[[geo.links]]");
-    assert!(read(&larger).is_ok());
-}
-
-#[test]
-fn a_fixed_station_is_not_mobile_by_default() {
-    let moves = |text: &str| read(text).unwrap().geo.unwrap().config.mib.is_mobile;
-    assert!(!moves(LINKED));
-    assert!(moves(&LINKED.replace("position", "is_mobile = true\nposition")));
-    let receiver = LINKED.replace("{ latitude = 48.0, longitude = 11.0 }", "{ gpsd = \"127.0.0.1:2947\" }");
-    assert!(moves(&receiver));
-    assert!(!moves(&receiver.replace("position", "is_mobile = false\nposition")));
-}
-
-#[test]
-fn a_virtual_link_has_a_traffic_class_and_a_lifetime() {
-    let link = |text: &str| read(text).unwrap().geo.unwrap().config.virtual_links[0].clone();
-    let plain = link(LINKED);
-    assert_eq!((plain.class.id(), plain.class.store_carry_forward(), plain.lifetime), (3, false, None));
-    let set = link(&format!("{LINKED}traffic_class = 5\nstore_carry_forward = true\nlifetime = \"5m\"\n"));
-    assert_eq!((set.class.id(), set.class.store_carry_forward()), (5, true));
-    assert_eq!(set.lifetime, Some(Duration::from_secs(300)));
-    for wrong in ["traffic_class = 64", "lifetime = \"11m\""] {
-        let told = problems(LINKED, "around = 1784", &format!("around = 1784\n{wrong}")).join("\n");
-        assert!(told.starts_with("r.toml:7:"), "{told}");
     }
 }

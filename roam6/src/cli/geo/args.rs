@@ -1,7 +1,7 @@
 //! Command-line arguments of `roam6 geo`.
 
-use crate::command_line::SocketArgs;
-use crate::geo::target::{AreaText, Target};
+use super::target::Target;
+use crate::cli::socket::SocketArgs;
 use clap::{Args, Subcommand};
 use std::net::Ipv6Addr;
 
@@ -143,14 +143,6 @@ Examples:
         #[command(flatten)]
         socket: SocketArgs,
     },
-}
-
-/// Parses an area.
-///
-/// # Errors
-/// A message with the accepted forms.
-pub(crate) fn parse_area(words: &[String]) -> Result<roam6_wire::geo::Area, String> {
-    AreaText::parse(words)
 }
 
 /// Parses a number of seconds, 0.001 to 3600.

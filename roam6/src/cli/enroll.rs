@@ -1,13 +1,15 @@
 //! Keys for mobile routers: `roam6 keygen`, and `roam6 enroll`, which adds a row to the home agent's prefix table and writes
 //! the mobile router's key file.
 
-use crate::command_line::EnrollArgs;
+use super::args::EnrollArgs;
+use super::output::print;
 use crate::config::home_agent::PrefixTableConstraints;
 use crate::config::ipsec;
-use crate::config::key::{KEY_LENGTH, MIN_SPI};
+use crate::config::key::KEY_LENGTH;
 use crate::config::prefix_table::PrefixTableBuilder;
 use crate::config::source::{Problem, Source};
-use crate::{FAILED, client};
+use crate::config::spi::MIN_SPI;
+use crate::exit::failure;
 use roam6_proto::base::hex;
 use roam6_proto::contract::config::nemo::PrefixTable;
 use roam6_proto::crypto::esp::Integrity;
@@ -39,7 +41,7 @@ const INTEGRITY: Integrity = Integrity::HmacSha256;
 /// `roam6 keygen`: prints a new key file.
 pub(crate) fn keygen(spi: Option<u32>, ipsec: bool) -> ExitCode {
     match Keys::generate(spi, ipsec) {
-        Ok(keys) => client::print(&keys.file()),
+        Ok(keys) => print(&keys.file()),
         Err(why) => failure(&why),
     }
 }
@@ -49,7 +51,7 @@ pub(crate) fn enroll(wanted: &EnrollArgs) -> ExitCode {
     match add_row(wanted) {
         Ok(()) => {
             let (table, file) = (wanted.table.display(), wanted.key_file.display());
-            client::print(&format!("{} added to {table}; copy {file} to the mobile router\n", wanted.home_address))
+            print(&format!("{} added to {table}; copy {file} to the mobile router\n", wanted.home_address))
         }
         Err(why) => failure(&why),
     }
@@ -209,11 +211,6 @@ fn replace(path: &Path, text: &str) -> Result<(), String> {
         File::open(folder_of(path))?.sync_all()
     });
     placed.map_err(|error| format!("{}: {error}", path.display()))
-}
-
-fn failure(why: &str) -> ExitCode {
-    eprintln!("roam6: {why}");
-    ExitCode::from(FAILED)
 }
 
 #[cfg(test)]

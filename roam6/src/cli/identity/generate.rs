@@ -1,11 +1,11 @@
 //! Generates identities: a key or a random number, then the search for the modifier, which can be interrupted and resumed.
 //! RFC 3972 §4, RFC 5535 §6.
 
-use super::file::{self, IdentityFile, Kind, prefix_of};
-use super::key::{self, KeyKind};
 use super::progress_meter::ProgressMeter;
-use crate::client;
-use crate::command_line::{GenerateCgaArgs, GenerateHbaArgs, SearchArgs};
+use crate::cli::args::{GenerateCgaArgs, GenerateHbaArgs, SearchArgs};
+use crate::cli::output::print;
+use crate::identity::file::{self, IdentityFile, Kind, prefix_of};
+use crate::identity::key::{self, KeyKind};
 use roam6_cga_search::{COUNTER, Job, Method, search};
 use roam6_proto::Entropy;
 use roam6_proto::crypto::cga::{Parameters, Sec};
@@ -83,7 +83,7 @@ fn generate_files(kind: Kind, key: Option<KeySource>, asked: &SearchArgs) -> Res
         file::write(path, &identity, false)?;
         drop(fs::remove_file(progress_path(path)));
         let addresses: Vec<String> = identity.addresses.iter().map(ToString::to_string).collect();
-        client::print(&format!("{}: {}\n", path.display(), addresses.join(", ")));
+        print(&format!("{}: {}\n", path.display(), addresses.join(", ")));
     }
     Ok(())
 }

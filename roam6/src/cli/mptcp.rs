@@ -1,7 +1,7 @@
 //! `roam6 mptcp status`: whether MPTCP is enabled, and why connections fell back to TCP.
 
-use crate::FAILED;
-use crate::client::{print, to_json};
+use crate::cli::output::{print, to_json};
+use crate::exit::failure;
 use crate::render::subflows::endpoint_use;
 use roam6_linux::mptcp::MIN_RECEIVE_BUFFER;
 use roam6_linux::mptcp::status::{Status, status};
@@ -45,10 +45,7 @@ pub(crate) fn show(json: bool) -> ExitCode {
     match status() {
         Ok(status) if json => print(&to_json(&status)),
         Ok(status) => print(&text(&status)),
-        Err(error) => {
-            eprintln!("roam6: {error}");
-            ExitCode::from(FAILED)
-        }
+        Err(error) => failure(&error.to_string()),
     }
 }
 

@@ -1,22 +1,24 @@
 //! `roam6 geo`: queries of the running daemon's GeoNetworking station, and probes sent by it.
 
+pub(crate) mod args;
 mod ping;
 mod probes;
 pub(crate) mod target;
 mod trace;
-pub(crate) mod words;
 
-use crate::client::{Failure, execute, print, table_style, to_json, view};
+use crate::cli::output::{print, table_style, to_json};
 use crate::control::Request;
-use crate::part::Part;
+use crate::control::client::{Failure, execute, view};
+use crate::control::part::Part;
+use crate::exit::usage_error;
 use crate::render::table::Table;
 use crate::render::tables;
+use args::{AreaCommand, GeoCommand};
 use roam6_proto::contract::config::geo::GeoDestination;
 use roam6_proto::contract::view::{GroupView, StationState};
 use std::path::Path;
 use std::process::ExitCode;
 use target::{AreaText, Target};
-use words::{AreaCommand, GeoCommand};
 
 /// Runs the subcommand.
 pub(crate) fn run(verb: &GeoCommand) -> ExitCode {
@@ -24,16 +26,16 @@ pub(crate) fn run(verb: &GeoCommand) -> ExitCode {
         GeoCommand::Neighbours { json, socket } => neighbours(*json, &socket.path()),
         GeoCommand::Ping(words) => match words.target() {
             Ok(target) => ping::ping(words, target),
-            Err(why) => return crate::usage_error(&why),
+            Err(why) => return usage_error(&why),
         },
         GeoCommand::Trace(words) => match target::parse_station(&words.station) {
             Ok(mid) => trace::trace(words, Target::Station(mid)),
-            Err(why) => return crate::usage_error(&why),
+            Err(why) => return usage_error(&why),
         },
         GeoCommand::Groups { json, socket } => groups(*json, &socket.path()),
-        GeoCommand::Area(AreaCommand::Add { address, shape, socket }) => match words::parse_area(shape) {
+        GeoCommand::Area(AreaCommand::Add { address, shape, socket }) => match AreaText::parse(shape) {
             Ok(area) => add_area(GeoDestination { address: *address, area }, &socket.path()),
-            Err(why) => return crate::usage_error(&why),
+            Err(why) => return usage_error(&why),
         },
         GeoCommand::Area(AreaCommand::Del { address, socket }) => {
             return execute(&Request::DropArea(*address), &socket.path());

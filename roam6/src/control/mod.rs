@@ -1,6 +1,9 @@
 //! The protocol of the control socket: a request is one line of JSON, and so is each response (docs/control.md).
 
-use crate::part::Part;
+pub(crate) mod client;
+pub(crate) mod part;
+
+use part::Part;
 use roam6_linux::mptcp::diag::{Connection, Connections};
 use roam6_proto::View;
 use roam6_proto::base::ids::AddressPair;
@@ -12,17 +15,11 @@ use roam6_proto::contract::view::LdmView;
 use roam6_wire::HomeAddress;
 use serde::{Deserialize, Serialize};
 use std::net::Ipv6Addr;
-use std::path::{Path, PathBuf};
 
 /// Largest request, octets.
 pub(crate) const MAX_REQUEST: usize = 4096;
 /// Largest response that a client reads, octets.
 pub(crate) const MAX_ANSWER: u64 = 1 << 30;
-
-/// The control socket in a run directory.
-pub(crate) fn socket_path(run_dir: &Path) -> PathBuf {
-    run_dir.join("control.sock")
-}
 
 /// A client's request.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

@@ -1,6 +1,6 @@
 //! Manual pages and shell completions, generated from the definition of the command line.
 
-use crate::command_line::CommandLine;
+use super::args::CommandLine;
 use clap::{Command, CommandFactory};
 use clap_complete::{Shell, generate_to};
 use clap_mangen::Man;
@@ -40,7 +40,7 @@ fn visible(command: &Command) -> Command {
 }
 
 /// The root command and all subcommands that are not hidden.
-fn commands() -> Vec<Command> {
+pub(super) fn commands() -> Vec<Command> {
     let mut root = CommandLine::command().disable_help_subcommand(true);
     root.build();
     let mut all = vec![root];
@@ -94,7 +94,7 @@ fn page(command: &Command) -> io::Result<Vec<u8>> {
 }
 
 /// The text after the help: paragraphs, and the lines of the examples.
-fn after_help(command: &Command) -> (Vec<String>, Vec<String>) {
+pub(super) fn after_help(command: &Command) -> (Vec<String>, Vec<String>) {
     let text = command.get_after_help().map(ToString::to_string).unwrap_or_default();
     let (mut words, mut examples) = (Vec::new(), Vec::new());
     for paragraph in text.split("\n\n") {

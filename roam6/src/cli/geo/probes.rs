@@ -1,8 +1,8 @@
 //! Echo requests of the GeoNetworking layer, sent by the daemon on request; the replies arrive as events.
 
-use crate::client::{Failure, connect, send_request, view};
+use crate::control::client::{Failure, connect, send_request, view};
+use crate::control::part::Part;
 use crate::control::{Request, Response};
-use crate::part::Part;
 use core::time::Duration;
 use roam6_proto::contract::config::geo::{EchoId, EchoRequest};
 use roam6_proto::contract::view::PositionView;

@@ -1,7 +1,8 @@
 //! Command-line arguments of `roam6 denm`.
 
-use crate::command_line::SocketArgs;
+use crate::cli::socket::SocketArgs;
 use crate::config::duration;
+use crate::render::cause::cause_code;
 use clap::{Args, Subcommand};
 use core::time::Duration;
 use roam6_proto::contract::config::facilities::EventId;
@@ -75,47 +76,9 @@ pub(crate) struct EventArgs {
     pub(crate) socket: SocketArgs,
 }
 
-/// Names of the causes (TS 102 894-2 §A.10).
-const CAUSE_NAMES: [(&str, u8); 26] = [
-    ("traffic-condition", 1),
-    ("accident", 2),
-    ("roadworks", 3),
-    ("impassability", 5),
-    ("adhesion", 6),
-    ("aquaplaning", 7),
-    ("surface-condition", 9),
-    ("obstacle", 10),
-    ("animal", 11),
-    ("human-presence", 12),
-    ("wrong-way", 14),
-    ("rescue-work", 15),
-    ("extreme-weather", 17),
-    ("visibility", 18),
-    ("precipitation", 19),
-    ("slow-vehicle", 26),
-    ("end-of-queue", 27),
-    ("breakdown", 91),
-    ("post-crash", 92),
-    ("human-problem", 93),
-    ("stationary-vehicle", 94),
-    ("emergency-vehicle", 95),
-    ("dangerous-curve", 96),
-    ("collision-risk", 97),
-    ("signal-violation", 98),
-    ("dangerous-situation", 99),
-];
-
-/// The name of a cause, or its number.
-pub(crate) fn cause_name(cause: u8) -> String {
-    let found = CAUSE_NAMES.iter().find(|(_, number)| *number == cause);
-    found.map_or_else(|| cause.to_string(), |(name, _)| (*name).to_owned())
-}
-
 fn parse_cause(text: &str) -> Result<u8, String> {
-    let found = CAUSE_NAMES.iter().find(|(name, _)| *name == text).map(|(_, number)| *number);
-    found
-        .or_else(|| text.parse().ok())
-        .ok_or_else(|| "unknown cause; `roam6 denm send --help` lists the causes".to_owned())
+    let known = cause_code(text).or_else(|| text.parse().ok());
+    known.ok_or_else(|| "unknown cause; `roam6 denm send --help` lists the causes".to_owned())
 }
 
 fn parse_event_name(text: &str) -> Result<EventId, String> {

@@ -1,7 +1,7 @@
 //! `roam6 cga speed`: hash rate of each implementation, and the time that each Sec value takes on this machine.
 
 use super::progress_meter::format_seconds;
-use crate::client;
+use crate::cli::output::{print, table_style, to_json};
 use crate::render::table::Table;
 use nix::time::{ClockId, clock_gettime};
 use roam6_cga_search::{Job, Method};
@@ -39,7 +39,7 @@ pub(super) fn run(json: bool) -> ExitCode {
     let all = INPUTS.iter().flat_map(|input| methods.iter().filter_map(|method| measure(*input, *method)));
     let speeds: Vec<Speed> = all.collect();
     if json {
-        return client::print(&client::to_json(&speeds));
+        return print(&to_json(&speeds));
     }
     let mut table = Table::new(&["INPUT", "OCTETS", "METHOD", "MILLION/S", "SEC 1", "SEC 2"]);
     for speed in &speeds {
@@ -52,7 +52,7 @@ pub(super) fn run(json: bool) -> ExitCode {
             format_seconds(speed.sec2_seconds),
         ]);
     }
-    client::print(&table.render(client::table_style()))
+    print(&table.render(table_style()))
 }
 
 fn measure((input, octets, at): (&'static str, usize, usize), method: Method) -> Option<Speed> {

@@ -1,10 +1,11 @@
 //! `roam6 geo trace`: echo requests with increasing hop limits, until the destination station replies.
 
-use crate::client::{Failure, print};
-use crate::geo::ping::{document, milliseconds};
-use crate::geo::probes::{Echo, ProbeEvent, ProbeSession, deadline_in};
-use crate::geo::target::Target;
-use crate::geo::words::TraceArgs;
+use super::args::TraceArgs;
+use super::ping::{document, milliseconds};
+use super::probes::{Echo, ProbeEvent, ProbeSession, deadline_in};
+use super::target::Target;
+use crate::cli::output::print;
+use crate::control::client::Failure;
 use core::time::Duration;
 use roam6_proto::contract::config::geo::{EchoId, EchoRequest};
 use roam6_proto::geo::geometry;

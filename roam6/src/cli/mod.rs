@@ -1,0 +1,16 @@
+//! The command line: definition, and the commands that need no role of the daemon.
+
+pub(crate) mod args;
+pub(crate) mod bindings;
+pub(crate) mod denm;
+pub(crate) mod enroll;
+pub(crate) mod geo;
+pub(crate) mod identity;
+#[cfg(any(test, feature = "manual"))]
+pub(crate) mod manual;
+pub(crate) mod mptcp;
+pub(crate) mod output;
+#[cfg(test)]
+mod reference;
+pub(crate) mod show;
+pub(crate) mod socket;

@@ -1,0 +1,122 @@
+//! The `[geo]` table.
+
+use super::{problems, read};
+use crate::config::geo::Geo;
+use std::time::Duration;
+
+const RSU: &str = "\
+[geo]
+interfaces = [\"wlan0\"]
+position = { latitude = 48.1, longitude = 11.5 }
+facilities = {}
+[geo.announce]
+name = \"A9\"
+routing = { prefix = \"2001:db8:9::/64\", gateway = \"fe80::1\", dns = [\"2001:db8::53\"] }
+[[geo.announce.services]]
+application = 540801
+context = \"toll\"
+";
+
+#[cfg(feature = "facilities")]
+#[test]
+fn a_service_announcement_must_fit_in_a_message() {
+    let geo = read(RSU).unwrap().geo.unwrap();
+    let told = geo.announcement().unwrap();
+    assert_eq!((told.services[0].application, told.interval.as_secs()), (540_801, 1));
+    assert_eq!(geo.clone().with_announcement(None).announcement(), None);
+    let wrong = [
+        ("540801", "270549120", "r.toml:9:15: application = 270549120 is out of bounds; write 0 to 270549119"),
+        ("\"A9\"", "\"\"", "r.toml:6:8: name = \"\" is no text for a message; write 1 to 32 octets of text"),
+        ("toll", "a\\tb", "r.toml:10:11: context = \"a\\tb\" is no text for a message; write 1 to 31 octets of text"),
+        ("fe80::1", "ff02::1", "r.toml:7:51: gateway ff02::1 is not a unicast address; write an IPv6 unicast address"),
+        ("name", "interval = \"20ms\"\nname", "r.toml:6:12: interval = 20ms is out of bounds; write 100ms to 5s"),
+    ];
+    for (old, new, line) in wrong {
+        assert_eq!(problems(RSU, old, new), [line]);
+    }
+    let line = &problems(RSU, "facilities = {}\n", "")[0];
+    assert!(
+        line.contains("services are announced by the facilities, and there are none; write facilities = {}"),
+        "{line}"
+    );
+    let line = &problems(RSU, &RSU[RSU.find("routing").unwrap()..], "")[0];
+    assert!(line.contains("nothing is announced; write [[geo.announce.services]]"), "{line}");
+}
+
+const STATION: &str = "\
+[geo]
+interfaces = [\"wlan0\"]
+position = { latitude = 48.1, longitude = 11.5 }
+busy_poll = \"50us\"
+awake = \"100ms\"
+";
+
+/// A span of the station's is what is written, nothing where it is not, and refused by its name where it is `too_long`.
+#[track_caller]
+fn check_micros_key(key: &str, (written, span): (&str, Duration), too_long: &str, of: fn(&Geo) -> Duration) {
+    let read_span = |text: &str| read(text).map(|config| of(&config.geo.unwrap()));
+    assert_eq!(read_span(STATION), Ok(span));
+    let without = STATION.replace(&format!("{key} = \"{written}\"\n"), "");
+    assert_eq!(read_span(&without), Ok(Duration::ZERO), "nothing unless told otherwise");
+    let told = problems(STATION, written, too_long);
+    assert!(told[0].contains(key), "{told:?}");
+}
+
+#[test]
+fn a_station_stays_awake_for_a_millisecond_at_most() {
+    check_micros_key("busy_poll", ("50us", Duration::from_micros(50)), "2ms", |geo| geo.busy_poll);
+}
+
+#[test]
+fn a_station_keeps_the_cores_awake_for_ten_seconds_at_most() {
+    check_micros_key("awake", ("100ms", Duration::from_millis(100)), "11s", |geo| geo.awake);
+}
+
+const LINKED: &str = "\
+[geo]
+interfaces = [\"wlan0\"]
+position = { latitude = 48.0, longitude = 11.0 }
+[[geo.links]]
+name = \"gn0\"
+around = 1784
+";
+
+#[test]
+fn a_virtual_link_larger_than_max_area_is_refused() {
+    assert!(read(LINKED).is_ok());
+    let wide = "area = { latitude = 48.0, longitude = 11.0, shape = \"rectangle\", a = 2000, b = 2000 }";
+    for (new, size) in [("around = 1785", "10.01"), ("around = 3000", "28.27"), (wide, "16.00")] {
+        let told = problems(LINKED, "around = 1784", new).join("\n");
+        for part in ["r.toml:6:", &format!("gn0 reaches {size} km², and max_area is 10.00 km²"), "a radius of 1784 m"]
+        {
+            assert!(told.contains(part), "no {part} in {told}");
+        }
+    }
+    let larger =
+        LINKED.replace("around = 1784", "around = 3000").replace("[[geo.links]]", "max_area = 30000000\n[[geo.links]]");
+    assert!(read(&larger).is_ok());
+}
+
+#[test]
+fn a_fixed_station_is_not_mobile_by_default() {
+    let moves = |text: &str| read(text).unwrap().geo.unwrap().config.mib.is_mobile;
+    assert!(!moves(LINKED));
+    assert!(moves(&LINKED.replace("position", "is_mobile = true\nposition")));
+    let receiver = LINKED.replace("{ latitude = 48.0, longitude = 11.0 }", "{ gpsd = \"127.0.0.1:2947\" }");
+    assert!(moves(&receiver));
+    assert!(!moves(&receiver.replace("position", "is_mobile = false\nposition")));
+}
+
+#[test]
+fn a_virtual_link_has_a_traffic_class_and_a_lifetime() {
+    let link = |text: &str| read(text).unwrap().geo.unwrap().config.virtual_links[0].clone();
+    let plain = link(LINKED);
+    assert_eq!((plain.class.id(), plain.class.store_carry_forward(), plain.lifetime), (3, false, None));
+    let set = link(&format!("{LINKED}traffic_class = 5\nstore_carry_forward = true\nlifetime = \"5m\"\n"));
+    assert_eq!((set.class.id(), set.class.store_carry_forward()), (5, true));
+    assert_eq!(set.lifetime, Some(Duration::from_secs(300)));
+    for wrong in ["traffic_class = 64", "lifetime = \"11m\""] {
+        let told = problems(LINKED, "around = 1784", &format!("around = 1784\n{wrong}")).join("\n");
+        assert!(told.starts_with("r.toml:7:"), "{told}");
+    }
+}

@@ -1,0 +1,89 @@
+//! A client of the control socket.
+
+use super::part::Part;
+use super::{MAX_ANSWER, NodeState, Request, Response};
+use crate::exit::{FAILED, NO_DAEMON};
+use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::process::ExitCode;
+
+/// Sends a request that the daemon executes without returning data.
+pub(crate) fn execute(request: &Request, socket: &Path) -> ExitCode {
+    match send_request(request, socket) {
+        Ok(Response::Done) => ExitCode::SUCCESS,
+        Ok(answer) => Failure::unexpected_response(answer).exit_code(),
+        Err(failure) => failure.exit_code(),
+    }
+}
+
+/// Why a command has no response.
+pub(crate) enum Failure {
+    /// No daemon runs.
+    NoDaemon(String),
+    /// The daemon has refused the request.
+    Refused(String),
+}
+
+impl Failure {
+    /// The failure for a response that does not fit the request.
+    pub(crate) fn unexpected_response(answer: Response) -> Failure {
+        match answer {
+            Response::Error(why) => Failure::Refused(why),
+            _ => Failure::Refused("unexpected response from the daemon; does it have a different version?".to_owned()),
+        }
+    }
+
+    /// Prints the reason and returns the exit status.
+    pub(crate) fn exit_code(self) -> ExitCode {
+        let (why, code) = match self {
+            Failure::NoDaemon(why) => (why, NO_DAEMON),
+            Failure::Refused(why) => (why, FAILED),
+        };
+        eprintln!("roam6: {why}");
+        ExitCode::from(code)
+    }
+}
+
+/// Fetches one part of the daemon's state.
+///
+/// # Errors
+/// See [`Failure`].
+pub(crate) fn view(part: Part, socket: &Path) -> Result<NodeState, Failure> {
+    match send_request(&Request::Part(part), socket)? {
+        Response::State(state) => Ok(*state),
+        answer => Err(Failure::unexpected_response(answer)),
+    }
+}
+
+/// Sends a request and reads its response.
+///
+/// # Errors
+/// See [`Failure`].
+pub(crate) fn send_request(request: &Request, socket: &Path) -> Result<Response, Failure> {
+    let mut line = String::new();
+    let read = BufReader::new(connect(request, socket)?.take(MAX_ANSWER)).read_line(&mut line);
+    read.map_err(|error| Failure::NoDaemon(format!("{}: {error}", socket.display())))?;
+    serde_json::from_str(&line).map_err(|error| Failure::Refused(format!("{}: {error}", socket.display())))
+}
+
+/// Sends a request; the response is to be read from the stream.
+///
+/// # Errors
+/// No daemon runs, or the caller may not access its socket.
+pub(crate) fn connect(request: &Request, socket: &Path) -> Result<UnixStream, Failure> {
+    let failure = |error: std::io::Error| {
+        let hint = match error.kind() {
+            ErrorKind::NotFound | ErrorKind::ConnectionRefused => {
+                "is roam6 running? (systemctl status roam6; or give its run_dir with --run-dir)"
+            }
+            ErrorKind::PermissionDenied => "run this as root, or as a member of the group named in [control]",
+            _ => "",
+        };
+        Failure::NoDaemon(format!("{}: {error}; {hint}", socket.display()))
+    };
+    let mut stream = UnixStream::connect(socket).map_err(failure)?;
+    let request = serde_json::to_string(request).unwrap_or_default();
+    stream.write_all(format!("{request}\n").as_bytes()).map_err(failure)?;
+    Ok(stream)
+}
