@@ -1,4 +1,4 @@
-//! A node that hears advertisements, and what it makes of them.
+//! A host inside that processes Router Advertisements, and its addresses.
 
 use super::{Namespace, Testbed, wait_for};
 use std::process::Command;
@@ -9,7 +9,7 @@ pub const NODE: &str = "::2";
 pub const HOME: &str = "2001:db8:100::2";
 pub const SETTINGS: &str = "[mobile_router.care_of_prefixes]\nprefer = \"care-of\"\n";
 
-/// A testbed on which nothing runs yet, whose node hears advertisements.
+/// A testbed without daemons, whose host inside processes Router Advertisements.
 pub fn listening_testbed(test: &str) -> Option<Testbed> {
     for (program, word) in [("dhcpd", "--version"), ("tshark", "--version"), ("tcpdump", "--version")] {
         if Command::new(program).arg(word).output().is_err() {

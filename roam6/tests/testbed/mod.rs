@@ -1,5 +1,5 @@
-//! A testbed for tests of the real binary: a home agent, the network it lends to visitors, and a mobile router with a node
-//! inside, each in a namespace of its own that ends with the test.
+//! The testbed for tests of the real binary: a home agent with a visited network, a mobile router and a host inside, each in
+//! a network namespace that ends with the test.
 #![allow(dead_code, unreachable_pub, reason = "each test file uses its part")]
 
 pub mod capture;
@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
 pub const BINARY: &str = env!("CARGO_BIN_EXE_roam6");
-/// Slow machines are no failure, emulated ones on a busy host least of all.
+/// Generous, for slow and emulated machines.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 /// A process that ends with the test.
@@ -30,7 +30,7 @@ impl Drop for Running {
     }
 }
 
-/// A namespace that lives as long as the process that holds it.
+/// A network namespace that exists as long as its holder process.
 pub struct Namespace(Running);
 
 impl Namespace {
@@ -56,7 +56,7 @@ impl Namespace {
         command
     }
 
-    /// Does something in this place.
+    /// Runs a function in this namespace.
     pub fn enter<R: Send>(&self, act: impl FnOnce() -> R + Send) -> R {
         let namespace = fs::File::open(format!("/proc/{}/ns/net", self.number())).unwrap();
         std::thread::scope(|scope| {
@@ -91,7 +91,7 @@ impl Namespace {
         String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned()
     }
 
-    /// Starts roam6 with this file; what it says goes beside it.
+    /// Starts roam6 with this configuration; its log is written next to it.
     pub fn roam6(&self, config: &Path) -> Running {
         let log = File::options().append(true).create(true).open(config.with_extension("log")).unwrap();
         let mut command = self.command(&[BINARY, "run", "--config", config.to_str().unwrap()]);
@@ -109,7 +109,7 @@ pub fn wait_for(what: &str, done: impl FnMut() -> bool) {
     wait_or_report(what, done, String::new);
 }
 
-/// The same; if it does not come, what `story` tells is said too.
+/// The same; on a timeout the output of `story` is reported too.
 pub fn wait_or_report(what: &str, mut done: impl FnMut() -> bool, story: impl Fn() -> String) {
     let until = Instant::now() + PATIENCE;
     while !done() {
@@ -147,7 +147,7 @@ home_prefixes = [\"2001:db8:1::/64\"]
 prefix_table = \"mobiles.toml\"
 ";
 
-/// Everybody on the testbed. The agent's host is also the correspondent, `2001:db8:9::9`; the node is `2001:db8:100::2`.
+/// The hosts of the testbed. The home agent's host is also the correspondent, `2001:db8:9::9`; the node is `2001:db8:100::2`.
 pub struct Testbed {
     pub agent: Namespace,
     pub router: Namespace,
@@ -156,7 +156,7 @@ pub struct Testbed {
 }
 
 impl Testbed {
-    /// `None`, with a word of why, where it cannot be built.
+    /// `None` if it cannot be built; prints why.
     pub fn new(test: &str) -> Option<Testbed> {
         let (Some(agent), Some(router), Some(node)) = (Namespace::new(), Namespace::new(), Namespace::new()) else {
             println!("skipped: {test}: no network namespaces here (not root?)");
@@ -188,7 +188,7 @@ impl Testbed {
         self.folder.path().join(name)
     }
 
-    /// Makes keys that the two trust one another by; `more` are words of `roam6 enroll`.
+    /// Enrols the mobile router; `more` are arguments of `roam6 enroll`.
     pub fn enroll(&self, more: &[&str]) {
         self.enroll_as("2001:db8:1::100", "2001:db8:100::/56", "mr.key", more);
     }
@@ -200,7 +200,7 @@ impl Testbed {
         run(enroll.arg("--table").arg(self.file("mobiles.toml")).arg("--key-file").arg(self.file(key_file)));
     }
 
-    /// The visited network has this prefix from now on, until the answer is dropped.
+    /// Advertises this prefix in the visited network until the returned process is dropped.
     pub fn advertise(&self, prefix: &str) -> Running {
         // A former one's helper process may hold its file for a while after it.
         static NUMBER: AtomicU32 = AtomicU32::new(0);
@@ -218,7 +218,7 @@ impl Testbed {
         self.start_agent_with("auto")
     }
 
-    /// The mobile router; `more` goes into its table of settings.
+    /// Starts the mobile router; `more` is added to its table.
     pub fn start_router(&self, more: &str) -> Running {
         self.start_router_with("auto", more)
     }
@@ -228,7 +228,7 @@ impl Testbed {
         self.agent.roam6(&self.agent_config(data_plane))
     }
 
-    /// The home agent with `more` behind its table of settings.
+    /// Starts the home agent with `more` after its table.
     pub fn start_agent_more(&self, more: &str) -> Running {
         self.agent.roam6(&self.write_config("ha", &format!("{AGENT}{more}")))
     }
@@ -248,18 +248,18 @@ impl Testbed {
         self.write_config("ha", &format!("data_plane = \"{data_plane}\"\n{AGENT}"))
     }
 
-    /// Waits until the home agent holds a binding with a care-of address in the network that begins so.
+    /// Waits until the home agent has a binding whose care-of address begins with `care_of`.
     pub fn await_binding(&self, care_of: &str) {
         wait_or_report(care_of, || self.show("ha", "bindings").contains(care_of), || self.logs());
     }
 
-    /// What the two have said.
+    /// The logs of both.
     pub fn logs(&self) -> String {
         let log = |who: &str| fs::read_to_string(self.file(&format!("{who}.log"))).unwrap_or_default();
         format!("home agent:\n{}\nmobile router:\n{}", log("ha"), log("mr"))
     }
 
-    /// What `roam6 show` says of `ha` or `mr`; nothing if it does not answer.
+    /// Output of `roam6 show` of `ha` or `mr`; empty if the daemon does not respond.
     pub fn show(&self, who: &str, what: &str) -> String {
         let place = if who == "ha" { &self.agent } else { &self.router };
         let mut show = place.command(&[BINARY, "show", what, "--run-dir"]);
@@ -267,7 +267,7 @@ impl Testbed {
         String::from_utf8_lossy(&shown.stdout).into_owned()
     }
 
-    /// Writes a configuration with folders of its own.
+    /// Writes a configuration with directories of its own.
     pub fn write_config(&self, name: &str, role: &str) -> PathBuf {
         let path = self.file(&format!("{name}.toml"));
         let own = self.file(name);

@@ -1,4 +1,4 @@
-//! An IPv4-only network beside the testbed, with a NAT or without; and a transfer that must live through moves.
+//! An IPv4-only visited network, with or without a NAT, and a TCP transfer that must survive handovers.
 
 use super::{Namespace, Running, Testbed, run, wait_for};
 use std::io::{Read, Write};
@@ -28,7 +28,7 @@ priority = 9
 /// The IPv4-only network.
 pub struct NatTestbed {
     pub testbed: Testbed,
-    /// Between the two; `None`: they are on one link.
+    /// The NAT; `None`: home agent and mobile router share a link.
     nat: Option<Namespace>,
 }
 
@@ -38,7 +38,7 @@ impl NatTestbed {
         NatTestbed::enrolled(test, translated, &[])
     }
 
-    /// The same with `more` words of `roam6 enroll`.
+    /// The same with `more` arguments of `roam6 enroll`.
     pub fn enrolled(test: &str, translated: bool, more: &[&str]) -> Option<NatTestbed> {
         for tool in ["nft", "tcpdump", "tshark"] {
             if Command::new(tool).arg("--version").output().is_err() {
@@ -95,7 +95,7 @@ impl NatTestbed {
         self.testbed.node.ping(2, size, "2001:db8:9::9")
     }
 
-    /// The NAT forgets every mapping, as one does that was restarted.
+    /// Removes all mappings of the NAT, like a restart.
     pub fn forget(&self) {
         self.nat.as_ref().unwrap().shell("ip link set out0 down && ip link set out0 up");
     }
@@ -146,20 +146,20 @@ impl Transfer {
         Transfer { returned, ended, sender, reader }
     }
 
-    /// Waits until more has come back than was under way.
+    /// Waits until more data has returned than was in flight.
     pub fn goes_on(&self, what: &str) {
         let before = self.returned.load(Ordering::Relaxed);
         wait_for(what, || self.returned.load(Ordering::Relaxed) > before + 100_000);
     }
 
-    /// All that was sent has come back.
+    /// Ends the transfer: all data has returned.
     pub fn end(self) {
         self.ended.store(true, Ordering::Relaxed);
         assert_eq!(self.sender.join().unwrap(), self.reader.join().unwrap());
     }
 }
 
-/// A field of the packets of a capture that a filter passes.
+/// A field of the packets of a capture that match a filter.
 pub fn dissect(file: &Path, filter: &str, field: &str) -> String {
     let mut tshark = Command::new("tshark");
     tshark.args(["-n", "-d", "udp.port==4191,ipv6", "-r", file.to_str().unwrap(), "-Y", filter, "-T", "fields"]);

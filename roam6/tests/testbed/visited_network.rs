@@ -7,27 +7,27 @@ use std::fs::{self, File};
 use std::net::Ipv6Addr;
 use std::process::Stdio;
 
-/// A network to visit, beyond the same cable as all others.
+/// A visited network; all share one veth pair.
 pub struct VisitedNetwork {
     /// Prefix of its link.
     pub link: &'static str,
-    /// What its server delegates from, a /48; empty if it has none.
+    /// The /48 that its DHCPv6 server delegates from; empty without a server.
     pub pool: &'static str,
-    /// How long what it delegates is valid, seconds; preferred for half of that.
+    /// Valid lifetime of delegated prefixes, seconds; the preferred lifetime is half of it.
     pub lease: u32,
 }
 
 pub const FIRST: VisitedNetwork = VisitedNetwork { link: "2001:db8:2::", pool: "2001:db8:b1::", lease: 600 };
 pub const SECOND: VisitedNetwork = VisitedNetwork { link: "2001:db8:3::", pool: "2001:db8:b2::", lease: 600 };
 pub const POOR: VisitedNetwork = VisitedNetwork { link: "2001:db8:2::", pool: "", lease: 0 };
-/// What it gives must be asked for again and again.
+/// Its leases are short and must be renewed.
 pub const BRIEF: VisitedNetwork = VisitedNetwork { link: "2001:db8:2::", pool: "2001:db8:b3::", lease: 12 };
 /// The prefix of its pool that a server delegates.
 pub const UPPER: &str = "ff00";
-/// The one it delegates after it was set up anew.
+/// The prefix that it delegates after a reconfiguration.
 pub const LOWER: &str = "7f00";
 
-/// Who makes a network what it is; they go with it.
+/// An attachment of the mobile router to a visited network, with the servers of that network.
 pub struct Attachment<'a> {
     testbed: &'a Testbed,
     network: &'static VisitedNetwork,
@@ -37,7 +37,7 @@ pub struct Attachment<'a> {
 }
 
 impl<'a> Attachment<'a> {
-    /// Plugs the mobile router into `network`.
+    /// Attaches the mobile router to `network`.
     pub fn begin(testbed: &'a Testbed, network: &'static VisitedNetwork, name: &str) -> Attachment<'a> {
         let VisitedNetwork { link, pool, .. } = network;
         testbed.agent.shell(&format!(
@@ -60,18 +60,18 @@ impl<'a> Attachment<'a> {
         visit
     }
 
-    /// The server begins anew, knows of no leases, and gives this prefix of its pool.
+    /// Restarts the DHCPv6 server without leases; it delegates this prefix of its pool.
     pub fn delegate(&mut self, prefix: &str) {
         self.delegate_no_more();
         self.server = Some(self.network.delegate(self.testbed, prefix));
     }
 
-    /// The server is gone.
+    /// Stops the DHCPv6 server.
     pub fn delegate_no_more(&mut self) {
         self.server = None;
     }
 
-    /// Pulls the plug.
+    /// Detaches the mobile router.
     pub fn end(self) -> Dissected {
         let testbed = self.testbed;
         self.end_after(|| {
@@ -81,7 +81,7 @@ impl<'a> Attachment<'a> {
         })
     }
 
-    /// What the uplink carried until after `act` had to come from here, or to be of the link.
+    /// Ends the capture after `act`: all sources on the uplink must belong to this network or be link-local.
     pub fn end_after(mut self, act: impl FnOnce()) -> Dissected {
         act();
         let seen = self.capture.take().unwrap().end();
@@ -105,7 +105,7 @@ impl VisitedNetwork {
         within(self.link, 4) || within(self.pool, 3)
     }
 
-    /// The only server of its link, so nobody need wait for others.
+    /// Starts the DHCPv6 server; it is the only one, so clients need not wait for others.
     fn delegate(&self, testbed: &Testbed, prefix: &str) -> Running {
         let base = self.pool.trim_end_matches("::");
         let text = format!(
