@@ -144,8 +144,8 @@ fn shown() -> String {
 }
 
 #[test]
-fn what_was_put_stands_and_cleaning_leaves_nothing() {
-    let Some((_here, _there)) = Namespace::pair("what_was_put_stands_and_cleaning_leaves_nothing") else { return };
+fn items_are_installed_and_clean_removes_all() {
+    let Some((_here, _there)) = Namespace::pair("items_are_installed_and_clean_removes_all") else { return };
     let before = shown();
     let directory = tempfile::tempdir().unwrap();
     let mut host = host(&directory, &["here0"], Some(LinkId(1)));
@@ -198,8 +198,8 @@ fn what_was_put_stands_and_cleaning_leaves_nothing() {
 }
 
 #[test]
-fn what_others_remove_is_put_again() {
-    let Some((_here, _there)) = Namespace::pair("what_others_remove_is_put_again") else { return };
+fn removed_items_are_installed_again() {
+    let Some((_here, _there)) = Namespace::pair("removed_items_are_installed_again") else { return };
     let directory = tempfile::tempdir().unwrap();
     let mut host = host(&directory, &["here0"], Some(LinkId(1)));
     let link = link(&mut host, "here0").link;
@@ -233,8 +233,8 @@ fn what_others_remove_is_put_again() {
 }
 
 #[test]
-fn a_setting_goes_with_its_interface_whatever_that_is_called_later() {
-    let test = "a_setting_goes_with_its_interface_whatever_that_is_called_later";
+fn sysctl_follows_its_interface_through_a_renaming() {
+    let test = "sysctl_follows_its_interface_through_a_renaming";
     let Some((_here, _there)) = Namespace::pair(test) else { return };
     let directory = tempfile::tempdir().unwrap();
     let mut host = host(&directory, &["here0"], None);
@@ -273,8 +273,8 @@ fn a_setting_goes_with_its_interface_whatever_that_is_called_later() {
 }
 
 #[test]
-fn a_later_life_keeps_what_it_puts_and_removes_the_rest() {
-    let Some((_here, _there)) = Namespace::pair("a_later_life_keeps_what_it_puts_and_removes_the_rest") else { return };
+fn restart_keeps_items_put_again_and_removes_the_rest() {
+    let Some((_here, _there)) = Namespace::pair("restart_keeps_items_put_again_and_removes_the_rest") else { return };
     let before = shown();
     let directory = tempfile::tempdir().unwrap();
     let mut first = host(&directory, &["here0"], Some(LinkId(1)));
@@ -296,8 +296,8 @@ fn a_later_life_keeps_what_it_puts_and_removes_the_rest() {
 }
 
 #[test]
-fn an_item_takes_the_place_of_its_former_self() {
-    let Some((_here, _there)) = Namespace::pair("an_item_takes_the_place_of_its_former_self") else { return };
+fn item_replaces_its_former_version() {
+    let Some((_here, _there)) = Namespace::pair("item_replaces_its_former_version") else { return };
     let directory = tempfile::tempdir().unwrap();
     let mut host = host(&directory, &["here0"], Some(LinkId(1)));
     let link = link(&mut host, "here0").link;
@@ -363,8 +363,8 @@ fn tentative_address_is_replaced_by_one_without_dad() {
 }
 
 #[test]
-fn a_refusal_is_told_in_the_kernels_words_and_keeps_the_order() {
-    let Some((_here, _there)) = Namespace::pair("a_refusal_is_told_in_the_kernels_words_and_keeps_the_order") else {
+fn refusal_has_the_kernels_error_text_and_keeps_the_order() {
+    let Some((_here, _there)) = Namespace::pair("refusal_has_the_kernels_error_text_and_keeps_the_order") else {
         return;
     };
     let directory = tempfile::tempdir().unwrap();
@@ -387,8 +387,8 @@ fn a_refusal_is_told_in_the_kernels_words_and_keeps_the_order() {
 }
 
 #[test]
-fn ten_thousand_routes() {
-    let Some((_here, _there)) = Namespace::pair("ten_thousand_routes") else { return };
+fn ten_thousand_routes_are_installed_in_batches() {
+    let Some((_here, _there)) = Namespace::pair("ten_thousand_routes_are_installed_in_batches") else { return };
     let directory = tempfile::tempdir().unwrap();
     let mut host = host(&directory, &["here0"], Some(LinkId(1)));
     let link = link(&mut host, "here0").link;
@@ -456,8 +456,8 @@ fn memory_of_ten_thousand_bindings() {
 
 #[test]
 #[cfg(feature = "bpf")]
-fn tunnels_of_the_real_back_end_carry_routes() {
-    let test = "tunnels_of_the_real_back_end_carry_routes";
+fn routes_into_bpf_tunnels_are_installed() {
+    let test = "routes_into_bpf_tunnels_are_installed";
     let Some((_here, _there)) = Namespace::pair(test) else { return };
     netns::own_mounts();
     let directory = tempfile::tempdir().unwrap();
@@ -495,8 +495,8 @@ fn tunnels_of_the_real_back_end_carry_routes() {
 }
 
 #[test]
-fn programs_of_the_router_find_the_way_that_fits_its_addresses() {
-    let Some((_here, _there)) = Namespace::pair("programs_of_the_router_find_the_way_that_fits_its_addresses") else {
+fn local_programs_use_the_route_that_fits_the_source_address() {
+    let Some((_here, _there)) = Namespace::pair("local_programs_use_the_route_that_fits_the_source_address") else {
         return;
     };
     let directory = tempfile::tempdir().unwrap();
@@ -527,8 +527,8 @@ fn programs_of_the_router_find_the_way_that_fits_its_addresses() {
 }
 
 #[test]
-fn a_carrier_lost_and_found_in_no_time_is_told_as_both() {
-    let Some((here, there)) = Namespace::pair("a_carrier_lost_and_found_in_no_time_is_told_as_both") else { return };
+fn short_carrier_loss_is_reported_as_loss_and_return() {
+    let Some((here, there)) = Namespace::pair("short_carrier_loss_is_reported_as_loss_and_return") else { return };
     let directory = tempfile::tempdir().unwrap();
     let mut host = host(&directory, &["here0"], None);
     listen(&mut host, Duration::ZERO);
@@ -554,8 +554,8 @@ fn a_carrier_lost_and_found_in_no_time_is_told_as_both() {
 }
 
 #[test]
-fn a_source_that_does_not_belong_is_told_so_and_goes_nowhere() {
-    let test = "a_source_that_does_not_belong_is_told_so_and_goes_nowhere";
+fn source_filter_rejects_foreign_sources_with_an_icmp_error() {
+    let test = "source_filter_rejects_foreign_sources_with_an_icmp_error";
     let Some((here, there)) = Namespace::pair(test) else { return };
     let directory = tempfile::tempdir().unwrap();
     let mut host = host(&directory, &["here0"], Some(LinkId(1)));

@@ -9,8 +9,8 @@ use roam6_proto::Input;
 use std::time::Duration;
 
 #[test]
-fn a_step_of_the_wall_clock_is_told_each_time() {
-    let test = "a_step_of_the_wall_clock_is_told_each_time";
+fn each_step_of_the_wall_clock_is_reported() {
+    let test = "each_step_of_the_wall_clock_is_reported";
     if std::env::var_os("ROAM6_OWN_MACHINE").is_none() {
         return println!("skipped: {test}: it sets the machine's clock; scripts/test-vm does it on a virtual one");
     }

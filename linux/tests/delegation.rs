@@ -115,8 +115,8 @@ impl Router {
 }
 
 #[test]
-fn a_real_server_delegates_renews_vanishes_and_returns() {
-    let test = "a_real_server_delegates_renews_vanishes_and_returns";
+fn dhcpv6_server_delegates_renews_vanishes_and_returns() {
+    let test = "dhcpv6_server_delegates_renews_vanishes_and_returns";
     let Some((here, there)) = Namespace::pair(test) else { return };
     let directory = tempfile::tempdir().unwrap();
     there.enter();

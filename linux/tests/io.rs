@@ -116,8 +116,8 @@ impl Two {
 }
 
 #[test]
-fn mobility_packets_of_any_source_arrive_whole_and_the_kernel_keeps_quiet() {
-    let Some(mut two) = Two::new("mobility_packets_of_any_source_arrive_whole_and_the_kernel_keeps_quiet") else {
+fn mobility_messages_arrive_and_kernel_icmp_errors_are_suppressed() {
+    let Some(mut two) = Two::new("mobility_messages_arrive_and_kernel_icmp_errors_are_suppressed") else {
         return;
     };
     // Errors must have a way back, or their absence proves nothing.
@@ -162,8 +162,8 @@ fn mobility_packets_of_any_source_arrive_whole_and_the_kernel_keeps_quiet() {
 }
 
 #[test]
-fn plain_esp_is_the_kernel_s_unless_it_is_asked_for() {
-    let Some(mut two) = Two::new("plain_esp_is_the_kernel_s_unless_it_is_asked_for") else { return };
+fn plain_esp_is_left_to_the_kernel_unless_requested() {
+    let Some(mut two) = Two::new("plain_esp_is_left_to_the_kernel_unless_requested") else { return };
     let sent = packet("2001:db8::2", "2001:db8::1", &[(50, vec![0, 0, 16, 0, 0, 0, 0, 1, 1, 2, 2, 135])]);
     for wanted in [false, true, false] {
         two.near.receive_plain_esp(wanted).unwrap();
@@ -174,8 +174,8 @@ fn plain_esp_is_the_kernel_s_unless_it_is_asked_for() {
 }
 
 #[test]
-fn packets_passing_through_are_left_alone() {
-    let Some(mut two) = Two::new("packets_passing_through_are_left_alone") else { return };
+fn forwarded_mobility_messages_are_left_alone() {
+    let Some(mut two) = Two::new("forwarded_mobility_messages_are_left_alone") else { return };
     run("sysctl -qw net.ipv6.conf.all.forwarding=1; ip -6 route add 2001:db8:9::/48 via 2001:db8::2");
     two.there.enter();
     run("ip -6 route add 2001:db8:9::/48 via 2001:db8::1; ip -6 addr add 2001:db8:9::9/128 dev lo");
@@ -191,8 +191,8 @@ fn packets_passing_through_are_left_alone() {
 }
 
 #[test]
-fn multicast_and_probes_of_addresses_nobody_has_are_heard() {
-    let Some(mut two) = Two::new("multicast_and_probes_of_addresses_nobody_has_are_heard") else { return };
+fn multicast_and_dad_probes_of_unassigned_addresses_are_received() {
+    let Some(mut two) = Two::new("multicast_and_dad_probes_of_unassigned_addresses_are_received") else { return };
     let solicitation = |target: &str| {
         let mut body = vec![135, 0, 0, 0, 0, 0, 0, 0];
         body.extend(address(target).octets());
@@ -209,8 +209,8 @@ fn multicast_and_probes_of_addresses_nobody_has_are_heard() {
 }
 
 #[test]
-fn feedback_is_heard_only_if_it_is_for_us() {
-    let Some(mut two) = Two::new("feedback_is_heard_only_if_it_is_for_us") else { return };
+fn icmp_errors_are_received_only_for_own_addresses() {
+    let Some(mut two) = Two::new("icmp_errors_are_received_only_for_own_addresses") else { return };
     let reply = |destination| packet("2001:db8::2", destination, &[(58, vec![129, 0, 0, 0, 0, 7, 0, 1])]);
     let (link, neighbour) = (two.far_link.link, two.near_link.address.unwrap());
     for destination in ["2001:db8::1", "2001:db8:5::1"] {
@@ -222,8 +222,8 @@ fn feedback_is_heard_only_if_it_is_for_us() {
 }
 
 #[test]
-fn a_packet_without_a_route_leaves_as_soon_as_there_is_one() {
-    let Some(mut two) = Two::new("a_packet_without_a_route_leaves_as_soon_as_there_is_one") else { return };
+fn packet_without_a_route_is_retried_until_there_is_one() {
+    let Some(mut two) = Two::new("packet_without_a_route_is_retried_until_there_is_one") else { return };
     let update = packet("2001:db8::2", "2001:db8:7::1", &[mobility()]);
     let link = two.far_link.link;
     two.send(Via::Link(link), &update);
@@ -238,8 +238,8 @@ fn a_packet_without_a_route_leaves_as_soon_as_there_is_one() {
 }
 
 #[test]
-fn an_address_is_answered_for_with_the_router_bit_asked_for() {
-    let Some(mut two) = Two::new("an_address_is_answered_for_with_the_router_bit_asked_for") else { return };
+fn nd_proxy_answers_with_the_requested_router_flag() {
+    let Some(mut two) = Two::new("nd_proxy_answers_with_the_requested_router_flag") else { return };
     let link = two.near_link.link;
     put(&mut two.near, &[Item::Sysctl(SysctlSetting { link: Some(link), sysctl: Sysctl::Forwarding, value: 1 })]);
     for (last, router) in [("2001:db8::a", true), ("2001:db8::b", false), ("2001:db8::a", false)] {
@@ -262,8 +262,8 @@ fn an_address_is_answered_for_with_the_router_bit_asked_for() {
 }
 
 #[test]
-fn interfaces_addresses_and_neighbours_are_announced() {
-    let Some(mut two) = Two::new("interfaces_addresses_and_neighbours_are_announced") else { return };
+fn netlink_announces_interfaces_addresses_and_neighbours() {
+    let Some(mut two) = Two::new("netlink_announces_interfaces_addresses_and_neighbours") else { return };
     let link = two.near_link.link;
     for up in [false, true, false, true] {
         let began = two.near.now();
@@ -324,8 +324,8 @@ fn interfaces_addresses_and_neighbours_are_announced() {
 }
 
 #[test]
-fn a_tick_comes_at_its_time() {
-    let Some(mut two) = Two::new("a_tick_comes_at_its_time") else { return };
+fn tick_comes_at_its_time() {
+    let Some(mut two) = Two::new("tick_comes_at_its_time") else { return };
     let until = two.near.now() + Duration::from_micros(3_300);
     let mut ticked = false;
     while !ticked {
@@ -337,8 +337,8 @@ fn a_tick_comes_at_its_time() {
 }
 
 #[test]
-fn more_news_than_can_be_heard_is_made_up_for() {
-    let Some(mut two) = Two::new("more_news_than_can_be_heard_is_made_up_for") else { return };
+fn netlink_overrun_is_followed_by_a_resynchronisation() {
+    let Some(mut two) = Two::new("netlink_overrun_is_followed_by_a_resynchronisation") else { return };
     // A burst nobody listens to, and somewhere behind it the one thing that matters.
     let burst: String = (1..=20_000)
         .map(|number| format!("neigh replace 2001:db8:1::{number:x} lladdr 02:00:00:00:00:01 dev here0\n"))

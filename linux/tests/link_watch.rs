@@ -57,8 +57,8 @@ fn change(host: &mut Host, far: &Far, on: LinkId, states: &[&str]) -> (Duration,
 }
 
 #[test]
-fn a_change_is_noticed_before_the_kernel_tells_of_it() {
-    let test = "a_change_is_noticed_before_the_kernel_tells_of_it";
+fn carrier_change_is_noticed_before_the_kernel_announces_it() {
+    let test = "carrier_change_is_noticed_before_the_kernel_announces_it";
     let (Some(there), Some(here)) = (Namespace::enter_new(test), Namespace::enter_new(test)) else { return };
     let far = Far { here, there };
     for (name, index) in [("watched", 101), ("other", 102)] {
@@ -89,8 +89,8 @@ fn a_change_is_noticed_before_the_kernel_tells_of_it() {
 }
 
 #[test]
-fn what_waited_for_a_router_of_the_former_network_never_reaches_the_next() {
-    let test = "what_waited_for_a_router_of_the_former_network_never_reaches_the_next";
+fn packets_queued_for_a_former_router_are_dropped() {
+    let test = "packets_queued_for_a_former_router_are_dropped";
     let Some((here, there)) = Namespace::pair(test) else { return };
     run("ip address add 2001:db8::1/64 dev here0 nodad");
     // Nobody asks again of itself.

@@ -54,8 +54,8 @@ fn refused(host: &mut Host, item: Item) -> String {
 }
 
 #[test]
-fn endpoints_stand_change_in_place_and_leave_nothing() {
-    let Some(_places) = enter("endpoints_stand_change_in_place_and_leave_nothing") else { return };
+fn mptcp_endpoints_are_added_changed_in_place_and_removed() {
+    let Some(_places) = enter("mptcp_endpoints_are_added_changed_in_place_and_removed") else { return };
     run("sysctl -qw net.ipv4.tcp_rmem='4096 131072 6291456'");
     let before = shown();
     let directory = tempfile::tempdir().unwrap();
@@ -91,8 +91,8 @@ fn endpoints_stand_change_in_place_and_leave_nothing() {
 }
 
 #[test]
-fn a_later_life_keeps_what_still_may_serve_and_puts_it_again_or_not() {
-    let Some(_places) = enter("a_later_life_keeps_what_still_may_serve_and_puts_it_again_or_not") else { return };
+fn mptcp_endpoints_are_adopted_after_a_restart_until_put_again() {
+    let Some(_places) = enter("mptcp_endpoints_are_adopted_after_a_restart_until_put_again") else { return };
     let before = shown();
     let directory = tempfile::tempdir().unwrap();
     let mut first = host(&directory, &["here0"], None);
@@ -125,8 +125,8 @@ fn a_later_life_keeps_what_still_may_serve_and_puts_it_again_or_not() {
 }
 
 #[test]
-fn what_others_made_stays_theirs_and_what_they_undo_is_put_again() {
-    let Some(_places) = enter("what_others_made_stays_theirs_and_what_they_undo_is_put_again") else { return };
+fn mptcp_endpoints_of_others_stay_and_removed_ones_are_restored() {
+    let Some(_places) = enter("mptcp_endpoints_of_others_stay_and_removed_ones_are_restored") else { return };
     run(&format!("ip mptcp endpoint add {CARE_OF} dev here0 subflow fullmesh"));
     let theirs = shown();
     let directory = tempfile::tempdir().unwrap();

@@ -268,8 +268,8 @@ macro_rules! testbed_or_skip {
 }
 
 #[test]
-fn a_connection_goes_on_by_the_other_path() {
-    let mut testbed = testbed_or_skip!("a_connection_goes_on_by_the_other_path");
+fn tcp_connection_continues_by_the_other_locator_pair() {
+    let mut testbed = testbed_or_skip!("tcp_connection_continues_by_the_other_locator_pair");
     testbed.watch_routers();
     testbed.take_path(0);
     let mut connection = Connection::new(&testbed);
@@ -295,8 +295,8 @@ fn a_connection_goes_on_by_the_other_path() {
 }
 
 #[test]
-fn sockets_choose_a_path_by_their_mark() {
-    let mut testbed = testbed_or_skip!("sockets_choose_a_path_by_their_mark");
+fn forked_context_is_chosen_by_socket_mark() {
+    let mut testbed = testbed_or_skip!("forked_context_is_chosen_by_socket_mark");
     testbed.watch_routers();
     testbed.take_path(0);
     testbed.sides.iter_mut().for_each(|side| side.take_path_of(1, Fork(7)));
@@ -326,8 +326,8 @@ fn sockets_choose_a_path_by_their_mark() {
 }
 
 #[test]
-fn a_connection_outlives_its_interface_and_does_not_sit_out_its_back_off() {
-    let mut testbed = testbed_or_skip!("a_connection_outlives_its_interface_and_does_not_sit_out_its_back_off");
+fn tcp_connection_outlives_its_interface_without_back_off() {
+    let mut testbed = testbed_or_skip!("tcp_connection_outlives_its_interface_without_back_off");
     testbed.take_path(0);
     let mut connection = Connection::new(&testbed);
     connection.carry(1 << 20);
@@ -349,16 +349,16 @@ fn a_connection_outlives_its_interface_and_does_not_sit_out_its_back_off() {
 }
 
 #[test]
-fn what_waits_for_a_neighbour_behind_a_pulled_cable_is_sent_again() {
-    let testbed = testbed_or_skip!("what_waits_for_a_neighbour_behind_a_pulled_cable_is_sent_again");
+fn packets_queued_for_a_lost_neighbour_are_retransmitted() {
+    let testbed = testbed_or_skip!("packets_queued_for_a_lost_neighbour_are_retransmitted");
     pull_the_cable(testbed);
 }
 
 /// The kernel announces carriers once a second at most, so right after another change the announcement comes after the
 /// switch.
 #[test]
-fn news_of_a_pulled_cable_may_come_late() {
-    let testbed = testbed_or_skip!("news_of_a_pulled_cable_may_come_late");
+fn retransmission_works_with_a_late_carrier_announcement() {
+    let testbed = testbed_or_skip!("retransmission_works_with_a_late_carrier_announcement");
     let [left, _] = &testbed.sides;
     for words in ["add other0 type veth peer name other1", "set other0 up", "set other1 up", "delete other0"] {
         left.host.ip(&format!("link {words}"));
@@ -383,8 +383,8 @@ fn pull_the_cable(mut testbed: Testbed) {
 }
 
 #[test]
-fn conversations_and_contexts_are_told_of() {
-    let mut testbed = testbed_or_skip!("conversations_and_contexts_are_told_of");
+fn conversations_and_context_activity_are_reported() {
+    let mut testbed = testbed_or_skip!("conversations_and_context_activity_are_reported");
     let [left, right] = &mut testbed.sides;
     left.put(vec![Item::ContextTrigger(ContextTrigger { octets: Some(2048), ..ContextTrigger::default() })]);
     let sockets = [left.host.udp("[2001:db8:a1::1]:6000"), right.host.udp("[2001:db8:a2::2]:6000")];
@@ -414,8 +414,8 @@ fn conversations_and_contexts_are_told_of() {
 }
 
 #[test]
-fn a_packet_of_no_context_is_handed_up_and_errors_find_the_transport() {
-    let mut testbed = testbed_or_skip!("a_packet_of_no_context_is_handed_up_and_errors_find_the_transport");
+fn packet_without_context_is_passed_up_and_icmp_errors_translated() {
+    let mut testbed = testbed_or_skip!("packet_without_context_is_passed_up_and_icmp_errors_translated");
     let [left, right] = &mut testbed.sides;
     left.take_path(1);
     let sockets = [left.host.udp("[2001:db8:a1::1]:6000"), right.host.udp("[2001:db8:a2::2]:6000")];

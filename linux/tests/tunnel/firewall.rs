@@ -42,8 +42,8 @@ fn sent_on(side: &mut TunnelEnd) -> u64 {
 }
 
 #[test]
-fn a_home_agent_sends_nothing_past_its_firewall() {
-    let mut testbed = testbed_or_skip!("a_home_agent_sends_nothing_past_its_firewall");
+fn home_agent_fast_path_respects_the_firewall() {
+    let mut testbed = testbed_or_skip!("home_agent_fast_path_respects_the_firewall");
     let (cn, mnn) = (testbed.cn.udp(&format!("[{CN}]:5000")), testbed.mnn.udp(&format!("[{MNN}]:5000")));
     for _ in 0..10 {
         assert!(arrives(&cn, &mnn, 1000) && arrives(&mnn, &cn, 1000));
@@ -77,8 +77,8 @@ fn a_home_agent_sends_nothing_past_its_firewall() {
 }
 
 #[test]
-fn a_mobile_router_sends_nothing_past_its_firewall() {
-    let mut testbed = testbed_or_skip!("a_mobile_router_sends_nothing_past_its_firewall");
+fn mobile_router_fast_path_respects_the_firewall() {
+    let mut testbed = testbed_or_skip!("mobile_router_fast_path_respects_the_firewall");
     let (cn, mnn) = (testbed.cn.udp(&format!("[{CN}]:5000")), testbed.mnn.udp(&format!("[{MNN}]:5000")));
     for _ in 0..10 {
         assert!(arrives(&cn, &mnn, 1000) && arrives(&mnn, &cn, 1000));
@@ -95,9 +95,9 @@ fn a_mobile_router_sends_nothing_past_its_firewall() {
 }
 
 #[test]
-fn what_a_driver_would_take_passes_the_firewall_too() {
+fn xdp_respects_the_firewall() {
     if let Some(why) = crate::netns_host::obstacle() {
-        return println!("skipped: what_a_driver_would_take_passes_the_firewall_too: {why}");
+        return println!("skipped: xdp_respects_the_firewall: {why}");
     }
     let mut testbed = Testbed::with(BackEnd::BpfAtDriver, BackEnd::Bpf);
     load(&testbed.ha.host, &rules("nemo0"));
@@ -112,8 +112,8 @@ fn what_a_driver_would_take_passes_the_firewall_too() {
 }
 
 #[test]
-fn from_tunnel_to_tunnel_packets_pass_the_firewall() {
-    let mut testbed = testbed_or_skip!("from_tunnel_to_tunnel_packets_pass_the_firewall");
+fn hairpinned_packets_pass_the_firewall() {
+    let mut testbed = testbed_or_skip!("hairpinned_packets_pass_the_firewall");
     let (_other, node) = testbed.second_router(false);
     let (a, b) = (testbed.mnn.udp(&format!("[{MNN}]:5000")), node.udp(&format!("[{OTHER_MNN}]:5000")));
     for _ in 0..5 {
@@ -129,8 +129,8 @@ fn from_tunnel_to_tunnel_packets_pass_the_firewall() {
 }
 
 #[test]
-fn from_tunnel_to_tunnel_ipv4_passes_the_firewall() {
-    let mut testbed = testbed_or_skip!("from_tunnel_to_tunnel_ipv4_passes_the_firewall");
+fn hairpinned_ipv4_packets_pass_the_firewall() {
+    let mut testbed = testbed_or_skip!("hairpinned_ipv4_packets_pass_the_firewall");
     let (_other, node) = ipv4::two_networks(&mut testbed);
     let (a, b) = (testbed.mnn.udp(&format!("{MNN4}:5000")), node.udp(&format!("{OTHER_MNN4}:5000")));
     assert!(arrives(&a, &b, 1000) && arrives(&b, &a, 1000));

@@ -25,8 +25,8 @@ fn packets_pass_both_ways_by_slow_and_fast_path() {
 }
 
 #[test]
-fn the_routers_themselves_use_the_tunnel() {
-    let testbed = testbed_or_skip!("the_routers_themselves_use_the_tunnel");
+fn routers_own_packets_use_the_tunnel() {
+    let testbed = testbed_or_skip!("routers_own_packets_use_the_tunnel");
     let (cn, home) = (testbed.cn.udp(&format!("[{CN}]:5000")), testbed.mr.host.udp(&format!("[{HOME}]:5000")));
     let (ha, mnn) = (testbed.ha.host.udp(&format!("[{HA}]:5000")), testbed.mnn.udp(&format!("[{MNN}]:5000")));
     for (a, b) in [(&cn, &home), (&home, &cn), (&ha, &mnn), (&mnn, &ha), (&ha, &home), (&home, &ha)] {
@@ -35,8 +35,8 @@ fn the_routers_themselves_use_the_tunnel() {
 }
 
 #[test]
-fn packets_too_big_are_answered_with_what_fits() {
-    let testbed = testbed_or_skip!("packets_too_big_are_answered_with_what_fits");
+fn packet_too_big_reports_the_tunnel_mtu() {
+    let testbed = testbed_or_skip!("packet_too_big_reports_the_tunnel_mtu");
     let (cn, mnn) = (testbed.cn.udp(&format!("[{CN}]:5000")), testbed.mnn.udp(&format!("[{MNN}]:5000")));
     for (from, to, host, other) in [(&cn, &mnn, &testbed.cn, MNN), (&mnn, &cn, &testbed.mnn, CN)] {
         assert!(arrives(from, to, 1412), "1460 octets fit");
@@ -47,8 +47,8 @@ fn packets_too_big_are_answered_with_what_fits() {
 }
 
 #[test]
-fn a_spent_hop_limit_is_answered_by_each_router() {
-    let testbed = testbed_or_skip!("a_spent_hop_limit_is_answered_by_each_router");
+fn expired_hop_limit_is_answered_by_each_router() {
+    let testbed = testbed_or_skip!("expired_hop_limit_is_answered_by_each_router");
     let (cn, mnn) = (testbed.cn.udp(&format!("[{CN}]:5000")), testbed.mnn.udp(&format!("[{MNN}]:5000")));
     assert!(arrives(&cn, &mnn, 10) && arrives(&cn, &mnn, 10));
     let errors = testbed.cn.enter(icmp6).unwrap();
@@ -69,8 +69,8 @@ fn icmp6() -> nix::Result<OwnedFd> {
 }
 
 #[test]
-fn bulk_tcp_keeps_its_large_buffers_both_ways() {
-    let mut testbed = testbed_or_skip!("bulk_tcp_keeps_its_large_buffers_both_ways");
+fn bulk_tcp_keeps_gso_buffers_both_ways() {
+    let mut testbed = testbed_or_skip!("bulk_tcp_keeps_gso_buffers_both_ways");
     let listener = testbed.mnn.enter(|| TcpListener::bind(format!("[{MNN}]:6000"))).unwrap();
     let client = testbed.cn.enter(|| TcpStream::connect(format!("[{MNN}]:6000"))).unwrap();
     let (server, _) = listener.accept().unwrap();
@@ -100,8 +100,8 @@ fn bulk(mut from: &TcpStream, mut to: &TcpStream, octets: usize) -> f64 {
 }
 
 #[test]
-fn only_the_bound_may_use_the_tunnel() {
-    let mut testbed = testbed_or_skip!("only_the_bound_may_use_the_tunnel");
+fn only_registered_prefixes_may_use_the_tunnel() {
+    let mut testbed = testbed_or_skip!("only_registered_prefixes_may_use_the_tunnel");
     let (cn, mnn) = (testbed.cn.udp(&format!("[{CN}]:5000")), testbed.mnn.udp(&format!("[{MNN}]:5000")));
     assert!(arrives(&mnn, &cn, 10));
     // The binding moves at the home agent only: the mobile router's packets come from a stranger now.
@@ -123,8 +123,8 @@ fn only_the_bound_may_use_the_tunnel() {
 }
 
 #[test]
-fn one_mobile_network_reaches_another_by_the_home_agent() {
-    let mut testbed = testbed_or_skip!("one_mobile_network_reaches_another_by_the_home_agent");
+fn mobile_networks_reach_each_other_by_the_home_agent() {
+    let mut testbed = testbed_or_skip!("mobile_networks_reach_each_other_by_the_home_agent");
     let (_other, node) = testbed.second_router(false);
     let (a, b) = (testbed.mnn.udp(&format!("[{MNN}]:5000")), node.udp(&format!("[{OTHER_MNN}]:5000")));
     for _ in 0..20 {
@@ -134,8 +134,8 @@ fn one_mobile_network_reaches_another_by_the_home_agent() {
 }
 
 #[test]
-fn a_mobile_router_in_a_mobile_network_is_reached() {
-    let mut testbed = testbed_or_skip!("a_mobile_router_in_a_mobile_network_is_reached");
+fn nested_mobile_router_is_reached() {
+    let mut testbed = testbed_or_skip!("nested_mobile_router_is_reached");
     let (mut other, node) = testbed.second_router(true);
     let (cn, mnn) = (testbed.cn.udp(&format!("[{CN}]:5000")), node.udp(&format!("[{OTHER_MNN}]:5000")));
     for _ in 0..10 {
@@ -173,8 +173,8 @@ fn fragments(host: &crate::netns_host::Host, interface: &str, act: impl FnOnce()
 }
 
 #[test]
-fn a_path_of_the_least_size_carries_whole_inner_packets_in_fragments() {
-    let mut testbed = testbed_or_skip!("a_path_of_the_least_size_carries_whole_inner_packets_in_fragments");
+fn path_of_minimum_mtu_carries_inner_packets_in_fragments() {
+    let mut testbed = testbed_or_skip!("path_of_minimum_mtu_carries_inner_packets_in_fragments");
     for (host, link) in [(&testbed.core, "core1"), (&testbed.mr.host, "mr1")] {
         host.ip(&format!("link set {link} mtu 1280"));
     }

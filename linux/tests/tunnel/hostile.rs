@@ -47,8 +47,8 @@ fn loop_of(testbed: &mut Testbed, mtu: u32) {
 }
 
 #[test]
-fn bindings_that_form_a_loop_send_no_packet_round_for_ever() {
-    let mut testbed = testbed_or_skip!("bindings_that_form_a_loop_send_no_packet_round_for_ever");
+fn looping_bindings_stop_at_the_encapsulation_limit() {
+    let mut testbed = testbed_or_skip!("looping_bindings_stop_at_the_encapsulation_limit");
     let cn: UdpSocket = testbed.cn.udp(&format!("[{CN}]:5000"));
     for (mtu, octets) in [(1460, 100), (1460, 1100), (1240, 1100), (1240, 1200), (1240, 1232)] {
         loop_of(&mut testbed, mtu);
@@ -71,8 +71,8 @@ fn bindings_that_form_a_loop_send_no_packet_round_for_ever() {
 }
 
 #[test]
-fn a_network_within_others_is_reached_as_deep_as_the_limit() {
-    let mut testbed = testbed_or_skip!("a_network_within_others_is_reached_as_deep_as_the_limit");
+fn nested_network_is_reached_up_to_the_encapsulation_limit() {
+    let mut testbed = testbed_or_skip!("nested_network_is_reached_up_to_the_encapsulation_limit");
     // Each binding's care-of address lies in the network of the one before; the first is a real one.
     let chain = [
         (1, MNP, COA),
@@ -103,8 +103,8 @@ fn a_network_within_others_is_reached_as_deep_as_the_limit() {
 }
 
 #[test]
-fn nobody_on_a_visited_link_speaks_as_the_mobile_network() {
-    let mut testbed = testbed_or_skip!("nobody_on_a_visited_link_speaks_as_the_mobile_network");
+fn visited_link_cannot_spoof_the_mobile_network() {
+    let mut testbed = testbed_or_skip!("visited_link_cannot_spoof_the_mobile_network");
     let (cn, mnn) = (testbed.cn.udp(&format!("[{CN}]:5000")), testbed.mnn.udp(&format!("[{MNN}]:5000")));
     for _ in 0..5 {
         assert!(arrives(&mnn, &cn, 100) && arrives(&cn, &mnn, 100));

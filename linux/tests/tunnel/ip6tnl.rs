@@ -22,8 +22,8 @@ const PAIRS: [(BackEnd, BackEnd); 3] =
     [(BackEnd::Kernel, BackEnd::Kernel), (BackEnd::Bpf, BackEnd::Kernel), (BackEnd::Kernel, BackEnd::Bpf)];
 
 #[test]
-fn either_end_may_be_either() {
-    or_skip!("either_end_may_be_either");
+fn bpf_and_ip6tnl_endpoints_interoperate() {
+    or_skip!("bpf_and_ip6tnl_endpoints_interoperate");
     for (at_ha, at_mr) in PAIRS {
         let mut testbed = Testbed::with(at_ha, at_mr);
         let (cn, mnn) = (testbed.cn.udp(&format!("[{CN}]:5000")), testbed.mnn.udp(&format!("[{MNN}]:5000")));
@@ -42,16 +42,16 @@ fn either_end_may_be_either() {
 }
 
 #[test]
-fn ipv4_passes_whichever_end_is_which() {
-    or_skip!("ipv4_passes_whichever_end_is_which");
+fn ipv4_passes_between_bpf_and_ip6tnl_endpoints() {
+    or_skip!("ipv4_passes_between_bpf_and_ip6tnl_endpoints");
     for (at_ha, at_mr) in PAIRS {
         ipv4::passes(&ipv4::dressed(at_ha, at_mr), &format!("{at_ha:?} {at_mr:?}"));
     }
 }
 
 #[test]
-fn a_device_moves_in_place_and_refuses_foreign_sources() {
-    or_skip!("a_device_moves_in_place_and_refuses_foreign_sources");
+fn ip6tnl_device_moves_in_place_and_drops_foreign_sources() {
+    or_skip!("ip6tnl_device_moves_in_place_and_drops_foreign_sources");
     let mut testbed = Testbed::with(BackEnd::Kernel, BackEnd::Kernel);
     let (cn, mnn) = (testbed.cn.udp(&format!("[{CN}]:5000")), testbed.mnn.udp(&format!("[{MNN}]:5000")));
     let device = testbed.ha.act(|tunnels| tunnels.device(TunnelId(1)));
@@ -67,8 +67,8 @@ fn a_device_moves_in_place_and_refuses_foreign_sources() {
 }
 
 #[test]
-fn devices_outlive_the_daemon_until_the_next_life_settles() {
-    or_skip!("devices_outlive_the_daemon_until_the_next_life_settles");
+fn ip6tnl_devices_outlive_the_daemon_until_removed_as_stale() {
+    or_skip!("ip6tnl_devices_outlive_the_daemon_until_removed_as_stale");
     let mut testbed = Testbed::with(BackEnd::Kernel, BackEnd::Kernel);
     // Its number and all make a name that the kernel takes.
     testbed.ha.put(&at_home_agent(u32::MAX, ("2001:db8:5::77", "2001:db8:77::/52"), &[(SECOND_COA, 3, 1)]));

@@ -71,8 +71,8 @@ pub fn passes(testbed: &Testbed, which: &str) {
 }
 
 #[test]
-fn ipv4_passes_both_ways_at_any_size() {
-    let mut testbed = testbed_or_skip!("ipv4_passes_both_ways_at_any_size");
+fn ipv4_passes_the_tunnel_both_ways_at_any_size() {
+    let mut testbed = testbed_or_skip!("ipv4_passes_the_tunnel_both_ways_at_any_size");
     dress(&mut testbed);
     passes(&testbed, "bpf");
     for side in [&mut testbed.ha, &mut testbed.mr] {
@@ -100,8 +100,8 @@ pub fn connect(server: (&Host, &str), client: &Host) -> (TcpStream, TcpStream) {
 }
 
 #[test]
-fn bulk_tcp_over_ipv4_keeps_its_large_buffers() {
-    let mut testbed = testbed_or_skip!("bulk_tcp_over_ipv4_keeps_its_large_buffers");
+fn bulk_tcp_over_ipv4_keeps_gso_buffers() {
+    let mut testbed = testbed_or_skip!("bulk_tcp_over_ipv4_keeps_gso_buffers");
     dress(&mut testbed);
     const OCTETS: usize = 16 << 20;
     let (client, server) = connect((&testbed.mnn, MNN4), &testbed.cn);
@@ -128,8 +128,8 @@ pub fn two_networks(testbed: &mut Testbed) -> (TunnelEnd, Host) {
 }
 
 #[test]
-fn one_mobile_network_reaches_another_by_ipv4() {
-    let mut testbed = testbed_or_skip!("one_mobile_network_reaches_another_by_ipv4");
+fn mobile_networks_reach_each_other_by_ipv4() {
+    let mut testbed = testbed_or_skip!("mobile_networks_reach_each_other_by_ipv4");
     let (_other, node) = two_networks(&mut testbed);
     let (a, b) = (testbed.mnn.udp(&format!("{MNN4}:5000")), node.udp(&format!("{OTHER_MNN4}:5000")));
     for size in [0, 12, 1000, 1432] {
@@ -141,8 +141,8 @@ fn one_mobile_network_reaches_another_by_ipv4() {
 }
 
 #[test]
-fn only_the_bound_may_use_the_tunnel_for_ipv4() {
-    let mut testbed = testbed_or_skip!("only_the_bound_may_use_the_tunnel_for_ipv4");
+fn only_registered_ipv4_prefixes_may_use_the_tunnel() {
+    let mut testbed = testbed_or_skip!("only_registered_ipv4_prefixes_may_use_the_tunnel");
     dress(&mut testbed);
     let (cn, mnn) = (testbed.cn.udp(&format!("{CN4}:5000")), testbed.mnn.udp(&format!("{MNN4}:5000")));
     assert!(arrives(&mnn, &cn, 10));
@@ -163,8 +163,8 @@ fn only_the_bound_may_use_the_tunnel_for_ipv4() {
 
 /// An IPv6 header with IPv4-mapped addresses is not IPv4, and must not pass for it (RFC 6890 §2.2.3).
 #[test]
-fn an_ipv4_mapped_address_in_an_ipv6_header_is_nobodys() {
-    let mut testbed = testbed_or_skip!("an_ipv4_mapped_address_in_an_ipv6_header_is_nobodys");
+fn ipv4_mapped_source_in_an_ipv6_header_is_dropped() {
+    let mut testbed = testbed_or_skip!("ipv4_mapped_source_in_an_ipv6_header_is_dropped");
     dress(&mut testbed);
     let raw = || socket(AddressFamily::Inet6, SockType::Raw, SockFlag::empty(), SockProtocol::Raw);
     let raw = testbed.mr.host.enter(raw).unwrap();

@@ -47,8 +47,8 @@ fn flows_spread_by_weight_and_each_keeps_its_path() {
 }
 
 #[test]
-fn a_flow_rule_overrules_weights_and_falls_through_if_its_path_is_absent() {
-    let mut testbed = testbed_or_skip!("a_flow_rule_overrules_weights_and_falls_through_if_its_path_is_absent");
+fn flow_rule_overrides_weights_and_falls_through_without_its_path() {
+    let mut testbed = testbed_or_skip!("flow_rule_overrides_weights_and_falls_through_without_its_path");
     let (cn, mnn) = (testbed.cn.udp(&format!("[{CN}]:5000")), testbed.mnn.udp(&format!("[{MNN}]:5000")));
     let rule = |bid| TunnelFlow {
         selector: FlowSelector {
@@ -77,8 +77,8 @@ fn a_flow_rule_overrules_weights_and_falls_through_if_its_path_is_absent() {
 }
 
 #[test]
-fn a_probe_and_its_answer_take_the_path_they_are_about() {
-    let mut testbed = testbed_or_skip!("a_probe_and_its_answer_take_the_path_they_are_about");
+fn probe_and_reply_take_the_path_under_test() {
+    let mut testbed = testbed_or_skip!("probe_and_reply_take_the_path_under_test");
     testbed.bind(&[(COA, 1, 1), (SECOND_COA, 2, 0)]);
     let probe =
         testbed.mr.host.enter(|| socket(AddressFamily::Inet6, SockType::Raw, SockFlag::empty(), SockProtocol::IcmpV6));
@@ -115,8 +115,8 @@ fn make_known(host: &Host, interface: &str, (other, there): (&Host, &str), addre
 }
 
 #[test]
-fn a_direct_path_hands_packets_to_a_neighbour_as_they_are() {
-    let mut testbed = testbed_or_skip!("a_direct_path_hands_packets_to_a_neighbour_as_they_are");
+fn direct_path_sends_packets_unencapsulated_to_a_neighbour() {
+    let mut testbed = testbed_or_skip!("direct_path_sends_packets_unencapsulated_to_a_neighbour");
     testbed.ha.host.cable(("ha2", "2001:db8:6::1/64"), &testbed.mr.host, ("mr3", "2001:db8:6::2/64"));
     let (ha2, mr3) = (LinkId(testbed.ha.host.index("ha2")), LinkId(testbed.mr.host.index("mr3")));
     testbed.ha.act(|tunnels| tunnels.attach(ha2, "ha2")).unwrap();

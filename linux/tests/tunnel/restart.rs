@@ -70,8 +70,8 @@ fn sockets(testbed: &Testbed) -> (UdpSocket, UdpSocket) {
 }
 
 #[test]
-fn a_planned_move_loses_nothing() {
-    let mut testbed = testbed_or_skip!("a_planned_move_loses_nothing");
+fn planned_handover_loses_no_packet() {
+    let mut testbed = testbed_or_skip!("planned_handover_loses_no_packet");
     testbed.bind(&[(COA, 1, 1), (SECOND_COA, 2, 0)]);
     let (cn, mnn) = sockets(&testbed);
     for (from, to) in [(&cn, &mnn), (&mnn, &cn)] {
@@ -89,8 +89,8 @@ fn a_planned_move_loses_nothing() {
 }
 
 #[test]
-fn the_tunnel_forwards_while_no_daemon_runs_and_the_next_life_takes_over() {
-    let mut testbed = testbed_or_skip!("the_tunnel_forwards_while_no_daemon_runs_and_the_next_life_takes_over");
+fn tunnel_forwards_while_no_daemon_runs_and_is_taken_over() {
+    let mut testbed = testbed_or_skip!("tunnel_forwards_while_no_daemon_runs_and_is_taken_over");
     let (cn, mnn) = sockets(&testbed);
     let run = testbed.run.path().to_owned();
     let (sent, lost) = under_load(cn, mnn, || {
@@ -114,8 +114,8 @@ fn the_tunnel_forwards_while_no_daemon_runs_and_the_next_life_takes_over() {
 }
 
 #[test]
-fn what_the_next_life_does_not_put_again_goes_when_it_settles() {
-    let mut testbed = testbed_or_skip!("what_the_next_life_does_not_put_again_goes_when_it_settles");
+fn tunnels_not_put_again_after_a_restart_are_removed() {
+    let mut testbed = testbed_or_skip!("tunnels_not_put_again_after_a_restart_are_removed");
     testbed.ha.put(&at_home_agent(7, ("2001:db8:5::77", "2001:db8:77::/52"), &[(SECOND_COA, 3, 1)]));
     let run = testbed.run.path().join("ha");
     testbed.ha.tunnels = None;
@@ -157,8 +157,8 @@ fn helper_daemon() {
 }
 
 #[test]
-fn killing_the_daemon_loses_nothing() {
-    let mut testbed = testbed_or_skip!("killing_the_daemon_loses_nothing");
+fn killing_the_daemon_loses_no_packet() {
+    let mut testbed = testbed_or_skip!("killing_the_daemon_loses_no_packet");
     testbed.ha.tunnels = None;
     let run = testbed.run.path().join("ha");
     let spawn = || {

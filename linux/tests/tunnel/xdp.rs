@@ -54,8 +54,8 @@ fn counts(testbed: &mut Testbed, name: &str) -> [u64; 2] {
 }
 
 #[test]
-fn packets_pass_at_the_driver_in_the_life_that_wants_it() {
-    let mut testbed = testbed_or_skip!("packets_pass_at_the_driver_in_the_life_that_wants_it");
+fn xdp_forwards_packets_if_configured() {
+    let mut testbed = testbed_or_skip!("xdp_forwards_packets_if_configured");
     let _neighbours = neighbours(&testbed);
     assert_eq!(echoes(&testbed.cn, "-c 20", MNN).0, 20);
     assert_eq!(counts(&mut testbed, "encapsulated_xdp"), [0, 0]);
@@ -72,8 +72,8 @@ fn packets_pass_at_the_driver_in_the_life_that_wants_it() {
 }
 
 #[test]
-fn what_is_not_for_the_driver_is_as_without_it() {
-    let mut testbed = testbed_or_skip!("what_is_not_for_the_driver_is_as_without_it");
+fn xdp_passes_other_packets_unchanged() {
+    let mut testbed = testbed_or_skip!("xdp_passes_other_packets_unchanged");
     let _neighbours = neighbours(&testbed);
     live(&mut testbed, BackEnd::BpfAtDriver);
     assert_eq!(echoes(&testbed.cn, "-c 3", MNN).0, 3);
