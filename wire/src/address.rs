@@ -59,7 +59,7 @@ impl Sequence {
     }
 }
 
-/// A link-layer address of Ethernet's shape.
+/// An Ethernet link-layer address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(transparent))]
 pub struct LinkAddress(pub [u8; 6]);
@@ -71,7 +71,7 @@ impl LinkAddress {
         u64::from_be_bytes([a ^ 0x02, b, c, 0xff, 0xfe, d, e, f])
     }
 
-    /// Whether it is the address of one interface.
+    /// Whether it is a unicast address.
     pub fn is_unicast(self) -> bool {
         self.0 != [0; 6] && self.0[0] & 1 == 0
     }
@@ -104,7 +104,7 @@ impl FromStr for LinkAddress {
     }
 }
 
-/// A text that is no link-layer address.
+/// The text is no link-layer address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LinkAddressError;
 
@@ -116,8 +116,8 @@ impl fmt::Display for LinkAddressError {
 
 impl core::error::Error for LinkAddressError {}
 
-/// A prefix; bits beyond its length are always zero. One of IPv4 is held as that of the IPv4-mapped addresses (RFC 4291
-/// §2.5.5.2), and written as people write it.
+/// A prefix; bits beyond its length are zero. An IPv4 prefix is stored as one of IPv4-mapped addresses (RFC 4291
+/// §2.5.5.2), and displayed in IPv4 notation.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Prefix {
     address: Ipv6Addr,
@@ -125,7 +125,7 @@ pub struct Prefix {
 }
 
 impl Prefix {
-    /// `::/0`, which holds every address.
+    /// `::/0`, the default route.
     pub const ALL: Prefix = Prefix { address: Ipv6Addr::UNSPECIFIED, length: 0 };
     /// `0.0.0.0/0`: every IPv4 address, as an IPv4-mapped one.
     pub const ALL_IPV4: Prefix =
@@ -133,12 +133,12 @@ impl Prefix {
     /// Bits of an IPv4-mapped address before the IPv4 address.
     const BEFORE_IPV4: u8 = 96;
 
-    /// The prefix of `length` bits that holds `address`; `None` if the length exceeds 128.
+    /// The prefix of `length` bits that contains `address`; `None` if the length exceeds 128.
     pub fn new(address: Ipv6Addr, length: u8) -> Option<Prefix> {
         (length <= 128).then(|| Prefix { address: Ipv6Addr::from_bits(address.to_bits() & mask(length)), length })
     }
 
-    /// The IPv4 prefix of `length` bits that holds `address`; `None` if the length exceeds 32.
+    /// The IPv4 prefix of `length` bits that contains `address`; `None` if the length exceeds 32.
     pub fn from_ipv4(address: Ipv4Addr, length: u8) -> Option<Prefix> {
         Prefix::new(address.to_ipv6_mapped(), length.checked_add(Prefix::BEFORE_IPV4)?)
     }
@@ -153,7 +153,7 @@ impl Prefix {
         self.ipv4().is_some()
     }
 
-    /// The prefix that holds one address only.
+    /// The /128 prefix of one address.
     pub fn host(address: Ipv6Addr) -> Prefix {
         Prefix { address, length: 128 }
     }
@@ -168,12 +168,12 @@ impl Prefix {
         self.length
     }
 
-    /// Whether `address` lies inside.
+    /// Whether the prefix contains `address`.
     pub fn contains(self, address: Ipv6Addr) -> bool {
         address.to_bits() & mask(self.length) == self.address.to_bits()
     }
 
-    /// Whether every address of `other` lies inside.
+    /// Whether the prefix contains all of `other`.
     pub fn covers(self, other: Prefix) -> bool {
         self.length <= other.length && self.contains(other.address)
     }
@@ -206,7 +206,7 @@ impl fmt::Debug for Prefix {
     }
 }
 
-/// Why a text is not a prefix.
+/// The text is no prefix.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PrefixError {
     /// Not of the form `address/length`.

@@ -1,4 +1,6 @@
 //! The Internet checksum, over the pseudo-header of IPv6 or IPv4: RFC 1071, RFC 8200 §8.1, RFC 768.
+//!
+//! See <https://www.rfc-editor.org/rfc/rfc1071>.
 
 use core::net::{Ipv4Addr, Ipv6Addr};
 

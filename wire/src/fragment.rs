@@ -1,4 +1,16 @@
 //! Fragmentation of outer packets at the tunnel entry-point: RFC 8200 §4.5, RFC 2473 §7.2.
+//!
+//! ```text
+//!  0                   1                   2                   3
+//!  0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1
+//! +-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
+//! |  Next Header  |   Reserved    |     Fragment Offset     |Res|M|
+//! +-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
+//! |                        Identification                         |
+//! +-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
+//! ```
+//!
+//! See <https://www.rfc-editor.org/rfc/rfc8200#section-4.5>.
 
 use crate::ip6::{HEADER_LENGTH, MINIMUM_MTU, protocol};
 use alloc::vec::Vec;

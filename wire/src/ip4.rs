@@ -1,4 +1,6 @@
 //! IPv6 in IPv4 encapsulation, with or without UDP: RFC 5555 §4.1, RFC 4213 §3; RFC 791, RFC 768.
+//!
+//! See <https://www.rfc-editor.org/rfc/rfc5555#section-4.1>.
 
 use crate::checksum::{checksum4, internet_checksum};
 use crate::malformed::{Malformed, Why};

@@ -1,4 +1,6 @@
-//! How clients and servers are told apart: RFC 8415 §11. To everybody but its maker a DUID is mere octets.
+//! DHCP unique identifiers: RFC 8415 §11. A DUID is opaque to all but its owner.
+//!
+//! See <https://www.rfc-editor.org/rfc/rfc8415#section-11>.
 
 use crate::address::LinkAddress;
 use crate::malformed::{Malformed, Why};
@@ -19,21 +21,21 @@ const HARDWARE_ETHERNET: u16 = 1;
 pub struct Duid(Vec<u8>);
 
 impl Duid {
-    /// From a link-layer address (DUID-LL): the same after every start, wherever nothing can be stored.
+    /// DUID-LL from a link-layer address: the same after every start without storage.
     pub fn from_link_address(address: LinkAddress) -> Duid {
         let mut writer = Writer::new();
         writer.u16(LINK_LAYER).u16(HARDWARE_ETHERNET).bytes(&address.0);
         Duid(writer.finish())
     }
 
-    /// From a link-layer address and seconds since 2000-01-01T00:00Z (DUID-LLT), to be stored and used ever after.
+    /// DUID-LLT from a link-layer address and seconds since 2000-01-01T00:00Z, to be stored permanently.
     pub fn from_link_address_and_time(address: LinkAddress, seconds: u32) -> Duid {
         let mut writer = Writer::new();
         writer.u16(LINK_LAYER_AND_TIME).u16(HARDWARE_ETHERNET).u32(seconds).bytes(&address.0);
         Duid(writer.finish())
     }
 
-    /// From a UUID, as the machine's own (DUID-UUID).
+    /// DUID-UUID from a UUID, such as the machine's.
     pub fn from_uuid(uuid: [u8; 16]) -> Duid {
         let mut writer = Writer::new();
         writer.u16(UUID).bytes(&uuid);

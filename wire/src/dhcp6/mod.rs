@@ -1,5 +1,17 @@
-//! DHCPv6 as a requesting router speaks it: messages of clients, servers and relays, and their options.
-//! RFC 8415 §7, §8, §9, §11, §21; RFC 8415 §16 (which message may hold what) is for those who take part.
+//! DHCPv6 for a requesting router: messages of clients, servers and relays, and their options.
+//! RFC 8415 §7, §8, §9, §11, §21; the message validation of §16 is left to the engines.
+//!
+//! ```text
+//!  0                   1                   2                   3
+//!  0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1
+//! +-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
+//! |    msg-type   |               transaction-id                  |
+//! +-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
+//! |  options ...                                                  |
+//! +-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
+//! ```
+//!
+//! See <https://www.rfc-editor.org/rfc/rfc8415#section-8>.
 
 pub mod duid;
 pub mod option;
@@ -16,18 +28,18 @@ use alloc::vec::Vec;
 use core::fmt;
 use core::net::Ipv6Addr;
 
-/// All_DHCP_Relay_Agents_and_Servers: whom clients speak to.
+/// All_DHCP_Relay_Agents_and_Servers, the destination of client messages.
 pub const ALL_RELAYS_AND_SERVERS: Ipv6Addr = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 1, 2);
-/// The port clients listen on.
+/// UDP port of clients.
 pub const CLIENT_PORT: u16 = 546;
-/// The port servers and relays listen on.
+/// UDP port of servers and relays.
 pub const SERVER_PORT: u16 = 547;
 /// A time that never ends, in seconds (RFC 8415 §7.7).
 pub const INFINITY: u32 = u32::MAX;
 /// Relays a message may pass (RFC 8415 §7.6).
 pub const HOP_COUNT_LIMIT: u8 = 8;
 
-/// Names an exchange of messages; 24 bits.
+/// Transaction identifier, 24 bits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TransactionId(pub [u8; 3]);
 
@@ -50,9 +62,9 @@ pub enum Message {
 /// A message between client and server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClientServerMessage {
-    /// What is said.
+    /// Message type.
     pub kind: MessageType,
-    /// Which exchange it belongs to.
+    /// Transaction identifier.
     pub transaction: TransactionId,
     /// Options, in their order.
     pub options: Vec<DhcpOption>,
@@ -61,13 +73,13 @@ pub struct ClientServerMessage {
 /// A message between relay and server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Relay {
-    /// To the server or back.
+    /// Relay-forward or Relay-reply.
     pub direction: Direction,
-    /// Relays it has passed.
+    /// Hop count: relays passed.
     pub hop_count: u8,
-    /// An address of the link the client is on, or `::`.
+    /// Link address of the client's link, or `::`.
     pub link: Ipv6Addr,
-    /// Whom the relayed message came from or goes to.
+    /// Peer address: where the relayed message came from or goes to.
     pub peer: Ipv6Addr,
     /// Options, in their order; one is [`DhcpOption::RelayMessage`].
     pub options: Vec<DhcpOption>,
@@ -76,27 +88,27 @@ pub struct Relay {
 /// Types of messages between client and server (RFC 8415 §7.3).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum MessageType {
-    /// Looks for servers.
+    /// Solicit.
     Solicit,
-    /// A server offers.
+    /// Advertise.
     Advertise,
-    /// Takes an offer.
+    /// Request.
     Request,
-    /// Asks whether addresses still fit the link.
+    /// Confirm.
     Confirm,
-    /// Extends leases with the server that gave them.
+    /// Renew, with the server that granted the leases.
     Renew,
-    /// Extends leases with any server.
+    /// Rebind, with any server.
     Rebind,
-    /// A server answers.
+    /// Reply.
     Reply,
-    /// Gives leases back.
+    /// Release.
     Release,
-    /// Refuses addresses that others use.
+    /// Decline: duplicate addresses.
     Decline,
-    /// A server asks to be asked.
+    /// Reconfigure.
     Reconfigure,
-    /// Asks for settings without leases.
+    /// Information-request.
     InformationRequest,
 }
 
@@ -142,7 +154,7 @@ impl fmt::Display for MessageType {
 }
 
 impl Message {
-    /// Reads a message: the payload of a UDP datagram, or of a Relay Message option.
+    /// Parses a message: the payload of a UDP datagram, or of a Relay Message option.
     pub fn parse(bytes: &[u8]) -> Result<Message, Malformed> {
         let mut reader = Reader::new("DHCPv6 message", bytes);
         let value = reader.u8()?;
@@ -167,7 +179,7 @@ impl Message {
         Ok(Message::Exchange(ClientServerMessage { kind: *kind, transaction, options: option::read_all(&mut reader)? }))
     }
 
-    /// The message. An option that does not fit its length field (65 535 octets) is left out.
+    /// Emits the message. An option beyond its length field (65 535 octets) is omitted.
     pub fn emit(&self) -> Vec<u8> {
         let mut writer = Writer::new();
         match self {

@@ -1,5 +1,7 @@
-//! DHCPv6 options: one table row each for how they are read. Options of options are read as deep as the standard nests.
+//! DHCPv6 options: a table of their formats. Options inside options are parsed as deep as the standard nests them.
 //! RFC 8415 §21, RFC 3646 §3 and §4.
+//!
+//! See <https://www.rfc-editor.org/rfc/rfc8415#section-21>.
 
 use super::duid::{DUID_LENGTH, Duid};
 use crate::address;
@@ -11,9 +13,9 @@ use alloc::vec::Vec;
 use core::fmt;
 use core::net::Ipv6Addr;
 
-/// Options read in one message, or in one option that holds options.
+/// Options parsed in one message, or in one option that contains options.
 pub const MAX_OPTIONS: usize = 64;
-/// Lists of options read inside one another: a message, an association, a lease.
+/// Nesting depth of option lists: message, identity association, lease.
 pub const MAX_DEPTH: u8 = 3;
 
 /// Values of the option code field.
@@ -91,7 +93,7 @@ pub enum DhcpOption {
     Prefix(Prefix),
     /// Longest time between two Solicits, seconds (RFC 8415 §21.24).
     SolicitMaxRt(u32),
-    /// Any other, to be passed over.
+    /// Any other option, to be ignored.
     Unknown {
         /// Option code.
         kind: u16,
@@ -100,23 +102,23 @@ pub enum DhcpOption {
     },
 }
 
-/// Tells the associations of one client apart.
+/// Identifier of an identity association of a client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Iaid(pub u32);
 
 /// When to extend the leases of an association, seconds; 0 leaves it to the client (RFC 8415 §14.2).
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub struct Timers {
-    /// T1: with the server that gave them.
+    /// T1, seconds: time to renew with the server that granted the leases.
     pub renew: u32,
-    /// T2: with any server.
+    /// T2, seconds: time to rebind with any server.
     pub rebind: u32,
 }
 
-/// Prefixes that are leased together.
+/// IA_PD: identity association for prefix delegation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PrefixAssociation {
-    /// Which association of the client.
+    /// IAID.
     pub id: Iaid,
     /// T1 and T2.
     pub timers: Timers,
@@ -124,10 +126,10 @@ pub struct PrefixAssociation {
     pub options: Vec<DhcpOption>,
 }
 
-/// Addresses that are leased together.
+/// IA_NA: identity association for non-temporary addresses.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AddressAssociation {
-    /// Which association of the client.
+    /// IAID.
     pub id: Iaid,
     /// T1 and T2.
     pub timers: Timers,
@@ -135,20 +137,20 @@ pub struct AddressAssociation {
     pub options: Vec<DhcpOption>,
 }
 
-/// One leased prefix.
+/// IA Prefix: a delegated prefix.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Prefix {
-    /// The prefix; `::` with a length is a wish for that length.
+    /// The prefix; `::` with a length requests that length.
     pub prefix: address::Prefix,
     /// Preferred lifetime, seconds.
     pub preferred: u32,
     /// Valid lifetime, seconds.
     pub valid: u32,
-    /// Status, or what others add.
+    /// Status Code and other options.
     pub options: Vec<DhcpOption>,
 }
 
-/// One leased address.
+/// IA Address: a leased address.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Address {
     /// The address.
@@ -157,16 +159,16 @@ pub struct Address {
     pub preferred: u32,
     /// Valid lifetime, seconds.
     pub valid: u32,
-    /// Status, or what others add.
+    /// Status Code and other options.
     pub options: Vec<DhcpOption>,
 }
 
-/// What became of a message or an option.
+/// Status Code.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Status {
     /// The code.
     pub code: StatusCode,
-    /// Words for a person, UTF-8 if the server keeps to the standard.
+    /// Message for the operator; UTF-8 if the server conforms to the standard.
     pub message: Vec<u8>,
 }
 
@@ -177,17 +179,17 @@ pub struct StatusCode(pub u16);
 impl StatusCode {
     /// Success.
     pub const SUCCESS: StatusCode = StatusCode(0);
-    /// Failure of any kind.
+    /// Unspecified failure.
     pub const UNSPECIFIED: StatusCode = StatusCode(1);
-    /// No addresses left.
+    /// No addresses available.
     pub const NO_ADDRESSES: StatusCode = StatusCode(2);
-    /// The server knows nothing of the lease.
+    /// No binding for the lease.
     pub const NO_BINDING: StatusCode = StatusCode(3);
-    /// The leases do not belong on this link.
+    /// The leases are not for this link.
     pub const NOT_ON_LINK: StatusCode = StatusCode(4);
-    /// The server wants to be spoken to by multicast.
+    /// The server requires multicast.
     pub const USE_MULTICAST: StatusCode = StatusCode(5);
-    /// No prefixes left, or none for this client.
+    /// No prefixes available.
     pub const NO_PREFIXES: StatusCode = StatusCode(6);
 }
 
@@ -206,12 +208,12 @@ impl fmt::Display for StatusCode {
     }
 }
 
-/// What a known option looks like.
+/// Format of a known option.
 struct OptionFormat {
     kind: u16,
-    /// Octets the body has at least.
+    /// Minimum length of the body, octets.
     min_length: usize,
-    /// Reads the body, which lies in so many lists of options.
+    /// Parses the body at the given nesting depth.
     read: fn(&mut Reader<'_>, u8) -> Result<DhcpOption, Malformed>,
 }
 

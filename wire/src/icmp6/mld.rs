@@ -1,4 +1,6 @@
-//! Multicast listener discovery, what listeners say: RFC 3810 §5.2 (version 2), RFC 2710 §3 (version 1).
+//! Multicast Listener Discovery reports: RFC 3810 §5.2 (version 2), RFC 2710 §3 (version 1).
+//!
+//! See <https://www.rfc-editor.org/rfc/rfc3810#section-5.2>.
 
 use crate::malformed::{Malformed, Why};
 use crate::reader::Reader;
@@ -9,9 +11,9 @@ use core::net::Ipv6Addr;
 /// What a host says of one group (RFC 3810 §5.2.4).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MulticastAddressRecord {
-    /// What is said; see [`ListenerRecord::listens`].
+    /// Record type; see [`record`].
     pub kind: u8,
-    /// The group.
+    /// Multicast address.
     pub group: Ipv6Addr,
     /// Sources.
     pub sources: Vec<Ipv6Addr>,
@@ -19,22 +21,22 @@ pub struct MulticastAddressRecord {
 
 /// Values of [`ListenerRecord::kind`] (RFC 3810 §5.2.5).
 pub mod record {
-    /// Listens to these sources only.
+    /// Filter mode INCLUDE: listens to these sources only.
     pub const MODE_IS_INCLUDE: u8 = 1;
-    /// Listens to all but these sources.
+    /// Filter mode EXCLUDE: listens to all but these sources.
     pub const MODE_IS_EXCLUDE: u8 = 2;
-    /// From now on listens to these sources only; to none if there are none.
+    /// Change to INCLUDE; without sources the node has left the group.
     pub const CHANGE_TO_INCLUDE: u8 = 3;
-    /// From now on listens to all but these sources.
+    /// Change to EXCLUDE.
     pub const CHANGE_TO_EXCLUDE: u8 = 4;
-    /// Listens to these sources too.
+    /// Adds these sources.
     pub const ALLOW_NEW_SOURCES: u8 = 5;
-    /// Listens to these sources no longer.
+    /// Removes these sources.
     pub const BLOCK_OLD_SOURCES: u8 = 6;
 }
 
 impl MulticastAddressRecord {
-    /// Whether somebody listens to the group, whatever the source; `None` if the record does not tell.
+    /// Whether the node listens to the group from any source; `None` if the record does not determine it.
     pub fn is_listening(&self) -> Option<bool> {
         match self.kind {
             record::MODE_IS_EXCLUDE | record::CHANGE_TO_EXCLUDE => Some(true),
@@ -83,7 +85,7 @@ fn record_count(of: usize) -> u16 {
     u16::try_from(of).unwrap_or(u16::MAX)
 }
 
-/// The group of a message of version 1.
+/// The multicast address of a version 1 message.
 pub(super) fn read_group(reader: &mut Reader<'_>) -> Result<Ipv6Addr, Malformed> {
     reader.skip(4)?;
     group(reader)

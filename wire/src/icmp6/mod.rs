@@ -1,5 +1,17 @@
-//! ICMPv6: errors, echo, multicast listeners, neighbour discovery, home agent discovery, mobile prefixes.
+//! ICMPv6: errors, echo, MLD, neighbour discovery, home agent address discovery, mobile prefix discovery.
 //! RFC 4443, RFC 3810 §5, RFC 4861 §4, RFC 6275 §6.5 to §6.8, RFC 3963 §7.
+//!
+//! ```text
+//!  0                   1                   2                   3
+//!  0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1
+//! +-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
+//! |     Type      |     Code      |           Checksum            |
+//! +-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
+//! |  Message Body ...                                             |
+//! +-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
+//! ```
+//!
+//! See <https://www.rfc-editor.org/rfc/rfc4443#section-2.1>, <https://www.rfc-editor.org/rfc/rfc4861#section-4>.
 
 pub mod mld;
 pub mod neighbour;
@@ -65,9 +77,9 @@ pub const MAX_INVOKING: usize = MINIMUM_MTU - 48;
 pub const MAX_HOME_AGENTS: usize = (MINIMUM_MTU - 48) / 16;
 /// Hop limit that proves a packet was not forwarded (RFC 4861 §6.1).
 pub const ON_LINK_HOP_LIMIT: u8 = 255;
-/// Every node on the link.
+/// All-nodes multicast address.
 pub const ALL_NODES: Ipv6Addr = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 1);
-/// Every router on the link.
+/// All-routers multicast address.
 pub const ALL_ROUTERS: Ipv6Addr = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 2);
 
 const CHECKSUM_AT: usize = 2;
@@ -78,39 +90,39 @@ const FLAG_ROUTER: u16 = 0x8000;
 /// An ICMPv6 message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Message {
-    /// No way to the destination.
+    /// Destination Unreachable.
     DestinationUnreachable {
         /// Why (RFC 4443 §3.1).
         code: u8,
         /// As much of the packet that caused it as fits; see [`MAX_INVOKING`].
         invoking: Vec<u8>,
     },
-    /// A link on the way is too narrow.
+    /// Packet Too Big.
     PacketTooBig {
-        /// What fits, in octets.
+        /// MTU of the next-hop link, octets.
         mtu: u32,
-        /// As much of the packet that caused it as fits.
+        /// The invoking packet, as much as fits.
         invoking: Vec<u8>,
     },
-    /// The hop limit reached zero, or fragments went missing.
+    /// Time Exceeded.
     TimeExceeded {
-        /// 0 hop limit, 1 reassembly.
+        /// 0: hop limit, 1: fragment reassembly.
         code: u8,
-        /// As much of the packet that caused it as fits.
+        /// The invoking packet, as much as fits.
         invoking: Vec<u8>,
     },
-    /// A header field could not be understood.
+    /// Parameter Problem.
     ParameterProblem {
-        /// 0 wrong field, 1 unknown next header, 2 unknown option.
+        /// 0: erroneous field, 1: unrecognized Next Header, 2: unrecognized option.
         code: u8,
-        /// Offset in octets of the fault in the invoking packet.
+        /// Offset of the error in the invoking packet, octets.
         pointer: u32,
-        /// As much of the packet that caused it as fits.
+        /// The invoking packet, as much as fits.
         invoking: Vec<u8>,
     },
-    /// Asks for an echo.
+    /// Echo Request.
     EchoRequest(Echo),
-    /// Answers one.
+    /// Echo Reply.
     EchoReply(Echo),
     /// Which groups somebody listens to (RFC 3810 §5.2).
     ListenerReport {
@@ -127,15 +139,15 @@ pub enum Message {
         /// The group.
         group: Ipv6Addr,
     },
-    /// Asks for router advertisements.
+    /// Router Solicitation.
     RouterSolicitation(RouterSolicitation),
-    /// What a router offers.
+    /// Router Advertisement.
     RouterAdvertisement(RouterAdvertisement),
-    /// Who has this address?
+    /// Neighbour Solicitation.
     NeighbourSolicitation(NeighbourSolicitation),
-    /// I have.
+    /// Neighbour Advertisement.
     NeighbourAdvertisement(NeighbourAdvertisement),
-    /// Which home agents are there? (RFC 6275 §6.5)
+    /// Home Agent Address Discovery Request (RFC 6275 §6.5).
     HomeAgentRequest {
         /// Matches the reply to the request.
         identifier: u16,
@@ -151,7 +163,7 @@ pub enum Message {
         /// The home agents, preferred ones first; at most [`MAX_HOME_AGENTS`].
         addresses: Vec<Ipv6Addr>,
     },
-    /// Which prefixes has the home link? (RFC 6275 §6.7)
+    /// Mobile Prefix Solicitation (RFC 6275 §6.7).
     MobilePrefixSolicitation {
         /// Matches the advertisement to the solicitation.
         identifier: u16,
@@ -167,7 +179,7 @@ pub enum Message {
         /// Prefix Information options.
         options: Vec<NeighbourOption>,
     },
-    /// Any other type, or a known one with a code it does not have.
+    /// Any other type, or a known type with an undefined code.
     Unknown {
         /// Type.
         kind: u8,
@@ -178,21 +190,21 @@ pub enum Message {
     },
 }
 
-/// The body of an echo.
+/// Body of Echo Request and Echo Reply.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Echo {
-    /// Tells pinging programs apart.
+    /// Identifier of the requester.
     pub identifier: u16,
-    /// Tells the requests of one program apart.
+    /// Sequence number.
     pub sequence: u16,
-    /// What is to come back.
+    /// Data, returned unchanged.
     pub data: Vec<u8>,
 }
 
 impl Message {
     /// Reads the ICMPv6 message in a packet; the checksum is verified with the real addresses (RFC 6275 §6.1.1).
     ///
-    /// The hop limit and link-local rules of neighbour discovery are apart, in [`Message::check_on_link`].
+    /// [`Message::check_on_link`] has the hop limit and address checks of neighbour discovery.
     pub fn parse(datagram: &Datagram<'_>) -> Result<Message, Malformed> {
         if datagram.protocol != protocol::ICMPV6 {
             return Err(Malformed { what: "next header", at: 0, why: Why::Value(datagram.protocol.into()) });

@@ -1,5 +1,7 @@
-//! Router and neighbour solicitations and advertisements, and when they are valid.
+//! Router and Neighbour Solicitations and Advertisements, with their validity checks.
 //! RFC 4861 §4.1 to §4.4, §6.1 and §7.1; flags of RFC 6275 §7.1, RFC 4191 §2.2, RFC 4389 §4.1.3.1.
+//!
+//! See <https://www.rfc-editor.org/rfc/rfc4861#section-4.1>.
 
 use super::option::{self, NeighbourOption, RouterPreference};
 use crate::ip6::Datagram;
@@ -19,17 +21,17 @@ const NA_OVERRIDE: u32 = 0x2000_0000;
 /// Offset of the target address in neighbour solicitations and advertisements.
 const TARGET_AT: usize = 8;
 
-/// Asks routers to advertise now.
+/// A Router Solicitation.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub struct RouterSolicitation {
     /// Options.
     pub options: Vec<NeighbourOption>,
 }
 
-/// What a router says about itself and its link.
+/// A Router Advertisement.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub struct RouterAdvertisement {
-    /// Hop limit hosts should use; 0 says nothing.
+    /// Cur Hop Limit for hosts; 0 is unspecified.
     pub hop_limit: u8,
     /// M: addresses by DHCPv6.
     pub managed: bool,
@@ -37,39 +39,39 @@ pub struct RouterAdvertisement {
     pub other: bool,
     /// H: serves as home agent on this link.
     pub home_agent: bool,
-    /// As default router.
+    /// Default router preference.
     pub preference: RouterPreference,
     /// P: relayed by a neighbour discovery proxy.
     pub proxy: bool,
-    /// Lifetime as default router, seconds; 0 says it is none.
+    /// Router Lifetime, seconds; 0: not a default router.
     pub lifetime: u16,
-    /// How long a neighbour counts as reachable, milliseconds; 0 says nothing.
+    /// Reachable Time, milliseconds; 0 is unspecified.
     pub reachable_ms: u32,
-    /// Between solicitations, milliseconds; 0 says nothing.
+    /// Retrans Timer, milliseconds; 0 is unspecified.
     pub retransmit_ms: u32,
     /// Options.
     pub options: Vec<NeighbourOption>,
 }
 
-/// Asks for the link-layer address of a neighbour, or whether an address is taken.
+/// A Neighbour Solicitation: address resolution, reachability or duplicate address detection.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NeighbourSolicitation {
-    /// The address asked about.
+    /// Target address.
     pub target: Ipv6Addr,
     /// Options.
     pub options: Vec<NeighbourOption>,
 }
 
-/// Answers, or announces a change.
+/// A Neighbour Advertisement.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NeighbourAdvertisement {
     /// R: the sender is a router.
     pub router: bool,
-    /// S: an answer to a solicitation.
+    /// S: answers a solicitation.
     pub solicited: bool,
-    /// O: replaces what the receiver had cached.
+    /// O: overrides the cached link-layer address.
     pub overrides: bool,
-    /// The address told about.
+    /// Target address.
     pub target: Ipv6Addr,
     /// Options.
     pub options: Vec<NeighbourOption>,

@@ -1,5 +1,7 @@
 //! Options of neighbour discovery messages.
 //! RFC 4861 §4.6, RFC 6275 §7.2 to §7.4, RFC 3963 §7.3, RFC 4191 §2.3, RFC 3971 §5.3.2, RFC 8106 §5.
+//!
+//! See <https://www.rfc-editor.org/rfc/rfc4861#section-4.6>.
 
 use crate::address::{LinkAddress, Prefix};
 use crate::domain::DomainName;
@@ -31,12 +33,12 @@ const HOME_AGENT_ROUTER: u16 = 0x8000;
 /// How much a router wants to be used (RFC 4191 §2.1).
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum RouterPreference {
-    /// Only if there is no other.
+    /// Low.
     Low,
-    /// As any router.
+    /// Medium, the default.
     #[default]
     Medium,
-    /// Rather than others.
+    /// High.
     High,
 }
 
@@ -59,37 +61,37 @@ impl RouterPreference {
     }
 }
 
-/// One option. A known type in a shape of its own that this library does not know is kept as `Unknown`.
+/// An option. A known type in an unknown format is kept as `Unknown`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum NeighbourOption {
     /// Link-layer address of the sender.
     SourceLinkAddress(LinkAddress),
     /// Link-layer address of the target.
     TargetLinkAddress(LinkAddress),
-    /// A prefix of the link.
+    /// Prefix Information.
     PrefixInformation {
         /// The prefix itself.
         prefix: Prefix,
-        /// The whole prefix field: with `router_address` a global address of the router, else the prefix.
+        /// The whole prefix field: with `router_address` a global address of the router, otherwise the prefix.
         address: Ipv6Addr,
-        /// L: neighbours have addresses in it.
+        /// L: on-link.
         on_link: bool,
-        /// A: hosts may make addresses in it.
+        /// A: for stateless address autoconfiguration.
         autonomous: bool,
         /// R: `address` is the router's own (RFC 6275 §7.2).
         router_address: bool,
-        /// Valid lifetime, seconds; all ones is for ever.
+        /// Valid lifetime, seconds; all ones is infinity.
         valid: u32,
-        /// Preferred lifetime, seconds; all ones is for ever.
+        /// Preferred lifetime, seconds; all ones is infinity.
         preferred: u32,
     },
     /// MTU of the link, octets.
     Mtu(u32),
     /// A more specific route (RFC 4191 §2.3).
     RouteInformation {
-        /// Where it leads.
+        /// Destination prefix.
         prefix: Prefix,
-        /// Against other routers with the same route.
+        /// Preference among routers with the same route.
         preference: RouterPreference,
         /// Seconds; all ones is for ever.
         lifetime: u32,
@@ -103,7 +105,7 @@ pub enum NeighbourOption {
     HomeAgentInformation {
         /// R: serves mobile routers (RFC 3963 §7.3).
         router: bool,
-        /// Higher is better; 0 is usual.
+        /// Preference: higher is better, 0 is the default.
         preference: u16,
         /// Seconds; 0 must not be sent.
         lifetime: u16,
@@ -122,13 +124,13 @@ pub enum NeighbourOption {
         /// The domains, the first one first.
         domains: Vec<DomainName>,
     },
-    /// Tells one's own looped-back solicitation from another's (RFC 3971 §5.3.2, RFC 7527): six octets usually.
+    /// Nonce, usually six octets: distinguishes a looped-back solicitation from another node's (RFC 3971 §5.3.2, RFC 7527).
     Nonce(Vec<u8>),
     /// Any other option.
     Unknown {
         /// Type.
         kind: u8,
-        /// What follows the length; two less than a multiple of eight octets.
+        /// Contents after the length field; two octets less than a multiple of eight.
         body: Vec<u8>,
     },
 }
@@ -249,7 +251,7 @@ fn read_route_information(body: &mut Reader<'_>) -> Result<Option<NeighbourOptio
 }
 
 impl NeighbourOption {
-    /// Writes what follows the length and returns the type.
+    /// Writes the contents after the length field, and returns the type.
     fn write_body(&self, body: &mut Writer) -> u8 {
         match self {
             NeighbourOption::SourceLinkAddress(address) => {

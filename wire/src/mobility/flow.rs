@@ -1,5 +1,7 @@
 //! Flow bindings: which packets go to which of several care-of addresses.
 //! RFC 6089 §4.2, RFC 6088 §3.
+//!
+//! See <https://www.rfc-editor.org/rfc/rfc6089#section-4>, <https://www.rfc-editor.org/rfc/rfc6088#section-3>.
 
 use crate::address::{Bid, Fid};
 use crate::malformed::{Malformed, Why};

@@ -1,5 +1,17 @@
 //! The Mobility Header and its messages, and the part of it that an authenticator covers.
 //! RFC 6275 §6.1 and §9.2, RFC 4285 §5.
+//!
+//! ```text
+//!  0                   1                   2                   3
+//!  0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1
+//! +-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
+//! | Payload Proto |  Header Len   |    MH Type    |   Reserved    |
+//! +-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
+//! |           Checksum            |  Message Data ...             |
+//! +-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
+//! ```
+//!
+//! See <https://www.rfc-editor.org/rfc/rfc6275#section-6.1>.
 
 pub mod acknowledgement;
 pub mod flow;

@@ -1,5 +1,7 @@
 //! Mobility options: a table of their formats and alignments.
 //! RFC 6275 §6.2, RFC 3963 §4.3, RFC 5648 §4.1, RFC 6089 §4, RFC 4283 §3, RFC 4285 §5, RFC 5555 §3, RFC 5568 §6.4.4.
+//!
+//! See <https://www.rfc-editor.org/rfc/rfc6275#section-6.2>, <https://www.rfc-editor.org/rfc/rfc5648#section-4.1>, <https://www.rfc-editor.org/rfc/rfc5555#section-3>.
 
 use super::MAX_LENGTH;
 use super::acknowledgement::{Ipv4Status, Status};

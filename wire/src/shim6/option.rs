@@ -1,6 +1,8 @@
-//! Options of Shim6 messages: which message may have which, and what they hold. RFC 5533 §5.15, RFC 5534 §5.3.
+//! Options of Shim6 messages, and the messages that may have them. RFC 5533 §5.15, RFC 5534 §5.3.
 //!
-//! IANA's table of RFC 5533 §17 has verification methods 1 and 2 the other way round; §5.15.2 is followed.
+//! RFC 5533 §17 has verification methods 1 and 2 swapped; this follows §5.15.2.
+//!
+//! See <https://www.rfc-editor.org/rfc/rfc5533#section-5.15>.
 
 use super::{Fork, MAX_LENGTH, kind as message};
 use crate::malformed::{Malformed, Why};
@@ -11,7 +13,7 @@ use core::net::Ipv6Addr;
 
 /// Options read in one message.
 pub const MAX_OPTIONS: usize = 16;
-/// What a message is refused for that holds a critical option it may not have.
+/// [`Malformed::what`] of a message with an unrecognized critical option.
 pub(super) const CRITICAL: &str = "critical option";
 
 /// Values of the Type field, 15 bits.
@@ -41,33 +43,33 @@ pub mod kind {
 pub enum ShimOption {
     /// What the responder wants to see again; it means nothing to others (RFC 5533 §5.15.1).
     Validator(Vec<u8>),
-    /// All locators of the sender (§5.15.2).
+    /// Locator List of the sender (§5.15.2).
     Locators(LocatorList),
-    /// What the sender thinks of its locators, in the order of the list of that generation (§5.15.3).
+    /// Locator Preferences in the order of the list of that generation (§5.15.3).
     Preferences {
-        /// Of which list.
+        /// Generation of the locator list.
         generation: u32,
-        /// One each.
+        /// One for each locator.
         elements: Vec<LocatorPreference>,
     },
-    /// A CGA Parameter Data Structure, not looked into (§5.15.4).
+    /// CGA Parameter Data Structure, not parsed (§5.15.4).
     Parameters(Vec<u8>),
-    /// What the owner of the parameters' key has signed (§5.15.5).
+    /// CGA Signature by the key of the parameters (§5.15.5).
     Signature(Vec<u8>),
-    /// The upper-layer identifiers, where they are not the packet's addresses (§5.15.6).
+    /// ULID Pair, where it differs from the packet's addresses (§5.15.6).
     Ulids {
-        /// The sender's.
+        /// The sender's ULID.
         sender: Ipv6Addr,
-        /// The receiver's.
+        /// The receiver's ULID.
         receiver: Ipv6Addr,
     },
-    /// Which of several contexts of one pair (§5.15.7).
+    /// Forked Instance Identifier (§5.15.7).
     Fork(Fork),
     /// For how long the receiver may be silent, seconds (RFC 5534 §5.3).
     KeepaliveTimeout(u16),
-    /// The same in milliseconds, for those who know it: the standard option cannot say less than a second.
+    /// Keepalive Timeout in milliseconds: the standard option is limited to whole seconds.
     KeepaliveMilliseconds(u32),
-    /// Any other option that is not critical: to be ignored.
+    /// Any other non-critical option, to be ignored.
     Unknown {
         /// Its type, 15 bits.
         kind: u16,
@@ -79,20 +81,20 @@ pub enum ShimOption {
 /// All locators of a host (RFC 5533 §5.15.2).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LocatorList {
-    /// Names this list; only ever compared for equality.
+    /// Generation number, compared for equality only.
     pub generation: u32,
-    /// The locators and how each is verified, 127 at most.
+    /// The locators with their verification methods, at most 127.
     pub locators: Vec<(VerificationMethod, Ipv6Addr)>,
 }
 
-/// How a locator is verified.
+/// Verification method of a locator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct VerificationMethod(pub u8);
 
 impl VerificationMethod {
-    /// It belongs to the set of the parameters (RFC 5535).
+    /// HBA: member of the set of the parameters (RFC 5535).
     pub const HBA: VerificationMethod = VerificationMethod(1);
-    /// The owner of the parameters' key has signed it.
+    /// CGA: signed by the key of the parameters.
     pub const CGA: VerificationMethod = VerificationMethod(2);
 }
 
@@ -103,14 +105,14 @@ pub struct LocatorPreference {
     pub flags: u8,
     /// Lower is better.
     pub priority: u8,
-    /// Share among those of one priority.
+    /// Relative share among equal priorities.
     pub weight: u8,
 }
 
 impl LocatorPreference {
-    /// It does not work.
+    /// BROKEN flag: the locator does not work.
     pub const BROKEN: u8 = 1;
-    /// It will not last.
+    /// TEMPORARY flag: the locator is temporary.
     pub const TEMPORARY: u8 = 2;
 }
 
@@ -162,7 +164,7 @@ impl ShimOption {
     }
 }
 
-/// Octets of one preference as written: flags, priority, weight.
+/// Octets of an emitted preference element: flags, priority, weight.
 const ELEMENT_LENGTH: u8 = 3;
 /// Octets of an option's Type and Length.
 const HEADER: usize = 4;
@@ -191,7 +193,7 @@ pub(super) fn allowed_options(message: u8) -> &'static [u16] {
     }
 }
 
-/// Reads options to the end; each that is known may come once.
+/// Parses all options; a known option may occur once.
 pub(super) fn read_all(reader: &mut Reader<'_>, allowed: &[u16]) -> Result<Vec<ShimOption>, Malformed> {
     let mut options: Vec<ShimOption> = Vec::new();
     for _ in 0..MAX_OPTIONS {
@@ -233,7 +235,7 @@ pub(super) fn write_all(options: &[ShimOption], writer: &mut Writer) {
     }
 }
 
-/// Octets behind the contents, so that an option is a multiple of 8.
+/// Padding after the contents, so that the option is a multiple of 8 octets.
 fn padding(length: usize) -> usize {
     Alignment::new(8, 0).padding(HEADER + length)
 }
@@ -278,7 +280,7 @@ fn read_preferences(contents: &mut Reader<'_>) -> Result<ShimOption, Malformed> 
 }
 
 impl LocatorList {
-    /// Offset in its option of the method of a locator: what an error points at.
+    /// Offset of a locator's verification method in the option, for the pointer of an Error message.
     pub fn method_at(index: usize) -> usize {
         HEADER + 5 + index
     }
@@ -304,14 +306,13 @@ impl LocatorList {
         }
     }
 
-    /// Between methods and locators, which start at a multiple of 8 from the option's start.
+    /// Padding between methods and locators, which start at a multiple of 8 octets in the option.
     fn padding(count: usize) -> usize {
         Alignment::new(8, 0).padding(LocatorList::method_at(count))
     }
 }
 
-/// Offset of the option of `kind` in a control message, from its Next Header field on; `None` if it has none, or its
-/// type has no options.
+/// Offset of the option of type `kind` in a control message, from its Next Header field; `None` without such an option.
 pub fn find(bytes: &[u8], kind: u16) -> Option<usize> {
     let start = match *bytes.get(2)? {
         message::I1 | message::R1 | message::R2 | message::R1BIS => 16,

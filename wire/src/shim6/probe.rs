@@ -1,4 +1,24 @@
-//! The probe: tries a pair of locators and says which probes have come through. RFC 5534 §5.2.
+//! The Probe message: probes a locator pair, and reports the probes received. RFC 5534 §5.2.
+//!
+//! ```text
+//!  0                   1                   2                   3
+//!  0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1
+//! +-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
+//! |  Next Header  |  Hdr Ext Len  |0|  Type = 67  |   Reserved  |0|
+//! +-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
+//! |           Checksum            |R|                             |
+//! +-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
+//! |                     Receiver Context Tag                      |
+//! +-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
+//! |Precvd | Psent |Sta|                 Reserved2                 |
+//! +-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
+//! |  Psent sent records, then Precvd received records: source and |
+//! +-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
+//! |  destination address, nonce (4 octets), data (4 octets) ...   |
+//! +-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
+//! ```
+//!
+//! See <https://www.rfc-editor.org/rfc/rfc5534#section-5.2>.
 
 use super::option::{self, ShimOption};
 use super::{Nonce, Tag, kind};
@@ -8,45 +28,45 @@ use crate::writer::Writer;
 use alloc::vec::Vec;
 use core::net::Ipv6Addr;
 
-/// Most records of one kind: the field has 4 bits.
+/// Maximum number of records of each kind: the field has 4 bits.
 pub const MAX_RECORDS: usize = 15;
 
 /// A probe.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Probe {
-    /// The receiver's tag.
+    /// The receiver's context tag.
     pub tag: Tag,
-    /// How its sender finds things.
+    /// REAP state of the sender.
     pub state: ProbeState,
     /// Probes sent: the first is this one. 1 to [`MOST_RECORDS`].
     pub sent: Vec<ProbeRecord>,
     /// Probes received since its sender began to explore. [`MOST_RECORDS`] at most.
     pub received: Vec<ProbeRecord>,
-    /// Options; none is defined.
+    /// Options; none are defined.
     pub options: Vec<ShimOption>,
 }
 
-/// What a probe was.
+/// Record of a probe sent or received.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ProbeRecord {
-    /// From where.
+    /// Source address.
     pub source: Ipv6Addr,
-    /// To where.
+    /// Destination address.
     pub destination: Ipv6Addr,
-    /// By which its sender knows it again.
+    /// Nonce of the probe.
     pub nonce: Nonce,
-    /// Copied back unchanged.
+    /// Probe data, returned unchanged.
     pub data: u32,
 }
 
-/// How the sender of a probe finds things.
+/// REAP state of the sender of a probe.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ProbeState {
-    /// Well, for both.
+    /// Both directions work.
     Operational,
-    /// It hears nothing.
+    /// It receives nothing.
     Exploring,
-    /// It hears, and does not know yet whether it is heard.
+    /// It receives packets, and does not know yet whether its own arrive.
     InboundOk,
 }
 

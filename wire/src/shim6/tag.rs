@@ -1,9 +1,9 @@
-//! What a context is found by: the tag its receiver chose, and the number that tells forked contexts apart.
+//! Context tags and forked instance identifiers.
 //! RFC 5533 §4.4 and §5.15.7.
 
 use core::fmt;
 
-/// A context tag: 47 bits, chosen by the host that will find its context by it.
+/// A context tag: 47 bits, chosen by the receiver of the packets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(try_from = "u64", into = "u64"))]
 pub struct Tag(u64);
@@ -17,7 +17,7 @@ impl Tag {
         if bits >> Tag::BITS == 0 { Some(Tag(bits)) } else { None }
     }
 
-    /// A tag of the low 47 of `bits`: what a field of the wire holds beside its flag, or of random ones.
+    /// A tag of the low 47 of `bits`: of a header field without its P bit, or of random bits.
     pub const fn from_low_bits(bits: u64) -> Tag {
         Tag(bits & ((1 << Tag::BITS) - 1))
     }
@@ -34,7 +34,7 @@ impl From<Tag> for u64 {
     }
 }
 
-/// A number of more than 47 bits is no tag.
+/// The number has more than 47 bits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TagTooLong;
 
@@ -60,7 +60,7 @@ impl fmt::Display for Tag {
     }
 }
 
-/// Forked instance identifier: tells apart the contexts of one pair of ULIDs.
+/// Forked instance identifier: distinguishes the contexts of one ULID pair.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(transparent))]
 pub struct Fork(pub u32);
