@@ -10,9 +10,11 @@ extern crate alloc;
 
 pub mod address;
 pub mod checksum;
+mod codepoint;
 pub mod dhcp6;
 pub mod domain;
 pub mod fragment;
+#[cfg(any(test, feature = "fuzzing"))]
 pub mod fuzz;
 pub mod geo;
 pub mod icmp6;

@@ -70,7 +70,7 @@ fn shim(payload: &[u8]) -> String {
             let (sent, received) = (probe.sent.len(), probe.received.len());
             format!("probe {:?} tag {} sent {sent} received {received}", probe.state, probe.tag)
         }
-        M::Error(error) => format!("error {} at {}", error.code.number(), error.pointer),
+        M::Error(error) => format!("error {} at {}", error.code.0, error.pointer),
         M::Unknown { kind, .. } => format!("shim message {kind}"),
     };
     for option in message.options() {

@@ -36,8 +36,6 @@ pub const CLIENT_PORT: u16 = 546;
 pub const SERVER_PORT: u16 = 547;
 /// A time that never ends, in seconds (RFC 8415 §7.7).
 pub const INFINITY: u32 = u32::MAX;
-/// Relays a message may pass (RFC 8415 §7.6).
-pub const HOP_COUNT_LIMIT: u8 = 8;
 
 /// Transaction identifier, 24 bits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

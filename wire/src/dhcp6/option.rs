@@ -5,6 +5,7 @@
 
 use super::duid::{DUID_LENGTH, Duid};
 use crate::address;
+use crate::codepoint::{code_points, display_text};
 use crate::domain::DomainName;
 use crate::malformed::{Malformed, Why};
 use crate::reader::Reader;
@@ -172,39 +173,22 @@ pub struct Status {
     pub message: Vec<u8>,
 }
 
-/// Status codes (RFC 8415 §7.5).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct StatusCode(pub u16);
-
-impl StatusCode {
-    /// Success.
-    pub const SUCCESS: StatusCode = StatusCode(0);
-    /// Unspecified failure.
-    pub const UNSPECIFIED: StatusCode = StatusCode(1);
-    /// No addresses available.
-    pub const NO_ADDRESSES: StatusCode = StatusCode(2);
-    /// No binding for the lease.
-    pub const NO_BINDING: StatusCode = StatusCode(3);
-    /// The leases are not for this link.
-    pub const NOT_ON_LINK: StatusCode = StatusCode(4);
-    /// The server requires multicast.
-    pub const USE_MULTICAST: StatusCode = StatusCode(5);
-    /// No prefixes available.
-    pub const NO_PREFIXES: StatusCode = StatusCode(6);
+code_points! {
+    /// Status codes (RFC 8415 §7.5).
+    StatusCode(u16) {
+        SUCCESS = 0, "success";
+        UNSPECIFIED = 1, "unspecified failure";
+        NO_ADDRESSES = 2, "no addresses available";
+        NO_BINDING = 3, "no such lease";
+        NOT_ON_LINK = 4, "not for this link";
+        USE_MULTICAST = 5, "multicast wanted";
+        NO_PREFIXES = 6, "no prefixes available";
+    }
 }
 
 impl fmt::Display for StatusCode {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match *self {
-            StatusCode::SUCCESS => f.write_str("success"),
-            StatusCode::UNSPECIFIED => f.write_str("unspecified failure"),
-            StatusCode::NO_ADDRESSES => f.write_str("no addresses available"),
-            StatusCode::NO_BINDING => f.write_str("no such lease"),
-            StatusCode::NOT_ON_LINK => f.write_str("not for this link"),
-            StatusCode::USE_MULTICAST => f.write_str("multicast wanted"),
-            StatusCode::NO_PREFIXES => f.write_str("no prefixes available"),
-            StatusCode(other) => write!(f, "status {other}"),
-        }
+        display_text(f, self.text(), "status", self.0)
     }
 }
 

@@ -11,6 +11,7 @@
 //! ```
 
 use crate::address::LinkAddress;
+use crate::codepoint::{code_points, display_text};
 use crate::malformed::{Malformed, Why};
 use crate::reader::Reader;
 use crate::writer::Writer;
@@ -34,58 +35,36 @@ pub struct GeoAddress {
     pub mid: LinkAddress,
 }
 
-/// Station type (ST); the code points of EN 302 636-4-1 table 2 have names.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(transparent))]
-pub struct ItsStationType(pub u8);
+code_points! {
+    /// Station type (ST) of EN 302 636-4-1 table 2.
+    #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(transparent))]
+    ItsStationType(u8) {
+        UNKNOWN = 0, "unknown";
+        PEDESTRIAN = 1, "pedestrian";
+        CYCLIST = 2, "cyclist";
+        MOPED = 3, "moped";
+        MOTORCYCLE = 4, "motorcycle";
+        PASSENGER_CAR = 5, "passenger-car";
+        BUS = 6, "bus";
+        LIGHT_TRUCK = 7, "light-truck";
+        HEAVY_TRUCK = 8, "heavy-truck";
+        TRAILER = 9, "trailer";
+        SPECIAL_VEHICLE = 10, "special-vehicle";
+        TRAM = 11, "tram";
+        ROADSIDE_UNIT = 15, "roadside-unit";
+    }
+}
 
 impl ItsStationType {
-    /// Unknown.
-    pub const UNKNOWN: ItsStationType = ItsStationType(0);
-    /// A passenger car.
-    pub const PASSENGER_CAR: ItsStationType = ItsStationType(5);
-    /// A bus.
-    pub const BUS: ItsStationType = ItsStationType(6);
-    /// A tram.
-    pub const TRAM: ItsStationType = ItsStationType(11);
-    /// A roadside unit.
-    pub const ROADSIDE_UNIT: ItsStationType = ItsStationType(15);
-
-    const NAMES: [&str; 12] = [
-        "unknown",
-        "pedestrian",
-        "cyclist",
-        "moped",
-        "motorcycle",
-        "passenger-car",
-        "bus",
-        "light-truck",
-        "heavy-truck",
-        "trailer",
-        "special-vehicle",
-        "tram",
-    ];
-
-    /// Its name, if it has one.
-    pub fn name(self) -> Option<&'static str> {
-        if self == ItsStationType::ROADSIDE_UNIT {
-            return Some("roadside-unit");
-        }
-        ItsStationType::NAMES.get(usize::from(self.0)).copied()
-    }
-
     /// The station type with this name.
     pub fn named(name: &str) -> Option<ItsStationType> {
-        (0..=ItsStationType::ROADSIDE_UNIT.0).map(ItsStationType).find(|station| station.name() == Some(name))
+        Self::ASSIGNED.iter().find(|(_, text)| *text == name).map(|(value, _)| *value)
     }
 }
 
 impl fmt::Display for ItsStationType {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.name() {
-            Some(name) => f.write_str(name),
-            None => write!(f, "station {}", self.0),
-        }
+        display_text(f, self.text(), "station", self.0)
     }
 }
 
@@ -138,9 +117,9 @@ mod tests {
     fn every_named_station_is_found_by_its_name() {
         for code in (0..=11).chain([15]) {
             let station = ItsStationType(code);
-            assert_eq!(station.name().and_then(ItsStationType::named), Some(station));
+            assert_eq!(station.text().and_then(ItsStationType::named), Some(station));
         }
-        assert_eq!(ItsStationType(12).name(), None);
+        assert_eq!(ItsStationType(12).text(), None);
     }
 
     #[test]

@@ -22,5 +22,3 @@ pub use position::{Coordinates, LongPositionVector, ShortPositionVector, Timesta
 pub const ETHERTYPE: u16 = 0x8947;
 /// Protocol version since V1.3.1; V1.2.1 has 0.
 pub const VERSION: u8 = 1;
-/// Octets of all headers of the longest kind, and what the standard sets aside for them (itsGnMaxGeoNetworkingHeaderSize).
-pub const MAX_HEADER_LENGTH: usize = 88;

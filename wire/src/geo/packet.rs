@@ -82,7 +82,6 @@ pub struct TrafficClass(pub u8);
 
 impl TrafficClass {
     const STORE: u8 = 0x80;
-    const OFFLOAD: u8 = 0x40;
 
     /// Class `id` from 0 (most urgent) to 63; `store_carry_forward`: see [`TrafficClass::store_carry_forward`].
     pub fn new(id: u8, store_carry_forward: bool) -> TrafficClass {
@@ -92,11 +91,6 @@ impl TrafficClass {
     /// SCF: whether to buffer the packet while no suitable neighbour exists.
     pub fn store_carry_forward(self) -> bool {
         self.0 & Self::STORE != 0
-    }
-
-    /// Channel offload: whether another channel may be used.
-    pub fn channel_offload(self) -> bool {
-        self.0 & Self::OFFLOAD != 0
     }
 
     /// Class id, 0 is the most urgent.

@@ -19,7 +19,7 @@ pub struct MulticastAddressRecord {
     pub sources: Vec<Ipv6Addr>,
 }
 
-/// Values of [`ListenerRecord::kind`] (RFC 3810 §5.2.5).
+/// Values of [`MulticastAddressRecord::kind`] (RFC 3810 §5.2.5).
 pub mod record {
     /// Filter mode INCLUDE: listens to these sources only.
     pub const MODE_IS_INCLUDE: u8 = 1;

@@ -254,11 +254,6 @@ impl Message {
         verdict
     }
 
-    /// Whether this reports an error, which must never be answered by another (RFC 4443 §2.4).
-    pub fn is_error(&self) -> bool {
-        self.kind_and_code().0 < 128
-    }
-
     fn read(kind: u8, code: u8, reader: &mut Reader<'_>) -> Result<Message, Malformed> {
         Ok(match (kind, code) {
             (kind::DESTINATION_UNREACHABLE, code) => {

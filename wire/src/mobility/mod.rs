@@ -16,11 +16,13 @@
 pub mod acknowledgement;
 pub mod flow;
 pub mod option;
+pub mod status;
 pub mod update;
 
-pub use acknowledgement::{AckFlags, BindingAcknowledgement, Ipv4Status, Status};
+pub use acknowledgement::{AckFlags, BindingAcknowledgement};
 pub use flow::{FieldRange, FlowIdentification, Selector, TrafficSelector};
 pub use option::{BindingIdentifier, CareOfField, MobilityOption};
+pub use status::{ErrorStatus, Ipv4Status, Status};
 pub use update::{BindingUpdate, UpdateFlags};
 
 use crate::checksum::checksum;
@@ -30,7 +32,6 @@ use crate::reader::Reader;
 use crate::writer::{Alignment, Writer, low};
 use alloc::vec;
 use alloc::vec::Vec;
-use core::fmt;
 use core::net::Ipv6Addr;
 
 /// Values of the MH Type field.
@@ -93,31 +94,10 @@ pub enum Message {
     },
 }
 
-/// Status of a Binding Error.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct ErrorStatus(pub u8);
-
-impl ErrorStatus {
-    /// A Home Address option for which there is no binding.
-    pub const UNKNOWN_BINDING: ErrorStatus = ErrorStatus(1);
-    /// An MH Type that is not known.
-    pub const UNRECOGNISED_TYPE: ErrorStatus = ErrorStatus(2);
-}
-
-impl fmt::Display for ErrorStatus {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match *self {
-            ErrorStatus::UNKNOWN_BINDING => f.write_str("unknown binding for Home Address option"),
-            ErrorStatus::UNRECOGNISED_TYPE => f.write_str("unrecognised MH Type"),
-            ErrorStatus(other) => write!(f, "binding error {other}"),
-        }
-    }
-}
-
 impl Message {
     /// Parses a Mobility Header, from its Payload Proto field.
     ///
-    /// `source` and `destination` are the real ones ([`crate::ip6::Datagram::real_source`]); the checksum covers them.
+    /// `source` and `destination` are the real ones ([`crate::ip6::Header::real_source`]); the checksum covers them.
     /// The checks come in the order of RFC 6275 §9.2; see [`parameter_problem`] for those that want an answer.
     /// Octets beyond Header Len are ignored.
     pub fn parse(bytes: &[u8], source: Ipv6Addr, destination: Ipv6Addr) -> Result<Message, Malformed> {

@@ -4,8 +4,8 @@
 //! See <https://www.rfc-editor.org/rfc/rfc6275#section-6.2>, <https://www.rfc-editor.org/rfc/rfc5648#section-4.1>, <https://www.rfc-editor.org/rfc/rfc5555#section-3>.
 
 use super::MAX_LENGTH;
-use super::acknowledgement::{Ipv4Status, Status};
 use super::flow::FlowIdentification;
+use super::status::{Ipv4Status, Status};
 use crate::address::{Bid, Fid, Prefix};
 use crate::malformed::{Malformed, Why};
 use crate::reader::Reader;
@@ -18,8 +18,6 @@ pub const MAX_OPTIONS: usize = 64;
 
 /// Subtype of the authentication option between mobile node and home agent (RFC 4285 §5.1).
 pub const AUTHENTICATION_MN_HA: u8 = 1;
-/// Subtype of the authentication option between mobile node and AAA server (RFC 4285 §5.2).
-pub const AUTHENTICATION_MN_AAA: u8 = 2;
 
 /// Values of the Option Type field.
 pub mod kind {
@@ -97,7 +95,7 @@ pub enum MobilityOption {
     },
     /// Mobility message authentication (RFC 4285 §5); only further authentication options may follow.
     Authentication {
-        /// [`AUTHENTICATION_MN_HA`] or [`AUTHENTICATION_MN_AAA`].
+        /// [`AUTHENTICATION_MN_HA`], or 2 for that of an AAA server (RFC 4285 §5.2).
         subtype: u8,
         /// Security parameters index; 0 to 255 are reserved.
         spi: u32,

@@ -17,11 +17,11 @@
 
 use super::option::{self, MobilityOption};
 use crate::address::Sequence;
+use crate::codepoint::flags;
 use crate::malformed::Malformed;
 use crate::reader::Reader;
 use crate::writer::Writer;
 use alloc::vec::Vec;
-use core::ops::BitOr;
 
 /// A Binding Update.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -36,35 +36,29 @@ pub struct BindingUpdate {
     pub options: Vec<MobilityOption>,
 }
 
-/// Flags of a Binding Update.
-#[derive(Debug, Default, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct UpdateFlags(pub u16);
+flags! {
+    /// Flags of a Binding Update.
+    UpdateFlags(u16) {
+        /// A: an acknowledgement is wanted.
+        ACKNOWLEDGE = 0x8000;
+        /// H: the receiver is to be home agent.
+        HOME_REGISTRATION = 0x4000;
+        /// L: the link-local address has the interface identifier of the home address.
+        LINK_LOCAL = 0x2000;
+        /// K: the keys' endpoints can move too.
+        KEY_MANAGEMENT = 0x1000;
+        /// R: the sender is a mobile router (RFC 3963).
+        ROUTER = 0x0400;
+        /// P: sent by a mobile access gateway on behalf of a node (RFC 5213).
+        PROXY = 0x0200;
+        /// F: UDP encapsulation whether or not there is a NAT (RFC 5555).
+        FORCE_UDP = 0x0100;
+        /// O: replaces all bindings of the home address (RFC 5648). Another meaning with P: bulk update (RFC 6602).
+        OVERWRITE = 0x0040;
+    }
+}
 
 impl UpdateFlags {
-    /// None set.
-    pub const NONE: UpdateFlags = UpdateFlags(0);
-    /// A: an acknowledgement is wanted.
-    pub const ACKNOWLEDGE: UpdateFlags = UpdateFlags(0x8000);
-    /// H: the receiver is to be home agent.
-    pub const HOME_REGISTRATION: UpdateFlags = UpdateFlags(0x4000);
-    /// L: the link-local address has the interface identifier of the home address.
-    pub const LINK_LOCAL: UpdateFlags = UpdateFlags(0x2000);
-    /// K: the keys' endpoints can move too.
-    pub const KEY_MANAGEMENT: UpdateFlags = UpdateFlags(0x1000);
-    /// R: the sender is a mobile router (RFC 3963).
-    pub const ROUTER: UpdateFlags = UpdateFlags(0x0400);
-    /// P: sent by a mobile access gateway on behalf of a node (RFC 5213).
-    pub const PROXY: UpdateFlags = UpdateFlags(0x0200);
-    /// F: UDP encapsulation whether or not there is a NAT (RFC 5555).
-    pub const FORCE_UDP: UpdateFlags = UpdateFlags(0x0100);
-    /// O: replaces all bindings of the home address (RFC 5648). Another meaning with P: bulk update (RFC 6602).
-    pub const OVERWRITE: UpdateFlags = UpdateFlags(0x0040);
-
-    /// Whether all of `flags` are set.
-    pub fn contains(self, flags: UpdateFlags) -> bool {
-        self.0 & flags.0 == flags.0
-    }
-
     /// A: an acknowledgement is wanted.
     pub fn acknowledge(self) -> bool {
         self.contains(Self::ACKNOWLEDGE)
@@ -93,14 +87,6 @@ impl UpdateFlags {
     /// O without P: replaces all bindings.
     pub fn overwrite(self) -> bool {
         self.contains(Self::OVERWRITE) && !self.contains(Self::PROXY)
-    }
-}
-
-impl BitOr for UpdateFlags {
-    type Output = UpdateFlags;
-
-    fn bitor(self, other: UpdateFlags) -> UpdateFlags {
-        UpdateFlags(self.0 | other.0)
     }
 }
 

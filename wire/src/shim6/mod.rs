@@ -28,6 +28,7 @@ pub use option::{LocatorList, LocatorPreference, ShimOption, VerificationMethod}
 pub use probe::{Probe, ProbeRecord, ProbeState};
 pub use tag::{Fork, Tag};
 
+use crate::codepoint::code_points;
 use crate::ip6::protocol;
 use crate::malformed::{Malformed, Why};
 use crate::reader::Reader;
@@ -122,25 +123,14 @@ pub struct ErrorMessage {
     pub packet: Vec<u8>,
 }
 
-/// Error codes, 7 bits.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct ErrorCode(u8);
-
-impl ErrorCode {
-    /// Unknown message type.
-    pub const UNKNOWN_TYPE: ErrorCode = ErrorCode(0);
-    /// Unrecognized critical option.
-    pub const CRITICAL_OPTION: ErrorCode = ErrorCode(1);
-    /// Locator verification method not supported, or failed.
-    pub const VERIFICATION: ErrorCode = ErrorCode(2);
-    /// Locator list generation number out of sync.
-    pub const GENERATION: ErrorCode = ErrorCode(3);
-    /// Number of locators in the preferences does not match.
-    pub const LOCATOR_COUNT: ErrorCode = ErrorCode(4);
-
-    /// The code as a number, 0 to 127.
-    pub const fn number(self) -> u8 {
-        self.0
+code_points! {
+    /// Error codes, 7 bits (RFC 5533 §5.14).
+    ErrorCode(u8) {
+        UNKNOWN_TYPE = 0, "unknown message type";
+        CRITICAL_OPTION = 1, "unknown critical option";
+        VERIFICATION = 2, "locator verification failed";
+        GENERATION = 3, "locator list generation mismatch";
+        LOCATOR_COUNT = 4, "wrong number of locator preferences";
     }
 }
 

@@ -5,6 +5,7 @@
 //! See <https://www.rfc-editor.org/rfc/rfc5533#section-5.15>.
 
 use super::{Fork, MAX_LENGTH, kind as message};
+use crate::codepoint::code_points;
 use crate::malformed::{Malformed, Why};
 use crate::reader::Reader;
 use crate::writer::{Alignment, Writer};
@@ -87,21 +88,18 @@ pub struct LocatorList {
     pub locators: Vec<(VerificationMethod, Ipv6Addr)>,
 }
 
-/// Verification method of a locator.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct VerificationMethod(pub u8);
-
-impl VerificationMethod {
-    /// HBA: member of the set of the parameters (RFC 5535).
-    pub const HBA: VerificationMethod = VerificationMethod(1);
-    /// CGA: signed by the key of the parameters.
-    pub const CGA: VerificationMethod = VerificationMethod(2);
+code_points! {
+    /// Verification method of a locator (RFC 5533 §5.15.2).
+    VerificationMethod(u8) {
+        HBA = 1, "hba";
+        CGA = 2, "cga";
+    }
 }
 
-/// What a host thinks of one of its locators (RFC 5533 §5.15.3).
+/// Preference for one locator (RFC 5533 §5.15.3).
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub struct LocatorPreference {
-    /// [`Preference::BROKEN`], [`Preference::TRANSIENT`].
+    /// [`LocatorPreference::BROKEN`], [`LocatorPreference::TEMPORARY`].
     pub flags: u8,
     /// Lower is better.
     pub priority: u8,

@@ -38,9 +38,9 @@ pub struct Probe {
     pub tag: Tag,
     /// REAP state of the sender.
     pub state: ProbeState,
-    /// Probes sent: the first is this one. 1 to [`MOST_RECORDS`].
+    /// Probes sent, this one first: 1 to [`MAX_RECORDS`].
     pub sent: Vec<ProbeRecord>,
-    /// Probes received since its sender began to explore. [`MOST_RECORDS`] at most.
+    /// Probes received since the sender entered Exploring, at most [`MAX_RECORDS`].
     pub received: Vec<ProbeRecord>,
     /// Options; none are defined.
     pub options: Vec<ShimOption>,
