@@ -2,7 +2,7 @@
 //! mobile network, which use the tunnel, are backup endpoints (RFC 8684 §3.2, §3.3.8, §3.4; RFC 8028 §3.1).
 
 use super::link::{Link, Links};
-use super::source_routes::SourceRoutes;
+use super::source_routes::{RETRY_INTERVAL, SourceRoutes};
 use super::subflow::{self, Subflows};
 use crate::base::ids::LinkId;
 use crate::base::time::Time;
@@ -37,8 +37,6 @@ const MAX_DRAIN_TIME: Duration = Duration::from_secs(8);
 /// The kernel tries once to make a subflow, and recreates none that ended. An endpoint without subflows is recreated
 /// after the first interval, then with back-off up to the second, because the peer may not accept more subflows.
 const RECREATE_INTERVAL: (Duration, Duration) = (Duration::from_secs(10), Duration::from_secs(640));
-/// Time until a refused item is put again.
-pub(super) const RETRY_INTERVAL: Duration = Duration::from_secs(60);
 
 /// The path manager of one host.
 #[derive(Debug)]

@@ -1,15 +1,17 @@
 //! Source-specific default routes: packets from a prefix leave by the router that advertised it, because the router of
 //! another network filters their source (RFC 8028 §3.1, BCP 38).
 
-use super::path_manager::RETRY_INTERVAL;
 use crate::base::ids::LinkId;
 use crate::base::time::Time;
 use crate::base::vec_map::VecMap;
 use crate::contract::engine::Outbox;
 use crate::contract::item::{Item, Key, NextHop, Route, RouteTable};
+use core::time::Duration;
 use roam6_wire::Prefix;
 use std::net::Ipv6Addr;
 
+/// Time until a refused item is put again.
+pub(super) const RETRY_INTERVAL: Duration = Duration::from_secs(60);
 /// Metric of these routes.
 const METRIC: u32 = 512;
 

@@ -3,12 +3,13 @@
 use super::exploration::Exploration;
 use super::keepalive::ReapTimers;
 use super::proof::Announcement;
-use super::switch::{Failback, SwitchAttempt};
+use super::switch_attempt::{Failback, SwitchAttempt};
 use crate::base::ids::{AddressPair, ContextId, LinkId};
 use crate::base::rng::Entropy;
 use crate::base::time::Time;
 use crate::contract::input::TrafficCount;
 use crate::contract::view::{ContextState, ReachabilityState};
+use core::fmt;
 use core::hash::{Hash, Hasher};
 use core::time::Duration;
 use roam6_wire::shim6::{LocatorPreference, Nonce, Tag, VerificationMethod};
@@ -16,6 +17,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::hash::DefaultHasher;
 use std::net::Ipv6Addr;
 use std::sync::Arc;
+
+/// A context with traffic in this time explores at once when its path is lost; others explore with the next packet.
+const RECENTLY_ACTIVE: Duration = Duration::from_secs(30);
 
 /// Index of a context at this node: the low bits of CT(local), which no other context has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -25,6 +29,12 @@ impl ContextIndex {
     /// The index of the context with CT(local), if there is one.
     fn of_tag(tag: Tag) -> ContextIndex {
         ContextIndex(tag.bits() as u32)
+    }
+}
+
+impl fmt::Display for ContextIndex {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:08x}", self.0)
     }
 }
 
@@ -174,7 +184,7 @@ impl Context {
 
     /// The state's name in RFC 5533.
     pub(super) fn state(&self) -> ContextState {
-        match self.handshake.as_deref().map(|opening| &opening.step) {
+        match self.handshake.as_deref().map(|handshake| &handshake.step) {
             None => ContextState::Established,
             Some(HandshakeStep::I1) => ContextState::I1Sent,
             Some(HandshakeStep::I2 { .. }) => ContextState::I2Sent,
@@ -186,7 +196,7 @@ impl Context {
     pub(super) fn reachability(&self) -> ReachabilityState {
         match &self.recovery {
             None => ReachabilityState::Operational,
-            Some(search) if search.inbound_ok => ReachabilityState::InboundOk,
+            Some(recovery) if recovery.inbound_ok => ReachabilityState::InboundOk,
             Some(_) => ReachabilityState::Exploring,
         }
     }
@@ -196,9 +206,19 @@ impl Context {
         self.peer.as_ref().is_some_and(|peer| peer.has_locator(source) || source == self.id.ulids.peer)
     }
 
+    /// Whether the context had traffic recently.
+    pub(super) fn is_recently_active(&self, now: Time) -> bool {
+        self.last_activity + RECENTLY_ACTIVE > now
+    }
+
+    /// The target of a switch attempt, which an exploration is to probe first.
+    pub(super) fn switch_target(&self) -> Option<AddressPair> {
+        self.switch_attempt.as_ref().map(|attempt| attempt.path)
+    }
+
     /// Ends the handshake, and returns its nonce.
     pub(super) fn end_handshake(&mut self) -> Option<Nonce> {
-        self.handshake.take().map(|opening| opening.nonce)
+        self.handshake.take().map(|handshake| handshake.nonce)
     }
 }
 
@@ -243,55 +263,55 @@ impl Contexts {
 
     /// Adds a context.
     pub(super) fn put(&mut self, context: Context) -> ContextIndex {
-        let slot = ContextIndex::of_tag(context.tag);
-        self.by_id_hash.insert((self.hash(&context.id), slot));
-        self.by_peer_tag.extend(context.peer.as_ref().map(|peer| (peer.tag.bits() as u32, slot)));
-        self.by_index.insert(slot, Box::new(context));
-        slot
+        let index = ContextIndex::of_tag(context.tag);
+        self.by_id_hash.insert((self.hash(&context.id), index));
+        self.by_peer_tag.extend(context.peer.as_ref().map(|peer| (peer.tag.bits() as u32, index)));
+        self.by_index.insert(index, Box::new(context));
+        index
     }
 
     /// Removes a context.
-    pub(super) fn drop(&mut self, slot: ContextIndex) -> Option<Context> {
-        let context = self.by_index.remove(&slot)?;
-        self.by_id_hash.remove(&(self.hash(&context.id), slot));
+    pub(super) fn drop(&mut self, index: ContextIndex) -> Option<Context> {
+        let context = self.by_index.remove(&index)?;
+        self.by_id_hash.remove(&(self.hash(&context.id), index));
         if let Some(peer) = &context.peer {
-            self.by_peer_tag.remove(&(peer.tag.bits() as u32, slot));
+            self.by_peer_tag.remove(&(peer.tag.bits() as u32, index));
         }
-        if let Some(opening) = &context.handshake {
-            self.by_nonce.remove(&opening.nonce);
+        if let Some(handshake) = &context.handshake {
+            self.by_nonce.remove(&handshake.nonce);
         }
         Some(*context)
     }
 
     /// A context; identifier and tags change only by the functions below.
-    pub(super) fn get(&mut self, slot: ContextIndex) -> Option<&mut Context> {
-        self.by_index.get_mut(&slot).map(Box::as_mut)
+    pub(super) fn get(&mut self, index: ContextIndex) -> Option<&mut Context> {
+        self.by_index.get_mut(&index).map(Box::as_mut)
     }
 
     /// Sets the peer's state.
-    pub(super) fn put_peer(&mut self, slot: ContextIndex, peer: Peer) {
-        let Some(context) = self.by_index.get_mut(&slot) else { return };
+    pub(super) fn put_peer(&mut self, index: ContextIndex, peer: Peer) {
+        let Some(context) = self.by_index.get_mut(&index) else { return };
         if let Some(former) = &context.peer {
-            self.by_peer_tag.remove(&(former.tag.bits() as u32, slot));
+            self.by_peer_tag.remove(&(former.tag.bits() as u32, index));
         }
-        self.by_peer_tag.insert((peer.tag.bits() as u32, slot));
+        self.by_peer_tag.insert((peer.tag.bits() as u32, index));
         context.peer = Some(peer);
     }
 
     /// Starts or advances a handshake.
-    pub(super) fn put_handshake(&mut self, slot: ContextIndex, opening: Handshake) {
-        let Some(context) = self.by_index.get_mut(&slot) else { return };
-        self.by_nonce.extend([(opening.nonce, slot)]);
-        let former = context.handshake.replace(Box::new(opening));
-        let nonce = context.handshake.as_ref().map(|opening| opening.nonce);
+    pub(super) fn put_handshake(&mut self, index: ContextIndex, handshake: Handshake) {
+        let Some(context) = self.by_index.get_mut(&index) else { return };
+        self.by_nonce.extend([(handshake.nonce, index)]);
+        let former = context.handshake.replace(Box::new(handshake));
+        let nonce = context.handshake.as_ref().map(|handshake| handshake.nonce);
         if let Some(former) = former.filter(|former| Some(former.nonce) != nonce) {
             self.by_nonce.remove(&former.nonce);
         }
     }
 
     /// Ends the handshake.
-    pub(super) fn end_handshake(&mut self, slot: ContextIndex) {
-        if let Some(nonce) = self.by_index.get_mut(&slot).and_then(|context| context.end_handshake()) {
+    pub(super) fn end_handshake(&mut self, index: ContextIndex) {
+        if let Some(nonce) = self.by_index.get_mut(&index).and_then(|context| context.end_handshake()) {
             self.by_nonce.remove(&nonce);
         }
     }
@@ -299,15 +319,15 @@ impl Contexts {
     /// By context identifier.
     pub(super) fn find(&self, id: &ContextId) -> Option<ContextIndex> {
         let hash = self.hash(id);
-        let mut slots =
-            self.by_id_hash.range((hash, ContextIndex(0))..=(hash, ContextIndex(u32::MAX))).map(|(_, slot)| *slot);
-        slots.find(|slot| self.by_index.get(slot).is_some_and(|context| context.id == *id))
+        let mut indices =
+            self.by_id_hash.range((hash, ContextIndex(0))..=(hash, ContextIndex(u32::MAX))).map(|(_, index)| *index);
+        indices.find(|index| self.by_index.get(index).is_some_and(|context| context.id == *id))
     }
 
     /// By CT(local).
     pub(super) fn find_tag(&self, tag: Tag) -> Option<ContextIndex> {
-        let slot = ContextIndex::of_tag(tag);
-        self.by_index.get(&slot).filter(|context| context.tag == tag).map(|_| slot)
+        let index = ContextIndex::of_tag(tag);
+        self.by_index.get(&index).filter(|context| context.tag == tag).map(|_| index)
     }
 
     /// By our nonce in a handshake.
@@ -318,8 +338,8 @@ impl Contexts {
     /// The contexts with this CT(peer).
     pub(super) fn with_peer_tag(&self, tag: Tag) -> impl Iterator<Item = (ContextIndex, &Context)> {
         let low = tag.bits() as u32;
-        let slots = self.by_peer_tag.range((low, ContextIndex(0))..=(low, ContextIndex(u32::MAX)));
-        let contexts = slots.filter_map(|(_, slot)| Some((*slot, &**self.by_index.get(slot)?)));
+        let indices = self.by_peer_tag.range((low, ContextIndex(0))..=(low, ContextIndex(u32::MAX)));
+        let contexts = indices.filter_map(|(_, index)| Some((*index, &**self.by_index.get(index)?)));
         contexts.filter(move |(_, context)| context.peer.as_ref().is_some_and(|peer| peer.tag == tag))
     }
 
@@ -345,14 +365,14 @@ impl Contexts {
 
     /// All contexts in the order of their identifiers.
     pub(super) fn iter(&self) -> impl Iterator<Item = (ContextIndex, &Context)> {
-        let mut all: Vec<_> = self.by_index.iter().map(|(slot, context)| (*slot, &**context)).collect();
+        let mut all: Vec<_> = self.by_index.iter().map(|(index, context)| (*index, &**context)).collect();
         all.sort_unstable_by_key(|(_, context)| context.id);
         all.into_iter()
     }
 
     /// All contexts in arbitrary order.
     pub(super) fn iter_unsorted(&self) -> impl Iterator<Item = (ContextIndex, &Context)> + Clone {
-        self.by_index.iter().map(|(slot, context)| (*slot, &**context))
+        self.by_index.iter().map(|(index, context)| (*index, &**context))
     }
 
     /// Number of contexts.

@@ -1,7 +1,7 @@
 //! Shim6 Error messages (RFC 5533 §5.14), and ICMPv6 errors about packets with rewritten addresses (RFC 5533 §8).
 
 use super::context::ContextIndex;
-use super::dispatch::{ReceivedMessage, drop_packet};
+use super::messages::{ReceivedMessage, drop_packet};
 use super::{ICMP_HOLDDOWN_TIME, Shim};
 use crate::base::ids::AddressPair;
 use crate::base::time::Time;
@@ -9,6 +9,7 @@ use crate::contract::engine::Outbox;
 use crate::contract::output::{Transmit, Via};
 use crate::contract::report::DropReason;
 use roam6_wire::checksum::checksum;
+use roam6_wire::icmp6::kind::{DESTINATION_UNREACHABLE, PACKET_TOO_BIG, PARAMETER_PROBLEM};
 use roam6_wire::ip6::{self, Datagram, HEADER_LENGTH, Header, MINIMUM_MTU, protocol};
 use roam6_wire::shim6::{
     self, ErrorCode, ErrorMessage, LocatorList, Message, PAYLOAD_HEADER_LENGTH, PayloadHeader, kind, option,
@@ -17,9 +18,6 @@ use std::net::Ipv6Addr;
 
 /// Octets of an ICMPv6 error before the invoking packet.
 const ICMP_HEADER_LENGTH: usize = 8;
-const DESTINATION_UNREACHABLE: u8 = 1;
-const PACKET_TOO_BIG: u8 = 2;
-const PARAMETER_PROBLEM: u8 = 4;
 /// Code of Destination Unreachable: port unreachable.
 const PORT_UNREACHABLE: u8 = 4;
 /// Code of Parameter Problem: unrecognized Next Header type.
@@ -30,7 +28,7 @@ impl Shim {
     pub(super) fn send_error(
         &mut self,
         now: Time,
-        heard: ReceivedMessage<'_>,
+        received: ReceivedMessage<'_>,
         code: ErrorCode,
         offset: usize,
         out: &mut Outbox,
@@ -40,43 +38,42 @@ impl Shim {
         }
         // The Error message has 8 octets before the packet, and may end with padding.
         let room = MINIMUM_MTU - HEADER_LENGTH - 16;
-        let packet = heard.packet.get(..room).unwrap_or(heard.packet).to_vec();
-        let pointer = u16::try_from(heard.message_offset + offset).unwrap_or(u16::MAX);
-        self.send(heard.path, &Message::Error(ErrorMessage { code, pointer, packet }), out);
+        let packet = received.packet.get(..room).unwrap_or(received.packet).to_vec();
+        let pointer = u16::try_from(received.message_offset + offset).unwrap_or(u16::MAX);
+        self.send(received.path, &Message::Error(ErrorMessage { code, pointer, packet }), out);
     }
 
     /// Sends an Error message that points into an option.
     pub(super) fn send_option_error(
         &mut self,
         now: Time,
-        heard: ReceivedMessage<'_>,
+        received: ReceivedMessage<'_>,
         code: ErrorCode,
         (kind, offset): (u16, usize),
         out: &mut Outbox,
     ) {
-        let message = heard.packet.get(heard.message_offset..).unwrap_or_default();
+        let message = received.packet.get(received.message_offset..).unwrap_or_default();
         if let Some(at) = option::find(message, kind) {
-            self.send_error(now, heard, code, at + offset, out);
+            self.send_error(now, received, code, at + offset, out);
         }
     }
 
     /// Sends an Error message that points at the verification method of a locator.
-    pub(super) fn send_locator_error(&mut self, now: Time, heard: ReceivedMessage<'_>, index: usize, out: &mut Outbox) {
+    pub(super) fn send_locator_error(
+        &mut self,
+        now: Time,
+        received: ReceivedMessage<'_>,
+        index: usize,
+        out: &mut Outbox,
+    ) {
         let place = (option::kind::LOCATORS, LocatorList::method_at(index));
-        self.send_option_error(now, heard, ErrorCode::VERIFICATION, place, out);
+        self.send_option_error(now, received, ErrorCode::VERIFICATION, place, out);
     }
 
     /// Receives an Error message: reports it and changes no state, because it is not authenticated.
     pub(super) fn receive_error(&mut self, from: Ipv6Addr, error: &ErrorMessage, out: &mut Outbox) {
-        let what = match error.code {
-            ErrorCode::UNKNOWN_TYPE => "unknown message type",
-            ErrorCode::CRITICAL_OPTION => "unknown critical option",
-            ErrorCode::VERIFICATION => "locator verification failed",
-            ErrorCode::GENERATION => "locator list generation mismatch",
-            ErrorCode::LOCATOR_COUNT => "wrong number of locator preferences",
-            _ => "unknown code",
-        };
-        let detail = format!("error code {} ({what}) at octet {}", error.code.number(), error.pointer);
+        let what = error.code.text().unwrap_or("unknown code");
+        let detail = format!("error code {} ({what}) at octet {}", error.code.0, error.pointer);
         drop_packet(DropReason::PeerError, from, detail, out);
     }
 
@@ -90,12 +87,12 @@ impl Shim {
                 self.receive_unrecognised_next_header(now, &quote, sent, out);
             }
             QuotedHeader::Payload(header) => {
-                let slot = self.contexts.with_peer_tag(header.tag).find(|(_, context)| context.path == quote.path);
-                let Some((slot, context)) = slot else { return };
+                let index = self.contexts.with_peer_tag(header.tag).find(|(_, context)| context.path == quote.path);
+                let Some((index, context)) = index else { return };
                 let ulids = context.id.ulids;
                 match (kind, code) {
                     // The error quotes our tag, so its sender has seen the packet: the peer no longer runs Shim6.
-                    (PARAMETER_PROBLEM, UNRECOGNISED_NEXT_HEADER) => self.peer_lacks_shim6(now, slot, out),
+                    (PARAMETER_PROBLEM, UNRECOGNISED_NEXT_HEADER) => self.peer_lacks_shim6(now, index, out),
                     (PACKET_TOO_BIG, _) | (DESTINATION_UNREACHABLE, PORT_UNREACHABLE) | (PARAMETER_PROBLEM, _) => {
                         self.translate_error(datagram, *head, &quote, ulids, out);
                     }
@@ -117,19 +114,19 @@ impl Shim {
         };
         let tag = shim6::Tag::from_low_bits(u64::from_be_bytes([0, 0, a, b, c, d, e, f]));
         let nonce = shim6::Nonce(u32::from_be_bytes(nonce));
-        let Some(slot) = self.contexts.find_nonce(nonce) else { return };
+        let Some(index) = self.contexts.find_nonce(nonce) else { return };
         let ours = |context: &mut super::context::Context| {
-            context.tag == tag && context.handshake.as_ref().is_some_and(|opening| opening.locators == quote.path)
+            context.tag == tag && context.handshake.as_ref().is_some_and(|handshake| handshake.locators == quote.path)
         };
-        if self.contexts.get(slot).is_some_and(ours) {
-            self.peer_lacks_shim6(now, slot, out);
+        if self.contexts.get(index).is_some_and(ours) {
+            self.peer_lacks_shim6(now, index, out);
         }
     }
 
-    fn peer_lacks_shim6(&mut self, now: Time, slot: ContextIndex, out: &mut Outbox) {
-        let Some(peer) = self.contexts.get(slot).map(|context| context.id.ulids.peer) else { return };
+    fn peer_lacks_shim6(&mut self, now: Time, index: ContextIndex, out: &mut Outbox) {
+        let Some(peer) = self.contexts.get(index).map(|context| context.id.ulids.peer) else { return };
         self.hold_down(now, peer, ICMP_HOLDDOWN_TIME, "no support", out);
-        self.end_context(slot, "no support", out);
+        self.end_context(index, "no support", out);
     }
 
     /// Delivers an error to the upper layers with the ULIDs in place of the locators (RFC 5533 §8, figure 9).

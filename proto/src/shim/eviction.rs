@@ -48,8 +48,8 @@ impl Shim {
             return false;
         }
         let victims = victims(self.contexts.iter_unsorted(), newcomer, limit);
-        for slot in &victims {
-            self.end_context(*slot, "the context table is full", out);
+        for index in &victims {
+            self.end_context(*index, "the context table is full", out);
         }
         if self.contexts.len() >= limit {
             self.eviction.hold_until = now + SEARCH_INTERVAL;
@@ -106,12 +106,12 @@ fn first_evicted<'a>(
     }
     let is_busy = |address| by_address.get(&address).is_some_and(|held| held * MAX_ADDRESS_SHARE > total);
     let worth = |context: &Context| (Reverse(is_busy(context.path.peer)), has_proved(context), context.last_activity);
-    let mut ranked: Vec<_> = contexts.map(|(slot, context)| (worth(context), slot)).collect();
+    let mut ranked: Vec<_> = contexts.map(|(index, context)| (worth(context), index)).collect();
     if count < ranked.len() {
         ranked.select_nth_unstable(count);
         ranked.truncate(count);
     }
-    ranked.into_iter().map(|(_, slot)| slot).collect()
+    ranked.into_iter().map(|(_, index)| index).collect()
 }
 
 /// Whether the peer has proved that an address is its own, by HBA or CGA.

@@ -1,7 +1,7 @@
 //! The context establishment handshake, context recovery and context confusion (RFC 5533 §7).
 
 use super::context::{Context, ContextIndex, Handshake, HandshakeStep, Peer, PeerLocator};
-use super::dispatch::{MessageOptions, ReceivedMessage, drop_packet};
+use super::messages::{I2Message, MessageOptions, ReceivedMessage, drop_packet};
 use super::proof::{Claim, ClaimError};
 use super::validator::Subject;
 use super::{NO_R1_HOLDDOWN_TIME, Shim, Timer};
@@ -24,91 +24,82 @@ const MAX_RESTARTS: u32 = 1;
 /// Keepalive Timeout of a peer that sent no such option (RFC 5534 §7).
 const DEFAULT_KEEPALIVE_TIMEOUT: Duration = Duration::from_secs(15);
 
-/// An I2 or I2bis.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct I2Message {
-    /// The initiator's context tag.
-    pub(super) tag: Tag,
-    /// Initiator nonce and responder nonce.
-    pub(super) nonces: (Nonce, Nonce),
-    /// Packet Context Tag of an I2bis: the tag of the lost context.
-    pub(super) lost_tag: Option<Tag>,
-}
-
 impl Shim {
     /// Starts a handshake: sends I1 (RFC 5533 §7.7).
-    pub(super) fn start_handshake(&mut self, now: Time, slot: ContextIndex, rounds: u32, out: &mut Outbox) {
+    pub(super) fn start_handshake(&mut self, now: Time, index: ContextIndex, rounds: u32, out: &mut Outbox) {
         let nonce = self.contexts.new_nonce(&mut self.entropy);
-        let Some(context) = self.contexts.get(slot) else { return };
-        let opening =
+        let Some(context) = self.contexts.get(index) else { return };
+        let handshake =
             Handshake { step: HandshakeStep::I1, nonce, locators: context.path, transmissions: 0, restarts: rounds };
-        self.contexts.put_handshake(slot, opening);
-        self.send_handshake_message(now, slot, out);
+        self.contexts.put_handshake(index, handshake);
+        self.send_handshake_message(now, index, out);
     }
 
     /// Retransmits the handshake message, restarts with I1, or ends the handshake (RFC 5533 §7.8, §7.12, §7.19).
-    pub(super) fn retransmit(&mut self, now: Time, slot: ContextIndex, out: &mut Outbox) {
-        let Some(context) = self.contexts.get(slot) else { return };
-        let Some(opening) = &context.handshake else { return };
-        let (peer, rounds) = (context.id.ulids.peer, opening.restarts);
-        match opening.step {
-            HandshakeStep::I1 if opening.transmissions <= I1_RETRIES_MAX => self.send_handshake_message(now, slot, out),
-            HandshakeStep::I2 { .. } | HandshakeStep::I2bis { .. } if opening.transmissions <= I2_RETRIES_MAX => {
-                self.send_handshake_message(now, slot, out)
+    pub(super) fn retransmit(&mut self, now: Time, index: ContextIndex, out: &mut Outbox) {
+        let Some(context) = self.contexts.get(index) else { return };
+        let Some(handshake) = &context.handshake else { return };
+        let (peer, rounds) = (context.id.ulids.peer, handshake.restarts);
+        match handshake.step {
+            HandshakeStep::I1 if handshake.transmissions <= I1_RETRIES_MAX => {
+                self.send_handshake_message(now, index, out)
+            }
+            HandshakeStep::I2 { .. } | HandshakeStep::I2bis { .. } if handshake.transmissions <= I2_RETRIES_MAX => {
+                self.send_handshake_message(now, index, out)
             }
             HandshakeStep::I2 { .. } | HandshakeStep::I2bis { .. } if rounds < MAX_RESTARTS => {
-                self.start_handshake(now, slot, rounds + 1, out)
+                self.start_handshake(now, index, rounds + 1, out)
             }
             _ => {
                 self.hold_down(now, peer, NO_R1_HOLDDOWN_TIME, "no answer", out);
-                self.end_context(slot, "no answer", out);
+                self.end_context(index, "no answer", out);
             }
         }
     }
 
     /// Sends the message of the current handshake step.
-    fn send_handshake_message(&mut self, now: Time, slot: ContextIndex, out: &mut Outbox) {
+    fn send_handshake_message(&mut self, now: Time, index: ContextIndex, out: &mut Outbox) {
         let keepalive = self.keepalive_timeout_options();
-        let Some(ulid) = self.contexts.get(slot).map(|context| context.id.ulids.local) else { return };
+        let Some(ulid) = self.contexts.get(index).map(|context| context.id.ulids.local) else { return };
         let known = self.announcement(ulid);
         let chance = self.entropy.below(1000);
-        let Some(context) = self.contexts.get(slot) else { return };
+        let Some(context) = self.contexts.get(index) else { return };
         context.announced = known;
         let Some(message) = handshake_message(context, keepalive) else { return };
-        let Some(opening) = &mut context.handshake else { return };
-        let pause = RETRANSMIT_TIMEOUT * 2u32.saturating_pow(opening.transmissions.min(8));
-        opening.transmissions = opening.transmissions.saturating_add(1);
-        let locators = opening.locators;
+        let Some(handshake) = &mut context.handshake else { return };
+        let pause = RETRANSMIT_TIMEOUT * 2u32.saturating_pow(handshake.transmissions.min(8));
+        handshake.transmissions = handshake.transmissions.saturating_add(1);
+        let locators = handshake.locators;
         self.send(locators, &message, out);
-        self.agenda.set(Timer::Retransmit(slot), now + jitter(pause, chance));
+        self.timers.set(Timer::Retransmit(index), now + jitter(pause, chance));
     }
 
     pub(super) fn receive_i1(
         &mut self,
         now: Time,
-        heard: ReceivedMessage<'_>,
+        received: ReceivedMessage<'_>,
         (tag, nonce): (Tag, Nonce),
-        said: &MessageOptions<'_>,
+        options: &MessageOptions<'_>,
         out: &mut Outbox,
     ) {
-        let (path, id) = (heard.path, said.context_id(heard.path));
+        let (path, id) = (received.path, options.context_id(received.path));
         if !self.is_local_ulid(id.ulids.local) {
             return drop_packet(DropReason::NotForUs, path.peer, format!("I1 for {}", id.ulids.local), out);
         }
-        let slot = self.contexts.find(&id);
-        let context = slot.and_then(|slot| Some((slot, self.contexts.get(slot)?)));
+        let index = self.contexts.find(&id);
+        let context = index.and_then(|index| Some((index, self.contexts.get(index)?)));
         match context {
             // I1 messages crossed; only the peer may learn our tag (RFC 5533 §7.9).
-            Some((slot, context)) if context.handshake.is_some() && is_known_source(context, path.peer) => {
-                self.send_r2(slot, path, nonce, out);
+            Some((index, context)) if context.handshake.is_some() && is_known_source(context, path.peer) => {
+                self.send_r2(index, path, nonce, out);
             }
             // The R2 was lost.
-            Some((slot, context))
+            Some((index, context))
                 if context.handshake.is_none()
                     && context.accepts_source(path.peer)
                     && context.peer.as_ref().is_some_and(|peer| peer.tag == tag) =>
             {
-                self.send_r2(slot, path, nonce, out);
+                self.send_r2(index, path, nonce, out);
             }
             _ => {
                 let subject = Subject::R1 { tag, ulids: id.ulids, locators: path, fork: id.fork };
@@ -122,51 +113,51 @@ impl Shim {
     pub(super) fn receive_r1(
         &mut self,
         now: Time,
-        heard: ReceivedMessage<'_>,
+        received: ReceivedMessage<'_>,
         (nonce, responder_nonce): (Nonce, Nonce),
-        said: &MessageOptions<'_>,
+        options: &MessageOptions<'_>,
         out: &mut Outbox,
     ) {
-        let unsolicited = |out: &mut Outbox| drop_packet(DropReason::Unsolicited, heard.path.peer, "R1", out);
-        let Some(slot) = self.contexts.find_nonce(nonce) else { return unsolicited(out) };
-        let opening = self.contexts.get(slot).and_then(|context| context.handshake.as_mut());
-        let (Some(opening), Some(validator)) = (opening, said.validator) else { return unsolicited(out) };
-        if opening.step != HandshakeStep::I1 || opening.locators != heard.path {
+        let unsolicited = |out: &mut Outbox| drop_packet(DropReason::Unsolicited, received.path.peer, "R1", out);
+        let Some(index) = self.contexts.find_nonce(nonce) else { return unsolicited(out) };
+        let handshake = self.contexts.get(index).and_then(|context| context.handshake.as_mut());
+        let (Some(handshake), Some(validator)) = (handshake, options.validator) else { return unsolicited(out) };
+        if handshake.step != HandshakeStep::I1 || handshake.locators != received.path {
             return unsolicited(out);
         }
-        opening.step = HandshakeStep::I2 { responder_nonce, validator: validator.to_vec() };
-        opening.transmissions = 0;
-        self.send_handshake_message(now, slot, out);
+        handshake.step = HandshakeStep::I2 { responder_nonce, validator: validator.to_vec() };
+        handshake.transmissions = 0;
+        self.send_handshake_message(now, index, out);
     }
 
     /// Receives I2 and I2bis (RFC 5533 §7.13, §7.20): checks the validator first and signatures last.
     pub(super) fn receive_i2(
         &mut self,
         now: Time,
-        heard: ReceivedMessage<'_>,
+        received: ReceivedMessage<'_>,
         second: I2Message,
-        said: &MessageOptions<'_>,
+        options: &MessageOptions<'_>,
         out: &mut Outbox,
     ) {
-        let (path, id) = (heard.path, said.context_id(heard.path));
+        let (path, id) = (received.path, options.context_id(received.path));
         let subject = match second.lost_tag {
             None => Subject::R1 { tag: second.tag, ulids: id.ulids, locators: path, fork: id.fork },
             Some(tag) => Subject::R1bis { tag, locators: path },
         };
         let (initiator_nonce, responder_nonce) = second.nonces;
-        if !self.validators.check(now, responder_nonce, subject, said.validator.unwrap_or_default()) {
+        if !self.validators.check(now, responder_nonce, subject, options.validator.unwrap_or_default()) {
             return drop_packet(DropReason::BadValidator, path.peer, "I2", out);
         }
         if !self.is_local_ulid(id.ulids.local) {
             return drop_packet(DropReason::NotForUs, path.peer, format!("I2 for {}", id.ulids.local), out);
         }
-        let slot = self.contexts.find(&id);
-        let former = slot.and_then(|slot| self.contexts.get(slot)?.peer.clone());
-        if let (Some(slot), Some(former)) = (slot, &former)
+        let index = self.contexts.find(&id);
+        let former = index.and_then(|index| self.contexts.get(index)?.peer.clone());
+        if let (Some(index), Some(former)) = (index, &former)
             && let Some((known_responder, known_initiator)) = former.responder_nonce
         {
             if (known_responder, known_initiator, former.tag) == (responder_nonce, initiator_nonce, second.tag) {
-                return self.send_r2(slot, path, initiator_nonce, out);
+                return self.send_r2(index, path, initiator_nonce, out);
             }
             if (known_responder.0.wrapping_sub(responder_nonce.0) as i32) > 0 {
                 return drop_packet(
@@ -177,29 +168,29 @@ impl Shim {
                 );
             }
         }
-        let mut peer = match self.verified_peer(now, former.as_ref(), id.ulids.peer, second.tag, said) {
+        let mut peer = match self.verified_peer(now, former.as_ref(), id.ulids.peer, second.tag, options) {
             Ok(peer) => peer,
-            Err(disbelief) => return self.reject_claim(now, heard, disbelief, out),
+            Err(error) => return self.reject_claim(now, received, error, out),
         };
         if !peer.has_locator(path.peer) {
             return drop_packet(DropReason::Unverified, path.peer, format!("I2 for {}", id.ulids.peer), out);
         }
-        if slot.is_none() && !self.make_room(now, path.peer, out) {
+        if index.is_none() && !self.make_room(now, path.peer, out) {
             return;
         }
         peer.responder_nonce = Some((responder_nonce, initiator_nonce));
-        let slot = slot.unwrap_or_else(|| self.create_context(now, id, heard.link, path));
-        if self.contexts.get(slot).is_some_and(|context| {
+        let index = index.unwrap_or_else(|| self.create_context(now, id, received.link, path));
+        if self.contexts.get(index).is_some_and(|context| {
             context
                 .handshake
                 .as_ref()
-                .is_some_and(|opening| opening.step == HandshakeStep::I1 && context.peer.is_none())
+                .is_some_and(|handshake| handshake.step == HandshakeStep::I1 && context.peer.is_none())
         }) {
-            self.contexts.end_handshake(slot);
-            self.agenda.cancel(&Timer::Retransmit(slot));
+            self.contexts.end_handshake(index);
+            self.timers.cancel(&Timer::Retransmit(index));
         }
-        self.accept_peer(now, slot, peer, path, out);
-        if let Some(context) = self.contexts.get(slot) {
+        self.accept_peer(now, index, peer, path, out);
+        if let Some(context) = self.contexts.get(index) {
             context.pending_r2 = Some(Box::new((path, initiator_nonce)));
         }
     }
@@ -207,51 +198,51 @@ impl Shim {
     pub(super) fn receive_r2(
         &mut self,
         now: Time,
-        heard: ReceivedMessage<'_>,
+        received: ReceivedMessage<'_>,
         (tag, nonce): (Tag, Nonce),
-        said: &MessageOptions<'_>,
+        options: &MessageOptions<'_>,
         out: &mut Outbox,
     ) {
-        let unsolicited = |out: &mut Outbox| drop_packet(DropReason::Unsolicited, heard.path.peer, "R2", out);
-        let Some(slot) = self.contexts.find_nonce(nonce) else { return unsolicited(out) };
-        let Some(context) = self.contexts.get(slot) else { return unsolicited(out) };
-        if context.handshake.as_ref().is_none_or(|opening| opening.locators != heard.path) {
+        let unsolicited = |out: &mut Outbox| drop_packet(DropReason::Unsolicited, received.path.peer, "R2", out);
+        let Some(index) = self.contexts.find_nonce(nonce) else { return unsolicited(out) };
+        let Some(context) = self.contexts.get(index) else { return unsolicited(out) };
+        if context.handshake.as_ref().is_none_or(|handshake| handshake.locators != received.path) {
             return unsolicited(out);
         }
         let (former, ulid) = (context.peer.clone(), context.id.ulids.peer);
-        let mut peer = match self.verified_peer(now, former.as_ref(), ulid, tag, said) {
+        let mut peer = match self.verified_peer(now, former.as_ref(), ulid, tag, options) {
             Ok(peer) => peer,
-            Err(disbelief) => return self.reject_claim(now, heard, disbelief, out),
+            Err(error) => return self.reject_claim(now, received, error, out),
         };
-        if !peer.has_locator(heard.path.peer) {
-            return drop_packet(DropReason::Unverified, heard.path.peer, "R2", out);
+        if !peer.has_locator(received.path.peer) {
+            return drop_packet(DropReason::Unverified, received.path.peer, "R2", out);
         }
         peer.responder_nonce = former.and_then(|former| former.responder_nonce);
-        self.contexts.end_handshake(slot);
-        self.agenda.cancel(&Timer::Retransmit(slot));
-        self.accept_peer(now, slot, peer, heard.path, out);
+        self.contexts.end_handshake(index);
+        self.timers.cancel(&Timer::Retransmit(index));
+        self.accept_peer(now, index, peer, received.path, out);
     }
 
     /// Receives R1bis: the peer has lost the context (RFC 5533 §7.18).
     pub(super) fn receive_r1bis(
         &mut self,
         now: Time,
-        heard: ReceivedMessage<'_>,
+        received: ReceivedMessage<'_>,
         (packet_tag, responder_nonce): (Tag, Nonce),
-        said: &MessageOptions<'_>,
+        options: &MessageOptions<'_>,
         out: &mut Outbox,
     ) {
-        let path = heard.path;
+        let path = received.path;
         let of =
             |(_, context): &(ContextIndex, &Context)| context.handshake.is_none() && context.accepts_source(path.peer);
-        let slot = self.contexts.with_peer_tag(packet_tag).find(of).map(|(slot, _)| slot);
-        let (Some(slot), Some(validator)) = (slot, said.validator) else {
+        let index = self.contexts.with_peer_tag(packet_tag).find(of).map(|(index, _)| index);
+        let (Some(index), Some(validator)) = (index, options.validator) else {
             return drop_packet(DropReason::Unsolicited, path.peer, "R1bis", out);
         };
         let nonce = self.contexts.new_nonce(&mut self.entropy);
         let step = HandshakeStep::I2bis { responder_nonce, validator: validator.to_vec(), packet_tag };
-        self.contexts.put_handshake(slot, Handshake { step, nonce, locators: path, transmissions: 0, restarts: 0 });
-        self.send_handshake_message(now, slot, out);
+        self.contexts.put_handshake(index, Handshake { step, nonce, locators: path, transmissions: 0, restarts: 0 });
+        self.send_handshake_message(now, index, out);
     }
 
     /// Answers a message with an unknown context tag by R1bis (RFC 5533 §7.17).
@@ -266,14 +257,14 @@ impl Shim {
     }
 
     /// The data plane has installed the context: sends the pending R2 and requests activity reports.
-    pub(super) fn context_installed(&mut self, now: Time, slot: ContextIndex, out: &mut Outbox) {
-        let Some(context) = self.contexts.get(slot).filter(|context| context.is_established()) else { return };
+    pub(super) fn context_installed(&mut self, now: Time, index: ContextIndex, out: &mut Outbox) {
+        let Some(context) = self.contexts.get(index).filter(|context| context.is_established()) else { return };
         let id = context.id;
         if let Some((path, nonce)) = context.pending_r2.take().map(|owed| *owed) {
-            self.send_r2(slot, path, nonce, out);
+            self.send_r2(index, path, nonce, out);
         }
         self.sample(id, out);
-        self.schedule_update(now, slot);
+        self.schedule_update(now, index);
     }
 
     /// The peer's state as of this message, once its locators are verified.
@@ -283,7 +274,7 @@ impl Shim {
         former: Option<&Peer>,
         ulid: Ipv6Addr,
         tag: Tag,
-        said: &MessageOptions<'_>,
+        options: &MessageOptions<'_>,
     ) -> Result<Peer, ClaimError> {
         let fresh = || Peer {
             tag,
@@ -301,19 +292,23 @@ impl Shim {
         let mut peer = former.cloned().unwrap_or_else(fresh);
         peer.tag = tag;
         let known = (!peer.parameters.is_empty()).then_some(&*peer.parameters);
-        let claim =
-            Claim { ulid, parameters: said.parameters.or(known), list: said.locator_list, signature: said.signature };
-        let same = said.locator_list.is_some_and(|list| {
+        let claim = Claim {
+            ulid,
+            parameters: options.parameters.or(known),
+            list: options.locator_list,
+            signature: options.signature,
+        };
+        let same = options.locator_list.is_some_and(|list| {
             let known = peer.locators.iter().map(|locator| (locator.method, locator.address));
             peer.generation == Some(list.generation) && known.eq(list.locators.iter().copied())
         });
-        if !(same && said.parameters.is_none_or(|parameters| Some(parameters) == known)) {
+        if !(same && options.parameters.is_none_or(|parameters| Some(parameters) == known)) {
             claim.verify(now, &mut self.verification_limiter)?;
         }
-        if let Some(parameters) = said.parameters {
+        if let Some(parameters) = options.parameters {
             peer.parameters = parameters.into();
         }
-        if let Some(list) = said.locator_list {
+        if let Some(list) = options.locator_list {
             let locator = |(method, address): &(VerificationMethod, Ipv6Addr)| PeerLocator {
                 address: *address,
                 method: *method,
@@ -323,7 +318,7 @@ impl Shim {
             peer.locators =
                 list.locators.iter().filter(|(_, address)| super::uplinks::is_global(*address)).map(locator).collect();
         }
-        if let Some((generation, elements)) = said.preferences
+        if let Some((generation, elements)) = options.preferences
             && peer.generation == Some(generation)
             && elements.len() == peer.locators.len()
         {
@@ -331,8 +326,8 @@ impl Shim {
                 locator.preference = *element;
             }
         }
-        if let Some(keepalive) = said.keepalive_timeout {
-            (peer.keepalive_timeout, peer.subsecond_timeouts) = (keepalive.into(), said.subsecond_timeouts);
+        if let Some(keepalive) = options.keepalive_timeout {
+            (peer.keepalive_timeout, peer.subsecond_timeouts) = (keepalive.into(), options.subsecond_timeouts);
         }
         Ok(peer)
     }
@@ -349,8 +344,8 @@ impl Shim {
     }
 
     /// The context is established; `proven` is a pair on which both directions have just worked.
-    fn accept_peer(&mut self, now: Time, slot: ContextIndex, peer: Peer, proven: AddressPair, out: &mut Outbox) {
-        let Some(context) = self.contexts.get(slot) else { return };
+    fn accept_peer(&mut self, now: Time, index: ContextIndex, peer: Peer, proven: AddressPair, out: &mut Outbox) {
+        let Some(context) = self.contexts.get(index) else { return };
         let news = context.peer.is_none();
         context.last_activity = context.last_activity.max(now);
         if !peer.has_locator(context.path.peer) {
@@ -358,17 +353,17 @@ impl Shim {
         }
         // The handshake has carried our current locators.
         context.pending_update = None;
-        self.agenda.cancel(&Timer::Update(slot));
-        if let Some(search) = &mut context.recovery {
-            search.exploration.restart_backoff();
-            self.agenda.set(Timer::Probe(slot), now);
+        self.timers.cancel(&Timer::Update(index));
+        if let Some(recovery) = &mut context.recovery {
+            recovery.exploration.restart_backoff();
+            self.timers.set(Timer::Probe(index), now);
         }
         let (id, path, count) = (context.id, context.path, peer.locators.len());
-        self.contexts.put_peer(slot, peer);
-        self.end_confused_contexts(slot, out);
-        self.put_context(now, slot, out);
+        self.contexts.put_peer(index, peer);
+        self.end_confused_contexts(index, out);
+        self.put_context(now, index, out);
         if news {
-            self.finish_switch(now, slot, path);
+            self.finish_switch(now, index, path);
         }
         out.report(match news {
             true => Report::Shim(ShimReport::ContextUp { context: id, path, locators: count }),
@@ -377,27 +372,27 @@ impl Shim {
     }
 
     /// Ends other contexts with the same CT(peer): the peer has lost them (context confusion, RFC 5533 §7.15).
-    fn end_confused_contexts(&mut self, slot: ContextIndex, out: &mut Outbox) {
-        let Some(peer) = self.contexts.get(slot).and_then(|context| context.peer.clone()) else { return };
+    fn end_confused_contexts(&mut self, index: ContextIndex, out: &mut Outbox) {
+        let Some(peer) = self.contexts.get(index).and_then(|context| context.peer.clone()) else { return };
         let shares = |context: &Context| peer.locators.iter().any(|locator| context.accepts_source(locator.address));
         let others = self.contexts.with_peer_tag(peer.tag);
         let confused: Vec<ContextIndex> =
-            others.filter(|(other, context)| *other != slot && shares(context)).map(|(other, _)| other).collect();
+            others.filter(|(other, context)| *other != index && shares(context)).map(|(other, _)| other).collect();
         for other in confused {
             self.end_context(other, "the peer has lost the context", out);
         }
     }
 
     /// Sends an R2 (RFC 5533 §7.14).
-    fn send_r2(&mut self, slot: ContextIndex, path: AddressPair, nonce: Nonce, out: &mut Outbox) {
+    fn send_r2(&mut self, index: ContextIndex, path: AddressPair, nonce: Nonce, out: &mut Outbox) {
         let keepalive = self.keepalive_timeout_options();
-        let Some(ulid) = self.contexts.get(slot).map(|context| context.id.ulids.local) else { return };
+        let Some(ulid) = self.contexts.get(index).map(|context| context.id.ulids.local) else { return };
         let known = self.announcement(ulid);
-        let Some(context) = self.contexts.get(slot) else { return };
+        let Some(context) = self.contexts.get(index) else { return };
         let options = known.options.iter().cloned().chain(keepalive).collect();
         context.announced = known;
         context.pending_update = None;
-        self.agenda.cancel(&Timer::Update(slot));
+        self.timers.cancel(&Timer::Update(index));
         let tag = context.tag;
         self.send(path, &Message::R2 { tag, nonce, options }, out);
     }
@@ -406,12 +401,12 @@ impl Shim {
     pub(super) fn reject_claim(
         &mut self,
         now: Time,
-        heard: ReceivedMessage<'_>,
-        disbelief: ClaimError,
+        received: ReceivedMessage<'_>,
+        error: ClaimError,
         out: &mut Outbox,
     ) {
-        let from = heard.path.peer;
-        match disbelief {
+        let from = received.path.peer;
+        match error {
             ClaimError::RateLimited => drop_packet(DropReason::RateLimited, from, "signatures", out),
             ClaimError::Parameters => {
                 drop_packet(DropReason::Unverified, from, "CGA parameters do not match the ULID", out)
@@ -424,7 +419,7 @@ impl Shim {
                     format!("locator {index} of the list failed verification"),
                     out,
                 );
-                self.send_locator_error(now, heard, index, out);
+                self.send_locator_error(now, received, index, out);
             }
         }
     }
@@ -442,15 +437,15 @@ fn is_known_source(context: &Context, source: Ipv6Addr) -> bool {
 
 /// The message of the current handshake step.
 fn handshake_message(context: &Context, keepalive: Vec<ShimOption>) -> Option<Message> {
-    let opening = context.handshake.as_deref()?;
-    let (tag, nonce) = (context.tag, opening.nonce);
+    let handshake = context.handshake.as_deref()?;
+    let (tag, nonce) = (context.tag, handshake.nonce);
     let mut options = Vec::new();
-    if let HandshakeStep::I2 { validator, .. } | HandshakeStep::I2bis { validator, .. } = &opening.step {
+    if let HandshakeStep::I2 { validator, .. } | HandshakeStep::I2bis { validator, .. } = &handshake.step {
         options.push(ShimOption::Validator(validator.clone()));
     }
-    options.extend(context_options(&context.id, opening.locators));
+    options.extend(context_options(&context.id, handshake.locators));
     let initiator_nonce = nonce;
-    Some(match &opening.step {
+    Some(match &handshake.step {
         HandshakeStep::I1 => Message::I1 { tag, nonce, options },
         HandshakeStep::I2 { responder_nonce, .. } => {
             options.extend(context.announced.options.iter().cloned().chain(keepalive));

@@ -13,9 +13,11 @@ mod exploration;
 pub mod fuzz;
 mod handshake;
 mod keepalive;
+mod messages;
 mod proof;
 mod reap;
 mod switch;
+mod switch_attempt;
 #[cfg(test)]
 mod tests;
 mod update;
@@ -39,6 +41,7 @@ use crate::contract::report::{HostReport, LinkReport, Report, ShimReport};
 use crate::contract::view::View;
 use addresses::{Addresses, Environment};
 use context::{Context, ContextIndex, Contexts};
+use core::fmt;
 use core::time::Duration;
 use proof::Identities;
 use roam6_wire::ip6::{self, Header};
@@ -71,7 +74,7 @@ pub struct Shim {
     identities: Identities,
     contexts: Contexts,
     validators: Validators,
-    agenda: TimerQueue<Timer>,
+    timers: TimerQueue<Timer>,
     /// Peers without Shim6: end of the holddown, and its reason.
     holddowns: VecMap<Ipv6Addr, (Time, &'static str)>,
     verification_limiter: TokenBucket,
@@ -95,13 +98,13 @@ enum Timer {
     /// Transmission or retransmission of an Update Request.
     Update(ContextIndex),
     /// Send or Keepalive Timer.
-    Watch(ContextIndex),
+    Reap(ContextIndex),
     /// The next probe.
     Probe(ContextIndex),
     /// Next probe of a switch attempt.
-    Wish(ContextIndex),
+    Switch(ContextIndex),
     /// Check whether the preferred pair works again.
-    Return(ContextIndex),
+    Failback(ContextIndex),
     /// Idle check of a context.
     Idle(ContextIndex),
     /// Maintenance of our own addresses.
@@ -109,9 +112,27 @@ enum Timer {
     /// Update Requests with changed locators.
     Announce,
     /// Retry of a refused uplink item.
-    Shimmed(LinkId),
+    Uplink(LinkId),
     /// Retry of a refused trigger.
     Trigger,
+}
+
+impl fmt::Display for Timer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Timer::Retransmit(context) => write!(f, "handshake retransmission of context {context}"),
+            Timer::Update(context) => write!(f, "update request of context {context}"),
+            Timer::Reap(context) => write!(f, "send or keepalive timer of context {context}"),
+            Timer::Probe(context) => write!(f, "probe of context {context}"),
+            Timer::Switch(context) => write!(f, "switch probe of context {context}"),
+            Timer::Failback(context) => write!(f, "failback check of context {context}"),
+            Timer::Idle(context) => write!(f, "idle check of context {context}"),
+            Timer::Addresses => f.write_str("addresses"),
+            Timer::Announce => f.write_str("locator update"),
+            Timer::Uplink(link) => write!(f, "retry of uplink {link}"),
+            Timer::Trigger => f.write_str("retry of the trigger"),
+        }
+    }
 }
 
 impl Shim {
@@ -127,7 +148,7 @@ impl Shim {
             uplinks: Uplinks::default(),
             addresses: Addresses::default(),
             identities: Identities::default(),
-            agenda: TimerQueue::new(),
+            timers: TimerQueue::new(),
             holddowns: VecMap::new(),
             eviction: eviction::Eviction::default(),
             state: Lifecycle::New,
@@ -203,8 +224,8 @@ impl Shim {
             self.identities_changed(now, out);
         }
         match self.addresses.deadline(now) {
-            Some(at) => self.agenda.set(Timer::Addresses, at),
-            None => self.agenda.cancel(&Timer::Addresses),
+            Some(at) => self.timers.set(Timer::Addresses, at),
+            None => self.timers.cancel(&Timer::Addresses),
         }
     }
 
@@ -218,20 +239,20 @@ impl Shim {
         if let Some(why) = &outcome.error {
             out.report(Report::Host(HostReport::ItemRefused { key: outcome.key.clone(), why: why.clone() }));
             match &outcome.key {
-                Key::ShimUplink(link) => self.agenda.set(Timer::Shimmed(*link), now + RETRY_INTERVAL),
-                Key::ContextTrigger => self.agenda.set(Timer::Trigger, now + RETRY_INTERVAL),
+                Key::ShimUplink(link) => self.timers.set(Timer::Uplink(*link), now + RETRY_INTERVAL),
+                Key::ContextTrigger => self.timers.set(Timer::Trigger, now + RETRY_INTERVAL),
                 key if self.addresses.handle_refusal(now, key, out) => {}
                 Key::ShimContext(id) => {
-                    if let Some(slot) = self.contexts.find(id) {
-                        self.end_context(slot, "refused by the host", out);
+                    if let Some(index) = self.contexts.find(id) {
+                        self.end_context(index, "refused by the host", out);
                     }
                 }
                 _ => {}
             }
         } else if let Key::ShimContext(id) = &outcome.key
-            && let Some(slot) = self.contexts.find(id)
+            && let Some(index) = self.contexts.find(id)
         {
-            self.context_installed(now, slot, out);
+            self.context_installed(now, index, out);
         }
     }
 
@@ -247,15 +268,15 @@ impl Shim {
         if !self.make_room(now, peer, out) {
             return;
         }
-        let slot = self.create_context(now, id, flow.link, flow.pair);
-        self.start_handshake(now, slot, 0, out);
+        let index = self.create_context(now, id, flow.link, flow.pair);
+        self.start_handshake(now, index, 0, out);
     }
 
     /// A context before its handshake.
     fn create_context(&mut self, now: Time, id: ContextId, link: LinkId, path: AddressPair) -> ContextIndex {
         let tag = self.contexts.new_tag(&mut self.entropy);
         let known = self.announcement(id.ulids.local);
-        let slot = self.contexts.put(Context {
+        let index = self.contexts.put(Context {
             id,
             tag,
             handshake: None,
@@ -274,13 +295,13 @@ impl Shim {
             idle_check_pending: false,
             traffic: Default::default(),
         });
-        self.agenda.set(Timer::Idle(slot), now + self.config.idle_timeout);
-        slot
+        self.timers.set(Timer::Idle(index), now + self.config.idle_timeout);
+        index
     }
 
     /// Installs a context in the data plane, or replaces it there.
-    fn put_context(&mut self, now: Time, slot: ContextIndex, out: &mut Outbox) {
-        let Some(context) = self.contexts.get(slot) else { return };
+    fn put_context(&mut self, now: Time, index: ContextIndex, out: &mut Outbox) {
+        let Some(context) = self.contexts.get(index) else { return };
         let Some(peer) = &context.peer else { return };
         let link = self.uplinks.link_of(context.path.local).unwrap_or(context.link);
         let mut from: Vec<Ipv6Addr> = peer.locators.iter().map(|locator| locator.address).collect();
@@ -297,16 +318,16 @@ impl Shim {
             tag_out: peer.tag,
             allowed_sources: from,
         }));
-        self.schedule_failback(now, slot);
+        self.schedule_failback(now, index);
     }
 
     /// Removes a context and its timers.
-    fn end_context(&mut self, slot: ContextIndex, why: &str, out: &mut Outbox) {
-        let Some(context) = self.contexts.drop(slot) else { return };
+    fn end_context(&mut self, index: ContextIndex, why: &str, out: &mut Outbox) {
+        let Some(context) = self.contexts.drop(index) else { return };
         for timer in
-            [Timer::Retransmit, Timer::Update, Timer::Watch, Timer::Probe, Timer::Wish, Timer::Return, Timer::Idle]
+            [Timer::Retransmit, Timer::Update, Timer::Reap, Timer::Probe, Timer::Switch, Timer::Failback, Timer::Idle]
         {
-            self.agenda.cancel(&timer(slot));
+            self.timers.cancel(&timer(index));
         }
         if context.is_established() {
             out.drop(Key::ShimContext(context.id));
@@ -342,8 +363,8 @@ impl Shim {
                 self.use_path(now, *ulids, *fork, *path, out)
             }
             Command::Shim(ShimCommand::DeleteContext(id)) => {
-                if let Some(slot) = self.contexts.find(id) {
-                    self.end_context(slot, "ended by the operator", out);
+                if let Some(index) = self.contexts.find(id) {
+                    self.end_context(index, "ended by the operator", out);
                 }
             }
             Command::Lifecycle(LifecycleCommand::RestoreJournal(records)) => self.addresses.restore(records),
@@ -363,7 +384,7 @@ impl Shim {
         let left = self.uplinks.retain(&self.config.interfaces);
         for link in &left {
             out.drop(Key::ShimUplink(*link));
-            self.agenda.cancel(&Timer::Shimmed(*link));
+            self.timers.cancel(&Timer::Uplink(*link));
         }
         self.addresses.drop_links(&left, out);
         if (former.addresses, former.identities) != (self.config.addresses, self.config.identities.clone()) {
@@ -388,24 +409,24 @@ impl Shim {
         }
         self.addresses.remove_all(out);
         self.contexts = Contexts::new(&self.entropy);
-        self.agenda = TimerQueue::new();
+        self.timers = TimerQueue::new();
         self.state = Lifecycle::Stopped;
     }
 
     fn run_timers(&mut self, now: Time, out: &mut Outbox) {
-        while let Some(timer) = self.agenda.pop_expired(now) {
+        while let Some(timer) = self.timers.pop_expired(now) {
             match timer {
-                Timer::Retransmit(slot) => self.retransmit(now, slot, out),
-                Timer::Update(slot) => self.send_update_request(now, slot, out),
-                Timer::Watch(slot) => self.poll_activity(now, slot, out),
-                Timer::Probe(slot) => self.probe_timer_expired(now, slot, out),
-                Timer::Wish(slot) => self.send_switch_probe(now, slot, out),
-                Timer::Return(slot) => self.try_failback(now, slot, out),
-                Timer::Idle(slot) => self.check_idle(now, slot, out),
+                Timer::Retransmit(index) => self.retransmit(now, index, out),
+                Timer::Update(index) => self.send_update_request(now, index, out),
+                Timer::Reap(index) => self.poll_activity(now, index, out),
+                Timer::Probe(index) => self.probe_timer_expired(now, index, out),
+                Timer::Switch(index) => self.send_switch_probe(now, index, out),
+                Timer::Failback(index) => self.try_failback(now, index, out),
+                Timer::Idle(index) => self.check_idle(now, index, out),
                 // `handle` updates addresses after every input.
                 Timer::Addresses => {}
                 Timer::Announce => self.announce_locators(now),
-                Timer::Shimmed(link) => out.put(Item::ShimUplink(ShimUplink { link })),
+                Timer::Uplink(link) => out.put(Item::ShimUplink(ShimUplink { link })),
                 Timer::Trigger => self.put_trigger(out),
             }
         }
@@ -439,7 +460,7 @@ impl Engine for Shim {
     }
 
     fn deadline(&self) -> Option<Time> {
-        self.agenda.deadline()
+        self.timers.deadline()
     }
 
     fn view(&self, now: Time, view: &mut View) {

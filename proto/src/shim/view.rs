@@ -48,10 +48,9 @@ impl Shim {
             state: if up { LinkState::Up } else { LinkState::Down },
         }));
         self.addresses.fill_view(now, view);
-        let pressing = self.agenda.iter().filter(|(_, timer)| !matches!(timer, Timer::Idle(_))).take(MAX_TIMERS);
-        view.timers.extend(
-            pressing.map(|(at, timer)| TimerView { name: format!("shim {timer:?}"), remaining: at.since(now) }),
-        );
+        let pressing = self.timers.iter().filter(|(_, timer)| !matches!(timer, Timer::Idle(_))).take(MAX_TIMERS);
+        view.timers
+            .extend(pressing.map(|(at, timer)| TimerView { name: format!("shim: {timer}"), remaining: at.since(now) }));
     }
 }
 

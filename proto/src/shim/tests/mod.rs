@@ -216,7 +216,7 @@ fn a_flood_of_i1_i2_update_and_probe_leaves_no_state() {
         assert!(context(&bench.receive(source, &message)).is_none());
         bench.now = bench.now + Duration::from_micros(20);
     }
-    assert_eq!((bench.shim.contexts.len(), bench.shim.agenda.len(), bench.shim.holddowns.len()), (0, 0, 0));
+    assert_eq!((bench.shim.contexts.len(), bench.shim.timers.len(), bench.shim.holddowns.len()), (0, 0, 0));
 }
 
 #[test]

@@ -268,7 +268,7 @@ fn failback_backs_off_when_the_ulids_fail_again() {
     }
     assert_eq!(pauses, [61, 121, 241, 481]);
     let two = EstablishedPeer::new(ShimConfig { return_after: None, ..ShimConfig::default() });
-    assert_eq!(two.bench.shim.agenda.iter().filter(|(_, timer)| matches!(timer, Timer::Return(_))).count(), 0);
+    assert_eq!(two.bench.shim.timers.iter().filter(|(_, timer)| matches!(timer, Timer::Failback(_))).count(), 0);
 }
 
 #[test]
