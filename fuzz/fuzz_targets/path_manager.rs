@@ -1,4 +1,4 @@
-//! Fuzzes the story of `roam6_proto::multipath::scenario`.
+//! Fuzzes the MPTCP path manager by `roam6_proto::mptcp::fuzz`.
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| roam6_proto::multipath::scenario::scenario(data));
+libfuzzer_sys::fuzz_target!(|data: &[u8]| roam6_proto::mptcp::fuzz::run(data));

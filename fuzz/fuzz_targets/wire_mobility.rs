@@ -1,4 +1,4 @@
-//! Fuzzes the scenario of the same name in `roam6_wire::scenario`.
+//! Fuzzes the parser and emitter of `roam6_wire::fuzz`.
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| roam6_wire::scenario::mobility(data));
+libfuzzer_sys::fuzz_target!(|data: &[u8]| roam6_wire::fuzz::mobility(data));
