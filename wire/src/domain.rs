@@ -1,4 +1,4 @@
-//! Domain names as router advertisements and DHCPv6 carry them: labels without compression, RFC 1035 §3.1, RFC 8106 §5.2,
+//! Domain names in Router Advertisements and DHCPv6: labels without compression, RFC 1035 §3.1, RFC 8106 §5.2,
 //! RFC 8415 §10.
 
 use crate::malformed::{Malformed, Why};
@@ -18,7 +18,7 @@ const MAX_NAME_LENGTH: usize = 253;
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct DomainName(String);
 
-/// Why a text is not a domain name.
+/// The text is no domain name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DomainNameError;
 
@@ -36,13 +36,13 @@ impl DomainName {
         &self.0
     }
 
-    /// Octets it has on the wire.
+    /// Encoded length, octets.
     pub(crate) fn octets(&self) -> usize {
         self.0.len() + 2
     }
 
-    /// Reads names up to the end of `reader`; zero octets after the last one are padding. `None` if one of them has
-    /// another alphabet, which resolvers do not search in.
+    /// Parses names up to the end of `reader`; zero octets after the last one are padding. `None` if a name has other
+    /// characters, which resolvers do not search for.
     pub(crate) fn read_list(reader: &mut Reader<'_>) -> Result<Option<Vec<DomainName>>, Malformed> {
         let (mut names, mut known) = (Vec::new(), true);
         while !reader.is_empty() {

@@ -1,5 +1,5 @@
-//! What must hold of every parser whatever the bytes: no panic, and what is accepted is emitted and accepted again.
-//! One function a parser, driven by the seeded loop and the corpus in `cargo test`, and by the fuzzer.
+//! Fuzz harnesses, one for each parser: no input causes a panic, and what parses is emitted and parses again.
+//! Run by seeded mutations and the corpus in `cargo test`, and by the fuzzer.
 
 use crate::ip6::{self, Datagram, Header};
 use crate::malformed::Why;
@@ -10,7 +10,7 @@ use core::net::Ipv6Addr;
 const SOURCE: Ipv6Addr = Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, 1);
 const DESTINATION: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 1);
 
-/// Aligning options anew may lengthen a message; below this it still fits the longest Mobility Header, signed.
+/// Length below which a message fits the longest Mobility Header after options are aligned again and signed.
 const MOBILITY_ROOM: usize = mobility::MAX_LENGTH - 7 * (mobility::option::MAX_OPTIONS + 1) - 32;
 
 /// `data` as an IPv6 packet.
@@ -23,7 +23,7 @@ pub fn ip6(data: &[u8]) {
     assert_eq!(again.as_ref().map(|again| (again.protocol, again.payload)), Ok((datagram.protocol, datagram.payload)));
 }
 
-/// `data` as IPv6 carried by IPv4: as it came, and with its header's checksum put right and that of UDP left out.
+/// `data` as IPv6 in IPv4 encapsulation: unchanged, and with a correct IPv4 checksum and no UDP checksum.
 pub fn ip4(data: &[u8]) {
     let _ = ip4::Encapsulated::parse(data);
     let mut bytes = data.to_vec();
@@ -41,7 +41,7 @@ pub fn ip4(data: &[u8]) {
     }
 }
 
-/// `data` as an ICMPv6 message, with its checksum put right first so that a fuzzer gets past it.
+/// `data` as an ICMPv6 message, with a corrected checksum so that the fuzzer gets past it.
 pub fn icmp6(data: &[u8]) {
     let header = Header::new(SOURCE, DESTINATION).with_hop_limit(icmp6::ON_LINK_HOP_LIMIT);
     let message = with_checksum(data, 2, ip6::protocol::ICMPV6);
@@ -58,7 +58,7 @@ pub fn icmp6(data: &[u8]) {
     assert_eq!(parsed.check_on_link(&again), parsed.check_on_link(&datagram));
 }
 
-/// `data` as a Mobility Header, with its checksum put right first.
+/// `data` as a Mobility Header, with a corrected checksum.
 pub fn mobility(data: &[u8]) {
     let message = with_checksum(framed(data), 4, ip6::protocol::MOBILITY);
     let parsed = mobility::Message::parse(&message, SOURCE, DESTINATION);
@@ -84,7 +84,7 @@ pub fn mobility(data: &[u8]) {
     }
 }
 
-/// `data` as a DHCPv6 message in its UDP datagram.
+/// `data` as a DHCPv6 message in a UDP datagram.
 pub fn dhcp6(data: &[u8]) {
     let datagram = udp::Udp { source: dhcp6::SERVER_PORT, destination: dhcp6::CLIENT_PORT, payload: data };
     let emitted = datagram.emit(SOURCE, DESTINATION);
@@ -99,7 +99,7 @@ pub fn dhcp6(data: &[u8]) {
     assert_eq!(dhcp6::Message::parse(&emitted), Ok(parsed));
 }
 
-/// `data` as a Shim6 header, with its checksum put right first.
+/// `data` as a Shim6 header, with a corrected checksum.
 pub fn shim6(data: &[u8]) {
     let _ = shim6::tag_of(data);
     if let Some(header) = shim6::PayloadHeader::parse(data) {
@@ -141,7 +141,7 @@ pub fn geo(data: &[u8]) {
     }
 }
 
-/// `data` as the announcement of a router's networks, with its checksum put right first.
+/// `data` as an MNPP announcement, with a corrected checksum.
 pub fn mnpp(data: &[u8]) {
     let mut message = data.to_vec();
     if let Some(kind) = message.first_mut() {
@@ -170,7 +170,7 @@ fn parse_at_router(message: &[u8]) -> Option<Result<mnpp::Announcement, crate::M
     mnpp::Announcement::parse(&Datagram::parse(&packet).ok()?)
 }
 
-/// The checksum of a Shim6 header whose own is taken for zero.
+/// The checksum of a Shim6 header with its checksum field taken as zero.
 fn shim6_sum(message: &[u8]) -> u16 {
     let word = |(index, pair): (usize, &[u8; 2])| if index == 2 { 0 } else { u32::from(u16::from_be_bytes(*pair)) };
     let mut sum: u32 = message.as_chunks::<2>().0.iter().enumerate().map(word).sum();
@@ -180,7 +180,7 @@ fn shim6_sum(message: &[u8]) -> u16 {
     !(sum as u16)
 }
 
-/// The octets that the Header Len counts, which the checksum covers, if they are all there.
+/// The octets counted by Header Len, which the checksum covers, if all are present.
 fn framed(data: &[u8]) -> &[u8] {
     let length = data.get(1).map_or(0, |units| (usize::from(*units) + 1) * 8);
     data.get(..length).unwrap_or(data)

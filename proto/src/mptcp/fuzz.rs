@@ -1,5 +1,5 @@
-//! What must hold of a path manager whatever addresses, routers, peers and refusals do to it.
-//! One function, driven by the seeded loop in `cargo test`, by the committed corpus, and by the fuzzer.
+//! Fuzz harness of the path manager: its invariants under arbitrary addresses, routers, peers and refusals.
+//! Run by the seeded test and the corpus in `cargo test`, and by the fuzzer.
 #![allow(clippy::panic, clippy::expect_used, reason = "a scenario fails where it stands")]
 
 use super::PathManager;
@@ -24,22 +24,22 @@ use std::net::{Ipv6Addr, SocketAddrV6};
 
 /// Ticks at one moment, at most.
 const MAX_TICKS: usize = 4;
-/// Everything that waits has come to an end by then: what was refused is put again after a minute.
+/// Time until a stable state: refused items are put again after one minute.
 const STABLE_TIME: Duration = Duration::from_secs(75);
-/// No advertisement ends an address sooner.
+/// An advertisement cannot shorten a valid lifetime below this.
 const TWO_HOURS: Duration = Duration::from_secs(7200);
-/// What the kernel says of an address counts so much later.
+/// Delay before the kernel's deprecated state of an address counts.
 const NEWS: Duration = Duration::from_millis(100);
-/// Longer than any wait of a scenario, so that the end is judged by lifetimes that still run.
+/// A lifetime beyond the end of every run, seconds.
 const LONG: u32 = 1_000_000;
 const LINKS: u32 = 3;
 const PREFIXES: u16 = 6;
 const ROUTERS: u16 = 3;
 
-/// Lives through what `data` says, and asserts what must hold throughout.
+/// Plays the inputs encoded in `data`, and asserts the invariants.
 ///
 /// # Panics
-/// If something does not hold.
+/// If an invariant is violated.
 pub fn run(data: &[u8]) {
     let mut reader = Reader::new("scenario", data);
     let mut world = Harness::new(reader.u8().unwrap_or_default());
@@ -53,25 +53,25 @@ pub fn run(data: &[u8]) {
     assert!(world.manager.deadline().is_none(), "does not end");
 }
 
-/// A router of a link, as far as the host has heard.
+/// A router of a link, as the host knows it.
 #[derive(Default)]
 struct Router {
     expires: Time,
     unreachable: bool,
-    /// Preferred and valid until.
+    /// Ends of preferred and valid lifetime.
     prefixes: BTreeMap<Prefix, (Time, Time)>,
 }
 
 #[derive(Default)]
 struct Link {
     up: bool,
-    /// And from when on each is deprecated.
+    /// Addresses, and the time from which each is deprecated.
     addresses: BTreeMap<Ipv6Addr, Option<Time>>,
     routers: BTreeMap<Ipv6Addr, Router>,
     static_router: Option<Ipv6Addr>,
 }
 
-/// The host around the engine, and all it was told.
+/// The simulated host around the engine, with a model of its state.
 struct Harness {
     manager: PathManager,
     config: PathManagerConfig,
@@ -81,7 +81,7 @@ struct Harness {
     routes: BTreeMap<Prefix, NextHop>,
     limits: Option<MptcpLimits>,
     tokens: BTreeSet<MptcpToken>,
-    /// Puts that are to be refused from now on.
+    /// Number of puts to refuse.
     puts_to_refuse: u8,
 }
 
@@ -143,7 +143,7 @@ impl Harness {
         self.feed(Input::Address(AddressEvent { link, address, state }));
     }
 
-    /// A router advertises one prefix; others it advertised before stay as they were.
+    /// A Router Advertisement of one prefix; earlier prefixes remain.
     fn advertise(&mut self, link: LinkId, number: u16, manner: u8) {
         let source = router(number % ROUTERS);
         let (lifetime, preferred, valid) = match manner % 8 {
@@ -222,7 +222,7 @@ impl Harness {
         self.feed(Input::Command(Command::Mptcp(MptcpCommand::Reload(Box::new(self.config.clone())))));
     }
 
-    /// The engine hears of a link before it hears anything of it.
+    /// Sends the link event before any other event of that link.
     fn add_link(&mut self, link: LinkId) {
         let up = self.links.get(&link).is_some_and(|link| link.up);
         self.link_event(link, up);
@@ -298,7 +298,7 @@ impl Harness {
         self.config.home_prefixes.iter().any(|home| home.contains(address))
     }
 
-    /// Whether an address works by a router that is there, and then whether it is deprecated.
+    /// `Some` if the address has a reachable router, with whether it is deprecated.
     fn find(&self, endpoint: &MptcpEndpoint) -> Option<bool> {
         let link = self.links.get(&endpoint.link).filter(|link| link.up)?;
         let deprecated = link.addresses.get(&endpoint.address)?.is_some_and(|from| from <= self.now);
@@ -312,7 +312,7 @@ impl Harness {
         }
     }
 
-    /// No endpoint without an address, a route and the right flags.
+    /// Every endpoint has an address, a route and the right flags.
     fn check_endpoint(&self, endpoint: &MptcpEndpoint) {
         assert!(self.config.interfaces.contains(&name(endpoint.link)), "{endpoint:?} on another's interface");
         let deprecated = self.find(endpoint).unwrap_or_else(|| panic!("{endpoint:?} does not work"));
@@ -322,7 +322,7 @@ impl Harness {
         assert_eq!(endpoint.flags.backup, home || deprecated, "{endpoint:?}");
     }
 
-    /// With nothing more happening, each prefix of a link that works is a path.
+    /// In a stable state each usable prefix of a link has an endpoint.
     fn check_stable_state(&mut self) {
         self.puts_to_refuse = 0;
         for token in std::mem::take(&mut self.tokens) {

@@ -1,4 +1,4 @@
-//! A node of a mobile network that moves, and hosts that are told wrong things.
+//! The path manager of a node in a mobile network, and of hosts with several uplinks.
 
 use super::path_manager::MAX_ENDPOINTS;
 use super::*;
@@ -89,7 +89,7 @@ impl Bench {
         let mut ticks = 0;
         while let Some(due) = self.manager.deadline().filter(|due| *due <= until) {
             ticks += 1;
-            assert!(ticks < 2000, "time does not go on");
+            assert!(ticks < 2000, "time does not advance");
             self.now = due.max(self.now);
             self.feed(&Input::Tick);
         }
@@ -101,7 +101,7 @@ impl Bench {
         self.feed(&Input::Link(LinkEvent { link, name, address: None, up, mtu: 1500 }));
     }
 
-    /// The kernel tells of a subflow of a connection.
+    /// Feeds a subflow event of the kernel.
     fn subflow(&mut self, token: u32, local: &str, change: SubflowEventKind) {
         let end = |address, port| SocketAddrV6::new(ip(address), port, 0, 0);
         let (local, remote) = (end(local, 1000), end("2001:db8:c::1", 443));
@@ -112,7 +112,7 @@ impl Bench {
         self.feed(&Input::Address(AddressEvent { link, address: ip(address), state }));
     }
 
-    /// A router advertises prefixes, each with its preferred and valid lifetime.
+    /// Feeds a Router Advertisement of prefixes with preferred and valid lifetimes.
     fn advertise(&mut self, link: LinkId, lifetime: u16, prefixes: &[(&str, u32, u32)]) {
         let information = |(prefix, preferred, valid): &(&str, u32, u32)| NeighbourOption::PrefixInformation {
             prefix: prefix.parse().unwrap(),
@@ -130,7 +130,7 @@ impl Bench {
         self.feed(&Input::Packet(Packet { link, sender: None, bytes }));
     }
 
-    /// Address by address: `b` for backup, `s` for signal.
+    /// The endpoints with their flags: `b` for backup, `s` for signal.
     fn endpoints(&self) -> Vec<String> {
         let show = |endpoint: &MptcpEndpoint| {
             let flags = endpoint.flags;
@@ -143,7 +143,7 @@ impl Bench {
     }
 }
 
-/// Inside a mobile network that visits one network.
+/// A node in a mobile network that visits one network.
 fn in_mobile_network() -> Bench {
     let mut bench = Bench::new();
     bench.link(LAN, true);
@@ -172,7 +172,7 @@ fn an_endpoint_waits_for_its_route_to_settle() {
 
     bench.address(WIFI, "2001:db8:b00::5", AddressState::Preferred);
     bench.wait(5000);
-    assert_eq!(bench.endpoints().len(), 1, "no router there");
+    assert_eq!(bench.endpoints().len(), 1, "no router on that link");
 }
 
 const MOVED: [(&str, u32, u32); 3] =
@@ -187,12 +187,12 @@ fn a_deprecated_endpoint_stays_until_another_subflow_exists() {
     bench.advertise(LAN, 600, &[("2001:db8:f00::/64", 600, 1200), ("2001:db8:a00::/64", 600, 1200)]);
     bench.wait(5000);
     bench.advertise(LAN, 600, &MOVED);
-    assert_eq!(bench.endpoints(), ["2001:db8:a00::5 b s", "2001:db8:f00::5 b"], "at once");
+    assert_eq!(bench.endpoints(), ["2001:db8:a00::5 b s", "2001:db8:f00::5 b"], "immediately");
     bench.address(LAN, "2001:db8:b00::5", AddressState::Preferred);
     bench.wait(200);
     assert_eq!(bench.endpoints(), ["2001:db8:a00::5 b s", "2001:db8:b00::5 s", "2001:db8:f00::5 b"]);
     bench.subflow(2, "2001:db8:b00::5", SubflowEventKind::SubflowEstablished);
-    assert_eq!(bench.endpoints(), ["2001:db8:b00::5 s", "2001:db8:f00::5 b"], "every connection has another");
+    assert_eq!(bench.endpoints(), ["2001:db8:b00::5 s", "2001:db8:f00::5 b"], "every connection has another subflow");
     bench.wait(300_000);
     assert_eq!(bench.endpoints(), ["2001:db8:b00::5 s", "2001:db8:f00::5 b"]);
 }
@@ -203,17 +203,17 @@ fn a_deprecated_endpoint_is_removed_when_home_is_usable() {
     let mut bench = in_mobile_network();
     bench.subflow(1, HOME, SubflowEventKind::ConnectionEstablished);
     bench.subflow(1, CARE_OF, SubflowEventKind::SubflowEstablished);
-    // The kernel tells of each address, before and after the advertisement.
+    // The kernel reports each address, before or after the advertisement.
     bench.address(LAN, CARE_OF, AddressState::Deprecated);
     bench.wait(5);
     bench.advertise(LAN, 600, &told(0));
     bench.wait(5);
     bench.address(LAN, HOME, AddressState::Deprecated);
     bench.wait(500);
-    assert_eq!(bench.endpoints(), ["2001:db8:a00::5 b s", "2001:db8:f00::5 b"], "no way to tell the peer");
+    assert_eq!(bench.endpoints(), ["2001:db8:a00::5 b s", "2001:db8:f00::5 b"], "REMOVE_ADDR could not be sent");
     bench.advertise(LAN, 600, &told(600));
     bench.address(LAN, HOME, AddressState::Preferred);
-    assert_eq!(bench.endpoints(), ["2001:db8:f00::5 b"], "the peer hears of it by the tunnel");
+    assert_eq!(bench.endpoints(), ["2001:db8:f00::5 b"], "REMOVE_ADDR goes through the tunnel");
 }
 
 #[test]
@@ -234,7 +234,7 @@ fn a_deprecated_endpoint_is_removed_after_the_drain_time() {
     bench.subflow(2, CARE_OF, SubflowEventKind::ConnectionEstablished);
     bench.address(LAN, HOME, AddressState::Removed);
     bench.advertise(LAN, 600, &MOVED);
-    assert_eq!(bench.endpoints(), ["2001:db8:a00::5 b s"], "there is nothing else");
+    assert_eq!(bench.endpoints(), ["2001:db8:a00::5 b s"], "the only endpoint");
     bench.address(LAN, "2001:db8:b00::5", AddressState::Preferred);
     bench.wait(7_000);
     assert_eq!(bench.endpoints(), ["2001:db8:a00::5 b s", "2001:db8:b00::5 s"]);
@@ -242,7 +242,7 @@ fn a_deprecated_endpoint_is_removed_after_the_drain_time() {
     assert_eq!(bench.endpoints(), ["2001:db8:b00::5 s"]);
     bench.address(LAN, "2001:db8:b00::5", AddressState::Deprecated);
     bench.wait(60_000);
-    assert_eq!(bench.endpoints(), ["2001:db8:b00::5 b s"], "better than nothing");
+    assert_eq!(bench.endpoints(), ["2001:db8:b00::5 b s"], "still the only usable endpoint");
     bench.address(LAN, "2001:db8:b00::5", AddressState::Preferred);
     assert_eq!(bench.endpoints(), ["2001:db8:b00::5 s"]);
 }
@@ -254,7 +254,7 @@ fn an_endpoint_without_subflows_is_recreated_with_backoff() {
     bench.wait(9_900);
     assert_eq!(bench.endpoints().len(), 2);
     bench.wait(200);
-    assert_eq!(bench.endpoints(), ["2001:db8:f00::5 b"], "the kernel tried once, in vain");
+    assert_eq!(bench.endpoints(), ["2001:db8:f00::5 b"], "the kernel tried once without success");
     bench.wait(2_000);
     assert_eq!(bench.endpoints().len(), 2);
     bench.wait(19_000);
@@ -269,7 +269,7 @@ fn an_endpoint_without_subflows_is_recreated_with_backoff() {
     bench.advertise(LAN, 1800, &[("2001:db8:f00::/64", 9000, 9000), ("2001:db8:a00::/64", 9000, 9000)]);
     bench.subflow(1, CARE_OF, SubflowEventKind::SubflowClosed);
     bench.wait(10_500);
-    assert_eq!(bench.endpoints().len(), 1, "the peer ended it; the kernel would leave it at that");
+    assert_eq!(bench.endpoints().len(), 1, "closed by the peer; the kernel does not retry");
 }
 
 #[test]
@@ -333,7 +333,7 @@ fn endpoints_of_an_unreachable_router_are_removed() {
     bench.wait(3000);
     assert_eq!(bench.endpoints().len(), 2);
     bench.advertise(LAN, 0, &[("2001:db8:a00::/64", 600, 1200)]);
-    assert!(bench.endpoints().is_empty(), "it is a router no longer");
+    assert!(bench.endpoints().is_empty(), "no longer a default router");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! A shim driven by arbitrary octets, for the fuzzer and the seeded loop alike: what must hold whatever comes in.
+//! Fuzz harness of the Shim6 engine: its invariants under arbitrary inputs, for the fuzzer and the seeded test.
 
 use super::Shim;
 use crate::base::ids::{AddressPair, LinkId};
@@ -28,14 +28,17 @@ use roam6_wire::{Prefix, Reader};
 use std::collections::VecDeque;
 use std::net::Ipv6Addr;
 
-/// Outputs one input may cause at most, and ticks at one moment.
+/// Outputs of one input at most.
 const MAX_OUTPUTS: usize = 200;
 const MAX_TICKS: usize = 64;
 const MAX_CONTEXTS: usize = 4;
-/// Messages of the shim the peer remembers.
+/// Messages that the simulated peer remembers.
 const MAX_REMEMBERED: usize = 8;
 
-/// Lives through what `data` says, and asserts what must hold throughout.
+/// Plays the inputs encoded in `data`, and asserts the invariants.
+///
+/// # Panics
+/// If an invariant is violated.
 pub fn run(data: &[u8]) {
     let mut reader = Reader::new("scenario", data);
     let mut world = Harness::new(reader.u8().unwrap_or_default());
@@ -82,7 +85,7 @@ impl Harness {
         world
     }
 
-    /// What happens next; `None`: time passes.
+    /// The next input; `None` lets time pass.
     fn next_input(&mut self, action: u8, choice: u8, reader: &mut Reader<'_>) -> Option<Input> {
         let detail = if action % 12 > 8 { 0 } else { reader.u8().unwrap_or_default() };
         let path = AddressPair { local: self.local_address(choice), peer: self.peer_address(choice >> 2) };
@@ -116,7 +119,7 @@ impl Harness {
         })
     }
 
-    /// What the peer says to something it has heard.
+    /// The peer's answer to a message that it has received.
     fn peer_answer(&self, choice: u8, detail: u8) -> Option<Input> {
         let (path, message) = self.received.get(usize::from(choice) % self.received.len().max(1))?;
         let tag = Tag::from_low_bits(u64::from(detail & 3) + 100);
@@ -158,7 +161,7 @@ impl Harness {
         Some(self.packet(*path, &reply))
     }
 
-    /// What the peer says of its own accord; it knows our tags.
+    /// An unsolicited message of the peer, which knows our tags.
     fn peer_message(&self, choice: u8, detail: u8) -> Option<Message> {
         let nonce = Nonce(u32::from(detail));
         let tag = self.context(choice).map(|context| context.tag_in);
@@ -183,7 +186,7 @@ impl Harness {
         })
     }
 
-    /// A list of the peer's locators, true or not, and what proves it.
+    /// A locator list of the peer, valid or not, with its proof.
     fn locators(&self, detail: u8) -> Vec<ShimOption> {
         let mut locators: Vec<_> =
             self.peer_addresses.iter().map(|address| (VerificationMethod::HBA, *address)).collect();
@@ -241,7 +244,7 @@ impl Harness {
         assert!(contexts.count() <= MAX_CONTEXTS);
     }
 
-    /// Packets go nowhere the peer has not proved to be.
+    /// Every locator in the data plane is one that the peer has proved.
     fn check_context(&self, item: &Item) {
         if let Item::ShimContext(context) = item {
             let all = context.allowed_sources.iter().chain([&context.locators.peer]);
@@ -288,7 +291,7 @@ impl Harness {
         Input::Packet(Packet { link: LinkId(1), sender: None, bytes })
     }
 
-    /// A router on one of the links advertises a prefix for some seconds.
+    /// A Router Advertisement of a prefix with a lifetime of some seconds.
     fn advertisement(&self, index: u8, detail: u8) -> Input {
         let prefix = Prefix::new(Ipv6Addr::new(0x2001, 0xdb8, 0xc, u16::from(detail >> 4), 0, 0, 0, 0), 64);
         let prefix = prefix.unwrap_or(Prefix::ALL);
@@ -311,7 +314,7 @@ impl Harness {
         Input::Packet(Packet { link, sender: None, bytes: ip6::emit(&header, ip6::protocol::ICMPV6, &message) })
     }
 
-    /// The kernel says what has become of an address it was given.
+    /// The kernel's result of duplicate address detection.
     fn dad_result(&self, choice: u8) -> Option<Input> {
         let given = self.plan.iter().filter_map(|(key, _)| match key {
             Key::Address(link, address) => Some((*link, *address)),
@@ -351,7 +354,7 @@ impl Harness {
     }
 }
 
-/// The peer's tag when it begins: the same in I1 and I2, as the validator wants it.
+/// The peer's context tag as initiator: the same in I1 and I2, as the validator requires.
 const INITIATOR: Tag = Tag::from_low_bits(77);
 
 fn state(detail: u8) -> ProbeState {

@@ -1,4 +1,4 @@
-//! Flow bindings: which packets go to which of several care-of addresses.
+//! Flow bindings: the Flow Identification option and its traffic selectors.
 //! RFC 6089 §4.2, RFC 6088 §3.
 //!
 //! See <https://www.rfc-editor.org/rfc/rfc6089#section-4>, <https://www.rfc-editor.org/rfc/rfc6088#section-3>.
@@ -10,7 +10,7 @@ use crate::writer::{Alignment, Writer, low};
 use alloc::vec::Vec;
 use core::net::{Ipv4Addr, Ipv6Addr};
 
-/// Octets of a Flow Identification body that is accepted: emitting may need one octet of padding more.
+/// Longest accepted Flow Identification body, octets: emitting may need one octet of padding more.
 pub const MAX_BODY: usize = 254;
 
 const PAD1: u8 = 0;
@@ -19,29 +19,29 @@ const TRAFFIC_SELECTOR: u8 = 3;
 const FORMAT_IPV4: u8 = 1;
 const FORMAT_IPV6: u8 = 2;
 
-/// A flow and the bindings it is to use.
+/// The Flow Identification option.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FlowIdentification {
-    /// Which flow; 0 is not allowed.
+    /// Flow identifier; 0 is not allowed.
     pub fid: Fid,
     /// FID-PRI: lower is matched first; 0 is not allowed.
     pub priority: u16,
-    /// In an acknowledgement: 0 if the flow was bound, else one of the constants here.
+    /// In an acknowledgement: 0 if the flow binding was accepted, otherwise one of the constants here.
     pub status: u8,
-    /// Bindings to send it over; more than one sends copies over each.
+    /// Binding identifiers of the flow; with several, each gets a copy of the packets.
     pub bids: Vec<Bid>,
-    /// Which packets belong to it.
+    /// Traffic selector.
     pub selector: Option<TrafficSelector>,
 }
 
-/// Which packets belong to a flow.
+/// A traffic selector.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TrafficSelector {
     /// IPv4 packets (RFC 6088 §3.1).
     V4(Selector<Ipv4Addr>),
     /// IPv6 packets (RFC 6088 §3.2).
     V6(Selector<Ipv6Addr>),
-    /// A format that is not known.
+    /// Unknown format.
     Unknown {
         /// TS Format.
         format: u8,
@@ -115,11 +115,11 @@ impl FlowIdentification {
     pub const REJECTED: u8 = 129;
     /// Status: the option is malformed.
     pub const MALFORMED: u8 = 130;
-    /// Status: a binding it refers to does not exist.
+    /// Status: BID not found.
     pub const BID_NOT_FOUND: u8 = 131;
-    /// Status: the flow does not exist.
+    /// Status: FID not found.
     pub const FID_NOT_FOUND: u8 = 132;
-    /// Status: the format of the traffic selector is not supported.
+    /// Status: traffic selector format not supported.
     pub const SELECTOR_NOT_SUPPORTED: u8 = 133;
 
     pub(super) fn read(body: &mut Reader<'_>) -> Result<Self, Malformed> {
@@ -160,7 +160,7 @@ impl FlowIdentification {
         Ok(())
     }
 
-    /// The option starts at a multiple of eight octets, so that the addresses of a selector do too.
+    /// Writes the body; the option is aligned to 8 octets, and so are the addresses of a selector.
     pub(super) fn write(&self, body: &mut Writer) {
         body.u16(self.fid.0).u16(self.priority).u8(0).u8(self.status);
         if let Some(selector) = &self.selector {
@@ -231,7 +231,7 @@ fn write_selector<A: Address>(selector: &Selector<A>, writer: &mut Writer) {
     writer.u32(fields.mask).bytes(&fields.octets.finish());
 }
 
-/// The presence bits not looked at yet, the next one highest.
+/// The presence bits not yet used, the next one highest.
 struct PresenceBits(u32);
 
 impl PresenceBits {
@@ -255,7 +255,7 @@ impl PresenceBits {
     }
 }
 
-/// Fields written so far and the presence bits that go before them.
+/// The fields written so far, and their presence bits.
 #[derive(Default)]
 struct FieldWriter {
     mask: u32,
@@ -276,7 +276,7 @@ impl FieldWriter {
     }
 }
 
-/// A type that a selector's field can have.
+/// A type of a selector field.
 trait Field: Copy + PartialEq {
     fn read(reader: &mut Reader<'_>) -> Result<Self, Malformed>;
     fn write(self, writer: &mut Writer);

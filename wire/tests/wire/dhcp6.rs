@@ -1,4 +1,4 @@
-//! DHCPv6 messages: octets known from the standard's figures, round trips, and what is refused.
+//! DHCPv6 messages: golden octets from the figures of RFC 8415, round trips, and malformed messages.
 
 use crate::samples::{dhcp6_messages, octets};
 use roam6_wire::dhcp6::{
@@ -25,7 +25,7 @@ fn solicit() -> Message {
     })
 }
 
-/// A Reply with these options, put together by hand, so that it can be wrong.
+/// A Reply with raw option octets, which may be malformed.
 fn reply(options: &str) -> Result<Message, Malformed> {
     Message::parse(&octets(&format!("07010203{options}")))
 }

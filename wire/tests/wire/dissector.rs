@@ -1,4 +1,4 @@
-//! Another decoder's opinion: tshark must find nothing malformed and no checksum wrong in what is emitted.
+//! Cross-check by tshark: it must find no malformed packet and no wrong checksum in what is emitted.
 //! It does not verify the checksum of a Mobility Header; the golden octets do.
 
 use crate::samples::packets;
@@ -11,7 +11,7 @@ pub(crate) const ETHERNET: u32 = 1;
 const RAW: u32 = 101;
 /// Expert severities above this one are warnings and errors; notes only say that there is no dissector.
 const NOTE: u32 = 0x40_0000;
-/// Status of a checksum that was looked at and found right.
+/// Status of a verified checksum.
 const GOOD: &str = "1";
 
 #[test]
@@ -39,12 +39,13 @@ fn tshark_has_no_complaint() {
     }
 }
 
-/// What tshark finds in these fields of each packet, a line each, `|` between them; `None`, and it is said, without it.
+/// The values of these fields in each packet by tshark, one line each, separated by `|`; `None` with a notice without
+/// tshark.
 pub(crate) fn fields_of(packets: &[Vec<u8>], fields: &[&str]) -> Option<String> {
     fields_of_link(RAW, packets, fields)
 }
 
-/// The same of frames of any link type.
+/// As above, for frames of any link type.
 pub(crate) fn fields_of_link(link: u32, packets: &[Vec<u8>], fields: &[&str]) -> Option<String> {
     static FILES: AtomicU32 = AtomicU32::new(0);
     let number = FILES.fetch_add(1, Ordering::Relaxed);

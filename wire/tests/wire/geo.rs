@@ -1,5 +1,5 @@
-//! GeoNetworking packets: frames of other stacks and hand-made ones decoded and encoded again, what must be refused,
-//! hostile octets, and what another decoder finds. A line of the vectors: verdict, name, Ethernet frame.
+//! GeoNetworking packets: round trips of recorded and hand-made frames, invalid frames, mutated frames, and a cross-check
+//! by tshark. A line of the vectors has a verdict, a name and an Ethernet frame.
 
 use crate::dissector::{ETHERNET, fields_of_link};
 use crate::mutation::mutate;
@@ -11,8 +11,8 @@ use roam6_wire::geo::{ExtendedHeader, Packet, UpperProtocol, is_secured, set_des
 const VECTORS: &str = include_str!("vectors/geo.tsv");
 /// Octets of an Ethernet header.
 const HEADER: usize = 14;
-/// What a receiver must let pass although it is called bad: reserved bits mean nothing to it (§9.6.1), and what is wrong
-/// in the IPv6 packet inside is the next layer's to find.
+/// Invalid vectors that a receiver has to accept: reserved bits are ignored (§9.6.1), and errors in the inner IPv6
+/// packet are for the next layer.
 const TOLERATED: [&str; 3] = ["reserved-bits-set", "ipv6-truncated", "ipv6-is-ipv4"];
 
 pub(crate) struct Vector {

@@ -1,4 +1,4 @@
-//! Mobility Headers whose every octet is known from elsewhere, taken apart and put together again.
+//! Golden octets of Mobility Headers from other sources, parsed and emitted.
 
 use crate::samples::{HOME, HOME_AGENT, address, octets};
 use roam6_wire::mobility::{

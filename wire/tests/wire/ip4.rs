@@ -1,5 +1,4 @@
-//! What goes between a mobile router on an IPv4-only uplink and its home agent, every octet known from elsewhere
-//! (RFC 5555 §3.1, §3.2, §4.2).
+//! Golden octets between a mobile router on an IPv4-only uplink and its home agent (RFC 5555 §3.1, §3.2, §4.2).
 
 use crate::dissector::fields_of;
 use crate::mutation::mutate;
@@ -18,7 +17,7 @@ const ACKNOWLEDGEMENT: &str = "45000064000000004011144dcb007101c6336407105f9d150
     0000000120010db80000000000000000000001003b030600e0a500400007000f1f0680000000006e1e060060c000020901020000";
 
 const HOME4: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 9);
-/// As the home agent sees the mobile router: the address and port of the NAT.
+/// The mobile router as the home agent sees it: address and port of the NAT.
 const OBSERVED: Ipv4Endpoint = Ipv4Endpoint { address: Ipv4Addr::new(198, 51, 100, 7), port: 40213 };
 const AGENT: Ipv4Endpoint = Ipv4Endpoint { address: Ipv4Addr::new(203, 0, 113, 1), port: DSMIP_PORT };
 
@@ -51,7 +50,7 @@ fn acknowledgement() -> Message {
     })
 }
 
-/// The two messages with who sends them: addresses inside, ends outside.
+/// The two messages with their inner addresses and outer endpoints.
 fn golden() -> [(&'static str, Message, Header, (Ipv4Endpoint, Ipv4Endpoint)); 2] {
     let (home, agent) = (address(HOME), address(HOME_AGENT));
     [

@@ -1,5 +1,4 @@
-//! Messages of intelligent transport systems: those of others decoded and encoded again, our own with everything in them
-//! that there can be, and what another decoder finds in them.
+//! CAM and DENM: round trips of recorded messages and of messages with every field, and a cross-check by tshark.
 
 use crate::dissector::{ETHERNET, fields_of_link};
 use crate::geo::vectors;
@@ -15,7 +14,7 @@ use roam6_wire::its::common::*;
 use roam6_wire::its::denm::*;
 use roam6_wire::its::{Message, PROTOCOL_VERSION, message};
 
-/// The message of a GeoNetworking packet, if it is one of ours.
+/// The CAM or DENM in a GeoNetworking packet, if there is one.
 fn payload<'a>(packet: &Packet<'a>) -> Option<&'a [u8]> {
     let btp = Btp::parse(packet.upper_protocol, packet.payload)?.ok()?;
     matches!(btp.destination, port::CAM | port::DENM).then_some(btp.payload)
@@ -59,7 +58,7 @@ fn lanes() -> ClosedLanes {
     ClosedLanes::new(Some(HardShoulder::Closed), None, Some(bits(4)))
 }
 
-/// With all that is optional.
+/// With all optional fields.
 fn vehicle() -> Vehicle {
     Vehicle {
         heading: Heading { value: 900, confidence: 127 },
@@ -244,7 +243,7 @@ fn every_cam_and_denm_field_round_trips() {
         let bytes = sent.emit().expect("within all bounds");
         assert_eq!(Message::parse(&bytes), Ok(sent));
         for length in 0..bytes.len() {
-            // Never a panic; a few octets less may still be a message.
+            // Must not panic; a slightly truncated message may still be valid.
             let _ = Message::parse(&bytes[..length]);
         }
     }

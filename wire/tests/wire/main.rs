@@ -1,4 +1,4 @@
-//! Tests of the codecs from outside: golden octets, round trips, hostile bytes, the committed corpus, another decoder.
+//! Tests of the public codecs: golden octets, round trips, mutated input, the fuzz corpus, cross-checks by tshark.
 
 #[cfg(test)]
 mod dhcp6;

@@ -1,4 +1,4 @@
-//! Random octets, valid messages with octets changed, and the committed corpus through every scenario.
+//! Random octets, mutated valid messages, and the fuzz corpus through every fuzz harness.
 
 use crate::samples::{HOME, HOME_AGENT, Random, address, dhcp6_messages, icmp6_messages, mobility_messages, packets};
 use roam6_wire::fuzz;
@@ -7,7 +7,7 @@ use std::path::Path;
 
 const ROUNDS: usize = 60_000;
 
-/// Runs `scenario` over what `valid` becomes when octets change, vanish, double or are made up.
+/// Runs `scenario` over mutations of `valid`: changed, removed, duplicated and inserted octets.
 pub(crate) fn mutate(seed: u64, valid: &[Vec<u8>], scenario: fn(&[u8])) {
     let mut random = Random(seed);
     for sample in valid {

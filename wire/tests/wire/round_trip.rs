@@ -1,4 +1,4 @@
-//! What is emitted is read back as it was, down to code points nobody has assigned.
+//! Round trips: what is emitted parses to the same value, also with unassigned code points.
 
 use crate::samples::{CARE_OF, HOME, HOME_AGENT, address, icmp6_messages, mobility_messages, octets};
 use roam6_wire::icmp6;
@@ -10,7 +10,7 @@ fn parse_mobility(bytes: &[u8]) -> Result<mobility::Message, Malformed> {
     mobility::Message::parse(bytes, address(HOME), address(HOME_AGENT))
 }
 
-/// A Binding Update whose options are these octets; put together by hand, so that it can be wrong.
+/// A Binding Update with raw option octets, which may be malformed.
 fn update_with(options: &[u8]) -> Vec<u8> {
     let mut body = octets("000184000001");
     body.extend_from_slice(options);
@@ -204,7 +204,7 @@ fn an_option_that_does_not_fit_the_mobility_header_is_omitted() {
     assert_eq!(invoking.emit(address(HOME), address(HOME_AGENT)).len(), 1240);
 }
 
-/// Type and body length of each option of an update or acknowledgement, padding left out, with where it starts.
+/// Offset, type and body length of each option of an update or acknowledgement, without padding.
 fn options_on_the_wire(bytes: &[u8]) -> Vec<(usize, u8, u8)> {
     let mut at = 12;
     let mut found = Vec::new();

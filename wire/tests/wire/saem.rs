@@ -1,4 +1,4 @@
-//! Announcements of services against octets that another encoder made of the same ASN.1 (pycrate 0.8.1).
+//! SAEM against the octets of another encoder for the same ASN.1 (pycrate 0.8.1).
 
 use crate::dissector::{ETHERNET, fields_of_link};
 use crate::its::frame;
@@ -15,7 +15,7 @@ use std::net::Ipv6Addr;
 /// only), 0000 and 0001 (announcement 0, content 1), and no service.
 const BARE: [u8; 9] = [2, 12, 0xee, 0x6b, 0x28, 0x00, 0b0011_0100, 0b0000_0001, 0];
 
-/// With everything there can be.
+/// With every field.
 const FULL: &str = "020cee6b28003f3902110105070908436166c3a920413902c800010903091020010db80000000000000000000000010a02\
                     1f900805046675656c24000111b47b8c0101150102070820010db800090000000000000000000040fe80000000000000\
                     000000000000000120010db8000000000000000000000053020d1020010db80000000000000000000000540e06020000\
@@ -160,7 +160,7 @@ fn saem_lists_are_bounded() {
     let many = |count| emit(message(ChangeCount { announcement: 0, content: 0 }, vec![service(1, 0, None); count]));
     assert!(parse(&many(MAX_LIST)).is_ok());
     assert!(parse(&many(MAX_LIST + 1)).is_err());
-    // 64 K of services, says the length, and there are none.
+    // The length claims 64 K services, and none follow.
     let huge = [&BARE[..8], &[0xc4], &[0; MAX_LENGTH - 9]].concat();
     assert!(parse(&huge).is_err());
 }

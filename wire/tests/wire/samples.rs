@@ -1,4 +1,4 @@
-//! Addresses, and one message of every kind, that several tests share.
+//! Addresses and messages of every type, shared by several tests.
 
 use roam6_wire::dhcp6::{self, DhcpOption};
 use roam6_wire::icmp6::{
@@ -43,7 +43,7 @@ impl Random {
     }
 }
 
-/// Every mobility message, with every option somewhere.
+/// Every mobility message, and every option at least once.
 pub(crate) fn mobility_messages() -> Vec<mobility::Message> {
     use mobility::Message;
     vec![
@@ -95,7 +95,7 @@ pub(crate) fn mobility_messages() -> Vec<mobility::Message> {
     ]
 }
 
-/// Every ICMPv6 message, with every option somewhere, and the addresses it may go between.
+/// Every ICMPv6 message, every option at least once, with valid addresses.
 pub(crate) fn icmp6_messages() -> Vec<(Header, icmp6::Message)> {
     use icmp6::Message;
     let global = Header::new(address(HOME), address(HOME_AGENT));
@@ -160,7 +160,7 @@ pub(crate) fn icmp6_messages() -> Vec<(Header, icmp6::Message)> {
     ]
 }
 
-/// Whole packets: every message above in the headers it travels in, and a tunnel.
+/// Whole packets: every message above with its headers, and a tunnel packet.
 pub(crate) fn packets() -> Vec<Vec<u8>> {
     let up = Header::new(address(CARE_OF), address(HOME_AGENT)).with_home_address(address(HOME));
     let down = Header::new(address(HOME_AGENT), address(CARE_OF)).with_routing_home(address(HOME));
@@ -184,7 +184,7 @@ pub(crate) fn packets() -> Vec<Vec<u8>> {
     packets
 }
 
-/// DHCPv6 messages of clients, servers and relays, with every option somewhere.
+/// DHCPv6 messages of clients, servers and relays, and every option at least once.
 pub(crate) fn dhcp6_messages() -> Vec<dhcp6::Message> {
     use dhcp6::{Duid, Iaid, MessageType, StatusCode, Timers};
     let mac = LinkAddress([2, 0, 0, 0, 0, 1]);
@@ -268,7 +268,7 @@ pub(crate) fn dhcp6_messages() -> Vec<dhcp6::Message> {
     ]
 }
 
-/// A DHCPv6 message in the headers it travels in.
+/// A DHCPv6 message with its UDP and IPv6 headers.
 fn dhcp6_packet(message: &dhcp6::Message) -> Vec<u8> {
     use dhcp6::{CLIENT_PORT, MessageType, SERVER_PORT};
     let (global, near) = (Header::new(address(HOME), address(HOME_AGENT)), address(ROUTER));

@@ -1,4 +1,4 @@
-//! Shim6 headers: golden octets, every message and option, hostile bytes, and what another decoder finds.
+//! Shim6: golden octets, every message and option, mutated messages, and a cross-check by tshark.
 
 use crate::mutation::mutate;
 use crate::samples::{address, octets};
@@ -27,7 +27,7 @@ fn probe(state: ProbeState, sent: usize, received: usize) -> Message {
     Message::Probe(Probe { tag: TAG, state, sent: records(sent), received: records(received), options: vec![] })
 }
 
-/// A list of locators, preferences for it, and what proves it.
+/// Locator List, Locator Preferences and proof.
 fn locator_options(count: u16) -> Vec<ShimOption> {
     let locator = |index| (VerificationMethod(index as u8 % 3), address(&format!("2001:db8:{index:x}::1")));
     let preference = |index| LocatorPreference { flags: index as u8 % 4, priority: 7, weight: 200 };
@@ -108,7 +108,7 @@ fn tag_of_reads_the_context_tag() {
     assert_eq!(tag_of(&[&payload[..], &[0; 20]].concat()), Some(TAG));
 }
 
-/// A Keepalive followed by these octets, its length and checksum right.
+/// A Keepalive with raw option octets, and correct length and checksum.
 fn keepalive_with(options: &[u8]) -> Vec<u8> {
     let body = [&octets("123456789abc00000000"), options].concat();
     Message::Unknown { kind: 66, body }.emit()
@@ -180,7 +180,7 @@ fn mutated_shim6_messages_never_panic() {
     mutate(0x5533, &valid, fuzz::shim6);
 }
 
-/// The dissector reads the fields one octet early, so only its verdict on the checksum is asked for.
+/// The dissector reads the fields one octet early, so only its verdict on the checksum is used.
 #[test]
 fn tshark_accepts_the_shim6_checksum() {
     let header = Header::new(address("2001:db8::1"), address("2001:db8::2"));

@@ -1,4 +1,4 @@
-//! A host whose routers advertise prefixes, and whose kernel says which addresses are taken.
+//! Addresses made from Router Advertisements, with duplicate address detection by the kernel.
 
 use crate::base::ids::LinkId;
 use crate::base::rng::Entropy;
@@ -30,7 +30,7 @@ struct Bench {
     shim: Shim,
     now: Time,
     plan: Plan,
-    /// Addresses somebody else has, and how many more will be.
+    /// Duplicate addresses, and the number of further ones to come.
     taken: BTreeSet<Ipv6Addr>,
     rivals: usize,
     reports: Vec<Report>,
@@ -62,7 +62,7 @@ impl Bench {
         bench
     }
 
-    /// The kernel does as it is told, looks for duplicates, and then says what has become of it.
+    /// Executes an output as the kernel does, with duplicate address detection and its events.
     fn feed(&mut self, input: &Input) {
         let mut inputs = VecDeque::from([input.clone()]);
         while let Some(input) = inputs.pop_front() {
@@ -141,7 +141,7 @@ impl Bench {
         self.now = until;
     }
 
-    /// Both networks are there.
+    /// Advertises both networks.
     fn two_networks(&mut self) {
         self.advertise(LINKS[0], "2001:db8:a::/64", 3600, 7200);
         self.advertise(LINKS[1], "2001:db8:b::/64", 3600, 7200);
@@ -181,7 +181,7 @@ fn policy(proof: AddressProof, sec: u8) -> AddressGeneration {
     AddressGeneration { proof, sec: Sec::new(sec).unwrap() }
 }
 
-/// A key, and parameters of it with so much work.
+/// A key, and its CGA parameters with Sec 1.
 fn key() -> Identity {
     let private_key = p256_key();
     let public = PrivateKey::parse(&private_key).unwrap().public().unwrap();
@@ -193,7 +193,7 @@ fn key() -> Identity {
 #[test]
 fn an_hba_set_covers_all_prefixes_and_routes_by_source() {
     let mut bench = Bench::new(policy(AddressProof::Hba, 1), Vec::new());
-    assert_eq!(bench.solicitations, 2, "routers are asked at once");
+    assert_eq!(bench.solicitations, 2, "Router Solicitations are sent at once");
     bench.two_networks();
     let made = bench.addresses();
     assert_eq!(made.iter().map(|address| address.link).collect::<Vec<_>>(), LINKS);
@@ -217,7 +217,7 @@ fn an_hba_set_covers_all_prefixes_and_routes_by_source() {
     let shown: Vec<_> = view.addresses.iter().map(|row| (row.proof.as_str(), row.sec, row.state.as_str())).collect();
     assert_eq!(shown, [("hba", 1, "preferred"); 2]);
     bench.feed(&Input::Command(Command::Lifecycle(LifecycleCommand::Stop)));
-    assert!(bench.plan.iter().all(|(key, _)| matches!(key, Key::JournalRecord(_))), "only what is remembered stays");
+    assert!(bench.plan.iter().all(|(key, _)| matches!(key, Key::JournalRecord(_))), "only journal records remain");
 }
 
 #[test]
@@ -230,10 +230,10 @@ fn a_new_prefix_makes_a_new_hba_set_and_deprecates_the_former() {
     let after = bench.preferred();
     assert_eq!((after.len(), bench.addresses().len()), (3, 5));
     assert!(before.iter().all(|address| !after.contains(address)));
-    assert_eq!(bench.shim.identities.announce(before[0]).locators.len(), 2, "what has conversations is still proved");
+    assert_eq!(bench.shim.identities.announce(before[0]).locators.len(), 2, "the former set is still proved");
     assert_eq!(bench.shim.identities.announce(after[0]).locators.len(), 3);
     bench.wait(2_000_000);
-    assert!(bench.preferred().len() == 2 && bench.addresses().len() == 4, "the prefix has ended");
+    assert!(bench.preferred().len() == 2 && bench.addresses().len() == 4, "the prefix has expired");
     bench.wait(6_000_000);
     assert!(bench.addresses().is_empty());
 }
@@ -254,7 +254,7 @@ fn dad_failure_raises_the_collision_count() {
     let made = bench.preferred();
     assert_eq!(made.len(), 2);
     let set = bench.newest();
-    assert!(made.iter().all(|address| hba::verify(&set, *address).is_ok()), "all have the same count");
+    assert!(made.iter().all(|address| hba::verify(&set, *address).is_ok()), "all have the same collision count");
     assert!(made.iter().all(|address| !bench.taken.contains(address)));
     assert_eq!(bench.shim.identities.announce(made[1]).locators, made);
     let told = bench
@@ -274,7 +274,7 @@ fn with_cga_only_the_duplicate_address_is_made_again() {
     assert_eq!(made.len(), 2);
     for address in &made {
         assert_eq!(bench.shim.identities.announce(*address).locators, made);
-        assert_eq!(Sec::of(*address), Sec::new(1), "the work in the modifier holds for every prefix");
+        assert_eq!(Sec::of(*address), Sec::new(1), "the modifier is valid for every prefix");
     }
     assert!(bench.records().is_empty());
 }
@@ -300,7 +300,7 @@ fn an_hba_set_is_restored_after_a_restart() {
     next.feed(&Input::Command(Command::Lifecycle(LifecycleCommand::RestoreJournal(bench.records()))));
     next.two_networks();
     assert_eq!(next.preferred(), bench.preferred());
-    assert!(next.records().is_empty(), "nothing was made");
+    assert!(next.records().is_empty(), "no new set");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! A full context table: who gives way, and who still gets a context.
+//! A full context table: which contexts are evicted, and which peers still get one.
 
 use super::*;
 use crate::contract::config::shim::ShimConfig;
@@ -6,7 +6,7 @@ use crate::contract::report::HostReport;
 
 const PEER_TAG: Tag = Tag::from_low_bits(9);
 
-/// One that has room for `max_contexts`.
+/// A shim with room for `max_contexts`.
 fn bench(max_contexts: usize) -> Bench {
     Bench::new(ShimConfig { max_contexts, ..ShimConfig::default() })
 }
@@ -40,11 +40,11 @@ fn a_peer_that_fills_the_table_leaves_room_for_another() {
         context(&bench.handshake(other, PEER_TAG, Vec::new(), Vec::new())).is_some(),
         "a second peer gets a context"
     );
-    assert!(matches!(sent(&bench.flow("2001:db8:6::1"))[..], [Message::I1 { .. }]), "and so does a flow of ours");
+    assert!(matches!(sent(&bench.flow("2001:db8:6::1"))[..], [Message::I1 { .. }]), "and so does a local flow");
     for number in 10_100..20_200 {
         reported += table_full(&fork(&mut bench, ip(STRANGER), number));
     }
-    assert_eq!((holds(&bench, other), reported), (1, 1), "the stranger's contexts displace only the stranger's own");
+    assert_eq!((holds(&bench, other), reported), (1, 1), "contexts of the stranger evict only its own");
     assert!(bench.shim.contexts.len() <= 10_000);
 }
 
@@ -59,14 +59,14 @@ fn addresses_of_one_prefix_share_its_part_of_the_table() {
         fork(&mut bench, source, number);
         bench.now = bench.now + Duration::from_micros(50);
     }
-    assert_eq!(holds(&bench, other), 1, "another prefix keeps what it has");
+    assert_eq!(holds(&bench, other), 1, "the context of another prefix remains");
     // A neighbour of the stranger, in the same prefix, that proves its addresses.
     assert!(context(&bench.handshake(proven[0], PEER_TAG, Vec::new(), list)).is_some());
     for number in 2_000..4_000u32 {
         fork(&mut bench, Ipv6Addr::from_bits(proven[0].to_bits() ^ u128::from(number)), number);
         bench.now = bench.now + Duration::from_micros(50);
     }
-    assert_eq!(holds(&bench, proven[0]), 1, "who has proved nothing gives way first");
+    assert_eq!(holds(&bench, proven[0]), 1, "contexts without proof are evicted first");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! One shim and whoever sends to it: peers, impostors, floods, and hosts that know no Shim6.
+//! The Shim6 engine with peers, impostors, floods, and hosts without Shim6.
 
 mod eviction;
 mod switch;
@@ -39,7 +39,7 @@ impl Bench {
         bench
     }
 
-    /// One that has just started; it is at the first of these addresses.
+    /// A shim that has just started, with these addresses; messages go to the first one.
     fn started(config: ShimConfig, addresses: &[Ipv6Addr]) -> Bench {
         let config = ShimConfig { interfaces: ["if0".to_owned()].into(), ..config };
         let mut bench =
@@ -53,7 +53,7 @@ impl Bench {
         bench
     }
 
-    /// What comes of it; every `Put` is granted at once.
+    /// All outputs of an input; every `Put` succeeds at once.
     fn feed(&mut self, input: &Input) -> Vec<Output> {
         let mut out = Outbox::new();
         self.shim.handle(self.now, input, &mut out);
@@ -84,7 +84,7 @@ impl Bench {
         all
     }
 
-    /// What R1 says to an I1: nonce and validator.
+    /// Sends I1, and returns nonce and validator of the R1.
     fn receive_i1(&mut self, source: Ipv6Addr, tag: Tag, options: Vec<ShimOption>) -> (Nonce, ShimOption) {
         let answers = sent(&self.receive(source, &Message::I1 { tag, nonce: Nonce(3), options }));
         let Some(Message::R1 { responder_nonce, options, .. }) = answers.first() else { panic!("{answers:?}") };
@@ -136,13 +136,13 @@ fn context(outputs: &[Output]) -> Option<crate::contract::item::ShimContext> {
     })
 }
 
-/// What proves two addresses of one host.
+/// CGA parameters of an HBA set of two addresses.
 fn parameters(site: u16, number: u8) -> Parameters {
     let prefix = |provider| Prefix::new(Ipv6Addr::new(0x2001, 0xdb8, site, provider, 0, 0, 0, 0), 64).unwrap();
     hba::parameters([number; 16], &[prefix(0), prefix(1)], KeyField::Random(&[number; 48])).unwrap()
 }
 
-/// Two addresses of one host, and the options that prove it.
+/// Two addresses of one host, with the options that prove them.
 fn set(site: u16, number: u8) -> (Vec<Ipv6Addr>, Vec<ShimOption>) {
     let parameters = parameters(site, number);
     let addresses = hba::addresses(&parameters, Sec::new(0).unwrap()).unwrap();
@@ -182,13 +182,13 @@ fn a_foreign_ulid_cannot_be_claimed_in_i2_or_update() {
         assert_eq!((dropped(&outputs), context(&outputs)), (Some(DropReason::Unverified), None));
     }
     assert_eq!(bench.shim.contexts.len(), 0);
-    // The same once the victim has a context: whoever does not know its tag changes nothing.
+    // The same after the victim has a context: without its tag nothing can be changed.
     let held = context(&bench.handshake(victim[0], TAG, Vec::new(), list.clone())).unwrap();
     let outputs = bench.handshake(mine[0], Tag::from_low_bits(5), claimed, list.clone());
     assert_eq!(dropped(&outputs), Some(DropReason::Unverified));
     let update = Message::UpdateRequest { tag: held.tag_in, nonce: Nonce(1), options: list };
     let outputs = bench.receive(mine[0], &update);
-    assert!(matches!(sent(&outputs)[..], [Message::R1bis { .. }]), "even with the tag, not from elsewhere");
+    assert!(matches!(sent(&outputs)[..], [Message::R1bis { .. }]), "even with the tag, not from another address");
     assert_eq!(context(&outputs), None);
 }
 
@@ -266,7 +266,7 @@ fn i1_retransmissions_end_in_the_no_r1_holddown() {
     let rest = bench.wait(400_000);
     assert_eq!(sent(&rest).len(), 4, "retransmissions");
     assert_eq!(bench.shim.contexts.len(), 0);
-    assert_eq!(sent(&bench.flow("2001:db8:b::2")).len(), 1, "others are asked");
+    assert_eq!(sent(&bench.flow("2001:db8:b::2")).len(), 1, "other peers get an I1");
 }
 
 #[test]
@@ -281,7 +281,7 @@ fn unrecognised_next_header_starts_the_icmp_holddown() {
     let mut forged = problem.clone();
     *forged.last_mut().unwrap() ^= 1;
     bench.feed(&icmp(peer, &forged));
-    assert_eq!(bench.shim.contexts.len(), 1, "not of the I1 that was sent");
+    assert_eq!(bench.shim.contexts.len(), 1, "the quoted packet is not the I1 that was sent");
     bench.feed(&icmp(peer, &problem));
     assert_eq!(bench.shim.contexts.len(), 0);
     bench.wait(599_000);
@@ -290,7 +290,7 @@ fn unrecognised_next_header_starts_the_icmp_holddown() {
     assert_eq!(sent(&bench.flow(peer)).len(), 1);
 }
 
-/// An ICMPv6 error from `source`, its checksum made right.
+/// An ICMPv6 error from `source` with a correct checksum.
 fn icmp(source: &str, message: &[u8]) -> Input {
     let mut message = message.to_vec();
     let sum = roam6_wire::checksum::checksum(ip(source), ip(HERE), protocol::ICMPV6, &message);
@@ -305,7 +305,7 @@ fn an_icmpv6_error_is_translated_back_to_ulids() {
     let (theirs, list) = set(0xb, 1);
     let claimed = vec![ShimOption::Ulids { sender: theirs[0], receiver: ip(HERE) }];
     let held = context(&bench.handshake(theirs[1], TAG, claimed, list)).unwrap();
-    assert_eq!(held.locators.peer, theirs[1], "the way the handshake has come");
+    assert_eq!(held.locators.peer, theirs[1], "the pair of the handshake");
     let payload = [&shim6::PayloadHeader { next_header: 17, tag: TAG }.emit()[..], b"eightoct"].concat();
     let packet = ip6::emit(&Header::new(ip(HERE), theirs[1]), shim6::PROTOCOL, &payload);
     let too_big = [&[2, 0, 0, 0, 0, 0, 5, 0][..], &packet].concat();
@@ -313,7 +313,7 @@ fn an_icmpv6_error_is_translated_back_to_ulids() {
     let Some(Output::Transmit(passed)) = outputs.first() else { panic!("{outputs:?}") };
     let datagram = Datagram::parse(&passed.bytes).unwrap();
     assert_eq!((datagram.source, datagram.destination), (ip("2001:db8:f::1"), ip(HERE)));
-    assert!(icmp6::Message::parse(&datagram).is_ok(), "the checksum is right");
+    assert!(icmp6::Message::parse(&datagram).is_ok(), "the checksum is correct");
     assert_eq!(datagram.payload[4..8], (1280u32 - 8).to_be_bytes());
     let quoted = Datagram::parse(&datagram.payload[8..]).unwrap();
     assert_eq!((quoted.source, quoted.destination, quoted.protocol), (ip(HERE), theirs[0], 17));

@@ -1,4 +1,4 @@
-//! Pairs that are wanted though another works: an operator's, and the ULIDs once they have come back.
+//! Switch to the operator's locator pair, and failback to the ULIDs.
 
 use super::*;
 use crate::contract::command::ShimCommand;
@@ -8,7 +8,7 @@ use crate::contract::item::ShimContext;
 use crate::contract::report::{HostReport, ShimReport};
 use roam6_wire::shim6::LocatorPreference;
 
-/// A context with a peer of two addresses, by its first.
+/// An established context with a peer of two addresses, on the first.
 struct EstablishedPeer {
     bench: Bench,
     peer_addresses: Vec<Ipv6Addr>,
@@ -29,7 +29,7 @@ impl EstablishedPeer {
         AddressPair { local: ip(HERE), peer: self.peer_addresses[peer] }
     }
 
-    /// Something was sent a minute ago, and nothing has come since.
+    /// Feeds a sample: a packet was sent a minute ago, and none received since.
     fn report_unanswered_activity(&mut self) -> Vec<Output> {
         self.bench.wait(60_000);
         let sent = Some(self.bench.now - Duration::from_secs(59));
@@ -46,7 +46,7 @@ impl EstablishedPeer {
         self.bench.feed(&Input::Activity(told))
     }
 
-    /// The peer is well, and has received these.
+    /// Receives a probe in state Operational that reports these probes.
     fn receive_operational_probe(&mut self, received: Vec<ProbeRecord>) -> Vec<Output> {
         let source = self.peer_addresses[0];
         let sent = vec![ProbeRecord { source, destination: ip(HERE), nonce: Nonce(1), data: 0 }];
@@ -59,7 +59,7 @@ impl EstablishedPeer {
         self.bench.feed(&Input::Command(Command::Shim(ShimCommand::SwitchPath { ulids: None, fork: Fork::NONE, path })))
     }
 
-    /// Loses its path, and finds the other.
+    /// Loses the current pair, and recovers on the other.
     fn fail_over(&mut self) {
         let mut probes = probes(&self.report_unanswered_activity());
         probes.extend(self::probes(&self.bench.wait(1000)));
@@ -69,7 +69,7 @@ impl EstablishedPeer {
     }
 }
 
-/// The probes among what was sent.
+/// The probes among the outputs.
 fn probes(outputs: &[Output]) -> Vec<(AddressPair, Probe)> {
     let all = outputs.iter().filter_map(|output| match output {
         Output::Transmit(transmit) => Datagram::parse(&transmit.bytes).ok(),
@@ -98,11 +98,14 @@ fn use_path_switches_when_the_peer_reports_the_probe() {
     let wanted = two.pair(1);
     let asked = probes(&two.use_path(wanted));
     let [(pair, probe)] = &asked[..] else { panic!("{asked:?}") };
-    assert_eq!((*pair, probe.state), (wanted, ProbeState::InboundOk), "we do hear the peer");
+    assert_eq!((*pair, probe.state), (wanted, ProbeState::InboundOk), "packets of the peer arrive");
     let made_up = ProbeRecord { nonce: Nonce(probe.sent[0].nonce.0 ^ 1), ..probe.sent[0] };
     assert_eq!(installed_path(&two.receive_operational_probe(vec![made_up])), None);
     assert_eq!(installed_path(&two.receive_operational_probe(probe.sent.clone())), Some(wanted));
-    assert!(probes(&two.bench.wait(3_600_000)).iter().all(|(pair, _)| *pair == wanted), "it stays there");
+    assert!(
+        probes(&two.bench.wait(3_600_000)).iter().all(|(pair, _)| *pair == wanted),
+        "the context stays on the pair"
+    );
 }
 
 #[test]
@@ -124,13 +127,13 @@ fn use_path_outlives_an_exploration_that_selects_another_pair() {
     searched.extend(probes(&two.bench.wait(1000)));
     let record = searched.iter().find(|(pair, _)| *pair == present).unwrap().1.sent[0];
     let hurried = probes(&two.use_path(wanted));
-    assert!(hurried.iter().all(|(pair, _)| *pair == wanted), "the search tries it first");
-    // What the peer has heard before comes late, and ends the search.
+    assert!(hurried.iter().all(|(pair, _)| *pair == wanted), "the exploration probes it first");
+    // A late report of an earlier probe ends the exploration.
     let outputs = two.receive_operational_probe(vec![record]);
     assert_eq!(installed_path(&outputs), None);
     let asked = probes(&outputs);
     let (pair, probe) = asked.last().unwrap();
-    assert_eq!((*pair, probe.state), (wanted, ProbeState::InboundOk), "the wish is not forgotten");
+    assert_eq!((*pair, probe.state), (wanted, ProbeState::InboundOk), "the switch attempt continues");
     assert_eq!(installed_path(&two.receive_operational_probe(probe.sent.clone())), Some(wanted));
 }
 
@@ -154,11 +157,11 @@ fn a_forked_context_uses_its_own_path() {
     assert_eq!(installed_path(&two.receive_operational_probe(probe.sent.clone())), Some(path));
     let (slots, paths): (Vec<ContextIndex>, Vec<AddressPair>) =
         two.bench.shim.contexts.iter().map(|(slot, context)| (slot, context.path)).unzip();
-    assert_eq!((slots.len(), paths), (2, vec![two.installed.id.ulids, path]), "the other stays where it is");
-    assert!(sent(&two.bench.feed(&order)).is_empty(), "it is there already");
+    assert_eq!((slots.len(), paths), (2, vec![two.installed.id.ulids, path]), "the parent keeps its pair");
+    assert!(sent(&two.bench.feed(&order)).is_empty(), "the pair is in use already");
 }
 
-/// Changes of addresses are told when they have settled: those of the start, and one that comes later.
+/// Update Requests wait for the update delay: at the start, and after a later change.
 #[test]
 fn a_forked_context_does_not_wait_for_the_update_delay() {
     let (ours, _) = set(0xa, 2);
@@ -188,7 +191,7 @@ fn use_path_with_unknown_locators_is_reported() {
     assert!(matches!(&outputs[..], [Output::Report(Report::Host(HostReport::Notice { .. }))]), "{outputs:?}");
 }
 
-/// A peer that is asked for a pair may want one too: each would answer the other's question with one of its own, for ever.
+/// Both ends may attempt a switch at once: answers must not cause probes, or the exchange would never end.
 #[test]
 fn an_inbound_ok_probe_is_answered_without_starting_exploration() {
     let mut two = EstablishedPeer::new(ShimConfig::default());
@@ -201,11 +204,15 @@ fn an_inbound_ok_probe_is_answered_without_starting_exploration() {
         let probe = Probe { tag, state, sent, received: Vec::new(), options: Vec::new() };
         let answers = probes(&two.bench.receive(source, &Message::Probe(probe)));
         let [(pair, answer)] = &answers[..] else { panic!("{answers:?}") };
-        assert_eq!((*pair, answer.state), (two.installed.id.ulids, ProbeState::Operational), "it is well, and says so");
+        assert_eq!(
+            (*pair, answer.state),
+            (two.installed.id.ulids, ProbeState::Operational),
+            "the answer has state Operational"
+        );
         assert_eq!(answer.received, [record]);
     }
     assert_eq!(probes(&two.bench.wait(499)).len(), 0);
-    assert_eq!(probes(&two.bench.wait(1)).len(), 1, "its own question is asked again in its own time");
+    assert_eq!(probes(&two.bench.wait(1)).len(), 1, "its own probe is repeated at its own interval");
 }
 
 #[test]
@@ -234,8 +241,8 @@ fn an_unanswered_context_check_starts_exploration() {
     two.fail_over();
     let (present, other) = (two.pair(1), two.pair(0));
     let asked = probes(&two.bench.wait(60_000));
-    assert!(asked.iter().all(|(pair, _)| *pair == present), "it stays, but asks");
-    // Packets of its ULIDs come all the while.
+    assert!(asked.iter().all(|(pair, _)| *pair == present), "it stays on the pair, but probes");
+    // Packets with the ULIDs keep arriving.
     let (context, none, now) = (two.installed.id, TrafficCount::default(), Some(two.bench.now));
     let told = Activity {
         context,
@@ -249,7 +256,7 @@ fn an_unanswered_context_check_starts_exploration() {
     two.bench.feed(&Input::Activity(told));
     let outputs = two.bench.wait(6_000);
     assert!(outputs.iter().any(|output| matches!(output, Output::Report(Report::Shim(ShimReport::PathLost { .. })))));
-    assert!(probes(&outputs).iter().any(|(pair, _)| *pair == other), "by the other pair it may hear");
+    assert!(probes(&outputs).iter().any(|(pair, _)| *pair == other), "the other pair is probed too");
 }
 
 #[test]
