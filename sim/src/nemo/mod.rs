@@ -3,6 +3,7 @@
 pub mod attacker;
 pub mod binding_messages;
 pub mod care_of_prefix;
+pub mod config;
 pub mod failover;
 pub mod invariants;
 pub mod ipv4;

@@ -14,10 +14,13 @@ use crate::net::host::{BoxedEngine, Host};
 use crate::net::ids::{HostId, MediumId};
 use crate::net::items::{DEFAULT_METRIC, address_item, delay, route};
 use crate::net::link::LinkSpec;
+use crate::net::track::Track;
 use crate::net::traffic::{TrafficLog, TrafficSource, TrafficSpec};
 use crate::net::world::World;
 use core::time::Duration;
+use roam6_proto::Node;
 use roam6_proto::contract::item::NextHop;
+use roam6_proto::role::Role;
 use roam6_proto::{Entropy, LinkId};
 use roam6_wire::{HomeAddress, LinkAddress, Prefix};
 use std::cell::RefCell;
@@ -95,7 +98,8 @@ pub struct MobileRouterHost {
     pub downstream: Rc<RefCell<TrafficLog>>,
     /// Echo log of the node with care-of prefixes, if there is one.
     pub mnn_log: Option<Rc<RefCell<EchoLog>>>,
-    ingress: LinkId,
+    /// Its ingress interface.
+    pub(crate) ingress: LinkId,
 }
 
 /// The prefix of the home link.
@@ -281,6 +285,59 @@ impl Topology {
         self.world.host_mut(host).kernel.add_static(item);
     }
 
+    /// Adds a roadside unit beside the core, as the access router of a virtual link; `role` is its station.
+    pub fn add_roadside_unit(&mut self, index: u16, radio: MediumId, track: Track, role: Role, seed: u64) -> HostId {
+        let prefix = visited_prefix(0x10 + index);
+        let mut host = Host::idle(&format!("rsu{index}"));
+        host.forwards = true;
+        host.source_validation = true;
+        let outside = self.add_interface(&mut host, "core");
+        let host = self.world.add_host(host);
+        let (radio_link, link) = self.add_station(host, radio, track);
+        let cable = self.world.add_medium(&format!("core-rsu{index}"), delay(3));
+        self.world.attach(host, outside, Some(cable));
+        let (core_link, core_address) = self.attach_core(cable, &format!("rsu{index}"), None);
+        let router = link_local(self.link_address((host, outside)));
+        let spec = AdvertisementSpec {
+            link,
+            address: self.link_address((host, radio_link)),
+            prefix,
+            interval: Duration::from_secs(1),
+            reply_delay: Duration::from_millis(20),
+            router_lifetime: 30,
+            prefix_lifetime: 3600,
+        };
+        let unit = self.world.host_mut(host);
+        unit.spawn = Box::new(move |instance| {
+            let mut bytes = [0; 32];
+            let mut entropy = Entropy::seed_from_u64(seed.wrapping_add(u64::from(instance)));
+            entropy.fill(&mut bytes);
+            let mut node = Node::from_roles(core::slice::from_ref(&role), bytes);
+            node.add(AccessRouter::new(spec, entropy));
+            Box::new(node)
+        });
+        unit.kernel.add_static(address_item(link, within(prefix, 1), 64));
+        unit.kernel.add_static(route(prefix, UNREACHABLE_METRIC, NextHop::Unreachable));
+        let default = NextHop::Gateway { link: outside, router: core_address };
+        unit.kernel.add_static(route(Prefix::ALL, DEFAULT_METRIC, default));
+        let back = route(prefix, DEFAULT_METRIC, NextHop::Gateway { link: core_link, router });
+        self.world.host_mut(self.core).kernel.add_static(back);
+        host
+    }
+
+    /// Makes a host a station on a radio channel: adds `radio0`, attached to the channel, and the virtual interface
+    /// `gn0`, in this order.
+    pub fn add_station(&mut self, host: HostId, radio: MediumId, track: Track) -> (LinkId, LinkId) {
+        self.next_unit += 1;
+        let unit = self.next_unit;
+        let station = self.world.host_mut(host);
+        station.track = Some(track);
+        let link = station.add_interface("radio0", unit);
+        let virtual_link = station.add_virtual_interface("gn0");
+        self.world.attach(host, link, Some(radio));
+        (link, virtual_link)
+    }
+
     /// Starts every host.
     pub fn start(&mut self) {
         let all: Vec<HostId> = self.world.hosts().map(|(id, _)| id).collect();
@@ -369,7 +426,7 @@ impl Topology {
     }
 
     /// Attaches the core router to `medium`; returns the interface and its link-local address.
-    fn attach_core(&mut self, medium: MediumId, name: &str, on_link: Option<Prefix>) -> (LinkId, Ipv6Addr) {
+    pub(crate) fn attach_core(&mut self, medium: MediumId, name: &str, on_link: Option<Prefix>) -> (LinkId, Ipv6Addr) {
         self.next_unit += 1;
         let unit = self.next_unit;
         let host = self.world.host_mut(self.core);
@@ -399,7 +456,8 @@ impl Topology {
         self.world.attach(host, link, Some(medium));
     }
 
-    fn add_interface(&mut self, host: &mut Host, name: &str) -> LinkId {
+    /// Adds an interface with its link-local address to a host that is not in the world yet.
+    pub(crate) fn add_interface(&mut self, host: &mut Host, name: &str) -> LinkId {
         self.next_unit += 1;
         let link = host.add_interface(name, self.next_unit);
         if let Some(interface) = host.interfaces.get(&link) {

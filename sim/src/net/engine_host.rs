@@ -55,6 +55,9 @@ impl World {
         self.handle(id, &Input::Clock(clock));
         self.handle(id, &Input::Command(Command::Lifecycle(LifecycleCommand::RestoreJournal(recall))));
         for link in links {
+            if self.host(id).is_virtual(link) {
+                continue;
+            }
             if let Some(event) = self.host(id).link_event(link, self.is_up(id, link)) {
                 self.handle(id, &Input::Link(event));
             }
@@ -65,6 +68,7 @@ impl World {
                 self.report_address(id, (link, address), AddressState::Preferred);
             }
         }
+        self.schedule_fix(id);
         self.begin_instance(id);
     }
 
@@ -98,11 +102,15 @@ impl World {
         let now = self.now();
         let mut chance = self.chance.clone();
         let host = self.host_mut(id);
-        if host.instance.take().is_some() {
+        let was_running = host.instance.take().is_some();
+        if was_running {
             host.journal.crash(now, &mut chance);
             self.observations.push(Observation::Killed(id));
         }
         self.chance = chance;
+        if was_running {
+            self.remove_virtual_interfaces(id);
+        }
     }
 
     pub(crate) fn power_off(&mut self, id: HostId) {
@@ -147,6 +155,9 @@ impl World {
     pub(crate) fn resolution_timeout(&mut self, id: HostId, link: LinkId, address: Ipv6Addr) {
         self.resolving.remove(&(id, link, address));
         if self.is_up(id, link) && self.resolve((id, link), address).is_none() {
+            for _ in 0..self.host_mut(id).neighbours.give_up(link, address) {
+                self.count_loss(id, "no such neighbour");
+            }
             let event =
                 roam6_proto::contract::input::NeighbourEvent { link, address, link_address: None, reachable: false };
             self.handle(id, &Input::Neighbour(event));
@@ -193,8 +204,7 @@ impl World {
                         self.deliver_soon(id, DatapathEvent::Activity(sample.context));
                     }
                 }
-                // No role that sends frames can be played here yet.
-                Output::Frame(_) => {}
+                Output::Frame(frame) => self.send_frame(id, &frame),
                 Output::Report(report) => self.observations.push(Observation::Reported(id, report)),
             }
         }
@@ -254,6 +264,9 @@ impl World {
             (Item::JournalRecord(record), Key::JournalRecord(of)) => host.journal.put(*of, record, due),
             (item, _) => host.kernel.put(item),
         }
+        if let (Key::VirtualInterface(name), false) = (&key, refused) {
+            self.virtual_created(id, name, due);
+        }
         let refused = refused.then(|| "Cannot allocate memory".to_owned());
         self.enqueue(due, Scheduled::Outcome { host: id, instance: number, outcome: Outcome { key, error: refused } });
     }
@@ -266,6 +279,10 @@ impl World {
             Key::Address(link, address) => {
                 host.kernel.drop(key);
                 self.report_address(id, (*link, *address), AddressState::Removed);
+            }
+            Key::VirtualInterface(name) => {
+                host.kernel.drop(key);
+                self.virtual_removed(id, name);
             }
             _ => host.kernel.drop(key),
         }

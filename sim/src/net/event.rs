@@ -2,6 +2,7 @@
 
 use crate::net::ids::{HostId, MediumId};
 use crate::net::link::LinkSpec;
+use crate::net::radio::RadioSpec;
 use crate::net::shim_datapath::DatapathEvent;
 use roam6_proto::contract::item::TunnelId;
 use roam6_proto::{Input, LinkId, Outcome, Report};
@@ -22,16 +23,25 @@ pub(crate) enum Scheduled {
     Datapath { host: HostId, instance: u32, event: DatapathEvent },
     /// Address resolution has timed out.
     ResolutionTimeout { host: HostId, link: LinkId, address: Ipv6Addr },
+    /// An event of a radio channel.
+    Radio { medium: MediumId },
+    /// A position fix is due.
+    Fix { host: HostId, instance: u32 },
+    /// The engine of this instance has created a virtual interface, or changed it.
+    VirtualInterface { host: HostId, instance: u32, link: LinkId },
     /// The DHCP client of an interface has its result.
     Lease { host: HostId, link: LinkId },
     /// An event of the script.
     Event(Event),
 }
 
-/// A packet on a medium.
+/// A frame on a medium.
 #[derive(Debug, Clone)]
 pub(crate) struct Frame {
     pub(crate) sender: LinkAddress,
+    /// `None` for all members.
+    pub(crate) destination: Option<LinkAddress>,
+    pub(crate) ethertype: u16,
     pub(crate) bytes: Rc<Vec<u8>>,
 }
 
@@ -48,6 +58,8 @@ pub enum Event {
     BlackHole(MediumId, bool),
     /// Changes the properties of a medium.
     SetLink(MediumId, LinkSpec),
+    /// Changes the properties of a radio channel.
+    SetRadio(MediumId, RadioSpec),
     /// Kills the engine; the kernel keeps its state.
     Kill(HostId),
     /// The host loses power.

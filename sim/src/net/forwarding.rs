@@ -23,6 +23,7 @@ const ECHO_REPLY: u8 = 129;
 const SOLICITATION: u8 = 135;
 const ADVERTISEMENT: u8 = 136;
 const HOP_LIMIT: u8 = 64;
+const ETHERTYPE_IPV6: u16 = 0x86dd;
 /// The group bit of a link-layer address.
 const GROUP_BIT: u8 = 1;
 /// Timeout of address resolution (RFC 4861 §10: three solicitations, one second each).
@@ -34,8 +35,12 @@ impl World {
     /// A frame arrives at an interface.
     pub(crate) fn arrive(&mut self, port: Port, medium: MediumId, frame: &Frame) {
         let attached = self.host(port.0).interfaces.get(&port.1).is_some_and(|at| at.medium == Some(medium));
-        if attached && self.medium(medium).carrier && self.host(port.0).powered {
-            self.receive_packet(port, Some(frame.sender), &frame.bytes);
+        if !attached || !self.medium(medium).carrier || !self.host(port.0).powered {
+            return;
+        }
+        match frame.ethertype {
+            ETHERTYPE_IPV6 => self.receive_packet(port, Some(frame.sender), &frame.bytes),
+            _ => self.deliver_frame(port, frame),
         }
     }
 
@@ -76,6 +81,9 @@ impl World {
 
     /// Transmits a packet on a medium, to one neighbour or to all.
     pub(crate) fn emit(&mut self, (host, link): Port, to: Option<LinkAddress>, packet: Vec<u8>) {
+        if self.host(host).is_virtual(link) {
+            return self.emit_virtual((host, link), to, packet);
+        }
         let Some(interface) = self.host(host).interfaces.get(&link) else {
             return self.count_loss(host, "no interface");
         };
@@ -86,9 +94,9 @@ impl World {
             return self.count_loss(host, "too big for the medium");
         }
         self.observe_leaving((host, link), medium, &packet);
-        let frame = Frame { sender, bytes: Rc::new(packet) };
-        let to = to.filter(|address| address.0[0] & GROUP_BIT == 0);
-        let carried = self.transmit_frame(medium, (host, link), to, &frame);
+        let destination = to.filter(|address| address.0[0] & GROUP_BIT == 0);
+        let frame = Frame { sender, destination, ethertype: ETHERTYPE_IPV6, bytes: Rc::new(packet) };
+        let carried = self.transmit_frame(medium, (host, link), &frame);
         if !carried {
             self.count_loss(host, "swallowed by the medium");
         }
@@ -112,13 +120,18 @@ impl World {
         let router = self.medium(medium).members().find(|(host, _)| self.host(*host).forwards);
         let target = holder.or(router).and_then(|port| self.link_address(port));
         let outside = (HostId(usize::MAX), LinkId(0));
-        self.transmit_frame(medium, outside, target, &Frame { sender: ATTACKER_ADDRESS, bytes: Rc::new(packet) });
+        let (sender, bytes) = (ATTACKER_ADDRESS, Rc::new(packet));
+        let frame = Frame { sender, destination: target, ethertype: ETHERTYPE_IPV6, bytes };
+        self.transmit_frame(medium, outside, &frame);
     }
 
     /// The link-layer address of `address` as resolved from `port`.
     pub(crate) fn resolve(&self, (host, link): Port, address: Ipv6Addr) -> Option<LinkAddress> {
         if let Some(known) = self.host(host).kernel.neighbour(address, link) {
             return Some(known);
+        }
+        if self.host(host).is_virtual(link) {
+            return self.host(host).neighbours.find(link, address);
         }
         let medium = self.host(host).interfaces.get(&link)?.medium?;
         let others = || self.medium(medium).members().filter(|port| *port != (host, link));
@@ -127,8 +140,12 @@ impl World {
         owner.or_else(proxy).and_then(|port| self.link_address(port))
     }
 
-    fn transmit_frame(&mut self, medium: MediumId, from: Port, to: Option<LinkAddress>, frame: &Frame) -> bool {
-        let (now, size) = (self.now(), frame.bytes.len());
+    /// Transmits a frame on a medium; `false` if no member gets it.
+    pub(crate) fn transmit_frame(&mut self, medium: MediumId, from: Port, frame: &Frame) -> bool {
+        if self.medium(medium).channel.is_some() {
+            return self.send_on_channel(medium, from, frame);
+        }
+        let (now, size, to) = (self.now(), frame.bytes.len(), frame.destination);
         let heard_by = |port: &Port| *port != from && to.is_none_or(|to| self.link_address(*port) == Some(to));
         let listeners: Vec<Port> = self.medium(medium).members().filter(heard_by).collect();
         let mut carried = false;
@@ -143,6 +160,7 @@ impl World {
 
     pub(crate) fn receive_packet(&mut self, port: Port, sender: Option<LinkAddress>, packet: &[u8]) {
         let Some(header) = Header::parse(packet) else { return self.count_loss(port.0, "not a packet") };
+        self.learn_neighbours(port, sender, &header, packet);
         if let Some(inward) = self.translate_inward(port, packet) {
             return self.receive_packet(port, sender, &inward);
         }
@@ -280,18 +298,24 @@ impl World {
         self.send(host, outer, link);
     }
 
-    fn send_to_next_hop(&mut self, port: Port, next_hop: Ipv6Addr, packet: Vec<u8>) {
+    /// Sends a packet to a neighbour; on a virtual link it waits for address resolution.
+    pub(crate) fn send_to_next_hop(&mut self, port: Port, next_hop: Ipv6Addr, packet: Vec<u8>) {
         match self.resolve(port, next_hop) {
             Some(address) => self.emit(port, Some(address), packet),
             None => {
+                let is_virtual = self.host(port.0).is_virtual(port.1);
                 if self.resolving.insert((port.0, port.1, next_hop)) {
                     let silence = Scheduled::ResolutionTimeout { host: port.0, link: port.1, address: next_hop };
                     self.enqueue(self.now() + RESOLUTION_TIMEOUT, silence);
-                    if !self.watched.is_empty() {
+                    if is_virtual || !self.watched.is_empty() {
                         self.solicit(port, next_hop);
                     }
                 }
-                self.count_loss(port.0, "no such neighbour");
+                if is_virtual {
+                    self.host_mut(port.0).neighbours.wait(port.1, next_hop, packet);
+                } else {
+                    self.count_loss(port.0, "no such neighbour");
+                }
             }
         }
     }

@@ -5,7 +5,10 @@ use crate::net::ids::MediumId;
 use crate::net::ipv4::nat::Nat44;
 use crate::net::journal::Journal;
 use crate::net::kernel::Kernel;
+use crate::net::neighbours::Neighbours;
+use crate::net::track::Track;
 use core::fmt;
+use roam6_proto::geo::geometry::Offset;
 use roam6_proto::{Engine, Input, Key, LinkEvent, LinkId, Outbox, Time, View};
 use roam6_wire::LinkAddress;
 use std::collections::{BTreeMap, BTreeSet};
@@ -42,6 +45,10 @@ pub struct Host {
     pub interfaces: BTreeMap<LinkId, Interface>,
     /// Forwarding state.
     pub kernel: Kernel,
+    /// Neighbours on virtual links.
+    pub neighbours: Neighbours,
+    /// Its track; then its engine gets a position fix every second.
+    pub track: Option<Track>,
     /// Forwards packets of others.
     pub forwards: bool,
     /// Source address validation: drops packets whose source has no route back by the interface (BCP 38).
@@ -77,6 +84,10 @@ pub struct Interface {
     pub address: LinkAddress,
     /// The medium to which it is attached.
     pub medium: Option<MediumId>,
+    /// Its MTU, octets.
+    pub mtu: u32,
+    /// For a virtual interface of the engine: whether it exists.
+    pub virtual_up: Option<bool>,
 }
 
 /// A running engine, from its start until it is killed.
@@ -108,6 +119,8 @@ impl Host {
             name: name.to_owned(),
             interfaces: BTreeMap::new(),
             kernel: Kernel::default(),
+            neighbours: Neighbours::default(),
+            track: None,
             forwards: false,
             source_validation: false,
             nat: None,
@@ -135,8 +148,28 @@ impl Host {
         let number = u32::try_from(self.interfaces.len()).unwrap_or(0);
         let link = LinkId(FIRST_LINK + number);
         let address = LinkAddress([0x02, 0, 0, 0, high, low]);
-        self.interfaces.insert(link, Interface { name: name.to_owned(), address, medium: None });
+        self.interfaces
+            .insert(link, Interface { name: name.to_owned(), address, medium: None, mtu: MTU, virtual_up: None });
         link
+    }
+
+    /// Reserves the number of a virtual interface, which the engine creates.
+    pub fn add_virtual_interface(&mut self, name: &str) -> LinkId {
+        let link = self.add_interface(name, 0);
+        if let Some(interface) = self.interfaces.get_mut(&link) {
+            interface.virtual_up = Some(false);
+        }
+        link
+    }
+
+    /// Whether the interface is a virtual one of the engine.
+    pub fn is_virtual(&self, link: LinkId) -> bool {
+        self.interfaces.get(&link).is_some_and(|interface| interface.virtual_up.is_some())
+    }
+
+    /// Its track; it stands at the origin if it has none.
+    pub fn track(&self) -> Track {
+        self.track.clone().unwrap_or_else(|| Track::standing(Offset { east: 0.0, north: 0.0 }))
     }
 
     /// The time of the engine's monotonic clock at `now`.
@@ -159,7 +192,7 @@ impl Host {
     /// The state of an interface as the engine is told.
     pub fn link_event(&self, link: LinkId, up: bool) -> Option<LinkEvent> {
         let interface = self.interfaces.get(&link)?;
-        Some(LinkEvent { link, name: interface.name.clone(), address: Some(interface.address), up, mtu: MTU })
+        Some(LinkEvent { link, name: interface.name.clone(), address: Some(interface.address), up, mtu: interface.mtu })
     }
 }
 

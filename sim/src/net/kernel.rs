@@ -188,6 +188,15 @@ impl Kernel {
         }
     }
 
+    /// Whether the engine receives frames of this EtherType on `link`, and the address beside the interface's own for
+    /// which it does.
+    pub fn subscription(&self, link: LinkId, ethertype: u16) -> Option<Option<LinkAddress>> {
+        match self.find(&Key::EthertypeSubscription(link, ethertype)) {
+            Some(Item::EthertypeSubscription(subscription)) => Some(subscription.address),
+            _ => None,
+        }
+    }
+
     fn find(&self, key: &Key) -> Option<&Item> {
         self.plan.find(key).or_else(|| self.static_items.find(key))
     }

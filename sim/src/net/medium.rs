@@ -3,6 +3,9 @@
 use crate::net::ids::Port;
 use crate::net::ipv4::Ipv4Site;
 use crate::net::link::{LinkModel, LinkSpec};
+use crate::net::radio::RadioSpec;
+use crate::net::radio_channel::RadioChannel;
+use crate::net::track::Track;
 use roam6_proto::{Entropy, Time};
 use std::collections::BTreeMap;
 
@@ -19,6 +22,8 @@ pub struct Medium {
     pub black_hole: bool,
     spec: LinkSpec,
     members: BTreeMap<Port, LinkModel>,
+    /// Its radio channel, if it is one.
+    pub(crate) channel: Option<RadioChannel>,
 }
 
 impl Medium {
@@ -31,17 +36,29 @@ impl Medium {
             black_hole: false,
             spec,
             members: BTreeMap::new(),
+            channel: None,
         }
     }
 
-    /// Attaches an interface, with impairments of its own.
-    pub fn attach(&mut self, port: Port, chance: &mut Entropy) {
+    /// A radio channel without members.
+    pub fn radio(name: &str, spec: RadioSpec, seed: u64) -> Medium {
+        Medium { channel: Some(RadioChannel::new(spec, seed)), ..Medium::new(name, LinkSpec::default()) }
+    }
+
+    /// Attaches an interface, with impairments of its own; on a radio channel it moves along `track`.
+    pub fn attach(&mut self, port: Port, track: &Track, chance: &mut Entropy) {
+        if let Some(channel) = &mut self.channel {
+            channel.attach(port, track.clone());
+        }
         self.members.insert(port, LinkModel::new(self.spec, chance.next_u64()));
     }
 
     /// Detaches an interface.
     pub fn detach(&mut self, port: Port) {
         self.members.remove(&port);
+        if let Some(channel) = &mut self.channel {
+            channel.detach(port);
+        }
     }
 
     /// The attached interfaces.

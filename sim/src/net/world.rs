@@ -6,6 +6,7 @@ use crate::net::ids::{HostId, MediumId};
 use crate::net::ipv4::nat::Nat44;
 use crate::net::link::LinkSpec;
 use crate::net::medium::Medium;
+use crate::net::radio::RadioSpec;
 use core::time::Duration;
 use roam6_proto::case::Step;
 use roam6_proto::{Entropy, Input, LinkId, Time};
@@ -72,6 +73,13 @@ impl World {
         MediumId(self.media.len() - 1)
     }
 
+    /// Adds a radio channel without members.
+    pub fn add_radio(&mut self, name: &str, spec: RadioSpec) -> MediumId {
+        let seed = self.chance.next_u64();
+        self.media.push(Medium::radio(name, spec, seed));
+        MediumId(self.media.len() - 1)
+    }
+
     /// Adds a host, not yet started.
     pub fn add_host(&mut self, host: Host) -> HostId {
         self.hosts.push(host);
@@ -113,8 +121,11 @@ impl World {
 
     /// Whether the interface is attached and has carrier.
     pub fn is_up(&self, host: HostId, link: LinkId) -> bool {
-        let medium = self.host(host).interfaces.get(&link).and_then(|interface| interface.medium);
-        medium.is_some_and(|medium| self.medium(medium).carrier)
+        let Some(interface) = self.host(host).interfaces.get(&link) else { return false };
+        if let Some(up) = interface.virtual_up {
+            return up;
+        }
+        interface.medium.is_some_and(|medium| self.medium(medium).carrier)
     }
 
     /// Whether the network passes packets from the one address to the other.
@@ -148,6 +159,9 @@ impl World {
             Scheduled::Outcome { host, instance, outcome } => self.deliver_outcome(host, instance, outcome),
             Scheduled::Datapath { host, instance, event } => self.deliver_datapath_event(host, instance, event),
             Scheduled::ResolutionTimeout { host, link, address } => self.resolution_timeout(host, link, address),
+            Scheduled::Radio { medium } => self.radio_event(medium),
+            Scheduled::Fix { host, instance } => self.fix_due(host, instance),
+            Scheduled::VirtualInterface { host, instance, link } => self.virtual_changed(host, instance, link),
             Scheduled::Lease { host, link } => self.lease(host, link),
             Scheduled::Event(happening) => self.apply_event(happening),
         }
@@ -173,7 +187,8 @@ impl World {
         }
         if let Some(after) = medium {
             let mut chance = Entropy::seed_from_u64(self.chance.next_u64());
-            self.medium_mut(after).attach((host, link), &mut chance);
+            let track = self.host(host).track();
+            self.medium_mut(after).attach((host, link), &track, &mut chance);
         }
         if before != medium {
             self.request_lease((host, link), medium);
@@ -218,6 +233,11 @@ impl World {
             }
             Event::BlackHole(medium, swallows) => self.medium_mut(medium).black_hole = swallows,
             Event::SetLink(medium, spec) => self.medium_mut(medium).set_spec(spec),
+            Event::SetRadio(medium, spec) => {
+                if let Some(channel) = &mut self.medium_mut(medium).channel {
+                    channel.set_spec(spec);
+                }
+            }
             Event::Kill(host) => self.kill(host),
             Event::PowerOff(host) => self.power_off(host),
             Event::Start(host) => self.start(host),
@@ -239,7 +259,7 @@ impl World {
         }
     }
 
-    fn announce_link(&mut self, host: HostId, link: LinkId) {
+    pub(crate) fn announce_link(&mut self, host: HostId, link: LinkId) {
         if let Some(event) = self.host(host).link_event(link, self.is_up(host, link)) {
             self.handle(host, &Input::Link(event));
         }
@@ -255,6 +275,7 @@ impl World {
             Event::Carrier(id, carrier) => format!("carrier of {}: {carrier}", medium(id)),
             Event::BlackHole(id, swallows) => format!("black hole at {}: {swallows}", medium(id)),
             Event::SetLink(id, quality) => format!("{} becomes {quality:?}", medium(id)),
+            Event::SetRadio(id, spec) => format!("{} becomes {spec:?}", medium(id)),
             Event::Kill(id) => format!("{} killed", host(id)),
             Event::PowerOff(id) => format!("{} loses power", host(id)),
             Event::Start(id) => format!("{} started", host(id)),

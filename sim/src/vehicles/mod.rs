@@ -4,6 +4,7 @@ pub mod attacker;
 pub mod invariants;
 pub mod ipv6_hosts;
 pub mod reachability;
+pub mod roadside;
 pub mod run;
 pub mod scenario;
 pub mod world;
