@@ -11,13 +11,15 @@ const USAGE: &str = "usage: replay FAMILY SEED, with FAMILY one of ";
 /// A family: its name, and the function that replays one of its worlds.
 type Replay = fn(u64) -> Result<String, Failure>;
 
-fn families() -> [(&'static str, Replay); 6] {
+fn families() -> [(&'static str, Replay); 8] {
     [
         entry::<nemo::run::NemoWorld>(),
         entry::<nemo::failover::FailoverWorld>(),
         entry::<multihomed::run::MultihomedWorld>(),
         entry::<mptcp::run::MptcpWorld>(),
+        entry::<multihomed::onboard::OnboardWorld>(),
         entry::<vehicles::run::VehicleWorld>(),
+        entry::<vehicles::roadside::RoadsideWorld>(),
         entry::<vehicles::ipv6_hosts::Ipv6HostWorld>(),
     ]
 }

@@ -2,6 +2,7 @@
 //! attacker interferes.
 
 pub mod attacker;
+pub mod onboard;
 pub mod run;
 pub mod scenario;
 pub mod topology;

@@ -29,7 +29,7 @@ use std::net::Ipv6Addr;
 use std::rc::Rc;
 
 /// One end of a conversation: its traffic, what it has received, and what the other end has received.
-type TrafficEnd = (TrafficSpec, Rc<RefCell<TrafficLog>>, Rc<RefCell<TrafficLog>>);
+pub(super) type TrafficEnd = (TrafficSpec, Rc<RefCell<TrafficLog>>, Rc<RefCell<TrafficLog>>);
 
 /// P-256 keys in PKCS #8, generated for these worlds, without the public part.
 const PRIVATE_KEYS: [&str; 3] = [
@@ -249,34 +249,16 @@ impl Topology {
         talkers: Vec<TrafficEnd>,
         spec: LinkSpec,
     ) {
+        let role = role(addresses.len(), identities, wish.config.clone());
+        self.roles.push((role.clone(), seed_of(wish.seed, 1)));
+        let mut host = host(&format!("h{index}"), role, wish.seed, &self.world.clock, talkers);
         let names = (0..addresses.len()).map(|uplink| format!("eth{uplink}"));
-        let config = ShimConfig { interfaces: names.clone().collect(), identities, ..wish.config.clone() };
-        let (clock, seed) = (Rc::clone(&self.world.clock), wish.seed);
-        let role = Role::Shim(Box::new(config));
-        self.roles.push((role.clone(), seed_of(seed, 1)));
-        let mut host = Host::new(&format!("h{index}"), move |life| {
-            let seed = seed_of(seed, life);
-            let shim = Node::from_roles(core::slice::from_ref(&role), seed);
-            let talking = |(talk, mine, others): &TrafficEnd| {
-                TrafficSource::new(TrafficSpec { ..*talk }, mine, others)
-                    .starting_at(clock.get(), talk.interval == NO_TRAFFIC)
-            };
-            let talkers = talkers.iter().map(talking).collect();
-            Box::new(HostEngine {
-                node: shim,
-                sources: talkers,
-                clock: Rc::clone(&clock),
-                deadlines: (Time::ZERO, clock.get()),
-            })
-        });
-        host.reports_addresses = true;
         let mut uplinks = Vec::new();
         for (uplink, (name, address)) in names.zip(addresses).enumerate() {
             let link = host.add_interface(&name, self.unit());
             let medium = self.world.add_medium(&format!("h{index} uplink {uplink}"), spec);
             let router = self.attach_core(index, uplink, medium);
-            host.kernel.add_static(address_item(link, *address, 128));
-            source_route(&mut host, uplink, (link, router), prefix(index, uplink));
+            add_uplink(&mut host, uplink, (link, router), *address);
             if uplink == 0 {
                 source_route(&mut host, addresses.len(), (link, router), Prefix::host(spare));
             }
@@ -318,6 +300,50 @@ impl Topology {
     }
 }
 
+/// The role of a host with so many uplinks.
+pub(super) fn role(uplinks: usize, identities: Vec<Identity>, config: ShimConfig) -> Role {
+    let interfaces = (0..uplinks).map(|uplink| format!("eth{uplink}")).collect();
+    Role::Shim(Box::new(ShimConfig { interfaces, identities, ..config }))
+}
+
+/// A host with Shim6 and the traffic of its conversations, without uplinks.
+pub(super) fn host(name: &str, role: Role, seed: [u8; 32], clock: &Rc<Cell<Time>>, ends: Vec<TrafficEnd>) -> Host {
+    let clock = Rc::clone(clock);
+    let mut host = Host::new(name, move |instance| {
+        let node = Node::from_roles(core::slice::from_ref(&role), seed_of(seed, instance));
+        let source = |(spec, mine, others): &TrafficEnd| {
+            TrafficSource::new(*spec, mine, others).starting_at(clock.get(), spec.interval == NO_TRAFFIC)
+        };
+        let sources = ends.iter().map(source).collect();
+        Box::new(HostEngine { node, sources, clock: Rc::clone(&clock), deadlines: (Time::ZERO, clock.get()) })
+    });
+    host.reports_addresses = true;
+    host
+}
+
+/// Adds the address of an uplink, and the route for packets from its prefix.
+pub(super) fn add_uplink(host: &mut Host, uplink: usize, (link, router): (LinkId, Ipv6Addr), address: Ipv6Addr) {
+    host.kernel.add_static(address_item(link, address, 128));
+    let prefix = Prefix::new(address, 64).unwrap_or(Prefix::ALL);
+    source_route(host, uplink, (link, router), prefix);
+}
+
+/// The hash-based addresses of a host in these prefixes, and the identity that proves them.
+pub(super) fn hash_based_addresses(
+    index: usize,
+    seed: [u8; 32],
+    prefixes: &[Prefix],
+) -> (Vec<Ipv6Addr>, Vec<Identity>) {
+    let mut modifier = [0; 16];
+    Entropy::from_seed(seed).fill(&mut modifier);
+    let number = [u8::try_from(index).unwrap_or(0); 48];
+    let parameters = hba::parameters(modifier, prefixes, KeyField::Random(&number));
+    let (Some(sec), Some(parameters)) = (Sec::new(0), parameters) else { return (Vec::new(), Vec::new()) };
+    let made = |prefix: &Prefix| parameters.in_prefix(*prefix).map(|parameters| parameters.address(sec));
+    let addresses = prefixes.iter().filter_map(made).collect();
+    (addresses, vec![Identity { parameters, private_key: Vec::new() }])
+}
+
 /// The seed of an instance.
 fn seed_of(mut seed: [u8; 32], life: u32) -> [u8; 32] {
     seed[31] ^= u8::try_from(life & 0xff).unwrap_or(0);
@@ -334,7 +360,8 @@ pub fn config() -> ShimConfig {
 /// The interval of a source without traffic.
 const NO_TRAFFIC: Duration = Duration::from_secs(1_000_000);
 
-fn prefix(index: usize, uplink: usize) -> Prefix {
+/// The prefix of a host's uplink.
+pub(super) fn prefix(index: usize, uplink: usize) -> Prefix {
     let number = u16::try_from(0xa00 + index * 16 + uplink).unwrap_or(0);
     let address = Ipv6Addr::new(0x2001, 0xdb8, number, 0, 0, 0, 0, 0);
     Prefix::new(address, 64).unwrap_or(Prefix::ALL)
