@@ -6,6 +6,7 @@
 
 pub mod campus;
 pub mod failure;
+pub mod literal;
 pub mod mptcp;
 pub mod multihomed;
 pub mod nemo;
