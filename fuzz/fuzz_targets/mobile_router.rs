@@ -1,4 +1,4 @@
-//! Fuzzes the story of `roam6_proto::nemo::mobile_router::scenario`.
+//! Fuzzes the mobile router by `roam6_proto::nemo::mobile_router::fuzz`.
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| roam6_proto::nemo::mobile_router::scenario::scenario(data));
+libfuzzer_sys::fuzz_target!(|data: &[u8]| roam6_proto::nemo::mobile_router::fuzz::run(data));
