@@ -76,6 +76,7 @@ dist: deps ## static binaries for routers (x86_64, aarch64, armv7, mipsel) into 
 lint: ## formatting, clippy without a warning, and which floors of proto may know which
 	$(CARGO) fmt --all --check
 	@scripts/check-floors
+	@scripts/count-circles --check
 	$(CARGO) clippy --workspace --all-targets -- -D warnings
 	$(CARGO) clippy -p roam6 --no-default-features -- -D warnings
 

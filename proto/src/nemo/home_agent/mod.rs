@@ -51,10 +51,7 @@ use crate::base::rng::Entropy;
 use crate::base::time::Time;
 use crate::base::timers::TimerQueue;
 use crate::base::token_bucket::TokenBucket;
-use crate::contract::command::{
-    Command, GeoCommand, HomeAgentCommand, LifecycleCommand, MnppCommand, MobileRouterCommand, MptcpCommand,
-    ShimCommand,
-};
+use crate::contract::command::{Command, HomeAgentCommand, LifecycleCommand};
 use crate::contract::config::nemo::{HomeAgentConfig, PrefixTable, PrefixTableRow};
 use crate::contract::engine::{Engine, Outbox};
 use crate::contract::input::Input;
@@ -179,17 +176,7 @@ impl HomeAgent {
             }
             // Bindings outlive the daemon: the host removes the items itself, and the journal stays.
             Command::Lifecycle(LifecycleCommand::Stop) => self.stop_advertising(out),
-            Command::MobileRouter(MobileRouterCommand::Reload(_))
-            | Command::Mptcp(MptcpCommand::Reload(_))
-            | Command::MobileRouter(MobileRouterCommand::ReloadFlows(_)) => {}
-            Command::Shim(ShimCommand::Reload(_))
-            | Command::Shim(ShimCommand::SwitchPath { .. })
-            | Command::Shim(ShimCommand::DeleteContext(_)) => {}
-            Command::Mnpp(MnppCommand::Reload(_))
-            | Command::Geo(GeoCommand::SendEchoRequest(_))
-            | Command::Geo(GeoCommand::AddGeoDestination(_))
-            | Command::Geo(GeoCommand::RemoveGeoDestination(_)) => {}
-            Command::Geo(GeoCommand::Denm(_)) | Command::Geo(GeoCommand::ReloadAnnouncement(_)) => {}
+            _ => {}
         }
     }
 }

@@ -7,10 +7,7 @@ use super::mode_selector::ModeSelector;
 use super::registration::{DesiredRegistration, Location, Registration};
 use super::uplink::Uplink;
 use crate::base::time::Time;
-use crate::contract::command::{
-    Command, GeoCommand, HomeAgentCommand, LifecycleCommand, MnppCommand, MobileRouterCommand, MptcpCommand,
-    ShimCommand,
-};
+use crate::contract::command::{Command, LifecycleCommand, MobileRouterCommand};
 use crate::contract::config::nemo::MobileRouterConfig;
 use crate::contract::engine::Outbox;
 use crate::contract::item::{JournalRecord, Plan};
@@ -33,17 +30,7 @@ impl MobileRouter {
             }
             Command::Lifecycle(LifecycleCommand::Stop) => self.stop(now, out),
             Command::Lifecycle(LifecycleCommand::JournalRestored) => self.report_missing_interfaces(|_| true, out),
-            Command::HomeAgent(HomeAgentCommand::ReloadPrefixTable(_))
-            | Command::Mptcp(MptcpCommand::Reload(_))
-            | Command::HomeAgent(HomeAgentCommand::DeleteBinding(_)) => {}
-            Command::Shim(ShimCommand::Reload(_))
-            | Command::Shim(ShimCommand::SwitchPath { .. })
-            | Command::Shim(ShimCommand::DeleteContext(_)) => {}
-            Command::Mnpp(MnppCommand::Reload(_))
-            | Command::Geo(GeoCommand::SendEchoRequest(_))
-            | Command::Geo(GeoCommand::AddGeoDestination(_))
-            | Command::Geo(GeoCommand::RemoveGeoDestination(_)) => {}
-            Command::Geo(GeoCommand::Denm(_)) | Command::Geo(GeoCommand::ReloadAnnouncement(_)) => {}
+            _ => {}
         }
     }
 
