@@ -31,7 +31,7 @@ const MAX_NESTED_HEADERS: usize = 4;
 /// routing). Empty if `packet` is no IPv6 packet.
 pub fn fragment(packet: &[u8], identification: u32) -> Vec<Vec<u8>> {
     // Fragment offsets are in units of eight octets.
-    const ROOM: usize = (MINIMUM_MTU - (1 + MAX_NESTED_HEADERS) * HEADER_LENGTH - FRAGMENT_HEADER_LENGTH) & !7;
+    const ROOM: usize = (MINIMUM_MTU as usize - (1 + MAX_NESTED_HEADERS) * HEADER_LENGTH - FRAGMENT_HEADER_LENGTH) & !7;
     let Some((header, body)) = packet.split_first_chunk::<HEADER_LENGTH>() else { return Vec::new() };
     if header[0] >> 4 != 6 || body.len() > usize::from(u16::MAX) {
         return Vec::new();
@@ -86,7 +86,9 @@ mod tests {
         for octets in [40, 41, 1279, 1280, 1281, 2512, 2513, 65575] {
             let whole = packet(octets);
             let pieces = fragment(&whole, 7);
-            assert!(pieces.iter().all(|piece| piece.len() <= MINIMUM_MTU - MAX_NESTED_HEADERS * HEADER_LENGTH));
+            assert!(
+                pieces.iter().all(|piece| piece.len() <= MINIMUM_MTU as usize - MAX_NESTED_HEADERS * HEADER_LENGTH)
+            );
             let body: Vec<u8> = pieces.iter().flat_map(|piece| piece[48..].to_vec()).collect();
             assert_eq!(body, whole[40..], "{octets} octets");
         }

@@ -57,7 +57,7 @@ pub mod protocol {
 /// Octets of the fixed header.
 pub const HEADER_LENGTH: usize = 40;
 /// The minimum link MTU of IPv6, octets (RFC 8200 §5).
-pub const MINIMUM_MTU: usize = 1280;
+pub const MINIMUM_MTU: u32 = 1280;
 /// Extension headers walked in one packet.
 pub const MAX_EXTENSION_HEADERS: usize = 8;
 /// Options, padding aside, read in one extension header.

@@ -37,7 +37,7 @@ impl Shim {
             return;
         }
         // The Error message has 8 octets before the packet, and may end with padding.
-        let room = MINIMUM_MTU - HEADER_LENGTH - 16;
+        let room = MINIMUM_MTU as usize - HEADER_LENGTH - 16;
         let packet = received.packet.get(..room).unwrap_or(received.packet).to_vec();
         let pointer = u16::try_from(received.message_offset + offset).unwrap_or(u16::MAX);
         self.send(received.path, &Message::Error(ErrorMessage { code, pointer, packet }), out);

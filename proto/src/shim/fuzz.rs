@@ -259,7 +259,7 @@ impl Harness {
     }
 
     fn remember(&mut self, bytes: &[u8]) {
-        assert!(bytes.len() <= MINIMUM_MTU, "a message of {} octets", bytes.len());
+        assert!(bytes.len() <= MINIMUM_MTU as usize, "a message of {} octets", bytes.len());
         let Ok(datagram) = Datagram::parse(bytes) else { return };
         if datagram.protocol != shim6::PROTOCOL {
             return;

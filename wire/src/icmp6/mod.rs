@@ -72,9 +72,9 @@ pub mod kind {
 }
 
 /// Octets of the invoking packet an error carries, so that the error fits the minimum MTU (RFC 4443 §2.4).
-pub const MAX_INVOKING: usize = MINIMUM_MTU - 48;
+pub const MAX_INVOKING: usize = MINIMUM_MTU as usize - 48;
 /// Home agents one discovery reply carries, so that it fits the minimum MTU (RFC 6275 §10.5.1).
-pub const MAX_HOME_AGENTS: usize = (MINIMUM_MTU - 48) / 16;
+pub const MAX_HOME_AGENTS: usize = (MINIMUM_MTU as usize - 48) / 16;
 /// Hop limit that proves a packet was not forwarded (RFC 4861 §6.1).
 pub const ON_LINK_HOP_LIMIT: u8 = 255;
 /// All-nodes multicast address.

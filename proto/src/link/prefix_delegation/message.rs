@@ -41,7 +41,7 @@ impl DhcpClientConfig {
     /// The prefix-length hint, as an IA Prefix option has it (RFC 8415 §18.2.4).
     pub(super) fn prefix_hint(&self) -> Option<Prefix> {
         let length = if self.ia_type == IaType::IaPd { self.prefix_length_hint } else { 0 };
-        Prefix::new(Ipv6Addr::UNSPECIFIED, length).filter(|wish| wish.length() > 0)
+        Prefix::new(Ipv6Addr::UNSPECIFIED, length).filter(|hint| hint.length() > 0)
     }
 }
 

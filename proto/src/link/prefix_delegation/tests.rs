@@ -176,7 +176,7 @@ fn preference_255_is_taken_at_once_and_next_server_on_failure() {
     bench.wait(seconds(60));
     let requests = bench.said.iter().filter(|(_, said)| server_of(said) == Some(ONE)).count();
     assert_eq!(requests, 5);
-    assert_eq!(bench.take_events(), ["unavailable Silent"]);
+    assert_eq!(bench.take_events(), ["unavailable NoAnswer"]);
 }
 
 #[test]
@@ -189,7 +189,7 @@ fn solicits_back_off_and_end() {
         assert!(wait.abs_diff(expected) <= expected / 5, "{waits:?}");
     }
     assert!(bench.said.iter().all(|(_, said)| said.transaction == bench.said[0].1.transaction));
-    assert_eq!(bench.take_events(), ["unavailable Silent"]);
+    assert_eq!(bench.take_events(), ["unavailable NoAnswer"]);
     bench.wait(seconds(3200));
     assert_eq!(bench.said.len(), 4, "it rests");
     bench.wait(seconds(1000));
@@ -203,7 +203,7 @@ fn no_prefix_avail_is_reported_within_two_seconds() {
     let more = vec![DhcpOption::SolicitMaxRt(120)];
     bench.answer(MessageType::Advertise, ONE, more, vec![status(StatusCode::NO_PREFIXES)]);
     bench.wait(seconds(2));
-    assert_eq!(bench.take_events(), ["unavailable Refused(StatusCode(6))"]);
+    assert_eq!(bench.take_events(), ["unavailable Rejected(StatusCode(6))"]);
     bench.wait(seconds(140));
     assert_eq!(bench.kinds().len(), 5, "sooner again where the server says so: {:?}", bench.said);
 }
@@ -236,7 +236,7 @@ fn lease_is_rebound_at_t2_or_expires() {
     assert_eq!(bench.take_events(), ["lost Expired"]);
     assert_eq!(bench.last().kind, MessageType::Solicit);
     bench.wait(seconds(30));
-    assert_eq!(bench.take_events(), ["unavailable Silent"]);
+    assert_eq!(bench.take_events(), ["unavailable NoAnswer"]);
 }
 
 #[test]
@@ -261,7 +261,7 @@ fn no_binding_status_leads_to_request() {
     assert_eq!((bench.last().kind, server_of(bench.last())), (MessageType::Request, Some(ONE)));
     assert_eq!(bench.client.leases().len(), 1, "in use meanwhile");
     bench.answer(MessageType::Reply, ONE, Vec::new(), vec![status(StatusCode::NO_PREFIXES)]);
-    assert_eq!(bench.take_events(), ["lost Refused(StatusCode(6))"]);
+    assert_eq!(bench.take_events(), ["lost Rejected(StatusCode(6))"]);
 }
 
 #[test]

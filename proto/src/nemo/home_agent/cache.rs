@@ -1,13 +1,13 @@
 //! Binding cache entries: the registration in force, the pending one, and what is needed to reject an old update (RFC
 //! 6275 §9.1, RFC 3963 §6.1.1, RFC 5648 §6.1).
 
-use super::reply::Reply;
+use super::types::{CareOf, Reply};
 use crate::base::time::Time;
 use crate::contract::config::flow::FlowRule;
 use crate::contract::item::{BindingRecord, JournalRecord, Key, TunnelId};
 use crate::crypto::authenticator::Timestamp;
 use core::time::Duration;
-use roam6_wire::{Bid, HomeAddress, LinkAddress, Prefix, Sequence};
+use roam6_wire::{HomeAddress, LinkAddress, Prefix, Sequence};
 use std::net::Ipv6Addr;
 use std::sync::Arc;
 
@@ -64,21 +64,6 @@ pub(super) struct Registration {
     pub home_link_address: Option<LinkAddress>,
     /// The lifetime last granted.
     pub lifetime: Duration,
-}
-
-/// One care-of address.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct CareOf {
-    /// Its BID; 0 if registered without one.
-    pub bid: Bid,
-    /// The address.
-    pub address: Ipv6Addr,
-    /// BID-PRI, lower is preferred; 0 if none was given.
-    pub priority: u8,
-    /// It is the home address: the mobile router is on the home link as well (RFC 5648 §5.6.3).
-    pub simultaneous_home: bool,
-    /// End of its lifetime.
-    pub expires: Time,
 }
 
 /// A registration that is not acknowledged yet.
@@ -242,17 +227,5 @@ impl Registration {
     /// Its addresses, in order of preference.
     pub(super) fn addresses(&self) -> Vec<Ipv6Addr> {
         self.care_of.iter().map(|care_of| care_of.address).collect()
-    }
-}
-
-impl CareOf {
-    /// The order of preference, lowest first; without a priority it is the last.
-    pub(super) fn rank(&self) -> u8 {
-        if self.priority == 0 { u8::MAX } else { self.priority }
-    }
-
-    fn is_same_path(&self, other: &CareOf) -> bool {
-        (self.bid, self.address, self.priority, self.simultaneous_home)
-            == (other.bid, other.address, other.priority, other.simultaneous_home)
     }
 }

@@ -4,10 +4,9 @@
 use super::HomeAgent;
 use super::cache::{Binding, MAX_DELETE_BCE_TIMEOUT};
 use super::forwarding::ForwardingContext;
-use super::reply::Reply;
 use super::request::UpdateRequest;
-use super::timers::HomeAgentTimer;
 use super::transaction::RETRY_INTERVAL;
+use super::types::{HomeAgentTimer, Reply};
 use crate::base::time::Time;
 use crate::contract::config::nemo::Authentication;
 use crate::contract::engine::Outbox;
@@ -46,12 +45,8 @@ impl HomeAgent {
             if binding.lingering.is_empty() {
                 out.drop(Key::Tunnel(binding.tunnel));
             } else {
-                let ground = ForwardingContext {
-                    own_ends: self.config.own(),
-                    home_link: &self.home_link,
-                    path_mtu: &self.path_mtu,
-                };
-                let tunnel = ground.receive_only_tunnel(binding.tunnel, home, &old);
+                let forwarding_context = ForwardingContext::new(&self.config, self.home_link.direct(), &self.path_mtu);
+                let tunnel = forwarding_context.receive_only_tunnel(binding.tunnel, home, &old);
                 self.put(home, tunnel, out);
             }
             out.report(Report::Nemo(NemoReport::Deregistered { home_address: home, why: "de-registered".into() }));

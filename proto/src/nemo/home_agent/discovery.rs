@@ -3,7 +3,7 @@
 
 use super::HomeAgent;
 use super::care_of::is_routable_unicast;
-use super::timers::HomeAgentTimer;
+use super::types::HomeAgentTimer;
 use crate::base::time::Time;
 use crate::base::token_bucket::TokenBucket;
 use crate::base::vec_map::VecMap;

@@ -3,9 +3,9 @@
 
 use super::HomeAgent;
 use super::care_of::is_routable_unicast;
-use super::path_mtu::{self, IPV6_MINIMUM_MTU, MAX_PATH_MTUS};
+use super::path_mtu::MAX_PATH_MTUS;
 use super::request::UpdateRequest;
-use super::timers::HomeAgentTimer;
+use super::types::HomeAgentTimer;
 use crate::base::time::Time;
 use crate::contract::config::nemo::Authentication;
 use crate::contract::engine::Outbox;
@@ -16,7 +16,8 @@ use crate::contract::report::{DropReason, HostReport, NemoReport, Report};
 use crate::crypto::esp::PAYLOAD_OFFSET;
 use crate::nemo::dsmip::is_ipv4;
 use crate::nemo::ipsec::drop_reason;
-use roam6_wire::ip6::{self, Datagram, Header, protocol};
+use crate::nemo::quoted::QuotedPacket;
+use roam6_wire::ip6::{self, Datagram, Header, MINIMUM_MTU, protocol};
 use roam6_wire::mobility::{self, ErrorStatus, kind};
 use roam6_wire::{HomeAddress, icmp6};
 use std::net::Ipv6Addr;
@@ -221,15 +222,17 @@ impl HomeAgent {
     /// Processes a Packet Too Big about a path to a care-of address. It must quote a packet of the tunnel, which an
     /// off-path sender does not know, and its MTU must be at least 1280 (RFC 8201 §4).
     fn receive_packet_too_big(&mut self, now: Time, (from, mtu): (Ipv6Addr, u32), invoking: &[u8], out: &mut Outbox) {
-        let (source, remote) = (address_at(invoking, 8), address_at(invoking, 24));
-        let Some(remote) = remote.filter(|_| source == Some(self.config.address)) else { return };
+        let Some(quoted) = QuotedPacket::parse(invoking).filter(|quoted| quoted.source == self.config.address) else {
+            return;
+        };
+        let remote = quoted.destination;
         let homes = self.homes_bound_at(remote);
         if homes.is_empty() {
             return;
         }
-        let inner = path_mtu::inner_destination(invoking);
-        let quoted = inner.is_some_and(|inner| homes.iter().any(|home| self.tunnel_leads_to(*home, inner)));
-        if mtu < IPV6_MINIMUM_MTU || !quoted {
+        let inner = quoted.inner.map(|(_, destination)| destination);
+        let is_of_tunnel = inner.is_some_and(|inner| homes.iter().any(|home| self.tunnel_leads_to(*home, inner)));
+        if mtu < MINIMUM_MTU || !is_of_tunnel {
             let detail =
                 format!("Packet Too Big, MTU {mtu}, about {remote}: below 1280, or quotes no packet of its tunnel");
             return out.report(Report::Host(HostReport::Dropped {

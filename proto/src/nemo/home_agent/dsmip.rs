@@ -2,9 +2,10 @@
 //! §5).
 
 use super::HomeAgent;
-use super::request::{ObservedSource, UpdateRequest};
+use super::request::UpdateRequest;
+use super::types::{DsmipEncapsulation, ObservedSource};
 use crate::base::time::Time;
-use crate::contract::config::nemo::{Authentication, DsmipService};
+use crate::contract::config::nemo::Authentication;
 use crate::contract::engine::Outbox;
 use crate::contract::input::Packet;
 use crate::contract::output::{Transmit, Via};
@@ -31,13 +32,13 @@ impl HomeAgent {
         if packet.bytes.get(IPV4_DESTINATION) != Some(&service.address.octets()) {
             return;
         }
-        let carried = match Encapsulated::parse(&packet.bytes) {
-            Ok(carried) if carried.destination == Ipv4Endpoint::dsmip(service.address) => carried,
+        let encapsulated = match Encapsulated::parse(&packet.bytes) {
+            Ok(encapsulated) if encapsulated.destination == Ipv4Endpoint::dsmip(service.address) => encapsulated,
             Ok(_) => return,
             Err(why) => return report_dropped(None, malformed(why), out),
         };
-        if let Err(why) = self.decapsulate_dsmip(now, packet, &carried, out) {
-            report_dropped(Some(carried.source), why, out);
+        if let Err(why) = self.decapsulate_dsmip(now, packet, &encapsulated, out) {
+            report_dropped(Some(encapsulated.source), why, out);
         }
     }
 
@@ -45,16 +46,16 @@ impl HomeAgent {
         &mut self,
         now: Time,
         packet: &Packet,
-        carried: &Encapsulated<'_>,
+        encapsulated: &Encapsulated<'_>,
         out: &mut Outbox,
     ) -> Result<(), Dropped> {
-        let datagram = Datagram::parse(carried.inner).map_err(malformed)?;
+        let datagram = Datagram::parse(encapsulated.inner).map_err(malformed)?;
         let plain = datagram.home_address.is_none() && datagram.routing_home.is_none();
-        if datagram.destination != self.config.address || !plain || !self.is_valid_ipv4_care_of(carried.source) {
+        if datagram.destination != self.config.address || !plain || !self.is_valid_ipv4_care_of(encapsulated.source) {
             return Err((DropReason::NotForUs, "encapsulated in IPv4".to_owned()));
         }
         match datagram.protocol {
-            protocol::MOBILITY => self.receive_dsmip_mobility(now, (packet, carried), &datagram, false, out),
+            protocol::MOBILITY => self.receive_dsmip_mobility(now, (packet, encapsulated), &datagram, false, out),
             protocol::ESP => {
                 let home = HomeAddress(datagram.source);
                 let row = self.prefix_table_row(home).map(|row| row.authentication.clone());
@@ -64,7 +65,7 @@ impl HomeAgent {
                 let opened = pair.to_home_agent.open(datagram.payload);
                 let opened = opened.map_err(|why| (drop_reason(&why), why.to_string()))?;
                 let inner = Datagram { protocol: opened.protocol, payload: opened.payload, ..datagram.clone() };
-                self.receive_dsmip_mobility(now, (packet, carried), &inner, true, out)
+                self.receive_dsmip_mobility(now, (packet, encapsulated), &inner, true, out)
             }
             other => Err((DropReason::NotForUs, format!("protocol {other} encapsulated in IPv4"))),
         }
@@ -73,7 +74,7 @@ impl HomeAgent {
     fn receive_dsmip_mobility(
         &mut self,
         now: Time,
-        (packet, carried): (&Packet, &Encapsulated<'_>),
+        (packet, encapsulated): (&Packet, &Encapsulated<'_>),
         datagram: &Datagram<'_>,
         protected: bool,
         out: &mut Outbox,
@@ -85,7 +86,7 @@ impl HomeAgent {
         let mobility::Message::BindingUpdate(update) = message.map_err(malformed)? else {
             return Err((DropReason::NotForUs, "a mobility message other than a Binding Update".to_owned()));
         };
-        let source = carried.source;
+        let source = encapsulated.source;
         let observed = ObservedSource { source, reported: reported_care_of(&update.options, source.address) };
         let request = UpdateRequest::parse(packet, datagram, &update, false);
         self.receive_update(now, UpdateRequest { in_esp: protected, ipv4_source: Some(observed), ..request }, out);
@@ -105,16 +106,6 @@ impl HomeAgent {
         let Some(service) = self.config.ipv4.filter(|_| to.port != 0) else { return };
         out.transmit(Transmit { via: Via::Route, bytes: encapsulate(Ipv4Endpoint::dsmip(service.address), to, inner) });
     }
-}
-
-/// How packets to a mobile router are encapsulated in IPv4.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct DsmipEncapsulation {
-    /// The remote end of its tunnel.
-    pub care_of: Ipv4Endpoint,
-    /// The source of its update, and the destination of the acknowledgement.
-    pub observed: ObservedSource,
-    service: DsmipService,
 }
 
 impl DsmipEncapsulation {

@@ -21,7 +21,7 @@ pub(super) fn merge_flows(
     bids: &[Bid],
 ) -> (Vec<FlowRule>, Vec<FlowIdentification>) {
     let mut rules: Vec<FlowRule> = known.iter().filter(|rule| kept.contains(&Fid(rule.id))).cloned().collect();
-    let mut echoes = Vec::new();
+    let mut statuses = Vec::new();
     // A flow identifier that occurs twice rejects all options (RFC 6089 §5.3.2).
     let repeated = asked.iter().any(|one| asked.iter().filter(|other| other.fid == one.fid).count() > 1);
     for option in asked {
@@ -36,14 +36,14 @@ pub(super) fn merge_flows(
         let status = rule.as_ref().err().copied().unwrap_or(ACCEPTED);
         // A rejected option leaves the former rule in place.
         rules.extend(rule.ok().or_else(|| old.cloned()));
-        echoes.push(FlowIdentification { status, selector: None, ..option.clone() });
+        statuses.push(FlowIdentification { status, selector: None, ..option.clone() });
     }
     let mut missing: Vec<Fid> = kept.iter().filter(|fid| !known.iter().any(|rule| rule.id == fid.0)).copied().collect();
     missing.sort();
     missing.dedup();
     missing.truncate(MAX_FLOWS);
-    echoes.truncate(MAX_FLOWS);
-    echoes.extend(missing.into_iter().map(|fid| FlowIdentification {
+    statuses.truncate(MAX_FLOWS);
+    statuses.extend(missing.into_iter().map(|fid| FlowIdentification {
         fid,
         priority: 0,
         status: FlowIdentification::FID_NOT_FOUND,
@@ -51,7 +51,7 @@ pub(super) fn merge_flows(
         selector: None,
     }));
     rules.truncate(MAX_FLOWS);
-    (rules, echoes)
+    (rules, statuses)
 }
 
 /// RFC 6089 §5.3.2.1 for a new flow, §5.3.2.2 for a known one.

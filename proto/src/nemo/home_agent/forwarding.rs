@@ -1,9 +1,9 @@
 //! The forwarding items of one binding: tunnel, routes, proxies and neighbour (RFC 3963 §6.3-6.5, RFC 6275 §10.4, RFC
 //! 5648 §5.6, RFC 5555 §4.1).
 
-use super::cache::{CareOf, Registration};
-use super::home_link::HomeLink;
+use super::cache::Registration;
 use super::path_mtu::PathMtuCache;
+use super::types::CareOf;
 use crate::base::ids::LinkId;
 use crate::contract::config::nemo::HomeAgentConfig;
 use crate::contract::item::{
@@ -19,9 +19,9 @@ pub(super) const TUNNEL_METRIC: u32 = 100;
 /// Octets of the outer header (RFC 2473 §7.1).
 pub(super) const OUTER_HEADER: u32 = 40;
 
-/// The near ends of a home agent's tunnels.
+/// The local ends of a home agent's tunnels.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct OwnEnds {
+struct OwnEnds {
     /// Of those over IPv6.
     pub address: Ipv6Addr,
     /// Of those over IPv4, if there are any.
@@ -29,8 +29,8 @@ pub(super) struct OwnEnds {
 }
 
 impl HomeAgentConfig {
-    /// The near ends of its tunnels.
-    pub(super) fn own(&self) -> OwnEnds {
+    /// The local ends of its tunnels.
+    fn own(&self) -> OwnEnds {
         OwnEnds { address: self.address, ipv4: self.ipv4.map(|service| service.address) }
     }
 }
@@ -39,14 +39,23 @@ impl HomeAgentConfig {
 #[derive(Debug)]
 pub(super) struct ForwardingContext<'a> {
     /// The home agent's addresses.
-    pub own_ends: OwnEnds,
-    /// The home link.
-    pub home_link: &'a HomeLink,
+    own_ends: OwnEnds,
+    /// The home link and its MTU, octets, while it is up.
+    direct: Option<(LinkId, u32)>,
     /// Path MTUs.
-    pub path_mtu: &'a PathMtuCache,
+    path_mtu: &'a PathMtuCache,
 }
 
-impl ForwardingContext<'_> {
+impl<'a> ForwardingContext<'a> {
+    /// The context of a home agent; `direct` is the home link with its MTU, while it is up.
+    pub(super) fn new(
+        config: &HomeAgentConfig,
+        direct: Option<(LinkId, u32)>,
+        path_mtu: &'a PathMtuCache,
+    ) -> ForwardingContext<'a> {
+        ForwardingContext { own_ends: config.own(), direct, path_mtu }
+    }
+
     /// The tunnel of a registration; the care-of addresses `left` only receive.
     pub(super) fn tunnel(&self, id: TunnelId, home: HomeAddress, of: &Registration, left: &[CareOf]) -> Item {
         let path = |care_of: &CareOf, weight| match of.home_link_address.filter(|_| care_of.simultaneous_home) {
@@ -100,8 +109,8 @@ impl ForwardingContext<'_> {
 
     /// Over the home link, while it is up (RFC 5648 §5.6.2).
     fn direct_path(&self, care_of: &CareOf, at: LinkAddress, weight: u16) -> Option<TunnelPath> {
-        let link = self.home_link.link().filter(|_| self.home_link.is_up())?;
-        let (remote, mtu) = (at.link_local(), self.home_link.mtu());
+        let (link, mtu) = self.direct?;
+        let remote = at.link_local();
         Some(TunnelPath {
             bid: care_of.bid,
             local: self.own_ends.address,

@@ -3,7 +3,7 @@
 
 use super::HomeAgent;
 use super::home_routes::HOME_ROUTE_METRIC;
-use super::timers::HomeAgentTimer;
+use super::types::HomeAgentTimer;
 use super::unreachable_routes::UNREACHABLE_METRIC;
 use crate::base::ids::LinkId;
 use crate::base::rng::Entropy;

@@ -2,7 +2,7 @@
 //! §7, §10.3.1 and §10.4.1, RFC 3963 §6.2 and §7.3, RFC 4861 §6.2 and §7.2, RFC 4862 §5.4.
 
 use super::cache::{Binding, RegistrationState};
-use super::timers::HomeAgentTimer;
+use super::types::HomeAgentTimer;
 use super::{HomeAgent, discovery, forwarding};
 use crate::base::ids::LinkId;
 use crate::base::time::Time;
@@ -71,6 +71,11 @@ impl HomeLink {
     /// Its MTU, octets.
     pub(super) fn mtu(&self) -> u32 {
         self.mtu
+    }
+
+    /// Its interface and MTU, while it is up: the way to routers at home and away.
+    pub(super) fn direct(&self) -> Option<(LinkId, u32)> {
+        self.link().filter(|_| self.up).map(|link| (link, self.mtu))
     }
 
     /// The source address of advertisements.
@@ -194,8 +199,8 @@ impl HomeAgent {
             let mut nonce = vec![0; 6];
             self.entropy.fill(&mut nonce);
             let options = vec![NeighbourOption::Nonce(nonce)];
-            let question = Message::NeighbourSolicitation(NeighbourSolicitation { target, options });
-            self.send_on_link(&question, Ipv6Addr::UNSPECIFIED, icmp6::solicited_node(target), out);
+            let solicitation = Message::NeighbourSolicitation(NeighbourSolicitation { target, options });
+            self.send_on_link(&solicitation, Ipv6Addr::UNSPECIFIED, icmp6::solicited_node(target), out);
         }
     }
 
@@ -231,8 +236,8 @@ impl HomeAgent {
             Message::NeighbourAdvertisement(advertisement) => {
                 self.dad_conflict(now, self.home_address_of(advertisement.target), out);
             }
-            Message::NeighbourSolicitation(question) if datagram.source.is_unspecified() => {
-                self.dad_conflict(now, self.home_address_of(question.target), out);
+            Message::NeighbourSolicitation(solicitation) if datagram.source.is_unspecified() => {
+                self.dad_conflict(now, self.home_address_of(solicitation.target), out);
             }
             Message::RouterSolicitation(asked) if self.config.advertisement_interval.is_some() => {
                 let told = asked.options.iter().find_map(|option| match option {

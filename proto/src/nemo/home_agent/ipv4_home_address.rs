@@ -4,6 +4,7 @@
 use super::HomeAgent;
 use super::cache::Registration;
 use super::request::UpdateRequest;
+use super::types::Ipv4HomeRequest;
 use crate::contract::config::nemo::{Ipv4Pool, PrefixTableRow};
 use crate::contract::item::TunnelId;
 use roam6_wire::mobility::{Ipv4Status, MobilityOption};
@@ -14,17 +15,6 @@ use std::net::Ipv4Addr;
 const IPV4_BITS: u8 = 32;
 /// Maximum pool prefixes that are tried for one update.
 const MAX_POOL_TRIES: u32 = 1024;
-
-/// An IPv4 Home Address option.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Ipv4HomeRequest {
-    /// Prefix-len: [`IPV4_BITS`] for an address.
-    pub prefix_length: u8,
-    /// P: a prefix is requested.
-    pub prefix_wanted: bool,
-    /// `0.0.0.0`: any.
-    pub address: Ipv4Addr,
-}
 
 /// The result for all IPv4 Home Address options of an update.
 #[derive(Debug, Default)]
@@ -44,14 +34,14 @@ impl HomeAgent {
         latest: Option<&Registration>,
     ) -> Ipv4Grant {
         let mut grant = Ipv4Grant::default();
-        for wish in &request.ipv4_homes {
-            let answer = self.grant_ipv4_prefix(*wish, row, latest, &grant.prefixes);
+        for option in &request.ipv4_homes {
+            let answer = self.grant_ipv4_prefix(*option, row, latest, &grant.prefixes);
             let (status, prefix_length, address) = match answer {
                 Ok((prefix, address)) => {
                     grant.prefixes.push(prefix);
                     (Ipv4Status::ACCEPTED, prefix.ipv4().map_or(0, |(_, length)| length), address)
                 }
-                Err(status) => (status, 0, wish.address),
+                Err(status) => (status, 0, option.address),
             };
             grant.options.push(MobilityOption::Ipv4AddressAcknowledgement { status, prefix_length, address });
         }
@@ -61,32 +51,32 @@ impl HomeAgent {
     /// The granted prefix, and the address for the acknowledgement.
     fn grant_ipv4_prefix(
         &self,
-        wish: Ipv4HomeRequest,
+        option: Ipv4HomeRequest,
         row: &PrefixTableRow,
         latest: Option<&Registration>,
         granted: &[Prefix],
     ) -> Result<(Prefix, Ipv4Addr), Ipv4Status> {
         let own = self.bindings.get(&row.home_address).map(|binding| binding.tunnel);
         let free = |prefix: Prefix| !granted.contains(&prefix) && self.is_unassigned(prefix, own);
-        let asked = Prefix::from_ipv4(wish.address, wish.prefix_length).filter(|_| wish.prefix_length > 0);
+        let asked = Prefix::from_ipv4(option.address, option.prefix_length).filter(|_| option.prefix_length > 0);
         let asked = asked.ok_or(Ipv4Status::INVALID_ADDRESS)?;
-        if wish.address.is_unspecified() {
-            let chosen = self.choose_ipv4_prefix(wish.prefix_length, row, latest, free);
+        if option.address.is_unspecified() {
+            let chosen = self.choose_ipv4_prefix(option.prefix_length, row, latest, free);
             let refused =
-                if wish.prefix_wanted { Ipv4Status::PREFIX_UNAUTHORISED } else { Ipv4Status::NO_DYNAMIC_ADDRESS };
+                if option.prefix_wanted { Ipv4Status::PREFIX_UNAUTHORISED } else { Ipv4Status::NO_DYNAMIC_ADDRESS };
             let (address, _) = chosen.and_then(Prefix::ipv4).ok_or(refused)?;
             return Ok((chosen.ok_or(refused)?, address));
         }
         if self.config.ipv4_pool.is_none() && !row.prefixes.iter().any(|prefix| prefix.is_ipv4()) {
             return Err(Ipv4Status::ADMINISTRATIVELY_PROHIBITED);
         }
-        if !Ipv4Endpoint::dsmip(wish.address).is_unicast() {
+        if !Ipv4Endpoint::dsmip(option.address).is_unicast() {
             return Err(Ipv4Status::INVALID_ADDRESS);
         }
         if self.is_authorised_for(row, asked) && free(asked) {
-            return Ok((asked, wish.address));
+            return Ok((asked, option.address));
         }
-        let address = wish.prefix_length == IPV4_BITS && !wish.prefix_wanted;
+        let address = option.prefix_length == IPV4_BITS && !option.prefix_wanted;
         Err(if address { Ipv4Status::INCORRECT_HOME_ADDRESS } else { Ipv4Status::PREFIX_UNAUTHORISED })
     }
 

@@ -1,7 +1,8 @@
 //! Restored bindings, and changes of the prefix table (RFC 6275 §9.1, RFC 3963 §6.1.2).
 
-use super::cache::{Binding, CareOf, Registration};
+use super::cache::{Binding, Registration};
 use super::nesting::TunnelDestinations;
+use super::types::CareOf;
 use super::{HomeAgent, link_local, sort_table};
 use crate::base::time::Time;
 use crate::contract::config::nemo::{PrefixTable, PrefixTableRow};

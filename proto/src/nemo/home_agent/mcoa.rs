@@ -1,8 +1,8 @@
 //! Multiple care-of addresses: applies the Binding Identifier options of an update. RFC 5648 §5.6, §6.2 and §6.3;
 //! priorities of RFC 6089 §4.1.
 
-use super::cache::CareOf;
 use super::care_of::is_routable_unicast;
+use super::types::{BidOption, BidStatus, CareOf};
 use crate::base::time::Time;
 use roam6_wire::mobility::{CareOfField, Status};
 use roam6_wire::{Bid, Ipv4Endpoint};
@@ -10,32 +10,6 @@ use std::net::Ipv6Addr;
 
 /// Maximum care-of addresses of one home address.
 pub(super) const MAX_CARE_OF: usize = 6;
-
-/// A Binding Identifier option of an update.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct BidOption {
-    /// Identifier.
-    pub bid: Bid,
-    /// Priority, 0 for none.
-    pub priority: u8,
-    /// The H flag: simultaneous home and foreign binding.
-    pub simultaneous_home: bool,
-    /// Care-of address, if the option has one.
-    pub care_of: CareOfField,
-}
-
-/// The result for one option.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct BidStatus {
-    /// Identifier.
-    pub bid: Bid,
-    /// Priority of the option.
-    pub priority: u8,
-    /// The H flag of the option.
-    pub simultaneous_home: bool,
-    /// The status; [`Status::ACCEPTED`] also where that of the acknowledgement covers it.
-    pub status: Status,
-}
 
 /// The parts of an update that apply to all its options.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -62,49 +36,49 @@ pub(super) struct MergedCareOf {
     pub bid_statuses: Vec<BidStatus>,
 }
 
-/// Merges `offers` into the `known` care-of addresses.
+/// Merges `options` into the `known` care-of addresses.
 ///
 /// # Errors
 ///
 /// The status that rejects the whole update.
 pub(super) fn merge_care_of(
     known: &[CareOf],
-    offers: &[BidOption],
-    order: &BidUpdate,
+    options: &[BidOption],
+    update: &BidUpdate,
     usable: impl Fn(Ipv6Addr) -> bool,
 ) -> Result<MergedCareOf, Status> {
-    let at_home = offers.iter().any(|offer| offer.simultaneous_home);
-    if at_home && !order.deregister && order.home_address.is_none() {
+    let at_home = options.iter().any(|option| option.simultaneous_home);
+    if at_home && !update.deregister && update.home_address.is_none() {
         return Err(Status::MCOA_SIMULTANEOUS_PROHIBITED);
     }
     let plain = known.iter().any(|care_of| care_of.bid == Bid(0));
-    if plain && !order.overwrite && !order.deregister {
+    if plain && !update.overwrite && !update.deregister {
         return Err(Status::MCOA_NON_MCOA_BINDING_EXISTS);
     }
-    let keep = if order.overwrite && !order.deregister { &[] } else { known };
+    let keep = if update.overwrite && !update.deregister { &[] } else { known };
     let mut merged = MergedCareOf { care_of: keep.to_vec(), bid_statuses: Vec::new() };
-    if !order.deregister && !at_home {
+    if !update.deregister && !at_home {
         // RFC 5648 §5.6.5: a registration without the H flag means that the home link was left.
         merged.care_of.retain(|care_of| !care_of.simultaneous_home);
     }
-    for offer in offers {
-        let repeated = merged.bid_statuses.iter().any(|echo| echo.bid == offer.bid);
-        let result = match repeated || offer.bid == Bid(0) {
+    for option in options {
+        let repeated = merged.bid_statuses.iter().any(|echo| echo.bid == option.bid);
+        let result = match repeated || option.bid == Bid(0) {
             true => Err(Status::MCOA_MALFORMED),
-            false if order.deregister => delete_bid(&mut merged.care_of, offer),
-            false => register_bid(&mut merged.care_of, known, offer, order, &usable),
+            false if update.deregister => delete_bid(&mut merged.care_of, option),
+            false => register_bid(&mut merged.care_of, known, option, update, &usable),
         };
         // This home agent continues to defend the home address, so its owner must not (RFC 5648 §6.3).
-        let accepted = if offer.simultaneous_home && !order.deregister {
+        let accepted = if option.simultaneous_home && !update.deregister {
             Status::MCOA_RETURN_HOME_WITHOUT_NDP
         } else {
             Status::ACCEPTED
         };
         let status = result.err().unwrap_or(accepted);
         merged.bid_statuses.push(BidStatus {
-            bid: offer.bid,
-            priority: offer.priority,
-            simultaneous_home: offer.simultaneous_home,
+            bid: option.bid,
+            priority: option.priority,
+            simultaneous_home: option.simultaneous_home,
             status,
         });
     }
@@ -115,40 +89,40 @@ pub(super) fn merge_care_of(
     }
 }
 
-fn delete_bid(care_of: &mut Vec<CareOf>, offer: &BidOption) -> Result<(), Status> {
+fn delete_bid(care_of: &mut Vec<CareOf>, option: &BidOption) -> Result<(), Status> {
     let before = care_of.len();
-    care_of.retain(|known| known.bid != offer.bid);
+    care_of.retain(|known| known.bid != option.bid);
     if care_of.len() < before { Ok(()) } else { Err(Status::NOT_HOME_AGENT) }
 }
 
 fn register_bid(
     care_of: &mut Vec<CareOf>,
     known: &[CareOf],
-    offer: &BidOption,
-    order: &BidUpdate,
+    option: &BidOption,
+    update: &BidUpdate,
     usable: &impl Fn(Ipv6Addr) -> bool,
 ) -> Result<(), Status> {
-    let remembered = known.iter().find(|one| one.bid == offer.bid).map(|one| one.address);
-    let address = match offer.care_of {
+    let remembered = known.iter().find(|one| one.bid == option.bid).map(|one| one.address);
+    let address = match option.care_of {
         CareOfField::V6(address) => address,
-        CareOfField::V4(_) => order.ipv4_source.ok_or(Status::INVALID_CARE_OF)?.to_ipv6(),
+        CareOfField::V4(_) => update.ipv4_source.ok_or(Status::INVALID_CARE_OF)?.to_ipv6(),
         CareOfField::None => remembered.ok_or(Status::MCOA_UNKNOWN_CARE_OF)?,
     };
-    let carried = order.ipv4_source.is_some_and(|end| end.to_ipv6() == address);
-    if !is_routable_unicast(address) && !carried {
+    let is_ipv4 = update.ipv4_source.is_some_and(|end| end.to_ipv6() == address);
+    if !is_routable_unicast(address) && !is_ipv4 {
         return Err(Status::MCOA_MALFORMED);
     }
-    let home = order.home_address.filter(|_| offer.simultaneous_home);
+    let home = update.home_address.filter(|_| option.simultaneous_home);
     let usable = home.map_or_else(|| usable(address), |home| home == address);
-    if !usable || care_of.iter().any(|other| other.address == address && other.bid != offer.bid) {
+    if !usable || care_of.iter().any(|other| other.address == address && other.bid != option.bid) {
         return Err(Status::INVALID_CARE_OF);
     }
-    care_of.retain(|one| one.bid != offer.bid);
+    care_of.retain(|one| one.bid != option.bid);
     if care_of.len() >= MAX_CARE_OF {
         return Err(Status::INSUFFICIENT_RESOURCES);
     }
-    let (bid, priority, expires) = (offer.bid, offer.priority, order.expires);
-    care_of.push(CareOf { bid, address, priority, simultaneous_home: offer.simultaneous_home, expires });
+    let (bid, priority, expires) = (option.bid, option.priority, update.expires);
+    care_of.push(CareOf { bid, address, priority, simultaneous_home: option.simultaneous_home, expires });
     Ok(())
 }
 
@@ -168,7 +142,7 @@ mod tests {
         }
     }
 
-    fn offer(bid: u16, address: &str) -> BidOption {
+    fn option(bid: u16, address: &str) -> BidOption {
         BidOption {
             bid: Bid(bid),
             priority: 0,
@@ -177,7 +151,7 @@ mod tests {
         }
     }
 
-    fn order(ends: bool, overwrite: bool) -> BidUpdate {
+    fn update(ends: bool, overwrite: bool) -> BidUpdate {
         BidUpdate { deregister: ends, overwrite, expires: SOON, home_address: None, ipv4_source: None }
     }
 
@@ -188,54 +162,54 @@ mod tests {
     #[test]
     fn bulk_registration_adds_moves_and_keeps_bids() {
         let known = [care_of(1, "2001:db8:1::1"), care_of(2, "2001:db8:2::1")];
-        let offers = [offer(2, "2001:db8:9::1"), offer(3, "2001:db8:3::1")];
-        let merged = merge_care_of(&known, &offers, &order(false, false), |_| true).unwrap();
+        let options = [option(2, "2001:db8:9::1"), option(3, "2001:db8:3::1")];
+        let merged = merge_care_of(&known, &options, &update(false, false), |_| true).unwrap();
         let kept: Vec<String> = merged.care_of.iter().map(|one| format!("{} {}", one.bid, one.address)).collect();
         assert_eq!(kept, ["1 2001:db8:1::1", "2 2001:db8:9::1", "3 2001:db8:3::1"]);
-        let merged = merge_care_of(&known, &offers, &order(false, true), |_| true).unwrap();
+        let merged = merge_care_of(&known, &options, &update(false, true), |_| true).unwrap();
         assert_eq!(merged.care_of.len(), 2, "overwritten");
     }
 
     #[test]
     fn bid_without_care_of_address_must_be_registered() {
         let known = [care_of(1, "2001:db8:1::1")];
-        let bare = |bid| BidOption { care_of: CareOfField::None, ..offer(bid, "::") };
-        let merged = merge_care_of(&known, &[bare(1)], &order(false, false), |_| true).unwrap();
+        let bare = |bid| BidOption { care_of: CareOfField::None, ..option(bid, "::") };
+        let merged = merge_care_of(&known, &[bare(1)], &update(false, false), |_| true).unwrap();
         assert_eq!((merged.care_of[0].address, merged.care_of[0].expires), (known[0].address, SOON));
         assert_eq!(
-            merge_care_of(&known, &[bare(7)], &order(false, false), |_| true),
+            merge_care_of(&known, &[bare(7)], &update(false, false), |_| true),
             Err(Status::MCOA_UNKNOWN_CARE_OF)
         );
-        let merged = merge_care_of(&known, &[bare(1), bare(7)], &order(false, false), |_| true).unwrap();
+        let merged = merge_care_of(&known, &[bare(1), bare(7)], &update(false, false), |_| true).unwrap();
         assert_eq!(statuses(&merged), [Status::ACCEPTED, Status::MCOA_UNKNOWN_CARE_OF]);
     }
 
     #[test]
     fn each_mcoa_error_has_its_status() {
         let plain = [care_of(0, "2001:db8:1::1")];
-        let one = [offer(1, "2001:db8:2::1")];
-        let merge_all = |offers: &[BidOption]| merge_care_of(&[], offers, &order(false, false), |_| true);
+        let one = [option(1, "2001:db8:2::1")];
+        let merge_all = |options: &[BidOption]| merge_care_of(&[], options, &update(false, false), |_| true);
         assert_eq!(
-            merge_care_of(&plain, &one, &order(false, false), |_| true),
+            merge_care_of(&plain, &one, &update(false, false), |_| true),
             Err(Status::MCOA_NON_MCOA_BINDING_EXISTS)
         );
-        assert!(merge_care_of(&plain, &one, &order(false, true), |_| true).is_ok());
-        assert_eq!(merge_all(&[offer(0, "2001:db8:2::1")]), Err(Status::MCOA_MALFORMED));
-        assert_eq!(merge_all(&[offer(1, "ff02::1")]), Err(Status::MCOA_MALFORMED));
+        assert!(merge_care_of(&plain, &one, &update(false, true), |_| true).is_ok());
+        assert_eq!(merge_all(&[option(0, "2001:db8:2::1")]), Err(Status::MCOA_MALFORMED));
+        assert_eq!(merge_all(&[option(1, "ff02::1")]), Err(Status::MCOA_MALFORMED));
         let home = BidOption { simultaneous_home: true, ..one[0] };
         assert_eq!(merge_all(&[home]), Err(Status::MCOA_SIMULTANEOUS_PROHIBITED));
-        assert_eq!(merge_care_of(&[], &one, &order(false, false), |_| false), Err(Status::INVALID_CARE_OF));
-        assert_eq!(merge_care_of(&[], &one, &order(true, false), |_| true), Err(Status::NOT_HOME_AGENT));
+        assert_eq!(merge_care_of(&[], &one, &update(false, false), |_| false), Err(Status::INVALID_CARE_OF));
+        assert_eq!(merge_care_of(&[], &one, &update(true, false), |_| true), Err(Status::NOT_HOME_AGENT));
         let twice = merge_all(&[one[0], one[0]]).unwrap();
         assert_eq!(statuses(&twice), [Status::ACCEPTED, Status::MCOA_MALFORMED]);
-        let many: Vec<BidOption> = (1..=7).map(|bid| offer(bid, &format!("2001:db8:{bid}::1"))).collect();
+        let many: Vec<BidOption> = (1..=7).map(|bid| option(bid, &format!("2001:db8:{bid}::1"))).collect();
         assert_eq!(statuses(&merge_all(&many).unwrap())[6], Status::INSUFFICIENT_RESOURCES);
     }
 
     #[test]
     fn deleting_one_bid_leaves_the_others() {
         let known = [care_of(1, "2001:db8:1::1"), care_of(2, "2001:db8:2::1")];
-        let merged = merge_care_of(&known, &[offer(1, "::")], &order(true, true), |_| true).unwrap();
+        let merged = merge_care_of(&known, &[option(1, "::")], &update(true, true), |_| true).unwrap();
         assert_eq!(merged.care_of, [known[1]]);
     }
 }

@@ -4,13 +4,13 @@
 use super::HomeAgent;
 use super::cache::Registration;
 use super::request::UpdateRequest;
-use super::timers::HomeAgentTimer;
+use super::types::HomeAgentTimer;
 use crate::base::time::Time;
 use crate::contract::engine::Outbox;
 use core::time::Duration;
-use roam6_wire::ip6::protocol;
+use roam6_wire::ip6::MINIMUM_MTU;
 use std::collections::BTreeMap;
-use std::net::{Ipv4Addr, Ipv6Addr};
+use std::net::Ipv6Addr;
 
 /// Maximum care-of addresses with a path MTU of their own.
 pub(super) const MAX_PATH_MTUS: usize = 4096;
@@ -20,40 +20,6 @@ pub(super) const PATH_MTU_AGE: Duration = Duration::from_secs(600);
 
 /// How long a value from a mobile router is valid: it probes again after ten minutes, and reports the result.
 const REPORTED_AGE: Duration = Duration::from_secs(1200);
-/// Maximum extension headers that are skipped in a quoted packet.
-const EXTENSION_HEADERS: usize = 3;
-
-/// The least MTU of an IPv6 link (RFC 8200 §5).
-pub(super) const IPV6_MINIMUM_MTU: u32 = 1280;
-
-/// The destination of the inner packet, given the octets of an outer packet from its first one: after its destination
-/// options (the encapsulation limit) and the header of a first fragment. An IPv4 destination is returned as an
-/// IPv4-mapped address.
-pub(super) fn inner_destination(outer: &[u8]) -> Option<Ipv6Addr> {
-    const DESTINATION_OPTIONS: u8 = 60;
-    const FRAGMENT: u8 = 44;
-    let mut next = *outer.get(6)?;
-    let mut rest = outer.get(40..)?;
-    for _ in 0..EXTENSION_HEADERS {
-        let length = match next {
-            protocol::IPV6 => return address(rest.get(24..40)?),
-            protocol::IPV4 => {
-                let octets = <[u8; 4]>::try_from(rest.get(16..20)?).ok()?;
-                return Some(Ipv4Addr::from(octets).to_ipv6_mapped());
-            }
-            DESTINATION_OPTIONS => 8 * (usize::from(*rest.get(1)?) + 1),
-            FRAGMENT if rest.get(2..4)?.iter().zip([0xff, 0xf8]).all(|(octet, offset)| octet & offset == 0) => 8,
-            _ => return None,
-        };
-        next = *rest.first()?;
-        rest = rest.get(length..)?;
-    }
-    None
-}
-
-fn address(octets: &[u8]) -> Option<Ipv6Addr> {
-    <[u8; 16]>::try_from(octets).ok().map(Ipv6Addr::from)
-}
 
 /// Path MTUs that differ from the configured one.
 #[derive(Debug)]
@@ -67,7 +33,7 @@ pub(super) struct PathMtuCache {
 impl PathMtuCache {
     /// All paths have an MTU of `assumed` octets.
     pub(super) fn new(assumed: u32) -> PathMtuCache {
-        PathMtuCache { default_mtu: assumed.max(IPV6_MINIMUM_MTU), learned: BTreeMap::new(), reported: BTreeMap::new() }
+        PathMtuCache { default_mtu: assumed.max(MINIMUM_MTU), learned: BTreeMap::new(), reported: BTreeMap::new() }
     }
 
     /// The path MTU to `remote`, octets.
@@ -81,25 +47,25 @@ impl PathMtuCache {
         self.learned.len() >= MAX_PATH_MTUS && !self.learned.contains_key(&remote)
     }
 
-    /// Records a Packet Too Big of `told` octets; returns the path MTU if it decreased.
-    pub(super) fn learn(&mut self, now: Time, remote: Ipv6Addr, told: u32) -> Option<u32> {
-        if told >= self.mtu_to(remote) {
+    /// Records a Packet Too Big of `reported` octets; returns the path MTU if it decreased.
+    pub(super) fn learn(&mut self, now: Time, remote: Ipv6Addr, reported: u32) -> Option<u32> {
+        if reported >= self.mtu_to(remote) {
             return None;
         }
-        self.learned.insert(remote, (told, now + PATH_MTU_AGE));
-        Some(told)
+        self.learned.insert(remote, (reported, now + PATH_MTU_AGE));
+        Some(reported)
     }
 
     /// Records the path MTU that the mobile router at `remote` has reported, or removes it. Returns its expiry if it
     /// counts.
-    pub(super) fn set_reported(&mut self, now: Time, remote: Ipv6Addr, told: Option<u32>) -> Option<Time> {
+    pub(super) fn set_reported(&mut self, now: Time, remote: Ipv6Addr, reported: Option<u32>) -> Option<Time> {
         let room = self.reported.len() < MAX_PATH_MTUS || self.reported.contains_key(&remote);
-        let Some(told) = told.filter(|told| room && *told < self.default_mtu) else {
+        let Some(reported) = reported.filter(|reported| room && *reported < self.default_mtu) else {
             self.reported.remove(&remote);
             return None;
         };
         let until = now + REPORTED_AGE;
-        self.reported.insert(remote, (told.max(IPV6_MINIMUM_MTU), until));
+        self.reported.insert(remote, (reported.max(MINIMUM_MTU), until));
         Some(until)
     }
 
@@ -126,9 +92,9 @@ impl HomeAgent {
     ) {
         for care_of in next.away() {
             let remote = care_of.address;
-            let told = request.path_mtus.iter().find(|(bid, _)| *bid == care_of.bid);
+            let reported = request.path_mtus.iter().find(|(bid, _)| *bid == care_of.bid);
             let before = self.path_mtu.mtu_to(remote);
-            let until = self.path_mtu.set_reported(now, remote, told.map(|(_, mtu)| u32::from(*mtu)));
+            let until = self.path_mtu.set_reported(now, remote, reported.map(|(_, mtu)| u32::from(*mtu)));
             if until.is_some()
                 && let Some(until) = self.path_mtu.expire(now, remote)
             {

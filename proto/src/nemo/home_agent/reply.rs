@@ -2,55 +2,20 @@
 //! §9.5.5 and §10.3, RFC 3963 §6.6, RFC 4285 §5.1, RFC 3776 §4, RFC 5648 §6.2, RFC 6089 §5.3.5.
 
 use super::HomeAgent;
-use super::cache::CareOf;
-use super::dsmip::DsmipEncapsulation;
-use super::mcoa::BidStatus;
+use super::types::{BidStatus, CareOf, Reply};
 use crate::contract::config::nemo::Authentication;
 use crate::contract::engine::Outbox;
 use crate::contract::output::{Transmit, Via};
 use crate::contract::report::{NemoReport, Report};
-use crate::crypto::authenticator::{Timestamp, authenticate};
+use crate::crypto::authenticator::authenticate;
 use core::time::Duration;
 use roam6_wire::ip6::{self, Header, protocol};
 use roam6_wire::mobility::{
-    AckFlags, BindingAcknowledgement, BindingIdentifier, CareOfField, ErrorStatus, FlowIdentification,
-    LIFETIME_UNIT_SECONDS, Message, MobilityOption, Status,
+    AckFlags, BindingAcknowledgement, BindingIdentifier, CareOfField, ErrorStatus, LIFETIME_UNIT_SECONDS, Message,
+    MobilityOption, Status,
 };
-use roam6_wire::{Bid, CareOfAddress, HomeAddress, Ipv4Endpoint, Sequence};
+use roam6_wire::{Bid, HomeAddress, Ipv4Endpoint};
 use std::net::Ipv6Addr;
-
-/// The destination of an acknowledgement, and its content so far.
-#[derive(Debug, Clone)]
-pub(super) struct Reply {
-    /// The source address of the update.
-    pub to: Ipv6Addr,
-    /// The interface or route to it.
-    pub via: Via,
-    /// The home address.
-    pub home: HomeAddress,
-    /// The update had a Home Address option, so the acknowledgement has a type 2 routing header.
-    pub has_home_address_option: bool,
-    /// The care-of address that authenticators cover.
-    pub care_of: CareOfAddress,
-    /// The sequence number of the update, or the last accepted one.
-    pub sequence: Sequence,
-    /// The granted lifetime.
-    pub lifetime: Duration,
-    /// The R flag.
-    pub router: bool,
-    /// The timestamp of the update, or the corrected one.
-    pub timestamp: Option<Timestamp>,
-    /// How the acknowledgement is authenticated.
-    pub authentication: Authentication,
-    /// Its Binding Identifier options.
-    pub bid_statuses: Vec<BidStatus>,
-    /// Its Flow Identification options.
-    pub flows: Vec<FlowIdentification>,
-    /// Its IPv4 Address Acknowledgement options.
-    pub ipv4: Vec<MobilityOption>,
-    /// The encapsulation, if the update arrived over IPv4.
-    pub dsmip: Option<DsmipEncapsulation>,
-}
 
 impl HomeAgent {
     /// Acknowledges a registration that is installed.
@@ -85,7 +50,7 @@ impl HomeAgent {
         // RFC 6275 §6.2.4: less than the lifetime, or absent.
         let advice = self.config.refresh_advice.map(lifetime_units).filter(|advice| *advice > 0 && *advice < lifetime);
         options.extend(advice.filter(|_| status.is_accepted()).map(MobilityOption::BindingRefreshAdvice));
-        options.extend(answer.dsmip.map(|carriage| carriage.nat_detection_option()));
+        options.extend(answer.dsmip.map(|dsmip| dsmip.nat_detection_option()));
         options.extend(answer.timestamp.map(|timestamp| MobilityOption::ReplayProtection(timestamp.0)));
         let flags = if answer.router { AckFlags::ROUTER } else { AckFlags::NONE };
         let message = Message::BindingAcknowledgement(BindingAcknowledgement {
@@ -105,7 +70,7 @@ impl HomeAgent {
         };
         let bytes = self.protect(&header, &answer.authentication, (protocol::MOBILITY, &bytes));
         match answer.dsmip {
-            Some(carriage) => self.transmit_dsmip(carriage.observed.source, &bytes, out),
+            Some(dsmip) => self.transmit_dsmip(dsmip.observed.source, &bytes, out),
             None => out.transmit(Transmit { via: answer.via, bytes }),
         }
     }
@@ -116,13 +81,13 @@ impl HomeAgent {
         let echo = BidStatus { bid, priority, simultaneous_home: at_home, status: Status::ACCEPTED };
         let bid = (care_of.bid != Bid(0)).then(|| MobilityOption::BindingIdentifier(echo.to_option(Status::ACCEPTED)));
         let message = Message::BindingRefreshRequest { options: bid.into_iter().collect() };
-        let carried = Ipv4Endpoint::from_ipv6(care_of.address);
-        let to = if carried.is_some() { home.0 } else { care_of.address };
-        let header = self.header(to, home, !care_of.simultaneous_home && carried.is_none());
+        let ipv4_end = Ipv4Endpoint::from_ipv6(care_of.address);
+        let to = if ipv4_end.is_some() { home.0 } else { care_of.address };
+        let header = self.header(to, home, !care_of.simultaneous_home && ipv4_end.is_none());
         let bytes = message.emit(header.real_source(), header.real_destination());
         let authentication = self.prefix_table_row(home).map_or(Authentication::None, |row| row.authentication.clone());
         let bytes = self.protect(&header, &authentication, (protocol::MOBILITY, &bytes));
-        match carried {
+        match ipv4_end {
             Some(end) => self.transmit_dsmip(end, &bytes, out),
             None => out.transmit(Transmit { via, bytes }),
         }

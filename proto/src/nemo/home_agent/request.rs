@@ -1,9 +1,7 @@
 //! A parsed Binding Update: source and care-of address determined, options sorted. RFC 6275 §6.1.7 and §9.5.1, RFC
 //! 3963 §4.1 and §4.3, RFC 5648 §4.1, RFC 4285 §5, RFC 5555 §3.1.
 
-use super::ipv4_home_address::Ipv4HomeRequest;
-use super::mcoa::{BidOption, BidStatus};
-use super::reply::Reply;
+use super::types::{BidOption, BidStatus, Ipv4HomeRequest, ObservedSource, Reply};
 use crate::contract::config::nemo::Authentication;
 use crate::contract::input::Packet;
 use crate::contract::output::Via;
@@ -15,8 +13,8 @@ use roam6_wire::mobility::option::{AUTHENTICATION_MN_HA, kind};
 use roam6_wire::mobility::{
     BindingUpdate, CareOfField, FlowIdentification, MobilityOption, Status, authenticated_part,
 };
-use roam6_wire::{Bid, CareOfAddress, Fid, HomeAddress, Ipv4Endpoint, LinkAddress, Prefix, Sequence};
-use std::net::{Ipv4Addr, Ipv6Addr};
+use roam6_wire::{Bid, CareOfAddress, Fid, HomeAddress, LinkAddress, Prefix, Sequence};
+use std::net::Ipv6Addr;
 
 /// The content of a Binding Update.
 #[derive(Debug)]
@@ -77,22 +75,6 @@ pub(super) struct UpdateRequest {
     pub timestamp: Option<Timestamp>,
     /// MN-HA authentication.
     pub mn_ha_option: Option<MnHaOption>,
-}
-
-/// The source of an update over IPv4 (RFC 5555 §4.2).
-#[derive(Debug, Clone, Copy)]
-pub(super) struct ObservedSource {
-    /// Source of the IPv4 and UDP headers, as translated by a NAT.
-    pub source: Ipv4Endpoint,
-    /// The IPv4 care-of address in its options.
-    pub reported: Option<Ipv4Addr>,
-}
-
-impl ObservedSource {
-    /// Whether a NAT has translated it.
-    pub(super) fn is_translated(&self) -> bool {
-        self.reported != Some(self.source.address)
-    }
 }
 
 /// An MN-HA authentication option and what it covers.
@@ -212,10 +194,10 @@ impl UpdateRequest {
 
     /// The parts of the acknowledgement that do not depend on the result.
     pub(super) fn reply(&self) -> Reply {
-        let echo = |offer: &BidOption| BidStatus {
-            bid: offer.bid,
-            priority: offer.priority,
-            simultaneous_home: offer.simultaneous_home,
+        let echo = |option: &BidOption| BidStatus {
+            bid: option.bid,
+            priority: option.priority,
+            simultaneous_home: option.simultaneous_home,
             status: Status::ACCEPTED,
         };
         Reply {

@@ -1,50 +1,16 @@
 //! Timers of the home agent (RFC 6275 §9.5.5, §10.3.1, §10.3.2).
 
-use super::cache::{CareOf, RegistrationState};
+use super::cache::RegistrationState;
 use super::forwarding::ForwardingContext;
 use super::transaction::RETRY_INTERVAL;
+use super::types::{CareOf, HomeAgentTimer};
 use super::{HomeAgent, forwarding};
 use crate::base::time::Time;
 use crate::contract::engine::Outbox;
 use crate::contract::item::{Item, JournalKey, Key};
 use crate::contract::output::Via;
 use crate::contract::report::{NemoReport, Report};
-use core::fmt;
 use roam6_wire::HomeAddress;
-use std::net::Ipv6Addr;
-
-/// A timer of the home agent.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum HomeAgentTimer {
-    /// The timer of a binding; see [`Binding::deadline`].
-    Binding(HomeAddress),
-    /// The host rejected an item of a binding in force: it is put again.
-    Reinstall(HomeAddress),
-    /// The host rejected an item of no binding, an anycast address or a route: it is put again.
-    ReinstallHomeLink,
-    /// Neighbour Advertisements for a home address, and how many remain.
-    Announce(HomeAddress, u8),
-    /// A path MTU expires.
-    PathMtu(Ipv6Addr),
-    /// A Router Advertisement on the home link.
-    Advertise,
-    /// An entry of the home agents list expires.
-    HomeAgents,
-}
-
-impl fmt::Display for HomeAgentTimer {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            HomeAgentTimer::Binding(home) => write!(f, "binding of {home}"),
-            HomeAgentTimer::Reinstall(home) => write!(f, "rejected item of {home}"),
-            HomeAgentTimer::ReinstallHomeLink => f.write_str("rejected item of the home link"),
-            HomeAgentTimer::Announce(home, _) => write!(f, "announcement of {home}"),
-            HomeAgentTimer::PathMtu(remote) => write!(f, "path MTU to {remote}"),
-            HomeAgentTimer::Advertise => f.write_str("advertisement"),
-            HomeAgentTimer::HomeAgents => f.write_str("other home agent"),
-        }
-    }
-}
 
 impl HomeAgent {
     /// Runs the timers that are due at `now`.
@@ -143,9 +109,8 @@ impl HomeAgent {
         let Some(binding) = self.bindings.get(&home) else { return };
         let Some(registration) = binding.latest() else { return };
         let left = binding.lingering_after(registration);
-        let ground =
-            ForwardingContext { own_ends: self.config.own(), home_link: &self.home_link, path_mtu: &self.path_mtu };
-        let item = ground.tunnel(binding.tunnel, home, registration, &left);
+        let forwarding_context = ForwardingContext::new(&self.config, self.home_link.direct(), &self.path_mtu);
+        let item = forwarding_context.tunnel(binding.tunnel, home, registration, &left);
         self.put(home, item, out);
     }
 
@@ -166,9 +131,8 @@ impl HomeAgent {
         let at_home = self.home_link.link().zip(current.home_link_address);
         items.extend(at_home.map(|(link, at)| forwarding::neighbour_item(link, at)));
         let left = binding.lingering_after(current);
-        let ground =
-            ForwardingContext { own_ends: self.config.own(), home_link: &self.home_link, path_mtu: &self.path_mtu };
-        items.push(ground.tunnel(binding.tunnel, home, current, &left));
+        let forwarding_context = ForwardingContext::new(&self.config, self.home_link.direct(), &self.path_mtu);
+        items.push(forwarding_context.tunnel(binding.tunnel, home, current, &left));
         items.extend(forwarding::tunnel_routes(binding.tunnel, home, current));
         items.push(Item::JournalRecord(
             binding.journal_record(home, current, |at| self.clock.unix_micros(at).unwrap_or_default()),

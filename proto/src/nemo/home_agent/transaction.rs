@@ -3,8 +3,8 @@
 
 use super::cache::{PendingRegistration, Registration, RegistrationState};
 use super::forwarding::ForwardingContext;
-use super::timers::HomeAgentTimer;
-use super::{HomeAgent, forwarding, home_link, reply::Reply};
+use super::types::{HomeAgentTimer, Reply};
+use super::{HomeAgent, forwarding, home_link};
 use crate::base::time::Time;
 use crate::base::vec_set::VecSet;
 use crate::contract::engine::Outbox;
@@ -125,9 +125,8 @@ impl HomeAgent {
             }
             let at_home = self.home_link.link().zip(pending.registration.home_link_address);
             items.extend(at_home.map(|(link, at)| forwarding::neighbour_item(link, at)));
-            let ground =
-                ForwardingContext { own_ends: self.config.own(), home_link: &self.home_link, path_mtu: &self.path_mtu };
-            items.push(ground.tunnel(binding.tunnel, home, &pending.registration, &left));
+            let forwarding_context = ForwardingContext::new(&self.config, self.home_link.direct(), &self.path_mtu);
+            items.push(forwarding_context.tunnel(binding.tunnel, home, &pending.registration, &left));
             items.extend(
                 forwarding::tunnel_routes(binding.tunnel, home, &pending.registration).filter(|item| !known(item)),
             );
@@ -242,12 +241,8 @@ impl HomeAgent {
                 let tunnel = binding.tunnel;
                 let record =
                     binding.journal_record(home, &current, |at| self.clock.unix_micros(at).unwrap_or_default());
-                let ground = ForwardingContext {
-                    own_ends: self.config.own(),
-                    home_link: &self.home_link,
-                    path_mtu: &self.path_mtu,
-                };
-                let item = ground.tunnel(tunnel, home, &current, &left);
+                let forwarding_context = ForwardingContext::new(&self.config, self.home_link.direct(), &self.path_mtu);
+                let item = forwarding_context.tunnel(tunnel, home, &current, &left);
                 self.put(home, item, out);
                 for route in forwarding::tunnel_routes(tunnel, home, &current) {
                     self.put(home, route, out);

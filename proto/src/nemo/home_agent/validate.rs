@@ -1,12 +1,12 @@
 //! Validation of a Binding Update, in the order of the standards, and the resulting action. RFC 6275 §9.5.1 and §10.3,
 //! RFC 3963 §6.2 and §6.7, RFC 4285 §5.1 and §6, RFC 3776 §4, RFC 5648 §6.2.
 
-use super::cache::{Binding, CareOf, Registration};
+use super::cache::{Binding, Registration};
 use super::care_of::is_routable_unicast;
 use super::mcoa::{self, MergedCareOf};
 use super::nesting::TunnelDestinations;
-use super::reply::Reply;
 use super::request::UpdateRequest;
+use super::types::{CareOf, Reply};
 use super::{HomeAgent, flows};
 use crate::base::time::Time;
 use crate::contract::config::nemo::{Authentication, PrefixTableRow, SharedKey};
@@ -193,8 +193,8 @@ impl HomeAgent {
             return Err(Rejection::Reply(Status::MOBILE_ROUTER_NOT_PERMITTED));
         }
         let latest = binding.and_then(Binding::latest);
-        let carried = answer.dsmip.map(|carriage| carriage.care_of);
-        let from_home = carried.is_none() && request.care_of.0 == request.home.0;
+        let ipv4_care_of = answer.dsmip.map(|dsmip| dsmip.care_of);
+        let from_home = ipv4_care_of.is_none() && request.care_of.0 == request.home.0;
         let ends = request.lifetime.is_zero() || (from_home && request.bid_options.is_empty());
         if !ends && latest.is_some_and(|latest| latest.router != request.router) {
             return Err(Rejection::Reply(Status::REGISTRATION_TYPE_CHANGE));
@@ -210,13 +210,13 @@ impl HomeAgent {
             return Err(Rejection::Reply(Status::INSUFFICIENT_RESOURCES));
         }
         if !ends
-            && carried.is_none()
+            && ipv4_care_of.is_none()
             && !request.has_home_address_option
-            && !request.bid_options.iter().any(|offer| offer.simultaneous_home)
+            && !request.bid_options.iter().any(|option| option.simultaneous_home)
         {
             return Err(Rejection::Drop(DropReason::Malformed, "the Home Address option is missing"));
         }
-        if !ends && carried.is_none() && request.force_udp {
+        if !ends && ipv4_care_of.is_none() && request.force_udp {
             // UDP encapsulation is not available over IPv6 (RFC 5555 §4.5); acceptance would make the mobile router
             // use it.
             return Err(Rejection::Reply(Status::UDP_ENCAPSULATION_REFUSED));
@@ -230,7 +230,7 @@ impl HomeAgent {
             }
         };
         let lifetime = if ends { Duration::ZERO } else { self.grant_lifetime(request.lifetime) };
-        let merged = self.grant_care_of((now + lifetime, carried), request, latest, &prefixes)?;
+        let merged = self.grant_care_of((now + lifetime, ipv4_care_of), request, latest, &prefixes)?;
         answer.bid_statuses = merged.bid_statuses;
         answer.lifetime = lifetime;
         if merged.care_of.is_empty() {
@@ -240,8 +240,8 @@ impl HomeAgent {
         let known_at = latest.and_then(|latest| latest.home_link_address);
         let bids: Vec<Bid> = merged.care_of.iter().map(|care_of| care_of.bid).collect();
         let known = latest.map(|latest| latest.flows.as_slice()).unwrap_or_default();
-        let (rules, echoes) = flows::merge_flows(known, &request.flows, &request.flow_summary, &bids);
-        answer.flows = echoes;
+        let (rules, flow_statuses) = flows::merge_flows(known, &request.flows, &request.flow_summary, &bids);
+        answer.flows = flow_statuses;
         let mut next = Registration {
             care_of: merged.care_of,
             prefixes,
@@ -313,7 +313,7 @@ impl HomeAgent {
     /// The care-of addresses once this update is in force.
     fn grant_care_of(
         &self,
-        (expires, carried): (Time, Option<Ipv4Endpoint>),
+        (expires, ipv4_care_of): (Time, Option<Ipv4Endpoint>),
         request: &UpdateRequest,
         latest: Option<&Registration>,
         prefixes: &[Prefix],
@@ -323,7 +323,7 @@ impl HomeAgent {
             Some(end) => self.is_valid_ipv4_care_of(end) && self.may_nest(reach, &[address]),
             None => self.is_valid_care_of(address) && self.may_nest(reach, &[address]),
         };
-        if carried.is_some_and(|end| !usable(end.to_ipv6())) {
+        if ipv4_care_of.is_some_and(|end| !usable(end.to_ipv6())) {
             return Err(Rejection::Reply(Status::INVALID_CARE_OF));
         }
         if !request.bid_options.is_empty() {
@@ -339,15 +339,15 @@ impl HomeAgent {
             let reachable = self.config.home_and_away && self.home_link.is_up() && told.is_some();
             let home = Some(request.home.0).filter(|_| reachable);
             let (ends, overwrite) = (request.lifetime.is_zero(), request.overwrite);
-            let order =
-                mcoa::BidUpdate { deregister: ends, overwrite, expires, home_address: home, ipv4_source: carried };
-            let merged = mcoa::merge_care_of(known, &request.bid_options, &order, usable).map_err(Rejection::Reply)?;
+            let update =
+                mcoa::BidUpdate { deregister: ends, overwrite, expires, home_address: home, ipv4_source: ipv4_care_of };
+            let merged = mcoa::merge_care_of(known, &request.bid_options, &update, usable).map_err(Rejection::Reply)?;
             let away = merged.care_of.iter().filter(|care_of| !care_of.simultaneous_home);
             let away: Vec<Ipv6Addr> = away.map(|care_of| care_of.address).collect();
             // Kept care-of addresses were checked against other prefixes.
             return if ends || self.may_nest(reach, &away) { Ok(merged) } else { refused(Status::INVALID_CARE_OF) };
         }
-        let address = match carried {
+        let address = match ipv4_care_of {
             Some(end) => end.to_ipv6(),
             None if !is_routable_unicast(request.care_of.0) => {
                 let why = "the care-of address is not a unicast address";
@@ -441,13 +441,13 @@ impl HomeAgent {
             return;
         };
         let Some(bound) = binding.current.as_ref().and_then(|current| current.care_of.first()) else { return };
-        let (home, bound, rival) = (request.home, bound.address, request.care_of.0);
-        if binding.has_care_of(rival) {
+        let (home, bound, other) = (request.home, bound.address, request.care_of.0);
+        if binding.has_care_of(other) {
             return;
         }
         binding.duplicate_reported = true;
         let text = format!(
-            "{home}: bound at {bound}, and an authentic Binding Update with an old sequence number came from {rival}: \
+            "{home}: bound at {bound}, and an authentic Binding Update with an old sequence number came from {other}: \
              either the mobile router has lost its state, or two mobile routers have this home address and key"
         );
         out.report(Report::Host(HostReport::Notice { text }));
@@ -469,13 +469,13 @@ impl HomeAgent {
 /// [`check_protection`] covers other methods.
 fn verify_authenticator(request: &UpdateRequest, authentication: &Authentication) -> Result<(), Rejection> {
     let Authentication::SharedKey(key) = authentication else { return Ok(()) };
-    let Some(proof) = &request.mn_ha_option else {
+    let Some(mn_ha) = &request.mn_ha_option else {
         return Err(Rejection::Drop(DropReason::NotAuthenticated, "the authentication option is missing"));
     };
-    if proof.spi != key.spi {
+    if mn_ha.spi != key.spi {
         return Err(Rejection::Drop(DropReason::NoAssociation, "no security association with this SPI"));
     }
-    if !verify(&key.secret, request.care_of, request.home, &proof.covered, &proof.authenticator) {
+    if !verify(&key.secret, request.care_of, request.home, &mn_ha.covered, &mn_ha.authenticator) {
         return Err(Rejection::RateLimitedReply(Status::AUTHENTICATION_FAILED, DropReason::BadAuthenticator));
     }
     Ok(())
@@ -483,10 +483,10 @@ fn verify_authenticator(request: &UpdateRequest, authentication: &Authentication
 
 /// The authentication of the answer: for a row with two keys the one that verifies the update, else one with its SPI.
 fn reply_authentication(request: &UpdateRequest, row: &PrefixTableRow) -> Authentication {
-    let Some(proof) = &request.mn_ha_option else { return row.authentication.clone() };
-    let named = || row.shared_keys().filter(|key| key.spi == proof.spi);
+    let Some(mn_ha) = &request.mn_ha_option else { return row.authentication.clone() };
+    let named = || row.shared_keys().filter(|key| key.spi == mn_ha.spi);
     let proves =
-        |key: &&SharedKey| verify(&key.secret, request.care_of, request.home, &proof.covered, &proof.authenticator);
+        |key: &&SharedKey| verify(&key.secret, request.care_of, request.home, &mn_ha.covered, &mn_ha.authenticator);
     let key = named().find(proves).or_else(|| named().next());
     key.map_or_else(|| row.authentication.clone(), |key| Authentication::SharedKey(key.clone()))
 }

@@ -1,8 +1,9 @@
 //! The operator's view of the home agent.
 
 use super::HomeAgent;
-use super::cache::{Binding, CareOf, Registration};
+use super::cache::{Binding, Registration};
 use super::forwarding::ForwardingContext;
+use super::types::CareOf;
 use crate::base::time::Time;
 use crate::contract::item::Item;
 use crate::contract::view::{
@@ -54,9 +55,8 @@ impl HomeAgent {
         let row = |care_of| self.show_binding(now, home, binding, registration, care_of);
         view.bindings.extend(registration.care_of.iter().map(row));
         let left = binding.lingering_after(registration);
-        let ground =
-            ForwardingContext { own_ends: self.config.own(), home_link: &self.home_link, path_mtu: &self.path_mtu };
-        let tunnel = ground.tunnel(binding.tunnel, home, registration, &left);
+        let forwarding_context = ForwardingContext::new(&self.config, self.home_link.direct(), &self.path_mtu);
+        let tunnel = forwarding_context.tunnel(binding.tunnel, home, registration, &left);
         let (Item::Tunnel(tunnel), Some(_)) = (tunnel, &binding.current) else { return };
         let used = tunnel.paths.len() - left.len();
         let state = |at, weight| match (at < used, weight) {

@@ -4,7 +4,6 @@
 use super::MobileRouter;
 use super::binding_update::lifetime_of;
 use super::discovery::RETRY_DELAY;
-use super::dispatch::drop_malformed;
 use super::registration::{CareOf, DesiredRegistration, Location, RefreshAdvice, Transmission};
 use super::uplink::Uplink;
 use crate::base::time::Time;
@@ -12,6 +11,7 @@ use crate::contract::config::nemo::Authentication;
 use crate::contract::engine::Outbox;
 use crate::contract::report::{DropReason, HostReport, NemoReport, Report};
 use crate::crypto::authenticator::{NTP_TO_UNIX_SECONDS, Timestamp, verify};
+use crate::nemo::dropped::report_malformed;
 use roam6_wire::Bid;
 use roam6_wire::ip6::Datagram;
 use roam6_wire::mobility::option::AUTHENTICATION_MN_HA;
@@ -54,7 +54,7 @@ impl MobileRouter {
         }
         let message = match Message::parse(datagram.payload, source, destination) {
             Ok(message) => message,
-            Err(why) => return drop_malformed(from, why, out),
+            Err(why) => return report_malformed(from, why, out),
         };
         let drop = |reason, detail: &str, out: &mut Outbox| {
             out.report(Report::Host(HostReport::Dropped { reason, from, detail: detail.to_owned() }));

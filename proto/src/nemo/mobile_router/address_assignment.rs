@@ -1,56 +1,19 @@
 //! The source of an uplink's care-of address: the configuration, a prefix of the router in use, or a DHCPv6 server if
 //! that router has the M flag (RFC 4862 §5.5.3; RFC 4861 §4.2, RFC 8415 §18.2).
 
+use super::care_of_address::{AddressLease, Assignment};
 use super::care_of_prefix::client_duid;
-use super::uplink::{FormedAddress, Uplink};
+use super::uplink::Uplink;
 use crate::base::rng::Entropy;
 use crate::base::time::Time;
 use crate::contract::engine::Outbox;
 use crate::contract::report::{HostReport, Report};
 use crate::link::nd_messages;
-use crate::link::prefix_delegation::{DhcpClient, DhcpClientConfig, DhcpEvent, DhcpInterface, DnsInfo, IaType};
+use crate::link::prefix_delegation::{DhcpClient, DhcpClientConfig, DhcpEvent, DhcpInterface, IaType};
 use roam6_wire::dhcp6::Iaid;
 use roam6_wire::ip6::Datagram;
 use roam6_wire::{HomeAddress, Prefix};
 use std::net::Ipv6Addr;
-
-/// An address for an uplink, or a prefix in which to form one.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Assignment {
-    /// `None`: formed in the prefix.
-    pub(super) address: Option<Ipv6Addr>,
-    pub(super) prefix: Prefix,
-    pub(super) on_link: bool,
-    pub(super) router: Ipv6Addr,
-    pub(super) valid_until: Time,
-}
-
-/// An address that a DHCPv6 server has assigned, or is asked for.
-#[derive(Debug, Clone)]
-pub(super) struct AddressLease {
-    client: DhcpClient,
-    /// The router with the M flag: another one means another network.
-    router: Ipv6Addr,
-}
-
-impl Assignment {
-    /// Whether `formed` is the address of this assignment.
-    pub(super) fn matches(&self, formed: &FormedAddress) -> bool {
-        formed.prefix == self.prefix && self.address.is_none_or(|address| address == formed.address.0)
-    }
-}
-
-impl AddressLease {
-    /// When [`Uplink::update_lease`] has something to do.
-    pub(super) fn deadline(&self) -> Option<Time> {
-        self.client.deadline()
-    }
-
-    /// The DNS configuration from the server, and the end of the lease.
-    pub(super) fn dns(&self) -> Option<(&DnsInfo, Time)> {
-        Some((self.client.dns(), self.client.leases().first()?.valid_until))
-    }
-}
 
 impl Uplink {
     /// The present address assignment: static first, then an advertised prefix, then DHCPv6.

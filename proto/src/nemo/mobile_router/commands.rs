@@ -84,8 +84,8 @@ impl MobileRouter {
             inside.configure(now, wanted, out);
             self.ingress.push(inside);
         }
-        for gone in &mut before {
-            gone.advertiser.iter_mut().for_each(|advertiser| advertiser.withdraw(now, out));
+        for removed in &mut before {
+            removed.advertiser.iter_mut().for_each(|advertiser| advertiser.withdraw(now, out));
         }
         if config.prefix_mode != self.config.prefix_mode {
             self.prefix_mode = ModeSelector::new(config.prefix_mode);

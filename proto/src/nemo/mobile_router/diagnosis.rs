@@ -8,6 +8,7 @@ use crate::base::time::Time;
 use crate::contract::engine::Outbox;
 use crate::contract::report::{DropReason, NemoReport, Report};
 use crate::nemo::fault::{Fault, Faults};
+use crate::nemo::quoted::QuotedPacket;
 use core::time::Duration;
 use roam6_wire::icmp6::Message;
 use roam6_wire::ip4::DSMIP_PORT;
@@ -84,8 +85,8 @@ impl Diagnosis {
             DropReason::NotAuthenticated => "it is not authenticated",
             _ => "it does not verify with our key",
         };
-        let cure = "compare key_file here with the row of this home address in the home agent's prefix table";
-        self.signalling_hint = Some(format!("an answer with status {status} came, but {why}: {cure}"));
+        let remedy = "compare key_file here with the row of this home address in the home agent's prefix table";
+        self.signalling_hint = Some(format!("an answer with status {status} came, but {why}: {remedy}"));
     }
 }
 
@@ -97,7 +98,7 @@ impl MobileRouter {
             self.diagnosis.rejected_prefixes = self.config.prefixes.clone();
         }
         let networks = || self.config.prefixes.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
-        let cure = match status {
+        let remedy = match status {
             Status::AUTHENTICATION_FAILED => "compare key_file here with the row in its prefix table".to_owned(),
             Status::INVALID_PREFIX | Status::NOT_AUTHORISED_FOR_PREFIX => {
                 format!("not all of {} are in the row of this router in its prefix table", networks())
@@ -115,7 +116,7 @@ impl MobileRouter {
             _ => "see its log".to_owned(),
         };
         self.diagnosis.is_rejected = true;
-        self.put_fault(now, (home_agent, None), format!("refuses: {status}: {cure}"), out);
+        self.put_fault(now, (home_agent, None), format!("refuses: {status}: {remedy}"), out);
     }
 
     /// Records an accepted update.
@@ -134,8 +135,7 @@ impl MobileRouter {
         else {
             return;
         };
-        let address = |at: usize| Some(Ipv6Addr::from(*invoking.get(at..)?.first_chunk::<16>()?));
-        let Some((source, destination)) = address(8).zip(address(24)) else { return };
+        let Some(QuotedPacket { source, destination, next_header, .. }) = QuotedPacket::parse(invoking) else { return };
         let ours = |uplink: &Uplink| uplink.care_of().is_some_and(|care_of| care_of.address.0 == source);
         if !self.home_agents.contains(destination) || !self.uplinks.iter().any(ours) {
             return;
@@ -148,12 +148,10 @@ impl MobileRouter {
             Message::ParameterProblem { code: 1 | 2, .. } if from == destination => "no home agent runs there",
             _ => return,
         };
-        let clue = Some(format!("{from} says: {said}"));
-        match invoking.get(6) {
-            Some(&protocol::IPV6) => self.diagnosis.tunnel_hint = clue,
-            Some(&(protocol::MOBILITY | protocol::DESTINATION | protocol::ESP)) => {
-                self.diagnosis.signalling_hint = clue
-            }
+        let hint = Some(format!("{from} says: {said}"));
+        match next_header {
+            protocol::IPV6 => self.diagnosis.tunnel_hint = hint,
+            protocol::MOBILITY | protocol::DESTINATION | protocol::ESP => self.diagnosis.signalling_hint = hint,
             _ => {}
         }
     }
@@ -176,11 +174,11 @@ impl MobileRouter {
         if now.since(since) < UNANSWERED_TIMEOUT && self.diagnosis.signalling_hint.is_none() {
             return;
         }
-        let carried = wanted.first_visited().and_then(CareOf::ipv4).is_some();
+        let over_ipv4 = wanted.first_visited().and_then(CareOf::ipv4).is_some();
         let pinged = wanted.care_of().iter().filter_map(|care_of| self.uplink_of(care_of));
         let pinged = pinged.map(|uplink| uplink.prober.is_answered()).max();
-        let why = match (&self.diagnosis.signalling_hint, carried, pinged.filter(|_| self.config.probe.is_some())) {
-            (Some(clue), ..) => format!("updates are not answered; {clue}"),
+        let why = match (&self.diagnosis.signalling_hint, over_ipv4, pinged.filter(|_| self.config.probe.is_some())) {
+            (Some(hint), ..) => format!("updates are not answered; {hint}"),
             (None, true, _) => format!(
                 "updates over IPv4 are not answered: is [home_agent.ipv4] configured there, and is UDP port {DSMIP_PORT} \
                  let through?"
@@ -215,16 +213,19 @@ impl MobileRouter {
         };
         let held = self.registration.binding().map(|binding| binding.care_of()).unwrap_or_default();
         let accepted = self.diagnosis.last_accepted;
-        let unheard = uplink.last_tunnelled_reply.is_none_or(|at| at < accepted);
+        let unanswered = uplink.last_tunnelled_reply.is_none_or(|at| at < accepted);
         let waited = now.since(accepted) >= probe.interval * probe.down_after;
-        if !(uplink.prober.is_silent() && unheard && waited && held.iter().any(|held| held.address == care_of.address))
+        if !(uplink.prober.is_silent()
+            && unanswered
+            && waited
+            && held.iter().any(|held| held.address == care_of.address))
         {
             return;
         }
-        let clue = self.diagnosis.tunnel_hint.as_ref().map(|clue| format!("; {clue}")).unwrap_or_default();
+        let hint = self.diagnosis.tunnel_hint.as_ref().map(|hint| format!("; {hint}")).unwrap_or_default();
         let why = format!(
             "updates are answered, probes through the tunnel are not: is IPv6-in-IPv6 (protocol 41) let through in both \
-             directions?{clue}"
+             directions?{hint}"
         );
         self.put_fault(now, (home_agent, Some(bid)), why, out);
     }

@@ -1,6 +1,5 @@
 //! Dispatch of received packets; unexpected ones are counted (RFC 4861 §6.1 and §7.1, RFC 6275 §9.2, RFC 3776 §4).
 
-use super::forwarding::MIN_MTU;
 use super::path_mtu::packet_size;
 use super::probe::PathChange;
 use super::registration::CareOf;
@@ -14,16 +13,18 @@ use crate::contract::input::Packet;
 use crate::contract::output::{Transmit, Via};
 use crate::contract::report::{DropReason, HostReport, NemoReport, Report};
 use crate::crypto::esp::PAYLOAD_OFFSET;
+use crate::nemo::dropped::report_malformed;
 use crate::nemo::dsmip::is_ipv4;
 use crate::nemo::ipsec::drop_reason;
+use crate::nemo::quoted::QuotedPacket;
 use core::time::Duration;
 use roam6_wire::icmp6::{
     Echo, Message, NeighbourAdvertisement, NeighbourOption, NeighbourSolicitation, RouterAdvertisement,
     RouterSolicitation,
 };
-use roam6_wire::ip6::{self, Datagram, Header, protocol};
-use roam6_wire::{LinkAddress, Malformed, Prefix};
-use std::net::{Ipv4Addr, Ipv6Addr};
+use roam6_wire::ip6::{self, Datagram, Header, MINIMUM_MTU, protocol};
+use roam6_wire::{LinkAddress, Prefix};
+use std::net::Ipv6Addr;
 
 /// RFC 8201 §5.2: how long a Packet Too Big is valid.
 const PATH_MTU_LIFETIME: Duration = Duration::from_secs(600);
@@ -40,7 +41,7 @@ impl MobileRouter {
         }
         let datagram = match Datagram::parse(&packet.bytes) {
             Ok(datagram) => datagram,
-            Err(why) if self.uses_link(packet.link) => return drop_malformed(None, why, out),
+            Err(why) if self.uses_link(packet.link) => return report_malformed(None, why, out),
             Err(_) => return,
         };
         match datagram.protocol {
@@ -76,7 +77,7 @@ impl MobileRouter {
                         self.receive_prefix_advertisement(now, &inner, (identifier, &options), true, out);
                     }
                     Ok(_) => out.report(dropped(DropReason::NotForUs, "ICMPv6 in ESP".to_owned())),
-                    Err(why) => drop_malformed(Some(datagram.source), why, out),
+                    Err(why) => report_malformed(Some(datagram.source), why, out),
                 }
             }
             Ok(opened) => out.report(dropped(DropReason::NotForUs, format!("ESP with protocol {}", opened.protocol))),
@@ -88,7 +89,7 @@ impl MobileRouter {
         let from = (packet.link, datagram.source, packet.sender);
         let message = match Message::parse(datagram) {
             Ok(message) => message,
-            Err(why) if self.uses_link(packet.link) => return drop_malformed(Some(datagram.source), why, out),
+            Err(why) if self.uses_link(packet.link) => return report_malformed(Some(datagram.source), why, out),
             Err(_) => return,
         };
         if let Err(why) = message.check_on_link(datagram)
@@ -309,7 +310,7 @@ impl MobileRouter {
             return;
         };
         let (source, remote) = (quoted.source, quoted.destination);
-        if mtu < MIN_MTU || quoted.length <= mtu {
+        if mtu < MINIMUM_MTU || quoted.length <= mtu {
             let detail = format!("packet too big: {mtu} octets, of a packet of {} octets", quoted.length);
             out.report(Report::Host(HostReport::Dropped { reason: DropReason::Malformed, from: Some(remote), detail }));
             return;
@@ -334,7 +335,8 @@ impl MobileRouter {
             address == self.config.home_address.0 || self.networks().any(|prefix| prefix.contains(address))
         };
         let outer = held.into_iter().any(|care_of| care_of.address.0 == quoted.source);
-        outer && moves(quoted.inner_source) && !moves(quoted.inner_destination)
+        let carried = quoted.inner.is_some_and(|(source, destination)| moves(source) && !moves(destination));
+        outer && carried
     }
 
     /// Processes a discovery reply; only home agents that support mobile routers count (RFC 3963 §7.2).
@@ -366,49 +368,6 @@ impl MobileRouter {
         let bytes = ip6::emit(&Header::new(source, anycast), protocol::ICMPV6, &message.emit(source, anycast));
         Transmit { via: Via::Link(care_of.link), bytes }
     }
-}
-
-/// The tunnelled packet quoted by an ICMPv6 error (RFC 2473 §8.1).
-struct QuotedPacket {
-    source: Ipv6Addr,
-    destination: Ipv6Addr,
-    /// Length of the whole packet, octets.
-    length: u32,
-    inner_source: Ipv6Addr,
-    inner_destination: Ipv6Addr,
-}
-
-impl QuotedPacket {
-    /// Parses the outer header, a Destination Options header if there is one (RFC 2473 §4.1.1), and the inner
-    /// addresses.
-    fn parse(invoking: &[u8]) -> Option<QuotedPacket> {
-        const HEADER: usize = 40;
-        const IPV4: u8 = 4;
-        const DESTINATION_OPTIONS: u8 = 60;
-        let octet = |at: usize| invoking.get(at).copied();
-        let ipv6 = |at: usize| Some(Ipv6Addr::from(*invoking.get(at..)?.first_chunk::<16>()?));
-        let ipv4 = |at: usize| Some(Ipv4Addr::from(*invoking.get(at..)?.first_chunk::<4>()?).to_ipv6_mapped());
-        let payload = u16::from_be_bytes(*invoking.get(4..)?.first_chunk::<2>()?);
-        let (mut next, mut inner) = (octet(6)?, HEADER);
-        if next == DESTINATION_OPTIONS {
-            next = octet(HEADER)?;
-            inner += 8 * (usize::from(octet(HEADER + 1)?) + 1);
-        }
-        let (inner_source, inner_destination) = match (next, octet(inner)? >> 4) {
-            (protocol::IPV6, 6) => (ipv6(inner + 8)?, ipv6(inner + 24)?),
-            (IPV4, 4) => (ipv4(inner + 12)?, ipv4(inner + 16)?),
-            _ => return None,
-        };
-        let length = u32::from(payload) + 40;
-        let outer = (octet(0)? >> 4 == 6).then_some((ipv6(8)?, ipv6(24)?));
-        let (source, destination) = outer?;
-        Some(QuotedPacket { source, destination, length, inner_source, inner_destination })
-    }
-}
-
-/// Reports a malformed packet.
-pub(super) fn drop_malformed(from: Option<Ipv6Addr>, why: Malformed, out: &mut Outbox) {
-    out.report(Report::Host(HostReport::Dropped { reason: DropReason::Malformed, from, detail: why.to_string() }));
 }
 
 fn is_global(address: Ipv6Addr) -> bool {

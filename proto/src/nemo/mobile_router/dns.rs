@@ -2,9 +2,9 @@
 //! networks (RFC 8106 §5 and §6.3).
 
 use super::MobileRouter;
-use super::ingress::IngressInterface;
 use super::uplink::Uplink;
 use crate::base::time::Time;
+use crate::contract::config::nemo::IngressConfig;
 use crate::link::advertiser::{AdvertisedLifetime, router_lifetime};
 use crate::link::prefix_delegation::DnsInfo;
 use core::time::Duration;
@@ -30,9 +30,16 @@ pub(super) struct LearnedDns {
 /// Values with their advertised lifetimes.
 type Lifetimes<T> = Vec<(T, AdvertisedLifetime)>;
 
+/// The DNS configuration that the nodes of an interface may consider valid.
+#[derive(Debug, Default, Clone)]
+pub(super) struct IngressDns {
+    resolvers: AdvertisedDns<Ipv6Addr>,
+    search_domains: AdvertisedDns<DomainName>,
+}
+
 /// Values advertised on one interface.
 #[derive(Debug, Clone)]
-pub(super) struct AdvertisedDns<T> {
+struct AdvertisedDns<T> {
     values: Vec<AdvertisedValue<T>>,
 }
 
@@ -86,28 +93,28 @@ impl MobileRouter {
     /// The DNS configuration of the visited networks. A resolver that answers only nodes of the visited network is
     /// left out: packets of the mobile network come from the home network.
     pub(super) fn learned_dns(&self, now: Time) -> LearnedDns {
-        let mut learnt = LearnedDns::default();
+        let mut learned = LearnedDns::default();
         let local = self.config.care_of_prefixes.is_some();
         let mut uplinks: Vec<_> = self.uplinks.iter().filter(|uplink| uplink.is_up()).collect();
         uplinks.sort_by_key(|uplink| uplink.config.priority);
         for uplink in uplinks {
             let Some(router) = uplink.attachment.as_ref().and_then(|attachment| attachment.router()) else { continue };
-            learnt.attached = true;
+            learned.attached = true;
             let usable = router.resolvers.iter().filter(|(address, _)| is_reachable(*address, local));
-            add_longest(&mut learnt.resolvers, now, usable);
-            add_longest(&mut learnt.search_domains, now, router.search_domains.iter());
+            add_longest(&mut learned.resolvers, now, usable);
+            add_longest(&mut learned.search_domains, now, router.search_domains.iter());
             for (names, until) in uplink.leased_dns().into_iter().chain(self.delegated_dns(uplink.config.bid)) {
                 let servers: Vec<_> = names.servers.iter().map(|server| (*server, until)).collect();
                 let domains: Vec<_> = names.search_domains.iter().map(|domain| (domain.clone(), until)).collect();
                 add_longest(
-                    &mut learnt.resolvers,
+                    &mut learned.resolvers,
                     now,
                     servers.iter().filter(|(address, _)| is_reachable(*address, local)),
                 );
-                add_longest(&mut learnt.search_domains, now, domains.iter());
+                add_longest(&mut learned.search_domains, now, domains.iter());
             }
         }
-        learnt
+        learned
     }
 
     /// The DNS configuration from the delegating server, and the end of the first lease.
@@ -123,21 +130,22 @@ impl Uplink {
     }
 }
 
-impl IngressInterface {
-    /// The values to advertise: configured ones, else learned ones.
-    pub(super) fn dns_to_advertise(
+impl IngressDns {
+    /// The values to advertise on the interface of `config`: configured ones, else learned ones.
+    pub(super) fn to_advertise(
         &mut self,
         now: Time,
-        learnt: &LearnedDns,
+        config: &IngressConfig,
+        learned: &LearnedDns,
     ) -> (Lifetimes<Ipv6Addr>, Lifetimes<DomainName>) {
-        let longest = Duration::from_secs(router_lifetime(self.config.advertisement_interval).into());
-        let (dns, search) = (self.config.dns.as_ref(), self.config.search_domains.as_ref());
+        let longest = Duration::from_secs(router_lifetime(config.advertisement_interval).into());
+        let (dns, search) = (config.dns.as_ref(), config.search_domains.as_ref());
         let resolvers = dns.map(|set| set.iter().map(|server| (*server, FOREVER)).collect());
-        let resolvers: &Vec<_> = resolvers.as_ref().unwrap_or(&learnt.resolvers);
+        let resolvers: &Vec<_> = resolvers.as_ref().unwrap_or(&learned.resolvers);
         let domains = search.map(|set| set.iter().map(|domain| (domain.clone(), FOREVER)).collect());
-        let domains: &Vec<_> = domains.as_ref().unwrap_or(&learnt.search_domains);
-        let resolvers = self.resolvers.update(now, resolvers, longest, learnt.attached || dns.is_some());
-        let search = self.search_domains.update(now, domains, longest, learnt.attached || search.is_some());
+        let domains: &Vec<_> = domains.as_ref().unwrap_or(&learned.search_domains);
+        let resolvers = self.resolvers.update(now, resolvers, longest, learned.attached || dns.is_some());
+        let search = self.search_domains.update(now, domains, longest, learned.attached || search.is_some());
         (resolvers, search)
     }
 }

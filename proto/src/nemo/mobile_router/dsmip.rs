@@ -2,27 +2,24 @@
 //! through NAT (RFC 5555 §4.1-4.4).
 
 use super::MobileRouter;
-use super::dispatch::drop_malformed;
-use super::probe::Prober;
+use super::ipv4_uplink::Ipv4Uplink;
 use super::registration::{CareOf, DesiredRegistration, RefreshAdvice};
 use super::uplink::Uplink;
-use crate::base::ids::LinkId;
 use crate::base::time::Time;
 use crate::contract::engine::Outbox;
 use crate::contract::input::{AddressEvent, Packet};
 use crate::contract::item::TunnelPath;
 use crate::contract::output::{Transmit, Via};
 use crate::contract::report::{DropReason, HostReport, NemoReport, Report};
+use crate::nemo::dropped::report_malformed;
 use crate::nemo::dsmip::{NATKATIMEOUT, NO_KEEPALIVE, encapsulate};
 use core::time::Duration;
 use roam6_wire::ip4::{DSMIP_PORT, Encapsulated};
 use roam6_wire::ip6::{Datagram, protocol};
 use roam6_wire::mobility::{BindingAcknowledgement, MobilityOption};
-use roam6_wire::{Bid, CareOfAddress, Ipv4Endpoint};
+use roam6_wire::{Bid, Ipv4Endpoint};
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-/// IPv6 is preferred (RFC 5555 §4.4.1): time for an IPv6 router to answer our solicitation (RFC 4861 §6.2.6).
-const ROUTER_WAIT: Duration = Duration::from_millis(500);
 /// Hold-down of an IPv6 path that did not work, also after a move (RFC 5555 §4.4.1).
 const IPV6_HOLD_DOWN: Duration = Duration::from_secs(300);
 /// Unanswered updates before the other family is tried (RFC 5555 §4.4.1).
@@ -31,25 +28,6 @@ const MAX_UNANSWERED: usize = 3;
 const SILENT_HOLD_DOWN: Duration = Duration::from_secs(30);
 /// Maximum IPv4 addresses of one interface.
 const MAX_ADDRESSES: usize = 8;
-
-/// The IPv4 state of an uplink.
-#[derive(Debug, Default, Clone)]
-pub struct Ipv4Uplink {
-    /// Its addresses, in order of appearance.
-    addresses: Vec<Ipv4Addr>,
-    /// The IPv4 care-of address.
-    in_use: Option<Ipv4Addr>,
-    /// The link, while it is up.
-    up: Option<LinkId>,
-    /// Until when an IPv6 router may still answer.
-    wait_for_router_until: Option<Time>,
-    /// Until when its IPv6 is not used.
-    ipv6_hold_down_until: Option<Time>,
-    /// When a silent path that cannot be probed is used again.
-    silent_hold_down_until: Option<Time>,
-    /// It was reported that IPv4 alone is of no use here.
-    ipv4_only_reported: bool,
-}
 
 /// The encapsulation, as the home agent has signalled last.
 #[derive(Debug, Clone, Copy)]
@@ -73,39 +51,6 @@ impl CareOf {
     /// The IPv4 end, if it is an IPv4 care-of address.
     pub(super) fn ipv4(&self) -> Option<Ipv4Endpoint> {
         Ipv4Endpoint::from_ipv6(self.address.0)
-    }
-}
-
-impl Ipv4Uplink {
-    /// Whether the interface has this address.
-    pub(super) fn has(&self, address: CareOfAddress) -> bool {
-        Ipv4Endpoint::from_ipv6(address.0).is_some_and(|end| self.addresses.contains(&end.address))
-    }
-
-    /// The care-of address in use, as a UDP end.
-    pub(super) fn in_use(&self) -> Option<CareOfAddress> {
-        self.in_use.map(|address| CareOfAddress(Ipv4Endpoint::dsmip(address).to_ipv6()))
-    }
-
-    /// When [`Ipv4Side::expire`] has something to do.
-    pub(super) fn deadline(&self) -> Option<Time> {
-        [self.wait_for_router_until, self.ipv6_hold_down_until, self.silent_hold_down_until].into_iter().flatten().min()
-    }
-
-    /// Records whether the link is up: from then on its routers have time to answer.
-    fn update_link(&mut self, now: Time, up: Option<LinkId>) {
-        if self.up != up {
-            self.up = up;
-            self.wait_for_router_until = up.map(|_| now + ROUTER_WAIT);
-        }
-    }
-
-    fn expire(&mut self, now: Time, prober: &mut Prober) {
-        self.wait_for_router_until.take_if(|at| *at <= now);
-        self.ipv6_hold_down_until.take_if(|at| *at <= now);
-        if self.silent_hold_down_until.take_if(|at| *at <= now).is_some() {
-            prober.restart(now);
-        }
     }
 }
 
@@ -170,8 +115,8 @@ impl MobileRouter {
         for uplink in self.uplinks.iter_mut().filter(|uplink| uplink.ipv4.up.is_some()) {
             uplink.use_ipv4(now, false, out);
             let addresses = core::mem::take(&mut uplink.ipv4.addresses);
-            let told_useless = uplink.ipv4.ipv4_only_reported;
-            uplink.ipv4 = Ipv4Uplink { addresses, ipv4_only_reported: told_useless, ..Ipv4Uplink::default() };
+            let was_reported = uplink.ipv4.ipv4_only_reported;
+            uplink.ipv4 = Ipv4Uplink { addresses, ipv4_only_reported: was_reported, ..Ipv4Uplink::default() };
         }
     }
 
@@ -194,8 +139,9 @@ impl MobileRouter {
             return;
         }
         let wanted = self.registration.find_unanswered(now, MAX_UNANSWERED);
-        let carried = wanted.filter(|wanted| wanted.first_visited().is_some_and(|care_of| care_of.ipv4().is_some()));
-        let Some(address) = carried.and_then(|wanted| self.ipv4_of(wanted.home_agent)) else { return };
+        let encapsulated =
+            wanted.filter(|wanted| wanted.first_visited().is_some_and(|care_of| care_of.ipv4().is_some()));
+        let Some(address) = encapsulated.and_then(|wanted| self.ipv4_of(wanted.home_agent)) else { return };
         self.dsmip.unanswered_reported = true;
         let text = format!(
             "home agent {address} does not answer over IPv4: it needs [home_agent.ipv4], and firewalls on the way have to \
@@ -297,19 +243,19 @@ impl MobileRouter {
         if self.config.home_agents_ipv4.is_empty() || self.uplink_on(packet.link).is_none() {
             return;
         }
-        let carried = match Encapsulated::parse(&packet.bytes) {
-            Ok(carried) => carried,
-            Err(why) => return drop_malformed(None, why, out),
+        let encapsulated = match Encapsulated::parse(&packet.bytes) {
+            Ok(encapsulated) => encapsulated,
+            Err(why) => return report_malformed(None, why, out),
         };
-        let from = Some(carried.source.to_ipv6());
-        let datagram = match Datagram::parse(carried.inner) {
+        let from = Some(encapsulated.source.to_ipv6());
+        let datagram = match Datagram::parse(encapsulated.inner) {
             Ok(datagram) => datagram,
-            Err(why) => return drop_malformed(from, why, out),
+            Err(why) => return report_malformed(from, why, out),
         };
         let sender = self.ipv4_of(datagram.source).map(Ipv4Endpoint::dsmip);
         let ours = datagram.destination == self.config.home_address.0 && datagram.routing_home.is_none();
         match datagram.protocol {
-            _ if !ours || sender != Some(carried.source) => {
+            _ if !ours || sender != Some(encapsulated.source) => {
                 let detail = "encapsulated in IPv4".to_owned();
                 out.report(Report::Host(HostReport::Dropped { reason: DropReason::NotForUs, from, detail }));
             }

@@ -302,12 +302,12 @@ impl MobileRouter {
         let in_use = self.home_agents.in_use() == Some(home_agent);
         let Some(doubt) = &mut self.failover.verification else { return true };
         doubt.reached |= in_use;
-        let news = in_use || doubt.alternate.is_none();
-        if !in_use && news {
+        let is_new = in_use || doubt.alternate.is_none();
+        if !in_use && is_new {
             doubt.alternate = Some((home_agent, now));
         }
         // The path works, so the present home agent gets an update over it.
-        if news && self.registration.is_waiting_long(now) && (!in_use || self.failover.limiter.take(now)) {
+        if is_new && self.registration.is_waiting_long(now) && (!in_use || self.failover.limiter.take(now)) {
             self.registration.retransmit_now(now);
         }
         true

@@ -2,7 +2,6 @@
 //! paths (RFC 3963 §5.3, §5.5 and §6.5; RFC 6275 §11.5.5 for lingering paths).
 
 use super::MobileRouter;
-use super::care_of_prefix::PrefixSource;
 use super::registration::CareOf;
 use super::uplink::Uplink;
 use crate::base::ids::LinkId;
@@ -13,6 +12,7 @@ use crate::contract::item::{
     Address, Item, NextHop, Plan, PolicyRule, Route, RouteTable, Sysctl, SysctlSetting, Tunnel, TunnelFlow, TunnelId,
     TunnelPath,
 };
+use roam6_wire::ip6::MINIMUM_MTU;
 use roam6_wire::{Bid, Ipv4Endpoint, Prefix};
 use std::net::Ipv6Addr;
 
@@ -52,8 +52,6 @@ pub(super) const DEFAULT_METRIC: u32 = 512;
 const UNREACHABLE_METRIC: u32 = 1 << 30;
 /// An outer IPv6 header, octets.
 const OUTER_HEADER: u32 = 40;
-/// The minimum link MTU; an outer packet that does not fit is fragmented (RFC 2473 §7.2).
-pub(super) const MIN_MTU: u32 = 1280;
 
 impl MobileRouter {
     /// All desired items.
@@ -149,7 +147,8 @@ impl MobileRouter {
             local: care_of.address.0,
             remote: self.registration.serving_home_agent()?,
             link: Some(care_of.link),
-            mtu: uplink.mtu().max(MIN_MTU).saturating_sub(OUTER_HEADER),
+            // An outer packet that does not fit is fragmented (RFC 2473 §7.2).
+            mtu: uplink.mtu().max(MINIMUM_MTU).saturating_sub(OUTER_HEADER),
             weight,
             direct: false,
         })
@@ -198,7 +197,7 @@ impl MobileRouter {
             return Vec::new();
         };
         let bid = uplink.config.bid;
-        let alone = self.prefix_sources.get(&bid).is_some_and(PrefixSource::is_point_to_point);
+        let alone = self.has_point_to_point_prefix(bid);
         let prefix_length = if alone { 128 } else { formed.prefix_length() };
         let (address, table) = (formed.address.0, uplink_table(bid));
         let gateway = NextHop::Gateway { link, router: formed.router };

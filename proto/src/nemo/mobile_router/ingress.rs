@@ -1,20 +1,18 @@
 //! Ingress interfaces: their addresses and Router Advertisements (RFC 3963 §5.4.3 and §5.5, RFC 4861 §6.2).
 
 use super::MobileRouter;
-use super::care_of_prefix::AdvertisedState;
-use super::dns::AdvertisedDns;
-use super::forwarding::MIN_MTU;
+use super::care_of_prefix::AdvertisedPrefixes;
+use super::dns::IngressDns;
 use super::uplink::Interface;
 use crate::base::ids::LinkId;
 use crate::base::rng::Entropy;
 use crate::base::time::Time;
-use crate::base::vec_map::VecMap;
 use crate::contract::config::nemo::IngressConfig;
 use crate::contract::engine::Outbox;
 use crate::contract::input::LinkEvent;
 use crate::link::advertiser::{Advertiser, RaContent};
 use core::time::Duration;
-use roam6_wire::{DomainName, Prefix};
+use roam6_wire::ip6::MINIMUM_MTU;
 use std::net::Ipv6Addr;
 
 /// RFC 4389 §4.1.3.3: how long another router on an ingress interface is remembered.
@@ -27,11 +25,9 @@ pub(super) struct IngressInterface {
     pub(super) interface: Option<Interface>,
     pub(super) advertiser: Option<Advertiser>,
     /// Care-of prefixes that its nodes may consider valid.
-    pub(super) advertised_prefixes: VecMap<Prefix, AdvertisedState>,
-    /// Recursive DNS servers that its nodes may consider valid.
-    pub(super) resolvers: AdvertisedDns<Ipv6Addr>,
-    /// DNS search domains that its nodes may consider valid.
-    pub(super) search_domains: AdvertisedDns<DomainName>,
+    pub(super) advertised_prefixes: AdvertisedPrefixes,
+    /// DNS configuration that its nodes may consider valid.
+    pub(super) dns: IngressDns,
     /// Another router advertises here; remembered until then.
     pub(super) other_router_until: Option<Time>,
 }
@@ -43,9 +39,8 @@ impl IngressInterface {
             config,
             interface: None,
             advertiser: None,
-            advertised_prefixes: VecMap::new(),
-            resolvers: AdvertisedDns::default(),
-            search_domains: AdvertisedDns::default(),
+            advertised_prefixes: AdvertisedPrefixes::default(),
+            dns: IngressDns::default(),
             other_router_until: None,
         }
     }
@@ -81,7 +76,7 @@ impl IngressInterface {
     pub(super) fn configure(&mut self, now: Time, wanted: &IngressConfig, out: &mut Outbox) {
         let former = core::mem::replace(&mut self.config, wanted.clone()).prefix;
         if former != wanted.prefix && self.advertiser.is_some() {
-            self.withdraw(now, former, out);
+            self.advertised_prefixes.withdraw(now, former, &self.config.interface, out);
         }
     }
 
@@ -102,7 +97,7 @@ impl IngressInterface {
 impl MobileRouter {
     /// Updates the Router Advertisements: prefixes, and the MTU of the tunnel.
     pub(super) fn update_ingress(&mut self, now: Time, out: &mut Outbox) {
-        let tunnel = self.paths().iter().filter(|path| path.weight > 0).map(|path| path.mtu.max(MIN_MTU)).min();
+        let tunnel = self.paths().iter().filter(|path| path.weight > 0).map(|path| path.mtu.max(MINIMUM_MTU)).min();
         self.advertised_mtu =
             if self.home_link.is_some() && !self.is_home_and_away() { None } else { tunnel.or(self.advertised_mtu) };
         let mtu = self.advertised_mtu;
@@ -113,7 +108,7 @@ impl MobileRouter {
             let link_mtu = inside.interface.as_ref().map_or(u32::MAX, |interface| interface.mtu);
             // Present also if it equals the link's: an absent option would not undo an earlier one.
             let mtu = Some(mtu.unwrap_or(link_mtu).min(link_mtu)).filter(|mtu| *mtu < u32::MAX);
-            let (resolvers, search) = inside.dns_to_advertise(now, &names);
+            let (resolvers, search) = inside.dns.to_advertise(now, &inside.config, &names);
             inside.advertise(now, RaContent { mtu, resolvers, search_domains: search, ..content });
             inside.expire(now, &mut self.entropy, out);
         }
@@ -125,6 +120,16 @@ impl MobileRouter {
         if let Some(inside) = self.ingress_on(link) {
             inside.other_router_until = Some(now + OTHER_ROUTER_TIMEOUT);
         }
+    }
+
+    /// The index of each ingress interface that exists, in the order of the configuration.
+    pub(super) fn ingress_links(&self) -> impl Iterator<Item = Option<LinkId>> {
+        self.ingress.iter().map(IngressInterface::link)
+    }
+
+    /// This router's addresses on its ingress interfaces.
+    pub(super) fn ingress_addresses(&self) -> impl Iterator<Item = Ipv6Addr> {
+        self.ingress.iter().filter_map(IngressInterface::address)
     }
 
     /// The ingress interface on `link`.

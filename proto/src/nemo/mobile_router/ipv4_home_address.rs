@@ -51,12 +51,12 @@ impl MobileRouter {
         }
         let any = self.config.dynamic_ipv4.map(|length| (Ipv4Addr::UNSPECIFIED, length));
         let dynamic = any.map(|any| self.ipv4_home.dynamic.and_then(Prefix::ipv4).unwrap_or(any));
-        let wish = |(address, prefix_length)| MobilityOption::Ipv4HomeAddress {
+        let to_option = |(address, prefix_length)| MobilityOption::Ipv4HomeAddress {
             prefix_length,
             prefix_wanted: prefix_length < IPV4_BITS,
             address,
         };
-        self.configured_ipv4().chain(dynamic).map(wish).collect()
+        self.configured_ipv4().chain(dynamic).map(to_option).collect()
     }
 
     /// Removes state that the configuration no longer requests.

@@ -1,9 +1,9 @@
 //! Uplinks: egress interfaces that attach to visited networks, from carrier-up to a care-of address (RFC 6275 §11.5.2,
 //! §11.5.3).
 
-use super::address_assignment::{AddressLease, Assignment};
-use super::dsmip::Ipv4Uplink;
-use super::path_mtu::PathMtuSearch;
+use super::care_of_address::{AddressLease, Assignment, FormedAddress};
+use super::ipv4_uplink::Ipv4Uplink;
+use super::path_mtu_search::PathMtuSearch;
 use super::probe::Prober;
 use super::registration::CareOf;
 use crate::base::ids::LinkId;
@@ -17,6 +17,7 @@ use crate::contract::report::{HostReport, LinkReport, NemoReport, Report};
 use crate::link::dad::DadProbe;
 use crate::link::router_discovery::Attachment;
 use core::time::Duration;
+use roam6_wire::ip6::MINIMUM_MTU;
 use roam6_wire::{Bid, CareOfAddress, HomeAddress, LinkAddress, Prefix};
 use std::net::Ipv6Addr;
 
@@ -78,27 +79,6 @@ pub struct Interface {
     pub up: bool,
     /// Octets.
     pub mtu: u32,
-}
-
-/// A care-of address.
-#[derive(Debug, Clone)]
-pub struct FormedAddress {
-    /// The address.
-    pub address: CareOfAddress,
-    /// Its prefix.
-    pub prefix: Prefix,
-    /// Whether the prefix is on-link.
-    pub on_link: bool,
-    /// The router that advertised it.
-    pub router: Ipv6Addr,
-    /// End of its valid lifetime.
-    pub valid_until: Time,
-    /// Whether it may be registered: duplicate address detection succeeded, or is optimistic.
-    pub usable: bool,
-    dad: Option<DadProbe>,
-    dad_attempts: u8,
-    /// When other addresses are tried, after all so far failed.
-    retry_at: Option<Time>,
 }
 
 impl Interface {
@@ -354,7 +334,7 @@ impl Uplink {
 
     /// The same without the result of path MTU probes, octets.
     pub fn mtu_by_routers(&self) -> u32 {
-        let interface = self.interface.as_ref().map_or(1280, |interface| interface.mtu);
+        let interface = self.interface.as_ref().map_or(MINIMUM_MTU, |interface| interface.mtu);
         let advertised = self.attachment.as_ref().and_then(|attachment| attachment.router()?.mtu);
         let path = self.path_mtu.map(|(mtu, _)| mtu);
         advertised.into_iter().chain(path).fold(interface, u32::min)
@@ -408,13 +388,6 @@ pub struct AddressPolicy<'a> {
     pub entropy: &'a mut Entropy,
     /// Prefixes of the mobile network: no care-of address is in them.
     pub own: &'a [Prefix],
-}
-
-impl FormedAddress {
-    /// Length of the on-link prefix, 128 for none.
-    pub fn prefix_length(&self) -> u8 {
-        if self.on_link { self.prefix.length() } else { 128 }
-    }
 }
 
 /// The universal/local bit of a modified EUI-64 identifier: 0 for one not made from a hardware address (RFC 4291 §2.5.1).

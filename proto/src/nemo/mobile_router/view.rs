@@ -1,7 +1,6 @@
 //! The operator's view of the mobile router, and its next deadline.
 
 use super::MobileRouter;
-use super::care_of_prefix::AdvertisedState;
 use super::registration::CareOf;
 use super::uplink::Uplink;
 use crate::base::time::Time;
@@ -34,11 +33,7 @@ impl MobileRouter {
             Some((uplink.config.interface.as_str(), "care-of prefix", source.deadline(now)))
         });
         let told = self.ingress.iter().map(move |inside| {
-            let ends = inside
-                .advertised_prefixes
-                .values()
-                .flat_map(AdvertisedState::deadlines)
-                .chain(inside.other_router_until);
+            let ends = inside.advertised_prefixes.deadlines().chain(inside.other_router_until);
             (inside.config.interface.as_str(), "former prefix", ends.filter(|end| *end > now).min())
         });
         let own = [

@@ -3,10 +3,10 @@
 //! RFC 4862 §5.5.3).
 
 use super::super::MobileRouter;
-use super::super::ingress::IngressInterface;
 use super::{Grant, GrantKind};
 use crate::base::time::Time;
-use crate::contract::config::nemo::PrefixPreference;
+use crate::base::vec_map::VecMap;
+use crate::contract::config::nemo::{IngressConfig, PrefixPreference};
 use crate::contract::engine::Outbox;
 use crate::contract::item::{CareOfPrefixRecord, Item, JournalKey, JournalRecord, Key};
 use crate::contract::report::{HostReport, Report};
@@ -30,9 +30,13 @@ const NODE_DELAY: Duration = Duration::from_secs(10);
 /// advertised nor withdrawn.
 const RESTART_HOLD_TIME: Duration = Duration::from_secs(10);
 
+/// The care-of prefixes that the nodes of an interface may consider valid, and former prefixes of the interface.
+#[derive(Debug, Default, Clone)]
+pub(in super::super) struct AdvertisedPrefixes(VecMap<Prefix, AdvertisedState>);
+
 /// A prefix that was advertised on an interface.
 #[derive(Debug, Clone)]
-pub(in super::super) struct AdvertisedState {
+pub(super) struct AdvertisedState {
     /// When no node considers it valid any longer.
     believed_until: Time,
     bid: Bid,
@@ -117,9 +121,7 @@ impl MobileRouter {
             former_ingress_prefix: false,
             hold_until: Some(undecided),
         };
-        if inside.advertised_prefixes.len() < MAX_ADVERTISED {
-            inside.advertised_prefixes.insert(record.prefix, told);
-        }
+        inside.advertised_prefixes.restore(record.prefix, told);
     }
 
     /// Drops the records at a clean stop, after the final advertisements. A former mobile network prefix keeps its
@@ -128,7 +130,7 @@ impl MobileRouter {
         let lent = self
             .ingress
             .iter()
-            .flat_map(|inside| &inside.advertised_prefixes)
+            .flat_map(|inside| inside.advertised_prefixes.iter())
             .filter(|(_, told)| !told.former_ingress_prefix);
         lent.for_each(|(prefix, _)| out.drop(Key::JournalRecord(JournalKey::CareOfPrefix(*prefix))));
     }
@@ -178,7 +180,7 @@ impl MobileRouter {
                 routes.push((one.grant.prefix, AdvertisedLifetime::Until(one.grant.valid_until, router)));
             }
         }
-        inside.record_advertised(now, most, &live, out);
+        inside.advertised_prefixes.record_advertised(now, (most, &inside.config), &live, out);
         for (prefix, told) in inside.advertised_prefixes.iter().filter(|(_, told)| told.withdrawn) {
             let (valid, preferred) = (AdvertisedLifetime::Zero, AdvertisedLifetime::Zero);
             prefixes.push(AdvertisedPrefix { prefix: *prefix, on_link: told.on_link, valid, preferred });
@@ -187,7 +189,7 @@ impl MobileRouter {
         }
         let link = inside.link();
         let proxy = self.prefix_sources.values().any(|source| link.is_some() && source.proxy_downstream() == link);
-        let brisk = prefer.is_some() || inside.advertised_prefixes.values().any(|told| told.withdrawn);
+        let brisk = prefer.is_some() || inside.advertised_prefixes.iter().any(|(_, told)| told.withdrawn);
         RaContent { prefixes, routes, interval, proxy_flag: proxy, repeat_quickly: brisk, ..RaContent::default() }
     }
 
@@ -244,12 +246,29 @@ impl MobileRouter {
     }
 }
 
-impl IngressInterface {
-    /// Advertises the interface's former prefix as withdrawn, for as long as nodes may consider it valid (RFC 9096
+impl AdvertisedPrefixes {
+    /// All of them.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (&Prefix, &AdvertisedState)> {
+        self.0.iter()
+    }
+
+    /// When each is decided on, and when it can be forgotten.
+    pub(in super::super) fn deadlines(&self) -> impl Iterator<Item = Time> {
+        self.0.values().flat_map(AdvertisedState::deadlines)
+    }
+
+    /// Adds `prefix` if there is room.
+    fn restore(&mut self, prefix: Prefix, state: AdvertisedState) {
+        if self.0.len() < MAX_ADVERTISED {
+            self.0.insert(prefix, state);
+        }
+    }
+
+    /// Advertises the former prefix of `interface` as withdrawn, for as long as nodes may consider it valid (RFC 9096
     /// §3.5). A record keeps it for a later run.
-    pub(in super::super) fn withdraw(&mut self, now: Time, prefix: Prefix, out: &mut Outbox) {
+    pub(in super::super) fn withdraw(&mut self, now: Time, prefix: Prefix, interface: &str, out: &mut Outbox) {
         self.make_room_for(prefix, out);
-        if self.advertised_prefixes.len() < MAX_ADVERTISED {
+        if self.0.len() < MAX_ADVERTISED {
             let (bid, on_link) = (Bid(0), true);
             let told = AdvertisedState {
                 believed_until: now + VALID_LIFETIME,
@@ -261,8 +280,8 @@ impl IngressInterface {
                 former_ingress_prefix: true,
                 hold_until: None,
             };
-            self.advertised_prefixes.insert(prefix, told);
-            let interface = self.config.interface.clone();
+            self.0.insert(prefix, told);
+            let interface = interface.to_owned();
             out.put(Item::JournalRecord(JournalRecord::CareOfPrefix(CareOfPrefixRecord {
                 prefix,
                 interface,
@@ -271,43 +290,46 @@ impl IngressInterface {
         }
     }
 
-    /// Records that `live` is advertised now with lifetimes up to `most`, and that all other prefixes are withdrawn.
-    fn record_advertised(&mut self, now: Time, most: Duration, live: &[AdvertisablePrefix], out: &mut Outbox) {
-        let own = self.config.prefix;
-        self.advertised_prefixes.retain(|prefix, one| {
+    /// Records that `live` is advertised now on the interface of `config` with lifetimes up to `most`, and that all other
+    /// prefixes are withdrawn.
+    fn record_advertised(
+        &mut self,
+        now: Time,
+        (most, config): (Duration, &IngressConfig),
+        live: &[AdvertisablePrefix],
+        out: &mut Outbox,
+    ) {
+        let own = config.prefix;
+        self.0.retain(|prefix, one| {
             let kept = one.believed_until > now && *prefix != own;
             if !kept {
                 out.drop(Key::JournalRecord(JournalKey::CareOfPrefix(*prefix)));
             }
             kept
         });
-        for (prefix, one) in &mut self.advertised_prefixes {
+        for (prefix, one) in &mut self.0 {
             let undecided = one.hold_until.is_some_and(|until| until > now);
             one.withdrawn = !undecided && live.iter().all(|live| live.prefix != *prefix);
         }
         for one in live {
             self.make_room_for(one.prefix, out);
-            if !self.advertised_prefixes.contains_key(&one.prefix) {
-                let (prefix, interface, on_link) = (one.prefix, self.config.interface.clone(), one.on_link);
+            if !self.0.contains_key(&one.prefix) {
+                let (prefix, interface, on_link) = (one.prefix, config.interface.clone(), one.on_link);
                 out.put(Item::JournalRecord(JournalRecord::CareOfPrefix(CareOfPrefixRecord {
                     prefix,
                     interface,
                     on_link,
                 })));
             }
-            self.advertised_prefixes.insert(one.prefix, one.advertised_state(now, most));
+            self.0.insert(one.prefix, one.advertised_state(now, most));
         }
     }
 
     fn make_room_for(&mut self, prefix: Prefix, out: &mut Outbox) {
-        let full = self.advertised_prefixes.len() >= MAX_ADVERTISED && !self.advertised_prefixes.contains_key(&prefix);
-        let over = self
-            .advertised_prefixes
-            .iter()
-            .filter(|(_, told)| told.withdrawn)
-            .min_by_key(|(_, told)| told.believed_until);
+        let full = self.0.len() >= MAX_ADVERTISED && !self.0.contains_key(&prefix);
+        let over = self.0.iter().filter(|(_, told)| told.withdrawn).min_by_key(|(_, told)| told.believed_until);
         if full && let Some(first) = over.map(|(prefix, _)| *prefix) {
-            self.advertised_prefixes.remove(&first);
+            self.0.remove(&first);
             out.drop(Key::JournalRecord(JournalKey::CareOfPrefix(first)));
             out.report(Report::Host(HostReport::TableFull {
                 table: "care-of prefixes".to_owned(),
@@ -339,7 +361,7 @@ impl AdvertisablePrefix {
 
 impl AdvertisedState {
     /// When it is decided on, and when it can be forgotten.
-    pub(in super::super) fn deadlines(&self) -> impl Iterator<Item = Time> {
+    fn deadlines(&self) -> impl Iterator<Item = Time> {
         self.hold_until.into_iter().chain([self.believed_until])
     }
 

@@ -6,7 +6,7 @@ mod advertisement;
 mod routing;
 mod source;
 
-pub(super) use advertisement::AdvertisedState;
+pub(super) use advertisement::AdvertisedPrefixes;
 pub(super) use source::{PrefixSource, SourceSpec};
 
 use super::MobileRouter;
@@ -138,6 +138,11 @@ impl MobileRouter {
             }
         }
         grants
+    }
+
+    /// Whether a care-of prefix of the uplink is that of a point-to-point link.
+    pub(super) fn has_point_to_point_prefix(&self, bid: Bid) -> bool {
+        self.prefix_sources.get(&bid).is_some_and(PrefixSource::is_point_to_point)
     }
 
     /// Processes a packet to the DHCPv6 client port.

@@ -7,7 +7,6 @@ use super::super::forwarding::{
     LOOPBACK, RULE_FROM_CARE_OF_PREFIX, RULE_TO_MOBILE_NETWORK, TUNNEL_TABLE, address_item, route_item, source_rule,
     uplink_table,
 };
-use super::super::ingress::IngressInterface;
 use super::super::uplink::Uplink;
 use super::{Grant, GrantKind};
 use crate::base::ids::LinkId;
@@ -79,7 +78,7 @@ impl MobileRouter {
     fn additional_items(&self, grant: &Grant) -> Vec<Item> {
         match &grant.kind {
             GrantKind::Delegated => {
-                let (subnets, links) = (self.subnets(), self.ingress.iter().filter_map(IngressInterface::link));
+                let (subnets, links) = (self.subnets(), self.ingress_links().flatten());
                 let own = links.filter_map(|link| {
                     let subnet = subnets.find(link, grant.prefix)?;
                     Some(address_item(link, subnet.with_identifier(ROUTER_IDENTIFIER)?, subnet.length(), false))
@@ -111,7 +110,7 @@ impl MobileRouter {
         let care_of = self.uplinks.iter().filter_map(|uplink| Some(uplink.care_of_address.as_ref()?.address.0));
         let inside = sources.iter().filter_map(|prefix| prefix.with_identifier(ROUTER_IDENTIFIER));
         let mut own: Vec<Ipv6Addr> = std::iter::once(self.config.home_address.0).chain(care_of).chain(inside).collect();
-        own.extend(self.ingress.iter().filter_map(IngressInterface::address));
+        own.extend(self.ingress_addresses());
         own.sort();
         own.dedup();
         SourceFilter { link, allowed: sources, own_addresses: own }
@@ -136,6 +135,6 @@ impl MobileRouter {
 
     /// The subnets of the ingress interfaces.
     pub(super) fn subnets(&self) -> Subnets {
-        Subnets::of(self.ingress.iter().map(IngressInterface::link))
+        Subnets::of(self.ingress_links())
     }
 }

@@ -25,7 +25,7 @@ fn update_and_items_leave_with_the_ra() {
     assert_eq!(update.message.sequence, Sequence(84 + 16 + 1));
     assert_eq!(update.care_of(), [care_of]);
     let sent = position(&outputs, "send 135");
-    for before in ["put Address", "put Route(Table(6275001), ::/0", "put Rule(1200", "put Record"] {
+    for before in ["put Address", "put Route(RouteTable(6275001), ::/0", "put Rule(1200", "put JournalRecord"] {
         assert!(position(&outputs, before) < sent, "{before}");
     }
     assert!(bench.paths().is_empty());
@@ -182,7 +182,7 @@ fn stop_deregisters_and_removes_all_items() {
     let deprecated = |option: &NeighbourOption| matches!(option, NeighbourOption::PrefixInformation { valid, preferred: 0, .. } if *valid > 0);
     assert!(farewell.options.iter().any(deprecated), "{farewell:#?}");
     assert_eq!(solicitations.len(), 2, "the host is to hear a router at once: {solicitations:#?}");
-    let restored = report_kinds(&outputs).into_iter().rposition(|kind| kind.starts_with("drop Setting")).unwrap();
+    let restored = report_kinds(&outputs).into_iter().rposition(|kind| kind.starts_with("drop Sysctl")).unwrap();
     let asked =
         report_kinds(&outputs).into_iter().position(|kind| kind == format!("send 58 {}", icmp6::ALL_ROUTERS)).unwrap();
     assert!(restored < asked, "after the settings of the host are as they were");

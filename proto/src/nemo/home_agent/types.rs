@@ -1,0 +1,168 @@
+//! Values that several parts of the home agent share: care-of addresses, options of updates, acknowledgements, timers.
+
+use crate::base::time::Time;
+use crate::contract::config::nemo::{Authentication, DsmipService};
+use crate::contract::output::Via;
+use crate::crypto::authenticator::Timestamp;
+use core::fmt;
+use core::time::Duration;
+use roam6_wire::mobility::{CareOfField, FlowIdentification, MobilityOption, Status};
+use roam6_wire::{Bid, CareOfAddress, HomeAddress, Ipv4Endpoint, Sequence};
+use std::net::{Ipv4Addr, Ipv6Addr};
+
+/// A registered care-of address.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct CareOf {
+    /// Its BID; 0 if registered without one.
+    pub bid: Bid,
+    /// The address.
+    pub address: Ipv6Addr,
+    /// BID-PRI, lower is preferred; 0 if none was given.
+    pub priority: u8,
+    /// It is the home address: the mobile router is on the home link as well (RFC 5648 §5.6.3).
+    pub simultaneous_home: bool,
+    /// End of its lifetime.
+    pub expires: Time,
+}
+
+impl CareOf {
+    /// The order of preference, lowest first; without a priority it is the last.
+    pub(super) fn rank(&self) -> u8 {
+        if self.priority == 0 { u8::MAX } else { self.priority }
+    }
+
+    pub(super) fn is_same_path(&self, other: &CareOf) -> bool {
+        (self.bid, self.address, self.priority, self.simultaneous_home)
+            == (other.bid, other.address, other.priority, other.simultaneous_home)
+    }
+}
+
+/// A Binding Identifier option of an update.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct BidOption {
+    /// Identifier.
+    pub bid: Bid,
+    /// Priority, 0 for none.
+    pub priority: u8,
+    /// The H flag: simultaneous home and foreign binding.
+    pub simultaneous_home: bool,
+    /// Care-of address, if the option has one.
+    pub care_of: CareOfField,
+}
+
+/// The result for one option.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct BidStatus {
+    /// Identifier.
+    pub bid: Bid,
+    /// Priority of the option.
+    pub priority: u8,
+    /// The H flag of the option.
+    pub simultaneous_home: bool,
+    /// The status; [`Status::ACCEPTED`] also where that of the acknowledgement covers it.
+    pub status: Status,
+}
+
+/// An IPv4 Home Address option.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Ipv4HomeRequest {
+    /// Prefix-len: 32 for an address.
+    pub prefix_length: u8,
+    /// P: a prefix is requested.
+    pub prefix_wanted: bool,
+    /// `0.0.0.0`: any.
+    pub address: Ipv4Addr,
+}
+
+/// The source of an update over IPv4 (RFC 5555 §4.2).
+#[derive(Debug, Clone, Copy)]
+pub(super) struct ObservedSource {
+    /// Source of the IPv4 and UDP headers, as translated by a NAT.
+    pub source: Ipv4Endpoint,
+    /// The IPv4 care-of address in its options.
+    pub reported: Option<Ipv4Addr>,
+}
+
+impl ObservedSource {
+    /// Whether a NAT has translated it.
+    pub(super) fn is_translated(&self) -> bool {
+        self.reported != Some(self.source.address)
+    }
+}
+
+/// How packets to a mobile router are encapsulated in IPv4.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct DsmipEncapsulation {
+    /// The remote end of its tunnel.
+    pub care_of: Ipv4Endpoint,
+    /// The source of its update, and the destination of the acknowledgement.
+    pub observed: ObservedSource,
+    /// The service of this home agent.
+    pub service: DsmipService,
+}
+
+/// The destination of an acknowledgement, and its content so far.
+#[derive(Debug, Clone)]
+pub(super) struct Reply {
+    /// The source address of the update.
+    pub to: Ipv6Addr,
+    /// The interface or route to it.
+    pub via: Via,
+    /// The home address.
+    pub home: HomeAddress,
+    /// The update had a Home Address option, so the acknowledgement has a type 2 routing header.
+    pub has_home_address_option: bool,
+    /// The care-of address that authenticators cover.
+    pub care_of: CareOfAddress,
+    /// The sequence number of the update, or the last accepted one.
+    pub sequence: Sequence,
+    /// The granted lifetime.
+    pub lifetime: Duration,
+    /// The R flag.
+    pub router: bool,
+    /// The timestamp of the update, or the corrected one.
+    pub timestamp: Option<Timestamp>,
+    /// How the acknowledgement is authenticated.
+    pub authentication: Authentication,
+    /// Its Binding Identifier options.
+    pub bid_statuses: Vec<BidStatus>,
+    /// Its Flow Identification options.
+    pub flows: Vec<FlowIdentification>,
+    /// Its IPv4 Address Acknowledgement options.
+    pub ipv4: Vec<MobilityOption>,
+    /// The encapsulation, if the update arrived over IPv4.
+    pub dsmip: Option<DsmipEncapsulation>,
+}
+
+/// A timer of the home agent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum HomeAgentTimer {
+    /// The timer of a binding; its deadline says when.
+    Binding(HomeAddress),
+    /// The host rejected an item of a binding in force: it is put again.
+    Reinstall(HomeAddress),
+    /// The host rejected an item of no binding, an anycast address or a route: it is put again.
+    ReinstallHomeLink,
+    /// Neighbour Advertisements for a home address, and how many remain.
+    Announce(HomeAddress, u8),
+    /// A path MTU expires.
+    PathMtu(Ipv6Addr),
+    /// A Router Advertisement on the home link.
+    Advertise,
+    /// An entry of the home agents list expires.
+    HomeAgents,
+}
+
+impl fmt::Display for HomeAgentTimer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            HomeAgentTimer::Binding(home) => write!(f, "binding of {home}"),
+            HomeAgentTimer::Reinstall(home) => write!(f, "rejected item of {home}"),
+            HomeAgentTimer::ReinstallHomeLink => f.write_str("rejected item of the home link"),
+            HomeAgentTimer::Announce(home, _) => write!(f, "announcement of {home}"),
+            HomeAgentTimer::PathMtu(remote) => write!(f, "path MTU to {remote}"),
+            HomeAgentTimer::Advertise => f.write_str("advertisement"),
+            HomeAgentTimer::HomeAgents => f.write_str("other home agent"),
+        }
+    }
+}
