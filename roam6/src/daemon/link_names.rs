@@ -67,7 +67,7 @@ mod tests {
     #[test]
     fn a_log_line_names_the_interface() {
         let report = Report::Link(LinkReport::RouterSolicitationSent { link: LinkId(20) });
-        assert_eq!(names().name_links(&report.to_string()), "wlan0: asked for routers");
+        assert_eq!(names().name_links(&report.to_string()), "wlan0: router solicitation sent");
         assert_eq!(names().name_links("packet not sent by link 20: no route"), "packet not sent by wlan0: no route");
     }
 

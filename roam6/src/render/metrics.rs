@@ -125,7 +125,8 @@ fn escape(text: &str) -> String {
 mod tests {
     use super::*;
     use crate::render::sample;
-    use roam6_proto::{DropReason, Report};
+    use roam6_proto::DropReason;
+    use roam6_proto::contract::report::{HostReport, LinkReport, NemoReport};
 
     #[test]
     fn every_line_is_a_comment_or_a_sample() {
@@ -188,8 +189,13 @@ mod tests {
         for event in followed {
             assert!(page.contains(&format!("roam6_events_total{{event=\"{event}\"}} 0\n")), "{event} not in\n{page}");
             // There is a report of this name, with required fields.
-            let why = serde_json::from_value::<Report>(serde_json::json!({ "event": event })).unwrap_err();
-            assert!(why.to_string().starts_with("missing field"), "{event}: {why}");
+            let value = serde_json::json!({ "event": event });
+            let errors = [
+                serde_json::from_value::<LinkReport>(value.clone()).unwrap_err(),
+                serde_json::from_value::<NemoReport>(value.clone()).unwrap_err(),
+                serde_json::from_value::<HostReport>(value).unwrap_err(),
+            ];
+            assert!(errors.iter().any(|why| why.to_string().starts_with("missing field")), "{event}: {errors:?}");
         }
         for reason in label_values("reason") {
             assert!(DropReason::ALL.iter().any(|known| known.name() == reason), "{reason}");
