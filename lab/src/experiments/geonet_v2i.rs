@@ -89,7 +89,7 @@ impl DriveRun {
         let out = carry([one.vehicle.node(), network.network.correspondent()], 9800)?;
         let between = carry([one.vehicle.node(), other.vehicle.node()], 9801)?;
         let ways = network.watch_paths();
-        Ok(DriveRun { path_usage: ways, connections: [("internet", out), ("vehicles", between)], network: network })
+        Ok(DriveRun { path_usage: ways, connections: [("internet", out), ("vehicles", between)], network })
     }
 
     /// Drives, waits for convergence, and samples the paths of the first vehicle.

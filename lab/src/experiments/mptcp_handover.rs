@@ -128,7 +128,7 @@ fn run_series(mode: Mode, times: usize, progress: &mut Progress) -> Result<Serie
         wrong_sources: testbed.source_monitor.samples(),
         wrong: testbed.source_monitor.wrong_source(),
         grace_period: testbed.source_monitor.wrong_in_grace_period(),
-        moves: moves,
+        moves,
     })
 }
 

@@ -154,7 +154,7 @@ fn measure_daemon(peers: &ShimPeers, size: u32) -> Result<(Option<f64>, Vec<f64>
         size + TIMED
     );
     let daemon = Daemon::start(&host, &config)?;
-    let mut peers = Peers { tap, peers: peers };
+    let mut peers = Peers { tap, peers };
     let half = size / 2;
     peers.establish(&(0..half).collect::<Vec<_>>(), WINDOW)?;
     let before = daemon.anonymous_memory()?;

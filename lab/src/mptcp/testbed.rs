@@ -124,7 +124,7 @@ impl MptcpTestbed {
             network,
             vehicle,
             path_monitor: paths,
-            advertisements: advertisements,
+            advertisements,
             source_monitor: uplinks,
             path_manager: None,
             shape,

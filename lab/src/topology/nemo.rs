@@ -117,17 +117,7 @@ impl NemoNetwork {
         }
         let visited = [access_network(&emulator, &core, 1)?, access_network(&emulator, &core, 2)?];
         let home_agent = Daemon::start(&ha, &home_agent_config(vehicles, extra)).context("the home agent")?;
-        Ok(NemoNetwork {
-            emulator: emulator,
-            home_agent,
-            home_link: home,
-            home_cable,
-            uplink_port: exit,
-            visited,
-            ha,
-            cn,
-            core,
-        })
+        Ok(NemoNetwork { emulator, home_agent, home_link: home, home_cable, uplink_port: exit, visited, ha, cn, core })
     }
 
     /// Adds vehicle `number`, unplugged, with uplinks in order of preference.

@@ -129,7 +129,7 @@ impl HomeAgent {
 
 impl BidStatus {
     /// The option of the acknowledgement; its status is 0 where that of the message covers it (RFC 5648 §6.2).
-    fn to_option(&self, whole: Status) -> BindingIdentifier {
+    fn to_option(self, whole: Status) -> BindingIdentifier {
         BindingIdentifier {
             bid: self.bid,
             status: if whole == Status::MCOA_NOT_COMPLETE { self.status } else { Status::ACCEPTED },

@@ -132,7 +132,7 @@ impl Uplink {
 
 impl IngressDns {
     /// The values to advertise on the interface of `config`: configured ones, else learned ones.
-    pub(super) fn to_advertise(
+    pub(super) fn update(
         &mut self,
         now: Time,
         config: &IngressConfig,

@@ -108,7 +108,7 @@ impl MobileRouter {
             let link_mtu = inside.interface.as_ref().map_or(u32::MAX, |interface| interface.mtu);
             // Present also if it equals the link's: an absent option would not undo an earlier one.
             let mtu = Some(mtu.unwrap_or(link_mtu).min(link_mtu)).filter(|mtu| *mtu < u32::MAX);
-            let (resolvers, search) = inside.dns.to_advertise(now, &inside.config, &names);
+            let (resolvers, search) = inside.dns.update(now, &inside.config, &names);
             inside.advertise(now, RaContent { mtu, resolvers, search_domains: search, ..content });
             inside.expire(now, &mut self.entropy, out);
         }

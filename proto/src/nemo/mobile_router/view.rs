@@ -11,8 +11,6 @@ use core::time::Duration;
 use roam6_wire::{Bid, Ipv4Endpoint, Prefix};
 use std::net::Ipv6Addr;
 
-/// State of a configured interface that the host does not have.
-
 impl MobileRouter {
     /// All timers: interface, name, and time.
     fn timers(&self, now: Time) -> impl Iterator<Item = (&str, &'static str, Time)> {

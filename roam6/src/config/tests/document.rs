@@ -99,8 +99,11 @@ impl<'de> SeqAccess<'de> for SpannedValue<'de> {
     }
 }
 
+/// A configuration key with the tables that contain it.
+type KeyPath = Vec<&'static str>;
+
 /// All keys of the configuration by their tables, and the values of those that are enums.
-fn explore() -> (Vec<Vec<&'static str>>, Vec<(Vec<&'static str>, &'static str)>) {
+fn explore() -> (Vec<KeyPath>, Vec<(KeyPath, &'static str)>) {
     let (mut keys, mut values, mut queue) = (Vec::new(), Vec::new(), vec![Vec::new()]);
     while let Some(path) = queue.pop() {
         let found = RefCell::default();
