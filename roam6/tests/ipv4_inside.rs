@@ -109,7 +109,7 @@ fn dynamic_ipv4_home_addresses_come_from_the_pool() {
     lease(testbed, "192.168.1.2/24", "192.168.1.1");
     await_ipv4_inside(testbed);
     let log = fs::read_to_string(testbed.file("mr.log")).unwrap();
-    assert!(log.contains("refuses 10.99.0.0/24: status 133"), "{log}");
+    assert!(log.contains("rejects 10.99.0.0/24: status 133"), "{log}");
     assert!(!testbed.show("ha", "bindings").contains("10.99.0.0"));
 }
 
