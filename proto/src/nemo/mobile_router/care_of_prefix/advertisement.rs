@@ -71,9 +71,7 @@ impl MobileRouter {
             let live = standing.iter().filter_map(|grant| {
                 let (prefix, on_link) = match &grant.kind {
                     GrantKind::Delegated => (subnets.find(link, grant.prefix)?, true),
-                    GrantKind::Shared { ingress: inside, node_addresses: nodes, replaced: false, .. }
-                        if *inside == link =>
-                    {
+                    GrantKind::Shared { ingress: inside, node_addresses: nodes, .. } if *inside == link => {
                         (grant.prefix, nodes.is_none())
                     }
                     GrantKind::Shared { .. } => return None,
