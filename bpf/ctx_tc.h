@@ -13,7 +13,7 @@ typedef struct __sk_buff packet;
 
 #define ACT_PASS TC_ACT_OK       /* on to the next program, and then to the kernel */
 #define ACT_DROP TC_ACT_SHOT
-#define REFRESHES_NEXT_HOPS 1    /* an expired next hop is resolved anew here, and one packet takes the slow path */
+#define REFRESHES_NEXT_HOPS 1    /* this program refreshes an expired next hop; one packet then takes the slow path */
 #define HAS_SKB 1                /* which the tunnel device can receive */
 #define COUNT_ENCAP COUNT_ENCAPSULATED
 #define COUNT_DECAP COUNT_DECAPSULATED
@@ -39,8 +39,8 @@ static __always_inline int pull(packet *p, __u32 wanted)
 	return (long)p->data + wanted > (long)p->data_end ? bpf_skb_pull_data(p, wanted) : 0;
 }
 
-/* Hides from the verifier all it knows of a number but its maximum: so it checks what follows once, and not once for each
- * way to compute the number. */
+/* Makes the verifier forget all bounds of a number but its maximum, so that it verifies what follows once, and not once for
+ * each way in which the number is computed. */
 static __always_inline __u32 forget_value(packet *p, __u32 number, __u32 most)
 {
 	p->cb[0] = number;

@@ -5,8 +5,8 @@
 #include "outer_parse.h"
 #include "path_select.h"
 
-/* Whether the packet can be redirected to the next hop as it is. One that the kernel is to judge can be in any state, but
- * needs a socket buffer. */
+/* Whether the packet can be redirected to the next hop as it is. Whatever its hop limit and length, the tunnel device
+ * receives it, but needs a socket buffer. */
 static __always_inline int can_forward(const struct next_hop *hop, packet *p, const struct settings *set, __u32 at,
 				       const struct ipv6hdr *ip)
 {
@@ -37,8 +37,8 @@ static __always_inline int decap_and_redirect(packet *p, const struct settings *
 	return bpf_redirect(hop->link, 0);
 }
 
-/* Decapsulates a packet like the one before it: the same tunnel endpoints, the same inner addresses, and a decision that is
- * still valid. 0 if the packet was not handled. */
+/* Decapsulates a packet by the cached decision for its tunnel endpoints and inner addresses, if that is still valid. 0 if the
+ * packet was not handled. */
 static __always_inline int decap_cached(packet *p, struct settings *set)
 {
 	struct ipv6hdr *outer = ip6_header(p, ETH_HLEN, IP6), *inner;

@@ -2,8 +2,8 @@
 #pragma once
 #include "decap.h"
 
-/* From one tunnel into another. The packet is never without an outer header in between, which large buffers would not
- * survive: see `add_outer_room`. */
+/* From one tunnel into another: the outer header is rewritten in place, because a GSO buffer that has lost it accepts no
+ * other (see `add_outer_room`). */
 static __always_inline int hairpin4(packet *p, __u32 l2, struct settings *set, struct parsed_outer *parsed)
 {
 	struct ipv6hdr *outer;

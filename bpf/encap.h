@@ -1,4 +1,4 @@
-/* Encapsulation on the fast path. Packets that only the kernel may judge are left to the slow path. */
+/* Encapsulation on the fast path. What it does not handle is left to the slow path. */
 #pragma once
 #include "flow_cache.h"
 #include "next_hop.h"
@@ -26,7 +26,7 @@ static __always_inline int encapsulate(packet *p, __u8 inner, __be32 word, const
 	return bpf_redirect(link, 0);
 }
 
-/* What only the kernel may judge: link scope, neighbour discovery for proxied addresses, an expired hop limit. */
+/* Link scope, neighbour discovery for proxied addresses, and an expired hop limit are left to the kernel. */
 static __always_inline int needs_slow_path(const struct ipv6hdr *ip, const struct flow *flow)
 {
 	if (is_link_scope(&flow->source) || is_link_scope(&flow->destination) || ip->hop_limit <= 1)

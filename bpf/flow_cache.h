@@ -18,7 +18,7 @@ static __always_inline struct flow_entry *flow_entry_of(const struct settings *s
 	return bpf_map_lookup_elem(&passages, &i);
 }
 
-/* How the last packet of the flow was encapsulated; null if that has to be decided anew. Packets from another interface are
+/* How the last packet of the flow was encapsulated; null on a cache miss. Packets from another interface are
  * another flow, and so are this host's own (`ingress` 0), because the source of each may have to be another. */
 static __always_inline struct flow_entry *flow_lookup(const struct settings *set, const struct flow *flow, __u32 ingress)
 {

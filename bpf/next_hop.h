@@ -5,7 +5,7 @@
 #pragma once
 #include "tunnel_lookup.h"
 
-/* The route of a path is resolved anew every 2^6 lifetimes (16 s), in case no change of routes is announced. */
+/* The route of a path is refreshed every 2^6 lifetimes (16 s), in case no change of routes is announced. */
 #define ROUTE_LIFETIMES_SHIFT 6
 
 struct nh_key {
@@ -14,8 +14,8 @@ struct nh_key {
 } ALIGN_HALF;
 
 /* Looks up the route of a packet that arrived by an interface. Returns the result of bpf_fib_lookup; the MTU is in
- * `mtu_result`. The lookup is always one for a received packet: for one of this host's own, rules with a source prefix
- * would make the kernel choose the source itself, and that of an outer header is given. */
+ * `mtu_result`. The lookup is always that of a received packet: for a packet of this host, rules with a source prefix
+ * would make the kernel select the source address, but that of an outer header is given. */
 static __always_inline long fib_lookup(packet *p, __u32 ingress, const struct addr *source, const struct addr *destination,
 				       struct bpf_fib_lookup *result)
 {
@@ -96,9 +96,9 @@ static __noinline struct next_hop *nh_lookup(packet *p, const struct settings *s
 	return known ? 0 : hop;
 }
 
-/* A route resolved in another generation is void: the daemon begins a new one when routes change. Without it a generation
- * ends after a while, at another moment for each remote endpoint, lest a hundred thousand routes are looked up at once. So
- * a route that was resolved for one endpoint while its slot became another's is void too. */
+/* A route resolved in another generation is void: the daemon increments the generation when routes change. The generation
+ * also ends after some seconds, at a different time for each remote endpoint, so that not all routes are looked up at the
+ * same moment. This also voids a route that was resolved for one endpoint while its slot was given to another. */
 static __always_inline __u32 route_generation_of(const struct settings *set, const struct addr *remote, __u64 now)
 {
 	__u32 phase = (remote->w[1] ^ remote->w[3]) * 0x9e3779b9U;
@@ -181,7 +181,7 @@ static __always_inline struct next_hop *nh_of_inline_path(packet *p, const struc
 		return hop;
 	hop = resolve_path(p, set, path, &gateway);
 	entry = entry_of(match);
-	/* The tunnel may have moved meanwhile. */
+	/* The tunnel may have a new remote endpoint by now. */
 	if (gateway.required_link && entry && addr_equal(&entry->remote, &match->entry.remote)) {
 		entry->gateway = gateway.destination;
 		entry->link = gateway.required_link;

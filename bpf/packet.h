@@ -89,8 +89,9 @@ static __always_inline int addr_in(const struct addr *a, const struct addr *netw
 		 ((a->w[2] & mask->w[2]) ^ network->w[2]) | ((a->w[3] & mask->w[3]) ^ network->w[3]));
 }
 
-/* Link-local and multicast addresses have a meaning on one link only and pass through no tunnel. Nor does ::/64, which is
- * nobody's: an IPv4-mapped address in an IPv6 header would pass for that of an inner IPv4 packet (RFC 6890 §2.2.3). */
+/* Link-local and multicast addresses have a meaning on one link only and pass through no tunnel. Nor does ::/64, of
+ * which no host has an address: an IPv4-mapped address in an IPv6 header would be taken for that of an inner IPv4 packet
+ * (RFC 6890 §2.2.3). */
 static __always_inline int is_link_scope(const struct addr *a)
 {
 	__u32 top = bpf_ntohl(a->w[0]);

@@ -224,7 +224,7 @@ SEC("classifier") int cut(struct __sk_buff *skb)
 	if (!found)
 		return TC_ACT_SHOT;
 	context = *found;
-	/* The context has gone back to its ULIDs meanwhile. */
+	/* Since then the context has returned to its ULIDs as locators. */
 	if (!context.rewrites)
 		return redirect(skb, &context, ETH_HLEN);
 	if (skb->gso_size || insert_header(skb, ETH_HLEN, ip, &context))

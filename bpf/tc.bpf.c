@@ -24,8 +24,8 @@ static __always_inline enum verdict parse_all_outer(packet *p, __u32 l2, struct 
 	return verdict == NOT_OURS && parsed->length ? OURS : verdict;
 }
 
-/* Decapsulation. Without a cached next hop the tunnel device receives the inner packet and the kernel routes it: it may be
- * for this host, and whoever listens on the device (a packet socket for signalling, tcpdump) sees it there. */
+/* Decapsulation. Without a cached next hop the tunnel device receives the inner packet and the kernel routes it: its
+ * destination may be this host, and packet sockets on the device (signalling, tcpdump) see it there. */
 static __always_inline int decap(packet *p, __u32 l2, struct settings *set, struct parsed_outer *parsed)
 {
 	int handled = l2 && !(set->firewalled & FIREWALLED_IP6) ? decap_forward(p, l2, set, parsed) : 0;
