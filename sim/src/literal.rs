@@ -17,16 +17,15 @@
 use crate::nemo::config;
 use crate::nemo::invariants::Invariants;
 use crate::nemo::topology::{MobileRouterHost, Topology};
-use crate::net::event::Event;
+use crate::net::event::{Event, Observation};
 use crate::net::ids::{HostId, MediumId};
 use crate::net::link::LinkSpec;
+use crate::net::world::World;
+use crate::run::{MAX_TRANSIT, Network};
 use core::ops::Range;
 use core::time::Duration;
 use roam6_proto::role::Role;
 use roam6_proto::{Entropy, LinkId, Time};
-
-/// Largest transit time of a packet.
-const TRANSIT: Duration = Duration::from_millis(500);
 
 /// A topology to be built.
 #[derive(Debug, Clone)]
@@ -222,26 +221,36 @@ impl Expectations {
 /// # Errors
 /// The first name that does not exist, and the first expectation or invariant that does not hold, with its time.
 pub fn play(topology: TopologySpec, script: Script, expectations: Expectations) -> Result<(), String> {
-    let mut topology = topology.build();
-    let mut invariants = Invariants::default();
+    let (topology, invariants) = (topology.build(), Invariants::default());
+    let mut world = LiteralWorld { topology, invariants };
+    let mut events = Vec::new();
     for (seconds, act) in script.0 {
-        let event = resolve(&topology, &act)?;
-        invariants.expect_event(&event);
-        topology.world.schedule(Duration::from_secs(seconds), event);
+        events.push((Duration::from_secs(seconds), resolve(&world.topology, &act)?));
     }
-    topology.start();
+    world.play(crate::run::Script { events, last_fault: Duration::ZERO })?;
     let mut expectations = expectations.0;
     expectations.sort_by_key(|(span, _)| span.end);
     for (span, condition) in expectations {
-        let end = Time::ZERO + Duration::from_secs(span.end) + TRANSIT;
-        while let Some(observations) = topology.world.step(end) {
-            if !observations.is_empty() {
-                invariants.check(&mut topology, &observations).map_err(|why| at(topology.world.now(), &why))?;
-            }
-        }
-        check(&topology, &invariants, &span, condition).map_err(|why| at(end, &why))?;
+        let end = Time::ZERO + Duration::from_secs(span.end) + MAX_TRANSIT;
+        world.advance(end).map_err(|why| at(world.topology.world.now(), &why))?;
+        check(&world.topology, &world.invariants, &span, condition).map_err(|why| at(end, &why))?;
     }
     Ok(())
+}
+
+struct LiteralWorld {
+    topology: Topology,
+    invariants: Invariants,
+}
+
+impl Network for LiteralWorld {
+    fn network(&mut self) -> &mut World {
+        &mut self.topology.world
+    }
+
+    fn check(&mut self, observations: &[Observation]) -> Result<(), String> {
+        self.invariants.check(&mut self.topology, observations)
+    }
 }
 
 fn at(now: Time, why: &str) -> String {
@@ -261,8 +270,7 @@ fn check(topology: &Topology, invariants: &Invariants, span: &Range<u64>, condit
         Condition::LossAtMost(name, limit) => {
             let router = mobile_router(topology, name)?;
             let (since, until) = (seconds(span.start), seconds(span.end));
-            let missing =
-                router.upstream.borrow().missing(since, until) + router.downstream.borrow().missing(since, until);
+            let missing = router.missing(since, until);
             if missing <= limit { Ok(()) } else { Err(format!("{missing} packets of {name} lost, {limit} expected")) }
         }
     }

@@ -142,7 +142,7 @@ fn shim_recordings_are_reproduced_from_their_scripts() {
         let spec = LinkSpec { delay: Duration::from_millis(10), ..LinkSpec::default() };
         topology.populate(&[wish(1), wish(2)], &[], spec);
         topology.world.record(topology.hosts[script.host].host);
-        topology.start();
+        topology.world.start_all();
         for (at, happening) in (script.events)(&topology) {
             topology.world.schedule(Duration::from_millis(at), happening);
         }

@@ -5,7 +5,8 @@ use super::scenario::MptcpScenario;
 use super::topology::prefix;
 use crate::failure::WorldFamily;
 use crate::net::event::Observation;
-use crate::run::SeededWorld;
+use crate::net::world::World;
+use crate::run::{Network, Script, SeededWorld};
 use core::time::Duration;
 use roam6_proto::contract::item::MptcpEndpoint;
 use roam6_proto::{Item, Time};
@@ -47,7 +48,6 @@ enum PathsFound {
 /// A world of an MPTCP host.
 pub struct MptcpWorld {
     scenario: MptcpScenario,
-    events: u64,
 }
 
 impl SeededWorld for MptcpWorld {
@@ -57,7 +57,7 @@ impl SeededWorld for MptcpWorld {
     fn generate(seed: u64, verbose: bool) -> MptcpWorld {
         let mut scenario = MptcpScenario::new(seed);
         scenario.topology.world.verbose = verbose;
-        MptcpWorld { scenario, events: 0 }
+        MptcpWorld { scenario }
     }
 
     fn now(&self) -> Time {
@@ -65,11 +65,8 @@ impl SeededWorld for MptcpWorld {
     }
 
     fn run(&mut self) -> Result<RunResult, String> {
-        for (after, happening) in core::mem::take(&mut self.scenario.script) {
-            self.scenario.topology.world.schedule(after, happening);
-        }
-        self.scenario.topology.start();
-        let calm = Time::ZERO + self.scenario.calm;
+        let events = core::mem::take(&mut self.scenario.script);
+        let calm = self.play(Script { events, last_fault: self.scenario.calm })?;
         let mut end = calm + SETTLED_SPAN;
         self.advance(end)?;
         let changes = self.changes();
@@ -90,29 +87,18 @@ impl SeededWorld for MptcpWorld {
         let most = if paths == PathsFound::All { 0 } else { MAX_ATTEMPTS };
         match self.changes() - before {
             more if more > most => Err(format!("{more} endpoints made and given up in peace")),
-            _ => Ok(RunResult { settled_after, events: self.events, changes }),
+            _ => Ok(RunResult { settled_after, events: self.scenario.topology.world.events, changes }),
         }
     }
 }
 
-impl MptcpWorld {
-    fn advance(&mut self, end: Time) -> Result<(), String> {
-        while let Some(facts) = self.scenario.topology.world.step(end) {
-            self.events += 1;
-            if facts.iter().any(|fact| matches!(fact, Observation::Looping(_))) {
-                return Err("the node turns in circles".to_owned());
-            }
-            self.check()?;
-        }
-        Ok(())
-    }
-
-    fn changes(&self) -> u64 {
-        self.scenario.topology.kernel.borrow().changes
+impl Network for MptcpWorld {
+    fn network(&mut self) -> &mut World {
+        &mut self.scenario.topology.world
     }
 
     /// Endpoints are usable addresses as far as the host knows, and those of the mobile network are backups.
-    fn check(&self) -> Result<(), String> {
+    fn check(&mut self, _: &[Observation]) -> Result<(), String> {
         let topology = &self.scenario.topology;
         let now = topology.world.now();
         for (_, item) in topology.world.host(topology.node).kernel.plan().iter() {
@@ -125,6 +111,12 @@ impl MptcpWorld {
             }
         }
         Ok(())
+    }
+}
+
+impl MptcpWorld {
+    fn changes(&self) -> u64 {
+        self.scenario.topology.kernel.borrow().changes
     }
 
     fn judge(&self, now: Time, endpoint: &MptcpEndpoint) -> Result<(), &'static str> {

@@ -107,14 +107,6 @@ impl Topology {
         Topology { world, node, link, inside, kernel, peers }
     }
 
-    /// Starts every host.
-    pub fn start(&mut self) {
-        let all: Vec<HostId> = self.world.hosts().map(|(id, _)| id).collect();
-        for id in all {
-            self.world.start(id);
-        }
-    }
-
     /// The host's address in the mobile network (0) or of a visited network.
     pub fn address(&self, number: u16) -> Ipv6Addr {
         self.kernel.borrow().autoconf.address_in(prefix(number))

@@ -15,11 +15,12 @@ use crate::nemo::config;
 use crate::nemo::invariants::Invariants;
 use crate::nemo::topology::{Topology, mobile_prefix};
 use crate::net::access_router::link_local;
-use crate::net::event::Event;
+use crate::net::event::{Event, Observation};
 use crate::net::ids::{HostId, MediumId};
 use crate::net::link::LinkSpec;
 use crate::net::traffic::{TrafficLog, TrafficSpec};
-use crate::run::{Convergence, Converging, SeededWorld};
+use crate::net::world::World;
+use crate::run::{Convergence, Converging, Network, Script, SeededWorld};
 use core::time::Duration;
 use roam6_proto::contract::view::ContextView;
 use roam6_proto::role::Role;
@@ -33,16 +34,6 @@ use std::rc::Rc;
 const INTERVAL: Duration = Duration::from_millis(200);
 /// Time without faults at the start, in which mobile routers register and the context is established.
 const CALM_BEFORE: Duration = Duration::from_secs(20);
-/// Time without loss that counts as converged, and largest transit time of a packet.
-const OBSERVED_SPAN: Duration = Duration::from_secs(5);
-const MAX_TRANSIT: Duration = Duration::from_millis(500);
-const CONVERGENCE: Convergence = Convergence {
-    limit: Duration::from_secs(300),
-    step: Duration::from_secs(2),
-    observed: Duration::from_millis(5_500),
-    calm: Duration::from_secs(15),
-};
-
 /// The result of a world whose invariants hold.
 #[derive(Debug, Clone, Copy)]
 pub struct RunResult {
@@ -58,14 +49,12 @@ pub struct RunResult {
 pub struct OnboardWorld {
     topology: Topology,
     invariants: Invariants,
-    script: Vec<(Duration, Event)>,
-    last_fault: Duration,
+    script: Script,
     /// Mobile routers that are attached in the end.
     attached: Vec<usize>,
     inside: HostId,
     outside: HostId,
     logs: [Rc<RefCell<TrafficLog>>; 2],
-    events: u64,
     entropy: Entropy,
 }
 
@@ -88,20 +77,10 @@ impl SeededWorld for OnboardWorld {
         }
         let logs = <[Rc<RefCell<TrafficLog>>; 2]>::default();
         let (inside, outside) = add_hosts(&mut topology, &logs, &mut entropy);
-        let (script, attached, invariants) = (Vec::new(), Vec::new(), Invariants::default());
+        let (attached, invariants) = (Vec::new(), Invariants::default());
         let last_fault = CALM_BEFORE + Duration::from_micros(10_000_000 + entropy.below(60_000_000));
-        let mut world = OnboardWorld {
-            topology,
-            invariants,
-            script,
-            last_fault,
-            attached,
-            inside,
-            outside,
-            logs,
-            events: 0,
-            entropy,
-        };
+        let script = Script { events: Vec::new(), last_fault };
+        let mut world = OnboardWorld { topology, invariants, script, attached, inside, outside, logs, entropy };
         world.write_script();
         world
     }
@@ -111,73 +90,62 @@ impl SeededWorld for OnboardWorld {
     }
 
     fn run(&mut self) -> Result<RunResult, String> {
-        for (after, event) in core::mem::take(&mut self.script) {
-            self.invariants.expect_event(&event);
-            self.topology.world.schedule(after, event);
-        }
-        self.topology.start();
-        let last_fault = Time::ZERO + self.last_fault;
-        self.advance(last_fault)?;
-        let converged = CONVERGENCE.reach(self, last_fault)?;
-        CONVERGENCE.hold(self, converged)?;
-        let missing = self.missing(converged, converged + CONVERGENCE.calm - MAX_TRANSIT);
-        if missing > 0 {
-            return Err(format!("{missing} packets lost after convergence"));
-        }
+        let script = core::mem::take(&mut self.script);
+        let settled_after = self.converge(script)?;
         let switched = self.context(self.inside).is_some_and(|context| context.path != context.context.ulids);
-        let settled_after = converged.since(last_fault).saturating_sub(OBSERVED_SPAN);
-        Ok(RunResult { settled_after, events: self.events, switched })
+        Ok(RunResult { settled_after, events: self.topology.world.events, switched })
+    }
+}
+
+impl Network for OnboardWorld {
+    fn network(&mut self) -> &mut World {
+        &mut self.topology.world
+    }
+
+    fn check(&mut self, observations: &[Observation]) -> Result<(), String> {
+        self.invariants.check(&mut self.topology, observations)?;
+        self.topology.world.check_circulation()
     }
 }
 
 impl Converging for OnboardWorld {
-    fn advance(&mut self, end: Time) -> Result<(), String> {
-        while let Some(observations) = self.topology.world.step(end) {
-            self.events += 1;
-            if !observations.is_empty() {
-                self.invariants.check(&mut self.topology, &observations)?;
-            }
-            if self.topology.world.losses.contains_key("hop limit") {
-                return Err("a packet circulates until its hop limit is exhausted".to_owned());
-            }
-        }
-        Ok(())
-    }
+    const CONVERGENCE: Convergence = Convergence {
+        limit: Duration::from_secs(300),
+        step: Duration::from_secs(2),
+        observed: Duration::from_millis(5500),
+        calm: Duration::from_secs(15),
+    };
 
-    /// Attached mobile routers are registered, the conversation continues in both directions, and the path of its
-    /// context uses a mobile network that is registered.
+    /// Whether attached mobile routers are registered, and the path of the context uses a mobile network that is.
     fn converged(&self, now: Time) -> Result<(), String> {
         for index in &self.attached {
-            let bound =
-                self.topology.mobiles.get(*index).map(|mobile| self.invariants.is_bound(now, mobile.home_address));
-            if bound != Some(true) {
+            let mobile = self.topology.mobiles.get(*index);
+            if !mobile.is_some_and(|mobile| self.invariants.is_bound(now, mobile.home_address)) {
                 return Err(format!("mr{index} is not registered"));
             }
-        }
-        let missing = self.missing(now - OBSERVED_SPAN - MAX_TRANSIT, now - MAX_TRANSIT);
-        if missing > 0 {
-            return Err(format!("{missing} packets lost lately"));
         }
         let Some(context) = self.context(self.inside) else { return Ok(()) };
         let far = self.context(self.outside);
         if far.is_some_and(|far| context.path != context.context.ulids && context.tag_out != Some(far.tag_in)) {
             return Err("the host inside sends with a context tag that its peer does not know".to_owned());
         }
-        let serves = |index: &&usize| {
-            u16::try_from(**index).is_ok_and(|index| mobile_prefix(index).contains(context.path.local))
-        };
-        match self.attached.iter().find(serves) {
-            Some(_) => Ok(()),
-            None => Err(format!("the path from {} uses a mobile network without a registration", context.path.local)),
+        let serves =
+            |index: &usize| u16::try_from(*index).is_ok_and(|index| mobile_prefix(index).contains(context.path.local));
+        match self.attached.iter().any(serves) {
+            true => Ok(()),
+            false => Err(format!("the path from {} uses a mobile network without a registration", context.path.local)),
+        }
+    }
+
+    fn delivered(&self, since: Time, until: Time) -> Result<(), String> {
+        match self.logs.iter().map(|log| log.borrow().missing(since, until)).sum() {
+            0 => Ok(()),
+            missing => Err(format!("{missing} packets lost")),
         }
     }
 }
 
 impl OnboardWorld {
-    fn missing(&self, since: Time, until: Time) -> usize {
-        self.logs.iter().map(|log| log.borrow().missing(since, until)).sum()
-    }
-
     fn context(&self, host: HostId) -> Option<ContextView> {
         let view = self.topology.world.host(host).view(self.topology.world.now());
         view.contexts.into_iter().find(|context| context.tag_out.is_some())
@@ -189,10 +157,10 @@ impl OnboardWorld {
             self.topology.mobiles.iter().filter_map(|mobile| Some((mobile.host, *mobile.uplinks.first()?))).collect();
         let visited = self.topology.visited.clone();
         for ((host, link), medium) in routers.iter().zip(&visited) {
-            self.script.push((Duration::from_secs(1), Event::Attach(*host, *link, Some(*medium))));
+            self.script.events.push((Duration::from_secs(1), Event::Attach(*host, *link, Some(*medium))));
         }
         let mut at = CALM_BEFORE;
-        while at < self.last_fault {
+        while at < self.script.last_fault {
             let router = usize::try_from(self.entropy.below(2)).unwrap_or(0);
             let medium = visited.get(usize::try_from(self.entropy.below(2)).unwrap_or(0)).copied();
             let Some((host, link)) = routers.get(router).copied() else { break };
@@ -202,17 +170,19 @@ impl OnboardWorld {
                 2 => Event::PowerOff(host),
                 _ => Event::Attach(host, link, medium),
             };
-            self.script.push((at, event));
+            self.script.events.push((at, event));
             let back = at + Duration::from_micros(self.entropy.below(20_000_000));
-            self.script.push((back.min(self.last_fault), Event::Start(host)));
+            self.script.events.push((back.min(self.script.last_fault), Event::Start(host)));
             at += Duration::from_micros(1_000_000 + self.entropy.below(15_000_000));
         }
         let only = self.entropy.below(3);
         for (index, (host, link)) in routers.into_iter().enumerate() {
             let is_attached = u64::try_from(index) != Ok(only);
             let medium: Option<MediumId> = visited.get(index).copied().filter(|_| is_attached);
-            self.script
-                .extend([(self.last_fault, Event::Start(host)), (self.last_fault, Event::Attach(host, link, medium))]);
+            self.script.events.extend([
+                (self.script.last_fault, Event::Start(host)),
+                (self.script.last_fault, Event::Attach(host, link, medium)),
+            ]);
             if is_attached {
                 self.attached.push(index);
             }
@@ -268,5 +238,6 @@ fn add_hosts(topology: &mut Topology, logs: &[Rc<RefCell<TrafficLog>>; 2], entro
             topology.world.attach(*id, link, Some(medium));
         }
     }
-    (ids[0], ids[1])
+    let [inside, outside] = ids;
+    (inside, outside)
 }

@@ -178,14 +178,6 @@ impl Topology {
         self.roles.get(index).cloned()
     }
 
-    /// Starts every host.
-    pub fn start(&mut self) {
-        let all: Vec<HostId> = self.world.hosts().map(|(id, _)| id).collect();
-        for id in all {
-            self.world.start(id);
-        }
-    }
-
     /// Whether some locator pair carries packets from the one host to the other at present.
     pub fn reachable(&self, from: usize, to: usize) -> bool {
         let (Some(from), Some(to)) = (self.hosts.get(from), self.hosts.get(to)) else { return false };

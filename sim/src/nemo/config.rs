@@ -4,8 +4,8 @@ use super::topology::{self, INSIDE_INTERFACE};
 use crate::net::host::BoxedEngine;
 use core::time::Duration;
 use roam6_proto::contract::config::nemo::{
-    Authentication, DadMode, HomeAgentConfig, HomeNetwork, IngressConfig, LoadSharing, MobileRouterConfig, PrefixMode,
-    PrefixTable, PrefixTableRow, ProbeConfig, SharedKey, UplinkConfig,
+    Authentication, HomeAgentConfig, IngressConfig, LoadSharing, MobileRouterConfig, PrefixTable, PrefixTableRow,
+    ProbeConfig, SharedKey, UplinkConfig,
 };
 use roam6_proto::role::Role;
 use roam6_proto::{Entropy, Node};
@@ -39,17 +39,10 @@ pub fn home_agent(index: u16, rows: &[PrefixTableRow]) -> HomeAgentConfig {
         home_prefixes: vec![topology::home_prefix()],
         home_link: Some(topology::FIRST_INTERFACE.to_owned()),
         prefix_table: PrefixTable { rows: rows.to_vec() }.into(),
-        max_lifetime: Duration::from_secs(3600),
-        refresh_advice: None,
-        multiple_care_of: true,
-        home_and_away: true,
         max_bindings: 8,
-        duplicate_detection: false,
         preference: index,
         advertisement_interval: Some(Duration::from_secs(3)),
-        path_mtu: 1500,
-        ipv4: None,
-        ipv4_pool: None,
+        ..Default::default()
     }
 }
 
@@ -58,38 +51,22 @@ pub fn mobile_router(index: u16, row: &PrefixTableRow, uplinks: &[&str], home_ag
     MobileRouterConfig {
         home_address: row.home_address,
         home_prefix: topology::home_prefix(),
-        home_network: HomeNetwork::default(),
         home_agents: (0..home_agents).map(topology::agent_address).collect(),
-        home_agents_ipv4: Vec::new(),
-        dynamic_ipv4: None,
         prefixes: row.prefixes.to_vec(),
-        prefix_mode: PrefixMode::Explicit,
         authentication: row.authentication.clone(),
-        lifetime: Duration::from_secs(600),
         uplinks: uplinks.iter().zip(1..).map(|(name, number)| uplink(name, number)).collect(),
         load_sharing: if uplinks.len() > 1 { LoadSharing::Standby } else { LoadSharing::Single },
-        home_and_away: false,
         ingress: vec![IngressConfig {
             interface: INSIDE_INTERFACE.to_owned(),
             prefix: topology::mobile_prefix(index),
             advertisement_interval: Duration::from_secs(10),
-            dns: None,
-            search_domains: None,
+            ..Default::default()
         }],
-        duplicate_detection: DadMode::Optimistic,
         probe: Some(ProbeConfig::default()),
-        flows: Vec::new(),
-        care_of_prefixes: None,
+        ..Default::default()
     }
 }
 
 fn uplink(name: &str, number: u8) -> UplinkConfig {
-    UplinkConfig {
-        interface: name.to_owned(),
-        bid: Bid(number.into()),
-        priority: number,
-        weight: 1,
-        care_of_prefix: true,
-        address: None,
-    }
+    UplinkConfig { interface: name.to_owned(), bid: Bid(number.into()), priority: number, ..Default::default() }
 }

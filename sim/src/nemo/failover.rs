@@ -4,21 +4,17 @@
 
 use crate::failure::WorldFamily;
 use crate::nemo::binding_messages::{self, BindingMessage};
+use crate::nemo::config;
 use crate::nemo::topology::{self, Topology};
 use crate::net::event::{Event, Observation};
-use crate::net::host::BoxedEngine;
 use crate::net::ids::HostId;
-use crate::net::items::delay;
-use crate::run::SeededWorld;
+use crate::net::world::World;
+use crate::run::{MAX_TRANSIT, Network, Script, SeededWorld};
 use core::time::Duration;
-use roam6_proto::contract::config::nemo::{
-    Authentication, HomeAgentConfig, IngressConfig, LoadSharing, MobileRouterConfig, PrefixTable, PrefixTableRow,
-    ProbeConfig, SharedKey, UplinkConfig,
-};
+use roam6_proto::contract::config::nemo::{HomeAgentConfig, MobileRouterConfig};
 use roam6_proto::contract::report::{LossReason, NemoReport};
 use roam6_proto::role::Role;
-use roam6_proto::{Entropy, Node, Report, Time};
-use roam6_wire::Bid;
+use roam6_proto::{Entropy, Report, Time};
 use std::net::Ipv6Addr;
 
 /// Limit from the death of a home agent until the other one carries packets: 0.8 s for the probes, 0.3 s for the
@@ -29,8 +25,6 @@ const REPLACEMENT_LIMIT_WITH_DAD: Duration = Duration::from_millis(2_300);
 const LOSS_RECOVERY_LIMIT: Duration = Duration::from_millis(1_300);
 /// Limit from the end of a black hole until packets of the mobile network pass.
 const BLACK_HOLE_RECOVERY_LIMIT: Duration = Duration::from_millis(1_500);
-/// Largest transit time of a packet.
-const MAX_TRANSIT: Duration = Duration::from_millis(500);
 const FAULTS: u32 = 8;
 const SECOND: u64 = 1_000_000;
 
@@ -81,22 +75,18 @@ impl SeededWorld for FailoverWorld {
         let mut topology = Topology::new(seed, 2);
         topology.world.verbose = verbose;
         let detection = chance.below(2) == 0;
-        let mut secret = vec![0; 16];
-        chance.fill(&mut secret);
-        let row = PrefixTableRow {
-            home_address: topology::home_address(0),
-            prefixes: [topology::mobile_prefix(0)].into(),
-            authentication: Authentication::SharedKey(SharedKey { spi: 256, secret }),
-            next_key: None,
-        };
+        let row = config::row(0, &mut chance);
         let lifetime = Duration::from_secs(if chance.below(2) == 0 { 600 } else { 3600 });
         for index in 0..2 {
-            let role = Role::HomeAgent(home_agent(index, &row, detection));
-            topology.add_agent(engine_factory(role, chance.next_u64()));
+            let home_agent = config::home_agent(index, core::slice::from_ref(&row));
+            let role = Role::HomeAgent(HomeAgentConfig { duplicate_detection: detection, ..home_agent });
+            topology.add_agent(config::engine_factory(vec![role], chance.next_u64()));
         }
         let uplinks = 1 + usize::try_from(chance.below(2)).unwrap_or(0);
-        let role = Role::MobileRouter(Box::new(mobile_router(&row, lifetime, uplinks)));
-        topology.add_mobile(uplinks, engine_factory(role, chance.next_u64()));
+        let names = [topology::FIRST_INTERFACE, topology::SECOND_INTERFACE];
+        let mobile_router = config::mobile_router(0, &row, names.get(..uplinks).unwrap_or_default(), 2);
+        let role = Role::MobileRouter(Box::new(MobileRouterConfig { lifetime, ..mobile_router }));
+        topology.add_mobile(uplinks, config::engine_factory(vec![role], chance.next_u64()));
         FailoverWorld {
             topology,
             chance,
@@ -115,11 +105,10 @@ impl SeededWorld for FailoverWorld {
     fn run(&mut self) -> Result<RunResult, String> {
         let ports: Vec<_> = self.topology.mobiles.iter().flat_map(|mobile| &mobile.uplinks).copied().collect();
         let host = self.topology.mobiles.first().map(|mobile| mobile.host).ok_or("no mobile router")?;
-        for (link, medium) in ports.into_iter().zip(self.topology.visited.clone()) {
-            self.topology.world.schedule(Duration::from_secs(1), Event::Attach(host, link, Some(medium)));
-        }
-        self.topology.start();
-        self.advance(Duration::from_secs(10));
+        let attach = |(link, medium)| (Duration::from_secs(1), Event::Attach(host, link, Some(medium)));
+        let events = ports.into_iter().zip(self.topology.visited.clone()).map(attach).collect();
+        self.play(Script { events, last_fault: Duration::ZERO })?;
+        self.wait(Duration::from_secs(10))?;
         self.check_stable(Duration::from_secs(5))?;
         for _ in 0..FAULTS {
             let fault = self.choose_fault();
@@ -130,9 +119,20 @@ impl SeededWorld for FailoverWorld {
         }
         let deaths = self.result.deaths;
         match self.changes <= 1 + deaths + self.deregistrations {
-            true => Ok(self.result),
+            true => Ok(RunResult { events: self.topology.world.events, ..self.result }),
             false => Err(format!("{} changes of the home agent for {deaths} deaths", self.changes)),
         }
+    }
+}
+
+impl Network for FailoverWorld {
+    fn network(&mut self) -> &mut World {
+        &mut self.topology.world
+    }
+
+    fn check(&mut self, observations: &[Observation]) -> Result<(), String> {
+        observations.iter().for_each(|observation| self.observe(observation));
+        Ok(())
     }
 }
 
@@ -157,7 +157,7 @@ impl FailoverWorld {
                 self.result.deaths += 1;
                 self.schedule(Event::PowerOff(host));
                 let limit = if self.detection { REPLACEMENT_LIMIT_WITH_DAD } else { REPLACEMENT_LIMIT };
-                self.advance(limit);
+                self.wait(limit)?;
                 self.check_stable(back)?;
                 if !disk {
                     self.schedule(Event::EraseJournal(host));
@@ -170,18 +170,18 @@ impl FailoverWorld {
                 self.schedule(Event::EraseJournal(host));
                 self.schedule(Event::Start(host));
                 let detection = if self.detection { Duration::from_secs(1) } else { Duration::ZERO };
-                self.advance(LOSS_RECOVERY_LIMIT + detection);
+                self.wait(LOSS_RECOVERY_LIMIT + detection)?;
             }
             Fault::BlackHole(length) => {
                 self.result.holes += 1;
                 for medium in self.topology.visited.clone() {
                     self.schedule(Event::BlackHole(medium, true));
                 }
-                self.advance(length);
+                self.wait(length)?;
                 for medium in self.topology.visited.clone() {
                     self.schedule(Event::BlackHole(medium, false));
                 }
-                self.advance(BLACK_HOLE_RECOVERY_LIMIT);
+                self.wait(BLACK_HOLE_RECOVERY_LIMIT)?;
             }
         }
         Ok(())
@@ -195,7 +195,7 @@ impl FailoverWorld {
     fn check_stable(&mut self, span: Duration) -> Result<(), String> {
         let since = self.topology.world.now();
         let until = since + span;
-        self.advance(span + MAX_TRANSIT);
+        self.wait(span + MAX_TRANSIT)?;
         for mobile in &self.topology.mobiles {
             for (way, tally) in [("out of", &mobile.upstream), ("into", &mobile.downstream)] {
                 let missing = tally.borrow().missing(since, until);
@@ -207,16 +207,11 @@ impl FailoverWorld {
         Ok(())
     }
 
-    fn advance(&mut self, span: Duration) {
+    fn wait(&mut self, span: Duration) -> Result<(), String> {
         let end = self.topology.world.now() + span;
-        while let Some(facts) = self.topology.world.step(end) {
-            self.result.events += 1;
-            facts.iter().for_each(|fact| self.observe(fact));
-        }
-        // Time stands at the last event before.
-        let rest = end.since(self.topology.world.now());
-        self.topology.world.schedule(rest, Event::SetLink(self.topology.home, delay(3)));
-        self.topology.world.step(end + Duration::from_micros(1));
+        self.advance(end)?;
+        self.topology.world.wait_until(end);
+        Ok(())
     }
 
     /// Follows the home agent of the binding, as the routing of the home network does.
@@ -249,55 +244,5 @@ impl FailoverWorld {
 
     fn agent_at(&self, address: Ipv6Addr) -> Option<usize> {
         self.topology.agents.iter().position(|agent| agent.address == address)
-    }
-}
-
-fn engine_factory(role: Role, seed: u64) -> impl Fn(u32) -> BoxedEngine + 'static {
-    move |life| {
-        let mut bytes = [0; 32];
-        Entropy::seed_from_u64(seed.wrapping_add(u64::from(life))).fill(&mut bytes);
-        Box::new(Node::from_roles(core::slice::from_ref(&role), bytes))
-    }
-}
-
-fn home_agent(index: u16, row: &PrefixTableRow, detection: bool) -> HomeAgentConfig {
-    HomeAgentConfig {
-        address: topology::agent_address(index),
-        home_prefixes: vec![topology::home_prefix()],
-        home_link: Some(topology::FIRST_INTERFACE.to_owned()),
-        prefix_table: PrefixTable { rows: vec![row.clone()] }.into(),
-        max_bindings: 8,
-        duplicate_detection: detection,
-        preference: index,
-        advertisement_interval: Some(Duration::from_secs(3)),
-        ..Default::default()
-    }
-}
-
-fn mobile_router(row: &PrefixTableRow, lifetime: Duration, uplinks: usize) -> MobileRouterConfig {
-    let names = [topology::FIRST_INTERFACE, topology::SECOND_INTERFACE];
-    let uplink = |(name, number): (&&str, u8)| UplinkConfig {
-        interface: (*name).to_owned(),
-        bid: Bid(u16::from(number)),
-        priority: number,
-        ..Default::default()
-    };
-    MobileRouterConfig {
-        home_address: row.home_address,
-        home_prefix: topology::home_prefix(),
-        home_agents: (0..2).map(topology::agent_address).collect(),
-        prefixes: row.prefixes.to_vec(),
-        authentication: row.authentication.clone(),
-        lifetime,
-        uplinks: names.iter().take(uplinks).zip(1..).map(uplink).collect(),
-        load_sharing: if uplinks > 1 { LoadSharing::Standby } else { LoadSharing::Single },
-        ingress: vec![IngressConfig {
-            interface: topology::INSIDE_INTERFACE.to_owned(),
-            prefix: topology::mobile_prefix(0),
-            advertisement_interval: Duration::from_secs(10),
-            ..Default::default()
-        }],
-        probe: Some(ProbeConfig::default()),
-        ..Default::default()
     }
 }

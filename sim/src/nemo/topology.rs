@@ -21,7 +21,7 @@ use core::time::Duration;
 use roam6_proto::Node;
 use roam6_proto::contract::item::NextHop;
 use roam6_proto::role::Role;
-use roam6_proto::{Entropy, LinkId};
+use roam6_proto::{Entropy, LinkId, Time};
 use roam6_wire::{HomeAddress, LinkAddress, Prefix};
 use std::cell::RefCell;
 use std::net::Ipv6Addr;
@@ -100,6 +100,14 @@ pub struct MobileRouterHost {
     pub mnn_log: Option<Rc<RefCell<EchoLog>>>,
     /// Its ingress interface.
     pub(crate) ingress: LinkId,
+}
+
+impl MobileRouterHost {
+    /// The packets between its node and the correspondent, sent from `since` on and before `until`, that have not
+    /// arrived.
+    pub fn missing(&self, since: Time, until: Time) -> usize {
+        self.upstream.borrow().missing(since, until) + self.downstream.borrow().missing(since, until)
+    }
 }
 
 /// The prefix of the home link.
@@ -338,11 +346,14 @@ impl Topology {
         (link, virtual_link)
     }
 
-    /// Starts every host.
-    pub fn start(&mut self) {
-        let all: Vec<HostId> = self.world.hosts().map(|(id, _)| id).collect();
-        for id in all {
-            self.world.start(id);
+    /// Whether all traffic of mobile networks sent from `since` on and before `until` has arrived.
+    ///
+    /// # Errors
+    /// The number of packets that have not.
+    pub fn delivered(&self, since: Time, until: Time) -> Result<(), String> {
+        match self.mobiles.iter().map(|mobile| mobile.missing(since, until)).sum() {
+            0 => Ok(()),
+            missing => Err(format!("{missing} packets lost")),
         }
     }
 

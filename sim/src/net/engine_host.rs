@@ -23,6 +23,12 @@ const MAX_INPUTS_AT_ONCE: u32 = 2_000;
 const JOURNAL_SYNC: Duration = Duration::from_millis(20);
 
 impl World {
+    /// Starts every host.
+    pub fn start_all(&mut self) {
+        let all: Vec<HostId> = self.hosts().map(|(id, _)| id).collect();
+        all.into_iter().for_each(|id| self.start(id));
+    }
+
     /// Powers a host on and starts its engine, unless it runs already.
     pub fn start(&mut self, id: HostId) {
         let now = self.now();

@@ -4,6 +4,7 @@ use crate::net::ids::{HostId, MediumId};
 use crate::net::link::LinkSpec;
 use crate::net::radio::RadioSpec;
 use crate::net::shim_datapath::DatapathEvent;
+use core::time::Duration;
 use roam6_proto::contract::item::TunnelId;
 use roam6_proto::{Input, LinkId, Outcome, Report};
 use roam6_wire::LinkAddress;
@@ -101,6 +102,8 @@ pub enum Observation {
     Reported(HostId, Report),
     /// An engine is in an endless loop: it is fed again and again while time stands still.
     Looping(HostId),
+    /// A wall clock was stepped, forwards or backwards.
+    ClockStepped(Duration),
     /// A packet with this global source was sent by an observed interface.
     PacketLeft((HostId, LinkId), MediumId, Ipv6Addr),
     /// An interface has moved without notice to its host.

@@ -39,6 +39,8 @@ pub struct World {
     pub verbose: bool,
     /// Dropped packets by reason.
     pub losses: BTreeMap<&'static str, u64>,
+    /// Events handled.
+    pub events: u64,
 }
 
 impl World {
@@ -59,6 +61,7 @@ impl World {
             recording: None,
             verbose: false,
             losses: BTreeMap::new(),
+            events: 0,
         }
     }
 
@@ -153,6 +156,7 @@ impl World {
         let entry = self.queue.first_entry().filter(|entry| entry.key().0 < end)?;
         self.now = entry.key().0;
         self.clock.set(self.now);
+        self.events += 1;
         match entry.remove() {
             Scheduled::Arrive { host, link, medium, frame } => self.arrive((host, link), medium, &frame),
             Scheduled::Wake { host } => self.wake(host),
@@ -166,6 +170,23 @@ impl World {
             Scheduled::Event(happening) => self.apply_event(happening),
         }
         Some(core::mem::take(&mut self.observations))
+    }
+
+    /// Lets time pass until `end`, when all events before it are handled.
+    pub fn wait_until(&mut self, end: Time) {
+        self.now = self.now.max(end);
+        self.clock.set(self.now);
+    }
+
+    /// Checks that no packet circulates.
+    ///
+    /// # Errors
+    /// A hop limit was exhausted.
+    pub fn check_circulation(&self) -> Result<(), String> {
+        match self.losses.contains_key("hop limit") {
+            true => Err("a packet circulates until its hop limit is exhausted".to_owned()),
+            false => Ok(()),
+        }
     }
 
     /// Attaches or detaches an interface; a running engine sees the carrier change.
@@ -242,7 +263,10 @@ impl World {
             Event::PowerOff(host) => self.power_off(host),
             Event::Start(host) => self.start(host),
             Event::EraseJournal(host) => self.host_mut(host).journal.erase(),
-            Event::StepClock(host, micros) => self.step_clock(host, micros),
+            Event::StepClock(host, micros) => {
+                self.observations.push(Observation::ClockStepped(Duration::from_micros(micros.unsigned_abs())));
+                self.step_clock(host, micros);
+            }
             Event::SetAddress(host, link, address, there) => self.set_address(host, link, address, there),
             Event::BlockPath(source, destination, cut) => {
                 let way = (source, destination);

@@ -11,12 +11,13 @@
 use crate::failure::WorldFamily;
 use crate::nemo::config;
 use crate::nemo::invariants::Invariants;
-use crate::nemo::topology::Topology;
-use crate::net::event::Event;
+use crate::nemo::topology::{MobileRouterHost, Topology};
+use crate::net::event::{Event, Observation};
 use crate::net::ids::{HostId, MediumId};
 use crate::net::radio::RadioSpec;
 use crate::net::track::Track;
-use crate::run::{Convergence, Converging, SeededWorld};
+use crate::net::world::World;
+use crate::run::{Convergence, Converging, Network, Script, SeededWorld};
 use core::fmt;
 use core::time::Duration;
 use roam6_proto::contract::config::geo::{GeoConfig, LinkScope, Mib, VirtualLink};
@@ -29,17 +30,6 @@ use roam6_wire::geo::ItsStationType;
 const RANGE: f64 = 300.0;
 /// The virtual link of every station.
 const VIRTUAL_LINK: &str = "gn0";
-/// Time without loss that counts as converged, and largest transit time of a packet.
-const OBSERVED_SPAN: Duration = Duration::from_secs(3);
-const MAX_TRANSIT: Duration = Duration::from_millis(500);
-/// Convergence after the last fault, and the time after it in which nothing may be lost.
-const CONVERGENCE: Convergence = Convergence {
-    limit: Duration::from_secs(120),
-    step: Duration::from_secs(1),
-    observed: Duration::from_millis(3_500),
-    calm: Duration::from_secs(20),
-};
-
 /// The kind of a world.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum RoadsideKind {
@@ -75,10 +65,8 @@ pub struct RoadsideWorld {
     topology: Topology,
     radio: MediumId,
     units: Vec<HostId>,
-    script: Vec<(Duration, Event)>,
-    last_fault: Duration,
+    script: Script,
     invariants: Invariants,
-    events: u64,
     entropy: Entropy,
 }
 
@@ -99,10 +87,8 @@ impl SeededWorld for RoadsideWorld {
         let spec = RadioSpec { range: RANGE, lossless_range: RANGE, ..RadioSpec::default() };
         let radio = topology.world.add_radio("radio", spec);
         let entropy = Entropy::seed_from_u64(seed ^ 0x60ad_0000);
-        let (units, script, invariants) = (Vec::new(), Vec::new(), Invariants::default());
-        let last_fault = Duration::ZERO;
-        let mut world =
-            RoadsideWorld { kind, topology, radio, units, script, last_fault, invariants, events: 0, entropy };
+        let (units, script, invariants) = (Vec::new(), Script::default(), Invariants::default());
+        let mut world = RoadsideWorld { kind, topology, radio, units, script, invariants, entropy };
         world.build();
         world.write_faults();
         world
@@ -117,62 +103,51 @@ impl SeededWorld for RoadsideWorld {
     }
 
     fn run(&mut self) -> Result<RunResult, String> {
-        for (after, event) in core::mem::take(&mut self.script) {
-            self.invariants.expect_event(&event);
-            self.topology.world.schedule(after, event);
-        }
-        self.topology.start();
-        let last_fault = Time::ZERO + self.last_fault;
-        self.advance(last_fault)?;
-        let converged = CONVERGENCE.reach(self, last_fault)?;
-        CONVERGENCE.hold(self, converged)?;
-        let missing = self.missing(converged, converged + CONVERGENCE.calm - MAX_TRANSIT);
-        if missing > 0 {
-            return Err(format!("{missing} packets lost after convergence"));
-        }
+        let script = core::mem::take(&mut self.script);
+        let settled_after = self.converge(script)?;
         Ok(RunResult {
             kind: self.kind,
-            settled_after: converged.since(last_fault).saturating_sub(OBSERVED_SPAN),
-            events: self.events,
+            settled_after,
+            events: self.topology.world.events,
             acknowledged: self.invariants.acknowledged,
         })
     }
 }
 
-impl Converging for RoadsideWorld {
-    fn advance(&mut self, end: Time) -> Result<(), String> {
-        while let Some(observations) = self.topology.world.step(end) {
-            self.events += 1;
-            if !observations.is_empty() {
-                self.invariants.check(&mut self.topology, &observations)?;
-            }
-            if self.topology.world.losses.contains_key("hop limit") {
-                return Err("a packet circulates until its hop limit is exhausted".to_owned());
-            }
-        }
-        Ok(())
+impl Network for RoadsideWorld {
+    fn network(&mut self) -> &mut World {
+        &mut self.topology.world
     }
 
-    /// Every mobile router is registered, and its packets arrive in both directions.
+    fn check(&mut self, observations: &[Observation]) -> Result<(), String> {
+        self.invariants.check(&mut self.topology, observations)?;
+        self.topology.world.check_circulation()
+    }
+}
+
+impl Converging for RoadsideWorld {
+    const CONVERGENCE: Convergence = Convergence {
+        limit: Duration::from_secs(120),
+        step: Duration::from_secs(1),
+        observed: Duration::from_millis(3500),
+        calm: Duration::from_secs(20),
+    };
+
+    /// Whether every mobile router is registered.
     fn converged(&self, now: Time) -> Result<(), String> {
-        for mobile in &self.topology.mobiles {
-            if !self.invariants.is_bound(now, mobile.home_address) {
-                return Err(format!("{} is not registered", mobile.home_address));
-            }
+        let is_bound = |mobile: &&MobileRouterHost| self.invariants.is_bound(now, mobile.home_address);
+        match self.topology.mobiles.iter().find(|mobile| !is_bound(mobile)) {
+            Some(mobile) => Err(format!("{} is not registered", mobile.home_address)),
+            None => Ok(()),
         }
-        match self.missing(now - OBSERVED_SPAN - MAX_TRANSIT, now - MAX_TRANSIT) {
-            0 => Ok(()),
-            missing => Err(format!("{missing} packets lost lately")),
-        }
+    }
+
+    fn delivered(&self, since: Time, until: Time) -> Result<(), String> {
+        self.topology.delivered(since, until)
     }
 }
 
 impl RoadsideWorld {
-    fn missing(&self, since: Time, until: Time) -> usize {
-        let logs = self.topology.mobiles.iter().flat_map(|mobile| [&mobile.upstream, &mobile.downstream]);
-        logs.map(|log| log.borrow().missing(since, until)).sum()
-    }
-
     /// Roadside units along a road, and vehicles that drive past them and stop in range of one.
     fn build(&mut self) {
         let units = 2 + self.entropy.below(2);
@@ -210,21 +185,21 @@ impl RoadsideWorld {
             let (begin, speed) = (self.metres(spacing * units as f64) - 100.0, 8.0 + self.metres(25.0));
             let place = |east| Offset { east, north: 0.0 };
             let track = Track::standing(place(begin)).pause(Duration::from_secs(5)).drive_to(place(stop), speed);
-            self.last_fault = self.last_fault.max(track.last().0.since(Time::ZERO));
+            self.script.last_fault = self.script.last_fault.max(track.last().0.since(Time::ZERO));
             let Some(host) = self.topology.mobiles.last().map(|mobile| mobile.host) else { continue };
             self.topology.add_station(host, self.radio, track);
             let cellular = self.topology.visited.first().copied();
             if let (true, Some(port)) =
                 (has_cellular, self.topology.mobiles.last().and_then(|mobile| mobile.uplinks.first().copied()))
             {
-                self.script.push((Duration::from_secs(1), Event::Attach(host, port, cellular)));
+                self.script.events.push((Duration::from_secs(1), Event::Attach(host, port, cellular)));
             }
         }
-        self.last_fault += Duration::from_secs(1);
+        self.script.last_fault += Duration::from_secs(1);
     }
 
     fn write_faults(&mut self) {
-        let span = u64::try_from(self.last_fault.as_micros()).unwrap_or(0);
+        let span = u64::try_from(self.script.last_fault.as_micros()).unwrap_or(0);
         if self.kind == RoadsideKind::Crashes {
             let mobiles = self.topology.mobiles.iter().map(|mobile| mobile.host);
             let hosts: Vec<HostId> = self.units.iter().copied().chain(mobiles).collect();
@@ -234,16 +209,16 @@ impl RoadsideWorld {
                 let at = Duration::from_micros(self.entropy.below(span));
                 let down = Duration::from_micros(self.entropy.below(8_000_000));
                 let fault = if self.entropy.below(2) == 0 { Event::Kill(host) } else { Event::PowerOff(host) };
-                self.script.extend([(at, fault), ((at + down).min(self.last_fault), Event::Start(host))]);
+                self.script.events.extend([(at, fault), ((at + down).min(self.script.last_fault), Event::Start(host))]);
             }
-            self.script.extend(hosts.iter().map(|host| (self.last_fault, Event::Start(*host))));
+            self.script.events.extend(hosts.iter().map(|host| (self.script.last_fault, Event::Start(*host))));
         }
         if self.kind == RoadsideKind::Lossy {
             let (loss, duplicate) = (self.metres(0.2), self.metres(0.2));
             let calm = RadioSpec { range: RANGE, lossless_range: RANGE, ..RadioSpec::default() };
             let spec = RadioSpec { loss, duplicate, lossless_range: 200.0, rate_bps: Some(6_000_000), ..calm };
-            self.script.push((Duration::ZERO, Event::SetRadio(self.radio, spec)));
-            self.script.push((self.last_fault, Event::SetRadio(self.radio, calm)));
+            self.script.events.push((Duration::ZERO, Event::SetRadio(self.radio, spec)));
+            self.script.events.push((self.script.last_fault, Event::SetRadio(self.radio, calm)));
         }
     }
 
