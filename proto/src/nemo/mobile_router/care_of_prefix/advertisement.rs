@@ -71,7 +71,9 @@ impl MobileRouter {
             let live = standing.iter().filter_map(|grant| {
                 let (prefix, on_link) = match &grant.kind {
                     GrantKind::Delegated => (subnets.find(link, grant.prefix)?, true),
-                    GrantKind::Shared { ingress: inside, node_addresses: nodes, .. } if *inside == link => {
+                    GrantKind::Shared { ingress: inside, node_addresses: nodes, replaced: false, .. }
+                        if *inside == link =>
+                    {
                         (grant.prefix, nodes.is_none())
                     }
                     GrantKind::Shared { .. } => return None,
@@ -186,7 +188,7 @@ impl MobileRouter {
             routes.extend(gone.map(|of| (of, AdvertisedLifetime::Zero)));
         }
         let link = inside.link();
-        let proxy = self.prefix_sources.values().any(|source| link.is_some() && source.proxy_downstream() == link);
+        let proxy = self.prefix_sources.values().any(|source| link.is_some() && source.offered_downstream() == link);
         let brisk = prefer.is_some() || inside.advertised_prefixes.iter().any(|(_, told)| told.withdrawn);
         RaContent { prefixes, routes, interval, proxy_flag: proxy, repeat_quickly: brisk, ..RaContent::default() }
     }

@@ -50,6 +50,8 @@ pub(super) enum GrantKind {
         own_address: Ipv6Addr,
         /// Its downstream addresses; `None` if all of them are: the visited link is point-to-point (RFC 7278).
         node_addresses: Option<Vec<Ipv6Addr>>,
+        /// A delegated prefix has replaced it: it is routed, and advertised as withdrawn.
+        replaced: bool,
     },
 }
 

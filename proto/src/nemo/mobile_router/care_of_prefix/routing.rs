@@ -85,7 +85,7 @@ impl MobileRouter {
                 });
                 own.collect()
             }
-            GrantKind::Shared { ingress: inside, own_address: own, node_addresses: nodes } => {
+            GrantKind::Shared { ingress: inside, own_address: own, node_addresses: nodes, .. } => {
                 // This router's address is defended downstream too, since it is the router of both links.
                 let defended = Item::ProxyNeighbour(ProxyNeighbour { link: *inside, address: *own, router: true });
                 let nodes = nodes.iter().flatten().flat_map(|address| {

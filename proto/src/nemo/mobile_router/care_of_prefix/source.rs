@@ -70,6 +70,9 @@ struct SharedPrefix {
     usable_from: Time,
     /// It was reported.
     reported: bool,
+    /// A delegated prefix has replaced it: it is advertised as withdrawn, and the proxy still serves the nodes that have an
+    /// address of it.
+    replaced: bool,
     preferred_until: Time,
     valid_until: Time,
 }
@@ -115,9 +118,11 @@ impl PrefixSource {
         self.shared.as_ref().is_some_and(|sharing| sharing.proxy.is_none())
     }
 
-    /// The downstream interface of the proxy.
-    pub(super) fn proxy_downstream(&self) -> Option<LinkId> {
-        self.shared.as_ref().filter(|sharing| sharing.proxy.is_some()).map(|sharing| sharing.inside)
+    /// The downstream interface of the proxy, if its prefix is offered there. A prefix that a delegated one has replaced is
+    /// offered to nobody: a router behind this one has to know that it may share the delegated prefix.
+    pub(super) fn offered_downstream(&self) -> Option<LinkId> {
+        let offered = |sharing: &&SharedPrefix| sharing.proxy.is_some() && !sharing.replaced;
+        self.shared.as_ref().filter(offered).map(|sharing| sharing.inside)
     }
 
     /// Sends DHCPv6 messages that are due, and starts or ends sharing.
@@ -130,9 +135,9 @@ impl PrefixSource {
         let forming = told.is_some_and(|sharing| now < sharing.usable_from + ADDRESS_FORMATION_TIME);
         let offered =
             self.delegation.as_ref().is_some_and(DhcpClient::has_offer) && now < self.started_at + OFFER_TIMEOUT;
+        let replaced = !self.reported_prefixes.is_empty() && !forming;
         let may_share = wanted.config.share == PrefixSharing::NdProxy
-            && (self.reported_prefixes.is_empty() || forming)
-            && (told.is_some() || !offered)
+            && (told.is_some() || !replaced && !offered)
             && !wanted.behind_proxy
             && wanted.prefix.length() == SHARED_LENGTH;
         let inside = wanted.downstream.filter(|_| may_share);
@@ -142,14 +147,29 @@ impl PrefixSource {
         if !kept
             && let Some(sharing) = self.shared.take()
             && sharing.reported
+            && !sharing.replaced
         {
             let why = if wanted.behind_proxy { "the network is behind a proxy" } else { "no longer shared" };
             let (link, bid, prefix) = (self.link, self.bid, self.network);
             out.report(Report::Nemo(NemoReport::PrefixLost { link, bid, prefix, why: why.to_owned() }));
         }
-        if let Some(inside) = inside {
+        if let Some(inside) = inside.filter(|_| self.shared.is_some() || !replaced) {
             self.share(now, wanted, inside, out);
         }
+        self.set_replaced(replaced, out);
+    }
+
+    /// A delegated prefix replaces the shared one, or no longer does.
+    fn set_replaced(&mut self, replaced: bool, out: &mut Outbox) {
+        let (link, bid, prefix) = (self.link, self.bid, self.network);
+        let reported = self.shared.as_mut().filter(|sharing| sharing.reported);
+        let Some(sharing) = reported.filter(|sharing| sharing.replaced != replaced) else { return };
+        sharing.replaced = replaced;
+        out.report(if replaced {
+            Report::Nemo(NemoReport::PrefixLost { link, bid, prefix, why: "no longer shared".to_owned() })
+        } else {
+            Report::Nemo(NemoReport::PrefixShared { link, bid, prefix })
+        });
     }
 
     fn share(&mut self, now: Time, wanted: &SourceSpec, inside: (LinkId, LinkAddress), out: &mut Outbox) {
@@ -162,6 +182,7 @@ impl PrefixSource {
                 proxy: wanted.link_address.map(proxy),
                 usable_from: now + PROXY_ANNOUNCEMENT_TIME,
                 reported: false,
+                replaced: false,
                 preferred_until: now,
                 valid_until: now,
             }
@@ -185,7 +206,8 @@ impl PrefixSource {
 
     /// Releases the leases, with a single message.
     pub(super) fn stop(&mut self, now: Time, entropy: &mut Entropy, out: &mut Outbox) {
-        let shared = self.shared.take().filter(|sharing| sharing.reported).map(|_| self.network);
+        let shared = self.shared.take().filter(|sharing| sharing.reported && !sharing.replaced);
+        let shared = shared.map(|_| self.network);
         for prefix in self.reported_prefixes.drain(..).chain(shared) {
             let (link, bid) = (self.link, self.bid);
             out.report(Report::Nemo(NemoReport::PrefixLost {
@@ -223,6 +245,7 @@ impl PrefixSource {
                 ingress: sharing.inside,
                 own_address: sharing.own,
                 node_addresses: sharing.proxy.as_ref().map(|proxy| proxy.addresses().collect()),
+                replaced: sharing.replaced,
             },
             preferred_until: sharing.preferred_until,
             valid_until: sharing.valid_until,

@@ -452,6 +452,34 @@ fn visited_link_is_shared_by_nd_proxy_without_delegation() {
 }
 
 #[test]
+fn nd_proxy_serves_a_shared_prefix_after_a_lease_has_replaced_it() {
+    let mut road = Road::new(PrefixPreference::CareOf);
+    road.attach(WIFI, "2001:db8:1::/64");
+    road.wait(700);
+    road.hear(LAN, "::", checks("2001:db8:1::9"));
+    road.wait(1000);
+    let proxied = Key::ProxyNeighbour(WIFI, ip("2001:db8:1::9"));
+    assert!(road.bench.plan.find(&proxied).is_some());
+    road.servers.insert(WIFI, vec![("2001:db8:a00::/56", 1000, 500)]);
+    road.wait(60_000);
+    assert_eq!(road.last()[&net("2001:db8:1::/64")], (0, 0, false), "withdrawn");
+    assert!(road.last()[&net("2001:db8:a00::/64")].1 > 0);
+    assert!(!road.told.last().unwrap().1.proxy, "a router inside may share the delegated prefix");
+    let events = road.events();
+    assert_eq!(events.len(), 3, "shared, delegated, lost: {events:?}");
+    assert!(road.bench.plan.find(&proxied).is_some(), "connections of the node continue");
+    assert!(road.has_rule(1105, "2001:db8:1::/64", "::/0"));
+    assert!(road.guard().allowed.contains(&net("2001:db8:1::/64")));
+    assert!(road.back_to_former().is_empty());
+    // The lease ends, and the link is shared as before.
+    road.servers.remove(&WIFI);
+    road.wait(1_100_000);
+    assert!(road.last()[&net("2001:db8:1::/64")].1 > 0 && road.told.last().unwrap().1.proxy);
+    road.detach(WIFI);
+    assert!(road.bench.plan.find(&proxied).is_none());
+}
+
+#[test]
 fn full_nd_proxy_table_is_reported() {
     let mut road = Road::new(PrefixPreference::CareOf);
     road.attach(WIFI, "2001:db8:1::/64");
