@@ -7,6 +7,7 @@ use std::cell::Cell;
 use std::io::Write;
 use std::net::Ipv6Addr;
 use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
 
 thread_local! {
     /// Writes of a compaction in place until the power fails.
@@ -72,13 +73,21 @@ fn record(host: u128, sequence: u16) -> JournalRecord {
     JournalRecord::Sequence(SequenceRecord { home_address, sequence: Sequence(sequence) })
 }
 
-/// Opens the journal. A process that another test starts holds a copy of the lock until it executes its program.
+/// How long a copy of the lock may persist in a process that another test starts, until it executes its program.
+const LOCK_TIMEOUT: Duration = Duration::from_secs(20);
+
+/// Opens the journal, once its lock is free.
 fn open(directory: &Path) -> (Journal, Recalled) {
-    let attempt = |_| {
-        std::thread::sleep(std::time::Duration::from_millis(20));
-        Journal::open(directory).ok()
-    };
-    (0..50).find_map(attempt).unwrap_or_else(|| Journal::open(directory).unwrap())
+    let is_locked = |error: &Error| error.to_string().contains("would block");
+    let deadline = Instant::now() + LOCK_TIMEOUT;
+    loop {
+        match Journal::open(directory) {
+            Err(error) if is_locked(&error) && Instant::now() < deadline => {
+                std::thread::sleep(Duration::from_millis(2));
+            }
+            opened => return opened.unwrap(),
+        }
+    }
 }
 
 fn edit(directory: &Path, change: impl FnOnce(&mut Vec<u8>)) {
