@@ -7,7 +7,7 @@ use std::net::Ipv6Addr;
 use std::path::PathBuf;
 
 /// The options of a host.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct HostOptions {
     /// Directory of state that need not outlive a restart of the machine.
     pub run_dir: PathBuf,
@@ -41,9 +41,10 @@ pub struct HostOptions {
 }
 
 /// The tunnel back end.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Backend {
     /// BPF programs where the kernel supports them, else kernel tunnel devices.
+    #[default]
     Auto,
     /// BPF programs.
     Bpf,

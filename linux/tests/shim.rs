@@ -44,15 +44,10 @@ impl Side {
             state_dir: folder.path().join("state"),
             interfaces: ["u0", "u1"].map(str::to_owned).into(),
             backend: Backend::Bpf,
-            firewall: Default::default(),
             device: "nemo0".to_owned(),
-            dsmip_addresses: Default::default(),
             max_tunnels: 16,
             max_contexts: 64,
-            packet_sockets: false,
-            all_addresses: false,
-            busy_poll: Duration::ZERO,
-            cpu_latency_hold: Duration::ZERO,
+            ..HostOptions::default()
         };
         let daemon = host.enter(|| Daemon::new(options).unwrap());
         let links = [LinkId(host.index("u0")), LinkId(host.index("u1"))];

@@ -252,18 +252,11 @@ fn is_accept_ra_of_all(setting: &SysctlSetting) -> bool {
 }
 
 fn sysctl_name(setting: &SysctlSetting) -> Result<SysctlName, Error> {
-    let sysctl = match setting.sysctl {
-        Sysctl::Forwarding => "forwarding",
-        Sysctl::AcceptRa => "accept_ra",
-        Sysctl::Autoconf => "autoconf",
-        Sysctl::AcceptDad => "accept_dad",
-        Sysctl::RouterSolicitations => "router_solicitations",
-        Sysctl::ProxyNdp => "proxy_ndp",
-        Sysctl::KeepAddrOnDown => "keep_addr_on_down",
-        Sysctl::Ipv4Forwarding => return Ok(SysctlName::conf4("forwarding")),
-    };
+    if setting.sysctl == Sysctl::Ipv4Forwarding {
+        return Ok(SysctlName::conf4("forwarding"));
+    }
     let interface = setting.link.map(interface_name).transpose()?;
-    Ok(SysctlName::conf(interface.as_deref(), sysctl))
+    Ok(SysctlName::conf(interface.as_deref(), &setting.sysctl.to_string()))
 }
 
 /// The present name of an interface.

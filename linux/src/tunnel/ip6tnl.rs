@@ -210,17 +210,6 @@ impl Tunnels for Ip6Tnl {
         self.devices.get(&id).filter(|held| held.device.is_some()).map(|held| held.mtu)
     }
 
-    fn attach(&mut self, _: LinkId, _: &str) -> Result<(), Error> {
-        Ok(())
-    }
-
-    fn detach(&mut self, _: LinkId) {}
-
-    /// The kernel does its own route lookups.
-    fn invalidate_next_hops(&mut self) -> Result<(), Error> {
-        Ok(())
-    }
-
     fn remove_stale(&mut self) -> Result<(), Error> {
         for (id, _) in self.dump_devices()? {
             if !self.devices.contains_key(&id) {

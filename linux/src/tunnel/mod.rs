@@ -79,20 +79,24 @@ pub trait Tunnels {
     fn mtu(&self, id: TunnelId) -> Option<u32>;
 
     /// Attaches the fast path to an interface: called for each but loopback and the back end's own. Repeating it is no
-    /// error.
+    /// error. Nothing to do where the kernel forwards.
     ///
     /// # Errors
     /// The kernel's.
-    fn attach(&mut self, link: LinkId, name: &str) -> Result<(), Error>;
+    fn attach(&mut self, _: LinkId, _: &str) -> Result<(), Error> {
+        Ok(())
+    }
 
     /// Detaches the fast path from an interface, which may have been removed.
-    fn detach(&mut self, link: LinkId);
+    fn detach(&mut self, _: LinkId) {}
 
-    /// Voids cached next hops, after routes of this host have changed.
+    /// Voids cached next hops, after routes of this host have changed. The kernel's own lookups need no such call.
     ///
     /// # Errors
     /// The kernel's.
-    fn invalidate_next_hops(&mut self) -> Result<(), Error>;
+    fn invalidate_next_hops(&mut self) -> Result<(), Error> {
+        Ok(())
+    }
 
     /// Sets the address families that a firewall filters: from now on the kernel forwards their inner packets, and
     /// cached decisions redirect none. Returns `false` if this back end's packets pass through the firewall in any
@@ -108,10 +112,14 @@ pub trait Tunnels {
     ///
     /// # Errors
     /// The kernel's.
-    fn remove_stale(&mut self) -> Result<(), Error>;
+    fn remove_stale(&mut self) -> Result<(), Error> {
+        Ok(())
+    }
 
     /// The packet counters since the machine started.
-    fn counters(&mut self) -> VecMap<String, u64>;
+    fn counters(&mut self) -> VecMap<String, u64> {
+        VecMap::new()
+    }
 
     /// The tunnels that exist in the kernel, ascending.
     ///

@@ -4,7 +4,6 @@
 use super::Tunnels;
 use crate::Error;
 use roam6_proto::base::ids::LinkId;
-use roam6_proto::base::vec_map::VecMap;
 use roam6_proto::contract::item::{Tunnel, TunnelId};
 
 /// Refuses every tunnel.
@@ -30,24 +29,6 @@ impl Tunnels for NoTunnels {
 
     fn mtu(&self, _: TunnelId) -> Option<u32> {
         None
-    }
-
-    fn attach(&mut self, _: LinkId, _: &str) -> Result<(), Error> {
-        Ok(())
-    }
-
-    fn detach(&mut self, _: LinkId) {}
-
-    fn invalidate_next_hops(&mut self) -> Result<(), Error> {
-        Ok(())
-    }
-
-    fn remove_stale(&mut self) -> Result<(), Error> {
-        Ok(())
-    }
-
-    fn counters(&mut self) -> VecMap<String, u64> {
-        VecMap::new()
     }
 
     fn inventory(&mut self) -> Result<Vec<TunnelId>, Error> {
