@@ -16,7 +16,7 @@ use testbed::{Running, Testbed, run, wait_for};
 
 /// The node speaks from an address of a network that was left: it is told so, and knows at once.
 fn is_told(testbed: &Testbed, former: &str) {
-    let words = ["ping", "-nqc5", "-i0.3", "-W1", "-I", former, PEER];
+    let words = ["ping", "-nqc5", "-i0.3", "-W5", "-I", former, PEER];
     let output = testbed.node.command(&words).output().unwrap();
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(!output.status.success() && text.contains(" errors, "), "{former}: {text}");
@@ -49,7 +49,7 @@ fn each_visited_network_delegates_a_care_of_prefix() {
     assert_eq!(addresses(&testbed.node, HOME), [(HOME.to_owned(), false)], "the direct path is preferred");
     // What the prefix has beyond the node's link leads nowhere.
     let beyond = beyond(&former);
-    let words = ["ping", "-nqc1", "-W2", "-I", PEER, &beyond];
+    let words = ["ping", "-nqc1", "-W20", "-I", PEER, &beyond];
     let told = String::from_utf8(testbed.agent.command(&words).output().unwrap().stdout).unwrap();
     assert!(told.contains("+1 errors"), "{told}");
 

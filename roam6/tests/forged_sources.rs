@@ -86,7 +86,7 @@ fn forged_sources_of_the_mobile_network_are_dropped() {
     }
     // The router's own packets, and those from inside, still go out, and their answers come back.
     let answers = |place: &Namespace, source: &str| {
-        let output = place.command(&["ping", "-nc3", "-i0.1", "-W2", "-I", source, CORRESPONDENT]).output().unwrap();
+        let output = place.command(&["ping", "-nc3", "-i0.1", "-W20", "-I", source, CORRESPONDENT]).output().unwrap();
         String::from_utf8_lossy(&output.stdout).matches("bytes from").count()
     };
     assert_eq!(answers(&testbed.router, "2001:db8:1::100"), 3, "{}", testbed.logs());

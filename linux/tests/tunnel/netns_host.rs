@@ -7,6 +7,9 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::process::Command;
 use std::time::Duration;
 
+/// How long a test waits for a packet that has to arrive.
+pub const RECEIVE_TIMEOUT: Duration = Duration::from_secs(20);
+
 /// A host.
 pub struct Host {
     namespace: OwnedFd,
@@ -85,10 +88,10 @@ impl Host {
         self.enter(|| nix::net::if_::if_nametoindex(interface).unwrap())
     }
 
-    /// A UDP socket at an address of this host.
+    /// A UDP socket at an address of this host, which waits for a packet as long as a busy machine may delay it.
     pub fn udp(&self, address: &str) -> UdpSocket {
         let socket = self.enter(|| UdpSocket::bind(address).unwrap());
-        socket.set_read_timeout(Some(Duration::from_millis(500))).unwrap();
+        socket.set_read_timeout(Some(RECEIVE_TIMEOUT)).unwrap();
         socket
     }
 }

@@ -1,6 +1,7 @@
 //! Tunnels through handovers, the death and the restart of the daemon, until they are cleaned up.
 
-use crate::testbed::{CN, COA, HOME, MNN, MNP, SECOND_COA, Testbed, arrives, at_home_agent};
+use crate::netns_host::RECEIVE_TIMEOUT;
+use crate::testbed::{CN, COA, HOME, MNN, MNP, SECOND_COA, Testbed, arrives, at_home_agent, is_dropped};
 use crate::testbed_or_skip;
 use nix::sys::socket::{setsockopt, sockopt};
 use roam6_linux::tunnel::Tunnels;
@@ -11,10 +12,10 @@ use std::io::{BufRead, BufReader};
 use std::net::UdpSocket;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 
-/// Ends sender or receiver, also where a test fails meanwhile.
+/// Ends the sender, also where a test fails meanwhile.
 struct End<'a>(&'a AtomicBool);
 
 impl Drop for End<'_> {
@@ -29,30 +30,30 @@ const ENOUGH: u64 = 1000;
 /// Sends numbered packets while `act` runs; returns how many were sent and lost.
 fn under_load(from: UdpSocket, to: UdpSocket, act: impl FnOnce()) -> (u64, u64) {
     setsockopt(&to, sockopt::RcvBufForce, &(16 << 20)).unwrap();
-    let (over, all_sent) = (AtomicBool::new(false), AtomicBool::new(false));
+    to.set_read_timeout(Some(Duration::from_millis(100))).unwrap();
+    let (over, total) = (AtomicBool::new(false), AtomicU64::new(u64::MAX));
     let target = to.local_addr().unwrap();
     std::thread::scope(|scope| {
         let sender = scope.spawn(|| {
-            let _end = End(&all_sent);
             let mut sent = 0_u64;
             while !over.load(Ordering::Relaxed) || sent < ENOUGH {
                 from.send_to(&sent.to_be_bytes(), target).unwrap();
                 sent += 1;
                 std::thread::sleep(Duration::from_micros(100));
             }
+            total.store(sent, Ordering::Relaxed);
             sent
         });
         let receiver = scope.spawn(|| {
             let mut buffer = [0; 64];
-            let mut got = 0_u64;
-            loop {
-                match to.recv(&mut buffer) {
-                    Ok(_) => got += 1,
-                    // Before that, a slow machine may make a pause of its own.
-                    Err(_) if all_sent.load(Ordering::Relaxed) => return got,
-                    Err(_) => {}
+            let (mut received, mut last) = (0_u64, Instant::now());
+            // A busy machine pauses both the sender and packets on their way.
+            while received < total.load(Ordering::Relaxed) && last.elapsed() < RECEIVE_TIMEOUT {
+                if to.recv(&mut buffer).is_ok() {
+                    (received, last) = (received + 1, Instant::now());
                 }
             }
+            received
         });
         {
             let _end = End(&over);
@@ -127,7 +128,7 @@ fn tunnels_not_put_again_after_a_restart_are_removed() {
     let (cn, mnn) = sockets(&testbed);
     testbed.ha.act(|tunnels| tunnels.drop(TunnelId(1))).unwrap();
     assert_eq!(testbed.ha.act(|tunnels| tunnels.device(TunnelId(1))), None);
-    assert!(!arrives(&cn, &mnn, 10));
+    assert!(is_dropped(&cn, &mnn, 10));
     testbed.ha.act(|tunnels| tunnels.clean()).unwrap();
     assert!(!run.join("bpf").exists());
     assert!(!testbed.ha.host.ip("link show").contains("nemo0"));

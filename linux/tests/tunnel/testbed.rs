@@ -1,7 +1,7 @@
 //! The testbed of the tunnel tests: cn - ha - core = mr - mnn, where mr has two cables to core, and core knows nothing of the
 //! mobile network. A second mobile router can join, beside the first or behind it.
 
-use crate::netns_host::Host;
+use crate::netns_host::{Host, RECEIVE_TIMEOUT};
 use roam6_linux::tunnel::Tunnels;
 use roam6_linux::tunnel::bpf::{Bpf, Options};
 use roam6_linux::tunnel::ip6tnl::Ip6Tnl;
@@ -9,6 +9,7 @@ use roam6_proto::base::ids::LinkId;
 use roam6_proto::contract::item::{Tunnel, TunnelId, TunnelPath};
 use roam6_wire::Bid;
 use std::net::UdpSocket;
+use std::time::Duration;
 
 pub const CN: &str = "2001:db8:5::2";
 pub const HA: &str = "2001:db8:5::1";
@@ -250,6 +251,14 @@ pub fn turned(mut tunnel: Tunnel) -> Tunnel {
         std::mem::swap(&mut path.local, &mut path.remote);
     }
     tunnel
+}
+
+/// Sends a packet of `octets`, which must not arrive: `false` if it does soon.
+pub fn is_dropped(from: &UdpSocket, to: &UdpSocket, octets: usize) -> bool {
+    to.set_read_timeout(Some(Duration::from_millis(500))).unwrap();
+    let dropped = !arrives(from, to, octets);
+    to.set_read_timeout(Some(RECEIVE_TIMEOUT)).unwrap();
+    dropped
 }
 
 /// Sends a packet of `octets` and waits for it to arrive.
