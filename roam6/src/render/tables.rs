@@ -292,6 +292,16 @@ HOME ADDRESS     BID  CARE-OF        HOME AGENT     PREFIXES           SEQ  REMA
     }
 
     #[test]
+    fn state_names_of_a_newer_daemon_are_shown_as_received() {
+        let document = serde_json::to_string(&sample::state()).unwrap();
+        let newer = document.replace("\"bound\"", "\"suspended\"").replace("\"role\":\"home\"", "\"role\":\"transit\"");
+        let state: NodeState = serde_json::from_str(&newer).unwrap();
+        assert!(bindings(&state).render(Paint::Plain).contains("home_agent  suspended\n"));
+        assert!(links(&state).render(Paint::Plain).contains("  transit  up "));
+        assert_eq!(serde_json::to_string(&state).unwrap(), newer);
+    }
+
+    #[test]
     fn errors_are_listed_below_the_table() {
         let mut state = sample::state();
         let binding = &mut state.view.bindings[0];

@@ -1,21 +1,37 @@
-//! Roles and states of views: enums whose names in JSON, tables and metrics are given once.
+//! Roles and states of views: enums whose names in JSON, tables and metrics are given once. A reader of an older
+//! version keeps names that it does not know.
 
 use core::fmt;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// Defines enums with a name for each variant.
 macro_rules! named {
     ($($(#[$doc:meta])* $name:ident { $($(#[$about:meta])* $variant:ident = $text:literal,)+ })+) => { $(
         $(#[$doc])*
-        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+        #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
         pub enum $name {
-            $($(#[$about])* #[serde(rename = $text)] $variant,)+
+            $($(#[$about])* $variant,)+
+            /// A name that only another version of roam6 knows.
+            Unknown(Box<str>),
         }
 
         impl $name {
             /// Its name in JSON, tables and metrics.
-            pub fn as_str(self) -> &'static str {
-                match self { $($name::$variant => $text,)+ }
+            pub fn as_str(&self) -> &str {
+                match self { $($name::$variant => $text,)+ $name::Unknown(text) => text }
+            }
+        }
+
+        impl Serialize for $name {
+            fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                serializer.serialize_str(self.as_str())
+            }
+        }
+
+        impl<'de> Deserialize<'de> for $name {
+            fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<$name, D::Error> {
+                let text = Box::<str>::deserialize(deserializer)?;
+                Ok(match &*text { $($text => $name::$variant,)+ _ => $name::Unknown(text) })
             }
         }
 
