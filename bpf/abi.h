@@ -1,6 +1,7 @@
 /* Keys and values of the maps, which the daemon and the programs share. linux/src/bpf/abi.rs encodes the same layouts,
  * field by field. Any change of a layout needs a new LAYOUT there, so that programs never read the maps of an older one. */
 #pragma once
+#include <linux/bpf.h>
 #include <linux/types.h>
 
 #define PATHS 8             /* of one tunnel */
@@ -34,8 +35,8 @@ struct settings {
 	__u32 firewalled;      /* address families whose forwarded packets a firewall filters: the kernel forwards them */
 };
 
-/* Bits of `settings.firewalled`: families of inner packets. */
-enum { FIREWALLED_IP6 = 1, FIREWALLED_IP4 = 2 };
+/* Bits of `settings.firewalled`: families of inner packets; a firewall that tunnelled packets are to bypass. */
+enum { FIREWALLED_IP6 = 1, FIREWALLED_IP4 = 2, FIREWALL_BYPASSED = 4 };
 
 /* The prefix lengths in use on one side, longest first. An address is masked with each and looked up, unless it is outside
  * of the one network that covers all prefixes of this length. */
@@ -105,11 +106,17 @@ struct rule {
 };
 struct rules { struct rule rule[RULES]; };
 
+/* The value of `next_hop.epoch` that has the next packet use the kernel's neighbour entry; no epoch has this number. */
+#define USE_NEIGHBOUR (~0U)
+
 /* An entry of the next hop cache of each processor. Its key is a packet's addresses, or the gateway of a path (`source`
  * unspecified, `required_link` its link). */
 struct next_hop {
 	struct addr source, destination;
-	struct addr outer_local, outer_remote;  /* of the outer header with which such packets were accepted in `epoch` */
+	union {
+		struct { struct addr outer_local, outer_remote; };  /* with which such packets were accepted in `epoch` */
+		struct { __u32 zero[3]; struct bpf_redir_neigh neighbour; };  /* where `epoch` is USE_NEIGHBOUR */
+	};
 	__u64 resolved;      /* jiffies: reading a clock costs as much as all else here */
 	__u32 link, generation, mtu, epoch;
 	__u8 mac[12];        /* destination, source */

@@ -13,7 +13,7 @@ typedef struct __sk_buff packet;
 
 #define ACT_PASS TC_ACT_OK       /* on to the next program, and then to the kernel */
 #define ACT_DROP TC_ACT_SHOT
-#define REFRESHES_NEXT_HOPS 1    /* this program refreshes an expired next hop; one packet then takes the slow path */
+#define REFRESHES_NEXT_HOPS 1    /* and has one packet use the kernel's neighbour entry */
 #define HAS_SKB 1                /* which the tunnel device can receive */
 #define COUNT_ENCAP COUNT_ENCAPSULATED
 #define COUNT_DECAP COUNT_DECAPSULATED

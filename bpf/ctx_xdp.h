@@ -12,7 +12,7 @@ typedef struct xdp_md packet;
 
 #define ACT_PASS XDP_PASS        /* on to the TC program */
 #define ACT_DROP XDP_DROP
-#define REFRESHES_NEXT_HOPS 0    /* the TC program resolves expired next hops, and has a packet take the slow path */
+#define REFRESHES_NEXT_HOPS 0    /* but leaves an expired next hop to the TC program */
 #define HAS_SKB 0
 #define COUNT_ENCAP COUNT_ENCAPSULATED_XDP
 #define COUNT_DECAP COUNT_DECAPSULATED_XDP

@@ -17,7 +17,7 @@ static __always_inline int can_forward(const struct next_hop *hop, packet *p, co
 
 /* Removes the outer headers and redirects the packet. */
 static __always_inline int decap_and_redirect(packet *p, const struct settings *set, __u32 room, struct ipv6hdr *inner,
-					      const struct next_hop *hop)
+					      struct next_hop *hop)
 {
 	void *frame;
 
@@ -33,8 +33,7 @@ static __always_inline int decap_and_redirect(packet *p, const struct settings *
 	frame = packet_begin(p);
 	if (frame + ETH_HLEN > packet_end(p))
 		return ACT_DROP;
-	write_ethernet(frame, hop->mac);
-	return bpf_redirect(hop->link, 0);
+	return redirect_to(hop, frame);
 }
 
 /* Decapsulates a packet by the cached decision for its tunnel endpoints and inner addresses, if that is still valid. 0 if the
@@ -92,9 +91,8 @@ static __always_inline int hairpin(packet *p, __u32 l2, struct settings *set, st
 	inner = outer + 1;
 	inner->hop_limit--;
 	write_outer(outer, ENCAPSULATED_IP6, *(__be32 *)inner, &path, flow.hash, packet_length(p) - l2 - IP6);
-	write_ethernet((void *)outer - ETH_HLEN, hop->mac);
 	count(COUNT_HAIRPIN);
-	return bpf_redirect(hop->link, 0);
+	return redirect_to(hop, (void *)outer - ETH_HLEN);
 }
 
 /* Decapsulates a packet whose outer headers are parsed, and forwards it. 0 if the packet was not handled. */

@@ -5,25 +5,36 @@
 #include "outer_header.h"
 #include "path_select.h"
 
-/* Adds the outer header to a packet that has room for an Ethernet header, and redirects it. `inner` is the protocol of the
- * inner packet, `word` the first of its header. */
-static __always_inline int encapsulate(packet *p, __u8 inner, __be32 word, const struct path *path, __u32 hash, __u32 link,
-				       const __u8 *mac, __u32 counter)
+/* Adds the outer header to a packet that has room for an Ethernet header. `inner` is the protocol of the inner packet, `word`
+ * the first of its header. Returns the Ethernet header; null: the packet must be dropped. */
+static __always_inline void *encapsulate(packet *p, __u8 inner, __be32 word, const struct path *path, __u32 hash,
+					 __u32 counter)
 {
 	__u32 length = packet_length(p) - ETH_HLEN;
 	struct ipv6hdr *ip;
 
 	if (add_outer_room(p)) {
 		count(COUNT_DROPPED_ROOM);
-		return ACT_DROP;
+		return 0;
 	}
 	ip = ip6_header(p, ETH_HLEN, 0);
 	if (!ip)
-		return ACT_DROP;
+		return 0;
 	write_outer(ip, inner, word, path, hash, length);
-	write_ethernet((void *)ip - ETH_HLEN, mac);
 	count(counter);
-	return bpf_redirect(link, 0);
+	return (void *)ip - ETH_HLEN;
+}
+
+/* Encapsulates a packet as the last one of its flow, and redirects it. */
+static __always_inline int encap_cached(packet *p, __u8 inner, __be32 word, __u32 hash, const struct flow_entry *cached,
+					__u32 counter)
+{
+	void *frame = encapsulate(p, inner, word, &cached->path, hash, counter);
+
+	if (!frame)
+		return ACT_DROP;
+	write_ethernet(frame, cached->mac);
+	return bpf_redirect(cached->link, 0);
 }
 
 /* Link scope, neighbour discovery for proxied addresses, and an expired hop limit are left to the kernel. */
@@ -92,6 +103,7 @@ static __always_inline int encap(packet *p, struct settings *set)
 	struct flow flow;
 	struct path path;
 	struct next_hop *hop;
+	void *frame;
 
 	ip = ip6_header(p, ETH_HLEN, 0);
 	if (!ip)
@@ -104,8 +116,7 @@ static __always_inline int encap(packet *p, struct settings *set)
 		if (wire_length(p, ETH_HLEN) > cached->path.mtu || length > 0xffff || !can_transmit(cached->link))
 			return ACT_PASS;
 		ip->hop_limit--;
-		return encapsulate(p, ENCAPSULATED_IP6, *(__be32 *)ip, &cached->path, flow.hash, cached->link, cached->mac,
-				   COUNT_ENCAP);
+		return encap_cached(p, ENCAPSULATED_IP6, *(__be32 *)ip, flow.hash, cached, COUNT_ENCAP);
 	}
 	if (set->has_bypass && match_prefix(BYPASS, &flow.destination, &match))
 		return ACT_PASS;
@@ -123,10 +134,10 @@ static __always_inline int encap(packet *p, struct settings *set)
 		return ACT_PASS;
 	ip->hop_limit--;
 	if (path.kind == PATH_DIRECT) {
-		write_ethernet((void *)ip - ETH_HLEN, hop->mac);
 		count(COUNT_HANDED_OVER);
-		return bpf_redirect(hop->link, 0);
+		return redirect_to(hop, (void *)ip - ETH_HLEN);
 	}
 	flow_store(set, &flow, ingress_ifindex(p), &path, hop);
-	return encapsulate(p, ENCAPSULATED_IP6, *(__be32 *)ip, &path, flow.hash, hop->link, hop->mac, COUNT_ENCAP);
+	frame = encapsulate(p, ENCAPSULATED_IP6, *(__be32 *)ip, &path, flow.hash, COUNT_ENCAP);
+	return frame ? redirect_to(hop, frame) : ACT_DROP;
 }

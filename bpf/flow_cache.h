@@ -3,9 +3,12 @@
 #pragma once
 #include "next_hop.h"
 
-/* Notes in the next hop of a decapsulated packet with which outer header the packet was accepted. */
+/* Notes in the next hop of a decapsulated packet with which outer header the packet was accepted, unless the packet uses the
+ * kernel's neighbour entry. */
 static __always_inline void note_outer(struct next_hop *hop, const struct settings *set, const struct ipv6hdr *outer)
 {
+	if (hop->epoch == USE_NEIGHBOUR)
+		return;
 	hop->outer_local = read_addr(&outer->daddr);
 	hop->outer_remote = read_addr(&outer->saddr);
 	hop->epoch = set->epoch;

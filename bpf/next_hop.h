@@ -1,12 +1,14 @@
 /* The next hop cache. A lookup in the routing tables for every packet would cost as much as all the rest. Decapsulated
  * packets are cached by their addresses; encapsulated ones by the gateway of their path, so that a hundred thousand paths
- * share the few neighbours there are. An entry lives briefly, and when it expires one packet takes the slow path, so that
- * the kernel's own neighbour entry stays in use and is therefore probed (NUD). */
+ * share the few neighbours there are. An entry lives briefly, and when it expires the kernel sends one packet by its own
+ * neighbour entry, which thus stays in use and is probed (NUD). */
 #pragma once
+#include "outer_header.h"
 #include "tunnel_lookup.h"
 
 /* The route of a path is refreshed every 2^6 lifetimes (16 s), in case no change of routes is announced. */
 #define ROUTE_LIFETIMES_SHIFT 6
+#define MIN_MTU 1280
 
 struct nh_key {
 	struct addr source, destination;
@@ -46,23 +48,34 @@ static __always_inline int is_fresh(const struct settings *set, __u64 resolved, 
 	return !((now - resolved) >> set->lifetime_shift);
 }
 
+/* Whether the kernel's neighbour entry may resolve the next hop. The slow path would also report an unreachable neighbour to
+ * the sender, but there the firewall would filter packets that are to bypass it. */
+static __always_inline int may_resolve(const struct settings *set, long failed)
+{
+	return REFRESHES_NEXT_HOPS && failed == BPF_FIB_LKUP_RET_NO_NEIGH && set->firewalled & FIREWALL_BYPASSED;
+}
+
+/* Stores what a lookup has returned; `uses_neighbour`: the next packet uses the kernel's neighbour entry. An unresolved next
+ * hop expires at once, and accepts what any link does, because its MTU is unknown. */
 static __always_inline void nh_store(struct next_hop *hop, const struct settings *set, const struct nh_key *key,
-				     const struct bpf_fib_lookup *result, __u64 now)
+				     const struct bpf_fib_lookup *result, __u64 now, int uses_neighbour, int unresolved)
 {
 	hop->source = key->source;
 	hop->destination = key->destination;
 	hop->required_link = key->required_link;
 	hop->generation = set->generation;
-	hop->epoch = 0;
-	hop->resolved = now;
+	hop->epoch = REFRESHES_NEXT_HOPS && (uses_neighbour || unresolved) ? USE_NEIGHBOUR : 0;
+	hop->neighbour.nh_family = AF_INET6;
+	*(struct addr *)hop->neighbour.ipv6_nh = *(const struct addr *)result->ipv6_dst;
+	hop->resolved = unresolved ? now - (1ULL << set->lifetime_shift) : now;
 	hop->link = result->ifindex;
-	hop->mtu = result->mtu_result;
+	hop->mtu = unresolved ? MIN_MTU : result->mtu_result;
 	__builtin_memcpy(hop->mac, result->dmac, 6);
 	__builtin_memcpy(hop->mac + 6, result->smac, 6);
 }
 
-/* Whether the TC program, which runs after this one, is to refresh an expired entry and let the kernel use its own. It does
- * so at once, unless it runs on another processor. */
+/* Whether the TC program, which runs after this one, is to refresh an expired entry and use the kernel's. It does so at once,
+ * unless it runs on another processor. */
 static __always_inline int is_left_to_tc(const struct settings *set, const struct next_hop *hop, __u64 now)
 {
 	return !REFRESHES_NEXT_HOPS && !((now - hop->resolved) >> set->lifetime_shift >> 1);
@@ -88,12 +101,12 @@ static __noinline struct next_hop *nh_lookup(packet *p, const struct settings *s
 	failed = fib_lookup(p, ingress_ifindex(p), &key->source, &key->destination, &result);
 	if (failed == BPF_FIB_LKUP_RET_NOT_FWDED) {
 		result.ifindex = set->device;
-	} else if (failed || result.ifindex == set->device) {
+	} else if (result.ifindex == set->device || (failed && !may_resolve(set, failed))) {
 		hop->generation = 0;
 		return 0;
 	}
-	nh_store(hop, set, key, &result, now);
-	return known ? 0 : hop;
+	nh_store(hop, set, key, &result, now, known && !failed, may_resolve(set, failed));
+	return known && !REFRESHES_NEXT_HOPS ? 0 : hop;
 }
 
 /* A route resolved in another generation is void: the daemon increments the generation when routes change. The generation
@@ -113,10 +126,12 @@ static __noinline struct next_hop *resolve_path(packet *p, const struct settings
 	__u64 now = bpf_jiffies64();
 	struct bpf_fib_lookup result ALIGN_HALF;
 	struct next_hop *hop;
+	long failed;
 	int known;
 
 	gateway->required_link = 0;
-	if (fib_lookup(p, set->device, &path->local, &path->remote, &result) || result.ifindex == set->device ||
+	failed = fib_lookup(p, set->device, &path->local, &path->remote, &result);
+	if ((failed && !may_resolve(set, failed)) || result.ifindex == set->device ||
 	    (path->link && result.ifindex != path->link))
 		return 0;
 	gateway->destination = *(struct addr *)result.ipv6_dst;
@@ -129,8 +144,19 @@ static __noinline struct next_hop *resolve_path(packet *p, const struct settings
 		return hop;
 	if (known && is_left_to_tc(set, hop, now))
 		return 0;
-	nh_store(hop, set, gateway, &result, now);
-	return known ? 0 : hop;
+	nh_store(hop, set, gateway, &result, now, known, !!failed);
+	return known && !REFRESHES_NEXT_HOPS ? 0 : hop;
+}
+
+/* Sends a packet to the next hop; `frame` is its Ethernet header. */
+static __always_inline int redirect_to(struct next_hop *hop, void *frame)
+{
+	if (REFRESHES_NEXT_HOPS && hop->epoch == USE_NEIGHBOUR) {
+		hop->epoch = 0;
+		return bpf_redirect_neigh(hop->link, &hop->neighbour, sizeof(hop->neighbour), 0);
+	}
+	write_ethernet(frame, hop->mac);
+	return bpf_redirect(hop->link, 0);
 }
 
 /* The cached next hop of a path whose gateway is known. Null: it has to be resolved. */

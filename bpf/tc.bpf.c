@@ -7,8 +7,6 @@
 #include "decap_ip4.h"
 #include "encap_limit.h"
 
-#define MIN_MTU 1280
-
 /* All outer headers addressed to this host: a home agent of nested mobile routers finds one in another. */
 static __always_inline enum verdict parse_all_outer(packet *p, __u32 l2, struct parsed_outer *parsed)
 {
@@ -240,8 +238,7 @@ SEC("classifier") int device(packet *p)
 	if (cached && inner.wire_length <= cached->path.mtu) {
 		if (add_ethernet_room(p))
 			return drop_packet(COUNT_DROPPED_FORM);
-		return encapsulate(p, inner.protocol, inner.word, &cached->path, inner.flow.hash, cached->link, cached->mac,
-				   COUNT_ENCAPSULATED_SLOW);
+		return encap_cached(p, inner.protocol, inner.word, inner.flow.hash, cached, COUNT_ENCAPSULATED_SLOW);
 	}
 	tunnel = find_tunnel(&inner.flow.source, &inner.flow.destination);
 	if (!tunnel)

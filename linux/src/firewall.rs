@@ -87,7 +87,8 @@ impl FirewallMonitor {
             Policy::Obey => self.held_hooks(seen, now),
             Policy::Bypass => Hooks::default(),
         };
-        self.has_fast_path = tunnels.set_firewall_hooks(wanted)?;
+        let bypassed = self.policy == Policy::Bypass && seen.any();
+        self.has_fast_path = tunnels.set_firewall_hooks(wanted, bypassed)?;
         self.applied = wanted;
         if !self.has_fast_path {
             return Ok(None);

@@ -99,12 +99,12 @@ pub trait Tunnels {
     }
 
     /// Sets the address families that a firewall filters: from now on the kernel forwards their inner packets, and
-    /// cached decisions redirect none. Returns `false` if this back end's packets pass through the firewall in any
-    /// case.
+    /// cached decisions redirect none. `bypassed`: there is a firewall that packets are to bypass. Returns `false` if this
+    /// back end's packets pass through the firewall in any case.
     ///
     /// # Errors
     /// The kernel's.
-    fn set_firewall_hooks(&mut self, _: Hooks) -> Result<bool, Error> {
+    fn set_firewall_hooks(&mut self, _obeyed: Hooks, _bypassed: bool) -> Result<bool, Error> {
         Ok(false)
     }
 

@@ -8,6 +8,7 @@ use crate::testbed_or_skip;
 use roam6_linux::tunnel::Hooks;
 use std::io::Write;
 use std::process::{Command, Stdio};
+use std::time::Duration;
 
 const BOTH: Hooks = Hooks { ipv6: true, ipv4: true };
 const NONE: Hooks = Hooks { ipv6: false, ipv4: false };
@@ -30,7 +31,7 @@ fn load(host: &Host, rules: &str) {
 }
 
 fn obey(side: &mut TunnelEnd, hooks: Hooks) {
-    assert!(side.act(|tunnels| tunnels.set_firewall_hooks(hooks)).unwrap());
+    assert!(side.act(|tunnels| tunnels.set_firewall_hooks(hooks, false)).unwrap());
 }
 
 /// Packets that the fast path has forwarded.
@@ -92,6 +93,43 @@ fn mobile_router_fast_path_respects_the_firewall() {
     assert!(arrives(&mnn, &cn, 100) && arrives(&cn, &mnn, 100));
     assert!(is_dropped(&testbed.cn.udp(&format!("[{CN}]:5001")), &mnn, 100));
     assert_eq!(sent_on(&mut testbed.mr), before);
+}
+
+/// The neighbours of the mobile router: the node inside, and the next hop of the tunnel.
+const NEIGHBOURS: [(&str, &str); 2] = [(MNN, "mr0"), ("2001:db8:2::1", "mr1")];
+
+fn set_neighbours(router: &Host, state: &str) {
+    for (address, link) in NEIGHBOURS {
+        if state == "flush" {
+            router.ip(&format!("neighbour flush dev {link}"));
+            continue;
+        }
+        let shown = router.ip(&format!("neighbour show {address} dev {link}"));
+        let at = shown.split_whitespace().skip_while(|word| *word != "lladdr").nth(1).unwrap().to_owned();
+        router.ip(&format!("neighbour replace {address} lladdr {at} dev {link} nud {state}"));
+    }
+}
+
+#[test]
+fn bypassed_firewall_filters_no_packet_in_any_nud_state() {
+    let mut testbed = testbed_or_skip!("bypassed_firewall_filters_no_packet_in_any_nud_state");
+    let (cn, mnn) = (testbed.cn.udp(&format!("[{CN}]:5000")), testbed.mnn.udp(&format!("[{MNN}]:5000")));
+    assert!(arrives(&cn, &mnn, 1000) && arrives(&mnn, &cn, 1000));
+    load(&testbed.mr.host, &rules("nowhere"));
+    assert!(testbed.mr.act(|tunnels| tunnels.set_firewall_hooks(NONE, true)).unwrap());
+    for state in ["reachable", "stale", "permanent", "flush"] {
+        set_neighbours(&testbed.mr.host, state);
+        // Longer than a cached next hop is valid.
+        for number in 0..40 {
+            assert!(arrives(&cn, &mnn, 100), "inwards, neighbours {state}, packet {number}");
+            assert!(arrives(&mnn, &cn, 100), "outwards, neighbours {state}, packet {number}");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        for (address, link) in NEIGHBOURS {
+            let shown = testbed.mr.host.ip(&format!("neighbour show {address} dev {link}"));
+            assert!(!shown.contains("STALE"), "the fast path uses the kernel's entry, and has it probed: {shown}");
+        }
+    }
 }
 
 #[test]

@@ -117,7 +117,7 @@ pub(crate) struct Settings {
     pub(crate) generation: u32,
     /// Which of the two sets of prefix length tables is valid.
     pub(crate) length_set: u32,
-    /// Cached decisions of another epoch of the tunnels are void; never 0.
+    /// Cached decisions of another epoch of the tunnels are void; never 0 or the highest number.
     pub(crate) epoch: u32,
     /// Some destinations bypass the tunnels.
     pub(crate) has_bypass: bool,
@@ -127,13 +127,16 @@ pub(crate) struct Settings {
     pub(crate) slot_mask: u32,
     /// Families whose inner packets a firewall filters.
     pub(crate) hooks: Hooks,
+    /// There is a firewall that tunnelled packets are to bypass.
+    pub(crate) firewall_bypassed: bool,
 }
 
 impl Settings {
     pub(crate) fn encode(self) -> SettingsValue {
         layout(|out| {
             let past = u32::from(self.has_bypass);
-            let hooked = u32::from(self.hooks.ipv6) | u32::from(self.hooks.ipv4) << 1;
+            let families = u32::from(self.hooks.ipv6) | u32::from(self.hooks.ipv4) << 1;
+            let hooked = families | u32::from(self.firewall_bypassed) << 2;
             let first = [self.device, self.generation, self.length_set, HOPS - 1];
             for word in first.into_iter().chain([self.epoch, past, self.lifetime_shift, self.slot_mask, hooked]) {
                 out.extend(word.to_ne_bytes());
@@ -156,6 +159,7 @@ impl Settings {
             lifetime_shift: life,
             slot_mask,
             hooks,
+            firewall_bypassed: hooked & 4 != 0,
         }
     }
 }
@@ -508,6 +512,7 @@ mod tests {
                 lifetime_shift: 6,
                 slot_mask: 63,
                 hooks: Hooks { ipv6, ipv4 },
+                firewall_bypassed: !ipv6,
             };
             assert_eq!(Settings::decode(&settings.encode()), settings);
         }

@@ -469,9 +469,10 @@ impl Tunnels for Bpf {
         self.maps.set_settings(self.settings)
     }
 
-    fn set_firewall_hooks(&mut self, hooks: Hooks) -> Result<bool, Error> {
-        if self.settings.hooks != hooks {
-            self.settings.hooks = hooks;
+    fn set_firewall_hooks(&mut self, obeyed: Hooks, bypassed: bool) -> Result<bool, Error> {
+        if (self.settings.hooks, self.settings.firewall_bypassed) != (obeyed, bypassed) {
+            self.settings.hooks = obeyed;
+            self.settings.firewall_bypassed = bypassed;
             self.begin_epoch()?;
         }
         Ok(true)
@@ -524,7 +525,7 @@ fn lifetime_shift(tick: Duration) -> u32 {
 
 /// The epoch after this one.
 fn next_epoch(epoch: u32) -> u32 {
-    epoch.wrapping_add(1).max(1)
+    (epoch % (u32::MAX - 1)) + 1
 }
 
 /// Attaches the programs of the tunnel device: for what the kernel routes into it, and for reassembled packets.
