@@ -377,7 +377,7 @@ fn refusal_has_the_kernels_error_text_and_keeps_the_order() {
         Item::Sysctl(SysctlSetting { link: Some(LinkId(4_000_000)), sysctl: Sysctl::Forwarding, value: 1 }),
         Item::Route(route("2001:db8:7::/48", NextHop::OnLink(link))),
     ];
-    let outcomes = host.execute(puts.iter().cloned().map(Output::Put), |report| panic!("{report:?}"));
+    let outcomes = host.execute(puts.iter().cloned().map(Output::from), |report| panic!("{report:?}"));
     let keys: Vec<Key> = outcomes.iter().map(|outcome| outcome.key.clone()).collect();
     assert_eq!(keys, puts.iter().map(Item::key).collect::<Vec<_>>());
     let refused: Vec<bool> = outcomes.iter().map(|outcome| outcome.error.is_some()).collect();
@@ -436,10 +436,10 @@ fn memory_of_ten_thousand_bindings() {
             let Item::Tunnel(mut tunnel) = tunnel(id.0, 1400, "2001:db8:f::7", "2001:db8:70::/48") else { panic!() };
             tunnel.remote_prefixes = vec![home, far];
             tunnel.paths[0].remote = std::net::Ipv6Addr::from_bits(0x2001_0dba_u128 << 96 | number);
-            outputs.push(Output::Put(Item::Tunnel(tunnel)));
-            outputs.push(Output::Put(Item::Route(Route { destination: home, ..route("::/0", NextHop::Tunnel(id)) })));
-            outputs.push(Output::Put(Item::Route(Route { destination: far, ..route("::/0", NextHop::Tunnel(id)) })));
-            outputs.push(Output::Put(Item::JournalRecord(JournalRecord::Sequence(SequenceRecord {
+            outputs.push(Output::from(Item::Tunnel(tunnel)));
+            outputs.push(Output::from(Item::Route(Route { destination: home, ..route("::/0", NextHop::Tunnel(id)) })));
+            outputs.push(Output::from(Item::Route(Route { destination: far, ..route("::/0", NextHop::Tunnel(id)) })));
+            outputs.push(Output::from(Item::JournalRecord(JournalRecord::Sequence(SequenceRecord {
                 home_address: HomeAddress(home.address()),
                 sequence: Sequence(3),
             }))));

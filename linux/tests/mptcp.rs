@@ -49,7 +49,7 @@ fn receive_buffer() -> u32 {
 }
 
 fn refused(host: &mut Host, item: Item) -> String {
-    let outcomes = host.execute([Output::Put(item)], |_| {});
+    let outcomes = host.execute([Output::from(item)], |_| {});
     outcomes[0].error.clone().expect("it was taken")
 }
 
@@ -107,7 +107,7 @@ fn mptcp_endpoints_are_adopted_after_a_restart_until_put_again() {
     second.remove_stale().unwrap();
     assert_eq!(shown(), [format!("{HOME} id 1 subflow dev here0"), "add_addr_accepted 3 subflows 8".to_owned()]);
     let again = [limits(8), endpoint(HOME, on, "subflow backup")];
-    let outcomes = second.execute(again.map(Output::Put), |_| {});
+    let outcomes = second.execute(again.map(Output::from), |_| {});
     assert!(outcomes.iter().all(|outcome| outcome.error.is_none()), "{outcomes:?}");
     second.remove_stale().unwrap();
     assert_eq!(shown()[0], format!("{HOME} id 1 subflow backup dev here0"), "the same one");

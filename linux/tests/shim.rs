@@ -57,7 +57,7 @@ impl Side {
     }
 
     fn put(&mut self, items: Vec<Item>) {
-        let outputs = items.into_iter().map(Output::Put);
+        let outputs = items.into_iter().map(Output::from);
         let outcomes = self.host.enter(|| self.daemon.execute(outputs, |report| panic!("{report:?}")));
         for outcome in outcomes {
             assert_eq!(outcome.error, None, "{:?}", outcome.key);

@@ -3,14 +3,17 @@
 //! The daemon records these, tests replay and compare them, and a sequence chart is drawn from them.
 
 use crate::base::hex;
+use crate::base::ids::PutId;
 use crate::base::time::Time;
 use crate::contract::engine::{Engine, Outbox};
 use crate::contract::input::Input;
+use crate::contract::item::Key;
 use crate::contract::output::Output;
 use crate::node::Node;
 use crate::role::Role;
 use core::fmt::{self, Write};
 use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, VecDeque};
 
 /// A conversation.
 ///
@@ -103,14 +106,25 @@ impl Case {
         Ok(())
     }
 
-    /// Tells the same inputs to a new node of the same roles and seed, and takes down what it answers.
+    /// Tells the same inputs to a new node of the same roles and seed, and takes down what it answers. An outcome
+    /// answers the oldest `Put` of its key, because a recording has no identifiers of `Put`s.
     pub fn replay(&self) -> Case {
         let mut node = Node::from_roles(&self.roles, self.seed);
         let mut out = Outbox::new();
         let mut replayed = self.clone();
+        let mut waiting: BTreeMap<Key, VecDeque<PutId>> = BTreeMap::new();
         for step in &mut replayed.steps {
-            node.handle(step.at, &step.input, &mut out);
+            let mut input = step.input.clone();
+            if let Input::Outcome(outcome) = &mut input {
+                outcome.id = waiting.get_mut(&outcome.key).and_then(VecDeque::pop_front).unwrap_or_default();
+            }
+            node.handle(step.at, &input, &mut out);
             step.outputs = out.drain().collect();
+            for output in &mut step.outputs {
+                if let Output::Put(put) = output {
+                    waiting.entry(put.item.key()).or_default().push_back(core::mem::take(&mut put.id));
+                }
+            }
         }
         replayed
     }

@@ -28,7 +28,7 @@ pub use contract::command::Command;
 pub use contract::engine::{Engine, Outbox};
 pub use contract::input::{Activity, AddressEvent, Clock, Fix, FlowEvent, Frame, Input, LinkEvent, Outcome, Packet};
 pub use contract::item::{Item, Key, Plan};
-pub use contract::output::{ActivityQuery, Output, Transmit, Via};
+pub use contract::output::{ActivityQuery, Output, Put, Transmit, Via};
 pub use contract::report::{DropReason, Report};
 pub use contract::view::View;
 pub use node::Node;

@@ -17,7 +17,8 @@ use crate::role::Role;
 use crate::shim::Shim;
 use roam6_wire::HomeAddress;
 
-/// The roles of one host. Each role handles every input in turn and ignores those that are not for it.
+/// The roles of one host. Each role handles every input in turn and ignores those that are not for it; an outcome is
+/// handled only by the role whose `Put` it answers.
 #[derive(Default)]
 pub struct Node {
     roles: Vec<Box<dyn Engine + Send>>,
@@ -68,8 +69,15 @@ impl Node {
 impl Engine for Node {
     fn handle(&mut self, now: Time, input: &Input, out: &mut Outbox) {
         let before = out.outputs().len();
-        for role in &mut self.roles {
+        for (index, role) in self.roles.iter_mut().enumerate() {
+            if let Input::Outcome(outcome) = input
+                && outcome.id.role != index
+            {
+                continue;
+            }
+            let first = out.outputs().len();
             role.handle(now, input, out);
+            out.set_role(first, index);
         }
         for output in out.outputs().get(before..).unwrap_or_default() {
             if let Output::Report(report) = output {
@@ -105,5 +113,49 @@ impl Engine for Node {
         }
         // At most one role of a node pages its view.
         self.roles.iter().map(|role| role.view_page(now, last, view)).max().flatten()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::base::ids::LinkId;
+    use crate::contract::input::Outcome;
+    use crate::contract::item::{Item, Sysctl, SysctlSetting};
+
+    /// Puts one item at each tick, and tells each outcome by a notice.
+    struct Putter(&'static str);
+
+    impl Engine for Putter {
+        fn handle(&mut self, _: Time, input: &Input, out: &mut Outbox) {
+            match input {
+                Input::Tick => {
+                    let link = Some(LinkId(1));
+                    out.put(Item::Sysctl(SysctlSetting { link, sysctl: Sysctl::Forwarding, value: 1 }));
+                }
+                Input::Outcome(_) => out.report(Report::Host(HostReport::Notice { text: self.0.to_owned() })),
+                _ => {}
+            }
+        }
+
+        fn deadline(&self) -> Option<Time> {
+            None
+        }
+
+        fn view(&self, _: Time, _: &mut View) {}
+    }
+
+    #[test]
+    fn an_outcome_reaches_only_the_role_that_put_the_item() {
+        let mut node = Node::new();
+        node.add(Putter("first"));
+        node.add(Putter("second"));
+        let mut out = Outbox::new();
+        node.handle(Time::ZERO, &Input::Tick, &mut out);
+        let put = |output| if let Output::Put(put) = output { Some(put.outcome(None)) } else { None };
+        let outcomes: Vec<Outcome> = out.drain().filter_map(put).collect();
+        outcomes.into_iter().rev().for_each(|outcome| node.handle(Time::ZERO, &Input::Outcome(outcome), &mut out));
+        let notice = |text: &str| Output::Report(Report::Host(HostReport::Notice { text: text.to_owned() }));
+        assert_eq!(out.outputs(), [notice("second"), notice("first")]);
     }
 }

@@ -4,7 +4,7 @@ use roam6_proto::base::ids::ContextId;
 use roam6_proto::contract::config::shim::ShimConfig;
 use roam6_proto::contract::input::{Activity, AddressEvent, AddressState, LinkEvent, Packet, TrafficCount};
 use roam6_proto::shim::Shim;
-use roam6_proto::{Engine, Entropy, Input, LinkId, Outbox, Outcome, Output, Time};
+use roam6_proto::{Engine, Entropy, Input, LinkId, Outbox, Output, Time};
 use std::net::Ipv6Addr;
 use std::time::Duration;
 
@@ -59,7 +59,7 @@ impl EngineBench {
                         packets.push(transmit.bytes);
                         continue;
                     }
-                    Output::Put(item) => Input::Outcome(Outcome { key: item.key(), error: None }),
+                    Output::Put(put) => Input::Outcome(put.outcome(None)),
                     Output::ActivityQuery(sample) => Input::Activity(idle_activity(sample.context)),
                     _ => continue,
                 };

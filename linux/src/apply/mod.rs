@@ -36,7 +36,7 @@ use roam6_proto::base::vec_map::VecMap;
 use roam6_proto::base::vec_set::VecSet;
 use roam6_proto::contract::item::{RouteTable, TunnelId};
 use roam6_proto::contract::report::HostReport;
-use roam6_proto::{Item, Key, LinkId, Outcome, Report, Time};
+use roam6_proto::{Item, Key, LinkId, Outcome, Put, Report, Time};
 use source_filter::SourceFilters;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv6Addr;
@@ -129,10 +129,11 @@ impl Executor {
     }
 
     /// Begins a `Put`; it is answered by [`Executor::finish`].
-    pub(crate) fn put(&mut self, item: Item) {
-        let key = item.key();
+    pub(crate) fn put(&mut self, put: Put) {
         let position = self.outcomes.len();
-        self.outcomes.push(Outcome { key: key.clone(), error: None });
+        self.outcomes.push(put.outcome(None));
+        let item = put.item;
+        let key = item.key();
         let former = self.installed.put(&item);
         let requests = holder(&item).put(self, former.as_ref());
         let put = PutRequest { position, item, former };

@@ -171,7 +171,7 @@ impl Host {
         for output in outputs {
             match output {
                 Output::Transmit(transmit) => self.transmit(&transmit),
-                Output::Put(item) => self.executor.put(item),
+                Output::Put(put) => self.executor.put(put),
                 Output::Drop(key) => self.executor.drop(&key),
                 Output::ActivityQuery(sample) => {
                     let answer = self.executor.sample(self.clock.now(), &sample);

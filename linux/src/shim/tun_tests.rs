@@ -56,7 +56,7 @@ impl Side {
     }
 
     fn put(&mut self, item: Item) {
-        let outcomes = self.host.enter(|| self.daemon.execute([Output::Put(item)], |report| panic!("{report:?}")));
+        let outcomes = self.host.enter(|| self.daemon.execute([Output::from(item)], |report| panic!("{report:?}")));
         assert!(outcomes.iter().all(|outcome| outcome.error.is_none()), "{outcomes:?}");
     }
 

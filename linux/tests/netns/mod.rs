@@ -150,7 +150,7 @@ pub fn link(host: &mut Host, name: &str) -> LinkEvent {
 
 /// Puts items, none of which may be refused.
 pub fn put(host: &mut Host, items: &[Item]) {
-    let outputs: Vec<Output> = items.iter().cloned().map(Output::Put).collect();
+    let outputs: Vec<Output> = items.iter().cloned().map(Output::from).collect();
     let outcomes = host.execute(outputs, |report| panic!("{report:?}"));
     assert_eq!(outcomes.len(), items.len());
     for (outcome, item) in outcomes.iter().zip(items) {

@@ -1,4 +1,4 @@
-//! Identifiers of interfaces, MPTCP connections, address pairs and Shim6 contexts.
+//! Identifiers of interfaces, `Put`s, MPTCP connections, address pairs and Shim6 contexts.
 
 use core::fmt;
 use roam6_wire::shim6::Fork;
@@ -19,6 +19,15 @@ impl fmt::Display for LinkId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "link {}", self.0)
     }
+}
+
+/// Identifies a `Put`, so that its outcome returns to the role that waits for it. Recordings do not contain it.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct PutId {
+    /// Index of the role in its node; set by the node.
+    pub role: usize,
+    /// Number that the role chose; 0 if it waits for no outcome.
+    pub number: u64,
 }
 
 /// The local token of an MPTCP connection (RFC 8684 §2.2), unique within one host.

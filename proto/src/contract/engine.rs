@@ -2,8 +2,8 @@
 
 use crate::base::time::Time;
 use crate::contract::input::{Frame, Input};
-use crate::contract::item::{Item, Key};
-use crate::contract::output::{ActivityQuery, Output, Transmit};
+use crate::contract::item::Key;
+use crate::contract::output::{ActivityQuery, Output, Put, Transmit};
 use crate::contract::report::Report;
 use crate::contract::view::View;
 use roam6_wire::HomeAddress;
@@ -61,10 +61,19 @@ impl Outbox {
         self.outputs.push(Output::Frame(frame));
     }
 
-    /// Installs `item` on the host; replaces an item of the same key. The host answers with one
+    /// Installs an item on the host; replaces an item of the same key. The host answers with one
     /// [`Outcome`](crate::contract::input::Outcome).
-    pub fn put(&mut self, item: Item) {
-        self.outputs.push(Output::Put(item));
+    pub fn put(&mut self, put: impl Into<Put>) {
+        self.outputs.push(Output::Put(put.into()));
+    }
+
+    /// Marks the `Put`s from index `first` on as those of the role with this index.
+    pub(crate) fn set_role(&mut self, first: usize, role: usize) {
+        for output in self.outputs.iter_mut().skip(first) {
+            if let Output::Put(put) = output {
+                put.id.role = role;
+            }
+        }
     }
 
     /// Removes the item of `key` from the host, if there is one. The host does not answer.

@@ -1,6 +1,6 @@
 //! Everything that enters an engine.
 
-use crate::base::ids::{AddressPair, ContextId, LinkId, MptcpToken};
+use crate::base::ids::{AddressPair, ContextId, LinkId, MptcpToken, PutId};
 use crate::base::time::Time;
 use crate::contract::command::Command;
 use crate::contract::item::Key;
@@ -203,6 +203,9 @@ pub struct NeighbourEvent {
 /// The result of one `Put`; in the order of the `Put`s.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Outcome {
+    /// The identifier of the `Put`.
+    #[serde(skip)]
+    pub id: PutId,
     /// The key of the item.
     pub key: Key,
     /// `None` if the host now has the item; else the error text of the kernel.

@@ -4,6 +4,7 @@
 
 pub mod command;
 pub mod config;
+pub mod desired_state;
 pub mod engine;
 pub mod input;
 pub mod item;

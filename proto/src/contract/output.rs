@@ -1,8 +1,7 @@
 //! Everything that leaves an engine.
 
-use crate::base::ids::ContextId;
-use crate::base::ids::LinkId;
-use crate::contract::input::Frame;
+use crate::base::ids::{ContextId, LinkId, PutId};
+use crate::contract::input::{Frame, Outcome};
 use crate::contract::item::{Item, Key};
 use crate::contract::report::Report;
 use roam6_wire::LinkAddress;
@@ -17,7 +16,7 @@ pub enum Output {
     /// Send a frame.
     Frame(Frame),
     /// Install an item on the host; replaces an item of the same key.
-    Put(Item),
+    Put(Put),
     /// Remove an item from the host.
     Drop(Key),
     /// Query the traffic of a context.
@@ -25,6 +24,36 @@ pub enum Output {
     ActivityQuery(ActivityQuery),
     /// Report an event.
     Report(Report),
+}
+
+impl From<Item> for Output {
+    fn from(item: Item) -> Output {
+        Output::Put(item.into())
+    }
+}
+
+/// An item to install.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Put {
+    /// The item.
+    pub item: Item,
+    /// Returned in the outcome.
+    #[serde(skip)]
+    pub id: PutId,
+}
+
+impl Put {
+    /// The outcome of this `Put`: `error` is the error text of the kernel if the item was refused.
+    pub fn outcome(&self, error: Option<String>) -> Outcome {
+        Outcome { id: self.id, key: self.item.key(), error }
+    }
+}
+
+impl From<Item> for Put {
+    fn from(item: Item) -> Put {
+        Put { item, id: PutId::default() }
+    }
 }
 
 /// A query of the traffic of an established context. The host answers at once with one

@@ -349,9 +349,7 @@ impl Engine for Mnpp {
             Input::Command(Command::Mnpp(MnppCommand::Reload(config))) => self.reload(now, config, out),
             Input::Command(Command::Lifecycle(LifecycleCommand::Stop)) => return self.stop(now, out),
             Input::Outcome(outcome) => {
-                if let (Key::Route(TABLE, ..) | Key::Rule(RULE_PRIORITY, ..) | Key::TunnelBypass(_), Some(why)) =
-                    (&outcome.key, &outcome.error)
-                {
+                if let Some(why) = &outcome.error {
                     out.report(Report::Host(HostReport::ItemRefused { key: outcome.key.clone(), why: why.clone() }));
                 }
             }

@@ -95,12 +95,12 @@ impl Harness {
         let mut sent = 0;
         for output in out.drain() {
             match output {
-                Output::Put(item) => {
-                    if let Item::Route(route) = &item {
+                Output::Put(put) => {
+                    if let Item::Route(route) = &put.item {
                         let allowed = Prefix::new(ALLOWED, 32).is_some_and(|all| all.covers(route.destination));
                         assert!(allowed, "{} was not allowed", route.destination);
                     }
-                    self.installed.insert(item.key());
+                    self.installed.insert(put.item.key());
                 }
                 Output::Drop(key) => assert!(self.installed.remove(&key), "{key:?} was not there"),
                 Output::Transmit(_) => sent += 1,

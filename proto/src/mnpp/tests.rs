@@ -6,7 +6,7 @@ use crate::contract::command::{LifecycleCommand, MnppCommand};
 use crate::contract::config::mnpp::{AcceptanceRule, MnppConfig};
 use crate::contract::config::nemo::SharedKey;
 use crate::contract::input::{AddressState, Clock};
-use crate::contract::output::Output;
+use crate::contract::output::{Output, Put};
 use crate::contract::report::HostReport;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -102,16 +102,18 @@ impl Street {
         let sender = Some(mac(self.cars[car].number));
         let Car { routes, shortcuts, neighbours, rules, drops, .. } = &mut self.cars[car];
         match output {
-            Output::Put(Item::Route(route)) => {
+            Output::Put(Put { item: Item::Route(route), .. }) => {
                 assert_eq!(route.table, TABLE);
                 routes.insert(route.destination, route.target);
             }
             Output::Drop(Key::Route(_, prefix, ..)) => assert!(routes.remove(&prefix).is_some(), "{prefix} twice"),
-            Output::Put(Item::TunnelBypass(prefix)) => assert!(shortcuts.insert(prefix), "{prefix} twice"),
+            Output::Put(Put { item: Item::TunnelBypass(prefix), .. }) => {
+                assert!(shortcuts.insert(prefix), "{prefix} twice")
+            }
             Output::Drop(Key::TunnelBypass(prefix)) => assert!(shortcuts.remove(&prefix), "{prefix} twice"),
-            Output::Put(Item::Neighbour(_)) => *neighbours += 1,
+            Output::Put(Put { item: Item::Neighbour(_), .. }) => *neighbours += 1,
             Output::Drop(Key::Neighbour(..)) => *neighbours -= 1,
-            Output::Put(Item::Rule(_)) => *rules += 1,
+            Output::Put(Put { item: Item::Rule(_), .. }) => *rules += 1,
             Output::Drop(Key::Rule(..)) => *rules -= 1,
             Output::Report(Report::Host(HostReport::Dropped { reason, .. })) => drops.push(reason),
             Output::Transmit(Transmit { via: Via::Link(LINK), bytes }) => {

@@ -10,11 +10,10 @@ use crate::contract::command::{Command, LifecycleCommand, MptcpCommand};
 use crate::contract::config::mptcp::PathManagerConfig;
 use crate::contract::engine::{Engine, Outbox};
 use crate::contract::input::{
-    AddressEvent, AddressState, Input, LinkEvent, NeighbourEvent, Outcome, Packet, RouteEvent, SubflowEvent,
-    SubflowEventKind,
+    AddressEvent, AddressState, Input, LinkEvent, NeighbourEvent, Packet, RouteEvent, SubflowEvent, SubflowEventKind,
 };
 use crate::contract::item::{Item, Key, MptcpEndpoint, MptcpLimits, NextHop};
-use crate::contract::output::Output;
+use crate::contract::output::{Output, Put};
 use core::time::Duration;
 use roam6_wire::icmp6::{self, Message, NeighbourOption, RouterAdvertisement};
 use roam6_wire::ip6::{self, Header, protocol};
@@ -251,7 +250,7 @@ impl Harness {
             let mut outcomes: Vec<Input> = Vec::new();
             for output in out.drain() {
                 match output {
-                    Output::Put(item) => outcomes.push(self.put(item)),
+                    Output::Put(put) => outcomes.push(self.put(&put)),
                     Output::Drop(key) => self.drop(&key),
                     Output::Transmit(_) | Output::Report(_) => {}
                     other => panic!("{other:?}"),
@@ -265,24 +264,23 @@ impl Harness {
         assert!(self.routes.is_empty() || self.config.source_routing);
     }
 
-    fn put(&mut self, item: Item) -> Input {
-        let key = item.key();
+    fn put(&mut self, put: &Put) -> Input {
         let refused = (self.puts_to_refuse > 0).then(|| "so".to_owned());
         self.puts_to_refuse = self.puts_to_refuse.saturating_sub(1);
-        match item {
+        match &put.item {
             _ if refused.is_some() => {}
-            Item::MptcpLimits(limits) => self.limits = Some(limits),
+            Item::MptcpLimits(limits) => self.limits = Some(*limits),
             Item::MptcpEndpoint(endpoint) => {
-                let (home, path) = (self.is_home(endpoint.address), self.find(&endpoint));
+                let (home, path) = (self.is_home(endpoint.address), self.find(endpoint));
                 let deprecated = path.is_some_and(|deprecated| deprecated);
                 assert_eq!(endpoint.flags.backup, home || deprecated, "{endpoint:?}");
-                let new = self.endpoints.insert(endpoint.address, endpoint).is_none();
+                let new = self.endpoints.insert(endpoint.address, *endpoint).is_none();
                 assert!(!new || !deprecated || home, "new subflows from a deprecated address");
             }
             Item::Route(route) => drop(self.routes.insert(route.source, route.target)),
             other => panic!("{other:?}"),
         }
-        Input::Outcome(Outcome { key, error: refused })
+        Input::Outcome(put.outcome(refused))
     }
 
     fn drop(&mut self, key: &Key) {

@@ -2,13 +2,14 @@
 //! mobile network, which use the tunnel, are backup endpoints (RFC 8684 §3.2, §3.3.8, §3.4; RFC 8028 §3.1).
 
 use super::link::{Link, Links};
-use super::source_routes::{RETRY_INTERVAL, SourceRoutes};
+use super::source_routes;
 use super::subflow::{self, Subflows};
 use crate::base::ids::LinkId;
 use crate::base::time::Time;
 use crate::base::vec_map::VecMap;
 use crate::contract::command::{Command, LifecycleCommand, MptcpCommand};
 use crate::contract::config::mptcp::PathManagerConfig;
+use crate::contract::desired_state::DesiredState;
 use crate::contract::engine::{Engine, Outbox};
 use crate::contract::input::{Input, LinkEvent, Outcome, Packet, SubflowEvent, SubflowEventKind};
 use crate::contract::item::{Item, Key, MptcpEndpoint, MptcpEndpointFlags, MptcpLimits};
@@ -26,6 +27,8 @@ pub const MAX_ENDPOINTS: usize = 8;
 /// Interfaces remembered.
 pub const MAX_LINKS: usize = 128;
 
+/// Time until a refused item is put again.
+const RETRY_INTERVAL: Duration = Duration::from_secs(60);
 /// Time that an address and its route must exist before the endpoint is added: the kernel tries a new endpoint once,
 /// and its SYN is lost while the route is still being installed.
 const SETTLE_TIME: Duration = Duration::from_millis(200);
@@ -50,8 +53,8 @@ pub struct PathManager {
     /// Current recreation interval of endpoints without subflows.
     recreate_after: VecMap<Ipv6Addr, Duration>,
     subflows: Subflows,
-    routes: SourceRoutes,
-    limits: LimitsState,
+    /// The endpoints, source routes and limits.
+    desired_state: DesiredState,
     stopped: bool,
     /// Time of the last input.
     now: Time,
@@ -83,16 +86,6 @@ impl Candidate {
     }
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum LimitsState {
-    /// No endpoint exists yet that needs them.
-    Unset,
-    Put(MptcpLimits),
-    Refused {
-        until: Time,
-    },
-}
-
 impl PathManager {
     /// A path manager without state. It changes nothing in the kernel before its first endpoint.
     pub fn new(config: PathManagerConfig) -> PathManager {
@@ -103,8 +96,7 @@ impl PathManager {
             not_before: VecMap::new(),
             recreate_after: VecMap::new(),
             subflows: Subflows::default(),
-            routes: SourceRoutes::default(),
-            limits: LimitsState::Unset,
+            desired_state: DesiredState::default(),
             stopped: false,
             now: Time::ZERO,
         }
@@ -175,22 +167,17 @@ impl PathManager {
         }
     }
 
-    /// The host refused an item: schedules the next attempt.
+    /// A refused endpoint is removed, and chosen again among the addresses of that time.
     fn handle_outcome(&mut self, now: Time, outcome: &Outcome, out: &mut Outbox) {
-        let Some(why) = &outcome.error else { return };
-        match &outcome.key {
-            Key::MptcpLimits if matches!(self.limits, LimitsState::Put(_)) => {
-                self.limits = LimitsState::Refused { until: now + RETRY_INTERVAL };
-            }
-            Key::MptcpEndpoint(address) if self.installed.remove(address).is_some() => {
-                self.not_before.insert(*address, now + RETRY_INTERVAL);
-                // Removes what a partly failed put may have left.
-                out.drop(outcome.key.clone());
-            }
-            key if self.routes.handle_refusal(now, key) => {}
-            _ => return,
+        self.desired_state.receive_outcome(outcome, now + RETRY_INTERVAL, out);
+        if let Key::MptcpEndpoint(address) = &outcome.key
+            && self.desired_state.is_refused(&outcome.key)
+        {
+            self.installed.remove(address);
+            self.not_before.insert(*address, now + RETRY_INTERVAL);
+            // Removes what a partly failed put may have left.
+            self.desired_state.drop(&outcome.key, out);
         }
-        out.report(Report::Host(HostReport::ItemRefused { key: outcome.key.clone(), why: why.clone() }));
     }
 
     fn handle_subflow(&mut self, event: &SubflowEvent, out: &mut Outbox) {
@@ -289,7 +276,7 @@ impl PathManager {
         self.installed
             .insert(address, InstalledEndpoint { endpoint, since: now, unused_since: None, draining_since: None });
         self.put_limits(now, out);
-        out.put(Item::MptcpEndpoint(endpoint));
+        self.desired_state.put(now, &Item::MptcpEndpoint(endpoint), out);
         out.report(Report::Mptcp(MptcpReport::EndpointUp { link, address, backup: flags.backup }));
     }
 
@@ -300,7 +287,7 @@ impl PathManager {
         held.draining_since = candidate.is_draining().then(|| held.draining_since.unwrap_or(now));
         if held.endpoint != endpoint {
             held.endpoint = endpoint;
-            out.put(Item::MptcpEndpoint(endpoint));
+            self.desired_state.put(now, &Item::MptcpEndpoint(endpoint), out);
             let MptcpEndpoint { address, link, flags } = endpoint;
             out.report(Report::Mptcp(MptcpReport::EndpointUp { link, address, backup: flags.backup }));
         }
@@ -309,7 +296,7 @@ impl PathManager {
     fn remove_endpoint(&mut self, now: Time, address: Ipv6Addr, pause: Duration, out: &mut Outbox) {
         if let Some(held) = self.installed.remove(&address) {
             self.not_before.insert(address, now + pause);
-            out.drop(Key::MptcpEndpoint(address));
+            self.desired_state.drop(&Key::MptcpEndpoint(address), out);
             out.report(Report::Mptcp(MptcpReport::EndpointDown { link: held.endpoint.link, address }));
         }
     }
@@ -339,18 +326,11 @@ impl PathManager {
         }
     }
 
-    /// Puts the path manager limits, if endpoints exist and the limits differ.
+    /// Puts the path manager limits, once the first endpoint needs them.
     fn put_limits(&mut self, now: Time, out: &mut Outbox) {
-        let PathManagerConfig { subflows, add_addr_accepted: accepted, .. } = self.config;
-        let wanted = MptcpLimits { subflows, add_addr_accepted: accepted };
-        let due = match self.limits {
-            LimitsState::Unset => !self.installed.is_empty(),
-            LimitsState::Put(limits) => limits != wanted,
-            LimitsState::Refused { until } => until <= now && !self.installed.is_empty(),
-        };
-        if due {
-            self.limits = LimitsState::Put(wanted);
-            out.put(Item::MptcpLimits(wanted));
+        let PathManagerConfig { subflows, add_addr_accepted, .. } = self.config;
+        if !self.installed.is_empty() || self.desired_state.contains(&Key::MptcpLimits) {
+            self.desired_state.put(now, &Item::MptcpLimits(MptcpLimits { subflows, add_addr_accepted }), out);
         }
     }
 
@@ -375,7 +355,7 @@ impl PathManager {
                 }
             }
         }
-        self.routes.reconcile(now, &wanted, out);
+        source_routes::reconcile(&mut self.desired_state, now, &wanted, out);
     }
 
     fn endpoint_state(
@@ -408,9 +388,8 @@ impl Engine for PathManager {
         // The kernel makes subflows as soon as the endpoint exists: the route comes first.
         self.update_source_routes(now, out);
         self.reconcile(now, out);
-        if self.stopped && self.limits != LimitsState::Unset {
-            self.limits = LimitsState::Unset;
-            out.drop(Key::MptcpLimits);
+        if self.stopped {
+            self.desired_state.drop(&Key::MptcpLimits, out);
         }
     }
 
@@ -425,11 +404,7 @@ impl Engine for PathManager {
         let moved =
             left.flat_map(|left| self.installed.values().map(move |held| held.since.max(left) + MAX_DRAIN_TIME));
         let moved = moved.filter(|at| *at > self.now);
-        let limits = match self.limits {
-            LimitsState::Refused { until } => Some(until).filter(|_| !self.installed.is_empty()),
-            _ => None,
-        };
-        links.chain(waiting).chain(revived).chain(moved).chain(limits).chain(self.routes.deadline()).min()
+        links.chain(waiting).chain(revived).chain(moved).chain(self.desired_state.deadline()).min()
     }
 
     fn view(&self, now: Time, view: &mut View) {

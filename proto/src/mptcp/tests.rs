@@ -9,11 +9,10 @@ use crate::contract::command::{Command, LifecycleCommand, MptcpCommand};
 use crate::contract::config::mptcp::PathManagerConfig;
 use crate::contract::engine::{Engine, Outbox};
 use crate::contract::input::{
-    AddressEvent, AddressState, Input, LinkEvent, NeighbourEvent, Outcome, Packet, RouteEvent, SubflowEvent,
-    SubflowEventKind,
+    AddressEvent, AddressState, Input, LinkEvent, NeighbourEvent, Packet, RouteEvent, SubflowEvent, SubflowEventKind,
 };
 use crate::contract::item::{Item, Key, MptcpEndpoint, NextHop, RouteTable};
-use crate::contract::output::Output;
+use crate::contract::output::{Output, Put};
 use crate::contract::report::{HostReport, Report};
 use core::time::Duration;
 use roam6_wire::Prefix;
@@ -38,6 +37,8 @@ struct Bench {
     held: BTreeMap<Ipv6Addr, MptcpEndpoint>,
     limits: bool,
     routes: BTreeMap<Prefix, NextHop>,
+    /// The last `Put` of each key.
+    puts: BTreeMap<Key, Put>,
     solicited: usize,
     reports: Vec<Report>,
 }
@@ -46,8 +47,8 @@ impl Bench {
     fn new() -> Bench {
         let manager = PathManager::new(Bench::config());
         let held = BTreeMap::new();
-        let (now, routes, reports) = (Time::ZERO, BTreeMap::new(), Vec::new());
-        Bench { manager, now, held, limits: false, routes, solicited: 0, reports }
+        let (now, routes, puts, reports) = (Time::ZERO, BTreeMap::new(), BTreeMap::new(), Vec::new());
+        Bench { manager, now, held, limits: false, routes, puts, solicited: 0, reports }
     }
 
     fn config() -> PathManagerConfig {
@@ -62,19 +63,32 @@ impl Bench {
         }
     }
 
+    /// The host refuses the item of `key` that was put last, if there is one.
+    fn refuse(&mut self, key: &Key, why: &str) {
+        if let Some(put) = self.puts.get(key) {
+            let outcome = put.outcome(Some(why.to_owned()));
+            self.feed(&Input::Outcome(outcome));
+        }
+    }
+
     fn feed(&mut self, input: &Input) {
         let mut out = Outbox::new();
         self.manager.handle(self.now, input, &mut out);
         for output in out.drain() {
+            if let Output::Put(put) = &output {
+                self.puts.insert(put.item.key(), put.clone());
+            }
             match output {
-                Output::Put(Item::MptcpEndpoint(endpoint)) => {
+                Output::Put(Put { item: Item::MptcpEndpoint(endpoint), .. }) => {
                     assert!(self.limits, "limits come first");
                     self.held.insert(endpoint.address, endpoint);
                 }
-                Output::Put(Item::MptcpLimits(_)) => self.limits = true,
+                Output::Put(Put { item: Item::MptcpLimits(_), .. }) => self.limits = true,
                 Output::Drop(Key::MptcpEndpoint(address)) => assert!(self.held.remove(&address).is_some()),
                 Output::Drop(Key::MptcpLimits) => self.limits = false,
-                Output::Put(Item::Route(route)) => drop(self.routes.insert(route.source, route.target)),
+                Output::Put(Put { item: Item::Route(route), .. }) => {
+                    self.routes.insert(route.source, route.target);
+                }
                 Output::Drop(Key::Route(_, _, source, _)) => assert!(self.routes.remove(&source).is_some()),
                 Output::Transmit(_) => self.solicited += 1,
                 Output::Report(report) => self.reports.push(report),
@@ -297,7 +311,7 @@ fn source_routing_sends_each_prefix_by_its_router() {
     let both = [(prefix("2001:db8:a00::/64"), gateway), (prefix("2001:db8:f00::/64"), gateway)];
     assert_eq!(bench.routes, both.into());
     let key = Key::Route(RouteTable::MAIN, Prefix::ALL, prefix("2001:db8:a00::/64"), 512);
-    bench.feed(&Input::Outcome(Outcome { key, error: Some("no".to_owned()) }));
+    bench.refuse(&key, "no");
     assert!(bench.reports.iter().any(|report| matches!(report, Report::Host(HostReport::ItemRefused { .. }))));
     bench.wait(61_000);
     assert_eq!(bench.routes, both.into(), "tried again");
@@ -365,8 +379,7 @@ fn two_uplinks_make_two_endpoints() {
 #[test]
 fn a_refused_endpoint_is_put_again_later() {
     let mut bench = in_mobile_network();
-    let refused = Some("no room".to_owned());
-    bench.feed(&Input::Outcome(Outcome { key: Key::MptcpEndpoint(ip(CARE_OF)), error: refused }));
+    bench.refuse(&Key::MptcpEndpoint(ip(CARE_OF)), "no room");
     assert!(bench.reports.iter().any(|report| matches!(report, Report::Host(HostReport::ItemRefused { .. }))));
     assert_eq!(bench.endpoints().len(), 1);
     bench.wait(59_000);
@@ -422,7 +435,7 @@ fn endpoints_never_exceed_the_limit_and_have_an_address() {
                 6 => {
                     let held = bench.held.keys().next().copied();
                     let key = held.map_or(Key::MptcpLimits, Key::MptcpEndpoint);
-                    bench.feed(&Input::Outcome(Outcome { key, error: Some("so".to_owned()) }));
+                    bench.refuse(&key, "so");
                 }
                 _ => bench.wait(chance.below(100_000)),
             }

@@ -10,11 +10,9 @@ use crate::contract::config::shim::{
     AddressGeneration, AddressProof, Identity, PeerFilter, ShimConfig, UplinkPreference,
 };
 use crate::contract::engine::{Engine, Outbox};
-use crate::contract::input::{
-    Activity, AddressEvent, AddressState, FlowEvent, Input, LinkEvent, Outcome, Packet, TrafficCount,
-};
-use crate::contract::item::{ContextTrigger, Item, Key, MAX_LOCATORS, Plan, ShimContext};
-use crate::contract::output::Output;
+use crate::contract::input::{Activity, AddressEvent, AddressState, FlowEvent, Input, LinkEvent, Packet, TrafficCount};
+use crate::contract::item::{ContextTrigger, Item, Key, MAX_LOCATORS, ShimContext};
+use crate::contract::output::{Output, Put};
 use crate::contract::view::View;
 use crate::crypto::cga::Sec;
 use crate::crypto::hba::{self, KeyField};
@@ -25,7 +23,7 @@ use roam6_wire::shim6::{
     self, Fork, LocatorList, Message, Nonce, Probe, ProbeRecord, ProbeState, ShimOption, Tag, VerificationMethod,
 };
 use roam6_wire::{Prefix, Reader};
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::net::Ipv6Addr;
 
 /// Outputs of one input at most.
@@ -50,15 +48,14 @@ pub fn run(data: &[u8]) {
         }
     }
     world.feed(&Input::Command(Command::Lifecycle(LifecycleCommand::Stop)));
-    let left: Vec<&Key> =
-        world.plan.iter().map(|(key, _)| key).filter(|key| !matches!(key, Key::JournalRecord(_))).collect();
+    let left: Vec<&Key> = world.plan.keys().filter(|key| !matches!(key, Key::JournalRecord(_))).collect();
     assert!(left.is_empty(), "stopped, yet it holds {left:?}");
 }
 
 struct Harness {
     shim: Shim,
     now: Time,
-    plan: Plan,
+    plan: BTreeMap<Key, Put>,
     local_addresses: Vec<Ipv6Addr>,
     peer_addresses: Vec<Ipv6Addr>,
     parameters: Vec<u8>,
@@ -72,7 +69,7 @@ impl Harness {
         let mut world = Harness {
             shim: Shim::new(config, Entropy::seed_from_u64(seed.into())),
             now: Time::ZERO,
-            plan: Plan::new(),
+            plan: BTreeMap::new(),
             local_addresses: ours,
             peer_addresses: theirs,
             parameters: identity.parameters.emit(),
@@ -106,8 +103,8 @@ impl Harness {
             }
             8 => Input::Activity(self.activity(choice, detail)?),
             9 => {
-                let key = self.plan.iter().nth(usize::from(choice >> 1)).map(|(key, _)| key.clone())?;
-                Input::Outcome(Outcome { key, error: (choice & 1 == 0).then(|| "refused".to_owned()) })
+                let put = self.plan.values().nth(usize::from(choice >> 1))?;
+                Input::Outcome(put.outcome((choice & 1 == 0).then(|| "refused".to_owned())))
             }
             10 => Input::Command(match choice % 4 {
                 0 => Command::Shim(ShimCommand::DeleteContext(self.context(choice)?.id)),
@@ -229,18 +226,18 @@ impl Harness {
         assert!(out.outputs().len() < MAX_OUTPUTS, "{} outputs of one input", out.outputs().len());
         for output in out.drain() {
             match output {
-                Output::Put(item) => {
-                    self.check_context(&item);
-                    self.plan.put(item);
+                Output::Put(put) => {
+                    self.check_context(&put.item);
+                    self.plan.insert(put.item.key(), put);
                 }
-                Output::Drop(key) => drop(self.plan.drop(&key)),
+                Output::Drop(key) => drop(self.plan.remove(&key)),
                 Output::Transmit(transmit) => self.remember(&transmit.bytes),
-                Output::ActivityQuery(sample) => assert!(self.plan.find(&Key::ShimContext(sample.context)).is_some()),
+                Output::ActivityQuery(sample) => assert!(self.plan.contains_key(&Key::ShimContext(sample.context))),
                 Output::Report(_) | Output::Frame(_) => {}
             }
         }
         self.shim.view(self.now, &mut View::default());
-        let contexts = self.plan.iter().filter(|(key, _)| matches!(key, Key::ShimContext(_)));
+        let contexts = self.plan.keys().filter(|key| matches!(key, Key::ShimContext(_)));
         assert!(contexts.count() <= MAX_CONTEXTS);
     }
 
@@ -316,7 +313,7 @@ impl Harness {
 
     /// The kernel's result of duplicate address detection.
     fn dad_result(&self, choice: u8) -> Option<Input> {
-        let given = self.plan.iter().filter_map(|(key, _)| match key {
+        let given = self.plan.keys().filter_map(|key| match key {
             Key::Address(link, address) => Some((*link, *address)),
             _ => None,
         });
@@ -336,8 +333,8 @@ impl Harness {
     fn context(&self, choice: u8) -> Option<&ShimContext> {
         let contexts: Vec<&ShimContext> = self
             .plan
-            .iter()
-            .filter_map(|(_, item)| match item {
+            .values()
+            .filter_map(|put| match &put.item {
                 Item::ShimContext(context) => Some(context),
                 _ => None,
             })

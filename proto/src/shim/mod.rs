@@ -33,9 +33,10 @@ use crate::base::token_bucket::TokenBucket;
 use crate::base::vec_map::VecMap;
 use crate::contract::command::{Command, LifecycleCommand, ShimCommand};
 use crate::contract::config::shim::ShimConfig;
+use crate::contract::desired_state::DesiredState;
 use crate::contract::engine::{Engine, Outbox};
 use crate::contract::input::{AddressEvent, FlowEvent, Input, LinkEvent, Outcome};
-use crate::contract::item::{Item, Key, MAX_LOCATORS, ShimUplink};
+use crate::contract::item::{Item, Key, MAX_LOCATORS, ShimContext, ShimUplink};
 use crate::contract::output::{ActivityQuery, Transmit, Via};
 use crate::contract::report::{HostReport, LinkReport, Report, ShimReport};
 use crate::contract::view::View;
@@ -80,6 +81,8 @@ pub struct Shim {
     verification_limiter: TokenBucket,
     error_limiter: TokenBucket,
     eviction: eviction::Eviction,
+    /// Uplinks, trigger and contexts.
+    desired_state: DesiredState,
     state: Lifecycle,
 }
 
@@ -111,10 +114,6 @@ enum Timer {
     Addresses,
     /// Update Requests with changed locators.
     Announce,
-    /// Retry of a refused uplink item.
-    Uplink(LinkId),
-    /// Retry of a refused trigger.
-    Trigger,
 }
 
 impl fmt::Display for Timer {
@@ -129,8 +128,6 @@ impl fmt::Display for Timer {
             Timer::Idle(context) => write!(f, "idle check of context {context}"),
             Timer::Addresses => f.write_str("addresses"),
             Timer::Announce => f.write_str("locator update"),
-            Timer::Uplink(link) => write!(f, "retry of uplink {link}"),
-            Timer::Trigger => f.write_str("retry of the trigger"),
         }
     }
 }
@@ -151,14 +148,15 @@ impl Shim {
             timers: TimerQueue::new(),
             holddowns: VecMap::new(),
             eviction: eviction::Eviction::default(),
+            desired_state: DesiredState::default(),
             state: Lifecycle::New,
         }
     }
 
-    fn start(&mut self, out: &mut Outbox) {
+    fn start(&mut self, now: Time, out: &mut Outbox) {
         self.state = Lifecycle::Running;
         self.load_identities(out);
-        self.put_trigger(out);
+        self.put_trigger(now, out);
     }
 
     fn load_identities(&mut self, out: &mut Outbox) {
@@ -171,10 +169,10 @@ impl Shim {
         }
     }
 
-    fn put_trigger(&self, out: &mut Outbox) {
+    fn put_trigger(&mut self, now: Time, out: &mut Outbox) {
         match self.config.trigger {
-            Some(trigger) => out.put(Item::ContextTrigger(trigger)),
-            None => out.drop(Key::ContextTrigger),
+            Some(trigger) => self.desired_state.put(now, &Item::ContextTrigger(trigger), out),
+            None => self.desired_state.drop(&Key::ContextTrigger, out),
         }
     }
 
@@ -182,9 +180,7 @@ impl Shim {
         if !self.config.interfaces.contains(&event.name) {
             return;
         }
-        if !self.uplinks.link_ids().any(|known| known == event.link) {
-            out.put(Item::ShimUplink(ShimUplink { link: event.link }));
-        }
+        self.desired_state.put(now, &Item::ShimUplink(ShimUplink { link: event.link }), out);
         if self.config.addresses.is_some() {
             self.addresses.handle_link(now, event, out);
         }
@@ -236,23 +232,19 @@ impl Shim {
     }
 
     fn handle_outcome(&mut self, now: Time, outcome: &Outcome, out: &mut Outbox) {
-        if let Some(why) = &outcome.error {
-            out.report(Report::Host(HostReport::ItemRefused { key: outcome.key.clone(), why: why.clone() }));
-            match &outcome.key {
-                Key::ShimUplink(link) => self.timers.set(Timer::Uplink(*link), now + RETRY_INTERVAL),
-                Key::ContextTrigger => self.timers.set(Timer::Trigger, now + RETRY_INTERVAL),
-                key if self.addresses.handle_refusal(now, key, out) => {}
-                Key::ShimContext(id) => {
-                    if let Some(index) = self.contexts.find(id) {
-                        self.end_context(index, "refused by the host", out);
-                    }
-                }
-                _ => {}
+        match &outcome.key {
+            Key::ShimUplink(_) | Key::ContextTrigger => {
+                self.desired_state.receive_outcome(outcome, now + RETRY_INTERVAL, out);
             }
-        } else if let Key::ShimContext(id) = &outcome.key
-            && let Some(index) = self.contexts.find(id)
-        {
-            self.context_installed(now, index, out);
+            Key::ShimContext(id) => {
+                let waiting = self.desired_state.receive_outcome(outcome, now, out);
+                match self.contexts.find(id).filter(|_| waiting.is_some()) {
+                    Some(index) if outcome.error.is_some() => self.end_context(index, "refused by the host", out),
+                    Some(index) => self.context_installed(now, index, out),
+                    None => {}
+                }
+            }
+            _ => self.addresses.handle_outcome(now, outcome, out),
         }
     }
 
@@ -309,7 +301,7 @@ impl Shim {
             from.push(context.id.ulids.peer);
         }
         from.truncate(MAX_LOCATORS);
-        out.put(Item::ShimContext(crate::contract::item::ShimContext {
+        let item = ShimContext {
             id: context.id,
             locators: context.path,
             link,
@@ -317,7 +309,8 @@ impl Shim {
             tag_in: context.tag,
             tag_out: peer.tag,
             allowed_sources: from,
-        }));
+        };
+        self.desired_state.put_once(Item::ShimContext(item), (), out);
         self.schedule_failback(now, index);
     }
 
@@ -376,15 +369,14 @@ impl Shim {
     fn reload(&mut self, now: Time, config: &ShimConfig, out: &mut Outbox) {
         let former = core::mem::replace(&mut self.config, config.clone());
         if former.trigger != self.config.trigger {
-            self.put_trigger(out);
+            self.put_trigger(now, out);
         }
         if former.verifications_per_second != self.config.verifications_per_second {
             self.verification_limiter = limiter_for_verifications(&self.config);
         }
         let left = self.uplinks.retain(&self.config.interfaces);
         for link in &left {
-            out.drop(Key::ShimUplink(*link));
-            self.timers.cancel(&Timer::Uplink(*link));
+            self.desired_state.drop(&Key::ShimUplink(*link), out);
         }
         self.addresses.drop_links(&left, out);
         if (former.addresses, former.identities) != (self.config.addresses, self.config.identities.clone()) {
@@ -401,12 +393,7 @@ impl Shim {
         for (_, context) in self.contexts.iter().filter(|(_, context)| context.is_established()) {
             out.drop(Key::ShimContext(context.id));
         }
-        if self.config.trigger.is_some() {
-            out.drop(Key::ContextTrigger);
-        }
-        for link in self.uplinks.link_ids() {
-            out.drop(Key::ShimUplink(link));
-        }
+        self.desired_state.retain(|_| false, out);
         self.addresses.remove_all(out);
         self.contexts = Contexts::new(&self.entropy);
         self.timers = TimerQueue::new();
@@ -426,8 +413,6 @@ impl Shim {
                 // `handle` updates addresses after every input.
                 Timer::Addresses => {}
                 Timer::Announce => self.announce_locators(now),
-                Timer::Uplink(link) => out.put(Item::ShimUplink(ShimUplink { link })),
-                Timer::Trigger => self.put_trigger(out),
             }
         }
     }
@@ -436,7 +421,7 @@ impl Shim {
 impl Engine for Shim {
     fn handle(&mut self, now: Time, input: &Input, out: &mut Outbox) {
         if self.state == Lifecycle::New {
-            self.start(out);
+            self.start(now, out);
         }
         if self.state == Lifecycle::Stopped {
             return;
@@ -453,6 +438,7 @@ impl Engine for Shim {
             Input::Tick | Input::Clock(_) | Input::Route(_) | Input::Subflow(_) => {}
             Input::Frame(_) | Input::Fix(_) => {}
         }
+        self.desired_state.retry_refused(now, out);
         self.run_timers(now, out);
         self.update_addresses(now, out);
         // A removed address invalidates paths: peers get the update at once.
@@ -460,7 +446,7 @@ impl Engine for Shim {
     }
 
     fn deadline(&self) -> Option<Time> {
-        self.timers.deadline()
+        [self.timers.deadline(), self.desired_state.deadline()].into_iter().flatten().min()
     }
 
     fn view(&self, now: Time, view: &mut View) {

@@ -94,11 +94,6 @@ impl Uplinks {
         self.links.iter().map(event).collect()
     }
 
-    /// The known interfaces.
-    pub(super) fn link_ids(&self) -> impl Iterator<Item = LinkId> {
-        self.links.keys().copied()
-    }
-
     /// The addresses that can be locators now.
     pub(super) fn locators(&self) -> impl Iterator<Item = Ipv6Addr> {
         self.links.values().filter(|link| link.up).flat_map(|link| link.addresses.iter().copied())

@@ -8,7 +8,7 @@ use roam6_proto::contract::config::shim::ShimConfig;
 use roam6_proto::contract::input::{Activity, AddressEvent, AddressState, FlowEvent, LinkEvent, Packet, TrafficCount};
 use roam6_proto::contract::item::ContextTrigger;
 use roam6_proto::shim::Shim;
-use roam6_proto::{Engine, Entropy, Input, Key, LinkId, Outbox, Outcome, Output, Time};
+use roam6_proto::{Engine, Entropy, Input, Key, LinkId, Outbox, Output, Time};
 use roam6_wire::ip6::{self, Datagram, Header};
 use roam6_wire::shim6::{self, Message, Nonce, ShimOption, Tag};
 use std::collections::{BTreeMap, BinaryHeap};
@@ -168,11 +168,11 @@ impl Server {
     fn answer(&mut self, output: Output) -> Option<Input> {
         match output {
             Output::Transmit(transmit) => reply(&transmit.bytes),
-            Output::Put(item) => {
-                if let Key::ShimContext(id) = item.key() {
+            Output::Put(put) => {
+                if let Key::ShimContext(id) = put.item.key() {
                     self.note(id, true);
                 }
-                Some(Input::Outcome(Outcome { key: item.key(), error: None }))
+                Some(Input::Outcome(put.outcome(None)))
             }
             Output::Drop(Key::ShimContext(id)) => {
                 self.note(id, false);

@@ -3,7 +3,7 @@
 use super::slaac::Slaac;
 use super::sockets::Sockets;
 use roam6_proto::contract::input::{AddressEvent, AddressState, SubflowEvent};
-use roam6_proto::{Engine, Input, Item, Key, LinkId, Outbox, Output, Time, View};
+use roam6_proto::{Engine, Input, Item, Key, LinkId, Outbox, Output, Put, Time, View};
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::net::Ipv6Addr;
@@ -81,7 +81,7 @@ impl<E: Engine> MptcpHost<E> {
     fn execute(&self, now: Time, output: &Output, out: &mut Outbox) -> Vec<SubflowEvent> {
         let mut kernel = self.kernel.borrow_mut();
         match output {
-            Output::Put(Item::MptcpEndpoint(endpoint)) => {
+            Output::Put(Put { item: Item::MptcpEndpoint(endpoint), .. }) => {
                 kernel.changes += 1;
                 kernel.sockets.put(now, *endpoint);
                 Vec::new()
@@ -108,7 +108,7 @@ impl<E: Engine> Engine for MptcpHost<E> {
             for wish in wishes.drain() {
                 told.extend(self.execute(now, &wish, out).into_iter().map(Input::Subflow));
                 match wish {
-                    Output::Put(item) => out.put(item),
+                    Output::Put(put) => out.put(put),
                     Output::Drop(key) => out.drop(key),
                     Output::Transmit(transmit) => out.transmit(transmit),
                     Output::Report(report) => out.report(report),

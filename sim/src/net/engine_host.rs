@@ -10,7 +10,7 @@ use roam6_proto::case::Step;
 use roam6_proto::contract::command::LifecycleCommand;
 use roam6_proto::contract::input::{AddressEvent, AddressState, FlowEvent};
 use roam6_proto::contract::item::{Address, JournalRecord};
-use roam6_proto::{Command, Input, Item, Key, LinkId, Outbox, Outcome, Output, Via};
+use roam6_proto::{Command, Input, Item, Key, LinkId, Outbox, Outcome, Output, Put, Via};
 use std::collections::BTreeSet;
 use std::net::Ipv6Addr;
 use std::rc::Rc;
@@ -203,7 +203,7 @@ impl World {
                         Via::Neighbour { link, address } => self.emit((id, link), Some(address), transmit.bytes),
                     }
                 }
-                Output::Put(item) => self.put(id, item),
+                Output::Put(put) => self.put(id, put),
                 Output::Drop(key) => self.drop(id, &key),
                 Output::ActivityQuery(sample) => {
                     if self.host_mut(id).kernel.shim.request_report(&sample) {
@@ -254,8 +254,8 @@ impl World {
     }
 
     /// Applies an item or refuses it; the outcome is delivered a little later, in order.
-    fn put(&mut self, id: HostId, item: Item) {
-        let key = item.key();
+    fn put(&mut self, id: HostId, put: Put) {
+        let key = put.item.key();
         let refused = self.chance.below(1000) < u64::from(self.host(id).refused_per_mille);
         let soon = self.now() + Duration::from_micros(self.chance.below(MAX_PUT_MICROS));
         let host = self.host_mut(id);
@@ -265,7 +265,8 @@ impl World {
         life.unanswered += 1;
         life.answered_by = life.answered_by.max(soon);
         let due = life.answered_by;
-        match (item, &key) {
+        let outcome = put.outcome(refused.then(|| "Cannot allocate memory".to_owned()));
+        match (put.item, &key) {
             _ if refused => {}
             (Item::JournalRecord(record), Key::JournalRecord(of)) => host.journal.put(*of, record, due),
             (item, _) => host.kernel.put(item),
@@ -273,8 +274,7 @@ impl World {
         if let (Key::VirtualInterface(name), false) = (&key, refused) {
             self.virtual_created(id, name, due);
         }
-        let refused = refused.then(|| "Cannot allocate memory".to_owned());
-        self.enqueue(due, Scheduled::Outcome { host: id, instance: number, outcome: Outcome { key, error: refused } });
+        self.enqueue(due, Scheduled::Outcome { host: id, instance: number, outcome });
     }
 
     fn drop(&mut self, id: HostId, key: &Key) {
@@ -338,7 +338,7 @@ impl World {
                     )
                 });
             }
-            Output::Put(Item::JournalRecord(JournalRecord::Binding(record))) => {
+            Output::Put(Put { item: Item::JournalRecord(JournalRecord::Binding(record)), .. }) => {
                 self.trace(|| format!("{} > record of {} {:?}", host.name, record.home_address, record.sequence));
             }
             other => self.trace(|| format!("{} > {other:?}", host.name)),

@@ -5,7 +5,7 @@ use super::HomeAgent;
 use super::cache::{Binding, MAX_DELETE_BCE_TIMEOUT};
 use super::forwarding::ForwardingContext;
 use super::request::UpdateRequest;
-use super::transaction::RETRY_INTERVAL;
+use super::transaction::{RETRY_INTERVAL, Waiting};
 use super::types::{HomeAgentTimer, Reply};
 use crate::base::time::Time;
 use crate::contract::config::nemo::Authentication;
@@ -64,10 +64,10 @@ impl HomeAgent {
     /// Replaces the journal record of a binding by its tombstone; a pending de-registration waits for the outcome.
     pub(super) fn write_deregistration(&mut self, now: Time, home: HomeAddress, out: &mut Outbox) {
         let Some(record) = self.tombstone_record(now, home) else { return };
+        let transaction = self.begin_transaction();
         let Some(farewell) = self.deregistrations.get_mut(&home) else { return self.put(home, record, out) };
-        farewell.transaction = self.transactions.begin();
-        self.transactions.expect(record.key(), Some((home, farewell.transaction)));
-        out.put(record);
+        farewell.transaction = transaction;
+        self.desired_state.put_once(record, Waiting::Transaction(home, transaction), out);
     }
 
     /// Processes the outcome of a tombstone, if `transaction` is that of a de-registration.

@@ -13,9 +13,9 @@ use crate::contract::config::nemo::{
     Authentication, HomeAgentConfig, PrefixTable, PrefixTableRow, SecurityAssociationPair, SharedKey,
 };
 use crate::contract::engine::{Engine, Outbox};
-use crate::contract::input::{AddressEvent, AddressState, Clock, Input, LinkEvent, Outcome, Packet};
+use crate::contract::input::{AddressEvent, AddressState, Clock, Input, LinkEvent, Packet};
 use crate::contract::item::{BindingRecord, Item, JournalKey, JournalRecord, Key, Plan, RouteTable, TunnelPath};
-use crate::contract::output::Output;
+use crate::contract::output::{Output, Put};
 use crate::crypto::authenticator::{Timestamp, authenticate};
 use crate::crypto::esp::{Integrity, SecurityAssociation};
 use core::time::Duration;
@@ -77,8 +77,8 @@ struct Harness {
     agent: HomeAgent,
     config: HomeAgentConfig,
     now: Time,
-    /// Outcomes that the host has not returned yet: the item, or its key if it is rejected.
-    unanswered: VecDeque<Result<Item, Key>>,
+    /// `Put`s without an outcome so far, and whether each is accepted.
+    unanswered: VecDeque<(Put, bool)>,
     /// Items confirmed by the host.
     confirmed: Plan,
     /// Items put.
@@ -134,22 +134,20 @@ impl Harness {
         assert!(self.agent.deadline().is_none_or(|at| at > self.now), "what is due was not done");
         for output in out.drain() {
             match output {
-                Output::Put(item) if self.puts_to_refuse > 0 => {
+                Output::Put(put) if self.puts_to_refuse > 0 => {
                     self.puts_to_refuse -= 1;
-                    self.unanswered.push_back(Err(item.key()));
+                    self.unanswered.push_back((put, false));
                 }
-                Output::Put(item) => {
-                    self.asked.put(item.clone());
-                    self.unanswered.push_back(Ok(item));
+                Output::Put(put) => {
+                    self.asked.put(put.item.clone());
+                    self.unanswered.push_back((put, true));
                 }
                 Output::Drop(key) => {
                     self.asked.drop(&key);
                     self.confirmed.drop(&key);
                     // An item dropped before its outcome is not installed, whatever the outcome.
-                    for owed in
-                        self.unanswered.iter_mut().filter(|owed| owed.as_ref().is_ok_and(|item| item.key() == key))
-                    {
-                        *owed = Err(key.clone());
+                    for (_, accepted) in self.unanswered.iter_mut().filter(|(put, _)| put.item.key() == key) {
+                        *accepted = false;
                     }
                 }
                 Output::Transmit(transmit) => self.check_sent(&transmit.bytes),
@@ -210,15 +208,11 @@ impl Harness {
     /// The host returns the oldest `count` outcomes.
     fn answer_puts(&mut self, count: u8) {
         for _ in 0..count {
-            let Some(owed) = self.unanswered.pop_front() else { return };
-            let outcome = match owed {
-                Ok(item) => {
-                    let key = item.key();
-                    self.confirmed.put(item);
-                    Outcome { key, error: None }
-                }
-                Err(key) => Outcome { key, error: Some("refused".into()) },
-            };
+            let Some((put, accepted)) = self.unanswered.pop_front() else { return };
+            let outcome = put.outcome((!accepted).then(|| "refused".into()));
+            if accepted {
+                self.confirmed.put(put.item);
+            }
             self.feed(Input::Outcome(outcome));
         }
     }
@@ -370,7 +364,7 @@ impl Harness {
             };
             let stale = tunnel.paths.iter().find(|path| path.weight > 0 && !live(path));
             let repairs = self.agent.timers.iter().any(|(_, timer)| matches!(timer, HomeAgentTimer::Reinstall(_)));
-            let undone = binding.pending.is_some() || repairs || self.unanswered.iter().any(Result::is_err);
+            let undone = binding.pending.is_some() || repairs || self.unanswered.iter().any(|(_, accepted)| !accepted);
             assert!(stale.is_none() || undone, "forwards to {stale:?}");
             let ended = binding.current.iter().flat_map(|current| &current.care_of).any(|one| one.expires <= self.now);
             assert!(!ended || binding.pending.is_some(), "forwards beyond its lifetime");
@@ -398,7 +392,7 @@ impl Harness {
         assert!(
             self.agent.bindings.is_empty() && self.agent.prefixes.is_empty() && self.agent.care_of_index.is_empty()
         );
-        assert_eq!(self.agent.transactions.len(), 0, "outcomes still awaited");
+        assert_eq!(self.agent.desired_state.waiting(), 0, "outcomes still awaited");
         assert_eq!(self.agent.deadline(), None);
     }
 }

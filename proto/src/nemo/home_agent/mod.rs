@@ -45,7 +45,7 @@ use self::home_link::HomeLink;
 use self::path_mtu::PathMtuCache;
 use self::registered_prefixes::RegisteredPrefixes;
 use self::reply_limiter::ReplyLimiter;
-use self::transaction::Transactions;
+use self::transaction::Waiting;
 use self::types::HomeAgentTimer;
 use self::used_sequences::UsedSequences;
 use crate::base::rng::Entropy;
@@ -54,6 +54,7 @@ use crate::base::timers::TimerQueue;
 use crate::base::token_bucket::TokenBucket;
 use crate::contract::command::{Command, HomeAgentCommand, LifecycleCommand};
 use crate::contract::config::nemo::{HomeAgentConfig, PrefixTable, PrefixTableRow};
+use crate::contract::desired_state::DesiredState;
 use crate::contract::engine::{Engine, Outbox};
 use crate::contract::input::Input;
 use crate::contract::item::{JournalRecord, TunnelId};
@@ -77,7 +78,8 @@ pub struct HomeAgent {
     prefixes: RegisteredPrefixes,
     care_of_index: BTreeSet<(Ipv6Addr, TunnelId)>,
     timers: TimerQueue<HomeAgentTimer>,
-    transactions: Transactions,
+    desired_state: DesiredState<Waiting>,
+    last_transaction: u64,
     path_mtu: PathMtuCache,
     home_link: HomeLink,
     discovery: Discovery,
@@ -120,7 +122,8 @@ impl HomeAgent {
             prefixes,
             care_of_index: BTreeSet::new(),
             timers: TimerQueue::new(),
-            transactions: Transactions::default(),
+            desired_state: DesiredState::default(),
+            last_transaction: 0,
             used_sequences: UsedSequences::default(),
             unrestored: Vec::new(),
             deregistrations: BTreeMap::new(),

@@ -10,52 +10,26 @@ use crate::base::vec_set::VecSet;
 use crate::contract::engine::Outbox;
 use crate::contract::input::Outcome;
 use crate::contract::item::{Item, Key};
-use crate::contract::report::{HostReport, NemoReport, Report};
+use crate::contract::report::{NemoReport, Report};
 use crate::nemo::OLD_PATH_LIFETIME;
 use core::time::Duration;
 use roam6_wire::mobility::Status;
 use roam6_wire::{HomeAddress, Prefix};
-use std::collections::BTreeMap;
-
-/// The transaction of items of a binding in force.
-const IN_FORCE: u64 = 0;
 
 /// Interval before a rejected item of a binding in force is put again.
 pub(super) const RETRY_INTERVAL: Duration = Duration::from_secs(1);
 /// The same for items of no binding, which the host may reject as long as it has no address of the prefix.
 const OWN_RETRY_INTERVAL: Duration = Duration::from_secs(10);
 
-/// The outstanding outcomes, and who waits for each.
-#[derive(Debug, Default)]
-pub(super) struct Transactions {
-    last: u64,
-    puts: u64,
-    outstanding: BTreeMap<(Key, u64), Option<(HomeAddress, u64)>>,
-}
-
-impl Transactions {
-    /// A new transaction identifier.
-    pub(super) fn begin(&mut self) -> u64 {
-        self.last += 1;
-        self.last
-    }
-
-    /// Records that `waiting` (a home address and its transaction, or none) gets the next outcome for `key`.
-    pub(super) fn expect(&mut self, key: Key, waiting: Option<(HomeAddress, u64)>) {
-        self.puts += 1;
-        self.outstanding.insert((key, self.puts), waiting);
-    }
-
-    /// Who waits for this outcome; `None` if the item belongs to another engine.
-    fn take_outcome(&mut self, key: &Key) -> Option<Option<(HomeAddress, u64)>> {
-        let first = self.outstanding.range((key.clone(), 0)..=(key.clone(), u64::MAX)).next()?.0.clone();
-        self.outstanding.remove(&first)
-    }
-
-    /// Number of outstanding outcomes.
-    pub(super) fn len(&self) -> usize {
-        self.outstanding.len()
-    }
+/// What waits for the outcome of an item.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Waiting {
+    /// No binding.
+    HomeAgent,
+    /// A binding in force; no acknowledgement.
+    Binding(HomeAddress),
+    /// A registration or de-registration, by the number of its transaction.
+    Transaction(HomeAddress, u64),
 }
 
 impl HomeAgent {
@@ -69,7 +43,7 @@ impl HomeAgent {
         answer: Reply,
         out: &mut Outbox,
     ) {
-        let transaction = self.transactions.begin();
+        let transaction = self.begin_transaction();
         self.deregistrations.remove(&home);
         // A router on the home link has run duplicate address detection itself.
         let must_probe = next.home_link_address.is_none() && self.needs_dad(home);
@@ -135,42 +109,55 @@ impl HomeAgent {
             binding.journal_record(home, &pending.registration, |at| self.clock.unix_micros(at).unwrap_or_default());
         items.push(Item::JournalRecord(record));
         pending.state = RegistrationState::Installing { outstanding: items.len(), rejected: None };
-        let waiting = Some((home, pending.transaction));
+        let waiting = Waiting::Transaction(home, pending.transaction);
         binding.pending = Some(pending);
         for item in items {
-            self.transactions.expect(item.key(), waiting);
-            out.put(item);
+            self.desired_state.put_once(item, waiting, out);
         }
+    }
+
+    /// A new number of a transaction.
+    pub(super) fn begin_transaction(&mut self) -> u64 {
+        self.last_transaction += 1;
+        self.last_transaction
     }
 
     /// Puts an item of a binding in force; no acknowledgement waits for it.
     pub(super) fn put(&mut self, home: HomeAddress, item: Item, out: &mut Outbox) {
-        self.transactions.expect(item.key(), Some((home, IN_FORCE)));
-        out.put(item);
+        self.desired_state.put_once(item, Waiting::Binding(home), out);
     }
 
     /// Puts an item of no binding.
     pub(super) fn put_own(&mut self, item: Item, out: &mut Outbox) {
-        self.transactions.expect(item.key(), None);
-        out.put(item);
+        self.desired_state.put_once(item, Waiting::HomeAgent, out);
     }
 
     /// Processes the outcome of a `Put`.
     pub(super) fn receive_outcome(&mut self, now: Time, outcome: &Outcome, out: &mut Outbox) {
-        let Some(waiting) = self.transactions.take_outcome(&outcome.key) else { return };
-        if let Some(why) = &outcome.error {
-            out.report(Report::Host(HostReport::ItemRefused { key: outcome.key.clone(), why: why.clone() }));
-        }
-        let Some((home, transaction)) = waiting else {
-            if outcome.error.is_some() && matches!(outcome.key, Key::Anycast(..) | Key::Route(..)) {
+        let refused = outcome.error.is_some();
+        match self.desired_state.receive_outcome(outcome, now + RETRY_INTERVAL, out) {
+            Some(Waiting::HomeAgent) if refused && matches!(outcome.key, Key::Anycast(..) | Key::Route(..)) => {
                 self.timers.set(HomeAgentTimer::ReinstallHomeLink, now + OWN_RETRY_INTERVAL);
             }
-            return;
-        };
-        if transaction == IN_FORCE && outcome.error.is_some() {
-            self.timers.set(HomeAgentTimer::Reinstall(home), now + RETRY_INTERVAL);
+            Some(Waiting::Binding(home)) if refused => {
+                self.timers.set(HomeAgentTimer::Reinstall(home), now + RETRY_INTERVAL);
+            }
+            Some(Waiting::Transaction(home, transaction)) => {
+                self.deregistration_outcome(now, (home, transaction), refused, out);
+                self.registration_outcome(now, (home, transaction), outcome, out);
+            }
+            _ => {}
         }
-        self.deregistration_outcome(now, (home, transaction), outcome.error.is_some(), out);
+    }
+
+    /// Processes the outcome of an item of a registration, if `transaction` is that of the pending one.
+    fn registration_outcome(
+        &mut self,
+        now: Time,
+        (home, transaction): (HomeAddress, u64),
+        outcome: &Outcome,
+        out: &mut Outbox,
+    ) {
         let Some(binding) = self.bindings.get_mut(&home) else { return };
         let Some(pending) = binding.pending.as_mut().filter(|pending| pending.transaction == transaction) else {
             return;

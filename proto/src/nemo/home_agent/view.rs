@@ -33,7 +33,7 @@ impl HomeAgent {
             view.counters.insert(format!("home_agent_{name}"), u64::try_from(number).unwrap_or(u64::MAX));
         };
         count("timers", self.timers.len());
-        count("outcomes_awaited", self.transactions.len());
+        count("outcomes_awaited", self.desired_state.waiting());
     }
 
     /// Adds a page of bindings and their tunnels, those after `last`. Returns the last one if there are more.

@@ -70,7 +70,7 @@ impl MobileRouter {
     ) -> Option<Transmit> {
         let home_address = self.config.home_address;
         let record = SequenceRecord { home_address, sequence };
-        out.put(Item::JournalRecord(JournalRecord::Sequence(record)));
+        self.desired_state.put_once(Item::JournalRecord(JournalRecord::Sequence(record)), (), out);
 
         let mut flags = UpdateFlags::ACKNOWLEDGE | UpdateFlags::HOME_REGISTRATION | UpdateFlags::ROUTER;
         let mut options = Vec::new();

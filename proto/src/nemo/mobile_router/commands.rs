@@ -10,7 +10,7 @@ use crate::base::time::Time;
 use crate::contract::command::{Command, LifecycleCommand, MobileRouterCommand};
 use crate::contract::config::nemo::MobileRouterConfig;
 use crate::contract::engine::Outbox;
-use crate::contract::item::{JournalRecord, Plan};
+use crate::contract::item::JournalRecord;
 use crate::contract::report::{HostReport, Report};
 use crate::link::nd_messages;
 use roam6_wire::Sequence;
@@ -133,7 +133,7 @@ impl MobileRouter {
         }
         self.stop_sources(now, out);
         self.stopping = true;
-        self.desired_state.drop_stale(&Plan::new(), out);
+        self.desired_state.retain(|_| false, out);
         self.solicit_for_host(out);
     }
 

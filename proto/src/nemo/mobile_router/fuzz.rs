@@ -11,8 +11,8 @@ use crate::contract::config::nemo::{
 };
 use crate::contract::engine::{Engine, Outbox};
 use crate::contract::input::{Clock, Input, LinkEvent, NeighbourEvent, Outcome, Packet};
-use crate::contract::item::{Item, Key, Plan};
-use crate::contract::output::{Output, Transmit, Via};
+use crate::contract::item::{Item, Key};
+use crate::contract::output::{Output, Put, Transmit, Via};
 use crate::contract::view::View;
 use crate::crypto::authenticator::authenticate;
 use crate::crypto::esp::{Integrity, SecurityAssociation};
@@ -62,7 +62,7 @@ pub fn run(data: &[u8]) {
     }
     world.feed(&Input::Command(Command::Lifecycle(LifecycleCommand::Stop)));
     assert!(
-        world.plan.iter().all(|(key, _)| matches!(key, Key::JournalRecord(_))),
+        world.plan.keys().all(|key| matches!(key, Key::JournalRecord(_))),
         "stopped, yet it holds {:?}",
         world.plan
     );
@@ -71,7 +71,7 @@ pub fn run(data: &[u8]) {
 struct Harness {
     router: MobileRouter,
     now: Time,
-    plan: Plan,
+    plan: BTreeMap<Key, Put>,
     up: BTreeMap<LinkId, bool>,
     /// The last Binding Update, and its source.
     update: Option<(Ipv6Addr, mobility::BindingUpdate)>,
@@ -84,7 +84,7 @@ struct Harness {
 impl Harness {
     fn new(seed: u8) -> Harness {
         let router = MobileRouter::new(config(seed), Entropy::seed_from_u64(seed.into()));
-        let (plan, up) = (Plan::new(), BTreeMap::new());
+        let (plan, up) = (BTreeMap::new(), BTreeMap::new());
         let mut world =
             Harness { router, now: Time::ZERO, plan, up, update: None, asked: None, preferred: BTreeMap::new() };
         world.feed(&Input::Clock(Clock { unix_micros: 1_790_000_000_000_000 }));
@@ -114,8 +114,8 @@ impl Harness {
             }
             7 => self.neighbour(link, choice),
             8 if choice & 1 == 0 => {
-                let key = self.plan.iter().nth(usize::from(choice)).map(|(key, _)| key.clone())?;
-                Input::Outcome(Outcome { key, error: (choice & 2 == 0).then(|| "refused".to_owned()) })
+                let put = self.plan.values().nth(usize::from(choice))?;
+                Input::Outcome(put.outcome((choice & 2 == 0).then(|| "refused".to_owned())))
             }
             8 => Input::Command(Command::MobileRouter(MobileRouterCommand::Reload(Box::new(config(choice))))),
             _ => return None,
@@ -153,7 +153,7 @@ impl Harness {
     }
 
     fn neighbour(&self, link: LinkId, choice: u8) -> Input {
-        let mut addresses = self.plan.iter().filter_map(|(key, _)| match key {
+        let mut addresses = self.plan.keys().filter_map(|key| match key {
             Key::Address(_, address) => Some(*address),
             _ => None,
         });
@@ -235,9 +235,9 @@ impl Harness {
 
     /// The host confirms all items.
     fn confirm_all(&mut self) {
-        let keys: Vec<Key> = self.plan.iter().map(|(key, _)| key.clone()).collect();
-        for key in keys {
-            self.feed(&Input::Outcome(Outcome { key, error: None }));
+        let outcomes: Vec<Outcome> = self.plan.values().map(|put| put.outcome(None)).collect();
+        for outcome in outcomes {
+            self.feed(&Input::Outcome(outcome));
         }
     }
 
@@ -266,11 +266,11 @@ impl Harness {
         assert!(out.outputs().len() < MAX_OUTPUTS, "{} outputs of one input", out.outputs().len());
         for output in out.drain() {
             match output {
-                Output::Put(item) => {
-                    self.plan.put(item);
+                Output::Put(put) => {
+                    self.plan.insert(put.item.key(), put);
                 }
                 Output::Drop(key) => {
-                    assert!(self.plan.drop(&key).is_some(), "dropped what was never put: {key:?}");
+                    assert!(self.plan.remove(&key).is_some(), "dropped what was never put: {key:?}");
                 }
                 Output::Transmit(transmit) => self.record_sent(&transmit),
                 Output::Report(_) | Output::ActivityQuery(_) | Output::Frame(_) => {}
@@ -308,16 +308,16 @@ impl Harness {
         assert!(self.plan.len() < MAX_ITEMS, "{} items", self.plan.len());
         for (prefix, _) in self.preferred.iter().filter(|(_, until)| **until > self.now) {
             let leads = |item: &Item| matches!(item, Item::Rule(rule) if rule.source.covers(*prefix));
-            assert!(self.plan.iter().any(|(_, item)| leads(item)), "{prefix} is preferred and leads nowhere");
+            assert!(self.plan.values().any(|put| leads(&put.item)), "{prefix} is preferred and leads nowhere");
         }
-        let Some(Item::Tunnel(tunnel)) = self.plan.find(&Key::Tunnel(forwarding::TUNNEL)) else {
+        let Some(Put { item: Item::Tunnel(tunnel), .. }) = self.plan.get(&Key::Tunnel(forwarding::TUNNEL)) else {
             return;
         };
         for path in &tunnel.paths {
             let link = path.link.unwrap_or(LinkId(0));
             assert_eq!(self.up.get(&link), Some(&true), "a path over {link}, which is down");
             let needs = if path.direct { Key::Neighbour(link, path.remote) } else { Key::Address(link, path.local) };
-            assert!(self.plan.find(&needs).is_some(), "a path without {needs:?}");
+            assert!(self.plan.contains_key(&needs), "a path without {needs:?}");
             assert!(path.mtu >= 1240, "a path of {} octets", path.mtu);
         }
     }

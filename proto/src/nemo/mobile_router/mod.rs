@@ -7,7 +7,6 @@ pub mod binding_update;
 mod care_of_address;
 mod care_of_prefix;
 mod commands;
-pub mod desired_state;
 mod diagnosis;
 pub mod discovery;
 mod dispatch;
@@ -39,6 +38,7 @@ use crate::base::time::Time;
 use crate::base::token_bucket::TokenBucket;
 use crate::base::vec_map::VecMap;
 use crate::contract::config::nemo::{HomeNetwork, LoadSharing, MobileRouterConfig};
+use crate::contract::desired_state::DesiredState;
 use crate::contract::engine::{Engine, Outbox};
 use crate::contract::input::{AddressState, Input, LinkEvent};
 use crate::contract::output::Transmit;
@@ -48,7 +48,6 @@ use crate::crypto::authenticator::{Timestamp, WallClock};
 use crate::nemo::OLD_PATH_LIFETIME;
 use care_of_prefix::PrefixSource;
 use core::time::Duration;
-use desired_state::DesiredState;
 use diagnosis::Diagnosis;
 use discovery::{HomeAgentList, RETRY_DELAY};
 use dsmip::DsmipEncapsulation;
@@ -72,6 +71,8 @@ use uplink::{AddressPolicy, Uplink};
 pub const MAX_LINGERING: usize = 8;
 /// Maximum interfaces that are remembered for a later configuration.
 pub const MAX_INTERFACES: usize = 256;
+/// Time until an item that the host refused is put again.
+const ITEM_RETRY_INTERVAL: Duration = Duration::from_secs(1);
 /// Rate limit of unauthenticated hints to register again (Binding Refresh Request, Binding Error).
 const HINT_INTERVAL: Duration = Duration::from_secs(3);
 
@@ -251,7 +252,7 @@ impl MobileRouter {
             out.transmit(message);
         }
         self.solicit_home_prefixes(now, out);
-        self.desired_state.drop_stale(&plan, out);
+        self.desired_state.retain(|key| plan.find(key).is_some(), out);
     }
 
     /// The registration that the home agent should have now; `None` if there is nothing to register, or no home agent.
@@ -441,7 +442,9 @@ impl Engine for MobileRouter {
                     attachment.drop_router(now, event.address, LossReason::Unreachable, out);
                 }
             }
-            Input::Outcome(outcome) => self.desired_state.receive_outcome(now, outcome, out),
+            Input::Outcome(outcome) => {
+                self.desired_state.receive_outcome(outcome, now + ITEM_RETRY_INTERVAL, out);
+            }
             Input::Clock(clock) => self.clock.put(now, clock.unix_micros),
             Input::Command(order) => self.execute(now, order, out),
         }

@@ -13,13 +13,14 @@ use crate::base::time::Time;
 use crate::base::vec_map::VecMap;
 use crate::base::vec_set::VecSet;
 use crate::contract::config::shim::{AddressGeneration, AddressProof, Identity};
+use crate::contract::desired_state::DesiredState;
 use crate::contract::engine::Outbox;
-use crate::contract::input::{AddressEvent, AddressState, LinkEvent};
-use crate::contract::item::{Address, Item, JournalRecord, Key, Sysctl, SysctlSetting};
+use crate::contract::input::{AddressEvent, AddressState, LinkEvent, Outcome};
+use crate::contract::item::{Address, HbaSetRecord, Item, JournalRecord, Key, Sysctl, SysctlSetting};
 use crate::contract::report::{HostReport, LinkReport, Report, ShimReport};
 use crate::contract::view::{AddressView, GeneratedAddressState, View};
 use crate::link::nd_messages;
-use crate::mptcp::source_routes::SourceRoutes;
+use crate::mptcp::source_routes;
 use core::time::Duration;
 use prefixes::{Lifetimes, Prefixes};
 use roam6_wire::icmp6::RouterAdvertisement;
@@ -42,7 +43,8 @@ pub(super) struct Addresses {
     links: VecMap<LinkId, ManagedLink>,
     sets: AddressSets,
     managed_addresses: VecMap<(LinkId, Ipv6Addr), ManagedAddress>,
-    routes: SourceRoutes,
+    /// Sysctls, addresses, source routes and journal records.
+    desired_state: DesiredState,
     /// Collision counts of plain CGAs. After the third collision no address is made.
     collisions: VecMap<(LinkId, Prefix), u8>,
     /// Prefixes in which no address is made after three collisions.
@@ -93,7 +95,8 @@ impl Addresses {
     pub(super) fn handle_link(&mut self, now: Time, event: &LinkEvent, out: &mut Outbox) {
         let LinkEvent { link, address, up, .. } = *event;
         let managed = self.links.entry(link).or_insert_with(|| {
-            out.put(Item::Sysctl(SysctlSetting { link: Some(link), sysctl: Sysctl::Autoconf, value: 0 }));
+            let autoconf = SysctlSetting { link: Some(link), sysctl: Sysctl::Autoconf, value: 0 };
+            self.desired_state.put(now, &Item::Sysctl(autoconf), out);
             ManagedLink { name: event.name.clone(), link_address: address, prefixes: Prefixes::default() }
         });
         managed.link_address = address;
@@ -144,7 +147,7 @@ impl Addresses {
     fn handle_collision(&mut self, at: (LinkId, Prefix), policy: Option<AddressGeneration>, out: &mut Outbox) -> bool {
         if policy.is_some_and(|policy| policy.proof != AddressProof::Cga) {
             match self.sets.after_collision() {
-                Some(record) => out.put(Item::JournalRecord(JournalRecord::HbaSet(record))),
+                Some(record) => self.put_record(record, out),
                 None => self.abandon_prefix(at, out),
             }
             return true;
@@ -170,6 +173,7 @@ impl Addresses {
         let now = around.now;
         let Some(policy) = around.policy else { return self.remove_all(out) };
         self.refused_until.take_if(|until| *until <= now);
+        self.desired_state.retry_refused(now, out);
         for (link, managed) in &mut self.links {
             managed.prefixes.expire(now);
             if managed.prefixes.take_due_solicitation(now) {
@@ -196,7 +200,7 @@ impl Addresses {
                 self.sets.start_search(policy, around.given, &prefixes, around.entropy);
             }
             if let Some(record) = self.sets.continue_search(policy.sec) {
-                out.put(Item::JournalRecord(JournalRecord::HbaSet(record)));
+                self.put_record(record, out);
             }
         }
         self.sets.current != before
@@ -243,17 +247,24 @@ impl Addresses {
             self.drop_address(key, out);
         }
         for (key, held) in wanted {
-            self.put_address(key, held, out);
+            self.put_address(now, key, held, out);
         }
     }
 
-    fn put_address(&mut self, (link, address): (LinkId, Ipv6Addr), wanted: ManagedAddress, out: &mut Outbox) {
+    fn put_address(
+        &mut self,
+        now: Time,
+        (link, address): (LinkId, Ipv6Addr),
+        wanted: ManagedAddress,
+        out: &mut Outbox,
+    ) {
         let former = self.managed_addresses.get(&(link, address)).copied();
         let wanted = ManagedAddress { assigned: former.is_some_and(|former| former.assigned), ..wanted };
         if former != Some(wanted) {
             let prefix_length = if wanted.on_link { wanted.prefix.length() } else { 128 };
             let preferred = wanted.preferred;
-            out.put(Item::Address(Address { link, address, prefix_length, preferred, dad: true }));
+            let address_item = Address { link, address, prefix_length, preferred, dad: true };
+            self.desired_state.put(now, &Item::Address(address_item), out);
             self.managed_addresses.insert((link, address), wanted);
         }
     }
@@ -262,7 +273,7 @@ impl Addresses {
         if self.managed_addresses.remove(&(link, address)).is_some_and(|held| held.assigned) {
             out.report(Report::Shim(ShimReport::AddressRemoved { link, address }));
         }
-        out.drop(Key::Address(link, address));
+        self.desired_state.drop(&Key::Address(link, address), out);
     }
 
     /// Source routes: packets from an address leave by the router that advertised its prefix.
@@ -271,32 +282,36 @@ impl Addresses {
             Some((held.prefix, (*link, uplinks.router_for_source(now, *link, *address)?)))
         };
         let wanted = self.managed_addresses.iter().filter(|(_, held)| held.assigned).filter_map(way).collect();
-        self.routes.reconcile(now, &wanted, out);
+        source_routes::reconcile(&mut self.desired_state, now, &wanted, out);
     }
 
-    /// The host refused an item; returns whether it is an address or route of this module.
-    pub(super) fn handle_refusal(&mut self, now: Time, key: &Key, out: &mut Outbox) -> bool {
-        let Key::Address(link, address) = key else { return self.routes.handle_refusal(now, key) };
-        let ours = self.managed_addresses.contains_key(&(*link, *address));
-        if ours {
-            self.drop_address((*link, *address), out);
+    /// Processes the outcome of an item of this module. After a refused address no address is put for a while.
+    pub(super) fn handle_outcome(&mut self, now: Time, outcome: &Outcome, out: &mut Outbox) {
+        self.desired_state.receive_outcome(outcome, now + RETRY_INTERVAL, out);
+        if let Key::Address(link, address) = outcome.key
+            && self.desired_state.is_refused(&outcome.key)
+        {
+            self.drop_address((link, address), out);
             self.refused_until = Some(now + RETRY_INTERVAL);
         }
-        ours
+    }
+
+    fn put_record(&mut self, record: HbaSetRecord, out: &mut Outbox) {
+        self.desired_state.put_once(Item::JournalRecord(JournalRecord::HbaSet(record)), (), out);
     }
 
     /// Removes uplinks that are no longer configured.
     pub(super) fn drop_links(&mut self, links: &[LinkId], out: &mut Outbox) {
         for link in links {
             if self.links.remove(link).is_some() {
-                out.drop(Key::Sysctl(Some(*link), Sysctl::Autoconf));
+                self.desired_state.drop(&Key::Sysctl(Some(*link), Sysctl::Autoconf), out);
             }
         }
     }
 
     /// Removes all addresses, routes and settings; returns whether there was a set.
     pub(super) fn remove_all(&mut self, out: &mut Outbox) -> bool {
-        self.routes.reconcile(Time::ZERO, &VecMap::new(), out);
+        source_routes::reconcile(&mut self.desired_state, Time::ZERO, &VecMap::new(), out);
         let held: Vec<_> = self.managed_addresses.keys().copied().collect();
         for key in held {
             self.drop_address(key, out);
@@ -322,7 +337,7 @@ impl Addresses {
             Some(self.settled_at()).filter(|at| *at > now)
         };
         let search = search.filter(|_| !self.prefixes.0.is_empty());
-        [prefixes, search, self.routes.deadline(), self.refused_until].into_iter().flatten().min()
+        [prefixes, search, self.desired_state.deadline(), self.refused_until].into_iter().flatten().min()
     }
 
     /// Adds the addresses to the view.

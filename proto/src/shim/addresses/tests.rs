@@ -7,7 +7,7 @@ use crate::base::vec_set::VecSet;
 use crate::contract::command::{Command, LifecycleCommand, ShimCommand};
 use crate::contract::config::shim::{AddressGeneration, AddressProof, Identity, ShimConfig};
 use crate::contract::engine::{Engine, Outbox};
-use crate::contract::input::{AddressEvent, AddressState, Input, LinkEvent, Outcome, Packet};
+use crate::contract::input::{AddressEvent, AddressState, Input, LinkEvent, Packet};
 use crate::contract::item::{Address, Item, JournalKey, JournalRecord, Key, NextHop, Plan, Sysctl};
 use crate::contract::output::Output;
 use crate::contract::report::{HostReport, LinkReport, Report};
@@ -77,10 +77,10 @@ impl Bench {
     fn execute(&mut self, output: Output, inputs: &mut VecDeque<Input>) {
         let told = |link, address, state| Input::Address(AddressEvent { link, address, state });
         match output {
-            Output::Put(item) => {
-                let fresh = self.plan.put(item.clone()).is_none();
-                inputs.push_back(Input::Outcome(Outcome { key: item.key(), error: None }));
-                if let Item::Address(Address { link, address, dad: detect, .. }) = item
+            Output::Put(put) => {
+                let fresh = self.plan.put(put.item.clone()).is_none();
+                inputs.push_back(Input::Outcome(put.outcome(None)));
+                if let Item::Address(Address { link, address, dad: detect, .. }) = put.item
                     && fresh
                 {
                     assert!(detect);

@@ -6,7 +6,7 @@ mod switch;
 use super::*;
 use crate::contract::config::shim::ShimConfig;
 use crate::contract::input::{AddressEvent, AddressState, Packet};
-use crate::contract::output::Output;
+use crate::contract::output::{Output, Put};
 use crate::contract::report::{DropReason, HostReport};
 use crate::crypto::cga::{Parameters, Sec};
 use crate::crypto::hba::{self, KeyField};
@@ -58,12 +58,12 @@ impl Bench {
         let mut out = Outbox::new();
         self.shim.handle(self.now, input, &mut out);
         let mut all: Vec<Output> = out.drain().collect();
-        let keys: Vec<Key> = all
+        let outcomes: Vec<Outcome> = all
             .iter()
-            .filter_map(|output| if let Output::Put(item) = output { Some(item.key()) } else { None })
+            .filter_map(|output| if let Output::Put(put) = output { Some(put.outcome(None)) } else { None })
             .collect();
-        for key in keys {
-            all.extend(self.feed(&Input::Outcome(Outcome { key, error: None })));
+        for outcome in outcomes {
+            all.extend(self.feed(&Input::Outcome(outcome)));
         }
         all
     }
@@ -131,7 +131,7 @@ fn dropped(outputs: &[Output]) -> Option<DropReason> {
 
 fn context(outputs: &[Output]) -> Option<crate::contract::item::ShimContext> {
     outputs.iter().find_map(|output| match output {
-        Output::Put(Item::ShimContext(context)) => Some(context.clone()),
+        Output::Put(Put { item: Item::ShimContext(context), .. }) => Some(context.clone()),
         _ => None,
     })
 }

@@ -226,7 +226,7 @@ fn interfaces_and_virtual_links_get_the_new_address() {
     }
     let new = station.router().address().mid;
     let items: Vec<Item> =
-        out.drain().filter_map(|output| if let Output::Put(item) = output { Some(item) } else { None }).collect();
+        out.drain().filter_map(|output| if let Output::Put(put) = output { Some(put.item) } else { None }).collect();
     let heard =
         |address| Item::EthertypeSubscription(EthertypeSubscription { link: LINK, ethertype: ETHERTYPE, address });
     let made = |address| Item::VirtualInterface(VirtualInterface { name: "gn0".to_owned(), address, mtu: 1398 });

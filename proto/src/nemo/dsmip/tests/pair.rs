@@ -8,7 +8,7 @@ use crate::contract::config::nemo::{
     PrefixTableRow, ProbeConfig, SharedKey, UplinkConfig,
 };
 use crate::contract::engine::{Engine, Outbox};
-use crate::contract::input::{AddressEvent, AddressState, Clock, Input, LinkEvent, Outcome, Packet};
+use crate::contract::input::{AddressEvent, AddressState, Clock, Input, LinkEvent, Packet};
 use crate::contract::item::{Item, Plan, Tunnel, TunnelPath};
 use crate::contract::output::{Output, Transmit};
 use crate::contract::report::{NemoReport, Report};
@@ -196,9 +196,9 @@ impl Pair {
             for output in out.drain() {
                 let plan = if side == PairEnd::Router { &mut self.router_plan } else { &mut self.agent_plan };
                 match output {
-                    Output::Put(item) => {
-                        outcomes.push(Input::Outcome(Outcome { key: item.key(), error: None }));
-                        plan.put(item);
+                    Output::Put(put) => {
+                        outcomes.push(Input::Outcome(put.outcome(None)));
+                        plan.put(put.item);
                     }
                     Output::Drop(key) => drop(plan.drop(&key)),
                     Output::Transmit(transmit) => self.transmit(side, transmit),

@@ -7,7 +7,7 @@ use crate::contract::config::nemo::{Authentication, HomeAgentConfig, PrefixTable
 use crate::contract::engine::{Engine, Outbox};
 use crate::contract::input::{Clock, Input, LinkEvent, Outcome, Packet};
 use crate::contract::item::{Item, JournalRecord, Key, NextHop, Plan};
-use crate::contract::output::{Output, Transmit};
+use crate::contract::output::{Output, Put, Transmit};
 use crate::contract::report::{NemoReport, Report};
 use crate::crypto::authenticator::{Timestamp, authenticate};
 use crate::nemo::home_agent::HomeAgent;
@@ -197,7 +197,7 @@ impl TestBed {
             let mut outcomes: Vec<Outcome> = Vec::new();
             for output in out.drain() {
                 match &output {
-                    Output::Put(item) => outcomes.push(self.put(item)),
+                    Output::Put(put) => outcomes.push(self.put(put)),
                     Output::Drop(key) => {
                         self.plan.drop(key);
                     }
@@ -214,14 +214,14 @@ impl TestBed {
         outputs
     }
 
-    fn put(&mut self, item: &Item) -> Outcome {
-        let key = item.key();
+    fn put(&mut self, put: &Put) -> Outcome {
+        let key = put.item.key();
         if let Some(at) = self.rejected.iter().position(|refused| *refused == key) {
             self.rejected.remove(at);
-            return Outcome { key, error: Some("no space left on device".into()) };
+            return put.outcome(Some("no space left on device".into()));
         }
-        self.plan.put(item.clone());
-        Outcome { key, error: None }
+        self.plan.put(put.item.clone());
+        put.outcome(None)
     }
 
     /// The host's late answers.

@@ -53,7 +53,8 @@ fn anycast_address_is_on_home_link_or_on_link_of_own_address() {
     assert!(bench.plan.iter().any(|(_, item)| *item == wanted(HOME_LINK)));
     let mut bench = TestBed::new(config());
     let event = AddressEvent { link: VISITED_LINK, address: agent(), state: AddressState::Preferred };
-    assert_eq!(bench.feed(Input::Address(event)), [Output::Put(wanted(VISITED_LINK))]);
+    let outputs = bench.feed(Input::Address(event));
+    assert!(matches!(&outputs[..], [Output::Put(put)] if put.item == wanted(VISITED_LINK)), "{outputs:?}");
 }
 
 #[test]

@@ -16,11 +16,13 @@ fn kinds(outputs: &[Output]) -> Vec<&'static str> {
     outputs
         .iter()
         .map(|output| match output {
-            Output::Put(Item::Tunnel(_)) => "tunnel",
-            Output::Put(Item::Route(_)) => "route",
-            Output::Put(Item::JournalRecord(_)) => "record",
-            Output::Put(Item::ProxyNeighbour(_)) => "proxy",
-            Output::Put(_) => "put",
+            Output::Put(put) => match put.item {
+                Item::Tunnel(_) => "tunnel",
+                Item::Route(_) => "route",
+                Item::JournalRecord(_) => "record",
+                Item::ProxyNeighbour(_) => "proxy",
+                _ => "put",
+            },
             Output::Drop(_) => "drop",
             Output::Transmit(_) => "transmit",
             Output::ActivityQuery(_) => "sample",

@@ -1,6 +1,7 @@
 //! The journal after a crash, the prefix table read anew, the operator's hand.
 
 use super::bench::*;
+use crate::base::ids::PutId;
 use crate::contract::command::{Command, HomeAgentCommand, LifecycleCommand};
 use crate::contract::engine::Engine;
 use crate::contract::input::{Clock, Input, Outcome};
@@ -122,7 +123,7 @@ fn foreign_outcomes_are_ignored() {
     bench.send(&Update::new(1, "2001:db8:1::100"));
     let stranger = Key::JournalRecord(JournalKey::Sequence(home()));
     let error = Some("no".into());
-    assert!(bench.feed(Input::Outcome(Outcome { key: stranger, error })).is_empty());
+    assert!(bench.feed(Input::Outcome(Outcome { id: PutId::default(), key: stranger, error })).is_empty());
     assert_eq!(status(&bench.release_outcomes()), 0);
 }
 

@@ -5,13 +5,15 @@ use crate::contract::command::{Command, HomeAgentCommand, LifecycleCommand};
 use crate::contract::config::nemo::{Ipv4Pool, PrefixTable};
 use crate::contract::input::Input;
 use crate::contract::item::{Item, Key, Sysctl};
-use crate::contract::output::Output;
+use crate::contract::output::{Output, Put};
 use std::sync::Arc;
 
 /// The settings put, in their order.
 fn settings(outputs: &[Output]) -> Vec<(Sysctl, i32)> {
     let put = outputs.iter().filter_map(|output| match output {
-        Output::Put(Item::Sysctl(setting)) if setting.link.is_none() => Some((setting.sysctl, setting.value)),
+        Output::Put(Put { item: Item::Sysctl(setting), .. }) if setting.link.is_none() => {
+            Some((setting.sysctl, setting.value))
+        }
         _ => None,
     });
     put.collect()

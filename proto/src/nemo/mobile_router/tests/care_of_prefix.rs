@@ -3,7 +3,6 @@
 use super::*;
 use crate::contract::command::{LifecycleCommand, MobileRouterCommand};
 use crate::contract::config::nemo::{CareOfPrefixConfig, PrefixPreference, PrefixSharing};
-use crate::contract::input::Outcome;
 use crate::contract::item::{CareOfPrefixRecord, JournalKey, PolicyRule, ProxyNeighbour, SourceFilter};
 use roam6_wire::dhcp6::{
     self, CLIENT_PORT, ClientServerMessage, DhcpOption, Duid, MessageType, PrefixAssociation, SERVER_PORT, Timers,
@@ -63,9 +62,9 @@ impl Road {
         let mut queue = VecDeque::from(outputs);
         while let Some(output) = queue.pop_front() {
             queue.extend(match output {
-                Output::Put(item) => {
-                    let refused = (self.refuses && matches!(item, Item::Rule(_))).then(|| "no".to_owned());
-                    self.bench.feed(Input::Outcome(Outcome { key: item.key(), error: refused }))
+                Output::Put(put) => {
+                    let refused = (self.refuses && matches!(put.item, Item::Rule(_))).then(|| "no".to_owned());
+                    self.bench.feed(Input::Outcome(put.outcome(refused)))
                 }
                 Output::Transmit(transmit) => self.sent(&transmit),
                 Output::Report(report) => {

@@ -337,7 +337,8 @@ fn rejected_item_is_retried() {
     let (mut bench, _) = asking(config());
     let key = Key::Address(WIFI, ip(CARE_OF));
     let refused = Some("File exists".to_owned());
-    let outputs = bench.feed(Input::Outcome(crate::Outcome { key: key.clone(), error: refused }));
+    let outcome = bench.puts[&key].outcome(refused);
+    let outputs = bench.feed(Input::Outcome(outcome));
     assert!(reports(&outputs).iter().any(|report| report.name() == "failed"));
     assert!(position(&bench.wait(1000), "put Address") < usize::MAX);
 }

@@ -28,7 +28,7 @@ use crate::contract::config::nemo::{
 };
 use crate::contract::input::{Clock, NeighbourEvent, Packet};
 use crate::contract::item::{Item, JournalRecord, Key, NextHop, Plan, RouteTable, SequenceRecord, Tunnel, TunnelId};
-use crate::contract::output::{Output, Transmit, Via};
+use crate::contract::output::{Output, Put, Transmit, Via};
 use crate::crypto::authenticator::{authenticate, verify};
 use core::time::Duration;
 use roam6_wire::icmp6::{
@@ -40,6 +40,7 @@ use roam6_wire::mobility::{
     UpdateFlags, authenticated_part,
 };
 use roam6_wire::{CareOfAddress, HomeAddress, LinkAddress, Prefix};
+use std::collections::BTreeMap;
 
 const WIFI: LinkId = LinkId(2);
 const CELL: LinkId = LinkId(3);
@@ -92,13 +93,15 @@ fn config() -> MobileRouterConfig {
 struct TestBed {
     router: MobileRouter,
     plan: Plan,
+    /// The last `Put` of each key.
+    puts: BTreeMap<Key, Put>,
     now: Time,
 }
 
 impl TestBed {
     fn new(config: MobileRouterConfig) -> TestBed {
         let router = MobileRouter::new(config, Entropy::seed_from_u64(1));
-        let mut bench = TestBed { router, plan: Plan::new(), now: Time::ZERO };
+        let mut bench = TestBed { router, plan: Plan::new(), puts: BTreeMap::new(), now: Time::ZERO };
         let sequence = SequenceRecord { home_address: HomeAddress(ip("2001:db8::100")), sequence: Sequence(84) };
         bench.feed(Input::Clock(Clock { unix_micros: 1_790_000_000_000_000 }));
         if bench.router.config.authentication != Authentication::None {
@@ -116,8 +119,9 @@ impl TestBed {
         let outputs: Vec<Output> = out.drain().collect();
         for output in &outputs {
             match output {
-                Output::Put(item) => {
-                    self.plan.put(item.clone());
+                Output::Put(put) => {
+                    self.plan.put(put.item.clone());
+                    self.puts.insert(put.item.key(), put.clone());
                 }
                 Output::Drop(key) => {
                     self.plan.drop(key);
@@ -359,7 +363,7 @@ fn report_kinds(outputs: &[Output]) -> Vec<String> {
     outputs
         .iter()
         .filter_map(|output| match output {
-            Output::Put(item) => Some(format!("put {:?}", item.key())),
+            Output::Put(put) => Some(format!("put {:?}", put.item.key())),
             Output::Drop(key) => Some(format!("drop {key:?}")),
             Output::Transmit(transmit) => {
                 let datagram = Datagram::parse(&transmit.bytes).unwrap();
