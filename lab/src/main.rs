@@ -7,12 +7,14 @@ mod bed;
 mod clock;
 mod demo;
 mod experiments;
-mod findings;
 mod live;
 mod load;
 mod mptcp;
 mod report;
+mod run;
+mod statistics;
 mod sys;
+mod threads;
 mod topology;
 mod ui;
 
@@ -142,14 +144,14 @@ fn run_experiment(name: &str, json: Option<&Path>, quick: bool) -> Result<bool> 
         bail!("no experiment '{name}'; `roam6-lab list` shows them");
     };
     bed::sandbox::enter()?;
-    let run = findings::RunInfo::begin(quick);
-    let findings = (experiment.run)(quick)?;
+    let mut run = run::Run::begin(quick);
+    (experiment.run)(&mut run)?;
     if let Some(path) = json {
-        findings.write(name, &run, path)?;
+        run.write(name, path)?;
     }
-    println!("{}", serde_json::to_string_pretty(&findings.summary)?);
-    for fault in findings.faults() {
+    println!("{}", serde_json::to_string_pretty(&run.summary)?);
+    for fault in run.faults() {
         eprintln!("failed check: {fault}");
     }
-    Ok(findings.is_sound())
+    Ok(run.is_sound())
 }

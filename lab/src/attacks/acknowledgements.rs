@@ -4,7 +4,7 @@
 use super::{OUT_OF_WINDOW, Outsider, attacker_address, insider};
 use crate::clock;
 use crate::load::forge::{SyntheticRouter, UpdateRequest, parse_acknowledgement};
-use crate::topology::nemo::{CORRESPONDENT, HOME_AGENT, NemoNetwork};
+use crate::topology::nemo::{HOME_AGENT, NO_DAD, NemoNetwork};
 use anyhow::{Context, Result};
 use roam6_proto::Report;
 use roam6_proto::contract::report::NemoReport;
@@ -23,11 +23,8 @@ const REFUSAL_TIMEOUT: Duration = Duration::from_millis(100);
 
 /// Seconds of `span` in which the mobile router was not registered.
 pub(crate) fn unbound_seconds(span: Duration) -> Result<f64> {
-    let network = NemoNetwork::build(DELAY, 1, "duplicate_detection = false")?;
-    let vehicle = network.vehicle(0, &["up0"])?;
-    network.emulator.plug(vehicle.uplink(0)?, network.visited[0].link)?;
-    vehicle.wait_until_connected(CORRESPONDENT)?;
-    let bindings: Vec<BindingView> = serde_json::from_str(&vehicle.daemon.query(&["show", "bindings", "--json"])?)?;
+    let (network, vehicle) = NemoNetwork::with_vehicle(DELAY, NO_DAD, "")?;
+    let bindings: Vec<BindingView> = vehicle.daemon.show("bindings")?;
     let care_of = bindings.iter().find_map(|binding| binding.care_of).context("the mobile router is not registered")?;
     let mut forger = Forger {
         outsider: Outsider::connect(&network)?,

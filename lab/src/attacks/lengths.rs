@@ -2,7 +2,7 @@
 
 use super::{Outsider, attacker_address, insider};
 use crate::load::forge::UpdateRequest;
-use crate::topology::nemo::{NemoNetwork, mobile_network};
+use crate::topology::nemo::{NO_DAD, NemoNetwork, mobile_network};
 use anyhow::Result;
 use roam6_wire::mobility::MobilityOption;
 use roam6_wire::{Prefix, Sequence};
@@ -16,7 +16,7 @@ const PREFIX_LENGTHS: std::ops::RangeInclusive<u8> = 65..=79;
 
 /// The number of mobile routers that are refused afterwards, and a result row.
 pub(crate) fn locked_out() -> Result<(usize, Value)> {
-    let network = NemoNetwork::build(Duration::ZERO, OTHER_ROUTERS + 1, "duplicate_detection = false")?;
+    let network = NemoNetwork::build(Duration::ZERO, OTHER_ROUTERS + 1, NO_DAD)?;
     let mut outsider = Outsider::connect(&network)?;
     let first = mobile_network(OTHER_ROUTERS);
     let options =

@@ -3,13 +3,12 @@
 use super::{Outsider, attacker_address, insider};
 use crate::bed::Daemon;
 use crate::load::forge::UpdateRequest;
-use crate::topology::nemo::{NemoNetwork, home_address, mobile_network};
+use crate::topology::nemo::{NO_DAD, NemoNetwork, home_address, mobile_network};
 use anyhow::Result;
 use roam6_wire::ip6::{self, Header, protocol};
 use roam6_wire::mobility::{BindingIdentifier, CareOfField, MobilityOption, Status};
 use roam6_wire::{Bid, Prefix, Sequence};
 use serde_json::{Value, json};
-use std::collections::BTreeMap;
 use std::net::Ipv6Addr;
 use std::thread::sleep;
 use std::time::Duration;
@@ -30,7 +29,7 @@ const VARIANTS: [(&str, Register); 3] =
 pub(crate) fn forwarded_per_packet() -> Result<Vec<Value>> {
     let mut rows = Vec::new();
     for (name, register) in VARIANTS {
-        let network = NemoNetwork::build(Duration::ZERO, 2, "duplicate_detection = false")?;
+        let network = NemoNetwork::build(Duration::ZERO, 2, NO_DAD)?;
         let mut outsider = Outsider::connect(&network)?;
         let statuses = register(&mut outsider)?;
         let before = forwarded_packets(&network.home_agent)?;
@@ -55,18 +54,18 @@ fn by_bids(outsider: &mut Outsider) -> Result<Vec<Option<u8>>> {
 
 /// Two routers, each in the other's network.
 fn by_mutual_networks(outsider: &mut Outsider) -> Result<Vec<Option<u8>>> {
-    [(0, address_inside(1, 0, 9)), (1, address_inside(0, 0, 9))]
-        .into_iter()
-        .map(|(number, care_of)| outsider.request_status(&insider(number, care_of), &request()))
-        .collect()
+    register_both(outsider, [address_inside(1, 0, 9), address_inside(0, 0, 9)])
 }
 
 /// Two routers, each at the other's home address.
 fn by_home_addresses(outsider: &mut Outsider) -> Result<Vec<Option<u8>>> {
-    [(0, home_address(1)), (1, home_address(0))]
-        .into_iter()
-        .map(|(number, care_of)| outsider.request_status(&insider(number, care_of), &request()))
-        .collect()
+    register_both(outsider, [home_address(1), home_address(0)])
+}
+
+/// Registers these care-of addresses of the first and the second router.
+fn register_both(outsider: &mut Outsider, care_of: [Ipv6Addr; 2]) -> Result<Vec<Option<u8>>> {
+    let routers = (0..).zip(care_of).map(|(number, care_of)| insider(number, care_of));
+    routers.map(|router| outsider.request_status(&router, &request())).collect()
 }
 
 fn request() -> UpdateRequest {
@@ -96,9 +95,7 @@ fn prefix_option(number: u8, subnet: u16) -> MobilityOption {
 
 /// Packets encapsulated or fragmented so far, by any part of the data plane.
 fn forwarded_packets(daemon: &Daemon) -> Result<u64> {
-    let document: Value = serde_json::from_str(&daemon.query(&["show", "counters", "--json"])?)?;
-    let packets: BTreeMap<String, u64> =
-        serde_json::from_value(document.get("packets").cloned().unwrap_or_default()).unwrap_or_default();
+    let packets = daemon.counters("packets").unwrap_or_default();
     let counts =
         |name: &str| name.starts_with("encapsulated") || name.starts_with("hairpinned") || name == "fragmented";
     Ok(packets.iter().filter(|(name, _)| counts(name)).map(|(_, count)| count).sum())

@@ -124,6 +124,6 @@ fn await_statuses(load: &mut RegistrationLoad, count: usize) -> Option<BTreeMap<
 
 /// Home addresses of all bindings.
 fn bound_addresses(daemon: &Daemon) -> Result<Vec<std::net::Ipv6Addr>> {
-    let bindings: Vec<BindingView> = serde_json::from_str(&daemon.query(&["show", "bindings", "--json"])?)?;
+    let bindings: Vec<BindingView> = daemon.show("bindings")?;
     Ok(bindings.iter().filter(|binding| binding.care_of.is_some()).map(|binding| binding.home_address.0).collect())
 }

@@ -3,7 +3,7 @@
 
 use crate::bed::Host;
 use crate::clock;
-use crate::topology::nemo::{CORRESPONDENT, NemoNetwork};
+use crate::topology::nemo::{CORRESPONDENT, NO_DAD, NemoNetwork};
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
 use std::net::{Ipv6Addr, SocketAddrV6, UdpSocket};
@@ -18,10 +18,7 @@ const TIMEOUT: Duration = Duration::from_secs(2);
 /// The number of such packets that were forwarded to the correspondent or to the mobile network node, and a result row
 /// for each source.
 pub(crate) fn forwarded_spoofed() -> Result<(usize, Vec<Value>)> {
-    let network = NemoNetwork::build(Duration::ZERO, 1, "duplicate_detection = false")?;
-    let vehicle = network.vehicle(0, &["up0"])?;
-    network.emulator.plug(vehicle.uplink(0)?, network.visited[0].link)?;
-    vehicle.wait_until_connected(CORRESPONDENT)?;
+    let (network, vehicle) = NemoNetwork::with_vehicle(Duration::ZERO, NO_DAD, "")?;
     let evil = Host::new("evil")?;
     evil.set_sysctl("ipv6/conf/default/accept_dad", "0")?;
     evil.set_sysctl("ipv6/conf/default/accept_ra", "0")?;

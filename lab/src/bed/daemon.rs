@@ -2,16 +2,21 @@
 
 use super::host::Host;
 use crate::clock;
+use crate::threads::Shared;
 use anyhow::{Context, Result, bail};
+use nix::time::clock_getcpuclockid;
+use nix::unistd::Pid;
 use roam6_proto::Report;
 use roam6_proto::contract::view::StreamEvent;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{self, RecvTimeoutError};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 /// The roam6 daemon of one host. Killed on drop.
@@ -25,7 +30,7 @@ pub(crate) struct Daemon {
 
 /// Events that a daemon has reported so far; shared with the thread that reads them.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Events(Arc<Mutex<Vec<StreamEvent>>>);
+pub(crate) struct Events(Shared<Vec<StreamEvent>>);
 
 /// Resources that a daemon has used so far.
 #[derive(Debug, Clone, Copy)]
@@ -34,7 +39,7 @@ pub(crate) struct ResourceUsage {
     pub(crate) resident_kb: u64,
     /// Voluntary context switches of all threads: each is followed by a wake-up.
     pub(crate) wakeups: u64,
-    /// CPU time of all threads.
+    /// CPU time.
     pub(crate) cpu_time: Duration,
 }
 
@@ -103,7 +108,7 @@ impl Daemon {
         self.daemon = Some(child.context("cannot start roam6")?);
         let ready = clock::wait_for(TIMEOUT, || {
             let ended = self.daemon.as_mut().and_then(|child| child.try_wait().ok().flatten());
-            if ended.is_some() { Some(false) } else { self.query(&["show", "links", "--json"]).ok().map(|_| true) }
+            if ended.is_some() { Some(false) } else { self.show::<Value>("links").ok().map(|_| true) }
         });
         if ready != Some(true) {
             bail!(
@@ -118,6 +123,31 @@ impl Daemon {
     /// Output of `roam6 ARGUMENTS` for this daemon.
     pub(crate) fn query(&self, arguments: &[&str]) -> Result<String> {
         super::host::run_command(self.client(arguments)?.stdin(Stdio::null()))
+    }
+
+    /// Output of `roam6 show PART --json`.
+    pub(crate) fn show<T: DeserializeOwned>(&self, part: &str) -> Result<T> {
+        Ok(serde_json::from_str(&self.query(&["show", part, "--json"])?)?)
+    }
+
+    /// Counters of events or of packets by name.
+    pub(crate) fn counters(&self, kind: &str) -> Result<BTreeMap<String, u64>> {
+        let mut counters: BTreeMap<String, Value> = self.show("counters")?;
+        Ok(serde_json::from_value(counters.remove(kind).unwrap_or_default())?)
+    }
+
+    /// Counters of events that have grown since they were `before`, with the difference.
+    pub(crate) fn counter_growth(&self, before: &BTreeMap<String, u64>) -> Result<BTreeMap<String, u64>> {
+        let mut grown = self.counters("events")?;
+        grown.iter_mut().for_each(|(name, count)| *count = count.saturating_sub(*before.get(name).unwrap_or(&0)));
+        grown.retain(|_, count| *count > 0);
+        Ok(grown)
+    }
+
+    /// The number of direct neighbours of a GeoNetworking station.
+    pub(crate) fn neighbour_count(&self) -> Result<usize> {
+        let stations: Vec<Value> = self.show("stations")?;
+        Ok(stations.iter().filter(|station| station.get("state") == Some(&"neighbour".into())).count())
     }
 
     /// Starts `roam6 ARGUMENTS` for this daemon and discards its output.
@@ -157,17 +187,11 @@ impl Daemon {
     /// Resources used so far.
     pub(crate) fn usage(&self) -> Result<ResourceUsage> {
         let id = self.pid()?;
-        let mut usage = ResourceUsage {
-            resident_kb: status_field(&format!("/proc/{id}/status"), "VmRSS")?,
-            wakeups: 0,
-            cpu_time: Duration::ZERO,
-        };
+        let resident_kb = status_field(&format!("/proc/{id}/status"), "VmRSS")?;
+        let mut usage = ResourceUsage { resident_kb, wakeups: 0, cpu_time: self.cpu_time()? };
         for task in fs::read_dir(format!("/proc/{id}/task"))?.flatten() {
-            let task = task.path();
-            usage.wakeups += status_field(&task.join("status").display().to_string(), "voluntary_ctxt_switches")?;
-            // The first column is the CPU time in nanoseconds.
-            let times = fs::read_to_string(task.join("schedstat"))?;
-            usage.cpu_time += Duration::from_nanos(times.split(' ').next().unwrap_or_default().parse()?);
+            let status = task.path().join("status").display().to_string();
+            usage.wakeups += status_field(&status, "voluntary_ctxt_switches")?;
         }
         Ok(usage)
     }
@@ -176,15 +200,10 @@ impl Daemon {
         self.daemon.as_ref().map(Child::id).context("the daemon does not run")
     }
 
-    /// CPU time used so far.
+    /// CPU time used so far, by threads that have ended too.
     pub(crate) fn cpu_time(&self) -> Result<Duration> {
-        let id = self.daemon.as_ref().map(Child::id).context("the daemon does not run")?;
-        let stat = fs::read_to_string(format!("/proc/{id}/stat"))?;
-        // After the name in parentheses: user and system time are the 14th and 15th field (proc(5)).
-        let (_, fields) = stat.rsplit_once(')').context("no name")?;
-        let ticks = fields.split_whitespace().skip(11).take(2).map(str::parse::<u64>).sum::<Result<u64, _>>()?;
-        let second = nix::unistd::sysconf(nix::unistd::SysconfVar::CLK_TCK)?.context("no clock tick rate")?;
-        Ok(Duration::from_secs_f64(ticks as f64 / second as f64))
+        let pid = Pid::from_raw(i32::try_from(self.pid()?)?);
+        Ok(clock_getcpuclockid(pid)?.now()?.into())
     }
 
     /// Kills the daemon (SIGKILL).
@@ -198,7 +217,7 @@ impl Daemon {
     /// Terminates the daemon (SIGTERM) and waits until it has ended.
     pub(crate) fn stop(&mut self) -> Result<()> {
         let Some(mut child) = self.daemon.take() else { return Ok(()) };
-        let pid = nix::unistd::Pid::from_raw(i32::try_from(child.id())?);
+        let pid = Pid::from_raw(i32::try_from(child.id())?);
         nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGTERM)?;
         let ended = clock::wait_for(TIMEOUT, || child.try_wait().ok().flatten());
         if ended.is_none() {
@@ -221,7 +240,7 @@ impl Daemon {
                 told.send(()).ok();
                 // The first lines are state, not events.
                 if let Ok(event) = serde_json::from_str(&line) {
-                    events.lock().push(event);
+                    events.0.lock().push(event);
                 }
             }
         })?;
@@ -249,7 +268,7 @@ impl Drop for Daemon {
 impl Events {
     /// The first event at or after `begin` (microseconds since 1970) that satisfies `wanted`.
     pub(crate) fn first_since(&self, begin: u64, wanted: impl Fn(&Report) -> bool) -> Option<StreamEvent> {
-        self.lock().iter().find(|event| event.unix_micros >= begin && wanted(&event.report)).cloned()
+        self.0.lock().iter().find(|event| event.unix_micros >= begin && wanted(&event.report)).cloned()
     }
 
     /// Waits at most `timeout` for such an event.
@@ -264,21 +283,17 @@ impl Events {
 
     /// All events from index `from` on.
     pub(crate) fn events_from(&self, from: usize) -> Vec<StreamEvent> {
-        self.lock().get(from..).unwrap_or_default().to_vec()
+        self.0.lock().get(from..).unwrap_or_default().to_vec()
     }
 
     /// The last `count` events.
     pub(crate) fn last_events(&self, count: usize) -> Vec<StreamEvent> {
-        let events = self.lock();
+        let events = self.0.lock();
         events.get(events.len().saturating_sub(count)..).unwrap_or_default().to_vec()
     }
 
     /// The result of `wanted` for the last event for which it is not `None`.
     pub(crate) fn find_last<T>(&self, wanted: impl Fn(&Report) -> Option<T>) -> Option<T> {
-        self.lock().iter().rev().find_map(|event| wanted(&event.report))
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Vec<StreamEvent>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock().iter().rev().find_map(|event| wanted(&event.report))
     }
 }

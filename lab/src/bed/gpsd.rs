@@ -2,15 +2,14 @@
 
 use super::host::Host;
 use super::link_emulator::{Port, Positions};
+use crate::threads::Workers;
 use anyhow::{Context, Result};
 use roam6_proto::geo::geometry::{Offset, Plane};
 use roam6_wire::geo::Coordinates;
 use serde_json::json;
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::JoinHandle;
 use std::time::Duration;
 
 /// Address of the server in each host.
@@ -31,33 +30,14 @@ pub(crate) fn to_offset(place: Coordinates) -> Offset {
     Plane::at(ORIGIN).offset(place)
 }
 
-/// A running server.
-pub(crate) struct GpsdServer {
-    stop: Arc<AtomicBool>,
-    thread: Option<JoinHandle<()>>,
-}
-
-impl GpsdServer {
-    /// Serves the position of `port` at `host`.
-    pub(crate) fn start(host: &Host, whereabouts: Positions, port: Port) -> Result<GpsdServer> {
-        let listener =
-            host.in_namespace(|| TcpListener::bind((Ipv4Addr::LOCALHOST, PORT)))?.context("no port for a gpsd")?;
-        listener.set_nonblocking(true)?;
-        let stop = Arc::new(AtomicBool::new(false));
-        let ended = stop.clone();
-        let work = move || run_server(&listener, &whereabouts, port, &ended);
-        let thread = std::thread::Builder::new().name("gps".into()).spawn(work)?;
-        Ok(GpsdServer { stop, thread: Some(thread) })
-    }
-}
-
-impl Drop for GpsdServer {
-    fn drop(&mut self) {
-        self.stop.store(true, Ordering::Relaxed);
-        if let Some(thread) = self.thread.take() {
-            thread.join().ok();
-        }
-    }
+/// Serves the position of `port` at `host` until the workers are dropped.
+pub(crate) fn serve(host: &Host, whereabouts: Positions, port: Port) -> Result<Workers> {
+    let listener =
+        host.in_namespace(|| TcpListener::bind((Ipv4Addr::LOCALHOST, PORT)))?.context("no port for a gpsd")?;
+    listener.set_nonblocking(true)?;
+    let mut workers = Workers::default();
+    workers.spawn("gps", move |stop| run_server(&listener, &whereabouts, port, stop))?;
+    Ok(workers)
 }
 
 /// A connection; reports are sent once the client has requested them.

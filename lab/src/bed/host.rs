@@ -6,6 +6,7 @@ use anyhow::{Context, Result, anyhow, bail};
 use nix::mount::{MntFlags, umount2};
 use nix::sched::{CloneFlags, setns};
 use serde_json::Value;
+use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::Write;
 use std::os::fd::OwnedFd;
@@ -115,10 +116,28 @@ impl Host {
         command
     }
 
+    /// Sends `count` echo requests by ping with these arguments; the round-trip times of those that were answered,
+    /// milliseconds.
+    pub(crate) fn ping(&self, count: usize, arguments: &[&str]) -> Result<Vec<f64>> {
+        let mut ping = self.command("ping");
+        ping.args(["-6", "-n", "-c", &count.to_string()]).args(arguments).stderr(Stdio::null());
+        // The exit status is an error if a reply is missing.
+        let output = ping.output()?.stdout;
+        let text = String::from_utf8_lossy(&output);
+        let replies = text.lines().filter_map(parse_reply).filter(|(sequence, _)| *sequence <= count);
+        Ok(replies.collect::<BTreeMap<usize, f64>>().into_values().collect())
+    }
+
     /// Runs a command in this host to its end; its standard output if it succeeds.
     pub(crate) fn output(&self, program: impl AsRef<std::ffi::OsStr>, arguments: &[&str]) -> Result<String> {
         run_command(self.command(program).args(arguments))
     }
+}
+
+/// Sequence number and round-trip time (milliseconds) of a reply in ping's output.
+fn parse_reply(line: &str) -> Option<(usize, f64)> {
+    let field = |name: &str| line.split(name).nth(1)?.split(' ').next();
+    Some((field("icmp_seq=")?.parse().ok()?, field("time=")?.parse().ok()?))
 }
 
 /// Runs a command to its end; its standard output if it succeeds, its standard error as the error if not.

@@ -11,7 +11,6 @@ pub(crate) mod sandbox;
 pub(crate) mod tap;
 
 pub(crate) use access_router::{DhcpServer, Radvd};
-pub(crate) use daemon::{Daemon, Events, ResourceUsage};
-pub(crate) use gpsd::GpsdServer;
+pub(crate) use daemon::{Daemon, Events};
 pub(crate) use host::Host;
 pub(crate) use link_emulator::{LinkEmulator, ObservedFrame, Port, Positions, Segment};

@@ -53,6 +53,11 @@ impl Tap {
         }
     }
 
+    /// Discards the packets that the host has sent; their number.
+    pub(crate) fn discard(&mut self) -> u64 {
+        std::iter::from_fn(|| self.receive().map(drop)).count() as u64
+    }
+
     /// Waits at most `millis` milliseconds for a packet.
     pub(crate) fn wait(&self, millis: u8) {
         let mut ready = [nix::poll::PollFd::new(self.file.as_fd(), nix::poll::PollFlags::POLLIN)];

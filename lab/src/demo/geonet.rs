@@ -4,15 +4,14 @@
 use super::Demo;
 use crate::bed::{Radvd, dissector};
 use crate::clock;
-use crate::findings::percentile;
 use crate::load::{Endpoint, Protocol, Transfer, TransferLoad};
 use crate::report::chart::Chart;
+use crate::statistics::percentile;
 use crate::topology::road::{Road, RoadStation, VIRTUAL_LINK, host_address, road_position};
 use crate::ui::LineStyle;
 use anyhow::{Context, Result};
 use roam6_sim::{RadioSpec, Track};
 use std::net::Ipv6Addr;
-use std::process::Stdio;
 use std::thread::sleep;
 use std::time::Duration;
 
@@ -132,7 +131,8 @@ impl RoadScene {
         let begin = clock::unix_micros();
         let goals = self.vehicles.iter().map(|vehicle| vehicle.radio).zip(positions);
         sleep(self.road.set_destinations(goals, SPEED)? + Duration::from_secs(2));
-        let round_trips = self.ping()?;
+        let ([first, ..], to) = (&self.vehicles, host_address(PREFIX, 1).to_string());
+        let round_trips = first.host.ping(ECHOES, &["-i", "0.1", "-W", "2", &to])?;
         let [metres, ..] = positions;
         let phase = Phase {
             what,
@@ -144,17 +144,6 @@ impl RoadScene {
         };
         demo.timed_check(phase.is_good(), phase.summary());
         Ok(phase)
-    }
-
-    /// Round trips from the first vehicle to the roadside unit, milliseconds.
-    fn ping(&self) -> Result<Vec<f64>> {
-        let (count, to) = (ECHOES.to_string(), host_address(PREFIX, 1).to_string());
-        let [first, ..] = &self.vehicles;
-        let mut ping = first.host.command("ping");
-        ping.args(["-6", "-n", "-i", "0.1", "-W", "2", "-c", &count, &to]).stderr(Stdio::null());
-        let text = ping.output()?.stdout;
-        let text = String::from_utf8_lossy(&text);
-        Ok(text.lines().filter_map(|line| line.split("time=").nth(1)?.split(' ').next()?.parse().ok()).collect())
     }
 
     fn log_tails(&self) -> String {

@@ -10,7 +10,8 @@ use crate::bed::dissector::{self, Dissection};
 use crate::bed::sandbox::{self, WORK_DIR};
 use crate::load::Delivery;
 use crate::report::chart::{self, Chart};
-use crate::ui::{EventPrinter, LineStyle, Terminal};
+use crate::threads::Workers;
+use crate::ui::{LineStyle, Terminal, print_events_of};
 use anyhow::Result;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -88,10 +89,10 @@ impl Demo {
         if passed { LineStyle::Success } else { LineStyle::Failure }
     }
 
-    /// Prints the events of these daemons, with the names of their hosts, until the printer is dropped.
-    fn print_events(&self, daemons: &[(&'static str, &Daemon)]) -> Result<EventPrinter> {
+    /// Prints the events of these daemons, with the names of their hosts, until the workers are dropped.
+    fn print_events(&self, daemons: &[(&'static str, &Daemon)]) -> Result<Workers> {
         let sources = daemons.iter().map(|(host, daemon)| (*host, daemon.events().clone()));
-        EventPrinter::start(&self.terminal, sources.collect())
+        print_events_of(&self.terminal, sources.collect())
     }
 
     /// Checks that both directions of a transfer delivered every byte.

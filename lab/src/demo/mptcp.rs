@@ -9,8 +9,9 @@ use crate::mptcp::observed_transfer::{Mode, MoveObservation, ObservedTransfer};
 use crate::mptcp::options::MptcpOptionCounts;
 use crate::mptcp::{AttachmentPoint, LinkShape, MptcpTestbed, PayloadPath};
 use crate::report::chart::{Chart, Point, Series, Style, block_row};
+use crate::threads::Workers;
 use crate::topology::nemo::CORRESPONDENT;
-use crate::ui::{EventPrinter, LineStyle};
+use crate::ui::{LineStyle, print_events_of};
 use anyhow::{Context, Result};
 use std::thread::sleep;
 use std::time::Duration;
@@ -18,8 +19,6 @@ use std::time::Duration;
 /// Octets per second in each direction.
 const RATE: u64 = 150_000;
 const PORT: u16 = 9700;
-/// How long a re-plugged cable is out.
-const UNPLUGGED_TIME: Duration = Duration::from_millis(9);
 /// The rate of a full block in the terminal's chart, octets per second: a little more than both directions together.
 const FULL_BLOCK: u64 = 2 * RATE * 4 / 3;
 /// Columns of that chart.
@@ -43,9 +42,7 @@ pub(crate) fn scene(demo: &mut Demo) -> Result<Option<Chart>> {
     demo.status(format!("correspondent {CORRESPONDENT}: a stock kernel with receive buffers of 1 MiB"));
     let printer = demo.print_events(&[("mr ", &testbed.vehicle.daemon)])?;
     demo.action("up0 is plugged into FN1");
-    testbed.plug(0, AttachmentPoint::Visited(0))?;
-    testbed.wait_home_path()?;
-    testbed.wait_care_of(&testbed.vehicle.mnn, 0)?;
+    testbed.visit(0)?;
     let run = run_moves(demo, &testbed).with_context(|| testbed.vehicle.daemon.log_tail())?;
     drop(printer);
     testbed.network.emulator.finish_capture()?;
@@ -67,7 +64,7 @@ fn run_moves(demo: &mut Demo, testbed: &MptcpTestbed) -> Result<DemoRun> {
     let mut transfer = ObservedTransfer::begin(testbed, Mode::Outbound, PORT, RATE, &[])?;
     demo.action("a transfer begins in both directions; without a path manager it uses the tunnel");
     sleep(Duration::from_secs(3));
-    let mut manager: Option<(Daemon, EventPrinter)> = None;
+    let mut manager: Option<(Daemon, Workers)> = None;
     let terminal = demo.terminal.clone();
     let mut moves = Vec::new();
     let mut run = |what: &str, attached: &[usize], act: &mut dyn FnMut(&MptcpTestbed) -> Result<()>| -> Result<()> {
@@ -79,15 +76,11 @@ fn run_moves(demo: &mut Demo, testbed: &MptcpTestbed) -> Result<DemoRun> {
     };
     run("path manager starts", &[0], &mut |bed| {
         let node = bed.start_path_manager()?;
-        let printer = EventPrinter::start(&terminal, vec![("mnn", node.events().clone())])?;
+        let printer = print_events_of(&terminal, vec![("mnn", node.events().clone())])?;
         manager = Some((node, printer));
         Ok(())
     })?;
-    run("FN1 to FN2", &[1], &mut |bed| {
-        bed.unplug(0)?;
-        sleep(UNPLUGGED_TIME);
-        bed.plug(0, AttachmentPoint::Visited(1)).map(drop)
-    })?;
+    run("FN1 to FN2", &[1], &mut |bed| bed.replug(AttachmentPoint::Visited(1)))?;
     run("FN1 too", &[0, 1], &mut |bed| bed.plug(1, AttachmentPoint::Visited(0)).map(drop))?;
     run("FN2 is left", &[0], &mut |bed| bed.unplug(0).map(drop))?;
     let deliveries = transfer.finish()?;

@@ -3,19 +3,14 @@
 use super::Demo;
 use crate::load::handover::{HandoverMeasurement, HandoverTraffic, OBSERVATION_TIME, replug};
 use crate::report::chart::Chart;
-use crate::topology::nemo::{CORRESPONDENT, HOME_AGENT, NemoNetwork, Vehicle};
+use crate::topology::nemo::{CORRESPONDENT, HOME_AGENT, NO_DAD, NemoNetwork, Vehicle, is_accepted};
 use crate::ui::LineStyle;
 use anyhow::{Context, Result};
-use roam6_proto::Report;
-use roam6_proto::contract::report::NemoReport;
 use std::thread::sleep;
 use std::time::Duration;
 
 /// How long the second uplink may take to register.
 const TIMEOUT: Duration = Duration::from_secs(10);
-/// Duplicate address detection for a home address takes a second when the vehicle leaves home (RFC 6275 §10.3.1). The home
-/// agent can omit it, because only its prefix table assigns home addresses.
-const NO_DAD: &str = "duplicate_detection = false";
 
 /// The scene.
 pub(crate) fn scene(demo: &mut Demo) -> Result<Option<Chart>> {
@@ -70,9 +65,6 @@ fn run_handovers(
     demo.action(format!("{name}: up1, the preferred uplink, is plugged into FN2 while up0 stays"));
     let measured = traffic.measure(vehicle, name, || {
         let at = network.emulator.plug(up1, fn2.link)?;
-        let is_accepted = |report: &Report| {
-            matches!(report, Report::Nemo(NemoReport::AcknowledgementReceived { status: 0..128, .. }))
-        };
         let events = vehicle.daemon.events();
         events.wait_for(at, TIMEOUT, is_accepted).context("no acknowledgement for the second uplink")?;
         sleep(Duration::from_millis(300));

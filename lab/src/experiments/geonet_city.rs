@@ -1,9 +1,7 @@
 //! A thousand vehicles on a street grid, in the simulator: delivery of what is reachable, hops, and frames. Independent
 //! of the machine.
 
-use super::Experiment;
-use crate::findings::{Findings, round};
-use crate::ui::Progress;
+use super::{Run, round};
 use anyhow::Result;
 use roam6_proto::contract::config::geo::{Mib, NonAreaForwarding, TransportType};
 use roam6_proto::geo::PacketRequest;
@@ -18,13 +16,6 @@ use roam6_wire::geo::{Area, Packet, TrafficClass, UpperProtocol};
 use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
-
-/// See the module documentation.
-pub(crate) const EXPERIMENT: Experiment = Experiment {
-    name: "geonet/city",
-    about: "1,000 vehicles on a street grid, simulated: delivery of what is reachable, hops, frames",
-    run,
-};
 
 /// Distance between crossings, metres, and crossings in a row.
 const BLOCK: f64 = 200.0;
@@ -67,25 +58,23 @@ struct SentMessage {
     reached: BTreeMap<StationId, u32>,
 }
 
-fn run(quick: bool) -> Result<Findings> {
-    let (vehicles, requests) = if quick { (200, 20) } else { (1000, 120) };
-    let mut findings = Findings::default();
-    let mut progress = Progress::new(requests * VARIANTS.len() as u64);
+pub(super) fn run(run: &mut Run) -> Result<()> {
+    let (vehicles, requests) = if run.quick { (200, 20) } else { (1000, 120) };
+    run.set_steps(requests * VARIANTS.len());
     for way in VARIANTS {
         // The same vehicles, tracks and messages for each variant.
         let mut city = City::new(vehicles, way);
         city.advance(Time::ZERO + WARM_UP);
         city.frames = 0;
-        for number in 0..requests {
-            progress.message(city.variant.name);
+        for number in 0..requests as u64 {
+            run.step(city.variant.name);
             city.send_message(number);
             city.advance(city.world.now() + MESSAGE_INTERVAL);
-            progress.step();
         }
         city.advance(city.world.now() + DRAIN_TIME);
-        city.report_rows(&mut findings);
+        city.report_rows(run);
     }
-    Ok(findings)
+    Ok(())
 }
 
 struct City {
@@ -189,23 +178,23 @@ impl City {
         }
     }
 
-    fn report_rows(&self, findings: &mut Findings) {
+    fn report_rows(&self, run: &mut Run) {
         let seconds = self.world.now().since(Time::ZERO).as_secs_f64();
         let each = round(self.frames as f64 / self.messages.len().max(1) as f64);
         let octets = round(self.octets as f64 / f64::from(self.vehicles) / seconds);
         for (kind, for_areas) in [("unicast", false), ("broadcast", true)] {
             let count = self.count(for_areas);
             let (delivery, hops) = (share(count.reached, count.reachable), share(count.hops, count.min_hops));
-            findings.rows.push(json!({
+            run.rows.push(json!({
                 "forwarding": self.variant.name, "kind": kind, "vehicles": self.vehicles,
                 "reachable": count.reachable, "reached": count.reached, "delivery": delivery,
                 "hops_mean": share(count.hops, count.reached), "hops_over_least": hops,
                 "frames_per_request": each, "octets_per_vehicle_and_second": octets,
             }));
-            findings.summarise(&format!("{kind}_delivery_{}", self.variant.name), delivery);
-            findings.summarise(&format!("{kind}_hops_over_least_{}", self.variant.name), hops);
+            run.summarise(&format!("{kind}_delivery_{}", self.variant.name), delivery);
+            run.summarise(&format!("{kind}_hops_over_least_{}", self.variant.name), hops);
         }
-        findings.summarise(&format!("frames_per_request_{}", self.variant.name), each);
+        run.summarise(&format!("frames_per_request_{}", self.variant.name), each);
     }
 
     fn count(&self, for_areas: bool) -> Count {

@@ -1,26 +1,15 @@
 //! Round trips between nodes in two vehicles, over GeoNetworking and by plain IPv6 routing over the same radio channel
 //! in the same run, one hop and two (the paper's Figs 7 to 9).
 
-use super::Experiment;
+use super::{Run, distribution, percentile, round};
 use crate::bed::{Host, Port};
 use crate::clock;
-use crate::findings::{Findings, distribution, percentile, round};
 use crate::topology::road::{Road, RoadStation, VIRTUAL_LINK, host_address, road_position};
-use crate::ui::Progress;
 use anyhow::{Context, Result};
 use roam6_sim::{RadioSpec, Track};
 use serde_json::json;
-use std::collections::BTreeMap;
 use std::net::Ipv6Addr;
-use std::process::Stdio;
 use std::time::Duration;
-
-/// See the module documentation.
-pub(crate) const EXPERIMENT: Experiment = Experiment {
-    name: "geonet/rtt",
-    about: "ping between vehicles over GeoNetworking and over plain IPv6, 20 to 1500 octets, one and two hops",
-    run,
-};
 
 /// Prefixes of the nodes in vehicles 1 and 2: routed over GeoNetworking, and by plain routing.
 const GEO: [Ipv6Addr; 2] = [network(0x1), network(0x2)];
@@ -61,81 +50,60 @@ struct RttNetwork {
     plain: [(Port, Ipv6Addr); 3],
 }
 
-/// The result of a series of echoes.
-struct Echoes {
-    sent: usize,
-    /// Round-trip times, milliseconds.
-    round_trips: Vec<f64>,
-}
+/// The round-trip times of a series of echoes, milliseconds.
+type RoundTrips = Vec<f64>;
 
-fn run(quick: bool) -> Result<Findings> {
-    let (step, count) = if quick { (370, 20) } else { (20, 100) };
+pub(super) fn run(run: &mut Run) -> Result<()> {
+    let (step, count) = if run.quick { (370, 20) } else { (20, 100) };
     let sizes: Vec<usize> = (20..=1500).step_by(step).collect();
-    let mut findings = Findings::default();
-    let mut progress = Progress::new(2 * sizes.len() as u64 + 1);
+    run.set_steps(2 * sizes.len() + 1);
     let mut network = RttNetwork::build()?;
     let mut lost = 0;
     for (hops, place) in (1..).zip(DISTANCES) {
         network.place_second(place, hops)?;
         let mut overheads = Vec::new();
         for size in &sizes {
-            progress.message(&format!("{hops} hops, {size} octets"));
+            run.step(&format!("{hops} hops, {size} octets"));
             // In turn, so that load of the machine affects both.
-            let (mut geo, mut plain) = (Echoes::empty(), Echoes::empty());
+            let (mut geo, mut plain) = (RoundTrips::new(), RoundTrips::new());
             for _ in 0..4 {
                 plain.extend(network.ping(PingPath::Plain, *size, count / 4)?);
                 geo.extend(network.ping(PingPath::Geo, *size, count / 4)?);
             }
-            let middle = |echoes: &Echoes| percentile(&echoes.round_trips, 0.5).unwrap_or(f64::INFINITY);
+            let middle = |times: &RoundTrips| percentile(times, 0.5).unwrap_or(f64::INFINITY);
             overheads.push((middle(&geo) - middle(&plain)) * 1000.0);
-            lost += geo.lost_count() + plain.lost_count();
-            for (way, echoes) in [("geonetworking", geo), ("plain", plain)] {
-                findings.rows.push(json!({
+            for (way, times) in [("geonetworking", geo), ("plain", plain)] {
+                lost += count - times.len();
+                run.rows.push(json!({
                     "way": way, "hops": hops, "octets": size,
-                    "sent": echoes.sent, "lost": echoes.lost_count(), "rtt_ms": distribution(&echoes.round_trips),
+                    "sent": count, "lost": count - times.len(), "rtt_ms": distribution(&times),
                 }));
             }
-            progress.step();
         }
-        findings.summarise(&format!("overhead_us_p50_{hops}hop"), percentile(&overheads, 0.5).map(round));
+        run.summarise(&format!("overhead_us_p50_{hops}hop"), percentile(&overheads, 0.5).map(round));
     }
-    progress.message("cold location tables");
-    first_packets(&mut network, if quick { 1 } else { 10 }, &mut findings)?;
-    findings.summarise("loss", lost);
-    findings.require(lost == 0, || format!("{lost} echoes were lost"));
-    Ok(findings)
+    run.step("cold location tables");
+    first_packets(&mut network, if run.quick { 1 } else { 10 }, run)?;
+    run.summarise("loss", lost);
+    run.require(lost == 0, || format!("{lost} echoes were lost"));
+    Ok(())
 }
 
 /// The first echo after a restart of the first vehicle's roam6: the kernel resolves its neighbour, or knows it and the
 /// location service resolves its position.
-fn first_packets(network: &mut RttNetwork, count: usize, findings: &mut Findings) -> Result<()> {
+fn first_packets(network: &mut RttNetwork, count: usize, run: &mut Run) -> Result<()> {
     for (name, known) in [("first_packet_ms_p50", false), ("first_packet_location_service_ms_p50", true)] {
         let mut trips = Vec::new();
         for _ in 0..count {
             network.restart_first(known)?;
-            let echoes = network.ping(PingPath::Geo, 56, 1)?;
-            findings.require(echoes.lost_count() == 0, || format!("{name}: the first echo was lost"));
-            trips.extend(echoes.round_trips);
+            let times = network.ping(PingPath::Geo, 56, 1)?;
+            run.require(!times.is_empty(), || format!("{name}: the first echo was lost"));
+            trips.extend(times);
         }
-        findings.rows.push(json!({ "case": name, "rtt_ms": distribution(&trips) }));
-        findings.summarise(name, percentile(&trips, 0.5).map(round));
+        run.rows.push(json!({ "case": name, "rtt_ms": distribution(&trips) }));
+        run.summarise(name, percentile(&trips, 0.5).map(round));
     }
     Ok(())
-}
-
-impl Echoes {
-    fn empty() -> Echoes {
-        Echoes { sent: 0, round_trips: Vec::new() }
-    }
-
-    fn extend(&mut self, other: Echoes) {
-        self.sent += other.sent;
-        self.round_trips.extend(other.round_trips);
-    }
-
-    fn lost_count(&self) -> usize {
-        self.sent.saturating_sub(self.round_trips.len())
-    }
 }
 
 impl RttNetwork {
@@ -179,12 +147,12 @@ impl RttNetwork {
             &format!("route replace {p2}/64 via {two} dev radio1"),
         ])?;
         let wanted = if hops == 1 { 2 } else { 1 };
-        clock::wait_for(TIMEOUT, || self.mr1.neighbour_count().ok().filter(|count| *count == wanted))
+        clock::wait_for(TIMEOUT, || self.mr1.daemon.neighbour_count().ok().filter(|count| *count == wanted))
             .context("the second vehicle is not where it should be")?;
         // The longest echo too, so that the path MTU is known.
         for (way, size) in [(PingPath::Plain, 56), (PingPath::Geo, 56), (PingPath::Plain, 1500), (PingPath::Geo, 1500)]
         {
-            let works = || self.ping(way, size, 1).ok().filter(|echoes| echoes.lost_count() == 0);
+            let works = || self.ping(way, size, 1).ok().filter(|times| !times.is_empty());
             clock::wait_for(TIMEOUT, works)
                 .with_context(|| format!("no echo of {size} octets by {way:?}, {hops} hops"))?;
         }
@@ -206,32 +174,18 @@ impl RttNetwork {
                 .host
                 .ip(&[&format!("neighbour replace {address} lladdr {mac} dev {VIRTUAL_LINK} nud permanent")])?;
         }
-        clock::wait_for(TIMEOUT, || self.mr1.neighbour_count().ok().filter(|count| *count == 1))
+        clock::wait_for(TIMEOUT, || self.mr1.daemon.neighbour_count().ok().filter(|count| *count == 1))
             .context("the relay is not a neighbour")?;
         Ok(())
     }
 
     /// Sends `count` echo requests of `octets` from the first node to the second.
-    fn ping(&self, way: PingPath, octets: usize, count: usize) -> Result<Echoes> {
+    fn ping(&self, way: PingPath, octets: usize, count: usize) -> Result<RoundTrips> {
         let [from, to] = if way == PingPath::Geo { GEO } else { PLAIN };
         let (from, to) = (host_address(from, 2).to_string(), host_address(to, 2).to_string());
-        let [node, _] = &self.nodes;
-        let (count_text, size) = (count.to_string(), octets.to_string());
-        let mut ping = node.command("ping");
+        let ([node, _], size) = (&self.nodes, octets.to_string());
         // Without -w, ping waits for the last reply only twice the longest round trip; with -w it continues until it
         // has `count` replies.
-        ping.args(["-6", "-n", "-i", "0.002", "-w", PING, "-c", &count_text, "-s", &size, "-I", &from, &to]);
-        // The exit status is an error if a reply is missing; missing replies are counted below.
-        let output = ping.stderr(Stdio::null()).output()?;
-        let text = String::from_utf8_lossy(&output.stdout);
-        let answers = text.lines().filter_map(parse_reply).filter(|(sequence, _)| *sequence <= count);
-        let trips: BTreeMap<usize, f64> = answers.collect();
-        Ok(Echoes { sent: count, round_trips: trips.into_values().collect() })
+        node.ping(count, &["-i", "0.002", "-w", PING, "-s", &size, "-I", &from, &to])
     }
-}
-
-/// Sequence number and round-trip time (milliseconds) of a reply in ping's output.
-fn parse_reply(line: &str) -> Option<(usize, f64)> {
-    let field = |name: &str| line.split(name).nth(1)?.split(' ').next();
-    Some((field("icmp_seq=")?.parse().ok()?, field("time=")?.parse().ok()?))
 }

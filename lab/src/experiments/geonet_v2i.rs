@@ -1,24 +1,15 @@
 //! Two vehicles meet, come to a roadside unit and part again, with one TCP connection between nodes inside them and one
 //! to the Internet. Measures the path of the packets, and the longest silence of each connection.
 
-use super::Experiment;
+use super::{Run, round};
 use crate::clock;
-use crate::findings::{Findings, round};
-use crate::load::{Endpoint, Protocol, Transfer, TransferLoad};
+use crate::load::{Delivery, Protocol, Transfer, TransferLoad};
 use crate::topology::roadside::{OctetsByPath, PathKind, PathUsage, RoadsideNetwork};
-use crate::ui::Progress;
 use anyhow::{Context, Result};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::thread::sleep;
 use std::time::Duration;
-
-/// See the module documentation.
-pub(crate) const EXPERIMENT: Experiment = Experiment {
-    name: "geonet/v2i",
-    about: "two vehicles and a roadside unit: direct, roadside and cellular paths; TCP survives",
-    run,
-};
 
 /// A drive: destinations of the vehicles, metres from the roadside unit, and the paths that the first vehicle uses
 /// afterwards.
@@ -51,23 +42,21 @@ const MIN_SHARE: f64 = 0.05;
 const RATE: u64 = 60_000;
 const TIMEOUT: Duration = Duration::from_secs(20);
 
-fn run(quick: bool) -> Result<Findings> {
+pub(super) fn run(run: &mut Run) -> Result<()> {
     let [slow, fast] = SPEEDS;
-    let (rounds, speed) = if quick { (1, fast) } else { (5, slow) };
-    let mut findings = Findings::default();
-    let mut progress = Progress::new((rounds * PHASES.len()) as u64);
-    progress.message("building the road");
+    let (rounds, speed) = if run.quick { (1, fast) } else { (5, slow) };
+    run.set_steps(rounds * PHASES.len());
+    run.step("building the road");
     let [Phase { places, .. }, ..] = PHASES;
     let network = RoadsideNetwork::build(places)?;
     let drive = DriveRun::start(network)?;
     for _ in 0..rounds {
         for phase in &PHASES {
-            progress.message(phase.what);
-            drive.run_phase(phase, speed, &mut findings)?;
-            progress.step();
+            run.step(phase.what);
+            drive.run_phase(phase, speed, run)?;
         }
     }
-    drive.finish(findings)
+    drive.finish(run)
 }
 
 /// The network with its connections: to the Internet, and to the other vehicle.
@@ -80,20 +69,15 @@ struct DriveRun {
 impl DriveRun {
     fn start(network: RoadsideNetwork) -> Result<DriveRun> {
         let [one, other] = &network.vehicles;
-        let carry = |ends: [Endpoint<'_>; 2], port| {
-            Transfer::start_with(
-                ends,
-                TransferLoad { message: 1000, ..TransferLoad::steady(Protocol::Tcp, port, RATE) },
-            )
-        };
-        let out = carry([one.vehicle.node(), network.network.correspondent()], 9800)?;
-        let between = carry([one.vehicle.node(), other.vehicle.node()], 9801)?;
+        let load = |port| TransferLoad { message: 1000, ..TransferLoad::steady(Protocol::Tcp, port, RATE) };
+        let out = Transfer::start_with([one.vehicle.node(), network.network.correspondent()], load(9800))?;
+        let between = Transfer::start_with([one.vehicle.node(), other.vehicle.node()], load(9801))?;
         let ways = network.watch_paths();
         Ok(DriveRun { path_usage: ways, connections: [("internet", out), ("vehicles", between)], network })
     }
 
     /// Drives, waits for convergence, and samples the paths of the first vehicle.
-    fn run_phase(&self, phase: &Phase, speed: f64, findings: &mut Findings) -> Result<()> {
+    fn run_phase(&self, phase: &Phase, speed: f64, run: &mut Run) -> Result<()> {
         let begin = clock::unix_micros();
         self.network.drive(phase.places, speed)?;
         let there = clock::unix_micros();
@@ -106,23 +90,18 @@ impl DriveRun {
         let end = clock::unix_micros();
         let right = uses_only(phase.expected_paths, &shares);
         let settled = round(settled as f64 / 1000.0);
-        let known = [
-            ("phase", json!(phase.what)),
-            ("metres", json!(phase.places)),
-            ("ways_right", json!(right)),
-            ("settled_ms_at_most", json!(settled)),
-        ];
-        let mut row: Map<String, Value> = known.map(|(name, value)| (name.to_owned(), value)).into_iter().collect();
+        let mut row = json!({
+            "phase": phase.what, "metres": phase.places, "ways_right": right, "settled_ms_at_most": settled,
+        });
         for (way, share) in shares {
-            row.insert(format!("share_{way:?}").to_lowercase(), json!(round(share)));
+            row[format!("share_{way:?}").to_lowercase()] = json!(round(share));
         }
         for (name, transfer) in &self.connections {
             let longest = transfer.longest_silence(begin, end) as f64 / 1000.0;
-            row.insert(format!("silence_ms_{name}"), json!(round(longest)));
+            row[format!("silence_ms_{name}")] = json!(round(longest));
         }
-        let row = Value::Object(row);
-        findings.require(right, || format!("unexpected paths: {row}"));
-        findings.rows.push(row);
+        run.require(right, || format!("unexpected paths: {row}"));
+        run.rows.push(row);
         Ok(())
     }
 
@@ -133,25 +112,24 @@ impl DriveRun {
         shares(&before, &self.path_usage.snapshot())
     }
 
-    fn finish(self, mut findings: Findings) -> Result<Findings> {
+    fn finish(self, run: &mut Run) -> Result<()> {
         let logs = self.network.log_tails();
         let mut whole = true;
         for (name, transfer) in self.connections {
             let deliveries = transfer.finish(TIMEOUT).with_context(|| format!("the connection {name}\n{logs}"))?;
-            whole &= deliveries.iter().all(crate::load::Delivery::is_complete);
+            whole &= deliveries.iter().all(Delivery::is_complete);
         }
         for name in ["internet", "vehicles"] {
             let key = format!("silence_ms_{name}");
-            let silences = findings.rows.iter().filter_map(|row| row.get(&key)?.as_f64());
+            let silences = run.rows.iter().filter_map(|row| row.get(&key)?.as_f64());
             let worst = silences.fold(0.0, f64::max);
-            findings.summarise(&format!("gap_ms_max_{name}"), worst);
+            run.summarise(&format!("gap_ms_max_{name}"), worst);
         }
         let right = |row: &Value| row.get("ways_right").and_then(Value::as_bool) == Some(true);
-        let right = findings.rows.iter().all(right);
-        findings.summarise("ways_right", u8::from(right));
-        findings.summarise("tcp_survived", u8::from(whole));
-        findings.require(whole, || "a TCP connection did not survive".to_owned());
-        Ok(findings)
+        let right = run.rows.iter().all(right);
+        run.summarise("ways_right", u8::from(right));
+        run.require_tcp(whole);
+        Ok(())
     }
 }
 

@@ -1,33 +1,22 @@
 //! One connection while the vehicle moves from FN1 to FN2, home, and into both (document P2, which restarted its
 //! connections): gap at the application, path of the payload, and MPTCP options on the wire.
 
-use super::Experiment;
+use super::{Run, distribution, percentile, round};
 use crate::bed::dissector;
 use crate::bed::sandbox::WORK_DIR;
-use crate::findings::{Findings, distribution, percentile, round};
 use crate::load::Delivery;
 use crate::mptcp::observed_transfer::{Mode, MoveObservation, ObservedTransfer};
 use crate::mptcp::options::MptcpOptionCounts;
 use crate::mptcp::{AttachmentPoint, LinkShape, MptcpTestbed, PayloadPath};
-use crate::ui::Progress;
 use anyhow::{Context, Result};
 use serde_json::json;
 use std::thread::sleep;
 use std::time::Duration;
 
-/// See the module documentation.
-pub(crate) const EXPERIMENT: Experiment = Experiment {
-    name: "mptcp/handover",
-    about: "one connection through hard, planned and black-hole handovers, with and without MPTCP",
-    run,
-};
-
 /// Octets per second in each direction.
 const RATE: u64 = 200_000;
 /// The port of the second endpoint.
 const PORT: u16 = 9500;
-/// How long a re-plugged cable is out.
-const UNPLUGGED_TIME: Duration = Duration::from_millis(9);
 /// The handovers of a round in order; each begins where the previous one ends.
 static MOVES: [&str; 8] = [
     "hard FN1 to FN2",
@@ -71,21 +60,20 @@ struct Series {
     grace_period: u64,
 }
 
-fn run(quick: bool) -> Result<Findings> {
-    let times = if quick { 1 } else { 10 };
+pub(super) fn run(run: &mut Run) -> Result<()> {
+    let times = if run.quick { 1 } else { 10 };
     let modes = [Mode::Classical, Mode::Outbound, Mode::CareOf, Mode::Inbound];
     let handovers: usize = modes.iter().map(|mode| times * handovers_of(*mode).len()).sum();
-    let mut progress = Progress::new(handovers as u64);
-    let mut findings = Findings::default();
+    run.set_steps(handovers);
     let mut all = Vec::new();
     for mode in modes {
-        all.push(run_series(mode, times, &mut progress).with_context(|| format!("{mode:?}"))?);
+        all.push(run_series(run, mode, times).with_context(|| format!("{mode:?}"))?);
     }
-    summarise(&mut findings, &all, quick);
-    Ok(findings)
+    summarise(run, &all);
+    Ok(())
 }
 
-fn run_series(mode: Mode, times: usize, progress: &mut Progress) -> Result<Series> {
+fn run_series(run: &Run, mode: Mode, times: usize) -> Result<Series> {
     let testbed = MptcpTestbed::build(LinkShape::PAPER.lossless())?;
     testbed.plug(0, AttachmentPoint::Visited(0))?;
     testbed.wait_home_path()?;
@@ -109,7 +97,7 @@ fn run_series(mode: Mode, times: usize, progress: &mut Progress) -> Result<Serie
             deliveries.extend(transfer.finish()?);
             transfer = begin_anew(&testbed, PORT + u16::try_from(round)?)?;
         }
-        moves.extend(round_trip(&mut transfer, mode, progress)?);
+        moves.extend(round_trip(run, &mut transfer, mode)?);
         if round == 0 {
             // One round contains every option; a longer capture would exhaust memory.
             testbed.network.emulator.finish_capture()?;
@@ -133,18 +121,14 @@ fn run_series(mode: Mode, times: usize, progress: &mut Progress) -> Result<Serie
 }
 
 /// All handovers once, from FN1 on the first uplink back to the same state.
-fn round_trip(
-    transfer: &mut ObservedTransfer<'_>,
-    mode: Mode,
-    progress: &mut Progress,
-) -> Result<Vec<MoveObservation>> {
+fn round_trip(run: &Run, transfer: &mut ObservedTransfer<'_>, mode: Mode) -> Result<Vec<MoveObservation>> {
     let mut moves = Vec::new();
     for what in handovers_of(mode) {
-        progress.message(&format!("{mode:?}: {what}"));
+        run.step(&format!("{mode:?}: {what}"));
         let (there, act): (&[usize], Action) = match *what {
-            "hard FN1 to FN2" => (&[1], |bed| replug(bed, AttachmentPoint::Visited(1))),
-            "hard FN2 to home" => (&[], |bed| replug(bed, AttachmentPoint::Home)),
-            "hard home to FN1" => (&[0], |bed| replug(bed, AttachmentPoint::Visited(0))),
+            "hard FN1 to FN2" => (&[1], |bed| bed.replug(AttachmentPoint::Visited(1))),
+            "hard FN2 to home" => (&[], |bed| bed.replug(AttachmentPoint::Home)),
+            "hard home to FN1" => (&[0], |bed| bed.replug(AttachmentPoint::Visited(0))),
             "second uplink into FN2" => (&[0, 1], |bed| bed.plug(1, AttachmentPoint::Visited(1)).map(drop)),
             "planned FN1 to FN2" => (&[1], |bed| bed.unplug(0).map(drop)),
             "first uplink into FN1" => (&[0, 1], |bed| bed.plug(0, AttachmentPoint::Visited(0)).map(drop)),
@@ -154,12 +138,10 @@ fn round_trip(
                 bed.unplug(0)?;
                 bed.cut(0, false)?;
                 bed.unplug(1)?;
-                sleep(UNPLUGGED_TIME);
-                bed.plug(0, AttachmentPoint::Visited(0)).map(drop)
+                bed.replug(AttachmentPoint::Visited(0))
             }),
         };
         moves.push(transfer.run_move(what, there, act)?);
-        progress.step();
     }
     Ok(moves)
 }
@@ -180,34 +162,27 @@ fn begin_anew(testbed: &MptcpTestbed, port: u16) -> Result<ObservedTransfer<'_>>
     Ok(transfer)
 }
 
-fn replug(testbed: &MptcpTestbed, spot: AttachmentPoint) -> Result<()> {
-    testbed.unplug(0)?;
-    sleep(UNPLUGGED_TIME);
-    testbed.plug(0, spot).map(drop)
-}
-
-fn summarise(findings: &mut Findings, all: &[Series], quick: bool) {
+fn summarise(run: &mut Run, all: &[Series]) {
     for series in all {
         let faults: Vec<&String> = series.moves.iter().flat_map(|observation| &observation.faults).collect();
         let kinds = MOVES.iter().map(|what| {
             let of = || series.moves.iter().filter(|observation| observation.what == *what);
-            let gaps: Vec<f64> = of().map(|observation| observation.gap).collect();
-            let direct: Vec<f64> = of().filter_map(|observation| observation.direct_after).collect();
-            let withdrawn: Vec<f64> = of().filter_map(|observation| observation.deprecated_after).collect();
             json!({
-                "move": what, "gap_ms": distribution(&gaps), "to_direct_ms": distribution(&direct),
-                "withdrawn_ms": distribution(&withdrawn),
+                "move": what,
+                "gap_ms": distribution(of().map(|observation| observation.gap)),
+                "to_direct_ms": distribution(of().filter_map(|observation| observation.direct_after)),
+                "withdrawn_ms": distribution(of().filter_map(|observation| observation.deprecated_after)),
             })
         });
         let mode = series.mode;
-        faults.iter().for_each(|fault| findings.add_fault(format!("{mode:?}: {fault}")));
-        series.capture_errors.iter().for_each(|complaint| findings.add_fault(format!("{mode:?}: {complaint}")));
-        findings.require(series.is_complete, || format!("{mode:?}: not every octet was delivered once"));
-        findings.require(series.wrong == 0, || format!("{mode:?}: {} packets with a wrong source", series.wrong));
-        findings.require(mode == Mode::Classical || saw_expected_options(series), || {
+        faults.iter().for_each(|fault| run.add_fault(format!("{mode:?}: {fault}")));
+        series.capture_errors.iter().for_each(|complaint| run.add_fault(format!("{mode:?}: {complaint}")));
+        run.require(series.is_complete, || format!("{mode:?}: not every octet was delivered once"));
+        run.require(series.wrong == 0, || format!("{mode:?}: {} packets with a wrong source", series.wrong));
+        run.require(mode == Mode::Classical || saw_expected_options(series), || {
             format!("{mode:?}: an expected MPTCP option is missing")
         });
-        findings.rows.push(json!({
+        run.rows.push(json!({
             "mode": format!("{:?}", series.mode).to_lowercase(),
             "bytes_whole": series.is_complete,
             "direct_share": round(series.direct_share),
@@ -227,29 +202,29 @@ fn summarise(findings: &mut Findings, all: &[Series], quick: bool) {
         let gap = |mode: Mode| {
             let moves =
                 find(mode).into_iter().flat_map(|series| &series.moves).filter(|observation| observation.what == what);
-            percentile(&moves.map(|observation| observation.gap).collect::<Vec<_>>(), 0.5)
+            percentile(moves.map(|observation| observation.gap), 0.5)
         };
         let gaps = [Mode::Classical, Mode::Outbound, Mode::CareOf, Mode::Inbound].map(gap);
         for (word, gap) in ["tcp", "mptcp", "mptcp_care_of", "mptcp_inbound"].iter().zip(gaps) {
-            findings.summarise(&format!("{name}_gap_ms_p50_{word}"), gap);
+            run.summarise(&format!("{name}_gap_ms_p50_{word}"), gap);
         }
         let [tcp, mptcp, ..] = gaps;
         let ratio = mptcp.zip(tcp).map(|(mptcp, tcp)| mptcp / tcp);
         // One run of each is not significant.
-        findings.require(quick || ratio.is_some_and(|ratio| ratio <= MAX_GAP_RATIO), || {
+        run.require(run.quick || ratio.is_some_and(|ratio| ratio <= MAX_GAP_RATIO), || {
             format!("{name}: the gap of MPTCP over that of TCP is {ratio:?}; at most {MAX_GAP_RATIO} is required")
         });
-        findings.summarise(&format!("gap_mptcp_over_tcp_{name}"), ratio.map(round));
+        run.summarise(&format!("gap_mptcp_over_tcp_{name}"), ratio.map(round));
     }
     let faults: usize = all.iter().flat_map(|series| &series.moves).map(|observation| observation.faults.len()).sum();
-    findings.summarise("bytes_whole", u8::from(all.iter().all(|series| series.is_complete)));
-    findings.summarise("direct_share", find(Mode::Outbound).map(|series| round(series.direct_share)));
-    findings.summarise("direct_share_care_of", find(Mode::CareOf).map(|series| round(series.direct_share)));
-    findings.summarise("direct_share_inbound", find(Mode::Inbound).map(|series| round(series.direct_share)));
+    run.summarise("bytes_whole", u8::from(all.iter().all(|series| series.is_complete)));
+    for (name, mode) in [("", Mode::Outbound), ("_care_of", Mode::CareOf), ("_inbound", Mode::Inbound)] {
+        run.summarise(&format!("direct_share{name}"), find(mode).map(|series| round(series.direct_share)));
+    }
     let beside = all.iter().flat_map(|series| &series.moves).map(|observation| observation.backup_octets).sum::<u64>();
-    findings.summarise("backup_octets_beside_direct", beside);
-    findings.summarise("wrong_source_packets", all.iter().map(|series| series.wrong).sum::<u64>());
-    findings.summarise("faults", faults);
+    run.summarise("backup_octets_beside_direct", beside);
+    run.summarise("wrong_source_packets", all.iter().map(|series| series.wrong).sum::<u64>());
+    run.summarise("faults", faults);
 }
 
 /// Whether the capture contains every expected option.

@@ -1,26 +1,17 @@
 //! Connections of many nodes to as many addresses at once while the vehicle moves: left as future work in document P2.
 //! Each node is a host; the addresses are those of one correspondent.
 
-use super::Experiment;
+use super::{Run, distribution, round};
 use crate::clock;
-use crate::findings::{Findings, distribution, round};
 use crate::load::{Delivery, Endpoint, Protocol, Transfer, TransferLoad};
 use crate::mptcp::node::MptcpNode;
 use crate::mptcp::{AttachmentPoint, LinkShape, MptcpTestbed, PayloadPath};
 use crate::topology::nemo::CORRESPONDENT;
-use crate::ui::Progress;
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
 use std::net::Ipv6Addr;
 use std::thread::sleep;
 use std::time::Duration;
-
-/// See the module documentation.
-pub(crate) const EXPERIMENT: Experiment = Experiment {
-    name: "mptcp/many",
-    about: "50 nodes inside at once, by classical NEMO and with MPTCP: throughput, fairness, handover gaps",
-    run,
-};
 
 /// The port of the correspondent's addresses.
 const PORT: u16 = 9600;
@@ -46,37 +37,30 @@ struct Outcome {
     wrong_source: u64,
 }
 
-fn run(quick: bool) -> Result<Findings> {
-    let (nodes, span) = if quick { (10, Duration::from_secs(3)) } else { (50, Duration::from_secs(15)) };
-    let mut progress = Progress::new(2 * 4);
-    let mut findings = Findings::default();
+pub(super) fn run(run: &mut Run) -> Result<()> {
+    let (nodes, span) = if run.quick { (10, Duration::from_secs(3)) } else { (50, Duration::from_secs(15)) };
+    run.set_steps(2 * 4);
     for (name, protocol) in [("classical", Protocol::Tcp), ("mptcp", Protocol::Mptcp)] {
-        let outcome = measure(name, protocol, nodes, span, &mut progress)?;
-        findings.require(outcome.complete == nodes, || {
+        let outcome = measure(run, (name, protocol), nodes, span)?;
+        run.require(outcome.complete == nodes, || {
             format!("{name}: {} of {nodes} nodes received everything", outcome.complete)
         });
-        findings.require(outcome.wrong_source == 0, || {
+        run.require(outcome.wrong_source == 0, || {
             format!("{name}: {} packets with a source address of another network", outcome.wrong_source)
         });
         for (place, rates) in ["fn1", "fn2"].iter().zip(&outcome.rates) {
-            findings.summarise(&format!("{name}_mbit_s_{place}"), round(rates.iter().sum::<f64>()));
-            findings.summarise(&format!("{name}_jain_{place}"), round(jain(rates)));
+            run.summarise(&format!("{name}_mbit_s_{place}"), round(rates.iter().sum::<f64>()));
+            run.summarise(&format!("{name}_jain_{place}"), round(jain(rates)));
         }
-        findings.summarise(&format!("{name}_gap_ms"), distribution(&outcome.gaps));
-        findings.rows.push(outcome.row());
+        run.summarise(&format!("{name}_gap_ms"), distribution(&outcome.gaps));
+        run.rows.push(outcome.row());
     }
-    findings.summarise("nodes", nodes);
-    Ok(findings)
+    run.summarise("nodes", nodes);
+    Ok(())
 }
 
-fn measure(
-    name: &'static str,
-    protocol: Protocol,
-    nodes: usize,
-    span: Duration,
-    progress: &mut Progress,
-) -> Result<Outcome> {
-    progress.message(&format!("{name}: {nodes} nodes connect"));
+fn measure(run: &Run, (name, protocol): (&'static str, Protocol), nodes: usize, span: Duration) -> Result<Outcome> {
+    run.step(&format!("{name}: {nodes} nodes connect"));
     let testbed = MptcpTestbed::build(LinkShape { rate_bps: RATE, ..LinkShape::PAPER.lossless() })?;
     testbed.plug(0, AttachmentPoint::Visited(0))?;
     testbed.wait_home_path()?;
@@ -85,41 +69,29 @@ fn measure(
     for passenger in &passengers {
         testbed.wait_care_of(&passenger.host, 0)?;
     }
-    progress.step();
-    progress.message(&format!("{name}: throughput in FN1"));
+    run.step(&format!("{name}: throughput in FN1"));
     let transfers = connect(&testbed, &passengers, protocol)?;
     if protocol == Protocol::Mptcp {
         wait_direct(&testbed, 0)?;
     }
     sleep(WARM_UP);
     let (first, share) = rates(&testbed, &transfers, span);
-    progress.step();
-    progress.message(&format!("{name}: the vehicle moves to FN2"));
-    let began = testbed.unplug(0)?;
-    sleep(Duration::from_millis(9));
-    testbed.plug(0, AttachmentPoint::Visited(1))?;
+    run.step(&format!("{name}: the vehicle moves to FN2"));
+    let began = clock::unix_micros();
+    testbed.replug(AttachmentPoint::Visited(1))?;
     sleep(OBSERVATION_TIME);
     let end = clock::unix_micros();
     let gaps = transfers.iter().map(|one| round(one.longest_silence(began, end) as f64 / 1000.0)).collect();
-    progress.step();
-    progress.message(&format!("{name}: throughput in FN2"));
+    run.step(&format!("{name}: throughput in FN2"));
     let (second, share_then) = rates(&testbed, &transfers, span);
     transfers.iter().for_each(Transfer::stop);
-    let mut whole = 0;
+    let mut complete = 0;
     for transfer in transfers {
         let deliveries = transfer.finish(Duration::from_secs(30))?;
-        whole += usize::from(deliveries.iter().all(Delivery::is_complete));
+        complete += usize::from(deliveries.iter().all(Delivery::is_complete));
     }
-    progress.step();
-    let wrong = testbed.source_monitor.wrong_source();
-    Ok(Outcome {
-        name,
-        rates: [first, second],
-        gaps,
-        direct_share: [share, share_then],
-        complete: whole,
-        wrong_source: wrong,
-    })
+    let (rates, direct_share) = ([first, second], [share, share_then]);
+    Ok(Outcome { name, rates, gaps, direct_share, complete, wrong_source: testbed.source_monitor.wrong_source() })
 }
 
 /// One connection for each node, to an address of its own.

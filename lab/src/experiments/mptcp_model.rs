@@ -1,19 +1,13 @@
 //! The paper's delay equations and measured delays: processing terms are measured on the same networks without link
 //! delay, path terms are the configured link delays (document P2, equations 1 to 5).
 
-use super::Experiment;
-use crate::findings::{Findings, distribution, round};
+use super::{Run, distribution, percentile, round};
 use crate::mptcp::model::Scenario;
 use crate::mptcp::{AttachmentPoint, LinkShape, MptcpTestbed};
-use crate::ui::Progress;
 use anyhow::{Context, Result};
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::time::Duration;
-
-/// See the module documentation.
-pub(crate) const EXPERIMENT: Experiment =
-    Experiment { name: "mptcp/model", about: "P2 equations 1 to 5: computed and measured delays", run };
 
 /// Links without delay.
 const NEAR: LinkShape = LinkShape { delay: Duration::ZERO, extra_delay: Duration::ZERO, ..LinkShape::PAPER };
@@ -25,9 +19,9 @@ struct RoundTrips {
     far: Vec<f64>,
 }
 
-fn run(quick: bool) -> Result<Findings> {
-    let repetitions = if quick { 3 } else { 10 };
-    let mut progress = Progress::new(Scenario::ALL.len() as u64);
+pub(super) fn run(run: &mut Run) -> Result<()> {
+    let repetitions = if run.quick { 3 } else { 10 };
+    run.set_steps(Scenario::ALL.len() * repetitions * 2);
     let shape = LinkShape::PAPER.lossless();
     let testbed = MptcpTestbed::build(shape)?;
     testbed.plug(0, AttachmentPoint::Home)?;
@@ -40,33 +34,29 @@ fn run(quick: bool) -> Result<Findings> {
     ] {
         if let Some(Scenario::Classical(number)) = place.first() {
             testbed.unplug(0)?;
-            testbed.plug(0, AttachmentPoint::Visited(*number))?;
-            testbed.wait_home_path()?;
-            testbed.wait_care_of(&testbed.vehicle.mnn, *number)?;
+            testbed.visit(*number)?;
         }
         for _ in 0..repetitions {
             for far in [false, true] {
                 testbed.set_link_shape(if far { shape } else { NEAR.lossless() });
                 for scenario in place {
-                    progress.message(&scenario.name());
-                    let time = testbed.round_trip(direct(*scenario), 20)?;
+                    run.step(&scenario.name());
+                    let time = testbed.round_trip(scenario.direct(), 20)?;
                     let seen = all.entry(*scenario).or_default();
                     if far { seen.far.push(time) } else { seen.near.push(time) }
                 }
             }
         }
-        place.iter().for_each(|_| progress.step());
     }
-    let mut findings = Findings::default();
     let mut worst = 0.0_f64;
     for (number, scenario) in Scenario::ALL.iter().enumerate() {
         let seen = all.get(scenario).context("not measured")?;
-        let median = |times: &[f64]| crate::findings::percentile(times, 0.5).context("no echo came back");
+        let median = |times: &[f64]| percentile(times, 0.5).context("no echo was answered");
         let (processing, measured) = (median(&seen.near)?, median(&seen.far)?);
         let path = scenario.link_delay(shape).as_secs_f64() * 1000.0;
         let error = (measured - path - processing) / measured * 100.0;
         worst = worst.max(error.abs());
-        findings.rows.push(json!({
+        run.rows.push(json!({
             "equation": number + 1,
             "scenario": scenario.name(),
             "terms": scenario.equation(),
@@ -77,21 +67,13 @@ fn run(quick: bool) -> Result<Findings> {
             "error_percent": round(error),
         }));
     }
-    let processing = |scenario| all.get(&scenario).and_then(|seen| crate::findings::percentile(&seen.near, 0.5));
+    let processing = |scenario| all.get(&scenario).and_then(|seen| percentile(&seen.near, 0.5));
     for number in 0..2 {
         let tunnel = processing(Scenario::Classical(number)).zip(processing(Scenario::Direct(number)));
-        findings.summarise(&format!("tunnel_ms_fn{}", number + 1), tunnel.map(|(with, without)| round(with - without)));
+        run.summarise(&format!("tunnel_ms_fn{}", number + 1), tunnel.map(|(with, without)| round(with - without)));
     }
     // The remaining error is the latency of the testbed's timers.
-    findings.require(worst < 10.0, || format!("error of the model: {worst:.1} %; less than 10 % is required"));
-    findings.summarise("model_error_percent_max", round(worst));
-    Ok(findings)
-}
-
-/// The access network whose address is used, if any.
-fn direct(scenario: Scenario) -> Option<usize> {
-    match scenario {
-        Scenario::Direct(number) => Some(number),
-        Scenario::Ns0 | Scenario::Classical(_) => None,
-    }
+    run.require(worst < 10.0, || format!("error of the model: {worst:.1} %; less than 10 % is required"));
+    run.summarise("model_error_percent_max", round(worst));
+    Ok(())
 }

@@ -1,23 +1,14 @@
 //! The paper's five scenarios (document P2, Figs 4 and 5): at home, and in FN1 and FN2 by classical NEMO (C) and with
 //! MPTCP (P); round trips, and bidirectional throughput of one connection by message size.
 
-use super::Experiment;
+use super::{Run, distribution, percentile, round};
 use crate::clock;
-use crate::findings::{Findings, distribution, percentile, round};
 use crate::load::{Delivery, Protocol, Transfer, TransferLoad};
 use crate::mptcp::{AttachmentPoint, LinkShape, MptcpTestbed, PayloadPath};
-use crate::ui::Progress;
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
 use std::thread::sleep;
 use std::time::Duration;
-
-/// See the module documentation.
-pub(crate) const EXPERIMENT: Experiment = Experiment {
-    name: "mptcp/scenarios",
-    about: "P2 Figs 4, 5: NS0, NS1C, NS1P, NS2C, NS2P; round trips and throughput over message sizes",
-    run,
-};
 
 /// The paper's message sizes, octets.
 const SIZES: &[usize] = &[64, 256, 512, 1024, 1460];
@@ -44,7 +35,7 @@ struct Effort {
     /// The measured time.
     span: Duration,
     /// Echoes of one repetition.
-    echoes: u32,
+    echoes: usize,
     /// Send buffer, octets: larger than the bandwidth-delay product, but small enough to drain before the next
     /// connection.
     buffer: usize,
@@ -113,31 +104,28 @@ const BOTH: &[Scenario] = &[
     Scenario { name: "NS12P", protocol: Protocol::Mptcp, direct: &[1, 0] },
 ];
 
-fn run(quick: bool) -> Result<Findings> {
-    let shapes = [LinkShape::PAPER, LinkShape::PAPER.lossless()].map(|shape| (shape, Effort::new(shape.loss, quick)));
-    let mut progress = Progress::new(shapes.iter().map(|(_, effort)| effort.steps()).sum::<usize>() as u64);
-    let mut findings = Findings::default();
+pub(super) fn run(run: &mut Run) -> Result<()> {
+    let shapes =
+        [LinkShape::PAPER, LinkShape::PAPER.lossless()].map(|shape| (shape, Effort::new(shape.loss, run.quick)));
+    run.set_steps(shapes.iter().map(|(_, effort)| effort.steps()).sum());
     let mut outcomes = Vec::new();
     for (shape, effort) in shapes {
         let testbed = MptcpTestbed::build(shape)?;
-        let mut bench =
-            Bench { testbed: &testbed, effort, loss: shape.loss, port: FIRST_PORT, progress: &mut progress };
+        let mut bench = Bench { run, testbed: &testbed, effort, loss: shape.loss, port: FIRST_PORT };
         testbed.plug(0, AttachmentPoint::Home)?;
         testbed.wait_home_path()?;
         outcomes.extend(bench.compare(HOME, effort.sizes)?);
         for (number, scenarios) in [(0, FN1), (1, FN2)] {
             testbed.unplug(0)?;
-            testbed.plug(0, AttachmentPoint::Visited(number))?;
-            testbed.wait_home_path()?;
-            testbed.wait_care_of(&testbed.vehicle.mnn, number)?;
+            testbed.visit(number)?;
             outcomes.extend(bench.compare(scenarios, effort.sizes)?);
         }
         testbed.plug(1, AttachmentPoint::Visited(0))?;
         testbed.wait_care_of(&testbed.vehicle.mnn, 0)?;
         outcomes.extend(bench.compare(BOTH, effort.sizes_of_both)?);
         let (overhead, wrong) = (testbed.source_monitor.overhead(), testbed.source_monitor.wrong_source());
-        findings.require(wrong == 0, || format!("{wrong} packets with a wrong source"));
-        findings.rows.push(json!({
+        run.require(wrong == 0, || format!("{wrong} packets with a wrong source"));
+        run.rows.push(json!({
             "loss": shape.loss,
             "uplink_packets": testbed.source_monitor.sent(),
             "wrong_source_packets": wrong,
@@ -145,17 +133,17 @@ fn run(quick: bool) -> Result<Findings> {
             "tunnel_overhead_percent_of_full_packets": overhead.map(round),
         }));
     }
-    summarise(&mut findings, &outcomes, quick);
-    Ok(findings)
+    summarise(run, &outcomes);
+    Ok(())
 }
 
 /// Measures scenarios in one place.
 struct Bench<'a> {
+    run: &'a Run,
     testbed: &'a MptcpTestbed,
     effort: Effort,
     loss: f64,
     port: u16,
-    progress: &'a mut Progress,
 }
 
 impl Bench<'_> {
@@ -167,25 +155,19 @@ impl Bench<'_> {
             round_trips: Vec::new(),
             runs: sizes.iter().map(|size| (*size, Vec::new())).collect(),
         };
-        let mut outcomes: Vec<Outcome> = scenarios.iter().map(empty).collect();
+        let (mut outcomes, percent): (Vec<Outcome>, f64) = (scenarios.iter().map(empty).collect(), self.loss * 100.0);
         for _ in 0..self.effort.repetitions {
             for outcome in &mut outcomes {
-                self.progress.message(&format!("{} at {} % loss: echoes", outcome.scenario.name, self.loss * 100.0));
+                self.run.step(&format!("{} at {percent} % loss: echoes", outcome.scenario.name));
                 let direct = outcome.scenario.direct.first().copied();
                 outcome.round_trips.push(self.testbed.round_trip(direct, self.effort.echoes)?);
-                self.progress.step();
             }
             for index in 0..sizes.len() {
                 for outcome in &mut outcomes {
                     let Some((size, runs)) = outcome.runs.get_mut(index) else { continue };
                     let scenario = outcome.scenario;
-                    self.progress.message(&format!(
-                        "{} at {} % loss: messages of {size}",
-                        scenario.name,
-                        self.loss * 100.0
-                    ));
+                    self.run.step(&format!("{} at {percent} % loss: messages of {size}", scenario.name));
                     runs.push(self.throughput(scenario, *size).with_context(|| scenario.name.to_owned())?);
-                    self.progress.step();
                 }
             }
         }
@@ -206,7 +188,7 @@ impl Bench<'_> {
         let testbed = self.testbed;
         testbed.path_monitor.clear();
         let started = clock::unix_micros();
-        let transfer = Transfer::start_with([testbed.node(), testbed.correspondent()], load)?;
+        let transfer = Transfer::start_with(testbed.ends(), load)?;
         let found = |number: &usize| testbed.path_monitor.first_use(PayloadPath::Direct(*number), started).is_some();
         let ready = clock::wait_for(TIMEOUT, || direct.iter().all(found).then_some(()));
         ready.with_context(|| format!("the connection did not find its direct path:\n{}", testbed.diagnostics()))?;
@@ -230,7 +212,7 @@ impl Bench<'_> {
 impl Outcome {
     fn row(&self) -> Value {
         let runs = self.runs.iter().map(|(size, runs)| {
-            let figure = |pick: fn(&ThroughputRun) -> f64| distribution(&runs.iter().map(pick).collect::<Vec<_>>());
+            let figure = |pick: fn(&ThroughputRun) -> f64| distribution(runs.iter().map(pick));
             json!({
                 "message": size,
                 "mbit_s": figure(|run| run.both),
@@ -267,15 +249,15 @@ impl Outcome {
 }
 
 fn median(runs: &[ThroughputRun]) -> Option<f64> {
-    percentile(&runs.iter().map(|run| run.both).collect::<Vec<_>>(), 0.5)
+    percentile(runs.iter().map(|run| run.both), 0.5)
 }
 
-fn summarise(findings: &mut Findings, outcomes: &[Outcome], quick: bool) {
+fn summarise(run: &mut Run, outcomes: &[Outcome]) {
     for outcome in outcomes {
         let whole = outcome.runs.iter().flat_map(|(_, runs)| runs).all(|run| run.whole);
         let row = outcome.row();
-        findings.require(whole, || format!("a transfer was not delivered completely: {row}"));
-        findings.rows.push(row);
+        run.require(whole, || format!("a transfer was not delivered completely: {row}"));
+        run.rows.push(row);
     }
     let find = |name: &str, loss: f64| {
         outcomes.iter().find(|outcome| outcome.scenario.name == name && outcome.loss.total_cmp(&loss).is_eq())
@@ -286,32 +268,27 @@ fn summarise(findings: &mut Findings, outcomes: &[Outcome], quick: bool) {
     let loss = LinkShape::PAPER.loss;
     let same = ratio(Outcome::rtt, "NS1P", "NS0", loss);
     let longer = [ratio(Outcome::rtt, "NS1C", "NS1P", loss), ratio(Outcome::rtt, "NS2C", "NS2P", loss)];
-    let [longer_1, longer_2] = longer;
-    findings.require(longer.iter().all(|ratio| ratio.is_some_and(|ratio| ratio > 1.0)), || {
+    run.require(longer.iter().all(|ratio| ratio.is_some_and(|ratio| ratio > 1.0)), || {
         format!("round trips by the tunnel over direct ones: {longer:?}; more than 1 is required")
     });
     let gains = [ratio(Outcome::throughput, "NS1P", "NS1C", loss), ratio(Outcome::throughput, "NS2P", "NS2C", loss)];
-    findings.require(gains.iter().all(|gain| gain.is_some_and(|gain| gain >= PAPER_GAIN)), || {
+    run.require(gains.iter().all(|gain| gain.is_some_and(|gain| gain >= PAPER_GAIN)), || {
         format!("gains of throughput: {gains:?}; at least {PAPER_GAIN} is required")
     });
     // A few echoes on a busy machine are not accurate to two percent.
-    findings.require(quick || same.is_some_and(|same| (0.98..=1.02).contains(&same)), || {
+    run.require(run.quick || same.is_some_and(|same| (0.98..=1.02).contains(&same)), || {
         format!("the direct path's round trip over that without mobility: {same:?}; 0.98 to 1.02 is required")
     });
-    let [gain_1, gain_2] = gains;
-    findings.summarise("rtt_ns1p_over_ns0", same);
-    findings.summarise("rtt_ns1c_over_ns1p", longer_1);
-    findings.summarise("rtt_ns2c_over_ns2p", longer_2);
-    findings.summarise("gain_ns1", gain_1);
-    findings.summarise("gain_ns2", gain_2);
-    findings.summarise("throughput_ns1p_over_ns0", ratio(Outcome::throughput, "NS1P", "NS0", loss));
-    findings.summarise("gain_ns1_lossless", ratio(Outcome::throughput, "NS1P", "NS1C", 0.0));
-    findings.summarise("gain_ns2_lossless", ratio(Outcome::throughput, "NS2P", "NS2C", 0.0));
-    findings.summarise("gain_two_uplinks_lossless", ratio(Outcome::largest, "NS12P", "NS1P", 0.0));
-    let measured = findings.rows.iter().filter_map(|row| row.get("tunnel_overhead_percent_of_full_packets")?.as_f64());
-    let measured = measured.fold(None, |most: Option<f64>, one| Some(most.map_or(one, |most| most.max(one))));
-    findings.summarise(
-        "tunnel_overhead_percent",
-        json!({ "computed": round(40.0 / 1460.0 * 100.0), "measured": measured }),
-    );
+    run.summarise("rtt_ns1p_over_ns0", same);
+    for (number, (longer, gain)) in (1..).zip(longer.into_iter().zip(gains)) {
+        run.summarise(&format!("rtt_ns{number}c_over_ns{number}p"), longer);
+        run.summarise(&format!("gain_ns{number}"), gain);
+    }
+    run.summarise("throughput_ns1p_over_ns0", ratio(Outcome::throughput, "NS1P", "NS0", loss));
+    run.summarise("gain_ns1_lossless", ratio(Outcome::throughput, "NS1P", "NS1C", 0.0));
+    run.summarise("gain_ns2_lossless", ratio(Outcome::throughput, "NS2P", "NS2C", 0.0));
+    run.summarise("gain_two_uplinks_lossless", ratio(Outcome::largest, "NS12P", "NS1P", 0.0));
+    let measured =
+        run.rows.iter().filter_map(|row| row.get("tunnel_overhead_percent_of_full_packets")?.as_f64()).reduce(f64::max);
+    run.summarise("tunnel_overhead_percent", json!({ "computed": round(40.0 / 1460.0 * 100.0), "measured": measured }));
 }

@@ -2,21 +2,13 @@
 //! and packets of 1, 8 and 64 flows in turn, compared with plain routers, which have one path. Packets per second of
 //! CPU time, as in `nemo/throughput`.
 
-use super::Experiment;
-use crate::findings::{Findings, distribution, min_of_directions, ratio, round};
-use crate::load::packet_generator::{self, Burst, PacketCounter, PacketGenerator};
-use crate::topology::chain::{self, Chain, Forwarding};
-use crate::ui::Progress;
+use super::{Run, distribution, min_of_directions, ratio, round};
+use crate::load::chain_bench::ChainBench;
+use crate::load::packet_generator::{self, Burst};
+use crate::topology::chain::Forwarding;
 use anyhow::Result;
 use serde_json::json;
 use std::collections::BTreeMap;
-
-/// See the module documentation.
-pub(crate) const EXPERIMENT: Experiment = Experiment {
-    name: "nemo/flows",
-    about: "path selection for 1, 8 and 64 flows: packets per second of CPU time",
-    run,
-};
 
 const FLOWS: [u16; 3] = [1, 8, 64];
 /// Octets of a packet.
@@ -44,40 +36,33 @@ const RULE_FLOWS: u16 = 64;
 /// Bursts of all rounds by selection, number of flows, and direction (upward).
 type Bursts = BTreeMap<(Choice, u16, bool), Vec<Burst>>;
 
-fn run(quick: bool) -> Result<Findings> {
-    let (rounds, frames) = if quick { (3, 30_000) } else { (9, 120_000) };
-    let mut findings = Findings::default();
-    let mut progress = Progress::new(rounds as u64);
-    let (plain, shared) = packet_generator::on_generator_cpu(|| {
-        Ok((Chain::build(Forwarding::Plain)?, Chain::build(Forwarding::FlowBinding)?))
-    })?;
-    let mut generator = PacketGenerator::new()?;
-    let ends = [&plain, &shared].into_iter().flat_map(|chain| [(&chain.sink, "d0"), (&chain.source, "s0")]);
-    let _counters: Vec<PacketCounter> =
-        ends.map(|(host, interface)| generator.count_at(host, interface)).collect::<Result<_>>()?;
+pub(super) fn run(run: &mut Run) -> Result<()> {
+    let (rounds, frames) = if run.quick { (3, 30_000) } else { (9, 120_000) };
+    run.set_steps(rounds);
+    let mut bench = ChainBench::new(&[Forwarding::Plain, Forwarding::FlowBinding])?;
     let mut bursts = Bursts::new();
     let mut shares = BTreeMap::new();
     for at in 0..rounds {
-        progress.message(&format!("round {} of {rounds}", at + 1));
+        run.step(&format!("round {} of {rounds}", at + 1));
         for flows in (0..FLOWS.len()).filter_map(|place| FLOWS.get((place + at) % FLOWS.len())) {
             for (choice, upward) in CHOICES.into_iter().flat_map(|choice| [(choice, false), (choice, true)]) {
-                let chain = if choice == Choice::Plain { &plain } else { &shared };
+                let kind = if choice == Choice::Plain { Forwarding::Plain } else { Forwarding::FlowBinding };
+                let first = if choice == Choice::Weighted { RULE_FLOWS } else { 0 };
                 // Towards the mobile router the home agent selects the path; these are its counters.
-                let before = (choice == Choice::Weighted && !upward).then(|| sent_by_path(&shared)).transpose()?;
-                let burst = send_burst(&mut generator, chain, choice, *flows, upward, frames)?;
+                let before = (choice == Choice::Weighted && !upward).then(|| sent_by_path(&bench)).transpose()?;
+                let burst = bench.send_burst((kind, upward), PACKET, first..first + flows, (WARM_UP, frames))?;
                 bursts.entry((choice, *flows, upward)).or_default().push(burst);
                 if let Some(before) = before {
-                    shares.insert(*flows, share(before, sent_by_path(&shared)?));
+                    shares.insert(*flows, share(before, sent_by_path(&bench)?));
                 }
             }
         }
-        progress.step();
     }
-    summarise(&mut findings, &bursts, &shares);
-    Ok(findings)
+    summarise(run, &bursts, &shares);
+    Ok(())
 }
 
-fn summarise(findings: &mut Findings, bursts: &Bursts, shares: &BTreeMap<u16, f64>) {
+fn summarise(run: &mut Run, bursts: &Bursts, shares: &BTreeMap<u16, f64>) {
     let rates = |(choice, flows), upward| -> Vec<f64> {
         bursts.get(&(choice, flows, upward)).into_iter().flatten().map(Burst::kpps).collect()
     };
@@ -86,51 +71,32 @@ fn summarise(findings: &mut Findings, bursts: &Bursts, shares: &BTreeMap<u16, f6
         let name = format!("{choice:?}").to_lowercase();
         for flows in FLOWS {
             if flows > 1 {
-                findings.summarise(&format!("{name}_{flows}_over_1"), over((choice, flows), (choice, 1)));
+                run.summarise(&format!("{name}_{flows}_over_1"), over((choice, flows), (choice, 1)));
             }
             if choice != Choice::Plain {
-                findings
-                    .summarise(&format!("{name}_over_plain_{flows}"), over((choice, flows), (Choice::Plain, flows)));
+                run.summarise(&format!("{name}_over_plain_{flows}"), over((choice, flows), (Choice::Plain, flows)));
             }
         }
     }
     for (flows, share) in shares {
-        findings.summarise(&format!("second_uplink_share_{flows}"), round(*share));
+        run.summarise(&format!("second_uplink_share_{flows}"), round(*share));
     }
     // Many flows use both uplinks; a single flow uses one of them.
     if !shares.get(&64).is_some_and(|share| (0.1..=0.9).contains(share)) {
-        findings.add_fault(format!("64 flows are not distributed: share of the second uplink {shares:?}"));
+        run.add_fault(format!("64 flows are not distributed: share of the second uplink {shares:?}"));
     }
     for ((choice, flows, upward), bursts) in bursts {
         let by = format!("{choice:?}").to_lowercase();
         packet_generator::describe_losses(bursts)
-            .for_each(|lost| findings.add_fault(format!("{by}, {flows} flows, {lost}")));
-        let kpps: Vec<f64> = bursts.iter().map(Burst::kpps).collect();
-        findings.rows.push(json!({ "by": by, "flows": flows, "upward": upward, "kpps_of_cpu": distribution(&kpps) }));
+            .for_each(|lost| run.add_fault(format!("{by}, {flows} flows, {lost}")));
+        run.rows.push(json!({ "by": by, "flows": flows, "upward": upward, "kpps_of_cpu": distribution(bursts.iter().map(Burst::kpps)) }));
     }
 }
 
-/// One packet of each flow in turn, from end to end.
-fn send_burst(
-    generator: &mut PacketGenerator,
-    chain: &Chain,
-    choice: Choice,
-    flows: u16,
-    upward: bool,
-    count: u32,
-) -> Result<Burst> {
-    let (host, from, to) = if upward { (&chain.sink, "d0", "in0") } else { (&chain.source, "s0", "h0") };
-    let frame = |flow| chain::ethernet_frame(from, to, &chain::udp_packet(PACKET, upward, flow));
-    let first = if choice == Choice::Weighted { RULE_FLOWS } else { 0 };
-    let frames: Vec<Vec<u8>> = (first..first + flows).map(frame).collect();
-    generator.send_burst(host, from, &frames, WARM_UP)?;
-    generator.send_burst(host, from, &frames, count)
-}
-
 /// Packets that the home agent has sent on each path.
-fn sent_by_path(chain: &Chain) -> Result<[u64; 2]> {
-    let [first, second] = PATHS;
-    Ok([chain.agent.packet_count(first, "tx")?, chain.agent.packet_count(second, "tx")?])
+fn sent_by_path(bench: &ChainBench) -> Result<[u64; 2]> {
+    let ([first, second], agent) = (PATHS, &bench.chain(Forwarding::FlowBinding)?.agent);
+    Ok([agent.packet_count(first, "tx")?, agent.packet_count(second, "tx")?])
 }
 
 /// The second path's share of the packets sent between two readings, 0 to 1.

@@ -1,28 +1,15 @@
 //! One uplink at home and one away (RFC 5648 §5.6): the gap when either is pulled or plugged in again.
 
-use super::Experiment;
+use super::{Run, percentile, round};
 use crate::bed::{Port, Segment};
-use crate::findings::{Findings, distribution, percentile, round};
 use crate::load::Delivery;
-use crate::load::handover::{HandoverMeasurement, HandoverTraffic, OBSERVATION_TIME, round_trip};
-use crate::topology::nemo::{CORRESPONDENT, NemoNetwork, Vehicle};
-use crate::ui::Progress;
-use anyhow::{Context, Result};
-use roam6_proto::Report;
-use roam6_proto::contract::report::NemoReport;
+use crate::load::handover::{HandoverSeries, HandoverTraffic, OBSERVATION_TIME, round_trip};
+use crate::topology::nemo::{CORRESPONDENT, NemoNetwork};
+use anyhow::Result;
 use serde_json::json;
 use std::thread::sleep;
 use std::time::Duration;
 
-/// See the module documentation.
-pub(crate) const EXPERIMENT: Experiment = Experiment {
-    name: "nemo/home-and-away",
-    about: "one uplink at home, one away, both in use: gap and loss when either is pulled or comes back",
-    run,
-};
-
-/// How long both registrations may take.
-const TIMEOUT: Duration = Duration::from_secs(10);
 /// The actions of a round, each with the uplink concerned.
 const CYCLE: [(&str, UplinkRole, bool); 4] = [
     ("home pulled", UplinkRole::Home, false),
@@ -42,28 +29,27 @@ struct Series {
     policy: &'static str,
     what: &'static str,
     carrying: bool,
-    round_trip: f64,
-    measurements: Vec<HandoverMeasurement>,
+    handovers: HandoverSeries,
 }
 
-fn run(quick: bool) -> Result<Findings> {
-    let times = if quick { 1 } else { 10 };
+pub(super) fn run(run: &mut Run) -> Result<()> {
+    let times = if run.quick { 1 } else { 10 };
     let policies = [("home preferred", UplinkRole::Home), ("home as backup", UplinkRole::Visited)];
-    let mut progress = Progress::new(times * (CYCLE.len() * policies.len()) as u64);
+    run.set_steps(times * CYCLE.len() * policies.len());
     let (mut all, mut tcp_survived) = (Vec::new(), true);
-    for (policy, preferred) in policies {
-        let (series, whole) = measure((policy, preferred), times, &mut progress)?;
+    for policy in policies {
+        let (series, whole) = measure(run, policy, times)?;
         all.extend(series);
         tcp_survived &= whole;
     }
-    Ok(summarise(&all, tcp_survived))
+    run.require_tcp(tcp_survived);
+    summarise(run, &all);
+    Ok(())
 }
 
-fn measure(
-    (policy, preferred): (&'static str, UplinkRole),
-    times: u64,
-    progress: &mut Progress,
-) -> Result<(Vec<Series>, bool)> {
+/// The series of one policy, and whether TCP survived.
+fn measure(run: &Run, policy: (&'static str, UplinkRole), times: usize) -> Result<(Vec<Series>, bool)> {
+    let (policy, preferred) = policy;
     let network = NemoNetwork::build(Duration::ZERO, 1, "")?;
     let vehicle = network.vehicle_with(0, &["up0", "up1"], "home_and_away = true\n")?;
     let (first, second) = (vehicle.uplink(0)?, vehicle.uplink(1)?);
@@ -75,7 +61,7 @@ fn measure(
     let plug = |which| {
         let (port, segment) = place(which);
         let at = network.emulator.plug(port, segment)?;
-        wait_both(&vehicle, at).map(|()| Some(at))
+        vehicle.wait_registered(at, 2).map(|()| Some(at))
     };
     network.emulator.plug(abroad, place(UplinkRole::Visited).1)?;
     vehicle.wait_until_connected(CORRESPONDENT)?;
@@ -84,65 +70,29 @@ fn measure(
     let round_trip = round_trip(&vehicle)?;
     let traffic = HandoverTraffic::start(&network, &vehicle)?;
     sleep(OBSERVATION_TIME);
-    let series = |(what, which, back): (&'static str, UplinkRole, bool)| {
-        let carrying = which == preferred && !back;
-        Series { policy, what, carrying, round_trip, measurements: Vec::new() }
-    };
-    let mut all: Vec<Series> = CYCLE.into_iter().map(series).collect();
+    let mut all = CYCLE.map(|(what, which, back)| {
+        let handovers = HandoverSeries { round_trip, measurements: Vec::new() };
+        Series { policy, what, carrying: which == preferred && !back, handovers }
+    });
     for _ in 0..times {
-        progress.message(policy);
         for ((what, which, back), series) in CYCLE.into_iter().zip(&mut all) {
-            series.measurements.push(traffic.measure(&vehicle, what, || match back {
+            run.step(policy);
+            series.handovers.measurements.push(traffic.measure(&vehicle, what, || match back {
                 true => plug(which),
                 false => network.emulator.unplug(place(which).0).map(|_| None),
             })?);
-            progress.step();
         }
     }
-    let whole = traffic.finish()?.iter().all(Delivery::is_complete);
-    Ok((all, whole))
+    Ok((all.into(), traffic.finish()?.iter().all(Delivery::is_complete)))
 }
 
-fn wait_both(vehicle: &Vehicle, since: u64) -> Result<()> {
-    let both =
-        |report: &Report| matches!(report, Report::Nemo(NemoReport::Bound { care_of, .. }) if care_of.len() == 2);
-    vehicle
-        .daemon
-        .events()
-        .wait_for(since, TIMEOUT, both)
-        .context("home and care-of address are not both registered")?;
-    Ok(())
-}
-
-fn summarise(all: &[Series], tcp_survived: bool) -> Findings {
-    let mut findings = Findings::default();
-    findings.require(tcp_survived, || "a TCP connection did not survive".to_owned());
-    for series in all {
-        let figure = |pick: fn(&HandoverMeasurement) -> f64| {
-            distribution(&series.measurements.iter().map(pick).collect::<Vec<_>>())
-        };
-        for one in series.measurements.iter().filter(|one| !(one.recovered && one.tcp_survived)) {
-            findings.add_fault(format!("packets or TCP did not continue after a handover: {}", one.row()));
-        }
-        findings.rows.push(json!({
-            "policy": series.policy,
-            "what": series.what,
-            "moves": series.measurements.len(),
-            "gap_fine_ms": figure(|one| one.gap_fine),
-            "lost": figure(|one| one.lost as f64),
-            "lost_fine": figure(|one| one.lost_fine as f64),
-            "each": series.measurements.iter().map(HandoverMeasurement::row).collect::<Vec<_>>(),
-        }));
+fn summarise(run: &mut Run, all: &[Series]) {
+    for Series { policy, what, handovers, .. } in all {
+        handovers.report(run, json!({ "policy": policy, "what": what }));
     }
-    let pulled: Vec<f64> = all
-        .iter()
-        .filter(|series| series.carrying)
-        .flat_map(|series| series.measurements.iter().map(|one| one.gap_fine - series.round_trip))
-        .collect();
-    let others = all.iter().filter(|series| !series.carrying).flat_map(|series| &series.measurements);
-    let lost: Vec<f64> = others.map(|one| (one.lost + one.lost_fine) as f64).collect();
-    findings.summarise("pulled_gap_minus_rtt_ms_p50", percentile(&pulled, 0.5).map(round));
-    findings.summarise("otherwise_lost_max", percentile(&lost, 1.0));
-    findings.summarise("tcp_survived", u8::from(tcp_survived));
-    findings
+    let series = |carrying| all.iter().filter(move |series| series.carrying == carrying).map(|one| &one.handovers);
+    let pulled = series(true).flat_map(|one| one.each(|one| one.gap_fine).map(|gap| gap - one.round_trip));
+    let lost = series(false).flat_map(|one| one.each(|one| (one.lost + one.lost_fine) as f64));
+    run.summarise("pulled_gap_minus_rtt_ms_p50", percentile(pulled, 0.5).map(round));
+    run.summarise("otherwise_lost_max", percentile(lost, 1.0));
 }

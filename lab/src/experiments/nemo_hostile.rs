@@ -1,33 +1,22 @@
 //! A million malformed, forged and replayed mobility messages against a running home agent (RFC 6275 §15, RFC 4285 §8),
 //! and attacks that need several messages.
 
-use super::Experiment;
-use crate::attacks::{acknowledgements, lengths, loops, restarts, sources};
-use crate::bed::Daemon;
+use super::{Run, round};
+use crate::attacks::{acknowledgements, attacker_address, insider, lengths, loops, restarts, sources};
 use crate::bed::tap::Tap;
 use crate::clock;
-use crate::findings::{Findings, round};
 use crate::load::Delivery;
 use crate::load::forge::SyntheticRouter;
 use crate::load::handover::{HandoverTraffic, OBSERVATION_TIME, round_trip};
-use crate::topology::nemo::{self, CORRESPONDENT, HOME_AGENT, NemoNetwork, Vehicle};
-use crate::ui::Progress;
+use crate::topology::nemo::{self, CORRESPONDENT, HOME_AGENT, NO_DAD, NemoNetwork};
 use anyhow::Result;
 use roam6_proto::Entropy;
 use roam6_wire::mobility::{BindingAcknowledgement, Message, Status};
-use roam6_wire::{CareOfAddress, HomeAddress, Sequence};
+use roam6_wire::{HomeAddress, Sequence};
 use serde_json::{Value, json};
-use std::collections::BTreeMap;
 use std::net::Ipv6Addr;
 use std::thread::sleep;
 use std::time::Duration;
-
-/// See the module documentation.
-pub(crate) const EXPERIMENT: Experiment = Experiment {
-    name: "nemo/hostile",
-    about: "a million hostile messages and seven attacks against running daemons",
-    run,
-};
 
 /// Messages sent before the attacker pauses, and its rate.
 const BURST: u32 = 100;
@@ -38,7 +27,7 @@ const SETTLE_TIME: Duration = Duration::from_secs(2);
 const MEMORY_TOLERANCE: u64 = 512 * 1024;
 
 /// Attacks in addition to the flood, each in a network of its own.
-const ATTACK_COUNT: u64 = 6;
+const ATTACK_COUNT: usize = 6;
 /// Two encapsulations and two fragmentations are legitimate for one packet.
 const MOST_FORWARDED: u64 = 4;
 
@@ -63,127 +52,94 @@ const ATTACKS: [Attack; 9] = [
     ("not for a home agent", Attacker::misdirected),
 ];
 
-fn run(quick: bool) -> Result<Findings> {
-    let mut progress = Progress::new(ATTACKS.len() as u64 + ATTACK_COUNT);
-    let mut findings = run_flood(quick, &mut progress)?;
-    run_attacks(quick, &mut progress, &mut findings)?;
-    Ok(findings)
+pub(super) fn run(run: &mut Run) -> Result<()> {
+    run.set_steps(ATTACKS.len() + ATTACK_COUNT);
+    run_flood(run)?;
+    run_attacks(run)
 }
 
 /// Attacks in networks of their own: each figure is 0 if the attack fails; one is small.
-fn run_attacks(quick: bool, progress: &mut Progress, findings: &mut Findings) -> Result<()> {
-    let begin_attack = |name: &str, progress: &mut Progress| {
-        progress.step();
-        progress.message(name);
-    };
-    begin_attack("signed refusals", progress);
-    let unbound = acknowledgements::unbound_seconds(Duration::from_secs(if quick { 10 } else { 60 }))?;
-    findings.summarise("unbound_by_outsider_s", round(unbound));
-    findings.require(unbound <= 0.0, || format!("an outsider kept a mobile router unbound for {unbound:.1} s"));
-    begin_attack("loops", progress);
+fn run_attacks(run: &mut Run) -> Result<()> {
+    run.step("signed refusals");
+    let unbound = acknowledgements::unbound_seconds(Duration::from_secs(if run.quick { 10 } else { 60 }))?;
+    run.summarise("unbound_by_outsider_s", round(unbound));
+    run.require(unbound <= 0.0, || format!("an outsider kept a mobile router unbound for {unbound:.1} s"));
+    run.step("loops");
     let rows = loops::forwarded_per_packet()?;
     let most = rows.iter().filter_map(|row| row.get("forwarded").and_then(Value::as_u64)).max().unwrap_or(0);
-    findings.rows.extend(rows);
-    findings.summarise("forwarded_per_packet_max", most);
-    findings.require(most <= MOST_FORWARDED, || format!("one packet was forwarded {most} times"));
-    begin_attack("spoofed sources", progress);
+    run.rows.extend(rows);
+    run.summarise("forwarded_per_packet_max", most);
+    run.require(most <= MOST_FORWARDED, || format!("one packet was forwarded {most} times"));
+    run.step("spoofed sources");
     let (count, rows) = sources::forwarded_spoofed()?;
-    findings.rows.extend(rows);
+    run.rows.extend(rows);
+    require_zero(run, "foreign_source_forwarded", "packets with a spoofed source were forwarded", count);
     let counted: [(&str, &str, CountedAttack); 3] = [
-        ("insider_locks_out", "mobile routers were locked out by an insider", lengths::locked_out),
-        ("full_disk_farewells_undone", "acknowledged de-registrations were undone", restarts::undone_deregistrations),
-        (
-            "accepted_replays_after_restart",
-            "replayed updates were accepted after a restart",
-            restarts::accepted_replays,
-        ),
+        ("insider_locks_out", "mobile routers locked out by an insider", lengths::locked_out),
+        ("full_disk_farewells_undone", "acknowledged de-registrations undone", restarts::undone_deregistrations),
+        ("accepted_replays_after_restart", "replayed updates accepted after a restart", restarts::accepted_replays),
     ];
-    require_zero(findings, "foreign_source_forwarded", "packets with a spoofed source were forwarded", count);
-    for (name, what, run) in counted {
-        begin_attack(name, progress);
-        let (count, row) = run()?;
-        findings.rows.push(row);
-        require_zero(findings, name, what, count);
+    for (name, what, attack) in counted {
+        run.step(name);
+        let (count, row) = attack()?;
+        run.rows.push(row);
+        require_zero(run, name, what, count);
     }
-    progress.step();
     Ok(())
 }
 
 /// Requires a figure to be 0.
-fn require_zero(findings: &mut Findings, name: &str, what: &str, count: usize) {
-    findings.summarise(name, count);
-    findings.require(count == 0, || format!("{count} {what}"));
+fn require_zero(run: &mut Run, name: &str, what: &str, count: usize) {
+    run.summarise(name, count);
+    run.require(count == 0, || format!("{count} {what}"));
 }
 
-fn run_flood(quick: bool, progress: &mut Progress) -> Result<Findings> {
-    let total: u32 = if quick { 90_000 } else { 1_000_000 };
+fn run_flood(run: &mut Run) -> Result<()> {
+    let total: u32 = if run.quick { 90_000 } else { 1_000_000 };
     let each = total.div_ceil(u32::try_from(ATTACKS.len())?);
-    let network = NemoNetwork::build(Duration::ZERO, 1, "duplicate_detection = false")?;
-    let vehicle = network.vehicle(0, &["up0"])?;
-    network.emulator.plug(vehicle.uplink(0)?, network.visited[0].link)?;
-    vehicle.wait_until_connected(CORRESPONDENT)?;
-    let mut attacker = Attacker::new(&network, &vehicle)?;
+    let (network, vehicle) = NemoNetwork::with_vehicle(Duration::ZERO, NO_DAD, "")?;
+    let mut attacker = Attacker::new(&network)?;
     let traffic = HandoverTraffic::start(&network, &vehicle)?;
     sleep(OBSERVATION_TIME);
     let began = clock::unix_micros();
     let memory_before = network.home_agent.anonymous_memory()?;
-    let mut findings = Findings::default();
     let (mut sent, mut accounted) = (0, 0);
     for (name, make) in ATTACKS {
-        progress.message(name);
-        let before = counters(&network.home_agent)?;
+        run.step(name);
+        let before = network.home_agent.counters("events")?;
         attacker.send_burst(each, make)?;
         sleep(SETTLE_TIME);
-        let after = counters(&network.home_agent)?;
-        let grown: BTreeMap<&String, u64> = after
-            .iter()
-            .filter(|(name, _)| is_result_counter(name))
-            .map(|(name, count)| (name, count.saturating_sub(*before.get(name).unwrap_or(&0))))
-            .filter(|(_, count)| *count > 0)
-            .collect();
+        let mut grown = network.home_agent.counter_growth(&before)?;
+        grown.retain(|name, _| is_result_counter(name));
         let counted: u64 = grown.values().sum();
         sent += u64::from(each);
         accounted += counted;
-        findings.rows.push(json!({ "attack": name, "sent": each, "counted": counted, "as": grown }));
-        progress.step();
+        run.rows.push(json!({ "attack": name, "sent": each, "counted": counted, "as": grown }));
     }
     let memory_after = network.home_agent.anonymous_memory()?;
     let end = clock::unix_micros() - 150_000;
-    let lost =
-        traffic.fine.forward.delivery_counts(began, end).lost + traffic.fine.reverse.delivery_counts(began, end).lost;
+    let lost = traffic.fine.lost(began, end);
     let bound = round_trip(&vehicle).is_ok() && vehicle.wait_until_connected(CORRESPONDENT).is_ok();
     let whole = traffic.finish()?.iter().all(Delivery::is_complete);
     let grown = memory_after.saturating_sub(memory_before);
-    findings.require(bound, || "the mobile router is not bound at the end".to_owned());
-    findings.require(whole, || "the transfer did not survive".to_owned());
-    findings.require(lost == 0, || format!("{lost} legitimate packets were lost"));
-    findings.require(grown <= MEMORY_TOLERANCE, || format!("memory grew by {grown} octets"));
-    findings.require(accounted == sent, || format!("{accounted} of {sent} hostile messages are accounted for"));
-    let figures: [(&str, Value); 8] = [
-        ("sent", json!(sent)),
-        ("accounted", json!(accounted)),
-        ("seconds", json!(round((end - began) as f64 / 1e6))),
-        ("memory_before_kb", json!(memory_before / 1024)),
-        ("memory_after_kb", json!(memory_after / 1024)),
-        ("legitimate_lost", json!(lost)),
-        ("still_bound", json!(u8::from(bound))),
-        ("tcp_survived", json!(u8::from(whole))),
-    ];
-    for (name, value) in figures {
-        findings.summarise(name, value);
-    }
-    Ok(findings)
+    run.require(bound, || "the mobile router is not bound at the end".to_owned());
+    run.require_tcp(whole);
+    run.require(lost == 0, || format!("{lost} legitimate packets were lost"));
+    run.require(grown <= MEMORY_TOLERANCE, || format!("memory grew by {grown} octets"));
+    run.require(accounted == sent, || format!("{accounted} of {sent} hostile messages are accounted for"));
+    run.summarise("sent", sent);
+    run.summarise("accounted", accounted);
+    run.summarise("seconds", round((end - began) as f64 / 1e6));
+    run.summarise("memory_before_kb", memory_before / 1024);
+    run.summarise("memory_after_kb", memory_after / 1024);
+    run.summarise("legitimate_lost", lost);
+    run.summarise("still_bound", u8::from(bound));
+    Ok(())
 }
 
 /// Whether this counter is the outcome of a message.
 fn is_result_counter(name: &str) -> bool {
     name.starts_with("dropped_") || name == "refused" || name == "binding_error"
-}
-
-fn counters(daemon: &Daemon) -> Result<BTreeMap<String, u64>> {
-    let text = daemon.query(&["show", "counters", "--json"])?;
-    let document: Value = serde_json::from_str(&text)?;
-    Ok(serde_json::from_value(document.get("events").cloned().unwrap_or_default())?)
 }
 
 /// An attacker on a link of its own to the home agent, with knowledge of all addresses and no key.
@@ -195,17 +151,11 @@ struct Attacker {
 }
 
 impl Attacker {
-    fn new(network: &NemoNetwork, vehicle: &Vehicle) -> Result<Attacker> {
+    fn new(network: &NemoNetwork) -> Result<Attacker> {
         let tap = Tap::open(&network.ha, "evil0")?;
         network.ha.ip(&["route add 2001:db8:bad::/48 via fe80::1 dev evil0"])?;
-        let victim = SyntheticRouter {
-            home_agent: HOME_AGENT,
-            home_address: HomeAddress(vehicle.home_address),
-            care_of: CareOfAddress(Ipv6Addr::new(0x2001, 0xdb8, 0xbad, 0, 0, 0, 0, 1)),
-            spi: nemo::FIRST_SPI,
-            key: b"not the key you seek".to_vec(),
-        };
-        let genuine = SyntheticRouter { key: nemo::key(), ..victim.clone() };
+        let genuine = insider(0, attacker_address(1));
+        let victim = SyntheticRouter { key: b"not the key you seek".to_vec(), ..genuine.clone() };
         Ok(Attacker { tap, rng: Entropy::seed_from_u64(13), victim, genuine })
     }
 
@@ -215,7 +165,7 @@ impl Attacker {
         let mut next = clock::now();
         for number in 0..count {
             if number % BURST == 0 {
-                while self.tap.receive().is_some() {}
+                self.tap.discard();
                 next += pause;
                 sleep(next.saturating_duration_since(clock::now()));
             }

@@ -1,22 +1,15 @@
 //! Nested mobile networks, depth 1 to 3 (RFC 3963 §9, RFC 4888): connectivity, path and MTU.
 
-use super::Experiment;
-use crate::bed::host;
-use crate::findings::{Findings, percentile, round};
+use super::{Run, percentile, round};
+use crate::bed::dissector;
 use crate::load::{Delivery, Transfer};
-use crate::topology::nemo::{CORRESPONDENT, NemoNetwork, Vehicle};
-use crate::ui::Progress;
+use crate::topology::nemo::{CORRESPONDENT, NO_DAD, NemoNetwork, Vehicle};
 use anyhow::{Context, Result};
 use serde_json::json;
 use std::collections::BTreeSet;
 use std::path::Path;
-use std::process::Command;
 use std::thread::sleep;
 use std::time::Duration;
-
-/// See the module documentation.
-pub(crate) const EXPERIMENT: Experiment =
-    Experiment { name: "nemo/nested", about: "nested mobile networks, depth 1 to 3: path and MTU", run };
 
 const DEPTH: u8 = 3;
 /// Octets of the largest echo request, IPv6 header included.
@@ -24,13 +17,12 @@ const FULL_MTU: u32 = 1500;
 /// Overhead of a tunnel, octets.
 const TUNNEL_OVERHEAD: u32 = 40;
 
-fn run(quick: bool) -> Result<Findings> {
-    let mut progress = Progress::new(DEPTH.into());
-    let network = NemoNetwork::build(Duration::ZERO, DEPTH, "duplicate_detection = false")?;
-    let mut findings = Findings::default();
+pub(super) fn run(run: &mut Run) -> Result<()> {
+    run.set_steps(DEPTH.into());
+    let network = NemoNetwork::build(Duration::ZERO, DEPTH, NO_DAD)?;
     let mut vehicles: Vec<Vehicle> = Vec::new();
     for depth in 1..=DEPTH {
-        progress.message(&format!("depth {depth}"));
+        run.step(&format!("depth {depth}"));
         let vehicle = network.vehicle(depth - 1, &["up0"])?;
         let [fn1, _] = &network.visited;
         let parent = vehicles.last().map_or(fn1.link, |parent| parent.ingress_segment);
@@ -39,23 +31,22 @@ fn run(quick: bool) -> Result<Findings> {
         vehicles.push(vehicle);
         let vehicle = vehicles.last().context("no vehicle")?;
         if let Err(why) = connected {
-            findings.rows.push(json!({ "depth": depth, "connected": false, "why": why.to_string() }));
-            findings.add_fault(format!("depth {depth}: {why}"));
+            run.rows.push(json!({ "depth": depth, "connected": false, "why": why.to_string() }));
+            run.add_fault(format!("depth {depth}: {why}"));
             break;
         }
         sleep(Duration::from_secs(1));
-        let row = measure(&network, vehicle, depth, quick)?;
+        let row = measure(&network, vehicle, depth, run.quick)?;
         let whole = row.get("tcp_whole").and_then(serde_json::Value::as_bool).unwrap_or(false);
-        findings.require(whole, || format!("depth {depth}: TCP did not deliver everything"));
+        run.require(whole, || format!("depth {depth}: TCP did not deliver everything"));
         let mtus = [row.get("mtu"), row.get("mtu_expected")];
-        findings.require(mtus[0] == mtus[1], || format!("depth {depth}: measured and expected path MTU: {mtus:?}"));
-        findings.rows.push(row);
-        progress.step();
+        run.require(mtus[0] == mtus[1], || format!("depth {depth}: measured and expected path MTU: {mtus:?}"));
+        run.rows.push(row);
     }
-    let reached = findings.rows.iter().filter(|row| row.get("connected") == Some(&json!(true))).count();
-    findings.summarise("depth_reached", reached);
-    findings.summarise("mtu", findings.rows.iter().filter_map(|row| row.get("mtu").cloned()).collect::<Vec<_>>());
-    Ok(findings)
+    let reached = run.rows.iter().filter(|row| row.get("connected") == Some(&json!(true))).count();
+    run.summarise("depth_reached", reached);
+    run.summarise("mtu", run.rows.iter().filter_map(|row| row.get("mtu").cloned()).collect::<Vec<_>>());
+    Ok(())
 }
 
 fn measure(network: &NemoNetwork, vehicle: &Vehicle, depth: u8, quick: bool) -> Result<serde_json::Value> {
@@ -63,18 +54,15 @@ fn measure(network: &NemoNetwork, vehicle: &Vehicle, depth: u8, quick: bool) -> 
     let mtu = discover_path_mtu(vehicle, &target)?;
     let capture = Path::new(crate::bed::sandbox::WORK_DIR).join("nested.pcapng");
     network.emulator.capture(&capture)?;
-    let ping = ["-6", "-n", "-c", if quick { "10" } else { "50" }, "-i", "0.02", &target];
-    let text = vehicle.mnn.output("ping", &ping)?;
+    let times = vehicle.mnn.ping(if quick { 10 } else { 50 }, &["-i", "0.02", &target])?;
     network.emulator.finish_capture()?;
-    let times: Vec<f64> =
-        text.lines().filter_map(|line| line.split_once("time=")?.1.split_whitespace().next()?.parse().ok()).collect();
     let transfer = Transfer::start([vehicle.node(), network.correspondent()], 9400, 1_000_000)?;
     sleep(Duration::from_secs(if quick { 1 } else { 5 }));
     let deliveries = transfer.finish(Duration::from_secs(10))?;
     Ok(json!({
         "depth": depth,
         "connected": true,
-        "rtt_ms_p50": percentile(&times, 0.5).map(round),
+        "rtt_ms_p50": round(percentile(&times, 0.5).context("no echo was answered")?),
         "mtu": mtu,
         "mtu_expected": FULL_MTU - TUNNEL_OVERHEAD * u32::from(depth),
         "path": tunnel_path(&capture)?,
@@ -98,16 +86,8 @@ fn discover_path_mtu(vehicle: &Vehicle, target: &str) -> Result<u32> {
 
 /// The links that an echo request passed, in order, with the number of IPv6 headers it had there.
 fn tunnel_path(capture: &Path) -> Result<Vec<String>> {
-    let mut command = Command::new("tshark");
-    command.arg("-n").arg("-r").arg(capture).args(["-Y", "icmpv6.type == 128", "-T", "fields"]);
-    let text = host::run_command(command.args([
-        "-e",
-        "frame.interface_name",
-        "-e",
-        "ipv6.src",
-        "-e",
-        "icmpv6.echo.sequence_number",
-    ]))?;
+    let fields = ["-e", "frame.interface_name", "-e", "ipv6.src", "-e", "icmpv6.echo.sequence_number"];
+    let text = dissector::tshark(capture, "icmpv6.type == 128", &[&["-T", "fields"], &fields[..]].concat())?;
     let mut seen = BTreeSet::new();
     let mut links = Vec::new();
     for line in text.lines() {

@@ -1,12 +1,10 @@
 //! One home agent with 10 to 1 000 000 bindings: updates per second, memory, delay of the acknowledgement, delay of an
 //! update during other work, and forwarding compared with plain routing with as many routes.
 
-use super::Experiment;
+use super::{Run, distribution, percentile, round};
 use crate::bed::{Host, sandbox};
 use crate::clock;
-use crate::findings::{Findings, distribution, percentile, round};
 use crate::load::registrations::{CORRESPONDENT, RegistrationLoad, RouterTaps, mobile_network, prefix_table};
-use crate::ui::Progress;
 use anyhow::Result;
 use nix::time::{ClockId, clock_gettime};
 use roam6_wire::ip6::{self, Header, protocol};
@@ -14,10 +12,6 @@ use serde_json::{Value, json};
 use std::fs;
 use std::net::Ipv6Addr;
 use std::time::Duration;
-
-/// See the module documentation.
-pub(crate) const EXPERIMENT: Experiment =
-    Experiment { name: "nemo/scale", about: "10 to 1 000 000 bindings in one home agent: rate, memory, delay", run };
 
 /// Updates in flight when the rate is measured.
 const WINDOW: usize = 64;
@@ -30,28 +24,25 @@ const TABLE_TIME: Duration = Duration::from_secs(4);
 /// Octets of a forwarded packet.
 const PACKET: usize = 250;
 
-fn run(quick: bool) -> Result<Findings> {
-    let sizes: &[u32] = if quick { &[10, 1000, 10_000] } else { &[10, 1000, 16_000, 100_000, 1_000_000] };
-    let frames = if quick { 100_000 } else { 400_000 };
-    let on_disk = if quick { 1000 } else { 10_000 };
-    let mut findings = Findings::default();
-    let mut progress = Progress::new(sizes.len() as u64 + 1);
+pub(super) fn run(run: &mut Run) -> Result<()> {
+    let sizes: &[u32] = if run.quick { &[10, 1000, 10_000] } else { &[10, 1000, 16_000, 100_000, 1_000_000] };
+    let frames = if run.quick { 100_000 } else { 400_000 };
+    let on_disk = if run.quick { 1000 } else { 10_000 };
+    run.set_steps(sizes.len() + 1);
     for size in sizes {
-        progress.message(&format!("{size} bindings"));
-        findings.rows.push(measure(*size, frames, Some(size) == sizes.last())?);
-        progress.step();
+        run.step(&format!("{size} bindings"));
+        run.rows.push(measure(*size, frames, Some(size) == sizes.last())?);
     }
-    progress.message(&format!("{on_disk} bindings, journal on disk"));
+    run.step(&format!("{on_disk} bindings, journal on disk"));
     let disk = measure_disk(on_disk)?;
-    progress.step();
-    summarise(&mut findings, &disk);
-    findings.rows.push(disk);
-    Ok(findings)
+    summarise(run, &disk);
+    run.rows.push(disk);
+    Ok(())
 }
 
-fn summarise(findings: &mut Findings, disk: &Value) {
+fn summarise(run: &mut Run, disk: &Value) {
     let figure = |name: &str| -> Vec<f64> {
-        findings.rows.iter().filter_map(|row| row.pointer(name).and_then(Value::as_f64)).collect()
+        run.rows.iter().filter_map(|row| row.pointer(name).and_then(Value::as_f64)).collect()
     };
     // The slowest size relative to the smallest one.
     let ratio = |name: &str| {
@@ -86,7 +77,7 @@ fn summarise(findings: &mut Findings, disk: &Value) {
         ),
     ];
     for (name, value) in summary {
-        findings.summarise(name, value);
+        run.summarise(name, value);
     }
 }
 

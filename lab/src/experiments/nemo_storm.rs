@@ -1,25 +1,16 @@
 //! A home agent is killed and restarted, and all its mobile routers register at the same time: time until it answers,
 //! time until all have an acknowledgement, and lost bindings.
 
-use super::Experiment;
+use super::{Run, distribution, percentile, round};
 use crate::bed::{Daemon, sandbox};
 use crate::clock;
-use crate::findings::{Findings, distribution, percentile, round};
 use crate::load::registrations::{RegistrationLoad, care_of};
-use crate::ui::Progress;
 use anyhow::{Context, Result, bail};
 use roam6_wire::CareOfAddress;
 use serde_json::json;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 use std::time::{Duration, Instant};
-
-/// See the module documentation.
-pub(crate) const EXPERIMENT: Experiment = Experiment {
-    name: "nemo/storm",
-    about: "100 000 mobile routers register at once after the home agent was killed",
-    run,
-};
 
 /// Updates in flight before the storm.
 const WINDOW: usize = 64;
@@ -31,32 +22,28 @@ const MAX_TIMEOUT: Duration = Duration::from_secs(32);
 /// Timeout of the storm.
 const TIMEOUT: Duration = Duration::from_secs(120);
 
-fn run(quick: bool) -> Result<Findings> {
-    let size: u32 = if quick { 10_000 } else { 100_000 };
-    let mut progress = Progress::new(3);
+pub(super) fn run(run: &mut Run) -> Result<()> {
+    let size: u32 = if run.quick { 10_000 } else { 100_000 };
+    run.set_steps(3);
     let (folder, kind) = sandbox::disk_dir()?;
     let mut load = RegistrationLoad::start(size, Some(&folder))?;
-    progress.message(&format!("{size} register, journal {kind}"));
+    run.step(&format!("{size} register, journal {kind}"));
     load.register(&(0..size).collect::<Vec<_>>(), WINDOW)?;
-    progress.step();
 
-    progress.message("the home agent is killed");
+    run.step("the home agent is killed");
     load.daemon.kill();
     let began = clock::now();
     load.daemon.spawn()?;
     let ready = began.elapsed();
     let recalled = binding_count(&load.daemon)?;
-    progress.step();
 
-    progress.message("all register at once");
+    run.step("all register at once");
     let storm = Storm::run_storm(&mut load)?;
     let left = binding_count(&load.daemon)?;
-    progress.step();
 
-    let mut findings = Findings::default();
-    findings.require(recalled == size, || format!("{recalled} of {size} bindings after the restart"));
-    findings.require(left == size, || format!("{left} of {size} bindings after the storm"));
-    findings.rows.push(json!({
+    run.require(recalled == size, || format!("{recalled} of {size} bindings after the restart"));
+    run.require(left == size, || format!("{left} of {size} bindings after the storm"));
+    run.rows.push(json!({
         "mobile_routers": size,
         "journal": kind,
         "recalled": recalled,
@@ -64,13 +51,13 @@ fn run(quick: bool) -> Result<Findings> {
         "answer_ms": distribution(&storm.delays),
         "answers_in_vain": storm.late_answers,
     }));
-    findings.summarise("mobile_routers", size);
-    findings.summarise("lost_bindings", (size - recalled).max(size - left));
-    findings.summarise("ready_s", round(ready.as_secs_f64()));
-    findings.summarise("settled_s", round(storm.duration.as_secs_f64()));
-    findings.summarise("answer_ms_p50", percentile(&storm.delays, 0.5).map(round));
-    findings.summarise("updates_per_router", round(storm.sent as f64 / f64::from(size)));
-    Ok(findings)
+    run.summarise("mobile_routers", size);
+    run.summarise("lost_bindings", (size - recalled).max(size - left));
+    run.summarise("ready_s", round(ready.as_secs_f64()));
+    run.summarise("settled_s", round(storm.duration.as_secs_f64()));
+    run.summarise("answer_ms_p50", percentile(&storm.delays, 0.5).map(round));
+    run.summarise("updates_per_router", round(storm.sent as f64 / f64::from(size)));
+    Ok(())
 }
 
 /// The home agent's number of bindings.

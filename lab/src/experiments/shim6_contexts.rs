@@ -1,13 +1,11 @@
 //! Cost of many contexts: time to process an I2 with a signature, and memory, with 1 000 to 100 000 contexts (the
 //! paper's Fig 10). The engine alone, and the whole daemon.
 
-use super::Experiment;
+use super::{Run, distribution, percentile, round};
 use crate::bed::tap::Tap;
 use crate::bed::{Daemon, Host};
-use crate::findings::{Findings, distribution, percentile, round};
 use crate::load::engine_bench::{self, EngineBench};
 use crate::load::shim_peers::{HandshakeReply, ShimPeers, parse_reply};
-use crate::ui::Progress;
 use crate::{clock, sys};
 use anyhow::{Context, Result, bail};
 use roam6_proto::base::ids::{AddressPair, ContextId};
@@ -20,10 +18,6 @@ use std::collections::BTreeMap;
 use std::net::Ipv6Addr;
 use std::time::{Duration, Instant};
 
-/// See the module documentation.
-pub(crate) const EXPERIMENT: Experiment =
-    Experiment { name: "shim6/contexts", about: "1 000 to 100 000 contexts: time of an I2, memory", run };
-
 /// The host under test.
 const HOST: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 0xa, 0, 0, 0, 0, 1);
 /// Bits of the peers' RSA key.
@@ -35,32 +29,28 @@ const WINDOW: usize = 64;
 /// A handshake with the daemon is restarted after this time.
 const TIMEOUT: Duration = Duration::from_secs(2);
 
-fn run(quick: bool) -> Result<Findings> {
-    let sizes: &[u32] = if quick { &[1000, 10_000] } else { &[1000, 10_000, 100_000] };
-    let mut progress = Progress::new(3 * sizes.len() as u64 + 1);
+pub(super) fn run(run: &mut Run) -> Result<()> {
+    let sizes: &[u32] = if run.quick { &[1000, 10_000] } else { &[1000, 10_000, 100_000] };
+    run.set_steps(3 * sizes.len() + 1);
     let peers = ShimPeers::new(HOST, KEY)?;
     let mut engines = Vec::new();
     for size in sizes {
-        progress.message(&format!("an engine with {size} contexts"));
+        run.step(&format!("an engine with {size} contexts"));
         engines.push(Engines::fill(&peers, *size)?);
-        progress.step();
     }
-    progress.message("I2s in turn");
+    run.step("I2s in turn");
     for turn in 0..TIMED {
         for engine in &mut engines {
             engine.measure_handshakes(&peers, turn)?;
         }
     }
-    progress.step();
-    let mut findings = Findings::default();
     let mut largest = (0.0, None, None);
     for engine in engines {
-        progress.message(&format!("a daemon with {} contexts", engine.size));
+        run.step(&format!("a daemon with {} contexts", engine.size));
         let (idle, _) = measure_daemon(&peers.at_ulids(), engine.size)?;
-        progress.step();
-        progress.message(&format!("a daemon with {} contexts, rewriting", engine.size));
+        run.step(&format!("a daemon with {} contexts, rewriting", engine.size));
         let (rewriting, delays) = measure_daemon(&peers, engine.size)?;
-        findings.rows.push(json!({
+        run.rows.push(json!({
             "contexts": engine.size,
             "key": format!("RSA-{KEY}"),
             "i2_us": distribution(&engine.times),
@@ -69,19 +59,16 @@ fn run(quick: bool) -> Result<Findings> {
             "daemon_bytes_per_rewriting_context": rewriting.map(round),
             "daemon_i2_to_r2_ms": distribution(&delays),
         }));
-        findings.summarise(&format!("i2_us_p50_at_{}", engine.size), percentile(&engine.times, 0.5).map(round));
+        run.summarise(&format!("i2_us_p50_at_{}", engine.size), percentile(&engine.times, 0.5).map(round));
         largest = (engine.memory, idle, rewriting);
-        progress.step();
     }
-    let medians: Vec<f64> =
-        findings.rows.iter().filter_map(|row| row.pointer("/i2_us/p50").and_then(|p50| p50.as_f64())).collect();
-    let most = medians.iter().copied().fold(0.0, f64::max);
-    let least = medians.iter().copied().fold(f64::INFINITY, f64::min);
-    findings.summarise("i2_us_p50_max_over_min", round(most / least));
-    findings.summarise("engine_bytes_per_context", largest.0.round());
-    findings.summarise("bytes_per_context", largest.1.map(f64::round));
-    findings.summarise("bytes_per_rewriting_context", largest.2.map(f64::round));
-    Ok(findings)
+    let medians = || run.rows.iter().filter_map(|row| row.pointer("/i2_us/p50")?.as_f64());
+    let spread = medians().fold(0.0, f64::max) / medians().fold(f64::INFINITY, f64::min);
+    run.summarise("i2_us_p50_max_over_min", round(spread));
+    run.summarise("engine_bytes_per_context", largest.0.round());
+    run.summarise("bytes_per_context", largest.1.map(f64::round));
+    run.summarise("bytes_per_rewriting_context", largest.2.map(f64::round));
+    Ok(())
 }
 
 /// An engine with contexts, and their cost.

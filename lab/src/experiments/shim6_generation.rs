@@ -1,22 +1,13 @@
 //! Generation of addresses with proof of work: candidates per second compared with OpenSSL's SHA-1 on the same core,
 //! and the time of a whole generation (the paper's Fig 6).
 
-use super::Experiment;
+use super::{Run, distribution, round};
 use crate::bed::daemon::binary;
 use crate::bed::host::run_command as output;
 use crate::clock;
-use crate::findings::{Findings, distribution, round};
-use crate::ui::Progress;
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
 use std::process::Command;
-
-/// See the module documentation.
-pub(crate) const EXPERIMENT: Experiment = Experiment {
-    name: "shim6/generation",
-    about: "CGA and HBA generation: candidates per second, time by Sec, key, threads",
-    run,
-};
 
 /// Hides the SHA instructions from OpenSSL (bit 29 of CPUID leaf 7, EBX), to emulate a processor with AVX2 only.
 const NO_SHA_MASK: &str = ":~0x20000000";
@@ -29,11 +20,10 @@ const METHODS: [(&str, &[&str]); 5] = [
     ("hba rsa-2048", &["hba", "generate", "--key", "rsa-2048"]),
 ];
 
-fn run(quick: bool) -> Result<Findings> {
-    let rounds = if quick { 3 } else { 15 };
-    let mut findings = Findings::default();
-    let mut progress = Progress::new(1 + METHODS.len() as u64);
-    progress.message("rates");
+pub(super) fn run(run: &mut Run) -> Result<()> {
+    let rounds = if run.quick { 3 } else { 15 };
+    run.set_steps(1 + METHODS.len());
+    run.step("rates");
     let mut rates: Vec<Value> =
         serde_json::from_str(&output(&mut on_first_core(&[&binary()?.to_string_lossy(), "cga", "speed", "--json"]))?)?;
     for row in &mut rates {
@@ -47,24 +37,22 @@ fn run(quick: bool) -> Result<Findings> {
     }
     // The first row of an input has the fastest implementation.
     let best = rates.iter().find(|row| row["input"] == "hba").context("no rate for HBA")?;
-    findings.summarise("rate_over_openssl", best["over_openssl"].clone());
+    run.summarise("rate_over_openssl", best["over_openssl"].clone());
     let avx2 = rates.iter().find(|row| row["input"] == "hba" && row["method"] == "AVX2");
-    findings.summarise("avx2_over_openssl_without_sha", avx2.map(|row| row["over_openssl_without_sha"].clone()));
-    findings.summarise("method", best["method"].clone());
-    findings.summarise("sec2_hba_seconds", round(best["sec2_seconds"].as_f64().unwrap_or(f64::NAN)));
-    findings.rows = rates;
-    progress.step();
+    run.summarise("avx2_over_openssl_without_sha", avx2.map(|row| row["over_openssl_without_sha"].clone()));
+    run.summarise("method", best["method"].clone());
+    run.summarise("sec2_hba_seconds", round(best["sec2_seconds"].as_f64().unwrap_or(f64::NAN)));
+    run.rows = rates;
     for (kind, words) in METHODS {
-        progress.message(kind);
+        run.step(kind);
         for (sec, threads) in [("0", "1"), ("1", "1"), ("1", "2")] {
             let times = (0..rounds).map(|_| generate(words, sec, threads)).collect::<Result<Vec<f64>>>()?;
-            findings.rows.push(
+            run.rows.push(
                 json!({ "generate": kind, "addresses": 2, "sec": sec, "threads": threads, "ms": distribution(&times) }),
             );
         }
-        progress.step();
     }
-    Ok(findings)
+    Ok(())
 }
 
 /// Generates two addresses with a new key; milliseconds, program start included.

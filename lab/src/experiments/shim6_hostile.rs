@@ -1,14 +1,11 @@
 //! A million forged, malformed and replayed Shim6 messages against a running host, from off the path (RFC 5533 §16, RFC
 //! 5534 §8): no state is kept, no context is redirected, and the cost of signatures is bounded.
 
-use super::Experiment;
-use crate::bed::Daemon;
+use super::{Run, round};
 use crate::bed::tap::Tap;
 use crate::clock;
-use crate::findings::{Findings, round};
 use crate::load::{Protocol, Transfer, TransferLoad};
 use crate::topology::providers::{ProviderSettings, Providers};
-use crate::ui::Progress;
 use anyhow::{Context as _, Result};
 use roam6_proto::base::hex;
 use roam6_proto::contract::report::ShimReport;
@@ -23,14 +20,9 @@ use roam6_wire::shim6::{
     VerificationMethod,
 };
 use serde_json::{Value, json};
-use std::collections::BTreeMap;
 use std::net::Ipv6Addr;
 use std::thread::sleep;
 use std::time::Duration;
-
-/// See the module documentation.
-pub(crate) const EXPERIMENT: Experiment =
-    Experiment { name: "shim6/hostile", about: "a million hostile messages against a running shim", run };
 
 /// Messages sent before the attacker pauses, and its rate.
 const BURST: u32 = 100;
@@ -69,10 +61,10 @@ const ATTACKS: [Attack; 12] = [
     ("I2 replayed when it is too old", Attacker::replayed, STALE_AGE),
 ];
 
-fn run(quick: bool) -> Result<Findings> {
-    let total: u32 = if quick { 60_000 } else { 1_000_000 };
+pub(super) fn run(run: &mut Run) -> Result<()> {
+    let total: u32 = if run.quick { 60_000 } else { 1_000_000 };
     let each = total.div_ceil(u32::try_from(ATTACKS.len())?);
-    let mut progress = Progress::new(ATTACKS.len() as u64);
+    run.set_steps(ATTACKS.len());
     let network = Providers::build(ProviderSettings { delay: Duration::ZERO, shim_config: SETTINGS, label: "" })?;
     let transfer = Transfer::start_with(network.ends(), TransferLoad::steady(Protocol::Tcp, 9700, 100_000))?;
     let established = |report: &Report| matches!(report, Report::Shim(ShimReport::ContextUp { .. }));
@@ -80,60 +72,42 @@ fn run(quick: bool) -> Result<Findings> {
     let victim = &network.hosts[0].daemon;
     let mut attacker = Attacker::new(&network)?;
     let (memory_before, processor_before) = (victim.anonymous_memory()?, victim.cpu_time()?);
-    let mut findings = Findings::default();
     for (name, make, age) in ATTACKS {
-        progress.message(name);
+        run.step(name);
         attacker.renew_validators()?;
         sleep(age);
-        let before = (counters(victim)?, victim.cpu_time()?);
+        let before = (victim.counters("events")?, victim.cpu_time()?);
         let answered = attacker.send_burst(each, make)?;
         sleep(SETTLE_TIME);
-        let (after, spent) = (counters(victim)?, victim.cpu_time()? - before.1);
-        let grown: BTreeMap<&String, u64> = after
-            .iter()
-            .map(|(name, count)| (name, count - before.0.get(name).unwrap_or(&0)))
-            .filter(|(name, count)| *count > 0 && name.starts_with("dropped_"))
-            .collect();
+        let (mut grown, spent) = (victim.counter_growth(&before.0)?, victim.cpu_time()? - before.1);
+        grown.retain(|name, _| name.starts_with("dropped_"));
         let micros = round(spent.as_secs_f64() * 1e6 / f64::from(each));
-        findings.rows.push(json!({
+        run.rows.push(json!({
             "attack": name, "sent": each, "answered": answered, "as": grown, "processor_us_each": micros,
         }));
-        progress.step();
     }
-    let contexts: Vec<Value> = serde_json::from_str(&victim.query(&["show", "contexts", "--json"])?)?;
-    let moved = |report: &Report| {
-        matches!(report, Report::Shim(ShimReport::PathLost { .. }) | Report::Shim(ShimReport::PathChanged { .. }))
-    };
+    let contexts: Vec<Value> = victim.show("contexts")?;
+    let moved =
+        |report: &Report| matches!(report, Report::Shim(ShimReport::PathLost { .. } | ShimReport::PathChanged { .. }));
     let hijacked = victim.events().first_since(began, moved).is_some() || !attacker.contexts_are_unaffected(&contexts);
     let memory_after = victim.anonymous_memory()?;
-    progress.message("full context table");
+    run.step("full context table");
     attacker.fill_contexts(CONTEXTS + CONTEXTS / 10)?;
     let locked_out = u8::from(!attacker.establish_second_peer()?);
-    findings.require(locked_out == 0, || "one address prevents a context of another peer".to_owned());
+    run.require(locked_out == 0, || "one address prevents a context of another peer".to_owned());
     let whole = transfer.finish(Duration::from_secs(20))?.iter().all(|delivery| delivery.is_complete());
     let grown = memory_after.saturating_sub(memory_before);
-    findings.require(whole, || "the transfer did not survive".to_owned());
-    findings.require(!hijacked, || "a context was redirected".to_owned());
-    findings.require(grown <= MEMORY_TOLERANCE, || format!("memory grew by {grown} octets"));
-    let figures: [(&str, Value); 8] = [
-        ("sent", json!(each * u32::try_from(ATTACKS.len())?)),
-        ("processor_seconds", json!(round((victim.cpu_time()? - processor_before).as_secs_f64()))),
-        ("memory_before_kb", json!(memory_before / 1024)),
-        ("memory_after_kb", json!(memory_after / 1024)),
-        ("contexts", json!(contexts.len())),
-        ("hijacked", json!(u8::from(hijacked))),
-        ("second_peer_locked_out", json!(locked_out)),
-        ("tcp_survived", json!(u8::from(whole))),
-    ];
-    for (name, value) in figures {
-        findings.summarise(name, value);
-    }
-    Ok(findings)
-}
-
-fn counters(daemon: &Daemon) -> Result<BTreeMap<String, u64>> {
-    let document: Value = serde_json::from_str(&daemon.query(&["show", "counters", "--json"])?)?;
-    Ok(serde_json::from_value(document.get("events").cloned().unwrap_or_default())?)
+    run.require_tcp(whole);
+    run.require(!hijacked, || "a context was redirected".to_owned());
+    run.require(grown <= MEMORY_TOLERANCE, || format!("memory grew by {grown} octets"));
+    run.summarise("sent", each * u32::try_from(ATTACKS.len())?);
+    run.summarise("processor_seconds", round((victim.cpu_time()? - processor_before).as_secs_f64()));
+    run.summarise("memory_before_kb", memory_before / 1024);
+    run.summarise("memory_after_kb", memory_after / 1024);
+    run.summarise("contexts", contexts.len());
+    run.summarise("hijacked", u8::from(hijacked));
+    run.summarise("second_peer_locked_out", locked_out);
+    Ok(())
 }
 
 /// An attacker behind the router of provider a, with knowledge of all addresses and no context tag. It has an HBA set
@@ -203,11 +177,7 @@ impl Attacker {
 
     /// Establishes a legitimate context, whose messages can be replayed.
     fn establish_own_context(&mut self) -> Result<()> {
-        let (responder_nonce, validator) = self.request_validator(OWN_TAG, Vec::new())?;
-        let options = [vec![validator], self.proof.clone()].concat();
-        self.replay = Message::I2 { tag: OWN_TAG, initiator_nonce: Nonce(1), responder_nonce, options };
-        let replay = self.replay.clone();
-        self.send(self.own, &replay)?;
+        self.replay = self.handshake(OWN_TAG, Nonce(1), Vec::new(), self.proof.clone())?;
         let granted = self.await_message(|message| matches!(message, Message::R2 { .. }).then_some(()));
         granted.context("no context for the attacker itself")
     }
@@ -217,10 +187,7 @@ impl Attacker {
         for number in 0..count {
             // A tag for each: a peer that sends a known tag has lost the earlier context (RFC 5533 §7.15).
             let (tag, fork) = (Tag::from_low_bits(0x1000_0000 + u64::from(number)), ShimOption::Fork(Fork(number + 1)));
-            let (responder_nonce, validator) = self.request_validator(tag, vec![fork.clone()])?;
-            let options = vec![validator, fork];
-            let second = Message::I2 { tag, initiator_nonce: Nonce(1000 + number), responder_nonce, options };
-            self.send(self.own, &second)?;
+            self.handshake(tag, Nonce(1000 + number), vec![fork.clone()], vec![fork])?;
         }
         Ok(())
     }
@@ -228,11 +195,8 @@ impl Attacker {
     /// Establishes a context as any other peer, from an address in another prefix.
     fn establish_second_peer(&mut self) -> Result<bool> {
         let own = core::mem::replace(&mut self.own, SECOND_PEER);
-        let (responder_nonce, validator) = self.request_validator(OTHER_TAG, Vec::new())?;
         let nonce = Nonce(2);
-        let options = vec![validator];
-        let second = Message::I2 { tag: OTHER_TAG, initiator_nonce: nonce, responder_nonce, options };
-        self.send(SECOND_PEER, &second)?;
+        self.handshake(OTHER_TAG, nonce, Vec::new(), Vec::new())?;
         // Answers to the attacker's own messages may still arrive.
         let answer = self.await_message(|message| match message {
             Message::R2 { nonce: answered, .. } if answered == nonce => Some(()),
@@ -240,6 +204,22 @@ impl Attacker {
         });
         self.own = own;
         Ok(answer.is_some())
+    }
+
+    /// Sends an I1 with the options `first` and, with the validator that is returned, an I2 with the options `second`;
+    /// the latter.
+    fn handshake(
+        &mut self,
+        tag: Tag,
+        nonce: Nonce,
+        first: Vec<ShimOption>,
+        second: Vec<ShimOption>,
+    ) -> Result<Message> {
+        let (responder_nonce, validator) = self.request_validator(tag, first)?;
+        let options = [vec![validator], second].concat();
+        let message = Message::I2 { tag, initiator_nonce: nonce, responder_nonce, options };
+        self.send(self.own, &message)?;
+        Ok(message)
     }
 
     fn request_validator(&mut self, tag: Tag, options: Vec<ShimOption>) -> Result<(Nonce, ShimOption)> {
@@ -275,9 +255,7 @@ impl Attacker {
         let (mut next, mut answered) = (clock::now(), 0);
         for number in 0..count {
             if number % BURST == 0 {
-                while self.tap.receive().is_some() {
-                    answered += 1;
-                }
+                answered += self.tap.discard();
                 next += pause;
                 sleep(next.saturating_duration_since(clock::now()));
             }

@@ -1,23 +1,16 @@
 //! Silence of connections after a silent provider failure, by Send Timeout, and if TCP is not told of the path change
 //! (the paper's Fig 9).
 
-use super::Experiment;
+use super::{Run, distribution, percentile, round};
 use crate::clock;
-use crate::findings::{Findings, distribution, percentile, round};
 use crate::load::{Protocol, Stamp, Train, Transfer, TransferLoad};
 use crate::topology::providers::{ProviderSettings, Providers};
-use crate::ui::Progress;
 use anyhow::{Context, Result, anyhow};
 use roam6_proto::Report;
 use roam6_proto::contract::report::ShimReport;
 use serde_json::{Value, json};
-use std::sync::{Mutex, PoisonError};
 use std::thread::sleep;
 use std::time::Duration;
-
-/// See the module documentation.
-pub(crate) const EXPERIMENT: Experiment =
-    Experiment { name: "shim6/recovery", about: "a provider fails silently: outage of TCP and UDP", run };
 
 /// Send Timeouts, milliseconds, and the number of failures with each; the lists run in parallel to save time.
 const RUNS: [&[(u64, usize)]; 2] =
@@ -43,37 +36,36 @@ struct Case {
     exploration: Vec<f64>,
 }
 
-fn run(quick: bool) -> Result<Findings> {
-    let lists: &[&[(u64, usize)]] = if quick { &QUICK } else { &RUNS };
-    let steps = lists.iter().flat_map(|list| *list).map(|(_, count)| 2 * *count as u64).sum();
-    let progress = Mutex::new(Progress::new(steps));
-    let mut cases = side_by_side(lists, &progress)?;
+pub(super) fn run(run: &mut Run) -> Result<()> {
+    let lists: &[&[(u64, usize)]] = if run.quick { &QUICK } else { &RUNS };
+    let steps = lists.iter().flat_map(|list| *list).map(|(_, count)| 2 * count).sum();
+    run.set_steps(steps);
+    let mut cases = side_by_side(run, lists)?;
     cases.sort_by_key(|case| (!case.told, case.timeout));
-    let mut findings = Findings::default();
     for (told, key) in [(true, "art_minus_tsend_ms"), (false, "art_minus_tsend_untold_ms")] {
         let cases = || cases.iter().filter(|case| case.told == told);
-        let beyond = |silences: fn(&Case) -> &[f64]| -> Vec<f64> {
-            cases().flat_map(|case| silences(case).iter().map(|silence| silence - case.timeout as f64)).collect()
+        let beyond = |silences: fn(&Case) -> &[f64], share| {
+            let excess = |case| silences(case).iter().map(|silence| silence - case.timeout as f64);
+            percentile(cases().flat_map(excess), share).map(round)
         };
-        let (one_way, both_ways) = (beyond(|case| &case.tcp), beyond(|case| &case.both));
-        findings.summarise(&format!("{key}_p50"), percentile(&one_way, 0.5).map(round));
-        findings.summarise(&format!("{key}_both_ways_p50"), percentile(&both_ways, 0.5).map(round));
-        findings.summarise(&format!("{key}_p95"), percentile(&one_way, 0.95).map(round));
+        run.summarise(&format!("{key}_p50"), beyond(|case| &case.tcp, 0.5));
+        run.summarise(&format!("{key}_both_ways_p50"), beyond(|case| &case.both, 0.5));
+        run.summarise(&format!("{key}_p95"), beyond(|case| &case.tcp, 0.95));
     }
-    findings.summarise("round_trip_ms", (DELAY * 4).as_millis() as u64);
-    findings.rows = cases.iter().map(Case::row).collect();
-    Ok(findings)
+    run.summarise("round_trip_ms", (DELAY * 4).as_millis() as u64);
+    run.rows = cases.iter().map(Case::row).collect();
+    Ok(())
 }
 
 /// Runs each list of Send Timeouts with TCP told and not told, all in parallel, because they mostly wait.
-fn side_by_side(lists: &[&[(u64, usize)]], progress: &Mutex<Progress>) -> Result<Vec<Case>> {
+fn side_by_side(run: &Run, lists: &[&[(u64, usize)]]) -> Result<Vec<Case>> {
     std::thread::scope(|scope| {
         let mut lanes = Vec::new();
         for (number, list) in lists.iter().enumerate() {
             for told in [true, false] {
                 let label = format!("{number}{}", if told { "t" } else { "n" });
                 lanes.push(scope.spawn(move || {
-                    let one = |(timeout, count): &(u64, usize)| measure((*timeout, told), *count, &label, progress);
+                    let one = |(timeout, count): &(u64, usize)| measure(run, (*timeout, told), *count, &label);
                     list.iter().map(one).collect::<Result<Vec<Case>>>()
                 }));
             }
@@ -99,7 +91,7 @@ impl Case {
     }
 }
 
-fn measure((timeout, told): (u64, bool), count: usize, label: &str, progress: &Mutex<Progress>) -> Result<Case> {
+fn measure(run: &Run, (timeout, told): (u64, bool), count: usize, label: &str) -> Result<Case> {
     let shim = format!("send_timeout = \"{timeout}ms\"\nreturn_after = \"0s\"\n");
     let network = Providers::build(ProviderSettings { delay: DELAY, shim_config: &shim, label })?;
     if !told {
@@ -113,11 +105,9 @@ fn measure((timeout, told): (u64, bool), count: usize, label: &str, progress: &M
     network.wait_both(0, "a context", |report| matches!(report, Report::Shim(ShimReport::ContextUp { .. })))?;
     let mut case = Case { timeout, told, tcp: Vec::new(), both: Vec::new(), udp: Vec::new(), exploration: Vec::new() };
     for _ in 0..count {
+        run.step(&format!("Send Timeout {timeout} ms"));
         sleep(QUIET_TIME);
         case.fail_provider(&network, network.current_provider()?, &transfers, &train)?;
-        let mut progress = progress.lock().unwrap_or_else(PoisonError::into_inner);
-        progress.step();
-        progress.message(&format!("Send Timeout {timeout} ms"));
     }
     train.stop();
     for transfer in transfers {

@@ -1,21 +1,11 @@
 //! A campus server with millions of flows a day, in virtual time: simultaneous contexts by idle timeout (the paper's
 //! Fig 11). The results are reproducible.
 
-use super::Experiment;
-use crate::findings::{Findings, round};
-use crate::ui::Progress;
+use super::{Run, round};
 use anyhow::{Result, anyhow};
-use roam6_sim::campus::{ServerLoad, Trace, TraceSpec, run as pass};
+use roam6_sim::campus::{self, ServerLoad, Trace, TraceSpec};
 use serde_json::json;
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
-
-/// See the module documentation.
-pub(crate) const EXPERIMENT: Experiment = Experiment {
-    name: "shim6/servers",
-    about: "a campus server with millions of flows: simultaneous contexts (simulated)",
-    run,
-};
 
 /// Idle timeouts of contexts, seconds.
 const TIMEOUTS: [u64; 6] = [5, 10, 30, 60, 120, 300];
@@ -23,15 +13,14 @@ const QUICK: [u64; 2] = [10, 60];
 /// Seed of the random generator.
 const SEED: u64 = 2010;
 
-fn run(quick: bool) -> Result<Findings> {
-    let (timeouts, flows) = if quick { (&QUICK[..], 100_000) } else { (&TIMEOUTS[..], 3_000_000) };
+pub(super) fn run(run: &mut Run) -> Result<()> {
+    let (timeouts, flows) = if run.quick { (&QUICK[..], 100_000) } else { (&TIMEOUTS[..], 3_000_000) };
     // A shorter day has the same flow rate.
     let usual = TraceSpec { flows: 3_000_000, ..TraceSpec::default() };
     let shape = TraceSpec { flows, day: usual.day.mul_f64(flows as f64 / usual.flows as f64), ..usual };
-    let progress = Mutex::new(Progress::new(timeouts.len() as u64));
-    let mut findings = Findings::default();
-    for (timeout, busy) in run_parallel(timeouts, shape, &progress)? {
-        findings.rows.push(json!({
+    run.set_steps(timeouts.len());
+    for (timeout, busy) in run_parallel(run, timeouts, shape)? {
+        run.rows.push(json!({
             "idle_timeout_s": timeout,
             "flows": busy.flows,
             "contexts_made": busy.made,
@@ -39,22 +28,18 @@ fn run(quick: bool) -> Result<Findings> {
             "contexts_at_once_p95": busy.p95,
             "contexts_at_once_mean": round(busy.mean),
         }));
-        findings.summarise(&format!("contexts_at_once_max_after_{timeout}_s"), busy.most);
-        findings
-            .require(busy.left == 0, || format!("idle timeout {timeout} s: {} contexts left at the end", busy.left));
+        run.summarise(&format!("contexts_at_once_max_after_{timeout}_s"), busy.most);
+        run.require(busy.left == 0, || format!("idle timeout {timeout} s: {} contexts left at the end", busy.left));
     }
-    Ok(findings)
+    Ok(())
 }
 
 /// One day for each timeout, as many in parallel as there are processors.
-fn run_parallel(timeouts: &[u64], shape: TraceSpec, progress: &Mutex<Progress>) -> Result<Vec<(u64, ServerLoad)>> {
+fn run_parallel(run: &Run, timeouts: &[u64], shape: TraceSpec) -> Result<Vec<(u64, ServerLoad)>> {
     let lanes = std::thread::available_parallelism().map_or(1, usize::from);
     let day = |timeout: u64| {
-        let busy = pass(Trace::new(shape, SEED), Duration::from_secs(timeout));
-        let mut progress = progress.lock().unwrap_or_else(PoisonError::into_inner);
-        progress.step();
-        progress.message(&format!("idle timeout {timeout} s"));
-        (timeout, busy)
+        run.step(&format!("idle timeout {timeout} s"));
+        (timeout, campus::run(Trace::new(shape, SEED), Duration::from_secs(timeout)))
     };
     let mut days = std::thread::scope(|scope| {
         let lane = |lane| timeouts.iter().skip(lane).step_by(lanes).map(|timeout| day(*timeout)).collect::<Vec<_>>();

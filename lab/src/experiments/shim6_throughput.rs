@@ -1,21 +1,12 @@
 //! Cost of the shim for a bulk transfer: plain TCP, a context without rewriting, a context that rewrites, and plain TCP
 //! with segmentation in software, which rewritten packets need too. In turn, one second each.
 
-use super::Experiment;
-use crate::findings::{Findings, distribution, percentile, round};
+use super::{Run, distribution, ratio};
 use crate::load::BulkConnections;
 use crate::topology::veth_pair::VethPair;
-use crate::ui::Progress;
 use anyhow::{Result, bail};
 use serde_json::json;
 use std::time::Duration;
-
-/// See the module documentation.
-pub(crate) const EXPERIMENT: Experiment = Experiment {
-    name: "shim6/throughput",
-    about: "bulk TCP: plain, with a context, rewritten, plain without TSO",
-    run,
-};
 
 /// Parallel TCP connections.
 const FLOWS: [usize; 2] = [1, 4];
@@ -85,23 +76,20 @@ impl VethPairs {
     }
 }
 
-fn run(quick: bool) -> Result<Findings> {
-    let (rounds, span) = if quick { (4, Duration::from_millis(500)) } else { (25, Duration::from_secs(1)) };
-    let mut progress = Progress::new(rounds * FLOWS.len() as u64);
-    progress.message("hosts");
+pub(super) fn run(run: &mut Run) -> Result<()> {
+    let (rounds, span) = if run.quick { (4, Duration::from_millis(500)) } else { (25, Duration::from_secs(1)) };
+    run.set_steps(rounds * FLOWS.len() * STATES.len());
     let networks = VethPairs::build()?;
-    let mut findings = Findings::default();
     let mut all: Vec<(usize, ShimState, Vec<f64>)> =
         FLOWS.into_iter().flat_map(|flows| STATES.map(|way| (flows, way, Vec::new()))).collect();
     for _ in 0..rounds {
         for (flows, way, rates) in &mut all {
-            progress.message(way.name());
+            run.step(way.name());
             rates.push(networks.measure(*way, *flows, span)?);
         }
-        FLOWS.iter().for_each(|_| progress.step());
     }
     for (flows, way, rates) in &all {
-        findings.rows.push(json!({ "flows": flows, "way": way.name(), "gbit_s": distribution(rates) }));
+        run.rows.push(json!({ "flows": flows, "way": way.name(), "gbit_s": distribution(rates) }));
     }
     let rates = |flows: usize, way: ShimState| {
         let found = all.iter().find(|(of, by, _)| (*of, *by) == (flows, way));
@@ -114,13 +102,11 @@ fn run(quick: bool) -> Result<Findings> {
     ] {
         let mut worst = f64::INFINITY;
         for flows in FLOWS {
-            let ratios: Vec<f64> =
-                rates(flows, of).iter().zip(rates(flows, over)).map(|(of, over)| of / over).collect();
-            let ratio = percentile(&ratios, 0.5).unwrap_or_default();
-            findings.summarise(&format!("{key}_flows_{flows}"), round(ratio));
+            let ratio = ratio(rates(flows, of), rates(flows, over)).unwrap_or_default();
+            run.summarise(&format!("{key}_flows_{flows}"), ratio);
             worst = worst.min(ratio);
         }
-        findings.summarise(key, round(worst));
+        run.summarise(key, worst);
     }
-    Ok(findings)
+    Ok(())
 }

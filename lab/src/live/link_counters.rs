@@ -1,10 +1,10 @@
 //! Counters of the frames on each link.
 
 use crate::bed::{LinkEmulator, Segment};
+use crate::threads::Shared;
 use roam6_wire::ip6::protocol;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
 
 /// Offset of the Next Header field in an IPv6 packet.
 const NEXT_HEADER_OFFSET: usize = 6;
@@ -19,7 +19,7 @@ struct LinkCounter {
 
 /// Counters of all links.
 #[derive(Debug, Clone, Default)]
-pub(super) struct LinkCounters(Arc<Mutex<BTreeMap<Segment, LinkCounter>>>);
+pub(super) struct LinkCounters(Shared<BTreeMap<Segment, LinkCounter>>);
 
 impl LinkCounters {
     /// Counts from now on.
@@ -27,7 +27,7 @@ impl LinkCounters {
         let counts = LinkCounters::default();
         let shared = counts.clone();
         emulator.observe(move |observed| {
-            let mut all = shared.0.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut all = shared.0.lock();
             let count = all.entry(observed.segment).or_default();
             count.packets += 1;
             count.octets += observed.frame.len() as u64;
@@ -39,8 +39,7 @@ impl LinkCounters {
 
     /// The counters of one link.
     pub(super) fn of_link(&self, segment: Segment) -> Value {
-        let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let LinkCounter { packets, octets, tunnelled } = all.get(&segment).copied().unwrap_or_default();
+        let LinkCounter { packets, octets, tunnelled } = self.0.lock().get(&segment).copied().unwrap_or_default();
         json!({ "packets": packets, "octets": octets, "tunnelled": tunnelled })
     }
 }

@@ -7,7 +7,8 @@ use crate::bed::Segment;
 use crate::clock;
 use crate::load::OneWayTrain;
 use crate::load::handover::{HandoverTraffic, UNPLUGGED_TIME};
-use crate::topology::nemo::{CORRESPONDENT, HOME_AGENT, NemoNetwork, Vehicle};
+use crate::threads::Shared;
+use crate::topology::nemo::{CORRESPONDENT, HOME_AGENT, NO_DAD, NemoNetwork, Vehicle};
 use crate::ui::event_printer::describe;
 use anyhow::{Context, Result};
 use roam6_proto::Report;
@@ -17,7 +18,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::net::Ipv6Addr;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::thread::sleep;
 use std::time::Duration;
 
@@ -72,7 +73,7 @@ struct Testbed {
     vehicle: Vehicle,
     traffic: HandoverTraffic,
     counters: LinkCounters,
-    page_state: Mutex<PageState>,
+    page_state: Shared<PageState>,
 }
 
 #[derive(Debug, Default)]
@@ -120,13 +121,13 @@ impl LivePage for NemoPage {
 
 impl Testbed {
     fn build() -> Result<Testbed> {
-        let network = NemoNetwork::build(DELAY, 1, "duplicate_detection = false")?;
+        let network = NemoNetwork::build(DELAY, 1, NO_DAD)?;
         let counters = LinkCounters::watch(&network.emulator);
         let vehicle = network.vehicle(0, &UPLINKS)?;
         network.emulator.plug(vehicle.uplink(0)?, network.home_link)?;
         vehicle.wait_until_connected(CORRESPONDENT)?;
         let traffic = HandoverTraffic::start(&network, &vehicle)?;
-        let page_state = Mutex::new(PageState { attachments: [Some(Network::Home), None], ..PageState::default() });
+        let page_state = Shared::new(PageState { attachments: [Some(Network::Home), None], ..PageState::default() });
         Ok(Testbed { network, vehicle, traffic, counters, page_state })
     }
 
@@ -135,9 +136,9 @@ impl Testbed {
         match command {
             Command::Cut { place, cut } => self.cut(place, cut),
             Command::Plug { uplink, to } => {
-                self.page_state().busy = true;
+                self.page_state.lock().busy = true;
                 let row = self.plug(uplink, to).unwrap_or_else(|error| json!({ "failed": format!("{error:#}") }));
-                let mut state = self.page_state();
+                let mut state = self.page_state.lock();
                 state.busy = false;
                 state.measurements.push(row);
             }
@@ -169,7 +170,7 @@ impl Testbed {
 
     /// Records where the uplink will be; its previous network, and whether no uplink is plugged in then.
     fn set_attachment(&self, uplink: usize, to: Option<Network>) -> Option<(Option<Network>, bool)> {
-        let mut state = self.page_state();
+        let mut state = self.page_state.lock();
         let slot = state.attachments.get_mut(uplink)?;
         let from = std::mem::replace(slot, to);
         Some((from, state.attachments.iter().all(Option::is_none)))
@@ -179,7 +180,7 @@ impl Testbed {
         let loss = if cut { 1.0 } else { 0.0 };
         let delay = if place == Network::Home { DELAY } else { Duration::ZERO };
         self.network.emulator.shape(self.backbone_cable(place), LinkSpec { loss, delay, ..LinkSpec::default() });
-        let mut state = self.page_state();
+        let mut state = self.page_state.lock();
         if cut {
             state.cut.insert(place)
         } else {
@@ -212,7 +213,7 @@ impl Testbed {
         let each = |segment: fn(&Testbed, Network) -> Segment| {
             [Network::Home, Network::Fn1, Network::Fn2].map(|place| self.counters.of_link(segment(self, place)))
         };
-        let state = self.page_state();
+        let state = self.page_state.lock();
         json!({
             "now": now,
             "home_agent": HOME_AGENT,
@@ -254,10 +255,6 @@ impl Testbed {
         lines.sort_by_key(|(at, ..)| *at);
         let shown = lines.iter().rev().take(MAX_SHOWN);
         shown.map(|(at, host, text)| json!({ "at": at, "host": host, "text": text })).collect()
-    }
-
-    fn page_state(&self) -> MutexGuard<'_, PageState> {
-        self.page_state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -1,19 +1,19 @@
 //! The latest GeoNetworking packets on the channel.
 
 use crate::bed::ObservedFrame;
+use crate::threads::Shared;
 use roam6_proto::geo::geometry::Offset;
 use roam6_wire::LinkAddress;
 use roam6_wire::geo::{ETHERTYPE, ExtendedHeader, Packet};
 use serde_json::{Value, json};
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, PoisonError};
 
 /// Number of packets kept.
 const CAPACITY: usize = 500;
 
 /// Shared by the emulator's thread and the server.
 #[derive(Debug, Clone, Default)]
-pub(super) struct PacketLog(Arc<Mutex<LogState>>);
+pub(super) struct PacketLog(Shared<LogState>);
 
 #[derive(Debug, Default)]
 struct LogState {
@@ -29,7 +29,7 @@ impl PacketLog {
         let address = |at: usize| header.get(at..at + 6).and_then(|octets| octets.try_into().ok()).map(LinkAddress);
         let to = address(0).filter(|address| address.is_unicast()).map(|address| address.to_string());
         let from = address(6).map(|address| address.to_string());
-        let mut seen = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut seen = self.0.lock();
         seen.number += 1;
         let number = seen.number;
         if seen.packets.len() >= CAPACITY {
@@ -43,7 +43,7 @@ impl PacketLog {
 
     /// The packets after `number`, oldest first, and the total number so far.
     pub(super) fn since(&self, number: u64) -> (Vec<Value>, u64) {
-        let seen = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let seen = self.0.lock();
         let newer = |packet: &&Value| packet.get("number").and_then(Value::as_u64).is_some_and(|own| own > number);
         (seen.packets.iter().filter(newer).cloned().collect(), seen.number)
     }

@@ -2,8 +2,9 @@
 
 use crate::bed::{Port, Segment};
 use crate::clock;
-use crate::findings::round;
-use crate::load::{Delivery, Endpoint, OneWayTrain, Stamp, Train, Transfer};
+use crate::load::{Delivery, Endpoint, Stamp, Train, Transfer};
+use crate::run::Run;
+use crate::statistics::{distribution, round};
 use crate::topology::nemo::{HOME_AGENT, NemoNetwork, Vehicle};
 use anyhow::{Result, bail};
 use roam6_proto::Report;
@@ -95,9 +96,7 @@ impl HandoverTraffic {
         let flows = [&self.fine.forward, &self.fine.reverse];
         let alive = || flows.iter().all(|flow| flow.is_receiving()).then_some(());
         let healed = clock::wait_for(TIMEOUT, alive).is_some();
-        let then = self.transferred_octets();
-        let goes_on = || self.transferred_octets().iter().zip(then).all(|(now, then)| *now > then).then_some(());
-        let tcp_lives = clock::wait_for(TIMEOUT, goes_on).is_some();
+        let tcp_lives = self.transfer.is_progressing(TIMEOUT);
         sleep(Duration::from_millis(200));
         // Packets of the last moments may still be in flight.
         let end = clock::unix_micros() - 150_000;
@@ -107,8 +106,8 @@ impl HandoverTraffic {
             from_link_up: link_up.and_then(|up| first_packet(&self.fine, up).map(|first| millis(up, first))),
             gap: gap(&self.coarse, before, end),
             gap_fine: gap(&self.fine, before, end),
-            lost: lost(&self.coarse, before - IN_FLIGHT_MICROS, end),
-            lost_fine: lost(&self.fine, before - IN_FLIGHT_MICROS, end),
+            lost: self.coarse.lost(before - IN_FLIGHT_MICROS, end),
+            lost_fine: self.fine.lost(before - IN_FLIGHT_MICROS, end),
             recovered: healed,
             tcp_survived: tcp_lives,
         })
@@ -127,6 +126,39 @@ impl HandoverMeasurement {
             "lost": self.lost, "lost_fine": self.lost_fine, "healed": self.recovered,
             "tcp_lives": self.tcp_survived,
         })
+    }
+}
+
+/// All handovers of one kind.
+pub(crate) struct HandoverSeries {
+    /// Round-trip time between the mobile router and the home agent, milliseconds.
+    pub(crate) round_trip: f64,
+    /// In order of time.
+    pub(crate) measurements: Vec<HandoverMeasurement>,
+}
+
+impl HandoverSeries {
+    /// A figure of each handover.
+    pub(crate) fn each(&self, pick: fn(&HandoverMeasurement) -> f64) -> impl Iterator<Item = f64> {
+        self.measurements.iter().map(pick)
+    }
+
+    /// Adds a row of an experiment, with the fields of the object `own`; each handover must have recovered.
+    pub(crate) fn report(&self, run: &mut Run, mut own: Value) {
+        for one in self.measurements.iter().filter(|one| !(one.recovered && one.tcp_survived)) {
+            run.add_fault(format!("packets or TCP did not continue after a handover: {}", one.row()));
+        }
+        let common = [
+            ("moves", json!(self.measurements.len())),
+            ("gap_fine_ms", distribution(self.each(|one| one.gap_fine))),
+            ("lost", distribution(self.each(|one| one.lost as f64))),
+            ("lost_fine", distribution(self.each(|one| one.lost_fine as f64))),
+            ("each", self.measurements.iter().map(HandoverMeasurement::row).collect()),
+        ];
+        if let Value::Object(row) = &mut own {
+            row.extend(common.map(|(key, value)| (key.to_owned(), value)));
+        }
+        run.rows.push(own);
     }
 }
 
@@ -168,13 +200,7 @@ fn first_packet(train: &Train, moment: u64) -> Option<u64> {
 
 /// The longest silence as seen from the vehicle, less the interval of the train, milliseconds.
 fn gap(train: &Train, begin: u64, end: u64) -> f64 {
-    let silence = |flow: &OneWayTrain, stamp| flow.longest_silence(stamp, begin, end);
-    let longest = silence(&train.forward, Stamp::Sent).max(silence(&train.reverse, Stamp::Received));
-    (longest as f64 / 1000.0 - train.interval().as_secs_f64() * 1000.0).max(0.0)
-}
-
-fn lost(train: &Train, begin: u64, end: u64) -> usize {
-    train.forward.delivery_counts(begin, end).lost + train.reverse.delivery_counts(begin, end).lost
+    (train.longest_silence(begin, end) as f64 / 1000.0 - train.interval().as_secs_f64() * 1000.0).max(0.0)
 }
 
 fn millis(begin: u64, end: u64) -> f64 {

@@ -1,6 +1,7 @@
 //! Load: traffic that accounts for every packet or octet, and emulated peers.
 
 pub(crate) mod bulk_tcp;
+pub(crate) mod chain_bench;
 pub(crate) mod engine_bench;
 pub(crate) mod forge;
 pub(crate) mod geo_stations;

@@ -4,6 +4,7 @@
 //! machine.
 
 use crate::bed::Host;
+use crate::threads::{Shared, Workers};
 use crate::{clock, sys};
 use anyhow::{Context, Result};
 use nix::sys::socket::sockopt::{RcvBufForce, ReceiveTimestampns};
@@ -12,14 +13,14 @@ use std::io::IoSliceMut;
 use std::net::{Ipv6Addr, SocketAddrV6, UdpSocket};
 use std::os::fd::AsRawFd;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::thread::JoinHandle;
 use std::time::Duration;
 
 /// Octets of a datagram, as of a voice call.
 const DATAGRAM_OCTETS: usize = 160;
 /// Octets of a socket's receive buffer.
 const RECEIVE_BUFFER: usize = 4 << 20;
+/// Priority of the threads, so that timestamps do not depend on the tested programs.
+const REALTIME_PRIORITY: i32 = 10;
 
 /// Which timestamp of a delivered datagram counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -37,13 +38,12 @@ pub(crate) struct Train {
     /// From the second endpoint to the first.
     pub(crate) reverse: OneWayTrain,
     interval: Duration,
-    stop: Arc<AtomicBool>,
-    threads: Vec<JoinHandle<()>>,
+    workers: Workers,
 }
 
 /// One direction: times of sending and reception, microseconds since 1970.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct OneWayTrain(Arc<Mutex<Stamps>>);
+pub(crate) struct OneWayTrain(Shared<Stamps>);
 
 #[derive(Debug, Default)]
 struct Stamps {
@@ -77,27 +77,16 @@ impl Train {
     pub(crate) fn start(ends: [Endpoint<'_>; 2], port: u16, rate: u32) -> Result<Train> {
         let [first, second] = ends;
         let interval = Duration::from_secs(1) / rate.max(1);
-        let mut train = Train {
-            forward: OneWayTrain::default(),
-            reverse: OneWayTrain::default(),
-            interval,
-            stop: Arc::default(),
-            threads: Vec::new(),
-        };
-        let here = train.socket(&first, port)?;
-        let there = train.socket(&second, port)?;
-        let (forward, reverse) = (train.forward.clone(), train.reverse.clone());
-        let to_second = SocketAddrV6::new(second.address, port, 0, 0);
-        let to_first = SocketAddrV6::new(first.address, port, 0, 0);
-        let (stop, socket, flow) = (train.stop.clone(), there.try_clone()?, forward.clone());
-        train.spawn("train in", move || receive(&socket, &flow, &stop))?;
-        let (stop, socket, flow) = (train.stop.clone(), here.try_clone()?, reverse.clone());
-        train.spawn("train in", move || receive(&socket, &flow, &stop))?;
-        let stop = train.stop.clone();
-        train.spawn("train out", move || send(&here, to_second, &forward, interval, &stop))?;
-        let stop = train.stop.clone();
-        train.spawn("train out", move || send(&there, to_first, &reverse, interval, &stop))?;
-        Ok(train)
+        let (forward, reverse, mut workers) = (OneWayTrain::default(), OneWayTrain::default(), Workers::default());
+        let (here, there) = (open_socket(&first, port)?, open_socket(&second, port)?);
+        for (socket, flow) in [(there.try_clone()?, forward.clone()), (here.try_clone()?, reverse.clone())] {
+            workers.spawn("train in", move |stop| receive(&socket, &flow, stop))?;
+        }
+        for (socket, to, flow) in [(here, second.address, forward.clone()), (there, first.address, reverse.clone())] {
+            let to = SocketAddrV6::new(to, port, 0, 0);
+            workers.spawn("train out", move |stop| send(&socket, to, &flow, interval, stop))?;
+        }
+        Ok(Train { forward, reverse, interval, workers })
     }
 
     /// Time between datagrams.
@@ -105,44 +94,28 @@ impl Train {
         self.interval
     }
 
+    /// Datagrams of both directions, sent from `begin` until before `end` (microseconds since 1970), that were lost.
+    pub(crate) fn lost(&self, begin: u64, end: u64) -> usize {
+        self.forward.delivery_counts(begin, end).lost + self.reverse.delivery_counts(begin, end).lost
+    }
+
+    /// The longest silence as seen from the first endpoint, microseconds: outbound by the time of sending, inbound by the
+    /// time of reception.
+    pub(crate) fn longest_silence(&self, begin: u64, end: u64) -> u64 {
+        let outbound = self.forward.longest_silence(Stamp::Sent, begin, end);
+        outbound.max(self.reverse.longest_silence(Stamp::Received, begin, end))
+    }
+
     /// Ends the train; the timestamps are kept.
     pub(crate) fn stop(&mut self) {
-        self.stop.store(true, Ordering::Relaxed);
-        for thread in self.threads.drain(..) {
-            thread.join().ok();
-        }
-    }
-
-    fn socket(&self, end: &Endpoint<'_>, port: u16) -> Result<UdpSocket> {
-        let bind = || UdpSocket::bind(SocketAddrV6::new(end.address, port, 0, 0));
-        let socket = end.host.in_namespace(bind)?.with_context(|| format!("{} on {}", end.address, end.host.name()))?;
-        socket.set_read_timeout(Some(Duration::from_millis(100)))?;
-        setsockopt(&socket, ReceiveTimestampns, &true)?;
-        // On a busy machine the receiver may be scheduled late.
-        setsockopt(&socket, RcvBufForce, &RECEIVE_BUFFER)?;
-        Ok(socket)
-    }
-
-    fn spawn(&mut self, name: &str, work: impl FnOnce() + Send + 'static) -> Result<()> {
-        let work = move || {
-            sys::set_realtime_priority(10);
-            work();
-        };
-        self.threads.push(std::thread::Builder::new().name(name.into()).spawn(work)?);
-        Ok(())
-    }
-}
-
-impl Drop for Train {
-    fn drop(&mut self) {
-        self.stop();
+        self.workers.stop();
     }
 }
 
 impl OneWayTrain {
     /// Delivery of the datagrams sent from `begin` until before `end`, microseconds since 1970.
     pub(crate) fn delivery_counts(&self, begin: u64, end: u64) -> DeliveryCounts {
-        let stamps = self.lock();
+        let stamps = self.0.lock();
         let (first, last) = stamps.sequence_range(begin, end);
         let mut copies = vec![0_usize; last - first];
         let (mut overtaken, mut highest) = (0, 0);
@@ -185,24 +158,24 @@ impl OneWayTrain {
 
     /// Reception times from `begin` on, latest first; microseconds since 1970.
     pub(crate) fn received_since(&self, begin: u64) -> Vec<u64> {
-        self.lock().received.iter().rev().map(|(_, time)| *time).take_while(|time| *time >= begin).collect()
+        self.0.lock().received.iter().rev().map(|(_, time)| *time).take_while(|time| *time >= begin).collect()
     }
 
     /// Whether a datagram was received in the last 100 ms.
     pub(crate) fn is_receiving(&self) -> bool {
-        self.lock().received.last().is_some_and(|(_, time)| clock::unix_micros() < time + 100_000)
+        self.0.lock().received.last().is_some_and(|(_, time)| clock::unix_micros() < time + 100_000)
     }
 
     /// One-way delays of the received datagrams, microseconds.
     pub(crate) fn delays(&self) -> Vec<u64> {
-        let stamps = self.lock();
+        let stamps = self.0.lock();
         let sent = |number: u64| stamps.sent.get(usize::try_from(number).ok()?).copied();
         stamps.received.iter().filter_map(|(number, time)| Some(time.saturating_sub(sent(*number)?))).collect()
     }
 
     /// Times of all deliveries in ascending order.
     fn delivery_times(&self, stamp: Stamp) -> Vec<u64> {
-        let stamps = self.lock();
+        let stamps = self.0.lock();
         let mut times: Vec<u64> = match stamp {
             Stamp::Received => stamps.received.iter().map(|(_, time)| *time).collect(),
             Stamp::Sent => stamps
@@ -214,10 +187,6 @@ impl OneWayTrain {
         times.sort_unstable();
         times
     }
-
-    fn lock(&self) -> MutexGuard<'_, Stamps> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 impl Stamps {
@@ -228,12 +197,23 @@ impl Stamps {
     }
 }
 
+fn open_socket(end: &Endpoint<'_>, port: u16) -> Result<UdpSocket> {
+    let bind = || UdpSocket::bind(SocketAddrV6::new(end.address, port, 0, 0));
+    let socket = end.host.in_namespace(bind)?.with_context(|| format!("{} on {}", end.address, end.host.name()))?;
+    socket.set_read_timeout(Some(Duration::from_millis(100)))?;
+    setsockopt(&socket, ReceiveTimestampns, &true)?;
+    // On a busy machine the receiver may be scheduled late.
+    setsockopt(&socket, RcvBufForce, &RECEIVE_BUFFER)?;
+    Ok(socket)
+}
+
 fn send(socket: &UdpSocket, to: SocketAddrV6, flow: &OneWayTrain, interval: Duration, stop: &AtomicBool) {
+    sys::set_realtime_priority(REALTIME_PRIORITY);
     let mut next = clock::now();
     let mut datagram = [0; DATAGRAM_OCTETS];
     while !stop.load(Ordering::Relaxed) {
         let number = {
-            let mut stamps = flow.lock();
+            let mut stamps = flow.0.lock();
             stamps.sent.push(clock::unix_micros());
             stamps.sent.len() as u64 - 1
         };
@@ -247,6 +227,7 @@ fn send(socket: &UdpSocket, to: SocketAddrV6, flow: &OneWayTrain, interval: Dura
 }
 
 fn receive(socket: &UdpSocket, flow: &OneWayTrain, stop: &AtomicBool) {
+    sys::set_realtime_priority(REALTIME_PRIORITY);
     let mut datagram = [0; DATAGRAM_OCTETS];
     let mut control = nix::cmsg_space!(nix::sys::time::TimeSpec);
     while !stop.load(Ordering::Relaxed) {
@@ -263,7 +244,7 @@ fn receive(socket: &UdpSocket, flow: &OneWayTrain, stop: &AtomicBool) {
         });
         if let Some(number) = datagram.first_chunk() {
             let number = u64::from_be_bytes(*number);
-            flow.lock().received.push((number, stamp.unwrap_or_else(clock::unix_micros)));
+            flow.0.lock().received.push((number, stamp.unwrap_or_else(clock::unix_micros)));
         }
     }
 }
@@ -273,7 +254,7 @@ mod tests {
     use super::*;
 
     fn flow(sent: &[u64], received: &[(u64, u64)]) -> OneWayTrain {
-        OneWayTrain(Arc::new(Mutex::new(Stamps { sent: sent.to_vec(), received: received.to_vec() })))
+        OneWayTrain(Shared::new(Stamps { sent: sent.to_vec(), received: received.to_vec() }))
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use crate::clock;
 use crate::load::packet_train::Endpoint;
 use crate::sys;
+use crate::threads::Shared;
 use anyhow::{Context, Result, anyhow};
 use nix::sys::socket::sockopt::{SendTimeout, SndBuf, TcpCongestion};
 use nix::sys::socket::{
@@ -10,12 +11,13 @@ use nix::sys::socket::{
 };
 use nix::sys::time::{TimeVal, TimeValLike};
 use roam6_proto::Entropy;
+use roam6_proto::base::hex;
 use sha2::{Digest, Sha256};
 use std::io::{Read, Write};
 use std::net::{Ipv6Addr, Shutdown, SocketAddrV6, TcpListener, TcpStream};
 use std::os::fd::{AsRawFd, OwnedFd};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -72,17 +74,17 @@ pub(crate) struct Transfer {
 
 /// Arrivals at one end: microseconds since 1970, octets in total.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Arrivals(Arc<Mutex<Vec<(u64, u64)>>>);
+pub(crate) struct Arrivals(Shared<Vec<(u64, u64)>>);
 
 impl Arrivals {
     /// Octets so far.
     pub(crate) fn total(&self) -> u64 {
-        self.lock().last().map_or(0, |(_, bytes)| *bytes)
+        self.0.lock().last().map_or(0, |(_, bytes)| *bytes)
     }
 
     /// Octets that had arrived at `moment`, microseconds since 1970.
     pub(crate) fn total_at(&self, moment: u64) -> u64 {
-        let seen = self.lock();
+        let seen = self.0.lock();
         let next = seen.partition_point(|(time, _)| *time <= moment);
         next.checked_sub(1).and_then(|last| seen.get(last)).map_or(0, |(_, bytes)| *bytes)
     }
@@ -90,7 +92,7 @@ impl Arrivals {
     /// The longest time without a byte that overlaps the span from `begin` to `end`, microseconds; a silence that lasts
     /// at `end` counts up to `end`.
     pub(crate) fn longest_silence(&self, begin: u64, end: u64) -> u64 {
-        let seen = self.lock();
+        let seen = self.0.lock();
         let from = seen.partition_point(|(time, _)| *time < begin);
         let before = from.checked_sub(1).and_then(|last| seen.get(last)).map_or(begin, |(time, _)| *time);
         let later = seen.get(from..).unwrap_or_default().iter().map(|(time, _)| *time);
@@ -107,11 +109,7 @@ impl Arrivals {
     }
 
     fn record(&self, bytes: u64) {
-        self.lock().push((clock::unix_micros(), bytes));
-    }
-
-    fn lock(&self) -> std::sync::MutexGuard<'_, Vec<(u64, u64)>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock().push((clock::unix_micros(), bytes));
     }
 }
 
@@ -180,6 +178,13 @@ impl Transfer {
     /// Octets received so far: at the second endpoint, at the first endpoint.
     pub(crate) fn received_octets(&self) -> [u64; 2] {
         self.arrivals.each_ref().map(Arrivals::total)
+    }
+
+    /// Whether bytes arrive at both ends within `timeout`.
+    pub(crate) fn is_progressing(&self, timeout: Duration) -> bool {
+        let then = self.received_octets();
+        let goes_on = || self.received_octets().iter().zip(then).all(|(now, then)| *now > then).then_some(());
+        clock::wait_for(timeout, goes_on).is_some()
     }
 
     /// Arrivals at the second and at the first endpoint.
@@ -268,7 +273,7 @@ fn send(mut stream: TcpStream, seed: u64, load: TransferLoad, stop: &AtomicBool)
         }
     }
     stream.shutdown(Shutdown::Write).ok();
-    StreamResult { bytes, digest: hex(digest), error }
+    StreamResult { bytes, digest: hex::encode(&digest.finalize()), error }
 }
 
 fn wait_silently(stream: &TcpStream, stop: &AtomicBool) -> StreamResult {
@@ -276,7 +281,7 @@ fn wait_silently(stream: &TcpStream, stop: &AtomicBool) -> StreamResult {
         std::thread::sleep(Duration::from_millis(10));
     }
     stream.shutdown(Shutdown::Write).ok();
-    StreamResult { bytes: 0, digest: hex(Sha256::new()), error: None }
+    StreamResult { bytes: 0, digest: hex::encode(&Sha256::new().finalize()), error: None }
 }
 
 fn receive(mut stream: TcpStream, arrivals: &Arrivals) -> StreamResult {
@@ -294,11 +299,7 @@ fn receive(mut stream: TcpStream, arrivals: &Arrivals) -> StreamResult {
             Err(why) => break Some(why.to_string()),
         }
     };
-    StreamResult { bytes, digest: hex(digest), error }
-}
-
-fn hex(digest: Sha256) -> String {
-    digest.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
+    StreamResult { bytes, digest: hex::encode(&digest.finalize()), error }
 }
 
 #[cfg(test)]
@@ -307,7 +308,7 @@ mod tests {
 
     #[test]
     fn longest_silence_covers_begin_and_end() {
-        let seen = Arrivals(Arc::new(Mutex::new(vec![(10, 1), (20, 2), (50, 3), (60, 4)])));
+        let seen = Arrivals(Shared::new(vec![(10, 1), (20, 2), (50, 3), (60, 4)]));
         assert_eq!(seen.longest_silence(15, 55), 30);
         assert_eq!(seen.longest_silence(55, 100), 40);
         assert_eq!(seen.longest_silence(0, 12), 10);

@@ -3,17 +3,17 @@
 
 use crate::bed::{LinkEmulator, Segment};
 use crate::clock;
+use crate::threads::Shared;
 use crate::topology::nemo;
 use roam6_wire::Prefix;
 use roam6_wire::icmp6::{Message, NeighbourOption, kind};
 use roam6_wire::ip6::{Datagram, protocol};
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 /// The advertisements on one link, in order of time.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct AdvertisementLog(Arc<Mutex<Vec<PrefixAdvertisement>>>);
+pub(crate) struct AdvertisementLog(Shared<Vec<PrefixAdvertisement>>);
 
 /// One prefix in one advertisement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,7 +42,7 @@ impl AdvertisementLog {
                 prefix,
                 preferred_lifetime: preferred,
             });
-            seen.lock().extend(news);
+            seen.0.lock().extend(news);
         });
         log
     }
@@ -51,14 +51,15 @@ impl AdvertisementLog {
     /// deprecated; the time of the last deprecation, microseconds since 1970, `None` after `timeout`.
     pub(crate) fn wait_deprecated(&self, number: usize, since: u64, timeout: Duration) -> Option<u64> {
         let mut last = BTreeMap::new();
-        for advert in self.lock().iter().filter(|advert| advert.unix_micros < since && is_delegated_by(advert, number))
+        for advert in
+            self.0.lock().iter().filter(|advert| advert.unix_micros < since && is_delegated_by(advert, number))
         {
             last.insert(advert.prefix, advert.preferred_lifetime);
         }
         let preferred: Vec<Prefix> =
             last.into_iter().filter(|(_, preferred)| *preferred > 0).map(|(prefix, _)| prefix).collect();
         clock::wait_for(timeout, || {
-            let seen = self.lock();
+            let seen = self.0.lock();
             let taken_back = |prefix: &Prefix| {
                 let mut about = seen.iter().filter(|advert| advert.unix_micros >= since && advert.prefix == *prefix);
                 about.find(|advert| advert.preferred_lifetime == 0).map(|advert| advert.unix_micros)
@@ -71,16 +72,12 @@ impl AdvertisementLog {
     /// Prefixes of access network `number` advertised as preferred from `begin` until before `end`.
     pub(crate) fn preferred_between(&self, number: usize, begin: u64, end: u64) -> Vec<PrefixAdvertisement> {
         let within = |advert: &&PrefixAdvertisement| (begin..end).contains(&advert.unix_micros);
-        let seen = self.lock();
+        let seen = self.0.lock();
         seen.iter()
             .filter(within)
             .filter(|advert| is_delegated_by(advert, number) && advert.preferred_lifetime > 0)
             .copied()
             .collect()
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Vec<PrefixAdvertisement>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

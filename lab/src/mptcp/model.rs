@@ -20,6 +20,14 @@ impl Scenario {
     pub(crate) const ALL: [Scenario; 5] =
         [Scenario::Ns0, Scenario::Classical(0), Scenario::Direct(0), Scenario::Classical(1), Scenario::Direct(1)];
 
+    /// The access network whose address is used, if any.
+    pub(crate) fn direct(self) -> Option<usize> {
+        match self {
+            Scenario::Direct(number) => Some(number),
+            Scenario::Ns0 | Scenario::Classical(_) => None,
+        }
+    }
+
     /// The paper's name.
     pub(crate) fn name(self) -> String {
         match self {

@@ -3,8 +3,8 @@
 
 use super::{MptcpTestbed, PayloadPath};
 use crate::clock;
-use crate::findings::round;
 use crate::load::{Delivery, Protocol, Transfer, TransferLoad};
+use crate::statistics::round;
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
 use std::thread::sleep;
@@ -81,14 +81,14 @@ impl<'a> ObservedTransfer<'a> {
     ) -> Result<ObservedTransfer<'a>> {
         let protocol = if mode == Mode::Classical { Protocol::Tcp } else { Protocol::Mptcp };
         let load = TransferLoad { message: MESSAGE, ..TransferLoad::steady(protocol, port, rate) };
-        let mut node = testbed.node();
+        let [mut node, correspondent] = testbed.ends();
         if mode == Mode::CareOf {
             let number = there.first().context("a connection from a care-of address begins in an access network")?;
             node.address = testbed.wait_care_of(node.host, *number)?;
         }
         let ends = match mode {
-            Mode::Inbound => [testbed.correspondent(), node],
-            Mode::Classical | Mode::Outbound | Mode::CareOf => [node, testbed.correspondent()],
+            Mode::Inbound => [correspondent, node],
+            Mode::Classical | Mode::Outbound | Mode::CareOf => [node, correspondent],
         };
         let since = clock::unix_micros();
         let transfer = Transfer::start_with(ends, load)?;
@@ -97,11 +97,6 @@ impl<'a> ObservedTransfer<'a> {
             observed.wait_direct(since).with_context(|| format!("no direct path:\n{}", testbed.diagnostics()))?;
         }
         Ok(observed)
-    }
-
-    /// Octets received so far: at the second endpoint, at the first.
-    pub(crate) fn progress(&self) -> [u64; 2] {
-        self.transfer.received_octets()
     }
 
     /// Performs `act`, after which the vehicle can use the access networks `there`, and observes the connection.
@@ -169,9 +164,7 @@ impl<'a> ObservedTransfer<'a> {
 
     /// Whether bytes arrive at both ends.
     fn is_progressing(&self) -> bool {
-        let then = self.progress();
-        let goes_on = || self.progress().iter().zip(then).all(|(now, then)| *now > then).then_some(());
-        clock::wait_for(TIMEOUT, goes_on).is_some()
+        self.transfer.is_progressing(TIMEOUT)
     }
 
     fn faults(

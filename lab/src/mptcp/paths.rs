@@ -2,10 +2,10 @@
 //! encapsulated.
 
 use crate::bed::{LinkEmulator, Segment};
+use crate::threads::Shared;
 use crate::topology::nemo;
 use roam6_wire::ip6::{Datagram, protocol};
 use std::net::Ipv6Addr;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// A path between the mobile network node and the correspondent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -32,7 +32,7 @@ impl PayloadPath {
 
 /// Observed TCP payload.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct PathMonitor(Arc<Mutex<Vec<PayloadSample>>>);
+pub(crate) struct PathMonitor(Shared<Vec<PayloadSample>>);
 
 #[derive(Debug, Clone, Copy)]
 struct PayloadSample {
@@ -51,7 +51,7 @@ impl PathMonitor {
                 return;
             }
             if let Some((path, octets)) = frame.packet().and_then(classify) {
-                seen.lock().push(PayloadSample { unix_micros: frame.unix_micros, path, octets });
+                seen.0.lock().push(PayloadSample { unix_micros: frame.unix_micros, path, octets });
             }
         });
         paths
@@ -59,7 +59,7 @@ impl PathMonitor {
 
     /// Octets of payload on `path` from `begin` until before `end`, microseconds since 1970.
     pub(crate) fn octets(&self, path: PayloadPath, begin: u64, end: u64) -> u64 {
-        let samples = self.lock();
+        let samples = self.0.lock();
         let from = samples.partition_point(|sample| sample.unix_micros < begin);
         let until = samples.partition_point(|sample| sample.unix_micros < end).max(from);
         let span = samples.get(from..until).unwrap_or_default();
@@ -75,7 +75,7 @@ impl PathMonitor {
 
     /// The first payload on `path` at or after `moment`; both microseconds since 1970.
     pub(crate) fn first_use(&self, path: PayloadPath, moment: u64) -> Option<u64> {
-        let samples = self.lock();
+        let samples = self.0.lock();
         let from = samples.partition_point(|sample| sample.unix_micros < moment);
         let mut later = samples.get(from..).unwrap_or_default().iter();
         later.find(|sample| sample.path == path).map(|sample| sample.unix_micros)
@@ -83,11 +83,7 @@ impl PathMonitor {
 
     /// Discards all samples.
     pub(crate) fn clear(&self) {
-        self.lock().clear();
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Vec<PayloadSample>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock().clear();
     }
 }
 

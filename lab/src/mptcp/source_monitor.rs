@@ -2,12 +2,12 @@
 //! of the uplink (RFC 8028 §3, RFC 2827); also measures the overhead of the tunnel header (RFC 2473).
 
 use crate::bed::{LinkEmulator, Port, Segment};
+use crate::threads::Shared;
 use crate::topology::nemo;
 use roam6_wire::Prefix;
 use roam6_wire::ip6::{Datagram, protocol};
 use std::collections::BTreeMap;
 use std::net::Ipv6Addr;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Number of wrong packets that are described.
 const MAX_SAMPLES: usize = 20;
@@ -19,7 +19,7 @@ const FULL_PACKET: usize = 1400;
 
 /// The observations so far.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct SourceMonitor(Arc<Mutex<MonitorState>>);
+pub(crate) struct SourceMonitor(Shared<MonitorState>);
 
 #[derive(Debug, Default)]
 struct MonitorState {
@@ -54,7 +54,7 @@ impl SourceMonitor {
             let there = frame.segment == networks.home || networks.visited.contains(&frame.segment);
             let Some(packet) = frame.packet().filter(|_| there) else { return };
             let Ok(datagram) = Datagram::parse(packet) else { return };
-            let mut seen = seen.lock();
+            let mut seen = seen.0.lock();
             if datagram.protocol == protocol::IPV6 && datagram.payload.len() >= FULL_PACKET {
                 seen.inner += datagram.payload.len() as u64;
                 seen.outer += packet.len() as u64;
@@ -87,33 +87,29 @@ impl SourceMonitor {
 
     /// Packets sent by the uplinks.
     pub(crate) fn sent(&self) -> u64 {
-        self.lock().sent
+        self.0.lock().sent
     }
 
     /// Packets with a wrong source.
     pub(crate) fn wrong_source(&self) -> u64 {
-        self.lock().wrong_source
+        self.0.lock().wrong_source
     }
 
     /// Packets with a source of the previous network within the grace period after re-plugging, which
     /// [`SourceMonitor::wrong_source`] does not include.
     pub(crate) fn wrong_in_grace_period(&self) -> u64 {
-        self.lock().grace_period
+        self.0.lock().grace_period
     }
 
     /// Descriptions of the first wrong packets.
     pub(crate) fn samples(&self) -> Vec<String> {
-        self.lock().samples.clone()
+        self.0.lock().samples.clone()
     }
 
     /// Overhead of the tunnel for full packets, percent; `None` if there was none.
     pub(crate) fn overhead(&self) -> Option<f64> {
-        let seen = self.lock();
+        let seen = self.0.lock();
         (seen.inner > 0).then(|| (seen.outer - seen.inner) as f64 / seen.inner as f64 * 100.0)
-    }
-
-    fn lock(&self) -> MutexGuard<'_, MonitorState> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -14,10 +14,13 @@ use super::{AdvertisementLog, PathMonitor, SourceMonitor, source_monitor::Networ
 use crate::bed::{Daemon, DhcpServer, Host, Segment};
 use crate::clock;
 use crate::load::Endpoint;
+use crate::load::handover::UNPLUGGED_TIME;
+use crate::statistics::percentile;
 use crate::topology::nemo::{self, AccessNetwork, CORRESPONDENT, NemoNetwork, Vehicle};
 use anyhow::{Context, Result, anyhow};
 use roam6_sim::LinkSpec;
 use std::net::Ipv6Addr;
+use std::thread::sleep;
 use std::time::Duration;
 
 /// Parameters of the links.
@@ -106,7 +109,7 @@ impl MptcpTestbed {
 
     /// [`MptcpTestbed::build`] without a path manager at the mobile network node.
     pub(crate) fn without_path_manager(shape: LinkShape) -> Result<MptcpTestbed> {
-        let network = NemoNetwork::build(Duration::ZERO, 1, "duplicate_detection = false")?;
+        let network = NemoNetwork::build(Duration::ZERO, 1, nemo::NO_DAD)?;
         let mut delegators = Vec::new();
         for (number, visited) in network.visited.iter().enumerate() {
             delegators.push(start_delegation(&network, visited, number)?);
@@ -117,15 +120,12 @@ impl MptcpTestbed {
         vehicle.mnn.set_sysctl("ipv4/tcp_rmem", RECEIVE_BUFFERS)?;
         let networks =
             Networks { home: network.home_link, visited: network.visited.each_ref().map(|visited| visited.link) };
-        let paths = PathMonitor::watch(&network.emulator, vehicle.ingress_segment);
-        let advertisements = AdvertisementLog::watch(&network.emulator, vehicle.ingress_segment);
-        let uplinks = SourceMonitor::watch(&network.emulator, vehicle.uplinks.clone(), networks);
         let testbed = MptcpTestbed {
+            path_monitor: PathMonitor::watch(&network.emulator, vehicle.ingress_segment),
+            advertisements: AdvertisementLog::watch(&network.emulator, vehicle.ingress_segment),
+            source_monitor: SourceMonitor::watch(&network.emulator, vehicle.uplinks.clone(), networks),
             network,
             vehicle,
-            path_monitor: paths,
-            advertisements,
-            source_monitor: uplinks,
             path_manager: None,
             shape,
             _delegators: delegators,
@@ -178,14 +178,23 @@ impl MptcpTestbed {
         self.network.emulator.unplug(self.vehicle.uplink(index)?)
     }
 
-    /// The mobile network node, at its address in the mobile network.
-    pub(crate) fn node(&self) -> Endpoint<'_> {
-        self.vehicle.node()
+    /// The mobile network node, at its address in the mobile network, and the correspondent.
+    pub(crate) fn ends(&self) -> [Endpoint<'_>; 2] {
+        [self.vehicle.node(), self.network.correspondent()]
     }
 
-    /// The correspondent.
-    pub(crate) fn correspondent(&self) -> Endpoint<'_> {
-        self.network.correspondent()
+    /// Moves the first uplink: unplugs it, and plugs it in at `spot` a moment later.
+    pub(crate) fn replug(&self, spot: AttachmentPoint) -> Result<()> {
+        self.unplug(0)?;
+        sleep(UNPLUGGED_TIME);
+        self.plug(0, spot).map(drop)
+    }
+
+    /// Plugs the first uplink into access network `number` and waits for the home path and a care-of address.
+    pub(crate) fn visit(&self, number: usize) -> Result<()> {
+        self.plug(0, AttachmentPoint::Visited(number))?;
+        self.wait_home_path()?;
+        self.wait_care_of(&self.vehicle.mnn, number).map(drop)
     }
 
     /// Waits until the mobile network node reaches the correspondent from its address in the mobile network.
@@ -219,17 +228,15 @@ impl MptcpTestbed {
 
     /// Median round-trip time of `count` echoes between the mobile network node and the correspondent, from its address
     /// in the mobile network or in access network `direct`; milliseconds.
-    pub(crate) fn round_trip(&self, direct: Option<usize>, count: u32) -> Result<f64> {
+    pub(crate) fn round_trip(&self, direct: Option<usize>, count: usize) -> Result<f64> {
         let mnn = &self.vehicle.mnn;
         let from = match direct {
             Some(number) => self.wait_care_of(mnn, number)?,
             None => self.vehicle.mnn_address,
         };
-        let (from, to, count) = (from.to_string(), CORRESPONDENT.to_string(), count.to_string());
-        let text = mnn.output("ping", &["-6", "-n", "-c", &count, "-i", "0.01", "-W", "0.5", "-I", &from, &to])?;
-        let time = |line: &str| line.split_once("time=")?.1.split_whitespace().next()?.parse().ok();
-        let times: Vec<f64> = text.lines().filter_map(time).collect();
-        crate::findings::percentile(&times, 0.5).context("no echo came back")
+        let (from, to) = (from.to_string(), CORRESPONDENT.to_string());
+        let times = mnn.ping(count, &["-i", "0.01", "-W", "0.5", "-I", &from, &to])?;
+        percentile(times, 0.5).context("no echo was answered")
     }
 
     /// Preferred addresses of `host` from which the correspondent is unreachable. There must be none.
@@ -283,8 +290,7 @@ pub(super) fn find_address(host: &Host, prefix: Ipv6Addr) -> Option<Ipv6Addr> {
 /// Whether an echo from `address` is answered: one of several, because links lose packets.
 fn reaches(host: &Host, address: Ipv6Addr) -> bool {
     let (from, to) = (address.to_string(), CORRESPONDENT.to_string());
-    let ping = ["-6", "-n", "-q", "-c", "4", "-i", "0.05", "-W", "1", "-I", &from, &to];
-    host.output("ping", &ping).is_ok()
+    host.ping(4, &["-i", "0.05", "-W", "1", "-I", &from, &to]).is_ok_and(|times| !times.is_empty())
 }
 
 /// The configuration of a mobile network node's path manager, which announces care-of addresses to peers.

@@ -1,6 +1,6 @@
 //! Results of earlier runs: a usable result is not produced again, and its duration predicts the next run's.
 
-use crate::findings;
+use crate::run;
 use anyhow::{Context, Result};
 use serde_json::Value;
 use std::fs;
@@ -19,7 +19,7 @@ pub(super) struct ResultsStore {
 impl ResultsStore {
     pub(super) fn open(folder: &Path, quick: bool) -> Result<ResultsStore> {
         fs::create_dir_all(folder).with_context(|| format!("cannot make the folder {}", folder.display()))?;
-        Ok(ResultsStore { folder: folder.to_owned(), quick, commit: findings::commit() })
+        Ok(ResultsStore { folder: folder.to_owned(), quick, commit: run::commit() })
     }
 
     pub(super) fn result(&self, name: &str) -> PathBuf {

@@ -5,6 +5,7 @@ use crate::bed::daemon::binary;
 use crate::bed::host::run_command as output;
 use crate::bed::{Daemon, Host, LinkEmulator};
 use crate::clock;
+use crate::threads::Shared;
 use anyhow::{Context, Result, bail};
 use roam6_sim::LinkSpec;
 use roam6_wire::ip6::Datagram;
@@ -13,7 +14,6 @@ use std::fs;
 use std::net::{Ipv6Addr, SocketAddrV6, UdpSocket};
 use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 /// How long a handshake may take; its messages are retransmitted after seconds.
@@ -68,7 +68,7 @@ struct ShimHost {
 
 /// Times at which I1 and R2 were sent, microseconds since 1970.
 #[derive(Debug, Clone, Default)]
-struct HandshakeTimes(Arc<Mutex<(Option<u64>, Option<u64>)>>);
+struct HandshakeTimes(Shared<(Option<u64>, Option<u64>)>);
 
 impl HandshakePair {
     /// Builds both hosts with `count` addresses each; `label` is the suffix of their names.
@@ -91,11 +91,11 @@ impl HandshakePair {
 
     /// Makes the left host establish a context, then ends it; the time from I1 to R2.
     pub(crate) fn negotiate(&self) -> Result<Duration> {
-        *self.times.lock() = (None, None);
+        *self.times.0.lock() = (None, None);
         let [left, right] = &self.hosts;
         let mut said: Option<Instant> = None;
         let both = || {
-            let (first, last) = *self.times.lock();
+            let (first, last) = *self.times.0.lock();
             // A packet sent before the engine observes the flow has no effect.
             if first.is_none() && said.is_none_or(|said| said.elapsed() > RETRY_INTERVAL) {
                 said = Some(clock::now());
@@ -118,14 +118,10 @@ impl HandshakeTimes {
             return;
         }
         match datagram.payload.get(2) {
-            Some(&kind::I1) => self.lock().0 = Some(at),
-            Some(&kind::R2) => self.lock().1 = Some(at),
+            Some(&kind::I1) => self.0.lock().0 = Some(at),
+            Some(&kind::R2) => self.0.lock().1 = Some(at),
             _ => {}
         }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, (Option<u64>, Option<u64>)> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -12,6 +12,8 @@ use crate::bed::{Daemon, Host, LinkEmulator, Port, Radvd, Segment};
 use crate::clock;
 use crate::load::Endpoint;
 use anyhow::{Context, Result, anyhow};
+use roam6_proto::Report;
+use roam6_proto::contract::report::NemoReport;
 use roam6_sim::LinkSpec;
 use std::fs::{self, Permissions};
 use std::net::Ipv6Addr;
@@ -24,6 +26,9 @@ use std::time::Duration;
 pub(crate) const HOME_AGENT: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 1, 0, 0, 0, 0, 1);
 /// The correspondent's address.
 pub(crate) const CORRESPONDENT: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 0xc, 0, 0, 0, 0, 0xc);
+/// Duplicate address detection for a home address takes a second when a vehicle leaves home (RFC 6275 §10.3.1). The home
+/// agent can omit it, because only its prefix table assigns home addresses.
+pub(crate) const NO_DAD: &str = "duplicate_detection = false";
 /// The key of the home agent and all vehicles.
 const KEY: &str = "000102030405060708090a0b0c0d0e0f10111213";
 /// SPI of vehicle 0; vehicle n has SPI `FIRST_SPI` + n.
@@ -120,6 +125,16 @@ impl NemoNetwork {
         Ok(NemoNetwork { emulator, home_agent, home_link: home, home_cable, uplink_port: exit, visited, ha, cn, core })
     }
 
+    /// [`NemoNetwork::build`] with one vehicle, whose only uplink is plugged into FN1; returns once the mobile network
+    /// node reaches the correspondent. `router_extra` is added to the mobile router's configuration.
+    pub(crate) fn with_vehicle(delay: Duration, extra: &str, router_extra: &str) -> Result<(NemoNetwork, Vehicle)> {
+        let network = NemoNetwork::build(delay, 1, extra)?;
+        let vehicle = network.vehicle_with(0, &["up0"], router_extra)?;
+        network.emulator.plug(vehicle.uplink(0)?, network.visited[0].link)?;
+        vehicle.wait_until_connected(CORRESPONDENT)?;
+        Ok((network, vehicle))
+    }
+
     /// Adds vehicle `number`, unplugged, with uplinks in order of preference.
     pub(crate) fn vehicle(&self, number: u8, uplink_names: &[&str]) -> Result<Vehicle> {
         self.vehicle_with(number, uplink_names, "")
@@ -175,11 +190,23 @@ impl Vehicle {
         clock::wait_for(TIMEOUT, ping).map(|_| ()).ok_or_else(|| anyhow!("{} cannot reach {target}", self.mnn.name()))
     }
 
+    /// Waits until so many care-of addresses are registered, after `since` (microseconds since 1970).
+    pub(crate) fn wait_registered(&self, since: u64, count: usize) -> Result<()> {
+        let is_bound = |report: &Report| matches!(report, Report::Nemo(NemoReport::Bound { care_of, .. }) if care_of.len() == count);
+        let bound = self.daemon.events().wait_for(since, TIMEOUT, is_bound);
+        bound.map(drop).with_context(|| format!("{count} care-of addresses are not registered"))
+    }
+
     fn find_mnn_address(&self, number: u8) -> Option<Ipv6Addr> {
         let text = self.mnn.output("ip", &["-6", "-o", "address", "show", "dev", "eth0", "scope", "global"]).ok()?;
         let mut addresses = text.split_whitespace().filter_map(|word| word.split_once('/')?.0.parse::<Ipv6Addr>().ok());
         addresses.find(|address| address.segments().get(..3) == mobile_network(number).segments().get(..3))
     }
+}
+
+/// Whether a report is an acknowledgement that accepts an update.
+pub(crate) fn is_accepted(report: &Report) -> bool {
+    matches!(report, Report::Nemo(NemoReport::AcknowledgementReceived { status: 0..128, .. }))
 }
 
 /// The octets of the shared key.

@@ -6,8 +6,10 @@
 //!                  gn0 ················· gn0
 //! ```
 
-use crate::bed::{Daemon, GpsdServer, Host, LinkEmulator, Port, Segment, gpsd};
+use crate::bed::{Daemon, Host, LinkEmulator, Port, Segment, gpsd};
 use crate::clock;
+use crate::load::Endpoint;
+use crate::threads::Workers;
 use anyhow::{Context, Result, anyhow};
 use roam6_proto::geo::geometry::Offset;
 use roam6_sim::{LinkSpec, RadioSpec, Track};
@@ -17,6 +19,8 @@ use std::time::Duration;
 
 /// How long a virtual link may take until its address is usable.
 const TIMEOUT: Duration = Duration::from_secs(15);
+/// How long two stations may take until they forward to each other.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(20);
 /// The name of each station's virtual link.
 pub(crate) const VIRTUAL_LINK: &str = "gn0";
 
@@ -40,7 +44,7 @@ pub(crate) struct RoadStation {
     pub(crate) radio: Port,
     /// Its link-local address on the virtual link.
     pub(crate) address: Ipv6Addr,
-    _gps: GpsdServer,
+    _gps: Workers,
 }
 
 /// A position on the road, metres from its beginning.
@@ -75,12 +79,12 @@ impl Road {
     }
 
     /// Gives a host a radio and an emulated gpsd.
-    pub(crate) fn add_radio(&self, host: &Host, track: Track) -> Result<(Port, GpsdServer)> {
+    pub(crate) fn add_radio(&self, host: &Host, track: Track) -> Result<(Port, Workers)> {
         let radio = self.emulator.add_port(host, "radio0")?;
         // No IPv6 on the radio channel itself.
         host.set_sysctl("ipv6/conf/radio0/disable_ipv6", "1")?;
         self.emulator.tune(radio, self.channel, track)?;
-        let gps = GpsdServer::start(host, self.emulator.positions(), radio)?;
+        let gps = gpsd::serve(host, self.emulator.positions(), radio)?;
         Ok((radio, gps))
     }
 
@@ -135,6 +139,44 @@ impl Road {
     }
 }
 
+/// Two stations, each with a node inside, and routes between the networks of the nodes.
+pub(crate) struct RoadPair {
+    pub(crate) stations: [RoadStation; 2],
+    pub(crate) nodes: [Host; 2],
+}
+
+/// The networks of the nodes.
+const NETWORKS: [Ipv6Addr; 2] =
+    [Ipv6Addr::new(0x2001, 0xdb8, 1, 0, 0, 0, 0, 0), Ipv6Addr::new(0x2001, 0xdb8, 2, 0, 0, 0, 0, 0)];
+
+impl RoadPair {
+    /// Adds two stations of this type at these positions (metres).
+    pub(crate) fn add(road: &Road, kind: &str, positions: [f64; 2]) -> Result<RoadPair> {
+        let ([first, second], [one, two]) = (positions, NETWORKS);
+        let station = |name, metres| road.add_station(name, kind, Track::standing(road_position(metres)));
+        let stations = [station("mr1", first)?, station("mr2", second)?];
+        let nodes = [road.add_node(&stations[0], "mnn1", &[one])?, road.add_node(&stations[1], "mnn2", &[two])?];
+        let [first, second] = &stations;
+        first.host.ip(&[&format!("route add {two}/64 via {} dev {VIRTUAL_LINK}", second.address)])?;
+        second.host.ip(&[&format!("route add {one}/64 via {} dev {VIRTUAL_LINK}", first.address)])?;
+        Ok(RoadPair { stations, nodes })
+    }
+
+    /// Waits until an echo request of so many octets passes, which also discovers the path MTU.
+    pub(crate) fn wait_until_connected(&self, octets: u16) -> Result<()> {
+        let ([node, _], [_, far]) = (&self.nodes, self.ends());
+        let (target, size) = (far.address.to_string(), octets.to_string());
+        let ping = || node.output("ping", &["-6", "-n", "-c", "1", "-W", "1", "-s", &size, &target]).ok();
+        clock::wait_for(CONNECT_TIMEOUT, ping).map(drop).context("the far node does not answer")
+    }
+
+    /// The nodes as endpoints of traffic.
+    pub(crate) fn ends(&self) -> [Endpoint<'_>; 2] {
+        let ([near, far], [one, two]) = (&self.nodes, NETWORKS.map(|network| host_address(network, 2)));
+        [Endpoint { host: near, address: one }, Endpoint { host: far, address: two }]
+    }
+}
+
 /// A host address in a /64.
 pub(crate) fn host_address(network: Ipv6Addr, number: u64) -> Ipv6Addr {
     Ipv6Addr::from_bits(network.to_bits() | u128::from(number))
@@ -151,15 +193,5 @@ impl RoadStation {
         };
         let log = || std::fs::read_to_string(self.daemon.log()).unwrap_or_default();
         clock::wait_for(TIMEOUT, ready).ok_or_else(|| anyhow!("{}: no {VIRTUAL_LINK}:\n{}", self.host.name(), log()))
-    }
-
-    /// The number of its direct neighbours.
-    pub(crate) fn neighbour_count(&self) -> Result<usize> {
-        let shown: serde_json::Value = serde_json::from_str(&self.daemon.query(&["show", "stations", "--json"])?)?;
-        let stations = shown.as_array().map_or(&[][..], Vec::as_slice);
-        Ok(stations
-            .iter()
-            .filter(|station| station.get("state").and_then(|state| state.as_str()) == Some("neighbour"))
-            .count())
     }
 }

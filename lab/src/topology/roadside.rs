@@ -11,8 +11,9 @@
 
 use crate::bed::ObservedFrame;
 use crate::bed::sandbox::WORK_DIR;
-use crate::bed::{GpsdServer, Port, Radvd};
+use crate::bed::{Port, Radvd};
 use crate::clock;
+use crate::threads::{Shared, Workers};
 use crate::topology::nemo::{self, NemoNetwork, Vehicle};
 use crate::topology::road::{Road, RoadStation, VIRTUAL_LINK, host_address, road_position};
 use anyhow::{Context, Result};
@@ -21,7 +22,6 @@ use roam6_wire::LinkAddress;
 use std::collections::BTreeMap;
 use std::net::Ipv6Addr;
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 /// The prefix that the roadside unit advertises.
@@ -49,7 +49,7 @@ pub(crate) struct RoadsideNetwork {
 pub(crate) struct ConnectedVehicle {
     pub(crate) vehicle: Vehicle,
     pub(crate) radio: Port,
-    _gps: GpsdServer,
+    _gps: Workers,
 }
 
 /// The path of a data frame.
@@ -65,7 +65,7 @@ pub(crate) enum PathKind {
 
 /// Octets of data that each vehicle has sent on each path.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct PathUsage(Arc<Mutex<OctetsByPath>>);
+pub(crate) struct PathUsage(Shared<OctetsByPath>);
 
 /// The same at one time: octets by vehicle and path.
 pub(crate) type OctetsByPath = BTreeMap<(usize, PathKind), u64>;
@@ -115,7 +115,7 @@ impl RoadsideNetwork {
 impl PathUsage {
     /// The octets so far.
     pub(crate) fn snapshot(&self) -> OctetsByPath {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.0.lock().clone()
     }
 
     fn record(&self, observed: &ObservedFrame<'_>, ports: [(Port, Option<Port>); 2], macs: [Option<LinkAddress>; 2]) {
@@ -130,8 +130,7 @@ impl PathUsage {
                 port if Some(port) == cellular => PathKind::Cellular,
                 _ => continue,
             };
-            let mut sent = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-            *sent.entry((car, way)).or_default() += observed.frame.len() as u64;
+            *self.0.lock().entry((car, way)).or_default() += observed.frame.len() as u64;
         }
     }
 }

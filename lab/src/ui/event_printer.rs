@@ -1,6 +1,7 @@
 //! Tells on the terminal what roam6 reports while a demo runs, in plain words.
 
 use crate::bed::Events;
+use crate::threads::Workers;
 use crate::ui::terminal::{LineStyle, Terminal};
 use anyhow::Result;
 use roam6_proto::Report;
@@ -9,30 +10,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// Tells on the terminal what the daemons report, from its start to its end.
-pub(crate) struct EventPrinter {
-    stop: Arc<AtomicBool>,
-    thread: Option<std::thread::JoinHandle<()>>,
-}
-
-impl EventPrinter {
-    /// Each source is a host's name and what its daemon reports.
-    pub(crate) fn start(terminal: &Arc<Terminal>, sources: Vec<(&'static str, Events)>) -> Result<EventPrinter> {
-        let stop = Arc::new(AtomicBool::new(false));
-        let (terminal, ended) = (terminal.clone(), stop.clone());
-        let work = move || print_events(&terminal, &sources, &ended);
-        let thread = std::thread::Builder::new().name("event printer".into()).spawn(work)?;
-        Ok(EventPrinter { stop, thread: Some(thread) })
-    }
-}
-
-impl Drop for EventPrinter {
-    fn drop(&mut self) {
-        self.stop.store(true, Ordering::Relaxed);
-        if let Some(thread) = self.thread.take() {
-            thread.join().ok();
-        }
-    }
+/// Prints what the daemons report until the workers are dropped. Each source is a host's name and what its daemon
+/// reports.
+pub(crate) fn print_events_of(terminal: &Arc<Terminal>, sources: Vec<(&'static str, Events)>) -> Result<Workers> {
+    let (terminal, mut workers) = (terminal.clone(), Workers::default());
+    workers.spawn("event printer", move |stop| print_events(&terminal, &sources, stop))?;
+    Ok(workers)
 }
 
 fn print_events(terminal: &Terminal, sources: &[(&str, Events)], stop: &AtomicBool) {

@@ -2,69 +2,59 @@
 
 use crate::clock;
 use indicatif::{ProgressBar, ProgressStyle};
-use std::io::IsTerminal;
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 /// The progress of one experiment.
 pub(crate) struct Progress {
-    bar: Option<ProgressBar>,
-    total: u64,
-    done: u64,
-    began: Instant,
-    last_line: Option<Instant>,
+    /// Hidden without a terminal.
+    bar: ProgressBar,
+    last_line: Mutex<Option<Instant>>,
 }
 
 /// Minimum time between two lines without a terminal.
 const LINE_INTERVAL: Duration = Duration::from_secs(10);
 
 impl Progress {
-    /// An experiment of `total` steps.
-    pub(crate) fn new(total: u64) -> Progress {
-        let bar = std::io::stderr().is_terminal().then(|| {
-            let bar = ProgressBar::new(total);
-            if let Ok(style) = ProgressStyle::with_template("{bar:30} {pos}/{len} {msg} ({eta} left)") {
-                bar.set_style(style);
-            }
-            bar
-        });
-        Progress { bar, total, done: 0, began: clock::now(), last_line: None }
-    }
-
-    /// Shows the present step.
-    pub(crate) fn message(&mut self, what: &str) {
-        match &self.bar {
-            Some(bar) => bar.set_message(what.to_owned()),
-            None => {
-                if self.last_line.is_none_or(|told| told.elapsed() >= LINE_INTERVAL) {
-                    self.last_line = Some(clock::now());
-                    eprintln!("{}/{} {what}{}", self.done, self.total, self.eta());
-                }
-            }
+    /// An experiment whose number of steps is not known yet.
+    pub(crate) fn new() -> Progress {
+        let bar = ProgressBar::new(0);
+        if let Ok(style) = ProgressStyle::with_template("{bar:30} {pos}/{len} {msg} ({eta} left)") {
+            bar.set_style(style);
         }
+        Progress { bar, last_line: Mutex::default() }
     }
 
-    /// Counts a completed step.
-    pub(crate) fn step(&mut self) {
-        self.done += 1;
-        if let Some(bar) = &self.bar {
-            bar.set_position(self.done);
+    /// Sets the number of steps.
+    pub(crate) fn set_steps(&self, total: u64) {
+        self.bar.set_length(total);
+    }
+
+    /// Begins the next step, which completes the previous one, and shows it.
+    pub(crate) fn step(&self, what: &str) {
+        if !self.bar.message().is_empty() {
+            self.bar.inc(1);
+        }
+        self.bar.set_message(what.to_owned());
+        let mut last = self.last_line.lock().unwrap_or_else(PoisonError::into_inner);
+        if self.bar.is_hidden() && last.is_none_or(|last| last.elapsed() >= LINE_INTERVAL) {
+            *last = Some(clock::now());
+            eprintln!("{}/{} {what}{}", self.bar.position(), self.bar.length().unwrap_or(0), self.eta());
         }
     }
 
     fn eta(&self) -> String {
-        if self.done == 0 {
+        let (done, total) = (self.bar.position(), self.bar.length().unwrap_or(0));
+        if done == 0 {
             return String::new();
         }
-        let seconds =
-            self.began.elapsed().as_secs_f64() / self.done as f64 * self.total.saturating_sub(self.done) as f64;
+        let seconds = self.bar.elapsed().as_secs_f64() / done as f64 * total.saturating_sub(done) as f64;
         format!(" (about {seconds:.0} s left)")
     }
 }
 
 impl Drop for Progress {
     fn drop(&mut self) {
-        if let Some(bar) = &self.bar {
-            bar.finish_and_clear();
-        }
+        self.bar.finish_and_clear();
     }
 }

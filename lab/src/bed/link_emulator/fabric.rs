@@ -3,6 +3,7 @@
 use crate::bed::capture::Capture;
 use crate::clock;
 use crate::sys;
+use crate::threads::Shared;
 use nix::sys::epoll::{Epoll, EpollEvent, EpollTimeout};
 use nix::sys::time::TimeSpec;
 use nix::sys::timerfd::{Expiration, TimerFd, TimerSetTimeFlags};
@@ -14,7 +15,6 @@ use std::collections::BinaryHeap;
 use std::fs::File;
 use std::io::{ErrorKind, Read, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 /// How often the thread checks whether it should end, milliseconds.
@@ -141,15 +141,7 @@ impl Fabric {
     }
 
     /// The radio channel that a port is on.
-    pub(super) fn radio_channel(&self, port: Port) -> Option<&Radio<Vec<u8>>> {
-        match self.segments.get(self.ports.get(port.0)?.segment?.0)? {
-            Medium::Channel(radio) => Some(radio),
-            Medium::Link(_) => None,
-        }
-    }
-
-    /// [`Fabric::radio_channel`], mutable.
-    pub(super) fn radio_channel_mut(&mut self, port: Port) -> Option<&mut Radio<Vec<u8>>> {
+    pub(super) fn radio_channel(&mut self, port: Port) -> Option<&mut Radio<Vec<u8>>> {
         match self.segments.get_mut(self.ports.get(port.0)?.segment?.0)? {
             Medium::Channel(radio) => Some(radio),
             Medium::Link(_) => None,
@@ -158,11 +150,7 @@ impl Fabric {
 
     /// Removes a port from all radio channels.
     pub(super) fn leave_channel(&mut self, port: Port) {
-        for medium in &mut self.segments {
-            if let Medium::Channel(radio) = medium {
-                (**radio).drop(port.into());
-            }
-        }
+        self.radios().for_each(|radio| radio.drop(port.into()));
     }
 
     /// Reads the frames that `from` has sent and passes them to the medium.
@@ -197,15 +185,9 @@ impl Fabric {
         }
         let Some(port) = self.ports.get_mut(from.0) else { return };
         for arrives in port.model.offer(now, frame.len()) {
-            let number = self.sent;
+            let (number, frame) = (self.sent, frame.to_vec());
             self.sent += 1;
-            self.in_flight.push(Reverse(FrameInFlight {
-                arrival: arrives,
-                number,
-                from,
-                segment,
-                frame: frame.to_vec(),
-            }));
+            self.in_flight.push(Reverse(FrameInFlight { arrival: arrives, number, from, segment, frame }));
         }
     }
 
@@ -278,13 +260,13 @@ fn is_group(destination: &[u8]) -> bool {
 }
 
 /// The emulator's thread: waits for frames and arrivals, and moves frames.
-pub(super) fn run(fabric: &Mutex<Fabric>, epoll: &Epoll, timer: &TimerFd, stop: &AtomicBool) {
+pub(super) fn run(fabric: &Shared<Fabric>, epoll: &Epoll, timer: &TimerFd, stop: &AtomicBool) {
     sys::set_realtime_priority(20);
     let mut events = [EpollEvent::empty(); 32];
     let mut buffer = vec![0; MAX_FRAME];
     while !stop.load(Ordering::Relaxed) {
         let ready = epoll.wait(&mut events, EpollTimeout::from(POLL_TIMEOUT)).unwrap_or(0);
-        let mut fabric = lock(fabric);
+        let mut fabric = fabric.lock();
         for event in events.iter().take(ready).filter(|event| event.data() != TIMER_EVENT) {
             fabric.read_frames(Port(usize::try_from(event.data()).unwrap_or(usize::MAX)), &mut buffer);
         }
@@ -295,8 +277,4 @@ pub(super) fn run(fabric: &Mutex<Fabric>, epoll: &Epoll, timer: &TimerFd, stop: 
             None => timer.unset().unwrap_or_default(),
         }
     }
-}
-
-pub(super) fn lock(fabric: &Mutex<Fabric>) -> MutexGuard<'_, Fabric> {
-    fabric.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -13,8 +13,9 @@ use super::capture::Capture;
 use super::host::Host;
 use crate::clock;
 use crate::sys;
+use crate::threads::{Shared, Workers};
 use anyhow::{Result, anyhow, bail};
-use fabric::{Fabric, MAX_FRAME, Medium, PortState, TIMER_EVENT, lock, run};
+use fabric::{Fabric, MAX_FRAME, Medium, PortState, TIMER_EVENT, run};
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags};
 use nix::sys::timerfd::{ClockId, TimerFd, TimerFlags};
 use roam6_proto::Time;
@@ -25,26 +26,23 @@ use roam6_wire::LinkAddress;
 use std::io::Read;
 use std::net::Ipv6Addr;
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
-use std::thread::JoinHandle;
+use std::sync::Arc;
 
 /// All ports and segments of a testbed and the thread that moves their frames.
 pub(crate) struct LinkEmulator {
-    fabric: Arc<Mutex<Fabric>>,
+    fabric: Shared<Fabric>,
     epoll: Arc<Epoll>,
-    stop: Arc<AtomicBool>,
-    thread: Option<JoinHandle<()>>,
+    _workers: Workers,
 }
 
 /// Positions of the ports on radio channels.
 #[derive(Clone)]
-pub(crate) struct Positions(Arc<Mutex<Fabric>>);
+pub(crate) struct Positions(Shared<Fabric>);
 
 impl Positions {
     /// Position and motion of a port on a radio channel; `None` for other ports.
     pub(crate) fn position_and_motion(&self, port: Port) -> Option<(Offset, Velocity)> {
-        let fabric = lock(&self.0);
+        let mut fabric = self.0.lock();
         let now = fabric.now();
         fabric
             .radio_channel(port)
@@ -55,23 +53,20 @@ impl Positions {
 impl LinkEmulator {
     /// An empty testbed. `seed` initialises all random generators.
     pub(crate) fn new(seed: u64) -> Result<LinkEmulator> {
-        let fabric = Arc::new(Mutex::new(Fabric::new(seed)));
+        let fabric = Shared::new(Fabric::new(seed));
         let epoll = Arc::new(Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)?);
         let timer = TimerFd::new(ClockId::CLOCK_MONOTONIC, TimerFlags::TFD_CLOEXEC | TimerFlags::TFD_NONBLOCK)?;
         epoll.add(&timer, EpollEvent::new(EpollFlags::EPOLLIN, TIMER_EVENT))?;
-        let stop = Arc::new(AtomicBool::new(false));
-        let thread = {
-            let (fabric, epoll, stop) = (fabric.clone(), epoll.clone(), stop.clone());
-            std::thread::Builder::new().name("emulator".into()).spawn(move || run(&fabric, &epoll, &timer, &stop))?
-        };
-        Ok(LinkEmulator { fabric, epoll, stop, thread: Some(thread) })
+        let (moved, polled, mut workers) = (fabric.clone(), epoll.clone(), Workers::default());
+        workers.spawn("emulator", move |stop| run(&moved, &polled, &timer, stop))?;
+        Ok(LinkEmulator { fabric, epoll, _workers: workers })
     }
 
     /// Makes a TAP device `name` at `host`, up but unplugged.
     pub(crate) fn add_port(&self, host: &Host, name: &str) -> Result<Port> {
         let tap = host.in_namespace(|| sys::open_tap(name))??;
         sys::set_carrier(&tap, false)?;
-        let mut fabric = lock(&self.fabric);
+        let mut fabric = self.fabric.lock();
         let number = fabric.ports.len();
         let [.., high, low] = u32::try_from(number)?.to_be_bytes();
         let mac = [0x02, 0x60, 0x06, 0x00, high, low];
@@ -79,24 +74,19 @@ impl LinkEmulator {
         host.ip(&[&format!("link set {name} address {text} up")])?;
         self.epoll.add(&tap, EpollEvent::new(EpollFlags::EPOLLIN, number as u64))?;
         let name = format!("{}.{name}", host.name());
-        fabric.ports.push(PortState {
-            tap,
-            name,
-            link_layer_address: mac,
-            segment: None,
-            model: LinkModel::new(LinkSpec::default(), 0),
-        });
+        let model = LinkModel::new(LinkSpec::default(), 0);
+        fabric.ports.push(PortState { tap, name, link_layer_address: mac, segment: None, model });
         Ok(Port(number))
     }
 
     /// Makes a link that treats frames as `spec` says.
     pub(crate) fn add_link(&self, spec: LinkSpec) -> Segment {
-        lock(&self.fabric).add_segment(Medium::Link(spec))
+        self.fabric.lock().add_segment(Medium::Link(spec))
     }
 
     /// Makes a radio channel without stations.
     pub(crate) fn add_radio_channel(&self, spec: RadioSpec) -> Segment {
-        let mut fabric = lock(&self.fabric);
+        let mut fabric = self.fabric.lock();
         let seed = fabric.next_seed();
         fabric.add_segment(Medium::Channel(Box::new(Radio::new(spec, seed))))
     }
@@ -104,7 +94,7 @@ impl LinkEmulator {
     /// Attaches `port` to a radio channel and moves it along a track in the time of [`LinkEmulator::now`]; returns the time of
     /// link-up, microseconds since 1970.
     pub(crate) fn tune(&self, port: Port, channel: Segment, track: Track) -> Result<u64> {
-        let mut fabric = lock(&self.fabric);
+        let mut fabric = self.fabric.lock();
         fabric.leave_channel(port);
         match fabric.segments.get_mut(channel.0) {
             Some(Medium::Channel(radio)) => radio.put(port.into(), track),
@@ -115,15 +105,15 @@ impl LinkEmulator {
 
     /// Moves a port that is on a radio channel along another track.
     pub(crate) fn set_track(&self, port: Port, track: Track) -> Result<()> {
-        let mut fabric = lock(&self.fabric);
-        let radio = fabric.radio_channel_mut(port).ok_or_else(|| anyhow!("no such port on a radio channel"))?;
+        let mut fabric = self.fabric.lock();
+        let radio = fabric.radio_channel(port).ok_or_else(|| anyhow!("no such port on a radio channel"))?;
         radio.put(port.into(), track);
         Ok(())
     }
 
     /// The present, in the time base of tracks.
     pub(crate) fn now(&self) -> Time {
-        lock(&self.fabric).now()
+        self.fabric.lock().now()
     }
 
     /// A handle to the positions of all ports.
@@ -142,7 +132,7 @@ impl LinkEmulator {
 
     /// Changes the link model for frames that enter `segment` from now on.
     pub(crate) fn shape(&self, segment: Segment, spec: LinkSpec) {
-        let mut fabric = lock(&self.fabric);
+        let mut fabric = self.fabric.lock();
         if let Some(slot) = fabric.segments.get_mut(segment.0) {
             *slot = Medium::Link(spec);
         }
@@ -153,26 +143,26 @@ impl LinkEmulator {
 
     /// Changes the link model for frames that `port` sends, until it is plugged in again: as netem at an interface.
     pub(crate) fn shape_egress(&self, port: Port, spec: LinkSpec) {
-        if let Some(port) = lock(&self.fabric).ports.get_mut(port.0) {
+        if let Some(port) = self.fabric.lock().ports.get_mut(port.0) {
             port.model.set_spec(spec);
         }
     }
 
     /// Calls `observer` for every frame sent from now on.
     pub(crate) fn observe(&self, observer: impl FnMut(&ObservedFrame<'_>) + Send + 'static) {
-        lock(&self.fabric).observers.push(Box::new(observer));
+        self.fabric.lock().observers.push(Box::new(observer));
     }
 
     /// Plugs `port` into `segment`; returns the time of link-up, microseconds since 1970.
     pub(crate) fn plug(&self, port: Port, segment: Segment) -> Result<u64> {
-        let mut fabric = lock(&self.fabric);
+        let mut fabric = self.fabric.lock();
         fabric.leave_channel(port);
         connect(&mut fabric, port, segment)
     }
 
     /// The link-layer address of `port`.
     pub(crate) fn link_layer_address(&self, port: Port) -> Option<LinkAddress> {
-        lock(&self.fabric).ports.get(port.0).map(|port| LinkAddress(port.link_layer_address))
+        self.fabric.lock().ports.get(port.0).map(|port| LinkAddress(port.link_layer_address))
     }
 
     /// The link-local address a host forms at `port` (RFC 4291, appendix A).
@@ -183,7 +173,7 @@ impl LinkEmulator {
 
     /// Unplugs `port`; returns the time of link-down, microseconds since 1970.
     pub(crate) fn unplug(&self, port: Port) -> Result<u64> {
-        let mut fabric = lock(&self.fabric);
+        let mut fabric = self.fabric.lock();
         let slot = fabric.ports.get_mut(port.0).ok_or_else(|| anyhow!("no such port"))?;
         slot.segment = None;
         let now = clock::unix_micros();
@@ -194,23 +184,14 @@ impl LinkEmulator {
 
     /// Records every frame sent from now on.
     pub(crate) fn capture(&self, path: &Path) -> Result<()> {
-        lock(&self.fabric).capture = Some(Capture::create(path)?);
+        self.fabric.lock().capture = Some(Capture::create(path)?);
         Ok(())
     }
 
     /// Ends the recording.
     pub(crate) fn finish_capture(&self) -> Result<()> {
-        let capture = lock(&self.fabric).capture.take();
+        let capture = self.fabric.lock().capture.take();
         Ok(capture.map_or(Ok(()), Capture::finish)?)
-    }
-}
-
-impl Drop for LinkEmulator {
-    fn drop(&mut self) {
-        self.stop.store(true, Ordering::Relaxed);
-        if let Some(thread) = self.thread.take() {
-            thread.join().ok();
-        }
     }
 }
 

@@ -5,31 +5,20 @@
 mod cost;
 mod policy;
 
-use super::Experiment;
 use crate::bed::{Daemon, Host};
 use crate::clock;
-use crate::findings::Findings;
-use crate::ui::Progress;
+use crate::experiments::Run;
 use anyhow::{Context, Result};
 use std::fs;
 use std::time::Duration;
 
-/// See the module documentation.
-pub(crate) const EXPERIMENT: Experiment = Experiment {
-    name: "nemo/firewall",
-    about: "a stateful firewall on either end of the tunnel: packets that violate its rules, and its cost",
-    run,
-};
-
 /// How long a daemon may take to detect a firewall.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
-fn run(quick: bool) -> Result<Findings> {
-    let mut findings = Findings::default();
-    let mut progress = Progress::new(policy::steps() + cost::steps(quick));
-    policy::check_policies(quick, &mut progress, &mut findings)?;
-    cost::measure(quick, &mut progress, &mut findings)?;
-    Ok(findings)
+pub(super) fn run(run: &mut Run) -> Result<()> {
+    run.set_steps(policy::steps() + cost::steps(run.quick));
+    policy::check_policies(run)?;
+    cost::measure(run)
 }
 
 /// The usual rules of a router: connections may be opened only from these interfaces (an nftables expression).

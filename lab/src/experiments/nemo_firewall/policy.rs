@@ -3,10 +3,9 @@
 
 use super::{load_rules, ruleset, wait_until_noticed};
 use crate::bed::{Daemon, Host};
-use crate::findings::{Findings, round};
+use crate::experiments::{Run, round};
 use crate::load::Endpoint;
-use crate::topology::nemo::{CORRESPONDENT, NemoNetwork, Vehicle};
-use crate::ui::Progress;
+use crate::topology::nemo::{NO_DAD, NemoNetwork, Vehicle};
 use anyhow::{Context, Result, anyhow, ensure};
 use serde_json::json;
 use std::net::{Ipv6Addr, SocketAddr, SocketAddrV6, TcpListener, TcpStream};
@@ -94,48 +93,43 @@ impl Count {
 }
 
 /// Number of progress steps.
-pub(super) fn steps() -> u64 {
-    VARIANTS.len() as u64 + 1
+pub(super) fn steps() -> usize {
+    VARIANTS.len() + 1
 }
 
 /// Runs all variants in one network.
-pub(super) fn check_policies(quick: bool, progress: &mut Progress, findings: &mut Findings) -> Result<()> {
-    let effort = if quick {
+pub(super) fn check_policies(run: &mut Run) -> Result<()> {
+    let effort = if run.quick {
         Effort { echoes: 20, connections: 10, changes: 30, restarts: 3 }
     } else {
         Effort { echoes: 200, connections: 50, changes: 300, restarts: 10 }
     };
-    progress.message("without rules");
-    let network = NemoNetwork::build(Duration::ZERO, 1, "duplicate_detection = false")?;
-    let vehicle = network.vehicle(0, &["up0"])?;
-    network.emulator.plug(vehicle.uplink(0)?, network.visited[0].link)?;
-    vehicle.wait_until_connected(CORRESPONDENT)?;
+    run.step("without rules");
+    let (network, vehicle) = NemoNetwork::with_vehicle(Duration::ZERO, NO_DAD, "")?;
     load_rules(&network.cn, COUNTER)?;
     load_rules(&vehicle.mnn, COUNTER)?;
     let (mut forbidden, mut allowed) = (Count::default(), probe_without_rules(&network, &vehicle, effort)?);
-    progress.step();
     for variant in &VARIANTS {
-        progress.message(&variant.name());
-        let run = VariantRun::new(&network, &vehicle, variant, effort)?;
-        let (against, along) = run.probe_both().with_context(|| variant.name())?;
-        findings.rows.push(json!({
+        run.step(&variant.name());
+        let trial = VariantRun::new(&network, &vehicle, variant, effort)?;
+        let (against, along) = trial.probe_both().with_context(|| variant.name())?;
+        run.rows.push(json!({
             "rules": variant.name(),
             "forbidden_sent": against.sent, "forbidden_passed": against.passed,
             "allowed_sent": along.sent, "allowed_passed": along.passed,
             "changes": effort.changes, "restarts": effort.restarts,
         }));
-        findings.require(against.passed == 0, || {
+        run.require(against.passed == 0, || {
             format!("{}: {} of {} packets passed against the policy", variant.name(), against.passed, against.sent)
         });
         forbidden.add(&against);
         allowed.add(&along);
-        progress.step();
     }
-    findings.summarise("passed_against_policy", forbidden.passed);
-    findings.summarise("forbidden_sent", forbidden.sent);
-    findings.summarise("allowed_sent", allowed.sent);
-    findings.summarise("allowed_passed_over_sent", round(allowed.share()));
-    findings.require(allowed.share() >= MIN_ALLOWED_SHARE, || {
+    run.summarise("passed_against_policy", forbidden.passed);
+    run.summarise("forbidden_sent", forbidden.sent);
+    run.summarise("allowed_sent", allowed.sent);
+    run.summarise("allowed_passed_over_sent", round(allowed.share()));
+    run.require(allowed.share() >= MIN_ALLOWED_SHARE, || {
         format!("only {} of {} allowed packets and connections passed", allowed.passed, allowed.sent)
     });
     Ok(())

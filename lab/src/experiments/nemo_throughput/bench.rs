@@ -3,10 +3,11 @@
 use super::FLOWS;
 use super::lanes::{PacketLane, Section};
 use crate::bed::sandbox::KworkerTimes;
-use crate::load::packet_generator::{self, Burst, PacketCounter, PacketGenerator};
+use crate::load::chain_bench::ChainBench;
+use crate::load::packet_generator::{Burst, PacketGenerator};
 use crate::load::tcp_cost;
-use crate::topology::chain::{self, Chain, Forwarding};
-use anyhow::{Context, Result};
+use crate::topology::chain::{self, Forwarding};
+use anyhow::Result;
 use std::collections::BTreeMap;
 
 /// Warm-up frames, so that neighbours and next hops are known.
@@ -24,63 +25,19 @@ pub(super) const FORWARDINGS: [&[Forwarding]; 2] = [
     &[Forwarding::Roam6, Forwarding::Xdp],
 ];
 
-/// Builds a chain, or returns the reason why this machine cannot.
-fn build(kind: Forwarding) -> Result<Result<Chain, String>> {
-    if let Some(why) = kind.unavailable_reason()? {
-        return Ok(Err(why));
-    }
-    let chain = Chain::build(kind)?;
-    Ok(chain.xdp_fallback_reason()?.map_or(Ok(chain), Err))
-}
-
-/// The chains, a permanent counter at each end, and a second one for packets that end in the middle.
-pub(super) struct ThroughputBench {
-    chains: Vec<Chain>,
-    /// Forwardings that this machine does not support, with the reason.
-    pub(super) unavailable: Vec<String>,
-    generator: PacketGenerator,
-    counters: Vec<PacketCounter>,
-}
+/// The chains of the experiment; packets may also be counted, and end, in the middle.
+pub(super) struct ThroughputBench(pub(super) ChainBench);
 
 impl ThroughputBench {
-    /// Without chains.
-    pub(super) fn new() -> Result<ThroughputBench> {
-        Ok(ThroughputBench {
-            chains: Vec::new(),
-            unavailable: Vec::new(),
-            generator: PacketGenerator::new()?,
-            counters: Vec::new(),
-        })
-    }
-
-    /// Builds further chains.
-    pub(super) fn add(&mut self, kinds: &[Forwarding]) -> Result<()> {
-        for kind in kinds {
-            match packet_generator::on_generator_cpu(|| build(*kind))? {
-                Ok(chain) => {
-                    self.counters.push(self.generator.count_at(&chain.sink, "d0")?);
-                    self.counters.push(self.generator.count_at(&chain.source, "s0")?);
-                    self.chains.push(chain);
-                }
-                Err(why) => self.unavailable.push(format!("{}: {why}", kind.name())),
-            }
-        }
-        Ok(())
-    }
-
-    fn chain(&self, kind: Forwarding) -> Result<&Chain> {
-        self.chains.iter().find(|chain| chain.forwarding == kind).context("no such chain")
-    }
-
     /// Whether packets of `size` octets can be sent on a lane.
     pub(super) fn can_measure(&self, lane: PacketLane, size: usize) -> bool {
-        lane.forwarding.fits(size) && self.chain(lane.forwarding).is_ok()
+        lane.forwarding.fits(size) && self.0.chain(lane.forwarding).is_ok()
     }
 
     /// Sends packets of `size` octets (without the tunnel header) on a lane.
     pub(super) fn send_burst(&mut self, lane: PacketLane, size: usize, count: u32) -> Result<Burst> {
         let PacketLane { forwarding: kind, section, upward } = lane;
-        let chain = self.chains.iter().find(|chain| chain.forwarding == kind).context("no such chain")?;
+        let (chain, generator) = self.0.parts(kind)?;
         let middle = match (section, upward) {
             (Section::Nothing | Section::NothingBare, _) => Some((&chain.agent, "h0")),
             (Section::WholeBare, _) => Some((&chain.sink, "d0")),
@@ -98,16 +55,16 @@ impl ThroughputBench {
         let inside = section == Section::Exit && kind == Forwarding::Roam6;
         let packet = if inside { chain::encapsulated(&plain, upward) } else { plain };
         let frames = [chain::ethernet_frame(from, to, &packet)];
-        self.generator.send_burst(host, from, &frames, WARM_UP)?;
+        generator.send_burst(host, from, &frames, WARM_UP)?;
         let counter = if section.generator_only() == Section::Nothing {
             PacketGenerator::count_at
         } else {
             PacketGenerator::count_at_driver
         };
-        let place = middle.map(|(host, interface)| counter(&mut self.generator, host, interface)).transpose()?;
+        let place = middle.map(|(host, interface)| counter(generator, host, interface)).transpose()?;
         // WireGuard encrypts in worker threads.
         let before = (kind == Forwarding::WireGuard).then(KworkerTimes::now);
-        let mut burst = self.generator.send_burst(host, from, &frames, count)?;
+        let mut burst = generator.send_burst(host, from, &frames, count)?;
         burst.cpu_time += before.map(|before| KworkerTimes::now().cpu_time_since(&before)).unwrap_or_default();
         drop(place);
         Ok(burst)
@@ -119,7 +76,7 @@ impl ThroughputBench {
         kinds.rotate_left(at % 2);
         for flows in FLOWS {
             for kind in kinds {
-                let chain = self.chain(kind)?;
+                let chain = self.0.chain(kind)?;
                 let far = (&chain.source, chain::SOURCE);
                 let nodes = [(false, (&chain.sink, chain::SINK)), (true, (&chain.router, chain.router_address()))];
                 for (local, near) in nodes {

@@ -5,24 +5,16 @@
 mod bench;
 mod lanes;
 
-use super::Experiment;
 use crate::clock;
-use crate::findings::{Findings, min_of_directions, percentile, ratio, round};
+use crate::experiments::{Run, min_of_directions, percentile, ratio, round};
+use crate::load::chain_bench::ChainBench;
 use crate::load::packet_generator::{self, Burst};
 use crate::topology::chain::Forwarding;
-use crate::ui::Progress;
 use anyhow::Result;
 use bench::{BulkRates, FORWARDINGS, ThroughputBench};
 use lanes::{LANES, PacketLane, Section, lane};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
-
-/// See the module documentation.
-pub(crate) const EXPERIMENT: Experiment = Experiment {
-    name: "nemo/throughput",
-    about: "P1 Fig 7: packets per second of CPU time by plain routing, by the tunnel, by the kernel's tunnels",
-    run,
-};
 
 /// Octets of the paper's IPv6 packets, with a minimum (64 octets of payload) and a maximum (just fits).
 const SIZES: [usize; 7] = [112, 250, 500, 750, 1000, 1250, 1452];
@@ -33,21 +25,20 @@ const FLOWS: [usize; 2] = [1, 4];
 /// The bursts of all rounds.
 type Bursts = BTreeMap<(usize, PacketLane), Vec<Burst>>;
 
-fn run(quick: bool) -> Result<Findings> {
-    let Effort { sizes, rounds, frames, octets } = Effort::of(quick);
-    let mut bench = ThroughputBench::new()?;
-    let mut findings = Findings::default();
+pub(super) fn run(run: &mut Run) -> Result<()> {
+    let Effort { sizes, rounds, frames, octets } = Effort::of(run.quick);
+    let mut bench = ThroughputBench(ChainBench::new(&[])?);
     let turns = if clock::is_emulated() {
         FORWARDINGS.map(<[Forwarding]>::to_vec).to_vec()
     } else {
         vec![FORWARDINGS.concat()]
     };
-    let mut progress = Progress::new(((turns.len() + 1) * rounds) as u64);
+    run.set_steps((turns.len() + 1) * rounds);
     let mut bursts = Bursts::new();
     for kinds in turns {
-        bench.add(&kinds)?;
+        bench.0.add(&kinds)?;
         for at in 0..rounds {
-            progress.message(&format!("round {} of {rounds}", at + 1));
+            run.step(&format!("round {} of {rounds}", at + 1));
             for &size in sizes {
                 let turn = (0..LANES.len()).filter_map(|place| LANES.get((place + at) % LANES.len()));
                 let mine = turn.filter(|lane| kinds.contains(&lane.forwarding) && bench.can_measure(**lane, size));
@@ -55,24 +46,26 @@ fn run(quick: bool) -> Result<Findings> {
                     bursts.entry((size, *lane)).or_default().push(bench.send_burst(*lane, size, frames)?);
                 }
             }
-            progress.step();
         }
     }
-    for &size in sizes {
-        let of_size = SizeResult { bursts: &bursts, size };
-        of_size.summarise(&mut findings);
-        of_size.check(&mut findings);
+    let results: Vec<SizeResult<'_>> = sizes.iter().map(|&size| SizeResult { bursts: &bursts, size }).collect();
+    for of_size in &results {
+        of_size.summarise(run);
+        of_size.check(run);
     }
-    summarise_ip6tnl(&mut findings, sizes.iter().map(|&size| SizeResult { bursts: &bursts, size }));
+    // In a virtual machine under another name.
+    let machine = if clock::is_emulated() { "vm_" } else { "" };
+    if let Some(middle) = percentile(results.iter().filter_map(SizeResult::over_ip6tnl), 0.5) {
+        run.summarise(&format!("{machine}roam6_over_ip6tnl"), middle);
+    }
     let mut bulks = BulkRates::new();
     for at in 0..rounds {
-        progress.message(&format!("TCP, round {} of {rounds}", at + 1));
+        run.step(&format!("TCP, round {} of {rounds}", at + 1));
         bench.measure_bulk(&mut bulks, octets, at)?;
-        progress.step();
     }
-    summarise_bulk(&mut findings, &bulks);
-    findings.summarise("absent", bench.unavailable);
-    Ok(findings)
+    summarise_bulk(run, &bulks);
+    run.summarise("absent", bench.0.unavailable);
+    Ok(())
 }
 
 /// Extent of the measurement.
@@ -112,11 +105,11 @@ impl SizeResult<'_> {
         self.bursts(lane(kind, section, upward)).iter().map(Burst::kpps).collect()
     }
 
-    fn median(&self, PacketLane { forwarding: kind, section, upward }: PacketLane) -> Option<f64> {
-        percentile(&self.rates(kind, section, upward), 0.5)
+    fn median(&self, lane: PacketLane) -> Option<f64> {
+        percentile(self.bursts(lane).iter().map(Burst::kpps), 0.5)
     }
 
-    fn summarise(&self, findings: &mut Findings) {
+    fn summarise(&self, run: &mut Run) {
         let of = |kind, section, upward| self.rates(kind, section, upward);
         let over_plain = |kind, section| {
             min_of_directions(|upward| ratio(&of(kind, section, upward), &of(Forwarding::Plain, section, upward)))
@@ -139,11 +132,11 @@ impl SizeResult<'_> {
         ];
         for (name, value) in summary {
             if let Some(value) = value {
-                findings.summarise(&format!("{name}_{}", self.size), value);
+                run.summarise(&format!("{name}_{}", self.size), value);
             }
         }
         let seen = LANES.iter().filter(|lane| !self.bursts(**lane).is_empty());
-        findings.rows.extend(seen.map(|lane| self.row(*lane)));
+        run.rows.extend(seen.map(|lane| self.row(*lane)));
     }
 
     fn over_ip6tnl(&self) -> Option<f64> {
@@ -152,28 +145,28 @@ impl SizeResult<'_> {
     }
 
     fn row(&self, lane: PacketLane) -> Value {
-        let rates = self.rates(lane.forwarding, lane.section, lane.upward);
+        let bursts = self.bursts(lane).iter();
         json!({
             "octets": self.size,
             "by": lane.forwarding.name(),
             "section": format!("{:?}", lane.section).to_lowercase(),
             "upward": lane.upward,
             "kpps_of_cpu": self.median(lane).map(round),
-            "rounds": rates.into_iter().map(round).collect::<Vec<_>>(),
-            "arrived": self.bursts(lane).iter().map(|burst| round(burst.delivered_share())).collect::<Vec<_>>(),
+            "rounds": bursts.clone().map(|burst| round(burst.kpps())).collect::<Vec<_>>(),
+            "arrived": bursts.map(|burst| round(burst.delivered_share())).collect::<Vec<_>>(),
         })
     }
 
     /// Packets must arrive, and the forwarding must be slower than the generator alone.
-    fn check(&self, findings: &mut Findings) {
+    fn check(&self, run: &mut Run) {
         for lane in LANES {
             packet_generator::describe_losses(self.bursts(lane))
-                .for_each(|lost| findings.add_fault(format!("{lane}, {} octets, {lost}", self.size)));
+                .for_each(|lost| run.add_fault(format!("{lane}, {} octets, {lost}", self.size)));
             let generator =
                 PacketLane { section: lane.section.generator_only(), forwarding: Forwarding::Plain, upward: false };
             let (alone, through) = (self.median(generator), self.median(lane));
             if lane.section != generator.section && alone <= through {
-                findings.add_fault(format!(
+                run.add_fault(format!(
                     "{lane}, {} octets: {through:?} thousand packets a second, and the generator alone {alone:?}",
                     self.size
                 ));
@@ -182,26 +175,17 @@ impl SizeResult<'_> {
     }
 }
 
-/// The median over all sizes; in a virtual machine under another name.
-fn summarise_ip6tnl<'a>(findings: &mut Findings, sizes: impl Iterator<Item = SizeResult<'a>>) {
-    let ratios: Vec<f64> = sizes.filter_map(|size| size.over_ip6tnl()).collect();
-    let machine = if clock::is_emulated() { "vm_" } else { "" };
-    if let Some(middle) = percentile(&ratios, 0.5) {
-        findings.summarise(&format!("{machine}roam6_over_ip6tnl"), middle);
-    }
-}
-
-fn summarise_bulk(findings: &mut Findings, bulks: &BulkRates) {
+fn summarise_bulk(run: &mut Run, bulks: &BulkRates) {
     for flows in FLOWS {
         for (name, local) in [("tcp_roam6_over_plain", false), ("tcp_local_roam6_over_plain", true)] {
             let of = |kind, upward| bulks.get(&(flows, local, upward, kind)).map(Vec::as_slice);
             let value =
                 min_of_directions(|upward| ratio(of(Forwarding::Roam6, upward)?, of(Forwarding::Plain, upward)?));
-            findings.summarise(&format!("{name}_{flows}"), value);
+            run.summarise(&format!("{name}_{flows}"), value);
         }
     }
     for ((flows, local, upward, kind), rates) in bulks {
-        findings.rows.push(json!({
+        run.rows.push(json!({
             "flows": flows,
             "by": kind.name(),
             "sockets_on_the_router": local,

@@ -1,6 +1,8 @@
-//! Results: the result file of every experiment, and statistics.
+//! One run of an experiment: its progress, its findings and its result file.
 
 use crate::clock;
+use crate::statistics::round;
+use crate::ui::Progress;
 use anyhow::{Context, Result};
 use serde_json::{Map, Value, json};
 use std::fs;
@@ -8,18 +10,40 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Instant;
 
-/// The findings of an experiment.
-#[derive(Debug, Default)]
-pub(crate) struct Findings {
+/// A run and its findings so far.
+pub(crate) struct Run {
+    /// Whether the quick variant is requested, under a minute.
+    pub(crate) quick: bool,
     /// One object for each measured case.
     pub(crate) rows: Vec<Value>,
     /// The figures that are compared with bounds.
     pub(crate) summary: Map<String, Value>,
     /// Failed checks that a correct implementation passes on any machine, in words.
     faults: Vec<String>,
+    progress: Progress,
+    began: Instant,
+    /// Load average before the run.
+    load: String,
 }
 
-impl Findings {
+impl Run {
+    /// Begins a run now.
+    pub(crate) fn begin(quick: bool) -> Run {
+        let load = read_trimmed("/proc/loadavg").split(' ').next().unwrap_or_default().to_owned();
+        let (progress, began) = (Progress::new(), clock::now());
+        Run { quick, rows: Vec::new(), summary: Map::new(), faults: Vec::new(), progress, began, load }
+    }
+
+    /// Sets the number of steps that the experiment has.
+    pub(crate) fn set_steps(&self, total: usize) {
+        self.progress.set_steps(total as u64);
+    }
+
+    /// Begins the next step and shows `what` it does.
+    pub(crate) fn step(&self, what: &str) {
+        self.progress.step(what);
+    }
+
     /// Adds a figure to the summary.
     pub(crate) fn summarise(&mut self, name: &str, value: impl Into<Value>) {
         self.summary.insert(name.to_owned(), value.into());
@@ -37,6 +61,12 @@ impl Findings {
         }
     }
 
+    /// Records whether the TCP connections survived, which is required.
+    pub(crate) fn require_tcp(&mut self, survived: bool) {
+        self.summarise("tcp_survived", u8::from(survived));
+        self.require(survived, || "a TCP connection did not survive".to_owned());
+    }
+
     /// The faults; the run is sound if there are none.
     pub(crate) fn faults(&self) -> &[String] {
         &self.faults
@@ -48,12 +78,12 @@ impl Findings {
     }
 
     /// Writes the result file: experiment, machine, rows, summary, and the conditions of the run.
-    pub(crate) fn write(&self, experiment: &str, run: &RunInfo, path: &Path) -> Result<()> {
+    pub(crate) fn write(&self, experiment: &str, path: &Path) -> Result<()> {
         let document = json!({
             "experiment": experiment,
-            "quick": run.quick,
-            "seconds": round(run.began.elapsed().as_secs_f64()),
-            "machine": machine(&run.load),
+            "quick": self.quick,
+            "seconds": round(self.began.elapsed().as_secs_f64()),
+            "machine": machine(&self.load),
             "sound": self.is_sound(),
             "faults": self.faults,
             "rows": self.rows,
@@ -62,51 +92,6 @@ impl Findings {
         let text = serde_json::to_string_pretty(&document)?;
         fs::write(path, text + "\n").with_context(|| format!("cannot write {}", path.display()))
     }
-}
-
-/// One run of an experiment.
-pub(crate) struct RunInfo {
-    quick: bool,
-    began: Instant,
-    load: String,
-}
-
-impl RunInfo {
-    /// Begins a run now.
-    pub(crate) fn begin(quick: bool) -> RunInfo {
-        let load = read_trimmed("/proc/loadavg").split(' ').next().unwrap_or_default().to_owned();
-        RunInfo { quick, began: clock::now(), load }
-    }
-}
-
-/// The `share` quantile (0 to 1) of `values`, as one of the values. `None` if there are none.
-pub(crate) fn percentile(values: &[f64], share: f64) -> Option<f64> {
-    let mut sorted = values.to_vec();
-    sorted.sort_by(f64::total_cmp);
-    let rank = (share * sorted.len() as f64).ceil() as usize;
-    sorted.get(rank.max(1) - 1).copied()
-}
-
-/// The median of the ratios of all rounds.
-pub(crate) fn ratio(ours: &[f64], theirs: &[f64]) -> Option<f64> {
-    let ratios: Vec<f64> = ours.iter().zip(theirs).map(|(ours, theirs)| ours / theirs).collect();
-    percentile(&ratios, 0.5).map(round)
-}
-
-/// The lesser of both directions, downward (`false`) and upward (`true`).
-pub(crate) fn min_of_directions(of: impl Fn(bool) -> Option<f64>) -> Option<f64> {
-    [of(false), of(true)].into_iter().flatten().reduce(f64::min)
-}
-
-/// Minimum, median, 95th and 99th percentile and maximum, each rounded to three decimals.
-pub(crate) fn distribution(values: &[f64]) -> Value {
-    let at = |share| percentile(values, share).map(round);
-    json!({ "min": at(0.0), "p50": at(0.5), "p95": at(0.95), "p99": at(0.99), "max": at(1.0), "n": values.len() })
-}
-
-/// Rounds to three decimals, the precision of the clocks.
-pub(crate) fn round(value: f64) -> f64 {
-    (value * 1000.0).round() / 1000.0
 }
 
 /// The commit of the working directory, or outside of a checkout the version of this program.
@@ -141,20 +126,11 @@ mod tests {
 
     #[test]
     fn an_unsound_run_lists_its_faults() {
-        let mut findings = Findings::default();
-        findings.require(true, || unreachable!());
-        assert!(findings.is_sound() && findings.faults().is_empty());
-        findings.require(1 > 2, || "1 is not more than 2".to_owned());
-        assert!(!findings.is_sound());
-        assert_eq!(findings.faults(), ["1 is not more than 2"]);
-    }
-
-    #[test]
-    fn percentiles_are_measured_values() {
-        let values = [5.0, 1.0, 4.0, 2.0, 3.0];
-        assert_eq!(percentile(&values, 0.5), Some(3.0));
-        assert_eq!(percentile(&values, 0.95), Some(5.0));
-        assert_eq!(percentile(&values, 0.0), Some(1.0));
-        assert_eq!(percentile(&[], 0.5), None);
+        let mut run = Run::begin(true);
+        run.require(true, || unreachable!());
+        assert!(run.is_sound() && run.faults().is_empty());
+        run.require(1 > 2, || "1 is not more than 2".to_owned());
+        assert!(!run.is_sound());
+        assert_eq!(run.faults(), ["1 is not more than 2"]);
     }
 }
