@@ -1,45 +1,300 @@
-//! The Cooperative Awareness Message: EN 302 637-2 V1.4.1 annex A. Where a station is, how it moves and what it is.
+//! The Cooperative Awareness Message: EN 302 637-2 V1.4.1 annex A. Position, movement and type of a station.
 
+use super::asn1::asn1;
 use super::common::{
     Acceleration, Cause, ClosedLanes, DangerousGoods, Header, Heading, PathHistory, ReferencePosition, Speed,
     TrafficRule,
 };
 use rasn::prelude::*;
 
-/// A Cooperative Awareness Message.
-#[derive(AsnType, Encode, Decode, Debug, Clone, PartialEq, Eq)]
-#[rasn(automatic_tags)]
-pub struct Cam {
-    /// Of whom.
-    pub header: Header,
-    /// What it says.
-    pub awareness: Awareness,
-}
+asn1! {
+    /// A Cooperative Awareness Message.
+    sequence Cam {
+        /// ITS PDU header.
+        header: Header,
+        /// CoopAwareness.
+        awareness: Awareness,
+    }
 
-/// CoopAwareness.
-#[derive(AsnType, Encode, Decode, Debug, Clone, PartialEq, Eq)]
-#[rasn(automatic_tags)]
-pub struct Awareness {
-    /// When the position was taken: milliseconds of TAI since 2004, modulo 65536.
-    #[rasn(value("0..=65535"))]
-    pub generation_delta_time: u16,
-    /// The containers.
-    pub parameters: Parameters,
-}
+    /// CoopAwareness.
+    sequence Awareness {
+        /// Time of the reference position: milliseconds of TAI since 2004, modulo 65536.
+        generation_delta_time: u16 [value("0..=65535")],
+        /// Containers.
+        parameters: Parameters,
+    }
 
-/// CamParameters.
-#[derive(AsnType, Encode, Decode, Debug, Clone, PartialEq, Eq)]
-#[rasn(automatic_tags)]
-#[non_exhaustive]
-pub struct Parameters {
-    /// What it is, and where.
-    pub basic: Basic,
-    /// How it moves.
-    pub high_frequency: HighFrequency,
-    /// What changes seldom.
-    pub low_frequency: Option<LowFrequency>,
-    /// Of vehicles with a task.
-    pub special_vehicle: Option<SpecialVehicle>,
+    /// CamParameters.
+    extensible sequence Parameters {
+        /// Basic container.
+        basic: Basic,
+        /// High-frequency container.
+        high_frequency: HighFrequency,
+        /// Low-frequency container.
+        low_frequency: Option<LowFrequency>,
+        /// Special vehicle container.
+        special_vehicle: Option<SpecialVehicle>,
+    }
+
+    /// BasicContainer.
+    #[derive(Copy)]
+    extensible sequence Basic {
+        /// Station type, with the values of GeoNetworking addresses.
+        station_type: u8 [value("0..=255")],
+        /// Reference position.
+        position: ReferencePosition,
+    }
+
+    /// HighFrequencyContainer.
+    extensible choice HighFrequency {
+        /// Of a vehicle.
+        Vehicle(Vehicle),
+        /// Of a roadside unit.
+        Roadside(Roadside),
+    }
+
+    /// BasicVehicleContainerHighFrequency.
+    sequence Vehicle {
+        /// Heading.
+        heading: Heading,
+        /// Speed.
+        speed: Speed,
+        /// Drive direction.
+        drive_direction: DriveDirection,
+        /// Vehicle length.
+        length: VehicleLength,
+        /// Vehicle width, 0.1 m; 62: unavailable.
+        width: u8 [value("1..=62")],
+        /// Longitudinal acceleration.
+        longitudinal_acceleration: Acceleration,
+        /// Curvature of the trajectory.
+        curvature: Curvature,
+        /// Calculation mode of the curvature.
+        curvature_calculation_mode: CurvatureMode,
+        /// Yaw rate.
+        yaw_rate: YawRate,
+        /// Acceleration control: a bit for each pedal and assistant.
+        acceleration_control: Option<BitString> [size("7")],
+        /// Lane, counted from the outside; 0: hard shoulder, -1: off the road.
+        lane_position: Option<i8> [value("-1..=14")],
+        /// Steering wheel angle.
+        steering_wheel_angle: Option<SteeringWheelAngle>,
+        /// Lateral acceleration, positive to the left.
+        lateral_acceleration: Option<Acceleration>,
+        /// Vertical acceleration, positive upwards.
+        vertical_acceleration: Option<Acceleration>,
+        /// Performance class.
+        performance_class: Option<u8> [value("0..=7")],
+        /// CEN DSRC tolling zone.
+        toll_zone: Option<TollZone>,
+    }
+
+    /// DriveDirection.
+    enumerated DriveDirection {
+        Forward, Backward, Unavailable,
+    }
+
+    /// VehicleLength.
+    #[derive(Copy)]
+    sequence VehicleLength {
+        /// Length, 0.1 m; 1022: that or longer, 1023: unavailable.
+        value: u16 [value("1..=1023")],
+        /// Presence of a trailer.
+        trailer: Trailer,
+    }
+
+    /// VehicleLengthConfidenceIndication.
+    enumerated Trailer {
+        None, OfKnownLength, OfUnknownLength, Unknown, Unavailable,
+    }
+
+    /// Curvature, 1/10000 m.
+    #[derive(Copy)]
+    sequence Curvature {
+        /// Positive to the left; 1023: unavailable.
+        value: i16 [value("-1023..=1023")],
+        /// Confidence.
+        confidence: CurvatureConfidence,
+    }
+
+    /// Confidence of a curvature; the names are in 0.00001/m.
+    enumerated CurvatureConfidence {
+        Within2, Within10, Within50, Within200, Within1000, Within10000, OutOfRange, Unavailable,
+    }
+
+    /// CurvatureCalculationMode.
+    extensible enumerated CurvatureMode {
+        YawRateUsed, YawRateNotUsed, Unavailable,
+    }
+
+    /// YawRate, 0.01 degrees/s.
+    #[derive(Copy)]
+    sequence YawRate {
+        /// Positive to the left; 32767: unavailable.
+        value: i16 [value("-32766..=32767")],
+        /// Confidence.
+        confidence: YawRateConfidence,
+    }
+
+    /// Confidence of a yaw rate; the names are in 0.01 degrees/s.
+    enumerated YawRateConfidence {
+        Within1, Within5, Within10, Within100, Within500, Within1000, Within10000, OutOfRange, Unavailable,
+    }
+
+    /// SteeringWheelAngle, 1.5 degrees.
+    #[derive(Copy)]
+    sequence SteeringWheelAngle {
+        /// Positive to the left; 512: unavailable.
+        value: i16 [value("-511..=512")],
+        /// Confidence; 127: unavailable.
+        confidence: u8 [value("1..=127")],
+    }
+
+    /// CenDsrcTollingZone.
+    #[derive(Copy)]
+    extensible sequence TollZone {
+        /// Latitude, 0.1 microdegrees north.
+        latitude: i32 [value("-900000000..=900000001")],
+        /// Longitude, 0.1 microdegrees east.
+        longitude: i32 [value("-1800000000..=1800000001")],
+        /// Identifier of the zone.
+        id: Option<u32> [value("0..=134217727")],
+    }
+
+    /// RSUContainerHighFrequency.
+    #[derive(Default)]
+    extensible sequence Roadside {
+        /// Protected communication zones.
+        protected_zones: Option<SequenceOf<ProtectedZone>> [size("1..=16")],
+    }
+
+    /// ProtectedCommunicationZone.
+    #[derive(Copy)]
+    extensible sequence ProtectedZone {
+        /// Permanent or temporary.
+        kind: ZoneKind,
+        /// Expiry time, milliseconds of TAI since 2004.
+        expiry: Option<u64> [value("0..=4398046511103")],
+        /// Latitude, 0.1 microdegrees north.
+        latitude: i32 [value("-900000000..=900000001")],
+        /// Longitude, 0.1 microdegrees east.
+        longitude: i32 [value("-1800000000..=1800000001")],
+        /// Radius, metres.
+        radius: Option<u32> [value("1..=255", extensible)],
+        /// Identifier of the zone.
+        id: Option<u32> [value("0..=134217727")],
+    }
+
+    /// ProtectedZoneType.
+    extensible enumerated ZoneKind {
+        /// Without expiry time.
+        Permanent,
+        /// Until its expiry time.
+        #[rasn(extension_addition)]
+        Temporary,
+    }
+
+    /// LowFrequencyContainer.
+    extensible choice LowFrequency {
+        /// Of a vehicle.
+        Vehicle(VehicleLow),
+    }
+
+    /// BasicVehicleContainerLowFrequency.
+    sequence VehicleLow {
+        /// Role.
+        role: VehicleRole,
+        /// A bit for each of the exterior lights.
+        exterior_lights: BitString [size("8")],
+        /// Path history.
+        path_history: PathHistory,
+    }
+
+    /// VehicleRole.
+    enumerated VehicleRole {
+        Default, PublicTransport, SpecialTransport, DangerousGoods, RoadWork, Rescue, Emergency, SafetyCar,
+        Agriculture, Commercial, Military, RoadOperator, Taxi, Reserved1, Reserved2, Reserved3,
+    }
+
+    /// SpecialVehicleContainer.
+    #[allow(missing_docs, reason = "the names are those of the containers")]
+    extensible choice SpecialVehicle {
+        PublicTransport(PublicTransport),
+        SpecialTransport(SpecialTransport),
+        DangerousGoods(DangerousGoodsOnBoard),
+        RoadWorks(RoadWorks),
+        Rescue(Rescue),
+        Emergency(Emergency),
+        SafetyCar(SafetyCar),
+    }
+
+    /// PublicTransportContainer.
+    sequence PublicTransport {
+        /// Whether passengers get in or out.
+        embarkation: bool,
+        /// Control of the traffic lights and barriers.
+        activation: Option<Activation>,
+    }
+
+    /// PtActivation.
+    sequence Activation {
+        /// Type of the data.
+        kind: u8 [value("0..=255")],
+        /// The data.
+        data: OctetString [size("1..=20")],
+    }
+
+    /// SpecialTransportContainer.
+    sequence SpecialTransport {
+        /// A bit each: heavy, excess width, excess length, excess height.
+        kind: BitString [size("4")],
+        /// A bit each: light bar, siren.
+        light_bar_siren: BitString [size("2")],
+    }
+
+    /// DangerousGoodsContainer.
+    sequence DangerousGoodsOnBoard {
+        /// Class of the goods.
+        goods: DangerousGoods,
+    }
+
+    /// RoadWorksContainerBasic.
+    sequence RoadWorks {
+        /// Sub-cause of the road works.
+        sub_cause: Option<u8> [value("0..=255")],
+        /// A bit each: light bar, siren.
+        light_bar_siren: BitString [size("2")],
+        /// Closed lanes.
+        closed_lanes: Option<ClosedLanes>,
+    }
+
+    /// RescueContainer.
+    sequence Rescue {
+        /// A bit each: light bar, siren.
+        light_bar_siren: BitString [size("2")],
+    }
+
+    /// EmergencyContainer.
+    sequence Emergency {
+        /// A bit each: light bar, siren.
+        light_bar_siren: BitString [size("2")],
+        /// The incident that the vehicle drives to.
+        incident: Option<Cause>,
+        /// A bit each: right of way, free passage at a traffic light.
+        priority: Option<BitString> [size("2")],
+    }
+
+    /// SafetyCarContainer.
+    sequence SafetyCar {
+        /// A bit each: light bar, siren.
+        light_bar_siren: BitString [size("2")],
+        /// The incident that the vehicle indicates.
+        incident: Option<Cause>,
+        /// Traffic rule behind the vehicle.
+        traffic_rule: Option<TrafficRule>,
+        /// Speed limit, km/h.
+        speed_limit: Option<u8> [value("1..=255")],
+    }
 }
 
 impl Parameters {
@@ -49,414 +304,23 @@ impl Parameters {
     }
 }
 
-/// BasicContainer.
-#[derive(AsnType, Encode, Decode, Debug, Clone, Copy, PartialEq, Eq)]
-#[rasn(automatic_tags)]
-#[non_exhaustive]
-pub struct Basic {
-    /// What it is; the numbers are those of GeoNetworking addresses.
-    #[rasn(value("0..=255"))]
-    pub station_type: u8,
-    /// Where it is.
-    pub position: ReferencePosition,
-}
-
 impl Basic {
-    /// A station at a place.
+    /// The container of a station of this type at this position.
     pub fn new(station_type: u8, position: ReferencePosition) -> Basic {
         Basic { station_type, position }
     }
 }
 
-/// HighFrequencyContainer.
-#[derive(AsnType, Encode, Decode, Debug, Clone, PartialEq, Eq)]
-#[rasn(choice, automatic_tags)]
-#[non_exhaustive]
-pub enum HighFrequency {
-    /// Of a vehicle.
-    Vehicle(Vehicle),
-    /// Of a roadside unit.
-    Roadside(Roadside),
-}
-
-/// BasicVehicleContainerHighFrequency.
-#[derive(AsnType, Encode, Decode, Debug, Clone, PartialEq, Eq)]
-#[rasn(automatic_tags)]
-pub struct Vehicle {
-    /// Where it is heading.
-    pub heading: Heading,
-    /// How fast.
-    pub speed: Speed,
-    /// Forward or backward.
-    pub drive_direction: DriveDirection,
-    /// How long it is.
-    pub length: VehicleLength,
-    /// Tenths of a metre; 62 unknown.
-    #[rasn(value("1..=62"))]
-    pub width: u8,
-    /// Faster or slower.
-    pub longitudinal_acceleration: Acceleration,
-    /// Of the way it takes.
-    pub curvature: Curvature,
-    /// How that was found.
-    pub curvature_calculation_mode: CurvatureMode,
-    /// How it turns.
-    pub yaw_rate: YawRate,
-    /// Pedals and assistants, a bit each.
-    #[rasn(size("7"))]
-    pub acceleration_control: Option<BitString>,
-    /// Counted from the outside; 0 hard shoulder, -1 off the road.
-    #[rasn(value("-1..=14"))]
-    pub lane_position: Option<i8>,
-    /// The steering wheel.
-    pub steering_wheel_angle: Option<SteeringWheelAngle>,
-    /// To the left.
-    pub lateral_acceleration: Option<Acceleration>,
-    /// Up.
-    pub vertical_acceleration: Option<Acceleration>,
-    /// How good its values are.
-    #[rasn(value("0..=7"))]
-    pub performance_class: Option<u8>,
-    /// Where tolls are taken by radio.
-    pub toll_zone: Option<TollZone>,
-}
-
-/// Forward or backward.
-#[derive(AsnType, Encode, Decode, Debug, Clone, Copy, PartialEq, Eq, Hash)]
-#[rasn(enumerated)]
-#[allow(missing_docs, reason = "the names say it")]
-pub enum DriveDirection {
-    Forward = 0,
-    Backward = 1,
-    Unavailable = 2,
-}
-
-/// VehicleLength.
-#[derive(AsnType, Encode, Decode, Debug, Clone, Copy, PartialEq, Eq)]
-#[rasn(automatic_tags)]
-pub struct VehicleLength {
-    /// Tenths of a metre; 1022 more, 1023 unknown.
-    #[rasn(value("1..=1023"))]
-    pub value: u16,
-    /// With or without a trailer.
-    pub trailer: Trailer,
-}
-
-/// VehicleLengthConfidenceIndication.
-#[derive(AsnType, Encode, Decode, Debug, Clone, Copy, PartialEq, Eq, Hash)]
-#[rasn(enumerated)]
-#[allow(missing_docs, reason = "the names say it")]
-pub enum Trailer {
-    None = 0,
-    OfKnownLength = 1,
-    OfUnknownLength = 2,
-    Unknown = 3,
-    Unavailable = 4,
-}
-
-/// Curvature, of 1/10000 m.
-#[derive(AsnType, Encode, Decode, Debug, Clone, Copy, PartialEq, Eq)]
-#[rasn(automatic_tags)]
-pub struct Curvature {
-    /// Positive to the left; 1023 unknown.
-    #[rasn(value("-1023..=1023"))]
-    pub value: i16,
-    /// How well known.
-    pub confidence: CurvatureConfidence,
-}
-
-/// To within how much a curvature is known, 1/m.
-#[derive(AsnType, Encode, Decode, Debug, Clone, Copy, PartialEq, Eq, Hash)]
-#[rasn(enumerated)]
-#[allow(missing_docs, reason = "the names are hundred-thousandths of 1/m")]
-pub enum CurvatureConfidence {
-    Within2 = 0,
-    Within10 = 1,
-    Within50 = 2,
-    Within200 = 3,
-    Within1000 = 4,
-    Within10000 = 5,
-    OutOfRange = 6,
-    Unavailable = 7,
-}
-
-/// How a curvature was found.
-#[derive(AsnType, Encode, Decode, Debug, Clone, Copy, PartialEq, Eq, Hash)]
-#[rasn(enumerated)]
-#[non_exhaustive]
-#[allow(missing_docs, reason = "the names say it")]
-pub enum CurvatureMode {
-    YawRateUsed = 0,
-    YawRateNotUsed = 1,
-    Unavailable = 2,
-}
-
-/// YawRate, hundredths of a degree a second.
-#[derive(AsnType, Encode, Decode, Debug, Clone, Copy, PartialEq, Eq)]
-#[rasn(automatic_tags)]
-pub struct YawRate {
-    /// To the left; 32767 unknown.
-    #[rasn(value("-32766..=32767"))]
-    pub value: i16,
-    /// How well known.
-    pub confidence: YawRateConfidence,
-}
-
-/// To within how much a yaw rate is known, hundredths of a degree a second.
-#[derive(AsnType, Encode, Decode, Debug, Clone, Copy, PartialEq, Eq, Hash)]
-#[rasn(enumerated)]
-#[allow(missing_docs, reason = "the names are hundredths of a degree a second")]
-pub enum YawRateConfidence {
-    Within1 = 0,
-    Within5 = 1,
-    Within10 = 2,
-    Within100 = 3,
-    Within500 = 4,
-    Within1000 = 5,
-    Within10000 = 6,
-    OutOfRange = 7,
-    Unavailable = 8,
-}
-
-/// SteeringWheelAngle, of 1.5 degrees.
-#[derive(AsnType, Encode, Decode, Debug, Clone, Copy, PartialEq, Eq)]
-#[rasn(automatic_tags)]
-pub struct SteeringWheelAngle {
-    /// To the left; 512 unknown.
-    #[rasn(value("-511..=512"))]
-    pub value: i16,
-    /// 127 unknown.
-    #[rasn(value("1..=127"))]
-    pub confidence: u8,
-}
-
-/// CenDsrcTollingZone.
-#[derive(AsnType, Encode, Decode, Debug, Clone, Copy, PartialEq, Eq)]
-#[rasn(automatic_tags)]
-#[non_exhaustive]
-pub struct TollZone {
-    /// Tenths of a microdegree north.
-    #[rasn(value("-900000000..=900000001"))]
-    pub latitude: i32,
-    /// Tenths of a microdegree east.
-    #[rasn(value("-1800000000..=1800000001"))]
-    pub longitude: i32,
-    /// Which one.
-    #[rasn(value("0..=134217727"))]
-    pub id: Option<u32>,
-}
-
 impl TollZone {
-    /// A zone around a place, tenths of a microdegree north and east.
+    /// A zone around a position, 0.1 microdegrees north and east.
     pub fn new(latitude: i32, longitude: i32) -> TollZone {
         TollZone { latitude, longitude, id: None }
     }
 }
 
-/// RSUContainerHighFrequency.
-#[derive(AsnType, Encode, Decode, Debug, Clone, Default, PartialEq, Eq)]
-#[rasn(automatic_tags)]
-#[non_exhaustive]
-pub struct Roadside {
-    /// Where others must keep still.
-    #[rasn(size("1..=16"))]
-    pub protected_zones: Option<SequenceOf<ProtectedZone>>,
-}
-
-/// ProtectedCommunicationZone.
-#[derive(AsnType, Encode, Decode, Debug, Clone, Copy, PartialEq, Eq)]
-#[rasn(automatic_tags)]
-#[non_exhaustive]
-pub struct ProtectedZone {
-    /// For how long.
-    pub kind: ZoneKind,
-    /// Until when, milliseconds of TAI since 2004.
-    #[rasn(value("0..=4398046511103"))]
-    pub expiry: Option<u64>,
-    /// Tenths of a microdegree north.
-    #[rasn(value("-900000000..=900000001"))]
-    pub latitude: i32,
-    /// Tenths of a microdegree east.
-    #[rasn(value("-1800000000..=1800000001"))]
-    pub longitude: i32,
-    /// Metres.
-    #[rasn(value("1..=255", extensible))]
-    pub radius: Option<u32>,
-    /// Which one.
-    #[rasn(value("0..=134217727"))]
-    pub id: Option<u32>,
-}
-
 impl ProtectedZone {
-    /// A zone around a place, tenths of a microdegree north and east.
+    /// A zone around a position, 0.1 microdegrees north and east.
     pub fn new(kind: ZoneKind, latitude: i32, longitude: i32) -> ProtectedZone {
         ProtectedZone { kind, expiry: None, latitude, longitude, radius: None, id: None }
     }
-}
-
-/// ProtectedZoneType.
-#[derive(AsnType, Encode, Decode, Debug, Clone, Copy, PartialEq, Eq, Hash)]
-#[rasn(enumerated)]
-#[non_exhaustive]
-pub enum ZoneKind {
-    /// For ever.
-    Permanent = 0,
-    /// For a time.
-    #[rasn(extension_addition)]
-    Temporary = 1,
-}
-
-/// LowFrequencyContainer.
-#[derive(AsnType, Encode, Decode, Debug, Clone, PartialEq, Eq)]
-#[rasn(choice, automatic_tags)]
-#[non_exhaustive]
-pub enum LowFrequency {
-    /// Of a vehicle.
-    Vehicle(VehicleLow),
-}
-
-/// BasicVehicleContainerLowFrequency.
-#[derive(AsnType, Encode, Decode, Debug, Clone, PartialEq, Eq)]
-#[rasn(automatic_tags)]
-pub struct VehicleLow {
-    /// What it does.
-    pub role: VehicleRole,
-    /// Lights, a bit each.
-    #[rasn(size("8"))]
-    pub exterior_lights: BitString,
-    /// The way it came.
-    pub path_history: PathHistory,
-}
-
-/// VehicleRole.
-#[derive(AsnType, Encode, Decode, Debug, Clone, Copy, PartialEq, Eq, Hash)]
-#[rasn(enumerated)]
-#[allow(missing_docs, reason = "the names say it")]
-pub enum VehicleRole {
-    Default = 0,
-    PublicTransport = 1,
-    SpecialTransport = 2,
-    DangerousGoods = 3,
-    RoadWork = 4,
-    Rescue = 5,
-    Emergency = 6,
-    SafetyCar = 7,
-    Agriculture = 8,
-    Commercial = 9,
-    Military = 10,
-    RoadOperator = 11,
-    Taxi = 12,
-    Reserved1 = 13,
-    Reserved2 = 14,
-    Reserved3 = 15,
-}
-
-/// SpecialVehicleContainer.
-#[derive(AsnType, Encode, Decode, Debug, Clone, PartialEq, Eq)]
-#[rasn(choice, automatic_tags)]
-#[non_exhaustive]
-#[allow(missing_docs, reason = "the names are those of the containers")]
-pub enum SpecialVehicle {
-    PublicTransport(PublicTransport),
-    SpecialTransport(SpecialTransport),
-    DangerousGoods(DangerousGoodsOnBoard),
-    RoadWorks(RoadWorks),
-    Rescue(Rescue),
-    Emergency(Emergency),
-    SafetyCar(SafetyCar),
-}
-
-/// PublicTransportContainer.
-#[derive(AsnType, Encode, Decode, Debug, Clone, PartialEq, Eq)]
-#[rasn(automatic_tags)]
-pub struct PublicTransport {
-    /// Passengers get in or out.
-    pub embarkation: bool,
-    /// What it asks of the road.
-    pub activation: Option<Activation>,
-}
-
-/// PtActivation.
-#[derive(AsnType, Encode, Decode, Debug, Clone, PartialEq, Eq)]
-#[rasn(automatic_tags)]
-pub struct Activation {
-    /// How the data is written.
-    #[rasn(value("0..=255"))]
-    pub kind: u8,
-    /// The data.
-    #[rasn(size("1..=20"))]
-    pub data: OctetString,
-}
-
-/// SpecialTransportContainer.
-#[derive(AsnType, Encode, Decode, Debug, Clone, PartialEq, Eq)]
-#[rasn(automatic_tags)]
-pub struct SpecialTransport {
-    /// Heavy, wide, long, high.
-    #[rasn(size("4"))]
-    pub kind: BitString,
-    /// Light bar, siren.
-    #[rasn(size("2"))]
-    pub light_bar_siren: BitString,
-}
-
-/// DangerousGoodsContainer.
-#[derive(AsnType, Encode, Decode, Debug, Clone, PartialEq, Eq)]
-#[rasn(automatic_tags)]
-pub struct DangerousGoodsOnBoard {
-    /// Which.
-    pub goods: DangerousGoods,
-}
-
-/// RoadWorksContainerBasic.
-#[derive(AsnType, Encode, Decode, Debug, Clone, PartialEq, Eq)]
-#[rasn(automatic_tags)]
-pub struct RoadWorks {
-    /// Which works.
-    #[rasn(value("0..=255"))]
-    pub sub_cause: Option<u8>,
-    /// Light bar, siren.
-    #[rasn(size("2"))]
-    pub light_bar_siren: BitString,
-    /// Lanes that are closed.
-    pub closed_lanes: Option<ClosedLanes>,
-}
-
-/// RescueContainer.
-#[derive(AsnType, Encode, Decode, Debug, Clone, PartialEq, Eq)]
-#[rasn(automatic_tags)]
-pub struct Rescue {
-    /// Light bar, siren.
-    #[rasn(size("2"))]
-    pub light_bar_siren: BitString,
-}
-
-/// EmergencyContainer.
-#[derive(AsnType, Encode, Decode, Debug, Clone, PartialEq, Eq)]
-#[rasn(automatic_tags)]
-pub struct Emergency {
-    /// Light bar, siren.
-    #[rasn(size("2"))]
-    pub light_bar_siren: BitString,
-    /// What it drives to.
-    pub incident: Option<Cause>,
-    /// What it asks for.
-    #[rasn(size("2"))]
-    pub priority: Option<BitString>,
-}
-
-/// SafetyCarContainer.
-#[derive(AsnType, Encode, Decode, Debug, Clone, PartialEq, Eq)]
-#[rasn(automatic_tags)]
-pub struct SafetyCar {
-    /// Light bar, siren.
-    #[rasn(size("2"))]
-    pub light_bar_siren: BitString,
-    /// What it warns of.
-    pub incident: Option<Cause>,
-    /// What holds behind it.
-    pub traffic_rule: Option<TrafficRule>,
-    /// Kilometres an hour.
-    #[rasn(value("1..=255"))]
-    pub speed_limit: Option<u8>,
 }

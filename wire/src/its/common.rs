@@ -1,42 +1,163 @@
-//! The common data dictionary, as far as the two messages need it (TS 102 894-2 V1.3.1 annex A).
+//! The common data dictionary, as far as CAM and DENM need it (TS 102 894-2 V1.3.1 annex A).
 
+use super::asn1::asn1;
 use crate::geo::Coordinates;
 use alloc::vec::Vec;
 use rasn::prelude::*;
 
-/// Which message this is, and of whom (ItsPduHeader).
-#[derive(AsnType, Encode, Decode, Debug, Clone, Copy, PartialEq, Eq)]
-#[rasn(automatic_tags)]
-pub struct Header {
-    /// Version of the message.
-    #[rasn(value("0..=255"))]
-    pub protocol_version: u8,
-    /// See [`super::message`].
-    #[rasn(value("0..=255"))]
-    pub message_id: u8,
-    /// The station's number, which is of its own choice.
-    #[rasn(value("0..=4294967295"))]
-    pub station_id: u32,
-}
+asn1! {
+    /// ItsPduHeader.
+    #[derive(Copy)]
+    sequence Header {
+        /// Protocol version.
+        protocol_version: u8 [value("0..=255")],
+        /// Message type; see [`super::message`].
+        message_id: u8 [value("0..=255")],
+        /// Station identifier, which the station chooses itself.
+        station_id: u32 [value("0..=4294967295")],
+    }
 
-/// A place, and how well it is known.
-#[derive(AsnType, Encode, Decode, Debug, Clone, Copy, PartialEq, Eq)]
-#[rasn(automatic_tags)]
-pub struct ReferencePosition {
-    /// Tenths of a microdegree north.
-    #[rasn(value("-900000000..=900000001"))]
-    pub latitude: i32,
-    /// Tenths of a microdegree east.
-    #[rasn(value("-1800000000..=1800000001"))]
-    pub longitude: i32,
-    /// Where it is with 95 % confidence.
-    pub position_confidence_ellipse: ConfidenceEllipse,
-    /// Above the ellipsoid.
-    pub altitude: Altitude,
+    /// ReferencePosition.
+    #[derive(Copy)]
+    sequence ReferencePosition {
+        /// Latitude, 0.1 microdegrees north.
+        latitude: i32 [value("-900000000..=900000001")],
+        /// Longitude, 0.1 microdegrees east.
+        longitude: i32 [value("-1800000000..=1800000001")],
+        /// Ellipse that contains the position with 95 % confidence.
+        position_confidence_ellipse: ConfidenceEllipse,
+        /// Altitude above the ellipsoid.
+        altitude: Altitude,
+    }
+
+    /// PosConfidenceEllipse.
+    #[derive(Copy)]
+    sequence ConfidenceEllipse {
+        /// Major semi-axis, centimetres.
+        semi_major: u16 [value("0..=4095")],
+        /// Minor semi-axis, centimetres.
+        semi_minor: u16 [value("0..=4095")],
+        /// Direction of the major semi-axis, 0.1 degrees from north; 3601: unavailable.
+        semi_major_orientation: u16 [value("0..=3601")],
+    }
+
+    /// Altitude.
+    #[derive(Copy)]
+    sequence Altitude {
+        /// Centimetres, or [`ALTITUDE_UNKNOWN`].
+        value: i32 [value("-100000..=800001")],
+        /// Confidence.
+        confidence: AltitudeConfidence,
+    }
+
+    /// AltitudeConfidence; the names are centimetres.
+    enumerated AltitudeConfidence {
+        Within1, Within2, Within5, Within10, Within20, Within50, Within100, Within200, Within500, Within1000,
+        Within2000, Within5000, Within10000, Within20000, OutOfRange, Unavailable,
+    }
+
+    /// DeltaReferencePosition: a position relative to another.
+    #[derive(Copy)]
+    sequence DeltaPosition {
+        /// 0.1 microdegrees north; 131072: unavailable.
+        latitude: i32 [value("-131071..=131072")],
+        /// 0.1 microdegrees east; 131072: unavailable.
+        longitude: i32 [value("-131071..=131072")],
+        /// Centimetres up; 12800: unavailable.
+        altitude: i16 [value("-12700..=12800")],
+    }
+
+    /// PathPoint.
+    #[derive(Copy)]
+    sequence PathPoint {
+        /// Relative to the point before in the list, the first one to the reference position.
+        position: DeltaPosition,
+        /// Time between the two points, 0.01 s.
+        delta_time: Option<u32> [value("1..=65535", extensible)],
+    }
+
+    /// PathHistory: the latest point first, at most 40.
+    type PathHistory(Vec<PathPoint>) [size("0..=40")];
+
+    /// Heading.
+    #[derive(Copy)]
+    sequence Heading {
+        /// 0.1 degrees clockwise from north; 3601: unavailable.
+        value: u16 [value("0..=3601")],
+        /// Confidence, 0.1 degrees; 126: out of range, 127: unavailable.
+        confidence: u8 [value("1..=127")],
+    }
+
+    /// Speed.
+    #[derive(Copy)]
+    sequence Speed {
+        /// cm/s; 16383: unavailable.
+        value: u16 [value("0..=16383")],
+        /// Confidence, cm/s; 126: out of range, 127: unavailable.
+        confidence: u8 [value("1..=127")],
+    }
+
+    /// Acceleration along one axis.
+    #[derive(Copy)]
+    sequence Acceleration {
+        /// 0.1 m/s², positive forwards, to the left or upwards; 161: unavailable.
+        value: i16 [value("-160..=161")],
+        /// Confidence, 0.1 m/s²; 102: unavailable.
+        confidence: u8 [value("0..=102")],
+    }
+
+    /// CauseCode.
+    #[derive(Copy)]
+    extensible sequence Cause {
+        /// Cause.
+        cause: u8 [value("0..=255")],
+        /// Sub-cause; 0: unavailable.
+        sub_cause: u8 [value("0..=255")],
+    }
+
+    /// ClosedLanes.
+    extensible sequence ClosedLanes {
+        /// Inner hard shoulder.
+        inner_hard_shoulder: Option<HardShoulder>,
+        /// Outer hard shoulder.
+        outer_hard_shoulder: Option<HardShoulder>,
+        /// A bit for each driving lane, counted from the outside.
+        driving_lanes: Option<BitString> [size("1..=13")],
+    }
+
+    /// HardShoulderStatus.
+    enumerated HardShoulder {
+        /// Stopping.
+        AvailableForStopping,
+        /// Nothing.
+        Closed,
+        /// Driving.
+        AvailableForDriving,
+    }
+
+    /// TrafficRule.
+    extensible enumerated TrafficRule {
+        /// No passing.
+        NoPassing,
+        /// No passing for trucks.
+        NoPassingForTrucks,
+        /// Pass to the right.
+        PassToRight,
+        /// Pass to the left.
+        PassToLeft,
+    }
+
+    /// DangerousGoodsBasic: classes of the ADR.
+    enumerated DangerousGoods {
+        Explosives1, Explosives2, Explosives3, Explosives4, Explosives5, Explosives6, FlammableGases,
+        NonFlammableGases, ToxicGases, FlammableLiquids, FlammableSolids, SelfIgnitingSubstances,
+        SubstancesEmittingFlammableGases, OxidizingSubstances, OrganicPeroxides, ToxicSubstances,
+        InfectiousSubstances, RadioactiveMaterial, CorrosiveSubstances, MiscellaneousSubstances,
+    }
 }
 
 impl ReferencePosition {
-    /// A place known to within so many metres, of unknown altitude.
+    /// A position with an accuracy in metres, of unknown altitude.
     pub fn of(place: Coordinates, within: Option<u32>) -> ReferencePosition {
         let length = within.map_or(SEMI_AXIS_UNKNOWN, |metres| {
             u16::try_from(metres.saturating_mul(100)).unwrap_or(u16::MAX).min(SEMI_AXIS_UNKNOWN - 1)
@@ -50,7 +171,7 @@ impl ReferencePosition {
         }
     }
 
-    /// The place; `None` if it is not known.
+    /// The coordinates; `None` if they are unavailable.
     pub fn place(&self) -> Option<Coordinates> {
         let ReferencePosition { latitude, longitude, .. } = *self;
         let known = latitude.unsigned_abs() <= 900_000_000 && longitude.unsigned_abs() <= 1_800_000_000;
@@ -58,163 +179,20 @@ impl ReferencePosition {
     }
 }
 
-/// A semi-axis that nobody knows; one less is more than can be said.
+/// A semi-axis that is unavailable; one less is out of range.
 pub const SEMI_AXIS_UNKNOWN: u16 = 4095;
-/// An altitude that nobody knows.
+/// An altitude that is unavailable.
 pub const ALTITUDE_UNKNOWN: i32 = 800_001;
 
-/// An ellipse, centimetres and tenths of a degree.
-#[derive(AsnType, Encode, Decode, Debug, Clone, Copy, PartialEq, Eq)]
-#[rasn(automatic_tags)]
-pub struct ConfidenceEllipse {
-    /// Long semi-axis.
-    #[rasn(value("0..=4095"))]
-    pub semi_major: u16,
-    /// Short semi-axis.
-    #[rasn(value("0..=4095"))]
-    pub semi_minor: u16,
-    /// Where the long one points; 3601 unknown.
-    #[rasn(value("0..=3601"))]
-    pub semi_major_orientation: u16,
-}
-
-/// An altitude in centimetres.
-#[derive(AsnType, Encode, Decode, Debug, Clone, Copy, PartialEq, Eq)]
-#[rasn(automatic_tags)]
-pub struct Altitude {
-    /// Centimetres; [`ALTITUDE_UNKNOWN`].
-    #[rasn(value("-100000..=800001"))]
-    pub value: i32,
-    /// How well known.
-    pub confidence: AltitudeConfidence,
-}
-
-/// To within how much an altitude is known, metres.
-#[derive(AsnType, Encode, Decode, Debug, Clone, Copy, PartialEq, Eq, Hash)]
-#[rasn(enumerated)]
-#[allow(missing_docs, reason = "the names are the metres, in hundredths")]
-pub enum AltitudeConfidence {
-    Within1 = 0,
-    Within2 = 1,
-    Within5 = 2,
-    Within10 = 3,
-    Within20 = 4,
-    Within50 = 5,
-    Within100 = 6,
-    Within200 = 7,
-    Within500 = 8,
-    Within1000 = 9,
-    Within2000 = 10,
-    Within5000 = 11,
-    Within10000 = 12,
-    Within20000 = 13,
-    OutOfRange = 14,
-    Unavailable = 15,
-}
-
-/// A place relative to another: tenths of a microdegree, and centimetres up.
-#[derive(AsnType, Encode, Decode, Debug, Clone, Copy, PartialEq, Eq)]
-#[rasn(automatic_tags)]
-pub struct DeltaPosition {
-    /// North; 131072 unknown.
-    #[rasn(value("-131071..=131072"))]
-    pub latitude: i32,
-    /// East; 131072 unknown.
-    #[rasn(value("-131071..=131072"))]
-    pub longitude: i32,
-    /// Up; 12800 unknown.
-    #[rasn(value("-12700..=12800"))]
-    pub altitude: i16,
-}
-
-/// A point of a way that was driven.
-#[derive(AsnType, Encode, Decode, Debug, Clone, Copy, PartialEq, Eq)]
-#[rasn(automatic_tags)]
-pub struct PathPoint {
-    /// Relative to the next point, the first to the position of the message.
-    pub position: DeltaPosition,
-    /// How long before that, hundredths of a second.
-    #[rasn(value("1..=65535", extensible))]
-    pub delta_time: Option<u32>,
-}
-
-/// A way that was driven, the latest point first; at most 40.
-#[derive(AsnType, Encode, Decode, Debug, Clone, PartialEq, Eq)]
-#[rasn(delegate, size("0..=40"))]
-pub struct PathHistory(pub Vec<PathPoint>);
-
-/// A heading.
-#[derive(AsnType, Encode, Decode, Debug, Clone, Copy, PartialEq, Eq)]
-#[rasn(automatic_tags)]
-pub struct Heading {
-    /// Tenths of a degree clockwise from north; 3601 unknown.
-    #[rasn(value("0..=3601"))]
-    pub value: u16,
-    /// Tenths of a degree; 126 more, 127 unknown.
-    #[rasn(value("1..=127"))]
-    pub confidence: u8,
-}
-
-/// A speed.
-#[derive(AsnType, Encode, Decode, Debug, Clone, Copy, PartialEq, Eq)]
-#[rasn(automatic_tags)]
-pub struct Speed {
-    /// Centimetres a second; 16383 unknown.
-    #[rasn(value("0..=16383"))]
-    pub value: u16,
-    /// Centimetres a second; 126 more, 127 unknown.
-    #[rasn(value("1..=127"))]
-    pub confidence: u8,
-}
-
-/// A value of 0.1 m/s², and how well it is known.
-#[derive(AsnType, Encode, Decode, Debug, Clone, Copy, PartialEq, Eq)]
-#[rasn(automatic_tags)]
-pub struct Acceleration {
-    /// Forward, to the left or up; 161 unknown.
-    #[rasn(value("-160..=161"))]
-    pub value: i16,
-    /// Likewise; 102 unknown.
-    #[rasn(value("0..=102"))]
-    pub confidence: u8,
-}
-
-/// What has happened.
-#[derive(AsnType, Encode, Decode, Debug, Clone, Copy, PartialEq, Eq)]
-#[rasn(automatic_tags)]
-#[non_exhaustive]
-pub struct Cause {
-    /// Kind of event.
-    #[rasn(value("0..=255"))]
-    pub cause: u8,
-    /// More of it, by kind; 0 unknown.
-    #[rasn(value("0..=255"))]
-    pub sub_cause: u8,
-}
-
 impl Cause {
-    /// A cause.
+    /// A cause with its sub-cause.
     pub fn new(cause: u8, sub_cause: u8) -> Cause {
         Cause { cause, sub_cause }
     }
 }
 
-/// Lanes that are closed.
-#[derive(AsnType, Encode, Decode, Debug, Clone, PartialEq, Eq)]
-#[rasn(automatic_tags)]
-#[non_exhaustive]
-pub struct ClosedLanes {
-    /// The hard shoulder in the middle.
-    pub inner_hard_shoulder: Option<HardShoulder>,
-    /// The hard shoulder at the side.
-    pub outer_hard_shoulder: Option<HardShoulder>,
-    /// A bit for each lane, from the outside.
-    #[rasn(size("1..=13"))]
-    pub driving_lanes: Option<BitString>,
-}
-
 impl ClosedLanes {
-    /// Lanes that are closed.
+    /// The status of the hard shoulders, and the closed lanes.
     pub fn new(
         inner_hard_shoulder: Option<HardShoulder>,
         outer_hard_shoulder: Option<HardShoulder>,
@@ -224,61 +202,7 @@ impl ClosedLanes {
     }
 }
 
-/// What a hard shoulder is for now.
-#[derive(AsnType, Encode, Decode, Debug, Clone, Copy, PartialEq, Eq, Hash)]
-#[rasn(enumerated)]
-pub enum HardShoulder {
-    /// Stopping.
-    AvailableForStopping = 0,
-    /// Nothing.
-    Closed = 1,
-    /// Driving.
-    AvailableForDriving = 2,
-}
-
-/// Rules of traffic.
-#[derive(AsnType, Encode, Decode, Debug, Clone, Copy, PartialEq, Eq, Hash)]
-#[rasn(enumerated)]
-#[non_exhaustive]
-pub enum TrafficRule {
-    /// No passing.
-    NoPassing = 0,
-    /// No passing for trucks.
-    NoPassingForTrucks = 1,
-    /// Pass to the right.
-    PassToRight = 2,
-    /// Pass to the left.
-    PassToLeft = 3,
-}
-
-/// Classes of dangerous goods (ADR), 0 to 19.
-#[derive(AsnType, Encode, Decode, Debug, Clone, Copy, PartialEq, Eq, Hash)]
-#[rasn(enumerated)]
-#[allow(missing_docs, reason = "the names are the classes")]
-pub enum DangerousGoods {
-    Explosives1 = 0,
-    Explosives2 = 1,
-    Explosives3 = 2,
-    Explosives4 = 3,
-    Explosives5 = 4,
-    Explosives6 = 5,
-    FlammableGases = 6,
-    NonFlammableGases = 7,
-    ToxicGases = 8,
-    FlammableLiquids = 9,
-    FlammableSolids = 10,
-    SelfIgnitingSubstances = 11,
-    SubstancesEmittingFlammableGases = 12,
-    OxidizingSubstances = 13,
-    OrganicPeroxides = 14,
-    ToxicSubstances = 15,
-    InfectiousSubstances = 16,
-    RadioactiveMaterial = 17,
-    CorrosiveSubstances = 18,
-    MiscellaneousSubstances = 19,
-}
-
-/// ExteriorLights with none on; nor are those that nobody knows of.
+/// ExteriorLights, all off.
 pub fn no_lights() -> BitString {
     BitString::repeat(false, 8)
 }

@@ -1,70 +1,248 @@
-//! The Decentralised Environmental Notification Message: EN 302 637-3 V1.3.1 annex A. What has happened, where, and for
-//! how long that is of interest.
+//! The Decentralised Environmental Notification Message: EN 302 637-3 V1.3.1 annex A. An event, its position
+//! and its validity.
 
+use super::asn1::asn1;
 use super::common::{
     Cause, ClosedLanes, DangerousGoods, DeltaPosition, Header, Heading, PathHistory, ReferencePosition, Speed,
     TrafficRule,
 };
 use rasn::prelude::*;
 
-/// A Decentralised Environmental Notification Message.
-#[derive(AsnType, Encode, Decode, Debug, Clone, PartialEq, Eq)]
-#[rasn(automatic_tags)]
-pub struct Denm {
-    /// Of whom.
-    pub header: Header,
-    /// What it says.
-    pub notification: Notification,
-}
+asn1! {
+    /// A Decentralised Environmental Notification Message.
+    sequence Denm {
+        /// ITS PDU header.
+        header: Header,
+        /// The notification.
+        notification: Notification,
+    }
 
-/// DecentralizedEnvironmentalNotificationMessage.
-#[derive(AsnType, Encode, Decode, Debug, Clone, PartialEq, Eq)]
-#[rasn(automatic_tags)]
-pub struct Notification {
-    /// Which event, since when and until when.
-    pub management: Management,
-    /// What has happened.
-    pub situation: Option<Situation>,
-    /// The roads to it.
-    pub location: Option<Location>,
-    /// More, by kind of event.
-    pub alacarte: Option<Alacarte>,
-}
+    /// DecentralizedEnvironmentalNotificationMessage.
+    sequence Notification {
+        /// Management container.
+        management: Management,
+        /// Situation container.
+        situation: Option<Situation>,
+        /// Location container.
+        location: Option<Location>,
+        /// À la carte container.
+        alacarte: Option<Alacarte>,
+    }
 
-/// ManagementContainer.
-#[derive(AsnType, Encode, Decode, Debug, Clone, PartialEq, Eq)]
-#[rasn(automatic_tags)]
-#[non_exhaustive]
-pub struct Management {
-    /// Names the event.
-    pub action: ActionId,
-    /// When it was detected, milliseconds of TAI since 2004.
-    #[rasn(value("0..=4398046511103"))]
-    pub detection_time: u64,
-    /// When this message was made: orders messages of one event.
-    #[rasn(value("0..=4398046511103"))]
-    pub reference_time: u64,
-    /// It is over.
-    pub termination: Option<Termination>,
-    /// Where it is.
-    pub position: ReferencePosition,
-    /// Who is to know: within so far,
-    pub relevance_distance: Option<RelevanceDistance>,
-    /// and driving so.
-    pub relevance_direction: Option<RelevanceDirection>,
-    /// Seconds from its detection to its end.
-    #[rasn(value("0..=86400"), default = "default_validity")]
-    pub validity: u32,
-    /// Milliseconds from one message to the next.
-    #[rasn(value("1..=10000"))]
-    pub transmission_interval: Option<u16>,
-    /// What the sender is.
-    #[rasn(value("0..=255"))]
-    pub station_type: u8,
+    /// ManagementContainer.
+    extensible sequence Management {
+        /// Action identifier.
+        action: ActionId,
+        /// Detection time, milliseconds of TAI since 2004.
+        detection_time: u64 [value("0..=4398046511103")],
+        /// Time of this message, milliseconds of TAI since 2004: orders the messages of one event.
+        reference_time: u64 [value("0..=4398046511103")],
+        /// Termination: the event is over.
+        termination: Option<Termination>,
+        /// Event position.
+        position: ReferencePosition,
+        /// Relevance distance.
+        relevance_distance: Option<RelevanceDistance>,
+        /// Relevance traffic direction.
+        relevance_direction: Option<RelevanceDirection>,
+        /// Validity duration: seconds from the detection time.
+        validity: u32 [value("0..=86400"), default = "default_validity"],
+        /// Transmission interval, milliseconds.
+        transmission_interval: Option<u16> [value("1..=10000")],
+        /// Station type of the sender.
+        station_type: u8 [value("0..=255")],
+    }
+
+    /// ActionID: identifies an event.
+    #[derive(Copy, PartialOrd, Ord, Hash)]
+    sequence ActionId {
+        /// Identifier of the station that detected the event first.
+        station: u32 [value("0..=4294967295")],
+        /// Sequence number of the event.
+        sequence: u16 [value("0..=65535")],
+    }
+
+    /// Termination.
+    enumerated Termination {
+        /// By the station that originated the event.
+        Cancellation,
+        /// By another station.
+        Negation,
+    }
+
+    /// RelevanceDistance; the names are metres.
+    enumerated RelevanceDistance {
+        Within50, Within100, Within200, Within500, Within1000, Within5000, Within10000, Over10000,
+    }
+
+    /// RelevanceTrafficDirection.
+    enumerated RelevanceDirection {
+        All, Upstream, Downstream, Opposite,
+    }
+
+    /// SituationContainer.
+    extensible sequence Situation {
+        /// Information quality, 1 to 7; 0: unavailable.
+        quality: u8 [value("0..=7")],
+        /// Cause of the event.
+        event: Cause,
+        /// Linked cause.
+        linked: Option<Cause>,
+        /// Event history.
+        history: Option<SequenceOf<EventPoint>> [size("1..=23")],
+    }
+
+    /// EventPoint.
+    #[derive(Copy)]
+    sequence EventPoint {
+        /// Event position, relative to the point before in the list.
+        position: DeltaPosition,
+        /// Time between the two points, 0.01 s.
+        delta_time: Option<u32> [value("1..=65535", extensible)],
+        /// Information quality.
+        quality: u8 [value("0..=7")],
+    }
+
+    /// LocationContainer.
+    extensible sequence Location {
+        /// Event speed.
+        speed: Option<Speed>,
+        /// Event position heading.
+        heading: Option<Heading>,
+        /// Traces: paths to the event.
+        traces: SequenceOf<PathHistory> [size("1..=7")],
+        /// Road type.
+        road: Option<Road>,
+    }
+
+    /// RoadType.
+    enumerated Road {
+        UrbanUnseparated, UrbanSeparated, RuralUnseparated, RuralSeparated,
+    }
+
+    /// AlacarteContainer.
+    #[derive(Default)]
+    extensible sequence Alacarte {
+        /// Lane position.
+        lane: Option<i8> [value("-1..=14")],
+        /// Impact reduction container.
+        impact: Option<ImpactReduction>,
+        /// External temperature, degrees Celsius.
+        temperature: Option<i8> [value("-60..=67")],
+        /// Road works container.
+        road_works: Option<RoadWorksExtended>,
+        /// Positioning solution.
+        positioning: Option<Positioning>,
+        /// Stationary vehicle container.
+        stationary: Option<Stationary>,
+    }
+
+    /// PositioningSolutionType.
+    extensible enumerated Positioning {
+        None, Satellites, DifferentialSatellites, SatellitesAndReckoning, DifferentialAndReckoning, Reckoning,
+    }
+
+    /// ImpactReductionContainer; lengths in centimetres or 0.1 m, as in the standard.
+    #[allow(missing_docs, reason = "the fields are those of the standard")]
+    sequence ImpactReduction {
+        height_carrier_left: u8 [value("1..=100")],
+        height_carrier_right: u8 [value("1..=100")],
+        position_carrier_left: u8 [value("1..=127")],
+        position_carrier_right: u8 [value("1..=127")],
+        pillars: Pillars,
+        centre_of_mass: u8 [value("1..=63")],
+        wheel_base: u8 [value("1..=127")],
+        turning_radius: u8 [value("1..=255")],
+        front_axle: u8 [value("1..=20")],
+        occupants: BitString [size("20")],
+        mass: u16 [value("1..=1024")],
+        indication: Indication,
+    }
+
+    /// PositionOfPillars, 0.1 m.
+    type Pillars(SequenceOf<Pillar>) [size("1..=3", extensible)];
+
+    /// PosPillar.
+    #[derive(Copy)]
+    type Pillar(u8) [value("1..=30")];
+
+    /// RequestResponseIndication.
+    enumerated Indication {
+        Request, Response,
+    }
+
+    /// RoadWorksContainerExtended.
+    sequence RoadWorksExtended {
+        /// A bit each: light bar, siren.
+        light_bar_siren: Option<BitString> [size("2")],
+        /// Closed lanes.
+        closed_lanes: Option<ClosedLanes>,
+        /// Station types that are restricted.
+        restriction: Option<SequenceOf<StationType>> [size("1..=3", extensible)],
+        /// Speed limit, km/h.
+        speed_limit: Option<u8> [value("1..=255")],
+        /// Incident indication.
+        incident: Option<Cause>,
+        /// Recommended path.
+        recommended_path: Option<SequenceOf<ReferencePosition>> [size("1..=40")],
+        /// Start of the speed limit.
+        limit_from: Option<DeltaPosition>,
+        /// Traffic rule.
+        traffic_rule: Option<TrafficRule>,
+        /// Other events of the road works.
+        references: Option<SequenceOf<ActionId>> [size("1..=8", extensible)],
+    }
+
+    /// StationType.
+    #[derive(Copy)]
+    type StationType(u8) [value("0..=255")];
+
+    /// StationaryVehicleContainer.
+    sequence Stationary {
+        /// Time since the vehicle stopped.
+        since: Option<StationarySince>,
+        /// Cause.
+        cause: Option<Cause>,
+        /// Dangerous goods on board.
+        goods: Option<Goods>,
+        /// Number of occupants; 127: unavailable.
+        occupants: Option<u8> [value("0..=127")],
+        /// Vehicle identification.
+        vehicle: Option<VehicleIdentification>,
+        /// Energy storage: a bit for each type.
+        energy: Option<BitString> [size("7")],
+    }
+
+    /// StationarySince; the names are minutes.
+    enumerated StationarySince {
+        Under1, Under2, Under15, Over15,
+    }
+
+    /// DangerousGoodsExtended.
+    #[allow(missing_docs, reason = "the fields are those of the standard")]
+    extensible sequence Goods {
+        kind: DangerousGoods,
+        un_number: u16 [value("0..=9999")],
+        elevated_temperature: bool,
+        tunnels_restricted: bool,
+        limited_quantity: bool,
+        action_code: Option<Ia5String> [size("1..=24")],
+        phone: Option<NumericString> [size("1..=16")],
+        company: Option<Utf8String>,
+    }
+
+    /// VehicleIdentification.
+    #[derive(Default)]
+    extensible sequence VehicleIdentification {
+        /// World manufacturer identifier.
+        manufacturer: Option<Ia5String> [size("1..=3")],
+        /// Vehicle descriptor section.
+        descriptor: Option<Ia5String> [size("6")],
+    }
 }
 
 impl Management {
-    /// An event that has just been detected.
+    /// A new event, with its detection time as reference time.
     pub fn new(action: ActionId, detection_time: u64, position: ReferencePosition, station_type: u8) -> Management {
         Management {
             action,
@@ -81,300 +259,27 @@ impl Management {
     }
 }
 
-/// Seconds that an event is valid, if nothing else is said.
+/// Default validity duration, seconds.
 fn default_validity() -> u32 {
     600
 }
 
-/// Names an event.
-#[derive(AsnType, Encode, Decode, Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[rasn(automatic_tags)]
-pub struct ActionId {
-    /// The station that told of it first.
-    #[rasn(value("0..=4294967295"))]
-    pub station: u32,
-    /// Which of its events.
-    #[rasn(value("0..=65535"))]
-    pub sequence: u16,
-}
-
-/// How an event ended.
-#[derive(AsnType, Encode, Decode, Debug, Clone, Copy, PartialEq, Eq, Hash)]
-#[rasn(enumerated)]
-pub enum Termination {
-    /// Who told of it says so.
-    Cancellation = 0,
-    /// Another station says so.
-    Negation = 1,
-}
-
-/// How far around an event it matters.
-#[derive(AsnType, Encode, Decode, Debug, Clone, Copy, PartialEq, Eq, Hash)]
-#[rasn(enumerated)]
-#[allow(missing_docs, reason = "the names are metres")]
-pub enum RelevanceDistance {
-    Within50 = 0,
-    Within100 = 1,
-    Within200 = 2,
-    Within500 = 3,
-    Within1000 = 4,
-    Within5000 = 5,
-    Within10000 = 6,
-    Over10000 = 7,
-}
-
-/// For which traffic an event matters.
-#[derive(AsnType, Encode, Decode, Debug, Clone, Copy, PartialEq, Eq, Hash)]
-#[rasn(enumerated)]
-#[allow(missing_docs, reason = "the names say it")]
-pub enum RelevanceDirection {
-    All = 0,
-    Upstream = 1,
-    Downstream = 2,
-    Opposite = 3,
-}
-
-/// SituationContainer.
-#[derive(AsnType, Encode, Decode, Debug, Clone, PartialEq, Eq)]
-#[rasn(automatic_tags)]
-#[non_exhaustive]
-pub struct Situation {
-    /// How sure the sender is, 1 to 7; 0 unknown.
-    #[rasn(value("0..=7"))]
-    pub quality: u8,
-    /// What has happened.
-    pub event: Cause,
-    /// What has to do with it.
-    pub linked: Option<Cause>,
-    /// Where it was before.
-    #[rasn(size("1..=23"))]
-    pub history: Option<SequenceOf<EventPoint>>,
-}
-
 impl Situation {
-    /// What has happened, as sure as that.
+    /// An event with this information quality and cause.
     pub fn new(quality: u8, event: Cause) -> Situation {
         Situation { quality, event, linked: None, history: None }
     }
 }
 
-/// EventPoint.
-#[derive(AsnType, Encode, Decode, Debug, Clone, Copy, PartialEq, Eq)]
-#[rasn(automatic_tags)]
-pub struct EventPoint {
-    /// Relative to the next point.
-    pub position: DeltaPosition,
-    /// Hundredths of a second before that.
-    #[rasn(value("1..=65535", extensible))]
-    pub delta_time: Option<u32>,
-    /// How sure the sender is.
-    #[rasn(value("0..=7"))]
-    pub quality: u8,
-}
-
-/// LocationContainer.
-#[derive(AsnType, Encode, Decode, Debug, Clone, PartialEq, Eq)]
-#[rasn(automatic_tags)]
-#[non_exhaustive]
-pub struct Location {
-    /// How fast the event moves.
-    pub speed: Option<Speed>,
-    /// Where to.
-    pub heading: Option<Heading>,
-    /// Ways that lead to it.
-    #[rasn(size("1..=7"))]
-    pub traces: SequenceOf<PathHistory>,
-    /// The road it is on.
-    pub road: Option<Road>,
-}
-
 impl Location {
-    /// Ways that lead to the event, one at least.
+    /// A container with these traces, one at least.
     pub fn new(traces: SequenceOf<PathHistory>) -> Location {
         Location { speed: None, heading: None, traces, road: None }
     }
 }
 
-/// RoadType.
-#[derive(AsnType, Encode, Decode, Debug, Clone, Copy, PartialEq, Eq, Hash)]
-#[rasn(enumerated)]
-#[allow(missing_docs, reason = "the names say it")]
-pub enum Road {
-    UrbanUnseparated = 0,
-    UrbanSeparated = 1,
-    RuralUnseparated = 2,
-    RuralSeparated = 3,
-}
-
-/// AlacarteContainer.
-#[derive(AsnType, Encode, Decode, Debug, Clone, Default, PartialEq, Eq)]
-#[rasn(automatic_tags)]
-#[non_exhaustive]
-pub struct Alacarte {
-    /// The lane it is on.
-    #[rasn(value("-1..=14"))]
-    pub lane: Option<i8>,
-    /// To soften a crash.
-    pub impact: Option<ImpactReduction>,
-    /// Degrees Celsius.
-    #[rasn(value("-60..=67"))]
-    pub temperature: Option<i8>,
-    /// Of road works.
-    pub road_works: Option<RoadWorksExtended>,
-    /// How the position was found.
-    pub positioning: Option<Positioning>,
-    /// Of a vehicle that stands.
-    pub stationary: Option<Stationary>,
-}
-
-/// PositioningSolutionType.
-#[derive(AsnType, Encode, Decode, Debug, Clone, Copy, PartialEq, Eq, Hash)]
-#[rasn(enumerated)]
-#[non_exhaustive]
-#[allow(missing_docs, reason = "the names are those of the standard")]
-pub enum Positioning {
-    None = 0,
-    Satellites = 1,
-    DifferentialSatellites = 2,
-    SatellitesAndReckoning = 3,
-    DifferentialAndReckoning = 4,
-    Reckoning = 5,
-}
-
-/// ImpactReductionContainer; lengths in centimetres or tenths of a metre, as the standard has them.
-#[derive(AsnType, Encode, Decode, Debug, Clone, PartialEq, Eq)]
-#[rasn(automatic_tags)]
-#[allow(missing_docs, reason = "the fields are those of the standard")]
-pub struct ImpactReduction {
-    #[rasn(value("1..=100"))]
-    pub height_carrier_left: u8,
-    #[rasn(value("1..=100"))]
-    pub height_carrier_right: u8,
-    #[rasn(value("1..=127"))]
-    pub position_carrier_left: u8,
-    #[rasn(value("1..=127"))]
-    pub position_carrier_right: u8,
-    pub pillars: Pillars,
-    #[rasn(value("1..=63"))]
-    pub centre_of_mass: u8,
-    #[rasn(value("1..=127"))]
-    pub wheel_base: u8,
-    #[rasn(value("1..=255"))]
-    pub turning_radius: u8,
-    #[rasn(value("1..=20"))]
-    pub front_axle: u8,
-    #[rasn(size("20"))]
-    pub occupants: BitString,
-    #[rasn(value("1..=1024"))]
-    pub mass: u16,
-    pub indication: Indication,
-}
-
-/// PositionOfPillars, tenths of a metre.
-#[derive(AsnType, Encode, Decode, Debug, Clone, PartialEq, Eq)]
-#[rasn(delegate, size("1..=3", extensible))]
-pub struct Pillars(pub SequenceOf<Pillar>);
-
-/// PosPillar.
-#[derive(AsnType, Encode, Decode, Debug, Clone, Copy, PartialEq, Eq)]
-#[rasn(delegate, value("1..=30"))]
-pub struct Pillar(pub u8);
-
-/// RequestResponseIndication.
-#[derive(AsnType, Encode, Decode, Debug, Clone, Copy, PartialEq, Eq, Hash)]
-#[rasn(enumerated)]
-#[allow(missing_docs, reason = "the names say it")]
-pub enum Indication {
-    Request = 0,
-    Response = 1,
-}
-
-/// RoadWorksContainerExtended.
-#[derive(AsnType, Encode, Decode, Debug, Clone, PartialEq, Eq)]
-#[rasn(automatic_tags)]
-pub struct RoadWorksExtended {
-    /// Light bar, siren.
-    #[rasn(size("2"))]
-    pub light_bar_siren: Option<BitString>,
-    /// Lanes that are closed.
-    pub closed_lanes: Option<ClosedLanes>,
-    /// For whom.
-    #[rasn(size("1..=3", extensible))]
-    pub restriction: Option<SequenceOf<StationType>>,
-    /// Kilometres an hour.
-    #[rasn(value("1..=255"))]
-    pub speed_limit: Option<u8>,
-    /// What has happened there.
-    pub incident: Option<Cause>,
-    /// The way past it.
-    #[rasn(size("1..=40"))]
-    pub recommended_path: Option<SequenceOf<ReferencePosition>>,
-    /// Where the limit begins.
-    pub limit_from: Option<DeltaPosition>,
-    /// What holds.
-    pub traffic_rule: Option<TrafficRule>,
-    /// Other messages about it.
-    #[rasn(size("1..=8", extensible))]
-    pub references: Option<SequenceOf<ActionId>>,
-}
-
-/// StationType.
-#[derive(AsnType, Encode, Decode, Debug, Clone, Copy, PartialEq, Eq)]
-#[rasn(delegate, value("0..=255"))]
-pub struct StationType(pub u8);
-
-/// StationaryVehicleContainer.
-#[derive(AsnType, Encode, Decode, Debug, Clone, PartialEq, Eq)]
-#[rasn(automatic_tags)]
-pub struct Stationary {
-    /// For how long it has been standing.
-    pub since: Option<StationarySince>,
-    /// Why.
-    pub cause: Option<Cause>,
-    /// What is in it.
-    pub goods: Option<Goods>,
-    /// Who is in it; 127 unknown.
-    #[rasn(value("0..=127"))]
-    pub occupants: Option<u8>,
-    /// Which one.
-    pub vehicle: Option<VehicleIdentification>,
-    /// What drives it, a bit each.
-    #[rasn(size("7"))]
-    pub energy: Option<BitString>,
-}
-
-/// StationarySince.
-#[derive(AsnType, Encode, Decode, Debug, Clone, Copy, PartialEq, Eq, Hash)]
-#[rasn(enumerated)]
-#[allow(missing_docs, reason = "the names are minutes")]
-pub enum StationarySince {
-    Under1 = 0,
-    Under2 = 1,
-    Under15 = 2,
-    Over15 = 3,
-}
-
-/// DangerousGoodsExtended.
-#[derive(AsnType, Encode, Decode, Debug, Clone, PartialEq, Eq)]
-#[rasn(automatic_tags)]
-#[non_exhaustive]
-#[allow(missing_docs, reason = "the fields are those of the standard")]
-pub struct Goods {
-    pub kind: DangerousGoods,
-    #[rasn(value("0..=9999"))]
-    pub un_number: u16,
-    pub elevated_temperature: bool,
-    pub tunnels_restricted: bool,
-    pub limited_quantity: bool,
-    #[rasn(size("1..=24"))]
-    pub action_code: Option<Ia5String>,
-    #[rasn(size("1..=16"))]
-    pub phone: Option<NumericString>,
-    pub company: Option<Utf8String>,
-}
-
 impl Goods {
-    /// Goods of a class and a number of the United Nations.
+    /// Goods of this class and UN number.
     pub fn new(kind: DangerousGoods, un_number: u16) -> Goods {
         Goods {
             kind,
@@ -387,17 +292,4 @@ impl Goods {
             company: None,
         }
     }
-}
-
-/// VehicleIdentification.
-#[derive(AsnType, Encode, Decode, Debug, Clone, Default, PartialEq, Eq)]
-#[rasn(automatic_tags)]
-#[non_exhaustive]
-pub struct VehicleIdentification {
-    /// World manufacturer identifier.
-    #[rasn(size("1..=3"))]
-    pub manufacturer: Option<Ia5String>,
-    /// Vehicle descriptor section.
-    #[rasn(size("6"))]
-    pub descriptor: Option<Ia5String>,
 }

@@ -1,6 +1,7 @@
-//! Elements of an announcement that have a number and are skipped by who does not know it (IEEE Std 1609.3 WAVE
-//! Information Elements): the values are open types, octets with their length in front.
+//! Extensions of a service announcement (IEEE Std 1609.3 WAVE Information Elements). A receiver skips those that it does
+//! not know: values are open types, octets with their length in front.
 
+use super::asn1::asn1;
 use crate::malformed::{Malformed, Why};
 use crate::reader::Reader;
 use alloc::string::String;
@@ -9,59 +10,58 @@ use core::net::Ipv6Addr;
 use core::str;
 use rasn::prelude::*;
 
-/// What the numbers mean that roam6 knows.
+/// Identifiers of the extensions that roam6 knows.
 pub mod id {
-    /// Whose announcement it is, 1 to 32 characters.
+    /// Advertiser identifier, 1 to 32 characters.
     pub const ADVERTISER: u8 = 7;
-    /// What the application wants to say: up to 31 octets.
+    /// Provider service context, up to 31 octets.
     pub const CONTEXT: u8 = 8;
-    /// Where the service is: an IPv6 address.
+    /// IPv6 address of the service.
     pub const ADDRESS: u8 = 9;
-    /// Its port.
+    /// Port of the service.
     pub const PORT: u8 = 10;
-    /// A second server of the domain name system.
+    /// Secondary DNS server.
     pub const SECONDARY_DNS: u8 = 13;
-    /// Announcements in five seconds.
+    /// Repeat rate: announcements in five seconds.
     pub const REPEAT_RATE: u8 = 17;
 }
 
-/// Longest name of an announcer, octets.
+/// Longest advertiser identifier, octets.
 pub const MAX_NAME: usize = 32;
 /// Longest context, octets.
 pub const MAX_CONTEXT: usize = 31;
 
-/// An element.
-#[derive(AsnType, Encode, Decode, Debug, Clone, PartialEq, Eq)]
-#[rasn(automatic_tags)]
-pub struct Extension {
-    /// What it is: one of [`id`], or something else.
-    #[rasn(value("0..=255"))]
-    pub id: u8,
-    /// Its encoding.
-    pub value: OctetString,
+asn1! {
+    /// An extension.
+    sequence Extension {
+        /// Identifier: one of [`id`], or another.
+        id: u8 [value("0..=255")],
+        /// Encoded value.
+        value: OctetString,
+    }
 }
 
-/// The value of an element.
+/// The value of an extension.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Value {
-    /// Whose announcement it is.
+    /// Advertiser identifier.
     Advertiser(String),
-    /// What the application wants to say.
+    /// Provider service context.
     Context(Vec<u8>),
-    /// Where the service is.
+    /// IPv6 address of the service.
     Address(Ipv6Addr),
-    /// Its port.
+    /// Port of the service.
     Port(u16),
-    /// A second server of the domain name system.
+    /// Secondary DNS server.
     SecondaryDns(Ipv6Addr),
-    /// Announcements in five seconds.
+    /// Repeat rate: announcements in five seconds.
     RepeatRate(u8),
-    /// Of no interest here.
+    /// Any other extension.
     Other,
 }
 
 impl Value {
-    /// The element.
+    /// The extension; `None` for [`Value::Other`], and if the value is too long.
     pub fn emit(&self) -> Option<Extension> {
         let (id, value) = match self {
             Value::Advertiser(name) => (id::ADVERTISER, counted(name.as_bytes())?),

@@ -3,6 +3,7 @@
 //! data dictionary TS 102 894-2 V1.3.1, and announcements of services (SAEM, EN 302 890-1 V1.2.1). Types, fields, bounds
 //! and units are those of the standards' ASN.1 modules.
 
+mod asn1;
 pub mod cam;
 pub mod common;
 pub mod denm;

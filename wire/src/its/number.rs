@@ -1,40 +1,36 @@
-//! What names an application: ITS-AID (ISO 17419), PSID (IEEE Std 1609.12). A CHOICE within a CHOICE (VarLengthNumber),
-//! whose first bits say how many octets the number takes: one to four.
+//! Application identifiers: ITS-AID (ISO 17419), PSID (IEEE Std 1609.12). A VarLengthNumber is a CHOICE within a
+//! CHOICE; its first bits select a length of one to four octets.
 
+use super::asn1::asn1;
 use rasn::prelude::*;
 
-/// VarLengthNumber: one octet.
-#[derive(AsnType, Encode, Decode, Debug, Clone, Copy, PartialEq, Eq)]
-#[rasn(choice, automatic_tags)]
-pub enum Number {
-    /// It is this.
-    #[rasn(value("0..=127"))]
-    Content(u8),
-    /// It takes more.
-    Extension(Ext1),
-}
+asn1! {
+    /// VarLengthNumber: one octet.
+    #[derive(Copy)]
+    choice Number {
+        /// The value.
+        Content(u8) [value("0..=127")],
+        /// A longer number.
+        Extension(Ext1),
+    }
 
-/// Two octets.
-#[derive(AsnType, Encode, Decode, Debug, Clone, Copy, PartialEq, Eq)]
-#[rasn(choice, automatic_tags)]
-pub enum Ext1 {
-    /// It is this.
-    #[rasn(value("128..=16511"))]
-    Content(u16),
-    /// It takes more.
-    Extension(Ext2),
-}
+    /// Two octets.
+    #[derive(Copy)]
+    choice Ext1 {
+        /// The value.
+        Content(u16) [value("128..=16511")],
+        /// A longer number.
+        Extension(Ext2),
+    }
 
-/// Three octets.
-#[derive(AsnType, Encode, Decode, Debug, Clone, Copy, PartialEq, Eq)]
-#[rasn(choice, automatic_tags)]
-pub enum Ext2 {
-    /// It is this.
-    #[rasn(value("16512..=2113663"))]
-    Content(u32),
-    /// It takes four; larger numbers are not assigned yet.
-    #[rasn(value("2113664..=270549119", extensible))]
-    Extension(u32),
+    /// Three octets.
+    #[derive(Copy)]
+    choice Ext2 {
+        /// The value.
+        Content(u32) [value("16512..=2113663")],
+        /// Four octets; larger numbers are not assigned yet.
+        Extension(u32) [value("2113664..=270549119", extensible)],
+    }
 }
 
 impl From<u32> for Number {

@@ -1,177 +1,149 @@
-//! The Services Announcement Message: ETSI EN 302 890-1 V1.2.1, TS 104 091 V2.1.1 (SAEM). What it holds is the Sam of
-//! ISO 16460, which is the SrvAdvMsg of IEEE Std 1609.3: which applications a station serves, on which channels, and how
-//! to reach the Internet through it.
+//! The Services Announcement Message: ETSI EN 302 890-1 V1.2.1, TS 104 091 V2.1.1 (SAEM). Its body is the Sam of
+//! ISO 16460, which is the SrvAdvMsg of IEEE Std 1609.3: the applications that a station serves, their channels, and
+//! access to the Internet through the station.
 
+use super::asn1::asn1;
 use super::common::Header;
 use super::extension::{Extension, Value};
 use super::number::Number;
 use crate::malformed::{Malformed, Why};
 use rasn::prelude::*;
 
-/// Version of the announcement within (c-rsvAdvPrtVersionNo).
+/// Protocol version of the Sam (c-rsvAdvPrtVersionNo).
 pub const VERSION: u8 = 3;
-/// Services, channels, or extensions of one kind that are read of one announcement: more than a frame wants.
+/// Services, channels or extensions accepted in one list.
 pub const MAX_LIST: usize = 32;
 
-/// A Services Announcement Message.
-#[derive(AsnType, Encode, Decode, Debug, Clone, PartialEq, Eq)]
-#[rasn(automatic_tags)]
-pub struct Saem {
-    /// Of whom.
-    pub header: Header,
-    /// What it says.
-    pub sam: Sam,
-}
+asn1! {
+    /// A Services Announcement Message.
+    sequence Saem {
+        /// ITS PDU header.
+        header: Header,
+        /// Service announcement.
+        sam: Sam,
+    }
 
-/// Sam, SrvAdvMsg.
-#[derive(AsnType, Encode, Decode, Debug, Clone, PartialEq, Eq)]
-#[rasn(automatic_tags)]
-pub struct Sam {
-    /// How to read the rest.
-    pub version: Version,
-    /// The rest.
-    pub body: Body,
-}
+    /// Sam, SrvAdvMsg.
+    sequence Sam {
+        /// Version.
+        version: Version,
+        /// Body.
+        body: Body,
+    }
 
-/// SrvAdvPrtVersion.
-#[derive(AsnType, Encode, Decode, Debug, Clone, Copy, PartialEq, Eq)]
-#[rasn(automatic_tags)]
-pub struct Version {
-    /// 0: an announcement; 1: an answer to one.
-    #[rasn(value("0..=1"))]
-    pub message_id: u8,
-    /// See [`VERSION`].
-    #[rasn(value("0..=7"))]
-    pub version: u8,
-}
+    /// SrvAdvPrtVersion.
+    #[derive(Copy)]
+    sequence Version {
+        /// 0: announcement, 1: response.
+        message_id: u8 [value("0..=1")],
+        /// Protocol version; see [`VERSION`].
+        version: u8 [value("0..=7")],
+    }
 
-/// SrvAdvBody.
-#[derive(AsnType, Encode, Decode, Debug, Clone, PartialEq, Eq)]
-#[rasn(automatic_tags)]
-pub struct Body {
-    /// Whether it has changed.
-    pub change_count: ChangeCount,
-    /// Of the whole.
-    pub extensions: Option<SequenceOf<Extension>>,
-    /// What is served; an empty list where only the way to the Internet is announced.
-    pub services: Option<SequenceOf<Service>>,
-    /// Where that is.
-    pub channels: Option<SequenceOf<Channel>>,
-    /// The way to the Internet.
-    pub routing: Option<Routing>,
-}
+    /// SrvAdvBody.
+    sequence Body {
+        /// Change count.
+        change_count: ChangeCount,
+        /// Extensions of the announcement.
+        extensions: Option<SequenceOf<Extension>>,
+        /// Services; an empty list if only routing is announced.
+        services: Option<SequenceOf<Service>>,
+        /// Channels of the services.
+        channels: Option<SequenceOf<Channel>>,
+        /// Routing advertisement.
+        routing: Option<Routing>,
+    }
 
-/// SrvAdvChangeCount.
-#[derive(AsnType, Encode, Decode, Debug, Clone, Copy, PartialEq, Eq)]
-#[rasn(automatic_tags)]
-pub struct ChangeCount {
-    /// Which announcement of this station.
-    #[rasn(value("0..=15"))]
-    pub announcement: u8,
-    /// Another one each time it changes.
-    #[rasn(value("0..=15"))]
-    pub content: u8,
-}
+    /// SrvAdvChangeCount.
+    #[derive(Copy)]
+    sequence ChangeCount {
+        /// Identifier of the announcement.
+        announcement: u8 [value("0..=15")],
+        /// Content count, incremented with each change.
+        content: u8 [value("0..=15")],
+    }
 
-/// ServiceInfo.
-#[derive(AsnType, Encode, Decode, Debug, Clone, PartialEq, Eq)]
-#[rasn(automatic_tags)]
-pub struct Service {
-    /// Which application.
-    pub application: Number,
-    /// Which of the channels, counted from 1; 0 none.
-    #[rasn(value("0..=31"))]
-    pub channel: u8,
-    /// More of it.
-    pub options: ServiceOptions,
-}
+    /// ServiceInfo.
+    sequence Service {
+        /// Application (ITS-AID).
+        application: Number,
+        /// Index of the channel, counted from 1; 0: none.
+        channel: u8 [value("0..=31")],
+        /// Options.
+        options: ServiceOptions,
+    }
 
-/// ChannelOptions.
-#[derive(AsnType, Encode, Decode, Debug, Clone, Default, PartialEq, Eq)]
-#[rasn(automatic_tags)]
-pub struct ServiceOptions {
-    /// Never there (mandApp).
-    pub mandatory: Option<()>,
-    /// Never there (serviceProviderPort).
-    pub reply_to: Option<()>,
-    /// Where it is, and what it says.
-    pub extensions: Option<SequenceOf<Extension>>,
-}
+    /// ChannelOptions.
+    #[derive(Default)]
+    sequence ServiceOptions {
+        /// mandApp: unused.
+        mandatory: Option<()>,
+        /// serviceProviderPort: unused.
+        reply_to: Option<()>,
+        /// Extensions: address, port, context.
+        extensions: Option<SequenceOf<Extension>>,
+    }
 
-/// ChannelInfo.
-#[derive(AsnType, Encode, Decode, Debug, Clone, PartialEq, Eq)]
-#[rasn(automatic_tags)]
-pub struct Channel {
-    /// Operating class (IEEE Std 802.11 annex E).
-    #[rasn(value("0..=255"))]
-    pub operating_class: u8,
-    /// Its number.
-    #[rasn(value("0..=255"))]
-    pub number: u8,
-    /// Most power, dBm.
-    #[rasn(value("-128..=127"))]
-    pub power: i8,
-    /// How fast.
-    pub rate: Rate,
-    /// More of it.
-    pub options: ChannelOptions,
-}
+    /// ChannelInfo.
+    sequence Channel {
+        /// Operating class (IEEE Std 802.11 annex E).
+        operating_class: u8 [value("0..=255")],
+        /// Channel number.
+        number: u8 [value("0..=255")],
+        /// Maximum transmit power, dBm.
+        power: i8 [value("-128..=127")],
+        /// Data rate.
+        rate: Rate,
+        /// Options.
+        options: ChannelOptions,
+    }
 
-/// WsaChInfoDataRate.
-#[derive(AsnType, Encode, Decode, Debug, Clone, PartialEq, Eq)]
-#[rasn(automatic_tags)]
-pub struct Rate {
-    /// Whether it is the least, not the only one.
-    #[rasn(size("1"))]
-    pub adaptable: BitString,
-    /// 500 kbit/s each.
-    #[rasn(value("0..=127"))]
-    pub rate: u8,
-}
+    /// WsaChInfoDataRate.
+    sequence Rate {
+        /// Whether the rate is the minimum instead of the only one.
+        adaptable: BitString [size("1")],
+        /// Rate, 500 kbit/s.
+        rate: u8 [value("0..=127")],
+    }
 
-/// ChInfoOptions: the octet that says what follows, of which one bit is in use.
-#[derive(AsnType, Encode, Decode, Debug, Clone, Default, PartialEq, Eq)]
-#[rasn(automatic_tags)]
-#[allow(missing_docs, reason = "they mean nothing yet")]
-pub struct ChannelOptions {
-    pub option1: Option<()>,
-    pub option2: Option<()>,
-    pub option3: Option<()>,
-    pub option4: Option<()>,
-    pub option5: Option<()>,
-    pub option6: Option<()>,
-    pub option7: Option<()>,
-    /// How it is shared.
-    pub extensions: Option<SequenceOf<Extension>>,
-}
+    /// ChInfoOptions: seven options without use, and the extensions.
+    #[derive(Default)]
+    #[allow(missing_docs, reason = "the options are not defined yet")]
+    sequence ChannelOptions {
+        option1: Option<()>,
+        option2: Option<()>,
+        option3: Option<()>,
+        option4: Option<()>,
+        option5: Option<()>,
+        option6: Option<()>,
+        option7: Option<()>,
+        /// Extensions.
+        extensions: Option<SequenceOf<Extension>>,
+    }
 
-/// RoutingAdvertisement: what a router would advertise on the link (RFC 4861), without a link.
-#[derive(AsnType, Encode, Decode, Debug, Clone, PartialEq, Eq)]
-#[rasn(automatic_tags)]
-pub struct Routing {
-    /// Seconds.
-    #[rasn(value("0..=65535"))]
-    pub lifetime: u16,
-    /// Of addresses here.
-    pub prefix: Address,
-    /// Bits of that.
-    #[rasn(value("0..=255"))]
-    pub prefix_length: u8,
-    /// Who forwards.
-    pub gateway: Address,
-    /// A server of the domain name system; `::` where there is none.
-    pub dns: Address,
-    /// More of it.
-    pub extensions: SequenceOf<Extension>,
-}
+    /// RoutingAdvertisement: the contents of a Router Advertisement (RFC 4861).
+    sequence Routing {
+        /// Router lifetime, seconds.
+        lifetime: u16 [value("0..=65535")],
+        /// Prefix of the link.
+        prefix: Address,
+        /// Prefix length, bits.
+        prefix_length: u8 [value("0..=255")],
+        /// Default gateway.
+        gateway: Address,
+        /// Primary DNS server; `::` if there is none.
+        dns: Address,
+        /// Options.
+        extensions: SequenceOf<Extension>,
+    }
 
-/// IPv6Address.
-#[derive(AsnType, Encode, Decode, Debug, Clone, Copy, PartialEq, Eq)]
-#[rasn(delegate)]
-pub struct Address(pub FixedOctetString<16>);
+    /// IPv6Address.
+    #[derive(Copy)]
+    type Address(FixedOctetString<16>);
+}
 
 impl Saem {
-    /// What types do not say: versions, prefixes, extensions, and that no list is endless.
+    /// Checks what the types leave open: versions, prefix length, extensions, and the length of each list.
     pub(super) fn check(&self) -> Result<(), Malformed> {
         let wrong = |what, value: u8| Err(Malformed { what, at: 0, why: Why::Value(value.into()) });
         let Sam { version, body } = &self.sam;
@@ -195,7 +167,7 @@ impl Saem {
 }
 
 impl Service {
-    /// Where ISO has more than IEEE, there is something that is not known how to read.
+    /// Refuses the fields of ISO 16460 that IEEE Std 1609.3 lacks.
     fn check(&self) -> Result<(), Malformed> {
         let ServiceOptions { mandatory, reply_to, extensions } = &self.options;
         if mandatory.is_some() || reply_to.is_some() {
@@ -216,7 +188,7 @@ fn check_extensions(extensions: Option<&[Extension]>) -> Result<(), Malformed> {
     extensions.iter().try_for_each(|extension| extension.read().map(drop))
 }
 
-/// The values in a list of extensions that has been checked.
+/// The values of a list of extensions that was checked when it was parsed.
 pub fn values(extensions: Option<&[Extension]>) -> impl Iterator<Item = Value> + '_ {
     extensions.unwrap_or_default().iter().filter_map(|extension| extension.read().ok())
 }
