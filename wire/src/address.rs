@@ -1,5 +1,6 @@
 //! Distinct types for addresses and identifiers.
 
+use crate::text::{refusal, serde_as_text};
 use core::fmt;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use core::str::FromStr;
@@ -104,17 +105,10 @@ impl FromStr for LinkAddress {
     }
 }
 
-/// The text is no link-layer address.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct LinkAddressError;
-
-impl fmt::Display for LinkAddressError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a link-layer address is written as 02:00:00:00:00:01")
-    }
+refusal! {
+    /// The text is no link-layer address.
+    LinkAddressError: "a link-layer address is written as 02:00:00:00:00:01"
 }
-
-impl core::error::Error for LinkAddressError {}
 
 /// A prefix; bits beyond its length are zero. An IPv4 prefix is stored as one of IPv4-mapped addresses (RFC 4291
 /// §2.5.5.2), and displayed in IPv4 notation.
@@ -244,24 +238,7 @@ impl FromStr for Prefix {
     }
 }
 
-#[cfg(feature = "serde")]
-mod serde_impl {
-    use super::Prefix;
-    use alloc::string::String;
-    use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error};
-
-    impl Serialize for Prefix {
-        fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-            serializer.collect_str(self)
-        }
-    }
-
-    impl<'de> Deserialize<'de> for Prefix {
-        fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Prefix, D::Error> {
-            String::deserialize(deserializer)?.parse().map_err(D::Error::custom)
-        }
-    }
-}
+serde_as_text!(Prefix);
 
 #[cfg(test)]
 mod tests {

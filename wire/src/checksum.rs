@@ -25,7 +25,7 @@ fn with_pseudo_header<const LENGTH: usize>(ends: &[[u8; LENGTH]; 2], protocol: u
     !fold(sum)
 }
 
-/// The same without a pseudo-header, as IPv4 protects its own header (RFC 791 §3.1).
+/// The same without a pseudo-header: of an IPv4 header (RFC 791 §3.1), or a Shim6 message (RFC 5533 §5.3).
 pub fn internet_checksum(header: &[u8]) -> u16 {
     !fold(sum_words(header))
 }

@@ -1,11 +1,36 @@
 //! Open code points: a value that the standard has assigned has a name and a text, and any other survives a round trip.
 
-use core::fmt;
+use core::ops::BitOr;
 
 /// Declares a newtype over an unsigned integer with a constant and a text for each assigned value.
 ///
-/// Declares also `text`, which is `None` for an unassigned value. How a value is displayed is left to the type.
+/// Declares also `text`, which is `None` for an unassigned value. With `as number` a value is displayed as its number,
+/// followed by its text in parentheses; with `as "what"` as its text, and an unassigned one as `what` and its number.
 macro_rules! code_points {
+    ($(#[$meta:meta])* $name:ident($integer:ty) as number $values:tt) => {
+        code_points! { $(#[$meta])* $name($integer) $values }
+
+        impl core::fmt::Display for $name {
+            fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+                match self.text() {
+                    Some(text) => write!(f, "{} ({text})", self.0),
+                    None => write!(f, "{}", self.0),
+                }
+            }
+        }
+    };
+    ($(#[$meta:meta])* $name:ident($integer:ty) as $what:literal $values:tt) => {
+        code_points! { $(#[$meta])* $name($integer) $values }
+
+        impl core::fmt::Display for $name {
+            fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+                match self.text() {
+                    Some(text) => f.write_str(text),
+                    None => write!(f, concat!($what, " {}"), self.0),
+                }
+            }
+        }
+    };
     ($(#[$meta:meta])* $name:ident($integer:ty) { $($constant:ident = $value:literal, $text:literal;)* }) => {
         $(#[$meta])*
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -20,6 +45,32 @@ macro_rules! code_points {
             /// The text of the value; `None` if the value is unassigned.
             pub fn text(self) -> Option<&'static str> {
                 Self::ASSIGNED.iter().find(|(value, _)| *value == self).map(|(_, text)| *text)
+            }
+        }
+    };
+}
+
+/// Declares an enum of the values that a field may have; the receiver refuses any other.
+macro_rules! field_values {
+    ($(#[$meta:meta])* $name:ident { $($(#[$doc:meta])* $variant:ident = $value:literal,)* }) => {
+        $(#[$meta])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub enum $name {
+            $($(#[$doc])* $variant = $value,)*
+        }
+
+        impl $name {
+            /// Of the value of the field; `None` for any other value.
+            pub fn from_value(value: u8) -> Option<$name> {
+                match value {
+                    $($value => Some($name::$variant),)*
+                    _ => None,
+                }
+            }
+
+            /// The value of the field.
+            pub fn value(self) -> u8 {
+                self as u8
             }
         }
     };
@@ -53,25 +104,9 @@ macro_rules! flags {
     };
 }
 
-pub(crate) use {code_points, flags};
-
-/// Displays a code point as its number, followed by its text in parentheses.
-pub(crate) fn display_number(f: &mut fmt::Formatter<'_>, number: u8, text: Option<&str>) -> fmt::Result {
-    match text {
-        Some(text) => write!(f, "{number} ({text})"),
-        None => write!(f, "{number}"),
-    }
+/// The bits that are set, of flags and their bits.
+pub(crate) fn set_bits<const COUNT: usize, T: Default + BitOr<Output = T>>(flags: [(bool, T); COUNT]) -> T {
+    flags.into_iter().filter(|(set, _)| *set).fold(T::default(), |bits, (_, bit)| bits | bit)
 }
 
-/// Displays a code point as its text; an unassigned one as `what` and its number.
-pub(crate) fn display_text(
-    f: &mut fmt::Formatter<'_>,
-    text: Option<&str>,
-    what: &str,
-    number: impl Into<u32>,
-) -> fmt::Result {
-    match text {
-        Some(text) => f.write_str(text),
-        None => write!(f, "{what} {}", number.into()),
-    }
-}
+pub(crate) use {code_points, field_values, flags};

@@ -3,6 +3,7 @@
 
 use crate::malformed::{Malformed, Why};
 use crate::reader::Reader;
+use crate::text::{refusal, serde_as_text};
 use crate::writer::{Writer, low};
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -18,17 +19,10 @@ const MAX_NAME_LENGTH: usize = 253;
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct DomainName(String);
 
-/// The text is no domain name.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct DomainNameError;
-
-impl fmt::Display for DomainNameError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("not a domain name; write it as example.org")
-    }
+refusal! {
+    /// The text is no domain name.
+    DomainNameError: "not a domain name; write it as example.org"
 }
-
-impl core::error::Error for DomainNameError {}
 
 impl DomainName {
     /// The name without its final dot.
@@ -75,11 +69,9 @@ impl DomainName {
     }
 
     /// Writes the labels and the root.
-    pub(crate) fn write(&self, writer: &mut Writer) {
-        for label in self.0.split('.') {
-            writer.u8(low(label.len())).bytes(label.as_bytes());
-        }
-        writer.u8(0);
+    pub(crate) fn write<'w>(&self, writer: &'w mut Writer) -> &'w mut Writer {
+        let labels = self.0.split('.');
+        writer.list(labels, |writer, label| writer.u8(low(label.len())).bytes(label.as_bytes())).u8(0)
     }
 }
 
@@ -101,24 +93,7 @@ impl fmt::Display for DomainName {
     }
 }
 
-#[cfg(feature = "serde")]
-mod serde_impl {
-    use super::DomainName;
-    use alloc::string::String;
-    use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error};
-
-    impl Serialize for DomainName {
-        fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-            serializer.serialize_str(self.as_str())
-        }
-    }
-
-    impl<'de> Deserialize<'de> for DomainName {
-        fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<DomainName, D::Error> {
-            String::deserialize(deserializer)?.parse().map_err(D::Error::custom)
-        }
-    }
-}
+serde_as_text!(DomainName);
 
 #[cfg(test)]
 mod tests {
@@ -132,7 +107,7 @@ mod tests {
     fn domain_names_round_trip_and_padding_is_skipped() {
         let names: Vec<DomainName> = ["example.org", "a-b_c.d"].iter().map(|name| name.parse().unwrap()).collect();
         let mut writer = Writer::new();
-        names.iter().for_each(|name| name.write(&mut writer));
+        writer.list(&names, |writer, name| name.write(writer));
         let octets = [writer.finish(), vec![0; 5]].concat();
         assert_eq!(&octets[..13], b"\x07example\x03org\0");
         assert_eq!(read(&octets).unwrap(), Some(names));

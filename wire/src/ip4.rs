@@ -134,28 +134,17 @@ impl<'a> Encapsulated<'a> {
         let protocol = if udp { ip6::protocol::UDP } else { ip6::protocol::IPV6 };
         let mut header = Writer::new();
         header.u8(VERSION << 4 | (HEADER_LENGTH / WORD) as u8).u8(self.tos).u16(length).u32(0);
-        header.u8(DEFAULT_TTL).u8(protocol).u16(0);
-        header.bytes(&self.source.address.octets()).bytes(&self.destination.address.octets());
-        let mut bytes = header.finish();
-        let sum = internet_checksum(&bytes);
-        set_u16(&mut bytes, CHECKSUM_AT, sum);
+        header.u8(DEFAULT_TTL).u8(protocol).u16(0).address4(self.source.address).address4(self.destination.address);
+        let mut packet = header.finish_with_checksum(CHECKSUM_AT, internet_checksum);
         if udp {
-            bytes.extend(self.udp_datagram(inner));
+            let sum = |datagram: &[u8]| {
+                checksum4(self.source.address, self.destination.address, ip6::protocol::UDP, datagram)
+            };
+            packet.extend(udp::emit((self.source.port, self.destination.port), inner, sum));
         } else {
-            bytes.extend(inner);
+            packet.extend(inner);
         }
-        bytes
-    }
-
-    fn udp_datagram(&self, inner: &[u8]) -> Vec<u8> {
-        let length = u16::try_from(inner.len() + udp::HEADER_LENGTH).unwrap_or(u16::MAX);
-        let mut writer = Writer::new();
-        writer.u16(self.source.port).u16(self.destination.port).u16(length).u16(0).bytes(inner);
-        let mut bytes = writer.finish();
-        let sum = checksum4(self.source.address, self.destination.address, ip6::protocol::UDP, &bytes);
-        // A checksum of 0 would mean none (RFC 768).
-        set_u16(&mut bytes, udp::CHECKSUM_AT, if sum == 0 { u16::MAX } else { sum });
-        bytes
+        packet
     }
 }
 
@@ -185,29 +174,16 @@ fn split_header(bytes: &[u8]) -> Result<(&[u8], Reader<'_>), Malformed> {
 
 /// The ports of a UDP datagram; leaves the UDP payload in `body`. A checksum of zero means none.
 fn read_ports(body: &mut Reader<'_>, (source, destination): (Ipv4Addr, Ipv4Addr)) -> Result<(u16, u16), Malformed> {
-    let (at, datagram) = (body.position(), body.clone().rest());
-    let ports = (body.u16()?, body.u16()?);
-    let length = usize::from(body.u16()?);
-    let sum = body.u16()?;
-    if ports.0 == 0 || ports.1 == 0 {
+    let at = body.position();
+    let header = udp::Header::read(body)?;
+    if header.ports.0 == 0 || header.ports.1 == 0 {
         return Err(Malformed { what: "UDP port", at, why: Why::Value(0) });
     }
-    let Some(payload) = length.checked_sub(udp::HEADER_LENGTH) else {
-        let why = Why::Length { has: length, needs: udp::HEADER_LENGTH };
-        return Err(Malformed { what: "UDP length", at: at + udp::LENGTH_AT, why });
-    };
-    *body = body.part("UDP payload", payload)?;
-    let covered = datagram.get(..length).unwrap_or(datagram);
-    if sum != 0 && checksum4(source, destination, ip6::protocol::UDP, covered) != 0 {
+    if header.checksum != 0 && checksum4(source, destination, ip6::protocol::UDP, header.datagram) != 0 {
         return Err(Malformed { what: "UDP header", at: at + udp::CHECKSUM_AT, why: Why::Checksum });
     }
-    Ok(ports)
-}
-
-fn set_u16(bytes: &mut [u8], at: usize, sum: u16) {
-    for (to, from) in bytes.iter_mut().skip(at).zip(sum.to_be_bytes()) {
-        *to = from;
-    }
+    *body = header.payload;
+    Ok(header.ports)
 }
 
 #[cfg(test)]
@@ -251,7 +227,7 @@ mod tests {
             bytes[6..8].copy_from_slice(&[flags, u8::from(flags == 0)]);
             bytes[10..12].fill(0);
             let sum = internet_checksum(&bytes[..20]);
-            set_u16(&mut bytes, CHECKSUM_AT, sum);
+            bytes[CHECKSUM_AT..12].copy_from_slice(&sum.to_be_bytes());
             assert_eq!(Encapsulated::parse(&bytes).unwrap_err().what, "IPv4 fragment");
         }
     }

@@ -27,6 +27,7 @@ pub mod mnpp;
 pub mod mobility;
 pub mod reader;
 pub mod shim6;
+mod text;
 pub mod udp;
 pub mod writer;
 

@@ -81,7 +81,7 @@ impl Announcement {
 
     /// Emits the message with its checksum and without proof; networks beyond [`MAX_NETWORKS`] are omitted.
     pub fn emit(&self, source: Ipv6Addr) -> Vec<u8> {
-        with_checksum(self.body(), source)
+        finish(self.body(), source)
     }
 
     /// Emits the message with a proof by the key `spi`: `prove` computes the code over the octets it is given.
@@ -92,20 +92,19 @@ impl Announcement {
         unix_micros: u64,
         prove: impl FnOnce(&[u8]) -> [u8; CODE_LENGTH],
     ) -> Vec<u8> {
-        let mut writer = Writer::new();
-        writer.bytes(&self.body()).u8(PROOF).u8(4).u16(0).u32(spi).u64(unix_micros);
-        let mut message = writer.finish();
-        let code = prove(&message);
-        message.extend_from_slice(&code);
-        with_checksum(message, source)
+        let mut message = self.body();
+        message.u8(PROOF).u8(4).u16(0).u32(spi).u64(unix_micros);
+        let code = prove(message.written());
+        message.bytes(&code);
+        finish(message, source)
     }
 
-    fn body(&self) -> Vec<u8> {
+    fn body(&self) -> Writer {
         let mut writer = Writer::new();
         writer.u8(ICMP_TYPE).u8(0).u16(0).u8(if self.query { QUERY_FLAG } else { 0 }).u8(0).u16(0);
         let options: Vec<NeighbourOption> = self.networks.iter().take(MAX_NETWORKS).map(Network::option).collect();
         write_all(&options, &mut writer);
-        writer.finish()
+        writer
     }
 
     /// The octets covered by the proof: the message up to the code, with a zero checksum.
@@ -177,12 +176,8 @@ fn read_proof(body: &[u8]) -> Result<Proof, Malformed> {
     Ok(proof)
 }
 
-fn with_checksum(mut message: Vec<u8>, source: Ipv6Addr) -> Vec<u8> {
-    let sum = checksum(source, ALL_ROUTERS, protocol::ICMPV6, &message);
-    for (to, from) in message.iter_mut().skip(CHECKSUM_AT).zip(sum.to_be_bytes()) {
-        *to = from;
-    }
-    message
+fn finish(message: Writer, source: Ipv6Addr) -> Vec<u8> {
+    message.finish_with_checksum(CHECKSUM_AT, |octets| checksum(source, ALL_ROUTERS, protocol::ICMPV6, octets))
 }
 
 #[cfg(test)]

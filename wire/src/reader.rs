@@ -1,6 +1,7 @@
 //! Sequential reader of untrusted bytes that never reads past the end.
 
 use crate::malformed::{Malformed, Why};
+use alloc::vec::Vec;
 use core::net::{Ipv4Addr, Ipv6Addr};
 
 /// The unread bytes, their offset, and the name of what is parsed.
@@ -90,6 +91,25 @@ impl<'a> Reader<'a> {
         core::mem::take(&mut self.rest)
     }
 
+    /// What `read` makes of the octets left, again and again, until nothing is left.
+    ///
+    /// # Errors
+    /// The error of `read`, and [`Why::TooMany`] for more than `limit` items.
+    pub fn list<T>(
+        &mut self,
+        limit: usize,
+        mut read: impl FnMut(&mut Self) -> Result<T, Malformed>,
+    ) -> Result<Vec<T>, Malformed> {
+        let mut items = Vec::new();
+        while !self.is_empty() {
+            if items.len() == limit {
+                return Err(self.malformed(Why::TooMany(limit)));
+            }
+            items.push(read(self)?);
+        }
+        Ok(items)
+    }
+
     /// A reader of the next `count` octets with its own name for errors; positions continue from here.
     pub fn part(&mut self, what: &'static str, count: usize) -> Result<Reader<'a>, Malformed> {
         let at = self.at;
@@ -110,6 +130,14 @@ impl<'a> Reader<'a> {
     fn short(&self, needs: usize) -> Malformed {
         self.malformed(Why::Short { has: self.rest.len(), needs })
     }
+}
+
+/// The octets of a header by the length in its second octet: units of eight octets after the first eight.
+pub(crate) fn header_octets<'a>(what: &'static str, bytes: &'a [u8]) -> Result<&'a [u8], Malformed> {
+    let mut reader = Reader::new(what, bytes);
+    reader.skip(1)?;
+    let needs = (usize::from(reader.u8()?) + 1) * 8;
+    bytes.get(..needs).ok_or(Malformed { what, at: 1, why: Why::Short { has: bytes.len(), needs } })
 }
 
 #[cfg(test)]

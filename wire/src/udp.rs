@@ -23,7 +23,7 @@ use core::net::Ipv6Addr;
 /// Octets of the header.
 pub const HEADER_LENGTH: usize = 8;
 
-pub(crate) const LENGTH_AT: usize = 4;
+const LENGTH_AT: usize = 4;
 pub(crate) const CHECKSUM_AT: usize = 6;
 
 /// A UDP datagram.
@@ -43,40 +43,58 @@ impl<'a> Udp<'a> {
     /// # Errors
     /// [`Malformed`] for a wrong length, and a wrong or missing checksum.
     pub fn parse(bytes: &'a [u8], source: Ipv6Addr, destination: Ipv6Addr) -> Result<Udp<'a>, Malformed> {
-        let mut reader = Reader::new("UDP header", bytes);
-        let ports = (reader.u16()?, reader.u16()?);
-        let length = usize::from(reader.u16()?);
-        let sum = reader.u16()?;
-        if length < HEADER_LENGTH {
-            let why = Why::Length { has: length, needs: HEADER_LENGTH };
-            return Err(Malformed { what: "UDP length", at: LENGTH_AT, why });
-        }
-        let payload = reader.part("UDP payload", length - HEADER_LENGTH)?.rest();
-        let covered = bytes.get(..length).unwrap_or(bytes);
-        if sum == 0 || checksum(source, destination, protocol::UDP, covered) != 0 {
+        let mut header = Header::read(&mut Reader::new("UDP header", bytes))?;
+        if header.checksum == 0 || checksum(source, destination, protocol::UDP, header.datagram) != 0 {
             return Err(Malformed { what: "UDP header", at: CHECKSUM_AT, why: Why::Checksum });
         }
-        Ok(Udp { source: ports.0, destination: ports.1, payload })
+        let (source, destination) = header.ports;
+        Ok(Udp { source, destination, payload: header.payload.rest() })
     }
 
     /// Emits the datagram with its checksum; a payload beyond the length field is truncated.
     pub fn emit(&self, source: Ipv6Addr, destination: Ipv6Addr) -> Vec<u8> {
-        let room = usize::from(u16::MAX) - HEADER_LENGTH;
-        let payload = self.payload.get(..room).unwrap_or(self.payload);
-        let length = u16::try_from(payload.len() + HEADER_LENGTH).unwrap_or(u16::MAX);
-        let mut writer = Writer::new();
-        writer.u16(self.source).u16(self.destination).u16(length).u16(0).bytes(payload);
-        let mut bytes = writer.finish();
-        // A checksum of 0 would mean none (RFC 768).
-        let sum = match checksum(source, destination, protocol::UDP, &bytes) {
-            0 => u16::MAX,
-            sum => sum,
-        };
-        for (to, from) in bytes.iter_mut().skip(CHECKSUM_AT).zip(sum.to_be_bytes()) {
-            *to = from;
-        }
-        bytes
+        emit((self.source, self.destination), self.payload, |datagram| {
+            checksum(source, destination, protocol::UDP, datagram)
+        })
     }
+}
+
+/// The fields of a UDP header, with its payload.
+pub(crate) struct Header<'a> {
+    pub(crate) ports: (u16, u16),
+    pub(crate) checksum: u16,
+    /// What the checksum covers, apart from the pseudo-header.
+    pub(crate) datagram: &'a [u8],
+    pub(crate) payload: Reader<'a>,
+}
+
+impl<'a> Header<'a> {
+    /// Parses the header; the payload ends where the length field says.
+    pub(crate) fn read(reader: &mut Reader<'a>) -> Result<Header<'a>, Malformed> {
+        let (at, whole) = (reader.position(), reader.clone().rest());
+        let ports = (reader.u16()?, reader.u16()?);
+        let length = usize::from(reader.u16()?);
+        let checksum = reader.u16()?;
+        let Some(room) = length.checked_sub(HEADER_LENGTH) else {
+            let why = Why::Length { has: length, needs: HEADER_LENGTH };
+            return Err(Malformed { what: "UDP length", at: at + LENGTH_AT, why });
+        };
+        let payload = reader.part("UDP payload", room)?;
+        Ok(Header { ports, checksum, datagram: whole.get(..length).unwrap_or(whole), payload })
+    }
+}
+
+/// A datagram with the checksum that `checksum` computes; a payload beyond the length field is truncated.
+pub(crate) fn emit((source, destination): (u16, u16), payload: &[u8], checksum: impl Fn(&[u8]) -> u16) -> Vec<u8> {
+    let payload = payload.get(..usize::from(u16::MAX) - HEADER_LENGTH).unwrap_or(payload);
+    let length = u16::try_from(payload.len() + HEADER_LENGTH).unwrap_or(u16::MAX);
+    let mut writer = Writer::new();
+    writer.u16(source).u16(destination).u16(length).u16(0).bytes(payload);
+    // A checksum of 0 would mean none (RFC 768).
+    writer.finish_with_checksum(CHECKSUM_AT, |datagram| match checksum(datagram) {
+        0 => u16::MAX,
+        sum => sum,
+    })
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 //! RFC 8200 §4.2, RFC 6275 §6.2.2 and §6.2.3.
 
 use alloc::vec::Vec;
-use core::net::Ipv6Addr;
+use core::net::{Ipv4Addr, Ipv6Addr};
 
 /// Alignment requirement of an option: `step` × n + `offset` octets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -46,6 +46,11 @@ impl Writer {
         self.bytes.len()
     }
 
+    /// The octets written so far.
+    pub fn written(&self) -> &[u8] {
+        &self.bytes
+    }
+
     /// Appends an octet.
     pub fn u8(&mut self, value: u8) -> &mut Self {
         self.bytes(&[value])
@@ -69,6 +74,23 @@ impl Writer {
     /// Appends an address.
     pub fn address(&mut self, value: Ipv6Addr) -> &mut Self {
         self.bytes(&value.octets())
+    }
+
+    /// Appends an IPv4 address.
+    pub fn address4(&mut self, value: Ipv4Addr) -> &mut Self {
+        self.bytes(&value.octets())
+    }
+
+    /// Appends each of `items` with `write`.
+    pub fn list<T>(
+        &mut self,
+        items: impl IntoIterator<Item = T>,
+        write: impl Fn(&mut Self, T) -> &mut Self,
+    ) -> &mut Self {
+        for item in items {
+            write(self, item);
+        }
+        self
     }
 
     /// Appends octets as they are.
@@ -97,12 +119,24 @@ impl Writer {
         self.pad(alignment.padding(self.position()))
     }
 
+    /// Appends zero octets up to a multiple of `step` octets.
+    pub fn zero_fill(&mut self, step: usize) -> &mut Self {
+        self.zeros(Alignment::new(step, 0).padding(self.position()))
+    }
+
     /// Overwrites octets written before, as far as they were written.
     pub fn set(&mut self, at: usize, value: &[u8]) -> &mut Self {
         for (to, from) in self.bytes.iter_mut().skip(at).zip(value) {
             *to = *from;
         }
         self
+    }
+
+    /// The message, with `checksum` of it at offset `at`, where zeros were written before.
+    pub fn finish_with_checksum(mut self, at: usize, checksum: impl FnOnce(&[u8]) -> u16) -> Vec<u8> {
+        let sum = checksum(&self.bytes);
+        self.set(at, &sum.to_be_bytes());
+        self.bytes
     }
 
     /// The message.

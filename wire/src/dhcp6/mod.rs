@@ -21,6 +21,7 @@ pub use option::{
     Address, AddressAssociation, DhcpOption, Iaid, Prefix, PrefixAssociation, Status, StatusCode, Timers,
 };
 
+use crate::codepoint::field_values;
 use crate::malformed::Malformed;
 use crate::reader::Reader;
 use crate::writer::Writer;
@@ -83,62 +84,41 @@ pub struct Relay {
     pub options: Vec<DhcpOption>,
 }
 
-/// Types of messages between client and server (RFC 8415 §7.3).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum MessageType {
-    /// Solicit.
-    Solicit,
-    /// Advertise.
-    Advertise,
-    /// Request.
-    Request,
-    /// Confirm.
-    Confirm,
-    /// Renew, with the server that granted the leases.
-    Renew,
-    /// Rebind, with any server.
-    Rebind,
-    /// Reply.
-    Reply,
-    /// Release.
-    Release,
-    /// Decline: duplicate addresses.
-    Decline,
-    /// Reconfigure.
-    Reconfigure,
-    /// Information-request.
-    InformationRequest,
+field_values! {
+    /// Types of messages between client and server (RFC 8415 §7.3).
+    MessageType {
+        /// Solicit.
+        Solicit = 1,
+        /// Advertise.
+        Advertise = 2,
+        /// Request.
+        Request = 3,
+        /// Confirm.
+        Confirm = 4,
+        /// Renew, with the server that granted the leases.
+        Renew = 5,
+        /// Rebind, with any server.
+        Rebind = 6,
+        /// Reply.
+        Reply = 7,
+        /// Release.
+        Release = 8,
+        /// Decline: duplicate addresses.
+        Decline = 9,
+        /// Reconfigure.
+        Reconfigure = 10,
+        /// Information-request.
+        InformationRequest = 11,
+    }
 }
 
-/// Types of messages between relay and server (RFC 8415 §7.3).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Direction {
-    /// Relay-forward, to the server.
-    Forward,
-    /// Relay-reply, to the client.
-    Reply,
-}
-
-const KINDS: [(u8, MessageType); 11] = [
-    (1, MessageType::Solicit),
-    (2, MessageType::Advertise),
-    (3, MessageType::Request),
-    (4, MessageType::Confirm),
-    (5, MessageType::Renew),
-    (6, MessageType::Rebind),
-    (7, MessageType::Reply),
-    (8, MessageType::Release),
-    (9, MessageType::Decline),
-    (10, MessageType::Reconfigure),
-    (11, MessageType::InformationRequest),
-];
-const RELAY_FORWARD: u8 = 12;
-const RELAY_REPLY: u8 = 13;
-
-impl MessageType {
-    /// The value of the message type field.
-    pub fn value(self) -> u8 {
-        KINDS.iter().find(|(_, kind)| *kind == self).map_or(0, |(value, _)| *value)
+field_values! {
+    /// Types of messages between relay and server (RFC 8415 §7.3).
+    Direction {
+        /// Relay-forward, to the server.
+        Forward = 12,
+        /// Relay-reply, to the client.
+        Reply = 13,
     }
 }
 
@@ -156,12 +136,7 @@ impl Message {
     pub fn parse(bytes: &[u8]) -> Result<Message, Malformed> {
         let mut reader = Reader::new("DHCPv6 message", bytes);
         let value = reader.u8()?;
-        let direction = match value {
-            RELAY_FORWARD => Some(Direction::Forward),
-            RELAY_REPLY => Some(Direction::Reply),
-            _ => None,
-        };
-        if let Some(direction) = direction {
+        if let Some(direction) = Direction::from_value(value) {
             return Ok(Message::Relay(Relay {
                 direction,
                 hop_count: reader.u8()?,
@@ -170,11 +145,11 @@ impl Message {
                 options: option::read_all(&mut reader)?,
             }));
         }
-        let Some((_, kind)) = KINDS.iter().find(|(known, _)| *known == value) else {
+        let Some(kind) = MessageType::from_value(value) else {
             return Ok(Message::Unknown { kind: value, body: reader.rest().to_vec() });
         };
         let transaction = TransactionId(reader.array()?);
-        Ok(Message::Exchange(ClientServerMessage { kind: *kind, transaction, options: option::read_all(&mut reader)? }))
+        Ok(Message::Exchange(ClientServerMessage { kind, transaction, options: option::read_all(&mut reader)? }))
     }
 
     /// Emits the message. An option beyond its length field (65 535 octets) is omitted.
@@ -183,20 +158,14 @@ impl Message {
         match self {
             Message::Exchange(exchange) => {
                 writer.u8(exchange.kind.value()).bytes(&exchange.transaction.0);
-                option::write_all(&exchange.options, &mut writer);
+                option::write_all(&exchange.options, &mut writer)
             }
             Message::Relay(relay) => {
-                let value = match relay.direction {
-                    Direction::Forward => RELAY_FORWARD,
-                    Direction::Reply => RELAY_REPLY,
-                };
-                writer.u8(value).u8(relay.hop_count).address(relay.link).address(relay.peer);
-                option::write_all(&relay.options, &mut writer);
+                writer.u8(relay.direction.value()).u8(relay.hop_count).address(relay.link).address(relay.peer);
+                option::write_all(&relay.options, &mut writer)
             }
-            Message::Unknown { kind, body } => {
-                writer.u8(*kind).bytes(body);
-            }
-        }
+            Message::Unknown { kind, body } => writer.u8(*kind).bytes(body),
+        };
         writer.finish()
     }
 }

@@ -5,13 +5,12 @@
 
 use super::duid::{DUID_LENGTH, Duid};
 use crate::address;
-use crate::codepoint::{code_points, display_text};
+use crate::codepoint::code_points;
 use crate::domain::DomainName;
 use crate::malformed::{Malformed, Why};
 use crate::reader::Reader;
 use crate::writer::Writer;
 use alloc::vec::Vec;
-use core::fmt;
 use core::net::Ipv6Addr;
 
 /// Options parsed in one message, or in one option that contains options.
@@ -175,7 +174,7 @@ pub struct Status {
 
 code_points! {
     /// Status codes (RFC 8415 §7.5).
-    StatusCode(u16) {
+    StatusCode(u16) as "status" {
         SUCCESS = 0, "success";
         UNSPECIFIED = 1, "unspecified failure";
         NO_ADDRESSES = 2, "no addresses available";
@@ -183,12 +182,6 @@ code_points! {
         NOT_ON_LINK = 4, "not for this link";
         USE_MULTICAST = 5, "multicast wanted";
         NO_PREFIXES = 6, "no prefixes available";
-    }
-}
-
-impl fmt::Display for StatusCode {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        display_text(f, self.text(), "status", self.0)
     }
 }
 
@@ -216,13 +209,7 @@ const TABLE: [OptionFormat; 17] = [
         let (address, preferred, valid) = (body.address()?, body.u32()?, body.u32()?);
         Ok(DhcpOption::Address(Address { address, preferred, valid, options: read_list(body, depth)? }))
     }),
-    row(kind::OPTION_REQUEST, 0, |body, _| {
-        let mut kinds = Vec::new();
-        while !body.is_empty() {
-            kinds.push(body.u16()?);
-        }
-        Ok(DhcpOption::OptionRequest(kinds))
-    }),
+    row(kind::OPTION_REQUEST, 0, |body, _| Ok(DhcpOption::OptionRequest(body.list(usize::MAX, Reader::u16)?))),
     row(kind::PREFERENCE, 1, |body, _| Ok(DhcpOption::Preference(body.u8()?))),
     row(kind::ELAPSED_TIME, 2, |body, _| Ok(DhcpOption::ElapsedTime(body.u16()?))),
     row(kind::RELAY_MESSAGE, 0, |body, _| Ok(DhcpOption::RelayMessage(body.rest().to_vec()))),
@@ -233,13 +220,7 @@ const TABLE: [OptionFormat; 17] = [
     row(kind::RAPID_COMMIT, 0, |_, _| Ok(DhcpOption::RapidCommit)),
     row(kind::INTERFACE_ID, 0, |body, _| Ok(DhcpOption::InterfaceId(body.rest().to_vec()))),
     row(kind::RECONFIGURE_ACCEPT, 0, |_, _| Ok(DhcpOption::ReconfigureAccept)),
-    row(kind::DNS_SERVERS, 0, |body, _| {
-        let mut servers = Vec::new();
-        while !body.is_empty() {
-            servers.push(body.address()?);
-        }
-        Ok(DhcpOption::DnsServers(servers))
-    }),
+    row(kind::DNS_SERVERS, 0, |body, _| Ok(DhcpOption::DnsServers(body.list(usize::MAX, Reader::address)?))),
     row(kind::DOMAIN_LIST, 0, |body, _| {
         let octets = body.rest();
         let domains = DomainName::read_list(&mut Reader::new("domain list", octets)).ok().flatten();
@@ -303,98 +284,69 @@ fn read_prefix(body: &mut Reader<'_>, depth: u8) -> Result<DhcpOption, Malformed
     Ok(DhcpOption::Prefix(Prefix { prefix, preferred, valid, options: read_list(body, depth)? }))
 }
 
-pub(super) fn write_all(options: &[DhcpOption], writer: &mut Writer) {
+pub(super) fn write_all<'w>(options: &[DhcpOption], writer: &'w mut Writer) -> &'w mut Writer {
     for option in options {
         let mut body = Writer::new();
-        let kind = option.write_body(&mut body);
+        option.write_body(&mut body);
         let body = body.finish();
         if let Ok(length) = u16::try_from(body.len()) {
-            writer.u16(kind).u16(length).bytes(&body);
+            writer.u16(option.kind()).u16(length).bytes(&body);
         }
     }
+    writer
 }
 
 impl DhcpOption {
-    /// Writes what follows the length and returns the code.
-    fn write_body(&self, body: &mut Writer) -> u16 {
+    /// Option code.
+    fn kind(&self) -> u16 {
         match self {
-            DhcpOption::ClientId(duid) => {
-                body.bytes(duid.octets());
-                kind::CLIENT_ID
-            }
-            DhcpOption::ServerId(duid) => {
-                body.bytes(duid.octets());
-                kind::SERVER_ID
-            }
-            DhcpOption::OptionRequest(kinds) => {
-                for kind in kinds {
-                    body.u16(*kind);
-                }
-                kind::OPTION_REQUEST
-            }
-            DhcpOption::Preference(preference) => {
-                body.u8(*preference);
-                kind::PREFERENCE
-            }
-            DhcpOption::ElapsedTime(hundredths) => {
-                body.u16(*hundredths);
-                kind::ELAPSED_TIME
-            }
-            DhcpOption::RelayMessage(message) => {
-                body.bytes(message);
-                kind::RELAY_MESSAGE
-            }
-            DhcpOption::Status(status) => {
-                body.u16(status.code.0).bytes(&status.message);
-                kind::STATUS_CODE
-            }
+            DhcpOption::ClientId(_) => kind::CLIENT_ID,
+            DhcpOption::ServerId(_) => kind::SERVER_ID,
+            DhcpOption::Addresses(_) => kind::IA_NA,
+            DhcpOption::Address(_) => kind::IA_ADDRESS,
+            DhcpOption::OptionRequest(_) => kind::OPTION_REQUEST,
+            DhcpOption::Preference(_) => kind::PREFERENCE,
+            DhcpOption::ElapsedTime(_) => kind::ELAPSED_TIME,
+            DhcpOption::RelayMessage(_) => kind::RELAY_MESSAGE,
+            DhcpOption::Status(_) => kind::STATUS_CODE,
             DhcpOption::RapidCommit => kind::RAPID_COMMIT,
-            DhcpOption::InterfaceId(id) => {
-                body.bytes(id);
-                kind::INTERFACE_ID
-            }
+            DhcpOption::InterfaceId(_) => kind::INTERFACE_ID,
             DhcpOption::ReconfigureAccept => kind::RECONFIGURE_ACCEPT,
-            DhcpOption::DnsServers(servers) => {
-                for server in servers {
-                    body.address(*server);
-                }
-                kind::DNS_SERVERS
-            }
-            DhcpOption::DomainList(domains) => {
-                domains.iter().for_each(|domain| domain.write(body));
-                kind::DOMAIN_LIST
-            }
-            DhcpOption::SolicitMaxRt(seconds) => {
-                body.u32(*seconds);
-                kind::SOLICIT_MAX_RT
-            }
-            DhcpOption::Unknown { kind, body: octets } => {
-                body.bytes(octets);
-                *kind
-            }
-            DhcpOption::Addresses(AddressAssociation { id, timers, options }) => {
-                write_association(*id, *timers, options, body);
-                kind::IA_NA
-            }
-            DhcpOption::Prefixes(PrefixAssociation { id, timers, options }) => {
-                write_association(*id, *timers, options, body);
-                kind::IA_PD
-            }
-            DhcpOption::Address(lease) => {
-                body.address(lease.address).u32(lease.preferred).u32(lease.valid);
-                write_all(&lease.options, body);
-                kind::IA_ADDRESS
-            }
-            DhcpOption::Prefix(lease) => {
-                body.u32(lease.preferred).u32(lease.valid).u8(lease.prefix.length()).address(lease.prefix.address());
-                write_all(&lease.options, body);
-                kind::IA_PREFIX
-            }
+            DhcpOption::DnsServers(_) => kind::DNS_SERVERS,
+            DhcpOption::DomainList(_) => kind::DOMAIN_LIST,
+            DhcpOption::Prefixes(_) => kind::IA_PD,
+            DhcpOption::Prefix(_) => kind::IA_PREFIX,
+            DhcpOption::SolicitMaxRt(_) => kind::SOLICIT_MAX_RT,
+            DhcpOption::Unknown { kind, .. } => *kind,
         }
     }
-}
 
-fn write_association(id: Iaid, timers: Timers, options: &[DhcpOption], body: &mut Writer) {
-    body.u32(id.0).u32(timers.renew).u32(timers.rebind);
-    write_all(options, body);
+    /// Writes what follows the length.
+    fn write_body<'w>(&self, body: &'w mut Writer) -> &'w mut Writer {
+        match self {
+            DhcpOption::ClientId(duid) | DhcpOption::ServerId(duid) => body.bytes(duid.octets()),
+            DhcpOption::Addresses(AddressAssociation { id, timers, options })
+            | DhcpOption::Prefixes(PrefixAssociation { id, timers, options }) => {
+                write_all(options, body.u32(id.0).u32(timers.renew).u32(timers.rebind))
+            }
+            DhcpOption::Address(Address { address, preferred, valid, options }) => {
+                write_all(options, body.address(*address).u32(*preferred).u32(*valid))
+            }
+            DhcpOption::Prefix(Prefix { prefix, preferred, valid, options }) => {
+                body.u32(*preferred).u32(*valid).u8(prefix.length()).address(prefix.address());
+                write_all(options, body)
+            }
+            DhcpOption::OptionRequest(kinds) => body.list(kinds, |body, kind| body.u16(*kind)),
+            DhcpOption::Preference(preference) => body.u8(*preference),
+            DhcpOption::ElapsedTime(hundredths) => body.u16(*hundredths),
+            DhcpOption::Status(status) => body.u16(status.code.0).bytes(&status.message),
+            DhcpOption::RapidCommit | DhcpOption::ReconfigureAccept => body,
+            DhcpOption::DnsServers(servers) => body.list(servers, |body, server| body.address(*server)),
+            DhcpOption::DomainList(domains) => body.list(domains, |body, domain| domain.write(body)),
+            DhcpOption::SolicitMaxRt(seconds) => body.u32(*seconds),
+            DhcpOption::RelayMessage(octets)
+            | DhcpOption::InterfaceId(octets)
+            | DhcpOption::Unknown { body: octets, .. } => body.bytes(octets),
+        }
+    }
 }

@@ -11,7 +11,7 @@
 //! ```
 
 use crate::address::LinkAddress;
-use crate::codepoint::{code_points, display_text};
+use crate::codepoint::code_points;
 use crate::malformed::{Malformed, Why};
 use crate::reader::Reader;
 use crate::writer::Writer;
@@ -38,7 +38,7 @@ pub struct GeoAddress {
 code_points! {
     /// Station type (ST) of EN 302 636-4-1 table 2.
     #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(transparent))]
-    ItsStationType(u8) {
+    ItsStationType(u8) as "station" {
         UNKNOWN = 0, "unknown";
         PEDESTRIAN = 1, "pedestrian";
         CYCLIST = 2, "cyclist";
@@ -59,12 +59,6 @@ impl ItsStationType {
     /// The station type with this name.
     pub fn named(name: &str) -> Option<ItsStationType> {
         Self::ASSIGNED.iter().find(|(_, text)| *text == name).map(|(value, _)| *value)
-    }
-}
-
-impl fmt::Display for ItsStationType {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        display_text(f, self.text(), "station", self.0)
     }
 }
 
@@ -95,10 +89,10 @@ impl GeoAddress {
     }
 
     /// Emits the address.
-    pub fn write(self, writer: &mut Writer) {
+    pub fn write<'w>(self, writer: &'w mut Writer) -> &'w mut Writer {
         let manual = if self.manual { MANUAL } else { 0 };
         let station = u16::from(self.station.0 & 0x1f) << STATION_AT;
-        writer.u16(manual | station | self.reserved & RESERVED).bytes(&self.mid.0);
+        writer.u16(manual | station | self.reserved & RESERVED).bytes(&self.mid.0)
     }
 }
 

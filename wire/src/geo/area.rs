@@ -1,40 +1,23 @@
 //! Destination areas: EN 302 636-4-1 §9.8.5 (fields), EN 302 931 (shapes).
 
 use super::position::Coordinates;
+use crate::codepoint::field_values;
 use crate::malformed::{Malformed, Why};
 use crate::reader::Reader;
 use crate::writer::Writer;
 
 const MAX_ANGLE: u16 = 360;
 
-/// Shape of an area.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(rename_all = "snake_case"))]
-pub enum Shape {
-    /// All points within distance a of the centre.
-    Circle,
-    /// Distances a and b are from the centre to the sides.
-    Rectangle,
-    /// Distances a and b are its semi-axes.
-    Ellipse,
-}
-
-impl Shape {
-    pub(super) fn of_code(code: u8) -> Option<Shape> {
-        match code {
-            0 => Some(Shape::Circle),
-            1 => Some(Shape::Rectangle),
-            2 => Some(Shape::Ellipse),
-            _ => None,
-        }
-    }
-
-    pub(super) fn code(self) -> u8 {
-        match self {
-            Shape::Circle => 0,
-            Shape::Rectangle => 1,
-            Shape::Ellipse => 2,
-        }
+field_values! {
+    /// Shape of an area.
+    #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(rename_all = "snake_case"))]
+    Shape {
+        /// All points within distance a of the centre.
+        Circle = 0,
+        /// Distances a and b are from the centre to the sides.
+        Rectangle = 1,
+        /// Distances a and b are its semi-axes.
+        Ellipse = 2,
     }
 }
 
@@ -77,8 +60,7 @@ impl Area {
         Ok(Area { shape, center, a, b, angle })
     }
 
-    pub(super) fn write(&self, writer: &mut Writer) {
-        self.center.write(writer);
-        writer.u16(self.a).u16(self.b).u16(self.angle);
+    pub(super) fn write<'w>(&self, writer: &'w mut Writer) -> &'w mut Writer {
+        self.center.write(writer).u16(self.a).u16(self.b).u16(self.angle)
     }
 }

@@ -12,6 +12,7 @@
 
 use super::btp::{Btp, SourceOrInfo};
 use super::packet::{Packet, UpperProtocol};
+use crate::codepoint::field_values;
 use crate::malformed::{Malformed, Why};
 use crate::reader::Reader;
 use crate::writer::Writer;
@@ -43,27 +44,25 @@ pub struct Echo<'a> {
     pub data: &'a [u8],
 }
 
-/// Kinds of echo messages.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum EchoType {
-    /// Echo request.
-    Question,
-    /// Reply of a destination.
-    Answer,
-    /// Reply of the station where the hop limit ended.
-    Limit,
+field_values! {
+    /// Kinds of echo messages.
+    EchoType {
+        /// Echo request.
+        Question = 0,
+        /// Reply of a destination.
+        Answer = 1,
+        /// Reply of the station where the hop limit ended.
+        Limit = 2,
+    }
 }
 
 impl<'a> Echo<'a> {
     /// Parses the payload of a BTP packet for [`PORT`].
     pub fn parse(bytes: &'a [u8]) -> Result<Echo<'a>, Malformed> {
         let mut reader = Reader::new("echo", bytes);
-        let kind = match reader.u8()? {
-            0 => EchoType::Question,
-            1 => EchoType::Answer,
-            2 => EchoType::Limit,
-            other => return Err(Malformed { what: "echo kind", at: 0, why: Why::Value(other.into()) }),
-        };
+        let value = reader.u8()?;
+        let unknown = Malformed { what: "echo kind", at: 0, why: Why::Value(value.into()) };
+        let kind = EchoType::from_value(value).ok_or(unknown)?;
         let trace = reader.u8()? & TRACE != 0;
         let hops = reader.u8()?;
         reader.skip(1)?;
@@ -73,13 +72,8 @@ impl<'a> Echo<'a> {
 
     /// Emits the message, without BTP header.
     pub fn emit(&self) -> Vec<u8> {
-        let kind = match self.kind {
-            EchoType::Question => 0,
-            EchoType::Answer => 1,
-            EchoType::Limit => 2,
-        };
         let mut writer = Writer::new();
-        writer.u8(kind).u8(if self.trace { TRACE } else { 0 }).u8(self.hops).u8(0);
+        writer.u8(self.kind.value()).u8(if self.trace { TRACE } else { 0 }).u8(self.hops).u8(0);
         writer.u32(self.identifier).u32(self.sequence).u32(self.micros).bytes(self.data);
         writer.finish()
     }

@@ -36,35 +36,35 @@ pub enum ExtendedHeader {
     TopoBroadcast(SequencedSource),
     /// GeoUnicast (GUC).
     GeoUnicast {
-        /// Which packet of whom.
+        /// Sequence number and source.
         origin: SequencedSource,
         /// Destination position vector.
         destination: ShortPositionVector,
     },
     /// GeoAnycast (GAC).
     GeoAnycast {
-        /// Which packet of whom.
+        /// Sequence number and source.
         origin: SequencedSource,
         /// The area.
         area: Area,
     },
     /// GeoBroadcast (GBC).
     GeoBroadcast {
-        /// Which packet of whom.
+        /// Sequence number and source.
         origin: SequencedSource,
         /// The area.
         area: Area,
     },
     /// Location service request.
     LocationRequest {
-        /// Which packet of whom.
+        /// Sequence number and source.
         origin: SequencedSource,
         /// Requested address.
         sought: GeoAddress,
     },
     /// Location service reply.
     LocationReply {
-        /// Which packet of whom.
+        /// Sequence number and source.
         origin: SequencedSource,
         /// Position vector of the requester.
         destination: ShortPositionVector,
@@ -87,9 +87,8 @@ impl SequencedSource {
         Ok(SequencedSource { sequence, source: LongPositionVector::read(reader)? })
     }
 
-    fn write(&self, writer: &mut Writer) {
-        writer.u16(self.sequence).u16(0);
-        self.source.write(writer);
+    fn write<'w>(&self, writer: &'w mut Writer) -> &'w mut Writer {
+        self.source.write(writer.u16(self.sequence).u16(0))
     }
 }
 
@@ -105,11 +104,11 @@ impl ExtendedHeader {
                 destination: ShortPositionVector::read(reader)?,
             },
             (kind::GEO_ANYCAST, shape) => {
-                let shape = Shape::of_code(shape).ok_or(unknown)?;
+                let shape = Shape::from_value(shape).ok_or(unknown)?;
                 ExtendedHeader::GeoAnycast { origin: SequencedSource::read(reader)?, area: area(reader, shape)? }
             }
             (kind::GEO_BROADCAST, shape) => {
-                let shape = Shape::of_code(shape).ok_or(unknown)?;
+                let shape = Shape::from_value(shape).ok_or(unknown)?;
                 ExtendedHeader::GeoBroadcast { origin: SequencedSource::read(reader)?, area: area(reader, shape)? }
             }
             (kind::TOPO_BROADCAST, 0) => {
@@ -128,28 +127,17 @@ impl ExtendedHeader {
         })
     }
 
-    pub(super) fn write(&self, writer: &mut Writer) {
+    pub(super) fn write<'w>(&self, writer: &'w mut Writer) -> &'w mut Writer {
         match self {
             ExtendedHeader::Beacon { source } => source.write(writer),
-            ExtendedHeader::SingleHop { source, media } => {
-                source.write(writer);
-                writer.bytes(media);
-            }
+            ExtendedHeader::SingleHop { source, media } => source.write(writer).bytes(media),
             ExtendedHeader::TopoBroadcast(origin) => origin.write(writer),
             ExtendedHeader::GeoUnicast { origin, destination }
-            | ExtendedHeader::LocationReply { origin, destination } => {
-                origin.write(writer);
-                destination.write(writer);
-            }
+            | ExtendedHeader::LocationReply { origin, destination } => destination.write(origin.write(writer)),
             ExtendedHeader::GeoAnycast { origin, area } | ExtendedHeader::GeoBroadcast { origin, area } => {
-                origin.write(writer);
-                area.write(writer);
-                writer.u16(0);
+                area.write(origin.write(writer)).u16(0)
             }
-            ExtendedHeader::LocationRequest { origin, sought } => {
-                origin.write(writer);
-                sought.write(writer);
-            }
+            ExtendedHeader::LocationRequest { origin, sought } => sought.write(origin.write(writer)),
         }
     }
 
@@ -160,8 +148,8 @@ impl ExtendedHeader {
             ExtendedHeader::SingleHop { .. } => (kind::TOPO_BROADCAST, 0),
             ExtendedHeader::TopoBroadcast(_) => (kind::TOPO_BROADCAST, 1),
             ExtendedHeader::GeoUnicast { .. } => (kind::GEO_UNICAST, 0),
-            ExtendedHeader::GeoAnycast { area, .. } => (kind::GEO_ANYCAST, area.shape.code()),
-            ExtendedHeader::GeoBroadcast { area, .. } => (kind::GEO_BROADCAST, area.shape.code()),
+            ExtendedHeader::GeoAnycast { area, .. } => (kind::GEO_ANYCAST, area.shape.value()),
+            ExtendedHeader::GeoBroadcast { area, .. } => (kind::GEO_BROADCAST, area.shape.value()),
             ExtendedHeader::LocationRequest { .. } => (kind::LOCATION_SERVICE, 0),
             ExtendedHeader::LocationReply { .. } => (kind::LOCATION_SERVICE, 1),
         };
@@ -193,27 +181,23 @@ impl ExtendedHeader {
 
     /// Source position vector.
     pub fn source(&self) -> &LongPositionVector {
-        match self {
-            ExtendedHeader::Beacon { source } | ExtendedHeader::SingleHop { source, .. } => source,
-            ExtendedHeader::TopoBroadcast(origin)
-            | ExtendedHeader::GeoUnicast { origin, .. }
-            | ExtendedHeader::GeoAnycast { origin, .. }
-            | ExtendedHeader::GeoBroadcast { origin, .. }
-            | ExtendedHeader::LocationRequest { origin, .. }
-            | ExtendedHeader::LocationReply { origin, .. } => &origin.source,
-        }
+        self.source_and_sequence().0
     }
 
     /// Sequence number, if the packet has one.
     pub fn sequence(&self) -> Option<u16> {
+        self.source_and_sequence().1
+    }
+
+    fn source_and_sequence(&self) -> (&LongPositionVector, Option<u16>) {
         match self {
-            ExtendedHeader::Beacon { .. } | ExtendedHeader::SingleHop { .. } => None,
+            ExtendedHeader::Beacon { source } | ExtendedHeader::SingleHop { source, .. } => (source, None),
             ExtendedHeader::TopoBroadcast(origin)
             | ExtendedHeader::GeoUnicast { origin, .. }
             | ExtendedHeader::GeoAnycast { origin, .. }
             | ExtendedHeader::GeoBroadcast { origin, .. }
             | ExtendedHeader::LocationRequest { origin, .. }
-            | ExtendedHeader::LocationReply { origin, .. } => Some(origin.sequence),
+            | ExtendedHeader::LocationReply { origin, .. } => (&origin.source, Some(origin.sequence)),
         }
     }
 }

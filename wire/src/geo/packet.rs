@@ -16,6 +16,7 @@ use super::VERSION;
 use super::extended::ExtendedHeader;
 use super::lifetime::Lifetime;
 use super::position::ShortPositionVector;
+use crate::codepoint::field_values;
 use crate::malformed::{Malformed, Why};
 use crate::reader::Reader;
 use crate::writer::Writer;
@@ -62,17 +63,18 @@ pub struct Packet<'a> {
     pub payload: &'a [u8],
 }
 
-/// The protocol of the payload (NH of the Common Header).
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum UpperProtocol {
-    /// Unspecified, or no payload.
-    Any,
-    /// BTP-A, for interactive transport.
-    BtpA,
-    /// BTP-B, for everything else.
-    BtpB,
-    /// IPv6 (EN 302 636-6-1).
-    Ipv6,
+field_values! {
+    /// The protocol of the payload (NH of the Common Header).
+    UpperProtocol {
+        /// Unspecified, or no payload.
+        Any = 0,
+        /// BTP-A, for interactive transport.
+        BtpA = 1,
+        /// BTP-B, for everything else.
+        BtpB = 2,
+        /// IPv6 (EN 302 636-6-1).
+        Ipv6 = 3,
+    }
 }
 
 /// The traffic class.
@@ -199,7 +201,7 @@ impl<'a> Packet<'a> {
         let payload = self.payload.get(..usize::from(u16::MAX)).unwrap_or(self.payload);
         let mut writer = Writer::new();
         writer.u8(self.version << 4 | next::COMMON).u8(0).u8(self.lifetime.0).u8(self.remaining_hop_limit);
-        writer.u8(self.upper_protocol.code() << 4).u8(self.extended.code()).u8(self.traffic_class.0).u8(self.flags);
+        writer.u8(self.upper_protocol.value() << 4).u8(self.extended.code()).u8(self.traffic_class.0).u8(self.flags);
         writer.u16(u16::try_from(payload.len()).unwrap_or(u16::MAX)).u8(self.max_hop_limit).u8(0);
         self.extended.write(&mut writer);
         writer.bytes(payload);
@@ -230,22 +232,9 @@ impl<'a> Packet<'a> {
 impl UpperProtocol {
     fn read(reader: &mut Reader<'_>) -> Result<UpperProtocol, Malformed> {
         let at = reader.position();
-        match reader.u8()? >> 4 {
-            0 => Ok(UpperProtocol::Any),
-            1 => Ok(UpperProtocol::BtpA),
-            2 => Ok(UpperProtocol::BtpB),
-            3 => Ok(UpperProtocol::Ipv6),
-            other => Err(Malformed { what: "Common Header next header", at, why: Why::Value(u64::from(other)) }),
-        }
-    }
-
-    fn code(self) -> u8 {
-        match self {
-            UpperProtocol::Any => 0,
-            UpperProtocol::BtpA => 1,
-            UpperProtocol::BtpB => 2,
-            UpperProtocol::Ipv6 => 3,
-        }
+        let value = reader.u8()? >> 4;
+        let unknown = Malformed { what: "Common Header next header", at, why: Why::Value(value.into()) };
+        UpperProtocol::from_value(value).ok_or(unknown)
     }
 }
 

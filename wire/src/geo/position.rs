@@ -78,8 +78,8 @@ impl Coordinates {
     }
 
     /// Emits the coordinates.
-    pub(super) fn write(self, writer: &mut Writer) {
-        writer.bytes(&self.latitude.to_be_bytes()).bytes(&self.longitude.to_be_bytes());
+    pub(super) fn write<'w>(self, writer: &'w mut Writer) -> &'w mut Writer {
+        writer.bytes(&self.latitude.to_be_bytes()).bytes(&self.longitude.to_be_bytes())
     }
 }
 
@@ -138,12 +138,11 @@ impl LongPositionVector {
         Ok(LongPositionVector { address, timestamp, place, accurate: word & POSITION_ACCURATE != 0, speed, heading })
     }
 
-    pub(super) fn write(&self, writer: &mut Writer) {
-        self.short().write(writer);
+    pub(super) fn write<'w>(&self, writer: &'w mut Writer) -> &'w mut Writer {
         let speed = self.speed.clamp(-Self::MAX_SPEED - 1, Self::MAX_SPEED);
         let speed = u16::from_be_bytes(speed.to_be_bytes()) & !POSITION_ACCURATE;
         let accurate = if self.accurate { POSITION_ACCURATE } else { 0 };
-        writer.u16(accurate | speed).u16(self.heading.min(MAX_HEADING));
+        self.short().write(writer).u16(accurate | speed).u16(self.heading.min(MAX_HEADING))
     }
 
     /// The short position vector.
@@ -173,10 +172,8 @@ impl ShortPositionVector {
         Ok(ShortPositionVector { address, timestamp: Timestamp(reader.u32()?), place: Coordinates::read(reader)? })
     }
 
-    pub(super) fn write(&self, writer: &mut Writer) {
-        self.address.write(writer);
-        writer.u32(self.timestamp.0);
-        self.place.write(writer);
+    pub(super) fn write<'w>(&self, writer: &'w mut Writer) -> &'w mut Writer {
+        self.place.write(self.address.write(writer).u32(self.timestamp.0))
     }
 }
 

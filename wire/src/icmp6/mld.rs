@@ -51,19 +51,15 @@ impl MulticastAddressRecord {
         let count = reader.u16()?;
         let group = group(reader)?;
         let mut part = reader.part("sources of a listener", usize::from(count) * 16)?;
-        let mut sources = Vec::new();
-        while !part.is_empty() {
-            sources.push(part.address()?);
-        }
+        let sources = part.list(count.into(), Reader::address)?;
         reader.skip(usize::from(words) * 4)?;
         Ok(MulticastAddressRecord { kind, group, sources })
     }
 
-    fn write(&self, writer: &mut Writer) {
+    fn write<'w>(&self, writer: &'w mut Writer) -> &'w mut Writer {
         writer.u8(self.kind).u8(0).u16(record_count(self.sources.len())).address(self.group);
-        for source in self.sources.iter().take(usize::from(u16::MAX)) {
-            writer.address(*source);
-        }
+        let sources = self.sources.iter().take(usize::from(u16::MAX));
+        writer.list(sources, |writer, source| writer.address(*source))
     }
 }
 
@@ -74,11 +70,9 @@ pub(super) fn read_records(reader: &mut Reader<'_>) -> Result<Vec<MulticastAddre
     (0..count).map(|_| MulticastAddressRecord::read(reader)).collect()
 }
 
-pub(super) fn write_records(records: &[MulticastAddressRecord], writer: &mut Writer) {
+pub(super) fn write_records<'w>(records: &[MulticastAddressRecord], writer: &'w mut Writer) -> &'w mut Writer {
     writer.u16(0).u16(record_count(records.len()));
-    for record in records.iter().take(usize::from(u16::MAX)) {
-        record.write(writer);
-    }
+    writer.list(records.iter().take(usize::from(u16::MAX)), |writer, record| record.write(writer))
 }
 
 fn record_count(of: usize) -> u16 {

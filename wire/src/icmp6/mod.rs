@@ -22,6 +22,7 @@ pub use neighbour::{NeighbourAdvertisement, NeighbourSolicitation, RouterAdverti
 pub use option::{NeighbourOption, RouterPreference};
 
 use crate::checksum::checksum;
+use crate::codepoint::set_bits;
 use crate::ip6::{Datagram, MINIMUM_MTU, protocol};
 use crate::malformed::{Malformed, Why};
 use crate::reader::Reader;
@@ -226,12 +227,8 @@ impl Message {
         let (kind, code) = self.kind_and_code();
         writer.u8(kind).u8(code).u16(0);
         self.write(&mut writer);
-        let mut message = writer.finish();
-        let sum = checksum(source, destination, protocol::ICMPV6, &message);
-        for (to, from) in message.iter_mut().skip(CHECKSUM_AT).zip(sum.to_be_bytes()) {
-            *to = from;
-        }
-        message
+        let sum = |message: &[u8]| checksum(source, destination, protocol::ICMPV6, message);
+        writer.finish_with_checksum(CHECKSUM_AT, sum)
     }
 
     /// Checks what a neighbour discovery message must satisfy beyond its own bytes (RFC 4861 §6.1 and §7.1).
@@ -286,7 +283,7 @@ impl Message {
             (kind::HOME_AGENT_REPLY, 0) => Message::HomeAgentReply {
                 identifier: reader.u16()?,
                 router: reader.u16()? & FLAG_ROUTER != 0,
-                addresses: home_agents(reader)?,
+                addresses: reader.list(MAX_HOME_AGENTS, Reader::address)?,
             },
             (kind::MOBILE_PREFIX_SOLICITATION, 0) => {
                 let identifier = reader.u16()?;
@@ -330,48 +327,35 @@ impl Message {
         }
     }
 
-    fn write(&self, writer: &mut Writer) {
+    fn write<'w>(&self, writer: &'w mut Writer) -> &'w mut Writer {
         match self {
             Message::DestinationUnreachable { invoking, .. } | Message::TimeExceeded { invoking, .. } => {
-                writer.u32(0).bytes(truncated(invoking));
+                writer.u32(0).bytes(truncated(invoking))
             }
-            Message::PacketTooBig { mtu, invoking } => {
-                writer.u32(*mtu).bytes(truncated(invoking));
-            }
-            Message::ParameterProblem { pointer, invoking, .. } => {
-                writer.u32(*pointer).bytes(truncated(invoking));
-            }
+            Message::PacketTooBig { mtu, invoking } => writer.u32(*mtu).bytes(truncated(invoking)),
+            Message::ParameterProblem { pointer, invoking, .. } => writer.u32(*pointer).bytes(truncated(invoking)),
             Message::EchoRequest(echo) | Message::EchoReply(echo) => {
-                writer.u16(echo.identifier).u16(echo.sequence).bytes(&echo.data);
+                writer.u16(echo.identifier).u16(echo.sequence).bytes(&echo.data)
             }
             Message::ListenerReport { records } => mld::write_records(records, writer),
-            Message::ListenerReport1 { group } | Message::ListenerDone { group } => {
-                writer.u32(0).address(*group);
-            }
+            Message::ListenerReport1 { group } | Message::ListenerDone { group } => writer.u32(0).address(*group),
             Message::RouterSolicitation(message) => message.write(writer),
             Message::RouterAdvertisement(message) => message.write(writer),
             Message::NeighbourSolicitation(message) => message.write(writer),
             Message::NeighbourAdvertisement(message) => message.write(writer),
             Message::HomeAgentRequest { identifier, router } => {
-                writer.u16(*identifier).u16(if *router { FLAG_ROUTER } else { 0 });
+                writer.u16(*identifier).u16(set_bits([(*router, FLAG_ROUTER)]))
             }
             Message::HomeAgentReply { identifier, router, addresses } => {
-                writer.u16(*identifier).u16(if *router { FLAG_ROUTER } else { 0 });
-                for address in addresses.iter().take(MAX_HOME_AGENTS) {
-                    writer.address(*address);
-                }
+                writer.u16(*identifier).u16(set_bits([(*router, FLAG_ROUTER)]));
+                writer.list(addresses.iter().take(MAX_HOME_AGENTS), |writer, address| writer.address(*address))
             }
-            Message::MobilePrefixSolicitation { identifier } => {
-                writer.u16(*identifier).u16(0);
-            }
+            Message::MobilePrefixSolicitation { identifier } => writer.u16(*identifier).u16(0),
             Message::MobilePrefixAdvertisement { identifier, managed, other, options } => {
-                let flags = if *managed { FLAG_MANAGED } else { 0 } | if *other { FLAG_OTHER } else { 0 };
-                writer.u16(*identifier).u16(flags);
-                option::write_all(options, writer);
+                writer.u16(*identifier).u16(set_bits([(*managed, FLAG_MANAGED), (*other, FLAG_OTHER)]));
+                option::write_all(options, writer)
             }
-            Message::Unknown { body, .. } => {
-                writer.bytes(body);
-            }
+            Message::Unknown { body, .. } => writer.bytes(body),
         }
     }
 }
@@ -386,17 +370,6 @@ impl Echo {
 pub fn solicited_node(address: Ipv6Addr) -> Ipv6Addr {
     const GROUP: u128 = 0xff02_0000_0000_0000_0000_0001_ff00_0000;
     Ipv6Addr::from_bits(GROUP | address.to_bits() & 0xff_ffff)
-}
-
-fn home_agents(reader: &mut Reader<'_>) -> Result<Vec<Ipv6Addr>, Malformed> {
-    let mut addresses = Vec::new();
-    while !reader.is_empty() {
-        if addresses.len() == MAX_HOME_AGENTS {
-            return Err(reader.malformed(Why::TooMany(MAX_HOME_AGENTS)));
-        }
-        addresses.push(reader.address()?);
-    }
-    Ok(addresses)
 }
 
 fn invoking(reader: &mut Reader<'_>) -> Vec<u8> {

@@ -4,6 +4,7 @@
 //! See <https://www.rfc-editor.org/rfc/rfc4861#section-4.1>.
 
 use super::option::{self, NeighbourOption, RouterPreference};
+use crate::codepoint::set_bits;
 use crate::ip6::Datagram;
 use crate::malformed::{Malformed, Why};
 use crate::reader::Reader;
@@ -83,9 +84,9 @@ impl RouterSolicitation {
         Ok(Self { options: option::read_all(reader)? })
     }
 
-    pub(super) fn write(&self, writer: &mut Writer) {
+    pub(super) fn write<'w>(&self, writer: &'w mut Writer) -> &'w mut Writer {
         writer.u32(0);
-        option::write_all(&self.options, writer);
+        option::write_all(&self.options, writer)
     }
 
     pub(super) fn check(&self, datagram: &Datagram<'_>) -> Result<(), Malformed> {
@@ -113,16 +114,16 @@ impl RouterAdvertisement {
         })
     }
 
-    pub(super) fn write(&self, writer: &mut Writer) {
-        let flags = [
-            (self.managed, RA_MANAGED),
-            (self.other, RA_OTHER),
-            (self.home_agent, RA_HOME_AGENT),
-            (self.proxy, RA_PROXY),
-        ];
-        let flags = flags.iter().filter(|(set, _)| *set).fold(self.preference.to_flags(), |sum, (_, bit)| sum | bit);
+    pub(super) fn write<'w>(&self, writer: &'w mut Writer) -> &'w mut Writer {
+        let flags = self.preference.to_flags()
+            | set_bits([
+                (self.managed, RA_MANAGED),
+                (self.other, RA_OTHER),
+                (self.home_agent, RA_HOME_AGENT),
+                (self.proxy, RA_PROXY),
+            ]);
         writer.u8(self.hop_limit).u8(flags).u16(self.lifetime).u32(self.reachable_ms).u32(self.retransmit_ms);
-        option::write_all(&self.options, writer);
+        option::write_all(&self.options, writer)
     }
 
     pub(super) fn check(&self, datagram: &Datagram<'_>) -> Result<(), Malformed> {
@@ -136,9 +137,9 @@ impl NeighbourSolicitation {
         Ok(Self { target: reader.address()?, options: option::read_all(reader)? })
     }
 
-    pub(super) fn write(&self, writer: &mut Writer) {
+    pub(super) fn write<'w>(&self, writer: &'w mut Writer) -> &'w mut Writer {
         writer.u32(0).address(self.target);
-        option::write_all(&self.options, writer);
+        option::write_all(&self.options, writer)
     }
 
     pub(super) fn check(&self, datagram: &Datagram<'_>) -> Result<(), Malformed> {
@@ -164,11 +165,10 @@ impl NeighbourAdvertisement {
         })
     }
 
-    pub(super) fn write(&self, writer: &mut Writer) {
+    pub(super) fn write<'w>(&self, writer: &'w mut Writer) -> &'w mut Writer {
         let flags = [(self.router, NA_ROUTER), (self.solicited, NA_SOLICITED), (self.overrides, NA_OVERRIDE)];
-        let flags = flags.iter().filter(|(set, _)| *set).fold(0, |sum, (_, bit)| sum | bit);
-        writer.u32(flags).address(self.target);
-        option::write_all(&self.options, writer);
+        writer.u32(set_bits(flags)).address(self.target);
+        option::write_all(&self.options, writer)
     }
 
     pub(super) fn check(&self, datagram: &Datagram<'_>) -> Result<(), Malformed> {

@@ -4,6 +4,7 @@
 //! See <https://www.rfc-editor.org/rfc/rfc4861#section-4.6>.
 
 use crate::address::{LinkAddress, Prefix};
+use crate::codepoint::set_bits;
 use crate::domain::DomainName;
 use crate::malformed::{Malformed, Why};
 use crate::reader::Reader;
@@ -136,11 +137,7 @@ pub enum NeighbourOption {
 }
 
 pub(crate) fn read_all(reader: &mut Reader<'_>) -> Result<Vec<NeighbourOption>, Malformed> {
-    let mut options = Vec::new();
-    while !reader.is_empty() {
-        if options.len() == MAX_OPTIONS {
-            return Err(reader.malformed(Why::TooMany(MAX_OPTIONS)));
-        }
+    reader.list(MAX_OPTIONS, |reader| {
         let at = reader.position();
         let kind = reader.u8()?;
         let units = reader.u8()?;
@@ -150,23 +147,23 @@ pub(crate) fn read_all(reader: &mut Reader<'_>) -> Result<Vec<NeighbourOption>, 
         }
         let body = reader.bytes(usize::from(units) * 8 - 2)?;
         let known = read_known(kind, Reader::new("option", body)).ok().flatten();
-        options.push(known.unwrap_or_else(|| NeighbourOption::Unknown { kind, body: body.to_vec() }));
-    }
-    Ok(options)
+        Ok(known.unwrap_or_else(|| NeighbourOption::Unknown { kind, body: body.to_vec() }))
+    })
 }
 
-pub(crate) fn write_all(options: &[NeighbourOption], writer: &mut Writer) {
+pub(crate) fn write_all<'w>(options: &[NeighbourOption], writer: &'w mut Writer) -> &'w mut Writer {
     for option in options {
         let mut body = Writer::new();
-        let kind = option.write_body(&mut body);
+        option.write_body(&mut body);
         let body = body.finish();
         // The length counts eight octets, type and length among them; what is more than it can say is left out.
         let padding = Alignment::new(8, 0).padding(body.len() + 2);
         let units = (body.len() + 2 + padding) / 8;
         if units <= usize::from(u8::MAX) {
-            writer.u8(kind).u8(low(units)).bytes(&body).zeros(padding);
+            writer.u8(option.kind()).u8(low(units)).bytes(&body).zeros(padding);
         }
     }
+    writer
 }
 
 fn read_known(kind: u8, mut body: Reader<'_>) -> Result<Option<NeighbourOption>, Malformed> {
@@ -194,12 +191,7 @@ fn read_known(kind: u8, mut body: Reader<'_>) -> Result<Option<NeighbourOption>,
         },
         RECURSIVE_DNS => {
             body.skip(2)?;
-            let lifetime = body.u32()?;
-            let mut servers = Vec::new();
-            while !body.is_empty() {
-                servers.push(body.address()?);
-            }
-            NeighbourOption::RecursiveDns { lifetime, servers }
+            NeighbourOption::RecursiveDns { lifetime: body.u32()?, servers: body.list(usize::MAX, Reader::address)? }
         }
         DNS_SEARCH_LIST => {
             body.skip(2)?;
@@ -251,18 +243,30 @@ fn read_route_information(body: &mut Reader<'_>) -> Result<Option<NeighbourOptio
 }
 
 impl NeighbourOption {
-    /// Writes the contents after the length field, and returns the type.
-    fn write_body(&self, body: &mut Writer) -> u8 {
+    /// Type.
+    fn kind(&self) -> u8 {
         match self {
-            NeighbourOption::SourceLinkAddress(address) => {
-                body.bytes(&address.0);
-                SOURCE_LINK_ADDRESS
+            NeighbourOption::SourceLinkAddress(_) => SOURCE_LINK_ADDRESS,
+            NeighbourOption::TargetLinkAddress(_) => TARGET_LINK_ADDRESS,
+            NeighbourOption::PrefixInformation { .. } => PREFIX_INFORMATION,
+            NeighbourOption::Mtu(_) => MTU,
+            NeighbourOption::RouteInformation { .. } => ROUTE_INFORMATION,
+            NeighbourOption::AdvertisementInterval { .. } => ADVERTISEMENT_INTERVAL,
+            NeighbourOption::HomeAgentInformation { .. } => HOME_AGENT_INFORMATION,
+            NeighbourOption::RecursiveDns { .. } => RECURSIVE_DNS,
+            NeighbourOption::DnsSearchList { .. } => DNS_SEARCH_LIST,
+            NeighbourOption::Nonce(_) => NONCE,
+            NeighbourOption::Unknown { kind, .. } => *kind,
+        }
+    }
+
+    /// Writes the contents after the length field.
+    fn write_body<'w>(&self, body: &'w mut Writer) -> &'w mut Writer {
+        match *self {
+            NeighbourOption::SourceLinkAddress(address) | NeighbourOption::TargetLinkAddress(address) => {
+                body.bytes(&address.0)
             }
-            NeighbourOption::TargetLinkAddress(address) => {
-                body.bytes(&address.0);
-                TARGET_LINK_ADDRESS
-            }
-            &NeighbourOption::PrefixInformation {
+            NeighbourOption::PrefixInformation {
                 prefix,
                 address,
                 on_link,
@@ -273,15 +277,10 @@ impl NeighbourOption {
             } => {
                 let flags =
                     [(on_link, PREFIX_ON_LINK), (autonomous, PREFIX_AUTONOMOUS), (router_address, PREFIX_ROUTER)];
-                let flags = flags.iter().filter(|(set, _)| *set).fold(0, |sum, (_, bit)| sum | bit);
                 let field = if prefix.contains(address) { address } else { prefix.address() };
-                body.u8(prefix.length()).u8(flags).u32(valid).u32(preferred).u32(0).address(field);
-                PREFIX_INFORMATION
+                body.u8(prefix.length()).u8(set_bits(flags)).u32(valid).u32(preferred).u32(0).address(field)
             }
-            NeighbourOption::Mtu(mtu) => {
-                body.u16(0).u32(*mtu);
-                MTU
-            }
+            NeighbourOption::Mtu(mtu) => body.u16(0).u32(mtu),
             NeighbourOption::RouteInformation { prefix, preference, lifetime } => {
                 let octets = prefix.address().octets();
                 let field = match prefix.length() {
@@ -289,36 +288,20 @@ impl NeighbourOption {
                     1..=64 => octets.first_chunk::<8>().map_or(&[][..], |half| half),
                     _ => &octets[..],
                 };
-                body.u8(prefix.length()).u8(preference.to_flags()).u32(*lifetime).bytes(field);
-                ROUTE_INFORMATION
+                body.u8(prefix.length()).u8(preference.to_flags()).u32(lifetime).bytes(field)
             }
-            NeighbourOption::AdvertisementInterval { milliseconds } => {
-                body.u16(0).u32(*milliseconds);
-                ADVERTISEMENT_INTERVAL
-            }
+            NeighbourOption::AdvertisementInterval { milliseconds } => body.u16(0).u32(milliseconds),
             NeighbourOption::HomeAgentInformation { router, preference, lifetime } => {
-                body.u16(if *router { HOME_AGENT_ROUTER } else { 0 }).u16(*preference).u16(*lifetime);
-                HOME_AGENT_INFORMATION
+                body.u16(set_bits([(router, HOME_AGENT_ROUTER)])).u16(preference).u16(lifetime)
             }
-            NeighbourOption::RecursiveDns { lifetime, servers } => {
-                body.u16(0).u32(*lifetime);
-                for server in servers {
-                    body.address(*server);
-                }
-                RECURSIVE_DNS
+            NeighbourOption::RecursiveDns { lifetime, ref servers } => {
+                body.u16(0).u32(lifetime).list(servers, |body, server| body.address(*server))
             }
-            NeighbourOption::DnsSearchList { lifetime, domains } => {
-                body.u16(0).u32(*lifetime);
-                domains.iter().for_each(|domain| domain.write(body));
-                DNS_SEARCH_LIST
+            NeighbourOption::DnsSearchList { lifetime, ref domains } => {
+                body.u16(0).u32(lifetime).list(domains, |body, domain| domain.write(body))
             }
-            NeighbourOption::Nonce(nonce) => {
-                body.bytes(nonce);
-                NONCE
-            }
-            NeighbourOption::Unknown { kind, body: octets } => {
-                body.bytes(octets);
-                *kind
+            NeighbourOption::Nonce(ref octets) | NeighbourOption::Unknown { body: ref octets, .. } => {
+                body.bytes(octets)
             }
         }
     }

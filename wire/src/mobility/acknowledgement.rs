@@ -74,7 +74,7 @@ impl BindingAcknowledgement {
         })
     }
 
-    pub(super) fn write(&self, writer: &mut Writer) {
-        writer.u8(self.status.0).u8(self.flags.0).u16(self.sequence.0).u16(self.lifetime_units);
+    pub(super) fn write<'w>(&self, writer: &'w mut Writer) -> &'w mut Writer {
+        writer.u8(self.status.0).u8(self.flags.0).u16(self.sequence.0).u16(self.lifetime_units)
     }
 }

@@ -147,9 +147,7 @@ impl FlowIdentification {
         let mut sub_option = body.part("flow identification sub-option", length.into())?;
         match kind {
             BINDING_REFERENCE if self.bids.is_empty() => {
-                while !sub_option.is_empty() {
-                    self.bids.push(Bid(sub_option.u16()?));
-                }
+                self.bids = sub_option.list(usize::MAX, |reader| reader.u16().map(Bid))?;
             }
             TRAFFIC_SELECTOR if self.selector.is_none() => {
                 self.selector = Some(TrafficSelector::read(&mut sub_option)?)
@@ -161,7 +159,7 @@ impl FlowIdentification {
     }
 
     /// Writes the body; the option is aligned to 8 octets, and so are the addresses of a selector.
-    pub(super) fn write(&self, body: &mut Writer) {
+    pub(super) fn write<'w>(&self, body: &'w mut Writer) -> &'w mut Writer {
         body.u16(self.fid.0).u16(self.priority).u8(0).u8(self.status);
         if let Some(selector) = &self.selector {
             let mut octets = Writer::new();
@@ -171,10 +169,8 @@ impl FlowIdentification {
         }
         if !self.bids.is_empty() {
             body.align(Alignment::new(2, 0)).u8(BINDING_REFERENCE).u8(low(self.bids.len() * 2));
-            for bid in &self.bids {
-                body.u16(bid.0);
-            }
         }
+        body.list(&self.bids, |body, bid| body.u16(bid.0))
     }
 }
 
@@ -295,52 +291,25 @@ impl Address for Ipv6Addr {
     const HAS_FLOW_LABEL: bool = true;
 }
 
-impl Field for u8 {
-    fn read(reader: &mut Reader<'_>) -> Result<Self, Malformed> {
-        reader.u8()
-    }
+/// Implements [`Field`] with the methods of reader and writer that have the same name.
+macro_rules! fields {
+    ($($type:ty: $method:ident,)*) => {
+        $(impl Field for $type {
+            fn read(reader: &mut Reader<'_>) -> Result<Self, Malformed> {
+                reader.$method()
+            }
 
-    fn write(self, writer: &mut Writer) {
-        writer.u8(self);
-    }
+            fn write(self, writer: &mut Writer) {
+                writer.$method(self);
+            }
+        })*
+    };
 }
 
-impl Field for u16 {
-    fn read(reader: &mut Reader<'_>) -> Result<Self, Malformed> {
-        reader.u16()
-    }
-
-    fn write(self, writer: &mut Writer) {
-        writer.u16(self);
-    }
-}
-
-impl Field for u32 {
-    fn read(reader: &mut Reader<'_>) -> Result<Self, Malformed> {
-        reader.u32()
-    }
-
-    fn write(self, writer: &mut Writer) {
-        writer.u32(self);
-    }
-}
-
-impl Field for Ipv4Addr {
-    fn read(reader: &mut Reader<'_>) -> Result<Self, Malformed> {
-        reader.address4()
-    }
-
-    fn write(self, writer: &mut Writer) {
-        writer.bytes(&self.octets());
-    }
-}
-
-impl Field for Ipv6Addr {
-    fn read(reader: &mut Reader<'_>) -> Result<Self, Malformed> {
-        reader.address()
-    }
-
-    fn write(self, writer: &mut Writer) {
-        writer.address(self);
-    }
+fields! {
+    u8: u8,
+    u16: u16,
+    u32: u32,
+    Ipv4Addr: address4,
+    Ipv6Addr: address,
 }

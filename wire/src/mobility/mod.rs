@@ -28,7 +28,7 @@ pub use update::{BindingUpdate, UpdateFlags};
 use crate::checksum::checksum;
 use crate::ip6::protocol;
 use crate::malformed::{Malformed, Why};
-use crate::reader::Reader;
+use crate::reader::{Reader, header_octets};
 use crate::writer::{Alignment, Writer, low};
 use alloc::vec;
 use alloc::vec::Vec;
@@ -101,7 +101,7 @@ impl Message {
     /// The checks come in the order of RFC 6275 §9.2; see [`parameter_problem`] for those that want an answer.
     /// Octets beyond Header Len are ignored.
     pub fn parse(bytes: &[u8], source: Ipv6Addr, destination: Ipv6Addr) -> Result<Message, Malformed> {
-        let message = header_octets(bytes)?;
+        let message = header_octets("Mobility Header", bytes)?;
         if checksum(source, destination, protocol::MOBILITY, message) != 0 {
             return Err(Malformed { what: "Mobility Header", at: CHECKSUM_AT, why: Why::Checksum });
         }
@@ -128,7 +128,8 @@ impl Message {
     ///
     /// An option that does not fit an option (255 octets) or the header ([`MAX_LENGTH`]) is left out.
     pub fn emit(&self, source: Ipv6Addr, destination: Ipv6Addr) -> Vec<u8> {
-        with_checksum(self.without_checksum(), source, destination)
+        let sum = |message: &[u8]| checksum(source, destination, protocol::MOBILITY, message);
+        self.without_checksum().finish_with_checksum(CHECKSUM_AT, sum)
     }
 
     /// As [`Message::emit`], with an MN-HA authentication option of that SPI at the end (RFC 4285 §5.1).
@@ -147,11 +148,11 @@ impl Message {
             let data = vec![0; AUTHENTICATOR_LENGTH];
             options.push(MobilityOption::Authentication { subtype: option::AUTHENTICATION_MN_HA, spi, data });
         }
-        let mut bytes = message.without_checksum();
-        if let Some((covered, at)) = authenticated_part(&bytes) {
-            overwrite(&mut bytes, at, &sign(&covered));
+        let mut writer = message.without_checksum();
+        if let Some((covered, at)) = authenticated_part(writer.written()) {
+            writer.set(at, &sign(&covered));
         }
-        with_checksum(bytes, source, destination)
+        writer.finish_with_checksum(CHECKSUM_AT, |message| checksum(source, destination, protocol::MOBILITY, message))
     }
 
     /// The options, of whatever message has them.
@@ -202,36 +203,25 @@ impl Message {
     }
 
     /// The whole header but for the checksum, which is zero.
-    fn without_checksum(&self) -> Vec<u8> {
+    fn without_checksum(&self) -> Writer {
         let mut writer = Writer::new();
         writer.u8(protocol::NONE).u8(0).u8(self.kind()).u8(0).u16(0);
         match self {
-            Message::BindingRefreshRequest { .. } => {
-                writer.u16(0);
-            }
+            Message::BindingRefreshRequest { .. } => writer.u16(0),
             Message::BindingUpdate(update) => update.write(&mut writer),
             Message::BindingAcknowledgement(acknowledgement) => acknowledgement.write(&mut writer),
-            Message::BindingError { status, home_address } => {
-                writer.u8(status.0).u8(0).address(*home_address);
-            }
-            Message::Unknown { body, .. } => {
-                writer.bytes(body.get(..MAX_LENGTH - DATA_AT).unwrap_or(body));
-            }
-        }
+            Message::BindingError { status, home_address } => writer.u8(status.0).u8(0).address(*home_address),
+            Message::Unknown { body, .. } => writer.bytes(body.get(..MAX_LENGTH - DATA_AT).unwrap_or(body)),
+        };
         option::write_all(self.options(), &mut writer);
         match self {
-            // Octets of a message that is not known cannot be padded with options.
-            Message::Unknown { .. } => {
-                let padding = Alignment::new(8, 0).padding(writer.position());
-                writer.zeros(padding);
-            }
-            _ => {
-                writer.align(Alignment::new(8, 0));
-            }
-        }
+            // An unknown message cannot be padded with options.
+            Message::Unknown { .. } => writer.zero_fill(8),
+            _ => writer.align(Alignment::new(8, 0)),
+        };
         let header_len = low(writer.position() / 8 - 1);
         writer.set(HEADER_LEN_AT, &[header_len]);
-        writer.finish()
+        writer
     }
 }
 
@@ -250,7 +240,7 @@ pub fn parameter_problem(malformed: &Malformed) -> Option<usize> {
 /// The octets go from Payload Proto through the SPI, with a zero checksum. `None` without such an option, or if
 /// anything but authentication options and padding follows it, which it would not cover.
 pub fn authenticated_part(bytes: &[u8]) -> Option<(Vec<u8>, usize)> {
-    let message = header_octets(bytes).ok()?;
+    let message = header_octets("Mobility Header", bytes).ok()?;
     let options_at = match *message.get(2)? {
         kind::BINDING_REFRESH_REQUEST => DATA_AT + 2,
         kind::BINDING_UPDATE | kind::BINDING_ACKNOWLEDGEMENT => DATA_AT + 6,
@@ -260,20 +250,8 @@ pub fn authenticated_part(bytes: &[u8]) -> Option<(Vec<u8>, usize)> {
     reader.skip(options_at).ok()?;
     let data_at = option::find_authenticator(&mut reader)?;
     let mut covered = message.get(..data_at)?.to_vec();
-    overwrite(&mut covered, CHECKSUM_AT, &[0, 0]);
+    covered.get_mut(CHECKSUM_AT..CHECKSUM_AT + 2)?.fill(0);
     Some((covered, data_at))
-}
-
-/// The octets that the Header Len counts.
-fn header_octets(bytes: &[u8]) -> Result<&[u8], Malformed> {
-    let mut reader = Reader::new("Mobility Header", bytes);
-    reader.skip(HEADER_LEN_AT)?;
-    let needs = (usize::from(reader.u8()?) + 1) * 8;
-    bytes.get(..needs).ok_or(Malformed {
-        what: "Mobility Header",
-        at: HEADER_LEN_AT,
-        why: Why::Short { has: bytes.len(), needs },
-    })
 }
 
 /// The least Header Len of each type, in units of eight octets after the first eight.
@@ -284,17 +262,5 @@ fn min_header_len(kind: u8) -> u8 {
         kind::BINDING_UPDATE | kind::BINDING_ACKNOWLEDGEMENT => 1,
         kind::BINDING_ERROR => 2,
         _ => 0,
-    }
-}
-
-fn with_checksum(mut bytes: Vec<u8>, source: Ipv6Addr, destination: Ipv6Addr) -> Vec<u8> {
-    let sum = checksum(source, destination, protocol::MOBILITY, &bytes);
-    overwrite(&mut bytes, CHECKSUM_AT, &sum.to_be_bytes());
-    bytes
-}
-
-fn overwrite(bytes: &mut [u8], at: usize, value: &[u8]) {
-    for (to, from) in bytes.iter_mut().skip(at).zip(value) {
-        *to = *from;
     }
 }

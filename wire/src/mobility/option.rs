@@ -248,7 +248,9 @@ const TABLE: [OptionFormat; 17] = [
         Ok(MobilityOption::Ipv4CareOf(body.address4()?))
     }),
     rejected_by_status(format(kind::BINDING_IDENTIFIER, 4, (2, 0), read_binding_identifier)),
-    rejected_by_status(format(kind::FLOW_SUMMARY, 2, (2, 0), read_flow_summary)),
+    rejected_by_status(format(kind::FLOW_SUMMARY, 2, (2, 0), |body| {
+        Ok(MobilityOption::FlowSummary(body.list(usize::MAX, |body| body.u16().map(Fid))?))
+    })),
     rejected_by_status(format(kind::FLOW_IDENTIFICATION, 6, (8, 0), |body| {
         FlowIdentification::read(body).map(MobilityOption::FlowIdentification)
     })),
@@ -285,8 +287,9 @@ pub(super) fn read_all(reader: &mut Reader<'_>) -> Result<Vec<MobilityOption>, M
 
 pub(super) fn write_all(options: &[MobilityOption], writer: &mut Writer) {
     for (position, option) in options.iter().enumerate() {
+        let kind = option.kind();
         let mut body = Writer::new();
-        let kind = option.write_body(&mut body);
+        option.write_body(&mut body);
         let body = body.finish();
         let length = body.len() + 2;
         let at = writer.position();
@@ -294,7 +297,7 @@ pub(super) fn write_all(options: &[MobilityOption], writer: &mut Writer) {
             // The last option of the message: padding to eight octets goes before it.
             Alignment::new(8, 0).padding(at + length)
         } else {
-            option.alignment(kind).padding(at)
+            option.alignment().padding(at)
         };
         if body.len() <= usize::from(u8::MAX) && at + padding + length <= MAX_LENGTH {
             writer.pad(padding).u8(kind).u8(low(body.len())).bytes(&body);
@@ -395,126 +398,82 @@ fn read_binding_identifier(body: &mut Reader<'_>) -> Result<MobilityOption, Malf
     }))
 }
 
-fn read_flow_summary(body: &mut Reader<'_>) -> Result<MobilityOption, Malformed> {
-    let mut flows = Vec::new();
-    while !body.is_empty() {
-        flows.push(Fid(body.u16()?));
-    }
-    Ok(MobilityOption::FlowSummary(flows))
-}
-
 impl MobilityOption {
-    fn alignment(&self, kind: u8) -> Alignment {
+    fn alignment(&self) -> Alignment {
         match self {
             MobilityOption::BindingIdentifier(BindingIdentifier { care_of: CareOfField::V6(_), .. }) => {
                 BID_WITH_ADDRESS_ALIGNMENT
             }
-            _ => find(kind).map_or(Alignment::NONE, |row| row.alignment),
+            _ => find(self.kind()).map_or(Alignment::NONE, |row| row.alignment),
         }
     }
 
-    /// Writes what follows the length and returns the type.
-    fn write_body(&self, body: &mut Writer) -> u8 {
+    /// Option Type.
+    fn kind(&self) -> u8 {
         match self {
-            MobilityOption::BindingRefreshAdvice(units) => {
-                body.u16(*units);
-                kind::BINDING_REFRESH_ADVICE
-            }
-            MobilityOption::AlternateCareOf(address) => {
-                body.address(*address);
-                kind::ALTERNATE_CARE_OF
-            }
-            MobilityOption::PathMtu { bid, mtu } => {
-                body.u32(PATH_MTU_EXPERIMENT).u16(bid.0).u16(*mtu);
-                kind::EXPERIMENTAL
-            }
-            MobilityOption::NonceIndices { home, care_of } => {
-                body.u16(*home).u16(*care_of);
-                kind::NONCE_INDICES
-            }
-            MobilityOption::BindingAuthorisation(data) => {
-                body.bytes(data);
-                kind::BINDING_AUTHORISATION
-            }
-            MobilityOption::MobileNetworkPrefix(prefix) => {
-                body.u8(0).u8(prefix.length()).address(prefix.address());
-                kind::MOBILE_NETWORK_PREFIX
-            }
-            MobilityOption::LinkLayerAddress { code, address } => {
-                body.u8(*code).bytes(address);
-                kind::LINK_LAYER_ADDRESS
-            }
-            MobilityOption::MobileNodeIdentifier { subtype, identifier } => {
-                body.u8(*subtype).bytes(identifier);
-                kind::MOBILE_NODE_IDENTIFIER
-            }
-            MobilityOption::Authentication { subtype, spi, data } => {
-                body.u8(*subtype).u32(*spi).bytes(data);
-                kind::AUTHENTICATION
-            }
-            MobilityOption::ReplayProtection(timestamp) => {
-                body.u64(*timestamp);
-                kind::REPLAY_PROTECTION
-            }
-            MobilityOption::BindingIdentifier(binding) => {
-                binding.write(body);
-                kind::BINDING_IDENTIFIER
-            }
-            MobilityOption::FlowSummary(flows) => {
-                for flow in flows {
-                    body.u16(flow.0);
-                }
-                kind::FLOW_SUMMARY
-            }
-            MobilityOption::FlowIdentification(flow) => {
-                flow.write(body);
-                kind::FLOW_IDENTIFICATION
-            }
-            MobilityOption::Invalid { kind, body: octets } | MobilityOption::Unknown { kind, body: octets } => {
-                body.bytes(octets);
-                *kind
-            }
-            ipv4 => ipv4.write_ipv4_body(body),
+            MobilityOption::BindingRefreshAdvice(_) => kind::BINDING_REFRESH_ADVICE,
+            MobilityOption::AlternateCareOf(_) => kind::ALTERNATE_CARE_OF,
+            MobilityOption::NonceIndices { .. } => kind::NONCE_INDICES,
+            MobilityOption::BindingAuthorisation(_) => kind::BINDING_AUTHORISATION,
+            MobilityOption::MobileNetworkPrefix(_) => kind::MOBILE_NETWORK_PREFIX,
+            MobilityOption::LinkLayerAddress { .. } => kind::LINK_LAYER_ADDRESS,
+            MobilityOption::MobileNodeIdentifier { .. } => kind::MOBILE_NODE_IDENTIFIER,
+            MobilityOption::Authentication { .. } => kind::AUTHENTICATION,
+            MobilityOption::ReplayProtection(_) => kind::REPLAY_PROTECTION,
+            MobilityOption::PathMtu { .. } => kind::EXPERIMENTAL,
+            MobilityOption::Ipv4HomeAddress { .. } => kind::IPV4_HOME_ADDRESS,
+            MobilityOption::Ipv4AddressAcknowledgement { .. } => kind::IPV4_ADDRESS_ACKNOWLEDGEMENT,
+            MobilityOption::NatDetection { .. } => kind::NAT_DETECTION,
+            MobilityOption::Ipv4CareOf(_) => kind::IPV4_CARE_OF,
+            MobilityOption::BindingIdentifier(_) => kind::BINDING_IDENTIFIER,
+            MobilityOption::FlowSummary(_) => kind::FLOW_SUMMARY,
+            MobilityOption::FlowIdentification(_) => kind::FLOW_IDENTIFICATION,
+            MobilityOption::Invalid { kind, .. } | MobilityOption::Unknown { kind, .. } => *kind,
         }
     }
 
-    /// As [`Self::write_body`], for the options of RFC 5555.
-    fn write_ipv4_body(&self, body: &mut Writer) -> u8 {
-        match *self {
+    /// Writes what follows the length.
+    fn write_body<'w>(&self, body: &'w mut Writer) -> &'w mut Writer {
+        match self {
+            MobilityOption::BindingRefreshAdvice(units) => body.u16(*units),
+            MobilityOption::AlternateCareOf(address) => body.address(*address),
+            MobilityOption::NonceIndices { home, care_of } => body.u16(*home).u16(*care_of),
+            MobilityOption::BindingAuthorisation(data) => body.bytes(data),
+            MobilityOption::MobileNetworkPrefix(prefix) => body.u8(0).u8(prefix.length()).address(prefix.address()),
+            MobilityOption::LinkLayerAddress { code, address } => body.u8(*code).bytes(address),
+            MobilityOption::MobileNodeIdentifier { subtype, identifier } => body.u8(*subtype).bytes(identifier),
+            MobilityOption::Authentication { subtype, spi, data } => body.u8(*subtype).u32(*spi).bytes(data),
+            MobilityOption::ReplayProtection(timestamp) => body.u64(*timestamp),
+            MobilityOption::PathMtu { bid, mtu } => body.u32(PATH_MTU_EXPERIMENT).u16(bid.0).u16(*mtu),
             MobilityOption::Ipv4HomeAddress { prefix_length, prefix_wanted, address } => {
-                let wanted = if prefix_wanted { IPV4_PREFIX_WANTED } else { 0 };
-                body.u16(u16::from(prefix_length) << 10 | wanted).bytes(&address.octets());
-                kind::IPV4_HOME_ADDRESS
+                let wanted = if *prefix_wanted { IPV4_PREFIX_WANTED } else { 0 };
+                body.u16(u16::from(*prefix_length) << 10 | wanted).address4(*address)
             }
             MobilityOption::Ipv4AddressAcknowledgement { status, prefix_length, address } => {
-                body.u8(status.0).u8(prefix_length << 2).bytes(&address.octets());
-                kind::IPV4_ADDRESS_ACKNOWLEDGEMENT
+                body.u8(status.0).u8(prefix_length << 2).address4(*address)
             }
             MobilityOption::NatDetection { force_udp, refresh_seconds } => {
-                body.u16(if force_udp { NAT_FORCE_UDP } else { 0 }).u32(refresh_seconds);
-                kind::NAT_DETECTION
+                body.u16(if *force_udp { NAT_FORCE_UDP } else { 0 }).u32(*refresh_seconds)
             }
-            MobilityOption::Ipv4CareOf(address) => {
-                body.u16(0).bytes(&address.octets());
-                kind::IPV4_CARE_OF
+            MobilityOption::Ipv4CareOf(address) => body.u16(0).address4(*address),
+            MobilityOption::BindingIdentifier(binding) => binding.write(body),
+            MobilityOption::FlowSummary(flows) => body.list(flows, |body, flow| body.u16(flow.0)),
+            MobilityOption::FlowIdentification(flow) => flow.write(body),
+            MobilityOption::Invalid { body: octets, .. } | MobilityOption::Unknown { body: octets, .. } => {
+                body.bytes(octets)
             }
-            _ => kind::PADN,
         }
     }
 }
 
 impl BindingIdentifier {
-    fn write(&self, body: &mut Writer) {
+    fn write<'w>(&self, body: &'w mut Writer) -> &'w mut Writer {
         let home = if self.simultaneous_home { BID_SIMULTANEOUS_HOME } else { 0 };
         body.u16(self.bid.0).u8(self.status.0).u8(home | self.priority & !BID_SIMULTANEOUS_HOME);
         match self.care_of {
-            CareOfField::None => {}
-            CareOfField::V4(address) => {
-                body.bytes(&address.octets());
-            }
-            CareOfField::V6(address) => {
-                body.address(address);
-            }
+            CareOfField::None => body,
+            CareOfField::V4(address) => body.address4(address),
+            CareOfField::V6(address) => body.address(address),
         }
     }
 }

@@ -3,13 +3,12 @@
 //!
 //! See <https://www.iana.org/assignments/mobility-parameters>.
 
-use crate::codepoint::{code_points, display_number, display_text};
-use core::fmt;
+use crate::codepoint::code_points;
 
 code_points! {
     /// Status of a Binding Acknowledgement, or of one Binding Identifier option in it.
     #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(transparent))]
-    Status(u8) {
+    Status(u8) as number {
         ACCEPTED = 0, "accepted";
         PREFIX_DISCOVERY_NEEDED = 1, "accepted, but prefix discovery is needed";
         MCOA_NOT_COMPLETE = 4, "accepted, but not every care-of address";
@@ -47,7 +46,7 @@ code_points! {
 
 code_points! {
     /// Status of an IPv4 Address Acknowledgement option (RFC 5555 §3.2.1).
-    Ipv4Status(u8) {
+    Ipv4Status(u8) as number {
         ACCEPTED = 0, "accepted";
         UNSPECIFIED = 128, "reason unspecified";
         ADMINISTRATIVELY_PROHIBITED = 129, "administratively prohibited";
@@ -60,7 +59,7 @@ code_points! {
 
 code_points! {
     /// Status of a Binding Error.
-    ErrorStatus(u8) {
+    ErrorStatus(u8) as "binding error" {
         UNKNOWN_BINDING = 1, "unknown binding for Home Address option";
         UNRECOGNISED_TYPE = 2, "unrecognised MH Type";
     }
@@ -80,23 +79,5 @@ impl Ipv4Status {
     /// Whether it accepts the request: values below 128.
     pub fn is_accepted(self) -> bool {
         self.0 < 128
-    }
-}
-
-impl fmt::Display for Status {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        display_number(f, self.0, self.text())
-    }
-}
-
-impl fmt::Display for Ipv4Status {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        display_number(f, self.0, self.text())
-    }
-}
-
-impl fmt::Display for ErrorStatus {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        display_text(f, self.text(), "binding error", self.0)
     }
 }

@@ -105,7 +105,7 @@ impl BindingUpdate {
         })
     }
 
-    pub(super) fn write(&self, writer: &mut Writer) {
-        writer.u16(self.sequence.0).u16(self.flags.0).u16(self.lifetime_units);
+    pub(super) fn write<'w>(&self, writer: &'w mut Writer) -> &'w mut Writer {
+        writer.u16(self.sequence.0).u16(self.flags.0).u16(self.lifetime_units)
     }
 }

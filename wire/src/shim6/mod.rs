@@ -28,11 +28,12 @@ pub use option::{LocatorList, LocatorPreference, ShimOption, VerificationMethod}
 pub use probe::{Probe, ProbeRecord, ProbeState};
 pub use tag::{Fork, Tag};
 
+use crate::checksum::internet_checksum;
 use crate::codepoint::code_points;
 use crate::ip6::protocol;
 use crate::malformed::{Malformed, Why};
-use crate::reader::Reader;
-use crate::writer::{Alignment, Writer, low};
+use crate::reader::{Reader, header_octets};
+use crate::writer::{Writer, low};
 use alloc::vec::Vec;
 
 /// Next Header value of the Shim6 header, control and payload.
@@ -159,14 +160,15 @@ impl PayloadHeader {
 }
 
 impl Message {
-    /// Parses a control message, from its Next Header field. Octets beyond Hdr Ext Len are ignored.
+    /// Parses a control message, from its Next Header field. Its checksum covers no pseudo-header, so that locators may
+    /// change on the path (RFC 5533 §5.3). Octets beyond Hdr Ext Len are ignored.
     ///
     /// An option that the message must not have counts as unknown.
     ///
     /// # Errors
     /// [`Malformed`]; also for an unknown critical option, see [`error_code`].
     pub fn parse(bytes: &[u8]) -> Result<Message, Malformed> {
-        let message = header_octets(bytes)?;
+        let message = header_octets("Shim6 header", bytes)?;
         let mut reader = Reader::new("Shim6 header", message);
         reader.skip(TYPE_AT)?;
         let (kind, specific) = (reader.u8()?, reader.u8()?);
@@ -176,7 +178,7 @@ impl Message {
         if specific & S_BIT != 0 {
             return Err(Malformed { what: "S bit", at: TYPE_AT + 1, why: Why::Value(1) });
         }
-        if sum(message) != 0 {
+        if internet_checksum(message) != 0 {
             return Err(Malformed { what: "Shim6 header", at: CHECKSUM_AT, why: Why::Checksum });
         }
         let units = message.len() / 8 - 1;
@@ -196,48 +198,33 @@ impl Message {
             Message::I1 { tag, nonce, .. }
             | Message::R2 { tag, nonce, .. }
             | Message::UpdateRequest { tag, nonce, .. }
-            | Message::UpdateAck { tag, nonce, .. } => {
-                put_tag(&mut writer, *tag).u32(nonce.0);
-            }
+            | Message::UpdateAck { tag, nonce, .. } => put_tag(&mut writer, *tag).u32(nonce.0),
             Message::R1 { initiator_nonce, responder_nonce, .. } => {
-                writer.u16(0).u32(initiator_nonce.0).u32(responder_nonce.0);
+                writer.u16(0).u32(initiator_nonce.0).u32(responder_nonce.0)
             }
             Message::I2 { tag, initiator_nonce, responder_nonce, .. } => {
-                put_tag(&mut writer, *tag).u32(initiator_nonce.0).u32(responder_nonce.0).u32(0);
+                put_tag(&mut writer, *tag).u32(initiator_nonce.0).u32(responder_nonce.0).u32(0)
             }
             Message::R1bis { packet_tag, responder_nonce, .. } => {
-                put_tag(&mut writer, *packet_tag).u32(responder_nonce.0);
+                put_tag(&mut writer, *packet_tag).u32(responder_nonce.0)
             }
             Message::I2bis { tag, initiator_nonce, responder_nonce, packet_tag, .. } => {
                 put_tag(&mut writer, *tag).u32(initiator_nonce.0).u32(responder_nonce.0).zeros(6);
-                put_tag(&mut writer, *packet_tag);
+                put_tag(&mut writer, *packet_tag)
             }
-            Message::Keepalive { tag, .. } => {
-                put_tag(&mut writer, *tag).u32(0);
-            }
-            Message::Probe(probe) => {
-                put_tag(&mut writer, probe.tag);
-                probe.write(&mut writer);
-            }
+            Message::Keepalive { tag, .. } => put_tag(&mut writer, *tag).u32(0),
+            Message::Probe(probe) => probe.write(put_tag(&mut writer, probe.tag)),
             Message::Error(error) => {
                 writer.set(TYPE_AT + 1, &[error.code.0 << 1]).u16(error.pointer);
-                writer.bytes(error.packet.get(..MAX_LENGTH - 8).unwrap_or(&error.packet));
+                writer.bytes(error.packet.get(..MAX_LENGTH - 8).unwrap_or(&error.packet))
             }
-            Message::Unknown { body, .. } => {
-                writer.bytes(body.get(..MAX_LENGTH - 6).unwrap_or(body));
-            }
-        }
+            Message::Unknown { body, .. } => writer.bytes(body.get(..MAX_LENGTH - 6).unwrap_or(body)),
+        };
         option::write_all(self.options(), &mut writer);
-        let padding = Alignment::new(8, 0).padding(writer.position());
-        writer.zeros(padding);
+        writer.zero_fill(8);
         let units = low(writer.position() / 8 - 1);
         writer.set(HEADER_LEN_AT, &[units]);
-        let mut bytes = writer.finish();
-        let sum = sum(&bytes).to_be_bytes();
-        for (to, from) in bytes.iter_mut().skip(CHECKSUM_AT).zip(sum) {
-            *to = from;
-        }
-        bytes
+        writer.finish_with_checksum(CHECKSUM_AT, internet_checksum)
     }
 
     /// The value of the Type field.
@@ -340,15 +327,6 @@ pub fn tag_of(bytes: &[u8]) -> Option<Tag> {
     }
 }
 
-/// The octets that the Hdr Ext Len counts.
-fn header_octets(bytes: &[u8]) -> Result<&[u8], Malformed> {
-    let mut reader = Reader::new("Shim6 header", bytes);
-    reader.skip(HEADER_LEN_AT)?;
-    let needs = (usize::from(reader.u8()?) + 1) * 8;
-    let short = Malformed { what: "Shim6 header", at: HEADER_LEN_AT, why: Why::Short { has: bytes.len(), needs } };
-    bytes.get(..needs).ok_or(short)
-}
-
 /// The least Hdr Ext Len of each type.
 fn min_header_len(kind: u8) -> usize {
     match kind {
@@ -358,16 +336,6 @@ fn min_header_len(kind: u8) -> usize {
         kind::I1..=kind::R1BIS | kind::UPDATE_REQUEST..=kind::ERROR => 1,
         _ => 0,
     }
-}
-
-/// The checksum without a pseudo-header, so that locators may change on the way (RFC 5533 §5.3).
-fn sum(message: &[u8]) -> u16 {
-    let (pairs, _) = message.as_chunks::<2>();
-    let mut sum: u32 = pairs.iter().map(|&pair| u32::from(u16::from_be_bytes(pair))).sum();
-    while sum > 0xffff {
-        sum = (sum >> 16) + (sum & 0xffff);
-    }
-    !(sum as u16)
 }
 
 fn tag(reader: &mut Reader<'_>) -> Result<Tag, Malformed> {

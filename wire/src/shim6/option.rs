@@ -8,7 +8,7 @@ use super::{Fork, MAX_LENGTH, kind as message};
 use crate::codepoint::code_points;
 use crate::malformed::{Malformed, Why};
 use crate::reader::Reader;
-use crate::writer::{Alignment, Writer};
+use crate::writer::{Alignment, Writer, low};
 use alloc::vec::Vec;
 use core::net::Ipv6Addr;
 
@@ -131,33 +131,23 @@ impl ShimOption {
         }
     }
 
-    fn write(&self, writer: &mut Writer) {
+    fn write<'w>(&self, writer: &'w mut Writer) -> &'w mut Writer {
         match self {
             ShimOption::Validator(data)
             | ShimOption::Parameters(data)
             | ShimOption::Signature(data)
-            | ShimOption::Unknown { data, .. } => {
-                writer.bytes(data);
-            }
+            | ShimOption::Unknown { data, .. } => writer.bytes(data),
             ShimOption::Locators(list) => list.write(writer),
             ShimOption::Preferences { generation, elements } => {
                 writer.u32(*generation).u8(ELEMENT_LENGTH);
-                for LocatorPreference { flags, priority, weight } in elements {
-                    writer.u8(*flags).u8(*priority).u8(*weight);
-                }
+                writer.list(elements, |writer, LocatorPreference { flags, priority, weight }| {
+                    writer.u8(*flags).u8(*priority).u8(*weight)
+                })
             }
-            ShimOption::Ulids { sender, receiver } => {
-                writer.u32(0).address(*sender).address(*receiver);
-            }
-            ShimOption::Fork(fork) => {
-                writer.u32(fork.0);
-            }
-            ShimOption::KeepaliveTimeout(seconds) => {
-                writer.u16(0).u16(*seconds);
-            }
-            ShimOption::KeepaliveMilliseconds(milliseconds) => {
-                writer.u32(*milliseconds);
-            }
+            ShimOption::Ulids { sender, receiver } => writer.u32(0).address(*sender).address(*receiver),
+            ShimOption::Fork(fork) => writer.u32(fork.0),
+            ShimOption::KeepaliveTimeout(seconds) => writer.u16(0).u16(*seconds),
+            ShimOption::KeepaliveMilliseconds(milliseconds) => writer.u32(*milliseconds),
         }
     }
 }
@@ -267,13 +257,12 @@ fn read_preferences(contents: &mut Reader<'_>) -> Result<ShimOption, Malformed> 
     if length == 0 {
         return Err(Malformed { what: "Element Len", at, why: Why::Value(0) });
     }
-    let mut elements = Vec::new();
-    while !contents.is_empty() {
+    let elements = contents.list(usize::MAX, |contents| {
         let element = contents.bytes(length.into())?;
         // Longer elements begin like those of three octets (RFC 5533 §5.15.3).
         let octet = |index: usize| element.get(index).copied().unwrap_or(0);
-        elements.push(LocatorPreference { flags: octet(0), priority: octet(1), weight: octet(2) });
-    }
+        Ok(LocatorPreference { flags: octet(0), priority: octet(1), weight: octet(2) })
+    })?;
     Ok(ShimOption::Preferences { generation, elements })
 }
 
@@ -292,16 +281,12 @@ impl LocatorList {
         Ok(LocatorList { generation, locators: locators.collect::<Result<_, _>>()? })
     }
 
-    fn write(&self, writer: &mut Writer) {
+    fn write<'w>(&self, writer: &'w mut Writer) -> &'w mut Writer {
         let locators = self.locators.get(..usize::from(u8::MAX)).unwrap_or(&self.locators);
-        writer.u32(self.generation).u8(locators.len() as u8);
-        for (method, _) in locators {
-            writer.u8(method.0);
-        }
+        writer.u32(self.generation).u8(low(locators.len()));
+        writer.list(locators, |writer, (method, _)| writer.u8(method.0));
         writer.zeros(LocatorList::padding(locators.len()));
-        for (_, locator) in locators {
-            writer.address(*locator);
-        }
+        writer.list(locators, |writer, (_, locator)| writer.address(*locator))
     }
 
     /// Padding between methods and locators, which start at a multiple of 8 octets in the option.

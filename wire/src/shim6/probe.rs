@@ -22,9 +22,10 @@
 
 use super::option::{self, ShimOption};
 use super::{Nonce, Tag, kind};
+use crate::codepoint::field_values;
 use crate::malformed::{Malformed, Why};
 use crate::reader::Reader;
-use crate::writer::Writer;
+use crate::writer::{Writer, low};
 use alloc::vec::Vec;
 use core::net::Ipv6Addr;
 
@@ -59,27 +60,25 @@ pub struct ProbeRecord {
     pub data: u32,
 }
 
-/// REAP state of the sender of a probe.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum ProbeState {
-    /// Both directions work.
-    Operational,
-    /// It receives nothing.
-    Exploring,
-    /// It receives packets, and does not know yet whether its own arrive.
-    InboundOk,
+field_values! {
+    /// REAP state of the sender of a probe.
+    ProbeState {
+        /// Both directions work.
+        Operational = 0,
+        /// It receives nothing.
+        Exploring = 1,
+        /// It receives packets, and does not know yet whether its own arrive.
+        InboundOk = 2,
+    }
 }
 
 impl Probe {
     pub(super) fn read(tag: Tag, reader: &mut Reader<'_>) -> Result<Probe, Malformed> {
         let at = reader.position();
         let counts = reader.u8()?;
-        let state = match reader.u8()? >> 6 {
-            0 => ProbeState::Operational,
-            1 => ProbeState::Exploring,
-            2 => ProbeState::InboundOk,
-            other => return Err(Malformed { what: "Sta", at: at + 1, why: Why::Value(other.into()) }),
-        };
+        let state = reader.u8()? >> 6;
+        let unknown = Malformed { what: "Sta", at: at + 1, why: Why::Value(state.into()) };
+        let state = ProbeState::from_value(state).ok_or(unknown)?;
         reader.skip(2)?;
         let (received, sent) = (counts >> 4, counts & 0xf);
         if sent == 0 {
@@ -91,18 +90,13 @@ impl Probe {
         Ok(Probe { tag, state, sent, received, options })
     }
 
-    pub(super) fn write(&self, writer: &mut Writer) {
+    pub(super) fn write<'w>(&self, writer: &'w mut Writer) -> &'w mut Writer {
         let sent = self.sent.get(..MAX_RECORDS).unwrap_or(&self.sent);
         let received = self.received.get(..MAX_RECORDS).unwrap_or(&self.received);
-        let state = match self.state {
-            ProbeState::Operational => 0,
-            ProbeState::Exploring => 1,
-            ProbeState::InboundOk => 2,
-        };
-        writer.u8((received.len() as u8) << 4 | sent.len() as u8).u8(state << 6).u16(0);
-        for record in sent.iter().chain(received) {
-            writer.address(record.source).address(record.destination).u32(record.nonce.0).u32(record.data);
-        }
+        writer.u8(low(received.len()) << 4 | low(sent.len())).u8(self.state.value() << 6).u16(0);
+        writer.list(sent.iter().chain(received), |writer, record| {
+            writer.address(record.source).address(record.destination).u32(record.nonce.0).u32(record.data)
+        })
     }
 }
 

@@ -1,6 +1,7 @@
 //! Context tags and forked instance identifiers.
 //! RFC 5533 §4.4 and §5.15.7.
 
+use crate::text::refusal;
 use core::fmt;
 
 /// A context tag: 47 bits, chosen by the receiver of the packets.
@@ -34,17 +35,10 @@ impl From<Tag> for u64 {
     }
 }
 
-/// The number has more than 47 bits.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct TagTooLong;
-
-impl fmt::Display for TagTooLong {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a context tag has 47 bits")
-    }
+refusal! {
+    /// The number has more than 47 bits.
+    TagTooLong: "a context tag has 47 bits"
 }
-
-impl core::error::Error for TagTooLong {}
 
 impl TryFrom<u64> for Tag {
     type Error = TagTooLong;
