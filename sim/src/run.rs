@@ -20,31 +20,6 @@ pub struct Script {
     pub last_fault: Duration,
 }
 
-/// A world that is generated from a seed and checks its own invariants.
-pub trait SeededWorld: Sized {
-    /// The family it belongs to.
-    const FAMILY: WorldFamily;
-    /// The result of a world whose invariants hold.
-    type Result;
-
-    /// Generates the world of `seed`; with `verbose` it prints every event to standard output.
-    fn generate(seed: u64, verbose: bool) -> Self;
-
-    /// The kind of the world, where the family has several.
-    fn kind(&self) -> Option<String> {
-        None
-    }
-
-    /// The present time of the world.
-    fn now(&self) -> Time;
-
-    /// Runs the world to its end.
-    ///
-    /// # Errors
-    /// The first invariant that does not hold.
-    fn run(&mut self) -> Result<Self::Result, String>;
-}
-
 /// A world of hosts and media, whose invariants are checked after every event.
 pub trait Network {
     /// Its hosts and media.
@@ -89,17 +64,43 @@ pub trait Network {
     }
 }
 
+/// A world that is generated from a seed and checks its own invariants.
+pub trait SeededWorld: Network + Sized {
+    /// The family it belongs to.
+    const FAMILY: WorldFamily;
+    /// The result of a world whose invariants hold.
+    type Result;
+
+    /// Generates the world of `seed`.
+    fn generate(seed: u64) -> Self;
+
+    /// The kind of the world, where the family has several.
+    fn kind(&self) -> Option<String> {
+        None
+    }
+
+    /// Runs the world to its end.
+    ///
+    /// # Errors
+    /// The first invariant that does not hold.
+    fn run(&mut self) -> Result<Self::Result, String>;
+}
+
 /// Runs the world of `seed` of a family, and prints every event to standard output if `verbose`.
 ///
 /// # Errors
 /// The first invariant that does not hold, with the command that replays the world.
 pub fn run<W: SeededWorld>(seed: u64, verbose: bool) -> Result<W::Result, Failure> {
-    let mut world = W::generate(seed, verbose);
-    world.run().map_err(|message| Failure { family: W::FAMILY, seed, kind: world.kind(), at: world.now(), message })
+    let mut world = W::generate(seed);
+    world.network().verbose = verbose;
+    world.run().map_err(|message| {
+        let (kind, at) = (world.kind(), world.network().now());
+        Failure { family: W::FAMILY, seed, kind, at, message }
+    })
 }
 
 /// A world that must converge after its last fault.
-pub trait Converging: Network {
+pub trait Converging: SeededWorld {
     /// The time in which it must converge.
     const CONVERGENCE: Convergence;
 

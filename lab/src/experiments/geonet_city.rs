@@ -156,13 +156,20 @@ impl City {
         payload.resize(200, 0);
         let (upper, class) = (UpperProtocol::BtpB, self.variant.class);
         let request = PacketRequest { to, upper, payload, class, lifetime: None, hops: None, repetition: None };
-        if let Some((step, _)) = self.world.ask(by, request) {
-            self.observe_step(&step);
-        }
+        // A refused request counts as one that did not arrive.
+        let _ = self.world.request(by, request);
+        self.observe_steps();
     }
 
     fn advance(&mut self, end: Time) {
-        while let Some(step) = self.world.step(end) {
+        while self.world.network.step(end).is_some() {
+            self.observe_steps();
+        }
+        self.world.network.wait_until(end);
+    }
+
+    fn observe_steps(&mut self) {
+        while let Some(step) = self.world.take_step() {
             self.observe_step(&step);
         }
     }

@@ -2,7 +2,7 @@
 
 use super::echo::EchoService;
 use super::ipv6_adaptation::{Ipv6Adaptation, MAX_DESTINATIONS};
-use super::request::{PacketRequest, RequestError};
+use super::request::{Delivery, PacketRequest, RequestError};
 use super::router::GeoRouter;
 use super::{geometry, view};
 use crate::base::ids::LinkId;
@@ -81,6 +81,19 @@ impl GeoStation {
         &self.router
     }
 
+    /// The same station with another first sequence number: other stacks begin with 0.
+    pub fn with_sequence(self, sequence: u16) -> GeoStation {
+        GeoStation { router: self.router.with_sequence(sequence), ..self }
+    }
+
+    /// Sends a packet of an upper layer (GN-DATA.request, annex J).
+    ///
+    /// # Errors
+    /// Why it is refused.
+    pub fn request(&mut self, now: Time, request: PacketRequest, out: &mut Outbox) -> Result<(), RequestError> {
+        self.router.request(now, request, out)
+    }
+
     fn link_changed(&mut self, now: Time, event: &LinkEvent, out: &mut Outbox) {
         if self.adaptation.names().any(|name| name == event.name) {
             self.adaptation.set_link(&event.name, event.up.then_some(event.link));
@@ -141,19 +154,20 @@ impl GeoStation {
         }
     }
 
-    fn receive_frame(&mut self, now: Time, frame: &Frame, out: &mut Outbox) {
+    /// Receives a frame; returns the packet that is delivered to the upper layers (GN-DATA.indication, annex J).
+    pub fn receive_frame<'a>(&mut self, now: Time, frame: &'a Frame, out: &mut Outbox) -> Option<Delivery<'a>> {
         if self.adaptation.is_virtual_link(frame.link) {
             self.adaptation.observe(frame);
             let place = self.router.position(now).map(|position| position.place);
             if let Some(request) = self.adaptation.request(frame.clone(), place) {
                 self.send(now, request, out);
             }
-            return;
+            return None;
         }
         if frame.ethertype != ETHERTYPE {
-            return;
+            return None;
         }
-        let Some(delivery) = self.router.receive(now, frame, out) else { return };
+        let delivery = self.router.receive(now, frame, out)?;
         let here = self.router.position(now).map(|position| position.place);
         if let Some(frame) = self.adaptation.frame(&delivery, self.router.address().mid, here) {
             self.deliver_to_host(frame, out);
@@ -165,6 +179,7 @@ impl GeoStation {
         if let Some(report) = self.facilities.as_mut().and_then(|it| it.hear(now, &delivery, its_time)) {
             out.report(report);
         }
+        Some(delivery)
     }
 
     /// Delivers a frame to the host; a multicast frame only if its group is joined.
@@ -270,7 +285,9 @@ impl Engine for GeoStation {
         match input {
             Input::Link(event) => self.link_changed(now, event, out),
             Input::Address(event) => self.adaptation.set_address(event),
-            Input::Frame(frame) => self.receive_frame(now, frame, out),
+            Input::Frame(frame) => {
+                self.receive_frame(now, frame, out);
+            }
             Input::Fix(fix) => self.router.set_fix(now, *fix),
             Input::Clock(clock) => self.router.set_clock(now, *clock),
             Input::Command(order) => self.execute(now, order, out),

@@ -54,14 +54,9 @@ impl SeededWorld for MptcpWorld {
     const FAMILY: WorldFamily = WorldFamily { name: "MPTCP world", replay: "mptcp" };
     type Result = RunResult;
 
-    fn generate(seed: u64, verbose: bool) -> MptcpWorld {
-        let mut scenario = MptcpScenario::new(seed);
-        scenario.topology.world.verbose = verbose;
+    fn generate(seed: u64) -> MptcpWorld {
+        let scenario = MptcpScenario::new(seed);
         MptcpWorld { scenario }
-    }
-
-    fn now(&self) -> Time {
-        self.scenario.topology.world.now()
     }
 
     fn run(&mut self) -> Result<RunResult, String> {

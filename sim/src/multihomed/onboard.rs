@@ -62,10 +62,9 @@ impl SeededWorld for OnboardWorld {
     const FAMILY: WorldFamily = WorldFamily { name: "onboard world", replay: "onboard" };
     type Result = RunResult;
 
-    fn generate(seed: u64, verbose: bool) -> OnboardWorld {
+    fn generate(seed: u64) -> OnboardWorld {
         let mut entropy = Entropy::seed_from_u64(seed ^ 0x0b0a_0000);
         let mut topology = Topology::new(seed, 2);
-        topology.world.verbose = verbose;
         let rows: Vec<_> = (0..2).map(|index| config::row(index, &mut entropy)).collect();
         let home_agent = Role::HomeAgent(config::home_agent(0, &rows));
         topology.add_agent(config::engine_factory(vec![home_agent], entropy.next_u64()));
@@ -83,10 +82,6 @@ impl SeededWorld for OnboardWorld {
         let mut world = OnboardWorld { topology, invariants, script, attached, inside, outside, logs, entropy };
         world.write_script();
         world
-    }
-
-    fn now(&self) -> Time {
-        self.topology.world.now()
     }
 
     fn run(&mut self) -> Result<RunResult, String> {

@@ -50,18 +50,13 @@ impl SeededWorld for MultihomedWorld {
     const FAMILY: WorldFamily = WorldFamily { name: "multihomed world", replay: "multihomed" };
     type Result = RunResult;
 
-    fn generate(seed: u64, verbose: bool) -> MultihomedWorld {
-        let mut scenario = MultihomedScenario::new(seed);
-        scenario.topology.world.verbose = verbose;
+    fn generate(seed: u64) -> MultihomedWorld {
+        let scenario = MultihomedScenario::new(seed);
         MultihomedWorld { attacker: Attacker::new(seed), switches: 0, contexts: 0, messages: 0, scenario }
     }
 
     fn kind(&self) -> Option<String> {
         Some(self.scenario.kind.to_string())
-    }
-
-    fn now(&self) -> Time {
-        self.scenario.topology.world.now()
     }
 
     fn run(&mut self) -> Result<RunResult, String> {

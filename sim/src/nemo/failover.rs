@@ -14,7 +14,7 @@ use core::time::Duration;
 use roam6_proto::contract::config::nemo::{HomeAgentConfig, MobileRouterConfig};
 use roam6_proto::contract::report::{LossReason, NemoReport};
 use roam6_proto::role::Role;
-use roam6_proto::{Entropy, Report, Time};
+use roam6_proto::{Entropy, Report};
 use std::net::Ipv6Addr;
 
 /// Limit from the death of a home agent until the other one carries packets: 0.8 s for the probes, 0.3 s for the
@@ -70,10 +70,9 @@ impl SeededWorld for FailoverWorld {
     const FAMILY: WorldFamily = WorldFamily { name: "failover world", replay: "failover" };
     type Result = RunResult;
 
-    fn generate(seed: u64, verbose: bool) -> FailoverWorld {
+    fn generate(seed: u64) -> FailoverWorld {
         let mut chance = Entropy::seed_from_u64(seed ^ 0xfa11_0000);
         let mut topology = Topology::new(seed, 2);
-        topology.world.verbose = verbose;
         let detection = chance.below(2) == 0;
         let row = config::row(0, &mut chance);
         let lifetime = Duration::from_secs(if chance.below(2) == 0 { 600 } else { 3600 });
@@ -96,10 +95,6 @@ impl SeededWorld for FailoverWorld {
             deregistrations: 0,
             result: RunResult::default(),
         }
-    }
-
-    fn now(&self) -> Time {
-        self.topology.world.now()
     }
 
     fn run(&mut self) -> Result<RunResult, String> {

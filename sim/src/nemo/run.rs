@@ -42,9 +42,8 @@ impl SeededWorld for NemoWorld {
     const FAMILY: WorldFamily = WorldFamily { name: "NEMO world", replay: "nemo" };
     type Result = RunResult;
 
-    fn generate(seed: u64, verbose: bool) -> NemoWorld {
-        let mut scenario = NemoScenario::new(seed);
-        scenario.topology.world.verbose = verbose;
+    fn generate(seed: u64) -> NemoWorld {
+        let scenario = NemoScenario::new(seed);
         let (invariants, care_of_prefixes) = (Invariants::default(), CareOfPrefixInvariants::default());
         let attacker = Attacker::new(seed);
         NemoWorld { attacker, invariants, care_of_prefixes, packets_delivered: 0, scenario }
@@ -52,10 +51,6 @@ impl SeededWorld for NemoWorld {
 
     fn kind(&self) -> Option<String> {
         Some(self.scenario.kind.to_string())
-    }
-
-    fn now(&self) -> Time {
-        self.scenario.topology.world.now()
     }
 
     fn run(&mut self) -> Result<RunResult, String> {

@@ -294,7 +294,7 @@ impl World {
         }
     }
 
-    fn report_address(&mut self, id: HostId, (link, address): (LinkId, Ipv6Addr), state: AddressState) {
+    pub(crate) fn report_address(&mut self, id: HostId, (link, address): (LinkId, Ipv6Addr), state: AddressState) {
         self.handle(id, &Input::Address(AddressEvent { link, address, state }));
     }
 

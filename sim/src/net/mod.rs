@@ -22,5 +22,5 @@ pub mod radio_channel;
 pub mod shim_datapath;
 pub mod track;
 pub mod traffic;
-mod virtual_link;
+pub mod virtual_link;
 pub mod world;

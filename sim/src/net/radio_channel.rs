@@ -15,6 +15,8 @@ const HEADER: usize = 14;
 pub struct RadioChannel {
     radio: Radio<Frame>,
     stations: BTreeMap<Port, StationId>,
+    /// The interface of each station, in order of their numbers.
+    ports: Vec<Port>,
     /// The event of the channel that is scheduled.
     scheduled: Option<Time>,
 }
@@ -22,7 +24,12 @@ pub struct RadioChannel {
 impl RadioChannel {
     /// A channel without members.
     pub fn new(spec: RadioSpec, seed: u64) -> RadioChannel {
-        RadioChannel { radio: Radio::new(spec, seed), stations: BTreeMap::new(), scheduled: None }
+        RadioChannel { radio: Radio::new(spec, seed), stations: BTreeMap::new(), ports: Vec::new(), scheduled: None }
+    }
+
+    /// The properties of the channel.
+    pub fn spec(&self) -> RadioSpec {
+        self.radio.spec()
     }
 
     /// Changes the properties of the channel.
@@ -32,8 +39,11 @@ impl RadioChannel {
 
     /// Attaches an interface of a host that moves along `track`.
     pub fn attach(&mut self, port: Port, track: Track) {
-        let next = StationId(u32::try_from(self.stations.len()).unwrap_or(u32::MAX));
+        let next = StationId(u32::try_from(self.ports.len()).unwrap_or(u32::MAX));
         let id = *self.stations.entry(port).or_insert(next);
+        if id == next {
+            self.ports.push(port);
+        }
         self.radio.put(id, track);
     }
 
@@ -60,8 +70,8 @@ impl RadioChannel {
         let mut received = Vec::new();
         while let Some(reception) = self.radio.expire(now) {
             for id in reception.receivers {
-                let port = self.stations.iter().find(|(_, station)| **station == id).map(|(port, _)| *port);
-                received.extend(port.map(|port| (port, reception.frame.clone())));
+                let port = usize::try_from(id.0).ok().and_then(|index| self.ports.get(index));
+                received.extend(port.map(|port| (*port, reception.frame.clone())));
             }
         }
         received

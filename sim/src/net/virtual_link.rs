@@ -10,6 +10,7 @@ use crate::net::radio::Audience;
 use crate::net::track::Velocity;
 use crate::net::world::World;
 use core::time::Duration;
+use roam6_proto::contract::input::AddressState;
 use roam6_proto::geo::geometry::Plane;
 use roam6_proto::{Fix, Input, Item, Key, LinkId, Time};
 use roam6_wire::LinkAddress;
@@ -23,7 +24,7 @@ const ADVERTISEMENT: u8 = 136;
 /// Interval of position fixes.
 const FIX_INTERVAL: Duration = Duration::from_secs(1);
 /// The place of the origin of all tracks.
-const ORIGIN: Coordinates = Coordinates { latitude: 480_000_000, longitude: 110_000_000 };
+pub const ORIGIN: Coordinates = Coordinates { latitude: 480_000_000, longitude: 110_000_000 };
 
 impl World {
     /// A frame that is not IPv6 arrives: for the engine, if it has subscribed to the EtherType.
@@ -89,6 +90,11 @@ impl World {
         let address = address_item(link, link_local(item.address), 128);
         host.kernel.add_static(address);
         self.announce_link(id, link);
+        let host = self.host(id);
+        let addresses = if host.reports_addresses { host.kernel.addresses(link) } else { Vec::new() };
+        for address in addresses {
+            self.report_address(id, (link, address), AddressState::Preferred);
+        }
     }
 
     /// A virtual interface is gone, by the engine's wish or with its process.
@@ -194,18 +200,22 @@ impl World {
 
     /// The receiver of a host reports its position.
     pub(crate) fn fix_due(&mut self, host: HostId, instance: u32) {
-        let now = self.now();
         let state = self.host(host);
-        if state.instances != instance || state.instance.is_none() {
-            return;
+        if state.instances == instance && state.instance.is_some() {
+            self.report_fix(host);
+            self.enqueue(self.now() + FIX_INTERVAL, Scheduled::Fix { host, instance });
         }
-        let track = state.track();
+    }
+
+    /// Reports the position of a host to its engine.
+    pub(crate) fn report_fix(&mut self, host: HostId) {
+        let now = self.now();
+        let track = self.host(host).track();
         let Velocity { speed, heading } = track.motion(now);
         let place = Plane::at(ORIGIN).place(track.at(now));
         // Casts of floats saturate.
         let (speed, heading) = ((speed * 100.0) as i16, (heading * 10.0) as u16 % 3600);
         self.handle(host, &Input::Fix(Some(Fix { place, uncertainty: Some(2), speed, heading })));
-        self.enqueue(now + FIX_INTERVAL, Scheduled::Fix { host, instance });
     }
 }
 

@@ -63,7 +63,7 @@ impl Attacker {
             let bytes = self.next_frame(world);
             let frame =
                 Frame { link: LINK, source: address(self.id), destination: BROADCAST, ethertype: ETHERTYPE, bytes };
-            world.inject(self.id, frame);
+            world.inject(self.id, &frame);
         }
     }
 

@@ -64,7 +64,7 @@ impl DeliveryInvariants {
     /// The violated invariant.
     pub fn check(&mut self, world: &RadioWorld, mib: &Mib, step: &StationStep) -> Result<(), String> {
         self.frames += step.sent.len() as u64;
-        check_bounds(world, mib, step)?;
+        check_bounds(mib, step)?;
         let heard = match &step.cause {
             StepCause::FrameReceived(frame) => Packet::parse(&frame.bytes).ok(),
             _ => None,
@@ -147,12 +147,11 @@ fn key(packet: &Packet<'_>) -> Option<PacketKey> {
     Some((source.address.mid, source.timestamp.0, packet.extended.sequence()?))
 }
 
-fn check_bounds(world: &RadioWorld, mib: &Mib, step: &StationStep) -> Result<(), String> {
-    let Some(router) = world.peer(step.station).and_then(|peer| peer.router.as_ref()) else { return Ok(()) };
-    let (stored, contending, lookups) = router.buffered();
+fn check_bounds(mib: &Mib, step: &StationStep) -> Result<(), String> {
+    let (stations, stored, contending, lookups) = step.held;
     let most = (mib.unicast_buffer + mib.broadcast_buffer) / MIN_OCTETS;
     let bounds = [
-        ("stations", router.location_table().len(), MAX_STATIONS),
+        ("stations", stations, MAX_STATIONS),
         ("packets stored", stored, most),
         ("packets contending", contending, mib.cbf_buffer / MIN_OCTETS),
         ("lookups", lookups, MAX_LOOKUPS),

@@ -80,10 +80,9 @@ impl SeededWorld for RoadsideWorld {
     const FAMILY: WorldFamily = WorldFamily { name: "roadside world", replay: "roadside" };
     type Result = RunResult;
 
-    fn generate(seed: u64, verbose: bool) -> RoadsideWorld {
+    fn generate(seed: u64) -> RoadsideWorld {
         let kind = KINDS.get(usize::try_from(seed % 4).unwrap_or(0)).copied().unwrap_or(RoadsideKind::Drive);
         let mut topology = Topology::new(seed, 1);
-        topology.world.verbose = verbose;
         let spec = RadioSpec { range: RANGE, lossless_range: RANGE, ..RadioSpec::default() };
         let radio = topology.world.add_radio("radio", spec);
         let entropy = Entropy::seed_from_u64(seed ^ 0x60ad_0000);
@@ -96,10 +95,6 @@ impl SeededWorld for RoadsideWorld {
 
     fn kind(&self) -> Option<String> {
         Some(self.kind.to_string())
-    }
-
-    fn now(&self) -> Time {
-        self.topology.world.now()
     }
 
     fn run(&mut self) -> Result<RunResult, String> {

@@ -7,9 +7,10 @@ use super::reachability::Graph;
 use super::scenario::{ATTACKER, CROSSING, FAULTS_SPAN, RANGE, SETTLE, VehicleEvent, VehicleKind, VehicleScenario};
 use super::world::owner;
 use crate::failure::WorldFamily;
+use crate::net::event::{Event, Observation};
 use crate::net::radio::StationId;
-use crate::run::SeededWorld;
-use core::fmt;
+use crate::net::world::World;
+use crate::run::{Network, SeededWorld};
 use core::time::Duration;
 use roam6_proto::Time;
 use roam6_proto::contract::config::geo::{AreaForwarding, TransportType};
@@ -56,7 +57,6 @@ pub struct VehicleWorld {
     invariants: DeliveryInvariants,
     attacker: Option<Attacker>,
     next_burst: Time,
-    verbose: bool,
     steps: u64,
 }
 
@@ -75,20 +75,16 @@ impl SeededWorld for VehicleWorld {
     const FAMILY: WorldFamily = WorldFamily { name: "vehicle world", replay: "vehicles" };
     type Result = RunResult;
 
-    fn generate(seed: u64, verbose: bool) -> VehicleWorld {
+    fn generate(seed: u64) -> VehicleWorld {
         let scenario = VehicleScenario::new(seed);
         let attacker = scenario.kind.is_hostile().then(|| Attacker::new(ATTACKER, seed));
         let next_burst = Time::ZERO + Duration::from_secs(2);
         let invariants = DeliveryInvariants::default();
-        VehicleWorld { scenario, invariants, attacker, next_burst, verbose, steps: 0 }
+        VehicleWorld { scenario, invariants, attacker, next_burst, steps: 0 }
     }
 
     fn kind(&self) -> Option<String> {
         Some(self.scenario.kind.to_string())
-    }
-
-    fn now(&self) -> Time {
-        self.scenario.world.now()
     }
 
     fn run(&mut self) -> Result<RunResult, String> {
@@ -97,18 +93,18 @@ impl SeededWorld for VehicleWorld {
             promises.extend(self.send_to_far_shore()?);
         }
         for (at, act) in core::mem::take(&mut self.scenario.script) {
-            self.advance(at)?;
+            self.wait_until(at)?;
             self.apply_action(act)?;
         }
         if self.scenario.kind.has_shores() {
-            self.advance(Time::ZERO + CROSSING)?;
+            self.wait_until(Time::ZERO + CROSSING)?;
         } else {
-            self.advance(Time::ZERO + FAULTS_SPAN + SETTLE)?;
+            self.wait_until(Time::ZERO + FAULTS_SPAN + SETTLE)?;
             for _ in 0..REQUESTS {
                 promises.push(self.request_and_expect()?);
-                self.advance(self.scenario.world.now() + REQUEST_INTERVAL)?;
+                self.wait_until(self.scenario.world.now() + REQUEST_INTERVAL)?;
             }
-            self.advance(self.scenario.world.now() + MAX_TRANSIT)?;
+            self.wait_until(self.scenario.world.now() + MAX_TRANSIT)?;
         }
         promises.iter().try_for_each(|promise| self.check_delivered(promise))?;
         let owed = |promise: &&ExpectedDelivery| !promise.all.is_empty() || !promise.any.is_empty();
@@ -123,67 +119,65 @@ impl SeededWorld for VehicleWorld {
     }
 }
 
+impl Network for VehicleWorld {
+    fn network(&mut self) -> &mut World {
+        &mut self.scenario.world.network
+    }
+
+    fn check(&mut self, _: &[Observation]) -> Result<(), String> {
+        while let Some(step) = self.scenario.world.take_step() {
+            self.steps += 1;
+            if let Some(attacker) = &mut self.attacker {
+                attacker.record_sent(&self.scenario.world, step.station, &step.sent);
+            }
+            let checked = self.invariants.check(&self.scenario.world, &self.scenario.mib, &step);
+            checked.map_err(|what| format!("station {}: {what}", step.station.0))?;
+        }
+        Ok(())
+    }
+}
+
 impl VehicleWorld {
-    fn advance(&mut self, end: Time) -> Result<(), String> {
+    /// Lets time pass until `end`, with the attacker's bursts.
+    fn wait_until(&mut self, end: Time) -> Result<(), String> {
         while self.attacker.is_some() && self.next_burst < end {
-            self.advance_in_peace(self.next_burst)?;
+            self.advance(self.next_burst)?;
+            self.scenario.world.network.wait_until(self.next_burst);
             if let Some(attacker) = &mut self.attacker {
                 attacker.step(&mut self.scenario.world, FRAMES);
             }
             self.next_burst = self.next_burst + BURST;
         }
-        self.advance_in_peace(end)
-    }
-
-    fn advance_in_peace(&mut self, end: Time) -> Result<(), String> {
-        while let Some(step) = self.scenario.world.step(end) {
-            self.check(&step)?;
-        }
+        self.advance(end)?;
+        self.scenario.world.network.wait_until(end);
         Ok(())
     }
 
-    fn check(&mut self, step: &super::world::StationStep) -> Result<(), String> {
-        self.steps += 1;
-        if self.verbose {
-            tell(self.scenario.world.now(), step);
-        }
-        if let Some(attacker) = &mut self.attacker {
-            attacker.record_sent(&self.scenario.world, step.station, &step.sent);
-        }
-        let looked = self.invariants.check(&self.scenario.world, &self.scenario.mib, step);
-        looked.map_err(|what| format!("station {}: {what}", step.station.0))
-    }
-
     fn apply_action(&mut self, act: VehicleEvent) -> Result<(), String> {
+        let world = &mut self.scenario.world;
         match act {
-            VehicleEvent::Request(by, request) => drop(self.ask(by, request)?),
-            VehicleEvent::SetPower(id, false) => self.scenario.world.switch_off(id),
-            VehicleEvent::SetPower(id, true) => {
-                let is_off = self.scenario.world.peer(id).is_some_and(|peer| peer.router.is_none());
-                if is_off {
-                    self.scenario.world.switch_on(id);
-                }
+            VehicleEvent::Request(by, request) => return self.request(by, request).map(drop),
+            VehicleEvent::SetPower(id, false) => world.switch_off(id),
+            VehicleEvent::SetPower(id, true) => world.switch_on(id),
+            VehicleEvent::SetRadio(spec) => {
+                world.network.schedule(Duration::ZERO, Event::SetRadio(world.radio(), spec));
             }
-            VehicleEvent::SetRadio(spec) => self.scenario.world.radio().set_spec(spec),
         }
         Ok(())
     }
 
     /// Requests a packet; returns the number of its payload.
-    fn ask(&mut self, by: StationId, request: PacketRequest) -> Result<u64, String> {
+    fn request(&mut self, by: StationId, request: PacketRequest) -> Result<u64, String> {
         let number = number(&request.payload).unwrap_or(0);
         self.invariants.note_request(number, by, request.to);
-        if self.verbose {
-            println!("{} station {} is asked to send {number} to {:?}", self.scenario.world.now(), by.0, request.to);
-        }
-        let Some((step, result)) = self.scenario.world.ask(by, request) else { return Ok(number) };
-        self.check(&step)?;
+        let result = self.scenario.world.request(by, request);
+        self.check(&[])?;
         result.map(|()| number).map_err(|refused| format!("refused: {refused}"))
     }
 
     /// Packets from the near shore to the far one.
     fn send_to_far_shore(&mut self) -> Result<Vec<ExpectedDelivery>, String> {
-        self.advance(Time::ZERO + Duration::from_secs(5))?;
+        self.wait_until(Time::ZERO + Duration::from_secs(5))?;
         let world = &self.scenario.world;
         let far: Vec<Offset> = world.places().into_values().filter(|place| place.east > 1_990.0).collect();
         let middle = far.iter().map(|place| place.east).sum::<f64>() / far.len().max(1) as f64;
@@ -201,7 +195,7 @@ impl VehicleWorld {
             };
             // Station 1 is nearest to the water.
             let by = StationId(1);
-            let number = self.ask(by, request)?;
+            let number = self.request(by, request)?;
             let (all, any) = if matches!(to, TransportType::GeoBroadcast(_)) {
                 (there.clone(), BTreeSet::new())
             } else {
@@ -219,7 +213,7 @@ impl VehicleWorld {
         let request = author.request(to);
         let graph = Graph::new(world.places(), RANGE);
         let (all, any) = self.expected_receivers(&graph, by, &to);
-        let number = self.ask(by, request)?;
+        let number = self.request(by, request)?;
         Ok(ExpectedDelivery { number, by, to, all, any })
     }
 
@@ -338,32 +332,5 @@ impl VehicleWorld {
             return Err(format!("payload {number} of station {by} to {to:?} reached nobody there"));
         }
         Ok(())
-    }
-}
-
-fn tell(now: Time, step: &super::world::StationStep) {
-    let frames: Vec<String> = step
-        .sent
-        .iter()
-        .map(|frame| format!("{}: {}", frame.destination, roam6_proto::base::hex::encode(&frame.bytes)))
-        .collect();
-    println!(
-        "{now} station {} {:?}: delivers {:?}, drops {:?}, sends {frames:?}",
-        step.station.0,
-        Cause(step),
-        step.delivered.as_deref().and_then(number),
-        step.drops
-    );
-}
-
-/// The cause of a step, without octets.
-struct Cause<'a>(&'a super::world::StationStep);
-
-impl fmt::Debug for Cause<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.0.cause {
-            super::world::StepCause::FrameReceived(frame) => write!(f, "hears {}", frame.source),
-            other => write!(f, "{other:?}"),
-        }
     }
 }

@@ -130,7 +130,7 @@ impl VehicleScenario {
         }
         if kind.is_hostile() {
             let place = Offset { east: -100.0, north: if kind.has_shores() { 120.0 } else { 0.0 } };
-            world.radio().put(ATTACKER, Track::standing(place));
+            world.add_transmitter(ATTACKER, place);
         }
         let mut script = author.script(kind, &world, stations);
         script.sort_by_key(|(at, _)| *at);

@@ -1,63 +1,45 @@
-//! Stations on a radio medium in virtual time: each has a router, a track, and a receiver that reports its position
-//! every second.
+//! Stations on a radio channel of the simulator: each has a track and a GeoNetworking station, and the world is its
+//! upper layer.
 
-use crate::net::radio::{Audience, Radio, RadioSpec, StationId};
-use crate::net::track::{Track, Velocity};
-use core::time::Duration;
-use roam6_proto::contract::config::geo::Mib;
+use crate::net::host::{FIRST_LINK, Host};
+use crate::net::ids::{HostId, MediumId};
+use crate::net::radio::{RadioSpec, StationId};
+use crate::net::track::Track;
+use crate::net::virtual_link::ORIGIN;
+use crate::net::world::World;
+use core::cell::RefCell;
+use roam6_proto::contract::config::geo::{GeoConfig, Mib};
 use roam6_proto::contract::report::HostReport;
 use roam6_proto::geo::geometry::{Offset, Plane};
-use roam6_proto::geo::request::RequestError;
-use roam6_proto::geo::router::BROADCAST;
-use roam6_proto::geo::{GeoRouter, PacketRequest};
-use roam6_proto::{
-    Clock, DropReason, Entropy, Fix, Frame, LinkEvent, LinkId, Outbox, Output, Report, Time, TimerQueue,
-};
+use roam6_proto::geo::{GeoStation, PacketRequest, RequestError};
+use roam6_proto::{DropReason, Engine, Entropy, Frame, Input, LinkId, Outbox, Output, Report, Time, View};
 use roam6_wire::LinkAddress;
 use roam6_wire::geo::{Coordinates, GeoAddress, ItsStationType};
 use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
 
 /// The radio interface of every station.
-pub const LINK: LinkId = LinkId(1);
-/// Octets of an Ethernet header, which the medium counts too.
-const HEADER: usize = 14;
-/// Interval of position fixes.
-const FIX: Duration = Duration::from_secs(1);
-/// Unix microseconds at the start of a world (2026-01-01T00:00Z).
-const WALL_AT_START: u64 = 1_767_225_600_000_000;
-/// The origin of every world.
-const MIDDLE: Coordinates = Coordinates { latitude: 480_000_000, longitude: 110_000_000 };
+pub const LINK: LinkId = LinkId(FIRST_LINK);
 
 /// A world of vehicles.
 #[derive(Debug)]
 pub struct RadioWorld {
-    now: Time,
+    /// Its hosts, and the radio channel.
+    pub network: World,
+    radio: MediumId,
     plane: Plane,
-    radio: Radio<Rc<Frame>>,
-    peers: BTreeMap<StationId, StationState>,
-    agenda: TimerQueue<Timer>,
-    /// Receptions not handled yet.
-    received: VecDeque<(StationId, Rc<Frame>)>,
-    entropy: Entropy,
+    hosts: BTreeMap<StationId, HostId>,
+    upper_layer: Rc<RefCell<UpperLayer>>,
     /// Whether sequence numbers begin with 0 at each start, as in other stacks.
     numbers_from_zero: bool,
 }
 
-/// A station.
-#[derive(Debug)]
-pub struct StationState {
-    /// Its router, unless it is switched off.
-    pub router: Option<GeoRouter>,
-    /// How often it was switched on.
-    pub life: u32,
-    mib: Mib,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Timer {
-    Fix(StationId),
-    Router(StationId),
+/// What the world requests of stations, and what they do.
+#[derive(Debug, Default)]
+struct UpperLayer {
+    request: Option<PacketRequest>,
+    refused: Option<RequestError>,
+    steps: VecDeque<StationStep>,
 }
 
 /// One step of a station.
@@ -75,6 +57,8 @@ pub struct StationStep {
     pub delivered: Option<Vec<u8>>,
     /// Packets dropped.
     pub drops: Vec<DropReason>,
+    /// The entries of its location table; packets stored, and in contention; and lookups, after the step.
+    pub held: (usize, usize, usize, usize),
 }
 
 /// The cause of a step.
@@ -82,7 +66,7 @@ pub struct StationStep {
 pub enum StepCause {
     /// A frame was received.
     FrameReceived(Rc<Frame>),
-    /// A timer has expired.
+    /// A timer has expired, or the state of the host has changed.
     TimerExpired,
     /// A request of the upper layer.
     Requested,
@@ -108,42 +92,42 @@ pub fn geo_address(id: StationId) -> GeoAddress {
 impl RadioWorld {
     /// A world without stations.
     pub fn new(spec: RadioSpec, seed: u64) -> RadioWorld {
+        let mut network = World::new(seed);
+        let radio = network.add_radio("radio", spec);
         RadioWorld {
-            now: Time::from_micros(1),
-            plane: Plane::at(MIDDLE),
-            radio: Radio::new(spec, seed),
-            peers: BTreeMap::new(),
-            agenda: TimerQueue::new(),
-            received: VecDeque::new(),
-            entropy: Entropy::seed_from_u64(seed ^ 0x6e0),
+            network,
+            radio,
+            plane: Plane::at(ORIGIN),
+            hosts: BTreeMap::new(),
+            upper_layer: Rc::default(),
             numbers_from_zero: (seed / 10).is_multiple_of(2),
         }
     }
 
     /// The present time.
     pub fn now(&self) -> Time {
-        self.now
+        self.network.now()
     }
 
-    /// The medium.
-    pub fn radio(&mut self) -> &mut Radio<Rc<Frame>> {
-        &mut self.radio
+    /// The radio channel.
+    pub fn radio(&self) -> MediumId {
+        self.radio
     }
 
-    /// The properties of the medium.
+    /// The properties of the radio channel.
     pub fn radio_spec(&self) -> RadioSpec {
-        self.radio.spec()
+        self.network.medium(self.radio).channel.as_ref().map(|channel| channel.spec()).unwrap_or_default()
     }
 
     /// The place of a station.
     pub fn place(&self, id: StationId) -> Option<Offset> {
-        self.radio.place(id, self.now)
+        self.host(id).map(|host| self.network.host(host).track().at(self.now()))
     }
 
     /// The places of all stations that are switched on.
     pub fn places(&self) -> BTreeMap<StationId, Offset> {
-        let on = |id: &StationId| self.peers.get(id).is_some_and(|peer| peer.router.is_some());
-        self.radio.places(self.now).filter(|(id, _)| on(id)).collect()
+        let on = self.hosts.keys().filter(|id| self.is_on(**id));
+        on.filter_map(|id| Some((*id, self.place(*id)?))).collect()
     }
 
     /// The geographical position of a place of this world.
@@ -156,160 +140,155 @@ impl RadioWorld {
         self.plane.offset(place)
     }
 
-    /// A station.
-    pub fn peer(&self, id: StationId) -> Option<&StationState> {
-        self.peers.get(&id)
+    /// Whether a station is switched on.
+    pub fn is_on(&self, id: StationId) -> bool {
+        self.host(id).is_some_and(|host| self.network.host(host).instance.is_some())
+    }
+
+    /// The host of a station.
+    pub fn host(&self, id: StationId) -> Option<HostId> {
+        self.hosts.get(&id).copied()
     }
 
     /// Adds a station and switches it on.
     pub fn add(&mut self, id: StationId, track: Track, mib: Mib) {
-        self.radio.put(id, track);
-        self.peers.insert(id, StationState { router: None, life: 0, mib });
+        let (seed, from_zero) = (self.network.chance.next_u64(), self.numbers_from_zero);
+        let upper_layer = Rc::clone(&self.upper_layer);
+        let interfaces = ["radio0".to_owned()].into();
+        let station = ItsStationType::PASSENGER_CAR;
+        let config = GeoConfig { interfaces, station, virtual_links: Vec::new(), facilities: None, mib };
+        let mut host = Host::new(&format!("station {}", id.0), move |instance| {
+            let entropy = Entropy::seed_from_u64(seed.wrapping_add(instance.into()));
+            let station = GeoStation::new(config.clone(), entropy);
+            let station = if from_zero { station.with_sequence(0) } else { station };
+            Box::new(StationEngine { id, instance, station, upper_layer: Rc::clone(&upper_layer) })
+        });
+        host.track = Some(track);
+        self.attach(id, host);
         self.switch_on(id);
-        let first = self.now + Duration::from_micros(self.entropy.below(1_000_000));
-        self.agenda.set(Timer::Fix(id), first);
     }
 
-    /// Switches a station on, as a new instance without memory.
+    /// Adds a transmitter without a station, for [`RadioWorld::inject`].
+    pub fn add_transmitter(&mut self, id: StationId, place: Offset) {
+        let mut host = Host::idle("transmitter");
+        host.track = Some(Track::standing(place));
+        self.attach(id, host);
+    }
+
+    fn attach(&mut self, id: StationId, mut host: Host) {
+        let link = host.add_interface("radio0", u16::try_from(id.0).unwrap_or(u16::MAX));
+        let host = self.network.add_host(host);
+        self.network.attach(host, link, Some(self.radio));
+        self.hosts.insert(id, host);
+    }
+
+    /// Switches a station on, as a new instance without memory; its receiver has a fix at once.
     pub fn switch_on(&mut self, id: StationId) {
-        let fix = self.fix(id);
-        let Some(peer) = self.peers.get_mut(&id) else { return };
-        let mut seed = [0; 32];
-        self.entropy.fill(&mut seed);
-        let mut router = GeoRouter::new(ItsStationType::PASSENGER_CAR, peer.mib.clone(), Entropy::from_seed(seed));
-        if self.numbers_from_zero {
-            router = router.with_sequence(0);
+        if let Some(host) = self.host(id).filter(|_| !self.is_on(id)) {
+            self.network.start(host);
+            self.network.report_fix(host);
         }
-        router.set_clock(self.now, Clock { unix_micros: WALL_AT_START + self.now.as_micros() });
-        let name = "radio0".to_owned();
-        let event = LinkEvent { link: LINK, name, address: Some(address(id)), up: true, mtu: 1500 };
-        router.set_link(self.now, &event);
-        router.set_fix(self.now, fix);
-        peer.router = Some(router);
-        peer.life += 1;
-        self.schedule(id);
     }
 
     /// Switches it off without warning.
     pub fn switch_off(&mut self, id: StationId) {
-        if let Some(peer) = self.peers.get_mut(&id) {
-            peer.router = None;
-        }
-        self.schedule(id);
-    }
-
-    /// Requests a station to send a packet; `None` if it is switched off.
-    pub fn ask(&mut self, id: StationId, request: PacketRequest) -> Option<(StationStep, Result<(), RequestError>)> {
-        let mut result = Ok(());
-        let step = self.act(id, StepCause::Requested, |router, now, out| {
-            result = router.request(now, request, out);
-            None
-        });
-        step.map(|step| (step, result))
-    }
-
-    /// Injects a frame of a station without a router.
-    pub fn inject(&mut self, from: StationId, frame: Frame) {
-        self.send(from, Rc::new(frame));
-    }
-
-    /// The next step of a station before `end`; `None` if there is none.
-    pub fn step(&mut self, end: Time) -> Option<StationStep> {
-        loop {
-            if let Some((id, frame)) = self.received.pop_front() {
-                let step = self.act(id, StepCause::FrameReceived(frame.clone()), |router, now, out| {
-                    router.receive(now, &frame, out).map(|delivery| delivery.packet.payload.to_vec())
-                });
-                if step.is_some() {
-                    return step;
-                }
-                continue;
-            }
-            let next = [self.radio.deadline(), self.agenda.deadline()].into_iter().flatten().min();
-            let Some(next) = next.filter(|next| *next <= end) else {
-                self.now = end;
-                return None;
-            };
-            self.now = self.now.max(next);
-            if let Some(reception) = self.radio.expire(self.now) {
-                self.received.extend(reception.receivers.into_iter().map(|id| (id, reception.frame.clone())));
-                continue;
-            }
-            match self.agenda.pop_expired(self.now) {
-                Some(Timer::Fix(id)) => self.tell_place(id),
-                Some(Timer::Router(id)) => {
-                    let step = self.act(id, StepCause::TimerExpired, |router, now, out| {
-                        router.expire(now, out);
-                        None
-                    });
-                    if step.is_some() {
-                        return step;
-                    }
-                }
-                None => {}
-            }
+        if let Some(host) = self.host(id) {
+            self.network.power_off(host);
         }
     }
 
-    fn tell_place(&mut self, id: StationId) {
-        let (fix, now) = (self.fix(id), self.now);
-        if let Some(router) = self.peers.get_mut(&id).and_then(|peer| peer.router.as_mut()) {
-            router.set_fix(now, fix);
+    /// Requests a station to send a packet, unless it is switched off.
+    ///
+    /// # Errors
+    /// Why the station refuses.
+    pub fn request(&mut self, id: StationId, request: PacketRequest) -> Result<(), RequestError> {
+        if let Some(host) = self.host(id).filter(|_| self.is_on(id)) {
+            self.upper_layer.borrow_mut().request = Some(request);
+            self.network.handle(host, &Input::Tick);
         }
-        self.agenda.set(Timer::Fix(id), now + FIX);
-        self.schedule(id);
+        self.upper_layer.borrow_mut().refused.take().map_or(Ok(()), Err)
     }
 
-    /// The fix of its receiver.
-    fn fix(&self, id: StationId) -> Option<Fix> {
-        let place = self.plane.place(self.place(id)?);
-        let Velocity { speed, heading } = self.radio.motion(id, self.now)?;
-        // Casts of floats saturate.
-        Some(Fix {
-            place,
-            uncertainty: Some(2),
-            speed: (speed * 100.0) as i16,
-            heading: (heading * 10.0) as u16 % 3600,
-        })
+    /// Sends a frame of a transmitter.
+    pub fn inject(&mut self, from: StationId, frame: &Frame) {
+        if let Some(host) = self.host(from) {
+            self.network.send_frame(host, frame);
+        }
     }
 
-    fn act(
+    /// The next step of a station that has been made and not taken yet.
+    pub fn take_step(&mut self) -> Option<StationStep> {
+        self.upper_layer.borrow_mut().steps.pop_front()
+    }
+}
+
+/// A GeoNetworking station whose upper layer is the world.
+struct StationEngine {
+    id: StationId,
+    instance: u32,
+    station: GeoStation,
+    upper_layer: Rc<RefCell<UpperLayer>>,
+}
+
+impl StationEngine {
+    /// Lets the station do `work`, which returns the payload delivered, and logs the step.
+    fn step(
         &mut self,
-        id: StationId,
         cause: StepCause,
-        work: impl FnOnce(&mut GeoRouter, Time, &mut Outbox) -> Option<Vec<u8>>,
-    ) -> Option<StationStep> {
-        let peer = self.peers.get_mut(&id)?;
-        let mut out = Outbox::new();
-        let delivered = work(peer.router.as_mut()?, self.now, &mut out);
-        let mut step =
-            StationStep { station: id, instance: peer.life, cause, sent: Vec::new(), delivered, drops: Vec::new() };
-        for output in out.drain() {
+        out: &mut Outbox,
+        work: impl FnOnce(&mut GeoStation, &mut Outbox) -> Option<Vec<u8>>,
+    ) {
+        let before = out.outputs().len();
+        let delivered = work(&mut self.station, out);
+        let (mut sent, mut drops) = (Vec::new(), Vec::new());
+        for output in out.outputs().get(before..).unwrap_or_default() {
             match output {
-                Output::Frame(frame) => step.sent.push(Rc::new(frame)),
-                Output::Report(Report::Host(HostReport::Dropped { reason, .. })) => step.drops.push(reason),
+                Output::Frame(frame) => sent.push(Rc::new(frame.clone())),
+                Output::Report(Report::Host(HostReport::Dropped { reason, .. })) => drops.push(*reason),
                 _ => {}
             }
         }
-        step.sent.iter().for_each(|frame| self.send(id, frame.clone()));
-        self.schedule(id);
-        Some(step)
+        let router = self.station.router();
+        let (stored, contending, lookups) = router.buffered();
+        let held = (router.location_table().len(), stored, contending, lookups);
+        let (station, instance) = (self.id, self.instance);
+        let step = StationStep { station, instance, cause, sent, delivered, drops, held };
+        self.upper_layer.borrow_mut().steps.push_back(step);
     }
+}
 
-    fn send(&mut self, from: StationId, frame: Rc<Frame>) {
-        let audience = if frame.destination == BROADCAST {
-            Audience::Broadcast
-        } else {
-            Audience::Unicast(owner(frame.destination))
-        };
-        self.radio.offer(self.now, from, audience, HEADER + frame.bytes.len(), frame);
-    }
-
-    fn schedule(&mut self, id: StationId) {
-        let deadline = self.peers.get(&id).and_then(|peer| peer.router.as_ref()?.deadline());
-        match deadline {
-            Some(at) => self.agenda.set(Timer::Router(id), at.max(self.now)),
-            None => self.agenda.cancel(&Timer::Router(id)),
+impl Engine for StationEngine {
+    /// A request or frame is a step of its own, apart from timers that expire at the same moment.
+    fn handle(&mut self, now: Time, input: &Input, out: &mut Outbox) {
+        let request = self.upper_layer.borrow_mut().request.take();
+        if let Some(request) = request {
+            let mut refused = None;
+            self.step(StepCause::Requested, out, |station, out| {
+                refused = station.request(now, request, out).err();
+                None
+            });
+            self.upper_layer.borrow_mut().refused = refused;
         }
+        let rest = match input {
+            Input::Frame(frame) => {
+                self.step(StepCause::FrameReceived(Rc::new(frame.clone())), out, |station, out| {
+                    station.receive_frame(now, frame, out).map(|delivery| delivery.packet.payload.to_vec())
+                });
+                &Input::Tick
+            }
+            other => other,
+        };
+        self.step(StepCause::TimerExpired, out, |station, out| {
+            station.handle(now, rest, out);
+            None
+        });
+    }
+
+    fn deadline(&self) -> Option<Time> {
+        self.station.deadline()
+    }
+
+    fn view(&self, now: Time, view: &mut View) {
+        self.station.view(now, view);
     }
 }
