@@ -73,12 +73,14 @@ dist: DEPS = build cross
 dist: deps ## static binaries for routers (x86_64, aarch64, armv7, mipsel) into target/dist/; fails if one is too large
 	@scripts/make-dist
 
-lint: ## formatting, clippy without a warning, and which floors of proto may know which
+lint: ## formatting, clippy without a warning, the import rules of proto, and whether the fuzz targets compile
 	$(CARGO) fmt --all --check
 	@scripts/check-floors
 	@scripts/count-circles --check
 	$(CARGO) clippy --workspace --all-targets -- -D warnings
 	$(CARGO) clippy -p roam6 --no-default-features -- -D warnings
+	# A check links nothing: any path stands for the fuzzer's C++ library, which is not compiled then.
+	CUSTOM_LIBFUZZER_PATH=$(CURDIR)/fuzz/Cargo.toml $(CARGO) check --manifest-path fuzz/Cargo.toml --target-dir target
 
 fuzz: DEPS = build fuzz
 fuzz: deps ## each fuzz target for MINUTES=10
