@@ -75,8 +75,8 @@ dist: deps ## static binaries for routers (x86_64, aarch64, armv7, mipsel) into 
 
 lint: ## formatting, clippy without a warning, the import rules of proto, and whether the fuzz targets compile
 	$(CARGO) fmt --all --check
-	@scripts/check-floors
-	@scripts/count-circles --check
+	@scripts/check-layers
+	@scripts/count-cycles --check
 	$(CARGO) clippy --workspace --all-targets -- -D warnings
 	$(CARGO) clippy -p roam6 --no-default-features -- -D warnings
 	# A check links nothing: any path stands for the fuzzer's C++ library, which is not compiled then.
