@@ -125,7 +125,7 @@ fn execute(command: Command) -> Result<bool> {
         Command::DemoMptcp(options) => demo::run(demo::mptcp::scene, &options),
         Command::DemoShim6(options) => demo::run(demo::shim6::scene, &options),
         Command::DemoGeonet(options) => demo::run(demo::geonet::scene, &options),
-        Command::Plot { result, svg } => report::plots::write_svg(&result, &svg).map(|()| true),
+        Command::Plot { result, svg } => report::plot(&result, &svg).map(|()| true),
         Command::Report { quick, only, again, draw, into } => {
             report::run(&report::ReportOptions { quick, only, again, draw, into })
         }

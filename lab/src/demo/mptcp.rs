@@ -143,7 +143,7 @@ fn chart(testbed: &MptcpTestbed, run: &DemoRun) -> Chart {
     let series = PayloadPath::ALL.iter().map(|path| {
         let rates = rates(testbed, run, *path, columns);
         let points = rates.iter().enumerate().map(|(number, rate)| Point::at(seconds(number), *rate));
-        Series::new(path_name(*path), Style::Area, points)
+        Series { name: path_name(*path).to_owned(), style: Style::Area, points: points.collect() }
     });
     Chart {
         title: "One MPTCP transfer while its vehicle moves: the path of its bytes".to_owned(),

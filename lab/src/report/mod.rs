@@ -2,15 +2,15 @@
 
 mod bounds;
 pub(crate) mod chart;
-mod explanations;
+mod contents;
 mod page;
-pub(crate) mod plots;
 mod results_store;
 mod scheduler;
 
 use crate::experiments::{self, Experiment};
 use crate::sys::{ChildSetup, set_up_child};
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
+use contents::Contents;
 use results_store::ResultsStore;
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -53,6 +53,15 @@ pub(crate) fn run(options: &ReportOptions) -> Result<bool> {
     Ok(sound && results.len() == wanted.len())
 }
 
+/// Draws the result in the file `from` into the file `to`.
+pub(crate) fn plot(from: &Path, to: &Path) -> Result<()> {
+    let text = std::fs::read_to_string(from).with_context(|| format!("cannot read {}", from.display()))?;
+    let result = serde_json::from_str(&text).with_context(|| format!("{} is not a result file", from.display()))?;
+    let charts = Contents::read()?.charts(&result)?;
+    ensure!(!charts.is_empty(), "no chart for the experiment of {}", from.display());
+    chart::write(to, &charts)
+}
+
 /// Expected duration of a turn, seconds: that of its longest row.
 fn seconds(store: &ResultsStore, rows: &[Vec<&Experiment>]) -> u64 {
     let row = |row: &Vec<&Experiment>| row.iter().map(|one| store.seconds(one.name)).sum();
@@ -92,8 +101,7 @@ fn run_one(store: &ResultsStore, experiment: &Experiment, quick: bool) -> Result
     let sound = command.status().context("cannot start the experiment")?.success();
     let came = commit_result(&fresh, &result)?;
     if !sound {
-        let faults =
-            store.read(experiment.name).filter(|_| came).map(|result| explanations::faults(&result).join("; "));
+        let faults = store.read(experiment.name).filter(|_| came).map(|result| page::faults(&result).join("; "));
         let faults = faults.filter(|faults| !faults.is_empty());
         let (name, faults) = (experiment.name, faults.unwrap_or_else(|| "it ended without a result".to_owned()));
         eprintln!("    {name}: failed checks: {faults} (see {})", log.display());

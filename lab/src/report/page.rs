@@ -1,9 +1,8 @@
 //! The report page: one file with all figures, for screens of any size, light or dark, and for print.
 
 use super::bounds::Bound;
-use super::explanations::{self, CHAPTERS, Chapter};
+use super::contents::{Chapter, Contents};
 use crate::report::chart::{self, escape};
-use crate::report::plots;
 use anyhow::{Context, Result};
 use serde_json::Value;
 use std::fmt::Write;
@@ -24,12 +23,14 @@ fn page(results: &[Value]) -> Result<String> {
         chart::STYLE
     );
     overview(&mut html, results)?;
-    contents(&mut html, results)?;
-    for chapter in CHAPTERS {
-        let its: Vec<&Value> = results.iter().filter(|result| name(result).starts_with(chapter.prefix)).collect();
-        if !its.is_empty() {
-            self::chapter(&mut html, chapter, &its)?;
+    navigation(&mut html, results)?;
+    let contents = Contents::read()?;
+    for Chapter { prefix, title, about } in &contents.chapters {
+        let mut its = results.iter().filter(|result| name(result).starts_with(prefix)).peekable();
+        if its.peek().is_some() {
+            writeln!(html, "<h2>{}</h2>\n<p>{}</p>", escape(title), escape(about))?;
         }
+        its.try_for_each(|result| experiment(&mut html, result, &contents))?;
     }
     Ok(html)
 }
@@ -52,7 +53,7 @@ fn overview(html: &mut String, results: &[Value]) -> Result<()> {
     Ok(())
 }
 
-fn contents(html: &mut String, results: &[Value]) -> Result<()> {
+fn navigation(html: &mut String, results: &[Value]) -> Result<()> {
     html.push_str("<nav>");
     for name in results.iter().map(name) {
         write!(html, "<a href=\"#{}\">{}</a> ", file(name), escape(name))?;
@@ -61,36 +62,28 @@ fn contents(html: &mut String, results: &[Value]) -> Result<()> {
     Ok(())
 }
 
-fn chapter(html: &mut String, chapter: &Chapter, results: &[&Value]) -> Result<()> {
-    writeln!(html, "<h2>{}</h2>\n<p>{}</p>", escape(chapter.title), escape(chapter.about))?;
-    for result in results {
-        experiment(html, result)?;
-    }
-    Ok(())
-}
-
-fn experiment(html: &mut String, result: &Value) -> Result<()> {
+fn experiment(html: &mut String, result: &Value, contents: &Contents) -> Result<()> {
     let name = name(result);
     let about = crate::experiments::ALL.iter().find(|one| one.name == name).map_or("", |one| one.about);
     writeln!(html, "<section id=\"{}\">\n<h3>{}</h3>", file(name), escape(name))?;
-    writeln!(html, "<p><em>{}.</em> {}</p>", escape(about), escape(explanations::explanation(name)))?;
-    for chart in plots::charts_of(result).unwrap_or_default() {
-        html.push_str(&chart::figure(&chart)?);
+    writeln!(html, "<p><em>{}.</em> {}</p>", escape(about), escape(contents.explanation(name)))?;
+    for chart in contents.charts(result)? {
+        html.push_str(&chart::figure(&chart));
     }
     table(html, &Figure::all(result).iter().collect::<Vec<_>>(), false)?;
-    faults(html, result)?;
+    fault_list(html, result)?;
     origin(html, result)?;
     html.push_str("</section>\n");
     Ok(())
 }
 
 /// Failed checks of the run.
-fn faults(html: &mut String, result: &Value) -> Result<()> {
+fn fault_list(html: &mut String, result: &Value) -> Result<()> {
     if result.get("sound") != Some(&Value::Bool(false)) {
         return Ok(());
     }
     html.push_str("<p class=\"fault\">Checks failed in this run.</p>\n<ul>\n");
-    for fault in explanations::faults(result) {
+    for fault in faults(result) {
         writeln!(html, "<li>{}</li>", escape(fault))?;
     }
     html.push_str("</ul>\n");
@@ -164,6 +157,11 @@ fn table(html: &mut String, figures: &[&Figure], of_many: bool) -> Result<()> {
     }
     html.push_str("</table>\n");
     Ok(())
+}
+
+/// Descriptions of the failed checks of a run.
+pub(super) fn faults(result: &Value) -> Vec<&str> {
+    result.get("faults").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str).collect()
 }
 
 fn name(result: &Value) -> &str {

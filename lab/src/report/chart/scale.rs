@@ -1,18 +1,18 @@
-//! How values become places on the paper.
+//! Conversion of values to positions in the drawing.
 
 use super::{Chart, Style};
 
-/// Around the plot: left, top, right, bottom.
+/// Margins of the plot.
 pub(super) const LEFT: f64 = 70.0;
 pub(super) const TOP: f64 = 62.0;
 const RIGHT: f64 = 24.0;
 const BOTTOM: f64 = 52.0;
-/// Below names that are too long to stand beside one another.
+/// Below slanted names.
 const BOTTOM_SLANTED: f64 = 92.0;
-/// What one letter takes, about.
+/// Approximate width of a letter.
 pub(super) const LETTER_WIDTH: f64 = 6.6;
 
-/// The paper, and what of the values it shows.
+/// The size of the drawing, and the span of the values.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Scale {
     pub(super) width: f64,
@@ -20,23 +20,21 @@ pub(super) struct Scale {
     pub(super) x_min: f64,
     pub(super) x_max: f64,
     pub(super) y_max: f64,
-    /// Whether the names of places stand at a slant, for want of room.
+    /// Whether the names of categories are slanted, because they are long.
     pub(super) slanted: bool,
 }
 
 impl Scale {
-    /// Room for all that `chart` shows on paper of this width and height.
+    /// The scale at which all of `chart` fits into this width and height.
     pub(super) fn of(chart: &Chart, width: f64, height: f64) -> Scale {
         let points = || chart.series.iter().flat_map(|series| &series.points);
-        let edges =
-            |least: f64, most: f64| if chart.categories.is_empty() { (least, most) } else { (-0.5, most + 0.5) };
         let last = chart.categories.len().saturating_sub(1) as f64;
-        let least = points().map(|point| point.x).fold(f64::INFINITY, f64::min);
-        let most = points().map(|point| point.x).fold(last, f64::max);
-        let (from, to) = edges(if least.is_finite() { least } else { 0.0 }, most);
+        let x_min = points().map(|point| point.x).reduce(f64::min).unwrap_or(0.0);
+        let x_max = points().map(|point| point.x).fold(last, f64::max);
+        let (x_min, x_max) = if chart.categories.is_empty() { (x_min, x_max) } else { (-0.5, x_max + 0.5) };
         let stacked = chart.series.iter().any(|series| series.style == Style::Area);
         let top = if stacked { stacked_top(chart) } else { points().map(|point| point.top()).fold(0.0, f64::max) };
-        let upright = Scale { width, height, x_min: from, x_max: to, y_max: top * 1.06, slanted: false };
+        let upright = Scale { width, height, x_min, x_max, y_max: top * 1.06, slanted: false };
         let longest = chart.categories.iter().map(|name| name.chars().count()).max().unwrap_or(0);
         Scale { slanted: longest as f64 * LETTER_WIDTH > upright.category_width(), ..upright }
     }
@@ -49,17 +47,17 @@ impl Scale {
         self.baseline() - y / self.y_max.max(f64::MIN_POSITIVE) * (self.baseline() - TOP)
     }
 
-    /// Where the plot ends.
+    /// The right end of the plot.
     pub(super) fn right(self) -> f64 {
         self.width - RIGHT
     }
 
-    /// Where zero is.
+    /// The position of zero.
     pub(super) fn baseline(self) -> f64 {
         self.height - if self.slanted { BOTTOM_SLANTED } else { BOTTOM }
     }
 
-    /// What a place with a name of its own has to the right.
+    /// The width of a category.
     pub(super) fn category_width(self) -> f64 {
         self.x(1.0) - self.x(0.0)
     }
@@ -67,8 +65,8 @@ impl Scale {
 
 fn stacked_top(chart: &Chart) -> f64 {
     let longest = chart.series.iter().map(|series| series.points.len()).max().unwrap_or(0);
-    let pile = |index: usize| chart.series.iter().filter_map(|one| one.points.get(index)).map(|one| one.y).sum::<f64>();
-    (0..longest).map(pile).fold(0.0, f64::max)
+    let sum = |index: usize| chart.series.iter().filter_map(|one| one.points.get(index)).map(|one| one.y).sum::<f64>();
+    (0..longest).map(sum).fold(0.0, f64::max)
 }
 
 /// A round distance that divides `span` into at most `most` parts.
