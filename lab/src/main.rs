@@ -49,23 +49,7 @@ enum Command {
     /// Runs every experiment and writes one page of all figures, with the papers' values and the bounds. Continues where it was
     /// stopped.
     #[command(after_help = "Example: roam6-lab report --quick --into target/report")]
-    Report {
-        /// Fewer repetitions of each.
-        #[arg(long)]
-        quick: bool,
-        /// Only experiments whose names begin with this, for example 'nemo/'.
-        #[arg(long, value_name = "BEGINNING", default_value = "")]
-        only: String,
-        /// Also runs experiments that have a result.
-        #[arg(long)]
-        again: bool,
-        /// Runs nothing; draws the existing results.
-        #[arg(long)]
-        draw: bool,
-        /// The directory of the results and of index.html.
-        #[arg(long, value_name = "FOLDER", default_value = "target/report")]
-        into: PathBuf,
-    },
+    Report(report::ReportOptions),
     /// Draws the charts of a result written by `run --json`, with the paper's values.
     Plot {
         /// The result file.
@@ -126,9 +110,7 @@ fn execute(command: Command) -> Result<bool> {
         Command::DemoShim6(options) => demo::run(demo::shim6::scene, &options),
         Command::DemoGeonet(options) => demo::run(demo::geonet::scene, &options),
         Command::Plot { result, svg } => report::plot(&result, &svg).map(|()| true),
-        Command::Report { quick, only, again, draw, into } => {
-            report::run(&report::ReportOptions { quick, only, again, draw, into })
-        }
+        Command::Report(options) => report::run(&options),
         Command::Live { what, port } => live::run(what, port),
         Command::Clean => bed::sandbox::clean(),
         Command::Completions { shell } => {

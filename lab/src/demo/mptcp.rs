@@ -6,7 +6,8 @@ use crate::bed::Daemon;
 use crate::clock;
 use crate::load::Delivery;
 use crate::mptcp::observed_transfer::{Mode, MoveObservation, ObservedTransfer};
-use crate::mptcp::options::MptcpOptionCounts;
+use crate::mptcp::options;
+use crate::mptcp::source_monitor::Observations;
 use crate::mptcp::{AttachmentPoint, LinkShape, MptcpTestbed, PayloadPath};
 use crate::report::chart::{Chart, Point, Series, Style, block_row};
 use crate::threads::Workers;
@@ -50,10 +51,10 @@ pub(crate) fn scene(demo: &mut Demo) -> Result<Option<Chart>> {
     demo.check_deliveries("bytes", &run.deliveries);
     check_sources(demo, &testbed);
     demo.check_capture(|capture, _| {
-        let options = MptcpOptionCounts::count(capture, &["mr0.in0", "mnn0.eth0"])?;
-        let MptcpOptionCounts { join, add_addr, remove_addr, prio, .. } = options;
-        let counts = format!("{join} MP_JOIN, {add_addr} ADD_ADDR, {remove_addr} REMOVE_ADDR, {prio} MP_PRIO");
-        Ok((join > 0 && remove_addr > 0 && prio > 0, counts))
+        let options = options::count(capture, &["mr0.in0", "mnn0.eth0"])?;
+        let [join, add, remove, prio] = ["mp_join", "add_addr", "remove_addr", "mp_prio"].map(|name| options[name]);
+        let counts = format!("{join} MP_JOIN, {add} ADD_ADDR, {remove} REMOVE_ADDR, {prio} MP_PRIO");
+        Ok((join > 0 && remove > 0 && prio > 0, counts))
     })?;
     Ok(Some(chart(&testbed, &run)))
 }
@@ -99,13 +100,13 @@ fn print_move(demo: &mut Demo, observed: &MoveObservation) {
 }
 
 fn check_sources(demo: &mut Demo, testbed: &MptcpTestbed) {
-    let monitor = &testbed.source_monitor;
-    let (sent, wrong, late) = (monitor.sent(), monitor.wrong_source(), monitor.wrong_in_grace_period());
+    let Observations { sent, wrong_source: wrong, grace_period: late, samples, .. } =
+        testbed.source_monitor.observations();
     let text = format!(
         "uplinks: {sent} packets, {wrong} with a source address of another network, {late} before the kernel reported the move"
     );
     demo.check(wrong == 0, text);
-    for sample in monitor.samples() {
+    for sample in samples {
         demo.check(false, format!("  {sample}"));
     }
 }

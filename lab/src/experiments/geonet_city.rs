@@ -1,8 +1,7 @@
 //! A thousand vehicles on a street grid, in the simulator: delivery of what is reachable, hops, and frames. Independent
 //! of the machine.
 
-use super::{Run, round};
-use anyhow::Result;
+use crate::experiments::prelude::*;
 use roam6_proto::contract::config::geo::{Mib, NonAreaForwarding, TransportType};
 use roam6_proto::geo::PacketRequest;
 use roam6_proto::geo::geometry::Offset;
@@ -13,9 +12,7 @@ use roam6_sim::vehicles::reachability::Graph;
 use roam6_sim::vehicles::world::{RadioWorld, StationStep, StepCause, geo_address};
 use roam6_sim::{RadioSpec, Track};
 use roam6_wire::geo::{Area, Packet, TrafficClass, UpperProtocol};
-use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
-use std::time::Duration;
 
 /// Distance between crossings, metres, and crossings in a row.
 const BLOCK: f64 = 200.0;

@@ -1,12 +1,8 @@
 //! Greedy forwarding on one core from and to a packet socket: packets per second by number of neighbours, and latency.
 
-use super::{Run, distribution, percentile, round};
 use crate::bed::{Daemon, Host};
-use crate::clock;
+use crate::experiments::prelude::*;
 use crate::load::geo_stations::{EmulatedStations, FORWARDER};
-use anyhow::{Context, Result};
-use serde_json::json;
-use std::time::Duration;
 
 const NEIGHBOURS: [u16; 4] = [1, 10, 50, 200];
 /// Octets of a frame, Ethernet header included.

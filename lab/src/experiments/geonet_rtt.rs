@@ -1,15 +1,11 @@
 //! Round trips between nodes in two vehicles, over GeoNetworking and by plain IPv6 routing over the same radio channel
 //! in the same run, one hop and two (the paper's Figs 7 to 9).
 
-use super::{Run, distribution, percentile, round};
 use crate::bed::{Host, Port};
-use crate::clock;
+use crate::experiments::prelude::*;
 use crate::topology::road::{Road, RoadStation, VIRTUAL_LINK, host_address, road_position};
-use anyhow::{Context, Result};
 use roam6_sim::{RadioSpec, Track};
-use serde_json::json;
 use std::net::Ipv6Addr;
-use std::time::Duration;
 
 /// Prefixes of the nodes in vehicles 1 and 2: routed over GeoNetworking, and by plain routing.
 const GEO: [Ipv6Addr; 2] = [network(0x1), network(0x2)];

@@ -1,15 +1,9 @@
 //! One TCP connection between two fixed stations, relayed by a column of vehicles that passes them: the next hop of
 //! each changes every few seconds.
 
-use super::{Run, distribution, round};
-use crate::clock;
-use crate::load::{Delivery, Protocol, Transfer, TransferLoad};
+use crate::experiments::prelude::*;
 use crate::topology::road::{Road, RoadPair, RoadStation, road_position};
-use anyhow::Result;
 use roam6_sim::{RadioSpec, Track};
-use serde_json::json;
-use std::thread::sleep;
-use std::time::Duration;
 
 /// Distance of the ends, of consecutive vehicles, and radio range; metres.
 const FAR_DISTANCE: f64 = 700.0;

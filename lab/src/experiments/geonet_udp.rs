@@ -1,19 +1,15 @@
 //! Datagrams between nodes in two vehicles, one hop of GeoNetworking: delivery ratio at the paper's rates and sizes
 //! (Figs 10 and 11), and maximum throughput, compared with plain IPv6 routing on a channel without a rate limit.
 
-use super::{Run, round};
-use crate::clock;
+use crate::experiments::prelude::*;
 use crate::threads::Workers;
 use crate::topology::road::{Road, RoadPair};
-use anyhow::Result;
 use nix::sys::socket::setsockopt;
 use nix::sys::socket::sockopt::RcvBuf;
 use roam6_sim::RadioSpec;
-use serde_json::json;
 use std::net::UdpSocket;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::Duration;
 
 /// The paper's rates, kbit/s.
 const RATES: [u64; 4] = [250, 500, 1000, 2000];
@@ -109,8 +105,11 @@ impl UdpNetwork {
 
 fn count_datagrams(socket: &UdpSocket, received: &AtomicU64, stop: &AtomicBool) {
     let mut buffer = [0; 2048];
-    // All datagrams that have arrived are counted before the thread ends.
-    while socket.recv(&mut buffer).map(|_| received.fetch_add(1, Ordering::Relaxed)).is_ok()
-        || !stop.load(Ordering::Relaxed)
-    {}
+    loop {
+        match socket.recv(&mut buffer) {
+            Ok(_) => drop(received.fetch_add(1, Ordering::Relaxed)),
+            Err(_) if stop.load(Ordering::Relaxed) => return,
+            Err(_) => {}
+        }
+    }
 }

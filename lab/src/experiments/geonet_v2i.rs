@@ -1,15 +1,9 @@
 //! Two vehicles meet, come to a roadside unit and part again, with one TCP connection between nodes inside them and one
 //! to the Internet. Measures the path of the packets, and the longest silence of each connection.
 
-use super::{Run, round};
-use crate::clock;
-use crate::load::{Delivery, Protocol, Transfer, TransferLoad};
+use crate::experiments::prelude::*;
 use crate::topology::roadside::{OctetsByPath, PathKind, PathUsage, RoadsideNetwork};
-use anyhow::{Context, Result};
-use serde_json::{Value, json};
 use std::collections::BTreeSet;
-use std::thread::sleep;
-use std::time::Duration;
 
 /// A drive: destinations of the vehicles, metres from the roadside unit, and the paths that the first vehicle uses
 /// afterwards.

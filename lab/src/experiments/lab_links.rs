@@ -1,16 +1,10 @@
 //! The testbed itself: accuracy of delay, loss and re-plugging of its links, which limits the accuracy of all other
 //! figures.
 
-use super::{Run, distribution, percentile, round};
 use crate::bed::{Host, LinkEmulator};
-use crate::clock;
-use crate::load::{Endpoint, Stamp, Train};
-use anyhow::Result;
+use crate::experiments::prelude::*;
 use roam6_sim::LinkSpec;
-use serde_json::json;
 use std::net::Ipv6Addr;
-use std::thread::sleep;
-use std::time::Duration;
 
 const LEFT: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 1);
 const RIGHT: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 2);

@@ -30,9 +30,19 @@ mod shim6_recovery;
 mod shim6_servers;
 mod shim6_throughput;
 
-pub(crate) use crate::run::Run;
-pub(crate) use crate::statistics::{distribution, min_of_directions, percentile, ratio, round};
-use anyhow::Result;
+use prelude::{Result, Run};
+
+/// What experiments use.
+mod prelude {
+    pub(super) use crate::clock;
+    pub(super) use crate::load::{Delivery, Endpoint, Protocol, Stamp, Train, Transfer, TransferLoad};
+    pub(super) use crate::run::Run;
+    pub(super) use crate::statistics::{distribution, min_of_directions, percentile, ratio, round};
+    pub(super) use anyhow::{Context, Result, anyhow, bail, ensure};
+    pub(super) use serde_json::{Value, json};
+    pub(super) use std::thread::sleep;
+    pub(super) use std::time::Duration;
+}
 
 /// An experiment.
 pub(crate) struct Experiment {

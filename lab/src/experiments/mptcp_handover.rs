@@ -1,17 +1,14 @@
 //! One connection while the vehicle moves from FN1 to FN2, home, and into both (document P2, which restarted its
 //! connections): gap at the application, path of the payload, and MPTCP options on the wire.
 
-use super::{Run, distribution, percentile, round};
 use crate::bed::dissector;
 use crate::bed::sandbox::WORK_DIR;
+use crate::experiments::prelude::*;
 use crate::load::Delivery;
 use crate::mptcp::observed_transfer::{Mode, MoveObservation, ObservedTransfer};
-use crate::mptcp::options::MptcpOptionCounts;
+use crate::mptcp::options::{self, OptionCounts};
+use crate::mptcp::source_monitor::Observations;
 use crate::mptcp::{AttachmentPoint, LinkShape, MptcpTestbed, PayloadPath};
-use anyhow::{Context, Result};
-use serde_json::json;
-use std::thread::sleep;
-use std::time::Duration;
 
 /// Octets per second in each direction.
 const RATE: u64 = 200_000;
@@ -53,11 +50,9 @@ struct Series {
     is_complete: bool,
     direct_share: f64,
     backup_octets: u64,
-    options: MptcpOptionCounts,
+    options: OptionCounts,
     capture_errors: Vec<String>,
-    wrong_sources: Vec<String>,
-    wrong: u64,
-    grace_period: u64,
+    sources: Observations,
 }
 
 pub(super) fn run(run: &mut Run) -> Result<()> {
@@ -111,11 +106,9 @@ fn run_series(run: &Run, mode: Mode, times: usize) -> Result<Series> {
         is_complete: deliveries.iter().all(Delivery::is_complete),
         direct_share: testbed.path_monitor.direct_share(began, end),
         backup_octets: testbed.path_monitor.octets(PayloadPath::Home, began, end),
-        options: MptcpOptionCounts::count(&capture, &["mr0.in0", "mnn0.eth0"])?,
+        options: options::count(&capture, &["mr0.in0", "mnn0.eth0"])?,
         capture_errors: verdict.errors,
-        wrong_sources: testbed.source_monitor.samples(),
-        wrong: testbed.source_monitor.wrong_source(),
-        grace_period: testbed.source_monitor.wrong_in_grace_period(),
+        sources: testbed.source_monitor.observations(),
         moves,
     })
 }
@@ -178,7 +171,8 @@ fn summarise(run: &mut Run, all: &[Series]) {
         faults.iter().for_each(|fault| run.add_fault(format!("{mode:?}: {fault}")));
         series.capture_errors.iter().for_each(|complaint| run.add_fault(format!("{mode:?}: {complaint}")));
         run.require(series.is_complete, || format!("{mode:?}: not every octet was delivered once"));
-        run.require(series.wrong == 0, || format!("{mode:?}: {} packets with a wrong source", series.wrong));
+        let wrong = series.sources.wrong_source;
+        run.require(wrong == 0, || format!("{mode:?}: {wrong} packets with a wrong source"));
         run.require(mode == Mode::Classical || saw_expected_options(series), || {
             format!("{mode:?}: an expected MPTCP option is missing")
         });
@@ -187,11 +181,11 @@ fn summarise(run: &mut Run, all: &[Series]) {
             "bytes_whole": series.is_complete,
             "direct_share": round(series.direct_share),
             "home_path_octets": series.backup_octets,
-            "mptcp_options": series.options.row(),
+            "mptcp_options": series.options,
             "complaints": series.capture_errors,
-            "wrong_source_packets": series.wrong,
-            "packets_before_the_kernel_told": series.grace_period,
-            "wrong_sources": series.wrong_sources,
+            "wrong_source_packets": wrong,
+            "packets_before_the_kernel_told": series.sources.grace_period,
+            "wrong_sources": series.sources.samples,
             "faults": faults,
             "moves": kinds.collect::<Vec<_>>(),
             "each": series.moves.iter().map(MoveObservation::row).collect::<Vec<_>>(),
@@ -223,12 +217,11 @@ fn summarise(run: &mut Run, all: &[Series]) {
     }
     let beside = all.iter().flat_map(|series| &series.moves).map(|observation| observation.backup_octets).sum::<u64>();
     run.summarise("backup_octets_beside_direct", beside);
-    run.summarise("wrong_source_packets", all.iter().map(|series| series.wrong).sum::<u64>());
+    run.summarise("wrong_source_packets", all.iter().map(|series| series.sources.wrong_source).sum::<u64>());
     run.summarise("faults", faults);
 }
 
 /// Whether the capture contains every expected option.
 fn saw_expected_options(series: &Series) -> bool {
-    let MptcpOptionCounts { capable, join, add_addr, remove_addr, prio, fail } = series.options;
-    [capable, join, add_addr, remove_addr, prio].iter().all(|count| *count > 0) && fail == 0
+    series.options.iter().all(|(name, count)| (*count > 0) == (*name != "mp_fail"))
 }

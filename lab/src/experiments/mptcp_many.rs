@@ -1,17 +1,11 @@
 //! Connections of many nodes to as many addresses at once while the vehicle moves: left as future work in document P2.
 //! Each node is a host; the addresses are those of one correspondent.
 
-use super::{Run, distribution, round};
-use crate::clock;
-use crate::load::{Delivery, Endpoint, Protocol, Transfer, TransferLoad};
+use crate::experiments::prelude::*;
 use crate::mptcp::node::MptcpNode;
 use crate::mptcp::{AttachmentPoint, LinkShape, MptcpTestbed, PayloadPath};
 use crate::topology::nemo::CORRESPONDENT;
-use anyhow::{Context, Result};
-use serde_json::{Value, json};
 use std::net::Ipv6Addr;
-use std::thread::sleep;
-use std::time::Duration;
 
 /// The port of the correspondent's addresses.
 const PORT: u16 = 9600;
@@ -91,7 +85,14 @@ fn measure(run: &Run, (name, protocol): (&'static str, Protocol), nodes: usize, 
         complete += usize::from(deliveries.iter().all(Delivery::is_complete));
     }
     let (rates, direct_share) = ([first, second], [share, share_then]);
-    Ok(Outcome { name, rates, gaps, direct_share, complete, wrong_source: testbed.source_monitor.wrong_source() })
+    Ok(Outcome {
+        name,
+        rates,
+        gaps,
+        direct_share,
+        complete,
+        wrong_source: testbed.source_monitor.observations().wrong_source,
+    })
 }
 
 /// One connection for each node, to an address of its own.

@@ -1,13 +1,10 @@
 //! The paper's delay equations and measured delays: processing terms are measured on the same networks without link
 //! delay, path terms are the configured link delays (document P2, equations 1 to 5).
 
-use super::{Run, distribution, percentile, round};
+use crate::experiments::prelude::*;
 use crate::mptcp::model::Scenario;
 use crate::mptcp::{AttachmentPoint, LinkShape, MptcpTestbed};
-use anyhow::{Context, Result};
-use serde_json::json;
 use std::collections::BTreeMap;
-use std::time::Duration;
 
 /// Links without delay.
 const NEAR: LinkShape = LinkShape { delay: Duration::ZERO, extra_delay: Duration::ZERO, ..LinkShape::PAPER };

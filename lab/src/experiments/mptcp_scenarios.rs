@@ -1,14 +1,8 @@
 //! The paper's five scenarios (document P2, Figs 4 and 5): at home, and in FN1 and FN2 by classical NEMO (C) and with
 //! MPTCP (P); round trips, and bidirectional throughput of one connection by message size.
 
-use super::{Run, distribution, percentile, round};
-use crate::clock;
-use crate::load::{Delivery, Protocol, Transfer, TransferLoad};
+use crate::experiments::prelude::*;
 use crate::mptcp::{AttachmentPoint, LinkShape, MptcpTestbed, PayloadPath};
-use anyhow::{Context, Result};
-use serde_json::{Value, json};
-use std::thread::sleep;
-use std::time::Duration;
 
 /// The paper's message sizes, octets.
 const SIZES: &[usize] = &[64, 256, 512, 1024, 1460];
@@ -123,14 +117,15 @@ pub(super) fn run(run: &mut Run) -> Result<()> {
         testbed.plug(1, AttachmentPoint::Visited(0))?;
         testbed.wait_care_of(&testbed.vehicle.mnn, 0)?;
         outcomes.extend(bench.compare(BOTH, effort.sizes_of_both)?);
-        let (overhead, wrong) = (testbed.source_monitor.overhead(), testbed.source_monitor.wrong_source());
+        let sources = testbed.source_monitor.observations();
+        let wrong = sources.wrong_source;
         run.require(wrong == 0, || format!("{wrong} packets with a wrong source"));
         run.rows.push(json!({
             "loss": shape.loss,
-            "uplink_packets": testbed.source_monitor.sent(),
+            "uplink_packets": sources.sent,
             "wrong_source_packets": wrong,
-            "wrong_sources": testbed.source_monitor.samples(),
-            "tunnel_overhead_percent_of_full_packets": overhead.map(round),
+            "wrong_sources": sources.samples,
+            "tunnel_overhead_percent_of_full_packets": sources.overhead().map(round),
         }));
     }
     summarise(run, &outcomes);

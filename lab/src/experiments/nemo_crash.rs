@@ -1,16 +1,10 @@
 //! Daemons killed under traffic: lost packets and bindings, and forwarding while the daemon is down.
 
-use super::{Run, round};
 use crate::bed::Daemon;
-use crate::clock;
+use crate::experiments::prelude::*;
 use crate::load::handover::{HandoverTraffic, OBSERVATION_TIME, replug};
-use crate::load::{Delivery, Stamp};
 use crate::topology::nemo::{NO_DAD, NemoNetwork, Vehicle, is_accepted};
-use anyhow::{Context, Result};
 use roam6_proto::contract::view::{BindingState, BindingView};
-use serde_json::{Value, json};
-use std::thread::sleep;
-use std::time::Duration;
 
 /// Time from the kill to the restart.
 const DOWNTIME: Duration = Duration::from_secs(3);

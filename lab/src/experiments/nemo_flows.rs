@@ -2,12 +2,10 @@
 //! and packets of 1, 8 and 64 flows in turn, compared with plain routers, which have one path. Packets per second of
 //! CPU time, as in `nemo/throughput`.
 
-use super::{Run, distribution, min_of_directions, ratio, round};
+use crate::experiments::prelude::*;
 use crate::load::chain_bench::ChainBench;
 use crate::load::packet_generator::{self, Burst};
 use crate::topology::chain::Forwarding;
-use anyhow::Result;
-use serde_json::json;
 use std::collections::BTreeMap;
 
 const FLOWS: [u16; 3] = [1, 8, 64];

@@ -1,16 +1,12 @@
 //! Gap and loss of a mobile network for each kind of handover (RFC 3963; not measured in P1).
 
-use super::{Run, distribution, percentile, round};
+use crate::experiments::prelude::*;
 use crate::load::Delivery;
 use crate::load::handover::{
     HandoverMeasurement, HandoverSeries, HandoverTraffic, OBSERVATION_TIME, replug, round_trip,
 };
 use crate::topology::nemo::{CORRESPONDENT, NemoNetwork, Vehicle};
-use anyhow::Result;
 use roam6_sim::LinkSpec;
-use serde_json::{Value, json};
-use std::thread::sleep;
-use std::time::Duration;
 
 /// One-way delays to the home agent, milliseconds.
 const DELAYS: [u64; 2] = [0, 25];

@@ -1,14 +1,10 @@
 //! One uplink at home and one away (RFC 5648 §5.6): the gap when either is pulled or plugged in again.
 
-use super::{Run, percentile, round};
 use crate::bed::{Port, Segment};
+use crate::experiments::prelude::*;
 use crate::load::Delivery;
 use crate::load::handover::{HandoverSeries, HandoverTraffic, OBSERVATION_TIME, round_trip};
 use crate::topology::nemo::{CORRESPONDENT, NemoNetwork};
-use anyhow::Result;
-use serde_json::json;
-use std::thread::sleep;
-use std::time::Duration;
 
 /// The actions of a round, each with the uplink concerned.
 const CYCLE: [(&str, UplinkRole, bool); 4] = [

@@ -1,22 +1,17 @@
 //! A million malformed, forged and replayed mobility messages against a running home agent (RFC 6275 §15, RFC 4285 §8),
 //! and attacks that need several messages.
 
-use super::{Run, round};
 use crate::attacks::{acknowledgements, attacker_address, insider, lengths, loops, restarts, sources};
 use crate::bed::tap::Tap;
-use crate::clock;
+use crate::experiments::prelude::*;
 use crate::load::Delivery;
 use crate::load::forge::SyntheticRouter;
 use crate::load::handover::{HandoverTraffic, OBSERVATION_TIME, round_trip};
 use crate::topology::nemo::{self, CORRESPONDENT, HOME_AGENT, NO_DAD, NemoNetwork};
-use anyhow::Result;
 use roam6_proto::Entropy;
 use roam6_wire::mobility::{BindingAcknowledgement, Message, Status};
 use roam6_wire::{HomeAddress, Sequence};
-use serde_json::{Value, json};
 use std::net::Ipv6Addr;
-use std::thread::sleep;
-use std::time::Duration;
 
 /// Messages sent before the attacker pauses, and its rate.
 const BURST: u32 = 100;

@@ -1,11 +1,7 @@
 //! Resources of idle daemons: memory, wake-ups and CPU time of a registered mobile router and of its home agent.
 
-use super::{Run, round};
+use crate::experiments::prelude::*;
 use crate::topology::nemo::NemoNetwork;
-use anyhow::Result;
-use serde_json::json;
-use std::thread::sleep;
-use std::time::Duration;
 
 /// Time after the registration until the daemons are idle.
 const SETTLE_TIME: Duration = Duration::from_secs(5);

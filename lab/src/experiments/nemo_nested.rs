@@ -1,15 +1,10 @@
 //! Nested mobile networks, depth 1 to 3 (RFC 3963 §9, RFC 4888): connectivity, path and MTU.
 
-use super::{Run, percentile, round};
 use crate::bed::dissector;
-use crate::load::{Delivery, Transfer};
+use crate::experiments::prelude::*;
 use crate::topology::nemo::{CORRESPONDENT, NO_DAD, NemoNetwork, Vehicle};
-use anyhow::{Context, Result};
-use serde_json::json;
 use std::collections::BTreeSet;
 use std::path::Path;
-use std::thread::sleep;
-use std::time::Duration;
 
 const DEPTH: u8 = 3;
 /// Octets of the largest echo request, IPv6 header included.

@@ -1,17 +1,13 @@
 //! One home agent with 10 to 1 000 000 bindings: updates per second, memory, delay of the acknowledgement, delay of an
 //! update during other work, and forwarding compared with plain routing with as many routes.
 
-use super::{Run, distribution, percentile, round};
 use crate::bed::{Host, sandbox};
-use crate::clock;
+use crate::experiments::prelude::*;
 use crate::load::registrations::{CORRESPONDENT, RegistrationLoad, RouterTaps, mobile_network, prefix_table};
-use anyhow::Result;
 use nix::time::{ClockId, clock_gettime};
 use roam6_wire::ip6::{self, Header, protocol};
-use serde_json::{Value, json};
 use std::fs;
 use std::net::Ipv6Addr;
-use std::time::Duration;
 
 /// Updates in flight when the rate is measured.
 const WINDOW: usize = 64;

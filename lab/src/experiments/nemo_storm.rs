@@ -1,16 +1,13 @@
 //! A home agent is killed and restarted, and all its mobile routers register at the same time: time until it answers,
 //! time until all have an acknowledgement, and lost bindings.
 
-use super::{Run, distribution, percentile, round};
 use crate::bed::{Daemon, sandbox};
-use crate::clock;
+use crate::experiments::prelude::*;
 use crate::load::registrations::{RegistrationLoad, care_of};
-use anyhow::{Context, Result, bail};
 use roam6_wire::CareOfAddress;
-use serde_json::json;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 /// Updates in flight before the storm.
 const WINDOW: usize = 64;

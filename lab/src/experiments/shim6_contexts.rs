@@ -1,22 +1,20 @@
 //! Cost of many contexts: time to process an I2 with a signature, and memory, with 1 000 to 100 000 contexts (the
 //! paper's Fig 10). The engine alone, and the whole daemon.
 
-use super::{Run, distribution, percentile, round};
 use crate::bed::tap::Tap;
 use crate::bed::{Daemon, Host};
+use crate::experiments::prelude::*;
 use crate::load::engine_bench::{self, EngineBench};
 use crate::load::shim_peers::{HandshakeReply, ShimPeers, parse_reply};
 use crate::{clock, sys};
-use anyhow::{Context, Result, bail};
 use roam6_proto::base::ids::{AddressPair, ContextId};
 use roam6_proto::contract::command::ShimCommand;
 use roam6_proto::contract::config::shim::ShimConfig;
 use roam6_proto::{Command, Engine, Input, Outbox};
 use roam6_wire::shim6::Fork;
-use serde_json::json;
 use std::collections::BTreeMap;
 use std::net::Ipv6Addr;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 /// The host under test.
 const HOST: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 0xa, 0, 0, 0, 0, 1);

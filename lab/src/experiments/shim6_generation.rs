@@ -1,12 +1,9 @@
 //! Generation of addresses with proof of work: candidates per second compared with OpenSSL's SHA-1 on the same core,
 //! and the time of a whole generation (the paper's Fig 6).
 
-use super::{Run, distribution, round};
 use crate::bed::daemon::binary;
 use crate::bed::host::run_command as output;
-use crate::clock;
-use anyhow::{Context, Result};
-use serde_json::{Value, json};
+use crate::experiments::prelude::*;
 use std::process::Command;
 
 /// Hides the SHA instructions from OpenSSL (bit 29 of CPUID leaf 7, EBX), to emulate a processor with AVX2 only.

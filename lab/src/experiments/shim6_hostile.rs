@@ -1,12 +1,10 @@
 //! A million forged, malformed and replayed Shim6 messages against a running host, from off the path (RFC 5533 §16, RFC
 //! 5534 §8): no state is kept, no context is redirected, and the cost of signatures is bounded.
 
-use super::{Run, round};
 use crate::bed::tap::Tap;
-use crate::clock;
-use crate::load::{Protocol, Transfer, TransferLoad};
+use crate::experiments::prelude::*;
 use crate::topology::providers::{ProviderSettings, Providers};
-use anyhow::{Context as _, Result};
+use anyhow::Context as _;
 use roam6_proto::base::hex;
 use roam6_proto::contract::report::ShimReport;
 use roam6_proto::crypto::cga::{Parameters, Sec};
@@ -19,10 +17,7 @@ use roam6_wire::shim6::{
     self, ErrorCode, ErrorMessage, Fork, LocatorList, Message, Nonce, Probe, ProbeRecord, ProbeState, ShimOption, Tag,
     VerificationMethod,
 };
-use serde_json::{Value, json};
 use std::net::Ipv6Addr;
-use std::thread::sleep;
-use std::time::Duration;
 
 /// Messages sent before the attacker pauses, and its rate.
 const BURST: u32 = 100;

@@ -1,12 +1,8 @@
 //! Duration of a context establishment, from I1 to R2, by address proof and number of locators (the paper's Fig 7). All
 //! pairs of hosts exist at the same time and are measured in turn.
 
-use super::{Run, distribution, percentile, round};
-use crate::clock;
+use crate::experiments::prelude::*;
 use crate::topology::handshake_pair::{AddressProof, HandshakePair};
-use anyhow::Result;
-use serde_json::json;
-use std::time::Duration;
 
 const PROOFS: [AddressProof; 7] = [
     AddressProof::None,

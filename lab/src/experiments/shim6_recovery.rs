@@ -1,16 +1,10 @@
 //! Silence of connections after a silent provider failure, by Send Timeout, and if TCP is not told of the path change
 //! (the paper's Fig 9).
 
-use super::{Run, distribution, percentile, round};
-use crate::clock;
-use crate::load::{Protocol, Stamp, Train, Transfer, TransferLoad};
+use crate::experiments::prelude::*;
 use crate::topology::providers::{ProviderSettings, Providers};
-use anyhow::{Context, Result, anyhow};
 use roam6_proto::Report;
 use roam6_proto::contract::report::ShimReport;
-use serde_json::{Value, json};
-use std::thread::sleep;
-use std::time::Duration;
 
 /// Send Timeouts, milliseconds, and the number of failures with each; the lists run in parallel to save time.
 const RUNS: [&[(u64, usize)]; 2] =

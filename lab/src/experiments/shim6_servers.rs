@@ -1,11 +1,8 @@
 //! A campus server with millions of flows a day, in virtual time: simultaneous contexts by idle timeout (the paper's
 //! Fig 11). The results are reproducible.
 
-use super::{Run, round};
-use anyhow::{Result, anyhow};
+use crate::experiments::prelude::*;
 use roam6_sim::campus::{self, ServerLoad, Trace, TraceSpec};
-use serde_json::json;
-use std::time::Duration;
 
 /// Idle timeouts of contexts, seconds.
 const TIMEOUTS: [u64; 6] = [5, 10, 30, 60, 120, 300];

@@ -1,12 +1,9 @@
 //! Cost of the shim for a bulk transfer: plain TCP, a context without rewriting, a context that rewrites, and plain TCP
 //! with segmentation in software, which rewritten packets need too. In turn, one second each.
 
-use super::{Run, distribution, ratio};
+use crate::experiments::prelude::*;
 use crate::load::BulkConnections;
 use crate::topology::veth_pair::VethPair;
-use anyhow::{Result, bail};
-use serde_json::json;
-use std::time::Duration;
 
 /// Parallel TCP connections.
 const FLOWS: [usize; 2] = [1, 4];

@@ -159,7 +159,7 @@ impl Testbed {
             self.network.emulator.unplug(port)?;
             let Some(to) = to else { return Ok(None) };
             sleep(UNPLUGGED_TIME);
-            self.network.emulator.plug(port, self.access_link(to)).map(Some)
+            self.network.emulator.plug(port, self.segments(to).0).map(Some)
         };
         if alone {
             act()?;
@@ -179,7 +179,7 @@ impl Testbed {
     fn cut(&self, place: Network, cut: bool) {
         let loss = if cut { 1.0 } else { 0.0 };
         let delay = if place == Network::Home { DELAY } else { Duration::ZERO };
-        self.network.emulator.shape(self.backbone_cable(place), LinkSpec { loss, delay, ..LinkSpec::default() });
+        self.network.emulator.shape(self.segments(place).1, LinkSpec { loss, delay, ..LinkSpec::default() });
         let mut state = self.page_state.lock();
         if cut {
             state.cut.insert(place)
@@ -188,31 +188,20 @@ impl Testbed {
         };
     }
 
-    fn access_link(&self, place: Network) -> Segment {
+    /// The link that vehicles attach to, and the cable to the backbone.
+    fn segments(&self, place: Network) -> (Segment, Segment) {
         let [fn1, fn2] = &self.network.visited;
         match place {
-            Network::Home => self.network.home_link,
-            Network::Fn1 => fn1.link,
-            Network::Fn2 => fn2.link,
-        }
-    }
-
-    /// The cable from a network to the backbone.
-    fn backbone_cable(&self, place: Network) -> Segment {
-        let [fn1, fn2] = &self.network.visited;
-        match place {
-            Network::Home => self.network.home_cable,
-            Network::Fn1 => fn1.cable,
-            Network::Fn2 => fn2.cable,
+            Network::Home => (self.network.home_link, self.network.home_cable),
+            Network::Fn1 => (fn1.link, fn1.cable),
+            Network::Fn2 => (fn2.link, fn2.cable),
         }
     }
 
     /// The state that the page displays.
     fn state(&self) -> Value {
         let now = clock::unix_micros();
-        let each = |segment: fn(&Testbed, Network) -> Segment| {
-            [Network::Home, Network::Fn1, Network::Fn2].map(|place| self.counters.of_link(segment(self, place)))
-        };
+        let segments = [Network::Home, Network::Fn1, Network::Fn2].map(|place| self.segments(place));
         let state = self.page_state.lock();
         json!({
             "now": now,
@@ -224,8 +213,8 @@ impl Testbed {
             "busy": state.busy,
             "moves": state.measurements.iter().rev().take(MAX_SHOWN).collect::<Vec<_>>(),
             "care_of": self.care_of(),
-            "links": each(Testbed::access_link),
-            "ways_out": each(Testbed::backbone_cable),
+            "links": segments.map(|(link, _)| self.counters.of_link(link)),
+            "ways_out": segments.map(|(_, cable)| self.counters.of_link(cable)),
             "arrived": [arrivals_per_bin(&self.traffic.coarse.forward, now), arrivals_per_bin(&self.traffic.coarse.reverse, now)],
             "transferred": self.traffic.transferred_octets(),
             "lines": self.log_lines(),

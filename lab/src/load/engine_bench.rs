@@ -80,14 +80,6 @@ pub(crate) fn packet(bytes: Vec<u8>) -> Input {
 }
 
 fn idle_activity(context: ContextId) -> Activity {
-    let (out, into) = (TrafficCount::default(), TrafficCount::default());
-    Activity {
-        context,
-        last_sent: None,
-        last_received: None,
-        unanswered_since: None,
-        unreturned_since: None,
-        tx: out,
-        rx: into,
-    }
+    let (last_sent, last_received, none) = (None, None, TrafficCount::default());
+    Activity { context, last_sent, last_received, unanswered_since: None, unreturned_since: None, tx: none, rx: none }
 }

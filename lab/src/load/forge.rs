@@ -67,7 +67,9 @@ impl SyntheticRouter {
 
     /// An update without authenticator.
     pub(crate) fn unsigned_update(&self, sequence: Sequence) -> Vec<u8> {
-        self.packet_with(&update(sequence, Vec::new()).emit(self.home_address.0, self.home_agent))
+        let UpdateRequest { flags, lifetime_units, options, .. } = UpdateRequest::new(sequence);
+        let message = Message::BindingUpdate(BindingUpdate { sequence, flags, lifetime_units, options });
+        self.packet_with(&message.emit(self.home_address.0, self.home_agent))
     }
 
     /// A Mobility Header in a packet from the care-of address.
@@ -114,8 +116,4 @@ pub(crate) fn parse_acknowledgement(packet: &[u8]) -> Option<(CareOfAddress, u8,
         }
         _ => None,
     }
-}
-
-fn update(sequence: Sequence, options: Vec<MobilityOption>) -> Message {
-    Message::BindingUpdate(BindingUpdate { sequence, flags: FLAGS, lifetime_units: LIFETIME_UNITS, options })
 }

@@ -17,19 +17,22 @@ const CARRIER_GRACE_MICROS: u64 = 1_000_000;
 /// Octets of a packet that counts as full.
 const FULL_PACKET: usize = 1400;
 
-/// The observations so far.
+/// The monitor.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct SourceMonitor(Shared<MonitorState>);
+pub(crate) struct SourceMonitor(Shared<Observations>);
 
-#[derive(Debug, Default)]
-struct MonitorState {
-    sent: u64,
-    wrong_source: u64,
-    /// Wrong sources within the grace period after re-plugging.
-    grace_period: u64,
+/// Counts of packets, and descriptions of the first wrong ones.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Observations {
+    /// Sent by the uplinks.
+    pub(crate) sent: u64,
+    /// With a wrong source.
+    pub(crate) wrong_source: u64,
+    /// With a source of the previous network within the grace period after re-plugging.
+    pub(crate) grace_period: u64,
     /// The segment of each port and the time it was plugged in, microseconds since 1970.
     attachments: BTreeMap<Port, (Segment, u64)>,
-    samples: Vec<String>,
+    pub(crate) samples: Vec<String>,
     /// Full packets in the tunnel: inner octets, and octets with outer headers.
     inner: u64,
     outer: u64,
@@ -85,31 +88,16 @@ impl SourceMonitor {
         uplinks
     }
 
-    /// Packets sent by the uplinks.
-    pub(crate) fn sent(&self) -> u64 {
-        self.0.lock().sent
+    /// The observations so far.
+    pub(crate) fn observations(&self) -> Observations {
+        self.0.lock().clone()
     }
+}
 
-    /// Packets with a wrong source.
-    pub(crate) fn wrong_source(&self) -> u64 {
-        self.0.lock().wrong_source
-    }
-
-    /// Packets with a source of the previous network within the grace period after re-plugging, which
-    /// [`SourceMonitor::wrong_source`] does not include.
-    pub(crate) fn wrong_in_grace_period(&self) -> u64 {
-        self.0.lock().grace_period
-    }
-
-    /// Descriptions of the first wrong packets.
-    pub(crate) fn samples(&self) -> Vec<String> {
-        self.0.lock().samples.clone()
-    }
-
+impl Observations {
     /// Overhead of the tunnel for full packets, percent; `None` if there was none.
     pub(crate) fn overhead(&self) -> Option<f64> {
-        let seen = self.0.lock();
-        (seen.inner > 0).then(|| (seen.outer - seen.inner) as f64 / seen.inner as f64 * 100.0)
+        (self.inner > 0).then(|| (self.outer - self.inner) as f64 / self.inner as f64 * 100.0)
     }
 }
 

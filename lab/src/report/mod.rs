@@ -17,17 +17,23 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Options of the report.
+#[derive(clap::Args)]
 pub(crate) struct ReportOptions {
-    /// Fewer repetitions.
-    pub(crate) quick: bool,
-    /// Only experiments whose names begin with this.
-    pub(crate) only: String,
-    /// Also experiments that have a result of this version.
-    pub(crate) again: bool,
-    /// Runs nothing and draws the existing results.
-    pub(crate) draw: bool,
-    /// The directory of results and page.
-    pub(crate) into: PathBuf,
+    /// Fewer repetitions of each.
+    #[arg(long)]
+    quick: bool,
+    /// Only experiments whose names begin with this, for example 'nemo/'.
+    #[arg(long, value_name = "BEGINNING", default_value = "")]
+    only: String,
+    /// Also runs experiments that have a result.
+    #[arg(long)]
+    again: bool,
+    /// Runs nothing; draws the existing results.
+    #[arg(long)]
+    draw: bool,
+    /// The directory of the results and of index.html.
+    #[arg(long, value_name = "FOLDER", default_value = "target/report")]
+    into: PathBuf,
 }
 
 /// Runs the experiments without a result and writes the page. `true` if every experiment was sound.

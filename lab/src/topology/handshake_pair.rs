@@ -6,6 +6,7 @@ use crate::bed::host::run_command as output;
 use crate::bed::{Daemon, Host, LinkEmulator};
 use crate::clock;
 use crate::threads::Shared;
+use crate::topology::providers::identity_addresses;
 use anyhow::{Context, Result, bail};
 use roam6_sim::LinkSpec;
 use roam6_wire::ip6::Datagram;
@@ -181,7 +182,5 @@ fn generate_addresses(host: &Host, proof: AddressProof, prefixes: &[String]) -> 
         command.arg("--key-file").arg(&pem);
     }
     output(command.arg(&file))?;
-    let shown = output(Command::new(binary()?).args(["cga", "show", "--json"]).arg(&file))?;
-    let shown: serde_json::Value = serde_json::from_str(&shown)?;
-    Ok(serde_json::from_value(shown.get("addresses").cloned().unwrap_or_default())?)
+    identity_addresses(&file)
 }

@@ -11,11 +11,12 @@ use crate::bed::host::run_command as output;
 use crate::bed::{Daemon, Host, LinkEmulator, Port, Segment};
 use crate::clock;
 use crate::load::Endpoint;
-use anyhow::{Context, Result, anyhow, bail};
+use anyhow::{Context, Result, anyhow};
 use roam6_proto::Report;
 use roam6_sim::LinkSpec;
 use serde_json::Value;
 use std::net::Ipv6Addr;
+use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
@@ -52,8 +53,8 @@ pub(crate) struct MultihomedHost {
     pub(crate) daemon: Daemon,
     /// Its addresses of provider a (the ULID) and provider b.
     pub(crate) addresses: [Ipv6Addr; 2],
-    ports: [Port; 2],
-    cables: [Segment; 2],
+    ports: Vec<Port>,
+    cables: Vec<Segment>,
 }
 
 impl Providers {
@@ -61,11 +62,7 @@ impl Providers {
     pub(crate) fn build(settings: ProviderSettings<'_>) -> Result<Providers> {
         let emulator = LinkEmulator::new(1)?;
         let named = |name: &str| format!("{name}{}", settings.label);
-        let routers = [Host::new(&named("provider-a"))?, Host::new(&named("provider-b"))?];
-        for router in &routers {
-            router.set_sysctl("ipv6/conf/all/forwarding", "1")?;
-            router.set_sysctl("ipv6/conf/default/accept_dad", "0")?;
-        }
+        let routers = [provider_router(&named("provider-a"))?, provider_router(&named("provider-b"))?];
         let spec = LinkSpec { delay: settings.delay, ..LinkSpec::default() };
         let side = |name, number| {
             MultihomedHost::build(&emulator, &routers, (&named(name), number), spec, settings.shim_config)
@@ -76,12 +73,7 @@ impl Providers {
 
     /// Both ULIDs as endpoints of traffic.
     pub(crate) fn ends(&self) -> [Endpoint<'_>; 2] {
-        [0, 1].map(|number: usize| {
-            let [left, right] = &self.hosts;
-            let side = if number == 0 { left } else { right };
-            let [ulid, _] = side.addresses;
-            Endpoint { host: &side.host, address: ulid }
-        })
+        self.hosts.each_ref().map(|MultihomedHost { host, addresses: [ulid, _], .. }| Endpoint { host, address: *ulid })
     }
 
     /// Waits until both hosts have reported an event at or after `begin` that satisfies `wanted`; the time of the later
@@ -155,7 +147,7 @@ impl Providers {
 impl MultihomedHost {
     /// The provider of its first context's current path.
     fn current_provider(&self) -> Option<usize> {
-        let contexts: Value = serde_json::from_str(&self.daemon.query(&["show", "contexts", "--json"]).ok()?).ok()?;
+        let contexts: Value = self.daemon.show("contexts").ok()?;
         let local: Ipv6Addr = contexts.pointer("/0/path/local")?.as_str()?.parse().ok()?;
         self.addresses.iter().position(|address| *address == local)
     }
@@ -172,27 +164,55 @@ impl MultihomedHost {
         let (mut ports, mut cables) = (Vec::new(), Vec::new());
         for (provider, (router, address)) in routers.iter().zip(addresses).enumerate() {
             let (link, there) = (format!("u{provider}"), format!("h{number}"));
-            let gateway = Ipv6Addr::from_bits(address.to_bits() >> 64 << 64 | 0xff);
             let port = emulator.add_port(&host, &link)?;
             cables.push(emulator.cable([port, emulator.add_port(router, &there)?], spec)?);
             ports.push(port);
-            router.ip(&[&format!("address add {gateway}/64 dev {there} nodad")])?;
-            let table = 100 + provider;
-            let (from, lookup) = (address.to_string(), table.to_string());
-            host.output("ip", &["-6", "rule", "add", "from", &from, "lookup", &lookup, "priority", "1000"])?;
-            host.ip(&[
-                &format!("address add {address}/64 dev {link} nodad"),
-                &format!("route add default via {gateway} dev {link} table {table}"),
-                &format!("route add default via {gateway} dev {link} metric {table}"),
-            ])?;
+            subscribe((&host, &link), (router, &there), provider, address)?;
         }
-        let config = format!("[shim]\ninterfaces = [\"u0\", \"u1\"]\nidentities = [\"../host.toml\"]\n{shim}");
-        let config = config.replace("../host.toml", &host.folder().join("host.toml").to_string_lossy());
-        let daemon = Daemon::start(&host, &config).with_context(|| format!("the shim of {name}"))?;
-        let pair = |list: Vec<_>| <[_; 2]>::try_from(list).map_err(|_| anyhow!("not two providers"));
-        let cables = <[Segment; 2]>::try_from(cables).map_err(|_| anyhow!("not two providers"))?;
-        Ok(MultihomedHost { host, daemon, addresses, ports: pair(ports)?, cables })
+        let daemon = Daemon::start(&host, &shim_config(&host, shim)).with_context(|| format!("the shim of {name}"))?;
+        Ok(MultihomedHost { host, daemon, addresses, ports, cables })
     }
+}
+
+/// The configuration of a host's shim, whose identity file is in the host's directory.
+pub(crate) fn shim_config(host: &Host, extra: &str) -> String {
+    let identity = host.folder().join("host.toml");
+    format!("[shim]\ninterfaces = [\"u0\", \"u1\"]\nidentities = [\"{}\"]\n{extra}", identity.display())
+}
+
+/// A router of provider a or b.
+pub(crate) fn provider_router(name: &str) -> Result<Host> {
+    let router = Host::new(name)?;
+    router.set_sysctl("ipv6/conf/all/forwarding", "1")?;
+    router.set_sysctl("ipv6/conf/default/accept_dad", "0")?;
+    Ok(router)
+}
+
+/// Gives both ends of the link between a host and the router of a provider their addresses, and the host its routes:
+/// packets from `address` leave by this provider.
+pub(crate) fn subscribe(
+    (host, link): (&Host, &str),
+    (router, there): (&Host, &str),
+    provider: usize,
+    address: Ipv6Addr,
+) -> Result<()> {
+    let gateway = Ipv6Addr::from_bits(address.to_bits() >> 64 << 64 | 0xff);
+    let table = 100 + provider;
+    router.ip(&[&format!("address add {gateway}/64 dev {there} nodad")])?;
+    host.ip(&[
+        &format!("address add {address}/64 dev {link} nodad"),
+        &format!("route add default via {gateway} dev {link} table {table}"),
+        &format!("route add default via {gateway} dev {link} metric {table}"),
+    ])?;
+    let (from, lookup) = (address.to_string(), table.to_string());
+    host.output("ip", &["-6", "rule", "add", "from", &from, "lookup", &lookup, "priority", "1000"]).map(drop)
+}
+
+/// The addresses in the identity file of a host's shim.
+pub(crate) fn identity_addresses(file: &Path) -> Result<Vec<Ipv6Addr>> {
+    let shown = output(Command::new(binary()?).args(["cga", "show", "--json"]).arg(file))?;
+    let shown: Value = serde_json::from_str(&shown)?;
+    Ok(serde_json::from_value(shown.get("addresses").cloned().unwrap_or_default())?)
 }
 
 /// Generates an HBA set of two addresses, and the identity file of the daemon in the host's directory.
@@ -201,9 +221,6 @@ pub(crate) fn generate_hba_set(host: &Host, number: u8) -> Result<[Ipv6Addr; 2]>
     let prefixes = [format!("2001:db8:a{number}::/64"), format!("2001:db8:b{number}::/64")];
     let words = prefixes.iter().flat_map(|prefix| ["--prefix", prefix]);
     output(Command::new(binary()?).args(["hba", "generate"]).args(words).arg(&file))?;
-    let shown = output(Command::new(binary()?).args(["cga", "show", "--json"]).arg(&file))?;
-    let shown: serde_json::Value = serde_json::from_str(&shown)?;
-    let addresses: Vec<Ipv6Addr> = serde_json::from_value(shown.get("addresses").cloned().unwrap_or_default())?;
-    let Ok(addresses) = addresses.try_into() else { bail!("the set does not have one address in each prefix") };
-    Ok(addresses)
+    let addresses = identity_addresses(&file)?.try_into();
+    addresses.map_err(|_| anyhow!("the set does not have one address in each prefix"))
 }

@@ -4,7 +4,7 @@ use crate::bed::{Daemon, Host};
 use crate::clock;
 use crate::load::Endpoint;
 use crate::sys;
-use crate::topology::providers::generate_hba_set;
+use crate::topology::providers::{generate_hba_set, provider_router, shim_config, subscribe};
 use anyhow::{Context, Result};
 use serde_json::Value;
 use std::net::{Ipv6Addr, UdpSocket};
@@ -33,11 +33,7 @@ struct VethHost {
 impl VethPair {
     /// Builds the networks; `label` is the suffix of host names.
     pub(crate) fn build(label: &str) -> Result<VethPair> {
-        let routers = [Host::new(&format!("a{label}"))?, Host::new(&format!("b{label}"))?];
-        for router in &routers {
-            router.set_sysctl("ipv6/conf/all/forwarding", "1")?;
-            router.set_sysctl("ipv6/conf/default/accept_dad", "0")?;
-        }
+        let routers = [provider_router(&format!("a{label}"))?, provider_router(&format!("b{label}"))?];
         let sides = [VethHost::build(&routers, 1, label)?, VethHost::build(&routers, 2, label)?];
         Ok(VethPair { hosts: sides, _routers: routers })
     }
@@ -45,12 +41,7 @@ impl VethPair {
     /// Starts the shim at both hosts and establishes a context for their ULIDs.
     pub(crate) fn start_shim(&mut self) -> Result<()> {
         for VethHost { host, daemon, .. } in &mut self.hosts {
-            let file = host.folder().join("host.toml");
-            let config = format!(
-                "[shim]\ninterfaces = [\"u0\", \"u1\"]\nidentities = [\"{}\"]\nreturn_after = \"0s\"\n",
-                file.display()
-            );
-            *daemon = Some(Daemon::start(host, &config)?);
+            *daemon = Some(Daemon::start(host, &shim_config(host, "return_after = \"0s\"\n"))?);
         }
         let [left, right] = self.ends();
         let socket = left.host.in_namespace(|| UdpSocket::bind((left.address, 0)))??;
@@ -105,8 +96,7 @@ impl VethPair {
 impl VethHost {
     /// Whether a field of the first context has this value.
     fn context_has(&self, name: &str, value: &Value) -> bool {
-        let shown = self.daemon.as_ref().and_then(|daemon| daemon.query(&["show", "contexts", "--json"]).ok());
-        let contexts = shown.and_then(|shown| serde_json::from_str::<Value>(&shown).ok());
+        let contexts = self.daemon.as_ref().and_then(|daemon| daemon.show::<Value>("contexts").ok());
         contexts.is_some_and(|contexts| contexts.pointer(&format!("/0/{name}")) == Some(value))
     }
 
@@ -114,18 +104,11 @@ impl VethHost {
         let host = Host::new(&format!("h{number}{label}"))?;
         let addresses = generate_hba_set(&host, number)?;
         for (provider, (router, address)) in routers.iter().zip(addresses).enumerate() {
-            let (link, there, table) = (format!("u{provider}"), format!("h{number}"), 100 + provider);
-            let gateway = Ipv6Addr::from_bits(address.to_bits() >> 64 << 64 | 0xff);
-            host.ip(&[&format!("link add {link} type veth peer name {there} netns {}", router.name())])?;
-            router.ip(&[&format!("link set {there} up"), &format!("address add {gateway}/64 dev {there} nodad")])?;
-            host.ip(&[
-                &format!("link set {link} up"),
-                &format!("address add {address}/64 dev {link} nodad"),
-                &format!("route add default via {gateway} dev {link} table {table}"),
-                &format!("route add default via {gateway} dev {link} metric {table}"),
-            ])?;
-            let (from, lookup) = (address.to_string(), table.to_string());
-            host.output("ip", &["-6", "rule", "add", "from", &from, "lookup", &lookup, "priority", "1000"])?;
+            let (link, there) = (format!("u{provider}"), format!("h{number}"));
+            let peer = format!("link add {link} type veth peer name {there} netns {}", router.name());
+            host.ip(&[&peer, &format!("link set {link} up")])?;
+            router.ip(&[&format!("link set {there} up")])?;
+            subscribe((&host, &link), (router, &there), provider, address)?;
         }
         Ok(VethHost { host, daemon: None, addresses })
     }

@@ -1,11 +1,12 @@
 //! What the demo shows: lines on the terminal as things happen, and the same lines as a picture.
 
 use crate::clock;
+use crate::report::chart::escape;
+use crate::threads::Shared;
 use anyhow::{Context, Result};
 use std::fmt::Write;
 use std::io::IsTerminal;
 use std::path::Path;
-use std::sync::{Mutex, PoisonError};
 
 /// A space that is as wide as any other and never collapses: programs that draw SVG do not agree on `xml:space` and
 /// `white-space`.
@@ -30,24 +31,24 @@ pub(crate) enum LineStyle {
 pub(crate) struct Terminal {
     began: u64,
     colour: bool,
-    lines: Mutex<Vec<(LineStyle, String)>>,
+    lines: Shared<Vec<(LineStyle, String)>>,
 }
 
 impl Terminal {
     /// An empty terminal whose clock starts now.
     pub(crate) fn new() -> Terminal {
-        Terminal { began: clock::unix_micros(), colour: std::io::stdout().is_terminal(), lines: Mutex::default() }
+        Terminal { began: clock::unix_micros(), colour: std::io::stdout().is_terminal(), lines: Shared::default() }
     }
 
     /// Shows a line.
     pub(crate) fn line(&self, tone: LineStyle, text: impl Into<String>) {
         let text = text.into();
         if self.colour {
-            println!("\x1b[{}m{text}\x1b[0m", tone.ansi_code());
+            println!("\x1b[{}m{text}\x1b[0m", tone.colours().0);
         } else {
             println!("{text}");
         }
-        self.lines.lock().unwrap_or_else(PoisonError::into_inner).push((tone, text));
+        self.lines.lock().push((tone, text));
     }
 
     /// Shows a line with the seconds since the beginning before it.
@@ -67,7 +68,7 @@ impl Terminal {
     }
 
     fn to_svg(&self) -> Result<String> {
-        let lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
+        let lines = self.lines.lock();
         let columns = lines.iter().map(|(_, text)| text.chars().count()).max().unwrap_or(0);
         let (width, height) = (columns * 8 + 40, lines.len() * 18 + 40);
         let mut svg = format!(
@@ -76,8 +77,8 @@ impl Terminal {
              <g font-family=\"ui-monospace,Menlo,Consolas,monospace\" font-size=\"13\">\n"
         );
         for (row, (tone, text)) in lines.iter().enumerate() {
-            let text = text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace(' ', NO_BREAK);
-            writeln!(svg, "<text x=\"20\" y=\"{}\" fill=\"{}\">{text}</text>", row * 18 + 32, tone.svg_colour())?;
+            let text = escape(text).replace(' ', NO_BREAK);
+            writeln!(svg, "<text x=\"20\" y=\"{}\" fill=\"{}\">{text}</text>", row * 18 + 32, tone.colours().1)?;
         }
         svg += "</g>\n</svg>\n";
         Ok(svg)
@@ -85,25 +86,14 @@ impl Terminal {
 }
 
 impl LineStyle {
-    /// Colour on a terminal.
-    fn ansi_code(self) -> u8 {
+    /// Colours: as an ANSI code on a terminal, and in the picture.
+    fn colours(self) -> (u8, &'static str) {
         match self {
-            LineStyle::Plain => 0,
-            LineStyle::Action => 1,
-            LineStyle::Event => 36,
-            LineStyle::Success => 32,
-            LineStyle::Failure => 31,
-        }
-    }
-
-    /// Colour in the picture.
-    fn svg_colour(self) -> &'static str {
-        match self {
-            LineStyle::Plain => "#c8d0d8",
-            LineStyle::Action => "#ffffff",
-            LineStyle::Event => "#6cc7d9",
-            LineStyle::Success => "#7ed67e",
-            LineStyle::Failure => "#ff7b72",
+            LineStyle::Plain => (0, "#c8d0d8"),
+            LineStyle::Action => (1, "#ffffff"),
+            LineStyle::Event => (36, "#6cc7d9"),
+            LineStyle::Success => (32, "#7ed67e"),
+            LineStyle::Failure => (31, "#ff7b72"),
         }
     }
 }

@@ -2,12 +2,10 @@
 //! and mobile router, or plain routers; without rules, then all with the same rules.
 
 use super::{load_rules, ruleset, wait_until_noticed};
-use crate::experiments::{Run, distribution, min_of_directions, ratio};
+use crate::experiments::prelude::*;
 use crate::load::chain_bench::ChainBench;
 use crate::load::packet_generator::{self, Burst};
 use crate::topology::chain::Forwarding;
-use anyhow::Result;
-use serde_json::json;
 use std::collections::BTreeMap;
 
 /// Octets of a packet.

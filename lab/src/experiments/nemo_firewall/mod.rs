@@ -2,15 +2,12 @@
 //! state of the neighbour cache and during rule changes. And the cost of the rules, compared with plain routers with
 //! the same rules.
 
+use crate::experiments::prelude::*;
 mod cost;
 mod policy;
 
 use crate::bed::{Daemon, Host};
-use crate::clock;
-use crate::experiments::Run;
-use anyhow::{Context, Result};
 use std::fs;
-use std::time::Duration;
 
 /// How long a daemon may take to detect a firewall.
 const TIMEOUT: Duration = Duration::from_secs(10);

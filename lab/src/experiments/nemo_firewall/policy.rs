@@ -3,15 +3,12 @@
 
 use super::{load_rules, ruleset, wait_until_noticed};
 use crate::bed::{Daemon, Host};
-use crate::experiments::{Run, round};
+use crate::experiments::prelude::*;
 use crate::load::Endpoint;
 use crate::topology::nemo::{NO_DAD, NemoNetwork, Vehicle};
-use anyhow::{Context, Result, anyhow, ensure};
-use serde_json::json;
 use std::net::{Ipv6Addr, SocketAddr, SocketAddrV6, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::{self, sleep};
-use std::time::Duration;
+use std::thread;
 
 /// Required share of allowed packets that pass.
 const MIN_ALLOWED_SHARE: f64 = 0.99;

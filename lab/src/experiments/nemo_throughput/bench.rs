@@ -3,11 +3,11 @@
 use super::FLOWS;
 use super::lanes::{PacketLane, Section};
 use crate::bed::sandbox::KworkerTimes;
+use crate::experiments::prelude::*;
 use crate::load::chain_bench::ChainBench;
 use crate::load::packet_generator::{Burst, PacketGenerator};
 use crate::load::tcp_cost;
 use crate::topology::chain::{self, Forwarding};
-use anyhow::Result;
 use std::collections::BTreeMap;
 
 /// Warm-up frames, so that neighbours and next hops are known.

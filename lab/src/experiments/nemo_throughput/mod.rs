@@ -2,18 +2,15 @@
 //! forwarding, the kernel's own tunnels and an XDP redirect without a lookup; and bulk TCP. Each round measures all of
 //! them in turn.
 
+use crate::experiments::prelude::*;
 mod bench;
 mod lanes;
 
-use crate::clock;
-use crate::experiments::{Run, min_of_directions, percentile, ratio, round};
 use crate::load::chain_bench::ChainBench;
 use crate::load::packet_generator::{self, Burst};
 use crate::topology::chain::Forwarding;
-use anyhow::Result;
 use bench::{BulkRates, FORWARDINGS, ThroughputBench};
-use lanes::{LANES, PacketLane, Section, lane};
-use serde_json::{Value, json};
+use lanes::{PacketLane, Section, lane, lanes};
 use std::collections::BTreeMap;
 
 /// Octets of the paper's IPv6 packets, with a minimum (64 octets of payload) and a maximum (just fits).
@@ -40,10 +37,13 @@ pub(super) fn run(run: &mut Run) -> Result<()> {
         for at in 0..rounds {
             run.step(&format!("round {} of {rounds}", at + 1));
             for &size in sizes {
-                let turn = (0..LANES.len()).filter_map(|place| LANES.get((place + at) % LANES.len()));
-                let mine = turn.filter(|lane| kinds.contains(&lane.forwarding) && bench.can_measure(**lane, size));
-                for lane in mine.collect::<Vec<_>>() {
-                    bursts.entry((size, *lane)).or_default().push(bench.send_burst(*lane, size, frames)?);
+                let mut turn = lanes();
+                let first = at % turn.len();
+                turn.rotate_left(first);
+                for lane in turn.into_iter().filter(|lane| kinds.contains(&lane.forwarding)) {
+                    if bench.can_measure(lane, size) {
+                        bursts.entry((size, lane)).or_default().push(bench.send_burst(lane, size, frames)?);
+                    }
                 }
             }
         }
@@ -135,8 +135,8 @@ impl SizeResult<'_> {
                 run.summarise(&format!("{name}_{}", self.size), value);
             }
         }
-        let seen = LANES.iter().filter(|lane| !self.bursts(**lane).is_empty());
-        run.rows.extend(seen.map(|lane| self.row(*lane)));
+        let seen = lanes().into_iter().filter(|lane| !self.bursts(*lane).is_empty());
+        run.rows.extend(seen.map(|lane| self.row(lane)));
     }
 
     fn over_ip6tnl(&self) -> Option<f64> {
@@ -159,7 +159,7 @@ impl SizeResult<'_> {
 
     /// Packets must arrive, and the forwarding must be slower than the generator alone.
     fn check(&self, run: &mut Run) {
-        for lane in LANES {
+        for lane in lanes() {
             packet_generator::describe_losses(self.bursts(lane))
                 .for_each(|lost| run.add_fault(format!("{lane}, {} octets, {lost}", self.size)));
             let generator =

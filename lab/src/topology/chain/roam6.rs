@@ -45,8 +45,7 @@ impl Chain {
     /// The number of bindings of the home agent.
     pub(super) fn binding_count(&self) -> Result<usize> {
         let agent = self.running.daemons.first().context("no daemon")?;
-        let shown: Value = serde_json::from_str(&agent.query(&["show", "bindings", "--json"])?)?;
-        Ok(shown.as_array().map_or(0, Vec::len))
+        Ok(agent.show::<Vec<Value>>("bindings")?.len())
     }
 
     /// The reason why frames are not taken at the driver, if XDP was requested: roam6 falls back to traffic control.
