@@ -3,8 +3,8 @@
 
 use crate::bed::{Host, sandbox};
 use crate::experiments::prelude::*;
+use crate::load::packet_generator::thread_cpu_time;
 use crate::load::registrations::{CORRESPONDENT, RegistrationLoad, RouterTaps, mobile_network, prefix_table};
-use nix::time::{ClockId, clock_gettime};
 use roam6_wire::ip6::{self, Header, protocol};
 use std::fs;
 use std::net::Ipv6Addr;
@@ -92,26 +92,25 @@ fn measure(size: u32, frames: usize, is_largest: bool) -> Result<Value> {
     let empty = load.daemon.anonymous_memory()?;
     let mut row = count_updates(&mut load)?;
     let full = load.daemon.anonymous_memory()?;
-    let mut add = |name: &str, value: Value| row.as_object_mut().and_then(|row| row.insert(name.to_owned(), value));
-    add("bytes_per_binding", json!((full.saturating_sub(empty) as f64 / f64::from(size)).round()));
-    add("resident_before_kb", json!(empty / 1024));
-    add("resident_after_kb", json!(full / 1024));
-    add("journal", json!("in memory"));
+    row["bytes_per_binding"] = (full.saturating_sub(empty) as f64 / f64::from(size)).round().into();
+    row["resident_before_kb"] = (empty / 1024).into();
+    row["resident_after_kb"] = (full / 1024).into();
+    row["journal"] = "in memory".into();
     if is_largest {
-        add("bu_to_ba_while_shown_ms", distribution(&delays_during_show(&mut load)?));
-        add("bu_to_ba_while_table_read_ms", distribution(&delays_during_reload(&mut load)?));
+        row["bu_to_ba_while_shown_ms"] = distribution(delays_during_show(&mut load)?);
+        row["bu_to_ba_while_table_read_ms"] = distribution(delays_during_reload(&mut load)?);
     }
     let host = Host::new(&format!("plain{size}"))?;
     let mut plain = plain_router(&host, size)?;
     let mut share = f64::INFINITY;
     let active: Vec<u32> = (0..ACTIVE_NETWORKS).map(|_| load.random_router()).collect();
     for (kind, active) in [("", Some(&active)), ("random_", None)] {
-        let rate = compare_routers(&mut load, &mut plain, frames, active.map(Vec::as_slice))?;
-        add(&format!("forwarding_{kind}kpps_per_core"), json!(round(rate.ours)));
-        add(&format!("plain_{kind}kpps_per_core"), json!(round(rate.plain)));
-        share = share.min(rate.delivered_share);
+        let [ours, theirs, delivered] = compare_routers(&mut load, &mut plain, frames, active.map(Vec::as_slice))?;
+        row[format!("forwarding_{kind}kpps_per_core")] = round(ours).into();
+        row[format!("plain_{kind}kpps_per_core")] = round(theirs).into();
+        share = share.min(delivered);
     }
-    add("forwarded_share", json!(round(share)));
+    row["forwarded_share"] = round(share).into();
     Ok(row)
 }
 
@@ -120,26 +119,17 @@ fn measure_disk(size: u32) -> Result<Value> {
     let (folder, kind) = sandbox::disk_dir()?;
     let mut load = RegistrationLoad::start(size, Some(&folder))?;
     let mut row = count_updates(&mut load)?;
-    row.as_object_mut().and_then(|row| row.insert("journal".into(), kind.into()));
+    row["journal"] = kind.into();
     Ok(row)
 }
 
 /// A router without tunnels and with a route to each of `size` networks.
 fn plain_router(host: &Host, size: u32) -> Result<RouterTaps> {
     let sides = RouterTaps::open(host)?;
-    let mut routes = Vec::new();
-    for number in 0..size {
-        routes.push(format!("route add {}/64 via fe80::1 dev net0", mobile_network(number)));
-    }
+    let route = |number| format!("route add {}/64 via fe80::1 dev net0", mobile_network(number));
+    let routes: Vec<String> = (0..size).map(route).collect();
     host.ip(&routes.iter().map(String::as_str).collect::<Vec<_>>())?;
     Ok(sides)
-}
-
-/// Thousands of packets per second of CPU time, and the delivered share of the home agent.
-struct ForwardingRate {
-    ours: f64,
-    plain: f64,
-    delivered_share: f64,
 }
 
 impl<'a> RouterUnderTest<'a> {
@@ -150,11 +140,11 @@ impl<'a> RouterUnderTest<'a> {
 
     /// Sends all packets, then counts those that came out.
     fn burst(&mut self, packets: &[Vec<u8>]) -> Result<()> {
-        let before = own_cpu_time()?;
+        let before = thread_cpu_time()?;
         for packet in packets {
             self.taps.correspondent_link.send(packet)?;
         }
-        self.rates.push(packets.len() as f64 / (own_cpu_time()? - before).as_secs_f64() / 1000.0);
+        self.rates.push(packets.len() as f64 / (thread_cpu_time()? - before).as_secs_f64() / 1000.0);
         self.offered += packets.len();
         while let Some(packet) = self.taps.uplink.receive() {
             self.delivered += usize::from(packet.get(6) == Some(&self.next_header));
@@ -180,7 +170,7 @@ fn count_updates(load: &mut RegistrationLoad) -> Result<Value> {
     load.register(&some, WINDOW.min(usize::try_from(load.size / 2)?))?;
     let refreshing = began.elapsed();
     let few: Vec<u32> = (0..300).map(|_| load.random_router()).collect();
-    let delays = load.register(&few, 1)?;
+    let delays = load.register(&few, 1)?.delays;
     Ok(json!({
         "bindings": load.size,
         "registrations_per_s": (f64::from(load.size) / registering.as_secs_f64()).round(),
@@ -195,7 +185,7 @@ fn delays_during_show(load: &mut RegistrationLoad) -> Result<Vec<f64>> {
     let mut delays = Vec::new();
     while reader.try_wait()?.is_none() {
         let someone = load.random_router();
-        delays.extend(load.register(&[someone], 1)?);
+        delays.extend(load.register(&[someone], 1)?.delays);
     }
     Ok(delays)
 }
@@ -207,26 +197,26 @@ fn delays_during_reload(load: &mut RegistrationLoad) -> Result<Vec<f64>> {
     let mut delays = Vec::new();
     while began.elapsed() < TABLE_TIME {
         let someone = load.random_router() % (load.size - 1);
-        delays.extend(load.register(&[someone], 1)?);
+        delays.extend(load.register(&[someone], 1)?.delays);
     }
     Ok(delays)
 }
 
 /// Sends packets from a correspondent to mobile networks, those of `active` or all, through the home agent and the
-/// plain router in turn.
+/// plain router in turn; thousands of packets per second of CPU time of each, and the delivered share of the home agent.
 fn compare_routers(
     load: &mut RegistrationLoad,
     plain: &mut RouterTaps,
     frames: usize,
     active: Option<&[u32]>,
-) -> Result<ForwardingRate> {
+) -> Result<[f64; 3]> {
     let last = load.size - 1;
     let mut learning =
         [RouterUnderTest::new(&mut load.taps, protocol::IPV6), RouterUnderTest::new(plain, protocol::NONE)];
     // Warm-up with one packet to each network, so that initial cache misses are not measured.
     let everybody: Vec<u32> = (0..last).collect();
     for some in active.unwrap_or(&everybody).chunks(BURST) {
-        let packets: Vec<Vec<u8>> = some.iter().map(|number| data_packet(node_address(number % last))).collect();
+        let packets: Vec<Vec<u8>> = some.iter().map(|number| data_packet(number % last)).collect();
         learning.iter_mut().try_for_each(|passage| passage.burst(&packets))?;
     }
     let dice = &mut load.rng;
@@ -234,29 +224,19 @@ fn compare_routers(
     let mut ours = RouterUnderTest::new(&mut load.taps, protocol::IPV6);
     let mut theirs = RouterUnderTest::new(plain, protocol::NONE);
     while ours.offered < frames {
-        let mut packets = Vec::with_capacity(BURST);
-        for number in 0..BURST {
-            let someone = active.and_then(|active| active.iter().cycle().nth(number).copied());
-            // The last row of the largest table has been removed by now.
-            packets.push(data_packet(node_address(someone.map_or_else(&mut anyone, |someone| someone % last))));
-        }
+        let some = |number| active.and_then(|active| active.iter().cycle().nth(number).copied());
+        // The last row of the largest table has been removed by now.
+        let packet = |number| data_packet(some(number).unwrap_or_else(&mut anyone) % last);
+        let packets: Vec<Vec<u8>> = (0..BURST).map(packet).collect();
         ours.burst(&packets)?;
         theirs.burst(&packets)?;
     }
-    let through = ours.delivered as f64 / ours.offered as f64;
-    Ok(ForwardingRate { ours: ours.rate(), plain: theirs.rate(), delivered_share: through })
+    Ok([ours.rate(), theirs.rate(), ours.delivered as f64 / ours.offered as f64])
 }
 
-/// A mobile network node.
-fn node_address(number: u32) -> Ipv6Addr {
-    Ipv6Addr::from_bits(mobile_network(number).to_bits() + 1)
-}
-
-fn data_packet(destination: Ipv6Addr) -> Vec<u8> {
+/// A packet from the correspondent to the node of a mobile network.
+fn data_packet(number: u32) -> Vec<u8> {
+    let destination = Ipv6Addr::from_bits(mobile_network(number).to_bits() + 1);
     let payload = [0; PACKET - ip6::HEADER_LENGTH];
     ip6::emit(&Header::new(CORRESPONDENT, destination), protocol::NONE, &payload)
-}
-
-fn own_cpu_time() -> Result<Duration> {
-    Ok(clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID)?.into())
 }

@@ -4,11 +4,11 @@ use crate::bed::tap::Tap;
 use crate::bed::{Daemon, Host};
 use crate::clock;
 use crate::load::forge::{SyntheticRouter, parse_acknowledgement};
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, ensure};
 use roam6_proto::Entropy;
 use roam6_wire::{CareOfAddress, HomeAddress, Sequence};
-use std::collections::BTreeMap;
-use std::collections::btree_map::Entry;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap};
 use std::fmt::Write;
 use std::fs;
 use std::net::Ipv6Addr;
@@ -20,8 +20,13 @@ const HOME_AGENT: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 1, 0, 0, 0, 0, 1);
 /// A correspondent behind the home agent.
 pub(crate) const CORRESPONDENT: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 0xc, 0, 0, 0, 0, 0xc);
 const KEY: [u8; 20] = *b"a key of a testbed!!";
-/// An unacknowledged update is retransmitted after this time.
-const RETRANSMIT_AFTER: Duration = Duration::from_secs(2);
+/// Retransmission timeouts of a mobile router: initial, doubled each time, and maximum (RFC 6275 §12).
+const INITIAL_TIMEOUT: Duration = Duration::from_secs(1);
+const MAX_TIMEOUT: Duration = Duration::from_secs(32);
+/// How long a mobile router may be without an acknowledgement.
+const TIMEOUT: Duration = Duration::from_secs(120);
+/// Updates sent before acknowledgements are read.
+const SEND_BURST: u64 = 64;
 
 /// A home agent with `size` emulated mobile routers.
 pub(crate) struct RegistrationLoad {
@@ -31,6 +36,29 @@ pub(crate) struct RegistrationLoad {
     pub(crate) prefix_table_file: PathBuf,
     pub(crate) sequences: Vec<Sequence>,
     pub(crate) rng: Entropy,
+}
+
+/// Registrations of mobile routers.
+#[derive(Default)]
+pub(crate) struct Registrations {
+    /// From the begin of each router's registration to the acknowledgement of its last update, milliseconds.
+    pub(crate) delays: Vec<f64>,
+    /// Updates sent.
+    pub(crate) sent: u64,
+    /// Acknowledgements of updates that had already been retransmitted.
+    pub(crate) late_answers: u64,
+    waiting: BTreeMap<CareOfAddress, Waiting>,
+    due: BinaryHeap<Reverse<(Instant, u32)>>,
+}
+
+/// A mobile router without an acknowledgement.
+#[derive(Clone, Copy)]
+struct Waiting {
+    number: u32,
+    since: Instant,
+    timeout: Duration,
+    /// When it retransmits its update.
+    due: Instant,
 }
 
 /// The two interfaces of a router; this program emulates everything beyond them.
@@ -63,7 +91,7 @@ impl RegistrationLoad {
     /// Starts the home agent, with its journal in `disk` if given, otherwise in memory.
     pub(crate) fn start(size: u32, disk: Option<&Path>) -> Result<RegistrationLoad> {
         let host = Host::new(&format!("ha{size}"))?;
-        let sides = RouterTaps::open(&host)?;
+        let taps = RouterTaps::open(&host)?;
         let table = host.folder().join("mobiles.toml");
         fs::write(&table, prefix_table(size)?)?;
         fs::set_permissions(&table, fs::Permissions::from_mode(0o600))?;
@@ -75,15 +103,8 @@ impl RegistrationLoad {
             Some(disk) => Daemon::start_with_journal(&host, &config, disk)?,
             None => Daemon::start(&host, &config)?,
         };
-        let sequences = vec![Sequence(0); usize::try_from(size)?];
-        Ok(RegistrationLoad {
-            size,
-            taps: sides,
-            daemon,
-            prefix_table_file: table,
-            sequences,
-            rng: Entropy::seed_from_u64(7),
-        })
+        let (sequences, rng) = (vec![Sequence(0); usize::try_from(size)?], Entropy::seed_from_u64(7));
+        Ok(RegistrationLoad { size, taps, daemon, prefix_table_file: table, sequences, rng })
     }
 
     /// A random mobile router.
@@ -91,63 +112,78 @@ impl RegistrationLoad {
         u32::try_from(self.rng.below(self.size.into())).unwrap_or_default()
     }
 
-    /// Registers these mobile routers, at most `window` updates in flight; the delays of the acknowledgements,
-    /// milliseconds.
-    pub(crate) fn register(&mut self, who: &[u32], window: usize) -> Result<Vec<f64>> {
-        let mut waiting: BTreeMap<CareOfAddress, (u32, Instant)> = BTreeMap::new();
-        let mut delays = Vec::with_capacity(who.len());
+    /// Registers these mobile routers, at most `window` updates in flight. Each retransmits its update as a mobile router
+    /// does.
+    pub(crate) fn register(&mut self, who: &[u32], window: usize) -> Result<Registrations> {
+        let mut all = Registrations::default();
         let mut queue = who.iter().copied();
         loop {
-            while waiting.len() < window {
-                let Some(next) = queue.next() else { break };
+            let since = clock::now();
+            while all.waiting.len() < window {
+                let Some(number) = queue.next() else { break };
                 // A router with an update in flight cannot send another: the acknowledgements would be
                 // indistinguishable.
-                if let Entry::Vacant(place) = waiting.entry(care_of(next)) {
-                    place.insert((next, clock::now()));
-                    self.send_update(next)?;
+                if !all.waiting.contains_key(&care_of(number)) {
+                    self.send(&mut all, Waiting { number, since, timeout: INITIAL_TIMEOUT, due: since })?;
+                    if all.sent.is_multiple_of(SEND_BURST) {
+                        self.receive_answers(&mut all)?;
+                    }
                 }
             }
-            if waiting.is_empty() {
-                return Ok(delays);
+            if all.waiting.is_empty() {
+                return Ok(all);
             }
             self.taps.uplink.wait(20);
-            while let Some((to, _)) = self.next_acknowledgement()? {
-                if let Some((_, sent)) = waiting.remove(&to) {
-                    delays.push(sent.elapsed().as_secs_f64() * 1000.0);
-                }
-            }
-            let late: Vec<u32> = waiting
-                .values()
-                .filter(|(_, sent)| sent.elapsed() > RETRANSMIT_AFTER)
-                .map(|(number, _)| *number)
-                .collect();
-            for number in late {
-                self.send_update(number)?;
-            }
+            self.receive_answers(&mut all)?;
+            self.retransmit(&mut all)?;
         }
-    }
-
-    /// The next acknowledgement that has arrived: its destination and sequence number. Fails if the status is a
-    /// refusal.
-    pub(crate) fn next_acknowledgement(&mut self) -> Result<Option<(CareOfAddress, Sequence)>> {
-        while let Some(packet) = self.taps.uplink.receive() {
-            match parse_acknowledgement(packet) {
-                Some((to, status, _)) if status >= 128 => {
-                    bail!("an update for {} was refused with status {status}", to.0)
-                }
-                Some((to, _, sequence)) => return Ok(Some((to, sequence))),
-                None => {}
-            }
-        }
-        Ok(None)
     }
 
     /// Sends the next update of a mobile router.
-    pub(crate) fn send_update(&mut self, number: u32) -> Result<()> {
+    fn send(&mut self, all: &mut Registrations, mut waiting: Waiting) -> Result<()> {
+        let number = waiting.number;
         let slot = self.sequences.get_mut(usize::try_from(number)?).context("no such mobile router")?;
         *slot = slot.next();
-        let packet = synthetic_router(number).update(*slot);
-        Ok(self.taps.uplink.send(&packet)?)
+        self.taps.uplink.send(&synthetic_router(number).update(*slot))?;
+        all.sent += 1;
+        waiting.due = clock::now() + waiting.timeout;
+        all.due.push(Reverse((waiting.due, number)));
+        all.waiting.insert(care_of(number), waiting);
+        Ok(())
+    }
+
+    /// Only acknowledgements of the last update count, as at a mobile router (RFC 6275 §11.7.3). Fails if the status is a
+    /// refusal.
+    fn receive_answers(&mut self, all: &mut Registrations) -> Result<()> {
+        while let Some(packet) = self.taps.uplink.receive() {
+            let Some((to, status, sequence)) = parse_acknowledgement(packet) else { continue };
+            ensure!(status < 128, "an update for {} was refused with status {status}", to.0);
+            let Some(Waiting { number, since, .. }) = all.waiting.get(&to) else { continue };
+            if self.sequences.get(*number as usize) == Some(&sequence) {
+                all.delays.push(since.elapsed().as_secs_f64() * 1000.0);
+                all.waiting.remove(&to);
+            } else {
+                all.late_answers += 1;
+            }
+        }
+        Ok(())
+    }
+
+    fn retransmit(&mut self, all: &mut Registrations) -> Result<()> {
+        for _ in 0..SEND_BURST {
+            let Some(Reverse((at, number))) = all.due.peek().copied().filter(|Reverse((at, _))| *at <= clock::now())
+            else {
+                break;
+            };
+            all.due.pop();
+            let waiting = all.waiting.get(&care_of(number)).copied();
+            if let Some(waiting) = waiting.filter(|waiting| waiting.due == at) {
+                let left = all.waiting.len();
+                ensure!(waiting.since.elapsed() < TIMEOUT, "{left} mobile routers have no acknowledgement");
+                self.send(all, Waiting { timeout: (waiting.timeout * 2).min(MAX_TIMEOUT), ..waiting })?;
+            }
+        }
+        Ok(())
     }
 }
 
