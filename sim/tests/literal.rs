@@ -2,7 +2,8 @@
 #![allow(clippy::unwrap_used, reason = "a test says what is wrong by failing")]
 
 use roam6_sim::literal::{
-    attach, detach, expect, loss_at_most, no_loss, not_registered, play, power_off, registered, script, topology,
+    attach, black_hole, detach, expect, loss_at_most, no_loss, not_registered, play, power_off, registered, script,
+    topology,
 };
 
 /// The default lifetime and the one of the examples, seconds.
@@ -31,6 +32,26 @@ fn a_standby_home_agent_takes_over_within_seconds_whatever_the_lifetime() {
             topology().home_agents(2).visited_networks(1).mobile_router(&["eth0"]).lifetime(lifetime),
             script().at(1, attach("mr0", "eth0", "visited 0")).at(30, power_off("ha0")),
             expect().between(6, 30, no_loss("mr0")).at(35, registered("mr0")).between(35, 120, no_loss("mr0")),
+        )
+        .unwrap();
+    }
+}
+
+/// Losses at most: of a black hole until three probes are unanswered, of a lost carrier what was on its way.
+#[test]
+fn a_standby_uplink_takes_over_when_the_preferred_one_fails() {
+    let faults = [(black_hole("visited 0", true), 10), (detach("mr0", "eth0"), 2)];
+    for (lifetime, (fault, losses)) in
+        LIFETIMES.into_iter().flat_map(|lifetime| faults.clone().map(|one| (lifetime, one)))
+    {
+        play(
+            topology().visited_networks(2).mobile_router(&["eth0", "eth1"]).lifetime(lifetime),
+            script().at(1, attach("mr0", "eth0", "visited 0")).at(1, attach("mr0", "eth1", "visited 1")).at(20, fault),
+            expect()
+                .at(5, registered("mr0"))
+                .between(6, 20, no_loss("mr0"))
+                .between(20, 30, loss_at_most("mr0", losses))
+                .between(21, 60, no_loss("mr0")),
         )
         .unwrap();
     }

@@ -5,7 +5,7 @@ use crate::net::event::{Frame, Observation, Scheduled};
 use crate::net::host::TUNNELS;
 use crate::net::ids::{HostId, MediumId, Port};
 use crate::net::ipv4::packet as ipv4;
-use crate::net::kernel::Decapsulated;
+use crate::net::kernel::{self, Decapsulated};
 use crate::net::world::World;
 use core::time::Duration;
 use roam6_proto::contract::input::Packet;
@@ -290,8 +290,12 @@ impl World {
         if inner.len() > usize::try_from(path.mtu).unwrap_or(usize::MAX) {
             return self.count_loss(host, "too big for the tunnel");
         }
+        // The answer to a probe follows the path under test, also one that only receives.
+        let answers_probe = path.weight == 0 && kernel::echo_identifier(inner).is_some();
         let outer = datagram::encapsulate(path.local, remote, inner);
-        self.observations.push(Observation::Tunnelled(host, id, remote));
+        if !answers_probe {
+            self.observations.push(Observation::Tunnelled(host, id, remote));
+        }
         if let Some(link) = link.filter(|_| direct) {
             return self.send_to_next_hop((host, link), remote, inner.to_vec());
         }

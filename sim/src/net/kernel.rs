@@ -2,12 +2,12 @@
 //!
 //! It holds state and answers queries; the [`crate::net::world::World`] moves the packets.
 
-use crate::net::datagram::{self, Header, UDP};
+use crate::net::datagram::{self, Header, ICMPV6, UDP};
 use crate::net::shim_datapath::ShimDatapath;
 use roam6_proto::contract::config::flow::FlowSelector;
 use roam6_proto::contract::item::{NextHop, PolicyRule, Route, RouteTable, Tunnel, TunnelId, TunnelPath};
 use roam6_proto::{Item, Key, LinkId, Plan};
-use roam6_wire::{LinkAddress, Prefix};
+use roam6_wire::{Bid, LinkAddress, Prefix};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv6Addr;
 
@@ -17,6 +17,9 @@ const MAIN_RULE: u32 = 32766;
 const LOOPBACK: &str = "lo";
 /// Metric of connected routes.
 const CONNECTED_METRIC: u32 = 256;
+/// ICMPv6 types of echoes.
+const ECHO_REQUEST: u8 = 128;
+const ECHO_REPLY: u8 = 129;
 
 /// The forwarding state of a host.
 #[derive(Debug, Default)]
@@ -166,9 +169,11 @@ impl Kernel {
             return None;
         }
         let of_flow = |bid| tunnel.paths.iter().find(|path| path.bid == bid);
-        let pinned =
-            tunnel.flows.iter().filter(|flow| selects(&flow.selector, inner)).find_map(|flow| of_flow(flow.bid));
-        pinned.or_else(|| weighted_path(&tunnel.paths, flow_hash(inner)))
+        let bound =
+            || tunnel.flows.iter().filter(|flow| selects(&flow.selector, inner)).find_map(|flow| of_flow(flow.bid));
+        probed_path(&tunnel.paths, &header, inner)
+            .or_else(bound)
+            .or_else(|| weighted_path(&tunnel.paths, flow_hash(inner)))
     }
 
     /// Decapsulates a packet of a tunnel of this host (RFC 3963 §6.5, §9).
@@ -265,6 +270,20 @@ fn within(prefixes: &[Prefix], address: Ipv6Addr) -> bool {
     prefixes.iter().any(|prefix| prefix.contains(address))
 }
 
+/// The path under test: the identifier of an echo between the endpoints of the tunnel is its BID.
+fn probed_path<'a>(paths: &'a [TunnelPath], header: &Header, inner: &[u8]) -> Option<&'a TunnelPath> {
+    let bid = Bid(echo_identifier(inner)?);
+    paths.iter().find(|path| path.bid == bid && (path.local == header.source || path.remote == header.destination))
+}
+
+/// The identifier of an ICMPv6 echo request or reply.
+pub(crate) fn echo_identifier(packet: &[u8]) -> Option<u16> {
+    match datagram::upper_layer(packet)? {
+        (ICMPV6, &[ECHO_REQUEST | ECHO_REPLY, _, _, _, high, low, ..]) => Some(u16::from_be_bytes([high, low])),
+        _ => None,
+    }
+}
+
 /// The path of a flow: its hash selects by weight; `None` if no path has a weight.
 fn weighted_path(paths: &[TunnelPath], hash: u64) -> Option<&TunnelPath> {
     let total: u64 = paths.iter().map(|path| u64::from(path.weight)).sum();
@@ -321,7 +340,6 @@ fn selects(selector: &FlowSelector, packet: &[u8]) -> bool {
 mod tests {
     use super::*;
     use roam6_proto::contract::item::Address;
-    use roam6_wire::Bid;
 
     fn prefix(text: &str) -> Prefix {
         text.parse().unwrap()
