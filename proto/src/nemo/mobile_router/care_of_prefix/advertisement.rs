@@ -252,6 +252,11 @@ impl AdvertisedPrefixes {
         self.0.iter()
     }
 
+    /// Whether it is advertised as withdrawn.
+    pub(super) fn is_withdrawn(&self, prefix: Prefix) -> bool {
+        self.0.get(&prefix).is_some_and(AdvertisedState::is_withdrawn)
+    }
+
     /// When each is decided on, and when it can be forgotten.
     pub(in super::super) fn deadlines(&self) -> impl Iterator<Item = Time> {
         self.0.values().flat_map(AdvertisedState::deadlines)

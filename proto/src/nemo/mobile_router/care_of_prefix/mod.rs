@@ -96,6 +96,7 @@ impl MobileRouter {
                 preferred_until,
                 valid_until: formed.valid_until,
                 downstream: inside,
+                has_former_nodes: self.has_former_nodes(formed.prefix),
                 behind_proxy: attachment.routers().any(|router| router.proxy_flag),
             };
             Some((uplink.config.bid, wanted))
@@ -123,6 +124,12 @@ impl MobileRouter {
             self.ingress.first().filter(|inside| inside.other_router_until.is_none_or(|until| until <= self.now))?;
         let interface = inside.interface.as_ref().filter(|interface| interface.up)?;
         Some((interface.link, interface.address?))
+    }
+
+    /// Whether nodes may have addresses of `prefix`, which is withdrawn.
+    fn has_former_nodes(&self, prefix: Prefix) -> bool {
+        let inside = self.ingress.first();
+        inside.is_some_and(|inside| inside.advertised_prefixes.is_withdrawn(prefix))
     }
 
     /// All care-of prefixes that nodes may use now, those of preferred uplinks first, without overlaps.

@@ -41,6 +41,8 @@ pub(in super::super) struct SourceSpec {
     pub(super) valid_until: Time,
     /// The ingress interface whose nodes may share it.
     pub(super) downstream: Option<(LinkId, LinkAddress)>,
+    /// Nodes may have addresses of the visited link's prefix, from an earlier visit.
+    pub(super) has_former_nodes: bool,
     /// The visited link is behind a proxy: proxies must not be chained (RFC 4389 §4.1.3.3).
     pub(super) behind_proxy: bool,
 }
@@ -68,7 +70,7 @@ struct SharedPrefix {
     proxy: Option<NdProxy>,
     /// When nodes may begin to use it.
     usable_from: Time,
-    /// It was reported.
+    /// Nodes may use it, or have used it.
     reported: bool,
     /// A delegated prefix has replaced it: it is advertised as withdrawn, and the proxy still serves the nodes that have an
     /// address of it.
@@ -131,13 +133,9 @@ impl PrefixSource {
             let event = delegation.expire(now, entropy, out);
             self.report_event(now, event, out);
         }
-        let told = self.shared.as_ref().filter(|sharing| sharing.reported);
-        let forming = told.is_some_and(|sharing| now < sharing.usable_from + ADDRESS_FORMATION_TIME);
-        let offered =
-            self.delegation.as_ref().is_some_and(DhcpClient::has_offer) && now < self.started_at + OFFER_TIMEOUT;
-        let replaced = !self.reported_prefixes.is_empty() && !forming;
+        let replaced = self.is_replaced(now);
         let may_share = wanted.config.share == PrefixSharing::NdProxy
-            && (told.is_some() || !replaced && !offered)
+            && (!replaced || wanted.has_former_nodes || self.is_reported())
             && !wanted.behind_proxy
             && wanted.prefix.length() == SHARED_LENGTH;
         let inside = wanted.downstream.filter(|_| may_share);
@@ -153,26 +151,34 @@ impl PrefixSource {
             let (link, bid, prefix) = (self.link, self.bid, self.network);
             out.report(Report::Nemo(NemoReport::PrefixLost { link, bid, prefix, why: why.to_owned() }));
         }
-        if let Some(inside) = inside.filter(|_| self.shared.is_some() || !replaced) {
-            self.share(now, wanted, inside, out);
+        if let Some(inside) = inside {
+            self.share(now, wanted, (inside, replaced), out);
         }
-        self.set_replaced(replaced, out);
     }
 
-    /// A delegated prefix replaces the shared one, or no longer does.
-    fn set_replaced(&mut self, replaced: bool, out: &mut Outbox) {
-        let (link, bid, prefix) = (self.link, self.bid, self.network);
-        let reported = self.shared.as_mut().filter(|sharing| sharing.reported);
-        let Some(sharing) = reported.filter(|sharing| sharing.replaced != replaced) else { return };
-        sharing.replaced = replaced;
-        out.report(if replaced {
-            Report::Nemo(NemoReport::PrefixLost { link, bid, prefix, why: "no longer shared".to_owned() })
-        } else {
-            Report::Nemo(NemoReport::PrefixShared { link, bid, prefix })
-        });
+    /// Whether the shared prefix was offered to nodes.
+    fn is_reported(&self) -> bool {
+        self.shared.as_ref().is_some_and(|sharing| sharing.reported)
     }
 
-    fn share(&mut self, now: Time, wanted: &SourceSpec, inside: (LinkId, LinkAddress), out: &mut Outbox) {
+    /// Whether a delegated prefix takes the place of the shared one, or is about to before that is offered.
+    fn is_replaced(&self, now: Time) -> bool {
+        let shared = self.shared.as_ref().filter(|sharing| sharing.reported && !sharing.replaced);
+        let forming = shared.is_some_and(|sharing| now < sharing.usable_from + ADDRESS_FORMATION_TIME);
+        let offered =
+            self.delegation.as_ref().is_some_and(DhcpClient::has_offer) && now < self.started_at + OFFER_TIMEOUT;
+        !self.reported_prefixes.is_empty() && !forming || offered && shared.is_none()
+    }
+
+    /// Shares the visited link's prefix; one that is `replaced` is not offered, and serves the nodes that have an address
+    /// of it.
+    fn share(
+        &mut self,
+        now: Time,
+        wanted: &SourceSpec,
+        (inside, replaced): ((LinkId, LinkAddress), bool),
+        out: &mut Outbox,
+    ) {
         let (link, bid, prefix) = (self.link, self.bid, self.network);
         let sharing = self.shared.get_or_insert_with(|| {
             let proxy = |address| NdProxy::new(prefix, wanted.own_address, (link, address), inside);
@@ -180,16 +186,24 @@ impl PrefixSource {
                 own: wanted.own_address,
                 inside: inside.0,
                 proxy: wanted.link_address.map(proxy),
-                usable_from: now + PROXY_ANNOUNCEMENT_TIME,
+                usable_from: if replaced { now } else { now + PROXY_ANNOUNCEMENT_TIME },
                 reported: false,
-                replaced: false,
+                replaced,
                 preferred_until: now,
                 valid_until: now,
             }
         });
         (sharing.preferred_until, sharing.valid_until) = (wanted.preferred_until, wanted.valid_until);
-        if sharing.usable_from <= now && !core::mem::replace(&mut sharing.reported, true) {
-            out.report(Report::Nemo(NemoReport::PrefixShared { link, bid, prefix }));
+        let was_offered = sharing.reported && !sharing.replaced;
+        sharing.replaced = replaced;
+        sharing.reported |= sharing.usable_from <= now;
+        match (was_offered, sharing.reported && !replaced) {
+            (false, true) => out.report(Report::Nemo(NemoReport::PrefixShared { link, bid, prefix })),
+            (true, false) => {
+                let why = "no longer shared".to_owned();
+                out.report(Report::Nemo(NemoReport::PrefixLost { link, bid, prefix, why }));
+            }
+            _ => {}
         }
         if let Some(proxy) = &mut sharing.proxy {
             proxy.expire(now);

@@ -478,6 +478,34 @@ fn nd_proxy_serves_a_shared_prefix_after_a_lease_has_replaced_it() {
     assert!(road.bench.plan.find(&proxied).is_none());
 }
 
+/// The nodes of an earlier visit are served also if a server delegates at once this time.
+#[test]
+fn nd_proxy_serves_nodes_of_an_earlier_visit_beside_a_lease() {
+    let mut road = Road::new(PrefixPreference::CareOf);
+    road.attach(WIFI, "2001:db8:1::/64");
+    road.wait(700);
+    assert!(road.last()[&net("2001:db8:1::/64")].1 > 0);
+    // The link is left before duplicate address detection of the node's address has ended.
+    road.hear(LAN, "::", checks("2001:db8:1::9"));
+    road.detach(WIFI);
+    road.wait(5000);
+    road.events();
+    road.servers.insert(WIFI, vec![("2001:db8:a00::/56", 1000, 500)]);
+    road.attach(WIFI, "2001:db8:1::/64");
+    road.wait(1000);
+    assert_eq!(road.last()[&net("2001:db8:1::/64")], (0, 0, false), "withdrawn");
+    assert!(road.last()[&net("2001:db8:a00::/64")].1 > 0 && !road.told.last().unwrap().1.proxy);
+    // The node asks for this router's link-layer address.
+    road.hear(LAN, "2001:db8:1::9", checks("fe80::1"));
+    road.wait(1000);
+    assert!(road.bench.plan.find(&Key::ProxyNeighbour(WIFI, ip("2001:db8:1::9"))).is_some());
+    assert!(road.has_rule(1105, "2001:db8:1::/64", "::/0"));
+    assert!(road.guard().allowed.contains(&net("2001:db8:1::/64")));
+    assert_eq!(road.events().len(), 1, "delegated; nothing is shared anew");
+    road.detach(WIFI);
+    assert!(!road.has_rule(1105, "2001:db8:1::/64", "::/0"));
+}
+
 #[test]
 fn full_nd_proxy_table_is_reported() {
     let mut road = Road::new(PrefixPreference::CareOf);
