@@ -9,6 +9,7 @@ use super::MobileRouter;
 use super::discovery::NEXT_HOME_AGENT_DELAY;
 use super::probe::{PathChange, Probe, Prober};
 use super::registration::{DesiredRegistration, Location};
+use super::uplink::Uplink;
 use crate::base::time::Time;
 use crate::base::token_bucket::TokenBucket;
 use crate::base::vec_map::VecMap;
@@ -17,10 +18,10 @@ use crate::contract::output::Transmit;
 use crate::contract::report::{NemoReport, Report};
 use crate::crypto::authenticator::Timestamp;
 use core::time::Duration;
-use roam6_wire::Sequence;
 use roam6_wire::icmp6::{Echo, Message};
 use roam6_wire::ip6::{self, Datagram, Header, protocol};
 use roam6_wire::mobility::BindingAcknowledgement;
+use roam6_wire::{Bid, Sequence};
 use std::net::Ipv6Addr;
 
 /// Consecutive probes that every path has to lose before the binding is verified.
@@ -61,14 +62,23 @@ pub(super) struct Failover {
 struct Verification {
     /// When the binding was verified last.
     asked_at: Option<Time>,
-    /// Number of echo requests sent outside the tunnel.
-    echo_requests: usize,
+    /// Echo requests outside the tunnel, by uplink.
+    direct: VecMap<Bid, DirectEchoes>,
     /// Another home agent that answered one, and when first.
     alternate: Option<(Ipv6Addr, Time)>,
-    /// The host of the present home agent has answered one.
-    reached: bool,
     /// A path has begun to answer since then, not often enough yet to count as up.
     recovered: bool,
+}
+
+/// Echo requests of one uplink outside the tunnel.
+#[derive(Debug, Default, Clone, Copy)]
+struct DirectEchoes {
+    /// Number of requests to all home agents.
+    sent: usize,
+    /// The present home agent has answered one.
+    answered: bool,
+    /// Requests to the present home agent since its last answer.
+    unanswered: u32,
 }
 
 /// Another home agent is tried in place of `former`.
@@ -172,7 +182,8 @@ impl MobileRouter {
         let doubt = self.failover.verification.as_ref().filter(|_| self.registration.is_waiting())?;
         let asked = doubt.asked_at?.max(doubt.alternate?.1);
         let round_trip = self.uplinks.iter().filter_map(|uplink| uplink.prober.round_trip()).max();
-        let patience = if doubt.reached { REACHABLE_ANSWER_TIMEOUT } else { ANSWER_TIMEOUT };
+        let patience =
+            if doubt.direct.values().any(|echoes| echoes.answered) { REACHABLE_ANSWER_TIMEOUT } else { ANSWER_TIMEOUT };
         Some(asked + patience + round_trip.unwrap_or(DEFAULT_ROUND_TRIP) * 2)
     }
 
@@ -268,24 +279,46 @@ impl MobileRouter {
 
     /// Sends, with each probe while every path is silent, an echo request outside the tunnel to one home agent after
     /// another. An answer of another one shows that the present one is at fault, and not the path; an answer of the
-    /// present one, that it has lost the binding.
+    /// present one, that it has lost the binding, or that the tunnel is at fault on other uplinks only.
     pub(super) fn probe_alternates(&mut self, due: &[Probe], out: &mut Outbox) {
-        let Some(doubt) = &mut self.failover.verification else { return };
-        let Some(probe) = due.first() else { return };
-        let turn = doubt.echo_requests;
-        doubt.echo_requests = turn.wrapping_add(1);
+        for probe in due {
+            if let Some(request) = self.direct_echo_request(*probe) {
+                out.transmit(request);
+            }
+        }
+    }
+
+    fn direct_echo_request(&mut self, probe: Probe) -> Option<Transmit> {
+        let doubt = self.failover.verification.as_mut()?;
         let shunned = &self.failover.held_down;
         let agents: Vec<Ipv6Addr> = self.home_agents.from_next().filter(|agent| !shunned.contains_key(agent)).collect();
-        let Some(home_agent) = agents.get(turn % agents.len().max(1)).copied() else { return };
-        let uplink = self.uplinks.iter().find(|uplink| uplink.config.bid == probe.bid);
-        let care_of = uplink.and_then(|uplink| self.care_of_on(uplink));
-        let Some(care_of) = care_of.filter(|care_of| !care_of.on_home_link && care_of.ipv4().is_none()) else { return };
+        let echoes = doubt.direct.entry(probe.bid).or_default();
+        let home_agent = *agents.get(echoes.sent.checked_rem(agents.len())?)?;
+        echoes.sent = echoes.sent.wrapping_add(1);
+        if self.home_agents.in_use() == Some(home_agent) {
+            echoes.unanswered = echoes.unanswered.saturating_add(1);
+        }
+        let uplink = self.uplinks.iter().find(|uplink| uplink.config.bid == probe.bid)?;
+        let care_of = self.care_of_on(uplink)?;
+        if care_of.on_home_link || care_of.ipv4().is_some() {
+            return None;
+        }
         let data = self.untunnelled_cookie().to_vec();
         let request = Message::EchoRequest(Echo { identifier: probe.bid.0, sequence: probe.sequence, data });
         let source = care_of.address.0;
         let bytes = ip6::emit(&Header::new(source, home_agent), protocol::ICMPV6, &request.emit(source, home_agent));
-        if let Some(message) = self.transmit_via(&care_of, home_agent, bytes) {
-            out.transmit(message);
+        self.transmit_via(&care_of, home_agent, bytes)
+    }
+
+    /// Removes the uplinks on which the home agent answers nothing, not even outside the tunnel, while it answers on
+    /// others. A home agent that sends all packets of a tunnel by the preferred path answers no probe when that path
+    /// fails, so that no other path shows that it works.
+    pub(super) fn retain_reaching(&self, uplinks: &mut Vec<&Uplink>) {
+        let Some(doubt) = &self.failover.verification else { return };
+        let echoes = |uplink: &&Uplink| doubt.direct.get(&uplink.config.bid).copied().unwrap_or_default();
+        let lost = |uplink: &&Uplink| echoes(uplink).unanswered > MAX_MISSED_PROBES;
+        if uplinks.iter().any(|uplink| echoes(uplink).answered && !lost(uplink)) {
+            uplinks.retain(|uplink| !lost(uplink));
         }
     }
 
@@ -301,7 +334,11 @@ impl MobileRouter {
         }
         let in_use = self.home_agents.in_use() == Some(home_agent);
         let Some(doubt) = &mut self.failover.verification else { return true };
-        doubt.reached |= in_use;
+        let bid = Bid(echo.identifier);
+        if in_use && self.uplinks.iter().any(|uplink| uplink.config.bid == bid) {
+            let echoes = doubt.direct.entry(bid).or_default();
+            (echoes.answered, echoes.unanswered) = (true, 0);
+        }
         let is_new = in_use || doubt.alternate.is_none();
         if !in_use && is_new {
             doubt.alternate = Some((home_agent, now));

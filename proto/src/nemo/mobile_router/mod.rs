@@ -277,7 +277,7 @@ impl MobileRouter {
     }
 
     /// The care-of addresses to register, best first. A silent path is left out as long as another one answers; if
-    /// none does, the home agent is at fault, and the registration stays.
+    /// none does, the home agent is at fault, and the registration stays, but for uplinks that do not reach it.
     fn usable_care_of(&self) -> Vec<CareOf> {
         let mut usable: Vec<&Uplink> = self.uplinks.iter().filter(|up| self.care_of_on(up).is_some()).collect();
         let registered = |uplink: &&Uplink| {
@@ -286,8 +286,11 @@ impl MobileRouter {
         };
         if usable.iter().any(|uplink| !uplink.prober.is_silent()) {
             usable.retain(|uplink| !uplink.prober.is_silent());
-        } else if usable.iter().any(registered) {
-            usable.retain(registered);
+        } else {
+            if usable.iter().any(registered) {
+                usable.retain(registered);
+            }
+            self.retain_reaching(&mut usable);
         }
         usable.sort_by_key(|uplink| uplink.config.priority);
         let mut candidates = usable.iter().filter_map(|uplink| self.care_of_on(uplink)).collect();

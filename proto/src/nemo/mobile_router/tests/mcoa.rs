@@ -195,17 +195,27 @@ fn probes(outputs: &[Output]) -> Vec<(Echo, bool)> {
 impl TestBed {
     /// Lets time pass to `millis`; the home agent answers the probes of the uplinks in `alive`.
     pub(super) fn probe(&mut self, millis: u64, alive: &[u16]) -> Vec<Output> {
+        self.probe_if(millis, |echo, _| alive.contains(&echo.identifier), |_| true)
+    }
+
+    /// The same; the home agent answers the echo requests, tunnelled or not, and the updates that are selected.
+    fn probe_if(
+        &mut self,
+        millis: u64,
+        answered: impl Fn(&Echo, bool) -> bool,
+        accepted: impl Fn(&Update) -> bool,
+    ) -> Vec<Output> {
         let mut outputs = Vec::new();
         while let Some(next) = self.router.deadline().filter(|next| *next <= at(millis)) {
             self.now = self.now.max(next);
             let mut round = self.feed(Input::Tick);
-            for (echo, _) in probes(&round).into_iter().filter(|(echo, _)| alive.contains(&echo.identifier)) {
+            for (echo, _) in probes(&round).into_iter().filter(|(echo, tunnelled)| answered(echo, *tunnelled)) {
                 let (home_agent, home) = (ip("2001:db8::1"), ip("2001:db8::100"));
                 let reply = icmp6::Message::EchoReply(echo).emit(home_agent, home);
                 let bytes = ip6::emit(&Header::new(home_agent, home), protocol::ICMPV6, &reply);
                 round.extend(self.feed(Input::Packet(Packet { link: LAN, sender: None, bytes })));
             }
-            for update in updates(&round) {
+            for update in updates(&round).into_iter().filter(&accepted) {
                 outputs.extend(self.acknowledge(&update, Status::ACCEPTED));
             }
             outputs.extend(round);
@@ -213,6 +223,23 @@ impl TestBed {
         self.now = at(millis);
         outputs
     }
+}
+
+/// A home agent that sends all packets of a tunnel by the preferred path answers no probe at all when that path fails.
+#[test]
+fn uplink_that_reaches_the_home_agent_outside_the_tunnel_takes_over() {
+    let mut config = sharing(LoadSharing::Standby);
+    config.probe = Some(ProbeConfig::default());
+    let mut bench = both(config);
+    bench.probe(4000, &[1, 2]);
+    let reaches = |echo: &Echo, tunnelled: bool| echo.identifier == 2 && !tunnelled;
+    let outputs = bench.probe_if(5500, reaches, |update| update.via == Via::Link(CELL));
+    assert_eq!(updates(&outputs).last().unwrap().care_of(), [ip(ON_CELL)]);
+    assert_eq!(bench.paths()[0], (ip(ON_CELL), 1));
+    assert!(updates(&outputs).len() <= 4, "{:#?}", updates(&outputs));
+    // The preferred path works again.
+    bench.probe(8000, &[1, 2]);
+    assert_eq!(bench.paths()[0], (ip(ON_WIFI), 1));
 }
 
 #[test]
