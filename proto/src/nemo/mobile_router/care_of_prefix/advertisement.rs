@@ -14,6 +14,7 @@ use crate::contract::view::{PrefixRole, PrefixState, PrefixView};
 use crate::link::advertiser::{
     AdvertisedLifetime, AdvertisedPrefix, PREFERRED_LIFETIME, RaContent, VALID_LIFETIME, router_lifetime,
 };
+use crate::link::nd_proxy::MAX_ADDRESSES;
 use core::time::Duration;
 use roam6_wire::{Bid, Prefix};
 use std::net::Ipv6Addr;
@@ -260,6 +261,18 @@ impl AdvertisedPrefixes {
     /// When each is decided on, and when it can be forgotten.
     pub(in super::super) fn deadlines(&self) -> impl Iterator<Item = Time> {
         self.0.values().flat_map(AdvertisedState::deadlines)
+    }
+
+    /// Notes that `address` is downstream: if it is of a withdrawn prefix, ICMPv6 errors have a route to it.
+    pub(super) fn learn(&mut self, address: Ipv6Addr) {
+        for (_, state) in self.0.iter_mut().filter(|(prefix, state)| state.withdrawn && prefix.contains(address)) {
+            if let Some(nodes) = &mut state.node_addresses
+                && nodes.len() < MAX_ADDRESSES
+                && !nodes.contains(&address)
+            {
+                nodes.push(address);
+            }
+        }
     }
 
     /// Adds `prefix` if there is room.

@@ -171,6 +171,7 @@ impl MobileRouter {
         message: &NeighbourSolicitation,
         out: &mut Outbox,
     ) {
+        self.learn_downstream(link, if source.is_unspecified() { message.target } else { source });
         for (side, proxy) in self.prefix_sources.values_mut().filter_map(PrefixSource::proxy) {
             if side == link {
                 proxy.receive_upstream_solicitation(now, source, message, out);
@@ -192,12 +193,20 @@ impl MobileRouter {
             NeighbourOption::TargetLinkAddress(address) => Some(*address),
             _ => None,
         });
+        self.learn_downstream(link, message.target);
         for (side, proxy) in self.prefix_sources.values_mut().filter_map(PrefixSource::proxy) {
             if side == link {
                 proxy.receive_upstream_advertisement(message, out);
             } else if proxy.downstream().0 == link {
                 proxy.receive_downstream_advertisement(now, sender.or(told), message, out);
             }
+        }
+    }
+
+    /// Notes a node on an ingress interface, for ICMPv6 errors to it.
+    fn learn_downstream(&mut self, link: LinkId, address: Ipv6Addr) {
+        if let Some(inside) = self.ingress.iter_mut().find(|inside| inside.link() == Some(link)) {
+            inside.advertised_prefixes.learn(address);
         }
     }
 

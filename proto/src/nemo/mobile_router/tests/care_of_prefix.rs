@@ -530,16 +530,39 @@ fn full_nd_proxy_table_is_reported() {
     assert!(road.sought.iter().filter(|(link, _)| *link == WIFI).count() < 64, "and nobody outside is flooded");
 }
 
+/// The Router Advertisement of an ND proxy.
+fn proxied(prefix: &str) -> icmp6::Message {
+    icmp6::Message::RouterAdvertisement(RouterAdvertisement {
+        proxy: true,
+        lifetime: 1800,
+        options: vec![information(prefix)],
+        ..RouterAdvertisement::default()
+    })
+}
+
+/// A node that was not known when the prefix was withdrawn gets ICMPv6 errors once it is heard.
+#[test]
+fn nodes_of_a_withdrawn_prefix_are_learned() {
+    let mut road = Road::new(PrefixPreference::CareOf);
+    road.attach(WIFI, "2001:db8:1::/64");
+    road.wait(700);
+    assert!(road.last()[&net("2001:db8:1::/64")].1 > 0);
+    road.hear(LAN, "::", checks("2001:db8:1::9"));
+    road.hear(WIFI, "fe80::99", proxied("2001:db8:1::/64"));
+    assert_eq!(road.last()[&net("2001:db8:1::/64")].1, 0);
+    assert!(road.back_to_former().is_empty());
+    road.hear(WIFI, "2001:db8:1::8", checks("2001:db8:1::9"));
+    assert!(road.back_to_former().is_empty(), "upstream");
+    road.hear(LAN, "2001:db8:1::9", checks("fe80::1"));
+    assert_eq!(road.back_to_former(), [net("2001:db8:1::9/128")]);
+    for last in 0x100..0x200 {
+        road.hear(LAN, &format!("2001:db8:1::{last:x}"), checks("fe80::1"));
+    }
+    assert_eq!(road.back_to_former().len(), 64, "bounded");
+}
+
 #[test]
 fn nd_proxies_are_not_chained() {
-    let proxied = |prefix: &str| {
-        icmp6::Message::RouterAdvertisement(RouterAdvertisement {
-            proxy: true,
-            lifetime: 1800,
-            options: vec![information(prefix)],
-            ..RouterAdvertisement::default()
-        })
-    };
     // The router of the visited link is a proxy itself.
     let mut road = Road::new(PrefixPreference::CareOf);
     let outputs = road.bench.link(WIFI, true);
