@@ -498,7 +498,7 @@ fn home_agent(index: u16, rows: &[PrefixTableRow], dice: &mut Dice) -> HomeAgent
         home_prefixes: vec![topology::home_prefix()],
         home_link: Some(topology::FIRST_INTERFACE.to_owned()),
         prefix_table: PrefixTable { rows: rows.to_vec() }.into(),
-        max_lifetime: Duration::from_secs(dice.between(20, 600)),
+        max_lifetime: lifetime(dice, 20, 600),
         refresh_advice: dice.one_in(3).then_some(Duration::from_secs(16)),
         multiple_care_of: !dice.one_in(8),
         max_bindings: 8,
@@ -507,6 +507,16 @@ fn home_agent(index: u16, rows: &[PrefixTableRow], dice: &mut Dice) -> HomeAgent
         advertisement_interval: Some(Duration::from_secs(3)),
         ..Default::default()
     }
+}
+
+/// A lifetime of bindings: short ones expire within a world; those of the defaults and the examples outlive it, so that
+/// whatever is lost must be noticed by other means.
+fn lifetime(dice: &mut Dice, least: u64, most: u64) -> Duration {
+    Duration::from_secs(match dice.below(4) {
+        0 => 600,
+        1 => 3600,
+        _ => dice.between(least, most),
+    })
 }
 
 fn mobile_router(index: u16, kind: NemoKind, row: &PrefixTableRow, dice: &mut Dice) -> MobileRouterConfig {
@@ -533,7 +543,7 @@ fn mobile_router(index: u16, kind: NemoKind, row: &PrefixTableRow, dice: &mut Di
         prefixes: row.prefixes.to_vec(),
         prefix_mode: if dice.one_in(2) { PrefixMode::Implicit } else { PrefixMode::Explicit },
         authentication: row.authentication.clone(),
-        lifetime: Duration::from_secs(dice.between(12, 120)),
+        lifetime: lifetime(dice, 12, 120),
         uplinks: names.iter().zip(1..).map(uplink).collect(),
         home_and_away: both,
         load_sharing: match kind {
