@@ -131,7 +131,7 @@ struct flow_entry {
 	__u32 hash, ports, protocol;
 	__u32 link, generation, epoch;
 	__u8 mac[12];        /* destination, source */
-	__u32 ingress;       /* the interface the packet came in by; 0: sent by this host */
+	__u32 ingress;       /* the interface the packet came in by, and FORWARDED; 0: sent by this host */
 };
 
 /* An interface with the XDP program, at its index modulo XDP_IFACES. */

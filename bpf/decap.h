@@ -6,13 +6,13 @@
 #include "path_select.h"
 
 /* Whether the packet can be redirected to the next hop as it is. Whatever its hop limit and length, the tunnel device
- * receives it, but needs a socket buffer. */
+ * receives it, but needs a socket buffer. Where a firewall filters forwarded packets, nothing else does. */
 static __always_inline int can_forward(const struct next_hop *hop, packet *p, const struct settings *set, __u32 at,
 				       const struct ipv6hdr *ip)
 {
 	if (hop->link == set->device)
 		return HAS_SKB;
-	return can_transmit(hop->link) && ip->hop_limit > 1 && has_stated_length(p, at, ip) && wire_length(p, at) <= hop->mtu;
+	return !(set->firewalled & FIREWALLED_IP6) && can_transmit(hop->link) && ip->hop_limit > 1 && has_stated_length(p, at, ip) && wire_length(p, at) <= hop->mtu;
 }
 
 /* Removes the outer headers and redirects the packet. */
@@ -101,7 +101,8 @@ static __always_inline int decap_forward(packet *p, __u32 l2, struct settings *s
 	struct nh_key key = { parsed->source, parsed->destination, 0 };
 	struct ipv6hdr *outer, *inner;
 	struct next_hop *hop;
-	int handled = parsed->length == IP6 ? hairpin(p, l2, set, parsed) : 0;
+	int is_hairpin = parsed->length == IP6 && !(set->firewalled & FIREWALLED_IP6);
+	int handled = is_hairpin ? hairpin(p, l2, set, parsed) : 0;
 
 	if (handled)
 		return handled;

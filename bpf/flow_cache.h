@@ -14,6 +14,9 @@ static __always_inline void note_outer(struct next_hop *hop, const struct settin
 	hop->epoch = set->epoch;
 }
 
+/* In the ingress interface of a flow: the kernel has forwarded its packets. */
+#define FORWARDED (1U << 31)
+
 static __always_inline struct flow_entry *flow_entry_of(const struct settings *set, const struct flow *flow)
 {
 	__u32 i = flow->hash & set->cache_mask;
@@ -22,7 +25,8 @@ static __always_inline struct flow_entry *flow_entry_of(const struct settings *s
 }
 
 /* How the last packet of the flow was encapsulated; null on a cache miss. Packets from another interface are
- * another flow, and so are this host's own (`ingress` 0), because the source of each may have to be another. */
+ * another flow, and so are this host's own (`ingress` 0), because the source of each may have to be another. What the kernel
+ * has forwarded into the tunnel device is a flow of its own as well: it opens no fast path. */
 static __always_inline struct flow_entry *flow_lookup(const struct settings *set, const struct flow *flow, __u32 ingress)
 {
 	struct flow_entry *entry = flow_entry_of(set, flow);

@@ -82,23 +82,27 @@ static __always_inline int is_left_to_tc(const struct settings *set, const struc
 }
 
 /* The next hop of a packet that goes into no tunnel; its link is the tunnel device if no route leads on, as for this
- * host's own addresses. Null: the packet takes the slow path. */
+ * host's own addresses, and wherever a firewall filters forwarded packets. Null: the packet takes the slow path. */
 static __noinline struct next_hop *nh_lookup(packet *p, const struct settings *set, const struct nh_key *key)
 {
 	struct next_hop *hop = nh_entry(set, key);
+	int firewalled = set->firewalled & FIREWALLED_IP6;
 	__u64 now = bpf_jiffies64();
 	struct bpf_fib_lookup result ALIGN_HALF;
-	long failed;
+	long failed = BPF_FIB_LKUP_RET_NOT_FWDED;
 	int known;
 
 	if (!hop)
 		return 0;
-	known = nh_matches(hop, set, key);
+	known = nh_matches(hop, set, key) && (!firewalled || hop->link == set->device);
 	if (known && is_fresh(set, hop->resolved, now))
 		return hop;
 	if (known && is_left_to_tc(set, hop, now))
 		return 0;
-	failed = fib_lookup(p, ingress_ifindex(p), &key->source, &key->destination, &result);
+	if (firewalled)
+		__builtin_memset(&result, 0, sizeof(result));
+	else
+		failed = fib_lookup(p, ingress_ifindex(p), &key->source, &key->destination, &result);
 	if (failed == BPF_FIB_LKUP_RET_NOT_FWDED) {
 		result.ifindex = set->device;
 	} else if (result.ifindex == set->device || (failed && !may_resolve(set, failed))) {

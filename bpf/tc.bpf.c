@@ -26,7 +26,7 @@ static __always_inline enum verdict parse_all_outer(packet *p, __u32 l2, struct 
  * destination may be this host, and packet sockets on the device (signalling, tcpdump) see it there. */
 static __always_inline int decap(packet *p, __u32 l2, struct settings *set, struct parsed_outer *parsed)
 {
-	int handled = l2 && !(set->firewalled & FIREWALLED_IP6) ? decap_forward(p, l2, set, parsed) : 0;
+	int handled = l2 ? decap_forward(p, l2, set, parsed) : 0;
 
 	if (handled)
 		return handled;
@@ -58,11 +58,9 @@ static __always_inline int ingress(packet *p, __u32 l2)
 
 		if (pull(p, TUNNELLED_HEADERS))
 			return TC_ACT_OK;
-		if (l2 && !(set->firewalled & FIREWALLED_IP6)) {
-			handled = decap_cached(p, set);
-			if (handled)
-				return handled;
-		}
+		handled = l2 ? decap_cached(p, set) : 0;
+		if (handled)
+			return handled;
 		switch (parse_all_outer(p, l2, &parsed)) {
 		case OURS:
 			return parsed.is_ip4 ? decap4(p, l2, set, &parsed) : decap(p, l2, set, &parsed);
@@ -208,7 +206,7 @@ SEC("classifier") int device(packet *p)
 {
 	struct settings *set = get_settings();
 	__u32 length = p->len, link, version, nested = 0;
-	int is_own_flow = !p->ingress_ifindex;
+	__u32 ingress = p->ingress_ifindex ? p->ingress_ifindex | FORWARDED : 0;
 	struct inner inner = {};
 	struct flow_entry *cached;
 	struct tunnel *tunnel;
@@ -234,7 +232,7 @@ SEC("classifier") int device(packet *p)
 		count(COUNT_SEGMENTED);
 		return TC_ACT_OK;
 	}
-	cached = is_own_flow ? flow_lookup(set, &inner.flow, 0) : 0;
+	cached = flow_lookup(set, &inner.flow, ingress);
 	if (cached && inner.wire_length <= cached->path.mtu) {
 		if (add_ethernet_room(p))
 			return drop_packet(COUNT_DROPPED_FORM);
@@ -251,10 +249,10 @@ SEC("classifier") int device(packet *p)
 		return send_over_ip4(p, &path, &inner);
 	if (inner.wire_length > path.mtu && (!p->gso_size || inner.wire_length <= MIN_MTU))
 		return send_fragmented(p, &path, &inner, nested);
-	if (is_own_flow && path.kind == PATH_ENCAPSULATED) {
+	if (path.kind == PATH_ENCAPSULATED) {
 		hop = nh_of_path(p, set, &path, route, version);
 		if (hop)
-			flow_store(set, &inner.flow, 0, &path, hop);
+			flow_store(set, &inner.flow, ingress, &path, hop);
 	}
 	if (add_ethernet_room(p))
 		return drop_packet(COUNT_DROPPED_FORM);

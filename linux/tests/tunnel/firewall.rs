@@ -3,7 +3,9 @@
 
 use crate::ipv4::{self, MNN4, OTHER_MNN4};
 use crate::netns_host::Host;
-use crate::testbed::{BackEnd, CN, MNN, OTHER_MNN, Testbed, TunnelEnd, arrives, is_dropped};
+use crate::testbed::{
+    BackEnd, CN, COA, HOME, MNN, MNP, OTHER_MNN, SECOND_COA, Testbed, TunnelEnd, arrives, at_home_agent, is_dropped,
+};
 use crate::testbed_or_skip;
 use roam6_linux::tunnel::Hooks;
 use std::io::Write;
@@ -130,6 +132,29 @@ fn bypassed_firewall_filters_no_packet_in_any_nud_state() {
             assert!(!shown.contains("STALE"), "the fast path uses the kernel's entry, and has it probed: {shown}");
         }
     }
+}
+
+#[test]
+fn flow_behind_a_firewall_follows_its_tunnel_at_once() {
+    let mut testbed = testbed_or_skip!("flow_behind_a_firewall_follows_its_tunnel_at_once");
+    let (cn, mnn) = (testbed.cn.udp(&format!("[{CN}]:5000")), testbed.mnn.udp(&format!("[{MNN}]:5000")));
+    load(&testbed.ha.host, &rules("nemo0"));
+    load(&testbed.mr.host, &rules("mr0"));
+    obey(&mut testbed.ha, BOTH);
+    obey(&mut testbed.mr, BOTH);
+    for (care_of, bid) in [(COA, 1), (SECOND_COA, 2), (COA, 1), (SECOND_COA, 2)] {
+        testbed.bind(&[(care_of, bid, 1)]);
+        for packet in 0..5 {
+            assert!(arrives(&mnn, &cn, 100), "outwards by {care_of}, packet {packet}");
+            assert!(arrives(&cn, &mnn, 100), "inwards by {care_of}, packet {packet}");
+        }
+    }
+    assert_eq!(sent_on(&mut testbed.ha) + sent_on(&mut testbed.mr), 0);
+    // What was accepted from the former care-of address is no longer.
+    let before = testbed.ha.count("dropped_source");
+    testbed.ha.put(&at_home_agent(1, (HOME, MNP), &[("2001:db8:2::99", 1, 1)]));
+    assert!(is_dropped(&mnn, &cn, 100), "by the cached decision of the former binding");
+    assert_eq!(testbed.ha.count("dropped_source"), before + 1);
 }
 
 #[test]
