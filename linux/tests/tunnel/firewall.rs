@@ -24,12 +24,16 @@ fn rules(inside: &str) -> String {
 }
 
 fn load(host: &Host, rules: &str) {
+    assert!(is_loaded(host, rules), "{rules}");
+}
+
+fn is_loaded(host: &Host, rules: &str) -> bool {
     let mut nft = host.enter(|| {
         let mut nft = Command::new("nft");
         nft.args(["-f", "-"]).stdin(Stdio::piped()).spawn().unwrap()
     });
     nft.stdin.take().unwrap().write_all(format!("flush ruleset\n{rules}").as_bytes()).unwrap();
-    assert!(nft.wait().unwrap().success(), "{rules}");
+    nft.wait().unwrap().success()
 }
 
 fn obey(side: &mut TunnelEnd, hooks: Hooks) {
@@ -209,4 +213,38 @@ fn hairpinned_ipv4_packets_pass_the_firewall() {
     let (client, server) = ipv4::connect((&node, OTHER_MNN4), &testbed.mnn);
     ipv4::bulk(&client, &server, 1 << 20);
     ipv4::bulk(&server, &client, 1 << 20);
+}
+
+/// The rules of docs/config.md, with a flowtable.
+const FLOWTABLE: &str = "table inet site {
+    flowtable established {
+        hook ingress priority filter; devices = { mr0, nemo0 };
+    }
+    chain forward {
+        type filter hook forward priority filter; policy drop;
+        counter
+        meta l4proto { tcp, udp } ct state established flow add @established
+        ct state established,related accept
+        iifname \"mr0\" accept
+    }
+}
+";
+
+#[test]
+fn flowtable_forwards_established_flows_only() {
+    let mut testbed = testbed_or_skip!("flowtable_forwards_established_flows_only");
+    let (cn, mnn) = (testbed.cn.udp(&format!("[{CN}]:5000")), testbed.mnn.udp(&format!("[{MNN}]:5000")));
+    if !is_loaded(&testbed.mr.host, FLOWTABLE) {
+        return println!("skipped: flowtable_forwards_established_flows_only: this kernel has no flowtables");
+    }
+    obey(&mut testbed.mr, BOTH);
+    for _ in 0..20 {
+        assert!(arrives(&mnn, &cn, 100) && arrives(&cn, &mnn, 100));
+    }
+    let list = || Command::new("nft").args(["list", "chain", "inet", "site", "forward"]).output().unwrap();
+    let listed = String::from_utf8(testbed.mr.host.enter(list).stdout).unwrap();
+    let counted: u32 = listed.split_whitespace().skip_while(|word| *word != "packets").nth(1).unwrap().parse().unwrap();
+    assert!((1..=4).contains(&counted), "{listed}");
+    assert!(is_dropped(&testbed.cn.udp(&format!("[{CN}]:5001")), &mnn, 100), "unsolicited");
+    assert_eq!(sent_on(&mut testbed.mr), 0);
 }
