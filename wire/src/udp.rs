@@ -53,9 +53,8 @@ impl<'a> Udp<'a> {
 
     /// Emits the datagram with its checksum; a payload beyond the length field is truncated.
     pub fn emit(&self, source: Ipv6Addr, destination: Ipv6Addr) -> Vec<u8> {
-        emit((self.source, self.destination), self.payload, |datagram| {
-            checksum(source, destination, protocol::UDP, datagram)
-        })
+        let sum = |datagram: &[u8]| checksum(source, destination, protocol::UDP, datagram);
+        emit((self.source, self.destination), self.payload, sum)
     }
 }
 

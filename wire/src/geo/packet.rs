@@ -181,13 +181,11 @@ impl<'a> Packet<'a> {
 
     /// Checks the consistency of the fields.
     fn check(&self) -> Result<(), Malformed> {
-        let hops =
-            |value: u8| Malformed { what: "remaining hop limit", at: REMAINING_AT, why: Why::Value(value.into()) };
-        if self.remaining_hop_limit == 0 || self.remaining_hop_limit > self.max_hop_limit {
-            return Err(hops(self.remaining_hop_limit));
-        }
-        if self.extended.is_single_hop() && self.remaining_hop_limit != 1 {
-            return Err(hops(self.remaining_hop_limit));
+        let remaining = self.remaining_hop_limit;
+        let most = if self.extended.is_single_hop() { self.max_hop_limit.min(1) } else { self.max_hop_limit };
+        if !(1..=most).contains(&remaining) {
+            let why = Why::Value(remaining.into());
+            return Err(Malformed { what: "remaining hop limit", at: REMAINING_AT, why });
         }
         if self.extended.is_control() && !self.payload.is_empty() {
             let why = Why::Length { has: self.payload.len(), needs: 0 };

@@ -171,13 +171,9 @@ fn read_known(kind: u8, mut body: Reader<'_>) -> Result<Option<NeighbourOption>,
         SOURCE_LINK_ADDRESS => NeighbourOption::SourceLinkAddress(LinkAddress(body.array()?)),
         TARGET_LINK_ADDRESS => NeighbourOption::TargetLinkAddress(LinkAddress(body.array()?)),
         PREFIX_INFORMATION => read_prefix_information(&mut body)?,
-        MTU => {
-            body.skip(2)?;
-            NeighbourOption::Mtu(body.u32()?)
-        }
+        MTU => NeighbourOption::Mtu(u32_after_reserved(&mut body)?),
         ADVERTISEMENT_INTERVAL => {
-            body.skip(2)?;
-            NeighbourOption::AdvertisementInterval { milliseconds: body.u32()? }
+            NeighbourOption::AdvertisementInterval { milliseconds: u32_after_reserved(&mut body)? }
         }
         HOME_AGENT_INFORMATION => NeighbourOption::HomeAgentInformation {
             router: body.u16()? & HOME_AGENT_ROUTER != 0,
@@ -185,26 +181,26 @@ fn read_known(kind: u8, mut body: Reader<'_>) -> Result<Option<NeighbourOption>,
             lifetime: body.u16()?,
         },
         NONCE => NeighbourOption::Nonce(body.rest().to_vec()),
-        ROUTE_INFORMATION => match read_route_information(&mut body)? {
-            Some(option) => option,
-            None => return Ok(None),
-        },
+        ROUTE_INFORMATION => return read_route_information(&mut body),
         RECURSIVE_DNS => {
-            body.skip(2)?;
-            NeighbourOption::RecursiveDns { lifetime: body.u32()?, servers: body.list(usize::MAX, Reader::address)? }
+            let lifetime = u32_after_reserved(&mut body)?;
+            NeighbourOption::RecursiveDns { lifetime, servers: body.list(usize::MAX, Reader::address)? }
         }
         DNS_SEARCH_LIST => {
-            body.skip(2)?;
-            let lifetime = body.u32()?;
-            match DomainName::read_list(&mut body)? {
-                Some(domains) => NeighbourOption::DnsSearchList { lifetime, domains },
-                None => return Ok(None),
-            }
+            let lifetime = u32_after_reserved(&mut body)?;
+            let domains = DomainName::read_list(&mut body)?;
+            return Ok(domains.map(|domains| NeighbourOption::DnsSearchList { lifetime, domains }));
         }
         _ => return Ok(None),
     };
     body.end()?;
     Ok(Some(option))
+}
+
+/// The next 32-bit field, which follows two reserved octets.
+fn u32_after_reserved(body: &mut Reader<'_>) -> Result<u32, Malformed> {
+    body.skip(2)?;
+    body.u32()
 }
 
 fn read_prefix_information(body: &mut Reader<'_>) -> Result<NeighbourOption, Malformed> {

@@ -53,14 +53,8 @@ impl Message {
             return Err(wrong("ITS message", 0, Why::Length { has: bytes.len(), needs: MAX_LENGTH }));
         }
         match bytes {
-            [PROTOCOL_VERSION, message::CAM, ..] => {
-                let read = rasn::uper::decode(bytes).map_err(|_| wrong("CAM", 2, Why::Misplaced))?;
-                Ok(Message::Cam(Box::new(read)))
-            }
-            [PROTOCOL_VERSION, message::DENM, ..] => {
-                let read = rasn::uper::decode(bytes).map_err(|_| wrong("DENM", 2, Why::Misplaced))?;
-                Ok(Message::Denm(Box::new(read)))
-            }
+            [PROTOCOL_VERSION, message::CAM, ..] => decode("CAM", bytes).map(Message::Cam),
+            [PROTOCOL_VERSION, message::DENM, ..] => decode("DENM", bytes).map(Message::Denm),
             [PROTOCOL_VERSION, message::SAEM, ..] => announcement(bytes).map(Message::Saem),
             [PROTOCOL_VERSION, other, ..] => Err(wrong("messageID", 1, Why::Value((*other).into()))),
             [version, ..] => Err(wrong("protocolVersion", 0, Why::Value((*version).into()))),
@@ -78,13 +72,16 @@ impl Message {
     }
 }
 
-/// Reads an announcement; what would not be written as it is read, to the last bit, is none.
+fn decode<T: rasn::Decode>(what: &'static str, bytes: &[u8]) -> Result<Box<T>, Malformed> {
+    rasn::uper::decode(bytes).map(Box::new).map_err(|_| Malformed { what, at: 2, why: Why::Misplaced })
+}
+
+/// Reads a service announcement; one that would not be encoded to the same octets is refused.
 fn announcement(bytes: &[u8]) -> Result<Box<Saem>, Malformed> {
-    let misplaced = Malformed { what: "SAEM", at: 2, why: Why::Misplaced };
-    let read: Saem = rasn::uper::decode(bytes).map_err(|_| misplaced)?;
+    let read: Box<Saem> = decode("SAEM", bytes)?;
     read.check()?;
-    match rasn::uper::encode(&read) {
-        Ok(written) if written == bytes => Ok(Box::new(read)),
-        _ => Err(misplaced),
+    match rasn::uper::encode(read.as_ref()) {
+        Ok(written) if written == bytes => Ok(read),
+        _ => Err(Malformed { what: "SAEM", at: 2, why: Why::Misplaced }),
     }
 }

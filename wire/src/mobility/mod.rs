@@ -108,11 +108,8 @@ impl Message {
         let mut reader = Reader::new("Mobility Header", message);
         let payload_proto = reader.u8()?;
         if payload_proto != protocol::NONE {
-            return Err(Malformed {
-                what: "Payload Proto",
-                at: PAYLOAD_PROTO_AT,
-                why: Why::Value(payload_proto.into()),
-            });
+            let why = Why::Value(payload_proto.into());
+            return Err(Malformed { what: "Payload Proto", at: PAYLOAD_PROTO_AT, why });
         }
         let header_len = reader.u8()?;
         let kind = reader.u8()?;
