@@ -98,7 +98,7 @@ impl<T> DesiredState<T> {
         let waiting = self.waiting.remove(&outcome.id.number);
         let pending = self.unconfirmed.get(&outcome.key) == Some(&PutState::Pending(outcome.id.number));
         if let Some(why) = outcome.error.as_ref().filter(|_| pending || waiting.is_some()) {
-            out.report(Report::Host(HostReport::ItemRefused { key: outcome.key.clone(), why: why.clone() }));
+            out.report(HostReport::ItemRefused { key: outcome.key.clone(), why: why.clone() });
         }
         match &outcome.error {
             None if pending => drop(self.unconfirmed.remove(&outcome.key)),

@@ -4,9 +4,10 @@ use crate::base::time::Time;
 use crate::contract::input::{Frame, Input};
 use crate::contract::item::Key;
 use crate::contract::output::{ActivityQuery, Output, Put, Transmit};
-use crate::contract::report::Report;
+use crate::contract::report::{DropReason, HostReport, Report};
 use crate::contract::view::View;
-use roam6_wire::HomeAddress;
+use roam6_wire::{HomeAddress, Malformed};
+use std::net::Ipv6Addr;
 
 /// A protocol engine, or a node made of several.
 pub trait Engine {
@@ -87,8 +88,28 @@ impl Outbox {
     }
 
     /// Reports an event.
-    pub fn report(&mut self, report: Report) {
-        self.outputs.push(Output::Report(report));
+    pub fn report(&mut self, report: impl Into<Report>) {
+        self.outputs.push(Output::Report(report.into()));
+    }
+
+    /// Reports a packet that was dropped, with its source if that is known.
+    pub fn report_drop(&mut self, reason: DropReason, from: impl Into<Option<Ipv6Addr>>, detail: impl Into<String>) {
+        self.report(HostReport::Dropped { reason, from: from.into(), detail: detail.into() });
+    }
+
+    /// Reports a malformed packet that was dropped.
+    pub fn report_malformed(&mut self, from: impl Into<Option<Ipv6Addr>>, why: &Malformed) {
+        self.report_drop(DropReason::Malformed, from, why.to_string());
+    }
+
+    /// Reports that `table` is full, and an entry was not added.
+    pub fn report_full_table(&mut self, table: &str, limit: usize) {
+        self.report(HostReport::TableFull { table: table.to_owned(), limit });
+    }
+
+    /// Reports a message for the operator.
+    pub fn notice(&mut self, text: impl Into<String>) {
+        self.report(HostReport::Notice { text: text.into() });
     }
 
     /// Moves all outputs of `other` to the end of this outbox.

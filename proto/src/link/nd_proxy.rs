@@ -197,7 +197,7 @@ impl NdProxy {
         if self.addresses.len() >= MAX_ADDRESSES || each >= MAX_ADDRESSES_PER_NODE {
             let limit = if each >= MAX_ADDRESSES_PER_NODE { MAX_ADDRESSES_PER_NODE } else { MAX_ADDRESSES };
             if self.full_report_limiter.take(now) {
-                out.report(Report::Host(HostReport::TableFull { table: "ND proxy addresses".to_owned(), limit }));
+                out.report_full_table("ND proxy addresses", limit);
             }
             return;
         }

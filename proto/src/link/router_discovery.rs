@@ -12,7 +12,7 @@ use crate::base::rng::Entropy;
 use crate::base::time::Time;
 use crate::base::vec_map::VecMap;
 use crate::contract::engine::Outbox;
-use crate::contract::report::{HostReport, LinkReport, LossReason, Report};
+use crate::contract::report::{LinkReport, LossReason, Report};
 use crate::link::nd_messages;
 use core::time::Duration;
 use roam6_wire::icmp6::RouterAdvertisement;
@@ -143,7 +143,7 @@ impl Attachment {
             return;
         };
         out.transmit(nd_messages::router_solicitation(self.link, self.address));
-        out.report(Report::Link(LinkReport::RouterSolicitationSent { link: self.link }));
+        out.report(LinkReport::RouterSolicitationSent { link: self.link });
         solicitation.next_at = now + solicitation.interval;
         solicitation.interval = next_interval(solicitation.interval, &mut self.entropy);
     }
@@ -191,7 +191,7 @@ impl Attachment {
         let Some(router) = self.routers.get(&source) else { return };
         let prefix = router.care_of_prefix(now).map(|known| known.prefix);
         if !known || replaced {
-            out.report(Report::Link(LinkReport::RouterFound { link: self.link, router: source, prefix }));
+            out.report(LinkReport::RouterFound { link: self.link, router: source, prefix });
         }
         self.select_or_probe(now, source, out);
     }
@@ -209,7 +209,7 @@ impl Attachment {
         if self.routers.remove(&address).is_none() {
             return;
         }
-        out.report(Report::Link(LinkReport::RouterLost { link: self.link, router: address, why }));
+        out.report(LinkReport::RouterLost { link: self.link, router: address, why });
         if self.current == Some(address) {
             self.current = None;
             if let Some(conflicting) = self.conflicting_ra.take_if(|conflicting| conflicting.source == address) {
@@ -286,7 +286,7 @@ impl Attachment {
         if self.routers.len() < MAX_ROUTERS {
             return;
         }
-        out.report(Report::Host(HostReport::TableFull { table: "routers".to_owned(), limit: MAX_ROUTERS }));
+        out.report_full_table("routers", MAX_ROUTERS);
         let others = self.routers.values().filter(|router| Some(router.address) != self.current);
         if let Some(oldest) = others.min_by_key(|router| router.last_heard).map(|router| router.address) {
             self.routers.remove(&oldest);

@@ -133,7 +133,7 @@ impl Mnpp {
             Some(Err(error)) => Err((DropReason::Malformed, error.to_string())),
         };
         if let Err((reason, detail)) = heard {
-            out.report(Report::Host(HostReport::Dropped { reason, from: Some(datagram.source), detail }));
+            out.report_drop(reason, datagram.source, detail);
         }
     }
 
@@ -189,16 +189,13 @@ impl Mnpp {
             NetworkUpdate::New => self.install(router, prefix, out),
             NetworkUpdate::Renewed => {}
             NetworkUpdate::OwnedByOther(other) => {
-                let detail = format!("announcement: {prefix} belongs to {}", other.address);
-                out.report(Report::Host(HostReport::Dropped {
-                    reason: DropReason::Duplicate,
-                    from: Some(router.address),
-                    detail,
-                }));
+                out.report_drop(
+                    DropReason::Duplicate,
+                    router.address,
+                    format!("announcement: {prefix} belongs to {}", other.address),
+                );
             }
-            NetworkUpdate::Full => {
-                out.report(Report::Host(HostReport::TableFull { table: "networks".to_owned(), limit: MAX_NETWORKS }))
-            }
+            NetworkUpdate::Full => out.report_full_table("networks", MAX_NETWORKS),
         }
     }
 
@@ -215,7 +212,7 @@ impl Mnpp {
         let (table, metric) = (TABLE, ROUTE_METRIC);
         out.put(Item::Route(Route { table, destination: prefix, source: Prefix::ALL, metric, target, mtu: None }));
         out.put(Item::TunnelBypass(prefix));
-        out.report(Report::Mnpp(MnppReport::NetworkFound { link, router: address, prefix }));
+        out.report(MnppReport::NetworkFound { link, router: address, prefix });
     }
 
     /// Removes networks and their routes.
@@ -227,12 +224,7 @@ impl Mnpp {
             if self.neighbours.take_stale_neighbour(router) {
                 out.drop(Key::Neighbour(router.link, router.address));
             }
-            out.report(Report::Mnpp(MnppReport::NetworkLost {
-                link: router.link,
-                router: router.address,
-                prefix,
-                why,
-            }));
+            out.report(MnppReport::NetworkLost { link: router.link, router: router.address, prefix, why });
         }
         self.neighbours.expire(now);
     }
@@ -350,7 +342,7 @@ impl Engine for Mnpp {
             Input::Command(Command::Lifecycle(LifecycleCommand::Stop)) => return self.stop(now, out),
             Input::Outcome(outcome) => {
                 if let Some(why) = &outcome.error {
-                    out.report(Report::Host(HostReport::ItemRefused { key: outcome.key.clone(), why: why.clone() }));
+                    out.report(HostReport::ItemRefused { key: outcome.key.clone(), why: why.clone() });
                 }
             }
             _ => {}

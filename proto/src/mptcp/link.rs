@@ -6,7 +6,6 @@ use crate::base::time::Time;
 use crate::base::vec_map::VecMap;
 use crate::contract::engine::Outbox;
 use crate::contract::input::{AddressEvent, AddressState, LinkEvent, RouteEvent};
-use crate::contract::report::{HostReport, Report};
 use core::time::Duration;
 use roam6_wire::Prefix;
 use std::net::Ipv6Addr;
@@ -86,7 +85,7 @@ impl Link {
             let known = self.addresses.get(&address).copied().flatten();
             self.addresses.insert(address, deprecated.then(|| known.unwrap_or(now + DEPRECATION_DELAY)));
         } else {
-            out.report(Report::Host(HostReport::TableFull { table: "addresses".to_owned(), limit: MAX_ADDRESSES }));
+            out.report_full_table("addresses", MAX_ADDRESSES);
         }
     }
 

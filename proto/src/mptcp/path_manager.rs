@@ -13,7 +13,7 @@ use crate::contract::desired_state::DesiredState;
 use crate::contract::engine::{Engine, Outbox};
 use crate::contract::input::{Input, LinkEvent, Outcome, Packet, SubflowEvent, SubflowEventKind};
 use crate::contract::item::{Item, Key, MptcpEndpoint, MptcpEndpointFlags, MptcpLimits};
-use crate::contract::report::{DropReason, HostReport, LinkReport, MptcpReport, Report};
+use crate::contract::report::{DropReason, LinkReport, MptcpReport};
 use crate::contract::view::{EndpointState, EndpointView, LinkRole, LinkState, LinkView, View};
 use crate::link::nd_messages;
 use core::time::Duration;
@@ -138,7 +138,7 @@ impl PathManager {
     /// Records interfaces that the configuration does not name too: a reload may name them.
     fn handle_link(&mut self, now: Time, event: &LinkEvent, out: &mut Outbox) {
         if !self.links.contains_key(&event.link) && self.links.len() == MAX_LINKS {
-            out.report(Report::Host(HostReport::TableFull { table: "links".to_owned(), limit: MAX_LINKS }));
+            out.report_full_table("links", MAX_LINKS);
             return;
         }
         self.links.entry(event.link).or_insert_with(|| Link::new(event)).handle_link(now, event);
@@ -156,13 +156,13 @@ impl PathManager {
             Ok(Message::RouterAdvertisement(message)) => {
                 if !link.advertised.handle_advertisement(now, datagram.source, &message) {
                     let limit = super::advertised_prefixes::MAX_ROUTERS;
-                    out.report(Report::Host(HostReport::TableFull { table: "routers".to_owned(), limit }));
+                    out.report_full_table("routers", limit);
                 }
             }
             Ok(_) => {}
             Err(malformed) => {
                 let (reason, from) = (DropReason::Malformed, Some(datagram.source));
-                out.report(Report::Host(HostReport::Dropped { reason, from, detail: malformed.to_string() }));
+                out.report_drop(reason, from, malformed.to_string());
             }
         }
     }
@@ -182,10 +182,7 @@ impl PathManager {
 
     fn handle_subflow(&mut self, event: &SubflowEvent, out: &mut Outbox) {
         if !self.subflows.handle_event(event) {
-            out.report(Report::Host(HostReport::TableFull {
-                table: "connections".to_owned(),
-                limit: subflow::MAX_CONNECTIONS,
-            }));
+            out.report_full_table("connections", subflow::MAX_CONNECTIONS);
         }
         if event.kind == SubflowEventKind::SubflowEstablished {
             self.recreate_after.remove(event.local.ip());
@@ -261,7 +258,7 @@ impl PathManager {
                 continue;
             }
             if self.installed.len() == MAX_ENDPOINTS {
-                out.report(Report::Host(HostReport::TableFull { table: "endpoints".to_owned(), limit: MAX_ENDPOINTS }));
+                out.report_full_table("endpoints", MAX_ENDPOINTS);
                 self.not_before.insert(address, now + RETRY_INTERVAL);
                 continue;
             }
@@ -277,7 +274,7 @@ impl PathManager {
             .insert(address, InstalledEndpoint { endpoint, since: now, unused_since: None, draining_since: None });
         self.put_limits(now, out);
         self.desired_state.put(now, &Item::MptcpEndpoint(endpoint), out);
-        out.report(Report::Mptcp(MptcpReport::EndpointUp { link, address, backup: flags.backup }));
+        out.report(MptcpReport::EndpointUp { link, address, backup: flags.backup });
     }
 
     /// Keeps an endpoint; a change of its backup flag is signalled to the peers (MP_PRIO).
@@ -289,7 +286,7 @@ impl PathManager {
             held.endpoint = endpoint;
             self.desired_state.put(now, &Item::MptcpEndpoint(endpoint), out);
             let MptcpEndpoint { address, link, flags } = endpoint;
-            out.report(Report::Mptcp(MptcpReport::EndpointUp { link, address, backup: flags.backup }));
+            out.report(MptcpReport::EndpointUp { link, address, backup: flags.backup });
         }
     }
 
@@ -297,7 +294,7 @@ impl PathManager {
         if let Some(held) = self.installed.remove(&address) {
             self.not_before.insert(address, now + pause);
             self.desired_state.drop(&Key::MptcpEndpoint(address), out);
-            out.report(Report::Mptcp(MptcpReport::EndpointDown { link: held.endpoint.link, address }));
+            out.report(MptcpReport::EndpointDown { link: held.endpoint.link, address });
         }
     }
 
@@ -339,7 +336,7 @@ impl PathManager {
             link.advertised.expire(now);
             if self.config.interfaces.contains(&link.name) && link.take_due_solicitation(now) {
                 out.transmit(nd_messages::router_solicitation(*id, None));
-                out.report(Report::Link(LinkReport::RouterSolicitationSent { link: *id }));
+                out.report(LinkReport::RouterSolicitationSent { link: *id });
             }
         }
     }

@@ -3,7 +3,7 @@
 use crate::base::ids::MptcpToken;
 use crate::base::vec_set::VecSet;
 use crate::contract::input::{SubflowEvent, SubflowEventKind};
-use crate::contract::report::{MptcpReport, Report};
+use crate::contract::report::MptcpReport;
 use std::collections::BTreeMap;
 use std::net::{Ipv6Addr, SocketAddrV6};
 
@@ -68,19 +68,13 @@ fn has(subflows: &VecSet<(SocketAddrV6, SocketAddrV6)>, addresses: &[Ipv6Addr]) 
 }
 
 /// The report of an event; `backup` is the endpoint's own flag, because the kernel reports the peer's only.
-pub(super) fn report(event: &SubflowEvent, backup: bool) -> Report {
+pub(super) fn report(event: &SubflowEvent, backup: bool) -> MptcpReport {
     let SubflowEvent { token, kind: change, local, remote, error } = *event;
     match change {
-        SubflowEventKind::ConnectionEstablished => {
-            Report::Mptcp(MptcpReport::SubflowUp { token, local, remote, backup, first: true })
-        }
-        SubflowEventKind::SubflowEstablished => {
-            Report::Mptcp(MptcpReport::SubflowUp { token, local, remote, backup, first: false })
-        }
-        SubflowEventKind::PriorityChanged => {
-            Report::Mptcp(MptcpReport::SubflowPriorityChanged { token, local, remote })
-        }
-        SubflowEventKind::SubflowClosed => Report::Mptcp(MptcpReport::SubflowDown { token, local, remote, error }),
-        SubflowEventKind::ConnectionClosed => Report::Mptcp(MptcpReport::ConnectionClosed { token }),
+        SubflowEventKind::ConnectionEstablished => MptcpReport::SubflowUp { token, local, remote, backup, first: true },
+        SubflowEventKind::SubflowEstablished => MptcpReport::SubflowUp { token, local, remote, backup, first: false },
+        SubflowEventKind::PriorityChanged => MptcpReport::SubflowPriorityChanged { token, local, remote },
+        SubflowEventKind::SubflowClosed => MptcpReport::SubflowDown { token, local, remote, error },
+        SubflowEventKind::ConnectionClosed => MptcpReport::ConnectionClosed { token },
     }
 }

@@ -1,7 +1,6 @@
 //! Network mobility: NEMO Basic Support (RFC 3963) on Mobile IPv6 (RFC 6275) with multiple care-of addresses (RFC
 //! 5648), and over IPv4-only networks (RFC 5555).
 
-mod dropped;
 pub mod dsmip;
 mod fault;
 pub mod home_agent;

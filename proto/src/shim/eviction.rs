@@ -7,7 +7,6 @@ use super::Shim;
 use super::context::{Context, ContextIndex};
 use crate::base::time::Time;
 use crate::contract::engine::Outbox;
-use crate::contract::report::{HostReport, Report};
 use core::cmp::Reverse;
 use core::time::Duration;
 use roam6_wire::shim6::VerificationMethod;
@@ -41,7 +40,7 @@ impl Shim {
             return true;
         }
         if !self.eviction.full_reported {
-            out.report(Report::Host(HostReport::TableFull { table: "contexts".to_owned(), limit }));
+            out.report_full_table("contexts", limit);
             self.eviction.full_reported = true;
         }
         if now < self.eviction.hold_until {

@@ -8,7 +8,7 @@ use super::{NO_R1_HOLDDOWN_TIME, Shim, Timer};
 use crate::base::ids::{AddressPair, ContextId};
 use crate::base::time::Time;
 use crate::contract::engine::Outbox;
-use crate::contract::report::{DropReason, Report, ShimReport};
+use crate::contract::report::{DropReason, ShimReport};
 use core::time::Duration;
 use roam6_wire::shim6::{LocatorPreference, Message, Nonce, ShimOption, Tag, VerificationMethod};
 use std::net::Ipv6Addr;
@@ -366,8 +366,8 @@ impl Shim {
             self.finish_switch(now, index, path);
         }
         out.report(match news {
-            true => Report::Shim(ShimReport::ContextUp { context: id, path, locators: count }),
-            false => Report::Shim(ShimReport::ContextRenewed { context: id, path, locators: count }),
+            true => ShimReport::ContextUp { context: id, path, locators: count },
+            false => ShimReport::ContextRenewed { context: id, path, locators: count },
         });
     }
 

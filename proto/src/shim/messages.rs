@@ -3,7 +3,7 @@
 use crate::base::ids::{AddressPair, ContextId, LinkId};
 use crate::contract::config::shim::MIN_SEND_TIMEOUT;
 use crate::contract::engine::Outbox;
-use crate::contract::report::{DropReason, HostReport, Report};
+use crate::contract::report::DropReason;
 use core::time::Duration;
 use roam6_wire::shim6::{Fork, LocatorList, LocatorPreference, Message, Nonce, ShimOption, Tag};
 use std::net::Ipv6Addr;
@@ -83,5 +83,5 @@ pub(super) struct I2Message {
 
 /// Reports a dropped packet.
 pub(super) fn drop_packet(reason: DropReason, from: Ipv6Addr, detail: impl Into<String>, out: &mut Outbox) {
-    out.report(Report::Host(HostReport::Dropped { reason, from: Some(from), detail: detail.into() }));
+    out.report_drop(reason, from, detail);
 }

@@ -38,7 +38,7 @@ use crate::contract::engine::{Engine, Outbox};
 use crate::contract::input::{AddressEvent, FlowEvent, Input, LinkEvent, Outcome};
 use crate::contract::item::{Item, Key, MAX_LOCATORS, ShimContext, ShimUplink};
 use crate::contract::output::{ActivityQuery, Transmit, Via};
-use crate::contract::report::{HostReport, LinkReport, Report, ShimReport};
+use crate::contract::report::{LinkReport, Report, ShimReport};
 use crate::contract::view::View;
 use addresses::{Addresses, Environment};
 use context::{Context, ContextIndex, Contexts};
@@ -165,7 +165,7 @@ impl Shim {
         let (identities, complaints) = Identities::new(&[made.as_slice(), given].concat());
         self.identities = identities;
         for text in complaints {
-            out.report(Report::Host(HostReport::Notice { text }));
+            out.notice(text);
         }
     }
 
@@ -186,11 +186,7 @@ impl Shim {
         }
         if self.uplinks.put_link(event) {
             let (link, name) = (event.link, event.name.clone());
-            out.report(if event.up {
-                Report::Link(LinkReport::LinkUp { link, name })
-            } else {
-                Report::Link(LinkReport::LinkDown { link, name })
-            });
+            out.report(if event.up { LinkReport::LinkUp { link, name } } else { LinkReport::LinkDown { link, name } });
             self.locators_changed(now, out);
         }
     }
@@ -324,7 +320,7 @@ impl Shim {
         }
         if context.is_established() {
             out.drop(Key::ShimContext(context.id));
-            out.report(Report::Shim(ShimReport::ContextDown { context: context.id, why: why.to_owned() }));
+            out.report(ShimReport::ContextDown { context: context.id, why: why.to_owned() });
         }
     }
 
@@ -335,7 +331,7 @@ impl Shim {
             first.map(|first| self.holddowns.remove(&first));
         }
         self.holddowns.insert(peer, (now + hold, why));
-        out.report(Report::Shim(ShimReport::ShimUnavailable { peer, why: why.to_owned() }));
+        out.report(ShimReport::ShimUnavailable { peer, why: why.to_owned() });
     }
 
     fn sample(&self, context: ContextId, out: &mut Outbox) {

@@ -8,7 +8,7 @@ use crate::base::time::Time;
 use crate::base::vec_map::VecMap;
 use crate::contract::engine::Outbox;
 use crate::contract::input::Activity;
-use crate::contract::report::{Report, ShimReport};
+use crate::contract::report::ShimReport;
 use core::time::Duration;
 use roam6_wire::shim6::{LocatorPreference, Message, Probe, ProbeState};
 
@@ -144,7 +144,7 @@ impl Shim {
             None => {
                 let exploration = Exploration::new(now, Some(path));
                 context.recovery = Some(Box::new(Recovery { inbound_ok: false, exploration }));
-                out.report(Report::Shim(ShimReport::PathLost { context: id, path, why: why.to_owned() }));
+                out.report(ShimReport::PathLost { context: id, path, why: why.to_owned() });
             }
         }
         self.timers.cancel(&Timer::Reap(index));
@@ -263,9 +263,9 @@ impl Shim {
             if self.contexts.get(index).is_some_and(|context| context.pending_update.is_some()) {
                 self.timers.set(Timer::Update(index), now);
             }
-            out.report(Report::Shim(ShimReport::PathChanged { context: id, path, after: now.since(since) }));
+            out.report(ShimReport::PathChanged { context: id, path, after: now.since(since) });
         } else if chosen.is_some() {
-            out.report(Report::Shim(ShimReport::PathRecovered { context: id, path }));
+            out.report(ShimReport::PathRecovered { context: id, path });
         }
         self.finish_switch(now, index, former);
     }

@@ -9,7 +9,6 @@ use super::{Shim, Timer};
 use crate::base::ids::{AddressPair, ContextId};
 use crate::base::time::Time;
 use crate::contract::engine::Outbox;
-use crate::contract::report::{HostReport, Report};
 use core::time::Duration;
 use roam6_wire::shim6::{Fork, Message, Nonce, Probe, ProbeRecord, ProbeState};
 
@@ -46,7 +45,7 @@ impl Shim {
             indices.into_iter().filter(|index| self.candidate_pairs(*index).contains_key(&path)).collect();
         if able.is_empty() {
             let text = format!("no context can use {path}: both addresses must be locators of one context");
-            out.report(Report::Host(HostReport::Notice { text }));
+            out.notice(text);
         }
         for index in able {
             match fork {
@@ -121,7 +120,7 @@ impl Shim {
         match attempt.reason {
             SwitchReason::Operator => {
                 let text = format!("{id}: no probe on {} was answered; the context stays on {path}", attempt.path);
-                out.report(Report::Host(HostReport::Notice { text }));
+                out.notice(text);
             }
             SwitchReason::Failback if unheard => {
                 self.start_switch(now, index, SwitchAttempt::new(now, path, SwitchReason::ContextCheck), out)

@@ -1,46 +1,43 @@
 //! Reasons of losses and drops.
 
-use core::fmt;
+use derive_more::Display;
 use serde::{Deserialize, Serialize};
+use strum::{IntoStaticStr, VariantArray};
 
 /// Why a path, router or link was lost.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Display, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LossReason {
     /// Its interface is down.
+    #[display("link down")]
     LinkDown,
     /// Its lifetime expired.
+    #[display("lifetime ended")]
     Expired,
     /// Neighbour Unreachability Detection failed.
+    #[display("neighbour unreachable")]
     Unreachable,
     /// The advertised prefixes changed: this is another network.
     #[serde(rename = "replaced")]
+    #[display("another network")]
     PrefixChanged,
     /// Probes are not answered.
     #[serde(rename = "silent")]
+    #[display("probes unanswered")]
     ProbesLost,
     /// The home agent rejects it.
+    #[display("refused by the home agent")]
     Refused,
     /// No longer announced, or no longer accepted.
+    #[display("withdrawn")]
     Withdrawn,
 }
 
-impl fmt::Display for LossReason {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            LossReason::LinkDown => "link down",
-            LossReason::Expired => "lifetime ended",
-            LossReason::Unreachable => "neighbour unreachable",
-            LossReason::PrefixChanged => "another network",
-            LossReason::ProbesLost => "probes unanswered",
-            LossReason::Refused => "refused by the home agent",
-            LossReason::Withdrawn => "withdrawn",
-        })
-    }
-}
-
 /// Why a packet was dropped; each is a counter.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, IntoStaticStr, VariantArray, Serialize, Deserialize,
+)]
+#[strum(serialize_all = "snake_case")]
 #[serde(rename_all = "snake_case")]
 pub enum DropReason {
     /// Malformed message.
@@ -92,56 +89,10 @@ pub enum DropReason {
 
 impl DropReason {
     /// All reasons.
-    pub const ALL: [DropReason; 22] = [
-        DropReason::Malformed,
-        DropReason::NotForUs,
-        DropReason::NotOnLink,
-        DropReason::NoAssociation,
-        DropReason::BadAuthenticator,
-        DropReason::NotAuthenticated,
-        DropReason::Replayed,
-        DropReason::StaleSequence,
-        DropReason::Unsolicited,
-        DropReason::RateLimited,
-        DropReason::BadValidator,
-        DropReason::Unverified,
-        DropReason::PeerError,
-        DropReason::Duplicate,
-        DropReason::Secured,
-        DropReason::AreaTooLarge,
-        DropReason::Expired,
-        DropReason::BufferFull,
-        DropReason::NoNeighbour,
-        DropReason::NoPosition,
-        DropReason::TooLong,
-        DropReason::Implausible,
-    ];
+    pub const ALL: &'static [DropReason] = DropReason::VARIANTS;
 
     /// The name of its counter.
     pub fn name(self) -> &'static str {
-        match self {
-            DropReason::Malformed => "malformed",
-            DropReason::NotForUs => "not_for_us",
-            DropReason::NotOnLink => "not_on_link",
-            DropReason::NoAssociation => "no_association",
-            DropReason::BadAuthenticator => "bad_authenticator",
-            DropReason::NotAuthenticated => "not_authenticated",
-            DropReason::Replayed => "replayed",
-            DropReason::StaleSequence => "stale_sequence",
-            DropReason::Unsolicited => "unsolicited",
-            DropReason::RateLimited => "rate_limited",
-            DropReason::BadValidator => "bad_validator",
-            DropReason::Unverified => "unverified",
-            DropReason::PeerError => "peer_error",
-            DropReason::Duplicate => "duplicate",
-            DropReason::Secured => "secured",
-            DropReason::AreaTooLarge => "area_too_large",
-            DropReason::Expired => "expired",
-            DropReason::BufferFull => "buffer_full",
-            DropReason::NoNeighbour => "no_neighbour",
-            DropReason::NoPosition => "no_position",
-            DropReason::TooLong => "too_long",
-            DropReason::Implausible => "implausible",
-        }
+        self.into()
     }
 }

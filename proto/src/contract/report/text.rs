@@ -1,13 +1,30 @@
 //! Lists and care-of addresses as text.
 
 use core::fmt;
-use roam6_wire::Ipv4Endpoint;
+use core::time::Duration;
+use roam6_wire::{Bid, HomeAddress, Ipv4Endpoint};
 use std::net::Ipv6Addr;
 
 /// Care-of addresses on one line.
 pub(super) fn care_of_list(addresses: &[Ipv6Addr]) -> String {
     let each: Vec<String> = addresses.iter().map(|address| CareOfText(address).to_string()).collect();
     ListText(&each).to_string()
+}
+
+/// What a Binding Update registers.
+pub(super) fn registration_text(care_of: &[Ipv6Addr], lifetime: Duration) -> String {
+    match lifetime {
+        Duration::ZERO => "de-registration".to_owned(),
+        lifetime => format!("{} for {}s", care_of_list(care_of), lifetime.as_secs()),
+    }
+}
+
+/// Where a fault of the signalling or of a path is.
+pub(super) fn fault_place(home_address: &HomeAddress, peer: &Ipv6Addr, bid: Option<Bid>) -> String {
+    match bid {
+        None => format!("{home_address}, {}", CareOfText(peer)),
+        Some(bid) => format!("path {bid} to {}", CareOfText(peer)),
+    }
 }
 
 /// A care-of address; one of IPv4 as such.

@@ -10,7 +10,7 @@ pub mod subnets;
 #[cfg(test)]
 mod tests;
 
-use crate::contract::report::{DropReason, HostReport, Report};
+use crate::contract::report::DropReason;
 pub use lease::{Lease, MAX_LEASES};
 pub use message::{DhcpClientConfig, DnsInfo, IaType};
 pub use subnets::Subnets;
@@ -218,7 +218,7 @@ impl DhcpClient {
             Ok(_) => (DropReason::Unsolicited, "answers no request of this client".to_owned()),
             Err(malformed) => (DropReason::Malformed, malformed.to_string()),
         };
-        out.report(Report::Host(HostReport::Dropped { reason, from, detail }));
+        out.report_drop(reason, from, detail);
         None
     }
 
@@ -286,7 +286,7 @@ impl DhcpClient {
         let place = offers.iter().position(|offer| offer.preference >= answer.preference).unwrap_or(offers.len());
         offers.insert(place, Offer { server: answer.server.clone(), preference: answer.preference, prefixes });
         if offers.len() > MAX_OFFERS {
-            out.report(Report::Host(HostReport::TableFull { table: "DHCPv6 offers".to_owned(), limit: MAX_OFFERS }));
+            out.report_full_table("DHCPv6 offers", MAX_OFFERS);
             offers.remove(0);
         }
         let late = self.exchange.as_ref().is_some_and(Exchange::was_repeated);

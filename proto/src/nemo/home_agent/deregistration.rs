@@ -11,7 +11,7 @@ use crate::base::time::Time;
 use crate::contract::config::nemo::Authentication;
 use crate::contract::engine::Outbox;
 use crate::contract::item::{BindingRecord, Item, JournalKey, JournalRecord, Key};
-use crate::contract::report::{NemoReport, Report};
+use crate::contract::report::NemoReport;
 use crate::crypto::authenticator::{TIMESTAMP_WINDOW, Timestamp};
 use crate::nemo::OLD_PATH_LIFETIME;
 use core::time::Duration;
@@ -49,7 +49,7 @@ impl HomeAgent {
                 let tunnel = forwarding_context.receive_only_tunnel(binding.tunnel, home, &old);
                 self.put(home, tunnel, out);
             }
-            out.report(Report::Nemo(NemoReport::Deregistered { home_address: home, why: "de-registered".into() }));
+            out.report(NemoReport::Deregistered { home_address: home, why: "de-registered".into() });
         }
         self.deregistrations.insert(home, Deregistration { transaction: 0, reply: Some(answer) });
         self.write_deregistration(now, home, out);
@@ -145,10 +145,7 @@ impl HomeAgent {
         let home = record.home_address;
         self.record_sequence(home, record.sequence, out);
         if !record.care_of.is_empty() {
-            out.report(Report::Nemo(NemoReport::Deregistered {
-                home_address: home,
-                why: "not restored from the journal".into(),
-            }));
+            out.report(NemoReport::Deregistered { home_address: home, why: "not restored from the journal".into() });
         }
         if self.bindings.contains_key(&home) {
             return;

@@ -10,7 +10,7 @@ use crate::base::vec_map::VecMap;
 use crate::contract::config::nemo::Authentication;
 use crate::contract::engine::Outbox;
 use crate::contract::output::{Transmit, Via};
-use crate::contract::report::{DropReason, HostReport, Report};
+use crate::contract::report::DropReason;
 use core::cmp::Reverse;
 use core::time::Duration;
 use roam6_wire::icmp6::{MAX_HOME_AGENTS, Message, NeighbourOption, RouterAdvertisement};
@@ -103,10 +103,7 @@ impl HomeAgent {
             other.expires_at = now + Duration::from_secs(lifetime.into());
             self.discovery.home_agents.insert(router, other);
         } else {
-            out.report(Report::Host(HostReport::TableFull {
-                table: "home agents".into(),
-                limit: MAX_OTHER_HOME_AGENTS,
-            }));
+            out.report_full_table("home agents", MAX_OTHER_HOME_AGENTS);
         }
         self.schedule_home_agents();
     }
@@ -137,12 +134,7 @@ impl HomeAgent {
             return;
         }
         if !self.discovery.limiter.take(now) {
-            let detail = "Home Agent Address Discovery Request".into();
-            return out.report(Report::Host(HostReport::Dropped {
-                reason: DropReason::RateLimited,
-                from: Some(from),
-                detail,
-            }));
+            return out.report_drop(DropReason::RateLimited, from, "Home Agent Address Discovery Request");
         }
         let mut ranked = vec![(Reverse(self.config.preference), self.entropy.next_u64(), self.config.address)];
         for other in self.discovery.home_agents.values().filter(|other| other.router || !router) {
@@ -174,21 +166,13 @@ impl HomeAgent {
         };
         if matches!(authentication, Authentication::Ipsec(_)) && !protected {
             let (reason, from) = (DropReason::NotAuthenticated, Some(datagram.source));
-            return out.report(Report::Host(HostReport::Dropped {
-                reason,
-                from,
-                detail: "Mobile Prefix Solicitation".into(),
-            }));
+            return out.report_drop(reason, from, "Mobile Prefix Solicitation");
         }
         let told = &mut self.discovery.recent_advertisements;
         told.retain(|_, at| now.since(*at) < PREFIX_ADVERTISEMENT_GAP);
         if told.contains_key(&HomeAddress(home)) || told.len() >= MAX_RECENT_ADVERTISEMENTS {
             let (reason, from) = (DropReason::RateLimited, Some(datagram.source));
-            return out.report(Report::Host(HostReport::Dropped {
-                reason,
-                from,
-                detail: "Mobile Prefix Solicitation".into(),
-            }));
+            return out.report_drop(reason, from, "Mobile Prefix Solicitation");
         }
         told.insert(HomeAddress(home), now);
         let options = self.prefix_options();

@@ -12,10 +12,9 @@ use crate::contract::engine::Outbox;
 use crate::contract::input::Packet;
 use crate::contract::item::TunnelId;
 use crate::contract::output::{Transmit, Via};
-use crate::contract::report::{DropReason, HostReport, NemoReport, Report};
-use crate::crypto::esp::PAYLOAD_OFFSET;
+use crate::contract::report::{DropReason, NemoReport};
 use crate::nemo::dsmip::is_ipv4;
-use crate::nemo::ipsec::drop_reason;
+use crate::nemo::ipsec::open_esp;
 use crate::nemo::quoted::QuotedPacket;
 use roam6_wire::ip6::{self, Datagram, Header, MINIMUM_MTU, protocol};
 use roam6_wire::mobility::{self, ErrorStatus, kind};
@@ -43,11 +42,7 @@ impl HomeAgent {
             Ok(datagram) => self.dispatch(now, packet, &datagram, on_link, out),
             Err(malformed) if ours => {
                 let from = address_at(&packet.bytes, 8);
-                out.report(Report::Host(HostReport::Dropped {
-                    reason: DropReason::Malformed,
-                    from,
-                    detail: malformed.to_string(),
-                }));
+                out.report_malformed(from, &malformed);
             }
             Err(_) => {}
         }
@@ -78,27 +73,16 @@ impl HomeAgent {
     fn receive_esp(&mut self, now: Time, packet: &Packet, datagram: &Datagram<'_>, out: &mut Outbox) {
         let row = self.prefix_table_row(HomeAddress(datagram.real_source()));
         let Some(Authentication::Ipsec(pair)) = row.map(|row| &row.authentication) else { return };
-        let pair = pair.clone();
-        let dropped =
-            |reason, detail| Report::Host(HostReport::Dropped { reason, from: Some(datagram.source), detail });
-        match pair.to_home_agent.open(datagram.payload) {
-            Ok(opened) if [protocol::MOBILITY, protocol::ICMPV6].contains(&opened.protocol) => {
-                let payload_at = datagram.payload_at + PAYLOAD_OFFSET;
-                let inner =
-                    Datagram { protocol: opened.protocol, payload: opened.payload, payload_at, ..datagram.clone() };
-                if inner.protocol == protocol::MOBILITY {
-                    return self.receive_mobility(now, packet, &inner, true, out);
-                }
-                match icmp6::Message::parse(&inner) {
-                    Ok(icmp6::Message::MobilePrefixSolicitation { identifier }) if self.is_bound_sender(&inner) => {
-                        self.answer_prefix_solicitation(now, &inner, (identifier, true), out);
-                    }
-                    Ok(_) => out.report(dropped(DropReason::NotForUs, "ICMPv6 in ESP".into())),
-                    Err(why) => out.report(dropped(DropReason::Malformed, why.to_string())),
-                }
+        let Some(inner) = open_esp(&pair.to_home_agent, datagram, out) else { return };
+        if inner.protocol == protocol::MOBILITY {
+            return self.receive_mobility(now, packet, &inner, true, out);
+        }
+        match icmp6::Message::parse(&inner) {
+            Ok(icmp6::Message::MobilePrefixSolicitation { identifier }) if self.is_bound_sender(&inner) => {
+                self.answer_prefix_solicitation(now, &inner, (identifier, true), out);
             }
-            Ok(opened) => out.report(dropped(DropReason::NotForUs, format!("ESP with protocol {}", opened.protocol))),
-            Err(malformed) => out.report(dropped(drop_reason(&malformed), malformed.to_string())),
+            Ok(_) => out.report_drop(DropReason::NotForUs, datagram.source, "ICMPv6 in ESP"),
+            Err(why) => out.report_malformed(datagram.source, &why),
         }
     }
 
@@ -126,22 +110,13 @@ impl HomeAgent {
                 self.report_binding_error(now, datagram, ErrorStatus::UNKNOWN_BINDING, out);
             }
             Ok(mobility::Message::BindingError { status, .. }) => {
-                out.report(Report::Nemo(NemoReport::BindingError {
-                    peer: datagram.source,
-                    status: status.0,
-                    sent: false,
-                }));
+                out.report(NemoReport::BindingError { peer: datagram.source, status: status.0, sent: false });
             }
             Ok(_) => {
-                let detail = "a mobility message that is not for a home agent".into();
-                out.report(Report::Host(HostReport::Dropped { reason: DropReason::NotForUs, from, detail }));
+                out.report_drop(DropReason::NotForUs, from, "a mobility message that is not for a home agent");
             }
             Err(malformed) => {
-                out.report(Report::Host(HostReport::Dropped {
-                    reason: DropReason::Malformed,
-                    from,
-                    detail: malformed.to_string(),
-                }));
+                out.report_malformed(from, &malformed);
                 if let Some(at) = mobility::parameter_problem(&malformed) {
                     self.send_parameter_problem(now, packet, datagram, at, out);
                 }
@@ -182,15 +157,10 @@ impl HomeAgent {
             return;
         }
         if !self.error_limiter.take(now) {
-            let detail = "Binding Error not sent".into();
-            return out.report(Report::Host(HostReport::Dropped {
-                reason: DropReason::RateLimited,
-                from: Some(peer),
-                detail,
-            }));
+            return out.report_drop(DropReason::RateLimited, peer, "Binding Error not sent");
         }
         self.send_binding_error(peer, status, datagram.home_address, out);
-        out.report(Report::Nemo(NemoReport::BindingError { peer, status: status.0, sent: true }));
+        out.report(NemoReport::BindingError { peer, status: status.0, sent: true });
     }
 
     fn receive_icmp6(
@@ -235,14 +205,10 @@ impl HomeAgent {
         if mtu < MINIMUM_MTU || !is_of_tunnel {
             let detail =
                 format!("Packet Too Big, MTU {mtu}, about {remote}: below 1280, or quotes no packet of its tunnel");
-            return out.report(Report::Host(HostReport::Dropped {
-                reason: DropReason::Malformed,
-                from: Some(from),
-                detail,
-            }));
+            return out.report_drop(DropReason::Malformed, from, detail);
         }
         if self.path_mtu.is_full_for(remote) {
-            return out.report(Report::Host(HostReport::TableFull { table: "path MTUs".into(), limit: MAX_PATH_MTUS }));
+            return out.report_full_table("path MTUs", MAX_PATH_MTUS);
         }
         let Some(mtu) = self.path_mtu.learn(now, remote, mtu) else { return };
         if let Some(until) = self.path_mtu.expire(now, remote) {
@@ -276,7 +242,7 @@ impl HomeAgent {
             self.update_tunnel(*home, out);
         }
         if !homes.is_empty() {
-            out.report(Report::Nemo(NemoReport::PathMtu { remote, mtu }));
+            out.report(NemoReport::PathMtu { remote, mtu });
         }
     }
 

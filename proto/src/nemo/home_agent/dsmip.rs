@@ -9,7 +9,7 @@ use crate::contract::config::nemo::Authentication;
 use crate::contract::engine::Outbox;
 use crate::contract::input::Packet;
 use crate::contract::output::{Transmit, Via};
-use crate::contract::report::{DropReason, HostReport, Report};
+use crate::contract::report::DropReason;
 use crate::nemo::dsmip::{NO_KEEPALIVE, encapsulate};
 use crate::nemo::ipsec::drop_reason;
 use roam6_wire::ip4::Encapsulated;
@@ -135,5 +135,5 @@ fn malformed(why: Malformed) -> Dropped {
 }
 
 fn report_dropped(from: Option<Ipv4Endpoint>, (reason, detail): Dropped, out: &mut Outbox) {
-    out.report(Report::Host(HostReport::Dropped { reason, from: from.map(Ipv4Endpoint::to_ipv6), detail }));
+    out.report_drop(reason, from.map(Ipv4Endpoint::to_ipv6), detail);
 }

@@ -11,7 +11,7 @@ use crate::contract::engine::Outbox;
 use crate::contract::input::{AddressEvent, LinkEvent, Packet};
 use crate::contract::item::{AnycastAddress, Item, Key};
 use crate::contract::output::{Transmit, Via};
-use crate::contract::report::{LinkReport, Report};
+use crate::contract::report::LinkReport;
 use core::time::Duration;
 use roam6_wire::icmp6::{
     self, ALL_NODES, Message, NeighbourAdvertisement, NeighbourOption, NeighbourSolicitation, ON_LINK_HOP_LIMIT,
@@ -265,7 +265,7 @@ impl HomeAgent {
         binding.current = Some(pending.registration);
         self.end_binding(now, home, false, out);
         if let Some(link) = self.home_link.link() {
-            out.report(Report::Link(LinkReport::DuplicateAddress { link, address: home.0 }));
+            out.report(LinkReport::DuplicateAddress { link, address: home.0 });
         }
         self.reject(&pending.reply, Status::DUPLICATE_ADDRESS, out);
     }

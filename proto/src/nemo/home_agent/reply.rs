@@ -6,7 +6,7 @@ use super::types::{BidStatus, CareOf, Reply};
 use crate::contract::config::nemo::Authentication;
 use crate::contract::engine::Outbox;
 use crate::contract::output::{Transmit, Via};
-use crate::contract::report::{NemoReport, Report};
+use crate::contract::report::NemoReport;
 use crate::crypto::authenticator::authenticate;
 use core::time::Duration;
 use roam6_wire::ip6::{self, Header, protocol};
@@ -33,11 +33,11 @@ impl HomeAgent {
     pub(super) fn reject(&mut self, answer: &Reply, status: Status, out: &mut Outbox) {
         let answer = Reply { lifetime: Duration::ZERO, flows: Vec::new(), ipv4: Vec::new(), ..answer.clone() };
         self.send_acknowledgement(&answer, status, out);
-        out.report(Report::Nemo(NemoReport::UpdateRejected {
+        out.report(NemoReport::UpdateRejected {
             home_address: answer.home,
             care_of: answer.care_of.0,
             status: status.0,
-        }));
+        });
     }
 
     /// Sends a Binding Acknowledgement, authenticated as its update was.

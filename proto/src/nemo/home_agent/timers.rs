@@ -9,7 +9,7 @@ use crate::base::time::Time;
 use crate::contract::engine::Outbox;
 use crate::contract::item::{Item, JournalKey, Key};
 use crate::contract::output::Via;
-use crate::contract::report::{NemoReport, Report};
+use crate::contract::report::NemoReport;
 use roam6_wire::HomeAddress;
 
 impl HomeAgent {
@@ -100,7 +100,7 @@ impl HomeAgent {
     pub(super) fn delete_binding(&mut self, now: Time, home: HomeAddress, why: &str, out: &mut Outbox) {
         if self.bindings.get(&home).is_some_and(|binding| binding.latest().is_some()) {
             self.end_binding(now, home, true, out);
-            out.report(Report::Nemo(NemoReport::Deregistered { home_address: home, why: why.into() }));
+            out.report(NemoReport::Deregistered { home_address: home, why: why.into() });
         }
     }
 

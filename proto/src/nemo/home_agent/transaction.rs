@@ -10,7 +10,7 @@ use crate::base::vec_set::VecSet;
 use crate::contract::engine::Outbox;
 use crate::contract::input::Outcome;
 use crate::contract::item::{Item, Key};
-use crate::contract::report::{NemoReport, Report};
+use crate::contract::report::NemoReport;
 use crate::nemo::OLD_PATH_LIFETIME;
 use core::time::Duration;
 use roam6_wire::mobility::Status;
@@ -193,13 +193,13 @@ impl HomeAgent {
         binding.refresh_requested = false;
         binding.forget_at = None;
         binding.has_tombstone = false;
-        let report = Report::Nemo(NemoReport::Registered {
+        let report = NemoReport::Registered {
             home_address: home,
             care_of: next.addresses(),
             sequence: binding.sequence,
             lifetime: next.lifetime,
             moved,
-        });
+        };
         let old = binding.current.replace(next);
         self.update_indexes(home, old.as_ref(), out);
         if first {

@@ -11,7 +11,7 @@ use super::{HomeAgent, flows};
 use crate::base::time::Time;
 use crate::contract::config::nemo::{Authentication, PrefixTableRow, SharedKey};
 use crate::contract::engine::Outbox;
-use crate::contract::report::{DropReason, HostReport, NemoReport, Report};
+use crate::contract::report::{DropReason, NemoReport};
 use crate::crypto::authenticator::{Timestamp, verify};
 use core::time::Duration;
 use roam6_wire::mobility::{LIFETIME_UNIT_SECONDS, Status};
@@ -61,21 +61,14 @@ impl HomeAgent {
                 if matches!(reason, DropReason::NoAssociation | DropReason::NotAuthenticated) {
                     self.note_fault(now, &request, why.to_owned(), out);
                 }
-                out.report(Report::Host(HostReport::Dropped {
-                    reason,
-                    from,
-                    detail: format!("Binding Update: {why}"),
-                }));
+                out.report_drop(reason, from, format!("Binding Update: {why}"));
             }
             Err(Rejection::Reply(status)) => {
                 if status == Status::NOT_HOME_AGENT && request.bid_options.is_empty() {
                     self.remember_deregistration(now, &request);
                 }
                 if status == Status::INSUFFICIENT_RESOURCES {
-                    out.report(Report::Host(HostReport::TableFull {
-                        table: "bindings".into(),
-                        limit: self.config.max_bindings,
-                    }));
+                    out.report_full_table("bindings", self.config.max_bindings);
                 }
                 self.note_rejected(now, &request, status, out);
                 self.refuse_authentic(now, &request, &answer, status, out);
@@ -106,18 +99,13 @@ impl HomeAgent {
         let (home_address, peer) =
             (request.home, request.ipv4_source.map_or(request.source, |seen| seen.source.to_ipv6()));
         if self.faults.record(now, home_address, why.clone()) {
-            out.report(Report::Nemo(NemoReport::Fault { home_address, peer, bid: None, why }));
+            out.report(NemoReport::Fault { home_address, peer, bid: None, why });
         }
     }
 
     fn clear_fault(&mut self, now: Time, request: &UpdateRequest, out: &mut Outbox) {
         if let Some(after) = self.faults.clear(now, request.home) {
-            out.report(Report::Nemo(NemoReport::FaultCleared {
-                home_address: request.home,
-                peer: request.source,
-                bid: None,
-                after,
-            }));
+            out.report(NemoReport::FaultCleared { home_address: request.home, peer: request.source, bid: None, after });
         }
     }
 
@@ -394,12 +382,11 @@ impl HomeAgent {
         if self.reply_limiter.allow_authentic(now, request.home, &mut self.entropy) {
             return self.reject(answer, status, out);
         }
-        let detail = format!("Binding Update of {}: not answered (rate limit), status {status}", request.home);
-        out.report(Report::Host(HostReport::Dropped {
-            reason: DropReason::RateLimited,
-            from: Some(request.source),
-            detail,
-        }));
+        out.report_drop(
+            DropReason::RateLimited,
+            request.source,
+            format!("Binding Update of {}: not answered (rate limit), status {status}", request.home),
+        );
     }
 
     /// Answers an update that changes nothing, within the rate limit.
@@ -425,7 +412,7 @@ impl HomeAgent {
             self.complete_reply(now, request, &mut answer, status);
             self.send_acknowledgement(&answer, status, out);
         }
-        out.report(Report::Host(HostReport::Dropped { reason, from: Some(request.source), detail }));
+        out.report_drop(reason, request.source, detail);
     }
 
     /// An authentic and fresh update with an old sequence number, from another care-of address, is of another router
@@ -450,7 +437,7 @@ impl HomeAgent {
             "{home}: bound at {bound}, and an authentic Binding Update with an old sequence number came from {other}: \
              either the mobile router has lost its state, or two mobile routers have this home address and key"
         );
-        out.report(Report::Host(HostReport::Notice { text }));
+        out.notice(text);
     }
 
     /// Completes an answer with the last sequence number or the clock (RFC 6275 §9.5.1, RFC 4285 §6).

@@ -9,9 +9,8 @@ use super::uplink::Uplink;
 use crate::base::time::Time;
 use crate::contract::config::nemo::Authentication;
 use crate::contract::engine::Outbox;
-use crate::contract::report::{DropReason, HostReport, NemoReport, Report};
+use crate::contract::report::{DropReason, NemoReport};
 use crate::crypto::authenticator::{NTP_TO_UNIX_SECONDS, Timestamp, verify};
-use crate::nemo::dropped::report_malformed;
 use roam6_wire::Bid;
 use roam6_wire::ip6::Datagram;
 use roam6_wire::mobility::option::AUTHENTICATION_MN_HA;
@@ -54,10 +53,10 @@ impl MobileRouter {
         }
         let message = match Message::parse(datagram.payload, source, destination) {
             Ok(message) => message,
-            Err(why) => return report_malformed(from, why, out),
+            Err(why) => return out.report_malformed(from, &why),
         };
         let drop = |reason, detail: &str, out: &mut Outbox| {
-            out.report(Report::Host(HostReport::Dropped { reason, from, detail: detail.to_owned() }));
+            out.report_drop(reason, from, detail.to_owned());
         };
         if destination != home {
             // A Binding Error goes to the care-of address, because the home address is unverified (RFC 6275 §9.3.3).
@@ -91,11 +90,10 @@ impl MobileRouter {
     fn receive_binding_error(&mut self, now: Time, datagram: &Datagram<'_>, status: ErrorStatus, out: &mut Outbox) {
         let peer = datagram.source;
         if !self.home_agents.contains(peer) || !self.hint_limiter.take(now) {
-            let detail = "binding error".to_owned();
-            out.report(Report::Host(HostReport::Dropped { reason: DropReason::Unsolicited, from: Some(peer), detail }));
+            out.report_drop(DropReason::Unsolicited, peer, "binding error");
             return;
         }
-        out.report(Report::Nemo(NemoReport::BindingError { peer, status: status.0, sent: false }));
+        out.report(NemoReport::BindingError { peer, status: status.0, sent: false });
         if status == ErrorStatus::UNKNOWN_BINDING {
             self.registration.verify_binding(now);
         }
@@ -110,8 +108,11 @@ impl MobileRouter {
         out: &mut Outbox,
     ) {
         let drop = |reason, out: &mut Outbox| {
-            let detail = format!("binding acknowledgement {}, sequence {}", message.status, message.sequence);
-            out.report(Report::Host(HostReport::Dropped { reason, from: Some(datagram.source), detail }));
+            out.report_drop(
+                reason,
+                datagram.source,
+                format!("binding acknowledgement {}, sequence {}", message.status, message.sequence),
+            );
         };
         let answered = match message.status {
             // It has the home agent's last sequence number, not that of the update (RFC 6275 §11.7.3). If our last
@@ -139,12 +140,7 @@ impl MobileRouter {
         let (home_agent, status, sequence) = (wanted.home_agent, message.status.0, message.sequence);
         let granted = lifetime_of(message.lifetime_units);
         self.diagnosis.note_answered();
-        out.report(Report::Nemo(NemoReport::AcknowledgementReceived {
-            home_agent,
-            status,
-            sequence,
-            lifetime: granted,
-        }));
+        out.report(NemoReport::AcknowledgementReceived { home_agent, status, sequence, lifetime: granted });
         let consequence = self.action_for(now, message, &wanted);
         if matches!(consequence, AckAction::Rejected | AckAction::Reregister)
             && self.is_rejection_in_doubt(now, message, &wanted, out)
@@ -339,7 +335,7 @@ impl MobileRouter {
             return;
         }
         self.receive_ipv4_home(message, home_agent, out);
-        out.report(Report::Nemo(NemoReport::Bound { home_agent, care_of, lifetime: granted }));
+        out.report(NemoReport::Bound { home_agent, care_of, lifetime: granted });
     }
 }
 

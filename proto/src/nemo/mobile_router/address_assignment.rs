@@ -7,7 +7,6 @@ use super::uplink::Uplink;
 use crate::base::rng::Entropy;
 use crate::base::time::Time;
 use crate::contract::engine::Outbox;
-use crate::contract::report::{HostReport, Report};
 use crate::link::nd_messages;
 use crate::link::prefix_delegation::{DhcpClient, DhcpClientConfig, DhcpEvent, DhcpInterface, IaType};
 use roam6_wire::dhcp6::Iaid;
@@ -99,7 +98,7 @@ impl Uplink {
             let name = &self.config.interface;
             let text =
                 format!("{name}: no DHCPv6 server assigns an address, and no prefix is advertised to form one in");
-            out.report(Report::Host(HostReport::Notice { text }));
+            out.notice(text);
         }
     }
 
@@ -120,7 +119,7 @@ impl Uplink {
                 "{name}: the router advertises neither a prefix to form an address in (A flag) nor DHCPv6 (M flag); \
                  set address and gateway of this uplink"
             );
-            out.report(Report::Host(HostReport::Notice { text }));
+            out.notice(text);
         }
         self.router_without_prefix_reported = useless;
     }

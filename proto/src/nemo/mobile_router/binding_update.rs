@@ -9,7 +9,7 @@ use crate::contract::config::nemo::Authentication;
 use crate::contract::engine::Outbox;
 use crate::contract::item::{Item, JournalRecord, SequenceRecord};
 use crate::contract::output::{Transmit, Via};
-use crate::contract::report::{NemoReport, Report};
+use crate::contract::report::NemoReport;
 use crate::crypto::authenticator::{Timestamp, authenticate};
 use crate::nemo::LLA_CODE_MOBILE_NODE;
 use core::time::Duration;
@@ -121,12 +121,12 @@ impl MobileRouter {
         let header = Header::new(source.0, wanted.home_agent);
         let header = if source.0 == home_address.0 { header } else { header.with_home_address(home_address.0) };
         let payload = self.authenticate_update(now, message, source, wanted.home_agent);
-        out.report(Report::Nemo(NemoReport::UpdateSent {
+        out.report(NemoReport::UpdateSent {
             home_agent: wanted.home_agent,
             care_of: care_of.iter().map(|care_of| care_of.address.0).collect(),
             sequence,
             lifetime: lifetime_of(lifetime_units),
-        }));
+        });
         let bytes = self.protect(&header, protocol::MOBILITY, &payload);
         match wanted.first_visited() {
             Some(care_of) => self.transmit_via(care_of, wanted.home_agent, bytes),

@@ -11,7 +11,6 @@ use crate::contract::command::{Command, LifecycleCommand, MobileRouterCommand};
 use crate::contract::config::nemo::MobileRouterConfig;
 use crate::contract::engine::Outbox;
 use crate::contract::item::JournalRecord;
-use crate::contract::report::{HostReport, Report};
 use crate::link::nd_messages;
 use roam6_wire::Sequence;
 
@@ -113,9 +112,7 @@ impl MobileRouter {
         for (name, role) in
             self.named_interfaces().filter(|(name, _)| new(name) && !self.interfaces.contains_key(*name))
         {
-            out.report(Report::Host(HostReport::Notice {
-                text: format!("{name}: no such interface ({role}); it is used once it appears"),
-            }));
+            out.notice(format!("{name}: no such interface ({role}); it is used once it appears"));
         }
     }
 

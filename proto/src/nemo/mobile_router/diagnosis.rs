@@ -6,7 +6,7 @@ use super::registration::CareOf;
 use super::uplink::Uplink;
 use crate::base::time::Time;
 use crate::contract::engine::Outbox;
-use crate::contract::report::{DropReason, NemoReport, Report};
+use crate::contract::report::{DropReason, NemoReport};
 use crate::nemo::fault::{Fault, Faults};
 use crate::nemo::quoted::QuotedPacket;
 use core::time::Duration;
@@ -232,18 +232,13 @@ impl MobileRouter {
 
     fn put_fault(&mut self, now: Time, (peer, bid): (Ipv6Addr, Option<Bid>), why: String, out: &mut Outbox) {
         if self.diagnosis.faults.record(now, bid, why.clone()) {
-            out.report(Report::Nemo(NemoReport::Fault { home_address: self.config.home_address, peer, bid, why }));
+            out.report(NemoReport::Fault { home_address: self.config.home_address, peer, bid, why });
         }
     }
 
     fn clear_fault(&mut self, now: Time, (peer, bid): (Ipv6Addr, Option<Bid>), out: &mut Outbox) {
         if let Some(after) = self.diagnosis.faults.clear(now, bid) {
-            out.report(Report::Nemo(NemoReport::FaultCleared {
-                home_address: self.config.home_address,
-                peer,
-                bid,
-                after,
-            }));
+            out.report(NemoReport::FaultCleared { home_address: self.config.home_address, peer, bid, after });
         }
     }
 }

@@ -11,11 +11,9 @@ use crate::contract::config::nemo::{Authentication, HomeNetwork};
 use crate::contract::engine::Outbox;
 use crate::contract::input::Packet;
 use crate::contract::output::{Transmit, Via};
-use crate::contract::report::{DropReason, HostReport, NemoReport, Report};
-use crate::crypto::esp::PAYLOAD_OFFSET;
-use crate::nemo::dropped::report_malformed;
+use crate::contract::report::{DropReason, NemoReport};
 use crate::nemo::dsmip::is_ipv4;
-use crate::nemo::ipsec::drop_reason;
+use crate::nemo::ipsec::open_esp;
 use crate::nemo::quoted::QuotedPacket;
 use core::time::Duration;
 use roam6_wire::icmp6::{
@@ -41,7 +39,7 @@ impl MobileRouter {
         }
         let datagram = match Datagram::parse(&packet.bytes) {
             Ok(datagram) => datagram,
-            Err(why) if self.uses_link(packet.link) => return report_malformed(None, why, out),
+            Err(why) if self.uses_link(packet.link) => return out.report_malformed(None, &why),
             Err(_) => return,
         };
         match datagram.protocol {
@@ -61,27 +59,16 @@ impl MobileRouter {
         if !ours || !self.home_agents.contains(datagram.source) {
             return;
         }
-        let pair = pair.clone();
-        let dropped =
-            |reason, detail| Report::Host(HostReport::Dropped { reason, from: Some(datagram.source), detail });
-        match pair.to_mobile_router.open(datagram.payload) {
-            Ok(opened) if [protocol::MOBILITY, protocol::ICMPV6].contains(&opened.protocol) => {
-                let payload_at = datagram.payload_at + PAYLOAD_OFFSET;
-                let inner =
-                    Datagram { protocol: opened.protocol, payload: opened.payload, payload_at, ..datagram.clone() };
-                if inner.protocol == protocol::MOBILITY {
-                    return self.receive_mobility(now, &inner, true, out);
-                }
-                match Message::parse(&inner) {
-                    Ok(Message::MobilePrefixAdvertisement { identifier, options, .. }) => {
-                        self.receive_prefix_advertisement(now, &inner, (identifier, &options), true, out);
-                    }
-                    Ok(_) => out.report(dropped(DropReason::NotForUs, "ICMPv6 in ESP".to_owned())),
-                    Err(why) => report_malformed(Some(datagram.source), why, out),
-                }
+        let Some(inner) = open_esp(&pair.to_mobile_router, datagram, out) else { return };
+        if inner.protocol == protocol::MOBILITY {
+            return self.receive_mobility(now, &inner, true, out);
+        }
+        match Message::parse(&inner) {
+            Ok(Message::MobilePrefixAdvertisement { identifier, options, .. }) => {
+                self.receive_prefix_advertisement(now, &inner, (identifier, &options), true, out);
             }
-            Ok(opened) => out.report(dropped(DropReason::NotForUs, format!("ESP with protocol {}", opened.protocol))),
-            Err(malformed) => out.report(dropped(drop_reason(&malformed), malformed.to_string())),
+            Ok(_) => out.report_drop(DropReason::NotForUs, datagram.source, "ICMPv6 in ESP"),
+            Err(why) => out.report_malformed(datagram.source, &why),
         }
     }
 
@@ -89,17 +76,13 @@ impl MobileRouter {
         let from = (packet.link, datagram.source, packet.sender);
         let message = match Message::parse(datagram) {
             Ok(message) => message,
-            Err(why) if self.uses_link(packet.link) => return report_malformed(Some(datagram.source), why, out),
+            Err(why) if self.uses_link(packet.link) => return out.report_malformed(datagram.source, &why),
             Err(_) => return,
         };
         if let Err(why) = message.check_on_link(datagram)
             && self.uses_link(packet.link)
         {
-            out.report(Report::Host(HostReport::Dropped {
-                reason: DropReason::NotOnLink,
-                from: Some(datagram.source),
-                detail: why.to_string(),
-            }));
+            out.report_drop(DropReason::NotOnLink, datagram.source, why.to_string());
             return;
         }
         match message {
@@ -141,14 +124,12 @@ impl MobileRouter {
         };
         let home = Some(&self.config.home_prefix).filter(|_| self.config.home_network == HomeNetwork::Virtual);
         if home.is_some_and(|home| message.options.iter().any(|option| has(option, home))) {
-            let detail = "advertises the home prefix, which is on no link".to_owned();
-            out.report(Report::Host(HostReport::Dropped { reason: DropReason::NotForUs, from: Some(source), detail }));
+            out.report_drop(DropReason::NotForUs, source, "advertises the home prefix, which is on no link");
             return;
         }
         let ours = |option: &NeighbourOption| self.config.prefixes.iter().any(|mine| has(option, mine));
         if message.options.iter().any(ours) {
-            let detail = "advertises a prefix of this mobile network".to_owned();
-            out.report(Report::Host(HostReport::Dropped { reason: DropReason::NotForUs, from: Some(source), detail }));
+            out.report_drop(DropReason::NotForUs, source, "advertises a prefix of this mobile network");
             return;
         }
         self.note_other_router(now, link);
@@ -173,12 +154,7 @@ impl MobileRouter {
             return;
         };
         if !advertiser.answer_solicitation(now, source, told.or(sender), out) {
-            let detail = "router solicitation".to_owned();
-            out.report(Report::Host(HostReport::Dropped {
-                reason: DropReason::RateLimited,
-                from: Some(source),
-                detail,
-            }));
+            out.report_drop(DropReason::RateLimited, source, "router solicitation");
         }
     }
 
@@ -311,8 +287,11 @@ impl MobileRouter {
         };
         let (source, remote) = (quoted.source, quoted.destination);
         if mtu < MINIMUM_MTU || quoted.length <= mtu {
-            let detail = format!("packet too big: {mtu} octets, of a packet of {} octets", quoted.length);
-            out.report(Report::Host(HostReport::Dropped { reason: DropReason::Malformed, from: Some(remote), detail }));
+            out.report_drop(
+                DropReason::Malformed,
+                remote,
+                format!("packet too big: {mtu} octets, of a packet of {} octets", quoted.length),
+            );
             return;
         }
         let sent_by =
@@ -321,7 +300,7 @@ impl MobileRouter {
             && mtu < uplink.mtu()
         {
             uplink.path_mtu = Some((mtu, now + PATH_MTU_LIFETIME));
-            out.report(Report::Nemo(NemoReport::PathMtu { remote, mtu }));
+            out.report(NemoReport::PathMtu { remote, mtu });
         }
     }
 
@@ -350,15 +329,10 @@ impl MobileRouter {
     ) {
         let global: Vec<Ipv6Addr> = addresses.into_iter().filter(|address| is_global(*address)).collect();
         if !router || !self.home_agents.receive_reply(identifier, &global) {
-            let detail = "home agent address discovery reply".to_owned();
-            out.report(Report::Host(HostReport::Dropped {
-                reason: DropReason::Unsolicited,
-                from: Some(datagram.source),
-                detail,
-            }));
+            out.report_drop(DropReason::Unsolicited, datagram.source, "home agent address discovery reply");
             return;
         }
-        out.report(Report::Nemo(NemoReport::HomeAgents { addresses: global }));
+        out.report(NemoReport::HomeAgents { addresses: global });
     }
 
     /// The Home Agent Address Discovery Request.

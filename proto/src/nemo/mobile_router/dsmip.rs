@@ -10,8 +10,7 @@ use crate::contract::engine::Outbox;
 use crate::contract::input::{AddressEvent, Packet};
 use crate::contract::item::TunnelPath;
 use crate::contract::output::{Transmit, Via};
-use crate::contract::report::{DropReason, HostReport, NemoReport, Report};
-use crate::nemo::dropped::report_malformed;
+use crate::contract::report::{DropReason, NemoReport};
 use crate::nemo::dsmip::{NATKATIMEOUT, NO_KEEPALIVE, encapsulate};
 use core::time::Duration;
 use roam6_wire::ip4::{DSMIP_PORT, Encapsulated};
@@ -147,7 +146,7 @@ impl MobileRouter {
             "home agent {address} does not answer over IPv4: it needs [home_agent.ipv4], and firewalls on the way have to \
              let UDP port {DSMIP_PORT} through"
         );
-        out.report(Report::Host(HostReport::Notice { text }));
+        out.notice(text);
     }
 
     /// Whether `uplink` has IPv4 only and no home agent has an IPv4 address.
@@ -162,7 +161,7 @@ impl MobileRouter {
             if lacking && !uplink.ipv4.ipv4_only_reported {
                 let name = &uplink.config.interface;
                 let text = format!("{name}: IPv4 only; set home_agents_ipv4 to use it");
-                out.report(Report::Host(HostReport::Notice { text }));
+                out.notice(text);
             }
             uplink.ipv4.ipv4_only_reported = lacking;
         }
@@ -245,19 +244,18 @@ impl MobileRouter {
         }
         let encapsulated = match Encapsulated::parse(&packet.bytes) {
             Ok(encapsulated) => encapsulated,
-            Err(why) => return report_malformed(None, why, out),
+            Err(why) => return out.report_malformed(None, &why),
         };
         let from = Some(encapsulated.source.to_ipv6());
         let datagram = match Datagram::parse(encapsulated.inner) {
             Ok(datagram) => datagram,
-            Err(why) => return report_malformed(from, why, out),
+            Err(why) => return out.report_malformed(from, &why),
         };
         let sender = self.ipv4_of(datagram.source).map(Ipv4Endpoint::dsmip);
         let ours = datagram.destination == self.config.home_address.0 && datagram.routing_home.is_none();
         match datagram.protocol {
             _ if !ours || sender != Some(encapsulated.source) => {
-                let detail = "encapsulated in IPv4".to_owned();
-                out.report(Report::Host(HostReport::Dropped { reason: DropReason::NotForUs, from, detail }));
+                out.report_drop(DropReason::NotForUs, from, "encapsulated in IPv4");
             }
             protocol::MOBILITY => self.receive_mobility(now, &datagram, false, out),
             protocol::ESP => self.receive_esp(now, &datagram, out),
@@ -324,10 +322,10 @@ impl Uplink {
         self.ipv4.in_use = wanted;
         let Some(link) = self.link() else { return };
         if let Some(before) = before {
-            out.report(Report::Nemo(NemoReport::CareOfRemoved { link, bid, address: before.0 }));
+            out.report(NemoReport::CareOfRemoved { link, bid, address: before.0 });
         }
         if let Some(after) = self.ipv4.in_use() {
-            out.report(Report::Nemo(NemoReport::CareOfFormed { link, bid, address: after.0 }));
+            out.report(NemoReport::CareOfFormed { link, bid, address: after.0 });
         }
         self.path_mtu = None;
         match wanted.is_some() || self.care_of_address.is_some() {

@@ -15,7 +15,7 @@ use crate::base::token_bucket::TokenBucket;
 use crate::base::vec_map::VecMap;
 use crate::contract::engine::Outbox;
 use crate::contract::output::Transmit;
-use crate::contract::report::{NemoReport, Report};
+use crate::contract::report::NemoReport;
 use crate::crypto::authenticator::Timestamp;
 use core::time::Duration;
 use roam6_wire::icmp6::{Echo, Message};
@@ -226,7 +226,7 @@ impl MobileRouter {
         if former == home_agent {
             return;
         }
-        out.report(Report::Nemo(NemoReport::Unbound { home_agent: former, why: "no answer".to_owned() }));
+        out.report(NemoReport::Unbound { home_agent: former, why: "no answer".to_owned() });
         let (next, interval) = (now, DEREGISTRATION_INTERVAL);
         self.failover.former = Some(FormerHomeAgent { home_agent: former, until, next, interval, sent: None });
         for index in 0..self.uplinks.len() {

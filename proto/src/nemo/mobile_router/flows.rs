@@ -5,7 +5,6 @@ use super::registration::{CareOf, DesiredRegistration, Location};
 use crate::base::vec_map::VecMap;
 use crate::contract::config::flow::FlowRule;
 use crate::contract::engine::Outbox;
-use crate::contract::report::{HostReport, Report};
 use roam6_wire::Fid;
 use roam6_wire::mobility::{BindingAcknowledgement, FlowIdentification, MobilityOption};
 use std::net::Ipv6Addr;
@@ -48,7 +47,7 @@ impl MobileRouter {
         if let Some(home_agent) = home_agent {
             if known != Some(home_agent) {
                 let text = format!("the home agent {home_agent} does not support flow bindings (RFC 6089)");
-                out.report(Report::Host(HostReport::Notice { text }));
+                out.notice(text);
             }
             return;
         }
@@ -58,7 +57,7 @@ impl MobileRouter {
                 self.flow_statuses.rejected.remove(&fid);
             } else if self.flow_statuses.rejected.insert(fid, status) != Some(status) {
                 let text = format!("the home agent rejects flow {}: status {status} ({})", fid.0, status_text(status));
-                out.report(Report::Host(HostReport::Notice { text }));
+                out.notice(text);
             }
         }
     }

@@ -8,7 +8,7 @@ use crate::base::ids::LinkId;
 use crate::base::time::Time;
 use crate::contract::config::nemo::DadMode;
 use crate::contract::engine::Outbox;
-use crate::contract::report::{LinkReport, NemoReport, Report};
+use crate::contract::report::{LinkReport, NemoReport};
 use crate::link::dad::DadProbe;
 use crate::link::nd_messages;
 use crate::link::router_discovery::Router;
@@ -135,7 +135,7 @@ impl MobileRouter {
             && home.dad.take().is_some()
         {
             home.is_duplicate = true;
-            out.report(Report::Link(LinkReport::DuplicateAddress { link, address: self.config.home_address.0 }));
+            out.report(LinkReport::DuplicateAddress { link, address: self.config.home_address.0 });
         }
     }
 
@@ -227,7 +227,7 @@ impl MobileRouter {
         if let Some(home) = &mut self.home_link {
             home.deregistration_sent = true;
             home.deregistered = true;
-            out.report(Report::Nemo(NemoReport::AtHome { link: home.link }));
+            out.report(NemoReport::AtHome { link: home.link });
         }
     }
 }

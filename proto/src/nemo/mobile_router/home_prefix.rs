@@ -9,7 +9,7 @@ use crate::base::token_bucket::TokenBucket;
 use crate::contract::config::nemo::Authentication;
 use crate::contract::engine::Outbox;
 use crate::contract::output::{Transmit, Via};
-use crate::contract::report::{DropReason, HostReport, NemoReport, Report};
+use crate::contract::report::{DropReason, NemoReport};
 use core::time::Duration;
 use roam6_wire::Prefix;
 use roam6_wire::icmp6::{Message, NeighbourOption};
@@ -217,8 +217,7 @@ impl MobileRouter {
     ) {
         let home = self.config.home_address.0;
         let drop = |reason, out: &mut Outbox| {
-            let detail = "mobile prefix advertisement".to_owned();
-            out.report(Report::Host(HostReport::Dropped { reason, from: Some(datagram.source), detail }));
+            out.report_drop(reason, datagram.source, "mobile prefix advertisement");
         };
         if datagram.routing_home != Some(home) || self.registration.serving_home_agent() != Some(datagram.source) {
             return drop(DropReason::NotForUs, out);
@@ -233,10 +232,7 @@ impl MobileRouter {
         }
         let before = self.home_prefix_state(now);
         if !self.home_prefixes.receive_advertisement(now, options, protected) {
-            out.report(Report::Host(HostReport::TableFull {
-                table: "home prefixes".to_owned(),
-                limit: MAX_HOME_PREFIXES,
-            }));
+            out.report_full_table("home prefixes", MAX_HOME_PREFIXES);
         }
         if self.home_prefix_state(now) != before {
             self.report_home_prefixes(now, out);
@@ -252,7 +248,7 @@ impl MobileRouter {
     fn report_home_prefixes(&self, now: Time, out: &mut Outbox) {
         let Some(home_agent) = self.home_prefixes.home_agent else { return };
         let prefixes = self.home_prefixes.iter().map(|known| known.prefix).collect();
-        out.report(Report::Nemo(NemoReport::HomePrefixes { home_agent, prefixes }));
+        out.report(NemoReport::HomePrefixes { home_agent, prefixes });
         let home = self.config.home_address;
         let text = match self.home_prefixes.prefix_of(home.0) {
             None => format!("the home link has no prefix for home address {home}: it has to be renumbered"),
@@ -261,6 +257,6 @@ impl MobileRouter {
             }
             Some(_) => return,
         };
-        out.report(Report::Host(HostReport::Notice { text }));
+        out.notice(text);
     }
 }

@@ -6,7 +6,6 @@ use super::forwarding::{DEFAULT_METRIC, TUNNEL, TUNNEL_TABLE, address_item, rout
 use crate::base::vec_map::VecMap;
 use crate::contract::engine::Outbox;
 use crate::contract::item::{Item, NextHop, Plan, Sysctl, SysctlSetting};
-use crate::contract::report::{HostReport, Report};
 use roam6_wire::Prefix;
 use roam6_wire::mobility::{BindingAcknowledgement, Ipv4Status, MobilityOption};
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -81,7 +80,7 @@ impl MobileRouter {
         if answers.is_empty() {
             self.ipv4_home.unsupporting = Some(home_agent);
             let text = format!("the home agent {home_agent} does not support IPv4 home addresses (RFC 5555)");
-            return out.report(Report::Host(HostReport::Notice { text }));
+            return out.notice(text);
         }
         for prefix in own {
             let same = |answer: &Ipv4Acknowledgement| match answer.status.is_accepted() {
@@ -102,9 +101,7 @@ impl MobileRouter {
         let chosen = answer.filter(|answer| answer.status.is_accepted()).map(|answer| answer.prefix);
         let before = core::mem::replace(&mut self.ipv4_home.dynamic, chosen);
         if let Some(prefix) = chosen.filter(|_| before != chosen) {
-            out.report(Report::Host(HostReport::Notice {
-                text: format!("the home agent has assigned {prefix} to the mobile network"),
-            }));
+            out.notice(format!("the home agent has assigned {prefix} to the mobile network"));
         }
         if chosen.is_none() && before.is_some() {
             return self.registration.request_refresh();
@@ -118,9 +115,7 @@ impl MobileRouter {
             self.ipv4_home.rejected.remove(&prefix);
         } else if self.ipv4_home.rejected.insert(prefix, status) != Some(status) {
             let what = if prefix == Prefix::ALL_IPV4 { "an IPv4 prefix".to_owned() } else { prefix.to_string() };
-            out.report(Report::Host(HostReport::Notice {
-                text: format!("the home agent rejects {what}: status {status}"),
-            }));
+            out.notice(format!("the home agent rejects {what}: status {status}"));
         }
     }
 

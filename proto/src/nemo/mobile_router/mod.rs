@@ -42,7 +42,7 @@ use crate::contract::desired_state::DesiredState;
 use crate::contract::engine::{Engine, Outbox};
 use crate::contract::input::{AddressState, Input, LinkEvent};
 use crate::contract::output::Transmit;
-use crate::contract::report::{HostReport, LossReason, NemoReport, Report};
+use crate::contract::report::{LossReason, NemoReport, Report};
 use crate::contract::view::View;
 use crate::crypto::authenticator::{Timestamp, WallClock};
 use crate::nemo::OLD_PATH_LIFETIME;
@@ -204,7 +204,7 @@ impl MobileRouter {
         self.lingering.retain(|left| left.until > now);
         if let Some(binding) = self.registration.expire(now) {
             let home_agent = binding.registration.home_agent;
-            out.report(Report::Nemo(NemoReport::Unbound { home_agent, why: LossReason::Expired.to_string() }));
+            out.report(NemoReport::Unbound { home_agent, why: LossReason::Expired.to_string() });
             self.registration.retransmit_now(now);
         }
         if self.registration.is_unanswered() && self.home_agents.has_other() && !self.is_binding_proven() {
@@ -301,7 +301,7 @@ impl MobileRouter {
     /// Selects the next home agent; after the last one there is a pause of `pause`.
     fn next_home_agent(&mut self, now: Time, why: &str, pause: Duration, out: &mut Outbox) {
         if let Some(home_agent) = self.home_agents.in_use() {
-            out.report(Report::Nemo(NemoReport::Unbound { home_agent, why: why.to_owned() }));
+            out.report(NemoReport::Unbound { home_agent, why: why.to_owned() });
         }
         self.registration.drop_pending();
         self.registration.drop_binding();
@@ -326,7 +326,7 @@ impl MobileRouter {
         } else if (Status::MOBILE_ROUTER_NOT_PERMITTED.0..=Status::FORWARDING_SETUP_FAILED.0).contains(&status.0) {
             self.home_agents.pause_long(now);
             let text = format!("every home agent rejects this mobile router, the last with status {status}");
-            out.report(Report::Host(HostReport::Notice { text }));
+            out.notice(text);
         }
     }
 
@@ -359,8 +359,8 @@ impl MobileRouter {
             return;
         };
         out.report(match change {
-            PathChange::Down => Report::Nemo(NemoReport::PathDown { bid, care_of, why: LossReason::ProbesLost }),
-            PathChange::Up => Report::Nemo(NemoReport::PathUp { bid, care_of }),
+            PathChange::Down => NemoReport::PathDown { bid, care_of, why: LossReason::ProbesLost },
+            PathChange::Up => NemoReport::PathUp { bid, care_of },
         });
     }
 

@@ -7,7 +7,7 @@ use super::uplink::Uplink;
 use crate::base::time::Time;
 use crate::contract::engine::Outbox;
 use crate::contract::output::{Transmit, Via};
-use crate::contract::report::{NemoReport, Report};
+use crate::contract::report::NemoReport;
 use roam6_wire::icmp6::{Echo, Message};
 use roam6_wire::ip6::{self, Header, protocol};
 
@@ -51,7 +51,7 @@ impl MobileRouter {
     fn report_path_mtu(&mut self, index: usize, before: u32, out: &mut Outbox) {
         let Some(mtu) = self.uplinks.get(index).map(Uplink::mtu).filter(|mtu| *mtu != before) else { return };
         let Some(remote) = self.home_agents.in_use() else { return };
-        out.report(Report::Nemo(NemoReport::PathMtu { remote, mtu }));
+        out.report(NemoReport::PathMtu { remote, mtu });
         self.registration.request_refresh();
     }
 

@@ -13,7 +13,7 @@ use crate::contract::config::nemo as config;
 use crate::contract::config::nemo::DadMode;
 use crate::contract::engine::Outbox;
 use crate::contract::input::LinkEvent;
-use crate::contract::report::{HostReport, LinkReport, NemoReport, Report};
+use crate::contract::report::{LinkReport, NemoReport};
 use crate::link::dad::DadProbe;
 use crate::link::router_discovery::Attachment;
 use core::time::Duration;
@@ -159,10 +159,10 @@ impl Uplink {
         }
         if was_up {
             self.leave_link(out);
-            out.report(Report::Link(LinkReport::LinkDown { link: event.link, name: event.name.clone() }));
+            out.report(LinkReport::LinkDown { link: event.link, name: event.name.clone() });
         }
         if event.up {
-            out.report(Report::Link(LinkReport::LinkUp { link: event.link, name: event.name.clone() }));
+            out.report(LinkReport::LinkUp { link: event.link, name: event.name.clone() });
             let mut attachment = Attachment::new(now, (event.link, event.address), home, entropy);
             attachment.expire(now, out);
             self.attachment = Some(attachment);
@@ -247,7 +247,7 @@ impl Uplink {
         let Some(formed) = self.care_of_address.as_mut().filter(|formed| formed.address.0 == address) else {
             return;
         };
-        out.report(Report::Link(LinkReport::DuplicateAddress { link, address }));
+        out.report(LinkReport::DuplicateAddress { link, address });
         formed.dad_attempts = formed.dad_attempts.saturating_add(1);
         formed.usable = false;
         formed.dad = None;
@@ -264,7 +264,7 @@ impl Uplink {
                 formed.prefix,
                 pause.as_secs()
             );
-            out.report(Report::Host(HostReport::Notice { text }));
+            out.notice(text);
         }
         self.dad_failures = self.dad_failures.saturating_add(1);
     }
@@ -352,7 +352,7 @@ impl Uplink {
         if detection != DadMode::Off {
             formed.dad = Some(DadProbe::start(now, (link, own), formed.address.0, out));
         }
-        out.report(Report::Nemo(NemoReport::CareOfFormed { link, bid, address: formed.address.0 }));
+        out.report(NemoReport::CareOfFormed { link, bid, address: formed.address.0 });
         if self.former_addresses.len() >= MAX_FORMER_ADDRESSES {
             self.former_addresses.remove(0);
         }
@@ -370,7 +370,7 @@ impl Uplink {
 
     fn drop_address(&mut self, out: &mut Outbox) {
         if let Some((formed, link)) = self.care_of_address.take().zip(self.link()) {
-            out.report(Report::Nemo(NemoReport::CareOfRemoved { link, bid: self.bid(), address: formed.address.0 }));
+            out.report(NemoReport::CareOfRemoved { link, bid: self.bid(), address: formed.address.0 });
         }
     }
 

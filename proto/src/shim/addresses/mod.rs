@@ -17,7 +17,7 @@ use crate::contract::desired_state::DesiredState;
 use crate::contract::engine::Outbox;
 use crate::contract::input::{AddressEvent, AddressState, LinkEvent, Outcome};
 use crate::contract::item::{Address, HbaSetRecord, Item, JournalRecord, Key, Sysctl, SysctlSetting};
-use crate::contract::report::{HostReport, LinkReport, Report, ShimReport};
+use crate::contract::report::{LinkReport, ShimReport};
 use crate::contract::view::{AddressView, GeneratedAddressState, View};
 use crate::link::nd_messages;
 use crate::mptcp::source_routes;
@@ -127,7 +127,7 @@ impl Addresses {
         match event.state {
             AddressState::Preferred | AddressState::Deprecated => {
                 if !core::mem::replace(&mut held.assigned, true) {
-                    out.report(Report::Shim(ShimReport::AddressConfigured { link, address, prefix: held.prefix }));
+                    out.report(ShimReport::AddressConfigured { link, address, prefix: held.prefix });
                 }
                 false
             }
@@ -135,7 +135,7 @@ impl Addresses {
             AddressState::DadFailed => {
                 let prefix = held.prefix;
                 self.drop_address((link, address), out);
-                out.report(Report::Link(LinkReport::DuplicateAddress { link, address }));
+                out.report(LinkReport::DuplicateAddress { link, address });
                 let collisions = self.collisions.get(&(link, prefix)).copied().unwrap_or(0);
                 let present = self.sets.current.as_ref().and_then(|source| source.address(prefix, collisions));
                 present == Some(address) && self.handle_collision((link, prefix), policy, out)
@@ -165,7 +165,7 @@ impl Addresses {
         let name = self.links.get(&at.0).map_or("", |managed| managed.name.as_str());
         let text =
             format!("{name}: three addresses in {} were duplicates, a fault or an attack; none is made there", at.1);
-        out.report(Report::Host(HostReport::Notice { text }));
+        out.notice(text);
     }
 
     /// Updates addresses and routes; returns whether the CGA parameters have changed.
@@ -271,7 +271,7 @@ impl Addresses {
 
     fn drop_address(&mut self, (link, address): (LinkId, Ipv6Addr), out: &mut Outbox) {
         if self.managed_addresses.remove(&(link, address)).is_some_and(|held| held.assigned) {
-            out.report(Report::Shim(ShimReport::AddressRemoved { link, address }));
+            out.report(ShimReport::AddressRemoved { link, address });
         }
         self.desired_state.drop(&Key::Address(link, address), out);
     }

@@ -9,7 +9,6 @@ use crate::base::vec_map::VecMap;
 use crate::contract::config::nemo::{IngressConfig, PrefixPreference};
 use crate::contract::engine::Outbox;
 use crate::contract::item::{CareOfPrefixRecord, Item, JournalKey, JournalRecord, Key};
-use crate::contract::report::{HostReport, Report};
 use crate::contract::view::{PrefixRole, PrefixState, PrefixView};
 use crate::link::advertiser::{
     AdvertisedLifetime, AdvertisedPrefix, PREFERRED_LIFETIME, RaContent, VALID_LIFETIME, router_lifetime,
@@ -349,10 +348,7 @@ impl AdvertisedPrefixes {
         if full && let Some(first) = over.map(|(prefix, _)| *prefix) {
             self.0.remove(&first);
             out.drop(Key::JournalRecord(JournalKey::CareOfPrefix(first)));
-            out.report(Report::Host(HostReport::TableFull {
-                table: "care-of prefixes".to_owned(),
-                limit: MAX_ADVERTISED,
-            }));
+            out.report_full_table("care-of prefixes", MAX_ADVERTISED);
         }
     }
 }

@@ -7,7 +7,7 @@ use crate::base::rng::Entropy;
 use crate::base::time::Time;
 use crate::contract::config::nemo::{CareOfPrefixConfig, PrefixSharing};
 use crate::contract::engine::Outbox;
-use crate::contract::report::{NemoReport, Report};
+use crate::contract::report::NemoReport;
 use crate::link::nd_messages;
 use crate::link::nd_proxy::NdProxy;
 use crate::link::prefix_delegation::{DhcpClient, DhcpClientConfig, DhcpEvent, DhcpFailure, DhcpInterface, DnsInfo};
@@ -149,7 +149,7 @@ impl PrefixSource {
         {
             let why = if wanted.behind_proxy { "the network is behind a proxy" } else { "no longer shared" };
             let (link, bid, prefix) = (self.link, self.bid, self.network);
-            out.report(Report::Nemo(NemoReport::PrefixLost { link, bid, prefix, why: why.to_owned() }));
+            out.report(NemoReport::PrefixLost { link, bid, prefix, why: why.to_owned() });
         }
         if let Some(inside) = inside {
             self.share(now, wanted, (inside, replaced), out);
@@ -224,12 +224,7 @@ impl PrefixSource {
         let shared = shared.map(|_| self.network);
         for prefix in self.reported_prefixes.drain(..).chain(shared) {
             let (link, bid) = (self.link, self.bid);
-            out.report(Report::Nemo(NemoReport::PrefixLost {
-                link,
-                bid,
-                prefix,
-                why: "the network was left".to_owned(),
-            }));
+            out.report(NemoReport::PrefixLost { link, bid, prefix, why: "the network was left".to_owned() });
         }
         if let Some(delegation) = &mut self.delegation {
             delegation.stop(now, entropy, out);
@@ -292,11 +287,7 @@ impl PrefixSource {
         let why = match event {
             None | Some(DhcpEvent::Extended(_)) => return,
             Some(DhcpEvent::Unavailable(why)) => {
-                return out.report(Report::Nemo(NemoReport::PrefixUnavailable {
-                    link,
-                    bid,
-                    why: failure_text(why).to_owned(),
-                }));
+                return out.report(NemoReport::PrefixUnavailable { link, bid, why: failure_text(why).to_owned() });
             }
             Some(DhcpEvent::Lost(why)) => failure_text(why),
             Some(DhcpEvent::Delegated(_) | DhcpEvent::Changed(_)) => "replaced, or its lifetime ended",
@@ -304,11 +295,11 @@ impl PrefixSource {
         let leases = self.delegation.as_ref().map(DhcpClient::leases).unwrap_or_default();
         let before = std::mem::replace(&mut self.reported_prefixes, leases.iter().map(|lease| lease.prefix).collect());
         for prefix in before.iter().copied().filter(|prefix| !self.reported_prefixes.contains(prefix)) {
-            out.report(Report::Nemo(NemoReport::PrefixLost { link, bid, prefix, why: why.to_owned() }));
+            out.report(NemoReport::PrefixLost { link, bid, prefix, why: why.to_owned() });
         }
         for lease in leases.iter().filter(|lease| !before.contains(&lease.prefix)) {
             let valid = lease.valid_until.since(now);
-            out.report(Report::Nemo(NemoReport::PrefixDelegated { link, bid, prefix: lease.prefix, valid }));
+            out.report(NemoReport::PrefixDelegated { link, bid, prefix: lease.prefix, valid });
         }
     }
 }
