@@ -11,11 +11,11 @@ use roam6_proto::base::vec_set::VecSet;
 use roam6_proto::contract::item::{NextHop, Route, ShimContext};
 use roam6_proto::{Item, LinkId};
 use roam6_wire::Prefix;
+use roam6_wire::ip6::MINIMUM_MTU;
 use roam6_wire::shim6::Fork;
 
 /// Metric of the routes: after that of an unforked context that rewrites.
 const METRIC: u32 = 2;
-const MIN_MTU: u32 = 1280;
 
 /// The forks of one pair of ULIDs.
 #[derive(Debug, Default)]
@@ -74,7 +74,7 @@ impl Executor {
             source: Prefix::host(ulids.local),
             metric: METRIC,
             target: way.gateway.map_or(NextHop::OnLink(link), |router| NextHop::Gateway { link, router }),
-            mtu: Some(mtu.saturating_sub(HEADER as u32).max(MIN_MTU)),
+            mtu: Some(mtu.saturating_sub(HEADER as u32).max(MINIMUM_MTU)),
         };
         let (request, item) = (self.to_kernel_route(&route).put(), Item::Route(route.clone()));
         self.installed.put(&item);

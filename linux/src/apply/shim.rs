@@ -15,6 +15,7 @@ use roam6_proto::base::ids::{AddressPair, ContextId};
 use roam6_proto::contract::item::{Address, ContextTrigger, NextHop, Route, RouteTable, ShimContext, ShimUplink};
 use roam6_proto::{Activity, ActivityQuery, Input, Item, Key, LinkId, Time};
 use roam6_wire::Prefix;
+use roam6_wire::ip6::MINIMUM_MTU;
 use roam6_wire::shim6::Fork;
 use std::net::{Ipv6Addr, UdpSocket};
 use std::os::fd::BorrowedFd;
@@ -24,7 +25,6 @@ const METRIC: u32 = 1;
 /// The table of the route if no table has one to the ULID.
 const MAIN_TABLE: RouteTable = RouteTable(254);
 const LOOPBACK: LinkId = LinkId(1);
-const MIN_MTU: u32 = 1280;
 
 impl Holder for ShimUplink {
     fn put(&self, executor: &mut Executor, _: Option<&Item>) -> Result<Vec<Request>, Error> {
@@ -173,7 +173,7 @@ impl Executor {
             metric: METRIC,
             // A peer on the link itself: its locator's node accepts packets to its ULID.
             target: NextHop::Gateway { link: context.link, router: router.unwrap_or(context.locators.peer) },
-            mtu: Some(mtu.saturating_sub(HEADER as u32).max(MIN_MTU)),
+            mtu: Some(mtu.saturating_sub(HEADER as u32).max(MINIMUM_MTU)),
         };
         let request = self.to_kernel_route(&route).put();
         let item = Item::Route(route.clone());

@@ -13,11 +13,11 @@ use roam6_proto::base::vec_map::VecMap;
 use roam6_proto::contract::item::SourceFilter;
 use roam6_proto::{Item, LinkId};
 use roam6_wire::Prefix;
+use roam6_wire::ip6::protocol;
 use std::net::Ipv6Addr;
 
 /// Source address failed ingress/egress policy (RFC 4443 §3.1).
 const FAILED_POLICY: u8 = 5;
-const ICMPV6: u8 = 58;
 /// Neighbour Solicitation and Neighbour Advertisement (RFC 4861 §4.3, §4.4).
 const NEIGHBOUR_MESSAGES: [u8; 2] = [135, 136];
 /// Link-local unicast (RFC 4291 §2.5.6).
@@ -130,6 +130,6 @@ fn rule(link: LinkId, conditions: Vec<Vec<u8>>, verdict: Vec<u8>) -> Vec<Vec<u8>
 /// Matches neighbour solicitations and advertisements to `destination` only: a node uses the address in question as its
 /// source, which may have expired (RFC 4861 §7.2.2, §7.2.4).
 fn neighbour_discovery(destination: Prefix) -> Vec<Vec<u8>> {
-    let message = [load_protocol(), equal(ICMPV6), load_icmp_type(), between(NEIGHBOUR_MESSAGES)];
+    let message = [load_protocol(), equal(protocol::ICMPV6), load_icmp_type(), between(NEIGHBOUR_MESSAGES)];
     message.into_iter().chain(to_destination(destination)).collect()
 }

@@ -5,6 +5,7 @@ use crate::error::Error;
 use crate::io::packet_socket::PacketSocket;
 use crate::mptcp::diag::{self, Connection};
 use roam6_proto::{Input, LinkId, Packet};
+use roam6_wire::ip6::protocol;
 
 impl Host {
     pub(super) fn receive(&mut self, socket: usize) {
@@ -43,11 +44,9 @@ impl Host {
     /// and echo replies to addresses of this host, all else anywhere.
     pub(super) fn is_for_engines(&self, packet: &Packet) -> bool {
         const NEXT_HEADER: usize = 6;
-        const ICMPV6: u8 = 58;
-        const UDP: u8 = 17;
         let icmp_type = match packet.bytes.get(NEXT_HEADER) {
-            Some(&ICMPV6) => packet.bytes.get(40).copied(),
-            Some(&UDP) => return self.links.contains_key(&packet.link),
+            Some(&protocol::ICMPV6) => packet.bytes.get(40).copied(),
+            Some(&protocol::UDP) => return self.links.contains_key(&packet.link),
             _ => None,
         };
         match icmp_type {

@@ -7,12 +7,9 @@ use crate::nft::expression::{between, drop_packet, equal, load_icmp_type};
 use crate::nft::expression::{load_presence, load_protocol, load_routing_type};
 use crate::nft::{Hook, ICMP_FILTER_TABLE as TABLE, Nftables};
 use crate::sys;
+use roam6_wire::ip6::protocol;
 use std::os::fd::OwnedFd;
 
-const MOBILITY: u8 = 135;
-const ICMPV6: u8 = 58;
-const ESP: u8 = 50;
-const DESTINATION: u8 = 60;
 /// The routing header type with a home address (RFC 6275 §6.4).
 const HOME_ROUTING: u8 = 2;
 /// Home agent address discovery and mobile prefix discovery (RFC 6275 §6.5 to §6.8).
@@ -77,11 +74,12 @@ fn install() -> Result<Nftables, Error> {
 }
 
 fn write_rules(filter: &Nftables) -> Result<(), Error> {
-    let mobility = vec![load_protocol(), equal(MOBILITY), drop_packet()];
-    let discovery = vec![load_protocol(), equal(ICMPV6), load_icmp_type(), between(DISCOVERY), drop_packet()];
+    let mobility = vec![load_protocol(), equal(protocol::MOBILITY), drop_packet()];
+    let discovery = vec![load_protocol(), equal(protocol::ICMPV6), load_icmp_type(), between(DISCOVERY), drop_packet()];
     // The kernel's own IPsec has neither of the two before ESP.
-    let sealed = vec![load_protocol(), equal(ESP), load_presence(DESTINATION), equal(1), drop_packet()];
-    let answered = vec![load_protocol(), equal(ESP), load_routing_type(), equal(HOME_ROUTING), drop_packet()];
+    let sealed =
+        vec![load_protocol(), equal(protocol::ESP), load_presence(protocol::DESTINATION), equal(1), drop_packet()];
+    let answered = vec![load_protocol(), equal(protocol::ESP), load_routing_type(), equal(HOME_ROUTING), drop_packet()];
     filter.put(TABLE, Hook::Input, &[mobility, discovery, sealed, answered])
 }
 
@@ -106,7 +104,7 @@ mod tests {
 
     /// Whether the kernel answers a mobility header to this host with an ICMPv6 error.
     fn kernel_sends_icmp_error() -> bool {
-        let mut packet = vec![0x60, 0, 0, 0, 0, 8, MOBILITY, 64];
+        let mut packet = vec![0x60, 0, 0, 0, 0, 8, protocol::MOBILITY, 64];
         packet.extend(std::net::Ipv6Addr::LOCALHOST.octets().repeat(2));
         packet.extend([59, 0, 0, 0, 0, 0, 0, 0]);
         let mut socket = PacketSocket::open(PacketFilter::IcmpErrors).unwrap();

@@ -6,6 +6,7 @@ use crate::sys::{self, FilterStep, Flag, PacketMembership};
 use nix::sys::socket::{AddressFamily, SockFlag, SockType, socket};
 use roam6_proto::{LinkId, Packet};
 use roam6_wire::checksum::checksum;
+use roam6_wire::ip6::protocol;
 use roam6_wire::shim6;
 use std::io;
 use std::net::Ipv6Addr;
@@ -121,16 +122,15 @@ fn without_padding(bytes: &[u8]) -> &[u8] {
 /// A local sender leaves the UDP checksum to the device, and a packet that never meets one has the sum of the
 /// pseudo-header only. The rest is added here, as the kernel does for its own sockets.
 fn complete_checksum(bytes: &mut [u8]) {
-    const UDP_PROTOCOL: u8 = 17;
     let address =
         |octets: Option<&[u8]>| octets.and_then(|octets| <[u8; 16]>::try_from(octets).ok()).map(Ipv6Addr::from);
     let (source, destination) = (address(bytes.get(8..24)), address(bytes.get(24..40)));
     let (Some(source), Some(destination)) = (source, destination) else { return };
-    if bytes.get(6) != Some(&UDP_PROTOCOL) {
+    if bytes.get(6) != Some(&protocol::UDP) {
         return;
     }
     let Some(datagram) = bytes.get_mut(IPV6_HEADER..) else { return };
-    let pseudo = !checksum(source, destination, UDP_PROTOCOL, &vec![0; datagram.len()]);
+    let pseudo = !checksum(source, destination, protocol::UDP, &vec![0; datagram.len()]);
     if datagram.get(UDP_CHECKSUM) != Some(&pseudo.to_be_bytes()[..]) {
         return;
     }
@@ -138,7 +138,7 @@ fn complete_checksum(bytes: &mut [u8]) {
         for (to, from) in datagram.iter_mut().skip(UDP_CHECKSUM.start).zip(sum.to_be_bytes()) {
             *to = from;
         }
-        checksum(source, destination, UDP_PROTOCOL, datagram)
+        checksum(source, destination, protocol::UDP, datagram)
     };
     let sum = put(0);
     put(if sum == 0 { u16::MAX } else { sum });
@@ -158,10 +158,10 @@ fn icmp_types(kind: PacketFilter) -> &'static [u32] {
 
 /// Advertisements of mobile network prefixes (MNPP).
 const MNPP: u32 = roam6_wire::mnpp::ICMP_TYPE as u32;
-const MOBILITY: u32 = 135;
-const ESP: u32 = 50;
-const ICMPV6: u32 = 58;
-const UDP: u32 = 17;
+const MOBILITY: u32 = protocol::MOBILITY as u32;
+const ESP: u32 = protocol::ESP as u32;
+const ICMPV6: u32 = protocol::ICMPV6 as u32;
+const UDP: u32 = protocol::UDP as u32;
 /// Destination port of DHCPv6 replies (RFC 8415 §7.2).
 const DHCP_CLIENT: u32 = 546;
 /// The P bit: payload extension headers, which BPF programs process, have it, control messages do not (RFC 5533 §5.1).

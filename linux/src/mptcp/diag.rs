@@ -7,6 +7,7 @@ use netlink_packet_core::{NLM_F_ACK, NLM_F_DUMP, NLM_F_REQUEST};
 use netlink_sys::{Socket, SocketAddr, protocols};
 use roam6_proto::base::ids::MptcpToken;
 use roam6_proto::contract::input::{SubflowEvent, SubflowEventKind};
+use roam6_wire::ip6::protocol;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::net::{self, IpAddr, Ipv4Addr, Ipv6Addr};
@@ -184,7 +185,7 @@ impl Connection {
 /// Message type and protocols (linux/sock_diag.h, linux/in.h).
 const BY_FAMILY: u16 = 20;
 const DESTROY: u16 = 21;
-const PROTOCOL_TCP: u32 = 6;
+const PROTOCOL_TCP: u32 = protocol::TCP as u32;
 const PROTOCOL_MPTCP: u32 = 262;
 const DONE: u16 = 3;
 const ERROR: u16 = 2;
@@ -208,7 +209,6 @@ const STATES: u32 = 0xfff & !(1 << 10);
 /// Octets of a socket's identifier (`struct inet_diag_sockid`), and its end if the cookie is unknown.
 const SOCKET: usize = 48;
 const NO_COOKIE: [u8; 8] = [0xff; 8];
-const TCP: u8 = 6;
 /// Octets before the attributes of a reply (`struct inet_diag_msg`).
 const ANSWER: usize = 72;
 
@@ -249,7 +249,7 @@ impl Diag {
         let (net::SocketAddr::V6(local), net::SocketAddr::V6(remote)) = (subflow.local, subflow.remote) else {
             return Ok(());
         };
-        let mut request = vec![u8::try_from(libc::AF_INET6).unwrap_or_default(), TCP, 0, 0];
+        let mut request = vec![u8::try_from(libc::AF_INET6).unwrap_or_default(), protocol::TCP, 0, 0];
         request.extend(STATES.to_ne_bytes());
         request.extend(local.port().to_be_bytes());
         request.extend(remote.port().to_be_bytes());

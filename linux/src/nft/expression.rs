@@ -3,9 +3,8 @@
 use super::attribute::*;
 use roam6_proto::LinkId;
 use roam6_wire::Prefix;
+use roam6_wire::ip6::protocol;
 
-/// The protocol number of the routing header.
-const ROUTING_HEADER: u8 = 43;
 /// The register of all expressions.
 const REGISTER: u32 = 1;
 /// The register of the verdict (NFT_REG_VERDICT).
@@ -31,7 +30,7 @@ pub(crate) fn load_presence(header: u8) -> Vec<u8> {
 /// Loads the type of the routing header; a packet without one does not match.
 pub(crate) fn load_routing_type() -> Vec<u8> {
     const TYPE_OFFSET: u32 = 2;
-    expression("exthdr", &[extension_header(ROUTING_HEADER, TYPE_OFFSET)])
+    expression("exthdr", &[extension_header(protocol::ROUTING, TYPE_OFFSET)])
 }
 
 /// Matches a loaded octet.

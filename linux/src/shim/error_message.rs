@@ -2,16 +2,14 @@
 //! such header, and a path MTU 8 octets smaller (RFC 5533 §12.1.1, RFC 4443 §2.4).
 
 use roam6_proto::base::ids::AddressPair;
+use roam6_wire::ip6::{MINIMUM_MTU, protocol};
 use roam6_wire::shim6::{PROTOCOL, Tag};
 use std::net::Ipv6Addr;
 
 const IP: usize = 40;
-const ICMPV6: u8 = 58;
 const TOO_BIG: u8 = 2;
 /// Octets of the payload extension header.
 pub(crate) const HEADER: usize = 8;
-/// The minimum IPv6 MTU (RFC 8200 §5).
-const MIN_MTU: u32 = 1280;
 
 /// An error about a packet with a payload extension header.
 #[derive(Debug, PartialEq, Eq)]
@@ -30,7 +28,7 @@ impl<'a> ErrorMessage<'a> {
         let (ip, message) = packet.split_at_checked(IP)?;
         let (head, quote) = message.split_first_chunk::<8>()?;
         let [kind @ 1..=4, ..] = head else { return None };
-        if ip.get(6) != Some(&ICMPV6) || quote.get(6) != Some(&PROTOCOL) || *kind == 0 {
+        if ip.get(6) != Some(&protocol::ICMPV6) || quote.get(6) != Some(&PROTOCOL) || *kind == 0 {
             return None;
         }
         let shim: &[u8; HEADER] = quote.get(IP..)?.first_chunk()?;
@@ -48,7 +46,7 @@ impl<'a> ErrorMessage<'a> {
         *sum = [0; 2];
         if *kind == TOO_BIG {
             let [_, _, _, _, mtu @ ..] = &mut head;
-            *mtu = u32::from_be_bytes(*mtu).saturating_sub(HEADER as u32).max(MIN_MTU).to_be_bytes();
+            *mtu = u32::from_be_bytes(*mtu).saturating_sub(HEADER as u32).max(MINIMUM_MTU).to_be_bytes();
         }
         let (version, rest) = self.quote.split_first_chunk::<4>()?;
         let length = u16::from_be_bytes(*rest.first_chunk()?).saturating_sub(HEADER as u16);
@@ -87,7 +85,7 @@ mod tests {
         let shimmed = [&[17, 0, 0x92, 0x34, 0x56, 0x78, 0x9a, 0xbc][..], &udp].concat();
         let quoted = packet("2001:db8:b1::1", "2001:db8:b2::2", PROTOCOL, &shimmed);
         let error = [&[2, 0, 1, 2, 0, 0, 5, 0xdc][..], &quoted].concat();
-        let message = packet("2001:db8:ff::1", "2001:db8:b1::1", ICMPV6, &error);
+        let message = packet("2001:db8:ff::1", "2001:db8:b1::1", protocol::ICMPV6, &error);
         let read = ErrorMessage::read(&message).unwrap();
         assert_eq!((read.tag, read.locators), (Tag::new(0x1234_5678_9abc).unwrap(), locators));
         let (head, quote) = read.translate(ulids).unwrap();
@@ -105,7 +103,7 @@ mod tests {
         let plain = packet("::1", "::2", 17, &[0; 8]);
         for quoted in [control, plain] {
             let error = [&[1, 0, 0, 0, 0, 0, 0, 0][..], &quoted].concat();
-            assert_eq!(ErrorMessage::read(&packet("::3", "::1", ICMPV6, &error)), None);
+            assert_eq!(ErrorMessage::read(&packet("::3", "::1", protocol::ICMPV6, &error)), None);
         }
     }
 }

@@ -9,6 +9,7 @@ use aya::{Btf, Ebpf, EbpfLoader};
 use nix::sys::socket::{MsgFlags, SockaddrIn6, sendto};
 use roam6_proto::Time;
 use roam6_proto::base::ids::AddressPair;
+use roam6_wire::ip6::protocol;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read;
 use std::net::{Ipv6Addr, SocketAddrV6};
@@ -20,7 +21,6 @@ static OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/tc
 const ITERATOR: &str = "stalled";
 
 const UNREACHABLE: u8 = 1;
-const TCP: u8 = 6;
 /// How often backed-off connections are notified: a message is lost on a socket that is in use at that moment.
 const MIN_ROUNDS: u32 = 3;
 /// The same, with pauses, while a connection has not retransmitted: an address that was just assigned to the loopback
@@ -192,7 +192,7 @@ impl BackedOffConnection {
 
     /// The unacknowledged packet: IPv6 and TCP header.
     fn quote(&self) -> Vec<u8> {
-        let mut packet = vec![0x60, 0, 0, 0, 0, 20, TCP, 64];
+        let mut packet = vec![0x60, 0, 0, 0, 0, 20, protocol::TCP, 64];
         packet.extend(self.pair.local.octets());
         packet.extend(self.pair.peer.octets());
         packet.extend(self.ports);

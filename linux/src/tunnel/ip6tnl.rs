@@ -7,13 +7,14 @@ use crate::netlink::link::{Link, LinkChange, push};
 use crate::netlink::message::Message;
 use crate::netlink::rtnl::RtnlMessage;
 use crate::netlink::socket::{Netlink, Request};
-use crate::tunnel::{MIN_MTU, Tunnels, device, is_indexed_by};
+use crate::tunnel::{Tunnels, device, is_indexed_by};
 use netlink_packet_route::AddressFamily;
 use netlink_packet_route::route::RouteProtocol;
 use netlink_packet_route::rule::{RuleAction, RuleAttribute, RuleHeader, RuleMessage};
 use roam6_proto::base::ids::LinkId;
 use roam6_proto::base::vec_map::VecMap;
 use roam6_proto::contract::item::{Tunnel, TunnelId, TunnelPath};
+use roam6_wire::ip6::{MINIMUM_MTU, protocol};
 use roam6_wire::{Ipv4Endpoint, Prefix};
 use std::collections::BTreeMap;
 use std::net::Ipv6Addr;
@@ -26,8 +27,7 @@ const PROTOCOL: u8 = 107;
 const ALLOW: u32 = 50;
 const DENY: u32 = 51;
 const ALLOWED: u32 = 52;
-/// Inner protocols: IPv6 alone, or IPv4 too (`IFLA_IPTUN_PROTO`).
-const IPV6: u8 = 41;
+/// The inner protocol that stands for IPv6 and IPv4 (`IFLA_IPTUN_PROTO`).
 const ANYTHING: u8 = 0;
 /// Hop limit of outer headers.
 const HOP_LIMIT: u8 = 64;
@@ -86,7 +86,7 @@ impl Ip6Tnl {
         let wish = found.as_ref().map_or_else(|| LinkChange::named(name), |found| LinkChange::of(found.index));
         let message = Message::new(libc::RTM_NEWLINK, &wish.kind(KIND, &parameters(path, inner)));
         self.ask(name, if found.is_some() { Request::change(message) } else { Request::add(message) })?;
-        device::set_up(&mut self.netlink, name, path.mtu.max(MIN_MTU))
+        device::set_up(&mut self.netlink, name, path.mtu.max(MINIMUM_MTU))
     }
 
     /// Drops decapsulated packets with a source that is not in `far`.
@@ -171,7 +171,7 @@ impl Tunnels for Ip6Tnl {
                 let name = self.name(tunnel.id);
                 self.put_source_rules(&name, tunnel)?;
                 let ipv4 = tunnel.local_prefixes.iter().chain(&tunnel.remote_prefixes).any(|prefix| prefix.is_ipv4());
-                Some(self.put_device(&name, path, if ipv4 { ANYTHING } else { IPV6 })?)
+                Some(self.put_device(&name, path, if ipv4 { ANYTHING } else { protocol::IPV6 })?)
             }
             None => {
                 self.remove(tunnel.id)?;
@@ -183,7 +183,7 @@ impl Tunnels for Ip6Tnl {
             tunnel: tunnel.clone(),
             device: direct.map_or(device, |path| path.link),
             gateway: direct.map(|path| path.remote),
-            mtu: first.map_or(MIN_MTU, |path| path.mtu.max(MIN_MTU)),
+            mtu: first.map_or(MINIMUM_MTU, |path| path.mtu.max(MINIMUM_MTU)),
         };
         self.devices.insert(tunnel.id, held);
         Ok(())

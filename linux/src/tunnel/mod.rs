@@ -134,9 +134,6 @@ pub trait Tunnels {
     fn clean(&mut self) -> Result<(), Error>;
 }
 
-/// The minimum IPv6 MTU (RFC 8200 §5).
-pub(crate) const MIN_MTU: u32 = 1280;
-
 /// Whether the prefixes of this side distinguish the tunnel from others.
 pub(crate) fn is_indexed_by(prefixes: &[Prefix]) -> bool {
     !prefixes.contains(&Prefix::ALL)

@@ -12,6 +12,7 @@ use crate::contract::config::geo::{GeoDestination, LinkScope, TransportType, Vir
 use crate::contract::input::{AddressEvent, AddressState, Frame};
 use roam6_wire::LinkAddress;
 use roam6_wire::geo::{Area, Coordinates, ExtendedHeader, GeoAddress, ItsStationType, Packet, UpperProtocol};
+use roam6_wire::ip6::MINIMUM_MTU;
 use std::net::Ipv6Addr;
 
 /// EtherType of IPv6.
@@ -59,7 +60,7 @@ impl Ipv6Adaptation {
     /// The MTU of a virtual link, for a maximum SDU of `max_sdu` octets and frames of `mtu` octets; at least the IPv6
     /// minimum.
     pub fn mtu(max_sdu: u16, mtu: u32) -> u32 {
-        mtu.saturating_sub(GEO_HEADERS).min(u32::from(max_sdu)).max(1280)
+        mtu.saturating_sub(GEO_HEADERS).min(u32::from(max_sdu)).max(MINIMUM_MTU)
     }
 
     /// The interface of a virtual link appeared or disappeared.

@@ -6,6 +6,7 @@ use crate::config::source::Diagnostics;
 use roam6_proto::base::vec_set::VecSet;
 use roam6_proto::contract::config::flow::{FlowRule, FlowSelector};
 use roam6_proto::contract::config::nemo::{LoadSharing, UplinkConfig};
+use roam6_wire::ip6::protocol;
 use roam6_wire::{Bid, Prefix};
 use serde::{Deserialize, Deserializer, de::Error};
 
@@ -103,9 +104,9 @@ impl<'de> Deserialize<'de> for Protocol {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Protocol, D::Error> {
         let text = String::deserialize(deserializer)?;
         let number = match text.as_str() {
-            "tcp" => Some(6),
-            "udp" => Some(17),
-            "icmp6" => Some(58),
+            "tcp" => Some(protocol::TCP),
+            "udp" => Some(protocol::UDP),
+            "icmp6" => Some(protocol::ICMPV6),
             "sctp" => Some(132),
             other => other.parse().ok(),
         };

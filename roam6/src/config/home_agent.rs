@@ -8,6 +8,7 @@ use crate::config::source::{Diagnostics, Problem, Source};
 use core::time::Duration;
 use roam6_proto::contract::config::nemo::{DsmipService, HomeAgentConfig, Ipv4Pool, PrefixTable};
 use roam6_proto::nemo::dsmip::NATKATIMEOUT as DEFAULT_KEEPALIVE;
+use roam6_wire::ip6::MINIMUM_MTU;
 use roam6_wire::{Ipv4Endpoint, Prefix};
 use serde::Deserialize;
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -306,6 +307,6 @@ fn check_values(section: &Section, diagnostics: &mut Diagnostics<'_>) {
     check::binding_lifetime(section.max_lifetime.as_ref(), "max_lifetime", diagnostics);
     check::binding_lifetime(section.refresh_advice.as_ref(), "refresh_advice", diagnostics);
     check::advertisement_interval(section.advertise.as_ref(), diagnostics);
-    check::number_in_range(section.path_mtu.as_ref(), "path_mtu", 1280..=65_535, diagnostics);
+    check::number_in_range(section.path_mtu.as_ref(), "path_mtu", MINIMUM_MTU..=65_535, diagnostics);
     check::number_in_range(section.max_bindings.as_ref(), "max_bindings", 1..=MAX_BINDINGS, diagnostics);
 }

@@ -18,7 +18,7 @@ use roam6_wire::shim6::PROTOCOL;
 /// Largest number of messages per second and host in a calm world.
 const MAX_MESSAGES: u64 = 70;
 /// The largest control message, octets (RFC 5533 §5.1).
-const MAX_MESSAGE_OCTETS: usize = 1280;
+const MAX_MESSAGE_OCTETS: usize = roam6_wire::ip6::MINIMUM_MTU as usize;
 
 /// The result of a world whose invariants hold.
 #[derive(Debug, Clone, Copy)]

@@ -1,15 +1,7 @@
 //! What headers of IPv6 and IPv4 have in common in the simulator: fields, protocol numbers and the checksum.
 
+pub use roam6_wire::ip6::protocol::{ICMPV6, IPV6, MOBILITY, UDP};
 use std::net::Ipv6Addr;
-
-/// Next header value of IPv6 in IPv6.
-pub const IPV6: u8 = 41;
-/// Next header value of UDP.
-pub const UDP: u8 = 17;
-/// Next header value of ICMPv6.
-pub const ICMPV6: u8 = 58;
-/// Next header value of the mobility header.
-pub const MOBILITY: u8 = 135;
 
 /// The fields of an IPv6 header on which the simulator acts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

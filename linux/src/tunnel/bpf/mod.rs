@@ -13,7 +13,7 @@ pub(crate) mod xdp_ingress;
 use crate::error::{Context as _, Error};
 use crate::tunnel::reassembly::Reassembly;
 use crate::tunnel::udp_encap::{EgressLinks, UdpEncap};
-use crate::tunnel::{Hooks, MIN_MTU, Tunnels, device, is_indexed_by};
+use crate::tunnel::{Hooks, Tunnels, device, is_indexed_by};
 use abi::{DSMIP_ENDPOINT, LOCAL_ENDPOINTS, PATHS, PrefixKey, PrefixLength, RULES, Settings, Side, Version};
 use attach::{Interface, Program, Programs};
 use lengths::{LengthUse, release_length, use_length};
@@ -24,6 +24,7 @@ use roam6_proto::base::ids::LinkId;
 use roam6_proto::base::vec_map::VecMap;
 use roam6_proto::base::vec_set::VecSet;
 use roam6_proto::contract::item::{Tunnel, TunnelId, TunnelPath};
+use roam6_wire::ip6::MINIMUM_MTU;
 use roam6_wire::{Ipv4Endpoint, Prefix};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv6Addr;
@@ -285,7 +286,7 @@ impl Bpf {
         let carried = Ipv4Endpoint::from_ipv6(path.remote).is_some();
         let outer = if path.link.is_none() && deeper > 0 && !carried { self.tunnel_to(path.remote) } else { None };
         match outer {
-            Some(outer) => path.mtu.min(self.tunnel_mtu(&outer, deeper - 1).max(MIN_MTU) - OVERHEAD),
+            Some(outer) => path.mtu.min(self.tunnel_mtu(&outer, deeper - 1).max(MINIMUM_MTU) - OVERHEAD),
             None => path.mtu,
         }
     }
@@ -444,7 +445,7 @@ impl Tunnels for Bpf {
 
     fn mtu(&self, id: TunnelId) -> Option<u32> {
         let tunnel = self.find(id).filter(|tunnel| !tunnel.paths.is_empty())?;
-        Some(self.tunnel_mtu(&tunnel, MAX_NESTING).max(MIN_MTU))
+        Some(self.tunnel_mtu(&tunnel, MAX_NESTING).max(MINIMUM_MTU))
     }
 
     fn attach(&mut self, link: LinkId, name: &str) -> Result<(), Error> {
@@ -546,7 +547,7 @@ fn inherited_endpoints(maps: &Maps) -> Result<VecMap<Ipv6Addr, Endpoint>, Error>
 fn least_mtu(tunnel: &Tunnel, mtu: impl Fn(&TunnelPath) -> u32) -> u32 {
     let carries = |path: &&TunnelPath| path.weight > 0 || tunnel.flows.iter().any(|flow| flow.bid == path.bid);
     let carrying = tunnel.paths.iter().filter(carries).map(&mtu).min();
-    carrying.or_else(|| tunnel.paths.iter().map(&mtu).min()).unwrap_or(MIN_MTU)
+    carrying.or_else(|| tunnel.paths.iter().map(&mtu).min()).unwrap_or(MINIMUM_MTU)
 }
 
 /// The paths with an outer header.
