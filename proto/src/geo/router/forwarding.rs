@@ -309,7 +309,7 @@ impl GeoRouter {
     /// (§F.3).
     fn contention_timeout(&self, distance: Option<f64>) -> Duration {
         let (least, most) = (self.mib.cbf_min_time, self.mib.cbf_max_time);
-        let share = distance.map_or(0.0, |distance| (distance / f64::from(self.mib.max_range)).clamp(0.0, 1.0));
+        let share = distance.map_or(0.0, |distance| (distance / f64::from(self.mib.max_range.max(1))).clamp(0.0, 1.0));
         least + most.saturating_sub(least).mul_f64(1.0 - share)
     }
 
