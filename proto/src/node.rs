@@ -105,10 +105,10 @@ impl Engine for Node {
         if last.is_none() {
             // Counters of zero too, so that all names are visible.
             for reason in DropReason::ALL {
-                view.counters.entry(format!("dropped_{}", reason.name())).or_default();
+                view.counters.events.entry(format!("dropped_{}", reason.name())).or_default();
             }
             for (name, count) in &self.counters {
-                *view.counters.entry(name.clone()).or_default() += count;
+                *view.counters.events.entry(name.clone()).or_default() += count;
             }
         }
         // At most one role of a node pages its view.

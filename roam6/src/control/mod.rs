@@ -170,7 +170,7 @@ pub(crate) enum StateRow<'a> {
     Timer(&'a roam6_proto::contract::view::TimerView),
     /// One row for all counters.
     #[serde(rename = "state_counters")]
-    Counters { events: &'a VecMap<String, u64>, packets: &'a VecMap<String, u64> },
+    Counters { events: &'a roam6_proto::contract::view::Counters, packets: &'a VecMap<String, u64> },
 }
 
 impl NodeState {

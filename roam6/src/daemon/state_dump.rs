@@ -111,7 +111,7 @@ impl Daemon {
                 .host
                 .firewall()
                 .map(|firewall| Firewall { chains: firewall.chains, obeyed: firewall.obeyed }),
-            view: View { counters: self.events.counters.clone(), ..View::default() },
+            view: View { counters: self.events.counters.clone().into(), ..View::default() },
         };
         let clients = std::mem::take(&mut self.dumps.requested);
         let watched = clients.iter().any(|(_, format)| *format == DumpFormat::WatchLines);

@@ -27,22 +27,20 @@ pub(crate) fn render(state: &NodeState) -> String {
     page.count_by_role_and_state("roam6_prefixes", "Prefixes in the mobile network by role and state.", prefixes);
     page.paths(state);
     page.head("roam6_events_total", "counter", "Events by kind.");
-    for name in MONITORED.iter().filter(|name| !state.view.counters.contains_key(**name)) {
+    for name in MONITORED.iter().filter(|name| !state.view.counters.events.contains_key(**name)) {
         page.sample(&[("event", name)], "0");
     }
-    for (name, count) in
-        state.view.counters.iter().filter(|(name, _)| !name.starts_with(DROPPED_PREFIX) && !is_gauge(name))
-    {
+    for (name, count) in state.view.counters.events.iter().filter(|(name, _)| !name.starts_with(DROPPED_PREFIX)) {
         page.sample(&[("event", name)], &count.to_string());
     }
     page.head("roam6_dropped_total", "counter", "Signalling packets dropped by reason.");
-    for (name, count) in &state.view.counters {
+    for (name, count) in &state.view.counters.events {
         if let Some(reason) = name.strip_prefix(DROPPED_PREFIX) {
             page.sample(&[("reason", reason)], &count.to_string());
         }
     }
     page.head("roam6_table_entries", "gauge", "Entries of the tables of each role.");
-    for (name, count) in state.view.counters.iter().filter(|(name, _)| is_gauge(name)) {
+    for (name, count) in &state.view.counters.gauges {
         page.sample(&[("table", name)], &count.to_string());
     }
     page.head("roam6_packets_total", "counter", "Data packets by their fate in the data plane.");
@@ -50,11 +48,6 @@ pub(crate) fn render(state: &NodeState) -> String {
         page.sample(&[("result", name)], &count.to_string());
     }
     page.text
-}
-
-/// Whether a counter is a gauge: engines report the size of their tables under the name of their role.
-fn is_gauge(name: &str) -> bool {
-    name.starts_with("home_agent_") || name.starts_with("mobile_router_")
 }
 
 /// The page under construction.
@@ -182,7 +175,7 @@ mod tests {
     #[test]
     fn monitored_counters_start_at_zero() {
         let mut state = sample::state();
-        state.view.counters.clear();
+        state.view.counters.events.clear();
         let page = render(&state);
         let followed = label_values("event");
         assert!(followed.len() > 8, "{followed:?}");

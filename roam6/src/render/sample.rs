@@ -3,6 +3,7 @@
 use crate::control::NodeState;
 use core::time::Duration;
 use roam6_proto::View;
+use roam6_proto::base::vec_map::VecMap;
 use roam6_proto::contract::view::{
     BindingRole, BindingState, BindingView, EndpointState, EndpointView, LdmView, LinkRole, LinkState, LinkView,
     PathState, PrefixRole, PrefixState, PrefixView, TimerView, TunnelView,
@@ -97,6 +98,8 @@ pub(crate) fn state() -> NodeState {
         timers: vec![timer("advertise", 3_600_000), timer("expire 2001:db8:1::101", 4200)],
         counters: [("registered", 12), ("dropped_malformed", 3), ("home_agent_timers", 5)]
             .map(|(name, count)| (name.to_owned(), count))
+            .into_iter()
+            .collect::<VecMap<_, _>>()
             .into(),
     };
     NodeState {

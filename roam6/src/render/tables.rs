@@ -4,6 +4,7 @@ use crate::config::duration::format_duration;
 use crate::control::NodeState;
 use crate::render::table::Table;
 use core::time::Duration;
+use roam6_proto::base::vec_map::VecMap;
 use roam6_proto::contract::view::BindingView;
 use roam6_wire::{Bid, Ipv4Endpoint, Prefix};
 use std::fmt::Display;
@@ -232,8 +233,8 @@ pub(crate) fn timers(state: &NodeState) -> Table {
 /// How often each thing happened, signalling first.
 pub(crate) fn counters(state: &NodeState) -> Table {
     let mut table = Table::new(&["COUNTER", "COUNT"]);
-    for (name, count) in &state.view.counters {
-        table.push(vec![name.clone(), count.to_string()]);
+    for (name, count) in VecMap::from(state.view.counters.clone()) {
+        table.push(vec![name, count.to_string()]);
     }
     for (name, count) in &state.packets {
         table.push(vec![format!("packets_{name}"), count.to_string()]);

@@ -1,5 +1,6 @@
 //! The state of a node for the operator: one document, rendered as tables, JSON or metrics.
 
+mod counters;
 mod facilities;
 mod geo;
 mod link;
@@ -9,6 +10,7 @@ mod nemo;
 mod shim;
 mod state;
 
+pub use counters::Counters;
 pub use facilities::{AnnouncementView, LdmEventView, LdmStationView, LdmView, ServiceView};
 pub use geo::{GroupView, PositionView, StationView};
 pub use link::LinkView;
@@ -21,7 +23,6 @@ pub use state::{
     LocatorProof, PathState, PositionState, PrefixRole, PrefixState, ReachabilityState, StationState,
 };
 
-use crate::base::vec_map::VecMap;
 use crate::contract::config::geo::GeoDestination;
 use crate::contract::report::Report;
 use core::time::Duration;
@@ -62,7 +63,7 @@ pub struct View {
     /// Running timers.
     pub timers: Vec<TimerView>,
     /// Event counters, and gauges of table sizes.
-    pub counters: VecMap<String, u64>,
+    pub counters: Counters,
 }
 
 /// One running timer.

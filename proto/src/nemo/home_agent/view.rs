@@ -30,7 +30,7 @@ impl HomeAgent {
                 .map(|(at, timer)| TimerView { name: format!("home agent: {timer}"), remaining: at.since(now) }),
         );
         let mut count = |name: &str, number: usize| {
-            view.counters.insert(format!("home_agent_{name}"), u64::try_from(number).unwrap_or(u64::MAX));
+            view.counters.gauges.insert(format!("home_agent_{name}"), u64::try_from(number).unwrap_or(u64::MAX));
         };
         count("timers", self.timers.len());
         count("outcomes_awaited", self.desired_state.waiting());
@@ -46,7 +46,7 @@ impl HomeAgent {
             bound += u64::from(binding.current.is_some());
             last = Some(*home);
         }
-        *view.counters.entry("home_agent_bindings".to_owned()).or_default() += bound;
+        *view.counters.gauges.entry("home_agent_bindings".to_owned()).or_default() += bound;
         last.filter(|_| some.next().is_some())
     }
 

@@ -139,7 +139,7 @@ fn view_has_bindings_paths_and_timers() {
     assert_eq!((binding.state.as_str(), binding.remaining), ("bound", Duration::from_secs(60)));
     let states: Vec<&str> = view.tunnels.iter().map(|tunnel| tunnel.state.as_str()).collect();
     assert_eq!(states, ["up", "left"]);
-    assert_eq!(view.counters.get("home_agent_bindings"), Some(&1));
+    assert_eq!(view.counters.gauges.get("home_agent_bindings"), Some(&1));
     assert_eq!(view.timers.len(), 1);
 }
 
