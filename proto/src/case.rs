@@ -11,7 +11,8 @@ use crate::contract::item::Key;
 use crate::contract::output::Output;
 use crate::node::Node;
 use crate::role::Role;
-use core::fmt::{self, Write};
+use core::fmt::Write;
+use derive_more::Display;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, VecDeque};
 
@@ -48,18 +49,13 @@ pub struct Step {
 }
 
 /// Why a text is not a case.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Display)]
+#[display("line {line}: {why}")]
 pub struct CaseError {
     /// Line, counted from 1; 0 for the text as a whole.
     pub line: usize,
     /// What is wrong with it.
     pub why: String,
-}
-
-impl fmt::Display for CaseError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "line {}: {}", self.line, self.why)
-    }
 }
 
 impl core::error::Error for CaseError {}

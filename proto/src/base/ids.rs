@@ -1,24 +1,20 @@
 //! Identifiers of interfaces, `Put`s, MPTCP connections, address pairs and Shim6 contexts.
 
 use core::fmt;
+use derive_more::Display;
 use roam6_wire::shim6::Fork;
 use serde::{Deserialize, Serialize};
 use std::net::Ipv6Addr;
 
 /// A network interface of this host: the kernel's interface index, or a number that the simulator assigned.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Display, Serialize, Deserialize)]
 #[serde(transparent)]
+#[display("link {_0}")]
 pub struct LinkId(pub u32);
 
 impl LinkId {
     /// The loopback interface, which has index 1 in every network namespace.
     pub const LOOPBACK: LinkId = LinkId(1);
-}
-
-impl fmt::Display for LinkId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "link {}", self.0)
-    }
 }
 
 /// Identifies a `Put`, so that its outcome returns to the role that waits for it. Recordings do not contain it.
@@ -31,29 +27,19 @@ pub struct PutId {
 }
 
 /// The local token of an MPTCP connection (RFC 8684 §2.2), unique within one host.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Display, Serialize, Deserialize)]
 #[serde(transparent)]
+#[display("{_0:08x}")]
 pub struct MptcpToken(pub u32);
 
-impl fmt::Display for MptcpToken {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:08x}", self.0)
-    }
-}
-
 /// An address pair (RFC 5534 §3.3).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Display, Serialize, Deserialize)]
+#[display("{local} - {peer}")]
 pub struct AddressPair {
     /// Local address.
     pub local: Ipv6Addr,
     /// Peer address.
     pub peer: Ipv6Addr,
-}
-
-impl fmt::Display for AddressPair {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} - {}", self.local, self.peer)
-    }
 }
 
 /// Identifies a context by its ULID pair and forked instance identifier (RFC 5533 §5.15.7).

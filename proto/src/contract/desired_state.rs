@@ -8,7 +8,7 @@ use crate::contract::engine::Outbox;
 use crate::contract::input::Outcome;
 use crate::contract::item::{Item, Key, Plan};
 use crate::contract::output::Put;
-use crate::contract::report::{HostReport, Report};
+use crate::contract::report::HostReport;
 use std::collections::BTreeMap;
 
 /// The items that a role has put, and the `Put`s without an outcome so far. `T` is what waits for the outcome of an item
@@ -148,6 +148,7 @@ mod tests {
     use crate::base::ids::LinkId;
     use crate::contract::item::{Sysctl, SysctlSetting};
     use crate::contract::output::Output;
+    use crate::contract::report::Report;
 
     const RETRY_AT: Time = Time::from_micros(100);
 

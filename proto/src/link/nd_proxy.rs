@@ -8,7 +8,6 @@ use crate::base::time::Time;
 use crate::base::token_bucket::TokenBucket;
 use crate::base::vec_map::VecMap;
 use crate::contract::engine::Outbox;
-use crate::contract::report::{HostReport, Report};
 use crate::link::nd_messages;
 use core::time::Duration;
 use roam6_wire::icmp6::{self, Message, NeighbourAdvertisement, NeighbourOption, NeighbourSolicitation};
@@ -222,6 +221,7 @@ impl NdProxy {
 mod tests {
     use super::*;
     use crate::contract::output::Output;
+    use crate::contract::report::{HostReport, Report};
 
     const UPSTREAM: ProxyInterface = (LinkId(1), LinkAddress([2, 0, 0, 0, 0, 1]));
     const DOWNSTREAM: ProxyInterface = (LinkId(2), LinkAddress([2, 0, 0, 0, 0, 2]));

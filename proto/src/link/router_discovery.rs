@@ -12,7 +12,7 @@ use crate::base::rng::Entropy;
 use crate::base::time::Time;
 use crate::base::vec_map::VecMap;
 use crate::contract::engine::Outbox;
-use crate::contract::report::{LinkReport, LossReason, Report};
+use crate::contract::report::{LinkReport, LossReason};
 use crate::link::nd_messages;
 use core::time::Duration;
 use roam6_wire::icmp6::RouterAdvertisement;

@@ -23,7 +23,7 @@ use crate::contract::engine::{Engine, Outbox};
 use crate::contract::input::{AddressEvent, Input, LinkEvent, NeighbourEvent, Packet};
 use crate::contract::item::{Item, Key, Neighbour, NextHop, PolicyRule, Route, RouteTable};
 use crate::contract::output::{Transmit, Via};
-use crate::contract::report::{DropReason, HostReport, LossReason, MnppReport, Report};
+use crate::contract::report::{DropReason, HostReport, LossReason, MnppReport};
 use crate::contract::view::{NetworkView, View};
 use crate::crypto::authenticator::WallClock;
 use authentication::AcceptedClaims;

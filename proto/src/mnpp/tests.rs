@@ -7,7 +7,7 @@ use crate::contract::config::mnpp::{AcceptanceRule, MnppConfig};
 use crate::contract::config::nemo::SharedKey;
 use crate::contract::input::{AddressState, Clock};
 use crate::contract::output::{Output, Put};
-use crate::contract::report::HostReport;
+use crate::contract::report::{HostReport, Report};
 use std::collections::{BTreeMap, BTreeSet};
 
 const LINK: LinkId = LinkId(7);

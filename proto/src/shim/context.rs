@@ -9,9 +9,9 @@ use crate::base::rng::Entropy;
 use crate::base::time::Time;
 use crate::contract::input::TrafficCount;
 use crate::contract::view::{ContextState, ReachabilityState};
-use core::fmt;
 use core::hash::{Hash, Hasher};
 use core::time::Duration;
+use derive_more::Display;
 use roam6_wire::shim6::{LocatorPreference, Nonce, Tag, VerificationMethod};
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::DefaultHasher;
@@ -22,19 +22,14 @@ use std::sync::Arc;
 const RECENTLY_ACTIVE: Duration = Duration::from_secs(30);
 
 /// Index of a context at this node: the low bits of CT(local), which no other context has.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Display)]
+#[display("{_0:08x}")]
 pub(super) struct ContextIndex(u32);
 
 impl ContextIndex {
     /// The index of the context with CT(local), if there is one.
     fn of_tag(tag: Tag) -> ContextIndex {
         ContextIndex(tag.bits() as u32)
-    }
-}
-
-impl fmt::Display for ContextIndex {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:08x}", self.0)
     }
 }
 

@@ -38,12 +38,12 @@ use crate::contract::engine::{Engine, Outbox};
 use crate::contract::input::{AddressEvent, FlowEvent, Input, LinkEvent, Outcome};
 use crate::contract::item::{Item, Key, MAX_LOCATORS, ShimContext, ShimUplink};
 use crate::contract::output::{ActivityQuery, Transmit, Via};
-use crate::contract::report::{LinkReport, Report, ShimReport};
+use crate::contract::report::{LinkReport, ShimReport};
 use crate::contract::view::View;
 use addresses::{Addresses, Environment};
 use context::{Context, ContextIndex, Contexts};
-use core::fmt;
 use core::time::Duration;
+use derive_more::Display;
 use proof::Identities;
 use roam6_wire::ip6::{self, Header};
 use roam6_wire::shim6::{self, Fork, Message};
@@ -94,42 +94,35 @@ enum Lifecycle {
 }
 
 /// Timers of the engine.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Display)]
 enum Timer {
     /// Retransmission of a handshake message.
+    #[display("handshake retransmission of context {_0}")]
     Retransmit(ContextIndex),
     /// Transmission or retransmission of an Update Request.
+    #[display("update request of context {_0}")]
     Update(ContextIndex),
     /// Send or Keepalive Timer.
+    #[display("send or keepalive timer of context {_0}")]
     Reap(ContextIndex),
     /// The next probe.
+    #[display("probe of context {_0}")]
     Probe(ContextIndex),
     /// Next probe of a switch attempt.
+    #[display("switch probe of context {_0}")]
     Switch(ContextIndex),
     /// Check whether the preferred pair works again.
+    #[display("failback check of context {_0}")]
     Failback(ContextIndex),
     /// Idle check of a context.
+    #[display("idle check of context {_0}")]
     Idle(ContextIndex),
     /// Maintenance of our own addresses.
+    #[display("addresses")]
     Addresses,
     /// Update Requests with changed locators.
+    #[display("locator update")]
     Announce,
-}
-
-impl fmt::Display for Timer {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Timer::Retransmit(context) => write!(f, "handshake retransmission of context {context}"),
-            Timer::Update(context) => write!(f, "update request of context {context}"),
-            Timer::Reap(context) => write!(f, "send or keepalive timer of context {context}"),
-            Timer::Probe(context) => write!(f, "probe of context {context}"),
-            Timer::Switch(context) => write!(f, "switch probe of context {context}"),
-            Timer::Failback(context) => write!(f, "failback check of context {context}"),
-            Timer::Idle(context) => write!(f, "idle check of context {context}"),
-            Timer::Addresses => f.write_str("addresses"),
-            Timer::Announce => f.write_str("locator update"),
-        }
-    }
 }
 
 impl Shim {

@@ -2,6 +2,7 @@
 
 use core::net::Ipv6Addr;
 use core::time::Duration;
+use derive_more::Display;
 use roam6_wire::Prefix;
 use roam6_wire::geo::{Area, Coordinates};
 use serde::{Deserialize, Serialize};
@@ -113,16 +114,11 @@ pub struct DenmEvent {
 }
 
 /// Action ID of an event: the originating station and its sequence number.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Display, Serialize, Deserialize)]
+#[display("{station}/{sequence}")]
 pub struct EventId {
     /// The originating station ID.
     pub station: u32,
     /// The sequence number.
     pub sequence: u16,
-}
-
-impl core::fmt::Display for EventId {
-    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        write!(f, "{}/{}", self.station, self.sequence)
-    }
 }

@@ -1,10 +1,10 @@
 //! Items of interfaces: sysctls, addresses, neighbour entries, source filters, virtual interfaces.
 
 use crate::base::ids::LinkId;
-use core::fmt;
 use roam6_wire::{LinkAddress, Prefix};
 use serde::{Deserialize, Serialize};
 use std::net::Ipv6Addr;
+use strum::Display;
 
 /// A sysctl of one interface, or of all.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -18,9 +18,11 @@ pub struct SysctlSetting {
     pub value: i32,
 }
 
-/// The sysctls that roam6 sets; of `net.ipv6.conf.*` unless stated otherwise.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+/// The sysctls that roam6 sets; of `net.ipv6.conf.*` unless stated otherwise. Displayed by the name below that, or by the full
+/// name if it is elsewhere.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Display, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case")]
 pub enum Sysctl {
     /// `forwarding`
     Forwarding,
@@ -38,23 +40,8 @@ pub enum Sysctl {
     /// `keep_addr_on_down`
     KeepAddrOnDown,
     /// `forwarding` of `net.ipv4`
+    #[strum(serialize = "net.ipv4 forwarding")]
     Ipv4Forwarding,
-}
-
-impl fmt::Display for Sysctl {
-    /// Its name below `net.ipv6.conf.*`, or the full name if it is elsewhere.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Sysctl::Forwarding => "forwarding",
-            Sysctl::AcceptRa => "accept_ra",
-            Sysctl::Autoconf => "autoconf",
-            Sysctl::AcceptDad => "accept_dad",
-            Sysctl::RouterSolicitations => "router_solicitations",
-            Sysctl::ProxyNdp => "proxy_ndp",
-            Sysctl::KeepAddrOnDown => "keep_addr_on_down",
-            Sysctl::Ipv4Forwarding => "net.ipv4 forwarding",
-        })
-    }
 }
 
 /// An address on an interface.

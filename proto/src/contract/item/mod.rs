@@ -22,7 +22,7 @@ pub use shim::{ContextTrigger, MAX_LOCATORS, ShimContext, ShimUplink};
 pub use tunnel::{MAX_PREFIX_LENGTHS, Tunnel, TunnelFlow, TunnelId, TunnelPath};
 
 use crate::base::ids::{ContextId, LinkId};
-use core::fmt;
+use derive_more::Display;
 use roam6_wire::Prefix;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -87,102 +87,84 @@ pub enum Item {
 }
 
 /// The key of an item; its order is the order of installation.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Display, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Key {
     /// See [`SysctlSetting`].
     #[serde(rename = "setting")]
+    #[display("sysctl {_1} of {}", _0.map_or("all interfaces".to_owned(), |link| link.to_string()))]
     Sysctl(Option<LinkId>, Sysctl),
     /// See [`Address`].
+    #[display("address {_1} on {_0}")]
     Address(LinkId, Ipv6Addr),
     /// See [`AnycastAddress`].
+    #[display("anycast address {_1} on {_0}")]
     Anycast(LinkId, Ipv6Addr),
     /// See [`Neighbour`].
+    #[display("neighbour {_1} on {_0}")]
     Neighbour(LinkId, Ipv6Addr),
     /// See [`ProxyNeighbour`].
     #[serde(rename = "proxy")]
+    #[display("proxy neighbour {_1} on {_0}")]
     ProxyNeighbour(LinkId, Ipv6Addr),
     /// See [`SourceFilter`].
     #[serde(rename = "guard")]
+    #[display("source filter of {_0}")]
     SourceFilter(LinkId),
     /// See [`Tunnel`].
+    #[display("tunnel {}", _0.0)]
     Tunnel(TunnelId),
     /// See [`Route`].
+    #[display("route to {_1}{}, metric {_3}, in table {}", from_text(*_2), _0.0)]
     Route(RouteTable, Prefix, Prefix, u32),
     /// See [`PolicyRule`].
+    #[display("rule {_0} from {_1} to {_2}{}", _3.iter().map(|iif| format!(" iif {iif}")).collect::<String>())]
     Rule(u32, Prefix, Prefix, Option<String>),
     /// See [`Item::TunnelBypass`]. After routes and rules: packets take the tunnel until those are installed.
     #[serde(rename = "shortcut")]
+    #[display("tunnel bypass to {_0}")]
     TunnelBypass(Prefix),
     /// See [`MptcpLimits`].
     #[serde(rename = "endpoint_limits")]
+    #[display("MPTCP limits")]
     MptcpLimits,
     /// See [`MptcpEndpoint`]. In the kernel an endpoint address is unique across interfaces.
     #[serde(rename = "endpoint")]
+    #[display("MPTCP endpoint {_0}")]
     MptcpEndpoint(Ipv6Addr),
     /// See [`EthertypeSubscription`].
     #[serde(rename = "heard")]
+    #[display("subscription to EtherType {_1:#06x} on {_0}")]
     EthertypeSubscription(LinkId, u16),
     /// See [`VirtualInterface`].
     #[serde(rename = "virtual")]
+    #[display("interface {_0}")]
     VirtualInterface(String),
     /// See [`UdpPortHold`].
     #[serde(rename = "port")]
+    #[display("UDP port {_1} on {_0}")]
     UdpPortHold(LinkId, u16),
     /// See [`ShimUplink`].
     #[serde(rename = "shimmed")]
+    #[display("shim on {_0}")]
     ShimUplink(LinkId),
     /// See [`ContextTrigger`].
     #[serde(rename = "trigger")]
+    #[display("context trigger")]
     ContextTrigger,
     /// See [`ShimContext`].
     #[serde(rename = "context")]
+    #[display("{_0}")]
     ShimContext(ContextId),
     /// See [`JournalRecord`].
     #[serde(rename = "record")]
+    #[display("journal record of {_0}")]
     JournalRecord(JournalKey),
 }
 
-impl fmt::Display for Key {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Key::Sysctl(Some(link), sysctl) => write!(f, "sysctl {sysctl} of {link}"),
-            Key::Sysctl(None, sysctl) => write!(f, "sysctl {sysctl} of all interfaces"),
-            Key::Address(link, address) => write!(f, "address {address} on {link}"),
-            Key::Anycast(link, address) => write!(f, "anycast address {address} on {link}"),
-            Key::Neighbour(link, address) => write!(f, "neighbour {address} on {link}"),
-            Key::ProxyNeighbour(link, address) => write!(f, "proxy neighbour {address} on {link}"),
-            Key::SourceFilter(link) => write!(f, "source filter of {link}"),
-            Key::Tunnel(TunnelId(number)) => write!(f, "tunnel {number}"),
-            Key::Route(RouteTable(table), to, Prefix::ALL, metric) => {
-                write!(f, "route to {to}, metric {metric}, in table {table}")
-            }
-            Key::Route(RouteTable(table), to, from, metric) => {
-                write!(f, "route to {to} from {from}, metric {metric}, in table {table}")
-            }
-            Key::Rule(priority, from, to, None) => write!(f, "rule {priority} from {from} to {to}"),
-            Key::Rule(priority, from, to, Some(iif)) => write!(f, "rule {priority} from {from} to {to} iif {iif}"),
-            Key::TunnelBypass(prefix) => write!(f, "tunnel bypass to {prefix}"),
-            Key::MptcpLimits => f.write_str("MPTCP limits"),
-            Key::MptcpEndpoint(address) => write!(f, "MPTCP endpoint {address}"),
-            Key::EthertypeSubscription(link, ethertype) => {
-                write!(f, "subscription to EtherType {ethertype:#06x} on {link}")
-            }
-            Key::VirtualInterface(name) => write!(f, "interface {name}"),
-            Key::UdpPortHold(link, port) => write!(f, "UDP port {port} on {link}"),
-            Key::ShimUplink(link) => write!(f, "shim on {link}"),
-            Key::ContextTrigger => f.write_str("context trigger"),
-            Key::ShimContext(context) => write!(f, "{context}"),
-            Key::JournalRecord(JournalKey::Binding(home)) => write!(f, "journal record of the binding of {home}"),
-            Key::JournalRecord(JournalKey::Sequence(home)) => {
-                write!(f, "journal record of the sequence number of {home}")
-            }
-            Key::JournalRecord(JournalKey::HbaSet(number)) => write!(f, "journal record of HBA set {number}"),
-            Key::JournalRecord(JournalKey::CareOfPrefix(prefix)) => {
-                write!(f, "journal record of care-of prefix {prefix}")
-            }
-        }
-    }
+/// The source of a route, unless it is any.
+fn from_text(source: Prefix) -> String {
+    if source == Prefix::ALL { String::new() } else { format!(" from {source}") }
 }
 
 impl Item {
@@ -261,5 +243,33 @@ impl Plan {
     /// Whether there are no items.
     pub fn is_empty(&self) -> bool {
         self.items.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_are_displayed_with_their_optional_parts() {
+        let net = |text: &str| -> Prefix { text.parse().unwrap() };
+        let table = RouteTable(254);
+        let texts = [
+            Key::Sysctl(None, Sysctl::Ipv4Forwarding),
+            Key::Sysctl(Some(LinkId(2)), Sysctl::AcceptRa),
+            Key::Route(table, net("2001:db8::/32"), Prefix::ALL, 7),
+            Key::Route(table, net("2001:db8::/32"), net("2001:db8:1::/48"), 7),
+            Key::Rule(5, net("2001:db8::/32"), Prefix::ALL, Some("lan".to_owned())),
+            Key::EthertypeSubscription(LinkId(2), 0x8947),
+            Key::JournalRecord(JournalKey::HbaSet(3)),
+        ]
+        .map(|key| key.to_string());
+        assert_eq!(texts[0], "sysctl net.ipv4 forwarding of all interfaces");
+        assert_eq!(texts[1], "sysctl accept_ra of link 2");
+        assert_eq!(texts[2], "route to 2001:db8::/32, metric 7, in table 254");
+        assert_eq!(texts[3], "route to 2001:db8::/32 from 2001:db8:1::/48, metric 7, in table 254");
+        assert_eq!(texts[4], format!("rule 5 from 2001:db8::/32 to {} iif lan", Prefix::ALL));
+        assert_eq!(texts[5], "subscription to EtherType 0x8947 on link 2");
+        assert_eq!(texts[6], "journal record of HBA set 3");
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::contract::config::flow::FlowRule;
 use crate::crypto::cga::Parameters;
+use derive_more::Display;
 use roam6_wire::{Bid, HomeAddress, LinkAddress, Prefix, Sequence};
 use serde::{Deserialize, Serialize};
 use std::net::Ipv6Addr;
@@ -24,18 +25,22 @@ pub enum JournalRecord {
 }
 
 /// The key of a record.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Display, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum JournalKey {
     /// See [`BindingRecord`].
+    #[display("the binding of {_0}")]
     Binding(HomeAddress),
     /// See [`SequenceRecord`].
+    #[display("the sequence number of {_0}")]
     Sequence(HomeAddress),
     /// See [`AddressSetRecord`].
     #[serde(rename = "address_set")]
+    #[display("HBA set {_0}")]
     HbaSet(u8),
     /// See [`LentRecord`].
     #[serde(rename = "lent")]
+    #[display("care-of prefix {_0}")]
     CareOfPrefix(Prefix),
 }
 

@@ -112,6 +112,27 @@ enum ClientState {
     Stopped,
 }
 
+impl ClientState {
+    /// The message that is sent in this state.
+    fn message_type(&self) -> Option<MessageType> {
+        match self {
+            ClientState::Soliciting { .. } => Some(MessageType::Solicit),
+            ClientState::Requesting { .. } => Some(MessageType::Request),
+            ClientState::Renewing => Some(MessageType::Renew),
+            ClientState::Rebinding => Some(MessageType::Rebind),
+            ClientState::Releasing { .. } => Some(MessageType::Release),
+            ClientState::Bound | ClientState::BackedOff { .. } | ClientState::Stopped => None,
+        }
+    }
+}
+
+/// What one call of the client works with.
+struct Turn<'a> {
+    now: Time,
+    entropy: &'a mut Entropy,
+    out: &'a mut Outbox,
+}
+
 /// An Advertise.
 #[derive(Debug, Clone)]
 struct Offer {
@@ -188,15 +209,15 @@ impl DhcpClient {
         }
         match self.state {
             ClientState::Bound | ClientState::Renewing if self.leases.rebind_at() <= now => {
-                self.start_exchange(now, ClientState::Rebinding, MessageType::Rebind, entropy);
+                self.start_exchange(now, ClientState::Rebinding, entropy);
             }
             ClientState::Bound if self.leases.renew_at() <= now => {
-                self.start_exchange(now, ClientState::Renewing, MessageType::Renew, entropy)
+                self.start_exchange(now, ClientState::Renewing, entropy)
             }
             ClientState::BackedOff { until } if until <= now => self.solicit(now, entropy),
             _ => {}
         }
-        self.transmit_due(now, entropy, out).or(event)
+        self.transmit_due(&mut Turn { now, entropy, out }).or(event)
     }
 
     /// Whether a packet to the client port answers the current exchange.
@@ -214,7 +235,9 @@ impl DhcpClient {
     ) -> Option<DhcpEvent> {
         let from = Some(datagram.source);
         let (reason, detail) = match message::parse(datagram, &self.client) {
-            Ok(Some(answer)) if self.is_expected(&answer) => return self.process(now, answer, entropy, out),
+            Ok(Some(answer)) if self.is_expected(&answer) => {
+                return self.process(answer, &mut Turn { now, entropy, out });
+            }
             Ok(_) => (DropReason::Unsolicited, "answers no request of this client".to_owned()),
             Err(malformed) => (DropReason::Malformed, malformed.to_string()),
         };
@@ -231,32 +254,24 @@ impl DhcpClient {
             self.state = ClientState::Stopped;
             return;
         }
-        self.start_exchange(now, ClientState::Releasing { prefixes }, MessageType::Release, entropy);
-        self.transmit_due(now, entropy, out);
+        self.start_exchange(now, ClientState::Releasing { prefixes }, entropy);
+        self.transmit_due(&mut Turn { now, entropy, out });
     }
 
     fn is_expected(&self, answer: &ServerMessage) -> bool {
         self.exchange.as_ref().is_some_and(|exchange| exchange.transaction() == answer.transaction)
     }
 
-    fn process(
-        &mut self,
-        now: Time,
-        answer: ServerMessage,
-        entropy: &mut Entropy,
-        out: &mut Outbox,
-    ) -> Option<DhcpEvent> {
+    fn process(&mut self, answer: ServerMessage, turn: &mut Turn<'_>) -> Option<DhcpEvent> {
         // Applies even if the rest of the message is unusable (RFC 8415 §18.2.9).
         if let Some(seconds) = answer.solicit_max.filter(|seconds| SOL_MAX_RT_RANGE.contains(seconds)) {
             self.solicit_max = Duration::from_secs(seconds.into());
         }
         match (&self.state, answer.kind) {
-            (ClientState::Soliciting { .. }, MessageType::Advertise) => self.add_offer(now, &answer, entropy, out),
-            (ClientState::Soliciting { .. }, MessageType::Reply) if answer.rapid_commit => {
-                self.accept(now, answer, entropy, out)
-            }
+            (ClientState::Soliciting { .. }, MessageType::Advertise) => self.add_offer(&answer, turn),
+            (ClientState::Soliciting { .. }, MessageType::Reply) if answer.rapid_commit => self.accept(answer, turn),
             (ClientState::Requesting { .. } | ClientState::Renewing | ClientState::Rebinding, MessageType::Reply) => {
-                self.accept(now, answer, entropy, out)
+                self.accept(answer, turn)
             }
             (ClientState::Releasing { .. }, MessageType::Reply) => {
                 self.exchange = None;
@@ -268,13 +283,7 @@ impl DhcpClient {
     }
 
     /// Records an offer; requests it at once if its preference is the highest, or if the time for collecting is over.
-    fn add_offer(
-        &mut self,
-        now: Time,
-        answer: &ServerMessage,
-        entropy: &mut Entropy,
-        out: &mut Outbox,
-    ) -> Option<DhcpEvent> {
+    fn add_offer(&mut self, answer: &ServerMessage, turn: &mut Turn<'_>) -> Option<DhcpEvent> {
         let prefixes = lease::usable_prefixes(&self.client, &answer.prefixes);
         let ClientState::Soliciting { offers, refused } = &mut self.state else { return None };
         if prefixes.is_empty() || answer.error_status().is_some() {
@@ -286,50 +295,33 @@ impl DhcpClient {
         let place = offers.iter().position(|offer| offer.preference >= answer.preference).unwrap_or(offers.len());
         offers.insert(place, Offer { server: answer.server.clone(), preference: answer.preference, prefixes });
         if offers.len() > MAX_OFFERS {
-            out.report_full_table("DHCPv6 offers", MAX_OFFERS);
+            turn.out.report_full_table("DHCPv6 offers", MAX_OFFERS);
             offers.remove(0);
         }
         let late = self.exchange.as_ref().is_some_and(Exchange::was_repeated);
         if late || answer.preference == MAX_PREFERENCE {
-            return self.request_next(now, DhcpFailure::NoAnswer, entropy, out);
+            return self.request_next(DhcpFailure::NoAnswer, turn);
         }
         None
     }
 
     /// Requests the offer of the best remaining server, or gives up.
-    fn request_next(
-        &mut self,
-        now: Time,
-        why: DhcpFailure,
-        entropy: &mut Entropy,
-        out: &mut Outbox,
-    ) -> Option<DhcpEvent> {
+    fn request_next(&mut self, why: DhcpFailure, turn: &mut Turn<'_>) -> Option<DhcpEvent> {
         let (ClientState::Soliciting { offers, .. } | ClientState::Requesting { offers, .. }) = &mut self.state else {
             return None;
         };
-        let Some(offer) = offers.pop() else { return self.back_off(now, why, entropy) };
+        let Some(offer) = offers.pop() else { return self.back_off(why, turn) };
         let offers = std::mem::take(offers);
-        self.request(now, offer, offers, entropy);
-        self.transmit_due(now, entropy, out)
+        self.request(offer, offers, turn)
     }
 
-    fn request(&mut self, now: Time, offer: Offer, offers: Vec<Offer>, entropy: &mut Entropy) {
+    fn request(&mut self, offer: Offer, offers: Vec<Offer>, turn: &mut Turn<'_>) -> Option<DhcpEvent> {
         self.server = Some(offer.server);
-        self.start_exchange(
-            now,
-            ClientState::Requesting { wanted: offer.prefixes, offers },
-            MessageType::Request,
-            entropy,
-        );
+        self.start_exchange(turn.now, ClientState::Requesting { wanted: offer.prefixes, offers }, turn.entropy);
+        self.transmit_due(turn)
     }
 
-    fn accept(
-        &mut self,
-        now: Time,
-        answer: ServerMessage,
-        entropy: &mut Entropy,
-        out: &mut Outbox,
-    ) -> Option<DhcpEvent> {
+    fn accept(&mut self, answer: ServerMessage, turn: &mut Turn<'_>) -> Option<DhcpEvent> {
         let extending = matches!(self.state, ClientState::Renewing | ClientState::Rebinding);
         match answer.error_status() {
             // A temporary failure, or a request for multicast, which we always use: retransmitted in due time (RFC
@@ -338,20 +330,19 @@ impl DhcpClient {
             Some(StatusCode::NO_BINDING) if extending => {
                 let prefixes = self.leases.all().iter().map(|lease| lease.prefix).collect();
                 let offer = Offer { server: answer.server, preference: answer.preference, prefixes };
-                self.request(now, offer, Vec::new(), entropy);
-                return self.transmit_due(now, entropy, out);
+                return self.request(offer, Vec::new(), turn);
             }
             Some(_) if extending => return None,
-            Some(code) => return self.request_next(now, DhcpFailure::Rejected(code), entropy, out),
+            Some(code) => return self.request_next(DhcpFailure::Rejected(code), turn),
             None => {}
         }
         let had = !self.leases.all().is_empty();
-        let change = self.leases.update(now, &self.client, &answer);
+        let change = self.leases.update(turn.now, &self.client, &answer);
         if self.leases.all().is_empty() {
             if !had {
-                return self.request_next(now, DhcpFailure::Rejected(StatusCode::NO_PREFIXES), entropy, out);
+                return self.request_next(DhcpFailure::Rejected(StatusCode::NO_PREFIXES), turn);
             }
-            self.solicit(now, entropy);
+            self.solicit(turn.now, turn.entropy);
             return Some(DhcpEvent::Lost(DhcpFailure::Withdrawn));
         }
         if change == lease::LeaseChange::Unchanged {
@@ -372,35 +363,35 @@ impl DhcpClient {
     }
 
     /// Sends the message that is due, unless the retransmission limit is reached.
-    fn transmit_due(&mut self, now: Time, entropy: &mut Entropy, out: &mut Outbox) -> Option<DhcpEvent> {
-        let exchange = self.exchange.as_mut().filter(|exchange| exchange.next_at() <= now)?;
+    fn transmit_due(&mut self, turn: &mut Turn<'_>) -> Option<DhcpEvent> {
+        let exchange = self.exchange.as_mut().filter(|exchange| exchange.next_at() <= turn.now)?;
         if let ClientState::Soliciting { offers, refused } = &self.state
             && exchange.was_sent()
         {
             if !offers.is_empty() {
-                return self.request_next(now, DhcpFailure::NoAnswer, entropy, out);
+                return self.request_next(DhcpFailure::NoAnswer, turn);
             }
             if let Some(code) = *refused {
-                return self.back_off(now, DhcpFailure::Rejected(code), entropy);
+                return self.back_off(DhcpFailure::Rejected(code), turn);
             }
         }
         if exchange.is_exhausted() {
             return match self.state {
-                ClientState::Requesting { .. } => self.request_next(now, DhcpFailure::NoAnswer, entropy, out),
+                ClientState::Requesting { .. } => self.request_next(DhcpFailure::NoAnswer, turn),
                 ClientState::Releasing { .. } => {
                     self.exchange = None;
                     self.state = ClientState::Stopped;
                     None
                 }
-                _ => self.back_off(now, DhcpFailure::NoAnswer, entropy),
+                _ => self.back_off(DhcpFailure::NoAnswer, turn),
             };
         }
-        let elapsed = exchange.send(now, self.solicit_max, entropy);
+        let elapsed = exchange.send(turn.now, self.solicit_max, turn.entropy);
         let (kind, transaction) = (exchange.kind(), exchange.transaction());
         let server = self.server.as_ref().filter(|_| !matches!(kind, MessageType::Solicit | MessageType::Rebind));
         let wanted = self.requested_prefixes();
         let options = message::options(&self.client, kind, server, elapsed, &wanted);
-        out.transmit(message::emit(self.interface, dhcp6::ClientServerMessage { kind, transaction, options }));
+        turn.out.transmit(message::emit(self.interface, dhcp6::ClientServerMessage { kind, transaction, options }));
         None
     }
 
@@ -418,25 +409,20 @@ impl DhcpClient {
 
     fn solicit(&mut self, now: Time, entropy: &mut Entropy) {
         self.server = None;
-        self.start_exchange(
-            now,
-            ClientState::Soliciting { offers: Vec::new(), refused: None },
-            MessageType::Solicit,
-            entropy,
-        );
+        self.start_exchange(now, ClientState::Soliciting { offers: Vec::new(), refused: None }, entropy);
     }
 
-    fn start_exchange(&mut self, now: Time, stage: ClientState, kind: MessageType, entropy: &mut Entropy) {
-        self.state = stage;
-        self.exchange = Some(Exchange::new(now, kind, entropy));
+    fn start_exchange(&mut self, now: Time, state: ClientState, entropy: &mut Entropy) {
+        self.exchange = state.message_type().map(|kind| Exchange::new(now, kind, entropy));
+        self.state = state;
     }
 
     /// Waits for SOL_MAX_RT, then starts anew (RFC 8415 §18.2.1).
-    fn back_off(&mut self, now: Time, why: DhcpFailure, entropy: &mut Entropy) -> Option<DhcpEvent> {
+    fn back_off(&mut self, why: DhcpFailure, turn: &mut Turn<'_>) -> Option<DhcpEvent> {
         self.exchange = None;
         self.server = None;
         let rest = if self.client.ia_type == IaType::IaNa { ADDRESS_RETRY_INTERVAL } else { self.solicit_max };
-        self.state = ClientState::BackedOff { until: now + exchange::randomized(rest, entropy) };
+        self.state = ClientState::BackedOff { until: turn.now + exchange::randomized(rest, turn.entropy) };
         let had = !self.leases.all().is_empty();
         self.leases = Leases::default();
         let told = std::mem::replace(&mut self.reported_unavailable, true);

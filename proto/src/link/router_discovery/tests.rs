@@ -1,5 +1,6 @@
 use super::*;
 use crate::contract::output::Output;
+use crate::contract::report::Report;
 use roam6_wire::DomainName;
 use roam6_wire::icmp6::NeighbourOption;
 

@@ -4,8 +4,8 @@ use crate::base::time::Time;
 use crate::contract::config::nemo::{Authentication, DsmipService};
 use crate::contract::output::Via;
 use crate::crypto::authenticator::Timestamp;
-use core::fmt;
 use core::time::Duration;
+use derive_more::Display;
 use roam6_wire::mobility::{CareOfField, FlowIdentification, MobilityOption, Status};
 use roam6_wire::{Bid, CareOfAddress, HomeAddress, Ipv4Endpoint, Sequence};
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -135,34 +135,27 @@ pub(super) struct Reply {
 }
 
 /// A timer of the home agent.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Display)]
 pub(super) enum HomeAgentTimer {
     /// The timer of a binding; its deadline says when.
+    #[display("binding of {_0}")]
     Binding(HomeAddress),
     /// The host rejected an item of a binding in force: it is put again.
+    #[display("rejected item of {_0}")]
     Reinstall(HomeAddress),
     /// The host rejected an item of no binding, an anycast address or a route: it is put again.
+    #[display("rejected item of the home link")]
     ReinstallHomeLink,
     /// Neighbour Advertisements for a home address, and how many remain.
+    #[display("announcement of {_0}")]
     Announce(HomeAddress, u8),
     /// A path MTU expires.
+    #[display("path MTU to {_0}")]
     PathMtu(Ipv6Addr),
     /// A Router Advertisement on the home link.
+    #[display("advertisement")]
     Advertise,
     /// An entry of the home agents list expires.
+    #[display("other home agent")]
     HomeAgents,
-}
-
-impl fmt::Display for HomeAgentTimer {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            HomeAgentTimer::Binding(home) => write!(f, "binding of {home}"),
-            HomeAgentTimer::Reinstall(home) => write!(f, "rejected item of {home}"),
-            HomeAgentTimer::ReinstallHomeLink => f.write_str("rejected item of the home link"),
-            HomeAgentTimer::Announce(home, _) => write!(f, "announcement of {home}"),
-            HomeAgentTimer::PathMtu(remote) => write!(f, "path MTU to {remote}"),
-            HomeAgentTimer::Advertise => f.write_str("advertisement"),
-            HomeAgentTimer::HomeAgents => f.write_str("other home agent"),
-        }
-    }
 }

@@ -42,7 +42,7 @@ use crate::contract::desired_state::DesiredState;
 use crate::contract::engine::{Engine, Outbox};
 use crate::contract::input::{AddressState, Input, LinkEvent};
 use crate::contract::output::Transmit;
-use crate::contract::report::{LossReason, NemoReport, Report};
+use crate::contract::report::{LossReason, NemoReport};
 use crate::contract::view::View;
 use crate::crypto::authenticator::{Timestamp, WallClock};
 use crate::nemo::OLD_PATH_LIFETIME;

@@ -7,7 +7,7 @@ use super::*;
 use crate::contract::config::shim::ShimConfig;
 use crate::contract::input::{AddressEvent, AddressState, Packet};
 use crate::contract::output::{Output, Put};
-use crate::contract::report::{DropReason, HostReport};
+use crate::contract::report::{DropReason, HostReport, Report};
 use crate::crypto::cga::{Parameters, Sec};
 use crate::crypto::hba::{self, KeyField};
 use crate::crypto::signature::PrivateKey;

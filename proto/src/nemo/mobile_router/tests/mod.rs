@@ -29,6 +29,7 @@ use crate::contract::config::nemo::{
 use crate::contract::input::{Clock, NeighbourEvent, Packet};
 use crate::contract::item::{Item, JournalRecord, Key, NextHop, Plan, RouteTable, SequenceRecord, Tunnel, TunnelId};
 use crate::contract::output::{Output, Put, Transmit, Via};
+use crate::contract::report::Report;
 use crate::crypto::authenticator::{authenticate, verify};
 use core::time::Duration;
 use roam6_wire::icmp6::{
