@@ -2,7 +2,7 @@
 
 use super::Shim;
 use super::context::ContextIndex;
-use super::messages::{I2Message, MessageOptions, ReceivedMessage, drop_packet};
+use super::messages::{I2Message, MessageOptions, ReceivedMessage};
 use super::uplinks;
 use crate::base::ids::AddressPair;
 use crate::base::time::Time;
@@ -23,12 +23,14 @@ impl Shim {
                 // A router also receives packets for other destinations.
                 if self.uplinks.link_of(path.local).is_some() && uplinks::is_global(path.peer) {
                     let received = ReceivedMessage {
+                        now,
                         path,
                         link: packet.link,
                         packet: &packet.bytes,
                         message_offset: datagram.payload_at,
+                        options: MessageOptions::default(),
                     };
-                    self.receive_shim6(now, received, datagram.payload, out);
+                    self.receive_shim6(received, datagram.payload, out);
                 }
             }
             _ => {}
@@ -48,48 +50,49 @@ impl Shim {
         }
     }
 
-    fn receive_shim6(&mut self, now: Time, received: ReceivedMessage<'_>, bytes: &[u8], out: &mut Outbox) {
+    fn receive_shim6(&mut self, received: ReceivedMessage<'_>, bytes: &[u8], out: &mut Outbox) {
         if let Some(header) = PayloadHeader::parse(bytes) {
             // With a known tag and source the packet came before the data plane had the context.
             if self.find_context(header.tag, received.path).is_none() {
-                self.send_r1bis(now, received.path, header.tag, out);
+                self.send_r1bis(received.now, received.path, header.tag, out);
             }
             return;
         }
         match Message::parse(bytes) {
-            Ok(message) => self.dispatch(now, received, &message, out),
+            Ok(message) => self.dispatch(received, &message, out),
             Err(malformed) => {
                 if let Some(code) = error_code(&malformed) {
-                    self.send_error(now, received, code, malformed.at, out);
+                    self.send_error(received, code, malformed.at, out);
                 }
-                drop_packet(DropReason::Malformed, received.path.peer, malformed.to_string(), out);
+                out.report_drop(DropReason::Malformed, received.path.peer, malformed.to_string());
             }
         }
     }
 
-    fn dispatch(&mut self, now: Time, received: ReceivedMessage<'_>, message: &Message, out: &mut Outbox) {
-        let options = MessageOptions::of_message(message);
+    fn dispatch(&mut self, received: ReceivedMessage<'_>, message: &Message, out: &mut Outbox) {
+        let received = ReceivedMessage { options: MessageOptions::of_message(message), ..received };
+        let now = received.now;
         match message {
-            Message::I1 { tag, nonce, .. } => self.receive_i1(now, received, (*tag, *nonce), &options, out),
+            Message::I1 { tag, nonce, .. } => self.receive_i1(received, (*tag, *nonce), out),
             Message::R1 { initiator_nonce, responder_nonce, .. } => {
-                self.receive_r1(now, received, (*initiator_nonce, *responder_nonce), &options, out);
+                self.receive_r1(received, (*initiator_nonce, *responder_nonce), out);
             }
             Message::I2 { tag, initiator_nonce, responder_nonce, .. } => {
                 let nonces = (*initiator_nonce, *responder_nonce);
-                self.receive_i2(now, received, I2Message { tag: *tag, nonces, lost_tag: None }, &options, out);
+                self.receive_i2(received, I2Message { tag: *tag, nonces, lost_tag: None }, out);
             }
             Message::I2bis { tag, initiator_nonce, responder_nonce, packet_tag, .. } => {
                 let nonces = (*initiator_nonce, *responder_nonce);
                 let lost = Some(*packet_tag);
-                self.receive_i2(now, received, I2Message { tag: *tag, nonces, lost_tag: lost }, &options, out);
+                self.receive_i2(received, I2Message { tag: *tag, nonces, lost_tag: lost }, out);
             }
-            Message::R2 { tag, nonce, .. } => self.receive_r2(now, received, (*tag, *nonce), &options, out),
+            Message::R2 { tag, nonce, .. } => self.receive_r2(received, (*tag, *nonce), out),
             Message::R1bis { packet_tag, responder_nonce, .. } => {
-                self.receive_r1bis(now, received, (*packet_tag, *responder_nonce), &options, out);
+                self.receive_r1bis(received, (*packet_tag, *responder_nonce), out);
             }
             Message::UpdateRequest { tag, nonce, .. } => {
                 if let Some(index) = self.find_context_or_send_r1bis(now, *tag, received.path, out) {
-                    self.receive_update_request(now, index, received, *nonce, &options, out);
+                    self.receive_update_request(index, received, *nonce, out);
                 }
             }
             Message::UpdateAck { tag, nonce, .. } => {
@@ -109,7 +112,7 @@ impl Shim {
             }
             Message::Error(error) => self.receive_error(received.path.peer, error, out),
             Message::Unknown { .. } => {
-                self.send_error(now, received, shim6::ErrorCode::UNKNOWN_TYPE, 2, out);
+                self.send_error(received, shim6::ErrorCode::UNKNOWN_TYPE, 2, out);
             }
         }
     }

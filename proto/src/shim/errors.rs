@@ -1,7 +1,7 @@
 //! Shim6 Error messages (RFC 5533 §5.14), and ICMPv6 errors about packets with rewritten addresses (RFC 5533 §8).
 
 use super::context::ContextIndex;
-use super::messages::{ReceivedMessage, drop_packet};
+use super::messages::ReceivedMessage;
 use super::{ICMP_HOLDDOWN_TIME, Shim};
 use crate::base::ids::AddressPair;
 use crate::base::time::Time;
@@ -27,13 +27,12 @@ impl Shim {
     /// Sends an Error message that points at `offset` of the received message.
     pub(super) fn send_error(
         &mut self,
-        now: Time,
         received: ReceivedMessage<'_>,
         code: ErrorCode,
         offset: usize,
         out: &mut Outbox,
     ) {
-        if !self.error_limiter.take(now) {
+        if !self.error_limiter.take(received.now) {
             return;
         }
         // The Error message has 8 octets before the packet, and may end with padding.
@@ -46,7 +45,6 @@ impl Shim {
     /// Sends an Error message that points into an option.
     pub(super) fn send_option_error(
         &mut self,
-        now: Time,
         received: ReceivedMessage<'_>,
         code: ErrorCode,
         (kind, offset): (u16, usize),
@@ -54,27 +52,21 @@ impl Shim {
     ) {
         let message = received.packet.get(received.message_offset..).unwrap_or_default();
         if let Some(at) = option::find(message, kind) {
-            self.send_error(now, received, code, at + offset, out);
+            self.send_error(received, code, at + offset, out);
         }
     }
 
     /// Sends an Error message that points at the verification method of a locator.
-    pub(super) fn send_locator_error(
-        &mut self,
-        now: Time,
-        received: ReceivedMessage<'_>,
-        index: usize,
-        out: &mut Outbox,
-    ) {
+    pub(super) fn send_locator_error(&mut self, received: ReceivedMessage<'_>, index: usize, out: &mut Outbox) {
         let place = (option::kind::LOCATORS, LocatorList::method_at(index));
-        self.send_option_error(now, received, ErrorCode::VERIFICATION, place, out);
+        self.send_option_error(received, ErrorCode::VERIFICATION, place, out);
     }
 
     /// Receives an Error message: reports it and changes no state, because it is not authenticated.
     pub(super) fn receive_error(&mut self, from: Ipv6Addr, error: &ErrorMessage, out: &mut Outbox) {
         let what = error.code.text().unwrap_or("unknown code");
         let detail = format!("error code {} ({what}) at octet {}", error.code.0, error.pointer);
-        drop_packet(DropReason::PeerError, from, detail, out);
+        out.report_drop(DropReason::PeerError, from, detail);
     }
 
     /// Receives an ICMPv6 error whose invoking packet has a Shim6 header.

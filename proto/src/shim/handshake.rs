@@ -1,7 +1,7 @@
 //! The context establishment handshake, context recovery and context confusion (RFC 5533 §7).
 
 use super::context::{Context, ContextIndex, Handshake, HandshakeStep, Peer, PeerLocator};
-use super::messages::{I2Message, MessageOptions, ReceivedMessage, drop_packet};
+use super::messages::{I2Message, MessageOptions, ReceivedMessage};
 use super::proof::{Claim, ClaimError};
 use super::validator::Subject;
 use super::{NO_R1_HOLDDOWN_TIME, Shim, Timer};
@@ -74,17 +74,10 @@ impl Shim {
         self.timers.set(Timer::Retransmit(index), now + jitter(pause, chance));
     }
 
-    pub(super) fn receive_i1(
-        &mut self,
-        now: Time,
-        received: ReceivedMessage<'_>,
-        (tag, nonce): (Tag, Nonce),
-        options: &MessageOptions<'_>,
-        out: &mut Outbox,
-    ) {
-        let (path, id) = (received.path, options.context_id(received.path));
+    pub(super) fn receive_i1(&mut self, received: ReceivedMessage<'_>, (tag, nonce): (Tag, Nonce), out: &mut Outbox) {
+        let (ReceivedMessage { now, path, .. }, id) = (received, received.context_id());
         if !self.is_local_ulid(id.ulids.local) {
-            return drop_packet(DropReason::NotForUs, path.peer, format!("I1 for {}", id.ulids.local), out);
+            return out.report_drop(DropReason::NotForUs, path.peer, format!("I1 for {}", id.ulids.local));
         }
         let index = self.contexts.find(&id);
         let context = index.and_then(|index| Some((index, self.contexts.get(index)?)));
@@ -112,17 +105,16 @@ impl Shim {
 
     pub(super) fn receive_r1(
         &mut self,
-        now: Time,
         received: ReceivedMessage<'_>,
         (nonce, responder_nonce): (Nonce, Nonce),
-        options: &MessageOptions<'_>,
         out: &mut Outbox,
     ) {
-        let unsolicited = |out: &mut Outbox| drop_packet(DropReason::Unsolicited, received.path.peer, "R1", out);
+        let ReceivedMessage { now, path, options, .. } = received;
+        let unsolicited = |out: &mut Outbox| out.report_drop(DropReason::Unsolicited, path.peer, "R1");
         let Some(index) = self.contexts.find_nonce(nonce) else { return unsolicited(out) };
         let handshake = self.contexts.get(index).and_then(|context| context.handshake.as_mut());
         let (Some(handshake), Some(validator)) = (handshake, options.validator) else { return unsolicited(out) };
-        if handshake.step != HandshakeStep::I1 || handshake.locators != received.path {
+        if handshake.step != HandshakeStep::I1 || handshake.locators != path {
             return unsolicited(out);
         }
         handshake.step = HandshakeStep::I2 { responder_nonce, validator: validator.to_vec() };
@@ -131,25 +123,18 @@ impl Shim {
     }
 
     /// Receives I2 and I2bis (RFC 5533 §7.13, §7.20): checks the validator first and signatures last.
-    pub(super) fn receive_i2(
-        &mut self,
-        now: Time,
-        received: ReceivedMessage<'_>,
-        second: I2Message,
-        options: &MessageOptions<'_>,
-        out: &mut Outbox,
-    ) {
-        let (path, id) = (received.path, options.context_id(received.path));
+    pub(super) fn receive_i2(&mut self, received: ReceivedMessage<'_>, second: I2Message, out: &mut Outbox) {
+        let (ReceivedMessage { now, path, options, .. }, id) = (received, received.context_id());
         let subject = match second.lost_tag {
             None => Subject::R1 { tag: second.tag, ulids: id.ulids, locators: path, fork: id.fork },
             Some(tag) => Subject::R1bis { tag, locators: path },
         };
         let (initiator_nonce, responder_nonce) = second.nonces;
         if !self.validators.check(now, responder_nonce, subject, options.validator.unwrap_or_default()) {
-            return drop_packet(DropReason::BadValidator, path.peer, "I2", out);
+            return out.report_drop(DropReason::BadValidator, path.peer, "I2");
         }
         if !self.is_local_ulid(id.ulids.local) {
-            return drop_packet(DropReason::NotForUs, path.peer, format!("I2 for {}", id.ulids.local), out);
+            return out.report_drop(DropReason::NotForUs, path.peer, format!("I2 for {}", id.ulids.local));
         }
         let index = self.contexts.find(&id);
         let former = index.and_then(|index| self.contexts.get(index)?.peer.clone());
@@ -160,20 +145,19 @@ impl Shim {
                 return self.send_r2(index, path, initiator_nonce, out);
             }
             if (known_responder.0.wrapping_sub(responder_nonce.0) as i32) > 0 {
-                return drop_packet(
+                return out.report_drop(
                     DropReason::Replayed,
                     path.peer,
                     "replayed I2: older than the last one accepted",
-                    out,
                 );
             }
         }
-        let mut peer = match self.verified_peer(now, former.as_ref(), id.ulids.peer, second.tag, options) {
+        let mut peer = match self.verified_peer(now, former.as_ref(), id.ulids.peer, second.tag, &options) {
             Ok(peer) => peer,
-            Err(error) => return self.reject_claim(now, received, error, out),
+            Err(error) => return self.reject_claim(received, error, out),
         };
         if !peer.has_locator(path.peer) {
-            return drop_packet(DropReason::Unverified, path.peer, format!("I2 for {}", id.ulids.peer), out);
+            return out.report_drop(DropReason::Unverified, path.peer, format!("I2 for {}", id.ulids.peer));
         }
         if index.is_none() && !self.make_room(now, path.peer, out) {
             return;
@@ -195,49 +179,41 @@ impl Shim {
         }
     }
 
-    pub(super) fn receive_r2(
-        &mut self,
-        now: Time,
-        received: ReceivedMessage<'_>,
-        (tag, nonce): (Tag, Nonce),
-        options: &MessageOptions<'_>,
-        out: &mut Outbox,
-    ) {
-        let unsolicited = |out: &mut Outbox| drop_packet(DropReason::Unsolicited, received.path.peer, "R2", out);
+    pub(super) fn receive_r2(&mut self, received: ReceivedMessage<'_>, (tag, nonce): (Tag, Nonce), out: &mut Outbox) {
+        let ReceivedMessage { now, path, options, .. } = received;
+        let unsolicited = |out: &mut Outbox| out.report_drop(DropReason::Unsolicited, path.peer, "R2");
         let Some(index) = self.contexts.find_nonce(nonce) else { return unsolicited(out) };
         let Some(context) = self.contexts.get(index) else { return unsolicited(out) };
-        if context.handshake.as_ref().is_none_or(|handshake| handshake.locators != received.path) {
+        if context.handshake.as_ref().is_none_or(|handshake| handshake.locators != path) {
             return unsolicited(out);
         }
         let (former, ulid) = (context.peer.clone(), context.id.ulids.peer);
-        let mut peer = match self.verified_peer(now, former.as_ref(), ulid, tag, options) {
+        let mut peer = match self.verified_peer(now, former.as_ref(), ulid, tag, &options) {
             Ok(peer) => peer,
-            Err(error) => return self.reject_claim(now, received, error, out),
+            Err(error) => return self.reject_claim(received, error, out),
         };
-        if !peer.has_locator(received.path.peer) {
-            return drop_packet(DropReason::Unverified, received.path.peer, "R2", out);
+        if !peer.has_locator(path.peer) {
+            return out.report_drop(DropReason::Unverified, path.peer, "R2");
         }
         peer.responder_nonce = former.and_then(|former| former.responder_nonce);
         self.contexts.end_handshake(index);
         self.timers.cancel(&Timer::Retransmit(index));
-        self.accept_peer(now, index, peer, received.path, out);
+        self.accept_peer(now, index, peer, path, out);
     }
 
     /// Receives R1bis: the peer has lost the context (RFC 5533 §7.18).
     pub(super) fn receive_r1bis(
         &mut self,
-        now: Time,
         received: ReceivedMessage<'_>,
         (packet_tag, responder_nonce): (Tag, Nonce),
-        options: &MessageOptions<'_>,
         out: &mut Outbox,
     ) {
-        let path = received.path;
+        let ReceivedMessage { now, path, options, .. } = received;
         let of =
             |(_, context): &(ContextIndex, &Context)| context.handshake.is_none() && context.accepts_source(path.peer);
         let index = self.contexts.with_peer_tag(packet_tag).find(of).map(|(index, _)| index);
         let (Some(index), Some(validator)) = (index, options.validator) else {
-            return drop_packet(DropReason::Unsolicited, path.peer, "R1bis", out);
+            return out.report_drop(DropReason::Unsolicited, path.peer, "R1bis");
         };
         let nonce = self.contexts.new_nonce(&mut self.entropy);
         let step = HandshakeStep::I2bis { responder_nonce, validator: validator.to_vec(), packet_tag };
@@ -248,7 +224,7 @@ impl Shim {
     /// Answers a message with an unknown context tag by R1bis (RFC 5533 §7.17).
     pub(super) fn send_r1bis(&mut self, now: Time, path: AddressPair, tag: Tag, out: &mut Outbox) {
         if !self.error_limiter.take(now) {
-            return drop_packet(DropReason::RateLimited, path.peer, "no context", out);
+            return out.report_drop(DropReason::RateLimited, path.peer, "no context");
         }
         let subject = Subject::R1bis { tag, locators: path };
         let (responder_nonce, validator) = self.validators.issue(now, subject, &mut self.entropy);
@@ -398,28 +374,21 @@ impl Shim {
     }
 
     /// Reports locators that failed verification to the operator, and to the peer by an Error message (RFC 5533 §7.2).
-    pub(super) fn reject_claim(
-        &mut self,
-        now: Time,
-        received: ReceivedMessage<'_>,
-        error: ClaimError,
-        out: &mut Outbox,
-    ) {
+    pub(super) fn reject_claim(&mut self, received: ReceivedMessage<'_>, error: ClaimError, out: &mut Outbox) {
         let from = received.path.peer;
         match error {
-            ClaimError::RateLimited => drop_packet(DropReason::RateLimited, from, "signatures", out),
+            ClaimError::RateLimited => out.report_drop(DropReason::RateLimited, from, "signatures"),
             ClaimError::Parameters => {
-                drop_packet(DropReason::Unverified, from, "CGA parameters do not match the ULID", out)
+                out.report_drop(DropReason::Unverified, from, "CGA parameters do not match the ULID")
             }
-            ClaimError::TooMany => drop_packet(DropReason::Unverified, from, "too many locators", out),
+            ClaimError::TooMany => out.report_drop(DropReason::Unverified, from, "too many locators"),
             ClaimError::Locator(index) => {
-                drop_packet(
+                out.report_drop(
                     DropReason::Unverified,
                     from,
                     format!("locator {index} of the list failed verification"),
-                    out,
                 );
-                self.send_locator_error(now, received, index, out);
+                self.send_locator_error(received, index, out);
             }
         }
     }

@@ -1,16 +1,16 @@
 //! A received control message as the protocol steps take it: its origin, its options, and why one was dropped.
 
 use crate::base::ids::{AddressPair, ContextId, LinkId};
+use crate::base::time::Time;
 use crate::contract::config::shim::MIN_SEND_TIMEOUT;
-use crate::contract::engine::Outbox;
-use crate::contract::report::DropReason;
 use core::time::Duration;
 use roam6_wire::shim6::{Fork, LocatorList, LocatorPreference, Message, Nonce, ShimOption, Tag};
-use std::net::Ipv6Addr;
 
-/// A received control message with its addresses and interface.
+/// A received control message with its addresses, interface and options.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct ReceivedMessage<'a> {
+    /// When it was received.
+    pub(super) now: Time,
     /// The packet's addresses: ours is `local`, the sender's `peer`.
     pub(super) path: AddressPair,
     /// The receiving interface.
@@ -19,6 +19,8 @@ pub(super) struct ReceivedMessage<'a> {
     pub(super) packet: &'a [u8],
     /// Offset of the message in the packet, octets.
     pub(super) message_offset: usize,
+    /// Its options; none before it is parsed.
+    pub(super) options: MessageOptions<'a>,
 }
 
 /// The options of one message, by type.
@@ -63,10 +65,12 @@ impl<'a> MessageOptions<'a> {
         }
         options
     }
+}
 
+impl ReceivedMessage<'_> {
     /// The context that the message names: by the ULID-pair option, else by the packet's addresses.
-    pub(super) fn context_id(&self, path: AddressPair) -> ContextId {
-        ContextId { ulids: self.ulids.unwrap_or(path), fork: self.fork }
+    pub(super) fn context_id(&self) -> ContextId {
+        ContextId { ulids: self.options.ulids.unwrap_or(self.path), fork: self.options.fork }
     }
 }
 
@@ -79,9 +83,4 @@ pub(super) struct I2Message {
     pub(super) nonces: (Nonce, Nonce),
     /// Packet Context Tag of an I2bis: the tag of the lost context.
     pub(super) lost_tag: Option<Tag>,
-}
-
-/// Reports a dropped packet.
-pub(super) fn drop_packet(reason: DropReason, from: Ipv6Addr, detail: impl Into<String>, out: &mut Outbox) {
-    out.report_drop(reason, from, detail);
 }

@@ -2,7 +2,7 @@
 
 use super::context::{ContextIndex, PendingUpdate};
 use super::handshake::jitter;
-use super::messages::{MessageOptions, ReceivedMessage, drop_packet};
+use super::messages::ReceivedMessage;
 use super::proof::Announcement;
 use super::{Shim, Timer, UPDATE_DELAY};
 use crate::base::time::Time;
@@ -99,18 +99,17 @@ impl Shim {
 
     pub(super) fn receive_update_request(
         &mut self,
-        now: Time,
         index: ContextIndex,
         received: ReceivedMessage<'_>,
         nonce: Nonce,
-        options: &MessageOptions<'_>,
         out: &mut Outbox,
     ) {
+        let ReceivedMessage { now, options, .. } = received;
         let Some(context) = self.contexts.get(index) else { return };
         let (Some(former), ulid) = (context.peer.clone(), context.id.ulids.peer) else { return };
-        let peer = match self.verified_peer(now, Some(&former), ulid, former.tag, options) {
+        let peer = match self.verified_peer(now, Some(&former), ulid, former.tag, &options) {
             Ok(peer) => peer,
-            Err(error) => return self.reject_claim(now, received, error, out),
+            Err(error) => return self.reject_claim(received, error, out),
         };
         if let Some((generation, elements)) = options.preferences {
             let wrong = match () {
@@ -119,17 +118,16 @@ impl Shim {
                 () => None,
             };
             if let Some((code, offset)) = wrong {
-                drop_packet(
+                out.report_drop(
                     DropReason::Malformed,
                     received.path.peer,
                     "locator preferences for another locator list",
-                    out,
                 );
-                return self.send_option_error(now, received, code, (option::kind::PREFERENCES, offset), out);
+                return self.send_option_error(received, code, (option::kind::PREFERENCES, offset), out);
             }
         }
         if peer.locators.is_empty() {
-            return drop_packet(DropReason::Unverified, received.path.peer, "the update leaves no locator", out);
+            return out.report_drop(DropReason::Unverified, received.path.peer, "the update leaves no locator");
         }
         let tag = peer.tag;
         if let Some(context) = self.contexts.get(index) {

@@ -198,10 +198,10 @@ impl PrefixSource {
         sharing.replaced = replaced;
         sharing.reported |= sharing.usable_from <= now;
         match (was_offered, sharing.reported && !replaced) {
-            (false, true) => out.report(Report::Nemo(NemoReport::PrefixShared { link, bid, prefix })),
+            (false, true) => out.report(NemoReport::PrefixShared { link, bid, prefix }),
             (true, false) => {
                 let why = "no longer shared".to_owned();
-                out.report(Report::Nemo(NemoReport::PrefixLost { link, bid, prefix, why }));
+                out.report(NemoReport::PrefixLost { link, bid, prefix, why });
             }
             _ => {}
         }
