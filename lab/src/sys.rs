@@ -20,13 +20,13 @@ pub(crate) struct ChildSetup {
     pub(crate) die_with_parent: bool,
 }
 
-/// Applies `birth` to each child of `command`.
-pub(crate) fn set_up_child(command: &mut Command, birth: ChildSetup) {
+/// Applies `setup` to each child of `command`.
+pub(crate) fn set_up_child(command: &mut Command, setup: ChildSetup) {
     let prepare = move || -> io::Result<()> {
-        if birth.die_with_parent {
+        if setup.die_with_parent {
             nix::sys::prctl::set_pdeathsig(nix::sys::signal::Signal::SIGKILL)?;
         }
-        if let Some(net) = &birth.net {
+        if let Some(net) = &setup.net {
             setns(net.as_fd(), CloneFlags::CLONE_NEWNET)?;
         }
         Ok(())
@@ -86,21 +86,19 @@ pub(crate) fn mptcp_socket() -> io::Result<OwnedFd> {
     }
 }
 
-/// Sets TCP segmentation offload (TSO) of the network device `name` in the calling thread's network namespace.
-pub(crate) fn set_tso(name: &str, on: bool) -> io::Result<()> {
-    const ETHTOOL_STSO: u32 = 0x1f;
-    set_offload(name, ETHTOOL_STSO, on)
+/// An offload of a network device, as a command of linux/ethtool.h.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Offload {
+    /// TCP segmentation offload.
+    Tso = 0x1f,
+    /// Generic receive offload.
+    Gro = 0x2c,
 }
 
-/// Sets generic receive offload (GRO) of the network device `name`.
-pub(crate) fn set_gro(name: &str, on: bool) -> io::Result<()> {
-    const ETHTOOL_SGRO: u32 = 0x2c;
-    set_offload(name, ETHTOOL_SGRO, on)
-}
-
-fn set_offload(name: &str, command: u32, on: bool) -> io::Result<()> {
+/// Sets an offload of the network device `name` in the calling thread's network namespace.
+pub(crate) fn set_offload(name: &str, offload: Offload, on: bool) -> io::Result<()> {
     let socket = std::net::UdpSocket::bind("[::]:0")?;
-    let mut value = [command, u32::from(on)];
+    let mut value = [offload as u32, u32::from(on)];
     let mut request = interface_request(name);
     request.ifr_ifru.ifru_data = value.as_mut_ptr().cast();
     // SAFETY: the kernel reads one `ifreq` and the two words it points to, which all live until the call returns.

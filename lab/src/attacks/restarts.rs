@@ -109,17 +109,17 @@ fn deregister(load: &mut RegistrationLoad, who: &[u32]) -> Result<Vec<u32>> {
 /// The statuses of the next `count` acknowledgements, by care-of address; fewer after the timeout. `None` if there is
 /// none.
 fn await_statuses(load: &mut RegistrationLoad, count: usize) -> Option<BTreeMap<roam6_wire::CareOfAddress, u8>> {
-    let mut told = BTreeMap::new();
+    let mut statuses = BTreeMap::new();
     let end = clock::now() + TIMEOUT;
-    while told.len() < count && clock::now() < end {
+    while statuses.len() < count && clock::now() < end {
         load.taps.uplink.wait(20);
         while let Some(packet) = load.taps.uplink.receive() {
             if let Some((to, status, _)) = parse_acknowledgement(packet) {
-                told.insert(to, status);
+                statuses.insert(to, status);
             }
         }
     }
-    (!told.is_empty()).then_some(told)
+    (!statuses.is_empty()).then_some(statuses)
 }
 
 /// Home addresses of all bindings.

@@ -19,16 +19,16 @@ const TIMEOUT: Duration = Duration::from_secs(2);
 /// for each source.
 pub(crate) fn forwarded_spoofed() -> Result<(usize, Vec<Value>)> {
     let (network, vehicle) = NemoNetwork::with_vehicle(Duration::ZERO, NO_DAD, "")?;
-    let evil = Host::new("evil")?;
-    evil.set_sysctl("ipv6/conf/default/accept_dad", "0")?;
-    evil.set_sysctl("ipv6/conf/default/accept_ra", "0")?;
-    let port = network.emulator.add_port(&evil, "eth0")?;
+    let attacker = Host::new("evil")?;
+    attacker.set_sysctl("ipv6/conf/default/accept_dad", "0")?;
+    attacker.set_sysctl("ipv6/conf/default/accept_ra", "0")?;
+    let port = network.emulator.add_port(&attacker, "eth0")?;
     network.emulator.plug(port, network.visited[0].link)?;
     let node = vehicle.mnn_address;
-    let dead = Ipv6Addr::from_bits(node.to_bits() ^ 0xdead);
+    let unused = Ipv6Addr::from_bits(node.to_bits() ^ 0xdead);
     let victim = network.emulator.link_local(vehicle.uplink(0)?)?;
     let mac = network.emulator.link_layer_address(vehicle.uplink(0)?).context("no such port")?;
-    evil.ip(&[
+    attacker.ip(&[
         &format!("neighbour replace {victim} lladdr {mac} dev eth0 nud permanent"),
         &format!("route add {CORRESPONDENT}/128 via {victim} dev eth0"),
         &format!("route add {node}/128 via {victim} dev eth0"),
@@ -38,25 +38,25 @@ pub(crate) fn forwarded_spoofed() -> Result<(usize, Vec<Value>)> {
     // From the mobile network to the Internet, and to the mobile network itself.
     let cases = [
         ("the node inside", node, CORRESPONDENT, &correspondent),
-        ("the mobile network", dead, CORRESPONDENT, &correspondent),
+        ("the mobile network", unused, CORRESPONDENT, &correspondent),
         ("the home address", vehicle.home_address, CORRESPONDENT, &correspondent),
-        ("the mobile network, to the node inside", dead, node, &inside),
+        ("the mobile network, to the node inside", unused, node, &inside),
     ];
     let (mut total, mut rows) = (0, Vec::new());
     for (name, source, to, receiver) in cases {
         // The host cannot have the node's own address while it has a route to it by the link.
         if source == node {
-            evil.ip(&[&format!("route delete {node}/128 via {victim} dev eth0")])?;
+            attacker.ip(&[&format!("route delete {node}/128 via {victim} dev eth0")])?;
         }
-        evil.ip(&[&format!("address add {source}/128 dev eth0 nodad")])?;
-        let sender = evil.in_namespace(|| UdpSocket::bind(SocketAddrV6::new(source, 0, 0, 0)))??;
+        attacker.ip(&[&format!("address add {source}/128 dev eth0 nodad")])?;
+        let sender = attacker.in_namespace(|| UdpSocket::bind(SocketAddrV6::new(source, 0, 0, 0)))??;
         for _ in 0..COUNT {
             sender.send_to(b"spoofed", SocketAddrV6::new(to, PORT, 0, 0))?;
         }
         let arrived = count_datagrams(receiver)?;
-        evil.ip(&[&format!("address delete {source}/128 dev eth0")])?;
+        attacker.ip(&[&format!("address delete {source}/128 dev eth0")])?;
         if source == node {
-            evil.ip(&[&format!("route add {node}/128 via {victim} dev eth0")])?;
+            attacker.ip(&[&format!("route add {node}/128 via {victim} dev eth0")])?;
         }
         total += arrived;
         rows.push(

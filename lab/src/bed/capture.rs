@@ -16,12 +16,8 @@ impl Capture {
     /// Creates the file.
     pub(crate) fn create(path: &Path) -> Result<Capture> {
         let mut capture = Capture { file: BufWriter::new(File::create(path)?), interfaces: BTreeMap::new() };
-        let mut section = Vec::new();
-        section.extend(0x1a2b_3c4d_u32.to_le_bytes());
-        section.extend(1_u16.to_le_bytes());
-        section.extend(0_u16.to_le_bytes());
-        section.extend(u64::MAX.to_le_bytes());
-        capture.write_block(0x0a0d_0d0a, &section)?;
+        // Byte order, version 1.0, unknown length of the section.
+        capture.write_block(0x0a0d_0d0a, &[0x1a2b_3c4d, 1, u32::MAX, u32::MAX], &[], &[])?;
         Ok(capture)
     }
 
@@ -29,15 +25,8 @@ impl Capture {
     pub(crate) fn write_packet(&mut self, interface: &str, unix_micros: u64, frame: &[u8]) -> Result<()> {
         let number = self.interface_number(interface)?;
         let length = u32::try_from(frame.len()).unwrap_or(u32::MAX);
-        let mut body = Vec::with_capacity(frame.len() + 24);
-        body.extend(number.to_le_bytes());
-        body.extend(u32::try_from(unix_micros >> 32).unwrap_or_default().to_le_bytes());
-        body.extend(u32::try_from(unix_micros & 0xffff_ffff).unwrap_or_default().to_le_bytes());
-        body.extend(length.to_le_bytes());
-        body.extend(length.to_le_bytes());
-        body.extend(frame);
-        pad(&mut body);
-        self.write_block(6, &body)
+        let (high, low) = ((unix_micros >> 32) as u32, unix_micros as u32);
+        self.write_block(6, &[number, high, low, length, length], frame, &[])
     }
 
     /// Flushes the file.
@@ -51,28 +40,18 @@ impl Capture {
         }
         let number = u32::try_from(self.interfaces.len()).unwrap_or_default();
         self.interfaces.insert(name.to_owned(), number);
-        let mut body = Vec::new();
-        body.extend(1_u16.to_le_bytes()); // Ethernet
-        body.extend(0_u16.to_le_bytes());
-        body.extend(0_u32.to_le_bytes());
-        body.extend(2_u16.to_le_bytes()); // its name
-        body.extend(u16::try_from(name.len()).unwrap_or_default().to_le_bytes());
-        body.extend(name.bytes());
-        pad(&mut body);
-        body.extend(0_u32.to_le_bytes());
-        self.write_block(1, &body)?;
+        // Link type Ethernet, no limit of length, option 2 (the name), end of options.
+        let option = 2 | u32::try_from(name.len()).unwrap_or_default() << 16;
+        self.write_block(1, &[1, 0, option], name.as_bytes(), &[0])?;
         Ok(number)
     }
 
-    fn write_block(&mut self, kind: u32, body: &[u8]) -> Result<()> {
-        let total = u32::try_from(body.len() + 12).unwrap_or_default().to_le_bytes();
-        self.file.write_all(&kind.to_le_bytes())?;
-        self.file.write_all(&total)?;
-        self.file.write_all(body)?;
-        self.file.write_all(&total)
+    /// Writes a block: numbers, octets padded to a multiple of four, numbers.
+    fn write_block(&mut self, kind: u32, before: &[u32], octets: &[u8], after: &[u32]) -> Result<()> {
+        let padding = vec![0; octets.len().next_multiple_of(4) - octets.len()];
+        let words = |numbers: &[u32]| -> Vec<u8> { numbers.iter().flat_map(|number| number.to_le_bytes()).collect() };
+        let body = [&words(before)[..], octets, &padding, &words(after)].concat();
+        let total = u32::try_from(body.len() + 12).unwrap_or_default();
+        self.file.write_all(&[words(&[kind, total]), body, words(&[total])].concat())
     }
-}
-
-fn pad(bytes: &mut Vec<u8>) {
-    bytes.resize(bytes.len().next_multiple_of(4), 0);
 }

@@ -31,12 +31,12 @@ pub(crate) fn to_offset(place: Coordinates) -> Offset {
 }
 
 /// Serves the position of `port` at `host` until the workers are dropped.
-pub(crate) fn serve(host: &Host, whereabouts: Positions, port: Port) -> Result<Workers> {
+pub(crate) fn serve(host: &Host, positions: Positions, port: Port) -> Result<Workers> {
     let listener =
         host.in_namespace(|| TcpListener::bind((Ipv4Addr::LOCALHOST, PORT)))?.context("no port for a gpsd")?;
     listener.set_nonblocking(true)?;
     let mut workers = Workers::default();
-    workers.spawn("gps", move |stop| run_server(&listener, &whereabouts, port, stop))?;
+    workers.spawn("gps", move |stop| run_server(&listener, &positions, port, stop))?;
     Ok(workers)
 }
 
@@ -46,13 +46,13 @@ struct Client {
     watching: bool,
 }
 
-fn run_server(listener: &TcpListener, whereabouts: &Positions, port: Port, stop: &AtomicBool) {
+fn run_server(listener: &TcpListener, positions: &Positions, port: Port, stop: &AtomicBool) {
     let mut clients = Vec::new();
     while !stop.load(Ordering::Relaxed) {
         while let Ok((stream, _)) = listener.accept() {
             clients.extend(Client::send_version(stream));
         }
-        let report = tpv_report(whereabouts, port);
+        let report = tpv_report(positions, port);
         clients.retain_mut(|client| client.send_report(&report));
         std::thread::sleep(INTERVAL);
     }
@@ -80,8 +80,8 @@ impl Client {
 }
 
 /// A TPV report of gpsd, speed in metres per second; without a position if the port is on no radio channel.
-fn tpv_report(whereabouts: &Positions, port: Port) -> String {
-    let tpv = match whereabouts.position_and_motion(port) {
+fn tpv_report(positions: &Positions, port: Port) -> String {
+    let tpv = match positions.position_and_motion(port) {
         Some((offset, motion)) => {
             let (lat, lon) = to_position(offset).to_degrees();
             let (speed, track) = (motion.speed, motion.heading);

@@ -1,7 +1,7 @@
 //! A host: a network namespace with a name and a directory for its files.
 
 use super::sandbox::WORK_DIR;
-use crate::sys::{ChildSetup, set_gro, set_up_child};
+use crate::sys::{ChildSetup, Offload, set_offload, set_up_child};
 use anyhow::{Context, Result, anyhow, bail};
 use nix::mount::{MntFlags, umount2};
 use nix::sched::{CloneFlags, setns};
@@ -11,7 +11,7 @@ use std::fs::{self, File};
 use std::io::Write;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 
 /// A host of the testbed. Cheap to clone; removed with its last clone.
@@ -96,7 +96,7 @@ impl Host {
 
     /// Enables GRO on an interface: a veth needs it (NAPI) to run native XDP programs.
     pub(crate) fn enable_gro(&self, interface: &str) -> Result<()> {
-        let done = self.in_namespace(|| set_gro(interface, true))?;
+        let done = self.in_namespace(|| set_offload(interface, Offload::Gro, true))?;
         done.with_context(|| format!("{}: generic receive offload of {interface}", self.0.name))
     }
 
@@ -138,6 +138,17 @@ impl Host {
 fn parse_reply(line: &str) -> Option<(usize, f64)> {
     let field = |name: &str| line.split(name).nth(1)?.split(' ').next();
     Some((field("icmp_seq=")?.parse().ok()?, field("time=")?.parse().ok()?))
+}
+
+/// A process that is killed on drop.
+#[derive(Debug)]
+pub(crate) struct Process(pub(crate) Child);
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        self.0.kill().ok();
+        self.0.wait().ok();
+    }
 }
 
 /// Runs a command to its end; its standard output if it succeeds, its standard error as the error if not.

@@ -10,7 +10,6 @@ pub(crate) mod link_emulator;
 pub(crate) mod sandbox;
 pub(crate) mod tap;
 
-pub(crate) use access_router::{DhcpServer, Radvd};
 pub(crate) use daemon::{Daemon, Events};
-pub(crate) use host::Host;
+pub(crate) use host::{Host, Process};
 pub(crate) use link_emulator::{LinkEmulator, ObservedFrame, Port, Positions, Segment};

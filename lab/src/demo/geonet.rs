@@ -2,7 +2,7 @@
 //! back; ping and TCP continue between the first vehicle and the roadside unit (EN 302 636-6-1).
 
 use super::Demo;
-use crate::bed::{Radvd, dissector};
+use crate::bed::{Process, access_router, dissector};
 use crate::clock;
 use crate::load::{Endpoint, Protocol, Transfer, TransferLoad};
 use crate::report::chart::Chart;
@@ -40,13 +40,9 @@ const TIMEOUT: Duration = Duration::from_secs(20);
 /// The results of a move.
 struct Phase {
     what: &'static str,
-    metres: f64,
-    hops: usize,
-    received: usize,
-    /// Milliseconds.
-    round_trip: Option<f64>,
-    /// Microseconds.
-    longest_silence: u64,
+    passed: bool,
+    /// Distance, hops, echoes, round trip and longest silence of TCP.
+    columns: [String; 5],
 }
 
 /// The stations.
@@ -54,7 +50,7 @@ struct RoadScene {
     road: Road,
     rsu: RoadStation,
     vehicles: [RoadStation; 3],
-    _radvd: Radvd,
+    _radvd: Process,
 }
 
 /// The scene.
@@ -71,7 +67,7 @@ pub(crate) fn scene(demo: &mut Demo) -> Result<Option<Chart>> {
     let ends =
         [Endpoint { host: &first.host, address }, Endpoint { host: &scene.rsu.host, address: host_address(PREFIX, 1) }];
     let load = TransferLoad { message: 1000, ..TransferLoad::steady(Protocol::Tcp, 9700, 50_000) };
-    let transfer = Transfer::start_with(ends, load)?;
+    let transfer = Transfer::start(ends, load)?;
     demo.action("a TCP transfer begins between the first vehicle and the roadside unit");
     let moves = MOVES.iter().map(|(what, positions)| scene.drive_and_measure(demo, &transfer, what, *positions));
     let moves: Result<Vec<Phase>> = moves.collect();
@@ -99,7 +95,7 @@ impl RoadScene {
         let vehicle = |name, metres| road.add_station(name, "passenger-car", Track::standing(road_position(metres)));
         let [one, two, three] = begin;
         let vehicles = [vehicle("first", one)?, vehicle("second", two)?, vehicle("third", three)?];
-        let radvd = Radvd::start_roadside(&rsu.host, VIRTUAL_LINK, &format!("{PREFIX}/64"))?;
+        let radvd = access_router::advertise_at_roadside(&rsu.host, VIRTUAL_LINK, &format!("{PREFIX}/64"))?;
         Ok(RoadScene { road, rsu, vehicles, _radvd: radvd })
     }
 
@@ -133,44 +129,19 @@ impl RoadScene {
         sleep(self.road.set_destinations(goals, SPEED)? + Duration::from_secs(2));
         let ([first, ..], to) = (&self.vehicles, host_address(PREFIX, 1).to_string());
         let round_trips = first.host.ping(ECHOES, &["-i", "0.1", "-W", "2", &to])?;
-        let [metres, ..] = positions;
-        let phase = Phase {
-            what,
-            metres,
-            hops: hop_count(&positions),
-            received: round_trips.len(),
-            round_trip: percentile(&round_trips, 0.5),
-            longest_silence: transfer.longest_silence(begin, clock::unix_micros()),
-        };
-        demo.timed_check(phase.is_good(), phase.summary());
-        Ok(phase)
+        let silence = transfer.longest_silence(begin, clock::unix_micros());
+        let ([metres, ..], hops) = (positions, hop_count(&positions));
+        let round_trip = percentile(&round_trips, 0.5).map_or("-".to_owned(), |millis| format!("{millis:.1} ms"));
+        let (echoes, silent) =
+            (format!("{}/{ECHOES}", round_trips.len()), format!("{:.0} ms", silence as f64 / 1000.0));
+        let passed = round_trips.len() == ECHOES && silence < MAX_SILENCE;
+        let summary = format!("{metres:.0} m, hops: {hops}, round trip {round_trip}, echoes {echoes}");
+        demo.timed_check(passed, format!("  {summary}; longest TCP silence {silent}"));
+        Ok(Phase { what, passed, columns: [format!("{metres:.0} m"), hops.to_string(), echoes, round_trip, silent] })
     }
 
     fn log_tails(&self) -> String {
         self.vehicles.iter().chain([&self.rsu]).map(|station| station.daemon.log_tail()).collect()
-    }
-}
-
-impl Phase {
-    fn is_good(&self) -> bool {
-        self.received == ECHOES && self.longest_silence < MAX_SILENCE
-    }
-
-    /// Distance, hops, echoes, round trip and longest silence as columns.
-    fn columns(&self) -> [String; 5] {
-        let round_trip = self.round_trip.map_or("-".to_owned(), |millis| format!("{millis:.1} ms"));
-        [
-            format!("{:.0} m", self.metres),
-            self.hops.to_string(),
-            format!("{}/{ECHOES}", self.received),
-            round_trip,
-            format!("{:.0} ms", self.longest_silence as f64 / 1000.0),
-        ]
-    }
-
-    fn summary(&self) -> String {
-        let [metres, hops, echoes, round_trip, silence] = self.columns();
-        format!("  {metres}, hops: {hops}, round trip {round_trip}, echoes {echoes}; longest TCP silence {silence}")
     }
 }
 
@@ -190,12 +161,12 @@ fn hop_count(positions: &[f64; 3]) -> usize {
 }
 
 fn print_table(demo: &mut Demo, moves: &[Phase]) {
-    let row = |what: &str, [metres, hops, echoes, round_trip, silence]: [String; 5]| {
+    let row = |what: &str, [metres, hops, echoes, round_trip, silence]: &[String; 5]| {
         format!("{what:<44} {metres:>8} {hops:>5} {echoes:>9} {round_trip:>11} {silence:>11}")
     };
     let header = ["distance", "hops", "echoes", "round trip", "TCP silent"].map(str::to_owned);
-    demo.line(LineStyle::Action, row("", header));
+    demo.line(LineStyle::Action, row("", &header));
     for phase in moves {
-        demo.check(phase.is_good(), row(phase.what, phase.columns()));
+        demo.check(phase.passed, row(phase.what, &phase.columns));
     }
 }

@@ -107,8 +107,8 @@ impl Sessions {
         // A few octets at a time, fifty times a second, as of typed and echoed characters.
         let keys = TransferLoad { message: 16, ..TransferLoad::steady(Protocol::Tcp, 9701, 800) };
         Ok(Sessions {
-            interactive: Transfer::start_with(network.ends(), keys)?,
-            bulk: Transfer::start_with(network.ends(), TransferLoad::steady(Protocol::Tcp, 9700, 500_000))?,
+            interactive: Transfer::start(network.ends(), keys)?,
+            bulk: Transfer::start(network.ends(), TransferLoad::steady(Protocol::Tcp, 9700, 500_000))?,
         })
     }
 

@@ -108,18 +108,18 @@ impl City {
     /// A random walk over crossings without U-turns, for three minutes.
     fn random_track(&mut self) -> Track {
         let mut at = (self.rng.below(CROSSINGS), self.rng.below(CROSSINGS));
-        let mut came_from = at;
+        let mut previous = at;
         let speed = 8.0 + self.rng.below(600) as f64 / 100.0;
         let mut track = Track::standing(crossing_position(at));
         while track.last().0 < Time::ZERO + Duration::from_secs(180) {
             let (east, north) = at;
-            let ways =
+            let turns =
                 [(east + 1, north), (east.wrapping_sub(1), north), (east, north + 1), (east, north.wrapping_sub(1))];
-            let ways = ways.into_iter().filter(|way| way.0 < CROSSINGS && way.1 < CROSSINGS && *way != came_from);
-            let ways: Vec<(u64, u64)> = ways.collect();
-            let chosen = usize::try_from(self.rng.below(ways.len() as u64)).unwrap_or(0);
-            let Some(next) = ways.get(chosen).copied() else { break };
-            (came_from, at) = (at, next);
+            let turns = turns.into_iter().filter(|way| way.0 < CROSSINGS && way.1 < CROSSINGS && *way != previous);
+            let turns: Vec<(u64, u64)> = turns.collect();
+            let chosen = usize::try_from(self.rng.below(turns.len() as u64)).unwrap_or(0);
+            let Some(next) = turns.get(chosen).copied() else { break };
+            (previous, at) = (at, next);
             track = track.drive_to(crossing_position(at), speed);
         }
         track
@@ -177,8 +177,8 @@ impl City {
         let (StepCause::FrameReceived(frame), Some(payload)) = (&step.cause, &step.delivered) else { return };
         let hops = Packet::parse(&frame.bytes)
             .map_or(0, |packet| u32::from(packet.max_hop_limit - packet.remaining_hop_limit) + 1);
-        if let Some(asked) = number(payload).and_then(|number| self.messages.get_mut(&number)) {
-            asked.reached.entry(step.station).or_insert(hops);
+        if let Some(message) = number(payload).and_then(|number| self.messages.get_mut(&number)) {
+            message.reached.entry(step.station).or_insert(hops);
         }
     }
 
@@ -203,12 +203,12 @@ impl City {
 
     fn count(&self, for_areas: bool) -> Count {
         let mut count = Count::default();
-        for asked in
-            self.messages.values().filter(|asked| matches!(asked.to, TransportType::GeoBroadcast(_)) == for_areas)
+        for message in
+            self.messages.values().filter(|message| matches!(message.to, TransportType::GeoBroadcast(_)) == for_areas)
         {
-            for (id, least) in &asked.reachable {
+            for (id, least) in &message.reachable {
                 count.reachable += 1;
-                if let Some(hops) = asked.reached.get(id) {
+                if let Some(hops) = message.reached.get(id) {
                     count.reached += 1;
                     count.min_hops += least;
                     count.hops += hops;

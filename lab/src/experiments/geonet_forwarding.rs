@@ -22,27 +22,27 @@ pub(super) fn run(run: &mut Run) -> Result<()> {
     let mut results = NEIGHBOURS.map(|neighbours| (neighbours, Vec::new(), Vec::new()));
     // In turn, so that load of the machine affects all of them.
     for _ in 0..rounds {
-        for (neighbours, rates, trips) in &mut results {
+        for (neighbours, rates, latencies) in &mut results {
             run.step(&format!("{neighbours} neighbours"));
-            let seen = measure(*neighbours, run.quick)?;
-            run.require(seen.is_correct, || {
+            let result = measure(*neighbours, run.quick)?;
+            run.require(result.is_correct, || {
                 format!("{neighbours} neighbours: not every packet was forwarded to the right next hop")
             });
-            rates.push(seen.pps);
-            trips.extend(seen.latencies);
+            rates.push(result.pps);
+            latencies.extend(result.latencies);
         }
     }
-    let mut middles = Vec::new();
-    for (neighbours, rates, trips) in &results {
-        let (pps, late) = (percentile(rates, 0.5), percentile(trips, 0.5));
+    let mut medians = Vec::new();
+    for (neighbours, rates, latencies) in &results {
+        let (pps, latency) = (percentile(rates, 0.5), percentile(latencies, 0.5));
         run.rows.push(json!({
-            "neighbours": neighbours, "frame_octets": FRAME, "pps_of_a_core": distribution(rates), "latency_us": distribution(trips),
+            "neighbours": neighbours, "frame_octets": FRAME, "pps_of_a_core": distribution(rates), "latency_us": distribution(latencies),
         }));
-        middles.extend(pps);
+        medians.extend(pps);
         run.summarise(&format!("greedy_pps_{neighbours}"), pps.map(f64::round));
-        run.summarise(&format!("latency_us_p50_{neighbours}"), late.map(round));
+        run.summarise(&format!("latency_us_p50_{neighbours}"), latency.map(round));
     }
-    if let (Some(few), Some(many)) = (middles.first(), middles.last()) {
+    if let (Some(few), Some(many)) = (medians.first(), medians.last()) {
         run.summarise("greedy_200_over_1", round(many / few.max(1.0)));
     }
     Ok(())
@@ -66,19 +66,19 @@ fn measure(neighbours: u16, quick: bool) -> Result<BurstResult> {
         host.ip(&[&format!("link set {name} up")])?;
     }
     let daemon = Daemon::start(&forwarder, CONFIG)?;
-    let mut play = EmulatedStations::open(&network, "air0", neighbours)?;
-    play.send_beacons()?;
+    let mut stations = EmulatedStations::open(&network, "air0", neighbours)?;
+    stations.send_beacons()?;
     let known = || daemon.neighbour_count().ok().filter(|count| *count == usize::from(neighbours));
     clock::wait_for(Duration::from_secs(10), known).context("the forwarder does not know its neighbours")?;
-    let (checked, trips) =
-        play.measure_latency(if quick { LATENCY_SAMPLES / 4 } else { LATENCY_SAMPLES }, PAUSE, FRAME)?;
-    play.send_beacons()?;
+    let (checked, latencies) =
+        stations.measure_latency(if quick { LATENCY_SAMPLES / 4 } else { LATENCY_SAMPLES }, PAUSE, FRAME)?;
+    stations.send_beacons()?;
     let before = daemon.usage()?.cpu_time;
-    let forwarded = play.send_burst(if quick { BURST / 3 } else { BURST }, FRAME)?;
+    let forwarded = stations.send_burst(if quick { BURST / 3 } else { BURST }, FRAME)?;
     let spent = daemon.usage()?.cpu_time.saturating_sub(before);
     Ok(BurstResult {
         pps: forwarded as f64 / spent.as_secs_f64().max(1e-9),
-        latencies: trips,
+        latencies,
         is_correct: checked && forwarded > 0,
     })
 }

@@ -1,4 +1,4 @@
-//! Round trips between nodes in two vehicles, over GeoNetworking and by plain IPv6 routing over the same radio channel
+//! Round round_trips between nodes in two vehicles, over GeoNetworking and by plain IPv6 routing over the same radio channel
 //! in the same run, one hop and two (the paper's Figs 7 to 9).
 
 use crate::bed::{Host, Port};
@@ -66,8 +66,8 @@ pub(super) fn run(run: &mut Run) -> Result<()> {
                 plain.extend(network.ping(PingPath::Plain, *size, count / 4)?);
                 geo.extend(network.ping(PingPath::Geo, *size, count / 4)?);
             }
-            let middle = |times: &RoundTrips| percentile(times, 0.5).unwrap_or(f64::INFINITY);
-            overheads.push((middle(&geo) - middle(&plain)) * 1000.0);
+            let median = |times: &RoundTrips| percentile(times, 0.5).unwrap_or(f64::INFINITY);
+            overheads.push((median(&geo) - median(&plain)) * 1000.0);
             for (way, times) in [("geonetworking", geo), ("plain", plain)] {
                 lost += count - times.len();
                 run.rows.push(json!({
@@ -89,15 +89,15 @@ pub(super) fn run(run: &mut Run) -> Result<()> {
 /// location service resolves its position.
 fn first_packets(network: &mut RttNetwork, count: usize, run: &mut Run) -> Result<()> {
     for (name, known) in [("first_packet_ms_p50", false), ("first_packet_location_service_ms_p50", true)] {
-        let mut trips = Vec::new();
+        let mut round_trips = Vec::new();
         for _ in 0..count {
             network.restart_first(known)?;
             let times = network.ping(PingPath::Geo, 56, 1)?;
             run.require(!times.is_empty(), || format!("{name}: the first echo was lost"));
-            trips.extend(times);
+            round_trips.extend(times);
         }
-        run.rows.push(json!({ "case": name, "rtt_ms": distribution(&trips) }));
-        run.summarise(name, percentile(&trips, 0.5).map(round));
+        run.rows.push(json!({ "case": name, "rtt_ms": distribution(&round_trips) }));
+        run.summarise(name, percentile(&round_trips, 0.5).map(round));
     }
     Ok(())
 }
@@ -109,11 +109,8 @@ impl RttNetwork {
         let [near, _] = DISTANCES;
         let station = |name, metres| road.add_station(name, "passenger-car", Track::standing(road_position(metres)));
         let (mr1, relay, mr2) = (station("mr1", 0.0)?, station("relay", RELAY)?, station("mr2", near)?);
-        let node = |station, name, side: usize| -> Result<Host> {
-            let pick = |all: [Ipv6Addr; 2]| all.into_iter().nth(side).context("two sides");
-            road.add_node(station, name, &[pick(GEO)?, pick(PLAIN)?])
-        };
-        let nodes = [node(&mr1, "mnn1", 0)?, node(&mr2, "mnn2", 1)?];
+        let ([g1, g2], [p1, p2]) = (GEO, PLAIN);
+        let nodes = [road.add_node(&mr1, "mnn1", &[g1, p1])?, road.add_node(&mr2, "mnn2", &[g2, p2])?];
         let plain = [
             road.add_plain_radio(&mr1, Track::standing(road_position(0.0)))?,
             road.add_plain_radio(&relay, Track::standing(road_position(RELAY)))?,

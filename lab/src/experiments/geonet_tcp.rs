@@ -22,7 +22,7 @@ pub(super) fn run(run: &mut Run) -> Result<()> {
     run.step("building the road");
     let network = TcpNetwork::build(seconds)?;
     let load = TransferLoad { message: 1200, ..TransferLoad::steady(Protocol::Tcp, 9700, 100_000) };
-    let transfer = Transfer::start_with(network.ends.ends(), load)?;
+    let transfer = Transfer::start(network.ends.ends(), load)?;
     network.drive(seconds)?;
     let begin = clock::unix_micros();
     let mut silences = Vec::new();

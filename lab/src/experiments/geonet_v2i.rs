@@ -64,8 +64,8 @@ impl DriveRun {
     fn start(network: RoadsideNetwork) -> Result<DriveRun> {
         let [one, other] = &network.vehicles;
         let load = |port| TransferLoad { message: 1000, ..TransferLoad::steady(Protocol::Tcp, port, RATE) };
-        let out = Transfer::start_with([one.vehicle.node(), network.network.correspondent()], load(9800))?;
-        let between = Transfer::start_with([one.vehicle.node(), other.vehicle.node()], load(9801))?;
+        let out = Transfer::start([one.vehicle.node(), network.network.correspondent()], load(9800))?;
+        let between = Transfer::start([one.vehicle.node(), other.vehicle.node()], load(9801))?;
         let ways = network.watch_paths();
         Ok(DriveRun { path_usage: ways, connections: [("internet", out), ("vehicles", between)], network })
     }
@@ -75,15 +75,12 @@ impl DriveRun {
         let begin = clock::unix_micros();
         self.network.drive(phase.places, speed)?;
         let there = clock::unix_micros();
-        let now = || clock::unix_micros() - there;
-        while !uses_only(phase.expected_paths, &self.path_shares(POLL_INTERVAL))
-            && u128::from(now()) < SETTLE.as_micros()
-        {}
-        let settled = now();
+        let has_converged = || uses_only(phase.expected_paths, &self.path_shares(POLL_INTERVAL)).then_some(());
+        clock::wait_for(SETTLE, has_converged);
+        let settled = round((clock::unix_micros() - there) as f64 / 1000.0);
         let shares = self.path_shares(SAMPLE_TIME);
         let end = clock::unix_micros();
         let right = uses_only(phase.expected_paths, &shares);
-        let settled = round(settled as f64 / 1000.0);
         let mut row = json!({
             "phase": phase.what, "metres": phase.places, "ways_right": right, "settled_ms_at_most": settled,
         });
@@ -112,15 +109,12 @@ impl DriveRun {
         for (name, transfer) in self.connections {
             let deliveries = transfer.finish(TIMEOUT).with_context(|| format!("the connection {name}\n{logs}"))?;
             whole &= deliveries.iter().all(Delivery::is_complete);
-        }
-        for name in ["internet", "vehicles"] {
             let key = format!("silence_ms_{name}");
             let silences = run.rows.iter().filter_map(|row| row.get(&key)?.as_f64());
             let worst = silences.fold(0.0, f64::max);
             run.summarise(&format!("gap_ms_max_{name}"), worst);
         }
-        let right = |row: &Value| row.get("ways_right").and_then(Value::as_bool) == Some(true);
-        let right = run.rows.iter().all(right);
+        let right = run.rows.iter().all(|row| row["ways_right"] == true);
         run.summarise("ways_right", u8::from(right));
         run.require_tcp(whole);
         Ok(())

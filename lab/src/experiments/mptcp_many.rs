@@ -109,7 +109,7 @@ fn connect(testbed: &MptcpTestbed, passengers: &[MptcpNode], protocol: Protocol)
         let port = PORT + u16::try_from(number)?;
         let load = TransferLoad { protocol, port, message: MESSAGE, rate: None, answered: true, buffer: Some(BUFFER) };
         let ends = [Endpoint { host: &passenger.host, address: passenger.address }, Endpoint { host: cn, address }];
-        transfers.push(Transfer::start_with(ends, load).with_context(|| format!("node {number}"))?);
+        transfers.push(Transfer::start(ends, load).with_context(|| format!("node {number}"))?);
     }
     Ok(transfers)
 }

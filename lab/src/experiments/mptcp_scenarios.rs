@@ -22,8 +22,6 @@ const PAPER_GAIN: f64 = 1.15;
 struct Effort {
     repetitions: usize,
     sizes: &'static [usize],
-    /// With both uplinks up.
-    sizes_of_both: &'static [usize],
     /// Excluded beginning of each connection: slow start, and packets still in flight on the initial path.
     warm_up: Duration,
     /// The measured time.
@@ -39,19 +37,19 @@ impl Effort {
     fn new(loss: f64, quick: bool) -> Effort {
         let millis = Duration::from_millis;
         let (repetitions, echoes) = if quick { (2, 20) } else { (10, 30) };
-        let (warm, span) = (millis(800), millis(if quick { 500 } else { 1000 }));
+        let (warm_up, span) = (millis(800), millis(if quick { 500 } else { 1000 }));
         let (sizes, buffer) = match (loss > 0.0, quick) {
             (true, false) => (SIZES, 64 * 1024),
             (true, true) => (FEW_SIZES, 64 * 1024),
             (false, false) => (FEW_SIZES, 128 * 1024),
             (false, true) => (ONE_SIZE, 128 * 1024),
         };
-        Effort { repetitions, sizes, sizes_of_both: ONE_SIZE, warm_up: warm, span, echoes, buffer }
+        Effort { repetitions, sizes, warm_up, span, echoes, buffer }
     }
 
     /// Number of echo series and connections.
     fn steps(self) -> usize {
-        (5 * (self.sizes.len() + 1) + 2 * (self.sizes_of_both.len() + 1)) * self.repetitions
+        (5 * (self.sizes.len() + 1) + 2 * (ONE_SIZE.len() + 1)) * self.repetitions
     }
 }
 
@@ -116,7 +114,7 @@ pub(super) fn run(run: &mut Run) -> Result<()> {
         }
         testbed.plug(1, AttachmentPoint::Visited(0))?;
         testbed.wait_care_of(&testbed.vehicle.mnn, 0)?;
-        outcomes.extend(bench.compare(BOTH, effort.sizes_of_both)?);
+        outcomes.extend(bench.compare(BOTH, ONE_SIZE)?);
         let sources = testbed.source_monitor.observations();
         let wrong = sources.wrong_source;
         run.require(wrong == 0, || format!("{wrong} packets with a wrong source"));
@@ -172,18 +170,12 @@ impl Bench<'_> {
     fn throughput(&mut self, scenario: Scenario, message: usize) -> Result<ThroughputRun> {
         self.port += 1;
         let Scenario { protocol, direct, .. } = scenario;
-        let load = TransferLoad {
-            protocol,
-            port: self.port,
-            message,
-            rate: None,
-            answered: true,
-            buffer: Some(self.effort.buffer),
-        };
+        let (port, buffer) = (self.port, Some(self.effort.buffer));
+        let load = TransferLoad { protocol, port, message, rate: None, answered: true, buffer };
         let testbed = self.testbed;
         testbed.path_monitor.clear();
         let started = clock::unix_micros();
-        let transfer = Transfer::start_with(testbed.ends(), load)?;
+        let transfer = Transfer::start(testbed.ends(), load)?;
         let found = |number: &usize| testbed.path_monitor.first_use(PayloadPath::Direct(*number), started).is_some();
         let ready = clock::wait_for(TIMEOUT, || direct.iter().all(found).then_some(()));
         ready.with_context(|| format!("the connection did not find its direct path:\n{}", testbed.diagnostics()))?;

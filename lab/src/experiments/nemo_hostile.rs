@@ -29,8 +29,8 @@ const MOST_FORWARDED: u64 = 4;
 /// Offset of the Mobility Header: after the IPv6 header and the destination options with a Home Address option.
 const MESSAGE_OFFSET: u64 = 64;
 
-/// An attack: its name, and the generator of its next message.
-type Attack = (&'static str, fn(&mut Attacker) -> Vec<u8>);
+/// An attack: its name, and the generator of its next message, with a sequence number.
+type Attack = (&'static str, fn(&mut Attacker, Sequence) -> Vec<u8>);
 
 /// An attack whose result is a count and a row.
 type CountedAttack = fn() -> Result<(usize, Value)>;
@@ -155,7 +155,7 @@ impl Attacker {
     }
 
     /// Sends so many messages and discards the answers.
-    fn send_burst(&mut self, count: u32, make: fn(&mut Attacker) -> Vec<u8>) -> Result<()> {
+    fn send_burst(&mut self, count: u32, make: fn(&mut Attacker, Sequence) -> Vec<u8>) -> Result<()> {
         let pause = Duration::from_secs(1) * BURST / PER_SECOND;
         let mut next = clock::now();
         for number in 0..count {
@@ -164,25 +164,21 @@ impl Attacker {
                 next += pause;
                 sleep(next.saturating_duration_since(clock::now()));
             }
-            let packet = make(self);
+            // Half of the random numbers are newer than the last one accepted.
+            let sequence = Sequence(u16::try_from(self.rng.below(1 << 16)).unwrap_or_default());
+            let packet = make(self, sequence);
             self.tap.send(&packet)?;
         }
         Ok(())
     }
 
-    /// A random number: half of them are newer than the last one accepted.
-    fn sequence(&mut self) -> Sequence {
-        Sequence(u16::try_from(self.rng.below(1 << 16)).unwrap_or_default())
-    }
-
-    fn random(&mut self) -> Vec<u8> {
+    fn random(&mut self, _: Sequence) -> Vec<u8> {
         let mut header = vec![0; usize::try_from(8 + self.rng.below(200)).unwrap_or(8)];
         self.rng.fill(&mut header);
         self.victim.packet_with(&header)
     }
 
-    fn flipped(&mut self) -> Vec<u8> {
-        let sequence = self.sequence();
+    fn flipped(&mut self, sequence: Sequence) -> Vec<u8> {
         let mut packet = self.victim.update(sequence);
         // After the IPv6 header and the Home Address option, so that the packet is still a mobility message for this
         // host.
@@ -194,45 +190,39 @@ impl Attacker {
         packet
     }
 
-    fn truncated(&mut self) -> Vec<u8> {
-        let sequence = self.sequence();
+    fn truncated(&mut self, sequence: Sequence) -> Vec<u8> {
         let whole = self.victim.update(sequence);
         let message = whole.get(usize::try_from(MESSAGE_OFFSET).unwrap_or(0)..).unwrap_or_default();
         let length = usize::try_from(self.rng.below(message.len() as u64)).unwrap_or(0);
         self.victim.packet_with(message.get(..length).unwrap_or_default())
     }
 
-    fn forged(&mut self) -> Vec<u8> {
-        let sequence = self.sequence();
+    fn forged(&mut self, sequence: Sequence) -> Vec<u8> {
         self.victim.update(sequence)
     }
 
-    fn unsigned(&mut self) -> Vec<u8> {
-        let sequence = self.sequence();
+    fn unsigned(&mut self, sequence: Sequence) -> Vec<u8> {
         self.victim.unsigned_update(sequence)
     }
 
-    fn unknown_home_address(&mut self) -> Vec<u8> {
+    fn unknown_home_address(&mut self, sequence: Sequence) -> Vec<u8> {
         let home =
             HomeAddress(Ipv6Addr::from_bits(nemo::home_address(1).to_bits() + u128::from(self.rng.below(1 << 32))));
-        let sequence = self.sequence();
         SyntheticRouter { home_address: home, ..self.victim.clone() }.update(sequence)
     }
 
     /// An update recorded a minute ago.
-    fn replayed(&mut self) -> Vec<u8> {
-        let sequence = self.sequence();
+    fn replayed(&mut self, sequence: Sequence) -> Vec<u8> {
         self.genuine.update_at(sequence, clock::unix_micros() - 60_000_000)
     }
 
-    fn unknown_type(&mut self) -> Vec<u8> {
+    fn unknown_type(&mut self, _: Sequence) -> Vec<u8> {
         let kind = u8::try_from(100 + self.rng.below(100)).unwrap_or(u8::MAX);
         let message = Message::Unknown { kind, body: vec![0; 10] };
         self.victim.packet_with(&message.emit(self.victim.home_address.0, HOME_AGENT))
     }
 
-    fn misdirected(&mut self) -> Vec<u8> {
-        let sequence = self.sequence();
+    fn misdirected(&mut self, sequence: Sequence) -> Vec<u8> {
         let message = Message::BindingAcknowledgement(BindingAcknowledgement {
             status: Status::ACCEPTED,
             flags: Default::default(),

@@ -51,7 +51,10 @@ fn measure(network: &NemoNetwork, vehicle: &Vehicle, depth: u8, quick: bool) -> 
     network.emulator.capture(&capture)?;
     let times = vehicle.mnn.ping(if quick { 10 } else { 50 }, &["-i", "0.02", &target])?;
     network.emulator.finish_capture()?;
-    let transfer = Transfer::start([vehicle.node(), network.correspondent()], 9400, 1_000_000)?;
+    let transfer = Transfer::start(
+        [vehicle.node(), network.correspondent()],
+        TransferLoad::steady(Protocol::Tcp, 9400, 1_000_000),
+    )?;
     sleep(Duration::from_secs(if quick { 1 } else { 5 }));
     let deliveries = transfer.finish(Duration::from_secs(10))?;
     Ok(json!({

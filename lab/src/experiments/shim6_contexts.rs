@@ -110,21 +110,21 @@ impl Engines {
 /// Establishes a context; the time of the I2, from the packet to the request that the host install the context.
 fn handshake(bench: &mut EngineBench, peers: &ShimPeers, number: u32) -> Result<Duration> {
     bench.now = bench.now + Duration::from_millis(1);
-    let Some(HandshakeReply::R1(_, said)) =
+    let Some(HandshakeReply::R1(_, validated)) =
         bench.receive(peers.i1(number)).first().and_then(|packet| parse_reply(packet))
     else {
         bail!("no R1 for peer {number}")
     };
-    let second = engine_bench::packet(peers.i2(number, &said));
+    let second = engine_bench::packet(peers.i2(number, &validated));
     let mut out = Outbox::new();
     let began = clock::now();
     bench.shim.handle(bench.now, &second, &mut out);
-    let took = began.elapsed();
+    let duration = began.elapsed();
     let answers = bench.advance(out);
     if !answers.iter().any(|packet| matches!(parse_reply(packet), Some(HandshakeReply::R2(to)) if to == number)) {
         bail!("no R2 for peer {number}")
     }
-    Ok(took)
+    Ok(duration)
 }
 
 /// Growth of the daemon's memory per context in octets, over the second half of the contexts, because the first half
@@ -174,9 +174,9 @@ impl Peers<'_> {
             self.tap.wait(20);
             while let Some(answer) = self.tap.receive().map(parse_reply) {
                 match answer {
-                    Some(HandshakeReply::R1(number, said)) if begun.contains_key(&number) => {
+                    Some(HandshakeReply::R1(number, validated)) if begun.contains_key(&number) => {
                         begun.insert(number, clock::now());
-                        self.tap.send(&self.peers.i2(number, &said))?;
+                        self.tap.send(&self.peers.i2(number, &validated))?;
                     }
                     Some(HandshakeReply::R2(number)) => {
                         let sent = begun.remove(&number).context("an unexpected R2")?;

@@ -72,19 +72,6 @@ fn side_by_side(run: &Run, lists: &[&[(u64, usize)]]) -> Result<Vec<Case>> {
     })
 }
 
-impl Case {
-    fn row(&self) -> Value {
-        json!({
-            "send_timeout_ms": self.timeout,
-            "tcp_is_told": self.told,
-            "tcp_silent_ms": distribution(&self.tcp),
-            "tcp_both_ways_silent_ms": distribution(&self.both),
-            "udp_silent_ms": distribution(&self.udp),
-            "search_ms": distribution(&self.exploration),
-        })
-    }
-}
-
 fn measure(run: &Run, (timeout, told): (u64, bool), count: usize, label: &str) -> Result<Case> {
     let shim = format!("send_timeout = \"{timeout}ms\"\nreturn_after = \"0s\"\n");
     let network = Providers::build(ProviderSettings { delay: DELAY, shim_config: &shim, label })?;
@@ -93,8 +80,8 @@ fn measure(run: &Run, (timeout, told): (u64, bool), count: usize, label: &str) -
     }
     // A thousand octets every ten milliseconds, on one connection in one direction and on another in both.
     let load = |port| TransferLoad { message: 1000, ..TransferLoad::steady(Protocol::Tcp, port, 100_000) };
-    let one_way = Transfer::start_with(network.ends(), TransferLoad { answered: false, ..load(9700) })?;
-    let transfers = [one_way, Transfer::start_with(network.ends(), load(9701))?];
+    let one_way = Transfer::start(network.ends(), TransferLoad { answered: false, ..load(9700) })?;
+    let transfers = [one_way, Transfer::start(network.ends(), load(9701))?];
     let mut train = Train::start(network.ends(), 9800, 100)?;
     network.wait_both(0, "a context", |report| matches!(report, Report::Shim(ShimReport::ContextUp { .. })))?;
     let mut case = Case { timeout, told, tcp: Vec::new(), both: Vec::new(), udp: Vec::new(), exploration: Vec::new() };
@@ -111,6 +98,17 @@ fn measure(run: &Run, (timeout, told): (u64, bool), count: usize, label: &str) -
 }
 
 impl Case {
+    fn row(&self) -> Value {
+        json!({
+            "send_timeout_ms": self.timeout,
+            "tcp_is_told": self.told,
+            "tcp_silent_ms": distribution(&self.tcp),
+            "tcp_both_ways_silent_ms": distribution(&self.both),
+            "udp_silent_ms": distribution(&self.udp),
+            "search_ms": distribution(&self.exploration),
+        })
+    }
+
     /// One provider fails, and is restored once all traffic uses the other.
     fn fail_provider(
         &mut self,

@@ -32,57 +32,34 @@ impl ShimState {
     }
 }
 
-/// A pair of hosts for each state that needs its own.
-struct VethPairs {
-    plain: VethPair,
-    idle: VethPair,
-    rewriting: VethPair,
-}
-
-impl VethPairs {
-    fn build() -> Result<VethPairs> {
-        let mut networks =
-            VethPairs { plain: VethPair::build("p")?, idle: VethPair::build("i")?, rewriting: VethPair::build("w")? };
-        networks.idle.start_shim()?;
-        networks.rewriting.start_shim()?;
-        networks.rewriting.switch_to_second_provider()?;
-        Ok(networks)
-    }
-
-    /// Gigabits per second.
-    fn measure(&self, way: ShimState, flows: usize, span: Duration) -> Result<f64> {
-        let network = match way {
-            ShimState::Plain | ShimState::PlainWithoutTso => &self.plain,
-            ShimState::Idle => &self.idle,
-            ShimState::Rewriting => &self.rewriting,
-        };
-        if way == ShimState::PlainWithoutTso {
-            network.set_tso(false)?;
-        }
-        let flood = BulkConnections::start(network.ends(), 9900, flows)?;
-        std::thread::sleep(RAMP_UP);
-        let rate = flood.rate(span);
-        drop(flood);
-        if way == ShimState::PlainWithoutTso {
-            network.set_tso(true)?;
-        }
-        if rate <= 0.0 {
-            bail!("{}: nothing arrives", way.name());
-        }
-        Ok(rate)
-    }
+/// Gigabits per second.
+fn measure(network: &VethPair, state: ShimState, flows: usize, span: Duration) -> Result<f64> {
+    network.set_tso(state != ShimState::PlainWithoutTso)?;
+    let flood = BulkConnections::start(network.ends(), 9900, flows)?;
+    sleep(RAMP_UP);
+    let rate = flood.rate(span);
+    ensure!(rate > 0.0, "{}: nothing arrives", state.name());
+    Ok(rate)
 }
 
 pub(super) fn run(run: &mut Run) -> Result<()> {
     let (rounds, span) = if run.quick { (4, Duration::from_millis(500)) } else { (25, Duration::from_secs(1)) };
     run.set_steps(rounds * FLOWS.len() * STATES.len());
-    let networks = VethPairs::build()?;
+    let (plain, mut idle, mut rewriting) = (VethPair::build("p")?, VethPair::build("i")?, VethPair::build("w")?);
+    idle.start_shim()?;
+    rewriting.start_shim()?;
+    rewriting.switch_to_second_provider()?;
     let mut all: Vec<(usize, ShimState, Vec<f64>)> =
-        FLOWS.into_iter().flat_map(|flows| STATES.map(|way| (flows, way, Vec::new()))).collect();
+        FLOWS.into_iter().flat_map(|flows| STATES.map(|state| (flows, state, Vec::new()))).collect();
     for _ in 0..rounds {
         for (flows, way, rates) in &mut all {
             run.step(way.name());
-            rates.push(networks.measure(*way, *flows, span)?);
+            let network = match way {
+                ShimState::Plain | ShimState::PlainWithoutTso => &plain,
+                ShimState::Idle => &idle,
+                ShimState::Rewriting => &rewriting,
+            };
+            rates.push(measure(network, *way, *flows, span)?);
         }
     }
     for (flows, way, rates) in &all {

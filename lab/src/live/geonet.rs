@@ -2,14 +2,14 @@
 
 use super::http::LivePage;
 use super::packet_log::PacketLog;
-use crate::bed::Positions;
+use crate::bed::{Positions, Process};
 use crate::topology::road::{Road, RoadStation, VIRTUAL_LINK, road_position};
 use anyhow::{Context, Result};
 use roam6_proto::Time;
 use roam6_proto::geo::geometry::Offset;
 use roam6_sim::{RadioSpec, Track};
 use serde_json::{Value, json};
-use std::process::{Child, Stdio};
+use std::process::Stdio;
 use std::time::Duration;
 
 const PAGE: &str = include_str!("page/geonet.html");
@@ -35,14 +35,14 @@ pub(super) struct GeonetPage {
     /// Stations with their types, the roadside unit first.
     stations: Vec<(RoadStation, &'static str)>,
     packets: PacketLog,
-    pings: Vec<Child>,
+    pings: Vec<Process>,
 }
 
 impl GeonetPage {
     /// Builds the stations and starts their movement.
     pub(super) fn build() -> Result<GeonetPage> {
         let road = Road::new(RadioSpec::its_g5(RANGE), SETTINGS)?;
-        let (packets, whereabouts) = (PacketLog::default(), road.emulator.positions());
+        let (packets, positions) = (PacketLog::default(), road.emulator.positions());
         let seen = packets.clone();
         road.emulator.observe(move |frame| seen.record(frame));
         let mut stations =
@@ -51,7 +51,7 @@ impl GeonetPage {
             let track = Track::standing(Offset { east: from, north: beside });
             stations.push((road.add_station(name, "passenger-car", track)?, "passenger-car"));
         }
-        let mut page = GeonetPage { road, positions: whereabouts, stations, packets, pings: Vec::new() };
+        let mut page = GeonetPage { road, positions: positions, stations, packets, pings: Vec::new() };
         page.set_tracks()?;
         page.start_pings()?;
         Ok(page)
@@ -81,7 +81,7 @@ impl GeonetPage {
             let target = format!("{}%{VIRTUAL_LINK}", address.as_deref().unwrap_or("ff02::1"));
             let mut ping = first.host.command("ping");
             ping.args(["-6", "-n", "-q", "-i", interval, &target]).stdout(Stdio::null()).stderr(Stdio::null());
-            self.pings.push(ping.spawn().context("cannot start ping")?);
+            self.pings.push(Process(ping.spawn().context("cannot start ping")?));
         }
         Ok(())
     }
@@ -107,14 +107,5 @@ impl LivePage for GeonetPage {
         let stations: Vec<Value> =
             self.stations.iter().filter_map(|(station, kind)| self.station_view(station, kind)).collect();
         json!({ "range": RANGE, "stations": stations, "packets": packets, "count": count })
-    }
-}
-
-impl Drop for GeonetPage {
-    fn drop(&mut self) {
-        for ping in &mut self.pings {
-            ping.kill().ok();
-            ping.wait().ok();
-        }
     }
 }

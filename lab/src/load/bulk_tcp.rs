@@ -4,7 +4,7 @@ use crate::clock;
 use crate::load::packet_train::Endpoint;
 use anyhow::{Context, Result};
 use std::io::{Read, Write};
-use std::net::{Shutdown, SocketAddrV6, TcpListener, TcpStream};
+use std::net::{Shutdown, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::{JoinHandle, sleep};
@@ -23,14 +23,8 @@ pub(crate) struct BulkConnections {
 impl BulkConnections {
     /// Starts `connections` from the first endpoint to TCP `port` of the second.
     pub(crate) fn start(ends: [Endpoint<'_>; 2], port: u16, connections: usize) -> Result<BulkConnections> {
-        let [from, to] = ends;
-        let address = SocketAddrV6::new(to.address, port, 0, 0);
-        let listener = to.host.in_namespace(|| TcpListener::bind(address))?.context("cannot listen")?;
         let mut flood = BulkConnections { received: Arc::default(), streams: Vec::new(), threads: Vec::new() };
-        for _ in 0..connections {
-            let mut near =
-                from.host.in_namespace(|| TcpStream::connect(address))?.context("bulk TCP cannot connect")?;
-            let (mut far, _) = listener.accept()?;
+        for (mut near, mut far) in connect(ends, port, connections)? {
             flood.streams.extend([near.try_clone()?, far.try_clone()?]);
             flood.threads.push(std::thread::spawn(move || {
                 let chunk = vec![0; CHUNK];
@@ -56,6 +50,18 @@ impl BulkConnections {
         let arrived = self.received.load(Ordering::Relaxed) - before;
         arrived as f64 * 8.0 / began.elapsed().as_secs_f64() / 1e9
     }
+}
+
+/// Connects the first endpoint to TCP `port` of the second (0: any free port) so many times.
+pub(super) fn connect(ends: [Endpoint<'_>; 2], port: u16, connections: usize) -> Result<Vec<(TcpStream, TcpStream)>> {
+    let [from, to] = ends;
+    let listener = to.host.in_namespace(|| TcpListener::bind((to.address, port)))?.context("cannot listen")?;
+    let address = listener.local_addr()?;
+    let pair = |_| {
+        let near = from.host.in_namespace(|| TcpStream::connect(address))?.context("bulk TCP cannot connect")?;
+        Ok((near, listener.accept()?.0))
+    };
+    (0..connections).map(pair).collect()
 }
 
 impl Drop for BulkConnections {

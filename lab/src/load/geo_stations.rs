@@ -78,21 +78,21 @@ impl EmulatedStations {
     /// neighbour nearest to its destination; and the latencies, microseconds.
     pub(crate) fn measure_latency(&mut self, count: usize, pause: Duration, octets: usize) -> Result<(bool, Vec<f64>)> {
         let interface = self.interface.clone();
-        let ear = self.host.in_namespace(|| sys::open_packet_socket(&interface, ETHERTYPE))??;
-        setsockopt(&ear, ReceiveTimestampns, &true)?;
-        let (mut right, mut trips) = (true, Vec::new());
+        let receiver = self.host.in_namespace(|| sys::open_packet_socket(&interface, ETHERTYPE))??;
+        setsockopt(&receiver, ReceiveTimestampns, &true)?;
+        let (mut all_forwarded, mut latencies) = (true, Vec::new());
         for _ in 0..count {
             let (sent, hop) = self.next_packet(octets);
             let begin = clock::unix_micros();
             nix::unistd::write(&self.socket, &sent)?;
             let wanted = expected_frame(&sent, hop);
-            match await_frame(&ear, &wanted)? {
-                Some(at) => trips.push(at.saturating_sub(begin) as f64),
-                None => right = false,
+            match await_frame(&receiver, &wanted)? {
+                Some(at) => latencies.push(at.saturating_sub(begin) as f64),
+                None => all_forwarded = false,
             }
             std::thread::sleep(pause);
         }
-        Ok((right, trips))
+        Ok((all_forwarded, latencies))
     }
 
     /// Sends frames of `octets` at full rate for `span`; the number of forwarded frames.
@@ -138,8 +138,8 @@ impl EmulatedStations {
 impl Destination {
     fn new(number: u16, neighbours: &[(LinkAddress, Coordinates)]) -> Destination {
         let place = place_at((f64::from(number) / f64::from(DESTINATIONS) - 0.5) * SECTOR_ANGLE, 5_000.0);
-        let away = |neighbour: &&(LinkAddress, Coordinates)| distance(place, neighbour.1);
-        let nearest = neighbours.iter().min_by(|one, other| away(one).total_cmp(&away(other)));
+        let distance_to = |neighbour: &&(LinkAddress, Coordinates)| distance(place, neighbour.1);
+        let nearest = neighbours.iter().min_by(|one, other| distance_to(one).total_cmp(&distance_to(other)));
         Destination {
             station: link_address(2, number),
             place,
@@ -157,14 +157,14 @@ fn expected_frame(sent: &[u8], hop: LinkAddress) -> Vec<u8> {
 
 /// Waits for a frame; the time of its reception by the kernel, microseconds since 1970. `None` if it does not arrive,
 /// or if another frame arrives that is not one of the forwarder's own beacons.
-fn await_frame(ear: &OwnedFd, wanted: &[u8]) -> Result<Option<u64>> {
+fn await_frame(receiver: &OwnedFd, wanted: &[u8]) -> Result<Option<u64>> {
     let mut buffer = [0; 2048];
     loop {
-        let mut ready = [nix::poll::PollFd::new(std::os::fd::AsFd::as_fd(ear), nix::poll::PollFlags::POLLIN)];
+        let mut ready = [nix::poll::PollFd::new(std::os::fd::AsFd::as_fd(receiver), nix::poll::PollFlags::POLLIN)];
         if nix::poll::poll(&mut ready, TIMEOUT)? == 0 {
             return Ok(None);
         }
-        let (frame, at) = receive_stamped(ear, &mut buffer)?;
+        let (frame, at) = receive_stamped(receiver, &mut buffer)?;
         if !is_beacon(frame) {
             return Ok(at.filter(|_| frame == wanted));
         }
@@ -172,10 +172,10 @@ fn await_frame(ear: &OwnedFd, wanted: &[u8]) -> Result<Option<u64>> {
 }
 
 /// The next frame and the time of its reception by the kernel, microseconds since 1970.
-fn receive_stamped<'a>(ear: &OwnedFd, buffer: &'a mut [u8]) -> Result<(&'a [u8], Option<u64>)> {
+fn receive_stamped<'a>(receiver: &OwnedFd, buffer: &'a mut [u8]) -> Result<(&'a [u8], Option<u64>)> {
     let mut slices = [IoSliceMut::new(buffer)];
     let mut space = nix::cmsg_space!(nix::sys::time::TimeSpec);
-    let message = recvmsg::<()>(ear.as_raw_fd(), &mut slices, Some(&mut space), MsgFlags::empty())?;
+    let message = recvmsg::<()>(receiver.as_raw_fd(), &mut slices, Some(&mut space), MsgFlags::empty())?;
     let (length, stamp) = (message.bytes, message.cmsgs()?.next());
     let at = match stamp {
         Some(ControlMessageOwned::ScmTimestampns(at)) => u64::try_from(Duration::from(at).as_micros()).ok(),

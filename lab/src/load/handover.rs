@@ -2,7 +2,7 @@
 
 use crate::bed::{Port, Segment};
 use crate::clock;
-use crate::load::{Delivery, Endpoint, Stamp, Train, Transfer};
+use crate::load::{Delivery, Endpoint, Protocol, Stamp, Train, Transfer, TransferLoad};
 use crate::run::Run;
 use crate::statistics::{distribution, round};
 use crate::topology::nemo::{HOME_AGENT, NemoNetwork, Vehicle};
@@ -66,7 +66,7 @@ impl HandoverTraffic {
         Ok(HandoverTraffic {
             coarse: Train::start(ends(), 9100, COARSE_RATE)?,
             fine: Train::start(ends(), 9200, FINE_RATE)?,
-            transfer: Transfer::start(ends(), 9300, TRANSFER_RATE)?,
+            transfer: Transfer::start(ends(), TransferLoad::steady(Protocol::Tcp, 9300, TRANSFER_RATE))?,
         })
     }
 

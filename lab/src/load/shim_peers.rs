@@ -82,12 +82,12 @@ impl ShimPeers {
     }
 
     /// The I2 of a peer, a whole packet.
-    pub(crate) fn i2(&self, number: u32, said: &Validated) -> Vec<u8> {
+    pub(crate) fn i2(&self, number: u32, validated: &Validated) -> Vec<u8> {
         let parameters = prefix(number).and_then(|prefix| self.parameters.in_prefix(prefix));
-        let mut options = vec![ShimOption::Validator(said.validator.clone()), self.ulid_pair_option(number)];
+        let mut options = vec![ShimOption::Validator(validated.validator.clone()), self.ulid_pair_option(number)];
         options.extend(self.proof.iter().cloned());
         options.extend(parameters.map(|parameters| ShimOption::Parameters(parameters.emit())));
-        let (initiator_nonce, responder_nonce) = (Nonce(number), said.responder_nonce);
+        let (initiator_nonce, responder_nonce) = (Nonce(number), validated.responder_nonce);
         self.packet(number, &Message::I2 { tag: tag(number), initiator_nonce, responder_nonce, options })
     }
 

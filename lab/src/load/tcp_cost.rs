@@ -1,29 +1,19 @@
 //! The CPU cost of bulk TCP: gigabits per second of CPU time of both ends and of the kernel's softirq threads.
 
 use super::packet_generator::thread_cpu_time;
-use crate::bed::{Host, sandbox};
-use anyhow::{Context, Result, anyhow};
+use super::{Endpoint, bulk_tcp};
+use crate::bed::sandbox;
+use anyhow::{Result, anyhow};
 use std::io::{Read, Write};
-use std::net::{Ipv6Addr, TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::time::Duration;
 
 /// Octets of one read or write.
 const CHUNK: usize = 1 << 16;
 
 /// Transfers `octets` over `flows` parallel connections; gigabits per second of CPU time.
-pub(crate) fn rate_per_cpu_second(
-    from: (&Host, Ipv6Addr),
-    to: (&Host, Ipv6Addr),
-    flows: usize,
-    octets: usize,
-) -> Result<f64> {
-    let listener = to.0.in_namespace(|| TcpListener::bind((to.1, 0)))??;
-    let target = listener.local_addr()?;
-    let mut pairs = Vec::new();
-    for _ in 0..flows {
-        let sender = from.0.in_namespace(|| TcpStream::connect(target))?.context("bulk TCP cannot connect")?;
-        pairs.push((sender, listener.accept()?.0));
-    }
+pub(crate) fn rate_per_cpu_second(ends: [Endpoint<'_>; 2], flows: usize, octets: usize) -> Result<f64> {
+    let pairs = bulk_tcp::connect(ends, 0, flows)?;
     let before = sandbox::softirq_cpu_time();
     let took = std::thread::scope(|scope| -> Result<Duration> {
         let works: Vec<_> = pairs

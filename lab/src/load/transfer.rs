@@ -141,13 +141,8 @@ impl Delivery {
 }
 
 impl Transfer {
-    /// Connects the first endpoint to TCP `port` of the second and starts `rate` octets per second in each direction.
-    pub(crate) fn start(ends: [Endpoint<'_>; 2], port: u16, rate: u64) -> Result<Transfer> {
-        Transfer::start_with(ends, TransferLoad::steady(Protocol::Tcp, port, rate))
-    }
-
     /// Connects the first endpoint, from its address, to the second and starts `load`.
-    pub(crate) fn start_with(ends: [Endpoint<'_>; 2], load: TransferLoad) -> Result<Transfer> {
+    pub(crate) fn start(ends: [Endpoint<'_>; 2], load: TransferLoad) -> Result<Transfer> {
         let [first, second] = ends;
         let address = SocketAddrV6::new(second.address, load.port, 0, 0);
         let listener = second.host.in_namespace(|| listen_at(load))?.context("cannot listen")?;
@@ -162,8 +157,8 @@ impl Transfer {
                 setsockopt(stream, SndBuf, &octets)?;
             }
             let (stream, stop) = (stream.try_clone()?, stop.clone());
-            let say = move || if speaks { send(stream, seed, load, &stop) } else { wait_silently(&stream, &stop) };
-            Ok(std::thread::Builder::new().name("tcp out".into()).spawn(say)?)
+            let work = move || send(stream, seed, load, speaks, &stop);
+            Ok(std::thread::Builder::new().name("tcp out".into()).spawn(work)?)
         };
         let receiver = |stream: &TcpStream, arrivals: &Arrivals| -> Result<JoinHandle<StreamResult>> {
             let (stream, arrivals) = (stream.try_clone()?, arrivals.clone());
@@ -250,7 +245,8 @@ fn connect_to(load: TransferLoad, from: SocketAddrV6, address: SocketAddrV6) -> 
     Ok(socket.into())
 }
 
-fn send(mut stream: TcpStream, seed: u64, load: TransferLoad, stop: &AtomicBool) -> StreamResult {
+/// Sends until `stop`; nothing unless it `speaks`.
+fn send(mut stream: TcpStream, seed: u64, load: TransferLoad, speaks: bool, stop: &AtomicBool) -> StreamResult {
     let mut source = Entropy::seed_from_u64(seed);
     let mut digest = Sha256::new();
     let mut message = vec![0; load.message];
@@ -260,6 +256,10 @@ fn send(mut stream: TcpStream, seed: u64, load: TransferLoad, stop: &AtomicBool)
     let pause = load.rate.map(|rate| Duration::from_micros(octets * 1_000_000 / rate.max(1)));
     let mut next = clock::now();
     while !stop.load(Ordering::Relaxed) {
+        if !speaks {
+            std::thread::sleep(Duration::from_millis(10));
+            continue;
+        }
         source.fill(&mut message);
         if let Err(why) = stream.write_all(&message) {
             error = Some(why.to_string());
@@ -274,14 +274,6 @@ fn send(mut stream: TcpStream, seed: u64, load: TransferLoad, stop: &AtomicBool)
     }
     stream.shutdown(Shutdown::Write).ok();
     StreamResult { bytes, digest: hex::encode(&digest.finalize()), error }
-}
-
-fn wait_silently(stream: &TcpStream, stop: &AtomicBool) -> StreamResult {
-    while !stop.load(Ordering::Relaxed) {
-        std::thread::sleep(Duration::from_millis(10));
-    }
-    stream.shutdown(Shutdown::Write).ok();
-    StreamResult { bytes: 0, digest: hex::encode(&Sha256::new().finalize()), error: None }
 }
 
 fn receive(mut stream: TcpStream, arrivals: &Arrivals) -> StreamResult {

@@ -91,7 +91,7 @@ impl<'a> ObservedTransfer<'a> {
             Mode::Classical | Mode::Outbound | Mode::CareOf => [node, correspondent],
         };
         let since = clock::unix_micros();
-        let transfer = Transfer::start_with(ends, load)?;
+        let transfer = Transfer::start(ends, load)?;
         let observed = ObservedTransfer { testbed, mode, transfer, attached: there.to_vec(), move_began: since };
         if mode != Mode::Classical && !there.is_empty() {
             observed.wait_direct(since).with_context(|| format!("no direct path:\n{}", testbed.diagnostics()))?;
@@ -112,33 +112,34 @@ impl<'a> ObservedTransfer<'a> {
         act(testbed)?;
         self.attached = there.to_vec();
         self.move_began = began;
-        let withdrawn = self.wait_deprecated(&left, began);
-        let straight = self.wait_direct(began);
+        let deprecated_at = self.wait_deprecated(&left, began);
+        let direct_at = self.wait_direct(began);
         sleep(OBSERVATION_TIME.saturating_sub(Duration::from_micros(clock::unix_micros().saturating_sub(began))));
         let settled = clock::unix_micros();
-        let lives = self.is_progressing();
+        let is_alive = self.is_progressing();
         sleep(Duration::from_millis(1000));
         let end = clock::unix_micros();
         let silence = self.transfer.longest_silence(began, end);
-        let quiet_from = straight.unwrap_or(settled).max(began) + LATE_MICROS;
+        let quiet_from = direct_at.unwrap_or(settled).max(began) + LATE_MICROS;
         let carried_straight = self.mode != Mode::Classical && !there.is_empty();
-        let in_use = straight.is_some_and(|at| at + LATE_MICROS < settled);
+        let in_use = direct_at.is_some_and(|at| at + LATE_MICROS < settled);
         let mut observation = MoveObservation {
             what: what.to_owned(),
             began,
             gap: round(silence as f64 / 1000.0),
-            direct_after: straight.map(|at| millis(began, at)),
-            deprecated_after: withdrawn.map(|at| millis(began, at)),
+            direct_after: direct_at.map(|at| millis(began, at)),
+            deprecated_after: deprecated_at.map(|at| millis(began, at)),
             direct_share: testbed.path_monitor.direct_share(settled, end),
             backup_octets: if in_use {
                 testbed.path_monitor.octets(PayloadPath::Home, quiet_from, end.max(quiet_from))
             } else {
                 0
             },
-            is_alive: lives,
+            is_alive,
             faults: Vec::new(),
         };
-        observation.faults = self.faults(&observation, &left, withdrawn, carried_straight && straight.is_none())?;
+        observation.faults =
+            self.faults(&observation, &left, deprecated_at, carried_straight && direct_at.is_none())?;
         Ok(observation)
     }
 
@@ -171,7 +172,7 @@ impl<'a> ObservedTransfer<'a> {
         &self,
         observation: &MoveObservation,
         left: &[usize],
-        withdrawn: Option<u64>,
+        deprecated_at: Option<u64>,
         no_direct: bool,
     ) -> Result<Vec<String>> {
         let testbed = self.testbed;
@@ -185,11 +186,11 @@ impl<'a> ObservedTransfer<'a> {
         if observation.backup_octets > 0 {
             faults.push(format!("{} octets on the home path while a direct path is in use", observation.backup_octets));
         }
-        if !left.is_empty() && withdrawn.is_none() {
+        if !left.is_empty() && deprecated_at.is_none() {
             faults.push("the prefix of a network that was left has not been deprecated".to_owned());
         }
         for number in left {
-            let from = withdrawn.unwrap_or(observation.began).max(observation.began) + IN_FLIGHT_MICROS;
+            let from = deprecated_at.unwrap_or(observation.began).max(observation.began) + IN_FLIGHT_MICROS;
             for advert in testbed.advertisements.preferred_between(*number, from, u64::MAX) {
                 faults.push(format!("{} is advertised as preferred and unreachable", advert.prefix));
             }

@@ -11,7 +11,7 @@
 //! ```
 
 use super::{AdvertisementLog, PathMonitor, SourceMonitor, source_monitor::Networks};
-use crate::bed::{Daemon, DhcpServer, Host, Segment};
+use crate::bed::{Daemon, Host, Process, Segment, access_router};
 use crate::clock;
 use crate::load::Endpoint;
 use crate::load::handover::UNPLUGGED_TIME;
@@ -87,7 +87,7 @@ pub(crate) struct MptcpTestbed {
     /// The path manager of the mobile network node, if started.
     pub(crate) path_manager: Option<Daemon>,
     shape: LinkShape,
-    _delegators: Vec<DhcpServer>,
+    _delegators: Vec<Process>,
 }
 
 /// Queue of a link, octets: 25 ms at 20 Mbit/s.
@@ -302,9 +302,9 @@ pub(super) fn node_config() -> String {
 }
 
 /// Starts prefix delegation in an access network, with the backbone's route to its pool.
-fn start_delegation(network: &NemoNetwork, visited: &AccessNetwork, number: usize) -> Result<DhcpServer> {
+fn start_delegation(network: &NemoNetwork, visited: &AccessNetwork, number: usize) -> Result<Process> {
     let (pool, cable) = (nemo::delegated_pool(number), number + 1);
     network.core.ip(&[&format!("route add {pool}/48 via 2001:db8:f{cable}::2")])?;
     let link = format!("{}/64", nemo::visited_prefix(number));
-    DhcpServer::start(&visited.router, "lan0", &link, &format!("{pool}/48"))
+    access_router::delegate_prefixes(&visited.router, "lan0", &link, &format!("{pool}/48"))
 }

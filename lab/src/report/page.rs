@@ -5,7 +5,6 @@ use super::contents::{Chapter, Contents};
 use crate::report::chart::{self, escape};
 use anyhow::{Context, Result};
 use serde_json::Value;
-use std::fmt::Write;
 use std::path::Path;
 
 const STYLE: &str = include_str!("page.css");
@@ -22,95 +21,65 @@ fn page(results: &[Value]) -> Result<String> {
          <title>roam6: every figure</title>\n<style>\n{STYLE}\n{}\n</style>\n<h1>roam6: every figure</h1>\n",
         chart::STYLE
     );
-    overview(&mut html, results)?;
-    navigation(&mut html, results)?;
+    html += &overview(results);
+    let links = results.iter().map(name).map(|name| format!("<a href=\"#{}\">{}</a> ", file(name), escape(name)));
+    html += &format!("<nav>{}</nav>\n", links.collect::<String>());
     let contents = Contents::read()?;
     for Chapter { prefix, title, about } in &contents.chapters {
         let mut its = results.iter().filter(|result| name(result).starts_with(prefix)).peekable();
         if its.peek().is_some() {
-            writeln!(html, "<h2>{}</h2>\n<p>{}</p>", escape(title), escape(about))?;
+            html += &format!("<h2>{}</h2>\n<p>{}</p>\n", escape(title), escape(about));
         }
-        its.try_for_each(|result| experiment(&mut html, result, &contents))?;
+        for result in its {
+            html += &experiment(result, &contents)?;
+        }
     }
     Ok(html)
 }
 
 /// The number of bounds that hold, and those that are missed.
-fn overview(html: &mut String, results: &[Value]) -> Result<()> {
+fn overview(results: &[Value]) -> String {
     let figures: Vec<Figure> = results.iter().flat_map(Figure::all).filter(|figure| figure.bound.is_some()).collect();
     let missed: Vec<&Figure> = figures.iter().filter(|figure| figure.holds() == Some(false)).collect();
-    writeln!(
-        html,
-        "<p>{} experiments, each on real packets between network namespaces of one machine. {} of {} bounds hold.</p>",
-        results.len(),
-        figures.len() - missed.len(),
-        figures.len()
-    )?;
-    if !missed.is_empty() {
-        html.push_str("<p>Missed:</p>\n");
-        table(html, &missed, true)?;
-    }
-    Ok(())
+    let (number, all, held) = (results.len(), figures.len(), figures.len() - missed.len());
+    let html = format!(
+        "<p>{number} experiments, each on real packets between network namespaces of one machine. {held} of {all} bounds \
+         hold.</p>\n"
+    );
+    if missed.is_empty() { html } else { html + "<p>Missed:</p>\n" + &table(&missed, true) }
 }
 
-fn navigation(html: &mut String, results: &[Value]) -> Result<()> {
-    html.push_str("<nav>");
-    for name in results.iter().map(name) {
-        write!(html, "<a href=\"#{}\">{}</a> ", file(name), escape(name))?;
-    }
-    html.push_str("</nav>\n");
-    Ok(())
-}
-
-fn experiment(html: &mut String, result: &Value, contents: &Contents) -> Result<()> {
+fn experiment(result: &Value, contents: &Contents) -> Result<String> {
     let name = name(result);
     let about = crate::experiments::ALL.iter().find(|one| one.name == name).map_or("", |one| one.about);
-    writeln!(html, "<section id=\"{}\">\n<h3>{}</h3>", file(name), escape(name))?;
-    writeln!(html, "<p><em>{}.</em> {}</p>", escape(about), escape(contents.explanation(name)))?;
-    for chart in contents.charts(result)? {
-        html.push_str(&chart::figure(&chart));
+    let mut html = format!("<section id=\"{}\">\n<h3>{}</h3>\n", file(name), escape(name));
+    html += &format!("<p><em>{}.</em> {}</p>\n", escape(about), escape(contents.explanation(name)));
+    html += &contents.charts(result)?.iter().map(chart::figure).collect::<String>();
+    html += &table(&Figure::all(result).iter().collect::<Vec<_>>(), false);
+    if result.get("sound") == Some(&Value::Bool(false)) {
+        let items = faults(result).into_iter().map(|fault| format!("<li>{}</li>\n", escape(fault)));
+        let items: String = items.collect();
+        html += &format!("<p class=\"fault\">Checks failed in this run.</p>\n<ul>\n{items}</ul>\n");
     }
-    table(html, &Figure::all(result).iter().collect::<Vec<_>>(), false)?;
-    fault_list(html, result)?;
-    origin(html, result)?;
-    html.push_str("</section>\n");
-    Ok(())
-}
-
-/// Failed checks of the run.
-fn fault_list(html: &mut String, result: &Value) -> Result<()> {
-    if result.get("sound") != Some(&Value::Bool(false)) {
-        return Ok(());
-    }
-    html.push_str("<p class=\"fault\">Checks failed in this run.</p>\n<ul>\n");
-    for fault in faults(result) {
-        writeln!(html, "<li>{}</li>", escape(fault))?;
-    }
-    html.push_str("</ul>\n");
-    Ok(())
+    Ok(html + &origin(result) + "</section>\n")
 }
 
 /// Conditions of the run, and a link to its result file.
-fn origin(html: &mut String, result: &Value) -> Result<()> {
+fn origin(result: &Value) -> String {
     let text = |pointer: &str| match result.pointer(pointer) {
         Some(Value::String(text)) => escape(text),
         Some(value) => escape(&value.to_string()),
         None => "?".to_owned(),
     };
     let how = if result.get("quick") == Some(&Value::Bool(true)) { "quick run" } else { "full run" };
-    writeln!(
-        html,
-        "<p class=\"origin\">{how}, {}, Linux {}, {} cores, load {} before it, commit {}, {} s. \
-         <a href=\"{}.json\">All measurements</a></p>",
-        text("/machine/date"),
-        text("/machine/kernel"),
-        text("/machine/cores"),
-        text("/machine/load"),
-        text("/machine/commit"),
+    let [date, kernel, cores, load, commit] =
+        ["date", "kernel", "cores", "load", "commit"].map(|key| text(&format!("/machine/{key}")));
+    format!(
+        "<p class=\"origin\">{how}, {date}, Linux {kernel}, {cores} cores, load {load} before it, commit {commit}, {} s. \
+         <a href=\"{}.json\">All measurements</a></p>\n",
         text("/seconds"),
         file(name(result))
-    )?;
-    Ok(())
+    )
 }
 
 /// One figure of a summary.
@@ -135,28 +104,22 @@ impl Figure<'_> {
     }
 }
 
-fn table(html: &mut String, figures: &[&Figure], of_many: bool) -> Result<()> {
-    html.push_str("<table>\n");
-    for figure in figures {
-        let (class, verdict) = match figure.holds() {
-            Some(true) => ("holds", "holds"),
-            Some(false) => ("missed", "missed"),
-            None => ("", ""),
+fn table(figures: &[&Figure], of_many: bool) -> String {
+    let row = |figure: &&Figure| {
+        let verdict = match figure.holds() {
+            Some(true) => "holds",
+            Some(false) => "missed",
+            None => "",
         };
-        let experiment = if of_many {
-            format!("<a href=\"#{}\">{}</a> ", file(figure.experiment), escape(figure.experiment))
-        } else {
-            String::new()
-        };
+        let link = format!("<a href=\"#{}\">{}</a> ", file(figure.experiment), escape(figure.experiment));
+        let experiment = if of_many { link } else { String::new() };
         let bound = figure.bound.map(Bound::to_text).unwrap_or_default();
         let (key, value) = (escape(figure.key), escape(&figure.value.to_string()));
-        writeln!(
-            html,
-            "<tr class=\"{class}\"><th>{experiment}{key}</th><td>{value}</td><td>{bound}</td><td>{verdict}</td></tr>"
-        )?;
-    }
-    html.push_str("</table>\n");
-    Ok(())
+        format!(
+            "<tr class=\"{verdict}\"><th>{experiment}{key}</th><td>{value}</td><td>{bound}</td><td>{verdict}</td></tr>\n"
+        )
+    };
+    format!("<table>\n{}</table>\n", figures.iter().map(row).collect::<String>())
 }
 
 /// Descriptions of the failed checks of a run.

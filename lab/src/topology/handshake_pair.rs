@@ -94,12 +94,12 @@ impl HandshakePair {
     pub(crate) fn negotiate(&self) -> Result<Duration> {
         *self.times.0.lock() = (None, None);
         let [left, right] = &self.hosts;
-        let mut said: Option<Instant> = None;
+        let mut triggered: Option<Instant> = None;
         let both = || {
             let (first, last) = *self.times.0.lock();
             // A packet sent before the engine observes the flow has no effect.
-            if first.is_none() && said.is_none_or(|said| said.elapsed() > RETRY_INTERVAL) {
-                said = Some(clock::now());
+            if first.is_none() && triggered.is_none_or(|triggered| triggered.elapsed() > RETRY_INTERVAL) {
+                triggered = Some(clock::now());
                 left.send_datagram(right.ulid).ok();
             }
             first.zip(last)

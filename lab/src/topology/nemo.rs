@@ -8,7 +8,7 @@
 //!         fn1  fn2     (radvd)
 //! ```
 
-use crate::bed::{Daemon, Host, LinkEmulator, Port, Radvd, Segment};
+use crate::bed::{Daemon, Host, LinkEmulator, Port, Process, Segment, access_router};
 use crate::clock;
 use crate::load::Endpoint;
 use anyhow::{Context, Result, anyhow};
@@ -66,7 +66,7 @@ pub(crate) struct AccessNetwork {
     pub(crate) uplink_port: Port,
     /// Its router.
     pub(crate) router: Host,
-    _radvd: Radvd,
+    _radvd: Process,
 }
 
 /// A mobile router and its mobile network.
@@ -267,7 +267,7 @@ fn access_network(emulator: &LinkEmulator, core: &Host, number: u8) -> Result<Ac
         &format!("address add 2001:db8:a{number}::1/64 dev lan0"),
         &format!("route add default via 2001:db8:f{number}::1"),
     ])?;
-    let radvd = Radvd::start(&router, "lan0", &format!("2001:db8:a{number}::/64"))?;
+    let radvd = access_router::advertise(&router, "lan0", &format!("2001:db8:a{number}::/64"))?;
     Ok(AccessNetwork { link, cable, uplink_port: far, router, _radvd: radvd })
 }
 

@@ -11,7 +11,7 @@
 
 use crate::bed::ObservedFrame;
 use crate::bed::sandbox::WORK_DIR;
-use crate::bed::{Port, Radvd};
+use crate::bed::{Port, Process, access_router};
 use crate::clock;
 use crate::threads::{Shared, Workers};
 use crate::topology::nemo::{self, NemoNetwork, Vehicle};
@@ -42,7 +42,7 @@ pub(crate) struct RoadsideNetwork {
     pub(crate) road: Road,
     pub(crate) vehicles: [ConnectedVehicle; 2],
     _rsu: RoadStation,
-    _radvd: Radvd,
+    _radvd: Process,
 }
 
 /// A vehicle on the road.
@@ -136,7 +136,7 @@ impl PathUsage {
 }
 
 /// The roadside unit at metre 0, with a cable to the backbone.
-fn roadside_unit(network: &NemoNetwork, road: &Road) -> Result<(RoadStation, Radvd)> {
+fn roadside_unit(network: &NemoNetwork, road: &Road) -> Result<(RoadStation, Process)> {
     let rsu = road.add_station("rsu", "roadside-unit", Track::standing(road_position(0.0)))?;
     let ports = [network.emulator.add_port(&network.core, "rsu0")?, network.emulator.add_port(&rsu.host, "net0")?];
     network.emulator.cable(ports, LinkSpec::default())?;
@@ -148,7 +148,7 @@ fn roadside_unit(network: &NemoNetwork, road: &Road) -> Result<(RoadStation, Rad
         &format!("address add {}/64 dev {VIRTUAL_LINK} nodad", host_address(PREFIX, 1)),
         "route add default via 2001:db8:f9::1",
     ])?;
-    let radvd = Radvd::start_roadside(&rsu.host, VIRTUAL_LINK, &format!("{PREFIX}/64"))?;
+    let radvd = access_router::advertise_at_roadside(&rsu.host, VIRTUAL_LINK, &format!("{PREFIX}/64"))?;
     Ok((rsu, radvd))
 }
 

@@ -19,13 +19,13 @@ pub(crate) fn print_events_of(terminal: &Arc<Terminal>, sources: Vec<(&'static s
 }
 
 fn print_events(terminal: &Terminal, sources: &[(&str, Events)], stop: &AtomicBool) {
-    let mut told = vec![0; sources.len()];
+    let mut printed = vec![0; sources.len()];
     while !stop.load(Ordering::Relaxed) {
         std::thread::sleep(Duration::from_millis(20));
         let mut news = Vec::new();
-        for ((host, events), told) in sources.iter().zip(&mut told) {
-            let new = events.events_from(*told);
-            *told += new.len();
+        for ((host, events), printed) in sources.iter().zip(&mut printed) {
+            let new = events.events_from(*printed);
+            *printed += new.len();
             news.extend(new.into_iter().map(|event| (event.unix_micros, *host, event.report)));
         }
         news.sort_by_key(|(moment, ..)| *moment);

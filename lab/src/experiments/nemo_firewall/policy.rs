@@ -108,7 +108,7 @@ pub(super) fn check_policies(run: &mut Run) -> Result<()> {
     let (mut forbidden, mut allowed) = (Count::default(), probe_without_rules(&network, &vehicle, effort)?);
     for variant in &VARIANTS {
         run.step(&variant.name());
-        let trial = VariantRun::new(&network, &vehicle, variant, effort)?;
+        let trial = VariantRun::new((&network, &vehicle), variant, effort)?;
         let (against, along) = trial.probe_both().with_context(|| variant.name())?;
         run.rows.push(json!({
             "rules": variant.name(),
@@ -169,8 +169,7 @@ struct VariantRun<'a> {
 
 impl<'a> VariantRun<'a> {
     fn new(
-        network: &'a NemoNetwork,
-        vehicle: &'a Vehicle,
+        (network, vehicle): (&'a NemoNetwork, &'a Vehicle),
         variant: &'a Variant,
         effort: Effort,
     ) -> Result<VariantRun<'a>> {
@@ -202,10 +201,10 @@ impl<'a> VariantRun<'a> {
         let (mut against, mut along) = (Count::default(), Count::default());
         for state in NEIGHBOUR_STATES {
             self.set_neighbours(state)?;
-            against.sent += self.forbidden().send_forbidden(self.effort)?;
+            against.sent += self.send_forbidden()?;
             self.set_neighbours(state)?;
-            along.add(&self.allowed().send_allowed(&self.listener, self.effort)?);
-            against.sent += self.forbidden().send_forbidden(self.effort)?;
+            along.add(&self.send_allowed()?);
+            against.sent += self.send_forbidden()?;
         }
         self.set_neighbours("reachable")?;
         self.change_under_traffic(&mut against, &mut along)?;
@@ -214,8 +213,8 @@ impl<'a> VariantRun<'a> {
             host.output("nft", &["delete", "table", "inet", "site"])?;
             load_rules(host, &rules)?;
             self.set_neighbours("reachable")?;
-            against.sent += self.forbidden().send_forbidden(self.effort)?;
-            along.add(&self.allowed().send_allowed(&self.listener, self.effort)?);
+            against.sent += self.send_forbidden()?;
+            along.add(&self.send_allowed()?);
         }
         against.passed = arrived_count(first.host)?.saturating_sub(before);
         host.output("nft", &["delete", "table", "inet", "site"])?;
@@ -237,14 +236,14 @@ impl<'a> VariantRun<'a> {
             let forbidden = scope.spawn(|| {
                 let mut sent = 0;
                 while !ended.load(Ordering::Relaxed) {
-                    sent += self.forbidden().send_forbidden(self.effort)?;
+                    sent += self.send_forbidden()?;
                 }
                 anyhow::Ok(sent)
             });
             let allowed = scope.spawn(|| {
                 let mut count = Count::default();
                 while !ended.load(Ordering::Relaxed) {
-                    count.add(&self.allowed().send_allowed(&self.listener, self.effort)?);
+                    count.add(&self.send_allowed()?);
                 }
                 anyhow::Ok(count)
             });
@@ -259,14 +258,16 @@ impl<'a> VariantRun<'a> {
         })
     }
 
-    fn allowed(&self) -> Probe<'_> {
-        let [from, to] = &self.ends;
-        Probe { from, to: to.address, port: self.variant.port }
+    /// Sends forbidden packets; the minimum number sent.
+    fn send_forbidden(&self) -> Result<u64> {
+        let [to, from] = &self.ends;
+        Probe { from, to: to.address, port: self.variant.port }.send_forbidden(self.effort)
     }
 
-    fn forbidden(&self) -> Probe<'_> {
-        let [to, from] = &self.ends;
-        Probe { from, to: to.address, port: self.variant.port }
+    /// Sends allowed packets; sent and answered.
+    fn send_allowed(&self) -> Result<Count> {
+        let [from, to] = &self.ends;
+        Probe { from, to: to.address, port: self.variant.port }.send_allowed(&self.listener, self.effort)
     }
 
     /// Sets the state of the neighbour cache entries for the mobile network node and the next hops at both routers.

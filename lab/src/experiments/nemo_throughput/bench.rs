@@ -77,13 +77,16 @@ impl ThroughputBench {
         for flows in FLOWS {
             for kind in kinds {
                 let chain = self.0.chain(kind)?;
-                let far = (&chain.source, chain::SOURCE);
-                let nodes = [(false, (&chain.sink, chain::SINK)), (true, (&chain.router, chain.router_address()))];
-                for (local, near) in nodes {
-                    for (upward, from, to) in [(false, far, near), (true, near, far)] {
-                        let rate = tcp_cost::rate_per_cpu_second(from, to, flows, octets)?;
-                        bulks.entry((flows, local, upward, kind)).or_default().push(rate);
+                let nodes = [(false, &chain.sink, chain::SINK), (true, &chain.router, chain.router_address())];
+                for ((local, host, address), upward) in nodes.into_iter().flat_map(|node| [(node, false), (node, true)])
+                {
+                    let far = Endpoint { host: &chain.source, address: chain::SOURCE };
+                    let mut ends = [far, Endpoint { host, address }];
+                    if upward {
+                        ends.reverse();
                     }
+                    let rate = tcp_cost::rate_per_cpu_second(ends, flows, octets)?;
+                    bulks.entry((flows, local, upward, kind)).or_default().push(rate);
                 }
             }
         }

@@ -8,7 +8,7 @@
 mod roam6;
 mod tunnels;
 
-use crate::bed::{Daemon, Host, Radvd};
+use crate::bed::{Daemon, Host, Process};
 use crate::clock;
 use crate::load::packet_generator::PacketGenerator;
 use crate::topology::nemo::{self, HOME_AGENT};
@@ -54,7 +54,7 @@ pub(crate) struct Chain {
 struct Running {
     /// Home agent and mobile router.
     daemons: Vec<Daemon>,
-    _radvds: Vec<Radvd>,
+    _radvds: Vec<Process>,
     _generators: Vec<PacketGenerator>,
 }
 

@@ -1,7 +1,7 @@
 //! Home agent and mobile router in the middle of the chain.
 
 use super::{Chain, Forwarding, Running};
-use crate::bed::{Daemon, Radvd};
+use crate::bed::{Daemon, access_router};
 use crate::topology::nemo::{self, HOME_AGENT};
 use anyhow::{Context, Result};
 use roam6_proto::base::hex;
@@ -20,7 +20,8 @@ impl Chain {
             Forwarding::FlowBinding => (&visited[..], FLOW_CONFIG),
             _ => (&visited[..1], ""),
         };
-        let radvds = visited.iter().map(|(interface, _, prefix)| Radvd::start(&self.agent, interface, prefix));
+        let radvds =
+            visited.iter().map(|(interface, _, prefix)| access_router::advertise(&self.agent, interface, prefix));
         let radvds = radvds.collect::<Result<_>>()?;
         let uplinks: Vec<&str> = visited.iter().map(|(_, uplink, _)| *uplink).collect();
         let agent = format!(
