@@ -96,7 +96,7 @@ fn nemo_page_moves_the_vehicle_on_command() {
     assert_eq!(state["care_of"].as_array().unwrap().len(), 1, "{state}");
     let folder = tempfile::tempdir().unwrap();
     let seen = rendered_page(&format!("http://{}/", live.authority), folder.path());
-    for wanted in ["A network that moves", "is bound to 2001:db8:a1:", "up0: home to FN1", "lives</td>"] {
+    for wanted in ["A moving network", "is bound to 2001:db8:a1:", "up0: home to FN1", "continues</td>"] {
         assert!(seen.contains(wanted), "no '{wanted}' in {seen}");
     }
     kill(Pid::from_raw(i32::try_from(live.child.id()).unwrap()), Signal::SIGINT).unwrap();

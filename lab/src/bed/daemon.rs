@@ -79,13 +79,13 @@ impl Daemon {
     pub(crate) fn start_with_journal(host: &Host, config: &str, journal: &Path) -> Result<Daemon> {
         let folder = host.folder();
         let path = folder.join("roam6.toml");
-        let places = format!(
+        let header = format!(
             "name = \"{}\"\nrun_dir = \"{}\"\nstate_dir = \"{}\"\n",
             host.name(),
             folder.join("run").display(),
             journal.display()
         );
-        fs::write(&path, places + config)?;
+        fs::write(&path, header + config)?;
         fs::set_permissions(&path, fs::Permissions::from_mode(0o600))?;
         let events = Events::default();
         let mut daemon = Daemon { host: host.clone(), config: path, daemon: None, watcher: None, events };
@@ -234,10 +234,10 @@ impl Daemon {
         let mut child = self.client(&["watch", "--json"])?.stdout(Stdio::piped()).stderr(Stdio::null()).spawn()?;
         let output = child.stdout.take().context("no output")?;
         let events = self.events.clone();
-        let (told, state) = mpsc::channel();
+        let (printed, state) = mpsc::channel();
         std::thread::Builder::new().name("watch".into()).spawn(move || {
             for line in BufReader::new(output).lines().map_while(Result::ok) {
-                told.send(()).ok();
+                printed.send(()).ok();
                 // The first lines are state, not events.
                 if let Ok(event) = serde_json::from_str(&line) {
                     events.0.lock().push(event);

@@ -33,15 +33,15 @@ pub(super) fn run(run: &mut Run) -> Result<()> {
         let until = clock::unix_micros();
         silences.push(transfer.longest_silence(from, until) as f64 / 1000.0);
     }
-    let [out, inward] = transfer.received_octets();
-    let spent = (clock::unix_micros() - begin) as f64 / 1e6;
-    let whole = transfer.finish(TIMEOUT)?.iter().all(Delivery::is_complete);
+    let [out, inbound] = transfer.received_octets();
+    let duration = (clock::unix_micros() - begin) as f64 / 1e6;
+    let tcp_survived = transfer.finish(TIMEOUT)?.iter().all(Delivery::is_complete);
     let worst = silences.iter().copied().fold(0.0, f64::max);
     run.rows.push(json!({ "silence_ms_each_second": silences, "spread": distribution(&silences) }));
-    run.require_tcp(whole);
+    run.require_tcp(tcp_survived);
     run.summarise("silence_ms_max", round(worst));
     run.summarise("next_hops_passed", (seconds as f64 * SPEED / SPACING).floor());
-    run.summarise("mbit_s", round((out + inward) as f64 * 8.0 / spent / 1e6));
+    run.summarise("mbit_s", round((out + inbound) as f64 * 8.0 / duration / 1e6));
     Ok(())
 }
 

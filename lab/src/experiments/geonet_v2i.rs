@@ -74,15 +74,15 @@ impl DriveRun {
     fn run_phase(&self, phase: &Phase, speed: f64, run: &mut Run) -> Result<()> {
         let begin = clock::unix_micros();
         self.network.drive(phase.places, speed)?;
-        let there = clock::unix_micros();
+        let arrived = clock::unix_micros();
         let has_converged = || uses_only(phase.expected_paths, &self.path_shares(POLL_INTERVAL)).then_some(());
         clock::wait_for(SETTLE, has_converged);
-        let settled = round((clock::unix_micros() - there) as f64 / 1000.0);
+        let settled = round((clock::unix_micros() - arrived) as f64 / 1000.0);
         let shares = self.path_shares(SAMPLE_TIME);
         let end = clock::unix_micros();
-        let right = uses_only(phase.expected_paths, &shares);
+        let as_expected = uses_only(phase.expected_paths, &shares);
         let mut row = json!({
-            "phase": phase.what, "metres": phase.places, "ways_right": right, "settled_ms_at_most": settled,
+            "phase": phase.what, "metres": phase.places, "ways_right": as_expected, "settled_ms_at_most": settled,
         });
         for (way, share) in shares {
             row[format!("share_{way:?}").to_lowercase()] = json!(round(share));
@@ -91,7 +91,7 @@ impl DriveRun {
             let longest = transfer.longest_silence(begin, end) as f64 / 1000.0;
             row[format!("silence_ms_{name}")] = json!(round(longest));
         }
-        run.require(right, || format!("unexpected paths: {row}"));
+        run.require(as_expected, || format!("unexpected paths: {row}"));
         run.rows.push(row);
         Ok(())
     }
@@ -105,26 +105,26 @@ impl DriveRun {
 
     fn finish(self, run: &mut Run) -> Result<()> {
         let logs = self.network.log_tails();
-        let mut whole = true;
+        let mut tcp_survived = true;
         for (name, transfer) in self.connections {
             let deliveries = transfer.finish(TIMEOUT).with_context(|| format!("the connection {name}\n{logs}"))?;
-            whole &= deliveries.iter().all(Delivery::is_complete);
+            tcp_survived &= deliveries.iter().all(Delivery::is_complete);
             let key = format!("silence_ms_{name}");
             let silences = run.rows.iter().filter_map(|row| row.get(&key)?.as_f64());
             let worst = silences.fold(0.0, f64::max);
             run.summarise(&format!("gap_ms_max_{name}"), worst);
         }
-        let right = run.rows.iter().all(|row| row["ways_right"] == true);
-        run.summarise("ways_right", u8::from(right));
-        run.require_tcp(whole);
+        let as_expected = run.rows.iter().all(|row| row["ways_right"] == true);
+        run.summarise("ways_right", u8::from(as_expected));
+        run.require_tcp(tcp_survived);
         Ok(())
     }
 }
 
 /// Whether exactly these paths are used.
 fn uses_only(ways: &[PathKind], shares: &[(PathKind, f64)]) -> bool {
-    let gone: BTreeSet<PathKind> = shares.iter().filter(|(_, share)| *share > MIN_SHARE).map(|(way, _)| *way).collect();
-    gone == ways.iter().copied().collect()
+    let used: BTreeSet<PathKind> = shares.iter().filter(|(_, share)| *share > MIN_SHARE).map(|(way, _)| *way).collect();
+    used == ways.iter().copied().collect()
 }
 
 /// Share of each path in the octets of the first vehicle between two snapshots.

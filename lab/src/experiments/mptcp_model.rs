@@ -39,17 +39,17 @@ pub(super) fn run(run: &mut Run) -> Result<()> {
                 for scenario in place {
                     run.step(&scenario.name());
                     let time = testbed.round_trip(scenario.direct(), 20)?;
-                    let seen = all.entry(*scenario).or_default();
-                    if far { seen.far.push(time) } else { seen.near.push(time) }
+                    let times = all.entry(*scenario).or_default();
+                    if far { times.far.push(time) } else { times.near.push(time) }
                 }
             }
         }
     }
     let mut worst = 0.0_f64;
     for (number, scenario) in Scenario::ALL.iter().enumerate() {
-        let seen = all.get(scenario).context("not measured")?;
+        let times = all.get(scenario).context("not measured")?;
         let median = |times: &[f64]| percentile(times, 0.5).context("no echo was answered");
-        let (processing, measured) = (median(&seen.near)?, median(&seen.far)?);
+        let (processing, measured) = (median(&times.near)?, median(&times.far)?);
         let path = scenario.link_delay(shape).as_secs_f64() * 1000.0;
         let error = (measured - path - processing) / measured * 100.0;
         worst = worst.max(error.abs());
@@ -60,11 +60,11 @@ pub(super) fn run(run: &mut Run) -> Result<()> {
             "path_ms": round(path),
             "processing_ms": round(processing),
             "model_ms": round(path + processing),
-            "measured_ms": distribution(&seen.far),
+            "measured_ms": distribution(&times.far),
             "error_percent": round(error),
         }));
     }
-    let processing = |scenario| all.get(&scenario).and_then(|seen| percentile(&seen.near, 0.5));
+    let processing = |scenario| all.get(&scenario).and_then(|times| percentile(&times.near, 0.5));
     for number in 0..2 {
         let tunnel = processing(Scenario::Classical(number)).zip(processing(Scenario::Direct(number)));
         run.summarise(&format!("tunnel_ms_fn{}", number + 1), tunnel.map(|(with, without)| round(with - without)));

@@ -28,16 +28,17 @@ pub(super) fn run(run: &mut Run) -> Result<()> {
         add_row(run, move_while_agent_down(&traffic, &mut network, &vehicle, to)?);
     }
     let deliveries = traffic.finish()?;
-    let whole = deliveries.iter().all(Delivery::is_complete);
+    let tcp_survived = deliveries.iter().all(Delivery::is_complete);
     let most = |what: &str| {
-        let told = |row: &&Value| row.get("what").and_then(Value::as_str).is_some_and(|name| name.starts_with(what));
+        let is_of_kind =
+            |row: &&Value| row.get("what").and_then(Value::as_str).is_some_and(|name| name.starts_with(what));
         let lost = |row: &Value| row.get("lost_of_1000_per_s").and_then(Value::as_u64);
-        run.rows.iter().filter(told).filter_map(lost).max()
+        run.rows.iter().filter(is_of_kind).filter_map(lost).max()
     };
     let (agent, router) = (most("home agent killed, restarted"), most("mobile router killed"));
     run.summarise("ha_killed_lost_max", agent);
     run.summarise("mr_killed_lost_max", router);
-    run.require_tcp(whole);
+    run.require_tcp(tcp_survived);
     Ok(())
 }
 
@@ -52,10 +53,10 @@ fn outage(traffic: &HandoverTraffic, what: &str, daemon: &mut Daemon) -> Result<
     let begin = clock::unix_micros();
     daemon.kill();
     sleep(DOWNTIME);
-    let back = clock::unix_micros();
+    let restarted = clock::unix_micros();
     daemon.spawn()?;
-    let restart = clock::unix_micros() - back;
-    let well = clock::wait_for(TIMEOUT, || is_bound(daemon).then_some(())).is_some();
+    let restart = clock::unix_micros() - restarted;
+    let kept = clock::wait_for(TIMEOUT, || is_bound(daemon).then_some(())).is_some();
     sleep(OBSERVATION_TIME);
     let end = clock::unix_micros() - 150_000;
     let silence = traffic.fine.longest_silence(begin, end);
@@ -63,8 +64,8 @@ fn outage(traffic: &HandoverTraffic, what: &str, daemon: &mut Daemon) -> Result<
         "what": what,
         "away_ms": round(DOWNTIME.as_secs_f64() * 1000.0),
         "restart_ms": round(restart as f64 / 1000.0),
-        "binding_kept": well,
-        "lost_while_away": traffic.fine.lost(begin, back),
+        "binding_kept": kept,
+        "lost_while_away": traffic.fine.lost(begin, restarted),
         "lost_of_1000_per_s": traffic.fine.lost(begin, end),
         "longest_silence_ms": round(silence as f64 / 1000.0),
     }))
@@ -80,19 +81,19 @@ fn move_while_agent_down(
     network.home_agent.kill();
     let up = replug(network, vehicle.uplink(0)?, to)?.context("no carrier")?;
     sleep(DOWNTIME);
-    let back = clock::unix_micros();
+    let restarted = clock::unix_micros();
     network.home_agent.spawn()?;
-    let alive = clock::unix_micros();
+    let running = clock::unix_micros();
     let acknowledged = vehicle.daemon.events().wait_for(up, TIMEOUT, is_accepted);
     sleep(OBSERVATION_TIME);
-    let after = |moment: Option<u64>| moment.map(|moment| round((moment as f64 - alive as f64) / 1000.0));
+    let after = |moment: Option<u64>| moment.map(|moment| round((moment as f64 - running as f64) / 1000.0));
     Ok(json!({
         "what": "home agent killed, vehicle moves, restarted",
         "away_ms": round(DOWNTIME.as_secs_f64() * 1000.0),
-        "restart_ms": round((alive - back) as f64 / 1000.0),
+        "restart_ms": round((running - restarted) as f64 / 1000.0),
         "binding_kept": acknowledged.is_some() && is_bound(&network.home_agent),
         "restart_to_ba_ms": after(acknowledged.map(|event| event.unix_micros)),
-        "restart_to_packet_ms": after(traffic.fine.reverse.first_after(Stamp::Received, alive)),
+        "restart_to_packet_ms": after(traffic.fine.reverse.first_after(Stamp::Received, running)),
     }))
 }
 

@@ -24,9 +24,9 @@ pub(super) fn run(run: &mut Run) -> Result<()> {
     let (mut all, mut tcp_survived) = (Vec::new(), true);
     for delay in DELAYS {
         for measure in [one_uplink, two_uplinks] {
-            let (series, whole) = measure(run, delay, times)?;
+            let (series, survived) = measure(run, delay, times)?;
             all.extend(series);
-            tcp_survived &= whole;
+            tcp_survived &= survived;
         }
     }
     run.require_tcp(tcp_survived);
@@ -48,8 +48,8 @@ fn one_uplink(run: &Run, delay: u64, times: usize) -> Result<(Vec<Series>, bool)
         let to = if number % 2 == 0 { fn2.link } else { fn1.link };
         measurements.push(traffic.measure(&vehicle, "hard", || replug(&network, uplink, to))?);
     }
-    let whole = traffic.finish()?.iter().all(Delivery::is_complete);
-    Ok((vec![Series { kind: "hard", delay, handovers: HandoverSeries { round_trip, measurements } }], whole))
+    let survived = traffic.finish()?.iter().all(Delivery::is_complete);
+    Ok((vec![Series { kind: "hard", delay, handovers: HandoverSeries { round_trip, measurements } }], survived))
 }
 
 /// Two registered uplinks; the first loses its carrier, comes back, and becomes a black hole.

@@ -115,10 +115,10 @@ fn run_flood(run: &mut Run) -> Result<()> {
     let end = clock::unix_micros() - 150_000;
     let lost = traffic.fine.lost(began, end);
     let bound = round_trip(&vehicle).is_ok() && vehicle.wait_until_connected(CORRESPONDENT).is_ok();
-    let whole = traffic.finish()?.iter().all(Delivery::is_complete);
+    let tcp_survived = traffic.finish()?.iter().all(Delivery::is_complete);
     let grown = memory_after.saturating_sub(memory_before);
     run.require(bound, || "the mobile router is not bound at the end".to_owned());
-    run.require_tcp(whole);
+    run.require_tcp(tcp_survived);
     run.require(lost == 0, || format!("{lost} legitimate packets were lost"));
     run.require(grown <= MEMORY_TOLERANCE, || format!("memory grew by {grown} octets"));
     run.require(accounted == sent, || format!("{accounted} of {sent} hostile messages are accounted for"));
@@ -191,8 +191,8 @@ impl Attacker {
     }
 
     fn truncated(&mut self, sequence: Sequence) -> Vec<u8> {
-        let whole = self.victim.update(sequence);
-        let message = whole.get(usize::try_from(MESSAGE_OFFSET).unwrap_or(0)..).unwrap_or_default();
+        let update = self.victim.update(sequence);
+        let message = update.get(usize::try_from(MESSAGE_OFFSET).unwrap_or(0)..).unwrap_or_default();
         let length = usize::try_from(self.rng.below(message.len() as u64)).unwrap_or(0);
         self.victim.packet_with(message.get(..length).unwrap_or_default())
     }

@@ -90,9 +90,9 @@ pub(super) fn run(run: &mut Run) -> Result<()> {
     attacker.fill_contexts(CONTEXTS + CONTEXTS / 10)?;
     let locked_out = u8::from(!attacker.establish_second_peer()?);
     run.require(locked_out == 0, || "one address prevents a context of another peer".to_owned());
-    let whole = transfer.finish(Duration::from_secs(20))?.iter().all(|delivery| delivery.is_complete());
+    let tcp_survived = transfer.finish(Duration::from_secs(20))?.iter().all(|delivery| delivery.is_complete());
     let grown = memory_after.saturating_sub(memory_before);
-    run.require_tcp(whole);
+    run.require_tcp(tcp_survived);
     run.require(!hijacked, || "a context was redirected".to_owned());
     run.require(grown <= MEMORY_TOLERANCE, || format!("memory grew by {grown} octets"));
     run.summarise("sent", each * u32::try_from(ATTACKS.len())?);
@@ -151,12 +151,12 @@ impl Attacker {
         let list = LocatorList { generation: 1, locators: vec![(VerificationMethod::HBA, own)] };
         let none = (Nonce(0), ShimOption::Validator(Vec::new()));
         let [victim, _] = network.hosts[0].addresses;
-        let [friend, _] = network.hosts[1].addresses;
+        let [peer, _] = network.hosts[1].addresses;
         let mut attacker = Attacker {
             tap,
             rng: Entropy::seed_from_u64(17),
             victim,
-            peer: friend,
+            peer,
             own,
             proof: vec![ShimOption::Locators(list), ShimOption::Parameters(set.emit())],
             source: own,
@@ -274,13 +274,13 @@ impl Attacker {
 
     /// Whether each context still leads to its own peer.
     fn contexts_are_unaffected(&self, contexts: &[Value]) -> bool {
-        let leads = |context: &Value| {
+        let peer_and_path = |context: &Value| {
             let text = |pointer: &str| context.pointer(pointer).and_then(Value::as_str).map(str::to_owned);
             (text("/context/ulids/peer"), text("/path/peer"))
         };
         let own = self.own.to_string();
-        let straight = contexts.iter().map(leads).all(|(ulid, path)| ulid == path);
-        straight && contexts.iter().map(leads).filter(|(ulid, _)| ulid.as_ref() == Some(&own)).count() <= 1
+        let on_own_paths = contexts.iter().map(peer_and_path).all(|(ulid, path)| ulid == path);
+        on_own_paths && contexts.iter().map(peer_and_path).filter(|(ulid, _)| ulid.as_ref() == Some(&own)).count() <= 1
     }
 
     fn nonce(&mut self) -> Nonce {

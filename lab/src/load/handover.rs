@@ -95,8 +95,8 @@ impl HandoverTraffic {
         sleep(OBSERVATION_TIME);
         let flows = [&self.fine.forward, &self.fine.reverse];
         let alive = || flows.iter().all(|flow| flow.is_receiving()).then_some(());
-        let healed = clock::wait_for(TIMEOUT, alive).is_some();
-        let tcp_lives = self.transfer.is_progressing(TIMEOUT);
+        let recovered = clock::wait_for(TIMEOUT, alive).is_some();
+        let tcp_survived = self.transfer.is_progressing(TIMEOUT);
         sleep(Duration::from_millis(200));
         // Packets of the last moments may still be in flight.
         let end = clock::unix_micros() - 150_000;
@@ -108,8 +108,8 @@ impl HandoverTraffic {
             gap_fine: gap(&self.fine, before, end),
             lost: self.coarse.lost(before - IN_FLIGHT_MICROS, end),
             lost_fine: self.fine.lost(before - IN_FLIGHT_MICROS, end),
-            recovered: healed,
-            tcp_survived: tcp_lives,
+            recovered,
+            tcp_survived,
         })
     }
 }

@@ -121,7 +121,7 @@ impl<'a> ObservedTransfer<'a> {
         let end = clock::unix_micros();
         let silence = self.transfer.longest_silence(began, end);
         let quiet_from = direct_at.unwrap_or(settled).max(began) + LATE_MICROS;
-        let carried_straight = self.mode != Mode::Classical && !there.is_empty();
+        let needs_direct = self.mode != Mode::Classical && !there.is_empty();
         let in_use = direct_at.is_some_and(|at| at + LATE_MICROS < settled);
         let mut observation = MoveObservation {
             what: what.to_owned(),
@@ -138,8 +138,7 @@ impl<'a> ObservedTransfer<'a> {
             is_alive,
             faults: Vec::new(),
         };
-        observation.faults =
-            self.faults(&observation, &left, deprecated_at, carried_straight && direct_at.is_none())?;
+        observation.faults = self.faults(&observation, &left, deprecated_at, needs_direct && direct_at.is_none())?;
         Ok(observation)
     }
 

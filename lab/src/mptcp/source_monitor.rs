@@ -50,42 +50,42 @@ pub(crate) struct Networks {
 impl SourceMonitor {
     /// Observes these `ports` from now on.
     pub(crate) fn watch(emulator: &LinkEmulator, ports: Vec<Port>, networks: Networks) -> SourceMonitor {
-        let uplinks = SourceMonitor::default();
-        let seen = uplinks.clone();
+        let monitor = SourceMonitor::default();
+        let state = monitor.clone();
         emulator.observe(move |frame| {
             let sent = ports.contains(&frame.port);
-            let there = frame.segment == networks.home || networks.visited.contains(&frame.segment);
-            let Some(packet) = frame.packet().filter(|_| there) else { return };
+            let is_observed = frame.segment == networks.home || networks.visited.contains(&frame.segment);
+            let Some(packet) = frame.packet().filter(|_| is_observed) else { return };
             let Ok(datagram) = Datagram::parse(packet) else { return };
-            let mut seen = seen.0.lock();
+            let mut state = state.0.lock();
             if datagram.protocol == protocol::IPV6 && datagram.payload.len() >= FULL_PACKET {
-                seen.inner += datagram.payload.len() as u64;
-                seen.outer += packet.len() as u64;
+                state.inner += datagram.payload.len() as u64;
+                state.outer += packet.len() as u64;
             }
             if !sent {
                 return;
             }
-            seen.sent += 1;
+            state.sent += 1;
             let now = frame.unix_micros;
-            let here = *seen.attachments.get(&frame.port).unwrap_or(&(frame.segment, 0));
+            let here = *state.attachments.get(&frame.port).unwrap_or(&(frame.segment, 0));
             let since = if here.0 == frame.segment { here.1 } else { now };
-            seen.attachments.insert(frame.port, (frame.segment, since));
+            state.attachments.insert(frame.port, (frame.segment, since));
             if !is_topologically_correct(datagram.source, frame.segment, networks) {
                 if now < since + CARRIER_GRACE_MICROS {
-                    seen.grace_period += 1;
+                    state.grace_period += 1;
                     return;
                 }
-                seen.wrong_source += 1;
-                if seen.samples.len() < MAX_SAMPLES {
+                state.wrong_source += 1;
+                if state.samples.len() < MAX_SAMPLES {
                     let sample = format!(
                         "{} us: {} to {}, protocol {}, by segment {:?}",
                         frame.unix_micros, datagram.source, datagram.destination, datagram.protocol, frame.segment
                     );
-                    seen.samples.push(sample);
+                    state.samples.push(sample);
                 }
             }
         });
-        uplinks
+        monitor
     }
 
     /// The observations so far.

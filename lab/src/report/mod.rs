@@ -105,9 +105,9 @@ fn run_one(store: &ResultsStore, experiment: &Experiment, quick: bool) -> Result
     command.stdout(file.try_clone()?).stderr(file);
     set_up_child(&mut command, ChildSetup { die_with_parent: true, ..ChildSetup::default() });
     let sound = command.status().context("cannot start the experiment")?.success();
-    let came = commit_result(&fresh, &result)?;
+    let is_new = commit_result(&fresh, &result)?;
     if !sound {
-        let faults = store.read(experiment.name).filter(|_| came).map(|result| page::faults(&result).join("; "));
+        let faults = store.read(experiment.name).filter(|_| is_new).map(|result| page::faults(&result).join("; "));
         let faults = faults.filter(|faults| !faults.is_empty());
         let (name, faults) = (experiment.name, faults.unwrap_or_else(|| "it ended without a result".to_owned()));
         eprintln!("    {name}: failed checks: {faults} (see {})", log.display());
@@ -117,11 +117,11 @@ fn run_one(store: &ResultsStore, experiment: &Experiment, quick: bool) -> Result
 
 /// Replaces the previous result once the new one is complete. `true` if there is a new one.
 fn commit_result(fresh: &Path, result: &Path) -> Result<bool> {
-    let came = fresh.exists();
-    if came {
+    let is_new = fresh.exists();
+    if is_new {
         std::fs::rename(fresh, result).with_context(|| format!("cannot write {}", result.display()))?;
     }
-    Ok(came)
+    Ok(is_new)
 }
 
 fn format_duration(seconds: u64) -> String {

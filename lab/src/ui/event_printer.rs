@@ -1,4 +1,4 @@
-//! Tells on the terminal what roam6 reports while a demo runs, in plain words.
+//! Prints the events that roam6 reports while a demo runs.
 
 use crate::bed::Events;
 use crate::threads::Workers;

@@ -1,4 +1,4 @@
-//! What the demo shows: lines on the terminal as things happen, and the same lines as a picture.
+//! Output of a demo: lines on the terminal, and the same lines as a picture.
 
 use crate::clock;
 use crate::report::chart::escape;
@@ -8,26 +8,25 @@ use std::fmt::Write;
 use std::io::IsTerminal;
 use std::path::Path;
 
-/// A space that is as wide as any other and never collapses: programs that draw SVG do not agree on `xml:space` and
-/// `white-space`.
+/// A space that does not collapse: SVG renderers differ in their support of `xml:space` and `white-space`.
 const NO_BREAK: &str = "\u{a0}";
 
-/// How a line is meant.
+/// The meaning of a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum LineStyle {
     /// Ordinary.
     Plain,
-    /// Something the demo does.
+    /// An action of the demo.
     Action,
-    /// Something roam6 did.
+    /// An event reported by roam6.
     Event,
-    /// As it should be.
+    /// A passed check.
     Success,
-    /// Broken.
+    /// A failed check.
     Failure,
 }
 
-/// The lines shown until now.
+/// The lines so far.
 pub(crate) struct Terminal {
     began: u64,
     colour: bool,
@@ -41,28 +40,28 @@ impl Terminal {
     }
 
     /// Shows a line.
-    pub(crate) fn line(&self, tone: LineStyle, text: impl Into<String>) {
+    pub(crate) fn line(&self, style: LineStyle, text: impl Into<String>) {
         let text = text.into();
         if self.colour {
-            println!("\x1b[{}m{text}\x1b[0m", tone.colours().0);
+            println!("\x1b[{}m{text}\x1b[0m", style.colours().0);
         } else {
             println!("{text}");
         }
-        self.lines.lock().push((tone, text));
+        self.lines.lock().push((style, text));
     }
 
     /// Shows a line with the seconds since the beginning before it.
-    pub(crate) fn timed_line(&self, tone: LineStyle, text: impl AsRef<str>) {
-        self.timed_line_at(clock::unix_micros(), tone, text);
+    pub(crate) fn timed_line(&self, style: LineStyle, text: impl AsRef<str>) {
+        self.timed_line_at(clock::unix_micros(), style, text);
     }
 
-    /// The same for something that happened at `unix_micros`.
-    pub(crate) fn timed_line_at(&self, unix_micros: u64, tone: LineStyle, text: impl AsRef<str>) {
+    /// [`Terminal::timed_line`] with the time `unix_micros`, microseconds since 1970.
+    pub(crate) fn timed_line_at(&self, unix_micros: u64, style: LineStyle, text: impl AsRef<str>) {
         let seconds = unix_micros.saturating_sub(self.began) as f64 / 1e6;
-        self.line(tone, format!("{seconds:7.3} s  {}", text.as_ref()));
+        self.line(style, format!("{seconds:7.3} s  {}", text.as_ref()));
     }
 
-    /// Writes everything shown as a picture of a terminal.
+    /// Writes all lines as a picture of a terminal.
     pub(crate) fn write_svg(&self, path: &Path) -> Result<()> {
         std::fs::write(path, self.to_svg()?).with_context(|| format!("cannot write {}", path.display()))
     }
@@ -76,9 +75,9 @@ impl Terminal {
              <rect width=\"100%\" height=\"100%\" rx=\"8\" fill=\"#101418\"/>\n\
              <g font-family=\"ui-monospace,Menlo,Consolas,monospace\" font-size=\"13\">\n"
         );
-        for (row, (tone, text)) in lines.iter().enumerate() {
+        for (row, (style, text)) in lines.iter().enumerate() {
             let text = escape(text).replace(' ', NO_BREAK);
-            writeln!(svg, "<text x=\"20\" y=\"{}\" fill=\"{}\">{text}</text>", row * 18 + 32, tone.colours().1)?;
+            writeln!(svg, "<text x=\"20\" y=\"{}\" fill=\"{}\">{text}</text>", row * 18 + 32, style.colours().1)?;
         }
         svg += "</g>\n</svg>\n";
         Ok(svg)

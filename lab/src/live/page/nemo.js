@@ -107,7 +107,7 @@ for (const place of PLACES) {
   const label = byId("cuts").appendChild(document.createElement("label"));
   cuts[place] = label.appendChild(document.createElement("input"));
   cuts[place].type = "checkbox";
-  label.append(` ${NAMES[place]} carries nothing `);
+  label.append(` ${NAMES[place]} drops all packets `);
   cuts[place].addEventListener("change", () => send({ do: "cut", place, cut: cuts[place].checked }));
 }
 
@@ -169,7 +169,7 @@ function drawMoves(moves) {
     cell(row, move.move ?? move.failed);
     for (const key of ["gap_fine_ms", "link_up_to_ra_ms", "ra_to_bu_ms", "bu_to_ba_ms", "ba_to_packet_ms"]) cell(row, move[key]?.toFixed(1));
     cell(row, move.lost);
-    if (move.tcp_lives !== undefined) cell(row, move.tcp_lives ? "lives" : "DEAD", move.tcp_lives ? "lives" : "dead");
+    if (move.tcp_lives !== undefined) cell(row, move.tcp_lives ? "continues" : "BROKEN", move.tcp_lives ? "lives" : "dead");
     return row;
   }));
 }
@@ -187,7 +187,7 @@ function drawLines(lines, now) {
 function say(state) {
   const bound = state.care_of.length ? `bound to ${state.care_of.join(" and ")}` : "at home, no binding";
   const carried = state.transferred.map((octets) => (octets / 1e6).toFixed(1)).join(" and ");
-  byId("word").textContent = `${state.home_address} is ${bound}; TCP has carried ${carried} MB${state.busy ? "; measuring a move" : ""}`;
+  byId("word").textContent = `${state.home_address} is ${bound}; TCP has carried ${carried} MB${state.busy ? "; measuring a handover" : ""}`;
 }
 
 async function look() {

@@ -1,8 +1,8 @@
-//! Four hosts in a row, joined by bare cables: where a packet costs least, and so what a router adds shows most.
+//! Four hosts in a row, connected by veth links, whose own cost per packet is the least: for the cost of forwarding.
 //!
 //! ```text
 //!   source s0 ──── h0 agent h1 ──── up0 router in0 ──── d0 sink
-//!                       └─h2 ──── up1─┘      where flows are shared out
+//!                       └─h2 ──── up1─┘      with flow bindings only
 //! ```
 
 mod roam6;
@@ -18,24 +18,24 @@ use roam6_wire::udp::Udp;
 use std::net::Ipv6Addr;
 use std::time::Duration;
 
-/// What the two routers in the middle do.
+/// How the two routers in the middle forward.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Forwarding {
-    /// Forward, as the kernel does.
+    /// By the kernel's routing.
     Plain,
-    /// Are a home agent and a mobile router that is away.
+    /// As a home agent and a mobile router away from home.
     Roam6,
-    /// The same, which take frames at the driver.
+    /// The same, with the fast path at the driver (XDP).
     Xdp,
-    /// The same by two uplinks, one of which is chosen for each flow, by rules or by weights.
+    /// As [`Forwarding::Roam6`] with two uplinks, one of which is selected for each flow, by rules or by weights.
     FlowBinding,
-    /// Tunnel from agent to router by the kernel's segment routing, in its reduced form: the same packets on the wire.
+    /// By the kernel's segment routing with reduced encapsulation, from agent to router: the same packets on the wire.
     Seg6,
-    /// Tunnel by the kernel's IPv6 in IPv6: the same packets too.
+    /// By the kernel's IPv6-in-IPv6 tunnel: the same packets on the wire.
     Ip6tnl,
-    /// Tunnel by WireGuard, which encrypts.
+    /// By a WireGuard tunnel, encrypted.
     WireGuard,
-    /// Pass frames on without a look at them.
+    /// By an XDP redirect without a lookup.
     Redirect,
 }
 
@@ -49,7 +49,7 @@ pub(crate) struct Chain {
     running: Running,
 }
 
-/// What lives as long as the chain.
+/// Programs that run as long as the chain exists.
 #[derive(Default)]
 struct Running {
     /// Home agent and mobile router.
@@ -60,16 +60,16 @@ struct Running {
 
 pub(crate) const SOURCE: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 5, 0, 0, 0, 0, 2);
 pub(crate) const SINK: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 0x100, 0, 0, 0, 0, 0xd);
-/// The mobile router's, of its link-layer address.
+/// Care-of address of the mobile router, formed from its link-layer address.
 const CARE_OF: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 2, 0, 0, 0xff, 0xfe00, 4);
-/// The same host's where it is an ordinary router.
+/// Address of the same host if it is an ordinary router.
 const PLAIN_ROUTER: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 2, 0, 0, 0, 0, 2);
-/// The agent's on the cable to the router.
+/// Address of the agent on its link to the router.
 const PLAIN_AGENT: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 2, 0, 0, 0, 0, 1);
-/// How long it may take until the mobile router is bound.
+/// How long the registration may take.
 const TIMEOUT: Duration = Duration::from_secs(15);
 
-/// In the order of the picture; their places, from 1, are the last octets of their link-layer addresses.
+/// The position of an interface, from 1, is the last octet of its link-layer address.
 const INTERFACES: [&str; 8] = ["s0", "h0", "h1", "up0", "in0", "d0", "h2", "up1"];
 
 impl Forwarding {
@@ -88,7 +88,7 @@ impl Forwarding {
 }
 
 impl Chain {
-    /// Builds it, and waits until packets pass from end to end.
+    /// Builds the chain; returns once packets pass from end to end.
     pub(crate) fn build(kind: Forwarding) -> Result<Chain> {
         let host = |part: &str, routes: bool| -> Result<Host> {
             let host = Host::new(&format!("{}-{part}", kind.name()))?;
@@ -173,12 +173,12 @@ impl Chain {
         clock::wait_for(TIMEOUT, both).map(|_| ()).context("one of the uplinks is not registered")
     }
 
-    /// Whether our daemons carry the packets.
+    /// Whether roam6 forwards the packets.
     fn has_tunnel(&self) -> bool {
         [Forwarding::Roam6, Forwarding::Xdp, Forwarding::FlowBinding].contains(&self.forwarding)
     }
 
-    /// Where the mobile router's own programs are reached.
+    /// The address of the mobile router's own sockets.
     pub(crate) fn router_address(&self) -> Ipv6Addr {
         if self.has_tunnel() { nemo::home_address(0) } else { PLAIN_ROUTER }
     }
@@ -193,13 +193,13 @@ pub(crate) fn udp_packet(octets: usize, upward: bool, flow: u16) -> Vec<u8> {
     ip6::emit(&Header::new(from, to), protocol::UDP, &udp)
 }
 
-/// The same in the tunnel.
+/// The packet with the outer header of the tunnel.
 pub(crate) fn encapsulated(packet: &[u8], upward: bool) -> Vec<u8> {
     let (from, to) = if upward { (CARE_OF, HOME_AGENT) } else { (HOME_AGENT, CARE_OF) };
     ip6::encapsulate(&Header::new(from, to), packet)
 }
 
-/// A packet as it goes over the cable from one interface to another.
+/// A packet in an Ethernet frame from one interface to another.
 pub(crate) fn ethernet_frame(from: &str, to: &str, packet: &[u8]) -> Vec<u8> {
     [&link_layer_address(to)[..], &link_layer_address(from), &[0x86, 0xdd], packet].concat()
 }
