@@ -1,4 +1,4 @@
-//! Fuzzes the story of `roam6_proto::facilities::scenario`.
+//! Fuzzes `roam6_proto::facilities::fuzz`.
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| roam6_proto::facilities::scenario::scenario(data));
+libfuzzer_sys::fuzz_target!(|data: &[u8]| roam6_proto::facilities::fuzz::run(data));

@@ -1,4 +1,4 @@
-//! Fuzzes the story of `roam6_proto::geo::scenario`.
+//! Fuzzes `roam6_proto::geo::fuzz`.
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| roam6_proto::geo::scenario::scenario(data));
+libfuzzer_sys::fuzz_target!(|data: &[u8]| roam6_proto::geo::fuzz::run(data));

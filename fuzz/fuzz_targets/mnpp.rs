@@ -1,4 +1,4 @@
-//! Fuzzes the story of `roam6_proto::mnpp::scenario`.
+//! Fuzzes `roam6_proto::geo::mnpp::fuzz`.
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| roam6_proto::mnpp::scenario::fuzz(data));
+libfuzzer_sys::fuzz_target!(|data: &[u8]| roam6_proto::geo::mnpp::fuzz::run(data));

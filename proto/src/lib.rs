@@ -13,7 +13,6 @@ pub mod facilities;
 mod fuzz_inputs;
 pub mod geo;
 pub mod link;
-pub mod mnpp;
 pub mod mptcp;
 pub mod nemo;
 pub mod node;

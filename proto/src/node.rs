@@ -9,7 +9,7 @@ use crate::contract::output::Output;
 use crate::contract::report::{DropReason, HostReport, Report};
 use crate::contract::view::View;
 use crate::geo::GeoStation;
-use crate::mnpp::Mnpp;
+use crate::geo::mnpp::Mnpp;
 use crate::mptcp::PathManager;
 use crate::nemo::home_agent::HomeAgent;
 use crate::nemo::mobile_router::MobileRouter;

@@ -62,7 +62,7 @@ impl CamGenerator {
     }
 
     /// The CAM that is due at this position, if any; it then counts as sent.
-    pub fn turn(&mut self, now: Time, position: &LongPositionVector) -> Option<DueCam> {
+    pub fn next_message(&mut self, now: Time, position: &LongPositionVector) -> Option<DueCam> {
         let Some((sent, last)) = &self.last else { return Some(self.generate(now, position)) };
         let since = now.since(*sent);
         if since < T_GEN_CAM_MIN {
@@ -147,7 +147,7 @@ mod tests {
         let mut sent = Vec::new();
         for time in (0..span).step_by(10) {
             let now = START + Duration::from_millis(time);
-            sent.extend(awareness.turn(now, &at(time)).map(|due| (time, due.low_frequency)));
+            sent.extend(awareness.next_message(now, &at(time)).map(|due| (time, due.low_frequency)));
         }
         sent
     }
@@ -204,9 +204,9 @@ mod tests {
         let mut awareness = CamGenerator::new(false);
         let (here, there) = (position(0.0, 0, 0), position(500.0, 0, 0));
         assert_eq!(awareness.deadline(&here), None);
-        awareness.turn(START, &here);
+        awareness.next_message(START, &here);
         assert_eq!(awareness.deadline(&here), Some(START + T_GEN_CAM_MAX));
-        assert_eq!(awareness.turn(START, &there), None);
+        assert_eq!(awareness.next_message(START, &there), None);
         assert_eq!(awareness.deadline(&there), Some(START + T_GEN_CAM_MIN));
     }
 }

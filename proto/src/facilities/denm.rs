@@ -156,7 +156,7 @@ impl DenmService {
     }
 
     /// Takes an event whose repetition is due, and removes those that are over.
-    pub fn turn(&mut self, now: Time) -> Option<DenmRecord> {
+    pub fn next_message(&mut self, now: Time) -> Option<DenmRecord> {
         self.own.retain(|_, own| own.until > now);
         let own = self.own.values_mut().find(|own| own.next.is_some_and(|(at, ..)| at <= now))?;
         own.next = own.next.and_then(|(_, interval, end)| {

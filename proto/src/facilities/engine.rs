@@ -5,13 +5,14 @@ use super::denm::{DenmRecord, DenmService, Originator};
 use super::ldm::{EventSource, Ldm, LdmUpdate};
 use super::sam::SamGenerator;
 use super::service_table::{self, ServiceTable};
-use super::{EgoState, view};
+use super::view;
 use crate::base::rng::Entropy;
 use crate::base::time::Time;
 use crate::contract::config::facilities::{Announcement, DenmRequest, EventId, FacilitiesConfig};
 use crate::contract::config::geo::TransportType;
 use crate::contract::report::{DropReason, FacilitiesReport, HostReport, Report};
 use crate::contract::view::View;
+use crate::geo::ego::EgoState;
 use crate::geo::{Delivery, PacketRequest};
 use core::time::Duration;
 use roam6_wire::LinkAddress;
@@ -80,11 +81,11 @@ impl Facilities {
     }
 
     /// The next message that is due; call again until `None`.
-    pub fn turn(&mut self, now: Time, own: Option<&EgoState>) -> Option<PacketRequest> {
+    pub fn next_message(&mut self, now: Time, own: Option<&EgoState>) -> Option<PacketRequest> {
         self.ldm.expire(now);
         self.services.expire(now);
         if let Some(own) = own.filter(|own| own.has_fix && self.config.send_cams)
-            && let Some(due) = self.cam.turn(now, &own.position)
+            && let Some(due) = self.cam.next_message(now, &own.position)
         {
             let cam = self.cam(now, own, due);
             return Some(request(
@@ -96,16 +97,16 @@ impl Facilities {
             ));
         }
         if own.is_some()
-            && let Some((saem, lifetime)) = self.sam.turn(now, self.station)
+            && let Some((saem, lifetime)) = self.sam.next_message(now, self.station)
         {
             let message = Message::Saem(Box::new(saem));
             return Some(request(TransportType::SingleHop, port::SAEM, &message, SAM_CLASS, lifetime));
         }
-        self.denm.turn(now).map(denm_request)
+        self.denm.next_message(now).map(denm_request)
     }
 
     /// Receives a packet that may be for the facilities, and reports what is new.
-    pub fn hear(&mut self, now: Time, delivery: &Delivery<'_>, its_time: u64) -> Option<Report> {
+    pub fn receive(&mut self, now: Time, delivery: &Delivery<'_>, its_time: u64) -> Option<Report> {
         let packet = &delivery.packet;
         let Btp { destination, payload, .. } = Btp::parse(packet.upper_protocol, packet.payload)?.ok()?;
         let is_ours = matches!(destination, port::CAM | port::DENM | port::SAEM);
@@ -171,7 +172,7 @@ impl Facilities {
     }
 
     /// Executes a command; returns the message to send at once.
-    pub fn obey(&mut self, now: Time, order: &DenmRequest, own: Option<&EgoState>) -> Result<PacketRequest, String> {
+    pub fn execute(&mut self, now: Time, order: &DenmRequest, own: Option<&EgoState>) -> Result<PacketRequest, String> {
         let own = own.ok_or("this station has no position yet")?;
         let EgoState { position, position_accuracy: within, its_time, .. } = *own;
         let by = Originator {

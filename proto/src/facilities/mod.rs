@@ -9,13 +9,12 @@ pub mod cam;
 pub mod denm;
 #[cfg(feature = "facilities")]
 mod engine;
+#[cfg(all(feature = "facilities", any(test, feature = "fuzzing")))]
+pub mod fuzz;
 #[cfg(feature = "facilities")]
 pub mod ldm;
 #[cfg(feature = "facilities")]
 pub mod sam;
-#[cfg(feature = "facilities")]
-#[cfg(any(test, feature = "fuzzing"))]
-pub mod scenario;
 #[cfg(feature = "facilities")]
 pub mod service_table;
 #[cfg(feature = "facilities")]
@@ -25,24 +24,9 @@ mod tests;
 mod view;
 
 #[cfg(not(feature = "facilities"))]
-mod absent;
+mod disabled;
 
 #[cfg(not(feature = "facilities"))]
-pub use absent::Facilities;
+pub use disabled::Facilities;
 #[cfg(feature = "facilities")]
 pub use engine::Facilities;
-
-use roam6_wire::geo::LongPositionVector;
-
-/// What the facilities must know of their own station.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct EgoState {
-    /// Where it is, or was last.
-    pub position: LongPositionVector,
-    /// Metres within which that is, if it is known now.
-    pub position_accuracy: Option<u32>,
-    /// Whether it is known now.
-    pub has_fix: bool,
-    /// Milliseconds of TAI since 2004.
-    pub its_time: u64,
-}

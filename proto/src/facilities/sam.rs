@@ -55,7 +55,7 @@ impl SamGenerator {
     }
 
     /// The message if it is due, which then counts as sent, and the interval to the next.
-    pub fn turn(&mut self, now: Time, station: u32) -> Option<(Saem, Duration)> {
+    pub fn next_message(&mut self, now: Time, station: u32) -> Option<(Saem, Duration)> {
         let told = self.announcement.as_ref()?;
         if self.due(told).is_some_and(|at| now < at) {
             return None;

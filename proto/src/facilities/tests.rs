@@ -11,6 +11,7 @@ use crate::contract::config::facilities::{DenmEvent, DenmRequest, EventId, Facil
 use crate::contract::config::geo::TransportType;
 use crate::contract::report::{DropReason, FacilitiesReport, HostReport, Report};
 use crate::contract::view::View;
+use crate::geo::ego::EgoState;
 use crate::geo::location_table::Hop;
 use crate::geo::{Delivery, PacketRequest, geometry};
 use core::time::Duration;
@@ -71,18 +72,18 @@ impl Car {
         }
     }
 
-    fn turn(&mut self, millis: u64) -> Vec<PacketRequest> {
+    fn next_message(&mut self, millis: u64) -> Vec<PacketRequest> {
         let own = self.own(millis);
-        std::iter::from_fn(|| self.facilities.turn(time(millis), Some(&own))).collect()
+        std::iter::from_fn(|| self.facilities.next_message(time(millis), Some(&own))).collect()
     }
 
-    fn obey(&mut self, millis: u64, order: &DenmRequest) -> Result<PacketRequest, String> {
+    fn execute(&mut self, millis: u64, order: &DenmRequest) -> Result<PacketRequest, String> {
         let own = self.own(millis);
-        self.facilities.obey(time(millis), order, Some(&own))
+        self.facilities.execute(time(millis), order, Some(&own))
     }
 
     /// Hears what another sends.
-    fn hear(&mut self, millis: u64, from: &Car, request: &PacketRequest) -> Option<Report> {
+    fn receive(&mut self, millis: u64, from: &Car, request: &PacketRequest) -> Option<Report> {
         let source = from.position();
         let origin = SequencedSource { sequence: 1, source };
         let extended = match request.to {
@@ -102,7 +103,7 @@ impl Car {
         };
         let hop = Hop { link: LinkId(1), address: source.address.mid };
         let delivery = Delivery { packet, from: hop, hop_limit_reached: false };
-        self.facilities.hear(time(millis), &delivery, START + millis)
+        self.facilities.receive(time(millis), &delivery, START + millis)
     }
 
     fn view(&self, millis: u64) -> View {
@@ -130,29 +131,29 @@ fn as_from_station(request: &PacketRequest, station: u32) -> PacketRequest {
 #[test]
 fn a_station_of_received_cams_is_in_the_ldm_until_it_is_silent() {
     let (mut one, mut other) = (Car::new(1), Car::new(2));
-    let requests = one.turn(0);
+    let requests = one.next_message(0);
     assert_eq!((requests.len(), requests[0].to), (1, TransportType::SingleHop));
     let Ok(Message::Cam(cam)) = Message::parse(&requests[0].payload[4..]) else { panic!("no CAM") };
     assert_eq!(cam.awareness.generation_delta_time, (START & 0xffff) as u16);
     assert!(cam.awareness.parameters.low_frequency.is_some());
-    assert_eq!(other.hear(1, &one, &requests[0]), None);
+    assert_eq!(other.receive(1, &one, &requests[0]), None);
     let view = other.view(1);
     let seen = &view.ldm.stations[0];
     assert_eq!((seen.station, seen.speed, seen.heading, seen.place), (1, Some(1390), Some(900), one.place));
     assert_eq!((seen.length, seen.width), (Some(42), Some(18)));
-    other.turn(5_002);
+    other.next_message(5_002);
     assert!(other.view(5_002).ldm.stations.is_empty());
 }
 
 #[test]
 fn a_denm_is_triggered_repeated_updated_and_terminated() {
     let (mut one, mut other) = (Car::new(1), Car::new(2));
-    one.turn(0);
+    one.next_message(0);
     let repetition = Some((Duration::from_secs(1), Duration::from_secs(3)));
-    let told = one.obey(10, &DenmRequest::Trigger(DenmEvent { repetition, ..event(94) })).unwrap();
+    let told = one.execute(10, &DenmRequest::Trigger(DenmEvent { repetition, ..event(94) })).unwrap();
     let name = EventId { station: 1, sequence: 0 };
     assert!(matches!(
-        other.hear(11, &one, &told),
+        other.receive(11, &one, &told),
         Some(Report::Facilities(FacilitiesReport::DenmReceived { station: 1, sequence: 0, cause: 94, .. }))
     ));
     let events = |car: &Car, millis| car.view(millis).ldm.events;
@@ -162,49 +163,49 @@ fn a_denm_is_triggered_repeated_updated_and_terminated() {
     let denms = |requests: Vec<PacketRequest>| {
         requests.into_iter().filter(|one| one.to == TransportType::GeoBroadcast(area())).count()
     };
-    let repeated: Vec<usize> = [1_010, 2_010, 3_010, 4_010].map(|millis| denms(one.turn(millis))).to_vec();
+    let repeated: Vec<usize> = [1_010, 2_010, 3_010, 4_010].map(|millis| denms(one.next_message(millis))).to_vec();
     assert_eq!(repeated, [1, 1, 0, 0]);
-    assert_eq!(other.hear(2_020, &one, &told), None, "a repetition changes nothing");
+    assert_eq!(other.receive(2_020, &one, &told), None, "a repetition changes nothing");
 
-    let changed = one.obey(5_000, &DenmRequest::Update(name, event(91))).unwrap();
+    let changed = one.execute(5_000, &DenmRequest::Update(name, event(91))).unwrap();
     assert!(matches!(
-        other.hear(5_001, &one, &changed),
+        other.receive(5_001, &one, &changed),
         Some(Report::Facilities(FacilitiesReport::DenmReceived { cause: 91, .. }))
     ));
-    assert_eq!(other.hear(5_002, &one, &told), None, "what is older changes nothing");
+    assert_eq!(other.receive(5_002, &one, &told), None, "what is older changes nothing");
 
-    let ended = one.obey(6_000, &DenmRequest::Terminate(name)).unwrap();
+    let ended = one.execute(6_000, &DenmRequest::Terminate(name)).unwrap();
     assert_eq!(
-        other.hear(6_001, &one, &ended),
+        other.receive(6_001, &one, &ended),
         Some(Report::Facilities(FacilitiesReport::DenmTerminated { station: 1, sequence: 0 }))
     );
     assert!(events(&other, 6_002).is_empty() && events(&one, 6_002).is_empty());
-    assert_eq!(other.hear(6_003, &one, &changed), None, "and does not bring it back");
-    assert_eq!([7_000, 8_000, 9_000].map(|millis| denms(one.turn(millis))), [1, 1, 0], "an end is told thrice");
+    assert_eq!(other.receive(6_003, &one, &changed), None, "and does not bring it back");
+    assert_eq!([7_000, 8_000, 9_000].map(|millis| denms(one.next_message(millis))), [1, 1, 0], "an end is told thrice");
 }
 
 #[test]
 fn another_station_may_negate_a_denm_but_not_cancel_it() {
     let (mut one, mut other, mut third) = (Car::new(1), Car::new(2), Car::new(3));
-    let told = one.obey(10, &DenmRequest::Trigger(event(10))).unwrap();
+    let told = one.execute(10, &DenmRequest::Trigger(event(10))).unwrap();
     let name = EventId { station: 1, sequence: 0 };
-    assert!(other.obey(11, &DenmRequest::Terminate(name)).is_err(), "nobody has told it");
-    other.hear(11, &one, &told);
-    third.hear(11, &one, &told);
-    let mut forged = Message::parse(&one.obey(20, &DenmRequest::Terminate(name)).unwrap().payload[4..]).unwrap();
+    assert!(other.execute(11, &DenmRequest::Terminate(name)).is_err(), "nobody has told it");
+    other.receive(11, &one, &told);
+    third.receive(11, &one, &told);
+    let mut forged = Message::parse(&one.execute(20, &DenmRequest::Terminate(name)).unwrap().payload[4..]).unwrap();
     if let Message::Denm(denm) = &mut forged {
         denm.header.station_id = 9;
     }
     let payload = [&[0x07, 0xd2, 0, 0][..], &forged.emit().unwrap()].concat();
     let lie = PacketRequest { payload, ..told.clone() };
     assert!(matches!(
-        third.hear(30, &Car::new(9), &lie),
+        third.receive(30, &Car::new(9), &lie),
         Some(Report::Host(HostReport::Dropped { reason: DropReason::Unverified, .. }))
     ));
     assert_eq!(third.view(31).ldm.events.len(), 1);
-    let negated = other.obey(40, &DenmRequest::Terminate(name)).unwrap();
+    let negated = other.execute(40, &DenmRequest::Terminate(name)).unwrap();
     assert_eq!(
-        third.hear(41, &other, &negated),
+        third.receive(41, &other, &negated),
         Some(Report::Facilities(FacilitiesReport::DenmTerminated { station: 1, sequence: 0 }))
     );
 }
@@ -212,23 +213,23 @@ fn another_station_may_negate_a_denm_but_not_cancel_it() {
 #[test]
 fn a_denm_event_expires_after_its_validity() {
     let (mut one, mut other) = (Car::new(1), Car::new(2));
-    let told = one.obey(10, &DenmRequest::Trigger(event(10))).unwrap();
-    other.hear(11, &one, &told);
-    other.turn(59_000);
+    let told = one.execute(10, &DenmRequest::Trigger(event(10))).unwrap();
+    other.receive(11, &one, &told);
+    other.next_message(59_000);
     assert_eq!(other.view(59_000).ldm.events.len(), 1);
-    other.turn(60_100);
+    other.next_message(60_100);
     assert!(other.view(60_100).ldm.events.is_empty());
-    assert_eq!(other.hear(60_200, &one, &told), None, "too late");
+    assert_eq!(other.receive(60_200, &one, &told), None, "too late");
     assert!(other.view(60_200).ldm.events.is_empty());
 }
 
 #[test]
 fn malformed_messages_are_counted() {
     let (mut one, other) = (Car::new(1), Car::new(2));
-    let mut request = Car::new(3).turn(0).remove(0);
+    let mut request = Car::new(3).next_message(0).remove(0);
     for length in 0..request.payload.len() {
         let cut = PacketRequest { payload: request.payload[..length].to_vec(), ..request.clone() };
-        match one.hear(1, &other, &cut) {
+        match one.receive(1, &other, &cut) {
             None => assert!(length < 4, "{length} octets are a CAM?"),
             Some(report) => {
                 assert!(matches!(report, Report::Host(HostReport::Dropped { reason: DropReason::Malformed, .. })))
@@ -236,7 +237,7 @@ fn malformed_messages_are_counted() {
         }
     }
     request.payload[1] = 0xd2;
-    let told = one.hear(1, &other, &request);
+    let told = one.receive(1, &other, &request);
     assert!(matches!(told, Some(Report::Host(HostReport::Dropped { reason: DropReason::NotForUs, .. }))));
 }
 
@@ -245,34 +246,34 @@ fn one_station_cannot_fill_the_ldm() {
     let (mut one, mut flood, mut honest) = (Car::new(1), Car::new(2), Car::new(3));
     let mut heard = 0;
     for station in 0..300 {
-        let told = flood.obey(10, &DenmRequest::Trigger(event(10))).unwrap();
+        let told = flood.execute(10, &DenmRequest::Trigger(event(10))).unwrap();
         flood = Car::new(2);
         let payload = as_from_station(&told, station + 100);
         heard += usize::from(matches!(
-            one.hear(11, &flood, &payload),
+            one.receive(11, &flood, &payload),
             Some(Report::Facilities(FacilitiesReport::DenmReceived { .. }))
         ));
-        let cam = as_from_station(&flood.turn(10)[0], station + 100);
-        assert_eq!(one.hear(11, &flood, &cam), None);
+        let cam = as_from_station(&flood.next_message(10)[0], station + 100);
+        assert_eq!(one.receive(11, &flood, &cam), None);
     }
     assert_eq!((heard, one.facilities.ldm().len()), (MAX_EVENTS_OF_ONE_STATION, (1, MAX_EVENTS_OF_ONE_STATION)));
-    let told = honest.obey(20, &DenmRequest::Trigger(event(94))).unwrap();
+    let told = honest.execute(20, &DenmRequest::Trigger(event(94))).unwrap();
     assert!(matches!(
-        one.hear(21, &honest, &told),
+        one.receive(21, &honest, &told),
         Some(Report::Facilities(FacilitiesReport::DenmReceived { station: 3, .. }))
     ));
-    let cam = honest.turn(20).remove(0);
-    assert_eq!(one.hear(21, &honest, &cam), None);
+    let cam = honest.next_message(20).remove(0);
+    assert_eq!(one.receive(21, &honest, &cam), None);
     assert_eq!(one.view(22).ldm.stations.len(), 2);
 }
 
 #[test]
 fn denms_in_another_stations_name_are_refused() {
     let (mut one, mut other) = (Car::new(1), Car::new(2));
-    one.obey(10, &DenmRequest::Trigger(event(94))).unwrap();
-    let lie = as_from_station(&other.obey(20, &DenmRequest::Trigger(event(91))).unwrap(), 1);
+    one.execute(10, &DenmRequest::Trigger(event(94))).unwrap();
+    let lie = as_from_station(&other.execute(20, &DenmRequest::Trigger(event(91))).unwrap(), 1);
     assert!(matches!(
-        one.hear(21, &other, &lie),
+        one.receive(21, &other, &lie),
         Some(Report::Host(HostReport::Dropped { reason: DropReason::Unverified, .. }))
     ));
     assert_eq!(one.view(22).ldm.events[0].cause, 94);
@@ -281,9 +282,9 @@ fn denms_in_another_stations_name_are_refused() {
 #[test]
 fn forwarded_cams_are_refused() {
     let (mut one, mut other) = (Car::new(1), Car::new(2));
-    let cam = PacketRequest { to: TransportType::GeoBroadcast(area()), ..other.turn(0).remove(0) };
+    let cam = PacketRequest { to: TransportType::GeoBroadcast(area()), ..other.next_message(0).remove(0) };
     assert!(matches!(
-        one.hear(1, &other, &cam),
+        one.receive(1, &other, &cam),
         Some(Report::Host(HostReport::Dropped { reason: DropReason::NotForUs, .. }))
     ));
     assert!(one.view(2).ldm.stations.is_empty());
@@ -293,8 +294,8 @@ fn forwarded_cams_are_refused() {
 fn a_terminated_event_is_neither_updated_nor_terminated_again() {
     let mut one = Car::new(1);
     let name = EventId { station: 1, sequence: 0 };
-    one.obey(10, &DenmRequest::Trigger(event(94))).unwrap();
-    one.obey(20, &DenmRequest::Terminate(name)).unwrap();
-    assert!(one.obey(30, &DenmRequest::Update(name, event(91))).is_err());
-    assert!(one.obey(30, &DenmRequest::Terminate(name)).is_err());
+    one.execute(10, &DenmRequest::Trigger(event(94))).unwrap();
+    one.execute(20, &DenmRequest::Terminate(name)).unwrap();
+    assert!(one.execute(30, &DenmRequest::Update(name, event(91))).is_err());
+    assert!(one.execute(30, &DenmRequest::Terminate(name)).is_err());
 }

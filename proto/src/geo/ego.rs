@@ -13,6 +13,19 @@ const LEAP_MILLIS: u64 = 5_000;
 /// How long a moving station is extrapolated along its heading: receivers report a fix once a second.
 const MAX_EXTRAPOLATION: Duration = Duration::from_millis(1_200);
 
+/// The state of this station that the upper layers need.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct EgoState {
+    /// Its position vector; the last known one without a fix.
+    pub position: LongPositionVector,
+    /// Accuracy of the place in metres, if the receiver reports one.
+    pub position_accuracy: Option<u32>,
+    /// Whether the receiver has a fix.
+    pub has_fix: bool,
+    /// ITS time: milliseconds of TAI since 2004.
+    pub its_time: u64,
+}
+
 /// The ego position vector.
 #[derive(Debug, Clone, Default)]
 pub struct EgoPosition {

@@ -4,32 +4,34 @@
 //! another, except that a neighbour replaces a distant station. An entry with an expired position stays as long as
 //! packets of its station may still be buffered elsewhere, for duplicate detection.
 
+mod next_hop;
+#[cfg(test)]
+mod tests;
+
 use super::dpd::DuplicatePacketDetector;
-use super::geometry::{self, Offset, Plane};
+use super::geometry::{self, Plane};
 use super::packet_data_rate::PacketDataRate;
-use super::planar;
 use crate::base::ids::LinkId;
 use crate::base::time::Time;
 use crate::base::vec_map::VecMap;
 use crate::contract::config::geo::Mib;
-use core::time::Duration;
+use next_hop::{CachedNextHop, NeighbourPosition};
 use roam6_wire::LinkAddress;
 use roam6_wire::geo::{Coordinates, GeoAddress, LongPositionVector, ShortPositionVector, Timestamp};
 use std::collections::{BTreeMap, VecDeque};
+
+pub use next_hop::{Coverage, Origin, PerimeterEdge};
 
 /// Entries at most.
 pub const MAX_STATIONS: usize = 4096;
 /// Entries learned from one sender's forwarded packets, at most.
 pub const MAX_INDIRECT_OF_ONE: usize = 512;
-/// Cached next hops at most.
-const MAX_CACHED_NEXT_HOPS: usize = 256;
+
 /// Addresses of expired entries remembered at most.
 const MAX_FORMER_ADDRESSES: usize = 1024;
 /// Milliseconds by which the clock of another station may be ahead: clocks follow satellites, and some stacks omit the
 /// leap seconds since 2004. Shorter than itsGnLifetimeLocTE.
 const MAX_CLOCK_DIFFERENCE: u32 = 10_000;
-/// Interval at which the positions of neighbours are extrapolated: at 50 m/s they move 10 m.
-const EXTRAPOLATION_INTERVAL: Duration = Duration::from_millis(200);
 
 /// The location table, by the link-layer address in each GeoNetworking address.
 #[derive(Debug, Clone, Default)]
@@ -82,49 +84,6 @@ pub struct Hop {
     pub address: LinkAddress,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct NeighbourPosition {
-    mid: LinkAddress,
-    /// Its extrapolated place.
-    place: Coordinates,
-    hop: Hop,
-    /// Whether it should be in communication range.
-    in_range: bool,
-}
-
-/// The result of a search for the next hop.
-#[derive(Debug, Clone, Copy)]
-struct CachedNextHop {
-    mid: LinkAddress,
-    hop: Hop,
-    /// Squared distance to the target, square metres.
-    square: f64,
-}
-
-/// The place and communication range of this station, for the search of a next hop.
-#[derive(Debug, Clone, Copy)]
-pub struct Coverage {
-    /// Its place; `None` before the first fix.
-    pub place: Option<Coordinates>,
-    /// itsGnDefaultMaxCommunicationRange, metres.
-    pub range: u32,
-}
-
-/// The source and sender of a packet that is forwarded.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Origin {
-    /// Its source.
-    pub source: LinkAddress,
-    /// Link-layer source of the frame.
-    pub sender: LinkAddress,
-}
-
-impl Origin {
-    fn is(self, mid: LinkAddress, hop: Hop) -> bool {
-        mid == self.source || hop.address == self.sender
-    }
-}
-
 /// The effect of a received position vector.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PositionUpdate {
@@ -138,15 +97,6 @@ pub enum PositionUpdate {
     Full,
     /// Its timestamp is too far in the future, and that of the entry is not: nothing is changed.
     Implausible,
-}
-
-/// The edge of the perimeter at which the search for the next hop begins.
-#[derive(Debug, Clone, Copy)]
-pub enum PerimeterEdge {
-    /// Perimeter mode begins here: the direction of the goal.
-    Goal(Coordinates),
-    /// The edge to the neighbour that has sent the packet.
-    Sender(LinkAddress),
 }
 
 impl LocationTable {
@@ -227,101 +177,6 @@ impl LocationTable {
         entry.or_else(|| self.former_addresses.iter().rev().find(|address| address.mid == mid).copied())
     }
 
-    /// The neighbour with this link-layer address, which is usually the one in its GeoNetworking address.
-    pub fn neighbour_by_address(&self, address: LinkAddress) -> Option<&LocationTableEntry> {
-        let found = self.find(address);
-        found.or_else(|| {
-            self.neighbours.iter().find(|near| near.hop.address == address).and_then(|near| self.find(near.mid))
-        })
-    }
-
-    /// Greedy forwarding: the neighbour in range nearest to the origin of `target`, and its squared distance in square
-    /// metres; without the source and sender in `from`.
-    pub fn greedy_next_hop(
-        &mut self,
-        now: Time,
-        target: &Plane,
-        own: Coverage,
-        from: Option<Origin>,
-    ) -> Option<(Hop, f64)> {
-        if now.since(self.extrapolated) >= EXTRAPOLATION_INTERVAL {
-            self.extrapolate_neighbours(now, own);
-        }
-        let Coordinates { latitude, longitude } = target.origin();
-        let known = self.next_hop_cache.get(&(latitude, longitude)).copied();
-        let nearest = known.unwrap_or_else(|| self.search(target, None));
-        if known.is_none() {
-            if self.next_hop_cache.len() >= MAX_CACHED_NEXT_HOPS {
-                self.next_hop_cache.clear();
-            }
-            self.next_hop_cache.insert((latitude, longitude), nearest);
-        }
-        let comes_back = nearest.zip(from).is_some_and(|(nearest, from)| from.is(nearest.mid, nearest.hop));
-        let found = if comes_back { self.search(target, from) } else { nearest };
-        found.map(|found| (found.hop, found.square))
-    }
-
-    /// Searches all neighbours.
-    fn search(&self, target: &Plane, from: Option<Origin>) -> Option<CachedNextHop> {
-        let is_other =
-            |near: &&NeighbourPosition| near.in_range && !from.is_some_and(|from| from.is(near.mid, near.hop));
-        let chosen = |near: &NeighbourPosition| CachedNextHop {
-            mid: near.mid,
-            hop: near.hop,
-            square: target.square(near.place),
-        };
-        let distances = self.neighbours.iter().filter(is_other).map(chosen);
-        distances.min_by(|one, other| one.square.total_cmp(&other.square))
-    }
-
-    /// Perimeter forwarding: the first neighbour counterclockwise of `from` in the planar subgraph.
-    pub fn perimeter_next_hop(&mut self, now: Time, own: Coverage, from: PerimeterEdge) -> Option<Hop> {
-        if now.since(self.extrapolated) >= EXTRAPOLATION_INTERVAL {
-            self.extrapolate_neighbours(now, own);
-        }
-        let plane = Plane::at(own.place?);
-        let begin = match from {
-            PerimeterEdge::Goal(place) => plane.offset(place).direction(),
-            PerimeterEdge::Sender(address) => {
-                let sender = self.neighbours.iter().find(|near| near.hop.address == address)?;
-                plane.offset(sender.place).direction()
-            }
-        };
-        let near: Vec<_> = self.neighbours.iter().filter(|near| near.in_range).collect();
-        let offsets: Vec<Offset> = near.iter().map(|near| plane.offset(near.place)).collect();
-        near.get(planar::next_edge(&offsets, begin)?).map(|near| near.hop)
-    }
-
-    /// The neighbour with this address, if it should still be in range.
-    pub fn direct_next_hop(&mut self, now: Time, mid: LinkAddress, own: Coverage) -> Option<Hop> {
-        if now.since(self.extrapolated) >= EXTRAPOLATION_INTERVAL {
-            self.extrapolate_neighbours(now, own);
-        }
-        let at = self.neighbours.binary_search_by_key(&mid, |near| near.mid).ok()?;
-        self.neighbours.get(at).filter(|near| near.in_range).map(|near| near.hop)
-    }
-
-    /// Puts every neighbour where it should be by now. The standard has no such step, and looks at where they were: up to
-    /// a beacon's interval ago, so that the one that seems farthest on is often the one that is out of range.
-    fn extrapolate_neighbours(&mut self, now: Time, own: Coverage) {
-        let plane = own.place.map(Plane::at);
-        let most = f64::from(own.range) * f64::from(own.range);
-        for near in &mut self.neighbours {
-            let Some(station) = self.table.get(&near.mid) else { continue };
-            near.place = station.place(now);
-            let away = plane.map_or(0.0, |plane| plane.square(near.place));
-            // Some radios reach farther than they are said to: as far off as it was heard, it can be reached.
-            near.in_range = away <= station.reach.max(most);
-        }
-        self.extrapolated = now;
-        self.next_hop_cache.clear();
-    }
-
-    /// Whether there is any neighbour.
-    pub fn has_neighbours(&self) -> bool {
-        !self.neighbours.is_empty()
-    }
-
     /// Removes entries that have expired, once none of their packets can still be buffered elsewhere.
     pub fn expire(&mut self, now: Time, mib: &Mib) {
         let mut gone = Vec::new();
@@ -346,15 +201,6 @@ impl LocationTable {
         if self.neighbours.len() < before {
             self.next_hop_cache.clear();
         }
-    }
-
-    /// Removes neighbours that are unreachable, or all of an interface that is gone.
-    pub fn remove_neighbours(&mut self, is_lost: impl Fn(Hop) -> bool) {
-        for station in self.table.values_mut() {
-            station.neighbour = station.neighbour.filter(|(hop, _)| !is_lost(*hop));
-        }
-        self.neighbours.retain(|near| !is_lost(near.hop));
-        self.next_hop_cache.clear();
     }
 
     /// The entries whose position is valid.
@@ -407,21 +253,6 @@ impl LocationTable {
             }
         }
     }
-
-    /// A neighbour received directly is in range; whether one known from forwarded packets is, stays unknown.
-    fn update_neighbour(&mut self, now: Time, mid: LinkAddress, direct: bool) {
-        let Some(station) = self.table.get(&mid) else { return };
-        let Some((hop, _)) = station.neighbour else { return };
-        let at = self.neighbours.binary_search_by_key(&mid, |near| near.mid);
-        let was_in_range = at.is_ok_and(|at| self.neighbours.get(at).is_some_and(|near| near.in_range));
-        let near = NeighbourPosition { mid, place: station.place(now), hop, in_range: direct || was_in_range };
-        match at {
-            Ok(at) if self.neighbours.get(at) == Some(&near) => return,
-            Ok(at) => self.neighbours.splice(at..=at, [near]).for_each(drop),
-            Err(at) => self.neighbours.insert(at, near),
-        }
-        self.next_hop_cache.clear();
-    }
 }
 
 /// Whether a station with an accurate clock can have sent a position vector of this time at `clock`.
@@ -450,158 +281,5 @@ impl LocationTableEntry {
     fn place(&self, now: Time) -> Coordinates {
         let LongPositionVector { place, speed, heading, .. } = self.position;
         geometry::extrapolate(place, speed, heading, now.since(self.updated))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use roam6_wire::geo::ItsStationType as Kind;
-
-    /// This station's time.
-    const CLOCK: Timestamp = Timestamp(0);
-
-    fn mid(number: usize) -> LinkAddress {
-        let [.., a, b] = number.to_be_bytes();
-        LinkAddress([2, 0, 0, 0, a, b])
-    }
-
-    fn position(number: usize, timestamp: u32, latitude: i32) -> LongPositionVector {
-        LongPositionVector {
-            address: GeoAddress::new(Kind::PASSENGER_CAR, mid(number)),
-            timestamp: Timestamp(timestamp),
-            place: Coordinates { latitude, longitude: 0 },
-            accurate: true,
-            speed: 0,
-            heading: 0,
-        }
-    }
-
-    fn hop(number: usize) -> Hop {
-        Hop { link: LinkId(1), address: mid(number) }
-    }
-
-    #[test]
-    fn one_sender_cannot_fill_the_location_table() {
-        let mut stations = LocationTable::default();
-        for number in 100..100 + 2 * MAX_INDIRECT_OF_ONE {
-            let heard = stations.update(Time::ZERO, &position(number, 1, 0), (hop(1), false), None, CLOCK);
-            assert_eq!(heard == PositionUpdate::Full, number >= 100 + MAX_INDIRECT_OF_ONE);
-        }
-        assert_eq!(
-            stations.update(Time::ZERO, &position(2, 1, 0), (hop(2), true), None, CLOCK),
-            PositionUpdate::Neighbour
-        );
-    }
-
-    #[test]
-    fn in_a_full_location_table_a_neighbour_replaces_a_distant_station() {
-        let mut stations = LocationTable::default();
-        for number in 0..MAX_STATIONS {
-            stations.update(Time::ZERO, &position(100 + number, 1, 0), (hop(number % 50), false), None, CLOCK);
-        }
-        assert_eq!(stations.len(), MAX_STATIONS);
-        assert_eq!(
-            stations.update(Time::ZERO, &position(60_000, 1, 0), (hop(60_000), false), None, CLOCK),
-            PositionUpdate::Full
-        );
-        assert_eq!(
-            stations.update(Time::ZERO, &position(60_000, 1, 0), (hop(60_000), true), None, CLOCK),
-            PositionUpdate::Neighbour
-        );
-        assert_eq!(stations.len(), MAX_STATIONS);
-    }
-
-    #[test]
-    fn an_older_position_vector_is_ignored_and_entries_expire() {
-        let (mut stations, mib) = (LocationTable::default(), Mib::default());
-        stations.update(Time::ZERO, &position(1, 10, 5), (hop(1), true), None, CLOCK);
-        stations.update(Time::ZERO, &position(1, 9, 6), (hop(1), true), None, CLOCK);
-        assert_eq!(stations.find(mid(1)).unwrap().position.place.latitude, 5);
-        let later = Time::ZERO + mib.neighbour_lifetime;
-        stations.expire(later - Duration::from_millis(1), &mib);
-        assert!(stations.has_neighbours());
-        stations.expire(later, &mib);
-        assert!(!stations.has_neighbours() && !stations.is_empty());
-        stations.expire(Time::ZERO + mib.lifetime_loc_te, &mib);
-        assert!(stations.is_empty() && stations.indirect_entries.is_empty());
-    }
-
-    #[test]
-    fn duplicate_detection_outlives_the_location_table_entry() {
-        let (mut stations, mib) = (LocationTable::default(), Mib::default());
-        stations.update(Time::ZERO, &position(1, 10, 5), (hop(1), true), None, CLOCK);
-        let station = stations.find_mut(mid(1)).unwrap();
-        station.packets_until = Time::ZERO + Duration::from_secs(60);
-        assert!(station.duplicates.insert(7, Timestamp(10), true));
-        stations.expire(Time::ZERO + mib.lifetime_loc_te, &mib);
-        assert!(stations.find(mid(1)).is_none() && stations.len() == 1);
-        // Its packet comes by another way, with the position of then.
-        let later = Time::ZERO + Duration::from_secs(50);
-        assert_eq!(stations.update(later, &position(1, 10, 5), (hop(2), false), None, CLOCK), PositionUpdate::Known);
-        assert!(!stations.find_mut(mid(1)).unwrap().duplicates.insert(7, Timestamp(10), false));
-        stations.expire(later + mib.lifetime_loc_te, &mib);
-        assert!(stations.is_empty() && stations.indirect_entries.is_empty() && stations.stale == 0);
-    }
-
-    const OWN: Coverage = Coverage { place: Some(Coordinates { latitude: 0, longitude: 0 }), range: 1000 };
-
-    #[test]
-    fn greedy_forwarding_finds_the_nearest_neighbour_after_it_moved() {
-        let mut stations = LocationTable::default();
-        for (number, latitude) in [(1, 1_000), (2, 2_000), (3, 3_000)] {
-            stations.update(Time::ZERO, &position(number, 1, latitude), (hop(number), true), None, CLOCK);
-        }
-        let target = Plane::at(Coordinates { latitude: 10_000, longitude: 0 });
-        let nearest =
-            |stations: &mut LocationTable| stations.greedy_next_hop(Time::ZERO, &target, OWN, None).unwrap().0;
-        assert_eq!(nearest(&mut stations), hop(3));
-        stations.update(Time::ZERO, &position(1, 2, 9_000), (hop(1), false), None, CLOCK);
-        assert_eq!(nearest(&mut stations), hop(1));
-        stations.remove_neighbours(|lost| lost == hop(1));
-        assert_eq!(nearest(&mut stations), hop(3));
-    }
-
-    #[test]
-    fn greedy_forwarding_skips_a_neighbour_driving_out_of_range() {
-        let mut stations = LocationTable::default();
-        // 990 m to the north and going on northwards at 10 m/s; 500 m to the north and standing.
-        let leaving = LongPositionVector { speed: 1_000, ..position(1, 1, 89_500) };
-        stations.update(Time::ZERO, &leaving, (hop(1), true), None, CLOCK);
-        stations.update(Time::ZERO, &position(2, 1, 45_200), (hop(2), true), None, CLOCK);
-        let target = Plane::at(Coordinates { latitude: 1_000_000, longitude: 0 });
-        let later = Time::ZERO + Duration::from_secs(2);
-        assert_eq!(stations.greedy_next_hop(Time::ZERO, &target, OWN, None).unwrap().0, hop(1));
-        assert_eq!(stations.greedy_next_hop(later, &target, OWN, None).unwrap().0, hop(2));
-        assert_eq!(
-            (stations.direct_next_hop(later, mid(1), OWN), stations.direct_next_hop(later, mid(2), OWN)),
-            (None, Some(hop(2)))
-        );
-        stations.update(later, &LongPositionVector { speed: 0, ..position(1, 2, 89_500) }, (hop(1), true), None, CLOCK);
-        assert_eq!(stations.greedy_next_hop(later, &target, OWN, None).unwrap().0, hop(1));
-    }
-
-    #[test]
-    fn greedy_forwarding_skips_a_standing_neighbour_left_behind() {
-        let mut stations = LocationTable::default();
-        let vantage = |latitude| Coverage { place: Some(Coordinates { latitude, longitude: 0 }), range: 1000 };
-        // Heard over 990 m, and over 1110 m: as far as that it is reached.
-        for (number, latitude) in [(1, 89_500), (2, 100_000)] {
-            stations.update(Time::ZERO, &position(number, 1, latitude), (hop(number), true), OWN.place, CLOCK);
-        }
-        let mut reached = |seconds: u64, latitude| {
-            let later = Time::ZERO + Duration::from_secs(seconds);
-            [1, 2].map(|number| stations.direct_next_hop(later, mid(number), vantage(latitude)).is_some())
-        };
-        assert_eq!(reached(1, 0), [true, true]);
-        assert_eq!(reached(2, -500), [true, false]);
-        assert_eq!(reached(3, -1_000), [false, false]);
-        let later = Time::ZERO + Duration::from_secs(3);
-        stations.update(later, &position(1, 2, 89_500), (hop(2), false), OWN.place, CLOCK);
-        assert_eq!(
-            stations.direct_next_hop(later, mid(1), vantage(-1_000)),
-            None,
-            "what others relay of it proves no reach"
-        );
     }
 }

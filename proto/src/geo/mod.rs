@@ -6,18 +6,19 @@ pub mod contention;
 pub mod dpd;
 pub mod echo;
 pub mod ego;
+#[cfg(any(test, feature = "fuzzing"))]
+pub mod fuzz;
 pub mod geometry;
 pub mod ipv6_adaptation;
 pub mod link_selection;
 pub mod location_service;
 pub mod location_table;
+pub mod mnpp;
 pub mod multicast_listeners;
 pub mod packet_data_rate;
 mod planar;
 pub mod request;
 pub mod router;
-#[cfg(any(test, feature = "fuzzing"))]
-pub mod scenario;
 pub mod station;
 mod view;
 

@@ -176,7 +176,7 @@ impl GeoStation {
             out.report(report);
         }
         let its_time = self.router.its_time(now);
-        if let Some(report) = self.facilities.as_mut().and_then(|it| it.hear(now, &delivery, its_time)) {
+        if let Some(report) = self.facilities.as_mut().and_then(|it| it.receive(now, &delivery, its_time)) {
             out.report(report);
         }
         Some(delivery)
@@ -239,13 +239,13 @@ impl GeoStation {
         }
         let own = self.router.ego_state(now);
         let facilities = self.facilities.as_mut().ok_or("this station has no facilities")?;
-        facilities.obey(now, order, own.as_ref())
+        facilities.execute(now, order, own.as_ref())
     }
 
     /// Sends the messages of the facilities that are due; none while no interface is up.
     fn send_facility_messages(&mut self, now: Time, out: &mut Outbox) {
         let own = self.router.ego_state(now).filter(|_| !self.interfaces_up.is_empty());
-        while let Some(request) = self.facilities.as_mut().and_then(|it| it.turn(now, own.as_ref())) {
+        while let Some(request) = self.facilities.as_mut().and_then(|it| it.next_message(now, own.as_ref())) {
             self.send(now, request, out);
         }
         self.facilities_due = self.facilities.as_ref().and_then(|it| it.deadline(own.as_ref()));

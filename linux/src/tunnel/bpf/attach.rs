@@ -19,7 +19,7 @@ const PRIORITY: u16 = 106;
 const HANDLE: TcHandle = TcHandle::new(0, 1);
 
 /// Prefixes that bypass the tunnels, for which there is room in any case.
-const MAX_BYPASSES: u32 = roam6_proto::mnpp::neighbours::MAX_NETWORKS as u32;
+const MAX_BYPASSES: u32 = roam6_proto::geo::mnpp::neighbours::MAX_NETWORKS as u32;
 
 /// One of the programs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -43,15 +43,15 @@ fn announced(requests: &[PacketRequest]) -> &PacketRequest {
 fn a_sam_is_sent_each_interval_and_shown_by_its_receivers() {
     let (mut unit, mut car) = (Car::new(1), Car::new(2));
     unit.facilities.announce(Some(tolls()));
-    let first = unit.turn(0);
+    let first = unit.next_message(0);
     let request = announced(&first);
     assert_eq!((request.to, request.class.0), (TransportType::SingleHop, 3));
-    let told = car.hear(1, &unit, request);
+    let told = car.receive(1, &unit, request);
     assert_eq!(
         told,
         Some(Report::Facilities(FacilitiesReport::SamReceived { station: 1, services: 1, routing: true }))
     );
-    assert_eq!(car.hear(2, &unit, request), None, "nothing new");
+    assert_eq!(car.receive(2, &unit, request), None, "nothing new");
 
     let mut view = car.view(501).services;
     let seen = view.remove(0);
@@ -64,8 +64,8 @@ fn a_sam_is_sent_each_interval_and_shown_by_its_receivers() {
     let own = unit.view(501).services.remove(0);
     assert_eq!((own.services, own.routing, own.mid), (seen.services, seen.routing, None));
 
-    assert!(announcements(&unit.turn(999)).is_empty());
-    assert_eq!(announcements(&unit.turn(1000)).len(), 1);
+    assert!(announcements(&unit.next_message(999)).is_empty());
+    assert_eq!(announcements(&unit.next_message(1000)).len(), 1);
     assert_eq!(unit.facilities.deadline(Some(&unit.own(1001))), Some(time(2000)));
 }
 
@@ -73,17 +73,17 @@ fn a_sam_is_sent_each_interval_and_shown_by_its_receivers() {
 fn a_changed_sam_is_sent_at_once_but_at_most_at_10_hz() {
     let (mut unit, mut car) = (Car::new(1), Car::new(2));
     unit.facilities.announce(Some(tolls()));
-    let before = announcements(&unit.turn(0)).remove(0).sam.body.change_count.content;
+    let before = announcements(&unit.next_message(0)).remove(0).sam.body.change_count.content;
     unit.facilities.announce(Some(tolls()));
-    assert!(announcements(&unit.turn(500)).is_empty(), "nothing has changed");
+    assert!(announcements(&unit.next_message(500)).is_empty(), "nothing has changed");
     unit.facilities.announce(Some(Announcement { routing: None, ..tolls() }));
-    unit.turn(510);
+    unit.next_message(510);
     unit.facilities.announce(Some(tolls()));
-    assert!(announcements(&unit.turn(609)).is_empty());
-    let requests = unit.turn(610);
+    assert!(announcements(&unit.next_message(609)).is_empty());
+    let requests = unit.next_message(610);
     assert_eq!(announcements(&requests)[0].sam.body.change_count.content, before + 2);
     assert!(matches!(
-        car.hear(611, &unit, announced(&requests)),
+        car.receive(611, &unit, announced(&requests)),
         Some(Report::Facilities(FacilitiesReport::SamReceived { .. }))
     ));
 
@@ -93,7 +93,7 @@ fn a_changed_sam_is_sent_at_once_but_at_most_at_10_hz() {
     }
     assert_eq!(unit.view(620).services[0].content, before + 2, "modulo 16");
     unit.facilities.announce(None);
-    assert!(announcements(&unit.turn(10_000)).is_empty());
+    assert!(announcements(&unit.next_message(10_000)).is_empty());
 }
 
 #[test]
@@ -102,11 +102,11 @@ fn a_silent_sam_expires_after_five_intervals() {
         let (mut unit, mut car) = (Car::new(1), Car::new(2));
         let interval = Duration::from_millis(interval);
         unit.facilities.announce(Some(Announcement { interval, ..tolls() }));
-        let requests = unit.turn(0);
-        car.hear(0, &unit, announced(&requests));
-        car.turn(forgotten - 1);
+        let requests = unit.next_message(0);
+        car.receive(0, &unit, announced(&requests));
+        car.next_message(forgotten - 1);
         assert_eq!(car.view(forgotten - 1).services.len(), 1, "{interval:?}");
-        car.turn(forgotten);
+        car.next_message(forgotten);
         assert!(car.view(forgotten).services.is_empty(), "{interval:?}");
     }
 }
@@ -117,11 +117,11 @@ fn one_station_cannot_fill_the_service_table() {
     let mut heard = |mid: u8, announcement: u8| {
         let mut unit = Car::new(mid);
         unit.facilities.announce(Some(tolls()));
-        let request = announced(&unit.turn(0)).clone();
+        let request = announced(&unit.next_message(0)).clone();
         let mut bytes = request.payload.to_vec();
         // Behind BTP, the header and the version: the number of the announcement.
         bytes[4 + 7] = announcement << 4;
-        let told = car.hear(1, &unit, &PacketRequest { payload: bytes, ..request });
+        let told = car.receive(1, &unit, &PacketRequest { payload: bytes, ..request });
         (
             matches!(told, Some(Report::Facilities(FacilitiesReport::SamReceived { .. }))),
             car.facilities.services().iter().count(),
@@ -145,7 +145,7 @@ fn the_largest_sam_fits_in_a_packet() {
     let most = OfferedService { application: 270_549_119, context: Some("c".repeat(31)), ..all.services[0].clone() };
     all.services = vec![most; MAX_ANNOUNCED];
     unit.facilities.announce(Some(all));
-    let requests = unit.turn(0);
+    let requests = unit.next_message(0);
     let octets = announced(&requests).payload.len();
     assert!((1000..=1398).contains(&octets), "{octets} octets, and a packet takes 1398 (itsGnMaxSduSize)");
 }
@@ -154,11 +154,11 @@ fn the_largest_sam_fits_in_a_packet() {
 fn truncated_sams_and_other_ports_are_counted() {
     let (mut unit, mut car) = (Car::new(1), Car::new(2));
     unit.facilities.announce(Some(tolls()));
-    let requests = unit.turn(0);
+    let requests = unit.next_message(0);
     let request = announced(&requests);
     for length in 4..request.payload.len() {
         let cut = PacketRequest { payload: request.payload[..length].to_vec(), ..request.clone() };
-        let told = car.hear(1, &unit, &cut);
+        let told = car.receive(1, &unit, &cut);
         assert!(
             matches!(told, Some(Report::Host(HostReport::Dropped { reason: DropReason::Malformed, .. }))),
             "{length}: {told:?}"
@@ -166,7 +166,7 @@ fn truncated_sams_and_other_ports_are_counted() {
     }
     let mut payload = request.payload.to_vec();
     payload[1] = 0xd1;
-    let told = car.hear(1, &unit, &PacketRequest { payload, ..request.clone() });
+    let told = car.receive(1, &unit, &PacketRequest { payload, ..request.clone() });
     assert!(matches!(told, Some(Report::Host(HostReport::Dropped { reason: DropReason::NotForUs, .. }))));
     assert!(car.view(2).services.is_empty());
 }

@@ -11,7 +11,7 @@ mod tests;
 
 use super::buffer::PacketBuffer;
 use super::contention::ContentionBuffer;
-use super::ego::EgoPosition;
+use super::ego::{EgoPosition, EgoState};
 use super::location_service::{LocationService, LookupExpiry};
 use super::location_table::{Hop, LocationTable};
 use super::request::PacketRequest;
@@ -26,7 +26,6 @@ use crate::contract::engine::Outbox;
 use crate::contract::input::{Clock, Fix, Frame, LinkEvent};
 use crate::contract::report::{DropReason, HostReport, Report};
 use crate::contract::view::PositionView;
-use crate::facilities::EgoState;
 use core::time::Duration;
 use duplicate_address::{FormerAddress, Interface, SentPositions};
 use forwarding::Goal;

@@ -33,7 +33,7 @@ const MAX_TICKS: usize = 8;
 ///
 /// # Panics
 /// If something does not hold.
-pub fn fuzz(data: &[u8]) {
+pub fn run(data: &[u8]) {
     let mut reader = Reader::new("scenario", data);
     let mut world = Harness::new();
     while let Ok(action) = reader.u8() {
@@ -173,16 +173,16 @@ impl Harness {
 
 #[cfg(test)]
 mod tests {
-    use super::fuzz;
+    use super::run;
     use crate::fuzz_inputs;
 
     #[test]
     fn the_committed_corpus_passes() {
-        fuzz_inputs::run_files("../fuzz/corpus/mnpp", fuzz);
+        fuzz_inputs::run_files("../fuzz/corpus/mnpp", run);
     }
 
     #[test]
     fn arbitrary_octets_pass() {
-        fuzz_inputs::run_seeds(3_000, 400, fuzz);
+        fuzz_inputs::run_seeds(3_000, 400, run);
     }
 }

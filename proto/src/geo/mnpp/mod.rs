@@ -5,9 +5,9 @@
 //! table whose rule comes before those of the mobile router; the route ends with the lifetime of the last announcement.
 
 pub mod authentication;
-pub mod neighbours;
 #[cfg(any(test, feature = "fuzzing"))]
-pub mod scenario;
+pub mod fuzz;
+pub mod neighbours;
 #[cfg(test)]
 mod tests;
 

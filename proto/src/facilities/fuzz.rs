@@ -2,10 +2,10 @@
 //! and every message is encoded as it was decoded.
 //! One function, driven by the seeded loop in `cargo test`, by the committed corpus, and by the fuzzer.
 
+use super::Facilities;
 use super::denm::MAX_OWN;
 use super::ldm::{MAX_EVENTS, MAX_STATIONS, TERMINATED_LIFETIME};
 use super::service_table::MAX_OF_ONE_STATION;
-use super::{EgoState, Facilities};
 use crate::base::ids::LinkId;
 use crate::base::rng::Entropy;
 use crate::base::time::Time;
@@ -14,6 +14,7 @@ use crate::contract::config::facilities::{
     Announcement, DenmEvent, DenmRequest, EventId, FacilitiesConfig, OfferedService, RoutingAdvertisement,
 };
 use crate::geo::Delivery;
+use crate::geo::ego::EgoState;
 use crate::geo::location_table::Hop;
 use core::net::Ipv6Addr;
 use core::time::Duration;
@@ -36,7 +37,7 @@ const MORE: u8 = 128;
 ///
 /// # Panics
 /// If something does not hold.
-pub fn scenario(data: &[u8]) {
+pub fn run(data: &[u8]) {
     let mut reader = Reader::new("scenario", data);
     let mut world = Harness::new();
     while let Some(action) = reader.u8().ok().filter(|_| world.now < MAX_SILENCE) {
@@ -49,7 +50,7 @@ pub fn scenario(data: &[u8]) {
                     (true, _) => (port::DENM, message::DENM),
                     (false, _) => (port::SAEM, message::SAEM),
                 };
-                world.hear(reader.bytes(length).unwrap_or_default(), port, kind);
+                world.receive(reader.bytes(length).unwrap_or_default(), port, kind);
             }
             2 if action < MORE => world.order(choice),
             2 => world.announce(choice),
@@ -83,7 +84,7 @@ impl Harness {
     }
 
     /// A message as it comes, with the right version and kind in front: a fuzzer gets past them.
-    fn hear(&mut self, octets: &[u8], port: u16, kind: u8) {
+    fn receive(&mut self, octets: &[u8], port: u16, kind: u8) {
         let message = [&[PROTOCOL_VERSION, kind], octets].concat();
         if let Ok(read) = Message::parse(&message) {
             let written = read.emit().map(|octets| Message::parse(&octets));
@@ -102,7 +103,7 @@ impl Harness {
             payload: &payload,
         };
         let from = Hop { link: LinkId(1), address: LinkAddress([2, 0, 0, 0, 0, 9]) };
-        self.facilities.hear(self.now, &Delivery { packet, from, hop_limit_reached: false }, self.own.its_time);
+        self.facilities.receive(self.now, &Delivery { packet, from, hop_limit_reached: false }, self.own.its_time);
         let (stations, events) = self.facilities.ldm().len();
         // Own events make room for others once their end was told for 3 s.
         let own = MAX_OWN * (TERMINATED_LIFETIME.as_secs() as usize / 3 + 1);
@@ -129,7 +130,7 @@ impl Harness {
             services: vec![served; usize::from(choice >> 4)],
             routing: (choice & 16 != 0).then_some(way),
         }));
-        self.turn();
+        self.next_message();
     }
 
     fn order(&mut self, choice: u8) {
@@ -149,15 +150,15 @@ impl Harness {
             2 => DenmRequest::Update(name, event),
             _ => DenmRequest::Terminate(name),
         };
-        if let Ok(request) = self.facilities.obey(self.now, &order, Some(&self.own)) {
+        if let Ok(request) = self.facilities.execute(self.now, &order, Some(&self.own)) {
             assert!(Message::parse(request.payload.get(4..).unwrap_or_default()).is_ok(), "what is sent can be read");
         }
-        self.turn();
+        self.next_message();
     }
 
-    fn turn(&mut self) {
+    fn next_message(&mut self) {
         let mut sent = 0;
-        while let Some(request) = self.facilities.turn(self.now, Some(&self.own)) {
+        while let Some(request) = self.facilities.next_message(self.now, Some(&self.own)) {
             assert!(Message::parse(request.payload.get(4..).unwrap_or_default()).is_ok(), "what is sent can be read");
             sent += 1;
             assert!(sent <= MAX_REQUESTS, "does not stop");
@@ -171,26 +172,26 @@ impl Harness {
         while let Some(at) = self.facilities.deadline(Some(&self.own)).filter(|at| *at <= until) {
             self.own.its_time += at.since(self.now).as_millis() as u64;
             self.now = at.max(self.now);
-            self.turn();
+            self.next_message();
         }
         self.own.its_time += until.since(self.now).as_millis() as u64;
         self.now = until;
-        self.turn();
+        self.next_message();
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::scenario;
+    use super::run;
     use crate::fuzz_inputs;
 
     #[test]
     fn the_committed_corpus_passes() {
-        fuzz_inputs::run_files("../fuzz/corpus/facilities", scenario);
+        fuzz_inputs::run_files("../fuzz/corpus/facilities", run);
     }
 
     #[test]
     fn arbitrary_octets_pass() {
-        fuzz_inputs::run_seeds(1_000, 400, scenario);
+        fuzz_inputs::run_seeds(1_000, 400, run);
     }
 }

@@ -27,7 +27,7 @@ const MAX_TICKS: usize = 8;
 ///
 /// # Panics
 /// If something does not hold.
-pub fn scenario(data: &[u8]) {
+pub fn run(data: &[u8]) {
     let mut reader = Reader::new("scenario", data);
     let mut world = Harness::new(reader.u8().unwrap_or_default());
     while let Ok(action) = reader.u8() {
@@ -174,16 +174,16 @@ impl Harness {
 
 #[cfg(test)]
 mod tests {
-    use super::scenario;
+    use super::run;
     use crate::fuzz_inputs;
 
     #[test]
     fn the_committed_corpus_passes() {
-        fuzz_inputs::run_files("../fuzz/corpus/geo_station", scenario);
+        fuzz_inputs::run_files("../fuzz/corpus/geo_station", run);
     }
 
     #[test]
     fn arbitrary_octets_pass() {
-        fuzz_inputs::run_seeds(3_000, 600, scenario);
+        fuzz_inputs::run_seeds(3_000, 600, run);
     }
 }

@@ -1,11 +1,11 @@
 //! A stand-in for the facilities where the feature `facilities` is off.
 
-use super::EgoState;
 use crate::base::rng::Entropy;
 use crate::base::time::Time;
 use crate::contract::config::facilities::{Announcement, DenmRequest, FacilitiesConfig};
 use crate::contract::report::Report;
 use crate::contract::view::View;
+use crate::geo::ego::EgoState;
 use crate::geo::{Delivery, PacketRequest};
 use roam6_wire::geo::ItsStationType;
 
@@ -20,17 +20,22 @@ impl Facilities {
     }
 
     /// Nothing is to be sent.
-    pub fn turn(&mut self, _now: Time, _own: Option<&EgoState>) -> Option<PacketRequest> {
+    pub fn next_message(&mut self, _now: Time, _own: Option<&EgoState>) -> Option<PacketRequest> {
         None
     }
 
     /// Nothing is heard.
-    pub fn hear(&mut self, _now: Time, _delivery: &Delivery<'_>, _its_time: u64) -> Option<Report> {
+    pub fn receive(&mut self, _now: Time, _delivery: &Delivery<'_>, _its_time: u64) -> Option<Report> {
         None
     }
 
     /// Nothing can be told.
-    pub fn obey(&mut self, _now: Time, _order: &DenmRequest, _own: Option<&EgoState>) -> Result<PacketRequest, String> {
+    pub fn execute(
+        &mut self,
+        _now: Time,
+        _order: &DenmRequest,
+        _own: Option<&EgoState>,
+    ) -> Result<PacketRequest, String> {
         Err("this roam6 was built without facilities".to_owned())
     }
 

@@ -1,0 +1,149 @@
+//! Tests of the location table and of the search for the next hop.
+
+use super::*;
+use crate::base::ids::LinkId;
+use core::time::Duration;
+use roam6_wire::geo::ItsStationType as Kind;
+
+/// This station's time.
+const CLOCK: Timestamp = Timestamp(0);
+
+fn mid(number: usize) -> LinkAddress {
+    let [.., a, b] = number.to_be_bytes();
+    LinkAddress([2, 0, 0, 0, a, b])
+}
+
+fn position(number: usize, timestamp: u32, latitude: i32) -> LongPositionVector {
+    LongPositionVector {
+        address: GeoAddress::new(Kind::PASSENGER_CAR, mid(number)),
+        timestamp: Timestamp(timestamp),
+        place: Coordinates { latitude, longitude: 0 },
+        accurate: true,
+        speed: 0,
+        heading: 0,
+    }
+}
+
+fn hop(number: usize) -> Hop {
+    Hop { link: LinkId(1), address: mid(number) }
+}
+
+#[test]
+fn one_sender_cannot_fill_the_location_table() {
+    let mut stations = LocationTable::default();
+    for number in 100..100 + 2 * MAX_INDIRECT_OF_ONE {
+        let heard = stations.update(Time::ZERO, &position(number, 1, 0), (hop(1), false), None, CLOCK);
+        assert_eq!(heard == PositionUpdate::Full, number >= 100 + MAX_INDIRECT_OF_ONE);
+    }
+    assert_eq!(stations.update(Time::ZERO, &position(2, 1, 0), (hop(2), true), None, CLOCK), PositionUpdate::Neighbour);
+}
+
+#[test]
+fn in_a_full_location_table_a_neighbour_replaces_a_distant_station() {
+    let mut stations = LocationTable::default();
+    for number in 0..MAX_STATIONS {
+        stations.update(Time::ZERO, &position(100 + number, 1, 0), (hop(number % 50), false), None, CLOCK);
+    }
+    assert_eq!(stations.len(), MAX_STATIONS);
+    assert_eq!(
+        stations.update(Time::ZERO, &position(60_000, 1, 0), (hop(60_000), false), None, CLOCK),
+        PositionUpdate::Full
+    );
+    assert_eq!(
+        stations.update(Time::ZERO, &position(60_000, 1, 0), (hop(60_000), true), None, CLOCK),
+        PositionUpdate::Neighbour
+    );
+    assert_eq!(stations.len(), MAX_STATIONS);
+}
+
+#[test]
+fn an_older_position_vector_is_ignored_and_entries_expire() {
+    let (mut stations, mib) = (LocationTable::default(), Mib::default());
+    stations.update(Time::ZERO, &position(1, 10, 5), (hop(1), true), None, CLOCK);
+    stations.update(Time::ZERO, &position(1, 9, 6), (hop(1), true), None, CLOCK);
+    assert_eq!(stations.find(mid(1)).unwrap().position.place.latitude, 5);
+    let later = Time::ZERO + mib.neighbour_lifetime;
+    stations.expire(later - Duration::from_millis(1), &mib);
+    assert!(stations.has_neighbours());
+    stations.expire(later, &mib);
+    assert!(!stations.has_neighbours() && !stations.is_empty());
+    stations.expire(Time::ZERO + mib.lifetime_loc_te, &mib);
+    assert!(stations.is_empty() && stations.indirect_entries.is_empty());
+}
+
+#[test]
+fn duplicate_detection_outlives_the_location_table_entry() {
+    let (mut stations, mib) = (LocationTable::default(), Mib::default());
+    stations.update(Time::ZERO, &position(1, 10, 5), (hop(1), true), None, CLOCK);
+    let station = stations.find_mut(mid(1)).unwrap();
+    station.packets_until = Time::ZERO + Duration::from_secs(60);
+    assert!(station.duplicates.insert(7, Timestamp(10), true));
+    stations.expire(Time::ZERO + mib.lifetime_loc_te, &mib);
+    assert!(stations.find(mid(1)).is_none() && stations.len() == 1);
+    // Its packet comes by another way, with the position of then.
+    let later = Time::ZERO + Duration::from_secs(50);
+    assert_eq!(stations.update(later, &position(1, 10, 5), (hop(2), false), None, CLOCK), PositionUpdate::Known);
+    assert!(!stations.find_mut(mid(1)).unwrap().duplicates.insert(7, Timestamp(10), false));
+    stations.expire(later + mib.lifetime_loc_te, &mib);
+    assert!(stations.is_empty() && stations.indirect_entries.is_empty() && stations.stale == 0);
+}
+
+const OWN: Coverage = Coverage { place: Some(Coordinates { latitude: 0, longitude: 0 }), range: 1000 };
+
+#[test]
+fn greedy_forwarding_finds_the_nearest_neighbour_after_it_moved() {
+    let mut stations = LocationTable::default();
+    for (number, latitude) in [(1, 1_000), (2, 2_000), (3, 3_000)] {
+        stations.update(Time::ZERO, &position(number, 1, latitude), (hop(number), true), None, CLOCK);
+    }
+    let target = Plane::at(Coordinates { latitude: 10_000, longitude: 0 });
+    let nearest = |stations: &mut LocationTable| stations.greedy_next_hop(Time::ZERO, &target, OWN, None).unwrap().0;
+    assert_eq!(nearest(&mut stations), hop(3));
+    stations.update(Time::ZERO, &position(1, 2, 9_000), (hop(1), false), None, CLOCK);
+    assert_eq!(nearest(&mut stations), hop(1));
+    stations.remove_neighbours(|lost| lost == hop(1));
+    assert_eq!(nearest(&mut stations), hop(3));
+}
+
+#[test]
+fn greedy_forwarding_skips_a_neighbour_driving_out_of_range() {
+    let mut stations = LocationTable::default();
+    // 990 m to the north and going on northwards at 10 m/s; 500 m to the north and standing.
+    let leaving = LongPositionVector { speed: 1_000, ..position(1, 1, 89_500) };
+    stations.update(Time::ZERO, &leaving, (hop(1), true), None, CLOCK);
+    stations.update(Time::ZERO, &position(2, 1, 45_200), (hop(2), true), None, CLOCK);
+    let target = Plane::at(Coordinates { latitude: 1_000_000, longitude: 0 });
+    let later = Time::ZERO + Duration::from_secs(2);
+    assert_eq!(stations.greedy_next_hop(Time::ZERO, &target, OWN, None).unwrap().0, hop(1));
+    assert_eq!(stations.greedy_next_hop(later, &target, OWN, None).unwrap().0, hop(2));
+    assert_eq!(
+        (stations.direct_next_hop(later, mid(1), OWN), stations.direct_next_hop(later, mid(2), OWN)),
+        (None, Some(hop(2)))
+    );
+    stations.update(later, &LongPositionVector { speed: 0, ..position(1, 2, 89_500) }, (hop(1), true), None, CLOCK);
+    assert_eq!(stations.greedy_next_hop(later, &target, OWN, None).unwrap().0, hop(1));
+}
+
+#[test]
+fn greedy_forwarding_skips_a_standing_neighbour_left_behind() {
+    let mut stations = LocationTable::default();
+    let vantage = |latitude| Coverage { place: Some(Coordinates { latitude, longitude: 0 }), range: 1000 };
+    // Heard over 990 m, and over 1110 m: as far as that it is reached.
+    for (number, latitude) in [(1, 89_500), (2, 100_000)] {
+        stations.update(Time::ZERO, &position(number, 1, latitude), (hop(number), true), OWN.place, CLOCK);
+    }
+    let mut reached = |seconds: u64, latitude| {
+        let later = Time::ZERO + Duration::from_secs(seconds);
+        [1, 2].map(|number| stations.direct_next_hop(later, mid(number), vantage(latitude)).is_some())
+    };
+    assert_eq!(reached(1, 0), [true, true]);
+    assert_eq!(reached(2, -500), [true, false]);
+    assert_eq!(reached(3, -1_000), [false, false]);
+    let later = Time::ZERO + Duration::from_secs(3);
+    stations.update(later, &position(1, 2, 89_500), (hop(2), false), OWN.place, CLOCK);
+    assert_eq!(
+        stations.direct_next_hop(later, mid(1), vantage(-1_000)),
+        None,
+        "what others relay of it proves no reach"
+    );
+}
