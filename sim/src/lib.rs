@@ -6,6 +6,7 @@
 
 pub mod campus;
 pub mod failure;
+mod kinds;
 pub mod literal;
 pub mod mptcp;
 pub mod multihomed;
@@ -14,10 +15,4 @@ pub mod net;
 pub mod run;
 pub mod vehicles;
 
-pub use net::event::{Event, Observation};
-pub use net::host::Host;
-pub use net::ids::{HostId, MediumId};
-pub use net::link::{LinkModel, LinkSpec};
-pub use net::radio::{Radio, RadioSpec};
-pub use net::track::Track;
-pub use net::world::World;
+pub use net::{Event, Host, HostId, LinkModel, LinkSpec, MediumId, Observation, Radio, RadioSpec, Track, World};

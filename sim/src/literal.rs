@@ -17,10 +17,7 @@
 use crate::nemo::config;
 use crate::nemo::invariants::Invariants;
 use crate::nemo::topology::{MobileRouterHost, Topology};
-use crate::net::event::{Event, Observation};
-use crate::net::ids::{HostId, MediumId};
-use crate::net::link::LinkSpec;
-use crate::net::world::World;
+use crate::net::{Event, HostId, LinkSpec, MediumId, Observation, World};
 use crate::run::{MAX_TRANSIT, Network};
 use core::ops::Range;
 use core::time::Duration;
@@ -93,60 +90,62 @@ impl TopologySpec {
     }
 }
 
-/// An act of a script, with names.
-#[derive(Debug, Clone)]
-pub enum Act {
-    /// See [`attach`].
-    Attach(&'static str, &'static str, Option<&'static str>),
-    /// See [`kill`].
-    Kill(&'static str),
-    /// See [`power_off`].
-    PowerOff(&'static str),
-    /// See [`start`].
-    Start(&'static str),
-    /// See [`black_hole`].
-    BlackHole(&'static str, bool),
-    /// See [`impair`].
-    Impair(&'static str, LinkSpec),
+/// An act of a script, with names, which are resolved in the topology.
+pub struct Act(Box<dyn Fn(&Topology) -> Result<Event, String>>);
+
+impl Act {
+    fn of_host(name: &'static str, event: fn(HostId) -> Event) -> Act {
+        Act(Box::new(move |topology| Ok(event(host(topology, name)?))))
+    }
+
+    fn of_medium(name: &'static str, event: impl Fn(MediumId) -> Event + 'static) -> Act {
+        Act(Box::new(move |topology| Ok(event(medium(topology, name)?))))
+    }
 }
 
 /// Attaches an interface of a host to a medium.
-pub fn attach(host: &'static str, interface: &'static str, medium: &'static str) -> Act {
-    Act::Attach(host, interface, Some(medium))
+pub fn attach(name: &'static str, interface: &'static str, to: &'static str) -> Act {
+    Act(Box::new(move |topology| {
+        let id = host(topology, name)?;
+        Ok(Event::Attach(id, link(topology, id, interface)?, Some(medium(topology, to)?)))
+    }))
 }
 
 /// Detaches an interface of a host.
-pub fn detach(host: &'static str, interface: &'static str) -> Act {
-    Act::Attach(host, interface, None)
+pub fn detach(name: &'static str, interface: &'static str) -> Act {
+    Act(Box::new(move |topology| {
+        let id = host(topology, name)?;
+        Ok(Event::Attach(id, link(topology, id, interface)?, None))
+    }))
 }
 
 /// Kills the engine of a host; its kernel keeps its state.
 pub fn kill(host: &'static str) -> Act {
-    Act::Kill(host)
+    Act::of_host(host, Event::Kill)
 }
 
 /// Cuts the power of a host.
 pub fn power_off(host: &'static str) -> Act {
-    Act::PowerOff(host)
+    Act::of_host(host, Event::PowerOff)
 }
 
 /// Powers a host on and starts its engine.
 pub fn start(host: &'static str) -> Act {
-    Act::Start(host)
+    Act::of_host(host, Event::Start)
 }
 
 /// A medium drops every frame from now on, or carries frames again.
 pub fn black_hole(medium: &'static str, drops: bool) -> Act {
-    Act::BlackHole(medium, drops)
+    Act::of_medium(medium, move |medium| Event::BlackHole(medium, drops))
 }
 
 /// Changes the impairments of a medium.
 pub fn impair(medium: &'static str, spec: LinkSpec) -> Act {
-    Act::Impair(medium, spec)
+    Act::of_medium(medium, move |medium| Event::SetLink(medium, spec))
 }
 
 /// Acts by their time.
-#[derive(Debug, Clone, Default)]
+#[derive(Default)]
 pub struct Script(Vec<(u64, Act)>);
 
 /// An empty script.
@@ -225,7 +224,7 @@ pub fn play(topology: TopologySpec, script: Script, expectations: Expectations) 
     let mut world = LiteralWorld { topology, invariants };
     let mut events = Vec::new();
     for (seconds, act) in script.0 {
-        events.push((Duration::from_secs(seconds), resolve(&world.topology, &act)?));
+        events.push((Duration::from_secs(seconds), (act.0)(&world.topology)?));
     }
     world.play(crate::run::Script { events, last_fault: Duration::ZERO })?;
     let mut expectations = expectations.0;
@@ -279,21 +278,6 @@ fn check(topology: &Topology, invariants: &Invariants, span: &Range<u64>, condit
 fn mobile_router<'a>(topology: &'a Topology, name: &str) -> Result<&'a MobileRouterHost, String> {
     let id = host(topology, name)?;
     topology.mobiles.iter().find(|router| router.host == id).ok_or_else(|| format!("{name} is not a mobile router"))
-}
-
-fn resolve(topology: &Topology, act: &Act) -> Result<Event, String> {
-    Ok(match *act {
-        Act::Attach(name, interface, to) => {
-            let id = host(topology, name)?;
-            let to = to.map(|to| medium(topology, to)).transpose()?;
-            Event::Attach(id, link(topology, id, interface)?, to)
-        }
-        Act::Kill(name) => Event::Kill(host(topology, name)?),
-        Act::PowerOff(name) => Event::PowerOff(host(topology, name)?),
-        Act::Start(name) => Event::Start(host(topology, name)?),
-        Act::BlackHole(name, drops) => Event::BlackHole(medium(topology, name)?, drops),
-        Act::Impair(name, spec) => Event::SetLink(medium(topology, name)?, spec),
-    })
 }
 
 fn host(topology: &Topology, name: &str) -> Result<HostId, String> {

@@ -2,9 +2,7 @@
 //! every event, and waits for convergence after the last fault.
 
 use crate::failure::{Failure, WorldFamily};
-use crate::net::event::{Event, Observation};
-use crate::net::ids::HostId;
-use crate::net::world::World;
+use crate::net::{Event, HostId, Observation, World};
 use core::time::Duration;
 use roam6_proto::Time;
 

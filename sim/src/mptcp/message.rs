@@ -1,6 +1,7 @@
 //! The messages of Multipath TCP that matter in these worlds, each in one datagram.
 
-use crate::net::datagram::{self, Header, UDP};
+use crate::net::datagram::UDP;
+use crate::net::{Header, datagram};
 use roam6_proto::{Transmit, Via};
 use std::net::Ipv6Addr;
 

@@ -1,14 +1,14 @@
 //! The mobile router as its nodes see it: advertises its own prefix and those of visited networks, at once when they
 //! change (RFC 4861 §6.2, RFC 9096 §3.3).
 
+use crate::net::access_router::router_advertisement;
+use crate::net::datagram;
 use core::time::Duration;
 use roam6_proto::contract::output::{Transmit, Via};
 use roam6_proto::{Engine, Input, LinkId, Outbox, Time, View};
-use roam6_wire::icmp6::{self, Message, NeighbourOption, RouterAdvertisement, kind};
-use roam6_wire::ip6::{self, Header, protocol};
+use roam6_wire::icmp6::Message;
 use roam6_wire::{LinkAddress, Prefix};
 use std::collections::BTreeMap;
-use std::net::Ipv6Addr;
 
 /// Interval of advertisements, and of the first ones after a change.
 const INTERVAL: Duration = Duration::from_secs(3);
@@ -40,21 +40,8 @@ impl PrefixAdvertiser {
     }
 
     fn advertisement(&self) -> Transmit {
-        let option = |(prefix, (preferred, valid)): (&Prefix, &(u32, u32))| NeighbourOption::PrefixInformation {
-            prefix: *prefix,
-            address: prefix.address(),
-            on_link: true,
-            autonomous: true,
-            router_address: false,
-            valid: *valid,
-            preferred: *preferred,
-        };
-        let options = self.offer.iter().map(option).collect();
-        let message = RouterAdvertisement { hop_limit: 64, lifetime: LIFETIME, options, ..Default::default() };
-        let source = Ipv6Addr::from_bits((0xfe80 << 112) | u128::from(self.address.interface_identifier()));
-        let header = Header::new(source, icmp6::ALL_NODES).with_hop_limit(255);
-        let payload = Message::RouterAdvertisement(message).emit(header.source, header.destination);
-        Transmit { via: Via::Link(self.link), bytes: ip6::emit(&header, protocol::ICMPV6, &payload) }
+        let prefixes = self.offer.iter().map(|(prefix, lifetimes)| (*prefix, *lifetimes));
+        Transmit { via: Via::Link(self.link), bytes: router_advertisement(self.address, LIFETIME, prefixes) }
     }
 }
 
@@ -63,10 +50,9 @@ impl Engine for PrefixAdvertiser {
         while let Some((_, offer)) = self.schedule.pop_if(|(at, _)| *at <= now) {
             (self.offer, self.said, self.next) = (offer, 0, now);
         }
-        let asked = |bytes: &[u8]| {
-            ip6::Datagram::parse(bytes).is_ok_and(|it| it.payload.first() == Some(&kind::ROUTER_SOLICITATION))
-        };
-        if matches!(input, Input::Packet(packet) if asked(&packet.bytes)) {
+        if let Input::Packet(packet) = input
+            && let Some(Message::RouterSolicitation(_)) = datagram::parse_icmp6(&packet.bytes)
+        {
             out.transmit(self.advertisement());
         }
         if now >= self.next {

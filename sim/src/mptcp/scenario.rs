@@ -2,9 +2,8 @@
 
 use super::mobile_router::AdvertisedPrefixes;
 use super::topology::{Topology, VISITED, prefix};
-use crate::net::event::Event;
 use crate::net::items::delay;
-use crate::net::link::LinkSpec;
+use crate::net::{Choice, Event, LinkSpec};
 use core::time::Duration;
 use roam6_proto::{Entropy, Time};
 
@@ -42,7 +41,7 @@ impl MptcpScenario {
     /// The world of `seed`.
     pub fn new(seed: u64) -> MptcpScenario {
         let mut story = ScriptBuilder::begin(seed);
-        let calm = story.between(30 * SECOND, 60 * SECOND);
+        let calm = story.chance.between(30 * SECOND, 60 * SECOND);
         while story.now < calm {
             story.next_move();
         }
@@ -73,8 +72,8 @@ impl MptcpScenario {
         let calm = u64::try_from(self.calm.as_micros()).unwrap_or(0);
         let mut at = 0;
         while at < calm {
-            at += story.between(SECOND, 15 * SECOND);
-            let until = (at + story.between(SECOND / 20, 5 * SECOND)).min(calm);
+            at += story.chance.between(SECOND, 15 * SECOND);
+            let until = (at + story.chance.between(SECOND / 20, 5 * SECOND)).min(calm);
             let (from, until) = (Duration::from_micros(at.min(calm)), Duration::from_micros(until));
             let bad = LinkSpec {
                 loss: story.chance.below(300) as f64 / 1000.0,
@@ -116,7 +115,7 @@ impl ScriptBuilder {
     }
 
     fn next_move(&mut self) {
-        self.now += self.between(SECOND, 12 * SECOND);
+        self.now += self.chance.between(SECOND, 12 * SECOND);
         match (self.chance.below(6), self.visited.is_empty()) {
             (_, true) => self.visit_new(),
             (0..3, _) => self.hard_handover(),
@@ -137,7 +136,7 @@ impl ScriptBuilder {
         let late = if self.chance.below(6) == 0 { SECOND } else { SECOND / 50 };
         self.now += self.chance.below(late);
         self.advertise();
-        self.now += self.between(SECOND / 50, 2 * SECOND);
+        self.now += self.chance.between(SECOND / 50, 2 * SECOND);
         self.arrive(HOME);
         if self.chance.below(5) > 0 {
             self.now += self.chance.below(SECOND);
@@ -149,7 +148,7 @@ impl ScriptBuilder {
     fn soft_handover(&mut self) {
         let left = self.visited.clone();
         self.visit_new();
-        self.now += self.between(SECOND / 2, 5 * SECOND);
+        self.now += self.chance.between(SECOND / 2, 5 * SECOND);
         left.into_iter().for_each(|number| self.leave(number));
     }
 
@@ -173,10 +172,9 @@ impl ScriptBuilder {
             self.leave(first);
         }
         let absent: Vec<u16> = (1..=VISITED).filter(|number| !self.visited.contains(number)).collect();
-        let index = usize::try_from(self.chance.below(absent.len() as u64)).unwrap_or(0);
-        if let Some(number) = absent.get(index) {
-            self.visited.push(*number);
-            self.arrive(*number);
+        if let Some(number) = self.chance.pick(&absent) {
+            self.visited.push(number);
+            self.arrive(number);
         }
     }
 
@@ -198,9 +196,5 @@ impl ScriptBuilder {
             self.visit_new();
         }
         self.now += SECOND;
-    }
-
-    fn between(&mut self, least: u64, most: u64) -> u64 {
-        least + self.chance.below(most.saturating_sub(least) + 1)
     }
 }

@@ -1,15 +1,15 @@
 //! Stateless address autoconfiguration of a host's kernel (RFC 4861 §6.3.4, RFC 4862 §5.5.3).
 
+use crate::net::access_router::autonomous_prefixes;
+use crate::net::items::{address_item, route_via};
+use crate::net::{Header, datagram};
 use core::time::Duration;
-use roam6_proto::contract::item::{Address, NextHop, Route, RouteTable};
 use roam6_proto::{Item, Key, LinkId, Outbox, Time};
-use roam6_wire::icmp6::{Message, NeighbourOption};
-use roam6_wire::ip6::{Datagram, protocol};
+use roam6_wire::icmp6::Message;
 use roam6_wire::{LinkAddress, Prefix};
 use std::collections::BTreeMap;
 use std::net::Ipv6Addr;
 
-const METRIC: u32 = 1024;
 /// RFC 4862 §5.5.3 e: an advertisement cannot shorten the remaining lifetime below this.
 const TWO_HOURS: Duration = Duration::from_secs(7200);
 
@@ -51,30 +51,29 @@ impl Slaac {
 
     /// Receives a packet; returns the addresses whose state has changed.
     pub fn receive(&mut self, now: Time, packet: &[u8], out: &mut Outbox) -> Vec<Ipv6Addr> {
-        let Ok(datagram) = Datagram::parse(packet) else { return Vec::new() };
-        if datagram.protocol != protocol::ICMPV6 {
+        let (Some(header), Some(Message::RouterAdvertisement(message))) =
+            (Header::parse(packet), datagram::parse_icmp6(packet))
+        else {
             return Vec::new();
-        }
-        let Ok(Message::RouterAdvertisement(message)) = Message::parse(&datagram) else { return Vec::new() };
-        let before = self.router.replace((datagram.source, now + Duration::from_secs(message.lifetime.into())));
+        };
+        let before = self.router.replace((header.source, now + Duration::from_secs(message.lifetime.into())));
         if before.is_none() {
-            out.put(self.route(datagram.source));
+            out.put(self.route(header.source));
         }
         let mut changed = Vec::new();
-        for option in &message.options {
-            let NeighbourOption::PrefixInformation { prefix, preferred, valid, .. } = option else { continue };
-            let address = self.address_in(*prefix);
+        for (prefix, (preferred, valid)) in autonomous_prefixes(&message) {
+            let address = self.address_in(prefix);
             let until = |seconds: u32| now + Duration::from_secs(seconds.into());
             let known = self.addresses.get(&address).copied();
-            if known.is_none() && *valid == 0 {
+            if known.is_none() && valid == 0 {
                 continue;
             }
             let was = known.map(|(until, _)| until > now);
             let least = known.map_or(Time::ZERO, |(_, end)| end.min(now + TWO_HOURS));
-            self.addresses.insert(address, (until(*preferred), until(*valid).max(least)));
+            self.addresses.insert(address, (until(preferred), until(valid).max(least)));
             if known.is_none() {
                 out.put(self.item(address));
-            } else if was != Some(*preferred > 0) {
+            } else if was != Some(preferred > 0) {
                 changed.push(address);
             }
         }
@@ -113,12 +112,10 @@ impl Slaac {
     }
 
     fn item(&self, address: Ipv6Addr) -> Item {
-        Item::Address(Address { link: self.link, address, prefix_length: 64, preferred: true, dad: false })
+        address_item(self.link, address, 64)
     }
 
     fn route(&self, router: Ipv6Addr) -> Item {
-        let target = NextHop::Gateway { link: self.link, router };
-        let (table, destination, source) = (RouteTable::MAIN, Prefix::ALL, Prefix::ALL);
-        Item::Route(Route { table, destination, source, metric: METRIC, target, mtu: None })
+        route_via(Prefix::ALL, self.link, router)
     }
 }

@@ -5,17 +5,13 @@ use super::host::{MptcpHost, MptcpKernel};
 use super::mobile_router::{AdvertisedPrefixes, PrefixAdvertiser};
 use super::slaac::Slaac;
 use super::sockets::Sockets;
-use crate::net::access_router::link_local;
-use crate::net::host::{BoxedEngine, Host};
-use crate::net::ids::{HostId, MediumId};
-use crate::net::items::{DEFAULT_METRIC, delay, route};
-use crate::net::link::LinkSpec;
-use crate::net::world::World;
+use crate::net::items::{DEFAULT_METRIC, address_item, delay, route, route_via};
+use crate::net::{BoxedEngine, Host, HostId, LinkSpec, MediumId, World};
 use roam6_proto::contract::config::mptcp::PathManagerConfig;
-use roam6_proto::contract::item::{Address, NextHop};
+use roam6_proto::contract::item::NextHop;
 use roam6_proto::role::Role;
-use roam6_proto::{Entropy, Item, LinkId, Time};
-use roam6_wire::{LinkAddress, Prefix};
+use roam6_proto::{Entropy, LinkId, Time};
+use roam6_wire::Prefix;
 use std::cell::RefCell;
 use std::net::Ipv6Addr;
 use std::rc::Rc;
@@ -57,21 +53,13 @@ impl Topology {
         lender.forwards = true;
         let up = interface(&mut lender, "core", 2);
         let serves = interface(&mut lender, INTERFACE, 3);
-        let (core_address, lender_address) = (link_local(own(&core, down)), link_local(own(&lender, up)));
-        lender.kernel.add_static(route(
-            Prefix::ALL,
-            DEFAULT_METRIC,
-            NextHop::Gateway { link: up, router: core_address },
-        ));
+        let (core_address, lender_address) = (core.link_local(down), lender.link_local(up));
+        lender.kernel.add_static(route_via(Prefix::ALL, up, core_address));
         for number in 0..=VISITED {
             lender.kernel.add_static(route(prefix(number), DEFAULT_METRIC, NextHop::OnLink(serves)));
-            core.kernel.add_static(route(
-                prefix(number),
-                DEFAULT_METRIC,
-                NextHop::Gateway { link: down, router: lender_address },
-            ));
+            core.kernel.add_static(route_via(prefix(number), down, lender_address));
         }
-        let address = own(&lender, serves);
+        let address = lender.link_address(serves);
         lender.spawn = Box::new(move |_| Box::new(PrefixAdvertiser::new(serves, address, schedule.clone())));
         let mut peers = Vec::new();
         let mut ends = Vec::new();
@@ -81,7 +69,7 @@ impl Topology {
             let there = interface(&mut core, &format!("peer{number}"), 10 + number);
             core.kernel.add_static(route(Prefix::host(peer(number)), DEFAULT_METRIC, NextHop::OnLink(there)));
             peers.push((peer(number), Rc::clone(&known)));
-            ends.push((number, medium, there, link_local(own(&core, there)), known));
+            ends.push((number, medium, there, core.link_local(there), known));
         }
         let core = world.add_host(core);
         world.attach(core, down, Some(cable));
@@ -91,16 +79,9 @@ impl Topology {
         for (number, medium, there, router, known) in ends {
             let mut host = Host::new(&format!("peer{number}"), move |_| Box::new(Correspondent::new(&known)));
             let link = interface(&mut host, INTERFACE, 20 + number);
-            host.kernel.add_static(Item::Address(Address {
-                link,
-                address: peer(number),
-                prefix_length: 128,
-                preferred: true,
-                dad: false,
-            }));
-            host.kernel.add_static(route(Prefix::ALL, DEFAULT_METRIC, NextHop::Gateway { link, router }));
-            let host = world.add_host(host);
-            world.attach(host, link, Some(medium));
+            host.kernel.add_static(address_item(link, peer(number), 128));
+            host.kernel.add_static(route_via(Prefix::ALL, link, router));
+            world.add_attached_host(host, link, medium);
             world.attach(core, there, Some(medium));
         }
         let (node, link, kernel) = add_node(&mut world, inside, &peers);
@@ -120,7 +101,7 @@ fn add_node(
 ) -> (HostId, LinkId, Rc<RefCell<MptcpKernel>>) {
     let mut host = Host::idle("node");
     let link = interface(&mut host, INTERFACE, 4);
-    let autoconf = Slaac::new(link, own(&host, link));
+    let autoconf = Slaac::new(link, host.link_address(link));
     let home = autoconf.address_in(prefix(0));
     let ends: Vec<Ipv6Addr> = peers.iter().map(|(address, _)| *address).collect();
     let kernel = Rc::new(RefCell::new(MptcpKernel { autoconf, sockets: Sockets::new(home, &ends), changes: 0 }));
@@ -131,8 +112,7 @@ fn add_node(
         let engine = roam6_proto::Node::from_roles(&[Role::PathManager(config())], bytes);
         Box::new(MptcpHost::new(engine, &kernel, link, home))
     });
-    let node = world.add_host(host);
-    world.attach(node, link, Some(inside));
+    let node = world.add_attached_host(host, link, inside);
     (node, link, shown)
 }
 
@@ -159,11 +139,6 @@ fn peer(number: u16) -> Ipv6Addr {
 
 fn interface(host: &mut Host, name: &str, unit: u16) -> LinkId {
     let link = host.add_interface(name, unit);
-    let address = link_local(own(host, link));
-    host.kernel.add_static(Item::Address(Address { link, address, prefix_length: 128, preferred: true, dad: false }));
+    host.kernel.add_static(address_item(link, host.link_local(link), 128));
     link
-}
-
-fn own(host: &Host, link: LinkId) -> LinkAddress {
-    host.interfaces.get(&link).map_or(LinkAddress([0; 6]), |interface| interface.address)
 }

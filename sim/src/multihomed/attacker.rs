@@ -2,8 +2,7 @@
 //! knowledge of context tags and without receiving packets of others.
 
 use super::topology::Topology;
-use crate::net::datagram::Header;
-use crate::net::event::{Event, Observation};
+use crate::net::{Choice, Event, Header, Observation};
 use core::time::Duration;
 use roam6_proto::Entropy;
 use roam6_wire::ip6::{self, Datagram};
@@ -50,7 +49,9 @@ impl Attacker {
             return;
         }
         let all: Vec<_> = topology.hosts.iter().flat_map(|host| host.uplinks.iter().map(|at| (at.1, at.2))).collect();
-        let (Some((medium, victim)), Some((_, other))) = (self.one_of(&all), self.one_of(&all)) else { return };
+        let (Some((medium, victim)), Some((_, other))) = (self.chance.pick(&all), self.chance.pick(&all)) else {
+            return;
+        };
         let packet = match self.chance.below(3) {
             0 => self.replay(),
             _ => Some(self.forge(victim, other)),
@@ -62,8 +63,7 @@ impl Attacker {
 
     /// Replays a message, unchanged or mutated.
     fn replay(&mut self) -> Option<Vec<u8>> {
-        let count = u64::try_from(self.overheard.len()).ok()?;
-        let packet = Rc::clone(self.overheard.get(usize::try_from(self.chance.below(count)).ok()?)?);
+        let packet = Rc::clone(self.overheard.get(self.chance.index(self.overheard.len()))?);
         let datagram = Datagram::parse(&packet).ok()?;
         if self.chance.below(2) == 0 {
             return Some(packet.to_vec());
@@ -128,10 +128,5 @@ impl Attacker {
 
     fn random_nonce(&mut self) -> Nonce {
         Nonce(self.chance.next_u64() as u32)
-    }
-
-    fn one_of<T: Copy>(&mut self, all: &[T]) -> Option<T> {
-        let count = u64::try_from(all.len()).unwrap_or(0);
-        all.get(usize::try_from(self.chance.below(count)).unwrap_or(0)).copied()
     }
 }

@@ -14,14 +14,10 @@ use crate::failure::WorldFamily;
 use crate::nemo::config;
 use crate::nemo::invariants::Invariants;
 use crate::nemo::topology::{Topology, mobile_prefix};
-use crate::net::access_router::link_local;
-use crate::net::event::{Event, Observation};
-use crate::net::ids::{HostId, MediumId};
-use crate::net::link::LinkSpec;
-use crate::net::traffic::{TrafficLog, TrafficSpec};
-use crate::net::world::World;
+use crate::net::{Choice, Event, HostId, LinkSpec, MediumId, Observation, TrafficLog, TrafficSpec, World};
 use crate::run::{Convergence, Converging, Network, Script, SeededWorld};
 use core::time::Duration;
+use roam6_proto::contract::config::shim::Identity;
 use roam6_proto::contract::view::ContextView;
 use roam6_proto::role::Role;
 use roam6_proto::{Entropy, LinkId, Time};
@@ -156,9 +152,8 @@ impl OnboardWorld {
         }
         let mut at = CALM_BEFORE;
         while at < self.script.last_fault {
-            let router = usize::try_from(self.entropy.below(2)).unwrap_or(0);
-            let medium = visited.get(usize::try_from(self.entropy.below(2)).unwrap_or(0)).copied();
-            let Some((host, link)) = routers.get(router).copied() else { break };
+            let (router, medium) = (self.entropy.pick(&routers), self.entropy.pick(&visited));
+            let Some((host, link)) = router else { break };
             let event = match self.entropy.below(4) {
                 0 => Event::Attach(host, link, None),
                 1 => Event::Kill(host),
@@ -186,53 +181,70 @@ impl OnboardWorld {
 }
 
 /// Adds the host behind both mobile routers and its peer with two providers, with traffic in both directions.
-fn add_hosts(topology: &mut Topology, logs: &[Rc<RefCell<TrafficLog>>; 2], entropy: &mut Entropy) -> (HostId, HostId) {
-    let prefixes = [vec![mobile_prefix(0), mobile_prefix(1)], vec![shim::prefix(1, 0), shim::prefix(1, 1)]];
+fn add_hosts(
+    topology: &mut Topology,
+    [near, far]: &[Rc<RefCell<TrafficLog>>; 2],
+    entropy: &mut Entropy,
+) -> (HostId, HostId) {
     let mut seeds = [[0; 32]; 2];
     seeds.iter_mut().for_each(|seed| entropy.fill(seed));
-    let made = [0, 1].map(|index: usize| {
-        let prefixes = prefixes.get(index).map(Vec::as_slice).unwrap_or_default();
-        shim::hash_based_addresses(index, seeds.get(index).copied().unwrap_or_default(), prefixes)
-    });
-    let ulids = [0, 1].map(|index: usize| made.get(index).and_then(|(all, _)| all.first()).copied());
-    let ulid = |index: usize| ulids.get(index).copied().flatten().unwrap_or(Ipv6Addr::UNSPECIFIED);
-    let routers: Vec<(MediumId, Ipv6Addr)> = topology
-        .mobiles
-        .iter()
-        .map(|mobile| (mobile.ingress_medium, link_local(topology.link_address((mobile.host, mobile.ingress)))))
-        .collect();
-    let providers: Vec<(MediumId, Ipv6Addr)> = prefixes
-        .iter()
-        .skip(1)
-        .flatten()
-        .enumerate()
-        .map(|(uplink, prefix): (usize, &Prefix)| {
-            let medium = topology.world.add_medium(&format!("h1 uplink {uplink}"), LinkSpec::default());
-            let (_, router) = topology.attach_core(medium, &format!("h1-{uplink}"), Some(*prefix));
-            (medium, router)
-        })
-        .collect();
-    let mut ids = [HostId(0); 2];
-    for (index, uplinks) in [routers, providers].into_iter().enumerate() {
-        let (Some((addresses, identities)), Some(id)) = (made.get(index), ids.get_mut(index)) else { continue };
-        let (own, peer) = (ulid(index), ulid(1 - index));
-        let (Some(mine), Some(others)) = (logs.get(index), logs.get(1 - index)) else { continue };
-        let end: TrafficEnd = (TrafficSpec { own, peer, interval: INTERVAL }, Rc::clone(mine), Rc::clone(others));
-        let seed = seeds.get(index).copied().unwrap_or_default();
-        let role = shim::role(addresses.len(), identities.clone(), shim::config());
-        let mut host = shim::host(&format!("h{index}"), role, seed, &topology.world.clock, vec![end]);
+    let providers = [shim::prefix(1, 0), shim::prefix(1, 1)];
+    let [first, second] = seeds;
+    let inside = ShimHost::new(0, first, &[mobile_prefix(0), mobile_prefix(1)]);
+    let outside = ShimHost::new(1, second, &providers);
+    let mobiles = topology.mobiles.iter();
+    let ingress = mobiles.map(|mobile| (mobile.ingress_medium, (mobile.host, mobile.ingress)));
+    let routers = ingress.map(|(medium, port)| (medium, topology.link_address(port).link_local())).collect();
+    let attach_provider = |(uplink, prefix): (usize, &Prefix)| {
+        let medium = topology.world.add_medium(&format!("h1 uplink {uplink}"), LinkSpec::default());
+        let (_, router) = topology.attach_core(medium, &format!("h1-{uplink}"), Some(*prefix));
+        (medium, router)
+    };
+    let uplinks = providers.iter().enumerate().map(attach_provider).collect();
+    let inside_id = inside.add(topology, routers, &outside, (near, far));
+    (inside_id, outside.add(topology, uplinks, &inside, (far, near)))
+}
+
+/// A host of the conversation: its addresses and what proves them.
+struct ShimHost {
+    index: usize,
+    seed: [u8; 32],
+    addresses: Vec<Ipv6Addr>,
+    identities: Vec<Identity>,
+}
+
+impl ShimHost {
+    fn new(index: usize, seed: [u8; 32], prefixes: &[Prefix]) -> ShimHost {
+        let (addresses, identities) = shim::hash_based_addresses(index, seed, prefixes);
+        ShimHost { index, seed, addresses, identities }
+    }
+
+    fn ulid(&self) -> Ipv6Addr {
+        self.addresses.first().copied().unwrap_or(Ipv6Addr::UNSPECIFIED)
+    }
+
+    /// Adds the host with an uplink to each router, and its traffic to `peer`.
+    fn add(
+        &self,
+        topology: &mut Topology,
+        routers: Vec<(MediumId, Ipv6Addr)>,
+        peer: &ShimHost,
+        (mine, others): (&Rc<RefCell<TrafficLog>>, &Rc<RefCell<TrafficLog>>),
+    ) -> HostId {
+        let spec = TrafficSpec { own: self.ulid(), peer: peer.ulid(), interval: INTERVAL };
+        let end: TrafficEnd = (spec, Rc::clone(mine), Rc::clone(others));
+        let role = shim::role(self.addresses.len(), self.identities.clone(), shim::config());
+        let mut host = shim::host(&format!("h{}", self.index), role, self.seed, &topology.world.clock, vec![end]);
         let mut ports = Vec::new();
-        for (uplink, (medium, router)) in uplinks.into_iter().enumerate() {
-            let Some(address) = addresses.get(uplink).copied() else { continue };
+        for (uplink, ((medium, router), address)) in routers.into_iter().zip(&self.addresses).enumerate() {
             let link = topology.add_interface(&mut host, &format!("eth{uplink}"));
-            shim::add_uplink(&mut host, uplink, (link, router), address);
+            shim::add_uplink(&mut host, uplink, (link, router), *address);
             ports.push((link, medium));
         }
-        *id = topology.world.add_host(host);
+        let id = topology.world.add_host(host);
         for (link, medium) in ports {
-            topology.world.attach(*id, link, Some(medium));
+            topology.world.attach(id, link, Some(medium));
         }
+        id
     }
-    let [inside, outside] = ids;
-    (inside, outside)
 }

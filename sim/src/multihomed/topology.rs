@@ -6,18 +6,13 @@
 //!             |        +-- eth0 h2 ...
 //! ```
 
-use crate::net::event::Event;
-use crate::net::host::Host;
-use crate::net::ids::{HostId, MediumId};
 use crate::net::items::{DEFAULT_METRIC, address_item, route_in};
-use crate::net::link::LinkSpec;
-use crate::net::traffic::{TrafficLog, TrafficSource, TrafficSpec};
-use crate::net::world::World;
+use crate::net::{Event, Host, HostId, LinkSpec, MediumId, TrafficLog, TrafficSource, TrafficSpec, World};
 use core::time::Duration;
 use roam6_proto::base::hex;
 use roam6_proto::base::ids::AddressPair;
 use roam6_proto::contract::config::shim::{Identity, ShimConfig};
-use roam6_proto::contract::item::{Address, ContextTrigger, NextHop, PolicyRule, RouteTable};
+use roam6_proto::contract::item::{ContextTrigger, NextHop, PolicyRule, RouteTable};
 use roam6_proto::crypto::cga::{Parameters, Sec};
 use roam6_proto::crypto::hba::{self, KeyField};
 use roam6_proto::crypto::signature::PrivateKey;
@@ -271,13 +266,7 @@ impl Topology {
         let core = self.core;
         let host = self.world.host_mut(core);
         let link = host.add_interface(&format!("to-h{index}-{uplink}"), unit);
-        host.kernel.add_static(Item::Address(Address {
-            link,
-            address,
-            prefix_length: 64,
-            preferred: true,
-            dad: false,
-        }));
+        host.kernel.add_static(address_item(link, address, 64));
         if uplink == 0 {
             let elsewhere = self::prefix(index, usize::from(SPARE_UNIT));
             host.kernel.add_static(route_in(RouteTable::MAIN, elsewhere, DEFAULT_METRIC, NextHop::OnLink(link)));

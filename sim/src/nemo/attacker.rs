@@ -3,8 +3,8 @@
 
 use crate::nemo::binding_messages::{self, BindingMessage};
 use crate::nemo::topology::{self, Topology};
-use crate::net::datagram::{self, Header, MOBILITY};
-use crate::net::event::{Event, Observation};
+use crate::net::datagram::MOBILITY;
+use crate::net::{Choice, Event, Header, Observation, datagram};
 use core::time::Duration;
 use roam6_proto::Entropy;
 use roam6_wire::Sequence;
@@ -59,21 +59,20 @@ impl Attacker {
             return;
         }
         let media: Vec<_> = topology.visited.iter().chain(&topology.backbone).copied().collect();
-        let Some(medium) = media.get(self.below(media.len())).copied() else { return };
+        let Some(medium) = self.chance.pick(&media) else { return };
         if let Some(packet) = self.random_message() {
             topology.world.schedule(Duration::ZERO, Event::Inject(medium, packet));
         }
     }
 
     fn random_message(&mut self) -> Option<Vec<u8>> {
-        let index = self.below(self.overheard.len());
-        let mut packet = self.overheard.get(index)?.as_ref().clone();
+        let mut packet = self.overheard.get(self.chance.index(self.overheard.len()))?.as_ref().clone();
         match self.chance.below(6) {
             0 => {}
             4 | 5 => packet = self.forge_from(&packet)?,
             1 => {
                 for _ in 0..=self.chance.below(4) {
-                    let at = self.below(packet.len());
+                    let at = self.chance.index(packet.len());
                     let bits = u8::try_from(self.chance.below(256)).unwrap_or(0);
                     if let Some(octet) = packet.get_mut(at) {
                         *octet ^= bits;
@@ -117,7 +116,7 @@ impl Attacker {
             }
             Message::BindingAcknowledgement(acknowledgement) => {
                 acknowledgement.sequence = self.expected_sequence;
-                acknowledgement.status.0 = [0, 128, 135, 144].get(self.below(4)).copied()?;
+                acknowledgement.status.0 = self.chance.pick(&[0, 128, 135, 144])?;
                 &mut acknowledgement.options
             }
             _ => return None,
@@ -135,9 +134,5 @@ impl Attacker {
             None => message.emit(source, destination),
         };
         Some(ip6::emit(&header, protocol::MOBILITY, &payload))
-    }
-
-    fn below(&mut self, count: usize) -> usize {
-        usize::try_from(self.chance.below(u64::try_from(count).unwrap_or(0))).unwrap_or(0)
     }
 }

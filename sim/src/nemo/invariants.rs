@@ -5,8 +5,7 @@
 
 use crate::nemo::binding_messages::{self, Acknowledgement, BindingMessage, Update};
 use crate::nemo::topology::Topology;
-use crate::net::event::Observation;
-use crate::net::ids::HostId;
+use crate::net::{HostId, Observation};
 use core::time::Duration;
 use roam6_proto::contract::item::{JournalKey, JournalRecord, NextHop, Route, RouteTable, TunnelId};
 use roam6_proto::contract::report::NemoReport;

@@ -1,12 +1,11 @@
 //! IPv4 in the NEMO topology: home agents have an address, visited networks provide some.
 
 use crate::nemo::topology::{self, Topology};
-use crate::net::datagram::{Header, UDP};
-use crate::net::host::Host;
-use crate::net::ids::{HostId, MediumId};
+use crate::net::datagram::UDP;
 use crate::net::ipv4::nat::Nat44;
 use crate::net::ipv4::{Ipv4Site, all_ipv4};
-use crate::net::items::{DEFAULT_METRIC, address_item, route};
+use crate::net::items::{DEFAULT_METRIC, address_item, route, route_via};
+use crate::net::{Header, Host, HostId, MediumId};
 use roam6_proto::contract::item::NextHop;
 use roam6_wire::{Ipv4Endpoint, Prefix};
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -68,8 +67,7 @@ impl Topology {
         }
         let known =
             if provision.translated { Prefix::host(public.to_ipv6_mapped()) } else { inside.unwrap_or(Prefix::ALL) };
-        let back = NextHop::Gateway { link: access.core_link, router: access.address };
-        self.world.host_mut(self.core).kernel.add_static(route(known, DEFAULT_METRIC, back));
+        self.world.host_mut(self.core).kernel.add_static(route_via(known, access.core_link, access.address));
         // Whatever else is of IPv4 is not to go round in circles.
         self.world.host_mut(self.core).kernel.add_static(route(all_ipv4(), DEFAULT_METRIC, NextHop::Unreachable));
     }

@@ -1,63 +1,47 @@
 //! The world of a seed: its hosts, their configuration, and the script of faults.
 
+use crate::kinds::kinds;
 use crate::nemo::care_of_prefix::dhcp6_server::ServerSpec;
+use crate::nemo::config;
 use crate::nemo::ipv4::{self, Ipv4Access};
 use crate::nemo::topology::{self, Topology};
-use crate::net::event::Event;
-use crate::net::host::BoxedEngine;
-use crate::net::ids::{HostId, MediumId};
 use crate::net::items::delay;
-use crate::net::link::LinkSpec;
-use core::fmt;
+use crate::net::{Choice, Event, HostId, LinkSpec, MediumId};
 use core::time::Duration;
 use roam6_proto::contract::config::nemo::{
-    Authentication, CareOfPrefixConfig, DadMode, DsmipService, HomeAgentConfig, IngressConfig, LoadSharing,
-    MobileRouterConfig, PrefixMode, PrefixPreference, PrefixSharing, PrefixTable, PrefixTableRow, ProbeConfig,
-    SharedKey, UplinkConfig,
+    Authentication, CareOfPrefixConfig, DadMode, DsmipService, HomeAgentConfig, LoadSharing, MobileRouterConfig,
+    PrefixMode, PrefixPreference, PrefixSharing, PrefixTableRow, ProbeConfig,
 };
 use roam6_proto::role::Role;
-use roam6_proto::{Entropy, LinkId, Node};
-use roam6_wire::{Bid, LinkAddress, Prefix};
+use roam6_proto::{Entropy, LinkId};
+use roam6_wire::{LinkAddress, Prefix};
 use std::net::Ipv6Addr;
 
-/// The kind of a world.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum NemoKind {
-    /// One uplink moves between networks.
-    Moves,
-    /// Two uplinks, of which the best carries all traffic.
-    Standby,
-    /// Two uplinks share the traffic.
-    Weights,
-    /// Two home agents, of which one may die for good.
-    Fallback,
-    /// A mobile router inside the network of another.
-    Nested,
-    /// Return home; with two uplinks, at home and away at the same time.
-    Home,
-    /// Home agent and mobile router crash.
-    Crashes,
-    /// Clocks are wrong, drift and are stepped.
-    Skew,
-    /// An off-path attacker sends forged, mutated and replayed messages.
-    Hostile,
-    /// Other hosts have the address a mobile router would form.
-    Conflict,
+kinds! {
+    /// The kind of a world.
+    NemoKind {
+        /// One uplink moves between networks.
+        Moves,
+        /// Two uplinks, of which the best carries all traffic.
+        Standby,
+        /// Two uplinks share the traffic.
+        Weights,
+        /// Two home agents, of which one may die for good.
+        Fallback,
+        /// A mobile router inside the network of another.
+        Nested,
+        /// Return home; with two uplinks, at home and away at the same time.
+        Home,
+        /// Home agent and mobile router crash.
+        Crashes,
+        /// Clocks are wrong, drift and are stepped.
+        Skew,
+        /// An off-path attacker sends forged, mutated and replayed messages.
+        Hostile,
+        /// Other hosts have the address a mobile router would form.
+        Conflict,
+    }
 }
-
-/// All kinds; the last digit of the seed selects one.
-pub const NEMO_KINDS: [NemoKind; 10] = [
-    NemoKind::Moves,
-    NemoKind::Standby,
-    NemoKind::Weights,
-    NemoKind::Fallback,
-    NemoKind::Nested,
-    NemoKind::Home,
-    NemoKind::Crashes,
-    NemoKind::Skew,
-    NemoKind::Hostile,
-    NemoKind::Conflict,
-];
 
 /// One world in so many has care-of prefixes.
 const CARE_OF_PREFIX_ONE_IN: u64 = 4;
@@ -88,15 +72,14 @@ pub struct NemoScenario {
 impl NemoScenario {
     /// The world of `seed`.
     pub fn new(seed: u64) -> NemoScenario {
-        let index = usize::try_from(seed % 10).unwrap_or(0);
-        let kind = NEMO_KINDS.get(index).copied().unwrap_or(NemoKind::Moves);
-        let mut dice = Dice(Entropy::seed_from_u64(seed ^ 0x5eed_0000));
+        let kind = NemoKind::of_seed(seed);
+        let mut dice = Entropy::seed_from_u64(seed ^ 0x5eed_0000);
         let mut topology = Topology::new(seed, VISITED_NETWORKS);
         let mobiles = if kind == NemoKind::Nested { 2 } else { 1 };
         let rows: Vec<PrefixTableRow> = (0..mobiles).map(|index| row(index, kind, &mut dice)).collect();
-        let mut lot = Dice(Entropy::seed_from_u64(seed ^ 0x8415_0000));
+        let mut lot = Entropy::seed_from_u64(seed ^ 0x8415_0000);
         let care_of_prefixes = lot.one_in(CARE_OF_PREFIX_ONE_IN).then(|| care_of_prefixes(&mut lot));
-        let mut draw = Dice(Entropy::seed_from_u64(seed ^ 0x5555_0000));
+        let mut draw = Entropy::seed_from_u64(seed ^ 0x5555_0000);
         let ipv4 = care_of_prefixes.is_none() && draw.one_in(IPV4_ONE_IN);
         let mut allowed = true;
         for index in 0..if kind == NemoKind::Fallback { 2 } else { 1 } {
@@ -106,8 +89,8 @@ impl NemoScenario {
             };
             config.ipv4 = ipv4.then(|| ipv4_service(index, &mut draw));
             allowed &= config.multiple_care_of && config.home_and_away;
-            let seed = dice.0.next_u64();
-            topology.add_agent(engine_factory(Role::HomeAgent(config), seed));
+            let seed = dice.next_u64();
+            topology.add_agent(config::engine_factory(vec![Role::HomeAgent(config)], seed));
         }
         for (index, row) in rows.iter().enumerate() {
             let mut config = mobile_router(u16::try_from(index).unwrap_or(0), kind, row, &mut dice);
@@ -116,8 +99,8 @@ impl NemoScenario {
                 enable_ipv4(&mut config, kind);
             }
             let uplinks = config.uplinks.len();
-            let seed = dice.0.next_u64();
-            topology.add_mobile(uplinks, engine_factory(Role::MobileRouter(Box::new(config)), seed));
+            let seed = dice.next_u64();
+            topology.add_mobile(uplinks, config::engine_factory(vec![Role::MobileRouter(Box::new(config))], seed));
         }
         let calm = Duration::from_micros(dice.between(30 * SECOND, 70 * SECOND));
         let mut scenario =
@@ -150,7 +133,7 @@ impl NemoScenario {
     }
 
     /// Adds delegating routers in some visited networks, which come and go, and nodes that use care-of prefixes.
-    fn write_delegation(&mut self, dice: &mut Dice) {
+    fn write_delegation(&mut self, dice: &mut Entropy) {
         for index in (0..VISITED_NETWORKS).filter(|_| !dice.one_in(4)).collect::<Vec<_>>() {
             let manner = dhcp_server(dice);
             self.topology.add_server(index, |link, address, pool| ServerSpec { link, address, pool, ..manner });
@@ -167,7 +150,7 @@ impl NemoScenario {
     }
 
     /// Adds IPv4 to home agents, mobile routers and most visited networks.
-    fn add_ipv4(&mut self, dice: &mut Dice) {
+    fn add_ipv4(&mut self, dice: &mut Entropy) {
         self.topology.add_ipv4();
         for index in (0..VISITED_NETWORKS).filter(|_| !dice.one_in(4)).collect::<Vec<_>>() {
             let provision = Ipv4Access { ipv6: dice.one_in(3), translated: !dice.one_in(4) };
@@ -176,7 +159,7 @@ impl NemoScenario {
     }
 
     /// NATs lose their mappings at times.
-    fn write_translation(&mut self, dice: &mut Dice) {
+    fn write_translation(&mut self, dice: &mut Entropy) {
         let calm = u64::try_from(self.calm.as_micros()).unwrap_or(0);
         for host in self.topology.translators() {
             for _ in 0..dice.below(4) {
@@ -185,14 +168,14 @@ impl NemoScenario {
         }
     }
 
-    fn set_clocks(&mut self, dice: &mut Dice) {
+    fn set_clocks(&mut self, dice: &mut Entropy) {
         let engines: Vec<HostId> = self.engines().collect();
         for host in engines {
             let clock = &mut self.topology.world.host_mut(host).clock;
-            let (far, near) = (dice.signed(1_000 * SECOND), dice.signed(2 * SECOND));
+            let (far, near) = (signed(dice, 1_000 * SECOND), signed(dice, 2 * SECOND));
             match self.kind {
                 NemoKind::Skew => {
-                    clock.drift_ppm = i32::try_from(dice.signed(200)).unwrap_or(0);
+                    clock.drift_ppm = i32::try_from(signed(dice, 200)).unwrap_or(0);
                     clock.wall_offset_micros = if dice.one_in(2) { far } else { near };
                 }
                 _ => clock.wall_offset_micros = near / 10,
@@ -200,7 +183,7 @@ impl NemoScenario {
         }
     }
 
-    fn set_address_conflicts(&mut self, dice: &mut Dice) {
+    fn set_address_conflicts(&mut self, dice: &mut Entropy) {
         if self.kind != NemoKind::Conflict {
             return;
         }
@@ -241,7 +224,7 @@ impl NemoScenario {
         haunts
     }
 
-    fn write_beginning(&mut self, dice: &mut Dice) {
+    fn write_beginning(&mut self, dice: &mut Entropy) {
         for index in 0..self.topology.mobiles.len() {
             let haunts = self.reachable_networks(index);
             for (host, link) in self.uplinks(index) {
@@ -252,7 +235,7 @@ impl NemoScenario {
         }
     }
 
-    fn write_faults(&mut self, dice: &mut Dice) {
+    fn write_faults(&mut self, dice: &mut Entropy) {
         let mut at = Duration::from_secs(2);
         let pace = dice.between(SECOND, 10 * SECOND);
         loop {
@@ -270,7 +253,7 @@ impl NemoScenario {
         }
     }
 
-    fn write_move(&mut self, at: Duration, dice: &mut Dice) {
+    fn write_move(&mut self, at: Duration, dice: &mut Entropy) {
         let index = dice.index(self.topology.mobiles.len());
         let ports = self.uplinks(index);
         let haunts = self.reachable_networks(index);
@@ -287,10 +270,10 @@ impl NemoScenario {
         }
     }
 
-    fn write_link_change(&mut self, at: Duration, dice: &mut Dice) {
+    fn write_link_change(&mut self, at: Duration, dice: &mut Entropy) {
         let media: Vec<MediumId> = self.topology.world.media().collect();
         let Some(medium) = dice.pick(&media) else { return };
-        let share = |dice: &mut Dice, most: u64| if dice.one_in(2) { dice.below(most) as f64 / 1000.0 } else { 0.0 };
+        let share = |dice: &mut Entropy, most: u64| if dice.one_in(2) { dice.below(most) as f64 / 1000.0 } else { 0.0 };
         let spec = LinkSpec {
             delay: Duration::from_micros(dice.between(500, 60_000)),
             jitter: Duration::from_micros(dice.between(0, 20_000)),
@@ -302,7 +285,7 @@ impl NemoScenario {
         self.script.push((at, Event::SetLink(medium, spec)));
     }
 
-    fn write_flap(&mut self, at: Duration, dice: &mut Dice) {
+    fn write_flap(&mut self, at: Duration, dice: &mut Entropy) {
         let Some(medium) = dice.pick(&self.topology.visited) else { return };
         let until = at + Duration::from_micros(dice.between(50_000, 6 * SECOND));
         let (begin, end) = match dice.one_in(2) {
@@ -312,7 +295,7 @@ impl NemoScenario {
         self.script.extend([(at, begin), (until, end)]);
     }
 
-    fn write_refusals(&mut self, at: Duration, dice: &mut Dice) {
+    fn write_refusals(&mut self, at: Duration, dice: &mut Entropy) {
         let engines: Vec<HostId> = self.engines().collect();
         let Some(host) = dice.pick(&engines) else { return };
         let permille = u16::try_from(dice.between(10, 300)).unwrap_or(0);
@@ -321,7 +304,7 @@ impl NemoScenario {
     }
 
     /// Periodic events of the world's kind.
-    fn write_kind_events(&mut self, at: Duration, dice: &mut Dice) {
+    fn write_kind_events(&mut self, at: Duration, dice: &mut Entropy) {
         let engines: Vec<HostId> = self.engines().collect();
         match self.kind {
             NemoKind::Crashes | NemoKind::Fallback => {
@@ -337,7 +320,7 @@ impl NemoScenario {
             NemoKind::Skew => {
                 let Some(host) = dice.pick(&engines) else { return };
                 let most = if dice.one_in(2) { SECOND } else { 3_000 * SECOND };
-                self.script.push((at, Event::StepClock(host, dice.signed(most))));
+                self.script.push((at, Event::StepClock(host, signed(dice, most))));
             }
             _ => self.write_move(at, dice),
         }
@@ -345,7 +328,7 @@ impl NemoScenario {
 
     /// Ends all faults and attaches every mobile router; `allowed` says whether one may be at home and away at the same
     /// time.
-    fn write_end(&mut self, allowed: bool, dice: &mut Dice) {
+    fn write_end(&mut self, allowed: bool, dice: &mut Entropy) {
         self.script.retain(|(at, _)| *at < self.calm);
         let mut last: Vec<Event> = Vec::new();
         for medium in self.topology.world.media() {
@@ -387,54 +370,13 @@ impl NemoScenario {
     }
 }
 
-impl fmt::Display for NemoKind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Debug::fmt(self, f)
-    }
+/// From `-most` to `most`.
+fn signed(dice: &mut Entropy, most: u64) -> i64 {
+    let number = i64::try_from(dice.below(most + 1)).unwrap_or(0);
+    if dice.one_in(2) { -number } else { number }
 }
 
-/// Random choices of scripts.
-#[derive(Debug)]
-struct Dice(Entropy);
-
-impl Dice {
-    fn below(&mut self, bound: u64) -> u64 {
-        self.0.below(bound)
-    }
-
-    fn between(&mut self, least: u64, most: u64) -> u64 {
-        least + self.0.below(most.saturating_sub(least) + 1)
-    }
-
-    fn signed(&mut self, most: u64) -> i64 {
-        let number = i64::try_from(self.0.below(most + 1)).unwrap_or(0);
-        if self.one_in(2) { -number } else { number }
-    }
-
-    fn one_in(&mut self, count: u64) -> bool {
-        self.0.below(count) == 0
-    }
-
-    fn index(&mut self, count: usize) -> usize {
-        usize::try_from(self.0.below(u64::try_from(count).unwrap_or(0))).unwrap_or(0)
-    }
-
-    fn pick<T: Clone>(&mut self, from: &[T]) -> Option<T> {
-        let index = self.index(from.len());
-        from.get(index).cloned()
-    }
-}
-
-/// Creates the engine of each instance with a seed of its own.
-fn engine_factory(role: Role, seed: u64) -> impl Fn(u32) -> BoxedEngine + 'static {
-    move |life| {
-        let mut bytes = [0; 32];
-        Entropy::seed_from_u64(seed.wrapping_add(u64::from(life))).fill(&mut bytes);
-        Box::new(Node::from_roles(core::slice::from_ref(&role), bytes))
-    }
-}
-
-fn care_of_prefixes(dice: &mut Dice) -> CareOfPrefixConfig {
+fn care_of_prefixes(dice: &mut Entropy) -> CareOfPrefixConfig {
     CareOfPrefixConfig {
         delegation: !dice.one_in(6),
         length: if dice.one_in(2) { 0 } else { 56 },
@@ -448,7 +390,7 @@ fn care_of_prefixes(dice: &mut Dice) -> CareOfPrefixConfig {
 }
 
 /// The behaviour of a delegating router; its place is filled in later.
-fn dhcp_server(dice: &mut Dice) -> ServerSpec {
+fn dhcp_server(dice: &mut Entropy) -> ServerSpec {
     let valid = u32::try_from(dice.between(12, 600)).unwrap_or(60);
     ServerSpec {
         link: LinkId(0),
@@ -464,7 +406,7 @@ fn dhcp_server(dice: &mut Dice) -> ServerSpec {
     }
 }
 
-fn ipv4_service(index: u16, dice: &mut Dice) -> DsmipService {
+fn ipv4_service(index: u16, dice: &mut Entropy) -> DsmipService {
     let keepalive = Duration::from_secs(dice.between(10, 60));
     DsmipService { address: ipv4::agent_address(index), keepalive, force_udp: dice.one_in(2) }
 }
@@ -476,42 +418,27 @@ fn enable_ipv4(config: &mut MobileRouterConfig, kind: NemoKind) {
     config.home_agents_ipv4 = agents.map(ipv4::agent_address).collect();
 }
 
-fn row(index: u16, kind: NemoKind, dice: &mut Dice) -> PrefixTableRow {
-    let mut secret = vec![0; 16];
-    dice.0.fill(&mut secret);
-    let open = kind != NemoKind::Hostile && dice.one_in(5);
-    let authentication = match open {
-        true => Authentication::None,
-        false => Authentication::SharedKey(SharedKey { spi: 256 + u32::from(index), secret }),
-    };
-    PrefixTableRow {
-        next_key: None,
-        home_address: topology::home_address(index),
-        prefixes: [topology::mobile_prefix(index)].into(),
-        authentication,
+fn row(index: u16, kind: NemoKind, dice: &mut Entropy) -> PrefixTableRow {
+    let mut row = config::row(index, dice);
+    if kind != NemoKind::Hostile && dice.one_in(5) {
+        row.authentication = Authentication::None;
     }
+    row
 }
 
-fn home_agent(index: u16, rows: &[PrefixTableRow], dice: &mut Dice) -> HomeAgentConfig {
+fn home_agent(index: u16, rows: &[PrefixTableRow], dice: &mut Entropy) -> HomeAgentConfig {
     HomeAgentConfig {
-        address: topology::agent_address(index),
-        home_prefixes: vec![topology::home_prefix()],
-        home_link: Some(topology::FIRST_INTERFACE.to_owned()),
-        prefix_table: PrefixTable { rows: rows.to_vec() }.into(),
         max_lifetime: lifetime(dice, 20, 600),
         refresh_advice: dice.one_in(3).then_some(Duration::from_secs(16)),
         multiple_care_of: !dice.one_in(8),
-        max_bindings: 8,
         duplicate_detection: dice.one_in(2),
-        preference: index,
-        advertisement_interval: Some(Duration::from_secs(3)),
-        ..Default::default()
+        ..config::home_agent(index, rows)
     }
 }
 
 /// A lifetime of bindings: short ones expire within a world; those of the defaults and the examples outlive it, so that
 /// whatever is lost must be noticed by other means.
-fn lifetime(dice: &mut Dice, least: u64, most: u64) -> Duration {
+fn lifetime(dice: &mut Entropy, least: u64, most: u64) -> Duration {
     Duration::from_secs(match dice.below(4) {
         0 => 600,
         1 => 3600,
@@ -519,7 +446,7 @@ fn lifetime(dice: &mut Dice, least: u64, most: u64) -> Duration {
     })
 }
 
-fn mobile_router(index: u16, kind: NemoKind, row: &PrefixTableRow, dice: &mut Dice) -> MobileRouterConfig {
+fn mobile_router(index: u16, kind: NemoKind, row: &PrefixTableRow, dice: &mut Entropy) -> MobileRouterConfig {
     let both = kind == NemoKind::Home && dice.one_in(2);
     let names: &[&str] = match kind {
         NemoKind::Standby | NemoKind::Weights => &[topology::FIRST_INTERFACE, topology::SECOND_INTERFACE],
@@ -527,43 +454,30 @@ fn mobile_router(index: u16, kind: NemoKind, row: &PrefixTableRow, dice: &mut Di
         _ => &[topology::FIRST_INTERFACE],
     };
     let shares = kind == NemoKind::Weights || both && dice.one_in(2);
-    let uplink = |(name, number): (&&str, u8)| UplinkConfig {
-        interface: (*name).to_owned(),
-        bid: Bid(u16::from(number)),
-        priority: if shares { 1 } else { number },
-        weight: u16::from(number),
-        ..Default::default()
+    let home_agents = match kind {
+        NemoKind::Fallback => 2,
+        // It discovers its home agent.
+        _ if dice.one_in(6) => 0,
+        _ => 1,
     };
-    let agents = if kind == NemoKind::Fallback { 2 } else { 1 };
-    let told = kind == NemoKind::Fallback || !dice.one_in(6);
-    MobileRouterConfig {
-        home_address: row.home_address,
-        home_prefix: topology::home_prefix(),
-        home_agents: if told { (0..agents).map(topology::agent_address).collect() } else { Vec::new() },
-        prefixes: row.prefixes.to_vec(),
-        prefix_mode: if dice.one_in(2) { PrefixMode::Implicit } else { PrefixMode::Explicit },
-        authentication: row.authentication.clone(),
-        lifetime: lifetime(dice, 12, 120),
-        uplinks: names.iter().zip(1..).map(uplink).collect(),
-        home_and_away: both,
-        load_sharing: match kind {
-            _ if shares => LoadSharing::Weighted,
-            NemoKind::Standby => LoadSharing::Standby,
-            _ if both => LoadSharing::Standby,
-            _ => LoadSharing::Single,
-        },
-        ingress: vec![IngressConfig {
-            interface: topology::INSIDE_INTERFACE.to_owned(),
-            prefix: topology::mobile_prefix(index),
-            advertisement_interval: Duration::from_secs(dice.between(2, 10)),
-            ..Default::default()
-        }],
-        duplicate_detection: match dice.below(3) {
-            0 => DadMode::Wait,
-            1 if kind != NemoKind::Conflict => DadMode::Off,
-            _ => DadMode::Optimistic,
-        },
-        probe: (kind != NemoKind::Moves || dice.one_in(2)).then(ProbeConfig::default),
-        ..Default::default()
+    let mut config = config::mobile_router(index, row, names, home_agents);
+    config.prefix_mode = if dice.one_in(2) { PrefixMode::Implicit } else { PrefixMode::Explicit };
+    config.lifetime = lifetime(dice, 12, 120);
+    config.home_and_away = both;
+    if shares {
+        config.load_sharing = LoadSharing::Weighted;
+        config.uplinks.iter_mut().for_each(|uplink| uplink.priority = 1);
     }
+    for uplink in &mut config.uplinks {
+        uplink.weight = uplink.bid.0;
+    }
+    let advertisement_interval = Duration::from_secs(dice.between(2, 10));
+    config.ingress.iter_mut().for_each(|ingress| ingress.advertisement_interval = advertisement_interval);
+    config.duplicate_detection = match dice.below(3) {
+        0 => DadMode::Wait,
+        1 if kind != NemoKind::Conflict => DadMode::Off,
+        _ => DadMode::Optimistic,
+    };
+    config.probe = (kind != NemoKind::Moves || dice.one_in(2)).then(ProbeConfig::default);
+    config
 }

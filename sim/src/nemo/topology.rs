@@ -9,26 +9,19 @@
 
 use crate::nemo::care_of_prefix::dhcp6_server::{DelegatingRouter, ServerSpec};
 use crate::nemo::care_of_prefix::mobile_network_node::{EchoLog, MobileNetworkNode, NodeSpec};
-use crate::net::access_router::{AccessRouter, AdvertisementSpec, link_local};
-use crate::net::host::{BoxedEngine, Host};
-use crate::net::ids::{HostId, MediumId};
-use crate::net::items::{DEFAULT_METRIC, address_item, delay, route};
-use crate::net::link::LinkSpec;
-use crate::net::track::Track;
-use crate::net::traffic::{TrafficLog, TrafficSource, TrafficSpec};
-use crate::net::world::World;
+use crate::net::items::{address_item, delay, route_via, unreachable};
+use crate::net::{
+    AccessRouter, AdvertisementSpec, BoxedEngine, Host, HostId, LinkSpec, MediumId, Track, TrafficLog, TrafficSource,
+    TrafficSpec, World,
+};
 use core::time::Duration;
 use roam6_proto::Node;
-use roam6_proto::contract::item::NextHop;
 use roam6_proto::role::Role;
 use roam6_proto::{Entropy, LinkId, Time};
 use roam6_wire::{HomeAddress, LinkAddress, Prefix};
 use std::cell::RefCell;
 use std::net::Ipv6Addr;
 use std::rc::Rc;
-
-/// Metric of unreachable routes: packets for addresses that a router's own link lacks must not loop.
-const UNREACHABLE_METRIC: u32 = 4096;
 
 /// The hosts and links of a world.
 #[derive(Debug)]
@@ -184,10 +177,9 @@ impl Topology {
         host.forwards = true;
         let link = self.add_interface(&mut host, FIRST_INTERFACE);
         host.kernel.add_static(address_item(link, address, 64));
-        let router = link_local(self.link_address(self.home_router));
-        host.kernel.add_static(route(Prefix::ALL, DEFAULT_METRIC, NextHop::Gateway { link, router }));
-        let host = self.world.add_host(host);
-        self.world.attach(host, link, Some(self.home));
+        let router = self.link_address(self.home_router).link_local();
+        host.kernel.add_static(route_via(Prefix::ALL, link, router));
+        let host = self.world.add_attached_host(host, link, self.home);
         self.agents.push(HomeAgentHost { host, link, address });
     }
 
@@ -207,13 +199,12 @@ impl Topology {
         let (node, peer) = (within(prefix, 0x100), within(self::prefix(0xc000 + index), 2));
         let interval = Duration::from_millis(200);
         let talk = TrafficSpec { own: node, peer, interval };
-        let router = link_local(self.link_address((host, ingress)));
+        let router = self.link_address((host, ingress)).link_local();
         self.add_traffic_source(&format!("mnn{index}"), talk, (&upward, &downward), (inside, router));
         let talk = TrafficSpec { own: peer, peer: node, interval };
         let outside = self.world.add_medium(&format!("cn link {index}"), delay(3));
         let (_, router) = self.attach_core(outside, &format!("cn{index}"), Some(self::prefix(0xc000 + index)));
         self.add_traffic_source(&format!("cn{index}"), talk, (&downward, &upward), (outside, router));
-        let passenger = None;
         self.mobiles.push(MobileRouterHost {
             host,
             uplinks,
@@ -222,7 +213,7 @@ impl Topology {
             prefix,
             upstream: upward,
             downstream: downward,
-            mnn_log: passenger,
+            mnn_log: None,
             ingress,
         });
         self.announce(index.into(), 0);
@@ -238,43 +229,39 @@ impl Topology {
         let pool = pool(index);
         let mut host = Host::idle(&format!("pd{index}"));
         let link = self.add_interface(&mut host, FIRST_INTERFACE);
-        let address = host.interfaces.get(&link).map_or(LinkAddress([0; 6]), |interface| interface.address);
+        let address = host.link_address(link);
         let manner = manner(link, address, pool);
         host.spawn = Box::new(move |life| Box::new(DelegatingRouter::new(manner, life)));
-        let host = self.world.add_host(host);
-        self.world.attach(host, link, Some(medium));
+        let host = self.world.add_attached_host(host, link, medium);
         if let Some(server) = self.servers.get_mut(at) {
             *server = Some(host);
         }
-        self.world.host_mut(access.host).kernel.add_static(route(pool, UNREACHABLE_METRIC, NextHop::Unreachable));
-        let back = NextHop::Gateway { link: access.core_link, router: access.address };
-        self.world.host_mut(self.core).kernel.add_static(route(pool, DEFAULT_METRIC, back));
+        self.world.host_mut(access.host).kernel.add_static(unreachable(pool));
+        self.world.host_mut(self.core).kernel.add_static(route_via(pool, access.core_link, access.address));
     }
 
     /// Adds a route in the visited network `index` for a delegated prefix.
     pub fn delegate(&mut self, index: usize, prefix: Prefix, client: Ipv6Addr) {
         let Some(access) = self.access.get(index).copied() else { return };
-        let target = NextHop::Gateway { link: access.link, router: client };
-        self.world.host_mut(access.host).kernel.add_static(route(prefix, DEFAULT_METRIC, target));
+        self.world.host_mut(access.host).kernel.add_static(route_via(prefix, access.link, client));
     }
 
     /// Adds a node to the mobile network `index` that uses every advertised prefix, and observes packets that leave.
     pub fn add_mobile_network_node(&mut self, index: usize) {
         let Some(mobile) = self.mobiles.get(index) else { return };
         let (inside, home, router) =
-            (mobile.ingress_medium, mobile.prefix, link_local(self.link_address((mobile.host, mobile.ingress))));
+            (mobile.ingress_medium, mobile.prefix, self.link_address((mobile.host, mobile.ingress)).link_local());
         let watched: Vec<_> = mobile.uplinks.iter().map(|link| (mobile.host, *link)).collect();
         self.world.watched.extend(watched);
         let ledger: Rc<RefCell<EchoLog>> = Rc::default();
         let peer = self.peer();
         let mut host = Host::idle(&format!("pax{index}"));
         let link = self.add_interface(&mut host, FIRST_INTERFACE);
-        let address = host.interfaces.get(&link).map_or(LinkAddress([0; 6]), |interface| interface.address);
-        host.kernel.add_static(route(Prefix::ALL, DEFAULT_METRIC, NextHop::Gateway { link, router }));
+        let address = host.link_address(link);
+        host.kernel.add_static(route_via(Prefix::ALL, link, router));
         let (seat, shared) = (NodeSpec { link, address, peer, home }, Rc::clone(&ledger));
         host.spawn = Box::new(move |_| Box::new(MobileNetworkNode::new(seat, &shared)));
-        let host = self.world.add_host(host);
-        self.world.attach(host, link, Some(inside));
+        self.world.add_attached_host(host, link, inside);
         if let Some(mobile) = self.mobiles.get_mut(index) {
             mobile.mnn_log = Some(ledger);
         }
@@ -289,7 +276,7 @@ impl Topology {
     pub fn announce(&mut self, mobile: usize, agent: usize) {
         let (Some(mobile), Some(agent)) = (self.mobiles.get(mobile), self.agents.get(agent)) else { return };
         let (host, link) = self.home_router;
-        let item = route(mobile.prefix, DEFAULT_METRIC, NextHop::Gateway { link, router: agent.address });
+        let item = route_via(mobile.prefix, link, agent.address);
         self.world.host_mut(host).kernel.add_static(item);
     }
 
@@ -303,9 +290,7 @@ impl Topology {
         let host = self.world.add_host(host);
         let (radio_link, link) = self.add_station(host, radio, track);
         let cable = self.world.add_medium(&format!("core-rsu{index}"), delay(3));
-        self.world.attach(host, outside, Some(cable));
-        let (core_link, core_address) = self.attach_core(cable, &format!("rsu{index}"), None);
-        let router = link_local(self.link_address((host, outside)));
+        self.join_core((host, outside), cable, &format!("rsu{index}"), &[prefix]);
         let spec = AdvertisementSpec {
             link,
             address: self.link_address((host, radio_link)),
@@ -325,11 +310,7 @@ impl Topology {
             Box::new(node)
         });
         unit.kernel.add_static(address_item(link, within(prefix, 1), 64));
-        unit.kernel.add_static(route(prefix, UNREACHABLE_METRIC, NextHop::Unreachable));
-        let default = NextHop::Gateway { link: outside, router: core_address };
-        unit.kernel.add_static(route(Prefix::ALL, DEFAULT_METRIC, default));
-        let back = route(prefix, DEFAULT_METRIC, NextHop::Gateway { link: core_link, router });
-        self.world.host_mut(self.core).kernel.add_static(back);
+        unit.kernel.add_static(unreachable(prefix));
         host
     }
 
@@ -362,13 +343,12 @@ impl Topology {
         let mut host = Host::idle("squatter");
         let link = self.add_interface(&mut host, FIRST_INTERFACE);
         host.kernel.add_static(address_item(link, address, 64));
-        let host = self.world.add_host(host);
-        self.world.attach(host, link, Some(medium));
+        self.world.add_attached_host(host, link, medium);
     }
 
     /// The link-layer address of an interface.
     pub fn link_address(&self, (host, link): (HostId, LinkId)) -> LinkAddress {
-        self.world.host(host).interfaces.get(&link).map_or(LinkAddress([0; 6]), |interface| interface.address)
+        self.world.host(host).link_address(link)
     }
 
     fn add_home_router(&mut self) {
@@ -377,60 +357,64 @@ impl Topology {
         let inside = self.add_interface(&mut host, "home");
         let outside = self.add_interface(&mut host, "core");
         host.kernel.add_static(address_item(inside, within(home_prefix(), 0xfe), 64));
-        host.kernel.add_static(route(home_prefix(), UNREACHABLE_METRIC, NextHop::Unreachable));
+        host.kernel.add_static(unreachable(home_prefix()));
         let host = self.world.add_host(host);
         self.home_router = (host, inside);
         self.world.attach(host, inside, Some(self.home));
         let medium = self.world.add_medium("core-home", delay(3));
         self.backbone.push(medium);
-        self.world.attach(host, outside, Some(medium));
-        let (core_link, core_address) = self.attach_core(medium, "home", None);
-        let default = NextHop::Gateway { link: outside, router: core_address };
-        self.world.host_mut(host).kernel.add_static(route(Prefix::ALL, DEFAULT_METRIC, default));
-        let router = link_local(self.link_address((host, outside)));
         let mobile_networks = Prefix::new(mobile_prefix(0).address(), 34).unwrap_or(Prefix::ALL);
-        let kernel = &mut self.world.host_mut(self.core).kernel;
-        for destination in [home_prefix(), mobile_networks] {
-            kernel.add_static(route(destination, DEFAULT_METRIC, NextHop::Gateway { link: core_link, router }));
+        self.join_core((host, outside), medium, "home", &[home_prefix(), mobile_networks]);
+    }
+
+    /// Connects a router with the core by a cable, and routes these prefixes to it; returns the core's interface and the
+    /// router's address.
+    fn join_core(
+        &mut self,
+        (host, link): (HostId, LinkId),
+        cable: MediumId,
+        name: &str,
+        prefixes: &[Prefix],
+    ) -> (LinkId, Ipv6Addr) {
+        self.world.attach(host, link, Some(cable));
+        let (core_link, core_address) = self.attach_core(cable, name, None);
+        self.world.host_mut(host).kernel.add_static(route_via(Prefix::ALL, link, core_address));
+        let router = self.link_address((host, link)).link_local();
+        for prefix in prefixes {
+            self.world.host_mut(self.core).kernel.add_static(route_via(*prefix, core_link, router));
         }
+        (core_link, router)
     }
 
     fn add_visited(&mut self, index: u16) {
         let prefix = visited_prefix(index);
         let medium = self.world.add_medium(&format!("visited {index}"), delay(3));
         let cable = self.world.add_medium(&format!("core-ar{index}"), delay(3));
-        let chance = |world: &mut World, below| world.chance.below(below);
-        let seed = self.world.chance.next_u64();
+        let chance = &mut self.world.chance;
+        let seed = chance.next_u64();
         let mut offer = AdvertisementSpec {
             link: LinkId(0),
             address: LinkAddress([0; 6]),
             prefix,
-            interval: Duration::from_millis(1000 + 1000 * chance(&mut self.world, 4)),
-            reply_delay: Duration::from_millis(5 + 100 * chance(&mut self.world, 5)),
-            router_lifetime: 30 + 600 * u16::from(chance(&mut self.world, 2) == 1),
-            prefix_lifetime: 60 + 3600 * u32::from(chance(&mut self.world, 2) == 1),
+            interval: Duration::from_millis(1000 + 1000 * chance.below(4)),
+            reply_delay: Duration::from_millis(5 + 100 * chance.below(5)),
+            router_lifetime: 30 + 600 * u16::from(chance.below(2) == 1),
+            prefix_lifetime: 60 + 3600 * u32::from(chance.below(2) == 1),
         };
         let mut host = Host::idle(&format!("ar{index}"));
         offer.link = self.add_interface(&mut host, "visited");
         let outside = self.add_interface(&mut host, "core");
-        offer.address = host.interfaces.get(&offer.link).map_or(offer.address, |interface| interface.address);
+        offer.address = host.link_address(offer.link);
         host.spawn = Box::new(move |life| {
             Box::new(AccessRouter::new(offer, Entropy::seed_from_u64(seed.wrapping_add(u64::from(life)))))
         });
         host.forwards = true;
         host.source_validation = true;
         host.kernel.add_static(address_item(offer.link, within(prefix, 1), 64));
-        host.kernel.add_static(route(prefix, UNREACHABLE_METRIC, NextHop::Unreachable));
-        let host = self.world.add_host(host);
-        self.world.attach(host, offer.link, Some(medium));
-        self.world.attach(host, outside, Some(cable));
-        let (core_link, core_address) = self.attach_core(cable, &format!("ar{index}"), None);
-        let default = NextHop::Gateway { link: outside, router: core_address };
-        self.world.host_mut(host).kernel.add_static(route(Prefix::ALL, DEFAULT_METRIC, default));
-        let router = link_local(self.link_address((host, outside)));
-        let back = route(prefix, DEFAULT_METRIC, NextHop::Gateway { link: core_link, router });
-        self.world.host_mut(self.core).kernel.add_static(back);
-        self.access.push(AccessNetwork { host, link: offer.link, core_link, address: router });
+        host.kernel.add_static(unreachable(prefix));
+        let host = self.world.add_attached_host(host, offer.link, medium);
+        let (core_link, address) = self.join_core((host, outside), cable, &format!("ar{index}"), &[prefix]);
+        self.access.push(AccessNetwork { host, link: offer.link, core_link, address });
         self.servers.push(None);
         self.visited.push(medium);
         self.backbone.push(cable);
@@ -442,13 +426,13 @@ impl Topology {
         let unit = self.next_unit;
         let host = self.world.host_mut(self.core);
         let link = host.add_interface(name, unit);
-        let own = host.interfaces.get(&link).map_or(LinkAddress([0; 6]), |interface| interface.address);
-        host.kernel.add_static(address_item(link, link_local(own), 128));
+        let own = host.link_address(link);
+        host.kernel.add_static(address_item(link, own.link_local(), 128));
         if let Some(prefix) = on_link {
             host.kernel.add_static(address_item(link, within(prefix, 1), prefix.length()));
         }
         self.world.attach(self.core, link, Some(medium));
-        (link, link_local(own))
+        (link, own.link_local())
     }
 
     fn add_traffic_source(
@@ -462,18 +446,15 @@ impl Topology {
         let mut host = Host::new(name, move |_| Box::new(TrafficSource::new(talk, &mine, &others)));
         let link = self.add_interface(&mut host, FIRST_INTERFACE);
         host.kernel.add_static(address_item(link, talk.own, 64));
-        host.kernel.add_static(route(Prefix::ALL, DEFAULT_METRIC, NextHop::Gateway { link, router }));
-        let host = self.world.add_host(host);
-        self.world.attach(host, link, Some(medium));
+        host.kernel.add_static(route_via(Prefix::ALL, link, router));
+        self.world.add_attached_host(host, link, medium);
     }
 
     /// Adds an interface with its link-local address to a host that is not in the world yet.
     pub(crate) fn add_interface(&mut self, host: &mut Host, name: &str) -> LinkId {
         self.next_unit += 1;
         let link = host.add_interface(name, self.next_unit);
-        if let Some(interface) = host.interfaces.get(&link) {
-            host.kernel.add_static(address_item(link, link_local(interface.address), 128));
-        }
+        host.kernel.add_static(address_item(link, host.link_local(link), 128));
         link
     }
 }

@@ -1,14 +1,10 @@
 //! An access router: advertises its prefix on one link, periodically and when solicited (RFC 4861 §6.2).
 
-use crate::net::datagram::{self, Header, ICMPV6};
+use crate::net::datagram;
 use core::time::Duration;
 use roam6_proto::{Engine, Entropy, Input, LinkId, Outbox, Time, Transmit, Via, View};
+use roam6_wire::icmp6::{self, Message, NeighbourOption, RouterAdvertisement};
 use roam6_wire::{LinkAddress, Prefix};
-use std::net::Ipv6Addr;
-
-const SOLICITATION: u8 = 133;
-const ADVERTISEMENT: u8 = 134;
-const ALL_NODES: Ipv6Addr = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 1);
 
 /// The advertisement of an access router and its timing.
 #[derive(Debug, Clone, Copy)]
@@ -29,9 +25,35 @@ pub struct AdvertisementSpec {
     pub prefix_lifetime: u32,
 }
 
-/// The link-local address derived from a link-layer address (RFC 4862 §5.3).
-pub fn link_local(address: LinkAddress) -> Ipv6Addr {
-    Ipv6Addr::from_bits((0xfe80 << 112) | u128::from(address.interface_identifier()))
+/// A Router Advertisement for autoconfiguration from these prefixes, each with preferred and valid lifetime in seconds.
+pub fn router_advertisement(
+    own: LinkAddress,
+    lifetime: u16,
+    prefixes: impl IntoIterator<Item = (Prefix, (u32, u32))>,
+) -> Vec<u8> {
+    let option = |(prefix, (preferred, valid)): (Prefix, (u32, u32))| NeighbourOption::PrefixInformation {
+        prefix,
+        address: prefix.address(),
+        on_link: true,
+        autonomous: true,
+        router_address: false,
+        valid,
+        preferred,
+    };
+    let options = [NeighbourOption::SourceLinkAddress(own)].into_iter();
+    let options = options.chain(prefixes.into_iter().map(option)).collect();
+    let message = RouterAdvertisement { hop_limit: 64, lifetime, options, ..Default::default() };
+    datagram::on_link(own.link_local(), icmp6::ALL_NODES, &Message::RouterAdvertisement(message))
+}
+
+/// The prefixes for autoconfiguration in a Router Advertisement, each with preferred and valid lifetime in seconds.
+pub fn autonomous_prefixes(message: &RouterAdvertisement) -> impl Iterator<Item = (Prefix, (u32, u32))> {
+    message.options.iter().filter_map(|option| match option {
+        NeighbourOption::PrefixInformation { prefix, autonomous: true, preferred, valid, .. } => {
+            Some((*prefix, (*preferred, *valid)))
+        }
+        _ => None,
+    })
 }
 
 /// The access router.
@@ -53,17 +75,8 @@ impl AccessRouter {
     }
 
     fn advertisement(&self) -> Vec<u8> {
-        let [high, low] = self.spec.router_lifetime.to_be_bytes();
-        let mut message = vec![ADVERTISEMENT, 0, 0, 0, 64, 0, high, low, 0, 0, 0, 0, 0, 0, 0, 0];
-        message.extend([1, 1]);
-        message.extend(self.spec.address.0);
-        message.extend([3, 4, self.spec.prefix.length(), 0xc0]);
-        message.extend(self.spec.prefix_lifetime.to_be_bytes());
-        message.extend(self.spec.prefix_lifetime.to_be_bytes());
-        message.extend([0; 4]);
-        message.extend(self.spec.prefix.address().octets());
-        let source = link_local(self.spec.address);
-        datagram::icmp6(Header { source, destination: ALL_NODES, next: ICMPV6, hop_limit: 255 }, &message)
+        let AdvertisementSpec { address, prefix, router_lifetime, prefix_lifetime, .. } = self.spec;
+        router_advertisement(address, router_lifetime, [(prefix, (prefix_lifetime, prefix_lifetime))])
     }
 }
 
@@ -71,7 +84,7 @@ impl Engine for AccessRouter {
     fn handle(&mut self, now: Time, input: &Input, out: &mut Outbox) {
         if let Input::Packet(packet) = input
             && packet.link == self.spec.link
-            && matches!(datagram::upper_layer(&packet.bytes), Some((ICMPV6, [SOLICITATION, ..])))
+            && matches!(datagram::parse_icmp6(&packet.bytes), Some(Message::RouterSolicitation(_)))
         {
             self.next = self.next.min(now + self.random_delay(self.spec.reply_delay));
         }

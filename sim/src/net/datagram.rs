@@ -1,10 +1,12 @@
-//! IPv6 packets, parsed and built apart from the codecs under test, so that an error there is not repeated here (RFC
-//! 8200, RFC 2473 §5.1, RFC 4443 §2.3). For IPv4 see [`crate::net::ipv4::packet`].
+//! IPv6 packets as routers treat them: headers, parsed and built apart from the codecs under test (RFC 8200, RFC 2473
+//! §5.1), and packets of hosts by the codecs. For IPv4 see [`crate::net::ipv4::packet`].
 
-use crate::net::header::sum;
 pub use crate::net::header::{Header, ICMPV6, IPV6, MOBILITY, UDP};
 use crate::net::ipv4::packet as ipv4;
-use roam6_wire::Ipv4Endpoint;
+use roam6_wire::icmp6::{self, Message, NeighbourOption, NeighbourSolicitation};
+use roam6_wire::ip6::Datagram;
+use roam6_wire::udp::Udp;
+use roam6_wire::{Ipv4Endpoint, LinkAddress};
 use std::net::Ipv6Addr;
 
 /// Octets of an IPv6 header.
@@ -89,44 +91,38 @@ pub fn decrement_hop_limit(packet: &mut [u8]) -> bool {
     }
 }
 
-/// Builds an ICMPv6 packet and fills in its checksum.
-pub fn icmp6(header: Header, message: &[u8]) -> Vec<u8> {
-    let mut packet = build(Header { next: ICMPV6, ..header }, message);
-    let sum = checksum(header, ICMPV6, message).to_be_bytes();
-    if let Some(field) = packet.get_mut(HEADER + 2..HEADER + 4) {
-        field.copy_from_slice(&sum);
-    }
-    packet
+/// Builds an ICMPv6 packet.
+pub fn icmp6(header: Header, message: &Message) -> Vec<u8> {
+    build(Header { next: ICMPV6, ..header }, &message.emit(header.source, header.destination))
 }
 
-/// Builds a UDP packet and fills in its checksum.
-pub fn udp(header: Header, ports: (u16, u16), payload: &[u8]) -> Vec<u8> {
-    let length = u16::try_from(payload.len().saturating_add(8)).unwrap_or(u16::MAX);
-    let words = [ports.0, ports.1, length, 0];
-    let mut datagram: Vec<u8> = words.into_iter().flat_map(u16::to_be_bytes).chain(payload.iter().copied()).collect();
-    let sum = match checksum(header, UDP, &datagram) {
-        0 => u16::MAX,
-        sum => sum,
-    };
-    if let Some(field) = datagram.get_mut(6..8) {
-        field.copy_from_slice(&sum.to_be_bytes());
-    }
+/// Builds a packet of neighbour discovery.
+pub fn on_link(source: Ipv6Addr, destination: Ipv6Addr, message: &Message) -> Vec<u8> {
+    icmp6(Header { source, destination, next: ICMPV6, hop_limit: icmp6::ON_LINK_HOP_LIMIT }, message)
+}
+
+/// Builds a Neighbour Solicitation from the interface `own`, or for duplicate address detection without.
+pub fn solicitation(source: Ipv6Addr, target: Ipv6Addr, own: Option<LinkAddress>) -> Vec<u8> {
+    let options = own.map(NeighbourOption::SourceLinkAddress).into_iter().collect();
+    let message = Message::NeighbourSolicitation(NeighbourSolicitation { target, options });
+    on_link(source, icmp6::solicited_node(target), &message)
+}
+
+/// The ICMPv6 message of a packet.
+pub fn parse_icmp6(packet: &[u8]) -> Option<Message> {
+    Message::parse(&Datagram::parse(packet).ok()?).ok()
+}
+
+/// Builds a UDP packet.
+pub fn udp(header: Header, (source, destination): (u16, u16), payload: &[u8]) -> Vec<u8> {
+    let datagram = Udp { source, destination, payload }.emit(header.source, header.destination);
     build(Header { next: UDP, ..header }, &datagram)
-}
-
-/// The solicited-node multicast address of `address` (RFC 4291 §2.7.1).
-pub fn solicited_node(address: Ipv6Addr) -> Ipv6Addr {
-    Ipv6Addr::from_bits((0xff02_0000_0000_0000_0000_0001_ff00_0000) | (address.to_bits() & 0x00ff_ffff))
-}
-
-fn checksum(header: Header, next: u8, message: &[u8]) -> u16 {
-    let length = u32::try_from(message.len()).unwrap_or(u32::MAX).to_be_bytes();
-    sum(&[&header.source.octets(), &header.destination.octets(), &length, &[0, next], message])
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use roam6_wire::icmp6::Echo;
 
     const HEADER_OF_TEST: Header =
         Header { source: Ipv6Addr::LOCALHOST, destination: Ipv6Addr::LOCALHOST, next: UDP, hop_limit: 2 };
@@ -150,8 +146,9 @@ mod tests {
 
     #[test]
     fn an_echo_request_has_the_icmpv6_checksum() {
-        let packet = icmp6(HEADER_OF_TEST, &[128, 0, 0, 0, 0, 1, 0, 1]);
-        let message: [u8; 8] = payload(&packet).try_into().unwrap();
-        assert_eq!(checksum(HEADER_OF_TEST, ICMPV6, &message), 0);
+        let echo = Message::EchoRequest(Echo { identifier: 0, sequence: 1, data: Vec::new() });
+        let packet = icmp6(HEADER_OF_TEST, &echo);
+        assert_eq!(payload(&packet), [128, 0, 0x7f, 0xba, 0, 0, 0, 1]);
+        assert_eq!(parse_icmp6(&packet), Some(echo));
     }
 }

@@ -1,10 +1,9 @@
 //! Hosts the engines of a world: starts, feeds, executes and kills them.
 
-use crate::net::event::{Observation, Scheduled};
+use crate::net::event::Scheduled;
 use crate::net::host::Instance;
-use crate::net::ids::HostId;
 use crate::net::shim_datapath::DatapathEvent;
-use crate::net::world::World;
+use crate::net::{HostId, Observation, World};
 use core::time::Duration;
 use roam6_proto::case::Step;
 use roam6_proto::contract::command::LifecycleCommand;

@@ -1,9 +1,7 @@
 //! Events of a world: what is scheduled, what a script does, and what can be observed.
 
-use crate::net::ids::{HostId, MediumId};
-use crate::net::link::LinkSpec;
-use crate::net::radio::RadioSpec;
 use crate::net::shim_datapath::DatapathEvent;
+use crate::net::{HostId, LinkSpec, MediumId, RadioSpec};
 use core::time::Duration;
 use roam6_proto::contract::item::TunnelId;
 use roam6_proto::{Input, LinkId, Outcome, Report};

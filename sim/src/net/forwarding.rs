@@ -1,27 +1,22 @@
 //! Packets in hosts and media: forwarding, address resolution, tunnels (RFC 8200 §3, RFC 4861 §7.2, RFC 2473 §3).
 
-use crate::net::datagram::{self, Header, ICMPV6, IPV6};
-use crate::net::event::{Frame, Observation, Scheduled};
+use crate::net::datagram::{ICMPV6, IPV6};
+use crate::net::event::{Frame, Scheduled};
 use crate::net::host::TUNNELS;
-use crate::net::ids::{HostId, MediumId, Port};
 use crate::net::ipv4::packet as ipv4;
 use crate::net::kernel::{self, Decapsulated};
-use crate::net::world::World;
+use crate::net::{Header, HostId, MediumId, Observation, Port, World, datagram};
 use core::time::Duration;
 use roam6_proto::contract::input::Packet;
 use roam6_proto::contract::item::{NextHop, TunnelId};
 use roam6_proto::{Input, LinkId};
 use roam6_wire::LinkAddress;
+use roam6_wire::icmp6::{self, Message, NeighbourAdvertisement, NeighbourOption, NeighbourSolicitation};
 use std::net::Ipv6Addr;
 use std::rc::Rc;
 
 const MTU: usize = 1500;
-const UNREACHABLE: u8 = 1;
 const FAILED_POLICY: u8 = 5;
-const ECHO_REQUEST: u8 = 128;
-const ECHO_REPLY: u8 = 129;
-const SOLICITATION: u8 = 135;
-const ADVERTISEMENT: u8 = 136;
 const HOP_LIMIT: u8 = 64;
 const ETHERTYPE_IPV6: u16 = 0x86dd;
 /// The group bit of a link-layer address.
@@ -199,13 +194,11 @@ impl World {
                 Decapsulated::Refused => self.count_loss(host, "not for this tunnel"),
                 Decapsulated::Foreign => self.count_loss(host, "no such tunnel"),
             },
-            Some((ICMPV6, [ECHO_REQUEST, ..])) if header.next == ICMPV6 => {
-                let mut message = datagram::payload(packet).to_vec();
-                message.splice(..4, [ECHO_REPLY, 0, 0, 0]);
-                let back = Header { source: header.destination, destination: header.source, ..*header };
-                let reply = datagram::icmp6(Header { hop_limit: HOP_LIMIT, ..back }, &message);
+            Some((ICMPV6, _)) if let Some(Message::EchoRequest(echo)) = datagram::parse_icmp6(packet) => {
+                let (source, destination) = (header.destination, header.source);
+                let back = Header { source, destination, next: ICMPV6, hop_limit: HOP_LIMIT };
                 let only = header.source.is_unicast_link_local().then_some(port.1);
-                self.send(host, reply, only);
+                self.send(host, datagram::icmp6(back, &Message::EchoReply(echo)), only);
             }
             _ => {
                 self.answer_solicitation(port, header, packet);
@@ -251,8 +244,7 @@ impl World {
     fn send_unreachable(&mut self, (host, link): Port, to: Ipv6Addr, packet: &[u8]) {
         let own = self.host(host).kernel.addresses(link).into_iter().find(|own| !own.is_unicast_link_local());
         let Some(source) = own else { return };
-        let message: Vec<u8> =
-            [UNREACHABLE, FAILED_POLICY, 0, 0, 0, 0, 0, 0].into_iter().chain(packet.iter().copied()).collect();
+        let message = Message::DestinationUnreachable { code: FAILED_POLICY, invoking: packet.to_vec() };
         let header = Header { source, destination: to, next: ICMPV6, hop_limit: HOP_LIMIT };
         self.send(host, datagram::icmp6(header, &message), None);
     }
@@ -328,12 +320,7 @@ impl World {
     fn solicit(&mut self, port: Port, target: Ipv6Addr) {
         let Some(own) = self.link_address(port) else { return };
         let Some(source) = self.host(port.0).kernel.addresses(port.1).into_iter().next() else { return };
-        let mut message = vec![SOLICITATION, 0, 0, 0, 0, 0, 0, 0];
-        message.extend(target.octets());
-        message.extend([1, 1]);
-        message.extend(own.0);
-        let header = Header { source, destination: datagram::solicited_node(target), next: ICMPV6, hop_limit: 255 };
-        self.emit(port, None, datagram::icmp6(header, &message));
+        self.emit(port, None, datagram::solicitation(source, target, Some(own)));
     }
 
     pub(crate) fn deliver_to_engine(&mut self, (host, link): Port, sender: Option<LinkAddress>, packet: &[u8]) {
@@ -344,26 +331,18 @@ impl World {
 
     /// Answers a neighbour solicitation for an address of this host or one that it is a proxy of.
     fn answer_solicitation(&mut self, port: Port, header: &Header, packet: &[u8]) -> bool {
-        let message = datagram::payload(packet);
-        let (ICMPV6, Some(&SOLICITATION), Some(target)) = (header.next, message.first(), message.get(8..24)) else {
-            return false;
-        };
-        let Ok(target) = <[u8; 16]>::try_from(target).map(Ipv6Addr::from) else { return false };
+        let message = Some(packet).filter(|_| header.next == ICMPV6).and_then(datagram::parse_icmp6);
+        let Some(Message::NeighbourSolicitation(NeighbourSolicitation { target, .. })) = message else { return false };
         let router = match self.owns(port, target) {
             true => Some(self.host(port.0).forwards),
             false => self.proxies_for(port, target),
         };
         let (Some(router), Some(address)) = (router, self.link_address(port)) else { return false };
-        let all_nodes = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 1);
         let anonymous = header.source.is_unspecified();
-        let flags = if router { 0x80 } else { 0 } | if anonymous { 0x20 } else { 0x60 };
-        let mut answer = vec![ADVERTISEMENT, 0, 0, 0, flags, 0, 0, 0];
-        answer.extend(target.octets());
-        answer.extend([2, 1]);
-        answer.extend(address.0);
-        let destination = if anonymous { all_nodes } else { header.source };
-        let header = Header { source: target, destination, next: ICMPV6, hop_limit: 255 };
-        let answer = datagram::icmp6(header, &answer);
+        let options = vec![NeighbourOption::TargetLinkAddress(address)];
+        let answer = NeighbourAdvertisement { router, solicited: !anonymous, overrides: true, target, options };
+        let destination = if anonymous { icmp6::ALL_NODES } else { header.source };
+        let answer = datagram::on_link(target, destination, &Message::NeighbourAdvertisement(answer));
         if anonymous {
             self.emit(port, None, answer);
         } else {

@@ -1,17 +1,17 @@
 //! A host: interfaces, a kernel, clocks, a journal, and an engine that runs until it is killed.
 
 use crate::net::clock::HostClock;
-use crate::net::ids::MediumId;
 use crate::net::ipv4::nat::Nat44;
 use crate::net::journal::Journal;
 use crate::net::kernel::Kernel;
 use crate::net::neighbours::Neighbours;
-use crate::net::track::Track;
+use crate::net::{MediumId, Track};
 use core::fmt;
 use roam6_proto::geo::geometry::Offset;
 use roam6_proto::{Engine, Input, Key, LinkEvent, LinkId, Outbox, Time, View};
 use roam6_wire::LinkAddress;
 use std::collections::{BTreeMap, BTreeSet};
+use std::net::Ipv6Addr;
 
 /// The loopback interface.
 pub const LOOPBACK: LinkId = LinkId::LOOPBACK;
@@ -160,6 +160,16 @@ impl Host {
             interface.virtual_up = Some(false);
         }
         link
+    }
+
+    /// The link-layer address of an interface; zeros if there is no such interface.
+    pub fn link_address(&self, link: LinkId) -> LinkAddress {
+        self.interfaces.get(&link).map_or(LinkAddress([0; 6]), |interface| interface.address)
+    }
+
+    /// The link-local address of an interface (RFC 4862 §5.3).
+    pub fn link_local(&self, link: LinkId) -> Ipv6Addr {
+        self.link_address(link).link_local()
     }
 
     /// Whether the interface is a virtual one of the engine.

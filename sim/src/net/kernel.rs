@@ -2,8 +2,9 @@
 //!
 //! It holds state and answers queries; the [`crate::net::world::World`] moves the packets.
 
-use crate::net::datagram::{self, Header, ICMPV6, UDP};
+use crate::net::datagram::{ICMPV6, UDP};
 use crate::net::shim_datapath::ShimDatapath;
+use crate::net::{Header, datagram};
 use roam6_proto::contract::config::flow::FlowSelector;
 use roam6_proto::contract::item::{NextHop, PolicyRule, Route, RouteTable, Tunnel, TunnelId, TunnelPath};
 use roam6_proto::{Item, Key, LinkId, Plan};

@@ -1,11 +1,8 @@
 //! A medium: a cable between two interfaces or a shared link of several, with faults.
 
-use crate::net::ids::Port;
 use crate::net::ipv4::Ipv4Site;
-use crate::net::link::{LinkModel, LinkSpec};
-use crate::net::radio::RadioSpec;
 use crate::net::radio_channel::RadioChannel;
-use crate::net::track::Track;
+use crate::net::{LinkModel, LinkSpec, Port, RadioSpec, Track};
 use roam6_proto::{Entropy, Time};
 use std::collections::BTreeMap;
 

@@ -1,9 +1,8 @@
 //! The radio channel of a medium: hosts with a track, which receive the frames of those in range.
 
 use crate::net::event::Frame;
-use crate::net::ids::Port;
-use crate::net::radio::{Audience, Radio, RadioSpec, StationId};
-use crate::net::track::Track;
+use crate::net::radio::Audience;
+use crate::net::{Port, Radio, RadioSpec, StationId, Track};
 use roam6_proto::Time;
 use std::collections::BTreeMap;
 

@@ -1,7 +1,8 @@
 //! The shim's data plane of a simulated host: contexts, uplinks and the trigger, applied to packets (RFC 5533 §11,
 //! §12.1, §12.2).
 
-use crate::net::datagram::{self, HEADER, Header};
+use crate::net::datagram::HEADER;
+use crate::net::{Header, datagram};
 use roam6_proto::base::ids::{AddressPair, ContextId};
 use roam6_proto::contract::input::{Activity, FlowEvent, TrafficCount};
 use roam6_proto::contract::item::{ContextTrigger, ShimContext};

@@ -1,7 +1,8 @@
 //! A traffic source: an end host that sends numbered packets to its peer, and logs which ones of the peer's have
 //! arrived.
 
-use crate::net::datagram::{self, Header, UDP};
+use crate::net::datagram::UDP;
+use crate::net::{Header, datagram};
 use core::time::Duration;
 use roam6_proto::{Engine, Input, Outbox, Time, Transmit, Via, View};
 use std::cell::RefCell;

@@ -1,26 +1,23 @@
 //! Frames of other EtherTypes than IPv6, virtual interfaces, radio channels and position fixes: what a host does for its
 //! GeoNetworking station.
 
-use crate::net::access_router::link_local;
-use crate::net::datagram::{self, Header, ICMPV6};
 use crate::net::event::{Frame, Scheduled};
-use crate::net::ids::{HostId, MediumId, Port};
 use crate::net::items::address_item;
 use crate::net::radio::Audience;
 use crate::net::track::Velocity;
-use crate::net::world::World;
+use crate::net::{Header, HostId, MediumId, Port, World, datagram};
 use core::time::Duration;
 use roam6_proto::contract::input::AddressState;
 use roam6_proto::geo::geometry::Plane;
 use roam6_proto::{Fix, Input, Item, Key, LinkId, Time};
 use roam6_wire::LinkAddress;
 use roam6_wire::geo::Coordinates;
+use roam6_wire::icmp6::Message;
 use std::net::Ipv6Addr;
 use std::rc::Rc;
 
 const ETHERTYPE_IPV6: u16 = 0x86dd;
 const BROADCAST: LinkAddress = LinkAddress([0xff; 6]);
-const ADVERTISEMENT: u8 = 136;
 /// Interval of position fixes.
 const FIX_INTERVAL: Duration = Duration::from_secs(1);
 /// The place of the origin of all tracks.
@@ -84,10 +81,10 @@ impl World {
         let Some(interface) = host.interfaces.get_mut(&link).filter(|_| host.instances == instance) else { return };
         let key = Key::VirtualInterface(interface.name.clone());
         let Some(Item::VirtualInterface(item)) = host.kernel.plan().find(&key).cloned() else { return };
-        let before = link_local(interface.address);
+        let before = interface.address.link_local();
         (interface.address, interface.mtu, interface.virtual_up) = (item.address, item.mtu, Some(true));
         host.kernel.remove_static(&Key::Address(link, before));
-        let address = address_item(link, link_local(item.address), 128);
+        let address = address_item(link, item.address.link_local(), 128);
         host.kernel.add_static(address);
         self.announce_link(id, link);
         let host = self.host(id);
@@ -133,14 +130,15 @@ impl World {
         packet: &[u8],
     ) {
         let Some(sender) = sender.filter(|_| self.host(host).is_virtual(link)) else { return };
-        let message = datagram::payload(packet);
-        let Some(133..=136) = message.first().filter(|_| header.next == ICMPV6) else { return };
-        let target = match message {
-            [ADVERTISEMENT, ..] => message.get(8..24).and_then(|octets| <[u8; 16]>::try_from(octets).ok()),
-            _ => None,
+        let target = match datagram::parse_icmp6(packet) {
+            Some(Message::NeighbourAdvertisement(message)) => Some(message.target),
+            Some(
+                Message::NeighbourSolicitation(_) | Message::RouterSolicitation(_) | Message::RouterAdvertisement(_),
+            ) => None,
+            _ => return,
         };
         let source = Some(header.source).filter(|source| !source.is_unspecified());
-        for address in [source, target.map(Ipv6Addr::from)].into_iter().flatten() {
+        for address in [source, target].into_iter().flatten() {
             for packet in self.host_mut(host).neighbours.learn(link, address, sender) {
                 self.send_to_next_hop((host, link), address, packet);
             }

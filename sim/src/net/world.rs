@@ -1,12 +1,9 @@
 //! The world: hosts and media in one graph, one clock that jumps from event to event, one seeded generator.
 
-use crate::net::event::{Event, Observation, Scheduled};
-use crate::net::host::Host;
-use crate::net::ids::{HostId, MediumId};
+use crate::net::event::Scheduled;
 use crate::net::ipv4::nat::Nat44;
-use crate::net::link::LinkSpec;
 use crate::net::medium::Medium;
-use crate::net::radio::RadioSpec;
+use crate::net::{Event, Host, HostId, LinkSpec, MediumId, Observation, RadioSpec};
 use core::time::Duration;
 use roam6_proto::case::Step;
 use roam6_proto::{Entropy, Input, LinkId, Time};
@@ -87,6 +84,13 @@ impl World {
     pub fn add_host(&mut self, host: Host) -> HostId {
         self.hosts.push(host);
         HostId(self.hosts.len() - 1)
+    }
+
+    /// Adds a host whose interface `link` is attached to a medium, not yet started.
+    pub fn add_attached_host(&mut self, host: Host, link: LinkId, medium: MediumId) -> HostId {
+        let host = self.add_host(host);
+        self.attach(host, link, Some(medium));
+        host
     }
 
     /// The hosts.

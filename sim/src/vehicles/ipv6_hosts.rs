@@ -3,16 +3,11 @@
 //! request to a global address arrives on the link with that address.
 
 use crate::failure::WorldFamily;
-use crate::net::access_router::link_local;
-use crate::net::datagram::{self, Header, UDP};
-use crate::net::event::Observation;
-use crate::net::host::{FIRST_LINK, Host};
-use crate::net::ids::HostId;
+use crate::net::datagram::UDP;
+use crate::net::host::FIRST_LINK;
 use crate::net::items::address_item;
-use crate::net::radio::RadioSpec;
-use crate::net::track::Track;
 use crate::net::virtual_link::ORIGIN;
-use crate::net::world::World;
+use crate::net::{Header, Host, HostId, Observation, RadioSpec, Track, World, datagram};
 use crate::run::{Network, Script, SeededWorld};
 use core::time::Duration;
 use roam6_proto::contract::config::geo::{AreaForwarding, GeoConfig, LinkScope, Mib, VirtualLink};
@@ -163,10 +158,7 @@ impl Ipv6HostWorld {
         let Exchange { from, to, link, global: is_global } = exchange;
         let of = |host: usize| match is_global {
             true => Some(global(host, link)),
-            false => {
-                let host = self.world.host(*self.hosts.get(host)?);
-                Some(link_local(host.interfaces.get(&link)?.address))
-            }
+            false => Some(self.world.host(*self.hosts.get(host)?).link_local(link)),
         };
         let (Some(sender), Some(source), Some(target)) = (self.hosts.get(from).copied(), of(from), of(to)) else {
             return Err(format!("no such hosts: {exchange:?}"));

@@ -9,16 +9,12 @@
 //! ```
 
 use crate::failure::WorldFamily;
+use crate::kinds::kinds;
 use crate::nemo::config;
 use crate::nemo::invariants::Invariants;
 use crate::nemo::topology::{MobileRouterHost, Topology};
-use crate::net::event::{Event, Observation};
-use crate::net::ids::{HostId, MediumId};
-use crate::net::radio::RadioSpec;
-use crate::net::track::Track;
-use crate::net::world::World;
+use crate::net::{Choice, Event, HostId, MediumId, Observation, RadioSpec, Track, World};
 use crate::run::{Convergence, Converging, Network, Script, SeededWorld};
-use core::fmt;
 use core::time::Duration;
 use roam6_proto::contract::config::geo::{GeoConfig, LinkScope, Mib, VirtualLink};
 use roam6_proto::geo::geometry::Offset;
@@ -30,21 +26,19 @@ use roam6_wire::geo::ItsStationType;
 const RANGE: f64 = 300.0;
 /// The virtual link of every station.
 const VIRTUAL_LINK: &str = "gn0";
-/// The kind of a world.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum RoadsideKind {
-    /// Roadside units are the only networks.
-    Drive,
-    /// A cellular network is the second uplink.
-    Standby,
-    /// Engines of vehicles and roadside units crash.
-    Crashes,
-    /// The radio loses and duplicates frames.
-    Lossy,
+kinds! {
+    /// The kind of a world.
+    RoadsideKind {
+        /// Roadside units are the only networks.
+        Drive,
+        /// A cellular network is the second uplink.
+        Standby,
+        /// Engines of vehicles and roadside units crash.
+        Crashes,
+        /// The radio loses and duplicates frames.
+        Lossy,
+    }
 }
-
-const KINDS: [RoadsideKind; 4] =
-    [RoadsideKind::Drive, RoadsideKind::Standby, RoadsideKind::Crashes, RoadsideKind::Lossy];
 
 /// The result of a world whose invariants hold.
 #[derive(Debug, Clone, Copy)]
@@ -70,18 +64,12 @@ pub struct RoadsideWorld {
     entropy: Entropy,
 }
 
-impl fmt::Display for RoadsideKind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Debug::fmt(self, f)
-    }
-}
-
 impl SeededWorld for RoadsideWorld {
     const FAMILY: WorldFamily = WorldFamily { name: "roadside world", replay: "roadside" };
     type Result = RunResult;
 
     fn generate(seed: u64) -> RoadsideWorld {
-        let kind = KINDS.get(usize::try_from(seed % 4).unwrap_or(0)).copied().unwrap_or(RoadsideKind::Drive);
+        let kind = RoadsideKind::of_seed(seed);
         let mut topology = Topology::new(seed, 1);
         let spec = RadioSpec { range: RANGE, lossless_range: RANGE, ..RadioSpec::default() };
         let radio = topology.world.add_radio("radio", spec);
@@ -146,12 +134,9 @@ impl RoadsideWorld {
     /// Roadside units along a road, and vehicles that drive past them and stop in range of one.
     fn build(&mut self) {
         let units = 2 + self.entropy.below(2);
-        let spacing = 400.0 + self.metres(300.0);
-        let scope = match self.entropy.below(3) {
-            0 => LinkScope::Hops(1),
-            1 => LinkScope::Hops(3),
-            _ => LinkScope::Around(400),
-        };
+        let spacing = 400.0 + self.entropy.fraction(300.0);
+        let scopes = [LinkScope::Hops(1), LinkScope::Hops(3), LinkScope::Around(400)];
+        let scope = self.entropy.pick(&scopes).unwrap_or(LinkScope::Hops(1));
         for index in 0..units {
             let place = Offset { east: spacing * index as f64, north: 5.0 };
             let role = Role::Geo(Box::new(station(ItsStationType::ROADSIDE_UNIT, scope)));
@@ -167,17 +152,16 @@ impl RoadsideWorld {
             let has_cellular = self.kind == RoadsideKind::Standby;
             let uplinks: &[&str] = if has_cellular { &[VIRTUAL_LINK, "eth0"] } else { &[VIRTUAL_LINK] };
             let mut mobile_router = config::mobile_router(index, row, uplinks, 1);
-            let lifetimes = [60, 600, 3600];
-            let choice = usize::try_from(self.entropy.below(3)).unwrap_or(0);
-            mobile_router.lifetime = Duration::from_secs(lifetimes.get(choice).copied().unwrap_or(600));
+            mobile_router.lifetime = Duration::from_secs(self.entropy.pick(&[60, 600, 3600]).unwrap_or(600));
             let roles = vec![
                 Role::MobileRouter(Box::new(mobile_router)),
                 Role::Geo(Box::new(station(ItsStationType::BUS, scope))),
             ];
             let factory = config::engine_factory(roles, self.entropy.next_u64());
             self.topology.add_mobile(usize::from(has_cellular), factory);
-            let stop = spacing * self.entropy.below(units) as f64 + self.metres(400.0) - 200.0;
-            let (begin, speed) = (self.metres(spacing * units as f64) - 100.0, 8.0 + self.metres(25.0));
+            let stop = spacing * self.entropy.below(units) as f64 + self.entropy.fraction(400.0) - 200.0;
+            let (begin, speed) =
+                (self.entropy.fraction(spacing * units as f64) - 100.0, 8.0 + self.entropy.fraction(25.0));
             let place = |east| Offset { east, north: 0.0 };
             let track = Track::standing(place(begin)).pause(Duration::from_secs(5)).drive_to(place(stop), speed);
             self.script.last_fault = self.script.last_fault.max(track.last().0.since(Time::ZERO));
@@ -199,27 +183,21 @@ impl RoadsideWorld {
             let mobiles = self.topology.mobiles.iter().map(|mobile| mobile.host);
             let hosts: Vec<HostId> = self.units.iter().copied().chain(mobiles).collect();
             for _ in 0..1 + self.entropy.below(5) {
-                let choice = usize::try_from(self.entropy.below(hosts.len() as u64)).unwrap_or(0);
-                let Some(host) = hosts.get(choice).copied() else { continue };
+                let Some(host) = self.entropy.pick(&hosts) else { continue };
                 let at = Duration::from_micros(self.entropy.below(span));
                 let down = Duration::from_micros(self.entropy.below(8_000_000));
-                let fault = if self.entropy.below(2) == 0 { Event::Kill(host) } else { Event::PowerOff(host) };
+                let fault = if self.entropy.one_in(2) { Event::Kill(host) } else { Event::PowerOff(host) };
                 self.script.events.extend([(at, fault), ((at + down).min(self.script.last_fault), Event::Start(host))]);
             }
             self.script.events.extend(hosts.iter().map(|host| (self.script.last_fault, Event::Start(*host))));
         }
         if self.kind == RoadsideKind::Lossy {
-            let (loss, duplicate) = (self.metres(0.2), self.metres(0.2));
+            let (loss, duplicate) = (self.entropy.fraction(0.2), self.entropy.fraction(0.2));
             let calm = RadioSpec { range: RANGE, lossless_range: RANGE, ..RadioSpec::default() };
             let spec = RadioSpec { loss, duplicate, lossless_range: 200.0, rate_bps: Some(6_000_000), ..calm };
             self.script.events.push((Duration::ZERO, Event::SetRadio(self.radio, spec)));
             self.script.events.push((self.script.last_fault, Event::SetRadio(self.radio, calm)));
         }
-    }
-
-    /// From 0 to less than `most`.
-    fn metres(&mut self, most: f64) -> f64 {
-        self.entropy.below(1 << 32) as f64 / (1_u64 << 32) as f64 * most
     }
 }
 

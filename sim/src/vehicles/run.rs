@@ -7,9 +7,7 @@ use super::reachability::Graph;
 use super::scenario::{ATTACKER, CROSSING, FAULTS_SPAN, RANGE, SETTLE, VehicleEvent, VehicleKind, VehicleScenario};
 use super::world::owner;
 use crate::failure::WorldFamily;
-use crate::net::event::{Event, Observation};
-use crate::net::radio::StationId;
-use crate::net::world::World;
+use crate::net::{Event, Observation, StationId, World};
 use crate::run::{Network, SeededWorld};
 use core::time::Duration;
 use roam6_proto::Time;
@@ -65,10 +63,22 @@ struct ExpectedDelivery {
     number: u64,
     by: StationId,
     to: TransportType,
-    /// All of them must receive it.
-    all: BTreeSet<StationId>,
-    /// One of them must receive it, if there is any.
-    any: BTreeSet<StationId>,
+    receivers: Receivers,
+}
+
+/// The stations that must receive a packet.
+enum Receivers {
+    /// All of them.
+    All(BTreeSet<StationId>),
+    /// One of them, if there is any.
+    AnyOf(BTreeSet<StationId>),
+}
+
+impl Receivers {
+    fn is_empty(&self) -> bool {
+        let (Receivers::All(stations) | Receivers::AnyOf(stations)) = self;
+        stations.is_empty()
+    }
 }
 
 impl SeededWorld for VehicleWorld {
@@ -107,7 +117,7 @@ impl SeededWorld for VehicleWorld {
             self.wait_until(self.scenario.world.now() + MAX_TRANSIT)?;
         }
         promises.iter().try_for_each(|promise| self.check_delivered(promise))?;
-        let owed = |promise: &&ExpectedDelivery| !promise.all.is_empty() || !promise.any.is_empty();
+        let owed = |promise: &&ExpectedDelivery| !promise.receivers.is_empty();
         Ok(RunResult {
             kind: self.scenario.kind,
             stations: self.scenario.stations,
@@ -196,12 +206,11 @@ impl VehicleWorld {
             // Station 1 is nearest to the water.
             let by = StationId(1);
             let number = self.request(by, request)?;
-            let (all, any) = if matches!(to, TransportType::GeoBroadcast(_)) {
-                (there.clone(), BTreeSet::new())
-            } else {
-                (BTreeSet::new(), there.clone())
+            let receivers = match to {
+                TransportType::GeoAnycast(_) => Receivers::AnyOf(there.clone()),
+                _ => Receivers::All(there.clone()),
             };
-            promises.push(ExpectedDelivery { number, by, to, all, any });
+            promises.push(ExpectedDelivery { number, by, to, receivers });
         }
         Ok(promises)
     }
@@ -212,41 +221,27 @@ impl VehicleWorld {
         let (by, to) = (author.station(*stations), author.to(world, *stations));
         let request = author.request(to);
         let graph = Graph::new(world.places(), RANGE);
-        let (all, any) = self.expected_receivers(&graph, by, &to);
+        let receivers = self.expected_receivers(&graph, by, &to);
         let number = self.request(by, request)?;
-        Ok(ExpectedDelivery { number, by, to, all, any })
+        Ok(ExpectedDelivery { number, by, to, receivers })
     }
 
-    /// The stations that must receive it, and those of which one must.
-    fn expected_receivers(
-        &self,
-        graph: &Graph,
-        by: StationId,
-        to: &TransportType,
-    ) -> (BTreeSet<StationId>, BTreeSet<StationId>) {
-        let nobody = BTreeSet::new;
+    fn expected_receivers(&self, graph: &Graph, by: StationId, to: &TransportType) -> Receivers {
         match to {
             TransportType::GeoUnicast(station) => {
-                let Some(id) = owner(station.mid).filter(|id| *id != by && self.meet(graph, by, *id)) else {
-                    return (nobody(), nobody());
-                };
-                ([id].into(), nobody())
+                let reached = owner(station.mid).filter(|id| *id != by && self.meet(graph, by, *id));
+                Receivers::All(reached.into_iter().collect())
             }
-            TransportType::SingleHop => (graph.near(by).iter().copied().collect(), nobody()),
+            TransportType::SingleHop => Receivers::All(graph.near(by).iter().copied().collect()),
             TransportType::TopologyBroadcast(hops) => {
-                let flood = graph.flood_hops(by, |_| true);
-                (
-                    flood
-                        .into_iter()
-                        .filter(|(id, hop)| *id != by && *hop <= u32::from(*hops))
-                        .map(|(id, _)| id)
-                        .collect(),
-                    nobody(),
-                )
+                let flood = graph.flood_hops(by, |_| true).into_iter();
+                let reached = flood.filter(|(id, hop)| *id != by && *hop <= u32::from(*hops));
+                Receivers::All(reached.map(|(id, _)| id).collect())
             }
-            TransportType::GeoBroadcast(area) => (self.spread(graph, by, area).unwrap_or_default(), nobody()),
+            TransportType::GeoBroadcast(area) => Receivers::All(self.spread(graph, by, area).unwrap_or_default()),
             TransportType::GeoAnycast(area) => {
-                (nobody(), self.entry(graph, by, area).map(|entry| self.inside(graph, area, entry)).unwrap_or_default())
+                let entry = self.entry(graph, by, area);
+                Receivers::AnyOf(entry.map(|entry| self.inside(graph, area, entry)).unwrap_or_default())
             }
         }
     }
@@ -316,21 +311,19 @@ impl VehicleWorld {
     }
 
     fn check_delivered(&self, promise: &ExpectedDelivery) -> Result<(), String> {
-        let ExpectedDelivery { number, by, to, all, any } = promise;
+        let ExpectedDelivery { number, by, to, receivers } = promise;
         let received = self.invariants.receivers(*number);
-        let missing: Vec<u32> = all.difference(&received).map(|id| id.0).collect();
-        let by = by.0;
-        if !missing.is_empty() {
-            return Err(format!("payload {number} of station {by} to {to:?} did not reach {missing:?}"));
-        }
-        // A station does not hand up what it has sent itself.
-        if !any.is_empty()
-            && any.iter().any(|id| id.0 != by)
-            && received.is_disjoint(any)
-            && !any.contains(&StationId(by))
-        {
-            return Err(format!("payload {number} of station {by} to {to:?} reached nobody there"));
-        }
-        Ok(())
+        let failed = match receivers {
+            Receivers::All(all) if !all.is_subset(&received) => {
+                let missing: Vec<u32> = all.difference(&received).map(|id| id.0).collect();
+                format!("did not reach {missing:?}")
+            }
+            // A station does not hand up what it has sent itself.
+            Receivers::AnyOf(any) if !any.is_empty() && !any.contains(by) && received.is_disjoint(any) => {
+                "reached nobody there".to_owned()
+            }
+            _ => return Ok(()),
+        };
+        Err(format!("payload {number} of station {} to {to:?} {failed}", by.0))
     }
 }

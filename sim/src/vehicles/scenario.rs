@@ -1,9 +1,8 @@
 //! The world of a seed: places and tracks of stations, their requests, and the script of faults.
 
 use super::world::{RadioWorld, geo_address};
-use crate::net::radio::{RadioSpec, StationId};
-use crate::net::track::Track;
-use core::fmt;
+use crate::kinds::kinds;
+use crate::net::{Choice, RadioSpec, StationId, Track};
 use core::time::Duration;
 use roam6_proto::contract::config::geo::{AreaForwarding, Mib, NonAreaForwarding, TransportType};
 use roam6_proto::geo::PacketRequest;
@@ -24,43 +23,31 @@ const SHORE: f64 = 2_000.0;
 /// The attacker's station.
 pub const ATTACKER: StationId = StationId(0xffff);
 
-/// The kind of a world.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum VehicleKind {
-    /// A row of standing stations.
-    Row,
-    /// Standing stations on a plane.
-    Plane,
-    /// Vehicles in both directions of a road.
-    Road,
-    /// A road, with frames lost and duplicated.
-    Lossy,
-    /// A convoy that never stops.
-    Convoy,
-    /// Stations are switched off and on.
-    Crashes,
-    /// Two shores out of range of one another, and a ferry.
-    Ferry,
-    /// An attacker floods a plane.
-    Hostile,
-    /// An attacker floods a shore.
-    Siege,
-    /// Motion, loss and restarts.
-    Storm,
+kinds! {
+    /// The kind of a world.
+    VehicleKind {
+        /// A row of standing stations.
+        Row,
+        /// Standing stations on a plane.
+        Plane,
+        /// Vehicles in both directions of a road.
+        Road,
+        /// A road, with frames lost and duplicated.
+        Lossy,
+        /// A convoy that never stops.
+        Convoy,
+        /// Stations are switched off and on.
+        Crashes,
+        /// Two shores out of range of one another, and a ferry.
+        Ferry,
+        /// An attacker floods a plane.
+        Hostile,
+        /// An attacker floods a shore.
+        Siege,
+        /// Motion, loss and restarts.
+        Storm,
+    }
 }
-
-const VEHICLE_KINDS: [VehicleKind; 10] = [
-    VehicleKind::Row,
-    VehicleKind::Plane,
-    VehicleKind::Road,
-    VehicleKind::Lossy,
-    VehicleKind::Convoy,
-    VehicleKind::Crashes,
-    VehicleKind::Ferry,
-    VehicleKind::Hostile,
-    VehicleKind::Siege,
-    VehicleKind::Storm,
-];
 
 impl VehicleKind {
     /// Whether all stations are on one line.
@@ -76,12 +63,6 @@ impl VehicleKind {
     /// Whether there is an attacker.
     pub fn is_hostile(self) -> bool {
         matches!(self, VehicleKind::Hostile | VehicleKind::Siege)
-    }
-}
-
-impl fmt::Display for VehicleKind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{self:?}")
     }
 }
 
@@ -116,7 +97,7 @@ pub struct VehicleScenario {
 impl VehicleScenario {
     /// The world of `seed`.
     pub fn new(seed: u64) -> VehicleScenario {
-        let kind = VEHICLE_KINDS.get(usize::try_from(seed % 10).unwrap_or(0)).copied().unwrap_or(VehicleKind::Storm);
+        let kind = VehicleKind::of_seed(seed);
         let mut author = ScenarioBuilder { chance: Entropy::seed_from_u64(seed ^ 0x8947), next: 1 };
         // Where all stand still: who moves may come to be nearer than where a gap began, on a way it was passed before.
         let recovery = matches!(kind, VehicleKind::Row | VehicleKind::Plane) && (seed / 10).is_multiple_of(2);
@@ -156,12 +137,12 @@ impl ScenarioBuilder {
             (mib.unicast_buffer, mib.broadcast_buffer, mib.cbf_buffer) = (16 << 10, 16 << 10, 16 << 10);
         } else if !kind.has_shores() {
             // On a plane whoever is first may keep still the only one who hears somebody (§F.3).
-            mib.in_area = match self.below(4) {
+            mib.in_area = match self.chance.below(4) {
                 0 | 1 if kind.is_line() => AreaForwarding::Contention,
                 2 if kind.is_line() => AreaForwarding::Advanced,
                 _ => AreaForwarding::Simple,
             };
-            mib.non_area = if kind.is_line() && self.one_in(3) {
+            mib.non_area = if kind.is_line() && self.chance.one_in(3) {
                 NonAreaForwarding::Contention
             } else {
                 NonAreaForwarding::Greedy
@@ -170,20 +151,20 @@ impl ScenarioBuilder {
         if kind.is_hostile() || kind.has_shores() || !kind.is_line() {
             mib.in_area = AreaForwarding::Simple;
         }
-        if self.one_in(4) {
+        if self.chance.one_in(4) {
             mib.beacon_hops = 3;
         }
         mib
     }
 
     fn tracks(&mut self, kind: VehicleKind) -> Vec<Track> {
-        let count = 4 + self.below(8);
+        let count = 4 + self.chance.below(8);
         let line = |east: f64| Offset { east, north: 0.0 };
         match kind {
             VehicleKind::Row | VehicleKind::Crashes => {
                 let mut east = 0.0;
                 let mut next = || {
-                    east += 60.0 + self.metres(220.0);
+                    east += 60.0 + self.chance.fraction(220.0);
                     Track::standing(line(east))
                 };
                 (0..count).map(|_| next()).collect()
@@ -195,9 +176,9 @@ impl ScenarioBuilder {
                 (0..count + 4).map(|_| self.drive()).collect()
             }
             VehicleKind::Convoy => {
-                let (speed, mut east) = (8.0 + self.metres(7.0), 0.0);
+                let (speed, mut east) = (8.0 + self.chance.fraction(7.0), 0.0);
                 let mut next = || {
-                    east += 170.0 + self.metres(110.0);
+                    east += 170.0 + self.chance.fraction(110.0);
                     Track::standing(line(east)).drive_to(line(east + 100_000.0), speed)
                 };
                 (0..count.min(8)).map(|_| next()).collect()
@@ -208,8 +189,8 @@ impl ScenarioBuilder {
 
     /// A drive along a road in either direction, until the faults end.
     fn drive(&mut self) -> Track {
-        let (from, speed) = (self.metres(1_500.0), 5.0 + self.metres(30.0));
-        let way = if self.one_in(2) { 1.0 } else { -1.0 };
+        let (from, speed) = (self.chance.fraction(1_500.0), 5.0 + self.chance.fraction(30.0));
+        let way = if self.chance.one_in(2) { 1.0 } else { -1.0 };
         let to = from + way * speed * FAULTS_SPAN.as_secs_f64();
         Track::standing(Offset { east: from, north: 0.0 }).drive_to(Offset { east: to, north: 0.0 }, speed)
     }
@@ -218,12 +199,13 @@ impl ScenarioBuilder {
     fn shores(&mut self) -> Vec<Track> {
         let line = |east: f64| Offset { east, north: 0.0 };
         let mut tracks = Vec::new();
-        for (count, begin, apart) in [(1 + self.below(3), 0.0, -200.0), (1 + self.below(3), SHORE, 200.0)] {
+        for (count, begin, apart) in [(1 + self.chance.below(3), 0.0, -200.0), (1 + self.chance.below(3), SHORE, 200.0)]
+        {
             tracks.extend((0..count).map(|number| Track::standing(line(begin + apart * number as f64))));
         }
-        let speed = 20.0 + self.metres(10.0);
+        let speed = 20.0 + self.chance.fraction(10.0);
         let (near, far) = (line(40.0), line(SHORE - 50.0));
-        tracks.push(if self.one_in(2) {
+        tracks.push(if self.chance.one_in(2) {
             Track::standing(line(-60.0)).pause(Duration::from_secs(20)).drive_to(far, speed)
         } else {
             let mut track = Track::standing(near);
@@ -241,24 +223,24 @@ impl ScenarioBuilder {
 
     fn script(&mut self, kind: VehicleKind, world: &RadioWorld, stations: u32) -> Vec<(Time, VehicleEvent)> {
         let mut script = Vec::new();
-        let times: Vec<Time> = (0..20 + self.below(20)).map(|_| self.moment()).collect();
+        let times: Vec<Time> = (0..20 + self.chance.below(20)).map(|_| self.moment()).collect();
         for at in times {
             let by = self.station(stations);
             let to = self.to(world, stations);
             script.push((at, VehicleEvent::Request(by, self.request(to))));
         }
         if matches!(kind, VehicleKind::Crashes | VehicleKind::Storm) {
-            for _ in 0..1 + self.below(5) {
+            for _ in 0..1 + self.chance.below(5) {
                 let (at, id) = (self.moment(), self.station(stations));
-                let back = at + Duration::from_millis(self.below(10_000));
+                let back = at + Duration::from_millis(self.chance.below(10_000));
                 script.push((at, VehicleEvent::SetPower(id, false)));
                 script.push((back.min(Time::ZERO + FAULTS_SPAN), VehicleEvent::SetPower(id, true)));
             }
         }
         if matches!(kind, VehicleKind::Lossy | VehicleKind::Storm) {
             let calm = world.radio_spec();
-            let rate_bps = if self.one_in(2) { Some(6_000_000) } else { None };
-            let (loss, duplicate) = (self.metres(0.3), self.metres(0.2));
+            let rate_bps = if self.chance.one_in(2) { Some(6_000_000) } else { None };
+            let (loss, duplicate) = (self.chance.fraction(0.3), self.chance.fraction(0.2));
             script.push((
                 Time::ZERO,
                 VehicleEvent::SetRadio(RadioSpec { loss, duplicate, rate_bps, lossless_range: 200.0, ..calm }),
@@ -272,18 +254,18 @@ impl ScenarioBuilder {
     pub fn request(&mut self, to: TransportType) -> PacketRequest {
         let mut payload = self.next.to_be_bytes().to_vec();
         self.next += 1;
-        payload.resize(8 + usize::try_from(self.below(200)).unwrap_or(0), 0x55);
-        let class = TrafficClass(if self.one_in(3) { 0x80 } else { 0 });
+        payload.resize(8 + usize::try_from(self.chance.below(200)).unwrap_or(0), 0x55);
+        let class = TrafficClass(if self.chance.one_in(3) { 0x80 } else { 0 });
         PacketRequest { to, upper: UpperProtocol::BtpB, payload, class, lifetime: None, hops: None, repetition: None }
     }
 
     /// A random destination.
     pub fn to(&mut self, world: &RadioWorld, stations: u32) -> TransportType {
-        match self.below(8) {
+        match self.chance.below(8) {
             0..=2 => TransportType::GeoUnicast(geo_address(self.station(stations))),
             3 | 4 => TransportType::GeoBroadcast(self.area(world, stations)),
             5 => TransportType::GeoAnycast(self.area(world, stations)),
-            6 => TransportType::TopologyBroadcast(u8::try_from(1 + self.below(10)).unwrap_or(1)),
+            6 => TransportType::TopologyBroadcast(u8::try_from(1 + self.chance.below(10)).unwrap_or(1)),
             _ => TransportType::SingleHop,
         }
     }
@@ -291,40 +273,34 @@ impl ScenarioBuilder {
     /// An area of any shape near a station.
     fn area(&mut self, world: &RadioWorld, stations: u32) -> Area {
         let near = world.place(self.station(stations)).unwrap_or(Offset { east: 0.0, north: 0.0 });
-        let (east, north) = (near.east + self.metres(400.0) - 200.0, near.north + self.metres(100.0) - 50.0);
+        let (east, north) =
+            (near.east + self.chance.fraction(400.0) - 200.0, near.north + self.chance.fraction(100.0) - 50.0);
         let center = world.on_earth(Offset { east, north });
-        let metres = |author: &mut ScenarioBuilder| u16::try_from(100 + author.below(900)).unwrap_or(100);
-        let shape = match self.below(4) {
+        let metres = |author: &mut ScenarioBuilder| u16::try_from(100 + author.chance.below(900)).unwrap_or(100);
+        let shape = match self.chance.below(4) {
             0 => Shape::Rectangle,
             1 => Shape::Ellipse,
             _ => return Area::circle(center, metres(self)),
         };
-        Area { shape, center, a: metres(self), b: metres(self), angle: u16::try_from(self.below(360)).unwrap_or(0) }
+        Area {
+            shape,
+            center,
+            a: metres(self),
+            b: metres(self),
+            angle: u16::try_from(self.chance.below(360)).unwrap_or(0),
+        }
     }
 
     /// One of the stations.
     pub fn station(&mut self, stations: u32) -> StationId {
-        StationId(1 + u32::try_from(self.below(u64::from(stations))).unwrap_or(0))
+        StationId(1 + u32::try_from(self.chance.below(u64::from(stations))).unwrap_or(0))
     }
 
     fn moment(&mut self) -> Time {
-        Time::ZERO + Duration::from_millis(self.below(FAULTS_SPAN.as_millis() as u64))
+        Time::ZERO + Duration::from_millis(self.chance.below(FAULTS_SPAN.as_millis() as u64))
     }
 
     fn anywhere(&mut self, extent: f64) -> Offset {
-        Offset { east: self.metres(extent), north: self.metres(extent) }
-    }
-
-    fn below(&mut self, bound: u64) -> u64 {
-        self.chance.below(bound)
-    }
-
-    /// From 0 to less than `most`.
-    fn metres(&mut self, most: f64) -> f64 {
-        self.below(1 << 32) as f64 / (1_u64 << 32) as f64 * most
-    }
-
-    fn one_in(&mut self, number: u64) -> bool {
-        self.below(number) == 0
+        Offset { east: self.chance.fraction(extent), north: self.chance.fraction(extent) }
     }
 }

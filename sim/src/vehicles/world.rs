@@ -1,12 +1,9 @@
 //! Stations on a radio channel of the simulator: each has a track and a GeoNetworking station, and the world is its
 //! upper layer.
 
-use crate::net::host::{FIRST_LINK, Host};
-use crate::net::ids::{HostId, MediumId};
-use crate::net::radio::{RadioSpec, StationId};
-use crate::net::track::Track;
+use crate::net::host::FIRST_LINK;
 use crate::net::virtual_link::ORIGIN;
-use crate::net::world::World;
+use crate::net::{Host, HostId, MediumId, RadioSpec, StationId, Track, World};
 use core::cell::RefCell;
 use roam6_proto::contract::config::geo::{GeoConfig, Mib};
 use roam6_proto::contract::report::HostReport;

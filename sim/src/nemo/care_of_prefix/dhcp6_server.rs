@@ -1,10 +1,14 @@
 //! A delegating router on one link (RFC 8415 §18.3). Its leases are lost with its instance: the next one delegates from
 //! another pool, as after a renumbering.
 
-use super::dhcp6::{Lease, Message, SERVERS, kind, status};
-use crate::net::access_router::link_local;
-use crate::net::datagram::Header;
+use crate::net::{Header, datagram};
 use roam6_proto::{Engine, Input, LinkId, Outbox, Time, Transmit, Via, View};
+use roam6_wire::dhcp6::{
+    self, ALL_RELAYS_AND_SERVERS, CLIENT_PORT, ClientServerMessage, DhcpOption, Duid, Iaid, Message, MessageType,
+    PrefixAssociation, SERVER_PORT, Status, StatusCode, Timers,
+};
+use roam6_wire::ip6::Datagram;
+use roam6_wire::udp::Udp;
 use roam6_wire::{LinkAddress, Prefix};
 use std::net::Ipv6Addr;
 
@@ -40,83 +44,131 @@ pub struct ServerSpec {
 #[derive(Debug)]
 pub struct DelegatingRouter {
     spec: ServerSpec,
-    life: u32,
-    clients: Vec<(Vec<u8>, u32)>,
+    instance: u32,
+    clients: Vec<(Duid, Iaid)>,
 }
 
 impl DelegatingRouter {
-    /// The `life`-th instance of a delegating router.
-    pub fn new(manner: ServerSpec, life: u32) -> DelegatingRouter {
-        DelegatingRouter { spec: manner, life, clients: Vec::new() }
+    /// An instance of a delegating router.
+    pub fn new(spec: ServerSpec, instance: u32) -> DelegatingRouter {
+        DelegatingRouter { spec, instance, clients: Vec::new() }
     }
 
     /// The prefix of a client's IA_PD.
-    fn prefix(&mut self, asked: &Message) -> Option<Prefix> {
-        let name = (asked.client.clone(), asked.association);
-        let index = match self.clients.iter().position(|known| *known == name) {
+    fn prefix(&mut self, client: (Duid, Iaid)) -> Option<Prefix> {
+        let index = match self.clients.iter().position(|known| *known == client) {
             Some(index) => index,
             None if self.spec.without_prefixes || self.clients.len() >= CLIENTS => return None,
             None => {
-                self.clients.push(name);
+                self.clients.push(client);
                 self.clients.len() - 1
             }
         };
-        let (life, index) = (u128::from(self.life) << 80, u128::try_from(index).unwrap_or(0) + 1);
-        let bits = self.spec.pool.address().to_bits() | life | index << (128 - u32::from(self.spec.length));
+        let (instance, index) = (u128::from(self.instance) << 80, u128::try_from(index).unwrap_or(0) + 1);
+        let bits = self.spec.pool.address().to_bits() | instance | index << (128 - u32::from(self.spec.length));
         Prefix::new(Ipv6Addr::from_bits(bits), self.spec.length)
     }
 
-    fn answer(&mut self, asked: &Message) -> Option<Message> {
-        let manner = self.spec;
-        let own = manner.address.0.to_vec();
-        let ours = asked.server.is_empty() || asked.server == own;
-        let mut answer = Message {
-            kind: kind::REPLY,
-            transaction: asked.transaction,
-            client: asked.client.clone(),
-            server: own,
-            preference: Some(manner.preference),
-            association: asked.association,
-            timers: manner.timers,
-            ..Message::default()
-        };
-        match asked.kind {
-            kind::SOLICIT if asked.rapid_commit && manner.rapid && !manner.without_prefixes => {
-                answer.rapid_commit = true
+    fn reply(&mut self, request: &ClientServerMessage) -> Option<ClientServerMessage> {
+        let spec = self.spec;
+        let own = Duid::from_link_address(spec.address);
+        let client = request.options.iter().find_map(|option| match option {
+            DhcpOption::ClientId(client) => Some(client.clone()),
+            _ => None,
+        })?;
+        let is_ours = !request.options.iter().any(|option| matches!(option, DhcpOption::ServerId(id) if *id != own));
+        let association = associations(request).next()?;
+        let id = association.id;
+        let mut options = vec![DhcpOption::ClientId(client.clone()), DhcpOption::ServerId(own)];
+        let kind = match request.kind {
+            MessageType::Solicit if spec.rapid && !spec.without_prefixes && is_rapid(request) => {
+                options.push(DhcpOption::RapidCommit);
+                MessageType::Reply
             }
-            kind::SOLICIT => answer.kind = kind::ADVERTISE,
-            kind::REQUEST | kind::RENEW | kind::REBIND if ours => {}
-            kind::RELEASE if ours => {
-                self.clients.retain(|known| *known != (asked.client.clone(), asked.association));
-                return Some(answer);
+            MessageType::Solicit => MessageType::Advertise,
+            MessageType::Request | MessageType::Renew | MessageType::Rebind | MessageType::Release if is_ours => {
+                MessageType::Reply
             }
             _ => return None,
-        }
-        let extends = matches!(asked.kind, kind::RENEW | kind::REBIND);
-        let known = self.clients.contains(&(asked.client.clone(), asked.association));
-        if extends && !known && manner.sends_status {
-            answer.status = Some(status::NO_BINDING);
-            return Some(answer);
-        }
-        let granted = self.prefix(asked);
-        let lease = |prefix, valid| Lease { prefix, preferred: valid / 2, valid };
-        let gone = asked.leases.iter().filter(|lease| extends && Some(lease.prefix) != granted);
-        answer.leases = gone.map(|gone| lease(gone.prefix, 0)).collect();
-        answer.leases.extend(granted.map(|prefix| lease(prefix, manner.valid)));
-        if granted.is_none() {
-            answer.status = Some(status::NO_PREFIXES);
-        }
-        Some(answer)
+        };
+        let leases = if request.kind == MessageType::Release {
+            self.clients.retain(|known| *known != (client.clone(), id));
+            Vec::new()
+        } else {
+            let extends = matches!(request.kind, MessageType::Renew | MessageType::Rebind);
+            self.leases((client, id), association, extends)
+        };
+        let (renew, rebind) = spec.timers;
+        let association = PrefixAssociation { id, timers: Timers { renew, rebind }, options: leases };
+        options.extend([DhcpOption::Preference(spec.preference), DhcpOption::Prefixes(association)]);
+        Some(ClientServerMessage { kind, transaction: request.transaction, options })
     }
+
+    /// The options of a client's IA_PD: its prefix, those that have ended, and the status if there is no prefix.
+    fn leases(&mut self, client: (Duid, Iaid), requested: &PrefixAssociation, extends: bool) -> Vec<DhcpOption> {
+        let status = |code| DhcpOption::Status(Status { code, message: Vec::new() });
+        if extends && self.spec.sends_status && !self.clients.contains(&client) {
+            return vec![status(StatusCode::NO_BINDING)];
+        }
+        let granted = self.prefix(client);
+        let lease = |prefix, valid| {
+            DhcpOption::Prefix(dhcp6::Prefix { prefix, preferred: valid / 2, valid, options: Vec::new() })
+        };
+        let ended = requested_prefixes(requested).filter(|prefix| extends && Some(*prefix) != granted);
+        let mut leases: Vec<_> = ended.map(|prefix| lease(prefix, 0)).collect();
+        leases.push(granted.map_or(status(StatusCode::NO_PREFIXES), |prefix| lease(prefix, self.spec.valid)));
+        leases
+    }
+}
+
+fn associations(message: &ClientServerMessage) -> impl Iterator<Item = &PrefixAssociation> {
+    message.options.iter().filter_map(|option| match option {
+        DhcpOption::Prefixes(association) => Some(association),
+        _ => None,
+    })
+}
+
+fn leases(association: &PrefixAssociation) -> impl Iterator<Item = &dhcp6::Prefix> {
+    association.options.iter().filter_map(|option| match option {
+        DhcpOption::Prefix(lease) => Some(lease),
+        _ => None,
+    })
+}
+
+fn requested_prefixes(association: &PrefixAssociation) -> impl Iterator<Item = Prefix> {
+    leases(association).map(|lease| lease.prefix)
+}
+
+fn is_rapid(message: &ClientServerMessage) -> bool {
+    message.options.contains(&DhcpOption::RapidCommit)
+}
+
+fn parse(packet: &[u8]) -> Option<ClientServerMessage> {
+    let datagram = Datagram::parse(packet).ok()?;
+    let udp = Udp::parse(datagram.payload, datagram.source, datagram.destination).ok()?;
+    match Message::parse(udp.payload).ok()? {
+        Message::Exchange(message) => Some(message),
+        _ => None,
+    }
+}
+
+/// The prefixes that a Reply grants, with their valid lifetimes in seconds.
+pub fn granted_prefixes(packet: &[u8]) -> Vec<(Prefix, u32)> {
+    let reply = parse(packet).filter(|message| message.kind == MessageType::Reply);
+    let leases = reply.iter().flat_map(associations).flat_map(leases).filter(|lease| lease.valid > 0);
+    leases.map(|lease| (lease.prefix, lease.valid)).collect()
 }
 
 impl Engine for DelegatingRouter {
     fn handle(&mut self, _: Time, input: &Input, out: &mut Outbox) {
         let Input::Packet(packet) = input else { return };
-        let Some(header) = Header::parse(&packet.bytes).filter(|header| header.destination == SERVERS) else { return };
-        let Some(asked) = Message::parse(&packet.bytes) else { return };
-        if let Some(answer) = self.answer(&asked) {
-            let bytes = answer.answer(link_local(self.spec.address), header.source);
+        let header = Header::parse(&packet.bytes).filter(|header| header.destination == ALL_RELAYS_AND_SERVERS);
+        if let (Some(client), Some(request)) = (header, parse(&packet.bytes))
+            && let Some(reply) = self.reply(&request)
+        {
+            let (source, destination) = (self.spec.address.link_local(), client.source);
+            let header = Header { source, destination, ..client };
+            let bytes = datagram::udp(header, (SERVER_PORT, CLIENT_PORT), &Message::Exchange(reply).emit());
             out.transmit(Transmit { via: Via::Link(self.spec.link), bytes });
         }
     }

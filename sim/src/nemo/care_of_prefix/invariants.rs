@@ -1,20 +1,19 @@
 //! Invariants of care-of prefixes: no node is told to prefer a prefix without connectivity, and no packet leaves an
 //! uplink with a source that does not belong there (RFC 8028 §3, RFC 2827, RFC 7084 §4.3).
 
-use super::dhcp6::{Message, kind};
-use super::mobile_network_node::prefix_information;
+use super::dhcp6_server::granted_prefixes;
 use crate::nemo::topology::{self, MobileRouterHost, Topology};
-use crate::net::datagram::{self, Header, ICMPV6, UDP};
-use crate::net::event::Observation;
-use crate::net::ids::{HostId, MediumId};
+use crate::net::access_router::autonomous_prefixes;
+use crate::net::datagram::UDP;
+use crate::net::{Header, HostId, MediumId, Observation, datagram};
 use core::time::Duration;
 use roam6_proto::contract::item::NextHop;
 use roam6_proto::{LinkId, Time};
 use roam6_wire::Prefix;
+use roam6_wire::icmp6::Message;
 use std::collections::BTreeMap;
 use std::net::Ipv6Addr;
 
-const ADVERTISEMENT: u8 = 134;
 /// Tolerance: a client counts a lifetime from its reception.
 const SLACK: Duration = Duration::from_secs(1);
 /// Time in which a restarted mobile router must repair its state.
@@ -84,37 +83,24 @@ impl CareOfPrefixInvariants {
 
     fn see_packet(&mut self, now: Time, topology: &mut Topology, host: HostId, packet: &[u8]) {
         let Some(header) = Header::parse(packet) else { return };
-        if header.next == UDP
-            && let Some(index) = topology.servers.iter().position(|server| *server == Some(host))
-            && let Some(answer) = Message::parse(packet).filter(|answer| answer.kind == kind::REPLY)
-        {
-            for lease in answer.leases.iter().filter(|lease| lease.valid > 0) {
-                topology.delegate(index, lease.prefix, header.destination);
-                let until = now + Duration::from_secs(lease.valid.into());
+        if let Some(index) = topology.servers.iter().position(|server| *server == Some(host)) {
+            for (prefix, valid) in granted_prefixes(packet) {
+                topology.delegate(index, prefix, header.destination);
+                let until = now + Duration::from_secs(valid.into());
                 let Some(medium) = topology.visited.get(index).copied() else { continue };
-                let known = self.leases.entry((medium, lease.prefix)).or_insert(until);
+                let known = self.leases.entry((medium, prefix)).or_insert(until);
                 *known = until.max(*known);
                 self.granted += 1;
             }
         }
         let Some(mobile) = topology.mobiles.iter().find(|mobile| mobile.host == host) else { return };
-        let message = datagram::payload(packet);
-        if header.next == ICMPV6 && message.first() == Some(&ADVERTISEMENT) {
-            let mut options = message.get(16..).unwrap_or_default();
-            while let [_, length, ..] = options
-                && let Some((option, rest)) = options.split_at_checked(usize::from((*length).max(1)) * 8)
-            {
-                if let Some((prefix, [valid, preferred])) = prefix_information(option)
-                    && prefix != mobile.prefix
-                {
-                    let until = |seconds: u32| now + Duration::from_secs(seconds.into());
-                    let known = self.advertised.get(&(host, prefix)).map_or(now, |told| told.valid_until);
-                    let valid_until = known.max(until(valid));
-                    self.advertised
-                        .insert((host, prefix), AdvertisedPrefix { valid_until, preferred_until: until(preferred) });
-                }
-                options = rest;
-            }
+        let Some(Message::RouterAdvertisement(message)) = datagram::parse_icmp6(packet) else { return };
+        for (prefix, (preferred, valid)) in autonomous_prefixes(&message).filter(|(prefix, _)| *prefix != mobile.prefix)
+        {
+            let until = |seconds: u32| now + Duration::from_secs(seconds.into());
+            let known = self.advertised.get(&(host, prefix)).map_or(now, |known| known.valid_until);
+            let (valid_until, preferred_until) = (known.max(until(valid)), until(preferred));
+            self.advertised.insert((host, prefix), AdvertisedPrefix { valid_until, preferred_until });
         }
     }
 

@@ -1,10 +1,13 @@
 //! A mobile network node that forms addresses from every advertised prefix of a visited network, and sends echo
 //! requests from each while it is valid (RFC 4862 §5.4, §5.5.3, §5.5.4).
 
-use crate::net::datagram::{self, Header, ICMPV6};
+use crate::net::access_router::autonomous_prefixes;
+use crate::net::datagram::ICMPV6;
+use crate::net::items::address_item;
+use crate::net::{Header, datagram};
 use core::time::Duration;
-use roam6_proto::contract::item::Address;
 use roam6_proto::{Engine, Input, Item, LinkId, Outbox, Time, Transmit, Via, View};
+use roam6_wire::icmp6::{Echo, Message};
 use roam6_wire::{LinkAddress, Prefix};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -23,11 +26,6 @@ const ROUTER_LOSS_SPAN: Duration = Duration::from_secs(6);
 const TWO_HOURS: Duration = Duration::from_secs(7200);
 /// An answer is required only for packets from an address without changes for this time before and after.
 const DISTURBANCE: Duration = Duration::from_secs(1);
-const SOLICITATION: u8 = 135;
-const ADVERTISEMENT: u8 = 134;
-const UNREACHABLE: u8 = 1;
-const ECHO_REQUEST: u8 = 128;
-const ECHO_REPLY: u8 = 129;
 /// Source address failed ingress/egress policy (RFC 4443 §3.1).
 const FAILED_POLICY: u8 = 5;
 
@@ -36,11 +34,11 @@ const FAILED_POLICY: u8 = 5;
 pub struct EchoLog {
     /// Its addresses, and whether each is preferred.
     pub addresses: BTreeMap<Ipv6Addr, bool>,
-    echoes: Vec<Echo>,
+    echoes: Vec<SentEcho>,
 }
 
 #[derive(Debug, Clone)]
-struct Echo {
+struct SentEcho {
     source: Ipv6Addr,
     sent: Time,
     /// The source was preferred.
@@ -62,7 +60,7 @@ impl EchoLog {
     /// The first request sent from `since` on and before `until` that was neither answered nor refused, or refused
     /// although its source was preferred.
     pub fn unanswered(&self, since: Time, until: Time) -> Option<(Ipv6Addr, Time)> {
-        let missing = |echo: &&Echo| match echo.answer {
+        let missing = |echo: &&SentEcho| match echo.answer {
             None => true,
             Some(answer) => echo.preferred && answer == Answer::SourceRefused,
         };
@@ -76,7 +74,7 @@ impl EchoLog {
     }
 
     fn disturb(&mut self, now: Time, source: Ipv6Addr) {
-        let lately = |echo: &&mut Echo| echo.source == source && echo.sent + DISTURBANCE > now;
+        let lately = |echo: &&mut SentEcho| echo.source == source && echo.sent + DISTURBANCE > now;
         self.echoes.iter_mut().rev().take(64).filter(lately).for_each(|echo| echo.must_be_answered = false);
     }
 }
@@ -124,46 +122,35 @@ impl MobileNetworkNode {
     }
 
     fn receive(&mut self, now: Time, packet: &[u8], out: &mut Outbox) {
-        let Some(header) = Header::parse(packet).filter(|header| header.next == ICMPV6) else { return };
-        match datagram::payload(packet) {
-            [ADVERTISEMENT, _, _, _, _, _, _, _, _, _, _, _, _, _, _, _, options @ ..] => {
-                self.router = Some(header.source);
-                self.receive_options(now, options, out);
+        match datagram::parse_icmp6(packet) {
+            Some(Message::RouterAdvertisement(message)) => {
+                self.router = Header::parse(packet).map(|header| header.source);
+                for (prefix, lifetimes) in autonomous_prefixes(&message) {
+                    self.receive_prefix(now, prefix, lifetimes, out);
+                }
             }
-            [ECHO_REPLY, _, _, _, number @ ..] => self.record_answer(number, Answer::Peer),
-            [UNREACHABLE, FAILED_POLICY, _, _, _, _, _, _, invoking @ ..] => {
-                let number = datagram::payload(invoking).get(4..);
-                self.record_answer(number.unwrap_or_default(), Answer::SourceRefused);
+            Some(Message::EchoReply(echo)) => self.record_answer(&echo, Answer::Peer),
+            Some(Message::DestinationUnreachable { code: FAILED_POLICY, invoking }) => {
+                if let Some(Message::EchoRequest(echo)) = datagram::parse_icmp6(&invoking) {
+                    self.record_answer(&echo, Answer::SourceRefused);
+                }
             }
             _ => {}
         }
     }
 
-    fn record_answer(&self, number: &[u8], answer: Answer) {
-        let number = number.first_chunk::<4>().map(|octets| u32::from_be_bytes(*octets));
-        let index = number.and_then(|number| usize::try_from(number).ok()).unwrap_or(usize::MAX);
-        if let Some(echo) = self.ledger.borrow_mut().echoes.get_mut(index) {
+    fn record_answer(&self, echo: &Echo, answer: Answer) {
+        let number = usize::from(echo.identifier) << 16 | usize::from(echo.sequence);
+        if let Some(echo) = self.ledger.borrow_mut().echoes.get_mut(number) {
             echo.answer.get_or_insert(answer);
         }
     }
 
-    fn receive_options(&mut self, now: Time, mut options: &[u8], out: &mut Outbox) {
-        while let [kind, length, ..] = options
-            && let Some((option, rest)) = options.split_at_checked(usize::from((*length).max(1)) * 8)
-        {
-            if *kind == 3 {
-                self.receive_prefix(now, option, out);
-            }
-            options = rest;
-        }
-    }
-
-    fn receive_prefix(&mut self, now: Time, option: &[u8], out: &mut Outbox) {
-        let Some((prefix, lifetimes)) = prefix_information(option) else { return };
+    fn receive_prefix(&mut self, now: Time, prefix: Prefix, (preferred, valid): (u32, u32), out: &mut Outbox) {
         if prefix == self.spec.home || prefix.length() != 64 {
             return;
         }
-        let [valid, preferred] = lifetimes.map(|seconds| Duration::from_secs(seconds.into()));
+        let [valid, preferred] = [valid, preferred].map(|seconds| Duration::from_secs(seconds.into()));
         if let Some(formed) = self.addresses.get_mut(&prefix) {
             let rest = formed.valid_until.since(now);
             let was = formed.preferred_until > now;
@@ -190,23 +177,17 @@ impl MobileNetworkNode {
         let formed = FormedAddress { address, usable, preferred_until, valid_until, alive: true, changed: usable };
         self.addresses.insert(prefix, formed);
         out.put(self.item(address));
-        self.send_dad_solicitation(Ipv6Addr::UNSPECIFIED, address, out);
+        self.solicit(Ipv6Addr::UNSPECIFIED, address, out);
     }
 
     fn item(&self, address: Ipv6Addr) -> Item {
-        Item::Address(Address { link: self.spec.link, address, prefix_length: 128, preferred: true, dad: false })
+        address_item(self.spec.link, address, 128)
     }
 
-    /// Sends a neighbour solicitation for `target`.
-    fn send_dad_solicitation(&self, source: Ipv6Addr, target: Ipv6Addr, out: &mut Outbox) {
-        let mut message = vec![SOLICITATION, 0, 0, 0, 0, 0, 0, 0];
-        message.extend(target.octets());
-        if !source.is_unspecified() {
-            message.extend([1, 1]);
-            message.extend(self.spec.address.0);
-        }
-        let destination = datagram::solicited_node(target);
-        let bytes = datagram::icmp6(Header { source, destination, next: ICMPV6, hop_limit: 255 }, &message);
+    /// Solicits `target`: a neighbour, or the address itself for duplicate address detection.
+    fn solicit(&self, source: Ipv6Addr, target: Ipv6Addr, out: &mut Outbox) {
+        let own = Some(self.spec.address).filter(|_| !source.is_unspecified());
+        let bytes = datagram::solicitation(source, target, own);
         out.transmit(Transmit { via: Via::Link(self.spec.link), bytes });
     }
 
@@ -227,35 +208,26 @@ impl MobileNetworkNode {
                 formed.valid_until > now + DISTURBANCE && (formed.preferred_until > now + DISTURBANCE || !preferred);
             let owed = lasts && formed.changed + DISTURBANCE <= now;
             let mut ledger = self.ledger.borrow_mut();
-            let number = u32::try_from(ledger.echoes.len()).unwrap_or(u32::MAX);
-            ledger.echoes.push(Echo {
+            let number = ledger.echoes.len();
+            ledger.echoes.push(SentEcho {
                 source: formed.address,
                 sent: now,
                 preferred,
                 must_be_answered: owed,
                 answer: None,
             });
-            let [a, b, c, d] = number.to_be_bytes();
+            let (identifier, sequence) = ((number >> 16) as u16, number as u16);
+            let echo = Message::EchoRequest(Echo { identifier, sequence, data: Vec::new() });
             let header = Header { source: formed.address, destination: self.spec.peer, next: ICMPV6, hop_limit: 64 };
-            let bytes = datagram::icmp6(header, &[ECHO_REQUEST, 0, 0, 0, a, b, c, d]);
+            let bytes = datagram::icmp6(header, &echo);
             out.transmit(Transmit { via: Via::Route, bytes });
             if let Some(router) = self.router.filter(|_| self.sent.is_multiple_of(SOLICIT_EVERY)) {
-                self.send_dad_solicitation(formed.address, router, out);
+                self.solicit(formed.address, router, out);
             }
         }
         let state = |formed: &FormedAddress| (formed.address, formed.preferred_until > now);
         self.ledger.borrow_mut().addresses = self.addresses.values().map(state).collect();
     }
-}
-
-/// The prefix of a Prefix Information option for autoconfiguration, with valid and preferred lifetime in seconds.
-pub fn prefix_information(option: &[u8]) -> Option<(Prefix, [u32; 2])> {
-    const AUTONOMOUS: u8 = 0x40;
-    let [3, 4, length, flags, rest @ ..] = option else { return None };
-    let number = |at: usize| Some(u32::from_be_bytes(rest.get(at..at.checked_add(4)?)?.try_into().ok()?));
-    let address: [u8; 16] = rest.get(12..28)?.try_into().ok()?;
-    let prefix = Prefix::new(address.into(), *length).filter(|_| flags & AUTONOMOUS != 0)?;
-    Some((prefix, [number(0)?, number(4)?]))
 }
 
 impl Engine for MobileNetworkNode {

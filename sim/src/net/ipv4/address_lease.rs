@@ -1,9 +1,8 @@
 //! Addresses from DHCP: the host's own client, not roam6, adds and removes them.
 
 use crate::net::event::Scheduled;
-use crate::net::ids::{HostId, MediumId, Port};
 use crate::net::items::{DEFAULT_METRIC, route};
-use crate::net::world::World;
+use crate::net::{HostId, MediumId, Port, World};
 use core::time::Duration;
 use roam6_proto::contract::item::NextHop;
 use roam6_proto::{Item, LinkId};

@@ -1,11 +1,10 @@
 //! Forwarding of IPv4 packets: NATs, and encapsulation.
 
 use super::packet;
-use crate::net::datagram::{Header, MOBILITY};
+use crate::net::datagram::MOBILITY;
 use crate::net::host::TUNNELS;
-use crate::net::ids::{HostId, Port};
 use crate::net::kernel::Decapsulated;
-use crate::net::world::World;
+use crate::net::{Header, HostId, Port, World};
 use roam6_wire::LinkAddress;
 
 impl World {

@@ -1,16 +1,17 @@
-//! IPv4 packets, parsed and built apart from the codecs under test (RFC 791, RFC 768, RFC 4213 §3).
+//! IPv4 packets as routers and NATs treat them (RFC 791, RFC 768, RFC 3022, RFC 4213 §3).
 
-use crate::net::header::{Header, IPV6, UDP, sum};
+use crate::net::header::{Header, IPV6, UDP};
 use roam6_wire::Ipv4Endpoint;
+use roam6_wire::checksum::internet_checksum;
+use roam6_wire::ip4::Encapsulated;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 /// Octets of a header; headers with options are not supported.
 pub const HEADER: usize = 20;
-const UDP_HEADER: usize = 8;
-const HOP_LIMIT: u8 = 64;
-/// Offset of the addresses, source first, and of the UDP checksum.
+/// Offsets of the TTL, the checksum, and the addresses, source first.
+const TTL: usize = 8;
+const CHECKSUM: usize = 10;
 const ADDRESSES: usize = 12;
-const UDP_SUM: usize = HEADER + 6;
 
 /// Whether the version field says IPv4.
 pub fn is(packet: &[u8]) -> bool {
@@ -21,7 +22,7 @@ pub fn is(packet: &[u8]) -> bool {
 pub fn header(packet: &[u8]) -> Option<Header> {
     let header: &[u8; HEADER] = packet.first_chunk()?;
     let [0x45, _, high, low, _, _, _, _, hop_limit, next, ..] = *header else { return None };
-    if usize::from(u16::from_be_bytes([high, low])) != packet.len() || sum(&[header]) != 0 {
+    if usize::from(u16::from_be_bytes([high, low])) != packet.len() || internet_checksum(header) != 0 {
         return None;
     }
     let address = |at: usize| packet.get(at..)?.first_chunk::<4>().map(|octets| Ipv4Addr::from(*octets));
@@ -47,73 +48,38 @@ pub fn decapsulate(packet: &[u8]) -> Option<(Ipv4Endpoint, Ipv4Endpoint, &[u8])>
 
 /// Encapsulates `inner`: in UDP, or in IPv4 directly if the ends have no ports.
 pub fn encapsulate(source: Ipv4Endpoint, destination: Ipv4Endpoint, inner: &[u8]) -> Vec<u8> {
-    encapsulate_with(source, destination, inner, HOP_LIMIT)
-}
-
-fn encapsulate_with(source: Ipv4Endpoint, destination: Ipv4Endpoint, inner: &[u8], hop_limit: u8) -> Vec<u8> {
-    let udp = source.port != 0;
-    let length = HEADER + if udp { UDP_HEADER } else { 0 } + inner.len();
-    let [high, low] = u16::try_from(length).unwrap_or(u16::MAX).to_be_bytes();
-    let next = if udp { UDP } else { IPV6 };
-    let mut packet = vec![0x45, 0, high, low, 0, 0, 0, 0, hop_limit, next, 0, 0];
-    packet.extend(source.address.octets());
-    packet.extend(destination.address.octets());
-    if udp {
-        let length = u16::try_from(length - HEADER).unwrap_or(u16::MAX);
-        packet.extend([source.port, destination.port, length, 0].into_iter().flat_map(u16::to_be_bytes));
-    }
-    packet.extend(inner);
-    write_checksums(&mut packet, udp);
-    packet
+    Encapsulated { source, destination, tos: 0, inner }.emit()
 }
 
 /// Decrements the TTL; `false` if it is exhausted.
 pub fn decrement_ttl(packet: &mut [u8]) -> bool {
-    match packet.get_mut(8) {
+    match packet.get_mut(TTL) {
         Some(hops) if *hops > 1 => *hops -= 1,
         _ => return false,
     }
-    write_header_checksum(packet);
+    write_checksum(packet);
     true
 }
 
 /// The packet with other ends, as a NAT forwards it (RFC 3022 §4.1).
 pub fn translate(packet: &[u8], source: Ipv4Endpoint, destination: Ipv4Endpoint) -> Option<Vec<u8>> {
     let (_, _, inner) = decapsulate(packet)?;
-    Some(encapsulate_with(source, destination, inner, header(packet)?.hop_limit))
+    let mut translated = encapsulate(source, destination, inner);
+    *translated.get_mut(TTL)? = *packet.get(TTL)?;
+    write_checksum(&mut translated);
+    Some(translated)
 }
 
-fn write_checksums(packet: &mut [u8], udp: bool) {
-    write_header_checksum(packet);
-    if !udp {
-        return;
-    }
-    let (addresses, datagram) = (packet.get(ADDRESSES..HEADER), packet.get(HEADER..));
-    let (Some(addresses), Some(datagram)) = (addresses, datagram) else { return };
-    let length = u16::try_from(datagram.len()).unwrap_or(u16::MAX).to_be_bytes();
-    let sum = match sum(&[addresses, &[0, UDP], &length, datagram]) {
-        0 => u16::MAX,
-        sum => sum,
-    };
-    put(packet, UDP_SUM, sum);
-}
-
-fn write_header_checksum(packet: &mut [u8]) {
-    put(packet, 10, 0);
-    let sum = sum(&[packet.get(..HEADER).unwrap_or_default()]);
-    put(packet, 10, sum);
-}
-
-fn put(packet: &mut [u8], at: usize, number: u16) {
-    if let Some(field) = packet.get_mut(at..at + 2) {
-        field.copy_from_slice(&number.to_be_bytes());
-    }
+fn write_checksum(packet: &mut [u8]) {
+    let Some(header) = packet.first_chunk_mut::<HEADER>() else { return };
+    header[CHECKSUM..CHECKSUM + 2].fill(0);
+    let sum = internet_checksum(header).to_be_bytes();
+    header[CHECKSUM..CHECKSUM + 2].copy_from_slice(&sum);
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use roam6_wire::ip4::Encapsulated;
 
     const HERE: Ipv4Endpoint = Ipv4Endpoint { address: Ipv4Addr::new(10, 0, 0, 2), port: 4191 };
     const THERE: Ipv4Endpoint = Ipv4Endpoint { address: Ipv4Addr::new(203, 0, 113, 1), port: 4191 };
