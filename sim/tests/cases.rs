@@ -51,8 +51,8 @@ fn recorded_cases_are_reproduced_exactly() {
         }
         for (was, is) in case.steps.iter().zip(&played.steps) {
             let lines = |step: &Step| step.outputs.iter().map(case::output_line).collect::<Vec<_>>();
-            let told = case::input_line(was.at, &was.input);
-            assert_eq!(lines(was), lines(is), "{name}, {told} (ROAM6_BLESS=1 accepts)");
+            let reported = case::input_line(was.at, &was.input);
+            assert_eq!(lines(was), lines(is), "{name}, {reported} (ROAM6_BLESS=1 accepts)");
         }
         assert_eq!(
             played.render(packet_summary::case_line),
@@ -301,13 +301,13 @@ fn play(topology: &mut Topology, host: HostId, script: &Script) {
         topology.world.start(id);
     }
     let mut first: Option<Vec<u8>> = None;
-    for (at, happening) in (script.script)(topology) {
+    for (at, event) in (script.script)(topology) {
         run(topology, at, &mut first);
-        let happening = match (happening, &first) {
+        let event = match (event, &first) {
             (Event::Inject(medium, _), Some(update)) => Event::Inject(medium, update.clone()),
             (other, _) => other,
         };
-        topology.world.schedule(Duration::ZERO, happening);
+        topology.world.schedule(Duration::ZERO, event);
     }
     run(topology, script.until_ms, &mut first);
 }
@@ -317,9 +317,9 @@ fn run(topology: &mut Topology, until_ms: u64, first: &mut Option<Vec<u8>>) {
     topology
         .world
         .schedule(Time::from_micros(until_ms * 1000).since(topology.world.now()), Event::RefuseItems(topology.core, 0));
-    while let Some(facts) = topology.world.step(Time::from_micros(until_ms * 1000 + 1)) {
-        for fact in facts {
-            if let Observation::Sent(_, packet) = fact
+    while let Some(observations) = topology.world.step(Time::from_micros(until_ms * 1000 + 1)) {
+        for observation in observations {
+            if let Observation::Sent(_, packet) = observation
                 && first.is_none()
                 && matches!(binding_messages::parse(&packet), Some(binding_messages::BindingMessage::Update(_)))
             {

@@ -115,7 +115,7 @@ fn speaks(topology: &Topology) -> (u64, Event) {
     let sent = Some(Time::from_micros(1_600_000));
     let (context, none) = (ContextId { ulids: ulids(topology), fork: Fork::NONE }, TrafficCount::default());
     let (out, into) = (TrafficCount { packets: 1, octets: 100 }, none);
-    let told = Activity {
+    let reported = Activity {
         context,
         last_sent: sent,
         last_received: None,
@@ -124,7 +124,7 @@ fn speaks(topology: &Topology) -> (u64, Event) {
         tx: out,
         rx: into,
     };
-    (1600, Event::Deliver(topology.hosts[0].host, Input::Activity(told)))
+    (1600, Event::Deliver(topology.hosts[0].host, Input::Activity(reported)))
 }
 
 fn ulids(topology: &Topology) -> AddressPair {
@@ -143,8 +143,8 @@ fn shim_recordings_are_reproduced_from_their_scripts() {
         topology.populate(&[wish(1), wish(2)], &[], spec);
         topology.world.record(topology.hosts[script.host].host);
         topology.world.start_all();
-        for (at, happening) in (script.events)(&topology) {
-            topology.world.schedule(Duration::from_millis(at), happening);
+        for (at, event) in (script.events)(&topology) {
+            topology.world.schedule(Duration::from_millis(at), event);
         }
         while topology.world.step(Time::from_micros(script.until_ms * 1000)).is_some() {}
         let (role, seed) = topology.role(script.host).unwrap();

@@ -94,8 +94,9 @@ impl Server {
     /// Handles everything due by `until`.
     fn pass(&mut self, until: Time) {
         loop {
-            let told = self.due.peek().map(|Reverse((at, _))| *at);
-            let Some(next) = told.into_iter().chain(self.shim.deadline()).min().filter(|next| *next <= until) else {
+            let reported = self.due.peek().map(|Reverse((at, _))| *at);
+            let Some(next) = reported.into_iter().chain(self.shim.deadline()).min().filter(|next| *next <= until)
+            else {
                 break;
             };
             self.now = self.now.max(next);
@@ -139,7 +140,7 @@ impl Server {
     fn tell(&mut self, peer: u32) {
         let (now, again) = (self.now, self.trigger.repeat_after);
         let Some(conversation) = self.conversations.get_mut(&peer) else { return };
-        if conversation.has_context || conversation.reported.is_some_and(|told| now < told + again) {
+        if conversation.has_context || conversation.reported.is_some_and(|reported| now < reported + again) {
             return;
         }
         conversation.reported = Some(now);

@@ -22,7 +22,7 @@ pub type SubflowTable = BTreeMap<Ipv6Addr, PeerSubflow>;
 pub struct PeerSubflow {
     id: u8,
     first: bool,
-    heard: Time,
+    received: Time,
 }
 
 /// The correspondent of one connection.
@@ -39,21 +39,21 @@ impl Correspondent {
 
     fn answer(&mut self, now: Time, from: Ipv6Addr, message: Message) -> Option<MessageKind> {
         let mut flows = self.flows.borrow_mut();
-        flows.retain(|_, flow| flow.heard + DEAD_AFTER > now);
+        flows.retain(|_, flow| flow.received + DEAD_AFTER > now);
         let known = flows.contains_key(&from);
         if let Some(flow) = flows.get_mut(&from) {
-            flow.heard = now;
+            flow.received = now;
         }
         match message.kind {
             MessageKind::Begin | MessageKind::Join if known => Some(MessageKind::Joined),
             MessageKind::Begin => {
                 // It begins anew: what was is no more.
                 flows.clear();
-                flows.insert(from, PeerSubflow { id: message.id, first: true, heard: now });
+                flows.insert(from, PeerSubflow { id: message.id, first: true, received: now });
                 Some(MessageKind::Joined)
             }
             MessageKind::Join if flows.values().filter(|flow| !flow.first).count() < LIMIT && !flows.is_empty() => {
-                flows.insert(from, PeerSubflow { id: message.id, first: false, heard: now });
+                flows.insert(from, PeerSubflow { id: message.id, first: false, received: now });
                 Some(MessageKind::Joined)
             }
             MessageKind::Join => Some(MessageKind::Reset),

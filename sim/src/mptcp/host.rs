@@ -45,29 +45,29 @@ impl<E: Engine> MptcpHost<E> {
 
     /// Applies an input to the kernel; returns the inputs for the engine.
     fn receive(&mut self, now: Time, input: &Input, out: &mut Outbox) -> VecDeque<Input> {
-        let mut told = VecDeque::new();
+        let mut inputs = VecDeque::new();
         let mut kernel = self.kernel.borrow_mut();
         let mut changed = kernel.autoconf.expire(self.now, now, out);
         match input {
             Input::Packet(packet) => {
                 changed.extend(kernel.autoconf.receive(now, &packet.bytes, out));
                 let event = kernel.sockets.receive(now, &packet.bytes);
-                told.push_back(event.map_or_else(|| input.clone(), Input::Subflow));
+                inputs.push_back(event.map_or_else(|| input.clone(), Input::Subflow));
             }
             Input::Outcome(outcome) if outcome.error.is_some() => {
                 if !kernel.autoconf.retry(&outcome.key, out) {
                     if let Key::MptcpEndpoint(address) = outcome.key {
-                        told.extend(kernel.sockets.drop(address, out).into_iter().map(Input::Subflow));
+                        inputs.extend(kernel.sockets.drop(address, out).into_iter().map(Input::Subflow));
                     }
-                    told.push_front(input.clone());
+                    inputs.push_front(input.clone());
                 }
             }
-            _ => told.push_back(input.clone()),
+            _ => inputs.push_back(input.clone()),
         }
         drop(kernel);
         let state = |address| AddressEvent { link: self.link, address, state: self.state(now, address) };
-        told.extend(changed.into_iter().map(|address| Input::Address(state(address))));
-        for input in &mut told {
+        inputs.extend(changed.into_iter().map(|address| Input::Address(state(address))));
+        for input in &mut inputs {
             if let Input::Address(event) = input
                 && event.state.is_usable()
                 && !event.address.is_unicast_link_local()
@@ -75,7 +75,7 @@ impl<E: Engine> MptcpHost<E> {
                 event.state = self.state(now, event.address);
             }
         }
-        told
+        inputs
     }
 
     fn execute(&self, now: Time, output: &Output, out: &mut Outbox) -> Vec<SubflowEvent> {
@@ -97,17 +97,17 @@ impl<E: Engine> MptcpHost<E> {
 
 impl<E: Engine> Engine for MptcpHost<E> {
     fn handle(&mut self, now: Time, input: &Input, out: &mut Outbox) {
-        let mut told = self.receive(now, input, out);
+        let mut inputs = self.receive(now, input, out);
         let mut kernel = self.kernel.borrow_mut();
         let has_home = kernel.autoconf.preferred(now, self.home).is_some();
-        told.extend(kernel.sockets.expire(now, has_home, out).into_iter().map(Input::Subflow));
+        inputs.extend(kernel.sockets.expire(now, has_home, out).into_iter().map(Input::Subflow));
         drop(kernel);
-        while let Some(input) = told.pop_front() {
-            let mut wishes = Outbox::new();
-            self.engine.handle(now, &input, &mut wishes);
-            for wish in wishes.drain() {
-                told.extend(self.execute(now, &wish, out).into_iter().map(Input::Subflow));
-                match wish {
+        while let Some(input) = inputs.pop_front() {
+            let mut outputs = Outbox::new();
+            self.engine.handle(now, &input, &mut outputs);
+            for output in outputs.drain() {
+                inputs.extend(self.execute(now, &output, out).into_iter().map(Input::Subflow));
+                match output {
                     Output::Put(put) => out.put(put),
                     Output::Drop(key) => out.drop(key),
                     Output::Transmit(transmit) => out.transmit(transmit),

@@ -28,7 +28,7 @@ pub struct MptcpScenario {
 
 /// The connectivity and advertisements, move by move.
 struct ScriptBuilder {
-    chance: Entropy,
+    entropy: Entropy,
     now: u64,
     advertised: AdvertisedPrefixes,
     visited: Vec<u16>,
@@ -40,17 +40,17 @@ struct ScriptBuilder {
 impl MptcpScenario {
     /// The world of `seed`.
     pub fn new(seed: u64) -> MptcpScenario {
-        let mut story = ScriptBuilder::begin(seed);
-        let calm = story.chance.between(30 * SECOND, 60 * SECOND);
-        while story.now < calm {
-            story.next_move();
+        let mut builder = ScriptBuilder::begin(seed);
+        let calm = builder.entropy.between(30 * SECOND, 60 * SECOND);
+        while builder.now < calm {
+            builder.next_move();
         }
-        story.end();
-        let calm = Duration::from_micros(story.now);
-        let topology = Topology::new(seed, story.schedule.clone());
-        let mut scenario = MptcpScenario { topology, script: Vec::new(), calm, visited: story.visited.clone() };
-        scenario.write_path_changes(&story.path_changes);
-        scenario.write_link_changes(&mut story);
+        builder.end();
+        let calm = Duration::from_micros(builder.now);
+        let topology = Topology::new(seed, builder.schedule.clone());
+        let mut scenario = MptcpScenario { topology, script: Vec::new(), calm, visited: builder.visited.clone() };
+        scenario.write_path_changes(&builder.path_changes);
+        scenario.write_link_changes(&mut builder);
         scenario
     }
 
@@ -59,28 +59,28 @@ impl MptcpScenario {
             let own = self.topology.address(*number);
             for (peer, _) in &self.topology.peers {
                 for (source, destination) in [(own, *peer), (*peer, own)] {
-                    let happening = Event::BlockPath(source, destination, !open);
-                    self.script.push((Duration::from_micros(*at), happening));
+                    let event = Event::BlockPath(source, destination, !open);
+                    self.script.push((Duration::from_micros(*at), event));
                 }
             }
         }
     }
 
     /// Link impairments, loss of carrier, and refusals of the kernel.
-    fn write_link_changes(&mut self, story: &mut ScriptBuilder) {
+    fn write_link_changes(&mut self, builder: &mut ScriptBuilder) {
         let (inside, node) = (self.topology.inside, self.topology.node);
         let calm = u64::try_from(self.calm.as_micros()).unwrap_or(0);
         let mut at = 0;
         while at < calm {
-            at += story.chance.between(SECOND, 15 * SECOND);
-            let until = (at + story.chance.between(SECOND / 20, 5 * SECOND)).min(calm);
+            at += builder.entropy.between(SECOND, 15 * SECOND);
+            let until = (at + builder.entropy.between(SECOND / 20, 5 * SECOND)).min(calm);
             let (from, until) = (Duration::from_micros(at.min(calm)), Duration::from_micros(until));
             let bad = LinkSpec {
-                loss: story.chance.below(300) as f64 / 1000.0,
-                jitter: Duration::from_micros(story.chance.below(20_000)),
+                loss: builder.entropy.below(300) as f64 / 1000.0,
+                jitter: Duration::from_micros(builder.entropy.below(20_000)),
                 ..delay(5)
             };
-            let pair = match story.chance.below(4) {
+            let pair = match builder.entropy.below(4) {
                 0 => [Event::SetLink(inside, bad), Event::SetLink(inside, delay(5))],
                 1 => [Event::Carrier(inside, false), Event::Carrier(inside, true)],
                 2 => [Event::BlackHole(inside, true), Event::BlackHole(inside, false)],
@@ -96,27 +96,27 @@ impl MptcpScenario {
             Event::BlackHole(inside, false),
             Event::RefuseItems(node, 0),
         ];
-        self.script.extend(last.map(|happening| (self.calm, happening)));
+        self.script.extend(last.map(|event| (self.calm, event)));
     }
 }
 
 impl ScriptBuilder {
     fn begin(seed: u64) -> ScriptBuilder {
-        let mut story = ScriptBuilder {
-            chance: Entropy::seed_from_u64(seed ^ 0x9a75),
+        let mut builder = ScriptBuilder {
+            entropy: Entropy::seed_from_u64(seed ^ 0x9a75),
             now: 0,
             advertised: AdvertisedPrefixes::new(),
             visited: Vec::new(),
             schedule: Vec::new(),
             path_changes: (1..=VISITED).map(|number| (0, number, false)).collect(),
         };
-        story.arrive(HOME);
-        story
+        builder.arrive(HOME);
+        builder
     }
 
     fn next_move(&mut self) {
-        self.now += self.chance.between(SECOND, 12 * SECOND);
-        match (self.chance.below(6), self.visited.is_empty()) {
+        self.now += self.entropy.between(SECOND, 12 * SECOND);
+        match (self.entropy.below(6), self.visited.is_empty()) {
             (_, true) => self.visit_new(),
             (0..3, _) => self.hard_handover(),
             (3, _) => self.soft_handover(),
@@ -133,13 +133,13 @@ impl ScriptBuilder {
             self.advertised.insert(prefix(number), if number == HOME { (0, STAY_SECONDS.1) } else { (0, 0) });
         }
         // The router hears of it late at times.
-        let late = if self.chance.below(6) == 0 { SECOND } else { SECOND / 50 };
-        self.now += self.chance.below(late);
+        let late = if self.entropy.below(6) == 0 { SECOND } else { SECOND / 50 };
+        self.now += self.entropy.below(late);
         self.advertise();
-        self.now += self.chance.between(SECOND / 50, 2 * SECOND);
+        self.now += self.entropy.between(SECOND / 50, 2 * SECOND);
         self.arrive(HOME);
-        if self.chance.below(5) > 0 {
-            self.now += self.chance.below(SECOND);
+        if self.entropy.below(5) > 0 {
+            self.now += self.entropy.below(SECOND);
             self.visit_new();
         }
     }
@@ -148,7 +148,7 @@ impl ScriptBuilder {
     fn soft_handover(&mut self) {
         let left = self.visited.clone();
         self.visit_new();
-        self.now += self.chance.between(SECOND / 2, 5 * SECOND);
+        self.now += self.entropy.between(SECOND / 2, 5 * SECOND);
         left.into_iter().for_each(|number| self.leave(number));
     }
 
@@ -162,7 +162,7 @@ impl ScriptBuilder {
         self.visited.retain(|there| *there != number);
         self.path_changes.push((self.now, number, false));
         self.advertised.insert(prefix(number), (0, 0));
-        self.now += self.chance.below(SECOND / 20);
+        self.now += self.entropy.below(SECOND / 20);
         self.advertise();
     }
 
@@ -172,7 +172,7 @@ impl ScriptBuilder {
             self.leave(first);
         }
         let absent: Vec<u16> = (1..=VISITED).filter(|number| !self.visited.contains(number)).collect();
-        if let Some(number) = self.chance.pick(&absent) {
+        if let Some(number) = self.entropy.pick(&absent) {
             self.visited.push(number);
             self.arrive(number);
         }

@@ -21,21 +21,21 @@ const MAX_OVERHEARD: usize = 40;
 /// The attacker.
 #[derive(Debug)]
 pub struct Attacker {
-    chance: Entropy,
+    entropy: Entropy,
     overheard: VecDeque<Rc<Vec<u8>>>,
 }
 
 impl Attacker {
     /// An attacker whose choices follow from `seed`.
     pub fn new(seed: u64) -> Attacker {
-        Attacker { chance: Entropy::seed_from_u64(seed ^ 0xa77ac), overheard: VecDeque::new() }
+        Attacker { entropy: Entropy::seed_from_u64(seed ^ 0xa77ac), overheard: VecDeque::new() }
     }
 
     /// Overhears handshakes, and now and then injects a packet into a medium.
-    pub fn step(&mut self, topology: &mut Topology, facts: &[Observation]) {
-        for fact in facts {
+    pub fn step(&mut self, topology: &mut Topology, observations: &[Observation]) {
+        for observation in observations {
             // Handshakes only: whoever hears the tags of a context may do as he likes (RFC 5533 §16).
-            if let Observation::Sent(_, packet) = fact
+            if let Observation::Sent(_, packet) = observation
                 && Header::parse(packet).is_some_and(|header| header.next == shim6::PROTOCOL)
                 && packet.get(ip6::HEADER_LENGTH + 2).is_some_and(|kind| (kind::I1..=kind::R2).contains(kind))
             {
@@ -45,27 +45,27 @@ impl Attacker {
                 self.overheard.push_back(Rc::clone(packet));
             }
         }
-        if self.chance.below(ONE_IN) != 0 {
+        if self.entropy.below(ONE_IN) != 0 {
             return;
         }
         let all: Vec<_> = topology.hosts.iter().flat_map(|host| host.uplinks.iter().map(|at| (at.1, at.2))).collect();
-        let (Some((medium, victim)), Some((_, other))) = (self.chance.pick(&all), self.chance.pick(&all)) else {
+        let (Some((medium, victim)), Some((_, other))) = (self.entropy.pick(&all), self.entropy.pick(&all)) else {
             return;
         };
-        let packet = match self.chance.below(3) {
+        let packet = match self.entropy.below(3) {
             0 => self.replay(),
             _ => Some(self.forge(victim, other)),
         };
         if let Some(packet) = packet {
-            topology.world.schedule(Duration::from_millis(self.chance.below(40_000)), Event::Inject(medium, packet));
+            topology.world.schedule(Duration::from_millis(self.entropy.below(40_000)), Event::Inject(medium, packet));
         }
     }
 
     /// Replays a message, unchanged or mutated.
     fn replay(&mut self) -> Option<Vec<u8>> {
-        let packet = Rc::clone(self.overheard.get(self.chance.index(self.overheard.len()))?);
+        let packet = Rc::clone(self.overheard.get(self.entropy.index(self.overheard.len()))?);
         let datagram = Datagram::parse(&packet).ok()?;
-        if self.chance.below(2) == 0 {
+        if self.entropy.below(2) == 0 {
             return Some(packet.to_vec());
         }
         let Ok(message) = Message::parse(datagram.payload) else { return Some(packet.to_vec()) };
@@ -100,7 +100,7 @@ impl Attacker {
         };
         let second = vec![validator.clone(), claimed.clone(), ShimOption::Locators(list.clone())];
         let record = ProbeRecord { source: mine, destination: victim, nonce, data: 0 };
-        let message = match self.chance.below(9) {
+        let message = match self.entropy.below(9) {
             0 => Message::I1 { tag, nonce, options: vec![claimed] },
             1 => Message::I1 { tag, nonce, options: vec![ShimOption::Fork(Fork(nonce.0))] },
             2 => Message::I2 { tag, initiator_nonce: nonce, responder_nonce, options: second },
@@ -114,19 +114,19 @@ impl Attacker {
                 Message::Probe(Probe { tag, state, sent, received, options: Vec::new() })
             }
         };
-        let source = if self.chance.below(2) == 0 { mine } else { other };
+        let source = if self.entropy.below(2) == 0 { mine } else { other };
         ip6::emit(&ip6::Header::new(source, victim), shim6::PROTOCOL, &message.emit())
     }
 
     fn random_address(&mut self) -> Ipv6Addr {
-        Ipv6Addr::from_bits(0x2001_0db8_0bad_0000_0000_0000_0000_0000 | u128::from(self.chance.below(8)))
+        Ipv6Addr::from_bits(0x2001_0db8_0bad_0000_0000_0000_0000_0000 | u128::from(self.entropy.below(8)))
     }
 
     fn random_tag(&mut self) -> Tag {
-        Tag::from_low_bits(self.chance.next_u64())
+        Tag::from_low_bits(self.entropy.next_u64())
     }
 
     fn random_nonce(&mut self) -> Nonce {
-        Nonce(self.chance.next_u64() as u32)
+        Nonce(self.entropy.next_u64() as u32)
     }
 }

@@ -83,21 +83,21 @@ impl MultihomedWorld {
     /// Where a host has no context, after repeated loss of the handshake, only the ULIDs are known: their path is
     /// restored.
     fn exchange_ulids(&mut self) {
-        let strangers = |talk: &&Conversation| {
-            let near = self.context(talk.from, talk.ulids);
-            near.is_none() || self.context(talk.to, reversed(talk.ulids)).is_none()
+        let without_context = |conversation: &&Conversation| {
+            let near = self.context(conversation.from, conversation.ulids);
+            near.is_none() || self.context(conversation.to, reversed(conversation.ulids)).is_none()
         };
-        let strangers: Vec<_> = self
+        let without_context: Vec<_> = self
             .scenario
             .topology
             .conversations
             .iter()
-            .filter(strangers)
-            .map(|talk| (talk.from, talk.to, talk.ulids))
+            .filter(without_context)
+            .map(|conversation| (conversation.from, conversation.to, conversation.ulids))
             .collect();
-        for (from, to, ulids) in strangers {
-            for happening in self.scenario.topology.unblock_ulids(from, to, ulids) {
-                self.scenario.topology.world.schedule(Duration::ZERO, happening);
+        for (from, to, ulids) in without_context {
+            for event in self.scenario.topology.unblock_ulids(from, to, ulids) {
+                self.scenario.topology.world.schedule(Duration::ZERO, event);
             }
         }
     }
@@ -129,24 +129,24 @@ impl Converging for MultihomedWorld {
 
     /// Whether both ends of every context agree on its tags.
     fn converged(&self, _: Time) -> Result<(), String> {
-        for talk in self.reachable_conversations().filter(|talk| talk.has_traffic) {
-            let near = self.context(talk.from, talk.ulids);
-            let far = self.context(talk.to, reversed(talk.ulids));
+        for conversation in self.reachable_conversations().filter(|conversation| conversation.has_traffic) {
+            let near = self.context(conversation.from, conversation.ulids);
+            let far = self.context(conversation.to, reversed(conversation.ulids));
             if let (Some(near), Some(far)) = (near, far)
                 && near.path != near.context.ulids
                 && near.tag_out != Some(far.tag_in)
             {
-                return Err(format!("{} sends with a tag {} does not know", talk.from, talk.to));
+                return Err(format!("{} sends with a tag {} does not know", conversation.from, conversation.to));
             }
         }
         Ok(())
     }
 
     fn delivered(&self, since: Time, until: Time) -> Result<(), String> {
-        for talk in self.reachable_conversations() {
-            let missing = talk.tally.borrow().missing(since, until);
+        for conversation in self.reachable_conversations() {
+            let missing = conversation.tally.borrow().missing(since, until);
             if missing > 0 {
-                return Err(format!("{missing} packets lost, {} to {}", talk.from, talk.to));
+                return Err(format!("{missing} packets lost, {} to {}", conversation.from, conversation.to));
             }
         }
         Ok(())
@@ -154,8 +154,8 @@ impl Converging for MultihomedWorld {
 }
 
 impl MultihomedWorld {
-    fn check_observation(&mut self, fact: &Observation) -> Result<(), String> {
-        match fact {
+    fn check_observation(&mut self, observation: &Observation) -> Result<(), String> {
+        match observation {
             Observation::Sent(_, packet) if Header::parse(packet).is_some_and(|header| header.next == PROTOCOL) => {
                 self.messages += 1;
                 let size = packet.len();
@@ -190,10 +190,10 @@ impl MultihomedWorld {
     /// Conversations with a locator pair that works in both directions: without a reply no path is known to work.
     fn reachable_conversations(&self) -> impl Iterator<Item = &Conversation> {
         let topology = &self.scenario.topology;
-        topology
-            .conversations
-            .iter()
-            .filter(|talk| topology.reachable(talk.from, talk.to) && topology.reachable(talk.to, talk.from))
+        topology.conversations.iter().filter(|conversation| {
+            topology.reachable(conversation.from, conversation.to)
+                && topology.reachable(conversation.to, conversation.from)
+        })
     }
 
     fn context(&self, host: usize, ulids: AddressPair) -> Option<ContextView> {

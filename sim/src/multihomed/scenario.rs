@@ -49,21 +49,21 @@ impl MultihomedScenario {
     /// The world of `seed`.
     pub fn new(seed: u64) -> MultihomedScenario {
         let kind = MultihomedKind::of_seed(seed);
-        let mut author = ScenarioBuilder {
-            chance: Entropy::seed_from_u64(seed ^ 0x5533),
+        let mut builder = ScenarioBuilder {
+            entropy: Entropy::seed_from_u64(seed ^ 0x5533),
             script: Vec::new(),
             erases_journals: false,
         };
-        let topology = author.build_topology(seed, kind);
-        author.write_script(kind, &topology);
+        let topology = builder.build_topology(seed, kind);
+        builder.write_script(kind, &topology);
         let calm = Duration::from_millis(CALM_BEFORE_MILLIS + FAULTS_MILLIS);
-        author.end_faults(&topology, calm);
-        MultihomedScenario { kind, topology, script: author.script, calm }
+        builder.end_faults(&topology, calm);
+        MultihomedScenario { kind, topology, script: builder.script, calm }
     }
 }
 
 struct ScenarioBuilder {
-    chance: Entropy,
+    entropy: Entropy,
     script: Vec<(Duration, Event)>,
     /// Some host may lose its contexts.
     erases_journals: bool,
@@ -71,26 +71,26 @@ struct ScenarioBuilder {
 
 impl ScenarioBuilder {
     fn build_topology(&mut self, seed: u64, kind: MultihomedKind) -> Topology {
-        let hosts = if self.chance.one_in(3) { 3 } else { 2 };
-        let mut wishes: Vec<HostSpec> = (0..hosts).map(|_| self.host_spec(kind)).collect();
+        let hosts = if self.entropy.one_in(3) { 3 } else { 2 };
+        let mut host_specs: Vec<HostSpec> = (0..hosts).map(|_| self.host_spec(kind)).collect();
         // Somebody in each conversation has to begin.
-        if self.chance.one_in(3) {
-            wishes.iter_mut().skip(1).next_back().into_iter().for_each(|last| last.config.trigger = None);
+        if self.entropy.one_in(3) {
+            host_specs.iter_mut().skip(1).next_back().into_iter().for_each(|last| last.config.trigger = None);
         }
-        let mut talks = vec![(0, 1, self.intervals())];
+        let mut conversations = vec![(0, 1, self.intervals())];
         if hosts == 3 {
-            talks.push((if self.chance.one_in(2) { 0 } else { 1 }, 2, self.intervals()));
+            conversations.push((if self.entropy.one_in(2) { 0 } else { 1 }, 2, self.intervals()));
         }
-        let delay = Duration::from_millis(self.chance.below(60));
-        let jitter = Duration::from_millis(self.chance.below(5));
+        let delay = Duration::from_millis(self.entropy.below(60));
+        let jitter = Duration::from_millis(self.entropy.below(5));
         let calm = LinkSpec { delay, jitter, ..LinkSpec::default() };
         let mut topology = Topology::new(seed);
-        topology.populate(&wishes, &talks, calm);
-        let lossy = matches!(kind, MultihomedKind::Lossy | MultihomedKind::Storm) || self.chance.one_in(3);
+        topology.populate(&host_specs, &conversations, calm);
+        let lossy = matches!(kind, MultihomedKind::Lossy | MultihomedKind::Storm) || self.entropy.one_in(3);
         if lossy {
-            let bad = |chance: &mut Entropy| chance.below(150) as f64 / 1000.0;
+            let bad = |entropy: &mut Entropy| entropy.below(150) as f64 / 1000.0;
             let (loss, duplicate, reorder) =
-                (bad(&mut self.chance), bad(&mut self.chance) / 3.0, bad(&mut self.chance) / 3.0);
+                (bad(&mut self.entropy), bad(&mut self.entropy) / 3.0, bad(&mut self.entropy) / 3.0);
             let spec = LinkSpec { loss, duplicate, reorder, ..calm };
             for (_, medium, _) in topology.hosts.iter().flat_map(|host| &host.uplinks) {
                 self.script.push((Duration::ZERO, Event::SetLink(*medium, spec)));
@@ -106,13 +106,14 @@ impl ScenarioBuilder {
             MultihomedKind::Moves => [Proof::Cga, Proof::Both, Proof::Cga, Proof::Both],
             _ => [Proof::Hba, Proof::Hba, Proof::Cga, Proof::Both],
         };
-        let proof = if self.chance.one_in(12) { Proof::None } else { self.chance.pick(&proofs).unwrap_or(Proof::Hba) };
+        let proof =
+            if self.entropy.one_in(12) { Proof::None } else { self.entropy.pick(&proofs).unwrap_or(Proof::Hba) };
         let mut seed = [0; 32];
-        self.chance.fill(&mut seed);
+        self.entropy.fill(&mut seed);
         let mut config = topology::config();
         let timeouts = [100, 500, 1000, 2000, 2500, 5000];
-        config.send_timeout = Duration::from_millis(self.chance.pick(&timeouts).unwrap_or(2000));
-        if self.chance.one_in(6) {
+        config.send_timeout = Duration::from_millis(self.entropy.pick(&timeouts).unwrap_or(2000));
+        if self.entropy.one_in(6) {
             // Within an outage it forgets what a crash would have made it forget.
             config.idle_timeout = Duration::from_secs(5);
             self.erases_journals = true;
@@ -120,14 +121,14 @@ impl ScenarioBuilder {
         // Of the seed's own chance, which nothing else here depends on.
         let [first, ..] = seed;
         config.return_after = (first % 3 != 0).then(|| Duration::from_secs(u64::from(first % 16) + 1));
-        let uplinks = u16::try_from(self.chance.below(3)).unwrap_or(0) + if self.chance.one_in(8) { 1 } else { 2 };
+        let uplinks = u16::try_from(self.entropy.below(3)).unwrap_or(0) + if self.entropy.one_in(8) { 1 } else { 2 };
         HostSpec { uplinks, proof, config, seed }
     }
 
     /// Traffic in both directions, or in one.
     fn intervals(&mut self) -> [Option<Duration>; 2] {
-        let interval = Some(Duration::from_millis(self.chance.pick(&[250, 400, 900]).unwrap_or(400)));
-        match self.chance.below(5) {
+        let interval = Some(Duration::from_millis(self.entropy.pick(&[250, 400, 900]).unwrap_or(400)));
+        match self.entropy.below(5) {
             0 => [interval, None],
             1 => [None, interval],
             _ => [interval, interval],
@@ -135,9 +136,9 @@ impl ScenarioBuilder {
     }
 
     fn write_script(&mut self, kind: MultihomedKind, topology: &Topology) {
-        let faults = 2 + self.chance.below(8);
+        let faults = 2 + self.entropy.below(8);
         for _ in 0..faults {
-            let at = CALM_BEFORE_MILLIS + self.chance.below(FAULTS_MILLIS - 2000);
+            let at = CALM_BEFORE_MILLIS + self.entropy.below(FAULTS_MILLIS - 2000);
             let kind = match kind {
                 MultihomedKind::Storm => {
                     let some = [
@@ -146,7 +147,7 @@ impl ScenarioBuilder {
                         MultihomedKind::Crashes,
                         MultihomedKind::Moves,
                     ];
-                    self.chance.pick(&some).unwrap_or(MultihomedKind::Outages)
+                    self.entropy.pick(&some).unwrap_or(MultihomedKind::Outages)
                 }
                 kind => kind,
             };
@@ -169,17 +170,17 @@ impl ScenarioBuilder {
     /// Paths between two hosts fail: one, or all of one address, in one or both directions; some recover.
     fn outage(&mut self, at: u64, topology: &Topology) {
         let Some((near, far)) = self.two_hosts(topology) else { return };
-        let whole = self.chance.one_in(3);
-        let both = self.chance.one_in(2);
-        let Some(chosen) = self.chance.pick(&addresses(topology, near)) else { return };
-        let Some(other) = self.chance.pick(&addresses(topology, far)) else { return };
+        let whole = self.entropy.one_in(3);
+        let both = self.entropy.one_in(2);
+        let Some(chosen) = self.entropy.pick(&addresses(topology, near)) else { return };
+        let Some(other) = self.entropy.pick(&addresses(topology, far)) else { return };
         for peer in addresses(topology, far).into_iter().filter(|peer| whole || *peer == other) {
             self.at(at, Event::BlockPath(chosen, peer, true));
             if both {
                 self.at(at, Event::BlockPath(peer, chosen, true));
             }
-            if self.chance.one_in(3) {
-                let back = at + self.chance.below(20_000);
+            if self.entropy.one_in(3) {
+                let back = at + self.entropy.below(20_000);
                 self.at(back, Event::BlockPath(chosen, peer, false));
                 self.at(back, Event::BlockPath(peer, chosen, false));
             }
@@ -187,39 +188,39 @@ impl ScenarioBuilder {
     }
 
     fn uplink(&mut self, at: u64, topology: &Topology) {
-        let Some(host) = topology.hosts.get(self.chance.index(topology.hosts.len())) else { return };
-        let Some((_, medium, _)) = self.chance.pick(&host.uplinks) else { return };
-        let black = self.chance.one_in(2);
+        let Some(host) = topology.hosts.get(self.entropy.index(topology.hosts.len())) else { return };
+        let Some((_, medium, _)) = self.entropy.pick(&host.uplinks) else { return };
+        let black = self.entropy.one_in(2);
         let event = |on| if black { Event::BlackHole(medium, on) } else { Event::Carrier(medium, !on) };
         self.at(at, event(true));
-        if self.chance.one_in(2) {
-            let back = at + self.chance.below(20_000);
+        if self.entropy.one_in(2) {
+            let back = at + self.entropy.below(20_000);
             self.at(back, event(false));
         }
     }
 
     fn crash(&mut self, at: u64, topology: &Topology) {
-        let Some(host) = topology.hosts.get(self.chance.index(topology.hosts.len())) else { return };
+        let Some(host) = topology.hosts.get(self.entropy.index(topology.hosts.len())) else { return };
         self.erases_journals = true;
-        let end = if self.chance.one_in(2) { Event::Kill(host.host) } else { Event::PowerOff(host.host) };
+        let end = if self.entropy.one_in(2) { Event::Kill(host.host) } else { Event::PowerOff(host.host) };
         self.at(at, end);
-        let back = at + self.chance.below(5000);
+        let back = at + self.entropy.below(5000);
         self.at(back, Event::Start(host.host));
     }
 
     fn readdress(&mut self, at: u64, topology: &Topology) {
-        let Some(host) = topology.hosts.get(self.chance.index(topology.hosts.len())) else { return };
-        let Some((link, _, address)) = self.chance.pick(&host.uplinks) else { return };
+        let Some(host) = topology.hosts.get(self.entropy.index(topology.hosts.len())) else { return };
+        let Some((link, _, address)) = self.entropy.pick(&host.uplinks) else { return };
         let first = host.uplinks.first().map_or(link, |(link, _, _)| *link);
-        if self.chance.one_in(2) {
+        if self.entropy.one_in(2) {
             self.at(at, Event::SetAddress(host.host, first, host.spare, true));
         }
-        let (gone, back) = (self.chance.one_in(2), self.chance.one_in(2));
+        let (gone, back) = (self.entropy.one_in(2), self.entropy.one_in(2));
         if gone {
             self.at(at + 700, Event::SetAddress(host.host, link, address, false));
         }
         if gone && back {
-            let later = at + 800 + self.chance.below(15_000);
+            let later = at + 800 + self.entropy.below(15_000);
             self.at(later, Event::SetAddress(host.host, link, address, true));
         }
     }
@@ -227,19 +228,20 @@ impl ScenarioBuilder {
     /// Whatever remains broken, the ULIDs of two hosts that both lost their contexts must work again, as neither knows
     /// any other locator; likewise for a host that cannot prove any other address.
     fn end_faults(&mut self, topology: &Topology, calm: Duration) {
-        for talk in topology.conversations.iter().filter(|_| self.erases_journals) {
-            let events = topology.unblock_ulids(talk.from, talk.to, talk.ulids);
+        for conversation in topology.conversations.iter().filter(|_| self.erases_journals) {
+            let events = topology.unblock_ulids(conversation.from, conversation.to, conversation.ulids);
             self.script.extend(events.into_iter().map(|event| (calm, event)));
         }
     }
 
-    fn at(&mut self, at: u64, happening: Event) {
-        self.script.push((Duration::from_millis(at.min(CALM_BEFORE_MILLIS + FAULTS_MILLIS)), happening));
+    fn at(&mut self, at: u64, event: Event) {
+        self.script.push((Duration::from_millis(at.min(CALM_BEFORE_MILLIS + FAULTS_MILLIS)), event));
     }
 
     fn two_hosts(&mut self, topology: &Topology) -> Option<(usize, usize)> {
-        let talks: Vec<(usize, usize)> = topology.conversations.iter().map(|talk| (talk.from, talk.to)).collect();
-        self.chance.pick(&talks)
+        let conversations: Vec<(usize, usize)> =
+            topology.conversations.iter().map(|conversation| (conversation.from, conversation.to)).collect();
+        self.entropy.pick(&conversations)
     }
 }
 

@@ -113,8 +113,8 @@ impl Engine for HostEngine {
 
     fn deadline(&self) -> Option<Time> {
         let (now, clock) = self.deadlines;
-        let talkers = self.sources.iter().filter_map(Engine::deadline).map(|at| now + at.since(clock));
-        talkers.chain(self.node.deadline()).min()
+        let sources = self.sources.iter().filter_map(Engine::deadline).map(|at| now + at.since(clock));
+        sources.chain(self.node.deadline()).min()
     }
 
     fn view(&self, now: Time, view: &mut View) {
@@ -146,9 +146,15 @@ impl Topology {
     }
 
     /// Adds hosts, and conversations between them: sender, receiver, and the interval of packets in each direction.
-    pub fn populate(&mut self, wishes: &[HostSpec], talks: &[(usize, usize, [Option<Duration>; 2])], spec: LinkSpec) {
-        let addresses: Vec<_> = wishes.iter().enumerate().map(|(index, wish)| addresses(index, wish)).collect();
-        for (near, far, intervals) in talks {
+    pub fn populate(
+        &mut self,
+        host_specs: &[HostSpec],
+        exchanges: &[(usize, usize, [Option<Duration>; 2])],
+        spec: LinkSpec,
+    ) {
+        let addresses: Vec<_> =
+            host_specs.iter().enumerate().map(|(index, host_spec)| addresses(index, host_spec)).collect();
+        for (near, far, intervals) in exchanges {
             for (from, to, interval) in [(*near, *far, intervals[0]), (*far, *near, intervals[1])] {
                 let ulid = |host: usize| addresses.get(host).and_then(|(addresses, _, _)| addresses.first()).copied();
                 let (Some(local), Some(peer)) = (ulid(from), ulid(to)) else { continue };
@@ -157,14 +163,14 @@ impl Topology {
                 self.conversations.push(Conversation { from, to, ulids, has_traffic: interval.is_some(), tally });
             }
         }
-        for (index, (wish, (addresses, spare, identities))) in wishes.iter().zip(addresses).enumerate() {
-            let talkers: Vec<_> = talks
+        for (index, (host_spec, (addresses, spare, identities))) in host_specs.iter().zip(addresses).enumerate() {
+            let sources: Vec<_> = exchanges
                 .iter()
                 .flat_map(|(near, far, [there, back])| [(*near, *far, *there), (*far, *near, *back)])
                 .filter(|(from, _, _)| *from == index)
                 .map(|(from, to, interval)| self.traffic_source(from, to, interval))
                 .collect();
-            self.add(index, wish, (&addresses, spare), identities, talkers, spec);
+            self.add(index, host_spec, (&addresses, spare), identities, sources, spec);
         }
     }
 
@@ -184,25 +190,25 @@ impl Topology {
     /// The events that restore the path between the ULIDs of two hosts.
     pub fn unblock_ulids(&self, from: usize, to: usize, ulids: AddressPair) -> Vec<Event> {
         let AddressPair { local, peer } = ulids;
-        let mut mended = vec![Event::BlockPath(local, peer, false), Event::BlockPath(peer, local, false)];
+        let mut events = vec![Event::BlockPath(local, peer, false), Event::BlockPath(peer, local, false)];
         for host in [from, to].into_iter().filter_map(|host| self.hosts.get(host)) {
             for (link, medium, address) in host.uplinks.iter().take(1) {
-                mended.push(Event::SetAddress(host.host, *link, *address, true));
-                mended.push(Event::Carrier(*medium, true));
-                mended.push(Event::BlackHole(*medium, false));
+                events.push(Event::SetAddress(host.host, *link, *address, true));
+                events.push(Event::Carrier(*medium, true));
+                events.push(Event::BlackHole(*medium, false));
             }
         }
-        mended
+        events
     }
 
     /// The addresses of a host that work and that its peers accept.
     pub fn usable(&self, host: &MultihomedHost) -> Vec<Ipv6Addr> {
-        let ups = host
+        let uplinks_up = host
             .uplinks
             .iter()
             .filter(|(link, medium, _)| self.world.is_up(host.host, *link) && !self.world.medium(*medium).black_hole);
         let mut all: Vec<Ipv6Addr> =
-            ups.flat_map(|(link, _, _)| self.world.host(host.host).kernel.addresses(*link)).collect();
+            uplinks_up.flat_map(|(link, _, _)| self.world.host(host.host).kernel.addresses(*link)).collect();
         let ulid = host.uplinks.first().map(|(_, _, address)| *address);
         let has_key = matches!(host.proof, Proof::Cga | Proof::Both);
         all.retain(|address| match host.proof {
@@ -218,11 +224,17 @@ impl Topology {
         to: usize,
         interval: Option<Duration>,
     ) -> (TrafficSpec, Rc<RefCell<TrafficLog>>, Rc<RefCell<TrafficLog>>) {
-        let find = |from, to| self.conversations.iter().find(|talk| talk.from == from && talk.to == to);
+        let find = |from, to| {
+            self.conversations.iter().find(|conversation| conversation.from == from && conversation.to == to)
+        };
         let (there, back) = (find(from, to), find(to, from));
-        let ulids =
-            there.map_or(AddressPair { local: Ipv6Addr::UNSPECIFIED, peer: Ipv6Addr::UNSPECIFIED }, |talk| talk.ulids);
-        let tally = |talk: Option<&Conversation>| talk.map(|talk| Rc::clone(&talk.tally)).unwrap_or_default();
+        let ulids = there
+            .map_or(AddressPair { local: Ipv6Addr::UNSPECIFIED, peer: Ipv6Addr::UNSPECIFIED }, |conversation| {
+                conversation.ulids
+            });
+        let tally = |conversation: Option<&Conversation>| {
+            conversation.map(|conversation| Rc::clone(&conversation.tally)).unwrap_or_default()
+        };
         let interval = interval.unwrap_or(NO_TRAFFIC);
         (TrafficSpec { own: ulids.local, peer: ulids.peer, interval }, tally(there), tally(back))
     }
@@ -230,15 +242,15 @@ impl Topology {
     fn add(
         &mut self,
         index: usize,
-        wish: &HostSpec,
+        host_spec: &HostSpec,
         (addresses, spare): (&[Ipv6Addr], Ipv6Addr),
         identities: Vec<Identity>,
-        talkers: Vec<TrafficEnd>,
+        sources: Vec<TrafficEnd>,
         spec: LinkSpec,
     ) {
-        let role = role(addresses.len(), identities, wish.config.clone());
-        self.roles.push((role.clone(), seed_of(wish.seed, 1)));
-        let mut host = host(&format!("h{index}"), role, wish.seed, &self.world.clock, talkers);
+        let role = role(addresses.len(), identities, host_spec.config.clone());
+        self.roles.push((role.clone(), seed_of(host_spec.seed, 1)));
+        let mut host = host(&format!("h{index}"), role, host_spec.seed, &self.world.clock, sources);
         let names = (0..addresses.len()).map(|uplink| format!("eth{uplink}"));
         let mut uplinks = Vec::new();
         for (uplink, (name, address)) in names.zip(addresses).enumerate() {
@@ -255,7 +267,7 @@ impl Topology {
         for (link, medium, _) in &uplinks {
             self.world.attach(id, *link, Some(*medium));
         }
-        self.hosts.push(MultihomedHost { host: id, uplinks, proof: wish.proof, spare });
+        self.hosts.push(MultihomedHost { host: id, uplinks, proof: host_spec.proof, spare });
     }
 
     /// Attaches the core router to a medium; returns its address.
@@ -326,8 +338,8 @@ pub(super) fn hash_based_addresses(
 }
 
 /// The seed of an instance.
-fn seed_of(mut seed: [u8; 32], life: u32) -> [u8; 32] {
-    seed[31] ^= u8::try_from(life & 0xff).unwrap_or(0);
+fn seed_of(mut seed: [u8; 32], instance: u32) -> [u8; 32] {
+    seed[31] ^= u8::try_from(instance & 0xff).unwrap_or(0);
     seed
 }
 
@@ -349,8 +361,8 @@ pub(super) fn prefix(index: usize, uplink: usize) -> Prefix {
 }
 
 /// The addresses of a host, its spare address, and the identities that prove them.
-fn addresses(index: usize, wish: &HostSpec) -> (Vec<Ipv6Addr>, Ipv6Addr, Vec<Identity>) {
-    let prefixes: Vec<Prefix> = (0..usize::from(wish.uplinks)).map(|uplink| prefix(index, uplink)).collect();
+fn addresses(index: usize, host_spec: &HostSpec) -> (Vec<Ipv6Addr>, Ipv6Addr, Vec<Identity>) {
+    let prefixes: Vec<Prefix> = (0..usize::from(host_spec.uplinks)).map(|uplink| prefix(index, uplink)).collect();
     let elsewhere = prefix(index, usize::from(SPARE_UNIT));
     let plain = |prefix: &Prefix| Ipv6Addr::from_bits(prefix.address().to_bits() | 5);
     let sec = Sec::new(0);
@@ -360,9 +372,9 @@ fn addresses(index: usize, wish: &HostSpec) -> (Vec<Ipv6Addr>, Ipv6Addr, Vec<Ide
     let private_key = key(index);
     let public = PrivateKey::parse(&private_key).and_then(|key| key.public()).unwrap_or_default();
     let mut modifier = [0; 16];
-    Entropy::from_seed(wish.seed).fill(&mut modifier);
+    Entropy::from_seed(host_spec.seed).fill(&mut modifier);
     let number = [u8::try_from(index).unwrap_or(0); 48];
-    let parameters = match wish.proof {
+    let parameters = match host_spec.proof {
         Proof::None => None,
         Proof::Hba => hba::parameters(modifier, &prefixes, KeyField::Random(&number)),
         Proof::Both => hba::parameters(modifier, &prefixes, KeyField::Public(&public)),
@@ -374,8 +386,8 @@ fn addresses(index: usize, wish: &HostSpec) -> (Vec<Ipv6Addr>, Ipv6Addr, Vec<Ide
     let made = |prefix: &Prefix| parameters.in_prefix(*prefix).map(|parameters| parameters.address(sec));
     let all = prefixes.iter().filter_map(made).collect();
     let spare =
-        if wish.proof == Proof::Hba { plain(&elsewhere) } else { made(&elsewhere).unwrap_or(plain(&elsewhere)) };
-    let private_key = if wish.proof == Proof::Hba { Vec::new() } else { private_key };
+        if host_spec.proof == Proof::Hba { plain(&elsewhere) } else { made(&elsewhere).unwrap_or(plain(&elsewhere)) };
+    let private_key = if host_spec.proof == Proof::Hba { Vec::new() } else { private_key };
     (all, spare, vec![Identity { parameters, private_key }])
 }
 
@@ -409,8 +421,8 @@ mod tests {
             assert!(PrivateKey::parse(&key(index)).is_some());
         }
         for proof in [Proof::Hba, Proof::Cga, Proof::Both] {
-            let wish = HostSpec { uplinks: 3, proof, config: config(), seed: [3; 32] };
-            let (addresses, spare, identities) = addresses(1, &wish);
+            let host_spec = HostSpec { uplinks: 3, proof, config: config(), seed: [3; 32] };
+            let (addresses, spare, identities) = addresses(1, &host_spec);
             assert_eq!((addresses.len(), identities.len()), (3, 1));
             assert!(!addresses.contains(&spare));
         }

@@ -22,7 +22,7 @@ const MAX_MESSAGE: u64 = 120;
 /// The attacker.
 #[derive(Debug)]
 pub struct Attacker {
-    chance: Entropy,
+    entropy: Entropy,
     overheard: VecDeque<Rc<Vec<u8>>>,
     /// The sequence number of the last overheard update, whose acknowledgement is expected.
     expected_sequence: Sequence,
@@ -32,17 +32,17 @@ impl Attacker {
     /// An attacker whose choices follow from `seed`.
     pub fn new(seed: u64) -> Attacker {
         Attacker {
-            chance: Entropy::seed_from_u64(seed ^ 0xa77ac),
+            entropy: Entropy::seed_from_u64(seed ^ 0xa77ac),
             overheard: VecDeque::new(),
             expected_sequence: Sequence(0),
         }
     }
 
     /// Overhears what was sent, and now and then injects a packet into a medium.
-    pub fn step(&mut self, topology: &mut Topology, facts: &[Observation]) {
+    pub fn step(&mut self, topology: &mut Topology, observations: &[Observation]) {
         let mut tempting = false;
-        for fact in facts {
-            if let Observation::Sent(_, packet) = fact
+        for observation in observations {
+            if let Observation::Sent(_, packet) = observation
                 && let Some(signal) = binding_messages::parse(packet)
             {
                 if let BindingMessage::Update(update) = signal {
@@ -55,25 +55,25 @@ impl Attacker {
                 self.overheard.push_back(Rc::clone(packet));
             }
         }
-        if self.chance.below(if tempting { 2 } else { ONE_IN }) != 0 {
+        if self.entropy.below(if tempting { 2 } else { ONE_IN }) != 0 {
             return;
         }
         let media: Vec<_> = topology.visited.iter().chain(&topology.backbone).copied().collect();
-        let Some(medium) = self.chance.pick(&media) else { return };
+        let Some(medium) = self.entropy.pick(&media) else { return };
         if let Some(packet) = self.random_message() {
             topology.world.schedule(Duration::ZERO, Event::Inject(medium, packet));
         }
     }
 
     fn random_message(&mut self) -> Option<Vec<u8>> {
-        let mut packet = self.overheard.get(self.chance.index(self.overheard.len()))?.as_ref().clone();
-        match self.chance.below(6) {
+        let mut packet = self.overheard.get(self.entropy.index(self.overheard.len()))?.as_ref().clone();
+        match self.entropy.below(6) {
             0 => {}
             4 | 5 => packet = self.forge_from(&packet)?,
             1 => {
-                for _ in 0..=self.chance.below(4) {
-                    let at = self.chance.index(packet.len());
-                    let bits = u8::try_from(self.chance.below(256)).unwrap_or(0);
+                for _ in 0..=self.entropy.below(4) {
+                    let at = self.entropy.index(packet.len());
+                    let bits = u8::try_from(self.entropy.below(256)).unwrap_or(0);
                     if let Some(octet) = packet.get_mut(at) {
                         *octet ^= bits;
                     }
@@ -81,9 +81,9 @@ impl Attacker {
             }
             2 => {
                 let header = Header::parse(&packet)?;
-                let length = usize::try_from(self.chance.below(MAX_MESSAGE)).unwrap_or(0);
+                let length = usize::try_from(self.entropy.below(MAX_MESSAGE)).unwrap_or(0);
                 let mut message = vec![0; length];
-                self.chance.fill(&mut message);
+                self.entropy.fill(&mut message);
                 packet = datagram::build(Header { next: MOBILITY, ..header }, &message);
             }
             _ => {
@@ -100,23 +100,23 @@ impl Attacker {
         let datagram = Datagram::parse(overheard).ok()?;
         let (source, destination) = (datagram.real_source(), datagram.real_destination());
         let mut message = Message::parse(datagram.payload, source, destination).ok()?;
-        let ahead = u16::try_from(self.chance.below(2_000)).unwrap_or(0);
+        let ahead = u16::try_from(self.entropy.below(2_000)).unwrap_or(0);
         let mut proof = [0; AUTHENTICATOR_LENGTH];
-        self.chance.fill(&mut proof);
+        self.entropy.fill(&mut proof);
         let mut header = datagram.header;
         let options = match &mut message {
             Message::BindingUpdate(update) => {
                 update.sequence.0 = update.sequence.0.wrapping_add(ahead);
-                update.lifetime_units = u16::try_from(self.chance.below(20)).unwrap_or(0);
-                if self.chance.below(2) == 0 {
-                    header.source = topology::visited_prefix(0).with_identifier(self.chance.next_u64())?;
+                update.lifetime_units = u16::try_from(self.entropy.below(20)).unwrap_or(0);
+                if self.entropy.below(2) == 0 {
+                    header.source = topology::visited_prefix(0).with_identifier(self.entropy.next_u64())?;
                     update.options.retain(|option| !matches!(option, MobilityOption::AlternateCareOf(_)));
                 }
                 &mut update.options
             }
             Message::BindingAcknowledgement(acknowledgement) => {
                 acknowledgement.sequence = self.expected_sequence;
-                acknowledgement.status.0 = self.chance.pick(&[0, 128, 135, 144])?;
+                acknowledgement.status.0 = self.entropy.pick(&[0, 128, 135, 144])?;
                 &mut acknowledgement.options
             }
             _ => return None,
@@ -129,7 +129,7 @@ impl Attacker {
             }
             _ => true,
         });
-        let payload = match spi.filter(|_| self.chance.below(4) > 0) {
+        let payload = match spi.filter(|_| self.entropy.below(4) > 0) {
             Some(spi) => message.emit_authenticated(source, destination, spi, |_| proof),
             None => message.emit(source, destination),
         };

@@ -53,7 +53,7 @@ enum Fault {
 /// A world of two home agents.
 pub struct FailoverWorld {
     topology: Topology,
-    chance: Entropy,
+    entropy: Entropy,
     /// The home agents detect duplicates of the home address at its first binding.
     detection: bool,
     /// The home agent with the binding, and how often that has changed.
@@ -69,24 +69,24 @@ impl SeededWorld for FailoverWorld {
     type Result = RunResult;
 
     fn generate(seed: u64) -> FailoverWorld {
-        let mut chance = Entropy::seed_from_u64(seed ^ 0xfa11_0000);
+        let mut entropy = Entropy::seed_from_u64(seed ^ 0xfa11_0000);
         let mut topology = Topology::new(seed, 2);
-        let detection = chance.below(2) == 0;
-        let row = config::row(0, &mut chance);
-        let lifetime = Duration::from_secs(if chance.below(2) == 0 { 600 } else { 3600 });
+        let detection = entropy.below(2) == 0;
+        let row = config::row(0, &mut entropy);
+        let lifetime = Duration::from_secs(if entropy.below(2) == 0 { 600 } else { 3600 });
         for index in 0..2 {
             let home_agent = config::home_agent(index, core::slice::from_ref(&row));
             let role = Role::HomeAgent(HomeAgentConfig { duplicate_detection: detection, ..home_agent });
-            topology.add_agent(config::engine_factory(vec![role], chance.next_u64()));
+            topology.add_agent(config::engine_factory(vec![role], entropy.next_u64()));
         }
-        let uplinks = 1 + usize::try_from(chance.below(2)).unwrap_or(0);
+        let uplinks = 1 + usize::try_from(entropy.below(2)).unwrap_or(0);
         let names = [topology::FIRST_INTERFACE, topology::SECOND_INTERFACE];
         let mobile_router = config::mobile_router(0, &row, names.get(..uplinks).unwrap_or_default(), 2);
         let role = Role::MobileRouter(Box::new(MobileRouterConfig { lifetime, ..mobile_router }));
-        topology.add_mobile(uplinks, config::engine_factory(vec![role], chance.next_u64()));
+        topology.add_mobile(uplinks, config::engine_factory(vec![role], entropy.next_u64()));
         FailoverWorld {
             topology,
-            chance,
+            entropy,
             detection,
             agent: None,
             changes: 0,
@@ -107,7 +107,7 @@ impl SeededWorld for FailoverWorld {
             let fault = self.choose_fault();
             self.inject_fault(fault)?;
             // Long after a binding is refreshed, and at any moment between two probes.
-            let pause = Duration::from_micros(20 * SECOND + self.chance.below(180 * SECOND));
+            let pause = Duration::from_micros(20 * SECOND + self.entropy.below(180 * SECOND));
             self.check_stable(pause)?;
         }
         let deaths = self.result.deaths;
@@ -131,13 +131,13 @@ impl Network for FailoverWorld {
 
 impl FailoverWorld {
     fn choose_fault(&mut self) -> Fault {
-        match self.chance.below(4) {
+        match self.entropy.below(4) {
             0 | 1 => Fault::Death {
-                back: Duration::from_micros(5 * SECOND + self.chance.below(120 * SECOND)),
-                disk: self.chance.below(2) == 0,
+                back: Duration::from_micros(5 * SECOND + self.entropy.below(120 * SECOND)),
+                disk: self.entropy.below(2) == 0,
             },
             2 => Fault::BindingsLost,
-            _ => Fault::BlackHole(Duration::from_micros(SECOND / 2 + self.chance.below(25 * SECOND))),
+            _ => Fault::BlackHole(Duration::from_micros(SECOND / 2 + self.entropy.below(25 * SECOND))),
         }
     }
 
@@ -180,8 +180,8 @@ impl FailoverWorld {
         Ok(())
     }
 
-    fn schedule(&mut self, happening: Event) {
-        self.topology.world.schedule(Duration::ZERO, happening);
+    fn schedule(&mut self, event: Event) {
+        self.topology.world.schedule(Duration::ZERO, event);
     }
 
     /// Lets time pass, in which nothing may be lost.
@@ -208,8 +208,8 @@ impl FailoverWorld {
     }
 
     /// Follows the home agent of the binding, as the routing of the home network does.
-    fn observe(&mut self, fact: &Observation) {
-        match fact {
+    fn observe(&mut self, observation: &Observation) {
+        match observation {
             Observation::Sent(host, packet) => {
                 let Some(BindingMessage::Acknowledgement(answer)) = binding_messages::parse(packet) else { return };
                 let agent = self.topology.agents.iter().position(|agent| agent.host == *host);

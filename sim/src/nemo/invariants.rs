@@ -68,10 +68,10 @@ impl Invariants {
     ///
     /// # Errors
     /// The violated invariant.
-    pub fn check(&mut self, topology: &mut Topology, facts: &[Observation]) -> Result<(), String> {
+    pub fn check(&mut self, topology: &mut Topology, observations: &[Observation]) -> Result<(), String> {
         let now = topology.world.now();
-        for fact in facts {
-            match fact {
+        for observation in observations {
+            match observation {
                 Observation::ClockStepped(step) => self.clock_steps += *step,
                 Observation::Started(host) => {
                     self.started.insert(*host, now);
@@ -146,9 +146,9 @@ impl Invariants {
         if ack.status >= 128 {
             self.refused += 1;
             // A de-registration the journal did not take ends forwarding all the same, until a restart at most.
-            let farewell =
+            let deregistration =
                 self.find_update(ack.home_address, ack.sequence).is_some_and(|(_, update)| update.is_deregistration());
-            if farewell && ack.status == Status::INSUFFICIENT_RESOURCES.0 {
+            if deregistration && ack.status == Status::INSUFFICIENT_RESOURCES.0 {
                 self.cache.remove(&(host, ack.home_address));
             }
             return Ok(());
@@ -259,9 +259,9 @@ impl Invariants {
         (host, tunnel): (HostId, TunnelId),
         remote: Ipv6Addr,
     ) -> Result<(), String> {
-        let alive = topology.world.host(host).instance.as_ref().is_some_and(|life| life.begun);
-        let awake = self.started.get(&host).is_none_or(|born| now > *born + STARTUP_TIME);
-        if !topology.agents.iter().any(|agent| agent.host == host) || !alive || !awake {
+        let is_running = topology.world.host(host).instance.as_ref().is_some_and(|instance| instance.begun);
+        let is_repaired = self.started.get(&host).is_none_or(|started| now > *started + STARTUP_TIME);
+        if !topology.agents.iter().any(|agent| agent.host == host) || !is_running || !is_repaired {
             return Ok(());
         }
         let Some(home) = owner(topology, host, tunnel) else {
@@ -286,7 +286,7 @@ impl Invariants {
     /// A home agent shows what it has acknowledged, or a newer update it is about to acknowledge.
     fn check_view(&mut self, now: Time, topology: &Topology, host: HostId) -> Result<(), String> {
         let state = topology.world.host(host);
-        let Some(life) = &state.instance else { return Ok(()) };
+        let Some(instance) = &state.instance else { return Ok(()) };
         if state.kernel.plan().len() > MAX_ITEMS {
             return Err(format!("{} holds {} items", state.name, state.kernel.plan().len()));
         }
@@ -310,7 +310,7 @@ impl Invariants {
         }
         let due =
             self.cache.iter().filter(|((of, _), bound)| *of == host && bound.ends > now + SLACK + self.clock_steps);
-        for ((_, home), bound) in due.filter(|_| life.begun) {
+        for ((_, home), bound) in due.filter(|_| instance.begun) {
             let has = shown.get(home).is_some_and(|shown| shown.intersection(&bound.care_of).next().is_some());
             if !has && !self.is_overtaken(now, *home, bound.sequence) {
                 let ends = bound.ends;

@@ -121,13 +121,13 @@ impl NemoWorld {
     /// Whether every node with care-of prefixes was answered, and can bypass the tunnel where a network allows it.
     fn care_of_prefixes_usable(&self, since: Time, until: Time) -> Result<(), String> {
         for (index, mobile) in self.scenario.topology.mobiles.iter().enumerate() {
-            let Some(ledger) = &mobile.mnn_log else { continue };
-            let (ledger, name) = (ledger.borrow(), &self.scenario.topology.world.host(mobile.host).name);
-            if let Some((source, sent)) = ledger.unanswered(since, until) {
+            let Some(log) = &mobile.mnn_log else { continue };
+            let (log, name) = (log.borrow(), &self.scenario.topology.world.host(mobile.host).name);
+            if let Some((source, sent)) = log.unanswered(since, until) {
                 return Err(format!("in {name} nobody has answered {source}, which asked at {sent}"));
             }
-            if self.scenario.has_care_of_prefixes(index) && !ledger.has_connectivity(since) {
-                return Err(format!("in {name} no way past the tunnel, with {:?}", ledger.addresses));
+            if self.scenario.has_care_of_prefixes(index) && !log.has_connectivity(since) {
+                return Err(format!("in {name} no way past the tunnel, with {:?}", log.addresses));
             }
         }
         Ok(())

@@ -170,10 +170,10 @@ impl Topology {
     }
 
     /// Adds a home agent, whose engine `birth` creates.
-    pub fn add_agent(&mut self, birth: impl Fn(u32) -> BoxedEngine + 'static) {
+    pub fn add_agent(&mut self, spawn: impl Fn(u32) -> BoxedEngine + 'static) {
         let index = u16::try_from(self.agents.len()).unwrap_or(0);
         let address = agent_address(index);
-        let mut host = Host::new(&format!("ha{index}"), birth);
+        let mut host = Host::new(&format!("ha{index}"), spawn);
         host.forwards = true;
         let link = self.add_interface(&mut host, FIRST_INTERFACE);
         host.kernel.add_static(address_item(link, address, 64));
@@ -184,9 +184,9 @@ impl Topology {
     }
 
     /// Adds a mobile router with `uplinks` detached uplinks, a mobile network node and its correspondent.
-    pub fn add_mobile(&mut self, uplinks: usize, birth: impl Fn(u32) -> BoxedEngine + 'static) {
+    pub fn add_mobile(&mut self, uplinks: usize, spawn: impl Fn(u32) -> BoxedEngine + 'static) {
         let index = u16::try_from(self.mobiles.len()).unwrap_or(0);
-        let mut host = Host::new(&format!("mr{index}"), birth);
+        let mut host = Host::new(&format!("mr{index}"), spawn);
         host.forwards = true;
         let names = [FIRST_INTERFACE, SECOND_INTERFACE];
         let uplinks = names.iter().take(uplinks).map(|name| self.add_interface(&mut host, name)).collect();
@@ -194,25 +194,25 @@ impl Topology {
         let host = self.world.add_host(host);
         let inside = self.world.add_medium(&format!("inside {index}"), LinkSpec::default());
         self.world.attach(host, ingress, Some(inside));
-        let (upward, downward) = <(Rc<RefCell<TrafficLog>>, Rc<RefCell<TrafficLog>>)>::default();
+        let (upstream, downstream) = <(Rc<RefCell<TrafficLog>>, Rc<RefCell<TrafficLog>>)>::default();
         let (prefix, home_address) = (mobile_prefix(index), home_address(index));
         let (node, peer) = (within(prefix, 0x100), within(self::prefix(0xc000 + index), 2));
         let interval = Duration::from_millis(200);
-        let talk = TrafficSpec { own: node, peer, interval };
+        let spec = TrafficSpec { own: node, peer, interval };
         let router = self.link_address((host, ingress)).link_local();
-        self.add_traffic_source(&format!("mnn{index}"), talk, (&upward, &downward), (inside, router));
-        let talk = TrafficSpec { own: peer, peer: node, interval };
+        self.add_traffic_source(&format!("mnn{index}"), spec, (&upstream, &downstream), (inside, router));
+        let spec = TrafficSpec { own: peer, peer: node, interval };
         let outside = self.world.add_medium(&format!("cn link {index}"), delay(3));
         let (_, router) = self.attach_core(outside, &format!("cn{index}"), Some(self::prefix(0xc000 + index)));
-        self.add_traffic_source(&format!("cn{index}"), talk, (&downward, &upward), (outside, router));
+        self.add_traffic_source(&format!("cn{index}"), spec, (&downstream, &upstream), (outside, router));
         self.mobiles.push(MobileRouterHost {
             host,
             uplinks,
             ingress_medium: inside,
             home_address,
             prefix,
-            upstream: upward,
-            downstream: downward,
+            upstream: upstream,
+            downstream: downstream,
             mnn_log: None,
             ingress,
         });
@@ -221,7 +221,7 @@ impl Topology {
 
     /// Adds a delegating router in the visited network `index`; `manner` gets its interface, link-layer address and
     /// pool.
-    pub fn add_server(&mut self, index: u16, manner: impl Fn(LinkId, LinkAddress, Prefix) -> ServerSpec) {
+    pub fn add_server(&mut self, index: u16, spec: impl Fn(LinkId, LinkAddress, Prefix) -> ServerSpec) {
         let at = usize::from(index);
         let (Some(access), Some(medium)) = (self.access.get(at).copied(), self.visited.get(at).copied()) else {
             return;
@@ -230,8 +230,8 @@ impl Topology {
         let mut host = Host::idle(&format!("pd{index}"));
         let link = self.add_interface(&mut host, FIRST_INTERFACE);
         let address = host.link_address(link);
-        let manner = manner(link, address, pool);
-        host.spawn = Box::new(move |life| Box::new(DelegatingRouter::new(manner, life)));
+        let spec = spec(link, address, pool);
+        host.spawn = Box::new(move |instance| Box::new(DelegatingRouter::new(spec, instance)));
         let host = self.world.add_attached_host(host, link, medium);
         if let Some(server) = self.servers.get_mut(at) {
             *server = Some(host);
@@ -253,17 +253,17 @@ impl Topology {
             (mobile.ingress_medium, mobile.prefix, self.link_address((mobile.host, mobile.ingress)).link_local());
         let watched: Vec<_> = mobile.uplinks.iter().map(|link| (mobile.host, *link)).collect();
         self.world.watched.extend(watched);
-        let ledger: Rc<RefCell<EchoLog>> = Rc::default();
+        let log: Rc<RefCell<EchoLog>> = Rc::default();
         let peer = self.peer();
         let mut host = Host::idle(&format!("pax{index}"));
         let link = self.add_interface(&mut host, FIRST_INTERFACE);
         let address = host.link_address(link);
         host.kernel.add_static(route_via(Prefix::ALL, link, router));
-        let (seat, shared) = (NodeSpec { link, address, peer, home }, Rc::clone(&ledger));
-        host.spawn = Box::new(move |_| Box::new(MobileNetworkNode::new(seat, &shared)));
+        let (spec, shared) = (NodeSpec { link, address, peer, home }, Rc::clone(&log));
+        host.spawn = Box::new(move |_| Box::new(MobileNetworkNode::new(spec, &shared)));
         self.world.add_attached_host(host, link, inside);
         if let Some(mobile) = self.mobiles.get_mut(index) {
-            mobile.mnn_log = Some(ledger);
+            mobile.mnn_log = Some(log);
         }
     }
 
@@ -390,31 +390,31 @@ impl Topology {
         let prefix = visited_prefix(index);
         let medium = self.world.add_medium(&format!("visited {index}"), delay(3));
         let cable = self.world.add_medium(&format!("core-ar{index}"), delay(3));
-        let chance = &mut self.world.chance;
-        let seed = chance.next_u64();
-        let mut offer = AdvertisementSpec {
+        let entropy = &mut self.world.entropy;
+        let seed = entropy.next_u64();
+        let mut spec = AdvertisementSpec {
             link: LinkId(0),
             address: LinkAddress([0; 6]),
             prefix,
-            interval: Duration::from_millis(1000 + 1000 * chance.below(4)),
-            reply_delay: Duration::from_millis(5 + 100 * chance.below(5)),
-            router_lifetime: 30 + 600 * u16::from(chance.below(2) == 1),
-            prefix_lifetime: 60 + 3600 * u32::from(chance.below(2) == 1),
+            interval: Duration::from_millis(1000 + 1000 * entropy.below(4)),
+            reply_delay: Duration::from_millis(5 + 100 * entropy.below(5)),
+            router_lifetime: 30 + 600 * u16::from(entropy.below(2) == 1),
+            prefix_lifetime: 60 + 3600 * u32::from(entropy.below(2) == 1),
         };
         let mut host = Host::idle(&format!("ar{index}"));
-        offer.link = self.add_interface(&mut host, "visited");
+        spec.link = self.add_interface(&mut host, "visited");
         let outside = self.add_interface(&mut host, "core");
-        offer.address = host.link_address(offer.link);
-        host.spawn = Box::new(move |life| {
-            Box::new(AccessRouter::new(offer, Entropy::seed_from_u64(seed.wrapping_add(u64::from(life)))))
+        spec.address = host.link_address(spec.link);
+        host.spawn = Box::new(move |instance| {
+            Box::new(AccessRouter::new(spec, Entropy::seed_from_u64(seed.wrapping_add(u64::from(instance)))))
         });
         host.forwards = true;
         host.source_validation = true;
-        host.kernel.add_static(address_item(offer.link, within(prefix, 1), 64));
+        host.kernel.add_static(address_item(spec.link, within(prefix, 1), 64));
         host.kernel.add_static(unreachable(prefix));
-        let host = self.world.add_attached_host(host, offer.link, medium);
+        let host = self.world.add_attached_host(host, spec.link, medium);
         let (core_link, address) = self.join_core((host, outside), cable, &format!("ar{index}"), &[prefix]);
-        self.access.push(AccessNetwork { host, link: offer.link, core_link, address });
+        self.access.push(AccessNetwork { host, link: spec.link, core_link, address });
         self.servers.push(None);
         self.visited.push(medium);
         self.backbone.push(cable);
@@ -438,14 +438,14 @@ impl Topology {
     fn add_traffic_source(
         &mut self,
         name: &str,
-        talk: TrafficSpec,
+        spec: TrafficSpec,
         (mine, others): (&Rc<RefCell<TrafficLog>>, &Rc<RefCell<TrafficLog>>),
         (medium, router): (MediumId, Ipv6Addr),
     ) {
         let (mine, others) = (Rc::clone(mine), Rc::clone(others));
-        let mut host = Host::new(name, move |_| Box::new(TrafficSource::new(talk, &mine, &others)));
+        let mut host = Host::new(name, move |_| Box::new(TrafficSource::new(spec, &mine, &others)));
         let link = self.add_interface(&mut host, FIRST_INTERFACE);
-        host.kernel.add_static(address_item(link, talk.own, 64));
+        host.kernel.add_static(address_item(link, spec.own, 64));
         host.kernel.add_static(route_via(Prefix::ALL, link, router));
         self.world.add_attached_host(host, link, medium);
     }

@@ -60,18 +60,18 @@ pub fn autonomous_prefixes(message: &RouterAdvertisement) -> impl Iterator<Item 
 #[derive(Debug)]
 pub struct AccessRouter {
     spec: AdvertisementSpec,
-    chance: Entropy,
+    entropy: Entropy,
     next: Time,
 }
 
 impl AccessRouter {
     /// A router with this advertisement.
-    pub fn new(offer: AdvertisementSpec, chance: Entropy) -> AccessRouter {
-        AccessRouter { spec: offer, chance, next: Time::ZERO }
+    pub fn new(spec: AdvertisementSpec, entropy: Entropy) -> AccessRouter {
+        AccessRouter { spec: spec, entropy, next: Time::ZERO }
     }
 
     fn random_delay(&mut self, span: Duration) -> Duration {
-        Duration::from_micros(self.chance.below(u64::try_from(span.as_micros()).unwrap_or(u64::MAX)))
+        Duration::from_micros(self.entropy.below(u64::try_from(span.as_micros()).unwrap_or(u64::MAX)))
     }
 
     fn advertisement(&self) -> Vec<u8> {

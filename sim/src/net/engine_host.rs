@@ -67,9 +67,9 @@ impl World {
                 self.handle(id, &Input::Link(event));
             }
             let host = self.host(id);
-            let mut told = host.kernel.addresses(link);
-            told.retain(|address| host.reports_addresses || address.to_ipv4_mapped().is_some());
-            for address in told {
+            let mut addresses = host.kernel.addresses(link);
+            addresses.retain(|address| host.reports_addresses || address.to_ipv4_mapped().is_some());
+            for address in addresses {
                 self.report_address(id, (link, address), AddressState::Preferred);
             }
         }
@@ -83,11 +83,11 @@ impl World {
         self.trace_input(id, input);
         let host = self.host_mut(id);
         let time = host.time(now);
-        let Some(life) = &mut host.instance else { return };
-        life.busy = if life.busy.0 == now { (now, life.busy.1 + 1) } else { (now, 1) };
-        let busy = life.busy.1 > MAX_INPUTS_AT_ONCE;
+        let Some(instance) = &mut host.instance else { return };
+        instance.busy = if instance.busy.0 == now { (now, instance.busy.1 + 1) } else { (now, 1) };
+        let busy = instance.busy.1 > MAX_INPUTS_AT_ONCE;
         let mut out = Outbox::new();
-        life.engine.handle(time, input, &mut out);
+        instance.engine.handle(time, input, &mut out);
         if let Some((recorded, steps)) = &mut self.recording
             && *recorded == id
         {
@@ -105,14 +105,14 @@ impl World {
     /// Kills the engine without warning; its items stay in the kernel.
     pub(crate) fn kill(&mut self, id: HostId) {
         let now = self.now();
-        let mut chance = self.chance.clone();
+        let mut entropy = self.entropy.clone();
         let host = self.host_mut(id);
         let was_running = host.instance.take().is_some();
         if was_running {
-            host.journal.crash(now, &mut chance);
+            host.journal.crash(now, &mut entropy);
             self.observations.push(Observation::Killed(id));
         }
-        self.chance = chance;
+        self.entropy = entropy;
         if was_running {
             self.remove_virtual_interfaces(id);
         }
@@ -129,23 +129,23 @@ impl World {
         let now = self.now();
         let clock = &mut self.host_mut(id).clock;
         clock.wall_offset_micros = clock.wall_offset_micros.saturating_add(micros);
-        let told = Input::Clock(clock.wall(now));
-        self.handle(id, &told);
+        let clock = Input::Clock(clock.wall(now));
+        self.handle(id, &clock);
     }
 
     pub(crate) fn wake(&mut self, id: HostId) {
         let now = self.now();
-        let Some(life) = &mut self.host_mut(id).instance else { return };
-        if life.wake == Some(now) {
-            life.wake = None;
+        let Some(instance) = &mut self.host_mut(id).instance else { return };
+        if instance.wake == Some(now) {
+            instance.wake = None;
             self.handle(id, &Input::Tick);
         }
     }
 
     pub(crate) fn deliver_outcome(&mut self, id: HostId, number: u32, outcome: Outcome) {
         let host = self.host_mut(id);
-        let Some(life) = host.instance.as_mut().filter(|_| host.instances == number) else { return };
-        life.unanswered = life.unanswered.saturating_sub(1);
+        let Some(instance) = host.instance.as_mut().filter(|_| host.instances == number) else { return };
+        instance.unanswered = instance.unanswered.saturating_sub(1);
         let address = match (&outcome.key, &outcome.error) {
             (Key::Address(link, address), None) => Some((*link, *address)),
             _ => None,
@@ -171,20 +171,26 @@ impl World {
 
     /// Reports `Begin` once every item recalled at the start has its outcome.
     fn begin_instance(&mut self, id: HostId) {
-        let life = self.host_mut(id).instance.as_mut();
-        let Some(life) = life.filter(|life| !life.begun && life.unanswered == 0) else { return };
-        life.begun = true;
+        let instance = self.host_mut(id).instance.as_mut();
+        let Some(instance) = instance.filter(|instance| !instance.begun && instance.unanswered == 0) else { return };
+        instance.begun = true;
         self.handle(id, &Input::Command(Command::Lifecycle(LifecycleCommand::JournalRestored)));
     }
 
     /// Removes items of the previous instance once the engine no longer needs them.
     fn remove_stale(&mut self, id: HostId) {
         let host = self.host_mut(id);
-        let may_settle = |life: &&mut Instance| life.begun && !life.stale_removed && life.engine.takeover_complete();
-        let Some(life) = host.instance.as_mut().filter(may_settle) else { return };
-        life.stale_removed = true;
-        let remains: Vec<Key> =
-            host.kernel.plan().iter().map(|(key, _)| key.clone()).filter(|key| !life.claimed.contains(key)).collect();
+        let may_settle =
+            |instance: &&mut Instance| instance.begun && !instance.stale_removed && instance.engine.takeover_complete();
+        let Some(instance) = host.instance.as_mut().filter(may_settle) else { return };
+        instance.stale_removed = true;
+        let remains: Vec<Key> = host
+            .kernel
+            .plan()
+            .iter()
+            .map(|(key, _)| key.clone())
+            .filter(|key| !instance.claimed.contains(key))
+            .collect();
         for key in remains.iter().rev() {
             host.kernel.drop(key);
         }
@@ -217,7 +223,7 @@ impl World {
 
     /// Delivers an event of the data plane after a short delay.
     pub(crate) fn deliver_soon(&mut self, id: HostId, event: DatapathEvent) {
-        let soon = self.now() + Duration::from_micros(self.chance.below(MAX_PUT_MICROS));
+        let soon = self.now() + Duration::from_micros(self.entropy.below(MAX_PUT_MICROS));
         let instance = self.host(id).instances;
         self.enqueue(soon, Scheduled::Datapath { host: id, instance, event });
     }
@@ -255,15 +261,15 @@ impl World {
     /// Applies an item or refuses it; the outcome is delivered a little later, in order.
     fn put(&mut self, id: HostId, put: Put) {
         let key = put.item.key();
-        let refused = self.chance.below(1000) < u64::from(self.host(id).refused_per_mille);
-        let soon = self.now() + Duration::from_micros(self.chance.below(MAX_PUT_MICROS));
+        let refused = self.entropy.below(1000) < u64::from(self.host(id).refused_per_mille);
+        let soon = self.now() + Duration::from_micros(self.entropy.below(MAX_PUT_MICROS));
         let host = self.host_mut(id);
         let number = host.instances;
-        let Some(life) = &mut host.instance else { return };
-        life.claimed.insert(key.clone());
-        life.unanswered += 1;
-        life.answered_by = life.answered_by.max(soon);
-        let due = life.answered_by;
+        let Some(instance) = &mut host.instance else { return };
+        instance.claimed.insert(key.clone());
+        instance.unanswered += 1;
+        instance.answered_by = instance.answered_by.max(soon);
+        let due = instance.answered_by;
         let outcome = put.outcome(refused.then(|| "Cannot allocate memory".to_owned()));
         match (put.item, &key) {
             _ if refused => {}
@@ -301,10 +307,10 @@ impl World {
         let now = self.now();
         let host = self.host_mut(id);
         let clock = host.clock;
-        let Some(life) = &mut host.instance else { return };
-        let wake = life.engine.deadline().map(|at| (life.started + clock.elapsed(at)).max(now));
-        if life.wake != wake {
-            life.wake = wake;
+        let Some(instance) = &mut host.instance else { return };
+        let wake = instance.engine.deadline().map(|at| (instance.started + clock.elapsed(at)).max(now));
+        if instance.wake != wake {
+            instance.wake = wake;
             if let Some(at) = wake {
                 self.enqueue(at, Scheduled::Wake { host: id });
             }

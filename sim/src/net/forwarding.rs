@@ -40,30 +40,30 @@ impl World {
     }
 
     /// A host sends a packet, by the interface `only` if given.
-    pub(crate) fn send(&mut self, host: HostId, packet: Vec<u8>, only: Option<LinkId>) {
-        let (packet, only) = self.shim_send(host, packet, only);
+    pub(crate) fn send(&mut self, host: HostId, packet: Vec<u8>, egress: Option<LinkId>) {
+        let (packet, egress) = self.shim_send(host, packet, egress);
         let Some(header) = Header::parse(&packet) else { return self.count_loss(host, "not a packet") };
         let link_local = header.destination.is_multicast() || header.destination.is_unicast_link_local();
-        match only {
+        match egress {
             Some(link) if header.destination.is_multicast() => self.emit((host, link), None, packet),
             Some(link) if link_local => self.send_to_next_hop((host, link), header.destination, packet),
             None if link_local => self.count_loss(host, "link-local without a link"),
             None if self.host(host).kernel.has_address(header.destination) => {
                 self.receive_packet((host, TUNNELS), None, &packet)
             }
-            _ => self.forward((host, None), header, packet, only),
+            _ => self.forward((host, None), header, packet, egress),
         }
     }
 
     /// Applies the shim's data plane to a packet of this host.
-    fn shim_send(&mut self, host: HostId, packet: Vec<u8>, only: Option<LinkId>) -> (Vec<u8>, Option<LinkId>) {
+    fn shim_send(&mut self, host: HostId, packet: Vec<u8>, egress: Option<LinkId>) -> (Vec<u8>, Option<LinkId>) {
         let now = self.now();
-        let by = only.or_else(|| self.shim_uplink(host, &packet));
+        let by = egress.or_else(|| self.shim_uplink(host, &packet));
         let passed = self.host_mut(host).kernel.shim.send(now, &packet, by);
         if let Some(news) = passed.event {
             self.deliver_soon(host, news);
         }
-        (passed.packet.unwrap_or(packet), passed.link.or(only))
+        (passed.packet.unwrap_or(packet), passed.link.or(egress))
     }
 
     /// The interface by which a packet would be sent.
@@ -111,9 +111,9 @@ impl World {
     /// Injects a packet of an off-path attacker into a medium.
     pub(crate) fn inject(&mut self, medium: MediumId, packet: Vec<u8>) {
         let Some(header) = Header::parse(&packet) else { return };
-        let holder = self.owner_of(medium, header.destination);
+        let owner = self.owner_of(medium, header.destination);
         let router = self.medium(medium).members().find(|(host, _)| self.host(*host).forwards);
-        let target = holder.or(router).and_then(|port| self.link_address(port));
+        let target = owner.or(router).and_then(|port| self.link_address(port));
         let outside = (HostId(usize::MAX), LinkId(0));
         let (sender, bytes) = (ATTACKER_ADDRESS, Rc::new(packet));
         let frame = Frame { sender, destination: target, ethertype: ETHERTYPE_IPV6, bytes };
@@ -197,8 +197,8 @@ impl World {
             Some((ICMPV6, _)) if let Some(Message::EchoRequest(echo)) = datagram::parse_icmp6(packet) => {
                 let (source, destination) = (header.destination, header.source);
                 let back = Header { source, destination, next: ICMPV6, hop_limit: HOP_LIMIT };
-                let only = header.source.is_unicast_link_local().then_some(port.1);
-                self.send(host, datagram::icmp6(back, &Message::EchoReply(echo)), only);
+                let egress = header.source.is_unicast_link_local().then_some(port.1);
+                self.send(host, datagram::icmp6(back, &Message::EchoReply(echo)), egress);
             }
             _ => {
                 self.answer_solicitation(port, header, packet);
@@ -254,13 +254,13 @@ impl World {
         (host, arrived): (HostId, Option<LinkId>),
         header: Header,
         packet: Vec<u8>,
-        only: Option<LinkId>,
+        egress: Option<LinkId>,
     ) {
         let usable = |target: &NextHop| match target {
             NextHop::OnLink(link) | NextHop::Gateway { link, .. } => {
-                only.is_none_or(|only| only == *link) && self.is_up(host, *link)
+                egress.is_none_or(|egress| egress == *link) && self.is_up(host, *link)
             }
-            NextHop::Tunnel(_) | NextHop::Unreachable | NextHop::Blackhole => only.is_none(),
+            NextHop::Tunnel(_) | NextHop::Unreachable | NextHop::Blackhole => egress.is_none(),
         };
         let name = |link| self.host(host).interfaces.get(&link).map_or("tunnels", |interface| interface.name.as_str());
         let arrived = arrived.map(name);

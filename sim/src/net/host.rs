@@ -114,7 +114,7 @@ pub struct Instance {
 
 impl Host {
     /// A host without interfaces.
-    pub fn new(name: &str, birth: impl Fn(u32) -> BoxedEngine + 'static) -> Host {
+    pub fn new(name: &str, spawn: impl Fn(u32) -> BoxedEngine + 'static) -> Host {
         Host {
             name: name.to_owned(),
             interfaces: BTreeMap::new(),
@@ -130,7 +130,7 @@ impl Host {
             refused_per_mille: 0,
             powered: true,
             reports_addresses: false,
-            spawn: Box::new(birth),
+            spawn: Box::new(spawn),
             instances: 0,
             instance: None,
         }
@@ -185,7 +185,7 @@ impl Host {
     /// The time of the engine's monotonic clock at `now`.
     pub fn time(&self, now: Time) -> Time {
         match &self.instance {
-            Some(life) => self.clock.count(now.since(life.started)),
+            Some(instance) => self.clock.count(now.since(instance.started)),
             None => Time::ZERO,
         }
     }
@@ -193,8 +193,8 @@ impl Host {
     /// The view of the running engine; empty if none runs.
     pub fn view(&self, now: Time) -> View {
         let mut view = View::default();
-        if let Some(life) = &self.instance {
-            life.engine.view(self.time(now), &mut view);
+        if let Some(instance) = &self.instance {
+            instance.engine.view(self.time(now), &mut view);
         }
         view
     }

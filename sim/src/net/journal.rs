@@ -39,10 +39,10 @@ impl Journal {
     }
 
     /// The host crashes: a random prefix of the unsynced tail survives.
-    pub fn crash(&mut self, now: Time, chance: &mut Entropy) {
+    pub fn crash(&mut self, now: Time, entropy: &mut Entropy) {
         self.synced(now);
         let lines = u64::try_from(self.tail.len()).unwrap_or(0);
-        for _ in 0..chance.below(lines + 1) {
+        for _ in 0..entropy.below(lines + 1) {
             self.sync_one();
         }
         self.tail.clear();

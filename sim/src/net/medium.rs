@@ -43,11 +43,11 @@ impl Medium {
     }
 
     /// Attaches an interface, with impairments of its own; on a radio channel it moves along `track`.
-    pub fn attach(&mut self, port: Port, track: &Track, chance: &mut Entropy) {
+    pub fn attach(&mut self, port: Port, track: &Track, entropy: &mut Entropy) {
         if let Some(channel) = &mut self.channel {
             channel.attach(port, track.clone());
         }
-        self.members.insert(port, LinkModel::new(self.spec, chance.next_u64()));
+        self.members.insert(port, LinkModel::new(self.spec, entropy.next_u64()));
     }
 
     /// Detaches an interface.

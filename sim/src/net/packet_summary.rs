@@ -41,7 +41,7 @@ pub fn summary(bytes: &[u8]) -> String {
 /// The comment above a line of a case file: the summary of its packet.
 pub fn case_line(line: Line<'_>) -> Option<String> {
     match line {
-        Line::Input(Input::Packet(heard)) => Some(summary(&heard.bytes)),
+        Line::Input(Input::Packet(received)) => Some(summary(&received.bytes)),
         Line::Output(Output::Transmit(sent)) => Some(summary(&sent.bytes)),
         _ => None,
     }

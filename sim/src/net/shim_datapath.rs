@@ -165,13 +165,13 @@ impl ShimDatapath {
         };
         entry.outbound.count(now, packet.len());
         entry.inbound.first = None;
-        let told = core::mem::take(&mut entry.report_sent);
+        let reported = core::mem::take(&mut entry.report_sent);
         let context = &entry.context;
         let rewrites = context.locators != context.id.ulids;
         Processed {
             packet: rewrites.then(|| rewrite(packet, &header, context)),
             link: rewrites.then_some(context.link),
-            event: told.then_some(DatapathEvent::Activity(context.id)),
+            event: reported.then_some(DatapathEvent::Activity(context.id)),
         }
     }
 
@@ -221,7 +221,7 @@ impl ShimDatapath {
         if sent {
             flow.last_sent = now;
         }
-        let due = flow.reported.is_none_or(|told| now.since(told) >= trigger.repeat_after);
+        let due = flow.reported.is_none_or(|reported| now.since(reported) >= trigger.repeat_after);
         let much = trigger.octets.is_some_and(|limit| flow.amount.octets >= limit)
             || trigger.packets.is_some_and(|limit| flow.amount.packets >= limit)
             || sent && trigger.age.is_some_and(|age| now.since(flow.since) >= age);

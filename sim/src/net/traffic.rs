@@ -40,8 +40,8 @@ pub struct TrafficLog {
 impl TrafficLog {
     /// The number of packets sent from `since` on and before `until` that have not arrived.
     pub fn missing(&self, since: Time, until: Time) -> usize {
-        let asked = self.sent.iter().zip(&self.arrived);
-        asked.filter(|(sent, arrived)| (since..until).contains(*sent) && **arrived == 0).count()
+        let sent_packets = self.sent.iter().zip(&self.arrived);
+        sent_packets.filter(|(sent, arrived)| (since..until).contains(*sent) && **arrived == 0).count()
     }
 }
 
@@ -55,9 +55,9 @@ pub struct TrafficSource {
 
 impl TrafficSource {
     /// A source that logs what it sends in `mine` and what arrives from its peer in `others`.
-    pub fn new(talk: TrafficSpec, mine: &Rc<RefCell<TrafficLog>>, others: &Rc<RefCell<TrafficLog>>) -> TrafficSource {
+    pub fn new(spec: TrafficSpec, mine: &Rc<RefCell<TrafficLog>>, others: &Rc<RefCell<TrafficLog>>) -> TrafficSource {
         TrafficSource {
-            spec: talk,
+            spec: spec,
             next: Time::ZERO,
             received_by_us: Rc::clone(mine),
             received_by_peer: Rc::clone(others),

@@ -191,7 +191,7 @@ impl World {
     pub(crate) fn schedule_fix(&mut self, host: HostId) {
         if self.host(host).track.is_some() {
             let instance = self.host(host).instances;
-            let at = self.now() + Duration::from_micros(self.chance.below(1_000_000));
+            let at = self.now() + Duration::from_micros(self.entropy.below(1_000_000));
             self.enqueue(at, Scheduled::Fix { host, instance });
         }
     }

@@ -22,7 +22,7 @@ pub struct World {
     pub clock: Rc<Cell<Time>>,
     queue: BTreeMap<(Time, u64), Scheduled>,
     next_serial: u64,
-    pub(crate) chance: Entropy,
+    pub(crate) entropy: Entropy,
     pub(crate) observations: Vec<Observation>,
     /// Address resolutions in progress.
     pub(crate) resolving: BTreeSet<(HostId, LinkId, Ipv6Addr)>,
@@ -50,7 +50,7 @@ impl World {
             clock: Rc::default(),
             queue: BTreeMap::new(),
             next_serial: 0,
-            chance: Entropy::seed_from_u64(seed),
+            entropy: Entropy::seed_from_u64(seed),
             observations: Vec::new(),
             resolving: BTreeSet::new(),
             watched: BTreeSet::new(),
@@ -75,7 +75,7 @@ impl World {
 
     /// Adds a radio channel without members.
     pub fn add_radio(&mut self, name: &str, spec: RadioSpec) -> MediumId {
-        let seed = self.chance.next_u64();
+        let seed = self.entropy.next_u64();
         self.media.push(Medium::radio(name, spec, seed));
         MediumId(self.media.len() - 1)
     }
@@ -151,8 +151,8 @@ impl World {
     }
 
     /// Schedules `happening` after some time.
-    pub fn schedule(&mut self, after: Duration, happening: Event) {
-        self.enqueue(self.now + after, Scheduled::Event(happening));
+    pub fn schedule(&mut self, after: Duration, event: Event) {
+        self.enqueue(self.now + after, Scheduled::Event(event));
     }
 
     /// Handles the next event before `end`, and returns the observations; `None` if there is no event.
@@ -171,7 +171,7 @@ impl World {
             Scheduled::Fix { host, instance } => self.fix_due(host, instance),
             Scheduled::VirtualInterface { host, instance, link } => self.virtual_changed(host, instance, link),
             Scheduled::Lease { host, link } => self.lease(host, link),
-            Scheduled::Event(happening) => self.apply_event(happening),
+            Scheduled::Event(event) => self.apply_event(event),
         }
         Some(core::mem::take(&mut self.observations))
     }
@@ -211,9 +211,9 @@ impl World {
             self.medium_mut(before).detach((host, link));
         }
         if let Some(after) = medium {
-            let mut chance = Entropy::seed_from_u64(self.chance.next_u64());
+            let mut entropy = Entropy::seed_from_u64(self.entropy.next_u64());
             let track = self.host(host).track();
-            self.medium_mut(after).attach((host, link), &track, &mut chance);
+            self.medium_mut(after).attach((host, link), &track, &mut entropy);
         }
         if before != medium {
             self.request_lease((host, link), medium);
@@ -238,9 +238,9 @@ impl World {
         self.trace(|| format!("{} x {why}", self.host(host).name));
     }
 
-    fn apply_event(&mut self, happening: Event) {
-        self.trace(|| format!("* {}", self.describe_event(&happening)));
-        match happening {
+    fn apply_event(&mut self, event: Event) {
+        self.trace(|| format!("* {}", self.describe_event(&event)));
+        match event {
             Event::Attach(host, link, medium) => self.attach(host, link, medium),
             Event::Roam(host, link, medium) => {
                 let was_up = self.is_up(host, link);
@@ -293,10 +293,10 @@ impl World {
         }
     }
 
-    fn describe_event(&self, happening: &Event) -> String {
+    fn describe_event(&self, event: &Event) -> String {
         let host = |id: &HostId| self.host(*id).name.clone();
         let medium = |id: &MediumId| self.medium(*id).name.clone();
-        match happening {
+        match event {
             Event::Attach(id, link, None) => format!("{} {link} pulled out", host(id)),
             Event::Attach(id, link, Some(to)) => format!("{} {link} plugged into {}", host(id), medium(to)),
             Event::Roam(id, link, to) => format!("{} {link} slips over to {}", host(id), medium(to)),

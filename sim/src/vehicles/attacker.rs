@@ -28,7 +28,7 @@ const NOWHERE: Offset = Offset { east: -60_000.0, north: 40_000.0 };
 #[derive(Debug)]
 pub struct Attacker {
     id: StationId,
-    chance: Entropy,
+    entropy: Entropy,
     overheard: VecDeque<(Time, Rc<Frame>)>,
     number: u64,
     sequence: u16,
@@ -37,8 +37,8 @@ pub struct Attacker {
 impl Attacker {
     /// An attacker that sends as `id`; its choices follow from `seed`.
     pub fn new(id: StationId, seed: u64) -> Attacker {
-        let chance = Entropy::seed_from_u64(seed ^ 0xa77ac);
-        Attacker { id, chance, overheard: VecDeque::new(), number: 1 << 63, sequence: 0 }
+        let entropy = Entropy::seed_from_u64(seed ^ 0xa77ac);
+        Attacker { id, entropy, overheard: VecDeque::new(), number: 1 << 63, sequence: 0 }
     }
 
     /// Overhears frames.
@@ -69,7 +69,7 @@ impl Attacker {
 
     fn next_frame(&mut self, world: &RadioWorld) -> Vec<u8> {
         let here = world.place(self.id).unwrap_or(NOWHERE);
-        match self.chance.below(8) {
+        match self.entropy.below(8) {
             0 => {
                 let source = self.invented_position(world, NOWHERE);
                 self.packet(ExtendedHeader::Beacon { source }, 1, 0)
@@ -81,7 +81,7 @@ impl Attacker {
             }
             // Somewhere else, to be carried along for ever.
             2 | 3 => {
-                let middle = Offset { east: here.east + 2_000.0 * (1 + self.chance.below(3)) as f64, ..here };
+                let middle = Offset { east: here.east + 2_000.0 * (1 + self.entropy.below(3)) as f64, ..here };
                 let area = Area::circle(world.on_earth(middle), 300);
                 let origin = SequencedSource { sequence: self.next(), source: self.own_position(world, here) };
                 self.packet(ExtendedHeader::GeoBroadcast { origin, area }, 10, 400)
@@ -92,8 +92,8 @@ impl Attacker {
                 self.packet(ExtendedHeader::LocationRequest { origin, sought }, 10, 0)
             }
             5 => {
-                let mut noise = vec![0; usize::try_from(self.chance.below(200)).unwrap_or(0)];
-                self.chance.fill(&mut noise);
+                let mut noise = vec![0; usize::try_from(self.entropy.below(200)).unwrap_or(0)];
+                self.entropy.fill(&mut noise);
                 noise
             }
             // Here, to be spread.
@@ -109,13 +109,13 @@ impl Attacker {
     /// A recently overheard frame, or a part of it.
     fn replay(&mut self, now: Time) -> Vec<u8> {
         self.overheard.retain(|(at, _)| now.since(*at) < RECENT);
-        let chosen = self.chance.below(self.overheard.len() as u64);
+        let chosen = self.entropy.below(self.overheard.len() as u64);
         let Some((_, frame)) = usize::try_from(chosen).ok().and_then(|at| self.overheard.get(at)) else {
             return Vec::new();
         };
         let mut bytes = frame.bytes.clone();
-        if self.chance.below(4) == 0 {
-            bytes.truncate(usize::try_from(self.chance.below(bytes.len() as u64)).unwrap_or(0));
+        if self.entropy.below(4) == 0 {
+            bytes.truncate(usize::try_from(self.entropy.below(bytes.len() as u64)).unwrap_or(0));
         }
         bytes
     }
@@ -154,12 +154,12 @@ impl Attacker {
     }
 
     fn small_number(&mut self) -> u8 {
-        u8::try_from(2 + self.chance.below(4)).unwrap_or(2)
+        u8::try_from(2 + self.entropy.below(4)).unwrap_or(2)
     }
 
     fn address(&mut self) -> GeoAddress {
         let mut octets = [0; 6];
-        self.chance.fill(&mut octets);
+        self.entropy.fill(&mut octets);
         // Never one of those that there are.
         octets[0] = 6;
         GeoAddress::new(ItsStationType::BUS, LinkAddress(octets))

@@ -65,11 +65,11 @@ impl DeliveryInvariants {
     pub fn check(&mut self, world: &RadioWorld, mib: &Mib, step: &StationStep) -> Result<(), String> {
         self.frames += step.sent.len() as u64;
         check_bounds(mib, step)?;
-        let heard = match &step.cause {
+        let received = match &step.cause {
             StepCause::FrameReceived(frame) => Packet::parse(&frame.bytes).ok(),
             _ => None,
         };
-        let heard_key = heard.as_ref().and_then(key);
+        let received_key = received.as_ref().and_then(key);
         let mut forwarded = Vec::new();
         for frame in &step.sent {
             let packet = Packet::parse(&frame.bytes).map_err(|error| format!("it sends what is none: {error}"))?;
@@ -79,17 +79,17 @@ impl DeliveryInvariants {
             if !self.sent.insert((step.station, step.instance, key, left, handed)) {
                 return Err(format!("sends {key:?} again"));
             }
-            if key.0 == address(step.station) && heard_key != Some(key) {
+            if key.0 == address(step.station) && received_key != Some(key) {
                 self.check_origin(step, &packet)?;
             } else {
                 forwarded.push(key);
             }
         }
         if matches!(step.cause, StepCause::FrameReceived(_)) {
-            if forwarded.len() > 1 || forwarded.iter().any(|key| Some(*key) != heard_key) {
-                return Err(format!("makes {forwarded:?} of {heard_key:?}"));
+            if forwarded.len() > 1 || forwarded.iter().any(|key| Some(*key) != received_key) {
+                return Err(format!("makes {forwarded:?} of {received_key:?}"));
             }
-            self.check_no_copy(step, heard.as_ref())?;
+            self.check_no_copy(step, received.as_ref())?;
         }
         step.delivered.as_deref().map_or(Ok(()), |payload| self.check_delivery(world, step, payload))
     }
@@ -105,13 +105,13 @@ impl DeliveryInvariants {
     }
 
     /// On reception a station sends, of its own, only an LS reply to a request for it, and packets that have waited.
-    fn check_no_copy(&self, step: &StationStep, heard: Option<&Packet<'_>>) -> Result<(), String> {
-        let heard_key = heard.and_then(key);
+    fn check_no_copy(&self, step: &StationStep, received: Option<&Packet<'_>>) -> Result<(), String> {
+        let received_key = received.and_then(key);
         let of_own = |packet: &Packet<'_>| packet.extended.source().address.mid == address(step.station);
         let own = step.sent.iter().filter_map(|frame| Packet::parse(&frame.bytes).ok());
         let own = own.filter(|packet| of_own(packet) && packet.payload.is_empty());
-        let own = own.filter(|packet| heard_key.is_none() || key(packet) != heard_key);
-        let is_asked = matches!(heard.map(|packet| packet.extended),
+        let own = own.filter(|packet| received_key.is_none() || key(packet) != received_key);
+        let is_asked = matches!(received.map(|packet| packet.extended),
             Some(ExtendedHeader::LocationRequest { sought, .. }) if sought.mid == address(step.station));
         let answers = own.map(|packet| matches!(packet.extended, ExtendedHeader::LocationReply { .. }) && is_asked);
         match answers.collect::<Vec<_>>().as_slice() {

@@ -98,33 +98,33 @@ impl SeededWorld for VehicleWorld {
     }
 
     fn run(&mut self) -> Result<RunResult, String> {
-        let mut promises = Vec::new();
+        let mut expected = Vec::new();
         if self.scenario.kind.has_shores() {
-            promises.extend(self.send_to_far_shore()?);
+            expected.extend(self.send_to_far_shore()?);
         }
-        for (at, act) in core::mem::take(&mut self.scenario.script) {
+        for (at, action) in core::mem::take(&mut self.scenario.script) {
             self.wait_until(at)?;
-            self.apply_action(act)?;
+            self.apply_action(action)?;
         }
         if self.scenario.kind.has_shores() {
             self.wait_until(Time::ZERO + CROSSING)?;
         } else {
             self.wait_until(Time::ZERO + FAULTS_SPAN + SETTLE)?;
             for _ in 0..REQUESTS {
-                promises.push(self.request_and_expect()?);
+                expected.push(self.request_and_expect()?);
                 self.wait_until(self.scenario.world.now() + REQUEST_INTERVAL)?;
             }
             self.wait_until(self.scenario.world.now() + MAX_TRANSIT)?;
         }
-        promises.iter().try_for_each(|promise| self.check_delivered(promise))?;
-        let owed = |promise: &&ExpectedDelivery| !promise.receivers.is_empty();
+        expected.iter().try_for_each(|delivery| self.check_delivered(delivery))?;
+        let owed = |delivery: &&ExpectedDelivery| !delivery.receivers.is_empty();
         Ok(RunResult {
             kind: self.scenario.kind,
             stations: self.scenario.stations,
             steps: self.steps,
             frames: self.invariants.frames,
             deliveries: self.invariants.deliveries(),
-            expected: u32::try_from(promises.iter().filter(owed).count()).unwrap_or(u32::MAX),
+            expected: u32::try_from(expected.iter().filter(owed).count()).unwrap_or(u32::MAX),
         })
     }
 }
@@ -163,9 +163,9 @@ impl VehicleWorld {
         Ok(())
     }
 
-    fn apply_action(&mut self, act: VehicleEvent) -> Result<(), String> {
+    fn apply_action(&mut self, action: VehicleEvent) -> Result<(), String> {
         let world = &mut self.scenario.world;
-        match act {
+        match action {
             VehicleEvent::Request(by, request) => return self.request(by, request).map(drop),
             VehicleEvent::SetPower(id, false) => world.switch_off(id),
             VehicleEvent::SetPower(id, true) => world.switch_on(id),
@@ -194,14 +194,14 @@ impl VehicleWorld {
         let area = Area::circle(world.on_earth(Offset { east: middle, north: 0.0 }), 900);
         let there: BTreeSet<StationId> =
             world.places().into_iter().filter(|(_, place)| place.east > 1_990.0).map(|(id, _)| id).collect();
-        let mut promises = Vec::new();
+        let mut expected = Vec::new();
         for to in
             [TransportType::GeoBroadcast(area), TransportType::GeoAnycast(area), TransportType::GeoBroadcast(area)]
         {
             let request = PacketRequest {
                 class: TrafficClass(0x80),
                 lifetime: Some(Duration::from_secs(600)),
-                ..self.scenario.author.request(to)
+                ..self.scenario.builder.request(to)
             };
             // Station 1 is nearest to the water.
             let by = StationId(1);
@@ -210,16 +210,16 @@ impl VehicleWorld {
                 TransportType::GeoAnycast(_) => Receivers::AnyOf(there.clone()),
                 _ => Receivers::All(there.clone()),
             };
-            promises.push(ExpectedDelivery { number, by, to, receivers });
+            expected.push(ExpectedDelivery { number, by, to, receivers });
         }
-        Ok(promises)
+        Ok(expected)
     }
 
     /// A request after the last fault, and its expected receivers.
     fn request_and_expect(&mut self) -> Result<ExpectedDelivery, String> {
-        let VehicleScenario { world, author, stations, .. } = &mut self.scenario;
-        let (by, to) = (author.station(*stations), author.to(world, *stations));
-        let request = author.request(to);
+        let VehicleScenario { world, builder, stations, .. } = &mut self.scenario;
+        let (by, to) = (builder.station(*stations), builder.to(world, *stations));
+        let request = builder.request(to);
         let graph = Graph::new(world.places(), RANGE);
         let receivers = self.expected_receivers(&graph, by, &to);
         let number = self.request(by, request)?;
@@ -310,8 +310,8 @@ impl VehicleWorld {
         geometry::contains(&grown, self.scenario.world.on_earth(place))
     }
 
-    fn check_delivered(&self, promise: &ExpectedDelivery) -> Result<(), String> {
-        let ExpectedDelivery { number, by, to, receivers } = promise;
+    fn check_delivered(&self, delivery: &ExpectedDelivery) -> Result<(), String> {
+        let ExpectedDelivery { number, by, to, receivers } = delivery;
         let received = self.invariants.receivers(*number);
         let failed = match receivers {
             Receivers::All(all) if !all.is_subset(&received) => {

@@ -91,20 +91,20 @@ pub struct VehicleScenario {
     /// Events in order of time.
     pub script: Vec<(Time, VehicleEvent)>,
     /// The generator of further choices.
-    pub author: ScenarioBuilder,
+    pub builder: ScenarioBuilder,
 }
 
 impl VehicleScenario {
     /// The world of `seed`.
     pub fn new(seed: u64) -> VehicleScenario {
         let kind = VehicleKind::of_seed(seed);
-        let mut author = ScenarioBuilder { chance: Entropy::seed_from_u64(seed ^ 0x8947), next: 1 };
+        let mut builder = ScenarioBuilder { entropy: Entropy::seed_from_u64(seed ^ 0x8947), next: 1 };
         // Where all stand still: who moves may come to be nearer than where a gap began, on a way it was passed before.
         let recovery = matches!(kind, VehicleKind::Row | VehicleKind::Plane) && (seed / 10).is_multiple_of(2);
-        let mib = Mib { recovery, ..author.mib(kind) };
+        let mib = Mib { recovery, ..builder.mib(kind) };
         let mut world =
             RadioWorld::new(RadioSpec { range: RANGE, lossless_range: RANGE, ..RadioSpec::default() }, seed);
-        let tracks = author.tracks(kind);
+        let tracks = builder.tracks(kind);
         let stations = u32::try_from(tracks.len()).unwrap_or(0);
         for (id, track) in (1..).zip(tracks) {
             world.add(StationId(id), track, mib.clone());
@@ -113,16 +113,16 @@ impl VehicleScenario {
             let place = Offset { east: -100.0, north: if kind.has_shores() { 120.0 } else { 0.0 } };
             world.add_transmitter(ATTACKER, place);
         }
-        let mut script = author.script(kind, &world, stations);
+        let mut script = builder.script(kind, &world, stations);
         script.sort_by_key(|(at, _)| *at);
-        VehicleScenario { kind, mib, world, stations, script, author }
+        VehicleScenario { kind, mib, world, stations, script, builder }
     }
 }
 
 /// Makes random choices.
 #[derive(Debug)]
 pub struct ScenarioBuilder {
-    chance: Entropy,
+    entropy: Entropy,
     /// The number of the next payload.
     next: u64,
 }
@@ -137,12 +137,12 @@ impl ScenarioBuilder {
             (mib.unicast_buffer, mib.broadcast_buffer, mib.cbf_buffer) = (16 << 10, 16 << 10, 16 << 10);
         } else if !kind.has_shores() {
             // On a plane whoever is first may keep still the only one who hears somebody (§F.3).
-            mib.in_area = match self.chance.below(4) {
+            mib.in_area = match self.entropy.below(4) {
                 0 | 1 if kind.is_line() => AreaForwarding::Contention,
                 2 if kind.is_line() => AreaForwarding::Advanced,
                 _ => AreaForwarding::Simple,
             };
-            mib.non_area = if kind.is_line() && self.chance.one_in(3) {
+            mib.non_area = if kind.is_line() && self.entropy.one_in(3) {
                 NonAreaForwarding::Contention
             } else {
                 NonAreaForwarding::Greedy
@@ -151,20 +151,20 @@ impl ScenarioBuilder {
         if kind.is_hostile() || kind.has_shores() || !kind.is_line() {
             mib.in_area = AreaForwarding::Simple;
         }
-        if self.chance.one_in(4) {
+        if self.entropy.one_in(4) {
             mib.beacon_hops = 3;
         }
         mib
     }
 
     fn tracks(&mut self, kind: VehicleKind) -> Vec<Track> {
-        let count = 4 + self.chance.below(8);
+        let count = 4 + self.entropy.below(8);
         let line = |east: f64| Offset { east, north: 0.0 };
         match kind {
             VehicleKind::Row | VehicleKind::Crashes => {
                 let mut east = 0.0;
                 let mut next = || {
-                    east += 60.0 + self.chance.fraction(220.0);
+                    east += 60.0 + self.entropy.fraction(220.0);
                     Track::standing(line(east))
                 };
                 (0..count).map(|_| next()).collect()
@@ -176,9 +176,9 @@ impl ScenarioBuilder {
                 (0..count + 4).map(|_| self.drive()).collect()
             }
             VehicleKind::Convoy => {
-                let (speed, mut east) = (8.0 + self.chance.fraction(7.0), 0.0);
+                let (speed, mut east) = (8.0 + self.entropy.fraction(7.0), 0.0);
                 let mut next = || {
-                    east += 170.0 + self.chance.fraction(110.0);
+                    east += 170.0 + self.entropy.fraction(110.0);
                     Track::standing(line(east)).drive_to(line(east + 100_000.0), speed)
                 };
                 (0..count.min(8)).map(|_| next()).collect()
@@ -189,8 +189,8 @@ impl ScenarioBuilder {
 
     /// A drive along a road in either direction, until the faults end.
     fn drive(&mut self) -> Track {
-        let (from, speed) = (self.chance.fraction(1_500.0), 5.0 + self.chance.fraction(30.0));
-        let way = if self.chance.one_in(2) { 1.0 } else { -1.0 };
+        let (from, speed) = (self.entropy.fraction(1_500.0), 5.0 + self.entropy.fraction(30.0));
+        let way = if self.entropy.one_in(2) { 1.0 } else { -1.0 };
         let to = from + way * speed * FAULTS_SPAN.as_secs_f64();
         Track::standing(Offset { east: from, north: 0.0 }).drive_to(Offset { east: to, north: 0.0 }, speed)
     }
@@ -199,13 +199,14 @@ impl ScenarioBuilder {
     fn shores(&mut self) -> Vec<Track> {
         let line = |east: f64| Offset { east, north: 0.0 };
         let mut tracks = Vec::new();
-        for (count, begin, apart) in [(1 + self.chance.below(3), 0.0, -200.0), (1 + self.chance.below(3), SHORE, 200.0)]
+        for (count, begin, apart) in
+            [(1 + self.entropy.below(3), 0.0, -200.0), (1 + self.entropy.below(3), SHORE, 200.0)]
         {
             tracks.extend((0..count).map(|number| Track::standing(line(begin + apart * number as f64))));
         }
-        let speed = 20.0 + self.chance.fraction(10.0);
+        let speed = 20.0 + self.entropy.fraction(10.0);
         let (near, far) = (line(40.0), line(SHORE - 50.0));
-        tracks.push(if self.chance.one_in(2) {
+        tracks.push(if self.entropy.one_in(2) {
             Track::standing(line(-60.0)).pause(Duration::from_secs(20)).drive_to(far, speed)
         } else {
             let mut track = Track::standing(near);
@@ -223,24 +224,24 @@ impl ScenarioBuilder {
 
     fn script(&mut self, kind: VehicleKind, world: &RadioWorld, stations: u32) -> Vec<(Time, VehicleEvent)> {
         let mut script = Vec::new();
-        let times: Vec<Time> = (0..20 + self.chance.below(20)).map(|_| self.moment()).collect();
+        let times: Vec<Time> = (0..20 + self.entropy.below(20)).map(|_| self.moment()).collect();
         for at in times {
             let by = self.station(stations);
             let to = self.to(world, stations);
             script.push((at, VehicleEvent::Request(by, self.request(to))));
         }
         if matches!(kind, VehicleKind::Crashes | VehicleKind::Storm) {
-            for _ in 0..1 + self.chance.below(5) {
+            for _ in 0..1 + self.entropy.below(5) {
                 let (at, id) = (self.moment(), self.station(stations));
-                let back = at + Duration::from_millis(self.chance.below(10_000));
+                let back = at + Duration::from_millis(self.entropy.below(10_000));
                 script.push((at, VehicleEvent::SetPower(id, false)));
                 script.push((back.min(Time::ZERO + FAULTS_SPAN), VehicleEvent::SetPower(id, true)));
             }
         }
         if matches!(kind, VehicleKind::Lossy | VehicleKind::Storm) {
             let calm = world.radio_spec();
-            let rate_bps = if self.chance.one_in(2) { Some(6_000_000) } else { None };
-            let (loss, duplicate) = (self.chance.fraction(0.3), self.chance.fraction(0.2));
+            let rate_bps = if self.entropy.one_in(2) { Some(6_000_000) } else { None };
+            let (loss, duplicate) = (self.entropy.fraction(0.3), self.entropy.fraction(0.2));
             script.push((
                 Time::ZERO,
                 VehicleEvent::SetRadio(RadioSpec { loss, duplicate, rate_bps, lossless_range: 200.0, ..calm }),
@@ -254,18 +255,18 @@ impl ScenarioBuilder {
     pub fn request(&mut self, to: TransportType) -> PacketRequest {
         let mut payload = self.next.to_be_bytes().to_vec();
         self.next += 1;
-        payload.resize(8 + usize::try_from(self.chance.below(200)).unwrap_or(0), 0x55);
-        let class = TrafficClass(if self.chance.one_in(3) { 0x80 } else { 0 });
+        payload.resize(8 + usize::try_from(self.entropy.below(200)).unwrap_or(0), 0x55);
+        let class = TrafficClass(if self.entropy.one_in(3) { 0x80 } else { 0 });
         PacketRequest { to, upper: UpperProtocol::BtpB, payload, class, lifetime: None, hops: None, repetition: None }
     }
 
     /// A random destination.
     pub fn to(&mut self, world: &RadioWorld, stations: u32) -> TransportType {
-        match self.chance.below(8) {
+        match self.entropy.below(8) {
             0..=2 => TransportType::GeoUnicast(geo_address(self.station(stations))),
             3 | 4 => TransportType::GeoBroadcast(self.area(world, stations)),
             5 => TransportType::GeoAnycast(self.area(world, stations)),
-            6 => TransportType::TopologyBroadcast(u8::try_from(1 + self.chance.below(10)).unwrap_or(1)),
+            6 => TransportType::TopologyBroadcast(u8::try_from(1 + self.entropy.below(10)).unwrap_or(1)),
             _ => TransportType::SingleHop,
         }
     }
@@ -274,10 +275,10 @@ impl ScenarioBuilder {
     fn area(&mut self, world: &RadioWorld, stations: u32) -> Area {
         let near = world.place(self.station(stations)).unwrap_or(Offset { east: 0.0, north: 0.0 });
         let (east, north) =
-            (near.east + self.chance.fraction(400.0) - 200.0, near.north + self.chance.fraction(100.0) - 50.0);
+            (near.east + self.entropy.fraction(400.0) - 200.0, near.north + self.entropy.fraction(100.0) - 50.0);
         let center = world.on_earth(Offset { east, north });
-        let metres = |author: &mut ScenarioBuilder| u16::try_from(100 + author.chance.below(900)).unwrap_or(100);
-        let shape = match self.chance.below(4) {
+        let metres = |builder: &mut ScenarioBuilder| u16::try_from(100 + builder.entropy.below(900)).unwrap_or(100);
+        let shape = match self.entropy.below(4) {
             0 => Shape::Rectangle,
             1 => Shape::Ellipse,
             _ => return Area::circle(center, metres(self)),
@@ -287,20 +288,20 @@ impl ScenarioBuilder {
             center,
             a: metres(self),
             b: metres(self),
-            angle: u16::try_from(self.chance.below(360)).unwrap_or(0),
+            angle: u16::try_from(self.entropy.below(360)).unwrap_or(0),
         }
     }
 
     /// One of the stations.
     pub fn station(&mut self, stations: u32) -> StationId {
-        StationId(1 + u32::try_from(self.chance.below(u64::from(stations))).unwrap_or(0))
+        StationId(1 + u32::try_from(self.entropy.below(u64::from(stations))).unwrap_or(0))
     }
 
     fn moment(&mut self) -> Time {
-        Time::ZERO + Duration::from_millis(self.chance.below(FAULTS_SPAN.as_millis() as u64))
+        Time::ZERO + Duration::from_millis(self.entropy.below(FAULTS_SPAN.as_millis() as u64))
     }
 
     fn anywhere(&mut self, extent: f64) -> Offset {
-        Offset { east: self.chance.fraction(extent), north: self.chance.fraction(extent) }
+        Offset { east: self.entropy.fraction(extent), north: self.entropy.fraction(extent) }
     }
 }

@@ -149,7 +149,7 @@ impl RadioWorld {
 
     /// Adds a station and switches it on.
     pub fn add(&mut self, id: StationId, track: Track, mib: Mib) {
-        let (seed, from_zero) = (self.network.chance.next_u64(), self.numbers_from_zero);
+        let (seed, from_zero) = (self.network.entropy.next_u64(), self.numbers_from_zero);
         let upper_layer = Rc::clone(&self.upper_layer);
         let interfaces = ["radio0".to_owned()].into();
         let station = ItsStationType::PASSENGER_CAR;

@@ -45,17 +45,17 @@ impl CareOfPrefixInvariants {
     ///
     /// # Errors
     /// The violated invariant.
-    pub fn check(&mut self, topology: &mut Topology, facts: &[Observation]) -> Result<(), String> {
+    pub fn check(&mut self, topology: &mut Topology, observations: &[Observation]) -> Result<(), String> {
         let now = topology.world.now();
-        for fact in facts {
-            match fact {
+        for observation in observations {
+            match observation {
                 Observation::Started(host) => {
                     self.started.insert(*host, now);
                     // What an earlier life told is known to nobody.
                     self.advertised
                         .iter_mut()
                         .filter(|((of, _), _)| of == host)
-                        .for_each(|(_, told)| told.preferred_until = now);
+                        .for_each(|(_, entry)| entry.preferred_until = now);
                 }
                 Observation::Roamed(host, link) => drop(self.roamed.insert((*host, *link), now)),
                 Observation::Sent(host, packet) => self.see_packet(now, topology, *host, packet),
@@ -66,7 +66,7 @@ impl CareOfPrefixInvariants {
             }
         }
         // An event may be told to a host in parts: what counts is how it ends.
-        let handled = |mobile: &&MobileRouterHost| facts.contains(&Observation::Handled(mobile.host));
+        let handled = |mobile: &&MobileRouterHost| observations.contains(&Observation::Handled(mobile.host));
         let mut handled = topology
             .mobiles
             .iter()
@@ -77,8 +77,8 @@ impl CareOfPrefixInvariants {
 
     /// Whether an engine runs, and has had time to repair its state.
     fn is_running_normally(&self, now: Time, topology: &Topology, host: HostId) -> bool {
-        let settled = topology.world.host(host).instance.as_ref().is_some_and(|life| life.stale_removed);
-        settled && self.started.get(&host).is_none_or(|born| now > *born + STARTUP_TIME)
+        let settled = topology.world.host(host).instance.as_ref().is_some_and(|instance| instance.stale_removed);
+        settled && self.started.get(&host).is_none_or(|started| now > *started + STARTUP_TIME)
     }
 
     fn see_packet(&mut self, now: Time, topology: &mut Topology, host: HostId, packet: &[u8]) {
@@ -108,7 +108,7 @@ impl CareOfPrefixInvariants {
     fn check_advertised(&self, now: Time, topology: &Topology, mobile: &MobileRouterHost) -> Result<(), String> {
         let host = mobile.host;
         let mine = self.advertised.range((host, Prefix::ALL)..).take_while(|((of, _), _)| *of == host);
-        for ((_, prefix), _) in mine.filter(|(_, told)| told.preferred_until > now) {
+        for ((_, prefix), _) in mine.filter(|(_, entry)| entry.preferred_until > now) {
             let source = prefix.with_identifier(0x9999).unwrap_or(Ipv6Addr::UNSPECIFIED);
             let header = Header { source, destination: topology.peer(), next: UDP, hop_limit: 64 };
             let target = topology.world.host(host).kernel.route(&header, Some(topology::INSIDE_INTERFACE), |_| true);
@@ -154,17 +154,18 @@ impl CareOfPrefixInvariants {
     fn belongs(&self, now: Time, topology: &Topology, medium: MediumId, source: Ipv6Addr) -> bool {
         let advertised = topology.visited.iter().position(|visited| *visited == medium);
         let advertised = advertised.and_then(|index| u16::try_from(index).ok()).map(topology::visited_prefix);
-        let lent = || self.leases.iter().filter(|((on, _), until)| *on == medium && now <= **until + SLACK);
+        let leased = || self.leases.iter().filter(|((on, _), until)| *on == medium && now <= **until + SLACK);
         let inside = topology.mobiles.iter().find(|mobile| mobile.ingress_medium == medium);
-        let told = |host| {
+        let advertised_by = |host| {
             let mine = self.advertised.range((host, Prefix::ALL)..).take_while(move |((of, _), _)| *of == host);
-            mine.filter(|(_, told)| now <= told.valid_until + SLACK).map(|((_, prefix), _)| *prefix)
+            mine.filter(|(_, entry)| now <= entry.valid_until + SLACK).map(|((_, prefix), _)| *prefix)
         };
         let home = (medium == topology.home).then(topology::home_prefix);
         let own = topology.mobiles.iter().filter(|_| medium == topology.home).map(|mobile| mobile.prefix);
         advertised.into_iter().chain(home).chain(own).any(|prefix| prefix.contains(source))
-            || lent().any(|((_, prefix), _)| prefix.contains(source))
-            || inside
-                .is_some_and(|outer| outer.prefix.contains(source) || told(outer.host).any(|it| it.contains(source)))
+            || leased().any(|((_, prefix), _)| prefix.contains(source))
+            || inside.is_some_and(|outer| {
+                outer.prefix.contains(source) || advertised_by(outer.host).any(|it| it.contains(source))
+            })
     }
 }

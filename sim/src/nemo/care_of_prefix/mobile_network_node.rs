@@ -98,7 +98,7 @@ pub struct MobileNetworkNode {
     spec: NodeSpec,
     router: Option<Ipv6Addr>,
     addresses: BTreeMap<Prefix, FormedAddress>,
-    ledger: Rc<RefCell<EchoLog>>,
+    log: Rc<RefCell<EchoLog>>,
     next: Time,
     sent: u32,
 }
@@ -116,9 +116,9 @@ struct FormedAddress {
 
 impl MobileNetworkNode {
     /// A node that writes into `ledger`.
-    pub fn new(seat: NodeSpec, ledger: &Rc<RefCell<EchoLog>>) -> MobileNetworkNode {
-        let ledger = Rc::clone(ledger);
-        MobileNetworkNode { spec: seat, router: None, addresses: BTreeMap::new(), ledger, next: Time::ZERO, sent: 0 }
+    pub fn new(spec: NodeSpec, log: &Rc<RefCell<EchoLog>>) -> MobileNetworkNode {
+        let log = Rc::clone(log);
+        MobileNetworkNode { spec: spec, router: None, addresses: BTreeMap::new(), log, next: Time::ZERO, sent: 0 }
     }
 
     fn receive(&mut self, now: Time, packet: &[u8], out: &mut Outbox) {
@@ -141,7 +141,7 @@ impl MobileNetworkNode {
 
     fn record_answer(&self, echo: &Echo, answer: Answer) {
         let number = usize::from(echo.identifier) << 16 | usize::from(echo.sequence);
-        if let Some(echo) = self.ledger.borrow_mut().echoes.get_mut(number) {
+        if let Some(echo) = self.log.borrow_mut().echoes.get_mut(number) {
             echo.answer.get_or_insert(answer);
         }
     }
@@ -164,7 +164,7 @@ impl MobileNetworkNode {
             if back || was != (formed.preferred_until > now) {
                 // Come back, it is known to nobody until it has asked for somebody.
                 formed.changed = if back { now + ROUTER_LOSS_SPAN } else { now };
-                self.ledger.borrow_mut().disturb(now, formed.address);
+                self.log.borrow_mut().disturb(now, formed.address);
             }
             formed.alive = !valid.is_zero();
             return;
@@ -197,7 +197,7 @@ impl MobileNetworkNode {
             self.addresses.iter().filter(|(_, formed)| formed.valid_until <= now).map(|(prefix, _)| *prefix).collect();
         for prefix in ended {
             let Some(formed) = self.addresses.remove(&prefix) else { continue };
-            self.ledger.borrow_mut().disturb(now, formed.address);
+            self.log.borrow_mut().disturb(now, formed.address);
             out.drop(self.item(formed.address).key());
         }
         self.sent += 1;
@@ -207,9 +207,9 @@ impl MobileNetworkNode {
             let lasts =
                 formed.valid_until > now + DISTURBANCE && (formed.preferred_until > now + DISTURBANCE || !preferred);
             let owed = lasts && formed.changed + DISTURBANCE <= now;
-            let mut ledger = self.ledger.borrow_mut();
-            let number = ledger.echoes.len();
-            ledger.echoes.push(SentEcho {
+            let mut log = self.log.borrow_mut();
+            let number = log.echoes.len();
+            log.echoes.push(SentEcho {
                 source: formed.address,
                 sent: now,
                 preferred,
@@ -226,7 +226,7 @@ impl MobileNetworkNode {
             }
         }
         let state = |formed: &FormedAddress| (formed.address, formed.preferred_until > now);
-        self.ledger.borrow_mut().addresses = self.addresses.values().map(state).collect();
+        self.log.borrow_mut().addresses = self.addresses.values().map(state).collect();
     }
 }
 

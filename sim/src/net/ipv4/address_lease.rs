@@ -33,7 +33,7 @@ impl World {
             return;
         }
         let slowest = if medium.is_some() { MAX_LEASE_DELAY.0 } else { MAX_LEASE_DELAY.1 };
-        let after = Duration::from_millis(self.chance.below(slowest));
+        let after = Duration::from_millis(self.entropy.below(slowest));
         self.enqueue(self.now() + after, Scheduled::Lease { host, link });
     }
 
