@@ -23,6 +23,7 @@ use core::ops::Range;
 use core::time::Duration;
 use roam6_proto::role::Role;
 use roam6_proto::{Entropy, LinkId, Time};
+use std::rc::Rc;
 
 /// A topology to be built.
 #[derive(Debug, Clone)]
@@ -91,21 +92,22 @@ impl TopologySpec {
 }
 
 /// An act of a script, with names, which are resolved in the topology.
-pub struct Act(Box<dyn Fn(&Topology) -> Result<Event, String>>);
+#[derive(Clone)]
+pub struct Act(Rc<dyn Fn(&Topology) -> Result<Event, String>>);
 
 impl Act {
     fn of_host(name: &'static str, event: fn(HostId) -> Event) -> Act {
-        Act(Box::new(move |topology| Ok(event(host(topology, name)?))))
+        Act(Rc::new(move |topology| Ok(event(host(topology, name)?))))
     }
 
     fn of_medium(name: &'static str, event: impl Fn(MediumId) -> Event + 'static) -> Act {
-        Act(Box::new(move |topology| Ok(event(medium(topology, name)?))))
+        Act(Rc::new(move |topology| Ok(event(medium(topology, name)?))))
     }
 }
 
 /// Attaches an interface of a host to a medium.
 pub fn attach(name: &'static str, interface: &'static str, to: &'static str) -> Act {
-    Act(Box::new(move |topology| {
+    Act(Rc::new(move |topology| {
         let id = host(topology, name)?;
         Ok(Event::Attach(id, link(topology, id, interface)?, Some(medium(topology, to)?)))
     }))
@@ -113,7 +115,7 @@ pub fn attach(name: &'static str, interface: &'static str, to: &'static str) -> 
 
 /// Detaches an interface of a host.
 pub fn detach(name: &'static str, interface: &'static str) -> Act {
-    Act(Box::new(move |topology| {
+    Act(Rc::new(move |topology| {
         let id = host(topology, name)?;
         Ok(Event::Attach(id, link(topology, id, interface)?, None))
     }))
@@ -145,7 +147,7 @@ pub fn impair(medium: &'static str, spec: LinkSpec) -> Act {
 }
 
 /// Acts by their time.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub struct Script(Vec<(u64, Act)>);
 
 /// An empty script.

@@ -13,15 +13,14 @@ fn mptcp_connections_get_a_subflow_per_path() {
 }
 
 fn report(results: &[RunResult]) {
-    let mut settled: Vec<_> = results.iter().map(|result| result.settled_after.as_secs()).collect();
-    settled.sort_unstable();
+    let (median, most) = common::median_and_max(results.iter().map(|result| result.settled_after));
     let sum = |of: fn(&RunResult) -> u64| results.iter().map(of).sum::<u64>();
     println!(
         "{} worlds, {} events, {} endpoints made and given up, settled after p50 {} s, max {} s",
         results.len(),
         sum(|result| result.events),
         sum(|result| result.changes),
-        settled.get(settled.len() / 2).unwrap_or(&0),
-        settled.last().unwrap_or(&0),
+        median,
+        most,
     );
 }

@@ -4,8 +4,6 @@ mod common;
 
 use roam6_sim::vehicles::ipv6_hosts::Ipv6HostWorld;
 use roam6_sim::vehicles::run::{RunResult, VehicleWorld};
-use roam6_sim::vehicles::scenario::VehicleKind;
-use std::collections::BTreeMap;
 
 /// Number of worlds unless `ROAM6_WORLDS` is set.
 const WORLDS: u64 = 2_000;
@@ -24,11 +22,7 @@ fn ipv6_hosts_communicate_on_every_virtual_link() {
 }
 
 fn report(results: &[RunResult]) {
-    let mut kinds: BTreeMap<VehicleKind, Vec<&RunResult>> = BTreeMap::new();
-    for result in results {
-        kinds.entry(result.kind).or_default().push(result);
-    }
-    for (kind, results) in kinds {
+    for (kind, results) in common::by_kind(results, |result| result.kind) {
         let sum = |of: fn(&RunResult) -> u64| results.iter().map(|result| of(result)).sum::<u64>();
         println!(
             "{:>8}: {} worlds, {} stations, {} steps, {} frames, {} payloads handed up, {} that had to arrive",

@@ -1,8 +1,11 @@
 //! Runs worlds from their seeds on all processors, for every family.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test says what is wrong by failing")]
+#![allow(dead_code, reason = "each test uses a part")]
 
+use core::time::Duration;
 use roam6_sim::failure::Failure;
 use roam6_sim::run::{SeededWorld, run};
+use std::collections::BTreeMap;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -47,4 +50,20 @@ where
         println!("{failure}");
     }
     assert!(failures.is_empty(), "{} of {worlds} worlds failed", failures.len());
+}
+
+/// The results of the worlds of each kind.
+pub(crate) fn by_kind<R, K: Ord>(results: &[R], kind: fn(&R) -> K) -> BTreeMap<K, Vec<&R>> {
+    let mut kinds: BTreeMap<K, Vec<&R>> = BTreeMap::new();
+    for result in results {
+        kinds.entry(kind(result)).or_default().push(result);
+    }
+    kinds
+}
+
+/// Median and maximum of these durations, in whole seconds.
+pub(crate) fn median_and_max(durations: impl Iterator<Item = Duration>) -> (u64, u64) {
+    let mut seconds: Vec<_> = durations.map(|duration| duration.as_secs()).collect();
+    seconds.sort_unstable();
+    (seconds.get(seconds.len() / 2).copied().unwrap_or(0), seconds.last().copied().unwrap_or(0))
 }
