@@ -65,16 +65,16 @@ pub fn search(
     range: Range<u64>,
     watch: impl Fn(Progress) -> bool + Sync,
 ) -> Option<u64> {
-    let under_way = vec![range.start; threads.get()];
-    let desk = Mutex::new(WorkQueue { next: Some(range.start), in_progress: under_way, found: None });
-    let next = |thread| lock(&desk).next_chunk(thread, range.end);
+    let in_progress = vec![range.start; threads.get()];
+    let queue = Mutex::new(WorkQueue { next: Some(range.start), in_progress, found: None });
+    let next = |thread| lock(&queue).next_chunk(thread, range.end);
     let work = |thread| {
         while let Some((chunk, progress)) = next(thread) {
             if let Some(hit) = job.scan(method, chunk) {
-                lock(&desk).note(hit);
+                lock(&queue).note(hit);
             }
             if !watch(progress) {
-                lock(&desk).next = None;
+                lock(&queue).next = None;
             }
         }
     };
@@ -84,12 +84,12 @@ pub fn search(
             scope.spawn(move || work(thread));
         }
     });
-    lock(&desk).found
+    lock(&queue).found
 }
 
 /// Nothing is half done when a thread ends badly.
-fn lock(desk: &Mutex<WorkQueue>) -> MutexGuard<'_, WorkQueue> {
-    desk.lock().unwrap_or_else(PoisonError::into_inner)
+fn lock(queue: &Mutex<WorkQueue>) -> MutexGuard<'_, WorkQueue> {
+    queue.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

@@ -37,17 +37,17 @@ pub(crate) fn scan(stretch: &Stretch, first: u32, count: u64) -> Option<u32> {
     None
 }
 
-/// Four rounds of both candidates; the state behind them, and what it was before.
+/// For each number four rounds of both candidates; the state behind them, and what it was before.
 macro_rules! four_rounds {
-    ($function:literal, $states:ident, $former:ident, $words:expr) => {{
-        let [words0, words1] = $words;
+    ($function:literal, $states:ident, $former:ident, $words:ident: $($number:literal)+) => { $({
+        let [words0, words1] = $words!($number);
         let [operand0, operand1] = [_mm_sha1nexte_epu32($former[0], words0), _mm_sha1nexte_epu32($former[1], words1)];
         $former = $states;
         $states = [
             _mm_sha1rnds4_epu32::<$function>($states[0], operand0),
             _mm_sha1rnds4_epu32::<$function>($states[1], operand1),
         ];
-    }};
+    })+ };
 }
 
 /// All rounds of both candidates: `$words` for the first four words, then for each further number.
@@ -60,25 +60,10 @@ macro_rules! rounds {
             _mm_sha1rnds4_epu32::<0>(a, _mm_add_epi32(e, first)),
             _mm_sha1rnds4_epu32::<0>(b, _mm_add_epi32(f, second)),
         ];
-        four_rounds!(0, states, former, $words!(1));
-        four_rounds!(0, states, former, $words!(2));
-        four_rounds!(0, states, former, $words!(3));
-        four_rounds!(0, states, former, $words!(4));
-        four_rounds!(1, states, former, $words!(5));
-        four_rounds!(1, states, former, $words!(6));
-        four_rounds!(1, states, former, $words!(7));
-        four_rounds!(1, states, former, $words!(8));
-        four_rounds!(1, states, former, $words!(9));
-        four_rounds!(2, states, former, $words!(10));
-        four_rounds!(2, states, former, $words!(11));
-        four_rounds!(2, states, former, $words!(12));
-        four_rounds!(2, states, former, $words!(13));
-        four_rounds!(2, states, former, $words!(14));
-        four_rounds!(3, states, former, $words!(15));
-        four_rounds!(3, states, former, $words!(16));
-        four_rounds!(3, states, former, $words!(17));
-        four_rounds!(3, states, former, $words!(18));
-        four_rounds!(3, states, former, $words!(19));
+        four_rounds!(0, states, former, $words: 1 2 3 4);
+        four_rounds!(1, states, former, $words: 5 6 7 8 9);
+        four_rounds!(2, states, former, $words: 10 11 12 13 14);
+        four_rounds!(3, states, former, $words: 15 16 17 18 19);
         [
             (_mm_add_epi32(states[0], a), _mm_sha1nexte_epu32(former[0], e)),
             (_mm_add_epi32(states[1], b), _mm_sha1nexte_epu32(former[1], f)),

@@ -12,6 +12,11 @@ macro_rules! twenty {
     ($step:ident, $phase:ident, $($number:literal)*) => { $($step!($phase, $number);)* };
 }
 
+/// Functions for processors that have a feature.
+macro_rules! with_feature {
+    ($feature:literal; $($function:item)*) => { $(#[target_feature(enable = $feature)] #[inline] $function)* };
+}
+
 /// The state after the rounds before the word that varies: all of the first kind, for a block has sixteen words.
 fn head(stretch: &Stretch) -> [u32; 5] {
     stretch.block.iter().take(stretch.word).fold(stretch.before, |[a, b, c, d, e], word| {
