@@ -3,6 +3,7 @@
 
 use crate::filter;
 use crate::supervisor::Supervisor;
+use nix::errno::Errno;
 use nix::fcntl::{FcntlArg, FdFlag, fcntl};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::{SigSet, SigmaskHow, Signal, kill, pthread_sigmask, raise};
@@ -10,7 +11,7 @@ use nix::sys::signalfd::{SfdFlags, SignalFd};
 use nix::unistd::Pid;
 use std::ffi::{OsStr, OsString};
 use std::io::ErrorKind;
-use std::os::fd::{AsFd, AsRawFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, Command, ExitCode, ExitStatus, Stdio};
@@ -46,10 +47,10 @@ pub fn run(command: &[OsString]) -> ExitCode {
 }
 
 /// The command's process before execve(2): installs the seccomp filter, and sends its notification descriptor to the
-/// supervisor over the socket `passage`.
-pub fn become_command(passage: RawFd, command: &[OsString]) -> ExitCode {
+/// supervisor over the socket `supervisor_socket`.
+pub fn become_command(supervisor_socket: RawFd, command: &[OsString]) -> ExitCode {
     let Some((program, arguments)) = command.split_first() else { return fail("no command", FAILED) };
-    if let Err(error) = filter::install(passage) {
+    if let Err(error) = filter::install(supervisor_socket) {
         return fail(format!("{error}; programs not statically linked: mptcpize run COMMAND"), FAILED);
     }
     let caught: SigSet = FORWARDED_SIGNALS.into_iter().collect();
@@ -66,7 +67,7 @@ pub fn become_command(passage: RawFd, command: &[OsString]) -> ExitCode {
 pub fn serve_remaining() -> ExitCode {
     let Ok(listener) = std::io::stdin().as_fd().try_clone_to_owned() else { return ExitCode::from(FAILED) };
     let supervisor = Supervisor::resume(listener);
-    while poll_all(&[supervisor.as_fd()]).is_ok_and(|ready| ready.first() == Some(&PollState::Readable))
+    while wait(&[supervisor.as_fd()], PollTimeout::NONE).is_ok_and(|ready| ready.contains(PollFlags::POLLIN))
         && supervisor.serve_call().is_ok()
     {}
     ExitCode::SUCCESS
@@ -80,8 +81,8 @@ fn supervise(command: &[OsString]) -> Result<ExitStatus, String> {
     let signals = signals.map_err(|error| format!("signals: {error}"))?;
     let (ours, theirs) = UnixStream::pair().map_err(|error| error.to_string())?;
     fcntl(&theirs, FcntlArg::F_SETFD(FdFlag::empty())).map_err(|error| error.to_string())?;
-    let verb = ["mptcp", "become", &theirs.as_raw_fd().to_string(), "--"].map(OsString::from);
-    let started = Command::new(OURSELVES).args(verb).args(command).spawn();
+    let arguments = ["mptcp", "become", &theirs.as_raw_fd().to_string(), "--"].map(OsString::from);
+    let started = Command::new(OURSELVES).args(arguments).args(command).spawn();
     let child = started.map_err(|error| format!("{OURSELVES}: {error}"))?;
     drop(theirs);
     let supervisor = Supervisor::receive(&ours).map_err(|error| error.to_string())?;
@@ -100,19 +101,18 @@ fn wait_for_command(
             supervisor.map_or(Ok(()), hand_over)?;
             return Ok(status);
         }
-        let asked: Vec<_> =
-            [signals.as_fd()].into_iter().chain(supervisor.as_ref().map(|supervisor| supervisor.as_fd())).collect();
-        let ready = poll_all(&asked)?;
-        match ready.get(1) {
-            Some(PollState::Readable) => {
-                supervisor.as_ref().map_or(Ok(()), Supervisor::serve_call).map_err(|error| error.to_string())?
+        let watched: Vec<_> = [signals.as_fd()].into_iter().chain(supervisor.as_ref().map(AsFd::as_fd)).collect();
+        let ready = wait(&watched, PollTimeout::NONE)?;
+        match &supervisor {
+            Some(supervisor) if ready.contains(PollFlags::POLLIN) => {
+                supervisor.serve_call().map_err(|error| error.to_string())?
             }
-            Some(PollState::HungUp) => supervisor = None,
+            Some(_) if ready.intersects(HUNG_UP) => supervisor = None,
             _ => {}
         }
-        while let Ok(Some(told)) = signals.read_signal() {
-            let signal = i32::try_from(told.ssi_signo).ok().and_then(|number| Signal::try_from(number).ok());
-            if let Some(signal) = signal.filter(|signal| *signal != Signal::SIGCHLD && told.ssi_code != SI_KERNEL) {
+        while let Ok(Some(info)) = signals.read_signal() {
+            let signal = i32::try_from(info.ssi_signo).ok().and_then(|number| Signal::try_from(number).ok());
+            if let Some(signal) = signal.filter(|signal| *signal != Signal::SIGCHLD && info.ssi_code != SI_KERNEL) {
                 let _ = kill(process, signal);
             }
         }
@@ -121,9 +121,8 @@ fn wait_for_command(
 
 /// Leaves a process that serves what the command has left running: without one, socket(2) would fail there.
 fn hand_over(supervisor: Supervisor) -> Result<(), String> {
-    let mut asked = [PollFd::new(supervisor.as_fd(), PollFlags::POLLIN)];
-    let over = poll(&mut asked, PollTimeout::ZERO).is_ok() && poll_states(&asked).first() == Some(&PollState::HungUp);
-    if over {
+    let ready = wait(&[supervisor.as_fd()], PollTimeout::ZERO).unwrap_or(PollFlags::empty());
+    if ready.intersects(HUNG_UP) && !ready.contains(PollFlags::POLLIN) {
         return Ok(());
     }
     let mut helper = Command::new(OURSELVES);
@@ -132,29 +131,16 @@ fn hand_over(supervisor: Supervisor) -> Result<(), String> {
     helper.map(drop).map_err(|error| format!("{OURSELVES}: {error}"))
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum PollState {
-    Idle,
-    Readable,
-    /// The other end is closed.
-    HungUp,
-}
+/// The other end of a descriptor is closed.
+const HUNG_UP: PollFlags = PollFlags::POLLHUP.union(PollFlags::POLLERR);
 
-fn poll_all(descriptors: &[std::os::fd::BorrowedFd<'_>]) -> Result<Vec<PollState>, String> {
-    let mut asked: Vec<PollFd<'_>> = descriptors.iter().map(|fd| PollFd::new(*fd, PollFlags::POLLIN)).collect();
-    match poll(&mut asked, PollTimeout::NONE) {
-        Ok(_) | Err(nix::errno::Errno::EINTR) => Ok(poll_states(&asked)),
+/// Waits until one of the descriptors is ready; returns what the last one is ready for.
+fn wait(descriptors: &[BorrowedFd<'_>], timeout: PollTimeout) -> Result<PollFlags, String> {
+    let mut watched: Vec<PollFd<'_>> = descriptors.iter().map(|fd| PollFd::new(*fd, PollFlags::POLLIN)).collect();
+    match poll(&mut watched, timeout) {
+        Ok(_) | Err(Errno::EINTR) => Ok(watched.last().and_then(PollFd::revents).unwrap_or(PollFlags::empty())),
         Err(error) => Err(error.to_string()),
     }
-}
-
-fn poll_states(asked: &[PollFd<'_>]) -> Vec<PollState> {
-    let one = |asked: &PollFd<'_>| match asked.revents() {
-        Some(events) if events.contains(PollFlags::POLLIN) => PollState::Readable,
-        Some(events) if events.intersects(PollFlags::POLLHUP | PollFlags::POLLERR) => PollState::HungUp,
-        _ => PollState::Idle,
-    };
-    asked.iter().map(one).collect()
 }
 
 /// Exits with the command's status, or by the same signal.
