@@ -1,10 +1,10 @@
 //! The kernel's MPTCP connections and subflows: sock_diag(7), what iproute2 shows as `ss -M` and `ss -ti`.
 
-use crate::error::{Context, Error};
-use crate::netlink::generic::{attribute, find, parse_attributes, u32_of};
-use crate::netlink::socket::{errno, error_of, messages};
-use netlink_packet_core::{NLM_F_ACK, NLM_F_DUMP, NLM_F_REQUEST};
-use netlink_sys::{Socket, SocketAddr, protocols};
+use crate::error::Error;
+use crate::netlink::attribute::{attribute, find, parse_attributes, u32_of};
+use crate::netlink::socket::{encode, exchange, open};
+use netlink_packet_core::{NLM_F_ACK, NLM_F_DUMP, NetlinkBuffer};
+use netlink_sys::{Socket, protocols};
 use roam6_proto::base::ids::MptcpToken;
 use roam6_proto::contract::input::{SubflowEvent, SubflowEventKind};
 use roam6_wire::ip6::protocol;
@@ -187,9 +187,6 @@ const BY_FAMILY: u16 = 20;
 const DESTROY: u16 = 21;
 const PROTOCOL_TCP: u32 = protocol::TCP as u32;
 const PROTOCOL_MPTCP: u32 = 262;
-const DONE: u16 = 3;
-const ERROR: u16 = 2;
-const HEADER: u32 = 16;
 /// Attributes of a request and of answers (linux/inet_diag.h).
 const REQUEST_PROTOCOL: u16 = 3;
 const INFO: u16 = 2;
@@ -219,11 +216,7 @@ struct Diag {
 
 impl Diag {
     fn open() -> Result<Diag, Error> {
-        let what = "sock_diag";
-        let mut socket = Socket::new(protocols::NETLINK_SOCK_DIAG).context(what)?;
-        socket.bind(&SocketAddr::new(0, 0)).context(what)?;
-        socket.connect(&SocketAddr::new(0, 0)).context(what)?;
-        Ok(Diag { socket })
+        Ok(Diag { socket: open(protocols::NETLINK_SOCK_DIAG, "sock_diag")? })
     }
 
     /// All sockets of a protocol, of both families.
@@ -262,25 +255,10 @@ impl Diag {
 
     /// Sends a request, and appends all replies.
     fn ask(&mut self, kind: u16, flags: u16, request: &[u8], answers: &mut Vec<Vec<u8>>) -> Result<(), Error> {
-        let what = "connections";
-        let length = HEADER.saturating_add(u32::try_from(request.len()).unwrap_or(u32::MAX));
-        let mut message = length.to_ne_bytes().to_vec();
-        message.extend(kind.to_ne_bytes());
-        message.extend((NLM_F_REQUEST | flags).to_ne_bytes());
-        message.extend([0; 8]);
-        message.extend(request);
-        self.socket.send(&message, 0).context(what)?;
-        loop {
-            let (datagram, _) = self.socket.recv_from_full().map_err(|error| Error::new(what, errno(error).desc()))?;
-            for message in messages(&datagram) {
-                match message.message_type() {
-                    DONE => return Ok(()),
-                    // A kernel without this sock_diag module has no such sockets either, or cannot show them.
-                    ERROR => return error_of(&message).map_or(Ok(()), |(_, why)| Err(Error::new(what, why))),
-                    _ => answers.push(message.payload().to_vec()),
-                }
-            }
-        }
+        // A kernel without this sock_diag module has no such sockets either, or cannot show them.
+        let take = |message: &NetlinkBuffer<&[u8]>| answers.push(message.payload().to_vec());
+        let done = exchange(&self.socket, &encode(kind, flags, 0, request), 0, take);
+        done.map(drop).map_err(|(_, why)| Error::new("connections", why))
     }
 }
 

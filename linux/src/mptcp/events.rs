@@ -2,9 +2,9 @@
 
 use super::netlink::PathManager;
 use crate::error::{Context, Error};
-use crate::netlink::generic::{find, u16_of, u32_of};
-use crate::netlink::socket::{errno, messages};
-use netlink_sys::{Socket, SocketAddr, protocols};
+use crate::netlink::attribute::{find, u16_of, u32_of};
+use crate::netlink::socket::{errno, messages, open};
+use netlink_sys::{Socket, protocols};
 use nix::errno::Errno;
 use roam6_proto::base::ids::MptcpToken;
 use roam6_proto::contract::input::{SubflowEvent, SubflowEventKind};
@@ -50,8 +50,7 @@ impl SubflowEvents {
     pub(crate) fn open() -> Result<SubflowEvents, Error> {
         let group = PathManager::open()?.events_group()?;
         let what = "MPTCP events";
-        let mut socket = Socket::new(protocols::NETLINK_GENERIC).context(what)?;
-        socket.bind(&SocketAddr::new(0, 0)).context(what)?;
+        let socket = open(protocols::NETLINK_GENERIC, what)?;
         socket.add_membership(group).context(what)?;
         socket.set_non_blocking(true).context(what)?;
         // A shorter queue overruns earlier, which is reported.

@@ -10,7 +10,8 @@ pub mod status;
 
 pub use buffers::MIN_RECEIVE_BUFFER;
 
-use crate::error::{Context, Error};
+use crate::error::Error;
+use crate::state_file;
 use buffers::Buffers;
 use netlink::{KernelEndpoint, PathManager};
 use roam6_proto::base::vec_map::VecMap;
@@ -19,7 +20,6 @@ use roam6_proto::contract::item::{MptcpEndpoint, MptcpEndpointFlags, MptcpLimits
 use serde::{Deserialize, Serialize};
 use std::net::Ipv6Addr;
 use std::path::{Path, PathBuf};
-use std::{fs, io};
 
 /// The endpoints and limits of roam6. The kernel's path manager is opened when it is first needed.
 pub(crate) struct Mptcp {
@@ -51,13 +51,9 @@ impl Mptcp {
     /// The file cannot be read.
     pub(crate) fn open(run_dir: &Path) -> Result<Mptcp, Error> {
         let file = run_dir.join("mptcp.json");
-        let written = match fs::read(&file) {
-            Ok(bytes) => serde_json::from_slice(&bytes).map_err(|error| Error::new(file.display(), error))?,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => SavedState::default(),
-            Err(error) => return Err(error).context(file.display()),
-        };
-        let adopting = !written.endpoints.is_empty();
-        Ok(Mptcp { file, saved: written, endpoints: VecMap::new(), limits: None, manager: None, adopting })
+        let saved: SavedState = state_file::read(&file)?;
+        let adopting = !saved.endpoints.is_empty();
+        Ok(Mptcp { file, saved, endpoints: VecMap::new(), limits: None, manager: None, adopting })
     }
 
     /// Adds or changes an endpoint.
@@ -228,14 +224,7 @@ impl Mptcp {
         if written == self.saved {
             return Ok(());
         }
-        let what = self.file.display();
-        if written == SavedState::default() {
-            fs::remove_file(&self.file).context(what)?;
-        } else {
-            let text = serde_json::to_vec(&written).map_err(|error| Error::new(&what, error))?;
-            let new = self.file.with_extension("new");
-            fs::write(&new, text).and_then(|()| fs::rename(&new, &self.file)).context(what)?;
-        }
+        state_file::write(&self.file, &written)?;
         self.saved = written;
         Ok(())
     }

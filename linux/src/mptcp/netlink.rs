@@ -1,7 +1,8 @@
 //! The in-kernel MPTCP path manager by generic netlink, family `mptcp_pm`: what iproute2 shows as `ip mptcp`.
 
 use crate::error::Error;
-use crate::netlink::generic::{FAMILY_GROUPS, Family, attribute, find, parse_attributes, u32_of};
+use crate::netlink::attribute::{NESTED, attribute, find, parse_attributes, u32_of};
+use crate::netlink::generic::{FAMILY_GROUPS, Family};
 use netlink_packet_core::{NLM_F_ACK, NLM_F_DUMP};
 use roam6_proto::LinkId;
 use roam6_proto::contract::item::{MptcpEndpoint, MptcpEndpointFlags, MptcpLimits};
@@ -28,7 +29,6 @@ const ADDRESS_6: u16 = 4;
 const ADDRESS_PORT: u16 = 5;
 const ADDRESS_FLAGS: u16 = 6;
 const ADDRESS_LINK: u16 = 7;
-const NESTED: u16 = 0x8000;
 /// Flags of an address.
 const SIGNAL: u32 = 1;
 const SUBFLOW: u32 = 2;

@@ -1,5 +1,6 @@
 //! Addresses in rtnetlink.
 
+use super::attribute::find_attribute;
 use super::message::Message;
 use super::socket::Request;
 use super::{PROTOCOL, family};
@@ -42,10 +43,8 @@ pub(crate) fn remove(address: &Address) -> Request {
 /// for other addresses.
 pub(crate) fn deprecate(message: &AddressMessage, link: LinkId) -> Option<Request> {
     let made = message.header.index == link.0 && origin(message) == Some(KERNEL_RA);
-    let lifetime = message.attributes.iter().find_map(|attribute| match attribute {
-        AddressAttribute::CacheInfo(lifetime) if lifetime.ifa_preferred > 0 => Some(*lifetime),
-        _ => None,
-    });
+    let lifetime =
+        find_attribute!(message, AddressAttribute::CacheInfo(lifetime) if lifetime.ifa_preferred > 0 => *lifetime);
     let mut lifetime = lifetime.filter(|_| made)?;
     lifetime.ifa_preferred = 0;
     let kept = |attribute: &&AddressAttribute| !matches!(attribute, AddressAttribute::CacheInfo(_));
@@ -74,25 +73,19 @@ pub(crate) fn dump(family: AddressFamily) -> Message {
 /// Reads an address; `None` if it is not of roam6. Whether DAD was requested is not part of a dump.
 pub(crate) fn read(message: &AddressMessage) -> Option<Address> {
     let ours = origin(message) == Some(PROTOCOL);
-    let preferred = message
-        .attributes
-        .iter()
-        .any(|attribute| matches!(attribute, AddressAttribute::CacheInfo(lifetime) if lifetime.ifa_preferred > 0));
+    let preferred = find_attribute!(message, AddressAttribute::CacheInfo(lifetime) => lifetime.ifa_preferred > 0);
     let link = LinkId(message.header.index);
     let prefix_length = message.header.prefix_len;
     let (address, prefix_length) = match (address_of(message), ipv4_of(message)) {
         (Some(address), _) => (address, prefix_length),
         (None, address) => (address?, Prefix::from_ipv4(Ipv4Addr::UNSPECIFIED, prefix_length)?.length()),
     };
-    ours.then_some(Address { link, address, prefix_length, preferred, dad: false })
+    ours.then_some(Address { link, address, prefix_length, preferred: preferred == Some(true), dad: false })
 }
 
 /// The event of an address, `gone` or not. An IPv4 address becomes an IPv4-mapped one.
 pub(crate) fn event(message: &AddressMessage, gone: bool) -> Option<AddressEvent> {
-    let flags = message.attributes.iter().find_map(|attribute| match attribute {
-        AddressAttribute::Flags(flags) => Some(*flags),
-        _ => None,
-    });
+    let flags = find_attribute!(message, AddressAttribute::Flags(flags) => *flags);
     let flags = flags.unwrap_or(AddressFlags::from_bits_retain(u32::from(message.header.flags.bits())));
     let state = if gone {
         AddressState::Removed
@@ -111,34 +104,20 @@ pub(crate) fn event(message: &AddressMessage, gone: bool) -> Option<AddressEvent
 
 /// The origin of an address.
 fn origin(message: &AddressMessage) -> Option<u8> {
-    message.attributes.iter().find_map(|attribute| match attribute {
-        AddressAttribute::Other(other) if other.kind() == IFA_PROTO && other.value_len() == 1 => {
-            let mut octet = [0];
-            other.emit_value(&mut octet);
-            let [octet] = octet;
-            Some(octet)
-        }
-        _ => None,
-    })
+    let other = find_attribute!(message, AddressAttribute::Other(other) if other.kind() == IFA_PROTO => other)?;
+    let mut octet = [0];
+    (other.value_len() == 1).then(|| other.emit_value(&mut octet))?;
+    Some(octet[0])
 }
 
 fn address_of(message: &AddressMessage) -> Option<Ipv6Addr> {
-    let local = message.attributes.iter().find_map(|attribute| match attribute {
-        AddressAttribute::Local(IpAddr::V6(address)) => Some(*address),
-        _ => None,
-    });
-    local.or(message.attributes.iter().find_map(|attribute| match attribute {
-        AddressAttribute::Address(IpAddr::V6(address)) => Some(*address),
-        _ => None,
-    }))
+    let local = find_attribute!(message, AddressAttribute::Local(IpAddr::V6(address)) => *address);
+    local.or_else(|| find_attribute!(message, AddressAttribute::Address(IpAddr::V6(address)) => *address))
 }
 
 /// The local address: on point-to-point links the other attribute is the peer's.
 fn ipv4_of(message: &AddressMessage) -> Option<Ipv6Addr> {
-    message.attributes.iter().find_map(|attribute| match attribute {
-        AddressAttribute::Local(IpAddr::V4(address)) => Some(address.to_ipv6_mapped()),
-        _ => None,
-    })
+    find_attribute!(message, AddressAttribute::Local(IpAddr::V4(address)) => address.to_ipv6_mapped())
 }
 
 fn write(address: &Address) -> AddressMessage {

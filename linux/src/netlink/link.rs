@@ -1,5 +1,6 @@
 //! Network interfaces in rtnetlink: the attributes that roam6 reads, and changes to them.
 
+use super::attribute::{NESTED, attribute, find, text_attribute, text_of, u32_of};
 use super::message::Message;
 use netlink_packet_core::{Emitable, NlaBuffer, NlasIterator};
 use roam6_proto::base::ids::LinkId;
@@ -11,8 +12,6 @@ const HEAD: usize = 16;
 /// Attributes nested in `IFLA_LINKINFO`.
 const IFLA_INFO_KIND: u16 = 1;
 const IFLA_INFO_DATA: u16 = 2;
-/// The flag of an attribute with nested attributes.
-const NESTED: u16 = 0x8000;
 /// Up, with a carrier: a cable is plugged in, a network is joined.
 const SERVES: u32 = (libc::IFF_UP | libc::IFF_LOWER_UP) as u32;
 
@@ -56,11 +55,11 @@ impl Link {
     fn note(&mut self, attribute: &NlaBuffer<&[u8]>) {
         let value = attribute.value();
         match attribute.kind() {
-            libc::IFLA_IFNAME => self.name = text(value),
-            libc::IFLA_MTU => self.mtu = word(value).unwrap_or_default(),
+            libc::IFLA_IFNAME => self.name = text_of(value),
+            libc::IFLA_MTU => self.mtu = u32_of(value).unwrap_or_default(),
             libc::IFLA_ADDRESS => self.address = <[u8; 6]>::try_from(value).ok().map(LinkAddress),
-            libc::IFLA_CARRIER_DOWN_COUNT => self.carrier_losses = word(value).unwrap_or_default(),
-            libc::IFLA_LINKINFO => self.kind = kind(value).unwrap_or_default(),
+            libc::IFLA_CARRIER_DOWN_COUNT => self.carrier_losses = u32_of(value).unwrap_or_default(),
+            libc::IFLA_LINKINFO => self.kind = find(value, IFLA_INFO_KIND).map(text_of).unwrap_or_default(),
             libc::IFLA_STATS64 => self.packets = packets(value).unwrap_or_default(),
             _ => {}
         }
@@ -77,19 +76,6 @@ impl Link {
         };
         (self.family == libc::AF_UNSPEC as u8 && !self.name.is_empty()).then_some(event)
     }
-}
-
-fn text(value: &[u8]) -> String {
-    String::from_utf8_lossy(value).trim_end_matches('\0').to_owned()
-}
-
-fn word(value: &[u8]) -> Option<u32> {
-    value.first_chunk().map(|word| u32::from_ne_bytes(*word))
-}
-
-fn kind(value: &[u8]) -> Option<String> {
-    let mut parts = NlasIterator::new(value).filter_map(Result::ok);
-    parts.find(|part| part.kind() == IFLA_INFO_KIND).map(|part| text(part.value()))
 }
 
 /// The first two numbers of `struct rtnl_link_stats64`.
@@ -115,7 +101,7 @@ impl LinkChange {
 
     /// A new interface, or the other end of a pair.
     pub(crate) fn named(name: &str) -> LinkChange {
-        LinkChange::default().with(libc::IFLA_IFNAME, &[name.as_bytes(), &[0]].concat())
+        LinkChange { attributes: text_attribute(libc::IFLA_IFNAME, name), ..LinkChange::default() }
     }
 
     /// Sets it up.
@@ -130,17 +116,16 @@ impl LinkChange {
 
     /// Sets its kind and the parameters of that kind, which are encoded attributes.
     pub(crate) fn kind(self, kind: &str, parameters: &[u8]) -> LinkChange {
-        let mut info = Vec::new();
-        push(&mut info, IFLA_INFO_KIND, &[kind.as_bytes(), &[0]].concat());
+        let mut info = text_attribute(IFLA_INFO_KIND, kind);
         if !parameters.is_empty() {
-            push(&mut info, IFLA_INFO_DATA | NESTED, parameters);
+            info.extend(attribute(IFLA_INFO_DATA | NESTED, parameters));
         }
         self.with(libc::IFLA_LINKINFO | NESTED, &info)
     }
 
     /// Sets any other attribute (`IFLA_*`).
     pub(crate) fn with(mut self, kind: u16, value: &[u8]) -> LinkChange {
-        push(&mut self.attributes, kind, value);
+        self.attributes.extend(attribute(kind, value));
         self
     }
 
@@ -161,14 +146,6 @@ impl Emitable for LinkChange {
     }
 }
 
-/// Appends an attribute as in rtnetlink(7): length, type, value, padded to a word.
-pub(crate) fn push(octets: &mut Vec<u8>, kind: u16, value: &[u8]) {
-    octets.extend((value.len() as u16).saturating_add(4).to_ne_bytes());
-    octets.extend(kind.to_ne_bytes());
-    octets.extend(value);
-    octets.resize(octets.len().next_multiple_of(4), 0);
-}
-
 /// Dumps all interfaces.
 pub(crate) fn dump() -> Message {
     Message::new(libc::RTM_GETLINK, &LinkChange::default())
@@ -185,8 +162,8 @@ mod tests {
 
     #[test]
     fn link_change_round_trips() {
-        let wish = LinkChange::of(7).up().mtu(1400).kind("ip6tnl", &[]).with(libc::IFLA_IFNAME, b"nemo0\0");
-        let link = Link::read(&wish.octets()).unwrap();
+        let change = LinkChange::of(7).up().mtu(1400).kind("ip6tnl", &[]).with(libc::IFLA_IFNAME, b"nemo0\0");
+        let link = Link::read(&change.octets()).unwrap();
         assert_eq!((link.index, &*link.name, &*link.kind), (7, "nemo0", "ip6tnl"));
         let event = link.event().unwrap();
         assert_eq!((event.mtu, event.up, event.address), (1400, false, None), "its lower layer is not up");

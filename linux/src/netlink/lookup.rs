@@ -57,10 +57,9 @@ fn read(route: &RouteMessage) -> RouteLookup {
             RouteAttribute::Oif(link) => way.link = Some(LinkId(*link)),
             RouteAttribute::Gateway(RouteAddress::Inet6(router)) => way.gateway = Some(*router),
             RouteAttribute::Metrics(metrics) => {
-                way.mtu = metrics.iter().find_map(|metric| match metric {
-                    RouteMetric::Mtu(mtu) => Some(*mtu),
-                    _ => None,
-                });
+                way.mtu = metrics
+                    .iter()
+                    .find_map(|metric| if let RouteMetric::Mtu(mtu) = metric { Some(*mtu) } else { None });
             }
             _ => {}
         }

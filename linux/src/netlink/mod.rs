@@ -1,6 +1,7 @@
 //! Netlink: requests with the kernel's own error text, dumps of whole tables, and announcements.
 
 pub(crate) mod address;
+pub(crate) mod attribute;
 pub(crate) mod family;
 pub(crate) mod generic;
 pub(crate) mod link;

@@ -1,6 +1,7 @@
 //! Neighbour cache and proxy entries in rtnetlink (RFC 4861 §5.1, §7.2.8).
 
 use super::PROTOCOL;
+use super::attribute::find_attribute;
 use super::message::Message;
 use super::socket::Request;
 use netlink_packet_route::AddressFamily;
@@ -91,10 +92,8 @@ pub(crate) fn event(message: &NeighbourMessage) -> Option<NeighbourEvent> {
     if header.family != AddressFamily::Inet6 || header.flags.contains(NeighbourFlags::Proxy) || undecided {
         return None;
     }
-    let link_address = message.attributes.iter().find_map(|attribute| match attribute {
-        NeighbourAttribute::LinkLocalAddress(octets) => <[u8; 6]>::try_from(octets.as_slice()).ok().map(LinkAddress),
-        _ => None,
-    });
+    let octets = find_attribute!(message, NeighbourAttribute::LinkLocalAddress(octets) => octets.as_slice());
+    let link_address = octets.and_then(|octets| octets.try_into().ok()).map(LinkAddress);
     Some(NeighbourEvent {
         link: LinkId(header.ifindex),
         address: address_of(message)?,

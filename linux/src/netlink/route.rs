@@ -86,10 +86,9 @@ impl KernelRoute {
                 }
                 RouteAttribute::Gateway(RouteAddress::Inet6(router)) => route.gateway = Some(*router),
                 RouteAttribute::Metrics(metrics) => {
-                    route.mtu = metrics.iter().find_map(|metric| match metric {
-                        RouteMetric::Mtu(mtu) => Some(*mtu),
-                        _ => None,
-                    });
+                    route.mtu = metrics
+                        .iter()
+                        .find_map(|metric| if let RouteMetric::Mtu(mtu) = metric { Some(*mtu) } else { None });
                 }
                 _ => {}
             }

@@ -1,11 +1,11 @@
 //! A blocking netlink socket: pipelined requests, each with its own result, and dumps of whole tables.
 
+use super::attribute::{find, text_of};
 use super::message::Message;
 use super::rtnl::RtnlMessage;
 use crate::error::{Context, Error};
 use netlink_packet_core::{
-    Emitable, NLM_F_ACK, NLM_F_CREATE, NLM_F_DUMP, NLM_F_DUMP_INTR, NLM_F_EXCL, NLM_F_REPLACE, NLM_F_REQUEST,
-    NetlinkBuffer, NetlinkHeader, NlasIterator,
+    NLM_F_ACK, NLM_F_CREATE, NLM_F_DUMP, NLM_F_DUMP_INTR, NLM_F_EXCL, NLM_F_REPLACE, NLM_F_REQUEST, NetlinkBuffer,
 };
 use netlink_sys::{Socket, SocketAddr, protocols};
 use nix::errno::Errno;
@@ -66,9 +66,9 @@ pub(crate) struct Netlink {
 ///
 /// # Errors
 /// The kernel's, if it refuses the socket.
-pub(crate) fn open(protocol: isize, port: u32, what: &str) -> Result<Socket, Error> {
+pub(crate) fn open(protocol: isize, what: &str) -> Result<Socket, Error> {
     let mut socket = Socket::new(protocol).context(what)?;
-    socket.bind(&SocketAddr::new(port, 0)).context(what)?;
+    socket.bind(&SocketAddr::new(0, 0)).context(what)?;
     socket.connect(&SocketAddr::new(0, 0)).context(what)?;
     socket.set_ext_ack(true).context(what)?;
     socket.set_cap_ack(true).context(what)?;
@@ -76,17 +76,12 @@ pub(crate) fn open(protocol: isize, port: u32, what: &str) -> Result<Socket, Err
 }
 
 impl Netlink {
-    /// A socket for requests.
-    pub(crate) fn open() -> Result<Netlink, Error> {
-        Netlink::bound(0)
-    }
-
     /// A non-blocking socket for the announcements to `groups` (RTNLGRP_*).
     ///
     /// # Errors
     /// The kernel's, if it refuses the socket or a group.
     pub(crate) fn listen(groups: &[u32]) -> Result<Netlink, Error> {
-        let netlink = Netlink::bound(0)?;
+        let netlink = Netlink::open()?;
         for group in groups {
             netlink.socket.add_membership(*group).context(format!("netlink group {group}"))?;
         }
@@ -94,9 +89,13 @@ impl Netlink {
         Ok(netlink)
     }
 
-    fn bound(port: u32) -> Result<Netlink, Error> {
+    /// A socket for requests.
+    ///
+    /// # Errors
+    /// The kernel's, if it refuses the socket.
+    pub(crate) fn open() -> Result<Netlink, Error> {
         let what = "netlink socket";
-        let socket = open(protocols::NETLINK_ROUTE, port, what)?;
+        let socket = open(protocols::NETLINK_ROUTE, what)?;
         // Kernels before 4.20 filter dumps less; all entries are checked again anyway.
         let _ = socket.set_netlink_get_strict_chk(true);
         let size = RECEIVE_QUEUE as crate::sys::Flag;
@@ -133,25 +132,11 @@ impl Netlink {
 
     /// One dump, and whether the table has changed meanwhile.
     fn dump_once(&mut self, message: &Message) -> Result<(Vec<RtnlMessage>, bool), Error> {
-        let what = "netlink dump";
         let mut request = Vec::new();
         let sequence = self.append(&mut request, message, NLM_F_DUMP);
-        self.socket.send(&request, 0).context(what)?;
-        let (mut found, mut changed) = (Vec::new(), false);
-        loop {
-            self.receive().context(what)?;
-            for datagram in messages(&self.buffer) {
-                if datagram.sequence_number() != sequence {
-                    continue;
-                }
-                changed |= datagram.flags() & NLM_F_DUMP_INTR != 0;
-                match datagram.message_type() {
-                    DONE => return Ok((found, changed)),
-                    ERROR => return Err(Error::new(what, error_of(&datagram).map_or(String::new(), |(_, why)| why))),
-                    _ => found.extend(decode(&datagram)),
-                }
-            }
-        }
+        let mut found = Vec::new();
+        let changed = exchange(&self.socket, &request, sequence, |message| found.extend(decode(message)));
+        changed.map(|changed| (found, changed)).map_err(|(_, why)| Error::new("netlink dump", why))
     }
 
     /// The reply to one request; `None` if there is none.
@@ -212,18 +197,7 @@ impl Netlink {
 
     fn append(&mut self, bytes: &mut Vec<u8>, message: &Message, flags: u16) -> u32 {
         self.sequence = self.sequence.wrapping_add(1);
-        let mut header = NetlinkHeader::default();
-        header.flags = NLM_F_REQUEST | flags;
-        header.sequence_number = self.sequence;
-        header.message_type = message.kind;
-        let start = bytes.len();
-        header.length = (header.buffer_len() + message.body.len()) as u32;
-        bytes.resize(start + header.buffer_len(), 0);
-        if let Some(room) = bytes.get_mut(start..) {
-            header.emit(room);
-        }
-        bytes.extend(&message.body);
-        bytes.resize(bytes.len().next_multiple_of(4), 0);
+        bytes.extend(encode(message.kind, flags, self.sequence, &message.body));
         self.sequence
     }
 
@@ -245,14 +219,63 @@ impl AsFd for Netlink {
     }
 }
 
+// Types of messages that end a reply (NLMSG_ERROR, NLMSG_DONE).
 pub(crate) const ERROR: u16 = 2;
 const DONE: u16 = 3;
+/// Octets of the netlink header.
+const HEADER: usize = 16;
 /// Octets of the error code and of the header of the request, before the attributes (NETLINK_CAP_ACK).
-const ERROR_HEAD: usize = 4 + 16;
+const ERROR_HEAD: usize = 4 + HEADER;
 const NLMSGERR_ATTR_MSG: u16 = 1;
 
 pub(crate) fn errno(error: std::io::Error) -> Errno {
     Errno::from_raw(error.raw_os_error().unwrap_or(libc::EIO))
+}
+
+/// A request with its header, padded to a word.
+pub(crate) fn encode(kind: u16, flags: u16, sequence: u32, body: &[u8]) -> Vec<u8> {
+    let mut bytes = ((HEADER + body.len()) as u32).to_ne_bytes().to_vec();
+    bytes.extend(kind.to_ne_bytes());
+    bytes.extend((NLM_F_REQUEST | flags).to_ne_bytes());
+    bytes.extend(sequence.to_ne_bytes());
+    // The port of the sender, which the kernel knows.
+    bytes.extend([0; 4]);
+    bytes.extend(body);
+    bytes.resize(bytes.len().next_multiple_of(4), 0);
+    bytes
+}
+
+/// Sends a request and passes the messages of its reply to `take`, up to the one that ends it. Returns whether the table
+/// has changed during a dump.
+///
+/// # Errors
+/// The kernel's.
+pub(crate) fn exchange(
+    socket: &Socket,
+    request: &[u8],
+    sequence: u32,
+    mut take: impl FnMut(&NetlinkBuffer<&[u8]>),
+) -> Result<bool, (Errno, String)> {
+    let refused = |error: std::io::Error| {
+        let why = error.to_string();
+        (errno(error), why)
+    };
+    socket.send(request, 0).map_err(refused)?;
+    let mut changed = false;
+    loop {
+        let (datagram, _) = socket.recv_from_full().map_err(refused)?;
+        for message in messages(&datagram) {
+            if message.sequence_number() != sequence {
+                continue;
+            }
+            changed |= message.flags() & NLM_F_DUMP_INTR != 0;
+            match message.message_type() {
+                DONE => return Ok(changed),
+                ERROR => return error_of(&message).map_or(Ok(changed), Err),
+                _ => take(&message),
+            }
+        }
+    }
 }
 
 /// The messages of one datagram, up to the first damaged one.
@@ -284,10 +307,7 @@ pub(crate) fn error_of(message: &NetlinkBuffer<&[u8]>) -> Option<(Errno, String)
         return None;
     }
     let errno = Errno::from_raw(code.saturating_neg());
-    let words = NlasIterator::new(payload.get(ERROR_HEAD..).unwrap_or_default())
-        .filter_map(Result::ok)
-        .find(|attribute| attribute.kind() == NLMSGERR_ATTR_MSG)
-        .map(|attribute| String::from_utf8_lossy(attribute.value()).trim_end_matches('\0').to_owned());
+    let words = payload.get(ERROR_HEAD..).and_then(|attributes| find(attributes, NLMSGERR_ATTR_MSG)).map(text_of);
     Some((errno, words.map_or_else(|| errno.desc().to_owned(), |words| format!("{words} ({})", errno.desc()))))
 }
 
@@ -325,9 +345,10 @@ mod tests {
             kernel.send_to(&answer, &own, 0).unwrap();
         }
         let mut netlink = Netlink { socket, sequence: 0, buffer: Vec::new() };
-        let told = netlink.dump(link::dump()).unwrap();
-        let names =
-            told.iter().filter_map(|told| if let RtnlMessage::NewLink(link) = told { Some(&*link.name) } else { None });
+        let messages = netlink.dump(link::dump()).unwrap();
+        let names = messages
+            .iter()
+            .filter_map(|message| if let RtnlMessage::NewLink(link) = message { Some(&*link.name) } else { None });
         assert_eq!(names.collect::<Vec<_>>(), ["one0", "two0"]);
     }
 }

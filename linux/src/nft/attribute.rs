@@ -1,5 +1,8 @@
 //! Netlink attributes of nftables: their types, by the names in linux/netfilter/nf_tables.h, and their encoding.
 
+use crate::netlink::attribute::NESTED;
+pub(super) use crate::netlink::attribute::{attribute, text_attribute as text};
+
 pub(super) const NFTA_TABLE_NAME: u16 = 1;
 pub(super) const NFTA_CHAIN_TABLE: u16 = 1;
 pub(super) const NFTA_CHAIN_NAME: u16 = 3;
@@ -44,29 +47,12 @@ pub(super) const NFTA_BITWISE_XOR: u16 = 5;
 pub(super) const NFTA_REJECT_TYPE: u16 = 1;
 pub(super) const NFTA_REJECT_ICMP_CODE: u16 = 2;
 
-/// The flag of an attribute with nested attributes.
-const NLA_F_NESTED: u16 = 0x8000;
-
 /// An attribute with nested attributes.
 pub(super) fn nested(kind: u16, parts: &[Vec<u8>]) -> Vec<u8> {
-    attribute(kind | NLA_F_NESTED, &parts.concat())
-}
-
-/// A string attribute, zero-terminated.
-pub(super) fn text(kind: u16, value: &str) -> Vec<u8> {
-    attribute(kind, &[value.as_bytes(), &[0]].concat())
+    attribute(kind | NESTED, &parts.concat())
 }
 
 /// A number attribute, in network byte order.
 pub(super) fn number(kind: u16, value: u32) -> Vec<u8> {
     attribute(kind, &value.to_be_bytes())
-}
-
-/// An attribute, padded to a word.
-pub(super) fn attribute(kind: u16, value: &[u8]) -> Vec<u8> {
-    let mut bytes = Vec::from((4 + value.len() as u16).to_ne_bytes());
-    bytes.extend(kind.to_ne_bytes());
-    bytes.extend(value);
-    bytes.resize(bytes.len().next_multiple_of(4), 0);
-    bytes
 }

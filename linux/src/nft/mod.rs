@@ -8,9 +8,10 @@ mod iptables_legacy;
 pub(crate) mod other_firewalls;
 
 use crate::error::{Context, Error};
-use crate::netlink::socket::{ERROR, error_of, messages, open};
+use crate::netlink::socket::{ERROR, encode, error_of, messages, open};
 use attribute::*;
 pub use hooks::Hooks;
+use netlink_packet_core::{NLM_F_ACK, NLM_F_APPEND, NLM_F_CREATE};
 use netlink_sys::{Socket, protocols};
 use nix::errno::Errno;
 use std::io::ErrorKind;
@@ -38,7 +39,7 @@ pub(crate) struct Nftables(Socket);
 
 impl Nftables {
     pub(crate) fn open() -> Result<Nftables, Error> {
-        open(protocols::NETLINK_NETFILTER, 0, "nftables").map(Nftables)
+        open(protocols::NETLINK_NETFILTER, "nftables").map(Nftables)
     }
 
     /// Replaces the rules of `table`; each rule is a list of expressions.
@@ -58,9 +59,7 @@ impl Nftables {
     /// # Errors
     /// The kernel's, if it refuses the request.
     pub(crate) fn has_table(&self, table: &str) -> Result<bool, Error> {
-        let mut bytes = Vec::new();
-        append(&mut bytes, 1, &Message(GET_TABLE, NLM_F_ACK, text(NFTA_TABLE_NAME, table)));
-        match self.exchange(&bytes, 1)? {
+        match self.exchange(&emit(1, &named(GET_TABLE, NLM_F_ACK, table)), 1)? {
             None => Ok(true),
             Some((Errno::ENOENT, _)) => Ok(false),
             Some((_, why)) => Err(Error::new("nftables", why)),
@@ -77,14 +76,13 @@ impl Nftables {
 
     /// Executes all messages in one transaction.
     fn commit(&self, changes: Vec<Message>) -> Result<(), Error> {
-        let mut bytes = Vec::new();
         let last = changes.len();
-        append(&mut bytes, 0, &Message(BATCH_BEGIN, 0, Vec::new()));
+        let mut bytes = emit(0, &Message(BATCH_BEGIN, 0, Vec::new()));
         for (number, Message(kind, flags, attributes)) in (1_u32..).zip(changes) {
             let ack = if number as usize == last { NLM_F_ACK } else { 0 };
-            append(&mut bytes, number, &Message(kind, flags | ack, attributes));
+            bytes.extend(emit(number, &Message(kind, flags | ack, attributes)));
         }
-        append(&mut bytes, 0, &Message(BATCH_END, 0, Vec::new()));
+        bytes.extend(emit(0, &Message(BATCH_END, 0, Vec::new())));
         match self.exchange(&bytes, last)? {
             None => Ok(()),
             Some((_, why)) => Err(Error::new("nftables", why)),
@@ -124,7 +122,7 @@ pub(crate) struct TableChanges {
 
 impl TableMonitor {
     pub(crate) fn open() -> Result<TableMonitor, Error> {
-        let socket = open(protocols::NETLINK_NETFILTER, 0, "nftables")?;
+        let socket = open(protocols::NETLINK_NETFILTER, "nftables")?;
         socket.add_membership(GROUP).context("nftables")?;
         socket.set_non_blocking(true).context("nftables")?;
         Ok(TableMonitor(socket))
@@ -161,10 +159,6 @@ impl AsFd for TableMonitor {
 const GROUP: u32 = 7;
 /// Most announcements read at once.
 const BATCH: usize = 64;
-const NLM_F_REQUEST: u16 = 1;
-const NLM_F_ACK: u16 = 4;
-const NLM_F_CREATE: u16 = 0x400;
-const NLM_F_APPEND: u16 = 0x800;
 const BATCH_BEGIN: u16 = 0x10;
 const BATCH_END: u16 = 0x11;
 const NEW_TABLE: u16 = 0x0a00;
@@ -177,18 +171,14 @@ const NEW_RULE: u16 = 0x0a06;
 /// One message: type, flags, attributes.
 struct Message(u16, u16, Vec<u8>);
 
-fn append(bytes: &mut Vec<u8>, number: u32, Message(kind, flags, attributes): &Message) {
-    let batch = matches!(*kind, BATCH_BEGIN | BATCH_END);
-    let family = if batch { 0 } else { libc::NFPROTO_IPV6 as u8 };
-    let resource = if batch { libc::NFNL_SUBSYS_NFTABLES as u16 } else { 0 };
-    bytes.extend((20 + attributes.len() as u32).to_ne_bytes());
-    bytes.extend(kind.to_ne_bytes());
-    bytes.extend((NLM_F_REQUEST | flags).to_ne_bytes());
-    bytes.extend(number.to_ne_bytes());
-    bytes.extend([0; 4]);
-    bytes.extend([family, 0]);
-    bytes.extend(resource.to_be_bytes());
-    bytes.extend(attributes);
+/// A message with its headers (netlink(7), linux/netfilter/nfnetlink.h).
+fn emit(number: u32, Message(kind, flags, attributes): &Message) -> Vec<u8> {
+    let (family, subsystem) = match *kind {
+        BATCH_BEGIN | BATCH_END => (0, libc::NFNL_SUBSYS_NFTABLES as u16),
+        _ => (libc::NFPROTO_IPV6 as u8, 0),
+    };
+    let [high, low] = subsystem.to_be_bytes();
+    encode(*kind, *flags, number, &[&[family, 0, high, low][..], attributes].concat())
 }
 
 fn named(kind: u16, flags: u16, table: &str) -> Message {

@@ -5,10 +5,10 @@
 use super::attribute::{NFTA_CHAIN_HOOK, NFTA_CHAIN_NAME, NFTA_CHAIN_TABLE, NFTA_HOOK_HOOKNUM};
 use super::hooks::{ForeignHook, Hooks};
 use super::iptables_legacy;
-use crate::error::{Context, Error};
-use crate::netlink::generic::find;
-use crate::netlink::socket::{ERROR, error_of, messages, open};
-use netlink_packet_core::{NLM_F_DUMP, NLM_F_DUMP_INTR, NLM_F_REQUEST};
+use crate::error::Error;
+use crate::netlink::attribute::{find, text_of};
+use crate::netlink::socket::{encode, exchange, open};
+use netlink_packet_core::NLM_F_DUMP;
 use netlink_sys::protocols;
 use nix::errno::Errno;
 use nix::libc;
@@ -19,7 +19,6 @@ const OWN: [&str; 2] = [super::ICMP_FILTER_TABLE, super::SOURCE_FILTER_TABLE];
 const DUMPS: usize = 10;
 const GET_CHAIN: u16 = 0x0a04;
 const NEW_CHAIN: u16 = 0x0a03;
-const DONE: u16 = 3;
 /// Octets of the family, the version and the resource before the attributes.
 const HEAD: usize = 4;
 
@@ -46,29 +45,18 @@ fn chains() -> Result<Vec<ForeignHook>, Error> {
 fn dump() -> Result<(Vec<ForeignHook>, bool), Error> {
     let what = "nftables chains";
     // Without nftables there are none.
-    let Ok(socket) = open(protocols::NETLINK_NETFILTER, 0, what) else { return Ok((Vec::new(), false)) };
-    let mut request = Vec::from(20_u32.to_ne_bytes());
-    request.extend(GET_CHAIN.to_ne_bytes());
-    request.extend((NLM_F_REQUEST | NLM_F_DUMP).to_ne_bytes());
-    request.resize(20, 0);
-    socket.send(&request, 0).context(what)?;
-    let (mut found, mut changed) = (Vec::new(), false);
-    loop {
-        let (datagram, _) = socket.recv_from_full().context(what)?;
-        for message in messages(&datagram) {
-            changed |= message.flags() & NLM_F_DUMP_INTR != 0;
-            match message.message_type() {
-                DONE => return Ok((found, changed)),
-                ERROR => {
-                    return match error_of(&message) {
-                        Some((Errno::EINVAL | Errno::EOPNOTSUPP | Errno::EPROTONOSUPPORT, _)) => Ok((found, changed)),
-                        refused => Err(Error::new(what, refused.map_or(String::new(), |(_, why)| why))),
-                    };
-                }
-                NEW_CHAIN => found.extend(read_chain(message.payload())),
-                _ => {}
-            }
+    let Ok(socket) = open(protocols::NETLINK_NETFILTER, what) else { return Ok((Vec::new(), false)) };
+    let mut found = Vec::new();
+    let changed = exchange(&socket, &encode(GET_CHAIN, NLM_F_DUMP, 0, &[0; HEAD]), 0, |message| {
+        if message.message_type() == NEW_CHAIN {
+            found.extend(read_chain(message.payload()));
         }
+    });
+    match changed {
+        // A kernel without nftables.
+        Err((Errno::EINVAL | Errno::EOPNOTSUPP | Errno::EPROTONOSUPPORT, _)) => Ok((found, false)),
+        Err((_, why)) => Err(Error::new(what, why)),
+        Ok(changed) => Ok((found, changed)),
     }
 }
 
@@ -79,7 +67,7 @@ fn read_chain(payload: &[u8]) -> Option<ForeignHook> {
     let hook = find(find(attributes, NFTA_CHAIN_HOOK)?, NFTA_HOOK_HOOKNUM)?;
     let hook = i32::from_be_bytes(*hook.first_chunk()?);
     let (family, hooks) = forwarding_hooks(family, hook)?;
-    let text = |kind| Some(String::from_utf8_lossy(find(attributes, kind)?).trim_end_matches('\0').to_owned());
+    let text = |kind| find(attributes, kind).map(text_of);
     let (table, chain) = (text(NFTA_CHAIN_TABLE)?, text(NFTA_CHAIN_NAME)?);
     let own = family == "ip6" && OWN.contains(&table.as_str());
     (!own).then(|| ForeignHook { name: format!("nftables {family} {table} {chain}"), hooks })
