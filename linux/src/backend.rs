@@ -24,14 +24,8 @@ pub(crate) fn open(options: &HostOptions) -> Result<Box<dyn Tunnels + Send>, Err
 #[cfg(feature = "bpf")]
 fn bpf(options: &HostOptions, at_driver: bool) -> Result<Box<dyn Tunnels + Send>, Error> {
     use crate::tunnel::bpf::{Bpf, Options};
-    let HostOptions { run_dir, device, max_tunnels: tunnels, dsmip_addresses: carried, .. } = options.clone();
-    Ok(Box::new(Bpf::open(Options {
-        device,
-        run: run_dir,
-        xdp: at_driver,
-        max_tunnels: tunnels,
-        dsmip_addresses: carried,
-    })?))
+    let HostOptions { run_dir, device, max_tunnels, dsmip_addresses, .. } = options.clone();
+    Ok(Box::new(Bpf::open(Options { device, run: run_dir, xdp: at_driver, max_tunnels, dsmip_addresses })?))
 }
 
 #[cfg(not(feature = "bpf"))]

@@ -64,7 +64,8 @@ impl FirewallMonitor {
 
     /// The latest time of the next check.
     pub(crate) fn next_check(&self) -> Option<Time> {
-        self.has_fast_path.then(|| self.release_at.map_or(self.next_check, |lift_at| lift_at.min(self.next_check)))
+        self.has_fast_path
+            .then(|| self.release_at.map_or(self.next_check, |release_at| release_at.min(self.next_check)))
     }
 
     /// Checks for firewalls, and sets the hooks that tunnels respect. Returns a message for the operator.
@@ -107,8 +108,8 @@ impl FirewallMonitor {
             self.release_at = None;
             return seen;
         }
-        let lift_at = *self.release_at.get_or_insert(now + HOLD_TIME);
-        if now < lift_at {
+        let release_at = *self.release_at.get_or_insert(now + HOLD_TIME);
+        if now < release_at {
             return kept;
         }
         self.release_at = None;

@@ -21,6 +21,7 @@ mod shim;
 #[cfg(not(feature = "bpf"))]
 #[path = "shim/absent.rs"]
 mod shim;
+mod state_file;
 mod sys;
 pub mod tuning;
 pub mod tunnel;

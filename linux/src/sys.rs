@@ -79,15 +79,7 @@ pub(crate) fn attach_filter(fd: impl AsFd, program: &[FilterStep]) -> io::Result
     .map(drop)
 }
 
-/// Binds a packet socket to the IPv6 packets of all interfaces.
-pub(crate) fn bind_packet(fd: impl AsFd) -> io::Result<()> {
-    let address = packet_address(LinkId(0), None);
-    let fd = fd.as_fd().as_raw_fd();
-    // SAFETY: the pointer and the length are those of `address`.
-    check(unsafe { libc::bind(fd, std::ptr::from_ref(&address).cast(), length_of::<libc::sockaddr_ll>()) }).map(drop)
-}
-
-/// Binds a packet socket to an EtherType on an interface.
+/// Binds a packet socket to an EtherType on an interface; `LinkId(0)` for all interfaces.
 pub(crate) fn bind_frames(fd: impl AsFd, link: LinkId, ethertype: u16) -> io::Result<()> {
     let mut address = packet_address(link, None);
     address.sll_protocol = ethertype.to_be();

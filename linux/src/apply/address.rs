@@ -38,8 +38,7 @@ impl Holder for AnycastAddress {
     fn put(&self, executor: &mut Executor, _: Option<&Item>) -> Result<Vec<Request>, Error> {
         // An address of the prefix must be assigned before.
         executor.flush();
-        executor.anycasts.put(self)?;
-        Ok(Vec::new())
+        executor.anycasts.put(self).map(|()| Vec::new())
     }
 
     fn drop(&self, executor: &mut Executor) -> Result<Vec<Request>, Error> {

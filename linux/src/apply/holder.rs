@@ -4,8 +4,8 @@ use super::Executor;
 use super::kernel_item::KernelItem;
 use crate::error::Error;
 use crate::netlink::socket::Request;
+use roam6_proto::Item;
 use roam6_proto::contract::item::JournalRecord;
-use roam6_proto::{Item, Key};
 
 /// How the items of one kind are installed on the host. A new kind of item is a new implementation, and a line in
 /// [`holder`].
@@ -17,11 +17,14 @@ pub(super) trait Holder {
     /// The kernel's, or that of the part of the host that installs it.
     fn put(&self, executor: &mut Executor, former: Option<&Item>) -> Result<Vec<Request>, Error>;
 
-    /// Removes the item, which the plan has no longer; otherwise like [`Holder::put`].
+    /// Removes the item, which the plan has no longer; otherwise like [`Holder::put`]. Not called for items that their
+    /// back ends store: the executor removes them by their keys.
     ///
     /// # Errors
     /// The kernel's, or that of the part of the host that removes it.
-    fn drop(&self, executor: &mut Executor) -> Result<Vec<Request>, Error>;
+    fn drop(&self, _: &mut Executor) -> Result<Vec<Request>, Error> {
+        Ok(Vec::new())
+    }
 
     /// The request that installs the item again, and the object that the kernel dumps once it is installed. `None` if the
     /// item is in none of the dumped tables: it is reconciled by itself, or ends with the process.
@@ -59,13 +62,6 @@ impl Holder for JournalRecord {
     fn put(&self, executor: &mut Executor, _: Option<&Item>) -> Result<Vec<Request>, Error> {
         executor.journal.put(self)?;
         executor.records.extend(executor.outcomes.len().checked_sub(1));
-        Ok(Vec::new())
-    }
-
-    fn drop(&self, executor: &mut Executor) -> Result<Vec<Request>, Error> {
-        if let Key::JournalRecord(key) = Item::JournalRecord(self.clone()).key() {
-            executor.journal.drop(&key)?;
-        }
         Ok(Vec::new())
     }
 }

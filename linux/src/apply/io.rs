@@ -9,8 +9,7 @@ use roam6_proto::contract::item::{EthertypeSubscription, UdpPortHold, VirtualInt
 
 impl Holder for EthertypeSubscription {
     fn put(&self, executor: &mut Executor, _: Option<&Item>) -> Result<Vec<Request>, Error> {
-        executor.frames.subscribe(self)?;
-        Ok(Vec::new())
+        executor.frames.subscribe(self).map(|()| Vec::new())
     }
 
     fn drop(&self, executor: &mut Executor) -> Result<Vec<Request>, Error> {
@@ -21,8 +20,7 @@ impl Holder for EthertypeSubscription {
 
 impl Holder for VirtualInterface {
     fn put(&self, executor: &mut Executor, _: Option<&Item>) -> Result<Vec<Request>, Error> {
-        executor.frames.create_tap(self)?;
-        Ok(Vec::new())
+        executor.frames.create_tap(self).map(|()| Vec::new())
     }
 
     fn drop(&self, executor: &mut Executor) -> Result<Vec<Request>, Error> {

@@ -16,18 +16,17 @@ pub(super) enum KernelItem {
 impl KernelItem {
     /// Reads an object; `None` if it is not of roam6.
     pub(super) fn read(message: &RtnlMessage) -> Option<KernelItem> {
-        match message {
-            RtnlMessage::NewRoute(message) => KernelRoute::read(message).map(KernelItem::Route),
-            RtnlMessage::NewRule(message) => rule::read(message).map(|rule| KernelItem::Item(Item::Rule(rule))),
-            RtnlMessage::NewAddress(message) => {
-                address::read(message).map(|address| KernelItem::Item(Item::Address(address)))
+        let item = match message {
+            RtnlMessage::NewRoute(message) => return KernelRoute::read(message).map(KernelItem::Route),
+            RtnlMessage::NewRule(message) => rule::read(message).map(Item::Rule),
+            RtnlMessage::NewAddress(message) => address::read(message).map(Item::Address),
+            RtnlMessage::NewNeighbour(message) => {
+                let proxy = neighbour::read_proxy(message).map(Item::ProxyNeighbour);
+                proxy.or_else(|| neighbour::read(message).map(Item::Neighbour))
             }
-            RtnlMessage::NewNeighbour(message) => neighbour::read_proxy(message)
-                .map(Item::ProxyNeighbour)
-                .or_else(|| neighbour::read(message).map(Item::Neighbour))
-                .map(KernelItem::Item),
             _ => None,
-        }
+        };
+        item.map(KernelItem::Item)
     }
 
     /// Its key in the kernel's tables.

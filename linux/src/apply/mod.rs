@@ -34,7 +34,7 @@ use nix::sys::epoll::Epoll;
 use roam6_proto::base::ids::{AddressPair, ContextId};
 use roam6_proto::base::vec_map::VecMap;
 use roam6_proto::base::vec_set::VecSet;
-use roam6_proto::contract::item::{RouteTable, TunnelId};
+use roam6_proto::contract::item::{Route, RouteTable, TunnelId};
 use roam6_proto::contract::report::HostReport;
 use roam6_proto::{Item, Key, LinkId, Outcome, Put, Report, Time};
 use source_filter::SourceFilters;
@@ -138,11 +138,7 @@ impl Executor {
         let requests = holder(&item).put(self, former.as_ref());
         let put = PutRequest { position, item, former };
         match requests {
-            Ok(requests) => self.pending.extend(requests.into_iter().map(|request| PendingRequest {
-                request,
-                key: key.clone(),
-                put: Some(put.clone()),
-            })),
+            Ok(requests) => self.queue(&key, requests, Some(&put)),
             Err(error) => self.revert(&put, error.to_string()),
         }
     }
@@ -157,14 +153,33 @@ impl Executor {
         };
         self.missing.remove(key);
         match result {
-            Ok(requests) => {
-                let waiting =
-                    requests.into_iter().map(|request| PendingRequest { request, key: key.clone(), put: None });
-                self.pending.extend(waiting);
-            }
+            Ok(requests) => self.queue(key, requests, None),
             Err(error) => {
                 self.reports.push(Report::Host(HostReport::ItemRefused { key: key.clone(), why: error.to_string() }))
             }
+        }
+    }
+
+    /// Adds the requests for an item to those that are sent next.
+    fn queue(&mut self, key: &Key, requests: Vec<Request>, put: Option<&PutRequest>) {
+        let pending = |request| PendingRequest { request, key: key.clone(), put: put.cloned() };
+        self.pending.extend(requests.into_iter().map(pending));
+    }
+
+    /// Installs a route that is not in the plan of the engines, at once.
+    fn install_route(&mut self, route: &Route) {
+        let request = self.to_kernel_route(route).put();
+        let item = Item::Route(route.clone());
+        self.installed.put(&item);
+        self.queue(&item.key(), vec![request], None);
+        self.flush();
+    }
+
+    /// Removes such a route, with the next requests.
+    fn remove_route(&mut self, key: &Key) {
+        if let Some(Item::Route(route)) = self.installed.drop(key) {
+            let request = self.to_kernel_route(&route).remove();
+            self.queue(key, vec![request], None);
         }
     }
 

@@ -2,7 +2,7 @@
 //! context, RFC 5533 §5.15.7). They follow the route of their ULIDs until a program redirects them, so that this route
 //! has an MTU 8 octets lower for all packets.
 
-use super::{Executor, PendingRequest};
+use super::Executor;
 use crate::error::Error;
 use crate::netlink::lookup;
 use crate::shim::HEADER;
@@ -36,16 +36,13 @@ impl Executor {
 
     /// A fork no longer rewrites packets.
     pub(super) fn release_mtu(&mut self, id: ContextId) {
-        let Some(narrow) = self.mtu_reserves.get_mut(&id.ulids) else { return };
-        narrow.forks.remove(&id.fork);
-        if !narrow.forks.is_empty() {
+        let Some(reserve) = self.mtu_reserves.get_mut(&id.ulids) else { return };
+        reserve.forks.remove(&id.fork);
+        if !reserve.forks.is_empty() {
             return;
         }
         if let Some(MtuReserve { route: Some(route), .. }) = self.mtu_reserves.remove(&id.ulids) {
-            let request = self.to_kernel_route(&route).remove();
-            let key = Item::Route(route).key();
-            self.installed.drop(&key);
-            self.pending.push(PendingRequest { request, key, put: None });
+            self.remove_route(&Item::Route(route).key());
             self.flush();
         }
     }
@@ -60,9 +57,9 @@ impl Executor {
     }
 
     fn install_reserve_route(&mut self, ulids: AddressPair, most: u32) -> Result<(), Error> {
-        let led = self.context_routes.contains_key(&ContextId { ulids, fork: Fork::NONE });
-        let done = |narrow: &MtuReserve| narrow.route.is_some();
-        if led || self.mtu_reserves.get(&ulids).is_none_or(done) {
+        let rewrites = self.context_routes.contains_key(&ContextId { ulids, fork: Fork::NONE });
+        let done = |reserve: &MtuReserve| reserve.route.is_some();
+        if rewrites || self.mtu_reserves.get(&ulids).is_none_or(done) {
             return Ok(());
         }
         let Some(way) = lookup::route_lookup(&mut self.netlink, ulids, None)? else { return Ok(()) };
@@ -76,12 +73,9 @@ impl Executor {
             target: way.gateway.map_or(NextHop::OnLink(link), |router| NextHop::Gateway { link, router }),
             mtu: Some(mtu.saturating_sub(HEADER as u32).max(MINIMUM_MTU)),
         };
-        let (request, item) = (self.to_kernel_route(&route).put(), Item::Route(route.clone()));
-        self.installed.put(&item);
-        self.pending.push(PendingRequest { request, key: item.key(), put: None });
-        self.flush();
-        if let Some(narrow) = self.mtu_reserves.get_mut(&ulids) {
-            narrow.route = Some(route);
+        self.install_route(&route);
+        if let Some(reserve) = self.mtu_reserves.get_mut(&ulids) {
+            reserve.route = Some(route);
         }
         Ok(())
     }

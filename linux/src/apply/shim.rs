@@ -1,9 +1,9 @@
 //! The items of the shim: programs on uplinks, contexts in maps, and the route that leads rewritten packets out by the
 //! uplink of their locators, with room for the payload extension header (RFC 5533 §12, §17.1).
 
+use super::Executor;
 use super::holder::Holder;
 use super::sysctl::interface_name;
-use super::{Executor, PendingRequest};
 use crate::error::{Context as _, Error};
 use crate::netlink::link;
 use crate::netlink::lookup::{self, RouteLookup};
@@ -29,8 +29,7 @@ const LOOPBACK: LinkId = LinkId(1);
 impl Holder for ShimUplink {
     fn put(&self, executor: &mut Executor, _: Option<&Item>) -> Result<Vec<Request>, Error> {
         let name = interface_name(self.link)?;
-        executor.open_shim()?.attach(self.link, &name)?;
-        Ok(Vec::new())
+        executor.open_shim()?.attach(self.link, &name).map(|()| Vec::new())
     }
 
     fn drop(&self, executor: &mut Executor) -> Result<Vec<Request>, Error> {
@@ -43,25 +42,17 @@ impl Holder for ShimUplink {
 
 impl Holder for ContextTrigger {
     fn put(&self, executor: &mut Executor, _: Option<&Item>) -> Result<Vec<Request>, Error> {
-        executor.open_shim()?.set_trigger(Some(self))?;
-        Ok(Vec::new())
+        executor.open_shim()?.set_trigger(Some(self)).map(|()| Vec::new())
     }
 
     fn drop(&self, executor: &mut Executor) -> Result<Vec<Request>, Error> {
-        executor.open_shim()?.set_trigger(None)?;
-        Ok(Vec::new())
+        executor.open_shim()?.set_trigger(None).map(|()| Vec::new())
     }
 }
 
 impl Holder for ShimContext {
     fn put(&self, executor: &mut Executor, _: Option<&Item>) -> Result<Vec<Request>, Error> {
-        executor.put_context(self)?;
-        Ok(Vec::new())
-    }
-
-    fn drop(&self, executor: &mut Executor) -> Result<Vec<Request>, Error> {
-        executor.drop_context(self.id)?;
-        Ok(Vec::new())
+        executor.put_context(self).map(|()| Vec::new())
     }
 }
 
@@ -175,14 +166,11 @@ impl Executor {
             target: NextHop::Gateway { link: context.link, router: router.unwrap_or(context.locators.peer) },
             mtu: Some(mtu.saturating_sub(HEADER as u32).max(MINIMUM_MTU)),
         };
-        let request = self.to_kernel_route(&route).put();
         let item = Item::Route(route.clone());
         if self.context_routes.insert(context.id, table).is_none()
             || self.installed.find(&item.key()).as_ref() != Some(&item)
         {
-            self.installed.put(&item);
-            self.pending.push(PendingRequest { request, key: item.key(), put: None });
-            self.flush();
+            self.install_route(&route);
             self.invalidate_cached_route(&route)?;
             if let Some(RouteLookup { link: Some(link), gateway, .. }) =
                 former.filter(|way| way.link != Some(context.link))
@@ -209,17 +197,12 @@ impl Executor {
     fn remove_locator_route(&mut self, id: ContextId) {
         let Some(table) = self.context_routes.remove(&id) else { return };
         let (destination, source) = route_prefixes(id.ulids);
-        let key = Key::Route(table, destination, source, METRIC);
-        if let Some(Item::Route(route)) = self.installed.drop(&key) {
-            let request = self.to_kernel_route(&route).remove();
-            self.pending.push(PendingRequest { request, key, put: None });
-        }
+        self.remove_route(&Key::Route(table, destination, source, METRIC));
         let spare = Key::Address(LOOPBACK, id.ulids.local);
         if !self.context_routes.keys().any(|other| other.ulids.local == id.ulids.local)
             && let Some(Item::Address(address)) = self.installed.drop(&spare)
         {
-            let request = crate::netlink::address::remove(&address);
-            self.pending.push(PendingRequest { request, key: spare, put: None });
+            self.queue(&spare, vec![crate::netlink::address::remove(&address)], None);
         }
         self.flush();
     }
@@ -238,8 +221,7 @@ impl Executor {
             return;
         }
         let address = Address { link: LOOPBACK, address: ulid, prefix_length: 128, preferred: false, dad: false };
-        let key = Key::Address(LOOPBACK, ulid);
-        self.pending.push(PendingRequest { request: crate::netlink::address::put(&address), key, put: None });
+        self.queue(&Key::Address(LOOPBACK, ulid), vec![crate::netlink::address::put(&address)], None);
         self.installed.put(&Item::Address(address));
         self.flush();
     }

@@ -95,15 +95,13 @@ impl SourceFilters {
 
 impl Holder for SourceFilter {
     fn put(&self, executor: &mut Executor, _: Option<&Item>) -> Result<Vec<Request>, Error> {
-        executor.source_filters.put(self)?;
-        Ok(Vec::new())
+        executor.source_filters.put(self).map(|()| Vec::new())
     }
 
     fn drop(&self, executor: &mut Executor) -> Result<Vec<Request>, Error> {
         // Routes out are removed first.
         executor.flush();
-        executor.source_filters.drop(self.link)?;
-        Ok(Vec::new())
+        executor.source_filters.drop(self.link).map(|()| Vec::new())
     }
 }
 

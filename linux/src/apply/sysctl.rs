@@ -6,14 +6,15 @@ use crate::error::{Context, Error};
 use crate::netlink::address;
 use crate::netlink::rtnl::RtnlMessage;
 use crate::netlink::socket::Request;
+use crate::state_file;
 use netlink_packet_route::AddressFamily;
 use nix::net::if_::if_indextoname;
 use roam6_proto::base::vec_map::VecMap;
 use roam6_proto::contract::item::{Sysctl, SysctlSetting};
 use roam6_proto::{Item, LinkId};
 use serde::{Deserialize, Serialize};
+use std::fs;
 use std::path::{Path, PathBuf};
-use std::{fs, io};
 
 /// A file below `/proc/sys/net/ipv6`.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -76,14 +77,8 @@ impl Sysctls {
     pub(crate) fn open(run_dir: &Path) -> Result<Sysctls, Error> {
         fs::create_dir_all(run_dir).context(run_dir.display())?;
         let file = run_dir.join("settings.json");
-        let former = match fs::read(&file) {
-            Ok(bytes) => serde_json::from_slice::<Vec<(SysctlName, i32)>>(&bytes)
-                .map(|former| former.into_iter().collect())
-                .map_err(|error| Error::new(file.display(), error))?,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => VecMap::new(),
-            Err(error) => return Err(error).context(file.display()),
-        };
-        Ok(Sysctls { file, former, current: VecMap::new(), accepting: Vec::new() })
+        let former: Vec<(SysctlName, i32)> = state_file::read(&file)?;
+        Ok(Sysctls { file, former: former.into_iter().collect(), current: VecMap::new(), accepting: Vec::new() })
     }
 
     /// Sets `name` to `value`.
@@ -177,17 +172,8 @@ impl Sysctls {
     }
 
     fn save(&self) -> Result<(), Error> {
-        let what = self.file.display();
-        if self.former.is_empty() {
-            return match fs::remove_file(&self.file) {
-                Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error).context(what),
-                _ => Ok(()),
-            };
-        }
-        let former: Vec<_> = self.former.iter().collect();
-        let text = serde_json::to_vec(&former).map_err(|error| Error::new(&what, error))?;
-        let new = self.file.with_extension("new");
-        fs::write(&new, text).and_then(|()| fs::rename(&new, &self.file)).context(what)
+        let former: Vec<_> = self.former.iter().map(|(name, value)| (name.clone(), *value)).collect();
+        state_file::write(&self.file, &former)
     }
 }
 
@@ -206,8 +192,7 @@ fn write(name: &SysctlName, value: i32) -> Result<(), Error> {
 impl Holder for SysctlSetting {
     fn put(&self, executor: &mut Executor, _: Option<&Item>) -> Result<Vec<Request>, Error> {
         if is_accept_ra_of_all(self) {
-            executor.sysctls.accept_advertisements()?;
-            return Ok(Vec::new());
+            return executor.sysctls.accept_advertisements().map(|()| Vec::new());
         }
         let name = sysctl_name(self)?;
         executor.sysctls.put(&name, self.value)?;
@@ -217,8 +202,7 @@ impl Holder for SysctlSetting {
 
     fn drop(&self, executor: &mut Executor) -> Result<Vec<Request>, Error> {
         if is_accept_ra_of_all(self) {
-            executor.sysctls.restore_advertisements()?;
-            return Ok(Vec::new());
+            return executor.sysctls.restore_advertisements().map(|()| Vec::new());
         }
         let name = executor.sysctl_names.remove(&Item::Sysctl(self.clone()).key());
         // A new interface may have the name, and the sysctl, of one that was removed.
@@ -238,11 +222,10 @@ impl Executor {
             return Ok(Vec::new());
         };
         let all = self.netlink.dump(address::dump(AddressFamily::Inet6))?;
-        let requests = all.iter().filter_map(|message| match message {
-            RtnlMessage::NewAddress(message) => address::deprecate(message, link),
-            _ => None,
-        });
-        Ok(requests.collect())
+        let addresses = all
+            .iter()
+            .filter_map(|message| if let RtnlMessage::NewAddress(shown) = message { Some(shown) } else { None });
+        Ok(addresses.filter_map(|shown| address::deprecate(shown, link)).collect())
     }
 }
 

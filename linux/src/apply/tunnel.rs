@@ -1,8 +1,8 @@
 //! Tunnels, destinations that bypass them, and the routes into them.
 
+use super::Executor;
 use super::holder::Holder;
 use super::installed::mask;
-use super::{Executor, PendingRequest};
 use crate::error::Error;
 use crate::netlink::socket::Request;
 use crate::tunnel::Tunnels;
@@ -17,26 +17,18 @@ const MAX_TUNNEL_DEPTH: usize = 8;
 
 impl Holder for Tunnel {
     fn put(&self, executor: &mut Executor, _: Option<&Item>) -> Result<Vec<Request>, Error> {
-        executor.put_tunnel(self)?;
-        Ok(Vec::new())
-    }
-
-    fn drop(&self, executor: &mut Executor) -> Result<Vec<Request>, Error> {
-        executor.drop_tunnel(self.id)?;
-        Ok(Vec::new())
+        executor.put_tunnel(self).map(|()| Vec::new())
     }
 }
 
 /// A destination that bypasses the tunnels.
 impl Holder for Prefix {
     fn put(&self, executor: &mut Executor, _: Option<&Item>) -> Result<Vec<Request>, Error> {
-        executor.tunnels.put_bypass(*self)?;
-        Ok(Vec::new())
+        executor.tunnels.put_bypass(*self).map(|()| Vec::new())
     }
 
     fn drop(&self, executor: &mut Executor) -> Result<Vec<Request>, Error> {
-        executor.tunnels.drop_bypass(*self)?;
-        Ok(Vec::new())
+        executor.tunnels.drop_bypass(*self).map(|()| Vec::new())
     }
 }
 
@@ -84,7 +76,7 @@ impl Executor {
             let routes: Vec<Route> = routes.filter(|route| route.target == target).collect();
             for route in routes {
                 let request = self.to_kernel_route(&route).put();
-                self.pending.push(PendingRequest { request, key: Item::Route(route).key(), put: None });
+                self.queue(&Item::Route(route).key(), vec![request], None);
             }
         }
         if depth == 0 {

@@ -1,8 +1,11 @@
 //! Loading of BPF programs.
 
-use crate::error::Error;
-use aya::Ebpf;
+use crate::error::{Context, Error};
+use aya::pin::PinError;
+use aya::programs::links::LinkError;
 use aya::programs::{ProgramError, SchedClassifier};
+use aya::{BtfError, Ebpf, EbpfError};
+use core::fmt::Display;
 
 /// Attempts to load a program, should signals interrupt the verifier.
 const LOAD_ATTEMPTS: u32 = 10;
@@ -13,15 +16,14 @@ where
     &'a mut P: TryFrom<&'a mut aya::programs::Program, Error = ProgramError>,
 {
     let program = ebpf.program_mut(name).ok_or_else(|| Error::new(name, "no such program in the BPF object"))?;
-    program.try_into().map_err(|error| Error::new(name, error_chain(&error)))
+    <&'a mut P>::try_from(program).context(name)
 }
 
 /// A TC program, loaded when it is first needed.
 pub(crate) fn classifier<'a>(ebpf: &'a mut Ebpf, name: &str) -> Result<&'a mut SchedClassifier, Error> {
     let program: &mut SchedClassifier = program_named(ebpf, name)?;
     if program.fd().is_err() {
-        let loaded = load_with_retry(|| program.load());
-        loaded.map_err(|error| Error::new(format_args!("load BPF program {name}"), error_chain(&error)))?;
+        load_with_retry(|| program.load()).context(format_args!("load BPF program {name}"))?;
     }
     Ok(program)
 }
@@ -44,8 +46,20 @@ fn was_interrupted(error: &ProgramError) -> bool {
     matches!(error, ProgramError::LoadError { io_error, .. } if io_error.kind() == std::io::ErrorKind::WouldBlock)
 }
 
-/// An error with its sources, which the library's errors do not print.
-pub(crate) fn error_chain(error: &dyn core::error::Error) -> String {
+/// Errors of the library, with their sources, which they do not print.
+macro_rules! context_with_sources {
+    ($($error:ty),+) => { $(
+        impl<T> Context<T> for Result<T, $error> {
+            fn context(self, what: impl Display) -> Result<T, Error> {
+                self.map_err(|error| Error::new(what, error_chain(&error)))
+            }
+        }
+    )+ };
+}
+
+context_with_sources!(BtfError, EbpfError, LinkError, PinError, ProgramError);
+
+fn error_chain(error: &dyn core::error::Error) -> String {
     let mut text = error.to_string();
     let mut source = error.source();
     while let Some(error) = source {

@@ -2,4 +2,5 @@
 //! `shim/`.
 
 pub(crate) mod entries;
+pub(crate) mod layout;
 pub(crate) mod load;

@@ -114,8 +114,8 @@ impl Frames {
             self.tap_devices.insert(name.to_owned(), TapDevice { link, device });
         }
         let Some(made) = self.tap_devices.get(name) else { return Ok(()) };
-        let wish = LinkChange::of(made.link.0).up().with(libc::IFLA_ADDRESS, &interface.address.0).mtu(interface.mtu);
-        change_link(&mut netlink, name, Request::change(Message::new(libc::RTM_SETLINK, &wish)))
+        let change = LinkChange::of(made.link.0).up().with(libc::IFLA_ADDRESS, &interface.address.0).mtu(interface.mtu);
+        change_link(&mut netlink, name, Request::change(Message::new(libc::RTM_SETLINK, &change)))
     }
 
     /// Removes a TAP device.

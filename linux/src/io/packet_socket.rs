@@ -54,10 +54,8 @@ impl PacketSocket {
         // Without the first the queue is shorter; without the second outgoing packets are filtered one step later.
         let _ = sys::set_option(&socket, libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, &RECEIVE_QUEUE);
         let _ = sys::set_option(&socket, libc::SOL_PACKET, libc::PACKET_IGNORE_OUTGOING, &1);
-        match kind {
-            PacketFilter::Dsmip => sys::bind_frames(&socket, LinkId(0), libc::ETH_P_IP as u16).context(what)?,
-            PacketFilter::Signalling | PacketFilter::IcmpErrors => sys::bind_packet(&socket).context(what)?,
-        }
+        let ethertype = if kind == PacketFilter::Dsmip { libc::ETH_P_IP } else { libc::ETH_P_IPV6 };
+        sys::bind_frames(&socket, LinkId(0), ethertype as u16).context(what)?;
         Ok(PacketSocket { filter: kind, socket, buffer: vec![0; LARGEST] })
     }
 
@@ -379,21 +377,21 @@ mod tests {
 
     #[test]
     fn filter_passes_mobility_messages_over_ipv4() {
-        let carried = |port: u16, protocol: u8| {
+        let encapsulated = |port: u16, protocol: u8| {
             let end = |port| roam6_wire::Ipv4Endpoint { address: std::net::Ipv4Addr::new(192, 0, 2, 1), port };
             let mut inner = vec![0x60; 48];
             inner[6] = protocol;
             roam6_wire::ip4::Encapsulated { source: end(9), destination: end(port), tos: 0, inner: &inner }.emit()
         };
         let kind = (PacketFilter::Dsmip, false);
-        assert!(passes(kind, &carried(4191, 135)) && passes(kind, &carried(4191, 50)));
-        assert!(!passes(kind, &carried(4190, 135)) && !passes(kind, &carried(4191, 17)));
+        assert!(passes(kind, &encapsulated(4191, 135)) && passes(kind, &encapsulated(4191, 50)));
+        assert!(!passes(kind, &encapsulated(4190, 135)) && !passes(kind, &encapsulated(4191, 17)));
         for (at, octet) in [(0, 0x46), (6, 0x20), (7, 1), (9, 6), (28, 0x40)] {
-            let mut other = carried(4191, 135);
+            let mut other = encapsulated(4191, 135);
             other[at] = octet;
             assert!(!passes(kind, &other), "octet {at}");
         }
-        assert!(!passes(kind, &carried(4191, 135)[..30]));
+        assert!(!passes(kind, &encapsulated(4191, 135)[..30]));
     }
 
     #[test]

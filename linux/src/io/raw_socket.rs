@@ -56,7 +56,7 @@ impl RawSocket {
     /// Receives one packet, if there is one, with a header made of what the kernel says about it.
     pub(crate) fn receive(&mut self) -> io::Result<Option<Packet>> {
         let ReceivedMessage { length, header, link } = match self.receive_message() {
-            Ok(letter) => letter,
+            Ok(received) => received,
             Err(Errno::EAGAIN) => return Ok(None),
             Err(error) => return Err(error.into()),
         };
@@ -70,7 +70,7 @@ impl RawSocket {
         let fd = self.socket.as_raw_fd();
         let message = recvmsg::<SockaddrIn6>(fd, &mut parts, Some(&mut space), MsgFlags::MSG_DONTWAIT)?;
         let source = message.address.map_or(Ipv6Addr::UNSPECIFIED, |address| address.ip());
-        let mut letter = ReceivedMessage {
+        let mut received = ReceivedMessage {
             length: message.bytes,
             header: Header::new(source, Ipv6Addr::UNSPECIFIED),
             link: LinkId(0),
@@ -78,14 +78,14 @@ impl RawSocket {
         for control in message.cmsgs()? {
             match control {
                 ControlMessageOwned::Ipv6PacketInfo(info) => {
-                    letter.header.destination = info.ipi6_addr.s6_addr.into();
-                    letter.link = LinkId(info.ipi6_ifindex);
+                    received.header.destination = info.ipi6_addr.s6_addr.into();
+                    received.link = LinkId(info.ipi6_ifindex);
                 }
-                ControlMessageOwned::Ipv6HopLimit(limit) => letter.header.hop_limit = limit as u8,
+                ControlMessageOwned::Ipv6HopLimit(limit) => received.header.hop_limit = limit as u8,
                 _ => {}
             }
         }
-        Ok(letter)
+        Ok(received)
     }
 }
 

@@ -28,13 +28,8 @@ impl Receiver {
             return Ok((Receiver::RawSockets(RawSocket::open_all()?), None));
         }
         let (icmp_filter, fallback) = KernelIcmpFilter::open()?;
-        Ok((
-            Receiver::PacketSockets(
-                [PacketSocket::open(PacketFilter::Signalling)?, PacketSocket::open(PacketFilter::IcmpErrors)?],
-                icmp_filter,
-            ),
-            fallback,
-        ))
+        let sockets = [PacketSocket::open(PacketFilter::Signalling)?, PacketSocket::open(PacketFilter::IcmpErrors)?];
+        Ok((Receiver::PacketSockets(sockets, icmp_filter), fallback))
     }
 
     /// Receives one packet from the first or second socket, if there is one.
@@ -55,35 +50,25 @@ impl Receiver {
 
     /// See [`PacketSocket::receive_plain_esp`].
     pub(crate) fn receive_plain_esp(&self, plain: bool) -> Result<(), Error> {
-        match self {
-            Receiver::PacketSockets(sockets, _) => {
-                sockets.iter().try_for_each(|socket| socket.receive_plain_esp(plain))
-            }
-            Receiver::RawSockets(_) => Ok(()),
-        }
+        let Receiver::PacketSockets(sockets, _) = self else { return Ok(()) };
+        sockets.iter().try_for_each(|socket| socket.receive_plain_esp(plain))
     }
 
     /// See [`PacketSocket::receive_all_multicast`].
     pub(crate) fn receive_all_multicast(&self, link: LinkId) -> Result<(), Error> {
-        match self {
-            Receiver::PacketSockets([signalling, _], _) => signalling.receive_all_multicast(link),
-            Receiver::RawSockets(_) => Ok(()),
-        }
+        let Receiver::PacketSockets([signalling, _], _) = self else { return Ok(()) };
+        signalling.receive_all_multicast(link)
     }
 
     /// See [`KernelIcmpFilter::repair`].
     pub(crate) fn repair(&self) -> Result<bool, Error> {
-        match self {
-            Receiver::PacketSockets(_, icmp_filter) => icmp_filter.repair(),
-            Receiver::RawSockets(_) => Ok(false),
-        }
+        let Receiver::PacketSockets(_, icmp_filter) = self else { return Ok(false) };
+        icmp_filter.repair()
     }
 
     /// Removes the kernel's filter.
     pub(crate) fn clean(&self) -> Result<(), Error> {
-        match self {
-            Receiver::PacketSockets(_, icmp_filter) => icmp_filter.clean(),
-            Receiver::RawSockets(_) => Ok(()),
-        }
+        let Receiver::PacketSockets(_, icmp_filter) = self else { return Ok(()) };
+        icmp_filter.clean()
     }
 }

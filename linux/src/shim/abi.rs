@@ -1,6 +1,7 @@
 //! Keys and values of the maps that the daemon and the Shim6 programs share: the layouts of `bpf/shim/abi.h`, field by
 //! field.
 
+use crate::bpf::layout::{Reader, layout};
 use core::time::Duration;
 use roam6_proto::base::ids::{AddressPair, ContextId};
 use roam6_proto::contract::item::{ContextTrigger, MAX_LOCATORS, ShimContext};
@@ -61,7 +62,7 @@ pub(super) enum Event {
     Packet { link: u32, octets: Vec<u8> },
 }
 
-pub(super) fn encode_settings(trigger: Option<&ContextTrigger>, bounce: u32) -> SettingsValue {
+pub(super) fn encode_settings(trigger: Option<&ContextTrigger>, segmentation_link: u32) -> SettingsValue {
     let span = |span: Duration| u64::try_from(span.as_nanos()).unwrap_or(u64::MAX);
     layout(|out| {
         let number = |number: Option<u64>| number.unwrap_or_default();
@@ -77,7 +78,7 @@ pub(super) fn encode_settings(trigger: Option<&ContextTrigger>, bounce: u32) -> 
         });
         out.extend(given.unwrap_or_default().into_iter().flat_map(u64::to_ne_bytes));
         out.extend(u32::from(trigger.is_some()).to_ne_bytes());
-        out.extend(bounce.to_ne_bytes());
+        out.extend(segmentation_link.to_ne_bytes());
     })
 }
 
@@ -103,8 +104,8 @@ pub(super) fn decode_context(value: &ContextValue) -> Option<StoredContext> {
     let mut reader = Reader(value);
     let locators = AddressPair { local: reader.address()?, peer: reader.address()? };
     reader.take::<16>()?;
-    let (tag_out, tag_in) = (Tag::new(reader.number()?)?, Tag::new(reader.number()?)?);
-    Some(StoredContext { index: ContextIndex(reader.word()?), locators, tag_in, tag_out })
+    let (tag_out, tag_in) = (Tag::new(reader.u64()?)?, Tag::new(reader.u64()?)?);
+    Some(StoredContext { index: ContextIndex(reader.u32()?), locators, tag_in, tag_out })
 }
 
 pub(super) fn encode_tag(context: &ShimContext, slot: ContextIndex) -> TaggedValue {
@@ -118,7 +119,7 @@ pub(super) fn encode_tag(context: &ShimContext, slot: ContextIndex) -> TaggedVal
 
 pub(super) fn decode_traffic(value: &TrafficValue) -> ContextTraffic {
     let mut reader = Reader(value);
-    let mut next = || reader.number().unwrap_or_default();
+    let mut next = || reader.u64().unwrap_or_default();
     ContextTraffic {
         sent: next(),
         received: next(),
@@ -134,17 +135,17 @@ pub(super) fn decode_traffic(value: &TrafficValue) -> ContextTraffic {
 /// Decodes an event; `None` for unknown ones.
 pub(super) fn decode_event(bytes: &[u8]) -> Option<Event> {
     let mut reader = Reader(bytes);
-    match reader.word()? {
+    match reader.u32()? {
         1 => Some(Event::Flow {
-            link: reader.word()?,
+            link: reader.u32()?,
             pair: AddressPair { local: reader.address()?, peer: reader.address()? },
-            packets: reader.number()?,
-            octets: reader.number()?,
-            since: reader.number()?,
+            packets: reader.u64()?,
+            octets: reader.u64()?,
+            since: reader.u64()?,
         }),
-        2 => reader.word().map(|slot| Event::Activity(ContextIndex(slot))),
+        2 => reader.u32().map(|slot| Event::Activity(ContextIndex(slot))),
         3 => {
-            let (link, length, _) = (reader.word()?, reader.word()?, reader.word()?);
+            let (link, length, _) = (reader.u32()?, reader.u32()?, reader.u32()?);
             let octets = reader.0.get(..usize::try_from(length).ok()?)?.to_vec();
             Some(Event::Packet { link, octets })
         }
@@ -152,37 +153,7 @@ pub(super) fn decode_event(bytes: &[u8]) -> Option<Event> {
     }
 }
 
-struct Reader<'a>(&'a [u8]);
-
-impl Reader<'_> {
-    fn take<const N: usize>(&mut self) -> Option<[u8; N]> {
-        let (octets, rest) = self.0.split_first_chunk()?;
-        self.0 = rest;
-        Some(*octets)
-    }
-
-    fn word(&mut self) -> Option<u32> {
-        self.take().map(u32::from_ne_bytes)
-    }
-
-    fn number(&mut self) -> Option<u64> {
-        self.take().map(u64::from_ne_bytes)
-    }
-
-    fn address(&mut self) -> Option<Ipv6Addr> {
-        self.take::<16>().map(Ipv6Addr::from)
-    }
-}
-
 fn put_pair(out: &mut Vec<u8>, pair: AddressPair) {
     out.extend(pair.local.octets());
     out.extend(pair.peer.octets());
-}
-
-/// Exactly `N` octets, padded with zeros.
-fn layout<const N: usize>(write: impl FnOnce(&mut Vec<u8>)) -> [u8; N] {
-    let mut out = Vec::with_capacity(N);
-    write(&mut out);
-    out.resize(N, 0);
-    out.try_into().unwrap_or([0; N])
 }

@@ -67,14 +67,14 @@ impl Shim {
     /// The kernel's, if it refuses the programs or the devices.
     pub(crate) fn open(most: u32) -> Result<(Shim, Option<Error>), Error> {
         let mut programs = Programs::load(most)?;
-        let bounce = SegmentationPath::create()?;
+        let segmentation_path = SegmentationPath::create()?;
         let cut = programs.attach(Program::Segmented, SegmentationPath::lower())?;
         let (transport, unsupported) = Transport::open()?;
         sys::trim_heap();
-        programs.set_settings(abi::encode_settings(None, bounce.index))?;
+        programs.set_settings(abi::encode_settings(None, segmentation_path.index))?;
         let shim = Shim {
             programs,
-            segmentation_path: bounce,
+            segmentation_path,
             transport,
             uplinks: VecMap::new(),
             by_index: Vec::new(),
@@ -248,16 +248,16 @@ impl Shim {
 
     fn activity(&self, now: Time, slot: ContextIndex) -> Result<Option<Activity>, Error> {
         let Some(context) = self.by_index.get(slot.0 as usize).copied().flatten() else { return Ok(None) };
-        let carried: ContextTraffic = abi::decode_traffic(&self.programs.traffic(slot)?);
+        let traffic: ContextTraffic = abi::decode_traffic(&self.programs.traffic(slot)?);
         let moment = ClockReading::of(now);
         Ok(Some(Activity {
             context,
-            last_sent: moment.time(carried.sent),
-            last_received: moment.time(carried.received),
-            unanswered_since: moment.time(carried.unanswered),
-            unreturned_since: moment.time(carried.unreturned),
-            tx: TrafficCount { packets: carried.packets_out, octets: carried.octets_out },
-            rx: TrafficCount { packets: carried.packets_in, octets: carried.octets_in },
+            last_sent: moment.time(traffic.sent),
+            last_received: moment.time(traffic.received),
+            unanswered_since: moment.time(traffic.unanswered),
+            unreturned_since: moment.time(traffic.unreturned),
+            tx: TrafficCount { packets: traffic.packets_out, octets: traffic.octets_out },
+            rx: TrafficCount { packets: traffic.packets_in, octets: traffic.octets_in },
         }))
     }
 }

@@ -5,7 +5,7 @@ use super::abi::{
     ContextIndex, ContextKey, ContextValue, Event, SettingsValue, TaggedValue, TrafficValue, decode_event,
 };
 use crate::bpf::entries::Entries;
-use crate::bpf::load::{classifier, error_chain};
+use crate::bpf::load::classifier;
 use crate::error::{Context as _, Error};
 use aya::maps::{Array, MapData, RingBuf};
 use aya::programs::tc::{NlOptions, SchedClassifierLink, TcAttachOptions, TcHandle};
@@ -72,8 +72,7 @@ impl Programs {
         for map in ["contexts", "tags", "carried", "asked"] {
             loader.map_max_entries(map, contexts.max(1));
         }
-        let mut ebpf =
-            loader.load(OBJECT).map_err(|error| Error::new("load the Shim6 BPF object", error_chain(&error)))?;
+        let mut ebpf = loader.load(OBJECT).context("load the Shim6 BPF object")?;
         let mut take = |name| ebpf.take_map(name).ok_or_else(|| Error::new(name, "no such map in the BPF object"));
         Ok(Programs {
             contexts: Entries::new("contexts", take("contexts")?)?,
@@ -91,9 +90,7 @@ impl Programs {
     /// # Errors
     /// The kernel's.
     pub(super) fn attach(&mut self, which: Program, interface: &str) -> Result<SchedClassifierLink, Error> {
-        let failed = |error: &dyn core::error::Error| {
-            Error::new(format_args!("attach BPF program {} to {interface}", which.name()), error_chain(error))
-        };
+        let what = format_args!("attach BPF program {} to {interface}", which.name());
         let program = self.program(which)?;
         let first = TcAttachOptions::TcxOrder(LinkOrder::first());
         let id = match program.attach_with_options(interface, which.direction(), first) {
@@ -104,10 +101,10 @@ impl Programs {
                 let options = NlOptions { priority: PRIORITY, handle: HANDLE, ..NlOptions::default() };
                 program
                     .attach_with_options(interface, which.direction(), TcAttachOptions::Netlink(options))
-                    .map_err(|error| failed(&error))?
+                    .context(what)?
             }
         };
-        program.take_link(id).map_err(|error| failed(&error))
+        program.take_link(id).context(what)
     }
 
     /// A program, loaded when it is first needed.

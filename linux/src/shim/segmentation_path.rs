@@ -3,7 +3,8 @@
 //! `cut` and goes on to the uplink.
 
 use crate::error::{Context, Error};
-use crate::netlink::link::{LinkChange, push};
+use crate::netlink::attribute::attribute;
+use crate::netlink::link::LinkChange;
 use crate::netlink::message::Message;
 use crate::netlink::socket::{Netlink, Request};
 use std::fs;
@@ -33,10 +34,9 @@ impl SegmentationPath {
         remove();
         let mut netlink = Netlink::open()?;
         let [upper, lower, end] = NAMES;
-        let (mut peer, mut mode) = (Vec::new(), Vec::new());
-        push(&mut peer, VETH_INFO_PEER, &LinkChange::named(end).mtu(MTU).octets());
+        let peer = attribute(VETH_INFO_PEER, &LinkChange::named(end).mtu(MTU).octets());
         add(&mut netlink, lower, &LinkChange::named(lower).mtu(MTU).kind("veth", &peer))?;
-        push(&mut mode, IFLA_MACVLAN_MODE, &MACVLAN_MODE_PRIVATE.to_ne_bytes());
+        let mode = attribute(IFLA_MACVLAN_MODE, &MACVLAN_MODE_PRIVATE.to_ne_bytes());
         let below = LinkChange::named(upper).with(libc::IFLA_LINK, &index_of(lower)?.to_ne_bytes());
         add(&mut netlink, upper, &below.mtu(MTU).kind("macvlan", &mode))?;
         for name in NAMES {
@@ -70,8 +70,8 @@ fn remove() {
     }
 }
 
-fn add(netlink: &mut Netlink, name: &str, wish: &LinkChange) -> Result<(), Error> {
-    ask(netlink, name, Request::add(Message::new(libc::RTM_NEWLINK, wish)))
+fn add(netlink: &mut Netlink, name: &str, change: &LinkChange) -> Result<(), Error> {
+    ask(netlink, name, Request::add(Message::new(libc::RTM_NEWLINK, change)))
 }
 
 fn index_of(name: &str) -> Result<u32, Error> {

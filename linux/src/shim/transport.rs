@@ -2,8 +2,10 @@
 //! (RFC 6069 §3), and of ICMPv6 errors about its packets, in the addresses it knows (RFC 5533 §12.1.1). Both are ICMPv6
 //! messages that this host sends to itself.
 
-use crate::bpf::load::{self, error_chain};
+use crate::bpf::layout::Reader;
+use crate::bpf::load;
 use crate::error::{Context as _, Error};
+use crate::io::kernel_icmp_filter::discarding_socket;
 use aya::programs::Iter;
 use aya::{Btf, Ebpf, EbpfLoader};
 use nix::sys::socket::{MsgFlags, SockaddrIn6, sendto};
@@ -74,9 +76,8 @@ impl Transport {
     /// # Errors
     /// The kernel's, if it refuses the socket.
     pub(super) fn open() -> Result<(Transport, Option<Error>), Error> {
-        let socket = crate::sys::raw_socket(libc::IPPROTO_ICMPV6).context("raw socket for ICMPv6")?;
-        // Receives nothing: ICMPv6 is received elsewhere.
-        crate::sys::attach_filter(&socket, &[crate::sys::REFUSE]).context("raw socket for ICMPv6")?;
+        // ICMPv6 is received elsewhere.
+        let socket = discarding_socket(libc::IPPROTO_ICMPV6)?;
         let (iterator, unsupported) = match load() {
             Ok(iterator) => (Some(iterator), None),
             Err(error) => (None, Some(error)),
@@ -143,13 +144,12 @@ impl Transport {
 
     fn backed_off_connections(&mut self) -> Result<Vec<BackedOffConnection>, Error> {
         let Some(lister) = &mut self.iterator else { return Ok(Vec::new()) };
-        let failed = |error: &dyn core::error::Error| Error::new("list TCP connections", error_chain(error));
+        let what = "list TCP connections";
         let program: &mut Iter = load::program_named(lister, ITERATOR)?;
-        let id = program.attach().map_err(|error| failed(&error))?;
-        let link = program.take_link(id).map_err(|error| failed(&error))?;
+        let id = program.attach().context(what)?;
+        let mut file = program.take_link(id).context(what)?.into_file().context(what)?;
         let mut rows = Vec::new();
-        let mut file = link.into_file().map_err(|error| failed(&error))?;
-        file.read_to_end(&mut rows).context("list TCP connections")?;
+        file.read_to_end(&mut rows).context(what)?;
         Ok(rows.as_chunks::<ROW>().0.iter().filter_map(BackedOffConnection::read).collect())
     }
 }
@@ -178,15 +178,12 @@ impl BackoffReset {
 
 impl BackedOffConnection {
     fn read(row: &[u8; ROW]) -> Option<BackedOffConnection> {
-        let (local, rest) = row.split_first_chunk::<16>()?;
-        let (peer, rest) = rest.split_first_chunk::<16>()?;
-        let (ports, rest) = rest.split_first_chunk::<4>()?;
-        let (unacknowledged, rest) = rest.split_first_chunk::<4>()?;
+        let mut reader = Reader(row);
         Some(BackedOffConnection {
-            pair: AddressPair { local: (*local).into(), peer: (*peer).into() },
-            ports: *ports,
-            unacknowledged: *unacknowledged,
-            backoff: u32::from_ne_bytes(*rest.first_chunk()?),
+            pair: AddressPair { local: reader.address()?, peer: reader.address()? },
+            ports: reader.take()?,
+            unacknowledged: reader.take()?,
+            backoff: reader.u32()?,
         })
     }
 
@@ -203,12 +200,11 @@ impl BackedOffConnection {
 }
 
 fn load() -> Result<Ebpf, Error> {
-    let failed =
-        |error: &dyn core::error::Error| Error::new("TCP cannot be notified of path changes", error_chain(error));
-    let types = Btf::from_sys_fs().map_err(|error| failed(&error))?;
-    let mut lister = EbpfLoader::new().btf(Some(&types)).load(OBJECT).map_err(|error| failed(&error))?;
+    let what = "TCP cannot be notified of path changes";
+    let types = Btf::from_sys_fs().context(what)?;
+    let mut lister = EbpfLoader::new().btf(Some(&types)).load(OBJECT).context(what)?;
     let program: &mut Iter = load::program_named(&mut lister, ITERATOR)?;
-    load::load_with_retry(|| program.load("tcp", &types)).map_err(|error| failed(&error))?;
+    load::load_with_retry(|| program.load("tcp", &types)).context(what)?;
     Ok(lister)
 }
 

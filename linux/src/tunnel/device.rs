@@ -79,10 +79,8 @@ pub(crate) fn address_of(interface: LinkId) -> Result<Option<LinkAddress>, Error
 /// The interface of this index, alone: there may be thousands.
 #[cfg(feature = "bpf")]
 fn link_by_index(interface: LinkId) -> Result<Option<Link>, Error> {
-    Ok(match Netlink::open()?.get(link::get(interface))? {
-        Some(RtnlMessage::NewLink(link)) => Some(link),
-        _ => None,
-    })
+    let answer = Netlink::open()?.get(link::get(interface))?;
+    Ok(if let Some(RtnlMessage::NewLink(link)) = answer { Some(link) } else { None })
 }
 
 /// The interface of this name.
@@ -92,11 +90,8 @@ pub(crate) fn find(netlink: &mut Netlink, device: &str) -> Result<Option<Link>, 
 
 /// All interfaces.
 pub(crate) fn all(netlink: &mut Netlink) -> Result<Vec<Link>, Error> {
-    let links = netlink.dump(link::dump())?.into_iter().filter_map(|message| match message {
-        RtnlMessage::NewLink(link) => Some(link),
-        _ => None,
-    });
-    Ok(links.collect())
+    let links = netlink.dump(link::dump())?.into_iter();
+    Ok(links.filter_map(|message| if let RtnlMessage::NewLink(link) = message { Some(link) } else { None }).collect())
 }
 
 /// Executes a request about a device.

@@ -2,8 +2,9 @@
 //! the best; if the best is direct, routes pass the device by. Flow rules and further paths need BPF (RFC 2473; sources are checked by routing rules, RFC 3963 §6.5 and §9).
 
 use crate::Error;
+use crate::netlink::attribute::{attribute, find_attribute};
 use crate::netlink::family;
-use crate::netlink::link::{Link, LinkChange, push};
+use crate::netlink::link::{Link, LinkChange};
 use crate::netlink::message::Message;
 use crate::netlink::rtnl::RtnlMessage;
 use crate::netlink::socket::{Netlink, Request};
@@ -60,9 +61,9 @@ impl Ip6Tnl {
             .ask(&probe, Request::add(Message::new(libc::RTM_NEWLINK, &LinkChange::named(&probe).kind(KIND, &[]))))?;
         device::remove(&probe)?;
         for family in family::BOTH {
-            let mut landing = rule(family, ALLOWED, RuleAction::Nop);
-            landing.attributes.push(RuleAttribute::Protocol(RouteProtocol::Other(PROTOCOL)));
-            back_end.ask("rule", Request::add(Message::new(libc::RTM_NEWRULE, &landing)))?;
+            let mut goto_target = rule(family, ALLOWED, RuleAction::Nop);
+            goto_target.attributes.push(RuleAttribute::Protocol(RouteProtocol::Other(PROTOCOL)));
+            back_end.ask("rule", Request::add(Message::new(libc::RTM_NEWRULE, &goto_target)))?;
         }
         Ok(back_end)
     }
@@ -83,8 +84,8 @@ impl Ip6Tnl {
     fn put_device(&mut self, name: &str, path: &TunnelPath, inner: u8) -> Result<LinkId, Error> {
         let found = device::find(&mut self.netlink, name)?;
         // Giving the name again would rename it, which is refused while the device is up.
-        let wish = found.as_ref().map_or_else(|| LinkChange::named(name), |found| LinkChange::of(found.index));
-        let message = Message::new(libc::RTM_NEWLINK, &wish.kind(KIND, &parameters(path, inner)));
+        let change = found.as_ref().map_or_else(|| LinkChange::named(name), |found| LinkChange::of(found.index));
+        let message = Message::new(libc::RTM_NEWLINK, &change.kind(KIND, &parameters(path, inner)));
         self.ask(name, if found.is_some() { Request::change(message) } else { Request::add(message) })?;
         device::set_up(&mut self.netlink, name, path.mtu.max(MINIMUM_MTU))
     }
@@ -123,19 +124,15 @@ impl Ip6Tnl {
     fn source_rules(&mut self, of: impl Fn(&str) -> bool) -> Result<Vec<RuleMessage>, Error> {
         let ours = |message: &RuleMessage| {
             message.attributes.contains(&RuleAttribute::Protocol(RouteProtocol::Other(PROTOCOL)))
-                && message.attributes.iter().any(|attribute| match attribute {
-                    RuleAttribute::Iifname(name) => of(name),
-                    _ => false,
-                })
+                && find_attribute!(message, RuleAttribute::Iifname(name) => of(name)) == Some(true)
         };
         let mut rules = Vec::new();
         for family in family::BOTH {
             rules.extend(self.netlink.dump(crate::netlink::rule::dump(family))?);
         }
-        let rules = rules.into_iter().filter_map(|message| match message {
-            RtnlMessage::NewRule(message) => Some(message),
-            _ => None,
-        });
+        let rules = rules
+            .into_iter()
+            .filter_map(|message| if let RtnlMessage::NewRule(rule) = message { Some(rule) } else { None });
         Ok(rules.filter(ours).collect())
     }
 
@@ -240,8 +237,8 @@ impl Tunnels for Ip6Tnl {
             self.remove(id)?;
         }
         family::BOTH.into_iter().try_for_each(|family| {
-            let landing = rule(family, ALLOWED, RuleAction::Nop);
-            self.ask("rule", Request::remove(Message::new(libc::RTM_DELRULE, &landing)))
+            let goto_target = rule(family, ALLOWED, RuleAction::Nop);
+            self.ask("rule", Request::remove(Message::new(libc::RTM_DELRULE, &goto_target)))
         })
     }
 }
@@ -259,10 +256,8 @@ fn rule(family: AddressFamily, priority: u32, action: RuleAction) -> RuleMessage
 }
 
 fn source(message: &RuleMessage) -> Option<Prefix> {
-    message.attributes.iter().find_map(|attribute| match attribute {
-        RuleAttribute::Source(address) => family::prefix(*address, message.header.src_len),
-        _ => None,
-    })
+    let address = find_attribute!(message, RuleAttribute::Source(address) => *address)?;
+    family::prefix(address, message.header.src_len)
 }
 
 /// The device's parameters (`IFLA_IPTUN_*`): no encapsulation limit option, traffic class and flow label copied.
@@ -271,14 +266,14 @@ fn parameters(path: &TunnelPath, inner: u8) -> Vec<u8> {
     const COPY_TRAFFIC_CLASS: u32 = 0x2;
     const COPY_FLOW_LABEL: u32 = 0x4;
     let flags = IGNORE_ENCAPSULATION_LIMIT | COPY_TRAFFIC_CLASS | COPY_FLOW_LABEL;
-    let mut out = Vec::new();
-    let mut put = |kind: u16, value: &[u8]| push(&mut out, kind, value);
-    put(1, &path.link.map_or(0, |link| link.0).to_ne_bytes());
-    put(2, &path.local.octets());
-    put(3, &path.remote.octets());
-    put(4, &[HOP_LIMIT]);
-    put(6, &[0]);
-    put(8, &flags.to_ne_bytes());
-    put(9, &[inner]);
-    out
+    let attributes = [
+        attribute(1, &path.link.map_or(0, |link| link.0).to_ne_bytes()),
+        attribute(2, &path.local.octets()),
+        attribute(3, &path.remote.octets()),
+        attribute(4, &[HOP_LIMIT]),
+        attribute(6, &[0]),
+        attribute(8, &flags.to_ne_bytes()),
+        attribute(9, &[inner]),
+    ];
+    attributes.concat()
 }

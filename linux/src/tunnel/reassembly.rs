@@ -39,7 +39,7 @@ impl Reassembly {
     ///
     /// # Errors
     /// The kernel's; or another process has the device open.
-    pub(super) fn start(device: &str, link: LinkId, carrier: Option<UdpEncap>) -> Result<Reassembly, Error> {
+    pub(super) fn start(device: &str, link: LinkId, udp_encap: Option<UdpEncap>) -> Result<Reassembly, Error> {
         let what = "fragmentation thread";
         let (end, ended) = UnixStream::pair().context(what)?;
         let mut worker = Worker {
@@ -47,7 +47,7 @@ impl Reassembly {
             link,
             reassembled: [reassembled_socket(protocol::IPV6)?, reassembled_socket(protocol::IPV4)?],
             sender: RawSender::open()?,
-            udp_encap: carrier,
+            udp_encap,
             random: BufReader::new(File::open("/dev/urandom").context("/dev/urandom")?),
             buffer: vec![0; LONGEST],
             ended,
@@ -99,9 +99,9 @@ struct Worker {
 impl Worker {
     /// Waits for packets and handles some; `None` once the thread has to end.
     fn poll_once(&mut self) -> Option<()> {
-        let carried = self.udp_encap.iter().flat_map(UdpEncap::sockets);
+        let encap_sockets = self.udp_encap.iter().flat_map(UdpEncap::sockets);
         let [joined6, joined4] = self.reassembled.each_ref().map(AsFd::as_fd);
-        let all = [self.ended.as_fd(), self.device.as_fd(), joined6, joined4].into_iter().chain(carried);
+        let all = [self.ended.as_fd(), self.device.as_fd(), joined6, joined4].into_iter().chain(encap_sockets);
         let mut ready: Vec<PollFd<'_>> = all.map(|fd| PollFd::new(fd, PollFlags::POLLIN)).collect();
         match poll(&mut ready, PollTimeout::NONE) {
             Err(Errno::EINTR) => return Some(()),
@@ -138,7 +138,7 @@ impl Worker {
             return Some(());
         }
         match &self.udp_encap {
-            Some(carrier) if carrier.send(packet) => Some(()),
+            Some(udp_encap) if udp_encap.send(packet) => Some(()),
             _ => self.send_fragments(length),
         }
     }

@@ -2,6 +2,7 @@
 
 pub(crate) mod prefix_slot;
 
+use crate::bpf::layout::{Reader, layout};
 use crate::nft::Hooks;
 use roam6_proto::LinkId;
 use roam6_proto::contract::item::{Tunnel, TunnelFlow, TunnelId, TunnelPath};
@@ -133,33 +134,30 @@ pub(crate) struct Settings {
 
 impl Settings {
     pub(crate) fn encode(self) -> SettingsValue {
-        layout(|out| {
-            let past = u32::from(self.has_bypass);
-            let families = u32::from(self.hooks.ipv6) | u32::from(self.hooks.ipv4) << 1;
-            let hooked = families | u32::from(self.firewall_bypassed) << 2;
-            let first = [self.device, self.generation, self.length_set, HOPS - 1];
-            for word in first.into_iter().chain([self.epoch, past, self.lifetime_shift, self.slot_mask, hooked]) {
-                out.extend(word.to_ne_bytes());
-            }
-        })
+        let families = u32::from(self.hooks.ipv6) | u32::from(self.hooks.ipv4) << 1;
+        let hooks = families | u32::from(self.firewall_bypassed) << 2;
+        let Settings { device, generation, length_set, epoch, lifetime_shift, slot_mask, .. } = self;
+        let has_bypass = self.has_bypass.into();
+        let words = [device, generation, length_set, HOPS - 1, epoch, has_bypass, lifetime_shift, slot_mask, hooks];
+        layout(|out| out.extend(words.into_iter().flat_map(u32::to_ne_bytes)))
     }
 
     pub(crate) fn decode(value: &SettingsValue) -> Settings {
-        let mut words = value.chunks_exact(4).map(|word| u32::from_ne_bytes(word.try_into().unwrap_or_default()));
-        let mut next = || words.next().unwrap_or_default();
-        let (device, generation, lengths, _hops) = (next(), next(), next(), next());
-        let (epoch, past, life, slot_mask, hooked) = (next(), next() != 0, next(), next(), next());
-        let hooks = Hooks { ipv6: hooked & 1 != 0, ipv4: hooked & 2 != 0 };
+        let mut reader = Reader(value);
+        let [device, generation, length_set, _hops, epoch, has_bypass, lifetime_shift, slot_mask, hooks] =
+            std::array::from_fn(|_| reader.u32().unwrap_or_default());
+        let (has_bypass, firewall_bypassed) = (has_bypass != 0, hooks & 4 != 0);
+        let hooks = Hooks { ipv6: hooks & 1 != 0, ipv4: hooks & 2 != 0 };
         Settings {
             device,
             generation,
-            length_set: lengths,
+            length_set,
             epoch,
-            has_bypass: past,
-            lifetime_shift: life,
+            has_bypass,
+            lifetime_shift,
             slot_mask,
             hooks,
-            firewall_bypassed: hooked & 4 != 0,
+            firewall_bypassed,
         }
     }
 }
@@ -188,10 +186,11 @@ pub(crate) fn encode_lengths(longest_first: &[PrefixLength]) -> LengthsValue {
 
 /// Decodes what [`encode_lengths`] encoded.
 pub(crate) fn decode_lengths(value: &LengthsValue) -> Vec<PrefixLength> {
-    let read = |mut entry: &[u8]| {
-        let (_, around) = (take_addr(&mut entry)?, take_prefix(&mut entry)?);
-        let bits = u8::try_from(take_u32(&mut entry)?).ok().filter(|&bits| u32::from(bits) != NO_LENGTH)?;
-        Some(PrefixLength { bits, cover: around })
+    let read = |entry: &[u8]| {
+        let mut reader = Reader(entry);
+        let (_mask, cover) = (reader.address()?, take_prefix(&mut reader)?);
+        let bits = u8::try_from(reader.u32()?).ok().filter(|&bits| u32::from(bits) != NO_LENGTH)?;
+        Some(PrefixLength { bits, cover })
     };
     value.chunks_exact(PREFIX_LENGTH_SIZE).map_while(read).collect()
 }
@@ -250,7 +249,7 @@ pub(crate) fn bypass_entry() -> PrefixEntryValue {
 
 /// The tunnel of a prefix entry.
 pub(crate) fn decode_prefix_entry(value: &PrefixEntryValue) -> TunnelId {
-    TunnelId(take_u32(&mut value.as_slice()).unwrap_or_default())
+    TunnelId(Reader(value).u32().unwrap_or_default())
 }
 
 /// Encodes a tunnel without its flow rules. The caller has checked the limits.
@@ -290,14 +289,14 @@ pub(crate) fn encode_tunnel(tunnel: &Tunnel, version: Version) -> TunnelValue {
 /// Decodes a tunnel, as far as the value goes: without flow rules, and without the prefixes of a side that has too
 /// many.
 pub(crate) fn decode_tunnel(value: &TunnelValue) -> Option<Tunnel> {
-    let mut head = value.as_slice();
-    let (id, _version) = (TunnelId(take_u32(&mut head)?), take_u32(&mut head)?);
-    let &[flags, paths, fences, near, ..] = head else { return None };
+    let mut head = Reader(value);
+    let (id, _version) = (TunnelId(head.u32()?), head.u32()?);
+    let [flags, paths, fences, near] = head.take()?;
     let prefixes = |side: Side| {
         let all = (flags & ALL_ADDRESSES << side as u8 != 0).then_some(Prefix::ALL);
         let fences = value.get(INLINE_PREFIXES_AT..)?.chunks_exact(INLINE_PREFIX_SIZE).take(fences.into()).enumerate();
         let own = fences.filter(|(at, _)| near >> at & 1 == side as u8);
-        let own = own.map(|(_, mut fence)| take_prefix(&mut fence)).collect::<Option<Vec<_>>>()?;
+        let own = own.map(|(_, fence)| take_prefix(&mut Reader(fence))).collect::<Option<Vec<_>>>()?;
         Some(all.into_iter().chain(own).collect())
     };
     let lanes = value.get(PATHS_AT..INLINE_PREFIXES_AT)?.chunks_exact(PATH_SLOT_SIZE).take(paths.into());
@@ -343,7 +342,7 @@ pub(crate) fn encode_xdp_interface(link: LinkId, address: LinkAddress, sends: bo
 
 /// The interface of an entry; 0 if it is empty.
 pub(crate) fn decode_xdp_interface(value: &XdpInterfaceValue) -> LinkId {
-    LinkId(take_u32(&mut value.as_slice()).unwrap_or_default())
+    LinkId(Reader(value).u32().unwrap_or_default())
 }
 
 /// How packets leave by a path.
@@ -366,32 +365,18 @@ fn put_path(out: &mut Vec<u8>, path: &TunnelPath) {
     out.extend([0; PATH_SLOT_SIZE - 48]);
 }
 
-fn take_path(mut lane: &[u8]) -> Option<TunnelPath> {
-    let (local, remote) = (take_addr(&mut lane)?, take_addr(&mut lane)?);
-    let link = Some(take_u32(&mut lane)?).filter(|&link| link != 0).map(LinkId);
-    let mtu = take_u32(&mut lane)?;
-    let mut word = || Some(u16::from_ne_bytes(take(&mut lane)?));
-    let (bid, weight) = (Bid(word()?), word()?);
-    let direct = take_u32(&mut lane)? == PATH_DIRECT;
+fn take_path(lane: &[u8]) -> Option<TunnelPath> {
+    let mut reader = Reader(lane);
+    let (local, remote) = (reader.address()?, reader.address()?);
+    let link = Some(reader.u32()?).filter(|&link| link != 0).map(LinkId);
+    let mtu = reader.u32()?;
+    let (bid, weight) = (Bid(reader.u16()?), reader.u16()?);
+    let direct = reader.u32()? == PATH_DIRECT;
     Some(TunnelPath { bid, local, remote, link, mtu, weight, direct })
 }
 
-fn take<const N: usize>(from: &mut &[u8]) -> Option<[u8; N]> {
-    let (taken, rest) = from.split_first_chunk()?;
-    *from = rest;
-    Some(*taken)
-}
-
-fn take_u32(from: &mut &[u8]) -> Option<u32> {
-    take(from).map(u32::from_ne_bytes)
-}
-
-fn take_addr(from: &mut &[u8]) -> Option<Ipv6Addr> {
-    take::<16>(from).map(Ipv6Addr::from)
-}
-
-fn take_prefix(from: &mut &[u8]) -> Option<Prefix> {
-    let (address, mask) = (take_addr(from)?, take_addr(from)?);
+fn take_prefix(reader: &mut Reader<'_>) -> Option<Prefix> {
+    let (address, mask) = (reader.address()?, reader.address()?);
     Prefix::new(address, u8::try_from(mask.to_bits().leading_ones()).ok()?)
 }
 
@@ -405,21 +390,13 @@ fn mask(length: u8) -> [u8; 16] {
     Prefix::new(ones, length).map_or([0xff; 16], |prefix| prefix.address().octets())
 }
 
-/// Exactly `N` octets, padded with zeros.
-fn layout<const N: usize>(write: impl FnOnce(&mut Vec<u8>)) -> [u8; N] {
-    let mut out = Vec::with_capacity(N);
-    write(&mut out);
-    out.resize(N, 0);
-    out.try_into().unwrap_or([0; N])
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn prefix_lengths_round_trip() {
-        let length = |bits, around: &str| PrefixLength { bits, cover: around.parse().unwrap() };
+        let length = |bits, cover: &str| PrefixLength { bits, cover: cover.parse().unwrap() };
         let used = [length(128, "2001:db8:1::/64"), length(64, "2001:db8::/30"), length(0, "::/0")];
         assert_eq!(decode_lengths(&encode_lengths(&used)), used);
         assert!(decode_lengths(&encode_lengths(&[])).is_empty());
@@ -502,13 +479,13 @@ mod tests {
 
     #[test]
     fn settings_and_prefix_keys_round_trip() {
-        for (past, ipv6, ipv4) in [(false, false, true), (true, true, false), (true, true, true)] {
+        for (has_bypass, ipv6, ipv4) in [(false, false, true), (true, true, false), (true, true, true)] {
             let settings = Settings {
                 device: 7,
                 generation: 9,
                 length_set: 1,
                 epoch: 5,
-                has_bypass: past,
+                has_bypass,
                 lifetime_shift: 6,
                 slot_mask: 63,
                 hooks: Hooks { ipv6, ipv4 },

@@ -1,9 +1,10 @@
 //! The TC programs and their attachment to interfaces: by TCX links from Linux 6.6 on, by clsact filters before. Both
 //! stay when the daemon ends; after a restart the program is replaced in one step.
 
+use super::abi;
 use super::pin::Pins;
-use crate::Error;
-use crate::bpf::load::{classifier, error_chain};
+use crate::bpf::load::classifier;
+use crate::error::{Context, Error};
 use aya::programs::links::{FdLink, PinnedLink};
 use aya::programs::tc::{self, NlOptions, SchedClassifierLink, TcAttachOptions, TcHandle};
 use aya::programs::{LinkOrder, ProgramError, SchedClassifier, TcAttachType};
@@ -76,12 +77,12 @@ impl Programs {
             .map_max_entries("tunnels", tunnels)
             .map_max_entries("rules", tunnels)
             .map_max_entries("prefixes", tunnels.saturating_mul(4).saturating_add(MAX_BYPASSES))
-            .map_max_entries("slots", crate::tunnel::bpf::abi::prefix_slot::slot_count(tunnels))
+            .map_max_entries("slots", abi::prefix_slot::slot_count(tunnels))
             .map_max_entries("ends", tunnels)
-            .map_max_entries("hops", crate::tunnel::bpf::abi::HOPS)
-            .map_max_entries("passages", crate::tunnel::bpf::abi::HOPS)
+            .map_max_entries("hops", abi::HOPS)
+            .map_max_entries("passages", abi::HOPS)
             .load(OBJECT)
-            .map_err(|error| Error::new("load the TC object", error_chain(&error)))?;
+            .context("load the TC object")?;
         crate::sys::trim_heap();
         Ok(Programs { ebpf, pins })
     }
@@ -98,26 +99,22 @@ impl Programs {
     pub(crate) fn attach(&mut self, which: Program, interface: Interface<'_>) -> Result<(), Error> {
         let pin = self.pin(which, interface.link);
         let program = self.program(which)?;
-        let failed = |error: &dyn core::error::Error| {
-            Error::new(format_args!("attach BPF program {} to {}", which.name(), interface.name), error_chain(error))
-        };
+        let what = format_args!("attach BPF program {} to {}", which.name(), interface.name);
         if let Ok(old) = PinnedLink::from_pin(&pin) {
             let kept = SchedClassifierLink::try_from(FdLink::from(old)).ok();
             if let Some(id) = kept.and_then(|link| program.attach_to_link(link).ok()) {
-                program.take_link(id).map_err(|error| failed(&error))?;
-                return Ok(());
+                return program.take_link(id).map(drop).context(what);
             }
             // The interface it was attached to was removed.
             let _ = fs::remove_file(&pin);
         }
         let tcx = TcAttachOptions::TcxOrder(LinkOrder::default());
         let Ok(id) = program.attach_with_options(interface.name, which.direction(), tcx) else {
-            return attach_filter(program, which, interface).map_err(|error| failed(&error));
+            return attach_filter(program, which, interface).context(what);
         };
-        let link = program.take_link(id).map_err(|error| failed(&error))?;
-        let link = FdLink::try_from(link).map_err(|error| failed(&error))?;
-        link.pin(&pin).map_err(|error| failed(&error))?;
-        Ok(())
+        let link = program.take_link(id).context(what)?;
+        let link = FdLink::try_from(link).context(what)?;
+        link.pin(&pin).map(drop).context(what)
     }
 
     /// Detaches the program from an interface, which may have been removed.

@@ -11,12 +11,12 @@ impl Bpf {
         if !self.bypasses.insert(to) {
             return Ok(());
         }
-        let led = self.index_bypass(to);
-        if led.is_err() {
+        let indexed = self.index_bypass(to);
+        if indexed.is_err() {
             // Too many prefix lengths would block every later change.
             self.remove_bypass(to)?;
         }
-        led
+        indexed
     }
 
     fn index_bypass(&mut self, to: Prefix) -> Result<(), Error> {

@@ -26,17 +26,17 @@ impl Bpf {
             let longest_first: Vec<PrefixLength> = lengths.iter().rev().map(length).collect();
             self.maps.set_lengths(self.settings.length_set, side, &longest_first)?;
         }
-        let [.., past] = &self.lengths;
-        self.settings.has_bypass = !past.is_empty();
+        let [.., bypass] = &self.lengths;
+        self.settings.has_bypass = !bypass.is_empty();
         self.maps.set_settings(self.settings)
     }
 
     pub(super) fn length_use(&mut self, side: Side) -> &mut VecMap<u8, LengthUse> {
-        let [far, near, past] = &mut self.lengths;
+        let [far, near, bypass] = &mut self.lengths;
         match side {
             Side::Far => far,
             Side::Near => near,
-            Side::Bypass => past,
+            Side::Bypass => bypass,
         }
     }
 }
@@ -44,9 +44,9 @@ impl Bpf {
 /// Counts a prefix of its length; true if the tables must change.
 pub(super) fn use_length(lengths: &mut VecMap<u8, LengthUse>, prefix: Prefix) -> bool {
     let used = lengths.entry(prefix.length()).or_insert(LengthUse { count: 0, cover: prefix });
-    let around = common_cover(used.cover, prefix);
-    let changed = used.count == 0 || around != used.cover;
-    *used = LengthUse { count: used.count + 1, cover: around };
+    let cover = common_cover(used.cover, prefix);
+    let changed = used.count == 0 || cover != used.cover;
+    *used = LengthUse { count: used.count + 1, cover };
     changed
 }
 

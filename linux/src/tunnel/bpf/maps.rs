@@ -80,13 +80,13 @@ impl Maps {
     ///
     /// # Errors
     /// Another interface has the same index.
-    pub(crate) fn set_xdp_interface(&mut self, link: LinkId, front: &XdpInterfaceValue) -> Result<(), Error> {
+    pub(crate) fn set_xdp_interface(&mut self, link: LinkId, entry: &XdpInterfaceValue) -> Result<(), Error> {
         let holder = self.xdp_interface_at(link)?;
         if holder != link && holder != LinkId(0) {
             let why = format_args!("interface indices {} and {} share an entry", link.0, holder.0);
             return Err(Error::new("map fronts", why));
         }
-        self.xdp_interfaces.set(xdp_interface_index(link), front, 0).context("map fronts")
+        self.xdp_interfaces.set(xdp_interface_index(link), entry, 0).context("map fronts")
     }
 
     /// Disables the XDP program for an interface.

@@ -4,6 +4,8 @@
 pub(crate) mod abi;
 pub(crate) mod attach;
 mod bypass;
+#[cfg(test)]
+mod fixtures;
 mod lengths;
 mod maps;
 mod pin;
@@ -116,7 +118,7 @@ impl Bpf {
         let pins = Pins::open(&options.run.join("bpf"))?;
         let mut programs = Programs::load(pins.clone(), options.max_tunnels)?;
         let mut maps = Maps::take(programs.ebpf())?;
-        let front = options.xdp.then(|| XdpIngress::load(pins.clone())).transpose()?;
+        let xdp_ingress = options.xdp.then(|| XdpIngress::load(pins.clone())).transpose()?;
         let mtu = if options.dsmip_addresses.is_empty() { DEVICE_MTU } else { DSMIP_DEVICE_MTU };
         let device = device::make_tun(&options.device, mtu)?;
         let mut settings = maps.settings()?;
@@ -138,15 +140,15 @@ impl Bpf {
             attach_device(&mut programs, device, &options.device)?;
         }
         let links = EgressLinks::default();
-        let carried = Some(options.dsmip_addresses.clone()).filter(|carried| !carried.is_empty());
-        let carrier = carried.map(|carried| UdpEncap::open(carried, EgressLinks::clone(&links))).transpose()?;
+        let over_ipv4 = Some(options.dsmip_addresses.clone()).filter(|over_ipv4| !over_ipv4.is_empty());
+        let udp_encap = over_ipv4.map(|over_ipv4| UdpEncap::open(over_ipv4, EgressLinks::clone(&links))).transpose()?;
         Ok(Bpf {
-            _reassembly: Reassembly::start(&options.device, device, carrier)?,
+            _reassembly: Reassembly::start(&options.device, device, udp_encap)?,
             egress_links: links,
             last_version: settings.generation << 16,
             // One more than there are, until stale entries are removed: no length goes before its time.
             lengths: inherited.map(|side| {
-                let used = |PrefixLength { bits, cover: around }| (bits, LengthUse { count: 1, cover: around });
+                let used = |PrefixLength { bits, cover }| (bits, LengthUse { count: 1, cover });
                 side.into_iter().map(used).collect()
             }),
             bypasses: VecSet::new(),
@@ -157,54 +159,28 @@ impl Bpf {
             options,
             pins,
             programs,
-            xdp_ingress: front,
+            xdp_ingress,
             maps,
             device,
             settings,
         })
     }
 
-    /// A program, for test runs.
-    #[cfg(test)]
-    pub(crate) fn program(&mut self, which: Program) -> &aya::programs::SchedClassifier {
-        self.programs.program(which).expect("a program that loads")
-    }
-
-    /// The prefix table.
-    #[cfg(test)]
-    pub(crate) fn prefix_table(&mut self) -> &mut crate::tunnel::bpf::prefix_table::PrefixTable {
-        &mut self.maps.prefixes
-    }
-
-    /// The present epoch of the tunnels.
-    #[cfg(test)]
-    pub(crate) fn epoch(&self) -> u32 {
-        self.settings.epoch
-    }
-
-    /// The XDP program, for test runs, enabled on this interface with a link-layer address of zeros.
-    #[cfg(test)]
-    pub(crate) fn xdp_program_on(&mut self, link: LinkId) -> &aya::programs::Xdp {
-        let value = abi::encode_xdp_interface(link, roam6_wire::LinkAddress([0; 6]), true);
-        self.maps.set_xdp_interface(link, &value).expect("a free place");
-        self.xdp_ingress.as_mut().expect("one that was asked for").program().expect("a program that loads")
-    }
-
     /// Writes the endpoints and flow rules of a tunnel: before its value, so that no packet finds an incomplete tunnel.
     fn prepare(&mut self, tunnel: &Tunnel, version: Version) -> Result<(), Error> {
         for path in encapsulating(tunnel) {
-            let carried = Ipv4Endpoint::from_ipv6(path.local).is_some();
-            if let Some(link) = path.link.filter(|_| carried) {
+            let over_ipv4 = Ipv4Endpoint::from_ipv6(path.local).is_some();
+            if let Some(link) = path.link.filter(|_| over_ipv4) {
                 self.egress_links.lock().unwrap_or_else(PoisonError::into_inner).insert(path.local, link);
             }
-            let free = if carried || self.endpoints.contains_key(&path.local) { None } else { self.free_index() };
+            let free = if over_ipv4 || self.endpoints.contains_key(&path.local) { None } else { self.free_index() };
             let end = self.endpoints.entry(path.local).or_insert(Endpoint { count: 0, index: free });
             end.count += 1;
             if end.count == 1 {
                 if let Some(place) = end.index {
                     self.maps.set_local_endpoint(place, &path.local.octets())?;
                 }
-                let unnamed = if carried { DSMIP_ENDPOINT } else { LOCAL_ENDPOINTS };
+                let unnamed = if over_ipv4 { DSMIP_ENDPOINT } else { LOCAL_ENDPOINTS };
                 self.maps.endpoints.put(&path.local.octets(), &end.index.map_or(unnamed, u32::from))?;
             }
         }
@@ -283,8 +259,8 @@ impl Bpf {
 
     /// The MTU of a path, where it leads through other tunnels too.
     fn path_mtu(&self, path: &TunnelPath, deeper: u8) -> u32 {
-        let carried = Ipv4Endpoint::from_ipv6(path.remote).is_some();
-        let outer = if path.link.is_none() && deeper > 0 && !carried { self.tunnel_to(path.remote) } else { None };
+        let over_ipv4 = Ipv4Endpoint::from_ipv6(path.remote).is_some();
+        let outer = if path.link.is_none() && deeper > 0 && !over_ipv4 { self.tunnel_to(path.remote) } else { None };
         match outer {
             Some(outer) => path.mtu.min(self.tunnel_mtu(&outer, deeper - 1).max(MINIMUM_MTU) - OVERHEAD),
             None => path.mtu,
@@ -307,10 +283,10 @@ impl Bpf {
     /// Attaches the XDP program to an interface, if configured; else detaches an earlier daemon's.
     fn attach_xdp(&mut self, link: LinkId) -> Result<(), Error> {
         let attached = self.attached.get(&link).filter(|attached| attached.program == Program::Ethernet);
-        let (Some(front), Some(Attached { name, .. })) = (&mut self.xdp_ingress, attached) else {
+        let (Some(xdp_ingress), Some(Attached { name, .. })) = (&mut self.xdp_ingress, attached) else {
             return self.detach_xdp(link);
         };
-        let taken = front.attach(Interface { link, name }).and_then(|()| {
+        let taken = xdp_ingress.attach(Interface { link, name }).and_then(|()| {
             let address = device::address_of(link)?.ok_or_else(|| Error::new(name, "no link-layer address"))?;
             self.maps
                 .set_xdp_interface(link, &abi::encode_xdp_interface(link, address, xdp_ingress::can_transmit(link)?))

@@ -13,8 +13,8 @@ use roam6_proto::contract::item::TunnelId;
 
 /// The hash table and the slots.
 pub(crate) struct PrefixTable {
-    table: Entries<PrefixKey, PrefixEntryValue>,
-    slots: Array<MapData, SlotValue>,
+    pub(super) table: Entries<PrefixKey, PrefixEntryValue>,
+    pub(super) slots: Array<MapData, SlotValue>,
     slot_mask: u32,
 }
 
@@ -66,25 +66,7 @@ impl PrefixTable {
         self.table.keys()
     }
 
-    /// The hash table alone, for tests of a crash between two writes.
-    #[cfg(test)]
-    pub(crate) fn table(&mut self) -> &mut Entries<PrefixKey, PrefixEntryValue> {
-        &mut self.table
-    }
-
-    /// What is in the slot of a prefix.
-    #[cfg(test)]
-    pub(crate) fn slot(&self, prefix: SlotPrefix) -> SlotValue {
-        self.slots.get(&prefix.index(self.slot_mask), 0).expect("a slot")
-    }
-
-    /// Writes the slot of a prefix.
-    #[cfg(test)]
-    pub(crate) fn set_slot(&mut self, prefix: SlotPrefix, slot: SlotValue) {
-        self.write_slot(prefix, slot).expect("a slot");
-    }
-
-    fn write_slot(&mut self, prefix: SlotPrefix, slot: SlotValue) -> Result<(), Error> {
+    pub(super) fn write_slot(&mut self, prefix: SlotPrefix, slot: SlotValue) -> Result<(), Error> {
         self.slots.set(prefix.index(self.slot_mask), slot, 0).context("map slots")
     }
 }

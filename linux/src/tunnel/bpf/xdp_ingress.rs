@@ -3,9 +3,10 @@
 
 use super::attach::Interface;
 use super::pin::Pins;
-use crate::Error;
-use crate::bpf::load::{self, error_chain};
-use crate::netlink::generic::{Family, attribute, find};
+use crate::bpf::load;
+use crate::error::{Context, Error};
+use crate::netlink::attribute::{attribute, find};
+use crate::netlink::generic::Family;
 use aya::programs::Xdp;
 use aya::programs::links::{FdLink, PinnedLink};
 use aya::programs::xdp::{XdpLink, XdpMode};
@@ -42,13 +43,12 @@ impl XdpIngress {
             .btf(None)
             .default_map_pin_directory(pins.maps())
             .load(OBJECT)
-            .map_err(|error| Error::new("load the XDP object", error_chain(&error)))?;
-        let mut front = XdpIngress { ebpf, pins };
-        let program = front.program()?;
-        load::load_with_retry(|| program.load())
-            .map_err(|error| Error::new("load the XDP program", error_chain(&error)))?;
+            .context("load the XDP object")?;
+        let mut ingress = XdpIngress { ebpf, pins };
+        let program = ingress.program()?;
+        load::load_with_retry(|| program.load()).context("load the XDP program")?;
         crate::sys::trim_heap();
-        Ok(front)
+        Ok(ingress)
     }
 
     /// Attaches the program to an interface, in place of what an earlier daemon attached.
@@ -61,15 +61,13 @@ impl XdpIngress {
         if let Ok(old) = PinnedLink::from_pin(&pin) {
             let kept = XdpLink::try_from(FdLink::from(old)).ok();
             if let Some(id) = kept.and_then(|link| program.attach_to_link(link).ok()) {
-                program.take_link(id).map_err(|error| unavailable(&error))?;
-                return Ok(());
+                return program.take_link(id).map(drop).context(UNAVAILABLE);
             }
             let _ = fs::remove_file(&pin);
         }
-        let id = program.attach(interface.name, XdpMode::Driver).map_err(|error| unavailable(&error))?;
-        let link = program.take_link(id).map_err(|error| unavailable(&error))?;
-        FdLink::try_from(link).map_err(|error| unavailable(&error))?.pin(&pin).map_err(|error| unavailable(&error))?;
-        Ok(())
+        let id = program.attach(interface.name, XdpMode::Driver).context(UNAVAILABLE)?;
+        let link = program.take_link(id).context(UNAVAILABLE)?;
+        FdLink::try_from(link).context(UNAVAILABLE)?.pin(&pin).map(drop).context(UNAVAILABLE)
     }
 
     /// The program, loaded when it is first needed; also for test runs.
@@ -90,9 +88,7 @@ fn pin(pins: &Pins, link: LinkId) -> PathBuf {
     pins.links().join(format!("{}-front", link.0))
 }
 
-fn unavailable(why: &dyn core::error::Error) -> Error {
-    Error::new("the driver supports no XDP program (accel = \"xdp\"); TC forwards its packets", error_chain(why))
-}
+const UNAVAILABLE: &str = "the driver supports no XDP program (accel = \"xdp\"); TC forwards its packets";
 
 /// Whether frames redirected from another interface can be sent by this one. A kernel that does not say so is taken to
 /// do it.
@@ -101,9 +97,9 @@ fn unavailable(why: &dyn core::error::Error) -> Error {
 /// The kernel's, if the interface was removed.
 pub(crate) fn can_transmit(link: LinkId) -> Result<bool, Error> {
     let Some((mut netdev, _)) = Family::open(NETDEV)? else { return Ok(true) };
-    let question = attribute(DEV_IFINDEX, &link.0.to_ne_bytes());
+    let request = attribute(DEV_IFINDEX, &link.0.to_ne_bytes());
     let answers =
-        netdev.request(DEV_GET, NLM_F_ACK, &question).map_err(|(_, why)| Error::new("features of XDP", why))?;
+        netdev.request(DEV_GET, NLM_F_ACK, &request).map_err(|(_, why)| Error::new("features of XDP", why))?;
     let features = answers.iter().find_map(|answer| find(answer, DEV_XDP_FEATURES)?.first_chunk());
     Ok(features.is_none_or(|features| u64::from_ne_bytes(*features) & NDO_XMIT != 0))
 }

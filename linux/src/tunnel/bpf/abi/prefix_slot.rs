@@ -1,6 +1,7 @@
 //! The slot of a far prefix, which the programs read without a hash table lookup: `struct prefix_slot`.
 
-use super::{PrefixEntryValue, PrefixKey, Side, decode_prefix_key, layout, take, take_u32};
+use super::{PrefixEntryValue, PrefixKey, Side, decode_prefix_key};
+use crate::bpf::layout::{Reader, layout};
 use roam6_wire::Prefix;
 
 pub(crate) type SlotValue = [u8; 64];
@@ -47,18 +48,17 @@ impl SlotPrefix {
 
     /// Whether a slot has this prefix.
     pub(crate) fn is_in(self, slot: &SlotValue) -> bool {
-        let mut slot = slot.as_slice();
-        let number = take(&mut slot).map(u64::from_ne_bytes);
-        number == Some(self.network) && take_u32(&mut slot) == Some(self.length.into())
+        let mut reader = Reader(slot);
+        reader.u64() == Some(self.network) && reader.u32() == Some(self.length.into())
     }
 
     /// The checksum over what the daemon writes: a program that reads a slot while it is written gets a mix with
     /// another checksum.
-    fn checksum(self, mut way: &[u8]) -> Option<u32> {
-        let way = &mut way;
-        let (tunnel, _era) = (take_u32(way)?, take_u32(way)?);
-        let (mtu, [whole, local], _link) = (u16::from_ne_bytes(take(way)?), take(way)?, take_u32(way)?);
-        let (high, low) = (u64::from_ne_bytes(take(way)?), u64::from_ne_bytes(take(way)?));
+    fn checksum(self, entry: &[u8]) -> Option<u32> {
+        let mut reader = Reader(entry);
+        let (tunnel, _version) = (reader.u32()?, reader.u32()?);
+        let (mtu, [whole, local], _link) = (reader.u16()?, reader.take()?, reader.u32()?);
+        let (high, low) = (reader.u64()?, reader.u64()?);
         let parameters = u32::from(mtu) | u32::from(whole) << 16 | u32::from(local) << 24;
         let first = u64::from(parameters) << 32 | u64::from(tunnel);
         let products = [
