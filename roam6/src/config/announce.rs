@@ -54,32 +54,25 @@ struct RoutingTable {
 
 /// Checks the table; problems are reported to `diagnostics`.
 pub(crate) fn validate(written: &Spanned<Section>, diagnostics: &mut Diagnostics<'_>) -> Announcement {
-    let section = written.get_ref();
-    check::duration_in_range(section.interval.as_ref(), "interval", INTERVAL_RANGE, diagnostics);
+    let section = &**written;
     if section.services.is_empty() && section.routing.is_none() {
         let hint =
             "write [[geo.announce.services]] with application = 540801, or routing = { prefix = .., gateway = .. }";
         diagnostics.report(written.span(), "nothing is announced", hint);
     }
-    if let Some(more) = section.services.get(MAX_ANNOUNCED) {
-        diagnostics.report(
-            more.span(),
-            format!("more than {MAX_ANNOUNCED} services"),
-            "a packet holds no more; list fewer",
-        );
-    }
+    diagnostics.limit(&section.services, MAX_ANNOUNCED, "services", "a packet holds no more; list fewer");
     Announcement {
         name: section.name.as_ref().map(|name| message_text(name, "name", MAX_NAME, diagnostics)),
-        interval: section.interval.as_ref().map_or(DEFAULT_INTERVAL, |span| span.get_ref().0),
-        services: section.services.iter().map(|table| to_service(table.get_ref(), diagnostics)).collect(),
+        interval: diagnostics.duration(&section.interval, "interval", INTERVAL_RANGE).unwrap_or(DEFAULT_INTERVAL),
+        services: section.services.iter().map(|table| to_service(table, diagnostics)).collect(),
         routing: section.routing.as_ref().map(|table| to_routing(table, diagnostics)),
     }
 }
 
 fn to_service(table: &ServiceTable, diagnostics: &mut Diagnostics<'_>) -> OfferedService {
-    check::number_in_range(Some(&table.application), "application", 0..=MAX_APPLICATION, diagnostics);
+    diagnostics.number(&table.application, "application", 0..=MAX_APPLICATION);
     OfferedService {
-        application: *table.application.get_ref(),
+        application: *table.application,
         address: table.address,
         port: table.port,
         context: table.context.as_ref().map(|context| message_text(context, "context", MAX_CONTEXT, diagnostics)),
@@ -87,21 +80,18 @@ fn to_service(table: &ServiceTable, diagnostics: &mut Diagnostics<'_>) -> Offere
 }
 
 fn to_routing(table: &RoutingTable, diagnostics: &mut Diagnostics<'_>) -> RoutingAdvertisement {
-    check::ipv6_prefixes([table.prefix.get_ref()], table.prefix.span(), diagnostics);
-    check::duration_in_range(table.lifetime.as_ref(), "lifetime", LIFETIME_RANGE, diagnostics);
+    check::ipv6_prefixes([&*table.prefix], table.prefix.span(), diagnostics);
     let addresses = table.dns.iter().map(|dns| (dns, "dns")).chain([(&table.gateway, "gateway")]);
-    for (address, name) in addresses.filter(|(address, _)| is_not_unicast(address.get_ref())) {
-        let what = format!("{name} {} is not a unicast address", address.get_ref());
+    for (address, name) in addresses.filter(|(address, _)| is_not_unicast(address)) {
+        let what = format!("{name} {} is not a unicast address", **address);
         diagnostics.report(address.span(), what, "write an IPv6 unicast address");
     }
-    if let Some(more) = table.dns.get(MAX_DNS) {
-        diagnostics.report(more.span(), format!("more than {MAX_DNS} servers"), "a message has no room for more");
-    }
+    diagnostics.limit(&table.dns, MAX_DNS, "servers", "a message has no room for more");
     RoutingAdvertisement {
-        prefix: *table.prefix.get_ref(),
-        gateway: *table.gateway.get_ref(),
-        dns: table.dns.iter().map(|dns| *dns.get_ref()).collect(),
-        lifetime: table.lifetime.as_ref().map_or(DEFAULT_LIFETIME, |span| span.get_ref().0),
+        prefix: *table.prefix,
+        gateway: *table.gateway,
+        dns: table.dns.iter().map(|dns| **dns).collect(),
+        lifetime: diagnostics.duration(&table.lifetime, "lifetime", LIFETIME_RANGE).unwrap_or(DEFAULT_LIFETIME),
     }
 }
 
@@ -111,14 +101,11 @@ fn is_not_unicast(address: &Ipv6Addr) -> bool {
 
 /// Receivers refuse texts with control characters.
 fn message_text(written: &Spanned<String>, name: &str, most: usize, diagnostics: &mut Diagnostics<'_>) -> String {
-    let text = written.get_ref();
+    let text = &**written;
     if text.is_empty() || text.len() > most || text.contains(char::is_control) {
         let hint = format!("write 1 to {most} octets of text");
-        diagnostics.report(
-            written.span(),
-            format!("{name} = \"{}\" is no text for a message", text.escape_debug()),
-            &hint,
-        );
+        let what = format!("{name} = \"{}\" is no text for a message", text.escape_debug());
+        diagnostics.report(written.span(), what, &hint);
     }
     text.clone()
 }

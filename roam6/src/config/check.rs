@@ -12,14 +12,14 @@ use std::ops::{Range, RangeInclusive};
 
 /// Most interfaces of one role.
 const MAX_INTERFACES: usize = 64;
-/// Lifetimes count units of four seconds in 16 bits (RFC 6275 §6.1.7).
-const LIFETIME_RANGE: RangeInclusive<Duration> = Duration::from_secs(4)..=Duration::from_secs(4 * 65_535);
+/// Lifetimes of bindings: they count units of four seconds in 16 bits (RFC 6275 §6.1.7).
+pub(crate) const LIFETIME_RANGE: RangeInclusive<Duration> = Duration::from_secs(4)..=Duration::from_secs(4 * 65_535);
 /// Bounds of the longest interval between advertisements (RFC 6275 §7.5, RFC 4861 §6.2.1).
-const ADVERTISE_RANGE: RangeInclusive<Duration> = Duration::from_millis(70)..=Duration::from_secs(1800);
+pub(crate) const ADVERTISE_RANGE: RangeInclusive<Duration> = Duration::from_millis(70)..=Duration::from_secs(1800);
 
 /// The name of a network interface.
 pub(crate) fn interface_name(name: &Spanned<String>, diagnostics: &mut Diagnostics<'_>) {
-    let text = name.get_ref();
+    let text = name.as_str();
     if text.is_empty() || text.len() > 15 || text.contains(['/', ' ', ':']) || text.starts_with('.') {
         let what = format!("\"{text}\" is not the name of an interface");
         diagnostics.report(name.span(), what, "`ip link` lists the names; they have 1 to 15 letters");
@@ -32,25 +32,23 @@ pub(crate) fn interface_names(
     diagnostics: &mut Diagnostics<'_>,
 ) -> VecSet<String> {
     let mut names = VecSet::new();
-    for name in written.get_ref() {
+    for name in written.iter() {
         interface_name(name, diagnostics);
-        if !names.insert(name.get_ref().clone()) {
-            diagnostics.report(name.span(), format!("interface {} is written twice", name.get_ref()), "remove one");
+        if !names.insert(String::clone(name)) {
+            diagnostics.report(name.span(), format!("interface {} is written twice", **name), "remove one");
         }
     }
     if names.is_empty() {
         let hint = "write the interfaces whose addresses are used, as interfaces = [\"eth0\", \"wlan0\"]";
         diagnostics.report(written.span(), "no interfaces", hint);
     }
-    if let Some(name) = written.get_ref().get(MAX_INTERFACES) {
-        diagnostics.report(name.span(), format!("more than {MAX_INTERFACES} interfaces"), "list fewer");
-    }
+    diagnostics.limit(written, MAX_INTERFACES, "interfaces", "list fewer");
     names
 }
 
 /// An address one host can have.
 pub(crate) fn global_unicast(address: &Spanned<Ipv6Addr>, name: &str, diagnostics: &mut Diagnostics<'_>) {
-    let value = address.get_ref();
+    let value = **address;
     if value.is_multicast() || value.is_unspecified() || value.is_loopback() || value.is_unicast_link_local() {
         let what = format!("{name} {value} cannot be reached from elsewhere");
         diagnostics.report(address.span(), what, "write a global unicast address");
@@ -59,7 +57,7 @@ pub(crate) fn global_unicast(address: &Spanned<Ipv6Addr>, name: &str, diagnostic
 
 /// An IPv4 address one host can have, and others reach.
 pub(crate) fn global_unicast4(address: &Spanned<Ipv4Addr>, name: &str, diagnostics: &mut Diagnostics<'_>) {
-    let value = *address.get_ref();
+    let value = **address;
     if !Ipv4Endpoint::dsmip(value).is_unicast() {
         let what = format!("{name} {value} cannot be reached from elsewhere");
         diagnostics.report(address.span(), what, "write a unicast address");
@@ -98,46 +96,42 @@ pub(crate) fn mobile_network_prefixes<'a>(
     }
 }
 
-/// The lifetime of a binding.
-pub(crate) fn binding_lifetime(span: Option<&Spanned<HumanDuration>>, name: &str, diagnostics: &mut Diagnostics<'_>) {
-    duration_in_range(span, name, LIFETIME_RANGE, diagnostics);
-}
-
-/// The longest interval between advertisements.
-pub(crate) fn advertisement_interval(span: Option<&Spanned<HumanDuration>>, diagnostics: &mut Diagnostics<'_>) {
-    duration_in_range(span, "advertise", ADVERTISE_RANGE, diagnostics);
-}
-
-/// A duration between two bounds.
-pub(crate) fn duration_in_range(
-    span: Option<&Spanned<HumanDuration>>,
-    name: &str,
-    bounds: RangeInclusive<Duration>,
-    diagnostics: &mut Diagnostics<'_>,
-) {
-    if let Some(span) = span
-        && !bounds.contains(&span.get_ref().0)
-    {
-        let what = format!("{name} = {} is out of bounds", format_duration(span.get_ref().0));
-        diagnostics.report(
-            span.span(),
-            what,
-            &format!("write {} to {}", format_duration(*bounds.start()), format_duration(*bounds.end())),
-        );
+impl Diagnostics<'_> {
+    /// A duration, which has to be between two bounds.
+    pub(crate) fn duration(
+        &mut self,
+        written: &Option<Spanned<HumanDuration>>,
+        name: &str,
+        bounds: RangeInclusive<Duration>,
+    ) -> Option<Duration> {
+        let written = written.as_ref()?;
+        if !bounds.contains(&written.0) {
+            let [found, least, most] = [written.0, *bounds.start(), *bounds.end()].map(format_duration);
+            let what = format!("{name} = {found} is out of bounds");
+            self.report(written.span(), what, &format!("write {least} to {most}"));
+        }
+        Some(written.0)
     }
-}
 
-/// A number between two bounds.
-pub(crate) fn number_in_range<T: PartialOrd + Display>(
-    number: Option<&Spanned<T>>,
-    name: &str,
-    bounds: RangeInclusive<T>,
-    diagnostics: &mut Diagnostics<'_>,
-) {
-    if let Some(number) = number
-        && !bounds.contains(number.get_ref())
-    {
-        let what = format!("{name} = {} is out of bounds", number.get_ref());
-        diagnostics.report(number.span(), what, &format!("write {} to {}", bounds.start(), bounds.end()));
+    /// A number, which has to be between two bounds.
+    pub(crate) fn number<'a, T: PartialOrd + Display + Copy + 'a>(
+        &mut self,
+        written: impl Into<Option<&'a Spanned<T>>>,
+        name: &str,
+        bounds: RangeInclusive<T>,
+    ) -> Option<T> {
+        let written = written.into()?;
+        if !bounds.contains(&**written) {
+            let what = format!("{name} = {} is out of bounds", **written);
+            self.report(written.span(), what, &format!("write {} to {}", bounds.start(), bounds.end()));
+        }
+        Some(**written)
+    }
+
+    /// Refuses a list of more than `most` entries, which are called `what`.
+    pub(crate) fn limit<T>(&mut self, list: &[Spanned<T>], most: usize, what: &str, hint: &str) {
+        if let Some(first) = list.get(most) {
+            self.report(first.span(), format!("more than {most} {what}"), hint);
+        }
     }
 }

@@ -37,28 +37,19 @@ pub(crate) fn validate(
         let hint = "add a second uplink, and sharing = \"standby\" or \"weights\"";
         diagnostics.report(flow.span(), "a flow needs several uplinks registered at once", hint);
     }
-    if let Some(flow) = flows.get(MAX_FLOWS) {
-        diagnostics.report(flow.span(), format!("more than {MAX_FLOWS} flows"), "merge some");
-    }
+    diagnostics.limit(&flows, MAX_FLOWS, "flows", "merge some");
     let mut ids = VecSet::new();
     let mut rules = Vec::new();
     for (flow, position) in flows.iter().take(MAX_FLOWS).zip(1_u16..) {
-        let id = flow.get_ref().id.as_ref().map_or(position, |id| *id.get_ref());
-        let place = flow.get_ref().id.as_ref().map_or(flow.span(), Spanned::span);
+        let id = flow.id.as_ref().map_or(position, |id| **id);
+        let place = flow.id.as_ref().map_or(flow.span(), Spanned::span);
         if id == 0 {
             diagnostics.report(place, "flow id 0 is reserved (RFC 6089)", "number the flows from 1, or leave id out");
         } else if !ids.insert(id) {
-            diagnostics.report(
-                place,
-                format!("flow id {id} is used twice"),
-                "give every flow an id of its own, or none",
-            );
+            let hint = "give every flow an id of its own, or none";
+            diagnostics.report(place, format!("flow id {id} is used twice"), hint);
         }
-        check::ipv6_prefixes(
-            flow.get_ref().correspondent.iter().chain(&flow.get_ref().inside),
-            flow.span(),
-            diagnostics,
-        );
+        check::ipv6_prefixes(flow.correspondent.iter().chain(&flow.inside), flow.span(), diagnostics);
         rules.extend(to_rule(flow, FlowPriority { id, priority: position }, uplinks, diagnostics));
     }
     rules
@@ -76,9 +67,8 @@ fn to_rule(
     uplinks: &[UplinkConfig],
     diagnostics: &mut Diagnostics<'_>,
 ) -> Option<FlowRule> {
-    let flow = flow.get_ref();
-    let name = flow.uplink.get_ref();
-    let Some(bid) = uplinks.iter().find(|uplink| uplink.interface == *name).map(|uplink| uplink.bid) else {
+    let name = flow.uplink.as_str();
+    let Some(bid) = uplinks.iter().find(|uplink| uplink.interface == name).map(|uplink| uplink.bid) else {
         let known: Vec<&str> = uplinks.iter().map(|uplink| uplink.interface.as_str()).collect();
         let hint = format!("name one of: {}", known.join(", "));
         diagnostics.report(flow.uplink.span(), format!("no uplink {name}"), &hint);

@@ -170,76 +170,67 @@ pub(crate) fn validate(section: Section, diagnostics: &mut Diagnostics<'_>) -> O
         _ => {}
     }
     let config = GeoConfig { interfaces, station: station?, virtual_links, facilities, mib };
-    check::duration_in_range(section.busy_poll.as_ref(), "busy_poll", Duration::ZERO..=MAX_BUSY_POLL, diagnostics);
-    check::duration_in_range(section.awake.as_ref(), "awake", Duration::ZERO..=MAX_AWAKE, diagnostics);
-    let span = |written: Option<&Spanned<HumanDuration>>| written.map_or(Duration::ZERO, |span| span.get_ref().0);
-    let (busy_poll, awake) = (span(section.busy_poll.as_ref()), span(section.awake.as_ref()));
+    let mut duration =
+        |written, name, most| diagnostics.duration(written, name, Duration::ZERO..=most).unwrap_or_default();
+    let busy_poll = duration(&section.busy_poll, "busy_poll", MAX_BUSY_POLL);
+    let awake = duration(&section.awake, "awake", MAX_AWAKE);
     Some(Geo { config, position: position?, busy_poll, awake })
 }
 
 fn to_mib(section: &Section, diagnostics: &mut Diagnostics<'_>) -> Mib {
-    let seconds = Duration::from_secs;
-    check::duration_in_range(section.beacon.as_ref(), "beacon", Duration::from_millis(100)..=seconds(60), diagnostics);
-    check::number_in_range(section.beacon_hops.as_ref(), "beacon_hops", 1..=10, diagnostics);
-    let least = Duration::from_millis(200);
-    check::duration_in_range(
-        section.neighbour_lifetime.as_ref(),
-        "neighbour_lifetime",
-        least..=seconds(60),
-        diagnostics,
-    );
-    check::number_in_range(section.hop_limit.as_ref(), "hop_limit", 1..=255, diagnostics);
-    check::duration_in_range(section.lifetime.as_ref(), "lifetime", LIFETIME_RANGE, diagnostics);
-    check::number_in_range(section.range.as_ref(), "range", 1..=100_000, diagnostics);
-    check::number_in_range(section.max_area.as_ref(), "max_area", 1..=u32::MAX, diagnostics);
     let standard = Mib::default();
-    let span = |written: Option<&Spanned<HumanDuration>>, otherwise| written.map_or(otherwise, |span| span.get_ref().0);
-    let beacon_timer = span(section.beacon.as_ref(), standard.beacon_timer);
-    let number = |written: Option<&Spanned<u32>>, otherwise| written.map_or(otherwise, |number| *number.get_ref());
-    let octet = |written: Option<&Spanned<u8>>, otherwise| written.map_or(otherwise, |number| *number.get_ref());
+    let minute = Duration::from_secs(60);
+    let beacon_timer = diagnostics.duration(&section.beacon, "beacon", Duration::from_millis(100)..=minute);
+    let beacon_timer = beacon_timer.unwrap_or(standard.beacon_timer);
+    let neighbours = Duration::from_millis(200)..=minute;
+    let neighbour_lifetime = diagnostics.duration(&section.neighbour_lifetime, "neighbour_lifetime", neighbours);
+    let default_lifetime = diagnostics.duration(&section.lifetime, "lifetime", LIFETIME_RANGE);
+    let beacon_hops = diagnostics.number(&section.beacon_hops, "beacon_hops", 1..=10);
+    let hop_limit = diagnostics.number(&section.hop_limit, "hop_limit", 1..=255);
+    let max_range = diagnostics.number(&section.range, "range", 1..=100_000);
+    let max_area_size = diagnostics.number(&section.max_area, "max_area", 1..=u32::MAX);
+    let packet_data_rate = diagnostics.number(&section.packet_data_rate, "packet_data_rate", 0..=u32::MAX);
     Mib {
         beacon_timer,
         // itsGnBeaconServiceMaxJitter is a quarter of the timer.
         beacon_jitter: beacon_timer / 4,
-        beacon_hops: octet(section.beacon_hops.as_ref(), standard.beacon_hops),
-        neighbour_lifetime: span(section.neighbour_lifetime.as_ref(), standard.neighbour_lifetime),
-        default_hop_limit: octet(section.hop_limit.as_ref(), standard.default_hop_limit),
-        default_lifetime: span(section.lifetime.as_ref(), standard.default_lifetime),
+        beacon_hops: beacon_hops.unwrap_or(standard.beacon_hops),
+        neighbour_lifetime: neighbour_lifetime.unwrap_or(standard.neighbour_lifetime),
+        default_hop_limit: hop_limit.unwrap_or(standard.default_hop_limit),
+        default_lifetime: default_lifetime.unwrap_or(standard.default_lifetime),
         non_area: section.forwarding.unwrap_or(standard.non_area),
         recovery: section.recovery.unwrap_or(standard.recovery),
         in_area: section.area_forwarding.unwrap_or(standard.in_area),
-        max_range: number(section.range.as_ref(), standard.max_range),
-        max_area_size: number(section.max_area.as_ref(), standard.max_area_size),
-        max_packet_data_rate: number(section.packet_data_rate.as_ref(), standard.max_packet_data_rate),
+        max_range: max_range.unwrap_or(standard.max_range),
+        max_area_size: max_area_size.unwrap_or(standard.max_area_size),
+        max_packet_data_rate: packet_data_rate.unwrap_or(standard.max_packet_data_rate),
         ..standard
     }
 }
 
 fn interfaces(written: &Spanned<Vec<Spanned<String>>>, diagnostics: &mut Diagnostics<'_>) -> VecSet<String> {
-    for name in written.get_ref() {
+    for name in written.iter() {
         check::interface_name(name, diagnostics);
     }
-    if written.get_ref().is_empty() {
+    if written.is_empty() {
         diagnostics.report(written.span(), "no interfaces", "write the radio's interface, as interfaces = [\"wlan0\"]");
     }
-    if let Some(name) = written.get_ref().get(MAX_LIST) {
-        diagnostics.report(name.span(), format!("more than {MAX_LIST} interfaces"), "list fewer");
-    }
-    written.get_ref().iter().map(|name| name.get_ref().clone()).collect()
+    diagnostics.limit(written, MAX_LIST, "interfaces", "list fewer");
+    written.iter().map(|name| String::clone(name)).collect()
 }
 
 fn station(name: &Spanned<String>, diagnostics: &mut Diagnostics<'_>) -> Option<ItsStationType> {
-    let station = ItsStationType::named(name.get_ref());
+    let station = ItsStationType::named(name);
     if station.is_none() {
         let hint = "write passenger-car, bus, tram, heavy-truck, roadside-unit or another of docs/geo.md";
-        diagnostics.report(name.span(), format!("\"{}\" is no kind of station", name.get_ref()), hint);
+        diagnostics.report(name.span(), format!("\"{}\" is no kind of station", **name), hint);
     }
     station
 }
 
 /// Exactly one of the sources must be written.
 fn position(table: &Spanned<PositionTable>, diagnostics: &mut Diagnostics<'_>) -> Option<Position> {
-    let written = table.get_ref();
+    let written = &**table;
     let PositionTable { latitude, longitude, gpsd, nmea, track, repeat } = written;
     let is_fixed = latitude.is_some() || longitude.is_some();
     let sources = [is_fixed, gpsd.is_some(), nmea.is_some(), track.is_some()];
@@ -282,22 +273,16 @@ fn position_source(written: &PositionTable, diagnostics: &mut Diagnostics<'_>) -
 /// Metres become tenths, as messages have them.
 fn facilities(table: &Spanned<FacilitiesTable>, diagnostics: &mut Diagnostics<'_>) -> Option<FacilitiesConfig> {
     if cfg!(not(feature = "facilities")) {
-        diagnostics.report(
-            table.span(),
-            "this roam6 was built without facilities",
-            "build it with --features facilities",
-        );
+        let hint = "build it with --features facilities";
+        diagnostics.report(table.span(), "this roam6 was built without facilities", hint);
         return None;
     }
-    let FacilitiesTable { station_id, cam, length, width } = table.get_ref();
+    let FacilitiesTable { station_id, cam, length, width } = &**table;
     let mut tenths = |metres: &Option<f64>, name: &str, most: f64| {
         let metres = (*metres)?;
         if !(0.1..=most).contains(&metres) {
-            diagnostics.report(
-                table.span(),
-                format!("{name} = {metres} is out of bounds"),
-                &format!("write 0.1 to {most} m"),
-            );
+            let what = format!("{name} = {metres} is out of bounds");
+            diagnostics.report(table.span(), what, &format!("write 0.1 to {most} m"));
         }
         Some((metres * 10.0).round())
     };
@@ -315,11 +300,11 @@ fn facilities(table: &Spanned<FacilitiesTable>, diagnostics: &mut Diagnostics<'_
 
 fn link(table: &LinkTable, max_area: u32, diagnostics: &mut Diagnostics<'_>) -> Option<VirtualLink> {
     check::interface_name(&table.name, diagnostics);
-    let name = table.name.get_ref().clone();
+    let name = String::clone(&table.name);
     let reach = match (&table.around, &table.hops, &table.area) {
-        (Some(radius), None, None) if *radius.get_ref() > 0 => Some(LinkScope::Around(*radius.get_ref())),
-        (None, Some(hops), None) if *hops.get_ref() > 0 => Some(LinkScope::Hops(*hops.get_ref())),
-        (None, None, Some(written)) => area(written.get_ref()).map(LinkScope::Area),
+        (Some(radius), None, None) if **radius > 0 => Some(LinkScope::Around(**radius)),
+        (None, Some(hops), None) if **hops > 0 => Some(LinkScope::Hops(**hops)),
+        (None, None, Some(written)) => area(written).map(LinkScope::Area),
         _ => None,
     };
     if reach.is_none() {
@@ -330,11 +315,9 @@ fn link(table: &LinkTable, max_area: u32, diagnostics: &mut Diagnostics<'_>) -> 
     if let (Some(reach), Some(span)) = (reach, written.into_iter().flatten().next()) {
         size(&name, reach, span, max_area, diagnostics);
     }
-    check::number_in_range(table.traffic_class.as_ref(), "traffic_class", 0..=63, diagnostics);
-    check::duration_in_range(table.lifetime.as_ref(), "lifetime", LIFETIME_RANGE, diagnostics);
-    let id = table.traffic_class.as_ref().map_or(VirtualLink::CLASS.id(), |id| *id.get_ref());
+    let id = diagnostics.number(&table.traffic_class, "traffic_class", 0..=63).unwrap_or(VirtualLink::CLASS.id());
     let class = TrafficClass::new(id, table.store_carry_forward == Some(true));
-    let lifetime = table.lifetime.as_ref().map(|span| span.get_ref().0);
+    let lifetime = diagnostics.duration(&table.lifetime, "lifetime", LIFETIME_RANGE);
     Some(VirtualLink { name, reach: reach?, class, lifetime })
 }
 

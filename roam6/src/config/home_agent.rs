@@ -5,6 +5,7 @@ use crate::config::check;
 use crate::config::duration::HumanDuration;
 use crate::config::prefix_table::{HomeNetwork, MAX_BINDINGS, Mobile, PrefixTableBuilder};
 use crate::config::source::{Diagnostics, Problem, Source};
+use crate::files::folder_of;
 use core::time::Duration;
 use roam6_proto::contract::config::nemo::{DsmipService, HomeAgentConfig, Ipv4Pool, PrefixTable};
 use roam6_proto::nemo::dsmip::NATKATIMEOUT as DEFAULT_KEEPALIVE;
@@ -63,7 +64,7 @@ struct PoolTable {
 impl PoolTable {
     /// Length of the prefixes taken from the pool.
     fn length(&self) -> u8 {
-        self.length.as_ref().map_or(32, |length| *length.get_ref())
+        self.length.as_ref().map_or(32, |length| **length)
     }
 }
 
@@ -110,11 +111,11 @@ impl HomeAgent {
             return Ok(self);
         };
         let mut rows = PrefixTableBuilder::new(HomeNetwork::of_config(&self.config), &self.inline.table);
-        let told = rows.read(&path)?;
+        let summary = rows.read(&path)?;
         let (table, refused) = rows.finish(&path);
         self.refused = self.inline.refused.iter().cloned().chain(refused).collect();
         self.config.prefix_table = Arc::new(table);
-        self.is_explicitly_empty = told.is_explicitly_empty;
+        self.is_explicitly_empty = summary.is_explicitly_empty;
         Ok(self)
     }
 
@@ -143,22 +144,8 @@ impl HomeAgent {
 }
 
 /// The settings of a home agent that the rows of its prefix table must fit. Others may be invalid.
+#[derive(Deserialize)]
 pub(crate) struct PrefixTableConstraints {
-    address: Ipv6Addr,
-    home_prefixes: Vec<Prefix>,
-    ipv4: Option<Ipv4Addr>,
-    pool: Option<Prefix>,
-    pool_length: Option<u8>,
-    prefix_table: Option<PathBuf>,
-}
-
-#[derive(Deserialize)]
-struct ConstraintsFile {
-    home_agent: ConstraintsSection,
-}
-
-#[derive(Deserialize)]
-struct ConstraintsSection {
     address: Ipv6Addr,
     home_prefixes: Vec<Prefix>,
     ipv4: Option<Ipv4Table>,
@@ -166,24 +153,23 @@ struct ConstraintsSection {
     prefix_table: Option<PathBuf>,
 }
 
+#[derive(Deserialize)]
+struct ConstraintsFile {
+    home_agent: PrefixTableConstraints,
+}
+
 impl PrefixTableConstraints {
     /// Reads a configuration; `None` if it has no readable home agent.
     pub(crate) fn read(path: &Path) -> Option<PrefixTableConstraints> {
         let source = Source::read(path).ok()?;
-        let ConstraintsFile { home_agent: section } = source.parse().ok()?;
-        Some(PrefixTableConstraints {
-            address: section.address,
-            home_prefixes: section.home_prefixes,
-            ipv4: section.ipv4.map(|table| *table.address.get_ref()),
-            pool: section.ipv4_pool.as_ref().map(|table| *table.prefix.get_ref()),
-            pool_length: section.ipv4_pool.as_ref().map(PoolTable::length),
-            prefix_table: section.prefix_table.map(|path| source.resolve(&path)),
-        })
+        let ConstraintsFile { home_agent } = source.parse().ok()?;
+        let prefix_table = home_agent.prefix_table.as_ref().map(|path| source.resolve(path));
+        Some(PrefixTableConstraints { prefix_table, ..home_agent })
     }
 
     /// From the configuration in the same directory that refers to `table` as its prefix table.
     pub(crate) fn find(table: &Path) -> Option<PrefixTableConstraints> {
-        let folder = table.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let folder = folder_of(table);
         let files = std::fs::read_dir(folder).ok()?.filter_map(|entry| Some(entry.ok()?.path()));
         let mut configs: Vec<PathBuf> =
             files.filter(|path| path.extension().is_some_and(|kind| kind == "toml")).collect();
@@ -203,9 +189,13 @@ impl PrefixTableConstraints {
 
     /// The constraints for rows.
     pub(crate) fn home_network(&self) -> HomeNetwork<'_> {
-        let PrefixTableConstraints { address, home_prefixes, ipv4, pool, pool_length, .. } = self;
-        let (agent, prefixes) = (Some(*address), Some(home_prefixes.as_slice()));
-        HomeNetwork { agent, prefixes, agent4: *ipv4, pool: *pool, pool_length: *pool_length }
+        HomeNetwork {
+            agent: Some(self.address),
+            prefixes: Some(&self.home_prefixes),
+            agent4: self.ipv4.as_ref().map(|table| *table.address),
+            pool: self.ipv4_pool.as_ref().map(|table| *table.prefix),
+            pool_length: self.ipv4_pool.as_ref().map(PoolTable::length),
+        }
     }
 }
 
@@ -213,27 +203,29 @@ impl PrefixTableConstraints {
 pub(crate) fn validate(section: Section, diagnostics: &mut Diagnostics<'_>) -> HomeAgent {
     check_values(&section, diagnostics);
     let home_prefixes = section.home_prefixes.into_inner();
-    let address = *section.address.get_ref();
+    let address = *section.address;
     let table_file = section.prefix_table.map(|path| diagnostics.source.resolve(&path));
     let home_link = section.home_link.map(Spanned::into_inner);
+    let max_lifetime = diagnostics.duration(&section.max_lifetime, "max_lifetime", check::LIFETIME_RANGE);
+    let max_bindings = diagnostics.number(&section.max_bindings, "max_bindings", 1..=MAX_BINDINGS);
     let mut config = HomeAgentConfig {
         address,
         home_prefixes,
         prefix_table: Arc::default(),
-        max_lifetime: section.max_lifetime.map_or(Duration::from_secs(3600), |span| span.get_ref().0),
-        refresh_advice: section.refresh_advice.map(|span| span.get_ref().0),
+        max_lifetime: max_lifetime.unwrap_or(Duration::from_secs(3600)),
+        refresh_advice: diagnostics.duration(&section.refresh_advice, "refresh_advice", check::LIFETIME_RANGE),
         multiple_care_of: section.multiple_care_of.unwrap_or(true),
         home_and_away: section.home_and_away.unwrap_or(true),
-        max_bindings: section.max_bindings.map_or(DEFAULT_BINDINGS, |count| *count.get_ref()),
-        duplicate_detection: section.duplicate_detection.map_or(home_link.is_some(), |on| *on.get_ref()),
+        max_bindings: max_bindings.unwrap_or(DEFAULT_BINDINGS),
+        duplicate_detection: section.duplicate_detection.map_or(home_link.is_some(), Spanned::into_inner),
         preference: section.preference,
-        advertisement_interval: section.advertise.map(|span| span.get_ref().0),
-        path_mtu: section.path_mtu.map_or(1500, |mtu| *mtu.get_ref()),
+        advertisement_interval: diagnostics.duration(&section.advertise, "advertise", check::ADVERTISE_RANGE),
+        path_mtu: diagnostics.number(&section.path_mtu, "path_mtu", MINIMUM_MTU..=65_535).unwrap_or(1500),
         ipv4: section.ipv4.map(|table| ipv4(&table, diagnostics)),
         ipv4_pool: section.ipv4_pool.and_then(|table| ipv4_pool(&table, diagnostics)),
         home_link,
     };
-    if section.mobile.iter().any(|row| row.get_ref().has_inline_key())
+    if section.mobile.iter().any(|row| row.has_inline_key())
         && let Err(problem) = diagnostics.source.refuse_world_readable()
     {
         diagnostics.add(vec![problem]);
@@ -256,47 +248,43 @@ pub(crate) fn validate(section: Section, diagnostics: &mut Diagnostics<'_>) -> H
 /// Uplinks that have IPv4 only. A NAT's mapping of UDP lives for 30 s at least with the worst of them (RFC 4787 §4.3).
 fn ipv4(table: &Ipv4Table, diagnostics: &mut Diagnostics<'_>) -> DsmipService {
     check::global_unicast4(&table.address, "[home_agent.ipv4] address", diagnostics);
-    check::duration_in_range(table.keepalive.as_ref(), "keepalive", KEEPALIVE, diagnostics);
-    let keepalive = table.keepalive.as_ref().map_or(DEFAULT_KEEPALIVE, |span| span.get_ref().0);
-    DsmipService { address: *table.address.get_ref(), keepalive, force_udp: table.force_udp.unwrap_or(true) }
+    let keepalive = diagnostics.duration(&table.keepalive, "keepalive", KEEPALIVE).unwrap_or(DEFAULT_KEEPALIVE);
+    DsmipService { address: *table.address, keepalive, force_udp: table.force_udp.unwrap_or(true) }
 }
 
 /// IPv4 prefixes for who asks for one.
 fn ipv4_pool(table: &PoolTable, diagnostics: &mut Diagnostics<'_>) -> Option<Ipv4Pool> {
-    let prefix = *table.prefix.get_ref();
+    let prefix = *table.prefix;
     let Some((address, shortest)) = prefix.ipv4().filter(|(address, _)| Ipv4Endpoint::dsmip(*address).is_unicast())
     else {
         let hint = "write an IPv4 prefix to take them from, as \"10.128.0.0/16\"";
         diagnostics.report(table.prefix.span(), format!("no pool of IPv4 prefixes is in {prefix}"), hint);
         return None;
     };
-    check::number_in_range(table.length.as_ref(), "length", shortest..=32, diagnostics);
+    diagnostics.number(&table.length, "length", shortest..=32);
     Some(Ipv4Pool { prefix: Prefix::from_ipv4(address, shortest)?, length: table.length() })
 }
 
 fn check_values(section: &Section, diagnostics: &mut Diagnostics<'_>) {
-    let address = *section.address.get_ref();
+    let address = *section.address;
     check::global_unicast(&section.address, "address", diagnostics);
     let prefixes = &section.home_prefixes;
-    check::ipv6_prefixes(prefixes.get_ref(), prefixes.span(), diagnostics);
-    if prefixes.get_ref().is_empty() {
+    check::ipv6_prefixes(prefixes.iter(), prefixes.span(), diagnostics);
+    if prefixes.is_empty() {
         diagnostics.report(prefixes.span(), "home_prefixes is empty", "write the prefix home addresses are taken from");
     }
     let virtual_home = "name the home link with home_link = \"eth1\", or leave this out for a virtual home network";
     match &section.home_link {
         Some(link) => {
             check::interface_name(link, diagnostics);
-            if !prefixes.get_ref().iter().any(|prefix| prefix.contains(address)) {
+            if !prefixes.iter().any(|prefix| prefix.contains(address)) {
                 let what = format!("address {address} lies outside home_prefixes");
-                diagnostics.report(
-                    section.address.span(),
-                    what,
-                    "a home agent is a neighbour on its home link (RFC 6275)",
-                );
+                let hint = "a home agent is a neighbour on its home link (RFC 6275)";
+                diagnostics.report(section.address.span(), what, hint);
             }
         }
         None => {
-            if let Some(on) = section.duplicate_detection.as_ref().filter(|on| *on.get_ref()) {
+            if let Some(on) = section.duplicate_detection.as_ref().filter(|on| ***on) {
                 diagnostics.report(on.span(), "duplicate_detection needs a home link", virtual_home);
             }
             if let Some(every) = &section.advertise {
@@ -304,9 +292,4 @@ fn check_values(section: &Section, diagnostics: &mut Diagnostics<'_>) {
             }
         }
     }
-    check::binding_lifetime(section.max_lifetime.as_ref(), "max_lifetime", diagnostics);
-    check::binding_lifetime(section.refresh_advice.as_ref(), "refresh_advice", diagnostics);
-    check::advertisement_interval(section.advertise.as_ref(), diagnostics);
-    check::number_in_range(section.path_mtu.as_ref(), "path_mtu", MINIMUM_MTU..=65_535, diagnostics);
-    check::number_in_range(section.max_bindings.as_ref(), "max_bindings", 1..=MAX_BINDINGS, diagnostics);
 }

@@ -38,12 +38,12 @@ fn association(
     integrity: Integrity,
     diagnostics: &mut Diagnostics<'_>,
 ) -> Option<SecurityAssociation> {
-    let spi = *written.spi.get_ref();
+    let spi = *written.spi;
     if spi < MIN_SPI {
         diagnostics.report(written.spi.span(), format!("spi {spi} is reserved"), HINT_SPI);
         return None;
     }
-    let Some(key) = hex::decode(written.key.get_ref()) else {
+    let Some(key) = hex::decode(&written.key) else {
         diagnostics.report(written.key.span(), "a key is written as pairs of hexadecimal digits", HINT_KEY);
         return None;
     };

@@ -52,7 +52,7 @@ impl KeySettings {
     /// The authentication meant by a table that begins at `table`; `None` if a problem was reported.
     pub(crate) fn validate(self, table: Range<usize>, diagnostics: &mut Diagnostics<'_>) -> Option<Authentication> {
         let Some(auth) = self.auth.clone() else { return self.read_keys(table, diagnostics) };
-        let method = *auth.get_ref();
+        let method = *auth;
         if method == AuthMethod::None {
             if self.key_file.is_none() && self.spi.is_none() && self.key.is_none() && self.ipsec.is_none() {
                 return Some(Authentication::None);
@@ -77,20 +77,14 @@ impl KeySettings {
     fn read_keys(self, table: Range<usize>, diagnostics: &mut Diagnostics<'_>) -> Option<Authentication> {
         let KeySettings { key_file, spi, key, ipsec, .. } = self;
         match (key_file, ipsec, spi, key) {
-            (Some(file), None, None, None) => match read(&diagnostics.source.resolve(file.get_ref())) {
-                Ok(authentication) => Some(authentication),
-                Err(problems) => {
-                    diagnostics.add(problems);
-                    None
-                }
-            },
+            (Some(file), None, None, None) => read_reported(&file, diagnostics),
             (Some(file), ..) => {
                 diagnostics.report(file.span(), "key_file and a key written here", "remove one of the two");
                 None
             }
             (None, Some(pair), None, None) => {
                 refuse_world_readable(diagnostics)?;
-                ipsec::validate(pair.get_ref(), diagnostics).map(|pair| Authentication::Ipsec(Box::new(pair)))
+                ipsec::validate(&pair, diagnostics).map(|pair| Authentication::Ipsec(Box::new(pair)))
             }
             (None, Some(pair), ..) => {
                 diagnostics.report(pair.span(), "ipsec and a shared key", "remove one of the two");
@@ -117,22 +111,21 @@ pub(crate) fn read(path: &Path) -> Result<Authentication, Vec<Problem>> {
     diagnostics.finish(found).and_then(|found| found.ok_or_else(Vec::new))
 }
 
+/// Reads the key file at a path relative to the configuration; `None` if a problem was reported.
+pub(crate) fn read_reported(path: &Path, diagnostics: &mut Diagnostics<'_>) -> Option<Authentication> {
+    read(&diagnostics.source.resolve(path)).map_err(|problems| diagnostics.add(problems)).ok()
+}
+
 fn refuse_world_readable(diagnostics: &mut Diagnostics<'_>) -> Option<()> {
-    match diagnostics.source.refuse_world_readable() {
-        Ok(()) => Some(()),
-        Err(problem) => {
-            diagnostics.add(vec![problem]);
-            None
-        }
-    }
+    diagnostics.source.refuse_world_readable().map_err(|problem| diagnostics.add(vec![problem])).ok()
 }
 
 fn shared_key(spi: &Spanned<u32>, key: &Spanned<String>, diagnostics: &mut Diagnostics<'_>) -> Option<SharedKey> {
-    if *spi.get_ref() < MIN_SPI {
-        diagnostics.report(spi.span(), format!("spi {} is reserved", spi.get_ref()), HINT_SPI);
+    if **spi < MIN_SPI {
+        diagnostics.report(spi.span(), format!("spi {} is reserved", **spi), HINT_SPI);
         return None;
     }
-    let Some(secret) = hex::decode(key.get_ref()) else {
+    let Some(secret) = hex::decode(key) else {
         diagnostics.report(key.span(), "a key is written as pairs of hexadecimal digits", HINT_KEY);
         return None;
     };
@@ -141,7 +134,7 @@ fn shared_key(spi: &Spanned<u32>, key: &Spanned<String>, diagnostics: &mut Diagn
         diagnostics.report(key.span(), what, HINT_KEY);
         return None;
     }
-    Some(SharedKey { spi: *spi.get_ref(), secret })
+    Some(SharedKey { spi: **spi, secret })
 }
 
 fn missing_key(span: Range<usize>, what: &str, diagnostics: &mut Diagnostics<'_>) -> Option<Authentication> {

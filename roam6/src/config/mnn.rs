@@ -34,26 +34,24 @@ pub(crate) struct Section {
 /// Checks the table; problems are reported to `diagnostics`.
 pub(crate) fn validate(section: Section, diagnostics: &mut Diagnostics<'_>) -> PathManagerConfig {
     check_home_prefixes(&section.home_prefixes, diagnostics);
-    check::number_in_range(section.subflows.as_ref(), "subflows", 0..=MAX_SUBFLOWS, diagnostics);
-    check::number_in_range(section.accepted.as_ref(), "accepted", 0..=MAX_SUBFLOWS, diagnostics);
     PathManagerConfig {
         interfaces: check::interface_names(&section.interfaces, diagnostics),
         home_prefixes: section.home_prefixes.into_iter().map(Spanned::into_inner).collect(),
         signal_home: section.signal_home,
         signal_care_of: section.signal_care_of,
-        subflows: section.subflows.map_or(MAX_SUBFLOWS, Spanned::into_inner),
-        add_addr_accepted: section.accepted.map_or(DEFAULT_ACCEPTED, Spanned::into_inner),
+        subflows: diagnostics.number(&section.subflows, "subflows", 0..=MAX_SUBFLOWS).unwrap_or(MAX_SUBFLOWS),
+        add_addr_accepted: diagnostics
+            .number(&section.accepted, "accepted", 0..=MAX_SUBFLOWS)
+            .unwrap_or(DEFAULT_ACCEPTED),
         source_routing: section.source_routing,
     }
 }
 
 fn check_home_prefixes(prefixes: &[Spanned<Prefix>], diagnostics: &mut Diagnostics<'_>) {
-    if let Some(prefix) = prefixes.get(MAX_LIST) {
-        diagnostics.report(prefix.span(), format!("more than {MAX_LIST} prefixes"), "aggregate them");
-    }
+    diagnostics.limit(prefixes, MAX_LIST, "prefixes", "aggregate them");
     for prefix in prefixes {
-        check::ipv6_prefixes([prefix.get_ref()], prefix.span(), diagnostics);
-        if prefix.get_ref().length() == 0 {
+        check::ipv6_prefixes([&**prefix], prefix.span(), diagnostics);
+        if prefix.length() == 0 {
             let hint = "write the prefixes of the mobile network, as home_prefixes = [\"2001:db8:100::/56\"]";
             diagnostics.report(prefix.span(), "every address would be a home address", hint);
         }

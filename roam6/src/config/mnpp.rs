@@ -12,10 +12,11 @@ use roam6_proto::contract::config::nemo::{Authentication, MobileRouterConfig, Sh
 use roam6_wire::Prefix;
 use roam6_wire::mnpp::MAX_NETWORKS;
 use serde::Deserialize;
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
 
 const DEFAULT_INTERVAL: Duration = Duration::from_secs(1);
-const INTERVAL_RANGE: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(20));
+const INTERVAL_RANGE: RangeInclusive<Duration> = Duration::from_millis(100)..=Duration::from_secs(20);
 const MAX_ACCEPTED: usize = 256;
 
 /// The table, as written.
@@ -70,7 +71,7 @@ pub(crate) fn validate(
 ) -> MnppConfig {
     let table = section.span();
     let section = section.into_inner();
-    check::duration_in_range(section.interval.as_ref(), "interval", INTERVAL_RANGE.0..=INTERVAL_RANGE.1, diagnostics);
+    let interval = diagnostics.duration(&section.interval, "interval", INTERVAL_RANGE).unwrap_or(DEFAULT_INTERVAL);
     let interfaces = match &section.interfaces {
         Some(written) => check::interface_names(written, diagnostics),
         None => usual.interfaces,
@@ -80,29 +81,26 @@ pub(crate) fn validate(
         diagnostics.report(table.clone(), "no interfaces, and no virtual links of [geo]", hint);
     }
     if let Some(written) = &section.announce {
-        check::ipv6_prefixes(written.get_ref(), written.span(), diagnostics);
-    }
-    if let Some(written) = section.announce.as_ref().filter(|written| written.get_ref().len() > MAX_NETWORKS) {
-        diagnostics.report(written.span(), format!("more than {MAX_NETWORKS} networks"), "aggregate them");
+        check::ipv6_prefixes(written.iter(), written.span(), diagnostics);
+        if written.len() > MAX_NETWORKS {
+            diagnostics.report(written.span(), format!("more than {MAX_NETWORKS} networks"), "aggregate them");
+        }
     }
     let announced = section.announce.map_or(usual.announced, Spanned::into_inner);
     let key = match (&section.key_file, &section.auth) {
         (None, None) if announced.is_empty() => None,
         (file, auth) => shared_key(file.as_ref(), auth.as_ref(), table, diagnostics),
     };
-    if let Some(more) = section.accept.get(MAX_ACCEPTED) {
-        diagnostics.report(more.span(), format!("more than {MAX_ACCEPTED} tables"), "give routers a common key");
-    }
+    diagnostics.limit(&section.accept, MAX_ACCEPTED, "tables", "give routers a common key");
     let accepted = section.accept.into_iter().map(|table| acceptance(table, diagnostics)).collect();
-    let interval = section.interval.map_or(DEFAULT_INTERVAL, |span| span.get_ref().0);
     MnppConfig { interfaces, announced, key, accepted, interval }
 }
 
 fn acceptance(table: Spanned<AcceptTable>, diagnostics: &mut Diagnostics<'_>) -> AcceptanceRule {
     let span = table.span();
     let table = table.into_inner();
-    check::ipv6_prefixes(table.prefixes.get_ref(), table.prefixes.span(), diagnostics);
-    if table.prefixes.get_ref().is_empty() {
+    check::ipv6_prefixes(table.prefixes.iter(), table.prefixes.span(), diagnostics);
+    if table.prefixes.is_empty() {
         let hint = "write what their networks lie in, as prefixes = [\"2001:db8::/32\"]";
         diagnostics.report(table.prefixes.span(), "no prefixes", hint);
     }
@@ -118,14 +116,10 @@ fn shared_key(
     diagnostics: &mut Diagnostics<'_>,
 ) -> Option<SharedKey> {
     match (file, auth) {
-        (Some(file), None) => match key::read(&diagnostics.source.resolve(file.get_ref())) {
-            Ok(Authentication::SharedKey(key)) => Some(key),
-            Ok(_) => {
+        (Some(file), None) => match key::read_reported(file, diagnostics)? {
+            Authentication::SharedKey(key) => Some(key),
+            _ => {
                 diagnostics.report(file.span(), "not a shared key", "make one with: roam6 keygen");
-                None
-            }
-            Err(problems) => {
-                diagnostics.add(problems);
                 None
             }
         },

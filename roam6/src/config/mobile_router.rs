@@ -101,9 +101,10 @@ pub(crate) fn validate(section: Spanned<Section>, diagnostics: &mut Diagnostics<
     let section = section.into_inner();
     check_home(&section, diagnostics);
     check_prefixes(&section, diagnostics);
+    let lifetime = diagnostics.duration(&section.lifetime, "lifetime", check::LIFETIME_RANGE);
     let uplinks = uplinks(&section, span.clone(), diagnostics);
     let sharing = sharing(section.sharing.as_ref(), &uplinks, diagnostics);
-    let home_and_away = section.home_and_away.as_ref().is_some_and(|both| *both.get_ref());
+    let home_and_away = section.home_and_away.as_ref().is_some_and(|both| **both);
     if let Some(both) = section.home_and_away.as_ref().filter(|_| home_and_away && sharing == LoadSharing::Single) {
         let hint = "choose sharing = \"standby\" or \"weights\", or leave home_and_away out";
         diagnostics.report(both.span(), "home_and_away needs several care-of addresses", hint);
@@ -130,7 +131,7 @@ pub(crate) fn validate(section: Spanned<Section>, diagnostics: &mut Diagnostics<
         dynamic_ipv4: section.dynamic_ipv4.map(Spanned::into_inner),
         prefix_mode: section.mode.unwrap_or(PrefixMode::Explicit),
         authentication,
-        lifetime: section.lifetime.map_or(Duration::from_secs(600), |span| span.get_ref().0),
+        lifetime: lifetime.unwrap_or(Duration::from_secs(600)),
         uplinks,
         load_sharing: sharing,
         home_and_away,
@@ -143,65 +144,48 @@ pub(crate) fn validate(section: Spanned<Section>, diagnostics: &mut Diagnostics<
 }
 
 fn check_home(section: &Section, diagnostics: &mut Diagnostics<'_>) {
-    let (address, prefix) = (*section.home_address.get_ref(), *section.home_prefix.get_ref());
+    let (address, prefix) = (*section.home_address, *section.home_prefix);
     check::global_unicast(&section.home_address, "home_address", diagnostics);
-    check::ipv6_prefixes([section.home_prefix.get_ref()], section.home_prefix.span(), diagnostics);
-    check::number_in_range(section.dynamic_ipv4.as_ref(), "dynamic_ipv4", DYNAMIC_IPV4_LENGTH_RANGE, diagnostics);
+    check::ipv6_prefixes([&*section.home_prefix], section.home_prefix.span(), diagnostics);
+    diagnostics.number(&section.dynamic_ipv4, "dynamic_ipv4", DYNAMIC_IPV4_LENGTH_RANGE);
     if !prefix.contains(address) {
         let what = format!("home_address {address} lies outside home_prefix {prefix}");
-        diagnostics.report(
-            section.home_address.span(),
-            what,
-            "choose an address of the home prefix, or correct home_prefix",
-        );
+        let hint = "choose an address of the home prefix, or correct home_prefix";
+        diagnostics.report(section.home_address.span(), what, hint);
     }
     for agent in &section.home_agents_ipv4 {
         check::global_unicast4(agent, "home agent", diagnostics);
     }
     if let Some(more) = section.home_agents_ipv4.get(section.home_agents.len()) {
         let hint = "home_agents_ipv4 has the IPv4 address of each of home_agents, in their order";
-        diagnostics.report(more.span(), format!("{} belongs to no home agent", more.get_ref()), hint);
+        diagnostics.report(more.span(), format!("{} belongs to no home agent", **more), hint);
     }
     for agent in &section.home_agents {
         check::global_unicast(agent, "home agent", diagnostics);
-        if *agent.get_ref() == address {
-            diagnostics.report(
-                agent.span(),
-                "the home agent is the mobile router itself",
-                "write the home agent's address",
-            );
+        if **agent == address {
+            let what = "the home agent is the mobile router itself";
+            diagnostics.report(agent.span(), what, "write the home agent's address");
         }
     }
-    if let Some(agent) = section.home_agents.get(MAX_LIST) {
-        diagnostics.report(agent.span(), format!("more than {MAX_LIST} home agents"), "list fewer");
-    }
-    check::binding_lifetime(section.lifetime.as_ref(), "lifetime", diagnostics);
+    diagnostics.limit(&section.home_agents, MAX_LIST, "home agents", "list fewer");
 }
 
 fn check_prefixes(section: &Section, diagnostics: &mut Diagnostics<'_>) {
-    let prefixes = section.prefixes.get_ref();
-    check::mobile_network_prefixes(
-        prefixes.iter().map(|one| (one.get_ref(), one.span())),
-        section.prefixes.span(),
-        diagnostics,
-    );
-    if let Some(prefix) = prefixes.get(MAX_LIST) {
-        diagnostics.report(prefix.span(), format!("more than {MAX_LIST} prefixes"), "aggregate them");
-    }
-    let home = *section.home_prefix.get_ref();
+    let prefixes = &*section.prefixes;
+    let spanned = prefixes.iter().map(|one| (&**one, one.span()));
+    check::mobile_network_prefixes(spanned, section.prefixes.span(), diagnostics);
+    diagnostics.limit(prefixes, MAX_LIST, "prefixes", "aggregate them");
+    let home = *section.home_prefix;
     for (index, prefix) in prefixes.iter().enumerate() {
-        let value = *prefix.get_ref();
+        let value = **prefix;
         if value.covers(home) {
             let what = format!("prefix {value} holds the home link's {home}");
             diagnostics.report(prefix.span(), what, "a mobile network must not hold its own home link");
         }
-        let before = prefixes.iter().take(index).map(|other| *other.get_ref());
+        let before = prefixes.iter().take(index).map(|other| **other);
         if let Some(other) = before.into_iter().find(|other| other.covers(value) || value.covers(*other)) {
-            diagnostics.report(
-                prefix.span(),
-                format!("prefix {value} overlaps {other}"),
-                "remove the longer of the two",
-            );
+            let what = format!("prefix {value} overlaps {other}");
+            diagnostics.report(prefix.span(), what, "remove the longer of the two");
         }
     }
 }
@@ -211,18 +195,17 @@ fn uplinks(section: &Section, span: std::ops::Range<usize>, diagnostics: &mut Di
     if section.uplink.is_empty() {
         diagnostics.report(span, "no uplink: the mobile router could never leave home", hint);
     }
-    let shared = section.sharing.as_ref().is_some_and(|sharing| *sharing.get_ref() == LoadSharing::Weighted);
+    let shared = section.sharing.as_ref().is_some_and(|sharing| **sharing == LoadSharing::Weighted);
     let (mut names, mut bids) = (VecSet::new(), VecSet::new());
     let mut uplinks = Vec::new();
     for (uplink, position) in section.uplink.iter().zip(1_u8..) {
-        let table = uplink.get_ref();
+        let table = &**uplink;
         check::interface_name(&table.interface, diagnostics);
-        check::number_in_range(table.priority.as_ref(), "priority", 1..=127, diagnostics);
-        let interface = table.interface.get_ref().clone();
+        let interface = String::clone(&table.interface);
         if !names.insert(interface.clone()) {
             diagnostics.report(table.interface.span(), format!("uplink {interface} is written twice"), "remove one");
         }
-        let bid = table.bid.as_ref().map_or(u16::from(position), |bid| *bid.get_ref());
+        let bid = table.bid.as_ref().map_or(u16::from(position), |bid| **bid);
         let place = table.bid.as_ref().map_or(uplink.span(), Spanned::span);
         if bid == 0 {
             diagnostics.report(place, "bid 0 is reserved (RFC 5648)", "number the uplinks from 1, or leave bid out");
@@ -230,7 +213,7 @@ fn uplinks(section: &Section, span: std::ops::Range<usize>, diagnostics: &mut Di
             diagnostics.report(place, format!("bid {bid} is used twice"), "give every uplink a bid of its own");
         }
         let default_priority = if shared { 1 } else { position.min(127) };
-        let priority = table.priority.as_ref().map_or(default_priority, |priority| *priority.get_ref());
+        let priority = diagnostics.number(&table.priority, "priority", 1..=127).unwrap_or(default_priority);
         if let Some(written) = table.care_of_prefix.as_ref().filter(|_| section.care_of_prefixes.is_none()) {
             let hint = "add [mobile_router.care_of_prefixes], or remove the line";
             diagnostics.report(written.span(), "care_of_prefix means nothing without care-of prefixes", hint);
@@ -240,13 +223,11 @@ fn uplinks(section: &Section, span: std::ops::Range<usize>, diagnostics: &mut Di
             bid: Bid(bid),
             priority,
             weight: table.weight.unwrap_or(1),
-            care_of_prefix: table.care_of_prefix.as_ref().is_none_or(|written| *written.get_ref()),
+            care_of_prefix: table.care_of_prefix.as_ref().is_none_or(|written| **written),
             address: static_address(table, section, diagnostics),
         });
     }
-    if let Some(uplink) = section.uplink.get(MAX_LIST) {
-        diagnostics.report(uplink.span(), format!("more than {MAX_LIST} uplinks"), "list fewer");
-    }
+    diagnostics.limit(&section.uplink, MAX_LIST, "uplinks", "list fewer");
     uplinks
 }
 
@@ -266,26 +247,23 @@ fn static_address(table: &UplinkTable, section: &Section, diagnostics: &mut Diag
             return None;
         }
     };
-    let parts = address.get_ref().split_once('/');
+    let parts = address.split_once('/');
     let parts = parts.and_then(|(host, length)| Some((host.parse::<Ipv6Addr>().ok()?, length.parse::<u8>().ok()?)));
     let Some((host, prefix)) = parts.and_then(|(host, length)| Some((host, Prefix::new(host, length)?))) else {
-        let what = format!("\"{}\" is not an IPv6 address with the length of its prefix", address.get_ref());
+        let what = format!("\"{}\" is not an IPv6 address with the length of its prefix", **address);
         diagnostics.report(address.span(), what, "write it as 2001:db8:1::5/64");
         return None;
     };
     check::global_unicast(&address.with(host), "address", diagnostics);
-    if let Some(own) = section.prefixes.get_ref().iter().find(|own| own.get_ref().contains(host)) {
-        let what = format!("address {host} lies in the mobile network's own prefix {}", own.get_ref());
+    if let Some(own) = section.prefixes.iter().find(|own| own.contains(host)) {
+        let what = format!("address {host} lies in the mobile network's own prefix {}", **own);
         diagnostics.report(address.span(), what, "write the address that the visited network has assigned");
     }
-    let router = *gateway.get_ref();
+    let router = **gateway;
     if router == host || !(router.is_unicast_link_local() || prefix.contains(router)) {
         let what = format!("gateway {router} is not on the link of {prefix}");
-        diagnostics.report(
-            gateway.span(),
-            what,
-            "write the link-local address of the link's router, or one in the prefix",
-        );
+        let hint = "write the link-local address of the link's router, or one in the prefix";
+        diagnostics.report(gateway.span(), what, hint);
     }
     Some(StaticAddress { address: host, prefix, gateway: router })
 }
@@ -298,20 +276,20 @@ fn sharing(
     let Some(written) = written else {
         return if uplinks.len() > 1 { LoadSharing::Standby } else { LoadSharing::Single };
     };
-    if *written.get_ref() == LoadSharing::Weighted && uplinks.iter().all(|uplink| uplink.weight == 0) {
+    if **written == LoadSharing::Weighted && uplinks.iter().all(|uplink| uplink.weight == 0) {
         diagnostics.report(written.span(), "all uplinks have weight 0", "give at least one uplink a weight");
     }
-    *written.get_ref()
+    **written
 }
 
 fn ingress(section: &Section, diagnostics: &mut Diagnostics<'_>) -> Vec<IngressConfig> {
-    let mut names: VecSet<&String> = section.uplink.iter().map(|up| up.get_ref().interface.get_ref()).collect();
+    let mut names: VecSet<&String> = section.uplink.iter().map(|up| &*up.interface).collect();
     let mut prefixes = VecSet::new();
     let mut ingress = Vec::new();
     for table in section.ingress.iter().take(MAX_LIST) {
-        let (name, prefix) = (table.interface.get_ref(), *table.prefix.get_ref());
+        let (name, prefix) = (&*table.interface, *table.prefix);
         check::interface_name(&table.interface, diagnostics);
-        check::advertisement_interval(table.advertise.as_ref(), diagnostics);
+        let advertise = diagnostics.duration(&table.advertise, "advertise", check::ADVERTISE_RANGE);
         if !names.insert(name) {
             let what = format!("interface {name} is already an uplink or ingress");
             diagnostics.report(table.interface.span(), what, "an interface faces either outwards or inwards");
@@ -319,24 +297,20 @@ fn ingress(section: &Section, diagnostics: &mut Diagnostics<'_>) -> Vec<IngressC
         if prefix.length() != 64 {
             let what = format!("prefix {prefix} is not a /64");
             diagnostics.report(table.prefix.span(), what, "hosts form addresses in a /64 only (RFC 4862); choose one");
-        } else if !section.prefixes.get_ref().iter().any(|own| own.get_ref().covers(prefix)) {
+        } else if !section.prefixes.iter().any(|own| own.covers(prefix)) {
             let what = format!("prefix {prefix} is not part of the mobile network");
             diagnostics.report(table.prefix.span(), what, "choose it from prefixes of [mobile_router]");
         }
         if !prefixes.insert(prefix) {
-            diagnostics.report(
-                table.prefix.span(),
-                format!("prefix {prefix} is on two interfaces"),
-                "choose another /64",
-            );
+            let what = format!("prefix {prefix} is on two interfaces");
+            diagnostics.report(table.prefix.span(), what, "choose another /64");
         }
-        let advertise = table.advertise.as_ref().map_or(Duration::from_secs(10), |span| span.get_ref().0);
         let dns = table.dns.as_deref().map(|servers| resolvers(servers, diagnostics));
         let search = table.search.as_deref().map(|domains| search_domains(domains, diagnostics));
         ingress.push(IngressConfig {
             interface: name.clone(),
             prefix,
-            advertisement_interval: advertise,
+            advertisement_interval: advertise.unwrap_or(Duration::from_secs(10)),
             dns,
             search_domains: search,
         });
@@ -353,28 +327,21 @@ const MAX_NAMES: usize = 8;
 /// Recursive DNS servers for nodes.
 fn resolvers(servers: &[Spanned<Ipv6Addr>], diagnostics: &mut Diagnostics<'_>) -> Vec<Ipv6Addr> {
     servers.iter().for_each(|server| check::global_unicast(server, "resolver", diagnostics));
-    if let Some(more) = servers.get(MAX_NAMES) {
-        diagnostics.report(more.span(), format!("more than {MAX_NAMES} resolvers"), "list fewer");
-    }
-    servers.iter().map(|server| *server.get_ref()).collect()
+    diagnostics.limit(servers, MAX_NAMES, "resolvers", "list fewer");
+    servers.iter().map(|server| **server).collect()
 }
 
 /// Search domains for nodes.
 fn search_domains(domains: &[Spanned<String>], diagnostics: &mut Diagnostics<'_>) -> Vec<DomainName> {
-    if let Some(more) = domains.get(MAX_NAMES) {
-        diagnostics.report(more.span(), format!("more than {MAX_NAMES} search domains"), "list fewer");
-    }
+    diagnostics.limit(domains, MAX_NAMES, "search domains", "list fewer");
     let mut names = Vec::new();
     for domain in domains {
-        match domain.get_ref().parse() {
+        match domain.parse() {
             Ok(name) => names.push(name),
             Err(_) => {
-                let what = format!("\"{}\" is not a domain name", domain.get_ref());
-                diagnostics.report(
-                    domain.span(),
-                    what,
-                    "write it as \"example.org\"; international names in their xn-- form",
-                );
+                let what = format!("\"{}\" is not a domain name", **domain);
+                let hint = "write it as \"example.org\"; international names in their xn-- form";
+                diagnostics.report(domain.span(), what, hint);
             }
         }
     }
@@ -383,14 +350,14 @@ fn search_domains(domains: &[Spanned<String>], diagnostics: &mut Diagnostics<'_>
 
 fn probe(table: ProbeTable, diagnostics: &mut Diagnostics<'_>) -> Option<ProbeConfig> {
     let bounds = Duration::from_millis(10)..=Duration::from_secs(3600);
-    check::duration_in_range(table.interval.as_ref(), "interval", bounds, diagnostics);
-    check::number_in_range(table.lost.as_ref(), "lost", 1..=1000, diagnostics);
-    check::number_in_range(table.recovered.as_ref(), "recovered", 1..=1000, diagnostics);
+    let interval = diagnostics.duration(&table.interval, "interval", bounds);
+    let down_after = diagnostics.number(&table.lost, "lost", 1..=1000);
+    let up_after = diagnostics.number(&table.recovered, "recovered", 1..=1000);
     let usual = ProbeConfig::default();
     table.enabled.unwrap_or(true).then(|| ProbeConfig {
-        interval: table.interval.map_or(usual.interval, |span| span.get_ref().0),
-        down_after: table.lost.map_or(usual.down_after, Spanned::into_inner),
-        up_after: table.recovered.map_or(usual.up_after, Spanned::into_inner),
+        interval: interval.unwrap_or(usual.interval),
+        down_after: down_after.unwrap_or(usual.down_after),
+        up_after: up_after.unwrap_or(usual.up_after),
     })
 }
 
@@ -406,7 +373,7 @@ fn care_of_prefixes(
     let table = table?;
     let span = table.span();
     let table = table.into_inner();
-    check::number_in_range(table.length.as_ref(), "length", DELEGATED_LENGTH_RANGE, diagnostics);
+    let length = diagnostics.number(&table.length, "length", DELEGATED_LENGTH_RANGE).unwrap_or(0);
     let (delegation, share) = (table.delegation.unwrap_or(true), table.share.unwrap_or(PrefixSharing::NdProxy));
     if ingress.is_empty() {
         let hint = "add a [[mobile_router.ingress]] table, or remove this one";
@@ -420,5 +387,5 @@ fn care_of_prefixes(
         diagnostics.report(span, "every uplink has care_of_prefix = false", "remove it from one, or remove this table");
     }
     let prefer = table.prefer.unwrap_or(PrefixPreference::Home);
-    Some(CareOfPrefixConfig { delegation, length: table.length.map_or(0, Spanned::into_inner), share, prefer })
+    Some(CareOfPrefixConfig { delegation, length, share, prefer })
 }

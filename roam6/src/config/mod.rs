@@ -204,23 +204,23 @@ fn validate(source: &Source) -> Result<Config, Vec<Problem>> {
 }
 
 fn check_accel(accel: &Spanned<Accel>, data_plane: DataPlane, diagnostics: &mut Diagnostics<'_>) -> Accel {
-    if *accel.get_ref() == Accel::Xdp && data_plane == DataPlane::Ip6tnl {
+    if **accel == Accel::Xdp && data_plane == DataPlane::Ip6tnl {
         let hint = "write data_plane = \"bpf\", or leave accel out";
         diagnostics.report(accel.span(), "the kernel's tunnel device takes no packets at the driver", hint);
     }
-    *accel.get_ref()
+    **accel
 }
 
 fn check_firewall(firewall: &Spanned<Firewall>, data_plane: DataPlane, diagnostics: &mut Diagnostics<'_>) -> Firewall {
-    if *firewall.get_ref() == Firewall::Bypass && data_plane == DataPlane::Ip6tnl {
+    if **firewall == Firewall::Bypass && data_plane == DataPlane::Ip6tnl {
         let hint = "write data_plane = \"bpf\", or leave firewall out";
         diagnostics.report(firewall.span(), "packets of the kernel's tunnel device cannot bypass a firewall", hint);
     }
-    *firewall.get_ref()
+    **firewall
 }
 
 fn control_socket(table: ControlTable, diagnostics: &mut Diagnostics<'_>) -> ControlSocket {
-    let mode = table.mode.as_ref().map(|mode| (u32::from_str_radix(mode.get_ref(), 8), mode.span()));
+    let mode = table.mode.as_ref().map(|mode| (u32::from_str_radix(mode, 8), mode.span()));
     let mode = match mode {
         None => 0o660,
         Some((Ok(mode), _)) if mode <= 0o777 => mode,
@@ -234,15 +234,12 @@ fn control_socket(table: ControlTable, diagnostics: &mut Diagnostics<'_>) -> Con
 
 /// Metrics are served without authentication, so only on the loopback.
 fn metrics_listener(address: &Spanned<SocketAddr>, diagnostics: &mut Diagnostics<'_>) -> SocketAddr {
-    if !address.get_ref().ip().is_loopback() {
-        let what = format!("{} can be reached from other machines", address.get_ref());
-        diagnostics.report(
-            address.span(),
-            what,
-            "listen on 127.0.0.1 or [::1], and let an agent or proxy carry metrics out",
-        );
+    if !address.ip().is_loopback() {
+        let what = format!("{} can be reached from other machines", **address);
+        let hint = "listen on 127.0.0.1 or [::1], and let an agent or proxy carry metrics out";
+        diagnostics.report(address.span(), what, hint);
     }
-    *address.get_ref()
+    **address
 }
 
 fn host_name() -> String {

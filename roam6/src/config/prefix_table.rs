@@ -137,7 +137,7 @@ impl<'a> PrefixTableBuilder<'a> {
                 Err(problem) => self.refused.push(problem),
             }
         }
-        let holds_key = written.iter().any(|row| row.get_ref().has_inline_key());
+        let holds_key = written.iter().any(|row| row.has_inline_key());
         if let Some(problem) = source.refuse_world_readable().err().filter(|_| holds_key) {
             return Err(vec![problem]);
         }
@@ -184,20 +184,14 @@ impl<'a> PrefixTableBuilder<'a> {
         let span = row.span();
         let row = row.into_inner();
         if self.table.rows.len() >= MAX_BINDINGS {
-            diagnostics.report(
-                span.clone(),
-                format!("more than {MAX_BINDINGS} mobile routers"),
-                "use a second home agent",
-            );
+            let what = format!("more than {MAX_BINDINGS} mobile routers");
+            diagnostics.report(span.clone(), what, "use a second home agent");
         }
         self.check_address(&row, diagnostics);
         let written = row.prefixes.span();
-        check::mobile_network_prefixes(
-            row.prefixes.get_ref().iter().map(|one| (one, written.clone())),
-            written.clone(),
-            diagnostics,
-        );
-        let home_address = HomeAddress(*row.home_address.get_ref());
+        let spanned = row.prefixes.iter().map(|one| (one, written.clone()));
+        check::mobile_network_prefixes(spanned, written.clone(), diagnostics);
+        let home_address = HomeAddress(*row.home_address);
         let mut prefixes = row.prefixes.into_inner();
         // In the order in which a registration has them, to be kept once.
         prefixes.sort();
@@ -224,7 +218,7 @@ impl<'a> PrefixTableBuilder<'a> {
     }
 
     fn check_address(&self, row: &Mobile, diagnostics: &mut Diagnostics<'_>) {
-        let (address, span) = (*row.home_address.get_ref(), row.home_address.span());
+        let (address, span) = (*row.home_address, row.home_address.span());
         let hint = "choose another address of the home prefix";
         if let Some(home) = &self.home.prefixes {
             match home.iter().find(|prefix| prefix.contains(address)) {
@@ -305,7 +299,7 @@ const HINT_OVERLAP: &str = "give every mobile network prefixes of its own";
 impl Mobile {
     /// Whether a secret is written in the row itself.
     pub(crate) fn has_inline_key(&self) -> bool {
-        let next = self.next.as_ref().is_some_and(|next| next.get_ref().key.is_some());
+        let next = self.next.as_ref().is_some_and(|next| next.key.is_some());
         self.key.is_some() || self.ipsec.is_some() || next
     }
 }

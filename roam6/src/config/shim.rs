@@ -26,7 +26,7 @@ const MAX_CONTEXTS: usize = 1_000_000;
 const MAX_SEND_TIMEOUT: Duration = Duration::from_secs(u16::MAX as u64);
 /// Most work in addresses that are made while the daemon runs.
 const MAX_SEC: u8 = 1;
-const IDLE_TIMEOUT_RANGE: (Duration, Duration) = (Duration::from_secs(10), Duration::from_secs(7 * 86_400));
+const IDLE_TIMEOUT_RANGE: RangeInclusive<Duration> = Duration::from_secs(10)..=Duration::from_secs(7 * 86_400);
 /// A return takes some seconds to be sure of its path.
 const RETURN_AFTER_RANGE: RangeInclusive<Duration> = Duration::from_secs(5)..=Duration::from_secs(7 * 86_400);
 
@@ -99,36 +99,22 @@ struct PeersTable {
 /// Checks the table; problems are reported to `diagnostics`.
 pub(crate) fn validate(section: Section, diagnostics: &mut Diagnostics<'_>) -> ShimConfig {
     let usual = ShimConfig::default();
-    check::duration_in_range(
-        section.send_timeout.as_ref(),
-        "send_timeout",
-        MIN_SEND_TIMEOUT..=MAX_SEND_TIMEOUT,
-        diagnostics,
-    );
-    check::duration_in_range(
-        section.idle_timeout.as_ref(),
-        "idle_timeout",
-        IDLE_TIMEOUT_RANGE.0..=IDLE_TIMEOUT_RANGE.1,
-        diagnostics,
-    );
-    let returns = section.return_after.as_ref().filter(|span| span.get_ref().0 != Duration::ZERO);
-    check::duration_in_range(returns, "return_after", RETURN_AFTER_RANGE, diagnostics);
-    check::number_in_range(section.max_contexts.as_ref(), "max_contexts", 1..=MAX_CONTEXTS, diagnostics);
-    check::number_in_range(
-        section.verifications_per_second.as_ref(),
-        "verifications_per_second",
-        1..=1_000_000,
-        diagnostics,
-    );
+    let send_timeout = diagnostics.duration(&section.send_timeout, "send_timeout", MIN_SEND_TIMEOUT..=MAX_SEND_TIMEOUT);
+    let idle_timeout = diagnostics.duration(&section.idle_timeout, "idle_timeout", IDLE_TIMEOUT_RANGE);
+    let return_after = match section.return_after {
+        None => usual.return_after,
+        Some(never) if never.0.is_zero() => None,
+        written => diagnostics.duration(&written, "return_after", RETURN_AFTER_RANGE),
+    };
+    let max_contexts = diagnostics.number(&section.max_contexts, "max_contexts", 1..=MAX_CONTEXTS);
+    let rate = &section.verifications_per_second;
+    let verifications_per_second = diagnostics.number(rate, "verifications_per_second", 1..=1_000_000);
     for list in [&section.peers.only, &section.peers.except] {
         for prefix in list {
-            check::ipv6_prefixes([prefix.get_ref()], prefix.span(), diagnostics);
+            check::ipv6_prefixes([&**prefix], prefix.span(), diagnostics);
         }
-        if let Some(prefix) = list.get(MAX_LIST) {
-            diagnostics.report(prefix.span(), format!("more than {MAX_LIST} prefixes"), "aggregate them");
-        }
+        diagnostics.limit(list, MAX_LIST, "prefixes", "aggregate them");
     }
-    let return_after = section.return_after.map_or(usual.return_after, |span| Some(span.get_ref().0));
     let interfaces = check::interface_names(&section.interfaces, diagnostics);
     let identities = identities(&section.identities, diagnostics);
     let plain = |list: Vec<Spanned<Prefix>>| list.into_iter().map(Spanned::into_inner).collect();
@@ -142,35 +128,31 @@ pub(crate) fn validate(section: Section, diagnostics: &mut Diagnostics<'_>) -> S
             except: plain(section.peers.except),
             skip_eui64: section.peers.skip_eui64,
         },
-        max_contexts: section.max_contexts.map_or(usual.max_contexts, Spanned::into_inner),
-        send_timeout: section.send_timeout.map_or(usual.send_timeout, |span| span.get_ref().0),
-        return_after: return_after.filter(|span| *span != Duration::ZERO),
-        idle_timeout: section.idle_timeout.map_or(usual.idle_timeout, |span| span.get_ref().0),
+        max_contexts: max_contexts.unwrap_or(usual.max_contexts),
+        send_timeout: send_timeout.unwrap_or(usual.send_timeout),
+        return_after,
+        idle_timeout: idle_timeout.unwrap_or(usual.idle_timeout),
         identities,
-        verifications_per_second: section
-            .verifications_per_second
-            .map_or(usual.verifications_per_second, Spanned::into_inner),
+        verifications_per_second: verifications_per_second.unwrap_or(usual.verifications_per_second),
     }
 }
 
 /// What is not written is as usual; but who writes a threshold wants that one, and not the usual ones beside it.
 fn trigger(table: TriggerTable, diagnostics: &mut Diagnostics<'_>) -> Option<ContextTrigger> {
-    for (span, name) in [(&table.age, "age"), (&table.idle, "idle"), (&table.again, "again")] {
-        check::duration_in_range(span.as_ref(), name, Duration::from_secs(1)..=IDLE_TIMEOUT_RANGE.1, diagnostics);
-    }
+    let mut duration =
+        |written, name| diagnostics.duration(written, name, Duration::from_secs(1)..=*IDLE_TIMEOUT_RANGE.end());
+    let [age, idle, again] = [(&table.age, "age"), (&table.idle, "idle"), (&table.again, "again")]
+        .map(|(written, name)| duration(written, name));
     let usual = ContextTrigger::default();
-    let span = |span: &Option<Spanned<HumanDuration>>| span.as_ref().map(|span| span.get_ref().0);
     let written = table.octets.is_some() || table.packets.is_some() || table.age.is_some();
-    let thresholds = (table.octets, table.packets, span(&table.age));
+    let thresholds = (table.octets, table.packets, age);
     let (octets, packets, age) = if written { thresholds } else { (usual.octets, usual.packets, usual.age) };
-    let (idle, again) =
-        (span(&table.idle).unwrap_or(usual.idle_timeout), span(&table.again).unwrap_or(usual.repeat_after));
     (table.enabled != Some(false)).then_some(ContextTrigger {
         octets,
         packets,
         age,
-        idle_timeout: idle,
-        repeat_after: again,
+        idle_timeout: idle.unwrap_or(usual.idle_timeout),
+        repeat_after: again.unwrap_or(usual.repeat_after),
     })
 }
 
@@ -199,7 +181,7 @@ fn addresses(
     diagnostics: &mut Diagnostics<'_>,
 ) -> Option<AddressGeneration> {
     let written = written?;
-    let AddressTable { proof, sec } = *written.get_ref();
+    let AddressTable { proof, sec } = *written;
     if proof != AddressProof::Hba && identities.iter().all(|identity| identity.private_key.is_empty()) {
         let hint = "make a key with `roam6 cga generate`, and write its file into identities";
         diagnostics.report(written.span(), "addresses of a key, and no key", hint);
@@ -214,12 +196,10 @@ fn addresses(
 }
 
 fn identities(files: &[Spanned<PathBuf>], diagnostics: &mut Diagnostics<'_>) -> Vec<Identity> {
-    if let Some(file) = files.get(MAX_LIST) {
-        diagnostics.report(file.span(), format!("more than {MAX_LIST} identities"), "list fewer");
-    }
+    diagnostics.limit(files, MAX_LIST, "identities", "list fewer");
     let mut found = Vec::new();
     for file in files {
-        let path = diagnostics.source.resolve(file.get_ref());
+        let path = diagnostics.source.resolve(file);
         match file::load(&path) {
             Ok(identity) => found.push(identity),
             Err(why) => {

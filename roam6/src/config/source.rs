@@ -9,6 +9,7 @@ use std::io::Read;
 use std::ops::Range;
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use strsim::levenshtein;
 
 /// Largest file read, octets: the prefix table of as many mobile routers as a home agent may bind, a million.
 const MAX_FILE: u64 = 256 * 1024 * 1024;
@@ -296,9 +297,9 @@ fn explain_parse_error(what: &str) -> (String, String) {
     let [first, known @ ..] = words.as_slice() else { return (what.to_owned(), String::new()) };
     if what.starts_with("unknown field") || what.starts_with("unknown variant") {
         let kind = if what.starts_with("unknown field") { "key" } else { "value" };
-        let near = known.iter().min_by_key(|name| edit_distance(name, first));
+        let near = known.iter().min_by_key(|name| levenshtein(name, first));
         let hint = match near {
-            Some(near) if edit_distance(near, first) <= first.len().div_ceil(3) => format!("did you mean `{near}`?"),
+            Some(near) if levenshtein(near, first) <= first.len().div_ceil(3) => format!("did you mean `{near}`?"),
             _ => format!("known here: {}", known.join(", ")),
         };
         return (format!("unknown {kind} `{first}`"), hint);
@@ -312,36 +313,9 @@ fn explain_parse_error(what: &str) -> (String, String) {
     (what.to_owned(), String::new())
 }
 
-/// Levenshtein distance of two words.
-fn edit_distance(one: &str, other: &str) -> usize {
-    let mut row: Vec<usize> = (0..=other.chars().count()).collect();
-    for (i, a) in one.chars().enumerate() {
-        let mut diagonal = i;
-        let mut left = i.saturating_add(1);
-        for (cell, b) in row.iter_mut().skip(1).zip(other.chars()) {
-            let changed = diagonal.saturating_add(usize::from(a != b));
-            diagonal = *cell;
-            left = changed.min(left.saturating_add(1)).min(diagonal.saturating_add(1));
-            *cell = left;
-        }
-        if let Some(first) = row.first_mut() {
-            *first = i.saturating_add(1);
-        }
-    }
-    row.last().copied().unwrap_or_default()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn edit_distance_counts_changed_letters() {
-        assert_eq!(edit_distance("home_address", "home_adress"), 1);
-        assert_eq!(edit_distance("", "abc"), 3);
-        assert_eq!(edit_distance("kitten", "sitting"), 3);
-        assert_eq!(edit_distance("same", "same"), 0);
-    }
 
     #[test]
     fn columns_count_characters_from_one() {

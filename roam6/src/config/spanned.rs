@@ -2,7 +2,7 @@
 
 use core::fmt;
 use core::marker::PhantomData;
-use core::ops::Range;
+use core::ops::{Deref, Range};
 use serde::de::{Deserialize, Deserializer, Error, SeqAccess, Visitor};
 
 /// The newtype name that requests a location: the deserializer yields start, end and value.
@@ -22,11 +22,6 @@ impl<T> Spanned<T> {
         self.begin..self.end
     }
 
-    /// The value.
-    pub(crate) fn get_ref(&self) -> &T {
-        &self.value
-    }
-
     /// Another value with the same span.
     pub(crate) fn with<U>(&self, value: U) -> Spanned<U> {
         Spanned { begin: self.begin, end: self.end, value }
@@ -35,6 +30,14 @@ impl<T> Spanned<T> {
     /// The value without its span.
     pub(crate) fn into_inner(self) -> T {
         self.value
+    }
+}
+
+impl<T> Deref for Spanned<T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        &self.value
     }
 }
 

@@ -3,10 +3,8 @@
 
 use super::spanned::SPANNED;
 use core::ops::Range;
-use serde::de::value::StrDeserializer;
-use serde::de::{
-    DeserializeOwned, DeserializeSeed, Deserializer, Error, IntoDeserializer, MapAccess, SeqAccess, Visitor,
-};
+use serde::de::value::{MapDeserializer, SeqDeserializer, StrDeserializer};
+use serde::de::{DeserializeOwned, Deserializer, Error, IntoDeserializer, Visitor};
 use std::fmt;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
@@ -89,11 +87,11 @@ impl<'a> TomlDeserializer<'a> {
         TomlDeserializer { span: shift_span(value.span(), offset), item: TomlItem::Value(value.get_ref()), offset }
     }
 
-    /// A value behind its place, as [`PLACED`] wants them.
-    fn span_and_value(self) -> ArrayAccess<std::array::IntoIter<TomlDeserializer<'a>, 3>> {
+    /// A value behind its place, as [`SPANNED`] requests it.
+    fn span_and_value(self) -> [TomlDeserializer<'a>; 3] {
         let (Range { start, end }, offset) = (self.span, self.offset);
         let things = [TomlItem::Offset(start), TomlItem::Offset(end), self.item];
-        ArrayAccess(things.map(|thing| TomlDeserializer { span: start..end, item: thing, offset }).into_iter())
+        things.map(|item| TomlDeserializer { span: start..end, item, offset })
     }
 
     fn visit<V: Visitor<'a>>(thing: TomlItem<'a>, offset: usize, visitor: V) -> Result<V::Value, ParseError> {
@@ -106,10 +104,10 @@ impl<'a> TomlDeserializer<'a> {
                     let span = shift_span(key.span(), offset);
                     (TomlDeserializer { span, item: TomlItem::Key(name), offset }, TomlDeserializer::of(value, offset))
                 };
-                visitor.visit_map(TableAccess(table.iter().map(entry).collect::<Vec<_>>().into_iter(), None))
+                visitor.visit_map(MapDeserializer::new(table.iter().map(entry)))
             }
             TomlItem::Value(DeValue::Array(values)) => {
-                visitor.visit_seq(ArrayAccess(values.iter().map(|value| TomlDeserializer::of(value, offset))))
+                visitor.visit_seq(SeqDeserializer::new(values.iter().map(|value| TomlDeserializer::of(value, offset))))
             }
             TomlItem::Value(DeValue::String(text)) => visitor.visit_borrowed_str(text),
             TomlItem::Value(DeValue::Boolean(value)) => visitor.visit_bool(*value),
@@ -146,7 +144,9 @@ impl<'de> Deserializer<'de> for TomlDeserializer<'de> {
             return visitor.visit_newtype_struct(self);
         }
         let span = self.span.clone();
-        visitor.visit_seq(self.span_and_value()).map_err(|mistake| mistake.with_span(&span))
+        visitor
+            .visit_seq(SeqDeserializer::new(self.span_and_value().into_iter()))
+            .map_err(|mistake| mistake.with_span(&span))
     }
 
     fn deserialize_enum<V: Visitor<'de>>(
@@ -170,30 +170,11 @@ impl<'de> Deserializer<'de> for TomlDeserializer<'de> {
     }
 }
 
-/// Keys with values, and the value whose key was read last.
-struct TableAccess<'a>(std::vec::IntoIter<(TomlDeserializer<'a>, TomlDeserializer<'a>)>, Option<TomlDeserializer<'a>>);
+impl<'de> IntoDeserializer<'de, ParseError> for TomlDeserializer<'de> {
+    type Deserializer = TomlDeserializer<'de>;
 
-impl<'de> MapAccess<'de> for TableAccess<'de> {
-    type Error = ParseError;
-
-    fn next_key_seed<K: DeserializeSeed<'de>>(&mut self, seed: K) -> Result<Option<K::Value>, ParseError> {
-        let Some((key, value)) = self.0.next() else { return Ok(None) };
-        self.1 = Some(value);
-        seed.deserialize(key).map(Some)
-    }
-
-    fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value, ParseError> {
-        seed.deserialize(self.1.take().ok_or_else(|| ParseError::custom("a value without a name"))?)
-    }
-}
-
-struct ArrayAccess<I>(I);
-
-impl<'de, I: Iterator<Item = TomlDeserializer<'de>>> SeqAccess<'de> for ArrayAccess<I> {
-    type Error = ParseError;
-
-    fn next_element_seed<T: DeserializeSeed<'de>>(&mut self, seed: T) -> Result<Option<T::Value>, ParseError> {
-        self.0.next().map(|value| seed.deserialize(value)).transpose()
+    fn into_deserializer(self) -> TomlDeserializer<'de> {
+        self
     }
 }
 
@@ -226,7 +207,7 @@ mod tests {
         let table: Table = read(text).unwrap();
         assert_eq!((table.number, table.word), (31, Some(Word::Two)));
         let name = table.name.unwrap();
-        assert_eq!((name.get_ref().as_str(), &text[name.span()]), ("ü", "'ü'"));
+        assert_eq!((name.as_str(), &text[name.span()]), ("ü", "'ü'"));
         assert_eq!(table.list.iter().map(|item| &text[item.span()]).collect::<Vec<_>>(), ["1.5", "-2e3"]);
         assert_eq!(table.list.into_iter().map(Spanned::into_inner).collect::<Vec<_>>(), [1.5, -2000.0]);
     }
