@@ -10,14 +10,13 @@ use crate::config::prefix_table::PrefixTableBuilder;
 use crate::config::source::{Problem, Source};
 use crate::config::spi::MIN_SPI;
 use crate::exit::failure;
+use crate::files;
 use roam6_proto::base::hex;
 use roam6_proto::contract::config::nemo::PrefixTable;
 use roam6_proto::crypto::esp::Integrity;
 use std::fmt::Write as _;
-use std::fs::{self, File, OpenOptions};
-use std::io::{self, ErrorKind, Read, Write};
-use std::os::unix::fs::OpenOptionsExt;
-use std::path::Path;
+use std::fs::{self, File};
+use std::io::{ErrorKind, Read};
 use std::process::ExitCode;
 use toml::de::DeTable;
 
@@ -58,7 +57,7 @@ pub(crate) fn enroll(wanted: &EnrollArgs) -> ExitCode {
 }
 
 fn add_row(wanted: &EnrollArgs) -> Result<(), String> {
-    let folder = folder_of(&wanted.table);
+    let folder = files::folder_of(&wanted.table);
     // Held from reading the table to replacing it, so that concurrent runs each add their row.
     let lock = File::open(folder).and_then(|folder| folder.lock().map(|()| folder));
     let _lock = lock.map_err(|error| format!("{}: {error}", folder.display()))?;
@@ -75,14 +74,15 @@ fn add_row(wanted: &EnrollArgs) -> Result<(), String> {
     let keys = Keys::generate(wanted.spi, wanted.ipsec)?;
     let row = keys.row(wanted);
     check(wanted, &former, &row)?;
-    write_new(&wanted.key_file, &keys.file()).map_err(|error| {
+    files::create(&wanted.key_file, &keys.file(), SECRET).map_err(|error| {
         let hint = match error.kind() {
             ErrorKind::AlreadyExists => "; choose another --key-file, or remove it if no mobile router uses it",
             _ => "",
         };
         format!("{}: {error}{hint}", wanted.key_file.display())
     })?;
-    let added = replace(&wanted.table, &format!("{former}{row}"));
+    let added = files::replace(&wanted.table, &format!("{former}{row}"), SECRET)
+        .map_err(|error| format!("{}: {error}", wanted.table.display()));
     // Without a row the key file is useless.
     added.inspect_err(|_| drop(fs::remove_file(&wanted.key_file)))
 }
@@ -112,9 +112,8 @@ fn check(wanted: &EnrollArgs, former: &str, row: &str) -> Result<(), String> {
     }
 }
 
-fn folder_of(path: &Path) -> &Path {
-    path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
-}
+/// Permissions of files with keys.
+const SECRET: u32 = 0o600;
 
 const TABLE_HEAD: &str =
     "# Prefix table of this home agent: home addresses with their prefixes and keys. Keep it secret.\n";
@@ -186,31 +185,6 @@ impl Keys {
             ),
         }
     }
-}
-
-/// Creates a file and syncs it to disk; the file must not exist.
-fn write_new(path: &Path, text: &str) -> io::Result<()> {
-    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
-    let written = file.write_all(text.as_bytes()).and_then(|()| file.sync_all());
-    // An incomplete file would make the next attempt fail.
-    written.and_then(|()| File::open(folder_of(path))?.sync_all()).inspect_err(|_| drop(fs::remove_file(path)))
-}
-
-/// Replaces a file atomically and keeps its permissions.
-fn replace(path: &Path, text: &str) -> Result<(), String> {
-    let mut name = path.as_os_str().to_owned();
-    name.push(".new");
-    let new = Path::new(&name);
-    // A killed run may have left it; the lock excludes other runs.
-    let _ = fs::remove_file(new);
-    let placed = write_new(new, text).and_then(|()| {
-        if let Ok(meta) = fs::metadata(path) {
-            fs::set_permissions(new, meta.permissions())?;
-        }
-        fs::rename(new, path)?;
-        File::open(folder_of(path))?.sync_all()
-    });
-    placed.map_err(|error| format!("{}: {error}", path.display()))
 }
 
 #[cfg(test)]

@@ -32,11 +32,11 @@ pub(crate) fn write(folder: &Path) -> io::Result<()> {
 fn visible(command: &Command) -> Command {
     let name: &'static str = command.get_name().to_owned().leak();
     let below = command.get_subcommands().filter(|command| !command.is_hide_set()).map(visible);
-    let mut told = Command::new(name).args(command.get_arguments().cloned()).subcommands(below);
+    let mut shown = Command::new(name).args(command.get_arguments().cloned()).subcommands(below);
     if let Some(about) = command.get_about() {
-        told = told.about(about.clone());
+        shown = shown.about(about.clone());
     }
-    if command.get_version().is_some() { told.version(env!("CARGO_PKG_VERSION")) } else { told }
+    if command.get_version().is_some() { shown.version(env!("CARGO_PKG_VERSION")) } else { shown }
 }
 
 /// The root command and all subcommands that are not hidden.

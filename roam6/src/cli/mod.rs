@@ -11,6 +11,7 @@ pub(crate) mod manual;
 pub(crate) mod mptcp;
 pub(crate) mod output;
 #[cfg(test)]
+#[path = "reference_tests.rs"]
 mod reference;
 pub(crate) mod show;
 pub(crate) mod socket;

@@ -7,6 +7,7 @@ use crate::control::{Request, Response};
 use crate::render::table::Table;
 use crate::render::{event, ldm, services, subflows, tables};
 use roam6_linux::mptcp::diag;
+use serde::Serialize;
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::ExitCode;
@@ -20,47 +21,37 @@ pub(crate) fn show(part: Part, json: bool, socket: &Path) -> ExitCode {
         Ok(state) => state,
         Err(failure) => return failure.exit_code(),
     };
-    if json {
-        return print(&match part {
-            Part::Bindings => to_json(&state.view.bindings),
-            Part::Links => to_json(&state.view.links),
-            Part::Tunnels => to_json(&state.view.tunnels),
-            Part::Endpoints => to_json(&state.view.endpoints),
-            Part::Prefixes => to_json(&state.view.prefixes),
-            Part::Addresses => to_json(&state.view.addresses),
-            Part::Contexts => to_json(&state.view.contexts),
-            Part::Stations => to_json(&state.view.stations),
-            Part::Position => to_json(&state.view.position),
-            Part::Networks => to_json(&state.view.networks),
-            Part::Ldm => to_json(&ldm::geojson(&state)),
-            Part::Services => to_json(&state.view.services),
-            Part::Timers => to_json(&state.view.timers),
-            Part::Areas => to_json(&state.view.areas),
-            Part::Groups => to_json(&state.view.groups),
-            Part::Subflows => String::new(),
-            Part::Counters => to_json(&serde_json::json!({ "events": state.view.counters, "packets": state.packets })),
-        });
-    }
-    let table: Table = match part {
-        Part::Bindings => tables::bindings(&state),
-        Part::Links => tables::links(&state),
-        Part::Tunnels => tables::tunnels(&state),
-        Part::Endpoints => tables::endpoints(&state),
-        Part::Prefixes => tables::prefixes(&state),
-        Part::Addresses => tables::addresses(&state),
-        Part::Contexts => tables::contexts(&state),
-        Part::Stations => tables::stations(&state),
-        Part::Position => tables::position(&state),
-        Part::Networks => tables::networks(&state),
-        Part::Ldm => ldm::table(&state),
-        Part::Services => services::table(&state),
-        Part::Timers => tables::timers(&state),
-        Part::Counters => tables::counters(&state),
+    let view = &state.view;
+    let text = match part {
+        Part::Bindings => rendered(json, &view.bindings, || tables::bindings(&state)),
+        Part::Links => rendered(json, &view.links, || tables::links(&state)),
+        Part::Tunnels => rendered(json, &view.tunnels, || tables::tunnels(&state)),
+        Part::Endpoints => rendered(json, &view.endpoints, || tables::endpoints(&state)),
+        Part::Prefixes => rendered(json, &view.prefixes, || tables::prefixes(&state)),
+        Part::Addresses => rendered(json, &view.addresses, || tables::addresses(&state)),
+        Part::Contexts => rendered(json, &view.contexts, || tables::contexts(&state)),
+        Part::Stations => rendered(json, &view.stations, || tables::stations(&state)),
+        Part::Position => rendered(json, &view.position, || tables::position(&state)),
+        Part::Networks => rendered(json, &view.networks, || tables::networks(&state)),
+        Part::Ldm => rendered(json, &ldm::geojson(&state), || ldm::table(&state)),
+        Part::Services => rendered(json, &view.services, || services::table(&state)),
+        Part::Timers => rendered(json, &view.timers, || tables::timers(&state)),
+        Part::Counters => {
+            let counters = serde_json::json!({ "events": view.counters, "packets": state.packets });
+            rendered(json, &counters, || tables::counters(&state))
+        }
         // They have tables of their own: `roam6 geo area show`, `roam6 geo groups`, and [`show_subflows`].
-        Part::Areas | Part::Groups | Part::Subflows => Table::new(&[]),
+        Part::Areas => rendered(json, &view.areas, || Table::new(&[])),
+        Part::Groups => rendered(json, &view.groups, || Table::new(&[])),
+        Part::Subflows => String::new(),
     };
-    let notes = if part == Part::Tunnels { tables::firewall(&state) } else { String::new() };
-    print(&(table.render(table_style()) + &notes))
+    let notes = if part == Part::Tunnels && !json { tables::firewall(&state) } else { String::new() };
+    print(&(text + &notes))
+}
+
+/// Rows as JSON, or as a table.
+fn rendered(json: bool, rows: &impl Serialize, table: impl FnOnce() -> Table) -> String {
+    if json { to_json(rows) } else { table().render(table_style()) }
 }
 
 /// Only a running daemon knows the age of subflows; the kernel has the rest.

@@ -6,6 +6,7 @@ use roam6_wire::Ipv4Endpoint;
 use roam6_wire::mobility::{ErrorStatus, Status};
 use serde_json::{Map, Value};
 use std::fmt::Write;
+use std::time::UNIX_EPOCH;
 
 /// The JSON line as text; a line that is not an object is shown unchanged.
 pub(crate) fn render(line: &str) -> String {
@@ -35,23 +36,13 @@ pub(crate) fn render(line: &str) -> String {
 
 /// A timestamp as `2026-11-20T23:49:32.123456Z`.
 pub(crate) fn timestamp(unix_micros: u64) -> String {
-    let (seconds, micros) = (unix_micros / 1_000_000, unix_micros % 1_000_000);
-    let (year, month, day) = date(seconds / 86_400);
-    let (hour, minute, second) = (seconds / 3600 % 24, seconds / 60 % 60, seconds % 60);
-    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{micros:06}Z")
+    // The calendar of RFC 3339 ends with the year 9999.
+    let time = UNIX_EPOCH + Duration::from_micros(unix_micros.min(LAST_MICROSECOND));
+    humantime::format_rfc3339_micros(time).to_string()
 }
 
-/// Days since 1970-01-01 as year, month and day, calculated in years that start in March, so that the leap day is the last.
-fn date(days: u64) -> (u64, u64, u64) {
-    let days = days.saturating_add(719_468);
-    let (era, day) = (days / 146_097, days % 146_097);
-    let year = (day - day / 1460 + day / 36_524 - day / 146_096) / 365;
-    let day = day - (365 * year + year / 4 - year / 100);
-    let month = (5 * day + 2) / 153;
-    let day = day - (153 * month + 2) / 5 + 1;
-    let (month, later) = if month < 10 { (month + 3, 0) } else { (month - 9, 1) };
-    (year + era * 400 + later, month, day)
-}
+/// The last microsecond of the year 9999.
+const LAST_MICROSECOND: u64 = 253_402_300_799_999_999;
 
 fn format_value(value: &Value) -> String {
     match value {
@@ -78,7 +69,7 @@ fn duration(fields: &Map<String, Value>) -> Option<Duration> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::control::{WatchContent, WatchLine};
+    use crate::control::WatchLine;
     use crate::render::sample;
     use roam6_proto::Report;
     use roam6_proto::contract::report::NemoReport;
@@ -106,7 +97,7 @@ mod tests {
             lifetime: Duration::from_secs(600),
             moved: true,
         });
-        let line = WatchLine { unix_micros: 1_500_000, at: 7, link_name: None, what: WatchContent::Event(&report) };
+        let line = WatchLine { unix_micros: 1_500_000, at: 7, link_name: None, report: &report };
         let line = serde_json::to_string(&line).unwrap();
         assert_eq!(
             render(&line),
@@ -123,7 +114,7 @@ mod tests {
             bid: roam6_wire::Bid(1),
             address: "::105f:ffff:c0a8:10a".parse().unwrap(),
         });
-        let line = WatchLine { unix_micros: 0, at: 7, link_name: Some("wlan0"), what: WatchContent::Event(&report) };
+        let line = WatchLine { unix_micros: 0, at: 7, link_name: Some("wlan0"), report: &report };
         let text = render(&serde_json::to_string(&line).unwrap());
         assert!(text.ends_with(" care_of_gone address=192.168.1.10:4191 bid=1 link=wlan0"), "{text}");
         let line = r#"{"unix_micros":0,"event":"refused","status":142}"#;
@@ -133,8 +124,8 @@ mod tests {
     #[test]
     fn state_rows_have_the_form_of_events() {
         let state = sample::state();
-        let lines: Vec<String> =
-            state.watch_lines(&[]).map(|line| render(&serde_json::to_string(&line).unwrap())).collect();
+        let lines = String::from_utf8(state.watch_lines(&[])).unwrap();
+        let lines: Vec<String> = lines.lines().map(render).collect();
         assert_eq!(lines.len(), 10);
         assert!(lines[0].contains(" state_binding bid=1 care_of=2001:db8:2::1 "), "{}", lines[0]);
         assert!(lines[3].contains(" state_tunnel bid=1 far=2001:db8:1::100/128,2001:db8:100::/56 "), "{}", lines[3]);

@@ -4,6 +4,7 @@ use crate::config::duration::format_duration;
 use crate::control::NodeState;
 use crate::render::cause::cause_name;
 use crate::render::table::Table;
+use crate::render::tables::{degrees, kilometres_per_hour};
 use roam6_proto::contract::view::{LdmEventView, LdmStationView};
 use roam6_wire::geo::Coordinates;
 use serde_json::{Value, json};
@@ -17,10 +18,9 @@ pub(crate) fn table(state: &NodeState) -> Table {
             row.station.to_string(),
             row.kind.clone(),
             row.place.to_string(),
-            row.speed.map(|speed| format!("{:.1} km/h", f64::from(speed) * 0.036)).unwrap_or_default(),
-            row.heading.map(|heading| format!("{}°", heading / 10)).unwrap_or_default(),
+            row.speed.map(kilometres_per_hour).unwrap_or_default(),
+            row.heading.map(degrees).unwrap_or_default(),
             format_duration(row.age),
-            String::new(),
         ]);
     }
     for row in &state.view.ldm.events {

@@ -19,11 +19,7 @@ pub(crate) fn table(connections: &Connections) -> Table {
         }
     }
     if connections.left_out > 0 {
-        let mut more = vec![String::new(); 10];
-        if let Some(first) = more.first_mut() {
-            *first = format!("and {} more", connections.left_out);
-        }
-        table.push(more);
+        table.push(vec![format!("and {} more", connections.left_out)]);
     }
     table
 }
@@ -67,8 +63,6 @@ fn connection_row(connection: &Connection) -> Vec<String> {
         connection.bytes_sent.to_string(),
         connection.bytes_received.to_string(),
         connection.bytes_retransmitted.to_string(),
-        String::new(),
-        String::new(),
     ]
 }
 

@@ -2,6 +2,7 @@
 
 use crate::config::Config;
 use crate::config::duration::format_duration;
+use roam6_proto::base::vec_set::VecSet;
 use roam6_proto::contract::config::nemo::{
     Authentication, CareOfPrefixConfig, PrefixPreference, PrefixSharing, UplinkConfig,
 };
@@ -53,9 +54,8 @@ fn text(config: &Config) -> String {
         }
     }
     if let Some(geo) = &config.geo {
-        let names: Vec<&str> = geo.config.interfaces.iter().map(String::as_str).collect();
         let links: Vec<&str> = geo.config.virtual_links.iter().map(|link| link.name.as_str()).collect();
-        let _ = writeln!(text, "  GeoNetworking {} on {}", geo.config.station, names.join(" and "));
+        let _ = writeln!(text, "  GeoNetworking {} on {}", geo.config.station, joined(&geo.config.interfaces, " and "));
         if !links.is_empty() {
             let _ = writeln!(text, "    IPv6 by {}", links.join(" and "));
         }
@@ -72,25 +72,22 @@ fn text(config: &Config) -> String {
         }
     }
     if let Some(mnpp) = &config.mnpp {
-        let names: Vec<&str> = mnpp.interfaces.iter().map(String::as_str).collect();
         let own = if mnpp.announced.is_empty() { "nothing".to_owned() } else { list(&mnpp.announced) };
         let warning = if mnpp.key.is_none() && !mnpp.announced.is_empty() { ", without proof" } else { "" };
-        let _ = writeln!(text, "  announces {own} on {}{warning}", names.join(" and "));
+        let _ = writeln!(text, "  announces {own} on {}{warning}", joined(&mnpp.interfaces, " and "));
         for accepted in &mnpp.accepted {
             let of = accepted.key.as_ref().map_or("anybody".to_owned(), |key| format!("who has key {}", key.spi));
             let _ = writeln!(text, "    believes {of} to have networks in {}", list(&accepted.prefixes));
         }
     }
     if let Some(mnn) = &config.mnn {
-        let names: Vec<&str> = mnn.interfaces.iter().map(String::as_str).collect();
         let home = if mnn.home_prefixes.is_empty() { "no home prefix".to_owned() } else { list(&mnn.home_prefixes) };
-        let _ = writeln!(text, "  mobile network node on {}, {home}", names.join(", "));
+        let _ = writeln!(text, "  mobile network node on {}, {home}", joined(&mnn.interfaces, ", "));
         let routing = if mnn.source_routing { ", each by its source's router" } else { "" };
         let _ = writeln!(text, "    {} subflows, {} addresses of a peer{routing}", mnn.subflows, mnn.add_addr_accepted);
     }
     if let Some(shim) = &config.shim {
-        let names: Vec<&str> = shim.interfaces.iter().map(String::as_str).collect();
-        let _ = writeln!(text, "  shim on {}, {} identities", names.join(", "), shim.identities.len());
+        let _ = writeln!(text, "  shim on {}, {} identities", joined(&shim.interfaces, ", "), shim.identities.len());
         let asks = if shim.trigger.is_some() { "asks and answers" } else { "answers only" };
         let _ = writeln!(text, "    {asks}; a path that is silent for {} is left", format_duration(shim.send_timeout));
     }
@@ -168,4 +165,8 @@ fn document(config: &Config) -> serde_json::Value {
 
 fn list(items: &[impl ToString]) -> String {
     items.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
+}
+
+fn joined(names: &VecSet<String>, between: &str) -> String {
+    names.iter().map(String::as_str).collect::<Vec<_>>().join(between)
 }

@@ -27,8 +27,19 @@ impl Table {
         Table { header: head.to_vec(), rows: Vec::new(), notes: Vec::new() }
     }
 
-    /// Adds a row; an empty cell is shown as `-`.
-    pub(crate) fn push(&mut self, row: Vec<String>) {
+    /// A table with a row for each of `rows`; a column is its head and the cell of a row.
+    pub(crate) fn of<'a, R: 'a>(
+        rows: impl IntoIterator<Item = &'a R>,
+        columns: &[(&'static str, fn(&R) -> String)],
+    ) -> Table {
+        let mut table = Table::new(&columns.iter().map(|(head, _)| *head).collect::<Vec<_>>());
+        table.rows = rows.into_iter().map(|row| columns.iter().map(|(_, cell)| cell(row)).collect()).collect();
+        table
+    }
+
+    /// Adds a row; an empty or missing cell is shown as `-`.
+    pub(crate) fn push(&mut self, mut row: Vec<String>) {
+        row.resize(self.header.len(), String::new());
         self.rows.push(row);
     }
 

@@ -12,20 +12,21 @@ use std::net::Ipv6Addr;
 
 /// Home addresses and where they are.
 pub(crate) fn bindings(state: &NodeState) -> Table {
-    let mut table =
-        Table::new(&["HOME ADDRESS", "BID", "CARE-OF", "HOME AGENT", "PREFIXES", "SEQ", "REMAINING", "ROLE", "STATE"]);
+    let mut table = Table::of(
+        &state.view.bindings,
+        &[
+            ("HOME ADDRESS", |row| row.home_address.to_string()),
+            ("BID", |row| identifier(row.bid)),
+            ("CARE-OF", care_of),
+            ("HOME AGENT", |row| row.home_agent.to_string()),
+            ("PREFIXES", prefixes_of),
+            ("SEQ", |row| row.sequence.to_string()),
+            ("REMAINING", |row| format_duration(row.remaining)),
+            ("ROLE", |row| row.role.to_string()),
+            ("STATE", |row| row.state.to_string()),
+        ],
+    );
     for row in &state.view.bindings {
-        table.push(vec![
-            row.home_address.to_string(),
-            identifier(row.bid),
-            care_of(row),
-            row.home_agent.to_string(),
-            prefixes_of(row),
-            row.sequence.to_string(),
-            format_duration(row.remaining),
-            row.role.to_string(),
-            row.state.to_string(),
-        ]);
         add_error_note(&mut table, &row.home_address.to_string(), &row.last_error, row.error_age);
     }
     table
@@ -33,17 +34,19 @@ pub(crate) fn bindings(state: &NodeState) -> Table {
 
 /// Interfaces in use.
 pub(crate) fn links(state: &NodeState) -> Table {
-    let mut table = Table::new(&["LINK", "ROLE", "CARRIER", "MTU", "ROUTER", "ADDRESSES", "STATE"]);
+    let mut table = Table::of(
+        &state.view.links,
+        &[
+            ("LINK", |row| row.name.clone()),
+            ("ROLE", |row| row.role.to_string()),
+            ("CARRIER", |row| if row.up { "up" } else { "down" }.to_owned()),
+            ("MTU", |row| row.mtu.to_string()),
+            ("ROUTER", |row| optional(row.router)),
+            ("ADDRESSES", |row| list(&row.addresses)),
+            ("STATE", |row| row.state.to_string()),
+        ],
+    );
     for row in &state.view.links {
-        table.push(vec![
-            row.name.clone(),
-            row.role.to_string(),
-            if row.up { "up" } else { "down" }.to_owned(),
-            row.mtu.to_string(),
-            optional(row.router),
-            list(&row.addresses),
-            row.state.to_string(),
-        ]);
         add_error_note(&mut table, &row.name, &row.last_error, row.error_age);
     }
     table
@@ -51,20 +54,19 @@ pub(crate) fn links(state: &NodeState) -> Table {
 
 /// Tunnels, a row for each path.
 pub(crate) fn tunnels(state: &NodeState) -> Table {
-    let mut table = Table::new(&["TUNNEL", "BID", "LOCAL", "REMOTE", "MTU", "WEIGHT", "TO", "STATE"]);
-    for row in &state.view.tunnels {
-        table.push(vec![
-            row.tunnel.to_string(),
-            identifier(row.bid),
-            tunnel_end(row.local),
-            tunnel_end(row.remote),
-            row.mtu.to_string(),
-            row.weight.to_string(),
-            destinations(&row.far),
-            row.state.to_string(),
-        ]);
-    }
-    table
+    Table::of(
+        &state.view.tunnels,
+        &[
+            ("TUNNEL", |row| row.tunnel.to_string()),
+            ("BID", |row| identifier(row.bid)),
+            ("LOCAL", |row| tunnel_end(row.local)),
+            ("REMOTE", |row| tunnel_end(row.remote)),
+            ("MTU", |row| row.mtu.to_string()),
+            ("WEIGHT", |row| row.weight.to_string()),
+            ("TO", |row| destinations(&row.far)),
+            ("STATE", |row| row.state.to_string()),
+        ],
+    )
 }
 
 /// What a firewall does to them, in a line of its own; nothing if there is none.
@@ -105,129 +107,124 @@ fn care_of(row: &BindingView) -> String {
 
 /// Addresses connections take several paths from.
 pub(crate) fn endpoints(state: &NodeState) -> Table {
-    let mut table = Table::new(&["ADDRESS", "LINK", "KIND", "USE", "TOLD", "STATE"]);
-    for row in &state.view.endpoints {
-        table.push(vec![
-            row.address.to_string(),
-            row.link.clone(),
-            if row.home { "home" } else { "care-of" }.to_owned(),
-            if row.backup { "backup" } else { "regular" }.to_owned(),
-            if row.signal { "yes" } else { "no" }.to_owned(),
-            row.state.to_string(),
-        ]);
-    }
-    table
+    Table::of(
+        &state.view.endpoints,
+        &[
+            ("ADDRESS", |row| row.address.to_string()),
+            ("LINK", |row| row.link.clone()),
+            ("KIND", |row| if row.home { "home" } else { "care-of" }.to_owned()),
+            ("USE", |row| if row.backup { "backup" } else { "regular" }.to_owned()),
+            ("TOLD", |row| if row.signal { "yes" } else { "no" }.to_owned()),
+            ("STATE", |row| row.state.to_string()),
+        ],
+    )
 }
 
 /// Prefixes nodes inside have.
 pub(crate) fn prefixes(state: &NodeState) -> Table {
-    let mut table = Table::new(&["PREFIX", "INGRESS", "KIND", "UPLINK", "OF", "VALID", "STATE"]);
-    for row in &state.view.prefixes {
-        table.push(vec![
-            row.prefix.to_string(),
-            row.ingress.clone(),
-            row.role.to_string(),
-            row.uplink.clone().unwrap_or_default(),
-            row.part_of.map(|of| of.to_string()).unwrap_or_default(),
-            row.valid.map_or_else(|| "forever".to_owned(), format_duration),
-            row.state.to_string(),
-        ]);
-    }
-    table
+    Table::of(
+        &state.view.prefixes,
+        &[
+            ("PREFIX", |row| row.prefix.to_string()),
+            ("INGRESS", |row| row.ingress.clone()),
+            ("KIND", |row| row.role.to_string()),
+            ("UPLINK", |row| row.uplink.clone().unwrap_or_default()),
+            ("OF", |row| optional(row.part_of)),
+            ("VALID", |row| row.valid.map_or_else(|| "forever".to_owned(), format_duration)),
+            ("STATE", |row| row.state.to_string()),
+        ],
+    )
 }
 
 /// Addresses the shim makes.
 pub(crate) fn addresses(state: &NodeState) -> Table {
-    let mut table = Table::new(&["ADDRESS", "INTERFACE", "PREFIX", "PROOF", "SEC", "VALID", "STATE"]);
-    for row in &state.view.addresses {
-        table.push(vec![
-            row.address.to_string(),
-            row.link.clone(),
-            row.prefix.to_string(),
-            row.proof.to_string(),
-            row.sec.to_string(),
-            row.valid.map(format_duration).unwrap_or_default(),
-            row.state.to_string(),
-        ]);
-    }
-    table
+    Table::of(
+        &state.view.addresses,
+        &[
+            ("ADDRESS", |row| row.address.to_string()),
+            ("INTERFACE", |row| row.link.clone()),
+            ("PREFIX", |row| row.prefix.to_string()),
+            ("PROOF", |row| row.proof.to_string()),
+            ("SEC", |row| row.sec.to_string()),
+            ("VALID", |row| row.valid.map(format_duration).unwrap_or_default()),
+            ("STATE", |row| row.state.to_string()),
+        ],
+    )
 }
 
 /// Contexts of the shim.
 pub(crate) fn contexts(state: &NodeState) -> Table {
-    let mut table = Table::new(&["ULID", "PEER", "PATH", "LOCATORS", "OUT", "IN", "IDLE", "REACH", "STATE"]);
-    for row in &state.view.contexts {
-        let path = if row.rewriting { format!("{} > {}", row.path.local, row.path.peer) } else { String::new() };
-        table.push(vec![
-            row.context.ulids.local.to_string(),
-            row.context.ulids.peer.to_string(),
-            path,
-            format!("{}x{}", row.local.len(), row.peer.len()),
-            row.tx.octets.to_string(),
-            row.rx.octets.to_string(),
-            format_duration(row.idle),
-            row.reachability.to_string(),
-            row.state.to_string(),
-        ]);
-    }
-    table
+    Table::of(
+        &state.view.contexts,
+        &[
+            ("ULID", |row| row.context.ulids.local.to_string()),
+            ("PEER", |row| row.context.ulids.peer.to_string()),
+            (
+                "PATH",
+                |row| if row.rewriting { format!("{} > {}", row.path.local, row.path.peer) } else { String::new() },
+            ),
+            ("LOCATORS", |row| format!("{}x{}", row.local.len(), row.peer.len())),
+            ("OUT", |row| row.tx.octets.to_string()),
+            ("IN", |row| row.rx.octets.to_string()),
+            ("IDLE", |row| format_duration(row.idle)),
+            ("REACH", |row| row.reachability.to_string()),
+            ("STATE", |row| row.state.to_string()),
+        ],
+    )
 }
 
 /// GeoNetworking stations, this one first.
 pub(crate) fn stations(state: &NodeState) -> Table {
-    let mut table = Table::new(&["STATION", "KIND", "PLACE", "DISTANCE", "SPEED", "HEADING", "AGE", "STATE"]);
-    for row in &state.view.stations {
-        table.push(vec![
-            row.mid.to_string(),
-            row.kind.clone(),
-            format!("{}{}", row.place, if row.accurate { "" } else { " ~" }),
-            row.distance.map(|metres| format!("{metres} m")).unwrap_or_default(),
-            format!("{:.1} km/h", f64::from(row.speed) * 0.036),
-            format!("{}°", row.heading / 10),
-            format_duration(row.age),
-            row.state.to_string(),
-        ]);
-    }
-    table
+    Table::of(
+        &state.view.stations,
+        &[
+            ("STATION", |row| row.mid.to_string()),
+            ("KIND", |row| row.kind.clone()),
+            ("PLACE", |row| format!("{}{}", row.place, if row.accurate { "" } else { " ~" })),
+            ("DISTANCE", |row| row.distance.map(|metres| format!("{metres} m")).unwrap_or_default()),
+            ("SPEED", |row| kilometres_per_hour(row.speed)),
+            ("HEADING", |row| degrees(row.heading)),
+            ("AGE", |row| format_duration(row.age)),
+            ("STATE", |row| row.state.to_string()),
+        ],
+    )
 }
 
 /// Where this station is.
 pub(crate) fn position(state: &NodeState) -> Table {
-    let mut table = Table::new(&["STATION", "KIND", "PLACE", "WITHIN", "SPEED", "HEADING", "AGE", "STATE"]);
-    if let Some(row) = &state.view.position {
-        table.push(vec![
-            row.mid.to_string(),
-            row.kind.clone(),
-            row.place.map(|place| place.to_string()).unwrap_or_default(),
-            row.uncertainty.map(|metres| format!("{metres} m")).unwrap_or_default(),
-            format!("{:.1} km/h", f64::from(row.speed) * 0.036),
-            format!("{}°", row.heading / 10),
-            row.age.map(format_duration).unwrap_or_default(),
-            row.state.to_string(),
-        ]);
-    }
-    table
+    Table::of(
+        &state.view.position,
+        &[
+            ("STATION", |row| row.mid.to_string()),
+            ("KIND", |row| row.kind.clone()),
+            ("PLACE", |row| optional(row.place)),
+            ("WITHIN", |row| row.uncertainty.map(|metres| format!("{metres} m")).unwrap_or_default()),
+            ("SPEED", |row| kilometres_per_hour(row.speed)),
+            ("HEADING", |row| degrees(row.heading)),
+            ("AGE", |row| row.age.map(format_duration).unwrap_or_default()),
+            ("STATE", |row| row.state.to_string()),
+        ],
+    )
 }
 
 /// Networks of routers nearby.
 pub(crate) fn networks(state: &NodeState) -> Table {
-    let mut table = Table::new(&["NETWORK", "ROUTER", "LINK", "REMAINING"]);
-    for row in &state.view.networks {
-        let (prefix, router) = (row.prefix.to_string(), row.router.to_string());
-        table.push(vec![prefix, router, row.link.clone(), format_duration(row.remaining)]);
-    }
-    table
+    Table::of(
+        &state.view.networks,
+        &[
+            ("NETWORK", |row| row.prefix.to_string()),
+            ("ROUTER", |row| row.router.to_string()),
+            ("LINK", |row| row.link.clone()),
+            ("REMAINING", |row| format_duration(row.remaining)),
+        ],
+    )
 }
 
 /// Timers, the next first.
 pub(crate) fn timers(state: &NodeState) -> Table {
-    let mut table = Table::new(&["IN", "TIMER"]);
     let mut timers: Vec<_> = state.view.timers.iter().collect();
     timers.sort_by_key(|timer| timer.remaining);
-    for row in timers {
-        table.push(vec![format_duration(row.remaining), row.name.clone()]);
-    }
-    table
+    Table::of(timers, &[("IN", |row| format_duration(row.remaining)), ("TIMER", |row| row.name.clone())])
 }
 
 /// How often each thing happened, signalling first.
@@ -251,8 +248,18 @@ fn identifier(bid: Bid) -> String {
     if bid.0 == 0 { String::new() } else { bid.to_string() }
 }
 
-fn optional(address: Option<Ipv6Addr>) -> String {
-    address.map(|address| address.to_string()).unwrap_or_default()
+fn optional(value: Option<impl Display>) -> String {
+    value.map(|value| value.to_string()).unwrap_or_default()
+}
+
+/// A speed, from centimetres a second.
+pub(super) fn kilometres_per_hour(speed: impl Into<f64>) -> String {
+    format!("{:.1} km/h", speed.into() * 0.036)
+}
+
+/// A heading, from tenths of a degree.
+pub(super) fn degrees(heading: u16) -> String {
+    format!("{}°", heading / 10)
 }
 
 fn list(items: &[impl Display]) -> String {

@@ -20,6 +20,10 @@ use std::path::Path;
 use std::process::ExitCode;
 use target::{AreaText, Target};
 
+/// Why a daemon without GeoNetworking refuses.
+const NO_STATION: &str =
+    "this daemon is not a GeoNetworking station; add a [geo] table to its configuration (docs/geo.md)";
+
 /// Runs the subcommand.
 pub(crate) fn run(verb: &GeoCommand) -> ExitCode {
     let done = match verb {
@@ -72,11 +76,14 @@ fn areas(json: bool, socket: &Path) -> Result<ExitCode, Failure> {
     if json {
         return Ok(print(&to_json(&areas)));
     }
-    let mut table = Table::new(&["ADDRESS", "KIND", "AREA"]);
-    for GeoDestination { address, area } in &areas {
-        let kind = if address.is_multicast() { "all in" } else { "any in" };
-        table.push(vec![address.to_string(), kind.to_owned(), AreaText::format(area)]);
-    }
+    let table = Table::of(
+        &areas,
+        &[
+            ("ADDRESS", |row| row.address.to_string()),
+            ("KIND", |row| if row.address.is_multicast() { "all in" } else { "any in" }.to_owned()),
+            ("AREA", |row| AreaText::format(&row.area)),
+        ],
+    );
     Ok(print(&table.render(table_style())))
 }
 
@@ -90,7 +97,7 @@ fn add_area(destination: GeoDestination, socket: &Path) -> Result<ExitCode, Fail
         return Ok(ExitCode::SUCCESS);
     }
     let why = match view(Part::Position, socket)?.view.position {
-        None => "this daemon is not a GeoNetworking station; add a [geo] table to its configuration (docs/geo.md)",
+        None => NO_STATION,
         Some(_) => "the area is larger than max_area, or too many areas are mapped; the daemon's log has the reason",
     };
     Err(Failure::Refused(why.to_owned()))

@@ -22,20 +22,20 @@ const MAX_STATIONS: usize = 4096;
 ///
 /// # Errors
 /// The daemon does not run, or has refused a request.
-pub(crate) fn ping(words: &PingArgs, target: Target) -> Result<ExitCode, Failure> {
-    let (mut questions, position) = ProbeSession::start(&words.socket.path())?;
+pub(crate) fn ping(args: &PingArgs, target: Target) -> Result<ExitCode, Failure> {
+    let (mut session, position) = ProbeSession::start(&args.socket.path())?;
     let own = position.place;
     let mut sum = Summary::default();
-    for sequence in 0..words.count {
-        questions.send(sequence, echo_request(words, target))?;
+    for sequence in 0..args.count {
+        session.send(sequence, echo_request(args, target))?;
         sum.sent += 1;
-        let is_last = sequence + 1 == words.count;
-        let until = deadline_in(if is_last { words.timeout } else { words.interval });
+        let is_last = sequence + 1 == args.count;
+        let until = deadline_in(if is_last { args.timeout } else { args.interval });
         loop {
-            match questions.next(until)? {
+            match session.next(until)? {
                 ProbeEvent::Echo(echo) => {
                     sum.add(&echo);
-                    print_reply(&echo, own, words.json);
+                    print_reply(&echo, own, args.json);
                 }
                 ProbeEvent::Refused(why) => return Err(Failure::Refused(why)),
                 ProbeEvent::TimedOut => break,
@@ -45,18 +45,18 @@ pub(crate) fn ping(words: &PingArgs, target: Target) -> Result<ExitCode, Failure
             }
         }
     }
-    let text = if words.json { format!("{}\n", sum.document(target)) } else { sum.text(target, own) };
+    let text = if args.json { format!("{}\n", sum.document(target)) } else { sum.text(target, own) };
     print(&text);
     Ok(if sum.stations.is_empty() { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
-fn echo_request(words: &PingArgs, target: Target) -> EchoRequest {
+fn echo_request(args: &PingArgs, target: Target) -> EchoRequest {
     let spread = match target {
         Target::Station(_) => Duration::ZERO,
-        Target::Area(_) => Duration::from_millis(words.spread),
+        Target::Area(_) => Duration::from_millis(args.spread),
     };
     let probe = EchoId { identifier: 0, sequence: 0 };
-    EchoRequest { id: probe, to: target.to(), octets: words.size, hops: words.hops, trace: false, spread }
+    EchoRequest { id: probe, to: target.to(), octets: args.size, hops: args.hops, trace: false, spread }
 }
 
 fn print_reply(echo: &Echo, own: Option<Coordinates>, json: bool) {

@@ -1,5 +1,6 @@
 //! Echo requests of the GeoNetworking layer, sent by the daemon on request; the replies arrive as events.
 
+use super::NO_STATION;
 use crate::control::client::{Failure, connect, send_request, view};
 use crate::control::part::Part;
 use crate::control::{Request, Response};
@@ -85,11 +86,8 @@ impl ProbeSession {
     /// The daemon does not run, or is not a GeoNetworking station.
     pub(crate) fn start(socket: &Path) -> Result<(ProbeSession, PositionView), Failure> {
         let events = BufReader::new(connect(&Request::Watch, socket)?);
-        let position = view(Part::Position, socket)?.view.position.ok_or_else(|| {
-            let why =
-                "this daemon is not a GeoNetworking station; add a [geo] table to its configuration (docs/geo.md)";
-            Failure::Refused(why.to_owned())
-        })?;
+        let position = view(Part::Position, socket)?.view.position;
+        let position = position.ok_or_else(|| Failure::Refused(NO_STATION.to_owned()))?;
         let identifier = std::process::id();
         Ok((ProbeSession { socket: socket.to_owned(), identifier, events, partial_line: Vec::new() }, position))
     }
@@ -98,9 +96,9 @@ impl ProbeSession {
     ///
     /// # Errors
     /// The daemon does not run or has refused the request.
-    pub(crate) fn send(&self, sequence: u32, question: EchoRequest) -> Result<(), Failure> {
+    pub(crate) fn send(&self, sequence: u32, request: EchoRequest) -> Result<(), Failure> {
         let probe = EchoId { identifier: self.identifier, sequence };
-        match send_request(&Request::Ask(Box::new(EchoRequest { id: probe, ..question })), &self.socket)? {
+        match send_request(&Request::Ask(Box::new(EchoRequest { id: probe, ..request })), &self.socket)? {
             Response::Done => Ok(()),
             answer => Err(Failure::unexpected_response(answer)),
         }

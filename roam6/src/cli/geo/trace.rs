@@ -18,16 +18,16 @@ use std::time::Instant;
 ///
 /// # Errors
 /// The daemon does not run, or has refused a request.
-pub(crate) fn trace(words: &TraceArgs, target: Target) -> Result<ExitCode, Failure> {
-    let (mut questions, position) = ProbeSession::start(&words.socket.path())?;
-    for hops in 1..=words.hops {
+pub(crate) fn trace(args: &TraceArgs, target: Target) -> Result<ExitCode, Failure> {
+    let (mut session, position) = ProbeSession::start(&args.socket.path())?;
+    for hops in 1..=args.hops {
         let probe = EchoId { identifier: 0, sequence: 0 };
         let (spread, hops_most) = (Duration::ZERO, Some(hops));
-        let question = EchoRequest { id: probe, to: target.to(), octets: 0, hops: hops_most, trace: true, spread };
-        questions.send(hops.into(), question)?;
-        let until = deadline_in(words.timeout);
-        let echo = await_reply(&mut questions, hops, until)?;
-        print_hop(hops, echo.as_deref(), position.place, words.json);
+        let request = EchoRequest { id: probe, to: target.to(), octets: 0, hops: hops_most, trace: true, spread };
+        session.send(hops.into(), request)?;
+        let until = deadline_in(args.timeout);
+        let echo = await_reply(&mut session, hops, until)?;
+        print_hop(hops, echo.as_deref(), position.place, args.json);
         if echo.is_some_and(|echo| echo.arrived) {
             return Ok(ExitCode::SUCCESS);
         }
@@ -35,9 +35,9 @@ pub(crate) fn trace(words: &TraceArgs, target: Target) -> Result<ExitCode, Failu
     Ok(ExitCode::FAILURE)
 }
 
-fn await_reply(questions: &mut ProbeSession, hops: u8, until: Instant) -> Result<Option<Box<Echo>>, Failure> {
+fn await_reply(session: &mut ProbeSession, hops: u8, until: Instant) -> Result<Option<Box<Echo>>, Failure> {
     loop {
-        match questions.next(until)? {
+        match session.next(until)? {
             ProbeEvent::Echo(echo) if echo.sequence == u32::from(hops) => return Ok(Some(echo)),
             // A late reply of an earlier hop.
             ProbeEvent::Echo(_) => {}

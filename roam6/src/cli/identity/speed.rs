@@ -41,17 +41,17 @@ pub(super) fn run(json: bool) -> ExitCode {
     if json {
         return print(&to_json(&speeds));
     }
-    let mut table = Table::new(&["INPUT", "OCTETS", "METHOD", "MILLION/S", "SEC 1", "SEC 2"]);
-    for speed in &speeds {
-        table.push(vec![
-            speed.input.to_owned(),
-            speed.octets.to_string(),
-            speed.method.clone(),
-            format!("{:.1}", speed.hashes_per_s / 1e6),
-            format_seconds(speed.sec1_seconds),
-            format_seconds(speed.sec2_seconds),
-        ]);
-    }
+    let table = Table::of(
+        &speeds,
+        &[
+            ("INPUT", |speed| speed.input.to_owned()),
+            ("OCTETS", |speed| speed.octets.to_string()),
+            ("METHOD", |speed| speed.method.clone()),
+            ("MILLION/S", |speed| format!("{:.1}", speed.hashes_per_s / 1e6)),
+            ("SEC 1", |speed| format_seconds(speed.sec1_seconds)),
+            ("SEC 2", |speed| format_seconds(speed.sec2_seconds)),
+        ],
+    );
     print(&table.render(table_style()))
 }
 
