@@ -5,6 +5,7 @@ mod config;
 mod control;
 mod daemon;
 mod exit;
+mod files;
 mod host_check;
 mod identity;
 mod paths;
@@ -21,11 +22,11 @@ use std::process::ExitCode;
 fn main() -> ExitCode {
     // First of all, so that a signal during the daemon's start is neither lost nor kills it halfway.
     let blocked = BlockedSignals::begin();
-    let verb = CommandLine::parse().command;
-    if !matches!(verb, Command::Run(_)) {
+    let command = CommandLine::parse().command;
+    if !matches!(command, Command::Run(_)) {
         blocked.restore();
     }
-    match verb {
+    match command {
         Command::Run(run) => match daemon::run(options(run)) {
             Ok(()) => ExitCode::SUCCESS,
             Err(daemon::Failure::Config(problems)) => config_error(&problems),
@@ -54,11 +55,11 @@ fn main() -> ExitCode {
         Command::Mptcp(MptcpCommand::Status { json }) => mptcp::show(json),
         Command::Keygen { spi, ipsec } => enroll::keygen(spi, ipsec),
         Command::Enroll(enroll) => enroll::enroll(&enroll),
-        Command::Shim(verb) => bindings::shim(&verb),
-        Command::Geo(verb) => geo::run(&verb),
-        Command::Denm(verb) => denm::run(&verb),
-        Command::Cga(verb) => cli::identity::cga(&verb),
-        Command::Hba(verb) => cli::identity::hba(&verb),
+        Command::Shim(command) => bindings::shim(&command),
+        Command::Geo(command) => geo::run(&command),
+        Command::Denm(command) => denm::run(&command),
+        Command::Cga(command) => cli::identity::cga(&command),
+        Command::Hba(command) => cli::identity::hba(&command),
         #[cfg(feature = "manual")]
         Command::Manual { folder } => match cli::manual::write(&folder) {
             Ok(()) => ExitCode::SUCCESS,

@@ -11,7 +11,7 @@ use roam6_proto::base::vec_map::VecMap;
 use roam6_proto::contract::config::facilities::DenmRequest;
 use roam6_proto::contract::config::geo::{EchoRequest, GeoDestination};
 use roam6_proto::contract::report::Report;
-use roam6_proto::contract::view::LdmView;
+use roam6_proto::contract::view::{Counters, LdmView};
 use roam6_wire::HomeAddress;
 use serde::{Deserialize, Serialize};
 use std::net::Ipv6Addr;
@@ -105,7 +105,7 @@ pub(crate) struct Firewall {
     pub(crate) obeyed: bool,
 }
 
-/// One line of [`Request::Watch`]; `event` names its kind.
+/// One line of [`Request::Watch`] for an event; `event` names its kind.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct WatchLine<'a> {
     /// Microseconds since 1970-01-01T00:00Z.
@@ -115,67 +115,31 @@ pub(crate) struct WatchLine<'a> {
     /// Name of the interface whose index is the event's `link`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) link_name: Option<&'a str>,
-    /// The event or the row.
+    /// The event.
     #[serde(flatten)]
-    pub(crate) what: WatchContent<'a>,
+    pub(crate) report: &'a Report,
 }
 
-/// Content of a line of [`Request::Watch`].
-#[derive(Debug, Clone, Serialize)]
-#[serde(untagged)]
-pub(crate) enum WatchContent<'a> {
-    /// An event.
-    Event(&'a Report),
-    /// A row of the state at the beginning of the stream.
-    State(StateRow<'a>),
+/// One line of [`Request::Watch`] for a row of the state at the beginning of the stream.
+#[derive(Serialize)]
+struct StateLine<'a, T> {
+    unix_micros: u64,
+    at: u64,
+    event: &'a str,
+    #[serde(flatten)]
+    row: &'a T,
 }
 
-/// One row of the state.
-#[derive(Debug, Clone, Serialize)]
-#[serde(tag = "event")]
-pub(crate) enum StateRow<'a> {
-    #[serde(rename = "state_binding")]
-    Binding(&'a roam6_proto::contract::view::BindingView),
-    #[serde(rename = "state_link")]
-    Link(&'a roam6_proto::contract::view::LinkView),
-    #[serde(rename = "state_tunnel")]
-    Tunnel(&'a roam6_proto::contract::view::TunnelView),
-    #[serde(rename = "state_endpoint")]
-    Endpoint(&'a roam6_proto::contract::view::EndpointView),
-    #[serde(rename = "state_prefix")]
-    Prefix(&'a roam6_proto::contract::view::PrefixView),
-    #[serde(rename = "state_address")]
-    Address(&'a roam6_proto::contract::view::AddressView),
-    #[serde(rename = "state_context")]
-    Context(&'a roam6_proto::contract::view::ContextView),
-    #[serde(rename = "state_connection")]
-    Connection(&'a Connection),
-    #[serde(rename = "state_station")]
-    Station(&'a roam6_proto::contract::view::StationView),
-    #[serde(rename = "state_position")]
-    Position(&'a roam6_proto::contract::view::PositionView),
-    #[serde(rename = "state_area")]
-    Area(&'a GeoDestination),
-    #[serde(rename = "state_group")]
-    Group(&'a roam6_proto::contract::view::GroupView),
-    #[serde(rename = "state_network")]
-    Network(&'a roam6_proto::contract::view::NetworkView),
-    #[serde(rename = "state_ldm_station")]
-    LdmStation(&'a roam6_proto::contract::view::LdmStationView),
-    #[serde(rename = "state_ldm_event")]
-    LdmEvent(&'a roam6_proto::contract::view::LdmEventView),
-    #[serde(rename = "state_service")]
-    Service(&'a roam6_proto::contract::view::AnnouncementView),
-    #[serde(rename = "state_timer")]
-    Timer(&'a roam6_proto::contract::view::TimerView),
-    /// One row for all counters.
-    #[serde(rename = "state_counters")]
-    Counters { events: &'a roam6_proto::contract::view::Counters, packets: &'a VecMap<String, u64> },
+/// The one row of all counters.
+#[derive(Serialize)]
+struct CounterRow<'a> {
+    events: &'a Counters,
+    packets: &'a VecMap<String, u64>,
 }
 
 impl NodeState {
     /// The rows of the state and of the MPTCP connections, as lines of the event stream.
-    pub(crate) fn watch_lines<'a>(&'a self, connections: &'a [Connection]) -> impl Iterator<Item = WatchLine<'a>> {
+    pub(crate) fn watch_lines(&self, connections: &[Connection]) -> Vec<u8> {
         // Every field is named: a new part of the state cannot be forgotten.
         let View {
             bindings,
@@ -195,24 +159,34 @@ impl NodeState {
             timers,
             counters,
         } = &self.view;
-        let nemo = bindings.iter().map(StateRow::Binding).chain(links.iter().map(StateRow::Link));
-        let nemo = nemo.chain(tunnels.iter().map(StateRow::Tunnel)).chain(prefixes.iter().map(StateRow::Prefix));
-        let mptcp = endpoints.iter().map(StateRow::Endpoint).chain(connections.iter().map(StateRow::Connection));
-        let shim = addresses.iter().map(StateRow::Address).chain(contexts.iter().map(StateRow::Context));
-        let geo = stations.iter().map(StateRow::Station).chain(position.iter().map(StateRow::Position));
-        let geo = geo.chain(areas.iter().map(StateRow::Area)).chain(groups.iter().map(StateRow::Group));
-        let ldm = ldm_stations.iter().map(StateRow::LdmStation).chain(ldm_events.iter().map(StateRow::LdmEvent));
-        let facilities =
-            ldm.chain(services.iter().map(StateRow::Service)).chain(networks.iter().map(StateRow::Network));
-        let node =
-            timers.iter().map(StateRow::Timer).chain([StateRow::Counters { events: counters, packets: &self.packets }]);
-        let rows = nemo.chain(mptcp).chain(shim).chain(geo).chain(facilities).chain(node);
-        rows.map(|row| WatchLine {
-            unix_micros: self.unix_micros,
-            at: self.at,
-            link_name: None,
-            what: WatchContent::State(row),
-        })
+        let mut lines = Vec::new();
+        self.append_rows(&mut lines, "state_binding", bindings);
+        self.append_rows(&mut lines, "state_link", links);
+        self.append_rows(&mut lines, "state_tunnel", tunnels);
+        self.append_rows(&mut lines, "state_prefix", prefixes);
+        self.append_rows(&mut lines, "state_endpoint", endpoints);
+        self.append_rows(&mut lines, "state_connection", connections);
+        self.append_rows(&mut lines, "state_address", addresses);
+        self.append_rows(&mut lines, "state_context", contexts);
+        self.append_rows(&mut lines, "state_station", stations);
+        self.append_rows(&mut lines, "state_position", position.as_slice());
+        self.append_rows(&mut lines, "state_area", areas);
+        self.append_rows(&mut lines, "state_group", groups);
+        self.append_rows(&mut lines, "state_ldm_station", ldm_stations);
+        self.append_rows(&mut lines, "state_ldm_event", ldm_events);
+        self.append_rows(&mut lines, "state_service", services);
+        self.append_rows(&mut lines, "state_network", networks);
+        self.append_rows(&mut lines, "state_timer", timers);
+        self.append_rows(&mut lines, "state_counters", &[CounterRow { events: counters, packets: &self.packets }]);
+        lines
+    }
+
+    fn append_rows<T: Serialize>(&self, lines: &mut Vec<u8>, event: &str, rows: &[T]) {
+        for row in rows {
+            let line = StateLine { unix_micros: self.unix_micros, at: self.at, event, row };
+            lines.extend(serde_json::to_vec(&line).unwrap_or_default());
+            lines.push(b'\n');
+        }
     }
 
     /// This state with one part only.

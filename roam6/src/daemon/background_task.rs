@@ -45,9 +45,9 @@ mod tests {
 
     #[test]
     fn the_end_of_a_task_makes_its_descriptor_readable() {
-        let errand = BackgroundTask::spawn(|| 6 * 7).unwrap();
+        let task = BackgroundTask::spawn(|| 6 * 7).unwrap();
         // The thread writes nothing; it only closes its end.
-        assert_eq!((&errand.done).read(&mut [0; 1]).unwrap(), 0);
-        assert_eq!(errand.finish(), Some(42));
+        assert_eq!((&task.done).read(&mut [0; 1]).unwrap(), 0);
+        assert_eq!(task.finish(), Some(42));
     }
 }

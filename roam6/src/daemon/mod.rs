@@ -16,7 +16,7 @@ mod subflow_age;
 mod table_watch;
 
 use crate::config::{Config, source::Problem};
-use crate::control::{Request, Response, WatchContent, WatchLine};
+use crate::control::{Request, Response, WatchLine};
 use crate::host_check;
 use core::time::Duration;
 use link_names::LinkNames;
@@ -29,7 +29,7 @@ use reload::{Reload, ReloadScope};
 use roam6_linux::mptcp::diag;
 use roam6_linux::tuning::resident_text::ProgramText;
 use roam6_linux::{FdReady, Host, HostEvent, Interest};
-use roam6_proto::base::ids::{AddressPair, ContextId};
+use roam6_proto::base::ids::ContextId;
 use roam6_proto::base::vec_map::VecMap;
 use roam6_proto::contract::command::{GeoCommand, HomeAgentCommand, LifecycleCommand, ShimCommand};
 use roam6_proto::{Clock, Command, Engine, Input, Node, Outbox, Output, Report, Time};
@@ -355,10 +355,27 @@ impl Daemon {
     }
 
     fn handle_request(&mut self, client: ClientId, asked: ClientRequest, now: Time) {
-        match asked {
-            ClientRequest::Control(Request::View) => self.dump_state(client, DumpFormat::Document(None)),
-            ClientRequest::Control(Request::Part(part)) => self.dump_state(client, DumpFormat::Document(Some(part))),
-            ClientRequest::Control(Request::Watch) => self.dump_state(client, DumpFormat::WatchLines),
+        let command = match asked {
+            ClientRequest::Control(Request::Unbind(home_address)) => {
+                Command::HomeAgent(HomeAgentCommand::DeleteBinding(home_address))
+            }
+            ClientRequest::Control(Request::UsePath { context: ulids, mark, path }) => {
+                Command::Shim(ShimCommand::SwitchPath { ulids, fork: mark.map_or(Fork::NONE, Fork), path })
+            }
+            ClientRequest::Control(Request::EndContext(ulids)) => {
+                Command::Shim(ShimCommand::DeleteContext(ContextId { ulids, fork: Fork::NONE }))
+            }
+            ClientRequest::Control(Request::Ask(request)) => Command::Geo(GeoCommand::SendEchoRequest(*request)),
+            ClientRequest::Control(Request::PutArea(area)) => Command::Geo(GeoCommand::AddGeoDestination(area)),
+            ClientRequest::Control(Request::DropArea(address)) => {
+                Command::Geo(GeoCommand::RemoveGeoDestination(address))
+            }
+            ClientRequest::Control(Request::Denm(request)) => Command::Geo(GeoCommand::Denm(*request)),
+            ClientRequest::Control(Request::View) => return self.dump_state(client, DumpFormat::Document(None)),
+            ClientRequest::Control(Request::Part(part)) => {
+                return self.dump_state(client, DumpFormat::Document(Some(part)));
+            }
+            ClientRequest::Control(Request::Watch) => return self.dump_state(client, DumpFormat::WatchLines),
             ClientRequest::Control(Request::Subflows) => {
                 let answer = match diag::connections() {
                     Ok(mut connections) => {
@@ -367,43 +384,14 @@ impl Daemon {
                     }
                     Err(error) => Response::Error(error.to_string()),
                 };
-                self.server.respond(client, &answer, now, &mut self.host);
-            }
-            ClientRequest::Control(Request::Unbind(home_address)) => {
-                self.apply_order_for(client, Command::HomeAgent(HomeAgentCommand::DeleteBinding(home_address)), now)
-            }
-            ClientRequest::Control(Request::UsePath { context, mark, path }) => {
-                let fork = mark.map_or(Fork::NONE, Fork);
-                self.apply_order_for(
-                    client,
-                    Command::Shim(ShimCommand::SwitchPath { ulids: context, fork, path }),
-                    now,
-                );
-            }
-            ClientRequest::Control(Request::EndContext(ulids)) => {
-                self.apply_order_for(client, Command::Shim(ShimCommand::DeleteContext(unforked(ulids))), now)
-            }
-            ClientRequest::Control(Request::Ask(question)) => {
-                self.apply_order_for(client, Command::Geo(GeoCommand::SendEchoRequest(*question)), now)
-            }
-            ClientRequest::Control(Request::PutArea(destination)) => {
-                self.apply_order_for(client, Command::Geo(GeoCommand::AddGeoDestination(destination)), now)
-            }
-            ClientRequest::Control(Request::Denm(order)) => {
-                self.apply_order_for(client, Command::Geo(GeoCommand::Denm(*order)), now)
-            }
-            ClientRequest::Control(Request::DropArea(address)) => {
-                self.apply_order_for(client, Command::Geo(GeoCommand::RemoveGeoDestination(address)), now)
+                return self.server.respond(client, &answer, now, &mut self.host);
             }
             ClientRequest::Metrics | ClientRequest::Control(Request::Metrics) => match self.recent_metrics(now) {
-                Some(page) => self.deliver(client, DumpFormat::Metrics, page, now),
-                None => self.dump_state(client, DumpFormat::Metrics),
+                Some(page) => return self.deliver(client, DumpFormat::Metrics, page, now),
+                None => return self.dump_state(client, DumpFormat::Metrics),
             },
-        }
-    }
-
-    fn apply_order_for(&mut self, client: ClientId, order: Command, now: Time) {
-        self.feed([(now, Input::Command(order))].into());
+        };
+        self.feed([(now, Input::Command(command))].into());
         self.server.respond(client, &Response::Done, now, &mut self.host);
     }
 
@@ -428,11 +416,6 @@ impl Daemon {
     }
 }
 
-/// The context of these ULIDs for packets without a mark.
-fn unforked(ulids: AddressPair) -> ContextId {
-    ContextId { ulids, fork: Fork::NONE }
-}
-
 impl EventSink {
     fn new(least: Level) -> EventSink {
         let clock = (Time::ZERO, Clock { unix_micros: log::wall_clock() });
@@ -451,7 +434,7 @@ impl EventSink {
         self.ages.observe(at, report);
         if server.has_watchers() {
             let link_name = report.link().and_then(|link| self.names.find(link));
-            let line = WatchLine { unix_micros, at: at.as_micros(), link_name, what: WatchContent::Event(report) };
+            let line = WatchLine { unix_micros, at: at.as_micros(), link_name, report };
             server.publish(&serde_json::to_string(&line).unwrap_or_default(), at, reactor);
         }
     }

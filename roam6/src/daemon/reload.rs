@@ -62,13 +62,13 @@ impl Daemon {
             (ReloadScope::Table, Some(agent)) => Reloaded::Table(Box::new(agent.reread_table())),
             _ => Reloaded::Config(Box::new(config::load(&path))),
         });
-        let watched = begun.and_then(|errand| {
-            self.host.watch(errand.fd(), RELOAD_TOKEN, READ_INTEREST).map_err(|error| error.to_string())?;
-            Ok(errand)
+        let watched = begun.and_then(|task| {
+            self.host.watch(task.fd(), RELOAD_TOKEN, READ_INTEREST).map_err(|error| error.to_string())?;
+            Ok(task)
         });
         match watched {
-            Ok(errand) => {
-                self.reload.task = Some(errand);
+            Ok(task) => {
+                self.reload.task = Some(task);
                 self.reload.warn_at = Some(self.host.now() + SLOW_AFTER);
             }
             Err(why) => {
@@ -93,9 +93,9 @@ impl Daemon {
 
     /// Applies the result of a reload. If the files are invalid, the previous settings remain in effect.
     pub(super) fn finish_reload(&mut self) {
-        let Some(errand) = self.reload.task.take() else { return };
+        let Some(task) = self.reload.task.take() else { return };
         self.reload.warn_at = None;
-        match errand.finish() {
+        match task.finish() {
             Some(Reloaded::Table(read)) => match *read {
                 Ok((agent, kept)) => self.apply_table(agent, kept),
                 Err(problems) => self.log_problems(&problems),
@@ -173,48 +173,41 @@ impl Daemon {
         if let (Some(old), Some(router)) = (&self.config.mobile_router, new.mobile_router) {
             if *old != router {
                 self.config.mobile_router = Some(router.clone());
-                if let Err(error) = self.host.use_interfaces(interfaces(&self.config)) {
-                    self.log(Level::Error, &error.to_string());
-                }
+                self.update_interfaces();
             }
             // Even if nothing changed: a mobile router that all home agents have refused registers again at once.
             self.apply_order(Command::MobileRouter(MobileRouterCommand::Reload(Box::new(router))));
         }
-        if let (Some(old), Some(mnn)) = (&self.config.mnn, new.mnn)
-            && *old != mnn
-        {
-            self.config.mnn = Some(mnn.clone());
-            // The role needs its new configuration before the link events of the new interfaces arrive.
-            self.apply_order(Command::Mptcp(MptcpCommand::Reload(Box::new(mnn))));
-            if let Err(error) = self.host.use_interfaces(interfaces(&self.config)) {
-                self.log(Level::Error, &error.to_string());
-            }
-        }
-        if let (Some(old), Some(shim)) = (&self.config.shim, new.shim)
-            && *old != shim
-        {
-            self.config.shim = Some(shim.clone());
-            // As above.
-            self.apply_order(Command::Shim(ShimCommand::Reload(Box::new(shim))));
-            if let Err(error) = self.host.use_interfaces(interfaces(&self.config)) {
-                self.log(Level::Error, &error.to_string());
-            }
-        }
+        self.apply_role(new.mnn, |config| &mut config.mnn, |mnn| Command::Mptcp(MptcpCommand::Reload(mnn)));
+        self.apply_role(new.shim, |config| &mut config.shim, |shim| Command::Shim(ShimCommand::Reload(shim)));
+        self.apply_role(new.mnpp, |config| &mut config.mnpp, |mnpp| Command::Mnpp(MnppCommand::Reload(mnpp)));
         if let Some(geo) = new.geo {
             self.apply_announcement(&geo);
         }
-        if let (Some(old), Some(mnpp)) = (&self.config.mnpp, new.mnpp)
-            && *old != mnpp
-        {
-            self.config.mnpp = Some(mnpp.clone());
-            // As above.
-            self.apply_order(Command::Mnpp(MnppCommand::Reload(Box::new(mnpp))));
-            if let Err(error) = self.host.use_interfaces(interfaces(&self.config)) {
-                self.log(Level::Error, &error.to_string());
-            }
-        }
         self.update_esp_receiver();
         self.log(Level::Info, "configuration reloaded");
+    }
+
+    /// Applies the changed settings of a role.
+    fn apply_role<T: Clone + PartialEq>(
+        &mut self,
+        new: Option<T>,
+        settings: fn(&mut Config) -> &mut Option<T>,
+        reload: fn(Box<T>) -> Command,
+    ) {
+        let former = settings(&mut self.config);
+        if former.is_some() && new.is_some() && *former != new {
+            former.clone_from(&new);
+            // The role needs its new configuration before the link events of the new interfaces arrive.
+            new.into_iter().for_each(|new| self.apply_order(reload(Box::new(new))));
+            self.update_interfaces();
+        }
+    }
+
+    fn update_interfaces(&mut self) {
+        if let Err(error) = self.host.use_interfaces(interfaces(&self.config)) {
+            self.log(Level::Error, &error.to_string());
+        }
     }
 
     fn apply_home_agent(&mut self, agent: HomeAgent, kept: usize, former: &HomeAgent) {

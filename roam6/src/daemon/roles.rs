@@ -32,22 +32,12 @@ pub(super) fn interfaces(config: &Config) -> VecSet<String> {
 pub(super) fn describe(config: &Config) -> String {
     let agent = config.home_agent.as_ref().map(|agent| format!("home agent {}", agent.config.address));
     let router = config.mobile_router.as_ref().map(|router| format!("mobile router {}", router.home_address));
-    let mnn = config.mnn.as_ref().map(|mnn| {
-        let names: Vec<&str> = mnn.interfaces.iter().map(String::as_str).collect();
-        format!("mobile network node on {}", names.join(" and "))
-    });
-    let shim = config.shim.as_ref().map(|shim| {
-        let names: Vec<&str> = shim.interfaces.iter().map(String::as_str).collect();
-        format!("shim on {}", names.join(" and "))
-    });
-    let geo = config.geo.as_ref().map(|geo| {
-        let names: Vec<&str> = geo.config.interfaces.iter().map(String::as_str).collect();
-        format!("GeoNetworking {} on {}", geo.config.station, names.join(" and "))
-    });
-    let mnpp = config.mnpp.as_ref().map(|mnpp| {
-        let names: Vec<&str> = mnpp.interfaces.iter().map(String::as_str).collect();
-        format!("MNPP on {}", names.join(" and "))
-    });
+    let names = |interfaces: &VecSet<String>| interfaces.iter().map(String::as_str).collect::<Vec<_>>().join(" and ");
+    let mnn = config.mnn.as_ref().map(|mnn| format!("mobile network node on {}", names(&mnn.interfaces)));
+    let shim = config.shim.as_ref().map(|shim| format!("shim on {}", names(&shim.interfaces)));
+    let geo = config.geo.as_ref().map(|geo| &geo.config);
+    let geo = geo.map(|geo| format!("GeoNetworking {} on {}", geo.station, names(&geo.interfaces)));
+    let mnpp = config.mnpp.as_ref().map(|mnpp| format!("MNPP on {}", names(&mnpp.interfaces)));
     agent.into_iter().chain(router).chain(mnn).chain(shim).chain(geo).chain(mnpp).collect::<Vec<_>>().join(", ")
 }
 

@@ -380,8 +380,8 @@ impl Client {
 
     /// Whether a watcher has closed its end, or has sent more data.
     fn is_disconnected(&mut self) -> bool {
-        let heard = self.socket.read(&mut [0; 64]);
-        !matches!(heard, Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted))
+        let read = self.socket.read(&mut [0; 64]);
+        !matches!(read, Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted))
     }
 
     fn queue_event(&mut self, line: &str, now: Time) {

@@ -122,14 +122,14 @@ const STOP_GRACE_MS: u16 = 2000;
 /// signals are handled meanwhile. `None` if the daemon was stopped.
 pub(super) fn prepare(path: &Path, signals: &mut Signals) -> Result<Option<(Config, [u8; 32])>, Failure> {
     let path = path.to_owned();
-    let errand = BackgroundTask::spawn(move || {
+    let task = BackgroundTask::spawn(move || {
         let config = config::load(&path).map_err(Failure::Config)?;
         Ok::<_, Failure>((config, seed()?))
     })?;
-    if !signals.wait_for(errand.fd(), PollTimeout::from(STOP_GRACE_MS))? {
+    if !signals.wait_for(task.fd(), PollTimeout::from(STOP_GRACE_MS))? {
         return Ok(None);
     }
-    let read = errand.finish().unwrap_or_else(|| Err("the configuration could not be read".to_owned().into()));
+    let read = task.finish().unwrap_or_else(|| Err("the configuration could not be read".to_owned().into()));
     read.map(Some)
 }
 

@@ -204,14 +204,7 @@ enum StateDocument<'a> {
 fn encode(state: &NodeState, connections: &Connections, format: DumpFormat) -> Vec<u8> {
     let json = |state| serde_json::to_vec(&StateDocument::State(state)).unwrap_or_default();
     match format {
-        DumpFormat::WatchLines => {
-            let mut lines = Vec::new();
-            for line in state.watch_lines(&connections.connections) {
-                lines.extend(serde_json::to_vec(&line).unwrap_or_default());
-                lines.push(b'\n');
-            }
-            lines
-        }
+        DumpFormat::WatchLines => state.watch_lines(&connections.connections),
         DumpFormat::Metrics => render::metrics::render(state).into_bytes(),
         DumpFormat::Document(Some(part)) => json(&state.only(part)),
         DumpFormat::Document(None) => json(state),

@@ -1,5 +1,6 @@
 //! Detects that the prefix table file was written or replaced (inotify(7)).
 
+use crate::files::folder_of;
 use nix::sys::inotify::{AddWatchFlags, InitFlags, Inotify};
 use std::ffi::OsString;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -18,10 +19,9 @@ impl TableWatch {
     /// Its directory cannot be watched.
     pub(crate) fn new(path: &Path) -> Result<TableWatch, String> {
         let what = |error: nix::Error| format!("{} cannot be watched: {}", path.display(), error.desc());
-        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
         let inotify = Inotify::init(InitFlags::IN_NONBLOCK | InitFlags::IN_CLOEXEC).map_err(what)?;
         let flags = AddWatchFlags::IN_CLOSE_WRITE | AddWatchFlags::IN_MOVED_TO;
-        inotify.add_watch(folder, flags).map_err(what)?;
+        inotify.add_watch(folder_of(path), flags).map_err(what)?;
         Ok(TableWatch { inotify, name: path.file_name().unwrap_or_default().to_owned() })
     }
 

@@ -2,6 +2,7 @@
 
 use super::key;
 use crate::config::toml_reader;
+use crate::files;
 use roam6_proto::base::hex;
 use roam6_proto::contract::config::shim::Identity;
 use roam6_proto::crypto::cga::{self, Parameters, Sec};
@@ -9,10 +10,9 @@ use roam6_proto::crypto::hba;
 use roam6_wire::Prefix;
 use serde::{Deserialize, Serialize};
 use std::fmt::Write as _;
-use std::fs::{self, OpenOptions};
-use std::io::Write;
+use std::fs;
 use std::net::Ipv6Addr;
-use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 /// Type of the addresses.
@@ -163,19 +163,10 @@ pub(crate) fn read_unchecked(path: &Path) -> Result<IdentityFile, String> {
 
 /// Writes a file: replaces an existing one atomically, or (without `replace`) fails if it exists.
 pub(crate) fn write(path: &Path, identity: &IdentityFile, replace: bool) -> Result<(), String> {
-    let blame = |path: &Path, error: std::io::Error| format!("{}: {error}", path.display());
     let mode = if identity.private_key.is_empty() { 0o644 } else { 0o600 };
-    let mut new = path.as_os_str().to_owned();
-    if replace {
-        new.push(".new");
-        drop(fs::remove_file(&new));
-    }
-    let new = Path::new(&new);
     let text = identity.text()?;
-    let file = OpenOptions::new().write(true).create_new(true).mode(mode).open(new);
-    file.and_then(|mut file| file.write_all(text.as_bytes()).and_then(|()| file.sync_all()))
-        .map_err(|error| blame(new, error))?;
-    if replace { fs::rename(new, path).map_err(|error| blame(path, error)) } else { Ok(()) }
+    let written = if replace { files::replace(path, &text, mode) } else { files::create(path, &text, mode) };
+    written.map_err(|error| format!("{}: {error}", path.display()))
 }
 
 /// The /64 prefix of an address.

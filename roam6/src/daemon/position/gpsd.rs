@@ -11,10 +11,10 @@ use std::net::TcpStream;
 const MAX_LINE: u64 = 64 * 1024;
 
 /// Reads positions until the event loop has closed its end.
-pub(super) fn follow(server: &str, tell: &mut PositionSender) {
+pub(super) fn follow(server: &str, sender: &mut PositionSender) {
     loop {
-        let heard = read_reports(server, tell);
-        if heard.is_err_and(|error| error.kind() == ErrorKind::BrokenPipe) || !tell.send(None) {
+        let result = read_reports(server, sender);
+        if result.is_err_and(|error| error.kind() == ErrorKind::BrokenPipe) || !sender.send(None) {
             return;
         }
         std::thread::sleep(RETRY_INTERVAL);
@@ -22,7 +22,7 @@ pub(super) fn follow(server: &str, tell: &mut PositionSender) {
 }
 
 /// Serves one connection to gpsd until it is lost; `BrokenPipe` once the event loop has closed its end.
-fn read_reports(server: &str, tell: &mut PositionSender) -> std::io::Result<()> {
+fn read_reports(server: &str, sender: &mut PositionSender) -> std::io::Result<()> {
     let mut stream = TcpStream::connect(server)?;
     stream.set_read_timeout(Some(SILENCE_TIMEOUT))?;
     stream.write_all(b"?WATCH={\"enable\":true,\"json\":true}\n")?;
@@ -33,7 +33,7 @@ fn read_reports(server: &str, tell: &mut PositionSender) -> std::io::Result<()> 
             return Ok(());
         }
         if let Some(fix) = parse_report(&line)
-            && !tell.send(fix)
+            && !sender.send(fix)
         {
             return Err(ErrorKind::BrokenPipe.into());
         }

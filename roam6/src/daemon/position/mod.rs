@@ -46,9 +46,9 @@ impl PositionSource {
             Position::Fixed(fix) => {
                 Ok(PositionSource { first: Some(Some(fix)), lines: None, partial_line: String::new() })
             }
-            Position::Gpsd(server) => PositionSource::follow("gpsd", move |tell| gpsd::follow(&server, tell)),
-            Position::Nmea(path) => PositionSource::follow("nmea", move |tell| nmea::follow(&path, tell)),
-            Position::Track(track) => PositionSource::follow("track", move |tell| track.replay(tell)),
+            Position::Gpsd(server) => PositionSource::follow("gpsd", move |sender| gpsd::follow(&server, sender)),
+            Position::Nmea(path) => PositionSource::follow("nmea", move |sender| nmea::follow(&path, sender)),
+            Position::Track(track) => PositionSource::follow("track", move |sender| track.replay(sender)),
         }
     }
 
@@ -94,15 +94,15 @@ mod tests {
     const TPV: &str = r#"{"class":"TPV","mode":3,"lat":48.5,"lon":-11.25}"#;
 
     fn await_fixes(positions: &mut PositionSource, count: usize) -> Vec<Option<Fix>> {
-        let mut told = Vec::new();
+        let mut fixes = Vec::new();
         for _ in 0..500 {
-            told.extend(positions.take());
-            if told.len() >= count {
+            fixes.extend(positions.take());
+            if fixes.len() >= count {
                 break;
             }
             std::thread::sleep(Duration::from_millis(10));
         }
-        told
+        fixes
     }
 
     #[test]
@@ -113,8 +113,8 @@ mod tests {
         let (mut client, _) = listener.accept().unwrap();
         writeln!(client, "{{\"class\":\"VERSION\"}}\n{TPV}").unwrap();
         drop(client);
-        let told = await_fixes(&mut positions, 2);
-        assert_eq!(told.iter().map(Option::is_some).collect::<Vec<_>>(), [true, false]);
+        let fixes = await_fixes(&mut positions, 2);
+        assert_eq!(fixes.iter().map(Option::is_some).collect::<Vec<_>>(), [true, false]);
     }
 
     #[test]
@@ -144,7 +144,7 @@ mod tests {
                      $GPRMC,123519.10,V,,,,,,,,,,N*71\r\n\
                      $GPRMC,123519.20,A,4807.040,N,01131.000,E,022.4,084.4,230394,003.1,W*49\r\n";
         std::fs::write(&path, lines).unwrap();
-        let told = await_fixes(&mut PositionSource::start(&Position::Nmea(path)).unwrap(), 4);
-        assert_eq!(told.iter().map(Option::is_some).collect::<Vec<_>>(), [true, false, true, false]);
+        let fixes = await_fixes(&mut PositionSource::start(&Position::Nmea(path)).unwrap(), 4);
+        assert_eq!(fixes.iter().map(Option::is_some).collect::<Vec<_>>(), [true, false, true, false]);
     }
 }

@@ -22,12 +22,12 @@ const MAX_PAUSE: Duration = Duration::from_secs(10);
 const DAY: Duration = Duration::from_secs(86_400);
 
 /// Reads a file to its end, or a device for ever, until the event loop has closed its end.
-pub(super) fn follow(path: &Path, tell: &mut PositionSender) {
+pub(super) fn follow(path: &Path, sender: &mut PositionSender) {
     loop {
         if let Ok(file) = File::open(path) {
             let is_file = file.metadata().is_ok_and(|data| data.is_file());
-            let heard = read_sentences(file, is_file, tell);
-            if heard.is_err_and(|error| error.kind() == ErrorKind::BrokenPipe) || !tell.send(None) || is_file {
+            let result = read_sentences(file, is_file, sender);
+            if result.is_err_and(|error| error.kind() == ErrorKind::BrokenPipe) || !sender.send(None) || is_file {
                 return;
             }
         }
@@ -35,12 +35,12 @@ pub(super) fn follow(path: &Path, tell: &mut PositionSender) {
     }
 }
 
-fn read_sentences(file: File, is_file: bool, tell: &mut PositionSender) -> std::io::Result<()> {
+fn read_sentences(file: File, is_file: bool, sender: &mut PositionSender) -> std::io::Result<()> {
     let mut reader = BufReader::new(file);
     let mut sentences = NmeaParser::default();
     let mut last = None;
     loop {
-        if !is_file && reader.buffer().is_empty() && !has_data(reader.get_ref())? && !tell.send(None) {
+        if !is_file && reader.buffer().is_empty() && !has_data(reader.get_ref())? && !sender.send(None) {
             return Err(ErrorKind::BrokenPipe.into());
         }
         let mut line = Vec::new();
@@ -53,7 +53,7 @@ fn read_sentences(file: File, is_file: bool, tell: &mut PositionSender) -> std::
             let pause = if time >= last { time - last } else { time + DAY.saturating_sub(last) };
             std::thread::sleep(pause.min(MAX_PAUSE));
         }
-        if !tell.send(fix) {
+        if !sender.send(fix) {
             return Err(ErrorKind::BrokenPipe.into());
         }
     }
@@ -143,8 +143,8 @@ mod tests {
     fn gga_and_rmc_sentences_yield_a_fix() {
         let mut sentences = NmeaParser::default();
         assert_eq!(sentences.take("$GPGGA,123519,4807.038,N,01131.000,E,1,08,0.9,545.4,M,46.9,M,,*47\r\n"), None);
-        let told = sentences.take("$GPRMC,123519,A,4807.038,N,01131.000,E,022.4,084.4,230394,003.1,W*6A\r\n");
-        let (time, fix) = told.unwrap();
+        let found = sentences.take("$GPRMC,123519,A,4807.038,N,01131.000,E,022.4,084.4,230394,003.1,W*6A\r\n");
+        let (time, fix) = found.unwrap();
         let place = Coordinates::from_degrees(48.0 + 7.038 / 60.0, 11.0 + 31.0 / 60.0).unwrap();
         assert_eq!(time, Duration::from_secs(12 * 3600 + 35 * 60 + 19));
         assert_eq!(fix, Some(Fix { place, uncertainty: Some(6), speed: 1152, heading: 844 }));
@@ -171,8 +171,8 @@ mod tests {
             assert_eq!(sentences.take(&sentence(wrong)), None, "{wrong}");
         }
         for elsewhere in ["9960.038,N,01131.000,E", "4860.000,N,01131.000,E", "NaN,N,inf,E", "48,N,é,E"] {
-            let told = sentences.take(&sentence(&format!("GPRMC,123519,A,{elsewhere},0,0,,")));
-            assert_eq!(told.and_then(|(_, fix)| fix), None, "{elsewhere}");
+            let found = sentences.take(&sentence(&format!("GPRMC,123519,A,{elsewhere},0,0,,")));
+            assert_eq!(found.and_then(|(_, fix)| fix), None, "{elsewhere}");
         }
     }
 }

@@ -7,7 +7,7 @@ use roam6_proto::Fix;
 use roam6_proto::geo::geometry::Plane;
 use roam6_wire::geo::Coordinates;
 use std::path::Path;
-use std::time::Instant;
+use std::time::{Instant, UNIX_EPOCH};
 
 /// Most points of a track.
 const MAX_POINTS: usize = 1_000_000;
@@ -49,9 +49,9 @@ impl Track {
     /// Sends the positions of the track until the event loop has closed its end. At the end of the track the station is
     /// stationary, or the track starts again.
     #[allow(clippy::disallowed_methods, reason = "a track is replayed in real time")]
-    pub(super) fn replay(&self, tell: &mut PositionSender) {
+    pub(super) fn replay(&self, sender: &mut PositionSender) {
         let began = Instant::now();
-        while tell.send(Some(self.at(began.elapsed()))) {
+        while sender.send(Some(self.at(began.elapsed()))) {
             std::thread::sleep(INTERVAL);
         }
     }
@@ -132,25 +132,8 @@ fn from_start(mut points: Vec<(Duration, Coordinates)>) -> Vec<(Duration, Coordi
 /// `2026-11-21T20:50:00.5Z` as time since 1970; the fraction is optional, and an offset is ignored because all points share it.
 fn parse_timestamp(text: &str) -> Option<Duration> {
     let (date, time) = text.trim().split_once('T')?;
-    let [year, month, day] = numbers::<3>(date, '-')?;
     let time = time.split(['Z', '+', '-']).next()?;
-    let (clock, fraction) = time.split_once('.').unwrap_or((time, "0"));
-    let [hour, minute, second] = numbers::<3>(clock, ':')?;
-    if !(1..=12).contains(&month) || !(1..=31).contains(&day) || hour > 24 || minute > 59 || second > 60 {
-        return None;
-    }
-    // Days since 1970, in years that start in March, so that the leap day is the last.
-    let (year, month) = if month > 2 { (year, month - 3) } else { (year.checked_sub(1)?, month + 9) };
-    let days = year * 365 + year / 4 - year / 100 + year / 400 + (153 * month + 2) / 5 + day;
-    let seconds = days.checked_sub(719_469)? * 86_400 + hour * 3600 + minute * 60 + second;
-    let fraction: f64 = format!("0.{fraction}").parse().ok()?;
-    Some(Duration::from_secs(seconds) + Duration::try_from_secs_f64(fraction).ok()?)
-}
-
-fn numbers<const N: usize>(text: &str, between: char) -> Option<[u64; N]> {
-    let parts: Vec<u64> =
-        text.split(between).map(|part| part.parse::<u32>().ok().map(u64::from)).collect::<Option<_>>()?;
-    parts.try_into().ok()
+    humantime::parse_rfc3339(&format!("{date}T{time}Z")).ok()?.duration_since(UNIX_EPOCH).ok()
 }
 
 #[cfg(test)]
@@ -196,8 +179,8 @@ mod tests {
             ("0,48.0,11.0\n0,48.1,11.0", "point 2"),
             ("1e300,48.0,11.0", "line 1"),
         ] {
-            let told = track(text, false).unwrap_err();
-            assert!(told.contains(why), "{text}: {told}");
+            let error = track(text, false).unwrap_err();
+            assert!(error.contains(why), "{text}: {error}");
         }
     }
 

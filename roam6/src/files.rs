@@ -1,0 +1,34 @@
+//! Files that are written completely or not at all.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+
+/// The directory of a file.
+pub(crate) fn folder_of(path: &Path) -> &Path {
+    path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
+/// Creates a file with these permissions and syncs it to disk; the file must not exist.
+pub(crate) fn create(path: &Path, text: &str, mode: u32) -> io::Result<()> {
+    let mut file = OpenOptions::new().write(true).create_new(true).mode(mode).open(path)?;
+    let written = file.write_all(text.as_bytes()).and_then(|()| file.sync_all());
+    // An incomplete file would make the next attempt fail.
+    written.and_then(|()| File::open(folder_of(path))?.sync_all()).inspect_err(|_| drop(fs::remove_file(path)))
+}
+
+/// Replaces a file atomically and keeps its permissions; a file that does not exist gets those of `mode`.
+pub(crate) fn replace(path: &Path, text: &str, mode: u32) -> io::Result<()> {
+    let mut name = path.as_os_str().to_owned();
+    name.push(".new");
+    let new = Path::new(&name);
+    // A killed run may have left it.
+    let _ = fs::remove_file(new);
+    create(new, text, mode)?;
+    if let Ok(meta) = fs::metadata(path) {
+        fs::set_permissions(new, meta.permissions())?;
+    }
+    fs::rename(new, path)?;
+    File::open(folder_of(path))?.sync_all()
+}
