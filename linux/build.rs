@@ -1,4 +1,4 @@
-//! Compiles the BPF programs of `bpf/` where the feature `bpf` asks for them.
+//! Compiles the BPF programs of `bpf/` if the feature `bpf` is enabled.
 
 #[path = "../bpf/compile.rs"]
 mod compile;

@@ -51,6 +51,6 @@ impl LinkWatch {
 
     /// The present state of an interface; `None` if it was removed.
     pub(crate) fn poll(&mut self, link: LinkId) -> Result<Option<Announcement>, Error> {
-        Ok(self.netlink.get(link::get(link))?.and_then(|answer| monitor::read(&answer)))
+        Ok(self.netlink.get(link::get(link))?.and_then(|reply| monitor::read(&reply)))
     }
 }

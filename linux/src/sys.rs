@@ -198,7 +198,7 @@ fn check(result: libc::c_int) -> io::Result<libc::c_int> {
 pub(crate) fn release_text() {
     let maps = std::fs::read_to_string("/proc/self/maps").unwrap_or_default();
     for range in maps.lines().filter_map(text_of) {
-        // SAFETY: the kernel says that this is mapped from a file and may not be written to: it reads the same after.
+        // SAFETY: the kernel reports that this is mapped from a file and may not be written to: it reads the same after.
         unsafe { libc::madvise(range.start as *mut libc::c_void, range.len(), libc::MADV_DONTNEED) };
     }
 }

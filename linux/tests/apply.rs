@@ -543,8 +543,8 @@ fn short_carrier_loss_is_reported_as_loss_and_return() {
         let deadline = host.now() + Duration::from_secs(20);
         while states.last() != Some(&true) {
             assert!(host.now() < deadline, "nothing is reported after {states:?}");
-            let heard = listen(&mut host, Duration::from_millis(100));
-            states.extend(heard.into_iter().filter_map(|input| match input {
+            let inputs = listen(&mut host, Duration::from_millis(100));
+            states.extend(inputs.into_iter().filter_map(|input| match input {
                 Input::Link(event) => Some(event.up),
                 _ => None,
             }));
@@ -569,7 +569,7 @@ fn source_filter_rejects_foreign_sources_with_an_icmp_error() {
     run("ip -6 addr add 2001:db8:9::9/64 dev there0 nodad; ip -6 route add default via 2001:db8:9::1");
     let sources = ["2001:db8:5::1", "2001:db8:5::2", "2001:db8:5:7f::2", "2001:db8:5:80::2"];
     sources.iter().for_each(|source| drop(run(&format!("ip -6 addr add {source}/128 dev there0 nodad"))));
-    // The code of the answer to a packet from each source that has nowhere to go.
+    // The ICMPv6 code for a packet without a route, for each source.
     let codes = || -> Vec<u8> {
         there.enter();
         let capture = Capture::begin();

@@ -20,9 +20,10 @@ fn each_step_of_the_wall_clock_is_reported() {
     listen(&mut host, Duration::from_millis(100));
     for _ in 0..2 {
         run("date -s '+1 hour'");
-        let told = listen(&mut host, Duration::from_secs(2));
+        let inputs = listen(&mut host, Duration::from_secs(2));
         let now: u64 = run("date +%s").trim().parse().unwrap();
-        let clock = told.into_iter().find_map(|input| if let Input::Clock(clock) = input { Some(clock) } else { None });
+        let clock =
+            inputs.into_iter().find_map(|input| if let Input::Clock(clock) = input { Some(clock) } else { None });
         let behind = now.abs_diff(clock.expect("the step is told").unix_micros / 1_000_000);
         assert!(behind < 60, "{behind} s");
     }

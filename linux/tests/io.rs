@@ -141,7 +141,7 @@ fn mobility_messages_arrive_and_kernel_icmp_errors_are_suppressed() {
     let Some(mut two) = Two::new("mobility_messages_arrive_and_kernel_icmp_errors_are_suppressed") else {
         return;
     };
-    // Errors must have a way back, or their absence proves nothing.
+    // Errors need a route back, or their absence proves nothing.
     run("ip -6 route add 2001:db8:ffff::/48 via 2001:db8::2");
     two.there.enter();
     let capture = Capture::begin();
@@ -176,7 +176,7 @@ fn mobility_messages_arrive_and_kernel_icmp_errors_are_suppressed() {
     assert!(receive(&mut two.near, &sent[1..2]).iter().any(|packet| packet.bytes == sent[1]));
     assert_ne!(errors(&capture.take()), 0);
 
-    // By now the near host has heard of it.
+    // By now the near host has received the announcement.
     two.send(Via::Route, &sent[1]);
     assert!(receive(&mut two.near, &sent[1..2]).iter().any(|packet| packet.bytes == sent[1]));
     assert_eq!(errors(&capture.take()), 0);
@@ -317,13 +317,13 @@ fn netlink_announces_interfaces_addresses_and_neighbours() {
     }
     for (command, expected) in [("add", AddressState::Preferred), ("del", AddressState::Removed)] {
         run(&format!("ip -6 addr {command} 2001:db8::99/64 dev here0 nodad"));
-        let told = |input: &Input| match input {
+        let is_announcement = |input: &Input| match input {
             Input::Address(event) => event.address == address("2001:db8::99") && event.state == expected,
             _ => false,
         };
-        // The kernel tells of a new one when a thread of its own has seen to it.
+        // The kernel announces a new one from a work queue.
         let until = two.near.now() + Duration::from_secs(20);
-        while !listen(&mut two.near, Duration::from_millis(10)).iter().any(told) {
+        while !listen(&mut two.near, Duration::from_millis(10)).iter().any(is_announcement) {
             assert!(two.near.now() < until, "{expected:?}");
         }
     }

@@ -24,7 +24,7 @@ struct Far {
 }
 
 impl Far {
-    /// Changes the carrier of an interface, by what its far end does.
+    /// Changes the carrier of an interface by setting its far end down and up.
     fn set(&self, interface: &str, state: &str) {
         self.there.enter();
         run(&format!("ip link set {interface} {state}"));
@@ -34,15 +34,15 @@ impl Far {
 
 /// The states of `link` that the host reports until the last is `wanted`.
 fn await_state(host: &mut Host, link: LinkId, wanted: bool) -> Vec<bool> {
-    let mut told = Vec::new();
-    while told.last() != Some(&wanted) {
+    let mut reported = Vec::new();
+    while reported.last() != Some(&wanted) {
         let woken = host.wait(Some(host.now() + AWAKE)).unwrap();
-        told.extend(woken.into_iter().filter_map(|wake| match wake {
+        reported.extend(woken.into_iter().filter_map(|wake| match wake {
             HostEvent::Input(_, Input::Link(event)) if event.link == link => Some(event.up),
             _ => None,
         }));
     }
-    told
+    reported
 }
 
 /// A change of another interface just before, which delays the kernel; returns how soon that of the watched one is
@@ -52,8 +52,8 @@ fn change(host: &mut Host, far: &Far, on: LinkId, states: &[&str]) -> (Duration,
     far.set("other", "up");
     let began = Instant::now();
     states.iter().for_each(|state| far.set("watched", state));
-    let told = await_state(host, on, states.last() == Some(&"up"));
-    (began.elapsed(), told)
+    let reported = await_state(host, on, states.last() == Some(&"up"));
+    (began.elapsed(), reported)
 }
 
 #[test]
@@ -75,13 +75,13 @@ fn carrier_change_is_noticed_before_the_kernel_announces_it() {
     let on = link(&mut host, "watched").link;
     let mut soon = [0; 2];
     for _ in 0..TRIES {
-        let (took, told) = change(&mut host, &far, on, &["down"]);
-        assert_eq!(told, [false]);
+        let (took, reported) = change(&mut host, &far, on, &["down"]);
+        assert_eq!(reported, [false]);
         soon[0] += usize::from(took < SOON);
         far.set("watched", "up");
         assert_eq!(await_state(&mut host, on, true), [true]);
-        let (took, told) = change(&mut host, &far, on, &["down", "up"]);
-        assert_eq!(told, [false, true], "it may be another network");
+        let (took, reported) = change(&mut host, &far, on, &["down", "up"]);
+        assert_eq!(reported, [false, true], "it may be another network");
         soon[1] += usize::from(took < SOON);
     }
     // By the kernel's word alone none is soon; on a busy machine not all need be.
@@ -93,7 +93,7 @@ fn packets_queued_for_a_former_router_are_dropped() {
     let test = "packets_queued_for_a_former_router_are_dropped";
     let Some((here, there)) = Namespace::pair(test) else { return };
     run("ip address add 2001:db8::1/64 dev here0 nodad");
-    // Nobody asks again of itself.
+    // Nothing polls by itself.
     run("sysctl -qw net.ipv6.neigh.here0.retrans_time_ms=60000");
     let directory = tempfile::tempdir().unwrap();
     let mut host = host(&directory, &["here0"], None);
@@ -117,6 +117,6 @@ fn packets_queued_for_a_former_router_are_dropped() {
     here.enter();
     assert_eq!(await_state(&mut host, on, true), [true]);
     run("ping -nqc1 -W5 -I 2001:db8::1 2001:db8::2");
-    let heard = far("nstat -az Icmp6InEchos | awk '/Echos/ { print $2 }'");
-    assert_eq!(heard.trim(), "1", "and only the last");
+    let received = far("nstat -az Icmp6InEchos | awk '/Echos/ { print $2 }'");
+    assert_eq!(received.trim(), "1", "and only the last");
 }

@@ -15,8 +15,8 @@ const CARE_OF: &str = "2001:db8:a::1";
 /// Enters a namespace with MPTCP, if iproute2 supports it.
 fn enter(test: &str) -> Option<(Namespace, Namespace)> {
     let places = Namespace::pair(test)?;
-    let asked = std::process::Command::new("ip").args(["mptcp", "limits", "show"]).output();
-    if !asked.is_ok_and(|output| output.status.success()) {
+    let limits = std::process::Command::new("ip").args(["mptcp", "limits", "show"]).output();
+    if !limits.is_ok_and(|output| output.status.success()) {
         println!("skipped: {test}: `ip mptcp` does not work here");
         return None;
     }

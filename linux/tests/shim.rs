@@ -111,8 +111,8 @@ impl Side {
         panic!("the daemon is not told");
     }
 
-    fn sample(&mut self, tell: bool) -> Activity {
-        let sample = ActivityQuery { context: self.id(), notify_sent: tell, notify_received: tell };
+    fn sample(&mut self, notify: bool) -> Activity {
+        let sample = ActivityQuery { context: self.id(), notify_sent: notify, notify_received: notify };
         self.host.enter(|| self.daemon.execute([Output::ActivityQuery(sample)], |report| panic!("{report:?}")));
         self.await_activity()
     }
@@ -234,7 +234,7 @@ impl Connection {
         self.left.read_exact(&mut [0; 6]).unwrap();
     }
 
-    /// Receives on the right, while the daemon on the left goes on.
+    /// Receives on the right, while the daemon on the left runs.
     fn read(&mut self, left: &mut Side) -> [u8; 5] {
         let mut word = [0; 5];
         std::thread::scope(|scope| {
@@ -296,7 +296,7 @@ fn forked_context_is_chosen_by_socket_mark() {
     testbed.take_path(0);
     testbed.sides.iter_mut().for_each(|side| side.take_path_of(1, Fork(7)));
     let (mut plain, mut marked) = (Connection::new(&testbed), Connection::marked(&testbed, 7));
-    // What made the connections is past.
+    // The handshakes of the connections have ended.
     std::thread::sleep(Duration::from_millis(300));
     for path in 0..2 {
         testbed.count(path);
@@ -307,7 +307,7 @@ fn forked_context_is_chosen_by_socket_mark() {
     let (there, back) = (testbed.count(1), testbed.count(0));
     assert!(there.0 > 500 && there.1 == 0, "with it by the other path: {there:?}");
     assert!(back.0 == 0 && back.1 > 5, "its peer has no mark: {back:?}");
-    // The way of the ULIDs has room for the header, whoever uses it, and gives it back.
+    // The route of the ULIDs reserves room for the header while a context uses it, and no longer.
     let [left, _] = &mut testbed.sides;
     let mtu = |left: &Side| left.host.ip(&format!("route get {} from {}", RIGHT[0], LEFT[0]));
     assert!(mtu(left).contains("mtu 1492"), "{}", mtu(left));
@@ -355,8 +355,8 @@ fn packets_queued_for_a_lost_neighbour_are_retransmitted() {
 fn retransmission_works_with_a_late_carrier_announcement() {
     let testbed = testbed_or_skip!("retransmission_works_with_a_late_carrier_announcement");
     let [left, _] = &testbed.sides;
-    for words in ["add other0 type veth peer name other1", "set other0 up", "set other1 up", "delete other0"] {
-        left.host.ip(&format!("link {words}"));
+    for command in ["add other0 type veth peer name other1", "set other0 up", "set other1 up", "delete other0"] {
+        left.host.ip(&format!("link {command}"));
     }
     pull_the_cable(testbed);
 }
@@ -394,17 +394,21 @@ fn conversations_and_context_activity_are_reported() {
     right.take_path(0);
     assert_eq!(left.sample(true).last_sent, None);
     send(100);
-    let told = left.await_activity();
+    let activity = left.await_activity();
     assert!(
-        told.last_sent.is_some() && told.unanswered_since == told.last_sent && told.last_received.is_none(),
-        "{told:?}"
+        activity.last_sent.is_some()
+            && activity.unanswered_since == activity.last_sent
+            && activity.last_received.is_none(),
+        "{activity:?}"
     );
-    assert_eq!((told.tx.packets, told.tx.octets), (1, 148));
+    assert_eq!((activity.tx.packets, activity.tx.octets), (1, 148));
     sockets[1].send_to(&[0; 100], "[2001:db8:a1::1]:6000").unwrap();
-    let told = left.await_activity();
+    let activity = left.await_activity();
     assert!(
-        told.unanswered_since.is_none() && told.unreturned_since == told.last_received && told.last_received.is_some(),
-        "{told:?}"
+        activity.unanswered_since.is_none()
+            && activity.unreturned_since == activity.last_received
+            && activity.last_received.is_some(),
+        "{activity:?}"
     );
 }
 
@@ -422,7 +426,7 @@ fn packet_without_context_is_passed_up_and_icmp_errors_translated() {
     assert_eq!((packet.len(), packet[4..6].to_vec()), (128, vec![0, 88]));
     assert_eq!(packet[42..48], [0xc4, 0x44, 0x55, 0x55, 0x66, 0x66]);
     right.take_path(1);
-    // The second router has a narrow link behind it: it says so to the locator, and the socket hears of its peer.
+    // The second router has a narrow link behind it: it reports that to the locator, and the socket gets the error for its peer.
     testbed.routers[1].ip("link set h2 mtu 1400");
     let [left, _] = &mut testbed.sides;
     sockets[0].send_to(&[7; 1420], "[2001:db8:a2::2]:6000").unwrap();

@@ -57,7 +57,7 @@ fn program() -> Option<[FilterStep; 15]> {
     let load = |at| step(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, 0, at);
     let argument = |number: u32| load(16 + 8 * number + LOWER_HALF);
     let is = |value: u32, yes, no| step(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, yes, no, value);
-    let answer = |value| step(libc::BPF_RET | libc::BPF_K, 0, 0, value);
+    let verdict = |value| step(libc::BPF_RET | libc::BPF_K, 0, 0, value);
     Some([
         load(ARCHITECTURE),
         is(architecture, 0, 12),
@@ -72,7 +72,7 @@ fn program() -> Option<[FilterStep; 15]> {
         argument(2),
         is(0, 1, 0),
         is(libc::IPPROTO_TCP.cast_unsigned(), 0, 1),
-        answer(NOTIFY),
-        answer(ALLOW),
+        verdict(NOTIFY),
+        verdict(ALLOW),
     ])
 }

@@ -88,8 +88,8 @@ fn forwarding_warning() -> Option<String> {
 /// Parses `/proc/net/if_inet6`: address, index, prefix length, scope, flags and name of the interface.
 fn read_addresses(text: &str) -> Vec<HostAddress> {
     let read = |line: &str| {
-        let words: Vec<&str> = line.split_whitespace().collect();
-        let [address, _, length, _, _, interface] = *words.as_slice() else { return None };
+        let fields: Vec<&str> = line.split_whitespace().collect();
+        let [address, _, length, _, _, interface] = *fields.as_slice() else { return None };
         Some(HostAddress {
             address: Ipv6Addr::from_bits(u128::from_str_radix(address, 16).ok()?),
             length: u8::from_str_radix(length, 16).ok()?,

@@ -48,8 +48,8 @@ fn main() -> ExitCode {
         Command::Metrics { socket } => show::metrics(&socket.path()),
         Command::Unbind { home_address, socket } => bindings::unbind(home_address, &socket.path()),
         Command::Mptcp(MptcpCommand::Run { command }) => roam6_mptcp_run::run(&command),
-        Command::Mptcp(MptcpCommand::Become { supervisor_socket: passage, command }) => {
-            roam6_mptcp_run::become_command(passage, &command)
+        Command::Mptcp(MptcpCommand::Become { supervisor_socket: socket, command }) => {
+            roam6_mptcp_run::become_command(socket, &command)
         }
         Command::Mptcp(MptcpCommand::Give) => roam6_mptcp_run::serve_remaining(),
         Command::Mptcp(MptcpCommand::Status { json }) => mptcp::show(json),

@@ -1,4 +1,4 @@
-//! The real binary as a home agent in a network namespace of its own, asked and told as an operator would.
+//! The real binary as a home agent in a network namespace of its own, controlled as by an operator.
 
 #![allow(clippy::disallowed_methods, reason = "it waits for real processes")]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, reason = "a test fails where it stands")]
@@ -76,21 +76,21 @@ impl Namespace {
     }
 
     /// Runs roam6; a word that begins with `@` is a file of this place.
-    fn try_roam6(&self, words: &str) -> Output {
+    fn try_roam6(&self, arguments: &str) -> Output {
         let word = |word: &str| match word.strip_prefix('@') {
             Some(name) => self.file(name).into_os_string(),
             None => word.into(),
         };
-        self.command(BINARY).args(words.split(' ').map(word)).output().unwrap()
+        self.command(BINARY).args(arguments.split(' ').map(word)).output().unwrap()
     }
 
-    fn roam6(&self, words: &str) -> String {
-        let output = self.try_roam6(words);
-        assert!(output.status.success(), "{words}: {}", String::from_utf8_lossy(&output.stderr));
+    fn roam6(&self, arguments: &str) -> String {
+        let output = self.try_roam6(arguments);
+        assert!(output.status.success(), "{arguments}: {}", String::from_utf8_lossy(&output.stderr));
         String::from_utf8(output.stdout).unwrap()
     }
 
-    /// Starts the daemon and waits until it says to its service manager that it is ready.
+    /// Starts the daemon and waits until it notifies its service manager that it is ready.
     fn start(&self, more: &[&str]) -> Daemon {
         let socket = self.file("notify.sock");
         let _ = fs::remove_file(&socket);
@@ -133,7 +133,7 @@ struct Daemon {
 }
 
 impl Daemon {
-    /// What it tells its service manager next.
+    /// Its next notification to the service manager.
     fn hear(&self) -> String {
         let mut octets = [0; 200];
         let length = self.manager.recv(&mut octets).expect("the daemon says nothing");
@@ -175,7 +175,7 @@ fn the_daemon_responds_and_removes_its_kernel_state() {
     wait_for("link-local addresses", || ready() && !place.traces().contains("tentative"));
     let before = place.traces();
     let daemon = place.start(&[]);
-    let ask = |words: &str| place.roam6(&format!("{words} --run-dir @run"));
+    let ask = |arguments: &str| place.roam6(&format!("{arguments} --run-dir @run"));
 
     assert_eq!(ask("show bindings"), "none\n");
     assert!(ask("show links").contains("home0  home  up"), "{}", ask("show links"));
@@ -223,7 +223,7 @@ fn sighup_reloads_the_configuration() {
     assert!(log.contains("changed settings that need a restart: name"), "{log}");
 }
 
-/// A mobile router that every home agent has refused asks again when it is reloaded, whether or not its settings changed.
+/// A mobile router that every home agent has refused registers again when it is reloaded, whether or not its settings changed.
 #[test]
 fn each_reload_makes_a_refused_mobile_router_register_again() {
     let Some(place) = Namespace::new("each_reload_makes_a_refused_mobile_router_register_again") else { return };
@@ -243,8 +243,8 @@ fn each_reload_makes_a_refused_mobile_router_register_again() {
     let (well, log) = daemon.end("TERM");
     assert!(well, "{log}");
     let recording = fs::read_to_string(&path).unwrap();
-    let told = recording.lines().filter(|line| line.contains("\"order\":{\"mobile_router\"")).count();
-    assert_eq!(told, 1, "{recording}");
+    let commands = recording.lines().filter(|line| line.contains("\"order\":{\"mobile_router\"")).count();
+    assert_eq!(commands, 1, "{recording}");
 }
 
 #[test]
@@ -301,8 +301,8 @@ fn errors_have_a_remedy() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("wrong.toml");
     fs::write(&path, "[home_agent]\naddres = \"2001:db8::1\"\n").unwrap();
-    for words in [["check", "--json"], ["run", "--config"]] {
-        let output = Command::new(BINARY).args(words).arg(&path).output().unwrap();
+    for arguments in [["check", "--json"], ["run", "--config"]] {
+        let output = Command::new(BINARY).args(arguments).arg(&path).output().unwrap();
         assert_eq!(output.status.code(), Some(2));
         let expected = format!(
             "{}:2:1: unknown key `addres`\n  2 | addres = \"2001:db8::1\"\n    | ^^^^^^\n  did you mean `address`?\n",

@@ -175,7 +175,7 @@ fn a_failed_home_agent_is_replaced_without_failback() {
     scene.route_home(1);
     scene.await_that("a way out by the other home agent", || scene.reaches());
 
-    // It is back, with the binding it has kept, until it is told of the end of it.
+    // It is back, with the binding it has kept, until that is deregistered.
     scene.connect(0);
     let _first = scene.start_agent(0);
     scene.await_that("the end of the former binding", || {

@@ -11,7 +11,7 @@ use testbed::{Testbed, wait_for};
 
 const CORRESPONDENT: &str = "2001:db8:9::9";
 const NODE: &str = "2001:db8:100::2";
-/// The usual rules of a router: what was asked for from inside, and nothing else.
+/// The usual rules of a router: connections from inside, and nothing else.
 const RULES: &str = "flush ruleset
 table inet site {
     chain forward {

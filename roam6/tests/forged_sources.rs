@@ -84,7 +84,7 @@ fn forged_sources_of_the_mobile_network_are_dropped() {
         let received = [&outside, &inside].map(|file| fs::read_to_string(file).unwrap().lines().count());
         assert_eq!(received, [0, 0], "from {source}: tunnelled, and inside\n{}", testbed.router.shell("ip -6 rule"));
     }
-    // The router's own packets, and those from inside, still go out, and their answers come back.
+    // The router's own packets, and those from inside, still go out, and their replies come back.
     let answers = |place: &Namespace, source: &str| {
         let output = place.command(&["ping", "-nc3", "-i0.1", "-W20", "-I", source, CORRESPONDENT]).output().unwrap();
         String::from_utf8_lossy(&output.stdout).matches("bytes from").count()

@@ -115,15 +115,15 @@ impl Row {
         self.ask(number, &["show", what])
     }
 
-    fn ask(&self, number: usize, words: &[&str]) -> String {
+    fn ask(&self, number: usize, arguments: &[&str]) -> String {
         let run_dir = self.folder.path().join(format!("{number}/run"));
-        run(Command::new(BINARY).args(words).arg("--run-dir").arg(run_dir))
+        run(Command::new(BINARY).args(arguments).arg("--run-dir").arg(run_dir))
     }
 
-    /// The same, or nothing while nobody answers.
-    fn look(&self, number: usize, words: &[&str]) -> String {
+    /// The same, or an empty text if no station replies.
+    fn look(&self, number: usize, arguments: &[&str]) -> String {
         let run_dir = self.folder.path().join(format!("{number}/run"));
-        let output = Command::new(BINARY).args(words).arg("--run-dir").arg(run_dir).output().unwrap();
+        let output = Command::new(BINARY).args(arguments).arg("--run-dir").arg(run_dir).output().unwrap();
         String::from_utf8_lossy(&output.stdout).into_owned()
     }
 
@@ -134,13 +134,14 @@ impl Row {
 
     /// The link-layer address of a station.
     fn mid(&self, number: usize) -> String {
-        let told: serde_json::Value = serde_json::from_str(&self.ask(number, &["show", "position", "--json"])).unwrap();
-        let octets = told["mid"].as_array().unwrap().iter().map(|octet| format!("{:02x}", octet.as_u64().unwrap()));
+        let output: serde_json::Value =
+            serde_json::from_str(&self.ask(number, &["show", "position", "--json"])).unwrap();
+        let octets = output["mid"].as_array().unwrap().iter().map(|octet| format!("{:02x}", octet.as_u64().unwrap()));
         octets.collect::<Vec<_>>().join(":")
     }
 }
 
-/// What the station between tells its neighbours that it serves.
+/// The services that the station in the middle announces.
 fn announce(application: u32) -> String {
     format!(
         "[geo.announce]\nname = \"between\"\ninterval = \"500ms\"\n\
@@ -155,21 +156,21 @@ fn geo_ping_trace_and_area_commands_work() {
     wait_for("a neighbour", || row.look(0, &["geo", "neighbours"]).contains("223 m"));
     assert!(row.show(0, "position").contains("fix"));
 
-    // Nobody has heard of the far one: the location service finds it first.
+    // No station has the position of the far one: the location service resolves it first.
     let far = row.mid(2);
-    let told = row.ask(0, &["geo", "ping", &far, "--count", "3", "--interval", "0.1", "--timeout", "10"]);
-    assert!(told.contains(&format!("from {far} (passenger-car): seq=0 hops=2 distance=447 m")), "{told}");
-    assert!(told.contains("3 requests, replies from 1 station") && told.contains("0 %"), "{told}");
+    let output = row.ask(0, &["geo", "ping", &far, "--count", "3", "--interval", "0.1", "--timeout", "10"]);
+    assert!(output.contains(&format!("from {far} (passenger-car): seq=0 hops=2 distance=447 m")), "{output}");
+    assert!(output.contains("3 requests, replies from 1 station") && output.contains("0 %"), "{output}");
 
-    let words = ["geo", "ping", "circle", "48.0", "11.003", "1000", "--count", "2", "--timeout", "5", "--json"];
-    let told = row.ask(0, &words);
-    let sum: serde_json::Value = serde_json::from_str(told.lines().last().unwrap()).unwrap();
+    let arguments = ["geo", "ping", "circle", "48.0", "11.003", "1000", "--count", "2", "--timeout", "5", "--json"];
+    let output = row.ask(0, &arguments);
+    let sum: serde_json::Value = serde_json::from_str(output.lines().last().unwrap()).unwrap();
     let stations = sum["stations"].as_array().unwrap();
-    assert!(stations.len() == 2 && stations.iter().all(|one| one["answers"] == 2), "{told}");
+    assert!(stations.len() == 2 && stations.iter().all(|one| one["answers"] == 2), "{output}");
 
-    let told = row.ask(0, &["geo", "trace", &far, "--timeout", "10"]);
-    let hops: Vec<&str> = told.lines().map(|line| line.split_whitespace().nth(1).unwrap()).collect();
-    assert_eq!(hops, [row.mid(1), far.clone()], "{told}");
+    let output = row.ask(0, &["geo", "trace", &far, "--timeout", "10"]);
+    let hops: Vec<&str> = output.lines().map(|line| line.split_whitespace().nth(1).unwrap()).collect();
+    assert_eq!(hops, [row.mid(1), far.clone()], "{output}");
 
     row.ask(0, &["geo", "area", "add", "ff18::7", "circle", "48.0", "11.006", "100"]);
     assert!(row.ask(0, &["geo", "area", "show"]).contains("ff18::7  all in  circle 48 11.006 100"));
@@ -217,12 +218,12 @@ fn ipv6_over_two_hops_at_every_size_and_packet_too_big() {
     let ping = |seconds, size: &str| row.places[0].ping(seconds, size, &far);
     wait_for("the far station", || ping(1, "8").contains("1 received"));
     for size in ["0", "700", "1232", "1350"].repeat(3) {
-        let told = ping(30, size);
-        assert!(told.contains("1 received"), "{size} octets: {told}\n{}", row.counters());
+        let output = ping(30, size);
+        assert!(output.contains("1 received"), "{size} octets: {output}\n{}", row.counters());
     }
     // One octet more than the link's 1398 leave, headers counted.
-    let told = ping(1, "1351");
-    assert!(told.contains("mtu: 1398") && told.contains("0 received"), "{told}");
+    let output = ping(1, "1351");
+    assert!(output.contains("mtu: 1398") && output.contains("0 received"), "{output}");
 
     let stations = row.show(0, "stations");
     for word in ["own", "neighbour", "known", "223 m", "447 m"] {
@@ -242,14 +243,14 @@ fn ipv6_unicast_is_forwarded_on_every_virtual_link() {
             row.places[number].shell(&format!("ip -6 address add {address}/64 dev {link} nodad"));
         }
     }
-    // From one to the next and back, as the kernel still knows the neighbour or has to ask again.
+    // From one to the next and back, with the neighbour in the cache of the kernel, and without.
     for link in links.iter().chain(links.iter().rev()) {
         let near = format!("{}%{link}", row.link_local_on(2, link).unwrap());
         for to in [near, format!("2001:db8:{}::3", &link[2..])] {
             wait_for(&to, || row.places[0].ping(1, "8", &to).contains("1 received"));
             for _ in 0..3 {
-                let told = row.places[0].ping(20, "8", &to);
-                assert!(told.contains("1 received"), "{to}: {told}\n{}", row.counters());
+                let output = row.places[0].ping(20, "8", &to);
+                assert!(output.contains("1 received"), "{to}: {output}\n{}", row.counters());
             }
         }
     }
@@ -291,8 +292,8 @@ fn a_duplicate_gn_address_is_replaced() {
     let number = changed().unwrap();
     let new = row.mid(number);
     wait_for("an answer", || {
-        let words = ["geo", "ping", &new, "--count", "1", "--timeout", "2"];
-        row.look(1 - number, &words).contains(&format!("from {new}"))
+        let arguments = ["geo", "ping", &new, "--count", "1", "--timeout", "2"];
+        row.look(1 - number, &arguments).contains(&format!("from {new}"))
     });
     // The interface lets frames for the new address through.
     let received = row.places[number].shell("bridge fdb show dev radio0");
@@ -302,11 +303,12 @@ fn a_duplicate_gn_address_is_replaced() {
 #[test]
 fn cam_and_denm_fill_the_local_dynamic_map() {
     let Some(row) = Row::new("cam_and_denm_fill_the_local_dynamic_map") else { return };
-    // Awareness goes one hop, events to all in their area.
+    // CAMs go one hop, DENMs to all stations in their area.
     wait_for("both neighbours on the map", || row.look(1, &["show", "ldm"]).matches("passenger-car").count() == 2);
     assert!(!row.show(0, "ldm").contains("station  2"), "{}", row.show(0, "ldm"));
     let area = ["circle", "48.0", "11.003", "1000"];
-    let send = |words: &[&str]| row.ask(0, &[words, &area, &["--validity", "5m", "--repeat", "500ms"]].concat());
+    let send =
+        |arguments: &[&str]| row.ask(0, &[arguments, &area, &["--validity", "5m", "--repeat", "500ms"]].concat());
     let name = send(&["denm", "send", "stationary-vehicle"]);
     assert_eq!(name, "0/0\n");
     let event = |kind: &str| format!("event    0/0   {kind}");
@@ -314,21 +316,21 @@ fn cam_and_denm_fill_the_local_dynamic_map() {
     send(&["denm", "update", "0/0", "accident", "--sub", "2"]);
     wait_for("the change", || row.show(2, "ldm").contains(&event("accident 2 ")));
 
-    let told: serde_json::Value = serde_json::from_str(&row.ask(2, &["show", "ldm", "--json"])).unwrap();
-    let features = told["features"].as_array().unwrap();
+    let output: serde_json::Value = serde_json::from_str(&row.ask(2, &["show", "ldm", "--json"])).unwrap();
+    let features = output["features"].as_array().unwrap();
     let found = features.iter().find(|one| one["properties"]["what"] == "event").unwrap();
-    assert_eq!((&told["type"], &found["geometry"]["coordinates"][0]), (&"FeatureCollection".into(), &11.0.into()));
+    assert_eq!((&output["type"], &found["geometry"]["coordinates"][0]), (&"FeatureCollection".into(), &11.0.into()));
 
     row.ask(0, &["denm", "cancel", "0/0"]);
     wait_for("its end", || !row.show(2, "ldm").contains("event"));
     sam_announcements_are_received_and_reloaded(&row);
 }
 
-/// Both neighbours hear of them, and of a change when the settings are read anew.
+/// Both neighbours receive them, and a change after a reload.
 fn sam_announcements_are_received_and_reloaded(row: &Row) {
     let served = |number: usize, application: u32| {
-        let told = row.show(number, "services");
-        let line = |words: &[&str]| told.lines().any(|line| words.iter().all(|word| line.contains(word)));
+        let output = row.show(number, "services");
+        let line = |texts: &[&str]| output.lines().any(|line| texts.iter().all(|word| line.contains(word)));
         let heading = ["1 ", &row.mid(1), "between"];
         line(&[&heading[..], &[&format!("application {application}"), "[2001:db8::1]:80"]].concat())
             && line(&[&heading[..], &["the Internet", "2001:db8:9::/64 by fe80::1 for 30m, dns 2001:db8::53"]].concat())
@@ -337,8 +339,8 @@ fn sam_announcements_are_received_and_reloaded(row: &Row) {
     assert!(row.show(1, "services").contains("own"));
     row.announce(37);
     wait_for("another service", || served(0, 37) && served(2, 37));
-    let told: serde_json::Value = serde_json::from_str(&row.ask(0, &["show", "services", "--json"])).unwrap();
-    assert_eq!((&told[0]["content"], &told[0]["services"][0]["port"]), (&1.into(), &80.into()), "{told}");
+    let output: serde_json::Value = serde_json::from_str(&row.ask(0, &["show", "services", "--json"])).unwrap();
+    assert_eq!((&output[0]["content"], &output[0]["services"][0]["port"]), (&1.into(), &80.into()), "{output}");
     assert!(row.show(0, "counters").contains("services_heard"));
 }
 
@@ -359,8 +361,8 @@ fn cam_rate_depends_on_movement_and_tshark_decodes_it() {
     row.ask(0, &[&["denm", "send", "obstacle"][..], &area].concat());
     let file = row.folder.path().join("capture");
     let log = row.folder.path().join("capture.log");
-    let words = ["tcpdump", "-Z", "root", "-U", "-i", "radio0", "-w", file.to_str().unwrap()];
-    let mut tcpdump = row.places[1].command(&words);
+    let arguments = ["tcpdump", "-Z", "root", "-U", "-i", "radio0", "-w", file.to_str().unwrap()];
+    let mut tcpdump = row.places[1].command(&arguments);
     let mut tcpdump = Running(tcpdump.stderr(File::create(&log).unwrap()).spawn().unwrap());
     wait_for("tcpdump", || fs::read_to_string(&log).unwrap().contains("listening on"));
     std::thread::sleep(Duration::from_secs(5));
@@ -376,18 +378,18 @@ fn cam_rate_depends_on_movement_and_tshark_decodes_it() {
     let announced = dissect("btpb.dstport == 2005");
     assert!(announced.lines().count() >= 5, "each 500 ms, for 5 s: {announced}");
     assert!(announced.lines().all(|line| line.starts_with(&row.mid(1)) && line.ends_with("||")), "{announced}");
-    let told = dissect("its && btpb.dstport != 2005");
-    let lines: Vec<Vec<&str>> = told.lines().map(|line| line.split('|').collect()).collect();
-    assert!(lines.iter().all(|line| line[3..] == ["", ""]), "{told}");
+    let output = dissect("its && btpb.dstport != 2005");
+    let lines: Vec<Vec<&str>> = output.lines().map(|line| line.split('|').collect()).collect();
+    assert!(lines.iter().all(|line| line[3..] == ["", ""]), "{output}");
     let (driver, stander) = (row.mid(0), row.mid(1));
     let of = |mid: &str, kind: &str| -> Vec<u16> {
         let found = lines.iter().filter(|line| line[0] == mid && line[1] == kind);
         found.map(|line| line[2].parse().unwrap_or_default()).collect()
     };
     let (drives, stands) = (of(&driver, "2"), of(&stander, "2"));
-    assert!(stands.len() >= 2 && drives.len() > 2 * stands.len(), "{told}");
-    // T_GenCamMin, and T_GenCamMax where nothing is to be told.
-    assert!(drives.windows(2).all(|pair| pair[1].wrapping_sub(pair[0]) >= 100), "{told}");
-    assert!(stands.windows(2).all(|pair| pair[1].wrapping_sub(pair[0]) >= 1000), "{told}");
-    assert!(of(&driver, "1").len() >= 3, "{told}");
+    assert!(stands.len() >= 2 && drives.len() > 2 * stands.len(), "{output}");
+    // T_GenCamMin, and T_GenCamMax while nothing changes.
+    assert!(drives.windows(2).all(|pair| pair[1].wrapping_sub(pair[0]) >= 100), "{output}");
+    assert!(stands.windows(2).all(|pair| pair[1].wrapping_sub(pair[0]) >= 1000), "{output}");
+    assert!(of(&driver, "1").len() >= 3, "{output}");
 }

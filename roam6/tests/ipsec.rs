@@ -11,7 +11,7 @@ use std::path::Path;
 use std::process::Command;
 use testbed::{Testbed, run, wait_for};
 
-/// What tshark is told of the security associations in a key file, so that it checks them itself.
+/// The options by which tshark decrypts with the security associations of a key file.
 fn associations(key_file: &Path) -> Vec<String> {
     let table: toml::Table = fs::read_to_string(key_file).unwrap().parse().unwrap();
     let pair = table.get("ipsec").unwrap();

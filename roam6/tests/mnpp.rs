@@ -197,7 +197,7 @@ impl Conversation {
         Conversation { words, ends, speaker: Some(speaker) }
     }
 
-    /// Waits until it goes on, which shows that nothing is stuck. Returns what the first vehicle has sent meanwhile for
+    /// Waits until it continues, which shows that nothing is blocked. Returns what the first vehicle has sent meanwhile for
     /// each hundred words, by the radio and by its uplink.
     fn goes_on(&self, street: &Street, what: &str) -> [u64; 2] {
         let said = || self.words.load(Ordering::Relaxed);

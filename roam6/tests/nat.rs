@@ -30,8 +30,8 @@ fn a_transfer_survives_handovers_from_ipv6_to_a_nat_and_back() {
     assert!(first.starts_with("203.0.113.2:"), "{first}");
     transfer.goes_on("over IPv4 behind a NAT");
     // What fits over IPv6 fits here; that a little more would, the node has unlearnt there.
-    let told = testbed.node.ping(30, "1412", "2001:db8:9::9");
-    assert!(told.contains(" 0% packet loss"), "1460 octets: {told}");
+    let output = testbed.node.ping(30, "1412", "2001:db8:9::9");
+    assert!(output.contains(" 0% packet loss"), "1460 octets: {output}");
 
     nat_testbed.forget();
     let began = Instant::now();
@@ -47,7 +47,7 @@ fn a_transfer_survives_handovers_from_ipv6_to_a_nat_and_back() {
     drop(listener);
     let kinds = dissect(&file, "udp.port==4191 && mipv6", "mip6.mhtype");
     assert!(kinds.lines().any(|kind| kind == "5") && kinds.lines().any(|kind| kind == "6"), "{kinds}");
-    // What it takes the transfer for is not asked.
+    // How it classifies the transfer does not matter.
     assert_eq!(dissect(&file, "udp.port==4191 && mipv6 && _ws.malformed", "frame.number"), "");
     assert!(!dissect(&file, "udp.port==4191 && tcp", "frame.number").is_empty());
 }

@@ -11,7 +11,7 @@ use testbed::host::{SETTINGS, addresses, await_address, listen, listening_testbe
 use testbed::visited_network::{Attachment, FIRST, POOR, SECOND};
 use testbed::{Namespace, Running, Testbed, wait_for};
 
-/// The passenger's node as the world knows it.
+/// The global address of the passenger's node.
 const PASSENGER_HOME: &str = "2001:db8:200::2";
 
 /// The second mobile router rides in the first: its uplink is what was the node's interface.

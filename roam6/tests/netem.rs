@@ -33,10 +33,10 @@ fn make(testbed: &Testbed, how: &str) {
 
 /// How many of forty echoes came back, and the quickest round trip in milliseconds.
 fn echoes(testbed: &Testbed) -> (u32, f64) {
-    let words = ["ping", "-nq", "-i0.05", "-W5", "-c40", "-s1000", "2001:db8:9::9"];
-    let told = String::from_utf8(testbed.node.command(&words).output().unwrap().stdout).unwrap();
-    let before = |mark: &str| told.split_once(mark).and_then(|(text, _)| text.split_whitespace().last());
-    let after = |mark: &str| told.split_once(mark).and_then(|(_, text)| text.split('/').next());
+    let arguments = ["ping", "-nq", "-i0.05", "-W5", "-c40", "-s1000", "2001:db8:9::9"];
+    let output = String::from_utf8(testbed.node.command(&arguments).output().unwrap().stdout).unwrap();
+    let before = |mark: &str| output.split_once(mark).and_then(|(text, _)| text.split_whitespace().last());
+    let after = |mark: &str| output.split_once(mark).and_then(|(_, text)| text.split('/').next());
     let count = before(" received").and_then(|word| word.parse().ok());
     (count.unwrap_or(0), after("mdev = ").and_then(|word| word.parse().ok()).unwrap_or(0.0))
 }

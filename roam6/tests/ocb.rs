@@ -79,7 +79,7 @@ fn stations_are_neighbours_over_simulated_ocb_radios() {
         assert!(told.contains("1 received"), "{size} octets: {told}");
     }
     let run_dir = folder.path().join("0/run");
-    // Only a beacon makes it one (EN 302 636-4-1 §10.3.6.3), and the first may have come before this station heard.
+    // Only a beacon makes it one (EN 302 636-4-1 §10.3.6.3), and the first may have come before this station listened.
     let stations = || run(Command::new(BINARY).args(["show", "stations", "--run-dir"]).arg(&run_dir));
     wait_for("a neighbour", || stations().contains("neighbour"));
 }

@@ -139,7 +139,7 @@ config mobile
 	option key_file '/etc/roam6/mr1.key'
 ";
 
-/// What roam6 says of it as its configuration, and whether it takes it.
+/// The output of `roam6 check` for it, and whether it is accepted.
 fn checked(root: &Root, toml: &str) -> (bool, String) {
     let file = root.write("r.toml", "");
     fs::write(&file, toml).unwrap();

@@ -109,8 +109,8 @@ impl Scene {
         let (config, pid) = (named("conf"), named("pid"));
         fs::write(&config, text).unwrap();
         let _ = fs::remove_file(&pid);
-        let words = ["radvd", "-n", "-C", config.to_str().unwrap(), "-p", pid.to_str().unwrap(), "-m", "stderr"];
-        router.start(&words)
+        let arguments = ["radvd", "-n", "-C", config.to_str().unwrap(), "-p", pid.to_str().unwrap(), "-m", "stderr"];
+        router.start(&arguments)
     }
 
     fn start(&self) -> Running {
@@ -126,12 +126,12 @@ impl Scene {
 
     fn show(&self, what: &str) -> Value {
         let run_dir = self.file("run");
-        let words = [BINARY, "show", what, "--json", "--run-dir", run_dir.to_str().unwrap()];
-        let output = self.node.command(&words).output().unwrap();
+        let arguments = [BINARY, "show", what, "--json", "--run-dir", run_dir.to_str().unwrap()];
+        let output = self.node.command(&arguments).output().unwrap();
         serde_json::from_slice(&output.stdout).unwrap_or_default()
     }
 
-    /// Addresses that subflows stand from, ascending: `b` for backup.
+    /// Local addresses of the subflows, ascending: `b` for backup.
     fn paths(&self) -> Vec<String> {
         let shown = self.show("subflows");
         let connections = shown["connections"].as_array().cloned().unwrap_or_default();
@@ -162,7 +162,7 @@ impl Scene {
         used
     }
 
-    /// A program of ours, which knows nothing of MPTCP, with sockets that do.
+    /// A program of this test without MPTCP support, with MPTCP sockets.
     fn program(&self, place: &Namespace, role: &str) -> Running {
         self.plain_program(place, role, &[BINARY, "mptcp", "run", "--"])
     }
@@ -171,8 +171,8 @@ impl Scene {
         let this = std::env::current_exe().unwrap();
         let this = this.to_str().unwrap();
         let role = format!("ROAM6_TEST_ROLE={role}");
-        let words = [&["env", &role], before, &[this, "--exact", "program", "--ignored", "--nocapture"]].concat();
-        let mut command = place.command(&words);
+        let arguments = [&["env", &role], before, &[this, "--exact", "program", "--ignored", "--nocapture"]].concat();
+        let mut command = place.command(&arguments);
         Running(command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::inherit()).spawn().unwrap())
     }
 
@@ -195,12 +195,12 @@ impl Scene {
         wait_for("octets", || sent() > before + 20 * BLOCK as u64);
     }
 
-    fn status(&self, words: &[&str]) -> String {
-        run(&mut self.node.command(&[&[BINARY, "mptcp", "status"], words].concat()))
+    fn status(&self, arguments: &[&str]) -> String {
+        run(&mut self.node.command(&[&[BINARY, "mptcp", "status"], arguments].concat()))
     }
 }
 
-/// Lets it end, and makes sure that all it sent came back.
+/// Ends it, and checks that all it sent was echoed.
 fn end(mut talk: Running) {
     drop(talk.0.stdin.take());
     println!("{}", await_word(&mut talk, "talked"));
@@ -226,7 +226,7 @@ fn program() {
     }
 }
 
-/// Sends blocks and checks what comes back until its input ends; tells the octets and the longest wait.
+/// Sends blocks and checks what comes back until its input ends; prints the octets and the longest wait.
 fn talk(from: &str) {
     let socket = socket(AddressFamily::Inet6, SockType::Stream, SockFlag::empty(), None).unwrap();
     let end = |address: &str, port| SockaddrIn6::from(SocketAddrV6::new(address.parse().unwrap(), port, 0, 0));
@@ -250,14 +250,14 @@ fn talk(from: &str) {
     println!("talked {octets} {}", longest.as_millis());
 }
 
-/// What a program tells about itself.
+/// The output of a program.
 fn await_word(program: &mut Running, word: &str) -> String {
     let mut lines = BufReader::new(program.0.stdout.as_mut().unwrap()).lines().map(Result::unwrap);
     lines.find(|line| line.contains(word)).unwrap_or_else(|| panic!("it never said {word}"))
 }
 
-fn words(words: &[&str]) -> Vec<String> {
-    words.iter().map(|word| (*word).to_owned()).collect()
+fn owned(texts: &[&str]) -> Vec<String> {
+    texts.iter().map(|text| (*text).to_owned()).collect()
 }
 
 #[test]
@@ -280,7 +280,7 @@ fn an_mptcp_connection_survives_changing_networks() {
     scene.await_paths("moved", &[home.clone(), SECOND.to_owned()]);
 
     scene.node.shell(&format!("ip address del {HOME}/64 dev eth0"));
-    scene.await_paths("the address of the first subflow is gone", &words(&[SECOND]));
+    scene.await_paths("the address of the first subflow is gone", &owned(&[SECOND]));
     scene.node.shell(&format!("ip address add {HOME}/64 dev eth0 nodad"));
     scene.await_paths("and back", &[home.clone(), SECOND.to_owned()]);
 
@@ -383,8 +383,8 @@ fn a_laptop_with_two_uplinks_survives_the_loss_of_one() {
     let _daemon = scene.start_with("interfaces = [\"eth0\", \"eth1\"]\nsource_routing = true\n");
     wait_for("both uplinks in use", || scene.endpoints() == [FIRST, SECOND]);
     let reaches = |from: &str| {
-        let words = ["ping", "-nqc1", "-W1", "-I", from, PEER];
-        scene.node.command(&words).output().unwrap().status.success()
+        let arguments = ["ping", "-nqc1", "-W1", "-I", from, PEER];
+        scene.node.command(&arguments).output().unwrap().status.success()
     };
     // Whichever default route the kernel likes better, the other's router would drop it.
     wait_for("each address by its own router", || reaches(FIRST) && reaches(SECOND));
@@ -393,12 +393,12 @@ fn a_laptop_with_two_uplinks_survives_the_loss_of_one() {
     await_word(&mut echo, "listening");
     let mut talk = scene.program(&scene.node, "talk-first");
     await_word(&mut talk, "connected");
-    scene.await_paths("two paths", &words(&[FIRST, SECOND]));
+    scene.await_paths("two paths", &owned(&[FIRST, SECOND]));
     scene.node.shell("ip link set eth0 down");
-    scene.await_paths("the first path is gone", &words(&[SECOND]));
+    scene.await_paths("the first path is gone", &owned(&[SECOND]));
     scene.await_progress();
     scene.node.shell("ip link set eth0 up");
-    scene.await_paths("and back", &words(&[FIRST, SECOND]));
+    scene.await_paths("and back", &owned(&[FIRST, SECOND]));
     scene.await_progress();
     end(talk);
 }

@@ -50,8 +50,8 @@ impl Agent {
         fs::read_to_string(self.folder.path().join("ha.log")).unwrap_or_default()
     }
 
-    fn wait_for(&self, words: &str) {
-        wait_or_report(words, || self.log().contains(words), || self.log());
+    fn wait_for(&self, text: &str) {
+        wait_or_report(text, || self.log().contains(text), || self.log());
     }
 
     fn write(&self, text: &str) {
@@ -75,9 +75,9 @@ fn an_invalid_prefix_table_row_does_not_affect_others() {
     assert!(log.contains("mobiles.toml:7:12: prefix 2001:db8:100:10::/60 overlaps 2001:db8:100::/56 of"), "{log}");
     assert!(log.contains("mobiles.toml:10:"), "{log}");
     let checked = agent.check();
-    let told = String::from_utf8(checked.stderr).unwrap();
-    assert_eq!(checked.status.code(), Some(2), "{told}");
-    assert!(told.contains("7 | prefixes = [\"2001:db8:100:10::/60\"]\n    |            ^^^"), "{told}");
+    let stderr = String::from_utf8(checked.stderr).unwrap();
+    assert_eq!(checked.status.code(), Some(2), "{stderr}");
+    assert!(stderr.contains("7 | prefixes = [\"2001:db8:100:10::/60\"]\n    |            ^^^"), "{stderr}");
 
     // A good row behind bad ones is read; what has become bad, or is missing, is served as before.
     let spoilt = row(0x103, "ff00::/8");
@@ -91,7 +91,7 @@ fn an_invalid_prefix_table_row_does_not_affect_others() {
     agent.wait_for("prefix table reloaded: 1 mobile routers");
     assert!(agent.check().status.success());
 
-    // An emptied file is none, unless it says so.
+    // An emptied file is an error, unless it declares an empty table.
     agent.write("");
     agent.wait_for("no mobile router is left of 1; if this is meant, write: mobile = []");
     agent.wait_for("the previous settings remain in effect");
@@ -150,12 +150,12 @@ fn enroll_refuses_what_the_home_agent_would_reject() {
         ("2001:db8:1::101", "ff00::/8", "is not for hosts"),
     ] {
         let refused = enroll(folder.path(), home, prefix, "2.key").output().unwrap();
-        let told = String::from_utf8(refused.stderr).unwrap();
-        assert!(!refused.status.success() && told.contains(why), "{home} {prefix}: {told}");
+        let stderr = String::from_utf8(refused.stderr).unwrap();
+        assert!(!refused.status.success() && stderr.contains(why), "{home} {prefix}: {stderr}");
         assert!(!folder.path().join("2.key").exists());
     }
     let again = enroll(folder.path(), "2001:db8:1::101", "2001:db8:101::/56", "1.key").output().unwrap();
-    let told = String::from_utf8(again.stderr).unwrap();
-    assert!(told.contains("1.key: File exists") && told.contains("choose another --key-file"), "{told}");
+    let stderr = String::from_utf8(again.stderr).unwrap();
+    assert!(stderr.contains("1.key: File exists") && stderr.contains("choose another --key-file"), "{stderr}");
     assert_eq!(fs::read_to_string(folder.path().join("mobiles.toml")).unwrap(), before);
 }

@@ -20,7 +20,7 @@ const README: &str = include_str!("../../README.md");
 const SECTION: &str = "## On two real machines";
 /// Begins the instructions for the mobile router; those before it are for the home agent.
 const ROUTER_BEGINS: &str = "The **mobile router**";
-/// Octets of the TCP transfer, each way.
+/// Octets of the TCP transfer, in each direction.
 const OCTETS: usize = 300_000;
 
 /// What a host lets in, as Debian's `nftables.conf` of a host that offers nothing, with what docs/home-agent.md and
@@ -44,7 +44,7 @@ enum Provider {
     Routed,
 }
 
-/// What the README tells one of its machines.
+/// The instructions of the README for one of its machines.
 #[derive(Debug, Default)]
 struct Instructions {
     /// Paths and contents of files.
@@ -53,7 +53,7 @@ struct Instructions {
     commands: Vec<String>,
 }
 
-/// What the README tells the home agent and the mobile router.
+/// Its instructions for the home agent and the mobile router.
 fn instructions() -> [Instructions; 2] {
     let (_, section) = README.split_once(SECTION).expect("the section on two machines");
     let section = section.split("\n## ").next().unwrap_or_default();
@@ -116,7 +116,7 @@ impl Machine {
         self.place.shell(&format!("nft '{FIREWALL}'"));
     }
 
-    /// Does what the README says, as root in root's home directory.
+    /// Follows the README, as root in root's home directory.
     fn follow(&mut self, told: &Instructions) {
         for (path, text) in &told.files {
             let folder = Path::new(path).parent().unwrap().display();
@@ -289,7 +289,7 @@ fn with_home_link(told: &mut Instructions) {
     }
 }
 
-/// Sends octets both ways over a TCP connection from one place to an address in the other.
+/// Sends octets in both directions over a TCP connection from one place to an address in the other.
 fn transfer(from: &Namespace, to: &Namespace, address: &str) {
     let address: Ipv6Addr = address.parse().unwrap();
     let listener = to.enter(|| TcpListener::bind((address, 7777)).unwrap());

@@ -49,8 +49,8 @@ fn a_key_rollover_loses_no_packet() {
     let reaches = || testbed.node.ping(1, "56", "2001:db8:9::9").contains("1 received");
     wait_for("a way out", reaches);
 
-    let words = ["ping", "-nq", "-i", "0.05", "-w", "600", "2001:db8:9::9"];
-    let pings = Running(testbed.node.command(&words).stdout(Stdio::piped()).spawn().unwrap());
+    let arguments = ["ping", "-nq", "-i", "0.05", "-w", "600", "2001:db8:9::9"];
+    let pings = Running(testbed.node.command(&arguments).stdout(Stdio::piped()).spawn().unwrap());
     let (table, key_file) = (testbed.file("mobiles.toml"), testbed.file("mr.key"));
     let old = fs::read_to_string(&table).unwrap();
     let next = run(Command::new(BINARY).args(["keygen"]));
@@ -78,7 +78,7 @@ fn a_key_rollover_loses_no_packet() {
     let pid = nix::unistd::Pid::from_raw(i32::try_from(pings.0.id()).unwrap());
     nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGINT).unwrap();
     let mut pings = pings;
-    let mut told = String::new();
-    std::io::Read::read_to_string(pings.0.stdout.as_mut().unwrap(), &mut told).unwrap();
-    assert!(told.contains(" 0% packet loss"), "{told}\n{}", log());
+    let mut output = String::new();
+    std::io::Read::read_to_string(pings.0.stdout.as_mut().unwrap(), &mut output).unwrap();
+    assert!(output.contains(" 0% packet loss"), "{output}\n{}", log());
 }

@@ -27,15 +27,15 @@ fn a_killed_mobile_router_recovers_also_after_a_move() {
     let prefix = "home prefix 2001:db8:1::/64 valid";
     wait_for("mobile prefix discovery", || testbed.show("mr", "timers").contains(prefix));
 
-    let words = ["ping", "-nq", "-i", "0.005", "-c", "500", "-W", "2", "2001:db8:9::9"];
-    let pings = testbed.node.command(&words).stdout(Stdio::piped()).spawn().unwrap();
+    let arguments = ["ping", "-nq", "-i", "0.005", "-c", "500", "-W", "2", "2001:db8:9::9"];
+    let pings = testbed.node.command(&arguments).stdout(Stdio::piped()).spawn().unwrap();
     sleep(Duration::from_millis(300));
     drop(router);
     sleep(Duration::from_millis(300));
     let router = testbed.start_router("");
     wait_for("bound again", || testbed.show("mr", "bindings").contains("bound"));
-    let told = String::from_utf8(pings.wait_with_output().unwrap().stdout).unwrap();
-    assert!(told.contains("500 packets transmitted, 500 received"), "{told}");
+    let output = String::from_utf8(pings.wait_with_output().unwrap().stdout).unwrap();
+    assert!(output.contains("500 packets transmitted, 500 received"), "{output}");
 
     drop(router);
     drop(radvd);
@@ -71,9 +71,9 @@ fn forged_sources_of_the_mobile_router_are_dropped() {
     let _router = testbed.start_router("");
     testbed.await_binding("2001:db8:2:");
     let ping = |source: &str, to: &str, timeout: &str| {
-        // More than one: the first may go the kernel's way.
-        let words = ["ping", "-nqc3", "-i0.05", "-W", timeout, "-s777", "-I", source, to];
-        testbed.node.command(&words).output().unwrap().status.success()
+        // More than one: the first may take the path of the kernel.
+        let arguments = ["ping", "-nqc3", "-i0.05", "-W", timeout, "-s777", "-I", source, to];
+        testbed.node.command(&arguments).output().unwrap().status.success()
     };
     wait_for("a way out", || ping("2001:db8:100::2", "2001:db8:9::9", "0.3"));
     let before = strays(&testbed);

@@ -48,7 +48,7 @@ impl Providers {
         self.folder.path().join(name)
     }
 
-    /// A provider's router advertises its prefix, until the answer is dropped or told to end.
+    /// A provider's router advertises its prefix, until the returned value is dropped or ended.
     fn advertise(&self, provider: usize) -> Running {
         let (conf, pid) = (self.file(&format!("radvd{provider}.conf")), self.file(&format!("radvd{provider}.pid")));
         let prefix = PREFIXES[provider];

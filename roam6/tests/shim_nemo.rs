@@ -1,5 +1,5 @@
 //! Shim6 beside NEMO: a node in a mobile network has a provider of its own too. Its ULID is of the mobile network; when the
-//! mobile router is lost its conversation goes by the other provider, and comes back with the router (RFC 5533, RFC 3963).
+//! mobile router is lost its connection continues by the other provider, and comes back with the router (RFC 5533, RFC 3963).
 
 #![allow(clippy::disallowed_methods, reason = "it waits for real processes")]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, reason = "a test fails where it stands")]
@@ -61,10 +61,10 @@ impl Scene {
         place.roam6(&path)
     }
 
-    /// What the node's daemon is asked.
-    fn ask(&self, words: &[&str]) -> Command {
+    /// A command to the node's daemon.
+    fn ask(&self, arguments: &[&str]) -> Command {
         let mut command = self.testbed.node.command(&[BINARY]);
-        command.args(words).arg("--run-dir").arg(self.testbed.file("node").join("run"));
+        command.args(arguments).arg("--run-dir").arg(self.testbed.file("node").join("run"));
         command
     }
 
@@ -80,11 +80,11 @@ impl Scene {
         established.map(path).collect()
     }
 
-    /// A packet each way by the ULIDs, of a socket with this mark.
+    /// A packet in each direction by the ULIDs, from a socket with this mark.
     fn ping(&self, mark: &str) -> bool {
         let Addresses { ulid, peer, .. } = &self.addresses;
-        let words = ["ping", "-nq", "-c1", "-W1", "-s", "400", "-m", mark, "-I", ulid, peer];
-        self.testbed.node.command(&words).output().unwrap().status.success()
+        let arguments = ["ping", "-nq", "-c1", "-W1", "-s", "400", "-m", mark, "-I", ulid, peer];
+        self.testbed.node.command(&arguments).output().unwrap().status.success()
     }
 
     /// Packets the node has sent by its own provider.
@@ -105,8 +105,8 @@ impl Scene {
 /// Makes a set of addresses, one in each prefix.
 fn generate(testbed: &Testbed, file: &str, prefixes: &[&str]) -> Vec<String> {
     let path: PathBuf = testbed.file(file);
-    let words = prefixes.iter().flat_map(|prefix| ["--prefix", prefix]);
-    run(Command::new(BINARY).args(["hba", "generate"]).args(words).arg(&path));
+    let arguments = prefixes.iter().flat_map(|prefix| ["--prefix", prefix]);
+    run(Command::new(BINARY).args(["hba", "generate"]).args(arguments).arg(&path));
     let shown: Value =
         serde_json::from_str(&run(Command::new(BINARY).args(["cga", "show", "--json"]).arg(&path))).unwrap();
     serde_json::from_value(shown["addresses"].clone()).unwrap()
@@ -124,12 +124,12 @@ fn a_shim6_context_survives_the_loss_of_the_mobile_router() {
     let _peer = scene.shim(&scene.correspondent, "peer", "\"eth0\"");
     let _node = scene.shim(&scene.testbed.node, "node", "\"eth0\", \"eth1\"");
     wait_for("the node's daemon", || scene.ask(&["show", "links"]).output().unwrap().status.success());
-    let told = scene.testbed.file("told");
+    let events = scene.testbed.file("told");
     let mut watch = scene.ask(&["watch", "--json"]);
-    let _watch = Running(watch.stdout(File::create(&told).unwrap()).stderr(Stdio::null()).spawn().unwrap());
-    wait_for("the present state", || fs::metadata(&told).is_ok_and(|file| file.len() > 0));
+    let _watch = Running(watch.stdout(File::create(&events).unwrap()).stderr(Stdio::null()).spawn().unwrap());
+    wait_for("the present state", || fs::metadata(&events).is_ok_and(|file| file.len() > 0));
     scene.talk_until("a context", ulid);
-    // An application that knows of paths marks its sockets; all others stay where they are.
+    // An application aware of paths marks its sockets; all others keep their path.
     let Addresses { peer, .. } = &scene.addresses;
     run(&mut scene.ask(&["shim", "use", other, peer, "--mark", "7"]));
     wait_for("a fork", || scene.paths().contains(&(7, other.clone())));
@@ -149,8 +149,8 @@ fn a_shim6_context_survives_the_loss_of_the_mobile_router() {
     );
     scene.talk_until("the mobile router again", ulid);
     assert!(scene.ping("0"));
-    let told = fs::read_to_string(told).unwrap();
+    let events = fs::read_to_string(events).unwrap();
     for event in ["context_up", "path_lost", "path_changed"] {
-        assert!(told.contains(&format!("\"event\":\"{event}\"")), "{event}: {told}");
+        assert!(events.contains(&format!("\"event\":\"{event}\"")), "{event}: {events}");
     }
 }

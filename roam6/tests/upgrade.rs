@@ -1,5 +1,5 @@
 //! An upgrade in place, at either end: the old program is killed, the new one takes over what it left, even where it reads
-//! its maps in another way. No packet is lost and no binding.
+//! its maps in another layout. No packet is lost and no binding.
 
 #![allow(clippy::disallowed_methods, reason = "it waits for real processes")]
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test fails where it stands")]
@@ -9,7 +9,7 @@ mod testbed;
 use std::process::{Child, Stdio};
 use testbed::{Namespace, Running, Testbed, wait_for};
 
-/// What the home agent has bound: the sequence number would tell of an update.
+/// What the home agent has bound: the sequence number would show an update.
 fn bound(testbed: &Testbed) -> Vec<String> {
     let shown = testbed.show("ha", "bindings");
     let row = shown.lines().find(|line| line.contains("2001:db8:1::100")).unwrap_or_default();
@@ -34,7 +34,7 @@ fn upgrade(testbed: &Testbed, who: &str, old: Running, start: impl FnOnce() -> R
     new
 }
 
-/// Echo requests from the node inside to the correspondent, 200 a second, until told to end.
+/// Echo requests from the node inside to the correspondent, 200 a second, until stopped.
 fn pings(testbed: &Testbed) -> Child {
     let words = ["ping", "-nq", "-i", "0.005", "-W", "2", "2001:db8:9::9"];
     testbed.node.command(&words).stdout(Stdio::piped()).spawn().unwrap()
@@ -42,7 +42,7 @@ fn pings(testbed: &Testbed) -> Child {
 
 /// Sent and received.
 fn end(pings: Child) -> (u32, u32) {
-    // ping answers an interrupt with its count.
+    // ping prints its count at an interrupt.
     nix::sys::signal::kill(nix::unistd::Pid::from_raw(pings.id().try_into().unwrap()), nix::sys::signal::SIGINT)
         .unwrap();
     let told = String::from_utf8(pings.wait_with_output().unwrap().stdout).unwrap();
@@ -73,6 +73,6 @@ fn an_upgrade_with_other_bpf_maps_loses_no_packet() {
     let _router = upgrade(&testbed, "mr", router, || testbed.start_router_with("bpf", ""));
     let (sent, received) = end(on_the_way);
     assert!(sent > 20, "{sent}");
-    // Of those sent last the answers may still be on their way.
+    // Replies to the last requests may still be in flight.
     assert!(sent - received <= 1, "{} of {sent} lost", sent - received);
 }

@@ -23,9 +23,9 @@ impl Testbed {
     }
 
     /// The visited link's router with these words of radvd's.
-    fn advertise_so(&self, words: &str) -> Running {
+    fn advertise_so(&self, options: &str) -> Running {
         let (conf, pid) = (self.file("radvd-own.conf"), self.file("radvd-own.pid"));
-        fs::write(&conf, format!("interface visit0 {{ AdvSendAdvert on; {words} }};\n")).unwrap();
+        fs::write(&conf, format!("interface visit0 {{ AdvSendAdvert on; {options} }};\n")).unwrap();
         self.agent.start(&["radvd", "-n", "-C", conf.to_str().unwrap(), "-p", pid.to_str().unwrap()])
     }
 
@@ -145,8 +145,8 @@ fn hosts_receive_rdnss_and_dnssl_options() {
     let seen = capture.end();
     seen.check();
     let fields = ["icmpv6.opt.rdnss", "icmpv6.opt.dnssl"];
-    let told = seen.fields("icmpv6.type == 134 && icmpv6.opt.rdnss", &fields);
-    let last = told.last().unwrap();
+    let advertisements = seen.fields("icmpv6.type == 134 && icmpv6.opt.rdnss", &fields);
+    let last = advertisements.last().unwrap();
     assert_eq!(
         (last[0].as_slice(), last[1].as_slice()),
         (&["2001:db8:2::53".to_owned()][..], &["example.org".to_owned()][..])

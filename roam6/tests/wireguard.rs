@@ -18,7 +18,7 @@ const NODE: &str = "[2001:db8:100::2]:5000";
 const PEER: &str = "[2001:db8:9::9]:5000";
 const EVERY: Duration = Duration::from_millis(20);
 
-/// Who sends: the node inside to its correspondent, or the other way round.
+/// Who sends: the node inside to its correspondent, or the reverse.
 #[derive(Clone, Copy, Debug)]
 enum Way {
     Out,
@@ -58,7 +58,7 @@ fn receive(to: &UdpSocket, arrived: &AtomicU64, over: &AtomicBool) -> Duration {
     longest
 }
 
-/// Sends steadily one way while `act` is done, until all goes well again: the longest time nothing arrived.
+/// Sends steadily one way while `act` is done, until packets arrive again: the longest time without one.
 fn silence(testbed: &Testbed, way: Way, act: impl FnOnce()) -> Duration {
     wait_or_report(
         "a way out",
@@ -75,7 +75,7 @@ fn silence(testbed: &Testbed, way: Way, act: impl FnOnce()) -> Duration {
         let end = End(&over);
         scope.spawn(|| {
             while !over.load(Relaxed) {
-                // Where there is no way at the moment the host says so.
+                // Without a route the host reports an error.
                 let _ = from.send(&[0; 100]);
                 sleep(EVERY);
             }

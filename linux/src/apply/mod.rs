@@ -207,9 +207,9 @@ impl Executor {
             requests.push(request);
             purposes.push((key, put));
         }
-        let answers = self.netlink.execute(&requests);
-        for ((key, put), answer) in purposes.into_iter().zip(answers) {
-            match (answer, put) {
+        let results = self.netlink.execute(&requests);
+        for ((key, put), result) in purposes.into_iter().zip(results) {
+            match (result, put) {
                 (Ok(()), _) => {}
                 (Err(why), Some(put)) => self.revert(&put, why),
                 (Err(why), None) => self.reports.push(Report::Host(HostReport::ItemRefused { key, why })),

@@ -73,9 +73,9 @@ impl Executor {
                 requests.push(request);
             }
         }
-        let answers = self.netlink.execute(&requests);
+        let results = self.netlink.execute(&requests);
         let before = keys.len();
-        let refused = keys.into_iter().zip(answers).filter(|(_, answer)| answer.is_err()).map(|(key, _)| key);
+        let refused = keys.into_iter().zip(results).filter(|(_, result)| result.is_err()).map(|(key, _)| key);
         self.missing.extend(refused);
         before - self.missing.len()
     }

@@ -70,8 +70,8 @@ impl Executor {
 
     /// Reads the traffic counters of a context.
     pub(crate) fn sample(&mut self, now: Time, sample: &ActivityQuery) -> Option<Activity> {
-        let answer = self.shim.as_mut()?.sample(now, sample);
-        answer.unwrap_or_else(|error| {
+        let activity = self.shim.as_mut()?.sample(now, sample);
+        activity.unwrap_or_else(|error| {
             self.notice(error);
             None
         })

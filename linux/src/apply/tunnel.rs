@@ -67,8 +67,8 @@ impl Executor {
         Ok(())
     }
 
-    /// After the device or the MTU of `tunnel` has changed: installs its routes again, which lead to its remote prefixes,
-    /// and those of tunnels that lead through it.
+    /// After the device or the MTU of `tunnel` has changed: installs its routes to its remote prefixes again,
+    /// and those of tunnels nested in it.
     fn rewrite_routes(&mut self, tunnel: &Tunnel, depth: usize) {
         let target = NextHop::Tunnel(tunnel.id);
         for table in self.installed.tables() {
@@ -90,7 +90,7 @@ impl Executor {
         }
     }
 
-    /// The other tunnels with a path that leads into `tunnel`.
+    /// The other tunnels with a path through `tunnel`.
     fn nested_tunnels(&self, tunnel: &Tunnel) -> BTreeSet<TunnelId> {
         let last = |prefix: &Prefix| Ipv6Addr::from_bits(prefix.address().to_bits() | !mask(*prefix));
         let inside = |prefix: &Prefix| (prefix.address(), TunnelId(0))..=(last(prefix), TunnelId(u32::MAX));

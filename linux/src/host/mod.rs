@@ -174,8 +174,8 @@ impl Host {
                 Output::Put(put) => self.executor.put(put),
                 Output::Drop(key) => self.executor.drop(&key),
                 Output::ActivityQuery(sample) => {
-                    let answer = self.executor.sample(self.clock.now(), &sample);
-                    answer.into_iter().for_each(|activity| self.queue_input(Input::Activity(activity)));
+                    let activity = self.executor.sample(self.clock.now(), &sample);
+                    activity.into_iter().for_each(|activity| self.queue_input(Input::Activity(activity)));
                 }
                 Output::Frame(frame) => self.send_frame(frame),
                 Output::Report(value) => report(value),

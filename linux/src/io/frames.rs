@@ -56,11 +56,11 @@ struct TapDevice {
 }
 
 impl Frames {
-    /// No sockets yet; they will be registered with `waits`.
-    pub(crate) fn open(waits: &Epoll) -> Result<Frames, Error> {
-        let waits = Epoll(waits.0.try_clone().context("epoll")?);
+    /// No sockets yet; they will be registered with `epoll`.
+    pub(crate) fn open(epoll: &Epoll) -> Result<Frames, Error> {
+        let epoll = Epoll(epoll.0.try_clone().context("epoll")?);
         let buffers = vec![vec![0; LARGEST]; CALL_BATCH];
-        Ok(Frames { epoll: waits, sockets: VecMap::new(), tap_devices: VecMap::new(), buffers, send_queue: Vec::new() })
+        Ok(Frames { epoll, sockets: VecMap::new(), tap_devices: VecMap::new(), buffers, send_queue: Vec::new() })
     }
 
     /// The interface of an epoll token, if it is that of a frame socket.
@@ -108,13 +108,13 @@ impl Frames {
                 return Err(Error::new(format_args!("create interface {name}"), "an interface of this name exists"));
             }
             let device = sys::open_tun(name, libc::IFF_TAP).context(format_args!("create interface {name}"))?;
-            let made = find(&mut netlink, name)?.ok_or_else(|| Error::new(name, "no such interface"))?;
-            let link = LinkId(made.index);
+            let tap = find(&mut netlink, name)?.ok_or_else(|| Error::new(name, "no such interface"))?;
+            let link = LinkId(tap.index);
             self.watch(&device, link)?;
             self.tap_devices.insert(name.to_owned(), TapDevice { link, device });
         }
-        let Some(made) = self.tap_devices.get(name) else { return Ok(()) };
-        let change = LinkChange::of(made.link.0).up().with(libc::IFLA_ADDRESS, &interface.address.0).mtu(interface.mtu);
+        let Some(tap) = self.tap_devices.get(name) else { return Ok(()) };
+        let change = LinkChange::of(tap.link.0).up().with(libc::IFLA_ADDRESS, &interface.address.0).mtu(interface.mtu);
         change_link(&mut netlink, name, Request::change(Message::new(libc::RTM_SETLINK, &change)))
     }
 
@@ -130,8 +130,8 @@ impl Frames {
             receive_batch(&frame_socket.socket, link, most, &mut self.buffers, &mut frames);
         }
         if let Some(buffer) = self.buffers.first_mut() {
-            for made in self.tap_devices.values().filter(|made| made.link == link) {
-                read_tap(&made.device, link, most, buffer, &mut frames);
+            for tap in self.tap_devices.values().filter(|tap| tap.link == link) {
+                read_tap(&tap.device, link, most, buffer, &mut frames);
             }
         }
         frames
@@ -140,10 +140,10 @@ impl Frames {
     /// Sends a frame. To a TAP device it is written at once, and received there; frames of packet sockets are queued
     /// until [`Frames::flush`].
     pub(crate) fn send(&mut self, frame: Frame) -> io::Result<()> {
-        if let Some(made) = self.tap_devices.values().find(|made| made.link == frame.link) {
+        if let Some(tap) = self.tap_devices.values().find(|tap| tap.link == frame.link) {
             let header = ethernet_header(&frame);
             let slices = [IoSlice::new(&header), IoSlice::new(&frame.bytes)];
-            return nix::sys::uio::writev(&made.device, &slices).map(drop).map_err(io::Error::from);
+            return nix::sys::uio::writev(&tap.device, &slices).map(drop).map_err(io::Error::from);
         }
         if !self.sockets.contains_key(&socket_key(&frame)) {
             return Err(io::Error::from(io::ErrorKind::NotConnected));
@@ -154,8 +154,8 @@ impl Frames {
 
     /// Sends the queue, many frames by one system call; a frame that cannot be sent is lost and reported to `lost`.
     pub(crate) fn flush(&mut self, mut lost: impl FnMut(LinkId, Errno)) {
-        let leaving = std::mem::take(&mut self.send_queue);
-        let batches = leaving
+        let queue = std::mem::take(&mut self.send_queue);
+        let batches = queue
             .chunk_by(|one, other| socket_key(one) == socket_key(other))
             .flat_map(|batch| batch.chunks(CALL_BATCH));
         for batch in batches {
@@ -239,8 +239,8 @@ fn send_batch(socket: &OwnedFd, frames: &[Frame]) -> Result<usize, Errno> {
     let slices: Vec<[IoSlice<'_>; 2]> =
         both.map(|(header, frame)| [IoSlice::new(header), IoSlice::new(&frame.bytes)]).collect();
     let mut headers: MultiHeaders<SockaddrIn6> = MultiHeaders::preallocate(slices.len(), None);
-    let nowhere: Vec<Option<SockaddrIn6>> = vec![None; slices.len()];
-    let sent = sendmmsg(socket.as_raw_fd(), &mut headers, &slices, nowhere, [], MsgFlags::empty())?;
+    let destinations: Vec<Option<SockaddrIn6>> = vec![None; slices.len()];
+    let sent = sendmmsg(socket.as_raw_fd(), &mut headers, &slices, destinations, [], MsgFlags::empty())?;
     Ok(sent.count())
 }
 

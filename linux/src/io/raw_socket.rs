@@ -28,7 +28,7 @@ pub(crate) struct RawSocket {
     buffer: Vec<u8>,
 }
 
-/// A message, and what the kernel says about it.
+/// A message, and its ancillary data.
 struct ReceivedMessage {
     length: usize,
     header: Header,
@@ -53,7 +53,7 @@ impl RawSocket {
         Ok(RawSocket { protocol, socket, buffer: vec![0; LARGEST] })
     }
 
-    /// Receives one packet, if there is one, with a header made of what the kernel says about it.
+    /// Receives one packet, if there is one, with a header made of its ancillary data.
     pub(crate) fn receive(&mut self) -> io::Result<Option<Packet>> {
         let ReceivedMessage { length, header, link } = match self.receive_message() {
             Ok(received) => received,

@@ -107,16 +107,16 @@ pub fn connections() -> Result<Connections, Error> {
     let mut diag = Diag::open()?;
     let mut found: BTreeMap<(u32, net::SocketAddr), Connection> = BTreeMap::new();
     let mut left_out = 0;
-    for answer in diag.dump(PROTOCOL_MPTCP)? {
-        let Some(connection) = read_connection(&answer) else { continue };
+    for reply in diag.dump(PROTOCOL_MPTCP)? {
+        let Some(connection) = read_connection(&reply) else { continue };
         if found.len() < MAX_CONNECTIONS {
             found.insert((connection.token, connection.local), connection);
         } else {
             left_out += 1;
         }
     }
-    for answer in diag.dump(PROTOCOL_TCP)? {
-        let Some((token, subflow)) = read_subflow(&answer) else { continue };
+    for reply in diag.dump(PROTOCOL_TCP)? {
+        let Some((token, subflow)) = read_subflow(&reply) else { continue };
         let of_token = found.range_mut((token, UNKNOWN_ADDRESS)..).take_while(|((of, _), _)| *of == token);
         // Without a token, as after a fallback, a connection is identified by its addresses.
         let mut own = of_token.map(|(_, connection)| connection);
@@ -187,7 +187,7 @@ const BY_FAMILY: u16 = 20;
 const DESTROY: u16 = 21;
 const PROTOCOL_TCP: u32 = protocol::TCP as u32;
 const PROTOCOL_MPTCP: u32 = 262;
-/// Attributes of a request and of answers (linux/inet_diag.h).
+/// Attributes of requests and replies (linux/inet_diag.h).
 const REQUEST_PROTOCOL: u16 = 3;
 const INFO: u16 = 2;
 const ULP_INFO: u16 = 19;
@@ -207,7 +207,7 @@ const STATES: u32 = 0xfff & !(1 << 10);
 const SOCKET: usize = 48;
 const NO_COOKIE: [u8; 8] = [0xff; 8];
 /// Octets before the attributes of a reply (`struct inet_diag_msg`).
-const ANSWER: usize = 72;
+const REPLY_HEADER: usize = 72;
 
 /// A sock_diag socket.
 struct Diag {
@@ -221,23 +221,23 @@ impl Diag {
 
     /// All sockets of a protocol, of both families.
     fn dump(&mut self, protocol: u32) -> Result<Vec<Vec<u8>>, Error> {
-        let mut answers = Vec::new();
+        let mut replies = Vec::new();
         for family in [libc::AF_INET6, libc::AF_INET] {
-            self.dump_family(u8::try_from(family).unwrap_or_default(), protocol, &mut answers)?;
+            self.dump_family(u8::try_from(family).unwrap_or_default(), protocol, &mut replies)?;
         }
-        Ok(answers)
+        Ok(replies)
     }
 
-    fn dump_family(&mut self, family: u8, protocol: u32, answers: &mut Vec<Vec<u8>>) -> Result<(), Error> {
+    fn dump_family(&mut self, family: u8, protocol: u32, replies: &mut Vec<Vec<u8>>) -> Result<(), Error> {
         let short = u8::try_from(protocol).unwrap_or(255);
         let mut request = vec![family, short, 1 << (INFO - 1), 0];
         request.extend(STATES.to_ne_bytes());
         request.extend([0; SOCKET]);
         request.extend(attribute(REQUEST_PROTOCOL, &protocol.to_ne_bytes()));
-        self.ask(BY_FAMILY, NLM_F_DUMP, &request, answers)
+        self.ask(BY_FAMILY, NLM_F_DUMP, &request, replies)
     }
 
-    /// Closes a subflow with a reset; its connection goes on with the others.
+    /// Resets a subflow; its connection continues on the others.
     fn close(&mut self, subflow: &Subflow) -> Result<(), Error> {
         let (net::SocketAddr::V6(local), net::SocketAddr::V6(remote)) = (subflow.local, subflow.remote) else {
             return Ok(());
@@ -254,17 +254,17 @@ impl Diag {
     }
 
     /// Sends a request, and appends all replies.
-    fn ask(&mut self, kind: u16, flags: u16, request: &[u8], answers: &mut Vec<Vec<u8>>) -> Result<(), Error> {
+    fn ask(&mut self, kind: u16, flags: u16, request: &[u8], replies: &mut Vec<Vec<u8>>) -> Result<(), Error> {
         // A kernel without this sock_diag module has no such sockets either, or cannot show them.
-        let take = |message: &NetlinkBuffer<&[u8]>| answers.push(message.payload().to_vec());
+        let take = |message: &NetlinkBuffer<&[u8]>| replies.push(message.payload().to_vec());
         let done = exchange(&self.socket, &encode(kind, flags, 0, request), 0, take);
         done.map(drop).map_err(|(_, why)| Error::new("connections", why))
     }
 }
 
-fn read_connection(answer: &[u8]) -> Option<Connection> {
-    let socket = read_socket(answer)?;
-    let info = find(answer.get(ANSWER..)?, INFO)?;
+fn read_connection(reply: &[u8]) -> Option<Connection> {
+    let socket = read_socket(reply)?;
+    let info = find(reply.get(REPLY_HEADER..)?, INFO)?;
     // `struct mptcp_info`, which is shorter in older kernels.
     Some(Connection {
         token: number(info, 12),
@@ -280,9 +280,9 @@ fn read_connection(answer: &[u8]) -> Option<Connection> {
 }
 
 /// A subflow and the token of its connection; `None` if the socket is no subflow.
-fn read_subflow(answer: &[u8]) -> Option<(u32, Subflow)> {
-    let socket = read_socket(answer)?;
-    let attributes = answer.get(ANSWER..)?;
+fn read_subflow(reply: &[u8]) -> Option<(u32, Subflow)> {
+    let socket = read_socket(reply)?;
+    let attributes = reply.get(REPLY_HEADER..)?;
     let mptcp = find(find(attributes, ULP_INFO)?, ULP_MPTCP)?;
     let (mut token, mut flags, mut local_id, mut remote_id) = (0, 0, 0, 0);
     for (kind, value) in parse_attributes(mptcp) {
@@ -315,7 +315,7 @@ fn read_subflow(answer: &[u8]) -> Option<(u32, Subflow)> {
     Some((token, subflow))
 }
 
-/// What every answer begins with.
+/// The fixed fields of a reply.
 struct SocketAddresses {
     local: net::SocketAddr,
     remote: net::SocketAddr,
@@ -323,15 +323,15 @@ struct SocketAddresses {
     link: u32,
 }
 
-fn read_socket(answer: &[u8]) -> Option<SocketAddresses> {
+fn read_socket(reply: &[u8]) -> Option<SocketAddresses> {
     let address = |at: usize| -> Option<IpAddr> {
-        let octets: [u8; 16] = *answer.get(at..)?.first_chunk()?;
+        let octets: [u8; 16] = *reply.get(at..)?.first_chunk()?;
         let [a, b, c, d, ..] = octets;
-        let is_6 = i32::from(*answer.first()?) == libc::AF_INET6;
+        let is_6 = i32::from(*reply.first()?) == libc::AF_INET6;
         Some(if is_6 { Ipv6Addr::from(octets).into() } else { Ipv4Addr::new(a, b, c, d).into() })
     };
-    let port = |at: usize| Some(u16::from_be_bytes(*answer.get(at..)?.first_chunk()?));
-    let state = match *answer.get(1)? {
+    let port = |at: usize| Some(u16::from_be_bytes(*reply.get(at..)?.first_chunk()?));
+    let state = match *reply.get(1)? {
         1 => State::Established,
         2 => State::SynSent,
         3 | 12 => State::SynReceived,
@@ -349,7 +349,7 @@ fn read_socket(answer: &[u8]) -> Option<SocketAddresses> {
         local: net::SocketAddr::new(address(8)?, port(4)?),
         remote: net::SocketAddr::new(address(24)?, port(6)?),
         state,
-        link: number(answer, 40),
+        link: number(reply, 40),
     })
 }
 

@@ -58,7 +58,7 @@ impl PathManager {
     /// The kernel has no MPTCP.
     pub(super) fn open() -> Result<PathManager, Error> {
         let (family, about) = Family::open(b"mptcp_pm\0")?.ok_or_else(|| Error::new("MPTCP", "the kernel has none"))?;
-        let groups = about.iter().find_map(|answer| find(answer, FAMILY_GROUPS));
+        let groups = about.iter().find_map(|reply| find(reply, FAMILY_GROUPS));
         Ok(PathManager { family, events_group: groups.and_then(|groups| group(groups, EVENTS)) })
     }
 
@@ -75,9 +75,9 @@ impl PathManager {
     /// # Errors
     /// The kernel's.
     pub(super) fn endpoints(&mut self) -> Result<Vec<KernelEndpoint>, Error> {
-        let answers =
+        let replies =
             self.family.request(GET_ADDRESS, NLM_F_DUMP, &[]).map_err(|(_, why)| Error::new("MPTCP endpoints", why))?;
-        Ok(answers.iter().filter_map(|answer| read(answer)).collect())
+        Ok(replies.iter().filter_map(|reply| read(reply)).collect())
     }
 
     pub(super) fn add(&mut self, endpoint: &MptcpEndpoint) -> Result<(), Error> {
@@ -107,8 +107,8 @@ impl PathManager {
 
     pub(super) fn limits(&mut self) -> Result<MptcpLimits, Error> {
         let what = "MPTCP limits";
-        let answers = self.family.request(GET_LIMITS, NLM_F_ACK, &[]).map_err(|(_, why)| Error::new(what, why))?;
-        let value = |kind| answers.iter().find_map(|answer| u32_of(find(answer, kind)?));
+        let replies = self.family.request(GET_LIMITS, NLM_F_ACK, &[]).map_err(|(_, why)| Error::new(what, why))?;
+        let value = |kind| replies.iter().find_map(|reply| u32_of(find(reply, kind)?));
         match (value(SUBFLOWS), value(ACCEPTED)) {
             (Some(subflows), Some(accepted)) => Ok(MptcpLimits { subflows, add_addr_accepted: accepted }),
             _ => Err(Error::new(what, "the kernel does not report them")),
@@ -140,8 +140,8 @@ fn flags(flags: MptcpEndpointFlags) -> u32 {
     bit(flags.signal, SIGNAL) | bit(flags.subflow, SUBFLOW) | bit(flags.backup, BACKUP)
 }
 
-fn read(answer: &[u8]) -> Option<KernelEndpoint> {
-    let inside = find(answer, ADDRESS)?;
+fn read(reply: &[u8]) -> Option<KernelEndpoint> {
+    let inside = find(reply, ADDRESS)?;
     let octets: [u8; 16] = find(inside, ADDRESS_6)?.try_into().ok()?;
     let flags = find(inside, ADDRESS_FLAGS).and_then(u32_of).unwrap_or_default();
     if flags & IMPLICIT != 0 || find(inside, ADDRESS_PORT).is_some_and(|port| port != [0, 0]) {

@@ -37,13 +37,13 @@ impl Family {
     pub(crate) fn open(name: &[u8]) -> Result<Option<(Family, Answers)>, Error> {
         let what = "generic netlink socket";
         let mut family = Family { socket: open(protocols::NETLINK_GENERIC, what)?, number: CONTROL, sequence: 0 };
-        let answers = match family.request(CONTROL_GET_FAMILY, NLM_F_ACK, &attribute(FAMILY_NAME, name)) {
+        let replies = match family.request(CONTROL_GET_FAMILY, NLM_F_ACK, &attribute(FAMILY_NAME, name)) {
             Err((Errno::ENOENT, _)) => return Ok(None),
             other => other.map_err(|(_, why)| Error::new(what, why))?,
         };
-        let number = answers.iter().find_map(|answer| u16_of(find(answer, FAMILY_ID)?));
+        let number = replies.iter().find_map(|reply| u16_of(find(reply, FAMILY_ID)?));
         family.number = number.ok_or_else(|| Error::new(what, "the kernel did not report its number"))?;
-        Ok(Some((family, answers)))
+        Ok(Some((family, replies)))
     }
 
     /// Sends a request and returns all replies.
@@ -52,10 +52,10 @@ impl Family {
         let version = if self.number == CONTROL { CONTROL_VERSION } else { VERSION };
         let body = [&[command, version, 0, 0][..], attributes].concat();
         let request = encode(self.number, flags, self.sequence, &body);
-        let mut answers = Vec::new();
+        let mut replies = Vec::new();
         exchange(&self.socket, &request, self.sequence, |message| {
-            answers.extend(message.payload().get(GENERIC_HEADER..).map(<[u8]>::to_vec));
+            replies.extend(message.payload().get(GENERIC_HEADER..).map(<[u8]>::to_vec));
         })?;
-        Ok(answers)
+        Ok(replies)
     }
 }

@@ -107,17 +107,17 @@ impl Netlink {
 
     /// Executes `requests` in order and returns one result for each.
     pub(crate) fn execute(&mut self, requests: &[Request]) -> Vec<RequestResult> {
-        let mut answers = Vec::with_capacity(requests.len());
+        let mut results = Vec::with_capacity(requests.len());
         for batch in requests.chunks(MAX_PIPELINED) {
             match self.exchange(batch) {
-                Ok(batch) => answers.extend(batch),
-                Err(error) => answers.extend(batch.iter().map(|_| Err(error.to_string()))),
+                Ok(batch) => results.extend(batch),
+                Err(error) => results.extend(batch.iter().map(|_| Err(error.to_string()))),
             }
         }
-        answers
+        results
     }
 
-    /// Dumps a table. If it changes meanwhile, the dump may be incomplete and says so; then it is repeated.
+    /// Dumps a table. If it changes meanwhile, the dump may be marked as interrupted; then it is repeated.
     ///
     /// # Errors
     /// The kernel's, or the table changed during each attempt.
@@ -150,8 +150,8 @@ impl Netlink {
         self.socket.send(&request, 0).context(what)?;
         loop {
             self.receive().context(what)?;
-            if let Some(answer) = messages(&self.buffer).iter().find(|answer| answer.sequence_number() == sequence) {
-                return Ok(decode(answer));
+            if let Some(reply) = messages(&self.buffer).iter().find(|reply| reply.sequence_number() == sequence) {
+                return Ok(decode(reply));
             }
         }
     }
@@ -177,7 +177,7 @@ impl Netlink {
             open.insert(sequence, position);
         }
         self.socket.send(&bytes, 0).context(what)?;
-        let mut answers: Vec<RequestResult> = batch.iter().map(|_| Ok(())).collect();
+        let mut results: Vec<RequestResult> = batch.iter().map(|_| Ok(())).collect();
         while !open.is_empty() {
             self.receive().context(what)?;
             for datagram in messages(&self.buffer) {
@@ -185,14 +185,14 @@ impl Netlink {
                     continue;
                 };
                 let forgiven = batch.get(position).map_or(&[][..], |request| request.ignored_errors);
-                if let (Some((errno, why)), Some(answer)) = (error_of(&datagram), answers.get_mut(position))
+                if let (Some((errno, why)), Some(result)) = (error_of(&datagram), results.get_mut(position))
                     && !forgiven.contains(&errno)
                 {
-                    *answer = Err(why);
+                    *result = Err(why);
                 }
             }
         }
-        Ok(answers)
+        Ok(results)
     }
 
     fn append(&mut self, bytes: &mut Vec<u8>, message: &Message, flags: u16) -> u32 {
@@ -307,8 +307,8 @@ pub(crate) fn error_of(message: &NetlinkBuffer<&[u8]>) -> Option<(Errno, String)
         return None;
     }
     let errno = Errno::from_raw(code.saturating_neg());
-    let words = payload.get(ERROR_HEAD..).and_then(|attributes| find(attributes, NLMSGERR_ATTR_MSG)).map(text_of);
-    Some((errno, words.map_or_else(|| errno.desc().to_owned(), |words| format!("{words} ({})", errno.desc()))))
+    let text = payload.get(ERROR_HEAD..).and_then(|attributes| find(attributes, NLMSGERR_ATTR_MSG)).map(text_of);
+    Some((errno, text.map_or_else(|| errno.desc().to_owned(), |text| format!("{text} ({})", errno.desc()))))
 }
 
 #[cfg(test)]
@@ -334,15 +334,15 @@ mod tests {
         let own = socket.bind_auto().unwrap();
         socket.connect(&address).unwrap();
         let interface = |name| LinkChange::named(name).octets();
-        let answers = [
+        let replies = [
             part(libc::RTM_NEWLINK, 1, 0, &interface("one0")),
             part(DONE, 1, NLM_F_DUMP_INTR, &[0; 4]),
             part(libc::RTM_NEWLINK, 2, 0, &interface("one0")),
             part(libc::RTM_NEWLINK, 2, 0, &interface("two0")),
             part(DONE, 2, 0, &[0; 4]),
         ];
-        for answer in answers {
-            kernel.send_to(&answer, &own, 0).unwrap();
+        for reply in replies {
+            kernel.send_to(&reply, &own, 0).unwrap();
         }
         let mut netlink = Netlink { socket, sequence: 0, buffer: Vec::new() };
         let messages = netlink.dump(link::dump()).unwrap();

@@ -93,10 +93,10 @@ impl Nftables {
     fn exchange(&self, bytes: &[u8], last: usize) -> Result<Option<(Errno, String)>, Error> {
         self.0.send(bytes, 0).context("nftables")?;
         loop {
-            let mut answer = Vec::with_capacity(16 * 1024);
+            let mut reply = Vec::with_capacity(16 * 1024);
             // The reply is queued before the request returns; no reply means that there is no nftables.
-            self.0.recv(&mut answer, libc::MSG_DONTWAIT).context("nftables")?;
-            for message in messages(&answer) {
+            self.0.recv(&mut reply, libc::MSG_DONTWAIT).context("nftables")?;
+            for message in messages(&reply) {
                 let refused = error_of(&message);
                 let acknowledged = message.message_type() == ERROR && message.sequence_number() as usize == last;
                 if refused.is_some() || acknowledged {

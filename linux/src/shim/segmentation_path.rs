@@ -1,6 +1,6 @@
 //! The devices on which the kernel segments GSO packets before they get the payload extension header, because it can
 //! segment none that has it: a macvlan without GSO, over one end of a veth pair. What leaves by it meets the program
-//! `cut` and goes on to the uplink.
+//! `cut` and continues to the uplink.
 
 use crate::error::{Context, Error};
 use crate::netlink::attribute::attribute;
@@ -79,6 +79,6 @@ fn index_of(name: &str) -> Result<u32, Error> {
 }
 
 fn ask(netlink: &mut Netlink, name: &str, request: Request) -> Result<(), Error> {
-    let answer = netlink.execute(&[request]).pop().unwrap_or(Ok(()));
-    answer.map_err(|why| Error::new(format_args!("device {name}"), why))
+    let result = netlink.execute(&[request]).pop().unwrap_or(Ok(()));
+    result.map_err(|why| Error::new(format_args!("device {name}"), why))
 }

@@ -84,7 +84,7 @@ const LEAVE: Program = Program::Egress { ethernet: true };
 const ARRIVE: Program = Program::Ingress { ethernet: true };
 const UDP: [u8; 12] = [0x13, 0x88, 0x13, 0x89, 0, 12, 0xab, 0xcd, 1, 2, 3, 4];
 
-macro_rules! stage_or_skip {
+macro_rules! programs_or_skip {
     ($name:literal) => {
         match netns_host::obstacle() {
             None => ShimPrograms::new(),
@@ -96,7 +96,7 @@ macro_rules! stage_or_skip {
 #[test]
 #[rustfmt::skip]
 fn shim_programs_give_each_packet_its_verdict() {
-    let mut stage = stage_or_skip!("shim_programs_give_each_packet_its_verdict");
+    let mut programs = programs_or_skip!("shim_programs_give_each_packet_its_verdict");
     let (ulids, locators) = (pair(ULID, PEER), pair(LOCATOR, PEERS_LOCATOR));
     let (back, home) = (pair(PEERS_LOCATOR, LOCATOR), pair(PEER, ULID));
     let fragment = [&[17, 0, 0, 1, 0, 0, 0, 9][..], &UDP].concat();
@@ -136,16 +136,16 @@ fn shim_programs_give_each_packet_its_verdict() {
         ("a piece of no context goes nowhere", Program::Segmented, (packet(home, 17, &UDP), DROP, None)),
     ];
     for (says, program, (packet, verdict, out)) in fixtures {
-        let (got, after) = stage.run(program, &packet);
+        let (got, after) = programs.run(program, &packet);
         assert_eq!(got, verdict, "{says}");
         if let Some(out) = out {
             assert_eq!(after, out, "{says}");
         }
     }
     // Fragments, and options of 8, 64, 72 and 16 octets among them.
-    assert_eq!(stage.carried(0), [5, 52 + 60 + 60 + 116 + 124, 4, 60 + 68 + 52 + 76]);
-    assert_eq!(stage.carried(1), [1, 52, 0, 0]);
-    let handed: Vec<Vec<u8>> = std::iter::from_fn(|| stage.0.read_event()).filter_map(|event| match event {
+    assert_eq!(programs.carried(0), [5, 52 + 60 + 60 + 116 + 124, 4, 60 + 68 + 52 + 76]);
+    assert_eq!(programs.carried(1), [1, 52, 0, 0]);
+    let handed: Vec<Vec<u8>> = std::iter::from_fn(|| programs.0.read_event()).filter_map(|event| match event {
         abi::Event::Packet { octets, .. } => Some(octets),
         _ => None,
     }).collect();
@@ -155,16 +155,16 @@ fn shim_programs_give_each_packet_its_verdict() {
 
 #[test]
 fn truncated_packets_are_handled_by_shim_programs() {
-    let mut stage = stage_or_skip!("truncated_packets_are_handled_by_shim_programs");
+    let mut programs = programs_or_skip!("truncated_packets_are_handled_by_shim_programs");
     let whole = shimmed(pair(PEERS_LOCATOR, LOCATOR), TAG_IN, 17, &UDP);
     let out = packet(pair(ULID, PEER), 17, &UDP);
     for length in 40..whole.len() {
-        let (verdict, _) = stage.run(ARRIVE, &whole[..length]);
+        let (verdict, _) = programs.run(ARRIVE, &whole[..length]);
         assert!([NEXT, DROP].contains(&verdict), "{length} octets");
     }
     for length in 40..out.len() {
         for program in [LEAVE, Program::Segmented] {
-            let (verdict, _) = stage.run(program, &out[..length]);
+            let (verdict, _) = programs.run(program, &out[..length]);
             assert!([NEXT, DROP, REDIRECT].contains(&verdict), "{length} octets");
         }
     }

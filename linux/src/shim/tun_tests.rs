@@ -109,7 +109,7 @@ impl Drop for End<'_> {
     }
 }
 
-/// Sends octets one way, and a reply back.
+/// Sends octets in one direction, and a reply back.
 fn carry(left: &mut TcpStream, right: &mut TcpStream) {
     let mut got = vec![0; OCTETS];
     std::thread::scope(|scope| {

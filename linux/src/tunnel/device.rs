@@ -79,8 +79,8 @@ pub(crate) fn address_of(interface: LinkId) -> Result<Option<LinkAddress>, Error
 /// The interface of this index, alone: there may be thousands.
 #[cfg(feature = "bpf")]
 fn link_by_index(interface: LinkId) -> Result<Option<Link>, Error> {
-    let answer = Netlink::open()?.get(link::get(interface))?;
-    Ok(if let Some(RtnlMessage::NewLink(link)) = answer { Some(link) } else { None })
+    let reply = Netlink::open()?.get(link::get(interface))?;
+    Ok(if let Some(RtnlMessage::NewLink(link)) = reply { Some(link) } else { None })
 }
 
 /// The interface of this name.
@@ -99,8 +99,8 @@ pub(crate) fn all(netlink: &mut Netlink) -> Result<Vec<Link>, Error> {
 /// # Errors
 /// The kernel's.
 pub(crate) fn change_link(netlink: &mut Netlink, device: &str, request: Request) -> Result<(), Error> {
-    let answers = netlink.execute(&[request]);
-    answers.into_iter().collect::<Result<(), String>>().map_err(|why| {
+    let results = netlink.execute(&[request]);
+    results.into_iter().collect::<Result<(), String>>().map_err(|why| {
         let unknown = why.contains("Unknown device type");
         let hint = if unknown { "; load the kernel module ip6_tunnel: modprobe ip6_tunnel" } else { "" };
         Error::new(format_args!("set up {device}"), format_args!("{why}{hint}"))

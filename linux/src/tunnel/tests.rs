@@ -1,6 +1,6 @@
 //! The TC programs, run by the kernel on single packets: packet in, verdict and packet out.
 
-macro_rules! stage_or_skip {
+macro_rules! testbed_or_skip {
     ($name:literal) => {
         match netns_host::obstacle() {
             None => TestHost::new(),
@@ -147,9 +147,9 @@ fn path(care_of: &str) -> TunnelPath {
 
 #[test]
 fn tc_programs_give_each_packet_its_verdict() {
-    let mut stage = stage_or_skip!("tc_programs_give_each_packet_its_verdict");
+    let mut testbed = testbed_or_skip!("tc_programs_give_each_packet_its_verdict");
     for fixture in encapsulation_cases().into_iter().chain(decapsulation_cases()).chain(ecn_cases()) {
-        let (moved, (verdict, out)) = stage.run_counted(&fixture);
+        let (moved, (verdict, out)) = testbed.run_counted(&fixture);
         assert_eq!(verdict, fixture.verdict, "{}", fixture.description);
         assert_eq!(moved, fixture.counter_changes(), "{}", fixture.description);
         let Some(expected) = fixture.out else { continue };
@@ -166,12 +166,12 @@ const TRIES: usize = 10;
 
 #[test]
 fn flow_cache_hits_only_the_same_flow() {
-    let mut stage = stage_or_skip!("flow_cache_hits_only_the_same_flow");
+    let mut testbed = testbed_or_skip!("flow_cache_hits_only_the_same_flow");
     for before in [Ip::udp(CN, MNN), Ip::udp(MNN, CN).within(COA, HA)] {
         for fixture in encapsulation_cases().into_iter().chain(decapsulation_cases()).chain(ecn_cases()) {
             let mut seen = || {
-                stage.run(&frame(&before.0));
-                let (verdict, out) = stage.run_again(&frame(&fixture.packet));
+                testbed.run(&frame(&before.0));
+                let (verdict, out) = testbed.run_again(&frame(&fixture.packet));
                 let out = fixture.mac_addresses.map(|_| without_label(&out[14..]));
                 (verdict, out)
             };
@@ -185,69 +185,69 @@ fn flow_cache_hits_only_the_same_flow() {
 
 #[test]
 fn flow_cache_is_void_once_the_tunnel_changes() {
-    let mut stage = stage_or_skip!("flow_cache_is_void_once_the_tunnel_changes");
+    let mut testbed = testbed_or_skip!("flow_cache_is_void_once_the_tunnel_changes");
     let packet = frame(&Ip::udp(MNN, CN).within(COA, HA).0);
-    let former = stage.tunnels.find(TunnelId(1)).unwrap();
+    let former = testbed.tunnels.find(TunnelId(1)).unwrap();
     let moved = Tunnel { paths: vec![path("2001:db8:2::3")], ..former.clone() };
-    assert_eq!([stage.run(&packet).0, stage.run_again(&packet).0], [REDIRECT; 2]);
-    stage.tunnels.put(&moved).unwrap();
-    assert_eq!(stage.run_again(&packet).0, DROP);
-    stage.tunnels.put(&former).unwrap();
-    assert_eq!([stage.run(&packet).0, stage.run_again(&packet).0], [REDIRECT; 2]);
-    stage.tunnels.drop(TunnelId(1)).unwrap();
-    assert_eq!(stage.run_again(&packet).0, DROP);
+    assert_eq!([testbed.run(&packet).0, testbed.run_again(&packet).0], [REDIRECT; 2]);
+    testbed.tunnels.put(&moved).unwrap();
+    assert_eq!(testbed.run_again(&packet).0, DROP);
+    testbed.tunnels.put(&former).unwrap();
+    assert_eq!([testbed.run(&packet).0, testbed.run_again(&packet).0], [REDIRECT; 2]);
+    testbed.tunnels.drop(TunnelId(1)).unwrap();
+    assert_eq!(testbed.run_again(&packet).0, DROP);
 }
 
 #[test]
 fn unchanged_tunnel_keeps_the_flow_cache() {
-    let mut stage = stage_or_skip!("unchanged_tunnel_keeps_the_flow_cache");
-    let tunnel = stage.tunnels.find(TunnelId(1)).unwrap();
-    let before = stage.tunnels.epoch();
-    stage.tunnels.put(&tunnel).unwrap();
-    assert_eq!(stage.tunnels.epoch(), before);
+    let mut testbed = testbed_or_skip!("unchanged_tunnel_keeps_the_flow_cache");
+    let tunnel = testbed.tunnels.find(TunnelId(1)).unwrap();
+    let before = testbed.tunnels.epoch();
+    testbed.tunnels.put(&tunnel).unwrap();
+    assert_eq!(testbed.tunnels.epoch(), before);
     // Prefixes of more lengths than the tables hold: each time the addition is retried.
     let far = (33..53).map(|length| Prefix::new("2001:db9::".parse().unwrap(), length).unwrap()).collect();
     let crowded = Tunnel { remote_prefixes: far, ..tunnel };
-    assert!(stage.tunnels.put(&crowded).is_err() && stage.tunnels.put(&crowded).is_err());
+    assert!(testbed.tunnels.put(&crowded).is_err() && testbed.tunnels.put(&crowded).is_err());
 }
 
 #[test]
 fn flow_keeps_its_path_until_its_tunnel_changes() {
-    let mut stage = stage_or_skip!("flow_keeps_its_path_until_its_tunnel_changes");
+    let mut testbed = testbed_or_skip!("flow_keeps_its_path_until_its_tunnel_changes");
     let other = "2001:db8:2::3";
-    let mut tunnel = stage.tunnels.find(TunnelId(1)).unwrap();
+    let mut tunnel = testbed.tunnels.find(TunnelId(1)).unwrap();
     tunnel.paths.push(TunnelPath { bid: Bid(2), ..path(other) });
     for (weights, expected) in [([0, 1], other), ([1, 0], COA)] {
         for (path, weight) in tunnel.paths.iter_mut().zip(weights) {
             path.weight = weight;
         }
-        stage.tunnels.put(&tunnel).unwrap();
+        testbed.tunnels.put(&tunnel).unwrap();
         for _ in 0..3 {
-            assert_eq!(care_of_now(&mut stage, MNN), Some(expected.parse().unwrap()));
+            assert_eq!(care_of_now(&mut testbed, MNN), Some(expected.parse().unwrap()));
         }
     }
 }
 
 #[test]
 fn packets_of_no_tunnel_pass_unchanged() {
-    let mut stage = stage_or_skip!("packets_of_no_tunnel_pass_unchanged");
+    let mut testbed = testbed_or_skip!("packets_of_no_tunnel_pass_unchanged");
     let mut to_other_host = frame(&Ip::udp(CN, MNN).0);
     to_other_host[0] = 2;
     let mut ip4 = frame(&Ip::udp(CN, MNN).0);
     ip4[12..14].copy_from_slice(&[8, 0]);
     for frame in [to_other_host, ip4] {
-        assert_eq!(stage.run(&frame), (PASS, frame));
+        assert_eq!(testbed.run(&frame), (PASS, frame));
     }
 }
 
 #[test]
 fn truncated_packets_are_handled_by_tc() {
-    let mut stage = stage_or_skip!("truncated_packets_are_handled_by_tc");
+    let mut testbed = testbed_or_skip!("truncated_packets_are_handled_by_tc");
     let nested = Ip::udp(INNER_MNN, CN).within_limited(INNER_COA, HA).within(COA, HA);
     for packet in [frame(&nested.0), frame(&Ip::udp(CN, MNN).0)] {
         // The kernel runs no program on fewer octets than an IPv6 header.
         for length in 54..packet.len() {
-            let (verdict, _) = stage.run(&packet[..length]);
+            let (verdict, _) = testbed.run(&packet[..length]);
             assert!([PASS, DROP, REDIRECT].contains(&verdict), "{length} octets");
         }
     }
@@ -255,9 +255,9 @@ fn truncated_packets_are_handled_by_tc() {
 
 #[test]
 fn flow_label_separates_flows_and_keeps_each_on_one_path() {
-    let mut stage = stage_or_skip!("flow_label_separates_flows_and_keeps_each_on_one_path");
+    let mut testbed = testbed_or_skip!("flow_label_separates_flows_and_keeps_each_on_one_path");
     let mut label = |port: u8| {
-        let (_, out) = stage.run(&frame(&Ip::new(CN, MNN, 17, &[0, port, 0, 80, 0, 8, 0, 0]).0));
+        let (_, out) = testbed.run(&frame(&Ip::new(CN, MNN, 17, &[0, port, 0, 80, 0, 8, 0, 0]).0));
         u32::from_be_bytes([0, out[15] & 0x0f, out[16], out[17]])
     };
     let labels: std::collections::BTreeSet<u32> = (0..64).map(&mut label).collect();
@@ -269,10 +269,10 @@ fn flow_label_separates_flows_and_keeps_each_on_one_path() {
 #[test]
 #[ignore = "a measurement, not a test: docs/measured.md says how it is read"]
 fn packet_cost_in_nanoseconds() {
-    let mut stage = stage_or_skip!("packet_cost_in_nanoseconds");
-    let mut shared = stage.tunnels.find(TunnelId(4)).unwrap();
+    let mut testbed = testbed_or_skip!("packet_cost_in_nanoseconds");
+    let mut shared = testbed.tunnels.find(TunnelId(4)).unwrap();
     shared.paths.push(TunnelPath { bid: Bid(2), ..path("2001:db8:2::3") });
-    stage.tunnels.put(&shared).unwrap();
+    testbed.tunnels.put(&shared).unwrap();
     let mut ip4 = frame(&Ip::udp(CN, MNN).0);
     ip4[12..14].copy_from_slice(&[8, 0]);
     let packets = [
@@ -285,12 +285,12 @@ fn packet_cost_in_nanoseconds() {
     for (says, packet) in packets {
         let mut least = |known: bool| {
             let once = |_| {
-                stage.run(&packet);
+                testbed.run(&packet);
                 if !known {
                     shared.paths[0].weight += 1;
-                    stage.tunnels.put(&shared).unwrap();
+                    testbed.tunnels.put(&shared).unwrap();
                 }
-                stage.run_timed(&packet).2
+                testbed.run_timed(&packet).2
             };
             (0..9).map(once).min().unwrap().as_nanos()
         };

@@ -43,7 +43,7 @@ impl Namespace {
         let there = Namespace::enter_new(test)?;
         let here = Namespace::enter_new(test)?;
         let path = there.path();
-        // Different interface indexes, or the kernel takes its time to announce a lost carrier.
+        // Different interface indexes, or the kernel announces a lost carrier late.
         run(&format!("ip link add here0 index 100 type veth peer name there0 index 200 netns {path}"));
         run("sysctl -qw net.ipv6.conf.here0.accept_dad=0");
         run("ip link set here0 up");
@@ -62,7 +62,7 @@ fn await_link_local(interface: &str) {
     await_shown(&format!("ip -6 -o addr show dev {interface} scope link -tentative"), |shown| !shown.is_empty());
 }
 
-/// Waits until the kernel answers for an address of this namespace, for which it has a thread of its own.
+/// Waits until the kernel, in a work queue, has begun to answer for an address of this namespace.
 pub fn await_own(address: &str) {
     await_shown(&format!("ip -6 route show table local {address}"), |shown| !shown.is_empty());
 }
@@ -124,7 +124,7 @@ pub fn host(directory: &tempfile::TempDir, interfaces: &[&str], device: Option<L
 
 /// All inputs from the host until there was none for `span`.
 pub fn listen(host: &mut Host, span: Duration) -> Vec<Input> {
-    let mut heard = Vec::new();
+    let mut received = Vec::new();
     loop {
         let wakes = host.wait(Some(host.now() + span)).unwrap();
         let inputs = wakes.into_iter().filter_map(|wake| match wake {
@@ -133,9 +133,9 @@ pub fn listen(host: &mut Host, span: Duration) -> Vec<Input> {
         });
         let (ticks, inputs): (Vec<_>, Vec<_>) = inputs.partition(|input| *input == Input::Tick);
         if !ticks.is_empty() && inputs.is_empty() {
-            return heard;
+            return received;
         }
-        heard.extend(inputs);
+        received.extend(inputs);
     }
 }
 

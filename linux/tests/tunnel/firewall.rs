@@ -170,8 +170,8 @@ fn xdp_respects_the_firewall() {
     load(&testbed.ha.host, &rules("nemo0"));
     obey(&mut testbed.ha, BOTH);
     let ping = |from: &Host, to: &str, seconds: &str| {
-        let words = ["-nc3", "-i0.05", "-W", seconds, to];
-        let output = from.enter(|| Command::new("ping").args(words).output().unwrap());
+        let arguments = ["-nc3", "-i0.05", "-W", seconds, to];
+        let output = from.enter(|| Command::new("ping").args(arguments).output().unwrap());
         String::from_utf8_lossy(&output.stdout).matches("bytes from").count()
     };
     assert_eq!(ping(&testbed.mnn, CN, "20"), 3);

@@ -199,7 +199,7 @@ fn path_of_minimum_mtu_carries_inner_packets_in_fragments() {
     let (server, _) = listener.accept().unwrap();
     let (down, up) = (bulk(&client, &server, 1 << 20), bulk(&server, &client, 1 << 20));
     println!("TCP in fragments: {down:.2} Gbit/s down, {up:.2} up");
-    // What the connection still repeats is past.
+    // Retransmissions of the connection have ended.
     std::thread::sleep(std::time::Duration::from_millis(300));
     // A stranger gains nothing by fragments.
     testbed.ha.put(&crate::testbed::at_home_agent(1, (HOME, crate::testbed::MNP), &[("2001:db8:2::99", 1, 1)]));

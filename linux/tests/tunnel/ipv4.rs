@@ -59,7 +59,7 @@ pub fn dress(testbed: &mut Testbed) {
     testbed.ha.host.run(&format!("ip route add {MNP4} dev {device} mtu 1460"));
 }
 
-/// Checks that packets of every size pass both ways, and that those too big are answered.
+/// Checks that packets of every size pass in both directions, and that those too big cause an error.
 pub fn passes(testbed: &Testbed, which: &str) {
     let (cn, mnn) = (testbed.cn.udp(&format!("{CN4}:5000")), testbed.mnn.udp(&format!("{MNN4}:5000")));
     for (from, to, host, other) in [(&cn, &mnn, &testbed.cn, MNN4), (&mnn, &cn, &testbed.mnn, CN4)] {
@@ -148,7 +148,7 @@ fn only_registered_ipv4_prefixes_may_use_the_tunnel() {
     dress(&mut testbed);
     let (cn, mnn) = (testbed.cn.udp(&format!("{CN4}:5000")), testbed.mnn.udp(&format!("{MNN4}:5000")));
     assert!(arrives(&mnn, &cn, 10));
-    // A node behind the mobile router speaks from an address that is not its network's, and the router lets it.
+    // A node behind the mobile router sends from an address that is not its network's, and the router lets it.
     let mut lax = testbed.at_mobile_router(&[(COA, 1, 1)]);
     lax.local_prefixes.extend([MNP4, "10.99.0.0/16"].map(|prefix| prefix.parse::<roam6_wire::Prefix>().unwrap()));
     testbed.mr.put(&lax);

@@ -61,15 +61,15 @@ impl Host {
     }
 
     /// Runs `ip -6` with these words.
-    pub fn ip(&self, words: &str) -> String {
-        self.run(&format!("ip -6 {words}"))
+    pub fn ip(&self, arguments: &str) -> String {
+        self.run(&format!("ip -6 {arguments}"))
     }
 
     /// Runs a command and returns what it prints.
-    pub fn run(&self, words: &str) -> String {
-        let mut words = words.split_whitespace();
-        let output = self.enter(|| Command::new(words.next().unwrap()).args(words.clone()).output().unwrap());
-        assert!(output.status.success(), "{words:?}: {}", String::from_utf8_lossy(&output.stderr));
+    pub fn run(&self, arguments: &str) -> String {
+        let mut arguments = arguments.split_whitespace();
+        let output = self.enter(|| Command::new(arguments.next().unwrap()).args(arguments.clone()).output().unwrap());
+        assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
         String::from_utf8(output.stdout).unwrap()
     }
 

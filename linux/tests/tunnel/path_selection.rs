@@ -92,9 +92,9 @@ fn probe_and_reply_take_the_path_under_test() {
         let before = sent(&testbed.core);
         let request = [128, 0, 0, 0, 0, bid, 0, 1];
         sendto(probe.as_raw_fd(), &request, &to, MsgFlags::empty()).unwrap();
-        let mut answer = [0; 64];
-        while !(recv(probe.as_raw_fd(), &mut answer, MsgFlags::empty()).unwrap() == 8 && answer[0] == 129) {}
-        assert_eq!(answer[5], bid);
+        let mut reply = [0; 64];
+        while !(recv(probe.as_raw_fd(), &mut reply, MsgFlags::empty()).unwrap() == 8 && reply[0] == 129) {}
+        assert_eq!(reply[5], bid);
         let after = sent(&testbed.core);
         assert!(after[usize::from(bid) - 1] > before[usize::from(bid) - 1], "probe {bid}");
     }
@@ -102,9 +102,9 @@ fn probe_and_reply_take_the_path_under_test() {
     let before = sent(&testbed.core);
     receive_timeout(1);
     sendto(probe.as_raw_fd(), &[128, 0, 0, 0, 0, 2, 0, 2], &to, MsgFlags::empty()).unwrap();
-    let mut answer = [0; 64];
-    while let Ok(length) = recv(probe.as_raw_fd(), &mut answer, MsgFlags::empty()) {
-        assert!(length != 8 || answer[0] != 129, "no answer by another path");
+    let mut reply = [0; 64];
+    while let Ok(length) = recv(probe.as_raw_fd(), &mut reply, MsgFlags::empty()) {
+        assert!(length != 8 || reply[0] != 129, "no answer by another path");
     }
     assert_eq!(sent(&testbed.core)[1], before[1]);
 }

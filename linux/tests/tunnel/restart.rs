@@ -47,7 +47,7 @@ fn under_load(from: UdpSocket, to: UdpSocket, act: impl FnOnce()) -> (u64, u64) 
         let receiver = scope.spawn(|| {
             let mut buffer = [0; 64];
             let (mut received, mut last) = (0_u64, Instant::now());
-            // A busy machine pauses both the sender and packets on their way.
+            // A busy machine delays both the sender and packets in flight.
             while received < total.load(Ordering::Relaxed) && last.elapsed() < RECEIVE_TIMEOUT {
                 if to.recv(&mut buffer).is_ok() {
                     (received, last) = (received + 1, Instant::now());
@@ -163,7 +163,7 @@ fn killing_the_daemon_loses_no_packet() {
     testbed.ha.tunnels = None;
     let run = testbed.run.path().join("ha");
     let spawn = || {
-        // Not by its name: a file system laid over another may not tell the right one.
+        // Not by its name: an overlay file system may report another name.
         let mut command = Command::new("/proc/self/exe");
         command
             .args(["--exact", "restart::helper_daemon", "--ignored", "--nocapture"])

@@ -14,8 +14,8 @@ const AT_MOBILE_ROUTER: [&str; 3] = ["mr0", "mr1", "mr2"];
 
 /// Sends echo requests; returns the number of replies, and the output of ping.
 fn echoes(from: &Host, options: &str, to: &str) -> (usize, String) {
-    let words = format!("-6 -n -i 0.02 -W 0.3 {options} {to}");
-    let output = from.enter(|| Command::new("ping").args(words.split(' ')).output().unwrap());
+    let arguments = format!("-6 -n -i 0.02 -W 0.3 {options} {to}");
+    let output = from.enter(|| Command::new("ping").args(arguments.split(' ')).output().unwrap());
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
     (said.matches("bytes from").count(), said)
 }

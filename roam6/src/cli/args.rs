@@ -386,11 +386,11 @@ mod tests {
     fn every_command_has_an_example() {
         let command = CommandLine::command();
         command.clone().debug_assert();
-        let within = |verb| std::iter::once(verb).chain(clap::Command::get_subcommands(verb));
-        let verbs = command.get_subcommands().flat_map(within).flat_map(within);
-        for verb in verbs.filter(|verb| !verb.is_hide_set()) {
-            let help = verb.get_after_help().map(ToString::to_string).unwrap_or_default();
-            assert!(help.contains("roam6 "), "no example: {}", verb.get_name());
+        let within = |command| std::iter::once(command).chain(clap::Command::get_subcommands(command));
+        let commands = command.get_subcommands().flat_map(within).flat_map(within);
+        for command in commands.filter(|command| !command.is_hide_set()) {
+            let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+            assert!(help.contains("roam6 "), "no example: {}", command.get_name());
         }
     }
 }

@@ -15,8 +15,8 @@ pub(crate) fn unbind(home_address: Ipv6Addr, socket: &Path) -> ExitCode {
 }
 
 /// `roam6 shim`.
-pub(crate) fn shim(verb: &ShimCommand) -> ExitCode {
-    match verb {
+pub(crate) fn shim(command: &ShimCommand) -> ExitCode {
+    match command {
         ShimCommand::Use { local, peer, context, mark, socket } => {
             let context = match context.as_deref() {
                 Some([local, peer]) => Some(AddressPair { local: *local, peer: *peer }),

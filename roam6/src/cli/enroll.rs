@@ -46,66 +46,66 @@ pub(crate) fn keygen(spi: Option<u32>, ipsec: bool) -> ExitCode {
 }
 
 /// `roam6 enroll`: adds a mobile router to a prefix table and writes its key file.
-pub(crate) fn enroll(wanted: &EnrollArgs) -> ExitCode {
-    match add_row(wanted) {
+pub(crate) fn enroll(args: &EnrollArgs) -> ExitCode {
+    match add_row(args) {
         Ok(()) => {
-            let (table, file) = (wanted.table.display(), wanted.key_file.display());
-            print(&format!("{} added to {table}; copy {file} to the mobile router\n", wanted.home_address))
+            let (table, file) = (args.table.display(), args.key_file.display());
+            print(&format!("{} added to {table}; copy {file} to the mobile router\n", args.home_address))
         }
         Err(why) => failure(&why),
     }
 }
 
-fn add_row(wanted: &EnrollArgs) -> Result<(), String> {
-    let folder = files::folder_of(&wanted.table);
+fn add_row(args: &EnrollArgs) -> Result<(), String> {
+    let folder = files::folder_of(&args.table);
     // Held from reading the table to replacing it, so that concurrent runs each add their row.
     let lock = File::open(folder).and_then(|folder| folder.lock().map(|()| folder));
     let _lock = lock.map_err(|error| format!("{}: {error}", folder.display()))?;
-    let former = match fs::read_to_string(&wanted.table) {
+    let former = match fs::read_to_string(&args.table) {
         Ok(text) => text,
         Err(error) if error.kind() == ErrorKind::NotFound => TABLE_HEAD.to_owned(),
-        Err(error) => return Err(format!("{}: {error}", wanted.table.display())),
+        Err(error) => return Err(format!("{}: {error}", args.table.display())),
     };
-    let table = DeTable::parse(&former).map_err(|error| format!("{}: {}", wanted.table.display(), error.message()))?;
-    if has_row(table.get_ref(), wanted) {
-        let (table, address) = (wanted.table.display(), wanted.home_address);
+    let table = DeTable::parse(&former).map_err(|error| format!("{}: {}", args.table.display(), error.message()))?;
+    if has_row(table.get_ref(), args) {
+        let (table, address) = (args.table.display(), args.home_address);
         return Err(format!("{table} already has {address}; remove its [[mobile]] table first to give it a new key"));
     }
-    let keys = Keys::generate(wanted.spi, wanted.ipsec)?;
-    let row = keys.row(wanted);
-    check(wanted, &former, &row)?;
-    files::create(&wanted.key_file, &keys.file(), SECRET).map_err(|error| {
+    let keys = Keys::generate(args.spi, args.ipsec)?;
+    let row = keys.row(args);
+    check(args, &former, &row)?;
+    files::create(&args.key_file, &keys.file(), SECRET).map_err(|error| {
         let hint = match error.kind() {
             ErrorKind::AlreadyExists => "; choose another --key-file, or remove it if no mobile router uses it",
             _ => "",
         };
-        format!("{}: {error}{hint}", wanted.key_file.display())
+        format!("{}: {error}{hint}", args.key_file.display())
     })?;
-    let added = files::replace(&wanted.table, &format!("{former}{row}"), SECRET)
-        .map_err(|error| format!("{}: {error}", wanted.table.display()));
+    let added = files::replace(&args.table, &format!("{former}{row}"), SECRET)
+        .map_err(|error| format!("{}: {error}", args.table.display()));
     // Without a row the key file is useless.
-    added.inspect_err(|_| drop(fs::remove_file(&wanted.key_file)))
+    added.inspect_err(|_| drop(fs::remove_file(&args.key_file)))
 }
 
 /// Refuses a row that the home agent would reject. The home agent's settings come from `--config`, or from a file next to the
 /// table that refers to it; without either, the row is only compared with the other rows.
-fn check(wanted: &EnrollArgs, former: &str, row: &str) -> Result<(), String> {
-    let outline = match &wanted.config {
+fn check(args: &EnrollArgs, former: &str, row: &str) -> Result<(), String> {
+    let constraints = match &args.config {
         Some(config) => Some(
             PrefixTableConstraints::read(config)
                 .ok_or_else(|| format!("{}: no valid [home_agent] table; run: roam6 check {0}", config.display()))?,
         ),
-        None => PrefixTableConstraints::find(&wanted.table),
+        None => PrefixTableConstraints::find(&args.table),
     };
-    let home = || outline.as_ref().map(PrefixTableConstraints::home_network).unwrap_or_default();
-    let what = |problem: &Problem| format!("{} not added: {}", wanted.home_address, problem.message());
+    let home = || constraints.as_ref().map(PrefixTableConstraints::home_network).unwrap_or_default();
+    let what = |problem: &Problem| format!("{} not added: {}", args.home_address, problem.message());
     let mut rows = PrefixTableBuilder::new(home(), &PrefixTable::default());
-    rows.read_source(&Source::of_text(&wanted.table, former))
+    rows.read_source(&Source::of_text(&args.table, former))
         .map_err(|problems| problems.iter().map(what).collect::<String>())?;
-    let (known, _) = rows.finish(&wanted.table);
+    let (known, _) = rows.finish(&args.table);
     let mut rows = PrefixTableBuilder::new(home(), &known);
-    let read = rows.read_source(&Source::of_text(&wanted.table, row)).map(drop);
-    let refused = read.map_or_else(|problems| problems, |()| rows.finish(&wanted.table).1);
+    let read = rows.read_source(&Source::of_text(&args.table, row)).map(drop);
+    let refused = read.map_or_else(|problems| problems, |()| rows.finish(&args.table).1);
     match refused.first() {
         Some(problem) => Err(what(problem)),
         None => Ok(()),
@@ -118,15 +118,13 @@ const SECRET: u32 = 0o600;
 const TABLE_HEAD: &str =
     "# Prefix table of this home agent: home addresses with their prefixes and keys. Keep it secret.\n";
 
-fn has_row(table: &DeTable<'_>, wanted: &EnrollArgs) -> bool {
+fn has_row(table: &DeTable<'_>, args: &EnrollArgs) -> bool {
     let rows = table.get("mobile").and_then(|rows| rows.get_ref().as_array());
     let addresses = rows
         .into_iter()
         .flat_map(|rows| rows.iter())
         .filter_map(|row| row.get_ref().get("home_address")?.get_ref().as_str());
-    addresses
-        .filter_map(|address| address.parse().ok())
-        .any(|address: std::net::Ipv6Addr| address == wanted.home_address)
+    addresses.filter_map(|address| address.parse().ok()).any(|address: std::net::Ipv6Addr| address == args.home_address)
 }
 
 impl Key {
@@ -163,9 +161,9 @@ impl Keys {
     }
 
     /// The home agent's row.
-    fn row(&self, wanted: &EnrollArgs) -> String {
-        let prefixes: Vec<String> = wanted.prefix.iter().map(|prefix| format!("\"{prefix}\"")).collect();
-        let mut row = format!("\n[[mobile]]\nhome_address = \"{}\"\n", wanted.home_address);
+    fn row(&self, args: &EnrollArgs) -> String {
+        let prefixes: Vec<String> = args.prefix.iter().map(|prefix| format!("\"{prefix}\"")).collect();
+        let mut row = format!("\n[[mobile]]\nhome_address = \"{}\"\n", args.home_address);
         let _ = write!(row, "prefixes = [{}]\n{}", prefixes.join(", "), self.lines("mobile.ipsec"));
         row
     }
@@ -197,7 +195,7 @@ mod tests {
     #[test]
     fn the_enrolled_row_and_key_file_agree() {
         let folder = tempfile::tempdir().unwrap();
-        let wanted = EnrollArgs {
+        let args = EnrollArgs {
             table: folder.path().join("mobiles.toml"),
             home_address: "2001:db8:1::100".parse().unwrap(),
             prefix: vec!["2001:db8:100::/56".parse().unwrap()],
@@ -206,9 +204,9 @@ mod tests {
             spi: None,
             ipsec: false,
         };
-        add_row(&wanted).unwrap();
+        add_row(&args).unwrap();
         let second = EnrollArgs {
-            table: wanted.table.clone(),
+            table: args.table.clone(),
             home_address: "2001:db8:1::101".parse().unwrap(),
             prefix: vec!["2001:db8:101::/64".parse().unwrap(), "2001:db8:102::/64".parse().unwrap()],
             key_file: folder.path().join("mr2.key"),
@@ -219,14 +217,14 @@ mod tests {
         add_row(&second).unwrap();
 
         let mut rows = PrefixTableBuilder::new(HomeNetwork::default(), &PrefixTable::default());
-        rows.read(&wanted.table).unwrap();
-        let (table, refused) = rows.finish(&wanted.table);
+        rows.read(&args.table).unwrap();
+        let (table, refused) = rows.finish(&args.table);
         assert_eq!(refused, []);
         assert_eq!(table.rows.len(), 2);
-        for (row, wanted) in table.rows.iter().zip([&wanted, &second]) {
-            assert_eq!(*row.prefixes, *wanted.prefix);
-            assert_eq!(row.authentication, key::read(&wanted.key_file).unwrap());
-            assert_eq!(matches!(row.authentication, Authentication::Ipsec(_)), wanted.ipsec);
+        for (row, args) in table.rows.iter().zip([&args, &second]) {
+            assert_eq!(*row.prefixes, *args.prefix);
+            assert_eq!(row.authentication, key::read(&args.key_file).unwrap());
+            assert_eq!(matches!(row.authentication, Authentication::Ipsec(_)), args.ipsec);
         }
         let again = EnrollArgs { key_file: folder.path().join("mr3.key"), ..second };
         assert!(add_row(&again).unwrap_err().contains("already has 2001:db8:1::101"));

@@ -61,8 +61,8 @@ fn page(command: &Command) -> io::Result<Vec<u8>> {
     man.render_synopsis_section(&mut page)?;
     man.render_description_section(&mut page)?;
     let mut more = Roff::default();
-    let (words, examples) = after_help(command);
-    for paragraph in &words {
+    let (paragraphs, examples) = after_help(command);
+    for paragraph in &paragraphs {
         more.control("PP", []);
         // Lines that are set in stay lines.
         let lines: Vec<&str> = if paragraph.contains("\n  ") { paragraph.lines().collect() } else { vec![paragraph] };
@@ -96,16 +96,16 @@ fn page(command: &Command) -> io::Result<Vec<u8>> {
 /// The text after the help: paragraphs, and the lines of the examples.
 pub(super) fn after_help(command: &Command) -> (Vec<String>, Vec<String>) {
     let text = command.get_after_help().map(ToString::to_string).unwrap_or_default();
-    let (mut words, mut examples) = (Vec::new(), Vec::new());
+    let (mut paragraphs, mut examples) = (Vec::new(), Vec::new());
     for paragraph in text.split("\n\n") {
         match paragraph.strip_prefix("Example:").or_else(|| paragraph.strip_prefix("Examples:")) {
             Some(lines) => {
                 examples.extend(lines.trim().lines().map(|line| line.strip_prefix("  ").unwrap_or(line).to_owned()))
             }
-            None => words.push(paragraph.to_owned()),
+            None => paragraphs.push(paragraph.to_owned()),
         }
     }
-    (words, examples)
+    (paragraphs, examples)
 }
 
 #[cfg(test)]

@@ -54,11 +54,11 @@ fn rendered(json: bool, rows: &impl Serialize, table: impl FnOnce() -> Table) ->
     if json { to_json(rows) } else { table().render(table_style()) }
 }
 
-/// Only a running daemon knows the age of subflows; the kernel has the rest.
+/// Only a running daemon has the age of subflows; the rest is from the kernel.
 fn show_subflows(json: bool, socket: &Path) -> ExitCode {
     let connections = match send_request(&Request::Subflows, socket) {
         Ok(Response::Subflows(connections)) => Ok(*connections),
-        Ok(answer) => Err(Failure::unexpected_response(answer)),
+        Ok(response) => Err(Failure::unexpected_response(response)),
         Err(Failure::NoDaemon(_)) => diag::connections().map_err(|error| Failure::Refused(error.to_string())),
         Err(failure) => Err(failure),
     };
@@ -73,7 +73,7 @@ fn show_subflows(json: bool, socket: &Path) -> ExitCode {
 pub(crate) fn metrics(socket: &Path) -> ExitCode {
     match send_request(&Request::Metrics, socket) {
         Ok(Response::Metrics(page)) => print(&page),
-        Ok(answer) => Failure::unexpected_response(answer).exit_code(),
+        Ok(response) => Failure::unexpected_response(response).exit_code(),
         Err(failure) => failure.exit_code(),
     }
 }

@@ -55,7 +55,7 @@ pub(crate) fn validate(
     rules
 }
 
-/// What a rule is called and where it stands.
+/// The name of a rule and its place in the file.
 struct FlowPriority {
     id: u16,
     priority: u16,

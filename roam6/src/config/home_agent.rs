@@ -17,7 +17,7 @@ use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Most home addresses with a binding, unless the file says otherwise.
+/// Default for the most home addresses with a binding.
 const DEFAULT_BINDINGS: usize = 100_000;
 /// How often a NAT's mapping may be refreshed.
 const KEEPALIVE: RangeInclusive<Duration> = Duration::from_secs(5)..=Duration::from_secs(3600);
@@ -252,7 +252,7 @@ fn ipv4(table: &Ipv4Table, diagnostics: &mut Diagnostics<'_>) -> DsmipService {
     DsmipService { address: *table.address, keepalive, force_udp: table.force_udp.unwrap_or(true) }
 }
 
-/// IPv4 prefixes for who asks for one.
+/// IPv4 prefixes for mobile routers that request one.
 fn ipv4_pool(table: &PoolTable, diagnostics: &mut Diagnostics<'_>) -> Option<Ipv4Pool> {
     let prefix = *table.prefix;
     let Some((address, shortest)) = prefix.ipv4().filter(|(address, _)| Ipv4Endpoint::dsmip(*address).is_unicast())

@@ -11,7 +11,7 @@ use serde::Deserialize;
 const MAX_LIST: usize = 64;
 /// The kernel takes no more, of subflows beside the first and of addresses of a peer.
 const MAX_SUBFLOWS: u32 = 8;
-/// Addresses of a peer that are taken up, unless the file says otherwise.
+/// Default for the most addresses of a peer that are used.
 const DEFAULT_ACCEPTED: u32 = 4;
 
 /// The table, as written.

@@ -40,7 +40,7 @@ struct AcceptTable {
     auth: Option<Spanned<NoAuthentication>>,
 }
 
-/// The one way to go without keys, to be asked for by name.
+/// Operation without keys must be requested by name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 enum NoAuthentication {
     #[serde(rename = "none")]

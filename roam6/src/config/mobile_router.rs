@@ -20,7 +20,7 @@ use std::path::PathBuf;
 
 /// Most uplinks, ingress interfaces, prefixes or home agents.
 const MAX_LIST: usize = 64;
-/// Lengths of an IPv4 prefix that may be asked for.
+/// Lengths of an IPv4 prefix that may be requested.
 const DYNAMIC_IPV4_LENGTH_RANGE: std::ops::RangeInclusive<u8> = 8..=32;
 
 /// The table, as written.

@@ -94,7 +94,7 @@ pub(crate) struct PrefixTableBuilder<'a> {
     addresses: BTreeSet<Ipv6Addr>,
     /// None of them overlaps another.
     prefixes: BTreeMap<Prefix, HomeAddress>,
-    /// Prefix lengths that the host must tell apart, those of IPv4 prefixes as IPv4-mapped ones.
+    /// Prefix lengths that the host must distinguish, those of IPv4 prefixes as IPv4-mapped ones.
     lengths: BTreeSet<u8>,
     refused: Problems,
 }
@@ -125,12 +125,12 @@ impl<'a> PrefixTableBuilder<'a> {
 
     /// The same of a text.
     pub(crate) fn read_source(&mut self, source: &Source) -> Result<FileSummary, Vec<Problem>> {
-        let (mut written, mut is_empty_on_purpose) = (Vec::new(), false);
+        let (mut written, mut is_explicitly_empty) = (Vec::new(), false);
         // Row by row, so that a syntax error affects its own row only.
         for part in source.parts("[[mobile]]") {
             match source.parse_part::<File>(part) {
                 Ok(File { mobile: Some(rows) }) => {
-                    is_empty_on_purpose |= rows.is_empty();
+                    is_explicitly_empty |= rows.is_empty();
                     written.extend(rows);
                 }
                 Ok(File { mobile: None }) => {}
@@ -142,7 +142,7 @@ impl<'a> PrefixTableBuilder<'a> {
             return Err(vec![problem]);
         }
         written.into_iter().for_each(|row| self.add(row, source));
-        Ok(FileSummary { is_explicitly_empty: is_empty_on_purpose })
+        Ok(FileSummary { is_explicitly_empty })
     }
 
     /// Adds a row, unless something is wrong with it.
@@ -158,8 +158,8 @@ impl<'a> PrefixTableBuilder<'a> {
     /// Adds a row of a former table, unless it overlaps one that is there or has a prefix length too many. Says whether it was added.
     pub(crate) fn retain_former(&mut self, row: &PrefixTableRow) -> bool {
         let fits = row.prefixes.iter().all(|prefix| self.overlapping_prefix(*prefix).is_none());
-        let told_apart = self.exceeds_prefix_lengths(&row.prefixes).is_none();
-        let free = fits && told_apart && !self.addresses.contains(&row.home_address.0);
+        let distinguishable = self.exceeds_prefix_lengths(&row.prefixes).is_none();
+        let free = fits && distinguishable && !self.addresses.contains(&row.home_address.0);
         if free {
             self.accept(row.clone());
         }
@@ -198,7 +198,7 @@ impl<'a> PrefixTableBuilder<'a> {
         for prefix in &prefixes {
             self.check_prefix(*prefix, &written, diagnostics);
         }
-        // Sorted, a prefix that covers others stands right before the first of them.
+        // Sorted, a prefix that covers others directly precedes the first of them.
         for pair in prefixes.windows(2) {
             if let [one, other] = pair
                 && one.covers(*other)
@@ -264,7 +264,7 @@ impl<'a> PrefixTableBuilder<'a> {
         }
     }
 
-    /// The first of `prefixes` that has a length which the host cannot tell apart beside those of the rows before it.
+    /// The first of `prefixes` whose length would exceed the prefix lengths that the host can distinguish.
     fn exceeds_prefix_lengths(&self, prefixes: &[Prefix]) -> Option<Prefix> {
         let mut room = MAX_PREFIX_LENGTHS.saturating_sub(self.lengths.len());
         let mut added = BTreeSet::new();

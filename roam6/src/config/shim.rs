@@ -22,7 +22,7 @@ use std::path::PathBuf;
 const MAX_LIST: usize = 64;
 /// Most contexts the data plane holds; it keeps 68 octets of the kernel's memory ready for each.
 const MAX_CONTEXTS: usize = 1_000_000;
-/// A peer is told of the Send Timeout in whole seconds, 16 bits of them (RFC 5534 §5.3).
+/// The Send Timeout is sent to a peer in whole seconds, 16 bits of them (RFC 5534 §5.3).
 const MAX_SEND_TIMEOUT: Duration = Duration::from_secs(u16::MAX as u64);
 /// Most work in addresses that are made while the daemon runs.
 const MAX_SEC: u8 = 1;

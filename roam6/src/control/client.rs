@@ -12,7 +12,7 @@ use std::process::ExitCode;
 pub(crate) fn execute(request: &Request, socket: &Path) -> ExitCode {
     match send_request(request, socket) {
         Ok(Response::Done) => ExitCode::SUCCESS,
-        Ok(answer) => Failure::unexpected_response(answer).exit_code(),
+        Ok(response) => Failure::unexpected_response(response).exit_code(),
         Err(failure) => failure.exit_code(),
     }
 }
@@ -27,8 +27,8 @@ pub(crate) enum Failure {
 
 impl Failure {
     /// The failure for a response that does not fit the request.
-    pub(crate) fn unexpected_response(answer: Response) -> Failure {
-        match answer {
+    pub(crate) fn unexpected_response(response: Response) -> Failure {
+        match response {
             Response::Error(why) => Failure::Refused(why),
             _ => Failure::Refused("unexpected response from the daemon; does it have a different version?".to_owned()),
         }
@@ -52,7 +52,7 @@ impl Failure {
 pub(crate) fn view(part: Part, socket: &Path) -> Result<NodeState, Failure> {
     match send_request(&Request::Part(part), socket)? {
         Response::State(state) => Ok(*state),
-        answer => Err(Failure::unexpected_response(answer)),
+        response => Err(Failure::unexpected_response(response)),
     }
 }
 

@@ -59,7 +59,7 @@ impl Log {
         };
     }
 
-    /// Logs a report, unless its kind has exceeded [`MAX_LINES`].
+    /// Logs a report, unless its kind has exceeded [`MAX_LINES_PER_PERIOD`].
     pub(crate) fn report(&mut self, now: Time, unix_micros: u64, report: &Report, names: &LinkNames) {
         let (level, more) = match report {
             Report::Host(HostReport::Dropped { reason, .. }) => self.level_of_drop(now, *reason),

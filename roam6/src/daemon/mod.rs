@@ -330,8 +330,8 @@ impl Daemon {
     fn serve_descriptor(&mut self, ready: FdReady) {
         let now = self.host.now();
         if self.server.owns(ready.token) {
-            if let Some((client, asked)) = self.server.ready(ready, now, &mut self.host) {
-                self.handle_request(client, asked, now);
+            if let Some((client, request)) = self.server.ready(ready, now, &mut self.host) {
+                self.handle_request(client, request, now);
             }
         } else if ready.token == TABLE_TOKEN {
             if self.table_watch.as_ref().is_some_and(TableWatch::changed) {
@@ -354,8 +354,8 @@ impl Daemon {
         self.feed(fixes.into_iter().map(|fix| (now, Input::Fix(fix))).collect());
     }
 
-    fn handle_request(&mut self, client: ClientId, asked: ClientRequest, now: Time) {
-        let command = match asked {
+    fn handle_request(&mut self, client: ClientId, request: ClientRequest, now: Time) {
+        let command = match request {
             ClientRequest::Control(Request::Unbind(home_address)) => {
                 Command::HomeAgent(HomeAgentCommand::DeleteBinding(home_address))
             }
@@ -377,14 +377,14 @@ impl Daemon {
             }
             ClientRequest::Control(Request::Watch) => return self.dump_state(client, DumpFormat::WatchLines),
             ClientRequest::Control(Request::Subflows) => {
-                let answer = match diag::connections() {
+                let response = match diag::connections() {
                     Ok(mut connections) => {
                         self.events.ages.fill_in(now, &mut connections);
                         Response::Subflows(Box::new(connections))
                     }
                     Err(error) => Response::Error(error.to_string()),
                 };
-                return self.server.respond(client, &answer, now, &mut self.host);
+                return self.server.respond(client, &response, now, &mut self.host);
             }
             ClientRequest::Metrics | ClientRequest::Control(Request::Metrics) => match self.recent_metrics(now) {
                 Some(page) => return self.deliver(client, DumpFormat::Metrics, page, now),

@@ -34,7 +34,7 @@ impl Notify {
 
     /// Reports that the daemon reloads its configuration; [`Notify::ready`] reports the end of the reload.
     pub(crate) fn reloading(&self) {
-        // The service manager tells reloads apart by this timestamp.
+        // The service manager distinguishes reloads by this timestamp.
         let now = nix::time::clock_gettime(nix::time::ClockId::CLOCK_MONOTONIC);
         let micros = now.map_or(0, |now| i128::from(now.tv_sec()) * 1_000_000 + i128::from(now.tv_nsec()) / 1000);
         self.send(&format!("RELOADING=1\nMONOTONIC_USEC={micros}"));

@@ -118,7 +118,7 @@ impl Server {
         token >= self.base
     }
 
-    /// Serves a ready descriptor. Returns a complete request; respond by [`Server::answer`] or [`Server::watch`].
+    /// Serves a ready descriptor. Returns a complete request; respond by [`Server::respond`] or [`Server::watch`].
     pub(crate) fn ready(
         &mut self,
         ready: FdReady,
@@ -135,8 +135,8 @@ impl Server {
     }
 
     /// Sends a client its response, and then disconnects it.
-    pub(crate) fn respond(&mut self, id: ClientId, answer: &Response, now: Time, reactor: &mut impl Reactor) {
-        self.respond_line(id, serde_json::to_vec(answer).unwrap_or_default(), now, reactor);
+    pub(crate) fn respond(&mut self, id: ClientId, response: &Response, now: Time, reactor: &mut impl Reactor) {
+        self.respond_line(id, serde_json::to_vec(response).unwrap_or_default(), now, reactor);
     }
 
     /// The same for an encoded response.
@@ -264,12 +264,12 @@ impl Server {
         reactor: &mut impl Reactor,
     ) -> Option<(ClientId, ClientRequest)> {
         let client = self.clients.get_mut(&token)?;
-        let asked = match (ready.readable, client.state) {
+        let request = match (ready.readable, client.state) {
             (true, ClientState::AwaitingRequest) => client.read_request(now),
             (true, ClientState::Watching) if client.is_disconnected() => ReadResult::Disconnected,
             _ => ReadResult::Incomplete,
         };
-        match asked {
+        match request {
             ReadResult::Disconnected => {
                 self.clients.remove(&token);
                 None
@@ -285,8 +285,8 @@ impl Server {
     fn queue_response(
         &mut self,
         id: ClientId,
-        answer: Vec<u8>,
-        stage: ClientState,
+        response: Vec<u8>,
+        state: ClientState,
         now: Time,
         reactor: &mut impl Reactor,
     ) {
@@ -294,16 +294,16 @@ impl Server {
         // The client may have been disconnected meanwhile.
         let Some(client) = self.clients.get_mut(&id.0).filter(|client| client.awaits_response) else { return };
         client.awaits_response = false;
-        if waiting.saturating_add(answer.len()) > MAX_QUEUED {
+        if waiting.saturating_add(response.len()) > MAX_QUEUED {
             client.refuse("busy: other clients have not read their answers; try again", now);
         } else {
-            client.limit = answer.len().saturating_add(MAX_BACKLOG);
-            let events = std::mem::replace(&mut client.queue, answer);
+            client.limit = response.len().saturating_add(MAX_BACKLOG);
+            let events = std::mem::replace(&mut client.queue, response);
             if client.kind == ClientKind::Control && client.queue.last().is_some_and(|octet| *octet != b'\n') {
                 client.queue.push(b'\n');
             }
             client.queue.extend(events);
-            client.state = stage;
+            client.state = state;
             client.deadline = Some(now + READ_TIMEOUT);
         }
         self.flush(id.0, now, reactor);
@@ -363,11 +363,11 @@ impl Client {
                 Err(_) => return ReadResult::Disconnected,
             }
             match self.kind.parse_request(&self.inbox) {
-                Some(Ok(asked)) => {
+                Some(Ok(request)) => {
                     // Input after the request is ignored.
                     self.state = ClientState::Answered;
                     (self.awaits_response, self.deadline) = (true, None);
-                    return ReadResult::Request(asked);
+                    return ReadResult::Request(request);
                 }
                 Some(Err(why)) => {
                     self.refuse(&why, now);
@@ -459,8 +459,8 @@ impl ClientKind {
                 if !complete {
                     return (inbox.len() > MAX_REQUEST).then(|| Err("request too long".to_owned()));
                 }
-                let asked = inbox.starts_with(b"GET /metrics ") || inbox.starts_with(b"GET / ");
-                Some(if asked { Ok(ClientRequest::Metrics) } else { Err("there is only GET /metrics".to_owned()) })
+                let is_metrics = inbox.starts_with(b"GET /metrics ") || inbox.starts_with(b"GET / ");
+                Some(if is_metrics { Ok(ClientRequest::Metrics) } else { Err("there is only GET /metrics".to_owned()) })
             }
         }
     }

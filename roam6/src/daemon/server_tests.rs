@@ -6,7 +6,7 @@ use std::net::TcpStream;
 use std::os::unix::net::UnixStream;
 use tempfile::TempDir;
 
-/// A reactor that tells nothing: the tests serve every token in turn.
+/// A reactor that reports nothing: the tests serve every token in turn.
 struct NullReactor;
 
 impl Reactor for NullReactor {
@@ -54,8 +54,8 @@ impl Testbed {
                 let ready = FdReady { token: self.server.base + token, readable: true, writable: true };
                 match self.server.ready(ready, self.now, &mut NullReactor) {
                     Some((id, ClientRequest::Control(Request::View))) => {
-                        let answer = Response::State(Box::default());
-                        self.server.respond(id, &answer, self.now, &mut NullReactor);
+                        let response = Response::State(Box::default());
+                        self.server.respond(id, &response, self.now, &mut NullReactor);
                     }
                     Some((id, ClientRequest::Control(Request::Watch))) => {
                         self.server.watch(id, b"{\"event\":\"state_link\"}\n".to_vec(), self.now, &mut NullReactor);
@@ -90,8 +90,8 @@ fn a_client_is_disconnected_after_its_response() {
     let mut bench = Testbed::new();
     let client = bench.client("\"view\"\n");
     bench.serve();
-    let answer: Response = serde_json::from_str(&all(client)).unwrap();
-    assert_eq!(answer, Response::State(Box::default()));
+    let response: Response = serde_json::from_str(&all(client)).unwrap();
+    assert_eq!(response, Response::State(Box::default()));
     let client = bench.client("{\"unbind\":\"2001:db8::1\"}\n");
     bench.serve();
     assert_eq!(all(client), "\"done\"\n");
@@ -104,8 +104,8 @@ fn an_invalid_request_is_answered_with_an_error() {
     for request in ["\"dance\"\n", "\n", "{\"unbind\":7}\n", "\u{7f}\u{0}\n", &"x".repeat(MAX_REQUEST + 2)] {
         let client = bench.client(request);
         bench.serve();
-        let answer: Response = serde_json::from_str(&all(client)).unwrap();
-        assert!(matches!(answer, Response::Error(_)), "{request:?}");
+        let response: Response = serde_json::from_str(&all(client)).unwrap();
+        assert!(matches!(response, Response::Error(_)), "{request:?}");
     }
     assert!(bench.server.clients.is_empty());
 }
@@ -116,8 +116,8 @@ fn an_oversized_request_is_answered_with_the_limit() {
     for end in ["", "\n"] {
         let client = bench.client(&format!("{}{end}", "x".repeat(MAX_REQUEST + 2)));
         bench.serve();
-        let answer: Response = serde_json::from_str(&all(client)).unwrap();
-        assert_eq!(answer, Response::Error(format!("a request is one line of at most {MAX_REQUEST} octets")));
+        let response: Response = serde_json::from_str(&all(client)).unwrap();
+        assert_eq!(response, Response::Error(format!("a request is one line of at most {MAX_REQUEST} octets")));
     }
 }
 
@@ -153,9 +153,9 @@ fn events_follow_the_state_however_large_it_is() {
     bench.expire(REQUEST_TIMEOUT + READ_TIMEOUT);
     bench.server.watch(id, b"{\"event\":\"state_link\"}\n".to_vec(), bench.now, &mut NullReactor);
     let expected = "{\"event\":\"state_link\"}\n{\"event\":\"bound\"}\n";
-    let mut heard = vec![0; expected.len()];
-    client.read_exact(&mut heard).unwrap();
-    assert_eq!(String::from_utf8(heard).unwrap(), expected);
+    let mut received = vec![0; expected.len()];
+    client.read_exact(&mut received).unwrap();
+    assert_eq!(String::from_utf8(received).unwrap(), expected);
 }
 
 #[test]
@@ -174,10 +174,10 @@ fn a_slow_watcher_is_disconnected_with_an_error() {
     while !bench.server.clients.is_empty() {
         bench.serve();
     }
-    let heard = reader.join().unwrap();
-    let last: Response = serde_json::from_str(heard.lines().last().unwrap()).unwrap();
+    let received = reader.join().unwrap();
+    let last: Response = serde_json::from_str(received.lines().last().unwrap()).unwrap();
     assert!(matches!(last, Response::Error(why) if why.starts_with("too slow")));
-    assert!(heard.lines().all(|line| line.starts_with('{') && line.ends_with('}')), "no line is torn");
+    assert!(received.lines().all(|line| line.starts_with('{') && line.ends_with('}')), "no line is torn");
 }
 
 #[test]
@@ -233,8 +233,8 @@ fn a_burst_of_connections_does_not_delay_other_clients() {
     bench.server.ready(ready, bench.now, &mut NullReactor);
     let (last, welcome) = (crowd.last().unwrap(), bench.server.clients.len());
     last.set_nonblocking(true).unwrap();
-    let answer = { last }.read(&mut [0; 1]).map_err(|error| error.kind());
-    assert_eq!((welcome, answer), (MAX_CLIENTS, Err(ErrorKind::WouldBlock)), "it waits for the next turn");
+    let response = { last }.read(&mut [0; 1]).map_err(|error| error.kind());
+    assert_eq!((welcome, response), (MAX_CLIENTS, Err(ErrorKind::WouldBlock)), "it waits for the next turn");
     bench.server.ready(ready, bench.now, &mut NullReactor);
     assert!(matches!({ last }.read(&mut [0; 1]), Ok(1)), "too many");
 }
@@ -242,7 +242,7 @@ fn a_burst_of_connections_does_not_delay_other_clients() {
 #[test]
 fn metrics_are_served_by_http() {
     let mut bench = Testbed::new();
-    for (request, answer) in [
+    for (request, response) in [
         ("GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n", "HTTP/1.0 200 OK\r\n"),
         ("GET /etc/passwd HTTP/1.1\r\n\r\n", "HTTP/1.0 400 Bad Request\r\n"),
         ("\"view\"\n\n", "HTTP/1.0 400 Bad Request\r\n"),
@@ -254,7 +254,7 @@ fn metrics_are_served_by_http() {
             bench.serve();
         }
         let page = reader.join().unwrap();
-        assert!(page.starts_with(answer), "{page}");
-        assert_eq!(page.ends_with("\r\n\r\nup 1\n"), answer.contains("200"), "{page}");
+        assert!(page.starts_with(response), "{page}");
+        assert_eq!(page.ends_with("\r\n\r\nup 1\n"), response.contains("200"), "{page}");
     }
 }

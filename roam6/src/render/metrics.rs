@@ -154,9 +154,9 @@ mod tests {
         let page = render(&sample::state());
         for text in [ALERTS, DASHBOARD] {
             let words = text.split(|letter: char| !letter.is_ascii_alphanumeric() && letter != '_');
-            let asked: Vec<&str> = words.filter(|word| word.starts_with("roam6_")).collect();
-            assert!(asked.len() > 5);
-            for name in asked {
+            let metrics: Vec<&str> = words.filter(|word| word.starts_with("roam6_")).collect();
+            assert!(metrics.len() > 5);
+            for name in metrics {
                 assert!(page.contains(&format!("# TYPE {name} ")), "{name}");
             }
         }

@@ -6,7 +6,7 @@ use crate::render::table::Table;
 use roam6_proto::contract::config::facilities::RoutingAdvertisement;
 use roam6_proto::contract::view::{AnnouncementView, ServiceView};
 
-/// Announcement by announcement: its services, then its way to the Internet.
+/// Announcement by announcement: its services, then its Internet access.
 pub(crate) fn table(state: &NodeState) -> Table {
     let mut table = Table::new(&["STATION", "ADDRESS", "NAME", "SERVES", "AT", "AGE"]);
     for row in &state.view.services {

@@ -26,9 +26,9 @@ pub(crate) fn table(connections: &Connections) -> Table {
 
 /// What an endpoint is for.
 pub(crate) fn endpoint_use(flags: MptcpEndpointFlags) -> String {
-    let words = [(flags.signal, "signal"), (flags.subflow, "subflow"), (flags.backup, "backup")];
-    let words: Vec<&str> = words.into_iter().filter(|(on, _)| *on).map(|(_, word)| word).collect();
-    words.join(", ")
+    let names = [(flags.signal, "signal"), (flags.subflow, "subflow"), (flags.backup, "backup")];
+    let names: Vec<&str> = names.into_iter().filter(|(on, _)| *on).map(|(_, word)| word).collect();
+    names.join(", ")
 }
 
 fn subflow_row(connection: &Connection, subflow: &Subflow) -> Vec<String> {
@@ -51,7 +51,7 @@ fn subflow_row(connection: &Connection, subflow: &Subflow) -> Vec<String> {
     ]
 }
 
-/// A connection that has lost all of its subflows, or none that the kernel tells of.
+/// A connection that has lost all of its subflows, or has none that the kernel lists.
 fn connection_row(connection: &Connection) -> Vec<String> {
     let purpose = if connection.fallback { "plain TCP" } else { "no path" };
     vec![

@@ -22,7 +22,7 @@ const YELLOW: &str = "33";
 const RED: &str = "31";
 
 impl Table {
-    /// A table without rows. The column `STATE`, if there is one, is coloured by what it says.
+    /// A table without rows. The column `STATE`, if there is one, is coloured by its text.
     pub(crate) fn new(head: &[&'static str]) -> Table {
         Table { header: head.to_vec(), rows: Vec::new(), notes: Vec::new() }
     }
@@ -50,7 +50,7 @@ impl Table {
         }
     }
 
-    /// The table as text. Without rows it says `none`.
+    /// The table as text. Without rows it is `none`.
     pub(crate) fn render(&self, paint: Paint) -> String {
         if self.rows.is_empty() {
             return "none\n".to_owned();

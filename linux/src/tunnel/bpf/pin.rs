@@ -78,7 +78,7 @@ impl Pins {
     }
 }
 
-/// Removes a directory of pinned objects; what cannot be removed goes with the file system.
+/// Removes a directory of pinned objects; what cannot be removed ends with the file system.
 fn remove(folder: &Path) {
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
         let _ = fs::remove_file(entry.path());

@@ -98,8 +98,8 @@ const UNAVAILABLE: &str = "the driver supports no XDP program (accel = \"xdp\");
 pub(crate) fn can_transmit(link: LinkId) -> Result<bool, Error> {
     let Some((mut netdev, _)) = Family::open(NETDEV)? else { return Ok(true) };
     let request = attribute(DEV_IFINDEX, &link.0.to_ne_bytes());
-    let answers =
+    let replies =
         netdev.request(DEV_GET, NLM_F_ACK, &request).map_err(|(_, why)| Error::new("features of XDP", why))?;
-    let features = answers.iter().find_map(|answer| find(answer, DEV_XDP_FEATURES)?.first_chunk());
+    let features = replies.iter().find_map(|reply| find(reply, DEV_XDP_FEATURES)?.first_chunk());
     Ok(features.is_none_or(|features| u64::from_ne_bytes(*features) & NDO_XMIT != 0))
 }

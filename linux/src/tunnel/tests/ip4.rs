@@ -22,8 +22,8 @@ fn within(inner: &[u8], outside: u8) -> Ip {
     Ip::new(COA, HA, 4, inner).traffic_class(outside)
 }
 
-fn stage() -> TestHost {
-    let mut stage = TestHost::new();
+fn testbed() -> TestHost {
+    let mut testbed = TestHost::new();
     let far = ["2001:db8:f0::/48", "10.77.1.0/24"].map(|prefix| prefix.parse().unwrap());
     let tunnel = Tunnel {
         id: TunnelId(1),
@@ -32,14 +32,14 @@ fn stage() -> TestHost {
         paths: vec![path(COA)],
         flows: Vec::new(),
     };
-    stage.tunnels.put(&tunnel).unwrap();
-    stage
+    testbed.tunnels.put(&tunnel).unwrap();
+    testbed
 }
 
-macro_rules! stage_or_skip {
+macro_rules! testbed_or_skip {
     ($name:literal) => {
         match netns_host::obstacle() {
-            None => stage(),
+            None => testbed(),
             Some(why) => return println!("skipped: {}: {why}", $name),
         }
     };
@@ -47,12 +47,12 @@ macro_rules! stage_or_skip {
 
 #[test]
 fn ecn_is_copied_to_the_inner_ipv4_header_with_its_checksum() {
-    let mut stage = stage_or_skip!("ecn_is_copied_to_the_inner_ipv4_header_with_its_checksum");
+    let mut testbed = testbed_or_skip!("ecn_is_copied_to_the_inner_ipv4_header_with_its_checksum");
     for (inside, row) in (0_u8..).zip(&ECN) {
         for (outside, after) in (0_u8..).zip(row) {
             for class in [0, 0xb8] {
                 let packet = within(&ip4(MNN4, CN4, class | inside), outside);
-                let (verdict, out) = stage.run(&frame(&packet.0));
+                let (verdict, out) = testbed.run(&frame(&packet.0));
                 match after {
                     Some(mark) => {
                         assert_eq!(verdict, REDIRECT, "{outside} outside, {inside} inside");
@@ -67,11 +67,11 @@ fn ecn_is_copied_to_the_inner_ipv4_header_with_its_checksum() {
 
 #[test]
 fn forbidden_inner_ipv4_sources_are_dropped() {
-    let mut stage = stage_or_skip!("forbidden_inner_ipv4_sources_are_dropped");
+    let mut testbed = testbed_or_skip!("forbidden_inner_ipv4_sources_are_dropped");
     let mut drops = |says: &str, packet: &Ip, counter: &str| {
-        let before = *stage.tunnels.counters().get(counter).unwrap();
-        assert_eq!(stage.run(&frame(&packet.0)).0, DROP, "{says}");
-        assert_eq!(stage.tunnels.counters().get(counter), Some(&(before + 1)), "{says}");
+        let before = *testbed.tunnels.counters().get(counter).unwrap();
+        assert_eq!(testbed.run(&frame(&packet.0)).0, DROP, "{says}");
+        assert_eq!(testbed.tunnels.counters().get(counter), Some(&(before + 1)), "{says}");
     };
     let good = ip4(MNN4, CN4, 0);
     drops("a stranger's source", &within(&ip4([10, 77, 2, 2], CN4, 0), 0), "dropped_source");

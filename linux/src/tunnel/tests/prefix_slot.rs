@@ -34,147 +34,148 @@ fn to(id: u32, far: &str, care_of: &str) -> Tunnel {
 }
 
 /// The entry in the slot of `prefix`, if the slot is its own.
-fn entry_in_slot(stage: &mut TestHost, prefix: &str) -> Option<Vec<u8>> {
-    let slot = stage.tunnels.prefix_table().slot(slot_prefix(prefix));
+fn entry_in_slot(testbed: &mut TestHost, prefix: &str) -> Option<Vec<u8>> {
+    let slot = testbed.tunnels.prefix_table().slot(slot_prefix(prefix));
     slot_prefix(prefix).is_in(&slot).then(|| slot[WAY_AT..].to_vec())
 }
 
-fn entry_in_table(stage: &mut TestHost, prefix: &str) -> Option<Vec<u8>> {
-    stage.tunnels.prefix_table().table().find(&key(prefix)).map(|way| way.to_vec())
+fn entry_in_table(testbed: &mut TestHost, prefix: &str) -> Option<Vec<u8>> {
+    testbed.tunnels.prefix_table().table().find(&key(prefix)).map(|way| way.to_vec())
 }
 
 #[test]
 fn prefix_entry_is_found_in_its_slot_and_in_the_hash_table() {
-    let mut stage = stage_or_skip!("prefix_entry_is_found_in_its_slot_and_in_the_hash_table");
-    allow_xdp_redirect(&mut stage);
-    let (packet, answer) = (frame(&Ip::udp(CN, MNN).0), frame(&Ip::udp(MNN, CN).within(COA, HA).0));
-    let seen = |stage: &mut TestHost| (care_of(stage, MNN), super::xdp::run(stage, &packet).0, stage.run(&answer).0);
-    let way = stage.tunnels.prefix_table().table().find(&key(HERE)).unwrap();
-    stage.tunnels.prefix_table().table().drop(&key(HERE)).unwrap();
-    assert_eq!(seen(&mut stage), (address(COA), XDP_REDIRECT, REDIRECT), "the slot alone");
-    stage.tunnels.prefix_table().set_slot(slot_prefix(HERE), EMPTY);
-    assert_eq!(seen(&mut stage), (None, XDP_PASS, DROP), "neither");
-    stage.tunnels.put(&to(1, HERE, "2001:db8:2::3")).unwrap();
-    stage.tunnels.put(&to(1, HERE, COA)).unwrap();
-    stage.tunnels.prefix_table().set_slot(slot_prefix(HERE), EMPTY);
-    assert_eq!(stage.tunnels.prefix_table().table().find(&key(HERE)), Some(way));
-    assert_eq!(seen(&mut stage), (address(COA), XDP_REDIRECT, REDIRECT), "the table alone");
-    stage.tunnels.drop(TunnelId(1)).unwrap();
-    assert_eq!(seen(&mut stage), (None, XDP_PASS, DROP), "no tunnel");
+    let mut testbed = testbed_or_skip!("prefix_entry_is_found_in_its_slot_and_in_the_hash_table");
+    allow_xdp_redirect(&mut testbed);
+    let (packet, reply) = (frame(&Ip::udp(CN, MNN).0), frame(&Ip::udp(MNN, CN).within(COA, HA).0));
+    let seen =
+        |testbed: &mut TestHost| (care_of(testbed, MNN), super::xdp::run(testbed, &packet).0, testbed.run(&reply).0);
+    let way = testbed.tunnels.prefix_table().table().find(&key(HERE)).unwrap();
+    testbed.tunnels.prefix_table().table().drop(&key(HERE)).unwrap();
+    assert_eq!(seen(&mut testbed), (address(COA), XDP_REDIRECT, REDIRECT), "the slot alone");
+    testbed.tunnels.prefix_table().set_slot(slot_prefix(HERE), EMPTY);
+    assert_eq!(seen(&mut testbed), (None, XDP_PASS, DROP), "neither");
+    testbed.tunnels.put(&to(1, HERE, "2001:db8:2::3")).unwrap();
+    testbed.tunnels.put(&to(1, HERE, COA)).unwrap();
+    testbed.tunnels.prefix_table().set_slot(slot_prefix(HERE), EMPTY);
+    assert_eq!(testbed.tunnels.prefix_table().table().find(&key(HERE)), Some(way));
+    assert_eq!(seen(&mut testbed), (address(COA), XDP_REDIRECT, REDIRECT), "the table alone");
+    testbed.tunnels.drop(TunnelId(1)).unwrap();
+    assert_eq!(seen(&mut testbed), (None, XDP_PASS, DROP), "no tunnel");
 }
 
 #[test]
 fn prefixes_sharing_a_slot_are_both_found() {
-    let mut stage = stage_or_skip!("prefixes_sharing_a_slot_are_both_found");
-    assert!(entry_in_slot(&mut stage, HERE).is_some());
-    stage.tunnels.put(&to(9, TWIN, TWIN_COA)).unwrap();
-    let ends = |stage: &mut TestHost| [MNN, IN_TWIN].map(|to| care_of(stage, to));
-    assert!(entry_in_slot(&mut stage, HERE).is_none() && entry_in_slot(&mut stage, TWIN).is_some());
-    assert_eq!(ends(&mut stage), [address(COA), address(TWIN_COA)]);
-    stage.tunnels.put(&to(1, HERE, "2001:db8:2::3")).unwrap();
-    assert!(entry_in_slot(&mut stage, HERE).is_some() && entry_in_slot(&mut stage, TWIN).is_none());
-    assert_eq!(ends(&mut stage), [address("2001:db8:2::3"), address(TWIN_COA)]);
-    stage.tunnels.drop(TunnelId(9)).unwrap();
-    assert_eq!(ends(&mut stage), [address("2001:db8:2::3"), None]);
-    stage.tunnels.put(&to(9, TWIN, TWIN_COA)).unwrap();
-    stage.tunnels.drop(TunnelId(9)).unwrap();
-    assert_eq!(ends(&mut stage), [address("2001:db8:2::3"), None]);
+    let mut testbed = testbed_or_skip!("prefixes_sharing_a_slot_are_both_found");
+    assert!(entry_in_slot(&mut testbed, HERE).is_some());
+    testbed.tunnels.put(&to(9, TWIN, TWIN_COA)).unwrap();
+    let ends = |testbed: &mut TestHost| [MNN, IN_TWIN].map(|to| care_of(testbed, to));
+    assert!(entry_in_slot(&mut testbed, HERE).is_none() && entry_in_slot(&mut testbed, TWIN).is_some());
+    assert_eq!(ends(&mut testbed), [address(COA), address(TWIN_COA)]);
+    testbed.tunnels.put(&to(1, HERE, "2001:db8:2::3")).unwrap();
+    assert!(entry_in_slot(&mut testbed, HERE).is_some() && entry_in_slot(&mut testbed, TWIN).is_none());
+    assert_eq!(ends(&mut testbed), [address("2001:db8:2::3"), address(TWIN_COA)]);
+    testbed.tunnels.drop(TunnelId(9)).unwrap();
+    assert_eq!(ends(&mut testbed), [address("2001:db8:2::3"), None]);
+    testbed.tunnels.put(&to(9, TWIN, TWIN_COA)).unwrap();
+    testbed.tunnels.drop(TunnelId(9)).unwrap();
+    assert_eq!(ends(&mut testbed), [address("2001:db8:2::3"), None]);
 }
 
 #[test]
 fn removed_prefix_frees_its_slot_and_a_shorter_one_matches() {
-    let mut stage = stage_or_skip!("removed_prefix_frees_its_slot_and_a_shorter_one_matches");
+    let mut testbed = testbed_or_skip!("removed_prefix_frees_its_slot_and_a_shorter_one_matches");
     let longer = LONGER[1].1;
-    assert!(entry_in_slot(&mut stage, longer).is_some());
-    assert_eq!(care_of(&mut stage, "2001:db8:f0:505::8"), address(LONGER[1].2));
-    stage.tunnels.drop(TunnelId(LONGER[1].0)).unwrap();
-    assert_eq!(stage.tunnels.prefix_table().slot(slot_prefix(longer)), EMPTY);
-    assert_eq!(care_of(&mut stage, "2001:db8:f0:505::8"), address(LONGER[0].2));
+    assert!(entry_in_slot(&mut testbed, longer).is_some());
+    assert_eq!(care_of(&mut testbed, "2001:db8:f0:505::8"), address(LONGER[1].2));
+    testbed.tunnels.drop(TunnelId(LONGER[1].0)).unwrap();
+    assert_eq!(testbed.tunnels.prefix_table().slot(slot_prefix(longer)), EMPTY);
+    assert_eq!(care_of(&mut testbed, "2001:db8:f0:505::8"), address(LONGER[0].2));
 }
 
 #[test]
 fn torn_slot_read_falls_back_to_the_hash_table() {
-    let mut stage = stage_or_skip!("torn_slot_read_falls_back_to_the_hash_table");
-    let whole = stage.tunnels.prefix_table().slot(slot_prefix(HERE));
+    let mut testbed = testbed_or_skip!("torn_slot_read_falls_back_to_the_hash_table");
+    let whole = testbed.tunnels.prefix_table().slot(slot_prefix(HERE));
     let mut torn = whole;
     torn[WAY_AT + 31] ^= 1;
-    stage.tunnels.prefix_table().set_slot(slot_prefix(HERE), torn);
-    assert_eq!(care_of(&mut stage, MNN), address(COA), "the table says");
-    stage.tunnels.prefix_table().table().drop(&key(HERE)).unwrap();
-    assert_eq!(care_of(&mut stage, MNN), None);
-    stage.tunnels.prefix_table().set_slot(slot_prefix(HERE), whole);
-    assert_eq!(care_of(&mut stage, MNN), address(COA));
+    testbed.tunnels.prefix_table().set_slot(slot_prefix(HERE), torn);
+    assert_eq!(care_of(&mut testbed, MNN), address(COA), "the table says");
+    testbed.tunnels.prefix_table().table().drop(&key(HERE)).unwrap();
+    assert_eq!(care_of(&mut testbed, MNN), None);
+    testbed.tunnels.prefix_table().set_slot(slot_prefix(HERE), whole);
+    assert_eq!(care_of(&mut testbed, MNN), address(COA));
 }
 
 /// The checksum is no secret: whoever can choose a care-of address can produce the checksum of another.
 #[test]
 fn slot_of_another_prefix_is_not_used() {
-    let mut stage = stage_or_skip!("slot_of_another_prefix_is_not_used");
-    let whole = stage.tunnels.prefix_table().slot(slot_prefix(HERE));
-    stage.tunnels.prefix_table().table().drop(&key(HERE)).unwrap();
+    let mut testbed = testbed_or_skip!("slot_of_another_prefix_is_not_used");
+    let whole = testbed.tunnels.prefix_table().slot(slot_prefix(HERE));
+    testbed.tunnels.prefix_table().table().drop(&key(HERE)).unwrap();
     let (number, bits) = (0, 8);
     for octet in [number, bits] {
         let mut forged = whole;
         forged[octet] ^= 1;
-        stage.tunnels.prefix_table().set_slot(slot_prefix(HERE), forged);
-        assert_eq!(care_of(&mut stage, MNN), None);
+        testbed.tunnels.prefix_table().set_slot(slot_prefix(HERE), forged);
+        assert_eq!(care_of(&mut testbed, MNN), None);
     }
 }
 
 #[test]
 fn resolved_route_is_stored_in_the_slot_of_its_endpoint_only() {
-    let mut stage = stage_or_skip!("resolved_route_is_stored_in_the_slot_of_its_endpoint_only");
+    let mut testbed = testbed_or_skip!("resolved_route_is_stored_in_the_slot_of_its_endpoint_only");
     let (elsewhere, packet) = ("2001:db8:2::3", frame(&Ip::udp(CN, MNN).0));
-    stage.host.ip("neighbour replace 2001:db8:1::3 lladdr 02:00:00:00:00:03 dev up0 nud permanent");
-    stage.host.ip(&format!("route add {elsewhere} via 2001:db8:1::3"));
-    let as_put = entry_in_table(&mut stage, HERE).unwrap();
-    assert_eq!(stage.run(&packet).1[..12], TO_NEXT_HOP);
-    let learnt = entry_in_slot(&mut stage, HERE).unwrap();
+    testbed.host.ip("neighbour replace 2001:db8:1::3 lladdr 02:00:00:00:00:03 dev up0 nud permanent");
+    testbed.host.ip(&format!("route add {elsewhere} via 2001:db8:1::3"));
+    let as_put = entry_in_table(&mut testbed, HERE).unwrap();
+    assert_eq!(testbed.run(&packet).1[..12], TO_NEXT_HOP);
+    let learnt = entry_in_slot(&mut testbed, HERE).unwrap();
     assert_eq!((&learnt[..4], &learnt[8..12], &learnt[16..32]), (&as_put[..4], &as_put[8..12], &as_put[16..32]));
     let gateway: Ipv6Addr = "2001:db8:1::2".parse().unwrap();
     assert!(learnt[4..8] != [0; 4] && learnt[32..] == gateway.octets());
-    assert_eq!(entry_in_table(&mut stage, HERE), Some(as_put));
+    assert_eq!(entry_in_table(&mut testbed, HERE), Some(as_put));
     // The same gateway, written while the slot became another endpoint's.
-    stage.tunnels.put(&to(1, HERE, elsewhere)).unwrap();
-    let mut late = stage.tunnels.prefix_table().slot(slot_prefix(HERE));
+    testbed.tunnels.put(&to(1, HERE, elsewhere)).unwrap();
+    let mut late = testbed.tunnels.prefix_table().slot(slot_prefix(HERE));
     assert_eq!(late[WAY_AT + 4..WAY_AT + 8], [0; 4]);
     for octet in (4..8).chain(12..16).chain(32..48) {
         late[WAY_AT + octet] = learnt[octet];
     }
-    stage.tunnels.prefix_table().set_slot(slot_prefix(HERE), late);
-    assert_eq!(stage.run_again(&packet).1[..6], [2, 0, 0, 0, 0, 3]);
+    testbed.tunnels.prefix_table().set_slot(slot_prefix(HERE), late);
+    assert_eq!(testbed.run_again(&packet).1[..6], [2, 0, 0, 0, 0, 3]);
 }
 
 #[test]
 fn restart_takes_over_slots_and_removes_stale_ones() {
-    let mut stage = stage_or_skip!("restart_takes_over_slots_and_removes_stale_ones").restart();
-    assert_eq!(care_of(&mut stage, MNN), address(COA));
-    stage.tunnels.put(&to(1, HERE, "2001:db8:2::3")).unwrap();
-    assert_eq!(care_of(&mut stage, MNN), address("2001:db8:2::3"));
-    assert_eq!(care_of(&mut stage, "2001:db8:f4::4"), address("2001:db8:4::2"));
-    stage.tunnels.remove_stale().unwrap();
-    assert_eq!(care_of(&mut stage, "2001:db8:f4::4"), None);
-    assert_eq!(stage.tunnels.prefix_table().slot(slot_prefix("2001:db8:f4::/48")), EMPTY);
-    assert_eq!(care_of(&mut stage, MNN), address("2001:db8:2::3"));
+    let mut testbed = testbed_or_skip!("restart_takes_over_slots_and_removes_stale_ones").restart();
+    assert_eq!(care_of(&mut testbed, MNN), address(COA));
+    testbed.tunnels.put(&to(1, HERE, "2001:db8:2::3")).unwrap();
+    assert_eq!(care_of(&mut testbed, MNN), address("2001:db8:2::3"));
+    assert_eq!(care_of(&mut testbed, "2001:db8:f4::4"), address("2001:db8:4::2"));
+    testbed.tunnels.remove_stale().unwrap();
+    assert_eq!(care_of(&mut testbed, "2001:db8:f4::4"), None);
+    assert_eq!(testbed.tunnels.prefix_table().slot(slot_prefix("2001:db8:f4::/48")), EMPTY);
+    assert_eq!(care_of(&mut testbed, MNN), address("2001:db8:2::3"));
 }
 
 #[test]
 fn crash_between_table_and_slot_write_leaves_no_stale_slot() {
-    let mut stage = stage_or_skip!("crash_between_table_and_slot_write_leaves_no_stale_slot");
+    let mut testbed = testbed_or_skip!("crash_between_table_and_slot_write_leaves_no_stale_slot");
     // A tunnel is added, another removed, and one moves: each time the second write is missing.
-    let way = stage.tunnels.prefix_table().table().find(&key(HERE)).unwrap();
-    stage.tunnels.prefix_table().table().put(&key(TWIN), &way).unwrap();
-    stage.tunnels.prefix_table().set_slot(slot_prefix("2001:db8:f4::/48"), EMPTY);
-    let before = stage.tunnels.prefix_table().slot(slot_prefix(HERE));
-    stage.tunnels.put(&to(1, HERE, "2001:db8:2::3")).unwrap();
-    stage.tunnels.prefix_table().set_slot(slot_prefix(HERE), before);
-    let mut stage = stage.restart();
-    stage.tunnels.put(&to(1, HERE, "2001:db8:2::3")).unwrap();
-    stage.tunnels.remove_stale().unwrap();
-    assert_eq!(entry_in_slot(&mut stage, HERE), entry_in_table(&mut stage, HERE));
-    assert_eq!(care_of(&mut stage, MNN), address("2001:db8:2::3"));
+    let way = testbed.tunnels.prefix_table().table().find(&key(HERE)).unwrap();
+    testbed.tunnels.prefix_table().table().put(&key(TWIN), &way).unwrap();
+    testbed.tunnels.prefix_table().set_slot(slot_prefix("2001:db8:f4::/48"), EMPTY);
+    let before = testbed.tunnels.prefix_table().slot(slot_prefix(HERE));
+    testbed.tunnels.put(&to(1, HERE, "2001:db8:2::3")).unwrap();
+    testbed.tunnels.prefix_table().set_slot(slot_prefix(HERE), before);
+    let mut testbed = testbed.restart();
+    testbed.tunnels.put(&to(1, HERE, "2001:db8:2::3")).unwrap();
+    testbed.tunnels.remove_stale().unwrap();
+    assert_eq!(entry_in_slot(&mut testbed, HERE), entry_in_table(&mut testbed, HERE));
+    assert_eq!(care_of(&mut testbed, MNN), address("2001:db8:2::3"));
     for (gone, inside) in [(TWIN, IN_TWIN), ("2001:db8:f4::/48", "2001:db8:f4::4")] {
-        assert_eq!((entry_in_table(&mut stage, gone), entry_in_slot(&mut stage, gone)), (None, None), "{gone}");
-        assert_eq!(care_of(&mut stage, inside), None);
+        assert_eq!((entry_in_table(&mut testbed, gone), entry_in_slot(&mut testbed, gone)), (None, None), "{gone}");
+        assert_eq!(care_of(&mut testbed, inside), None);
     }
 }

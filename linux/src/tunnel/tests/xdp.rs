@@ -32,28 +32,28 @@ impl Fixture {
     }
 }
 
-pub(super) fn run(stage: &mut TestHost, frame: &[u8]) -> (u32, Vec<u8>) {
+pub(super) fn run(testbed: &mut TestHost, frame: &[u8]) -> (u32, Vec<u8>) {
     let mut out = vec![0; frame.len() + 256];
     let run = TestRunOptions { data_in: Some(frame), data_out: Some(&mut out), ..TestRunOptions::new() };
-    let result = stage.tunnels.xdp_program_on(LOOPBACK).test_run(run).unwrap();
+    let result = testbed.tunnels.xdp_program_on(LOOPBACK).test_run(run).unwrap();
     out.truncate(result.data_size_out as usize);
     (result.return_value, out)
 }
 
 /// Makes the interface of next hops accept redirected frames.
-pub(super) fn allow_xdp_redirect(stage: &mut TestHost) {
-    let up0 = LinkId(stage.host.index("up0"));
-    stage.tunnels.xdp_program_on(up0);
+pub(super) fn allow_xdp_redirect(testbed: &mut TestHost) {
+    let up0 = LinkId(testbed.host.index("up0"));
+    testbed.tunnels.xdp_program_on(up0);
 }
 
 /// Verdict, packet and increments: first decided, then from the cache.
-fn run_twice(stage: &mut TestHost, packet: &[u8]) -> [(u32, Vec<u8>, CounterChanges); 2] {
-    stage.tunnels.invalidate_next_hops().unwrap();
+fn run_twice(testbed: &mut TestHost, packet: &[u8]) -> [(u32, Vec<u8>, CounterChanges); 2] {
+    testbed.tunnels.invalidate_next_hops().unwrap();
     [(); 2].map(|()| {
-        let before = stage.tunnels.counters();
-        let (verdict, out) = run(stage, &frame(packet));
+        let before = testbed.tunnels.counters();
+        let (verdict, out) = run(testbed, &frame(packet));
         let after =
-            stage.tunnels.counters().into_iter().map(|(name, count)| (count - before.get(&name).unwrap(), name));
+            testbed.tunnels.counters().into_iter().map(|(name, count)| (count - before.get(&name).unwrap(), name));
         let moves = after.filter(|(count, _)| *count > 0).map(|(count, name)| (name, count)).collect();
         (verdict, out, moves)
     })
@@ -61,13 +61,13 @@ fn run_twice(stage: &mut TestHost, packet: &[u8]) -> [(u32, Vec<u8>, CounterChan
 
 #[test]
 fn xdp_gives_each_packet_the_same_verdict_as_tc() {
-    let mut stage = stage_or_skip!("xdp_gives_each_packet_the_same_verdict_as_tc");
-    allow_xdp_redirect(&mut stage);
+    let mut testbed = testbed_or_skip!("xdp_gives_each_packet_the_same_verdict_as_tc");
+    allow_xdp_redirect(&mut testbed);
     for fixture in encapsulation_cases().into_iter().chain(decapsulation_cases()).chain(ecn_cases()) {
         let (verdict, packet, moves) = fixture.xdp_expectation();
         let is_expected = |seen: &[(u32, Vec<u8>, CounterChanges); 2]| seen.iter().all(|seen| seen.2 == moves);
         // As in `TestHost::run_counted`.
-        let seen = (0..TRIES).map(|_| run_twice(&mut stage, &fixture.packet)).find(is_expected);
+        let seen = (0..TRIES).map(|_| run_twice(&mut testbed, &fixture.packet)).find(is_expected);
         for (seen, out, _) in seen.unwrap_or_else(|| panic!("{}: not counted so: {moves:?}", fixture.description)) {
             assert_eq!(seen, verdict, "{}", fixture.description);
             let Some(packet) = packet else { continue };
@@ -86,38 +86,38 @@ fn xdp_gives_each_packet_the_same_verdict_as_tc() {
 
 #[test]
 fn xdp_passes_packets_whose_egress_cannot_transmit_frames() {
-    let mut stage = stage_or_skip!("xdp_passes_packets_whose_egress_cannot_transmit_frames");
+    let mut testbed = testbed_or_skip!("xdp_passes_packets_whose_egress_cannot_transmit_frames");
     for packet in [Ip::udp(CN, MNN), Ip::udp(MNN, CN).within(COA, HA)] {
-        assert_eq!(run(&mut stage, &frame(&packet.0)), (XDP_PASS, frame(&packet.0)));
+        assert_eq!(run(&mut testbed, &frame(&packet.0)), (XDP_PASS, frame(&packet.0)));
     }
-    allow_xdp_redirect(&mut stage);
-    assert_eq!(run(&mut stage, &frame(&Ip::udp(CN, MNN).0)).0, XDP_REDIRECT);
+    allow_xdp_redirect(&mut testbed);
+    assert_eq!(run(&mut testbed, &frame(&Ip::udp(CN, MNN).0)).0, XDP_REDIRECT);
 }
 
 #[test]
 fn xdp_passes_frames_for_other_hosts() {
-    let mut stage = stage_or_skip!("xdp_passes_frames_for_other_hosts");
-    allow_xdp_redirect(&mut stage);
+    let mut testbed = testbed_or_skip!("xdp_passes_frames_for_other_hosts");
+    allow_xdp_redirect(&mut testbed);
     let ours = frame(&Ip::udp(CN, MNN).0);
     let mut others = ours.clone();
     others[5] = 1;
     let mut tagged = ours.clone();
     tagged[12..14].copy_from_slice(&[0x81, 0]);
     for packet in [others, tagged] {
-        assert_eq!(run(&mut stage, &packet), (XDP_PASS, packet));
+        assert_eq!(run(&mut testbed, &packet), (XDP_PASS, packet));
     }
-    assert_eq!(run(&mut stage, &ours).0, XDP_REDIRECT);
+    assert_eq!(run(&mut testbed, &ours).0, XDP_REDIRECT);
 }
 
 #[test]
 fn truncated_frames_are_handled_by_xdp() {
-    let mut stage = stage_or_skip!("truncated_frames_are_handled_by_xdp");
-    allow_xdp_redirect(&mut stage);
+    let mut testbed = testbed_or_skip!("truncated_frames_are_handled_by_xdp");
+    allow_xdp_redirect(&mut testbed);
     for packet in [Ip::udp(CN, MNN), Ip::udp(MNN, CN).within(COA, HA)] {
         let whole = frame(&packet.0);
         for length in 14..whole.len() {
-            run(&mut stage, &whole[..length]);
+            run(&mut testbed, &whole[..length]);
         }
-        assert_eq!(run(&mut stage, &whole).0, XDP_REDIRECT);
+        assert_eq!(run(&mut testbed, &whole).0, XDP_REDIRECT);
     }
 }

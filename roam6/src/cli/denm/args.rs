@@ -20,7 +20,7 @@ pub(crate) enum DenmCommand {
         #[arg(value_parser = parse_event_name)]
         event: EventId,
         #[command(flatten)]
-        tell: EventArgs,
+        args: EventArgs,
     },
     /// End an event: by a cancellation if this station has sent it, else by a negation
     #[command(after_help = "Example: roam6 denm cancel 3735928559/0")]

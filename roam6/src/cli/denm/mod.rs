@@ -16,14 +16,14 @@ use std::path::Path;
 use std::process::ExitCode;
 
 /// Runs the subcommand.
-pub(crate) fn run(verb: &DenmCommand) -> ExitCode {
-    let done = match verb {
-        DenmCommand::Send(tell) => match to_event(tell) {
-            Ok(event) => send(event, &tell.socket.path()),
+pub(crate) fn run(command: &DenmCommand) -> ExitCode {
+    let done = match command {
+        DenmCommand::Send(args) => match to_event(args) {
+            Ok(event) => send(event, &args.socket.path()),
             Err(why) => return usage_error(&why),
         },
-        DenmCommand::Update { event: name, tell } => match to_event(tell) {
-            Ok(event) => update(*name, event, &tell.socket.path()),
+        DenmCommand::Update { event: name, args } => match to_event(args) {
+            Ok(event) => update(*name, event, &args.socket.path()),
             Err(why) => return usage_error(&why),
         },
         DenmCommand::Cancel { event, socket } => cancel(*event, &socket.path()),
@@ -31,8 +31,8 @@ pub(crate) fn run(verb: &DenmCommand) -> ExitCode {
     done.unwrap_or_else(Failure::exit_code)
 }
 
-fn to_event(tell: &EventArgs) -> Result<DenmEvent, String> {
-    let place = match tell.at.as_deref() {
+fn to_event(args: &EventArgs) -> Result<DenmEvent, String> {
+    let place = match args.at.as_deref() {
         Some([latitude, longitude]) => {
             let place = Coordinates::from_degrees(*latitude, *longitude);
             Some(place.ok_or_else(|| format!("{latitude} {longitude} is not a latitude and a longitude"))?)
@@ -41,12 +41,12 @@ fn to_event(tell: &EventArgs) -> Result<DenmEvent, String> {
     };
     Ok(DenmEvent {
         tag: std::process::id(),
-        cause: (tell.cause, tell.sub),
-        quality: tell.quality,
+        cause: (args.cause, args.sub),
+        quality: args.quality,
         place,
-        area: AreaText::parse(&tell.area)?,
-        validity: tell.validity,
-        repetition: tell.repeat.map(|interval| (interval, tell.lasting.unwrap_or(tell.validity))),
+        area: AreaText::parse(&args.area)?,
+        validity: args.validity,
+        repetition: args.repeat.map(|interval| (interval, args.lasting.unwrap_or(args.validity))),
     })
 }
 

@@ -25,15 +25,15 @@ const NO_STATION: &str =
     "this daemon is not a GeoNetworking station; add a [geo] table to its configuration (docs/geo.md)";
 
 /// Runs the subcommand.
-pub(crate) fn run(verb: &GeoCommand) -> ExitCode {
-    let done = match verb {
+pub(crate) fn run(command: &GeoCommand) -> ExitCode {
+    let done = match command {
         GeoCommand::Neighbours { json, socket } => neighbours(*json, &socket.path()),
-        GeoCommand::Ping(words) => match words.target() {
-            Ok(target) => ping::ping(words, target),
+        GeoCommand::Ping(args) => match args.target() {
+            Ok(target) => ping::ping(args, target),
             Err(why) => return usage_error(&why),
         },
-        GeoCommand::Trace(words) => match target::parse_station(&words.station) {
-            Ok(mid) => trace::trace(words, Target::Station(mid)),
+        GeoCommand::Trace(args) => match target::parse_station(&args.station) {
+            Ok(mid) => trace::trace(args, Target::Station(mid)),
             Err(why) => return usage_error(&why),
         },
         GeoCommand::Groups { json, socket } => groups(*json, &socket.path()),

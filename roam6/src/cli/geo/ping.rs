@@ -104,35 +104,35 @@ impl Summary {
             return;
         }
         let fresh = || StationReplies { kind: echo.kind.clone(), place: echo.place, duplicates: 0, rtts: Vec::new() };
-        let answers = self.stations.entry(echo.mid).or_insert_with(fresh);
-        answers.place = echo.place;
+        let replies = self.stations.entry(echo.mid).or_insert_with(fresh);
+        replies.place = echo.place;
         if echo.again {
-            answers.duplicates += 1;
+            replies.duplicates += 1;
         } else {
-            answers.rtts.push(echo.rtt);
+            replies.rtts.push(echo.rtt);
         }
     }
 
     /// Whether the one station probed has replied to all requests.
     fn is_complete(&self) -> bool {
-        self.stations.values().any(|answers| answers.rtts.len() == self.sent as usize)
+        self.stations.values().any(|replies| replies.rtts.len() == self.sent as usize)
     }
 
     fn text(&self, target: Target, own: Option<Coordinates>) -> String {
-        let asked = self.sent;
+        let sent = self.sent;
         if self.stations.is_empty() {
-            return format!("--- {target}: {asked} requests, no reply\n");
+            return format!("--- {target}: {sent} requests, no reply\n");
         }
         let mut table = Table::new(&["STATION", "KIND", "DISTANCE", "ANSWERS", "LOST", "RTT MIN", "P50", "MAX"]);
-        for (mid, answers) in &self.stations {
-            let distance = own.map(|own| format!("{} m", geometry::distance(own, answers.place).floor()));
-            let [min, p50, max] = answers.rtt_min_median_max().map(milliseconds);
+        for (mid, replies) in &self.stations {
+            let distance = own.map(|own| format!("{} m", geometry::distance(own, replies.place).floor()));
+            let [min, p50, max] = replies.rtt_min_median_max().map(milliseconds);
             table.push(vec![
                 mid.to_string(),
-                answers.kind.clone(),
+                replies.kind.clone(),
                 distance.unwrap_or_default(),
-                answers.rtts.len().to_string(),
-                format!("{:.0} %", answers.loss(asked) * 100.0),
+                replies.rtts.len().to_string(),
+                format!("{:.0} %", replies.loss(sent) * 100.0),
                 format!("{min} ms"),
                 format!("{p50} ms"),
                 format!("{max} ms"),
@@ -140,15 +140,15 @@ impl Summary {
         }
         let count = self.stations.len();
         let stations = if count == 1 { "1 station".to_owned() } else { format!("{count} stations") };
-        format!("--- {target}: {asked} requests, replies from {stations}\n{}", table.render(table_style()))
+        format!("--- {target}: {sent} requests, replies from {stations}\n{}", table.render(table_style()))
     }
 
     fn document(&self, target: Target) -> serde_json::Value {
-        let rows = self.stations.iter().map(|(mid, answers)| {
-            let [min, p50, max] = answers.rtt_min_median_max().map(|rtt| rtt.as_secs_f64() * 1e3);
+        let rows = self.stations.iter().map(|(mid, replies)| {
+            let [min, p50, max] = replies.rtt_min_median_max().map(|rtt| rtt.as_secs_f64() * 1e3);
             json!({
-                "station": mid.to_string(), "kind": answers.kind, "answers": answers.rtts.len(),
-                "again": answers.duplicates, "loss": answers.loss(self.sent),
+                "station": mid.to_string(), "kind": replies.kind, "answers": replies.rtts.len(),
+                "again": replies.duplicates, "loss": replies.loss(self.sent),
                 "rtt_min_ms": min, "rtt_p50_ms": p50, "rtt_max_ms": max,
             })
         });
@@ -158,8 +158,8 @@ impl Summary {
 }
 
 impl StationReplies {
-    fn loss(&self, asked: u32) -> f64 {
-        1.0 - self.rtts.len() as f64 / f64::from(asked.max(1))
+    fn loss(&self, sent: u32) -> f64 {
+        1.0 - self.rtts.len() as f64 / f64::from(sent.max(1))
     }
 
     /// The shortest, median and longest round-trip time.

@@ -50,7 +50,7 @@ pub(crate) struct Echo {
 pub(crate) enum ProbeEvent {
     /// A reply.
     Echo(Box<Echo>),
-    /// The station could not send the request; the text says why.
+    /// The station could not send the request, for this reason.
     Refused(String),
     /// The deadline has passed.
     TimedOut,
@@ -100,7 +100,7 @@ impl ProbeSession {
         let probe = EchoId { identifier: self.identifier, sequence };
         match send_request(&Request::Ask(Box::new(EchoRequest { id: probe, ..request })), &self.socket)? {
             Response::Done => Ok(()),
-            answer => Err(Failure::unexpected_response(answer)),
+            response => Err(Failure::unexpected_response(response)),
         }
     }
 

@@ -23,10 +23,10 @@ impl Target {
     ///
     /// # Errors
     /// A message with the accepted forms.
-    pub(crate) fn parse(words: &[String]) -> Result<Target, String> {
-        match words {
+    pub(crate) fn parse(arguments: &[String]) -> Result<Target, String> {
+        match arguments {
             [word] => parse_station(word).map(Target::Station),
-            _ => AreaText::parse(words).map(Target::Area),
+            _ => AreaText::parse(arguments).map(Target::Area),
         }
     }
 
@@ -72,9 +72,9 @@ impl AreaText {
     ///
     /// # Errors
     /// A message with the accepted forms.
-    pub(crate) fn parse(words: &[String]) -> Result<geo::Area, String> {
-        let wrong = || format!("\"{}\" is not an area; {HINT}", words.join(" "));
-        let [kind, latitude, longitude, lengths @ ..] = words else { return Err(wrong()) };
+    pub(crate) fn parse(arguments: &[String]) -> Result<geo::Area, String> {
+        let wrong = || format!("\"{}\" is not an area; {HINT}", arguments.join(" "));
+        let [kind, latitude, longitude, lengths @ ..] = arguments else { return Err(wrong()) };
         let degrees = |word: &String| word.trim_end_matches(',').parse::<f64>().map_err(|_| wrong());
         let center = Coordinates::from_degrees(degrees(latitude)?, degrees(longitude)?).ok_or_else(wrong)?;
         let metres = |word: &String| word.parse::<u16>().ok().filter(|metres| *metres > 0).ok_or_else(wrong);

@@ -67,18 +67,18 @@ fn read_key(path: &Path, files: &[PathBuf]) -> Result<KeySource, String> {
     key::from_pem(&text).map(KeySource::Given).map_err(|why| format!("{}: {why}", path.display()))
 }
 
-fn generate_files(kind: Kind, key: Option<KeySource>, asked: &SearchArgs) -> Result<(), String> {
-    let sec = Sec::new(asked.sec).ok_or("sec is 0, 1 or 2")?;
-    let wanted = IdentityRequest { kind, sec, prefixes: asked.prefix.clone(), key };
-    if let Some(other) = asked.prefix.iter().find(|prefix| prefix.length() != 64) {
+fn generate_files(kind: Kind, key: Option<KeySource>, args: &SearchArgs) -> Result<(), String> {
+    let sec = Sec::new(args.sec).ok_or("sec is 0, 1 or 2")?;
+    let wanted = IdentityRequest { kind, sec, prefixes: args.prefix.clone(), key };
+    if let Some(other) = args.prefix.iter().find(|prefix| prefix.length() != 64) {
         return Err(format!("{other} is not a /64"));
     }
     // Before the search, which may take hours.
-    if let Some(there) = asked.files.iter().find(|path| path.exists()) {
+    if let Some(there) = args.files.iter().find(|path| path.exists()) {
         return Err(format!("{} exists; remove it, or name another file", there.display()));
     }
-    let threads = asked.threads.or_else(|| std::thread::available_parallelism().ok()).unwrap_or(NonZero::<usize>::MIN);
-    for path in &asked.files {
+    let threads = args.threads.or_else(|| std::thread::available_parallelism().ok()).unwrap_or(NonZero::<usize>::MIN);
+    for path in &args.files {
         let identity = wanted.find(path, threads)?;
         file::write(path, &identity, false)?;
         drop(fs::remove_file(progress_path(path)));
@@ -200,7 +200,7 @@ fn progress_path(path: &Path) -> PathBuf {
 mod tests {
     use super::*;
 
-    fn asked(folder: &Path, sec: u8) -> SearchArgs {
+    fn args(folder: &Path, sec: u8) -> SearchArgs {
         SearchArgs {
             prefix: vec!["2001:db8:a::/64".parse().unwrap(), "2001:db8:b::/64".parse().unwrap()],
             sec,
@@ -213,37 +213,37 @@ mod tests {
     fn generated_cga_and_hba_files_are_valid() {
         for (kind, key) in [(Kind::Hba, None), (Kind::Hba, Some(KeyKind::P256)), (Kind::Cga, Some(KeyKind::P256))] {
             let folder = tempfile::tempdir().unwrap();
-            let asked = asked(folder.path(), 1);
-            generate_files(kind, key.map(KeySource::New), &asked).unwrap();
-            let identity = file::read(&asked.files[0]).unwrap();
+            let args = args(folder.path(), 1);
+            generate_files(kind, key.map(KeySource::New), &args).unwrap();
+            let identity = file::read(&args.files[0]).unwrap();
             assert_eq!(identity.addresses.len(), 2);
             assert!(identity.addresses.iter().all(|address| Sec::of(*address) == Sec::new(1)));
             assert_eq!((identity.kind(), identity.private_key.is_empty()), (kind, key.is_none()));
-            assert!(generate_files(kind, None, &asked).unwrap_err().contains("exists; remove it"));
+            assert!(generate_files(kind, None, &args).unwrap_err().contains("exists; remove it"));
         }
     }
 
     #[test]
     fn an_interrupted_search_resumes_with_its_own_key() {
         let folder = tempfile::tempdir().unwrap();
-        let asked = asked(folder.path(), 1);
+        let args = args(folder.path(), 1);
         let key = || Some(KeySource::New(KeyKind::P256));
         let wanted =
-            IdentityRequest { kind: Kind::Hba, sec: Sec::new(1).unwrap(), prefixes: asked.prefix.clone(), key: key() };
+            IdentityRequest { kind: Kind::Hba, sec: Sec::new(1).unwrap(), prefixes: args.prefix.clone(), key: key() };
         let begun = wanted.start_new().unwrap();
         let so_far =
             IdentityFile { parameters: advance(&begun.parameters, MODIFIER_OFFSET, 7).unwrap(), ..begun.clone() };
-        file::write(&progress_path(&asked.files[0]), &so_far, true).unwrap();
-        assert!(generate_files(Kind::Hba, None, &asked).unwrap_err().contains("progress of a different search"));
-        generate_files(Kind::Hba, key(), &asked).unwrap();
-        let identity = file::read(&asked.files[0]).unwrap();
+        file::write(&progress_path(&args.files[0]), &so_far, true).unwrap();
+        assert!(generate_files(Kind::Hba, None, &args).unwrap_err().contains("progress of a different search"));
+        generate_files(Kind::Hba, key(), &args).unwrap();
+        let identity = file::read(&args.files[0]).unwrap();
         assert_eq!(identity.private_key, begun.private_key);
-        assert!(!progress_path(&asked.files[0]).exists());
+        assert!(!progress_path(&args.files[0]).exists());
     }
 
     #[test]
     fn the_search_counter_wraps_within_its_field() {
-        let prefixes = asked(Path::new(""), 0).prefix;
+        let prefixes = args(Path::new(""), 0).prefix;
         let parameters = hba::parameters([1; 16], &prefixes, KeyField::Random(&[0xff; 48])).unwrap();
         let (before, after) = (parameters.emit(), advance(&parameters, RANDOM_NUMBER_OFFSET, 1).unwrap().emit());
         let changed: Vec<usize> = (0..before.len()).filter(|at| before[*at] != after[*at]).collect();

@@ -16,8 +16,8 @@ use std::path::Path;
 use std::process::ExitCode;
 
 /// `roam6 cga ...`.
-pub(crate) fn cga(verb: &CgaCommand) -> ExitCode {
-    match verb {
+pub(crate) fn cga(command: &CgaCommand) -> ExitCode {
+    match command {
         CgaCommand::Generate(wanted) => exit_code(generate::cga(wanted)),
         CgaCommand::Verify { file, addresses } => exit_code(verify(file, addresses, Kind::Cga)),
         CgaCommand::Show { file, json } => show(file, *json),
@@ -26,8 +26,8 @@ pub(crate) fn cga(verb: &CgaCommand) -> ExitCode {
 }
 
 /// `roam6 hba ...`.
-pub(crate) fn hba(verb: &HbaCommand) -> ExitCode {
-    match verb {
+pub(crate) fn hba(command: &HbaCommand) -> ExitCode {
+    match command {
         HbaCommand::Generate(wanted) => exit_code(generate::hba(wanted)),
         HbaCommand::Verify { file, addresses } => exit_code(verify(file, addresses, Kind::Hba)),
     }

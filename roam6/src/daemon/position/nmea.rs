@@ -59,7 +59,7 @@ fn read_sentences(file: File, is_file: bool, sender: &mut PositionSender) -> std
     }
 }
 
-/// Whether a device says something before the silence is too long.
+/// Whether a device sends anything before the timeout.
 fn has_data(file: &File) -> std::io::Result<bool> {
     let mut fds = [PollFd::new(file.as_fd(), PollFlags::POLLIN)];
     let timeout = PollTimeout::try_from(SILENCE_TIMEOUT.as_millis()).unwrap_or(PollTimeout::MAX);
