@@ -1,4 +1,4 @@
-//! The live testbed as its reader meets it: a page in a browser, and a vehicle that moves on command.
+//! The live testbed: its page in a browser, and handovers on command.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test says what is wrong by failing")]
 
 mod common;
@@ -14,11 +14,11 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 const LAB: &str = env!("CARGO_BIN_EXE_roam6-lab");
-/// Looks at the state, and how long between them.
+/// Maximum number of requests for the state, and their interval.
 const MAX_POLLS: u32 = 300;
 const POLL_INTERVAL: Duration = Duration::from_millis(200);
 
-/// A running testbed and where its page is.
+/// A running testbed and the authority part of its URL.
 struct Live {
     child: Child,
     authority: String,
@@ -45,7 +45,7 @@ impl Live {
         (status, answer.split_once("\r\n\r\n").unwrap().1.to_owned())
     }
 
-    /// The state once it is as wanted.
+    /// The first state that satisfies `wanted`.
     fn wait(&self, wanted: impl Fn(&Value) -> bool) -> Value {
         let mut last = Value::Null;
         for _ in 0..MAX_POLLS {
@@ -68,7 +68,7 @@ impl Drop for Live {
     }
 }
 
-/// What a browser makes of the page.
+/// The document that a browser builds from the page.
 fn rendered_page(url: &str, folder: &Path) -> String {
     let mut browser = Command::new("chromium");
     browser.args(["--headless", "--no-sandbox", "--disable-gpu", "--virtual-time-budget=3000", "--dump-dom"]);

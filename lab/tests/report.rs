@@ -1,4 +1,4 @@
-//! The report as its reader meets it: in a browser.
+//! The report in a browser.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test says what is wrong by failing")]
 
 mod common;
@@ -9,16 +9,16 @@ use std::process::Command;
 
 const LAB: &str = env!("CARGO_BIN_EXE_roam6-lab");
 
-/// Runs the report of the testbed's own experiment; what it says while it does.
+/// Runs the report of the testbed's own experiment; its standard error.
 fn report(folder: &Path) -> String {
     let arguments = ["report", "--quick", "--only", "lab/", "--into"];
     let output = Command::new(LAB).args(arguments).arg(folder).output().unwrap();
-    let said = String::from_utf8(output.stderr).unwrap();
-    assert!(output.status.success(), "{said}");
-    said
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    assert!(output.status.success(), "{stderr}");
+    stderr
 }
 
-/// What a browser makes of the page.
+/// The document that a browser builds from the page.
 fn rendered_page(page: &Path) -> String {
     let mut browser = Command::new("chromium");
     browser.args(["--headless", "--no-sandbox", "--disable-gpu", "--virtual-time-budget=2000", "--dump-dom"]);
@@ -35,9 +35,9 @@ fn report_reuses_results_and_renders_in_a_browser() {
     let folder = tempfile::tempdir().unwrap();
     assert!(report(folder.path()).contains("lab/links (about "));
     assert_eq!(report(folder.path()), "", "what is there is not run again");
-    let seen = rendered_page(&folder.path().join("index.html"));
+    let document = rendered_page(&folder.path().join("index.html"));
     for wanted in ["roam6: every figure", "Delay of each link", "delay_error_ms_p50_max", "All measurements</a>"] {
-        assert!(seen.contains(wanted), "no '{wanted}' in {seen}");
+        assert!(document.contains(wanted), "no '{wanted}' in {document}");
     }
-    assert_eq!(seen.matches("<svg").count(), 2, "once for wide screens, once for narrow ones");
+    assert_eq!(document.matches("<svg").count(), 2, "once for wide screens, once for narrow ones");
 }

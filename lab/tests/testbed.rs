@@ -1,4 +1,4 @@
-//! The testbed as its users meet it: it measures, it shows, and it leaves nothing behind however it ends.
+//! The testbed from outside: experiments, demos, and the removal of all processes and namespaces however it ends.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test says what is wrong by failing")]
 #![allow(clippy::zombie_processes, reason = "every caller waits for what it kills")]
 
@@ -13,7 +13,7 @@ use std::time::Duration;
 
 const LAB: &str = env!("CARGO_BIN_EXE_roam6-lab");
 
-/// Starts the testbed measuring itself, marked so that all its processes can be found.
+/// Starts an experiment of the testbed, marked by an environment variable that all its processes inherit.
 fn start(mark: &str) -> Child {
     let mut child = Command::new(LAB)
         .args(["run", "lab/links"])
@@ -28,7 +28,7 @@ fn start(mark: &str) -> Child {
     child
 }
 
-/// Processes that bear the mark.
+/// The number of processes with this mark.
 fn marked(mark: &str) -> usize {
     let wanted = format!("ROAM6_LAB_TEST={mark}");
     let entries = fs::read_dir("/proc").unwrap().flatten();
@@ -101,9 +101,9 @@ fn nemo_demo_passes() {
         return;
     }
     let output = Command::new(LAB).arg("demo").output().unwrap();
-    let (shown, said) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-    assert!(output.status.success(), "{shown}\n{said}");
-    assert!(shown.contains("all checks passed"));
+    let (stdout, stderr) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "{stdout}\n{stderr}");
+    assert!(stdout.contains("all checks passed"));
 }
 
 #[test]
@@ -116,9 +116,9 @@ fn mptcp_demo_switches_to_the_direct_path() {
     let folder = tempfile::tempdir().unwrap();
     let picture = folder.path().join("paths.svg");
     let output = Command::new(LAB).args(["demo-mptcp", "--svg"]).arg(&picture).output().unwrap();
-    let (shown, said) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-    assert!(output.status.success(), "{shown}\n{said}");
-    assert!(shown.contains("all checks passed"));
+    let (stdout, stderr) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "{stdout}\n{stderr}");
+    assert!(stdout.contains("all checks passed"));
     assert!(fs::read_to_string(picture).unwrap().contains("FN2 direct"));
 }
 
@@ -130,8 +130,8 @@ fn mptcp_model_delays_match_the_paper() {
         return;
     }
     let output = Command::new(LAB).args(["run", "mptcp/model", "--quick"]).output().unwrap();
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{}\n{said}", String::from_utf8_lossy(&output.stdout));
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{}\n{stderr}", String::from_utf8_lossy(&output.stdout));
 }
 
 #[test]
@@ -144,8 +144,8 @@ fn v2i_uses_direct_roadside_and_cellular_paths() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("v2i.json");
     let output = Command::new(LAB).args(["run", "geonet/v2i", "--quick", "--json"]).arg(&file).output().unwrap();
-    let said = String::from_utf8_lossy(&output.stderr);
-    let text = fs::read_to_string(file).unwrap_or_else(|error| panic!("{error}\n{said}"));
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    let text = fs::read_to_string(file).unwrap_or_else(|error| panic!("{error}\n{stderr}"));
     let told: serde_json::Value = serde_json::from_str(&text).unwrap();
     // How soon all settles depends on what else the machine does, that data goes straight and connections live does not.
     assert_eq!(told["summary"]["tcp_survived"], 1, "{told}");
@@ -162,8 +162,8 @@ fn geonet_rtt_has_no_loss_over_one_and_two_hops() {
         return;
     }
     let output = Command::new(LAB).args(["run", "geonet/rtt", "--quick"]).output().unwrap();
-    let (shown, said) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-    assert!(output.status.success(), "{shown}\n{said}");
+    let (stdout, stderr) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "{stdout}\n{stderr}");
     let summary: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(summary["loss"], 0, "{summary}");
     for key in ["overhead_us_p50_1hop", "overhead_us_p50_2hop", "first_packet_location_service_ms_p50"] {

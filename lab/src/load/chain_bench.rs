@@ -10,7 +10,7 @@ pub(crate) struct ChainBench {
     chains: Vec<Chain>,
     /// Forwardings that this machine does not support, with the reason.
     pub(crate) unavailable: Vec<String>,
-    pub(crate) generator: PacketGenerator,
+    generator: PacketGenerator,
     counters: Vec<PacketCounter>,
 }
 

@@ -125,8 +125,8 @@ impl EmulatedStations {
         let origin = SequencedSource { sequence: self.sequence, source };
         let payload = vec![0x55; octets.saturating_sub(HEADERS)];
         let packet = packet(ExtendedHeader::GeoUnicast { origin, destination }, 10, &payload);
-        let sender = self.neighbours.first().map_or(BROADCAST, |(address, _)| *address);
-        (frame(FORWARDER, sender, &packet), hop)
+        // From a station that is no neighbour: a packet is not sent back to its sender.
+        (frame(FORWARDER, link_address(4, 0), &packet), hop)
     }
 
     /// Frames the interface has received.

@@ -1,8 +1,8 @@
-//! What the tests of the testbed share.
+//! Common to the tests of the testbed.
 
 use std::path::Path;
 
-/// Says why a test cannot run here, if it cannot.
+/// Whether this machine lacks what a test needs; prints the reason.
 pub(crate) fn skipped(name: &str, programs: &[&str]) -> bool {
     let root = nix::unistd::geteuid().is_root();
     let missing = programs.iter().find(|program| {
