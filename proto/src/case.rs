@@ -4,13 +4,8 @@
 
 use crate::base::hex;
 use crate::base::ids::PutId;
-use crate::base::time::Time;
-use crate::contract::engine::{Engine, Outbox};
-use crate::contract::input::Input;
-use crate::contract::item::Key;
-use crate::contract::output::Output;
-use crate::node::Node;
 use crate::role::Role;
+use crate::{Engine, Input, Key, Node, Outbox, Output, Time};
 use core::fmt::Write;
 use derive_more::Display;
 use serde::{Deserialize, Serialize};

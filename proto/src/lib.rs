@@ -19,11 +19,15 @@ pub mod node;
 pub mod role;
 pub mod shim;
 
-pub use base::ids::LinkId;
+pub use base::ids::{AddressPair, ContextId, LinkId};
 pub use base::rng::Entropy;
 pub use base::time::Time;
 pub use base::timers::TimerQueue;
+pub use base::token_bucket::TokenBucket;
+pub use base::vec_map::VecMap;
+pub use base::vec_set::VecSet;
 pub use contract::command::Command;
+pub use contract::desired_state::DesiredState;
 pub use contract::engine::{Engine, Outbox};
 pub use contract::input::{Activity, AddressEvent, Clock, Fix, FlowEvent, Frame, Input, LinkEvent, Outcome, Packet};
 pub use contract::item::{Item, Key, Plan};

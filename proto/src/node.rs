@@ -1,13 +1,6 @@
 //! A node: several roles, each an engine, behind the contract of a single engine.
 
-use crate::base::rng::Entropy;
-use crate::base::time::Time;
-use crate::base::vec_map::VecMap;
-use crate::contract::engine::{Engine, Outbox};
-use crate::contract::input::Input;
-use crate::contract::output::Output;
-use crate::contract::report::{DropReason, HostReport, Report};
-use crate::contract::view::View;
+use crate::contract::report::HostReport;
 use crate::geo::GeoStation;
 use crate::geo::mnpp::Mnpp;
 use crate::mptcp::PathManager;
@@ -15,6 +8,7 @@ use crate::nemo::home_agent::HomeAgent;
 use crate::nemo::mobile_router::MobileRouter;
 use crate::role::Role;
 use crate::shim::Shim;
+use crate::{DropReason, Engine, Entropy, Input, Outbox, Output, Report, Time, VecMap, View};
 use roam6_wire::HomeAddress;
 
 /// The roles of one host. Each role handles every input in turn and ignores those that are not for it; an outcome is

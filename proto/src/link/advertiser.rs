@@ -1,12 +1,8 @@
 //! The router side of Neighbour Discovery on ingress interfaces (RFC 4861 §6.2), never on a visited link. Lifetimes of
 //! delegated prefixes count down (RFC 8415 §6.3, RFC 7084 §4.3).
 
-use crate::base::ids::LinkId;
-use crate::base::rng::Entropy;
-use crate::base::time::Time;
-use crate::base::token_bucket::TokenBucket;
-use crate::contract::engine::Outbox;
 use crate::link::nd_messages;
+use crate::{Entropy, LinkId, Outbox, Time, TokenBucket};
 use core::time::Duration;
 use roam6_wire::icmp6::{self, Message, NeighbourOption, RouterAdvertisement, RouterPreference};
 use roam6_wire::{DomainName, LinkAddress, Prefix};

@@ -1,9 +1,7 @@
 //! Duplicate address detection for an address formed here, optimistic or not (RFC 4862 §5.4, RFC 4429 §3).
 
-use crate::base::ids::LinkId;
-use crate::base::time::Time;
-use crate::contract::engine::Outbox;
 use crate::link::nd_messages;
+use crate::{LinkId, Outbox, Time};
 use core::time::Duration;
 use roam6_wire::LinkAddress;
 use std::net::Ipv6Addr;

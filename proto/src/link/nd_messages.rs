@@ -1,8 +1,7 @@
 //! Neighbour discovery messages that engines send themselves, since the kernel's own timing and source addresses would
 //! delay a handover by milliseconds (RFC 4861 §4, RFC 4862 §5.4.2).
 
-use crate::base::ids::LinkId;
-use crate::contract::output::{Transmit, Via};
+use crate::{LinkId, Transmit, Via};
 use roam6_wire::icmp6::{self, Message, NeighbourOption, NeighbourSolicitation, RouterSolicitation};
 use roam6_wire::ip6::{self, Header, protocol};
 use roam6_wire::{LinkAddress, Prefix};

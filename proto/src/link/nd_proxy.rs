@@ -3,12 +3,8 @@
 //! only neighbour solicitations are relayed. An address is proxied once duplicate address detection upstream is
 //! unanswered.
 
-use crate::base::ids::LinkId;
-use crate::base::time::Time;
-use crate::base::token_bucket::TokenBucket;
-use crate::base::vec_map::VecMap;
-use crate::contract::engine::Outbox;
 use crate::link::nd_messages;
+use crate::{LinkId, Outbox, Time, TokenBucket, VecMap};
 use core::time::Duration;
 use roam6_wire::icmp6::{self, Message, NeighbourAdvertisement, NeighbourOption, NeighbourSolicitation};
 use roam6_wire::{LinkAddress, Prefix};

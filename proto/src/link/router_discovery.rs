@@ -7,13 +7,9 @@ mod tests;
 
 pub use router::{MAX_PREFIXES, MAX_RESOLVERS, Router, RouterPrefix};
 
-use crate::base::ids::LinkId;
-use crate::base::rng::Entropy;
-use crate::base::time::Time;
-use crate::base::vec_map::VecMap;
-use crate::contract::engine::Outbox;
 use crate::contract::report::{LinkReport, LossReason};
 use crate::link::nd_messages;
+use crate::{Entropy, LinkId, Outbox, Time, VecMap};
 use core::time::Duration;
 use roam6_wire::icmp6::RouterAdvertisement;
 use roam6_wire::{LinkAddress, Prefix};

@@ -1,8 +1,7 @@
 //! Prefixes that the routers of a link advertise. An address needs the router that advertises its prefix, so an address
 //! whose router is gone has no route, whatever the routing table says (RFC 4861 §6.3.4, RFC 8028 §3.1).
 
-use crate::base::time::Time;
-use crate::base::vec_map::VecMap;
+use crate::{Time, VecMap};
 use core::time::Duration;
 use roam6_wire::Prefix;
 use roam6_wire::icmp6::{NeighbourOption, RouterAdvertisement};

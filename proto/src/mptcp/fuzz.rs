@@ -4,16 +4,12 @@
 
 use super::PathManager;
 use super::path_manager::MAX_ENDPOINTS;
-use crate::base::ids::{LinkId, MptcpToken};
-use crate::base::time::Time;
-use crate::contract::command::{Command, LifecycleCommand, MptcpCommand};
+use crate::base::ids::MptcpToken;
+use crate::contract::command::{LifecycleCommand, MptcpCommand};
 use crate::contract::config::mptcp::PathManagerConfig;
-use crate::contract::engine::{Engine, Outbox};
-use crate::contract::input::{
-    AddressEvent, AddressState, Input, LinkEvent, NeighbourEvent, Packet, RouteEvent, SubflowEvent, SubflowEventKind,
-};
-use crate::contract::item::{Item, Key, MptcpEndpoint, MptcpLimits, NextHop};
-use crate::contract::output::{Output, Put};
+use crate::contract::input::{AddressState, NeighbourEvent, RouteEvent, SubflowEvent, SubflowEventKind};
+use crate::contract::item::{MptcpEndpoint, MptcpLimits, NextHop};
+use crate::{AddressEvent, Command, Engine, Input, Item, Key, LinkEvent, LinkId, Outbox, Output, Packet, Put, Time};
 use core::time::Duration;
 use roam6_wire::icmp6::{self, Message, NeighbourOption, RouterAdvertisement};
 use roam6_wire::ip6::{self, Header, protocol};

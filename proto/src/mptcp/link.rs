@@ -1,11 +1,8 @@
 //! One interface of an MPTCP host: its addresses and their routers (RFC 4861 §6.3.4, RFC 7559 §2, RFC 8028 §3.1).
 
 use super::advertised_prefixes::AdvertisedPrefixes;
-use crate::base::ids::LinkId;
-use crate::base::time::Time;
-use crate::base::vec_map::VecMap;
-use crate::contract::engine::Outbox;
-use crate::contract::input::{AddressEvent, AddressState, LinkEvent, RouteEvent};
+use crate::contract::input::{AddressState, RouteEvent};
+use crate::{AddressEvent, LinkEvent, LinkId, Outbox, Time, VecMap};
 use core::time::Duration;
 use roam6_wire::Prefix;
 use std::net::Ipv6Addr;

@@ -4,18 +4,17 @@
 use super::link::{Link, Links};
 use super::source_routes;
 use super::subflow::{self, Subflows};
-use crate::base::ids::LinkId;
-use crate::base::time::Time;
-use crate::base::vec_map::VecMap;
-use crate::contract::command::{Command, LifecycleCommand, MptcpCommand};
+use crate::contract::command::{LifecycleCommand, MptcpCommand};
 use crate::contract::config::mptcp::PathManagerConfig;
-use crate::contract::desired_state::DesiredState;
-use crate::contract::engine::{Engine, Outbox};
-use crate::contract::input::{Input, LinkEvent, Outcome, Packet, SubflowEvent, SubflowEventKind};
-use crate::contract::item::{Item, Key, MptcpEndpoint, MptcpEndpointFlags, MptcpLimits};
-use crate::contract::report::{DropReason, LinkReport, MptcpReport};
-use crate::contract::view::{EndpointState, EndpointView, LinkRole, LinkState, LinkView, View};
+use crate::contract::input::{SubflowEvent, SubflowEventKind};
+use crate::contract::item::{MptcpEndpoint, MptcpEndpointFlags, MptcpLimits};
+use crate::contract::report::{LinkReport, MptcpReport};
+use crate::contract::view::{EndpointState, EndpointView, LinkRole, LinkState, LinkView};
 use crate::link::nd_messages;
+use crate::{
+    Command, DesiredState, DropReason, Engine, Input, Item, Key, LinkEvent, LinkId, Outbox, Outcome, Packet, Time,
+    VecMap, View,
+};
 use core::time::Duration;
 use roam6_wire::Prefix;
 use roam6_wire::icmp6::{Message, kind};

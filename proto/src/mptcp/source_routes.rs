@@ -1,12 +1,8 @@
 //! Source-specific default routes: packets from a prefix leave by the router that advertised it, because the router of
 //! another network filters their source (RFC 8028 §3.1, BCP 38).
 
-use crate::base::ids::LinkId;
-use crate::base::time::Time;
-use crate::base::vec_map::VecMap;
-use crate::contract::desired_state::DesiredState;
-use crate::contract::engine::Outbox;
-use crate::contract::item::{Item, Key, NextHop, Route, RouteTable};
+use crate::contract::item::{NextHop, Route, RouteTable};
+use crate::{DesiredState, Item, Key, LinkId, Outbox, Time, VecMap};
 use roam6_wire::Prefix;
 use std::net::Ipv6Addr;
 

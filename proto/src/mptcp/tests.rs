@@ -2,18 +2,16 @@
 
 use super::path_manager::MAX_ENDPOINTS;
 use super::*;
-use crate::base::ids::{LinkId, MptcpToken};
-use crate::base::rng::Entropy;
-use crate::base::time::Time;
-use crate::contract::command::{Command, LifecycleCommand, MptcpCommand};
+use crate::base::ids::MptcpToken;
+use crate::contract::command::{LifecycleCommand, MptcpCommand};
 use crate::contract::config::mptcp::PathManagerConfig;
-use crate::contract::engine::{Engine, Outbox};
-use crate::contract::input::{
-    AddressEvent, AddressState, Input, LinkEvent, NeighbourEvent, Packet, RouteEvent, SubflowEvent, SubflowEventKind,
+use crate::contract::input::{AddressState, NeighbourEvent, RouteEvent, SubflowEvent, SubflowEventKind};
+use crate::contract::item::{MptcpEndpoint, NextHop, RouteTable};
+use crate::contract::report::HostReport;
+use crate::{
+    AddressEvent, Command, Engine, Entropy, Input, Item, Key, LinkEvent, LinkId, Outbox, Output, Packet, Put, Report,
+    Time,
 };
-use crate::contract::item::{Item, Key, MptcpEndpoint, NextHop, RouteTable};
-use crate::contract::output::{Output, Put};
-use crate::contract::report::{HostReport, Report};
 use core::time::Duration;
 use roam6_wire::Prefix;
 use roam6_wire::icmp6::{self, Message, NeighbourOption, RouterAdvertisement};

@@ -1,8 +1,7 @@
 //! Current faults, with their causes for the operator: each is reported when it begins and when it ends, not on each
 //! occurrence, however many a sender provokes.
 
-use crate::base::time::Time;
-use crate::base::token_bucket::TokenBucket;
+use crate::{Time, TokenBucket};
 use core::time::Duration;
 use std::collections::BTreeMap;
 

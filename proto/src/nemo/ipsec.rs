@@ -1,8 +1,7 @@
 //! IPsec between mobile router and home agent: what both roles share.
 
-use crate::contract::engine::Outbox;
-use crate::contract::report::DropReason;
 use crate::crypto::esp::{self, EspPayload, SecurityAssociation};
+use crate::{DropReason, Outbox};
 use roam6_wire::ip6::{Datagram, protocol};
 use roam6_wire::{Malformed, Why};
 

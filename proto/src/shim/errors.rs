@@ -3,11 +3,7 @@
 use super::context::ContextIndex;
 use super::messages::ReceivedMessage;
 use super::{ICMP_HOLDDOWN_TIME, Shim};
-use crate::base::ids::AddressPair;
-use crate::base::time::Time;
-use crate::contract::engine::Outbox;
-use crate::contract::output::{Transmit, Via};
-use crate::contract::report::DropReason;
+use crate::{AddressPair, DropReason, Outbox, Time, Transmit, Via};
 use roam6_wire::checksum::checksum;
 use roam6_wire::icmp6::kind::{DESTINATION_UNREACHABLE, PACKET_TOO_BIG, PARAMETER_PROBLEM};
 use roam6_wire::ip6::{self, Datagram, HEADER_LENGTH, Header, MINIMUM_MTU, protocol};

@@ -5,8 +5,7 @@
 
 use super::Shim;
 use super::context::{Context, ContextIndex};
-use crate::base::time::Time;
-use crate::contract::engine::Outbox;
+use crate::{Outbox, Time};
 use core::cmp::Reverse;
 use core::time::Duration;
 use roam6_wire::shim6::VerificationMethod;

@@ -1,9 +1,6 @@
 //! Locator pair exploration: order of the pairs, probe records and their evaluation (RFC 5534 §4.2, §4.3).
 
-use crate::base::ids::AddressPair;
-use crate::base::rng::Entropy;
-use crate::base::time::Time;
-use crate::base::vec_map::VecMap;
+use crate::{AddressPair, Entropy, Time, VecMap};
 use core::time::Duration;
 use roam6_wire::shim6::{LocatorPreference, Nonce, ProbeRecord};
 use std::collections::VecDeque;

@@ -1,21 +1,18 @@
 //! Fuzz harness of the Shim6 engine: its invariants under arbitrary inputs, for the fuzzer and the seeded test.
 
 use super::Shim;
-use crate::base::ids::{AddressPair, LinkId};
-use crate::base::rng::Entropy;
-use crate::base::time::Time;
-use crate::base::vec_map::VecMap;
-use crate::contract::command::{Command, LifecycleCommand, ShimCommand};
+use crate::contract::command::{LifecycleCommand, ShimCommand};
 use crate::contract::config::shim::{
     AddressGeneration, AddressProof, Identity, PeerFilter, ShimConfig, UplinkPreference,
 };
-use crate::contract::engine::{Engine, Outbox};
-use crate::contract::input::{Activity, AddressEvent, AddressState, FlowEvent, Input, LinkEvent, Packet, TrafficCount};
-use crate::contract::item::{ContextTrigger, Item, Key, MAX_LOCATORS, ShimContext};
-use crate::contract::output::{Output, Put};
-use crate::contract::view::View;
+use crate::contract::input::{AddressState, TrafficCount};
+use crate::contract::item::{ContextTrigger, MAX_LOCATORS, ShimContext};
 use crate::crypto::cga::Sec;
 use crate::crypto::hba::{self, KeyField};
+use crate::{
+    Activity, AddressEvent, AddressPair, Command, Engine, Entropy, FlowEvent, Input, Item, Key, LinkEvent, LinkId,
+    Outbox, Output, Packet, Put, Time, VecMap, View,
+};
 use core::time::Duration;
 use roam6_wire::icmp6::{self, NeighbourOption, RouterAdvertisement};
 use roam6_wire::ip6::{self, Datagram, Header, MINIMUM_MTU};

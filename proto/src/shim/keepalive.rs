@@ -3,8 +3,7 @@
 //! No packet is handled here: the times of the first and last packets in each direction tell when the timers would have
 //! been started and stopped. An idle context costs nothing, and a busy one a sample now and then.
 
-use crate::base::time::Time;
-use crate::contract::input::Activity;
+use crate::{Activity, Time};
 use core::time::Duration;
 
 /// The two timers of a context.

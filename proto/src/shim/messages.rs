@@ -1,8 +1,7 @@
 //! A received control message as the protocol steps take it: its origin, its options, and why one was dropped.
 
-use crate::base::ids::{AddressPair, ContextId, LinkId};
-use crate::base::time::Time;
 use crate::contract::config::shim::MIN_SEND_TIMEOUT;
+use crate::{AddressPair, ContextId, LinkId, Time};
 use core::time::Duration;
 use roam6_wire::shim6::{Fork, LocatorList, LocatorPreference, Message, Nonce, ShimOption, Tag};
 

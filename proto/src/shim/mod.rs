@@ -25,21 +25,14 @@ mod uplinks;
 mod validator;
 mod view;
 
-use crate::base::ids::{AddressPair, ContextId, LinkId};
-use crate::base::rng::Entropy;
-use crate::base::time::Time;
-use crate::base::timers::TimerQueue;
-use crate::base::token_bucket::TokenBucket;
-use crate::base::vec_map::VecMap;
-use crate::contract::command::{Command, LifecycleCommand, ShimCommand};
+use crate::contract::command::{LifecycleCommand, ShimCommand};
 use crate::contract::config::shim::ShimConfig;
-use crate::contract::desired_state::DesiredState;
-use crate::contract::engine::{Engine, Outbox};
-use crate::contract::input::{AddressEvent, FlowEvent, Input, LinkEvent, Outcome};
-use crate::contract::item::{Item, Key, MAX_LOCATORS, ShimContext, ShimUplink};
-use crate::contract::output::{ActivityQuery, Transmit, Via};
+use crate::contract::item::{MAX_LOCATORS, ShimContext, ShimUplink};
 use crate::contract::report::{LinkReport, ShimReport};
-use crate::contract::view::View;
+use crate::{
+    ActivityQuery, AddressEvent, AddressPair, Command, ContextId, DesiredState, Engine, Entropy, FlowEvent, Input,
+    Item, Key, LinkEvent, LinkId, Outbox, Outcome, Time, TimerQueue, TokenBucket, Transmit, VecMap, Via, View,
+};
 use addresses::{Addresses, Environment};
 use context::{Context, ContextIndex, Contexts};
 use core::time::Duration;

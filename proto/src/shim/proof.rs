@@ -1,14 +1,11 @@
 //! Locator verification by HBA sets and CGA signatures (RFC 5533 §7.2, RFC 5535 §7, RFC 3972 §5).
 
-use crate::base::rng::Entropy;
-use crate::base::time::Time;
-use crate::base::token_bucket::TokenBucket;
-use crate::base::vec_map::VecMap;
 use crate::contract::config::shim::Identity;
 use crate::contract::item::MAX_LOCATORS;
 use crate::crypto::cga::Parameters;
 use crate::crypto::hba;
 use crate::crypto::signature::{self, PrivateKey};
+use crate::{Entropy, Time, TokenBucket, VecMap};
 use roam6_wire::Prefix;
 use roam6_wire::shim6::{LocatorList, LocatorPreference, Message, Nonce, ShimOption, Tag, VerificationMethod};
 use std::net::Ipv6Addr;

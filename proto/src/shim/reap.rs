@@ -3,12 +3,8 @@
 use super::context::{Context, ContextIndex, PeerLocator, Recovery};
 use super::exploration::{Exploration, PairRank};
 use super::{SAMPLE_TIMEOUT, Shim, Timer};
-use crate::base::ids::AddressPair;
-use crate::base::time::Time;
-use crate::base::vec_map::VecMap;
-use crate::contract::engine::Outbox;
-use crate::contract::input::Activity;
 use crate::contract::report::ShimReport;
+use crate::{Activity, AddressPair, Outbox, Time, VecMap};
 use core::time::Duration;
 use roam6_wire::shim6::{LocatorPreference, Message, Probe, ProbeState};
 

@@ -6,9 +6,7 @@
 use super::context::{Context, ContextIndex};
 use super::switch_attempt::{SwitchAttempt, SwitchReason};
 use super::{Shim, Timer};
-use crate::base::ids::{AddressPair, ContextId};
-use crate::base::time::Time;
-use crate::contract::engine::Outbox;
+use crate::{AddressPair, ContextId, Outbox, Time};
 use core::time::Duration;
 use roam6_wire::shim6::{Fork, Message, Nonce, Probe, ProbeRecord, ProbeState};
 

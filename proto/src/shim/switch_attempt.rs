@@ -1,7 +1,6 @@
 //! State of a switch to another locator pair, and of the failback to the preferred one.
 
-use crate::base::ids::AddressPair;
-use crate::base::time::Time;
+use crate::{AddressPair, Time};
 use roam6_wire::shim6::{Nonce, ProbeRecord};
 
 /// Probes that the peer must report before an automatic failback, because a path may be lossy.

@@ -1,12 +1,9 @@
 //! The uplinks of this host: usable locators, and the router for each source address.
 
-use crate::base::ids::LinkId;
-use crate::base::time::Time;
-use crate::base::vec_map::VecMap;
-use crate::base::vec_set::VecSet;
 use crate::contract::config::shim::UplinkPreference;
-use crate::contract::input::{AddressEvent, AddressState, LinkEvent};
+use crate::contract::input::AddressState;
 use crate::mptcp::advertised_prefixes::AdvertisedPrefixes;
+use crate::{AddressEvent, LinkEvent, LinkId, Time, VecMap, VecSet};
 use roam6_wire::LinkAddress;
 use roam6_wire::icmp6::RouterAdvertisement;
 use roam6_wire::shim6::LocatorPreference;

@@ -1,8 +1,6 @@
 //! Responder validators: a keyed hash in place of per-initiator state (RFC 5533 §7.10.1, §7.17.1).
 
-use crate::base::ids::AddressPair;
-use crate::base::rng::Entropy;
-use crate::base::time::Time;
+use crate::{AddressPair, Entropy, Time};
 use core::time::Duration;
 use hmac::{Hmac, Mac};
 use roam6_wire::shim6::{Fork, Nonce, Tag};

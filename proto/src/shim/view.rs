@@ -1,9 +1,8 @@
 //! The operator's view of contexts, uplinks and timers.
 
 use super::{Shim, Timer};
-use crate::base::ids::AddressPair;
-use crate::base::time::Time;
-use crate::contract::view::{ContextView, LinkRole, LinkState, LinkView, LocatorProof, TimerView, View};
+use crate::contract::view::{ContextView, LinkRole, LinkState, LinkView, LocatorProof, TimerView};
+use crate::{AddressPair, Time, View};
 use roam6_wire::shim6::VerificationMethod;
 
 impl Shim {

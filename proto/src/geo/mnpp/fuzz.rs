@@ -5,16 +5,13 @@
 
 use super::neighbours::{MAX_NETWORKS, MAX_ROUTERS};
 use super::{Mnpp, authentication};
-use crate::base::ids::LinkId;
-use crate::base::rng::Entropy;
-use crate::base::time::Time;
-use crate::contract::command::{Command, LifecycleCommand, MnppCommand};
+use crate::contract::command::{LifecycleCommand, MnppCommand};
 use crate::contract::config::mnpp::{AcceptanceRule, MnppConfig};
 use crate::contract::config::nemo::SharedKey;
-use crate::contract::engine::{Engine, Outbox};
-use crate::contract::input::{AddressEvent, AddressState, Clock, Input, LinkEvent, Packet};
-use crate::contract::item::{Item, Key};
-use crate::contract::output::Output;
+use crate::contract::input::AddressState;
+use crate::{
+    AddressEvent, Clock, Command, Engine, Entropy, Input, Item, Key, LinkEvent, LinkId, Outbox, Output, Packet, Time,
+};
 use core::time::Duration;
 use roam6_wire::icmp6::{ALL_ROUTERS, ON_LINK_HOP_LIMIT};
 use roam6_wire::ip6::{self, Header, protocol};

@@ -11,21 +11,18 @@ pub mod neighbours;
 #[cfg(test)]
 mod tests;
 
-use crate::base::ids::LinkId;
-use crate::base::rng::Entropy;
 use crate::base::small_timers::SmallTimerQueue;
-use crate::base::time::Time;
-use crate::base::token_bucket::TokenBucket;
-use crate::base::vec_map::VecMap;
-use crate::contract::command::{Command, LifecycleCommand, MnppCommand};
+use crate::contract::command::{LifecycleCommand, MnppCommand};
 use crate::contract::config::mnpp::MnppConfig;
-use crate::contract::engine::{Engine, Outbox};
-use crate::contract::input::{AddressEvent, Input, LinkEvent, NeighbourEvent, Packet};
-use crate::contract::item::{Item, Key, Neighbour, NextHop, PolicyRule, Route, RouteTable};
-use crate::contract::output::{Transmit, Via};
-use crate::contract::report::{DropReason, HostReport, LossReason, MnppReport};
-use crate::contract::view::{NetworkView, View};
+use crate::contract::input::NeighbourEvent;
+use crate::contract::item::{Neighbour, NextHop, PolicyRule, Route, RouteTable};
+use crate::contract::report::{HostReport, LossReason, MnppReport};
+use crate::contract::view::NetworkView;
 use crate::crypto::authenticator::WallClock;
+use crate::{
+    AddressEvent, Command, DropReason, Engine, Entropy, Input, Item, Key, LinkEvent, LinkId, Outbox, Packet, Time,
+    TokenBucket, Transmit, VecMap, Via, View,
+};
 use authentication::AcceptedClaims;
 use core::time::Duration;
 use neighbours::{MAX_NETWORKS, NeighbourRouter, NeighbourTable, NetworkUpdate};

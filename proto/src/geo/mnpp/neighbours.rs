@@ -2,9 +2,7 @@
 //! lifetime ends.
 
 use super::authentication::REPLAY_WINDOW;
-use crate::base::ids::LinkId;
-use crate::base::time::Time;
-use crate::base::vec_map::VecMap;
+use crate::{LinkId, Time, VecMap};
 use core::time::Duration;
 use roam6_wire::{LinkAddress, Prefix};
 use std::net::Ipv6Addr;

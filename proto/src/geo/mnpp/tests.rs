@@ -5,9 +5,9 @@ use super::*;
 use crate::contract::command::{LifecycleCommand, MnppCommand};
 use crate::contract::config::mnpp::{AcceptanceRule, MnppConfig};
 use crate::contract::config::nemo::SharedKey;
-use crate::contract::input::{AddressState, Clock};
-use crate::contract::output::{Output, Put};
-use crate::contract::report::{HostReport, Report};
+use crate::contract::input::AddressState;
+use crate::contract::report::HostReport;
+use crate::{Clock, Output, Put, Report};
 use std::collections::{BTreeMap, BTreeSet};
 
 const LINK: LinkId = LinkId(7);

@@ -1,7 +1,6 @@
 //! One DHCPv6 message exchange and its retransmission: RFC 8415 §7.6, §15, §16.1.
 
-use crate::base::rng::Entropy;
-use crate::base::time::Time;
+use crate::{Entropy, Time};
 use core::time::Duration;
 use roam6_wire::dhcp6::{MessageType, TransactionId};
 

@@ -2,11 +2,7 @@
 //! the seeded loop in `cargo test`, by the committed corpus, and by the fuzzer.
 
 use super::{DhcpClient, DhcpClientConfig, DhcpEvent, DhcpInterface, IaType, Lease, MAX_LEASES};
-use crate::base::ids::LinkId;
-use crate::base::rng::Entropy;
-use crate::base::time::Time;
-use crate::contract::engine::Outbox;
-use crate::contract::output::{Output, Transmit};
+use crate::{Entropy, LinkId, Outbox, Output, Time, Transmit};
 use core::time::Duration;
 use roam6_wire::dhcp6::{
     self, CLIENT_PORT, ClientServerMessage, DhcpOption, Duid, Iaid, Message, MessageType, PrefixAssociation,

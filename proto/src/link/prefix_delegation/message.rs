@@ -2,7 +2,7 @@
 //! 3646.
 
 use super::DhcpInterface;
-use crate::contract::output::{Transmit, Via};
+use crate::{Transmit, Via};
 use roam6_wire::dhcp6::option::kind;
 use roam6_wire::dhcp6::{
     self, ALL_RELAYS_AND_SERVERS, AddressAssociation, CLIENT_PORT, ClientServerMessage, DhcpOption, Duid, Iaid,

@@ -10,15 +10,11 @@ pub mod subnets;
 #[cfg(test)]
 mod tests;
 
-use crate::contract::report::DropReason;
 pub use lease::{Lease, MAX_LEASES};
 pub use message::{DhcpClientConfig, DnsInfo, IaType};
 pub use subnets::Subnets;
 
-use crate::base::ids::LinkId;
-use crate::base::rng::Entropy;
-use crate::base::time::Time;
-use crate::contract::engine::Outbox;
+use crate::{DropReason, Entropy, LinkId, Outbox, Time};
 use core::time::Duration;
 use exchange::Exchange;
 use lease::Leases;

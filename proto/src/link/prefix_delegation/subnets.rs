@@ -1,9 +1,8 @@
 //! Subnets of a delegated prefix: a /64 for each ingress interface, the same as long as the interface exists. The rest
 //! is unreachable, so that packets do not loop between this router and the provider's (RFC 7084 §4.2, §4.3).
 
-use crate::base::ids::LinkId;
-use crate::base::vec_map::VecMap;
-use crate::contract::item::{Item, NextHop, Route, RouteTable};
+use crate::contract::item::{NextHop, Route, RouteTable};
+use crate::{Item, LinkId, VecMap};
 use roam6_wire::Prefix;
 use std::net::Ipv6Addr;
 

@@ -1,11 +1,9 @@
 //! A default router of a visited link: its advertisement, and its neighbour unreachability detection (RFC 4861 §6.3.4,
 //! §7.3; RFC 6275 §11.5.1).
 
-use crate::base::ids::LinkId;
-use crate::base::time::Time;
-use crate::contract::engine::Outbox;
 use crate::contract::report::LossReason;
 use crate::link::nd_messages;
+use crate::{LinkId, Outbox, Time};
 use core::time::Duration;
 use roam6_wire::icmp6::{NeighbourOption, RouterAdvertisement};
 use roam6_wire::ip6::MINIMUM_MTU;

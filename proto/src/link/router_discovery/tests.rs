@@ -1,6 +1,5 @@
 use super::*;
-use crate::contract::output::Output;
-use crate::contract::report::Report;
+use crate::{Output, Report};
 use roam6_wire::DomainName;
 use roam6_wire::icmp6::NeighbourOption;
 

@@ -2,10 +2,10 @@
 //! 6275 §9.1, RFC 3963 §6.1.1, RFC 5648 §6.1).
 
 use super::types::{CareOf, Reply};
-use crate::base::time::Time;
 use crate::contract::config::flow::FlowRule;
-use crate::contract::item::{BindingRecord, JournalRecord, Key, TunnelId};
+use crate::contract::item::{BindingRecord, JournalRecord, TunnelId};
 use crate::crypto::authenticator::Timestamp;
+use crate::{Key, Time};
 use core::time::Duration;
 use roam6_wire::{HomeAddress, LinkAddress, Prefix, Sequence};
 use std::net::Ipv6Addr;

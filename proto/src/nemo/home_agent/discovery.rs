@@ -4,13 +4,8 @@
 use super::HomeAgent;
 use super::care_of::is_routable_unicast;
 use super::types::HomeAgentTimer;
-use crate::base::time::Time;
-use crate::base::token_bucket::TokenBucket;
-use crate::base::vec_map::VecMap;
 use crate::contract::config::nemo::Authentication;
-use crate::contract::engine::Outbox;
-use crate::contract::output::{Transmit, Via};
-use crate::contract::report::DropReason;
+use crate::{DropReason, Outbox, Time, TokenBucket, Transmit, VecMap, Via};
 use core::cmp::Reverse;
 use core::time::Duration;
 use roam6_wire::icmp6::{MAX_HOME_AGENTS, Message, NeighbourOption, RouterAdvertisement};

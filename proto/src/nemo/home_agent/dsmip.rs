@@ -4,14 +4,10 @@
 use super::HomeAgent;
 use super::request::UpdateRequest;
 use super::types::{DsmipEncapsulation, ObservedSource};
-use crate::base::time::Time;
 use crate::contract::config::nemo::Authentication;
-use crate::contract::engine::Outbox;
-use crate::contract::input::Packet;
-use crate::contract::output::{Transmit, Via};
-use crate::contract::report::DropReason;
 use crate::nemo::dsmip::{NO_KEEPALIVE, encapsulate};
 use crate::nemo::ipsec::drop_reason;
+use crate::{DropReason, Outbox, Packet, Time, Transmit, Via};
 use roam6_wire::ip4::Encapsulated;
 use roam6_wire::ip6::{Datagram, protocol};
 use roam6_wire::mobility::{self, BindingIdentifier, CareOfField, MobilityOption};

@@ -4,11 +4,11 @@
 use super::cache::Registration;
 use super::path_mtu::PathMtuCache;
 use super::types::CareOf;
-use crate::base::ids::LinkId;
 use crate::contract::config::nemo::HomeAgentConfig;
 use crate::contract::item::{
-    Item, Neighbour, NextHop, ProxyNeighbour, Route, RouteTable, Tunnel, TunnelFlow, TunnelId, TunnelPath,
+    Neighbour, NextHop, ProxyNeighbour, Route, RouteTable, Tunnel, TunnelFlow, TunnelId, TunnelPath,
 };
+use crate::{Item, LinkId};
 use roam6_wire::ip4::DSMIP_PORT;
 use roam6_wire::{HomeAddress, Ipv4Endpoint, LinkAddress, Prefix};
 use std::net::{Ipv4Addr, Ipv6Addr};

@@ -5,19 +5,18 @@ use super::HomeAgent;
 use super::home_routes::HOME_ROUTE_METRIC;
 use super::types::HomeAgentTimer;
 use super::unreachable_routes::UNREACHABLE_METRIC;
-use crate::base::ids::LinkId;
-use crate::base::rng::Entropy;
-use crate::base::time::Time;
-use crate::contract::command::{Command, HomeAgentCommand, LifecycleCommand};
+use crate::contract::command::{HomeAgentCommand, LifecycleCommand};
 use crate::contract::config::nemo::{
     Authentication, HomeAgentConfig, PrefixTable, PrefixTableRow, SecurityAssociationPair, SharedKey,
 };
-use crate::contract::engine::{Engine, Outbox};
-use crate::contract::input::{AddressEvent, AddressState, Clock, Input, LinkEvent, Packet};
-use crate::contract::item::{BindingRecord, Item, JournalKey, JournalRecord, Key, Plan, RouteTable, TunnelPath};
-use crate::contract::output::{Output, Put};
+use crate::contract::input::AddressState;
+use crate::contract::item::{BindingRecord, JournalKey, JournalRecord, RouteTable, TunnelPath};
 use crate::crypto::authenticator::{Timestamp, authenticate};
 use crate::crypto::esp::{Integrity, SecurityAssociation};
+use crate::{
+    AddressEvent, Clock, Command, Engine, Entropy, Input, Item, Key, LinkEvent, LinkId, Outbox, Output, Packet, Plan,
+    Put, Time,
+};
 use core::time::Duration;
 use roam6_wire::checksum::checksum;
 use roam6_wire::ip6::{self, Datagram, Header, protocol};

@@ -4,14 +4,9 @@
 use super::cache::{Binding, RegistrationState};
 use super::types::HomeAgentTimer;
 use super::{HomeAgent, discovery, forwarding};
-use crate::base::ids::LinkId;
-use crate::base::time::Time;
-use crate::base::vec_set::VecSet;
-use crate::contract::engine::Outbox;
-use crate::contract::input::{AddressEvent, LinkEvent, Packet};
-use crate::contract::item::{AnycastAddress, Item, Key};
-use crate::contract::output::{Transmit, Via};
+use crate::contract::item::AnycastAddress;
 use crate::contract::report::LinkReport;
+use crate::{AddressEvent, Item, Key, LinkEvent, LinkId, Outbox, Packet, Time, Transmit, VecSet, Via};
 use core::time::Duration;
 use roam6_wire::icmp6::{
     self, ALL_NODES, Message, NeighbourAdvertisement, NeighbourOption, NeighbourSolicitation, ON_LINK_HOP_LIMIT,

@@ -3,10 +3,9 @@
 
 use super::HomeAgent;
 use super::journal::changed_rows;
-use crate::base::ids::LinkId;
 use crate::contract::config::nemo::PrefixTable;
-use crate::contract::engine::Outbox;
-use crate::contract::item::{Item, NextHop, Route, RouteTable};
+use crate::contract::item::{NextHop, Route, RouteTable};
+use crate::{Item, LinkId, Outbox};
 use roam6_wire::{HomeAddress, Prefix};
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,9 +1,8 @@
 //! The registered prefixes of all bindings: owners, longest matches, and the prefix lengths in use.
 
-use crate::base::vec_map::VecMap;
-use crate::base::vec_set::VecSet;
 use crate::contract::config::nemo::HomeAgentConfig;
 use crate::contract::item::{MAX_PREFIX_LENGTHS, TunnelId};
+use crate::{VecMap, VecSet};
 use roam6_wire::{Ipv4Endpoint, Prefix};
 use std::collections::BTreeMap;
 use std::net::Ipv6Addr;

@@ -4,10 +4,9 @@
 use super::HomeAgent;
 use super::types::{BidStatus, CareOf, Reply};
 use crate::contract::config::nemo::Authentication;
-use crate::contract::engine::Outbox;
-use crate::contract::output::{Transmit, Via};
 use crate::contract::report::NemoReport;
 use crate::crypto::authenticator::authenticate;
+use crate::{Outbox, Transmit, Via};
 use core::time::Duration;
 use roam6_wire::ip6::{self, Header, protocol};
 use roam6_wire::mobility::{

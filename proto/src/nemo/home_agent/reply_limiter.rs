@@ -2,9 +2,8 @@
 //! may send. Status 146 is authenticated (RFC 4285 §5.1.1), so that any host could make this home agent sign and send
 //! at line rate.
 
-use crate::base::rng::Entropy;
-use crate::base::time::Time;
-use crate::base::token_bucket::{BucketLevel, TokenBucket};
+use crate::base::token_bucket::BucketLevel;
+use crate::{Entropy, Time, TokenBucket};
 use core::time::Duration;
 use roam6_wire::HomeAddress;
 

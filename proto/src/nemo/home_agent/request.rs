@@ -3,10 +3,9 @@
 
 use super::types::{BidOption, BidStatus, Ipv4HomeRequest, ObservedSource, Reply};
 use crate::contract::config::nemo::Authentication;
-use crate::contract::input::Packet;
-use crate::contract::output::Via;
 use crate::crypto::authenticator::Timestamp;
 use crate::nemo::LLA_CODE_MOBILE_NODE;
+use crate::{Packet, Via};
 use core::time::Duration;
 use roam6_wire::ip6::Datagram;
 use roam6_wire::mobility::option::{AUTHENTICATION_MN_HA, kind};

@@ -1,8 +1,8 @@
 //! The sysctls that make the host a router (RFC 6275 §8.4, RFC 3963 §6.3). The host restores them at the end.
 
 use super::HomeAgent;
-use crate::contract::engine::Outbox;
-use crate::contract::item::{Item, Key, Sysctl, SysctlSetting};
+use crate::contract::item::{Sysctl, SysctlSetting};
+use crate::{Item, Key, Outbox};
 
 /// Interfaces that accept Router Advertisements continue to: the host may have its default route from one. Put before
 /// [`FORWARDING`], with which the kernel would remove that route.

@@ -5,11 +5,9 @@ use super::forwarding::ForwardingContext;
 use super::transaction::RETRY_INTERVAL;
 use super::types::{CareOf, HomeAgentTimer};
 use super::{HomeAgent, forwarding};
-use crate::base::time::Time;
-use crate::contract::engine::Outbox;
-use crate::contract::item::{Item, JournalKey, Key};
-use crate::contract::output::Via;
+use crate::contract::item::JournalKey;
 use crate::contract::report::NemoReport;
+use crate::{Item, Key, Outbox, Time, Via};
 use roam6_wire::HomeAddress;
 
 impl HomeAgent {

@@ -1,9 +1,8 @@
 //! Values that several parts of the home agent share: care-of addresses, options of updates, acknowledgements, timers.
 
-use crate::base::time::Time;
 use crate::contract::config::nemo::{Authentication, DsmipService};
-use crate::contract::output::Via;
 use crate::crypto::authenticator::Timestamp;
+use crate::{Time, Via};
 use core::time::Duration;
 use derive_more::Display;
 use roam6_wire::mobility::{CareOfField, FlowIdentification, MobilityOption, Status};

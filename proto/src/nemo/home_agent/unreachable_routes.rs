@@ -3,8 +3,8 @@
 
 use super::HomeAgent;
 use crate::contract::config::nemo::{HomeAgentConfig, PrefixTable};
-use crate::contract::engine::Outbox;
-use crate::contract::item::{Item, NextHop, Route, RouteTable};
+use crate::contract::item::{NextHop, Route, RouteTable};
+use crate::{Item, Outbox};
 use roam6_wire::Prefix;
 use std::collections::BTreeSet;
 

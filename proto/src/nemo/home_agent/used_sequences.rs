@@ -3,8 +3,8 @@
 
 use super::HomeAgent;
 use crate::contract::config::nemo::Authentication;
-use crate::contract::engine::Outbox;
-use crate::contract::item::{Item, JournalKey, JournalRecord, Key, SequenceRecord};
+use crate::contract::item::{JournalKey, JournalRecord, SequenceRecord};
+use crate::{Item, Key, Outbox};
 use roam6_wire::{HomeAddress, Sequence};
 use std::collections::BTreeMap;
 

@@ -4,11 +4,10 @@ use super::HomeAgent;
 use super::cache::{Binding, Registration};
 use super::forwarding::ForwardingContext;
 use super::types::CareOf;
-use crate::base::time::Time;
-use crate::contract::item::Item;
 use crate::contract::view::{
-    BindingRole, BindingState, BindingView, LinkRole, LinkState, LinkView, PathState, TimerView, TunnelView, View,
+    BindingRole, BindingState, BindingView, LinkRole, LinkState, LinkView, PathState, TimerView, TunnelView,
 };
+use crate::{Item, Time, View};
 use core::ops::Bound;
 use core::time::Duration;
 use roam6_wire::{Bid, HomeAddress, Sequence};

@@ -4,11 +4,9 @@
 use super::care_of_address::{AddressLease, Assignment};
 use super::care_of_prefix::client_duid;
 use super::uplink::Uplink;
-use crate::base::rng::Entropy;
-use crate::base::time::Time;
-use crate::contract::engine::Outbox;
 use crate::link::nd_messages;
 use crate::link::prefix_delegation::{DhcpClient, DhcpClientConfig, DhcpEvent, DhcpInterface, IaType};
+use crate::{Entropy, Outbox, Time};
 use roam6_wire::dhcp6::Iaid;
 use roam6_wire::ip6::Datagram;
 use roam6_wire::{HomeAddress, Prefix};

@@ -3,15 +3,13 @@
 
 use super::MobileRouter;
 use super::registration::{CareOf, DesiredRegistration, Location};
-use crate::base::time::Time;
 use crate::contract::config::flow::FlowRule;
 use crate::contract::config::nemo::Authentication;
-use crate::contract::engine::Outbox;
-use crate::contract::item::{Item, JournalRecord, SequenceRecord};
-use crate::contract::output::{Transmit, Via};
+use crate::contract::item::{JournalRecord, SequenceRecord};
 use crate::contract::report::NemoReport;
 use crate::crypto::authenticator::{Timestamp, authenticate};
 use crate::nemo::LLA_CODE_MOBILE_NODE;
+use crate::{Item, Outbox, Time, Transmit, Via};
 use core::time::Duration;
 use roam6_wire::ip6::{self, Header, protocol};
 use roam6_wire::mobility::{

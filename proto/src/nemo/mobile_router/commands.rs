@@ -6,12 +6,11 @@ use super::ingress::IngressInterface;
 use super::mode_selector::ModeSelector;
 use super::registration::{DesiredRegistration, Location, Registration};
 use super::uplink::Uplink;
-use crate::base::time::Time;
-use crate::contract::command::{Command, LifecycleCommand, MobileRouterCommand};
+use crate::contract::command::{LifecycleCommand, MobileRouterCommand};
 use crate::contract::config::nemo::MobileRouterConfig;
-use crate::contract::engine::Outbox;
 use crate::contract::item::JournalRecord;
 use crate::link::nd_messages;
+use crate::{Command, Outbox, Time};
 use roam6_wire::Sequence;
 
 /// Updates that may have been sent after the journal record was written.

@@ -4,11 +4,10 @@
 use super::MobileRouter;
 use super::registration::CareOf;
 use super::uplink::Uplink;
-use crate::base::time::Time;
-use crate::contract::engine::Outbox;
-use crate::contract::report::{DropReason, NemoReport};
+use crate::contract::report::NemoReport;
 use crate::nemo::fault::{Fault, Faults};
 use crate::nemo::quoted::QuotedPacket;
+use crate::{DropReason, Outbox, Time};
 use core::time::Duration;
 use roam6_wire::icmp6::Message;
 use roam6_wire::ip4::DSMIP_PORT;

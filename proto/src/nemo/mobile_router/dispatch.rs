@@ -5,16 +5,12 @@ use super::probe::PathChange;
 use super::registration::CareOf;
 use super::uplink::Uplink;
 use super::{MobileRouter, discovery};
-use crate::base::ids::LinkId;
-use crate::base::time::Time;
 use crate::contract::config::nemo::{Authentication, HomeNetwork};
-use crate::contract::engine::Outbox;
-use crate::contract::input::Packet;
-use crate::contract::output::{Transmit, Via};
-use crate::contract::report::{DropReason, NemoReport};
+use crate::contract::report::NemoReport;
 use crate::nemo::dsmip::is_ipv4;
 use crate::nemo::ipsec::open_esp;
 use crate::nemo::quoted::QuotedPacket;
+use crate::{DropReason, LinkId, Outbox, Packet, Time, Transmit, Via};
 use core::time::Duration;
 use roam6_wire::icmp6::{
     Echo, Message, NeighbourAdvertisement, NeighbourOption, NeighbourSolicitation, RouterAdvertisement,

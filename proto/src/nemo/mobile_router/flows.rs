@@ -2,9 +2,8 @@
 
 use super::MobileRouter;
 use super::registration::{CareOf, DesiredRegistration, Location};
-use crate::base::vec_map::VecMap;
 use crate::contract::config::flow::FlowRule;
-use crate::contract::engine::Outbox;
+use crate::{Outbox, VecMap};
 use roam6_wire::Fid;
 use roam6_wire::mobility::{BindingAcknowledgement, FlowIdentification, MobilityOption};
 use std::net::Ipv6Addr;

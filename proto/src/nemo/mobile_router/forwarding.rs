@@ -4,14 +4,12 @@
 use super::MobileRouter;
 use super::registration::CareOf;
 use super::uplink::Uplink;
-use crate::base::ids::LinkId;
-use crate::base::time::Time;
 use crate::contract::config::flow::{FlowRule, FlowSelector};
 use crate::contract::config::nemo::LoadSharing;
 use crate::contract::item::{
-    Address, Item, NextHop, Plan, PolicyRule, Route, RouteTable, Sysctl, SysctlSetting, Tunnel, TunnelFlow, TunnelId,
-    TunnelPath,
+    Address, NextHop, PolicyRule, Route, RouteTable, Sysctl, SysctlSetting, Tunnel, TunnelFlow, TunnelId, TunnelPath,
 };
+use crate::{Item, LinkId, Plan, Time};
 use roam6_wire::ip6::MINIMUM_MTU;
 use roam6_wire::{Bid, Ipv4Endpoint, Prefix};
 use std::net::Ipv6Addr;

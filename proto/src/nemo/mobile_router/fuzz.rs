@@ -1,21 +1,18 @@
 //! Fuzz harness: invariants of the mobile router under arbitrary input, for the fuzzer and the seeded loop alike.
 
 use super::{MobileRouter, forwarding};
-use crate::base::ids::LinkId;
-use crate::base::rng::Entropy;
-use crate::base::time::Time;
-use crate::contract::command::{Command, LifecycleCommand, MobileRouterCommand};
+use crate::contract::command::{LifecycleCommand, MobileRouterCommand};
 use crate::contract::config::nemo::{
     Authentication, CareOfPrefixConfig, DadMode, IngressConfig, LoadSharing, MobileRouterConfig, PrefixMode,
     PrefixPreference, PrefixSharing, ProbeConfig, SecurityAssociationPair, SharedKey, UplinkConfig,
 };
-use crate::contract::engine::{Engine, Outbox};
-use crate::contract::input::{Clock, Input, LinkEvent, NeighbourEvent, Outcome, Packet};
-use crate::contract::item::{Item, Key};
-use crate::contract::output::{Output, Put, Transmit, Via};
-use crate::contract::view::View;
+use crate::contract::input::NeighbourEvent;
 use crate::crypto::authenticator::authenticate;
 use crate::crypto::esp::{Integrity, SecurityAssociation};
+use crate::{
+    Clock, Command, Engine, Entropy, Input, Item, Key, LinkEvent, LinkId, Outbox, Outcome, Output, Packet, Put, Time,
+    Transmit, Via, View,
+};
 use core::time::Duration;
 use roam6_wire::dhcp6::{
     self, CLIENT_PORT, ClientServerMessage, DhcpOption, Duid, MessageType, PrefixAssociation, SERVER_PORT, Timers,

@@ -4,14 +4,12 @@
 
 use super::MobileRouter;
 use super::uplink::Uplink;
-use crate::base::ids::LinkId;
-use crate::base::time::Time;
 use crate::contract::config::nemo::DadMode;
-use crate::contract::engine::Outbox;
 use crate::contract::report::{LinkReport, NemoReport};
 use crate::link::dad::DadProbe;
 use crate::link::nd_messages;
 use crate::link::router_discovery::Router;
+use crate::{LinkId, Outbox, Time};
 use core::time::Duration;
 use roam6_wire::LinkAddress;
 use roam6_wire::icmp6::{ALL_NODES, Message, NeighbourAdvertisement, NeighbourOption};

@@ -4,10 +4,9 @@
 use super::MobileRouter;
 use super::registration::{CareOf, DesiredRegistration};
 use super::uplink::Uplink;
-use crate::base::ids::LinkId;
-use crate::base::time::Time;
 use crate::contract::config::nemo::LoadSharing;
-use crate::contract::item::{Item, Neighbour, TunnelPath};
+use crate::contract::item::{Neighbour, TunnelPath};
+use crate::{Item, LinkId, Time};
 use roam6_wire::{CareOfAddress, LinkAddress};
 
 impl MobileRouter {

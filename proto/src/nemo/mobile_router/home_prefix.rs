@@ -3,13 +3,9 @@
 
 use super::MobileRouter;
 use super::registration::{Binding, CareOf};
-use crate::base::rng::Entropy;
-use crate::base::time::Time;
-use crate::base::token_bucket::TokenBucket;
 use crate::contract::config::nemo::Authentication;
-use crate::contract::engine::Outbox;
-use crate::contract::output::{Transmit, Via};
-use crate::contract::report::{DropReason, NemoReport};
+use crate::contract::report::NemoReport;
+use crate::{DropReason, Entropy, Outbox, Time, TokenBucket, Transmit, Via};
 use core::time::Duration;
 use roam6_wire::Prefix;
 use roam6_wire::icmp6::{Message, NeighbourOption};

@@ -3,9 +3,8 @@
 
 use super::MobileRouter;
 use super::forwarding::{DEFAULT_METRIC, TUNNEL, TUNNEL_TABLE, address_item, route_item};
-use crate::base::vec_map::VecMap;
-use crate::contract::engine::Outbox;
-use crate::contract::item::{Item, NextHop, Plan, Sysctl, SysctlSetting};
+use crate::contract::item::{NextHop, Sysctl, SysctlSetting};
+use crate::{Item, Outbox, Plan, VecMap};
 use roam6_wire::Prefix;
 use roam6_wire::mobility::{BindingAcknowledgement, Ipv4Status, MobilityOption};
 use std::net::{Ipv4Addr, Ipv6Addr};

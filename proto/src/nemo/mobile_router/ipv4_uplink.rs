@@ -1,8 +1,7 @@
 //! The IPv4 state of an uplink: its addresses, the one in use, and when IPv4 is used instead of IPv6 (RFC 5555 §4.4.1).
 
 use super::probe::Prober;
-use crate::base::ids::LinkId;
-use crate::base::time::Time;
+use crate::{LinkId, Time};
 use core::time::Duration;
 use roam6_wire::{CareOfAddress, Ipv4Endpoint};
 use std::net::Ipv4Addr;

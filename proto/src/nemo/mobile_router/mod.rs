@@ -32,20 +32,14 @@ mod takeover;
 pub mod uplink;
 mod view;
 
-use crate::base::ids::LinkId;
-use crate::base::rng::Entropy;
-use crate::base::time::Time;
-use crate::base::token_bucket::TokenBucket;
-use crate::base::vec_map::VecMap;
 use crate::contract::config::nemo::{HomeNetwork, LoadSharing, MobileRouterConfig};
-use crate::contract::desired_state::DesiredState;
-use crate::contract::engine::{Engine, Outbox};
-use crate::contract::input::{AddressState, Input, LinkEvent};
-use crate::contract::output::Transmit;
+use crate::contract::input::AddressState;
 use crate::contract::report::{LossReason, NemoReport};
-use crate::contract::view::View;
 use crate::crypto::authenticator::{Timestamp, WallClock};
 use crate::nemo::OLD_PATH_LIFETIME;
+use crate::{
+    DesiredState, Engine, Entropy, Input, LinkEvent, LinkId, Outbox, Time, TokenBucket, Transmit, VecMap, View,
+};
 use care_of_prefix::PrefixSource;
 use core::time::Duration;
 use diagnosis::Diagnosis;

@@ -4,10 +4,8 @@
 
 use super::MobileRouter;
 use super::uplink::Uplink;
-use crate::base::time::Time;
-use crate::contract::engine::Outbox;
-use crate::contract::output::{Transmit, Via};
 use crate::contract::report::NemoReport;
+use crate::{Outbox, Time, Transmit, Via};
 use roam6_wire::icmp6::{Echo, Message};
 use roam6_wire::ip6::{self, Header, protocol};
 

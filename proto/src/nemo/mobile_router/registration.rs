@@ -1,10 +1,8 @@
 //! The binding update list: the requested and the acknowledged registration, and when updates are sent, retransmitted
 //! and refreshed (RFC 6275 §11.7.1, §11.7.3, §11.8; RFC 3963 §5; RFC 5648 §5).
 
-use crate::base::ids::LinkId;
-use crate::base::time::Time;
-use crate::base::token_bucket::TokenBucket;
 use crate::crypto::authenticator::Timestamp;
+use crate::{LinkId, Time, TokenBucket};
 use core::time::Duration;
 use roam6_wire::{Bid, CareOfAddress, Sequence};
 use std::net::Ipv6Addr;

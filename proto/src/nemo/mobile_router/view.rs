@@ -3,10 +3,10 @@
 use super::MobileRouter;
 use super::registration::CareOf;
 use super::uplink::Uplink;
-use crate::base::time::Time;
 use crate::contract::view::{
-    BindingRole, BindingState, BindingView, LinkRole, LinkState, LinkView, PathState, TimerView, TunnelView, View,
+    BindingRole, BindingState, BindingView, LinkRole, LinkState, LinkView, PathState, TimerView, TunnelView,
 };
+use crate::{Time, View};
 use core::time::Duration;
 use roam6_wire::{Bid, Ipv4Endpoint, Prefix};
 use std::net::Ipv6Addr;

@@ -7,20 +7,16 @@ mod sets;
 mod tests;
 
 use super::uplinks::Uplinks;
-use crate::base::ids::LinkId;
-use crate::base::rng::Entropy;
-use crate::base::time::Time;
-use crate::base::vec_map::VecMap;
-use crate::base::vec_set::VecSet;
 use crate::contract::config::shim::{AddressGeneration, AddressProof, Identity};
-use crate::contract::desired_state::DesiredState;
-use crate::contract::engine::Outbox;
-use crate::contract::input::{AddressEvent, AddressState, LinkEvent, Outcome};
-use crate::contract::item::{Address, HbaSetRecord, Item, JournalRecord, Key, Sysctl, SysctlSetting};
+use crate::contract::input::AddressState;
+use crate::contract::item::{Address, HbaSetRecord, JournalRecord, Sysctl, SysctlSetting};
 use crate::contract::report::{LinkReport, ShimReport};
-use crate::contract::view::{AddressView, GeneratedAddressState, View};
+use crate::contract::view::{AddressView, GeneratedAddressState};
 use crate::link::nd_messages;
 use crate::mptcp::source_routes;
+use crate::{
+    AddressEvent, DesiredState, Entropy, Item, Key, LinkEvent, LinkId, Outbox, Outcome, Time, VecMap, VecSet, View,
+};
 use core::time::Duration;
 use prefixes::{Lifetimes, Prefixes};
 use roam6_wire::icmp6::RouterAdvertisement;

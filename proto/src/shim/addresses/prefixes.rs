@@ -1,7 +1,6 @@
 //! Autonomous prefixes of a link with their lifetimes (RFC 4862 §5.5.3), and router solicitation (RFC 7559 §2).
 
-use crate::base::time::Time;
-use crate::base::vec_map::VecMap;
+use crate::{Time, VecMap};
 use core::time::Duration;
 use roam6_wire::Prefix;
 use roam6_wire::icmp6::{NeighbourOption, RouterAdvertisement};

@@ -1,14 +1,13 @@
 //! CGA parameters and HBA sets of our addresses: configured, restored from an earlier run, or searched for in slices
 //! (RFC 3972 §4, RFC 5535 §6).
 
-use crate::base::rng::Entropy;
-use crate::base::vec_set::VecSet;
 use crate::contract::config::shim::{AddressGeneration, AddressProof, Identity};
 use crate::contract::item::HbaSetRecord;
 use crate::contract::view::GeneratedBy;
 use crate::crypto::cga::{Parameters, Sec};
 use crate::crypto::hba::{self, KeyField};
 use crate::crypto::signature::PrivateKey;
+use crate::{Entropy, VecSet};
 use roam6_wire::Prefix;
 use std::net::Ipv6Addr;
 

@@ -1,22 +1,19 @@
 //! Addresses made from Router Advertisements, with duplicate address detection by the kernel.
 
-use crate::base::ids::LinkId;
-use crate::base::rng::Entropy;
-use crate::base::time::Time;
-use crate::base::vec_set::VecSet;
-use crate::contract::command::{Command, LifecycleCommand, ShimCommand};
+use crate::contract::command::{LifecycleCommand, ShimCommand};
 use crate::contract::config::shim::{AddressGeneration, AddressProof, Identity, ShimConfig};
-use crate::contract::engine::{Engine, Outbox};
-use crate::contract::input::{AddressEvent, AddressState, Input, LinkEvent, Packet};
-use crate::contract::item::{Address, Item, JournalKey, JournalRecord, Key, NextHop, Plan, Sysctl};
-use crate::contract::output::Output;
-use crate::contract::report::{HostReport, LinkReport, Report};
-use crate::contract::view::View;
+use crate::contract::input::AddressState;
+use crate::contract::item::{Address, JournalKey, JournalRecord, NextHop, Sysctl};
+use crate::contract::report::{HostReport, LinkReport};
 use crate::crypto::cga::{Parameters, Sec};
 use crate::crypto::hba;
 use crate::crypto::signature::PrivateKey;
 use crate::crypto::signature::tests::p256_key;
 use crate::shim::Shim;
+use crate::{
+    AddressEvent, Command, Engine, Entropy, Input, Item, Key, LinkEvent, LinkId, Outbox, Output, Packet, Plan, Report,
+    Time, VecSet, View,
+};
 use core::time::Duration;
 use roam6_wire::icmp6::{self, Message, NeighbourOption, RouterAdvertisement};
 use roam6_wire::{Prefix, ip6};

@@ -5,13 +5,13 @@ mod switch;
 
 use super::*;
 use crate::contract::config::shim::ShimConfig;
-use crate::contract::input::{AddressEvent, AddressState, Packet};
-use crate::contract::output::{Output, Put};
-use crate::contract::report::{DropReason, HostReport, Report};
+use crate::contract::input::AddressState;
+use crate::contract::report::HostReport;
 use crate::crypto::cga::{Parameters, Sec};
 use crate::crypto::hba::{self, KeyField};
 use crate::crypto::signature::PrivateKey;
 use crate::crypto::signature::tests::p256_key;
+use crate::{AddressEvent, DropReason, Output, Packet, Put, Report};
 use roam6_wire::ip6::{Datagram, protocol};
 use roam6_wire::shim6::{LocatorList, Nonce, Probe, ProbeRecord, ProbeState, ShimOption, Tag, VerificationMethod};
 use roam6_wire::{Prefix, icmp6};

@@ -2,8 +2,9 @@
 
 use super::pair::{AGENT_IPV4, NAT_ADDRESS, Pair, agent, agent_config, home, key, router_config};
 use crate::contract::config::nemo::SharedKey;
-use crate::contract::report::{DropReason, HostReport, Report};
+use crate::contract::report::HostReport;
 use crate::crypto::authenticator::authenticate;
+use crate::{DropReason, Report};
 use core::time::Duration;
 use roam6_wire::ip4::Encapsulated;
 use roam6_wire::ip6::{self, Header, protocol};

@@ -1,8 +1,8 @@
 //! From one family to the other, and which is chosen (RFC 5555 §4.4.1).
 
 use super::pair::{BEHIND_NAT, Pair};
-use crate::contract::command::{Command, LifecycleCommand, MobileRouterCommand};
-use crate::contract::input::Input;
+use crate::contract::command::{LifecycleCommand, MobileRouterCommand};
+use crate::{Command, Input};
 use core::time::Duration;
 use std::net::Ipv4Addr;
 

@@ -1,14 +1,13 @@
 //! IPv4 home addresses and prefixes (RFC 5555 §3.1.1, §3.2.1, §4.4.2, §4.5).
 
 use super::pair::{Pair, START_UNIX_MICROS, agent, agent_config, home, ip, net, router_config};
-use crate::base::ids::LinkId;
-use crate::contract::command::{Command, LifecycleCommand, MobileRouterCommand};
+use crate::contract::command::{LifecycleCommand, MobileRouterCommand};
 use crate::contract::config::nemo::{
     Authentication, HomeAgentConfig, Ipv4Pool, MobileRouterConfig, PrefixTable, PrefixTableRow,
 };
-use crate::contract::input::{Clock, Input, LinkEvent, Packet};
-use crate::contract::item::{Item, JournalRecord, Key, NextHop, Plan, RouteTable};
-use crate::contract::report::{HostReport, NemoReport, Report};
+use crate::contract::item::{JournalRecord, NextHop, RouteTable};
+use crate::contract::report::{HostReport, NemoReport};
+use crate::{Clock, Command, Input, Item, Key, LinkEvent, LinkId, Packet, Plan, Report};
 use core::time::Duration;
 use roam6_wire::ip6::{self, Datagram, Header, protocol};
 use roam6_wire::mobility::{

@@ -1,20 +1,18 @@
 //! The two engines, and what is between them.
 
-use crate::base::ids::LinkId;
-use crate::base::rng::Entropy;
-use crate::base::time::Time;
 use crate::contract::config::nemo::{
     Authentication, DadMode, DsmipService, HomeAgentConfig, IngressConfig, MobileRouterConfig, PrefixMode, PrefixTable,
     PrefixTableRow, ProbeConfig, SharedKey, UplinkConfig,
 };
-use crate::contract::engine::{Engine, Outbox};
-use crate::contract::input::{AddressEvent, AddressState, Clock, Input, LinkEvent, Packet};
-use crate::contract::item::{Item, Plan, Tunnel, TunnelPath};
-use crate::contract::output::{Output, Transmit};
-use crate::contract::report::{NemoReport, Report};
-use crate::contract::view::View;
+use crate::contract::input::AddressState;
+use crate::contract::item::{Tunnel, TunnelPath};
+use crate::contract::report::NemoReport;
 use crate::nemo::home_agent::HomeAgent;
 use crate::nemo::mobile_router::MobileRouter;
+use crate::{
+    AddressEvent, Clock, Engine, Entropy, Input, Item, LinkEvent, LinkId, Outbox, Output, Packet, Plan, Report, Time,
+    Transmit, View,
+};
 use core::time::Duration;
 use roam6_wire::icmp6::{self, NeighbourOption, RouterAdvertisement};
 use roam6_wire::ip4::Encapsulated;

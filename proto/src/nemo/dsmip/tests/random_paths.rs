@@ -2,9 +2,8 @@
 //! connected by the best there is; and never is anything sent but to where a proven update has come from.
 
 use super::pair::{AGENT_IPV4, BEHIND_NAT, Nat, Pair, agent_config, net, router_config};
-use crate::base::rng::Entropy;
 use crate::contract::config::nemo::{DsmipService, Ipv4Pool, LoadSharing, PrefixTable};
-use crate::contract::item::{Item, Plan};
+use crate::{Entropy, Item, Plan};
 use core::time::Duration;
 use roam6_wire::ip4::Encapsulated;
 use roam6_wire::{Ipv4Endpoint, Prefix};

@@ -1,16 +1,14 @@
 //! A home agent, a mobile router's pen, and a host that holds whatever it is asked to.
 
-use crate::base::ids::LinkId;
-use crate::base::rng::Entropy;
-use crate::base::time::Time;
 use crate::contract::config::nemo::{Authentication, HomeAgentConfig, PrefixTable, PrefixTableRow, SharedKey};
-use crate::contract::engine::{Engine, Outbox};
-use crate::contract::input::{Clock, Input, LinkEvent, Outcome, Packet};
-use crate::contract::item::{Item, JournalRecord, Key, NextHop, Plan};
-use crate::contract::output::{Output, Put, Transmit};
-use crate::contract::report::{NemoReport, Report};
+use crate::contract::item::{JournalRecord, NextHop};
+use crate::contract::report::NemoReport;
 use crate::crypto::authenticator::{Timestamp, authenticate};
 use crate::nemo::home_agent::HomeAgent;
+use crate::{
+    Clock, Engine, Entropy, Input, Item, Key, LinkEvent, LinkId, Outbox, Outcome, Output, Packet, Plan, Put, Report,
+    Time, Transmit,
+};
 use core::time::Duration;
 use roam6_wire::ip6::{self, Datagram, Header, protocol};
 use roam6_wire::mobility::{BindingAcknowledgement, BindingUpdate, Message, MobilityOption, UpdateFlags};

@@ -3,10 +3,10 @@
 use super::bench::*;
 use super::home_link::{from_neighbour, messages};
 use crate::contract::config::nemo::HomeAgentConfig;
-use crate::contract::input::{AddressEvent, AddressState, Input, Packet};
-use crate::contract::item::{AnycastAddress, Item};
-use crate::contract::output::Output;
-use crate::contract::report::{DropReason, HostReport, NemoReport, Report};
+use crate::contract::input::AddressState;
+use crate::contract::item::AnycastAddress;
+use crate::contract::report::{HostReport, NemoReport};
+use crate::{AddressEvent, DropReason, Input, Item, Output, Packet, Report};
 use core::time::Duration;
 use roam6_wire::icmp6::{ALL_NODES, Message, NeighbourOption, RouterAdvertisement};
 use roam6_wire::ip6::{self, Datagram, Header, protocol};

@@ -2,9 +2,8 @@
 
 use super::bench::*;
 use crate::contract::config::nemo::SharedKey;
-use crate::contract::input::{Input, Packet};
-use crate::contract::output::Output;
-use crate::contract::report::{DropReason, HostReport, Report};
+use crate::contract::report::HostReport;
+use crate::{DropReason, Input, Output, Packet, Report};
 use core::time::Duration;
 use roam6_wire::icmp6;
 use roam6_wire::ip6::{self, Header, protocol};

@@ -1,11 +1,10 @@
 //! The way to mobile networks while their routers are at home, and while they are at home and away at once.
 
 use super::bench::*;
-use crate::contract::command::{Command, HomeAgentCommand, LifecycleCommand};
+use crate::contract::command::{HomeAgentCommand, LifecycleCommand};
 use crate::contract::config::nemo::{HomeAgentConfig, PrefixTable};
-use crate::contract::input::{Clock, Input, LinkEvent};
-use crate::contract::item::{Item, JournalRecord, Key, NextHop, RouteTable, TunnelPath};
-use crate::contract::output::{Output, Via};
+use crate::contract::item::{JournalRecord, NextHop, RouteTable, TunnelPath};
+use crate::{Clock, Command, Input, Item, Key, LinkEvent, Output, Via};
 use core::time::Duration;
 use roam6_wire::mobility::{BindingIdentifier, CareOfField, MobilityOption, Status, UpdateFlags};
 use roam6_wire::{Bid, LinkAddress, Prefix};

@@ -1,13 +1,11 @@
 //! Duplicate address detection, proxies and advertisements on the home link.
 
 use super::bench::*;
-use crate::base::ids::LinkId;
-use crate::contract::command::{Command, LifecycleCommand};
+use crate::contract::command::LifecycleCommand;
 use crate::contract::config::nemo::{HomeAgentConfig, PrefixTable, PrefixTableRow};
-use crate::contract::input::{AddressEvent, AddressState, Input, LinkEvent, Packet};
-use crate::contract::item::{Item, Key};
-use crate::contract::output::{Output, Via};
-use crate::contract::report::{LinkReport, NemoReport, Report};
+use crate::contract::input::AddressState;
+use crate::contract::report::{LinkReport, NemoReport};
+use crate::{AddressEvent, Command, Input, Item, Key, LinkEvent, LinkId, Output, Packet, Report, Via};
 use core::time::Duration;
 use roam6_wire::icmp6::{
     ALL_NODES, Message, NeighbourAdvertisement, NeighbourOption, NeighbourSolicitation, RouterSolicitation,

@@ -1,13 +1,12 @@
 //! Updates and acknowledgements in ESP (RFC 3776 §4, RFC 4303).
 
 use super::bench::*;
-use crate::contract::command::{Command, HomeAgentCommand, LifecycleCommand};
+use crate::contract::command::{HomeAgentCommand, LifecycleCommand};
 use crate::contract::config::nemo::{Authentication, HomeAgentConfig, PrefixTable, SecurityAssociationPair};
-use crate::contract::input::{Input, Packet};
-use crate::contract::item::{Item, JournalKey, Key};
-use crate::contract::output::Output;
-use crate::contract::report::{DropReason, HostReport, Report};
+use crate::contract::item::JournalKey;
+use crate::contract::report::HostReport;
 use crate::crypto::esp::{Integrity, SecurityAssociation};
+use crate::{Command, DropReason, Input, Item, Key, Output, Packet, Report};
 use core::time::Duration;
 use roam6_wire::ip6::{self, Datagram, protocol};
 use roam6_wire::mobility::{BindingAcknowledgement, BindingIdentifier, CareOfField, Message, MobilityOption, Status};

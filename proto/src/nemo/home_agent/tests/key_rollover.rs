@@ -1,11 +1,10 @@
 //! A mobile router changes to its next key while it is bound.
 
 use super::bench::*;
-use crate::contract::command::{Command, HomeAgentCommand};
+use crate::contract::command::HomeAgentCommand;
 use crate::contract::config::nemo::{Authentication, HomeAgentConfig, PrefixTable, SharedKey};
-use crate::contract::input::Input;
-use crate::contract::output::Output;
-use crate::contract::report::{DropReason, HostReport, Report};
+use crate::contract::report::HostReport;
+use crate::{Command, DropReason, Input, Output, Report};
 use roam6_wire::ip6::Datagram;
 use roam6_wire::mobility::option::AUTHENTICATION_MN_HA;
 use roam6_wire::mobility::{Message, MobilityOption};

@@ -2,11 +2,10 @@
 //! (RFC 2473 §4.1, §6.7).
 
 use super::bench::*;
-use crate::contract::command::{Command, LifecycleCommand};
+use crate::contract::command::LifecycleCommand;
 use crate::contract::config::nemo::{Authentication, HomeAgentConfig, PrefixTable, PrefixTableRow};
-use crate::contract::input::Input;
-use crate::contract::item::{Item, JournalRecord};
-use crate::contract::output::Output;
+use crate::contract::item::JournalRecord;
+use crate::{Command, Input, Item, Output};
 use core::time::Duration;
 use roam6_wire::mobility::{BindingIdentifier, CareOfField, MobilityOption, Status, UpdateFlags};
 use roam6_wire::{Bid, HomeAddress, Prefix};

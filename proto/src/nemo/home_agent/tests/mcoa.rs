@@ -1,11 +1,10 @@
 //! Several care-of addresses and flows bound to them.
 
 use super::bench::*;
-use crate::contract::command::{Command, LifecycleCommand};
+use crate::contract::command::LifecycleCommand;
 use crate::contract::config::nemo::HomeAgentConfig;
-use crate::contract::input::{Clock, Input};
-use crate::contract::output::Output;
-use crate::contract::report::{NemoReport, Report};
+use crate::contract::report::NemoReport;
+use crate::{Clock, Command, Input, Output, Report};
 use core::time::Duration;
 use roam6_wire::mobility::{
     BindingIdentifier, CareOfField, FieldRange, FlowIdentification, MobilityOption, Selector, Status, TrafficSelector,

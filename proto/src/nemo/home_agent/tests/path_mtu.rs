@@ -1,9 +1,8 @@
 //! Path MTU, Binding Errors, and packets that are none of a home agent's business.
 
 use super::bench::*;
-use crate::contract::input::{Input, Packet};
-use crate::contract::output::Output;
-use crate::contract::report::{DropReason, HostReport, NemoReport, Report};
+use crate::contract::report::{HostReport, NemoReport};
+use crate::{DropReason, Input, Output, Packet, Report};
 use core::time::Duration;
 use roam6_wire::ip6::{self, Datagram, Header, protocol};
 use roam6_wire::mobility::{ErrorStatus, Message, MobilityOption};

@@ -2,10 +2,10 @@
 
 use super::bench::*;
 use crate::contract::config::nemo::HomeAgentConfig;
-use crate::contract::item::{Item, JournalKey, Key, RouteTable};
-use crate::contract::output::{Output, Via};
-use crate::contract::report::{NemoReport, Report};
+use crate::contract::item::{JournalKey, RouteTable};
+use crate::contract::report::NemoReport;
 use crate::crypto::authenticator::verify;
+use crate::{Item, Key, Output, Report, Via};
 use core::time::Duration;
 use roam6_wire::ip6::Datagram;
 use roam6_wire::mobility::{MobilityOption, authenticated_part};

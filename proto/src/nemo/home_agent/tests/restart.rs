@@ -2,13 +2,10 @@
 
 use super::bench::*;
 use crate::base::ids::PutId;
-use crate::contract::command::{Command, HomeAgentCommand, LifecycleCommand};
-use crate::contract::engine::Engine;
-use crate::contract::input::{Clock, Input, Outcome};
-use crate::contract::item::{JournalKey, Key};
-use crate::contract::output::Output;
-use crate::contract::report::{NemoReport, Report};
-use crate::contract::view::View;
+use crate::contract::command::{HomeAgentCommand, LifecycleCommand};
+use crate::contract::item::JournalKey;
+use crate::contract::report::NemoReport;
+use crate::{Clock, Command, Engine, Input, Key, Outcome, Output, Report, View};
 use core::time::Duration;
 use roam6_wire::mobility::MobilityOption;
 use std::sync::Arc;

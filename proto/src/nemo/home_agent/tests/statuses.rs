@@ -3,11 +3,10 @@
 use super::bench::*;
 use crate::base::hex;
 use crate::contract::config::nemo::HomeAgentConfig;
-use crate::contract::engine::Engine;
-use crate::contract::input::{AddressEvent, AddressState, Input};
-use crate::contract::item::{Item, JournalKey, Key, RouteTable};
-use crate::contract::output::Output;
-use crate::contract::report::{DropReason, HostReport, Report};
+use crate::contract::input::AddressState;
+use crate::contract::item::{JournalKey, RouteTable};
+use crate::contract::report::HostReport;
+use crate::{AddressEvent, DropReason, Engine, Input, Item, Key, Output, Report};
 use core::time::Duration;
 use roam6_wire::ip6::{self, Datagram, Header, protocol};
 use roam6_wire::mobility::{MobilityOption, UpdateFlags};

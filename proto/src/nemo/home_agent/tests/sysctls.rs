@@ -1,11 +1,10 @@
 //! Kernel settings of a home agent's host.
 
 use super::bench::*;
-use crate::contract::command::{Command, HomeAgentCommand, LifecycleCommand};
+use crate::contract::command::{HomeAgentCommand, LifecycleCommand};
 use crate::contract::config::nemo::{Ipv4Pool, PrefixTable};
-use crate::contract::input::Input;
-use crate::contract::item::{Item, Key, Sysctl};
-use crate::contract::output::{Output, Put};
+use crate::contract::item::Sysctl;
+use crate::{Command, Input, Item, Key, Output, Put};
 use std::sync::Arc;
 
 /// The settings put, in their order.

@@ -1,10 +1,10 @@
 //! Networks that are not bound: unreachable here, not sent back to where their packets came from.
 
 use super::bench::*;
-use crate::contract::command::{Command, HomeAgentCommand, LifecycleCommand};
+use crate::contract::command::{HomeAgentCommand, LifecycleCommand};
 use crate::contract::config::nemo::{Authentication, HomeAgentConfig, PrefixTable, PrefixTableRow};
-use crate::contract::input::Input;
-use crate::contract::item::{Item, NextHop, RouteTable};
+use crate::contract::item::{NextHop, RouteTable};
+use crate::{Command, Input, Item};
 use roam6_wire::{HomeAddress, Prefix};
 use std::net::Ipv6Addr;
 

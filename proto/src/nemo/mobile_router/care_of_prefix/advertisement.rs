@@ -4,16 +4,14 @@
 
 use super::super::MobileRouter;
 use super::{Grant, GrantKind};
-use crate::base::time::Time;
-use crate::base::vec_map::VecMap;
 use crate::contract::config::nemo::{IngressConfig, PrefixPreference};
-use crate::contract::engine::Outbox;
-use crate::contract::item::{CareOfPrefixRecord, Item, JournalKey, JournalRecord, Key};
+use crate::contract::item::{CareOfPrefixRecord, JournalKey, JournalRecord};
 use crate::contract::view::{PrefixRole, PrefixState, PrefixView};
 use crate::link::advertiser::{
     AdvertisedLifetime, AdvertisedPrefix, PREFERRED_LIFETIME, RaContent, VALID_LIFETIME, router_lifetime,
 };
 use crate::link::nd_proxy::MAX_ADDRESSES;
+use crate::{Item, Key, Outbox, Time, VecMap};
 use core::time::Duration;
 use roam6_wire::{Bid, Prefix};
 use std::net::Ipv6Addr;

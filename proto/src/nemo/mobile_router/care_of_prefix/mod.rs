@@ -10,12 +10,10 @@ pub(super) use advertisement::AdvertisedPrefixes;
 pub(super) use source::{PrefixSource, SourceSpec};
 
 use super::MobileRouter;
-use crate::base::ids::LinkId;
-use crate::base::time::Time;
 use crate::contract::config::nemo::CareOfPrefixConfig;
-use crate::contract::engine::Outbox;
 use crate::contract::input::NeighbourEvent;
 use crate::link::prefix_delegation::{DhcpClientConfig, IaType};
+use crate::{LinkId, Outbox, Time};
 use roam6_wire::dhcp6::{Duid, Iaid};
 use roam6_wire::icmp6::{NeighbourAdvertisement, NeighbourOption, NeighbourSolicitation};
 use roam6_wire::ip6::Datagram;

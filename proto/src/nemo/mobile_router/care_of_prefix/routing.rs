@@ -9,10 +9,9 @@ use super::super::forwarding::{
 };
 use super::super::uplink::Uplink;
 use super::{Grant, GrantKind};
-use crate::base::ids::LinkId;
-use crate::base::time::Time;
-use crate::contract::item::{Item, NextHop, Plan, PolicyRule, ProxyNeighbour, RouteTable, SourceFilter, UdpPortHold};
+use crate::contract::item::{NextHop, PolicyRule, ProxyNeighbour, RouteTable, SourceFilter, UdpPortHold};
 use crate::link::prefix_delegation::Subnets;
+use crate::{Item, LinkId, Plan, Time};
 use roam6_wire::Prefix;
 use roam6_wire::dhcp6::CLIENT_PORT;
 use std::net::Ipv6Addr;

@@ -2,15 +2,12 @@
 //! delegates one, or permanently where none does.
 
 use super::{Grant, GrantKind};
-use crate::base::ids::LinkId;
-use crate::base::rng::Entropy;
-use crate::base::time::Time;
 use crate::contract::config::nemo::{CareOfPrefixConfig, PrefixSharing};
-use crate::contract::engine::Outbox;
 use crate::contract::report::NemoReport;
 use crate::link::nd_messages;
 use crate::link::nd_proxy::NdProxy;
 use crate::link::prefix_delegation::{DhcpClient, DhcpClientConfig, DhcpEvent, DhcpFailure, DhcpInterface, DnsInfo};
+use crate::{Entropy, LinkId, Outbox, Time};
 use core::time::Duration;
 use roam6_wire::ip6::Datagram;
 use roam6_wire::{Bid, LinkAddress, Prefix};

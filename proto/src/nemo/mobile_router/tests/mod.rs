@@ -21,16 +21,15 @@ mod restart;
 mod sources;
 
 use super::*;
-use crate::contract::command::{Command, LifecycleCommand};
+use crate::contract::command::LifecycleCommand;
 use crate::contract::config::nemo as config;
 use crate::contract::config::nemo::{
     Authentication, DadMode, HomeNetwork, IngressConfig, LoadSharing, PrefixMode, SharedKey,
 };
-use crate::contract::input::{Clock, NeighbourEvent, Packet};
-use crate::contract::item::{Item, JournalRecord, Key, NextHop, Plan, RouteTable, SequenceRecord, Tunnel, TunnelId};
-use crate::contract::output::{Output, Put, Transmit, Via};
-use crate::contract::report::Report;
+use crate::contract::input::NeighbourEvent;
+use crate::contract::item::{JournalRecord, NextHop, RouteTable, SequenceRecord, Tunnel, TunnelId};
 use crate::crypto::authenticator::{authenticate, verify};
+use crate::{Clock, Command, Item, Key, Output, Packet, Plan, Put, Report, Transmit, Via};
 use core::time::Duration;
 use roam6_wire::icmp6::{
     self, NeighbourAdvertisement, NeighbourOption, NeighbourSolicitation, RouterAdvertisement, RouterSolicitation,
