@@ -434,4 +434,33 @@ mod tests {
         assert_eq!(kernel.path(TunnelId(1), &answer), Some(&path));
         assert_eq!(kernel.path(TunnelId(1), &good), None);
     }
+
+    #[test]
+    fn a_probe_takes_the_path_under_test() {
+        let path = |bid: u16, remote: &str, weight| TunnelPath {
+            bid: Bid(bid),
+            local: "2001:db8::1".parse().unwrap(),
+            remote: remote.parse().unwrap(),
+            link: None,
+            mtu: 1460,
+            weight,
+            direct: false,
+        };
+        let paths = vec![path(1, "2001:db8:f::1", 1), path(2, "2001:db8:e::1", 0)];
+        let mut kernel = Kernel::default();
+        kernel.put(Item::Tunnel(Tunnel {
+            id: TunnelId(1),
+            local_prefixes: vec![Prefix::ALL],
+            remote_prefixes: vec![prefix("2001:db8::10/128")],
+            paths: paths.clone(),
+            flows: Vec::new(),
+        }));
+        let reply = |source: &str, identifier: u8| {
+            let header = Header { next: ICMPV6, ..header(source, "2001:db8::10") };
+            datagram::icmp6(header, &[ECHO_REPLY, 0, 0, 0, 0, identifier, 0, 0])
+        };
+        assert_eq!(kernel.path(TunnelId(1), &reply("2001:db8::1", 2)), paths.get(1));
+        assert_eq!(kernel.path(TunnelId(1), &reply("2001:db8::1", 3)), paths.first());
+        assert_eq!(kernel.path(TunnelId(1), &reply("2001:db8:c::1", 2)), paths.first(), "not of the tunnel's end");
+    }
 }
