@@ -341,6 +341,7 @@ fn selects(selector: &FlowSelector, packet: &[u8]) -> bool {
 mod tests {
     use super::*;
     use roam6_proto::contract::item::Address;
+    use roam6_wire::icmp6::{Echo, Message};
 
     fn prefix(text: &str) -> Prefix {
         text.parse().unwrap()
@@ -455,9 +456,9 @@ mod tests {
             paths: paths.clone(),
             flows: Vec::new(),
         }));
-        let reply = |source: &str, identifier: u8| {
+        let reply = |source: &str, identifier| {
             let header = Header { next: ICMPV6, ..header(source, "2001:db8::10") };
-            datagram::icmp6(header, &[ECHO_REPLY, 0, 0, 0, 0, identifier, 0, 0])
+            datagram::icmp6(header, &Message::EchoReply(Echo { identifier, sequence: 0, data: Vec::new() }))
         };
         assert_eq!(kernel.path(TunnelId(1), &reply("2001:db8::1", 2)), paths.get(1));
         assert_eq!(kernel.path(TunnelId(1), &reply("2001:db8::1", 3)), paths.first());
