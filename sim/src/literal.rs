@@ -91,9 +91,12 @@ impl TopologySpec {
     }
 }
 
+/// Finds the event of an act, with the names resolved in the topology.
+type Resolve = dyn Fn(&Topology) -> Result<Event, String>;
+
 /// An act of a script, with names, which are resolved in the topology.
 #[derive(Clone)]
-pub struct Act(Rc<dyn Fn(&Topology) -> Result<Event, String>>);
+pub struct Act(Rc<Resolve>);
 
 impl Act {
     fn of_host(name: &'static str, event: fn(HostId) -> Event) -> Act {

@@ -52,7 +52,8 @@ pub(crate) fn scene(demo: &mut Demo) -> Result<Option<Chart>> {
     check_sources(demo, &testbed);
     demo.check_capture(|capture, _| {
         let options = options::count(capture, &["mr0.in0", "mnn0.eth0"])?;
-        let [join, add, remove, prio] = ["mp_join", "add_addr", "remove_addr", "mp_prio"].map(|name| options[name]);
+        let [join, add, remove, prio] =
+            ["mp_join", "add_addr", "remove_addr", "mp_prio"].map(|name| options.get(name).copied().unwrap_or(0));
         let counts = format!("{join} MP_JOIN, {add} ADD_ADDR, {remove} REMOVE_ADDR, {prio} MP_PRIO");
         Ok((join > 0 && remove > 0 && prio > 0, counts))
     })?;

@@ -71,6 +71,7 @@ impl DriveRun {
     }
 
     /// Drives, waits for convergence, and samples the paths of the first vehicle.
+    #[expect(clippy::indexing_slicing, reason = "a row is a JSON object")]
     fn run_phase(&self, phase: &Phase, speed: f64, run: &mut Run) -> Result<()> {
         let begin = clock::unix_micros();
         self.network.drive(phase.places, speed)?;

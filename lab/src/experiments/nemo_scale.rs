@@ -87,6 +87,7 @@ struct RouterUnderTest<'a> {
     delivered: usize,
 }
 
+#[expect(clippy::indexing_slicing, reason = "a row is a JSON object")]
 fn measure(size: u32, frames: usize, is_largest: bool) -> Result<Value> {
     let mut load = RegistrationLoad::start(size, None)?;
     let empty = load.daemon.anonymous_memory()?;
@@ -115,6 +116,7 @@ fn measure(size: u32, frames: usize, is_largest: bool) -> Result<Value> {
 }
 
 /// The cost of a journal on a disk.
+#[expect(clippy::indexing_slicing, reason = "a row is a JSON object")]
 fn measure_disk(size: u32) -> Result<Value> {
     let (folder, kind) = sandbox::disk_dir()?;
     let mut load = RegistrationLoad::start(size, Some(&folder))?;

@@ -61,7 +61,7 @@ fn summarise(run: &mut Run, cases: &[Case], proofs: &[AddressProof]) {
     let hba = |count| ratios(cases, (AddressProof::Hba, count), (AddressProof::None, count));
     run.summarise("hba_over_none", percentile(COUNTS.into_iter().flat_map(hba), 0.5).map(round));
     let [fewest, .., most] = COUNTS;
-    let effect = |proof: &AddressProof| percentile(&ratios(cases, (*proof, most), (*proof, fewest)), 0.5);
+    let effect = |proof: &AddressProof| percentile(ratios(cases, (*proof, most), (*proof, fewest)), 0.5);
     let effects = proofs.iter().filter(|proof| **proof != AddressProof::None).filter_map(effect);
     run.summarise("locators_effect", round(effects.fold(0.0, f64::max)));
 }

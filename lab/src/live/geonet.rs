@@ -51,7 +51,7 @@ impl GeonetPage {
             let track = Track::standing(Offset { east: from, north: beside });
             stations.push((road.add_station(name, "passenger-car", track)?, "passenger-car"));
         }
-        let mut page = GeonetPage { road, positions: positions, stations, packets, pings: Vec::new() };
+        let mut page = GeonetPage { road, positions, stations, packets, pings: Vec::new() };
         page.set_tracks()?;
         page.start_pings()?;
         Ok(page)

@@ -7,7 +7,7 @@ use std::cell::Cell;
 use std::io::Write;
 use std::net::Ipv6Addr;
 use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 thread_local! {
     /// Writes of a compaction in place until the power fails.
@@ -76,18 +76,19 @@ fn record(host: u128, sequence: u16) -> JournalRecord {
 /// How long a copy of the lock may persist in a process that another test starts, until it executes its program.
 const LOCK_TIMEOUT: Duration = Duration::from_secs(20);
 
+/// Pause between two tries to open a locked journal.
+const LOCK_RETRY: Duration = Duration::from_millis(2);
+
 /// Opens the journal, once its lock is free.
 fn open(directory: &Path) -> (Journal, Recalled) {
     let is_locked = |error: &Error| error.to_string().contains("would block");
-    let deadline = Instant::now() + LOCK_TIMEOUT;
-    loop {
+    for _ in 0..LOCK_TIMEOUT.as_millis() / LOCK_RETRY.as_millis() {
         match Journal::open(directory) {
-            Err(error) if is_locked(&error) && Instant::now() < deadline => {
-                std::thread::sleep(Duration::from_millis(2));
-            }
+            Err(error) if is_locked(&error) => std::thread::sleep(LOCK_RETRY),
             opened => return opened.unwrap(),
         }
     }
+    panic!("the journal stays locked for {LOCK_TIMEOUT:?}");
 }
 
 fn edit(directory: &Path, change: impl FnOnce(&mut Vec<u8>)) {

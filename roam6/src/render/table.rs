@@ -21,6 +21,9 @@ const GREEN: &str = "32";
 const YELLOW: &str = "33";
 const RED: &str = "31";
 
+/// A column of a table: its head, and the cell of a row.
+pub(crate) type Column<R> = (&'static str, fn(&R) -> String);
+
 impl Table {
     /// A table without rows. The column `STATE`, if there is one, is coloured by its text.
     pub(crate) fn new(head: &[&'static str]) -> Table {
@@ -28,10 +31,7 @@ impl Table {
     }
 
     /// A table with a row for each of `rows`; a column is its head and the cell of a row.
-    pub(crate) fn of<'a, R: 'a>(
-        rows: impl IntoIterator<Item = &'a R>,
-        columns: &[(&'static str, fn(&R) -> String)],
-    ) -> Table {
+    pub(crate) fn of<'a, R: 'a>(rows: impl IntoIterator<Item = &'a R>, columns: &[Column<R>]) -> Table {
         let mut table = Table::new(&columns.iter().map(|(head, _)| *head).collect::<Vec<_>>());
         table.rows = rows.into_iter().map(|row| columns.iter().map(|(_, cell)| cell(row)).collect()).collect();
         table

@@ -211,8 +211,8 @@ impl Topology {
             ingress_medium: inside,
             home_address,
             prefix,
-            upstream: upstream,
-            downstream: downstream,
+            upstream,
+            downstream,
             mnn_log: None,
             ingress,
         });

@@ -67,7 +67,7 @@ pub struct AccessRouter {
 impl AccessRouter {
     /// A router with this advertisement.
     pub fn new(spec: AdvertisementSpec, entropy: Entropy) -> AccessRouter {
-        AccessRouter { spec: spec, entropy, next: Time::ZERO }
+        AccessRouter { spec, entropy, next: Time::ZERO }
     }
 
     fn random_delay(&mut self, span: Duration) -> Duration {

@@ -56,12 +56,7 @@ pub struct TrafficSource {
 impl TrafficSource {
     /// A source that logs what it sends in `mine` and what arrives from its peer in `others`.
     pub fn new(spec: TrafficSpec, mine: &Rc<RefCell<TrafficLog>>, others: &Rc<RefCell<TrafficLog>>) -> TrafficSource {
-        TrafficSource {
-            spec: spec,
-            next: Time::ZERO,
-            received_by_us: Rc::clone(mine),
-            received_by_peer: Rc::clone(others),
-        }
+        TrafficSource { spec, next: Time::ZERO, received_by_us: Rc::clone(mine), received_by_peer: Rc::clone(others) }
     }
 
     /// The same with its first packet at `now`; without traffic if `silent`.

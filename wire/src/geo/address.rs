@@ -89,7 +89,7 @@ impl GeoAddress {
     }
 
     /// Emits the address.
-    pub fn write<'w>(self, writer: &'w mut Writer) -> &'w mut Writer {
+    pub fn write(self, writer: &mut Writer) -> &mut Writer {
         let manual = if self.manual { MANUAL } else { 0 };
         let station = u16::from(self.station.0 & 0x1f) << STATION_AT;
         writer.u16(manual | station | self.reserved & RESERVED).bytes(&self.mid.0)

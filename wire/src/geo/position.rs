@@ -78,7 +78,7 @@ impl Coordinates {
     }
 
     /// Emits the coordinates.
-    pub(super) fn write<'w>(self, writer: &'w mut Writer) -> &'w mut Writer {
+    pub(super) fn write(self, writer: &mut Writer) -> &mut Writer {
         writer.bytes(&self.latitude.to_be_bytes()).bytes(&self.longitude.to_be_bytes())
     }
 }

@@ -118,7 +118,7 @@ impl MobileNetworkNode {
     /// A node that writes into `ledger`.
     pub fn new(spec: NodeSpec, log: &Rc<RefCell<EchoLog>>) -> MobileNetworkNode {
         let log = Rc::clone(log);
-        MobileNetworkNode { spec: spec, router: None, addresses: BTreeMap::new(), log, next: Time::ZERO, sent: 0 }
+        MobileNetworkNode { spec, router: None, addresses: BTreeMap::new(), log, next: Time::ZERO, sent: 0 }
     }
 
     fn receive(&mut self, now: Time, packet: &[u8], out: &mut Outbox) {
