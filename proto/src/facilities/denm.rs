@@ -137,8 +137,8 @@ impl DenmService {
         let (mut denm, area, tag, kind) = match (self.own.get(&name), known) {
             (Some(own), _) if own.is_over() => return Err(format!("{name} is already terminated")),
             (Some(own), _) => (own.denm.clone(), own.area, own.tag, Termination::Cancellation),
-            (None, Some(told)) if name.station != by.station => {
-                (told.denm.clone(), told.area, 0, Termination::Negation)
+            (None, Some(received)) if name.station != by.station => {
+                (received.denm.clone(), received.area, 0, Termination::Negation)
             }
             _ => return Err(format!("event {name} is unknown")),
         };

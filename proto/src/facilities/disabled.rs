@@ -24,12 +24,12 @@ impl Facilities {
         None
     }
 
-    /// Nothing is heard.
+    /// Ignores the message.
     pub fn receive(&mut self, _now: Time, _delivery: &Delivery<'_>, _its_time: u64) -> Option<Report> {
         None
     }
 
-    /// Nothing can be told.
+    /// Refuses the request.
     pub fn execute(
         &mut self,
         _now: Time,

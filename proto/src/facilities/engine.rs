@@ -150,15 +150,15 @@ impl Facilities {
         }
     }
 
-    fn receive_denm(&mut self, now: Time, its_time: u64, told: DenmRecord, by: LinkAddress) -> Option<Report> {
-        let EventId { station, sequence } = told.event_id();
-        let (cause, sub_cause) = told.cause();
+    fn receive_denm(&mut self, now: Time, its_time: u64, record: DenmRecord, by: LinkAddress) -> Option<Report> {
+        let EventId { station, sequence } = record.event_id();
+        let (cause, sub_cause) = record.cause();
         // Of its own events this station knows best; others may only deny them.
-        let denies = told.denm.notification.management.termination == Some(Termination::Negation);
+        let denies = record.denm.notification.management.termination == Some(Termination::Negation);
         if station == self.station && !denies {
             return Some(dropped(DropReason::Unverified, "DENM in the name of this station"));
         }
-        match self.ldm.put_event(now, its_time, told, EventSource::Station(by)) {
+        match self.ldm.put_event(now, its_time, record, EventSource::Station(by)) {
             LdmUpdate::New => {
                 Some(Report::Facilities(FacilitiesReport::DenmReceived { station, sequence, cause, sub_cause }))
             }
@@ -186,9 +186,9 @@ impl Facilities {
             DenmRequest::Terminate(name) => self.ldm.find(*name).cloned(),
             _ => None,
         };
-        let told = self.denm.execute(now, order, by, known.as_ref())?;
-        self.ldm.put_event(now, its_time, told.clone(), EventSource::ThisStation);
-        Ok(denm_request(told))
+        let record = self.denm.execute(now, order, by, known.as_ref())?;
+        self.ldm.put_event(now, its_time, record.clone(), EventSource::ThisStation);
+        Ok(denm_request(record))
     }
 
     /// When the next message or expiry is due.
@@ -203,7 +203,7 @@ impl Facilities {
     /// Adds the LDM and the announcements.
     pub fn view(&self, now: Time, view: &mut View) {
         view.services.extend(view::own(&self.sam, self.station, now));
-        view.services.extend(self.services.iter().map(|heard| view::announcement(heard, now)));
+        view.services.extend(self.services.iter().map(|sam| view::announcement(sam, now)));
         view.ldm.station = Some(self.station);
         view.ldm.stations.extend(self.ldm.stations().filter_map(|seen| view::station(seen, now)));
         let tag = |name: EventId| {
@@ -272,8 +272,8 @@ impl Facilities {
     }
 }
 
-fn denm_request(told: DenmRecord) -> PacketRequest {
-    let DenmRecord { denm, area, lifetime } = told;
+fn denm_request(record: DenmRecord) -> PacketRequest {
+    let DenmRecord { denm, area, lifetime } = record;
     request(TransportType::GeoBroadcast(area), port::DENM, &Message::Denm(Box::new(denm)), DENM_CLASS, lifetime)
 }
 

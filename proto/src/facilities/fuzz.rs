@@ -105,7 +105,7 @@ impl Harness {
         let from = Hop { link: LinkId(1), address: LinkAddress([2, 0, 0, 0, 0, 9]) };
         self.facilities.receive(self.now, &Delivery { packet, from, hop_limit_reached: false }, self.own.its_time);
         let (stations, events) = self.facilities.ldm().len();
-        // Own events make room for others once their end was told for 3 s.
+        // Own events make room for others once their termination was sent for 3 s.
         let own = MAX_OWN * (TERMINATED_LIFETIME.as_secs() as usize / 3 + 1);
         assert!(stations <= MAX_STATIONS && events <= MAX_EVENTS + own, "{stations} stations, {events} events");
         assert!(self.facilities.services().iter().count() <= MAX_OF_ONE_STATION, "one station announces without end");

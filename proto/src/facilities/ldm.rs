@@ -100,9 +100,9 @@ impl Ldm {
     }
 
     /// Updates an event; `its_time` in milliseconds of TAI since 2004.
-    pub fn put_event(&mut self, now: Time, its_time: u64, told: DenmRecord, by: EventSource) -> LdmUpdate {
-        let management = &told.denm.notification.management;
-        let name = told.event_id();
+    pub fn put_event(&mut self, now: Time, its_time: u64, record: DenmRecord, by: EventSource) -> LdmUpdate {
+        let management = &record.denm.notification.management;
+        let name = record.event_id();
         let end = management.detection_time.saturating_add(u64::from(management.validity) * 1000);
         let left = Duration::from_millis(end.saturating_sub(its_time).min(86_400_000));
         let known = self.events.get(&name);
@@ -112,7 +112,7 @@ impl Ldm {
             return LdmUpdate::Unchanged;
         }
         if let Some(kind) = management.termination {
-            let sender = told.denm.header.station_id;
+            let sender = record.denm.header.station_id;
             let may = (kind == Termination::Cancellation) == (sender == name.station);
             return match known.filter(|known| !known.terminated) {
                 _ if !may => LdmUpdate::NotOriginator,
@@ -121,7 +121,7 @@ impl Ldm {
                     let by = known.source;
                     self.put(
                         name,
-                        LdmEvent { denm: told, until: now + TERMINATED_LIFETIME, source: by, terminated: true },
+                        LdmEvent { denm: record, until: now + TERMINATED_LIFETIME, source: by, terminated: true },
                     );
                     LdmUpdate::Terminated
                 }
@@ -131,14 +131,14 @@ impl Ldm {
             return LdmUpdate::Unchanged;
         }
         let (news, by) = match known {
-            Some(known) if !known.terminated && known.denm.cause() == told.cause() => {
+            Some(known) if !known.terminated && known.denm.cause() == record.cause() => {
                 (LdmUpdate::Unchanged, known.source)
             }
             Some(known) => (LdmUpdate::New, known.source),
             None if !self.has_room(by) => return LdmUpdate::Full,
             None => (LdmUpdate::New, by),
         };
-        self.put(name, LdmEvent { denm: told, until: now + left, source: by, terminated: false });
+        self.put(name, LdmEvent { denm: record, until: now + left, source: by, terminated: false });
         news
     }
 

@@ -32,21 +32,21 @@ pub struct SamGenerator {
 
 impl SamGenerator {
     /// A generator for this announcement; `None` sends nothing.
-    pub fn new(told: Option<Announcement>) -> SamGenerator {
-        SamGenerator { announcement: told, content: 0, is_changed: false, last: None }
+    pub fn new(announcement: Option<Announcement>) -> SamGenerator {
+        SamGenerator { announcement, content: 0, is_changed: false, last: None }
     }
 
     /// Replaces the announcement.
-    pub fn change(&mut self, told: Option<Announcement>) {
-        if self.announcement != told {
-            (self.announcement, self.is_changed) = (told, true);
+    pub fn change(&mut self, announcement: Option<Announcement>) {
+        if self.announcement != announcement {
+            (self.announcement, self.is_changed) = (announcement, true);
             self.content = (self.content + 1) % 16;
         }
     }
 
     /// The announcement and its content count.
     pub fn announcement(&self) -> Option<(&Announcement, u8)> {
-        self.announcement.as_ref().map(|told| (told, self.content))
+        self.announcement.as_ref().map(|announcement| (announcement, self.content))
     }
 
     /// When it was sent last.
@@ -56,12 +56,12 @@ impl SamGenerator {
 
     /// The message if it is due, which then counts as sent, and the interval to the next.
     pub fn next_message(&mut self, now: Time, station: u32) -> Option<(Saem, Duration)> {
-        let told = self.announcement.as_ref()?;
-        if self.due(told).is_some_and(|at| now < at) {
+        let announcement = self.announcement.as_ref()?;
+        if self.due(announcement).is_some_and(|at| now < at) {
             return None;
         }
         (self.last, self.is_changed) = (Some(now), false);
-        Some((message(station, told, self.content), told.interval))
+        Some((message(station, announcement, self.content), announcement.interval))
     }
 
     /// When it is due, once a message was sent.
@@ -69,25 +69,25 @@ impl SamGenerator {
         self.due(self.announcement.as_ref()?)
     }
 
-    fn due(&self, told: &Announcement) -> Option<Time> {
-        let wait = if self.is_changed { MIN_INTERVAL } else { told.interval.max(MIN_INTERVAL) };
+    fn due(&self, announcement: &Announcement) -> Option<Time> {
+        let wait = if self.is_changed { MIN_INTERVAL } else { announcement.interval.max(MIN_INTERVAL) };
         self.last.map(|last| last + wait)
     }
 }
 
-fn message(station_id: u32, told: &Announcement, content: u8) -> Saem {
+fn message(station_id: u32, announcement: &Announcement, content: u8) -> Saem {
     let header = Header { protocol_version: PROTOCOL_VERSION, message_id: message::SAEM, station_id };
     let version = Version { message_id: 0, version: VERSION };
-    let rate = RATE_PERIOD.as_millis() / told.interval.as_millis().max(1);
+    let rate = RATE_PERIOD.as_millis() / announcement.interval.as_millis().max(1);
     let rate = Value::RepeatRate(u8::try_from(rate.max(1)).unwrap_or(u8::MAX));
-    let name = told.name.clone().map(Value::Advertiser);
+    let name = announcement.name.clone().map(Value::Advertiser);
     let body = Body {
         change_count: ChangeCount { announcement: ANNOUNCEMENT_COUNT, content },
         extensions: extensions([Some(rate), name]),
         // TS 104 091: always there, if empty.
-        services: Some(told.services.iter().map(service).collect()),
+        services: Some(announcement.services.iter().map(service).collect()),
         channels: None,
-        routing: told.routing.as_ref().map(routing),
+        routing: announcement.routing.as_ref().map(routing),
     };
     Saem { header, sam: Sam { version, body } }
 }

@@ -82,7 +82,7 @@ impl Car {
         self.facilities.execute(time(millis), order, Some(&own))
     }
 
-    /// Hears what another sends.
+    /// Receives a packet of another station.
     fn receive(&mut self, millis: u64, from: &Car, request: &PacketRequest) -> Option<Report> {
         let source = from.position();
         let origin = SequencedSource { sequence: 1, source };
@@ -130,74 +130,79 @@ fn as_from_station(request: &PacketRequest, station: u32) -> PacketRequest {
 
 #[test]
 fn a_station_of_received_cams_is_in_the_ldm_until_it_is_silent() {
-    let (mut one, mut other) = (Car::new(1), Car::new(2));
-    let requests = one.next_message(0);
+    let (mut sender, mut receiver) = (Car::new(1), Car::new(2));
+    let requests = sender.next_message(0);
     assert_eq!((requests.len(), requests[0].to), (1, TransportType::SingleHop));
     let Ok(Message::Cam(cam)) = Message::parse(&requests[0].payload[4..]) else { panic!("no CAM") };
     assert_eq!(cam.awareness.generation_delta_time, (START & 0xffff) as u16);
     assert!(cam.awareness.parameters.low_frequency.is_some());
-    assert_eq!(other.receive(1, &one, &requests[0]), None);
-    let view = other.view(1);
+    assert_eq!(receiver.receive(1, &sender, &requests[0]), None);
+    let view = receiver.view(1);
     let seen = &view.ldm.stations[0];
-    assert_eq!((seen.station, seen.speed, seen.heading, seen.place), (1, Some(1390), Some(900), one.place));
+    assert_eq!((seen.station, seen.speed, seen.heading, seen.place), (1, Some(1390), Some(900), sender.place));
     assert_eq!((seen.length, seen.width), (Some(42), Some(18)));
-    other.next_message(5_002);
-    assert!(other.view(5_002).ldm.stations.is_empty());
+    receiver.next_message(5_002);
+    assert!(receiver.view(5_002).ldm.stations.is_empty());
 }
 
 #[test]
 fn a_denm_is_triggered_repeated_updated_and_terminated() {
-    let (mut one, mut other) = (Car::new(1), Car::new(2));
-    one.next_message(0);
+    let (mut sender, mut receiver) = (Car::new(1), Car::new(2));
+    sender.next_message(0);
     let repetition = Some((Duration::from_secs(1), Duration::from_secs(3)));
-    let told = one.execute(10, &DenmRequest::Trigger(DenmEvent { repetition, ..event(94) })).unwrap();
+    let denm = sender.execute(10, &DenmRequest::Trigger(DenmEvent { repetition, ..event(94) })).unwrap();
     let name = EventId { station: 1, sequence: 0 };
     assert!(matches!(
-        other.receive(11, &one, &told),
+        receiver.receive(11, &sender, &denm),
         Some(Report::Facilities(FacilitiesReport::DenmReceived { station: 1, sequence: 0, cause: 94, .. }))
     ));
     let events = |car: &Car, millis| car.view(millis).ldm.events;
-    assert_eq!((events(&other, 12)[0].name, events(&other, 12)[0].tag), (name, None));
-    assert_eq!(events(&one, 12)[0].tag, Some(5));
+    assert_eq!((events(&receiver, 12)[0].name, events(&receiver, 12)[0].tag), (name, None));
+    assert_eq!(events(&sender, 12)[0].tag, Some(5));
 
     let denms = |requests: Vec<PacketRequest>| {
-        requests.into_iter().filter(|one| one.to == TransportType::GeoBroadcast(area())).count()
+        requests.into_iter().filter(|request| request.to == TransportType::GeoBroadcast(area())).count()
     };
-    let repeated: Vec<usize> = [1_010, 2_010, 3_010, 4_010].map(|millis| denms(one.next_message(millis))).to_vec();
+    let repeated: Vec<usize> = [1_010, 2_010, 3_010, 4_010].map(|millis| denms(sender.next_message(millis))).to_vec();
     assert_eq!(repeated, [1, 1, 0, 0]);
-    assert_eq!(other.receive(2_020, &one, &told), None, "a repetition changes nothing");
+    assert_eq!(receiver.receive(2_020, &sender, &denm), None, "a repetition changes nothing");
 
-    let changed = one.execute(5_000, &DenmRequest::Update(name, event(91))).unwrap();
+    let changed = sender.execute(5_000, &DenmRequest::Update(name, event(91))).unwrap();
     assert!(matches!(
-        other.receive(5_001, &one, &changed),
+        receiver.receive(5_001, &sender, &changed),
         Some(Report::Facilities(FacilitiesReport::DenmReceived { cause: 91, .. }))
     ));
-    assert_eq!(other.receive(5_002, &one, &told), None, "what is older changes nothing");
+    assert_eq!(receiver.receive(5_002, &sender, &denm), None, "what is older changes nothing");
 
-    let ended = one.execute(6_000, &DenmRequest::Terminate(name)).unwrap();
+    let ended = sender.execute(6_000, &DenmRequest::Terminate(name)).unwrap();
     assert_eq!(
-        other.receive(6_001, &one, &ended),
+        receiver.receive(6_001, &sender, &ended),
         Some(Report::Facilities(FacilitiesReport::DenmTerminated { station: 1, sequence: 0 }))
     );
-    assert!(events(&other, 6_002).is_empty() && events(&one, 6_002).is_empty());
-    assert_eq!(other.receive(6_003, &one, &changed), None, "and does not bring it back");
-    assert_eq!([7_000, 8_000, 9_000].map(|millis| denms(one.next_message(millis))), [1, 1, 0], "an end is told thrice");
+    assert!(events(&receiver, 6_002).is_empty() && events(&sender, 6_002).is_empty());
+    assert_eq!(receiver.receive(6_003, &sender, &changed), None, "and does not bring it back");
+    assert_eq!(
+        [7_000, 8_000, 9_000].map(|millis| denms(sender.next_message(millis))),
+        [1, 1, 0],
+        "a termination is sent three times"
+    );
 }
 
 #[test]
 fn another_station_may_negate_a_denm_but_not_cancel_it() {
-    let (mut one, mut other, mut third) = (Car::new(1), Car::new(2), Car::new(3));
-    let told = one.execute(10, &DenmRequest::Trigger(event(10))).unwrap();
+    let (mut originator, mut other, mut third) = (Car::new(1), Car::new(2), Car::new(3));
+    let denm = originator.execute(10, &DenmRequest::Trigger(event(10))).unwrap();
     let name = EventId { station: 1, sequence: 0 };
-    assert!(other.execute(11, &DenmRequest::Terminate(name)).is_err(), "nobody has told it");
-    other.receive(11, &one, &told);
-    third.receive(11, &one, &told);
-    let mut forged = Message::parse(&one.execute(20, &DenmRequest::Terminate(name)).unwrap().payload[4..]).unwrap();
+    assert!(other.execute(11, &DenmRequest::Terminate(name)).is_err(), "an event that was not received is unknown");
+    other.receive(11, &originator, &denm);
+    third.receive(11, &originator, &denm);
+    let mut forged =
+        Message::parse(&originator.execute(20, &DenmRequest::Terminate(name)).unwrap().payload[4..]).unwrap();
     if let Message::Denm(denm) = &mut forged {
         denm.header.station_id = 9;
     }
     let payload = [&[0x07, 0xd2, 0, 0][..], &forged.emit().unwrap()].concat();
-    let lie = PacketRequest { payload, ..told.clone() };
+    let lie = PacketRequest { payload, ..denm.clone() };
     assert!(matches!(
         third.receive(30, &Car::new(9), &lie),
         Some(Report::Host(HostReport::Dropped { reason: DropReason::Unverified, .. }))
@@ -212,24 +217,24 @@ fn another_station_may_negate_a_denm_but_not_cancel_it() {
 
 #[test]
 fn a_denm_event_expires_after_its_validity() {
-    let (mut one, mut other) = (Car::new(1), Car::new(2));
-    let told = one.execute(10, &DenmRequest::Trigger(event(10))).unwrap();
-    other.receive(11, &one, &told);
-    other.next_message(59_000);
-    assert_eq!(other.view(59_000).ldm.events.len(), 1);
-    other.next_message(60_100);
-    assert!(other.view(60_100).ldm.events.is_empty());
-    assert_eq!(other.receive(60_200, &one, &told), None, "too late");
-    assert!(other.view(60_200).ldm.events.is_empty());
+    let (mut sender, mut receiver) = (Car::new(1), Car::new(2));
+    let denm = sender.execute(10, &DenmRequest::Trigger(event(10))).unwrap();
+    receiver.receive(11, &sender, &denm);
+    receiver.next_message(59_000);
+    assert_eq!(receiver.view(59_000).ldm.events.len(), 1);
+    receiver.next_message(60_100);
+    assert!(receiver.view(60_100).ldm.events.is_empty());
+    assert_eq!(receiver.receive(60_200, &sender, &denm), None, "too late");
+    assert!(receiver.view(60_200).ldm.events.is_empty());
 }
 
 #[test]
 fn malformed_messages_are_counted() {
-    let (mut one, other) = (Car::new(1), Car::new(2));
+    let (mut receiver, sender) = (Car::new(1), Car::new(2));
     let mut request = Car::new(3).next_message(0).remove(0);
     for length in 0..request.payload.len() {
         let cut = PacketRequest { payload: request.payload[..length].to_vec(), ..request.clone() };
-        match one.receive(1, &other, &cut) {
+        match receiver.receive(1, &sender, &cut) {
             None => assert!(length < 4, "{length} octets are a CAM?"),
             Some(report) => {
                 assert!(matches!(report, Report::Host(HostReport::Dropped { reason: DropReason::Malformed, .. })))
@@ -237,34 +242,37 @@ fn malformed_messages_are_counted() {
         }
     }
     request.payload[1] = 0xd2;
-    let told = one.receive(1, &other, &request);
-    assert!(matches!(told, Some(Report::Host(HostReport::Dropped { reason: DropReason::NotForUs, .. }))));
+    let report = receiver.receive(1, &sender, &request);
+    assert!(matches!(report, Some(Report::Host(HostReport::Dropped { reason: DropReason::NotForUs, .. }))));
 }
 
 #[test]
 fn one_station_cannot_fill_the_ldm() {
-    let (mut one, mut flood, mut honest) = (Car::new(1), Car::new(2), Car::new(3));
-    let mut heard = 0;
+    let (mut receiver, mut flood, mut honest) = (Car::new(1), Car::new(2), Car::new(3));
+    let mut accepted = 0;
     for station in 0..300 {
-        let told = flood.execute(10, &DenmRequest::Trigger(event(10))).unwrap();
+        let denm = flood.execute(10, &DenmRequest::Trigger(event(10))).unwrap();
         flood = Car::new(2);
-        let payload = as_from_station(&told, station + 100);
-        heard += usize::from(matches!(
-            one.receive(11, &flood, &payload),
+        let payload = as_from_station(&denm, station + 100);
+        accepted += usize::from(matches!(
+            receiver.receive(11, &flood, &payload),
             Some(Report::Facilities(FacilitiesReport::DenmReceived { .. }))
         ));
         let cam = as_from_station(&flood.next_message(10)[0], station + 100);
-        assert_eq!(one.receive(11, &flood, &cam), None);
+        assert_eq!(receiver.receive(11, &flood, &cam), None);
     }
-    assert_eq!((heard, one.facilities.ldm().len()), (MAX_EVENTS_OF_ONE_STATION, (1, MAX_EVENTS_OF_ONE_STATION)));
-    let told = honest.execute(20, &DenmRequest::Trigger(event(94))).unwrap();
+    assert_eq!(
+        (accepted, receiver.facilities.ldm().len()),
+        (MAX_EVENTS_OF_ONE_STATION, (1, MAX_EVENTS_OF_ONE_STATION))
+    );
+    let denm = honest.execute(20, &DenmRequest::Trigger(event(94))).unwrap();
     assert!(matches!(
-        one.receive(21, &honest, &told),
+        receiver.receive(21, &honest, &denm),
         Some(Report::Facilities(FacilitiesReport::DenmReceived { station: 3, .. }))
     ));
     let cam = honest.next_message(20).remove(0);
-    assert_eq!(one.receive(21, &honest, &cam), None);
-    assert_eq!(one.view(22).ldm.stations.len(), 2);
+    assert_eq!(receiver.receive(21, &honest, &cam), None);
+    assert_eq!(receiver.view(22).ldm.stations.len(), 2);
 }
 
 #[test]

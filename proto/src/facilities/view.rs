@@ -51,8 +51,8 @@ pub(super) fn event(known: &LdmEvent, name: EventId, tag: Option<u32>, now: Time
 
 /// The announcement of this station.
 pub(super) fn own(announcer: &SamGenerator, station: u32, now: Time) -> Option<AnnouncementView> {
-    let (told, content) = announcer.announcement()?;
-    let services = told.services.iter().map(|served| ServiceView {
+    let (announcement, content) = announcer.announcement()?;
+    let services = announcement.services.iter().map(|served| ServiceView {
         application: served.application,
         channel: None,
         address: served.address,
@@ -62,31 +62,31 @@ pub(super) fn own(announcer: &SamGenerator, station: u32, now: Time) -> Option<A
     Some(AnnouncementView {
         station,
         mid: None,
-        name: told.name.clone(),
+        name: announcement.name.clone(),
         content,
         services: services.collect(),
-        routing: told.routing.clone(),
-        interval: Some(told.interval),
+        routing: announcement.routing.clone(),
+        interval: Some(announcement.interval),
         age: announcer.last().map(|last| now.since(last)),
     })
 }
 
 /// The announcement of another station.
-pub(super) fn announcement(heard: &ReceivedSam, now: Time) -> AnnouncementView {
-    let body = &heard.saem.sam.body;
+pub(super) fn announcement(received: &ReceivedSam, now: Time) -> AnnouncementView {
+    let body = &received.saem.sam.body;
     let name = values(body.extensions.as_deref()).find_map(|value| match value {
         Value::Advertiser(name) => Some(name),
         _ => None,
     });
     AnnouncementView {
-        station: heard.saem.header.station_id,
-        mid: Some(heard.mid),
+        station: received.saem.header.station_id,
+        mid: Some(received.mid),
         name,
         content: body.change_count.content,
         services: body.services.iter().flatten().map(|one| service(one, body)).collect(),
         routing: body.routing.as_ref().and_then(way),
-        interval: service_table::interval(&heard.saem),
-        age: Some(now.since(heard.received)),
+        interval: service_table::interval(&received.saem),
+        age: Some(now.since(received.received)),
     }
 }
 

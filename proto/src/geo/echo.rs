@@ -86,7 +86,7 @@ impl EchoService {
     /// a reply.
     pub fn receive(&mut self, now: Time, delivery: &Delivery<'_>) -> Option<Report> {
         let (echo, port) = match Echo::of(&delivery.packet)? {
-            Ok(heard) => heard,
+            Ok(echo) => echo,
             Err(error) => return Some(dropped(DropReason::Malformed, &error.to_string())),
         };
         match echo.kind {
@@ -156,9 +156,8 @@ impl EchoService {
     /// Takes a reply that is due.
     pub fn next_reply(&mut self, now: Time, class: TrafficClass) -> Option<PacketRequest> {
         self.deadline().filter(|due| *due <= now)?;
-        let (_, PendingReply { received: heard, to, port, kind, hops, id: probe, data }) =
-            self.pending_replies.pop_first()?;
-        let (EchoId { identifier, sequence }, micros) = (probe, micros(now.since(heard)));
+        let (_, PendingReply { received, to, port, kind, hops, id: probe, data }) = self.pending_replies.pop_first()?;
+        let (EchoId { identifier, sequence }, micros) = (probe, micros(now.since(received)));
         let echo = Echo { kind, trace: false, hops, identifier, sequence, micros, data: &data };
         Some(btp_request(TransportType::GeoUnicast(to), echo.to_port(port), class, None))
     }

@@ -58,7 +58,7 @@ impl EgoPosition {
     /// The current place: the last fix, extrapolated by its speed and heading, or the last known place without a fix.
     pub fn place(&self, now: Time) -> Option<Coordinates> {
         let Some(Fix { place, speed, heading, .. }) = self.fix else { return self.last_known.map(|(place, _)| place) };
-        let since = self.fix_time.map_or(Duration::ZERO, |told| now.since(told).min(MAX_EXTRAPOLATION));
+        let since = self.fix_time.map_or(Duration::ZERO, |fix_time| now.since(fix_time).min(MAX_EXTRAPOLATION));
         Some(geometry::extrapolate(place, speed, heading, since))
     }
 
@@ -101,7 +101,7 @@ impl EgoPosition {
             uncertainty: self.fix.and_then(|fix| fix.uncertainty),
             speed: self.fix.map_or(0, |fix| fix.speed),
             heading: self.fix.map_or(0, |fix| fix.heading),
-            age: self.fix_time.map(|told| now.since(told)),
+            age: self.fix_time.map(|fix_time| now.since(fix_time)),
             state,
         }
     }

@@ -35,7 +35,7 @@ pub fn run(data: &[u8]) {
         match action % 8 {
             0..=2 => {
                 let length = usize::from(choice).min(reader.len());
-                world.hear(reader.bytes(length).unwrap_or_default(), action >> 3);
+                world.receive(reader.bytes(length).unwrap_or_default(), action >> 3);
             }
             3 => world.echo(choice),
             4 => {
@@ -112,7 +112,7 @@ impl Harness {
     }
 
     /// A frame from one of a few senders, rest as it comes.
-    fn hear(&mut self, bytes: &[u8], sender: u8) {
+    fn receive(&mut self, bytes: &[u8], sender: u8) {
         let source = LinkAddress([2, 0, 0, 0, 0, sender]);
         self.take(Frame { link: RADIO, source, destination: OWN, ethertype: ETHERTYPE, bytes: bytes.to_vec() });
     }
@@ -120,10 +120,10 @@ impl Harness {
     fn take(&mut self, frame: Frame) {
         let own = self.station.router().address();
         let is_own = Packet::parse(&frame.bytes).is_ok_and(|packet| packet.extended.source().address.mid == own.mid);
-        let (_, _, sought) = self.station.router().buffered();
+        let (_, _, buffered) = self.station.router().buffered();
         let sent = self.feed(&Input::Frame(frame));
         // One to forward it or answer it; and what waited for its source to be found goes along.
-        assert!(sent <= 1 || sought > 0, "{sent} frames for one");
+        assert!(sent <= 1 || buffered > 0, "{sent} frames for one");
         assert!(sent == 0 || !is_own, "{sent} frames for its own");
     }
 

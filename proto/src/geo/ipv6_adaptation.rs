@@ -1,6 +1,6 @@
 //! IPv6 over GeoNetworking: EN 302 636-6-1 (GN6ASL). A virtual link looks like Ethernet to IPv6; the link-layer address
-//! of each station on it is the one in its GeoNetworking address, so neighbour discovery finds stations, and what a
-//! frame's destination says is all there is to know: one station, or everybody the link reaches.
+//! of each station on it is the one in its GeoNetworking address, so neighbour discovery finds stations, and a
+//! frame's destination selects one station, or all that the link reaches.
 
 use super::geometry;
 use super::link_selection::LinkSelection;

@@ -181,7 +181,7 @@ impl LocationTable {
     pub fn expire(&mut self, now: Time, mib: &Mib) {
         let mut gone = Vec::new();
         for (mid, station) in &mut self.table {
-            station.neighbour = station.neighbour.filter(|(_, heard)| now.since(*heard) < mib.neighbour_lifetime);
+            station.neighbour = station.neighbour.filter(|(_, received)| now.since(*received) < mib.neighbour_lifetime);
             if now.since(station.updated) < mib.lifetime_loc_te {
                 continue;
             }

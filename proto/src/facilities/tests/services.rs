@@ -46,9 +46,9 @@ fn a_sam_is_sent_each_interval_and_shown_by_its_receivers() {
     let first = unit.next_message(0);
     let request = announced(&first);
     assert_eq!((request.to, request.class.0), (TransportType::SingleHop, 3));
-    let told = car.receive(1, &unit, request);
+    let report = car.receive(1, &unit, request);
     assert_eq!(
-        told,
+        report,
         Some(Report::Facilities(FacilitiesReport::SamReceived { station: 1, services: 1, routing: true }))
     );
     assert_eq!(car.receive(2, &unit, request), None, "nothing new");
@@ -114,27 +114,27 @@ fn a_silent_sam_expires_after_five_intervals() {
 #[test]
 fn one_station_cannot_fill_the_service_table() {
     let mut car = Car::new(250);
-    let mut heard = |mid: u8, announcement: u8| {
+    let mut receive_sam = |mid: u8, announcement: u8| {
         let mut unit = Car::new(mid);
         unit.facilities.announce(Some(tolls()));
         let request = announced(&unit.next_message(0)).clone();
         let mut bytes = request.payload.to_vec();
         // Behind BTP, the header and the version: the number of the announcement.
         bytes[4 + 7] = announcement << 4;
-        let told = car.receive(1, &unit, &PacketRequest { payload: bytes, ..request });
+        let report = car.receive(1, &unit, &PacketRequest { payload: bytes, ..request });
         (
-            matches!(told, Some(Report::Facilities(FacilitiesReport::SamReceived { .. }))),
+            matches!(report, Some(Report::Facilities(FacilitiesReport::SamReceived { .. }))),
             car.facilities.services().iter().count(),
         )
     };
-    let of_one: Vec<bool> = (0..16).map(|announcement| heard(1, announcement).0).collect();
+    let of_one: Vec<bool> = (0..16).map(|announcement| receive_sam(1, announcement).0).collect();
     assert_eq!(of_one.iter().filter(|taken| **taken).count(), MAX_OF_ONE_STATION);
     for mid in 2..=u8::MAX {
         for announcement in 0..4 {
-            heard(mid, announcement);
+            receive_sam(mid, announcement);
         }
     }
-    assert_eq!(heard(0, 0), (false, MAX_ANNOUNCEMENTS));
+    assert_eq!(receive_sam(0, 0), (false, MAX_ANNOUNCEMENTS));
 }
 
 #[test]
@@ -158,15 +158,15 @@ fn truncated_sams_and_other_ports_are_counted() {
     let request = announced(&requests);
     for length in 4..request.payload.len() {
         let cut = PacketRequest { payload: request.payload[..length].to_vec(), ..request.clone() };
-        let told = car.receive(1, &unit, &cut);
+        let report = car.receive(1, &unit, &cut);
         assert!(
-            matches!(told, Some(Report::Host(HostReport::Dropped { reason: DropReason::Malformed, .. }))),
-            "{length}: {told:?}"
+            matches!(report, Some(Report::Host(HostReport::Dropped { reason: DropReason::Malformed, .. }))),
+            "{length}: {report:?}"
         );
     }
     let mut payload = request.payload.to_vec();
     payload[1] = 0xd1;
-    let told = car.receive(1, &unit, &PacketRequest { payload, ..request.clone() });
-    assert!(matches!(told, Some(Report::Host(HostReport::Dropped { reason: DropReason::NotForUs, .. }))));
+    let report = car.receive(1, &unit, &PacketRequest { payload, ..request.clone() });
+    assert!(matches!(report, Some(Report::Host(HostReport::Dropped { reason: DropReason::NotForUs, .. }))));
     assert!(car.view(2).services.is_empty());
 }

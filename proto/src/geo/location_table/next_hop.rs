@@ -147,7 +147,8 @@ impl LocationTable {
             let Some(station) = self.table.get(&near.mid) else { continue };
             near.place = station.place(now);
             let away = plane.map_or(0.0, |plane| plane.square(near.place));
-            // Some radios reach farther than they are said to: as far off as it was heard, it can be reached.
+            // Some radios reach farther than configured: a neighbour is in range up to the distance from which a frame
+            // of it was received.
             near.in_range = away <= station.reach.max(most);
         }
         self.extrapolated = now;

@@ -32,8 +32,8 @@ fn hop(number: usize) -> Hop {
 fn one_sender_cannot_fill_the_location_table() {
     let mut stations = LocationTable::default();
     for number in 100..100 + 2 * MAX_INDIRECT_OF_ONE {
-        let heard = stations.update(Time::ZERO, &position(number, 1, 0), (hop(1), false), None, CLOCK);
-        assert_eq!(heard == PositionUpdate::Full, number >= 100 + MAX_INDIRECT_OF_ONE);
+        let updated = stations.update(Time::ZERO, &position(number, 1, 0), (hop(1), false), None, CLOCK);
+        assert_eq!(updated == PositionUpdate::Full, number >= 100 + MAX_INDIRECT_OF_ONE);
     }
     assert_eq!(stations.update(Time::ZERO, &position(2, 1, 0), (hop(2), true), None, CLOCK), PositionUpdate::Neighbour);
 }

@@ -37,7 +37,7 @@ impl<'a> AcceptedClaims<'a> {
         let Some((proof, claims)) =
             announcement.proof.map(|proof| (proof, of_key(Some(proof.spi)))).filter(|(_, claims)| !claims.is_empty())
         else {
-            // A proof by a key nobody here has is none.
+            // A proof by an unknown key counts as none.
             let claims = of_key(None);
             let reason =
                 if announcement.proof.is_some() { DropReason::NoAssociation } else { DropReason::NotAuthenticated };

@@ -38,9 +38,9 @@ pub fn run(data: &[u8]) {
         match action % 6 {
             0 => {
                 let length = usize::from(choice).min(reader.len());
-                world.hear_octets(reader.bytes(length).unwrap_or_default());
+                world.receive_octets(reader.bytes(length).unwrap_or_default());
             }
-            1 | 2 => world.hear_networks(choice, &mut reader),
+            1 | 2 => world.receive_announcement(choice, &mut reader),
             3 => world.wait(Duration::from_millis(u64::from(choice) * 20)),
             4 => world.link(choice & 1 == 0),
             _ => world.reload(choice),
@@ -107,7 +107,7 @@ impl Harness {
         sent
     }
 
-    fn hear(&mut self, source: Ipv6Addr, message: &[u8]) {
+    fn receive(&mut self, source: Ipv6Addr, message: &[u8]) {
         let header = Header::new(source, ALL_ROUTERS).with_hop_limit(ON_LINK_HOP_LIMIT);
         let bytes = ip6::emit(&header, protocol::ICMPV6, message);
         let sender = Some(LinkAddress([2, 0, 0, 0, 0, 9]));
@@ -115,13 +115,13 @@ impl Harness {
         assert!(self.feed(&Input::Packet(Packet { link: LINK, sender, bytes })) <= 1);
     }
 
-    fn hear_octets(&mut self, octets: &[u8]) {
-        self.hear(LinkAddress([2, 0, 0, 0, 0, 9]).link_local(), octets);
+    fn receive_octets(&mut self, octets: &[u8]) {
+        self.receive(LinkAddress([2, 0, 0, 0, 0, 9]).link_local(), octets);
         self.feed(&Input::Packet(Packet { link: LINK, sender: None, bytes: octets.to_vec() }));
     }
 
     /// Whole announcements of a few routers, of which some have the key.
-    fn hear_networks(&mut self, choice: u8, reader: &mut Reader<'_>) {
+    fn receive_announcement(&mut self, choice: u8, reader: &mut Reader<'_>) {
         let source = LinkAddress([2, 0, 0, 0, 0, 9 + (choice >> 5)]).link_local();
         let mut networks = Vec::new();
         for _ in 0..choice & 3 {
@@ -140,7 +140,7 @@ impl Harness {
                 announcement.emit_proved(source, 300, unix_micros, prove)
             }
         };
-        self.hear(source, &message);
+        self.receive(source, &message);
     }
 
     fn link(&mut self, up: bool) {

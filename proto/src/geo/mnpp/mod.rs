@@ -124,12 +124,12 @@ impl Mnpp {
         if Some(datagram.source) == link.local {
             return;
         }
-        let heard = match Announcement::parse(&datagram) {
+        let accepted = match Announcement::parse(&datagram) {
             None => return,
             Some(Ok(announcement)) => self.accept(now, packet, &datagram, &announcement, out),
             Some(Err(error)) => Err((DropReason::Malformed, error.to_string())),
         };
-        if let Err((reason, detail)) = heard {
+        if let Err((reason, detail)) = accepted {
             out.report_drop(reason, datagram.source, detail);
         }
     }
@@ -217,7 +217,7 @@ impl Mnpp {
         for (prefix, router) in over {
             out.drop(Key::TunnelBypass(prefix));
             out.drop(Key::Route(TABLE, prefix, Prefix::ALL, ROUTE_METRIC));
-            // With the last of its networks goes what the host was told of the router.
+            // With the last of its networks goes the router's neighbour entry.
             if self.neighbours.take_stale_neighbour(router) {
                 out.drop(Key::Neighbour(router.link, router.address));
             }

@@ -125,7 +125,7 @@ impl NeighbourTable {
     pub fn expire(&mut self, now: Time) {
         let networks = &self.networks;
         let has_one = |router: &NeighbourRouter| networks.values().any(|held| held.router == *router);
-        self.routers.retain(|router, heard| now.since(heard.last) <= 2 * REPLAY_WINDOW || has_one(router));
+        self.routers.retain(|router, entry| now.since(entry.last) <= 2 * REPLAY_WINDOW || has_one(router));
     }
 
     fn has(&self, router: NeighbourRouter) -> bool {
@@ -134,20 +134,20 @@ impl NeighbourTable {
 
     /// The link-layer address of a router that has no neighbour entry yet; the caller installs one.
     pub fn take_new_neighbour(&mut self, router: NeighbourRouter) -> Option<LinkAddress> {
-        let heard = self.routers.get_mut(&router).filter(|heard| !heard.neighbour_installed)?;
-        heard.neighbour_installed = heard.link_address.is_some();
-        heard.link_address
+        let entry = self.routers.get_mut(&router).filter(|entry| !entry.neighbour_installed)?;
+        entry.neighbour_installed = entry.link_address.is_some();
+        entry.link_address
     }
 
     /// Whether a router without networks still has a neighbour entry; the caller removes it.
     pub fn take_stale_neighbour(&mut self, router: NeighbourRouter) -> bool {
         let is_idle = !self.has(router);
-        self.routers.get_mut(&router).is_some_and(|heard| is_idle && std::mem::take(&mut heard.neighbour_installed))
+        self.routers.get_mut(&router).is_some_and(|entry| is_idle && std::mem::take(&mut entry.neighbour_installed))
     }
 
     /// When the next entry expires.
     pub fn deadline(&self) -> Option<Time> {
-        let routers = self.routers.values().map(|heard| heard.last + 2 * REPLAY_WINDOW + Duration::from_micros(1));
+        let routers = self.routers.values().map(|entry| entry.last + 2 * REPLAY_WINDOW + Duration::from_micros(1));
         // Routers that have a network are kept beyond that, until the network ends.
         let networks = self.networks.values().map(|held| held.until);
         networks.min().or_else(|| routers.min())

@@ -55,7 +55,7 @@ impl Car {
     }
 }
 
-/// Cars that hear one another, or not.
+/// Vehicles within or out of radio range of one another.
 struct Street {
     now: Time,
     cars: Vec<Car>,

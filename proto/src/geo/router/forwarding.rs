@@ -90,7 +90,7 @@ impl GeoRouter {
         out: &mut Outbox,
     ) {
         let id = (self.address.mid, self.sequence);
-        // Contention begins with everybody hearing the packet (§E.3).
+        // Contention begins with a broadcast of the packet (§E.3).
         let step = match self.mib.non_area {
             NonAreaForwarding::Contention if self.location_table.has_neighbours() || !class.store_carry_forward() => {
                 ForwardingDecision::Broadcast

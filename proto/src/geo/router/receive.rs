@@ -78,8 +78,8 @@ impl GeoRouter {
             return false;
         }
         let own = if direct { self.ego.place(now) } else { None };
-        let heard = self.location_table.update(now, source, (hop_of(frame), direct), own, self.ego.timestamp(now));
-        match heard {
+        let updated = self.location_table.update(now, source, (hop_of(frame), direct), own, self.ego.timestamp(now));
+        match updated {
             PositionUpdate::Full => {
                 let limit = crate::geo::location_table::MAX_STATIONS;
                 out.report(Report::Host(HostReport::TableFull { table: "stations".to_owned(), limit }));

@@ -60,7 +60,7 @@ impl GeoRouter {
         } else {
             self.agenda.set(Timer::Repeat(number), next);
         }
-        // A repetition that cannot be sent now is missed, as one that nobody hears is.
+        // A repetition that cannot be sent now is missed, as one that no station receives is.
         if let Err(refused) = self.send(now, request, out) {
             self.drop_counted(DropReason::NoPosition, &format!("repetition refused: {refused}"), out);
         }

@@ -17,7 +17,7 @@ const LINK: LinkId = LinkId(1);
 const RANGE: f64 = 300.0;
 const MILLISECOND: Duration = Duration::from_millis(1);
 
-/// Stations that hear one another within [`RANGE`] metres.
+/// Stations that receive frames of one another within [`RANGE`] metres.
 struct Air {
     now: Time,
     stations: BTreeMap<u8, Peer>,
@@ -127,19 +127,19 @@ impl Air {
 
     fn spread(&mut self, number: u8, frame: &Frame) {
         let from = self.stations[&number].place;
-        let hears = |other: &u8, peer: &Peer| {
+        let receives = |other: &u8, peer: &Peer| {
             let is_for = frame.destination == BROADCAST || frame.destination == mac(*other);
             *other != number && is_for && geometry::distance(from, peer.place) <= RANGE
         };
-        let hearers: Vec<u8> =
-            self.stations.iter().filter(|(other, peer)| hears(other, peer)).map(|(other, _)| *other).collect();
-        for hearer in hearers {
+        let receivers: Vec<u8> =
+            self.stations.iter().filter(|(other, peer)| receives(other, peer)).map(|(other, _)| *other).collect();
+        for receiver in receivers {
             let mut out = Outbox::new();
-            let peer = self.stations.get_mut(&hearer).unwrap();
+            let peer = self.stations.get_mut(&receiver).unwrap();
             if let Some(delivery) = peer.router.receive(self.now, frame, &mut out) {
                 peer.delivered.push(delivery.packet.payload.to_vec());
             }
-            self.carry(hearer, out);
+            self.carry(receiver, out);
         }
     }
 
@@ -207,7 +207,7 @@ fn advanced_forwarding_reaches_each_station_of_the_area_once() {
     let area = around(east(750.0), 550);
     let (delivered, sent) = into_the_area(AreaForwarding::Advanced, &row, area);
     assert_eq!(delivered, [2, 3, 4, 5]);
-    // Hand over hand to the middle before anybody's time is over, and then by whoever it is needed of.
+    // Greedy forwarding to the middle before any CBF timer expires, then contention among the stations there.
     assert_eq!(sent[..4], [1, 2, 3, 2], "{sent:?}");
     assert!((2..=5).all(|by| sent.iter().filter(|one| **one == by).count() <= 2), "{sent:?}");
     let (delivered, sent) = into_the_area(AreaForwarding::Contention, &row, area);
@@ -216,8 +216,8 @@ fn advanced_forwarding_reaches_each_station_of_the_area_once() {
 
 #[test]
 fn advanced_cbf_ignores_a_copy_from_another_sector() {
-    // The second spreads it; the third is farther away than the fourth, in another direction, and heard by it; only the
-    // fourth is heard by the fifth.
+    // The second spreads it; the third is farther away than the fourth, in another direction, and receives it; only
+    // the fourth reaches the fifth.
     let places = [(0.0, 0.0), (250.0, 0.0), (300.0, 260.0), (490.0, 60.0), (780.0, 60.0)];
     let area = around(at(480.0, 100.0), 400);
     assert_eq!(into_the_area(AreaForwarding::Contention, &places, area).0, [2, 3, 4]);

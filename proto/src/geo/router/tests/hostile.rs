@@ -31,7 +31,7 @@ fn frames() -> (Vec<Frame>, Frame) {
         air.request(1, data(to)).unwrap();
     }
     all.extend(air.sent.iter().filter(|(from, _)| *from == 1).map(|(_, frame)| frame.clone()));
-    // The third answers whoever has asked for it.
+    // The third answers the requests for its position.
     all.extend(air.sent.iter().filter(|(from, _)| *from == 3).map(|(_, frame)| frame.clone()));
     (all, third)
 }

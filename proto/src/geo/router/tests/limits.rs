@@ -3,7 +3,7 @@
 
 use super::*;
 
-/// A payload of `octets` to everybody within three hops.
+/// A payload of `octets` to all stations within three hops.
 fn flood(octets: usize) -> PacketRequest {
     PacketRequest { payload: vec![7; octets], ..data(TransportType::TopologyBroadcast(3)) }
 }
@@ -118,7 +118,7 @@ fn an_ls_request_keeps_the_station_type_of_a_former_entry() {
     assert_eq!(sought, Some(GeoAddress::new(ItsStationType::PASSENGER_CAR, mac(2))));
 }
 
-/// Station 1 sends to station 9, of which all know that it is 2 km to the east, and does not know station 2, which hears it.
+/// Station 1 sends to station 9, known to all as 2 km to the east. It does not know station 2, which receives the packet.
 #[test]
 fn a_broadcast_packet_is_not_forwarded_back_to_its_sender() {
     let mib = Mib::default();

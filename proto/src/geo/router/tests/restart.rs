@@ -24,7 +24,7 @@ fn position(air: &Air, number: u8, place: Coordinates, ahead: u32) -> LongPositi
     }
 }
 
-/// A frame that another station sends to everybody.
+/// A broadcast frame of another station.
 fn frame(sender: u8, extended: ExtendedHeader, hops: u8) -> Frame {
     let (upper, payload): (_, &[u8]) = if matches!(extended, ExtendedHeader::Beacon { .. }) {
         (UpperProtocol::Any, b"")
@@ -47,7 +47,7 @@ fn frame(sender: u8, extended: ExtendedHeader, hops: u8) -> Frame {
 }
 
 /// Lets station `number` receive a frame.
-fn hear(air: &mut Air, number: u8, frame: &Frame) {
+fn receive(air: &mut Air, number: u8, frame: &Frame) {
     let (now, mut out) = (air.now, Outbox::new());
     let peer = air.stations.get_mut(&number).unwrap();
     if let Some(delivery) = peer.router.receive(now, frame, &mut out) {
@@ -98,11 +98,11 @@ fn a_timestamp_from_the_future_is_replaced_by_the_right_one() {
             _ => ExtendedHeader::TopoBroadcast(SequencedSource { sequence, source }),
         };
         let wrong = position(&air, 9, east(500.0), HOUR);
-        hear(&mut air, 1, &frame(9, extended(wrong, 1), hops));
+        receive(&mut air, 1, &frame(9, extended(wrong, 1), hops));
         for second in 1..45_u16 {
             air.run(Duration::from_secs(1));
             let right = position(&air, 9, east(100.0), 0);
-            hear(&mut air, 1, &frame(9, extended(right, 1 + second), hops));
+            receive(&mut air, 1, &frame(9, extended(right, 1 + second), hops));
             assert_eq!(known_place(&air, 9, 1), Some(east(100.0)), "after {second} s, {hops} hops");
         }
     }
@@ -112,10 +112,10 @@ fn a_timestamp_from_the_future_is_replaced_by_the_right_one() {
 fn one_forged_timestamp_does_not_move_a_known_station() {
     let mut air = Air::row(1, 0.0, &Mib::default());
     let right = position(&air, 9, east(100.0), 0);
-    hear(&mut air, 1, &frame(9, ExtendedHeader::Beacon { source: right }, 1));
+    receive(&mut air, 1, &frame(9, ExtendedHeader::Beacon { source: right }, 1));
     for ahead in [60_000, HOUR, 20 * 24 * HOUR] {
         let forged = position(&air, 9, east(900.0), ahead);
-        hear(&mut air, 1, &frame(8, ExtendedHeader::Beacon { source: forged }, 1));
+        receive(&mut air, 1, &frame(8, ExtendedHeader::Beacon { source: forged }, 1));
         assert_eq!(known_place(&air, 9, 1), Some(east(100.0)));
         assert_eq!(air.stations.get_mut(&1).unwrap().drops.pop(), Some(DropReason::Implausible));
     }
@@ -127,7 +127,7 @@ fn stations_are_followed_with_the_own_clock_an_hour_slow() {
     for second in 0..30_u8 {
         let place = east(100.0 + f64::from(second));
         let source = position(&air, 9, place, HOUR);
-        hear(&mut air, 1, &frame(9, ExtendedHeader::Beacon { source }, 1));
+        receive(&mut air, 1, &frame(9, ExtendedHeader::Beacon { source }, 1));
         assert_eq!(known_place(&air, 9, 1), Some(place));
         air.run(Duration::from_secs(1));
     }
@@ -139,11 +139,11 @@ fn an_expired_location_table_entry_accepts_any_timestamp() {
     let origin = |source, sequence| ExtendedHeader::TopoBroadcast(SequencedSource { sequence, source });
     // Eight seconds ahead, which clocks may be; then right, by packets that others pass on.
     let early = position(&air, 9, east(500.0), 8_000);
-    hear(&mut air, 1, &frame(8, origin(early, 1), 5));
+    receive(&mut air, 1, &frame(8, origin(early, 1), 5));
     let right = position(&air, 9, east(100.0), 0);
     air.run(Duration::from_secs(21));
     assert_eq!(known_place(&air, 9, 1), None);
-    hear(&mut air, 1, &frame(8, origin(right, 2), 5));
+    receive(&mut air, 1, &frame(8, origin(right, 2), 5));
     assert_eq!(known_place(&air, 9, 1), Some(east(100.0)));
 }
 
@@ -151,12 +151,12 @@ fn an_expired_location_table_entry_accepts_any_timestamp() {
 fn an_implausibly_distant_neighbour_is_rejected() {
     let mut air = Air::row(1, 0.0, &Mib::default());
     let source = position(&air, 9, east(1_000_000.0), 0);
-    hear(&mut air, 1, &frame(9, ExtendedHeader::Beacon { source }, 1));
+    receive(&mut air, 1, &frame(9, ExtendedHeader::Beacon { source }, 1));
     assert_eq!(known_place(&air, 9, 1), None);
     assert_eq!(air.stations[&1].drops, [DropReason::Implausible]);
     // By several hops a packet may have come from there.
     let extended = ExtendedHeader::TopoBroadcast(SequencedSource { sequence: 1, source });
-    hear(&mut air, 1, &frame(8, extended, 5));
+    receive(&mut air, 1, &frame(8, extended, 5));
     assert!(known_place(&air, 9, 1).is_some());
 }
 
@@ -176,7 +176,7 @@ fn a_duplicate_link_layer_address_is_detected_and_replaced() {
         air.run(Duration::from_secs(5));
         // The same MID and sender; or the sender alone, under a MID of its own making.
         let source = position(&air, if of_sender { 9 } else { 1 }, east(100.0), 0);
-        hear(&mut air, 1, &frame(1, ExtendedHeader::Beacon { source }, 1));
+        receive(&mut air, 1, &frame(1, ExtendedHeader::Beacon { source }, 1));
         let (mid, sender) = beacon_of_the_first(&mut air);
         assert_ne!(mid, mac(1));
         assert_eq!(sender, mid);
@@ -184,7 +184,7 @@ fn a_duplicate_link_layer_address_is_detected_and_replaced() {
         let source = position(&air, 8, east(100.0), 0);
         let extended = ExtendedHeader::SingleHop { source, media: [0; 4] };
         for (destination, count) in [(mid, 1), (mac(1), 1)] {
-            hear(&mut air, 1, &Frame { destination, ..frame(8, extended, 1) });
+            receive(&mut air, 1, &Frame { destination, ..frame(8, extended, 1) });
             assert_eq!(air.delivered().len(), count);
         }
     }
@@ -195,7 +195,7 @@ fn own_frames_that_return_are_no_duplicate_address() {
     let mut air = Air::row(1, 0.0, &Mib::default());
     air.run(Duration::from_secs(12));
     for (_, echo) in air.sent.clone() {
-        hear(&mut air, 1, &echo);
+        receive(&mut air, 1, &echo);
     }
     assert_eq!(air.stations[&1].router.address().mid, mac(1));
 }
@@ -227,8 +227,8 @@ fn interfaces_and_virtual_links_get_the_new_address() {
     let new = station.router().address().mid;
     let items: Vec<Item> =
         out.drain().filter_map(|output| if let Output::Put(put) = output { Some(put.item) } else { None }).collect();
-    let heard =
+    let subscription =
         |address| Item::EthertypeSubscription(EthertypeSubscription { link: LINK, ethertype: ETHERTYPE, address });
     let made = |address| Item::VirtualInterface(VirtualInterface { name: "gn0".to_owned(), address, mtu: 1398 });
-    assert_eq!(items, [heard(None), made(mac(1)), made(new), heard(Some(new))]);
+    assert_eq!(items, [subscription(None), made(mac(1)), made(new), subscription(Some(new))]);
 }
