@@ -150,7 +150,7 @@ impl Advertiser {
         if self.sent < MAX_INITIAL_RTR_ADVERTISEMENTS {
             wait = wait.min(if self.content.repeat_quickly { QUICK_INTERVAL } else { MAX_INITIAL_RTR_ADVERT_INTERVAL });
         }
-        self.next_at = now + self.advertised_lifetime(now).map_or(wait, |told| wait.min(told));
+        self.next_at = now + self.advertised_lifetime(now).map_or(wait, |lifetime| wait.min(lifetime));
     }
 
     /// The shortest preferred lifetime that nodes have received, less a second for its renewal; `None` if none counts
@@ -379,11 +379,11 @@ mod tests {
     }
 
     fn lifetimes(message: &RouterAdvertisement) -> Vec<(u32, u32)> {
-        let told = message.options.iter().filter_map(|option| match option {
+        let lifetimes = message.options.iter().filter_map(|option| match option {
             NeighbourOption::PrefixInformation { valid, preferred, .. } => Some((*valid, *preferred)),
             _ => None,
         });
-        told.collect()
+        lifetimes.collect()
     }
 
     #[test]
@@ -394,7 +394,7 @@ mod tests {
         advertiser.send_due(Time::ZERO, &mut entropy, &mut out);
         let later = Time::ZERO + Duration::from_secs(30);
         advertiser.update(later, care_of(60, end + Duration::from_secs(500)));
-        assert!(advertiser.deadline() < later, "that a lifetime is longer is no news");
+        assert!(advertiser.deadline() < later, "a longer lifetime sends no additional RA");
         advertiser.update(later, care_of(60, end));
         let mut now = later;
         advertiser.update(now, care_of(60, Time::ZERO));
@@ -405,7 +405,7 @@ mod tests {
         assert!(now.since(later) < Duration::from_secs(61) && now.since(later) > Duration::from_secs(20));
         advertiser.update(now, care_of(60, now + Duration::from_secs(40)));
         advertiser.stop(now, &mut out);
-        let told: Vec<_> = sent(&mut out).iter().map(|message| lifetimes(message)[1]).collect();
-        assert_eq!(told, [(100, 100), (0, 0), (0, 0), (0, 0), (0, 0)]);
+        let advertised: Vec<_> = sent(&mut out).iter().map(|message| lifetimes(message)[1]).collect();
+        assert_eq!(advertised, [(100, 100), (0, 0), (0, 0), (0, 0), (0, 0)]);
     }
 }

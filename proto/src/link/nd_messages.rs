@@ -13,6 +13,22 @@ pub fn link_local(address: LinkAddress) -> Ipv6Addr {
     Ipv6Addr::from_bits(Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, 0).to_bits() | identifier)
 }
 
+/// The Source Link-Layer Address option (RFC 4861 §4.6.1).
+pub fn source_link_address(options: &[NeighbourOption]) -> Option<LinkAddress> {
+    options.iter().find_map(|option| match option {
+        NeighbourOption::SourceLinkAddress(address) => Some(*address),
+        _ => None,
+    })
+}
+
+/// The Target Link-Layer Address option (RFC 4861 §4.6.1).
+pub fn target_link_address(options: &[NeighbourOption]) -> Option<LinkAddress> {
+    options.iter().find_map(|option| match option {
+        NeighbourOption::TargetLinkAddress(address) => Some(*address),
+        _ => None,
+    })
+}
+
 /// A Router Solicitation from the link-local address with the link-layer address, so that the router may answer at
 /// once and by unicast.
 pub fn router_solicitation(link: LinkId, own: Option<LinkAddress>) -> Transmit {

@@ -320,8 +320,8 @@ mod tests {
         }
         assert_eq!(proxy.addresses.len(), MAX_ADDRESSES);
         let full = |output: &Output| matches!(output, Output::Report(Report::Host(HostReport::TableFull { .. })));
-        let told = out.outputs().iter().filter(|output| full(output)).count();
-        assert_eq!(told, 1);
+        let reports = out.outputs().iter().filter(|output| full(output)).count();
+        assert_eq!(reports, 1);
         proxy.expire(at(4000));
         proxy.expire(at(2000) + IDLE_TIMEOUT);
         assert_eq!(proxy.addresses.len(), 0, "who is silent makes room");

@@ -15,7 +15,7 @@ use roam6_wire::icmp6::RouterAdvertisement;
 use roam6_wire::{LinkAddress, Prefix};
 use std::net::Ipv6Addr;
 
-/// Maximum routers of one link; the one not heard for the longest time is removed.
+/// Maximum routers of one link; the one whose last advertisement is oldest is removed.
 pub const MAX_ROUTERS: usize = 8;
 /// First retransmission interval of a solicitation: short, since a link often loses the first frames after carrier-up.
 const FIRST_SOLICITATION_INTERVAL: Duration = Duration::from_millis(20);
@@ -200,7 +200,7 @@ impl Attachment {
         }
     }
 
-    /// Removes a router that is unreachable or ceased to be one; another one is selected, or solicitation starts anew.
+    /// Removes a router that is unreachable or ceased to be one; another one is selected, or solicitation restarts.
     pub fn drop_router(&mut self, now: Time, address: Ipv6Addr, why: LossReason, out: &mut Outbox) {
         if self.routers.remove(&address).is_none() {
             return;
@@ -229,15 +229,15 @@ impl Attachment {
 
     /// Another router may be a second one, an impostor, or mean another network on the same link. The router in use is
     /// therefore probed, and stays as long as it is reachable (RFC 4861 §6.3.6, §7.3.1).
-    fn select_or_probe(&mut self, now: Time, heard: Ipv6Addr, out: &mut Outbox) {
+    fn select_or_probe(&mut self, now: Time, advertising: Ipv6Addr, out: &mut Outbox) {
         let current = self.router().map(|router| router.address);
         match current {
             None => {
-                self.current = Some(heard);
+                self.current = Some(advertising);
                 self.solicitation = None;
             }
-            Some(current) if current == heard => self.solicitation = None,
-            Some(_) if self.is_dhcp_only(now) => self.current = Some(heard),
+            Some(current) if current == advertising => self.solicitation = None,
+            Some(_) if self.is_dhcp_only(now) => self.current = Some(advertising),
             Some(current) => self.start_nud(now, current),
         }
         self.send_due_nud_probes(now, out);
@@ -262,7 +262,7 @@ impl Attachment {
         }
     }
 
-    /// Selects the usable router heard last, preferring those with a prefix, or starts solicitation.
+    /// Selects the usable router that advertised last, preferring those with a prefix, or starts solicitation.
     fn select_router(&mut self, now: Time) {
         let usable = self.routers.values().filter(|router| router.is_usable(now, self.home_prefix));
         let rank = |router: &&Router| (router.care_of_prefix(now).is_some(), router.last_heard);

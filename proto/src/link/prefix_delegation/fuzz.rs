@@ -72,30 +72,30 @@ impl Harness {
             excluded: own.clone(),
         };
         let client = DhcpClient::new(Time::ZERO, interface, client, &mut entropy);
-        let (told, granted) = (Vec::new(), Vec::new());
+        let (reported, granted) = (Vec::new(), Vec::new());
         let mut world =
-            Harness { client, entropy, now: Time::ZERO, reported: told, granted, last_sent: None, own, stopped: false };
+            Harness { client, entropy, now: Time::ZERO, reported, granted, last_sent: None, own, stopped: false };
         world.tick();
         world
     }
 
     /// A server answers the last message, correctly or not.
     fn server_answer(&mut self, manner: u8, choice: u8) {
-        let Some(heard) = self.last_sent.clone() else { return };
-        let kind = if heard.kind == MessageType::Solicit && manner & 1 == 0 {
+        let Some(request) = self.last_sent.clone() else { return };
+        let kind = if request.kind == MessageType::Solicit && manner & 1 == 0 {
             MessageType::Advertise
         } else {
             MessageType::Reply
         };
         let mut options: Vec<DhcpOption> =
-            heard.options.iter().filter(|option| matches!(option, DhcpOption::ClientId(_))).cloned().collect();
+            request.options.iter().filter(|option| matches!(option, DhcpOption::ClientId(_))).cloned().collect();
         options.push(DhcpOption::ServerId(Duid::from_uuid([manner >> 2; 16])));
-        if heard.kind == MessageType::Solicit && kind == MessageType::Reply {
+        if request.kind == MessageType::Solicit && kind == MessageType::Reply {
             options.push(DhcpOption::RapidCommit);
         }
         options.push(DhcpOption::Preference(if choice & 0x80 == 0 { choice } else { 255 }));
         options.push(DhcpOption::SolicitMaxRt(u32::from(choice) * 100));
-        let leases = (0..=manner >> 1 & 3).map(|number| self.lease(&heard, choice, number));
+        let leases = (0..=manner >> 1 & 3).map(|number| self.lease(&request, choice, number));
         let mut inside: Vec<DhcpOption> = leases.map(DhcpOption::Prefix).collect();
         if manner & 2 != 0 && choice.is_multiple_of(3) {
             let code = StatusCode(u16::from(choice % 8));
@@ -103,13 +103,13 @@ impl Harness {
         }
         let timers = Timers { renew: u32::from(choice % 50), rebind: u32::from(choice % 80) };
         options.push(DhcpOption::Prefixes(PrefixAssociation { id: Iaid(2), timers, options: inside }));
-        let message = Message::Exchange(ClientServerMessage { kind, transaction: heard.transaction, options });
+        let message = Message::Exchange(ClientServerMessage { kind, transaction: request.transaction, options });
         self.receive(&message.emit());
     }
 
     /// Grants a prefix of the client's, or another one, for some time.
-    fn lease(&mut self, heard: &ClientServerMessage, choice: u8, number: u8) -> dhcp6::Prefix {
-        let asked = heard.options.iter().find_map(|option| match option {
+    fn lease(&mut self, request: &ClientServerMessage, choice: u8, number: u8) -> dhcp6::Prefix {
+        let asked = request.options.iter().find_map(|option| match option {
             DhcpOption::Prefixes(association) => association.options.first().cloned(),
             _ => None,
         });
@@ -208,7 +208,7 @@ impl Harness {
             None => {}
         }
         let held = prefixes(self.client.leases());
-        assert_eq!(held, self.reported, "what is held and what was told");
+        assert_eq!(held, self.reported, "leases and reported leases differ");
         assert!(held.len() <= MAX_LEASES);
         for prefix in held {
             assert!(self.granted.contains(&prefix), "{prefix} was never granted");

@@ -1,5 +1,5 @@
 //! A DHCPv6 client for each uplink: prefix delegation, and stateful address assignment. It sends no Confirm: on
-//! another link it starts anew (RFC 8415 §15, §16, §18.2; RFC 7084 §4.2).
+//! another link it restarts (RFC 8415 §15, §16, §18.2; RFC 7084 §4.2).
 
 mod exchange;
 #[cfg(any(test, feature = "fuzzing"))]
@@ -413,7 +413,7 @@ impl DhcpClient {
         self.state = state;
     }
 
-    /// Waits for SOL_MAX_RT, then starts anew (RFC 8415 §18.2.1).
+    /// Waits for SOL_MAX_RT, then restarts (RFC 8415 §18.2.1).
     fn back_off(&mut self, why: DhcpFailure, turn: &mut Turn<'_>) -> Option<DhcpEvent> {
         self.exchange = None;
         self.server = None;
@@ -421,8 +421,8 @@ impl DhcpClient {
         self.state = ClientState::BackedOff { until: turn.now + exchange::randomized(rest, turn.entropy) };
         let had = !self.leases.all().is_empty();
         self.leases = Leases::default();
-        let told = std::mem::replace(&mut self.reported_unavailable, true);
-        match (had, told) {
+        let reported = std::mem::replace(&mut self.reported_unavailable, true);
+        match (had, reported) {
             (true, _) => Some(DhcpEvent::Lost(why)),
             (false, false) => Some(DhcpEvent::Unavailable(why)),
             (false, true) => None,

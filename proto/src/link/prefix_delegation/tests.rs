@@ -5,7 +5,7 @@ use super::*;
 use crate::contract::output::Output;
 use roam6_wire::LinkAddress;
 use roam6_wire::dhcp6::{
-    CLIENT_PORT, ClientServerMessage as Said, DhcpOption, Iaid, Message, PrefixAssociation, SERVER_PORT, Status, Timers,
+    CLIENT_PORT, ClientServerMessage, DhcpOption, Iaid, Message, PrefixAssociation, SERVER_PORT, Status, Timers,
 };
 use roam6_wire::ip6::{self, Header, protocol};
 use roam6_wire::udp::Udp;
@@ -23,12 +23,12 @@ fn seconds(count: u64) -> Duration {
     Duration::from_secs(count)
 }
 
-/// A client, and whatever it has said and told.
+/// A client, the messages it has sent, and its events.
 struct Bench {
     client: DhcpClient,
     entropy: Entropy,
     now: Time,
-    said: Vec<(Time, Said)>,
+    sent: Vec<(Time, ClientServerMessage)>,
     events: Vec<DhcpEvent>,
 }
 
@@ -45,7 +45,7 @@ impl Bench {
         };
         let interface = DhcpInterface { link: LinkId(2), source: SOURCE };
         let client = DhcpClient::new(Time::ZERO, interface, client, &mut entropy);
-        let mut bench = Bench { client, entropy, now: Time::ZERO, said: Vec::new(), events: Vec::new() };
+        let mut bench = Bench { client, entropy, now: Time::ZERO, sent: Vec::new(), events: Vec::new() };
         bench.wait(Duration::ZERO);
         bench
     }
@@ -66,17 +66,17 @@ impl Bench {
         self.events.extend(event);
         for output in out.outputs() {
             if let Output::Transmit(transmit) = output {
-                self.said.push((self.now, parse_sent(transmit)));
+                self.sent.push((self.now, parse_sent(transmit)));
             }
         }
     }
 
-    fn last(&self) -> &Said {
-        &self.said.last().unwrap().1
+    fn last(&self) -> &ClientServerMessage {
+        &self.sent.last().unwrap().1
     }
 
     fn kinds(&self) -> Vec<MessageType> {
-        self.said.iter().map(|(_, said)| said.kind).collect()
+        self.sent.iter().map(|(_, message)| message.kind).collect()
     }
 
     /// A server answers the last message.
@@ -87,10 +87,10 @@ impl Bench {
         let timers = Timers { renew: 0, rebind: 0 };
         options.push(DhcpOption::Prefixes(PrefixAssociation { id: Iaid(7), timers, options: inside }));
         let transaction = self.last().transaction;
-        self.hear(&Message::Exchange(Said { kind, transaction, options }));
+        self.receive(&Message::Exchange(ClientServerMessage { kind, transaction, options }));
     }
 
-    fn hear(&mut self, message: &Message) {
+    fn receive(&mut self, message: &Message) {
         let payload = message.emit();
         let udp = Udp { source: SERVER_PORT, destination: CLIENT_PORT, payload: &payload };
         let packet = ip6::emit(&Header::new(SERVER, SOURCE), protocol::UDP, &udp.emit(SERVER, SOURCE));
@@ -101,14 +101,14 @@ impl Bench {
     }
 
     fn take_events(&mut self) -> Vec<String> {
-        let told = |event: &DhcpEvent| match event {
+        let text = |event: &DhcpEvent| match event {
             DhcpEvent::Delegated(leases) => format!("delegated {}", list(leases)),
             DhcpEvent::Extended(leases) => format!("extended {}", list(leases)),
             DhcpEvent::Changed(leases) => format!("changed {}", list(leases)),
             DhcpEvent::Lost(why) => format!("lost {why:?}"),
             DhcpEvent::Unavailable(why) => format!("unavailable {why:?}"),
         };
-        std::mem::take(&mut self.events).iter().map(told).collect()
+        std::mem::take(&mut self.events).iter().map(text).collect()
     }
 }
 
@@ -128,8 +128,8 @@ fn preference(value: u8) -> Vec<DhcpOption> {
     vec![DhcpOption::Preference(value)]
 }
 
-fn server_of(said: &Said) -> Option<u8> {
-    said.options.iter().find_map(|option| match option {
+fn server_of(sent: &ClientServerMessage) -> Option<u8> {
+    sent.options.iter().find_map(|option| match option {
         DhcpOption::ServerId(duid) => duid.octets().last().copied(),
         _ => None,
     })
@@ -174,7 +174,7 @@ fn preference_255_is_taken_at_once_and_next_server_on_failure() {
     bench.answer(MessageType::Reply, OTHER, Vec::new(), vec![status(StatusCode::NO_PREFIXES)]);
     assert_eq!((bench.last().kind, server_of(bench.last())), (MessageType::Request, Some(ONE)));
     bench.wait(seconds(60));
-    let requests = bench.said.iter().filter(|(_, said)| server_of(said) == Some(ONE)).count();
+    let requests = bench.sent.iter().filter(|(_, sent)| server_of(sent) == Some(ONE)).count();
     assert_eq!(requests, 5);
     assert_eq!(bench.take_events(), ["unavailable NoAnswer"]);
 }
@@ -184,17 +184,17 @@ fn solicits_back_off_and_end() {
     let mut bench = Bench::new();
     bench.wait(seconds(30));
     assert_eq!(bench.kinds(), [MessageType::Solicit; 4]);
-    let waits: Vec<u64> = bench.said.windows(2).map(|pair| pair[1].0.since(pair[0].0).as_millis() as u64).collect();
+    let waits: Vec<u64> = bench.sent.windows(2).map(|pair| pair[1].0.since(pair[0].0).as_millis() as u64).collect();
     for (wait, expected) in waits.iter().zip([1050, 2100, 4200]) {
         assert!(wait.abs_diff(expected) <= expected / 5, "{waits:?}");
     }
-    assert!(bench.said.iter().all(|(_, said)| said.transaction == bench.said[0].1.transaction));
+    assert!(bench.sent.iter().all(|(_, message)| message.transaction == bench.sent[0].1.transaction));
     assert_eq!(bench.take_events(), ["unavailable NoAnswer"]);
     bench.wait(seconds(3200));
-    assert_eq!(bench.said.len(), 4, "it rests");
+    assert_eq!(bench.sent.len(), 4, "it rests");
     bench.wait(seconds(1000));
-    assert_eq!(bench.said.len(), 8, "and tries again");
-    assert_eq!(bench.take_events(), Vec::<String>::new(), "which is told once");
+    assert_eq!(bench.sent.len(), 8, "and tries again");
+    assert_eq!(bench.take_events(), Vec::<String>::new(), "reported once");
 }
 
 #[test]
@@ -205,14 +205,14 @@ fn no_prefix_avail_is_reported_within_two_seconds() {
     bench.wait(seconds(2));
     assert_eq!(bench.take_events(), ["unavailable Rejected(StatusCode(6))"]);
     bench.wait(seconds(140));
-    assert_eq!(bench.kinds().len(), 5, "sooner again where the server says so: {:?}", bench.said);
+    assert_eq!(bench.kinds().len(), 5, "sooner again where the server says so: {:?}", bench.sent);
 }
 
 #[test]
 fn lease_is_renewed_at_t1() {
     let mut bench = bound();
     bench.wait(seconds(249));
-    assert_eq!(bench.said.len(), 1);
+    assert_eq!(bench.sent.len(), 1);
     bench.wait(seconds(2));
     assert_eq!((bench.last().kind, server_of(bench.last())), (MessageType::Renew, Some(ONE)));
     bench.answer(MessageType::Reply, ONE, Vec::new(), vec![lease("2001:db8:a00::/56", 1000)]);
@@ -225,7 +225,7 @@ fn lease_is_rebound_at_t2_or_expires() {
     let mut bench = bound();
     bench.wait(seconds(420));
     assert_eq!((bench.last().kind, server_of(bench.last())), (MessageType::Rebind, None));
-    let mut saved = Bench { client: bench.client.clone(), said: bench.said.clone(), ..Bench::new() };
+    let mut saved = Bench { client: bench.client.clone(), sent: bench.sent.clone(), ..Bench::new() };
     saved.now = bench.now;
     saved.answer(MessageType::Reply, OTHER, Vec::new(), vec![lease("2001:db8:a00::/56", 1000)]);
     assert_eq!(saved.take_events(), ["extended 2001:db8:a00::/56"]);
@@ -271,7 +271,7 @@ fn release_is_sent_at_most_four_times() {
     bench.client.stop(bench.now, &mut bench.entropy, &mut out);
     bench.note(None, &out);
     assert_eq!(bench.last().kind, MessageType::Release);
-    let mut answered = Bench { client: bench.client.clone(), said: bench.said.clone(), ..Bench::new() };
+    let mut answered = Bench { client: bench.client.clone(), sent: bench.sent.clone(), ..Bench::new() };
     answered.answer(MessageType::Reply, ONE, vec![status(StatusCode::NO_BINDING)], Vec::new());
     assert!(answered.client.is_stopped());
     bench.wait(seconds(60));
@@ -298,7 +298,7 @@ fn replies_to_other_clients_are_dropped() {
     let inside = vec![lease("2001:db8:a00::/56", 1000)];
     options.push(DhcpOption::Prefixes(PrefixAssociation { id: Iaid(7), timers, options: inside }));
     let transaction = bench.last().transaction;
-    bench.hear(&Message::Exchange(Said { kind: MessageType::Reply, transaction, options }));
+    bench.receive(&Message::Exchange(ClientServerMessage { kind: MessageType::Reply, transaction, options }));
     assert!(bench.client.leases().is_empty());
 }
 
@@ -311,13 +311,13 @@ fn delegation_succeeds_over_a_lossy_link() {
         let (mut answered, mut delegated) = (0, 0);
         let end = Time::ZERO + seconds(20_000);
         while bench.now < end {
-            while answered < bench.said.len() {
-                let said = bench.said[answered].1.clone();
+            while answered < bench.sent.len() {
+                let sent = bench.sent[answered].1.clone();
                 answered += 1;
                 if chance.below(10) < 4 {
                     continue;
                 }
-                let (kind, more) = match said.kind {
+                let (kind, more) = match sent.kind {
                     MessageType::Solicit if chance.below(2) == 0 => {
                         (MessageType::Advertise, preference(chance.below(2) as u8 * 255))
                     }
@@ -332,6 +332,6 @@ fn delegation_succeeds_over_a_lossy_link() {
             bench.wait(seconds(10));
         }
         assert!(delegated > 1200, "seed {seed}: {delegated} of 2000");
-        assert!(bench.said.len() < 1200, "seed {seed}: {} messages", bench.said.len());
+        assert!(bench.sent.len() < 1200, "seed {seed}: {} messages", bench.sent.len());
     }
 }

@@ -110,20 +110,17 @@ impl Router {
 
     /// Whether the advertisement has none of the known prefixes: many networks use `fe80::1` as router address.
     pub(super) fn is_of_other_network(&self, message: &RouterAdvertisement) -> bool {
-        let mut heard =
-            router_prefixes(self.last_heard, message).filter(|heard| heard.valid_until > self.last_heard).peekable();
-        heard.peek().is_some()
+        let mut prefixes =
+            router_prefixes(self.last_heard, message).filter(|prefix| prefix.valid_until > self.last_heard).peekable();
+        prefixes.peek().is_some()
             && !self.prefixes.is_empty()
-            && heard.all(|heard| self.prefixes.iter().all(|known| known.prefix != heard.prefix))
+            && prefixes.all(|prefix| self.prefixes.iter().all(|known| known.prefix != prefix.prefix))
     }
 
     /// Whether the advertisement is of another node with the same address, in another network.
     pub(super) fn is_other_node(&self, sender: Option<LinkAddress>, message: &RouterAdvertisement) -> bool {
-        let told = message.options.iter().find_map(|option| match option {
-            NeighbourOption::SourceLinkAddress(address) => Some(*address),
-            _ => None,
-        });
-        let differs = told.or(sender).zip(self.link_address).is_some_and(|(theirs, known)| theirs != known);
+        let link_address = nd_messages::source_link_address(&message.options);
+        let differs = link_address.or(sender).zip(self.link_address).is_some_and(|(theirs, known)| theirs != known);
         differs && self.is_of_other_network(message)
     }
 
@@ -155,22 +152,22 @@ impl Router {
             }
         }
         self.link_address = link_address.or(sender).or(self.link_address);
-        for heard in router_prefixes(now, message) {
-            self.update_prefix(now, heard);
+        for prefix in router_prefixes(now, message) {
+            self.update_prefix(now, prefix);
         }
     }
 
-    fn update_prefix(&mut self, now: Time, mut heard: RouterPrefix) {
+    fn update_prefix(&mut self, now: Time, mut advertised: RouterPrefix) {
         // RFC 4862 §5.5.3: link-local prefixes and preferred beyond valid are ignored.
-        if heard.preferred_until > heard.valid_until || nd_messages::is_link_local(heard.prefix) {
+        if advertised.preferred_until > advertised.valid_until || nd_messages::is_link_local(advertised.prefix) {
             return;
         }
-        if let Some(known) = self.prefixes.iter_mut().find(|known| known.prefix == heard.prefix) {
+        if let Some(known) = self.prefixes.iter_mut().find(|known| known.prefix == advertised.prefix) {
             // RFC 4862 §5.5.3 e: an unauthenticated advertisement cuts the rest to two hours at worst.
-            heard.valid_until = heard.valid_until.max(known.valid_until.min(now + TWO_HOURS));
-            *known = heard;
-        } else if heard.valid_until > now && self.prefixes.len() < MAX_PREFIXES {
-            self.prefixes.push(heard);
+            advertised.valid_until = advertised.valid_until.max(known.valid_until.min(now + TWO_HOURS));
+            *known = advertised;
+        } else if advertised.valid_until > now && self.prefixes.len() < MAX_PREFIXES {
+            self.prefixes.push(advertised);
         }
     }
 

@@ -45,7 +45,7 @@ impl Bench {
         }
     }
 
-    fn hear(&mut self, millis: u64, source: &str, message: &RouterAdvertisement) {
+    fn receive(&mut self, millis: u64, source: &str, message: &RouterAdvertisement) {
         self.wait(millis);
         let mut out = Outbox::new();
         self.attachment.receive_advertisement(at(millis), ip(source), None, message, &mut out);
@@ -81,7 +81,7 @@ impl Bench {
 fn router_that_misses_its_ra_interval_is_probed_by_nud_and_lost() {
     let mut bench = Bench::new();
     let interval = vec![NeighbourOption::AdvertisementInterval { milliseconds: 100 }];
-    bench.hear(0, "fe80::1", &advertisement("2001:db8:1::/64", interval));
+    bench.receive(0, "fe80::1", &advertisement("2001:db8:1::/64", interval));
     bench.wait(799);
     assert_eq!(bench.router(), Some(ip("fe80::1")));
     bench.wait(800);
@@ -92,11 +92,11 @@ fn router_that_misses_its_ra_interval_is_probed_by_nud_and_lost() {
 #[test]
 fn router_in_use_stays_while_it_answers_nud() {
     let mut bench = Bench::new();
-    bench.hear(0, "fe80::1", &advertisement("2001:db8:1::/64", Vec::new()));
-    bench.hear(5000, "fe80::2", &advertisement("2001:db8:2::/64", Vec::new()));
+    bench.receive(0, "fe80::1", &advertisement("2001:db8:1::/64", Vec::new()));
+    bench.receive(5000, "fe80::2", &advertisement("2001:db8:2::/64", Vec::new()));
     assert_eq!(bench.router(), Some(ip("fe80::1")), "it works until it is seen not to");
     bench.attachment.confirm_reachable(at(5001), ip("fe80::1"));
-    bench.hear(9000, "fe80::2", &advertisement("2001:db8:2::/64", Vec::new()));
+    bench.receive(9000, "fe80::2", &advertisement("2001:db8:2::/64", Vec::new()));
     bench.wait(9299);
     assert!(bench.lost.is_empty());
     bench.wait(9300);
@@ -112,8 +112,8 @@ fn ra_of_other_node_with_router_address_waits_for_nud() {
     };
     for answers in [true, false] {
         let mut bench = Bench::new();
-        bench.hear(0, "fe80::1", &of(1, "2001:db8:1::/64"));
-        bench.hear(5000, "fe80::1", &of(2, "2001:db8:2::/64"));
+        bench.receive(0, "fe80::1", &of(1, "2001:db8:1::/64"));
+        bench.receive(5000, "fe80::1", &of(2, "2001:db8:2::/64"));
         let prefix = |bench: &Bench| bench.attachment.care_of_prefix(at(5000)).unwrap().prefix.to_string();
         assert_eq!(prefix(&bench), "2001:db8:1::/64");
         if answers {
@@ -123,8 +123,8 @@ fn ra_of_other_node_with_router_address_waits_for_nud() {
         assert_eq!(prefix(&bench), if answers { "2001:db8:1::/64" } else { "2001:db8:2::/64" });
     }
     let mut bench = Bench::new();
-    bench.hear(0, "fe80::1", &of(1, "2001:db8:1::/64"));
-    bench.hear(5000, "fe80::1", &of(1, "2001:db8:2::/64"));
+    bench.receive(0, "fe80::1", &of(1, "2001:db8:1::/64"));
+    bench.receive(5000, "fe80::1", &of(1, "2001:db8:2::/64"));
     let prefix = bench.attachment.care_of_prefix(at(5000)).unwrap().prefix.to_string();
     assert_eq!(prefix, "2001:db8:2::/64", "its own word is believed at once");
 }
@@ -132,9 +132,9 @@ fn ra_of_other_node_with_router_address_waits_for_nud() {
 #[test]
 fn other_router_is_used_when_path_is_down() {
     let mut bench = Bench::new();
-    bench.hear(0, "fe80::1", &advertisement("2001:db8:1::/64", Vec::new()));
+    bench.receive(0, "fe80::1", &advertisement("2001:db8:1::/64", Vec::new()));
     assert!(!bench.attachment.switch_router(at(10)));
-    bench.hear(100, "fe80::2", &advertisement("2001:db8:2::/64", Vec::new()));
+    bench.receive(100, "fe80::2", &advertisement("2001:db8:2::/64", Vec::new()));
     assert!(bench.attachment.switch_router(at(110)));
     assert_eq!(bench.router(), Some(ip("fe80::2")));
 }
@@ -142,10 +142,10 @@ fn other_router_is_used_when_path_is_down() {
 #[test]
 fn router_lifetime_zero_and_expiry_remove_router() {
     let mut bench = Bench::new();
-    bench.hear(0, "fe80::1", &advertisement("2001:db8:1::/64", Vec::new()));
-    bench.hear(10, "fe80::1", &RouterAdvertisement::default());
+    bench.receive(0, "fe80::1", &advertisement("2001:db8:1::/64", Vec::new()));
+    bench.receive(10, "fe80::1", &RouterAdvertisement::default());
     assert_eq!(bench.lost, [(10, ip("fe80::1"), LossReason::Expired)]);
-    bench.hear(20, "fe80::1", &advertisement("2001:db8:1::/64", Vec::new()));
+    bench.receive(20, "fe80::1", &advertisement("2001:db8:1::/64", Vec::new()));
     bench.wait(30_020);
     assert_eq!(bench.lost[1..], [(30_020, ip("fe80::1"), LossReason::Expired)]);
 }
@@ -161,8 +161,8 @@ fn prefix_lifetime_is_not_cut_below_two_hours() {
         }
         message
     };
-    bench.hear(0, "fe80::1", &with(90_000, 80_000));
-    bench.hear(0, "fe80::1", &with(10, 0));
+    bench.receive(0, "fe80::1", &with(90_000, 80_000));
+    bench.receive(0, "fe80::1", &with(10, 0));
     let known = bench.attachment.care_of_prefix(at(0)).unwrap();
     assert_eq!((known.valid_until, known.preferred_until), (at(7_200_000), at(0)));
 }
@@ -171,15 +171,15 @@ fn prefix_lifetime_is_not_cut_below_two_hours() {
 fn managed_router_is_used_if_no_prefix_is_advertised() {
     let mut bench = Bench::new();
     let managed = RouterAdvertisement { lifetime: 30, managed: true, ..RouterAdvertisement::default() };
-    bench.hear(0, "fe80::1", &managed);
+    bench.receive(0, "fe80::1", &managed);
     assert_eq!(bench.router(), Some(ip("fe80::1")));
-    bench.hear(10, "fe80::2", &advertisement("2001:db8:2::/64", Vec::new()));
+    bench.receive(10, "fe80::2", &advertisement("2001:db8:2::/64", Vec::new()));
     assert_eq!(bench.router(), Some(ip("fe80::2")));
-    bench.hear(5000, "fe80::3", &managed);
+    bench.receive(5000, "fe80::3", &managed);
     assert_eq!(bench.router(), Some(ip("fe80::2")), "not given up for an address by DHCPv6");
-    bench.hear(5010, "fe80::2", &RouterAdvertisement::default());
-    assert_eq!(bench.router(), Some(ip("fe80::3")), "the managed one heard last");
-    bench.hear(5020, "fe80::4", &RouterAdvertisement { lifetime: 30, ..RouterAdvertisement::default() });
+    bench.receive(5010, "fe80::2", &RouterAdvertisement::default());
+    assert_eq!(bench.router(), Some(ip("fe80::3")), "the managed one that advertised last");
+    bench.receive(5020, "fe80::4", &RouterAdvertisement { lifetime: 30, ..RouterAdvertisement::default() });
     assert_eq!(bench.router(), Some(ip("fe80::3")), "neither prefix nor M flag: of no use");
 }
 
@@ -187,7 +187,7 @@ fn managed_router_is_used_if_no_prefix_is_advertised() {
 fn rdnss_and_dnssl_are_kept_for_their_lifetimes() {
     let mut bench = Bench::new();
     let domain: DomainName = "example.org".parse().unwrap();
-    let told = |lifetime: u32, servers: Vec<Ipv6Addr>| {
+    let with_dns = |lifetime: u32, servers: Vec<Ipv6Addr>| {
         let domains = vec![domain.clone()];
         let options = vec![
             NeighbourOption::RecursiveDns { lifetime, servers },
@@ -196,12 +196,12 @@ fn rdnss_and_dnssl_are_kept_for_their_lifetimes() {
         advertisement("2001:db8:1::/64", options)
     };
     let many: Vec<Ipv6Addr> = (1..=20).map(|number| Ipv6Addr::from_bits(0x2001_0db8 << 96 | number)).collect();
-    bench.hear(0, "fe80::1", &told(60, many.clone()));
+    bench.receive(0, "fe80::1", &with_dns(60, many.clone()));
     let router = bench.attachment.router().unwrap();
     assert_eq!(router.resolvers.len(), MAX_RESOLVERS);
     assert_eq!(router.resolvers[0], (many[0], at(60_000)));
     assert_eq!(router.search_domains, [(domain.clone(), at(60_000))]);
-    bench.hear(1000, "fe80::1", &told(0, vec![many[0]]));
+    bench.receive(1000, "fe80::1", &with_dns(0, vec![many[0]]));
     let router = bench.attachment.router().unwrap();
     assert_eq!((router.resolvers.len(), router.search_domains.len()), (MAX_RESOLVERS - 1, 0));
     assert!(router.resolvers.iter().all(|(one, _)| *one != many[0]));
@@ -214,7 +214,7 @@ fn router_of_home_prefix_is_used_without_autonomous_flag() {
     if let Some(NeighbourOption::PrefixInformation { autonomous, .. }) = message.options.first_mut() {
         *autonomous = false;
     }
-    bench.hear(0, "fe80::1", &message);
+    bench.receive(0, "fe80::1", &message);
     assert!(bench.attachment.find_on_link(at(0), ip("2001:db8::100")).is_some());
     assert!(bench.attachment.care_of_prefix(at(0)).is_none());
 }

@@ -6,6 +6,7 @@ use super::types::HomeAgentTimer;
 use super::{HomeAgent, discovery, forwarding};
 use crate::contract::item::AnycastAddress;
 use crate::contract::report::LinkReport;
+use crate::link::nd_messages;
 use crate::{AddressEvent, Item, Key, LinkEvent, LinkId, Outbox, Packet, Time, Transmit, VecSet, Via};
 use core::time::Duration;
 use roam6_wire::icmp6::{
@@ -234,14 +235,13 @@ impl HomeAgent {
             Message::NeighbourSolicitation(solicitation) if datagram.source.is_unspecified() => {
                 self.dad_conflict(now, self.home_address_of(solicitation.target), out);
             }
-            Message::RouterSolicitation(asked) if self.config.advertisement_interval.is_some() => {
-                let told = asked.options.iter().find_map(|option| match option {
-                    NeighbourOption::SourceLinkAddress(address) => Some(*address),
-                    _ => None,
-                });
-                self.answer_router_solicitation(now, (datagram.source, told.or(packet.sender)), out)
+            Message::RouterSolicitation(solicitation) if self.config.advertisement_interval.is_some() => {
+                let link_address = nd_messages::source_link_address(&solicitation.options).or(packet.sender);
+                self.answer_router_solicitation(now, (datagram.source, link_address), out)
             }
-            Message::RouterAdvertisement(heard) => self.receive_router_advertisement(now, datagram.source, &heard, out),
+            Message::RouterAdvertisement(advertisement) => {
+                self.receive_router_advertisement(now, datagram.source, &advertisement, out)
+            }
             _ => {}
         }
     }

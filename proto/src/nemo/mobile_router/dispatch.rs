@@ -7,6 +7,7 @@ use super::uplink::Uplink;
 use super::{MobileRouter, discovery};
 use crate::contract::config::nemo::{Authentication, HomeNetwork};
 use crate::contract::report::NemoReport;
+use crate::link::nd_messages;
 use crate::nemo::dsmip::is_ipv4;
 use crate::nemo::ipsec::open_esp;
 use crate::nemo::quoted::QuotedPacket;
@@ -142,14 +143,11 @@ impl MobileRouter {
         message: &RouterSolicitation,
         out: &mut Outbox,
     ) {
-        let told = message.options.iter().find_map(|option| match option {
-            NeighbourOption::SourceLinkAddress(address) => Some(*address),
-            _ => None,
-        });
+        let link_address = nd_messages::source_link_address(&message.options);
         let Some(advertiser) = self.ingress_on(link).and_then(|inside| inside.advertiser.as_mut()) else {
             return;
         };
-        if !advertiser.answer_solicitation(now, source, told.or(sender), out) {
+        if !advertiser.answer_solicitation(now, source, link_address.or(sender), out) {
             out.report_drop(DropReason::RateLimited, source, "router solicitation");
         }
     }
@@ -181,12 +179,9 @@ impl MobileRouter {
         out: &mut Outbox,
     ) {
         self.relay_advertisement(now, (link, sender), message, out);
-        let told = message.options.iter().find_map(|option| match option {
-            NeighbourOption::TargetLinkAddress(address) => Some(*address),
-            _ => None,
-        });
+        let link_address = nd_messages::target_link_address(&message.options);
         if message.target == self.config.home_address.0 {
-            if let Some(defender) = told.or(sender) {
+            if let Some(defender) = link_address.or(sender) {
                 self.receive_defence(link, defender, out);
             }
             return;

@@ -12,10 +12,11 @@ pub(super) use source::{PrefixSource, SourceSpec};
 use super::MobileRouter;
 use crate::contract::config::nemo::CareOfPrefixConfig;
 use crate::contract::input::NeighbourEvent;
+use crate::link::nd_messages;
 use crate::link::prefix_delegation::{DhcpClientConfig, IaType};
 use crate::{LinkId, Outbox, Time};
 use roam6_wire::dhcp6::{Duid, Iaid};
-use roam6_wire::icmp6::{NeighbourAdvertisement, NeighbourOption, NeighbourSolicitation};
+use roam6_wire::icmp6::{NeighbourAdvertisement, NeighbourSolicitation};
 use roam6_wire::ip6::Datagram;
 use roam6_wire::{Bid, HomeAddress, LinkAddress, Prefix};
 use sha1::{Digest, Sha1};
@@ -187,16 +188,13 @@ impl MobileRouter {
         message: &NeighbourAdvertisement,
         out: &mut Outbox,
     ) {
-        let told = message.options.iter().find_map(|option| match option {
-            NeighbourOption::TargetLinkAddress(address) => Some(*address),
-            _ => None,
-        });
+        let link_address = nd_messages::target_link_address(&message.options);
         self.learn_downstream(link, message.target);
         for (side, proxy) in self.prefix_sources.values_mut().filter_map(PrefixSource::proxy) {
             if side == link {
                 proxy.receive_upstream_advertisement(message, out);
             } else if proxy.downstream().0 == link {
-                proxy.receive_downstream_advertisement(now, sender.or(told), message, out);
+                proxy.receive_downstream_advertisement(now, sender.or(link_address), message, out);
             }
         }
     }

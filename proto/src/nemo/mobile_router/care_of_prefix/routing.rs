@@ -37,10 +37,11 @@ impl MobileRouter {
         }
         for inside in &self.ingress {
             let Some(interface) = inside.interface.as_ref().filter(|interface| interface.up) else { continue };
-            let former = inside.advertised_prefixes.iter().filter(|(_, told)| told.is_withdrawn());
-            for (prefix, told) in former.filter(|(prefix, _)| !grants.iter().any(|grant| grant.prefix.covers(**prefix)))
+            let former = inside.advertised_prefixes.iter().filter(|(_, state)| state.is_withdrawn());
+            for (prefix, state) in
+                former.filter(|(prefix, _)| !grants.iter().any(|grant| grant.prefix.covers(**prefix)))
             {
-                self.put_former_prefix((interface.link, *prefix), told.node_addresses(), plan);
+                self.put_former_prefix((interface.link, *prefix), state.node_addresses(), plan);
             }
             if self.config.care_of_prefixes.is_some() {
                 plan.put(Item::SourceFilter(self.source_filter(interface.link, &grants)));
