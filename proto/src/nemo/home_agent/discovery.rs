@@ -72,15 +72,15 @@ impl HomeAgent {
         &mut self,
         now: Time,
         router: Ipv6Addr,
-        heard: &RouterAdvertisement,
+        advertisement: &RouterAdvertisement,
         out: &mut Outbox,
     ) {
         let mut other = OtherHomeAgent { addresses: Vec::new(), preference: 0, router: false, expires_at: now };
-        let mut lifetime = heard.lifetime;
-        for option in &heard.options {
+        let mut lifetime = advertisement.lifetime;
+        for option in &advertisement.options {
             match option {
-                NeighbourOption::HomeAgentInformation { router, preference, lifetime: told } => {
-                    (other.router, other.preference, lifetime) = (*router, *preference, *told);
+                NeighbourOption::HomeAgentInformation { router, preference, lifetime: of_agent } => {
+                    (other.router, other.preference, lifetime) = (*router, *preference, *of_agent);
                 }
                 NeighbourOption::PrefixInformation { address, router_address: true, .. }
                     if is_routable_unicast(*address) && other.addresses.len() < MAX_HOME_AGENTS =>
@@ -90,7 +90,7 @@ impl HomeAgent {
                 _ => {}
             }
         }
-        if !heard.home_agent || lifetime == 0 || other.addresses.is_empty() {
+        if !advertisement.home_agent || lifetime == 0 || other.addresses.is_empty() {
             self.discovery.home_agents.remove(&router);
         } else if self.discovery.home_agents.len() < MAX_OTHER_HOME_AGENTS
             || self.discovery.home_agents.contains_key(&router)
@@ -163,13 +163,13 @@ impl HomeAgent {
             let (reason, from) = (DropReason::NotAuthenticated, Some(datagram.source));
             return out.report_drop(reason, from, "Mobile Prefix Solicitation");
         }
-        let told = &mut self.discovery.recent_advertisements;
-        told.retain(|_, at| now.since(*at) < PREFIX_ADVERTISEMENT_GAP);
-        if told.contains_key(&HomeAddress(home)) || told.len() >= MAX_RECENT_ADVERTISEMENTS {
+        let recent = &mut self.discovery.recent_advertisements;
+        recent.retain(|_, at| now.since(*at) < PREFIX_ADVERTISEMENT_GAP);
+        if recent.contains_key(&HomeAddress(home)) || recent.len() >= MAX_RECENT_ADVERTISEMENTS {
             let (reason, from) = (DropReason::RateLimited, Some(datagram.source));
             return out.report_drop(reason, from, "Mobile Prefix Solicitation");
         }
-        told.insert(HomeAddress(home), now);
+        recent.insert(HomeAddress(home), now);
         let options = self.prefix_options();
         let advertisement = Message::MobilePrefixAdvertisement { identifier, managed: false, other: false, options };
         let header = Header::new(self.config.address, datagram.source).with_routing_home(home);

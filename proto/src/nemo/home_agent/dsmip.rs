@@ -116,14 +116,14 @@ impl DsmipEncapsulation {
 /// The IPv4 care-of address as the mobile router knows it: from its own option, or from a Binding Identifier option
 /// (RFC 5648 §8.1). Of several, the one equal to the observed source.
 fn reported_care_of(options: &[MobilityOption], seen: Ipv4Addr) -> Option<Ipv4Addr> {
-    let told = options.iter().filter_map(|option| match option {
+    let reported = options.iter().filter_map(|option| match option {
         MobilityOption::Ipv4CareOf(address) => Some(*address),
         MobilityOption::BindingIdentifier(BindingIdentifier { care_of: CareOfField::V4(address), .. }) => {
             Some(*address)
         }
         _ => None,
     });
-    told.reduce(|first, other| if other == seen { other } else { first })
+    reported.reduce(|first, other| if other == seen { other } else { first })
 }
 
 fn malformed(why: Malformed) -> Dropped {

@@ -163,23 +163,23 @@ impl Harness {
             protocol::MOBILITY => datagram.payload,
             protocol::ESP => match pair().to_mobile_router.open(datagram.payload) {
                 Ok(opened) => opened.payload,
-                Err(_) => unreachable!("sealed for somebody else"),
+                Err(_) => unreachable!("sealed with the key of another router"),
             },
             _ => return,
         };
         let message = Message::parse(payload, datagram.real_source(), home.0);
-        let Ok(Message::BindingAcknowledgement(told)) = message else { return };
+        let Ok(Message::BindingAcknowledgement(acknowledgement)) = message else { return };
         assert_eq!(datagram.protocol == protocol::ESP, home.0 == home_address(ESP_ROUTER), "in ESP or not");
-        if !told.status.is_accepted() || told.lifetime_units == 0 {
+        if !acknowledgement.status.is_accepted() || acknowledgement.lifetime_units == 0 {
             return;
         }
-        assert!(u64::from(told.lifetime_seconds()) <= self.config.max_lifetime.as_secs());
+        assert!(u64::from(acknowledgement.lifetime_seconds()) <= self.config.max_lifetime.as_secs());
         let Some(Item::JournalRecord(JournalRecord::Binding(record))) =
             self.confirmed.find(&Key::JournalRecord(JournalKey::Binding(home)))
         else {
-            unreachable!("acknowledged before it was written down")
+            unreachable!("acknowledged before it is in the journal")
         };
-        assert_eq!(record.sequence, told.sequence, "another update is written down");
+        assert_eq!(record.sequence, acknowledgement.sequence, "the journal has another update");
         self.check_forwarding(record);
     }
 
@@ -345,13 +345,13 @@ impl Harness {
         assert_eq!(self.agent.tunnels.len(), self.agent.bindings.len(), "one tunnel each");
         for (prefix, tunnel) in self.agent.prefixes.iter() {
             let owner = self.agent.tunnels.get(tunnel).and_then(|home| self.agent.bindings.get(home));
-            assert!(owner.is_some_and(|owner| owner.has_prefix(*prefix)), "{prefix} is nobody's");
+            assert!(owner.is_some_and(|owner| owner.has_prefix(*prefix)), "{prefix} has no binding");
         }
         for (_, item) in self.asked.iter() {
             let Item::Tunnel(tunnel) = item else { continue };
             let Some(binding) = self.agent.tunnels.get(&tunnel.id).and_then(|home| self.agent.bindings.get(home))
             else {
-                unreachable!("{tunnel:?} is nobody's")
+                unreachable!("{tunnel:?} has no binding")
             };
             assert!(tunnel.paths.len() <= super::cache::MAX_PATHS);
             let live = |path: &TunnelPath| {

@@ -322,8 +322,8 @@ impl HomeAgent {
                 return refused(Status::MCOA_MALFORMED);
             }
             let known = latest.map(|latest| latest.care_of.as_slice()).unwrap_or_default();
-            let told = request.link_address.or(latest.and_then(|latest| latest.home_link_address));
-            let reachable = self.config.home_and_away && self.home_link.is_up() && told.is_some();
+            let link_address = request.link_address.or(latest.and_then(|latest| latest.home_link_address));
+            let reachable = self.config.home_and_away && self.home_link.is_up() && link_address.is_some();
             let home = Some(request.home.0).filter(|_| reachable);
             let (ends, overwrite) = (request.lifetime.is_zero(), request.overwrite);
             let update =

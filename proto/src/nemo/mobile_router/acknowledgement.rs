@@ -283,8 +283,8 @@ impl MobileRouter {
 
     /// Sets the clock to the home agent's (RFC 4285 §6): its seconds are in the high half.
     fn resynchronise_clock(&mut self, now: Time, message: &BindingAcknowledgement) {
-        let told = echoed_timestamp(message);
-        if let Some(unix) = told.and_then(|Timestamp(told)| (told >> 32).checked_sub(NTP_TO_UNIX_SECONDS)) {
+        let echoed = echoed_timestamp(message);
+        if let Some(unix) = echoed.and_then(|Timestamp(echoed)| (echoed >> 32).checked_sub(NTP_TO_UNIX_SECONDS)) {
             self.clock.put(now, unix.saturating_mul(1_000_000));
             self.last_timestamp = None;
         }
@@ -379,8 +379,10 @@ fn echoes_timestamp(message: &BindingAcknowledgement, sent: &Transmission) -> bo
     const LOW_HALF: u64 = 0xffff_ffff;
     let Some(Timestamp(ours)) = sent.timestamp else { return true };
     match echoed_timestamp(message) {
-        Some(Timestamp(told)) if message.status == Status::MESSAGE_ID_MISMATCH => told & LOW_HALF == ours & LOW_HALF,
-        Some(Timestamp(told)) => told == ours,
+        Some(Timestamp(echoed)) if message.status == Status::MESSAGE_ID_MISMATCH => {
+            echoed & LOW_HALF == ours & LOW_HALF
+        }
+        Some(Timestamp(echoed)) => echoed == ours,
         None => message.status.is_accepted(),
     }
 }

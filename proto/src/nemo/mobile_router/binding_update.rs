@@ -163,10 +163,10 @@ impl MobileRouter {
             return Message::BindingUpdate(update).emit(home.0, home_agent);
         };
         // Later than any before, also if the clock was set back; without a clock the home agent corrects it.
-        let told = self.clock.timestamp(now).unwrap_or(Timestamp(now.as_micros()));
+        let current = self.clock.timestamp(now).unwrap_or(Timestamp(now.as_micros()));
         let stamp = match self.last_timestamp {
-            Some(last) if !told.is_after(last) => Timestamp(last.0.wrapping_add(1)),
-            _ => told,
+            Some(last) if !current.is_after(last) => Timestamp(last.0.wrapping_add(1)),
+            _ => current,
         };
         self.last_timestamp = Some(stamp);
         update.options.push(MobilityOption::ReplayProtection(stamp.0));

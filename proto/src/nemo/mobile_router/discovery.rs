@@ -93,7 +93,7 @@ impl HomeAgentList {
         self.addresses.len() > 1
     }
 
-    /// Selects the next one; after the last there is a pause, and discovery starts anew.
+    /// Selects the next one; after the last there is a pause, and discovery restarts.
     pub fn advance(&mut self, now: Time, pause: Duration) {
         self.index += 1;
         self.not_before = now + NEXT_HOME_AGENT_DELAY;

@@ -170,6 +170,6 @@ fn add_longest<'a, T: Clone + PartialEq + 'a>(
 /// the visited network.
 fn is_reachable(address: Ipv6Addr, local: bool) -> bool {
     let unique_local = Prefix::new(Ipv6Addr::from_bits(UNIQUE_LOCAL), 7).is_some_and(|all| all.contains(address));
-    let nobody = address.is_unspecified() || address.is_loopback() || address.is_multicast();
-    !nobody && !address.is_unicast_link_local() && (local || !unique_local)
+    let unusable = address.is_unspecified() || address.is_loopback() || address.is_multicast();
+    !unusable && !address.is_unicast_link_local() && (local || !unique_local)
 }

@@ -269,11 +269,11 @@ impl MobileRouter {
         advice: Option<RefreshAdvice>,
     ) -> Option<RefreshAdvice> {
         held.first_visited().and_then(CareOf::ipv4)?;
-        let told = message.options.iter().find_map(|option| match option {
+        let nat_detection = message.options.iter().find_map(|option| match option {
             MobilityOption::NatDetection { force_udp, refresh_seconds } => Some((*force_udp, *refresh_seconds)),
             _ => None,
         });
-        let (force_udp, refresh) = told.unwrap_or((true, 0));
+        let (force_udp, refresh) = nat_detection.unwrap_or((true, 0));
         let translated = refresh != NO_KEEPALIVE;
         self.dsmip =
             DsmipEncapsulation { udp: force_udp || translated, behind_nat: translated, unanswered_reported: false };

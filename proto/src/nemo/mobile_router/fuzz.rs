@@ -305,7 +305,7 @@ impl Harness {
         assert!(self.plan.len() < MAX_ITEMS, "{} items", self.plan.len());
         for (prefix, _) in self.preferred.iter().filter(|(_, until)| **until > self.now) {
             let leads = |item: &Item| matches!(item, Item::Rule(rule) if rule.source.covers(*prefix));
-            assert!(self.plan.values().any(|put| leads(&put.item)), "{prefix} is preferred and leads nowhere");
+            assert!(self.plan.values().any(|put| leads(&put.item)), "{prefix} is preferred and has no route");
         }
         let Some(Put { item: Item::Tunnel(tunnel), .. }) = self.plan.get(&Key::Tunnel(forwarding::TUNNEL)) else {
             return;

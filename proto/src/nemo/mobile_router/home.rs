@@ -80,13 +80,13 @@ impl MobileRouter {
         if found != self.home_link_id() {
             self.home_link = found.map(|link| HomeLink::new(now, link));
         }
-        let heard = self.advertised_home_agent();
+        let advertised = self.advertised_home_agent();
         let both = self.update_home_and_away(now);
         let known = self.may_have_binding;
         let Some(home) = &mut self.home_link else {
             return;
         };
-        home.home_agent = heard.or(home.home_agent);
+        home.home_agent = advertised.or(home.home_agent);
         if both {
             return;
         }
@@ -211,8 +211,9 @@ impl MobileRouter {
         let source = address.link_local();
         for target in [self.config.home_address.0, source] {
             let options = vec![NeighbourOption::TargetLinkAddress(address)];
-            let told = NeighbourAdvertisement { router: true, solicited: false, overrides: true, target, options };
-            let message = Message::NeighbourAdvertisement(told);
+            let advertisement =
+                NeighbourAdvertisement { router: true, solicited: false, overrides: true, target, options };
+            let message = Message::NeighbourAdvertisement(advertisement);
             out.transmit(nd_messages::transmit_on_link((link, Some(address)), &message, source, ALL_NODES, None));
         }
     }

@@ -133,22 +133,22 @@ impl HomePrefixes {
 
     fn update_prefix(&mut self, now: Time, prefix: Prefix, (valid, preferred): (u32, u32), proven: bool) -> bool {
         let end = |seconds: u32| (seconds != INFINITE_LIFETIME).then(|| now + Duration::from_secs(seconds.into()));
-        let (told, preferred_until) = (end(valid), end(preferred));
+        let (valid_until, preferred_until) = (end(valid), end(preferred));
         if let Some(known) = self.prefixes.iter_mut().find(|known| known.prefix == prefix) {
             known.preferred_until = preferred_until;
             let least = now + TWO_HOURS;
-            let later = |one: Option<Time>, other: Time| one.is_none_or(|one| one > other);
+            let later = |end: Option<Time>, limit: Time| end.is_none_or(|end| end > limit);
             known.valid_until = match known.valid_until {
-                _ if proven || later(told, least) => told,
+                _ if proven || later(valid_until, least) => valid_until,
                 // A lifetime that is shorter already only grows.
-                Some(until) if until <= least => Some(told.map_or(until, |told| told.max(until))),
+                Some(until) if until <= least => Some(valid_until.map_or(until, |valid_until| valid_until.max(until))),
                 _ => Some(least),
             };
             return true;
         }
         let fits = self.prefixes.len() < MAX_HOME_PREFIXES;
         if fits && valid > 0 {
-            self.prefixes.push(HomePrefix { prefix, valid_until: told, preferred_until });
+            self.prefixes.push(HomePrefix { prefix, valid_until, preferred_until });
         }
         fits
     }

@@ -94,7 +94,7 @@ impl MobileRouter {
         }
     }
 
-    /// Evaluates the dynamic prefix; a rejected one is requested anew as any.
+    /// Evaluates the dynamic prefix; a rejected one is replaced by a request for any prefix.
     fn receive_dynamic_ipv4(&mut self, answer: Option<Ipv4Acknowledgement>, out: &mut Outbox) {
         let status = answer.as_ref().map_or(Ipv4Status::UNSPECIFIED, |answer| answer.status);
         let chosen = answer.filter(|answer| answer.status.is_accepted()).map(|answer| answer.prefix);

@@ -237,11 +237,11 @@ impl MobileRouter {
         messages.extend(self.next_deregistration(now, out));
         self.update_sources(now, out);
         // Nodes act on advertisements at once, so the routes are put first.
-        let mut told = Outbox::new();
-        self.update_ingress(now, &mut told);
+        let mut advertisements = Outbox::new();
+        self.update_ingress(now, &mut advertisements);
         let plan = self.plan();
         self.desired_state.put_missing(now, &plan, out);
-        out.append(&mut told);
+        out.append(&mut advertisements);
         for message in messages {
             out.transmit(message);
         }

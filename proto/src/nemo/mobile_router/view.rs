@@ -30,7 +30,7 @@ impl MobileRouter {
             let source = self.prefix_sources.get(&uplink.config.bid)?;
             Some((uplink.config.interface.as_str(), "care-of prefix", source.deadline(now)))
         });
-        let told = self.ingress.iter().map(move |inside| {
+        let former = self.ingress.iter().map(move |inside| {
             let ends = inside.advertised_prefixes.deadlines().chain(inside.other_router_until);
             (inside.config.interface.as_str(), "former prefix", ends.filter(|end| *end > now).min())
         });
@@ -47,7 +47,7 @@ impl MobileRouter {
         uplinks
             .chain(ingress)
             .chain(sources)
-            .chain(told)
+            .chain(former)
             .chain(own)
             .filter_map(|(name, what, at)| Some((name, what, at?)))
     }

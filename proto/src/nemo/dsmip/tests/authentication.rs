@@ -67,9 +67,9 @@ fn replayed_ipv4_update_from_elsewhere_changes_nothing() {
     let mut pair = Pair::behind_nat();
     pair.advance(Duration::from_secs(2));
     let before = pair.remote4();
-    let heard: Vec<Vec<u8>> = pair.received.iter().map(|packet| packet.bytes.clone()).collect();
-    assert!(!heard.is_empty());
-    for packet in heard {
+    let captured: Vec<Vec<u8>> = pair.received.iter().map(|packet| packet.bytes.clone()).collect();
+    assert!(!captured.is_empty());
+    for packet in captured {
         let inner = Encapsulated::parse(&packet).unwrap().inner.to_vec();
         pair.deliver_to_agent(carried(ATTACKER, &inner));
         pair.millis(5);

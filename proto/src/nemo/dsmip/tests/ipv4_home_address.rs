@@ -110,7 +110,7 @@ fn ipv4_prefix_of_the_table_follows_the_mobile_network() {
 fn dynamic_ipv4_prefix_is_taken_from_the_table_first() {
     let pair = away(wanting(&[], Some(24)), serving(&[OWN], Some(("10.128.0.0/16", 32))));
     assert_eq!(inside(&pair), [net(OWN)]);
-    // The interface inside is not known here, so the address is told by what the plan would hold.
+    // The interface inside is not known here, so the address appears in a notice only.
     assert_eq!(notices(&pair), ["the home agent has assigned 10.77.1.0/24 to the mobile network"]);
 }
 
@@ -181,11 +181,11 @@ fn rejected_ipv4_prefix_is_reported_once_and_others_hold() {
     let mut pair = away(wanting(&["10.99.0.0/24", OWN], Some(32)), serving(&[OWN], None));
     pair.advance(REFRESHES);
     assert_eq!(tunnelled(&pair.agent_plan), [net(OWN)]);
-    let told = [
+    let expected = [
         "the home agent rejects 10.99.0.0/24: status 133 (prefix allocation unauthorised)",
         "the home agent rejects an IPv4 prefix: status 132 (dynamic IPv4 home address assignment not available)",
     ];
-    assert_eq!(notices(&pair), told);
+    assert_eq!(notices(&pair), expected);
 }
 
 /// A home agent with two mobile routers that are not authenticated.

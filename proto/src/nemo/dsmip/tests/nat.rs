@@ -67,7 +67,7 @@ fn udp_encapsulation_without_nat_only_if_forced() {
 
 #[test]
 fn bid_option_carries_the_ipv4_care_of_address_alone() {
-    for (sharing, told) in [(LoadSharing::Single, [true, false]), (LoadSharing::Standby, [false, true])] {
+    for (sharing, carried_options) in [(LoadSharing::Single, [true, false]), (LoadSharing::Standby, [false, true])] {
         let mut pair = Pair::new(MobileRouterConfig { load_sharing: sharing, ..router_config() }, agent_config());
         pair.nat = None;
         pair.link(true);
@@ -85,7 +85,7 @@ fn bid_option_carries_the_ipv4_care_of_address_alone() {
             care_of: CareOfField::V4(BEHIND_NAT),
         };
         let options = [MobilityOption::Ipv4CareOf(BEHIND_NAT), MobilityOption::BindingIdentifier(identifier)];
-        assert_eq!(options.map(has), told, "{sharing:?} (RFC 5648 §8.1)");
+        assert_eq!(options.map(has), carried_options, "{sharing:?} (RFC 5648 §8.1)");
         assert_eq!(
             pair.remote4(),
             Some(Ipv4Endpoint { address: BEHIND_NAT, port: 0 }),

@@ -266,7 +266,7 @@ impl Pair {
     }
 
     /// What the hosts around the engines do with a packet: probes are answered by the home agent's kernel, by the path its
-    /// data plane has; all else is heard by the engine.
+    /// data plane has; the engine receives all else.
     fn arrive(&mut self, to: PairEnd, packet: Packet) {
         if to == PairEnd::Agent {
             if packet.bytes[0] >> 4 == 4 {

@@ -17,14 +17,14 @@ const NETWORKS: [&str; 2] = ["2001:db8:2::/64", "2001:db8:3::/64"];
 const CALM: Duration = Duration::from_secs(900);
 
 /// The two, whether paths are probed, and whether there is to be IPv4 inside.
-fn build(dice: &mut Entropy) -> (Pair, bool, bool) {
+fn build(rng: &mut Entropy) -> (Pair, bool, bool) {
     let (mut router, mut agent) = (router_config(), agent_config());
-    let probes = dice.below(4) != 0;
+    let probes = rng.below(4) != 0;
     router.probe = router.probe.filter(|_| probes);
-    router.load_sharing = if dice.below(2) == 0 { LoadSharing::Single } else { LoadSharing::Standby };
-    let keepalive = Duration::from_secs(10 + dice.below(100));
-    agent.ipv4 = Some(DsmipService { address: AGENT_IPV4, keepalive, force_udp: dice.below(2) == 0 });
-    match dice.below(3) {
+    router.load_sharing = if rng.below(2) == 0 { LoadSharing::Single } else { LoadSharing::Standby };
+    let keepalive = Duration::from_secs(10 + rng.below(100));
+    agent.ipv4 = Some(DsmipService { address: AGENT_IPV4, keepalive, force_udp: rng.below(2) == 0 });
+    match rng.below(3) {
         0 => {}
         1 => {
             let mut rows = agent.prefix_table.rows.clone();
@@ -53,15 +53,15 @@ fn inside(plan: &Plan) -> Vec<Prefix> {
     sides.flatten().filter(|prefix| prefix.is_ipv4()).collect()
 }
 
-fn happen(pair: &mut Pair, probes: bool, dice: &mut Entropy) {
-    match dice.below(9) {
+fn happen(pair: &mut Pair, probes: bool, rng: &mut Entropy) {
+    match rng.below(9) {
         0 => pair.link(false),
         1 | 2 => pair.link(true),
-        3 => pair.advertise(NETWORKS[usize::from(dice.below(2) == 0)], 1800),
-        4 => pair.address4(BEHIND_NAT, dice.below(4) != 0),
+        3 => pair.advertise(NETWORKS[usize::from(rng.below(2) == 0)], 1800),
+        4 => pair.address4(BEHIND_NAT, rng.below(4) != 0),
         5 => pair.nat.iter_mut().for_each(Nat::forget),
-        6 => pair.ipv6 = dice.below(2) == 0,
-        7 => pair.loss = dice.below(400),
+        6 => pair.ipv6 = rng.below(2) == 0,
+        7 => pair.loss = rng.below(400),
         // That a NAT has appeared only probes can tell.
         _ if probes => pair.nat = if pair.nat.is_some() { None } else { Some(Nat::default()) },
         _ => {}
@@ -74,11 +74,11 @@ fn proven(pair: &Pair) -> BTreeSet<Ipv4Endpoint> {
 }
 
 fn play(seed: u64) {
-    let mut dice = Entropy::seed_from_u64(seed);
-    let (mut pair, probes, wanted) = build(&mut dice);
+    let mut rng = Entropy::seed_from_u64(seed);
+    let (mut pair, probes, wanted) = build(&mut rng);
     for _ in 0..EVENTS {
-        happen(&mut pair, probes, &mut dice);
-        pair.millis(dice.below(6_000));
+        happen(&mut pair, probes, &mut rng);
+        pair.millis(rng.below(6_000));
         if let Some(remote) = pair.remote4() {
             let known = proven(&pair);
             let plain = remote.port == 0 && known.iter().any(|end| end.address == remote.address);
@@ -89,7 +89,7 @@ fn play(seed: u64) {
     pair.link(false);
     pair.address4(BEHIND_NAT, true);
     pair.link(true);
-    let native = dice.below(2) == 0;
+    let native = rng.below(2) == 0;
     if native {
         pair.advertise(NETWORKS[0], 1800);
     }

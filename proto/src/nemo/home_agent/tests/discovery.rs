@@ -37,8 +37,8 @@ fn ask(bench: &mut TestBed, router: bool) -> Vec<Ipv6Addr> {
     let bytes = ip6::emit(&Header::new(source, to), protocol::ICMPV6, &request.emit(source, to));
     let outputs = bench.feed(Input::Packet(Packet { link: VISITED_LINK, sender: None, bytes }));
     match messages(&outputs).pop() {
-        Some((from, to, Message::HomeAgentReply { identifier: 77, router: told, addresses })) => {
-            assert_eq!((from, to, told), (agent(), source, router));
+        Some((from, to, Message::HomeAgentReply { identifier: 77, router: reported, addresses })) => {
+            assert_eq!((from, to, reported), (agent(), source, router));
             addresses
         }
         None => Vec::new(),

@@ -1,4 +1,5 @@
-//! Messages of who has no key: what they are told, and how often; farewells and Packet Too Big from the wrong place.
+//! Messages without a valid authenticator: how they are answered, and at which rate; de-registrations and Packet Too
+//! Big from the wrong link or node.
 
 use super::bench::*;
 use crate::contract::config::nemo::SharedKey;
@@ -27,9 +28,17 @@ fn forged_update_does_not_reveal_sequence_number() {
     let mut bench = TestBed::new(config());
     bench.send(&Update::new(100, CARE_OF));
     let outputs = bench.send(&forged(99));
-    assert_eq!((status(&outputs), acknowledgement(&outputs).sequence.0), (146, 99), "its own number, not ours");
+    assert_eq!(
+        (status(&outputs), acknowledgement(&outputs).sequence.0),
+        (146, 99),
+        "the sequence number of the update, not of the binding"
+    );
     let outputs = bench.send(&Update::new(99, CARE_OF));
-    assert_eq!((status(&outputs), acknowledgement(&outputs).sequence.0), (135, 100), "who has the key is told");
+    assert_eq!(
+        (status(&outputs), acknowledgement(&outputs).sequence.0),
+        (135, 100),
+        "an authentic update learns the sequence number"
+    );
 }
 
 #[test]

@@ -61,8 +61,8 @@ fn identifier(bid: u16, priority: u8, simultaneous_home: bool) -> MobilityOption
 fn both(sequence: u16, priorities: [u8; 2]) -> Update {
     let update = Update::new(sequence, AWAY).with(identifier(1, priorities[0], false));
     let update = Update { flags: update.flags | UpdateFlags::OVERWRITE, ..update };
-    let told = MobilityOption::LinkLayerAddress { code: 2, address: HERE.0.to_vec() };
-    update.with(identifier(2, priorities[1], true)).with(told)
+    let link_address = MobilityOption::LinkLayerAddress { code: 2, address: HERE.0.to_vec() };
+    update.with(identifier(2, priorities[1], true)).with(link_address)
 }
 
 fn away_only(sequence: u16) -> Update {

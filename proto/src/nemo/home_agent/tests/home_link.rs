@@ -196,19 +196,19 @@ fn home_link_that_appears_later_gets_proxy_entries() {
     assert!(bench.installed().contains(&Key::ProxyNeighbour(HOME_LINK, home().0)));
     bench.feed(event(5, "home0"));
     assert!(bench.installed().contains(&Key::ProxyNeighbour(LinkId(5), home().0)));
-    assert!(!bench.installed().contains(&Key::ProxyNeighbour(HOME_LINK, home().0)), "the interface was made anew");
+    assert!(!bench.installed().contains(&Key::ProxyNeighbour(HOME_LINK, home().0)), "the interface was created again");
 }
 
 #[test]
 fn home_agent_ra_has_required_options() {
     let mut bench =
         TestBed::at_home_link(HomeAgentConfig { advertisement_interval: Some(Duration::from_secs(3)), ..config() });
-    let mut heard = Vec::new();
+    let mut advertisements = Vec::new();
     for _ in 0..10 {
-        heard.extend(messages(&bench.advance(Duration::from_secs(3))));
+        advertisements.extend(messages(&bench.advance(Duration::from_secs(3))));
     }
-    assert!((9..=30).contains(&heard.len()), "{} in 30 s", heard.len());
-    let (source, ALL_NODES, Message::RouterAdvertisement(advertisement)) = &heard[0] else { panic!() };
+    assert!((9..=30).contains(&advertisements.len()), "{} in 30 s", advertisements.len());
+    let (source, ALL_NODES, Message::RouterAdvertisement(advertisement)) = &advertisements[0] else { panic!() };
     assert_eq!(*source, address("fe80::ff:fe00:1"));
     assert!(advertisement.home_agent && advertisement.lifetime == 9);
     let information = NeighbourOption::HomeAgentInformation { router: true, preference: 10, lifetime: 9 };
@@ -230,7 +230,10 @@ fn home_agent_ra_has_required_options() {
     assert!(sent(&answers).iter().all(|answer| answer.via == straight), "without asking for its address");
     assert!((1..=50).contains(&answers.len()), "{} answers to a storm", answers.len());
     let all = messages(&bench.advance(Duration::from_millis(500)));
-    assert!(matches!(all[..], [(_, ALL_NODES, Message::RouterAdvertisement(_))]), "the rest hear it with everybody");
+    assert!(
+        matches!(all[..], [(_, ALL_NODES, Message::RouterAdvertisement(_))]),
+        "the other answers are one multicast RA"
+    );
     let last = messages(&bench.feed(Input::Command(Command::Lifecycle(LifecycleCommand::Stop))));
     assert!(matches!(&last[..], [(_, ALL_NODES, Message::RouterAdvertisement(last))] if last.lifetime == 0));
     assert!(bench.advance(Duration::from_secs(60)).is_empty());

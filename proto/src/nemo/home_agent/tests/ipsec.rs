@@ -200,8 +200,8 @@ fn prefix_solicitation_in_esp_is_answered_in_esp() {
         reports(&refused)[..],
         [Report::Host(HostReport::Dropped { reason: DropReason::NotAuthenticated, .. })]
     ));
-    let told = bench.feed(Input::Packet(seal(clear, &pair(1).to_home_agent)));
-    let datagram = Datagram::parse(&sent(&told)[0].bytes).unwrap();
+    let protected = bench.feed(Input::Packet(seal(clear, &pair(1).to_home_agent)));
+    let datagram = Datagram::parse(&sent(&protected)[0].bytes).unwrap();
     let opened = pair(1).to_mobile_router.open(datagram.payload).unwrap();
     assert_eq!((opened.protocol, opened.payload[0], datagram.routing_home), (protocol::ICMPV6, 147, Some(home)));
 }

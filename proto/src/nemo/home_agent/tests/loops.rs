@@ -105,7 +105,7 @@ fn added_prefix_is_checked_against_other_care_of_addresses() {
     assert_eq!(status(&bench.send(&update(1, 1, &inside(3)).with(network("2001:db8:a01:1::/64")))), 0);
     let second = update(2, 1, "2001:db8:a01:2::9").with(network("2001:db8:a02::/48"));
     assert_eq!(status(&bench.send(&second)), 0);
-    assert_eq!(status(&bench.send(&update(3, 1, &inside(2)))), 0, "nobody has 2001:db8:a01:2::/64");
+    assert_eq!(status(&bench.send(&update(3, 1, &inside(2)))), 0, "no binding has 2001:db8:a01:2::/64");
     let wider = update(1, 2, &inside(3)).with(network("2001:db8:a01:1::/64")).with(network("2001:db8:a01:2::/64"));
     assert_eq!(status(&bench.send(&wider)), 174);
 }

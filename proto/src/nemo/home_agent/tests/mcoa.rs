@@ -183,7 +183,7 @@ fn flow_bindings_are_added_kept_and_removed() {
     assert_eq!(flow_statuses(&bench.send(&with(3, moved))), [(5, 0)]);
     assert_eq!(bench.tunnel().unwrap().flows[0].bid, Bid(2));
     bench.send(&both(4, false));
-    assert!(bench.tunnel().unwrap().flows.is_empty(), "named nowhere");
+    assert!(bench.tunnel().unwrap().flows.is_empty(), "no update lists them");
 }
 
 #[test]

@@ -39,12 +39,15 @@ fn packet_too_big_lowers_path_mtu_for_a_time() {
         [&Report::Nemo(NemoReport::PathMtu { remote: address("2001:db8:1::100"), mtu: 1400 })]
     );
     assert_eq!(mtu(&bench), 1360);
-    assert!(bench.feed(too_big(1450, agent(), "2001:db8:1::100")).is_empty(), "it never grows by being told");
+    assert!(
+        bench.feed(too_big(1450, agent(), "2001:db8:1::100")).is_empty(),
+        "Packet Too Big never raises the path MTU"
+    );
     bench.feed(too_big(68, agent(), "2001:db8:1::100"));
     assert_eq!(mtu(&bench), 1360, "every link carries 1280 (RFC 8201 §4)");
     bench.feed(too_big(1280, agent(), "2001:db8:1::100"));
     assert_eq!(mtu(&bench), 1240);
-    assert!(bench.feed(too_big(1300, agent(), "2001:db8:9::9")).is_empty(), "nobody is there");
+    assert!(bench.feed(too_big(1300, agent(), "2001:db8:9::9")).is_empty(), "no binding has this care-of address");
     assert!(bench.feed(too_big(1300, address("2001:db8:9::9"), "2001:db8:1::100")).is_empty(), "not sent from here");
     for sequence in 2..4 {
         bench.advance(Duration::from_secs(300));
@@ -75,7 +78,7 @@ fn path_mtu_option_counts_until_the_next_update() {
     assert_eq!(mtu(&bench), 1460, "more than assumed says nothing");
     bench.send(&update(5).with(found(1400)));
     bench.send(&update(6));
-    assert_eq!(mtu(&bench), 1460, "no longer told");
+    assert_eq!(mtu(&bench), 1460, "the option is gone");
 }
 
 #[test]

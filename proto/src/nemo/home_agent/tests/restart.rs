@@ -1,4 +1,4 @@
-//! The journal after a crash, the prefix table read anew, the operator's hand.
+//! The journal after a crash, a reloaded prefix table, commands of the operator.
 
 use super::bench::*;
 use crate::base::ids::PutId;
@@ -223,7 +223,7 @@ fn deregistration_is_not_acknowledged_if_journal_fails() {
     let record = Key::JournalRecord(JournalKey::Binding(home()));
     bench.rejected.push(record.clone());
     assert_eq!(status(&bench.send(&Update::new(2, "2001:db8:1::100").lifetime(0))), 130);
-    assert_eq!(bench.tunnel().unwrap().paths[0].weight, 0, "nothing is sent to where nobody is any more");
+    assert_eq!(bench.tunnel().unwrap().paths[0].weight, 0, "no packet is sent to the de-registered care-of address");
     bench.rejected.push(record);
     assert_eq!(status(&bench.send(&Update::new(3, "2001:db8:1::100").lifetime(0))), 130, "nor the second time");
     assert_eq!(status(&bench.send(&Update::new(4, "2001:db8:1::100").lifetime(0))), 0);

@@ -233,13 +233,13 @@ fn replayed_timestamps_are_rejected() {
     let mut bench = TestBed::new(config());
     let late = Update { clock_offset: Some(-8_000_000), ..right.clone() };
     let outputs = bench.send(&late);
-    let told = acknowledgement(&outputs).options.iter().find_map(|option| match option {
+    let timestamp = acknowledgement(&outputs).options.iter().find_map(|option| match option {
         MobilityOption::ReplayProtection(timestamp) => Some(*timestamp),
         _ => None,
     });
     let unix = 1_767_225_600_000_000 + bench.now.as_micros();
     let clock = crate::crypto::authenticator::Timestamp::from_unix_micros(unix).0;
-    assert_eq!(told.unwrap() >> 32, clock >> 32, "the high half is this side's clock");
+    assert_eq!(timestamp.unwrap() >> 32, clock >> 32, "the high half is this side's clock");
     assert!(matches!(reports(&outputs)[..], [Report::Host(HostReport::Dropped { reason: DropReason::Replayed, .. })]));
 
     // The same packet with the next sequence number cannot be made; the next timestamp cannot be an earlier one.

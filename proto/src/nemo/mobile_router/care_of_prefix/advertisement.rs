@@ -109,7 +109,7 @@ impl MobileRouter {
         };
         let undecided = now + RESTART_HOLD_TIME;
         let (until, on_link) = (undecided + MAX_VALID_LIFETIME, record.on_link);
-        let told = AdvertisedState {
+        let state = AdvertisedState {
             believed_until: until,
             bid: Bid(0),
             part_of: None,
@@ -119,18 +119,18 @@ impl MobileRouter {
             former_ingress_prefix: false,
             hold_until: Some(undecided),
         };
-        inside.advertised_prefixes.restore(record.prefix, told);
+        inside.advertised_prefixes.restore(record.prefix, state);
     }
 
     /// Drops the records at a clean stop, after the final advertisements. A former mobile network prefix keeps its
     /// record: a node that missed the withdrawal considers it valid for weeks.
     pub(in super::super) fn drop_care_of_prefix_records(&self, out: &mut Outbox) {
-        let lent = self
+        let care_of = self
             .ingress
             .iter()
             .flat_map(|inside| inside.advertised_prefixes.iter())
-            .filter(|(_, told)| !told.former_ingress_prefix);
-        lent.for_each(|(prefix, _)| out.drop(Key::JournalRecord(JournalKey::CareOfPrefix(*prefix))));
+            .filter(|(_, state)| !state.former_ingress_prefix);
+        care_of.for_each(|(prefix, _)| out.drop(Key::JournalRecord(JournalKey::CareOfPrefix(*prefix))));
     }
 
     /// The content of the advertisements of interface `index`, apart from the MTU; records what is advertised.
@@ -179,15 +179,15 @@ impl MobileRouter {
             }
         }
         inside.advertised_prefixes.record_advertised(now, (most, &inside.config), &live, out);
-        for (prefix, told) in inside.advertised_prefixes.iter().filter(|(_, told)| told.withdrawn) {
+        for (prefix, state) in inside.advertised_prefixes.iter().filter(|(_, state)| state.withdrawn) {
             let (valid, preferred) = (AdvertisedLifetime::Zero, AdvertisedLifetime::Zero);
-            prefixes.push(AdvertisedPrefix { prefix: *prefix, on_link: told.on_link, valid, preferred });
-            let gone = told.part_of.filter(|of| routes.iter().all(|(known, _)| known != of));
+            prefixes.push(AdvertisedPrefix { prefix: *prefix, on_link: state.on_link, valid, preferred });
+            let gone = state.part_of.filter(|of| routes.iter().all(|(known, _)| known != of));
             routes.extend(gone.map(|of| (of, AdvertisedLifetime::Zero)));
         }
         let link = inside.link();
         let proxy = self.prefix_sources.values().any(|source| link.is_some() && source.offered_downstream() == link);
-        let brisk = prefer.is_some() || inside.advertised_prefixes.iter().any(|(_, told)| told.withdrawn);
+        let brisk = prefer.is_some() || inside.advertised_prefixes.iter().any(|(_, state)| state.withdrawn);
         RaContent { prefixes, routes, interval, proxy_flag: proxy, repeat_quickly: brisk, ..RaContent::default() }
     }
 
@@ -200,7 +200,7 @@ impl MobileRouter {
         let live = self.advertisable_prefixes(now);
         let rows = self.ingress.iter().zip(&live).flat_map(|(inside, live)| {
             let ingress = inside.config.interface.clone();
-            let told = |state: bool| if state { PrefixState::Preferred } else { PrefixState::Deprecated };
+            let preference = |state: bool| if state { PrefixState::Preferred } else { PrefixState::Deprecated };
             let prefer = self.config.care_of_prefixes.map(|config| config.prefer);
             let yields = prefer == Some(PrefixPreference::CareOf) && live.iter().any(|one| one.preferred);
             let own = PrefixView {
@@ -210,7 +210,7 @@ impl MobileRouter {
                 uplink: None,
                 part_of: None,
                 valid: None,
-                state: told(!self.prefixes_rejected && !yields),
+                state: preference(!self.prefixes_rejected && !yields),
             };
             let live = live.iter().map(|one| {
                 let delegated = one.grant.kind == GrantKind::Delegated;
@@ -221,23 +221,24 @@ impl MobileRouter {
                     uplink: name(one.grant.bid),
                     part_of: Some(one.grant.prefix).filter(|_| delegated),
                     valid: Some(one.grant.valid_until.since(now)),
-                    state: told(one.preferred),
+                    state: preference(one.preferred),
                 }
             });
-            let over =
-                inside.advertised_prefixes.iter().filter(|(_, told)| told.withdrawn).map(|(prefix, told)| PrefixView {
+            let over = inside.advertised_prefixes.iter().filter(|(_, state)| state.withdrawn).map(|(prefix, state)| {
+                PrefixView {
                     prefix: *prefix,
                     ingress: inside.config.interface.clone(),
-                    role: match (told.former_ingress_prefix, told.part_of) {
+                    role: match (state.former_ingress_prefix, state.part_of) {
                         (true, _) => PrefixRole::Home,
                         (_, Some(_)) => PrefixRole::Delegated,
                         (_, None) => PrefixRole::Shared,
                     },
-                    uplink: name(told.bid),
-                    part_of: told.part_of,
+                    uplink: name(state.bid),
+                    part_of: state.part_of,
                     valid: Some(Duration::ZERO),
                     state: PrefixState::Withdrawn,
-                });
+                }
+            });
             std::iter::once(own).chain(live).chain(over).collect::<Vec<_>>()
         });
         rows.collect()
@@ -285,7 +286,7 @@ impl AdvertisedPrefixes {
         self.make_room_for(prefix, out);
         if self.0.len() < MAX_ADVERTISED {
             let (bid, on_link) = (Bid(0), true);
-            let told = AdvertisedState {
+            let state = AdvertisedState {
                 believed_until: now + VALID_LIFETIME,
                 bid,
                 part_of: None,
@@ -295,7 +296,7 @@ impl AdvertisedPrefixes {
                 former_ingress_prefix: true,
                 hold_until: None,
             };
-            self.0.insert(prefix, told);
+            self.0.insert(prefix, state);
             let interface = interface.to_owned();
             out.put(Item::JournalRecord(JournalRecord::CareOfPrefix(CareOfPrefixRecord {
                 prefix,
@@ -342,7 +343,7 @@ impl AdvertisedPrefixes {
 
     fn make_room_for(&mut self, prefix: Prefix, out: &mut Outbox) {
         let full = self.0.len() >= MAX_ADVERTISED && !self.0.contains_key(&prefix);
-        let over = self.0.iter().filter(|(_, told)| told.withdrawn).min_by_key(|(_, told)| told.believed_until);
+        let over = self.0.iter().filter(|(_, state)| state.withdrawn).min_by_key(|(_, state)| state.believed_until);
         if full && let Some(first) = over.map(|(prefix, _)| *prefix) {
             self.0.remove(&first);
             out.drop(Key::JournalRecord(JournalKey::CareOfPrefix(first)));

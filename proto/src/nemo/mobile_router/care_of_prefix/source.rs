@@ -118,7 +118,7 @@ impl PrefixSource {
     }
 
     /// The downstream interface of the proxy, if its prefix is offered there. A prefix that a delegated one has replaced is
-    /// offered to nobody: a router behind this one has to know that it may share the delegated prefix.
+    /// not offered: a router behind this one has to know that it may share the delegated prefix.
     pub(super) fn offered_downstream(&self) -> Option<LinkId> {
         let offered = |sharing: &&SharedPrefix| sharing.proxy.is_some() && !sharing.replaced;
         self.shared.as_ref().filter(offered).map(|sharing| sharing.inside)

@@ -94,14 +94,14 @@ fn m_flag_leads_to_dhcpv6_lease_and_registration() {
     bench.acknowledge(&update, Status::ACCEPTED);
     assert_eq!(bench.paths(), [(ip(LEASED), 1)]);
     assert_eq!(bench.state_of_wifi(), "visited");
-    let told = messages(&bench.wait(20_000));
+    let advertisements = messages(&bench.wait(20_000));
     let resolver = |message: &icmp6::Message| match message {
         icmp6::Message::RouterAdvertisement(message) => message.options.iter().any(
             |option| matches!(option, NeighbourOption::RecursiveDns { servers, .. } if *servers == [ip(RESOLVER)]),
         ),
         _ => false,
     };
-    assert!(told.iter().any(resolver), "nodes inside are told of its resolver");
+    assert!(advertisements.iter().any(resolver), "its resolver is advertised on the ingress link");
 }
 
 #[test]
@@ -127,7 +127,11 @@ fn missing_dhcpv6_server_is_reported_and_retried() {
     bench.link(WIFI, true);
     bench.hear_managed(true);
     let outputs = bench.wait(30_000);
-    assert!(notices(&outputs).iter().any(|told| told.starts_with("wifi: no DHCPv6 server")), "{:?}", notices(&outputs));
+    assert!(
+        notices(&outputs).iter().any(|notice| notice.starts_with("wifi: no DHCPv6 server")),
+        "{:?}",
+        notices(&outputs)
+    );
     assert!(!requests(&bench.wait(80_000)).is_empty());
 }
 
@@ -158,7 +162,10 @@ fn ra_without_prefix_and_m_flag_is_reported() {
     bench.link(WIFI, true);
     let outputs = bench.hear_managed(false);
     assert_eq!(bench.state_of_wifi(), "router without prefix");
-    assert!(notices(&outputs).iter().any(|told| told.contains("wifi: the router advertises neither")), "{outputs:?}");
+    assert!(
+        notices(&outputs).iter().any(|notice| notice.contains("wifi: the router advertises neither")),
+        "{outputs:?}"
+    );
     assert!(notices(&bench.hear_managed(false)).is_empty(), "once");
 }
 
@@ -208,8 +215,8 @@ fn ipv4_only_uplink_without_home_agents_ipv4_is_reported() {
     bench.feed(Input::Address(event));
     assert_eq!(bench.state_of_wifi(), "IPv4 only, no home_agents_ipv4");
     let outputs = bench.wait(60_000);
-    let told: Vec<_> = notices(&outputs).into_iter().filter(|told| told.contains("home_agents_ipv4")).collect();
-    assert_eq!(told, ["wifi: IPv4 only; set home_agents_ipv4 to use it"]);
+    let matching: Vec<_> = notices(&outputs).into_iter().filter(|notice| notice.contains("home_agents_ipv4")).collect();
+    assert_eq!(matching, ["wifi: IPv4 only; set home_agents_ipv4 to use it"]);
 }
 
 #[test]
@@ -224,6 +231,9 @@ fn unanswered_ipv4_updates_are_reported_once() {
         state: AddressState::Preferred,
     }));
     let outputs = bench.wait(60_000);
-    let told: Vec<_> = notices(&outputs).into_iter().filter(|told| told.contains("203.0.113.1")).collect();
-    assert!(matches!(&told[..], [one] if one.contains("[home_agent.ipv4]") && one.contains("4191")), "{told:?}");
+    let matching: Vec<_> = notices(&outputs).into_iter().filter(|notice| notice.contains("203.0.113.1")).collect();
+    assert!(
+        matches!(&matching[..], [one] if one.contains("[home_agent.ipv4]") && one.contains("4191")),
+        "{matching:?}"
+    );
 }

@@ -181,7 +181,7 @@ fn stop_deregisters_and_removes_all_items() {
     assert_eq!(farewell.lifetime, 0);
     let deprecated = |option: &NeighbourOption| matches!(option, NeighbourOption::PrefixInformation { valid, preferred: 0, .. } if *valid > 0);
     assert!(farewell.options.iter().any(deprecated), "{farewell:#?}");
-    assert_eq!(solicitations.len(), 2, "the host is to hear a router at once: {solicitations:#?}");
+    assert_eq!(solicitations.len(), 2, "a router is solicited at once: {solicitations:#?}");
     let restored = report_kinds(&outputs).into_iter().rposition(|kind| kind.starts_with("drop Sysctl")).unwrap();
     let asked =
         report_kinds(&outputs).into_iter().position(|kind| kind == format!("send 58 {}", icmp6::ALL_ROUTERS)).unwrap();

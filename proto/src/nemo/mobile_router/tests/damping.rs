@@ -33,7 +33,7 @@ fn flapping_path_is_damped() {
     assert_eq!(moves(5000, 1000), 7);
     assert_eq!(moves(30_000, 1000), 11);
     assert_eq!(moves(500, 500), 1, "left at the first silence and never trusted again");
-    assert!(moves(61_000, 1000) <= 2 * 10, "after a minute without fault it is trusted anew");
+    assert!(moves(61_000, 1000) <= 2 * 10, "after a minute without fault the damping ends");
 }
 
 #[test]

@@ -184,7 +184,7 @@ fn dead_home_agent_is_replaced_within_two_seconds() {
         net.wait(120_000);
         assert_eq!(net.remote(), Some(ip(SECOND)));
         assert_eq!(net.named("bound", back), Vec::<u64>::new(), "nothing moves back");
-        assert_eq!(net.bound.get(&ip(FIRST)), Some(&false), "it was told to forget us");
+        assert_eq!(net.bound.get(&ip(FIRST)), Some(&false), "it was sent a de-registration");
         let farewells = net.updates.iter().filter(|(at, update)| *at > back && update.home_agent == ip(FIRST)).count();
         assert_eq!(farewells, 1, "answered, and done with");
     }
@@ -264,7 +264,7 @@ fn alternate_that_answers_echo_only_is_abandoned() {
     net.dead.insert(ip(FIRST));
     net.wait(10_000);
     assert!(net.updates.iter().any(|(_, update)| update.home_agent == ip(SECOND)), "it was tried");
-    assert_eq!(net.remote(), Some(ip(FIRST)), "nobody has taken its place");
+    assert_eq!(net.remote(), Some(ip(FIRST)), "no other home agent has replaced it");
     net.dead.clear();
     net.wait(4_000);
     assert!(net.bench.router.is_reachable());

@@ -1,4 +1,4 @@
-//! What the operator is told when signalling or a path does not work, and black holes of the path MTU.
+//! Reports of signalling or a path that does not work, and black holes of the path MTU.
 
 use super::*;
 use crate::contract::report::{HostReport, NemoReport, Report};
@@ -213,12 +213,12 @@ fn path_mtu_black_hole_is_found_and_sent_in_update() {
     assert_eq!(bench.tunnel().unwrap().paths[0].mtu, 1360, "then found to the octet");
     let found = Report::Nemo(NemoReport::PathMtu { remote: ip(HOME_AGENT), mtu: 1400 });
     assert!(reports(&outputs).contains(&&found));
-    let told = format!("{:?}", MobilityOption::PathMtu { bid: Bid(0), mtu: 1400 });
-    let is_told =
-        |report: &&&Report| matches!(report, Report::Host(HostReport::Notice { text }) if text.contains(&told));
-    assert_eq!(reports(&outputs).iter().filter(is_told).count(), 1);
+    let option = format!("{:?}", MobilityOption::PathMtu { bid: Bid(0), mtu: 1400 });
+    let names_option =
+        |report: &&&Report| matches!(report, Report::Host(HostReport::Notice { text }) if text.contains(&option));
+    assert_eq!(reports(&outputs).iter().filter(names_option).count(), 1);
 
-    // A move to another network begins anew.
+    // A movement to another network restarts the search.
     bench.advertise(WIFI, "2001:db8:5::/64");
     assert!(bench.tunnel().unwrap().paths.iter().all(|path| path.local == ip(CARE_OF) || path.mtu == 1460));
 }

@@ -1,6 +1,6 @@
-//! Somebody without the key who sees what is sent and has the home agent sign answers: whoever sends an update that proves
-//! nothing gets an acknowledgement with a valid authenticator (RFC 4285 §5.1: 146, RFC 6275 §9.5.1: 135). None of it costs
-//! the binding, and none of it stops the updates.
+//! An attacker without the key that captures packets and has the home agent sign answers: an unauthentic update gets an
+//! acknowledgement with a valid authenticator (RFC 4285 §5.1: 146, RFC 6275 §9.5.1: 135). It neither ends the binding nor
+//! stops the updates.
 
 use super::*;
 use crate::contract::report::{DropReason, HostReport};
@@ -44,7 +44,7 @@ fn provoke(bench: &mut TestBed) -> Option<Update> {
 fn answer_stamped(bench: &mut TestBed, update: &Update, status: Status, stamp: Option<u64>) -> Vec<Output> {
     let options = stamp.map(MobilityOption::ReplayProtection).into_iter().collect();
     let mut update = update.clone();
-    // The bench echoes the timestamp of the update unless it is told one.
+    // The bench echoes the timestamp of the update unless `options` have another.
     update.message.options.retain(|option| !matches!(option, MobilityOption::ReplayProtection(_)));
     bench.acknowledge_with(&update, status, AckFlags::ROUTER, update.message.sequence, options)
 }
@@ -120,13 +120,13 @@ fn wrong_key_is_reported_once() {
     let mut bench = TestBed::new(config());
     bench.link(WIFI, true);
     let mut asked = update(&bench.advertise(WIFI, "2001:db8:1::/64"));
-    let mut told = 0;
+    let mut faults = 0;
     for millis in [1_500, 4_500, 10_500, 22_500, 46_500] {
         let outputs = bench.acknowledge(&asked, Status::AUTHENTICATION_FAILED);
-        told += reports(&outputs).iter().filter(|report| report.name() == "fault").count();
+        faults += reports(&outputs).iter().filter(|report| report.name() == "fault").count();
         asked = update(&bench.wait(millis));
     }
-    assert_eq!(told, 1);
+    assert_eq!(faults, 1);
 }
 
 /// The update that a copy of an update, sent again, is answered with: the number is our own, the timestamp too.

@@ -52,7 +52,7 @@ fn return_home_deregisters_before_announcing_the_home_address() {
     assert!(bench.home_address_on(WIFI) && !bench.home_address_on(LAN), "it answers solicitations from now on");
     let outputs = bench.acknowledge(&update, Status::ACCEPTED);
     assert!(reports(&outputs).contains(&&Report::Nemo(NemoReport::AtHome { link: WIFI })));
-    let told = |target| {
+    let announcement = |target| {
         icmp6::Message::NeighbourAdvertisement(NeighbourAdvertisement {
             router: true,
             solicited: false,
@@ -61,7 +61,7 @@ fn return_home_deregisters_before_announcing_the_home_address() {
             options: vec![NeighbourOption::TargetLinkAddress(LinkAddress([2, 0, 0, 0, 0, 2]))],
         })
     };
-    assert_eq!(messages(&outputs), ["2001:db8::100", "fe80::ff:fe00:2"].map(told), "RFC 6275 §11.5.5");
+    assert_eq!(messages(&outputs), ["2001:db8::100", "fe80::ff:fe00:2"].map(announcement), "RFC 6275 §11.5.5");
     assert_eq!(bench.way_out(), Some(NextHop::Gateway { link: WIFI, router: ip("fe80::a") }));
     assert!(bench.paths().is_empty());
     assert!(updates(&bench.wait(200_000)).is_empty(), "nothing to refresh at home");

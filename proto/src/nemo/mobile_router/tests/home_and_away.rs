@@ -30,7 +30,7 @@ fn bound(config: MobileRouterConfig) -> TestBed {
 }
 
 /// Identifier, home address, flag of each option.
-fn told(update: &Update) -> Vec<(u16, CareOfField, bool)> {
+fn bid_options(update: &Update) -> Vec<(u16, CareOfField, bool)> {
     let identifiers = update.bid_options();
     identifiers.iter().map(|option| (option.bid.0, option.care_of, option.simultaneous_home)).collect()
 }
@@ -40,7 +40,7 @@ fn home_link_becomes_a_direct_path() {
     let (mut bench, update) = come_home_too(both());
     assert_eq!((update.via, update.source), (Via::Link(CELL), ip(ON_CELL)));
     let field = |address| CareOfField::V6(ip(address));
-    assert_eq!(told(&update), [(1, field(HOME), true), (2, field(ON_CELL), false)]);
+    assert_eq!(bid_options(&update), [(1, field(HOME), true), (2, field(ON_CELL), false)]);
     let own = MobilityOption::LinkLayerAddress { code: 2, address: vec![2, 0, 0, 0, 0, WIFI.0 as u8] };
     assert!(update.message.options.contains(&own), "{:?}", update.message.options);
     assert_eq!(bench.paths(), [(ip(ON_CELL), 1), (ip(HOME), 0)]);
@@ -62,7 +62,7 @@ fn leaving_home_sends_one_update() {
     let outputs = bench.link(WIFI, false);
     assert_eq!(bench.paths(), [(ip(ON_CELL), 1)], "at once, without asking");
     let update = update(&outputs);
-    assert_eq!(told(&update), [(2, CareOfField::V6(ip(ON_CELL)), false)]);
+    assert_eq!(bid_options(&update), [(2, CareOfField::V6(ip(ON_CELL)), false)]);
     bench.acknowledge(&update, Status::ACCEPTED);
     assert!(bench.plan.find(&Key::Neighbour(WIFI, ROUTER_MAC.link_local())).is_none());
 }
@@ -73,18 +73,18 @@ fn loss_of_last_visited_uplink_keeps_home_link() {
     bench.now = at(9000);
     let update = update(&bench.link(CELL, false));
     assert_eq!(bench.paths(), [(ip(HOME), 1)], "at once");
-    assert_eq!((update.source, told(&update)), (ip(HOME), vec![(1, CareOfField::V6(ip(HOME)), true)]));
+    assert_eq!((update.source, bid_options(&update)), (ip(HOME), vec![(1, CareOfField::V6(ip(HOME)), true)]));
     assert_eq!(update.via, Via::Neighbour { link: WIFI, address: ROUTER_MAC }, "over the home link");
     assert!(update.message.lifetime_units > 0);
     bench.acknowledge(&update, Status::MCOA_RETURN_HOME_WITHOUT_NDP);
     assert!(!bench.home_address_on(WIFI), "it is a path among others, though the only one");
     assert_eq!(bench.way_out(), Some(NextHop::Tunnel(TunnelId(1))));
     let refresh = super::update(&bench.wait(54_500));
-    assert_eq!(told(&refresh).len(), 1);
+    assert_eq!(bid_options(&refresh).len(), 1);
     bench.acknowledge(&refresh, Status::MCOA_RETURN_HOME_WITHOUT_NDP);
     bench.link(CELL, true);
     let back = super::update(&bench.advertise(CELL, "2001:db8:2::/64"));
-    assert_eq!((back.source, told(&back).len()), (ip(ON_CELL), 2));
+    assert_eq!((back.source, bid_options(&back).len()), (ip(ON_CELL), 2));
 }
 
 #[test]
@@ -97,8 +97,8 @@ fn visited_uplink_is_registered_from_home() {
     assert!(bench.home_address_on(WIFI));
     bench.link(CELL, true);
     let update = update(&bench.advertise(CELL, "2001:db8:2::/64"));
-    assert_eq!(told(&update).len(), 2);
-    assert!(!bench.home_address_on(WIFI), "until the home agent says who answers for it, nobody does");
+    assert_eq!(bid_options(&update).len(), 2);
+    assert!(!bench.home_address_on(WIFI), "no node defends it before the acknowledgement");
     assert_eq!(
         bench.way_out(),
         Some(NextHop::Gateway { link: WIFI, router: ip("fe80::a") }),
@@ -142,11 +142,11 @@ fn return_home_deregisters_unless_home_and_away() {
 fn black_hole_on_home_link_is_detected() {
     let probe = Some(ProbeConfig { interval: core::time::Duration::from_millis(200), down_after: 3, up_after: 5 });
     let mut bench = bound(MobileRouterConfig { probe, ..both() });
-    let mut told_without = None;
-    while told_without.is_none() && bench.now < at(6000) {
+    let mut update_without = None;
+    while update_without.is_none() && bench.now < at(6000) {
         bench.now = bench.router.deadline().unwrap();
         let outputs = bench.feed(Input::Tick);
-        told_without = updates(&outputs).first().cloned();
+        update_without = updates(&outputs).first().cloned();
         for transmit in transmits(&outputs) {
             let datagram = Datagram::parse(&transmit.bytes).unwrap();
             if datagram.protocol == protocol::ICMPV6 && datagram.source == ip(HOME) {
@@ -160,7 +160,7 @@ fn black_hole_on_home_link_is_detected() {
             }
         }
     }
-    assert_eq!(told(&told_without.unwrap()), [(2, CareOfField::V6(ip(ON_CELL)), false)]);
+    assert_eq!(bid_options(&update_without.unwrap()), [(2, CareOfField::V6(ip(ON_CELL)), false)]);
     assert_eq!(bench.paths()[0], (ip(ON_CELL), 1));
 }
 

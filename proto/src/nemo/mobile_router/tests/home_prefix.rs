@@ -126,13 +126,13 @@ fn mobile_prefix_solicitation_backs_off() {
 fn unsolicited_mobile_prefix_advertisement_is_only_a_hint() {
     let mut bench = TestBed::new(config());
     let identifier = bench.ask();
-    let told = [(HOME, 86_400, 86_400)];
-    let stranger = bench.tell_from(ip("2001:db8::2"), identifier, &told);
+    let prefixes = [(HOME, 86_400, 86_400)];
+    let stranger = bench.tell_from(ip("2001:db8::2"), identifier, &prefixes);
     assert!(matches!(reports(&stranger)[..], [Report::Host(HostReport::Dropped { reason: DropReason::NotForUs, .. })]));
-    let wrong = bench.tell(identifier.wrapping_add(1), &told);
+    let wrong = bench.tell(identifier.wrapping_add(1), &prefixes);
     assert!(matches!(reports(&wrong)[..], [Report::Host(HostReport::Dropped { reason: DropReason::Unsolicited, .. })]));
     assert!(bench.valid().is_empty() && asked(&wrong).is_empty());
-    bench.tell(identifier, &told);
+    bench.tell(identifier, &prefixes);
     bench.now = at(10_000);
     let unsolicited = bench.tell(identifier, &[(HOME, 0, 0)]);
     assert_eq!(asked(&unsolicited).len(), 1, "asks what is new");

@@ -47,8 +47,8 @@ fn status_144_adopts_clock() {
     let (mut bench, first) = asking(config());
     let seconds = 2_208_988_800 + 1_800_000_000_u64;
     let sequence = first.message.sequence;
-    let told = vec![MobilityOption::ReplayProtection(seconds << 32 | first.timestamp().unwrap() & 0xffff_ffff)];
-    let outputs = bench.acknowledge_with(&first, Status::MESSAGE_ID_MISMATCH, AckFlags::ROUTER, sequence, told);
+    let options = vec![MobilityOption::ReplayProtection(seconds << 32 | first.timestamp().unwrap() & 0xffff_ffff)];
+    let outputs = bench.acknowledge_with(&first, Status::MESSAGE_ID_MISMATCH, AckFlags::ROUTER, sequence, options);
     assert_eq!(update(&outputs).timestamp().map(|stamp| stamp >> 32), Some(seconds));
 }
 
@@ -207,11 +207,11 @@ fn path_mtu_is_advertised_in_ra() {
     let outputs = too_big(&mut bench, 1400, &tunnelled(INSIDE, OUTSIDE));
     assert!(reports(&outputs).contains(&&Report::Nemo(NemoReport::PathMtu { remote: home_agent, mtu: 1400 })));
     assert_eq!(bench.tunnel().unwrap().paths[0].mtu, 1360);
-    let told = messages(&outputs).into_iter().find_map(|message| match message {
+    let has_mtu_option = messages(&outputs).into_iter().find_map(|message| match message {
         icmp6::Message::RouterAdvertisement(message) => Some(message.options.contains(&NeighbourOption::Mtu(1360))),
         _ => None,
     });
-    assert_eq!(told, Some(true));
+    assert_eq!(has_mtu_option, Some(true));
 }
 
 const INSIDE: &str = "2001:db8:f00::9";

@@ -53,10 +53,10 @@ fn missing_interface_is_reported_at_start_and_reload() {
     let mut bench = TestBed::new(config());
     bench.link(WIFI, false);
     let outputs = bench.feed(Input::Command(Command::Lifecycle(LifecycleCommand::JournalRestored)));
-    let told = notices(&outputs);
-    assert_eq!(told.len(), 2, "{told:?}");
-    assert!(told[0].starts_with("cell: no such interface (uplink)"), "{told:?}");
-    assert!(told[1].starts_with("lan: no such interface (ingress)"), "{told:?}");
+    let missing = notices(&outputs);
+    assert_eq!(missing.len(), 2, "{missing:?}");
+    assert!(missing[0].starts_with("cell: no such interface (uplink)"), "{missing:?}");
+    assert!(missing[1].starts_with("lan: no such interface (ingress)"), "{missing:?}");
     assert_eq!((state(&bench, "wifi").as_str(), state(&bench, "cell").as_str()), ("down", "no such interface"));
     assert_eq!(state(&bench, "lan"), "no such interface");
 
@@ -67,5 +67,5 @@ fn missing_interface_is_reported_at_start_and_reload() {
     let mut renamed = config();
     renamed.ingress[0].interface = "lan9".to_owned();
     let outputs = bench.feed(Input::Command(Command::MobileRouter(MobileRouterCommand::Reload(Box::new(renamed)))));
-    assert!(matches!(notices(&outputs)[..], [told] if told.starts_with("lan9: no such interface (ingress)")));
+    assert!(matches!(notices(&outputs)[..], [notice] if notice.starts_with("lan9: no such interface (ingress)")));
 }

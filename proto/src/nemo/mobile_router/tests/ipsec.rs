@@ -56,7 +56,7 @@ fn answer(update: &Update) -> (Header, Vec<u8>) {
     (header, message.emit(update.home_agent, home))
 }
 
-fn hear(bench: &mut TestBed, header: &Header, protocol: u8, payload: &[u8]) -> Vec<Output> {
+fn receive(bench: &mut TestBed, header: &Header, protocol: u8, payload: &[u8]) -> Vec<Output> {
     let bytes = ip6::emit(header, protocol, payload);
     bench.feed(Input::Packet(Packet { link: WIFI, sender: Some(ROUTER_MAC), bytes }))
 }
@@ -84,7 +84,7 @@ fn update_in_esp_has_alternate_care_of_address() {
     assert_eq!((first.source, first.care_of()), (ip(CARE_OF), vec![ip(CARE_OF)]));
     let (header, payload) = answer(&first);
     let sealed = pair().to_mobile_router.seal(9, protocol::MOBILITY, &payload);
-    hear(&mut bench, &header, protocol::ESP, &sealed);
+    receive(&mut bench, &header, protocol::ESP, &sealed);
     assert_eq!(bench.paths(), [(ip(CARE_OF), 1)]);
     let (goodbye, number) = opened(&bench.feed(Input::Command(Command::Lifecycle(LifecycleCommand::Stop))));
     assert_eq!((goodbye.message.lifetime_units, goodbye.care_of()), (0, vec![ip(CARE_OF)]));
@@ -95,18 +95,18 @@ fn update_in_esp_has_alternate_care_of_address() {
 fn unprotected_acknowledgements_are_dropped() {
     let (mut bench, first) = asking();
     let (header, payload) = answer(&first);
-    let outputs = hear(&mut bench, &header, protocol::MOBILITY, &payload);
+    let outputs = receive(&mut bench, &header, protocol::MOBILITY, &payload);
     assert_eq!(dropped(&outputs), [DropReason::NotAuthenticated]);
     let back = pair().to_home_agent.seal(1, protocol::MOBILITY, &payload);
-    assert_eq!(dropped(&hear(&mut bench, &header, protocol::ESP, &back)), [DropReason::NoAssociation]);
+    assert_eq!(dropped(&receive(&mut bench, &header, protocol::ESP, &back)), [DropReason::NoAssociation]);
     let mut forged = pair().to_mobile_router.seal(1, protocol::MOBILITY, &payload);
     forged[12] ^= 1;
-    assert_eq!(dropped(&hear(&mut bench, &header, protocol::ESP, &forged)), [DropReason::BadAuthenticator]);
+    assert_eq!(dropped(&receive(&mut bench, &header, protocol::ESP, &forged)), [DropReason::BadAuthenticator]);
     let sealed = pair().to_mobile_router.seal(1, protocol::MOBILITY, &payload);
     let stranger = Header { source: ip("2001:db8::bad"), ..header };
-    assert!(hear(&mut bench, &stranger, protocol::ESP, &sealed).is_empty(), "not from a home agent of ours");
+    assert!(receive(&mut bench, &stranger, protocol::ESP, &sealed).is_empty(), "not from a configured home agent");
     let elsewhere = header.with_routing_home(ip("2001:db8::101"));
-    assert!(hear(&mut bench, &elsewhere, protocol::ESP, &sealed).is_empty(), "somebody else's");
+    assert!(receive(&mut bench, &elsewhere, protocol::ESP, &sealed).is_empty(), "not to the own home address");
     assert!(bench.paths().is_empty());
 }
 
@@ -114,13 +114,13 @@ fn unprotected_acknowledgements_are_dropped() {
 fn binding_error_needs_no_esp() {
     let (mut bench, first) = asking();
     let (header, payload) = answer(&first);
-    hear(&mut bench, &header, protocol::ESP, &pair().to_mobile_router.seal(1, protocol::MOBILITY, &payload));
+    receive(&mut bench, &header, protocol::ESP, &pair().to_mobile_router.seal(1, protocol::MOBILITY, &payload));
     let status = mobility::ErrorStatus::UNKNOWN_BINDING;
     let error = mobility::Message::BindingError { status, home_address: ip("2001:db8::100") };
     let (home_agent, care_of) = (ip("2001:db8::1"), ip(CARE_OF));
     bench.now = at(10_000);
     let payload = error.emit(home_agent, care_of);
-    let outputs = hear(&mut bench, &Header::new(home_agent, care_of), protocol::MOBILITY, &payload);
+    let outputs = receive(&mut bench, &Header::new(home_agent, care_of), protocol::MOBILITY, &payload);
     opened(&outputs);
 }
 
@@ -129,7 +129,7 @@ fn mobile_prefix_discovery_uses_esp() {
     let (mut bench, first) = asking();
     let (header, payload) = answer(&first);
     let outputs =
-        hear(&mut bench, &header, protocol::ESP, &pair().to_mobile_router.seal(1, protocol::MOBILITY, &payload));
+        receive(&mut bench, &header, protocol::ESP, &pair().to_mobile_router.seal(1, protocol::MOBILITY, &payload));
     let sealed = transmits(&outputs).into_iter().find_map(|transmit| {
         let datagram = Datagram::parse(&transmit.bytes).unwrap();
         (datagram.protocol == protocol::ESP).then(|| (datagram.header, datagram.payload.to_vec()))
@@ -139,9 +139,13 @@ fn mobile_prefix_discovery_uses_esp() {
     assert_eq!((opened.protocol, asked.home_address), (protocol::ICMPV6, Some(ip("2001:db8::100"))));
     let identifier = u16::from_be_bytes([opened.payload[4], opened.payload[5]]);
     let options = vec![information("2001:db8::/64")];
-    let told = icmp6::Message::MobilePrefixAdvertisement { identifier, managed: false, other: false, options };
-    let told = told.emit(ip("2001:db8::1"), ip("2001:db8::100"));
-    assert_eq!(dropped(&hear(&mut bench, &header, protocol::ICMPV6, &told)), [DropReason::NotAuthenticated]);
-    let outputs = hear(&mut bench, &header, protocol::ESP, &pair().to_mobile_router.seal(2, protocol::ICMPV6, &told));
+    let advertisement = icmp6::Message::MobilePrefixAdvertisement { identifier, managed: false, other: false, options };
+    let advertisement = advertisement.emit(ip("2001:db8::1"), ip("2001:db8::100"));
+    assert_eq!(
+        dropped(&receive(&mut bench, &header, protocol::ICMPV6, &advertisement)),
+        [DropReason::NotAuthenticated]
+    );
+    let outputs =
+        receive(&mut bench, &header, protocol::ESP, &pair().to_mobile_router.seal(2, protocol::ICMPV6, &advertisement));
     assert_eq!(reports(&outputs)[0].name(), "home_prefixes");
 }

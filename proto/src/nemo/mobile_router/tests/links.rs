@@ -1,5 +1,4 @@
-//! Links on which somebody means no good: addresses disputed without end, false routers, and the home prefix where it does
-//! not belong.
+//! Links with an attacker: permanent address conflicts, forged routers, and the home prefix on a visited link.
 
 use super::*;
 
@@ -42,7 +41,7 @@ fn repeated_dad_failure_is_retried_with_backoff() {
         assert!(!tried.contains(&formed(&bench)));
         tried.push(formed(&bench));
     }
-    assert_eq!(notices, 1, "told once");
+    assert_eq!(notices, 1, "reported once");
     bench.wait(now + 1000);
     assert!(bench.router.uplinks[0].care_of().is_some(), "free, and kept");
 }
@@ -75,7 +74,7 @@ fn second_router_is_used_only_after_the_first_is_lost() {
     }
     bench.router_advertisement(WIFI, ip("fe80::bad"), "2001:db8:bad::/64", 1800);
     let outputs = bench.wait(bench.now.as_micros() / 1000 + 300);
-    assert_eq!(update(&outputs).care_of(), [ip("2001:db8:bad::ff:fe00:2")], "nobody has answered for the first");
+    assert_eq!(update(&outputs).care_of(), [ip("2001:db8:bad::ff:fe00:2")], "the first has not answered NUD");
 }
 
 #[test]

@@ -64,8 +64,8 @@ fn bulk_update_lists_all_uplinks_with_priorities() {
     let outputs = bench.advertise(CELL, "2001:db8:2::/64");
     let update = update(&outputs);
     assert!(update.message.flags.overwrite());
-    let told: Vec<_> = update.bid_options().iter().map(|identifier| (identifier.bid, identifier.priority)).collect();
-    assert_eq!(told, [(Bid(1), 1), (Bid(2), 2)]);
+    let bids: Vec<_> = update.bid_options().iter().map(|identifier| (identifier.bid, identifier.priority)).collect();
+    assert_eq!(bids, [(Bid(1), 1), (Bid(2), 2)]);
     assert_eq!(update.care_of(), [ip(ON_WIFI), ip(ON_CELL)]);
     bench.acknowledge(&update, Status::ACCEPTED);
     assert_eq!(bench.paths(), [(ip(ON_WIFI), 1), (ip(ON_CELL), 0)]);
@@ -125,10 +125,10 @@ fn flow_bindings_are_requested_for_registered_uplinks() {
     bench.now = at(2000);
     bench.link(CELL, true);
     let both = update(&bench.advertise(CELL, "2001:db8:2::/64"));
-    let mut told = flows(&both);
-    assert_eq!(told.len(), 2);
-    told[1].status = FlowIdentification::PROHIBITED;
-    let notices = answer_flows(&mut bench, &both, told);
+    let mut answered_flows = flows(&both);
+    assert_eq!(answered_flows.len(), 2);
+    answered_flows[1].status = FlowIdentification::PROHIBITED;
+    let notices = answer_flows(&mut bench, &both, answered_flows);
     assert_eq!(notices, ["the home agent rejects flow 2: status 128 (administratively prohibited)"], "RFC 6089 §5.2.6");
     for (answered, notices) in [
         (1, &["the home agent rejects flow 2: status 129 (rejected)"][..]),
@@ -139,14 +139,14 @@ fn flow_bindings_are_requested_for_registered_uplinks() {
         let update = update(
             &bench.feed(Input::Command(Command::MobileRouter(MobileRouterCommand::ReloadFlows(config.flows.clone())))),
         );
-        let told = flows(&update).into_iter().take(answered).collect();
-        assert_eq!(answer_flows(&mut bench, &update, told), notices, "{answered} answered");
+        let in_acknowledgement = flows(&update).into_iter().take(answered).collect();
+        assert_eq!(answer_flows(&mut bench, &update, in_acknowledgement), notices, "{answered} answered");
     }
     for flows in [Vec::new(), config.flows] {
         bench.now = bench.now + Duration::from_secs(5);
         let update =
             update(&bench.feed(Input::Command(Command::MobileRouter(MobileRouterCommand::ReloadFlows(flows)))));
-        assert!(answer_flows(&mut bench, &update, Vec::new()).is_empty(), "told before");
+        assert!(answer_flows(&mut bench, &update, Vec::new()).is_empty(), "reported before");
     }
 }
 
@@ -167,8 +167,8 @@ fn load_sharing_uses_weights_and_flow_bindings_their_bid() {
     bench.now = at(9000);
     config.flows[0].bid = Bid(1);
     let outputs = bench.feed(Input::Command(Command::MobileRouter(MobileRouterCommand::ReloadFlows(config.flows))));
-    let told = update(&outputs).message.options;
-    let flow = told.iter().find_map(|option| match option {
+    let options = update(&outputs).message.options;
+    let flow = options.iter().find_map(|option| match option {
         MobilityOption::FlowIdentification(FlowIdentification { fid, bids, .. }) => Some((fid.0, bids.clone())),
         _ => None,
     });

@@ -112,7 +112,7 @@ impl TestBed {
         bench
     }
 
-    /// Feeds `input` now; what came out, in order. The host obeys.
+    /// Feeds `input` now; the outputs, in order. The host applies them.
     fn feed(&mut self, input: Input) -> Vec<Output> {
         let mut out = Outbox::new();
         self.router.handle(self.now, &input, &mut out);
@@ -175,12 +175,13 @@ impl TestBed {
     /// A router answers that it is reachable.
     fn confirm_router(&mut self, link: LinkId, router: Ipv6Addr) -> Vec<Output> {
         let (options, overrides) = (vec![NeighbourOption::TargetLinkAddress(ROUTER_MAC)], true);
-        let told = NeighbourAdvertisement { router: true, solicited: true, overrides, target: router, options };
+        let advertisement =
+            NeighbourAdvertisement { router: true, solicited: true, overrides, target: router, options };
         let own = LinkAddress([2, 0, 0, 0, 0, link.0 as u8]).link_local();
-        self.neighbour(link, router, own, &icmp6::Message::NeighbourAdvertisement(told))
+        self.neighbour(link, router, own, &icmp6::Message::NeighbourAdvertisement(advertisement))
     }
 
-    /// A neighbour discovery message from somebody else.
+    /// A neighbour discovery message of another node.
     fn neighbour(
         &mut self,
         link: LinkId,

@@ -1,4 +1,4 @@
-//! Another ingress prefix after a reload: nodes are told at once that the former one is withdrawn (RFC 9096 §3.5).
+//! Another ingress prefix after a reload: the former one is withdrawn at once (RFC 9096 §3.5).
 
 use super::*;
 use crate::contract::command::{LifecycleCommand, MobileRouterCommand};
@@ -15,14 +15,14 @@ fn renumbered() -> Box<MobileRouterConfig> {
 }
 
 /// Valid and preferred lifetimes of `prefix` in the Router Advertisements among `outputs`.
-fn told(outputs: &[Output], prefix: &str) -> Vec<(u32, u32)> {
-    let advertised = messages(outputs).into_iter().filter_map(|message| match message {
+fn advertised(outputs: &[Output], prefix: &str) -> Vec<(u32, u32)> {
+    let options = messages(outputs).into_iter().filter_map(|message| match message {
         icmp6::Message::RouterAdvertisement(message) => Some(message.options),
         _ => None,
     });
-    let lifetimes = advertised.flatten().filter_map(|option| match option {
-        NeighbourOption::PrefixInformation { prefix: one, valid, preferred, autonomous: true, .. }
-            if one == net(prefix) =>
+    let lifetimes = options.flatten().filter_map(|option| match option {
+        NeighbourOption::PrefixInformation { prefix: advertised, valid, preferred, autonomous: true, .. }
+            if advertised == net(prefix) =>
         {
             Some((valid, preferred))
         }
@@ -38,12 +38,12 @@ fn former_ingress_prefix_is_withdrawn_in_ra() {
     bench.attach(WIFI, "2001:db8:1::/64");
     bench.wait(60_000);
     let outputs = bench.feed(Input::Command(Command::MobileRouter(MobileRouterCommand::Reload(renumbered()))));
-    assert_eq!(told(&outputs, FORMER), [(0, 0)]);
-    assert!(matches!(told(&outputs, CURRENT)[..], [(valid, preferred)] if valid > 0 && preferred > 0));
+    assert_eq!(advertised(&outputs, FORMER), [(0, 0)]);
+    assert!(matches!(advertised(&outputs, CURRENT)[..], [(valid, preferred)] if valid > 0 && preferred > 0));
     let outputs = bench.wait(61_000);
-    assert_eq!(told(&outputs, FORMER), [(0, 0); 2], "told three times within a second");
+    assert_eq!(advertised(&outputs, FORMER), [(0, 0); 2], "withdrawn three times within a second");
     let outputs = bench.wait(8_000_000);
-    assert!(told(&outputs, FORMER).len() > 100, "and for longer than the two hours that nodes keep it");
+    assert!(advertised(&outputs, FORMER).len() > 100, "for longer than the two hours that nodes keep it");
     assert!(
         bench.plan.find(&Key::JournalRecord(JournalKey::CareOfPrefix(net(FORMER)))).is_some(),
         "a later run tells of it too"
@@ -61,8 +61,8 @@ fn prefix_configured_again_is_advertised() {
     bench.wait(60_000);
     bench.feed(Input::Command(Command::MobileRouter(MobileRouterCommand::Reload(renumbered()))));
     let outputs = bench.feed(Input::Command(Command::MobileRouter(MobileRouterCommand::Reload(Box::new(config())))));
-    assert!(matches!(told(&outputs, FORMER)[..], [(valid, preferred)] if valid > 0 && preferred > 0));
-    assert_eq!(told(&outputs, CURRENT), [(0, 0)]);
+    assert!(matches!(advertised(&outputs, FORMER)[..], [(valid, preferred)] if valid > 0 && preferred > 0));
+    assert_eq!(advertised(&outputs, CURRENT), [(0, 0)]);
     assert!(bench.plan.find(&Key::JournalRecord(JournalKey::CareOfPrefix(net(FORMER)))).is_none());
 }
 
@@ -82,8 +82,8 @@ fn prefix_of_previous_run_is_withdrawn_unless_configured() {
     ]))));
     bench.link(LAN, true);
     let outputs = bench.wait(60_000);
-    assert!(told(&outputs, FORMER).iter().all(|(valid, preferred)| *valid > 0 && *preferred > 0));
-    assert!(told(&outputs, CURRENT).contains(&(0, 0)));
+    assert!(advertised(&outputs, FORMER).iter().all(|(valid, preferred)| *valid > 0 && *preferred > 0));
+    assert!(advertised(&outputs, CURRENT).contains(&(0, 0)));
 }
 
 #[test]
@@ -93,5 +93,5 @@ fn removed_ingress_interface_withdraws_its_prefix() {
     bench.wait(60_000);
     let without = MobileRouterConfig { ingress: Vec::new(), ..config() };
     let outputs = bench.feed(Input::Command(Command::MobileRouter(MobileRouterCommand::Reload(Box::new(without)))));
-    assert_eq!(told(&outputs, FORMER), [(0, 0)]);
+    assert_eq!(advertised(&outputs, FORMER), [(0, 0)]);
 }

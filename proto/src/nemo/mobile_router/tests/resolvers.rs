@@ -33,10 +33,11 @@ impl TestBed {
     }
 }
 
-/// Resolvers and their lifetimes, and search domains and theirs, in the last advertisement sent inside.
-type Told = (Vec<(Ipv6Addr, u32)>, Vec<(String, u32)>);
+/// RDNSS and DNSSL entries of a Router Advertisement, with their lifetimes in seconds.
+type DnsOptions = (Vec<(Ipv6Addr, u32)>, Vec<(String, u32)>);
 
-fn told(outputs: &[Output]) -> Told {
+/// The DNS options of the last Router Advertisement among `outputs`.
+fn dns_options(outputs: &[Output]) -> DnsOptions {
     let last = messages(outputs).into_iter().rev().find_map(|message| match message {
         icmp6::Message::RouterAdvertisement(message) => Some(message),
         _ => None,
@@ -63,16 +64,20 @@ fn rdnss_of_uplinks_is_advertised_and_withdrawn() {
     bench.link(WIFI, true);
     let outputs = bench.resolvers_at(WIFI, "fe80::1", "2001:db8:1::/64", &[FIRST, "fe80::1", "fd00::53"]);
     let only = vec![(ip(FIRST), 30)];
-    assert_eq!(told(&outputs), (only, vec![("example.org".to_owned(), 30)]), "none that only visitors reach");
+    assert_eq!(
+        dns_options(&outputs),
+        (only, vec![("example.org".to_owned(), 30)]),
+        "no resolver of link-local or unique local scope"
+    );
     bench.now = at(1000);
     bench.resolvers_at(WIFI, "fe80::2", "2001:db8:2::/64", &[SECOND]);
     let outputs = bench.wait(1300);
-    assert_eq!(told(&outputs).0, [(ip(SECOND), 30), (ip(FIRST), 0)]);
-    assert_eq!(told(&outputs).1, [("example.org".to_owned(), 30)], "told by both");
+    assert_eq!(dns_options(&outputs).0, [(ip(SECOND), 30), (ip(FIRST), 0)]);
+    assert_eq!(dns_options(&outputs).1, [("example.org".to_owned(), 30)], "advertised by both");
     bench.now = at(32_000);
     let outputs = bench.resolvers_at(WIFI, "fe80::2", "2001:db8:2::/64", &[SECOND]);
     let outputs = if transmits(&outputs).is_empty() { bench.wait(45_000) } else { outputs };
-    assert_eq!(told(&outputs).0, [(ip(SECOND), 30)], "no node can still believe in the first");
+    assert_eq!(dns_options(&outputs).0, [(ip(SECOND), 30)], "the lifetime of the first has ended");
 }
 
 #[test]
@@ -84,9 +89,13 @@ fn rdnss_expires_without_any_network() {
     bench.wait(10_000);
     bench.link(WIFI, false);
     let outputs = bench.wait(27_000);
-    assert!(matches!(told(&outputs).0[..], [(_, lifetime)] if (1..30).contains(&lifetime)), "{:?}", told(&outputs));
+    assert!(
+        matches!(dns_options(&outputs).0[..], [(_, lifetime)] if (1..30).contains(&lifetime)),
+        "{:?}",
+        dns_options(&outputs)
+    );
     let outputs = bench.wait(80_000);
-    assert_eq!(told(&outputs), (Vec::new(), Vec::new()));
+    assert_eq!(dns_options(&outputs), (Vec::new(), Vec::new()));
 }
 
 #[test]
@@ -98,9 +107,9 @@ fn rdnss_of_all_uplinks_keeps_order_and_lifetimes() {
     }
     bench.resolvers_at(CELL, "fe80::2", "2001:db8:2::/64", &[SECOND]);
     let outputs = bench.resolvers_at(WIFI, "fe80::1", "2001:db8:1::/64", &[FIRST, SECOND]);
-    assert_eq!(told(&outputs).0, [(ip(FIRST), 30), (ip(SECOND), 30)]);
+    assert_eq!(dns_options(&outputs).0, [(ip(FIRST), 30), (ip(SECOND), 30)]);
     let outputs = bench.wait(50_000);
-    assert!(matches!(told(&outputs).0[..], [(_, lifetime), (_, other)] if lifetime < 30 && other < 30));
+    assert!(matches!(dns_options(&outputs).0[..], [(_, lifetime), (_, other)] if lifetime < 30 && other < 30));
 }
 
 #[test]
@@ -112,14 +121,14 @@ fn configured_rdnss_replaces_learned() {
     bench.link(WIFI, true);
     bench.resolvers_at(WIFI, "fe80::1", "2001:db8:1::/64", &[FIRST]);
     let outputs = bench.link(LAN, true);
-    assert_eq!(told(&outputs), (vec![(ip("2001:db8::53"), 30)], vec![("fleet.example".to_owned(), 30)]));
+    assert_eq!(dns_options(&outputs), (vec![(ip("2001:db8::53"), 30)], vec![("fleet.example".to_owned(), 30)]));
     set.ingress[0].dns = Some(Vec::new());
     set.ingress[0].search_domains = None;
     let outputs = bench.feed(Input::Command(Command::MobileRouter(MobileRouterCommand::Reload(Box::new(set)))));
-    assert_eq!(told(&outputs).0, [(ip("2001:db8::53"), 0)]);
-    assert_eq!(told(&outputs).1, [("example.org".to_owned(), 30), ("fleet.example".to_owned(), 0)]);
+    assert_eq!(dns_options(&outputs).0, [(ip("2001:db8::53"), 0)]);
+    assert_eq!(dns_options(&outputs).1, [("example.org".to_owned(), 30), ("fleet.example".to_owned(), 0)]);
     let outputs = bench.feed(Input::Command(Command::Lifecycle(LifecycleCommand::Stop)));
-    assert!(told(&outputs).1.iter().all(|(_, lifetime)| *lifetime == 0), "none is left at the end");
+    assert!(dns_options(&outputs).1.iter().all(|(_, lifetime)| *lifetime == 0), "a stop withdraws them");
 }
 
 #[test]
@@ -130,5 +139,5 @@ fn unique_local_rdnss_needs_care_of_prefixes() {
     bench.link(LAN, true);
     bench.link(WIFI, true);
     let outputs = bench.resolvers_at(WIFI, "fe80::1", "2001:db8:1::/64", &["fd00::53"]);
-    assert_eq!(told(&outputs).0, [(ip("fd00::53"), 30)]);
+    assert_eq!(dns_options(&outputs).0, [(ip("fd00::53"), 30)]);
 }
