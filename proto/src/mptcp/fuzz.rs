@@ -151,7 +151,7 @@ impl Harness {
         };
         let now = self.now;
         if let Some(link) = self.links.get_mut(&link).filter(|link| link.up) {
-            // What is over is forgotten: a router that is back has to say everything anew.
+            // Expired state is dropped: a router that is back has to advertise all of it again.
             link.routers.retain(|_, router| router.expires > now);
             let router = link.routers.entry(source).or_default();
             (router.expires, router.unreachable) = (now + seconds(lifetime.into()), false);
@@ -320,9 +320,9 @@ impl Harness {
     fn check_stable_state(&mut self) {
         self.puts_to_refuse = 0;
         for token in std::mem::take(&mut self.tokens) {
-            let nowhere = SocketAddrV6::new(Ipv6Addr::UNSPECIFIED, 0, 0, 0);
+            let unspecified = SocketAddrV6::new(Ipv6Addr::UNSPECIFIED, 0, 0, 0);
             let change = SubflowEventKind::ConnectionClosed;
-            let event = SubflowEvent { token, kind: change, local: nowhere, remote: nowhere, error: 0 };
+            let event = SubflowEvent { token, kind: change, local: unspecified, remote: unspecified, error: 0 };
             self.feed(Input::Subflow(event));
         }
         self.wait(STABLE_TIME);

@@ -211,19 +211,19 @@ fn a_deprecated_endpoint_stays_until_another_subflow_exists() {
 
 #[test]
 fn a_deprecated_endpoint_is_removed_when_home_is_usable() {
-    let told = |home: u32| [("2001:db8:f00::/64", home, 1200), ("2001:db8:a00::/64", 0, 0)];
+    let prefixes = |home: u32| [("2001:db8:f00::/64", home, 1200), ("2001:db8:a00::/64", 0, 0)];
     let mut bench = in_mobile_network();
     bench.subflow(1, HOME, SubflowEventKind::ConnectionEstablished);
     bench.subflow(1, CARE_OF, SubflowEventKind::SubflowEstablished);
     // The kernel reports each address, before or after the advertisement.
     bench.address(LAN, CARE_OF, AddressState::Deprecated);
     bench.wait(5);
-    bench.advertise(LAN, 600, &told(0));
+    bench.advertise(LAN, 600, &prefixes(0));
     bench.wait(5);
     bench.address(LAN, HOME, AddressState::Deprecated);
     bench.wait(500);
     assert_eq!(bench.endpoints(), ["2001:db8:a00::5 b s", "2001:db8:f00::5 b"], "REMOVE_ADDR could not be sent");
-    bench.advertise(LAN, 600, &told(600));
+    bench.advertise(LAN, 600, &prefixes(600));
     bench.address(LAN, HOME, AddressState::Preferred);
     assert_eq!(bench.endpoints(), ["2001:db8:f00::5 b"], "REMOVE_ADDR goes through the tunnel");
 }

@@ -280,7 +280,7 @@ mod tests {
         let mut exploration = Exploration::new(Time::ZERO, None);
         let first = exploration.record_sent(Time::ZERO, pair(0, 0), &mut entropy)[0];
         let second = exploration.record_sent(Time::ZERO, pair(1, 1), &mut entropy);
-        assert_eq!(second[1], first, "earlier ones are told of again");
+        assert_eq!(second[1], first, "earlier probes are listed again");
         let later = Time::ZERO + Duration::from_millis(90);
         assert_eq!(exploration.round_trip(later, &[first]), Some(Duration::from_millis(90)));
         let made_up = ProbeRecord { nonce: Nonce(first.nonce.0 ^ 1), ..first };

@@ -129,7 +129,7 @@ mod tests {
         let ulids = AddressPair { local: "2001:db8::1".parse().unwrap(), peer: "2001:db8::2".parse().unwrap() };
         let context = ContextId { ulids, fork: Fork::NONE };
         let (out, into) = (TrafficCount::default(), TrafficCount::default());
-        let mut told = Activity {
+        let mut activity = Activity {
             context,
             last_sent: None,
             last_received: None,
@@ -141,14 +141,14 @@ mod tests {
         for (direction, second) in packets {
             let time = Some(at(*second));
             if *direction == '>' {
-                (told.last_sent, told.unanswered_since, told.unreturned_since) =
-                    (time, told.unanswered_since.or(time), None);
+                (activity.last_sent, activity.unanswered_since, activity.unreturned_since) =
+                    (time, activity.unanswered_since.or(time), None);
             } else {
-                (told.last_received, told.unreturned_since, told.unanswered_since) =
-                    (time, told.unreturned_since.or(time), None);
+                (activity.last_received, activity.unreturned_since, activity.unanswered_since) =
+                    (time, activity.unreturned_since.or(time), None);
             }
         }
-        told
+        activity
     }
 
     fn after(packets: &[(char, u64)]) -> ReapTimers {

@@ -301,7 +301,7 @@ mod tests {
     #[test]
     fn an_hba_set_proves_its_members_and_a_cga_key_all_it_signs() {
         let (set, ulid) = announced(None, &[ip(OTHER)]);
-        assert_eq!(set.locators.len(), 2, "the third is nobody's");
+        assert_eq!(set.locators.len(), 2, "the third has no proof");
         assert_eq!(check(&set.options, ulid, &mut budget()), Ok(()));
         for key in [rsa_key(), p256_key()] {
             let (signed, ulid) = announced(Some(key), &[ip(OTHER)]);

@@ -308,9 +308,10 @@ impl Shim {
         let new = self.announcement(ulid);
         let Some(context) = self.contexts.get(index) else { return pairs };
         let Some(peer) = &context.peer else { return pairs };
-        let told = context.announced.locators.iter().copied().chain([ulid]).map(|local| (local, false));
-        let untold = new.locators.iter().filter(|local| !context.announced.locators.contains(local) && **local != ulid);
-        for (local, last) in told.chain(untold.map(|local| (*local, true))) {
+        let announced = context.announced.locators.iter().copied().chain([ulid]).map(|local| (local, false));
+        let unannounced =
+            new.locators.iter().filter(|local| !context.announced.locators.contains(local) && **local != ulid);
+        for (local, last) in announced.chain(unannounced.map(|local| (*local, true))) {
             if self.uplinks.is_usable(local) {
                 let ours = self.uplinks.preference(local, &self.config.preferences);
                 let unlisted = PairRank { last_resort: true, ..PairRank::of(ours, LocatorPreference::default()) };

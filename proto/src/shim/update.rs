@@ -61,9 +61,9 @@ impl Shim {
         let Some(ulid) = self.contexts.get(index).map(|context| context.id.ulids.local) else { return false };
         let new = self.announcement(ulid);
         let Some(context) = self.contexts.get(index).filter(|context| context.is_established()) else { return false };
-        let told = context.pending_update.as_ref().map_or(&context.announced, |update| &update.announcement);
+        let announced = context.pending_update.as_ref().map_or(&context.announced, |update| &update.announcement);
         // A pending update may have arrived, even if the new list equals the one acknowledged before.
-        if (&told.locators, &told.preferences) == (&new.locators, &new.preferences) {
+        if (&announced.locators, &announced.preferences) == (&new.locators, &new.preferences) {
             return false;
         }
         let nonce = Nonce(self.entropy.next_u64() as u32);

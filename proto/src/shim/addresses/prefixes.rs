@@ -181,7 +181,7 @@ mod tests {
         prefixes.handle_advertisement(at(10), &advertisement(A, 0, 0, true));
         assert_eq!(valid(&prefixes), [7210]);
         let (_, lifetimes) = prefixes.iter().next().unwrap();
-        assert_eq!(lifetimes.preferred_until, at(10), "but deprecate it, everybody may");
+        assert_eq!(lifetimes.preferred_until, at(10), "an unauthenticated RA may deprecate it");
         prefixes.handle_advertisement(at(20), &advertisement(A, 5, 5, true));
         assert_eq!(valid(&prefixes), [7210], "what remains does not grow");
         prefixes.handle_advertisement(at(30), &advertisement(A, 8000, 8000, true));

@@ -72,7 +72,7 @@ impl Bench {
     }
 
     fn execute(&mut self, output: Output, inputs: &mut VecDeque<Input>) {
-        let told = |link, address, state| Input::Address(AddressEvent { link, address, state });
+        let event = |link, address, state| Input::Address(AddressEvent { link, address, state });
         match output {
             Output::Put(put) => {
                 let fresh = self.plan.put(put.item.clone()).is_none();
@@ -81,14 +81,14 @@ impl Bench {
                     && fresh
                 {
                     assert!(detect);
-                    inputs.push_back(told(link, address, AddressState::Tentative));
-                    inputs.push_back(told(link, address, self.detect_duplicate(address)));
+                    inputs.push_back(event(link, address, AddressState::Tentative));
+                    inputs.push_back(event(link, address, self.detect_duplicate(address)));
                 }
             }
             Output::Drop(key) => {
                 self.plan.drop(&key);
                 if let Key::Address(link, address) = key {
-                    inputs.push_back(told(link, address, AddressState::Removed));
+                    inputs.push_back(event(link, address, AddressState::Removed));
                 }
             }
             Output::Report(report) => self.reports.push(report),
@@ -254,12 +254,12 @@ fn dad_failure_raises_the_collision_count() {
     assert!(made.iter().all(|address| hba::verify(&set, *address).is_ok()), "all have the same collision count");
     assert!(made.iter().all(|address| !bench.taken.contains(address)));
     assert_eq!(bench.shim.identities.announce(made[1]).locators, made);
-    let told = bench
+    let conflicts = bench
         .reports
         .iter()
         .filter(|report| matches!(report, Report::Link(LinkReport::DuplicateAddress { .. })))
         .count();
-    assert_eq!(told, 1);
+    assert_eq!(conflicts, 1);
 }
 
 #[test]

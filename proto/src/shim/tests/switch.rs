@@ -34,7 +34,7 @@ impl EstablishedPeer {
         self.bench.wait(60_000);
         let sent = Some(self.bench.now - Duration::from_secs(59));
         let (context, none) = (self.installed.id, TrafficCount::default());
-        let told = Activity {
+        let activity = Activity {
             context,
             last_sent: sent,
             last_received: None,
@@ -43,7 +43,7 @@ impl EstablishedPeer {
             tx: none,
             rx: none,
         };
-        self.bench.feed(&Input::Activity(told))
+        self.bench.feed(&Input::Activity(activity))
     }
 
     /// Receives a probe in state Operational that reports these probes.
@@ -115,8 +115,9 @@ fn use_path_without_probe_report_is_abandoned_with_a_notice() {
     let mut outputs = two.use_path(wanted);
     outputs.extend(two.bench.wait(5000));
     assert_eq!(probes(&outputs).len(), 4);
-    let told = outputs.iter().any(|output| matches!(output, Output::Report(Report::Host(HostReport::Notice { .. }))));
-    assert!(told && installed_path(&outputs).is_none());
+    let has_notice =
+        outputs.iter().any(|output| matches!(output, Output::Report(Report::Host(HostReport::Notice { .. }))));
+    assert!(has_notice && installed_path(&outputs).is_none());
 }
 
 #[test]
@@ -244,7 +245,7 @@ fn an_unanswered_context_check_starts_exploration() {
     assert!(asked.iter().all(|(pair, _)| *pair == present), "it stays on the pair, but probes");
     // Packets with the ULIDs keep arriving.
     let (context, none, now) = (two.installed.id, TrafficCount::default(), Some(two.bench.now));
-    let told = Activity {
+    let activity = Activity {
         context,
         last_sent: now,
         last_received: now,
@@ -253,7 +254,7 @@ fn an_unanswered_context_check_starts_exploration() {
         tx: none,
         rx: none,
     };
-    two.bench.feed(&Input::Activity(told));
+    two.bench.feed(&Input::Activity(activity));
     let outputs = two.bench.wait(6_000);
     assert!(outputs.iter().any(|output| matches!(output, Output::Report(Report::Shim(ShimReport::PathLost { .. })))));
     assert!(probes(&outputs).iter().any(|(pair, _)| *pair == other), "the other pair is probed too");
