@@ -36,7 +36,7 @@ fn is_loaded(host: &Host, rules: &str) -> bool {
     nft.wait().unwrap().success()
 }
 
-fn obey(side: &mut TunnelEnd, hooks: Hooks) {
+fn set_hooks(side: &mut TunnelEnd, hooks: Hooks) {
     assert!(side.act(|tunnels| tunnels.set_firewall_hooks(hooks, false)).unwrap());
 }
 
@@ -58,7 +58,7 @@ fn home_agent_fast_path_respects_the_firewall() {
     assert!(sent_on(&mut testbed.ha) > 0);
     // The mobile networks are inside; the rules come while the flow is known to the fast path.
     load(&testbed.ha.host, &rules("nemo0"));
-    obey(&mut testbed.ha, BOTH);
+    set_hooks(&mut testbed.ha, BOTH);
     let before = sent_on(&mut testbed.ha);
     let unsolicited = testbed.cn.udp(&format!("[{CN}]:5001"));
     for state in ["reachable", "stale", "permanent", "flush"] {
@@ -76,7 +76,7 @@ fn home_agent_fast_path_respects_the_firewall() {
     assert_eq!(sent_on(&mut testbed.ha), before);
     // Without a firewall the fast path takes packets again.
     load(&testbed.ha.host, "");
-    obey(&mut testbed.ha, NONE);
+    set_hooks(&mut testbed.ha, NONE);
     for _ in 0..5 {
         assert!(arrives(&cn, &mnn, 100));
     }
@@ -92,7 +92,7 @@ fn mobile_router_fast_path_respects_the_firewall() {
     }
     // Nothing leaves, not even what is known.
     load(&testbed.mr.host, &rules("nowhere"));
-    obey(&mut testbed.mr, BOTH);
+    set_hooks(&mut testbed.mr, BOTH);
     let before = sent_on(&mut testbed.mr);
     assert!(is_dropped(&mnn, &cn, 100) && is_dropped(&cn, &mnn, 100));
     load(&testbed.mr.host, &rules("mr0"));
@@ -144,8 +144,8 @@ fn flow_behind_a_firewall_follows_its_tunnel_at_once() {
     let (cn, mnn) = (testbed.cn.udp(&format!("[{CN}]:5000")), testbed.mnn.udp(&format!("[{MNN}]:5000")));
     load(&testbed.ha.host, &rules("nemo0"));
     load(&testbed.mr.host, &rules("mr0"));
-    obey(&mut testbed.ha, BOTH);
-    obey(&mut testbed.mr, BOTH);
+    set_hooks(&mut testbed.ha, BOTH);
+    set_hooks(&mut testbed.mr, BOTH);
     for (care_of, bid) in [(COA, 1), (SECOND_COA, 2), (COA, 1), (SECOND_COA, 2)] {
         testbed.bind(&[(care_of, bid, 1)]);
         for packet in 0..5 {
@@ -168,7 +168,7 @@ fn xdp_respects_the_firewall() {
     }
     let mut testbed = Testbed::with(BackEnd::BpfAtDriver, BackEnd::Bpf);
     load(&testbed.ha.host, &rules("nemo0"));
-    obey(&mut testbed.ha, BOTH);
+    set_hooks(&mut testbed.ha, BOTH);
     let ping = |from: &Host, to: &str, seconds: &str| {
         let arguments = ["-nc3", "-i0.05", "-W", seconds, to];
         let output = from.enter(|| Command::new("ping").args(arguments).output().unwrap());
@@ -188,7 +188,7 @@ fn hairpinned_packets_pass_the_firewall() {
         assert!(arrives(&a, &b, 1000) && arrives(&b, &a, 1000));
     }
     load(&testbed.ha.host, &rules("ha0"));
-    obey(&mut testbed.ha, BOTH);
+    set_hooks(&mut testbed.ha, BOTH);
     let before = sent_on(&mut testbed.ha);
     assert!(is_dropped(&a, &b, 1000) && is_dropped(&b, &a, 1000));
     load(&testbed.ha.host, &rules("nemo0"));
@@ -204,7 +204,7 @@ fn hairpinned_ipv4_packets_pass_the_firewall() {
     assert!(arrives(&a, &b, 1000) && arrives(&b, &a, 1000));
     // A firewall of IPv4 alone is none of IPv6.
     load(&testbed.ha.host, &rules("ha0").replace("inet", "ip"));
-    obey(&mut testbed.ha, Hooks { ipv6: false, ipv4: true });
+    set_hooks(&mut testbed.ha, Hooks { ipv6: false, ipv4: true });
     let before = sent_on(&mut testbed.ha);
     assert!(is_dropped(&a, &b, 1000) && is_dropped(&b, &a, 1000));
     load(&testbed.ha.host, &rules("nemo0").replace("inet", "ip"));
@@ -237,7 +237,7 @@ fn flowtable_forwards_established_flows_only() {
     if !is_loaded(&testbed.mr.host, FLOWTABLE) {
         return println!("skipped: flowtable_forwards_established_flows_only: this kernel has no flowtables");
     }
-    obey(&mut testbed.mr, BOTH);
+    set_hooks(&mut testbed.mr, BOTH);
     for _ in 0..20 {
         assert!(arrives(&mnn, &cn, 100) && arrives(&cn, &mnn, 100));
     }

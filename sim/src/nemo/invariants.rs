@@ -265,7 +265,7 @@ impl Invariants {
             return Ok(());
         }
         let Some(home) = owner(topology, host, tunnel) else {
-            return Err(format!("{} forwards into a tunnel of nobody", topology.world.host(host).name));
+            return Err(format!("{} forwards into a tunnel without a mobile router", topology.world.host(host).name));
         };
         // Straight to the mobile router on the home link: registered as the home address (RFC 5648 §5.6.3).
         let remote = if remote.is_unicast_link_local() { home.0 } else { topology.origin(remote) };
@@ -336,7 +336,7 @@ impl Invariants {
         });
         match granted || coming {
             true => Ok(()),
-            false => Err(format!("{name} shows {home} at {care_of}, which nobody asked for or which has ended")),
+            false => Err(format!("{name} shows {home} at {care_of}, which was not registered or has ended")),
         }
     }
 

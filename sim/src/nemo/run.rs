@@ -124,7 +124,7 @@ impl NemoWorld {
             let Some(log) = &mobile.mnn_log else { continue };
             let (log, name) = (log.borrow(), &self.scenario.topology.world.host(mobile.host).name);
             if let Some((source, sent)) = log.unanswered(since, until) {
-                return Err(format!("in {name} nobody has answered {source}, which asked at {sent}"));
+                return Err(format!("in {name} the probe of {source} at {sent} was not answered"));
             }
             if self.scenario.has_care_of_prefixes(index) && !log.has_connectivity(since) {
                 return Err(format!("in {name} no way past the tunnel, with {:?}", log.addresses));

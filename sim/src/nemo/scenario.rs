@@ -73,56 +73,56 @@ impl NemoScenario {
     /// The world of `seed`.
     pub fn new(seed: u64) -> NemoScenario {
         let kind = NemoKind::of_seed(seed);
-        let mut dice = Entropy::seed_from_u64(seed ^ 0x5eed_0000);
+        let mut rng = Entropy::seed_from_u64(seed ^ 0x5eed_0000);
         let mut topology = Topology::new(seed, VISITED_NETWORKS);
         let mobiles = if kind == NemoKind::Nested { 2 } else { 1 };
-        let rows: Vec<PrefixTableRow> = (0..mobiles).map(|index| row(index, kind, &mut dice)).collect();
-        let mut lot = Entropy::seed_from_u64(seed ^ 0x8415_0000);
-        let care_of_prefixes = lot.one_in(CARE_OF_PREFIX_ONE_IN).then(|| care_of_prefixes(&mut lot));
-        let mut draw = Entropy::seed_from_u64(seed ^ 0x5555_0000);
-        let ipv4 = care_of_prefixes.is_none() && draw.one_in(IPV4_ONE_IN);
+        let rows: Vec<PrefixTableRow> = (0..mobiles).map(|index| row(index, kind, &mut rng)).collect();
+        let mut care_of_rng = Entropy::seed_from_u64(seed ^ 0x8415_0000);
+        let care_of_prefixes = care_of_rng.one_in(CARE_OF_PREFIX_ONE_IN).then(|| care_of_prefixes(&mut care_of_rng));
+        let mut ipv4_rng = Entropy::seed_from_u64(seed ^ 0x5555_0000);
+        let ipv4 = care_of_prefixes.is_none() && ipv4_rng.one_in(IPV4_ONE_IN);
         let mut allowed = true;
         for index in 0..if kind == NemoKind::Fallback { 2 } else { 1 } {
             let mut config = HomeAgentConfig {
-                home_and_away: kind != NemoKind::Home || !dice.one_in(8),
-                ..home_agent(index, &rows, &mut dice)
+                home_and_away: kind != NemoKind::Home || !rng.one_in(8),
+                ..home_agent(index, &rows, &mut rng)
             };
-            config.ipv4 = ipv4.then(|| ipv4_service(index, &mut draw));
+            config.ipv4 = ipv4.then(|| ipv4_service(index, &mut ipv4_rng));
             allowed &= config.multiple_care_of && config.home_and_away;
-            let seed = dice.next_u64();
+            let seed = rng.next_u64();
             topology.add_agent(config::engine_factory(vec![Role::HomeAgent(config)], seed));
         }
         for (index, row) in rows.iter().enumerate() {
-            let mut config = mobile_router(u16::try_from(index).unwrap_or(0), kind, row, &mut dice);
+            let mut config = mobile_router(u16::try_from(index).unwrap_or(0), kind, row, &mut rng);
             config.care_of_prefixes = care_of_prefixes;
             if ipv4 {
                 enable_ipv4(&mut config, kind);
             }
             let uplinks = config.uplinks.len();
-            let seed = dice.next_u64();
+            let seed = rng.next_u64();
             topology.add_mobile(uplinks, config::engine_factory(vec![Role::MobileRouter(Box::new(config))], seed));
         }
-        let calm = Duration::from_micros(dice.between(30 * SECOND, 70 * SECOND));
+        let calm = Duration::from_micros(rng.between(30 * SECOND, 70 * SECOND));
         let mut scenario =
             NemoScenario { kind, topology, script: Vec::new(), calm, home: Vec::new(), care_of_prefixes, ipv4 };
         if ipv4 {
-            scenario.add_ipv4(&mut draw);
+            scenario.add_ipv4(&mut ipv4_rng);
         }
-        scenario.set_clocks(&mut dice);
-        scenario.set_address_conflicts(&mut dice);
-        scenario.write_beginning(&mut dice);
-        scenario.write_faults(&mut dice);
-        scenario.write_end(allowed, &mut dice);
+        scenario.set_clocks(&mut rng);
+        scenario.set_address_conflicts(&mut rng);
+        scenario.write_beginning(&mut rng);
+        scenario.write_faults(&mut rng);
+        scenario.write_end(allowed, &mut rng);
         if care_of_prefixes.is_some() {
-            scenario.write_delegation(&mut lot);
+            scenario.write_delegation(&mut care_of_rng);
         }
         if ipv4 {
-            scenario.write_translation(&mut draw);
+            scenario.write_translation(&mut ipv4_rng);
         }
         scenario
     }
 
-    /// Whether nodes of the mobile network `index` have a preferred care-of prefix in the end, whoever delegates there:
+    /// Whether nodes of the mobile network `index` have a preferred care-of prefix in the end, with any server:
     /// the visited link can be shared, unless its router may be a proxy itself.
     pub fn has_care_of_prefixes(&self, index: usize) -> bool {
         let nested = self.kind == NemoKind::Nested && index > 0;
@@ -133,63 +133,63 @@ impl NemoScenario {
     }
 
     /// Adds delegating routers in some visited networks, which come and go, and nodes that use care-of prefixes.
-    fn write_delegation(&mut self, dice: &mut Entropy) {
-        for index in (0..VISITED_NETWORKS).filter(|_| !dice.one_in(4)).collect::<Vec<_>>() {
-            let manner = dhcp_server(dice);
+    fn write_delegation(&mut self, rng: &mut Entropy) {
+        for index in (0..VISITED_NETWORKS).filter(|_| !rng.one_in(4)).collect::<Vec<_>>() {
+            let manner = dhcp_server(rng);
             self.topology.add_server(index, |link, address, pool| ServerSpec { link, address, pool, ..manner });
             let Some(server) = self.topology.servers.get(usize::from(index)).copied().flatten() else { continue };
-            for _ in 0..dice.below(4) {
-                let at = Duration::from_micros(dice.below(u64::try_from(self.calm.as_micros()).unwrap_or(0)));
-                let until = at + Duration::from_micros(dice.between(SECOND / 2, 30 * SECOND));
+            for _ in 0..rng.below(4) {
+                let at = Duration::from_micros(rng.below(u64::try_from(self.calm.as_micros()).unwrap_or(0)));
+                let until = at + Duration::from_micros(rng.between(SECOND / 2, 30 * SECOND));
                 self.script.extend([(at, Event::Kill(server)), (until.min(self.calm), Event::Start(server))]);
             }
-            let last = if dice.one_in(4) { Event::Kill(server) } else { Event::Start(server) };
+            let last = if rng.one_in(4) { Event::Kill(server) } else { Event::Start(server) };
             self.script.push((self.calm, last));
         }
         (0..self.topology.mobiles.len()).for_each(|index| self.topology.add_mobile_network_node(index));
     }
 
     /// Adds IPv4 to home agents, mobile routers and most visited networks.
-    fn add_ipv4(&mut self, dice: &mut Entropy) {
+    fn add_ipv4(&mut self, rng: &mut Entropy) {
         self.topology.add_ipv4();
-        for index in (0..VISITED_NETWORKS).filter(|_| !dice.one_in(4)).collect::<Vec<_>>() {
-            let provision = Ipv4Access { ipv6: dice.one_in(3), translated: !dice.one_in(4) };
+        for index in (0..VISITED_NETWORKS).filter(|_| !rng.one_in(4)).collect::<Vec<_>>() {
+            let provision = Ipv4Access { ipv6: rng.one_in(3), translated: !rng.one_in(4) };
             self.topology.add_ipv4_network(index, provision);
         }
     }
 
     /// NATs lose their mappings at times.
-    fn write_translation(&mut self, dice: &mut Entropy) {
+    fn write_translation(&mut self, rng: &mut Entropy) {
         let calm = u64::try_from(self.calm.as_micros()).unwrap_or(0);
         for host in self.topology.translators() {
-            for _ in 0..dice.below(4) {
-                self.script.push((Duration::from_micros(dice.below(calm)), Event::ForgetMappings(host)));
+            for _ in 0..rng.below(4) {
+                self.script.push((Duration::from_micros(rng.below(calm)), Event::ForgetMappings(host)));
             }
         }
     }
 
-    fn set_clocks(&mut self, dice: &mut Entropy) {
+    fn set_clocks(&mut self, rng: &mut Entropy) {
         let engines: Vec<HostId> = self.engines().collect();
         for host in engines {
             let clock = &mut self.topology.world.host_mut(host).clock;
-            let (far, near) = (signed(dice, 1_000 * SECOND), signed(dice, 2 * SECOND));
+            let (far, near) = (signed(rng, 1_000 * SECOND), signed(rng, 2 * SECOND));
             match self.kind {
                 NemoKind::Skew => {
-                    clock.drift_ppm = i32::try_from(signed(dice, 200)).unwrap_or(0);
-                    clock.wall_offset_micros = if dice.one_in(2) { far } else { near };
+                    clock.drift_ppm = i32::try_from(signed(rng, 200)).unwrap_or(0);
+                    clock.wall_offset_micros = if rng.one_in(2) { far } else { near };
                 }
                 _ => clock.wall_offset_micros = near / 10,
             }
         }
     }
 
-    fn set_address_conflicts(&mut self, dice: &mut Entropy) {
+    fn set_address_conflicts(&mut self, rng: &mut Entropy) {
         if self.kind != NemoKind::Conflict {
             return;
         }
         for index in 0..VISITED_NETWORKS {
             let taken = self.topology.mobiles.first().and_then(|mobile| Some((mobile.host, *mobile.uplinks.first()?)));
-            let (Some(port), false) = (taken, dice.one_in(3)) else { continue };
+            let (Some(port), false) = (taken, rng.one_in(3)) else { continue };
             let identifier = self.topology.link_address(port).interface_identifier();
             let address = topology::visited_prefix(index).with_identifier(identifier).unwrap_or(Ipv6Addr::UNSPECIFIED);
             if let Some(medium) = self.topology.visited.get(usize::from(index)).copied() {
@@ -224,111 +224,111 @@ impl NemoScenario {
         haunts
     }
 
-    fn write_beginning(&mut self, dice: &mut Entropy) {
+    fn write_beginning(&mut self, rng: &mut Entropy) {
         for index in 0..self.topology.mobiles.len() {
             let haunts = self.reachable_networks(index);
             for (host, link) in self.uplinks(index) {
-                let medium = dice.pick(&haunts);
-                let at = Duration::from_micros(dice.between(0, 2 * SECOND));
+                let medium = rng.pick(&haunts);
+                let at = Duration::from_micros(rng.between(0, 2 * SECOND));
                 self.script.push((at, Event::Attach(host, link, medium)));
             }
         }
     }
 
-    fn write_faults(&mut self, dice: &mut Entropy) {
+    fn write_faults(&mut self, rng: &mut Entropy) {
         let mut at = Duration::from_secs(2);
-        let pace = dice.between(SECOND, 10 * SECOND);
+        let pace = rng.between(SECOND, 10 * SECOND);
         loop {
-            at += Duration::from_micros(dice.between(200_000, 2 * pace));
+            at += Duration::from_micros(rng.between(200_000, 2 * pace));
             if at >= self.calm {
                 return;
             }
-            match dice.below(10) {
-                0..4 => self.write_move(at, dice),
-                4..6 => self.write_link_change(at, dice),
-                6 => self.write_flap(at, dice),
-                7 => self.write_refusals(at, dice),
-                _ => self.write_kind_events(at, dice),
+            match rng.below(10) {
+                0..4 => self.write_move(at, rng),
+                4..6 => self.write_link_change(at, rng),
+                6 => self.write_flap(at, rng),
+                7 => self.write_refusals(at, rng),
+                _ => self.write_kind_events(at, rng),
             }
         }
     }
 
-    fn write_move(&mut self, at: Duration, dice: &mut Entropy) {
-        let index = dice.index(self.topology.mobiles.len());
+    fn write_move(&mut self, at: Duration, rng: &mut Entropy) {
+        let index = rng.index(self.topology.mobiles.len());
         let ports = self.uplinks(index);
         let haunts = self.reachable_networks(index);
-        let Some((host, link)) = dice.pick(&ports) else { return };
-        let medium = dice.pick(&haunts).filter(|_| !dice.one_in(8));
-        if let Some(medium) = medium.filter(|_| dice.one_in(6)) {
+        let Some((host, link)) = rng.pick(&ports) else { return };
+        let medium = rng.pick(&haunts).filter(|_| !rng.one_in(8));
+        if let Some(medium) = medium.filter(|_| rng.one_in(6)) {
             self.script.push((at, Event::Roam(host, link, medium)));
             return;
         }
         self.script.push((at, Event::Attach(host, link, None)));
-        let gap = Duration::from_micros(dice.between(0, SECOND / 2));
+        let gap = Duration::from_micros(rng.between(0, SECOND / 2));
         if let Some(medium) = medium {
             self.script.push((at + gap, Event::Attach(host, link, Some(medium))));
         }
     }
 
-    fn write_link_change(&mut self, at: Duration, dice: &mut Entropy) {
+    fn write_link_change(&mut self, at: Duration, rng: &mut Entropy) {
         let media: Vec<MediumId> = self.topology.world.media().collect();
-        let Some(medium) = dice.pick(&media) else { return };
-        let share = |dice: &mut Entropy, most: u64| if dice.one_in(2) { dice.below(most) as f64 / 1000.0 } else { 0.0 };
+        let Some(medium) = rng.pick(&media) else { return };
+        let share = |rng: &mut Entropy, most: u64| if rng.one_in(2) { rng.below(most) as f64 / 1000.0 } else { 0.0 };
         let spec = LinkSpec {
-            delay: Duration::from_micros(dice.between(500, 60_000)),
-            jitter: Duration::from_micros(dice.between(0, 20_000)),
-            loss: share(dice, 300),
-            duplicate: share(dice, 200),
-            reorder: share(dice, 200),
+            delay: Duration::from_micros(rng.between(500, 60_000)),
+            jitter: Duration::from_micros(rng.between(0, 20_000)),
+            loss: share(rng, 300),
+            duplicate: share(rng, 200),
+            reorder: share(rng, 200),
             ..LinkSpec::default()
         };
         self.script.push((at, Event::SetLink(medium, spec)));
     }
 
-    fn write_flap(&mut self, at: Duration, dice: &mut Entropy) {
-        let Some(medium) = dice.pick(&self.topology.visited) else { return };
-        let until = at + Duration::from_micros(dice.between(50_000, 6 * SECOND));
-        let (begin, end) = match dice.one_in(2) {
+    fn write_flap(&mut self, at: Duration, rng: &mut Entropy) {
+        let Some(medium) = rng.pick(&self.topology.visited) else { return };
+        let until = at + Duration::from_micros(rng.between(50_000, 6 * SECOND));
+        let (begin, end) = match rng.one_in(2) {
             true => (Event::Carrier(medium, false), Event::Carrier(medium, true)),
             false => (Event::BlackHole(medium, true), Event::BlackHole(medium, false)),
         };
         self.script.extend([(at, begin), (until, end)]);
     }
 
-    fn write_refusals(&mut self, at: Duration, dice: &mut Entropy) {
+    fn write_refusals(&mut self, at: Duration, rng: &mut Entropy) {
         let engines: Vec<HostId> = self.engines().collect();
-        let Some(host) = dice.pick(&engines) else { return };
-        let permille = u16::try_from(dice.between(10, 300)).unwrap_or(0);
-        let until = at + Duration::from_micros(dice.between(SECOND / 10, 8 * SECOND));
+        let Some(host) = rng.pick(&engines) else { return };
+        let permille = u16::try_from(rng.between(10, 300)).unwrap_or(0);
+        let until = at + Duration::from_micros(rng.between(SECOND / 10, 8 * SECOND));
         self.script.extend([(at, Event::RefuseItems(host, permille)), (until, Event::RefuseItems(host, 0))]);
     }
 
     /// Periodic events of the world's kind.
-    fn write_kind_events(&mut self, at: Duration, dice: &mut Entropy) {
+    fn write_kind_events(&mut self, at: Duration, rng: &mut Entropy) {
         let engines: Vec<HostId> = self.engines().collect();
         match self.kind {
             NemoKind::Crashes | NemoKind::Fallback => {
-                let Some(host) = dice.pick(&engines) else { return };
-                let end = if dice.one_in(3) { Event::PowerOff(host) } else { Event::Kill(host) };
-                let down = Duration::from_micros(dice.between(SECOND / 20, 15 * SECOND));
+                let Some(host) = rng.pick(&engines) else { return };
+                let end = if rng.one_in(3) { Event::PowerOff(host) } else { Event::Kill(host) };
+                let down = Duration::from_micros(rng.between(SECOND / 20, 15 * SECOND));
                 self.script.extend([(at, end), (at + down, Event::Start(host))]);
                 // A home agent without its journal breaks its word; a mobile router must get along without.
-                if self.topology.mobiles.iter().any(|mobile| mobile.host == host) && dice.one_in(3) {
+                if self.topology.mobiles.iter().any(|mobile| mobile.host == host) && rng.one_in(3) {
                     self.script.push((at, Event::EraseJournal(host)));
                 }
             }
             NemoKind::Skew => {
-                let Some(host) = dice.pick(&engines) else { return };
-                let most = if dice.one_in(2) { SECOND } else { 3_000 * SECOND };
-                self.script.push((at, Event::StepClock(host, signed(dice, most))));
+                let Some(host) = rng.pick(&engines) else { return };
+                let most = if rng.one_in(2) { SECOND } else { 3_000 * SECOND };
+                self.script.push((at, Event::StepClock(host, signed(rng, most))));
             }
-            _ => self.write_move(at, dice),
+            _ => self.write_move(at, rng),
         }
     }
 
     /// Ends all faults and attaches every mobile router; `allowed` says whether one may be at home and away at the same
     /// time.
-    fn write_end(&mut self, allowed: bool, dice: &mut Entropy) {
+    fn write_end(&mut self, allowed: bool, rng: &mut Entropy) {
         self.script.retain(|(at, _)| *at < self.calm);
         let mut last: Vec<Event> = Vec::new();
         for medium in self.topology.world.media() {
@@ -341,26 +341,26 @@ impl NemoScenario {
             let mut haunts = self.reachable_networks(index);
             let uplinks = self.uplinks(index);
             if let (NemoKind::Home, &[first, second]) = (self.kind, &uplinks[..])
-                && dice.one_in(2)
+                && rng.one_in(2)
             {
-                let (at_home, away) = if dice.one_in(2) { (first, second) } else { (second, first) };
+                let (at_home, away) = if rng.one_in(2) { (first, second) } else { (second, first) };
                 last.push(Event::Attach(at_home.0, at_home.1, Some(self.topology.home)));
-                let there = dice.pick(&self.topology.visited);
+                let there = rng.pick(&self.topology.visited);
                 last.extend(there.map(|there| Event::Attach(away.0, away.1, Some(there))));
                 // IPv4 stands in only where there is no IPv6, which there is at home.
                 let both = allowed && there.is_some_and(|there| self.topology.has_ipv6(there));
                 self.home.extend((!both).then_some(index));
                 continue;
             }
-            if self.kind == NemoKind::Home && dice.one_in(2) {
+            if self.kind == NemoKind::Home && rng.one_in(2) {
                 haunts = vec![self.topology.home];
                 self.home.push(index);
             } else {
                 haunts.retain(|medium| *medium != self.topology.home);
             }
             for (host, link) in uplinks {
-                let Some(medium) = dice.pick(&haunts) else { continue };
-                last.push(match dice.one_in(4) {
+                let Some(medium) = rng.pick(&haunts) else { continue };
+                last.push(match rng.one_in(4) {
                     true => Event::Roam(host, link, medium),
                     false => Event::Attach(host, link, Some(medium)),
                 });
@@ -371,17 +371,17 @@ impl NemoScenario {
 }
 
 /// From `-most` to `most`.
-fn signed(dice: &mut Entropy, most: u64) -> i64 {
-    let number = i64::try_from(dice.below(most + 1)).unwrap_or(0);
-    if dice.one_in(2) { -number } else { number }
+fn signed(rng: &mut Entropy, most: u64) -> i64 {
+    let number = i64::try_from(rng.below(most + 1)).unwrap_or(0);
+    if rng.one_in(2) { -number } else { number }
 }
 
-fn care_of_prefixes(dice: &mut Entropy) -> CareOfPrefixConfig {
+fn care_of_prefixes(rng: &mut Entropy) -> CareOfPrefixConfig {
     CareOfPrefixConfig {
-        delegation: !dice.one_in(6),
-        length: if dice.one_in(2) { 0 } else { 56 },
-        share: if dice.one_in(4) { PrefixSharing::Never } else { PrefixSharing::NdProxy },
-        prefer: match dice.below(5) {
+        delegation: !rng.one_in(6),
+        length: if rng.one_in(2) { 0 } else { 56 },
+        share: if rng.one_in(4) { PrefixSharing::Never } else { PrefixSharing::NdProxy },
+        prefer: match rng.below(5) {
             0 => PrefixPreference::Home,
             1 => PrefixPreference::Either,
             _ => PrefixPreference::CareOf,
@@ -390,25 +390,25 @@ fn care_of_prefixes(dice: &mut Entropy) -> CareOfPrefixConfig {
 }
 
 /// The behaviour of a delegating router; its place is filled in later.
-fn dhcp_server(dice: &mut Entropy) -> ServerSpec {
-    let valid = u32::try_from(dice.between(12, 600)).unwrap_or(60);
+fn dhcp_server(rng: &mut Entropy) -> ServerSpec {
+    let valid = u32::try_from(rng.between(12, 600)).unwrap_or(60);
     ServerSpec {
         link: LinkId(0),
         address: LinkAddress([0; 6]),
         pool: Prefix::ALL,
-        length: dice.pick(&[56, 60, 64]).unwrap_or(56),
+        length: rng.pick(&[56, 60, 64]).unwrap_or(56),
         valid,
-        timers: if dice.one_in(2) { (0, 0) } else { (valid / 4, valid / 3) },
-        rapid: dice.one_in(2),
-        preference: if dice.one_in(2) { 255 } else { 0 },
-        without_prefixes: dice.one_in(8),
-        sends_status: dice.one_in(2),
+        timers: if rng.one_in(2) { (0, 0) } else { (valid / 4, valid / 3) },
+        rapid: rng.one_in(2),
+        preference: if rng.one_in(2) { 255 } else { 0 },
+        without_prefixes: rng.one_in(8),
+        sends_status: rng.one_in(2),
     }
 }
 
-fn ipv4_service(index: u16, dice: &mut Entropy) -> DsmipService {
-    let keepalive = Duration::from_secs(dice.between(10, 60));
-    DsmipService { address: ipv4::agent_address(index), keepalive, force_udp: dice.one_in(2) }
+fn ipv4_service(index: u16, rng: &mut Entropy) -> DsmipService {
+    let keepalive = Duration::from_secs(rng.between(10, 60));
+    DsmipService { address: ipv4::agent_address(index), keepalive, force_udp: rng.one_in(2) }
 }
 
 /// The home agents' IPv4 addresses are configured together with the others.
@@ -418,51 +418,51 @@ fn enable_ipv4(config: &mut MobileRouterConfig, kind: NemoKind) {
     config.home_agents_ipv4 = agents.map(ipv4::agent_address).collect();
 }
 
-fn row(index: u16, kind: NemoKind, dice: &mut Entropy) -> PrefixTableRow {
-    let mut row = config::row(index, dice);
-    if kind != NemoKind::Hostile && dice.one_in(5) {
+fn row(index: u16, kind: NemoKind, rng: &mut Entropy) -> PrefixTableRow {
+    let mut row = config::row(index, rng);
+    if kind != NemoKind::Hostile && rng.one_in(5) {
         row.authentication = Authentication::None;
     }
     row
 }
 
-fn home_agent(index: u16, rows: &[PrefixTableRow], dice: &mut Entropy) -> HomeAgentConfig {
+fn home_agent(index: u16, rows: &[PrefixTableRow], rng: &mut Entropy) -> HomeAgentConfig {
     HomeAgentConfig {
-        max_lifetime: lifetime(dice, 20, 600),
-        refresh_advice: dice.one_in(3).then_some(Duration::from_secs(16)),
-        multiple_care_of: !dice.one_in(8),
-        duplicate_detection: dice.one_in(2),
+        max_lifetime: lifetime(rng, 20, 600),
+        refresh_advice: rng.one_in(3).then_some(Duration::from_secs(16)),
+        multiple_care_of: !rng.one_in(8),
+        duplicate_detection: rng.one_in(2),
         ..config::home_agent(index, rows)
     }
 }
 
 /// A lifetime of bindings: short ones expire within a world; those of the defaults and the examples outlive it, so that
 /// whatever is lost must be noticed by other means.
-fn lifetime(dice: &mut Entropy, least: u64, most: u64) -> Duration {
-    Duration::from_secs(match dice.below(4) {
+fn lifetime(rng: &mut Entropy, least: u64, most: u64) -> Duration {
+    Duration::from_secs(match rng.below(4) {
         0 => 600,
         1 => 3600,
-        _ => dice.between(least, most),
+        _ => rng.between(least, most),
     })
 }
 
-fn mobile_router(index: u16, kind: NemoKind, row: &PrefixTableRow, dice: &mut Entropy) -> MobileRouterConfig {
-    let both = kind == NemoKind::Home && dice.one_in(2);
+fn mobile_router(index: u16, kind: NemoKind, row: &PrefixTableRow, rng: &mut Entropy) -> MobileRouterConfig {
+    let both = kind == NemoKind::Home && rng.one_in(2);
     let names: &[&str] = match kind {
         NemoKind::Standby | NemoKind::Weights => &[topology::FIRST_INTERFACE, topology::SECOND_INTERFACE],
         _ if both => &[topology::FIRST_INTERFACE, topology::SECOND_INTERFACE],
         _ => &[topology::FIRST_INTERFACE],
     };
-    let shares = kind == NemoKind::Weights || both && dice.one_in(2);
+    let shares = kind == NemoKind::Weights || both && rng.one_in(2);
     let home_agents = match kind {
         NemoKind::Fallback => 2,
         // It discovers its home agent.
-        _ if dice.one_in(6) => 0,
+        _ if rng.one_in(6) => 0,
         _ => 1,
     };
     let mut config = config::mobile_router(index, row, names, home_agents);
-    config.prefix_mode = if dice.one_in(2) { PrefixMode::Implicit } else { PrefixMode::Explicit };
-    config.lifetime = lifetime(dice, 12, 120);
+    config.prefix_mode = if rng.one_in(2) { PrefixMode::Implicit } else { PrefixMode::Explicit };
+    config.lifetime = lifetime(rng, 12, 120);
     config.home_and_away = both;
     if shares {
         config.load_sharing = LoadSharing::Weighted;
@@ -471,13 +471,13 @@ fn mobile_router(index: u16, kind: NemoKind, row: &PrefixTableRow, dice: &mut En
     for uplink in &mut config.uplinks {
         uplink.weight = uplink.bid.0;
     }
-    let advertisement_interval = Duration::from_secs(dice.between(2, 10));
+    let advertisement_interval = Duration::from_secs(rng.between(2, 10));
     config.ingress.iter_mut().for_each(|ingress| ingress.advertisement_interval = advertisement_interval);
-    config.duplicate_detection = match dice.below(3) {
+    config.duplicate_detection = match rng.below(3) {
         0 => DadMode::Wait,
         1 if kind != NemoKind::Conflict => DadMode::Off,
         _ => DadMode::Optimistic,
     };
-    config.probe = (kind != NemoKind::Moves || dice.one_in(2)).then(ProbeConfig::default);
+    config.probe = (kind != NemoKind::Moves || rng.one_in(2)).then(ProbeConfig::default);
     config
 }

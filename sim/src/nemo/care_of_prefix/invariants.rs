@@ -1,4 +1,4 @@
-//! Invariants of care-of prefixes: no node is told to prefer a prefix without connectivity, and no packet leaves an
+//! Invariants of care-of prefixes: no prefix without connectivity is advertised as preferred, and no packet leaves an
 //! uplink with a source that does not belong there (RFC 8028 §3, RFC 2827, RFC 7084 §4.3).
 
 use super::dhcp6_server::granted_prefixes;
@@ -51,7 +51,7 @@ impl CareOfPrefixInvariants {
             match observation {
                 Observation::Started(host) => {
                     self.started.insert(*host, now);
-                    // What an earlier life told is known to nobody.
+                    // The restarted engine does not know what its previous run advertised.
                     self.advertised
                         .iter_mut()
                         .filter(|((of, _), _)| of == host)
@@ -65,7 +65,7 @@ impl CareOfPrefixInvariants {
                 _ => {}
             }
         }
-        // An event may be told to a host in parts: what counts is how it ends.
+        // An event may reach a host in several inputs: the state after the last one counts.
         let handled = |mobile: &&MobileRouterHost| observations.contains(&Observation::Handled(mobile.host));
         let mut handled = topology
             .mobiles

@@ -162,7 +162,7 @@ impl MobileNetworkNode {
             }
             let back = !formed.alive && !valid.is_zero();
             if back || was != (formed.preferred_until > now) {
-                // Come back, it is known to nobody until it has asked for somebody.
+                // An address that is valid again is in no neighbour cache until its node has sent a solicitation.
                 formed.changed = if back { now + ROUTER_LOSS_SPAN } else { now };
                 self.log.borrow_mut().disturb(now, formed.address);
             }
