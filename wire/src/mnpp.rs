@@ -143,13 +143,13 @@ fn read(datagram: &Datagram<'_>) -> Result<Announcement, Malformed> {
         return Err(wrong("code", 1, Why::Value(code.into())));
     }
     reader.skip(2)?;
-    let question = reader.u8()? & QUERY_FLAG != 0;
+    let query = reader.u8()? & QUERY_FLAG != 0;
     reader.skip(3)?;
-    read_options(question, read_all(&mut reader)?)
+    read_options(query, read_all(&mut reader)?)
 }
 
-fn read_options(question: bool, options: Vec<NeighbourOption>) -> Result<Announcement, Malformed> {
-    let mut announcement = Announcement { query: question, networks: Vec::new(), proof: None };
+fn read_options(query: bool, options: Vec<NeighbourOption>) -> Result<Announcement, Malformed> {
+    let mut announcement = Announcement { query: query, networks: Vec::new(), proof: None };
     for option in options {
         if announcement.proof.is_some() {
             return Err(Malformed { what: "proof", at: 0, why: Why::Misplaced });
@@ -202,12 +202,12 @@ mod tests {
     #[test]
     fn mnpp_golden_octets() {
         let message = announcement().emit_proved(SOURCE, 0x1000, 1, |_| [0xaa; CODE_LENGTH]);
-        let told: Vec<String> = message.iter().map(|octet| format!("{octet:02x}")).collect();
-        assert_eq!(told[0..2].concat() + &told[4..8].concat(), "c80080000000");
-        assert_eq!(told[8..24].concat(), "180238000000000320010db801000000");
-        assert_eq!(told[24..40].concat(), "180240000000000020010db802000000");
-        assert_eq!(told[40..56].concat(), "fd040000000010000000000000000001");
-        assert_eq!(told[56..].concat(), "aa".repeat(CODE_LENGTH));
+        let octets: Vec<String> = message.iter().map(|octet| format!("{octet:02x}")).collect();
+        assert_eq!(octets[0..2].concat() + &octets[4..8].concat(), "c80080000000");
+        assert_eq!(octets[8..24].concat(), "180238000000000320010db801000000");
+        assert_eq!(octets[24..40].concat(), "180240000000000020010db802000000");
+        assert_eq!(octets[40..56].concat(), "fd040000000010000000000000000001");
+        assert_eq!(octets[56..].concat(), "aa".repeat(CODE_LENGTH));
     }
 
     #[test]

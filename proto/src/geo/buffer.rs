@@ -22,7 +22,7 @@ pub struct PacketBuffer<T> {
     senders: Shares<SenderShares>,
 }
 
-/// To whom the octets of a packet are charged.
+/// The sender and source whose share of the buffer a packet uses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Owner {
     /// The link-layer sender of the frame, or this station.
@@ -73,7 +73,7 @@ impl<S: Default> Shares<S> {
 pub struct BufferedPacket<T> {
     /// The data needed to send it.
     pub target: T,
-    /// To whom it is charged.
+    /// The owner of the share it uses.
     pub owner: Owner,
     /// The packet.
     pub bytes: Vec<u8>,
@@ -206,7 +206,7 @@ mod tests {
 
     #[test]
     fn a_flooding_sender_evicts_its_own_packets() {
-        // By a sender of its own under many names; by the same sender as others, under one name.
+        // A flooding sender with many sources; a flooding source whose sender also forwards for others.
         for flood in [|number: u8| owner(2, number), |_| owner(1, 2)] {
             let mut store = PacketBuffer::new(1000);
             store.put(Time::ZERO, ONE, 0, packet(200, 60));

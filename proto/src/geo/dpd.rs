@@ -87,7 +87,7 @@ mod tests {
         for _ in 0..5_000 {
             base = base.wrapping_add(u16::try_from(entropy.below(3)).unwrap());
             let number = base.wrapping_sub(u16::try_from(entropy.below(100)).unwrap());
-            // A packet has one timestamp, whenever its copies come.
+            // All copies of a packet have the same timestamp.
             let time = Timestamp(u32::from(number.wrapping_sub(60_000)));
             assert_eq!(seen.insert(number, time, false), reference.insert(number), "{number}");
         }
@@ -108,10 +108,10 @@ mod tests {
     #[test]
     fn sequence_numbers_reused_with_a_later_timestamp_are_new() {
         let mut seen = DuplicatePacketDetector::default();
-        for life in 0..5 {
+        for run in 0..5 {
             for number in 0..60 {
-                let time = Timestamp(life * 1_000 + u32::from(number));
-                assert!(seen.insert(number, time, true), "life {life}: {number}");
+                let time = Timestamp(run * 1_000 + u32::from(number));
+                assert!(seen.insert(number, time, true), "run {run}: {number}");
                 assert!(!seen.insert(number, time, true));
             }
         }

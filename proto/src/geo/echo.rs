@@ -16,11 +16,11 @@ use roam6_wire::LinkAddress;
 use roam6_wire::geo::echo::{Echo, EchoType, PORT};
 use roam6_wire::geo::{GeoAddress, TrafficClass, UpperProtocol};
 
-/// Echo requests that wait for replies, at most; the oldest are forgotten.
+/// Maximum outstanding echo requests; the oldest is removed.
 pub const MAX_OUTSTANDING: usize = 256;
-/// Stations whose reply to one request is reported, at most.
+/// Maximum stations whose reply to one request is reported.
 pub const MAX_REPLIES: usize = 1024;
-/// Replies that wait for their delay, at most.
+/// Maximum replies that wait for their delay.
 pub const MAX_PENDING_REPLIES: usize = 64;
 
 /// How long replies to a request are reported.
@@ -67,19 +67,19 @@ impl EchoService {
     }
 
     /// Builds the echo request.
-    pub fn request(&mut self, now: Time, question: &EchoRequest, class: TrafficClass) -> PacketRequest {
+    pub fn request(&mut self, now: Time, request: &EchoRequest, class: TrafficClass) -> PacketRequest {
         if self.outstanding.len() >= MAX_OUTSTANDING
-            && let Some(oldest) = self.outstanding.iter().min_by_key(|(_, asked)| asked.sent).map(|(probe, _)| *probe)
+            && let Some(oldest) = self.outstanding.iter().min_by_key(|(_, old)| old.sent).map(|(probe, _)| *probe)
         {
             self.outstanding.remove(&oldest);
         }
-        let EchoId { identifier, sequence } = question.id;
-        self.outstanding.insert(question.id, OutstandingRequest { sent: now, responders: VecSet::new() });
-        let data = vec![0xa5; usize::from(question.octets)];
-        let micros = micros(question.spread.min(MAX_SPREAD));
-        let (kind, trace) = (EchoType::Question, question.trace);
+        let EchoId { identifier, sequence } = request.id;
+        self.outstanding.insert(request.id, OutstandingRequest { sent: now, responders: VecSet::new() });
+        let data = vec![0xa5; usize::from(request.octets)];
+        let micros = micros(request.spread.min(MAX_SPREAD));
+        let (kind, trace) = (EchoType::Request, request.trace);
         let echo = Echo { kind, trace, hops: 0, identifier, sequence, micros, data: &data };
-        btp_request(question.to, echo.to_port(PORT), class, question.hops)
+        btp_request(request.to, echo.to_port(PORT), class, request.hops)
     }
 
     /// Receives a packet that may be an echo: queues the reply to a request ([`EchoService::next_reply`] takes it), and reports
@@ -90,11 +90,11 @@ impl EchoService {
             Err(error) => return Some(dropped(DropReason::Malformed, &error.to_string())),
         };
         match echo.kind {
-            EchoType::Question => {
-                self.enqueue_reply(now, delivery, &echo, port).err().map(|reason| dropped(reason, "a question"))
+            EchoType::Request => {
+                self.enqueue_reply(now, delivery, &echo, port).err().map(|reason| dropped(reason, "an echo request"))
             }
-            EchoType::Answer | EchoType::Limit if delivery.hop_limit_reached => None,
-            EchoType::Answer | EchoType::Limit => Some(self.receive_reply(now, delivery, &echo)),
+            EchoType::Reply | EchoType::Limit if delivery.hop_limit_reached => None,
+            EchoType::Reply | EchoType::Limit => Some(self.receive_reply(now, delivery, &echo)),
         }
     }
 
@@ -118,7 +118,7 @@ impl EchoService {
             received: now,
             to: packet.extended.source().address,
             port,
-            kind: if delivery.hop_limit_reached { EchoType::Limit } else { EchoType::Answer },
+            kind: if delivery.hop_limit_reached { EchoType::Limit } else { EchoType::Reply },
             hops: packet.max_hop_limit.saturating_sub(packet.remaining_hop_limit).saturating_add(1),
             id: EchoId { identifier: echo.identifier, sequence: echo.sequence },
             data: echo.data.to_vec(),
@@ -130,13 +130,13 @@ impl EchoService {
 
     fn receive_reply(&mut self, now: Time, delivery: &Delivery<'_>, echo: &Echo<'_>) -> Report {
         let probe = EchoId { identifier: echo.identifier, sequence: echo.sequence };
-        let Some(asked) = self.outstanding.get_mut(&probe).filter(|asked| now.since(asked.sent) < REQUEST_LIFETIME)
+        let Some(request) = self.outstanding.get_mut(&probe).filter(|known| now.since(known.sent) < REQUEST_LIFETIME)
         else {
             return dropped(DropReason::Unsolicited, "a reply to no outstanding request");
         };
         let source = delivery.packet.extended.source();
         let mid = source.address.mid;
-        if asked.responders.len() >= MAX_REPLIES && !asked.responders.contains(&mid) {
+        if request.responders.len() >= MAX_REPLIES && !request.responders.contains(&mid) {
             return dropped(DropReason::BufferFull, "the limit of replies to one request is reached");
         }
         Report::Geo(GeoReport::EchoReply {
@@ -147,9 +147,9 @@ impl EchoService {
             place: source.place,
             hops: echo.hops,
             octets: echo.data.len(),
-            rtt: now.since(asked.sent).saturating_sub(Duration::from_micros(echo.micros.into())),
-            arrived: echo.kind == EchoType::Answer,
-            again: !asked.responders.insert(mid),
+            rtt: now.since(request.sent).saturating_sub(Duration::from_micros(echo.micros.into())),
+            arrived: echo.kind == EchoType::Reply,
+            again: !request.responders.insert(mid),
         })
     }
 

@@ -23,10 +23,10 @@ const OWN: LinkAddress = LinkAddress([2, 0, 0, 0, 0, 0xee]);
 /// Ticks at one moment at most.
 const MAX_TICKS: usize = 8;
 
-/// Lives through what `data` says, and asserts what must hold throughout.
+/// Runs the scenario that `data` encodes, and asserts the invariants after each step.
 ///
 /// # Panics
-/// If something does not hold.
+/// If an invariant does not hold.
 pub fn run(data: &[u8]) {
     let mut reader = Reader::new("scenario", data);
     let mut world = Harness::new(reader.u8().unwrap_or_default());
@@ -96,7 +96,7 @@ impl Harness {
     fn feed(&mut self, input: &Input) -> usize {
         let mut out = Outbox::new();
         self.station.handle(self.now, input, &mut out);
-        assert!(self.station.deadline().is_none_or(|at| at > self.now), "what is due was not done");
+        assert!(self.station.deadline().is_none_or(|at| at > self.now), "an expired timer was not handled");
         assert!(self.station.router().location_table().len() <= MAX_STATIONS);
         let frames: Vec<Frame> = out
             .drain()
@@ -111,7 +111,7 @@ impl Harness {
         on_air
     }
 
-    /// A frame from one of a few senders, rest as it comes.
+    /// A frame with these octets, from one of a few senders.
     fn receive(&mut self, bytes: &[u8], sender: u8) {
         let source = LinkAddress([2, 0, 0, 0, 0, sender]);
         self.take(Frame { link: RADIO, source, destination: OWN, ethertype: ETHERTYPE, bytes: bytes.to_vec() });
@@ -122,17 +122,17 @@ impl Harness {
         let is_own = Packet::parse(&frame.bytes).is_ok_and(|packet| packet.extended.source().address.mid == own.mid);
         let (_, _, buffered) = self.station.router().buffered();
         let sent = self.feed(&Input::Frame(frame));
-        // One to forward it or answer it; and what waited for its source to be found goes along.
-        assert!(sent <= 1 || buffered > 0, "{sent} frames for one");
-        assert!(sent == 0 || !is_own, "{sent} frames for its own");
+        // One frame to forward or answer it; packets that waited for the position of its source are sent too.
+        assert!(sent <= 1 || buffered > 0, "{sent} frames for one packet");
+        assert!(sent == 0 || !is_own, "{sent} frames for an own packet");
     }
 
-    /// The station's own frame comes back.
+    /// The station's own frame is received from the medium.
     fn echo(&mut self, choice: u8) {
         let Some(frame) = self.sent.get(usize::from(choice) % self.sent.len().max(1)).cloned() else { return };
         let mut frame = Frame { source: LinkAddress([2, 0, 0, 0, 0, 9]), destination: OWN, ..frame };
         set_remaining_hop_limit(&mut frame.bytes, choice >> 6);
-        // None of it goes on; but after a change of address it is another station's.
+        // It is not forwarded, unless the station's address has changed since.
         self.take(frame);
     }
 

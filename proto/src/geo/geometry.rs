@@ -56,7 +56,7 @@ impl Plane {
     /// The coordinates of `place` on the plane.
     pub fn offset(&self, place: Coordinates) -> Offset {
         let east = i64::from(place.longitude) - i64::from(self.origin.longitude);
-        // The short way round.
+        // The shorter direction around the globe.
         let east = match east {
             east if east > FULL_CIRCLE / 2 => east - FULL_CIRCLE,
             east if east < -FULL_CIRCLE / 2 => east + FULL_CIRCLE,

@@ -75,7 +75,7 @@ impl Ipv6Adaptation {
     /// An address of the host was added or removed, on any interface.
     pub fn set_address(&mut self, event: &AddressEvent) {
         let present = !matches!(event.state, AddressState::Removed | AddressState::DadFailed);
-        // The link of an address that is gone may be too.
+        // With the address its virtual link may be removed too.
         if !present || self.is_virtual_link(event.link) {
             self.link_selection.set_address(event.link, event.address, present);
         }
@@ -166,8 +166,8 @@ impl Ipv6Adaptation {
         self.links.iter().filter_map(|known| Some((known.link?, known.config.reach)))
     }
 
-    /// The virtual link of a unicast packet (EN 302 636-6-1 §8.2.2): by its IPv6 destination address or by what was
-    /// exchanged before; else the smallest area that contains the source; else the prefix of the destination; else the
+    /// The virtual link of a unicast packet (EN 302 636-6-1 §8.2.2): by its IPv6 destination address or by earlier
+    /// packets between the stations; else the smallest area that contains the source; else the prefix of the destination; else the
     /// first link without an area.
     fn unicast_link(&self, packet: &Packet<'_>, here: Option<Coordinates>) -> Option<LinkId> {
         let source = packet.extended.source();

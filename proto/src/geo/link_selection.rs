@@ -98,8 +98,8 @@ impl LinkSelection {
         }
     }
 
-    /// The link of a unicast packet from a station, if an address or an earlier exchange determines it; `is_up` tells
-    /// which links exist.
+    /// The link of a unicast packet from a station, if an address or an earlier exchange determines it; `is_up` returns
+    /// whether a link exists.
     pub fn select(&self, station: LinkAddress, packet: &[u8], is_up: impl Fn(LinkId) -> bool) -> Option<LinkId> {
         let datagram = Datagram::parse(packet).ok()?;
         let destination = datagram.destination;

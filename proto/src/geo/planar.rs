@@ -41,7 +41,7 @@ mod tests {
 
     #[test]
     fn edges_outside_the_gabriel_graph_are_left_out() {
-        // The second is on the way to the first.
+        // The second is within the circle between this station and the first.
         let near = [at(0.0, 100.0), at(10.0, 50.0)];
         assert_eq!(next_edge(&near, at(-1.0, 100.0).direction()), Some(1));
         assert_eq!(next_edge(&[at(0.0, 0.0)], 0.0), None);

@@ -105,9 +105,8 @@ impl GeoStation {
         let before = self.interfaces_up.get(&event.link).copied();
         match event.address.filter(|_| event.up) {
             Some(device) => {
-                let asked = before.and_then(|before| before.requested_address);
-                self.interfaces_up
-                    .insert(event.link, InterfaceState { mtu: event.mtu, device, requested_address: asked });
+                let requested_address = before.and_then(|before| before.requested_address);
+                self.interfaces_up.insert(event.link, InterfaceState { mtu: event.mtu, device, requested_address });
                 if before.is_none() {
                     out.put(Item::EthertypeSubscription(EthertypeSubscription {
                         link: event.link,
@@ -205,7 +204,7 @@ impl GeoStation {
     fn execute(&mut self, now: Time, order: &Command, out: &mut Outbox) {
         match order {
             Command::Lifecycle(LifecycleCommand::Stop) => self.stop(out),
-            Command::Geo(GeoCommand::SendEchoRequest(question)) => self.send_echo(now, question, out),
+            Command::Geo(GeoCommand::SendEchoRequest(request)) => self.send_echo(now, request, out),
             Command::Geo(GeoCommand::AddGeoDestination(destination)) => self.put_destination(*destination, out),
             Command::Geo(GeoCommand::RemoveGeoDestination(address)) => self.adaptation.drop(*address),
             Command::Geo(GeoCommand::Denm(order)) => self.order_denm(now, order, out),
@@ -218,10 +217,10 @@ impl GeoStation {
         }
     }
 
-    fn send_echo(&mut self, now: Time, question: &EchoRequest, out: &mut Outbox) {
-        let request = self.echoes.request(now, question, ECHO);
-        if let Err(refused) = self.router.request(now, request, out) {
-            let (identifier, sequence) = (question.id.identifier, question.id.sequence);
+    fn send_echo(&mut self, now: Time, request: &EchoRequest, out: &mut Outbox) {
+        let packet = self.echoes.request(now, request, ECHO);
+        if let Err(refused) = self.router.request(now, packet, out) {
+            let (identifier, sequence) = (request.id.identifier, request.id.sequence);
             out.report(Report::Geo(GeoReport::EchoNotSent { identifier, sequence, why: refused.to_string() }));
         }
     }

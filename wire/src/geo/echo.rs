@@ -48,9 +48,9 @@ field_values! {
     /// Kinds of echo messages.
     EchoType {
         /// Echo request.
-        Question = 0,
+        Request = 0,
         /// Reply of a destination.
-        Answer = 1,
+        Reply = 1,
         /// Reply of the station where the hop limit ended.
         Limit = 2,
     }
@@ -95,8 +95,9 @@ impl<'a> Echo<'a> {
 
     /// Whether a packet is a request with the T flag.
     pub fn is_trace(packet: &Packet<'_>) -> bool {
-        let asks = |echo: Echo<'_>| echo.kind == EchoType::Question && echo.trace;
-        packet.upper_protocol == UpperProtocol::BtpA && matches!(Echo::of(packet), Some(Ok((echo, _))) if asks(echo))
+        let is_trace = |echo: Echo<'_>| echo.kind == EchoType::Request && echo.trace;
+        packet.upper_protocol == UpperProtocol::BtpA
+            && matches!(Echo::of(packet), Some(Ok((echo, _))) if is_trace(echo))
     }
 }
 
@@ -106,7 +107,7 @@ mod tests {
 
     #[test]
     fn geo_echo_round_trips() {
-        for (code, kind) in [(0, EchoType::Question), (1, EchoType::Answer), (2, EchoType::Limit)] {
+        for (code, kind) in [(0, EchoType::Request), (1, EchoType::Reply), (2, EchoType::Limit)] {
             let echo = Echo { kind, trace: code == 0, hops: 3, identifier: 7, sequence: 9, micros: 11, data: b"data" };
             let bytes = echo.emit();
             assert_eq!((bytes[0], bytes.len()), (code, HEADER_LENGTH + 4));

@@ -77,7 +77,7 @@ fn send(adaptation: &mut Ipv6Adaptation, link: LinkId, destination: LinkAddress,
     adaptation.observe(&Frame { link, source: OWN, destination, ethertype: IPV6, bytes });
 }
 
-/// The link on which a packet comes up that the peer sends by this header.
+/// The virtual link on which a packet of the peer with this header is received.
 fn link_of(adaptation: &mut Ipv6Adaptation, extended: ExtendedHeader, payload: &[u8]) -> Option<u32> {
     let most = if extended.is_single_hop() { 1 } else { 3 };
     let packet = Packet {
@@ -143,7 +143,7 @@ fn packets_of_a_soliciting_neighbour_arrive_on_its_link() {
         let mut adaptation = adaptation();
         assert_eq!(link_of(&mut adaptation, multicast(link), &solicitation(peer(), own())), Some(link));
         assert_eq!(link_of(&mut adaptation, unicast(THERE), &udp(peer(), own())), Some(link));
-        // What another says does not undo what this host has said.
+        // Packets of the peer do not change a link that this host has used.
         send(&mut adaptation, LinkId(link), PEER, udp(own(), peer()));
         link_of(&mut adaptation, multicast(23 - link), &solicitation(peer(), own()));
         assert_eq!(link_of(&mut adaptation, unicast(THERE), &udp(peer(), own())), Some(link));

@@ -135,8 +135,8 @@ impl LocationTable {
         self.neighbours.get(at).filter(|near| near.in_range).map(|near| near.hop)
     }
 
-    /// Puts every neighbour where it should be by now. The standard has no such step, and looks at where they were: up to
-    /// a beacon's interval ago, so that the one that seems farthest on is often the one that is out of range.
+    /// Extrapolates the position of each neighbour. The standard uses the last received position, which is up to a beacon
+    /// interval old, so that the neighbour that seems to make most progress is often out of range.
     fn extrapolate_neighbours(&mut self, now: Time, own: Coverage) {
         if now.since(self.extrapolated) < EXTRAPOLATION_INTERVAL {
             return;

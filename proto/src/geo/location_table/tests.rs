@@ -80,7 +80,7 @@ fn duplicate_detection_outlives_the_location_table_entry() {
     assert!(station.duplicates.insert(7, Timestamp(10), true));
     stations.expire(Time::ZERO + mib.lifetime_loc_te, &mib);
     assert!(stations.find(mid(1)).is_none() && stations.len() == 1);
-    // Its packet comes by another way, with the position of then.
+    // A copy of its packet arrives over another path, with the old position vector.
     let later = Time::ZERO + Duration::from_secs(50);
     assert_eq!(stations.update(later, &position(1, 10, 5), (hop(2), false), None, CLOCK), PositionUpdate::Known);
     assert!(!stations.find_mut(mid(1)).unwrap().duplicates.insert(7, Timestamp(10), false));
@@ -144,6 +144,6 @@ fn greedy_forwarding_skips_a_standing_neighbour_left_behind() {
     assert_eq!(
         stations.direct_next_hop(later, mid(1), vantage(-1_000)),
         None,
-        "what others relay of it proves no reach"
+        "a forwarded packet does not extend its range"
     );
 }

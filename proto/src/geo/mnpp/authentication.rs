@@ -49,7 +49,7 @@ impl<'a> AcceptedClaims<'a> {
         if claims.is_empty() {
             return Err(DropReason::BadAuthenticator);
         }
-        // A router that does not know the time cannot know what is old.
+        // Without a clock a replay cannot be detected.
         let apart = now.map(|now| Duration::from_micros(now.abs_diff(proof.unix_micros)));
         if apart.is_none_or(|apart| apart > REPLAY_WINDOW) {
             return Err(DropReason::Replayed);

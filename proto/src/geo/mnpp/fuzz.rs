@@ -26,10 +26,10 @@ const ALLOWED: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 0);
 /// Ticks at one moment at most.
 const MAX_TICKS: usize = 8;
 
-/// Lives through what `data` says, and asserts what must hold throughout.
+/// Runs the scenario that `data` encodes, and asserts the invariants after each step.
 ///
 /// # Panics
-/// If something does not hold.
+/// If an invariant does not hold.
 pub fn run(data: &[u8]) {
     let mut reader = Reader::new("scenario", data);
     let mut world = Harness::new();
@@ -47,8 +47,8 @@ pub fn run(data: &[u8]) {
         }
     }
     world.feed(&Input::Command(Command::Lifecycle(LifecycleCommand::Stop)));
-    assert!(world.installed.is_empty(), "something stays behind");
-    assert_eq!(world.engine.deadline(), None, "does not end");
+    assert!(world.installed.is_empty(), "items remain after the stop");
+    assert_eq!(world.engine.deadline(), None, "a timer remains after the stop");
 }
 
 struct Harness {
@@ -86,7 +86,7 @@ impl Harness {
     fn feed(&mut self, input: &Input) -> usize {
         let mut out = Outbox::new();
         self.engine.handle(self.now, input, &mut out);
-        assert!(self.engine.deadline().is_none_or(|at| at > self.now), "what is due was not done");
+        assert!(self.engine.deadline().is_none_or(|at| at > self.now), "an expired timer was not handled");
         let known = self.engine.neighbours();
         assert!(known.routers() <= MAX_ROUTERS && known.networks().count() <= MAX_NETWORKS);
         let mut sent = 0;

@@ -217,7 +217,7 @@ impl Mnpp {
         for (prefix, router) in over {
             out.drop(Key::TunnelBypass(prefix));
             out.drop(Key::Route(TABLE, prefix, Prefix::ALL, ROUTE_METRIC));
-            // With the last of its networks goes the router's neighbour entry.
+            // A router without networks needs no neighbour entry.
             if self.neighbours.take_stale_neighbour(router) {
                 out.drop(Key::Neighbour(router.link, router.address));
             }
@@ -261,7 +261,7 @@ impl Mnpp {
             (Some(key), Some(unix_micros)) => announcement.emit_proved(source, key.spi, unix_micros, |part| {
                 authentication::proof_code(&key.secret, source, ALL_ROUTERS, part)
             }),
-            // Without the time nothing can be proved.
+            // The proof covers the time.
             (Some(_), None) => return,
         };
         let header = Header::new(source, ALL_ROUTERS).with_hop_limit(ON_LINK_HOP_LIMIT);

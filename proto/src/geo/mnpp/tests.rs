@@ -35,12 +35,12 @@ fn config(number: u8) -> MnppConfig {
     }
 }
 
-/// A router, and what it has done.
+/// A router, and the items it has put.
 struct Car {
     engine: Mnpp,
     number: u8,
     routes: BTreeMap<Prefix, NextHop>,
-    /// Networks led past tunnels.
+    /// Networks with a tunnel bypass.
     shortcuts: BTreeSet<Prefix>,
     neighbours: usize,
     rules: usize,
@@ -178,7 +178,7 @@ fn vehicles_that_meet_have_direct_routes_until_they_part() {
     assert_eq!(street.routes(0), [network(2)]);
     street.near = false;
     street.run(Duration::from_millis(1900));
-    assert_eq!(street.routes(0), [network(2)], "one or two that are lost end nothing");
+    assert_eq!(street.routes(0), [network(2)], "the loss of one or two announcements ends no route");
     street.run(Duration::from_millis(1200));
     assert!(street.routes(0).is_empty() && street.routes(1).is_empty());
     assert_eq!((street.cars[0].neighbours, street.cars[0].rules), (0, 1));
@@ -266,7 +266,7 @@ fn old_and_replayed_announcements_are_refused() {
     assert!(street.routes(0).contains(&network(9)));
     street.feed(0, &Input::Packet(packet.clone()));
     assert_eq!(street.last_drop(0), Some(DropReason::Replayed));
-    // Also once its network has ended, and whatever others say meanwhile.
+    // It stays a replay after its network has expired.
     street.run(Duration::from_millis(3_500));
     street.feed(0, &Input::Packet(packet));
     assert!(!street.routes(0).contains(&network(9)));

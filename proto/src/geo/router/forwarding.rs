@@ -17,7 +17,7 @@ use roam6_wire::geo::{Area, Coordinates, TrafficClass, set_detour};
 /// value: vanetza takes 1, which ends contention at the first copy, veloce 2.
 const MAX_COPIES: u8 = 3;
 
-/// The goal of a packet, and the owner to whom its octets are charged.
+/// The goal of a packet, and the owner whose share of the buffer it uses.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Target {
     pub(super) goal: Goal,

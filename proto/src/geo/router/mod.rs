@@ -99,8 +99,8 @@ impl GeoRouter {
             links: VecMap::new(),
             ego: EgoPosition::default(),
             location_table: LocationTable::default(),
-            // The standard begins with 0 (§8.3). By a random number, stations that tell copies by the number alone do not
-            // take the packets of a station that has restarted for copies of those before.
+            // The standard begins with 0 (§8.3). With a random number, stations that detect duplicates by the number alone
+            // accept the packets of a restarted station.
             sequence: (entropy.next_u64() & 0xffff) as u16,
             location_service: LocationService::default(),
             unicast_buffer: unicast,
@@ -255,9 +255,13 @@ impl GeoRouter {
     /// Expires entries of the location table and packets of the buffers.
     fn expire_tables(&mut self, now: Time, out: &mut Outbox) {
         self.location_table.expire(now, &self.mib);
-        let dead = self.unicast_buffer.expire(now) + self.broadcast_buffer.expire(now);
-        if dead > 0 {
-            self.drop_counted(DropReason::Expired, &format!("{dead} packets expired in the forwarding buffers"), out);
+        let expired = self.unicast_buffer.expire(now) + self.broadcast_buffer.expire(now);
+        if expired > 0 {
+            self.drop_counted(
+                DropReason::Expired,
+                &format!("{expired} packets expired in the forwarding buffers"),
+                out,
+            );
         }
         let expired = self.location_service.drop_expired(now);
         self.count_expired(expired, out);

@@ -58,7 +58,7 @@ impl GeoRouter {
         self.dispatch(now, packet, frame, out)
     }
 
-    /// Drops a secured packet: nothing here verifies it. The first one is reported.
+    /// Drops a secured packet, because signatures are not verified here. The first one is reported.
     fn drop_secured(&mut self, out: &mut Outbox) {
         if !std::mem::replace(&mut self.secured_reported, true) {
             let text = "secured GeoNetworking packets (TS 103 097) are received; roam6 drops them, so the stations that send \
@@ -107,7 +107,7 @@ impl GeoRouter {
             return true;
         } else {
             self.suppress_or_postpone(now, (mid, number), frame.source);
-            self.drop_counted(DropReason::Duplicate, "heard before", out);
+            self.drop_counted(DropReason::Duplicate, "received before", out);
         }
         first
     }

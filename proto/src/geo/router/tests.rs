@@ -21,7 +21,7 @@ const MILLISECOND: Duration = Duration::from_millis(1);
 struct Air {
     now: Time,
     stations: BTreeMap<u8, Peer>,
-    /// Everything that was sent: by whom, and the frame.
+    /// All frames sent, each with the number of its sender.
     sent: Vec<(u8, Frame)>,
 }
 
@@ -42,7 +42,7 @@ fn east(metres: f64) -> Coordinates {
     plane.place(geometry::Offset { east: metres, north: 0.0 })
 }
 
-/// So many metres east and north of it.
+/// The place `east` and `north` metres from the origin.
 fn at(east: f64, north: f64) -> Coordinates {
     geometry::Plane::at(Coordinates::from_degrees(48.0, 11.0).unwrap()).place(geometry::Offset { east, north })
 }
@@ -92,7 +92,7 @@ impl Air {
         result
     }
 
-    /// Lets time pass, with all that happens in it.
+    /// Advances the time by `span`, and runs all timers that expire meanwhile.
     fn run(&mut self, span: Duration) {
         let until = self.now + span;
         while let Some((at, number)) =
@@ -143,7 +143,7 @@ impl Air {
         }
     }
 
-    /// Frames with a payload that each station has sent so far; forgets them.
+    /// The senders of the frames with a payload since the last call.
     fn transmissions(&mut self) -> Vec<u8> {
         let is_data = |frame: &Frame| Packet::parse(&frame.bytes).is_ok_and(|packet| !packet.payload.is_empty());
         std::mem::take(&mut self.sent).into_iter().filter(|(_, frame)| is_data(frame)).map(|(by, _)| by).collect()
@@ -187,7 +187,7 @@ fn cbf_lets_the_farthest_receiver_forward_and_the_others_discard() {
     assert_eq!(air.transmissions(), [1, 6]);
 }
 
-/// Who receives a packet, and who sends it with how many in all; the first is outside its area.
+/// The stations that receive a packet, and those that send it; the first is outside its area.
 fn into_the_area(in_area: AreaForwarding, places: &[(f64, f64)], area: Area) -> (Vec<u8>, Vec<u8>) {
     let mib = Mib { in_area, ..Mib::default() };
     let mut air = Air::row(0, 0.0, &mib);
@@ -301,7 +301,7 @@ fn store_carry_forward_sends_when_a_nearer_neighbour_appears() {
 
 #[test]
 fn perimeter_forwarding_goes_round_a_gap() {
-    // The first looks across a lake at the seventh; the way is along the northern shore. The last is a dead end.
+    // A lake lies between the first and the seventh; the only path follows the northern shore. The last is a dead end.
     let lake = [(200, 0), (100, 250), (300, 450), (560, 560), (800, 450), (950, 220), (1_000, 0), (100, -200)];
     let mib = Mib { recovery: true, ..Mib::default() };
     let mut air = Air::row(0, 0.0, &mib);
@@ -319,7 +319,7 @@ fn perimeter_forwarding_goes_round_a_gap() {
 
 #[test]
 fn perimeter_forwarding_leaves_dead_ends() {
-    // Seen from the first, a dead end and the source itself lie before the way round.
+    // In the order of the right-hand rule, a dead end and the source precede the path round the lake.
     let lake =
         [(200, 0), (150, 270), (100, -250), (300, -450), (560, -560), (800, -450), (950, -220), (1_000, 0), (-90, 0)];
     let mib = Mib { recovery: true, default_hop_limit: 20, ..Mib::default() };

@@ -1,5 +1,5 @@
 //! Hostile packets: truncated, with any octet changed, with empty areas, wrapped timestamps and empty secured
-//! envelopes. Each causes at most one frame, and what is not a packet is counted.
+//! envelopes. Each causes at most one frame, and a malformed packet is counted.
 
 use super::*;
 use crate::contract::report::HostReport;
@@ -40,8 +40,8 @@ fn extended(frame: &Frame) -> Option<ExtendedHeader> {
     Packet::parse(&frame.bytes).ok().map(|packet| packet.extended)
 }
 
-/// What the second station makes of a frame within a second: frames it sends because of it, whether it takes it up, and
-/// drops.
+/// The reaction of the second station to a frame within a second: the number of frames it sends, whether it delivers the
+/// packet, and the reasons of its drops.
 fn receive_hostile(frame: &Frame, third: &Frame) -> (usize, bool, Vec<DropReason>) {
     let now = Time::from_micros(6_000_000);
     let mut router = GeoRouter::new(ItsStationType::PASSENGER_CAR, Mib::default(), Entropy::seed_from_u64(2));

@@ -33,7 +33,7 @@ fn forwarding_resumes_when_the_packet_data_rate_falls() {
 fn only_the_excess_above_the_packet_data_rate_is_dropped() {
     let mut air = Air::row(3, 250.0, &Mib::default());
     air.run(Duration::from_secs(5));
-    // Twice what is allowed, for 20 s.
+    // Twice the packet data rate, for 20 s.
     let mut each_second = Vec::new();
     for _ in 0..20 {
         air.sent.clear();
@@ -72,7 +72,7 @@ fn ls_buffered_packets_expire_with_their_lifetime() {
     assert!(left < Duration::from_secs(26), "the time it has waited counts: {left:?}");
 }
 
-/// The LS replies that station 2 sends when it is asked `count` times within a second.
+/// The LS replies that station 2 sends to `count` LS requests within a second.
 fn replies(count: u64, askers: impl Fn(u64) -> u8) -> usize {
     let mut air = Air::row(2, 250.0, &Mib::default());
     air.run(Duration::from_secs(5));
@@ -98,9 +98,9 @@ fn replies(count: u64, askers: impl Fn(u64) -> u8) -> usize {
 #[test]
 fn ls_replies_are_rate_limited_per_requester_and_in_all() {
     let of_one = replies(300, |_| 1);
-    assert!((1..=3).contains(&of_one), "{of_one} replies in a second to one that asks 300 times");
+    assert!((1..=3).contains(&of_one), "{of_one} replies in a second to 300 requests of one station");
     let of_many = replies(200, |number| 10 + u8::try_from(number).unwrap());
-    assert!((50..=101).contains(&of_many), "{of_many} replies in a second to 200 that ask once each");
+    assert!((50..=101).contains(&of_many), "{of_many} replies in a second to one request of each of 200 stations");
 }
 
 #[test]

@@ -60,7 +60,7 @@ fn known_place(air: &Air, of: u8, at: u8) -> Option<Coordinates> {
     air.stations[&at].router.location_table().find(mac(of)).map(|station| station.position.place)
 }
 
-/// The station begins again: it has forgotten everything, and its sequence numbers start at 0 (§8.3).
+/// The station restarts without state; its sequence numbers start at 0 (§8.3).
 fn restart(air: &mut Air, number: u8, mib: &Mib) {
     let place = air.stations[&number].place;
     air.add(number, place, mib);
@@ -73,14 +73,14 @@ fn a_restarted_station_may_reuse_its_sequence_numbers() {
     for silence in [Duration::from_secs(1), Duration::from_secs(25)] {
         let mut air = Air::row(3, 250.0, &mib);
         restart(&mut air, 1, &mib);
-        for life in 1..=3 {
+        for run in 1..=3 {
             air.run(Duration::from_secs(5));
             for _ in 0..60 {
                 air.request(1, data(TransportType::TopologyBroadcast(5))).unwrap();
                 air.run(Duration::from_millis(100));
             }
             let received = |number| air.delivered().iter().filter(|by| **by == number).count();
-            assert_eq!((received(2), received(3)), (60 * life, 60 * life), "life {life}, {silence:?} of silence");
+            assert_eq!((received(2), received(3)), (60 * run, 60 * run), "run {run}, {silence:?} of silence");
             restart(&mut air, 1, &mib);
             air.stations.get_mut(&1).unwrap().router.links.clear();
             air.run(silence);
@@ -137,7 +137,7 @@ fn stations_are_followed_with_the_own_clock_an_hour_slow() {
 fn an_expired_location_table_entry_accepts_any_timestamp() {
     let mut air = Air::row(1, 0.0, &Mib::default());
     let origin = |source, sequence| ExtendedHeader::TopoBroadcast(SequencedSource { sequence, source });
-    // Eight seconds ahead, which clocks may be; then right, by packets that others pass on.
+    // Forwarded packets with a clock eight seconds ahead, which is tolerated; then with the correct time.
     let early = position(&air, 9, east(500.0), 8_000);
     receive(&mut air, 1, &frame(8, origin(early, 1), 5));
     let right = position(&air, 9, east(100.0), 0);
