@@ -25,7 +25,7 @@ static __always_inline void *encapsulate(packet *p, __u8 inner, __be32 word, con
 	return (void *)ip - ETH_HLEN;
 }
 
-/* Encapsulates a packet as the last one of its flow, and redirects it. */
+/* Encapsulates a packet like the last one of its flow, and redirects it. */
 static __always_inline int encap_cached(packet *p, __u8 inner, __be32 word, __u32 hash, const struct flow_entry *cached,
 					__u32 counter)
 {

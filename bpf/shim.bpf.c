@@ -8,7 +8,7 @@
 #define NEXT TC_ACT_UNSPEC
 #define SOURCE_MAC 6
 
-/* Neighbour discovery messages are no conversation. */
+/* Neighbour discovery is not traffic of a context. */
 static __always_inline int is_discovery(struct __sk_buff *skb, const struct ipv6hdr *ip)
 {
 	const __u8 *type = (const void *)(ip + 1);

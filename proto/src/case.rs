@@ -1,4 +1,4 @@
-//! A recorded conversation as text: what an engine was told and what it answered, one line each.
+//! A recorded conversation as text: the inputs of an engine and its outputs, one line each.
 //!
 //! The daemon records these, tests replay and compare them, and a sequence chart is drawn from them.
 
@@ -14,7 +14,7 @@ use std::collections::{BTreeMap, VecDeque};
 /// A conversation.
 ///
 /// ```text
-/// # what it shows
+/// # title
 /// role {"home_agent":{...}}
 /// seed 00...
 /// @12.000000 < {"link":{...}}
@@ -32,14 +32,14 @@ pub struct Case {
     pub steps: Vec<Step>,
 }
 
-/// One input and everything it brought about.
+/// One input and the outputs it caused.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Step {
-    /// When.
+    /// Time of the input.
     pub at: Time,
-    /// What the node was told.
+    /// The input of the node.
     pub input: Input,
-    /// What it answered, in order.
+    /// The outputs, in order.
     pub outputs: Vec<Output>,
 }
 
@@ -97,7 +97,7 @@ impl Case {
         Ok(())
     }
 
-    /// Tells the same inputs to a new node of the same roles and seed, and takes down what it answers. An outcome
+    /// Feeds the same inputs to a new node of the same roles and seed, and records its outputs. An outcome
     /// answers the oldest `Put` of its key, because a recording has no identifiers of `Put`s.
     pub fn replay(&self) -> Case {
         let mut node = Node::from_roles(&self.roles, self.seed);
@@ -120,7 +120,7 @@ impl Case {
         replayed
     }
 
-    /// Writes the whole case; what `remark` says of an input or output stands above it as a comment.
+    /// Writes the whole case; the `remark` on an input or output precedes it as a comment.
     pub fn render(&self, remark: impl Fn(Line<'_>) -> Option<String>) -> String {
         let mut text = String::new();
         for line in &self.title {

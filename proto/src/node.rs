@@ -117,7 +117,7 @@ mod tests {
     use crate::contract::input::Outcome;
     use crate::contract::item::{Item, Sysctl, SysctlSetting};
 
-    /// Puts one item at each tick, and tells each outcome by a notice.
+    /// Puts one item at each tick, and reports each outcome by a notice.
     struct Putter(&'static str);
 
     impl Engine for Putter {

@@ -36,11 +36,11 @@ newtype! {
     CareOfAddress(Ipv6Addr)
 }
 newtype! {
-    /// Binding identifier, which tells the bindings of one home address apart; 0 is reserved (RFC 5648 §4.1).
+    /// Binding identifier, which distinguishes the bindings of one home address; 0 is reserved (RFC 5648 §4.1).
     Bid(u16)
 }
 newtype! {
-    /// Flow identifier, which tells the flow bindings of one mobile node apart; 0 is reserved (RFC 6089 §4.2).
+    /// Flow identifier, which distinguishes the flow bindings of one mobile node; 0 is reserved (RFC 6089 §4.2).
     Fid(u16)
 }
 newtype! {

@@ -91,7 +91,7 @@ pub fn dhcp6(data: &[u8]) {
     if data.len() + udp::HEADER_LENGTH <= usize::from(u16::MAX) {
         assert_eq!(udp::Udp::parse(&emitted, SOURCE, DESTINATION), Ok(datagram));
     }
-    // Also as it came, where length and checksum may be anything.
+    // Also with the fuzzer's own length and checksum.
     let _ = udp::Udp::parse(data, SOURCE, DESTINATION);
     let Ok(parsed) = dhcp6::Message::parse(data) else { return };
     let emitted = parsed.emit();

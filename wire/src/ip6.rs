@@ -205,7 +205,7 @@ impl<'a> Datagram<'a> {
                     }
                     self.header.home_address = Some(home);
                 }
-                // The two highest bits tell whether an unknown option may be skipped (RFC 8200 §4.2).
+                // The two highest bits specify whether an unknown option may be skipped (RFC 8200 §4.2).
                 skippable if skippable >> 6 == 0 => {}
                 other => return Err(Malformed { what: "option type", at, why: Why::Value(other.into()) }),
             }

@@ -15,7 +15,7 @@ pub struct Malformed {
     pub why: Why,
 }
 
-/// The ways in which bytes can be wrong.
+/// The kinds of parse errors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Why {
     /// The bytes end too early: `has` octets are there, `needs` are required.
@@ -25,18 +25,18 @@ pub enum Why {
         /// Octets required.
         needs: usize,
     },
-    /// A length field holds `has`, the standard wants `needs`.
+    /// A length field has the value `has`, the standard requires `needs`.
     Length {
         /// Value of the length field.
         has: usize,
-        /// Value the standard asks for (the least, where several are allowed).
+        /// Value that the standard requires (the least, if several are allowed).
         needs: usize,
     },
-    /// A field holds a value the standard forbids.
+    /// A field has a value that the standard forbids.
     Value(u64),
     /// The checksum does not verify.
     Checksum,
-    /// Something that may come once came again, or in the wrong place.
+    /// An element is repeated, or in the wrong place.
     Misplaced,
     /// More elements than the named limit.
     TooMany(usize),

@@ -29,7 +29,7 @@ impl<'a> Reader<'a> {
         self.rest.len()
     }
 
-    /// Whether nothing is left.
+    /// Whether all octets were read.
     pub fn is_empty(&self) -> bool {
         self.rest.is_empty()
     }
@@ -91,7 +91,7 @@ impl<'a> Reader<'a> {
         core::mem::take(&mut self.rest)
     }
 
-    /// What `read` makes of the octets left, again and again, until nothing is left.
+    /// Calls `read` until all octets are read; its results.
     ///
     /// # Errors
     /// The error of `read`, and [`Why::TooMany`] for more than `limit` items.
@@ -116,7 +116,7 @@ impl<'a> Reader<'a> {
         Ok(Reader { what, rest: self.bytes(count)?, from: at, at })
     }
 
-    /// Checks that everything was read.
+    /// Checks that all octets were read.
     pub fn end(&self) -> Result<(), Malformed> {
         let needs = self.at - self.from;
         if self.is_empty() { Ok(()) } else { Err(self.malformed(Why::Length { has: needs + self.len(), needs })) }

@@ -132,7 +132,7 @@ impl Writer {
         self
     }
 
-    /// The message, with `checksum` of it at offset `at`, where zeros were written before.
+    /// The message, with its `checksum` at offset `at`, which is zero until then.
     pub fn finish_with_checksum(mut self, at: usize, checksum: impl FnOnce(&[u8]) -> u16) -> Vec<u8> {
         let sum = checksum(&self.bytes);
         self.set(at, &sum.to_be_bytes());

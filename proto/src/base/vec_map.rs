@@ -16,22 +16,22 @@ use serde::ser::{Serialize, Serializer};
 pub struct VecMap<K, V>(Vec<(K, V)>);
 
 impl<K, V> VecMap<K, V> {
-    /// A map of nothing.
+    /// An empty map.
     pub const fn new() -> VecMap<K, V> {
         VecMap(Vec::new())
     }
 
-    /// How many keys there are.
+    /// The number of entries.
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// Whether there is no key.
+    /// Whether there is no entry.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Takes everything out.
+    /// Removes all entries.
     pub fn clear(&mut self) {
         self.0.clear();
     }
@@ -61,12 +61,12 @@ impl<K, V> VecMap<K, V> {
         self.0.iter_mut().map(|(_, value)| value)
     }
 
-    /// All keys, taken out.
+    /// Consumes the map; its keys, in order.
     pub fn into_keys(self) -> impl ExactSizeIterator<Item = K> {
         self.0.into_iter().map(|(key, _)| key)
     }
 
-    /// All values, taken out, in the order of their keys.
+    /// Consumes the map; its values, in the order of their keys.
     pub fn into_values(self) -> impl ExactSizeIterator<Item = V> {
         self.0.into_iter().map(|(_, value)| value)
     }
@@ -117,7 +117,7 @@ impl<K: Ord, V> VecMap<K, V> {
         self.0.get_mut(at).map(|(_, value)| value)
     }
 
-    /// Gives `key` the value and returns the one it had.
+    /// Inserts a value under `key` and returns the former one.
     pub fn insert(&mut self, key: K, value: V) -> Option<V> {
         match self.search(&key) {
             Ok(at) => self.0.get_mut(at).map(|(_, held)| core::mem::replace(held, value)),
@@ -172,7 +172,7 @@ impl<'a, K, V> Entry<'a, K, V> {
     /// # Errors
     ///
     /// Those of `make`.
-    #[expect(clippy::indexing_slicing, reason = "found there by a search of what is borrowed since")]
+    #[expect(clippy::indexing_slicing, reason = "the index is that of a search, and the map is borrowed since")]
     pub fn or_try_insert_with<E>(self, make: impl FnOnce() -> Result<V, E>) -> Result<&'a mut V, E> {
         Ok(match self.place {
             Ok(at) => &mut self.entries[at].1,
@@ -200,7 +200,7 @@ impl<'a, K, V> Entry<'a, K, V> {
     }
 }
 
-/// What an entry is to those who only look at it.
+/// An entry as the iterators return it.
 fn as_refs<K, V>((key, value): &(K, V)) -> (&K, &V) {
     (key, value)
 }

@@ -169,7 +169,7 @@ mod tests {
         let number = random_number(&mut Entropy::seed_from_u64(2));
         let set = parameters([3; 16], &two_prefixes(), KeyField::Random(&number)).unwrap();
         assert_eq!(set.key().len(), 78);
-        assert!(!has_key(&set), "nobody can sign with it");
+        assert!(!has_key(&set), "it is not the public key of a key pair");
         assert_eq!(Parameters::parse(&set.emit()), Ok(set.clone()));
         assert_eq!(prefixes(&set).unwrap(), two_prefixes());
     }

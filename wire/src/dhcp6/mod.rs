@@ -78,7 +78,7 @@ pub struct Relay {
     pub hop_count: u8,
     /// Link address of the client's link, or `::`.
     pub link: Ipv6Addr,
-    /// Peer address: where the relayed message came from or goes to.
+    /// Peer address: the source or destination of the relayed message.
     pub peer: Ipv6Addr,
     /// Options, in their order; one is [`DhcpOption::RelayMessage`].
     pub options: Vec<DhcpOption>,

@@ -67,21 +67,21 @@ pub enum DhcpOption {
     Addresses(AddressAssociation),
     /// One address (RFC 8415 §21.6).
     Address(Address),
-    /// What the client would like to be told (RFC 8415 §21.7).
+    /// Codes of the options that the client requests (RFC 8415 §21.7).
     OptionRequest(Vec<u16>),
-    /// How much the server wants to be chosen; more is better (RFC 8415 §21.8).
+    /// Preference of the server; higher is better (RFC 8415 §21.8).
     Preference(u8),
     /// How long the exchange has lasted, in hundredths of a second; all ones for that and longer (RFC 8415 §21.9).
     ElapsedTime(u16),
     /// A relayed message (RFC 8415 §21.10), for [`super::Message::parse`].
     RelayMessage(Vec<u8>),
-    /// What became of the message or option it is in (RFC 8415 §21.13).
+    /// Result of the message or option it is in (RFC 8415 §21.13).
     Status(Status),
-    /// Two messages instead of four (RFC 8415 §21.14).
+    /// An exchange of two messages instead of four (RFC 8415 §21.14).
     RapidCommit,
-    /// Where the relay heard the client (RFC 8415 §21.18).
+    /// The relay's interface towards the client (RFC 8415 §21.18).
     InterfaceId(Vec<u8>),
-    /// The client may be told to ask again (RFC 8415 §21.20).
+    /// The client accepts Reconfigure messages (RFC 8415 §21.20).
     ReconfigureAccept,
     /// Recursive DNS servers, the preferred first (RFC 3646 §3).
     DnsServers(Vec<Ipv6Addr>),
@@ -241,7 +241,7 @@ pub(super) fn read_all(reader: &mut Reader<'_>) -> Result<Vec<DhcpOption>, Malfo
     read_list(reader, 0)
 }
 
-/// Reads a list of options that lies in `depth` others.
+/// Reads a list of options that is nested in `depth` others.
 fn read_list(reader: &mut Reader<'_>, depth: u8) -> Result<Vec<DhcpOption>, Malformed> {
     let mut options = Vec::new();
     while !reader.is_empty() {

@@ -125,7 +125,7 @@ pub enum Message {
     EchoRequest(Echo),
     /// Echo Reply.
     EchoReply(Echo),
-    /// Which groups somebody listens to (RFC 3810 §5.2).
+    /// Multicast Listener Report, version 2 (RFC 3810 §5.2).
     ListenerReport {
         /// A record for each group.
         records: Vec<MulticastAddressRecord>,

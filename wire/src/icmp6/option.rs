@@ -156,7 +156,7 @@ pub(crate) fn write_all<'w>(options: &[NeighbourOption], writer: &'w mut Writer)
         let mut body = Writer::new();
         option.write_body(&mut body);
         let body = body.finish();
-        // The length counts eight octets, type and length among them; what is more than it can say is left out.
+        // The length counts eight octets, type and length among them; a longer option is left out.
         let padding = Alignment::new(8, 0).padding(body.len() + 2);
         let units = (body.len() + 2 + padding) / 8;
         if units <= usize::from(u8::MAX) {

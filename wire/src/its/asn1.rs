@@ -2,7 +2,7 @@
 
 /// Declares ASN.1 types, coded in PER with automatic tags.
 ///
-/// A constraint stands in brackets behind the type it constrains, in the codec's own notation. `extensible` is the
+/// A constraint follows the type it constrains, in brackets, in the codec's own notation. `extensible` is the
 /// extension marker: such a type cannot be built outside of this crate but by its constructor. The values of an
 /// enumeration count from 0.
 macro_rules! asn1 {

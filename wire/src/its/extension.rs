@@ -102,7 +102,7 @@ impl Extension {
     }
 }
 
-/// What comes from strangers is shown on terminals: no name has control characters.
+/// A name; one with control characters is malformed, because names are shown on terminals.
 fn name(reader: &mut Reader<'_>) -> Result<String, Malformed> {
     let octets = counted_bytes(reader, MAX_NAME)?;
     let name = str::from_utf8(octets).ok().filter(|name| !name.is_empty() && !name.contains(char::is_control));

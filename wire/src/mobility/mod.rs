@@ -54,7 +54,7 @@ pub mod kind {
     pub const BINDING_ERROR: u8 = 7;
 }
 
-/// Seconds one unit of a binding's lifetime stands for (RFC 6275 §6.1.7).
+/// Seconds of one unit of a binding's lifetime (RFC 6275 §6.1.7).
 pub const LIFETIME_UNIT_SECONDS: u32 = 4;
 /// The longest Mobility Header, in octets.
 pub const MAX_LENGTH: usize = 2048;
@@ -132,7 +132,7 @@ impl Message {
     /// As [`Message::emit`], with an MN-HA authentication option of that SPI at the end (RFC 4285 §5.1).
     ///
     /// `sign` is handed the octets of the header that the authenticator covers, checksum zero. A message of a type
-    /// without options goes out as it is.
+    /// without options is emitted unauthenticated.
     pub fn emit_authenticated(
         &self,
         source: Ipv6Addr,
@@ -152,7 +152,7 @@ impl Message {
         writer.finish_with_checksum(CHECKSUM_AT, |message| checksum(source, destination, protocol::MOBILITY, message))
     }
 
-    /// The options, of whatever message has them.
+    /// The options, if the message has them.
     pub fn options(&self) -> &[MobilityOption] {
         match self {
             Message::BindingRefreshRequest { options } => options,

@@ -245,7 +245,7 @@ impl Message {
         }
     }
 
-    /// The options, of whatever message has them.
+    /// The options, if the message has them.
     pub fn options(&self) -> &[ShimOption] {
         match self {
             Message::I1 { options, .. }

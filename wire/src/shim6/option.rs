@@ -42,7 +42,7 @@ pub mod kind {
 /// An option.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ShimOption {
-    /// What the responder wants to see again; it means nothing to others (RFC 5533 §5.15.1).
+    /// Responder Validator: returned unchanged, opaque to the initiator (RFC 5533 §5.15.1).
     Validator(Vec<u8>),
     /// Locator List of the sender (§5.15.2).
     Locators(LocatorList),

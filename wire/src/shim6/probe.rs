@@ -65,7 +65,7 @@ field_values! {
     ProbeState {
         /// Both directions work.
         Operational = 0,
-        /// It receives nothing.
+        /// It receives no packets.
         Exploring = 1,
         /// It receives packets, and does not know yet whether its own arrive.
         InboundOk = 2,
