@@ -13,5 +13,5 @@ use core::time::Duration;
 /// Option code of a link-layer address that is the mobile node's own (RFC 5648 §5.6.3).
 const LLA_CODE_MOBILE_NODE: u8 = 2;
 
-/// How long the routes of a lost path are kept for packets still on their way in (RFC 6275 §11.5.5, smooth handover).
+/// How long the routes of a lost path are kept for packets still in transit (RFC 6275 §11.5.5, smooth handover).
 pub const OLD_PATH_LIFETIME: Duration = Duration::from_secs(5);

@@ -1,5 +1,5 @@
 //! A mobile router and a home agent, both the real engines, with a NAT between them that may lose its mappings, and a
-//! visited link whose IPv6 comes and goes.
+//! visited link whose IPv6 is intermittent.
 
 mod authentication;
 mod handover;

@@ -30,7 +30,7 @@ pub(super) struct Deregistration {
 }
 
 impl HomeAgent {
-    /// RFC 3963 §6.7 and RFC 6275 §10.3.2: forwarding to care-of addresses ends at once; packets on their way in are
+    /// RFC 3963 §6.7 and RFC 6275 §10.3.2: forwarding to care-of addresses ends at once; packets in transit from them are
     /// still received. Acknowledged once it is in the journal.
     pub(super) fn deregister(&mut self, now: Time, request: &UpdateRequest, answer: Reply, out: &mut Outbox) {
         let home = request.home;
@@ -64,8 +64,8 @@ impl HomeAgent {
     pub(super) fn write_deregistration(&mut self, now: Time, home: HomeAddress, out: &mut Outbox) {
         let Some(record) = self.tombstone_record(now, home) else { return };
         let transaction = self.begin_transaction();
-        let Some(farewell) = self.deregistrations.get_mut(&home) else { return self.put(home, record, out) };
-        farewell.transaction = transaction;
+        let Some(pending) = self.deregistrations.get_mut(&home) else { return self.put(home, record, out) };
+        pending.transaction = transaction;
         self.desired_state.put_once(record, Waiting::Transaction(home, transaction), out);
     }
 
@@ -77,10 +77,10 @@ impl HomeAgent {
         refused: bool,
         out: &mut Outbox,
     ) {
-        let Some(farewell) = self.deregistrations.get_mut(&home).filter(|one| one.transaction == transaction) else {
+        let Some(pending) = self.deregistrations.get_mut(&home).filter(|one| one.transaction == transaction) else {
             return;
         };
-        let answer = farewell.reply.take();
+        let answer = pending.reply.take();
         if refused {
             // Forwarding has ended, but what a restart would undo is not acknowledged.
             self.timers.set(HomeAgentTimer::Reinstall(home), now + RETRY_INTERVAL);

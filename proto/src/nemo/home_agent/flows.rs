@@ -16,15 +16,15 @@ const ACCEPTED: u8 = 0;
 /// Rules that the update does not name end (RFC 6089 §5.3.4). `bids` are the bindings once the update is in force.
 pub(super) fn merge_flows(
     known: &[FlowRule],
-    asked: &[FlowIdentification],
+    requested: &[FlowIdentification],
     kept: &[Fid],
     bids: &[Bid],
 ) -> (Vec<FlowRule>, Vec<FlowIdentification>) {
     let mut rules: Vec<FlowRule> = known.iter().filter(|rule| kept.contains(&Fid(rule.id))).cloned().collect();
     let mut statuses = Vec::new();
     // A flow identifier that occurs twice rejects all options (RFC 6089 §5.3.2).
-    let repeated = asked.iter().any(|one| asked.iter().filter(|other| other.fid == one.fid).count() > 1);
-    for option in asked {
+    let repeated = requested.iter().any(|one| requested.iter().filter(|other| other.fid == one.fid).count() > 1);
+    for option in requested {
         let old = known.iter().find(|rule| Fid(rule.id) == option.fid);
         rules.retain(|rule| Fid(rule.id) != option.fid);
         let rule = if repeated { Err(FlowIdentification::REJECTED) } else { parse_rule(option, old, bids) };

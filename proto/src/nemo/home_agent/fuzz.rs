@@ -81,7 +81,7 @@ struct Harness {
     /// Items confirmed by the host.
     confirmed: Plan,
     /// Items put.
-    asked: Plan,
+    requested: Plan,
     /// The number of next `Put`s that are rejected.
     puts_to_refuse: u8,
 }
@@ -95,7 +95,7 @@ impl Harness {
             now: Time::ZERO,
             unanswered: VecDeque::new(),
             confirmed: Plan::new(),
-            asked: Plan::new(),
+            requested: Plan::new(),
             puts_to_refuse: 0,
         };
         world.feed(Input::Clock(Clock { unix_micros: START_UNIX_MICROS }));
@@ -130,7 +130,7 @@ impl Harness {
     fn feed(&mut self, input: Input) {
         let mut out = Outbox::new();
         self.agent.handle(self.now, &input, &mut out);
-        assert!(self.agent.deadline().is_none_or(|at| at > self.now), "what is due was not done");
+        assert!(self.agent.deadline().is_none_or(|at| at > self.now), "an expired timer was not handled");
         for output in out.drain() {
             match output {
                 Output::Put(put) if self.puts_to_refuse > 0 => {
@@ -138,11 +138,11 @@ impl Harness {
                     self.unanswered.push_back((put, false));
                 }
                 Output::Put(put) => {
-                    self.asked.put(put.item.clone());
+                    self.requested.put(put.item.clone());
                     self.unanswered.push_back((put, true));
                 }
                 Output::Drop(key) => {
-                    self.asked.drop(&key);
+                    self.requested.drop(&key);
                     self.confirmed.drop(&key);
                     // An item dropped before its outcome is not installed, whatever the outcome.
                     for (_, accepted) in self.unanswered.iter_mut().filter(|(put, _)| put.item.key() == key) {
@@ -329,11 +329,11 @@ impl Harness {
         let records: Vec<JournalRecord> = records.collect();
         self.agent = HomeAgent::new(self.config.clone(), Entropy::seed_from_u64(1));
         let before: Vec<Key> = self.confirmed.iter().map(|(key, _)| key.clone()).collect();
-        (self.confirmed, self.asked, self.puts_to_refuse) = (Plan::new(), Plan::new(), 0);
+        (self.confirmed, self.requested, self.puts_to_refuse) = (Plan::new(), Plan::new(), 0);
         self.unanswered.clear();
         self.feed(Input::Clock(Clock { unix_micros: START_UNIX_MICROS + self.now.as_micros() }));
         self.feed(Input::Command(Command::Lifecycle(LifecycleCommand::RestoreJournal(records))));
-        for (key, _) in self.asked.iter().filter(|(key, _)| matches!(key, Key::Tunnel(_) | Key::Route(..))) {
+        for (key, _) in self.requested.iter().filter(|(key, _)| matches!(key, Key::Tunnel(_) | Key::Route(..))) {
             assert!(before.contains(key), "{key:?} has another name after the crash");
         }
         self.answer_puts(u8::MAX);
@@ -347,7 +347,7 @@ impl Harness {
             let owner = self.agent.tunnels.get(tunnel).and_then(|home| self.agent.bindings.get(home));
             assert!(owner.is_some_and(|owner| owner.has_prefix(*prefix)), "{prefix} has no binding");
         }
-        for (_, item) in self.asked.iter() {
+        for (_, item) in self.requested.iter() {
             let Item::Tunnel(tunnel) = item else { continue };
             let Some(binding) = self.agent.tunnels.get(&tunnel.id).and_then(|home| self.agent.bindings.get(home))
             else {
@@ -386,7 +386,7 @@ impl Harness {
             Key::JournalRecord(JournalKey::Sequence(home)) => self.agent.prefix_table_row(*home).is_some(),
             _ => false,
         };
-        let rest: Vec<&Key> = self.asked.iter().map(|(key, _)| key).filter(|key| !lasting(key)).collect();
+        let rest: Vec<&Key> = self.requested.iter().map(|(key, _)| key).filter(|key| !lasting(key)).collect();
         assert!(rest.is_empty(), "left behind: {rest:?}");
         assert!(
             self.agent.bindings.is_empty() && self.agent.prefixes.is_empty() && self.agent.care_of_index.is_empty()

@@ -69,7 +69,7 @@ impl HomeLink {
         self.mtu
     }
 
-    /// Its interface and MTU, while it is up: the way to routers at home and away.
+    /// Its interface and MTU, while it is up: the next hop of routers at home, and of those at home and away.
     pub(super) fn direct(&self) -> Option<(LinkId, u32)> {
         self.link().filter(|_| self.up).map(|link| (link, self.mtu))
     }

@@ -58,8 +58,8 @@ impl HomeAgent {
     ) -> Result<(Prefix, Ipv4Addr), Ipv4Status> {
         let own = self.bindings.get(&row.home_address).map(|binding| binding.tunnel);
         let free = |prefix: Prefix| !granted.contains(&prefix) && self.is_unassigned(prefix, own);
-        let asked = Prefix::from_ipv4(option.address, option.prefix_length).filter(|_| option.prefix_length > 0);
-        let asked = asked.ok_or(Ipv4Status::INVALID_ADDRESS)?;
+        let requested = Prefix::from_ipv4(option.address, option.prefix_length).filter(|_| option.prefix_length > 0);
+        let requested = requested.ok_or(Ipv4Status::INVALID_ADDRESS)?;
         if option.address.is_unspecified() {
             let chosen = self.choose_ipv4_prefix(option.prefix_length, row, latest, free);
             let refused =
@@ -73,8 +73,8 @@ impl HomeAgent {
         if !Ipv4Endpoint::dsmip(option.address).is_unicast() {
             return Err(Ipv4Status::INVALID_ADDRESS);
         }
-        if self.is_authorised_for(row, asked) && free(asked) {
-            return Ok((asked, option.address));
+        if self.is_authorised_for(row, requested) && free(requested) {
+            return Ok((requested, option.address));
         }
         let address = option.prefix_length == IPV4_BITS && !option.prefix_wanted;
         Err(if address { Ipv4Status::INCORRECT_HOME_ADDRESS } else { Ipv4Status::PREFIX_UNAUTHORISED })

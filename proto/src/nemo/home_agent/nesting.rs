@@ -49,7 +49,7 @@ impl HomeAgent {
         outside == 0 || self.inner_depth(reach, room) <= room
     }
 
-    /// The maximum number of other tunnels on the way to `care_of`; `None` for a loop, or too many.
+    /// The maximum number of other tunnels on the path to `care_of`; `None` for a loop, or too many.
     fn outer_depth(&self, reach: TunnelDestinations<'_>, care_of: &[Ipv6Addr]) -> Option<usize> {
         let mut addresses: BTreeSet<Ipv6Addr> = care_of.iter().copied().map(routed_address).collect();
         for depth in 0..MAX_ENCAPSULATIONS {

@@ -69,11 +69,11 @@ impl RegisteredPrefixes {
         }
     }
 
-    /// Whether the data plane supports the lengths of `asked` beside those in use and reserved; those of the prefix
+    /// Whether the data plane supports the lengths of `requested` beside those in use and reserved; those of the prefix
     /// table always are.
-    pub(super) fn has_room_for(&self, asked: &[Prefix]) -> bool {
+    pub(super) fn has_room_for(&self, requested: &[Prefix]) -> bool {
         let mut own = VecSet::default();
-        let other = asked.iter().map(|prefix| prefix.length()).filter(|length| !self.reserved.contains(length));
+        let other = requested.iter().map(|prefix| prefix.length()).filter(|length| !self.reserved.contains(length));
         for length in other {
             own.insert(length);
         }

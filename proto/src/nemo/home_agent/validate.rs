@@ -263,26 +263,26 @@ impl HomeAgent {
         let explicit = request.is_explicit();
         // Prefixes of the prefix table are granted as far as they are routable.
         let own = || row.prefixes.iter().copied().filter(|prefix| !prefix.is_ipv4() && self.is_installable(*prefix));
-        let asked: Vec<Prefix> = if explicit { request.prefixes.clone() } else { own().collect() };
-        if asked.is_empty() && !request.malformed_prefix {
+        let requested: Vec<Prefix> = if explicit { request.prefixes.clone() } else { own().collect() };
+        if requested.is_empty() && !request.malformed_prefix {
             return Err(Rejection::Reply(Status::FORWARDING_SETUP_FAILED));
         }
-        if request.malformed_prefix || explicit && asked.iter().any(|prefix| !self.is_installable(*prefix)) {
+        if request.malformed_prefix || explicit && requested.iter().any(|prefix| !self.is_installable(*prefix)) {
             return Err(Rejection::Reply(Status::INVALID_PREFIX));
         }
-        if asked.iter().any(|prefix| !row.prefixes.iter().any(|own| own.covers(*prefix))) {
+        if requested.iter().any(|prefix| !row.prefixes.iter().any(|own| own.covers(*prefix))) {
             return Err(Rejection::Reply(Status::NOT_AUTHORISED_FOR_PREFIX));
         }
-        if explicit && !self.prefixes.has_room_for(&asked) {
+        if explicit && !self.prefixes.has_room_for(&requested) {
             return Err(Rejection::Reply(Status::INVALID_PREFIX));
         }
         let own = self.bindings.get(&request.home).map(|binding| binding.tunnel);
         let taken = |prefix: &Prefix| self.prefixes.owner(*prefix).is_some_and(|owner| Some(owner) != own);
-        if asked.iter().any(taken) {
+        if requested.iter().any(taken) {
             let status = if explicit { Status::INVALID_PREFIX } else { Status::FORWARDING_SETUP_FAILED };
             return Err(Rejection::Reply(status));
         }
-        Ok(self.share_prefixes(request.home, [asked, ipv4].concat()))
+        Ok(self.share_prefixes(request.home, [requested, ipv4].concat()))
     }
 
     /// Whether a route to it is possible, and covers neither this home agent nor its home networks.
@@ -291,9 +291,9 @@ impl HomeAgent {
         prefix.length() > 0 && is_routable_unicast(prefix.address()) && !prefix.contains(self.config.address) && !home
     }
 
-    fn grant_lifetime(&self, asked: Duration) -> Duration {
+    fn grant_lifetime(&self, requested: Duration) -> Duration {
         let unit = Duration::from_secs(LIFETIME_UNIT_SECONDS.into());
-        let granted = asked.min(self.config.max_lifetime).as_secs() / unit.as_secs();
+        let granted = requested.min(self.config.max_lifetime).as_secs() / unit.as_secs();
         unit * u32::try_from(granted.max(1)).unwrap_or(u32::MAX)
     }
 
@@ -356,7 +356,7 @@ impl HomeAgent {
         binding.timestamp = request.timestamp.unwrap_or(Timestamp(0));
     }
 
-    /// A de-registration without a binding may have overtaken an update that is still on its way.
+    /// A de-registration without a binding may have overtaken an update that is still in transit.
     fn remember_deregistration(&mut self, now: Time, request: &UpdateRequest) {
         if self.bindings.contains_key(&request.home) || self.bindings.len() < self.config.max_bindings {
             self.remember_sequence(request);

@@ -1,4 +1,4 @@
-//! Nothing moves a binding but an update that proves whose it is (RFC 5555 §5, RFC 4285 §5.1, RFC 3776 §4).
+//! Only an authenticated update moves a binding (RFC 5555 §5, RFC 4285 §5.1, RFC 3776 §4).
 
 use super::pair::{AGENT_IPV4, NAT_ADDRESS, Pair, agent, agent_config, home, key, router_config};
 use crate::contract::config::nemo::SharedKey;

@@ -18,7 +18,7 @@ fn ipv6_is_preferred_and_ipv4_is_the_fallback() {
         pair.link(false);
         pair.link(true);
         pair.advance(Duration::from_millis(550));
-        assert!(pair.is_connected() && pair.remote4().is_some(), "IPv4 where there is nothing else");
+        assert!(pair.is_connected() && pair.remote4().is_some(), "IPv4 while there is no IPv6");
         pair.advance(Duration::from_secs(2));
         pair.advertise(NETWORK, 1800);
         pair.millis(20);
@@ -33,7 +33,7 @@ fn former_path_receives_until_acknowledgement() {
     let mut pair = Pair::behind_nat();
     pair.advance(Duration::from_secs(2));
     pair.advertise(NETWORK, 1800);
-    // The update is on its way.
+    // The update is in transit.
     pair.millis(2);
     let [_, router] = pair.active_paths();
     assert!(roam6_wire::Ipv4Endpoint::from_ipv6(router.unwrap().local).is_some());

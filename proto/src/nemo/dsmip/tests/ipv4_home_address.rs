@@ -17,7 +17,7 @@ use roam6_wire::{HomeAddress, Prefix, Sequence};
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 const OWN: &str = "10.77.1.0/24";
-/// Two lifetimes of a binding; the router of the visited link lives longer.
+/// Two lifetimes of a binding; the router lifetime of the visited link is longer.
 const REFRESHES: Duration = Duration::from_secs(1200);
 const NETWORK: &str = "2001:db8:2::/64";
 
@@ -102,7 +102,7 @@ fn ipv4_prefix_of_the_table_follows_the_mobile_network() {
     let without = wanting(&[], None);
     pair.feed_router(Input::Command(Command::MobileRouter(MobileRouterCommand::Reload(Box::new(without)))));
     pair.advance(Duration::from_secs(1));
-    assert!(inside(&pair).is_empty(), "not asked for is not held (RFC 5555 §4.4.2.1)");
+    assert!(inside(&pair).is_empty(), "released when it is not requested (RFC 5555 §4.4.2.1)");
     assert!(pair.is_connected());
 }
 
@@ -123,13 +123,13 @@ fn ipv4_pool_address_is_stable() {
     assert!(net("10.128.0.0/16").covers(address) && address.length() == 128);
     pair.advance(REFRESHES);
     assert_eq!(inside(&pair), [address], "after refreshes");
-    // A new life of the home agent knows it by the journal, one without a journal by the mobile router.
+    // After a restart the home agent has it from the journal, or without a journal from the mobile router's next update.
     let records: Vec<JournalRecord> = pair.agent_plan.iter().filter_map(|(_, item)| record(item)).collect();
-    let mut heir = Pair::new(wanting(&[], Some(32)), config());
-    heir.now = pair.now;
-    heir.feed_agent(Input::Clock(Clock { unix_micros: START_UNIX_MICROS + heir.now.as_micros() }));
-    heir.feed_agent(Input::Command(Command::Lifecycle(LifecycleCommand::RestoreJournal(records))));
-    assert_eq!(tunnelled(&heir.agent_plan), [address]);
+    let mut restarted = Pair::new(wanting(&[], Some(32)), config());
+    restarted.now = pair.now;
+    restarted.feed_agent(Input::Clock(Clock { unix_micros: START_UNIX_MICROS + restarted.now.as_micros() }));
+    restarted.feed_agent(Input::Command(Command::Lifecycle(LifecycleCommand::RestoreJournal(records))));
+    assert_eq!(tunnelled(&restarted.agent_plan), [address]);
     let again = away(wanting(&[], Some(32)), config());
     assert_eq!(inside(&again), [address], "the same home address begins at the same place");
 }
@@ -204,8 +204,13 @@ fn open(pool: Option<(&str, u8)>, own: &[&str]) -> Pair {
 }
 
 /// The acknowledgement options in answer to an update with these options.
-fn ask(pair: &mut Pair, who: Ipv6Addr, number: u16, wishes: &[(u8, bool, &str)]) -> Vec<(Ipv4Status, Prefix)> {
-    let wish = |(prefix_length, prefix_wanted, address): &(u8, bool, &str)| MobilityOption::Ipv4HomeAddress {
+fn register(
+    pair: &mut Pair,
+    home_address: Ipv6Addr,
+    number: u16,
+    requests: &[(u8, bool, &str)],
+) -> Vec<(Ipv4Status, Prefix)> {
+    let option = |(prefix_length, prefix_wanted, address): &(u8, bool, &str)| MobilityOption::Ipv4HomeAddress {
         prefix_length: *prefix_length,
         prefix_wanted: *prefix_wanted,
         address: address.parse().unwrap(),
@@ -214,15 +219,15 @@ fn ask(pair: &mut Pair, who: Ipv6Addr, number: u16, wishes: &[(u8, bool, &str)])
         sequence: Sequence(number),
         flags: UpdateFlags::ACKNOWLEDGE | UpdateFlags::HOME_REGISTRATION | UpdateFlags::ROUTER,
         lifetime_units: 100,
-        options: wishes.iter().map(wish).collect(),
+        options: requests.iter().map(option).collect(),
     });
-    let header = Header::new(ip("2001:db8:2::2"), agent()).with_home_address(who);
-    pair.deliver_to_agent(ip6::emit(&header, protocol::MOBILITY, &update.emit(who, agent())));
+    let header = Header::new(ip("2001:db8:2::2"), agent()).with_home_address(home_address);
+    pair.deliver_to_agent(ip6::emit(&header, protocol::MOBILITY, &update.emit(home_address, agent())));
     let (_, sent) = pair.sent.last().unwrap();
     let datagram = Datagram::parse(&sent.bytes).unwrap();
     let message = Message::parse(datagram.payload, datagram.source, datagram.real_destination()).unwrap();
     let Message::BindingAcknowledgement(answer) = message else { panic!("{message:?}") };
-    assert!(answer.status.is_accepted(), "IPv4 refuses nothing but itself: {}", answer.status);
+    assert!(answer.status.is_accepted(), "IPv4 options do not affect the binding: {}", answer.status);
     let answers = answer.options.iter().filter_map(|option| match option {
         MobilityOption::Ipv4AddressAcknowledgement { status, prefix_length, address } => {
             Some((*status, Prefix::from_ipv4(*address, *prefix_length).unwrap()))
@@ -235,7 +240,7 @@ fn ask(pair: &mut Pair, who: Ipv6Addr, number: u16, wishes: &[(u8, bool, &str)])
 #[test]
 fn each_ipv4_home_address_option_has_its_status() {
     let mut pair = open(None, &[OWN]);
-    let wishes = [
+    let requests = [
         (0, true, "10.77.1.0", Ipv4Status::INVALID_ADDRESS),
         (33, true, "10.77.1.0", Ipv4Status::INVALID_ADDRESS),
         (32, false, "224.0.0.1", Ipv4Status::INVALID_ADDRESS),
@@ -249,21 +254,21 @@ fn each_ipv4_home_address_option_has_its_status() {
         (32, false, "0.0.0.0", Ipv4Status::NO_DYNAMIC_ADDRESS),
         (28, true, "0.0.0.0", Ipv4Status::PREFIX_UNAUTHORISED),
     ];
-    let asked: Vec<_> = wishes.iter().map(|(length, prefix, address, _)| (*length, *prefix, *address)).collect();
-    let answers = ask(&mut pair, home().0, 1, &asked);
+    let options: Vec<_> = requests.iter().map(|(length, prefix, address, _)| (*length, *prefix, *address)).collect();
+    let answers = register(&mut pair, home().0, 1, &options);
     let statuses: Vec<_> = answers.iter().map(|(status, _)| *status).collect();
-    assert_eq!(statuses, wishes.map(|(.., status)| status));
-    assert_eq!(answers[9].1, net(OWN), "the length granted overrides the one asked for");
+    assert_eq!(statuses, requests.map(|(.., status)| status));
+    assert_eq!(answers[9].1, net(OWN), "the granted length overrides the requested one");
     let expected = ["10.77.1.0/24", "10.77.1.9/32", "10.77.1.128/25"].map(net);
     assert_eq!(tunnelled(&pair.agent_plan), expected);
-    assert_eq!(ask(&mut pair, home().0, 2, &[]), [], "nothing asked, nothing said");
+    assert_eq!(register(&mut pair, home().0, 2, &[]), [], "no option, no status");
     assert!(tunnelled(&pair.agent_plan).is_empty());
     let other = ip("2001:db8::200");
-    let answers = ask(&mut pair, other, 1, &[(24, true, "10.77.1.0")]);
-    assert_eq!(answers[0].0, Ipv4Status::ADMINISTRATIVELY_PROHIBITED, "it has nothing of IPv4");
+    let answers = register(&mut pair, other, 1, &[(24, true, "10.77.1.0")]);
+    assert_eq!(answers[0].0, Ipv4Status::ADMINISTRATIVELY_PROHIBITED, "its row has no IPv4 prefix");
     let any = [(32, false, "0.0.0.0"), (28, true, "0.0.0.0")];
-    let statuses: Vec<_> = ask(&mut pair, other, 2, &any).iter().map(|(status, _)| *status).collect();
-    assert_eq!(statuses, [Ipv4Status::NO_DYNAMIC_ADDRESS, Ipv4Status::PREFIX_UNAUTHORISED], "nor anything to give");
+    let statuses: Vec<_> = register(&mut pair, other, 2, &any).iter().map(|(status, _)| *status).collect();
+    assert_eq!(statuses, [Ipv4Status::NO_DYNAMIC_ADDRESS, Ipv4Status::PREFIX_UNAUTHORISED], "there is no pool either");
 }
 
 #[test]
@@ -271,18 +276,18 @@ fn ipv4_pool_gives_distinct_prefixes_until_exhausted() {
     let (one, other) = (home().0, ip("2001:db8::200"));
     let mut pair = open(Some(("10.128.0.0/31", 32)), &[]);
     let any = (32, false, "0.0.0.0");
-    let [(_, first)] = ask(&mut pair, one, 1, &[any])[..] else { panic!() };
-    let [(_, second)] = ask(&mut pair, other, 1, &[any])[..] else { panic!() };
+    let [(_, first)] = register(&mut pair, one, 1, &[any])[..] else { panic!() };
+    let [(_, second)] = register(&mut pair, other, 1, &[any])[..] else { panic!() };
     assert_ne!(first, second);
     let text = first.ipv4().unwrap().0.to_string();
-    let stolen = ask(&mut pair, other, 2, &[(32, false, &text)]);
+    let stolen = register(&mut pair, other, 2, &[(32, false, &text)]);
     assert_eq!(stolen, [(Ipv4Status::INCORRECT_HOME_ADDRESS, Prefix::from_ipv4(first.ipv4().unwrap().0, 0).unwrap())]);
-    // By asking for it no more the second has given its own away.
-    let [(_, both)] = ask(&mut pair, one, 2, &[any])[..] else { panic!() };
-    assert_eq!(both, first, "who has one keeps it");
-    let statuses = ask(&mut pair, one, 3, &[any, any, any]);
+    // The second released its address when it did not request it any more.
+    let [(_, both)] = register(&mut pair, one, 2, &[any])[..] else { panic!() };
+    assert_eq!(both, first, "a refresh keeps the address");
+    let statuses = register(&mut pair, one, 3, &[any, any, any]);
     assert_eq!(statuses.iter().map(|(status, _)| status.0).collect::<Vec<_>>(), [0, 0, 132]);
-    assert_eq!(ask(&mut pair, other, 3, &[any])[0].0, Ipv4Status::NO_DYNAMIC_ADDRESS);
+    assert_eq!(register(&mut pair, other, 3, &[any])[0].0, Ipv4Status::NO_DYNAMIC_ADDRESS);
 }
 
 #[test]
@@ -293,8 +298,8 @@ fn ipv4_home_address_is_not_requested_from_unsupporting_agent() {
     pair.link(true);
     pair.advertise(NETWORK, 1800);
     pair.millis(100);
-    let (sequence, care_of, wishes) = last_update(&pair);
-    assert_eq!(wishes, 1);
+    let (sequence, care_of, requests) = last_update(&pair);
+    assert_eq!(requests, 1);
     let answer = Message::BindingAcknowledgement(BindingAcknowledgement {
         status: Status::ACCEPTED,
         flags: AckFlags::ROUTER,
@@ -307,8 +312,8 @@ fn ipv4_home_address_is_not_requested_from_unsupporting_agent() {
     pair.feed_router(Input::Packet(Packet { link: super::pair::UPLINK, sender: None, bytes }));
     assert_eq!(notices(&pair), ["the home agent 2001:db8::1 does not support IPv4 home addresses (RFC 5555)"]);
     pair.advance(Duration::from_secs(35));
-    let (next, _, wishes) = last_update(&pair);
-    assert!(next != sequence && wishes == 0);
+    let (next, _, requests) = last_update(&pair);
+    assert!(next != sequence && requests == 0);
 }
 
 /// Number and source of the last update, and how many IPv4 Home Address options it has.
@@ -317,8 +322,8 @@ fn last_update(pair: &Pair) -> (Sequence, Ipv6Addr, usize) {
         let datagram = Datagram::parse(&sent.bytes).ok()?;
         let message = Message::parse(datagram.payload, datagram.real_source(), datagram.destination).ok()?;
         let Message::BindingUpdate(update) = message else { return None };
-        let wish = |option: &&MobilityOption| matches!(option, MobilityOption::Ipv4HomeAddress { .. });
-        Some((update.sequence, datagram.source, update.options.iter().filter(wish).count()))
+        let option = |option: &&MobilityOption| matches!(option, MobilityOption::Ipv4HomeAddress { .. });
+        Some((update.sequence, datagram.source, update.options.iter().filter(option).count()))
     });
     updates.into_iter().next().unwrap()
 }

@@ -61,7 +61,7 @@ fn udp_encapsulation_without_nat_only_if_forced() {
         }
         let updates = pair.updates();
         pair.advance(Duration::from_secs(400));
-        assert_eq!(pair.updates(), updates, "nothing to keep alive");
+        assert_eq!(pair.updates(), updates, "there is no NAT mapping to keep alive");
     }
 }
 
@@ -114,7 +114,7 @@ fn lost_nat_mapping_costs_one_probe() {
     }
     assert!(
         !pair.reports.iter().any(|(_, report)| matches!(report, Report::Nemo(NemoReport::PathDown { .. }))),
-        "never called dead"
+        "no path is reported down"
     );
 }
 
@@ -135,6 +135,6 @@ fn nat_keepalive_uses_the_interval_of_the_acknowledgement() {
         assert_eq!(pair.updates() - updates, 10, "every {expected} s");
         pair.nat.as_mut().unwrap().forget();
         pair.advance(Duration::from_secs(expected + 1));
-        assert!(pair.is_connected(), "and tells of a new mapping");
+        assert!(pair.is_connected(), "the next update registers the new mapping");
     }
 }

@@ -1,4 +1,4 @@
-//! The two engines, and what is between them.
+//! The engines of mobile router and home agent, and the network between them.
 
 use crate::contract::config::nemo::{
     Authentication, DadMode, DsmipService, HomeAgentConfig, IngressConfig, MobileRouterConfig, PrefixMode, PrefixTable,
@@ -95,7 +95,7 @@ pub(super) fn agent_config() -> HomeAgentConfig {
     }
 }
 
-/// A translator whose mappings are of this life of it; a symmetric one, since there is one destination only.
+/// A NAT, symmetric, since there is one destination only.
 #[derive(Debug, Default)]
 pub(super) struct Nat {
     mappings: BTreeMap<u16, Ipv4Endpoint>,
@@ -135,16 +135,16 @@ pub(super) struct Pair {
     pub now: Time,
     /// `None`: the uplink's IPv4 address is a public one.
     pub nat: Option<Nat>,
-    /// Whether packets of IPv6 get anywhere.
+    /// Whether the visited link has IPv6 connectivity.
     pub ipv6: bool,
-    /// So many packets of a thousand are lost.
+    /// Lost packets per thousand.
     pub loss: u64,
     rng: Entropy,
-    /// What both reported.
+    /// The reports of both.
     pub reports: Vec<(Time, Report)>,
-    /// What the home agent has received by IPv4, as it came.
+    /// The IPv4 packets that the home agent has received.
     pub received: Vec<Packet>,
-    /// What either sent.
+    /// The packets sent by either.
     pub sent: Vec<(Time, Transmit)>,
     in_flight: BTreeMap<(Time, u32), (PairEnd, Packet)>,
     serial: u32,
@@ -300,7 +300,7 @@ impl Pair {
         match Ipv4Endpoint::from_ipv6(known.remote).zip(Ipv4Endpoint::from_ipv6(known.local)) {
             Some((destination, source)) => {
                 let answer = Encapsulated { source, destination, tos: 0, inner: &reply }.emit();
-                // Comes out of the tunnel by itself.
+                // The data plane decapsulates it.
                 self.nat_inbound(&answer).map(|_| reply)
             }
             None => Some(reply).filter(|_| self.ipv6),
@@ -388,7 +388,7 @@ impl Pair {
         })
     }
 
-    /// Where the home agent sends what is for the mobile network, if that is over IPv4.
+    /// The remote IPv4 endpoint of the home agent's active path, if it is over IPv4.
     pub(super) fn remote4(&self) -> Option<Ipv4Endpoint> {
         let [agent, _] = self.active_paths();
         agent.and_then(|path| Ipv4Endpoint::from_ipv6(path.remote))

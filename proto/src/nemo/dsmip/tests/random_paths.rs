@@ -1,5 +1,5 @@
-//! Seeded worlds: an uplink whose IPv6, IPv4, NAT and luck come and go. Whatever has happened, once that ends the two are
-//! connected by the best there is; and never is anything sent but to where a proven update has come from.
+//! Seeded worlds: an uplink with changing IPv6, IPv4, NAT and loss. After the last change mobile router and home agent are
+//! connected over the preferred path; and the home agent never sends to an address from which no authentic update came.
 
 use super::pair::{AGENT_IPV4, BEHIND_NAT, Nat, Pair, agent_config, net, router_config};
 use crate::contract::config::nemo::{DsmipService, Ipv4Pool, LoadSharing, PrefixTable};
@@ -13,10 +13,10 @@ const WORLDS: u64 = 150;
 const EVENTS: u64 = 25;
 const WITHIN: &str = "2001:db8:f00::/56";
 const NETWORKS: [&str; 2] = ["2001:db8:2::/64", "2001:db8:3::/64"];
-/// Long enough for IPv6 that was given up to be tried again, and for what is only refreshed at intervals.
+/// Long enough for the next attempt with IPv6, and for periodic refreshes.
 const CALM: Duration = Duration::from_secs(900);
 
-/// The two, whether paths are probed, and whether there is to be IPv4 inside.
+/// Both engines, whether paths are probed, and whether the mobile network has IPv4.
 fn build(rng: &mut Entropy) -> (Pair, bool, bool) {
     let (mut router, mut agent) = (router_config(), agent_config());
     let probes = rng.below(4) != 0;
@@ -53,7 +53,7 @@ fn inside(plan: &Plan) -> Vec<Prefix> {
     sides.flatten().filter(|prefix| prefix.is_ipv4()).collect()
 }
 
-fn happen(pair: &mut Pair, probes: bool, rng: &mut Entropy) {
+fn random_event(pair: &mut Pair, probes: bool, rng: &mut Entropy) {
     match rng.below(9) {
         0 => pair.link(false),
         1 | 2 => pair.link(true),
@@ -62,25 +62,25 @@ fn happen(pair: &mut Pair, probes: bool, rng: &mut Entropy) {
         5 => pair.nat.iter_mut().for_each(Nat::forget),
         6 => pair.ipv6 = rng.below(2) == 0,
         7 => pair.loss = rng.below(400),
-        // That a NAT has appeared only probes can tell.
+        // Only probes detect a new NAT.
         _ if probes => pair.nat = if pair.nat.is_some() { None } else { Some(Nat::default()) },
         _ => {}
     }
 }
 
-/// Where updates have come from.
-fn proven(pair: &Pair) -> BTreeSet<Ipv4Endpoint> {
+/// The source addresses of the updates received.
+fn update_sources(pair: &Pair) -> BTreeSet<Ipv4Endpoint> {
     pair.received.iter().map(|packet| Encapsulated::parse(&packet.bytes).unwrap().source).collect()
 }
 
-fn play(seed: u64) {
+fn run(seed: u64) {
     let mut rng = Entropy::seed_from_u64(seed);
     let (mut pair, probes, wanted) = build(&mut rng);
     for _ in 0..EVENTS {
-        happen(&mut pair, probes, &mut rng);
+        random_event(&mut pair, probes, &mut rng);
         pair.millis(rng.below(6_000));
         if let Some(remote) = pair.remote4() {
-            let known = proven(&pair);
+            let known = update_sources(&pair);
             let plain = remote.port == 0 && known.iter().any(|end| end.address == remote.address);
             assert!(plain || known.contains(&remote), "seed {seed}: {remote}");
         }
@@ -105,5 +105,5 @@ fn play(seed: u64) {
 
 #[test]
 fn random_dual_stack_paths_converge_on_the_best_path() {
-    (0..WORLDS).for_each(play);
+    (0..WORLDS).for_each(run);
 }

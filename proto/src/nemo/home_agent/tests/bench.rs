@@ -1,4 +1,4 @@
-//! A home agent, a mobile router's pen, and a host that holds whatever it is asked to.
+//! Test bench: a home agent, packets of mobile routers, and a host that installs every item.
 
 use crate::contract::config::nemo::{Authentication, HomeAgentConfig, PrefixTable, PrefixTableRow, SharedKey};
 use crate::contract::item::{JournalRecord, NextHop};
@@ -147,11 +147,11 @@ impl Update {
 pub(super) struct TestBed {
     pub agent: HomeAgent,
     pub now: Time,
-    /// What the host holds.
+    /// The items installed on the host.
     pub plan: Plan,
     /// Keys whose next `Put` the host refuses.
     pub rejected: Vec<Key>,
-    /// Outcomes are kept back.
+    /// Outcomes are delayed until [`TestBed::release_outcomes`].
     pub hold_outcomes: bool,
     pub held_outcomes: Vec<Outcome>,
 }
@@ -185,7 +185,7 @@ impl TestBed {
         bench
     }
 
-    /// Hands in one input and everything the host answers to what follows from it; returns all outputs but outcomes.
+    /// Feeds one input, and the outcomes of the items put because of it; returns all outputs.
     pub(super) fn feed(&mut self, input: Input) -> Vec<Output> {
         let mut outputs = Vec::new();
         let mut inputs = vec![input];
@@ -206,7 +206,7 @@ impl TestBed {
             if self.hold_outcomes {
                 self.held_outcomes.append(&mut outcomes);
             }
-            // Oldest first, before anything else.
+            // Oldest first, before other inputs.
             inputs.extend(outcomes.into_iter().rev().map(Input::Outcome));
         }
         outputs
@@ -222,14 +222,14 @@ impl TestBed {
         put.outcome(None)
     }
 
-    /// The host's late answers.
+    /// Feeds the delayed outcomes.
     pub(super) fn release_outcomes(&mut self) -> Vec<Output> {
         self.hold_outcomes = false;
         let kept = core::mem::take(&mut self.held_outcomes);
         kept.into_iter().flat_map(|outcome| self.feed(Input::Outcome(outcome))).collect()
     }
 
-    /// Sends an update, a moment after whatever was sent before: no two have the same timestamp.
+    /// Sends an update a microsecond later than the last one, so that no two have the same timestamp.
     pub(super) fn send(&mut self, update: &Update) -> Vec<Output> {
         self.now = self.now + Duration::from_micros(1);
         self.feed(Input::Packet(update.packet(self.now)))
@@ -247,7 +247,7 @@ impl TestBed {
         outputs
     }
 
-    /// The keys the host holds, other than those it holds without any binding: of discovery, and the ways home.
+    /// The keys of the installed items, except those that need no binding: of discovery, and home routes.
     pub(super) fn installed(&self) -> Vec<Key> {
         let always = |item: &Item| match item {
             Item::Anycast(_) => true,
@@ -314,7 +314,7 @@ pub(super) fn acknowledgement(outputs: &[Output]) -> BindingAcknowledgement {
     }
 }
 
-/// The status of the one answer, 0 to 255.
+/// The status of the only acknowledgement, 0 to 255.
 pub(super) fn status(outputs: &[Output]) -> u8 {
     acknowledgement(outputs).status.0
 }

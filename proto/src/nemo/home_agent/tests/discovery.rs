@@ -31,7 +31,7 @@ fn other(number: u16, preference: u16, router: bool, lifetime: u16) -> Input {
     from_neighbour(&message, Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 1, number), ALL_NODES)
 }
 
-fn ask(bench: &mut TestBed, router: bool) -> Vec<Ipv6Addr> {
+fn discover(bench: &mut TestBed, router: bool) -> Vec<Ipv6Addr> {
     let (source, to) = (address("2001:db8:1::100"), address("2001:db8::fdff:ffff:ffff:fffe"));
     let request = Message::HomeAgentRequest { identifier: 77, router };
     let bytes = ip6::emit(&Header::new(source, to), protocol::ICMPV6, &request.emit(source, to));
@@ -77,13 +77,13 @@ fn dhaad_reply_lists_home_agents_by_preference() {
     bench.feed(other(2, 5, true, 100));
     bench.feed(other(3, 30, false, 100));
     let listed = |addresses: Vec<Ipv6Addr>| -> Vec<String> { addresses.iter().map(ToString::to_string).collect() };
-    assert_eq!(listed(ask(&mut bench, true)), ["2001:db8::1:1", "2001:db8::1", "2001:db8::1:2"]);
-    assert_eq!(listed(ask(&mut bench, false))[0], "2001:db8::1:3", "which serves no mobile routers");
+    assert_eq!(listed(discover(&mut bench, true)), ["2001:db8::1:1", "2001:db8::1", "2001:db8::1:2"]);
+    assert_eq!(listed(discover(&mut bench, false))[0], "2001:db8::1:3", "which serves no mobile routers");
     bench.feed(other(1, 20, true, 0));
     bench.advance(Duration::from_secs(99));
-    assert_eq!(ask(&mut bench, true).len(), 2);
+    assert_eq!(discover(&mut bench, true).len(), 2);
     bench.advance(Duration::from_secs(1));
-    assert_eq!(ask(&mut bench, true), [agent()]);
+    assert_eq!(discover(&mut bench, true), [agent()]);
 }
 
 #[test]
@@ -94,7 +94,7 @@ fn home_agents_list_and_dhaad_replies_are_bounded() {
     };
     let full: Vec<bool> = (0..65).map(|number| full(&bench.feed(other(number, 20, true, 100)))).collect();
     assert_eq!(full.iter().position(|full| *full), Some(64));
-    let lengths: Vec<usize> = (0..60).map(|_| ask(&mut bench, true).len()).collect();
+    let lengths: Vec<usize> = (0..60).map(|_| discover(&mut bench, true).len()).collect();
     assert_eq!(lengths[0], 65);
     assert!(lengths.iter().filter(|length| **length > 0).count() <= 51, "fifty a second");
 }

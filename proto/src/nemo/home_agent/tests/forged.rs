@@ -98,7 +98,7 @@ fn repeated_refused_binding_updates_are_rate_limited() {
 
 #[test]
 fn deregistration_from_home_must_arrive_on_home_link() {
-    let farewell = |sequence| Update::new(sequence, "2001:db8::100").lifetime(0);
+    let deregistration = |sequence| Update::new(sequence, "2001:db8::100").lifetime(0);
     let elsewhere = |bench: &mut TestBed, update: &Update| {
         bench.now = bench.now + Duration::from_micros(1);
         let packet = Packet { link: VISITED_LINK, ..update.packet(bench.now) };
@@ -106,7 +106,7 @@ fn deregistration_from_home_must_arrive_on_home_link() {
     };
     let mut virtual_home = TestBed::new(config());
     virtual_home.send(&Update::new(1, CARE_OF));
-    let outputs = virtual_home.send(&farewell(2));
+    let outputs = virtual_home.send(&deregistration(2));
     assert!(sent(&outputs).is_empty(), "there is no home link");
     assert_eq!(counted(&outputs, DropReason::NotOnLink), 1);
     assert!(virtual_home.tunnel().is_some());
@@ -116,13 +116,17 @@ fn deregistration_from_home_must_arrive_on_home_link() {
         ..config()
     });
     bench.send(&Update::new(1, CARE_OF));
-    let outputs = elsewhere(&mut bench, &farewell(2));
+    let outputs = elsewhere(&mut bench, &deregistration(2));
     assert!(sent(&outputs).is_empty() && counted(&outputs, DropReason::NotOnLink) == 1);
     assert_eq!(bench.tunnel().unwrap().paths[0].weight, 1);
-    assert_eq!(status(&bench.send(&farewell(2))), 0, "by the home link it counts, and its number is not used up");
+    assert_eq!(
+        status(&bench.send(&deregistration(2))),
+        0,
+        "on the home link it is accepted; the dropped one has not used its sequence number"
+    );
 }
 
-/// A Packet Too Big from a router, about a packet of ours to the care-of address with `inner` behind the outer header.
+/// A Packet Too Big from a router, about a tunnelled packet to the care-of address with `inner` behind the outer header.
 fn too_big(mtu: u32, next: u8, inner: &[u8]) -> Input {
     let invoking = ip6::emit(&Header::new(agent(), address(CARE_OF)), next, inner);
     let router = address("2001:db8:99::1");
@@ -156,7 +160,7 @@ fn packet_too_big_must_quote_a_tunnel_packet() {
     assert_eq!(mtu(&bench), 1360);
     let fragment = [&[protocol::IPV6, 0, 0, 1, 0, 0, 0, 7][..], &inner("2001:db8::100")].concat();
     bench.feed(too_big(1280, 44, &fragment));
-    assert_eq!(mtu(&bench), 1240, "a first fragment of ours shows the inner header too");
+    assert_eq!(mtu(&bench), 1240, "a first fragment contains the inner header too");
 }
 
 #[test]

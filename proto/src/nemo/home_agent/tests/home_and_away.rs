@@ -1,4 +1,4 @@
-//! The way to mobile networks while their routers are at home, and while they are at home and away at once.
+//! Routes to mobile networks while their routers are at home, and while they are at home and away at once.
 
 use super::bench::*;
 use crate::contract::command::{HomeAgentCommand, LifecycleCommand};
@@ -10,7 +10,7 @@ use roam6_wire::mobility::{BindingIdentifier, CareOfField, MobilityOption, Statu
 use roam6_wire::{Bid, LinkAddress, Prefix};
 
 /// Where the host sends packets to `prefix`: the target of the route with the best metric.
-fn way(bench: &TestBed, prefix: Prefix) -> Option<NextHop> {
+fn next_hop(bench: &TestBed, prefix: Prefix) -> Option<NextHop> {
     let routes = bench.plan.iter().filter_map(|(_, item)| match item {
         Item::Route(route) if route.table == RouteTable::MAIN && route.destination == prefix => Some(route),
         _ => None,
@@ -23,12 +23,12 @@ fn tunnel_route_is_preferred_to_home_route() {
     let mut bench = TestBed::at_home_link(config());
     let network = prefix("2001:db8:e00::/56");
     let by_home_link = Some(NextHop::Gateway { link: HOME_LINK, router: address("2001:db8::200") });
-    assert_eq!(way(&bench, network), by_home_link);
+    assert_eq!(next_hop(&bench, network), by_home_link);
     bench.send(&Update::unauthenticated(1, "2001:db8:1::200"));
     bench.advance(super::super::home_link::RETRANS_TIMER * 2);
-    assert!(matches!(way(&bench, network), Some(NextHop::Tunnel(_))));
+    assert!(matches!(next_hop(&bench, network), Some(NextHop::Tunnel(_))));
     bench.send(&Update::unauthenticated(2, "2001:db8:1::200").lifetime(0));
-    assert_eq!(way(&bench, network), by_home_link);
+    assert_eq!(next_hop(&bench, network), by_home_link);
 }
 
 #[test]
@@ -37,15 +37,15 @@ fn reloaded_prefix_table_changes_only_differing_home_routes() {
     let rows = config().prefix_table.rows.iter().filter(|row| row.home_address == home()).cloned().collect();
     let outputs = bench
         .feed(Input::Command(Command::HomeAgent(HomeAgentCommand::ReloadPrefixTable(PrefixTable { rows }.into()))));
-    assert_eq!(way(&bench, prefix("2001:db8:e00::/56")), None);
-    assert!(way(&bench, prefix("2001:db8:f00::/56")).is_some());
+    assert_eq!(next_hop(&bench, prefix("2001:db8:e00::/56")), None);
+    assert!(next_hop(&bench, prefix("2001:db8:f00::/56")).is_some());
     assert_eq!(outputs.len(), 3, "two other prefixes of the table go: {outputs:?}");
 }
 
 #[test]
 fn virtual_home_network_has_no_home_routes() {
     let bench = TestBed::new(config());
-    assert_eq!(way(&bench, prefix("2001:db8:f00::/56")), None);
+    assert_eq!(next_hop(&bench, prefix("2001:db8:f00::/56")), None);
 }
 
 const AWAY: &str = "2001:db8:1::100";
@@ -127,12 +127,16 @@ fn home_and_away_survives_loss_of_either_link() {
     assert_eq!((paths(&bench), knows_neighbour(&bench)), (vec![(1, 1, false)], false));
     bench.send(&both(3, [2, 1]));
     assert_eq!(status(&bench.send(&Update::new(4, AWAY).with(identifier(1, 2, false)).lifetime(0))), 0);
-    assert_eq!(paths(&bench), [(2, 1, true), (1, 0, false)], "what is on its way is let in");
+    assert_eq!(paths(&bench), [(2, 1, true), (1, 0, false)], "packets in transit are accepted");
     bench.advance(Duration::from_secs(6));
     assert_eq!(paths(&bench), [(2, 1, true)]);
-    let asked = bench.advance(Duration::from_secs(49));
-    let [request] = sent(&asked)[..] else { panic!("{asked:?}") };
-    assert_eq!(request.via, Via::Neighbour { link: HOME_LINK, address: HERE }, "asked to refresh where it is");
+    let outputs = bench.advance(Duration::from_secs(49));
+    let [request] = sent(&outputs)[..] else { panic!("{outputs:?}") };
+    assert_eq!(
+        request.via,
+        Via::Neighbour { link: HOME_LINK, address: HERE },
+        "the refresh request is sent over the home link"
+    );
     let at_home = Update { source: home().0, care_of: home().0, ..Update::new(5, AWAY).lifetime(0) };
     assert_eq!(status(&bench.send(&at_home)), 0);
     assert!(!knows_neighbour(&bench));
@@ -145,7 +149,7 @@ fn home_and_away_bindings_expire_separately() {
     let mut bench = TestBed::at_home_link(config());
     bench.send(&both(1, [2, 1]));
     bench.advance(Duration::from_secs(30));
-    // The other uplink is refreshed in a way that says nothing against being at home.
+    // The refresh of the other uplink does not de-register the home binding.
     bench.send(&Update::new(2, AWAY).with(identifier(1, 2, false)).with(identifier(3, 3, true)));
     assert_eq!(paths(&bench).len(), 2, "one home binding at a time");
     bench.advance(Duration::from_secs(31));
@@ -213,8 +217,8 @@ fn restart_restores_simultaneous_home_binding() {
 #[test]
 fn deregistration_without_binding_still_outdates_older_updates() {
     let mut bench = TestBed::at_home_link(config());
-    let farewell = Update { source: home().0, care_of: home().0, ..Update::new(2, AWAY).lifetime(0) };
-    assert_eq!(status(&bench.send(&farewell)), 133);
+    let deregistration = Update { source: home().0, care_of: home().0, ..Update::new(2, AWAY).lifetime(0) };
+    assert_eq!(status(&bench.send(&deregistration)), 133);
     assert_eq!(status(&bench.send(&away_only(1))), 135, "the update it has overtaken");
     bench.advance(Duration::from_secs(11));
     assert_eq!(bench.installed(), []);

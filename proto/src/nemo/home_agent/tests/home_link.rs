@@ -38,11 +38,13 @@ pub(super) fn messages(outputs: &[Output]) -> Vec<(Ipv6Addr, Ipv6Addr, Message)>
 #[test]
 fn home_address_is_proxied_and_announced_after_dad() {
     let mut bench = TestBed::at_home_link(config());
-    let asked = bench.send(&Update::new(1, "2001:db8:1::100"));
-    let [(source, destination, Message::NeighbourSolicitation(question))] = &messages(&asked)[..] else { panic!() };
+    let outputs = bench.send(&Update::new(1, "2001:db8:1::100"));
+    let [(source, destination, Message::NeighbourSolicitation(solicitation))] = &messages(&outputs)[..] else {
+        panic!()
+    };
     assert_eq!((*source, *destination), (Ipv6Addr::UNSPECIFIED, solicited_node(home().0)));
-    assert_eq!((question.target, sent(&asked)[0].via), (home().0, Via::Link(HOME_LINK)));
-    assert!(bench.installed().is_empty(), "nothing before the answer");
+    assert_eq!((solicitation.target, sent(&outputs)[0].via), (home().0, Via::Link(HOME_LINK)));
+    assert!(bench.installed().is_empty(), "nothing is installed before DAD has ended");
     assert!(bench.advance(Duration::from_millis(999)).is_empty());
 
     let done = bench.advance(Duration::from_millis(2));
@@ -58,7 +60,7 @@ fn home_address_is_proxied_and_announced_after_dad() {
     assert_eq!(messages(&bench.advance(Duration::from_secs(10))).len(), 2, "repeated, as it may be lost");
 
     let refresh = bench.send(&Update::new(2, "2001:db8:1::100"));
-    assert!(messages(&refresh).is_empty(), "asked once");
+    assert!(messages(&refresh).is_empty(), "DAD runs once");
 }
 
 #[test]
@@ -111,7 +113,7 @@ fn compatible(sequence: u16, source: &str) -> Update {
 /// The targets of neighbour solicitations and advertisements.
 fn targets(outputs: &[Output]) -> Vec<Ipv6Addr> {
     let target = |(_, _, message): &(Ipv6Addr, Ipv6Addr, Message)| match message {
-        Message::NeighbourSolicitation(question) => question.target,
+        Message::NeighbourSolicitation(solicitation) => solicitation.target,
         Message::NeighbourAdvertisement(advertisement) => advertisement.target,
         other => panic!("{other:?}"),
     };
@@ -137,7 +139,7 @@ fn l_flag_proxies_link_local_address() {
 
     let mut after = TestBed::at_home_link(config());
     after.feed(Input::Command(Command::Lifecycle(LifecycleCommand::RestoreJournal(records))));
-    assert_eq!(holds(&after), [true, true], "a later life knows");
+    assert_eq!(holds(&after), [true, true], "a restart restores both");
     after.advance(Duration::from_secs(100));
     assert_eq!(holds(&after), [false, false], "expired");
 }
@@ -174,7 +176,7 @@ fn duplicate_link_local_address_rejects_update() {
     let mut bench = TestBed::at_home_link(config);
     bench.send(&compatible(1, "2001:db8:1::100"));
     let update = Update { home: twin.home_address, ..compatible(1, "2001:db8:2::100") };
-    assert_eq!(status(&bench.send(&update)), 134, "kept for another");
+    assert_eq!(status(&bench.send(&update)), 134, "the address is proxied for another binding");
 }
 
 #[test]
@@ -218,17 +220,17 @@ fn home_agent_ra_has_required_options() {
         NeighbourOption::PrefixInformation { address, router_address: true, .. } if *address == agent())));
 
     let host = address("fe80::9");
-    let asked = Message::RouterSolicitation(RouterSolicitation::default());
-    let answer = messages(&bench.feed(from_neighbour(&asked, host, address("ff02::2"))));
+    let solicitation = Message::RouterSolicitation(RouterSolicitation::default());
+    let answer = messages(&bench.feed(from_neighbour(&solicitation, host, address("ff02::2"))));
     assert!(matches!(answer[..], [(_, to, Message::RouterAdvertisement(_))] if to == host));
     let neighbour = LinkAddress([2, 0, 0, 0, 0, 9]);
     let options = vec![NeighbourOption::SourceLinkAddress(neighbour)];
-    let asked = Message::RouterSolicitation(RouterSolicitation { options });
+    let solicitation = Message::RouterSolicitation(RouterSolicitation { options });
     let straight = Via::Neighbour { link: HOME_LINK, address: neighbour };
-    let answers = (0..100).flat_map(|_| bench.feed(from_neighbour(&asked, host, address("ff02::2"))));
+    let answers = (0..100).flat_map(|_| bench.feed(from_neighbour(&solicitation, host, address("ff02::2"))));
     let answers: Vec<Output> = answers.collect();
-    assert!(sent(&answers).iter().all(|answer| answer.via == straight), "without asking for its address");
-    assert!((1..=50).contains(&answers.len()), "{} answers to a storm", answers.len());
+    assert!(sent(&answers).iter().all(|answer| answer.via == straight), "without neighbour discovery");
+    assert!((1..=50).contains(&answers.len()), "{} answers to 100 solicitations", answers.len());
     let all = messages(&bench.advance(Duration::from_millis(500)));
     assert!(
         matches!(all[..], [(_, ALL_NODES, Message::RouterAdvertisement(_))]),

@@ -78,7 +78,7 @@ fn opened(outputs: &[Output]) -> (BindingAcknowledgement, u32) {
     }
 }
 
-/// Why the one packet was dropped without an answer.
+/// The reason for which the only packet was dropped without an answer.
 fn silence(outputs: &[Output]) -> DropReason {
     assert!(sent(outputs).is_empty(), "{outputs:#?}");
     match reports(outputs)[..] {
@@ -103,9 +103,9 @@ fn update_in_esp_is_acknowledged_in_esp() {
     assert!(second > first);
 
     let outputs = bench.advance(Duration::from_secs(55));
-    let asked = Datagram::parse(&sent(&outputs)[0].bytes).unwrap();
-    let asked = pair(1).to_mobile_router.open(asked.payload).unwrap();
-    assert_eq!(asked.payload[2], 0, "Binding Refresh Request");
+    let request = Datagram::parse(&sent(&outputs)[0].bytes).unwrap();
+    let request = pair(1).to_mobile_router.open(request.payload).unwrap();
+    assert_eq!(request.payload[2], 0, "Binding Refresh Request");
 }
 
 #[test]
@@ -138,7 +138,7 @@ fn update_needs_security_association_of_its_home_address() {
 fn esp_of_other_senders_is_ignored() {
     let mut bench = TestBed::new(protected());
     let keyed = Update { key: Some(key()), home: home(), ..update(1) };
-    assert!(send(&mut bench, &keyed, &pair(1).to_home_agent).is_empty(), "its row knows no ESP");
+    assert!(send(&mut bench, &keyed, &pair(1).to_home_agent).is_empty(), "its row has no ESP keys");
     let unknown = Update { home: HomeAddress(address("2001:db8::999")), ..update(1) };
     assert!(send(&mut bench, &unknown, &pair(1).to_home_agent).is_empty());
     let packet = seal(update(1).packet(bench.now), &pair(1).to_home_agent);
@@ -154,7 +154,7 @@ fn update_in_esp_needs_alternate_care_of_address() {
     let bare = Update::unauthenticated(1, CARE_OF);
     assert_eq!(silence(&send(&mut bench, &bare, &pair(1).to_home_agent)), DropReason::Malformed);
 
-    // Somebody on the way changes the source address: what is inside counts.
+    // An on-path attacker changes the source address: the alternate care-of address inside ESP counts.
     let moved = Update::unauthenticated(2, "2001:db8:bad::1").with(alternate());
     let outputs = send(&mut bench, &moved, &pair(1).to_home_agent);
     assert_eq!(opened(&outputs).0.status, Status::ACCEPTED);
@@ -178,9 +178,9 @@ fn update_in_esp_needs_alternate_care_of_address() {
 fn deregistration_from_home_in_esp_is_accepted() {
     let mut bench = TestBed::at_home_link(HomeAgentConfig { duplicate_detection: false, ..protected() });
     send(&mut bench, &update(1), &pair(1).to_home_agent);
-    let goodbye = Update::unauthenticated(2, "2001:db8::200").lifetime(0);
-    assert_eq!(silence(&bench.send(&goodbye)), DropReason::NotAuthenticated);
-    let outputs = send(&mut bench, &goodbye, &pair(1).to_home_agent);
+    let deregistration = Update::unauthenticated(2, "2001:db8::200").lifetime(0);
+    assert_eq!(silence(&bench.send(&deregistration)), DropReason::NotAuthenticated);
+    let outputs = send(&mut bench, &deregistration, &pair(1).to_home_agent);
     let datagram = Datagram::parse(&sent(&outputs)[0].bytes).unwrap();
     assert_eq!((datagram.destination, datagram.routing_home), (address("2001:db8::200"), None));
     let (acknowledgement, _) = opened(&outputs);
@@ -221,7 +221,7 @@ fn replayed_esp_update_is_rejected_after_binding_ended() {
     send(&mut bench, &update(8).lifetime(0), association);
     bench.advance(Duration::from_secs(3600));
     let numbers = [Key::JournalRecord(JournalKey::Sequence(HomeAddress(address("2001:db8::200"))))];
-    assert_eq!(bench.installed(), numbers, "the number is all that is left");
+    assert_eq!(bench.installed(), numbers, "only the sequence number is left");
     assert_eq!(replay(&mut bench), (Status::SEQUENCE_OUT_OF_WINDOW, 8));
 
     let mut next = TestBed::new(protected());
@@ -234,5 +234,5 @@ fn replayed_esp_update_is_rejected_after_binding_ended() {
     let open = std::sync::Arc::new(PrefixTable { rows: config().prefix_table.rows.clone() });
     next.plan.put(Item::JournalRecord(journal(&bench)[0].clone()));
     next.feed(Input::Command(Command::HomeAgent(HomeAgentCommand::ReloadPrefixTable(open))));
-    assert_eq!(next.installed(), [], "no more numbers than rows that need them");
+    assert_eq!(next.installed(), [], "only rows with ESP keep a sequence number");
 }

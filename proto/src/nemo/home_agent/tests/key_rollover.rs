@@ -80,6 +80,6 @@ fn binding_survives_key_rollover() {
     let dropped = |output: &Output| {
         matches!(output, Output::Report(Report::Host(HostReport::Dropped { reason: DropReason::NoAssociation, .. })))
     };
-    assert!(old.iter().any(dropped), "the former key proves nothing any more");
+    assert!(old.iter().any(dropped), "the former key is not accepted any more");
     assert_eq!(bench.installed(), held);
 }

@@ -1,4 +1,4 @@
-//! Care-of addresses and prefixes of all bindings together: no packet goes round, and nesting is bounded
+//! Care-of addresses and prefixes of all bindings together: no packet loops, and nesting is bounded
 //! (RFC 2473 §4.1, §6.7).
 
 use super::bench::*;
@@ -60,7 +60,11 @@ fn mutual_nesting_is_rejected() {
     assert_eq!(status(&bench.send(&update(1, 1, &inside(2)))), 0, "2 is not bound");
     assert_eq!(status(&bench.send(&update(2, 1, &inside(1)))), 174);
     assert_eq!(tunnels(&bench), 1);
-    assert_eq!(status(&bench.send(&update(2, 2, "2001:db8:1::2"))), 0, "from elsewhere it is");
+    assert_eq!(
+        status(&bench.send(&update(2, 2, "2001:db8:1::2"))),
+        0,
+        "accepted from a care-of address outside the loop"
+    );
     assert_eq!(status(&bench.send(&update(2, 3, &inside(1)))), 174);
     assert_eq!(
         bench
@@ -71,7 +75,7 @@ fn mutual_nesting_is_rejected() {
             )
             .count(),
         1,
-        "what it had stays"
+        "its former binding stays"
     );
 }
 
@@ -96,7 +100,7 @@ fn added_prefix_is_checked_against_kept_care_of_addresses() {
     second.options.extend(networks);
     assert_eq!(status(&bench.send(&second)), 174, "the address of identifier 1 would lie in its own network");
     let replaced = Update { flags: second.flags | UpdateFlags::OVERWRITE, sequence: 3, ..second };
-    assert_eq!(status(&bench.send(&replaced)), 0, "identifier 1 is gone");
+    assert_eq!(status(&bench.send(&replaced)), 0, "identifier 1 is replaced");
 }
 
 #[test]
@@ -125,7 +129,7 @@ fn loop_through_any_care_of_address_is_rejected() {
             _ => None,
         })
         .collect();
-    assert_eq!((status(&outputs), statuses), (4, vec![0, 174]), "the rest of the update stands");
+    assert_eq!((status(&outputs), statuses), (4, vec![0, 174]), "the rest of the update is accepted");
 }
 
 #[test]
@@ -138,7 +142,7 @@ fn nesting_is_bounded_by_encapsulation_limit() {
     assert_eq!(status(&bench.send(&update(5, 1, &inside(4)))), 174, "RFC 2473 §4.1.1: 4 headers");
     assert_eq!(status(&bench.send(&update(6, 1, &inside(3)))), 0);
     assert_eq!(status(&bench.send(&update(7, 1, "2001:db8:1::7"))), 0);
-    assert_eq!(status(&bench.send(&update(1, 2, &inside(7)))), 174, "what is nested in it counts too");
+    assert_eq!(status(&bench.send(&update(1, 2, &inside(7)))), 174, "routers nested in its own network count too");
     assert_eq!(status(&bench.send(&update(1, 3, "2001:db8:2::1"))), 0);
 }
 
@@ -178,7 +182,7 @@ fn journal_with_a_loop_is_restored_in_part() {
 #[test]
 fn unlisted_prefix_lengths_are_bounded() {
     let mut bench = TestBed::new(many());
-    let asked = |bench: &mut TestBed, sequence: u16, length: u8| {
+    let status_for_length = |bench: &mut TestBed, sequence: u16, length: u8| {
         let listed = Prefix::new(address("2001:db8:a01::"), length).unwrap();
         let mut update = update(1, sequence, "2001:db8:1::1");
         update.options.extend([MobilityOption::MobileNetworkPrefix(listed)]);
@@ -199,11 +203,11 @@ fn unlisted_prefix_lengths_are_bounded() {
     }
     assert!(lengths.len() <= crate::contract::item::MAX_PREFIX_LENGTHS - 2, "{lengths:?}");
     assert_eq!(status(&bench.send(&update(2, 1, "2001:db8:1::2"))), 0, "rows of the table are always served");
-    assert_eq!(asked(&mut bench, 100, 48), 0);
-    assert_eq!(asked(&mut bench, 101, 90), 0, "what is no longer in use is free again");
+    assert_eq!(status_for_length(&mut bench, 100, 48), 0);
+    assert_eq!(status_for_length(&mut bench, 101, 90), 0, "lengths no longer in use are free again");
 }
 
-/// What a fresh home agent answers; `None`: nothing.
+/// The status of the acknowledgement; `None` without one.
 fn answer(bench: &mut TestBed, update: &Update) -> Option<u8> {
     let outputs: Vec<Output> = bench.send(update);
     (!sent(&outputs).is_empty()).then(|| status(&outputs))

@@ -96,7 +96,7 @@ fn care_of_address_is_deregistered_by_bid() {
     bench.send(&both(1, true));
     let outputs = bench.send(&Update::new(2, "2001:db8:1::100").with(bid(2, 1, "::")).lifetime(0));
     assert_eq!((status(&outputs), acknowledgement(&outputs).lifetime_units), (0, 0));
-    assert_eq!(paths(&bench), [(1, 1), (2, 0)], "what is on its way is let in");
+    assert_eq!(paths(&bench), [(1, 1), (2, 0)], "packets in transit are accepted");
     bench.advance(Duration::from_secs(5));
     assert_eq!(paths(&bench), [(1, 1)]);
     assert_eq!(status(&bench.send(&Update::new(3, "2001:db8:1::100").with(bid(2, 1, "::")).lifetime(0))), 133);
@@ -159,7 +159,7 @@ fn mcoa_statuses_of_update_and_of_one_bid() {
         care_of: CareOfField::V6(address("2001:db8::100")),
     });
     assert_eq!(status(&bench.send(&Update::new(7, "2001:db8:1::100").with(home))), 169);
-    assert_eq!(paths(&bench).len(), 2, "nothing of that changed what is bound");
+    assert_eq!(paths(&bench).len(), 2, "rejected updates change no binding");
     let plain = bench.send(&Update::new(8, "2001:db8:3::100"));
     assert_eq!((status(&plain), paths(&bench)[0]), (0, (0, 1)));
 
@@ -248,9 +248,9 @@ fn inactive_flow_binding_can_be_changed() {
 #[test]
 fn ipv4_options_precede_bid_options_in_acknowledgement() {
     let mut bench = TestBed::new(config());
-    let wish =
+    let option =
         MobilityOption::Ipv4HomeAddress { prefix_length: 32, prefix_wanted: false, address: [10, 0, 0, 1].into() };
-    let options = acknowledgement(&bench.send(&both(1, true).with(wish))).options;
+    let options = acknowledgement(&bench.send(&both(1, true).with(option))).options;
     let ipv4 = |option: &MobilityOption| matches!(option, MobilityOption::Ipv4AddressAcknowledgement { .. });
     let bid = |option: &MobilityOption| matches!(option, MobilityOption::BindingIdentifier(_));
     assert!(options.iter().position(ipv4).unwrap() < options.iter().position(bid).unwrap(), "RFC 5648 §8.2");

@@ -53,7 +53,7 @@ fn packet_too_big_lowers_path_mtu_for_a_time() {
         bench.advance(Duration::from_secs(300));
         bench.send(&Update::new(sequence, "2001:db8:1::100").lifetime(300));
     }
-    assert_eq!(mtu(&bench), 1460, "forgotten after ten minutes");
+    assert_eq!(mtu(&bench), 1460, "expires after ten minutes");
 }
 
 #[test]
@@ -71,11 +71,11 @@ fn path_mtu_option_counts_until_the_next_update() {
     assert_eq!(mtu(&bench), 1360);
     let stranger = Update { key: None, ..update(3).with(found(1300)) };
     bench.send(&stranger);
-    assert_eq!(mtu(&bench), 1360, "only who proves to be the mobile router is believed");
+    assert_eq!(mtu(&bench), 1360, "the option counts in authenticated updates only");
     bench.send(&update(3).with(found(68)));
     assert_eq!(mtu(&bench), 1240, "every link carries 1280");
     bench.send(&update(4).with(found(9000)));
-    assert_eq!(mtu(&bench), 1460, "more than assumed says nothing");
+    assert_eq!(mtu(&bench), 1460, "the path MTU does not exceed that of the link");
     bench.send(&update(5).with(found(1400)));
     bench.send(&update(6));
     assert_eq!(mtu(&bench), 1460, "the option is gone");
@@ -95,7 +95,10 @@ fn binding_errors_have_a_status_and_are_rate_limited() {
     let unspecified = Ipv6Addr::UNSPECIFIED;
     assert_eq!(error(&bench.feed(mobility(99, None))), (ErrorStatus::UNRECOGNISED_TYPE, unspecified));
     assert_eq!(error(&bench.feed(mobility(1, Some(home().0)))), (ErrorStatus::UNKNOWN_BINDING, home().0));
-    assert!(sent(&bench.feed(mobility(1, None))).is_empty(), "a home agent takes no part in return routability");
+    assert!(
+        sent(&bench.feed(mobility(1, None))).is_empty(),
+        "a home agent does not answer return routability messages"
+    );
     let echo = icmp6::Message::EchoRequest(icmp6::Echo { identifier: 1, sequence: 1, data: vec![] });
     let header = Header::new(address("2001:db8:6::6"), agent()).with_home_address(home().0);
     let echo = ip6::emit(&header, protocol::ICMPV6, &echo.emit(home().0, agent()));

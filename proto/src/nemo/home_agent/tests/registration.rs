@@ -44,7 +44,7 @@ fn update_is_acknowledged_once_all_items_are_installed() {
     assert_eq!(kinds(&done), ["transmit", "registered"]);
     assert!(
         matches!(reports(&done)[0], Report::Nemo(NemoReport::Registered { moved: false, .. })),
-        "there was nothing to move from"
+        "a first registration is no movement"
     );
 
     let acknowledgement = acknowledgement(&done);
@@ -109,13 +109,13 @@ fn deregistration_ends_forwarding_and_outdates_delayed_updates() {
     let answer = bench.feed(crate::contract::input::Input::Packet(delayed));
     assert_eq!((status(&answer), acknowledgement(&answer).sequence), (135, Sequence(3)));
     bench.advance(Duration::from_secs(5));
-    assert_eq!(bench.installed(), [record], "the end is remembered as long as copies could be accepted");
+    assert_eq!(bench.installed(), [record], "the tombstone stays as long as a replayed update could be accepted");
     bench.advance(Duration::from_secs(10));
     assert!(bench.installed().is_empty());
     assert_eq!(crate::contract::engine::Engine::deadline(&bench.agent), None);
     let again = bench.send(&Update::new(1, "2001:db8:1::100"));
     let registered = reports(&again).iter().any(|report| matches!(report, Report::Nemo(NemoReport::Registered { .. })));
-    assert!(registered, "forgotten after fifteen seconds");
+    assert!(registered, "the tombstone expires after fifteen seconds");
 }
 
 #[test]
@@ -149,8 +149,8 @@ fn binding_expires_after_one_refresh_request() {
 
 #[test]
 fn refresh_advice_is_shorter_than_the_lifetime() {
-    let advice = |asked: u64, lifetime_units: u16| {
-        let refresh_advice = Some(Duration::from_secs(asked));
+    let advice = |interval: u64, lifetime_units: u16| {
+        let refresh_advice = Some(Duration::from_secs(interval));
         let mut bench = TestBed::new(HomeAgentConfig { refresh_advice, ..config() });
         let outputs = bench.send(&Update::new(1, "2001:db8:1::100").lifetime(lifetime_units));
         acknowledgement(&outputs).options.iter().find_map(|option| match option {

@@ -82,7 +82,7 @@ fn reloaded_prefix_table_deletes_unauthorised_bindings() {
     Arc::make_mut(&mut table).rows.reverse();
     assert!(
         bench.feed(Input::Command(Command::HomeAgent(HomeAgentCommand::ReloadPrefixTable(table.clone())))).is_empty(),
-        "nothing changed"
+        "the order of the rows does not matter"
     );
     Arc::make_mut(&mut table).rows.retain(|row| row.home_address != home());
     let outputs = bench.feed(Input::Command(Command::HomeAgent(HomeAgentCommand::ReloadPrefixTable(table))));

@@ -1,4 +1,4 @@
-//! Every status a home agent answers with, and every update it answers with silence.
+//! Every status of a home agent, and every update that it drops without an answer.
 
 use super::bench::*;
 use crate::base::hex;
@@ -24,7 +24,7 @@ fn of(home: &str, update: Update) -> Update {
     Update { home: HomeAddress(address(home)), ..update }
 }
 
-/// What a fresh home agent says to one update, having checked that a refusal leaves nothing behind.
+/// The status of a new home agent for one update; a rejection must install no item.
 fn answer(config: HomeAgentConfig, update: &Update) -> u8 {
     let mut bench = TestBed::new(config);
     let outputs = bench.send(update);
@@ -33,7 +33,7 @@ fn answer(config: HomeAgentConfig, update: &Update) -> u8 {
     status
 }
 
-/// Why a fresh home agent drops one update without a word.
+/// The reason for which a new home agent drops one update without an answer.
 fn silence(update: &Update) -> DropReason {
     let mut bench = TestBed::new(config());
     let outputs = bench.send(update);
@@ -87,7 +87,7 @@ fn full_binding_cache_is_reported() {
     let outputs = bench.send(&Update::unauthenticated(1, "2001:db8:1::2"));
     assert_eq!(status(&outputs), 130);
     assert!(reports(&outputs).contains(&&Report::Host(HostReport::TableFull { table: "bindings".into(), limit: 1 })));
-    assert_eq!(status(&bench.send(&Update::new(2, "2001:db8:1::1"))), 0, "who is bound stays bound");
+    assert_eq!(status(&bench.send(&Update::new(2, "2001:db8:1::1"))), 0, "an existing binding can be refreshed");
 }
 
 #[test]
@@ -109,7 +109,7 @@ fn registration_type_change_is_rejected_with_139() {
 fn explicit_mode_prefix_statuses() {
     let explicit = |text| answer(config(), &Update::unauthenticated(1, "2001:db8:1::2").with(network(text)));
     assert_eq!(explicit("2001:db8:e00::/56"), 0);
-    assert_eq!(explicit("2001:db8:e00:7::/64"), 0, "part of what is its own");
+    assert_eq!(explicit("2001:db8:e00:7::/64"), 0, "a part of its own prefix");
     for wrong in ["::/0", "ff00::/8", "fe80::/64", "2001:db8::/32", "2001:db8::/64"] {
         assert_eq!(explicit(wrong), 141, "{wrong}");
     }
@@ -117,7 +117,7 @@ fn explicit_mode_prefix_statuses() {
     let one_wrong = Update::unauthenticated(1, "2001:db8:1::2")
         .with(network("2001:db8:e00::/56"))
         .with(network("2001:db8:f00::/56"));
-    assert_eq!(answer(config(), &one_wrong), 142, "all or nothing");
+    assert_eq!(answer(config(), &one_wrong), 142, "one wrong prefix rejects the update");
     let misshapen = MobilityOption::Invalid { kind: 6, body: vec![0; 3] };
     assert_eq!(answer(config(), &Update::unauthenticated(1, "2001:db8:1::2").with(misshapen)), 141);
 }

@@ -1,4 +1,4 @@
-//! Networks that are not bound: unreachable here, not sent back to where their packets came from.
+//! Unreachable routes of prefixes without a binding: their packets are not sent back to the router they came from.
 
 use super::bench::*;
 use crate::contract::command::{HomeAgentCommand, LifecycleCommand};
@@ -8,7 +8,7 @@ use crate::{Command, Input, Item};
 use roam6_wire::{HomeAddress, Prefix};
 use std::net::Ipv6Addr;
 
-/// Destinations refused with Destination Unreachable, where no better route stands.
+/// Destinations of the unreachable routes in the main table.
 fn refused(bench: &TestBed) -> Vec<Prefix> {
     let routes = bench.plan.iter().filter_map(|(_, item)| match item {
         Item::Route(route) if route.target == NextHop::Unreachable && route.table == RouteTable::MAIN => Some(route),
