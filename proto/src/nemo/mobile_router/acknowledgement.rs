@@ -308,17 +308,17 @@ impl MobileRouter {
             MobilityOption::BindingRefreshAdvice(units) => Some(RefreshAdvice(lifetime_of(*units))),
             _ => None,
         });
-        let asked = wanted.clone();
+        let requested = wanted.clone();
         let held = accepted_registration(wanted, message);
-        if !asked.care_of().is_empty() && held.care_of().is_empty() {
+        if !requested.care_of().is_empty() && held.care_of().is_empty() {
             self.next_home_agent(now, "no care-of address accepted", RETRY_DELAY, out);
             return;
         }
         let granted = lifetime_of(message.lifetime_units).min(sent.lifetime);
         self.finish_trial(now, home_agent, out);
-        self.ha_lacks_mcoa |= matches!(asked.location, Location::Away { mcoa: true, .. })
+        self.ha_lacks_mcoa |= matches!(requested.location, Location::Away { mcoa: true, .. })
             && matches!(held.location, Location::Away { mcoa: false, .. });
-        self.receive_home_status(message, &asked, &held);
+        self.receive_home_status(message, &requested, &held);
         let care_of: Vec<_> = held.care_of().iter().map(|care_of| care_of.address.0).collect();
         let advice = self.receive_nat_detection(message, &held, advice);
         self.receive_flow_statuses(message, &held, out);
@@ -326,7 +326,7 @@ impl MobileRouter {
         self.keep_lingering(now, &before);
         self.prefixes_rejected = false;
         self.note_accepted(now, home_agent, out);
-        if asked.care_of().is_empty() {
+        if requested.care_of().is_empty() {
             self.finish_return_home(out);
             if message.status.is_accepted() {
                 self.send_neighbour_advertisements(out);
@@ -344,13 +344,13 @@ impl MobileRouter {
     fn receive_home_status(
         &mut self,
         message: &BindingAcknowledgement,
-        asked: &DesiredRegistration,
+        requested: &DesiredRegistration,
         held: &DesiredRegistration,
     ) {
         let home = |wanted: &DesiredRegistration| {
             wanted.care_of().iter().find(|care_of| care_of.on_home_link).map(|care_of| care_of.bid)
         };
-        self.ha_rejects_home_and_away |= home(asked).is_some() && home(held).is_none();
+        self.ha_rejects_home_and_away |= home(requested).is_some() && home(held).is_none();
         let without = |option: &MobilityOption| match option {
             MobilityOption::BindingIdentifier(answer) => {
                 Some(answer.bid) == home(held) && answer.status == Status::MCOA_RETURN_HOME_WITHOUT_NDP
@@ -379,10 +379,8 @@ fn echoes_timestamp(message: &BindingAcknowledgement, sent: &Transmission) -> bo
     const LOW_HALF: u64 = 0xffff_ffff;
     let Some(Timestamp(ours)) = sent.timestamp else { return true };
     match echoed_timestamp(message) {
-        Some(Timestamp(echoed)) if message.status == Status::MESSAGE_ID_MISMATCH => {
-            echoed & LOW_HALF == ours & LOW_HALF
-        }
-        Some(Timestamp(echoed)) => echoed == ours,
+        Some(Timestamp(echo)) if message.status == Status::MESSAGE_ID_MISMATCH => echo & LOW_HALF == ours & LOW_HALF,
+        Some(Timestamp(echo)) => echo == ours,
         None => message.status.is_accepted(),
     }
 }

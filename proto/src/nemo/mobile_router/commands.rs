@@ -148,14 +148,14 @@ impl MobileRouter {
 
     /// De-registers without waiting for the acknowledgement.
     fn deregister(&mut self, now: Time, out: &mut Outbox) {
-        let asked = self.registration.pending().cloned();
-        let Some(last) = asked.or_else(|| self.registration.binding().map(|binding| binding.registration.clone()))
+        let pending = self.registration.pending().cloned();
+        let Some(last) = pending.or_else(|| self.registration.binding().map(|binding| binding.registration.clone()))
         else {
             return;
         };
         if let Location::Away { .. } = last.location {
-            let goodbye = DesiredRegistration { home_agent: last.home_agent, location: last.location };
-            if let Some(message) = self.deregistration(now, &goodbye, out) {
+            let wanted = DesiredRegistration { home_agent: last.home_agent, location: last.location };
+            if let Some(message) = self.deregistration(now, &wanted, out) {
                 out.transmit(message);
             }
         }

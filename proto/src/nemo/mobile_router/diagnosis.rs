@@ -66,7 +66,7 @@ impl Diagnosis {
 
     /// Records that an update was sent to `home_agent`.
     pub(super) fn note_sent(&mut self, now: Time, home_agent: Ipv6Addr) {
-        if self.unanswered_since.is_none_or(|(asked, _)| asked != home_agent) {
+        if self.unanswered_since.is_none_or(|(agent, _)| agent != home_agent) {
             self.unanswered_since = Some((home_agent, now));
             self.signalling_hint = None;
         }
@@ -139,7 +139,7 @@ impl MobileRouter {
         if !self.home_agents.contains(destination) || !self.uplinks.iter().any(ours) {
             return;
         }
-        let said = match message {
+        let meaning = match message {
             Message::DestinationUnreachable { code: 0, .. } => "no route to the home agent",
             Message::DestinationUnreachable { code: 1, .. } => "administratively prohibited",
             Message::DestinationUnreachable { code: 3, .. } => "home agent address unreachable",
@@ -147,7 +147,7 @@ impl MobileRouter {
             Message::ParameterProblem { code: 1 | 2, .. } if from == destination => "no home agent runs there",
             _ => return,
         };
-        let hint = Some(format!("{from} says: {said}"));
+        let hint = Some(format!("{from} says: {meaning}"));
         match next_header {
             protocol::IPV6 => self.diagnosis.tunnel_hint = hint,
             protocol::MOBILITY | protocol::DESTINATION | protocol::ESP => self.diagnosis.signalling_hint = hint,

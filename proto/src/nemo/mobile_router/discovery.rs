@@ -167,7 +167,7 @@ impl HomeAgentList {
         true
     }
 
-    /// When something is to be done.
+    /// When the next request is due.
     pub fn deadline(&self, now: Time) -> Option<Time> {
         let held = Some(self.not_before).filter(|at| *at > now);
         held.into_iter().chain(self.request.as_ref().map(|request| request.next_at)).min()
@@ -200,14 +200,14 @@ mod tests {
         let mut agents = HomeAgentList::new(&[]);
         let from = CareOfAddress("2001:db8:f::1".parse().unwrap());
         let mut now = Time::ZERO;
-        let mut asked = Vec::new();
+        let mut sent_at = Vec::new();
         for _ in 0..4 {
             assert_eq!(agents.next_request(now, from, 7), Some(7));
-            asked.push(now.as_micros() / 1_000_000);
+            sent_at.push(now.as_micros() / 1_000_000);
             assert_eq!(agents.next_request(now, from, 8), None);
             now = agents.deadline(now).unwrap();
         }
-        assert_eq!(asked, [0, 3, 9, 21]);
+        assert_eq!(sent_at, [0, 3, 9, 21]);
         assert_eq!(agents.next_request(now, from, 9), None);
         assert_eq!(agents.deadline(now), Some(now + RETRY_DELAY));
         assert!(!agents.receive_reply(7, &["2001:db8::1".parse().unwrap()]), "too late");
@@ -223,7 +223,7 @@ mod tests {
         let soon = agents.deadline(Time::ZERO).unwrap();
         assert_eq!(soon, Time::ZERO + MIN_REQUEST_INTERVAL);
         assert_eq!(agents.next_request(soon, there, 10), Some(9));
-        assert!(!agents.receive_reply(7, &["2001:db8::1".parse().unwrap()]), "to the former question");
+        assert!(!agents.receive_reply(7, &["2001:db8::1".parse().unwrap()]), "the reply to a former request");
     }
 
     #[test]

@@ -216,7 +216,7 @@ impl MobileRouter {
         if !self.home_agents.contains(datagram.source) || self.receive_alternate_echo(self.now, datagram.source, echo) {
             return;
         }
-        // A reply of another home agent says nothing about this path.
+        // A reply of another home agent does not prove this path.
         let padding = echo.data.strip_prefix(self.probe_cookie.to_be_bytes().as_slice());
         let Some(padding) = padding.filter(|_| self.home_agents.in_use() == Some(datagram.source)) else { return };
         if !padding.is_empty() {

@@ -278,11 +278,11 @@ impl MobileRouter {
         self.dsmip =
             DsmipEncapsulation { udp: force_udp || translated, behind_nat: translated, unanswered_reported: false };
         let keepalive = if refresh == 0 { NATKATIMEOUT } else { Duration::from_secs(refresh.into()) };
-        let asked = advice.map(|RefreshAdvice(advice)| advice).filter(|advice| !advice.is_zero());
+        let advised = advice.map(|RefreshAdvice(advice)| advice).filter(|advice| !advice.is_zero());
         if !translated {
             return advice;
         }
-        Some(RefreshAdvice(asked.map_or(keepalive, |asked| asked.min(keepalive))))
+        Some(RefreshAdvice(advised.map_or(keepalive, |advised| advised.min(keepalive))))
     }
 }
 

@@ -56,8 +56,8 @@ pub(super) struct Failover {
 /// Every path is silent.
 #[derive(Debug, Default, Clone)]
 struct Verification {
-    /// When the binding was verified last.
-    asked_at: Option<Time>,
+    /// When verification was last started.
+    started_at: Option<Time>,
     /// Echo requests outside the tunnel, by uplink.
     direct: VecMap<Bid, DirectEchoes>,
     /// Another home agent that answered one, and when first.
@@ -131,19 +131,19 @@ impl MobileRouter {
         }
         let recovering = self.uplinks.iter().any(|uplink| self.is_probed(uplink) && uplink.prober.is_recovering());
         let lost = self.are_all_paths(|prober| prober.is_silent() && !prober.is_recovering());
-        let doubt = self.failover.verification.get_or_insert_default();
-        if lost && doubt.recovered {
+        let check = self.failover.verification.get_or_insert_default();
+        if lost && check.recovered {
             // Silent again, which requires a new verification.
-            *doubt = Verification::default();
+            *check = Verification::default();
         }
-        doubt.recovered |= recovering;
-        let again =
-            doubt.asked_at.is_some_and(|asked| asked + REVERIFY_AFTER <= now) && self.registration.pending().is_none();
-        if (doubt.asked_at.is_none() || again) && self.failover.limiter.take(now) {
-            doubt.asked_at = Some(now);
+        check.recovered |= recovering;
+        let again = check.started_at.is_some_and(|since| since + REVERIFY_AFTER <= now)
+            && self.registration.pending().is_none();
+        if (check.started_at.is_none() || again) && self.failover.limiter.take(now) {
+            check.started_at = Some(now);
             self.registration.verify_binding(now);
         }
-        let Some((other, _)) = doubt.alternate else { return };
+        let Some((other, _)) = check.alternate else { return };
         let dead = lost && self.answer_due().is_some_and(|due| due <= now);
         if let Some(former) = self.home_agents.in_use().filter(|former| dead && *former != other) {
             self.start_trial(now, former, other);
@@ -151,7 +151,7 @@ impl MobileRouter {
     }
 
     /// The home agent has not answered for the time of RFC 6275 §11.8. While it may still have a binding, another one
-    /// is only tried: paths that are silent to all home agents say nothing about one.
+    /// is only tried: if no home agent answers, the paths may be at fault.
     pub(super) fn leave_unanswering_home_agent(&mut self, now: Time, out: &mut Outbox) {
         let bound = self.registration.binding().is_some_and(|binding| binding.is_away());
         if !bound || self.config.probe.is_none() {
@@ -175,12 +175,12 @@ impl MobileRouter {
     /// When the time for an answer is over, if one is outstanding and another home agent is alive: counted from an
     /// update on a path that another one's answer has proven.
     fn answer_due(&self) -> Option<Time> {
-        let doubt = self.failover.verification.as_ref().filter(|_| self.registration.is_waiting())?;
-        let asked = doubt.asked_at?.max(doubt.alternate?.1);
+        let check = self.failover.verification.as_ref().filter(|_| self.registration.is_waiting())?;
+        let since = check.started_at?.max(check.alternate?.1);
         let round_trip = self.uplinks.iter().filter_map(|uplink| uplink.prober.round_trip()).max();
         let patience =
-            if doubt.direct.values().any(|echoes| echoes.answered) { REACHABLE_ANSWER_TIMEOUT } else { ANSWER_TIMEOUT };
-        Some(asked + patience + round_trip.unwrap_or(DEFAULT_ROUND_TRIP) * 2)
+            if check.direct.values().any(|echoes| echoes.answered) { REACHABLE_ANSWER_TIMEOUT } else { ANSWER_TIMEOUT };
+        Some(since + patience + round_trip.unwrap_or(DEFAULT_ROUND_TRIP) * 2)
     }
 
     /// Whether `lost` is true of every probed path, and there is one.
@@ -212,7 +212,7 @@ impl MobileRouter {
     /// `home_agent` has accepted: a former one is de-registered.
     pub(super) fn finish_trial(&mut self, now: Time, home_agent: Ipv6Addr, out: &mut Outbox) {
         self.failover.trial = None;
-        if self.failover.former.as_ref().is_some_and(|farewell| farewell.home_agent == home_agent) {
+        if self.failover.former.as_ref().is_some_and(|former| former.home_agent == home_agent) {
             self.failover.former = None;
         }
         let before = self.registration.binding().filter(|binding| binding.is_away());
@@ -236,17 +236,17 @@ impl MobileRouter {
 
     /// The next de-registration at a former home agent, if due.
     pub(super) fn next_deregistration(&mut self, now: Time, out: &mut Outbox) -> Option<Transmit> {
-        self.failover.former.take_if(|farewell| farewell.until <= now);
+        self.failover.former.take_if(|former| former.until <= now);
         let binding = self.registration.binding().filter(|binding| binding.is_away());
         let place = binding.map(|binding| binding.registration.location.clone())?;
-        let farewell = self.failover.former.as_mut().filter(|farewell| farewell.next <= now)?;
-        farewell.next = now + farewell.interval;
-        farewell.interval = (farewell.interval * 2).min(MAX_DEREGISTRATION_INTERVAL);
-        let wanted = DesiredRegistration { home_agent: farewell.home_agent, location: place };
+        let former = self.failover.former.as_mut().filter(|former| former.next <= now)?;
+        former.next = now + former.interval;
+        former.interval = (former.interval * 2).min(MAX_DEREGISTRATION_INTERVAL);
+        let wanted = DesiredRegistration { home_agent: former.home_agent, location: place };
         let message = self.deregistration(now, &wanted, out);
         let sent = (self.registration.sequence(), self.last_timestamp);
-        if let Some(farewell) = &mut self.failover.former {
-            farewell.sent = Some(sent);
+        if let Some(former) = &mut self.failover.former {
+            former.sent = Some(sent);
         }
         message
     }
@@ -258,14 +258,14 @@ impl MobileRouter {
         message: &BindingAcknowledgement,
         protected: bool,
     ) -> bool {
-        let Some(farewell) = &self.failover.former else { return false };
-        let Some((sequence, _)) = farewell.sent else { return false };
+        let Some(former) = &self.failover.former else { return false };
+        let Some((sequence, _)) = former.sent else { return false };
         let Some(binding) = self.registration.binding() else { return false };
-        if farewell.home_agent != datagram.source || sequence != message.sequence {
+        if former.home_agent != datagram.source || sequence != message.sequence {
             return false;
         }
         let wanted =
-            DesiredRegistration { home_agent: farewell.home_agent, location: binding.registration.location.clone() };
+            DesiredRegistration { home_agent: former.home_agent, location: binding.registration.location.clone() };
         let answers = self.verify(datagram, message, &wanted, protected).is_ok();
         if answers {
             self.failover.former = None;
@@ -285,10 +285,10 @@ impl MobileRouter {
     }
 
     fn direct_echo_request(&mut self, probe: Probe) -> Option<Transmit> {
-        let doubt = self.failover.verification.as_mut()?;
+        let check = self.failover.verification.as_mut()?;
         let shunned = &self.failover.held_down;
         let agents: Vec<Ipv6Addr> = self.home_agents.from_next().filter(|agent| !shunned.contains_key(agent)).collect();
-        let echoes = doubt.direct.entry(probe.bid).or_default();
+        let echoes = check.direct.entry(probe.bid).or_default();
         let home_agent = *agents.get(echoes.sent.checked_rem(agents.len())?)?;
         echoes.sent = echoes.sent.wrapping_add(1);
         if self.home_agents.in_use() == Some(home_agent) {
@@ -310,8 +310,8 @@ impl MobileRouter {
     /// others. A home agent that sends all packets of a tunnel by the preferred path answers no probe when that path
     /// fails, so that no other path shows that it works.
     pub(super) fn retain_reaching(&self, uplinks: &mut Vec<&Uplink>) {
-        let Some(doubt) = &self.failover.verification else { return };
-        let echoes = |uplink: &&Uplink| doubt.direct.get(&uplink.config.bid).copied().unwrap_or_default();
+        let Some(check) = &self.failover.verification else { return };
+        let echoes = |uplink: &&Uplink| check.direct.get(&uplink.config.bid).copied().unwrap_or_default();
         let lost = |uplink: &&Uplink| echoes(uplink).unanswered > MAX_MISSED_PROBES;
         if uplinks.iter().any(|uplink| echoes(uplink).answered && !lost(uplink)) {
             uplinks.retain(|uplink| !lost(uplink));
@@ -329,15 +329,15 @@ impl MobileRouter {
             return false;
         }
         let in_use = self.home_agents.in_use() == Some(home_agent);
-        let Some(doubt) = &mut self.failover.verification else { return true };
+        let Some(check) = &mut self.failover.verification else { return true };
         let bid = Bid(echo.identifier);
         if in_use && self.uplinks.iter().any(|uplink| uplink.config.bid == bid) {
-            let echoes = doubt.direct.entry(bid).or_default();
+            let echoes = check.direct.entry(bid).or_default();
             (echoes.answered, echoes.unanswered) = (true, 0);
         }
-        let is_new = in_use || doubt.alternate.is_none();
+        let is_new = in_use || check.alternate.is_none();
         if !in_use && is_new {
-            doubt.alternate = Some((home_agent, now));
+            check.alternate = Some((home_agent, now));
         }
         // The path works, so the present home agent gets an update over it.
         if is_new && self.registration.is_waiting_long(now) && (!in_use || self.failover.limiter.take(now)) {
@@ -349,15 +349,15 @@ impl MobileRouter {
     /// When [`MobileRouter::watch_home_agent`] has something to do.
     pub(super) fn failover_deadline(&self) -> Option<Time> {
         let trial = self.failover.trial.map(|trial| trial.until);
-        let doubt = self.failover.verification.as_ref();
-        let ask = doubt.filter(|doubt| doubt.asked_at.is_none()).map(|_| self.failover.limiter.next_token());
+        let check = self.failover.verification.as_ref();
+        let verify_at = check.filter(|check| check.started_at.is_none()).map(|_| self.failover.limiter.next_token());
         let due = self.answer_due();
         let away = self
             .registration
             .binding()
             .is_some_and(|binding| matches!(binding.registration.location, Location::Away { .. }));
-        let farewell = self.failover.former.as_ref().map(|farewell| farewell.next.min(farewell.until));
-        let later = [ask, due, farewell.filter(|_| away)].into_iter().flatten().filter(|at| *at > self.now);
+        let former = self.failover.former.as_ref().map(|former| former.next.min(former.until));
+        let later = [verify_at, due, former.filter(|_| away)].into_iter().flatten().filter(|at| *at > self.now);
         later.chain(trial).min()
     }
 }

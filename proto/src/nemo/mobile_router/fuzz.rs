@@ -73,7 +73,7 @@ struct Harness {
     /// The last Binding Update, and its source.
     update: Option<(Ipv6Addr, mobility::BindingUpdate)>,
     /// The last DHCPv6 message, with its interface and source.
-    asked: Option<(LinkId, Ipv6Addr, ClientServerMessage)>,
+    dhcp_request: Option<(LinkId, Ipv6Addr, ClientServerMessage)>,
     /// The prefixes last advertised as preferred, and until when.
     preferred: BTreeMap<Prefix, Time>,
 }
@@ -83,7 +83,7 @@ impl Harness {
         let router = MobileRouter::new(config(seed), Entropy::seed_from_u64(seed.into()));
         let (plan, up) = (BTreeMap::new(), BTreeMap::new());
         let mut world =
-            Harness { router, now: Time::ZERO, plan, up, update: None, asked: None, preferred: BTreeMap::new() };
+            Harness { router, now: Time::ZERO, plan, up, update: None, dhcp_request: None, preferred: BTreeMap::new() };
         world.feed(&Input::Clock(Clock { unix_micros: 1_790_000_000_000_000 }));
         world
     }
@@ -205,10 +205,10 @@ impl Harness {
 
     /// A server's answer to the last DHCPv6 message, correct or not.
     fn dhcp_answer(&self, choice: u8, detail: u8) -> Option<Input> {
-        let (link, client, asked) = self.asked.as_ref()?;
+        let (link, client, dhcp_request) = self.dhcp_request.as_ref()?;
         let kind = if choice & 3 == 0 { MessageType::Advertise } else { MessageType::Reply };
         let mut options = vec![DhcpOption::ServerId(Duid::from_uuid([choice >> 6; 16])), DhcpOption::RapidCommit];
-        options.extend(asked.options.iter().filter(|option| matches!(option, DhcpOption::ClientId(_))).cloned());
+        options.extend(dhcp_request.options.iter().filter(|option| matches!(option, DhcpOption::ClientId(_))).cloned());
         let lease = |number: u8| {
             let network = u16::from((detail & 7).wrapping_add(number));
             let address = Ipv6Addr::new(0x2001, 0xdb8, 0xa0 + network, 0, 0, 0, 0, 0);
@@ -216,13 +216,13 @@ impl Harness {
             let valid = u32::from(detail >> 3) * u32::from(detail);
             DhcpOption::Prefix(dhcp6::Prefix { prefix, preferred: valid / 2, valid, options: Vec::new() })
         };
-        let id = asked.options.iter().find_map(|option| match option {
+        let id = dhcp_request.options.iter().find_map(|option| match option {
             DhcpOption::Prefixes(association) => Some(association.id),
             _ => None,
         })?;
         let inside = (0..choice >> 3 & 3).map(lease).collect();
         options.push(DhcpOption::Prefixes(PrefixAssociation { id, timers: Timers::default(), options: inside }));
-        let exchange = ClientServerMessage { kind, transaction: asked.transaction, options };
+        let exchange = ClientServerMessage { kind, transaction: dhcp_request.transaction, options };
         let payload = dhcp6::Message::Exchange(exchange).emit();
         let server = Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, 0x547);
         let udp = Udp { source: SERVER_PORT, destination: CLIENT_PORT, payload: &payload };
@@ -267,7 +267,7 @@ impl Harness {
                     self.plan.insert(put.item.key(), put);
                 }
                 Output::Drop(key) => {
-                    assert!(self.plan.remove(&key).is_some(), "dropped what was never put: {key:?}");
+                    assert!(self.plan.remove(&key).is_some(), "dropped an item that was not put: {key:?}");
                 }
                 Output::Transmit(transmit) => self.record_sent(&transmit),
                 Output::Report(_) | Output::ActivityQuery(_) | Output::Frame(_) => {}
@@ -283,7 +283,7 @@ impl Harness {
             return;
         };
         match datagram.protocol {
-            protocol::UDP => self.asked = parse_dhcp(transmit, &datagram),
+            protocol::UDP => self.dhcp_request = parse_dhcp(transmit, &datagram),
             protocol::ICMPV6 => self.preferred.extend(preferred(self.now, &datagram)),
             _ => {}
         }
@@ -343,7 +343,7 @@ fn parse_dhcp(transmit: &Transmit, datagram: &Datagram<'_>) -> Option<(LinkId, I
 
 /// A sent packet must parse.
 fn assert_empty(bytes: &[u8]) {
-    assert!(bytes.is_empty(), "sent what is no packet: {bytes:02x?}");
+    assert!(bytes.is_empty(), "sent a malformed packet: {bytes:02x?}");
 }
 
 fn pair() -> SecurityAssociationPair {

@@ -211,9 +211,8 @@ impl MobileRouter {
         let source = address.link_local();
         for target in [self.config.home_address.0, source] {
             let options = vec![NeighbourOption::TargetLinkAddress(address)];
-            let advertisement =
-                NeighbourAdvertisement { router: true, solicited: false, overrides: true, target, options };
-            let message = Message::NeighbourAdvertisement(advertisement);
+            let message = NeighbourAdvertisement { router: true, solicited: false, overrides: true, target, options };
+            let message = Message::NeighbourAdvertisement(message);
             out.transmit(nd_messages::transmit_on_link((link, Some(address)), &message, source, ALL_NODES, None));
         }
     }

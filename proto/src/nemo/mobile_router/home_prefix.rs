@@ -83,8 +83,8 @@ impl HomePrefixes {
         }
         self.prefixes.retain(|known| known.valid_until.is_none_or(|until| until > now));
         let tries = match self.solicitation {
-            Some(asked) if asked.next > now => return None,
-            Some(asked) => asked.tries,
+            Some(pending) if pending.next > now => return None,
+            Some(pending) => pending.tries,
             None if self.next_at > now => return None,
             None => 0,
         };
@@ -104,13 +104,13 @@ impl HomePrefixes {
 
     /// When [`HomePrefixes::next_solicitation`] has something to do.
     pub fn deadline(&self) -> Time {
-        let next = self.solicitation.map_or(self.next_at, |asked| asked.next);
+        let next = self.solicitation.map_or(self.next_at, |pending| pending.next);
         self.prefixes.iter().filter_map(|known| known.valid_until).fold(next, Time::min)
     }
 
     /// Whether an advertisement with this identifier answers the outstanding solicitation.
     pub fn is_answer(&self, identifier: u16) -> bool {
-        self.solicitation.is_some_and(|asked| asked.identifier == identifier)
+        self.solicitation.is_some_and(|pending| pending.identifier == identifier)
     }
 
     /// Processes the answer; `proven` if it was authenticated. Returns whether all prefixes fitted.

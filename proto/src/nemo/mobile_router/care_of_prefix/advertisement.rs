@@ -256,7 +256,7 @@ impl AdvertisedPrefixes {
         self.0.get(&prefix).is_some_and(AdvertisedState::is_withdrawn)
     }
 
-    /// When each is decided on, and when it can be forgotten.
+    /// When the hold of each ends, and when nodes no longer have it.
     pub(in super::super) fn deadlines(&self) -> impl Iterator<Item = Time> {
         self.0.values().flat_map(AdvertisedState::deadlines)
     }
@@ -373,7 +373,7 @@ impl AdvertisablePrefix {
 }
 
 impl AdvertisedState {
-    /// When it is decided on, and when it can be forgotten.
+    /// When the hold ends, and when nodes no longer have it.
     fn deadlines(&self) -> impl Iterator<Item = Time> {
         self.hold_until.into_iter().chain([self.believed_until])
     }

@@ -90,9 +90,9 @@ impl MobileRouter {
                 let defended = Item::ProxyNeighbour(ProxyNeighbour { link: *inside, address: *own, router: true });
                 let nodes = nodes.iter().flatten().flat_map(|address| {
                     let answered = ProxyNeighbour { link: grant.link, address: *address, router: false };
-                    let way =
+                    let route =
                         route_item(RouteTable::MAIN, Prefix::host(*address), INGRESS_METRIC, NextHop::OnLink(*inside));
-                    [Item::ProxyNeighbour(answered), way]
+                    [Item::ProxyNeighbour(answered), route]
                 });
                 std::iter::once(defended).chain(nodes).collect()
             }

@@ -13,7 +13,7 @@ const RESOLVER: &str = "2001:db8:5::53";
 const SERVER: &str = "fe80::547";
 const OWN: &str = "fe80::ff:fe00:2";
 
-/// An advertisement of a router whose addresses are assigned by DHCPv6, or of one that says nothing of addresses.
+/// An advertisement of a router whose addresses are assigned by DHCPv6, or of one without address configuration.
 fn without_prefix(managed: bool) -> icmp6::Message {
     icmp6::Message::RouterAdvertisement(RouterAdvertisement {
         lifetime: 1800,
@@ -35,11 +35,11 @@ fn requests(outputs: &[Output]) -> Vec<ClientServerMessage> {
     udp.map(exchange).collect()
 }
 
-/// What a server answers: the address for a hundred seconds.
+/// The reply of a server: the address for a hundred seconds.
 fn reply(to: &ClientServerMessage, kind: MessageType) -> Vec<u8> {
     let mut options: Vec<DhcpOption> =
         to.options.iter().filter(|option| matches!(option, DhcpOption::ClientId(_))).cloned().collect();
-    let asked = to.options.iter().find_map(|option| match option {
+    let iaid = to.options.iter().find_map(|option| match option {
         DhcpOption::Addresses(association) => Some(association.id),
         _ => None,
     });
@@ -48,20 +48,20 @@ fn reply(to: &ClientServerMessage, kind: MessageType) -> Vec<u8> {
     options.push(DhcpOption::ServerId(Duid::from_uuid([7; 16])));
     options.push(DhcpOption::RapidCommit);
     options.push(DhcpOption::DnsServers(vec![ip(RESOLVER)]));
-    let association = AddressAssociation { id: asked.unwrap(), timers: Timers::default(), options: vec![lease] };
+    let association = AddressAssociation { id: iaid.unwrap(), timers: Timers::default(), options: vec![lease] };
     options.push(DhcpOption::Addresses(association));
     dhcp6::Message::Exchange(ClientServerMessage { kind, transaction: to.transaction, options }).emit()
 }
 
 impl TestBed {
-    fn hear_server(&mut self, payload: &[u8]) -> Vec<Output> {
+    fn receive_reply(&mut self, payload: &[u8]) -> Vec<Output> {
         let (server, own) = (ip(SERVER), ip(OWN));
         let udp = Udp { source: SERVER_PORT, destination: CLIENT_PORT, payload };
         let bytes = ip6::emit(&Header::new(server, own), protocol::UDP, &udp.emit(server, own));
         self.feed(Input::Packet(Packet { link: WIFI, sender: Some(ROUTER_MAC), bytes }))
     }
 
-    fn hear_managed(&mut self, managed: bool) -> Vec<Output> {
+    fn receive_managed(&mut self, managed: bool) -> Vec<Output> {
         self.neighbour(WIFI, ip("fe80::1"), icmp6::ALL_NODES, &without_prefix(managed))
     }
 
@@ -82,11 +82,11 @@ fn m_flag_leads_to_dhcpv6_lease_and_registration() {
     let mut bench = TestBed::new(config());
     bench.link(LAN, true);
     bench.link(WIFI, true);
-    let asked = requests(&bench.hear_managed(true));
-    assert_eq!(asked.iter().map(|one| one.kind).collect::<Vec<_>>(), [MessageType::Solicit]);
-    assert!(asked[0].options.iter().any(|option| matches!(option, DhcpOption::Addresses(_))), "{asked:?}");
+    let solicits = requests(&bench.receive_managed(true));
+    assert_eq!(solicits.iter().map(|one| one.kind).collect::<Vec<_>>(), [MessageType::Solicit]);
+    assert!(solicits[0].options.iter().any(|option| matches!(option, DhcpOption::Addresses(_))), "{solicits:?}");
     assert_eq!(bench.state_of_wifi(), "waiting for DHCPv6");
-    let outputs = bench.hear_server(&reply(&asked[0], MessageType::Reply));
+    let outputs = bench.receive_reply(&reply(&solicits[0], MessageType::Reply));
     let update = update(&outputs);
     assert_eq!((update.source, update.care_of()), (ip(LEASED), vec![ip(LEASED)]));
     let address = bench.plan.find(&Key::Address(WIFI, ip(LEASED)));
@@ -108,24 +108,24 @@ fn m_flag_leads_to_dhcpv6_lease_and_registration() {
 fn dhcpv6_lease_is_renewed_or_given_up() {
     let mut bench = TestBed::new(config());
     bench.link(WIFI, true);
-    let asked = requests(&bench.hear_managed(true));
-    bench.hear_server(&reply(&asked[0], MessageType::Reply));
+    let solicits = requests(&bench.receive_managed(true));
+    bench.receive_reply(&reply(&solicits[0], MessageType::Reply));
     let outputs = bench.wait(31_000);
     let renewal = requests(&outputs);
     assert_eq!(renewal.iter().map(|one| one.kind).collect::<Vec<_>>(), [MessageType::Renew]);
-    bench.hear_server(&reply(&renewal[0], MessageType::Reply));
+    bench.receive_reply(&reply(&renewal[0], MessageType::Reply));
     bench.wait(110_000);
     assert!(bench.plan.find(&Key::Address(WIFI, ip(LEASED))).is_some());
     let outputs = bench.wait(135_000);
     assert!(bench.plan.find(&Key::Address(WIFI, ip(LEASED))).is_none());
-    assert!(requests(&outputs).iter().any(|one| one.kind == MessageType::Solicit), "and another is asked for");
+    assert!(requests(&outputs).iter().any(|one| one.kind == MessageType::Solicit), "another one is solicited");
 }
 
 #[test]
 fn missing_dhcpv6_server_is_reported_and_retried() {
     let mut bench = TestBed::new(config());
     bench.link(WIFI, true);
-    bench.hear_managed(true);
+    bench.receive_managed(true);
     let outputs = bench.wait(30_000);
     assert!(
         notices(&outputs).iter().any(|notice| notice.starts_with("wifi: no DHCPv6 server")),
@@ -139,8 +139,8 @@ fn missing_dhcpv6_server_is_reported_and_retried() {
 fn advertised_prefix_is_preferred_and_lease_is_released() {
     let mut bench = TestBed::new(config());
     bench.link(WIFI, true);
-    let asked = requests(&bench.hear_managed(true));
-    bench.hear_server(&reply(&asked[0], MessageType::Reply));
+    let solicits = requests(&bench.receive_managed(true));
+    bench.receive_reply(&reply(&solicits[0], MessageType::Reply));
     let outputs = bench.advertise(WIFI, "2001:db8:1::/64");
     assert_eq!(update(&outputs).care_of(), [ip("2001:db8:1::ff:fe00:2")]);
     assert_eq!(requests(&outputs).iter().map(|one| one.kind).collect::<Vec<_>>(), [MessageType::Release]);
@@ -150,8 +150,8 @@ fn advertised_prefix_is_preferred_and_lease_is_released() {
 fn dhcpv6_address_of_the_mobile_network_is_not_accepted() {
     let mut bench = TestBed::new(MobileRouterConfig { prefixes: vec![net("2001:db8:5::/48")], ..config() });
     bench.link(WIFI, true);
-    let asked = requests(&bench.hear_managed(true));
-    let outputs = bench.hear_server(&reply(&asked[0], MessageType::Reply));
+    let solicits = requests(&bench.receive_managed(true));
+    let outputs = bench.receive_reply(&reply(&solicits[0], MessageType::Reply));
     assert!(updates(&outputs).is_empty());
     assert!(bench.plan.find(&Key::Address(WIFI, ip(LEASED))).is_none());
 }
@@ -160,13 +160,13 @@ fn dhcpv6_address_of_the_mobile_network_is_not_accepted() {
 fn ra_without_prefix_and_m_flag_is_reported() {
     let mut bench = TestBed::new(config());
     bench.link(WIFI, true);
-    let outputs = bench.hear_managed(false);
+    let outputs = bench.receive_managed(false);
     assert_eq!(bench.state_of_wifi(), "router without prefix");
     assert!(
         notices(&outputs).iter().any(|notice| notice.contains("wifi: the router advertises neither")),
         "{outputs:?}"
     );
-    assert!(notices(&bench.hear_managed(false)).is_empty(), "once");
+    assert!(notices(&bench.receive_managed(false)).is_empty(), "once");
 }
 
 fn with_static_address() -> MobileRouterConfig {
@@ -187,7 +187,7 @@ fn static_address_needs_no_ra() {
     assert!(matches!(bench.plan.find(&default), Some(Item::Route(route)) if route.target == target));
     bench.acknowledge(&update, Status::ACCEPTED);
     let outputs = bench.advertise(WIFI, "2001:db8:1::/64");
-    assert!(updates(&outputs).is_empty(), "the operator's word counts");
+    assert!(updates(&outputs).is_empty(), "the static configuration takes precedence");
     assert_eq!(bench.state_of_wifi(), "visited");
     bench.link(WIFI, false);
     assert!(bench.plan.find(&Key::Address(WIFI, ip("2001:db8:5::5"))).is_none());

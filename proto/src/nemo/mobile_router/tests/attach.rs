@@ -83,11 +83,11 @@ fn movement_without_link_event_is_detected_by_ra() {
         bench.now = at(5000);
         let mut outputs = bench.router_advertisement(WIFI, ip(router), "2001:db8:2::/64", 1800);
         if router == "fe80::2" {
-            assert!(updates(&outputs).is_empty(), "the router in use is asked whether it is still there");
+            assert!(updates(&outputs).is_empty(), "the router in use is probed first (NUD)");
             outputs = bench.wait(5300);
         }
         assert_eq!(update(&outputs).care_of(), [ip("2001:db8:2::ff:fe00:2")]);
-        // The old address still receives what is on its way, and goes when that has arrived.
+        // The old address still receives packets in transit, and is removed after that.
         assert_eq!(bench.paths(), [(ip("2001:db8:2::ff:fe00:2"), 1), (ip("2001:db8:1::ff:fe00:2"), 0)]);
         bench.acknowledge(&update(&outputs), Status::ACCEPTED);
         assert_eq!(bench.paths(), [(ip("2001:db8:2::ff:fe00:2"), 1), (ip("2001:db8:1::ff:fe00:2"), 0)]);
@@ -173,19 +173,19 @@ fn stop_deregisters_and_removes_all_items() {
     bench.link(LAN, true);
     bench.attach(WIFI, "2001:db8:1::/64");
     let outputs = bench.feed(Input::Command(Command::Lifecycle(LifecycleCommand::Stop)));
-    let goodbye = update(&outputs);
-    assert_eq!(goodbye.message.lifetime_units, 0);
-    let [icmp6::Message::RouterAdvertisement(farewell), solicitations @ ..] = &messages(&outputs)[..] else {
+    let deregistration = update(&outputs);
+    assert_eq!(deregistration.message.lifetime_units, 0);
+    let [icmp6::Message::RouterAdvertisement(last_advertisement), solicitations @ ..] = &messages(&outputs)[..] else {
         panic!("{outputs:#?}")
     };
-    assert_eq!(farewell.lifetime, 0);
+    assert_eq!(last_advertisement.lifetime, 0);
     let deprecated = |option: &NeighbourOption| matches!(option, NeighbourOption::PrefixInformation { valid, preferred: 0, .. } if *valid > 0);
-    assert!(farewell.options.iter().any(deprecated), "{farewell:#?}");
+    assert!(last_advertisement.options.iter().any(deprecated), "{last_advertisement:#?}");
     assert_eq!(solicitations.len(), 2, "a router is solicited at once: {solicitations:#?}");
     let restored = report_kinds(&outputs).into_iter().rposition(|kind| kind.starts_with("drop Sysctl")).unwrap();
-    let asked =
+    let solicited =
         report_kinds(&outputs).into_iter().position(|kind| kind == format!("send 58 {}", icmp6::ALL_ROUTERS)).unwrap();
-    assert!(restored < asked, "after the settings of the host are as they were");
+    assert!(restored < solicited, "after the sysctls of the host are restored");
     assert!(bench.plan.iter().all(|(key, _)| matches!(key, Key::JournalRecord(_))), "{:#?}", bench.plan);
     assert_eq!(bench.router.deadline(), None);
 }

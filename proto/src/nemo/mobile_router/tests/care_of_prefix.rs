@@ -60,7 +60,7 @@ impl Network {
         network
     }
 
-    /// Applies the outputs in order, and those that they lead to.
+    /// Applies the outputs in order, and those that they cause.
     fn apply(&mut self, outputs: Vec<Output>) {
         let mut queue = VecDeque::from(outputs);
         while let Some(output) = queue.pop_front() {
@@ -283,7 +283,10 @@ fn delegated_prefix_is_advertised_once_routes_are_installed() {
         filter.own_addresses,
         ["2001:db8::100", "2001:db8:1::ff:fe00:2", "2001:db8:a00::1", "2001:db8:f00::1"].map(ip)
     );
-    assert!(network.bench.plan.find(&Key::UdpPortHold(WIFI, CLIENT_PORT)).is_some(), "the kernel keeps quiet");
+    assert!(
+        network.bench.plan.find(&Key::UdpPortHold(WIFI, CLIENT_PORT)).is_some(),
+        "the kernel sends no Port Unreachable"
+    );
     // Renewed at half its lifetime; the advertised lifetimes stay the same.
     network.wait(900_000);
     assert_eq!(network.last()[&subnet], (120, 60, true));

@@ -1,10 +1,10 @@
-//! Paths that come and go: how often traffic moves, and when it comes back.
+//! Flapping paths: how often traffic moves, and when it returns.
 
 use super::mcoa::{ON_CELL, ON_WIFI, both, sharing};
 use super::*;
 
-/// Ten minutes in which the preferred path answers for `alive` and is silent for `dead` milliseconds in turn, the other
-/// always answers. How often traffic moved from one to the other.
+/// The number of times that traffic moves within ten minutes in which the preferred path answers for `alive` and is silent
+/// for `dead` milliseconds in turn, while the other always answers.
 fn moves(alive: u64, dead: u64) -> usize {
     let mut bench =
         both(MobileRouterConfig { probe: Some(config::ProbeConfig::default()), ..sharing(LoadSharing::Standby) });

@@ -1,4 +1,4 @@
-//! A home agent that has lost the binding, or is dead, or unreachable for a while.
+//! A home agent that has lost the binding, is down, or is unreachable for a while.
 
 use super::*;
 use crate::contract::config::nemo::ProbeConfig;
@@ -18,14 +18,14 @@ fn settings(home_agents: &[&str]) -> MobileRouterConfig {
     }
 }
 
-/// Home agents that answer echo requests and updates as long as they live, 40 ms later.
+/// Home agents that answer echo requests and updates after 40 ms, as long as they run.
 struct Net {
     bench: TestBed,
     dead: BTreeSet<Ipv6Addr>,
-    /// Those whose host answers, though no home agent runs on it.
+    /// Hosts that answer echo requests, but run no home agent.
     mute: BTreeSet<Ipv6Addr>,
     bound: BTreeMap<Ipv6Addr, bool>,
-    /// Nothing passes the uplink.
+    /// The uplink drops all packets.
     hole: bool,
     arriving: Vec<(u64, Vec<u8>)>,
     updates: Vec<(u64, Update)>,
@@ -183,14 +183,15 @@ fn dead_home_agent_is_replaced_within_two_seconds() {
         let back = net.millis();
         net.wait(120_000);
         assert_eq!(net.remote(), Some(ip(SECOND)));
-        assert_eq!(net.named("bound", back), Vec::<u64>::new(), "nothing moves back");
+        assert_eq!(net.named("bound", back), Vec::<u64>::new(), "the binding does not move back");
         assert_eq!(net.bound.get(&ip(FIRST)), Some(&false), "it was sent a de-registration");
-        let farewells = net.updates.iter().filter(|(at, update)| *at > back && update.home_agent == ip(FIRST)).count();
-        assert_eq!(farewells, 1, "answered, and done with");
+        let deregistrations =
+            net.updates.iter().filter(|(at, update)| *at > back && update.home_agent == ip(FIRST)).count();
+        assert_eq!(deregistrations, 1, "not repeated after the answer");
     }
 }
 
-/// A path that was silent, and has not yet answered often enough to be trusted again.
+/// A path that was silent, and whose damping has not ended.
 fn recovering(agents: &[&str]) -> Net {
     let mut net = Net::new(settings(agents));
     net.wait(10_000);
@@ -219,7 +220,7 @@ fn binding_lost_while_path_recovers_is_restored() {
     assert_eq!(net.bound.get(&ip(FIRST)), Some(&true));
 }
 
-/// Nobody answers: it is the uplink.
+/// No home agent answers: the uplink is at fault.
 #[test]
 fn uplink_without_coverage_does_not_change_home_agent() {
     for hole in [1_500, 4_000, 15_000, 60_000] {
@@ -271,7 +272,7 @@ fn alternate_that_answers_echo_only_is_abandoned() {
     assert_eq!(net.remote(), Some(ip(FIRST)));
 }
 
-/// With nothing bound yet the same holds.
+/// The same before the first binding.
 #[test]
 fn home_agent_dead_at_start_is_skipped() {
     let mut config = settings(&[FIRST, SECOND]);

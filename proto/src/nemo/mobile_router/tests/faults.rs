@@ -7,38 +7,38 @@ use roam6_wire::icmp6::Echo;
 const HOME_AGENT: &str = "2001:db8::1";
 const CARE_OF: &str = "2001:db8:1::ff:fe00:2";
 
-/// What is between the mobile router and its home agent.
+/// The path between the mobile router and its home agent.
 #[derive(Clone, Copy)]
-struct Way {
-    /// The home agent answers pings.
+struct PathProperties {
+    /// The home agent answers echo requests.
     echo: bool,
-    /// The tunnel is let through.
+    /// Tunnelled packets are not filtered.
     tunnel: bool,
-    /// Largest packet, octets; there is no Packet Too Big.
+    /// Largest packet, octets; larger ones are lost without a Packet Too Big.
     mtu: usize,
-    /// Updates are answered so; not at all if `None`.
+    /// Status of the acknowledgements; `None` if updates are not answered.
     status: Option<Status>,
 }
 
-const GOOD: Way = Way { echo: true, tunnel: true, mtu: 1500, status: Some(Status::ACCEPTED) };
+const GOOD: PathProperties = PathProperties { echo: true, tunnel: true, mtu: 1500, status: Some(Status::ACCEPTED) };
 
 impl TestBed {
-    /// Lets time pass to `millis` with a home agent behind `way`.
-    fn run(&mut self, millis: u64, way: Way) -> Vec<Output> {
+    /// Advances the time to `millis`, with the home agent behind a path of these properties.
+    fn run(&mut self, millis: u64, properties: PathProperties) -> Vec<Output> {
         let mut outputs = Vec::new();
         while let Some(next) = self.router.deadline().filter(|next| *next <= at(millis)) {
             self.now = self.now.max(next);
             let mut todo = self.feed(Input::Tick);
             while !todo.is_empty() {
                 let round = std::mem::take(&mut todo);
-                for answer in self.answers(&round, way) {
+                for answer in self.answers(&round, properties) {
                     todo.extend(self.feed(answer));
                 }
                 for update in updates(&round) {
                     outputs.push(Output::Report(Report::Host(HostReport::Notice {
                         text: format!("{:?}", update.message.options),
                     })));
-                    if let Some(status) = way.status {
+                    if let Some(status) = properties.status {
                         todo.extend(self.acknowledge(&update, status));
                     }
                 }
@@ -50,13 +50,13 @@ impl TestBed {
     }
 
     /// The echo replies to what was sent, and acknowledgements.
-    fn answers(&mut self, outputs: &[Output], way: Way) -> Vec<Input> {
+    fn answers(&mut self, outputs: &[Output], properties: PathProperties) -> Vec<Input> {
         let mut answers = Vec::new();
-        for transmit in transmits(outputs).into_iter().filter(|transmit| transmit.bytes.len() <= way.mtu) {
+        for transmit in transmits(outputs).into_iter().filter(|transmit| transmit.bytes.len() <= properties.mtu) {
             let outer = Datagram::parse(&transmit.bytes).unwrap();
             let tunnelled = outer.protocol == protocol::IPV6;
             let inner = if tunnelled { Datagram::parse(outer.payload).unwrap() } else { outer.clone() };
-            let passes = if tunnelled { way.tunnel } else { way.echo };
+            let passes = if tunnelled { properties.tunnel } else { properties.echo };
             if let Ok(icmp6::Message::EchoRequest(echo)) = icmp6::Message::parse(&inner)
                 && passes
             {
@@ -113,7 +113,7 @@ fn uplink_is_visited_only_once_acknowledged() {
 #[test]
 fn unanswered_updates_and_recovery_are_reported_once() {
     let (mut bench, _) = begun(PrefixMode::Implicit);
-    let outputs = bench.run(100_000, Way { status: None, ..GOOD });
+    let outputs = bench.run(100_000, PathProperties { status: None, ..GOOD });
     let [fault] = &faults(&outputs)[..] else { panic!("{:?}", faults(&outputs)) };
     assert!(fault.contains("pings are") && fault.contains("protocol 135"), "{fault}");
     let view = bench.seen();
@@ -130,7 +130,7 @@ fn unanswered_updates_and_recovery_are_reported_once() {
 #[test]
 fn unanswered_updates_and_probes_mean_unreachable() {
     let (mut bench, _) = begun(PrefixMode::Implicit);
-    let outputs = bench.run(20_000, Way { echo: false, status: None, ..GOOD });
+    let outputs = bench.run(20_000, PathProperties { echo: false, status: None, ..GOOD });
     let [fault] = &faults(&outputs)[..] else { panic!("{:?}", faults(&outputs)) };
     assert!(fault.contains("unreachable"), "{fault}");
 }
@@ -172,7 +172,7 @@ fn acknowledgement_with_wrong_key_is_reported() {
 #[test]
 fn filtered_tunnel_is_distinguished_from_dead_path() {
     let mut bench = registered();
-    let outputs = bench.run(5_000, Way { tunnel: false, ..GOOD });
+    let outputs = bench.run(5_000, PathProperties { tunnel: false, ..GOOD });
     let [fault] = &faults(&outputs)[..] else { panic!("{:?}", faults(&outputs)) };
     assert!(fault.contains("protocol 41"), "{fault}");
     assert!(bench.seen().links[0].last_error.as_ref().is_some_and(|error| error.contains("protocol 41")));
@@ -181,7 +181,7 @@ fn filtered_tunnel_is_distinguished_from_dead_path() {
 
     let mut bench = registered();
     bench.run(5_000, GOOD);
-    let outputs = bench.run(7_000, Way { echo: false, tunnel: false, status: None, ..GOOD });
+    let outputs = bench.run(7_000, PathProperties { echo: false, tunnel: false, status: None, ..GOOD });
     assert!(faults(&outputs).iter().all(|fault| !fault.contains("protocol 41")), "{:?}", faults(&outputs));
 }
 
@@ -206,7 +206,7 @@ fn path_mtu_black_hole_is_found_and_sent_in_update() {
     assert_eq!(bench.tunnel().unwrap().paths[0].mtu, 1460);
 
     let mut bench = registered();
-    let narrow = Way { mtu: 1400, ..GOOD };
+    let narrow = PathProperties { mtu: 1400, ..GOOD };
     bench.run(2_500, narrow);
     assert_eq!(bench.tunnel().unwrap().paths[0].mtu, 1240, "clamped at once");
     let outputs = bench.run(15_000, narrow);

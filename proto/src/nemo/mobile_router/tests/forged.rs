@@ -57,25 +57,25 @@ fn dropped(outputs: &[Output]) -> Vec<DropReason> {
     reports(outputs).iter().filter_map(reason).collect()
 }
 
-/// The recorded attack from off the path: the last number is asked for, a 146 for the next number is had signed in advance,
+/// The recorded attack from off the path: the last number is requested, a 146 for the next number is signed in advance,
 /// a forged request makes the router send, and the answer is shown to it.
 #[test]
 fn rejection_of_forged_update_changes_nothing() {
     for status in REFUSALS {
         let (mut bench, _) = bound(two_home_agents());
         bench.now = at(5_000);
-        let mut asked = provoke(&mut bench).unwrap();
+        let mut pending = provoke(&mut bench).unwrap();
         if status == Status::SEQUENCE_OUT_OF_WINDOW {
-            asked.message.sequence = Sequence(asked.message.sequence.0.wrapping_add(9));
+            pending.message.sequence = Sequence(pending.message.sequence.0.wrapping_add(9));
         }
-        for stamp in [None, Some(asked.timestamp().unwrap() ^ 1), Some(7)] {
-            let outputs = answer_stamped(&mut bench, &asked, status, stamp);
+        for stamp in [None, Some(pending.timestamp().unwrap() ^ 1), Some(7)] {
+            let outputs = answer_stamped(&mut bench, &pending, status, stamp);
             assert!(updates(&outputs).is_empty(), "{status} with {stamp:?}");
             assert_eq!(dropped(&outputs).len(), 1, "{status} with {stamp:?}");
             assert_eq!(bench.paths(), [(ip(CARE_OF), 1)], "{status} with {stamp:?}");
         }
-        let asked = update(&bench.wait(6_000));
-        bench.acknowledge(&asked, Status::ACCEPTED);
+        let pending = update(&bench.wait(6_000));
+        bench.acknowledge(&pending, Status::ACCEPTED);
         assert!(updates(&bench.wait(20_000)).is_empty(), "bound again, and at rest");
     }
 }
@@ -88,29 +88,29 @@ fn rejection_of_replayed_update_changes_nothing() {
     for millis in (5_000..125_000).step_by(100) {
         let mut sent = updates(&bench.wait(millis));
         sent.extend(provoke(&mut bench));
-        for asked in sent {
-            bench.acknowledge(&asked, Status::AUTHENTICATION_FAILED);
+        for pending in sent {
+            bench.acknowledge(&pending, Status::AUTHENTICATION_FAILED);
             assert_eq!(bench.paths(), [(ip(CARE_OF), 1)], "at {millis} ms");
-            let outputs = bench.acknowledge(&asked, Status::ACCEPTED);
+            let outputs = bench.acknowledge(&pending, Status::ACCEPTED);
             assert!(reports(&outputs).iter().any(|report| report.name() == "bound"), "at {millis} ms");
         }
     }
 }
 
-/// The first registration under the same attack: the router goes on asking, and is never paused.
+/// The first registration under the same attack: the router continues to send updates, and is never paused.
 #[test]
 fn unproven_rejection_does_not_pause_registration() {
     for config in [config(), two_home_agents()] {
         let mut bench = TestBed::new(config);
         bench.link(WIFI, true);
-        let mut asked = update(&bench.advertise(WIFI, "2001:db8:1::/64"));
+        let mut pending = update(&bench.advertise(WIFI, "2001:db8:1::/64"));
         for millis in [1_500, 4_500, 10_500] {
-            let outputs = bench.acknowledge(&asked, Status::AUTHENTICATION_FAILED);
+            let outputs = bench.acknowledge(&pending, Status::AUTHENTICATION_FAILED);
             assert!(updates(&outputs).is_empty(), "the attacker does not set the pace either");
-            asked = update(&bench.wait(millis));
-            assert_eq!(asked.home_agent, ip("2001:db8::1"));
+            pending = update(&bench.wait(millis));
+            assert_eq!(pending.home_agent, ip("2001:db8::1"));
         }
-        bench.acknowledge(&asked, Status::ACCEPTED);
+        bench.acknowledge(&pending, Status::ACCEPTED);
         assert_eq!(bench.paths(), [(ip(CARE_OF), 1)]);
     }
 }
@@ -119,12 +119,12 @@ fn unproven_rejection_does_not_pause_registration() {
 fn wrong_key_is_reported_once() {
     let mut bench = TestBed::new(config());
     bench.link(WIFI, true);
-    let mut asked = update(&bench.advertise(WIFI, "2001:db8:1::/64"));
+    let mut pending = update(&bench.advertise(WIFI, "2001:db8:1::/64"));
     let mut faults = 0;
     for millis in [1_500, 4_500, 10_500, 22_500, 46_500] {
-        let outputs = bench.acknowledge(&asked, Status::AUTHENTICATION_FAILED);
+        let outputs = bench.acknowledge(&pending, Status::AUTHENTICATION_FAILED);
         faults += reports(&outputs).iter().filter(|report| report.name() == "fault").count();
-        asked = update(&bench.wait(millis));
+        pending = update(&bench.wait(millis));
     }
     assert_eq!(faults, 1);
 }
@@ -134,24 +134,24 @@ fn wrong_key_is_reported_once() {
 fn duplicated_update_keeps_the_first_acknowledgement() {
     let (mut bench, _) = bound(config());
     bench.now = at(5_000);
-    let asked = provoke(&mut bench).unwrap();
-    let outputs = bench.acknowledge(&asked, Status::SEQUENCE_OUT_OF_WINDOW);
+    let pending = provoke(&mut bench).unwrap();
+    let outputs = bench.acknowledge(&pending, Status::SEQUENCE_OUT_OF_WINDOW);
     assert_eq!(updates(&outputs).len(), 1, "a router that lost its numbers may have chosen the last one again");
-    let outputs = bench.acknowledge(&asked, Status::ACCEPTED);
+    let outputs = bench.acknowledge(&pending, Status::ACCEPTED);
     assert!(reports(&outputs).iter().any(|report| report.name() == "bound"));
 }
 
-/// A home agent whose disk is full, or that runs out of memory, refuses a refresh and holds on to what it has.
+/// A home agent whose disk is full, or that runs out of memory, rejects a refresh and keeps the binding.
 #[test]
 fn refresh_rejected_with_130_keeps_the_binding() {
     let (mut bench, _) = bound(two_home_agents());
     let mut refused = 0;
     let mut expired = None;
     for millis in (0..70_000).step_by(50) {
-        for asked in updates(&bench.wait(millis)) {
-            assert_eq!(asked.home_agent, ip("2001:db8::1"));
+        for pending in updates(&bench.wait(millis)) {
+            assert_eq!(pending.home_agent, ip("2001:db8::1"));
             refused += 1;
-            let outputs = bench.acknowledge(&asked, Status::INSUFFICIENT_RESOURCES);
+            let outputs = bench.acknowledge(&pending, Status::INSUFFICIENT_RESOURCES);
             if reports(&outputs).iter().any(|report| report.name() == "unbound") {
                 expired = expired.or(Some(millis));
             }
@@ -172,16 +172,16 @@ fn refresh_rejected_with_130_keeps_the_binding() {
 fn rejection_is_believed_after_three_updates() {
     let (mut bench, _) = bound(two_home_agents());
     bench.now = at(5_000);
-    let mut asked = provoke(&mut bench).unwrap();
+    let mut pending = provoke(&mut bench).unwrap();
     for millis in [6_000, 8_000] {
-        let outputs = bench.acknowledge(&asked, Status::MOBILE_ROUTER_NOT_PERMITTED);
+        let outputs = bench.acknowledge(&pending, Status::MOBILE_ROUTER_NOT_PERMITTED);
         assert!(!reports(&outputs).iter().any(|report| report.name() == "unbound"));
-        let again = bench.acknowledge(&asked, Status::MOBILE_ROUTER_NOT_PERMITTED);
+        let again = bench.acknowledge(&pending, Status::MOBILE_ROUTER_NOT_PERMITTED);
         assert_eq!(dropped(&again), [DropReason::Unsolicited], "one update, one answer");
         assert_eq!(bench.paths(), [(ip(CARE_OF), 1)]);
-        asked = update(&bench.wait(millis));
+        pending = update(&bench.wait(millis));
     }
-    let outputs = bench.acknowledge(&asked, Status::MOBILE_ROUTER_NOT_PERMITTED);
+    let outputs = bench.acknowledge(&pending, Status::MOBILE_ROUTER_NOT_PERMITTED);
     assert!(reports(&outputs).iter().any(|report| report.name() == "unbound"));
     assert_eq!(update(&bench.wait(9_500)).home_agent, ip("2001:db8::2"));
 }
@@ -193,31 +193,31 @@ fn acknowledgement_must_echo_the_timestamp() {
     bench.link(WIFI, false);
     bench.now = at(1_000);
     bench.link(WIFI, true);
-    let asked = update(&bench.advertise(WIFI, "2001:db8:2::/64"));
-    let outputs = answer_stamped(&mut bench, &asked, Status::ACCEPTED, first.timestamp());
+    let pending = update(&bench.advertise(WIFI, "2001:db8:2::/64"));
+    let outputs = answer_stamped(&mut bench, &pending, Status::ACCEPTED, first.timestamp());
     assert_eq!(dropped(&outputs), [DropReason::Replayed]);
     assert!(!reports(&outputs).iter().any(|report| report.name() == "bound"));
-    let outputs = answer_stamped(&mut bench, &asked, Status::ACCEPTED, None);
+    let outputs = answer_stamped(&mut bench, &pending, Status::ACCEPTED, None);
     assert!(reports(&outputs).iter().any(|report| report.name() == "bound"), "a home agent that does not echo it");
 }
 
-/// With ESP there are no timestamps, and no unproven answers.
+/// With ESP there are no timestamps, and all answers are authenticated.
 #[test]
 fn without_timestamps_the_sequence_number_counts() {
     let mut bench = TestBed::new(MobileRouterConfig { authentication: Authentication::None, ..config() });
     bench.link(WIFI, true);
-    let asked = update(&bench.advertise(WIFI, "2001:db8:1::/64"));
-    assert_eq!(asked.timestamp(), None);
+    let pending = update(&bench.advertise(WIFI, "2001:db8:1::/64"));
+    assert_eq!(pending.timestamp(), None);
     let home = bench.router.config.home_address;
     let message = mobility::Message::BindingAcknowledgement(BindingAcknowledgement {
         status: Status::ACCEPTED,
         flags: AckFlags::ROUTER,
-        sequence: asked.message.sequence,
+        sequence: pending.message.sequence,
         lifetime_units: LIFETIME,
         options: Vec::new(),
     });
-    let header = Header::new(asked.home_agent, asked.source).with_routing_home(home.0);
-    let bytes = ip6::emit(&header, protocol::MOBILITY, &message.emit(asked.home_agent, home.0));
+    let header = Header::new(pending.home_agent, pending.source).with_routing_home(home.0);
+    let bytes = ip6::emit(&header, protocol::MOBILITY, &message.emit(pending.home_agent, home.0));
     let outputs = bench.feed(Input::Packet(Packet { link: WIFI, sender: None, bytes }));
     assert!(reports(&outputs).iter().any(|report| report.name() == "bound"));
 }

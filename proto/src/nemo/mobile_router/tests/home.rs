@@ -23,7 +23,7 @@ impl TestBed {
     }
 
     /// Where packets from the mobile network go.
-    pub(super) fn way_out(&self) -> Option<NextHop> {
+    pub(super) fn default_route(&self) -> Option<NextHop> {
         match self.plan.find(&Key::Route(RouteTable(6_275_000), Prefix::ALL, Prefix::ALL, 512))? {
             Item::Route(route) => Some(route.target),
             _ => None,
@@ -49,7 +49,7 @@ fn return_home_deregisters_before_announcing_the_home_address() {
     assert_eq!(update.via, Via::Neighbour { link: WIFI, address: ROUTER_MAC });
     assert_eq!((update.source, update.message.lifetime_units), (ip("2001:db8::100"), 0));
     assert!(update.message.flags.router() && update.care_of().is_empty());
-    assert!(bench.home_address_on(WIFI) && !bench.home_address_on(LAN), "it answers solicitations from now on");
+    assert!(bench.home_address_on(WIFI) && !bench.home_address_on(LAN), "it defends the home address from now on");
     let outputs = bench.acknowledge(&update, Status::ACCEPTED);
     assert!(reports(&outputs).contains(&&Report::Nemo(NemoReport::AtHome { link: WIFI })));
     let announcement = |target| {
@@ -62,9 +62,9 @@ fn return_home_deregisters_before_announcing_the_home_address() {
         })
     };
     assert_eq!(messages(&outputs), ["2001:db8::100", "fe80::ff:fe00:2"].map(announcement), "RFC 6275 §11.5.5");
-    assert_eq!(bench.way_out(), Some(NextHop::Gateway { link: WIFI, router: ip("fe80::a") }));
+    assert_eq!(bench.default_route(), Some(NextHop::Gateway { link: WIFI, router: ip("fe80::a") }));
     assert!(bench.paths().is_empty());
-    assert!(updates(&bench.wait(200_000)).is_empty(), "nothing to refresh at home");
+    assert!(updates(&bench.wait(200_000)).is_empty(), "at home there is no binding to refresh");
 
     bench.link(WIFI, false);
     bench.link(WIFI, true);
@@ -74,7 +74,7 @@ fn return_home_deregisters_before_announcing_the_home_address() {
     assert_eq!(bench.paths(), [(ip(CARE_OF), 1)], "it served us before");
     assert!(bench.home_address_on(LAN) && !bench.home_address_on(WIFI));
     bench.acknowledge(&away, Status::ACCEPTED);
-    assert_eq!((bench.way_out(), bench.paths()), (Some(NextHop::Tunnel(TunnelId(1))), vec![(ip(CARE_OF), 1)]));
+    assert_eq!((bench.default_route(), bench.paths()), (Some(NextHop::Tunnel(TunnelId(1))), vec![(ip(CARE_OF), 1)]));
 }
 
 #[test]
@@ -84,10 +84,10 @@ fn return_home_keeps_tunnel_until_acknowledged() {
     bench.now = at(3000);
     bench.link(WIFI, true);
     let update = update(&bench.advertise_home(true));
-    assert_eq!(bench.way_out(), Some(NextHop::Tunnel(TunnelId(1))));
+    assert_eq!(bench.default_route(), Some(NextHop::Tunnel(TunnelId(1))));
     assert_eq!(bench.paths(), [(ip("2001:db8:2::ff:fe00:3"), 1)]);
     bench.acknowledge(&update, Status::ACCEPTED);
-    assert_eq!(bench.way_out(), Some(NextHop::Gateway { link: WIFI, router: ip("fe80::a") }));
+    assert_eq!(bench.default_route(), Some(NextHop::Gateway { link: WIFI, router: ip("fe80::a") }));
     assert_eq!(bench.paths(), [(ip("2001:db8:2::ff:fe00:3"), 0)]);
     bench.wait(8001);
     assert!(bench.paths().is_empty());
@@ -138,7 +138,7 @@ fn first_start_at_home_sends_no_update() {
     assert!(updates(&outputs).is_empty());
     assert!(reports(&outputs).contains(&&Report::Nemo(NemoReport::AtHome { link: WIFI })));
     assert!(bench.home_address_on(WIFI));
-    assert_eq!(bench.way_out(), Some(NextHop::Gateway { link: WIFI, router: ip("fe80::a") }));
+    assert_eq!(bench.default_route(), Some(NextHop::Gateway { link: WIFI, router: ip("fe80::a") }));
 }
 
 #[test]
@@ -148,7 +148,7 @@ fn deregistration_answered_with_133_completes_return_home() {
     let update = update(&bench.advertise_home(true));
     let outputs = bench.acknowledge(&update, Status::NOT_HOME_AGENT);
     assert!(reports(&outputs).contains(&&Report::Nemo(NemoReport::AtHome { link: WIFI })));
-    assert_eq!(bench.way_out(), Some(NextHop::Gateway { link: WIFI, router: ip("fe80::a") }));
+    assert_eq!(bench.default_route(), Some(NextHop::Gateway { link: WIFI, router: ip("fe80::a") }));
 }
 
 fn defence(defender: LinkAddress) -> icmp6::Message {

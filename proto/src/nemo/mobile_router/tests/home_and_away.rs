@@ -11,8 +11,8 @@ fn both() -> MobileRouterConfig {
     MobileRouterConfig { load_sharing: LoadSharing::Standby, home_and_away: true, ..config() }
 }
 
-/// Away by one uplink; and then the other comes home. The update that tells so.
-fn come_home_too(config: MobileRouterConfig) -> (TestBed, Update) {
+/// Bound on one uplink; then the other attaches to the home link. The update that registers both.
+fn attach_home_too(config: MobileRouterConfig) -> (TestBed, Update) {
     let mut bench = TestBed::new(config);
     bench.link(LAN, true);
     bench.attach(CELL, "2001:db8:2::/64");
@@ -24,7 +24,7 @@ fn come_home_too(config: MobileRouterConfig) -> (TestBed, Update) {
 
 /// Bound like this, the home agent going on to answer for the home address.
 fn bound(config: MobileRouterConfig) -> TestBed {
-    let (mut bench, update) = come_home_too(config);
+    let (mut bench, update) = attach_home_too(config);
     bench.acknowledge(&update, Status::MCOA_RETURN_HOME_WITHOUT_NDP);
     bench
 }
@@ -37,7 +37,7 @@ fn bid_options(update: &Update) -> Vec<(u16, CareOfField, bool)> {
 
 #[test]
 fn home_link_becomes_a_direct_path() {
-    let (mut bench, update) = come_home_too(both());
+    let (mut bench, update) = attach_home_too(both());
     assert_eq!((update.via, update.source), (Via::Link(CELL), ip(ON_CELL)));
     let field = |address| CareOfField::V6(ip(address));
     assert_eq!(bid_options(&update), [(1, field(HOME), true), (2, field(ON_CELL), false)]);
@@ -50,8 +50,8 @@ fn home_link_becomes_a_direct_path() {
     let path = bench.tunnel().unwrap().paths[0].clone();
     assert_eq!((path.direct, path.link, path.remote, path.mtu), (true, Some(WIFI), ROUTER_MAC.link_local(), 1500));
     assert!(bench.plan.find(&Key::Neighbour(WIFI, path.remote)).is_some());
-    assert_eq!(bench.way_out(), Some(NextHop::Tunnel(TunnelId(1))));
-    assert!(bench.home_address_on(LAN) && !bench.home_address_on(WIFI), "the home agent answers for it");
+    assert_eq!(bench.default_route(), Some(NextHop::Tunnel(TunnelId(1))));
+    assert!(bench.home_address_on(LAN) && !bench.home_address_on(WIFI), "the home agent defends it");
     assert!(updates(&bench.wait(40_000)).is_empty());
 }
 
@@ -60,7 +60,7 @@ fn leaving_home_sends_one_update() {
     let mut bench = bound(both());
     bench.now = at(9000);
     let outputs = bench.link(WIFI, false);
-    assert_eq!(bench.paths(), [(ip(ON_CELL), 1)], "at once, without asking");
+    assert_eq!(bench.paths(), [(ip(ON_CELL), 1)], "at once, without NUD");
     let update = update(&outputs);
     assert_eq!(bid_options(&update), [(2, CareOfField::V6(ip(ON_CELL)), false)]);
     bench.acknowledge(&update, Status::ACCEPTED);
@@ -77,8 +77,8 @@ fn loss_of_last_visited_uplink_keeps_home_link() {
     assert_eq!(update.via, Via::Neighbour { link: WIFI, address: ROUTER_MAC }, "over the home link");
     assert!(update.message.lifetime_units > 0);
     bench.acknowledge(&update, Status::MCOA_RETURN_HOME_WITHOUT_NDP);
-    assert!(!bench.home_address_on(WIFI), "it is a path among others, though the only one");
-    assert_eq!(bench.way_out(), Some(NextHop::Tunnel(TunnelId(1))));
+    assert!(!bench.home_address_on(WIFI), "it is registered as a path, although it is the only one");
+    assert_eq!(bench.default_route(), Some(NextHop::Tunnel(TunnelId(1))));
     let refresh = super::update(&bench.wait(54_500));
     assert_eq!(bid_options(&refresh).len(), 1);
     bench.acknowledge(&refresh, Status::MCOA_RETURN_HOME_WITHOUT_NDP);
@@ -100,18 +100,18 @@ fn visited_uplink_is_registered_from_home() {
     assert_eq!(bid_options(&update).len(), 2);
     assert!(!bench.home_address_on(WIFI), "no node defends it before the acknowledgement");
     assert_eq!(
-        bench.way_out(),
+        bench.default_route(),
         Some(NextHop::Gateway { link: WIFI, router: ip("fe80::a") }),
-        "nothing is cut meanwhile"
+        "forwarding continues meanwhile"
     );
     bench.acknowledge(&update, Status::MCOA_RETURN_HOME_WITHOUT_NDP);
-    assert_eq!(bench.way_out(), Some(NextHop::Tunnel(TunnelId(1))));
+    assert_eq!(bench.default_route(), Some(NextHop::Tunnel(TunnelId(1))));
     assert_eq!(bench.paths(), [(ip(HOME), 1), (ip(ON_CELL), 0)]);
 }
 
 #[test]
 fn home_address_is_defended_if_home_agent_does_not() {
-    let (mut bench, update) = come_home_too(both());
+    let (mut bench, update) = attach_home_too(both());
     assert!(!bench.home_address_on(WIFI));
     bench.acknowledge(&update, Status::ACCEPTED);
     assert!(bench.home_address_on(WIFI));
@@ -120,21 +120,21 @@ fn home_address_is_defended_if_home_agent_does_not() {
 
 #[test]
 fn rejected_home_and_away_returns_home() {
-    let (mut bench, first) = come_home_too(both());
+    let (mut bench, first) = attach_home_too(both());
     let update = update(&bench.acknowledge(&first, Status::MCOA_SIMULTANEOUS_PROHIBITED));
     assert_eq!((update.source, update.message.lifetime_units), (ip(HOME), 0));
     bench.acknowledge(&update, Status::ACCEPTED);
     assert!(bench.home_address_on(WIFI));
 
-    let (mut bench, first) = come_home_too(both());
+    let (mut bench, first) = attach_home_too(both());
     let sequence = first.message.sequence;
     let outputs = bench.acknowledge_with(&first, Status::ACCEPTED, AckFlags::ROUTER, sequence, Vec::new());
-    assert_eq!(super::update(&outputs).source, ip(HOME), "it knows nothing of identifiers (RFC 5648 §6.3)");
+    assert_eq!(super::update(&outputs).source, ip(HOME), "it does not support BIDs (RFC 5648 §6.3)");
 }
 
 #[test]
 fn return_home_deregisters_unless_home_and_away() {
-    let (_, update) = come_home_too(MobileRouterConfig { load_sharing: LoadSharing::Standby, ..config() });
+    let (_, update) = attach_home_too(MobileRouterConfig { load_sharing: LoadSharing::Standby, ..config() });
     assert_eq!((update.source, update.message.lifetime_units), (ip(HOME), 0));
 }
 

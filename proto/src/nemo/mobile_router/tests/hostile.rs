@@ -12,7 +12,7 @@ fn explicit() -> MobileRouterConfig {
 }
 
 /// Up in a visited network, with the update that waits for an answer.
-fn asking(config: MobileRouterConfig) -> (TestBed, Update) {
+fn registering(config: MobileRouterConfig) -> (TestBed, Update) {
     let mut bench = TestBed::new(config);
     bench.link(LAN, true);
     bench.link(WIFI, true);
@@ -33,7 +33,7 @@ fn dropped(outputs: &[Output]) -> Vec<DropReason> {
 
 #[test]
 fn status_135_adopts_sequence_number() {
-    let (mut bench, first) = asking(config());
+    let (mut bench, first) = registering(config());
     let status = Status::SEQUENCE_OUT_OF_WINDOW;
     let outputs = bench.acknowledge_with(&first, status, AckFlags::ROUTER, Sequence(20_000), Vec::new());
     let second = update(&outputs);
@@ -44,7 +44,7 @@ fn status_135_adopts_sequence_number() {
 
 #[test]
 fn status_144_adopts_clock() {
-    let (mut bench, first) = asking(config());
+    let (mut bench, first) = registering(config());
     let seconds = 2_208_988_800 + 1_800_000_000_u64;
     let sequence = first.message.sequence;
     let options = vec![MobilityOption::ReplayProtection(seconds << 32 | first.timestamp().unwrap() & 0xffff_ffff)];
@@ -54,13 +54,13 @@ fn status_144_adopts_clock() {
 
 #[test]
 fn explicit_mode_lists_prefixes() {
-    let (_, update) = asking(explicit());
+    let (_, update) = registering(explicit());
     assert!(update.message.options.contains(&MobilityOption::MobileNetworkPrefix(net("2001:db8:f00::/56"))));
 }
 
 #[test]
 fn rejected_prefix_is_withdrawn_and_next_home_agent_is_tried() {
-    let (mut bench, first) = asking(explicit());
+    let (mut bench, first) = registering(explicit());
     let outputs = bench.acknowledge(&first, Status::NOT_AUTHORISED_FOR_PREFIX);
     let deprecated = messages(&outputs).into_iter().find_map(|message| match message {
         icmp6::Message::RouterAdvertisement(message) => Some(message.options),
@@ -77,7 +77,11 @@ fn rejected_prefix_is_withdrawn_and_next_home_agent_is_tried() {
     let outputs = bench.acknowledge(&second, Status::MOBILE_ROUTER_NOT_PERMITTED);
     assert!(updates(&outputs).is_empty());
     let third = update(&bench.wait(3000));
-    assert_eq!((third.home_agent, prefixes(&third)), (ip("2001:db8::1"), 0), "perhaps it knows better itself");
+    assert_eq!(
+        (third.home_agent, prefixes(&third)),
+        (ip("2001:db8::1"), 0),
+        "implicit mode leaves the prefixes to the prefix table"
+    );
     bench.acknowledge(&third, Status::FORWARDING_SETUP_FAILED);
     let fourth = update(&bench.wait(4500));
     let outputs = bench.acknowledge(&fourth, Status::FORWARDING_SETUP_FAILED);
@@ -94,7 +98,7 @@ fn prefixes(update: &Update) -> usize {
 
 #[test]
 fn implicit_mode_falls_back_to_explicit() {
-    let (mut bench, first) = asking(config());
+    let (mut bench, first) = registering(config());
     assert_eq!(prefixes(&first), 0);
     bench.acknowledge(&first, Status::FORWARDING_SETUP_FAILED);
     let second = update(&bench.wait(1500));
@@ -105,20 +109,20 @@ fn implicit_mode_falls_back_to_explicit() {
 
 #[test]
 fn unexpected_status_keeps_mode_and_ra() {
-    let (mut bench, first) = asking(config());
+    let (mut bench, first) = registering(config());
     let outputs = bench.acknowledge(&first, Status::INVALID_PREFIX);
-    assert!(messages(&outputs).is_empty(), "nothing is deprecated inside");
+    assert!(messages(&outputs).is_empty(), "no prefix is deprecated on ingress interfaces");
     assert!(reports(&outputs).iter().any(|report| report.name() == "notice"));
     assert!(updates(&bench.wait(599_000)).is_empty());
     let mut reloaded = bench.clone();
     let outputs = reloaded.feed(Input::Command(Command::MobileRouter(MobileRouterCommand::Reload(Box::new(config())))));
-    assert_eq!(updates(&outputs).len(), 1, "the operator may have mended what was in the way");
+    assert_eq!(updates(&outputs).len(), 1, "a reload may have removed the cause");
     assert_eq!(prefixes(&update(&bench.wait(601_000))), 0);
 }
 
 #[test]
 fn acknowledgement_without_r_flag_is_deregistered() {
-    let (mut bench, first) = asking(explicit());
+    let (mut bench, first) = registering(explicit());
     let sequence = first.message.sequence;
     let outputs = bench.acknowledge_with(&first, Status::ACCEPTED, AckFlags::NONE, sequence, Vec::new());
     assert_eq!(update(&outputs).message.lifetime_units, 0);
@@ -128,7 +132,7 @@ fn acknowledgement_without_r_flag_is_deregistered() {
 
 #[test]
 fn forged_and_stale_acknowledgements_are_dropped() {
-    let (mut bench, first) = asking(config());
+    let (mut bench, first) = registering(config());
     let mut forged = first.clone();
     forged.source = ip("2001:db8:1::bad");
     let outputs = bench.acknowledge(&forged, Status::ACCEPTED);
@@ -148,7 +152,7 @@ fn forged_and_stale_acknowledgements_are_dropped() {
 
 #[test]
 fn refresh_requests_are_rate_limited() {
-    let (mut bench, first) = asking(config());
+    let (mut bench, first) = registering(config());
     bench.acknowledge(&first, Status::ACCEPTED);
     let error = mobility::Message::BindingError {
         status: mobility::ErrorStatus::UNKNOWN_BINDING,
@@ -180,7 +184,7 @@ fn ra_off_link_or_with_own_prefix_is_dropped() {
 
 #[test]
 fn forged_ra_flood_does_not_change_router() {
-    let (mut bench, first) = asking(config());
+    let (mut bench, first) = registering(config());
     bench.acknowledge(&first, Status::ACCEPTED);
     bench.now = at(5000);
     let mut sent = 0;
@@ -188,9 +192,9 @@ fn forged_ra_flood_does_not_change_router() {
         bench.now = bench.now + Duration::from_millis(1);
         let router = ip(&format!("fe80::bad:{number:x}"));
         let outputs = bench.router_advertisement(WIFI, router, &format!("2001:db8:bad:{number:x}::/64"), 1800);
-        let asked =
+        let solicits =
             messages(&outputs).iter().any(|message| matches!(message, icmp6::Message::NeighbourSolicitation(_)));
-        let answers = if asked { bench.confirm_router(WIFI, ip("fe80::1")) } else { Vec::new() };
+        let answers = if solicits { bench.confirm_router(WIFI, ip("fe80::1")) } else { Vec::new() };
         sent += updates(&outputs).len() + updates(&answers).len();
     }
     assert_eq!(sent, 0);
@@ -200,7 +204,7 @@ fn forged_ra_flood_does_not_change_router() {
 
 #[test]
 fn path_mtu_is_advertised_in_ra() {
-    let (mut bench, first) = asking(config());
+    let (mut bench, first) = registering(config());
     bench.acknowledge(&first, Status::ACCEPTED);
     bench.wait(9000);
     let home_agent = ip("2001:db8::1");
@@ -231,10 +235,10 @@ fn too_big(bench: &mut TestBed, mtu: u32, packet: &[u8]) -> Vec<Output> {
     bench.feed(Input::Packet(Packet { link: WIFI, sender: None, bytes }))
 }
 
-/// RFC 8201 §4: less than 1280 is no answer; and who has not seen a packet of the tunnel cannot quote one.
+/// RFC 8201 §4: an MTU below 1280 is ignored; and an off-path attacker cannot quote a packet of the tunnel.
 #[test]
 fn packet_too_big_must_quote_own_tunnel_packet() {
-    let (mut bench, first) = asking(config());
+    let (mut bench, first) = registering(config());
     bench.acknowledge(&first, Status::ACCEPTED);
     let mut no_inner = tunnelled(INSIDE, OUTSIDE);
     no_inner.truncate(40);
@@ -309,7 +313,7 @@ fn home_agents_are_discovered_by_dhaad() {
 
 #[test]
 fn reload_keeps_unchanged_state() {
-    let (mut bench, first) = asking(config());
+    let (mut bench, first) = registering(config());
     bench.acknowledge(&first, Status::ACCEPTED);
     let mut config = config();
     config.uplinks.swap(0, 1);
@@ -334,7 +338,7 @@ fn reload_keeps_unchanged_state() {
 
 #[test]
 fn rejected_item_is_retried() {
-    let (mut bench, _) = asking(config());
+    let (mut bench, _) = registering(config());
     let key = Key::Address(WIFI, ip(CARE_OF));
     let refused = Some("File exists".to_owned());
     let outcome = bench.puts[&key].outcome(refused);

@@ -69,7 +69,7 @@ fn dropped(outputs: &[Output]) -> Vec<DropReason> {
     reasons.collect()
 }
 
-fn asking() -> (TestBed, Update) {
+fn registering() -> (TestBed, Update) {
     let mut bench = TestBed::new(protected());
     bench.link(LAN, true);
     bench.link(WIFI, true);
@@ -80,20 +80,20 @@ fn asking() -> (TestBed, Update) {
 
 #[test]
 fn update_in_esp_has_alternate_care_of_address() {
-    let (mut bench, first) = asking();
+    let (mut bench, first) = registering();
     assert_eq!((first.source, first.care_of()), (ip(CARE_OF), vec![ip(CARE_OF)]));
     let (header, payload) = answer(&first);
     let sealed = pair().to_mobile_router.seal(9, protocol::MOBILITY, &payload);
     receive(&mut bench, &header, protocol::ESP, &sealed);
     assert_eq!(bench.paths(), [(ip(CARE_OF), 1)]);
-    let (goodbye, number) = opened(&bench.feed(Input::Command(Command::Lifecycle(LifecycleCommand::Stop))));
-    assert_eq!((goodbye.message.lifetime_units, goodbye.care_of()), (0, vec![ip(CARE_OF)]));
+    let (deregistration, number) = opened(&bench.feed(Input::Command(Command::Lifecycle(LifecycleCommand::Stop))));
+    assert_eq!((deregistration.message.lifetime_units, deregistration.care_of()), (0, vec![ip(CARE_OF)]));
     assert!(number > 1);
 }
 
 #[test]
 fn unprotected_acknowledgements_are_dropped() {
-    let (mut bench, first) = asking();
+    let (mut bench, first) = registering();
     let (header, payload) = answer(&first);
     let outputs = receive(&mut bench, &header, protocol::MOBILITY, &payload);
     assert_eq!(dropped(&outputs), [DropReason::NotAuthenticated]);
@@ -112,7 +112,7 @@ fn unprotected_acknowledgements_are_dropped() {
 
 #[test]
 fn binding_error_needs_no_esp() {
-    let (mut bench, first) = asking();
+    let (mut bench, first) = registering();
     let (header, payload) = answer(&first);
     receive(&mut bench, &header, protocol::ESP, &pair().to_mobile_router.seal(1, protocol::MOBILITY, &payload));
     let status = mobility::ErrorStatus::UNKNOWN_BINDING;
@@ -126,7 +126,7 @@ fn binding_error_needs_no_esp() {
 
 #[test]
 fn mobile_prefix_discovery_uses_esp() {
-    let (mut bench, first) = asking();
+    let (mut bench, first) = registering();
     let (header, payload) = answer(&first);
     let outputs =
         receive(&mut bench, &header, protocol::ESP, &pair().to_mobile_router.seal(1, protocol::MOBILITY, &payload));
@@ -134,9 +134,9 @@ fn mobile_prefix_discovery_uses_esp() {
         let datagram = Datagram::parse(&transmit.bytes).unwrap();
         (datagram.protocol == protocol::ESP).then(|| (datagram.header, datagram.payload.to_vec()))
     });
-    let (asked, sealed) = sealed.unwrap();
+    let (packet, sealed) = sealed.unwrap();
     let opened = pair().to_home_agent.open(&sealed).unwrap();
-    assert_eq!((opened.protocol, asked.home_address), (protocol::ICMPV6, Some(ip("2001:db8::100"))));
+    assert_eq!((opened.protocol, packet.home_address), (protocol::ICMPV6, Some(ip("2001:db8::100"))));
     let identifier = u16::from_be_bytes([opened.payload[4], opened.payload[5]]);
     let options = vec![information("2001:db8::/64")];
     let advertisement = icmp6::Message::MobilePrefixAdvertisement { identifier, managed: false, other: false, options };

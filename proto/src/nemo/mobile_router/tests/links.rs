@@ -43,7 +43,7 @@ fn repeated_dad_failure_is_retried_with_backoff() {
     }
     assert_eq!(notices, 1, "reported once");
     bench.wait(now + 1000);
-    assert!(bench.router.uplinks[0].care_of().is_some(), "free, and kept");
+    assert!(bench.router.uplinks[0].care_of().is_some(), "no duplicate, so it stays in use");
 }
 
 #[test]
@@ -59,7 +59,7 @@ fn replugged_uplink_resets_dad_failures() {
     assert_eq!(update(&outputs).care_of(), [ip("2001:db8:2::ff:fe00:2")]);
 }
 
-/// A rogue router that answers, beside one that works.
+/// A rogue router that answers NUD, beside one that forwards.
 #[test]
 fn second_router_is_used_only_after_the_first_is_lost() {
     let mut bench = TestBed::new(config());

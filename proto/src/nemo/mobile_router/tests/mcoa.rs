@@ -1,4 +1,4 @@
-//! Several uplinks: planned moves, registration of all of them, dead paths.
+//! Several uplinks: planned handovers, registration of all care-of addresses, silent paths.
 
 use super::*;
 use crate::contract::command::MobileRouterCommand;
@@ -43,7 +43,7 @@ fn soft_handover_keeps_the_old_path() {
     assert!(report_kinds(&outputs).iter().all(|kind| !kind.starts_with("drop")));
     bench.wait(7001);
     assert_eq!(bench.paths(), [(ip(ON_WIFI), 1)]);
-    assert!(bench.plan.find(&Key::Address(CELL, ip(ON_CELL))).is_some(), "ready for the way back");
+    assert!(bench.plan.find(&Key::Address(CELL, ip(ON_CELL))).is_some(), "kept for the next handover");
 }
 
 #[test]
@@ -72,7 +72,7 @@ fn bulk_update_lists_all_uplinks_with_priorities() {
 
     bench.now = at(4000);
     let outputs = bench.link(WIFI, false);
-    assert_eq!(bench.paths(), [(ip(ON_CELL), 1)], "at once, without asking");
+    assert_eq!(bench.paths(), [(ip(ON_CELL), 1)], "at once, without NUD");
     assert_eq!(super::update(&outputs).care_of(), [ip(ON_CELL)]);
 }
 
@@ -92,7 +92,7 @@ fn home_agent_without_mcoa_gets_single_care_of_address() {
     assert!(updates(&bench.advertise(CELL, "2001:db8:2::/64")).is_empty(), "the worse one is not registered");
 }
 
-/// What an update asks for flows, as an answer would echo it.
+/// The flow options of an update, as an acknowledgement would contain them.
 fn flows(update: &Update) -> Vec<FlowIdentification> {
     let flow = |option: &MobilityOption| match option {
         MobilityOption::FlowIdentification(flow) => Some(FlowIdentification { selector: None, ..flow.clone() }),
@@ -193,7 +193,7 @@ fn probes(outputs: &[Output]) -> Vec<(Echo, bool)> {
 }
 
 impl TestBed {
-    /// Lets time pass to `millis`; the home agent answers the probes of the uplinks in `alive`.
+    /// Advances the time to `millis`; the home agent answers the probes of the uplinks in `alive`.
     pub(super) fn probe(&mut self, millis: u64, alive: &[u16]) -> Vec<Output> {
         self.probe_if(millis, |echo, _| alive.contains(&echo.identifier), |_| true)
     }

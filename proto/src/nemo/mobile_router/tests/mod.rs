@@ -1,4 +1,4 @@
-//! A mobile router on a bench: what goes in by hand, what comes out looked at.
+//! Test bench: a mobile router, its inputs, and checks of its outputs.
 
 mod addresses;
 mod attach;
@@ -132,7 +132,7 @@ impl TestBed {
         outputs
     }
 
-    /// Lets time pass to `millis`, with every tick asked for on the way.
+    /// Advances the time to `millis`, with a tick at every deadline.
     fn wait(&mut self, millis: u64) -> Vec<Output> {
         let mut outputs = Vec::new();
         for _ in 0..100_000 {

@@ -46,7 +46,7 @@ fn former_ingress_prefix_is_withdrawn_in_ra() {
     assert!(advertised(&outputs, FORMER).len() > 100, "for longer than the two hours that nodes keep it");
     assert!(
         bench.plan.find(&Key::JournalRecord(JournalKey::CareOfPrefix(net(FORMER)))).is_some(),
-        "a later run tells of it too"
+        "a later run withdraws it too"
     );
     let mut view = View::default();
     bench.router.show(bench.now, &mut view);

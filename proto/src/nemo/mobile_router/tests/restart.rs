@@ -1,4 +1,4 @@
-//! A later life: what the former one left forwards on until this one is bound, or no home agent holds it any longer.
+//! Restart: the state of the previous instance continues to forward until this one is bound, or its binding has expired.
 
 use super::*;
 

@@ -11,8 +11,8 @@ fn rules(bench: &TestBed) -> Vec<&PolicyRule> {
 
 /// The incoming interfaces of the rules that send packets from `source` to this table.
 fn incoming(bench: &TestBed, source: Prefix, table: RouteTable) -> Vec<String> {
-    let asked = rules(bench).into_iter().filter(|rule| rule.source == source && rule.table == table);
-    let mut names: Vec<String> = asked.map(|rule| rule.iif.clone().unwrap_or_default()).collect();
+    let matching = rules(bench).into_iter().filter(|rule| rule.source == source && rule.table == table);
+    let mut names: Vec<String> = matching.map(|rule| rule.iif.clone().unwrap_or_default()).collect();
     names.sort();
     names
 }
@@ -38,7 +38,7 @@ fn sources_of_mobile_network_are_tunnelled_from_ingress_only() {
     }
     assert_eq!(incoming(&bench, home, tunnelled), ["lo"]);
     assert_eq!(incoming(&bench, home, discard), uplinks);
-    // Nothing else is in that table, and no rule is asked before.
+    // Nothing else is in that table, and no rule precedes these.
     let held = bench.plan.iter().filter_map(|(_, item)| match item {
         Item::Route(route) if route.table == discard => Some((route.destination, route.target)),
         _ => None,

@@ -47,7 +47,7 @@ fn visited_link_is_shared_by_nd_proxy_without_delegation() {
     assert_eq!(network.neighbour_advertisements, [(LAN, ip("2001:db8:1::8"))]);
     network.wait(2000);
     assert!(network.bench.plan.find(&Key::ProxyNeighbour(WIFI, ip("2001:db8:1::8"))).is_none());
-    // A server that comes late takes its place.
+    // A later delegation replaces it.
     assert_eq!(network.events()[..1], ["link 2: prefix 2001:db8:1::/64 shared, bid 1"]);
     network.servers.insert(WIFI, vec![("2001:db8:a00::/56", 1000, 500)]);
     for _ in 0..5 {
@@ -105,7 +105,7 @@ fn nd_proxy_serves_nodes_of_an_earlier_visit_beside_a_lease() {
     network.wait(1000);
     assert_eq!(network.last()[&net("2001:db8:1::/64")], (0, 0, false), "withdrawn");
     assert!(network.last()[&net("2001:db8:a00::/64")].1 > 0 && !network.advertisements.last().unwrap().1.proxy);
-    // The node asks for this router's link-layer address.
+    // The node solicits this router's link-layer address.
     network.receive(LAN, "2001:db8:1::9", solicitation("fe80::1"));
     network.wait(1000);
     assert!(network.bench.plan.find(&Key::ProxyNeighbour(WIFI, ip("2001:db8:1::9"))).is_some());
