@@ -148,7 +148,7 @@ impl DenmService {
         management.termination = Some(kind);
         management.reference_time = by.its_time.max(management.reference_time.saturating_add(1));
         management.station_type = by.kind;
-        // Nothing is said of what is over (§7.1.1).
+        // A termination has no situation, location and a-la-carte container (§7.1.1).
         (denm.notification.situation, denm.notification.location, denm.notification.alacarte) = (None, None, None);
         let next = Some((now + TERMINATION_REPETITION.1, TERMINATION_REPETITION.1, now + ending));
         self.own.insert(name, OwnEvent { tag, denm: denm.clone(), area, until: now + ending, next });

@@ -1,4 +1,4 @@
-//! A stand-in for the facilities where the feature `facilities` is off.
+//! Replaces the facilities if the feature `facilities` is off.
 
 use crate::base::rng::Entropy;
 use crate::base::time::Time;

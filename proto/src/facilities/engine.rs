@@ -105,7 +105,7 @@ impl Facilities {
         self.denm.next_message(now).map(denm_request)
     }
 
-    /// Receives a packet that may be for the facilities, and reports what is new.
+    /// Receives a packet that may be for the facilities, and reports new content.
     pub fn receive(&mut self, now: Time, delivery: &Delivery<'_>, its_time: u64) -> Option<Report> {
         let packet = &delivery.packet;
         let Btp { destination, payload, .. } = Btp::parse(packet.upper_protocol, packet.payload)?.ok()?;
@@ -153,7 +153,7 @@ impl Facilities {
     fn receive_denm(&mut self, now: Time, its_time: u64, record: DenmRecord, by: LinkAddress) -> Option<Report> {
         let EventId { station, sequence } = record.event_id();
         let (cause, sub_cause) = record.cause();
-        // Of its own events this station knows best; others may only deny them.
+        // Other stations may only negate the events of this one.
         let denies = record.denm.notification.management.termination == Some(Termination::Negation);
         if station == self.station && !denies {
             return Some(dropped(DropReason::Unverified, "DENM in the name of this station"));

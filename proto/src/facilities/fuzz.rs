@@ -33,10 +33,10 @@ const MAX_REQUESTS: usize = 80;
 /// Actions from this number on concern announcements.
 const MORE: u8 = 128;
 
-/// Lives through what `data` says, and asserts what must hold throughout.
+/// Runs the scenario that `data` encodes, and asserts the invariants after each step.
 ///
 /// # Panics
-/// If something does not hold.
+/// If an invariant does not hold.
 pub fn run(data: &[u8]) {
     let mut reader = Reader::new("scenario", data);
     let mut world = Harness::new();
@@ -83,12 +83,12 @@ impl Harness {
         Harness { facilities, now: Time::from_micros(1), own }
     }
 
-    /// A message as it comes, with the right version and kind in front: a fuzzer gets past them.
+    /// A message with these octets behind a valid version and kind.
     fn receive(&mut self, octets: &[u8], port: u16, kind: u8) {
         let message = [&[PROTOCOL_VERSION, kind], octets].concat();
         if let Ok(read) = Message::parse(&message) {
             let written = read.emit().map(|octets| Message::parse(&octets));
-            assert_eq!(written, Some(Ok(read)), "not written as it was read");
+            assert_eq!(written, Some(Ok(read)), "encoded differently from what was decoded");
         }
         let payload = Btp { destination: port, source_or_info: SourceOrInfo::Information(0), payload: &message }.emit();
         let packet = Packet {
@@ -118,7 +118,7 @@ impl Harness {
             port: (choice & 2 != 0).then_some(choice.into()),
             context: (choice & 4 != 0).then(|| "x".repeat(usize::from(choice >> 3))),
         };
-        let way = RoutingAdvertisement {
+        let routing = RoutingAdvertisement {
             prefix: Prefix::ALL,
             gateway: Ipv6Addr::LOCALHOST,
             dns: vec![Ipv6Addr::LOCALHOST; usize::from(choice & 3)],
@@ -128,7 +128,7 @@ impl Harness {
             name: (choice & 8 != 0).then(|| "é".repeat(MAX_NAME / 2)),
             interval: Duration::from_millis(u64::from(choice) * 20),
             services: vec![served; usize::from(choice >> 4)],
-            routing: (choice & 16 != 0).then_some(way),
+            routing: (choice & 16 != 0).then_some(routing),
         }));
         self.next_message();
     }
@@ -151,7 +151,10 @@ impl Harness {
             _ => DenmRequest::Terminate(name),
         };
         if let Ok(request) = self.facilities.execute(self.now, &order, Some(&self.own)) {
-            assert!(Message::parse(request.payload.get(4..).unwrap_or_default()).is_ok(), "what is sent can be read");
+            assert!(
+                Message::parse(request.payload.get(4..).unwrap_or_default()).is_ok(),
+                "a sent message can be parsed"
+            );
         }
         self.next_message();
     }
@@ -159,12 +162,15 @@ impl Harness {
     fn next_message(&mut self) {
         let mut sent = 0;
         while let Some(request) = self.facilities.next_message(self.now, Some(&self.own)) {
-            assert!(Message::parse(request.payload.get(4..).unwrap_or_default()).is_ok(), "what is sent can be read");
+            assert!(
+                Message::parse(request.payload.get(4..).unwrap_or_default()).is_ok(),
+                "a sent message can be parsed"
+            );
             sent += 1;
-            assert!(sent <= MAX_REQUESTS, "does not stop");
+            assert!(sent <= MAX_REQUESTS, "messages are due without end");
         }
         let next = self.facilities.deadline(Some(&self.own));
-        assert!(next.is_none_or(|at| at > self.now), "what is due was not done");
+        assert!(next.is_none_or(|at| at > self.now), "an expired timer was not handled");
     }
 
     fn wait(&mut self, span: Duration) {

@@ -99,15 +99,15 @@ fn service(served: &OfferedService) -> Service {
     Service { application: Number::from(served.application), channel: 0, options }
 }
 
-fn routing(way: &RoutingAdvertisement) -> Routing {
+fn routing(advertised: &RoutingAdvertisement) -> Routing {
     let address = |address: Ipv6Addr| Address(address.octets().into());
-    let mut dns = way.dns.iter().copied();
+    let mut dns = advertised.dns.iter().copied();
     let first = dns.next().unwrap_or(Ipv6Addr::UNSPECIFIED);
     Routing {
-        lifetime: u16::try_from(way.lifetime.as_secs()).unwrap_or(u16::MAX),
-        prefix: address(way.prefix.address()),
-        prefix_length: way.prefix.length(),
-        gateway: address(way.gateway),
+        lifetime: u16::try_from(advertised.lifetime.as_secs()).unwrap_or(u16::MAX),
+        prefix: address(advertised.prefix.address()),
+        prefix_length: advertised.prefix.length(),
+        gateway: address(advertised.gateway),
         dns: address(first),
         extensions: extensions([dns.next().map(Value::SecondaryDns)]).unwrap_or_default(),
     }

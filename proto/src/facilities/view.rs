@@ -84,7 +84,7 @@ pub(super) fn announcement(received: &ReceivedSam, now: Time) -> AnnouncementVie
         name,
         content: body.change_count.content,
         services: body.services.iter().flatten().map(|one| service(one, body)).collect(),
-        routing: body.routing.as_ref().and_then(way),
+        routing: body.routing.as_ref().and_then(routing_advertisement),
         interval: service_table::interval(&received.saem),
         age: Some(now.since(received.received)),
     }
@@ -106,7 +106,7 @@ fn service(service: &Service, body: &Body) -> ServiceView {
     seen
 }
 
-fn way(routing: &Routing) -> Option<RoutingAdvertisement> {
+fn routing_advertisement(routing: &Routing) -> Option<RoutingAdvertisement> {
     let address = |Address(octets): &Address| Ipv6Addr::from(**octets);
     let second = values(Some(&routing.extensions)).find_map(|value| match value {
         Value::SecondaryDns(address) => Some(address),

@@ -243,7 +243,7 @@ mod tests {
         Time::from_micros(millis * 1000)
     }
 
-    /// The interfaces something was sent by.
+    /// The outgoing interfaces of the packets sent.
     fn sent(out: &mut Outbox) -> Vec<u32> {
         let by = |output| match output {
             Output::Transmit(transmit) => match transmit.via {
@@ -259,7 +259,7 @@ mod tests {
     fn address_is_proxied_once_dad_upstream_is_unanswered() {
         let (mut proxy, mut out) = (proxy(), Outbox::new());
         proxy.receive_downstream_solicitation(at(0), (Ipv6Addr::UNSPECIFIED, PHONE), &solicitation(ip(9)), &mut out);
-        assert_eq!(sent(&mut out), [1], "asked outside");
+        assert_eq!(sent(&mut out), [1], "solicited upstream");
         proxy.expire(at(999));
         assert_eq!(proxy.addresses().count(), 0);
         assert_eq!(proxy.deadline(), Some(at(1000)));
@@ -324,7 +324,7 @@ mod tests {
         assert_eq!(reports, 1);
         proxy.expire(at(4000));
         proxy.expire(at(2000) + IDLE_TIMEOUT);
-        assert_eq!(proxy.addresses.len(), 0, "who is silent makes room");
+        assert_eq!(proxy.addresses.len(), 0, "idle addresses are removed");
     }
 
     #[test]

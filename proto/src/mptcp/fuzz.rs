@@ -1,6 +1,6 @@
 //! Fuzz harness of the path manager: its invariants under arbitrary addresses, routers, peers and refusals.
 //! Run by the seeded test and the corpus in `cargo test`, and by the fuzzer.
-#![allow(clippy::panic, clippy::expect_used, reason = "a scenario fails where it stands")]
+#![allow(clippy::panic, clippy::expect_used, reason = "a scenario fails at the assertion")]
 
 use super::PathManager;
 use super::path_manager::MAX_ENDPOINTS;
@@ -44,7 +44,10 @@ pub fn run(data: &[u8]) {
     }
     world.check_stable_state();
     world.feed(Input::Command(Command::Lifecycle(LifecycleCommand::Stop)));
-    assert!(world.endpoints.is_empty() && world.routes.is_empty() && world.limits.is_none(), "something is left");
+    assert!(
+        world.endpoints.is_empty() && world.routes.is_empty() && world.limits.is_none(),
+        "items remain after the stop"
+    );
     assert!(world.manager.deadline().is_none(), "does not end");
 }
 
@@ -158,7 +161,7 @@ impl Harness {
             let before = router.prefixes.get(&prefix(number)).map_or(now, |(_, valid)| *valid);
             let valid_until = (now + seconds(valid)).max(before.min(now + TWO_HOURS));
             router.prefixes.insert(prefix(number), (now + seconds(preferred), valid_until));
-            // One that takes its leave is forgotten at once.
+            // A router lifetime of zero removes the router at once.
             link.routers.retain(|_, router| router.expires > now);
         }
         let option = NeighbourOption::PrefixInformation {

@@ -129,9 +129,9 @@ impl Link {
 
     /// When a lifetime ends, or the next Router Solicitation is due.
     pub(super) fn deadline(&self, now: Time) -> Option<Time> {
-        let asked = self.needs_router(now).then_some(self.solicit_at);
+        let solicitation = self.needs_router(now).then_some(self.solicit_at);
         let settled = self.addresses.values().flatten().filter(|from| **from > now).min().copied();
-        [asked, settled, self.advertised.deadline(now)].into_iter().flatten().min().filter(|_| self.up)
+        [solicitation, settled, self.advertised.deadline(now)].into_iter().flatten().min().filter(|_| self.up)
     }
 }
 

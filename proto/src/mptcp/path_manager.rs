@@ -21,7 +21,7 @@ use roam6_wire::icmp6::{Message, kind};
 use roam6_wire::ip6::{Datagram, protocol};
 use std::net::Ipv6Addr;
 
-/// Endpoints at once: older kernels support no more.
+/// Maximum endpoints: the limit of older kernels.
 pub const MAX_ENDPOINTS: usize = 8;
 /// Interfaces remembered.
 pub const MAX_LINKS: usize = 128;

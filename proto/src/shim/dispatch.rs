@@ -48,7 +48,7 @@ impl Shim {
 
     fn receive_shim6(&mut self, received: ReceivedMessage<'_>, bytes: &[u8], out: &mut Outbox) {
         if let Some(header) = PayloadHeader::parse(bytes) {
-            // With a known tag and source the packet came before the data plane had the context.
+            // If tag and source are known, the packet arrived before the data plane had the context.
             if self.find_context(header.tag, received.path).is_none() {
                 self.send_r1bis(received.now, received.path, header.tag, out);
             }

@@ -219,7 +219,7 @@ impl Harness {
     fn feed(&mut self, input: &Input) {
         let mut out = Outbox::new();
         self.shim.handle(self.now, input, &mut out);
-        assert!(self.shim.deadline().is_none_or(|at| at > self.now), "what is due was not done");
+        assert!(self.shim.deadline().is_none_or(|at| at > self.now), "an expired timer was not handled");
         assert!(out.outputs().len() < MAX_OUTPUTS, "{} outputs of one input", out.outputs().len());
         for output in out.drain() {
             match output {

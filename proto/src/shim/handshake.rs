@@ -392,7 +392,7 @@ impl Shim {
     }
 
     fn is_local_ulid(&mut self, ulid: Ipv6Addr) -> bool {
-        // A ULID whose interface is gone is still ours if we can prove it.
+        // A ULID whose interface is absent is still ours if we can prove it.
         self.uplinks.link_of(ulid).is_some() || !self.announcement(ulid).options.is_empty()
     }
 }

@@ -1,6 +1,6 @@
 //! The Send and Keepalive Timers, computed from samples of the data plane (RFC 5534 §4.1, §6).
 //!
-//! No packet is handled here: the times of the first and last packets in each direction tell when the timers would have
+//! No packet is handled here: the times of the first and last packets in each direction determine when the timers would have
 //! been started and stopped. An idle context costs nothing, and a busy one a sample now and then.
 
 use crate::{Activity, Time};

@@ -156,16 +156,16 @@ impl Shim {
         }
     }
 
-    /// Sends a probe by `way`, or else by the next pair of the exploration, and sets the Probe timer.
-    fn send_probe(&mut self, now: Time, index: ContextIndex, way: Option<AddressPair>, out: &mut Outbox) {
+    /// Sends a probe on the pair `requested`, or else on the next pair of the exploration, and sets the Probe timer.
+    fn send_probe(&mut self, now: Time, index: ContextIndex, requested: Option<AddressPair>, out: &mut Outbox) {
         let pairs = self.candidate_pairs(index);
         let Some(context) = self.contexts.get(index) else { return };
         let wanted = context.switch_target();
         let (Some(recovery), Some(peer)) = (&mut context.recovery, &context.peer) else { return };
         let pause = recovery.exploration.next_interval(&mut self.entropy);
         self.timers.set(Timer::Probe(index), now + pause);
-        let way = way.filter(|way| pairs.contains_key(way));
-        let Some(pair) = way.or_else(|| recovery.exploration.next_pair(pairs, wanted, &mut self.entropy)) else {
+        let requested = requested.filter(|requested| pairs.contains_key(requested));
+        let Some(pair) = requested.or_else(|| recovery.exploration.next_pair(pairs, wanted, &mut self.entropy)) else {
             return;
         };
         let state = if recovery.inbound_ok { ProbeState::InboundOk } else { ProbeState::Exploring };
@@ -309,9 +309,8 @@ impl Shim {
         let Some(context) = self.contexts.get(index) else { return pairs };
         let Some(peer) = &context.peer else { return pairs };
         let announced = context.announced.locators.iter().copied().chain([ulid]).map(|local| (local, false));
-        let unannounced =
-            new.locators.iter().filter(|local| !context.announced.locators.contains(local) && **local != ulid);
-        for (local, last) in announced.chain(unannounced.map(|local| (*local, true))) {
+        let added = new.locators.iter().filter(|local| !context.announced.locators.contains(local) && **local != ulid);
+        for (local, last) in announced.chain(added.map(|local| (*local, true))) {
             if self.uplinks.is_usable(local) {
                 let ours = self.uplinks.preference(local, &self.config.preferences);
                 let unlisted = PairRank { last_resort: true, ..PairRank::of(ours, LocatorPreference::default()) };
@@ -348,7 +347,7 @@ impl Shim {
     }
 }
 
-/// Whether the current pair is valid; `local_works` tells whether our locator is usable.
+/// Whether the current pair is valid; `local_works`: our locator is usable.
 fn is_path_usable(context: &Context, local_works: bool) -> bool {
     let Some(peer) = &context.peer else { return false };
     let broken = |address| peer.locators.iter().any(|locator| locator.address == address && locator.is_broken());

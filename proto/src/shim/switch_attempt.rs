@@ -28,7 +28,7 @@ pub(super) enum SwitchReason {
     Operator,
     /// The pair is the preferred one.
     Failback,
-    /// The pair is the current one. Packets with the ULIDs have no payload header and tell nothing of the context: a
+    /// The pair is the current one. Packets with the ULIDs have no payload header and do not name the context: a
     /// peer that has lost it sends such packets, and its R1bis may be lost.
     ContextCheck,
 }

@@ -28,7 +28,7 @@ fn tolls() -> Announcement {
     Announcement { name, interval: Duration::from_secs(1), services: vec![served], routing: Some(routing) }
 }
 
-/// The announcements among what is to be sent.
+/// The SAMs among the packets to send.
 fn announcements(requests: &[PacketRequest]) -> Vec<Saem> {
     let messages = requests.iter().filter_map(|request| Message::parse(&request.payload[4..]).ok());
     messages.filter_map(|message| if let Message::Saem(saem) = message { Some(*saem) } else { None }).collect()
@@ -98,16 +98,16 @@ fn a_changed_sam_is_sent_at_once_but_at_most_at_10_hz() {
 
 #[test]
 fn a_silent_sam_expires_after_five_intervals() {
-    for (interval, forgotten) in [(1_000, 5_000), (100, 5_000), (5_000, 25_000)] {
+    for (interval, expiry) in [(1_000, 5_000), (100, 5_000), (5_000, 25_000)] {
         let (mut unit, mut car) = (Car::new(1), Car::new(2));
         let interval = Duration::from_millis(interval);
         unit.facilities.announce(Some(Announcement { interval, ..tolls() }));
         let requests = unit.next_message(0);
         car.receive(0, &unit, announced(&requests));
-        car.next_message(forgotten - 1);
-        assert_eq!(car.view(forgotten - 1).services.len(), 1, "{interval:?}");
-        car.next_message(forgotten);
-        assert!(car.view(forgotten).services.is_empty(), "{interval:?}");
+        car.next_message(expiry - 1);
+        assert_eq!(car.view(expiry - 1).services.len(), 1, "{interval:?}");
+        car.next_message(expiry);
+        assert!(car.view(expiry).services.is_empty(), "{interval:?}");
     }
 }
 

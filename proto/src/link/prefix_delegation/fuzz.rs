@@ -1,4 +1,4 @@
-//! Fuzz harness: invariants of the DHCPv6 client whatever servers, other hosts and time do. One function, driven by
+//! Fuzz harness: invariants of the DHCPv6 client for any behaviour of servers, other hosts and time. One function, driven by
 //! the seeded loop in `cargo test`, by the committed corpus, and by the fuzzer.
 
 use super::{DhcpClient, DhcpClientConfig, DhcpEvent, DhcpInterface, IaType, Lease, MAX_LEASES};
@@ -109,15 +109,15 @@ impl Harness {
 
     /// Grants a prefix of the client's, or another one, for some time.
     fn lease(&mut self, request: &ClientServerMessage, choice: u8, number: u8) -> dhcp6::Prefix {
-        let asked = request.options.iter().find_map(|option| match option {
+        let hint = request.options.iter().find_map(|option| match option {
             DhcpOption::Prefixes(association) => association.options.first().cloned(),
             _ => None,
         });
-        let prefix = match asked {
-            Some(DhcpOption::Prefix(asked)) if choice & 1 == 0 && asked.prefix.contains(Ipv6Addr::UNSPECIFIED) => {
+        let prefix = match hint {
+            Some(DhcpOption::Prefix(hint)) if choice & 1 == 0 && hint.prefix.contains(Ipv6Addr::UNSPECIFIED) => {
                 prefix(1)
             }
-            Some(DhcpOption::Prefix(asked)) if choice & 1 == 0 && number == 0 => asked.prefix,
+            Some(DhcpOption::Prefix(hint)) if choice & 1 == 0 && number == 0 => hint.prefix,
             _ => prefix(choice.wrapping_add(number)),
         };
         self.granted.push(prefix);

@@ -42,7 +42,7 @@ pub struct DhcpClient {
     state: ClientState,
     exchange: Option<Exchange>,
     leases: Leases,
-    /// The server that granted the leases, or is asked to.
+    /// The server that granted the leases, or from which they are requested.
     server: Option<Duid>,
     /// The DNS configuration from the server that granted the leases.
     dns: DnsInfo,

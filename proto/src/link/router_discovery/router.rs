@@ -185,7 +185,7 @@ impl Router {
     }
 
     pub(super) fn loss_reason(&self, now: Time) -> Option<LossReason> {
-        let silent = self.nud.as_ref().is_some_and(|asked| asked.remaining == 0 && asked.next_at <= now);
+        let silent = self.nud.as_ref().is_some_and(|probes| probes.remaining == 0 && probes.next_at <= now);
         match (self.expires_at <= now, silent) {
             (true, _) => Some(LossReason::Expired),
             (_, true) => Some(LossReason::Unreachable),
@@ -219,11 +219,11 @@ impl Router {
             let interval = NUD_INTERVAL;
             self.nud = Some(NudProbes { next_at: now, remaining: NUD_PROBES, interval });
         }
-        let Some(asked) = self.nud.as_mut().filter(|asked| asked.next_at <= now && asked.remaining > 0) else {
+        let Some(probes) = self.nud.as_mut().filter(|probes| probes.next_at <= now && probes.remaining > 0) else {
             return;
         };
-        asked.remaining -= 1;
-        asked.next_at = now + asked.interval;
+        probes.remaining -= 1;
+        probes.next_at = now + probes.interval;
         out.transmit(nd_messages::nud_solicitation(link, address, self.address, self.link_address));
     }
 }

@@ -32,7 +32,7 @@ fn advertisement(prefix: &str, options: Vec<NeighbourOption>) -> RouterAdvertise
 struct Bench {
     attachment: Attachment,
     lost: Vec<(u64, Ipv6Addr, LossReason)>,
-    asked: usize,
+    sent: usize,
 }
 
 impl Bench {
@@ -41,7 +41,7 @@ impl Bench {
         Bench {
             attachment: Attachment::new(at(0), (LINK, MAC), home, &mut Entropy::seed_from_u64(1)),
             lost: Vec::new(),
-            asked: 0,
+            sent: 0,
         }
     }
 
@@ -66,7 +66,7 @@ impl Bench {
                 Output::Report(Report::Link(LinkReport::RouterLost { router, why, .. })) => {
                     self.lost.push((millis, router, why))
                 }
-                Output::Transmit(_) => self.asked += 1,
+                Output::Transmit(_) => self.sent += 1,
                 _ => {}
             }
         }
@@ -126,7 +126,7 @@ fn ra_of_other_node_with_router_address_waits_for_nud() {
     bench.receive(0, "fe80::1", &of(1, "2001:db8:1::/64"));
     bench.receive(5000, "fe80::1", &of(1, "2001:db8:2::/64"));
     let prefix = bench.attachment.care_of_prefix(at(5000)).unwrap().prefix.to_string();
-    assert_eq!(prefix, "2001:db8:2::/64", "its own word is believed at once");
+    assert_eq!(prefix, "2001:db8:2::/64", "the advertisement of the router in use counts at once");
 }
 
 #[test]

@@ -274,10 +274,10 @@ impl Addresses {
 
     /// Source routes: packets from an address leave by the router that advertised its prefix.
     fn update_source_routes(&mut self, now: Time, uplinks: &Uplinks, out: &mut Outbox) {
-        let way = |((link, address), held): (&(LinkId, Ipv6Addr), &ManagedAddress)| {
+        let route = |((link, address), held): (&(LinkId, Ipv6Addr), &ManagedAddress)| {
             Some((held.prefix, (*link, uplinks.router_for_source(now, *link, *address)?)))
         };
-        let wanted = self.managed_addresses.iter().filter(|(_, held)| held.assigned).filter_map(way).collect();
+        let wanted = self.managed_addresses.iter().filter(|(_, held)| held.assigned).filter_map(route).collect();
         source_routes::reconcile(&mut self.desired_state, now, &wanted, out);
     }
 

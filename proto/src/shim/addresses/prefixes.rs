@@ -113,8 +113,8 @@ impl Prefixes {
     /// When a lifetime ends or the next Router Solicitation is due.
     pub(super) fn deadline(&self, now: Time) -> Option<Time> {
         let ends = self.all.values().flat_map(|lifetimes| [lifetimes.preferred_until, lifetimes.valid_until]);
-        let asked = self.is_soliciting().then_some(self.solicit_at.max(now));
-        ends.filter(|end| *end > now).chain(asked).chain(self.drop_unconfirmed_at).min()
+        let solicitation = self.is_soliciting().then_some(self.solicit_at.max(now));
+        ends.filter(|end| *end > now).chain(solicitation).chain(self.drop_unconfirmed_at).min()
     }
 
     fn is_soliciting(&self) -> bool {

@@ -96,8 +96,8 @@ fn installed_path(outputs: &[Output]) -> Option<AddressPair> {
 fn use_path_switches_when_the_peer_reports_the_probe() {
     let mut two = EstablishedPeer::new(ShimConfig::default());
     let wanted = two.pair(1);
-    let asked = probes(&two.use_path(wanted));
-    let [(pair, probe)] = &asked[..] else { panic!("{asked:?}") };
+    let messages = probes(&two.use_path(wanted));
+    let [(pair, probe)] = &messages[..] else { panic!("{messages:?}") };
     assert_eq!((*pair, probe.state), (wanted, ProbeState::InboundOk), "packets of the peer arrive");
     let made_up = ProbeRecord { nonce: Nonce(probe.sent[0].nonce.0 ^ 1), ..probe.sent[0] };
     assert_eq!(installed_path(&two.receive_operational_probe(vec![made_up])), None);
@@ -132,8 +132,8 @@ fn use_path_outlives_an_exploration_that_selects_another_pair() {
     // A late report of an earlier probe ends the exploration.
     let outputs = two.receive_operational_probe(vec![record]);
     assert_eq!(installed_path(&outputs), None);
-    let asked = probes(&outputs);
-    let (pair, probe) = asked.last().unwrap();
+    let messages = probes(&outputs);
+    let (pair, probe) = messages.last().unwrap();
     assert_eq!((*pair, probe.state), (wanted, ProbeState::InboundOk), "the switch attempt continues");
     assert_eq!(installed_path(&two.receive_operational_probe(probe.sent.clone())), Some(wanted));
 }
@@ -144,15 +144,15 @@ fn a_forked_context_uses_its_own_path() {
     let (path, fork, theirs) = (two.pair(1), Fork(7), Tag::from_low_bits(99));
     let order =
         Input::Command(Command::Shim(ShimCommand::SwitchPath { ulids: Some(two.installed.id.ulids), fork, path }));
-    let asked = sent(&two.bench.feed(&order));
-    let [Message::I1 { tag, nonce, options }] = &asked[..] else { panic!("{asked:?}") };
+    let messages = sent(&two.bench.feed(&order));
+    let [Message::I1 { tag, nonce, options }] = &messages[..] else { panic!("{messages:?}") };
     assert_eq!(options[..], [ShimOption::Fork(fork)]);
     let r2 = Message::R2 { tag: theirs, nonce: *nonce, options: two.proof.clone() };
     let outputs = two.bench.receive(two.peer_addresses[0], &r2);
     let held = context(&outputs).unwrap();
     assert_eq!((held.id.fork, held.tag_in, held.tag_out, held.locators), (fork, *tag, theirs, two.pair(0)));
-    let asked = probes(&outputs);
-    let [(pair, probe)] = &asked[..] else { panic!("{asked:?}") };
+    let messages = probes(&outputs);
+    let [(pair, probe)] = &messages[..] else { panic!("{messages:?}") };
     assert_eq!((*pair, probe.tag), (path, theirs));
     two.installed.tag_in = held.tag_in;
     assert_eq!(installed_path(&two.receive_operational_probe(probe.sent.clone())), Some(path));
@@ -177,11 +177,11 @@ fn a_forked_context_does_not_wait_for_the_update_delay() {
     bench.feed(&Input::Address(AddressEvent { link: LINK, address: ours[1], state: AddressState::Preferred }));
     let (fork, path) = (Fork(7), AddressPair { local: ours[1], peer: theirs[1] });
     let ulids = Some(context(&outputs).unwrap().id.ulids);
-    let asked = sent(&bench.feed(&Input::Command(Command::Shim(ShimCommand::SwitchPath { ulids, fork, path }))));
-    let [Message::I1 { nonce, .. }] = &asked[..] else { panic!("{asked:?}") };
+    let messages = sent(&bench.feed(&Input::Command(Command::Shim(ShimCommand::SwitchPath { ulids, fork, path }))));
+    let [Message::I1 { nonce, .. }] = &messages[..] else { panic!("{messages:?}") };
     let r2 = Message::R2 { tag: Tag::from_low_bits(99), nonce: *nonce, options: proof };
-    let asked = probes(&bench.receive(theirs[0], &r2));
-    assert!(matches!(&asked[..], [(pair, _)] if *pair == path), "{asked:?}");
+    let messages = probes(&bench.receive(theirs[0], &r2));
+    assert!(matches!(&messages[..], [(pair, _)] if *pair == path), "{messages:?}");
 }
 
 #[test]
@@ -222,14 +222,14 @@ fn failback_to_the_ulids_when_they_work_again() {
     two.fail_over();
     let ulids = two.installed.id.ulids;
     assert_eq!(probes(&two.bench.wait(59_000)).len(), 0);
-    let asked = probes(&two.bench.wait(4_000));
-    assert_eq!(asked.len(), 4, "{asked:?}");
-    assert!(asked.iter().all(|(pair, probe)| (*pair, probe.state) == (ulids, ProbeState::InboundOk)));
-    assert_eq!(installed_path(&two.receive_operational_probe(vec![asked[0].1.sent[0]])), None, "too late");
+    let messages = probes(&two.bench.wait(4_000));
+    assert_eq!(messages.len(), 4, "{messages:?}");
+    assert!(messages.iter().all(|(pair, probe)| (*pair, probe.state) == (ulids, ProbeState::InboundOk)));
+    assert_eq!(installed_path(&two.receive_operational_probe(vec![messages[0].1.sent[0]])), None, "too late");
     let mut back = None;
     for _ in 0..1300 {
-        let asked = probes(&two.bench.wait(50));
-        for (_, probe) in asked {
+        let messages = probes(&two.bench.wait(50));
+        for (_, probe) in messages {
             back = back.or(installed_path(&two.receive_operational_probe(probe.sent)));
         }
     }
@@ -241,8 +241,8 @@ fn an_unanswered_context_check_starts_exploration() {
     let mut two = EstablishedPeer::new(ShimConfig { return_after: None, ..ShimConfig::default() });
     two.fail_over();
     let (present, other) = (two.pair(1), two.pair(0));
-    let asked = probes(&two.bench.wait(60_000));
-    assert!(asked.iter().all(|(pair, _)| *pair == present), "it stays on the pair, but probes");
+    let messages = probes(&two.bench.wait(60_000));
+    assert!(messages.iter().all(|(pair, _)| *pair == present), "it stays on the pair, but probes");
     // Packets with the ULIDs keep arriving.
     let (context, none, now) = (two.installed.id, TrafficCount::default(), Some(two.bench.now));
     let activity = Activity {
