@@ -3,6 +3,28 @@
 //! One file for each role. The outer enum is untagged, so that a report is serialized as its inner one, with `event` as
 //! its tag; names are unique across roles.
 
+/// Declares the reports of a role. The `event` of a report in JSON, and the name of its counter, are the name of the
+/// variant in snake case, or the text behind `as`.
+macro_rules! reports {
+    ($(#[$meta:meta])* $name:ident {
+        $($(#[$attribute:meta])* $variant:ident $(as $event:literal)? { $($field:ident: $type:ty),+ $(,)? },)+
+    }) => {
+        $(#[$meta])*
+        #[derive(Debug, Clone, PartialEq, Eq, derive_more::Display, strum::IntoStaticStr)]
+        #[derive(serde::Serialize, serde::Deserialize)]
+        #[strum(serialize_all = "snake_case")]
+        #[serde(tag = "event", rename_all = "snake_case")]
+        #[allow(missing_docs, reason = "the fields are terms of the standards, and their types say what they contain")]
+        pub enum $name {
+            $(
+                $(#[$attribute])*
+                $(#[serde(rename = $event)] #[strum(serialize = $event)])?
+                $variant { $($field: $type),+ },
+            )+
+        }
+    };
+}
+
 mod facilities;
 mod geo;
 mod host;

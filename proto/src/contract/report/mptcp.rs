@@ -1,43 +1,34 @@
 //! Reports of the MPTCP path manager.
 
 use crate::base::ids::{LinkId, MptcpToken};
-use derive_more::Display;
-use serde::{Deserialize, Serialize};
 use std::net::{Ipv6Addr, SocketAddrV6};
-use strum::IntoStaticStr;
 
-/// A report.
-#[derive(Debug, Clone, PartialEq, Eq, Display, IntoStaticStr, Serialize, Deserialize)]
-#[strum(serialize_all = "snake_case")]
-#[serde(tag = "event", rename_all = "snake_case")]
-#[allow(missing_docs, reason = "the fields are terms of the standards, and their types say what they contain")]
-pub enum MptcpReport {
-    /// An endpoint was added.
-    #[display("{link}: endpoint {address}, {}", endpoint_kind(*backup))]
-    EndpointUp { link: LinkId, address: Ipv6Addr, backup: bool },
-    /// An endpoint was removed, with its subflows.
-    #[display("{link}: endpoint {address} given up")]
-    EndpointDown { link: LinkId, address: Ipv6Addr },
-    /// A subflow was established; `first` of its connection.
-    #[display(
-        "connection {token}: {} {local} to {remote}, {}",
-        if *first { "connected" } else { "subflow" },
-        endpoint_kind(*backup)
-    )]
-    SubflowUp { token: MptcpToken, local: SocketAddrV6, remote: SocketAddrV6, backup: bool, first: bool },
-    /// The peer changed the backup flag of a subflow (MP_PRIO).
-    #[serde(rename = "subflow_changed")]
-    #[strum(serialize = "subflow_changed")]
-    #[display("connection {token}: the peer changed the use of subflow {local} to {remote}")]
-    SubflowPriorityChanged { token: MptcpToken, local: SocketAddrV6, remote: SocketAddrV6 },
-    /// A subflow was closed, by this error number if not 0.
-    #[display("connection {token}: subflow {local} to {remote} ended, error {error}")]
-    SubflowDown { token: MptcpToken, local: SocketAddrV6, remote: SocketAddrV6, error: u8 },
-    /// A connection was closed.
-    #[serde(rename = "disconnected")]
-    #[strum(serialize = "disconnected")]
-    #[display("connection {token} ended")]
-    ConnectionClosed { token: MptcpToken },
+reports! {
+    /// A report.
+    MptcpReport {
+        /// An endpoint was added.
+        #[display("{link}: endpoint {address}, {}", endpoint_kind(*backup))]
+        EndpointUp { link: LinkId, address: Ipv6Addr, backup: bool },
+        /// An endpoint was removed, with its subflows.
+        #[display("{link}: endpoint {address} given up")]
+        EndpointDown { link: LinkId, address: Ipv6Addr },
+        /// A subflow was established; `first` of its connection.
+        #[display(
+            "connection {token}: {} {local} to {remote}, {}",
+            if *first { "connected" } else { "subflow" },
+            endpoint_kind(*backup)
+        )]
+        SubflowUp { token: MptcpToken, local: SocketAddrV6, remote: SocketAddrV6, backup: bool, first: bool },
+        /// The peer changed the backup flag of a subflow (MP_PRIO).
+        #[display("connection {token}: the peer changed the use of subflow {local} to {remote}")]
+        SubflowPriorityChanged as "subflow_changed" { token: MptcpToken, local: SocketAddrV6, remote: SocketAddrV6 },
+        /// A subflow was closed, by this error number if not 0.
+        #[display("connection {token}: subflow {local} to {remote} ended, error {error}")]
+        SubflowDown { token: MptcpToken, local: SocketAddrV6, remote: SocketAddrV6, error: u8 },
+        /// A connection was closed.
+        #[display("connection {token} ended")]
+        ConnectionClosed as "disconnected" { token: MptcpToken },
+    }
 }
 
 impl MptcpReport {

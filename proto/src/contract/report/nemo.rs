@@ -4,108 +4,104 @@ use super::LossReason;
 use super::text::{CareOfText, ListText, care_of_list, fault_place, registration_text};
 use crate::base::ids::LinkId;
 use core::time::Duration;
-use derive_more::Display;
 use roam6_wire::mobility::{ErrorStatus, Status};
 use roam6_wire::{Bid, HomeAddress, Prefix, Sequence};
-use serde::{Deserialize, Serialize};
 use std::net::Ipv6Addr;
-use strum::IntoStaticStr;
 
-/// A report.
-#[derive(Debug, Clone, PartialEq, Eq, Display, IntoStaticStr, Serialize, Deserialize)]
-#[strum(serialize_all = "snake_case")]
-#[serde(tag = "event", rename_all = "snake_case")]
-#[allow(missing_docs, reason = "the fields are terms of the standards, and their types say what they contain")]
-pub enum NemoReport {
-    /// A care-of address was configured.
-    #[display("{link}: care-of address {}, bid {bid}", CareOfText(address))]
-    CareOfFormed { link: LinkId, bid: Bid, address: Ipv6Addr },
-    /// A care-of address was removed.
-    #[serde(rename = "care_of_gone")]
-    #[strum(serialize = "care_of_gone")]
-    #[display("{link}: care-of address {}, bid {bid}, removed", CareOfText(address))]
-    CareOfRemoved { link: LinkId, bid: Bid, address: Ipv6Addr },
-    /// A Binding Update was sent.
-    #[display("binding update {sequence} to {home_agent}: {}", registration_text(care_of, *lifetime))]
-    UpdateSent { home_agent: Ipv6Addr, care_of: Vec<Ipv6Addr>, sequence: Sequence, lifetime: Duration },
-    /// A Binding Acknowledgement was accepted.
-    #[serde(rename = "ack_received")]
-    #[strum(serialize = "ack_received")]
-    #[display("binding acknowledgement {sequence} from {home_agent}: status {} for {}s", Status(*status), lifetime.as_secs())]
-    AcknowledgementReceived { home_agent: Ipv6Addr, status: u8, sequence: Sequence, lifetime: Duration },
-    /// The mobile router is registered with these care-of addresses; the first carries traffic.
-    #[display("bound at {home_agent}: {} for {}s", care_of_list(care_of), lifetime.as_secs())]
-    Bound { home_agent: Ipv6Addr, care_of: Vec<Ipv6Addr>, lifetime: Duration },
-    /// The mobile router is no longer registered.
-    #[display("binding at {home_agent} ended: {why}")]
-    Unbound { home_agent: Ipv6Addr, why: String },
-    /// The mobile router is on its home link and de-registered.
-    #[display("{link}: at home")]
-    AtHome { link: LinkId },
-    /// Probes of a path are answered again, or for the first time.
-    #[display("path {bid} by {} is up", CareOfText(care_of))]
-    PathUp { bid: Bid, care_of: Ipv6Addr },
-    /// A path has failed.
-    #[display("path {bid} by {} is down: {why}", CareOfText(care_of))]
-    PathDown { bid: Bid, care_of: Ipv6Addr, why: LossReason },
-    /// The path MTU to a peer changed, octets.
-    #[display("path to {}: MTU {mtu} octets", CareOfText(remote))]
-    PathMtu { remote: Ipv6Addr, mtu: u32 },
-    /// A visited network has delegated a prefix, for nodes of the mobile network.
-    #[display("{link}: prefix {prefix} delegated, bid {bid}, for {}s", valid.as_secs())]
-    PrefixDelegated { link: LinkId, bid: Bid, prefix: Prefix, valid: Duration },
-    /// Nodes of the mobile network share the on-link prefix of the visited link.
-    #[display("{link}: prefix {prefix} shared, bid {bid}")]
-    PrefixShared { link: LinkId, bid: Bid, prefix: Prefix },
-    /// A prefix of a visited network is no longer used.
-    #[display("{link}: prefix {prefix}, bid {bid}, lost: {why}")]
-    PrefixLost { link: LinkId, bid: Bid, prefix: Prefix, why: String },
-    /// A visited network delegates no prefix.
-    #[display("{link}: no prefix available, bid {bid}: {why}")]
-    PrefixUnavailable { link: LinkId, bid: Bid, why: String },
-    /// The result of Dynamic Home Agent Address Discovery, best first.
-    #[display("home agents: {}", ListText(addresses))]
-    HomeAgents { addresses: Vec<Ipv6Addr> },
-    /// The prefixes of the home link changed, or one became deprecated (Mobile Prefix Discovery).
-    #[display("home prefixes by {home_agent}: {}", ListText(prefixes))]
-    HomePrefixes { home_agent: Ipv6Addr, prefixes: Vec<Prefix> },
-    /// Home agent: a binding was created, moved or refreshed; forwarding is installed and the journal written.
-    #[display(
-        "{home_address} {}: {} for {}s, update {sequence}",
-        if *moved { "moved" } else { "registered" },
-        care_of_list(care_of),
-        lifetime.as_secs()
-    )]
-    Registered {
-        home_address: HomeAddress,
-        care_of: Vec<Ipv6Addr>,
-        sequence: Sequence,
-        lifetime: Duration,
-        moved: bool,
-    },
-    /// Home agent: a binding ended.
-    #[display("{home_address} deregistered: {why}")]
-    Deregistered { home_address: HomeAddress, why: String },
-    /// Home agent: a Binding Update was rejected with this status (RFC 6275 §6.1.8).
-    #[serde(rename = "refused")]
-    #[strum(serialize = "refused")]
-    #[display("{home_address} by {} refused: status {}", CareOfText(care_of), Status(*status))]
-    UpdateRejected { home_address: HomeAddress, care_of: Ipv6Addr, status: u8 },
-    /// A fault of the signalling with a peer, or of the path of uplink `bid`. Reported when it begins, not each time it is
-    /// detected.
-    #[display("{}: {why}", fault_place(home_address, peer, *bid))]
-    Fault { home_address: HomeAddress, peer: Ipv6Addr, bid: Option<Bid>, why: String },
-    /// The fault has ended.
-    #[display("{}: works again after {}s", fault_place(home_address, peer, *bid), after.as_secs())]
-    FaultCleared { home_address: HomeAddress, peer: Ipv6Addr, bid: Option<Bid>, after: Duration },
-    /// A Binding Error was sent (1) or received.
-    #[display(
-        "binding error {} {}: {}",
-        if *sent { "to" } else { "from" },
-        CareOfText(peer),
-        ErrorStatus(*status)
-    )]
-    BindingError { peer: Ipv6Addr, status: u8, sent: bool },
+reports! {
+    /// A report.
+    NemoReport {
+        /// A care-of address was configured.
+        #[display("{link}: care-of address {}, bid {bid}", CareOfText(address))]
+        CareOfFormed { link: LinkId, bid: Bid, address: Ipv6Addr },
+        /// A care-of address was removed.
+        #[display("{link}: care-of address {}, bid {bid}, removed", CareOfText(address))]
+        CareOfRemoved as "care_of_gone" { link: LinkId, bid: Bid, address: Ipv6Addr },
+        /// A Binding Update was sent.
+        #[display("binding update {sequence} to {home_agent}: {}", registration_text(care_of, *lifetime))]
+        UpdateSent { home_agent: Ipv6Addr, care_of: Vec<Ipv6Addr>, sequence: Sequence, lifetime: Duration },
+        /// A Binding Acknowledgement was accepted.
+        #[display(
+            "binding acknowledgement {sequence} from {home_agent}: status {} for {}s", Status(*status), lifetime.as_secs()
+        )]
+        AcknowledgementReceived as "ack_received" {
+            home_agent: Ipv6Addr,
+            status: u8,
+            sequence: Sequence,
+            lifetime: Duration,
+        },
+        /// The mobile router is registered with these care-of addresses; the first carries traffic.
+        #[display("bound at {home_agent}: {} for {}s", care_of_list(care_of), lifetime.as_secs())]
+        Bound { home_agent: Ipv6Addr, care_of: Vec<Ipv6Addr>, lifetime: Duration },
+        /// The mobile router is no longer registered.
+        #[display("binding at {home_agent} ended: {why}")]
+        Unbound { home_agent: Ipv6Addr, why: String },
+        /// The mobile router is on its home link and de-registered.
+        #[display("{link}: at home")]
+        AtHome { link: LinkId },
+        /// Probes of a path are answered again, or for the first time.
+        #[display("path {bid} by {} is up", CareOfText(care_of))]
+        PathUp { bid: Bid, care_of: Ipv6Addr },
+        /// A path has failed.
+        #[display("path {bid} by {} is down: {why}", CareOfText(care_of))]
+        PathDown { bid: Bid, care_of: Ipv6Addr, why: LossReason },
+        /// The path MTU to a peer changed, octets.
+        #[display("path to {}: MTU {mtu} octets", CareOfText(remote))]
+        PathMtu { remote: Ipv6Addr, mtu: u32 },
+        /// A visited network has delegated a prefix, for nodes of the mobile network.
+        #[display("{link}: prefix {prefix} delegated, bid {bid}, for {}s", valid.as_secs())]
+        PrefixDelegated { link: LinkId, bid: Bid, prefix: Prefix, valid: Duration },
+        /// Nodes of the mobile network share the on-link prefix of the visited link.
+        #[display("{link}: prefix {prefix} shared, bid {bid}")]
+        PrefixShared { link: LinkId, bid: Bid, prefix: Prefix },
+        /// A prefix of a visited network is no longer used.
+        #[display("{link}: prefix {prefix}, bid {bid}, lost: {why}")]
+        PrefixLost { link: LinkId, bid: Bid, prefix: Prefix, why: String },
+        /// A visited network delegates no prefix.
+        #[display("{link}: no prefix available, bid {bid}: {why}")]
+        PrefixUnavailable { link: LinkId, bid: Bid, why: String },
+        /// The result of Dynamic Home Agent Address Discovery, best first.
+        #[display("home agents: {}", ListText(addresses))]
+        HomeAgents { addresses: Vec<Ipv6Addr> },
+        /// The prefixes of the home link changed, or one became deprecated (Mobile Prefix Discovery).
+        #[display("home prefixes by {home_agent}: {}", ListText(prefixes))]
+        HomePrefixes { home_agent: Ipv6Addr, prefixes: Vec<Prefix> },
+        /// Home agent: a binding was created, moved or refreshed; forwarding is installed and the journal written.
+        #[display(
+            "{home_address} {}: {} for {}s, update {sequence}",
+            if *moved { "moved" } else { "registered" },
+            care_of_list(care_of),
+            lifetime.as_secs()
+        )]
+        Registered {
+            home_address: HomeAddress,
+            care_of: Vec<Ipv6Addr>,
+            sequence: Sequence,
+            lifetime: Duration,
+            moved: bool,
+        },
+        /// Home agent: a binding ended.
+        #[display("{home_address} deregistered: {why}")]
+        Deregistered { home_address: HomeAddress, why: String },
+        /// Home agent: a Binding Update was rejected with this status (RFC 6275 §6.1.8).
+        #[display("{home_address} by {} refused: status {}", CareOfText(care_of), Status(*status))]
+        UpdateRejected as "refused" { home_address: HomeAddress, care_of: Ipv6Addr, status: u8 },
+        /// A fault of the signalling with a peer, or of the path of uplink `bid`. Reported when it begins, not each time
+        /// it is detected.
+        #[display("{}: {why}", fault_place(home_address, peer, *bid))]
+        Fault { home_address: HomeAddress, peer: Ipv6Addr, bid: Option<Bid>, why: String },
+        /// The fault has ended.
+        #[display("{}: works again after {}s", fault_place(home_address, peer, *bid), after.as_secs())]
+        FaultCleared { home_address: HomeAddress, peer: Ipv6Addr, bid: Option<Bid>, after: Duration },
+        /// A Binding Error was sent (1) or received.
+        #[display(
+            "binding error {} {}: {}",
+            if *sent { "to" } else { "from" },
+            CareOfText(peer),
+            ErrorStatus(*status)
+        )]
+        BindingError { peer: Ipv6Addr, status: u8, sent: bool },
+    }
 }
 
 impl NemoReport {
