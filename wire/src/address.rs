@@ -45,6 +45,7 @@ newtype! {
 }
 newtype! {
     /// Sequence number of a Binding Update (RFC 6275 §6.1.7).
+    #[derive(Default)]
     Sequence(u16)
 }
 

@@ -4,7 +4,7 @@ use crate::base::vec_map::VecMap;
 use core::borrow::Borrow;
 use core::fmt;
 use core::ops::RangeBounds;
-use serde::de::{Deserialize, Deserializer, SeqAccess, Visitor};
+use serde::de::{Deserialize, Deserializer};
 use serde::ser::{Serialize, Serializer};
 
 /// An ordered set in a sorted vector.
@@ -127,25 +127,7 @@ impl<T: Serialize> Serialize for VecSet<T> {
 
 impl<'de, T: Deserialize<'de> + Ord> Deserialize<'de> for VecSet<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_seq(SetVisitor(VecSet::new()))
-    }
-}
-
-/// Deserializes a set.
-struct SetVisitor<T>(VecSet<T>);
-
-impl<'de, T: Deserialize<'de> + Ord> Visitor<'de> for SetVisitor<T> {
-    type Value = VecSet<T>;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a list")
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(mut self, mut list: A) -> Result<Self::Value, A::Error> {
-        while let Some(one) = list.next_element()? {
-            self.0.insert(one);
-        }
-        Ok(self.0)
+        Vec::deserialize(deserializer).map(VecSet::from_iter)
     }
 }
 

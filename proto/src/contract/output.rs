@@ -97,3 +97,10 @@ pub enum Via {
         address: LinkAddress,
     },
 }
+
+impl Via {
+    /// By this interface, and straight to a neighbour whose link-layer address is known.
+    pub fn on_link(link: LinkId, neighbour: Option<LinkAddress>) -> Via {
+        neighbour.map_or(Via::Link(link), |address| Via::Neighbour { link, address })
+    }
+}

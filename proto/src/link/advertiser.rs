@@ -2,7 +2,7 @@
 //! delegated prefixes count down (RFC 8415 §6.3, RFC 7084 §4.3).
 
 use crate::link::nd_messages;
-use crate::{Entropy, LinkId, Outbox, Time, TokenBucket};
+use crate::{Entropy, LinkId, Outbox, Time, TokenBucket, Via};
 use core::time::Duration;
 use roam6_wire::icmp6::{self, Message, NeighbourOption, RouterAdvertisement, RouterPreference};
 use roam6_wire::{DomainName, LinkAddress, Prefix};
@@ -237,22 +237,11 @@ impl Advertiser {
             options.push(NeighbourOption::AdvertisementInterval { milliseconds });
         }
         let proxy = content.proxy_flag;
-        let message = RouterAdvertisement {
-            hop_limit: ADV_CUR_HOP_LIMIT,
-            proxy,
-            lifetime,
-            options,
-            ..RouterAdvertisement::default()
-        };
+        let message =
+            RouterAdvertisement { hop_limit: ADV_CUR_HOP_LIMIT, proxy, lifetime, options, ..Default::default() };
         let message = Message::RouterAdvertisement(message);
-        let source = nd_messages::link_local(self.address);
-        out.transmit(nd_messages::transmit_on_link(
-            (self.link, Some(self.address)),
-            &message,
-            source,
-            to,
-            link_address,
-        ));
+        let via = Via::on_link(self.link, link_address);
+        out.transmit(nd_messages::transmit_on_link(via, &message, self.address.link_local(), to));
     }
 
     fn interval(&self) -> Duration {

@@ -3,7 +3,6 @@
 use crate::link::nd_messages;
 use crate::{LinkId, Outbox, Time};
 use core::time::Duration;
-use roam6_wire::LinkAddress;
 use std::net::Ipv6Addr;
 
 /// RFC 4861 §10: RETRANS_TIMER; one solicitation is sent (RFC 4862 §5.1).
@@ -18,13 +17,8 @@ pub struct DadProbe {
 
 impl DadProbe {
     /// Sends the solicitation for `address` on `link`.
-    pub fn start(
-        now: Time,
-        (link, own): (LinkId, Option<LinkAddress>),
-        address: Ipv6Addr,
-        out: &mut Outbox,
-    ) -> DadProbe {
-        out.transmit(nd_messages::dad_solicitation(link, own, address));
+    pub fn start(now: Time, link: LinkId, address: Ipv6Addr, out: &mut Outbox) -> DadProbe {
+        out.transmit(nd_messages::dad_solicitation(link, address));
         DadProbe { ends_at: now + RETRANS_TIMER }
     }
 }

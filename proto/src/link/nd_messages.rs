@@ -7,12 +7,6 @@ use roam6_wire::ip6::{self, Header, protocol};
 use roam6_wire::{LinkAddress, Prefix};
 use std::net::Ipv6Addr;
 
-/// The link-local address of an interface (RFC 4291 §2.5.6).
-pub fn link_local(address: LinkAddress) -> Ipv6Addr {
-    let identifier = u128::from(address.interface_identifier());
-    Ipv6Addr::from_bits(Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, 0).to_bits() | identifier)
-}
-
 /// The Source Link-Layer Address option (RFC 4861 §4.6.1).
 pub fn source_link_address(options: &[NeighbourOption]) -> Option<LinkAddress> {
     options.iter().find_map(|option| match option {
@@ -34,8 +28,8 @@ pub fn target_link_address(options: &[NeighbourOption]) -> Option<LinkAddress> {
 pub fn router_solicitation(link: LinkId, own: Option<LinkAddress>) -> Transmit {
     let options = own.map(NeighbourOption::SourceLinkAddress).into_iter().collect();
     let message = Message::RouterSolicitation(RouterSolicitation { options });
-    let source = own.map_or(Ipv6Addr::UNSPECIFIED, link_local);
-    transmit_on_link((link, own), &message, source, icmp6::ALL_ROUTERS, None)
+    let source = own.map_or(Ipv6Addr::UNSPECIFIED, LinkAddress::link_local);
+    transmit_on_link(Via::Link(link), &message, source, icmp6::ALL_ROUTERS)
 }
 
 /// A Neighbour Solicitation of NUD to one neighbour, by unicast if its link-layer address is known.
@@ -47,33 +41,22 @@ pub fn nud_solicitation(
 ) -> Transmit {
     let options = own.map(NeighbourOption::SourceLinkAddress).into_iter().collect();
     let message = Message::NeighbourSolicitation(NeighbourSolicitation { target: neighbour, options });
-    let source = own.map_or(Ipv6Addr::UNSPECIFIED, link_local);
+    let source = own.map_or(Ipv6Addr::UNSPECIFIED, LinkAddress::link_local);
     let unicast = link_address.filter(|_| own.is_some());
     let destination = if unicast.is_some() { neighbour } else { icmp6::solicited_node(neighbour) };
-    transmit_on_link((link, own), &message, source, destination, unicast)
+    transmit_on_link(Via::on_link(link, unicast), &message, source, destination)
 }
 
 /// A Neighbour Solicitation for `target` from the unspecified address, as in duplicate address detection.
-pub fn dad_solicitation(link: LinkId, own: Option<LinkAddress>, target: Ipv6Addr) -> Transmit {
+pub fn dad_solicitation(link: LinkId, target: Ipv6Addr) -> Transmit {
     let message = Message::NeighbourSolicitation(NeighbourSolicitation { target, options: Vec::new() });
-    transmit_on_link((link, own), &message, Ipv6Addr::UNSPECIFIED, icmp6::solicited_node(target), None)
+    transmit_on_link(Via::Link(link), &message, Ipv6Addr::UNSPECIFIED, icmp6::solicited_node(target))
 }
 
-/// Emits a neighbour discovery message on an interface with the given link-layer address. It bypasses routing, because
-/// the source address may be tentative in the kernel.
-pub fn transmit_on_link(
-    (link, own): (LinkId, Option<LinkAddress>),
-    message: &Message,
-    source: Ipv6Addr,
-    destination: Ipv6Addr,
-    link_address: Option<LinkAddress>,
-) -> Transmit {
+/// Emits a neighbour discovery message. It bypasses routing, because the source address may be tentative in the kernel.
+pub fn transmit_on_link(via: Via, message: &Message, source: Ipv6Addr, destination: Ipv6Addr) -> Transmit {
     let header = Header::new(source, destination).with_hop_limit(icmp6::ON_LINK_HOP_LIMIT);
     let bytes = ip6::emit(&header, protocol::ICMPV6, &message.emit(source, destination));
-    let via = match link_address.filter(|_| own.is_some()) {
-        Some(address) => Via::Neighbour { link, address },
-        None => Via::Link(link),
-    };
     Transmit { via, bytes }
 }
 

@@ -4,7 +4,7 @@
 //! unanswered.
 
 use crate::link::nd_messages;
-use crate::{LinkId, Outbox, Time, TokenBucket, VecMap};
+use crate::{LinkId, Outbox, Time, TokenBucket, VecMap, Via};
 use core::time::Duration;
 use roam6_wire::icmp6::{self, Message, NeighbourAdvertisement, NeighbourOption, NeighbourSolicitation};
 use roam6_wire::{LinkAddress, Prefix};
@@ -150,8 +150,7 @@ impl NdProxy {
             let options = vec![NeighbourOption::TargetLinkAddress(own)];
             let defence = NeighbourAdvertisement { router: false, solicited: false, overrides: true, target, options };
             let message = Message::NeighbourAdvertisement(defence);
-            let source = nd_messages::link_local(own);
-            out.transmit(nd_messages::transmit_on_link((link, Some(own)), &message, source, icmp6::ALL_NODES, None));
+            out.transmit(nd_messages::transmit_on_link(Via::Link(link), &message, own.link_local(), icmp6::ALL_NODES));
         }
     }
 
@@ -206,9 +205,9 @@ impl NdProxy {
     }
 
     /// Sends a solicitation for `target` on one interface.
-    fn send_solicitation(&mut self, now: Time, (link, own): ProxyInterface, target: Ipv6Addr, out: &mut Outbox) {
+    fn send_solicitation(&mut self, now: Time, (link, _): ProxyInterface, target: Ipv6Addr, out: &mut Outbox) {
         if self.query_limiter.take(now) {
-            out.transmit(nd_messages::dad_solicitation(link, Some(own), target));
+            out.transmit(nd_messages::dad_solicitation(link, target));
         }
     }
 }

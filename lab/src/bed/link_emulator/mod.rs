@@ -168,7 +168,7 @@ impl LinkEmulator {
     /// The link-local address a host forms at `port` (RFC 4291, appendix A).
     pub(crate) fn link_local(&self, port: Port) -> Result<Ipv6Addr> {
         let mac = self.link_layer_address(port).ok_or_else(|| anyhow!("no such port"))?;
-        Ok(roam6_proto::link::nd_messages::link_local(mac))
+        Ok(mac.link_local())
     }
 
     /// Unplugs `port`; returns the time of link-down, microseconds since 1970.

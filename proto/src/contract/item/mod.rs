@@ -168,6 +168,16 @@ fn from_text(source: Prefix) -> String {
 }
 
 impl Item {
+    /// A route from any source, with the MTU of its device.
+    pub fn route(table: RouteTable, destination: Prefix, metric: u32, target: NextHop) -> Item {
+        Item::Route(Route { table, destination, source: Prefix::ALL, metric, target, mtu: None })
+    }
+
+    /// A policy rule for packets from any interface.
+    pub fn rule(priority: u32, source: Prefix, destination: Prefix, table: RouteTable) -> Item {
+        Item::Rule(PolicyRule { priority, source, destination, iif: None, table })
+    }
+
     /// The key of this item.
     pub fn key(&self) -> Key {
         match self {

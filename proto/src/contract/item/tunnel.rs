@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use std::net::Ipv6Addr;
 
 /// Identifies a tunnel within one node; not 0.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct TunnelId(pub u32);
 

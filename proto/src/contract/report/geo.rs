@@ -7,8 +7,8 @@ use roam6_wire::geo::Coordinates;
 reports! {
     /// A report.
     GeoReport {
-        /// An echo reply was received; `arrived` is false if the hop limit of the request expired at the station, `again`
-        /// is true for a duplicate.
+        /// An echo reply was received; `arrived` is false if the hop limit of the request expired at the station,
+        /// `again` is true for a duplicate.
         #[display("echo reply of {mid}, {kind} at {place}, after {} us", rtt.as_micros())]
         EchoReply as "echo" {
             identifier: u32,

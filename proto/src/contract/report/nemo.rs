@@ -22,7 +22,9 @@ reports! {
         UpdateSent { home_agent: Ipv6Addr, care_of: Vec<Ipv6Addr>, sequence: Sequence, lifetime: Duration },
         /// A Binding Acknowledgement was accepted.
         #[display(
-            "binding acknowledgement {sequence} from {home_agent}: status {} for {}s", Status(*status), lifetime.as_secs()
+            "binding acknowledgement {sequence} from {home_agent}: status {} for {}s",
+            Status(*status),
+            lifetime.as_secs()
         )]
         AcknowledgementReceived as "ack_received" {
             home_agent: Ipv6Addr,
@@ -86,8 +88,8 @@ reports! {
         /// Home agent: a Binding Update was rejected with this status (RFC 6275 §6.1.8).
         #[display("{home_address} by {} refused: status {}", CareOfText(care_of), Status(*status))]
         UpdateRejected as "refused" { home_address: HomeAddress, care_of: Ipv6Addr, status: u8 },
-        /// A fault of the signalling with a peer, or of the path of uplink `bid`. Reported when it begins, not each time
-        /// it is detected.
+        /// A fault of the signalling with a peer, or of the path of uplink `bid`. Reported when it begins, not each
+        /// time it is detected.
         #[display("{}: {why}", fault_place(home_address, peer, *bid))]
         Fault { home_address: HomeAddress, peer: Ipv6Addr, bid: Option<Bid>, why: String },
         /// The fault has ended.

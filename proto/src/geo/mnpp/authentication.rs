@@ -65,13 +65,8 @@ impl<'a> AcceptedClaims<'a> {
 
 /// The authentication code of a message; `part` is the message without the code.
 pub fn proof_code(secret: &[u8], source: Ipv6Addr, destination: Ipv6Addr, part: &[u8]) -> [u8; CODE_LENGTH] {
-    let mut code = [0; CODE_LENGTH];
-    if let Some(mac) = keyed_hmac(secret, source, destination, part) {
-        for (to, from) in code.iter_mut().zip(mac.finalize().into_bytes()) {
-            *to = from;
-        }
-    }
-    code
+    let mac = keyed_hmac(secret, source, destination, part);
+    mac.and_then(|mac| mac.finalize().into_bytes().first_chunk().copied()).unwrap_or_default()
 }
 
 fn is_proof_valid(secret: &[u8], datagram: &Datagram<'_>, proof: &Proof) -> bool {

@@ -15,7 +15,7 @@ use crate::base::small_timers::SmallTimerQueue;
 use crate::contract::command::{LifecycleCommand, MnppCommand};
 use crate::contract::config::mnpp::MnppConfig;
 use crate::contract::input::NeighbourEvent;
-use crate::contract::item::{Neighbour, NextHop, PolicyRule, Route, RouteTable};
+use crate::contract::item::{Neighbour, NextHop, RouteTable};
 use crate::contract::report::{HostReport, LossReason, MnppReport};
 use crate::contract::view::NetworkView;
 use crate::crypto::authenticator::WallClock;
@@ -200,14 +200,12 @@ impl Mnpp {
         let NeighbourRouter { link, address } = router;
         if !self.rule_installed {
             self.rule_installed = true;
-            out.put(Item::Rule(rule()));
+            out.put(rule());
         }
         if let Some(link_address) = self.neighbours.take_new_neighbour(router) {
             out.put(Item::Neighbour(Neighbour { link, address, link_address }));
         }
-        let target = NextHop::Gateway { link, router: address };
-        let (table, metric) = (TABLE, ROUTE_METRIC);
-        out.put(Item::Route(Route { table, destination: prefix, source: Prefix::ALL, metric, target, mtu: None }));
+        out.put(Item::route(TABLE, prefix, ROUTE_METRIC, NextHop::Gateway { link, router: address }));
         out.put(Item::TunnelBypass(prefix));
         out.report(MnppReport::NetworkFound { link, router: address, prefix });
     }
@@ -314,14 +312,13 @@ impl Mnpp {
         let over = self.neighbours.remove_if(|_, _| true);
         self.remove_networks(now, over, LossReason::Withdrawn, out);
         if self.rule_installed {
-            let PolicyRule { priority, source, destination, iif: incoming, .. } = rule();
-            out.drop(Key::Rule(priority, source, destination, incoming));
+            out.drop(rule().key());
         }
     }
 }
 
-fn rule() -> PolicyRule {
-    PolicyRule { priority: RULE_PRIORITY, source: Prefix::ALL, destination: Prefix::ALL, iif: None, table: TABLE }
+fn rule() -> Item {
+    Item::rule(RULE_PRIORITY, Prefix::ALL, Prefix::ALL, TABLE)
 }
 
 impl Engine for Mnpp {

@@ -1,7 +1,7 @@
 //! Subnets of a delegated prefix: a /64 for each ingress interface, the same as long as the interface exists. The rest
 //! is unreachable, so that packets do not loop between this router and the provider's (RFC 7084 §4.2, §4.3).
 
-use crate::contract::item::{NextHop, Route, RouteTable};
+use crate::contract::item::{NextHop, RouteTable};
 use crate::{Item, LinkId, VecMap};
 use roam6_wire::Prefix;
 use std::net::Ipv6Addr;
@@ -40,10 +40,7 @@ impl Subnets {
 
     /// The routes of a delegated prefix: one to each subnet, and an unreachable route for the rest.
     pub fn routes(&self, delegated: Prefix) -> Vec<Item> {
-        let route = |destination, metric, target| {
-            let (table, source, mtu) = (RouteTable::MAIN, Prefix::ALL, None);
-            Item::Route(Route { table, destination, source, metric, target, mtu })
-        };
+        let route = |destination, metric, target| Item::route(RouteTable::MAIN, destination, metric, target);
         let assigned = self.numbers.keys().filter_map(|link| Some((*link, self.find(*link, delegated)?)));
         let subnets = assigned.map(|(link, subnet)| route(subnet, SUBNET_METRIC, NextHop::OnLink(link)));
         let rest = route(delegated, UNASSIGNED_METRIC, NextHop::Unreachable);

@@ -3,8 +3,8 @@
 
 use super::types::{CareOf, Reply};
 use crate::contract::config::flow::FlowRule;
-use crate::contract::item::{BindingRecord, JournalRecord, TunnelId};
-use crate::crypto::authenticator::Timestamp;
+use crate::contract::item::{BindingRecord, TunnelId};
+use crate::crypto::authenticator::{Timestamp, WallClock};
 use crate::{Key, Time};
 use core::time::Duration;
 use roam6_wire::{HomeAddress, LinkAddress, Prefix, Sequence};
@@ -21,7 +21,7 @@ const MAX_REFRESH_REQUEST_LEAD: Duration = Duration::from_secs(30);
 pub(super) const MAX_PATHS: usize = 8;
 
 /// The binding cache entry of one home address.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Binding {
     /// Its tunnel.
     pub tunnel: TunnelId,
@@ -46,7 +46,7 @@ pub(super) struct Binding {
 }
 
 /// A registration of a mobile router.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub(super) struct Registration {
     /// Its care-of addresses, in order of preference.
     pub care_of: Vec<CareOf>,
@@ -94,22 +94,6 @@ pub(super) enum RegistrationState {
 }
 
 impl Binding {
-    /// An entry that has only its tunnel.
-    pub(super) fn new(tunnel: TunnelId) -> Binding {
-        Binding {
-            tunnel,
-            sequence: Sequence(0),
-            timestamp: Timestamp(0),
-            current: None,
-            pending: None,
-            lingering: Vec::new(),
-            forget_at: None,
-            refresh_requested: false,
-            duplicate_reported: false,
-            has_tombstone: false,
-        }
-    }
-
     /// When the timer of this binding is due; a pending registration has precedence.
     pub(super) fn deadline(&self) -> Option<Time> {
         if let Some(pending) = &self.pending {
@@ -151,11 +135,15 @@ impl Binding {
         leaving
     }
 
+    /// The registrations in force and pending.
+    pub(super) fn live(&self) -> impl Iterator<Item = &Registration> {
+        self.current.iter().chain(self.pending.iter().map(|pending| &pending.registration))
+    }
+
     /// Whether `prefix` is registered or pending.
     #[cfg(any(test, feature = "fuzzing"))]
     pub(super) fn has_prefix(&self, prefix: Prefix) -> bool {
-        let pending = self.pending.iter().map(|pending| &pending.registration);
-        self.current.iter().chain(pending).any(|live| live.prefixes.contains(&prefix))
+        self.live().any(|live| live.prefixes.contains(&prefix))
     }
 
     /// Whether `address` is a registered care-of address.
@@ -163,19 +151,20 @@ impl Binding {
         self.current.iter().any(|current| current.care_of.iter().any(|care_of| care_of.address == address))
     }
 
-    /// The journal record; `unix_at` converts the engine's time to Unix time.
+    /// The journal record of a registration; none of its times is known before the `clock` is.
     pub(super) fn journal_record(
         &self,
         home: HomeAddress,
         registration: &Registration,
-        unix_at: impl Fn(Time) -> u64,
-    ) -> JournalRecord {
-        let mut ends: Vec<u64> = registration.care_of.iter().map(|care_of| unix_at(care_of.expires)).collect();
+        clock: &WallClock,
+    ) -> BindingRecord {
+        let unix_at = |care_of: &CareOf| clock.unix_micros(care_of.expires).unwrap_or_default();
+        let mut ends: Vec<u64> = registration.care_of.iter().map(unix_at).collect();
         let last = ends.iter().copied().max().unwrap_or_default();
         if ends.iter().all(|end| *end == last) {
             ends.clear();
         }
-        JournalRecord::Binding(BindingRecord {
+        BindingRecord {
             home_address: home,
             care_of: registration.care_of.iter().map(|one| (one.bid, one.address, one.priority)).collect(),
             prefixes: registration.prefixes.to_vec(),
@@ -188,7 +177,7 @@ impl Binding {
             router: registration.router,
             link_local: registration.link_local.is_some(),
             home_link_address: registration.home_link_address,
-        })
+        }
     }
 }
 

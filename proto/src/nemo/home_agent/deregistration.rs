@@ -2,8 +2,7 @@
 //! a replayed older update could be accepted (RFC 6275 §10.3.2, RFC 3963 §6.7, RFC 4285 §6).
 
 use super::HomeAgent;
-use super::cache::{Binding, MAX_DELETE_BCE_TIMEOUT};
-use super::forwarding::ForwardingContext;
+use super::cache::{Binding, MAX_DELETE_BCE_TIMEOUT, Registration};
 use super::request::UpdateRequest;
 use super::transaction::{RETRY_INTERVAL, Waiting};
 use super::types::{HomeAgentTimer, Reply};
@@ -41,12 +40,11 @@ impl HomeAgent {
         if let Some(old) = old {
             let until = now + OLD_PATH_LIFETIME;
             binding.lingering = old.away().map(|care_of| (*care_of, until)).collect();
+            let tunnel = binding.tunnel;
             if binding.lingering.is_empty() {
-                out.drop(Key::Tunnel(binding.tunnel));
+                out.drop(Key::Tunnel(tunnel));
             } else {
-                let forwarding_context = ForwardingContext::new(&self.config, self.home_link.direct(), &self.path_mtu);
-                let tunnel = forwarding_context.receive_only_tunnel(binding.tunnel, home, &old);
-                self.put(home, tunnel, out);
+                self.put(home, self.receive_only_tunnel(tunnel, home, &old), out);
             }
             out.report(NemoReport::Deregistered { home_address: home, why: "de-registered".into() });
         }
@@ -97,24 +95,12 @@ impl HomeAgent {
 
     /// The tombstone of an ended binding: sequence and timestamp to reject older updates, and no care-of address.
     fn tombstone_record(&mut self, now: Time, home: HomeAddress) -> Option<Item> {
-        let unix = |at| self.clock.unix_micros(at).unwrap_or_default();
-        let until = unix(now + self.tombstone_lifetime(home));
+        let until = self.clock.unix_micros(now + self.tombstone_lifetime(home)).unwrap_or_default();
         let binding = self.bindings.get_mut(&home)?;
         binding.has_tombstone = true;
-        Some(Item::JournalRecord(JournalRecord::Binding(BindingRecord {
-            home_address: home,
-            care_of: Vec::new(),
-            prefixes: Vec::new(),
-            explicit: false,
-            flows: Vec::new(),
-            sequence: binding.sequence,
-            timestamp: binding.timestamp.0,
-            expires_unix_micros: until,
-            each_expires_unix_micros: Vec::new(),
-            router: false,
-            link_local: false,
-            home_link_address: None,
-        })))
+        let record = binding.journal_record(home, &Registration::default(), &self.clock);
+        let record = BindingRecord { expires_unix_micros: until, ..record };
+        Some(Item::JournalRecord(JournalRecord::Binding(record)))
     }
 
     /// Removes all items of a binding at once. Its last timestamp is remembered while replays could be accepted, in
@@ -153,9 +139,9 @@ impl HomeAgent {
         if !self.is_replayable(now, home, timestamp) || self.bindings.len() >= self.config.max_bindings {
             return out.drop(Key::JournalRecord(JournalKey::Binding(home)));
         }
-        let mut binding = Binding::new(self.tunnel_id(home));
-        (binding.sequence, binding.timestamp) = (record.sequence, timestamp);
-        (binding.forget_at, binding.has_tombstone) = (Some(now + self.tombstone_lifetime(home)), true);
+        let (tunnel, sequence) = (self.tunnel_id(home), record.sequence);
+        let forget_at = Some(now + self.tombstone_lifetime(home));
+        let binding = Binding { tunnel, sequence, timestamp, forget_at, has_tombstone: true, ..Default::default() };
         self.tunnels.insert(binding.tunnel, home);
         self.bindings.insert(home, Box::new(binding));
         self.write_deregistration(now, home, out);

@@ -1,17 +1,15 @@
 //! The forwarding items of one binding: tunnel, routes, proxies and neighbour (RFC 3963 §6.3-6.5, RFC 6275 §10.4, RFC
 //! 5648 §5.6, RFC 5555 §4.1).
 
-use super::cache::Registration;
-use super::path_mtu::PathMtuCache;
+use super::HomeAgent;
+use super::cache::{Binding, Registration};
 use super::types::CareOf;
-use crate::contract::config::nemo::HomeAgentConfig;
-use crate::contract::item::{
-    Neighbour, NextHop, ProxyNeighbour, Route, RouteTable, Tunnel, TunnelFlow, TunnelId, TunnelPath,
-};
+use crate::contract::config::nemo::DsmipService;
+use crate::contract::item::{Neighbour, NextHop, ProxyNeighbour, RouteTable, Tunnel, TunnelFlow, TunnelId, TunnelPath};
 use crate::{Item, LinkId};
 use roam6_wire::ip4::DSMIP_PORT;
 use roam6_wire::{HomeAddress, Ipv4Endpoint, LinkAddress, Prefix};
-use std::net::{Ipv4Addr, Ipv6Addr};
+use std::net::Ipv6Addr;
 
 /// Metric of routes into a tunnel: better than those of a mobile network at home.
 pub(super) const TUNNEL_METRIC: u32 = 100;
@@ -19,45 +17,22 @@ pub(super) const TUNNEL_METRIC: u32 = 100;
 /// Octets of the outer header (RFC 2473 §7.1).
 pub(super) const OUTER_HEADER: u32 = 40;
 
-/// The local ends of a home agent's tunnels.
-#[derive(Debug, Clone, Copy)]
-struct OwnEnds {
-    /// Of those over IPv6.
-    pub address: Ipv6Addr,
-    /// Of those over IPv4, if there are any.
-    pub ipv4: Option<Ipv4Addr>,
-}
-
-impl HomeAgentConfig {
-    /// The local ends of its tunnels.
-    fn own(&self) -> OwnEnds {
-        OwnEnds { address: self.address, ipv4: self.ipv4.map(|service| service.address) }
+impl HomeAgent {
+    /// The items on the home link for a registration: its proxies and the neighbour entry; none without a home link.
+    pub(super) fn home_link_items(&self, home: HomeAddress, registration: &Registration) -> Vec<Item> {
+        let Some(link) = self.home_link.link() else { return Vec::new() };
+        let neighbour = registration.home_link_address.map(|at| neighbour_item(link, at));
+        proxy_items(link, home, registration).chain(neighbour).collect()
     }
-}
 
-/// What the tunnels of a home agent depend on.
-#[derive(Debug)]
-pub(super) struct ForwardingContext<'a> {
-    /// The home agent's addresses.
-    own_ends: OwnEnds,
-    /// The home link and its MTU, octets, while it is up.
-    direct: Option<(LinkId, u32)>,
-    /// Path MTUs.
-    path_mtu: &'a PathMtuCache,
-}
-
-impl<'a> ForwardingContext<'a> {
-    /// The context of a home agent; `direct` is the home link with its MTU, while it is up.
-    pub(super) fn new(
-        config: &HomeAgentConfig,
-        direct: Option<(LinkId, u32)>,
-        path_mtu: &'a PathMtuCache,
-    ) -> ForwardingContext<'a> {
-        ForwardingContext { own_ends: config.own(), direct, path_mtu }
+    /// The tunnel of a binding with this registration, and the routes into it.
+    pub(super) fn tunnel_items(&self, home: HomeAddress, binding: &Binding, registration: &Registration) -> Vec<Item> {
+        let tunnel = self.tunnel(binding.tunnel, home, registration, &binding.lingering_after(registration));
+        core::iter::once(Item::Tunnel(tunnel)).chain(tunnel_routes(binding.tunnel, home, registration)).collect()
     }
 
     /// The tunnel of a registration; the care-of addresses `left` only receive.
-    pub(super) fn tunnel(&self, id: TunnelId, home: HomeAddress, of: &Registration, left: &[CareOf]) -> Item {
+    pub(super) fn tunnel(&self, id: TunnelId, home: HomeAddress, of: &Registration, left: &[CareOf]) -> Tunnel {
         let path = |care_of: &CareOf, weight| match of.home_link_address.filter(|_| care_of.simultaneous_home) {
             Some(at) => self.direct_path(care_of, at, weight),
             None => Some(self.path(care_of, weight)),
@@ -67,30 +42,25 @@ impl<'a> ForwardingContext<'a> {
         let in_use = usable.iter().filter_map(|care_of| path(care_of, u16::from(Some(care_of.rank()) == best)));
         let paths = in_use.chain(left.iter().map(|care_of| self.path(care_of, 0))).collect();
         let flows = of.flows.iter().map(|rule| TunnelFlow { selector: rule.selector.clone(), bid: rule.bid });
-        Item::Tunnel(Tunnel {
-            id,
-            local_prefixes: vec![Prefix::ALL],
-            remote_prefixes: remote_prefixes(home, of),
-            paths,
-            flows: flows.collect(),
-        })
+        let (local_prefixes, remote_prefixes) = (vec![Prefix::ALL], remote_prefixes(home, of));
+        Tunnel { id, local_prefixes, remote_prefixes, paths, flows: flows.collect() }
     }
 
     /// The tunnel of an ended registration, which only receives.
     pub(super) fn receive_only_tunnel(&self, id: TunnelId, home: HomeAddress, ended: &Registration) -> Item {
         let empty = Registration { care_of: Vec::new(), flows: Vec::new(), ..ended.clone() };
         let left: Vec<CareOf> = ended.away().copied().collect();
-        self.tunnel(id, home, &empty, &left)
+        Item::Tunnel(self.tunnel(id, home, &empty, &left))
     }
 
     /// The local end of the tunnel to a care-of address, and the octets of the outer headers.
     fn local_end(&self, remote: Ipv6Addr) -> (Ipv6Addr, u32) {
-        match Ipv4Endpoint::from_ipv6(remote).zip(self.own_ends.ipv4) {
-            Some((end, address)) => {
+        match Ipv4Endpoint::from_ipv6(remote).zip(self.config.ipv4) {
+            Some((end, DsmipService { address, .. })) => {
                 let port = if end.port == 0 { 0 } else { DSMIP_PORT };
                 (Ipv4Endpoint { address, port }.to_ipv6(), end.overhead())
             }
-            None => (self.own_ends.address, OUTER_HEADER),
+            None => (self.config.address, OUTER_HEADER),
         }
     }
 
@@ -109,11 +79,11 @@ impl<'a> ForwardingContext<'a> {
 
     /// Over the home link, while it is up (RFC 5648 §5.6.2).
     fn direct_path(&self, care_of: &CareOf, at: LinkAddress, weight: u16) -> Option<TunnelPath> {
-        let (link, mtu) = self.direct?;
+        let (link, mtu) = self.home_link.direct()?;
         let remote = at.link_local();
         Some(TunnelPath {
             bid: care_of.bid,
-            local: self.own_ends.address,
+            local: self.config.address,
             remote,
             link: Some(link),
             mtu,
@@ -124,24 +94,13 @@ impl<'a> ForwardingContext<'a> {
 }
 
 /// The routes into the tunnel.
-pub(super) fn tunnel_routes(
-    id: TunnelId,
-    home: HomeAddress,
-    registration: &Registration,
-) -> impl Iterator<Item = Item> + use<> {
+fn tunnel_routes(id: TunnelId, home: HomeAddress, registration: &Registration) -> impl Iterator<Item = Item> + use<> {
     remote_prefixes(home, registration).into_iter().map(move |destination| tunnel_route(id, destination))
 }
 
 /// One route into a tunnel.
 pub(super) fn tunnel_route(id: TunnelId, destination: Prefix) -> Item {
-    Item::Route(Route {
-        table: RouteTable::MAIN,
-        destination,
-        source: Prefix::ALL,
-        metric: TUNNEL_METRIC,
-        target: NextHop::Tunnel(id),
-        mtu: None,
-    })
+    Item::route(RouteTable::MAIN, destination, TUNNEL_METRIC, NextHop::Tunnel(id))
 }
 
 /// The neighbour entry of a mobile router on the home link: it must not answer solicitations for its home address (RFC

@@ -7,13 +7,12 @@ use super::{HomeAgent, discovery, forwarding};
 use crate::contract::item::AnycastAddress;
 use crate::contract::report::LinkReport;
 use crate::link::nd_messages;
-use crate::{AddressEvent, Item, Key, LinkEvent, LinkId, Outbox, Packet, Time, Transmit, VecSet, Via};
+use crate::{AddressEvent, Item, Key, LinkEvent, LinkId, Outbox, Packet, Time, VecSet, Via};
 use core::time::Duration;
 use roam6_wire::icmp6::{
-    self, ALL_NODES, Message, NeighbourAdvertisement, NeighbourOption, NeighbourSolicitation, ON_LINK_HOP_LIMIT,
-    RouterAdvertisement,
+    self, ALL_NODES, Message, NeighbourAdvertisement, NeighbourOption, NeighbourSolicitation, RouterAdvertisement,
 };
-use roam6_wire::ip6::{self, Datagram, Header, protocol};
+use roam6_wire::ip6::Datagram;
 use roam6_wire::mobility::Status;
 use roam6_wire::{HomeAddress, LinkAddress, Prefix};
 use std::net::Ipv6Addr;
@@ -331,11 +330,8 @@ impl HomeAgent {
             options.push(NeighbourOption::HomeAgentInformation { router: true, preference, lifetime });
         }
         let advertisement = RouterAdvertisement { home_agent: lifetime > 0, lifetime, options, ..Default::default() };
-        let via = match neighbour {
-            Some(address) => Via::Neighbour { link, address },
-            None => Via::Link(link),
-        };
-        transmit_on_link(via, &Message::RouterAdvertisement(advertisement), (source, to), out);
+        let (via, message) = (Via::on_link(link, neighbour), Message::RouterAdvertisement(advertisement));
+        out.transmit(nd_messages::transmit_on_link(via, &message, source, to));
     }
 
     /// The home prefixes, with this home agent's full address in the one that contains it (RFC 6275 §7.2).
@@ -357,12 +353,6 @@ impl HomeAgent {
 
     fn send_on_link(&self, message: &Message, source: Ipv6Addr, to: Ipv6Addr, out: &mut Outbox) {
         let Some(link) = self.home_link.link() else { return };
-        transmit_on_link(Via::Link(link), message, (source, to), out);
+        out.transmit(nd_messages::transmit_on_link(Via::Link(link), message, source, to));
     }
-}
-
-fn transmit_on_link(via: Via, message: &Message, (source, to): (Ipv6Addr, Ipv6Addr), out: &mut Outbox) {
-    let header = Header::new(source, to).with_hop_limit(ON_LINK_HOP_LIMIT);
-    let bytes = ip6::emit(&header, protocol::ICMPV6, &message.emit(source, to));
-    out.transmit(Transmit { via, bytes });
 }

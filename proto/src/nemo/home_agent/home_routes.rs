@@ -4,7 +4,7 @@
 use super::HomeAgent;
 use super::journal::changed_rows;
 use crate::contract::config::nemo::PrefixTable;
-use crate::contract::item::{NextHop, Route, RouteTable};
+use crate::contract::item::{NextHop, RouteTable};
 use crate::{Item, LinkId, Outbox};
 use roam6_wire::{HomeAddress, Prefix};
 use std::collections::{BTreeMap, BTreeSet};
@@ -49,12 +49,5 @@ fn home_gateways(table: &PrefixTable, wanted: impl Fn(&Prefix) -> bool) -> BTree
 }
 
 fn home_route(link: LinkId, destination: Prefix, home: HomeAddress) -> Item {
-    Item::Route(Route {
-        table: RouteTable::MAIN,
-        destination,
-        source: Prefix::ALL,
-        metric: HOME_ROUTE_METRIC,
-        target: NextHop::Gateway { link, router: home.0 },
-        mtu: None,
-    })
+    Item::route(RouteTable::MAIN, destination, HOME_ROUTE_METRIC, NextHop::Gateway { link, router: home.0 })
 }

@@ -83,9 +83,9 @@ impl HomeAgent {
             lifetime,
         };
         registration.sort_by_preference();
-        let mut binding = Binding::new(self.tunnel_id(home));
-        binding.sequence = record.sequence;
-        binding.timestamp = self.clamp_timestamp(now, Timestamp(record.timestamp));
+        let (tunnel, sequence) = (self.tunnel_id(home), record.sequence);
+        let timestamp = self.clamp_timestamp(now, Timestamp(record.timestamp));
+        let mut binding = Binding { tunnel, sequence, timestamp, ..Default::default() };
         self.tunnels.insert(binding.tunnel, home);
         registration.prefixes.iter().for_each(|prefix| self.prefixes.insert(*prefix, binding.tunnel));
         self.care_of_index.extend(registration.addresses().into_iter().map(|address| (address, binding.tunnel)));

@@ -6,7 +6,7 @@
 //! graph has no cycle before an update; a cycle that the update would close contains the updated binding.
 
 use super::HomeAgent;
-use super::cache::{Binding, Registration};
+use super::cache::Registration;
 use super::registered_prefixes::routed_address;
 use crate::contract::item::TunnelId;
 use roam6_wire::{HomeAddress, Prefix};
@@ -61,10 +61,7 @@ impl HomeAgent {
             if owners.is_empty() {
                 return Some(depth);
             }
-            let next = owners
-                .iter()
-                .filter_map(|home| self.bindings.get(home))
-                .flat_map(|binding| live_registrations(binding));
+            let next = owners.iter().filter_map(|home| self.bindings.get(home)).flat_map(|binding| binding.live());
             addresses = next.flat_map(Registration::away).map(|care_of| routed_address(care_of.address)).collect();
             if addresses.len() > MAX_SEARCH_WIDTH {
                 return None;
@@ -82,7 +79,7 @@ impl HomeAgent {
         while depth <= limit && !inside.is_empty() && inside.len() <= MAX_SEARCH_WIDTH {
             depth += 1;
             let prefixes = inside.iter().flat_map(|home| {
-                let live = self.bindings.get(home).into_iter().flat_map(|binding| live_registrations(binding));
+                let live = self.bindings.get(home).into_iter().flat_map(|binding| binding.live());
                 let prefixes: Vec<Prefix> = live.flat_map(|one| one.prefixes.iter().copied()).collect();
                 prefixes.into_iter().chain([Prefix::host(home.0)])
             });
@@ -109,9 +106,4 @@ impl HomeAgent {
             (home.0 != *address).then_some(*home)
         })
     }
-}
-
-/// The registrations that may forward: the one in force, and the pending one.
-fn live_registrations(binding: &Binding) -> impl Iterator<Item = &Registration> {
-    binding.current.iter().chain(binding.pending.iter().map(|pending| &pending.registration))
 }

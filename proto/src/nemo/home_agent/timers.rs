@@ -1,7 +1,6 @@
 //! Timers of the home agent (RFC 6275 §9.5.5, §10.3.1, §10.3.2).
 
 use super::cache::RegistrationState;
-use super::forwarding::ForwardingContext;
 use super::transaction::RETRY_INTERVAL;
 use super::types::{CareOf, HomeAgentTimer};
 use super::{HomeAgent, forwarding};
@@ -107,9 +106,8 @@ impl HomeAgent {
         let Some(binding) = self.bindings.get(&home) else { return };
         let Some(registration) = binding.latest() else { return };
         let left = binding.lingering_after(registration);
-        let forwarding_context = ForwardingContext::new(&self.config, self.home_link.direct(), &self.path_mtu);
-        let item = forwarding_context.tunnel(binding.tunnel, home, registration, &left);
-        self.put(home, item, out);
+        let tunnel = Item::Tunnel(self.tunnel(binding.tunnel, home, registration, &left));
+        self.put(home, tunnel, out);
     }
 
     /// Puts all items of a binding in force again. A pending registration puts its own.
@@ -124,28 +122,18 @@ impl HomeAgent {
             }
             return self.schedule(home);
         };
-        let mut items: Vec<Item> =
-            self.home_link.link().into_iter().flat_map(|link| forwarding::proxy_items(link, home, current)).collect();
-        let at_home = self.home_link.link().zip(current.home_link_address);
-        items.extend(at_home.map(|(link, at)| forwarding::neighbour_item(link, at)));
-        let left = binding.lingering_after(current);
-        let forwarding_context = ForwardingContext::new(&self.config, self.home_link.direct(), &self.path_mtu);
-        items.push(forwarding_context.tunnel(binding.tunnel, home, current, &left));
-        items.extend(forwarding::tunnel_routes(binding.tunnel, home, current));
-        items.push(Item::JournalRecord(
-            binding.journal_record(home, current, |at| self.clock.unix_micros(at).unwrap_or_default()),
-        ));
-        for item in items {
+        let current = current.clone();
+        for item in self.home_link_items(home, &current) {
             self.put(home, item, out);
         }
+        self.put_forwarding(home, out);
     }
 
     /// Writes a binding in force to the journal again.
     pub(super) fn write_record(&mut self, home: HomeAddress, out: &mut Outbox) {
         let Some(binding) = self.bindings.get(&home) else { return };
         let Some(current) = &binding.current else { return };
-        let record = binding.journal_record(home, current, |at| self.clock.unix_micros(at).unwrap_or_default());
-        self.put(home, Item::JournalRecord(record), out);
+        self.put(home, self.journal_item(home, binding, current), out);
     }
 
     fn request_refresh(&mut self, now: Time, home: HomeAddress, out: &mut Outbox) {

@@ -1,10 +1,10 @@
 //! Transactions from a valid update to its acknowledgement: nothing is acknowledged before the host forwards and the
 //! journal is written; after a rejected item everything is rolled back (RFC 3963 §6.2, RFC 6275 §10.3.1).
 
-use super::cache::{PendingRegistration, Registration, RegistrationState};
-use super::forwarding::ForwardingContext;
+use super::cache::{Binding, PendingRegistration, Registration, RegistrationState};
 use super::types::{HomeAgentTimer, Reply};
 use super::{HomeAgent, forwarding, home_link};
+use crate::contract::item::JournalRecord;
 use crate::contract::report::NemoReport;
 use crate::nemo::OLD_PATH_LIFETIME;
 use crate::{Item, Key, Outbox, Outcome, Time, VecSet};
@@ -73,43 +73,34 @@ impl HomeAgent {
 
     /// Puts the items that the pending registration needs and the host lacks; with `all`, every item.
     pub(super) fn install(&mut self, home: HomeAddress, all: bool, out: &mut Outbox) {
-        let Some(binding) = self.bindings.get_mut(&home) else { return };
-        let Some(mut pending) = binding.pending.take() else { return };
+        let Some(binding) = self.bindings.get(&home) else { return };
+        let Some(pending) = &binding.pending else { return };
         let current = binding.current.as_ref().filter(|_| !all);
-        let left = binding.lingering_after(&pending.registration);
         let mut items = Vec::new();
         if current.is_none_or(|current| !current.forwards_same_as(&pending.registration)) {
-            let known = |prefix: Prefix| current.is_some_and(|current| current.prefixes.contains(&prefix));
-            let known = |item: &Item| match item {
-                Item::Route(route) => {
-                    current.is_some() && (known(route.destination) || route.destination == Prefix::host(home.0))
-                }
-                _ => false,
+            let wanted = |registration| {
+                [self.home_link_items(home, registration), self.tunnel_items(home, binding, registration)].concat()
             };
-            if let Some(link) = self.home_link.link() {
-                let held: Vec<Item> =
-                    current.into_iter().flat_map(|current| forwarding::proxy_items(link, home, current)).collect();
-                items.extend(
-                    forwarding::proxy_items(link, home, &pending.registration).filter(|item| !held.contains(item)),
-                );
-            }
-            let at_home = self.home_link.link().zip(pending.registration.home_link_address);
-            items.extend(at_home.map(|(link, at)| forwarding::neighbour_item(link, at)));
-            let forwarding_context = ForwardingContext::new(&self.config, self.home_link.direct(), &self.path_mtu);
-            items.push(forwarding_context.tunnel(binding.tunnel, home, &pending.registration, &left));
-            items.extend(
-                forwarding::tunnel_routes(binding.tunnel, home, &pending.registration).filter(|item| !known(item)),
-            );
+            let held = current.map(wanted).unwrap_or_default();
+            // Proxies and routes of the registration in force are not put again.
+            let is_kept = |item: &Item| matches!(item, Item::ProxyNeighbour(_) | Item::Route(_)) && held.contains(item);
+            items = wanted(&pending.registration);
+            items.retain(|item| !is_kept(item));
         }
-        let record =
-            binding.journal_record(home, &pending.registration, |at| self.clock.unix_micros(at).unwrap_or_default());
-        items.push(Item::JournalRecord(record));
-        pending.state = RegistrationState::Installing { outstanding: items.len(), rejected: None };
+        items.push(self.journal_item(home, binding, &pending.registration));
         let waiting = Waiting::Transaction(home, pending.transaction);
-        binding.pending = Some(pending);
+        if let Some(pending) = self.bindings.get_mut(&home).and_then(|binding| binding.pending.as_mut()) {
+            pending.state = RegistrationState::Installing { outstanding: items.len(), rejected: None };
+        }
         for item in items {
             self.desired_state.put_once(item, waiting, out);
         }
+    }
+
+    /// The journal record of a binding with this registration.
+    pub(super) fn journal_item(&self, home: HomeAddress, binding: &Binding, registration: &Registration) -> Item {
+        let record = binding.journal_record(home, registration, &self.clock);
+        Item::JournalRecord(JournalRecord::Binding(record))
     }
 
     /// A new number of a transaction.
@@ -218,28 +209,26 @@ impl HomeAgent {
             }
             _ => Status::INSUFFICIENT_RESOURCES,
         };
-        match binding.current.clone() {
-            Some(current) => {
-                let left = binding.lingering_after(&current);
-                let tunnel = binding.tunnel;
-                let record =
-                    binding.journal_record(home, &current, |at| self.clock.unix_micros(at).unwrap_or_default());
-                let forwarding_context = ForwardingContext::new(&self.config, self.home_link.direct(), &self.path_mtu);
-                let item = forwarding_context.tunnel(tunnel, home, &current, &left);
-                self.put(home, item, out);
-                for route in forwarding::tunnel_routes(tunnel, home, &current) {
-                    self.put(home, route, out);
-                }
-                self.put(home, Item::JournalRecord(record), out);
-                self.update_indexes(home, Some(&next), out);
-                self.schedule(home);
-            }
-            None => {
-                binding.current = Some(next);
-                self.end_binding(now, home, false, out);
-            }
+        if binding.current.is_none() {
+            binding.current = Some(next);
+            self.end_binding(now, home, false, out);
+        } else {
+            self.put_forwarding(home, out);
+            self.update_indexes(home, Some(&next), out);
+            self.schedule(home);
         }
         self.reject(&answer, status, out);
+    }
+
+    /// Puts the tunnel, the routes and the journal record of a binding in force again.
+    pub(super) fn put_forwarding(&mut self, home: HomeAddress, out: &mut Outbox) {
+        let Some(binding) = self.bindings.get(&home) else { return };
+        let Some(current) = &binding.current else { return };
+        let mut items = self.tunnel_items(home, binding, current);
+        items.push(self.journal_item(home, binding, current));
+        for item in items {
+            self.put(home, item, out);
+        }
     }
 
     /// Drops the routes and proxies of a binding; the tunnel and the journal record remain.
@@ -262,8 +251,7 @@ impl HomeAgent {
     /// force nor pending lose their routes, and addresses their proxies.
     fn update_indexes(&mut self, home: HomeAddress, old: Option<&Registration>, out: &mut Outbox) {
         let Some(binding) = self.bindings.get(&home) else { return };
-        let pending = binding.pending.iter().map(|pending| &pending.registration);
-        let live: Vec<&Registration> = binding.current.iter().chain(pending).collect();
+        let live: Vec<&Registration> = binding.live().collect();
         let prefixes: VecSet<Prefix> = live.iter().flat_map(|live| live.prefixes.iter().copied()).collect();
         let addresses: VecSet<_> = live.iter().flat_map(|live| live.addresses()).collect();
         if let Some(old) = old {
@@ -271,17 +259,9 @@ impl HomeAgent {
                 self.prefixes.remove(*prefix);
                 out.drop(forwarding::tunnel_route(binding.tunnel, *prefix).key());
             }
-            if let Some(link) = self.home_link.link() {
-                let proxies = |of| forwarding::proxy_items(link, home, of).map(|item| item.key());
-                let standing: Vec<Key> = live.iter().copied().flat_map(proxies).collect();
-                proxies(old).filter(|key| !standing.contains(key)).for_each(|key| out.drop(key));
-            }
-            let neighbours: Vec<_> = live.iter().filter_map(|live| live.home_link_address).collect();
-            if let Some((link, at)) =
-                self.home_link.link().zip(old.home_link_address).filter(|(_, at)| !neighbours.contains(at))
-            {
-                out.drop(forwarding::neighbour_item(link, at).key());
-            }
+            let standing: Vec<Item> = live.iter().flat_map(|live| self.home_link_items(home, live)).collect();
+            let gone = self.home_link_items(home, old).into_iter().map(|item| item.key());
+            gone.filter(|key| standing.iter().all(|item| item.key() != *key)).for_each(|key| out.drop(key));
             for address in old.addresses().into_iter().filter(|address| !addresses.contains(address)) {
                 self.care_of_index.remove(&(address, binding.tunnel));
             }

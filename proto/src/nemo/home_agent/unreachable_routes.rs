@@ -3,7 +3,7 @@
 
 use super::HomeAgent;
 use crate::contract::config::nemo::{HomeAgentConfig, PrefixTable};
-use crate::contract::item::{NextHop, Route, RouteTable};
+use crate::contract::item::{NextHop, RouteTable};
 use crate::{Item, Outbox};
 use roam6_wire::Prefix;
 use std::collections::BTreeSet;
@@ -66,12 +66,5 @@ fn merge_halves(low: Prefix, high: Prefix) -> Option<Prefix> {
 }
 
 fn unreachable_route(destination: Prefix) -> Item {
-    Item::Route(Route {
-        table: RouteTable::MAIN,
-        destination,
-        source: Prefix::ALL,
-        metric: UNREACHABLE_METRIC,
-        target: NextHop::Unreachable,
-        mtu: None,
-    })
+    Item::route(RouteTable::MAIN, destination, UNREACHABLE_METRIC, NextHop::Unreachable)
 }

@@ -350,7 +350,8 @@ impl HomeAgent {
     /// Records sequence number and timestamp: older updates are stale from now on.
     fn remember_sequence(&mut self, request: &UpdateRequest) {
         let tunnel = self.tunnel_id(request.home);
-        let binding = self.bindings.entry(request.home).or_insert_with(|| Box::new(Binding::new(tunnel)));
+        let binding =
+            self.bindings.entry(request.home).or_insert_with(|| Box::new(Binding { tunnel, ..Default::default() }));
         self.tunnels.insert(binding.tunnel, request.home);
         binding.sequence = request.sequence;
         binding.timestamp = request.timestamp.unwrap_or(Timestamp(0));

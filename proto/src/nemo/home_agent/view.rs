@@ -2,12 +2,11 @@
 
 use super::HomeAgent;
 use super::cache::{Binding, Registration};
-use super::forwarding::ForwardingContext;
 use super::types::CareOf;
 use crate::contract::view::{
     BindingRole, BindingState, BindingView, LinkRole, LinkState, LinkView, PathState, TimerView, TunnelView,
 };
-use crate::{Item, Time, View};
+use crate::{Time, View};
 use core::ops::Bound;
 use core::time::Duration;
 use roam6_wire::{Bid, HomeAddress, Sequence};
@@ -54,9 +53,10 @@ impl HomeAgent {
         let row = |care_of| self.show_binding(now, home, binding, registration, care_of);
         view.bindings.extend(registration.care_of.iter().map(row));
         let left = binding.lingering_after(registration);
-        let forwarding_context = ForwardingContext::new(&self.config, self.home_link.direct(), &self.path_mtu);
-        let tunnel = forwarding_context.tunnel(binding.tunnel, home, registration, &left);
-        let (Item::Tunnel(tunnel), Some(_)) = (tunnel, &binding.current) else { return };
+        if binding.current.is_none() {
+            return;
+        }
+        let tunnel = self.tunnel(binding.tunnel, home, registration, &left);
         let used = tunnel.paths.len() - left.len();
         let state = |at, weight| match (at < used, weight) {
             (false, _) => PathState::Left,

@@ -4,7 +4,6 @@
 use super::care_of_address::{AddressLease, Assignment};
 use super::care_of_prefix::client_duid;
 use super::uplink::Uplink;
-use crate::link::nd_messages;
 use crate::link::prefix_delegation::{DhcpClient, DhcpClientConfig, DhcpEvent, DhcpInterface, IaType};
 use crate::{Entropy, Outbox, Time};
 use roam6_wire::dhcp6::Iaid;
@@ -58,7 +57,7 @@ impl Uplink {
             let (duid, id, request) = (client_duid(home_address), Iaid(self.config.bid.0.into()), IaType::IaNa);
             let client =
                 DhcpClientConfig { duid, iaid: id, ia_type: request, prefix_length_hint: 0, excluded: own.to_vec() };
-            let interface = DhcpInterface { link, source: nd_messages::link_local(address) };
+            let interface = DhcpInterface { link, source: address.link_local() };
             self.lease = Some(AddressLease { client: DhcpClient::new(now, interface, client, entropy), router });
         }
         if let Some(lease) = &mut self.lease {

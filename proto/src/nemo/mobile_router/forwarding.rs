@@ -7,7 +7,7 @@ use super::uplink::Uplink;
 use crate::contract::config::flow::{FlowRule, FlowSelector};
 use crate::contract::config::nemo::LoadSharing;
 use crate::contract::item::{
-    Address, NextHop, PolicyRule, Route, RouteTable, Sysctl, SysctlSetting, Tunnel, TunnelFlow, TunnelId, TunnelPath,
+    Address, NextHop, PolicyRule, RouteTable, Sysctl, SysctlSetting, Tunnel, TunnelFlow, TunnelId, TunnelPath,
 };
 use crate::{Item, LinkId, Plan, Time};
 use roam6_wire::ip6::MINIMUM_MTU;
@@ -171,14 +171,9 @@ impl MobileRouter {
     fn put_sysctls(&self, plan: &mut Plan) {
         let mut put = |link, knob, value| plan.put(Item::Sysctl(SysctlSetting { link, sysctl: knob, value }));
         put(None, Sysctl::Forwarding, 1);
-        for link in self.uplinks.iter().filter_map(Uplink::link) {
+        for link in self.uplinks.iter().filter_map(Uplink::link).chain(self.ingress_links().flatten()) {
             for knob in [Sysctl::AcceptRa, Sysctl::Autoconf, Sysctl::AcceptDad, Sysctl::RouterSolicitations] {
                 put(Some(link), knob, 0);
-            }
-        }
-        for ingress in self.ingress.iter().filter_map(|ingress| ingress.interface.as_ref()) {
-            for knob in [Sysctl::AcceptRa, Sysctl::Autoconf, Sysctl::AcceptDad, Sysctl::RouterSolicitations] {
-                put(Some(ingress.link), knob, 0);
             }
         }
     }
@@ -200,12 +195,12 @@ impl MobileRouter {
         let (address, table) = (formed.address.0, uplink_table(bid));
         let gateway = NextHop::Gateway { link, router: formed.router };
         let on_link =
-            Some(route_item(table, formed.prefix, DEFAULT_METRIC, NextHop::OnLink(link))).filter(|_| formed.on_link);
+            Some(Item::route(table, formed.prefix, DEFAULT_METRIC, NextHop::OnLink(link))).filter(|_| formed.on_link);
         let mut items = vec![
             // Deprecated: a program that chose it would lose its connections at a handover.
             address_item(link, address, prefix_length, false),
-            route_item(table, Prefix::ALL, DEFAULT_METRIC, gateway),
-            source_rule(RULE_FROM_CARE_OF_ADDRESS, Prefix::host(address), table),
+            Item::route(table, Prefix::ALL, DEFAULT_METRIC, gateway),
+            Item::rule(RULE_FROM_CARE_OF_ADDRESS, Prefix::host(address), Prefix::ALL, table),
         ];
         items.extend(on_link);
         items
@@ -216,23 +211,13 @@ impl MobileRouter {
     fn put_mobile_network(&self, plan: &mut Plan) {
         self.put_spoofing_filter(plan);
         for prefix in self.networks() {
-            let (source, destination, table) = (Prefix::ALL, prefix, RouteTable::MAIN);
-            plan.put(Item::Rule(PolicyRule {
-                priority: RULE_TO_MOBILE_NETWORK,
-                source,
-                destination,
-                iif: None,
-                table,
-            }));
-            plan.put(route_item(table, prefix, UNREACHABLE_METRIC, NextHop::Unreachable));
+            plan.put(Item::rule(RULE_TO_MOBILE_NETWORK, Prefix::ALL, prefix, RouteTable::MAIN));
+            plan.put(Item::route(RouteTable::MAIN, prefix, UNREACHABLE_METRIC, NextHop::Unreachable));
         }
-        plan.put(route_item(UNREACHABLE_TABLE, Prefix::ALL, DEFAULT_METRIC, NextHop::Unreachable));
+        plan.put(Item::route(UNREACHABLE_TABLE, Prefix::ALL, DEFAULT_METRIC, NextHop::Unreachable));
         for ingress in &self.ingress {
-            let (incoming, all) = (Some(ingress.config.interface.clone()), Prefix::ALL);
-            let (priority, table) = (RULE_FOREIGN_SOURCE, UNREACHABLE_TABLE);
-            plan.put(Item::Rule(PolicyRule { priority, source: all, destination: all, iif: incoming, table }));
-        }
-        for ingress in &self.ingress {
+            let incoming = &ingress.config.interface;
+            plan.put(incoming_rule(RULE_FOREIGN_SOURCE, Prefix::ALL, incoming, UNREACHABLE_TABLE));
             if let Some((interface, address)) = ingress.interface.as_ref().zip(ingress.address())
                 && interface.up
             {
@@ -257,7 +242,7 @@ impl MobileRouter {
     fn put_spoofing_filter(&self, plan: &mut Plan) {
         for everything in [Prefix::ALL, Prefix::ALL_IPV4] {
             if self.networks().any(|prefix| prefix.is_ipv4() == everything.is_ipv4()) {
-                plan.put(route_item(DISCARD_TABLE, everything, DEFAULT_METRIC, NextHop::Blackhole));
+                plan.put(Item::route(DISCARD_TABLE, everything, DEFAULT_METRIC, NextHop::Blackhole));
             }
         }
         let home = Prefix::host(self.config.home_address.0);
@@ -302,10 +287,10 @@ impl MobileRouter {
         let home = self.is_deregistration_sent() || self.is_home_and_away();
         let at_home = self.home_router().filter(|_| home && self.care_of_in_use().is_empty());
         if let Some((link, router)) = at_home {
-            plan.put(route_item(TUNNEL_TABLE, self.config.home_prefix, DEFAULT_METRIC, NextHop::OnLink(link)));
-            plan.put(route_item(TUNNEL_TABLE, Prefix::ALL, DEFAULT_METRIC, NextHop::Gateway { link, router }));
+            plan.put(Item::route(TUNNEL_TABLE, self.config.home_prefix, DEFAULT_METRIC, NextHop::OnLink(link)));
+            plan.put(Item::route(TUNNEL_TABLE, Prefix::ALL, DEFAULT_METRIC, NextHop::Gateway { link, router }));
         } else {
-            plan.put(route_item(TUNNEL_TABLE, Prefix::ALL, DEFAULT_METRIC, NextHop::Tunnel(TUNNEL)));
+            plan.put(Item::route(TUNNEL_TABLE, Prefix::ALL, DEFAULT_METRIC, NextHop::Tunnel(TUNNEL)));
         }
         let home = Prefix::host(self.config.home_address.0);
         let inside = || self.ingress.iter().map(|ingress| ingress.config.interface.as_str()).chain([LOOPBACK]);
@@ -353,19 +338,10 @@ pub(super) fn address_item(link: LinkId, address: Ipv6Addr, prefix_length: u8, p
     Item::Address(Address { link, address, prefix_length, preferred, dad: false })
 }
 
-/// A rule for packets from `source` on any interface.
-pub(super) fn source_rule(priority: u32, source: Prefix, table: RouteTable) -> Item {
-    Item::Rule(PolicyRule { priority, source, destination: Prefix::ALL, iif: None, table })
-}
-
-/// The same for packets that arrived on `incoming`.
+/// A rule for packets from `source` that arrived on `incoming`.
 fn incoming_rule(priority: u32, source: Prefix, incoming: &str, table: RouteTable) -> Item {
     let incoming = Some(incoming.to_owned());
     Item::Rule(PolicyRule { priority, source, destination: Prefix::ALL, iif: incoming, table })
-}
-
-pub(super) fn route_item(table: RouteTable, destination: Prefix, metric: u32, target: NextHop) -> Item {
-    Item::Route(Route { table, destination, source: Prefix::ALL, metric, target, mtu: None })
 }
 
 /// A former path that still receives, and until when.

@@ -9,7 +9,7 @@ use crate::contract::report::{LinkReport, NemoReport};
 use crate::link::dad::DadProbe;
 use crate::link::nd_messages;
 use crate::link::router_discovery::Router;
-use crate::{LinkId, Outbox, Time};
+use crate::{LinkId, Outbox, Time, Via};
 use core::time::Duration;
 use roam6_wire::LinkAddress;
 use roam6_wire::icmp6::{ALL_NODES, Message, NeighbourAdvertisement, NeighbourOption};
@@ -140,13 +140,11 @@ impl MobileRouter {
     /// Starts duplicate address detection for the home address, which was not defended; `denied` if the home agent has
     /// no binding for it.
     pub(super) fn start_home_address_dad(&mut self, now: Time, denied: bool, out: &mut Outbox) {
-        let own = self.home_link_id().and_then(|link| self.uplinks.iter().find(|uplink| uplink.up() == Some(link)));
-        let own = own.and_then(|uplink| uplink.interface.as_ref()?.address);
         let Some(home) = self.home_link.as_mut().filter(|_| self.config.duplicate_detection != DadMode::Off) else {
             return;
         };
         home.binding_denied = denied;
-        home.dad = Some(DadProbe::start(now, (home.link, own), self.config.home_address.0, out));
+        home.dad = Some(DadProbe::start(now, home.link, self.config.home_address.0, out));
     }
 
     /// The home link, if the home address may be used there.
@@ -165,8 +163,6 @@ impl MobileRouter {
         if self.is_home_and_away() {
             return;
         }
-        let own = self.home_link_id().and_then(|link| self.uplinks.iter().find(|uplink| uplink.up() == Some(link)));
-        let own = own.and_then(|uplink| uplink.interface.as_ref()?.address);
         let target = self.config.home_address.0;
         if let Some(home) = &mut self.home_link {
             home.dad.take_if(|check| check.ends_at <= now);
@@ -181,7 +177,7 @@ impl MobileRouter {
         if home.solicitations < MAX_SOLICITATIONS {
             home.solicitations += 1;
             home.next_at = now + SOLICITATION_INTERVAL;
-            out.transmit(nd_messages::dad_solicitation(home.link, own, target));
+            out.transmit(nd_messages::dad_solicitation(home.link, target));
             return;
         }
         self.registration.drop_binding();
@@ -213,7 +209,7 @@ impl MobileRouter {
             let options = vec![NeighbourOption::TargetLinkAddress(address)];
             let message = NeighbourAdvertisement { router: true, solicited: false, overrides: true, target, options };
             let message = Message::NeighbourAdvertisement(message);
-            out.transmit(nd_messages::transmit_on_link((link, Some(address)), &message, source, ALL_NODES, None));
+            out.transmit(nd_messages::transmit_on_link(Via::Link(link), &message, source, ALL_NODES));
         }
     }
 

@@ -2,7 +2,7 @@
 //! Not available at home (§4.4.4).
 
 use super::MobileRouter;
-use super::forwarding::{DEFAULT_METRIC, TUNNEL, TUNNEL_TABLE, address_item, route_item};
+use super::forwarding::{DEFAULT_METRIC, TUNNEL, TUNNEL_TABLE, address_item};
 use crate::contract::item::{NextHop, Sysctl, SysctlSetting};
 use crate::{Item, Outbox, Plan, VecMap};
 use roam6_wire::Prefix;
@@ -133,7 +133,7 @@ impl MobileRouter {
             }
         }
         if self.manages_tunnel {
-            plan.put(route_item(TUNNEL_TABLE, Prefix::ALL_IPV4, DEFAULT_METRIC, NextHop::Tunnel(TUNNEL)));
+            plan.put(Item::route(TUNNEL_TABLE, Prefix::ALL_IPV4, DEFAULT_METRIC, NextHop::Tunnel(TUNNEL)));
         }
     }
 }

@@ -340,13 +340,12 @@ impl Uplink {
         let Some((link, bid)) = self.link().map(|link| (link, self.config.bid)) else {
             return;
         };
-        let own = self.interface.as_ref().and_then(|interface| interface.address);
         let Some(formed) = &mut self.care_of_address else {
             return;
         };
         formed.usable = detection != DadMode::Wait;
         if detection != DadMode::Off {
-            formed.dad = Some(DadProbe::start(now, (link, own), formed.address.0, out));
+            formed.dad = Some(DadProbe::start(now, link, formed.address.0, out));
         }
         out.report(NemoReport::CareOfFormed { link, bid, address: formed.address.0 });
         if self.former_addresses.len() >= MAX_FORMER_ADDRESSES {

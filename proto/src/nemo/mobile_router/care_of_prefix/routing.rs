@@ -4,8 +4,7 @@
 
 use super::super::MobileRouter;
 use super::super::forwarding::{
-    LOOPBACK, RULE_FROM_CARE_OF_PREFIX, RULE_TO_MOBILE_NETWORK, TUNNEL_TABLE, address_item, route_item, source_rule,
-    uplink_table,
+    LOOPBACK, RULE_FROM_CARE_OF_PREFIX, RULE_TO_MOBILE_NETWORK, TUNNEL_TABLE, address_item, uplink_table,
 };
 use super::super::uplink::Uplink;
 use super::{Grant, GrantKind};
@@ -58,16 +57,14 @@ impl MobileRouter {
 
     /// The items that a prefix needs before it may be advertised.
     pub(super) fn required_items(&self, grant: &Grant) -> Vec<Item> {
-        let (priority, source, destination, table) =
-            (RULE_TO_MOBILE_NETWORK, Prefix::ALL, grant.prefix, RouteTable::MAIN);
         let mut items = vec![
-            Item::Rule(PolicyRule { priority, source, destination, iif: None, table }),
-            source_rule(RULE_FROM_CARE_OF_PREFIX, grant.prefix, uplink_table(grant.bid)),
+            Item::rule(RULE_TO_MOBILE_NETWORK, Prefix::ALL, grant.prefix, RouteTable::MAIN),
+            Item::rule(RULE_FROM_CARE_OF_PREFIX, grant.prefix, Prefix::ALL, uplink_table(grant.bid)),
         ];
         match &grant.kind {
             GrantKind::Delegated => items.extend(self.subnets().routes(grant.prefix)),
             GrantKind::Shared { ingress: inside, node_addresses: None, .. } => {
-                items.push(route_item(RouteTable::MAIN, grant.prefix, INGRESS_METRIC, NextHop::OnLink(*inside)));
+                items.push(Item::route(RouteTable::MAIN, grant.prefix, INGRESS_METRIC, NextHop::OnLink(*inside)));
             }
             GrantKind::Shared { .. } => {}
         }
@@ -91,7 +88,7 @@ impl MobileRouter {
                 let nodes = nodes.iter().flatten().flat_map(|address| {
                     let answered = ProxyNeighbour { link: grant.link, address: *address, router: false };
                     let route =
-                        route_item(RouteTable::MAIN, Prefix::host(*address), INGRESS_METRIC, NextHop::OnLink(*inside));
+                        Item::route(RouteTable::MAIN, Prefix::host(*address), INGRESS_METRIC, NextHop::OnLink(*inside));
                     [Item::ProxyNeighbour(answered), route]
                 });
                 std::iter::once(defended).chain(nodes).collect()
@@ -127,7 +124,7 @@ impl MobileRouter {
             None => vec![prefix],
         };
         for destination in destinations {
-            plan.put(route_item(FORMER_PREFIX_TABLE, destination, INGRESS_METRIC, NextHop::OnLink(link)));
+            plan.put(Item::route(FORMER_PREFIX_TABLE, destination, INGRESS_METRIC, NextHop::OnLink(link)));
         }
         let (priority, source, destination, table) = (RULE_TO_MOBILE_NETWORK, Prefix::ALL, prefix, FORMER_PREFIX_TABLE);
         plan.put(Item::Rule(PolicyRule { priority, source, destination, iif: Some(LOOPBACK.to_owned()), table }));

@@ -4,7 +4,6 @@
 use super::{Grant, GrantKind};
 use crate::contract::config::nemo::{CareOfPrefixConfig, PrefixSharing};
 use crate::contract::report::NemoReport;
-use crate::link::nd_messages;
 use crate::link::nd_proxy::NdProxy;
 use crate::link::prefix_delegation::{DhcpClient, DhcpClientConfig, DhcpEvent, DhcpFailure, DhcpInterface, DnsInfo};
 use crate::{Entropy, LinkId, Outbox, Time};
@@ -82,7 +81,7 @@ impl PrefixSource {
         let interface = wanted
             .link_address
             .filter(|_| wanted.config.delegation)
-            .map(|address| DhcpInterface { link: wanted.link, source: nd_messages::link_local(address) });
+            .map(|address| DhcpInterface { link: wanted.link, source: address.link_local() });
         let delegation = interface.map(|interface| DhcpClient::new(now, interface, client, entropy));
         PrefixSource {
             bid: wanted.bid,
