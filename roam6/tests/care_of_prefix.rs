@@ -2,8 +2,8 @@
 //! the tunnel, and over at once at a move. Server, advertiser and dissector are other people's.
 
 #![allow(clippy::disallowed_methods, reason = "it waits for real processes")]
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails where it stands")]
-#![allow(clippy::indexing_slicing, reason = "a test fails where it stands")]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails at the assertion")]
+#![allow(clippy::indexing_slicing, reason = "a test fails at the assertion")]
 
 mod testbed;
 

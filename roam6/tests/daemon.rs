@@ -1,7 +1,7 @@
 //! The real binary as a home agent in a network namespace of its own, controlled as by an operator.
 
 #![allow(clippy::disallowed_methods, reason = "it waits for real processes")]
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, reason = "a test fails where it stands")]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, reason = "a test fails at the assertion")]
 
 use roam6_proto::case::Case;
 use std::fs;

@@ -1,7 +1,7 @@
 //! Both data planes at either end, real binaries and real packets (RFC 2473: the wire is the same).
 
 #![allow(clippy::disallowed_methods, reason = "it waits for real processes")]
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test fails where it stands")]
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test fails at the assertion")]
 
 mod testbed;
 

@@ -2,7 +2,7 @@
 //! docs/encryption.md describes it: nobody on the path reads them, and WireGuard does not notice a handover. Needs a kernel with it.
 
 #![allow(clippy::disallowed_methods, reason = "it waits for real processes")]
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test fails where it stands")]
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test fails at the assertion")]
 
 mod testbed;
 

@@ -2,7 +2,7 @@
 //! the wire is judged by tshark (RFC 5555 §3.1.1, §3.2.1, §4.4.3).
 
 #![allow(clippy::disallowed_methods, reason = "it waits for real processes")]
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test fails where it stands")]
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test fails at the assertion")]
 
 mod testbed;
 

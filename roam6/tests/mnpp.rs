@@ -2,7 +2,7 @@
 //! they are near, by both tunnels while they are not, and a TCP connection notices neither. All of it the real binary.
 
 #![allow(clippy::disallowed_methods, reason = "it waits for real processes")]
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, reason = "a test fails where it stands")]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, reason = "a test fails at the assertion")]
 
 mod testbed;
 

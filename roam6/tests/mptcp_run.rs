@@ -1,7 +1,7 @@
 //! `roam6 mptcp run`: what a script, a supervisor and a terminal see of the command is what they would see without it.
 
 #![allow(clippy::disallowed_methods, reason = "it waits for real processes")]
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails where it stands")]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails at the assertion")]
 
 use nix::sys::signal::{Signal, kill, killpg};
 use nix::unistd::Pid;

@@ -1,8 +1,8 @@
 //! A mobile router that rides in another, both of the real binary, both with prefixes of the networks they visit.
 
 #![allow(clippy::disallowed_methods, reason = "it waits for real processes")]
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test fails where it stands")]
-#![allow(clippy::indexing_slicing, reason = "a test fails where it stands")]
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test fails at the assertion")]
+#![allow(clippy::indexing_slicing, reason = "a test fails at the assertion")]
 
 mod testbed;
 

@@ -2,7 +2,7 @@
 //! simulates (mac80211_hwsim): the frames are those of the standard, no Ethernet in between. Needs two idle radios.
 
 #![allow(clippy::disallowed_methods, reason = "it waits for real processes")]
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, reason = "a test fails where it stands")]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, reason = "a test fails at the assertion")]
 
 mod testbed;
 

@@ -2,7 +2,7 @@
 //! that, and learn how it goes. OpenWrt's own shell libraries are not at hand: small stand-ins print what they are told.
 
 #![allow(clippy::disallowed_methods, reason = "it waits for real processes")]
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test fails where it stands")]
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test fails at the assertion")]
 
 mod testbed;
 

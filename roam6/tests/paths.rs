@@ -1,8 +1,8 @@
 //! The real binary as a mobile network node: a connection of an unmodified program lives while its networks come and go.
 
 #![allow(clippy::disallowed_methods, reason = "it waits for real processes")]
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails where it stands")]
-#![allow(clippy::indexing_slicing, reason = "a test fails where it stands")]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails at the assertion")]
+#![allow(clippy::indexing_slicing, reason = "a test fails at the assertion")]
 
 mod testbed;
 

@@ -1,7 +1,7 @@
 //! The prefix table of the real daemon: rows that are wrong, files that are cut off or emptied, and `roam6 enroll`.
 
 #![allow(clippy::disallowed_methods, reason = "it waits for real processes")]
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test fails where it stands")]
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test fails at the assertion")]
 
 mod testbed;
 
@@ -144,7 +144,7 @@ fn enroll_refuses_what_the_home_agent_would_reject() {
         ("2001:db8:1::", "2001:db8:101::/56", "is reserved for anycast"),
         ("2001:db8:1:0:fdff:ffff:ffff:fffe", "2001:db8:101::/56", "is reserved for anycast"),
         ("2001:db8:1::101", "2001:db8:1:0:1::/80", "overlaps the home prefix 2001:db8:1::/64"),
-        ("2001:db8:1::101", "2001:db8::/32", "holds the home agent's address"),
+        ("2001:db8:1::101", "2001:db8::/32", "contains the home agent's address"),
         ("2001:db8:1::101", "fe80::/64", "is not for hosts"),
         ("2001:db8:1::101", "::1/128", "is not for hosts"),
         ("2001:db8:1::101", "ff00::/8", "is not for hosts"),

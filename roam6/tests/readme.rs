@@ -2,7 +2,7 @@
 //! route from router advertisements, a stateful firewall. A correspondent then reaches a node inside at the first try.
 
 #![allow(clippy::disallowed_methods, reason = "it waits for real processes")]
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test fails where it stands")]
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test fails at the assertion")]
 
 mod testbed;
 

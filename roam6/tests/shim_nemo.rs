@@ -2,7 +2,7 @@
 //! mobile router is lost its connection continues by the other provider, and comes back with the router (RFC 5533, RFC 3963).
 
 #![allow(clippy::disallowed_methods, reason = "it waits for real processes")]
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, reason = "a test fails where it stands")]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, reason = "a test fails at the assertion")]
 
 mod testbed;
 

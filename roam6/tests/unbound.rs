@@ -2,7 +2,7 @@
 //! home agent, and one discovery request gets one reply (RFC 6275 §10.5, RFC 7084 WPD-5).
 
 #![allow(clippy::disallowed_methods, reason = "it waits for real processes")]
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test fails where it stands")]
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test fails at the assertion")]
 
 mod testbed;
 

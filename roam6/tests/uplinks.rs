@@ -1,7 +1,7 @@
 //! The real binary on uplinks and ingress interfaces that are not as usual: absent, without prefixes, left at a stop.
 
 #![allow(clippy::disallowed_methods, reason = "it waits for real processes")]
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, reason = "a test fails where it stands")]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, reason = "a test fails at the assertion")]
 
 mod testbed;
 

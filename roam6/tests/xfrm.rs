@@ -2,7 +2,7 @@
 //! (RFC 3776 §3, RFC 4303). Needs a kernel with ESP and Mobile IPv6.
 
 #![allow(clippy::disallowed_methods, reason = "it waits for real processes")]
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test fails where it stands")]
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test fails at the assertion")]
 
 mod testbed;
 

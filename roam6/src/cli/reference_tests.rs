@@ -78,7 +78,7 @@ fn indented(text: &str) -> String {
     text.lines().map(|line| format!("    {}\n", line.trim_end())).collect()
 }
 
-/// Set `ROAM6_BLESS=1` to write the document anew.
+/// Set `ROAM6_BLESS=1` to rewrite the document.
 #[test]
 fn docs_commands_md_is_generated_from_the_command_line() {
     let path = repository().join("docs/commands.md");

@@ -60,7 +60,7 @@ pub(crate) fn validate(written: &Spanned<Section>, diagnostics: &mut Diagnostics
             "write [[geo.announce.services]] with application = 540801, or routing = { prefix = .., gateway = .. }";
         diagnostics.report(written.span(), "nothing is announced", hint);
     }
-    diagnostics.limit(&section.services, MAX_ANNOUNCED, "services", "a packet holds no more; list fewer");
+    diagnostics.limit(&section.services, MAX_ANNOUNCED, "services", "a message has room for no more; list fewer");
     Announcement {
         name: section.name.as_ref().map(|name| message_text(name, "name", MAX_NAME, diagnostics)),
         interval: diagnostics.duration(&section.interval, "interval", INTERVAL_RANGE).unwrap_or(DEFAULT_INTERVAL),

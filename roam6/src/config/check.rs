@@ -46,20 +46,20 @@ pub(crate) fn interface_names(
     names
 }
 
-/// An address one host can have.
+/// An address of one host, of global scope.
 pub(crate) fn global_unicast(address: &Spanned<Ipv6Addr>, name: &str, diagnostics: &mut Diagnostics<'_>) {
     let value = **address;
     if value.is_multicast() || value.is_unspecified() || value.is_loopback() || value.is_unicast_link_local() {
-        let what = format!("{name} {value} cannot be reached from elsewhere");
+        let what = format!("{name} {value} is not reachable by other hosts");
         diagnostics.report(address.span(), what, "write a global unicast address");
     }
 }
 
-/// An IPv4 address one host can have, and others reach.
+/// An IPv4 address of one host.
 pub(crate) fn global_unicast4(address: &Spanned<Ipv4Addr>, name: &str, diagnostics: &mut Diagnostics<'_>) {
     let value = **address;
     if !Ipv4Endpoint::dsmip(value).is_unicast() {
-        let what = format!("{name} {value} cannot be reached from elsewhere");
+        let what = format!("{name} {value} is not reachable by other hosts");
         diagnostics.report(address.span(), what, "write a unicast address");
     }
 }

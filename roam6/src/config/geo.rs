@@ -309,7 +309,7 @@ fn link(table: &LinkTable, max_area: u32, diagnostics: &mut Diagnostics<'_>) -> 
     };
     if reach.is_none() {
         let hint = "write one of around = 1000 (metres), hops = 3, area = { latitude = .., longitude = .., a = 500 }";
-        diagnostics.report(table.name.span(), format!("virtual link {name} does not say how far it reaches"), hint);
+        diagnostics.report(table.name.span(), format!("virtual link {name} has no scope"), hint);
     }
     let written = [table.around.as_ref().map(Spanned::span), table.area.as_ref().map(Spanned::span)];
     if let (Some(reach), Some(span)) = (reach, written.into_iter().flatten().next()) {

@@ -49,7 +49,7 @@ fn association(
     };
     let needs = integrity.key_length();
     if key.len() != needs {
-        let what = format!("a key of {} octets; {} takes {needs}", key.len(), name(integrity));
+        let what = format!("a key of {} octets; {} requires {needs}", key.len(), name(integrity));
         diagnostics.report(written.key.span(), what, HINT_KEY);
         return None;
     }

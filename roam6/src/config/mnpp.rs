@@ -1,4 +1,4 @@
-//! The `[mnpp]` table: networks announced to routers nearby, and what is believed of them. By default nothing is.
+//! The `[mnpp]` table: networks announced to neighbour routers, and announcements accepted from them, by default none.
 
 use super::spanned::Spanned;
 use crate::config::duration::HumanDuration;
@@ -47,7 +47,7 @@ enum NoAuthentication {
     None,
 }
 
-/// What other tables say, for what this one leaves out.
+/// Values of other tables, the defaults of this one.
 pub(crate) struct MnppDefaults {
     interfaces: VecSet<String>,
     announced: Vec<Prefix>,
@@ -91,7 +91,7 @@ pub(crate) fn validate(
         (None, None) if announced.is_empty() => None,
         (file, auth) => shared_key(file.as_ref(), auth.as_ref(), table, diagnostics),
     };
-    diagnostics.limit(&section.accept, MAX_ACCEPTED, "tables", "give routers a common key");
+    diagnostics.limit(&section.accept, MAX_ACCEPTED, "tables", "accept several routers by a common key");
     let accepted = section.accept.into_iter().map(|table| acceptance(table, diagnostics)).collect();
     MnppConfig { interfaces, announced, key, accepted, interval }
 }
@@ -101,14 +101,14 @@ fn acceptance(table: Spanned<AcceptTable>, diagnostics: &mut Diagnostics<'_>) ->
     let table = table.into_inner();
     check::ipv6_prefixes(table.prefixes.iter(), table.prefixes.span(), diagnostics);
     if table.prefixes.is_empty() {
-        let hint = "write what their networks lie in, as prefixes = [\"2001:db8::/32\"]";
+        let hint = "write the prefixes that contain their networks, as prefixes = [\"2001:db8::/32\"]";
         diagnostics.report(table.prefixes.span(), "no prefixes", hint);
     }
     let key = shared_key(table.key_file.as_ref(), table.auth.as_ref(), span, diagnostics);
     AcceptanceRule { key, prefixes: table.prefixes.into_inner() }
 }
 
-/// A key, or the word that none is wanted; one of the two must be written.
+/// The key, or `auth = "none"`; one of the two is required.
 fn shared_key(
     file: Option<&Spanned<PathBuf>>,
     auth: Option<&Spanned<NoAuthentication>>,

@@ -179,8 +179,8 @@ fn check_prefixes(section: &Section, diagnostics: &mut Diagnostics<'_>) {
     for (index, prefix) in prefixes.iter().enumerate() {
         let value = **prefix;
         if value.covers(home) {
-            let what = format!("prefix {value} holds the home link's {home}");
-            diagnostics.report(prefix.span(), what, "a mobile network must not hold its own home link");
+            let what = format!("prefix {value} contains the home prefix {home}");
+            diagnostics.report(prefix.span(), what, "a mobile network must not contain the home prefix");
         }
         let before = prefixes.iter().take(index).map(|other| **other);
         if let Some(other) = before.into_iter().find(|other| other.covers(value) || value.covers(*other)) {
@@ -381,7 +381,7 @@ fn care_of_prefixes(
     }
     if !delegation && share == PrefixSharing::Never {
         let hint = "set delegation = true or share = \"proxy\", or remove the table";
-        diagnostics.report(span.clone(), "no way to come by a care-of prefix", hint);
+        diagnostics.report(span.clone(), "no source of care-of prefixes", hint);
     }
     if !uplinks.is_empty() && uplinks.iter().all(|uplink| !uplink.care_of_prefix) {
         diagnostics.report(span, "every uplink has care_of_prefix = false", "remove it from one, or remove this table");

@@ -206,7 +206,7 @@ fn validate(source: &Source) -> Result<Config, Vec<Problem>> {
 fn check_accel(accel: &Spanned<Accel>, data_plane: DataPlane, diagnostics: &mut Diagnostics<'_>) -> Accel {
     if **accel == Accel::Xdp && data_plane == DataPlane::Ip6tnl {
         let hint = "write data_plane = \"bpf\", or leave accel out";
-        diagnostics.report(accel.span(), "the kernel's tunnel device takes no packets at the driver", hint);
+        diagnostics.report(accel.span(), "the kernel's tunnel device has no XDP programs", hint);
     }
     **accel
 }

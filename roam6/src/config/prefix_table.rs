@@ -246,7 +246,7 @@ impl<'a> PrefixTableBuilder<'a> {
     fn check_prefix(&self, prefix: Prefix, span: &Range<usize>, diagnostics: &mut Diagnostics<'_>) {
         let apart = "a mobile network and the home link must not overlap";
         if let Some(own) = self.home.own_address_in(prefix) {
-            diagnostics.report(span.clone(), format!("prefix {prefix} holds the home agent's address {own}"), apart);
+            diagnostics.report(span.clone(), format!("prefix {prefix} contains the home agent's address {own}"), apart);
         } else if let Some(home) = self.home.prefixes.into_iter().flatten().find(|home| overlap(**home, prefix)) {
             diagnostics.report(span.clone(), format!("prefix {prefix} overlaps the home prefix {home}"), apart);
         }
@@ -256,7 +256,7 @@ impl<'a> PrefixTableBuilder<'a> {
         }
         if let Some(pool) = self.home.pool.filter(|pool| overlap(*pool, prefix)) {
             let what = format!("prefix {prefix} overlaps the pool {pool}");
-            diagnostics.report(span.clone(), what, "take it from elsewhere, or make [home_agent.ipv4_pool] smaller");
+            diagnostics.report(span.clone(), what, "choose another prefix, or make [home_agent.ipv4_pool] smaller");
         }
         if let Some((other, owner)) = self.overlapping_prefix(prefix) {
             let what = format!("prefix {prefix} overlaps {other} of {}", owner.0);

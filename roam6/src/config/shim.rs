@@ -137,7 +137,7 @@ pub(crate) fn validate(section: Section, diagnostics: &mut Diagnostics<'_>) -> S
     }
 }
 
-/// What is not written is as usual; but who writes a threshold wants that one, and not the usual ones beside it.
+/// A threshold that is set disables the defaults of the others.
 fn trigger(table: TriggerTable, diagnostics: &mut Diagnostics<'_>) -> Option<ContextTrigger> {
     let mut duration =
         |written, name| diagnostics.duration(written, name, Duration::from_secs(1)..=*IDLE_TIMEOUT_RANGE.end());
@@ -184,10 +184,10 @@ fn addresses(
     let AddressTable { proof, sec } = *written;
     if proof != AddressProof::Hba && identities.iter().all(|identity| identity.private_key.is_empty()) {
         let hint = "make a key with `roam6 cga generate`, and write its file into identities";
-        diagnostics.report(written.span(), "addresses of a key, and no key", hint);
+        diagnostics.report(written.span(), "no identity has a key for CGAs", hint);
     }
     if sec > MAX_SEC {
-        let what = format!("sec = {sec} takes too long beside everything else");
+        let what = format!("sec = {sec} takes too long while the daemon runs");
         let hint =
             "write 0 or 1; make sets of sec 2 ahead with `roam6 hba generate`, and write their files into identities";
         diagnostics.report(written.span(), what, hint);

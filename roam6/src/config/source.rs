@@ -32,7 +32,7 @@ impl Source {
         let opened = OpenOptions::new().read(true).custom_flags(OFlag::O_NONBLOCK.bits()).open(path);
         let opened = opened.and_then(|file| file.metadata().map(|meta| (file, meta)));
         let (mut file, meta) =
-            opened.map_err(|error| problem(error.to_string(), "check the path and who may read the file"))?;
+            opened.map_err(|error| problem(error.to_string(), "check the path and its permissions"))?;
         if !meta.is_file() {
             return Err(problem("not a regular file".to_owned(), "name a regular file, no pipe, device or folder"));
         }
@@ -41,7 +41,7 @@ impl Source {
         }
         let mut text = String::new();
         file.read_to_string(&mut text)
-            .map_err(|error| problem(error.to_string(), "check who may read it, and that it is UTF-8 text"))?;
+            .map_err(|error| problem(error.to_string(), "check its permissions, and that it is UTF-8 text"))?;
         let world_readable = meta.permissions().mode() & 0o004 != 0;
         Ok(Source { path: path.to_owned(), text, world_readable })
     }
@@ -108,7 +108,7 @@ impl Source {
             return Ok(());
         }
         let hint = format!("run: chmod o-rwx {}", self.path.display());
-        Err(Problem::of_file(&self.path, "holds a secret key and everybody may read it".to_owned(), &hint))
+        Err(Problem::of_file(&self.path, "contains a secret key and is readable by all users".to_owned(), &hint))
     }
 
     fn locate(&self, span: Range<usize>) -> Option<Location> {

@@ -28,7 +28,7 @@ pub(super) fn interfaces(config: &Config) -> VecSet<String> {
     moving.chain(paths).chain(providers).chain(radios).chain(virtual_links).chain(nearby).collect()
 }
 
-/// The roles in words, for the log.
+/// The names of the roles, for the log.
 pub(super) fn describe(config: &Config) -> String {
     let agent = config.home_agent.as_ref().map(|agent| format!("home agent {}", agent.config.address));
     let router = config.mobile_router.as_ref().map(|router| format!("mobile router {}", router.home_address));

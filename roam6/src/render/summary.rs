@@ -34,9 +34,9 @@ fn text(config: &Config) -> String {
         let _ = writeln!(text, "  mobile router {}, home agents {agents}", router.home_address);
         let warning = if router.authentication == Authentication::None { ", without authentication" } else { "" };
         let lifetime = format_duration(router.lifetime);
-        let _ = writeln!(text, "    network {}, bound for {lifetime} at a time{warning}", list(&router.prefixes));
+        let _ = writeln!(text, "    network {}, binding lifetime {lifetime}{warning}", list(&router.prefixes));
         if let Some(length) = router.dynamic_ipv4 {
-            let _ = writeln!(text, "    network of IPv4 with a /{length} that the home agent chooses");
+            let _ = writeln!(text, "    IPv4 network: a /{length} assigned by the home agent");
         }
         for uplink in &router.uplinks {
             let (name, bid, priority) = (&uplink.interface, uplink.bid, uplink.priority);
@@ -50,23 +50,23 @@ fn text(config: &Config) -> String {
             let _ = writeln!(text, "    care-of prefixes {}", care_of_prefixes(care_of, &router.uplinks));
         }
         for flow in &router.flows {
-            let _ = writeln!(text, "    flow {}: by bid {}", flow.id, flow.bid);
+            let _ = writeln!(text, "    flow {}: bid {}", flow.id, flow.bid);
         }
     }
     if let Some(geo) = &config.geo {
         let links: Vec<&str> = geo.config.virtual_links.iter().map(|link| link.name.as_str()).collect();
         let _ = writeln!(text, "  GeoNetworking {} on {}", geo.config.station, joined(&geo.config.interfaces, " and "));
         if !links.is_empty() {
-            let _ = writeln!(text, "    IPv6 by {}", links.join(" and "));
+            let _ = writeln!(text, "    virtual links {}", links.join(" and "));
         }
         if let Some(facilities) = &geo.config.facilities {
-            let what = if facilities.send_cams { "makes itself known, and tells of events" } else { "tells of events" };
+            let what = if facilities.send_cams { "sends CAMs and DENMs" } else { "sends DENMs" };
             let _ = writeln!(text, "    {what}");
         }
         if let Some(announcement) = geo.announcement() {
             let numbers: Vec<u32> = announcement.services.iter().map(|served| served.application).collect();
-            let way = announcement.routing.iter().map(|way| format!("the Internet by {}", way.gateway));
-            let what: Vec<String> = numbers.iter().map(|it| format!("application {it}")).chain(way).collect();
+            let route = announcement.routing.iter().map(|it| format!("a route to the Internet by {}", it.gateway));
+            let what: Vec<String> = numbers.iter().map(|it| format!("application {it}")).chain(route).collect();
             let every = format_duration(announcement.interval);
             let _ = writeln!(text, "    announces {}, every {every}", what.join(" and "));
         }
@@ -76,38 +76,38 @@ fn text(config: &Config) -> String {
         let warning = if mnpp.key.is_none() && !mnpp.announced.is_empty() { ", without proof" } else { "" };
         let _ = writeln!(text, "  announces {own} on {}{warning}", joined(&mnpp.interfaces, " and "));
         for accepted in &mnpp.accepted {
-            let of = accepted.key.as_ref().map_or("anybody".to_owned(), |key| format!("who has key {}", key.spi));
-            let _ = writeln!(text, "    believes {of} to have networks in {}", list(&accepted.prefixes));
+            let of = accepted.key.as_ref().map_or("without proof".to_owned(), |key| format!("by key {}", key.spi));
+            let _ = writeln!(text, "    accepts networks in {}, {of}", list(&accepted.prefixes));
         }
     }
     if let Some(mnn) = &config.mnn {
         let home = if mnn.home_prefixes.is_empty() { "no home prefix".to_owned() } else { list(&mnn.home_prefixes) };
         let _ = writeln!(text, "  mobile network node on {}, {home}", joined(&mnn.interfaces, ", "));
-        let routing = if mnn.source_routing { ", each by its source's router" } else { "" };
+        let routing = if mnn.source_routing { ", source routing" } else { "" };
         let _ = writeln!(text, "    {} subflows, {} addresses of a peer{routing}", mnn.subflows, mnn.add_addr_accepted);
     }
     if let Some(shim) = &config.shim {
         let _ = writeln!(text, "  shim on {}, {} identities", joined(&shim.interfaces, ", "), shim.identities.len());
-        let asks = if shim.trigger.is_some() { "asks and answers" } else { "answers only" };
-        let _ = writeln!(text, "    {asks}; a path that is silent for {} is left", format_duration(shim.send_timeout));
+        let contexts = if shim.trigger.is_some() { "initiates and accepts contexts" } else { "accepts contexts only" };
+        let _ = writeln!(text, "    {contexts}; Send Timeout {}", format_duration(shim.send_timeout));
     }
     text
 }
 
 fn care_of_prefixes(config: &CareOfPrefixConfig, uplinks: &[UplinkConfig]) -> String {
     let how = match (config.delegation, config.share) {
-        (true, PrefixSharing::NdProxy) => "by delegation, else the visited link's shared",
+        (true, PrefixSharing::NdProxy) => "by delegation, else ND proxy of the visited link",
         (true, PrefixSharing::Never) => "by delegation only",
-        (false, _) => "the visited link's shared",
+        (false, _) => "by ND proxy of the visited link",
     };
     let preferred = match config.prefer {
-        PrefixPreference::Home => "the mobile network's",
+        PrefixPreference::Home => "the mobile network prefix",
         PrefixPreference::CareOf => "the care-of prefixes",
         PrefixPreference::Either => "either",
     };
     let left_out: Vec<&str> =
         uplinks.iter().filter(|uplink| !uplink.care_of_prefix).map(|uplink| uplink.interface.as_str()).collect();
-    let but = if left_out.is_empty() { String::new() } else { format!(", none of {}", left_out.join(", ")) };
+    let but = if left_out.is_empty() { String::new() } else { format!(", none from {}", left_out.join(", ")) };
     format!("{how}; nodes prefer {preferred}{but}")
 }
 

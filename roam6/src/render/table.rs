@@ -1,4 +1,4 @@
-//! Aligned columns, colour only where somebody sees it.
+//! Aligned columns, coloured only on a terminal.
 
 use std::fmt::Write;
 

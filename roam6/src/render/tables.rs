@@ -69,18 +69,18 @@ pub(crate) fn tunnels(state: &NodeState) -> Table {
     )
 }
 
-/// What a firewall does to them, in a line of its own; nothing if there is none.
+/// A line about the firewall on the path of the tunnels' packets; empty without one.
 pub(crate) fn firewall(state: &NodeState) -> String {
     let Some(firewall) = &state.firewall else { return String::new() };
     let chains = firewall.chains.join(", ");
     match (firewall.obeyed, chains.is_empty()) {
-        (true, true) => "firewall: gone a moment ago; packets still take the kernel's path\n".to_owned(),
+        (true, true) => "firewall: removed less than 10 s ago; packets still take the kernel's path\n".to_owned(),
         (true, false) => format!("firewall: {chains}; packets take the kernel's path through it\n"),
         (false, _) => format!("firewall: {chains}; not applied to packets on the fast path (firewall = \"bypass\")\n"),
     }
 }
 
-/// Says below the table what does not work, and since when.
+/// Adds a fault and its age below the table.
 fn add_error_note(table: &mut Table, name: &str, error: &Option<String>, since: Option<Duration>) {
     if let Some(error) = error {
         let since = since.map(|since| format!(" (for {})", format_duration(since))).unwrap_or_default();
@@ -227,7 +227,7 @@ pub(crate) fn timers(state: &NodeState) -> Table {
     Table::of(timers, &[("IN", |row| format_duration(row.remaining)), ("TIMER", |row| row.name.clone())])
 }
 
-/// How often each thing happened, signalling first.
+/// All counters, those of signalling first.
 pub(crate) fn counters(state: &NodeState) -> Table {
     let mut table = Table::new(&["COUNTER", "COUNT"]);
     for (name, count) in VecMap::from(state.view.counters.clone()) {

@@ -1,5 +1,5 @@
 //! Networks to visit that delegate prefixes or do not, by other people's servers and advertisers.
-#![allow(clippy::indexing_slicing, reason = "a test fails where it stands")]
+#![allow(clippy::indexing_slicing, reason = "a test fails at the assertion")]
 
 use super::capture::{Capture, Dissected};
 use super::{Running, Testbed, wait_for};

@@ -8,7 +8,7 @@ use std::net::Ipv6Addr;
 /// The subcommands of `roam6 geo`.
 #[derive(Subcommand)]
 pub(crate) enum GeoCommand {
-    /// Show the neighbours: stations heard directly
+    /// Show the neighbours: stations whose frames are received directly
     #[command(after_help = "Example: roam6 geo neighbours --json | jq '.[].distance'")]
     Neighbours {
         /// Print JSON

@@ -116,7 +116,7 @@ impl IdentityRequest {
             eprintln!("{}: resuming an interrupted search", path.display());
             return Ok(former);
         }
-        Err(format!("{}: progress of a different search; remove it to start anew", note.display()))
+        Err(format!("{}: progress of a different search; remove it to restart", note.display()))
     }
 
     /// Whether saved progress belongs to this search.

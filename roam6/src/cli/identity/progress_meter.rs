@@ -60,12 +60,12 @@ fn line(title: &str, tried: u64, expected: u64, rate: f64) -> String {
     let seconds = expected as f64 / rate;
     let (unit, word) = if expected < THOUSANDS_BELOW { (1e3, "thousand") } else { (1e6, "million") };
     let (tried, expected, speed) = (tried as f64 / unit, expected as f64 / unit, rate / unit);
-    let said = format!("{title} {bar} {tried:.0} of about {expected:.0} {word}");
+    let text = format!("{title} {bar} {tried:.0} of about {expected:.0} {word}");
     // No candidate was tried since the last update, on a busy machine.
     if rate < 1.0 {
-        return said;
+        return text;
     }
-    format!("{said}, {speed:.1} {word}/s, a whole search about {}", format_seconds(seconds))
+    format!("{text}, {speed:.1} {word}/s, a whole search about {}", format_seconds(seconds))
 }
 
 /// Formats seconds with a suitable unit.

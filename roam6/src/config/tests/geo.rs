@@ -57,7 +57,7 @@ fn check_micros_key(key: &str, (written, span): (&str, Duration), too_long: &str
     let read_span = |text: &str| read(text).map(|config| of(&config.geo.unwrap()));
     assert_eq!(read_span(STATION), Ok(span));
     let without = STATION.replace(&format!("{key} = \"{written}\"\n"), "");
-    assert_eq!(read_span(&without), Ok(Duration::ZERO), "nothing unless told otherwise");
+    assert_eq!(read_span(&without), Ok(Duration::ZERO), "the default is zero");
     let told = problems(STATION, written, too_long);
     assert!(told[0].contains(key), "{told:?}");
 }

@@ -78,7 +78,7 @@ fn invalid_home_agent_settings_are_refused() {
         (
             "auth = \"none\"",
             "ipsec = { integrity = \"hmac-sha1-96\", to_home_agent = { spi = 500, key = \"00\" }, to_mobile = { spi = 5, key = \"\" } }",
-            "r.toml:7:74: a key of 1 octets; hmac-sha1-96 takes 20; make a pair with: roam6 keygen --ipsec",
+            "r.toml:7:74: a key of 1 octets; hmac-sha1-96 requires 20; make a pair with: roam6 keygen --ipsec",
         ),
         (
             "auth = \"none\"",
@@ -127,5 +127,5 @@ fn invalid_ipv4_mobile_network_prefixes_are_refused() {
     let found = problems(&row, "[[home", pool);
     assert!(found[0].contains("prefix 10.77.1.0/24 overlaps the pool 10.0.0.0/8"), "{found:?}");
     let found = problems(&row, "[[home", "[home_agent.ipv4]\naddress = \"10.77.1.9\"\n[[home");
-    assert!(found[0].contains("prefix 10.77.1.0/24 holds the home agent's address 10.77.1.9"), "{found:?}");
+    assert!(found[0].contains("prefix 10.77.1.0/24 contains the home agent's address 10.77.1.9"), "{found:?}");
 }

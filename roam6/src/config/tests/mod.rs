@@ -177,7 +177,7 @@ fn invalid_mobile_router_settings_are_refused() {
         (
             uplink,
             &direct("delegation = false\nshare = \"never\"\n"),
-            "r.toml:11:1: no way to come by a care-of prefix; set delegation = true or share = \"proxy\", or remove the table",
+            "r.toml:11:1: no source of care-of prefixes; set delegation = true or share = \"proxy\", or remove the table",
         ),
         (uplink, &direct("length = 8\n"), "r.toml:12:10: length = 8 is out of bounds; write 20 to 64"),
         (
@@ -213,7 +213,7 @@ fn invalid_mobile_router_settings_are_refused() {
         (
             uplink,
             &format!("{}dns = [\"fe80::53\"]\n", ingress("2001:db8:100::/64")),
-            "r.toml:11:8: resolver fe80::53 cannot be reached from elsewhere; write a global unicast address",
+            "r.toml:11:8: resolver fe80::53 is not reachable by other hosts; write a global unicast address",
         ),
         (
             uplink,
@@ -305,11 +305,11 @@ fn invalid_shim6_settings_are_refused() {
         ("[shim.t", "send_timeout = \"50ms\"\n[shim.t", "send_timeout = 50ms is out of bounds; write 100ms to 18h12m"),
         ("[shim.t", "max_contexts = 0\n[shim.t", "max_contexts = 0 is out of bounds; write 1 to 1000000"),
         ("[shim.t", "return_after = \"1s\"\n[shim.t", "return_after = 1s is out of bounds; write 5s to 7d"),
-        ("[shim.t", "[shim.addresses]\nproof = \"both\"\n[shim.t", "addresses of a key, and no key; make a key with"),
+        ("[shim.t", "[shim.addresses]\nproof = \"both\"\n[shim.t", "no identity has a key for CGAs; make a key with"),
         (
             "[shim.t",
             "[shim.addresses]\nproof = \"hba\"\nsec = 2\n[shim.t",
-            "sec = 2 takes too long beside everything else",
+            "sec = 2 takes too long while the daemon runs",
         ),
         (
             "[shim.t",
@@ -364,7 +364,7 @@ fn xdp_needs_the_bpf_data_plane() {
     assert_eq!(read_with("accel = \"xdp\"\n").unwrap().accel, Accel::Xdp);
     assert_eq!(read_with("").unwrap().accel, Accel::Tc);
     let refused = read_with("data_plane = \"ip6tnl\"\naccel = \"xdp\"\n").unwrap_err();
-    assert!(refused[0].contains("takes no packets at the driver"), "{refused:?}");
+    assert!(refused[0].contains("has no XDP programs"), "{refused:?}");
 }
 
 #[test]
@@ -391,7 +391,7 @@ fn a_world_readable_key_file_is_refused() {
     std::fs::set_permissions(&key, std::fs::Permissions::from_mode(0o644)).unwrap();
     let open = load(&config).unwrap_err();
     assert!(
-        open[0].line().ends_with(&format!("everybody may read it; run: chmod o-rwx {}", key.display())),
+        open[0].line().ends_with(&format!("readable by all users; run: chmod o-rwx {}", key.display())),
         "{open:?}"
     );
     std::fs::set_permissions(&key, std::fs::Permissions::from_mode(0o640)).unwrap();
