@@ -91,7 +91,7 @@ fn padded(input: &[u8]) -> Vec<[u32; 16]> {
     words.as_chunks::<16>().0.to_vec()
 }
 
-/// One block of SHA-1, by the crate everybody uses.
+/// One block of SHA-1, by the crate `sha1`.
 fn compress(state: &mut [u32; 5], block: &[u32; 16]) {
     let mut bytes = [0; BLOCK];
     for (octets, word) in bytes.as_chunks_mut::<4>().0.iter_mut().zip(block) {

@@ -1,4 +1,4 @@
-//! The error type of this crate: what was attempted, and why it failed in the kernel's own words.
+//! The error type of this crate: the operation, and the kernel's error message.
 
 use core::fmt;
 use std::io;
@@ -25,7 +25,7 @@ impl fmt::Display for Error {
 
 impl core::error::Error for Error {}
 
-/// Adds to an error what was attempted.
+/// Adds the operation to an error.
 pub(crate) trait Context<T> {
     /// The error, as one of `what`.
     fn context(self, what: impl fmt::Display) -> Result<T, Error>;

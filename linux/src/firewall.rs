@@ -173,7 +173,7 @@ mod tests {
         assert_eq!(at(2, NONE), IPV6);
         assert_eq!(at(8, NONE), IPV6);
         assert_eq!(at(9, IPV6), IPV6);
-        assert_eq!(at(11, NONE), IPV6, "counted anew");
+        assert_eq!(at(11, NONE), IPV6, "counted again");
         assert_eq!(at(20, IPV4), Hooks { ipv6: true, ipv4: true });
         assert_eq!(at(21, IPV4), IPV4);
     }

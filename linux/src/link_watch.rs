@@ -11,7 +11,7 @@ use roam6_proto::{LinkId, Time};
 
 /// Shortest time between two polls.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
-/// Polling goes on for this long after a change, in which the announcement of the next one may be late.
+/// Polling continues for this long after a change, because the kernel may announce the next one late.
 const POLL_DURATION: Duration = Duration::from_millis(1100);
 
 /// When to poll next, and the netlink socket to poll with.
@@ -44,7 +44,7 @@ impl LinkWatch {
         due
     }
 
-    /// Notes a change of a link, after which polling goes on for a while.
+    /// Notes a change of a link, after which polling continues for a while.
     pub(crate) fn note_change(&mut self, now: Time) {
         self.poll_until = now + POLL_DURATION;
     }

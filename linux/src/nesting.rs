@@ -40,7 +40,7 @@ mod tests {
         let mut watch = NestingWatch::default();
         let mut look = |seconds, counter| watch.look(Time::ZERO + Duration::from_secs(seconds), || counter).is_some();
         assert!(!look(1, None), "no counters yet");
-        assert!(!look(20, Some(7)), "of an earlier life");
+        assert!(!look(20, Some(7)), "of an earlier run");
         assert!(!look(25, Some(8)), "not read yet");
         assert!(look(31, Some(8)));
         assert!(!look(50, Some(9)), "once");

@@ -63,7 +63,7 @@ fn raw_socket_of(family: libc::c_int, protocol: libc::c_int) -> io::Result<Owned
     let kind = libc::SOCK_RAW | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
     // SAFETY: takes no pointers.
     let fd = check(unsafe { libc::socket(family, kind, protocol) })?;
-    // SAFETY: the descriptor is new and nobody else's.
+    // SAFETY: the descriptor is new and has no other owner.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 

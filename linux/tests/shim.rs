@@ -1,7 +1,7 @@
 //! Shim6 contexts between two hosts with two providers each, switched by the test: data arrives complete by either
 //! path, and only packets whose locators are not the ULIDs have a payload extension header.
 #![cfg(feature = "bpf")]
-#![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, reason = "a test fails where it stands")]
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, reason = "a test fails at the assertion")]
 
 #[path = "tunnel/netns_host.rs"]
 #[allow(dead_code, unreachable_pub, reason = "shared with the tests of tunnels")]

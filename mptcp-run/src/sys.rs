@@ -10,7 +10,7 @@ pub(crate) use libc::sock_filter as FilterStep;
 
 /// Takes ownership of a descriptor that the kernel has just passed, as in a control message.
 pub(crate) fn own(descriptor: RawFd) -> OwnedFd {
-    // SAFETY: the descriptor is new and nobody else's: the caller has it from the kernel and keeps no copy.
+    // SAFETY: the descriptor is new and has no other owner: the caller has it from the kernel and keeps no copy.
     unsafe { OwnedFd::from_raw_fd(descriptor) }
 }
 
@@ -18,7 +18,7 @@ pub(crate) fn own(descriptor: RawFd) -> OwnedFd {
 pub(crate) fn mptcp_socket(family: libc::c_int, kind: libc::c_int) -> io::Result<OwnedFd> {
     // SAFETY: takes no pointers.
     let fd = check(unsafe { libc::socket(family, kind | libc::SOCK_CLOEXEC, libc::IPPROTO_MPTCP) })?;
-    // SAFETY: the descriptor is new and nobody else's.
+    // SAFETY: the descriptor is new and has no other owner.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
@@ -32,7 +32,7 @@ pub(crate) fn install_filter(program: &[FilterStep]) -> io::Result<OwnedFd> {
     // SAFETY: `filter` points at `program`, which the kernel copies and does not write to.
     let fd = unsafe { libc::syscall(libc::SYS_seccomp, SET_FILTER, NEW_LISTENER, std::ptr::from_ref(&filter)) };
     let fd = check(libc::c_int::try_from(fd).unwrap_or(-1))?;
-    // SAFETY: the descriptor is new and nobody else's.
+    // SAFETY: the descriptor is new and has no other owner.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 

@@ -90,7 +90,7 @@ impl InstalledItems {
         before.chain(proxies).chain(routes.chain(into_tunnels).map(Item::Route)).chain(after)
     }
 
-    /// The items on one interface that come before tunnels: what the kernel removes when the interface goes down.
+    /// The items on one interface that come before tunnels: those that the kernel removes when the interface goes down.
     pub(super) fn on(&self, link: LinkId) -> impl Iterator<Item = Key> {
         let few = self.others.keys().filter(move |key| match key {
             Key::Address(on, _) | Key::Anycast(on, _) | Key::Neighbour(on, _) => *on == link,

@@ -30,7 +30,7 @@ impl Executor {
         }
     }
 
-    /// Notes that an interface has lost everything of one address family.
+    /// Notes that an interface has lost all items of one address family.
     pub(crate) fn note_family_removed(&mut self, link: LinkId, ipv4: bool) {
         self.missing.extend(self.installed.of_family_on(link, ipv4));
     }
@@ -46,7 +46,7 @@ impl Executor {
         !self.missing.is_empty()
     }
 
-    /// Installs again what others removed; what is refused stays missing. Returns the number of items installed.
+    /// Reinstalls items that others removed; refused ones stay missing. Returns the number of items installed.
     pub(crate) fn repair(&mut self) -> usize {
         let repaired = self.reinstall_missing();
         if repaired > 0 {
@@ -57,7 +57,7 @@ impl Executor {
 
     fn reinstall_missing(&mut self) -> usize {
         self.flush();
-        // IPv6 on an interface may have been enabled anew, with default sysctls.
+        // IPv6 on an interface may have been re-enabled, with default sysctls.
         self.sysctls.repair();
         // In order of installation: an anycast address needs its prefix, a route its gateway's.
         let missing = std::mem::take(&mut self.missing);
@@ -161,7 +161,7 @@ impl Executor {
         self.mptcp.end_adoption();
     }
 
-    /// Removes everything, in reverse order. Continues after an error and returns the first.
+    /// Removes all items, in reverse order. Continues after an error and returns the first.
     ///
     /// # Errors
     /// The first of the kernel's.

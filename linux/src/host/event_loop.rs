@@ -100,7 +100,7 @@ impl Host {
         Ok(std::mem::take(&mut self.queue))
     }
 
-    /// The number of events, without sleeping if something is `pending` anyway. A signal ends the wait.
+    /// The number of events, without sleeping if input is `pending`. A signal ends the wait.
     pub(super) fn await_events(&self, events: &mut [EpollEvent], pending: bool) -> Result<usize, Error> {
         loop {
             let awake = !pending && self.now() < self.busy_poll_until;

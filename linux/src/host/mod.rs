@@ -83,7 +83,7 @@ pub struct Host {
 }
 
 impl Host {
-    /// Opens everything. Nothing on the host changes yet, except that with packet sockets the kernel's ICMP errors for
+    /// Opens all sockets. Nothing on the host changes yet, except that with packet sockets the kernel's ICMP errors for
     /// mobility messages are suppressed. The first [`Host::wait`] returns the wall clock, and the present interfaces
     /// and addresses.
     ///
@@ -94,7 +94,7 @@ impl Host {
         Host::with_tunnels(options, tunnels)
     }
 
-    /// [`Host::new`] with another tunnel back end, whatever the options say.
+    /// [`Host::new`] with another tunnel back end than that of the options.
     ///
     /// # Errors
     /// As of [`Host::new`].
@@ -200,7 +200,7 @@ impl Host {
         self.executor.remove_stale()
     }
 
-    /// Removes everything of roam6, in reverse order, except the journal. Continues after an error and returns the
+    /// Removes all items of roam6, in reverse order, except the journal. Continues after an error and returns the
     /// first.
     ///
     /// # Errors
@@ -251,7 +251,7 @@ impl Host {
 }
 
 /// Locks the network namespace: a second daemon would take the routes of the first for stale ones. The kernel releases
-/// the name when its holder ends, for whatever reason.
+/// the name when its holder ends.
 fn lock_instance() -> Result<UnixDatagram, Error> {
     let address = SocketAddr::from_abstract_name("roam6");
     address

@@ -16,7 +16,7 @@ impl Host {
                     self.queue_input(Input::Packet(packet));
                 }
                 Ok(Some(_)) => {}
-                // The interface went down, which is announced elsewhere.
+                // The interface went down, which rtnetlink announces.
                 Ok(None) | Err(_) => return,
             }
         }

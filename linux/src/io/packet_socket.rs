@@ -87,7 +87,7 @@ impl PacketSocket {
     /// Receives one packet, if there is one.
     ///
     /// # Errors
-    /// The kernel's, as when an interface goes down.
+    /// An error of the kernel, as when an interface goes down.
     pub(crate) fn receive(&mut self) -> io::Result<Option<Packet>> {
         let envelope = match sys::receive_packet(&self.socket, &mut self.buffer) {
             Ok(envelope) => envelope,

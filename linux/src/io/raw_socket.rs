@@ -119,7 +119,7 @@ fn icmp_filter() -> Vec<FilterStep> {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails where it stands")]
+#[allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails at the assertion")]
 mod tests {
     use super::*;
     use crate::io::raw_sender::RawSender;

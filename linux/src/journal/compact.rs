@@ -61,7 +61,7 @@ impl Journal {
     /// then.
     pub(super) fn rearrange(&mut self) -> io::Result<()> {
         let garbage = self.find_garbage()?;
-        // A removal must be on the disk until the removed lines are gone.
+        // A removal must be on the disk as long as the removed lines are.
         for places in [garbage.stale, garbage.removals] {
             for place in places {
                 overwrite(&self.file, &blank(place.length as usize), place.at)?;

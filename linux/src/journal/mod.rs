@@ -144,7 +144,7 @@ impl Journal {
         if !is_full(&error) || garbage == 0 {
             return Err(error).context(self.describe());
         }
-        // A compaction omits what was removed.
+        // A compaction omits removed records.
         self.compact().context(self.describe())?;
         self.unwritten_removals.clear();
         let rest: Vec<Entry> =

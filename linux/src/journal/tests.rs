@@ -112,7 +112,7 @@ fn journal_recalls_the_last_record_of_each_key() {
     journal.put(&record(4, 1)).unwrap();
     drop(journal);
     let (journal, recalled) = open(directory.path());
-    assert_eq!(recalled.records, [record(1, 2), record(2, 1)], "what was not synced was never promised");
+    assert_eq!(recalled.records, [record(1, 2), record(2, 1)], "an unsynced record was never acknowledged");
     assert_eq!(journal.len(), 2);
 }
 
@@ -228,7 +228,7 @@ fn record_removal_survives_a_full_disk() {
     let (mut journal, _) = open(&disk.directory);
     refresh(&mut journal, 100, 0..1);
     disk.fill();
-    // Removals fill what is left of the last page, and then need room.
+    // Removals fill the rest of the last page, and then need another.
     for host in 0..100 {
         journal.drop(&key_of(&record(host, 0))).unwrap();
         journal.sync().unwrap();
@@ -251,7 +251,7 @@ fn full_disk_refuses_a_record_and_keeps_the_journal() {
         }
     };
     assert!(refused.contains(&disk.directory.display().to_string()) && refused.contains("No space left"), "{refused}");
-    // A removal that could not be written is not forgotten.
+    // A removal that could not be written stays pending.
     fs::remove_file(disk.directory.join("filler")).unwrap();
     refresh(&mut journal, 10, 2..3);
     drop(journal);

@@ -159,7 +159,7 @@ impl Netlink {
     /// The announcements since the last call.
     ///
     /// # Errors
-    /// `ENOBUFS` if the receive buffer overran: everything must be read again.
+    /// `ENOBUFS` if the receive buffer overran: all tables must be read again.
     pub(crate) fn receive_announcements(&mut self) -> Result<Vec<RtnlMessage>, Errno> {
         match self.receive() {
             Ok(()) => Ok(messages(&self.buffer).iter().filter_map(decode).collect()),
@@ -312,7 +312,7 @@ pub(crate) fn error_of(message: &NetlinkBuffer<&[u8]>) -> Option<(Errno, String)
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, reason = "a test fails where it stands")]
+#[allow(clippy::unwrap_used, reason = "a test fails at the assertion")]
 mod tests {
     use super::*;
     use crate::netlink::link::{self, LinkChange};

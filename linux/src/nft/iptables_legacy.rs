@@ -128,7 +128,7 @@ fn verdict(entries: &[u8], target: usize) -> Option<i32> {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails where it stands")]
+#[allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails at the assertion")]
 mod tests {
     use super::*;
     use nix::sched::{CloneFlags, unshare};

@@ -93,7 +93,7 @@ fn forwarding_hooks(family: i32, hook: i32) -> Option<(&'static str, Hooks)> {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, reason = "a test fails where it stands")]
+#[allow(clippy::unwrap_used, reason = "a test fails at the assertion")]
 mod tests {
     use super::super::attribute::{nested, number, text};
     use super::*;

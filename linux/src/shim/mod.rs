@@ -6,11 +6,11 @@ mod error_message;
 mod programs;
 mod segmentation_path;
 #[cfg(test)]
-#[allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails where it stands")]
+#[allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails at the assertion")]
 mod tests;
 mod transport;
 #[cfg(test)]
-#[allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, reason = "a test fails where it stands")]
+#[allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, reason = "a test fails at the assertion")]
 mod tun_tests;
 
 pub(crate) use error_message::HEADER;

@@ -170,7 +170,7 @@ impl BackoffReset {
         Step::Notify
     }
 
-    /// Whether its timer is as long as at its last notification. One that has backed off once may have done so anew.
+    /// Whether its timer is as long as at its last notification. One that has backed off once may have done so again.
     fn is_still_backed_off(&self, one: &BackedOffConnection) -> bool {
         self.former.get(&(one.pair, one.ports)).is_some_and(|backoff| *backoff > 1 && one.backoff >= *backoff)
     }
@@ -209,7 +209,7 @@ fn load() -> Result<Ebpf, Error> {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, reason = "a test fails where it stands")]
+#[allow(clippy::unwrap_used, reason = "a test fails at the assertion")]
 mod tests {
     use super::*;
 
@@ -225,7 +225,7 @@ mod tests {
             [8, 7, 6, 5].map(|backoff| telling.step(&stalled(backoff))),
             [Step::Notify, Step::Notify, Step::Notify, Step::End]
         );
-        assert_eq!(BackoffReset::default().step(&[]), Step::End, "nobody waits");
+        assert_eq!(BackoffReset::default().step(&[]), Step::End, "no connection waits");
     }
 
     #[test]

@@ -10,7 +10,7 @@ const FIRST_RELEASE: Duration = Duration::from_secs(5);
 /// Text that a handover or a control request has used since is released with the next interval.
 const RELEASE_INTERVAL: Duration = Duration::from_secs(600);
 
-/// When program text is released next. The kernel maps what is used again: a hundred page faults of a microsecond each.
+/// When program text is released next. The kernel maps pages in use again: a hundred page faults of a microsecond each.
 #[derive(Debug, Clone, Copy)]
 pub struct ProgramText {
     due: Time,

@@ -9,7 +9,7 @@ pub mod none;
 #[cfg(feature = "bpf")]
 mod reassembly;
 #[cfg(all(test, feature = "bpf"))]
-#[allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails where it stands")]
+#[allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails at the assertion")]
 mod tests;
 #[cfg(feature = "bpf")]
 mod udp_encap;

@@ -1,7 +1,7 @@
 //! Fragmentation and reassembly of outer packets, which the BPF programs leave to the daemon. On output, packets that
 //! are longer than the path MTU and may not be rejected are read from the tunnel device, and sent in fragments (RFC
 //! 2473 §7.2). On input, packets that the kernel has reassembled are written to the device, whose program decapsulates
-//! them like any other. Packets over IPv4 take the same two ways, by the sockets of [`UdpEncap`]. Large IPv4 buffers
+//! them like any other. Packets over IPv4 take the same two paths, by the sockets of [`UdpEncap`]. Large IPv4 buffers
 //! that cannot be encapsulated are read as single packets and written back.
 
 use crate::error::{Context, Error};
@@ -28,7 +28,7 @@ const LONGEST: usize = 1 << 16;
 /// Packets handled from one descriptor before the next.
 const BATCH: usize = 64;
 
-/// The thread, which runs as long as this value lives.
+/// The thread, which runs until this value is dropped.
 pub(super) struct Reassembly {
     end: Option<UnixStream>,
     thread: Option<JoinHandle<()>>,

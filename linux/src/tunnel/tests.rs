@@ -106,7 +106,7 @@ impl TestHost {
     }
 
     /// The same, with the increments of counters. The kernel itself sometimes sends multicast listener reports on the
-    /// tunnel device, which are counted too: then it is run once more.
+    /// tunnel device, which are counted too: then it is run again.
     fn run_counted(&mut self, fixture: &Fixture) -> (CounterChanges, (u32, Vec<u8>)) {
         let mut once = || {
             let before = self.tunnels.counters();

@@ -1,6 +1,6 @@
 //! BPF tunnels between hosts in network namespaces: real packets, real kernel (RFC 2473, RFC 3963 §6.5 and §9).
 #![cfg(feature = "bpf")]
-#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails where it stands")]
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails at the assertion")]
 #![allow(clippy::disallowed_methods, reason = "real packets take real time")]
 #![allow(unreachable_pub, reason = "nobody uses a test")]
 

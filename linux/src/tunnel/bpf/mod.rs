@@ -110,7 +110,7 @@ struct Attached {
 }
 
 impl Bpf {
-    /// Takes over what an earlier daemon left, or begins anew.
+    /// Adopts the pinned objects of an earlier daemon, or creates new ones.
     ///
     /// # Errors
     /// The kernel's, if it refuses the programs, the maps or the device.

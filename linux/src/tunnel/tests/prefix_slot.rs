@@ -107,7 +107,7 @@ fn torn_slot_read_falls_back_to_the_hash_table() {
     assert_eq!(care_of(&mut testbed, MNN), address(COA));
 }
 
-/// The checksum is no secret: whoever can choose a care-of address can produce the checksum of another.
+/// The checksum is not secret: an attacker who chooses a care-of address can produce the checksum of another.
 #[test]
 fn slot_of_another_prefix_is_not_used() {
     let mut testbed = testbed_or_skip!("slot_of_another_prefix_is_not_used");
