@@ -226,7 +226,7 @@ impl PathManager {
         found
     }
 
-    /// Whether a deprecated endpoint can go: another one exists, and all connections use it or had time to.
+    /// Whether a deprecated endpoint can be removed: another one exists, and all connections use it or had time to.
     fn is_replaced(&self, now: Time, address: Ipv6Addr, candidates: &VecMap<Ipv6Addr, Candidate>) -> bool {
         let preferred = |at: &Ipv6Addr| candidates.get(at).is_some_and(|candidate| !candidate.deprecated);
         let others = || self.installed.iter().filter(|(at, _)| **at != address && preferred(at));

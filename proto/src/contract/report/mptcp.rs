@@ -10,7 +10,7 @@ reports! {
         #[display("{link}: endpoint {address}, {}", endpoint_kind(*backup))]
         EndpointUp { link: LinkId, address: Ipv6Addr, backup: bool },
         /// An endpoint was removed, with its subflows.
-        #[display("{link}: endpoint {address} given up")]
+        #[display("{link}: endpoint {address} removed")]
         EndpointDown { link: LinkId, address: Ipv6Addr },
         /// A subflow was established; `first` of its connection.
         #[display(

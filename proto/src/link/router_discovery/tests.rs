@@ -176,7 +176,7 @@ fn managed_router_is_used_if_no_prefix_is_advertised() {
     bench.receive(10, "fe80::2", &advertisement("2001:db8:2::/64", Vec::new()));
     assert_eq!(bench.router(), Some(ip("fe80::2")));
     bench.receive(5000, "fe80::3", &managed);
-    assert_eq!(bench.router(), Some(ip("fe80::2")), "not given up for an address by DHCPv6");
+    assert_eq!(bench.router(), Some(ip("fe80::2")), "not replaced by an address from DHCPv6");
     bench.receive(5010, "fe80::2", &RouterAdvertisement::default());
     assert_eq!(bench.router(), Some(ip("fe80::3")), "the managed one that advertised last");
     bench.receive(5020, "fe80::4", &RouterAdvertisement { lifetime: 30, ..RouterAdvertisement::default() });

@@ -17,7 +17,7 @@ use roam6_wire::mobility::{
     BindingAcknowledgement, BindingIdentifier, ErrorStatus, Message, MobilityOption, Status, authenticated_part,
 };
 
-/// Consecutive rejections before an existing binding is given up.
+/// Consecutive rejections that end an existing binding.
 const MAX_REJECTIONS: u32 = 3;
 
 /// The action for a status.

@@ -140,7 +140,7 @@ fn prefix_has_one_owner() {
     let other = Update { sequence: 2, ..other }.with(network("2001:db8:e00::/56"));
     assert_eq!(status(&bench.send(&other)), 141);
     bench.send(&Update::unauthenticated(2, "2001:db8:1::2").lifetime(0));
-    assert_eq!(status(&bench.send(&Update { sequence: 3, ..other })), 0, "given up by the first");
+    assert_eq!(status(&bench.send(&Update { sequence: 3, ..other })), 0, "released by the first");
 }
 
 #[test]

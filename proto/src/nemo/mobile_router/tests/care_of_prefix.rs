@@ -1,4 +1,4 @@
-//! Prefixes of visited networks inside: obtained, advertised, routed, shared and given up.
+//! Care-of prefixes: obtained, advertised, routed, shared and withdrawn.
 
 mod nd_proxy;
 

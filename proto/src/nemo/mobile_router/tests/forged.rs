@@ -167,7 +167,7 @@ fn refresh_rejected_with_130_keeps_the_binding() {
     assert_eq!(update(&bench.wait(expired.unwrap_or_default() + 1_500)).home_agent, ip("2001:db8::2"));
 }
 
-/// A refusal that a home agent means is confirmed by two more updates before the binding is given up.
+/// An authentic rejection is confirmed by two more updates before the binding ends.
 #[test]
 fn rejection_is_believed_after_three_updates() {
     let (mut bench, _) = bound(two_home_agents());
