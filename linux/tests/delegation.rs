@@ -6,7 +6,6 @@ mod netns;
 
 use netns::{Namespace, host, link, run};
 use roam6_linux::{Host, HostEvent};
-use roam6_proto::link::nd_messages::link_local;
 use roam6_proto::link::prefix_delegation::{
     DhcpClient, DhcpClientConfig, DhcpEvent, DhcpFailure, DhcpInterface, IaType,
 };
@@ -68,7 +67,7 @@ impl Router {
         let uplink = link(&mut host, "here0");
         let mut entropy = Entropy::seed_from_u64(6276);
         let address = uplink.address.unwrap();
-        let interface = DhcpInterface { link: uplink.link, source: link_local(address) };
+        let interface = DhcpInterface { link: uplink.link, source: address.link_local() };
         let (duid, request) = (Duid::from_link_address(address), IaType::IaPd);
         let client =
             DhcpClientConfig { duid, iaid: Iaid(1), ia_type: request, prefix_length_hint: 56, excluded: Vec::new() };
