@@ -6,7 +6,7 @@ use crate::net::{Event, HostId, Observation, World};
 use core::time::Duration;
 use roam6_proto::Time;
 
-/// Largest transit time of a packet: what was sent later than that may still be on its way.
+/// Largest transit time of a packet: a packet sent later than that may still be in transit.
 pub const MAX_TRANSIT: Duration = Duration::from_millis(500);
 
 /// The faults of a world.
@@ -118,7 +118,7 @@ pub trait Converging: SeededWorld {
     /// to convergence.
     ///
     /// # Errors
-    /// The first invariant that does not hold, or what is missing at the limit.
+    /// The first invariant that does not hold, or the condition not reached at the limit.
     fn converge(&mut self, script: Script) -> Result<Duration, String> {
         let last_fault = self.play(script)?;
         let converged = self.reach_convergence(last_fault)?;
@@ -129,7 +129,7 @@ pub trait Converging: SeededWorld {
     /// Runs the world from its last fault until it has converged; returns the time.
     ///
     /// # Errors
-    /// The first invariant that does not hold, or what is missing at the limit.
+    /// The first invariant that does not hold, or the condition not reached at the limit.
     fn reach_convergence(&mut self, last_fault: Time) -> Result<Time, String> {
         let Convergence { limit, step, observed, .. } = Self::CONVERGENCE;
         let mut end = last_fault + observed;
@@ -147,7 +147,7 @@ pub trait Converging: SeededWorld {
     /// Runs a world that has converged for as long as it must stay so, without loss.
     ///
     /// # Errors
-    /// The first invariant that does not hold, or what is missing at the end.
+    /// The first invariant that does not hold, or the condition not reached at the end.
     fn hold_convergence(&mut self, converged: Time) -> Result<(), String> {
         let end = converged + Self::CONVERGENCE.calm;
         self.advance(end)?;

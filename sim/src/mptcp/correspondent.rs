@@ -47,7 +47,7 @@ impl Correspondent {
         match message.kind {
             MessageKind::Begin | MessageKind::Join if known => Some(MessageKind::Joined),
             MessageKind::Begin => {
-                // It begins anew: what was is no more.
+                // A new connection replaces the former subflows.
                 flows.clear();
                 flows.insert(from, PeerSubflow { id: message.id, first: true, received: now });
                 Some(MessageKind::Joined)

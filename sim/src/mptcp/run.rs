@@ -97,7 +97,7 @@ impl Network for MptcpWorld {
         let now = topology.world.now();
         for (_, item) in topology.world.host(topology.node).kernel.plan().iter() {
             let Item::MptcpEndpoint(endpoint) = item else { continue };
-            // What has just ended by itself is known as soon as the engine is asked again.
+            // An endpoint whose lifetime has just ended is removed at the engine's next deadline.
             if let Err(why) = self.judge(now, endpoint)
                 && self.judge(now - MAX_DELAY, endpoint).is_err()
             {
@@ -142,7 +142,7 @@ impl MptcpWorld {
             let straight = !paths.is_disjoint(&direct);
             match connection.acknowledged {
                 Some((at, by)) if at + SETTLED_SPAN >= now && direct.contains(&by) == straight => {}
-                other => return Err(format!("data to {peer} last went {other:?}")),
+                other => return Err(format!("data to {peer} last took {other:?}")),
             }
             full &= paths.len() >= LIMIT;
             used.extend(paths);

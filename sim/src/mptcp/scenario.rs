@@ -132,7 +132,7 @@ impl ScriptBuilder {
             self.path_changes.push((self.now, number, false));
             self.advertised.insert(prefix(number), if number == HOME { (0, STAY_SECONDS.1) } else { (0, 0) });
         }
-        // The router hears of it late at times.
+        // The router sometimes learns of it late.
         let late = if self.entropy.below(6) == 0 { SECOND } else { SECOND / 50 };
         self.now += self.entropy.below(late);
         self.advertise();

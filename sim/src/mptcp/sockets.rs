@@ -1,5 +1,5 @@
 //! The host's connections: the Multipath TCP of a kernel as far as it matters here. A subflow is tried once, when its
-//! endpoint is added; it ends with its endpoint, not with its address; the correspondent is told of a removal once.
+//! endpoint is added; it ends with its endpoint, not with its address; REMOVE_ADDR is sent once.
 
 use super::message::{Message, MessageKind};
 use core::time::Duration;
@@ -123,7 +123,7 @@ impl Sockets {
                 flow.state = SubflowState::Open;
                 let first = flow.first;
                 if !std::mem::replace(&mut connection.established, true) {
-                    // Endpoints there are already join it, now that it stands.
+                    // Existing endpoints join the connection once it is established.
                     for (address, (id, _)) in &self.endpoints {
                         connection.flows.entry(*address).or_insert_with(|| Subflow::new(*id, false, now));
                     }

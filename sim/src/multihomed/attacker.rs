@@ -34,7 +34,7 @@ impl Attacker {
     /// Overhears handshakes, and now and then injects a packet into a medium.
     pub fn step(&mut self, topology: &mut Topology, observations: &[Observation]) {
         for observation in observations {
-            // Handshakes only: whoever hears the tags of a context may do as he likes (RFC 5533 §16).
+            // Handshakes only: Shim6 does not protect against an attacker that captures context tags (RFC 5533 §16).
             if let Observation::Sent(_, packet) = observation
                 && Header::parse(packet).is_some_and(|header| header.next == shim6::PROTOCOL)
                 && packet.get(ip6::HEADER_LENGTH + 2).is_some_and(|kind| (kind::I1..=kind::R2).contains(kind))

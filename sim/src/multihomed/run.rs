@@ -176,7 +176,7 @@ impl MultihomedWorld {
                         };
                         if owner(path.peer) != owner(context.ulids.peer) {
                             let name = &self.scenario.topology.world.host(*host).name;
-                            return Err(format!("{name} sends what is for {} to {}", context.ulids.peer, path.peer));
+                            return Err(format!("{name} sends packets for {} to {}", context.ulids.peer, path.peer));
                         }
                     }
                     _ => {}

@@ -38,7 +38,7 @@ impl Attacker {
         }
     }
 
-    /// Overhears what was sent, and now and then injects a packet into a medium.
+    /// Captures sent packets, and now and then injects one into a medium.
     pub fn step(&mut self, topology: &mut Topology, observations: &[Observation]) {
         let mut tempting = false;
         for observation in observations {

@@ -347,7 +347,7 @@ impl NemoScenario {
                 last.push(Event::Attach(at_home.0, at_home.1, Some(self.topology.home)));
                 let there = rng.pick(&self.topology.visited);
                 last.extend(there.map(|there| Event::Attach(away.0, away.1, Some(there))));
-                // IPv4 stands in only where there is no IPv6, which there is at home.
+                // IPv4 is the fallback where there is no IPv6; at home there is IPv6.
                 let both = allowed && there.is_some_and(|there| self.topology.has_ipv6(there));
                 self.home.extend((!both).then_some(index));
                 continue;
@@ -437,7 +437,7 @@ fn home_agent(index: u16, rows: &[PrefixTableRow], rng: &mut Entropy) -> HomeAge
 }
 
 /// A lifetime of bindings: short ones expire within a world; those of the defaults and the examples outlive it, so that
-/// whatever is lost must be noticed by other means.
+/// a lost binding must be detected by other means.
 fn lifetime(rng: &mut Entropy, least: u64, most: u64) -> Duration {
     Duration::from_secs(match rng.below(4) {
         0 => 600,

@@ -36,7 +36,7 @@ pub struct Topology {
     pub home: MediumId,
     /// Visited networks.
     pub visited: Vec<MediumId>,
-    /// Media of the infrastructure, whose faults affect everybody.
+    /// Media of the infrastructure, whose faults affect all hosts.
     pub backbone: Vec<MediumId>,
     /// Home agents.
     pub agents: Vec<HomeAgentHost>,

@@ -321,7 +321,11 @@ mod tests {
         far.put(other.clone());
         assert_eq!(far.receive(Time::ZERO, &wrapped, LINK).packet, Some(packet(ulids())));
         far.put(ShimContext { allowed_sources: Vec::new(), ..other });
-        assert_eq!(far.receive(Time::ZERO, &wrapped, LINK).packet, None, "from elsewhere it goes up");
+        assert_eq!(
+            far.receive(Time::ZERO, &wrapped, LINK).packet,
+            None,
+            "a packet from another source is passed to the engine"
+        );
     }
 
     #[test]

@@ -94,7 +94,7 @@ impl World {
         }
     }
 
-    /// A virtual interface is gone, by the engine's wish or with its process.
+    /// Removes a virtual interface, because the engine dropped it or its process ended.
     pub(crate) fn virtual_removed(&mut self, host: HostId, name: &str) {
         let Some(link) = self.virtual_interface(host, name) else { return };
         let host_state = self.host_mut(host);

@@ -313,9 +313,9 @@ impl World {
             Event::SetAddress(id, link, address, false) => format!("{} {link} loses {address}", host(id)),
             Event::BlockPath(source, destination, true) => format!("nothing passes from {source} to {destination}"),
             Event::BlockPath(source, destination, false) => format!("all passes from {source} to {destination}"),
-            Event::ForgetMappings(id) => format!("{} forgets whom it translates", host(id)),
+            Event::ForgetMappings(id) => format!("{} loses its NAT mappings", host(id)),
             Event::RefuseItems(id, permille) => format!("{} refuses {permille} of 1000 items", host(id)),
-            Event::Deliver(id, input) => format!("{} told {input:?}", host(id)),
+            Event::Deliver(id, input) => format!("{} receives {input:?}", host(id)),
             Event::Inject(id, bytes) => format!("{} octets injected into {}", bytes.len(), medium(id)),
         }
     }

@@ -72,7 +72,8 @@ impl DeliveryInvariants {
         let received_key = received.as_ref().and_then(key);
         let mut forwarded = Vec::new();
         for frame in &step.sent {
-            let packet = Packet::parse(&frame.bytes).map_err(|error| format!("it sends what is none: {error}"))?;
+            let packet =
+                Packet::parse(&frame.bytes).map_err(|error| format!("it sends a malformed packet: {error}"))?;
             let Some(key) = key(&packet) else { continue };
             let left = detour(&frame.bytes).map(|_| packet.remaining_hop_limit);
             let handed = mib.in_area == AreaForwarding::Advanced && frame.destination != BROADCAST;
@@ -116,7 +117,7 @@ impl DeliveryInvariants {
         let answers = own.map(|packet| matches!(packet.extended, ExtendedHeader::LocationReply { .. }) && is_asked);
         match answers.collect::<Vec<_>>().as_slice() {
             [] | [true] => Ok(()),
-            other => Err(format!("says {} things of its own, uninvited perhaps", other.len())),
+            other => Err(format!("sends {} packets of its own without a request", other.len())),
         }
     }
 

@@ -264,7 +264,7 @@ impl VehicleWorld {
             graph.place(id).is_some_and(|place| self.is_in(area, place, 1.0) != self.is_in(area, place, -1.0))
         };
         let path = graph.greedy(by, goal, is_in).filter(|path| path.len() < MAX_HOPS)?;
-        // Who is in the area's middle has nobody nearer to it.
+        // No station is nearer than one in the centre of the area.
         if path.iter().chain([&by]).any(|id| unsure(*id)) {
             return None;
         }
@@ -277,7 +277,7 @@ impl VehicleWorld {
         let is_in = |id: StationId| graph.place(id).is_some_and(|place| self.is_in(area, place, -1.0));
         let inside = || graph.stations().filter(|id| is_in(*id));
         if self.scenario.mib.in_area != AreaForwarding::Simple {
-            // Who is farther away on the one side may keep still the only one who reaches somebody on the other (§F.3).
+            // A farther station on one side may suppress the only one that reaches a station on the other side (§F.3).
             let east = |id: StationId| graph.place(id).map_or(0.0, |place| place.east);
             let wide = graph.stations().filter(|id| graph.place(*id).is_some_and(|place| self.is_in(area, place, 1.0)));
             let sides: BTreeSet<bool> = wide.filter(|id| *id != entry).map(|id| east(id) > east(entry)).collect();
@@ -318,9 +318,9 @@ impl VehicleWorld {
                 let missing: Vec<u32> = all.difference(&received).map(|id| id.0).collect();
                 format!("did not reach {missing:?}")
             }
-            // A station does not hand up what it has sent itself.
+            // A station does not deliver its own packets.
             Receivers::AnyOf(any) if !any.is_empty() && !any.contains(by) && received.is_disjoint(any) => {
-                "reached nobody there".to_owned()
+                "reached no station of the area".to_owned()
             }
             _ => return Ok(()),
         };

@@ -99,7 +99,7 @@ impl VehicleScenario {
     pub fn new(seed: u64) -> VehicleScenario {
         let kind = VehicleKind::of_seed(seed);
         let mut builder = ScenarioBuilder { entropy: Entropy::seed_from_u64(seed ^ 0x8947), next: 1 };
-        // Where all stand still: who moves may come to be nearer than where a gap began, on a way it was passed before.
+        // Without movement only: a moving station can get nearer than the local minimum on a path that the packet has taken.
         let recovery = matches!(kind, VehicleKind::Row | VehicleKind::Plane) && (seed / 10).is_multiple_of(2);
         let mib = Mib { recovery, ..builder.mib(kind) };
         let mut world =
@@ -136,7 +136,7 @@ impl ScenarioBuilder {
             // It takes less to fill.
             (mib.unicast_buffer, mib.broadcast_buffer, mib.cbf_buffer) = (16 << 10, 16 << 10, 16 << 10);
         } else if !kind.has_shores() {
-            // On a plane whoever is first may keep still the only one who hears somebody (§F.3).
+            // On a plane the first forwarder may suppress the only station that reaches another (§F.3).
             mib.in_area = match self.entropy.below(4) {
                 0 | 1 if kind.is_line() => AreaForwarding::Contention,
                 2 if kind.is_line() => AreaForwarding::Advanced,

@@ -133,7 +133,7 @@ impl CareOfPrefixInvariants {
         port: (HostId, LinkId),
         (medium, source): (MediumId, Ipv6Addr),
     ) -> Result<(), String> {
-        // What others sent is theirs: a packet for an address just given up goes back where it came from.
+        // Only own sources count: a packet for an address released just now is routed back to its sender's network.
         let ours = |mobile: &MobileRouterHost| mobile.prefix.contains(source) || mobile.home_address.0 == source;
         let visited = (0..)
             .zip(&topology.visited)

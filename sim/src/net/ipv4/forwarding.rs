@@ -13,7 +13,7 @@ impl World {
         let Some((_, _, inner)) = packet::decapsulate(packet) else {
             return self.count_loss(port.0, "nothing carried");
         };
-        // Behind other headers it is of somebody inside a mobile network.
+        // A mobility message behind an outer header is for a nested mobile router.
         if Header::parse(inner).is_some_and(|header| header.next == MOBILITY) {
             return self.deliver_to_engine(port, sender, packet);
         }
