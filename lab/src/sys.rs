@@ -77,7 +77,7 @@ pub(crate) fn set_carrier(tap: &File, carrier: bool) -> io::Result<()> {
 
 /// An MPTCP stream socket over IPv6 (RFC 8684), in the calling thread's network namespace.
 pub(crate) fn mptcp_socket() -> io::Result<OwnedFd> {
-    // SAFETY: takes three integers; the descriptor it returns is nobody else's.
+    // SAFETY: takes three integers; the descriptor it returns has no other owner.
     unsafe {
         match libc::socket(libc::AF_INET6, libc::SOCK_STREAM | libc::SOCK_CLOEXEC, libc::IPPROTO_MPTCP) {
             -1 => Err(io::Error::last_os_error()),
@@ -110,7 +110,7 @@ pub(crate) fn set_offload(name: &str, offload: Offload, on: bool) -> io::Result<
 /// of one EtherType; with type 0 it receives nothing. It does not receive frames sent by the interface itself.
 pub(crate) fn open_packet_socket(interface: &str, ethertype: u16) -> io::Result<OwnedFd> {
     let (family, kind) = (libc::AF_PACKET, libc::SOCK_RAW | libc::SOCK_CLOEXEC);
-    // SAFETY: takes three integers; the descriptor it returns is nobody else's.
+    // SAFETY: takes three integers; the descriptor it returns has no other owner.
     let socket = match unsafe { libc::socket(family, kind, 0) } {
         -1 => return Err(io::Error::last_os_error()),
         descriptor => unsafe { OwnedFd::from_raw_fd(descriptor) },

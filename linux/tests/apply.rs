@@ -216,15 +216,15 @@ fn removed_items_are_installed_again() {
         }
         assert_eq!(sorted(&shown()), sorted(&stands), "{what}");
     };
-    await_all("what was removed");
+    await_all("removed items");
     run("ip link set here0 down; ip link set here0 up");
-    await_all("and what an interface that went down took along");
+    await_all("items removed with the carrier");
     run("sysctl -qw net.ipv6.conf.here0.disable_ipv6=1; sysctl -qw net.ipv6.conf.here0.disable_ipv6=0");
-    await_all("and what went when IPv6 was switched off, most of it without a word");
+    await_all("items removed with IPv6, most without an event");
     run("ip link set here0 mtu 1000; ip link set here0 mtu 1500");
-    await_all("and what IPv6 forgot with packets that are too small for it");
+    await_all("items removed with an MTU below 1280");
     run("nft flush ruleset");
-    await_all("and what went with a firewall that was set up anew");
+    await_all("rules removed with a new ruleset");
 
     // The kernel does not announce this one: only comparing finds it.
     run("ip -6 neigh del proxy 2001:db8:1::5 dev here0; ip neigh del proxy 10.79.0.5 dev here0");
@@ -248,8 +248,8 @@ fn sysctl_follows_its_interface_through_a_renaming() {
     listen(&mut host, Duration::from_millis(100));
     host.execute([Output::Drop(setting(link_of_now).key())], |report| panic!("{report:?}"));
     host.remove_stale().unwrap();
-    assert!(accepts("other0"), "it has its own value back under its new name");
-    assert!(accepts("here0"), "nobody has put anything on the one that has its name now");
+    assert!(accepts("other0"), "the renamed interface has its former value");
+    assert!(accepts("here0"), "the new interface of that name keeps its default");
 
     link_of_now = index();
     put(&mut host, &[setting(link_of_now)]);
@@ -259,17 +259,17 @@ fn sysctl_follows_its_interface_through_a_renaming() {
     run("ip link add here0 type veth peer name more0");
     listen(&mut host, Duration::from_millis(100));
     host.remove_stale().unwrap();
-    assert!(accepts("here0"), "nor on one that was made anew");
+    assert!(accepts("here0"), "a recreated interface keeps its default");
 
-    let heir = index();
-    put(&mut host, &[setting(heir)]);
+    let former = index();
+    put(&mut host, &[setting(former)]);
     run("ip link del here0 && ip link add here0 type veth peer name more0");
     let next = index();
     put(&mut host, &[setting(next)]);
-    host.execute([Output::Drop(setting(heir).key())], |report| panic!("{report:?}"));
-    assert!(!accepts("here0"), "one that has its name keeps what was put on it");
+    host.execute([Output::Drop(setting(former).key())], |report| panic!("{report:?}"));
+    assert!(!accepts("here0"), "the item of the new interface stays");
     host.clean().unwrap();
-    assert!(accepts("here0"), "until it is given back");
+    assert!(accepts("here0"), "until it is restored");
 }
 
 #[test]
@@ -290,7 +290,7 @@ fn restart_keeps_items_put_again_and_removes_the_rest() {
     second.remove_stale().unwrap();
     let shown_now = shown();
     assert!(shown_now.contains("900:") && !shown_now.contains("2001:db8:4::"), "{shown_now}");
-    assert!(shown_now.contains("all.forwarding = 0"), "the former value came back:\n{shown_now}");
+    assert!(shown_now.contains("all.forwarding = 0"), "the former value is restored:\n{shown_now}");
     second.clean().unwrap();
     assert_eq!(shown(), before);
 }
@@ -589,7 +589,7 @@ fn source_filter_rejects_foreign_sources_with_an_icmp_error() {
     put(&mut host, std::slice::from_ref(&guard));
     assert_eq!(codes(), [5, 0, 0, 5]);
     run("ip -6 neigh flush all");
-    assert_eq!(codes(), [5, 0, 0, 5], "also a neighbour who has to be found first");
+    assert_eq!(codes(), [5, 0, 0, 5], "also a neighbour that has to be resolved first");
     run("nft flush ruleset");
     host.remove_stale().unwrap();
     assert_eq!(codes(), [5, 0, 0, 5], "put again");

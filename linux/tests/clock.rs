@@ -24,7 +24,7 @@ fn each_step_of_the_wall_clock_is_reported() {
         let now: u64 = run("date +%s").trim().parse().unwrap();
         let clock =
             inputs.into_iter().find_map(|input| if let Input::Clock(clock) = input { Some(clock) } else { None });
-        let behind = now.abs_diff(clock.expect("the step is told").unix_micros / 1_000_000);
+        let behind = now.abs_diff(clock.expect("the step is announced").unix_micros / 1_000_000);
         assert!(behind < 60, "{behind} s");
     }
 }

@@ -309,7 +309,7 @@ fn netlink_announces_interfaces_addresses_and_neighbours() {
             assert!(two.near.now().since(began) < TIMEOUT, "no announcement");
         };
         println!(
-            "carrier {}: told {:?} after the command, which took {commanded:?}",
+            "carrier {}: announced {:?} after the command, which took {commanded:?}",
             event.up,
             two.near.now().since(began)
         );
@@ -369,7 +369,7 @@ fn tick_comes_at_its_time() {
 #[test]
 fn netlink_overrun_is_followed_by_a_resynchronisation() {
     let Some(mut two) = Two::new("netlink_overrun_is_followed_by_a_resynchronisation") else { return };
-    // A burst nobody listens to, and somewhere behind it the one thing that matters.
+    // A burst without a subscriber, followed by two events that the engines need.
     let burst: String = (1..=20_000)
         .map(|number| format!("neigh replace 2001:db8:1::{number:x} lladdr 02:00:00:00:00:01 dev here0\n"))
         .collect();

@@ -70,7 +70,7 @@ fn mptcp_endpoints_are_added_changed_in_place_and_removed() {
         "add_addr_accepted 3 subflows 8".to_owned(),
     ];
     assert_eq!(stands, expected);
-    assert_eq!(receive_buffer(), 1 << 20, "room for what comes past a hole");
+    assert_eq!(receive_buffer(), 1 << 20, "room for data behind a gap");
     put(&mut host, &items);
     host.remove_stale().unwrap();
     assert_eq!(shown(), stands, "putting again and settling change nothing");
@@ -100,7 +100,7 @@ fn mptcp_endpoints_are_adopted_after_a_restart_until_put_again() {
     put(&mut first, &[limits(8), endpoint(HOME, on, "subflow"), endpoint(CARE_OF, on, "subflow")]);
     drop(first);
 
-    // The kernel keeps an endpoint whose address is gone.
+    // The kernel keeps an endpoint whose address was removed.
     run(&format!("ip -6 addr del {CARE_OF}/64 dev here0"));
     assert_eq!(shown().len(), 3);
     let mut second = host(&directory, &["here0"], None);
@@ -120,7 +120,7 @@ fn mptcp_endpoints_are_adopted_after_a_restart_until_put_again() {
     while third.now() < until && shown() != before {
         third.wait(Some(until)).unwrap();
     }
-    assert_eq!(shown(), before, "nobody wanted it");
+    assert_eq!(shown(), before, "the former limits are restored");
     third.clean().unwrap();
 }
 

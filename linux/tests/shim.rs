@@ -108,7 +108,7 @@ impl Side {
                 return found;
             }
         }
-        panic!("the daemon is not told");
+        panic!("the daemon has no such input");
     }
 
     fn sample(&mut self, notify: bool) -> Activity {
@@ -198,7 +198,7 @@ impl Connection {
     /// A connection whose left socket has a mark.
     fn marked(testbed: &Testbed, mark: u32) -> Connection {
         let [left, right] = &testbed.sides;
-        // Linux 6.1 lets nobody listen where a connection of another listener still is.
+        // On Linux 6.1 no socket can listen on the port of a connection of another listener.
         let port = 5000 + u16::try_from(mark).unwrap();
         let listener = right.host.enter(|| TcpListener::bind((RIGHT[0], port)).unwrap());
         // Not bound to its address, as connections mostly are not.

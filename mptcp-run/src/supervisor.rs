@@ -46,7 +46,7 @@ impl Supervisor {
         self.listener
     }
 
-    /// Waits for one system call and answers it. A program that may open no MPTCP socket gets the one it asked for.
+    /// Waits for one system call and answers it. A program that may open no MPTCP socket gets the requested one.
     ///
     /// # Errors
     /// The kernel's, but for a call that has ended meanwhile.

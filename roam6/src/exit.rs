@@ -15,7 +15,7 @@ pub(crate) fn failure(why: &str) -> ExitCode {
     ExitCode::from(FAILED)
 }
 
-/// Prints what is wrong with arguments that clap cannot validate.
+/// Prints a problem with arguments that clap cannot validate.
 pub(crate) fn usage_error(why: &str) -> ExitCode {
     eprintln!("roam6: {why}");
     ExitCode::from(USAGE_ERROR)

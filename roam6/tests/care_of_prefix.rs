@@ -14,7 +14,7 @@ use testbed::host::{HOME, PEER, SETTINGS, addresses, await_address, listening_te
 use testbed::visited_network::{Attachment, BRIEF, FIRST, LOWER, POOR, SECOND};
 use testbed::{Running, Testbed, run, wait_for};
 
-/// The node speaks from an address of a network that was left: it is told so, and knows at once.
+/// The node sends from an address of a network that was left, and gets an ICMPv6 error at once.
 fn is_told(testbed: &Testbed, former: &str) {
     let words = ["ping", "-nqc5", "-i0.3", "-W5", "-I", former, PEER];
     let output = testbed.node.command(&words).output().unwrap();
@@ -47,13 +47,13 @@ fn each_visited_network_delegates_a_care_of_prefix() {
     testbed.await_binding("2001:db8:2:");
     wait_for("a way from home", || reaches(&testbed.node, HOME));
     assert_eq!(addresses(&testbed.node, HOME), [(HOME.to_owned(), false)], "the direct path is preferred");
-    // What the prefix has beyond the node's link leads nowhere.
+    // The rest of the prefix, beyond the node's link, is unreachable.
     let beyond = beyond(&former);
     let words = ["ping", "-nqc1", "-W20", "-I", PEER, &beyond];
     let told = String::from_utf8(testbed.agent.command(&words).output().unwrap().stdout).unwrap();
     assert!(told.contains("+1 errors"), "{told}");
 
-    // The node goes on speaking from the address whatever happens.
+    // The node continues to send from the address.
     let words = ["ping", "-nq", "-i", "0.02", "-I", &former, PEER];
     let talk = Running(testbed.node.command(&words).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap());
     let before = echoes(&testbed);
@@ -64,7 +64,7 @@ fn each_visited_network_delegates_a_care_of_prefix() {
     assert_eq!(first.count(&format!("icmpv6.type == 128 && ipv6.src == {former} && ipv6.nxt == 41")), 0);
     assert_eq!(first.count(&format!("icmpv6.type == 128 && ipv6.src == {HOME} && !(ipv6.nxt == 41)")), 0);
     let probes = format!("icmpv6.type == 128 && !(icmpv6.type == 1) && ipv6.dst == {beyond}");
-    assert_eq!(first.count(&probes), 1, "nothing goes in circles");
+    assert_eq!(first.count(&probes), 1, "no packet loops");
     check_delegation(&first);
 
     let visit = Attachment::begin(&testbed, &SECOND, "second");
@@ -73,7 +73,7 @@ fn each_visited_network_delegates_a_care_of_prefix() {
     wait_for("the former address deprecated", || {
         addresses(&testbed.node, &former).iter().all(|(_, preferred)| !preferred)
     });
-    assert_eq!(addresses(&testbed.node, &former), [(former.clone(), false)], "deprecated, not forgotten");
+    assert_eq!(addresses(&testbed.node, &former), [(former.clone(), false)], "deprecated, not removed");
     // The kernel answers a few times a second only (RFC 4443 §2.4 (f)).
     drop(talk);
     is_told(&testbed, &former);
@@ -92,18 +92,18 @@ fn each_visited_network_delegates_a_care_of_prefix() {
     assert!(inside.count(&told) > 0, "source address failed ingress/egress policy");
 }
 
-/// Echo requests that the peer has heard.
+/// Echo requests that the peer has received.
 fn echoes(testbed: &Testbed) -> u32 {
     testbed.agent.shell("nstat -az Icmp6InEchos | awk '/Echos/ { print $2 }'").trim().parse().unwrap()
 }
 
-/// An address of the same delegated prefix, on a link nobody has.
+/// An address of the same delegated prefix, on a link that does not exist.
 fn beyond(address: &str) -> String {
     let address: Ipv6Addr = address.parse().unwrap();
     Ipv6Addr::from_bits(address.to_bits() | 0x77 << 64).to_string()
 }
 
-/// The server was asked, it answered, and the kernel did not say that nobody listens.
+/// The server was solicited, it replied, and the kernel sent no Port Unreachable.
 fn check_delegation(uplink: &Dissected) {
     assert!(uplink.count("dhcpv6.msgtype == 1") > 0 && uplink.count("dhcpv6.msgtype == 7") > 0);
     assert!(uplink.count("dhcpv6.iaprefix.pref_addr") > 0);
@@ -137,7 +137,7 @@ fn without_dhcpv6_pd_the_visited_link_is_shared_by_nd_proxy() {
     inside.check();
     check_advertisements(&inside, "2001:db8:2:", "2001:db8:b2:");
     let shared = inside.fields("icmpv6.type == 134 && icmpv6.nd.ra.flag.p == 1", &["icmpv6.opt.prefix.flag.l"]);
-    assert!(shared.len() >= 2, "told that there is a proxy (RFC 4389 section 4.1.3.3)");
+    assert!(shared.len() >= 2, "the P flag announces a proxy (RFC 4389 section 4.1.3.3)");
     let told = format!("icmpv6.type == 1 && icmpv6.code == 5 && ipv6.dst == {former}");
     assert!(inside.count(&told) > 0, "source address failed ingress/egress policy");
 }

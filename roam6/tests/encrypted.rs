@@ -1,5 +1,5 @@
 //! A second mobile network whose packets travel in WireGuard, between the home address and the home agent, as
-//! docs/encryption.md describes it: nobody on the path reads them, and WireGuard does not notice a handover. Needs a kernel with it.
+//! docs/encryption.md describes it: they are unreadable on the path, and WireGuard does not notice a handover. Needs a kernel with it.
 
 #![allow(clippy::disallowed_methods, reason = "it waits for real processes")]
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test fails at the assertion")]

@@ -55,7 +55,7 @@ fn a_missing_prefix_table_row_is_reported_at_both_ends() {
 fn filtered_protocols_are_reported_by_number() {
     let Some(testbed) = Testbed::new("filtered_protocols_are_reported_by_number") else { return };
     testbed.enroll(&[]);
-    // On the way out: the home agent's sockets hear a packet before its own filter does.
+    // On output: the home agent's packet sockets receive a packet before its input filter.
     let wall = |rule: &str| {
         testbed.router.shell(&format!(
             "nft 'add table ip6 wall; add chain ip6 wall out {{ type filter hook output priority 0; }}; \

@@ -95,8 +95,8 @@ fn a_stateful_firewall_is_obeyed_in_every_nud_state() {
         assert!(answered_within(&testbed, false, 20) >= 4, "from inside, neighbour {state}: {}", testbed.logs());
         assert_eq!(answered(&testbed, true), 0, "unsolicited after a conversation, neighbour {state}");
     }
-    assert_eq!(log(&testbed).matches("firewall").count(), 1, "told once: {}", log(&testbed));
-    // Loaded anew in two steps, as `systemctl restart nftables` does, and as one transaction.
+    assert_eq!(log(&testbed).matches("firewall").count(), 1, "logged once: {}", log(&testbed));
+    // Reloaded in two steps, as `systemctl restart nftables` does, and as one transaction.
     for _ in 0..3 {
         load(&testbed, RULES);
         assert_eq!(answered(&testbed, true), 0, "after a reload");

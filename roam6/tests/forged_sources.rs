@@ -1,5 +1,5 @@
 //! Source addresses of the mobile network, and the home address, count only in packets from inside (RFC 3963 §9): what
-//! anybody on a visited link sends with them is neither tunnelled nor forwarded to a node inside.
+//! an attacker on a visited link sends with them is neither tunnelled nor forwarded to a node inside.
 
 #![allow(clippy::disallowed_methods, reason = "it waits for real processes")]
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test fails at the assertion")]

@@ -180,7 +180,7 @@ fn geo_ping_trace_and_area_commands_work() {
     assert!(row.show(0, "counters").contains("dropped_no_neighbour"));
 }
 
-/// The far station is in the area of the group, and at first nobody there listens.
+/// The far station is in the area of the group, and at first without a listener.
 fn only_multicast_listeners_receive_packets_for_an_area(row: &Row) {
     wait_for("a virtual link at each end", || row.link_local(0).is_some() && row.link_local(2).is_some());
     let group: Ipv6Addr = "ff18::7".parse().unwrap();
@@ -198,11 +198,11 @@ fn only_multicast_listeners_receive_packets_for_an_area(row: &Row) {
         let line = counters.lines().find(|line| line.starts_with("dropped_not_for_us ")).unwrap().to_owned();
         line.split_whitespace().nth(1).unwrap().parse::<u64>().unwrap()
     };
-    wait_for("what nobody wants", || !comes() && unwanted() > 0);
+    wait_for("a packet without a listener", || !comes() && unwanted() > 0);
     assert_eq!(row.ask(2, &["geo", "groups", "--json"]).matches("ff18::7").count(), 0);
     let gn0 = row.places[2].shell("ip -o link show dev gn0 | cut -d: -f1").trim().parse().unwrap();
     listener.join_multicast_v6(&group, gn0).unwrap();
-    wait_for("what somebody listens to", &mut comes);
+    wait_for("a packet with a listener", &mut comes);
     assert!(row.ask(2, &["geo", "groups"]).contains("ff18::7  gn0   that of the link"));
     listener.leave_multicast_v6(&group, gn0).unwrap();
     wait_for("the end of it", || !row.ask(2, &["geo", "groups"]).contains("ff18::7"));
@@ -269,7 +269,7 @@ fn tcp_through_a_forwarder_runs_at_the_packet_data_rate() {
     std::thread::spawn(move || while speaker.write_all(&[7; 10_000]).is_ok() {});
     let (mut stream, _) = listener.accept().unwrap();
     stream.set_read_timeout(Some(Duration::from_millis(200))).unwrap();
-    // What has room in the bucket comes at once; then 100 kB a second can.
+    // A full bucket passes at once; then 100 kB per second.
     let (began, mut buffer, mut octets) = (Instant::now(), vec![0; 65_536], 0);
     while began.elapsed() < Duration::from_secs(14) {
         let read = stream.read(&mut buffer).unwrap_or(0);

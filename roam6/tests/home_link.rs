@@ -104,6 +104,6 @@ fn a_return_home_updates_the_neighbour_caches() {
     testbed.router.shell("ip link set up0 up");
     // Without a packet from it, nor a solicitation.
     let told = || known(&neighbour, HOME).contains(&own);
-    wait_or_report("who has it", told, || format!("{}\n{}", known(&neighbour, HOME), testbed.logs()));
+    wait_or_report("the neighbour entry", told, || format!("{}\n{}", known(&neighbour, HOME), testbed.logs()));
     assert!(neighbour.ping(2, "56", &HOME.to_string()).contains(" received"));
 }

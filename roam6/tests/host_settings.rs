@@ -112,7 +112,7 @@ fn a_home_agent_enables_forwarding_and_keeps_the_default_route() {
     assert_eq!(hosting.setting("net.ipv6.conf.eth1.accept_ra"), "2");
     hosting.host.shell("ip link delete eth1");
 
-    // A life that was killed has changed them for the next one, which gives them back.
+    // A killed daemon leaves them changed; the next one restores them.
     drop(daemon);
     let daemon = hosting.start("\"2001:db8:100::/56\", \"10.77.1.0/24\"");
     assert_eq!(hosting.setting("net.ipv6.conf.eth0.accept_ra"), "2");

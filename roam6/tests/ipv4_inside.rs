@@ -138,5 +138,5 @@ fn the_home_agent_answers_arp_for_ipv4_home_addresses() {
     assert!(router.0.wait().unwrap().success());
     wait_or_report("the end", || testbed.agent.shell("ip neigh show proxy").is_empty(), || testbed.logs());
     neighbour.shell("ip neigh flush dev eth0");
-    assert!(neighbour.ping(5, "1000", "10.79.0.5").contains("Destination Host Unreachable"), "nobody answers");
+    assert!(neighbour.ping(5, "1000", "10.79.0.5").contains("Destination Host Unreachable"), "no ARP reply");
 }

@@ -172,7 +172,7 @@ fn config(number: u8) -> String {
     )
 }
 
-/// A connection from one node to the other whose every word comes back. It ends when this value does.
+/// A connection from one node to the other, which echoes all data. It ends when this value is dropped.
 struct Conversation {
     words: Arc<AtomicU64>,
     ends: Arc<AtomicBool>,

@@ -16,7 +16,7 @@ const HEEDS_SIGNALS: &str = "--default-signal=INT,HUP";
 /// Slow machines are no failure.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// A process that ends with the test, and with it what it has begun.
+/// A process that ends with the test, together with its children.
 struct Running(Child);
 
 impl Running {

@@ -37,7 +37,7 @@ fn a_transfer_survives_handovers_from_ipv6_to_a_nat_and_back() {
     let began = Instant::now();
     wait_for("another mapping", || nat_testbed.bound_to().is_some_and(|bound| bound != first));
     println!("bound to another mapping after {:?}", began.elapsed());
-    transfer.goes_on("after the NAT has forgotten all");
+    transfer.goes_on("after the NAT has lost all mappings");
 
     testbed.router.shell("ip link set up0 up");
     testbed.await_binding("2001:db8:2:");

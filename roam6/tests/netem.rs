@@ -13,7 +13,7 @@ use testbed::{Namespace, Testbed, wait_or_report};
 const FAR: &str = "delay 40ms 10ms loss 2% duplicate 2%";
 /// The least a round trip of it takes, milliseconds.
 const LEAST: f64 = 60.0;
-/// What a first registration has to come through: of five messages one is lost, of ten one comes twice.
+/// Impairments during the first registration: 20 % loss, 10 % duplication.
 const LOSSY: &str = "loss 20% duplicate 10%";
 
 /// Why links cannot be made worse here.
@@ -57,7 +57,7 @@ fn lives_through_it(test: &str, data_plane: &str) {
     wait_or_report("a way out", || echoes(&testbed).0 > 0, || testbed.logs());
     let (count, quickest) = echoes(&testbed);
     assert!(count >= 25, "{count} of 40 echoes");
-    assert!(quickest >= LEAST, "{quickest} ms: it went another way");
+    assert!(quickest >= LEAST, "{quickest} ms: it took another path");
     let transfer = Transfer::begin(&testbed, "[2001:db8:9::9]:5001");
     transfer.goes_on("over a long and lossy way");
 

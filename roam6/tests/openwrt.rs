@@ -1,5 +1,5 @@
 //! What OpenWrt is given: its settings (UCI) become a file that roam6 accepts, the init script and netifd start it with
-//! that, and learn how it goes. OpenWrt's own shell libraries are not at hand: small stand-ins print what they are told.
+//! that, and learn the result. OpenWrt's own shell libraries are not available: small replacements print their arguments.
 
 #![allow(clippy::disallowed_methods, reason = "it waits for real processes")]
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test fails at the assertion")]
@@ -276,7 +276,7 @@ fn uci_settings_cover_every_role() {
     accepted(&root, &toml);
 }
 
-/// A table of the documents is a section of its last name, wherever it stands; keys of IPsec are in files.
+/// A table of the documents is a section of its last name; keys of IPsec are in files.
 #[test]
 fn every_table_is_a_uci_section() {
     let known = include_str!("../../docs/config.md");
@@ -285,7 +285,7 @@ fn every_table_is_a_uci_section() {
     let mut seen = 0;
     for table in tables {
         let path = table.trim_matches(['[', ']']).replace("NAME", "eth1");
-        // A table of the prefix table's file stands in the settings themselves here.
+        // A table of the prefix table's file is a section of the settings here.
         let path = if path.starts_with("mobile.") { format!("home_agent.{path}") } else { path };
         let mut names = path.rsplit('.');
         let section = match names.next().unwrap() {

@@ -44,10 +44,10 @@ fn a_killed_mobile_router_recovers_also_after_a_move() {
     testbed.await_binding("2001:db8:3:");
     wait_for("a way out from the other network", reaches);
     let remains = || testbed.router.shell("ip -6 address show dev up0; ip -6 rule; ip -6 route show table all");
-    wait_for("the former network forgotten", || !remains().contains("2001:db8:2:"));
+    wait_for("the former network removed", || !remains().contains("2001:db8:2:"));
 }
 
-/// Echo requests of a size nobody else sends that have reached the correspondent's host, in tunnels or not.
+/// Echo requests of a size used only here that have reached the correspondent's host, in tunnels or not.
 fn strays(testbed: &Testbed) -> u32 {
     let listed = testbed.agent.shell("nft list table ip6 strays");
     let count = listed.split_once("counter packets ").and_then(|(_, rest)| rest.split_whitespace().next());

@@ -127,7 +127,7 @@ fn shim6_addresses_are_generated_remembered_and_withdrawn() {
     terminate(daemon);
     assert_eq!(world.autoconf(), "1", "as it was found");
     assert!(first.iter().enumerate().all(|(provider, address)| !world.held(provider).contains(address.as_str())));
-    // In another life the same ones, and others where somebody has taken one meanwhile.
+    // After a restart the same ones, except where another host has one of them meanwhile.
     let daemon = world.start();
     let _b = world.advertise(1);
     assert_eq!(world.await_two("the same addresses"), first);

@@ -1,4 +1,4 @@
-//! A home agent with a virtual home network behind a provider's router, all real: packets for what is not bound end at the
+//! A home agent with a virtual home network behind a provider's router, all real: packets for prefixes without a binding end at the
 //! home agent, and one discovery request gets one reply (RFC 6275 §10.5, RFC 7084 WPD-5).
 
 #![allow(clippy::disallowed_methods, reason = "it waits for real processes")]
@@ -46,7 +46,7 @@ fn packets_for_unbound_addresses_end_at_the_home_agent() {
         let said = testbed.router.ping(2, "56", unbound);
         assert!(!said.contains(" 0% packet loss") && said.contains("nreachable"), "{unbound}: {said}");
     }
-    assert_eq!(counter(&testbed.router, "Ip6OutForwDatagrams"), 0, "nothing came back");
+    assert_eq!(counter(&testbed.router, "Ip6OutForwDatagrams"), 0, "no packet is sent back");
     assert_eq!(counter(&testbed.agent, "Ip6OutForwDatagrams"), 0, "nothing was sent back");
 }
 
@@ -68,6 +68,6 @@ fn a_dhaad_request_gets_one_reply() {
     // More would come by the packet going round.
     std::thread::sleep(Duration::from_secs(1));
     assert_eq!(replies(), 1);
-    assert_eq!(counter(&testbed.router, "Ip6OutForwDatagrams"), 0, "the request went no farther");
+    assert_eq!(counter(&testbed.router, "Ip6OutForwDatagrams"), 0, "the request was not forwarded");
     assert_eq!(counter(&testbed.router, "Icmp6InDestUnreachs"), 0, "and no error came with the reply");
 }

@@ -1,4 +1,4 @@
-//! An upgrade in place, at either end: the old program is killed, the new one takes over what it left, even where it reads
+//! An upgrade in place, at either end: the old program is killed, the new one adopts its state, even where it reads
 //! its maps in another layout. No packet is lost and no binding.
 
 #![allow(clippy::disallowed_methods, reason = "it waits for real processes")]

@@ -1,6 +1,6 @@
-//! The same move with roam6 and with WireGuard alone, whose home end learns where the other is from what it sends: how long
-//! a stream of datagrams stays out, each way. Which is quicker is told, and not judged: where processors are shared both are
-//! slow, and WireGuard's home end may just have heard something. Needs a kernel with WireGuard.
+//! The same movement with roam6 and with WireGuard alone, whose home endpoint learns the new address from received packets: how
+//! long a stream of datagrams is interrupted, in each direction. The result is printed and not judged: on a shared processor both
+//! are slow, and WireGuard's home endpoint may just have received a packet. Needs a kernel with WireGuard.
 
 #![allow(clippy::disallowed_methods, reason = "it waits for real processes")]
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test fails at the assertion")]

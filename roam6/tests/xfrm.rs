@@ -100,7 +100,7 @@ fn esp_interoperates_with_the_kernels_xfrm() {
     if !counted(1) {
         panic!("the kernel does not take the acknowledgement out of our ESP:\n{}", state());
     }
-    // In the clear it is nobody's.
+    // An unprotected message is dropped.
     testbed.router.shell("ip xfrm policy flush");
     send(&testbed, &update(sequence + 1, 0));
     std::thread::sleep(Duration::from_millis(500));

@@ -112,7 +112,7 @@ impl Demo {
         }
     }
 
-    /// Dissects the capture. `describe` tells whether it has all expected packets, and counts them in words.
+    /// Dissects the capture. `describe` returns whether it has all expected packets, and a text with their number.
     fn check_capture(&mut self, describe: impl FnOnce(&Path, &Dissection) -> Result<(bool, String)>) -> Result<()> {
         let dissection = dissector::dissect(&self.capture)?;
         let (is_complete, counts) = describe(&self.capture, &dissection)?;

@@ -1,4 +1,4 @@
-//! A thousand vehicles on a street grid, in the simulator: delivery of what is reachable, hops, and frames. Independent
+//! A thousand vehicles on a street grid, in the simulator: delivery to reachable stations, hops, and frames. Independent
 //! of the machine.
 
 use crate::experiments::prelude::*;

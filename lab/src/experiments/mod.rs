@@ -64,7 +64,7 @@ macro_rules! experiments {
 
 experiments! {
     geonet_city, "geonet/city",
-        "1,000 vehicles on a street grid, simulated: delivery of what is reachable, hops, frames";
+        "1,000 vehicles on a street grid, simulated: delivery to reachable stations, hops, frames";
     geonet_forwarding, "geonet/forwarding",
         "packets per second of a forwarder on one core with 1, 10, 50 and 200 neighbours";
     geonet_rtt, "geonet/rtt",

@@ -10,7 +10,7 @@ use std::net::Ipv6Addr;
 
 impl Executor {
     /// Drops the packets queued for this next hop on `link`, or for any there. TCP does not retransmit a packet that is
-    /// still queued; and on a link that came back as another network, whose router may have the same address as the
+    /// still queued; and on a link that is attached to another network now, whose router may have the same address as the
     /// former one, the packet would be sent with a source address of the former network.
     ///
     /// # Errors

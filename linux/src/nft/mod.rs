@@ -47,7 +47,7 @@ impl Nftables {
     /// # Errors
     /// The kernel's, if it refuses the transaction or has no nftables.
     pub(crate) fn put(&self, table: &str, hook: Hook, rules: &[Vec<Vec<u8>>]) -> Result<(), Error> {
-        // Created, removed and created again in one transaction: empty, whatever it had.
+        // Created, removed and created again in one transaction, so that it is empty.
         let make = || named(NEW_TABLE, NLM_F_CREATE, table);
         let fresh = [make(), named(DEL_TABLE, 0, table), make(), chain(table, hook)];
         let rules = rules.iter().map(|expressions| rule(table, expressions));

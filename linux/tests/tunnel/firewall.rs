@@ -1,5 +1,5 @@
-//! A firewall on the forwarding path: the fast path redirects nothing that it would filter, whatever is cached of flows
-//! and next hops, in either direction, from tunnel to tunnel, and for inner IPv4.
+//! A firewall on the forwarding path: the fast path redirects nothing that it would filter, even if flow and next hop
+//! are cached, in either direction, from tunnel to tunnel, and for inner IPv4.
 
 use crate::ipv4::{self, MNN4, OTHER_MNN4};
 use crate::netns_host::Host;
@@ -90,7 +90,7 @@ fn mobile_router_fast_path_respects_the_firewall() {
     for _ in 0..10 {
         assert!(arrives(&cn, &mnn, 1000) && arrives(&mnn, &cn, 1000));
     }
-    // Nothing leaves, not even what is known.
+    // No packet leaves, not even one of a cached flow.
     load(&testbed.mr.host, &rules("nowhere"));
     set_hooks(&mut testbed.mr, BOTH);
     let before = sent_on(&mut testbed.mr);

@@ -131,6 +131,6 @@ fn visited_link_cannot_spoof_the_mobile_network() {
     assert!(arrives(&mnn, &cn, 100));
     let begin = Instant::now();
     while is_dropped(&cn, &mnn, 100) {
-        assert!(begin.elapsed() < RECEIVE_TIMEOUT, "the fast path goes on");
+        assert!(begin.elapsed() < RECEIVE_TIMEOUT, "the fast path does not recover");
     }
 }

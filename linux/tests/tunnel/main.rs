@@ -2,7 +2,7 @@
 #![cfg(feature = "bpf")]
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails at the assertion")]
 #![allow(clippy::disallowed_methods, reason = "real packets take real time")]
-#![allow(unreachable_pub, reason = "nobody uses a test")]
+#![allow(unreachable_pub, reason = "a test has no users")]
 
 mod firewall;
 mod forwarding;

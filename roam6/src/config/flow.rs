@@ -13,7 +13,7 @@ use serde::{Deserialize, Deserializer, de::Error};
 /// Most flow rules of one mobile router.
 const MAX_FLOWS: usize = 64;
 
-/// One flow, as written; what is left out matches all.
+/// One flow, as written; a key that is left out matches all packets.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Flow {

@@ -166,7 +166,7 @@ impl<'a> PrefixTableBuilder<'a> {
         free
     }
 
-    /// The table, and what was refused of the file at `path`.
+    /// The table, and the rejected rows of the file at `path`.
     pub(crate) fn finish(mut self, path: &Path) -> (PrefixTable, Vec<Problem>) {
         self.table.rows.shrink_to_fit();
         self.table.rows.sort_by_key(|row| row.home_address);

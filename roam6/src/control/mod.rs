@@ -140,7 +140,7 @@ struct CounterRow<'a> {
 impl NodeState {
     /// The rows of the state and of the MPTCP connections, as lines of the event stream.
     pub(crate) fn watch_lines(&self, connections: &[Connection]) -> Vec<u8> {
-        // Every field is named: a new part of the state cannot be forgotten.
+        // Every field is named: a new part of the state does not compile without its line.
         let View {
             bindings,
             links,

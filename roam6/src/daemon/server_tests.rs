@@ -45,7 +45,7 @@ impl Testbed {
         client
     }
 
-    /// Serves everybody until nobody has anything more to say, answering in the manner of the daemon.
+    /// Serves all clients until no request is left, with the answers of the daemon.
     fn serve(&mut self) {
         for _ in 0..4 {
             let tokens: Vec<u32> =
@@ -80,7 +80,7 @@ impl Testbed {
 
 fn all(client: impl Read) -> String {
     let mut text = Vec::new();
-    // A server that let go of us early resets the connection after its last words.
+    // A server that closes early resets the connection after its last answer.
     let _ = io::BufReader::new(client).read_to_end(&mut text);
     String::from_utf8(text).unwrap()
 }
@@ -136,7 +136,7 @@ fn watchers_receive_the_state_and_then_events() {
     assert_eq!(line(), "{\"event\":\"bound\"}\n");
     drop(client);
     bench.serve();
-    assert!(!bench.server.has_watchers(), "a watcher that left is forgotten");
+    assert!(!bench.server.has_watchers(), "a disconnected watcher is removed");
 }
 
 #[test]

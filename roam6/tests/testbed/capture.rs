@@ -23,7 +23,7 @@ impl Capture {
         Capture { file, tcpdump }
     }
 
-    /// Ends it: what tshark makes of what was seen.
+    /// Ends the capture; its dissection by tshark.
     pub fn end(mut self) -> Dissected {
         run(Command::new("kill").args(["-INT", &self.tcpdump.0.id().to_string()]));
         self.tcpdump.0.wait().unwrap();

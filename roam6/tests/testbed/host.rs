@@ -25,7 +25,7 @@ pub fn listening_testbed(test: &str) -> Option<Testbed> {
     Some(testbed)
 }
 
-/// From now on the node hears advertisements.
+/// From now on the node receives advertisements.
 pub fn listen(node: &Namespace) {
     node.shell(&format!("sysctl -qw net.ipv6.conf.eth0.accept_ra=1 && ip token set {NODE} dev eth0"));
 }

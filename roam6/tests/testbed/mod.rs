@@ -84,7 +84,7 @@ impl Namespace {
     }
 
     /// What `ping` says of one echo request of a size, which may not be fragmented, awaited for so many seconds. Of
-    /// several it would await the last for two round trips only, whatever `-W` says, and then call a late answer a loss.
+    /// several it would await the last for two round trips only, regardless of `-W`, and then count a late answer as lost.
     pub fn ping(&self, seconds: u32, size: &str, to: &str) -> String {
         let seconds = seconds.to_string();
         let output = self.command(&["ping", "-nc1", "-W", &seconds, "-M", "do", "-s", size, to]).output().unwrap();

@@ -76,8 +76,8 @@ impl<'a> Attachment<'a> {
         let testbed = self.testbed;
         self.end_after(|| {
             testbed.agent.shell("ip link set visit0 down && ip -6 address flush dev visit0");
-            // The kernel takes up to a second to tell. What leaves until then leaves into no cable.
-            wait_for("told of the lost carrier", || testbed.show("mr", "links").contains("down"));
+            // The kernel announces it within a second. Packets sent until then are lost.
+            wait_for("the loss of the carrier", || testbed.show("mr", "links").contains("down"));
         })
     }
 

@@ -146,7 +146,7 @@ impl Bpf {
             _reassembly: Reassembly::start(&options.device, device, udp_encap)?,
             egress_links: links,
             last_version: settings.generation << 16,
-            // One more than there are, until stale entries are removed: no length goes before its time.
+            // Counted once more until stale entries are removed, so that no length in use is dropped.
             lengths: inherited.map(|side| {
                 let used = |PrefixLength { bits, cover }| (bits, LengthUse { count: 1, cover });
                 side.into_iter().map(used).collect()

@@ -51,7 +51,7 @@ busy_poll = \"50us\"
 awake = \"100ms\"
 ";
 
-/// A span of the station's is what is written, nothing where it is not, and refused by its name where it is `too_long`.
+/// A duration of the station: as written, zero by default, and rejected with its name if it is `too_long`.
 #[track_caller]
 fn check_micros_key(key: &str, (written, span): (&str, Duration), too_long: &str, of: fn(&Geo) -> Duration) {
     let read_span = |text: &str| read(text).map(|config| of(&config.geo.unwrap()));

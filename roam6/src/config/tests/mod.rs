@@ -1,4 +1,4 @@
-//! The configuration file: what is accepted, and how what is wrong is reported.
+//! The configuration file: accepted values, and the reports of problems.
 
 mod document;
 mod geo;
