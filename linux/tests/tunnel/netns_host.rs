@@ -5,7 +5,7 @@ use std::fs::File;
 use std::net::UdpSocket;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::process::Command;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// How long a test waits for a packet that has to arrive.
 pub const RECEIVE_TIMEOUT: Duration = Duration::from_secs(20);
@@ -77,9 +77,24 @@ impl Host {
     pub fn cable(&self, (here, address): (&str, &str), other: &Host, (there, peer): (&str, &str)) {
         let path = format!("/proc/{}/fd/{}", std::process::id(), other.namespace.as_raw_fd());
         self.ip(&format!("link add {here} type veth peer name {there} netns {path}"));
-        for (host, interface, address) in [(self, here, address), (other, there, peer)] {
+        let ends = [(self, here, address), (other, there, peer)];
+        for (host, interface, _) in ends {
             host.ip(&format!("link set {interface} up"));
+        }
+        for (host, interface, address) in ends {
+            host.await_link_local(interface);
             host.ip(&format!("address add {address} dev {interface} nodad"));
+        }
+    }
+
+    /// Waits until the link-local address of an interface can be used. A kernel thread configures it after the carrier has
+    /// come, and a busy machine may delay that: until then a router cannot solicit the next hop of a packet that it
+    /// forwards, and drops the packet after three attempts (RFC 4861 §7.2.2).
+    fn await_link_local(&self, interface: &str) {
+        let begun = Instant::now();
+        while self.ip(&format!("address show dev {interface} scope link -tentative")).is_empty() {
+            assert!(begun.elapsed() < RECEIVE_TIMEOUT, "{interface} has no link-local address");
+            std::thread::sleep(Duration::from_millis(10));
         }
     }
 
