@@ -49,17 +49,9 @@ pub(crate) fn get_option(fd: impl AsFd, level: libc::c_int, name: libc::c_int, v
     check(unsafe { libc::getsockopt(fd, level, name, value.as_mut_ptr().cast(), &raw mut length) }).map(drop)
 }
 
-/// Opens a raw IPv6 socket of a protocol `nix` has no name for.
-pub(crate) fn raw_socket(protocol: libc::c_int) -> io::Result<OwnedFd> {
-    raw_socket_of(libc::AF_INET6, protocol)
-}
-
-/// Opens a raw IPv4 socket of a protocol; with `IPPROTO_RAW` one that sends packets as they are.
-pub(crate) fn raw_socket4(protocol: libc::c_int) -> io::Result<OwnedFd> {
-    raw_socket_of(libc::AF_INET, protocol)
-}
-
-fn raw_socket_of(family: libc::c_int, protocol: libc::c_int) -> io::Result<OwnedFd> {
+/// Opens a raw socket of an address family and a protocol `nix` has no name for; with `IPPROTO_RAW` one that sends IPv4
+/// packets as they are.
+pub(crate) fn raw_socket(family: libc::c_int, protocol: libc::c_int) -> io::Result<OwnedFd> {
     let kind = libc::SOCK_RAW | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
     // SAFETY: takes no pointers.
     let fd = check(unsafe { libc::socket(family, kind, protocol) })?;

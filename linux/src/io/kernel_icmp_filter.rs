@@ -89,7 +89,7 @@ fn write_rules(filter: &Nftables) -> Result<(), Error> {
 /// The kernel's, if it refuses the socket.
 pub(crate) fn discarding_socket(protocol: libc::c_int) -> Result<OwnedFd, Error> {
     let what = format_args!("raw socket of protocol {protocol}");
-    let socket = sys::raw_socket(protocol).context(what)?;
+    let socket = sys::raw_socket(libc::AF_INET6, protocol).context(what)?;
     sys::attach_filter(&socket, &[sys::REFUSE]).context(what)?;
     Ok(socket)
 }

@@ -92,7 +92,7 @@ fn raw_socket(link: Option<LinkId>) -> io::Result<OwnedFd> {
 
 /// A raw socket for packets with their own IPv4 header.
 fn raw_socket4(link: Option<LinkId>) -> io::Result<OwnedFd> {
-    bind_to_link(sys::raw_socket4(libc::IPPROTO_RAW)?, link)
+    bind_to_link(sys::raw_socket(libc::AF_INET, libc::IPPROTO_RAW)?, link)
 }
 
 /// Binds a socket to this interface, if any.

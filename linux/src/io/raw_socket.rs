@@ -46,7 +46,7 @@ impl RawSocket {
 
     fn open(protocol: u8, filter: &[FilterStep]) -> Result<RawSocket, Error> {
         let what = format_args!("raw socket of protocol {protocol}");
-        let socket = sys::raw_socket(protocol.into()).context(what)?;
+        let socket = sys::raw_socket(libc::AF_INET6, protocol.into()).context(what)?;
         sys::attach_filter(&socket, filter).context(what)?;
         setsockopt(&socket, sockopt::Ipv6RecvPacketInfo, &true).context(what)?;
         setsockopt(&socket, sockopt::Ipv6RecvHopLimit, &true).context(what)?;

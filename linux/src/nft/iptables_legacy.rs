@@ -73,7 +73,7 @@ fn is_filtering(family: &Family, table: &str) -> Result<bool, Error> {
     let what = format_args!("{} -t {table}", family.tool);
     let raw = libc::IPPROTO_RAW;
     let is_ipv6 = family.level == libc::IPPROTO_IPV6;
-    let socket = if is_ipv6 { sys::raw_socket(raw) } else { sys::raw_socket4(raw) }.context(what)?;
+    let socket = sys::raw_socket(if is_ipv6 { libc::AF_INET6 } else { libc::AF_INET }, raw).context(what)?;
     let mut info = named(table, INFO);
     sys::get_option(&socket, family.level, GET_INFO, &mut info).context(what)?;
     let Some(summary) = Summary::read(&info) else { return Ok(true) };

@@ -79,7 +79,7 @@ impl Drop for Reassembly {
 /// A raw socket for tunnelled packets to this host that no program has handled: those that the kernel has reassembled.
 fn reassembled_socket(protocol: u8) -> Result<OwnedFd, Error> {
     let what = "raw socket for tunnelled packets";
-    let socket = sys::raw_socket(protocol.into()).context(what)?;
+    let socket = sys::raw_socket(libc::AF_INET6, protocol.into()).context(what)?;
     setsockopt(&socket, sockopt::Ipv6RecvPacketInfo, &true).context(what)?;
     setsockopt(&socket, sockopt::Ipv6RecvTClass, &true).context(what)?;
     Ok(socket)

@@ -70,7 +70,8 @@ impl UdpEncap {
         let any = SockaddrIn::from(SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, DSMIP_PORT));
         bind(udp.as_raw_fd(), &any).context(what)?;
         let what = "raw sockets for IPv4 encapsulation";
-        let [ipv6, ipv4] = [libc::IPPROTO_IPV6, libc::IPPROTO_IPIP].map(crate::sys::raw_socket4);
+        let [ipv6, ipv4] =
+            [libc::IPPROTO_IPV6, libc::IPPROTO_IPIP].map(|inner| crate::sys::raw_socket(libc::AF_INET, inner));
         let sockets = [udp, ipv6.context(what)?, ipv4.context(what)?];
         for socket in &sockets {
             setsockopt(socket, sockopt::Ipv4PacketInfo, &true).context(what)?;
