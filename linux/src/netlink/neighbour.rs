@@ -38,8 +38,7 @@ pub(crate) fn fail(message: &NeighbourMessage) -> Option<(LinkId, Ipv6Addr, Requ
 
 /// Adds a proxy entry.
 pub(crate) fn put_proxy(proxy: &ProxyNeighbour) -> Request {
-    let mut message = write(proxy.link, proxy.address);
-    message.header.flags = NeighbourFlags::Proxy;
+    let mut message = write_proxy(proxy);
     if proxy.router {
         message.header.flags |= NeighbourFlags::Router;
     }
@@ -48,9 +47,7 @@ pub(crate) fn put_proxy(proxy: &ProxyNeighbour) -> Request {
 
 /// Removes a proxy entry.
 pub(crate) fn remove_proxy(proxy: &ProxyNeighbour) -> Request {
-    let mut message = write(proxy.link, proxy.address);
-    message.header.flags = NeighbourFlags::Proxy;
-    Request::remove(Message::new(libc::RTM_DELNEIGH, &message))
+    Request::remove(Message::new(libc::RTM_DELNEIGH, &write_proxy(proxy)))
 }
 
 /// Dumps the neighbour cache of a family.
@@ -112,6 +109,12 @@ fn address_of(message: &NeighbourMessage) -> Option<Ipv6Addr> {
         NeighbourAttribute::Destination(NeighbourAddress::Inet(address)) => Some(address.to_ipv6_mapped()),
         _ => None,
     })
+}
+
+fn write_proxy(proxy: &ProxyNeighbour) -> NeighbourMessage {
+    let mut message = write(proxy.link, proxy.address);
+    message.header.flags = NeighbourFlags::Proxy;
+    message
 }
 
 /// An entry for an address, IPv4-mapped if it is one of IPv4.

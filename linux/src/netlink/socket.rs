@@ -122,12 +122,7 @@ impl Netlink {
     /// # Errors
     /// The kernel's, or the table changed during each attempt.
     pub(crate) fn dump(&mut self, message: Message) -> Result<Vec<RtnlMessage>, Error> {
-        for _ in 1..DUMP_ATTEMPTS {
-            if let (found, false) = self.dump_once(&message)? {
-                return Ok(found);
-            }
-        }
-        self.dump_once(&message).map(|(found, _)| found)
+        repeat_dump(|| self.dump_once(&message))
     }
 
     /// One dump, and whether the table has changed meanwhile.
@@ -243,6 +238,19 @@ pub(crate) fn encode(kind: u16, flags: u16, sequence: u32, body: &[u8]) -> Vec<u
     bytes.extend(body);
     bytes.resize(bytes.len().next_multiple_of(4), 0);
     bytes
+}
+
+/// Repeats a dump whose table has changed meanwhile (`true` beside what was found).
+///
+/// # Errors
+/// Those of `dump_once`.
+pub(crate) fn repeat_dump<T>(mut dump_once: impl FnMut() -> Result<(T, bool), Error>) -> Result<T, Error> {
+    for _ in 1..DUMP_ATTEMPTS {
+        if let (found, false) = dump_once()? {
+            return Ok(found);
+        }
+    }
+    dump_once().map(|(found, _)| found)
 }
 
 /// Sends a request and passes the messages of its reply to `take`, up to the one that ends it. Returns whether the table

@@ -7,7 +7,7 @@ use super::hooks::{ForeignHook, Hooks};
 use super::iptables_legacy;
 use crate::error::Error;
 use crate::netlink::attribute::{find, text_of};
-use crate::netlink::socket::{encode, exchange, open};
+use crate::netlink::socket::{encode, exchange, open, repeat_dump};
 use netlink_packet_core::NLM_F_DUMP;
 use netlink_sys::protocols;
 use nix::errno::Errno;
@@ -15,8 +15,6 @@ use nix::libc;
 
 /// The tables of roam6: the BPF programs drop the same, or never forward it.
 const OWN: [&str; 2] = [super::ICMP_FILTER_TABLE, super::SOURCE_FILTER_TABLE];
-/// Attempts to dump the chains while they change.
-const DUMPS: usize = 10;
 const GET_CHAIN: u16 = 0x0a04;
 const NEW_CHAIN: u16 = 0x0a03;
 /// Octets of the family, the version and the resource before the attributes.
@@ -27,18 +25,9 @@ const HEAD: usize = 4;
 /// # Errors
 /// The kernel's, if it refuses a dump.
 pub(crate) fn find_all() -> Result<Vec<ForeignHook>, Error> {
-    let mut found = chains()?;
+    let mut found = repeat_dump(dump)?;
     found.extend(iptables_legacy::find_all()?);
     Ok(found)
-}
-
-fn chains() -> Result<Vec<ForeignHook>, Error> {
-    for _ in 1..DUMPS {
-        if let (found, false) = dump()? {
-            return Ok(found);
-        }
-    }
-    dump().map(|(found, _)| found)
 }
 
 /// The base chains on the forwarding path, and whether they changed meanwhile.
