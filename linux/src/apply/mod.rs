@@ -46,6 +46,7 @@ use sysctl::{SysctlName, Sysctls};
 pub(crate) struct Executor {
     pub(crate) tunnels: Box<dyn Tunnels + Send>,
     pub(crate) frames: Frames,
+    pub(crate) mptcp: Mptcp,
     netlink: Netlink,
     sysctls: Sysctls,
     /// Names of sysctls when they were put: interfaces may be renamed.
@@ -53,7 +54,6 @@ pub(crate) struct Executor {
     anycasts: Anycasts,
     source_filters: SourceFilters,
     udp_port_holds: UdpPortHolds,
-    mptcp: Mptcp,
     journal: Journal,
     /// Opened when it is first needed.
     shim: Option<Shim>,

@@ -136,7 +136,7 @@ impl Executor {
 
     fn reconcile_endpoints(&mut self) -> Result<(), Error> {
         let mut assigned = BTreeSet::new();
-        if self.mptcp.is_adopting() {
+        if self.mptcp.adopting {
             let addresses = self.netlink.dump(address::dump(AddressFamily::Inet6))?;
             assigned.extend(addresses.iter().filter_map(|message| match message {
                 RtnlMessage::NewAddress(message) => address::event(message, false).map(|event| event.address),
@@ -151,22 +151,12 @@ impl Executor {
         Ok(())
     }
 
-    /// Whether MPTCP endpoints of an earlier daemon are kept until this one has had time to put them again.
-    pub(crate) fn is_adopting(&self) -> bool {
-        self.mptcp.is_adopting()
-    }
-
-    /// From now on reconciliation removes endpoints that this daemon has not put.
-    pub(crate) fn end_adoption(&mut self) {
-        self.mptcp.end_adoption();
-    }
-
     /// Removes all items, in reverse order. Continues after an error and returns the first.
     ///
     /// # Errors
     /// The first of the kernel's.
     pub(crate) fn clean(&mut self) -> Result<(), Error> {
-        self.end_adoption();
+        self.mptcp.adopting = false;
         let keys: Vec<Key> = self.installed.iter().map(|item| item.key()).collect();
         for key in keys.iter().rev() {
             self.drop(key);

@@ -195,7 +195,7 @@ impl Host {
     /// # Errors
     /// The kernel's.
     pub fn remove_stale(&mut self) -> Result<(), Error> {
-        let first = if self.executor.is_adopting() { ENDPOINT_ADOPTION } else { RECONCILE_INTERVAL };
+        let first = if self.executor.mptcp.adopting { ENDPOINT_ADOPTION } else { RECONCILE_INTERVAL };
         self.reconcile_at = Some(self.now() + first);
         self.executor.remove_stale()
     }

@@ -71,9 +71,8 @@ impl Host {
     }
 
     pub(super) fn dump_subflows(&mut self) -> Result<(), Error> {
-        for event in diag::connections()?.iter().flat_map(Connection::events) {
-            self.queue_input(Input::Subflow(event));
-        }
+        let events = diag::connections()?.connections;
+        events.iter().flat_map(Connection::events).for_each(|event| self.queue_input(Input::Subflow(event)));
         Ok(())
     }
 }

@@ -34,7 +34,7 @@ impl Host {
             let quiet = self.queue.is_empty();
             self.reconcile_at = Some(now + if quiet { RECONCILE_INTERVAL } else { REPAIR_PAUSE.0 });
             if quiet {
-                self.executor.end_adoption();
+                self.executor.mptcp.adopting = false;
                 self.executor.reconcile()?;
             }
         }

@@ -135,7 +135,7 @@ pub fn connections() -> Result<Connections, Error> {
 /// The kernel's, as where it cannot close sockets (`CONFIG_INET_DIAG_DESTROY`).
 pub(crate) fn close_replaced_subflows(address: Ipv6Addr) -> Result<(), Error> {
     let mut diag = Diag::open()?;
-    for connection in connections()?.iter() {
+    for connection in &connections()?.connections {
         for duplicate in duplicate_subflows(connection, address) {
             diag.close(duplicate)?;
         }
@@ -156,13 +156,6 @@ fn duplicate_subflows(connection: &Connection, address: Ipv6Addr) -> impl Iterat
 
 /// Sorts before all addresses.
 const UNKNOWN_ADDRESS: net::SocketAddr = net::SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0);
-
-impl Connections {
-    /// The events that the kernel would have announced for them.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = &Connection> {
-        self.connections.iter()
-    }
-}
 
 impl Connection {
     /// The events that the kernel would have announced for it; none of subflows over IPv4.
@@ -221,20 +214,16 @@ impl Diag {
 
     /// All sockets of a protocol, of both families.
     fn dump(&mut self, protocol: u32) -> Result<Vec<Vec<u8>>, Error> {
+        let short = u8::try_from(protocol).unwrap_or(255);
         let mut replies = Vec::new();
         for family in [libc::AF_INET6, libc::AF_INET] {
-            self.dump_family(u8::try_from(family).unwrap_or_default(), protocol, &mut replies)?;
+            let mut request = vec![u8::try_from(family).unwrap_or_default(), short, 1 << (INFO - 1), 0];
+            request.extend(STATES.to_ne_bytes());
+            request.extend([0; SOCKET]);
+            request.extend(attribute(REQUEST_PROTOCOL, &protocol.to_ne_bytes()));
+            self.ask(BY_FAMILY, NLM_F_DUMP, &request, &mut replies)?;
         }
         Ok(replies)
-    }
-
-    fn dump_family(&mut self, family: u8, protocol: u32, replies: &mut Vec<Vec<u8>>) -> Result<(), Error> {
-        let short = u8::try_from(protocol).unwrap_or(255);
-        let mut request = vec![family, short, 1 << (INFO - 1), 0];
-        request.extend(STATES.to_ne_bytes());
-        request.extend([0; SOCKET]);
-        request.extend(attribute(REQUEST_PROTOCOL, &protocol.to_ne_bytes()));
-        self.ask(BY_FAMILY, NLM_F_DUMP, &request, replies)
     }
 
     /// Resets a subflow; its connection continues on the others.

@@ -28,8 +28,9 @@ pub(crate) struct Mptcp {
     endpoints: VecMap<Ipv6Addr, MptcpEndpoint>,
     limits: Option<MptcpLimits>,
     manager: Option<PathManager>,
-    /// What an earlier daemon has left stays for now: removing an endpoint closes the subflows of live connections.
-    adopting: bool,
+    /// The endpoints of an earlier daemon are kept until this one has had time to put them again: removing an endpoint
+    /// closes the subflows of live connections. Later, reconciliation removes those that this daemon has not put.
+    pub(crate) adopting: bool,
 }
 
 /// What a later daemon needs.
@@ -66,16 +67,12 @@ impl Mptcp {
         if there.is_some() && !self.saved.endpoints.contains(&address) {
             return Err(Error::new(format!("MPTCP endpoint {address}"), "another program has configured it"));
         }
-        self.save(|written| {
-            written.endpoints.insert(address);
-        })?;
+        self.save(|written| written.endpoints.insert(address))?;
         let put = self.apply_endpoint(endpoint, there);
         if put.is_ok() {
             self.endpoints.insert(address, *endpoint);
         } else if there.is_none() {
-            self.save(|written| {
-                written.endpoints.remove(&address);
-            })?;
+            self.save(|written| written.endpoints.remove(&address))?;
         }
         put
     }
@@ -92,9 +89,7 @@ impl Mptcp {
         if let Some(there) = self.find(address)? {
             self.manager()?.delete(&there)?;
         }
-        self.save(|written| {
-            written.endpoints.remove(&address);
-        })
+        self.save(|written| written.endpoints.remove(&address))
     }
 
     /// Sets the limits, and enlarges the receive buffers for them.
@@ -128,16 +123,6 @@ impl Mptcp {
         let Some(former) = self.saved.former_limits else { return Ok(()) };
         self.manager()?.set_limits(former)?;
         self.save(|written| written.former_limits = None)
-    }
-
-    /// Whether endpoints of an earlier daemon are kept until this one has had time to put them again.
-    pub(crate) fn is_adopting(&self) -> bool {
-        self.adopting
-    }
-
-    /// From now on endpoints that this daemon has not put are removed.
-    pub(crate) fn end_adoption(&mut self) {
-        self.adopting = false;
     }
 
     /// Removes the endpoints that an earlier daemon has left and this one has not put; during adoption only those whose
@@ -218,7 +203,7 @@ impl Mptcp {
     }
 
     /// Changes the stored state, on disk too.
-    fn save(&mut self, change: impl FnOnce(&mut SavedState)) -> Result<(), Error> {
+    fn save<R>(&mut self, change: impl FnOnce(&mut SavedState) -> R) -> Result<(), Error> {
         let mut written = self.saved.clone();
         change(&mut written);
         if written == self.saved {
