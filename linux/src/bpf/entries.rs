@@ -30,6 +30,11 @@ impl<K: aya::Pod, V: aya::Pod> Entries<K, V> {
         }
     }
 
+    /// Removes the keys that `is_kept` is false for.
+    pub(crate) fn retain(&mut self, is_kept: impl Fn(&K) -> bool) -> Result<(), Error> {
+        self.keys()?.iter().filter(|key| !is_kept(key)).try_for_each(|key| self.drop(key))
+    }
+
     /// The value of `key`.
     pub(crate) fn find(&self, key: &K) -> Option<V> {
         self.table.get(key, 0).ok()

@@ -348,22 +348,12 @@ impl Bpf {
                 self.maps.prefixes.drop(&key)?;
             }
         }
-        for id in self.maps.tunnels.keys()? {
-            if !self.installed.contains_key(&TunnelId(id)) {
-                self.maps.tunnels.drop(&id)?;
-            }
-        }
+        self.maps.tunnels.retain(|id| self.installed.contains_key(&TunnelId(*id)))?;
         let whole = self.installed.values().flatten();
         let rules: BTreeSet<_> = whole.map(|held| abi::rules_key(held.tunnel.id, held.version)).collect();
-        for key in self.maps.rules.keys()?.into_iter().filter(|key| !rules.contains(key)) {
-            self.maps.rules.drop(&key)?;
-        }
+        self.maps.rules.retain(|key| rules.contains(key))?;
         self.endpoints.retain(|_, end| end.count > 0);
-        for key in
-            self.maps.endpoints.keys()?.into_iter().filter(|&key| !self.endpoints.contains_key(&Ipv6Addr::from(key)))
-        {
-            self.maps.endpoints.drop(&key)?;
-        }
+        self.maps.endpoints.retain(|key| self.endpoints.contains_key(&Ipv6Addr::from(*key)))?;
         self.lengths = Default::default();
         for prefix in self.bypasses.clone() {
             use_length(self.length_use(Side::Bypass), prefix);
