@@ -7,6 +7,7 @@ use crate::nft::other_firewalls;
 use crate::tunnel::Tunnels;
 use core::time::Duration;
 use roam6_proto::Time;
+use serde::{Deserialize, Serialize};
 
 /// Interval between two checks of legacy tables.
 const CHECK_INTERVAL: Duration = Duration::from_secs(2);
@@ -27,7 +28,7 @@ pub enum Policy {
 }
 
 /// The firewalls on the path of forwarded packets.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Firewall {
     /// Their hooks: `nftables FAMILY TABLE CHAIN`, or `ip6tables -t TABLE`.
     pub chains: Vec<String>,

@@ -4,6 +4,7 @@ pub(crate) mod client;
 pub(crate) mod part;
 
 use part::Part;
+use roam6_linux::firewall::Firewall;
 use roam6_linux::mptcp::diag::{Connection, Connections};
 use roam6_proto::View;
 use roam6_proto::base::ids::AddressPair;
@@ -94,15 +95,6 @@ pub(crate) struct NodeState {
     /// The state of the roles.
     #[serde(flatten)]
     pub(crate) view: View,
-}
-
-/// A firewall on the path of tunnelled packets.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Firewall {
-    /// Its chains: `nftables FAMILY TABLE CHAIN`, or `ip6tables -t TABLE`.
-    pub(crate) chains: Vec<String>,
-    /// Whether tunnelled packets traverse its hooks; otherwise the fast path bypasses them.
-    pub(crate) obeyed: bool,
 }
 
 /// One line of [`Request::Watch`] for an event; `event` names its kind.

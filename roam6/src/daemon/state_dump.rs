@@ -4,8 +4,8 @@
 use super::background_task::BackgroundTask;
 use super::server::ClientId;
 use super::{DUMP_TOKEN, Daemon, Level, METRICS_CACHE_TIME, READ_INTEREST};
+use crate::control::NodeState;
 use crate::control::part::Part;
-use crate::control::{Firewall, NodeState};
 use crate::render;
 use roam6_linux::mptcp::diag::{self, Connections};
 use roam6_proto::{Engine, Time, View};
@@ -107,10 +107,7 @@ impl Daemon {
             unix_micros: self.events.unix_micros(now),
             at: now.as_micros(),
             packets: self.host.counters(),
-            firewall: self
-                .host
-                .firewall()
-                .map(|firewall| Firewall { chains: firewall.chains, obeyed: firewall.obeyed }),
+            firewall: self.host.firewall(),
             view: View { counters: self.events.counters.clone().into(), ..View::default() },
         };
         let clients = std::mem::take(&mut self.dumps.requested);

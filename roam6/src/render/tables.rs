@@ -273,9 +273,9 @@ fn destinations(prefixes: &[Prefix]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::control::Firewall;
     use crate::render::sample;
     use crate::render::table::Paint;
+    use roam6_linux::firewall::Firewall;
 
     #[test]
     fn the_bindings_table_has_one_row_per_binding() {
