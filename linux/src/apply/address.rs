@@ -114,9 +114,7 @@ impl Executor {
         self.proxy_links.remove(&link);
         let requested = self.installed.find(&Key::Sysctl(Some(link), Sysctl::ProxyNdp)).is_some();
         for (name, _) in proxy_sysctls(link).into_iter().flatten().skip(usize::from(requested)) {
-            if let Err(error) = self.sysctls.drop(&name, Some(&name)) {
-                self.notice(error);
-            }
+            self.sysctls.drop(&name, Some(&name)).unwrap_or_else(|error| self.notice(error));
         }
     }
 }

@@ -48,33 +48,29 @@ impl InstalledItems {
 
     /// Removes the item of `key`.
     pub(super) fn drop(&mut self, key: &Key) -> Option<Item> {
-        match route_key(key) {
-            Some(key) => self.drop_route(&key),
-            None => match key {
-                Key::ProxyNeighbour(link, address) => {
-                    let key = (*link, *address);
-                    self.proxies.remove(&key).map(|router| proxy_of(&key, &router))
-                }
-                key => self.others.remove(key),
-            },
+        match (route_key(key), key) {
+            (Some(key), _) => self.drop_route(&key),
+            (None, Key::ProxyNeighbour(link, address)) => {
+                let key = (*link, *address);
+                self.proxies.remove(&key).map(|router| proxy_of(&key, &router))
+            }
+            (None, key) => self.others.remove(key),
         }
     }
 
     /// The item of `key`.
     pub(super) fn find(&self, key: &Key) -> Option<Item> {
-        match route_key(key) {
-            Some(key) => {
+        match (route_key(key), key) {
+            (Some(key), _) => {
                 let into_tunnel =
                     tunnel_key(&key).and_then(|key| Some(tunnel_route(&key, *self.into_tunnels.get(&key)?)));
                 into_tunnel.or_else(|| self.routes.get(&key).map(|rest| as_route(&key, rest))).map(Item::Route)
             }
-            None => match key {
-                Key::ProxyNeighbour(link, address) => {
-                    let key = (*link, *address);
-                    self.proxies.get(&key).map(|router| proxy_of(&key, router))
-                }
-                key => self.others.get(key).cloned(),
-            },
+            (None, Key::ProxyNeighbour(link, address)) => {
+                let key = (*link, *address);
+                self.proxies.get(&key).map(|router| proxy_of(&key, router))
+            }
+            (None, key) => self.others.get(key).cloned(),
         }
     }
 

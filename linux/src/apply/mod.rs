@@ -186,10 +186,8 @@ impl Executor {
     /// Sends pending requests, so that what follows finds them done.
     pub(crate) fn flush(&mut self) {
         self.send_pending();
-        if std::mem::take(&mut self.underlay_changed)
-            && let Err(error) = self.tunnels.invalidate_next_hops()
-        {
-            self.notice(error);
+        if std::mem::take(&mut self.underlay_changed) {
+            self.tunnels.invalidate_next_hops().unwrap_or_else(|error| self.notice(error));
         }
     }
 
@@ -227,9 +225,7 @@ impl Executor {
             }
         }
         self.records.clear();
-        if let Err(error) = self.journal.compact_if_due() {
-            self.reports.push(Report::Host(HostReport::Notice { text: error.to_string() }));
-        }
+        self.journal.compact_if_due().unwrap_or_else(|error| self.notice(error));
         std::mem::take(&mut self.outcomes)
     }
 

@@ -49,10 +49,8 @@ impl Executor {
 
     /// The unforked context no longer rewrites packets.
     pub(super) fn renew_mtu_reserve(&mut self, ulids: AddressPair) {
-        if self.mtu_reserves.contains_key(&ulids)
-            && let Err(error) = self.install_reserve_route(ulids, u32::MAX)
-        {
-            self.notice(error);
+        if self.mtu_reserves.contains_key(&ulids) {
+            self.install_reserve_route(ulids, u32::MAX).unwrap_or_else(|error| self.notice(error));
         }
     }
 

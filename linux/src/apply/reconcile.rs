@@ -119,9 +119,7 @@ impl Executor {
         self.flush();
         self.reconcile_endpoints()?;
         self.sysctls.repair();
-        if let Err(error) = self.source_filters.reconcile() {
-            self.notice(error);
-        }
+        self.source_filters.reconcile().unwrap_or_else(|error| self.notice(error));
         self.missing.clear();
         Ok(())
     }

@@ -80,9 +80,7 @@ impl Executor {
     /// Translates an ICMPv6 error about a packet of a context for the transport.
     pub(crate) fn translate_icmp_error(&mut self, packet: &[u8]) {
         let translated = self.shim.as_ref().map_or(Ok(()), |shim| shim.translate_icmp_error(packet));
-        if let Err(error) = translated {
-            self.notice(error);
-        }
+        translated.unwrap_or_else(|error| self.notice(error));
     }
 
     /// The route is installed before the first packet is rewritten, and removed after the last.
@@ -121,9 +119,8 @@ impl Executor {
 
     /// Makes transports whose path has changed retransmit, once all routes are installed.
     pub(crate) fn wake_transport(&mut self, now: Time) {
-        if let Some(Err(error)) = self.shim.as_mut().map(|shim| shim.wake(now)) {
-            self.notice(error);
-        }
+        let woken = self.shim.as_mut().map_or(Ok(()), |shim| shim.wake(now));
+        woken.unwrap_or_else(|error| self.notice(error));
     }
 
     /// When to retry for connections that have not retransmitted.

@@ -157,9 +157,7 @@ impl Host {
         let read = Interest { read: true, write: false };
         let watched = self.epoll.add(fd, epoll_event(SHIM, read)).context("epoll");
         self.shim_registered = true;
-        if let Err(error) = watched {
-            self.executor.notice(error);
-        }
+        watched.unwrap_or_else(|error| self.executor.notice(error));
     }
 
     pub(super) fn queue_input(&mut self, input: Input) {

@@ -84,10 +84,9 @@ impl Host {
         } else if former.as_ref() == Some(&event) {
             return Ok(());
         }
-        if former.is_none()
-            && let Err(error) = self.receiver.receive_all_multicast(event.link)
-        {
-            self.executor.notice(error);
+        if former.is_none() {
+            let received = self.receiver.receive_all_multicast(event.link);
+            received.unwrap_or_else(|error| self.executor.notice(error));
         }
         if event.up && former.is_some() {
             self.executor.restore(event.link);
@@ -132,9 +131,8 @@ impl Host {
         if event.link == LinkId::LOOPBACK || event.name == self.device || !self.attached.insert(event.link) {
             return;
         }
-        if let Err(error) = self.executor.tunnels.attach(event.link, &event.name) {
-            self.executor.notice(format!("{}: {error}", event.name));
-        }
+        let attached = self.executor.tunnels.attach(event.link, &event.name);
+        attached.unwrap_or_else(|error| self.executor.notice(format!("{}: {error}", event.name)));
     }
 
     pub(super) fn detach(&mut self, link: LinkId) {

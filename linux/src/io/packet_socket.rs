@@ -94,13 +94,11 @@ impl PacketSocket {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(None),
             Err(error) => return Err(error),
         };
-        let bytes = self.buffer.get(..envelope.length).unwrap_or_default();
-        if self.filter == PacketFilter::Dsmip {
-            let bytes = bytes.to_vec();
-            return Ok(Some(Packet { link: envelope.link, sender: envelope.sender, bytes }));
+        let mut bytes = self.buffer.get(..envelope.length).unwrap_or_default().to_vec();
+        if self.filter != PacketFilter::Dsmip {
+            bytes.truncate(without_padding(&bytes).len());
+            complete_checksum(&mut bytes);
         }
-        let mut bytes = without_padding(bytes).to_vec();
-        complete_checksum(&mut bytes);
         Ok(Some(Packet { link: envelope.link, sender: envelope.sender, bytes }))
     }
 }
