@@ -34,7 +34,7 @@ use roam6_proto::base::vec_map::VecMap;
 use roam6_proto::contract::command::{GeoCommand, HomeAgentCommand, LifecycleCommand, ShimCommand};
 use roam6_proto::{Clock, Command, Engine, Input, Node, Outbox, Output, Report, Time};
 use roam6_wire::shim6::Fork;
-use server::{ClientId, ClientRequest, Reactor, Server};
+use server::{ClientId, Reactor, Server};
 use signals::Signals;
 use state_dump::{DumpFormat, StateDumps};
 use std::collections::VecDeque;
@@ -354,29 +354,23 @@ impl Daemon {
         self.feed(fixes.into_iter().map(|fix| (now, Input::Fix(fix))).collect());
     }
 
-    fn handle_request(&mut self, client: ClientId, request: ClientRequest, now: Time) {
+    fn handle_request(&mut self, client: ClientId, request: Request, now: Time) {
         let command = match request {
-            ClientRequest::Control(Request::Unbind(home_address)) => {
-                Command::HomeAgent(HomeAgentCommand::DeleteBinding(home_address))
-            }
-            ClientRequest::Control(Request::UsePath { context: ulids, mark, path }) => {
+            Request::Unbind(home_address) => Command::HomeAgent(HomeAgentCommand::DeleteBinding(home_address)),
+            Request::UsePath { context: ulids, mark, path } => {
                 Command::Shim(ShimCommand::SwitchPath { ulids, fork: mark.map_or(Fork::NONE, Fork), path })
             }
-            ClientRequest::Control(Request::EndContext(ulids)) => {
+            Request::EndContext(ulids) => {
                 Command::Shim(ShimCommand::DeleteContext(ContextId { ulids, fork: Fork::NONE }))
             }
-            ClientRequest::Control(Request::Ask(request)) => Command::Geo(GeoCommand::SendEchoRequest(*request)),
-            ClientRequest::Control(Request::PutArea(area)) => Command::Geo(GeoCommand::AddGeoDestination(area)),
-            ClientRequest::Control(Request::DropArea(address)) => {
-                Command::Geo(GeoCommand::RemoveGeoDestination(address))
-            }
-            ClientRequest::Control(Request::Denm(request)) => Command::Geo(GeoCommand::Denm(*request)),
-            ClientRequest::Control(Request::View) => return self.dump_state(client, DumpFormat::Document(None)),
-            ClientRequest::Control(Request::Part(part)) => {
-                return self.dump_state(client, DumpFormat::Document(Some(part)));
-            }
-            ClientRequest::Control(Request::Watch) => return self.dump_state(client, DumpFormat::WatchLines),
-            ClientRequest::Control(Request::Subflows) => {
+            Request::Ask(request) => Command::Geo(GeoCommand::SendEchoRequest(*request)),
+            Request::PutArea(area) => Command::Geo(GeoCommand::AddGeoDestination(area)),
+            Request::DropArea(address) => Command::Geo(GeoCommand::RemoveGeoDestination(address)),
+            Request::Denm(request) => Command::Geo(GeoCommand::Denm(*request)),
+            Request::View => return self.dump_state(client, DumpFormat::Document(None)),
+            Request::Part(part) => return self.dump_state(client, DumpFormat::Document(Some(part))),
+            Request::Watch => return self.dump_state(client, DumpFormat::WatchLines),
+            Request::Subflows => {
                 let response = match diag::connections() {
                     Ok(mut connections) => {
                         self.events.ages.fill_in(now, &mut connections);
@@ -386,7 +380,7 @@ impl Daemon {
                 };
                 return self.server.respond(client, &response, now, &mut self.host);
             }
-            ClientRequest::Metrics | ClientRequest::Control(Request::Metrics) => match self.recent_metrics(now) {
+            Request::Metrics => match self.recent_metrics(now) {
                 Some(page) => return self.deliver(client, DumpFormat::Metrics, page, now),
                 None => return self.dump_state(client, DumpFormat::Metrics),
             },

@@ -205,9 +205,8 @@ impl Daemon {
     }
 
     fn update_interfaces(&mut self) {
-        if let Err(error) = self.host.use_interfaces(interfaces(&self.config)) {
-            self.log(Level::Error, &error.to_string());
-        }
+        let used = self.host.use_interfaces(interfaces(&self.config));
+        used.unwrap_or_else(|error| self.log(Level::Error, &error.to_string()));
     }
 
     fn apply_home_agent(&mut self, agent: HomeAgent, kept: usize, former: &HomeAgent) {
@@ -232,9 +231,8 @@ impl Daemon {
     }
 
     fn update_esp_receiver(&self) {
-        if let Err(error) = self.host.receive_plain_esp(uses_esp(&self.config)) {
-            self.log(Level::Error, &error.to_string());
-        }
+        let received = self.host.receive_plain_esp(uses_esp(&self.config));
+        received.unwrap_or_else(|error| self.log(Level::Error, &error.to_string()));
     }
 
     fn apply_order(&mut self, order: Command) {

@@ -44,15 +44,6 @@ pub(crate) trait Reactor {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct ClientId(pub(super) u32);
 
-/// A client's request.
-#[derive(Debug, Clone, PartialEq)]
-pub(crate) enum ClientRequest {
-    /// A request over the control socket.
-    Control(Request),
-    /// The metrics page, by HTTP.
-    Metrics,
-}
-
 /// Both listeners and all clients. Its tokens begin at `base`.
 pub(crate) struct Server {
     base: u32,
@@ -118,13 +109,13 @@ impl Server {
         token >= self.base
     }
 
-    /// Serves a ready descriptor. Returns a complete request; respond by [`Server::respond`] or [`Server::watch`].
+    /// Serves a ready descriptor. Returns a complete request; respond by [`Server::respond`].
     pub(crate) fn ready(
         &mut self,
         ready: FdReady,
         now: Time,
         reactor: &mut impl Reactor,
-    ) -> Option<(ClientId, ClientRequest)> {
+    ) -> Option<(ClientId, Request)> {
         match ready.token.checked_sub(self.base)? {
             token @ (CONTROL_TOKEN | METRICS_TOKEN) => {
                 self.accept(token, now, reactor);
@@ -136,12 +127,7 @@ impl Server {
 
     /// Sends a client its response, and then disconnects it.
     pub(crate) fn respond(&mut self, id: ClientId, response: &Response, now: Time, reactor: &mut impl Reactor) {
-        self.respond_line(id, serde_json::to_vec(response).unwrap_or_default(), now, reactor);
-    }
-
-    /// The same for an encoded response.
-    pub(crate) fn respond_line(&mut self, id: ClientId, line: Vec<u8>, now: Time, reactor: &mut impl Reactor) {
-        self.queue_response(id, line, ClientState::Answered, now, reactor);
+        self.respond_encoded(id, serde_json::to_vec(response).unwrap_or_default(), now, reactor);
     }
 
     /// Sends a client an error in place of the response.
@@ -162,7 +148,7 @@ impl Server {
         let head = format!(
             "HTTP/1.0 200 OK\r\nContent-Type: text/plain; version=0.0.4; charset=utf-8\r\nContent-Length: {length}\r\n\r\n"
         );
-        self.queue_response(id, [head.as_bytes(), page].concat(), ClientState::Answered, now, reactor);
+        self.respond_encoded(id, [head.as_bytes(), page].concat(), now, reactor);
     }
 
     /// Queues all events for a client from now on, until its dump of the state is ready.
@@ -170,11 +156,6 @@ impl Server {
         if let Some(client) = self.clients.get_mut(&id.0) {
             client.state = ClientState::Watching;
         }
-    }
-
-    /// Sends a client the state, then the queued events and every later event.
-    pub(crate) fn watch(&mut self, id: ClientId, state: Vec<u8>, now: Time, reactor: &mut impl Reactor) {
-        self.queue_response(id, state, ClientState::Watching, now, reactor);
     }
 
     /// Whether any client watches.
@@ -262,7 +243,7 @@ impl Server {
         ready: FdReady,
         now: Time,
         reactor: &mut impl Reactor,
-    ) -> Option<(ClientId, ClientRequest)> {
+    ) -> Option<(ClientId, Request)> {
         let client = self.clients.get_mut(&token)?;
         let request = match (ready.readable, client.state) {
             (true, ClientState::AwaitingRequest) => client.read_request(now),
@@ -282,14 +263,9 @@ impl Server {
         }
     }
 
-    fn queue_response(
-        &mut self,
-        id: ClientId,
-        response: Vec<u8>,
-        state: ClientState,
-        now: Time,
-        reactor: &mut impl Reactor,
-    ) {
+    /// Sends a client its encoded response, and then disconnects it. A watcher stays: it receives the queued events and
+    /// every later event after this dump of the state.
+    pub(crate) fn respond_encoded(&mut self, id: ClientId, response: Vec<u8>, now: Time, reactor: &mut impl Reactor) {
         let waiting: usize = self.clients.values().map(|client| client.queue.len()).sum();
         // The client may have been disconnected meanwhile.
         let Some(client) = self.clients.get_mut(&id.0).filter(|client| client.awaits_response) else { return };
@@ -303,7 +279,6 @@ impl Server {
                 client.queue.push(b'\n');
             }
             client.queue.extend(events);
-            client.state = state;
             client.deadline = Some(now + READ_TIMEOUT);
         }
         self.flush(id.0, now, reactor);
@@ -331,7 +306,7 @@ impl Server {
 /// Result of reading from a client.
 enum ReadResult {
     Incomplete,
-    Request(ClientRequest),
+    Request(Request),
     Disconnected,
 }
 
@@ -442,7 +417,7 @@ impl Client {
 
 impl ClientKind {
     /// The request once it is complete, or an error if it is invalid.
-    fn parse_request(self, inbox: &[u8]) -> Option<Result<ClientRequest, String>> {
+    fn parse_request(self, inbox: &[u8]) -> Option<Result<Request, String>> {
         match self {
             ClientKind::Control => {
                 let end = inbox.iter().position(|octet| *octet == b'\n');
@@ -450,7 +425,7 @@ impl ClientKind {
                     return Some(Err(format!("a request is one line of at most {MAX_REQUEST} octets")));
                 }
                 let line = end.and_then(|end| inbox.get(..end))?;
-                let request = serde_json::from_slice(line).map(ClientRequest::Control);
+                let request = serde_json::from_slice(line);
                 Some(request.map_err(|error| format!("not a request: {error}; ask \"view\" or \"watch\"")))
             }
             ClientKind::Metrics => {
@@ -460,7 +435,7 @@ impl ClientKind {
                     return (inbox.len() > MAX_REQUEST).then(|| Err("request too long".to_owned()));
                 }
                 let is_metrics = inbox.starts_with(b"GET /metrics ") || inbox.starts_with(b"GET / ");
-                Some(if is_metrics { Ok(ClientRequest::Metrics) } else { Err("there is only GET /metrics".to_owned()) })
+                Some(if is_metrics { Ok(Request::Metrics) } else { Err("there is only GET /metrics".to_owned()) })
             }
         }
     }

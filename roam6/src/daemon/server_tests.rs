@@ -53,18 +53,20 @@ impl Testbed {
             for token in tokens {
                 let ready = FdReady { token: self.server.base + token, readable: true, writable: true };
                 match self.server.ready(ready, self.now, &mut NullReactor) {
-                    Some((id, ClientRequest::Control(Request::View))) => {
+                    Some((id, Request::View)) => {
                         let response = Response::State(Box::default());
                         self.server.respond(id, &response, self.now, &mut NullReactor);
                     }
-                    Some((id, ClientRequest::Control(Request::Watch))) => {
-                        self.server.watch(id, b"{\"event\":\"state_link\"}\n".to_vec(), self.now, &mut NullReactor);
+                    Some((id, Request::Watch)) => {
+                        self.server.begin_watch(id);
+                        let state = b"{\"event\":\"state_link\"}\n".to_vec();
+                        self.server.respond_encoded(id, state, self.now, &mut NullReactor);
                     }
-                    Some((id, ClientRequest::Control(_))) => {
-                        self.server.respond(id, &Response::Done, self.now, &mut NullReactor);
-                    }
-                    Some((id, ClientRequest::Metrics)) => {
+                    Some((id, Request::Metrics)) => {
                         self.server.respond_metrics(id, b"up 1\n", self.now, &mut NullReactor)
+                    }
+                    Some((id, _)) => {
+                        self.server.respond(id, &Response::Done, self.now, &mut NullReactor);
                     }
                     None => {}
                 }
@@ -151,7 +153,7 @@ fn events_follow_the_state_however_large_it_is() {
     bench.server.publish("{\"event\":\"bound\"}", bench.now, &mut NullReactor);
     // However long that is.
     bench.expire(REQUEST_TIMEOUT + READ_TIMEOUT);
-    bench.server.watch(id, b"{\"event\":\"state_link\"}\n".to_vec(), bench.now, &mut NullReactor);
+    bench.server.respond_encoded(id, b"{\"event\":\"state_link\"}\n".to_vec(), bench.now, &mut NullReactor);
     let expected = "{\"event\":\"state_link\"}\n{\"event\":\"bound\"}\n";
     let mut received = vec![0; expected.len()];
     client.read_exact(&mut received).unwrap();

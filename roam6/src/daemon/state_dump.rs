@@ -142,9 +142,8 @@ impl Daemon {
 
     pub(super) fn deliver(&mut self, client: ClientId, format: DumpFormat, text: Vec<u8>, now: Time) {
         match format {
-            DumpFormat::Document(_) => self.server.respond_line(client, text, now, &mut self.host),
-            DumpFormat::WatchLines => self.server.watch(client, text, now, &mut self.host),
             DumpFormat::Metrics => self.server.respond_metrics(client, &text, now, &mut self.host),
+            _ => self.server.respond_encoded(client, text, now, &mut self.host),
         }
     }
 }
@@ -171,11 +170,10 @@ impl Collection {
     /// Bounds the memory: a home agent has up to a million bindings.
     fn drop_unrequested_rows(&mut self) {
         let wants = |part| self.clients.iter().any(|(_, format)| format.part().is_none_or(|wanted| wanted == part));
-        let (bindings, tunnels) = (wants(Part::Bindings), wants(Part::Tunnels));
-        if !bindings {
+        if !wants(Part::Bindings) {
             self.state.view.bindings.clear();
         }
-        if !tunnels {
+        if !wants(Part::Tunnels) {
             self.state.view.tunnels.clear();
         }
     }
