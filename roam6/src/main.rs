@@ -14,6 +14,7 @@ mod render;
 use clap::Parser;
 use cli::args::{Command, CommandLine, MptcpCommand, RunArgs};
 use cli::{bindings, denm, enroll, geo, mptcp, output, show};
+use control::client::Failure;
 use daemon::signals::BlockedSignals;
 use daemon::{Level, Options};
 use exit::{USAGE_ERROR, failure};
@@ -43,9 +44,11 @@ fn main() -> ExitCode {
             }
             Err(problems) => config_error(&problems),
         },
-        Command::Show { what, json, socket } => show::show(what, json, &socket.path()),
-        Command::Watch { json, socket } => show::watch(json, &socket.path()),
-        Command::Metrics { socket } => show::metrics(&socket.path()),
+        Command::Show { what, json, socket } => {
+            show::show(what, json, &socket.path()).unwrap_or_else(Failure::exit_code)
+        }
+        Command::Watch { json, socket } => show::watch(json, &socket.path()).unwrap_or_else(Failure::exit_code),
+        Command::Metrics { socket } => show::metrics(&socket.path()).unwrap_or_else(Failure::exit_code),
         Command::Unbind { home_address, socket } => bindings::unbind(home_address, &socket.path()),
         Command::Mptcp(MptcpCommand::Run { command }) => roam6_mptcp_run::run(&command),
         Command::Mptcp(MptcpCommand::Become { supervisor_socket: socket, command }) => {

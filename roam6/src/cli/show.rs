@@ -13,14 +13,14 @@ use std::path::Path;
 use std::process::ExitCode;
 
 /// `roam6 show`.
-pub(crate) fn show(part: Part, json: bool, socket: &Path) -> ExitCode {
+///
+/// # Errors
+/// See [`Failure`].
+pub(crate) fn show(part: Part, json: bool, socket: &Path) -> Result<ExitCode, Failure> {
     if part == Part::Subflows {
         return show_subflows(json, socket);
     }
-    let state = match view(part, socket) {
-        Ok(state) => state,
-        Err(failure) => return failure.exit_code(),
-    };
+    let state = view(part, socket)?;
     let view = &state.view;
     let text = match part {
         Part::Bindings => rendered(json, &view.bindings, || tables::bindings(&state)),
@@ -46,7 +46,7 @@ pub(crate) fn show(part: Part, json: bool, socket: &Path) -> ExitCode {
         Part::Subflows => String::new(),
     };
     let notes = if part == Part::Tunnels && !json { tables::firewall(&state) } else { String::new() };
-    print(&(text + &notes))
+    Ok(print(&(text + &notes)))
 }
 
 /// Rows as JSON, or as a table.
@@ -55,45 +55,43 @@ fn rendered(json: bool, rows: &impl Serialize, table: impl FnOnce() -> Table) ->
 }
 
 /// Only a running daemon has the age of subflows; the rest is from the kernel.
-fn show_subflows(json: bool, socket: &Path) -> ExitCode {
+fn show_subflows(json: bool, socket: &Path) -> Result<ExitCode, Failure> {
     let connections = match send_request(&Request::Subflows, socket) {
-        Ok(Response::Subflows(connections)) => Ok(*connections),
-        Ok(response) => Err(Failure::unexpected_response(response)),
-        Err(Failure::NoDaemon(_)) => diag::connections().map_err(|error| Failure::Refused(error.to_string())),
-        Err(failure) => Err(failure),
+        Ok(Response::Subflows(connections)) => *connections,
+        Ok(response) => return Err(Failure::unexpected_response(response)),
+        Err(Failure::NoDaemon(_)) => diag::connections().map_err(|error| Failure::Refused(error.to_string()))?,
+        Err(failure) => return Err(failure),
     };
-    match connections {
-        Ok(connections) if json => print(&to_json(&connections)),
-        Ok(connections) => print(&subflows::table(&connections).render(table_style())),
-        Err(failure) => failure.exit_code(),
-    }
+    Ok(print(&rendered(json, &connections, || subflows::table(&connections))))
 }
 
 /// `roam6 metrics`.
-pub(crate) fn metrics(socket: &Path) -> ExitCode {
-    match send_request(&Request::Metrics, socket) {
-        Ok(Response::Metrics(page)) => print(&page),
-        Ok(response) => Failure::unexpected_response(response).exit_code(),
-        Err(failure) => failure.exit_code(),
+///
+/// # Errors
+/// See [`Failure`].
+pub(crate) fn metrics(socket: &Path) -> Result<ExitCode, Failure> {
+    match send_request(&Request::Metrics, socket)? {
+        Response::Metrics(page) => Ok(print(&page)),
+        response => Err(Failure::unexpected_response(response)),
     }
 }
 
 /// `roam6 watch`: prints events until the daemon stops or the reader closes the pipe.
-pub(crate) fn watch(json: bool, socket: &Path) -> ExitCode {
-    let stream = match connect(&Request::Watch, socket) {
-        Ok(stream) => stream,
-        Err(failure) => return failure.exit_code(),
-    };
+///
+/// # Errors
+/// See [`Failure`].
+pub(crate) fn watch(json: bool, socket: &Path) -> Result<ExitCode, Failure> {
+    let stream = connect(&Request::Watch, socket)?;
     let mut stdout = std::io::stdout().lock();
     for line in BufReader::new(stream).lines() {
         let Ok(line) = line else { break };
         if let Ok(Response::Error(why)) = serde_json::from_str(&line) {
-            return Failure::Refused(why).exit_code();
+            return Err(Failure::Refused(why));
         }
         let line = if json { line } else { event::render(&line) };
         if writeln!(stdout, "{line}").and_then(|()| stdout.flush()).is_err() {
-            return ExitCode::SUCCESS;
+            return Ok(ExitCode::SUCCESS);
         }
     }
-    Failure::NoDaemon("the daemon has stopped".to_owned()).exit_code()
+    Err(Failure::NoDaemon("the daemon has stopped".to_owned()))
 }
