@@ -19,12 +19,12 @@ pub(crate) fn render(state: &NodeState) -> String {
     page.head("roam6_uptime_seconds", "gauge", "Time since the daemon started.");
     page.sample(&[], &format!("{}.{:06}", state.at / 1_000_000, state.at % 1_000_000));
 
-    let bindings = state.view.bindings.iter().map(|row| (row.role.as_str(), row.state.as_str()));
-    page.count_by_role_and_state("roam6_bindings", "Bindings by role and state.", bindings);
-    let links = state.view.links.iter().map(|row| (row.role.as_str(), row.state.as_str()));
-    page.count_by_role_and_state("roam6_links", "Interfaces in use by role and state.", links);
-    let prefixes = state.view.prefixes.iter().map(|row| (row.role.as_str(), row.state.as_str()));
-    page.count_by_role_and_state("roam6_prefixes", "Prefixes in the mobile network by role and state.", prefixes);
+    let bindings = state.view.bindings.iter().map(|row| [("role", row.role.as_str()), ("state", row.state.as_str())]);
+    page.count_by_labels("roam6_bindings", "Bindings by role and state.", bindings);
+    let links = state.view.links.iter().map(|row| [("role", row.role.as_str()), ("state", row.state.as_str())]);
+    page.count_by_labels("roam6_links", "Interfaces in use by role and state.", links);
+    let prefixes = state.view.prefixes.iter().map(|row| [("role", row.role.as_str()), ("state", row.state.as_str())]);
+    page.count_by_labels("roam6_prefixes", "Prefixes in the mobile network by role and state.", prefixes);
     page.paths(state);
     page.head("roam6_events_total", "counter", "Events by kind.");
     for name in MONITORED.iter().filter(|name| !state.view.counters.events.contains_key(**name)) {
@@ -72,33 +72,27 @@ impl Page {
         let _ = writeln!(self.text, "{} {value}", if labels.is_empty() { "" } else { "}" });
     }
 
-    fn count_by_role_and_state<'a>(
+    /// The number of rows with each combination of labels.
+    fn count_by_labels<'a, const N: usize>(
         &mut self,
         name: &'static str,
         help: &str,
-        rows: impl Iterator<Item = (&'a str, &'a str)>,
+        rows: impl Iterator<Item = [(&'a str, &'a str); N]>,
     ) {
-        let mut sums: VecMap<(&str, &str), u64> = VecMap::new();
+        let mut sums: VecMap<[(&str, &str); N], u64> = VecMap::new();
         for row in rows {
             let sum = sums.entry(row).or_default();
             *sum = sum.saturating_add(1);
         }
         self.head(name, "gauge", help);
-        for ((role, state), sum) in sums {
-            self.sample(&[("role", role), ("state", state)], &sum.to_string());
+        for (labels, sum) in sums {
+            self.sample(&labels, &sum.to_string());
         }
     }
 
     fn paths(&mut self, state: &NodeState) {
-        let mut sums: VecMap<&str, u64> = VecMap::new();
-        for row in &state.view.tunnels {
-            let sum = sums.entry(row.state.as_str()).or_default();
-            *sum = sum.saturating_add(1);
-        }
-        self.head("roam6_paths", "gauge", "Tunnel paths by state.");
-        for (state, sum) in sums {
-            self.sample(&[("state", state)], &sum.to_string());
-        }
+        let paths = state.view.tunnels.iter().map(|row| [("state", row.state.as_str())]);
+        self.count_by_labels("roam6_paths", "Tunnel paths by state.", paths);
         if state.view.tunnels.len() > MAX_PATHS {
             return;
         }

@@ -2,9 +2,10 @@
 
 use crate::config::Config;
 use crate::config::duration::format_duration;
+use crate::config::geo::Geo;
 use roam6_proto::base::vec_set::VecSet;
 use roam6_proto::contract::config::nemo::{
-    Authentication, CareOfPrefixConfig, PrefixPreference, PrefixSharing, UplinkConfig,
+    Authentication, CareOfPrefixConfig, MobileRouterConfig, PrefixPreference, PrefixSharing, UplinkConfig,
 };
 use serde_json::json;
 use std::fmt::Write;
@@ -29,47 +30,10 @@ fn text(config: &Config) -> String {
         }
     }
     if let Some(router) = &config.mobile_router {
-        let agents =
-            if router.home_agents.is_empty() { "found by discovery".to_owned() } else { list(&router.home_agents) };
-        let _ = writeln!(text, "  mobile router {}, home agents {agents}", router.home_address);
-        let warning = if router.authentication == Authentication::None { ", without authentication" } else { "" };
-        let lifetime = format_duration(router.lifetime);
-        let _ = writeln!(text, "    network {}, binding lifetime {lifetime}{warning}", list(&router.prefixes));
-        if let Some(length) = router.dynamic_ipv4 {
-            let _ = writeln!(text, "    IPv4 network: a /{length} assigned by the home agent");
-        }
-        for uplink in &router.uplinks {
-            let (name, bid, priority) = (&uplink.interface, uplink.bid, uplink.priority);
-            let _ = writeln!(text, "    uplink {name}: bid {bid}, priority {priority}, weight {}", uplink.weight);
-        }
-        for ingress in &router.ingress {
-            let every = format_duration(ingress.advertisement_interval);
-            let _ = writeln!(text, "    ingress {}: {}, advertised every {every}", ingress.interface, ingress.prefix);
-        }
-        if let Some(care_of) = &router.care_of_prefixes {
-            let _ = writeln!(text, "    care-of prefixes {}", care_of_prefixes(care_of, &router.uplinks));
-        }
-        for flow in &router.flows {
-            let _ = writeln!(text, "    flow {}: bid {}", flow.id, flow.bid);
-        }
+        mobile_router(&mut text, router);
     }
     if let Some(geo) = &config.geo {
-        let links: Vec<&str> = geo.config.virtual_links.iter().map(|link| link.name.as_str()).collect();
-        let _ = writeln!(text, "  GeoNetworking {} on {}", geo.config.station, joined(&geo.config.interfaces, " and "));
-        if !links.is_empty() {
-            let _ = writeln!(text, "    virtual links {}", links.join(" and "));
-        }
-        if let Some(facilities) = &geo.config.facilities {
-            let what = if facilities.send_cams { "sends CAMs and DENMs" } else { "sends DENMs" };
-            let _ = writeln!(text, "    {what}");
-        }
-        if let Some(announcement) = geo.announcement() {
-            let numbers: Vec<u32> = announcement.services.iter().map(|served| served.application).collect();
-            let route = announcement.routing.iter().map(|it| format!("a route to the Internet by {}", it.gateway));
-            let what: Vec<String> = numbers.iter().map(|it| format!("application {it}")).chain(route).collect();
-            let every = format_duration(announcement.interval);
-            let _ = writeln!(text, "    announces {}, every {every}", what.join(" and "));
-        }
+        station(&mut text, geo);
     }
     if let Some(mnpp) = &config.mnpp {
         let own = if mnpp.announced.is_empty() { "nothing".to_owned() } else { list(&mnpp.announced) };
@@ -92,6 +56,51 @@ fn text(config: &Config) -> String {
         let _ = writeln!(text, "    {contexts}; Send Timeout {}", format_duration(shim.send_timeout));
     }
     text
+}
+
+fn mobile_router(text: &mut String, router: &MobileRouterConfig) {
+    let agents =
+        if router.home_agents.is_empty() { "found by discovery".to_owned() } else { list(&router.home_agents) };
+    let _ = writeln!(text, "  mobile router {}, home agents {agents}", router.home_address);
+    let warning = if router.authentication == Authentication::None { ", without authentication" } else { "" };
+    let lifetime = format_duration(router.lifetime);
+    let _ = writeln!(text, "    network {}, binding lifetime {lifetime}{warning}", list(&router.prefixes));
+    if let Some(length) = router.dynamic_ipv4 {
+        let _ = writeln!(text, "    IPv4 network: a /{length} assigned by the home agent");
+    }
+    for uplink in &router.uplinks {
+        let (name, bid, priority) = (&uplink.interface, uplink.bid, uplink.priority);
+        let _ = writeln!(text, "    uplink {name}: bid {bid}, priority {priority}, weight {}", uplink.weight);
+    }
+    for ingress in &router.ingress {
+        let every = format_duration(ingress.advertisement_interval);
+        let _ = writeln!(text, "    ingress {}: {}, advertised every {every}", ingress.interface, ingress.prefix);
+    }
+    if let Some(care_of) = &router.care_of_prefixes {
+        let _ = writeln!(text, "    care-of prefixes {}", care_of_prefixes(care_of, &router.uplinks));
+    }
+    for flow in &router.flows {
+        let _ = writeln!(text, "    flow {}: bid {}", flow.id, flow.bid);
+    }
+}
+
+fn station(text: &mut String, geo: &Geo) {
+    let links: Vec<&str> = geo.config.virtual_links.iter().map(|link| link.name.as_str()).collect();
+    let _ = writeln!(text, "  GeoNetworking {} on {}", geo.config.station, joined(&geo.config.interfaces, " and "));
+    if !links.is_empty() {
+        let _ = writeln!(text, "    virtual links {}", links.join(" and "));
+    }
+    if let Some(facilities) = &geo.config.facilities {
+        let what = if facilities.send_cams { "sends CAMs and DENMs" } else { "sends DENMs" };
+        let _ = writeln!(text, "    {what}");
+    }
+    if let Some(announcement) = geo.announcement() {
+        let numbers: Vec<u32> = announcement.services.iter().map(|served| served.application).collect();
+        let route = announcement.routing.iter().map(|it| format!("a route to the Internet by {}", it.gateway));
+        let what: Vec<String> = numbers.iter().map(|it| format!("application {it}")).chain(route).collect();
+        let every = format_duration(announcement.interval);
+        let _ = writeln!(text, "    announces {}, every {every}", what.join(" and "));
+    }
 }
 
 fn care_of_prefixes(config: &CareOfPrefixConfig, uplinks: &[UplinkConfig]) -> String {
