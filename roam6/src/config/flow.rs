@@ -71,10 +71,8 @@ fn to_rule(
     let Some(bid) = uplinks.iter().find(|uplink| uplink.interface == name).map(|uplink| uplink.bid) else {
         let known: Vec<&str> = uplinks.iter().map(|uplink| uplink.interface.as_str()).collect();
         let hint = format!("name one of: {}", known.join(", "));
-        diagnostics.report(flow.uplink.span(), format!("no uplink {name}"), &hint);
-        return None;
-    };
-    Some(FlowRule { id: number.id, priority: number.priority, selector: to_selector(flow), bid: Bid(bid.0) })
+        diagnostics.refuse(name.span(), format!("no uplink {}", **name), &hint)
+    })
 }
 
 fn to_selector(flow: &Flow) -> FlowSelector {

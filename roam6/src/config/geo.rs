@@ -220,12 +220,9 @@ fn interfaces(written: &Spanned<Vec<Spanned<String>>>, diagnostics: &mut Diagnos
 }
 
 fn station(name: &Spanned<String>, diagnostics: &mut Diagnostics<'_>) -> Option<ItsStationType> {
-    let station = ItsStationType::named(name);
-    if station.is_none() {
-        let hint = "write passenger-car, bus, tram, heavy-truck, roadside-unit or another of docs/geo.md";
-        diagnostics.report(name.span(), format!("\"{}\" is no kind of station", **name), hint);
-    }
-    station
+    let hint = "write passenger-car, bus, tram, heavy-truck, roadside-unit or another of docs/geo.md";
+    let what = || format!("\"{}\" is no kind of station", **name);
+    ItsStationType::named(name).or_else(|| diagnostics.refuse(name.span(), what(), hint))
 }
 
 /// Exactly one of the sources must be written.
@@ -238,12 +235,9 @@ fn position(table: &Spanned<PositionTable>, diagnostics: &mut Diagnostics<'_>) -
         1 if repeat.is_none() || track.is_some() => position_source(written, diagnostics)?,
         _ => None,
     };
-    if found.is_none() {
-        let hint = "write one of { latitude = 48.1, longitude = 11.5 } in degrees, { gpsd = \"127.0.0.1:2947\" }, \
-                    { nmea = \"/dev/ttyUSB0\" }, { track = \"drive.gpx\", repeat = true }";
-        diagnostics.report(table.span(), "no position", hint);
-    }
-    found
+    let hint = "write one of { latitude = 48.1, longitude = 11.5 } in degrees, { gpsd = \"127.0.0.1:2947\" }, \
+                { nmea = \"/dev/ttyUSB0\" }, { track = \"drive.gpx\", repeat = true }";
+    found.or_else(|| diagnostics.refuse(table.span(), "no position", hint))
 }
 
 /// The one source of the table: `Some(None)` if it is invalid, `None` if that was already reported.
@@ -274,8 +268,7 @@ fn position_source(written: &PositionTable, diagnostics: &mut Diagnostics<'_>) -
 fn facilities(table: &Spanned<FacilitiesTable>, diagnostics: &mut Diagnostics<'_>) -> Option<FacilitiesConfig> {
     if cfg!(not(feature = "facilities")) {
         let hint = "build it with --features facilities";
-        diagnostics.report(table.span(), "this roam6 was built without facilities", hint);
-        return None;
+        return diagnostics.refuse(table.span(), "this roam6 was built without facilities", hint);
     }
     let FacilitiesTable { station_id, cam, length, width } = &**table;
     let mut tenths = |metres: &Option<f64>, name: &str, most: f64| {

@@ -258,8 +258,7 @@ fn ipv4_pool(table: &PoolTable, diagnostics: &mut Diagnostics<'_>) -> Option<Ipv
     let Some((address, shortest)) = prefix.ipv4().filter(|(address, _)| Ipv4Endpoint::dsmip(*address).is_unicast())
     else {
         let hint = "write an IPv4 prefix to take them from, as \"10.128.0.0/16\"";
-        diagnostics.report(table.prefix.span(), format!("no pool of IPv4 prefixes is in {prefix}"), hint);
-        return None;
+        return diagnostics.refuse(table.prefix.span(), format!("no pool of IPv4 prefixes is in {prefix}"), hint);
     };
     diagnostics.number(&table.length, "length", shortest..=32);
     Some(Ipv4Pool { prefix: Prefix::from_ipv4(address, shortest)?, length: table.length() })

@@ -40,18 +40,15 @@ fn association(
 ) -> Option<SecurityAssociation> {
     let spi = *written.spi;
     if spi < MIN_SPI {
-        diagnostics.report(written.spi.span(), format!("spi {spi} is reserved"), HINT_SPI);
-        return None;
+        return diagnostics.refuse(written.spi.span(), format!("spi {spi} is reserved"), HINT_SPI);
     }
     let Some(key) = hex::decode(&written.key) else {
-        diagnostics.report(written.key.span(), "a key is written as pairs of hexadecimal digits", HINT_KEY);
-        return None;
+        return diagnostics.refuse(written.key.span(), "a key is written as pairs of hexadecimal digits", HINT_KEY);
     };
     let needs = integrity.key_length();
     if key.len() != needs {
         let what = format!("a key of {} octets; {} requires {needs}", key.len(), name(integrity));
-        diagnostics.report(written.key.span(), what, HINT_KEY);
-        return None;
+        return diagnostics.refuse(written.key.span(), what, HINT_KEY);
     }
     Some(SecurityAssociation { spi, integrity, key })
 }

@@ -57,8 +57,7 @@ impl KeySettings {
             if self.key_file.is_none() && self.spi.is_none() && self.key.is_none() && self.ipsec.is_none() {
                 return Some(Authentication::None);
             }
-            diagnostics.report(auth.span(), "auth = \"none\" and a key", "remove one of the two");
-            return None;
+            return diagnostics.refuse(auth.span(), "auth = \"none\" and a key", "remove one of the two");
         }
         let found = self.read_keys(table, diagnostics)?;
         match (method, &found) {
@@ -67,8 +66,7 @@ impl KeySettings {
             }
             _ => {
                 let hint = "remove auth, or make the other kind with `roam6 enroll`, with or without --ipsec";
-                diagnostics.report(auth.span(), "auth is one kind and the key another", hint);
-                None
+                diagnostics.refuse(auth.span(), "auth is one kind and the key another", hint)
             }
         }
     }
@@ -79,16 +77,14 @@ impl KeySettings {
         match (key_file, ipsec, spi, key) {
             (Some(file), None, None, None) => read_reported(&file, diagnostics),
             (Some(file), ..) => {
-                diagnostics.report(file.span(), "key_file and a key written here", "remove one of the two");
-                None
+                diagnostics.refuse(file.span(), "key_file and a key written here", "remove one of the two")
             }
             (None, Some(pair), None, None) => {
                 refuse_world_readable(diagnostics)?;
                 ipsec::validate(&pair, diagnostics).map(|pair| Authentication::Ipsec(Box::new(pair)))
             }
             (None, Some(pair), ..) => {
-                diagnostics.report(pair.span(), "ipsec and a shared key", "remove one of the two");
-                None
+                diagnostics.refuse(pair.span(), "ipsec and a shared key", "remove one of the two")
             }
             (None, None, Some(spi), Some(key)) => {
                 refuse_world_readable(diagnostics)?;
@@ -122,23 +118,19 @@ fn refuse_world_readable(diagnostics: &mut Diagnostics<'_>) -> Option<()> {
 
 fn shared_key(spi: &Spanned<u32>, key: &Spanned<String>, diagnostics: &mut Diagnostics<'_>) -> Option<SharedKey> {
     if **spi < MIN_SPI {
-        diagnostics.report(spi.span(), format!("spi {} is reserved", **spi), HINT_SPI);
-        return None;
+        return diagnostics.refuse(spi.span(), format!("spi {} is reserved", **spi), HINT_SPI);
     }
     let Some(secret) = hex::decode(key) else {
-        diagnostics.report(key.span(), "a key is written as pairs of hexadecimal digits", HINT_KEY);
-        return None;
+        return diagnostics.refuse(key.span(), "a key is written as pairs of hexadecimal digits", HINT_KEY);
     };
     if !(MIN_KEY_LENGTH..=MAX_KEY_LENGTH).contains(&secret.len()) {
         let what = format!("a key of {} octets; {MIN_KEY_LENGTH} to {MAX_KEY_LENGTH} are allowed", secret.len());
-        diagnostics.report(key.span(), what, HINT_KEY);
-        return None;
+        return diagnostics.refuse(key.span(), what, HINT_KEY);
     }
     Some(SharedKey { spi: **spi, secret })
 }
 
 fn missing_key(span: Range<usize>, what: &str, diagnostics: &mut Diagnostics<'_>) -> Option<Authentication> {
     let hint = "make one with `roam6 enroll`, name it with key_file = \"...\", or write auth = \"none\" to go without";
-    diagnostics.report(span, what, hint);
-    None
+    diagnostics.refuse(span, what, hint)
 }

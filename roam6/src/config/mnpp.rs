@@ -118,21 +118,16 @@ fn shared_key(
     match (file, auth) {
         (Some(file), None) => match key::read_reported(file, diagnostics)? {
             Authentication::SharedKey(key) => Some(key),
-            _ => {
-                diagnostics.report(file.span(), "not a shared key", "make one with: roam6 keygen");
-                None
-            }
+            _ => diagnostics.refuse(file.span(), "not a shared key", "make one with: roam6 keygen"),
         },
         (None, Some(_)) => None,
         (Some(file), Some(_)) => {
-            diagnostics.report(file.span(), "key_file and auth = \"none\"", "remove one of the two");
-            None
+            diagnostics.refuse(file.span(), "key_file and auth = \"none\"", "remove one of the two")
         }
         (None, None) => {
             let hint = "make one with `roam6 keygen`, name it with key_file = \"...\", or write auth = \"none\" to \
                         believe and be believed without";
-            diagnostics.report(table, "no key", hint);
-            None
+            diagnostics.refuse(table, "no key", hint)
         }
     }
 }

@@ -238,21 +238,18 @@ fn static_address(table: &UplinkTable, section: &Section, diagnostics: &mut Diag
         (Some(address), Some(gateway)) => (address, gateway),
         (Some(address), None) => {
             let hint = "add gateway = \"fe80::1\", the address of the link's router";
-            diagnostics.report(address.span(), "address without gateway", hint);
-            return None;
+            return diagnostics.refuse(address.span(), "address without gateway", hint);
         }
         (None, Some(gateway)) => {
             let hint = "add address = \"2001:db8:1::5/64\", or remove the line";
-            diagnostics.report(gateway.span(), "gateway without address", hint);
-            return None;
+            return diagnostics.refuse(gateway.span(), "gateway without address", hint);
         }
     };
     let parts = address.split_once('/');
     let parts = parts.and_then(|(host, length)| Some((host.parse::<Ipv6Addr>().ok()?, length.parse::<u8>().ok()?)));
     let Some((host, prefix)) = parts.and_then(|(host, length)| Some((host, Prefix::new(host, length)?))) else {
         let what = format!("\"{}\" is not an IPv6 address with the length of its prefix", **address);
-        diagnostics.report(address.span(), what, "write it as 2001:db8:1::5/64");
-        return None;
+        return diagnostics.refuse(address.span(), what, "write it as 2001:db8:1::5/64");
     };
     check::global_unicast(&address.with(host), "address", diagnostics);
     if let Some(own) = section.prefixes.iter().find(|own| own.contains(host)) {

@@ -316,14 +316,12 @@ fn validate_next_key(
     match (first, found) {
         (Authentication::SharedKey(first), Authentication::SharedKey(next)) if *first == next => {
             let what = "the next key is the same as the row's own";
-            diagnostics.report(span, what, "make another with `roam6 keygen`, or remove [mobile.next]");
-            None
+            diagnostics.refuse(span, what, "make another with `roam6 keygen`, or remove [mobile.next]")
         }
         (Authentication::SharedKey(_), Authentication::SharedKey(next)) => Some(next),
         _ => {
             let what = "[mobile.next] with a row or key that is not shared-key";
-            diagnostics.report(span, what, "change other keys at both ends at once; only shared keys can overlap");
-            None
+            diagnostics.refuse(span, what, "change other keys at both ends at once; only shared keys can overlap")
         }
     }
 }

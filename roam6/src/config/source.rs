@@ -255,6 +255,12 @@ impl<'a> Diagnostics<'a> {
         }
     }
 
+    /// Reports a problem of the text in `span`, which leaves no value.
+    pub(crate) fn refuse<T>(&mut self, span: Range<usize>, what: impl Into<String>, hint: &str) -> Option<T> {
+        self.report(span, what, hint);
+        None
+    }
+
     /// Adds problems found elsewhere.
     pub(crate) fn add(&mut self, problems: Vec<Problem>) {
         self.problems.extend(Problems { listed: problems, omitted: 0 });
