@@ -50,25 +50,15 @@ pub(crate) fn validate(
             diagnostics.report(place, format!("flow id {id} is used twice"), hint);
         }
         check::ipv6_prefixes(flow.correspondent.iter().chain(&flow.inside), flow.span(), diagnostics);
-        rules.extend(to_rule(flow, FlowPriority { id, priority: position }, uplinks, diagnostics));
+        let bid = uplink_bid(&flow.uplink, uplinks, diagnostics);
+        rules.extend(bid.map(|bid| FlowRule { id, priority: position, selector: to_selector(flow), bid }));
     }
     rules
 }
 
-/// The name of a rule and its place in the file.
-struct FlowPriority {
-    id: u16,
-    priority: u16,
-}
-
-fn to_rule(
-    flow: &Spanned<Flow>,
-    number: FlowPriority,
-    uplinks: &[UplinkConfig],
-    diagnostics: &mut Diagnostics<'_>,
-) -> Option<FlowRule> {
-    let name = flow.uplink.as_str();
-    let Some(bid) = uplinks.iter().find(|uplink| uplink.interface == name).map(|uplink| uplink.bid) else {
+fn uplink_bid(name: &Spanned<String>, uplinks: &[UplinkConfig], diagnostics: &mut Diagnostics<'_>) -> Option<Bid> {
+    let found = uplinks.iter().find(|uplink| uplink.interface == **name).map(|uplink| uplink.bid);
+    found.or_else(|| {
         let known: Vec<&str> = uplinks.iter().map(|uplink| uplink.interface.as_str()).collect();
         let hint = format!("name one of: {}", known.join(", "));
         diagnostics.refuse(name.span(), format!("no uplink {}", **name), &hint)

@@ -185,24 +185,24 @@ fn to_mib(section: &Section, diagnostics: &mut Diagnostics<'_>) -> Mib {
     let neighbours = Duration::from_millis(200)..=minute;
     let neighbour_lifetime = diagnostics.duration(&section.neighbour_lifetime, "neighbour_lifetime", neighbours);
     let default_lifetime = diagnostics.duration(&section.lifetime, "lifetime", LIFETIME_RANGE);
-    let beacon_hops = diagnostics.number(&section.beacon_hops, "beacon_hops", 1..=10);
-    let hop_limit = diagnostics.number(&section.hop_limit, "hop_limit", 1..=255);
-    let max_range = diagnostics.number(&section.range, "range", 1..=100_000);
-    let max_area_size = diagnostics.number(&section.max_area, "max_area", 1..=u32::MAX);
-    let packet_data_rate = diagnostics.number(&section.packet_data_rate, "packet_data_rate", 0..=u32::MAX);
+    let packet_data_rate = section.packet_data_rate.as_ref().map(|rate| **rate);
     Mib {
         beacon_timer,
         // itsGnBeaconServiceMaxJitter is a quarter of the timer.
         beacon_jitter: beacon_timer / 4,
-        beacon_hops: beacon_hops.unwrap_or(standard.beacon_hops),
+        beacon_hops: diagnostics.number(&section.beacon_hops, "beacon_hops", 1..=10).unwrap_or(standard.beacon_hops),
         neighbour_lifetime: neighbour_lifetime.unwrap_or(standard.neighbour_lifetime),
-        default_hop_limit: hop_limit.unwrap_or(standard.default_hop_limit),
+        default_hop_limit: diagnostics
+            .number(&section.hop_limit, "hop_limit", 1..=255)
+            .unwrap_or(standard.default_hop_limit),
         default_lifetime: default_lifetime.unwrap_or(standard.default_lifetime),
         non_area: section.forwarding.unwrap_or(standard.non_area),
         recovery: section.recovery.unwrap_or(standard.recovery),
         in_area: section.area_forwarding.unwrap_or(standard.in_area),
-        max_range: max_range.unwrap_or(standard.max_range),
-        max_area_size: max_area_size.unwrap_or(standard.max_area_size),
+        max_range: diagnostics.number(&section.range, "range", 1..=100_000).unwrap_or(standard.max_range),
+        max_area_size: diagnostics
+            .number(&section.max_area, "max_area", 1..=u32::MAX)
+            .unwrap_or(standard.max_area_size),
         max_packet_data_rate: packet_data_rate.unwrap_or(standard.max_packet_data_rate),
         ..standard
     }

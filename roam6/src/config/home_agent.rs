@@ -111,11 +111,10 @@ impl HomeAgent {
             return Ok(self);
         };
         let mut rows = PrefixTableBuilder::new(HomeNetwork::of_config(&self.config), &self.inline.table);
-        let summary = rows.read(&path)?;
+        self.is_explicitly_empty = rows.read(&path)?;
         let (table, refused) = rows.finish(&path);
         self.refused = self.inline.refused.iter().cloned().chain(refused).collect();
         self.config.prefix_table = Arc::new(table);
-        self.is_explicitly_empty = summary.is_explicitly_empty;
         Ok(self)
     }
 

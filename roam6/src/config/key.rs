@@ -31,12 +31,10 @@ pub(crate) struct KeySettings {
 
 /// Names of the methods.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub(crate) enum AuthMethod {
-    #[serde(rename = "shared-key")]
     SharedKey,
-    #[serde(rename = "ipsec")]
     Ipsec,
-    #[serde(rename = "none")]
     None,
 }
 

@@ -104,15 +104,15 @@ pub(crate) fn validate(section: Spanned<Section>, diagnostics: &mut Diagnostics<
     let lifetime = diagnostics.duration(&section.lifetime, "lifetime", check::LIFETIME_RANGE);
     let uplinks = uplinks(&section, span.clone(), diagnostics);
     let sharing = sharing(section.sharing.as_ref(), &uplinks, diagnostics);
-    let home_and_away = section.home_and_away.as_ref().is_some_and(|both| **both);
-    if let Some(both) = section.home_and_away.as_ref().filter(|_| home_and_away && sharing == LoadSharing::Single) {
-        let hint = "choose sharing = \"standby\" or \"weights\", or leave home_and_away out";
-        diagnostics.report(both.span(), "home_and_away needs several care-of addresses", hint);
-    }
-    let is_virtual = section.home == Some(HomeNetwork::Virtual);
-    if let Some(both) = section.home_and_away.as_ref().filter(|_| home_and_away && is_virtual) {
-        let hint = "a virtual home network has no link to be on: leave home_and_away out";
-        diagnostics.report(both.span(), "home_and_away needs a home link", hint);
+    if let Some(both) = section.home_and_away.as_ref().filter(|both| ***both) {
+        if sharing == LoadSharing::Single {
+            let hint = "choose sharing = \"standby\" or \"weights\", or leave home_and_away out";
+            diagnostics.report(both.span(), "home_and_away needs several care-of addresses", hint);
+        }
+        if section.home == Some(HomeNetwork::Virtual) {
+            let hint = "a virtual home network has no link to be on: leave home_and_away out";
+            diagnostics.report(both.span(), "home_and_away needs a home link", hint);
+        }
     }
     let ingress = ingress(&section, diagnostics);
     let flows = flow::validate(section.flow, &uplinks, sharing, diagnostics);
@@ -134,7 +134,7 @@ pub(crate) fn validate(section: Spanned<Section>, diagnostics: &mut Diagnostics<
         lifetime: lifetime.unwrap_or(Duration::from_secs(600)),
         uplinks,
         load_sharing: sharing,
-        home_and_away,
+        home_and_away: section.home_and_away.is_some_and(Spanned::into_inner),
         ingress,
         duplicate_detection: section.duplicate_detection.unwrap_or(DadMode::Optimistic),
         probe,

@@ -181,16 +181,17 @@ fn validate(source: &Source) -> Result<Config, Vec<Problem>> {
     }
     let mobile_router = file.mobile_router.and_then(|section| mobile_router::validate(section, &mut diagnostics));
     let geo = file.geo.and_then(|section| geo::validate(section, &mut diagnostics));
+    if file.data_plane == DataPlane::Ip6tnl {
+        check_bpf_settings(&file.accel, &file.firewall, &mut diagnostics);
+    }
     let usual = mnpp::MnppDefaults::of(mobile_router.as_ref(), geo.as_ref());
     let config = Config {
         name: file.name.unwrap_or_else(host_name),
         run_dir: file.run_dir.unwrap_or_else(|| PathBuf::from(paths::RUN_DIR)),
         state_dir: file.state_dir.unwrap_or_else(|| PathBuf::from(paths::STATE_DIR)),
         data_plane: file.data_plane,
-        accel: file.accel.map_or(Accel::Tc, |accel| check_accel(&accel, file.data_plane, &mut diagnostics)),
-        firewall: file
-            .firewall
-            .map_or(Firewall::Obey, |firewall| check_firewall(&firewall, file.data_plane, &mut diagnostics)),
+        accel: file.accel.map_or(Accel::Tc, Spanned::into_inner),
+        firewall: file.firewall.map_or(Firewall::Obey, Spanned::into_inner),
         control: control_socket(file.control, &mut diagnostics),
         metrics: file.metrics.map(|table| metrics_listener(&table.listen, &mut diagnostics)),
         home_agent: file.home_agent.map(|section| home_agent::validate(section, &mut diagnostics)),
@@ -203,20 +204,20 @@ fn validate(source: &Source) -> Result<Config, Vec<Problem>> {
     diagnostics.finish(config)
 }
 
-fn check_accel(accel: &Spanned<Accel>, data_plane: DataPlane, diagnostics: &mut Diagnostics<'_>) -> Accel {
-    if **accel == Accel::Xdp && data_plane == DataPlane::Ip6tnl {
+/// Reports settings that need BPF programs.
+fn check_bpf_settings(
+    accel: &Option<Spanned<Accel>>,
+    firewall: &Option<Spanned<Firewall>>,
+    diagnostics: &mut Diagnostics<'_>,
+) {
+    if let Some(accel) = accel.as_ref().filter(|accel| ***accel == Accel::Xdp) {
         let hint = "write data_plane = \"bpf\", or leave accel out";
         diagnostics.report(accel.span(), "the kernel's tunnel device has no XDP programs", hint);
     }
-    **accel
-}
-
-fn check_firewall(firewall: &Spanned<Firewall>, data_plane: DataPlane, diagnostics: &mut Diagnostics<'_>) -> Firewall {
-    if **firewall == Firewall::Bypass && data_plane == DataPlane::Ip6tnl {
+    if let Some(firewall) = firewall.as_ref().filter(|firewall| ***firewall == Firewall::Bypass) {
         let hint = "write data_plane = \"bpf\", or leave firewall out";
         diagnostics.report(firewall.span(), "packets of the kernel's tunnel device cannot bypass a firewall", hint);
     }
-    **firewall
 }
 
 fn control_socket(table: ControlTable, diagnostics: &mut Diagnostics<'_>) -> ControlSocket {

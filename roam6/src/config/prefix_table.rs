@@ -99,12 +99,6 @@ pub(crate) struct PrefixTableBuilder<'a> {
     refused: Problems,
 }
 
-/// Properties of a prefix table file apart from its rows.
-pub(crate) struct FileSummary {
-    /// It declares an empty table (`mobile = []`).
-    pub(crate) is_explicitly_empty: bool,
-}
-
 impl<'a> PrefixTableBuilder<'a> {
     /// Begins with rows that were checked before.
     pub(crate) fn new(home: HomeNetwork<'a>, known: &PrefixTable) -> PrefixTableBuilder<'a> {
@@ -117,14 +111,15 @@ impl<'a> PrefixTableBuilder<'a> {
         rows
     }
 
-    /// Adds the rows of a file. An error is one of the file as a whole.
-    pub(crate) fn read(&mut self, path: &Path) -> Result<FileSummary, Vec<Problem>> {
+    /// Adds the rows of a file. Returns whether it declares an empty table (`mobile = []`). An error is one of the file as
+    /// a whole.
+    pub(crate) fn read(&mut self, path: &Path) -> Result<bool, Vec<Problem>> {
         let source = Source::read(path).map_err(|problem| vec![problem])?;
         self.read_source(&source)
     }
 
     /// The same of a text.
-    pub(crate) fn read_source(&mut self, source: &Source) -> Result<FileSummary, Vec<Problem>> {
+    pub(crate) fn read_source(&mut self, source: &Source) -> Result<bool, Vec<Problem>> {
         let (mut written, mut is_explicitly_empty) = (Vec::new(), false);
         // Row by row, so that a syntax error affects its own row only.
         for part in source.parts("[[mobile]]") {
@@ -142,7 +137,7 @@ impl<'a> PrefixTableBuilder<'a> {
             return Err(vec![problem]);
         }
         written.into_iter().for_each(|row| self.add(row, source));
-        Ok(FileSummary { is_explicitly_empty })
+        Ok(is_explicitly_empty)
     }
 
     /// Adds a row, unless something is wrong with it.
@@ -266,17 +261,12 @@ impl<'a> PrefixTableBuilder<'a> {
 
     /// The first of `prefixes` whose length would exceed the prefix lengths that the host can distinguish.
     fn exceeds_prefix_lengths(&self, prefixes: &[Prefix]) -> Option<Prefix> {
-        let mut room = MAX_PREFIX_LENGTHS.saturating_sub(self.lengths.len());
+        let room = MAX_PREFIX_LENGTHS.saturating_sub(self.lengths.len());
         let mut added = BTreeSet::new();
-        for prefix in prefixes.iter().filter(|prefix| !self.lengths.contains(&prefix.length())) {
-            if added.insert(prefix.length()) {
-                room = match room.checked_sub(1) {
-                    Some(left) => left,
-                    None => return Some(*prefix),
-                };
-            }
-        }
-        None
+        prefixes.iter().copied().filter(|prefix| !self.lengths.contains(&prefix.length())).find(|prefix| {
+            added.insert(prefix.length());
+            added.len() > room
+        })
     }
 
     /// A prefix of another row that overlaps `prefix`: of prefixes that do not overlap one another, the neighbours in order

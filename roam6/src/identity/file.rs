@@ -17,12 +17,11 @@ use std::path::Path;
 
 /// Type of the addresses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
 pub(crate) enum Kind {
     /// Cryptographically generated addresses of one key.
-    #[serde(rename = "cga")]
     Cga,
     /// A set of hash-based addresses.
-    #[serde(rename = "hba")]
     Hba,
 }
 
