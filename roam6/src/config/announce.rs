@@ -24,7 +24,6 @@ const MAX_DNS: usize = 2;
 
 /// The table, as written.
 #[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
 pub(crate) struct Section {
     name: Option<Spanned<String>>,
     interval: Option<Spanned<HumanDuration>>,
@@ -34,7 +33,6 @@ pub(crate) struct Section {
 }
 
 #[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
 struct ServiceTable {
     application: Spanned<u32>,
     address: Option<Ipv6Addr>,
@@ -43,7 +41,6 @@ struct ServiceTable {
 }
 
 #[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
 struct RoutingTable {
     prefix: Spanned<Prefix>,
     gateway: Spanned<Ipv6Addr>,

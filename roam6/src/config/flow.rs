@@ -15,7 +15,6 @@ const MAX_FLOWS: usize = 64;
 
 /// One flow, as written; a key that is left out matches all packets.
 #[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
 pub(crate) struct Flow {
     uplink: Spanned<String>,
     id: Option<Spanned<u16>>,

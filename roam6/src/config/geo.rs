@@ -71,7 +71,6 @@ pub(crate) enum Position {
 
 /// The table, as written.
 #[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
 pub(crate) struct Section {
     interfaces: Spanned<Vec<Spanned<String>>>,
     station: Option<Spanned<String>>,
@@ -97,7 +96,6 @@ pub(crate) struct Section {
 }
 
 #[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
 struct FacilitiesTable {
     station_id: Option<u32>,
     cam: Option<bool>,
@@ -106,7 +104,6 @@ struct FacilitiesTable {
 }
 
 #[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
 struct PositionTable {
     latitude: Option<f64>,
     longitude: Option<f64>,
@@ -117,7 +114,6 @@ struct PositionTable {
 }
 
 #[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
 struct LinkTable {
     name: Spanned<String>,
     around: Option<Spanned<u16>>,
@@ -129,7 +125,6 @@ struct LinkTable {
 }
 
 #[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
 struct AreaTable {
     #[serde(default = "circle")]
     shape: Shape,

@@ -24,7 +24,6 @@ const KEEPALIVE: RangeInclusive<Duration> = Duration::from_secs(5)..=Duration::f
 
 /// The table, as written.
 #[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
 pub(crate) struct Section {
     address: Spanned<Ipv6Addr>,
     home_prefixes: Spanned<Vec<Prefix>>,
@@ -47,7 +46,6 @@ pub(crate) struct Section {
 }
 
 #[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
 struct Ipv4Table {
     address: Spanned<Ipv4Addr>,
     keepalive: Option<Spanned<HumanDuration>>,
@@ -55,7 +53,6 @@ struct Ipv4Table {
 }
 
 #[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
 struct PoolTable {
     prefix: Spanned<Prefix>,
     length: Option<Spanned<u8>>,
@@ -144,6 +141,7 @@ impl HomeAgent {
 
 /// The settings of a home agent that the rows of its prefix table must fit. Others may be invalid.
 #[derive(Deserialize)]
+#[serde(rename = "$extract")]
 pub(crate) struct PrefixTableConstraints {
     address: Ipv6Addr,
     home_prefixes: Vec<Prefix>,
@@ -153,6 +151,7 @@ pub(crate) struct PrefixTableConstraints {
 }
 
 #[derive(Deserialize)]
+#[serde(rename = "$extract")]
 struct ConstraintsFile {
     home_agent: PrefixTableConstraints,
 }

@@ -12,7 +12,6 @@ const HINT_KEY: &str = "make a pair with: roam6 keygen --ipsec";
 
 /// The table, as written; the same at both ends.
 #[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub(crate) struct Ipsec {
     integrity: Integrity,
     to_home_agent: Association,
@@ -20,7 +19,6 @@ pub(crate) struct Ipsec {
 }
 
 #[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
 struct Association {
     spi: Spanned<u32>,
     key: Spanned<String>,

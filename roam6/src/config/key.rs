@@ -39,7 +39,6 @@ pub(crate) enum AuthMethod {
 }
 
 #[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
 struct KeyFile {
     spi: Option<Spanned<u32>>,
     key: Option<Spanned<String>>,

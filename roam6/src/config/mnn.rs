@@ -16,7 +16,6 @@ const DEFAULT_ACCEPTED: u32 = 4;
 
 /// The table, as written.
 #[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
 pub(crate) struct Section {
     interfaces: Spanned<Vec<Spanned<String>>>,
     #[serde(default)]

@@ -21,7 +21,6 @@ const MAX_ACCEPTED: usize = 256;
 
 /// The table, as written.
 #[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
 pub(crate) struct Section {
     interfaces: Option<Spanned<Vec<Spanned<String>>>>,
     announce: Option<Spanned<Vec<Prefix>>>,
@@ -33,7 +32,6 @@ pub(crate) struct Section {
 }
 
 #[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
 struct AcceptTable {
     prefixes: Spanned<Vec<Prefix>>,
     key_file: Option<Spanned<PathBuf>>,

@@ -25,7 +25,6 @@ const DYNAMIC_IPV4_LENGTH_RANGE: std::ops::RangeInclusive<u8> = 8..=32;
 
 /// The table, as written.
 #[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
 pub(crate) struct Section {
     home_address: Spanned<Ipv6Addr>,
     home_prefix: Spanned<Prefix>,
@@ -56,7 +55,6 @@ pub(crate) struct Section {
 }
 
 #[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
 struct UplinkTable {
     interface: Spanned<String>,
     bid: Option<Spanned<u16>>,
@@ -68,7 +66,6 @@ struct UplinkTable {
 }
 
 #[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
 struct IngressTable {
     interface: Spanned<String>,
     prefix: Spanned<Prefix>,
@@ -78,7 +75,6 @@ struct IngressTable {
 }
 
 #[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
 struct CareOfTable {
     delegation: Option<bool>,
     length: Option<Spanned<u8>>,
@@ -87,7 +83,6 @@ struct CareOfTable {
 }
 
 #[derive(Default, Deserialize)]
-#[serde(deny_unknown_fields)]
 struct ProbeTable {
     enabled: Option<bool>,
     interval: Option<Spanned<HumanDuration>>,

@@ -112,7 +112,6 @@ pub(crate) struct ControlSocket {
 }
 
 #[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
 struct ConfigFile {
     name: Option<String>,
     run_dir: Option<PathBuf>,
@@ -133,14 +132,12 @@ struct ConfigFile {
 }
 
 #[derive(Default, Deserialize)]
-#[serde(deny_unknown_fields)]
 struct ControlTable {
     group: Option<String>,
     mode: Option<Spanned<String>>,
 }
 
 #[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
 struct MetricsTable {
     listen: Spanned<SocketAddr>,
 }

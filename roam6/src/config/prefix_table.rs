@@ -19,14 +19,12 @@ pub(super) const MAX_BINDINGS: usize = 1_000_000;
 
 /// A prefix table file.
 #[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
 struct File {
     mobile: Option<Vec<Spanned<Mobile>>>,
 }
 
 /// One mobile router, as written.
 #[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
 pub(crate) struct Mobile {
     home_address: Spanned<Ipv6Addr>,
     prefixes: Spanned<Vec<Prefix>>,
@@ -41,7 +39,6 @@ pub(crate) struct Mobile {
 
 /// A `[mobile.next]` table.
 #[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
 pub(crate) struct NextKey {
     key_file: Option<Spanned<PathBuf>>,
     spi: Option<Spanned<u32>>,

@@ -32,7 +32,6 @@ const RETURN_AFTER_RANGE: RangeInclusive<Duration> = Duration::from_secs(5)..=Du
 
 /// The table, as written.
 #[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
 pub(crate) struct Section {
     interfaces: Spanned<Vec<Spanned<String>>>,
     #[serde(default)]
@@ -52,7 +51,6 @@ pub(crate) struct Section {
 }
 
 #[derive(Clone, Copy, Deserialize)]
-#[serde(deny_unknown_fields)]
 struct AddressTable {
     proof: AddressProof,
     #[serde(default = "default_sec")]
@@ -64,7 +62,6 @@ fn default_sec() -> u8 {
 }
 
 #[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
 struct PreferenceTable {
     #[serde(default)]
     priority: u8,
@@ -75,7 +72,6 @@ struct PreferenceTable {
 }
 
 #[derive(Default, Deserialize)]
-#[serde(deny_unknown_fields)]
 struct TriggerTable {
     enabled: Option<bool>,
     octets: Option<u64>,
@@ -86,7 +82,6 @@ struct TriggerTable {
 }
 
 #[derive(Default, Deserialize)]
-#[serde(deny_unknown_fields)]
 struct PeersTable {
     #[serde(default)]
     only: Vec<Spanned<Prefix>>,

@@ -1,5 +1,5 @@
 //! A deserializer for TOML. That of the `toml` crate instantiates the code of each table three times, of which one is used: a
-//! tenth of the binary for routers.
+//! tenth of the binary for routers. A key that its struct has no field for is refused, unless the struct is an [`EXTRACT`].
 
 use super::spanned::SPANNED;
 use core::ops::Range;
@@ -66,6 +66,12 @@ fn shift_span(span: Range<usize>, offset: usize) -> Range<usize> {
     span.start.saturating_add(offset)..span.end.saturating_add(offset)
 }
 
+/// The serde name of a struct with some of a table's keys only: the others are ignored.
+const EXTRACT: &str = "$extract";
+
+/// The names of a struct's fields.
+type Fields = &'static [&'static str];
+
 /// A value to deserialize, and its location.
 struct TomlDeserializer<'a> {
     item: TomlItem<'a>,
@@ -77,7 +83,8 @@ struct TomlDeserializer<'a> {
 enum TomlItem<'a> {
     Table(&'a DeTable<'a>),
     Value(&'a DeValue<'a>),
-    Key(&'a str),
+    /// A key, and those that its table may have; `None`: any.
+    Key(&'a str, Option<Fields>),
     /// Start or end of a value.
     Offset(usize),
 }
@@ -94,15 +101,17 @@ impl<'a> TomlDeserializer<'a> {
         things.map(|item| TomlDeserializer { span: start..end, item, offset })
     }
 
-    fn visit<V: Visitor<'a>>(thing: TomlItem<'a>, offset: usize, visitor: V) -> Result<V::Value, ParseError> {
-        match thing {
-            TomlItem::Key(name) => visitor.visit_borrowed_str(name),
+    fn visit<V: Visitor<'a>>(self, fields: Option<Fields>, visitor: V) -> Result<V::Value, ParseError> {
+        let offset = self.offset;
+        let visited = match self.item {
+            TomlItem::Key(name, Some(known)) if !known.contains(&name) => Err(ParseError::unknown_field(name, known)),
+            TomlItem::Key(name, _) => visitor.visit_borrowed_str(name),
             TomlItem::Offset(octets) => visitor.visit_u64(octets as u64),
             TomlItem::Table(table) | TomlItem::Value(DeValue::Table(table)) => {
                 let entry = |(key, value): (&'a Spanned<_>, &'a Spanned<DeValue<'a>>)| {
                     let name: &'a std::borrow::Cow<'a, str> = key.get_ref();
-                    let span = shift_span(key.span(), offset);
-                    (TomlDeserializer { span, item: TomlItem::Key(name), offset }, TomlDeserializer::of(value, offset))
+                    let (item, span) = (TomlItem::Key(name, fields), shift_span(key.span(), offset));
+                    (TomlDeserializer { span, item, offset }, TomlDeserializer::of(value, offset))
                 };
                 visitor.visit_map(MapDeserializer::new(table.iter().map(entry)))
             }
@@ -120,7 +129,8 @@ impl<'a> TomlDeserializer<'a> {
                 Err(_) => Err(ParseError::custom("not a number")),
             },
             TomlItem::Value(DeValue::Datetime(_)) => Err(ParseError::custom("a date is nothing roam6 can use")),
-        }
+        };
+        visited.map_err(|mistake| mistake.with_span(&self.span))
     }
 }
 
@@ -128,7 +138,16 @@ impl<'de> Deserializer<'de> for TomlDeserializer<'de> {
     type Error = ParseError;
 
     fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, ParseError> {
-        TomlDeserializer::visit(self.item, self.offset, visitor).map_err(|mistake| mistake.with_span(&self.span))
+        self.visit(None, visitor)
+    }
+
+    fn deserialize_struct<V: Visitor<'de>>(
+        self,
+        name: &'static str,
+        fields: Fields,
+        visitor: V,
+    ) -> Result<V::Value, ParseError> {
+        self.visit((name != EXTRACT).then_some(fields), visitor)
     }
 
     fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, ParseError> {
@@ -149,14 +168,9 @@ impl<'de> Deserializer<'de> for TomlDeserializer<'de> {
             .map_err(|mistake| mistake.with_span(&span))
     }
 
-    fn deserialize_enum<V: Visitor<'de>>(
-        self,
-        _: &'static str,
-        _: &'static [&'static str],
-        visitor: V,
-    ) -> Result<V::Value, ParseError> {
+    fn deserialize_enum<V: Visitor<'de>>(self, _: &'static str, _: Fields, visitor: V) -> Result<V::Value, ParseError> {
         let word = match self.item {
-            TomlItem::Key(word) => word,
+            TomlItem::Key(word, _) => word,
             TomlItem::Value(DeValue::String(word)) => word,
             _ => return Err(ParseError::custom("a string is expected").with_span(&self.span)),
         };
@@ -166,7 +180,7 @@ impl<'de> Deserializer<'de> for TomlDeserializer<'de> {
 
     serde::forward_to_deserialize_any! {
         bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf unit unit_struct seq tuple
-        tuple_struct map struct identifier ignored_any
+        tuple_struct map identifier ignored_any
     }
 }
 
@@ -185,7 +199,6 @@ mod tests {
     use serde::Deserialize;
 
     #[derive(Debug, PartialEq, Deserialize)]
-    #[serde(deny_unknown_fields)]
     struct Table {
         number: u8,
         word: Option<Word>,

@@ -58,7 +58,6 @@ pub(crate) struct Summary {
 }
 
 #[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
 struct FileText {
     sec: u8,
     parameters: String,
