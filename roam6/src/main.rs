@@ -14,10 +14,9 @@ mod render;
 use clap::Parser;
 use cli::args::{Command, CommandLine, MptcpCommand, RunArgs};
 use cli::{bindings, denm, enroll, geo, mptcp, output, show};
-use control::client::Failure;
 use daemon::signals::BlockedSignals;
 use daemon::{Level, Options};
-use exit::{USAGE_ERROR, failure};
+use exit::Failure;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
@@ -27,34 +26,32 @@ fn main() -> ExitCode {
     if !matches!(command, Command::Run(_)) {
         blocked.restore();
     }
+    execute(command).unwrap_or_else(Failure::exit_code)
+}
+
+fn execute(command: Command) -> Result<ExitCode, Failure> {
     match command {
-        Command::Run(run) => match daemon::run(options(run)) {
-            Ok(()) => ExitCode::SUCCESS,
-            Err(daemon::Failure::Config(problems)) => config_error(&problems),
-            Err(daemon::Failure::Other(why)) => failure(&why),
-        },
-        Command::Check { file, json } => match config::load(&file.path()) {
+        Command::Run(run) => daemon::run(options(run)).map(|()| ExitCode::SUCCESS),
+        Command::Check { file, json } => {
+            let config = config::load(&file.path()).map_err(Failure::Config)?;
             // The daemon itself would serve the other rows.
-            Ok(config) if !config.refused_rows().is_empty() => config_error(config.refused_rows()),
-            Ok(config) => {
-                for warning in host_check::warnings(&config) {
-                    eprintln!("warning: {warning}");
-                }
-                output::print(&render::summary::render(&config, json))
+            if !config.refused_rows().is_empty() {
+                return Err(Failure::Config(config.refused_rows().to_vec()));
             }
-            Err(problems) => config_error(&problems),
-        },
-        Command::Show { what, json, socket } => {
-            show::show(what, json, &socket.path()).unwrap_or_else(Failure::exit_code)
+            for warning in host_check::warnings(&config) {
+                eprintln!("warning: {warning}");
+            }
+            Ok(output::print(&render::summary::render(&config, json)))
         }
-        Command::Watch { json, socket } => show::watch(json, &socket.path()).unwrap_or_else(Failure::exit_code),
-        Command::Metrics { socket } => show::metrics(&socket.path()).unwrap_or_else(Failure::exit_code),
+        Command::Show { what, json, socket } => show::show(what, json, &socket.path()),
+        Command::Watch { json, socket } => show::watch(json, &socket.path()),
+        Command::Metrics { socket } => show::metrics(&socket.path()),
         Command::Unbind { home_address, socket } => bindings::unbind(home_address, &socket.path()),
-        Command::Mptcp(MptcpCommand::Run { command }) => roam6_mptcp_run::run(&command),
+        Command::Mptcp(MptcpCommand::Run { command }) => Ok(roam6_mptcp_run::run(&command)),
         Command::Mptcp(MptcpCommand::Become { supervisor_socket: socket, command }) => {
-            roam6_mptcp_run::become_command(socket, &command)
+            Ok(roam6_mptcp_run::become_command(socket, &command))
         }
-        Command::Mptcp(MptcpCommand::Give) => roam6_mptcp_run::serve_remaining(),
+        Command::Mptcp(MptcpCommand::Give) => Ok(roam6_mptcp_run::serve_remaining()),
         Command::Mptcp(MptcpCommand::Status { json }) => mptcp::show(json),
         Command::Keygen { spi, ipsec } => enroll::keygen(spi, ipsec),
         Command::Enroll(enroll) => enroll::enroll(&enroll),
@@ -65,8 +62,8 @@ fn main() -> ExitCode {
         Command::Hba(command) => cli::identity::hba(&command),
         #[cfg(feature = "manual")]
         Command::Manual { folder } => match cli::manual::write(&folder) {
-            Ok(()) => ExitCode::SUCCESS,
-            Err(why) => failure(&format!("{}: {why}", folder.display())),
+            Ok(()) => Ok(ExitCode::SUCCESS),
+            Err(why) => Err(Failure::Other(format!("{}: {why}", folder.display()))),
         },
     }
 }
@@ -74,11 +71,4 @@ fn main() -> ExitCode {
 fn options(run: RunArgs) -> Options {
     let level = if run.verbose { Level::Debug } else { Level::Info };
     Options { config: run.file.path(), record: run.record, level, keep: run.keep }
-}
-
-fn config_error(problems: &[config::source::Problem]) -> ExitCode {
-    for problem in problems {
-        eprintln!("{problem}");
-    }
-    ExitCode::from(USAGE_ERROR)
 }

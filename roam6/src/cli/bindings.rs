@@ -3,6 +3,7 @@
 use super::args::ShimCommand;
 use crate::control::Request;
 use crate::control::client::execute;
+use crate::exit::Failure;
 use roam6_proto::base::ids::AddressPair;
 use roam6_wire::HomeAddress;
 use std::net::Ipv6Addr;
@@ -10,12 +11,18 @@ use std::path::Path;
 use std::process::ExitCode;
 
 /// `roam6 unbind`.
-pub(crate) fn unbind(home_address: Ipv6Addr, socket: &Path) -> ExitCode {
+///
+/// # Errors
+/// See [`Failure`].
+pub(crate) fn unbind(home_address: Ipv6Addr, socket: &Path) -> Result<ExitCode, Failure> {
     execute(&Request::Unbind(HomeAddress(home_address)), socket)
 }
 
 /// `roam6 shim`.
-pub(crate) fn shim(command: &ShimCommand) -> ExitCode {
+///
+/// # Errors
+/// See [`Failure`].
+pub(crate) fn shim(command: &ShimCommand) -> Result<ExitCode, Failure> {
     match command {
         ShimCommand::Use { local, peer, context, mark, socket } => {
             let context = match context.as_deref() {

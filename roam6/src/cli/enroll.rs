@@ -9,7 +9,7 @@ use crate::config::key::KEY_LENGTH;
 use crate::config::prefix_table::PrefixTableBuilder;
 use crate::config::source::{Problem, Source};
 use crate::config::spi::MIN_SPI;
-use crate::exit::failure;
+use crate::exit::Failure;
 use crate::files;
 use roam6_proto::base::hex;
 use roam6_proto::contract::config::nemo::PrefixTable;
@@ -38,22 +38,21 @@ enum Keys {
 const INTEGRITY: Integrity = Integrity::HmacSha256;
 
 /// `roam6 keygen`: prints a new key file.
-pub(crate) fn keygen(spi: Option<u32>, ipsec: bool) -> ExitCode {
-    match Keys::generate(spi, ipsec) {
-        Ok(keys) => print(&keys.file()),
-        Err(why) => failure(&why),
-    }
+///
+/// # Errors
+/// See [`Failure`].
+pub(crate) fn keygen(spi: Option<u32>, ipsec: bool) -> Result<ExitCode, Failure> {
+    Ok(print(&Keys::generate(spi, ipsec)?.file()))
 }
 
 /// `roam6 enroll`: adds a mobile router to a prefix table and writes its key file.
-pub(crate) fn enroll(args: &EnrollArgs) -> ExitCode {
-    match add_row(args) {
-        Ok(()) => {
-            let (table, file) = (args.table.display(), args.key_file.display());
-            print(&format!("{} added to {table}; copy {file} to the mobile router\n", args.home_address))
-        }
-        Err(why) => failure(&why),
-    }
+///
+/// # Errors
+/// See [`Failure`].
+pub(crate) fn enroll(args: &EnrollArgs) -> Result<ExitCode, Failure> {
+    add_row(args)?;
+    let (table, file) = (args.table.display(), args.key_file.display());
+    Ok(print(&format!("{} added to {table}; copy {file} to the mobile router\n", args.home_address)))
 }
 
 fn add_row(args: &EnrollArgs) -> Result<(), String> {

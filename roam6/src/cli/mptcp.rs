@@ -1,7 +1,7 @@
 //! `roam6 mptcp status`: whether MPTCP is enabled, and why connections fell back to TCP.
 
 use crate::cli::output::{print, to_json};
-use crate::exit::failure;
+use crate::exit::Failure;
 use crate::render::subflows::endpoint_use;
 use roam6_linux::mptcp::MIN_RECEIVE_BUFFER;
 use roam6_linux::mptcp::status::{Status, status};
@@ -41,12 +41,12 @@ const REASONS: &[(&str, &str)] = &[
 ];
 
 /// Prints the status as text or as JSON.
-pub(crate) fn show(json: bool) -> ExitCode {
-    match status() {
-        Ok(status) if json => print(&to_json(&status)),
-        Ok(status) => print(&text(&status)),
-        Err(error) => failure(&error.to_string()),
-    }
+///
+/// # Errors
+/// See [`Failure`].
+pub(crate) fn show(json: bool) -> Result<ExitCode, Failure> {
+    let status = status()?;
+    Ok(print(&if json { to_json(&status) } else { text(&status) }))
 }
 
 fn text(status: &Status) -> String {

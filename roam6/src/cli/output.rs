@@ -1,6 +1,6 @@
 //! Output of commands.
 
-use crate::control::client::Failure;
+use crate::exit::Failure;
 use crate::render::table::Paint;
 use serde::Serialize;
 use std::io::{ErrorKind, IsTerminal, Write};
@@ -9,7 +9,7 @@ use std::process::ExitCode;
 /// Prints a text to standard output; a closed pipe is not a failure.
 pub(crate) fn print(text: &str) -> ExitCode {
     match std::io::stdout().write_all(text.as_bytes()) {
-        Err(error) if error.kind() != ErrorKind::BrokenPipe => Failure::Refused(error.to_string()).exit_code(),
+        Err(error) if error.kind() != ErrorKind::BrokenPipe => Failure::Other(error.to_string()).exit_code(),
         _ => ExitCode::SUCCESS,
     }
 }

@@ -1,9 +1,10 @@
 //! `roam6 show`, `roam6 watch` and `roam6 metrics`: the state of the running daemon.
 
 use super::output::{print, table_style, to_json};
-use crate::control::client::{Failure, connect, send_request, view};
+use crate::control::client::{connect, send_request, view};
 use crate::control::part::Part;
 use crate::control::{Request, Response};
+use crate::exit::Failure;
 use crate::render::table::Table;
 use crate::render::{event, ldm, services, subflows, tables};
 use roam6_linux::mptcp::diag;
@@ -59,7 +60,7 @@ fn show_subflows(json: bool, socket: &Path) -> Result<ExitCode, Failure> {
     let connections = match send_request(&Request::Subflows, socket) {
         Ok(Response::Subflows(connections)) => *connections,
         Ok(response) => return Err(Failure::unexpected_response(response)),
-        Err(Failure::NoDaemon(_)) => diag::connections().map_err(|error| Failure::Refused(error.to_string()))?,
+        Err(Failure::NoDaemon(_)) => diag::connections()?,
         Err(failure) => return Err(failure),
     };
     Ok(print(&rendered(json, &connections, || subflows::table(&connections))))
@@ -86,7 +87,7 @@ pub(crate) fn watch(json: bool, socket: &Path) -> Result<ExitCode, Failure> {
     for line in BufReader::new(stream).lines() {
         let Ok(line) = line else { break };
         if let Ok(Response::Error(why)) = serde_json::from_str(&line) {
-            return Err(Failure::Refused(why));
+            return Err(Failure::Other(why));
         }
         let line = if json { line } else { event::render(&line) };
         if writeln!(stdout, "{line}").and_then(|()| stdout.flush()).is_err() {

@@ -2,46 +2,20 @@
 
 use super::part::Part;
 use super::{MAX_ANSWER, NodeState, Request, Response};
-use crate::exit::{FAILED, NO_DAEMON};
+use crate::exit::Failure;
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::ExitCode;
 
 /// Sends a request that the daemon executes without returning data.
-pub(crate) fn execute(request: &Request, socket: &Path) -> ExitCode {
-    match send_request(request, socket) {
-        Ok(Response::Done) => ExitCode::SUCCESS,
-        Ok(response) => Failure::unexpected_response(response).exit_code(),
-        Err(failure) => failure.exit_code(),
-    }
-}
-
-/// Why a command has no response.
-pub(crate) enum Failure {
-    /// No daemon runs.
-    NoDaemon(String),
-    /// The daemon has refused the request.
-    Refused(String),
-}
-
-impl Failure {
-    /// The failure for a response that does not fit the request.
-    pub(crate) fn unexpected_response(response: Response) -> Failure {
-        match response {
-            Response::Error(why) => Failure::Refused(why),
-            _ => Failure::Refused("unexpected response from the daemon; does it have a different version?".to_owned()),
-        }
-    }
-
-    /// Prints the reason and returns the exit status.
-    pub(crate) fn exit_code(self) -> ExitCode {
-        let (why, code) = match self {
-            Failure::NoDaemon(why) => (why, NO_DAEMON),
-            Failure::Refused(why) => (why, FAILED),
-        };
-        eprintln!("roam6: {why}");
-        ExitCode::from(code)
+///
+/// # Errors
+/// No daemon runs, or it has refused the request.
+pub(crate) fn execute(request: &Request, socket: &Path) -> Result<ExitCode, Failure> {
+    match send_request(request, socket)? {
+        Response::Done => Ok(ExitCode::SUCCESS),
+        response => Err(Failure::unexpected_response(response)),
     }
 }
 
@@ -64,7 +38,7 @@ pub(crate) fn send_request(request: &Request, socket: &Path) -> Result<Response,
     let mut line = String::new();
     let read = BufReader::new(connect(request, socket)?.take(MAX_ANSWER)).read_line(&mut line);
     read.map_err(|error| Failure::NoDaemon(format!("{}: {error}", socket.display())))?;
-    serde_json::from_str(&line).map_err(|error| Failure::Refused(format!("{}: {error}", socket.display())))
+    serde_json::from_str(&line).map_err(|error| Failure::Other(format!("{}: {error}", socket.display())))
 }
 
 /// Sends a request; the response is to be read from the stream.

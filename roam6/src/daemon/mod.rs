@@ -15,8 +15,9 @@ mod state_dump;
 mod subflow_age;
 mod table_watch;
 
-use crate::config::{Config, source::Problem};
+use crate::config::Config;
 use crate::control::{Request, Response, WatchLine};
+use crate::exit::Failure;
 use crate::host_check;
 use core::time::Duration;
 use link_names::LinkNames;
@@ -64,26 +65,6 @@ pub(crate) struct Options {
     pub(crate) level: Level,
     /// Keeps all kernel state on exit, so that the next start continues without interruption.
     pub(crate) keep: bool,
-}
-
-/// Why the daemon did not start, or stopped.
-pub(crate) enum Failure {
-    /// The configuration is invalid.
-    Config(Vec<Problem>),
-    /// Something else, in one line.
-    Other(String),
-}
-
-impl From<String> for Failure {
-    fn from(text: String) -> Failure {
-        Failure::Other(text)
-    }
-}
-
-impl From<roam6_linux::Error> for Failure {
-    fn from(error: roam6_linux::Error) -> Failure {
-        Failure::Other(error.to_string())
-    }
 }
 
 /// Runs the daemon until SIGTERM or SIGINT.

@@ -1,9 +1,9 @@
 //! Preconditions of the daemon: no second instance, sufficient capabilities, kernel support. Each refusal has a remedy.
 
-use super::Failure;
 use super::background_task::BackgroundTask;
 use super::signals::Signals;
 use crate::config::{self, Config, ControlSocket};
+use crate::exit::Failure;
 use crate::paths;
 use nix::fcntl::{Flock, FlockArg};
 use nix::poll::PollTimeout;

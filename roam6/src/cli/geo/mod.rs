@@ -8,9 +8,9 @@ mod trace;
 
 use crate::cli::output::{print, table_style, to_json};
 use crate::control::Request;
-use crate::control::client::{Failure, execute, view};
+use crate::control::client::{execute, view};
 use crate::control::part::Part;
-use crate::exit::usage_error;
+use crate::exit::Failure;
 use crate::render::table::Table;
 use crate::render::tables;
 use args::{AreaCommand, GeoCommand};
@@ -25,28 +25,25 @@ const NO_STATION: &str =
     "this daemon is not a GeoNetworking station; add a [geo] table to its configuration (docs/geo.md)";
 
 /// Runs the subcommand.
-pub(crate) fn run(command: &GeoCommand) -> ExitCode {
-    let done = match command {
+///
+/// # Errors
+/// See [`Failure`].
+pub(crate) fn run(command: &GeoCommand) -> Result<ExitCode, Failure> {
+    match command {
         GeoCommand::Neighbours { json, socket } => neighbours(*json, &socket.path()),
-        GeoCommand::Ping(args) => match args.target() {
-            Ok(target) => ping::ping(args, target),
-            Err(why) => return usage_error(&why),
-        },
-        GeoCommand::Trace(args) => match target::parse_station(&args.station) {
-            Ok(mid) => trace::trace(args, Target::Station(mid)),
-            Err(why) => return usage_error(&why),
-        },
-        GeoCommand::Groups { json, socket } => groups(*json, &socket.path()),
-        GeoCommand::Area(AreaCommand::Add { address, shape, socket }) => match AreaText::parse(shape) {
-            Ok(area) => add_area(GeoDestination { address: *address, area }, &socket.path()),
-            Err(why) => return usage_error(&why),
-        },
-        GeoCommand::Area(AreaCommand::Del { address, socket }) => {
-            return execute(&Request::DropArea(*address), &socket.path());
+        GeoCommand::Ping(args) => ping::ping(args, args.target().map_err(Failure::Usage)?),
+        GeoCommand::Trace(args) => {
+            let mid = target::parse_station(&args.station).map_err(Failure::Usage)?;
+            trace::trace(args, Target::Station(mid))
         }
+        GeoCommand::Groups { json, socket } => groups(*json, &socket.path()),
+        GeoCommand::Area(AreaCommand::Add { address, shape, socket }) => {
+            let area = AreaText::parse(shape).map_err(Failure::Usage)?;
+            add_area(GeoDestination { address: *address, area }, &socket.path())
+        }
+        GeoCommand::Area(AreaCommand::Del { address, socket }) => execute(&Request::DropArea(*address), &socket.path()),
         GeoCommand::Area(AreaCommand::Show { json, socket }) => areas(*json, &socket.path()),
-    };
-    done.unwrap_or_else(Failure::exit_code)
+    }
 }
 
 fn neighbours(json: bool, socket: &Path) -> Result<ExitCode, Failure> {
@@ -89,10 +86,7 @@ fn areas(json: bool, socket: &Path) -> Result<ExitCode, Failure> {
 
 /// The daemon has refused the mapping if it is not listed afterwards; its log has the reason.
 fn add_area(destination: GeoDestination, socket: &Path) -> Result<ExitCode, Failure> {
-    let done = execute(&Request::PutArea(destination), socket);
-    if done != ExitCode::SUCCESS {
-        return Ok(done);
-    }
+    execute(&Request::PutArea(destination), socket)?;
     if view(Part::Areas, socket)?.view.areas.contains(&destination) {
         return Ok(ExitCode::SUCCESS);
     }
@@ -100,5 +94,5 @@ fn add_area(destination: GeoDestination, socket: &Path) -> Result<ExitCode, Fail
         None => NO_STATION,
         Some(_) => "the area is larger than max_area, or too many areas are mapped; the daemon's log has the reason",
     };
-    Err(Failure::Refused(why.to_owned()))
+    Err(Failure::Other(why.to_owned()))
 }

@@ -1,10 +1,10 @@
 //! `roam6 geo ping`: replies, loss and round-trip times for each station.
 
 use super::args::PingArgs;
-use super::probes::{Echo, ProbeEvent, ProbeSession, deadline_in};
+use super::probes::{Echo, ProbeSession, deadline_in};
 use super::target::Target;
 use crate::cli::output::{print, table_style};
-use crate::control::client::Failure;
+use crate::exit::Failure;
 use crate::render::table::Table;
 use core::time::Duration;
 use roam6_proto::contract::config::geo::{EchoId, EchoRequest};
@@ -31,15 +31,9 @@ pub(crate) fn ping(args: &PingArgs, target: Target) -> Result<ExitCode, Failure>
         sum.sent += 1;
         let is_last = sequence + 1 == args.count;
         let until = deadline_in(if is_last { args.timeout } else { args.interval });
-        loop {
-            match session.next(until)? {
-                ProbeEvent::Echo(echo) => {
-                    sum.add(&echo);
-                    print_reply(&echo, own, args.json);
-                }
-                ProbeEvent::Refused(why) => return Err(Failure::Refused(why)),
-                ProbeEvent::TimedOut => break,
-            }
+        while let Some(echo) = session.next(until)? {
+            sum.add(&echo);
+            print_reply(&echo, own, args.json);
             if is_last && matches!(target, Target::Station(_)) && sum.is_complete() {
                 break;
             }

@@ -1,9 +1,10 @@
 //! Echo requests of the GeoNetworking layer, sent by the daemon on request; the replies arrive as events.
 
 use super::NO_STATION;
-use crate::control::client::{Failure, connect, send_request, view};
+use crate::control::Request;
+use crate::control::client::{connect, execute, view};
 use crate::control::part::Part;
-use crate::control::{Request, Response};
+use crate::exit::Failure;
 use core::time::Duration;
 use roam6_proto::contract::config::geo::{EchoId, EchoRequest};
 use roam6_proto::contract::view::PositionView;
@@ -46,16 +47,6 @@ pub(crate) struct Echo {
     pub(crate) again: bool,
 }
 
-/// What the daemon has reported.
-pub(crate) enum ProbeEvent {
-    /// A reply.
-    Echo(Box<Echo>),
-    /// The station could not send the request, for this reason.
-    Refused(String),
-    /// The deadline has passed.
-    TimedOut,
-}
-
 #[derive(Deserialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
 enum WatchedEvent {
@@ -87,7 +78,7 @@ impl ProbeSession {
     pub(crate) fn start(socket: &Path) -> Result<(ProbeSession, PositionView), Failure> {
         let events = BufReader::new(connect(&Request::Watch, socket)?);
         let position = view(Part::Position, socket)?.view.position;
-        let position = position.ok_or_else(|| Failure::Refused(NO_STATION.to_owned()))?;
+        let position = position.ok_or_else(|| Failure::Other(NO_STATION.to_owned()))?;
         let identifier = std::process::id();
         Ok((ProbeSession { socket: socket.to_owned(), identifier, events, partial_line: Vec::new() }, position))
     }
@@ -98,21 +89,18 @@ impl ProbeSession {
     /// The daemon does not run or has refused the request.
     pub(crate) fn send(&self, sequence: u32, request: EchoRequest) -> Result<(), Failure> {
         let probe = EchoId { identifier: self.identifier, sequence };
-        match send_request(&Request::Ask(Box::new(EchoRequest { id: probe, ..request })), &self.socket)? {
-            Response::Done => Ok(()),
-            response => Err(Failure::unexpected_response(response)),
-        }
+        execute(&Request::Ask(Box::new(EchoRequest { id: probe, ..request })), &self.socket).map(drop)
     }
 
-    /// The next event of this series before `until`.
+    /// The next reply to this series; `None` at `until`.
     ///
     /// # Errors
-    /// The daemon has stopped.
-    pub(crate) fn next(&mut self, until: Instant) -> Result<ProbeEvent, Failure> {
+    /// The daemon has stopped, or the station could not send a request.
+    pub(crate) fn next(&mut self, until: Instant) -> Result<Option<Box<Echo>>, Failure> {
         loop {
             let left = until.saturating_duration_since(now());
             if left.is_zero() {
-                return Ok(ProbeEvent::TimedOut);
+                return Ok(None);
             }
             let lost = |error: std::io::Error| Failure::NoDaemon(format!("the daemon: {error}"));
             self.events.get_ref().set_read_timeout(Some(left)).map_err(lost)?;
@@ -124,11 +112,9 @@ impl ProbeSession {
             }
             let line = std::mem::take(&mut self.partial_line);
             match serde_json::from_slice(&line) {
-                Ok(WatchedEvent::Echo(echo)) if echo.identifier == self.identifier => {
-                    return Ok(ProbeEvent::Echo(echo));
-                }
+                Ok(WatchedEvent::Echo(echo)) if echo.identifier == self.identifier => return Ok(Some(echo)),
                 Ok(WatchedEvent::EchoRefused { identifier, why }) if identifier == self.identifier => {
-                    return Ok(ProbeEvent::Refused(why));
+                    return Err(Failure::Other(why));
                 }
                 _ => {}
             }

@@ -2,10 +2,10 @@
 
 use super::args::TraceArgs;
 use super::ping::{document, milliseconds};
-use super::probes::{Echo, ProbeEvent, ProbeSession, deadline_in};
+use super::probes::{Echo, ProbeSession, deadline_in};
 use super::target::Target;
 use crate::cli::output::print;
-use crate::control::client::Failure;
+use crate::exit::Failure;
 use core::time::Duration;
 use roam6_proto::contract::config::geo::{EchoId, EchoRequest};
 use roam6_proto::geo::geometry;
@@ -37,12 +37,10 @@ pub(crate) fn trace(args: &TraceArgs, target: Target) -> Result<ExitCode, Failur
 
 fn await_reply(session: &mut ProbeSession, hops: u8, until: Instant) -> Result<Option<Box<Echo>>, Failure> {
     loop {
+        // A late reply of an earlier hop is ignored.
         match session.next(until)? {
-            ProbeEvent::Echo(echo) if echo.sequence == u32::from(hops) => return Ok(Some(echo)),
-            // A late reply of an earlier hop.
-            ProbeEvent::Echo(_) => {}
-            ProbeEvent::Refused(why) => return Err(Failure::Refused(why)),
-            ProbeEvent::TimedOut => return Ok(None),
+            Some(echo) if echo.sequence != u32::from(hops) => {}
+            echo => return Ok(echo),
         }
     }
 }

@@ -7,7 +7,7 @@ mod speed;
 
 use super::args::{CgaCommand, HbaCommand};
 use super::output::{print, table_style, to_json};
-use crate::exit::failure;
+use crate::exit::Failure;
 use crate::identity::file::{self, Kind, describe_refusal, verify_as_cga};
 use crate::render::table::Table;
 use roam6_proto::crypto::hba;
@@ -16,21 +16,29 @@ use std::path::Path;
 use std::process::ExitCode;
 
 /// `roam6 cga ...`.
-pub(crate) fn cga(command: &CgaCommand) -> ExitCode {
+///
+/// # Errors
+/// See [`Failure`].
+pub(crate) fn cga(command: &CgaCommand) -> Result<ExitCode, Failure> {
     match command {
-        CgaCommand::Generate(wanted) => exit_code(generate::cga(wanted)),
-        CgaCommand::Verify { file, addresses } => exit_code(verify(file, addresses, Kind::Cga)),
-        CgaCommand::Show { file, json } => show(file, *json),
-        CgaCommand::Speed { json } => speed::run(*json),
+        CgaCommand::Generate(wanted) => generate::cga(wanted)?,
+        CgaCommand::Verify { file, addresses } => verify(file, addresses, Kind::Cga)?,
+        CgaCommand::Show { file, json } => return Ok(show(file, *json)?),
+        CgaCommand::Speed { json } => return Ok(speed::run(*json)),
     }
+    Ok(ExitCode::SUCCESS)
 }
 
 /// `roam6 hba ...`.
-pub(crate) fn hba(command: &HbaCommand) -> ExitCode {
+///
+/// # Errors
+/// See [`Failure`].
+pub(crate) fn hba(command: &HbaCommand) -> Result<ExitCode, Failure> {
     match command {
-        HbaCommand::Generate(wanted) => exit_code(generate::hba(wanted)),
-        HbaCommand::Verify { file, addresses } => exit_code(verify(file, addresses, Kind::Hba)),
+        HbaCommand::Generate(wanted) => generate::hba(wanted)?,
+        HbaCommand::Verify { file, addresses } => verify(file, addresses, Kind::Hba)?,
     }
+    Ok(ExitCode::SUCCESS)
 }
 
 /// Prints a line for each address, until one cannot be verified.
@@ -53,15 +61,11 @@ fn verify(path: &Path, addresses: &[Ipv6Addr], kind: Kind) -> Result<(), String>
     Ok(())
 }
 
-fn show(path: &Path, json: bool) -> ExitCode {
-    let identity = match file::read(path) {
-        Ok(identity) => identity,
-        Err(why) => return exit_code(Err(format!("{}: {why}", path.display()))),
-    };
+fn show(path: &Path, json: bool) -> Result<ExitCode, String> {
+    let summary = file::read(path).map_err(|why| format!("{}: {why}", path.display()))?.summary();
     if json {
-        return print(&to_json(&identity.summary()));
+        return Ok(print(&to_json(&summary)));
     }
-    let summary = identity.summary();
     let mut table = Table::new(&["ADDRESS", "SEC", "KIND", "KEY", "SIGNS"]);
     for address in &summary.addresses {
         table.push(vec![
@@ -72,9 +76,5 @@ fn show(path: &Path, json: bool) -> ExitCode {
             if summary.signs { "yes" } else { "no" }.to_owned(),
         ]);
     }
-    print(&table.render(table_style()))
-}
-
-fn exit_code(result: Result<(), String>) -> ExitCode {
-    result.map_or_else(|why| failure(&why), |()| ExitCode::SUCCESS)
+    Ok(print(&table.render(table_style())))
 }
