@@ -79,7 +79,9 @@ pub(crate) fn run(options: Options) -> Result<(), Failure> {
     let _lock = start::lock(&config.run_dir)?;
     let mut daemon = Daemon::new(options, config, seed, signals)?;
     daemon.start()?;
-    daemon.run_loop()?;
+    while !daemon.signals.is_stop_requested() {
+        daemon.run_once()?;
+    }
     daemon.shut_down()
 }
 
@@ -178,7 +180,7 @@ impl Daemon {
                 HostEvent::Ready(ready) => self.serve_descriptor(ready),
             }
         }
-        if self.is_stop_requested() {
+        if self.signals.is_stop_requested() {
             return Ok(());
         }
         let at = inputs.back().map_or(now, |(at, _)| *at);
@@ -207,24 +209,10 @@ impl Daemon {
         Ok(())
     }
 
-    /// Runs until a signal ends it.
-    fn run_loop(&mut self) -> Result<(), Failure> {
-        while !self.is_stop_requested() {
-            self.run_once()?;
-        }
-        Ok(())
-    }
-
-    /// Whether SIGTERM or SIGINT is pending or was received.
-    fn is_stop_requested(&mut self) -> bool {
-        self.signals.read();
-        self.signals.is_stop_requested()
-    }
-
     /// One iteration: waits for events, feeds them to the node, and executes its outputs.
     fn run_once(&mut self) -> Result<(), Failure> {
         let at_once = self.dumps.is_collecting().then(|| self.host.now());
-        let own = [at_once, self.server.deadline(), self.notify.deadline(), self.reload.deadline()];
+        let own = [at_once, self.server.deadline(), self.notify.next_watchdog, self.reload.warn_at];
         let deadlines = own.into_iter().chain([self.node.deadline()]);
         let wakes = self.host.wait(deadlines.flatten().min())?;
         let mut inputs = VecDeque::new();
@@ -236,7 +224,10 @@ impl Daemon {
                 HostEvent::Ready(ready) => self.serve_descriptor(ready),
             }
         }
-        self.handle_signals();
+        if self.signals.take_reload() {
+            self.notify.reloading();
+            self.start_reload(ReloadScope::Config);
+        }
         self.warn_if_slow();
         self.feed(inputs);
         self.remove_stale()?;
@@ -250,13 +241,6 @@ impl Daemon {
             recorder.flush();
         }
         Ok(())
-    }
-
-    fn handle_signals(&mut self) {
-        if self.signals.take_reload() {
-            self.notify.reloading();
-            self.start_reload(ReloadScope::Config);
-        }
     }
 
     /// Stops the roles, and removes all kernel state unless `--keep` is set.

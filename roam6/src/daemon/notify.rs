@@ -9,7 +9,8 @@ use std::os::unix::net::{SocketAddr, UnixDatagram};
 pub(crate) struct Notify {
     manager: Option<(UnixDatagram, SocketAddr)>,
     watchdog: Option<Duration>,
-    next_watchdog: Option<Time>,
+    /// When [`Notify::keep_alive`] is due next.
+    pub(super) next_watchdog: Option<Time>,
 }
 
 impl Notify {
@@ -43,11 +44,6 @@ impl Notify {
     /// Reports that the daemon is stopping.
     pub(crate) fn stopping(&self) {
         self.send("STOPPING=1");
-    }
-
-    /// When [`Notify::alive`] is due next.
-    pub(crate) fn deadline(&self) -> Option<Time> {
-        self.next_watchdog
     }
 
     /// Sends the watchdog keep-alive when it is due.

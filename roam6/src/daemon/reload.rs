@@ -30,17 +30,10 @@ pub(super) enum ReloadScope {
 #[derive(Default)]
 pub(super) struct Reload {
     task: Option<BackgroundTask<Reloaded>>,
-    /// When to log that it takes long.
-    warn_at: Option<Time>,
+    /// When to log that it takes long, by [`Daemon::warn_if_slow`].
+    pub(super) warn_at: Option<Time>,
     /// To be reloaded next, because it has changed meanwhile.
     queued: Option<ReloadScope>,
-}
-
-impl Reload {
-    /// When [`Daemon::tell_slow_reading`] is due.
-    pub(super) fn deadline(&self) -> Option<Time> {
-        self.warn_at
-    }
 }
 
 /// The result of a reload.

@@ -55,8 +55,9 @@ impl Signals {
         }
     }
 
-    /// Whether SIGTERM or SIGINT was read.
-    pub(super) fn is_stop_requested(&self) -> bool {
+    /// Whether SIGTERM or SIGINT is pending or was received.
+    pub(super) fn is_stop_requested(&mut self) -> bool {
+        self.read();
         self.stop
     }
 
