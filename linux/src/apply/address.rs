@@ -23,10 +23,6 @@ impl Holder for Address {
         })
     }
 
-    fn drop(&self, _: &mut Executor) -> Result<Vec<Request>, Error> {
-        Ok(vec![address::remove(self)])
-    }
-
     fn show(&self, _: &Executor) -> Option<(Request, KernelItem)> {
         // Whether DAD was requested is not part of a dump.
         let shown = Item::Address(Address { dad: false, ..self.clone() });
@@ -50,10 +46,6 @@ impl Holder for AnycastAddress {
 impl Holder for Neighbour {
     fn put(&self, _: &mut Executor, _: Option<&Item>) -> Result<Vec<Request>, Error> {
         Ok(vec![neighbour::put(self)])
-    }
-
-    fn drop(&self, _: &mut Executor) -> Result<Vec<Request>, Error> {
-        Ok(vec![neighbour::remove(self)])
     }
 
     fn show(&self, _: &Executor) -> Option<(Request, KernelItem)> {

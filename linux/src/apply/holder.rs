@@ -17,13 +17,15 @@ pub(super) trait Holder {
     /// The kernel's, or that of the part of the host that installs it.
     fn put(&self, executor: &mut Executor, former: Option<&Item>) -> Result<Vec<Request>, Error>;
 
-    /// Removes the item, which the plan has no longer; otherwise like [`Holder::put`]. Not called for items that their
-    /// back ends store: the executor removes them by their keys.
+    /// Removes the item, which the plan has no longer; otherwise like [`Holder::put`]. Without another implementation, by the
+    /// request that removes what the kernel shows. Not called for items that their back ends store: the executor removes
+    /// them by their keys.
     ///
     /// # Errors
     /// The kernel's, or that of the part of the host that removes it.
-    fn drop(&self, _: &mut Executor) -> Result<Vec<Request>, Error> {
-        Ok(Vec::new())
+    fn drop(&self, executor: &mut Executor) -> Result<Vec<Request>, Error> {
+        let shown = self.show(executor).map(|(_, shown)| shown);
+        Ok(shown.and_then(|shown| shown.removal()).into_iter().collect())
     }
 
     /// The request that installs the item again, and the object that the kernel dumps once it is installed. `None` if the

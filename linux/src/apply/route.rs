@@ -35,10 +35,6 @@ impl Holder for PolicyRule {
         })
     }
 
-    fn drop(&self, _: &mut Executor) -> Result<Vec<Request>, Error> {
-        Ok(vec![rule::remove(self)])
-    }
-
     fn show(&self, _: &Executor) -> Option<(Request, KernelItem)> {
         Some((rule::put(self), KernelItem::Item(Item::Rule(self.clone()))))
     }
