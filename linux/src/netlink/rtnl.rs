@@ -22,37 +22,28 @@ pub(crate) enum RtnlMessage {
     DelRule(RuleMessage),
 }
 
+/// Parses the body of a message, which its buffer checks.
+macro_rules! parse {
+    ($buffer:ident, $body:expr) => {
+        Parseable::parse(&$buffer::new_checked(&$body).ok()?).ok()?
+    };
+}
+
 impl RtnlMessage {
     /// Reads a body of the type `kind`; `None` if it is damaged or of a type that roam6 does not use.
     pub(super) fn read(kind: u16, body: &[u8]) -> Option<RtnlMessage> {
         Some(match kind {
             libc::RTM_NEWLINK => RtnlMessage::NewLink(Link::read(body)?),
             libc::RTM_DELLINK => RtnlMessage::DelLink(Link::read(body)?),
-            libc::RTM_NEWADDR => RtnlMessage::NewAddress(address(body)?),
-            libc::RTM_DELADDR => RtnlMessage::DelAddress(address(body)?),
-            libc::RTM_NEWNEIGH => RtnlMessage::NewNeighbour(neighbour(body)?),
-            libc::RTM_DELNEIGH => RtnlMessage::DelNeighbour(neighbour(body)?),
-            libc::RTM_NEWROUTE => RtnlMessage::NewRoute(route(body)?),
-            libc::RTM_DELROUTE => RtnlMessage::DelRoute(route(body)?),
-            libc::RTM_NEWRULE => RtnlMessage::NewRule(rule(body)?),
-            libc::RTM_DELRULE => RtnlMessage::DelRule(rule(body)?),
+            libc::RTM_NEWADDR => RtnlMessage::NewAddress(parse!(AddressMessageBuffer, body)),
+            libc::RTM_DELADDR => RtnlMessage::DelAddress(parse!(AddressMessageBuffer, body)),
+            libc::RTM_NEWNEIGH => RtnlMessage::NewNeighbour(parse!(NeighbourMessageBuffer, body)),
+            libc::RTM_DELNEIGH => RtnlMessage::DelNeighbour(parse!(NeighbourMessageBuffer, body)),
+            libc::RTM_NEWROUTE => RtnlMessage::NewRoute(parse!(RouteMessageBuffer, body)),
+            libc::RTM_DELROUTE => RtnlMessage::DelRoute(parse!(RouteMessageBuffer, body)),
+            libc::RTM_NEWRULE => RtnlMessage::NewRule(parse!(RuleMessageBuffer, body)),
+            libc::RTM_DELRULE => RtnlMessage::DelRule(parse!(RuleMessageBuffer, body)),
             _ => return None,
         })
     }
-}
-
-fn address(body: &[u8]) -> Option<AddressMessage> {
-    AddressMessage::parse(&AddressMessageBuffer::new_checked(&body).ok()?).ok()
-}
-
-fn neighbour(body: &[u8]) -> Option<NeighbourMessage> {
-    NeighbourMessage::parse(&NeighbourMessageBuffer::new_checked(&body).ok()?).ok()
-}
-
-fn route(body: &[u8]) -> Option<RouteMessage> {
-    RouteMessage::parse(&RouteMessageBuffer::new_checked(&body).ok()?).ok()
-}
-
-fn rule(body: &[u8]) -> Option<RuleMessage> {
-    RuleMessage::parse(&RuleMessageBuffer::new_checked(&body).ok()?).ok()
 }
