@@ -12,8 +12,6 @@ use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 /// A number in a socket option.
 pub(crate) type Flag = libc::c_int;
 
-/// A multicast membership of a packet socket.
-pub(crate) use libc::packet_mreq as PacketMembership;
 /// One instruction of a classic BPF socket filter.
 pub(crate) use libc::sock_filter as FilterStep;
 
@@ -31,7 +29,7 @@ pub(crate) use libc::ipv6_mreq as AddressMembership;
 /// Types whose values may be passed to the kernel as they are in memory.
 pub(crate) trait Plain: Copy {}
 impl Plain for Flag {}
-impl Plain for PacketMembership {}
+impl Plain for libc::packet_mreq {}
 impl Plain for AddressMembership {}
 
 /// Sets a socket option.
@@ -53,6 +51,20 @@ pub(crate) fn get_option(fd: impl AsFd, level: libc::c_int, name: libc::c_int, v
 /// packets as they are.
 pub(crate) fn raw_socket(family: libc::c_int, protocol: libc::c_int) -> io::Result<OwnedFd> {
     let kind = libc::SOCK_RAW | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
+/// Adds or drops (`change`) a membership of a packet socket (packet(7)): `PACKET_MR_*`, and its address if it has one.
+pub(crate) fn packet_membership(
+    fd: impl AsFd,
+    change: libc::c_int,
+    link: LinkId,
+    (kind, address): (libc::c_int, &[u8]),
+) -> io::Result<()> {
+    let mut mr_address = [0; 8];
+    mr_address.iter_mut().zip(address).for_each(|(to, from)| *to = *from);
+    let (mr_ifindex, mr_type, mr_alen) = (link.0.cast_signed(), kind as u16, address.len() as u16);
+    let membership = libc::packet_mreq { mr_ifindex, mr_type, mr_alen, mr_address };
+    set_option(fd, libc::SOL_PACKET, change, &membership)
+}
+
     // SAFETY: takes no pointers.
     let fd = check(unsafe { libc::socket(family, kind, protocol) })?;
     // SAFETY: the descriptor is new and has no other owner.

@@ -5,7 +5,7 @@ use crate::error::{Context, Error};
 use crate::netlink::link::LinkChange;
 use crate::netlink::message::Message;
 use crate::netlink::socket::{Netlink, Request};
-use crate::sys::{self, PacketMembership};
+use crate::sys;
 use crate::tunnel::device::{change_link, find};
 use nix::errno::Errno;
 use nix::sys::epoll::{Epoll, EpollEvent, EpollFlags};
@@ -27,7 +27,7 @@ const LARGEST: usize = HEADER + 9216;
 /// The bit of an epoll token that marks a frame socket; the lower half is the interface.
 const FRAME_TOKEN: u64 = 1 << 63;
 /// A unicast address of a packet socket's interface (packet(7)); `libc` has it for some systems only.
-const PACKET_MR_UNICAST: u16 = 3;
+const PACKET_MR_UNICAST: libc::c_int = 3;
 /// Most frames received or sent by one system call.
 const CALL_BATCH: usize = 32;
 
@@ -187,11 +187,13 @@ impl FrameSocket {
         }
         if let Some(former) = self.address.take() {
             // An interface that was removed has no memberships left.
-            let _ = membership(&self.socket, link, former, libc::PACKET_DROP_MEMBERSHIP);
+            let membership = (PACKET_MR_UNICAST, &former.0[..]);
+            let _ = sys::packet_membership(&self.socket, libc::PACKET_DROP_MEMBERSHIP, link, membership);
         }
         if let Some(new) = address {
             let what = format_args!("receive frames for {new} on {link}");
-            membership(&self.socket, link, new, libc::PACKET_ADD_MEMBERSHIP).context(what)?;
+            let membership = (PACKET_MR_UNICAST, &new.0[..]);
+            sys::packet_membership(&self.socket, libc::PACKET_ADD_MEMBERSHIP, link, membership).context(what)?;
         }
         self.address = address;
         Ok(())
@@ -199,17 +201,6 @@ impl FrameSocket {
 }
 
 /// Adds or removes a unicast address that an interface receives frames for; it ends with the socket.
-fn membership(socket: &OwnedFd, link: LinkId, address: LinkAddress, change: libc::c_int) -> io::Result<()> {
-    let [a, b, c, d, e, f] = address.0;
-    let membership = PacketMembership {
-        mr_ifindex: link.0.cast_signed(),
-        mr_type: PACKET_MR_UNICAST,
-        mr_alen: 6,
-        mr_address: [a, b, c, d, e, f, 0, 0],
-    };
-    sys::set_option(socket, libc::SOL_PACKET, change, &membership)
-}
-
 /// Receives frames from a packet socket, many by one system call, until there is none left.
 fn receive_batch(socket: &OwnedFd, link: LinkId, most: usize, buffers: &mut [Vec<u8>], frames: &mut Vec<Frame>) {
     let mut headers: MultiHeaders<SockaddrIn6> = MultiHeaders::preallocate(buffers.len(), None);

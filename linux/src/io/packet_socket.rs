@@ -2,7 +2,7 @@
 //! 4443, RFC 8415). They receive a packet before the kernel processes it, with all extension headers.
 
 use crate::error::{Context, Error};
-use crate::sys::{self, FilterStep, Flag, PacketMembership};
+use crate::sys::{self, FilterStep, Flag};
 use nix::sys::socket::{AddressFamily, SockFlag, SockType, socket};
 use roam6_proto::{LinkId, Packet};
 use roam6_wire::checksum::checksum;
@@ -74,13 +74,8 @@ impl PacketSocket {
     /// # Errors
     /// The kernel's, if the interface was removed.
     pub(crate) fn receive_all_multicast(&self, link: LinkId) -> Result<(), Error> {
-        let membership = PacketMembership {
-            mr_ifindex: link.0.cast_signed(),
-            mr_type: libc::PACKET_MR_ALLMULTI as u16,
-            mr_alen: 0,
-            mr_address: [0; 8],
-        };
-        sys::set_option(&self.socket, libc::SOL_PACKET, libc::PACKET_ADD_MEMBERSHIP, &membership)
+        let all_multicast = (libc::PACKET_MR_ALLMULTI, &[][..]);
+        sys::packet_membership(&self.socket, libc::PACKET_ADD_MEMBERSHIP, link, all_multicast)
             .context(format!("multicast of {link}"))
     }
 
