@@ -32,6 +32,18 @@ impl Plain for Flag {}
 impl Plain for libc::packet_mreq {}
 impl Plain for AddressMembership {}
 
+/// Lets a type be polled by the descriptor of one of its fields.
+macro_rules! impl_as_fd {
+    ($type:ty, $field:tt) => {
+        impl std::os::fd::AsFd for $type {
+            fn as_fd(&self) -> std::os::fd::BorrowedFd<'_> {
+                std::os::fd::AsFd::as_fd(&self.$field)
+            }
+        }
+    };
+}
+pub(crate) use impl_as_fd;
+
 /// Sets a socket option.
 pub(crate) fn set_option<T: Plain>(fd: impl AsFd, level: libc::c_int, name: libc::c_int, value: &T) -> io::Result<()> {
     let fd = fd.as_fd().as_raw_fd();
@@ -39,18 +51,6 @@ pub(crate) fn set_option<T: Plain>(fd: impl AsFd, level: libc::c_int, name: libc
     check(unsafe { libc::setsockopt(fd, level, name, std::ptr::from_ref(value).cast(), length_of::<T>()) }).map(drop)
 }
 
-/// Reads a socket option that is a structure; `value` is the request, and then the reply.
-pub(crate) fn get_option(fd: impl AsFd, level: libc::c_int, name: libc::c_int, value: &mut [u8]) -> io::Result<()> {
-    let fd = fd.as_fd().as_raw_fd();
-    let mut length = libc::socklen_t::try_from(value.len()).map_err(io::Error::other)?;
-    // SAFETY: the pointer and the length are those of `value`; the kernel writes no more than that.
-    check(unsafe { libc::getsockopt(fd, level, name, value.as_mut_ptr().cast(), &raw mut length) }).map(drop)
-}
-
-/// Opens a raw socket of an address family and a protocol `nix` has no name for; with `IPPROTO_RAW` one that sends IPv4
-/// packets as they are.
-pub(crate) fn raw_socket(family: libc::c_int, protocol: libc::c_int) -> io::Result<OwnedFd> {
-    let kind = libc::SOCK_RAW | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
 /// Adds or drops (`change`) a membership of a packet socket (packet(7)): `PACKET_MR_*`, and its address if it has one.
 pub(crate) fn packet_membership(
     fd: impl AsFd,
@@ -65,6 +65,18 @@ pub(crate) fn packet_membership(
     set_option(fd, libc::SOL_PACKET, change, &membership)
 }
 
+/// Reads a socket option that is a structure; `value` is the request, and then the reply.
+pub(crate) fn get_option(fd: impl AsFd, level: libc::c_int, name: libc::c_int, value: &mut [u8]) -> io::Result<()> {
+    let fd = fd.as_fd().as_raw_fd();
+    let mut length = libc::socklen_t::try_from(value.len()).map_err(io::Error::other)?;
+    // SAFETY: the pointer and the length are those of `value`; the kernel writes no more than that.
+    check(unsafe { libc::getsockopt(fd, level, name, value.as_mut_ptr().cast(), &raw mut length) }).map(drop)
+}
+
+/// Opens a raw socket of an address family and a protocol `nix` has no name for; with `IPPROTO_RAW` one that sends IPv4
+/// packets as they are.
+pub(crate) fn raw_socket(family: libc::c_int, protocol: libc::c_int) -> io::Result<OwnedFd> {
+    let kind = libc::SOCK_RAW | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
     // SAFETY: takes no pointers.
     let fd = check(unsafe { libc::socket(family, kind, protocol) })?;
     // SAFETY: the descriptor is new and has no other owner.

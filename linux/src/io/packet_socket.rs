@@ -10,7 +10,7 @@ use roam6_wire::ip6::protocol;
 use roam6_wire::shim6;
 use std::io;
 use std::net::Ipv6Addr;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::OwnedFd;
 
 /// Receive buffer of a packet socket, octets.
 const RECEIVE_QUEUE: Flag = 4 * 1024 * 1024;
@@ -98,11 +98,7 @@ impl PacketSocket {
     }
 }
 
-impl AsFd for PacketSocket {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.socket.as_fd()
-    }
-}
+crate::sys::impl_as_fd!(PacketSocket, socket);
 
 /// Removes the padding of a frame of minimum size.
 fn without_padding(bytes: &[u8]) -> &[u8] {

@@ -10,7 +10,7 @@ use roam6_wire::ip6::{self, Header, protocol};
 use roam6_wire::shim6;
 use std::io::{self, IoSliceMut};
 use std::net::Ipv6Addr;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsRawFd, OwnedFd};
 
 /// Octets of the largest message without a jumbo payload.
 const LARGEST: usize = 65_535;
@@ -26,13 +26,6 @@ pub(crate) struct RawSocket {
     protocol: u8,
     socket: OwnedFd,
     buffer: Vec<u8>,
-}
-
-/// A message, and its ancillary data.
-struct ReceivedMessage {
-    length: usize,
-    header: Header,
-    link: LinkId,
 }
 
 impl RawSocket {
@@ -55,45 +48,33 @@ impl RawSocket {
 
     /// Receives one packet, if there is one, with a header made of its ancillary data.
     pub(crate) fn receive(&mut self) -> io::Result<Option<Packet>> {
-        let ReceivedMessage { length, header, link } = match self.receive_message() {
-            Ok(received) => received,
-            Err(Errno::EAGAIN) => return Ok(None),
-            Err(error) => return Err(error.into()),
-        };
-        let payload = self.buffer.get(..length).unwrap_or_default();
-        Ok(Some(Packet { link, sender: None, bytes: ip6::emit(&header, self.protocol, payload) }))
-    }
-
-    fn receive_message(&mut self) -> nix::Result<ReceivedMessage> {
         let mut space = nix::cmsg_space!(libc::in6_pktinfo, libc::c_int);
         let mut parts = [IoSliceMut::new(&mut self.buffer)];
         let fd = self.socket.as_raw_fd();
-        let message = recvmsg::<SockaddrIn6>(fd, &mut parts, Some(&mut space), MsgFlags::MSG_DONTWAIT)?;
-        let source = message.address.map_or(Ipv6Addr::UNSPECIFIED, |address| address.ip());
-        let mut received = ReceivedMessage {
-            length: message.bytes,
-            header: Header::new(source, Ipv6Addr::UNSPECIFIED),
-            link: LinkId(0),
+        let message = match recvmsg::<SockaddrIn6>(fd, &mut parts, Some(&mut space), MsgFlags::MSG_DONTWAIT) {
+            Ok(message) => message,
+            Err(Errno::EAGAIN) => return Ok(None),
+            Err(error) => return Err(error.into()),
         };
+        let source = message.address.map_or(Ipv6Addr::UNSPECIFIED, |address| address.ip());
+        let (mut header, mut link) = (Header::new(source, Ipv6Addr::UNSPECIFIED), LinkId(0));
         for control in message.cmsgs()? {
             match control {
                 ControlMessageOwned::Ipv6PacketInfo(info) => {
-                    received.header.destination = info.ipi6_addr.s6_addr.into();
-                    received.link = LinkId(info.ipi6_ifindex);
+                    header.destination = info.ipi6_addr.s6_addr.into();
+                    link = LinkId(info.ipi6_ifindex);
                 }
-                ControlMessageOwned::Ipv6HopLimit(limit) => received.header.hop_limit = limit as u8,
+                ControlMessageOwned::Ipv6HopLimit(limit) => header.hop_limit = limit as u8,
                 _ => {}
             }
         }
-        Ok(received)
+        let length = message.bytes;
+        let payload = self.buffer.get(..length).unwrap_or_default();
+        Ok(Some(Packet { link, sender: None, bytes: ip6::emit(&header, self.protocol, payload) }))
     }
 }
 
-impl AsFd for RawSocket {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.socket.as_fd()
-    }
-}
+crate::sys::impl_as_fd!(RawSocket, socket);
 
 /// Accepts control messages, and rejects payload.
 fn shim_filter() -> [FilterStep; 5] {

@@ -9,7 +9,6 @@ use nix::errno::Errno;
 use roam6_proto::base::ids::MptcpToken;
 use roam6_proto::contract::input::{SubflowEvent, SubflowEventKind};
 use std::net::{Ipv6Addr, SocketAddrV6};
-use std::os::fd::{AsFd, BorrowedFd};
 
 /// Octets of the generic header, of which the first is the event.
 const GENERIC_HEADER: usize = 4;
@@ -78,11 +77,7 @@ impl SubflowEvents {
     }
 }
 
-impl AsFd for SubflowEvents {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.socket.as_fd()
-    }
-}
+crate::sys::impl_as_fd!(SubflowEvents, socket);
 
 /// An event with its generic header; `None` for other events, and for connections over IPv4.
 fn read(message: &[u8]) -> Option<SubflowEvent> {

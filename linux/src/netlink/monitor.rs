@@ -12,7 +12,6 @@ use nix::errno::Errno;
 use roam6_proto::base::ids::LinkId;
 use roam6_proto::contract::input::{AddressEvent, LinkEvent, NeighbourEvent, RouteEvent};
 use roam6_proto::contract::item::{Address, PolicyRule, ProxyNeighbour};
-use std::os::fd::{AsFd, BorrowedFd};
 
 const GROUPS: [u32; 8] = [
     libc::RTNLGRP_LINK,
@@ -69,11 +68,7 @@ impl Monitor {
     }
 }
 
-impl AsFd for Monitor {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.netlink.as_fd()
-    }
-}
+crate::sys::impl_as_fd!(Monitor, netlink);
 
 /// Filters out the announcements of routes that roam6 itself has added, which the kernel echoes one by one.
 const WITHOUT_OUR_ROUTES: [FilterStep; 6] = {

@@ -10,7 +10,6 @@ use netlink_packet_core::{
 use netlink_sys::{Socket, SocketAddr, protocols};
 use nix::errno::Errno;
 use std::collections::BTreeMap;
-use std::os::fd::{AsFd, BorrowedFd};
 
 /// Most requests sent before their results are read; the receive buffer has room for more.
 const MAX_PIPELINED: usize = 256;
@@ -208,11 +207,7 @@ impl Netlink {
     }
 }
 
-impl AsFd for Netlink {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.socket.as_fd()
-    }
-}
+crate::sys::impl_as_fd!(Netlink, socket);
 
 // Types of messages that end a reply (NLMSG_ERROR, NLMSG_DONE).
 pub(crate) const ERROR: u16 = 2;

@@ -15,7 +15,6 @@ use netlink_packet_core::{NLM_F_ACK, NLM_F_APPEND, NLM_F_CREATE};
 use netlink_sys::{Socket, protocols};
 use nix::errno::Errno;
 use std::io::ErrorKind;
-use std::os::fd::{AsFd, BorrowedFd};
 
 /// Before the chains of others: the priority of nftables' `raw`.
 const PRIORITY: i32 = -300;
@@ -149,11 +148,7 @@ impl TableMonitor {
     }
 }
 
-impl AsFd for TableMonitor {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.0.as_fd()
-    }
-}
+crate::sys::impl_as_fd!(TableMonitor, 0);
 
 /// Announcements of tables, chains and rules (NFNLGRP_NFTABLES).
 const GROUP: u32 = 7;

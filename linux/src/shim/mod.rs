@@ -33,7 +33,7 @@ use roam6_proto::{ActivityQuery, Input, LinkId, Packet, Time};
 use roam6_wire::shim6::{self, Tag};
 use segmentation_path::SegmentationPath;
 use std::collections::{BTreeMap, BTreeSet};
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use transport::Transport;
 
 /// Most events taken before the engines see them.
@@ -262,11 +262,7 @@ impl Shim {
     }
 }
 
-impl AsFd for Shim {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.programs.as_fd()
-    }
-}
+crate::sys::impl_as_fd!(Shim, programs);
 
 /// The same instant on the engines' clock and on the programs'.
 struct ClockReading {

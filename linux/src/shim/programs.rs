@@ -11,7 +11,6 @@ use aya::maps::{Array, MapData, RingBuf};
 use aya::programs::tc::{NlOptions, SchedClassifierLink, TcAttachOptions, TcHandle};
 use aya::programs::{LinkOrder, SchedClassifier, TcAttachType, tc};
 use aya::{Ebpf, EbpfLoader};
-use std::os::fd::{AsFd, BorrowedFd};
 
 static OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/shim.bpf.o"));
 
@@ -152,8 +151,4 @@ impl Programs {
     }
 }
 
-impl AsFd for Programs {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.events.as_fd()
-    }
-}
+crate::sys::impl_as_fd!(Programs, events);
