@@ -1,7 +1,7 @@
 //! Output of commands.
 
 use crate::exit::Failure;
-use crate::render::table::Paint;
+use crate::render::table::{Paint, Table};
 use serde::Serialize;
 use std::io::{ErrorKind, IsTerminal, Write};
 use std::process::ExitCode;
@@ -12,6 +12,11 @@ pub(crate) fn print(text: &str) -> ExitCode {
         Err(error) if error.kind() != ErrorKind::BrokenPipe => Failure::Other(error.to_string()).exit_code(),
         _ => ExitCode::SUCCESS,
     }
+}
+
+/// Rows as JSON, or as a table.
+pub(crate) fn rendered(json: bool, rows: &impl Serialize, table: impl FnOnce() -> Table) -> String {
+    if json { to_json(rows) } else { table().render(table_style()) }
 }
 
 /// Indented JSON with a newline at its end.

@@ -1,6 +1,6 @@
 //! `roam6 show`, `roam6 watch` and `roam6 metrics`: the state of the running daemon.
 
-use super::output::{print, table_style, to_json};
+use super::output::{print, rendered};
 use crate::control::client::{connect, send_request, view};
 use crate::control::part::Part;
 use crate::control::{Request, Response};
@@ -8,7 +8,6 @@ use crate::exit::Failure;
 use crate::render::table::Table;
 use crate::render::{event, ldm, services, subflows, tables};
 use roam6_linux::mptcp::diag;
-use serde::Serialize;
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::ExitCode;
@@ -48,11 +47,6 @@ pub(crate) fn show(part: Part, json: bool, socket: &Path) -> Result<ExitCode, Fa
     };
     let notes = if part == Part::Tunnels && !json { tables::firewall(&state) } else { String::new() };
     Ok(print(&(text + &notes)))
-}
-
-/// Rows as JSON, or as a table.
-fn rendered(json: bool, rows: &impl Serialize, table: impl FnOnce() -> Table) -> String {
-    if json { to_json(rows) } else { table().render(table_style()) }
 }
 
 /// Only a running daemon has the age of subflows; the rest is from the kernel.

@@ -88,7 +88,7 @@ pub(crate) struct Section {
     area_forwarding: Option<AreaForwarding>,
     range: Option<Spanned<u32>>,
     max_area: Option<Spanned<u32>>,
-    packet_data_rate: Option<Spanned<u32>>,
+    packet_data_rate: Option<u32>,
     busy_poll: Option<Spanned<HumanDuration>>,
     awake: Option<Spanned<HumanDuration>>,
     facilities: Option<Spanned<FacilitiesTable>>,
@@ -180,7 +180,6 @@ fn to_mib(section: &Section, diagnostics: &mut Diagnostics<'_>) -> Mib {
     let neighbours = Duration::from_millis(200)..=minute;
     let neighbour_lifetime = diagnostics.duration(&section.neighbour_lifetime, "neighbour_lifetime", neighbours);
     let default_lifetime = diagnostics.duration(&section.lifetime, "lifetime", LIFETIME_RANGE);
-    let packet_data_rate = section.packet_data_rate.as_ref().map(|rate| **rate);
     Mib {
         beacon_timer,
         // itsGnBeaconServiceMaxJitter is a quarter of the timer.
@@ -198,7 +197,7 @@ fn to_mib(section: &Section, diagnostics: &mut Diagnostics<'_>) -> Mib {
         max_area_size: diagnostics
             .number(&section.max_area, "max_area", 1..=u32::MAX)
             .unwrap_or(standard.max_area_size),
-        max_packet_data_rate: packet_data_rate.unwrap_or(standard.max_packet_data_rate),
+        max_packet_data_rate: section.packet_data_rate.unwrap_or(standard.max_packet_data_rate),
         ..standard
     }
 }

@@ -90,11 +90,8 @@ struct InlineRows {
 impl HomeAgent {
     /// Takes over the prefix table of `other` and its file. Other changes need a restart.
     pub(crate) fn adopt_table(&mut self, other: HomeAgent) {
-        self.config.prefix_table = other.config.prefix_table;
-        self.table_file = other.table_file;
-        self.refused = other.refused;
-        self.inline = other.inline;
-        self.is_explicitly_empty = other.is_explicitly_empty;
+        let config = HomeAgentConfig { prefix_table: other.config.prefix_table.clone(), ..self.config.clone() };
+        *self = HomeAgent { config, ..other };
     }
 
     /// Reloads the prefix table file; the inline rows stay. Also returns how many former rows are kept.

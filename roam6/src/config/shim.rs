@@ -46,7 +46,7 @@ pub(crate) struct Section {
     #[serde(default)]
     peers: PeersTable,
     #[serde(default)]
-    preferences: VecMap<String, Spanned<PreferenceTable>>,
+    preferences: VecMap<String, Spanned<UplinkPreference>>,
     addresses: Option<Spanned<AddressTable>>,
 }
 
@@ -59,16 +59,6 @@ struct AddressTable {
 
 fn default_sec() -> u8 {
     1
-}
-
-#[derive(Deserialize)]
-struct PreferenceTable {
-    #[serde(default)]
-    priority: u8,
-    #[serde(default)]
-    weight: u8,
-    #[serde(default)]
-    transient: bool,
 }
 
 #[derive(Default, Deserialize)]
@@ -152,7 +142,7 @@ fn trigger(table: TriggerTable, diagnostics: &mut Diagnostics<'_>) -> Option<Con
 }
 
 fn preferences(
-    written: VecMap<String, Spanned<PreferenceTable>>,
+    written: VecMap<String, Spanned<UplinkPreference>>,
     interfaces: &VecSet<String>,
     diagnostics: &mut Diagnostics<'_>,
 ) -> VecMap<String, UplinkPreference> {
@@ -162,12 +152,7 @@ fn preferences(
             diagnostics.report(table.span(), what, "write one of the names in interfaces");
         }
     }
-    let plain = |table: PreferenceTable| UplinkPreference {
-        priority: table.priority,
-        weight: table.weight,
-        transient: table.transient,
-    };
-    written.into_iter().map(|(name, table)| (name, plain(table.into_inner()))).collect()
+    written.into_iter().map(|(name, table)| (name, table.into_inner())).collect()
 }
 
 fn addresses(

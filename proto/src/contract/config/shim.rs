@@ -48,6 +48,7 @@ fn has_no_preferences(preferences: &VecMap<String, UplinkPreference>) -> bool {
 
 /// Locator preferences of an uplink, announced to peers (RFC 5533 §5.15.3).
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct UplinkPreference {
     /// Priority; lower is preferred.
     pub priority: u8,

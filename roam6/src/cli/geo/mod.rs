@@ -6,7 +6,7 @@ mod probes;
 pub(crate) mod target;
 mod trace;
 
-use crate::cli::output::{print, table_style, to_json};
+use crate::cli::output::{print, rendered, table_style, to_json};
 use crate::control::Request;
 use crate::control::client::{execute, view};
 use crate::control::part::Part;
@@ -49,8 +49,7 @@ pub(crate) fn run(command: &GeoCommand) -> Result<ExitCode, Failure> {
 fn neighbours(json: bool, socket: &Path) -> Result<ExitCode, Failure> {
     let mut state = view(Part::Stations, socket)?;
     state.view.stations.retain(|station| station.state == StationState::Neighbour);
-    let text = if json { to_json(&state.view.stations) } else { tables::stations(&state).render(table_style()) };
-    Ok(print(&text))
+    Ok(print(&rendered(json, &state.view.stations, || tables::stations(&state))))
 }
 
 fn groups(json: bool, socket: &Path) -> Result<ExitCode, Failure> {
