@@ -3,11 +3,15 @@
 #![allow(unsafe_code)]
 
 use core::ops::Range;
+use nix::sys::socket::SockFlag;
 use roam6_proto::LinkId;
 use roam6_wire::LinkAddress;
 use std::io;
 use std::mem::{size_of, zeroed};
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
+
+/// The flags of every socket that `nix` opens for packets.
+pub(crate) const SOCKET_FLAGS: SockFlag = SockFlag::SOCK_CLOEXEC.union(SockFlag::SOCK_NONBLOCK);
 
 /// A number in a socket option.
 pub(crate) type Flag = libc::c_int;

@@ -9,9 +9,7 @@ use crate::sys;
 use crate::tunnel::device::{change_link, find};
 use nix::errno::Errno;
 use nix::sys::epoll::{Epoll, EpollEvent, EpollFlags};
-use nix::sys::socket::{
-    AddressFamily, MsgFlags, MultiHeaders, SockFlag, SockType, SockaddrIn6, recvmmsg, sendmmsg, socket,
-};
+use nix::sys::socket::{AddressFamily, MsgFlags, MultiHeaders, SockType, SockaddrIn6, recvmmsg, sendmmsg, socket};
 use roam6_proto::base::vec_map::VecMap;
 use roam6_proto::contract::item::{EthertypeSubscription, VirtualInterface};
 use roam6_proto::{Frame, LinkId};
@@ -77,8 +75,7 @@ impl Frames {
             return frame_socket.set_unicast_address(subscription.link, subscription.address);
         }
         let what = format!("receive frames of type {:#06x} on {}", subscription.ethertype, subscription.link);
-        let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
-        let socket = socket(AddressFamily::Packet, SockType::Raw, flags, None).context(&what)?;
+        let socket = socket(AddressFamily::Packet, SockType::Raw, sys::SOCKET_FLAGS, None).context(&what)?;
         // Without the first the queue is shorter; without the second the kernel passes on sent frames too, which are
         // ignored later.
         let _ = sys::set_option(&socket, libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, &RECEIVE_QUEUE);

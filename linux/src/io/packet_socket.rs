@@ -3,7 +3,7 @@
 
 use crate::error::{Context, Error};
 use crate::sys::{self, FilterStep, Flag};
-use nix::sys::socket::{AddressFamily, SockFlag, SockType, socket};
+use nix::sys::socket::{AddressFamily, SockType, socket};
 use roam6_proto::{LinkId, Packet};
 use roam6_wire::checksum::checksum;
 use roam6_wire::ip6::protocol;
@@ -48,8 +48,7 @@ impl PacketSocket {
     /// The kernel's, if it refuses the socket or its filter.
     pub(crate) fn open(kind: PacketFilter) -> Result<PacketSocket, Error> {
         let what = "packet socket";
-        let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
-        let socket = socket(AddressFamily::Packet, SockType::Datagram, flags, None).context(what)?;
+        let socket = socket(AddressFamily::Packet, SockType::Datagram, sys::SOCKET_FLAGS, None).context(what)?;
         sys::attach_filter(&socket, &filter_program(kind, false)).context(what)?;
         // Without the first the queue is shorter; without the second outgoing packets are filtered one step later.
         let _ = sys::set_option(&socket, libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, &RECEIVE_QUEUE);

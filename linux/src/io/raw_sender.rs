@@ -4,8 +4,7 @@
 use crate::error::{Context, Error};
 use crate::sys;
 use nix::sys::socket::{
-    AddressFamily, ControlMessage, MsgFlags, SockFlag, SockProtocol, SockType, SockaddrIn, SockaddrIn6, sendmsg,
-    sendto, socket,
+    AddressFamily, ControlMessage, MsgFlags, SockProtocol, SockType, SockaddrIn, SockaddrIn6, sendmsg, sendto, socket,
 };
 use roam6_proto::base::vec_map::VecMap;
 use roam6_proto::{LinkId, Transmit, Via};
@@ -27,8 +26,8 @@ pub(crate) struct RawSender {
 
 impl RawSender {
     pub(crate) fn open() -> Result<RawSender, Error> {
-        let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
-        let frames = socket(AddressFamily::Packet, SockType::Datagram, flags, None).context("packet socket")?;
+        let frames =
+            socket(AddressFamily::Packet, SockType::Datagram, sys::SOCKET_FLAGS, None).context("packet socket")?;
         Ok(RawSender {
             unbound: raw_socket(None).context("raw socket")?,
             by_link: VecMap::new(),
@@ -83,8 +82,7 @@ impl RawSender {
 }
 
 fn raw_socket(link: Option<LinkId>) -> io::Result<OwnedFd> {
-    let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
-    let socket = socket(AddressFamily::Inet6, SockType::Raw, flags, SockProtocol::Raw)?;
+    let socket = socket(AddressFamily::Inet6, SockType::Raw, sys::SOCKET_FLAGS, SockProtocol::Raw)?;
     // The source may be an address that is not, or not yet, the host's.
     sys::set_option(&socket, libc::IPPROTO_IPV6, libc::IPV6_FREEBIND, &1)?;
     bind_to_link(socket, link)

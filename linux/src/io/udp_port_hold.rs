@@ -5,7 +5,7 @@
 use crate::error::{Context, Error};
 use crate::sys;
 use nix::errno::Errno;
-use nix::sys::socket::{AddressFamily, SockFlag, SockType, SockaddrIn6, bind, socket};
+use nix::sys::socket::{AddressFamily, SockType, SockaddrIn6, bind, socket};
 use roam6_proto::LinkId;
 use roam6_proto::base::vec_map::VecMap;
 use roam6_proto::contract::item::UdpPortHold;
@@ -27,8 +27,7 @@ impl UdpPortHolds {
             return Ok(true);
         }
         let what = format_args!("UDP port {number} of {link}");
-        let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
-        let socket = socket(AddressFamily::Inet6, SockType::Datagram, flags, None).context(what)?;
+        let socket = socket(AddressFamily::Inet6, SockType::Datagram, sys::SOCKET_FLAGS, None).context(what)?;
         sys::attach_filter(&socket, &[sys::REFUSE]).context(what)?;
         sys::set_option(&socket, libc::IPPROTO_IPV6, libc::IPV6_V6ONLY, &1).context(what)?;
         sys::set_option(&socket, libc::SOL_SOCKET, libc::SO_BINDTOIFINDEX, &link.0.cast_signed()).context(what)?;

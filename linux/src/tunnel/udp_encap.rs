@@ -4,8 +4,8 @@
 
 use crate::error::{Context, Error};
 use nix::sys::socket::{
-    AddressFamily, ControlMessage, ControlMessageOwned, MsgFlags, SockFlag, SockType, SockaddrIn, bind, recvmsg,
-    sendmsg, setsockopt, socket, sockopt,
+    AddressFamily, ControlMessage, ControlMessageOwned, MsgFlags, SockType, SockaddrIn, bind, recvmsg, sendmsg,
+    setsockopt, socket, sockopt,
 };
 use nix::{cmsg_space, libc};
 use roam6_proto::LinkId;
@@ -65,8 +65,7 @@ impl UdpEncap {
     /// The kernel's, as when another program uses the port.
     pub(super) fn open(signalling: VecSet<Ipv6Addr>, links: EgressLinks) -> Result<UdpEncap, Error> {
         let what = format_args!("UDP port {DSMIP_PORT}");
-        let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
-        let udp = socket(AddressFamily::Inet, SockType::Datagram, flags, None).context(what)?;
+        let udp = socket(AddressFamily::Inet, SockType::Datagram, crate::sys::SOCKET_FLAGS, None).context(what)?;
         let any = SockaddrIn::from(SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, DSMIP_PORT));
         bind(udp.as_raw_fd(), &any).context(what)?;
         let what = "raw sockets for IPv4 encapsulation";
