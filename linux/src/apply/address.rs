@@ -5,10 +5,8 @@ use super::holder::Holder;
 use super::kernel_item::KernelItem;
 use super::sysctl::{SysctlName, interface_name};
 use crate::error::Error;
-use crate::netlink::rtnl::RtnlMessage;
 use crate::netlink::socket::Request;
 use crate::netlink::{address, neighbour};
-use netlink_packet_route::AddressFamily;
 use roam6_proto::contract::item::{Address, AnycastAddress, Neighbour, ProxyNeighbour, Sysctl};
 use roam6_proto::{Item, Key, LinkId};
 
@@ -76,12 +74,9 @@ impl Executor {
     fn add_address(&mut self, new: &Address) -> Result<Vec<Request>, Error> {
         let mut requests = Vec::new();
         if !new.dad {
-            let all = self.netlink.dump(address::dump(AddressFamily::Inet6))?;
-            let is_tentative = |message: &RtnlMessage| match message {
-                RtnlMessage::NewAddress(message) => address::is_tentative(message, new),
-                _ => false,
-            };
-            requests.extend(all.iter().any(is_tentative).then(|| address::remove(new)));
+            let all = address::all_ipv6(&mut self.netlink)?;
+            let is_tentative = all.iter().any(|message| address::is_tentative(message, new));
+            requests.extend(is_tentative.then(|| address::remove(new)));
         }
         requests.push(address::put(new));
         Ok(requests)

@@ -8,7 +8,6 @@ use crate::error::Error;
 use crate::netlink::message::Message;
 use crate::netlink::monitor::Announcement;
 use crate::netlink::route::{DEFAULT_METRIC, KernelRoute};
-use crate::netlink::rtnl::RtnlMessage;
 use crate::netlink::{address, family, neighbour, rule};
 use netlink_packet_route::AddressFamily;
 use roam6_proto::contract::report::HostReport;
@@ -135,11 +134,9 @@ impl Executor {
     fn reconcile_endpoints(&mut self) -> Result<(), Error> {
         let mut assigned = BTreeSet::new();
         if self.mptcp.adopting {
-            let addresses = self.netlink.dump(address::dump(AddressFamily::Inet6))?;
-            assigned.extend(addresses.iter().filter_map(|message| match message {
-                RtnlMessage::NewAddress(message) => address::event(message, false).map(|event| event.address),
-                _ => None,
-            }));
+            let addresses = address::all_ipv6(&mut self.netlink)?;
+            let events = addresses.iter().filter_map(|message| address::event(message, false));
+            assigned.extend(events.map(|event| event.address));
         }
         match self.mptcp.reconcile(|address| assigned.contains(&address)) {
             Ok(0) => {}

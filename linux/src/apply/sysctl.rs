@@ -4,10 +4,8 @@ use super::Executor;
 use super::holder::Holder;
 use crate::error::{Context, Error};
 use crate::netlink::address;
-use crate::netlink::rtnl::RtnlMessage;
 use crate::netlink::socket::Request;
 use crate::state_file;
-use netlink_packet_route::AddressFamily;
 use nix::net::if_::if_indextoname;
 use roam6_proto::base::vec_map::VecMap;
 use roam6_proto::contract::item::{Sysctl, SysctlSetting};
@@ -221,11 +219,8 @@ impl Executor {
         let SysctlSetting { link: Some(link), sysctl: Sysctl::Autoconf, value: 0 } = *setting else {
             return Ok(Vec::new());
         };
-        let all = self.netlink.dump(address::dump(AddressFamily::Inet6))?;
-        let addresses = all
-            .iter()
-            .filter_map(|message| if let RtnlMessage::NewAddress(shown) = message { Some(shown) } else { None });
-        Ok(addresses.filter_map(|shown| address::deprecate(shown, link)).collect())
+        let all = address::all_ipv6(&mut self.netlink)?;
+        Ok(all.iter().filter_map(|shown| address::deprecate(shown, link)).collect())
     }
 }
 

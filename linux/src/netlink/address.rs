@@ -2,8 +2,10 @@
 
 use super::attribute::find_attribute;
 use super::message::Message;
-use super::socket::Request;
+use super::rtnl::RtnlMessage;
+use super::socket::{Netlink, Request};
 use super::{PROTOCOL, family};
+use crate::error::Error;
 use netlink_packet_core::{DefaultNla, Nla};
 use netlink_packet_route::AddressFamily;
 use netlink_packet_route::address::{AddressAttribute, AddressFlags, AddressHeaderFlags, AddressMessage, CacheInfo};
@@ -61,6 +63,15 @@ pub(crate) fn is_tentative(message: &AddressMessage, wanted: &Address) -> bool {
     event(message, false).is_some_and(|event| {
         (event.link, event.address, event.state) == (wanted.link, wanted.address, AddressState::Tentative)
     })
+}
+
+/// The IPv6 addresses of this host.
+///
+/// # Errors
+/// The kernel's.
+pub(crate) fn all_ipv6(netlink: &mut Netlink) -> Result<Vec<AddressMessage>, Error> {
+    let address = |message| if let RtnlMessage::NewAddress(address) = message { Some(address) } else { None };
+    Ok(netlink.dump(dump(AddressFamily::Inet6))?.into_iter().filter_map(address).collect())
 }
 
 /// Dumps all addresses of one family.

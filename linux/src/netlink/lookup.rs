@@ -1,11 +1,12 @@
 //! A route lookup.
 
 use super::message::Message;
+use super::route::mtu_of;
 use super::rtnl::RtnlMessage;
 use super::socket::Netlink;
 use crate::error::Error;
 use netlink_packet_route::AddressFamily;
-use netlink_packet_route::route::{RouteAddress, RouteAttribute, RouteMessage, RouteMetric};
+use netlink_packet_route::route::{RouteAddress, RouteAttribute, RouteMessage};
 use roam6_proto::LinkId;
 use roam6_proto::base::ids::AddressPair;
 use roam6_proto::contract::item::RouteTable;
@@ -56,11 +57,7 @@ fn read(route: &RouteMessage) -> RouteLookup {
             RouteAttribute::Table(table) => way.table = RouteTable(*table),
             RouteAttribute::Oif(link) => way.link = Some(LinkId(*link)),
             RouteAttribute::Gateway(RouteAddress::Inet6(router)) => way.gateway = Some(*router),
-            RouteAttribute::Metrics(metrics) => {
-                way.mtu = metrics
-                    .iter()
-                    .find_map(|metric| if let RouteMetric::Mtu(mtu) = metric { Some(*mtu) } else { None });
-            }
+            RouteAttribute::Metrics(metrics) => way.mtu = mtu_of(metrics),
             _ => {}
         }
     }

@@ -85,11 +85,7 @@ impl KernelRoute {
                     route.device = Some(LinkId(*device));
                 }
                 RouteAttribute::Gateway(RouteAddress::Inet6(router)) => route.gateway = Some(*router),
-                RouteAttribute::Metrics(metrics) => {
-                    route.mtu = metrics
-                        .iter()
-                        .find_map(|metric| if let RouteMetric::Mtu(mtu) = metric { Some(*mtu) } else { None });
-                }
+                RouteAttribute::Metrics(metrics) => route.mtu = mtu_of(metrics),
                 _ => {}
             }
         }
@@ -136,6 +132,11 @@ impl KernelRoute {
         }
         message
     }
+}
+
+/// The MTU of a route that has one of its own.
+pub(super) fn mtu_of(metrics: &[RouteMetric]) -> Option<u32> {
+    metrics.iter().find_map(|metric| if let RouteMetric::Mtu(mtu) = metric { Some(*mtu) } else { None })
 }
 
 fn read_address(address: &RouteAddress) -> Option<IpAddr> {
