@@ -16,7 +16,7 @@ use crate::contract::config::geo::{EchoRequest, GeoConfig, GeoDestination, Virtu
 use crate::contract::engine::{Engine, Outbox};
 use crate::contract::input::{Frame, Input, LinkEvent};
 use crate::contract::item::{EthertypeSubscription, Item, Key, VirtualInterface};
-use crate::contract::report::{DropReason, GeoReport, HostReport, Report};
+use crate::contract::report::{DropReason, GeoReport, Report};
 use crate::contract::view::{GroupView, View};
 use crate::facilities::Facilities;
 use roam6_wire::LinkAddress;
@@ -186,18 +186,13 @@ impl GeoStation {
         if self.adaptation.has_listener(&frame) {
             out.send_frame(frame);
         } else {
-            let (reason, detail) = (DropReason::NotForUs, "no listener of the multicast group".to_owned());
-            out.report(Report::Host(HostReport::Dropped { reason, from: None, detail }));
+            out.report_drop(DropReason::NotForUs, None, "no listener of the multicast group");
         }
     }
 
     fn send(&mut self, now: Time, request: PacketRequest, out: &mut Outbox) {
         if let Err(refused) = self.router.request(now, request, out) {
-            out.report(Report::Host(HostReport::Dropped {
-                reason: refused.reason(),
-                from: None,
-                detail: refused.to_string(),
-            }));
+            out.report_drop(refused.reason(), None, refused.to_string());
         }
     }
 
@@ -228,7 +223,7 @@ impl GeoStation {
     fn order_denm(&mut self, now: Time, order: &DenmRequest, out: &mut Outbox) {
         match self.denm_request(now, order) {
             Ok(request) => self.send(now, request, out),
-            Err(why) => out.report(Report::Host(HostReport::Notice { text: format!("DENM not sent: {why}") })),
+            Err(why) => out.notice(format!("DENM not sent: {why}")),
         }
     }
 
@@ -253,9 +248,9 @@ impl GeoStation {
     fn put_destination(&mut self, destination: GeoDestination, out: &mut Outbox) {
         let address = destination.address;
         if let Err(why) = self.check_area(&destination.area) {
-            out.report(Report::Host(HostReport::Notice { text: format!("no area set for {address}: {why}") }));
+            out.notice(format!("no area set for {address}: {why}"));
         } else if !self.adaptation.put(destination) {
-            out.report(Report::Host(HostReport::TableFull { table: "areas".to_owned(), limit: MAX_DESTINATIONS }));
+            out.report_full_table("areas", MAX_DESTINATIONS);
         }
     }
 

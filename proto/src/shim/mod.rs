@@ -124,7 +124,7 @@ impl Shim {
         Shim {
             validators: Validators::new(&mut entropy),
             contexts: Contexts::new(&entropy),
-            verification_limiter: limiter_for_verifications(&config),
+            verification_limiter: TokenBucket::per_second(config.verifications_per_second),
             error_limiter: TokenBucket::new(ERROR_RATE.0, ERROR_RATE.1),
             config,
             entropy,
@@ -354,7 +354,7 @@ impl Shim {
             self.put_trigger(now, out);
         }
         if former.verifications_per_second != self.config.verifications_per_second {
-            self.verification_limiter = limiter_for_verifications(&self.config);
+            self.verification_limiter = TokenBucket::per_second(self.config.verifications_per_second);
         }
         let left = self.uplinks.retain(&self.config.interfaces);
         for link in &left {
@@ -434,9 +434,4 @@ impl Engine for Shim {
     fn view(&self, now: Time, view: &mut View) {
         self.fill_view(now, view);
     }
-}
-
-fn limiter_for_verifications(config: &ShimConfig) -> TokenBucket {
-    let rate = config.verifications_per_second.max(1);
-    TokenBucket::new(rate, Duration::from_secs(1) / rate)
 }

@@ -4,7 +4,6 @@ use crate::contract::config::shim::UplinkPreference;
 use crate::contract::input::AddressState;
 use crate::mptcp::advertised_prefixes::AdvertisedPrefixes;
 use crate::{AddressEvent, LinkEvent, LinkId, Time, VecMap, VecSet};
-use roam6_wire::LinkAddress;
 use roam6_wire::icmp6::RouterAdvertisement;
 use roam6_wire::shim6::LocatorPreference;
 use std::net::Ipv6Addr;
@@ -20,10 +19,8 @@ pub(super) struct Uplinks {
 
 #[derive(Debug)]
 struct Uplink {
-    name: String,
-    link_address: Option<LinkAddress>,
-    up: bool,
-    mtu: u32,
+    /// The last event of the interface, with the name that it had first.
+    event: LinkEvent,
     advertised: AdvertisedPrefixes,
     addresses: VecSet<Ipv6Addr>,
 }
@@ -32,16 +29,13 @@ impl Uplinks {
     /// Updates the state of an interface; returns whether it went up or down.
     pub(super) fn put_link(&mut self, event: &LinkEvent) -> bool {
         let fresh = || Uplink {
-            name: event.name.clone(),
-            link_address: event.address,
-            up: !event.up,
-            mtu: event.mtu,
+            event: LinkEvent { up: !event.up, ..event.clone() },
             advertised: AdvertisedPrefixes::default(),
             addresses: VecSet::new(),
         };
-        let link = self.links.entry(event.link).or_insert_with(fresh);
-        (link.mtu, link.link_address) = (event.mtu, event.address);
-        core::mem::replace(&mut link.up, event.up) != event.up
+        let known = &mut self.links.entry(event.link).or_insert_with(fresh).event;
+        (known.mtu, known.address) = (event.mtu, event.address);
+        core::mem::replace(&mut known.up, event.up) != event.up
     }
 
     /// Updates the state of an address; returns whether the set of locators has changed.
@@ -73,7 +67,8 @@ impl Uplinks {
 
     /// Removes the interfaces that are not in `kept`, and returns them.
     pub(super) fn retain(&mut self, kept: &VecSet<String>) -> Vec<LinkId> {
-        let (stay, go) = core::mem::take(&mut self.links).into_iter().partition(|(_, link)| kept.contains(&link.name));
+        let (stay, go) =
+            core::mem::take(&mut self.links).into_iter().partition(|(_, link)| kept.contains(&link.event.name));
         self.links = stay;
         let go: VecMap<LinkId, Uplink> = go;
         go.into_keys().collect()
@@ -81,19 +76,12 @@ impl Uplinks {
 
     /// The last event of each interface.
     pub(super) fn link_events(&self) -> Vec<LinkEvent> {
-        let event = |(link, uplink): (&LinkId, &Uplink)| LinkEvent {
-            link: *link,
-            name: uplink.name.clone(),
-            address: uplink.link_address,
-            up: uplink.up,
-            mtu: uplink.mtu,
-        };
-        self.links.iter().map(event).collect()
+        self.links.values().map(|link| link.event.clone()).collect()
     }
 
     /// The addresses that can be locators now.
     pub(super) fn locators(&self) -> impl Iterator<Item = Ipv6Addr> {
-        self.links.values().filter(|link| link.up).flat_map(|link| link.addresses.iter().copied())
+        self.links.values().filter(|link| link.event.up).flat_map(|link| link.addresses.iter().copied())
     }
 
     /// The interface with `address`, up or down.
@@ -104,12 +92,13 @@ impl Uplinks {
     /// The configured preference for an address, by its interface.
     pub(super) fn preference(&self, address: Ipv6Addr, of: &VecMap<String, UplinkPreference>) -> LocatorPreference {
         let link = self.links.values().find(|link| link.addresses.contains(&address));
-        link.and_then(|link| of.get(&link.name)).map_or(LocatorPreference::default(), |preference| preference.emit())
+        link.and_then(|link| of.get(&link.event.name))
+            .map_or(LocatorPreference::default(), |preference| preference.emit())
     }
 
     /// Whether `address` can be a locator now.
     pub(super) fn is_usable(&self, address: Ipv6Addr) -> bool {
-        self.links.values().any(|link| link.up && link.addresses.contains(&address))
+        self.links.values().any(|link| link.event.up && link.addresses.contains(&address))
     }
 
     /// A default router of the link, if one is known.
@@ -122,11 +111,9 @@ impl Uplinks {
         self.links.get(&link)?.advertised.find(now, address).map(|(_, router, _)| router)
     }
 
-    /// Name, up, MTU and addresses of each.
-    pub(super) fn iter(&self) -> impl Iterator<Item = (LinkId, &str, bool, u32, Vec<Ipv6Addr>)> {
-        self.links
-            .iter()
-            .map(|(id, link)| (*id, link.name.as_str(), link.up, link.mtu, link.addresses.iter().copied().collect()))
+    /// The last event and the addresses of each.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (&LinkEvent, &VecSet<Ipv6Addr>)> {
+        self.links.values().map(|link| (&link.event, &link.addresses))
     }
 }
 

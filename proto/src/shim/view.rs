@@ -35,16 +35,16 @@ impl Shim {
                 rx: context.traffic.1,
             });
         }
-        view.links.extend(self.uplinks.iter().map(|(link, name, up, mtu, addresses)| LinkView {
+        view.links.extend(self.uplinks.iter().map(|(event, addresses)| LinkView {
             last_error: None,
             error_age: None,
-            name: name.to_owned(),
+            name: event.name.clone(),
             role: LinkRole::Shim,
-            up,
-            mtu,
-            router: self.uplinks.default_router(now, link),
-            addresses,
-            state: if up { LinkState::Up } else { LinkState::Down },
+            up: event.up,
+            mtu: event.mtu,
+            router: self.uplinks.default_router(now, event.link),
+            addresses: addresses.iter().copied().collect(),
+            state: if event.up { LinkState::Up } else { LinkState::Down },
         }));
         self.addresses.fill_view(now, view);
         let pressing = self.timers.iter().filter(|(_, timer)| !matches!(timer, Timer::Idle(_))).take(MAX_TIMERS);

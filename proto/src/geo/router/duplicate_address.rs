@@ -6,7 +6,6 @@ use super::{GeoRouter, random_mid};
 use crate::base::time::Time;
 use crate::contract::engine::Outbox;
 use crate::contract::input::Frame;
-use crate::contract::report::{HostReport, Report};
 use core::time::Duration;
 use roam6_wire::LinkAddress;
 use roam6_wire::geo::{Coordinates, ExtendedHeader, LongPositionVector, Timestamp};
@@ -87,7 +86,7 @@ impl GeoRouter {
             "duplicate GeoNetworking address {former} (frame from {}): this station changes its address to {}",
             frame.source, self.address
         );
-        out.report(Report::Host(HostReport::Notice { text }));
+        out.notice(text);
         self.schedule_first_beacon(now);
     }
 }

@@ -195,12 +195,12 @@ impl GeoRouter {
             }
             (ForwardingDecision::Contend(patience), Some(id)) => {
                 if !self.contention.put(id, target.owner.sender, bytes, now + patience) {
-                    self.drop_counted(DropReason::BufferFull, "contention buffer full", out);
+                    out.report_drop(DropReason::BufferFull, None, "contention buffer full");
                 }
             }
             (ForwardingDecision::Buffer, _) => self.buffer_packet(now, target, bytes, out),
             (ForwardingDecision::PerimeterFailed, _) => {
-                self.drop_counted(DropReason::NoNeighbour, "perimeter forwarding found no next hop", out)
+                out.report_drop(DropReason::NoNeighbour, None, "perimeter forwarding found no next hop")
             }
             (ForwardingDecision::Discard, _) => {}
         }
@@ -215,7 +215,7 @@ impl GeoRouter {
         let given_up = store.put(now, target.owner, target.goal, bytes);
         self.schedule_expiry(now);
         if given_up > 0 {
-            self.drop_counted(DropReason::BufferFull, &format!("{given_up} buffered packets dropped"), out);
+            out.report_drop(DropReason::BufferFull, None, format!("{given_up} buffered packets dropped"));
         }
     }
 

@@ -24,7 +24,7 @@ use crate::base::vec_map::VecMap;
 use crate::contract::config::geo::Mib;
 use crate::contract::engine::Outbox;
 use crate::contract::input::{Clock, Fix, Frame, LinkEvent};
-use crate::contract::report::{DropReason, HostReport, Report};
+use crate::contract::report::DropReason;
 use crate::contract::view::PositionView;
 use core::time::Duration;
 use duplicate_address::{FormerAddress, Interface, SentPositions};
@@ -234,11 +234,8 @@ impl GeoRouter {
             match turn {
                 LookupExpiry::Retransmit(address) => self.send_ls_request(now, address, out),
                 LookupExpiry::GiveUp(address, packets) => {
-                    self.drop_counted(
-                        DropReason::NoNeighbour,
-                        &format!("location service timed out for {address}; {packets} queued packets dropped"),
-                        out,
-                    );
+                    let detail = format!("location service timed out for {address}; {packets} queued packets dropped");
+                    out.report_drop(DropReason::NoNeighbour, None, detail);
                 }
             }
         }
@@ -257,11 +254,8 @@ impl GeoRouter {
         self.location_table.expire(now, &self.mib);
         let expired = self.unicast_buffer.expire(now) + self.broadcast_buffer.expire(now);
         if expired > 0 {
-            self.drop_counted(
-                DropReason::Expired,
-                &format!("{expired} packets expired in the forwarding buffers"),
-                out,
-            );
+            let detail = format!("{expired} packets expired in the forwarding buffers");
+            out.report_drop(DropReason::Expired, None, detail);
         }
         let expired = self.location_service.drop_expired(now);
         self.count_expired(expired, out);
@@ -314,10 +308,6 @@ impl GeoRouter {
         for link in self.links.keys() {
             self.send_to(Hop { link: *link, address: BROADCAST }, bytes.to_vec(), out);
         }
-    }
-
-    fn drop_counted(&self, reason: DropReason, detail: &str, out: &mut Outbox) {
-        out.report(Report::Host(HostReport::Dropped { reason, from: None, detail: detail.to_owned() }));
     }
 }
 

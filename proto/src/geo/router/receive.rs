@@ -6,7 +6,7 @@ use super::{BROADCAST, GeoRouter};
 use crate::base::time::Time;
 use crate::contract::engine::Outbox;
 use crate::contract::input::Frame;
-use crate::contract::report::{DropReason, HostReport, Report};
+use crate::contract::report::DropReason;
 use crate::geo::geometry;
 use crate::geo::location_table::{Hop, PositionUpdate};
 use crate::geo::packet_data_rate::PacketDataRate;
@@ -38,7 +38,7 @@ impl GeoRouter {
         let packet = match Packet::parse(&frame.bytes) {
             Ok(packet) => packet,
             Err(error) => {
-                self.drop_counted(DropReason::Malformed, &error.to_string(), out);
+                out.report_drop(DropReason::Malformed, None, error.to_string());
                 return None;
             }
         };
@@ -63,9 +63,9 @@ impl GeoRouter {
         if !std::mem::replace(&mut self.secured_reported, true) {
             let text = "secured GeoNetworking packets (TS 103 097) are received; roam6 drops them, so the stations that send \
                         them are not known here and their packets are not forwarded: see the counter dropped_secured";
-            out.report(Report::Host(HostReport::Notice { text: text.to_owned() }));
+            out.notice(text);
         }
-        self.drop_counted(DropReason::Secured, "a secured packet", out);
+        out.report_drop(DropReason::Secured, None, "a secured packet");
     }
 
     /// Updates the location table from the packet's source; `false` if the packet is to be dropped.
@@ -74,7 +74,7 @@ impl GeoRouter {
         let mid = source.address.mid;
         let direct = packet.extended.is_single_hop();
         if direct && self.is_too_far(now, source) {
-            self.drop_counted(DropReason::Implausible, "position too far away for a neighbour", out);
+            out.report_drop(DropReason::Implausible, None, "position too far away for a neighbour");
             return false;
         }
         let own = if direct { self.ego.place(now) } else { None };
@@ -82,11 +82,11 @@ impl GeoRouter {
         match updated {
             PositionUpdate::Full => {
                 let limit = crate::geo::location_table::MAX_STATIONS;
-                out.report(Report::Host(HostReport::TableFull { table: "stations".to_owned(), limit }));
+                out.report_full_table("stations", limit);
                 return false;
             }
             PositionUpdate::Implausible => {
-                self.drop_counted(DropReason::Implausible, "timestamp of the position vector is in the future", out);
+                out.report_drop(DropReason::Implausible, None, "timestamp of the position vector is in the future");
                 return false;
             }
             PositionUpdate::Neighbour => self.flush_soon(now),
@@ -107,7 +107,7 @@ impl GeoRouter {
             return true;
         } else {
             self.suppress_or_postpone(now, (mid, number), frame.source);
-            self.drop_counted(DropReason::Duplicate, "received before", out);
+            out.report_drop(DropReason::Duplicate, None, "received before");
         }
         first
     }
@@ -210,7 +210,7 @@ impl GeoRouter {
         let Some(own) = self.ego.place(now) else { return false };
         let inside = geometry::contains(area, own);
         if geometry::square_metres(area) > f64::from(self.mib.max_area_size) {
-            self.drop_counted(DropReason::AreaTooLarge, "destination area too large to be forwarded", out);
+            out.report_drop(DropReason::AreaTooLarge, None, "destination area too large to be forwarded");
             return inside;
         }
         let Some(passing) = self.transit_packet(now, packet, frame, out) else { return inside };
@@ -239,7 +239,7 @@ impl GeoRouter {
         let (most, burst) = (self.mib.max_packet_data_rate, PacketDataRate::burst(self.mib.packet_data_rate_beta));
         let station = self.location_table.find_mut(mid);
         if station.is_some_and(|station| !station.packet_data_rate.take(now, octets, most, burst)) {
-            self.drop_counted(DropReason::RateLimited, "source exceeds the packet data rate", out);
+            out.report_drop(DropReason::RateLimited, None, "source exceeds the packet data rate");
             return None;
         }
         let mut bytes = frame.bytes.get(..packet.length())?.to_vec();

@@ -6,7 +6,7 @@ use super::{ActiveRepetition, GeoRouter, MAX_REPETITIONS, Timer};
 use crate::base::time::Time;
 use crate::contract::config::geo::TransportType;
 use crate::contract::engine::Outbox;
-use crate::contract::report::{DropReason, HostReport, Report};
+use crate::contract::report::DropReason;
 use crate::geo::buffer::Owner;
 use crate::geo::geometry;
 use crate::geo::location_service::{Enqueued, MAX_LOOKUPS};
@@ -62,7 +62,7 @@ impl GeoRouter {
         }
         // A repetition that cannot be sent now is missed, as one that no station receives is.
         if let Err(refused) = self.send(now, request, out) {
-            self.drop_counted(DropReason::NoPosition, &format!("repetition refused: {refused}"), out);
+            out.report_drop(DropReason::NoPosition, None, format!("repetition refused: {refused}"));
         }
     }
 
@@ -119,15 +119,12 @@ impl GeoRouter {
                 }
                 Enqueued::Appended(0) => Ok(()),
                 Enqueued::Appended(count) => {
-                    self.drop_counted(
-                        DropReason::BufferFull,
-                        &format!("{count} queued packets for {address} dropped"),
-                        out,
-                    );
+                    let detail = format!("{count} queued packets for {address} dropped");
+                    out.report_drop(DropReason::BufferFull, None, detail);
                     Ok(())
                 }
                 Enqueued::Full => {
-                    out.report(Report::Host(HostReport::TableFull { table: "lookups".to_owned(), limit: MAX_LOOKUPS }));
+                    out.report_full_table("lookups", MAX_LOOKUPS);
                     Err(RequestError::TooManyRepetitions(MAX_LOOKUPS))
                 }
             };
@@ -241,7 +238,7 @@ impl GeoRouter {
         let Some(station) = self.location_table.find_mut(asker.source.address.mid) else { return };
         let was_answered = station.last_ls_reply.is_some_and(|at| now.since(at) < least);
         if was_answered || !self.ls_replies.take(now) {
-            return self.drop_counted(DropReason::RateLimited, "LS request not answered", out);
+            return out.report_drop(DropReason::RateLimited, None, "LS request not answered");
         }
         station.last_ls_reply = Some(now);
         let Ok(origin) = self.next_source_vector(now) else { return };
@@ -255,7 +252,7 @@ impl GeoRouter {
     pub(super) fn count_expired(&self, packets: usize, out: &mut Outbox) {
         if packets > 0 {
             let detail = format!("{packets} packets expired in the location service buffer");
-            self.drop_counted(DropReason::Expired, &detail, out);
+            out.report_drop(DropReason::Expired, None, detail);
         }
     }
 
@@ -265,11 +262,8 @@ impl GeoRouter {
         self.count_expired(expired, out);
         for request in requests {
             if let Err(refused) = self.send(now, request, out) {
-                self.drop_counted(
-                    DropReason::NoPosition,
-                    &format!("queued packet for {address} refused: {refused}"),
-                    out,
-                );
+                let detail = format!("queued packet for {address} refused: {refused}");
+                out.report_drop(DropReason::NoPosition, None, detail);
             }
         }
     }

@@ -7,7 +7,7 @@ mod restart;
 use super::*;
 use crate::contract::config::geo::{AreaForwarding, NonAreaForwarding, TransportType};
 use crate::contract::output::Output;
-use crate::contract::report::HostReport;
+use crate::contract::report::{HostReport, Report};
 use crate::geo::geometry;
 use crate::geo::request::{Repetition, RequestError};
 use roam6_wire::geo::{Area, Coordinates, ExtendedHeader, Packet, Shape, TrafficClass, UpperProtocol};

@@ -40,12 +40,13 @@ fn retransmission(kind: MessageType) -> Retransmission {
 /// An exchange without an answer so far.
 #[derive(Debug, Clone)]
 pub(super) struct Exchange {
-    kind: MessageType,
-    transaction: TransactionId,
+    pub(super) kind: MessageType,
+    pub(super) transaction: TransactionId,
     started_at: Time,
     sent: u32,
     timeout: Duration,
-    next_at: Time,
+    /// When the message is due, for the first time or as a retransmission.
+    pub(super) next_at: Time,
 }
 
 impl Exchange {
@@ -55,19 +56,6 @@ impl Exchange {
         entropy.fill(&mut transaction);
         let transaction = TransactionId(transaction);
         Exchange { kind, transaction, started_at: now, sent: 0, timeout: Duration::ZERO, next_at: now }
-    }
-
-    pub(super) fn kind(&self) -> MessageType {
-        self.kind
-    }
-
-    pub(super) fn transaction(&self) -> TransactionId {
-        self.transaction
-    }
-
-    /// When the message is due, for the first time or as a retransmission.
-    pub(super) fn next_at(&self) -> Time {
-        self.next_at
     }
 
     pub(super) fn was_sent(&self) -> bool {

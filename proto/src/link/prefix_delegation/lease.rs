@@ -44,9 +44,11 @@ pub(super) enum LeaseChange {
 /// The leases of one identity association.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Leases {
-    leases: Vec<Lease>,
-    renew_at: Time,
-    rebind_at: Time,
+    pub(super) all: Vec<Lease>,
+    /// The time of T1.
+    pub(super) renew_at: Time,
+    /// The time of T2.
+    pub(super) rebind_at: Time,
 }
 
 /// The acceptable prefixes of an offer, without overlaps.
@@ -62,47 +64,37 @@ pub(super) fn usable_prefixes(client: &DhcpClientConfig, prefixes: &[dhcp6::Pref
 }
 
 impl Leases {
-    pub(super) fn all(&self) -> &[Lease] {
-        &self.leases
-    }
-
-    /// The time of T1.
-    pub(super) fn renew_at(&self) -> Time {
-        self.renew_at
-    }
-
-    /// The time of T2.
-    pub(super) fn rebind_at(&self) -> Time {
-        self.rebind_at
+    /// The prefix of each lease.
+    pub(super) fn prefixes(&self) -> Vec<Prefix> {
+        self.all.iter().map(|lease| lease.prefix).collect()
     }
 
     /// When the next lease ends.
     pub(super) fn deadline(&self) -> Option<Time> {
-        self.leases.iter().map(|lease| lease.valid_until).min()
+        self.all.iter().map(|lease| lease.valid_until).min()
     }
 
     /// Removes expired leases; returns whether there were any.
     pub(super) fn expire(&mut self, now: Time) -> bool {
-        let before = self.leases.len();
-        self.leases.retain(|lease| lease.valid_until > now);
-        self.leases.len() < before
+        let before = self.all.len();
+        self.all.retain(|lease| lease.valid_until > now);
+        self.all.len() < before
     }
 
     /// Applies the grants, extensions and withdrawals of a Reply.
     pub(super) fn update(&mut self, now: Time, client: &DhcpClientConfig, answer: &ServerMessage) -> LeaseChange {
-        let prefixes = |leases: &[Lease]| leases.iter().map(|lease| lease.prefix).collect::<Vec<_>>();
-        let (before, mut spoken_of) = (prefixes(&self.leases), false);
+        let (before, mut spoken_of) = (self.prefixes(), false);
         for granted in &answer.prefixes {
-            let known = self.leases.iter().position(|lease| lease.prefix == granted.prefix);
+            let known = self.all.iter().position(|lease| lease.prefix == granted.prefix);
             match known {
-                Some(at) if granted.valid == 0 => drop(self.leases.remove(at)),
+                Some(at) if granted.valid == 0 => drop(self.all.remove(at)),
                 Some(at) if granted.preferred <= granted.valid => {
-                    if let Some(lease) = self.leases.get_mut(at) {
+                    if let Some(lease) = self.all.get_mut(at) {
                         *lease = lease_of(now, granted);
                     }
                 }
                 None if self.has_room_for(granted.prefix) && is_usable(client, granted) => {
-                    self.leases.push(lease_of(now, granted));
+                    self.all.push(lease_of(now, granted));
                 }
                 _ => continue,
             }
@@ -112,21 +104,20 @@ impl Leases {
             return LeaseChange::Unchanged;
         }
         // A message may withdraw a prefix and grant it again: only the result counts.
-        self.leases.sort_by_key(|lease| lease.prefix);
+        self.all.sort_by_key(|lease| lease.prefix);
         self.schedule(now, answer.timers);
-        if prefixes(&self.leases) == before { LeaseChange::Lifetimes } else { LeaseChange::Prefixes }
+        if self.prefixes() == before { LeaseChange::Lifetimes } else { LeaseChange::Prefixes }
     }
 
     fn has_room_for(&self, prefix: Prefix) -> bool {
-        self.leases.len() < MAX_LEASES && !self.leases.iter().any(|lease| overlap(lease.prefix, prefix))
+        self.all.len() < MAX_LEASES && !self.all.iter().any(|lease| overlap(lease.prefix, prefix))
     }
 
     /// Sets T1 and T2: those of the server, or a half and four fifths of the shortest preferred lifetime (RFC 8415
     /// §14.2), and never too late for the shortest valid lifetime.
     fn schedule(&mut self, now: Time, timers: Timers) {
-        let rest = |until: fn(&Lease) -> Time| {
-            self.leases.iter().map(|lease| until(lease).since(now)).filter(is_positive).min()
-        };
+        let rest =
+            |until: fn(&Lease) -> Time| self.all.iter().map(|lease| until(lease).since(now)).filter(is_positive).min();
         let valid = rest(|lease| lease.valid_until).unwrap_or_default();
         let preferred = rest(|lease| lease.preferred_until).unwrap_or(valid).min(valid);
         let wanted = |seconds: u32, otherwise: Duration, latest: Duration| match seconds {

@@ -158,7 +158,7 @@ impl DhcpClient {
 
     /// The current leases.
     pub fn leases(&self) -> &[Lease] {
-        self.leases.all()
+        &self.leases.all
     }
 
     /// The DNS configuration of the network, as long as there are leases.
@@ -185,11 +185,11 @@ impl DhcpClient {
         let own = match &self.state {
             ClientState::Stopped => return None,
             ClientState::BackedOff { until } => Some(*until),
-            ClientState::Bound => Some(self.leases.renew_at()),
-            ClientState::Renewing => Some(self.leases.rebind_at()),
+            ClientState::Bound => Some(self.leases.renew_at),
+            ClientState::Renewing => Some(self.leases.rebind_at),
             _ => None,
         };
-        let exchange = self.exchange.as_ref().map(Exchange::next_at);
+        let exchange = self.exchange.as_ref().map(|exchange| exchange.next_at);
         [own, exchange, self.leases.deadline()].into_iter().flatten().min()
     }
 
@@ -197,17 +197,17 @@ impl DhcpClient {
     pub fn expire(&mut self, now: Time, entropy: &mut Entropy, out: &mut Outbox) -> Option<DhcpEvent> {
         let mut event = None;
         if self.leases.expire(now) {
-            event = Some(DhcpEvent::Changed(self.leases.all().to_vec()));
-            if self.leases.all().is_empty() {
+            event = Some(DhcpEvent::Changed(self.leases.all.clone()));
+            if self.leases.all.is_empty() {
                 event = Some(DhcpEvent::Lost(DhcpFailure::Expired));
                 self.solicit(now, entropy);
             }
         }
         match self.state {
-            ClientState::Bound | ClientState::Renewing if self.leases.rebind_at() <= now => {
+            ClientState::Bound | ClientState::Renewing if self.leases.rebind_at <= now => {
                 self.start_exchange(now, ClientState::Rebinding, entropy);
             }
-            ClientState::Bound if self.leases.renew_at() <= now => {
+            ClientState::Bound if self.leases.renew_at <= now => {
                 self.start_exchange(now, ClientState::Renewing, entropy)
             }
             ClientState::BackedOff { until } if until <= now => self.solicit(now, entropy),
@@ -243,7 +243,7 @@ impl DhcpClient {
 
     /// Stops and releases the leases. Until [`DhcpClient::is_stopped`], packets and timers must still be passed in.
     pub fn stop(&mut self, now: Time, entropy: &mut Entropy, out: &mut Outbox) {
-        let prefixes: Vec<Prefix> = self.leases.all().iter().map(|lease| lease.prefix).collect();
+        let prefixes = self.leases.prefixes();
         self.leases = Leases::default();
         self.exchange = None;
         if prefixes.is_empty() {
@@ -255,7 +255,7 @@ impl DhcpClient {
     }
 
     fn is_expected(&self, answer: &ServerMessage) -> bool {
-        self.exchange.as_ref().is_some_and(|exchange| exchange.transaction() == answer.transaction)
+        self.exchange.as_ref().is_some_and(|exchange| exchange.transaction == answer.transaction)
     }
 
     fn process(&mut self, answer: ServerMessage, turn: &mut Turn<'_>) -> Option<DhcpEvent> {
@@ -324,7 +324,7 @@ impl DhcpClient {
             // 8415 §18.2.10).
             Some(StatusCode::UNSPECIFIED | StatusCode::USE_MULTICAST) => return None,
             Some(StatusCode::NO_BINDING) if extending => {
-                let prefixes = self.leases.all().iter().map(|lease| lease.prefix).collect();
+                let prefixes = self.leases.prefixes();
                 let offer = Offer { server: answer.server, preference: answer.preference, prefixes };
                 return self.request(offer, Vec::new(), turn);
             }
@@ -332,9 +332,9 @@ impl DhcpClient {
             Some(code) => return self.request_next(DhcpFailure::Rejected(code), turn),
             None => {}
         }
-        let had = !self.leases.all().is_empty();
+        let had = !self.leases.all.is_empty();
         let change = self.leases.update(turn.now, &self.client, &answer);
-        if self.leases.all().is_empty() {
+        if self.leases.all.is_empty() {
             if !had {
                 return self.request_next(DhcpFailure::Rejected(StatusCode::NO_PREFIXES), turn);
             }
@@ -350,7 +350,7 @@ impl DhcpClient {
         self.exchange = None;
         self.state = ClientState::Bound;
         self.reported_unavailable = false;
-        let leases = self.leases.all().to_vec();
+        let leases = self.leases.all.clone();
         Some(match change {
             _ if !had => DhcpEvent::Delegated(leases),
             lease::LeaseChange::Prefixes => DhcpEvent::Changed(leases),
@@ -360,7 +360,7 @@ impl DhcpClient {
 
     /// Sends the message that is due, unless the retransmission limit is reached.
     fn transmit_due(&mut self, turn: &mut Turn<'_>) -> Option<DhcpEvent> {
-        let exchange = self.exchange.as_mut().filter(|exchange| exchange.next_at() <= turn.now)?;
+        let exchange = self.exchange.as_mut().filter(|exchange| exchange.next_at <= turn.now)?;
         if let ClientState::Soliciting { offers, refused } = &self.state
             && exchange.was_sent()
         {
@@ -383,7 +383,7 @@ impl DhcpClient {
             };
         }
         let elapsed = exchange.send(turn.now, self.solicit_max, turn.entropy);
-        let (kind, transaction) = (exchange.kind(), exchange.transaction());
+        let (kind, transaction) = (exchange.kind, exchange.transaction);
         let server = self.server.as_ref().filter(|_| !matches!(kind, MessageType::Solicit | MessageType::Rebind));
         let wanted = self.requested_prefixes();
         let options = message::options(&self.client, kind, server, elapsed, &wanted);
@@ -396,9 +396,7 @@ impl DhcpClient {
         match &self.state {
             ClientState::Requesting { wanted, .. } => wanted.clone(),
             ClientState::Releasing { prefixes } => prefixes.clone(),
-            ClientState::Renewing | ClientState::Rebinding => {
-                self.leases.all().iter().map(|lease| lease.prefix).collect()
-            }
+            ClientState::Renewing | ClientState::Rebinding => self.leases.prefixes(),
             _ => self.client.prefix_hint().into_iter().collect(),
         }
     }
@@ -419,7 +417,7 @@ impl DhcpClient {
         self.server = None;
         let rest = if self.client.ia_type == IaType::IaNa { ADDRESS_RETRY_INTERVAL } else { self.solicit_max };
         self.state = ClientState::BackedOff { until: turn.now + exchange::randomized(rest, turn.entropy) };
-        let had = !self.leases.all().is_empty();
+        let had = !self.leases.all.is_empty();
         self.leases = Leases::default();
         let reported = std::mem::replace(&mut self.reported_unavailable, true);
         match (had, reported) {

@@ -24,6 +24,15 @@ use std::net::Ipv6Addr;
 /// RFC 8201 §5.2: how long a Packet Too Big is valid.
 const PATH_MTU_LIFETIME: Duration = Duration::from_secs(600);
 
+/// Where a neighbour discovery message came from.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct NdSender {
+    pub(super) link: LinkId,
+    pub(super) source: Ipv6Addr,
+    /// Source of the frame, if the link has such addresses.
+    pub(super) link_address: Option<LinkAddress>,
+}
+
 impl MobileRouter {
     /// Processes a packet.
     pub(super) fn receive_packet(&mut self, now: Time, packet: &Packet, out: &mut Outbox) {
@@ -70,7 +79,7 @@ impl MobileRouter {
     }
 
     fn receive_icmp6(&mut self, now: Time, packet: &Packet, datagram: &Datagram<'_>, out: &mut Outbox) {
-        let from = (packet.link, datagram.source, packet.sender);
+        let from = NdSender { link: packet.link, source: datagram.source, link_address: packet.sender };
         let message = match Message::parse(datagram) {
             Ok(message) => message,
             Err(why) if self.uses_link(packet.link) => return out.report_malformed(datagram.source, &why),
@@ -111,7 +120,7 @@ impl MobileRouter {
     fn receive_router_advertisement(
         &mut self,
         now: Time,
-        (link, source, sender): (LinkId, Ipv6Addr, Option<LinkAddress>),
+        from: NdSender,
         message: &RouterAdvertisement,
         out: &mut Outbox,
     ) {
@@ -121,17 +130,17 @@ impl MobileRouter {
         };
         let home = Some(&self.config.home_prefix).filter(|_| self.config.home_network == HomeNetwork::Virtual);
         if home.is_some_and(|home| message.options.iter().any(|option| has(option, home))) {
-            out.report_drop(DropReason::NotForUs, source, "advertises the home prefix, which is on no link");
+            out.report_drop(DropReason::NotForUs, from.source, "advertises the home prefix, which is on no link");
             return;
         }
         let ours = |option: &NeighbourOption| self.config.prefixes.iter().any(|mine| has(option, mine));
         if message.options.iter().any(ours) {
-            out.report_drop(DropReason::NotForUs, source, "advertises a prefix of this mobile network");
+            out.report_drop(DropReason::NotForUs, from.source, "advertises a prefix of this mobile network");
             return;
         }
-        self.note_other_router(now, link);
-        if let Some(attachment) = self.uplink_on(link).and_then(|uplink| uplink.attachment.as_mut()) {
-            attachment.receive_advertisement(now, source, sender, message, out);
+        self.note_other_router(now, from.link);
+        if let Some(attachment) = self.uplink_on(from.link).and_then(|uplink| uplink.attachment.as_mut()) {
+            attachment.receive_advertisement(now, from.source, from.link_address, message, out);
         }
     }
 
@@ -139,16 +148,16 @@ impl MobileRouter {
     fn receive_router_solicitation(
         &mut self,
         now: Time,
-        (link, source, sender): (LinkId, Ipv6Addr, Option<LinkAddress>),
+        from: NdSender,
         message: &RouterSolicitation,
         out: &mut Outbox,
     ) {
-        let link_address = nd_messages::source_link_address(&message.options);
-        let Some(advertiser) = self.ingress_on(link).and_then(|inside| inside.advertiser.as_mut()) else {
+        let link_address = nd_messages::source_link_address(&message.options).or(from.link_address);
+        let Some(advertiser) = self.ingress_on(from.link).and_then(|inside| inside.advertiser.as_mut()) else {
             return;
         };
-        if !advertiser.answer_solicitation(now, source, link_address.or(sender), out) {
-            out.report_drop(DropReason::RateLimited, source, "router solicitation");
+        if !advertiser.answer_solicitation(now, from.source, link_address, out) {
+            out.report_drop(DropReason::RateLimited, from.source, "router solicitation");
         }
     }
 
@@ -157,45 +166,45 @@ impl MobileRouter {
     fn receive_neighbour_solicitation(
         &mut self,
         now: Time,
-        (link, source, sender): (LinkId, Ipv6Addr, Option<LinkAddress>),
+        from: NdSender,
         message: &NeighbourSolicitation,
         out: &mut Outbox,
     ) {
-        self.relay_solicitation(now, (link, source, sender), message, out);
-        if source.is_unspecified() && message.target == self.config.home_address.0 {
-            return self.give_up_home_address(link, out);
+        self.relay_solicitation(now, from, message, out);
+        if from.source.is_unspecified() && message.target == self.config.home_address.0 {
+            return self.give_up_home_address(from.link, out);
         }
-        let checking = self.uplink_on(link).is_some_and(|uplink| uplink.is_checking(message.target));
-        if source.is_unspecified() && checking {
-            self.receive_duplicate(now, link, message.target, out);
+        let checking = self.uplink_on(from.link).is_some_and(|uplink| uplink.is_checking(message.target));
+        if from.source.is_unspecified() && checking {
+            self.receive_duplicate(now, from.link, message.target, out);
         }
     }
 
     fn receive_neighbour_advertisement(
         &mut self,
         now: Time,
-        (link, source, sender): (LinkId, Ipv6Addr, Option<LinkAddress>),
+        from: NdSender,
         message: &NeighbourAdvertisement,
         out: &mut Outbox,
     ) {
-        self.relay_advertisement(now, (link, sender), message, out);
+        self.relay_advertisement(now, from, message, out);
         let link_address = nd_messages::target_link_address(&message.options);
         if message.target == self.config.home_address.0 {
-            if let Some(defender) = link_address.or(sender) {
-                self.receive_defence(link, defender, out);
+            if let Some(defender) = link_address.or(from.link_address) {
+                self.receive_defence(from.link, defender, out);
             }
             return;
         }
-        let Some(uplink) = self.uplink_on(link) else {
+        let Some(uplink) = self.uplink_on(from.link) else {
             return;
         };
         if uplink.is_checking(message.target) {
-            self.receive_duplicate(now, link, message.target, out);
-        } else if message.target == source
+            self.receive_duplicate(now, from.link, message.target, out);
+        } else if message.target == from.source
             && message.solicited
             && let Some(attachment) = &mut uplink.attachment
         {
-            attachment.confirm_reachable(now, source);
+            attachment.confirm_reachable(now, from.source);
         }
     }
 

@@ -15,7 +15,7 @@ use std::net::Ipv6Addr;
 const OTHER_ROUTER_TIMEOUT: Duration = Duration::from_secs(3600);
 
 /// An ingress interface.
-#[derive(Debug, Clone)]
+#[derive(Debug, Default, Clone)]
 pub(super) struct IngressInterface {
     pub(super) config: IngressConfig,
     pub(super) interface: Option<Interface>,
@@ -31,14 +31,7 @@ pub(super) struct IngressInterface {
 impl IngressInterface {
     /// An interface that has not appeared yet.
     pub(super) fn new(config: IngressConfig) -> IngressInterface {
-        IngressInterface {
-            config,
-            interface: None,
-            advertiser: None,
-            advertised_prefixes: AdvertisedPrefixes::default(),
-            dns: IngressDns::default(),
-            other_router_until: None,
-        }
+        IngressInterface { config, ..IngressInterface::default() }
     }
 
     /// The interface's index, once it exists.

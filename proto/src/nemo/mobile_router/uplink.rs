@@ -14,7 +14,7 @@ use crate::link::router_discovery::Attachment;
 use crate::{Entropy, LinkEvent, LinkId, Outbox, Time};
 use core::time::Duration;
 use roam6_wire::ip6::MINIMUM_MTU;
-use roam6_wire::{Bid, CareOfAddress, HomeAddress, LinkAddress, Prefix};
+use roam6_wire::{CareOfAddress, HomeAddress, LinkAddress, Prefix};
 use std::net::Ipv6Addr;
 
 /// Maximum former addresses.
@@ -30,7 +30,7 @@ const INITIAL_DAD_RETRY: Duration = Duration::from_secs(10);
 const MAX_DAD_RETRY: Duration = Duration::from_secs(300);
 
 /// The state of an uplink.
-#[derive(Debug, Clone)]
+#[derive(Debug, Default, Clone)]
 pub struct Uplink {
     /// Its configuration.
     pub config: config::UplinkConfig,
@@ -87,23 +87,7 @@ impl Interface {
 impl Uplink {
     /// An uplink whose interface has not appeared yet.
     pub fn new(config: config::UplinkConfig) -> Uplink {
-        Uplink {
-            config,
-            interface: None,
-            attachment: None,
-            care_of_address: None,
-            lease: None,
-            router_without_prefix_reported: false,
-            former_addresses: Vec::new(),
-            on_home_link: false,
-            prober: Prober::default(),
-            path_mtu: None,
-            mtu_search: PathMtuSearch::default(),
-            last_tunnelled_reply: None,
-            ipv4: Ipv4Uplink::default(),
-            router_switches: 0,
-            dad_failures: 0,
-        }
+        Uplink { config, ..Uplink::default() }
     }
 
     /// The interface's index.
@@ -365,12 +349,8 @@ impl Uplink {
 
     fn drop_address(&mut self, out: &mut Outbox) {
         if let Some((formed, link)) = self.care_of_address.take().zip(self.link()) {
-            out.report(NemoReport::CareOfRemoved { link, bid: self.bid(), address: formed.address.0 });
+            out.report(NemoReport::CareOfRemoved { link, bid: self.config.bid, address: formed.address.0 });
         }
-    }
-
-    fn bid(&self) -> Bid {
-        self.config.bid
     }
 }
 

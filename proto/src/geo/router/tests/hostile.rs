@@ -2,7 +2,7 @@
 //! envelopes. Each causes at most one frame, and a malformed packet is counted.
 
 use super::*;
-use crate::contract::report::HostReport;
+use crate::contract::report::{HostReport, Report};
 use roam6_wire::geo::{ETHERTYPE, LongPositionVector, Timestamp};
 
 /// The values each octet is changed to, beside those that differ in one bit.

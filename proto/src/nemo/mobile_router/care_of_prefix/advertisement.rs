@@ -108,17 +108,8 @@ impl MobileRouter {
             return;
         };
         let undecided = now + RESTART_HOLD_TIME;
-        let (until, on_link) = (undecided + MAX_VALID_LIFETIME, record.on_link);
-        let state = AdvertisedState {
-            believed_until: until,
-            bid: Bid(0),
-            part_of: None,
-            on_link,
-            node_addresses: None,
-            withdrawn: false,
-            former_ingress_prefix: false,
-            hold_until: Some(undecided),
-        };
+        let state = AdvertisedState::new(undecided + MAX_VALID_LIFETIME, record.on_link);
+        let state = AdvertisedState { hold_until: Some(undecided), ..state };
         inside.advertised_prefixes.restore(record.prefix, state);
     }
 
@@ -285,24 +276,9 @@ impl AdvertisedPrefixes {
     pub(in super::super) fn withdraw(&mut self, now: Time, prefix: Prefix, interface: &str, out: &mut Outbox) {
         self.make_room_for(prefix, out);
         if self.0.len() < MAX_ADVERTISED {
-            let (bid, on_link) = (Bid(0), true);
-            let state = AdvertisedState {
-                believed_until: now + VALID_LIFETIME,
-                bid,
-                part_of: None,
-                on_link,
-                node_addresses: None,
-                withdrawn: true,
-                former_ingress_prefix: true,
-                hold_until: None,
-            };
-            self.0.insert(prefix, state);
-            let interface = interface.to_owned();
-            out.put(Item::JournalRecord(JournalRecord::CareOfPrefix(CareOfPrefixRecord {
-                prefix,
-                interface,
-                on_link,
-            })));
+            let state = AdvertisedState::new(now + VALID_LIFETIME, true);
+            self.0.insert(prefix, AdvertisedState { withdrawn: true, former_ingress_prefix: true, ..state });
+            out.put(journal_item(prefix, interface, true));
         }
     }
 
@@ -330,12 +306,7 @@ impl AdvertisedPrefixes {
         for one in live {
             self.make_room_for(one.prefix, out);
             if !self.0.contains_key(&one.prefix) {
-                let (prefix, interface, on_link) = (one.prefix, config.interface.clone(), one.on_link);
-                out.put(Item::JournalRecord(JournalRecord::CareOfPrefix(CareOfPrefixRecord {
-                    prefix,
-                    interface,
-                    on_link,
-                })));
+                out.put(journal_item(one.prefix, &config.interface, one.on_link));
             }
             self.0.insert(one.prefix, one.advertised_state(now, most));
         }
@@ -359,20 +330,31 @@ impl AdvertisablePrefix {
             GrantKind::Shared { node_addresses: nodes, .. } => nodes.clone(),
             GrantKind::Delegated => None,
         };
+        let believed_until = now + self.grant.valid_until.since(now).min(most) + NODE_DELAY;
         AdvertisedState {
-            believed_until: now + self.grant.valid_until.since(now).min(most) + NODE_DELAY,
             bid: self.grant.bid,
             part_of: Some(self.grant.prefix).filter(|_| self.grant.kind == GrantKind::Delegated),
-            on_link: self.on_link,
             node_addresses: nodes,
-            withdrawn: false,
-            former_ingress_prefix: false,
-            hold_until: None,
+            ..AdvertisedState::new(believed_until, self.on_link)
         }
     }
 }
 
 impl AdvertisedState {
+    /// The state of a prefix of no uplink, advertised without an end.
+    fn new(believed_until: Time, on_link: bool) -> AdvertisedState {
+        AdvertisedState {
+            believed_until,
+            bid: Bid(0),
+            part_of: None,
+            on_link,
+            node_addresses: None,
+            withdrawn: false,
+            former_ingress_prefix: false,
+            hold_until: None,
+        }
+    }
+
     /// When the hold ends, and when nodes no longer have it.
     fn deadlines(&self) -> impl Iterator<Item = Time> {
         self.hold_until.into_iter().chain([self.believed_until])
@@ -387,4 +369,10 @@ impl AdvertisedState {
     pub(super) fn node_addresses(&self) -> Option<&[Ipv6Addr]> {
         self.node_addresses.as_deref()
     }
+}
+
+/// The journal record of a prefix that is advertised on `interface`.
+fn journal_item(prefix: Prefix, interface: &str, on_link: bool) -> Item {
+    let interface = interface.to_owned();
+    Item::JournalRecord(JournalRecord::CareOfPrefix(CareOfPrefixRecord { prefix, interface, on_link }))
 }

@@ -10,6 +10,7 @@ pub(super) use advertisement::AdvertisedPrefixes;
 pub(super) use source::{PrefixSource, SourceSpec};
 
 use super::MobileRouter;
+use super::dispatch::NdSender;
 use crate::contract::config::nemo::CareOfPrefixConfig;
 use crate::contract::input::NeighbourEvent;
 use crate::link::nd_messages;
@@ -166,16 +167,17 @@ impl MobileRouter {
     pub(super) fn relay_solicitation(
         &mut self,
         now: Time,
-        (link, source, sender): (LinkId, Ipv6Addr, Option<LinkAddress>),
+        from: NdSender,
         message: &NeighbourSolicitation,
         out: &mut Outbox,
     ) {
+        let NdSender { link, source, link_address } = from;
         self.learn_downstream(link, if source.is_unspecified() { message.target } else { source });
         for (side, proxy) in self.prefix_sources.values_mut().filter_map(PrefixSource::proxy) {
             if side == link {
                 proxy.receive_upstream_solicitation(now, source, message, out);
             } else if proxy.downstream().0 == link {
-                proxy.receive_downstream_solicitation(now, (source, sender), message, out);
+                proxy.receive_downstream_solicitation(now, (source, link_address), message, out);
             }
         }
     }
@@ -184,17 +186,17 @@ impl MobileRouter {
     pub(super) fn relay_advertisement(
         &mut self,
         now: Time,
-        (link, sender): (LinkId, Option<LinkAddress>),
+        from: NdSender,
         message: &NeighbourAdvertisement,
         out: &mut Outbox,
     ) {
-        let link_address = nd_messages::target_link_address(&message.options);
-        self.learn_downstream(link, message.target);
+        let link_address = from.link_address.or_else(|| nd_messages::target_link_address(&message.options));
+        self.learn_downstream(from.link, message.target);
         for (side, proxy) in self.prefix_sources.values_mut().filter_map(PrefixSource::proxy) {
-            if side == link {
+            if side == from.link {
                 proxy.receive_upstream_advertisement(message, out);
-            } else if proxy.downstream().0 == link {
-                proxy.receive_downstream_advertisement(now, sender.or(link_address), message, out);
+            } else if proxy.downstream().0 == from.link {
+                proxy.receive_downstream_advertisement(now, link_address, message, out);
             }
         }
     }
