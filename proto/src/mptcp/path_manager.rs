@@ -12,8 +12,7 @@ use crate::contract::report::{LinkReport, MptcpReport};
 use crate::contract::view::{EndpointState, EndpointView, LinkRole, LinkState, LinkView};
 use crate::link::nd_messages;
 use crate::{
-    Command, DesiredState, DropReason, Engine, Input, Item, Key, LinkEvent, LinkId, Outbox, Outcome, Packet, Time,
-    VecMap, View,
+    Command, DesiredState, Engine, Input, Item, Key, LinkEvent, LinkId, Outbox, Outcome, Packet, Time, VecMap, View,
 };
 use core::time::Duration;
 use roam6_wire::Prefix;
@@ -160,8 +159,7 @@ impl PathManager {
             }
             Ok(_) => {}
             Err(malformed) => {
-                let (reason, from) = (DropReason::Malformed, Some(datagram.source));
-                out.report_drop(reason, from, malformed.to_string());
+                out.report_malformed(datagram.source, &malformed);
             }
         }
     }

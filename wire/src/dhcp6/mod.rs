@@ -17,9 +17,7 @@ pub mod duid;
 pub mod option;
 
 pub use duid::Duid;
-pub use option::{
-    Address, AddressAssociation, DhcpOption, Iaid, Prefix, PrefixAssociation, Status, StatusCode, Timers,
-};
+pub use option::{Address, DhcpOption, Iaid, IdentityAssociation, Prefix, Status, StatusCode, Timers};
 
 use crate::codepoint::field_values;
 use crate::malformed::Malformed;

@@ -64,7 +64,7 @@ pub enum DhcpOption {
     /// Who the server is (RFC 8415 §21.3).
     ServerId(Duid),
     /// Addresses that are leased together (RFC 8415 §21.4).
-    Addresses(AddressAssociation),
+    Addresses(IdentityAssociation),
     /// One address (RFC 8415 §21.6).
     Address(Address),
     /// Codes of the options that the client requests (RFC 8415 §21.7).
@@ -88,7 +88,7 @@ pub enum DhcpOption {
     /// DNS search domains, the first one first (RFC 3646 §4).
     DomainList(Vec<DomainName>),
     /// Prefixes that are leased together (RFC 8415 §21.21).
-    Prefixes(PrefixAssociation),
+    Prefixes(IdentityAssociation),
     /// One prefix (RFC 8415 §21.22).
     Prefix(Prefix),
     /// Longest time between two Solicits, seconds (RFC 8415 §21.24).
@@ -115,25 +115,14 @@ pub struct Timers {
     pub rebind: u32,
 }
 
-/// IA_PD: identity association for prefix delegation.
+/// An identity association: IA_NA for non-temporary addresses, IA_PD for prefix delegation.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct PrefixAssociation {
+pub struct IdentityAssociation {
     /// IAID.
     pub id: Iaid,
     /// T1 and T2.
     pub timers: Timers,
-    /// Prefixes and status.
-    pub options: Vec<DhcpOption>,
-}
-
-/// IA_NA: identity association for non-temporary addresses.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct AddressAssociation {
-    /// IAID.
-    pub id: Iaid,
-    /// T1 and T2.
-    pub timers: Timers,
-    /// Addresses and status.
+    /// Addresses or prefixes, and status.
     pub options: Vec<DhcpOption>,
 }
 
@@ -201,10 +190,7 @@ const fn row(kind: u16, least: usize, read: fn(&mut Reader<'_>, u8) -> Result<Dh
 const TABLE: [OptionFormat; 17] = [
     row(kind::CLIENT_ID, *DUID_LENGTH.start(), |body, _| Duid::read(body).map(DhcpOption::ClientId)),
     row(kind::SERVER_ID, *DUID_LENGTH.start(), |body, _| Duid::read(body).map(DhcpOption::ServerId)),
-    row(kind::IA_NA, 12, |body, depth| {
-        let (id, timers) = read_association(body)?;
-        Ok(DhcpOption::Addresses(AddressAssociation { id, timers, options: read_list(body, depth)? }))
-    }),
+    row(kind::IA_NA, 12, |body, depth| read_association(body, depth).map(DhcpOption::Addresses)),
     row(kind::IA_ADDRESS, 24, |body, depth| {
         let (address, preferred, valid) = (body.address()?, body.u32()?, body.u32()?);
         Ok(DhcpOption::Address(Address { address, preferred, valid, options: read_list(body, depth)? }))
@@ -229,10 +215,7 @@ const TABLE: [OptionFormat; 17] = [
         let unknown = || DhcpOption::Unknown { kind: kind::DOMAIN_LIST, body: octets.to_vec() };
         Ok(domains.filter(whole).map_or_else(unknown, DhcpOption::DomainList))
     }),
-    row(kind::IA_PD, 12, |body, depth| {
-        let (id, timers) = read_association(body)?;
-        Ok(DhcpOption::Prefixes(PrefixAssociation { id, timers, options: read_list(body, depth)? }))
-    }),
+    row(kind::IA_PD, 12, |body, depth| read_association(body, depth).map(DhcpOption::Prefixes)),
     row(kind::IA_PREFIX, 25, read_prefix),
     row(kind::SOLICIT_MAX_RT, 4, |body, _| Ok(DhcpOption::SolicitMaxRt(body.u32()?))),
 ];
@@ -272,8 +255,9 @@ fn read_one(kind: u16, body: &mut Reader<'_>, depth: u8) -> Result<DhcpOption, M
     Ok(option)
 }
 
-fn read_association(body: &mut Reader<'_>) -> Result<(Iaid, Timers), Malformed> {
-    Ok((Iaid(body.u32()?), Timers { renew: body.u32()?, rebind: body.u32()? }))
+fn read_association(body: &mut Reader<'_>, depth: u8) -> Result<IdentityAssociation, Malformed> {
+    let (id, timers) = (Iaid(body.u32()?), Timers { renew: body.u32()?, rebind: body.u32()? });
+    Ok(IdentityAssociation { id, timers, options: read_list(body, depth)? })
 }
 
 fn read_prefix(body: &mut Reader<'_>, depth: u8) -> Result<DhcpOption, Malformed> {
@@ -325,8 +309,8 @@ impl DhcpOption {
     fn write_body<'w>(&self, body: &'w mut Writer) -> &'w mut Writer {
         match self {
             DhcpOption::ClientId(duid) | DhcpOption::ServerId(duid) => body.bytes(duid.octets()),
-            DhcpOption::Addresses(AddressAssociation { id, timers, options })
-            | DhcpOption::Prefixes(PrefixAssociation { id, timers, options }) => {
+            DhcpOption::Addresses(association) | DhcpOption::Prefixes(association) => {
+                let IdentityAssociation { id, timers, options } = association;
                 write_all(options, body.u32(id.0).u32(timers.renew).u32(timers.rebind))
             }
             DhcpOption::Address(Address { address, preferred, valid, options }) => {

@@ -2,7 +2,8 @@
 
 use crate::samples::{dhcp6_messages, octets};
 use roam6_wire::dhcp6::{
-    ClientServerMessage, DhcpOption, Duid, Iaid, Message, MessageType, Prefix, PrefixAssociation, Timers, TransactionId,
+    ClientServerMessage, DhcpOption, Duid, Iaid, IdentityAssociation, Message, MessageType, Prefix, Timers,
+    TransactionId,
 };
 use roam6_wire::{LinkAddress, Malformed, Why};
 
@@ -20,7 +21,7 @@ fn solicit() -> Message {
             DhcpOption::ClientId(Duid::from_link_address(LinkAddress([2, 0, 0, 0, 0, 1]))),
             DhcpOption::ElapsedTime(0),
             DhcpOption::RapidCommit,
-            DhcpOption::Prefixes(PrefixAssociation { id: Iaid(7), timers: Timers::default(), options }),
+            DhcpOption::Prefixes(IdentityAssociation { id: Iaid(7), timers: Timers::default(), options }),
         ],
     })
 }

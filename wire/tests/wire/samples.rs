@@ -197,7 +197,7 @@ pub(crate) fn dhcp6_messages() -> Vec<dhcp6::Message> {
     };
     let prefixes = |options| {
         let timers = Timers { renew: 900, rebind: 1440 };
-        DhcpOption::Prefixes(dhcp6::PrefixAssociation { id: Iaid(7), timers, options })
+        DhcpOption::Prefixes(dhcp6::IdentityAssociation { id: Iaid(7), timers, options })
     };
     let lease = dhcp6::Address {
         address: address(CARE_OF),
@@ -205,7 +205,7 @@ pub(crate) fn dhcp6_messages() -> Vec<dhcp6::Message> {
         valid: dhcp6::INFINITY,
         options: vec![status(StatusCode::SUCCESS, b"")],
     };
-    let addresses = DhcpOption::Addresses(dhcp6::AddressAssociation {
+    let addresses = DhcpOption::Addresses(dhcp6::IdentityAssociation {
         id: Iaid(8),
         timers: Timers::default(),
         options: vec![DhcpOption::Address(lease)],

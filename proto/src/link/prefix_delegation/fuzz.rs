@@ -5,7 +5,7 @@ use super::{DhcpClient, DhcpClientConfig, DhcpEvent, DhcpInterface, IaType, Leas
 use crate::{Entropy, LinkId, Outbox, Output, Time, Transmit};
 use core::time::Duration;
 use roam6_wire::dhcp6::{
-    self, CLIENT_PORT, ClientServerMessage, DhcpOption, Duid, Iaid, Message, MessageType, PrefixAssociation,
+    self, CLIENT_PORT, ClientServerMessage, DhcpOption, Duid, Iaid, IdentityAssociation, Message, MessageType,
     SERVER_PORT, Status, StatusCode, Timers,
 };
 use roam6_wire::ip6::{self, Datagram, Header, protocol};
@@ -102,7 +102,7 @@ impl Harness {
             inside.push(DhcpOption::Status(Status { code, message: Vec::new() }));
         }
         let timers = Timers { renew: u32::from(choice % 50), rebind: u32::from(choice % 80) };
-        options.push(DhcpOption::Prefixes(PrefixAssociation { id: Iaid(2), timers, options: inside }));
+        options.push(DhcpOption::Prefixes(IdentityAssociation { id: Iaid(2), timers, options: inside }));
         let message = Message::Exchange(ClientServerMessage { kind, transaction: request.transaction, options });
         self.receive(&message.emit());
     }

@@ -5,8 +5,8 @@ use super::DhcpInterface;
 use crate::{Transmit, Via};
 use roam6_wire::dhcp6::option::kind;
 use roam6_wire::dhcp6::{
-    self, ALL_RELAYS_AND_SERVERS, AddressAssociation, CLIENT_PORT, ClientServerMessage, DhcpOption, Duid, Iaid,
-    Message, MessageType, PrefixAssociation, SERVER_PORT, StatusCode, Timers, TransactionId,
+    self, ALL_RELAYS_AND_SERVERS, CLIENT_PORT, ClientServerMessage, DhcpOption, Duid, Iaid, IdentityAssociation,
+    Message, MessageType, SERVER_PORT, StatusCode, Timers, TransactionId,
 };
 use roam6_wire::ip6::{self, Datagram, Header, protocol};
 use roam6_wire::udp::Udp;
@@ -105,10 +105,10 @@ pub(super) fn options(
     if kind == MessageType::Solicit {
         options.push(DhcpOption::RapidCommit);
     }
-    let (id, timers) = (client.iaid, Timers::default());
+    let association = IdentityAssociation { id: client.iaid, timers: Timers::default(), options: leases };
     options.push(match client.ia_type {
-        IaType::IaPd => DhcpOption::Prefixes(PrefixAssociation { id, timers, options: leases }),
-        IaType::IaNa => DhcpOption::Addresses(AddressAssociation { id, timers, options: leases }),
+        IaType::IaPd => DhcpOption::Prefixes(association),
+        IaType::IaNa => DhcpOption::Addresses(association),
     });
     options
 }
@@ -193,12 +193,9 @@ fn server_message(exchange: ClientServerMessage, client: &DhcpClientConfig) -> O
 }
 
 /// The association of the requested type and identifier.
-fn find_association(option: DhcpOption, client: &DhcpClientConfig) -> Option<PrefixAssociation> {
+fn find_association(option: DhcpOption, client: &DhcpClientConfig) -> Option<IdentityAssociation> {
     let found = match (client.ia_type, option) {
-        (IaType::IaPd, DhcpOption::Prefixes(found)) => found,
-        (IaType::IaNa, DhcpOption::Addresses(AddressAssociation { id, timers, options })) => {
-            PrefixAssociation { id, timers, options }
-        }
+        (IaType::IaPd, DhcpOption::Prefixes(found)) | (IaType::IaNa, DhcpOption::Addresses(found)) => found,
         _ => return None,
     };
     (found.id == client.iaid).then_some(found)

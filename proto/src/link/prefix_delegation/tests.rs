@@ -5,7 +5,7 @@ use super::*;
 use crate::contract::output::Output;
 use roam6_wire::LinkAddress;
 use roam6_wire::dhcp6::{
-    CLIENT_PORT, ClientServerMessage, DhcpOption, Iaid, Message, PrefixAssociation, SERVER_PORT, Status, Timers,
+    CLIENT_PORT, ClientServerMessage, DhcpOption, Iaid, IdentityAssociation, Message, SERVER_PORT, Status, Timers,
 };
 use roam6_wire::ip6::{self, Header, protocol};
 use roam6_wire::udp::Udp;
@@ -85,7 +85,7 @@ impl Bench {
         let mut options = vec![DhcpOption::ClientId(client), DhcpOption::ServerId(Duid::from_uuid([server; 16]))];
         options.extend(more);
         let timers = Timers { renew: 0, rebind: 0 };
-        options.push(DhcpOption::Prefixes(PrefixAssociation { id: Iaid(7), timers, options: inside }));
+        options.push(DhcpOption::Prefixes(IdentityAssociation { id: Iaid(7), timers, options: inside }));
         let transaction = self.last().transaction;
         self.receive(&Message::Exchange(ClientServerMessage { kind, transaction, options }));
     }
@@ -296,7 +296,7 @@ fn replies_to_other_clients_are_dropped() {
     options.push(DhcpOption::ClientId(Duid::from_uuid([5; 16])));
     let timers = Timers { renew: 0, rebind: 0 };
     let inside = vec![lease("2001:db8:a00::/56", 1000)];
-    options.push(DhcpOption::Prefixes(PrefixAssociation { id: Iaid(7), timers, options: inside }));
+    options.push(DhcpOption::Prefixes(IdentityAssociation { id: Iaid(7), timers, options: inside }));
     let transaction = bench.last().transaction;
     bench.receive(&Message::Exchange(ClientServerMessage { kind: MessageType::Reply, transaction, options }));
     assert!(bench.client.leases().is_empty());

@@ -160,14 +160,12 @@ impl HomeAgent {
             return;
         };
         if matches!(authentication, Authentication::Ipsec(_)) && !protected {
-            let (reason, from) = (DropReason::NotAuthenticated, Some(datagram.source));
-            return out.report_drop(reason, from, "Mobile Prefix Solicitation");
+            return out.report_drop(DropReason::NotAuthenticated, datagram.source, "Mobile Prefix Solicitation");
         }
         let recent = &mut self.discovery.recent_advertisements;
         recent.retain(|_, at| now.since(*at) < PREFIX_ADVERTISEMENT_GAP);
         if recent.contains_key(&HomeAddress(home)) || recent.len() >= MAX_RECENT_ADVERTISEMENTS {
-            let (reason, from) = (DropReason::RateLimited, Some(datagram.source));
-            return out.report_drop(reason, from, "Mobile Prefix Solicitation");
+            return out.report_drop(DropReason::RateLimited, datagram.source, "Mobile Prefix Solicitation");
         }
         recent.insert(HomeAddress(home), now);
         let options = self.prefix_options();

@@ -114,9 +114,7 @@ impl HomeAgent {
         }
         self.forget_used_sequences(out);
     }
-}
 
-impl HomeAgent {
     fn authorises(&self, row: &PrefixTableRow, prefixes: &[Prefix]) -> bool {
         prefixes.iter().all(|prefix| self.is_authorised_for(row, *prefix))
     }

@@ -78,9 +78,14 @@ impl HomeAgent {
     /// Home addresses without a binding whose updates are rejected.
     fn show_rejected(&self, now: Time) -> impl Iterator<Item = BindingView> {
         let unbound = self.faults.iter().filter(|(home, _)| !self.bindings.contains_key(home));
-        unbound.map(move |(home, fault)| BindingView {
+        unbound.map(move |(home, _)| self.show_unbound(now, *home))
+    }
+
+    fn show_unbound(&self, now: Time, home: HomeAddress) -> BindingView {
+        let fault = self.faults.get(home);
+        BindingView {
             role: BindingRole::HomeAgent,
-            home_address: *home,
+            home_address: home,
             bid: Bid(0),
             care_of: None,
             udp_port: None,
@@ -90,9 +95,9 @@ impl HomeAgent {
             remaining: Duration::ZERO,
             state: BindingState::Refused,
             refused_prefixes: Vec::new(),
-            last_error: Some(fault.cause.clone()),
-            error_age: Some(now.since(fault.since)),
-        })
+            last_error: fault.map(|fault| fault.cause.clone()),
+            error_age: fault.map(|fault| now.since(fault.since)),
+        }
     }
 
     fn show_binding(
@@ -104,19 +109,12 @@ impl HomeAgent {
         care_of: &CareOf,
     ) -> BindingView {
         BindingView {
-            role: BindingRole::HomeAgent,
-            home_address: home,
             bid: care_of.bid,
-            care_of: None,
-            udp_port: None,
-            home_agent: self.config.address,
             prefixes: registration.prefixes.to_vec(),
             sequence: binding.sequence,
             remaining: care_of.expires.since(now),
             state: if binding.pending.is_some() { BindingState::Registering } else { BindingState::Bound },
-            refused_prefixes: Vec::new(),
-            last_error: self.faults.get(home).map(|fault| fault.cause.clone()),
-            error_age: self.faults.get(home).map(|fault| now.since(fault.since)),
+            ..self.show_unbound(now, home)
         }
         .with_care_of(Some(care_of.address))
     }

@@ -336,9 +336,7 @@ impl MobileRouter {
         self.receive_ipv4_home(message, home_agent, out);
         out.report(NemoReport::Bound { home_agent, care_of, lifetime: granted });
     }
-}
 
-impl MobileRouter {
     /// Evaluates whether the home agent accepted the home binding, and which end defends the home address (RFC 5648
     /// §5.6.3, §6.3).
     fn receive_home_status(

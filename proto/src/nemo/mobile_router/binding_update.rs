@@ -185,9 +185,7 @@ impl MobileRouter {
         let units = shortest.as_secs() / u64::from(LIFETIME_UNIT_SECONDS);
         u16::try_from(units).unwrap_or(u16::MAX).max(1)
     }
-}
 
-impl MobileRouter {
     /// The path MTU of a care-of address, if it was found by probes: the home agent uses the same path and receives no
     /// Packet Too Big either.
     fn path_mtu_option(&self, care_of: &CareOf) -> Option<MobilityOption> {

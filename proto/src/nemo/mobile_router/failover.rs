@@ -8,7 +8,7 @@
 use super::MobileRouter;
 use super::discovery::NEXT_HOME_AGENT_DELAY;
 use super::probe::{PathChange, Probe, Prober};
-use super::registration::{DesiredRegistration, Location};
+use super::registration::DesiredRegistration;
 use super::uplink::Uplink;
 use crate::contract::report::NemoReport;
 use crate::crypto::authenticator::Timestamp;
@@ -352,10 +352,7 @@ impl MobileRouter {
         let check = self.failover.verification.as_ref();
         let verify_at = check.filter(|check| check.started_at.is_none()).map(|_| self.failover.limiter.next_token());
         let due = self.answer_due();
-        let away = self
-            .registration
-            .binding()
-            .is_some_and(|binding| matches!(binding.registration.location, Location::Away { .. }));
+        let away = self.registration.binding().is_some_and(|binding| binding.is_away());
         let former = self.failover.former.as_ref().map(|former| former.next.min(former.until));
         let later = [verify_at, due, former.filter(|_| away)].into_iter().flatten().filter(|at| *at > self.now);
         later.chain(trial).min()

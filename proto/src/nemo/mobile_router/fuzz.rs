@@ -15,7 +15,7 @@ use crate::{
 };
 use core::time::Duration;
 use roam6_wire::dhcp6::{
-    self, CLIENT_PORT, ClientServerMessage, DhcpOption, Duid, MessageType, PrefixAssociation, SERVER_PORT, Timers,
+    self, CLIENT_PORT, ClientServerMessage, DhcpOption, Duid, IdentityAssociation, MessageType, SERVER_PORT, Timers,
 };
 use roam6_wire::icmp6::{self, NeighbourAdvertisement, NeighbourOption, RouterAdvertisement};
 use roam6_wire::ip6::{self, Datagram, Header, protocol};
@@ -221,7 +221,7 @@ impl Harness {
             _ => None,
         })?;
         let inside = (0..choice >> 3 & 3).map(lease).collect();
-        options.push(DhcpOption::Prefixes(PrefixAssociation { id, timers: Timers::default(), options: inside }));
+        options.push(DhcpOption::Prefixes(IdentityAssociation { id, timers: Timers::default(), options: inside }));
         let exchange = ClientServerMessage { kind, transaction: dhcp_request.transaction, options };
         let payload = dhcp6::Message::Exchange(exchange).emit();
         let server = Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, 0x547);

@@ -4,8 +4,8 @@
 use crate::net::{Header, datagram};
 use roam6_proto::{Engine, Input, LinkId, Outbox, Time, Transmit, Via, View};
 use roam6_wire::dhcp6::{
-    self, ALL_RELAYS_AND_SERVERS, CLIENT_PORT, ClientServerMessage, DhcpOption, Duid, Iaid, Message, MessageType,
-    PrefixAssociation, SERVER_PORT, Status, StatusCode, Timers,
+    self, ALL_RELAYS_AND_SERVERS, CLIENT_PORT, ClientServerMessage, DhcpOption, Duid, Iaid, IdentityAssociation,
+    Message, MessageType, SERVER_PORT, Status, StatusCode, Timers,
 };
 use roam6_wire::ip6::Datagram;
 use roam6_wire::udp::Udp;
@@ -99,13 +99,13 @@ impl DelegatingRouter {
             self.leases((client, id), association, extends)
         };
         let (renew, rebind) = spec.timers;
-        let association = PrefixAssociation { id, timers: Timers { renew, rebind }, options: leases };
+        let association = IdentityAssociation { id, timers: Timers { renew, rebind }, options: leases };
         options.extend([DhcpOption::Preference(spec.preference), DhcpOption::Prefixes(association)]);
         Some(ClientServerMessage { kind, transaction: request.transaction, options })
     }
 
     /// The options of a client's IA_PD: its prefix, those that have ended, and the status if there is no prefix.
-    fn leases(&mut self, client: (Duid, Iaid), requested: &PrefixAssociation, extends: bool) -> Vec<DhcpOption> {
+    fn leases(&mut self, client: (Duid, Iaid), requested: &IdentityAssociation, extends: bool) -> Vec<DhcpOption> {
         let status = |code| DhcpOption::Status(Status { code, message: Vec::new() });
         if extends && self.spec.sends_status && !self.clients.contains(&client) {
             return vec![status(StatusCode::NO_BINDING)];
@@ -121,21 +121,21 @@ impl DelegatingRouter {
     }
 }
 
-fn associations(message: &ClientServerMessage) -> impl Iterator<Item = &PrefixAssociation> {
+fn associations(message: &ClientServerMessage) -> impl Iterator<Item = &IdentityAssociation> {
     message.options.iter().filter_map(|option| match option {
         DhcpOption::Prefixes(association) => Some(association),
         _ => None,
     })
 }
 
-fn leases(association: &PrefixAssociation) -> impl Iterator<Item = &dhcp6::Prefix> {
+fn leases(association: &IdentityAssociation) -> impl Iterator<Item = &dhcp6::Prefix> {
     association.options.iter().filter_map(|option| match option {
         DhcpOption::Prefix(lease) => Some(lease),
         _ => None,
     })
 }
 
-fn requested_prefixes(association: &PrefixAssociation) -> impl Iterator<Item = Prefix> {
+fn requested_prefixes(association: &IdentityAssociation) -> impl Iterator<Item = Prefix> {
     leases(association).map(|lease| lease.prefix)
 }
 

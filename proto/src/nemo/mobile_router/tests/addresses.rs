@@ -4,7 +4,7 @@ use super::*;
 use crate::contract::command::MobileRouterCommand;
 use crate::contract::view::View;
 use roam6_wire::dhcp6::{
-    self, AddressAssociation, CLIENT_PORT, ClientServerMessage, DhcpOption, Duid, MessageType, SERVER_PORT, Timers,
+    self, CLIENT_PORT, ClientServerMessage, DhcpOption, Duid, IdentityAssociation, MessageType, SERVER_PORT, Timers,
 };
 use roam6_wire::udp::Udp;
 
@@ -48,7 +48,7 @@ fn reply(to: &ClientServerMessage, kind: MessageType) -> Vec<u8> {
     options.push(DhcpOption::ServerId(Duid::from_uuid([7; 16])));
     options.push(DhcpOption::RapidCommit);
     options.push(DhcpOption::DnsServers(vec![ip(RESOLVER)]));
-    let association = AddressAssociation { id: iaid.unwrap(), timers: Timers::default(), options: vec![lease] };
+    let association = IdentityAssociation { id: iaid.unwrap(), timers: Timers::default(), options: vec![lease] };
     options.push(DhcpOption::Addresses(association));
     dhcp6::Message::Exchange(ClientServerMessage { kind, transaction: to.transaction, options }).emit()
 }

@@ -7,7 +7,7 @@ use crate::contract::command::{LifecycleCommand, MobileRouterCommand};
 use crate::contract::config::nemo::{CareOfPrefixConfig, PrefixPreference, PrefixSharing};
 use crate::contract::item::{CareOfPrefixRecord, JournalKey, PolicyRule, ProxyNeighbour, SourceFilter};
 use roam6_wire::dhcp6::{
-    self, CLIENT_PORT, ClientServerMessage, DhcpOption, Duid, MessageType, PrefixAssociation, SERVER_PORT, Timers,
+    self, CLIENT_PORT, ClientServerMessage, DhcpOption, Duid, IdentityAssociation, MessageType, SERVER_PORT, Timers,
 };
 use roam6_wire::udp::Udp;
 use std::collections::{BTreeMap, VecDeque};
@@ -135,7 +135,7 @@ impl Network {
         for option in &request.options {
             match option {
                 DhcpOption::ClientId(_) => options.push(option.clone()),
-                DhcpOption::Prefixes(association) => options.push(DhcpOption::Prefixes(PrefixAssociation {
+                DhcpOption::Prefixes(association) => options.push(DhcpOption::Prefixes(IdentityAssociation {
                     id: association.id,
                     timers: Timers::default(),
                     options: leases.iter().map(lease).collect(),
