@@ -25,15 +25,16 @@ fn is_told(testbed: &Testbed, former: &str) {
 /// That the same advertisement says the one prefix is over and the other preferred.
 fn check_advertisements(inside: &Dissected, former: &str, new: &str) {
     let names = ["icmpv6.opt.prefix", "icmpv6.opt.prefix.preferred_lifetime", "icmpv6.opt.prefix.valid_lifetime"];
-    let told = inside.fields("icmpv6.type == 134", &names);
+    let advertised = inside.fields("icmpv6.type == 134", &names);
     let lifetimes = |message: &Vec<Vec<String>>, begin: &str| {
         let at = message[0].iter().position(|prefix| prefix.starts_with(begin))?;
         Some((message[1][at].parse::<u32>().unwrap(), message[2][at].parse::<u32>().unwrap()))
     };
-    let both: Vec<_> = told.iter().filter_map(|one| Some((lifetimes(one, former)?, lifetimes(one, new)?))).collect();
-    assert!(both.iter().all(|(former, _)| *former == (0, 0)), "{former}: {told:?}");
+    let both: Vec<_> =
+        advertised.iter().filter_map(|one| Some((lifetimes(one, former)?, lifetimes(one, new)?))).collect();
+    assert!(both.iter().all(|(former, _)| *former == (0, 0)), "{former}: {advertised:?}");
     let both = both.iter().any(|(_, (preferred, valid))| *preferred > 0 && valid > preferred && *valid <= 5400);
-    assert!(both, "no advertisement of {former} and {new}: {told:?}");
+    assert!(both, "no advertisement of {former} and {new}: {advertised:?}");
 }
 
 #[test]
@@ -50,8 +51,8 @@ fn each_visited_network_delegates_a_care_of_prefix() {
     // The rest of the prefix, beyond the node's link, is unreachable.
     let beyond = beyond(&former);
     let words = ["ping", "-nqc1", "-W20", "-I", PEER, &beyond];
-    let told = String::from_utf8(testbed.agent.command(&words).output().unwrap().stdout).unwrap();
-    assert!(told.contains("+1 errors"), "{told}");
+    let text = String::from_utf8(testbed.agent.command(&words).output().unwrap().stdout).unwrap();
+    assert!(text.contains("+1 errors"), "{text}");
 
     // The node continues to send from the address.
     let words = ["ping", "-nq", "-i", "0.02", "-I", &former, PEER];
@@ -88,8 +89,8 @@ fn each_visited_network_delegates_a_care_of_prefix() {
     inside.check();
     let (old, new) = ("2001:db8:b1:", "2001:db8:b2:");
     check_advertisements(&inside, old, new);
-    let told = format!("icmpv6.type == 1 && icmpv6.code == 5 && ipv6.dst == {former}");
-    assert!(inside.count(&told) > 0, "source address failed ingress/egress policy");
+    let unreachable = format!("icmpv6.type == 1 && icmpv6.code == 5 && ipv6.dst == {former}");
+    assert!(inside.count(&unreachable) > 0, "source address failed ingress/egress policy");
 }
 
 /// Echo requests that the peer has received.
@@ -138,8 +139,8 @@ fn without_dhcpv6_pd_the_visited_link_is_shared_by_nd_proxy() {
     check_advertisements(&inside, "2001:db8:2:", "2001:db8:b2:");
     let shared = inside.fields("icmpv6.type == 134 && icmpv6.nd.ra.flag.p == 1", &["icmpv6.opt.prefix.flag.l"]);
     assert!(shared.len() >= 2, "the P flag announces a proxy (RFC 4389 section 4.1.3.3)");
-    let told = format!("icmpv6.type == 1 && icmpv6.code == 5 && ipv6.dst == {former}");
-    assert!(inside.count(&told) > 0, "source address failed ingress/egress policy");
+    let unreachable = format!("icmpv6.type == 1 && icmpv6.code == 5 && ipv6.dst == {former}");
+    assert!(inside.count(&unreachable) > 0, "source address failed ingress/egress policy");
 }
 
 #[test]

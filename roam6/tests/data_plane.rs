@@ -34,16 +34,16 @@ fn bpf_and_ip6tnl_data_planes_interoperate() {
         };
         wait_for(&pair, || ping("1", "56").contains(" 0% packet loss"));
         for size in ["56", "1412"] {
-            let told = ping("40", size);
-            assert!(told.contains("40 packets transmitted, 40 received"), "{pair}, {size} octets: {told}");
+            let text = ping("40", size);
+            assert!(text.contains("40 packets transmitted, 40 received"), "{pair}, {size} octets: {text}");
         }
         drop(radvd);
         let _radvd = testbed.advertise("2001:db8:3::/64");
         testbed.router.shell("ip link set up0 down; ip link set up0 up");
         testbed.await_binding("2001:db8:3:");
         wait_for(&pair, || ping("1", "56").contains(" 0% packet loss"));
-        let told = ping("40", "56");
-        assert!(told.contains("40 packets transmitted, 40 received"), "{pair}, after the move: {told}");
+        let text = ping("40", "56");
+        assert!(text.contains("40 packets transmitted, 40 received"), "{pair}, after the move: {text}");
     }
 }
 
@@ -57,10 +57,10 @@ fn a_data_plane_without_kernel_support_is_refused() {
     testbed.enroll(&[]);
     let config = testbed.agent_config("ip6tnl");
     let ended = testbed.agent.command(&[BINARY, "run", "--config", config.to_str().unwrap()]).output().unwrap();
-    let said = String::from_utf8_lossy(&ended.stderr).into_owned();
+    let text = String::from_utf8_lossy(&ended.stderr).into_owned();
     assert!(!ended.status.success());
     assert!(
-        said.contains("ip6tnl") || said.contains("probe") || said.contains("nemo"),
-        "it says what is missing: {said}"
+        text.contains("ip6tnl") || text.contains("probe") || text.contains("nemo"),
+        "it says what is missing: {text}"
     );
 }

@@ -103,7 +103,7 @@ fn a_return_home_updates_the_neighbour_caches() {
     testbed.agent.shell("ip address flush dev visit0 scope global && ip link set visit0 master home0");
     testbed.router.shell("ip link set up0 up");
     // Without a packet from it, nor a solicitation.
-    let told = || known(&neighbour, HOME).contains(&own);
-    wait_or_report("the neighbour entry", told, || format!("{}\n{}", known(&neighbour, HOME), testbed.logs()));
+    let is_known = || known(&neighbour, HOME).contains(&own);
+    wait_or_report("the neighbour entry", is_known, || format!("{}\n{}", known(&neighbour, HOME), testbed.logs()));
     assert!(neighbour.ping(2, "56", &HOME.to_string()).contains(" received"));
 }

@@ -128,9 +128,9 @@ impl Street {
     fn way(&self, car: usize) -> String {
         let (own, other) = (car + 1, 2 - car);
         let words = format!("ip -6 route get 2001:db8:{other}00::2 from 2001:db8:{own}00::2 iif in0");
-        let told = self.cars[car].command(&["sh", "-c", &words]).output().unwrap().stdout;
-        let told = String::from_utf8_lossy(&told);
-        let mut words = told.split_whitespace().skip_while(|word| *word != "dev");
+        let route = self.cars[car].command(&["sh", "-c", &words]).output().unwrap().stdout;
+        let route = String::from_utf8_lossy(&route);
+        let mut words = route.split_whitespace().skip_while(|word| *word != "dev");
         words.nth(1).unwrap_or_default().to_owned()
     }
 
@@ -192,19 +192,19 @@ impl Conversation {
             }
         });
         let (words, ends) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicBool::new(false)));
-        let told = (Arc::clone(&words), Arc::clone(&ends));
-        let speaker = std::thread::spawn(move || speak(stream, &told.0, &told.1));
+        let shared = (Arc::clone(&words), Arc::clone(&ends));
+        let speaker = std::thread::spawn(move || speak(stream, &shared.0, &shared.1));
         Conversation { words, ends, speaker: Some(speaker) }
     }
 
     /// Waits until it continues, which shows that nothing is blocked. Returns what the first vehicle has sent meanwhile for
     /// each hundred words, by the radio and by its uplink.
     fn goes_on(&self, street: &Street, what: &str) -> [u64; 2] {
-        let said = || self.words.load(Ordering::Relaxed);
-        let (from, before) = (said(), street.sent());
-        wait_for(what, || said() > from + 50);
+        let sent = || self.words.load(Ordering::Relaxed);
+        let (from, before) = (sent(), street.sent());
+        wait_for(what, || sent() > from + 50);
         let after = street.sent();
-        [0, 1].map(|way| after[way].saturating_sub(before[way]) * 100 / (said() - from))
+        [0, 1].map(|way| after[way].saturating_sub(before[way]) * 100 / (sent() - from))
     }
 
     fn end(&mut self) {
@@ -222,11 +222,11 @@ impl Drop for Conversation {
 fn speak(mut stream: TcpStream, words: &AtomicU64, ends: &AtomicBool) {
     stream.set_read_timeout(Some(TIMEOUT)).unwrap();
     while !ends.load(Ordering::Relaxed) {
-        let said = words.load(Ordering::Relaxed).to_be_bytes();
-        let mut heard = [0; 8];
-        stream.write_all(&said).unwrap();
-        stream.read_exact(&mut heard).expect("the connection lives");
-        assert_eq!(heard, said);
+        let word = words.load(Ordering::Relaxed).to_be_bytes();
+        let mut echoed = [0; 8];
+        stream.write_all(&word).unwrap();
+        stream.read_exact(&mut echoed).expect("the connection lives");
+        assert_eq!(echoed, word);
         words.fetch_add(1, Ordering::Relaxed);
         std::thread::sleep(Duration::from_millis(5));
     }

@@ -59,11 +59,11 @@ fn run(script: &str) -> ExitStatus {
 fn start(script: &str) -> (Running, BufReader<std::process::ChildStdout>) {
     let child = command(&["sh", "-c", script]).process_group(0).stdout(Stdio::piped()).spawn().unwrap();
     let mut running = Running(child);
-    let mut said = BufReader::new(running.0.stdout.take().unwrap());
+    let mut stdout = BufReader::new(running.0.stdout.take().unwrap());
     let mut line = String::new();
-    said.read_line(&mut line).unwrap();
+    stdout.read_line(&mut line).unwrap();
     assert_eq!(line, "ready\n");
-    (running, said)
+    (running, stdout)
 }
 
 fn signal(running: &Running, signal: Signal) {
@@ -99,8 +99,8 @@ fn a_missing_command_exits_127_and_a_non_executable_126() {
     for (word, code) in [("no-such-command-anywhere", 127), ("/no/such/file", 127), ("/", 126), ("/etc/passwd", 126)] {
         let output = command(&[word]).output().unwrap();
         assert_eq!(output.status.code(), Some(code), "{word}");
-        let said = String::from_utf8(output.stderr).unwrap();
-        assert!(said.starts_with("roam6: ") && said.contains(word), "{said}");
+        let text = String::from_utf8(output.stderr).unwrap();
+        assert!(text.starts_with("roam6: ") && text.contains(word), "{text}");
     }
 }
 
@@ -171,11 +171,11 @@ fn an_uncaught_sigint_ends_the_command_and_its_supervisor() {
     if !works(test) {
         return;
     }
-    let (mut running, mut said) = start("echo ready; exec sleep 60");
+    let (mut running, mut stdout) = start("echo ready; exec sleep 60");
     signal(&running, Signal::SIGINT);
     assert_eq!(wait(&mut running).signal(), Some(2));
     // Whoever holds the other end of its output has ended too.
-    assert_eq!(said.read_to_end(&mut Vec::new()).unwrap(), 0);
+    assert_eq!(stdout.read_to_end(&mut Vec::new()).unwrap(), 0);
 }
 
 /// A command of [`background_processes_still_get_mptcp_sockets`]: listens, and waits to be inspected.

@@ -75,8 +75,8 @@ fn stations_are_neighbours_over_simulated_ocb_radios() {
     let ping = |seconds, size: &str| places[0].ping(seconds, size, &far);
     wait_for("the far station", || ping(1, "8").contains("1 received"));
     for size in ["8", "1350"].repeat(5) {
-        let told = ping(30, size);
-        assert!(told.contains("1 received"), "{size} octets: {told}");
+        let text = ping(30, size);
+        assert!(text.contains("1 received"), "{size} octets: {text}");
     }
     let run_dir = folder.path().join("0/run");
     // Only a beacon makes it one (EN 302 636-4-1 §10.3.6.3), and the first may have come before this station listened.

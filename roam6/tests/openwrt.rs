@@ -108,8 +108,8 @@ impl Root {
     /// Runs this in a shell; what it prints, and whether all went well.
     fn shell(&self, script: &str) -> (bool, String) {
         let output = Command::new("sh").args(["-uc", script]).env("ROOT", self.0.path()).output().unwrap();
-        let told = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
-        (output.status.success(), told)
+        let text = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
+        (output.status.success(), text)
     }
 }
 
@@ -144,13 +144,13 @@ fn checked(root: &Root, toml: &str) -> (bool, String) {
     let file = root.write("r.toml", "");
     fs::write(&file, toml).unwrap();
     let checked = Command::new(BINARY).arg("check").arg(&file).output().unwrap();
-    let told = String::from_utf8_lossy(&checked.stdout).into_owned() + &String::from_utf8_lossy(&checked.stderr);
-    (checked.status.success(), told)
+    let text = String::from_utf8_lossy(&checked.stdout).into_owned() + &String::from_utf8_lossy(&checked.stderr);
+    (checked.status.success(), text)
 }
 
 fn accepted(root: &Root, toml: &str) {
-    let (good, told) = checked(root, toml);
-    assert!(good, "{told}");
+    let (good, text) = checked(root, toml);
+    assert!(good, "{text}");
 }
 
 /// What /etc/config/roam6 becomes.
@@ -306,21 +306,21 @@ fn every_table_is_a_uci_section() {
 fn uci_values_are_quoted() {
     let odd = r#"a "b" \\ $(touch "$ROOT/x") `touch $ROOT/x` ;* é"#;
     let root = Root::new(&example().replace("data_plane 'auto'", &format!("name '{odd}'")));
-    let (good, told) = checked(&root, &translated(&root));
-    assert!(good && told.starts_with(&format!("{odd}: ok\n")), "{told}");
+    let (good, text) = checked(&root, &translated(&root));
+    assert!(good && text.starts_with(&format!("{odd}: ok\n")), "{text}");
 
     // A device may be called so.
     let names = ["wan\"", "*"];
     for value in ["wan\"\nprefix = \"x", "w\nan", "$(touch $ROOT/x)", "", "a b"].into_iter().chain(names) {
         let root = Root::new(&example().replace("network 'wan'", &format!("network '{value}'")));
         let toml = translated(&root);
-        let (good, told) = checked(&root, &toml);
-        assert!(good == names.contains(&value) && !told.contains("unknown"), "{value}: {told}\n{toml}");
+        let (good, text) = checked(&root, &toml);
+        assert!(good == names.contains(&value) && !text.contains("unknown"), "{value}: {text}\n{toml}");
         assert!(!root.at("x").exists(), "{value} was run");
 
         let root = with_interface(&INTERFACE.replace("lan=2001:db8:100::/64", &format!("lan={value}")));
-        let (good, told) = root.shell(SETUP);
-        assert!(!good && told.contains("WRONG_SETTINGS"), "{value}: {told}");
+        let (good, text) = root.shell(SETUP);
+        assert!(!good && text.contains("WRONG_SETTINGS"), "{value}: {text}");
         assert!(!root.at("x").exists(), "{value} was run");
     }
 }
@@ -328,15 +328,15 @@ fn uci_values_are_quoted() {
 #[test]
 fn procd_starts_an_enabled_service_with_a_valid_file_only() {
     let start = ". \"$ROOT/lib/functions.sh\"; . \"$ROOT/etc/init.d/roam6\"; running() { :; }; start() { :; }; set +u; start_service && reload_service";
-    let (good, told) = Root::new(&example()).shell(start);
-    assert!(good && !told.contains("procd"), "{told}");
+    let (good, text) = Root::new(&example()).shell(start);
+    assert!(good && !text.contains("procd"), "{text}");
     let enabled = example().replace("enabled '0'", "enabled '1'");
-    let (good, told) = Root::new(&enabled).shell(start);
-    assert!(good && told.contains("run --config") && told.contains("signal roam6 daemon"), "{told}");
-    assert!(told.contains("usr/lib/roam6/events"), "{told}");
-    let (good, told) = Root::new(&enabled.replace("home_prefix", "home_prefux")).shell(start);
-    assert!(!good && told.contains("logger -s -t roam6") && told.contains("home_prefux"), "{told}");
-    assert!(!told.contains("procd"), "{told}");
+    let (good, text) = Root::new(&enabled).shell(start);
+    assert!(good && text.contains("run --config") && text.contains("signal roam6 daemon"), "{text}");
+    assert!(text.contains("usr/lib/roam6/events"), "{text}");
+    let (good, text) = Root::new(&enabled.replace("home_prefix", "home_prefux")).shell(start);
+    assert!(!good && text.contains("logger -s -t roam6") && text.contains("home_prefux"), "{text}");
+    assert!(!text.contains("procd"), "{text}");
 }
 
 /// As LuCI does it: the setting is changed, then all is reloaded.
@@ -351,17 +351,17 @@ fn reload_config_stops_and_starts_instances() {
     };
     assert_eq!(reload("0", "true"), "started with nothing\n");
     assert!(reload("1", "false").contains("procd command"));
-    let told = reload("1", "true");
-    assert!(told.contains("signal roam6 daemon") && !told.contains("procd"), "{told}");
+    let text = reload("1", "true");
+    assert!(text.contains("signal roam6 daemon") && !text.contains("procd"), "{text}");
 }
 
 #[test]
 fn a_network_that_comes_up_later_triggers_a_reload() {
-    let (good, told) = Root::new(&example())
+    let (good, text) = Root::new(&example())
         .shell(". \"$ROOT/lib/functions.sh\"; . \"$ROOT/etc/init.d/roam6\"; set +u; service_triggers");
-    assert!(good, "{told}");
+    assert!(good, "{text}");
     for line in ["trigger roam6 network", "interface trigger wwan", "interface trigger wan", "interface trigger lan"] {
-        assert!(told.lines().any(|found| found == line), "no {line} in {told}");
+        assert!(text.lines().any(|found| found == line), "no {line} in {text}");
     }
 }
 
@@ -399,11 +399,11 @@ fn with_interface(interface: &str) -> Root {
 #[test]
 fn a_netifd_interface_of_protocol_nemo_is_a_mobile_router() {
     let root = with_interface(INTERFACE);
-    let (good, told) = root.shell(&format!("{SETUP} && proto_nemo_renew nemo && proto_nemo_teardown nemo"));
+    let (good, text) = root.shell(&format!("{SETUP} && proto_nemo_renew nemo && proto_nemo_teardown nemo"));
     let file = root.at("var/etc/roam6-nemo.toml");
     let run =
         format!("run_command nemo {}/usr/lib/roam6/netifd-run nemo {}\n", root.0.path().display(), file.display());
-    assert!(good && told == format!("{run}kill_command nemo 1\nkill_command nemo\n"), "{told}");
+    assert!(good && text == format!("{run}kill_command nemo 1\nkill_command nemo\n"), "{text}");
     let toml = fs::read_to_string(file).unwrap();
     for line in [
         "home_address = \"2001:db8:1::100\"\n",
@@ -420,11 +420,11 @@ fn a_netifd_interface_of_protocol_nemo_is_a_mobile_router() {
 
 #[test]
 fn netifd_gets_configuration_errors_and_does_not_retry() {
-    let (good, told) = with_interface(&INTERFACE.replace("1::100", "1::10g")).shell(SETUP);
-    assert!(!good && told.contains("notify_error nemo WRONG_SETTINGS") && told.contains("home_address"), "{told}");
-    assert!(told.ends_with("block_restart nemo\n") && !told.contains("run_command"), "{told}");
-    let (good, told) = with_interface(&INTERFACE.replace("more.toml", "none.toml")).shell(SETUP);
-    assert!(!good && told.contains("WRONG_SETTINGS") && told.contains("none.toml"), "{told}");
+    let (good, text) = with_interface(&INTERFACE.replace("1::100", "1::10g")).shell(SETUP);
+    assert!(!good && text.contains("notify_error nemo WRONG_SETTINGS") && text.contains("home_address"), "{text}");
+    assert!(text.ends_with("block_restart nemo\n") && !text.contains("run_command"), "{text}");
+    let (good, text) = with_interface(&INTERFACE.replace("more.toml", "none.toml")).shell(SETUP);
+    assert!(!good && text.contains("WRONG_SETTINGS") && text.contains("none.toml"), "{text}");
 }
 
 #[test]
@@ -461,17 +461,17 @@ fn netifd_and_ubus_receive_events() {
     let path = format!("{}:{}", root.at("sbin").display(), std::env::var("PATH").unwrap());
     netifd.env("ROOT", root.0.path()).env("PATH", path).stdin(Stdio::null()).stderr(Stdio::null());
     let mut netifd = Running(netifd.stdout(fs::File::create(&log).unwrap()).spawn().unwrap());
-    let told = |line: &str| fs::read_to_string(&log).unwrap().lines().any(|found| found.starts_with(line));
+    let logged = |line: &str| fs::read_to_string(&log).unwrap().lines().any(|found| found.starts_with(line));
 
     let _radvd = testbed.advertise("2001:db8:2::/64");
-    wait_for("up", || told("init_update nemo0 1 1") && told("send_update nemo") && told("hotplug roam6 up nemo"));
+    wait_for("up", || logged("init_update nemo0 1 1") && logged("send_update nemo") && logged("hotplug roam6 up nemo"));
     testbed.router.shell("ip link set up0 down; ip link set up0 up");
-    wait_for("an event on the bus", || told("ubus send roam6 {\"unix_micros\":"));
+    wait_for("an event on the bus", || logged("ubus send roam6 {\"unix_micros\":"));
     let process = nix::unistd::Pid::from_raw(netifd.0.id().try_into().unwrap());
     nix::sys::signal::kill(process, nix::sys::signal::Signal::SIGHUP).unwrap();
     nix::sys::signal::kill(process, nix::sys::signal::Signal::SIGTERM).unwrap();
     assert!(netifd.0.wait().unwrap().success(), "the daemon ended well");
-    wait_for("down", || told("init_update * 0") && told("hotplug roam6 down nemo"));
+    wait_for("down", || logged("init_update * 0") && logged("hotplug roam6 down nemo"));
 }
 
 /// Packed as opkg unpacks it, in the order it wants; and its scripts do what every package's do.
@@ -486,15 +486,15 @@ fn the_opkg_package_has_all_files() {
         .output()
         .unwrap();
     assert!(packed.status.success(), "{}", String::from_utf8_lossy(&packed.stderr));
-    let (good, told) = root.shell(
+    let (good, text) = root.shell(
         "cd \"$ROOT\"; tar -tzf roam6_*_mipsel_24kc.ipk; mkdir x; tar -xzf roam6_*.ipk -C x; cat x/debian-binary; \
          for part in data control; do mkdir $part; tar -xzf x/$part.tar.gz -C $part; done; cat control/control control/conffiles",
     );
     assert!(
-        good && told.starts_with("./debian-binary\n./data.tar.gz\n./control.tar.gz\n2.0\nPackage: roam6\n"),
-        "{told}"
+        good && text.starts_with("./debian-binary\n./data.tar.gz\n./control.tar.gz\n2.0\nPackage: roam6\n"),
+        "{text}"
     );
-    assert!(told.contains("Architecture: mipsel_24kc\n") && told.ends_with("\n/etc/config/roam6\n"), "{told}");
+    assert!(text.contains("Architecture: mipsel_24kc\n") && text.ends_with("\n/etc/config/roam6\n"), "{text}");
     for (name, to) in FILES {
         let packed = root.at(&format!("data/{to}"));
         let runs = fs::metadata(&packed).expect(name).permissions().mode() & 0o111 != 0;
@@ -505,8 +505,8 @@ fn the_opkg_package_has_all_files() {
     assert_eq!(fs::read_to_string(root.at("data/lib/upgrade/keep.d/roam6")).unwrap(), "/etc/roam6/\n");
     assert!(root.at("data/usr/sbin/roam6").exists() && root.at("data/etc/config/roam6").exists());
     root.write("lib/functions.sh", "default_postinst() { echo began $#; }; default_prerm() { echo ended $#; }");
-    let (good, told) = root.shell(
+    let (good, text) = root.shell(
         "export IPKG_INSTROOT=\"$ROOT\" IPKG_NO_SCRIPT=; sh \"$ROOT/control/postinst\"; sh \"$ROOT/control/prerm\" upgrade",
     );
-    assert!(good && told == "began 1\nended 2\n", "{told}");
+    assert!(good && text == "began 1\nended 2\n", "{text}");
 }

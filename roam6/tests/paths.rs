@@ -253,7 +253,7 @@ fn talk(from: &str) {
 /// The output of a program.
 fn await_word(program: &mut Running, word: &str) -> String {
     let mut lines = BufReader::new(program.0.stdout.as_mut().unwrap()).lines().map(Result::unwrap);
-    lines.find(|line| line.contains(word)).unwrap_or_else(|| panic!("it never said {word}"))
+    lines.find(|line| line.contains(word)).unwrap_or_else(|| panic!("{word} was not printed"))
 }
 
 fn owned(texts: &[&str]) -> Vec<String> {

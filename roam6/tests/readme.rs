@@ -63,7 +63,7 @@ fn instructions() -> [Instructions; 2] {
 
 impl Instructions {
     fn read(text: &str) -> Instructions {
-        let mut told = Instructions::default();
+        let mut instructions = Instructions::default();
         let mut lines = text.lines();
         while let Some(line) = lines.next() {
             if line == "```toml" {
@@ -71,14 +71,14 @@ impl Instructions {
                     lines.by_ref().take_while(|line| *line != "```").fold(String::new(), |all, line| all + line + "\n");
                 let path = block.lines().next().and_then(|first| first.strip_prefix("# ")).expect("a file's name");
                 let path = path.split_whitespace().next().unwrap_or_default().to_owned();
-                told.files.push((path, block));
+                instructions.files.push((path, block));
             } else if line == "```sh" || line == "```" {
-                lines.by_ref().take_while(|line| *line != "```").for_each(|line| told.command(line));
+                lines.by_ref().take_while(|line| *line != "```").for_each(|line| instructions.command(line));
             } else if let Some(command) = line.strip_prefix("    ") {
-                told.command(command);
+                instructions.command(command);
             }
         }
-        told
+        instructions
     }
 
     /// One line of shell, or the rest of one that ends with a backslash.
@@ -117,12 +117,12 @@ impl Machine {
     }
 
     /// Follows the README, as root in root's home directory.
-    fn follow(&mut self, told: &Instructions) {
-        for (path, text) in &told.files {
+    fn follow(&mut self, instructions: &Instructions) {
+        for (path, text) in &instructions.files {
             let folder = Path::new(path).parent().unwrap().display();
             self.write(path, text, &format!("mkdir -p {folder}"));
         }
-        for command in &told.commands {
+        for command in &instructions.commands {
             let words: Vec<&str> = command.split_whitespace().collect();
             match words.as_slice() {
                 // How the program and files come to the machine is no matter of this test.
@@ -278,8 +278,8 @@ fn advertise(place: &Namespace, folder: &Path, interface: &str, prefix: &str) ->
 }
 
 /// The home agent's file with the line that docs/home-agent.md has for an on-link prefix.
-fn with_home_link(told: &mut Instructions) {
-    for (_, text) in told.files.iter_mut().filter(|(_, text)| text.contains("[home_agent]")) {
+fn with_home_link(instructions: &mut Instructions) {
+    for (_, text) in instructions.files.iter_mut().filter(|(_, text)| text.contains("[home_agent]")) {
         let line =
             text.lines().find(|line| line.trim_start_matches(['#', ' ']).starts_with("home_link")).map(str::to_owned);
         *text = match line {
@@ -344,7 +344,10 @@ fn the_readme_has_files_and_commands_for_both_hosts() {
     let enroll = agent.commands.iter().find(|command| command.starts_with("roam6 enroll")).expect("roam6 enroll");
     assert!(enroll.contains("--key-file") && !enroll.contains('\\'), "{enroll}");
     let starts = |command: &String| command.starts_with("roam6 run") || command.starts_with("systemctl");
-    assert!([&agent, &router].iter().all(|told| told.commands.iter().any(starts)), "{agent:?} {router:?}");
+    assert!(
+        [&agent, &router].iter().all(|instructions| instructions.commands.iter().any(starts)),
+        "{agent:?} {router:?}"
+    );
 }
 
 #[test]

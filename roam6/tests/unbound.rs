@@ -43,8 +43,8 @@ fn packets_for_unbound_addresses_end_at_the_home_agent() {
     let _agent = testbed.start_agent();
     wait_or_report("ready", || testbed.logs().contains("ready"), || testbed.logs());
     for unbound in ["2001:db8:100::5", "2001:db8:1::999", "2001:db8:1::100"] {
-        let said = testbed.router.ping(2, "56", unbound);
-        assert!(!said.contains(" 0% packet loss") && said.contains("nreachable"), "{unbound}: {said}");
+        let text = testbed.router.ping(2, "56", unbound);
+        assert!(!text.contains(" 0% packet loss") && text.contains("nreachable"), "{unbound}: {text}");
     }
     assert_eq!(counter(&testbed.router, "Ip6OutForwDatagrams"), 0, "no packet is sent back");
     assert_eq!(counter(&testbed.agent, "Ip6OutForwDatagrams"), 0, "nothing was sent back");

@@ -45,9 +45,9 @@ fn end(pings: Child) -> (u32, u32) {
     // ping prints its count at an interrupt.
     nix::sys::signal::kill(nix::unistd::Pid::from_raw(pings.id().try_into().unwrap()), nix::sys::signal::SIGINT)
         .unwrap();
-    let told = String::from_utf8(pings.wait_with_output().unwrap().stdout).unwrap();
+    let text = String::from_utf8(pings.wait_with_output().unwrap().stdout).unwrap();
     let before = |word: &str| {
-        let (counts, _) = told.split_once(word).expect(&told);
+        let (counts, _) = text.split_once(word).expect(&text);
         counts.rsplit([' ', '\n']).next().unwrap().parse().unwrap()
     };
     (before(" packets transmitted"), before(" received"))

@@ -78,10 +78,9 @@ impl Forger {
         for guess in [Sequence(0), Sequence(0x8000)] {
             let request = UpdateRequest::new(self.last.map_or(guess, Sequence::next));
             self.outsider.send(&self.victim.signed_update_from(attacker_address(1), &request))?;
-            match self
-                .outsider
-                .receive(REFUSAL_TIMEOUT, |packet| parse_acknowledgement(packet).map(|told| (told, packet.to_vec())))
-            {
+            match self.outsider.receive(REFUSAL_TIMEOUT, |packet| {
+                parse_acknowledgement(packet).map(|acknowledgement| (acknowledgement, packet.to_vec()))
+            }) {
                 Some(((_, OUT_OF_WINDOW, last), _)) => self.last = Some(last),
                 Some(((_, status, _), packet)) if status >= 128 && self.last.is_some() => {
                     return self.replay_refusal(&packet);

@@ -111,9 +111,9 @@ impl Providers {
     pub(crate) fn discard_path_change_icmp(&self) -> Result<()> {
         for MultihomedHost { host, addresses: [ulid, _], .. } in &self.hosts {
             let ulid = ulid.to_string();
-            let told = ["to", &ulid, "ipproto", "ipv6-icmp", "iif", "lo", "blackhole"];
+            let discard = ["to", &ulid, "ipproto", "ipv6-icmp", "iif", "lo", "blackhole"];
             // Before the rule of the local table, which is therefore moved.
-            host.output("ip", &[&["-6", "rule", "add", "pref", "1"], &told[..]].concat())?;
+            host.output("ip", &[&["-6", "rule", "add", "pref", "1"], &discard[..]].concat())?;
             host.output("ip", &["-6", "rule", "add", "pref", "2", "lookup", "local"])?;
             host.output("ip", &["-6", "rule", "del", "pref", "0"])?;
         }

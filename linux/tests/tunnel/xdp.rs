@@ -16,8 +16,8 @@ const AT_MOBILE_ROUTER: [&str; 3] = ["mr0", "mr1", "mr2"];
 fn echoes(from: &Host, options: &str, to: &str) -> (usize, String) {
     let arguments = format!("-6 -n -i 0.02 -W 0.3 {options} {to}");
     let output = from.enter(|| Command::new("ping").args(arguments.split(' ')).output().unwrap());
-    let said = String::from_utf8_lossy(&output.stdout).into_owned();
-    (said.matches("bytes from").count(), said)
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    (text.matches("bytes from").count(), text)
 }
 
 /// Attaches an XDP program to the other ends of the cables too, without which veth devices drop redirected frames.
@@ -79,11 +79,11 @@ fn xdp_passes_other_packets_unchanged() {
     assert_eq!(echoes(&testbed.cn, "-c 3", MNN).0, 3);
     // 1460 octets fit into the tunnel.
     assert_eq!(echoes(&testbed.cn, "-c 3 -M do -s 1412", MNN).0, 3);
-    let (came, said) = echoes(&testbed.cn, "-c 3 -M do -s 1413", MNN);
-    assert!(came == 0 && said.contains("mtu=1460"), "{said}");
+    let (replies, text) = echoes(&testbed.cn, "-c 3 -M do -s 1413", MNN);
+    assert!(replies == 0 && text.contains("mtu=1460"), "{text}");
     for (limit, reaches) in [(1, false), (2, false), (3, true)] {
-        let (came, said) = echoes(&testbed.cn, &format!("-c 1 -t {limit}"), MNN);
-        assert!((came == 1) == reaches && said.contains("exceeded") != reaches, "hop limit {limit}: {said}");
+        let (replies, text) = echoes(&testbed.cn, &format!("-c 1 -t {limit}"), MNN);
+        assert!((replies == 1) == reaches && text.contains("exceeded") != reaches, "hop limit {limit}: {text}");
     }
     // The routers themselves.
     assert_eq!(echoes(&testbed.cn, "-c 3", HOME).0, 3);

@@ -26,7 +26,7 @@ pub struct PrefixAdvertiser {
     address: LinkAddress,
     /// The advertised prefixes by time.
     schedule: Vec<(Time, AdvertisedPrefixes)>,
-    said: u8,
+    sent: u8,
     next: Time,
     offer: AdvertisedPrefixes,
 }
@@ -36,7 +36,7 @@ impl PrefixAdvertiser {
     pub fn new(link: LinkId, address: LinkAddress, mut schedule: Vec<(Time, AdvertisedPrefixes)>) -> PrefixAdvertiser {
         schedule.sort_by_key(|(at, _)| *at);
         schedule.reverse();
-        PrefixAdvertiser { link, address, schedule, said: 0, next: Time::ZERO, offer: AdvertisedPrefixes::new() }
+        PrefixAdvertiser { link, address, schedule, sent: 0, next: Time::ZERO, offer: AdvertisedPrefixes::new() }
     }
 
     fn advertisement(&self) -> Transmit {
@@ -48,7 +48,7 @@ impl PrefixAdvertiser {
 impl Engine for PrefixAdvertiser {
     fn handle(&mut self, now: Time, input: &Input, out: &mut Outbox) {
         while let Some((_, offer)) = self.schedule.pop_if(|(at, _)| *at <= now) {
-            (self.offer, self.said, self.next) = (offer, 0, now);
+            (self.offer, self.sent, self.next) = (offer, 0, now);
         }
         if let Input::Packet(packet) = input
             && let Some(Message::RouterSolicitation(_)) = datagram::parse_icmp6(&packet.bytes)
@@ -57,8 +57,8 @@ impl Engine for PrefixAdvertiser {
         }
         if now >= self.next {
             out.transmit(self.advertisement());
-            self.said = self.said.saturating_add(1);
-            self.next = now + if self.said < 3 { MIN_INTERVAL } else { INTERVAL };
+            self.sent = self.sent.saturating_add(1);
+            self.next = now + if self.sent < 3 { MIN_INTERVAL } else { INTERVAL };
         }
     }
 

@@ -53,7 +53,7 @@ struct Subflow {
     state: SubflowState,
     /// Since when data is unacknowledged.
     waiting: Option<Time>,
-    said: Time,
+    last_sent: Time,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -185,7 +185,7 @@ impl Sockets {
 
 impl Subflow {
     fn new(id: u8, first: bool, now: Time) -> Subflow {
-        Subflow { id, first, state: SubflowState::Trying { again: now, tries: 0 }, waiting: None, said: now }
+        Subflow { id, first, state: SubflowState::Trying { again: now, tries: 0 }, waiting: None, last_sent: now }
     }
 }
 
@@ -237,8 +237,8 @@ impl Connection {
         self.sequence += 1;
         let data = self.message(number, MessageKind::Data, 0);
         for (address, flow) in self.flows.iter_mut().filter(|(_, flow)| flow.state == SubflowState::Open) {
-            if Some(*address) == best || flow.said + IDLE_LIMIT <= now {
-                flow.said = now;
+            if Some(*address) == best || flow.last_sent + IDLE_LIMIT <= now {
+                flow.last_sent = now;
                 flow.waiting.get_or_insert(now);
                 out.transmit(data.send(*address, self.peer));
             }

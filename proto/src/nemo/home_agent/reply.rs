@@ -20,10 +20,10 @@ impl HomeAgent {
     /// Acknowledges a registration that is installed.
     pub(super) fn acknowledge(&mut self, answer: &Reply, out: &mut Outbox) {
         let complete = answer.bid_statuses.iter().all(|echo| echo.status.is_accepted());
-        let said = answer.bid_statuses.iter().map(|echo| echo.status).find(|status| *status != Status::ACCEPTED);
+        let other = answer.bid_statuses.iter().map(|echo| echo.status).find(|status| *status != Status::ACCEPTED);
         self.send_acknowledgement(
             answer,
-            if complete { said.unwrap_or(Status::ACCEPTED) } else { Status::MCOA_NOT_COMPLETE },
+            if complete { other.unwrap_or(Status::ACCEPTED) } else { Status::MCOA_NOT_COMPLETE },
             out,
         );
     }

@@ -21,8 +21,8 @@ context = \"toll\"
 #[test]
 fn a_service_announcement_must_fit_in_a_message() {
     let geo = read(RSU).unwrap().geo.unwrap();
-    let told = geo.announcement().unwrap();
-    assert_eq!((told.services[0].application, told.interval.as_secs()), (540_801, 1));
+    let announcement = geo.announcement().unwrap();
+    assert_eq!((announcement.services[0].application, announcement.interval.as_secs()), (540_801, 1));
     assert_eq!(geo.clone().with_announcement(None).announcement(), None);
     let wrong = [
         ("540801", "270549120", "r.toml:9:15: application = 270549120 is out of bounds; write 0 to 270549119"),
@@ -58,8 +58,8 @@ fn check_micros_key(key: &str, (written, span): (&str, Duration), too_long: &str
     assert_eq!(read_span(STATION), Ok(span));
     let without = STATION.replace(&format!("{key} = \"{written}\"\n"), "");
     assert_eq!(read_span(&without), Ok(Duration::ZERO), "the default is zero");
-    let told = problems(STATION, written, too_long);
-    assert!(told[0].contains(key), "{told:?}");
+    let found = problems(STATION, written, too_long);
+    assert!(found[0].contains(key), "{found:?}");
 }
 
 #[test]
@@ -86,10 +86,10 @@ fn a_virtual_link_larger_than_max_area_is_refused() {
     assert!(read(LINKED).is_ok());
     let wide = "area = { latitude = 48.0, longitude = 11.0, shape = \"rectangle\", a = 2000, b = 2000 }";
     for (new, size) in [("around = 1785", "10.01"), ("around = 3000", "28.27"), (wide, "16.00")] {
-        let told = problems(LINKED, "around = 1784", new).join("\n");
+        let found = problems(LINKED, "around = 1784", new).join("\n");
         for part in ["r.toml:6:", &format!("gn0 reaches {size} km², and max_area is 10.00 km²"), "a radius of 1784 m"]
         {
-            assert!(told.contains(part), "no {part} in {told}");
+            assert!(found.contains(part), "no {part} in {found}");
         }
     }
     let larger =
@@ -116,7 +116,7 @@ fn a_virtual_link_has_a_traffic_class_and_a_lifetime() {
     assert_eq!((set.class.id(), set.class.store_carry_forward()), (5, true));
     assert_eq!(set.lifetime, Some(Duration::from_secs(300)));
     for wrong in ["traffic_class = 64", "lifetime = \"11m\""] {
-        let told = problems(LINKED, "around = 1784", &format!("around = 1784\n{wrong}")).join("\n");
-        assert!(told.starts_with("r.toml:7:"), "{told}");
+        let found = problems(LINKED, "around = 1784", &format!("around = 1784\n{wrong}")).join("\n");
+        assert!(found.starts_with("r.toml:7:"), "{found}");
     }
 }
