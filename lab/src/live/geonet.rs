@@ -42,9 +42,7 @@ impl GeonetPage {
     /// Builds the stations and starts their movement.
     pub(super) fn build() -> Result<GeonetPage> {
         let road = Road::new(RadioSpec::its_g5(RANGE), SETTINGS)?;
-        let (packets, positions) = (PacketLog::default(), road.emulator.positions());
-        let seen = packets.clone();
-        road.emulator.observe(move |frame| seen.record(frame));
+        let (packets, positions) = (PacketLog::watch(&road.emulator), road.emulator.positions());
         let mut stations =
             vec![(road.add_station("rsu", "roadside-unit", Track::standing(road_position(0.0)))?, "roadside-unit")];
         for (name, [from, _], beside, _) in VEHICLES {

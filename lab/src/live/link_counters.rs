@@ -18,23 +18,19 @@ struct LinkCounter {
 }
 
 /// Counters of all links.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug)]
 pub(super) struct LinkCounters(Shared<BTreeMap<Segment, LinkCounter>>);
 
 impl LinkCounters {
     /// Counts from now on.
     pub(super) fn watch(emulator: &LinkEmulator) -> LinkCounters {
-        let counts = LinkCounters::default();
-        let shared = counts.clone();
-        emulator.observe(move |observed| {
-            let mut all = shared.0.lock();
+        LinkCounters(emulator.collect(|all: &mut BTreeMap<_, LinkCounter>, observed| {
             let count = all.entry(observed.segment).or_default();
             count.packets += 1;
             count.octets += observed.frame.len() as u64;
             let inner = observed.packet().and_then(|packet| packet.get(NEXT_HEADER_OFFSET));
             count.tunnelled += u64::from(inner == Some(&protocol::IPV6));
-        });
-        counts
+        }))
     }
 
     /// The counters of one link.

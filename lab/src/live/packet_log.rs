@@ -1,6 +1,6 @@
 //! The latest GeoNetworking packets on the channel.
 
-use crate::bed::ObservedFrame;
+use crate::bed::{LinkEmulator, ObservedFrame};
 use crate::threads::Shared;
 use roam6_proto::geo::geometry::Offset;
 use roam6_wire::LinkAddress;
@@ -12,7 +12,7 @@ use std::collections::VecDeque;
 const CAPACITY: usize = 500;
 
 /// Shared by the emulator's thread and the server.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug)]
 pub(super) struct PacketLog(Shared<LogState>);
 
 #[derive(Debug, Default)]
@@ -22,23 +22,9 @@ struct LogState {
 }
 
 impl PacketLog {
-    /// Records a frame if it is a GeoNetworking packet.
-    pub(super) fn record(&self, observed: &ObservedFrame<'_>) {
-        let Some((header, bytes)) = observed.frame.split_at_checked(14) else { return };
-        let (Ok(packet), true) = (Packet::parse(bytes), header.ends_with(&ETHERTYPE.to_be_bytes())) else { return };
-        let address = |at: usize| header.get(at..at + 6).and_then(|octets| octets.try_into().ok()).map(LinkAddress);
-        let to = address(0).filter(|address| address.is_unicast()).map(|address| address.to_string());
-        let from = address(6).map(|address| address.to_string());
-        let mut seen = self.0.lock();
-        seen.number += 1;
-        let number = seen.number;
-        if seen.packets.len() >= CAPACITY {
-            seen.packets.pop_front();
-        }
-        let (kind, area) = packet_type(&packet.extended);
-        seen.packets.push_back(json!({
-            "number": number, "from": from, "to": to, "kind": kind, "area": area, "octets": bytes.len(),
-        }));
+    /// Records from now on.
+    pub(super) fn watch(emulator: &LinkEmulator) -> PacketLog {
+        PacketLog(emulator.collect(LogState::record))
     }
 
     /// The packets after `number`, oldest first, and the total number so far.
@@ -46,6 +32,25 @@ impl PacketLog {
         let seen = self.0.lock();
         let newer = |packet: &&Value| packet.get("number").and_then(Value::as_u64).is_some_and(|own| own > number);
         (seen.packets.iter().filter(newer).cloned().collect(), seen.number)
+    }
+}
+
+impl LogState {
+    /// Records a frame if it is a GeoNetworking packet.
+    fn record(&mut self, observed: &ObservedFrame<'_>) {
+        let Some((header, bytes)) = observed.frame.split_at_checked(14) else { return };
+        let (Ok(packet), true) = (Packet::parse(bytes), header.ends_with(&ETHERTYPE.to_be_bytes())) else { return };
+        let address = |at: usize| header.get(at..at + 6).and_then(|octets| octets.try_into().ok()).map(LinkAddress);
+        let to = address(0).filter(|address| address.is_unicast()).map(|address| address.to_string());
+        let from = address(6).map(|address| address.to_string());
+        self.number += 1;
+        if self.packets.len() >= CAPACITY {
+            self.packets.pop_front();
+        }
+        let (kind, area) = packet_type(&packet.extended);
+        self.packets.push_back(json!({
+            "number": self.number, "from": from, "to": to, "kind": kind, "area": area, "octets": bytes.len(),
+        }));
     }
 }
 

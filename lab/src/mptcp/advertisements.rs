@@ -29,22 +29,15 @@ pub(crate) struct PrefixAdvertisement {
 impl AdvertisementLog {
     /// Observes the segment `inside` from now on.
     pub(crate) fn watch(emulator: &LinkEmulator, inside: Segment) -> AdvertisementLog {
-        let log = AdvertisementLog::default();
-        let seen = log.clone();
-        emulator.observe(move |frame| {
-            if frame.segment != inside {
-                return;
-            }
-            let prefixes = frame.packet().map(prefixes).unwrap_or_default();
+        AdvertisementLog(emulator.collect(move |log: &mut Vec<_>, frame| {
+            let packet = frame.packet().filter(|_| frame.segment == inside);
             let unix_micros = frame.unix_micros;
-            let news = prefixes.into_iter().map(|(prefix, preferred)| PrefixAdvertisement {
-                unix_micros,
-                prefix,
-                preferred_lifetime: preferred,
-            });
-            seen.0.lock().extend(news);
-        });
-        log
+            log.extend(
+                packet.map(prefixes).unwrap_or_default().into_iter().map(|(prefix, preferred_lifetime)| {
+                    PrefixAdvertisement { unix_micros, prefix, preferred_lifetime }
+                }),
+            );
+        }))
     }
 
     /// Waits until every prefix of access network `number` that was advertised as preferred before `since` is

@@ -44,17 +44,14 @@ struct PayloadSample {
 impl PathMonitor {
     /// Observes the segment `inside` from now on.
     pub(crate) fn watch(emulator: &LinkEmulator, inside: Segment) -> PathMonitor {
-        let paths = PathMonitor::default();
-        let seen = paths.clone();
-        emulator.observe(move |frame| {
-            if frame.segment != inside {
-                return;
-            }
-            if let Some((path, octets)) = frame.packet().and_then(classify) {
-                seen.0.lock().push(PayloadSample { unix_micros: frame.unix_micros, path, octets });
-            }
-        });
-        paths
+        PathMonitor(emulator.collect(move |samples: &mut Vec<_>, frame| {
+            let payload = frame.packet().filter(|_| frame.segment == inside).and_then(classify);
+            samples.extend(payload.map(|(path, octets)| PayloadSample {
+                unix_micros: frame.unix_micros,
+                path,
+                octets,
+            }));
+        }))
     }
 
     /// Octets of payload on `path` from `begin` until before `end`, microseconds since 1970.

@@ -50,14 +50,11 @@ pub(crate) struct Networks {
 impl SourceMonitor {
     /// Observes these `ports` from now on.
     pub(crate) fn watch(emulator: &LinkEmulator, ports: Vec<Port>, networks: Networks) -> SourceMonitor {
-        let monitor = SourceMonitor::default();
-        let state = monitor.clone();
-        emulator.observe(move |frame| {
+        SourceMonitor(emulator.collect(move |state: &mut Observations, frame| {
             let sent = ports.contains(&frame.port);
             let is_observed = frame.segment == networks.home || networks.visited.contains(&frame.segment);
             let Some(packet) = frame.packet().filter(|_| is_observed) else { return };
             let Ok(datagram) = Datagram::parse(packet) else { return };
-            let mut state = state.0.lock();
             if datagram.protocol == protocol::IPV6 && datagram.payload.len() >= FULL_PACKET {
                 state.inner += datagram.payload.len() as u64;
                 state.outer += packet.len() as u64;
@@ -84,8 +81,7 @@ impl SourceMonitor {
                     state.samples.push(sample);
                 }
             }
-        });
-        monitor
+        }))
     }
 
     /// The observations so far.

@@ -98,12 +98,9 @@ impl RoadsideNetwork {
 
     /// Observes the data frames of the vehicles from now on.
     pub(crate) fn watch_paths(&self) -> PathUsage {
-        let ways = PathUsage::default();
-        let seen = ways.clone();
         let ports = self.vehicles.each_ref().map(|car| (car.radio, car.vehicle.uplinks.first().copied()));
         let macs = ports.map(|(radio, _)| self.road.emulator.link_layer_address(radio));
-        self.road.emulator.observe(move |observed| seen.record(observed, ports, macs));
-        ways
+        PathUsage(self.road.emulator.collect(move |octets, observed| record(octets, observed, ports, macs)))
     }
 
     /// The last lines of every log.
@@ -117,21 +114,27 @@ impl PathUsage {
     pub(crate) fn snapshot(&self) -> OctetsByPath {
         self.0.lock().clone()
     }
+}
 
-    fn record(&self, observed: &ObservedFrame<'_>, ports: [(Port, Option<Port>); 2], macs: [Option<LinkAddress>; 2]) {
-        if observed.frame.len() < MIN_DATA_FRAME {
-            return;
-        }
-        let to = observed.frame.first_chunk().map(|octets| LinkAddress(*octets));
-        for (car, (radio, cellular)) in ports.into_iter().enumerate() {
-            let way = match observed.port {
-                port if port == radio && macs.contains(&to) => PathKind::Direct,
-                port if port == radio => PathKind::Roadside,
-                port if Some(port) == cellular => PathKind::Cellular,
-                _ => continue,
-            };
-            *self.0.lock().entry((car, way)).or_default() += observed.frame.len() as u64;
-        }
+/// Counts a frame by its path.
+fn record(
+    used: &mut OctetsByPath,
+    observed: &ObservedFrame<'_>,
+    ports: [(Port, Option<Port>); 2],
+    macs: [Option<LinkAddress>; 2],
+) {
+    if observed.frame.len() < MIN_DATA_FRAME {
+        return;
+    }
+    let to = observed.frame.first_chunk().map(|octets| LinkAddress(*octets));
+    for (car, (radio, cellular)) in ports.into_iter().enumerate() {
+        let way = match observed.port {
+            port if port == radio && macs.contains(&to) => PathKind::Direct,
+            port if port == radio => PathKind::Roadside,
+            port if Some(port) == cellular => PathKind::Cellular,
+            _ => continue,
+        };
+        *used.entry((car, way)).or_default() += observed.frame.len() as u64;
     }
 }
 

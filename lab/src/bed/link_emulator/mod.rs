@@ -153,6 +153,18 @@ impl LinkEmulator {
         self.fabric.lock().observers.push(Box::new(observer));
     }
 
+    /// Lets `record` collect something of every frame from now on.
+    pub(crate) fn collect<T, F>(&self, mut record: F) -> Shared<T>
+    where
+        T: Default + Send + 'static,
+        F: FnMut(&mut T, &ObservedFrame<'_>) + Send + 'static,
+    {
+        let collected = Shared::default();
+        let shared = collected.clone();
+        self.observe(move |frame| record(&mut shared.lock(), frame));
+        collected
+    }
+
     /// Plugs `port` into `segment`; returns the time of link-up, microseconds since 1970.
     pub(crate) fn plug(&self, port: Port, segment: Segment) -> Result<u64> {
         let mut fabric = self.fabric.lock();
