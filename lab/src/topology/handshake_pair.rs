@@ -3,11 +3,11 @@
 
 use crate::bed::daemon::binary;
 use crate::bed::host::run_command as output;
-use crate::bed::{Daemon, Host, LinkEmulator};
+use crate::bed::{Daemon, Host, LinkEmulator, ObservedFrame};
 use crate::clock;
 use crate::threads::Shared;
 use crate::topology::providers::identity_addresses;
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use roam6_sim::LinkSpec;
 use roam6_wire::ip6::Datagram;
 use roam6_wire::shim6::{self, kind};
@@ -56,7 +56,8 @@ impl AddressProof {
 /// Two hosts.
 pub(crate) struct HandshakePair {
     hosts: [ShimHost; 2],
-    times: HandshakeTimes,
+    /// When I1 and R2 were sent, microseconds since 1970.
+    times: Shared<HandshakeTimes>,
     _listener: UdpSocket,
     _air: LinkEmulator,
 }
@@ -67,19 +68,13 @@ struct ShimHost {
     ulid: Ipv6Addr,
 }
 
-/// Times at which I1 and R2 were sent, microseconds since 1970.
-#[derive(Debug, Clone, Default)]
-struct HandshakeTimes(Shared<(Option<u64>, Option<u64>)>);
+type HandshakeTimes = (Option<u64>, Option<u64>);
 
 impl HandshakePair {
     /// Builds both hosts with `count` addresses each; `label` is the suffix of their names.
     pub(crate) fn build(proof: AddressProof, count: u8, label: &str) -> Result<HandshakePair> {
         let emulator = LinkEmulator::new(1)?;
-        let seen = HandshakeTimes::default();
-        let observed = seen.clone();
-        emulator.observe(move |frame| {
-            frame.packet().into_iter().for_each(|packet| observed.record(frame.unix_micros, packet));
-        });
+        let times = emulator.collect(record);
         let hosts = [Host::new(&format!("l{label}"))?, Host::new(&format!("r{label}"))?];
         let [left, right] = &hosts;
         emulator.cable([emulator.add_port(left, "u0")?, emulator.add_port(right, "u0")?], LinkSpec::default())?;
@@ -87,16 +82,16 @@ impl HandshakePair {
         let sides = [ShimHost::build(left, 1, proof, count)?, ShimHost::build(right, 2, proof, count)?];
         let [_, ShimHost { host, ulid, .. }] = &sides;
         let listener = host.in_namespace(|| UdpSocket::bind((*ulid, PORT)))??;
-        Ok(HandshakePair { hosts: sides, times: seen, _listener: listener, _air: emulator })
+        Ok(HandshakePair { hosts: sides, times, _listener: listener, _air: emulator })
     }
 
     /// Makes the left host establish a context, then ends it; the time from I1 to R2.
     pub(crate) fn negotiate(&self) -> Result<Duration> {
-        *self.times.0.lock() = (None, None);
+        *self.times.lock() = (None, None);
         let [left, right] = &self.hosts;
         let mut triggered: Option<Instant> = None;
         let both = || {
-            let (first, last) = *self.times.0.lock();
+            let (first, last) = *self.times.lock();
             // A packet sent before the engine observes the flow has no effect.
             if first.is_none() && triggered.is_none_or(|triggered| triggered.elapsed() > RETRY_INTERVAL) {
                 triggered = Some(clock::now());
@@ -112,17 +107,13 @@ impl HandshakePair {
     }
 }
 
-impl HandshakeTimes {
-    fn record(&self, at: u64, packet: &[u8]) {
-        let Ok(datagram) = Datagram::parse(packet) else { return };
-        if datagram.protocol != shim6::PROTOCOL {
-            return;
-        }
-        match datagram.payload.get(2) {
-            Some(&kind::I1) => self.0.lock().0 = Some(at),
-            Some(&kind::R2) => self.0.lock().1 = Some(at),
-            _ => {}
-        }
+fn record((first, last): &mut HandshakeTimes, frame: &ObservedFrame<'_>) {
+    let datagram = frame.packet().and_then(|packet| Datagram::parse(packet).ok());
+    let message = datagram.filter(|datagram| datagram.protocol == shim6::PROTOCOL);
+    match message.and_then(|message| message.payload.get(2)) {
+        Some(&kind::I1) => *first = Some(frame.unix_micros),
+        Some(&kind::R2) => *last = Some(frame.unix_micros),
+        _ => {}
     }
 }
 
@@ -131,14 +122,7 @@ impl ShimHost {
         host.set_sysctl("ipv6/conf/default/accept_dad", "0")?;
         host.set_sysctl("ipv6/conf/u0/accept_dad", "0")?;
         let prefixes: Vec<String> = (0..count).map(|place| format!("2001:db8:{number}0{place:x}::/64")).collect();
-        let (addresses, identities) = match proof {
-            AddressProof::None => (plain_addresses(&prefixes)?, String::new()),
-            _ => {
-                let file = host.folder().join("host.toml");
-                let addresses = generate_addresses(&host, proof, &prefixes)?;
-                (addresses, format!("identities = [\"{}\"]\n", file.display()))
-            }
-        };
+        let (addresses, identities) = generate_addresses(&host, proof, &prefixes)?;
         for address in &addresses {
             host.ip(&[&format!("address add {address}/64 dev u0 nodad")])?;
         }
@@ -154,19 +138,19 @@ impl ShimHost {
     }
 }
 
-fn plain_addresses(prefixes: &[String]) -> Result<Vec<Ipv6Addr>> {
-    prefixes.iter().map(|prefix| Ok(prefix.replace("::/64", "::1").parse()?)).collect()
-}
-
-/// Generates the addresses, and the identity file of the daemon in the host's directory.
-fn generate_addresses(host: &Host, proof: AddressProof, prefixes: &[String]) -> Result<Vec<Ipv6Addr>> {
+/// Generates the addresses, with a proof also the identity file in the host's directory; and the file's line in the
+/// daemon's configuration.
+fn generate_addresses(host: &Host, proof: AddressProof, prefixes: &[String]) -> Result<(Vec<Ipv6Addr>, String)> {
     let file = host.folder().join("host.toml");
     let mut command = Command::new(binary()?);
     let (verb, key) = match proof {
         AddressProof::Hba => ("hba", None),
         AddressProof::HbaWithKey(kind) => ("hba", Some(kind)),
         AddressProof::Cga(kind) => ("cga", Some(kind)),
-        AddressProof::None => bail!("no proof to generate"),
+        AddressProof::None => {
+            let plain = prefixes.iter().map(|prefix| Ok(prefix.replace("::/64", "::1").parse()?));
+            return Ok((plain.collect::<Result<_>>()?, String::new()));
+        }
     };
     command.args([verb, "generate"]).args(prefixes.iter().flat_map(|prefix| ["--prefix", prefix]));
     if let Some(kind) = key {
@@ -182,5 +166,5 @@ fn generate_addresses(host: &Host, proof: AddressProof, prefixes: &[String]) -> 
         command.arg("--key-file").arg(&pem);
     }
     output(command.arg(&file))?;
-    identity_addresses(&file)
+    Ok((identity_addresses(&file)?, format!("identities = [\"{}\"]\n", file.display())))
 }
