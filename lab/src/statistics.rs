@@ -28,6 +28,22 @@ pub(crate) fn distribution(values: impl IntoIterator<Item: Borrow<f64>>) -> Valu
     json!({ "min": at(0.0), "p50": at(0.5), "p95": at(0.95), "p99": at(0.99), "max": at(1.0), "n": values.len() })
 }
 
+/// The longest time between two consecutive `times`, which ascend, that overlaps the span from `begin` to `end`,
+/// microseconds; a silence that lasts at `end` counts up to `end`.
+pub(crate) fn longest_silence(times: impl IntoIterator<Item = u64>, begin: u64, end: u64) -> u64 {
+    let (mut previous, mut longest) = (begin, 0);
+    for time in times {
+        if time >= begin {
+            longest = longest.max(time - previous);
+        }
+        previous = time;
+        if time >= end {
+            return longest;
+        }
+    }
+    longest.max(end.saturating_sub(previous))
+}
+
 /// Rounds to three decimals, the precision of the clocks.
 pub(crate) fn round(value: f64) -> f64 {
     (value * 1000.0).round() / 1000.0

@@ -2,14 +2,18 @@
 //! offloads, thread priorities, and allocator statistics.
 #![allow(unsafe_code, reason = "system calls without a safe wrapper, each in a function of its own")]
 
+use nix::poll::{PollFd, PollFlags, poll};
 use nix::sched::{CloneFlags, setns};
+use nix::sys::socket::{ControlMessageOwned, MsgFlags, recvmsg};
+use nix::sys::time::TimeSpec;
 use std::fs::{File, OpenOptions};
-use std::io;
+use std::io::{self, IoSliceMut};
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 use std::os::unix::fs::OpenOptionsExt;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Set-up of a child process before exec.
 #[derive(Debug, Clone, Default)]
@@ -77,12 +81,15 @@ pub(crate) fn set_carrier(tap: &File, carrier: bool) -> io::Result<()> {
 
 /// An MPTCP stream socket over IPv6 (RFC 8684), in the calling thread's network namespace.
 pub(crate) fn mptcp_socket() -> io::Result<OwnedFd> {
+    socket(libc::AF_INET6, libc::SOCK_STREAM, libc::IPPROTO_MPTCP)
+}
+
+/// A socket that child processes do not inherit.
+fn socket(family: libc::c_int, kind: libc::c_int, protocol: libc::c_int) -> io::Result<OwnedFd> {
     // SAFETY: takes three integers; the descriptor it returns has no other owner.
-    unsafe {
-        match libc::socket(libc::AF_INET6, libc::SOCK_STREAM | libc::SOCK_CLOEXEC, libc::IPPROTO_MPTCP) {
-            -1 => Err(io::Error::last_os_error()),
-            descriptor => Ok(OwnedFd::from_raw_fd(descriptor)),
-        }
+    match unsafe { libc::socket(family, kind | libc::SOCK_CLOEXEC, protocol) } {
+        -1 => Err(io::Error::last_os_error()),
+        descriptor => Ok(unsafe { OwnedFd::from_raw_fd(descriptor) }),
     }
 }
 
@@ -109,12 +116,8 @@ pub(crate) fn set_offload(name: &str, offload: Offload, on: bool) -> io::Result<
 /// A packet socket on an interface of the calling thread's network namespace that sends whole frames and receives those
 /// of one EtherType; with type 0 it receives nothing. It does not receive frames sent by the interface itself.
 pub(crate) fn open_packet_socket(interface: &str, ethertype: u16) -> io::Result<OwnedFd> {
-    let (family, kind) = (libc::AF_PACKET, libc::SOCK_RAW | libc::SOCK_CLOEXEC);
-    // SAFETY: takes three integers; the descriptor it returns has no other owner.
-    let socket = match unsafe { libc::socket(family, kind, 0) } {
-        -1 => return Err(io::Error::last_os_error()),
-        descriptor => unsafe { OwnedFd::from_raw_fd(descriptor) },
-    };
+    let family = libc::AF_PACKET;
+    let socket = socket(family, libc::SOCK_RAW, 0)?;
     let index = nix::net::if_::if_nametoindex(interface)?;
     // SAFETY: `sockaddr_ll` is plain data for which all zeroes is a value.
     let mut address: libc::sockaddr_ll = unsafe { std::mem::zeroed() };
@@ -135,6 +138,24 @@ pub(crate) fn open_packet_socket(interface: &str, ethertype: u16) -> io::Result<
         libc::bind(socket.as_raw_fd(), (&raw const address).cast(), length)
     };
     if bound == 0 { Ok(socket) } else { Err(io::Error::last_os_error()) }
+}
+
+/// Whether `socket` becomes readable within `millis` milliseconds.
+pub(crate) fn is_readable_within(socket: &impl AsFd, millis: u16) -> io::Result<bool> {
+    let mut ready = [PollFd::new(socket.as_fd(), PollFlags::POLLIN)];
+    Ok(poll(&mut ready, millis)? > 0)
+}
+
+/// Receives a message of a socket with the option `ReceiveTimestampns`: its length, and the time of its reception by the
+/// kernel, microseconds since 1970.
+pub(crate) fn receive_stamped(socket: &impl AsFd, buffer: &mut [u8]) -> io::Result<(usize, Option<u64>)> {
+    let (mut parts, mut control) = ([IoSliceMut::new(buffer)], nix::cmsg_space!(TimeSpec));
+    let message = recvmsg::<()>(socket.as_fd().as_raw_fd(), &mut parts, Some(&mut control), MsgFlags::empty())?;
+    let stamp = message.cmsgs()?.find_map(|part| match part {
+        ControlMessageOwned::ScmTimestampns(time) => u64::try_from(Duration::from(time).as_micros()).ok(),
+        _ => None,
+    });
+    Ok((message.bytes, stamp))
 }
 
 /// Gives the calling thread real-time priority, so that the testbed's timing does not depend on the tested programs.

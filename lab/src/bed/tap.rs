@@ -3,13 +3,13 @@
 use super::host::Host;
 use crate::sys;
 use anyhow::Result;
+use roam6_wire::LinkAddress;
 use std::fs::File;
 use std::io::{Read, Write};
-use std::os::fd::AsFd;
 
 /// The link-layer address of this program's end.
-const LAB_ADDRESS: [u8; 6] = [0x02, 0x60, 0x06, 0xff, 0xff, 0xfe];
-const HOST_ADDRESS: [u8; 6] = [0x02, 0x60, 0x06, 0xff, 0xff, 0xff];
+const LAB_ADDRESS: LinkAddress = LinkAddress([0x02, 0x60, 0x06, 0xff, 0xff, 0xfe]);
+const HOST_ADDRESS: LinkAddress = LinkAddress([0x02, 0x60, 0x06, 0xff, 0xff, 0xff]);
 const ETHERTYPE_IPV6: [u8; 2] = [0x86, 0xdd];
 /// Octets of the Ethernet header.
 const ETHERNET_HEADER: usize = 14;
@@ -25,22 +25,16 @@ impl Tap {
     /// Makes interface `name` of `host`, with this program as router `fe80::1` behind it.
     pub(crate) fn open(host: &Host, name: &str) -> Result<Tap> {
         let file = host.in_namespace(|| sys::open_tap(name))??;
-        let text = |address: [u8; 6]| address.map(|byte| format!("{byte:02x}")).join(":");
         host.ip(&[
-            &format!("link set {name} address {} txqueuelen 100000 up", text(HOST_ADDRESS)),
-            &format!("neighbour replace fe80::1 lladdr {} dev {name} nud permanent", text(LAB_ADDRESS)),
+            &format!("link set {name} address {HOST_ADDRESS} txqueuelen 100000 up"),
+            &format!("neighbour replace fe80::1 lladdr {LAB_ADDRESS} dev {name} nud permanent"),
         ])?;
         Ok(Tap { file, frame: vec![0; 65_536] })
     }
 
     /// Sends `packet` to the host.
     pub(crate) fn send(&mut self, packet: &[u8]) -> std::io::Result<()> {
-        let mut frame = Vec::with_capacity(ETHERNET_HEADER + packet.len());
-        frame.extend(HOST_ADDRESS);
-        frame.extend(LAB_ADDRESS);
-        frame.extend(ETHERTYPE_IPV6);
-        frame.extend(packet);
-        self.file.write_all(&frame)
+        self.file.write_all(&[&HOST_ADDRESS.0[..], &LAB_ADDRESS.0, &ETHERTYPE_IPV6, packet].concat())
     }
 
     /// The next IPv6 packet that the host has sent, if any.
@@ -60,7 +54,6 @@ impl Tap {
 
     /// Waits at most `millis` milliseconds for a packet.
     pub(crate) fn wait(&self, millis: u8) {
-        let mut ready = [nix::poll::PollFd::new(self.file.as_fd(), nix::poll::PollFlags::POLLIN)];
-        nix::poll::poll(&mut ready, nix::poll::PollTimeout::from(millis)).ok();
+        sys::is_readable_within(&self.file, millis.into()).ok();
     }
 }

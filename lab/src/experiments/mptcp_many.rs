@@ -126,7 +126,7 @@ fn rates(testbed: &MptcpTestbed, transfers: &[Transfer], span: Duration) -> (Vec
     sleep(span);
     let end = clock::unix_micros();
     let octets = |transfer: &Transfer| -> u64 {
-        transfer.arrivals().iter().map(|arrivals| arrivals.total_at(end) - arrivals.total_at(begin)).sum()
+        transfer.arrivals.iter().map(|arrivals| arrivals.total_at(end) - arrivals.total_at(begin)).sum()
     };
     let rates = transfers.iter().map(|transfer| octets(transfer) as f64 * 8.0 / (end - begin) as f64).collect();
     (rates, testbed.path_monitor.direct_share(begin, end))

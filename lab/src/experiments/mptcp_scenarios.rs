@@ -183,7 +183,7 @@ impl Bench<'_> {
         let begin = clock::unix_micros();
         sleep(self.effort.span);
         let end = clock::unix_micros();
-        let arrived = transfer.arrivals().each_ref().map(|arrivals| arrivals.total_at(end) - arrivals.total_at(begin));
+        let arrived = transfer.arrivals.each_ref().map(|arrivals| arrivals.total_at(end) - arrivals.total_at(begin));
         let deliveries = transfer.finish(Duration::from_secs(30))?;
         let megabits = |octets: u64| octets as f64 * 8.0 / (end - begin) as f64;
         let [out, back] = arrived;

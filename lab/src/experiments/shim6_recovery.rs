@@ -121,7 +121,7 @@ impl Case {
         let changed = |report: &Report| matches!(report, Report::Shim(ShimReport::PathChanged { .. }));
         let moved = network.wait_both(at, "another path", changed)?;
         let [one_way, both_ways] = transfers;
-        let ([one_way_arrivals, _], [forward, reverse]) = (one_way.arrivals(), both_ways.arrivals());
+        let ([one_way_arrivals, _], [forward, reverse]) = (&one_way.arrivals, &both_ways.arrivals);
         let goes_on = || {
             let now = clock::unix_micros();
             [one_way_arrivals, forward, reverse]

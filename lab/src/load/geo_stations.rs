@@ -1,25 +1,23 @@
 //! Emulates the stations around a forwarder on a packet socket: many neighbours, and packets for distant stations.
 
-use crate::bed::Host;
+use crate::bed::{Host, gpsd};
 use crate::clock;
 use crate::sys;
 use anyhow::Result;
 use nix::sys::socket::sockopt::ReceiveTimestampns;
-use nix::sys::socket::{ControlMessageOwned, MsgFlags, MultiHeaders, SockaddrIn6, recvmsg, sendmmsg, setsockopt};
-use roam6_proto::geo::geometry::{Offset, Plane, distance};
+use nix::sys::socket::{MsgFlags, MultiHeaders, SockaddrIn6, sendmmsg, setsockopt};
+use roam6_proto::geo::geometry::{Offset, distance};
 use roam6_wire::LinkAddress;
 use roam6_wire::geo::{
     Coordinates, ETHERTYPE, ExtendedHeader, GeoAddress, ItsStationType, Lifetime, LongPositionVector, Packet,
     SequencedSource, ShortPositionVector, Timestamp, TrafficClass, UpperProtocol, VERSION,
 };
-use std::io::{IoSlice, IoSliceMut};
+use std::io::IoSlice;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::time::Duration;
 
 /// The forwarder's link-layer address.
 pub(crate) const FORWARDER: LinkAddress = LinkAddress([2, 0x47, 0, 0, 0, 1]);
-/// The forwarder's position.
-const ORIGIN: Coordinates = Coordinates { latitude: 480_000_000, longitude: 110_000_000 };
 /// Octets of the Ethernet header, and of all headers of a GeoUnicast frame.
 const ETHERNET_HEADER: usize = 14;
 const HEADERS: usize = ETHERNET_HEADER + 60;
@@ -160,28 +158,15 @@ fn expected_frame(sent: &[u8], hop: LinkAddress) -> Vec<u8> {
 fn await_frame(receiver: &OwnedFd, wanted: &[u8]) -> Result<Option<u64>> {
     let mut buffer = [0; 2048];
     loop {
-        let mut ready = [nix::poll::PollFd::new(std::os::fd::AsFd::as_fd(receiver), nix::poll::PollFlags::POLLIN)];
-        if nix::poll::poll(&mut ready, TIMEOUT)? == 0 {
+        if !sys::is_readable_within(receiver, TIMEOUT)? {
             return Ok(None);
         }
-        let (frame, at) = receive_stamped(receiver, &mut buffer)?;
+        let (length, at) = sys::receive_stamped(receiver, &mut buffer)?;
+        let frame = buffer.get(..length).unwrap_or_default();
         if !is_beacon(frame) {
             return Ok(at.filter(|_| frame == wanted));
         }
     }
-}
-
-/// The next frame and the time of its reception by the kernel, microseconds since 1970.
-fn receive_stamped<'a>(receiver: &OwnedFd, buffer: &'a mut [u8]) -> Result<(&'a [u8], Option<u64>)> {
-    let mut slices = [IoSliceMut::new(buffer)];
-    let mut space = nix::cmsg_space!(nix::sys::time::TimeSpec);
-    let message = recvmsg::<()>(receiver.as_raw_fd(), &mut slices, Some(&mut space), MsgFlags::empty())?;
-    let (length, stamp) = (message.bytes, message.cmsgs()?.next());
-    let at = match stamp {
-        Some(ControlMessageOwned::ScmTimestampns(at)) => u64::try_from(Duration::from(at).as_micros()).ok(),
-        _ => None,
-    };
-    Ok((buffer.get(..length).unwrap_or_default(), at))
 }
 
 fn is_beacon(frame: &[u8]) -> bool {
@@ -196,7 +181,7 @@ fn link_address(kind: u8, number: u16) -> LinkAddress {
 
 /// The position at a distance (metres) and direction (radians clockwise from north) from the forwarder.
 fn place_at(angle: f64, metres: f64) -> Coordinates {
-    Plane::at(ORIGIN).place(Offset { east: metres * angle.sin(), north: metres * angle.cos() })
+    gpsd::to_position(Offset { east: metres * angle.sin(), north: metres * angle.cos() })
 }
 
 fn position(address: LinkAddress, place: Coordinates) -> LongPositionVector {
@@ -211,19 +196,19 @@ fn now() -> Timestamp {
 
 fn packet(extended: ExtendedHeader, hops: u8, payload: &[u8]) -> Vec<u8> {
     let (upper, class) = (if payload.is_empty() { UpperProtocol::Any } else { UpperProtocol::BtpB }, TrafficClass(0));
-    let (remaining, most, lifetime) = (hops, hops, Lifetime::of(Duration::from_secs(60)));
-    Packet {
+    let lifetime = Lifetime::of(Duration::from_secs(60));
+    let packet = Packet {
         version: VERSION,
         lifetime,
-        remaining_hop_limit: remaining,
+        remaining_hop_limit: hops,
         upper_protocol: upper,
         traffic_class: class,
         flags: 0x80,
-        max_hop_limit: most,
+        max_hop_limit: hops,
         extended,
         payload,
-    }
-    .emit()
+    };
+    packet.emit()
 }
 
 fn frame(to: LinkAddress, from: LinkAddress, packet: &[u8]) -> Vec<u8> {

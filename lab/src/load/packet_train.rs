@@ -4,14 +4,13 @@
 //! machine.
 
 use crate::bed::Host;
+use crate::statistics::longest_silence;
 use crate::threads::{Shared, Workers};
 use crate::{clock, sys};
 use anyhow::{Context, Result};
+use nix::sys::socket::setsockopt;
 use nix::sys::socket::sockopt::{RcvBufForce, ReceiveTimestampns};
-use nix::sys::socket::{ControlMessageOwned, MsgFlags, SockaddrIn6, recvmsg, setsockopt};
-use std::io::IoSliceMut;
 use std::net::{Ipv6Addr, SocketAddrV6, UdpSocket};
-use std::os::fd::AsRawFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -138,17 +137,7 @@ impl OneWayTrain {
     /// The longest span between two consecutive deliveries by `stamp` that touches the time from `begin` to `end`,
     /// microseconds; the distance to `end` counts if nothing came after.
     pub(crate) fn longest_silence(&self, stamp: Stamp, begin: u64, end: u64) -> u64 {
-        let times = self.delivery_times(stamp);
-        let inside = times.iter().copied().filter(|time| (begin..end).contains(time));
-        let before = times.iter().copied().filter(|time| *time < begin).max().unwrap_or(begin);
-        let after = times.iter().copied().find(|time| *time >= end).unwrap_or(end);
-        let mut previous = before;
-        let mut longest = 0;
-        for time in inside.chain([after]) {
-            longest = longest.max(time.saturating_sub(previous));
-            previous = time;
-        }
-        longest
+        longest_silence(self.delivery_times(stamp), begin, end)
     }
 
     /// The first delivery at or after `moment` by `stamp`, microseconds since 1970.
@@ -169,8 +158,11 @@ impl OneWayTrain {
     /// One-way delays of the received datagrams, microseconds.
     pub(crate) fn delays(&self) -> Vec<u64> {
         let stamps = self.0.lock();
-        let sent = |number: u64| stamps.sent.get(usize::try_from(number).ok()?).copied();
-        stamps.received.iter().filter_map(|(number, time)| Some(time.saturating_sub(sent(*number)?))).collect()
+        stamps
+            .received
+            .iter()
+            .filter_map(|(number, time)| Some(time.saturating_sub(stamps.sent_at(*number)?)))
+            .collect()
     }
 
     /// Times of all deliveries in ascending order.
@@ -178,11 +170,7 @@ impl OneWayTrain {
         let stamps = self.0.lock();
         let mut times: Vec<u64> = match stamp {
             Stamp::Received => stamps.received.iter().map(|(_, time)| *time).collect(),
-            Stamp::Sent => stamps
-                .received
-                .iter()
-                .filter_map(|(number, _)| stamps.sent.get(usize::try_from(*number).ok()?).copied())
-                .collect(),
+            Stamp::Sent => stamps.received.iter().filter_map(|(number, _)| stamps.sent_at(*number)).collect(),
         };
         times.sort_unstable();
         times
@@ -190,6 +178,10 @@ impl OneWayTrain {
 }
 
 impl Stamps {
+    fn sent_at(&self, number: u64) -> Option<u64> {
+        self.sent.get(usize::try_from(number).ok()?).copied()
+    }
+
     /// The index range of the datagrams sent from `begin` until before `end`.
     fn sequence_range(&self, begin: u64, end: u64) -> (usize, usize) {
         let first = self.sent.partition_point(|time| *time < begin);
@@ -229,19 +221,8 @@ fn send(socket: &UdpSocket, to: SocketAddrV6, flow: &OneWayTrain, interval: Dura
 fn receive(socket: &UdpSocket, flow: &OneWayTrain, stop: &AtomicBool) {
     sys::set_realtime_priority(REALTIME_PRIORITY);
     let mut datagram = [0; DATAGRAM_OCTETS];
-    let mut control = nix::cmsg_space!(nix::sys::time::TimeSpec);
     while !stop.load(Ordering::Relaxed) {
-        let mut parts = [IoSliceMut::new(&mut datagram)];
-        let message = recvmsg::<SockaddrIn6>(socket.as_raw_fd(), &mut parts, Some(&mut control), MsgFlags::empty());
-        let Ok(message) = message else { continue };
-        let stamp = message.cmsgs().ok().and_then(|mut all| {
-            all.find_map(|one| match one {
-                ControlMessageOwned::ScmTimestampns(time) => {
-                    u64::try_from(time.tv_sec() * 1_000_000 + time.tv_nsec() / 1000).ok()
-                }
-                _ => None,
-            })
-        });
+        let Ok((_, stamp)) = sys::receive_stamped(socket, &mut datagram) else { continue };
         if let Some(number) = datagram.first_chunk() {
             let number = u64::from_be_bytes(*number);
             flow.0.lock().received.push((number, stamp.unwrap_or_else(clock::unix_micros)));

@@ -2,6 +2,7 @@
 
 use crate::clock;
 use crate::load::packet_train::Endpoint;
+use crate::statistics::longest_silence;
 use crate::sys;
 use crate::threads::Shared;
 use anyhow::{Context, Result, anyhow};
@@ -64,7 +65,8 @@ impl TransferLoad {
 /// A running transfer.
 pub(crate) struct Transfer {
     stop: Arc<AtomicBool>,
-    arrivals: [Arrivals; 2],
+    /// Arrivals at the second endpoint, then at the first.
+    pub(crate) arrivals: [Arrivals; 2],
     streams: [TcpStream; 2],
     senders: [JoinHandle<StreamResult>; 2],
     receivers: [JoinHandle<StreamResult>; 2],
@@ -93,19 +95,9 @@ impl Arrivals {
     /// at `end` counts up to `end`.
     pub(crate) fn longest_silence(&self, begin: u64, end: u64) -> u64 {
         let seen = self.0.lock();
-        let from = seen.partition_point(|(time, _)| *time < begin);
-        let before = from.checked_sub(1).and_then(|last| seen.get(last)).map_or(begin, |(time, _)| *time);
-        let later = seen.get(from..).unwrap_or_default().iter().map(|(time, _)| *time);
-        let mut previous = before;
-        let mut longest = 0;
-        for time in later {
-            longest = longest.max(time - previous);
-            previous = time;
-            if time >= end {
-                return longest;
-            }
-        }
-        longest.max(end.saturating_sub(previous))
+        let last_before = seen.partition_point(|(time, _)| *time < begin).saturating_sub(1);
+        let times = seen.iter().skip(last_before).map(|(time, _)| *time);
+        longest_silence(times, begin, end)
     }
 
     fn record(&self, bytes: u64) {
@@ -180,11 +172,6 @@ impl Transfer {
         let then = self.received_octets();
         let goes_on = || self.received_octets().iter().zip(then).all(|(now, then)| *now > then).then_some(());
         clock::wait_for(timeout, goes_on).is_some()
-    }
-
-    /// Arrivals at the second and at the first endpoint.
-    pub(crate) fn arrivals(&self) -> &[Arrivals; 2] {
-        &self.arrivals
     }
 
     /// The longest time without a byte at either end that overlaps the span from `begin` to `end`, microseconds.
