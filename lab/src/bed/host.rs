@@ -9,6 +9,7 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::Write;
+use std::net::Ipv6Addr;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -84,6 +85,20 @@ impl Host {
     pub(crate) fn interface_index(&self, interface: &str) -> Result<u32> {
         let index = self.in_namespace(|| nix::net::if_::if_nametoindex(interface))?;
         index.with_context(|| format!("{}: no interface {interface}", self.0.name))
+    }
+
+    /// The addresses that `ip address show` lists with these selectors (`dev`, `scope`) and that are neither tentative
+    /// nor deprecated.
+    pub(crate) fn addresses(&self, selectors: &[&str]) -> Result<Vec<Ipv6Addr>> {
+        let text = self.output("ip", &[&["-6", "-o", "address", "show"], selectors].concat())?;
+        let preferred = text.lines().filter(|line| !line.contains("deprecated") && !line.contains("tentative"));
+        Ok(preferred.filter_map(|line| line.split_whitespace().nth(3)?.split_once('/')?.0.parse().ok()).collect())
+    }
+
+    /// The global address, if any, whose first 48 bits are those of `prefix`.
+    pub(crate) fn address_in(&self, prefix: Ipv6Addr) -> Option<Ipv6Addr> {
+        let near = |address: &Ipv6Addr| address.segments().get(..3) == prefix.segments().get(..3);
+        self.addresses(&["scope", "global"]).ok()?.into_iter().find(near)
     }
 
     /// Packets that an interface has received (`rx`) or sent (`tx`).

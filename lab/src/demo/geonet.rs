@@ -102,13 +102,8 @@ impl RoadScene {
     /// The address that each vehicle has configured from the advertised prefix.
     fn vehicle_addresses(&self) -> Result<[Ipv6Addr; 3]> {
         let find = |vehicle: &RoadStation| {
-            let show = ["-6", "-o", "address", "show", "dev", VIRTUAL_LINK, "scope", "global"];
-            let address = || {
-                let shown = vehicle.host.output("ip", &show).ok()?;
-                let word = shown.split_whitespace().find(|word| word.ends_with("/64"))?;
-                let address = word.split('/').next()?.parse().ok();
-                address.filter(|_| !shown.contains("tentative"))
-            };
+            let selectors = ["dev", VIRTUAL_LINK, "scope", "global"];
+            let address = || vehicle.host.addresses(&selectors).ok()?.into_iter().next();
             clock::wait_for(TIMEOUT, address).with_context(|| format!("{} has no address", vehicle.host.name()))
         };
         let [one, two, three] = &self.vehicles;

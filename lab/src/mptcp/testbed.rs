@@ -218,10 +218,7 @@ impl MptcpTestbed {
 
     /// Waits until `host` has an address of access network `number` that reaches the correspondent; that address.
     pub(crate) fn wait_care_of(&self, host: &Host, number: usize) -> Result<Ipv6Addr> {
-        let address = || {
-            let address = find_address(host, nemo::delegated_pool(number))?;
-            reaches(host, address).then_some(address)
-        };
+        let address = || host.address_in(nemo::delegated_pool(number)).filter(|address| reaches(host, *address));
         clock::wait_for(TIMEOUT, address)
             .ok_or_else(|| anyhow!("{} has no working address from access network {}", host.name(), number + 1))
     }
@@ -241,7 +238,7 @@ impl MptcpTestbed {
 
     /// Preferred addresses of `host` from which the correspondent is unreachable. There must be none.
     pub(crate) fn unreachable_addresses(&self, host: &Host) -> Result<Vec<Ipv6Addr>> {
-        let preferred = addresses(host)?.into_iter().filter(|(_, preferred)| *preferred).map(|(address, _)| address);
+        let preferred = host.addresses(&["scope", "global"])?.into_iter();
         Ok(preferred.filter(|address| !reaches(host, *address)).collect())
     }
 
@@ -269,22 +266,6 @@ impl MptcpTestbed {
             AttachmentPoint::Visited(number) => Ok(self.visited(number)?.link),
         }
     }
-}
-
-/// Global addresses of `host` and whether they are preferred.
-pub(crate) fn addresses(host: &Host) -> Result<Vec<(Ipv6Addr, bool)>> {
-    let text = host.output("ip", &["-6", "-o", "address", "show", "scope", "global"])?;
-    let read = |line: &str| {
-        let address = line.split_whitespace().nth(3)?.split_once('/')?.0.parse().ok()?;
-        Some((address, !line.contains("deprecated") && !line.contains("tentative")))
-    };
-    Ok(text.lines().filter_map(read).collect())
-}
-
-/// The preferred address of `host` whose first 48 bits are those of `prefix`.
-pub(super) fn find_address(host: &Host, prefix: Ipv6Addr) -> Option<Ipv6Addr> {
-    let near = |address: &Ipv6Addr| address.segments().get(..3) == prefix.segments().get(..3);
-    addresses(host).ok()?.into_iter().filter(|(_, preferred)| *preferred).map(|(address, _)| address).find(near)
 }
 
 /// Whether an echo from `address` is answered: one of several, because links lose packets.

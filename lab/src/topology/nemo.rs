@@ -162,7 +162,7 @@ impl NemoNetwork {
         let home_address = home_address(number);
         let mut vehicle =
             Vehicle { mr, mnn, uplinks, ingress_segment: inside, daemon, home_address, mnn_address: home_address };
-        vehicle.mnn_address = clock::wait_for(TIMEOUT, || vehicle.find_mnn_address(number))
+        vehicle.mnn_address = clock::wait_for(TIMEOUT, || vehicle.mnn.address_in(mobile_network(number)))
             .ok_or_else(|| anyhow!("{} has no address from the mobile router", vehicle.mnn.name()))?;
         Ok(vehicle)
     }
@@ -195,12 +195,6 @@ impl Vehicle {
         let is_bound = |report: &Report| matches!(report, Report::Nemo(NemoReport::Bound { care_of, .. }) if care_of.len() == count);
         let bound = self.daemon.events().wait_for(since, TIMEOUT, is_bound);
         bound.map(drop).with_context(|| format!("{count} care-of addresses are not registered"))
-    }
-
-    fn find_mnn_address(&self, number: u8) -> Option<Ipv6Addr> {
-        let text = self.mnn.output("ip", &["-6", "-o", "address", "show", "dev", "eth0", "scope", "global"]).ok()?;
-        let mut addresses = text.split_whitespace().filter_map(|word| word.split_once('/')?.0.parse::<Ipv6Addr>().ok());
-        addresses.find(|address| address.segments().get(..3) == mobile_network(number).segments().get(..3))
     }
 }
 
