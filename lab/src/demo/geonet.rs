@@ -37,14 +37,6 @@ const MAX_SILENCE: u64 = 6_000_000;
 /// How long initial connectivity may take.
 const TIMEOUT: Duration = Duration::from_secs(20);
 
-/// The results of a move.
-struct Phase {
-    what: &'static str,
-    passed: bool,
-    /// Distance, hops, echoes, round trip and longest silence of TCP.
-    columns: [String; 5],
-}
-
 /// The stations.
 struct RoadScene {
     road: Road,
@@ -70,11 +62,12 @@ pub(crate) fn scene(demo: &mut Demo) -> Result<Option<Chart>> {
     let transfer = Transfer::start(ends, load)?;
     demo.action("a TCP transfer begins between the first vehicle and the roadside unit");
     let moves = MOVES.iter().map(|(what, positions)| scene.drive_and_measure(demo, &transfer, what, *positions));
-    let moves: Result<Vec<Phase>> = moves.collect();
+    let moves: Result<Vec<(bool, String)>> = moves.collect();
     let deliveries = transfer.finish(TIMEOUT);
     let moves = moves.with_context(|| scene.log_tails())?;
     scene.road.emulator.finish_capture()?;
-    print_table(demo, &moves);
+    demo.line(LineStyle::Action, table_row("", ["distance", "hops", "echoes", "round trip", "TCP silent"]));
+    moves.into_iter().for_each(|(passed, row)| demo.check(passed, row));
     demo.check_deliveries("TCP", &deliveries?);
     for station in scene.vehicles.iter_mut().chain([&mut scene.rsu]) {
         demo.stop(&mut station.daemon, VIRTUAL_LINK)?;
@@ -110,14 +103,15 @@ impl RoadScene {
         Ok([find(one)?, find(two)?, find(three)?])
     }
 
-    /// Drives the vehicles to these positions, and measures connectivity there.
+    /// Drives the vehicles to these positions, and measures connectivity there; whether it is as required, and the row
+    /// of the table.
     fn drive_and_measure(
         &self,
         demo: &mut Demo,
         transfer: &Transfer,
-        what: &'static str,
+        what: &str,
         positions: [f64; 3],
-    ) -> Result<Phase> {
+    ) -> Result<(bool, String)> {
         demo.action(what);
         let begin = clock::unix_micros();
         let goals = self.vehicles.iter().map(|vehicle| vehicle.radio).zip(positions);
@@ -132,7 +126,8 @@ impl RoadScene {
         let passed = round_trips.len() == ECHOES && silence < MAX_SILENCE;
         let summary = format!("{metres:.0} m, hops: {hops}, round trip {round_trip}, echoes {echoes}");
         demo.timed_check(passed, format!("  {summary}; longest TCP silence {silent}"));
-        Ok(Phase { what, passed, columns: [format!("{metres:.0} m"), hops.to_string(), echoes, round_trip, silent] })
+        let distance = format!("{metres:.0} m");
+        Ok((passed, table_row(what, [&distance, &hops.to_string(), &echoes, &round_trip, &silent])))
     }
 
     fn log_tails(&self) -> String {
@@ -155,13 +150,6 @@ fn hop_count(positions: &[f64; 3]) -> usize {
     hops
 }
 
-fn print_table(demo: &mut Demo, moves: &[Phase]) {
-    let row = |what: &str, [metres, hops, echoes, round_trip, silence]: &[String; 5]| {
-        format!("{what:<44} {metres:>8} {hops:>5} {echoes:>9} {round_trip:>11} {silence:>11}")
-    };
-    let header = ["distance", "hops", "echoes", "round trip", "TCP silent"].map(str::to_owned);
-    demo.line(LineStyle::Action, row("", &header));
-    for phase in moves {
-        demo.check(phase.passed, row(phase.what, &phase.columns));
-    }
+fn table_row(what: &str, [metres, hops, echoes, round_trip, silence]: [&str; 5]) -> String {
+    format!("{what:<44} {metres:>8} {hops:>5} {echoes:>9} {round_trip:>11} {silence:>11}")
 }

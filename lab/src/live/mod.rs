@@ -1,6 +1,5 @@
 //! The running testbed in a browser: shows its state, and moves the vehicle with the mouse.
 
-mod command_queue;
 mod geonet;
 mod http;
 mod link_counters;

@@ -1,6 +1,5 @@
 //! A moving network under the reader's control: the networks of the demo with continuous traffic.
 
-use super::command_queue::CommandQueue;
 use super::http::LivePage;
 use super::link_counters::LinkCounters;
 use crate::bed::Segment;
@@ -19,6 +18,7 @@ use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::net::Ipv6Addr;
 use std::sync::Arc;
+use std::sync::mpsc::{SyncSender, sync_channel};
 use std::thread::sleep;
 use std::time::Duration;
 
@@ -27,6 +27,8 @@ const STYLE: &str = include_str!("page/nemo.css");
 const SCRIPT: &str = include_str!("page/nemo.js");
 /// One-way delay to the home agent.
 const DELAY: Duration = Duration::from_millis(5);
+/// Maximum number of queued commands.
+const MAX_QUEUED: usize = 4;
 const UPLINKS: [&str; 2] = ["up0", "up1"];
 /// The displayed history: bins of so many microseconds.
 const BIN_MICROS: u64 = 100_000;
@@ -64,7 +66,7 @@ enum Command {
 /// The page: its testbed, and the queue of commands to it.
 pub(super) struct NemoPage {
     testbed: Arc<Testbed>,
-    queue: CommandQueue<Command>,
+    queue: SyncSender<Command>,
 }
 
 /// The testbed and the state that the reader has set.
@@ -88,8 +90,10 @@ impl NemoPage {
     /// Builds the networks with the vehicle at home, and starts traffic.
     pub(super) fn build() -> Result<NemoPage> {
         let testbed = Arc::new(Testbed::build()?);
+        let (queue, commands) = sync_channel(MAX_QUEUED);
         let worker = testbed.clone();
-        let queue = CommandQueue::start(move |command| worker.execute(command))?;
+        let execute_all = move || commands.into_iter().for_each(|command| worker.execute(command));
+        std::thread::Builder::new().name("commands".into()).spawn(execute_all)?;
         Ok(NemoPage { testbed, queue })
     }
 }
@@ -115,7 +119,7 @@ impl LivePage for NemoPage {
             self.testbed.execute(command);
             return Ok(true);
         }
-        Ok(self.queue.push(command))
+        Ok(self.queue.try_send(command).is_ok())
     }
 }
 
@@ -149,12 +153,7 @@ impl Testbed {
         let index = uplink as usize;
         let port = self.vehicle.uplink(index)?;
         let (from, alone) = self.set_attachment(index, to).context("no such uplink")?;
-        let what = format!(
-            "{}: {} to {}",
-            UPLINKS.get(index).copied().unwrap_or_default(),
-            network_name(from),
-            network_name(to)
-        );
+        let what = format!("up{index}: {} to {}", network_name(from), network_name(to));
         let act = || -> Result<Option<u64>> {
             self.network.emulator.unplug(port)?;
             let Some(to) = to else { return Ok(None) };

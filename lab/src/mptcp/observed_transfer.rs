@@ -116,7 +116,7 @@ impl<'a> ObservedTransfer<'a> {
         let direct_at = self.wait_direct(began);
         sleep(OBSERVATION_TIME.saturating_sub(Duration::from_micros(clock::unix_micros().saturating_sub(began))));
         let settled = clock::unix_micros();
-        let is_alive = self.is_progressing();
+        let is_alive = self.transfer.is_progressing(TIMEOUT);
         sleep(Duration::from_millis(1000));
         let end = clock::unix_micros();
         let silence = self.transfer.longest_silence(began, end);
@@ -160,11 +160,6 @@ impl<'a> ObservedTransfer<'a> {
         }
         let first = |number: &usize| self.testbed.path_monitor.first_use(PayloadPath::Direct(*number), since);
         clock::wait_for(TIMEOUT, || self.attached.iter().map(first).collect::<Option<Vec<u64>>>())?.into_iter().max()
-    }
-
-    /// Whether bytes arrive at both ends.
-    fn is_progressing(&self) -> bool {
-        self.transfer.is_progressing(TIMEOUT)
     }
 
     fn faults(
