@@ -109,10 +109,14 @@ impl Host {
         packets.with_context(|| format!("{}: no count of packets at {interface}", self.0.name))
     }
 
-    /// Enables GRO on an interface: a veth needs it (NAPI) to run native XDP programs.
-    pub(crate) fn enable_gro(&self, interface: &str) -> Result<()> {
-        let done = self.in_namespace(|| set_offload(interface, Offload::Gro, true))?;
-        done.with_context(|| format!("{}: generic receive offload of {interface}", self.0.name))
+    /// Turns an offload of an interface on or off. A veth needs GRO (NAPI) to run native XDP programs.
+    pub(crate) fn set_offload(&self, interface: &str, offload: Offload, on: bool) -> Result<()> {
+        let done = self.in_namespace(|| set_offload(interface, offload, on))?;
+        let name = match offload {
+            Offload::Gro => "generic receive offload",
+            Offload::Tso => "TCP segmentation offload",
+        };
+        done.with_context(|| format!("{}: {name} of {interface}", self.0.name))
     }
 
     /// Runs `work` on a thread in this host's network namespace; sockets it opens stay there.

@@ -3,7 +3,7 @@
 use crate::bed::{Daemon, Host};
 use crate::clock;
 use crate::load::Endpoint;
-use crate::sys::{self, Offload};
+use crate::sys::Offload;
 use crate::topology::providers::{generate_hba_set, provider_router, shim_config, subscribe};
 use anyhow::{Context, Result};
 use serde_json::Value;
@@ -81,9 +81,7 @@ impl VethPair {
     pub(crate) fn set_tso(&self, by_device: bool) -> Result<()> {
         for side in &self.hosts {
             for link in ["u0", "u1"] {
-                side.host
-                    .in_namespace(|| sys::set_offload(link, Offload::Tso, by_device))?
-                    .context("TCP segmentation offload")?;
+                side.host.set_offload(link, Offload::Tso, by_device)?;
             }
         }
         Ok(())

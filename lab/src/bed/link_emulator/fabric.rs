@@ -10,6 +10,7 @@ use nix::sys::timerfd::{Expiration, TimerFd, TimerSetTimeFlags};
 use roam6_proto::Time;
 use roam6_sim::net::radio::{Audience, Radio, StationId};
 use roam6_sim::{LinkModel, LinkSpec};
+use roam6_wire::LinkAddress;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::fs::File;
@@ -97,7 +98,7 @@ impl From<Port> for StationId {
 pub(super) struct PortState {
     pub(super) tap: File,
     pub(super) name: String,
-    pub(super) link_layer_address: [u8; 6],
+    pub(super) link_layer_address: LinkAddress,
     pub(super) segment: Option<Segment>,
     pub(super) model: LinkModel,
 }
@@ -197,8 +198,10 @@ impl Fabric {
         if is_group(destination) {
             return Audience::Broadcast;
         }
-        let found =
-            self.ports.iter().position(|port| port.segment == Some(segment) && port.link_layer_address == destination);
+        let found = self
+            .ports
+            .iter()
+            .position(|port| port.segment == Some(segment) && port.link_layer_address.0 == destination);
         Audience::Unicast(found.map(|number| Port(number).into()))
     }
 
@@ -232,7 +235,8 @@ impl Fabric {
         let destination = frame.get(..6).unwrap_or_default();
         let to_all = is_group(destination);
         for (number, port) in self.ports.iter_mut().enumerate() {
-            if port.segment == Some(segment) && number != from.0 && (to_all || port.link_layer_address == destination) {
+            if port.segment == Some(segment) && number != from.0 && (to_all || port.link_layer_address.0 == destination)
+            {
                 port.tap.write_all(&frame).ok(); // a host that is down loses it, as with any cable
             }
         }

@@ -69,9 +69,8 @@ impl LinkEmulator {
         let mut fabric = self.fabric.lock();
         let number = fabric.ports.len();
         let [.., high, low] = u32::try_from(number)?.to_be_bytes();
-        let mac = [0x02, 0x60, 0x06, 0x00, high, low];
-        let text = mac.map(|byte| format!("{byte:02x}")).join(":");
-        host.ip(&[&format!("link set {name} address {text} up")])?;
+        let mac = LinkAddress([0x02, 0x60, 0x06, 0x00, high, low]);
+        host.ip(&[&format!("link set {name} address {mac} up")])?;
         self.epoll.add(&tap, EpollEvent::new(EpollFlags::EPOLLIN, number as u64))?;
         let name = format!("{}.{name}", host.name());
         let model = LinkModel::new(LinkSpec::default(), 0);
@@ -174,13 +173,12 @@ impl LinkEmulator {
 
     /// The link-layer address of `port`.
     pub(crate) fn link_layer_address(&self, port: Port) -> Option<LinkAddress> {
-        self.fabric.lock().ports.get(port.0).map(|port| LinkAddress(port.link_layer_address))
+        self.fabric.lock().ports.get(port.0).map(|port| port.link_layer_address)
     }
 
     /// The link-local address a host forms at `port` (RFC 4291, appendix A).
     pub(crate) fn link_local(&self, port: Port) -> Result<Ipv6Addr> {
-        let mac = self.link_layer_address(port).ok_or_else(|| anyhow!("no such port"))?;
-        Ok(mac.link_local())
+        Ok(self.link_layer_address(port).ok_or_else(|| anyhow!("no such port"))?.link_local())
     }
 
     /// Unplugs `port`; returns the time of link-down, microseconds since 1970.

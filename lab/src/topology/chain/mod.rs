@@ -11,8 +11,10 @@ mod tunnels;
 use crate::bed::{Daemon, Host, Process};
 use crate::clock;
 use crate::load::packet_generator::PacketGenerator;
+use crate::sys::Offload;
 use crate::topology::nemo::{self, HOME_AGENT};
 use anyhow::{Context, Result};
+use roam6_wire::LinkAddress;
 use roam6_wire::ip6::{self, Header, protocol};
 use roam6_wire::udp::Udp;
 use std::net::Ipv6Addr;
@@ -128,7 +130,7 @@ impl Chain {
             &format!("address add {HOME_AGENT}/64 dev h0"),
             &format!("address add {PLAIN_AGENT}/64 dev h1"),
         ])?;
-        let inside = link_local("in0");
+        let inside = link_layer_address("in0").link_local();
         self.sink.ip(&[&format!("address add {SINK}/64 dev d0"), &format!("route add default via {inside} dev d0")])
     }
 
@@ -201,27 +203,21 @@ pub(crate) fn encapsulated(packet: &[u8], upward: bool) -> Vec<u8> {
 
 /// A packet in an Ethernet frame from one interface to another.
 pub(crate) fn ethernet_frame(from: &str, to: &str, packet: &[u8]) -> Vec<u8> {
-    [&link_layer_address(to)[..], &link_layer_address(from), &[0x86, 0xdd], packet].concat()
+    [&link_layer_address(to).0[..], &link_layer_address(from).0, &[0x86, 0xdd], packet].concat()
 }
 
-fn link_layer_address(interface: &str) -> [u8; 6] {
+fn link_layer_address(interface: &str) -> LinkAddress {
     let place = INTERFACES.iter().position(|name| *name == interface).unwrap_or_default();
-    [2, 0, 0, 0, 0, u8::try_from(place).unwrap_or_default() + 1]
-}
-
-fn link_local(interface: &str) -> Ipv6Addr {
-    let [.., last] = link_layer_address(interface);
-    Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0xff, 0xfe00, last.into())
+    LinkAddress([2, 0, 0, 0, 0, u8::try_from(place).unwrap_or_default() + 1])
 }
 
 fn connect_veth(one: &Host, here: &str, other: &Host, there: &str) -> Result<()> {
-    let text = |interface| link_layer_address(interface).map(|octet| format!("{octet:02x}")).join(":");
-    let (near, far, name) = (text(here), text(there), other.name());
+    let (near, far, name) = (link_layer_address(here), link_layer_address(there), other.name());
     one.ip(&[
         &format!("link add {here} address {near} type veth peer name {there} address {far} netns {name}"),
         &format!("link set {here} up"),
     ])?;
     other.ip(&[&format!("link set {there} up")])?;
-    one.enable_gro(here)?;
-    other.enable_gro(there)
+    one.set_offload(here, Offload::Gro, true)?;
+    other.set_offload(there, Offload::Gro, true)
 }
