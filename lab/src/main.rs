@@ -132,7 +132,7 @@ fn run_experiment(name: &str, json: Option<&Path>, quick: bool) -> Result<bool> 
         run.write(name, path)?;
     }
     println!("{}", serde_json::to_string_pretty(&run.summary)?);
-    for fault in run.faults() {
+    for fault in &run.faults {
         eprintln!("failed check: {fault}");
     }
     Ok(run.is_sound())

@@ -18,8 +18,8 @@ pub(crate) struct Run {
     pub(crate) rows: Vec<Value>,
     /// The figures that are compared with bounds.
     pub(crate) summary: Map<String, Value>,
-    /// Failed checks that a correct implementation passes on any machine, in words.
-    faults: Vec<String>,
+    /// Failed checks that a correct implementation passes on any machine, in words; the run is sound if there are none.
+    pub(crate) faults: Vec<String>,
     progress: Progress,
     began: Instant,
     /// Load average before the run.
@@ -49,15 +49,10 @@ impl Run {
         self.summary.insert(name.to_owned(), value.into());
     }
 
-    /// Records a fault: the run is not sound.
-    pub(crate) fn add_fault(&mut self, fault: String) {
-        self.faults.push(fault);
-    }
-
     /// Records `fault` unless `holds`.
     pub(crate) fn require(&mut self, holds: bool, fault: impl FnOnce() -> String) {
         if !holds {
-            self.add_fault(fault());
+            self.faults.push(fault());
         }
     }
 
@@ -65,11 +60,6 @@ impl Run {
     pub(crate) fn require_tcp(&mut self, survived: bool) {
         self.summarise("tcp_survived", u8::from(survived));
         self.require(survived, || "a TCP connection did not survive".to_owned());
-    }
-
-    /// The faults; the run is sound if there are none.
-    pub(crate) fn faults(&self) -> &[String] {
-        &self.faults
     }
 
     /// Whether nothing is wrong.
@@ -128,9 +118,9 @@ mod tests {
     fn an_unsound_run_lists_its_faults() {
         let mut run = Run::begin(true);
         run.require(true, || unreachable!());
-        assert!(run.is_sound() && run.faults().is_empty());
+        assert!(run.is_sound() && run.faults.is_empty());
         run.require(1 > 2, || "1 is not more than 2".to_owned());
         assert!(!run.is_sound());
-        assert_eq!(run.faults(), ["1 is not more than 2"]);
+        assert_eq!(run.faults, ["1 is not more than 2"]);
     }
 }

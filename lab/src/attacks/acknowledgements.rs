@@ -37,7 +37,7 @@ pub(crate) fn unbound_seconds(span: Duration) -> Result<f64> {
         forger.round()?;
     }
     let until = clock::unix_micros();
-    let events = vehicle.daemon.events().events_from(0);
+    let events = vehicle.daemon.events.events_from(0);
     let changes = events.iter().filter_map(|event| match &event.report {
         Report::Nemo(NemoReport::Bound { .. }) => Some((event.unix_micros, true)),
         Report::Nemo(NemoReport::Unbound { .. }) => Some((event.unix_micros, false)),

@@ -48,18 +48,7 @@ impl Outsider {
 
     /// The result of `read` for the next packet for which it is not `None`, within `timeout`.
     pub(crate) fn receive<T>(&mut self, timeout: Duration, read: impl Fn(&[u8]) -> Option<T>) -> Option<T> {
-        let end = clock::now() + timeout;
-        loop {
-            while let Some(packet) = self.tap.receive() {
-                if let Some(found) = read(packet) {
-                    return Some(found);
-                }
-            }
-            if clock::now() >= end {
-                return None;
-            }
-            self.tap.wait(10);
-        }
+        self.tap.receive_within(timeout, read)
     }
 
     /// Sends a request from the attacker's network; the status of the acknowledgement, `None` without one. The sequence

@@ -111,13 +111,10 @@ fn deregister(load: &mut RegistrationLoad, who: &[u32]) -> Result<Vec<u32>> {
 fn await_statuses(load: &mut RegistrationLoad, count: usize) -> Option<BTreeMap<roam6_wire::CareOfAddress, u8>> {
     let mut statuses = BTreeMap::new();
     let end = clock::now() + TIMEOUT;
-    while statuses.len() < count && clock::now() < end {
-        load.taps.uplink.wait(20);
-        while let Some(packet) = load.taps.uplink.receive() {
-            if let Some((to, status, _)) = parse_acknowledgement(packet) {
-                statuses.insert(to, status);
-            }
-        }
+    while statuses.len() < count {
+        let remaining = end.saturating_duration_since(clock::now());
+        let Some((to, status, _)) = load.taps.uplink.receive_within(remaining, parse_acknowledgement) else { break };
+        statuses.insert(to, status);
     }
     (!statuses.is_empty()).then_some(statuses)
 }

@@ -21,11 +21,13 @@ use std::time::Duration;
 
 /// The roam6 daemon of one host. Killed on drop.
 pub(crate) struct Daemon {
-    host: Host,
+    /// Its host.
+    pub(crate) host: Host,
+    /// The reported events.
+    pub(crate) events: Events,
     config: PathBuf,
     daemon: Option<Child>,
     watcher: Option<Child>,
-    events: Events,
 }
 
 /// Events that a daemon has reported so far; shared with the thread that reads them.
@@ -155,19 +157,9 @@ impl Daemon {
         Ok(self.client(arguments)?.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn()?)
     }
 
-    /// The reported events.
-    pub(crate) fn events(&self) -> &Events {
-        &self.events
-    }
-
     /// Its log file.
     pub(crate) fn log(&self) -> PathBuf {
         self.host.folder().join("roam6.log")
-    }
-
-    /// Its host.
-    pub(crate) fn host(&self) -> &Host {
-        &self.host
     }
 
     /// The last lines of its log, for error messages.

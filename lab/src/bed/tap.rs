@@ -1,11 +1,12 @@
 //! A TAP device whose other end is this program: it emulates everything beyond a host's interface.
 
 use super::host::Host;
-use crate::sys;
+use crate::{clock, sys};
 use anyhow::Result;
 use roam6_wire::LinkAddress;
 use std::fs::File;
 use std::io::{Read, Write};
+use std::time::Duration;
 
 /// The link-layer address of this program's end.
 const LAB_ADDRESS: LinkAddress = LinkAddress([0x02, 0x60, 0x06, 0xff, 0xff, 0xfe]);
@@ -50,6 +51,22 @@ impl Tap {
     /// Discards the packets that the host has sent; their number.
     pub(crate) fn discard(&mut self) -> u64 {
         std::iter::from_fn(|| self.receive().map(drop)).count() as u64
+    }
+
+    /// The result of `read` for the next packet for which it is not `None`, within `timeout`.
+    pub(crate) fn receive_within<T>(&mut self, timeout: Duration, read: impl Fn(&[u8]) -> Option<T>) -> Option<T> {
+        let end = clock::now() + timeout;
+        loop {
+            while let Some(packet) = self.receive() {
+                if let Some(found) = read(packet) {
+                    return Some(found);
+                }
+            }
+            if clock::now() >= end {
+                return None;
+            }
+            self.wait(10);
+        }
     }
 
     /// Waits at most `millis` milliseconds for a packet.

@@ -91,7 +91,7 @@ impl Demo {
 
     /// Prints the events of these daemons, with the names of their hosts, until the workers are dropped.
     fn print_events(&self, daemons: &[(&'static str, &Daemon)]) -> Result<Workers> {
-        let sources = daemons.iter().map(|(host, daemon)| (*host, daemon.events().clone()));
+        let sources = daemons.iter().map(|(host, daemon)| (*host, daemon.events.clone()));
         print_events_of(&self.terminal, sources.collect())
     }
 
@@ -128,7 +128,7 @@ impl Demo {
     /// Stops a daemon and checks that it has removed its device.
     fn stop(&mut self, daemon: &mut Daemon, device: &str) -> Result<()> {
         daemon.stop()?;
-        let host = daemon.host();
+        let host = &daemon.host;
         let is_removed = host.output("ip", &["link", "show", device]).is_err();
         let word = if is_removed { "removed" } else { "LEFT" };
         self.check(is_removed, format!("{}: daemon stopped, {device} {word}", host.name()));

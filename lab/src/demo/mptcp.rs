@@ -78,7 +78,7 @@ fn run_moves(demo: &mut Demo, testbed: &MptcpTestbed) -> Result<DemoRun> {
     };
     run("path manager starts", &[0], &mut |bed| {
         let node = bed.start_path_manager()?;
-        let printer = print_events_of(&terminal, vec![("mnn", node.events().clone())])?;
+        let printer = print_events_of(&terminal, vec![("mnn", node.events.clone())])?;
         manager = Some((node, printer));
         Ok(())
     })?;

@@ -65,7 +65,7 @@ fn run_handovers(
     demo.action(format!("{name}: up1, the preferred uplink, is plugged into FN2 while up0 stays"));
     let measured = traffic.measure(vehicle, name, || {
         let at = network.emulator.plug(up1, fn2.link)?;
-        let events = vehicle.daemon.events();
+        let events = &vehicle.daemon.events;
         events.wait_for(at, TIMEOUT, is_accepted).context("no acknowledgement for the second uplink")?;
         sleep(Duration::from_millis(300));
         demo.action("up0 is unplugged; no traffic uses it");

@@ -81,7 +81,7 @@ fn run_failures(demo: &mut Demo, network: &Providers, sessions: &Sessions) -> Re
         let ([local, _], [peer, _]) = (from.addresses, to.addresses);
         let asked = clock::unix_micros();
         from.daemon.query(&["shim", "use", &local.to_string(), &peer.to_string()])?;
-        let event = from.daemon.events().wait_for(asked, TIMEOUT, changed);
+        let event = from.daemon.events.wait_for(asked, TIMEOUT, changed);
         event.with_context(|| format!("{} does not switch back", from.host.name()))?;
         // The peer may still be processing the first exploration.
         sleep(Duration::from_secs(1));

@@ -168,8 +168,8 @@ fn summarise(run: &mut Run, all: &[Series]) {
             })
         });
         let mode = series.mode;
-        faults.iter().for_each(|fault| run.add_fault(format!("{mode:?}: {fault}")));
-        series.capture_errors.iter().for_each(|complaint| run.add_fault(format!("{mode:?}: {complaint}")));
+        faults.iter().for_each(|fault| run.faults.push(format!("{mode:?}: {fault}")));
+        series.capture_errors.iter().for_each(|complaint| run.faults.push(format!("{mode:?}: {complaint}")));
         run.require(series.is_complete, || format!("{mode:?}: not every octet was delivered once"));
         let wrong = series.sources.wrong_source;
         run.require(wrong == 0, || format!("{mode:?}: {wrong} packets with a wrong source"));

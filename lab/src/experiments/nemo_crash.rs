@@ -84,7 +84,7 @@ fn move_while_agent_down(
     let restarted = clock::unix_micros();
     network.home_agent.spawn()?;
     let running = clock::unix_micros();
-    let acknowledged = vehicle.daemon.events().wait_for(up, TIMEOUT, is_accepted);
+    let acknowledged = vehicle.daemon.events.wait_for(up, TIMEOUT, is_accepted);
     sleep(OBSERVATION_TIME);
     let after = |moment: Option<u64>| moment.map(|moment| round((moment as f64 - running as f64) / 1000.0));
     Ok(json!({

@@ -81,12 +81,12 @@ fn summarise(run: &mut Run, bursts: &Bursts, shares: &BTreeMap<u16, f64>) {
     }
     // Many flows use both uplinks; a single flow uses one of them.
     if !shares.get(&64).is_some_and(|share| (0.1..=0.9).contains(share)) {
-        run.add_fault(format!("64 flows are not distributed: share of the second uplink {shares:?}"));
+        run.faults.push(format!("64 flows are not distributed: share of the second uplink {shares:?}"));
     }
     for ((choice, flows, upward), bursts) in bursts {
         let by = format!("{choice:?}").to_lowercase();
         packet_generator::describe_losses(bursts)
-            .for_each(|lost| run.add_fault(format!("{by}, {flows} flows, {lost}")));
+            .for_each(|lost| run.faults.push(format!("{by}, {flows} flows, {lost}")));
         run.rows.push(json!({ "by": by, "flows": flows, "upward": upward, "kpps_of_cpu": distribution(bursts.iter().map(Burst::kpps)) }));
     }
 }

@@ -27,7 +27,7 @@ pub(super) fn run(run: &mut Run) -> Result<()> {
         let vehicle = vehicles.last().context("no vehicle")?;
         if let Err(why) = connected {
             run.rows.push(json!({ "depth": depth, "connected": false, "why": why.to_string() }));
-            run.add_fault(format!("depth {depth}: {why}"));
+            run.faults.push(format!("depth {depth}: {why}"));
             break;
         }
         sleep(Duration::from_secs(1));

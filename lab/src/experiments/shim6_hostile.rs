@@ -24,6 +24,8 @@ const BURST: u32 = 100;
 const PER_SECOND: u32 = 10_000;
 /// Time for the host to process the last messages in its queue.
 const SETTLE_TIME: Duration = Duration::from_secs(1);
+/// How long an answer of the host may take.
+const TIMEOUT: Duration = Duration::from_secs(2);
 /// Tolerated change of memory, octets: allocator noise.
 const MEMORY_TOLERANCE: u64 = 512 * 1024;
 /// Slightly more than the lifetime of a validator (RFC 5533 §14: VALIDATOR_MIN_LIFETIME).
@@ -37,23 +39,23 @@ const SECOND_PEER: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 5, 0, 0, 0, 0, 0x77);
 const KEY: &str = "304102010030 1306072a8648ce3d020106082a8648ce3d030107 0427 3025020101 0420\
                    45462e1db76f80efa5b408fb57c6e95430a87bab45e6a563b91089d7409f046d";
 
-/// An attack: its name, the generator of its next message, and the required age of its validators.
-type Attack = (&'static str, fn(&mut Attacker) -> Message, Duration);
+/// An attack: its name, the sources and the generator of its messages, and the required age of its validators.
+type Attack = (&'static str, fn(&mut Attacker) -> Ipv6Addr, fn(&mut Attacker) -> Message, Duration);
 
 const FRESH_AGE: Duration = Duration::ZERO;
 const ATTACKS: [Attack; 12] = [
-    ("random octets", Attacker::random, FRESH_AGE),
-    ("I1 from everywhere", Attacker::i1, FRESH_AGE),
-    ("I1 in somebody's name", Attacker::i1_with_claimed_ulid, FRESH_AGE),
-    ("I2 with a validator made up", Attacker::i2, FRESH_AGE),
-    ("I2 with a validator of another", Attacker::i2_with_foreign_validator, FRESH_AGE),
-    ("I2 in the peer's name, own validator", Attacker::i2_claiming_peer_ulid, FRESH_AGE),
-    ("I2 with a wrong signature", Attacker::i2_with_bad_signature, FRESH_AGE),
-    ("answers nobody asked for", Attacker::r2, FRESH_AGE),
-    ("Update Requests, tags guessed", Attacker::locator_update, FRESH_AGE),
-    ("probes, tags guessed", Attacker::probe, FRESH_AGE),
-    ("errors", Attacker::error, FRESH_AGE),
-    ("I2 replayed when it is too old", Attacker::replayed, STALE_AGE),
+    ("random octets", Attacker::own_source, Attacker::random, FRESH_AGE),
+    ("I1 from everywhere", Attacker::random_source, Attacker::i1, FRESH_AGE),
+    ("I1 in somebody's name", Attacker::own_source, Attacker::i1_with_claimed_ulid, FRESH_AGE),
+    ("I2 with a validator made up", Attacker::random_source, Attacker::i2, FRESH_AGE),
+    ("I2 with a validator of another", Attacker::random_source, Attacker::i2_with_foreign_validator, FRESH_AGE),
+    ("I2 in the peer's name, own validator", Attacker::own_source, Attacker::i2_claiming_peer_ulid, FRESH_AGE),
+    ("I2 with a wrong signature", Attacker::own_source, Attacker::i2_with_bad_signature, FRESH_AGE),
+    ("answers nobody asked for", Attacker::random_source, Attacker::r2, FRESH_AGE),
+    ("Update Requests, tags guessed", Attacker::random_source, Attacker::locator_update, FRESH_AGE),
+    ("probes, tags guessed", Attacker::random_source, Attacker::probe, FRESH_AGE),
+    ("errors", Attacker::random_source, Attacker::error, FRESH_AGE),
+    ("I2 replayed when it is too old", Attacker::own_source, Attacker::replayed, STALE_AGE),
 ];
 
 pub(super) fn run(run: &mut Run) -> Result<()> {
@@ -67,12 +69,12 @@ pub(super) fn run(run: &mut Run) -> Result<()> {
     let victim = &network.hosts[0].daemon;
     let mut attacker = Attacker::new(&network)?;
     let (memory_before, processor_before) = (victim.anonymous_memory()?, victim.cpu_time()?);
-    for (name, make, age) in ATTACKS {
+    for (name, source, make, age) in ATTACKS {
         run.step(name);
         attacker.renew_validators()?;
         sleep(age);
         let before = (victim.counters("events")?, victim.cpu_time()?);
-        let answered = attacker.send_burst(each, make)?;
+        let answered = attacker.send_burst(each, source, make)?;
         sleep(SETTLE_TIME);
         let (mut grown, spent) = (victim.counter_growth(&before.0)?, victim.cpu_time()? - before.1);
         grown.retain(|name, _| name.starts_with("dropped_"));
@@ -84,7 +86,7 @@ pub(super) fn run(run: &mut Run) -> Result<()> {
     let contexts: Vec<Value> = victim.show("contexts")?;
     let moved =
         |report: &Report| matches!(report, Report::Shim(ShimReport::PathLost { .. } | ShimReport::PathChanged { .. }));
-    let hijacked = victim.events().first_since(began, moved).is_some() || !attacker.contexts_are_unaffected(&contexts);
+    let hijacked = victim.events.first_since(began, moved).is_some() || !attacker.contexts_are_unaffected(&contexts);
     let memory_after = victim.anonymous_memory()?;
     run.step("full context table");
     attacker.fill_contexts(CONTEXTS + CONTEXTS / 10)?;
@@ -227,16 +229,8 @@ impl Attacker {
     }
 
     fn await_message<T>(&mut self, wanted: impl Fn(Message) -> Option<T>) -> Option<T> {
-        for _ in 0..200 {
-            self.tap.wait(10);
-            while let Some(packet) = self.tap.receive() {
-                let found = Datagram::parse(packet).ok().and_then(|datagram| Message::parse(datagram.payload).ok());
-                if let Some(found) = found.and_then(&wanted) {
-                    return Some(found);
-                }
-            }
-        }
-        None
+        let parse = |packet: &[u8]| Message::parse(Datagram::parse(packet).ok()?.payload).ok();
+        self.tap.receive_within(TIMEOUT, |packet| wanted(parse(packet)?))
     }
 
     fn send(&mut self, source: Ipv6Addr, message: &Message) -> Result<()> {
@@ -245,7 +239,12 @@ impl Attacker {
     }
 
     /// Sends so many messages; the number of answers.
-    fn send_burst(&mut self, count: u32, make: fn(&mut Attacker) -> Message) -> Result<u64> {
+    fn send_burst(
+        &mut self,
+        count: u32,
+        source: fn(&mut Attacker) -> Ipv6Addr,
+        make: fn(&mut Attacker) -> Message,
+    ) -> Result<u64> {
         let pause = Duration::from_secs(1) * BURST / PER_SECOND;
         let (mut next, mut answered) = (clock::now(), 0);
         for number in 0..count {
@@ -254,20 +253,17 @@ impl Attacker {
                 next += pause;
                 sleep(next.saturating_duration_since(clock::now()));
             }
-            self.source = self.own;
+            self.source = source(self);
             let message = make(self);
-            let source = self.source;
-            self.send(source, &message)?;
+            self.send(self.source, &message)?;
         }
         Ok(answered)
     }
 
     /// Obtains new validators: they are valid for half a minute.
     fn renew_validators(&mut self) -> Result<()> {
-        let receiver = self.victim;
-        let named = |sender| vec![ShimOption::Ulids { sender, receiver }];
-        self.claiming = self.request_validator(TAG, named(self.peer))?;
-        self.signing = self.request_validator(TAG, named(self.signer.0))?;
+        self.claiming = self.request_validator(TAG, vec![self.ulids(self.peer)])?;
+        self.signing = self.request_validator(TAG, vec![self.ulids(self.signer.0)])?;
         self.honest = self.request_validator(TAG, Vec::new())?;
         Ok(())
     }
@@ -283,12 +279,20 @@ impl Attacker {
         on_own_paths && contexts.iter().map(peer_and_path).filter(|(ulid, _)| ulid.as_ref() == Some(&own)).count() <= 1
     }
 
+    fn ulids(&self, sender: Ipv6Addr) -> ShimOption {
+        ShimOption::Ulids { sender, receiver: self.victim }
+    }
+
     fn nonce(&mut self) -> Nonce {
         Nonce(self.rng.next_u64() as u32)
     }
 
     fn tag(&mut self) -> Tag {
         Tag::from_low_bits(self.rng.next_u64())
+    }
+
+    fn own_source(&mut self) -> Ipv6Addr {
+        self.own
     }
 
     /// A random address of its network, or the peer's.
@@ -305,55 +309,52 @@ impl Attacker {
     }
 
     fn i1(&mut self) -> Message {
-        self.source = self.random_source();
         Message::I1 { tag: self.tag(), nonce: self.nonce(), options: Vec::new() }
     }
 
     fn i1_with_claimed_ulid(&mut self) -> Message {
-        let claimed = ShimOption::Ulids { sender: self.peer, receiver: self.victim };
+        let claimed = self.ulids(self.peer);
         let fork = ShimOption::Fork(Fork(self.rng.next_u64() as u32));
         Message::I1 { tag: self.tag(), nonce: self.nonce(), options: vec![claimed, fork] }
     }
 
+    /// An I2 with a responder nonce and its validator, and further options.
+    fn i2_with(&mut self, tag: Tag, (nonce, validator): (Nonce, ShimOption), rest: &[ShimOption]) -> Message {
+        let options = [&[validator], rest].concat();
+        Message::I2 { tag, initiator_nonce: self.nonce(), responder_nonce: nonce, options }
+    }
+
     fn i2(&mut self) -> Message {
-        self.source = self.random_source();
-        let options = [vec![ShimOption::Validator(vec![7; 16])], self.proof.clone()].concat();
-        let (initiator_nonce, responder_nonce) = (self.nonce(), self.nonce());
-        Message::I2 { tag: self.tag(), initiator_nonce, responder_nonce, options }
+        let made_up = (self.nonce(), ShimOption::Validator(vec![7; 16]));
+        let tag = self.tag();
+        self.i2_with(tag, made_up, &self.proof.clone())
     }
 
     /// A genuine validator with another tag or source.
     fn i2_with_foreign_validator(&mut self) -> Message {
-        let (responder_nonce, validator) = self.honest.clone();
-        self.source = self.random_source();
-        let options = [vec![validator], self.proof.clone()].concat();
-        Message::I2 { tag: self.tag(), initiator_nonce: self.nonce(), responder_nonce, options }
+        let tag = self.tag();
+        self.i2_with(tag, self.honest.clone(), &self.proof.clone())
     }
 
     /// The validator is for the peer's ULID, the proof for the attacker's.
     fn i2_claiming_peer_ulid(&mut self) -> Message {
-        let (responder_nonce, validator) = self.claiming.clone();
-        let claimed = ShimOption::Ulids { sender: self.peer, receiver: self.victim };
-        let options = [vec![validator, claimed], self.proof.clone()].concat();
-        Message::I2 { tag: TAG, initiator_nonce: self.nonce(), responder_nonce, options }
+        let proof = [vec![self.ulids(self.peer)], self.proof.clone()].concat();
+        self.i2_with(TAG, self.claiming.clone(), &proof)
     }
 
     /// CGA parameters that match the source, a locator list, and a wrong signature, which has to be verified.
     fn i2_with_bad_signature(&mut self) -> Message {
         let (address, parameters) = self.signer.clone();
-        let (responder_nonce, validator) = self.signing.clone();
-        let ulids = ShimOption::Ulids { sender: address, receiver: self.victim };
         let list =
             LocatorList { generation: self.rng.next_u64() as u32, locators: vec![(VerificationMethod::CGA, self.own)] };
         let mut signature = vec![0; 64];
         self.rng.fill(&mut signature);
-        let proof = [ShimOption::Locators(list), ShimOption::Parameters(parameters), ShimOption::Signature(signature)];
-        let options = [validator, ulids].into_iter().chain(proof).collect();
-        Message::I2 { tag: TAG, initiator_nonce: self.nonce(), responder_nonce, options }
+        let (list, parameters) = (ShimOption::Locators(list), ShimOption::Parameters(parameters));
+        let proof = [self.ulids(address), list, parameters, ShimOption::Signature(signature)];
+        self.i2_with(TAG, self.signing.clone(), &proof)
     }
 
     fn r2(&mut self) -> Message {
-        self.source = self.random_source();
         let options = vec![ShimOption::Validator(vec![7; 16])];
         let (initiator_nonce, responder_nonce) = (self.nonce(), self.nonce());
         match self.rng.below(3) {
@@ -364,12 +365,10 @@ impl Attacker {
     }
 
     fn locator_update(&mut self) -> Message {
-        self.source = self.random_source();
         Message::UpdateRequest { tag: self.tag(), nonce: self.nonce(), options: self.proof.clone() }
     }
 
     fn probe(&mut self) -> Message {
-        self.source = self.random_source();
         let (source, destination, nonce) = (self.source, self.victim, self.nonce());
         let record = ProbeRecord { source, destination, nonce, data: 0 };
         let (state, sent, received) = (ProbeState::InboundOk, vec![record], vec![record]);
@@ -377,7 +376,6 @@ impl Attacker {
     }
 
     fn error(&mut self) -> Message {
-        self.source = self.random_source();
         Message::Error(ErrorMessage { code: ErrorCode::VERIFICATION, pointer: 50, packet: vec![0; 96] })
     }
 

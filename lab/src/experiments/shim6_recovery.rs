@@ -142,7 +142,7 @@ impl Case {
         ]));
         for side in &network.hosts {
             if let Some(Report::Shim(ShimReport::PathChanged { after, .. })) =
-                side.daemon.events().first_since(at, changed).map(|event| event.report)
+                side.daemon.events.first_since(at, changed).map(|event| event.report)
             {
                 self.exploration.push(after.as_secs_f64() * 1000.0);
             }

@@ -222,7 +222,7 @@ impl Testbed {
 
     /// The vehicle's care-of addresses at the home agent; empty without a binding.
     fn care_of(&self) -> Vec<Ipv6Addr> {
-        let last = self.network.home_agent.events().find_last(|report| match report {
+        let last = self.network.home_agent.events.find_last(|report| match report {
             Report::Nemo(NemoReport::Registered { care_of, .. }) => Some(care_of.clone()),
             Report::Nemo(NemoReport::Deregistered { .. }) => Some(Vec::new()),
             _ => None,
@@ -236,7 +236,7 @@ impl Testbed {
         let mut lines: Vec<(u64, &str, String)> = daemons
             .iter()
             .flat_map(|(host, daemon)| {
-                daemon.events().last_events(MAX_SHOWN).into_iter().map(move |event| (*host, event))
+                daemon.events.last_events(MAX_SHOWN).into_iter().map(move |event| (*host, event))
             })
             .filter_map(|(host, event)| Some((event.unix_micros, host, describe(&event.report)?)))
             .collect();

@@ -146,7 +146,7 @@ impl HandoverSeries {
     /// Adds a row of an experiment, with the fields of the object `own`; each handover must have recovered.
     pub(crate) fn report(&self, run: &mut Run, mut own: Value) {
         for one in self.measurements.iter().filter(|one| !(one.recovered && one.tcp_survived)) {
-            run.add_fault(format!("packets or TCP did not continue after a handover: {}", one.row()));
+            run.faults.push(format!("packets or TCP did not continue after a handover: {}", one.row()));
         }
         let common = [
             ("moves", json!(self.measurements.len())),
@@ -181,7 +181,7 @@ pub(crate) fn round_trip(vehicle: &Vehicle) -> Result<f64> {
 
 /// The phases of a handover that began with link-up at `link_up`.
 fn handover_phases(vehicle: &Vehicle, train: &Train, link_up: u64) -> [Option<f64>; 4] {
-    let events = vehicle.daemon.events();
+    let events = &vehicle.daemon.events;
     let moment = |from: Option<u64>, wanted: fn(&Report) -> bool| Some(events.first_since(from?, wanted)?.unix_micros);
     let ra = moment(Some(link_up), |report| matches!(report, Report::Link(LinkReport::RouterFound { .. })));
     let bu = moment(ra, |report| matches!(report, Report::Nemo(NemoReport::UpdateSent { .. })));
@@ -200,7 +200,7 @@ fn first_packet(train: &Train, moment: u64) -> Option<u64> {
 
 /// The longest silence as seen from the vehicle, less the interval of the train, milliseconds.
 fn gap(train: &Train, begin: u64, end: u64) -> f64 {
-    (train.longest_silence(begin, end) as f64 / 1000.0 - train.interval().as_secs_f64() * 1000.0).max(0.0)
+    (train.longest_silence(begin, end) as f64 / 1000.0 - train.interval.as_secs_f64() * 1000.0).max(0.0)
 }
 
 fn millis(begin: u64, end: u64) -> f64 {

@@ -36,7 +36,8 @@ pub(crate) struct Train {
     pub(crate) forward: OneWayTrain,
     /// From the second endpoint to the first.
     pub(crate) reverse: OneWayTrain,
-    interval: Duration,
+    /// Time between datagrams.
+    pub(crate) interval: Duration,
     workers: Workers,
 }
 
@@ -86,11 +87,6 @@ impl Train {
             workers.spawn("train out", move |stop| send(&socket, to, &flow, interval, stop))?;
         }
         Ok(Train { forward, reverse, interval, workers })
-    }
-
-    /// Time between datagrams.
-    pub(crate) fn interval(&self) -> Duration {
-        self.interval
     }
 
     /// Datagrams of both directions, sent from `begin` until before `end` (microseconds since 1970), that were lost.

@@ -193,7 +193,7 @@ impl Vehicle {
     /// Waits until so many care-of addresses are registered, after `since` (microseconds since 1970).
     pub(crate) fn wait_registered(&self, since: u64, count: usize) -> Result<()> {
         let is_bound = |report: &Report| matches!(report, Report::Nemo(NemoReport::Bound { care_of, .. }) if care_of.len() == count);
-        let bound = self.daemon.events().wait_for(since, TIMEOUT, is_bound);
+        let bound = self.daemon.events.wait_for(since, TIMEOUT, is_bound);
         bound.map(drop).with_context(|| format!("{count} care-of addresses are not registered"))
     }
 }

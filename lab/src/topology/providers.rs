@@ -81,7 +81,7 @@ impl Providers {
     pub(crate) fn wait_both(&self, begin: u64, what: &str, wanted: impl Fn(&Report) -> bool) -> Result<u64> {
         let mut last = begin;
         for side in &self.hosts {
-            let event = side.daemon.events().wait_for(begin, TIMEOUT, &wanted);
+            let event = side.daemon.events.wait_for(begin, TIMEOUT, &wanted);
             last = last.max(event.with_context(|| format!("{}: {what} did not come", side.host.name()))?.unix_micros);
         }
         Ok(last)

@@ -74,7 +74,7 @@ fn summarise(run: &mut Run, bursts: &Bursts) {
     for ((kind, ruled, upward), bursts) in bursts {
         let rules = if *ruled { "with rules" } else { "without rules" };
         packet_generator::describe_losses(bursts)
-            .for_each(|lost| run.add_fault(format!("{}, {rules}, {lost}", kind.name())));
+            .for_each(|lost| run.faults.push(format!("{}, {rules}, {lost}", kind.name())));
         run.rows.push(json!({
             "by": kind.name(), "rules": ruled, "upward": upward, "octets": PACKET, "kpps_of_cpu": distribution(bursts.iter().map(Burst::kpps)),
         }));

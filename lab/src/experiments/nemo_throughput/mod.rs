@@ -161,12 +161,12 @@ impl SizeResult<'_> {
     fn check(&self, run: &mut Run) {
         for lane in lanes() {
             packet_generator::describe_losses(self.bursts(lane))
-                .for_each(|lost| run.add_fault(format!("{lane}, {} octets, {lost}", self.size)));
+                .for_each(|lost| run.faults.push(format!("{lane}, {} octets, {lost}", self.size)));
             let generator =
                 PacketLane { section: lane.section.generator_only(), forwarding: Forwarding::Plain, upward: false };
             let (alone, through) = (self.median(generator), self.median(lane));
             if lane.section != generator.section && alone <= through {
-                run.add_fault(format!(
+                run.faults.push(format!(
                     "{lane}, {} octets: {through:?} thousand packets a second, and the generator alone {alone:?}",
                     self.size
                 ));
