@@ -151,7 +151,7 @@ pub(crate) fn is_readable_within(socket: &impl AsFd, millis: u16) -> io::Result<
 pub(crate) fn receive_stamped(socket: &impl AsFd, buffer: &mut [u8]) -> io::Result<(usize, Option<u64>)> {
     let (mut parts, mut control) = ([IoSliceMut::new(buffer)], nix::cmsg_space!(TimeSpec));
     let message = recvmsg::<()>(socket.as_fd().as_raw_fd(), &mut parts, Some(&mut control), MsgFlags::empty())?;
-    let stamp = message.cmsgs()?.find_map(|part| match part {
+    let stamp = message.cmsgs().ok().into_iter().flatten().find_map(|part| match part {
         ControlMessageOwned::ScmTimestampns(time) => u64::try_from(Duration::from(time).as_micros()).ok(),
         _ => None,
     });
