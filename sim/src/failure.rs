@@ -3,6 +3,17 @@
 use core::fmt;
 use roam6_proto::Time;
 
+/// Returns a message as the error, unless a condition holds.
+macro_rules! ensure {
+    ($holds:expr, $($message:tt)+) => {
+        if !$holds {
+            return Err(format!($($message)+));
+        }
+    };
+}
+
+pub(crate) use ensure;
+
 /// A family of worlds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WorldFamily {

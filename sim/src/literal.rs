@@ -14,6 +14,7 @@
 //! Hosts, interfaces and media are named as in the log: home agents `ha0`, mobile routers `mr0` with the nodes `mnn0`
 //! inside, visited networks `visited 0`, the home network `home link`. The invariants of NEMO worlds are checked too.
 
+use crate::failure::ensure;
 use crate::nemo::config;
 use crate::nemo::invariants::Invariants;
 use crate::nemo::topology::{MobileRouterHost, Topology};
@@ -266,18 +267,17 @@ fn check(topology: &Topology, invariants: &Invariants, span: &Range<u64>, condit
     match condition {
         Condition::Registered(name, expected) => {
             let router = mobile_router(topology, name)?;
-            match invariants.is_bound(seconds(span.end), router.home_address) == expected {
-                true => Ok(()),
-                false => Err(format!("{name} is {}registered", if expected { "not " } else { "" })),
-            }
+            let is_bound = invariants.is_bound(seconds(span.end), router.home_address);
+            ensure!(is_bound == expected, "{name} is {}registered", if expected { "not " } else { "" });
         }
         Condition::LossAtMost(name, limit) => {
             let router = mobile_router(topology, name)?;
             let (since, until) = (seconds(span.start), seconds(span.end));
             let missing = router.missing(since, until);
-            if missing <= limit { Ok(()) } else { Err(format!("{missing} packets of {name} lost, {limit} expected")) }
+            ensure!(missing <= limit, "{missing} packets of {name} lost, {limit} expected");
         }
     }
+    Ok(())
 }
 
 fn mobile_router<'a>(topology: &'a Topology, name: &str) -> Result<&'a MobileRouterHost, String> {

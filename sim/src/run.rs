@@ -1,7 +1,7 @@
 //! One runner for every family of worlds: generates the world of a seed, plays its script, checks the invariants after
 //! every event, and waits for convergence after the last fault.
 
-use crate::failure::{Failure, WorldFamily};
+use crate::failure::{Failure, WorldFamily, ensure};
 use crate::net::{Event, HostId, Observation, World};
 use core::time::Duration;
 use roam6_proto::Time;
@@ -135,9 +135,7 @@ pub trait Converging: SeededWorld {
         let mut end = last_fault + observed;
         self.advance(end)?;
         while let Err(missing) = self.converged_lately(end) {
-            if end > last_fault + limit {
-                return Err(format!("not converged after {} s: {missing}", limit.as_secs()));
-            }
+            ensure!(end <= last_fault + limit, "not converged after {} s: {missing}", limit.as_secs());
             end = end + step;
             self.advance(end)?;
         }

@@ -3,7 +3,7 @@
 use super::correspondent::LIMIT;
 use super::scenario::MptcpScenario;
 use super::topology::prefix;
-use crate::failure::WorldFamily;
+use crate::failure::{WorldFamily, ensure};
 use crate::net::{Observation, World};
 use crate::run::{Network, Script, SeededWorld};
 use core::time::Duration;
@@ -64,9 +64,8 @@ impl SeededWorld for MptcpWorld {
         let mut end = calm + SETTLED_SPAN;
         self.advance(end)?;
         let changes = self.changes();
-        if changes > MAX_CHANGES * self.scenario.calm.as_secs() {
-            return Err(format!("{changes} endpoints made and given up in {} s", self.scenario.calm.as_secs()));
-        }
+        let seconds = self.scenario.calm.as_secs();
+        ensure!(changes <= MAX_CHANGES * seconds, "{changes} endpoints made and given up in {seconds} s");
         let patience = calm + SETTLE;
         while self.settled(end) != Ok(PathsFound::All) && end <= patience {
             end = end + Duration::from_secs(1);
@@ -75,9 +74,7 @@ impl SeededWorld for MptcpWorld {
         let paths = self.settled(end).map_err(|why| format!("not settled after {} s: {why}", SETTLE.as_secs()))?;
         let (settled_after, before) = (end.since(calm) - SETTLED_SPAN, self.changes());
         self.advance(end + OBSERVED_SPAN)?;
-        if self.settled(end + OBSERVED_SPAN)? != paths {
-            return Err("paths come or go in peace".to_owned());
-        }
+        ensure!(self.settled(end + OBSERVED_SPAN)? == paths, "paths come or go in peace");
         let most = if paths == PathsFound::All { 0 } else { MAX_ATTEMPTS };
         match self.changes() - before {
             more if more > most => Err(format!("{more} endpoints made and given up in peace")),
@@ -133,12 +130,11 @@ impl MptcpWorld {
         all.insert(topology.address(0));
         let kernel = topology.kernel.borrow();
         let (mut used, mut full) = (BTreeSet::new(), true);
-        for (connection, (peer, known)) in kernel.sockets.connections().iter().zip(&topology.peers) {
+        for (connection, (peer, known)) in kernel.sockets.connections.iter().zip(&topology.peers) {
             let paths: BTreeSet<Ipv6Addr> = connection.paths().into_iter().collect();
             let known: BTreeSet<Ipv6Addr> = known.borrow().keys().copied().collect();
-            if paths != known || !paths.is_subset(&all) {
-                return Err(format!("{peer} is reached from {paths:?} and knows {known:?}; there are {all:?}"));
-            }
+            let agree = paths == known && paths.is_subset(&all);
+            ensure!(agree, "{peer} is reached from {paths:?} and knows {known:?}; there are {all:?}");
             let straight = !paths.is_disjoint(&direct);
             match connection.acknowledged {
                 Some((at, by)) if at + SETTLED_SPAN >= now && direct.contains(&by) == straight => {}

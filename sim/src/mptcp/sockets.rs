@@ -26,7 +26,8 @@ const JOIN_RETRANSMISSION: (Duration, u32) = (Duration::from_secs(1), 4);
 pub struct Sockets {
     /// The source address of new connections.
     home: Ipv6Addr,
-    connections: Vec<Connection>,
+    /// Its connections, one to each peer.
+    pub connections: Vec<Connection>,
     endpoints: BTreeMap<Ipv6Addr, (u8, MptcpEndpoint)>,
     next: Time,
 }
@@ -75,11 +76,6 @@ impl Sockets {
         };
         let connections = peers.iter().map(new).collect();
         Sockets { home, connections, endpoints: BTreeMap::new(), next: Time::ZERO }
-    }
-
-    /// All of them.
-    pub fn connections(&self) -> &[Connection] {
-        &self.connections
     }
 
     /// An address becomes an endpoint, or changes its flags.

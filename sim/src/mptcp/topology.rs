@@ -46,11 +46,9 @@ impl Topology {
         let mut world = World::new(seed);
         let inside = world.add_medium("inside", LinkSpec::default());
         let cable = world.add_medium("core-lender", delay(5));
-        let mut core = Host::idle("core");
-        core.forwards = true;
+        let mut core = Host::router("core");
         let down = interface(&mut core, "lender", 1);
-        let mut lender = Host::idle("lender");
-        lender.forwards = true;
+        let mut lender = Host::router("lender");
         let up = interface(&mut lender, "core", 2);
         let serves = interface(&mut lender, INTERFACE, 3);
         let (core_address, lender_address) = (core.link_local(down), lender.link_local(up));
@@ -71,17 +69,14 @@ impl Topology {
             peers.push((peer(number), Rc::clone(&known)));
             ends.push((number, medium, there, core.link_local(there), known));
         }
-        let core = world.add_host(core);
-        world.attach(core, down, Some(cable));
-        let lender = world.add_host(lender);
-        world.attach(lender, up, Some(cable));
-        world.attach(lender, serves, Some(inside));
+        let core = world.add_attached_host(core, &[(down, cable)]);
+        world.add_attached_host(lender, &[(up, cable), (serves, inside)]);
         for (number, medium, there, router, known) in ends {
             let mut host = Host::new(&format!("peer{number}"), move |_| Box::new(Correspondent::new(&known)));
             let link = interface(&mut host, INTERFACE, 20 + number);
             host.kernel.add_static(address_item(link, peer(number), 128));
             host.kernel.add_static(route_via(Prefix::ALL, link, router));
-            world.add_attached_host(host, link, medium);
+            world.add_attached_host(host, &[(link, medium)]);
             world.attach(core, there, Some(medium));
         }
         let (node, link, kernel) = add_node(&mut world, inside, &peers);
@@ -112,7 +107,7 @@ fn add_node(
         let engine = roam6_proto::Node::from_roles(&[Role::PathManager(config())], bytes);
         Box::new(MptcpHost::new(engine, &kernel, link, home))
     });
-    let node = world.add_attached_host(host, link, inside);
+    let node = world.add_attached_host(host, &[(link, inside)]);
     (node, link, shown)
 }
 

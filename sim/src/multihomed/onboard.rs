@@ -10,7 +10,7 @@
 //! ```
 
 use super::topology::{self as shim, TrafficEnd};
-use crate::failure::WorldFamily;
+use crate::failure::{WorldFamily, ensure};
 use crate::nemo::config;
 use crate::nemo::invariants::Invariants;
 use crate::nemo::topology::{Topology, mobile_prefix};
@@ -111,21 +111,18 @@ impl Converging for OnboardWorld {
     fn converged(&self, now: Time) -> Result<(), String> {
         for index in &self.attached {
             let mobile = self.topology.mobiles.get(*index);
-            if !mobile.is_some_and(|mobile| self.invariants.is_bound(now, mobile.home_address)) {
-                return Err(format!("mr{index} is not registered"));
-            }
+            let is_bound = mobile.is_some_and(|mobile| self.invariants.is_bound(now, mobile.home_address));
+            ensure!(is_bound, "mr{index} is not registered");
         }
         let Some(context) = self.context(self.inside) else { return Ok(()) };
         let far = self.context(self.outside);
-        if far.is_some_and(|far| context.path != context.context.ulids && context.tag_out != Some(far.tag_in)) {
-            return Err("the host inside sends with a context tag that its peer does not know".to_owned());
-        }
+        let is_known = |far: ContextView| context.path == context.context.ulids || context.tag_out == Some(far.tag_in);
+        ensure!(far.is_none_or(is_known), "the host inside sends with a context tag that its peer does not know");
         let serves =
             |index: &usize| u16::try_from(*index).is_ok_and(|index| mobile_prefix(index).contains(context.path.local));
-        match self.attached.iter().any(serves) {
-            true => Ok(()),
-            false => Err(format!("the path from {} uses a mobile network without a registration", context.path.local)),
-        }
+        let is_served = self.attached.iter().any(serves);
+        ensure!(is_served, "the path from {} uses a mobile network without a registration", context.path.local);
+        Ok(())
     }
 
     fn delivered(&self, since: Time, until: Time) -> Result<(), String> {
@@ -241,10 +238,6 @@ impl ShimHost {
             shim::add_uplink(&mut host, uplink, (link, router), *address);
             ports.push((link, medium));
         }
-        let id = topology.world.add_host(host);
-        for (link, medium) in ports {
-            topology.world.attach(id, link, Some(medium));
-        }
-        id
+        topology.world.add_attached_host(host, &ports)
     }
 }

@@ -3,7 +3,7 @@
 use super::attacker::Attacker;
 use super::scenario::{MultihomedKind, MultihomedScenario};
 use super::topology::Conversation;
-use crate::failure::WorldFamily;
+use crate::failure::{WorldFamily, ensure};
 use crate::net::{Header, Observation, World};
 use crate::run::{Convergence, Converging, Network, Script, SeededWorld};
 use core::time::Duration;
@@ -65,9 +65,8 @@ impl SeededWorld for MultihomedWorld {
         self.messages = 0;
         self.hold_convergence(converged)?;
         let (hosts, seconds) = (self.scenario.topology.hosts.len(), Self::CONVERGENCE.calm.as_secs());
-        if self.messages > MAX_MESSAGES * u64::try_from(hosts).unwrap_or(1) * seconds {
-            return Err(format!("{} messages in {seconds} calm seconds", self.messages));
-        }
+        let limit = MAX_MESSAGES * u64::try_from(hosts).unwrap_or(1) * seconds;
+        ensure!(self.messages <= limit, "{} messages in {seconds} calm seconds", self.messages);
         Ok(RunResult {
             kind: self.scenario.kind,
             settled_after: converged.since(last_fault).saturating_sub(Self::CONVERGENCE.observed),
@@ -145,9 +144,7 @@ impl Converging for MultihomedWorld {
     fn delivered(&self, since: Time, until: Time) -> Result<(), String> {
         for conversation in self.reachable_conversations() {
             let missing = conversation.tally.borrow().missing(since, until);
-            if missing > 0 {
-                return Err(format!("{missing} packets lost, {} to {}", conversation.from, conversation.to));
-            }
+            ensure!(missing == 0, "{missing} packets lost, {} to {}", conversation.from, conversation.to);
         }
         Ok(())
     }

@@ -139,9 +139,7 @@ impl Topology {
     /// A world with the core router only.
     pub fn new(seed: u64) -> Topology {
         let mut world = World::new(seed);
-        let mut core = Host::idle("core");
-        core.forwards = true;
-        let core = world.add_host(core);
+        let core = world.add_host(Host::router("core"));
         Topology { world, core, hosts: Vec::new(), conversations: Vec::new(), roles: Vec::new(), units: 0 }
     }
 
@@ -168,7 +166,7 @@ impl Topology {
                 .iter()
                 .flat_map(|(near, far, [there, back])| [(*near, *far, *there), (*far, *near, *back)])
                 .filter(|(from, _, _)| *from == index)
-                .map(|(from, to, interval)| self.traffic_source(from, to, interval))
+                .filter_map(|(from, to, interval)| self.traffic_end(from, to, interval))
                 .collect();
             self.add(index, host_spec, (&addresses, spare), identities, sources, spec);
         }
@@ -218,25 +216,14 @@ impl Topology {
         all
     }
 
-    fn traffic_source(
-        &self,
-        from: usize,
-        to: usize,
-        interval: Option<Duration>,
-    ) -> (TrafficSpec, Rc<RefCell<TrafficLog>>, Rc<RefCell<TrafficLog>>) {
+    fn traffic_end(&self, from: usize, to: usize, interval: Option<Duration>) -> Option<TrafficEnd> {
         let find = |from, to| {
             self.conversations.iter().find(|conversation| conversation.from == from && conversation.to == to)
         };
-        let (there, back) = (find(from, to), find(to, from));
-        let ulids = there
-            .map_or(AddressPair { local: Ipv6Addr::UNSPECIFIED, peer: Ipv6Addr::UNSPECIFIED }, |conversation| {
-                conversation.ulids
-            });
-        let tally = |conversation: Option<&Conversation>| {
-            conversation.map(|conversation| Rc::clone(&conversation.tally)).unwrap_or_default()
-        };
-        let interval = interval.unwrap_or(NO_TRAFFIC);
-        (TrafficSpec { own: ulids.local, peer: ulids.peer, interval }, tally(there), tally(back))
+        let (there, back) = (find(from, to)?, find(to, from)?);
+        let AddressPair { local, peer } = there.ulids;
+        let spec = TrafficSpec { own: local, peer, interval: interval.unwrap_or(NO_TRAFFIC) };
+        Some((spec, Rc::clone(&there.tally), Rc::clone(&back.tally)))
     }
 
     fn add(
@@ -263,11 +250,9 @@ impl Topology {
             }
             uplinks.push((link, medium, *address));
         }
-        let id = self.world.add_host(host);
-        for (link, medium, _) in &uplinks {
-            self.world.attach(id, *link, Some(*medium));
-        }
-        self.hosts.push(MultihomedHost { host: id, uplinks, proof: host_spec.proof, spare });
+        let ports: Vec<_> = uplinks.iter().map(|(link, medium, _)| (*link, *medium)).collect();
+        let host = self.world.add_attached_host(host, &ports);
+        self.hosts.push(MultihomedHost { host, uplinks, proof: host_spec.proof, spare });
     }
 
     /// Attaches the core router to a medium; returns its address.

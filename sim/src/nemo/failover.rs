@@ -2,7 +2,7 @@
 //! loses its bindings, or the visited network is unreachable for a while. An interruption lasts as long as its
 //! detection, not as long as a binding.
 
-use crate::failure::WorldFamily;
+use crate::failure::{WorldFamily, ensure};
 use crate::nemo::binding_messages::{self, BindingMessage};
 use crate::nemo::config;
 use crate::nemo::topology::{self, Topology};
@@ -13,7 +13,6 @@ use roam6_proto::contract::config::nemo::{HomeAgentConfig, MobileRouterConfig};
 use roam6_proto::contract::report::{LossReason, NemoReport};
 use roam6_proto::role::Role;
 use roam6_proto::{Entropy, Report};
-use std::net::Ipv6Addr;
 
 /// Limit from the death of a home agent until the other one carries packets: 0.8 s for the probes, 0.3 s for the
 /// Binding Update that verifies the binding, 1 s for duplicate address detection at the other one, if enabled.
@@ -192,9 +191,7 @@ impl FailoverWorld {
         for mobile in &self.topology.mobiles {
             for (way, tally) in [("out of", &mobile.upstream), ("into", &mobile.downstream)] {
                 let missing = tally.borrow().missing(since, until);
-                if missing > 0 {
-                    return Err(format!("{missing} packets {way} the mobile network lost since {since}"));
-                }
+                ensure!(missing == 0, "{missing} packets {way} the mobile network lost since {since}");
             }
         }
         Ok(())
@@ -223,7 +220,7 @@ impl FailoverWorld {
             Observation::Reported(host, Report::Nemo(NemoReport::Bound { home_agent, .. }))
                 if self.is_mobile(*host) =>
             {
-                let agent = self.agent_at(*home_agent);
+                let agent = self.topology.agents.iter().position(|agent| agent.address == *home_agent);
                 self.changes += u64::from(agent != self.agent);
                 self.agent = agent;
             }
@@ -233,9 +230,5 @@ impl FailoverWorld {
 
     fn is_mobile(&self, host: HostId) -> bool {
         self.topology.mobiles.iter().any(|mobile| mobile.host == host)
-    }
-
-    fn agent_at(&self, address: Ipv6Addr) -> Option<usize> {
-        self.topology.agents.iter().position(|agent| agent.address == address)
     }
 }

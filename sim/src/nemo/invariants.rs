@@ -3,6 +3,7 @@
 //! The checks observe from outside: packets, the forwarding state of hosts and the views of engines. They keep a
 //! binding cache of their own as the reference (RFC 3963 §6.2, RFC 6275 §9.5.1, §10.3).
 
+use crate::failure::ensure;
 use crate::nemo::binding_messages::{self, Acknowledgement, BindingMessage, Update};
 use crate::nemo::topology::Topology;
 use crate::net::{HostId, Observation};
@@ -32,7 +33,8 @@ const MAX_TIMERS: usize = 100;
 /// The reference model and counters.
 #[derive(Debug, Default)]
 pub struct Invariants {
-    senders: BTreeMap<HostId, Sender>,
+    /// The last sequence number of each mobile router.
+    sequences: BTreeMap<HostId, Sequence>,
     sent_updates: BTreeMap<HomeAddress, Vec<(Time, Update)>>,
     cache: BTreeMap<(HostId, HomeAddress), CachedBinding>,
     grants: BTreeMap<(HostId, HomeAddress), BTreeMap<Ipv6Addr, Time>>,
@@ -47,12 +49,6 @@ pub struct Invariants {
     pub acknowledged: u64,
     /// Refused updates.
     pub refused: u64,
-}
-
-/// A mobile router as its packets show it.
-#[derive(Debug)]
-struct Sender {
-    last: Sequence,
 }
 
 /// A binding of the reference cache.
@@ -75,7 +71,7 @@ impl Invariants {
                 Observation::ClockStepped(step) => self.clock_steps += *step,
                 Observation::Started(host) => {
                     self.started.insert(*host, now);
-                    self.senders.remove(host);
+                    self.sequences.remove(host);
                     self.accepted_wrongly.remove(host);
                     self.reload_cache(topology, *host);
                 }
@@ -114,15 +110,14 @@ impl Invariants {
     }
 
     fn check_update(&mut self, now: Time, host: HostId, update: Update, topology: &Topology) -> Result<(), String> {
-        if !topology.mobiles.iter().any(|mobile| mobile.host == host && mobile.home_address == update.home_address) {
-            return Err(format!("{} sends an update for {}", topology.world.host(host).name, update.home_address));
+        let Update { home_address, sequence, .. } = update;
+        let name = &topology.world.host(host).name;
+        let mut mobiles = topology.mobiles.iter();
+        let is_own = mobiles.any(|mobile| mobile.host == host && mobile.home_address == home_address);
+        ensure!(is_own, "{name} sends an update for {home_address}");
+        if let Some(last) = self.sequences.insert(host, sequence) {
+            ensure!(sequence.is_newer_than(last), "{name} sends sequence number {sequence} after {last}");
         }
-        let last = self.senders.get(&host).map(|sender| sender.last);
-        if let Some(last) = last.filter(|last| !update.sequence.is_newer_than(*last)) {
-            let name = &topology.world.host(host).name;
-            return Err(format!("{name} sends sequence number {} after {last}", update.sequence));
-        }
-        self.senders.insert(host, Sender { last: update.sequence });
         let known = self.sent_updates.entry(update.home_address).or_default();
         if known.len() >= MAX_UPDATES_KEPT {
             known.remove(0);
@@ -177,9 +172,7 @@ impl Invariants {
         let care_of = installed_care_of(topology, host, ack.home_address);
         let asked: BTreeSet<Ipv6Addr> = update.care_of.iter().map(|(_, address)| *address).collect();
         let care_of: BTreeSet<Ipv6Addr> = care_of.intersection(&asked).copied().collect();
-        if care_of.is_empty() {
-            return Err(format!("update {} of {} acknowledged without a path", ack.sequence, ack.home_address));
-        }
+        ensure!(!care_of.is_empty(), "update {} of {} acknowledged without a path", ack.sequence, ack.home_address);
         self.grant(now, host, ack.home_address, &care_of, ack.lifetime);
         // The mobile router counts from when it sent, the home agent from when it received (RFC 6275 §11.7.3).
         let bound = CachedBinding { care_of, sequence: ack.sequence, ends: sent + ack.lifetime };
@@ -195,12 +188,10 @@ impl Invariants {
         (status, sequence): (u8, Sequence),
     ) -> Result<(), String> {
         let Some(mobile) = topology.mobiles.iter().find(|mobile| mobile.host == host) else { return Ok(()) };
-        match self.acknowledgements.contains(&(home_agent, mobile.home_address, status, sequence)) {
-            true => Ok(()),
-            false => {
-                Err(format!("{} believes status {status} for {sequence}, never sent", topology.world.host(host).name))
-            }
-        }
+        let was_sent = self.acknowledgements.contains(&(home_agent, mobile.home_address, status, sequence));
+        let name = &topology.world.host(host).name;
+        ensure!(was_sent, "{name} believes status {status} for {sequence}, never sent");
+        Ok(())
     }
 
     fn note_accepted(&mut self, topology: &Topology, host: HostId, sequence: Sequence, lifetime: Duration) {
@@ -240,9 +231,8 @@ impl Invariants {
         let world = &mut topology.world;
         let name = world.host(host).name.clone();
         for prefix in far {
-            if tunnel_towards(&world.host(host).kernel, prefix).is_none() {
-                return Err(format!("{name} acknowledged {} without forwarding to {prefix}", ack.sequence));
-            }
+            let is_forwarded = tunnel_towards(&world.host(host).kernel, prefix).is_some();
+            ensure!(is_forwarded, "{name} acknowledged {} without forwarding to {prefix}", ack.sequence);
         }
         let key = JournalKey::Binding(ack.home_address);
         match world.host_mut(host).journal.synced(now).get(&key) {
@@ -269,34 +259,43 @@ impl Invariants {
         };
         // Straight to the mobile router on the home link: registered as the home address (RFC 5648 §5.6.3).
         let remote = if remote.is_unicast_link_local() { home.0 } else { topology.origin(remote) };
-        let until = self.grants.get(&(host, home)).and_then(|grants| grants.get(&remote));
-        let granted = until.is_some_and(|until| now <= *until + SLACK + self.clock_steps);
-        let asked = self.sent_updates.get(&home).into_iter().flatten().any(|(sent, update)| {
-            now <= *sent + MAX_UPDATE_AGE && update.care_of.iter().any(|(_, care_of)| *care_of == remote)
-        });
-        match granted || asked {
-            true => Ok(()),
-            false => Err(format!(
-                "{} forwards for {home} to {remote}, bound until {until:?}",
-                topology.world.host(host).name
-            )),
-        }
+        let (name, until) = (&topology.world.host(host).name, self.granted_until((host, home), remote));
+        let is_expected = self.is_expected(now, (host, home), remote, None);
+        ensure!(is_expected, "{name} forwards for {home} to {remote}, bound until {until:?}");
+        Ok(())
+    }
+
+    fn granted_until(&self, binding: (HostId, HomeAddress), care_of: Ipv6Addr) -> Option<Time> {
+        self.grants.get(&binding)?.get(&care_of).copied()
+    }
+
+    /// Whether this care-of address was granted to the home address, or requested lately, by an update newer than
+    /// `acknowledged` if given.
+    fn is_expected(
+        &self,
+        now: Time,
+        binding: (HostId, HomeAddress),
+        care_of: Ipv6Addr,
+        acknowledged: Option<Sequence>,
+    ) -> bool {
+        let granted = self.granted_until(binding, care_of);
+        granted.is_some_and(|until| now <= until + SLACK + self.clock_steps)
+            || self.updates(binding.1).any(|(sent, update)| {
+                let newer = acknowledged.is_none_or(|last| update.sequence.is_newer_than(last));
+                newer && now <= *sent + MAX_UPDATE_AGE && update.care_of.iter().any(|(_, own)| *own == care_of)
+            })
     }
 
     /// A home agent shows what it has acknowledged, or a newer update it is about to acknowledge.
     fn check_view(&mut self, now: Time, topology: &Topology, host: HostId) -> Result<(), String> {
         let state = topology.world.host(host);
         let Some(instance) = &state.instance else { return Ok(()) };
-        if state.kernel.plan().len() > MAX_ITEMS {
-            return Err(format!("{} holds {} items", state.name, state.kernel.plan().len()));
-        }
+        ensure!(state.kernel.plan().len() <= MAX_ITEMS, "{} holds {} items", state.name, state.kernel.plan().len());
         if !topology.agents.iter().any(|agent| agent.host == host) {
             return self.check_cached(now, topology, host);
         }
         let view = state.view(now);
-        if view.timers.len() > MAX_TIMERS {
-            return Err(format!("{} runs {} timers", state.name, view.timers.len()));
-        }
+        ensure!(view.timers.len() <= MAX_TIMERS, "{} runs {} timers", state.name, view.timers.len());
         let mut shown: BTreeMap<HomeAddress, BTreeSet<Ipv6Addr>> = BTreeMap::new();
         for binding in view.bindings.iter().filter(|binding| binding.role == BindingRole::HomeAgent) {
             shown.entry(binding.home_address).or_default().extend(tunnel_end(binding).map(|end| topology.origin(end)));
@@ -305,7 +304,8 @@ impl Invariants {
             let bound = self.cache.get(&(host, *home)).filter(|bound| bound.ends > now);
             let newer = bound.map(|bound| bound.sequence);
             for address in care_of {
-                self.check_view_binding(now, (host, *home), *address, newer, &state.name)?;
+                let (name, is_expected) = (&state.name, self.is_expected(now, (host, *home), *address, newer));
+                ensure!(is_expected, "{name} shows {home} at {address}, which was not registered or has ended");
             }
         }
         let due =
@@ -320,37 +320,19 @@ impl Invariants {
         Ok(())
     }
 
-    fn check_view_binding(
-        &self,
-        now: Time,
-        (host, home): (HostId, HomeAddress),
-        care_of: Ipv6Addr,
-        acknowledged: Option<Sequence>,
-        name: &str,
-    ) -> Result<(), String> {
-        let until = self.grants.get(&(host, home)).and_then(|grants| grants.get(&care_of));
-        let granted = until.is_some_and(|until| now <= *until + SLACK + self.clock_steps);
-        let coming = self.sent_updates.get(&home).into_iter().flatten().any(|(sent, update)| {
-            let newer = acknowledged.is_none_or(|last| update.sequence.is_newer_than(last));
-            newer && now <= *sent + MAX_UPDATE_AGE && update.care_of.iter().any(|(_, address)| *address == care_of)
-        });
-        match granted || coming {
-            true => Ok(()),
-            false => Err(format!("{name} shows {home} at {care_of}, which was not registered or has ended")),
-        }
-    }
-
     /// Whether the mobile router has sent another update that may have reached the home agent.
     fn is_overtaken(&self, now: Time, home: HomeAddress, sequence: Sequence) -> bool {
-        self.sent_updates
-            .get(&home)
-            .into_iter()
-            .flatten()
-            .any(|(sent, update)| update.sequence.is_newer_than(sequence) && now <= *sent + MAX_UPDATE_AGE)
+        let mut updates = self.updates(home);
+        updates.any(|(sent, update)| update.sequence.is_newer_than(sequence) && now <= *sent + MAX_UPDATE_AGE)
+    }
+
+    /// The updates sent of this mobile router, oldest first.
+    fn updates(&self, home: HomeAddress) -> impl DoubleEndedIterator<Item = &(Time, Update)> {
+        self.sent_updates.get(&home).into_iter().flatten()
     }
 
     fn find_update(&self, home: HomeAddress, sequence: Sequence) -> Option<&(Time, Update)> {
-        self.sent_updates.get(&home)?.iter().rev().find(|(_, update)| update.sequence == sequence)
+        self.updates(home).rev().find(|(_, update)| update.sequence == sequence)
     }
 
     fn grant(&mut self, now: Time, host: HostId, home: HomeAddress, care_of: &BTreeSet<Ipv6Addr>, lifetime: Duration) {
@@ -365,9 +347,14 @@ impl Invariants {
     /// acknowledged.
     fn reload_cache(&mut self, topology: &mut Topology, host: HostId) {
         let now = topology.world.now();
-        let records: Vec<JournalRecord> = topology.world.host(host).journal.records();
-        for record in records {
-            let JournalRecord::Binding(record) = record else { continue };
+        let records = topology.world.host(host).journal.records().into_iter();
+        let bindings: Vec<_> = records
+            .filter_map(|record| match record {
+                JournalRecord::Binding(binding) => Some(binding),
+                _ => None,
+            })
+            .collect();
+        for record in &bindings {
             let key = (host, record.home_address);
             let newer = self.cache.get(&key).is_none_or(|bound| record.sequence.is_newer_than(bound.sequence));
             if newer && let Some((_, update)) = self.find_update(record.home_address, record.sequence) {
@@ -378,20 +365,13 @@ impl Invariants {
                 self.cache.remove(&key);
             }
         }
-        let kept = topology.world.host(host).journal.records();
-        let kept = |home: HomeAddress| {
-            kept.iter().any(|record| matches!(record, JournalRecord::Binding(binding) if binding.home_address == home))
-        };
+        let kept: BTreeSet<HomeAddress> = bindings.iter().map(|record| record.home_address).collect();
         // A farewell may be on disk though it was never acknowledged.
         self.cache.retain(|(of, home), bound| {
-            *of != host
-                || kept(*home)
-                || !self
-                    .sent_updates
-                    .get(home)
-                    .into_iter()
-                    .flatten()
-                    .any(|(_, update)| update.is_deregistration() && update.sequence.is_newer_than(bound.sequence))
+            let mut updates = self.sent_updates.get(home).into_iter().flatten();
+            let is_farewell =
+                |update: &Update| update.is_deregistration() && update.sequence.is_newer_than(bound.sequence);
+            *of != host || kept.contains(home) || !updates.any(|(_, update)| is_farewell(update))
         });
     }
 }

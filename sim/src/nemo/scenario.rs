@@ -169,8 +169,7 @@ impl NemoScenario {
     }
 
     fn set_clocks(&mut self, rng: &mut Entropy) {
-        let engines: Vec<HostId> = self.engines().collect();
-        for host in engines {
+        for host in self.engines() {
             let clock = &mut self.topology.world.host_mut(host).clock;
             let (far, near) = (signed(rng, 1_000 * SECOND), signed(rng, 2 * SECOND));
             match self.kind {
@@ -198,12 +197,10 @@ impl NemoScenario {
         }
     }
 
-    fn engines(&self) -> impl Iterator<Item = HostId> {
-        self.topology
-            .agents
-            .iter()
-            .map(|agent| agent.host)
-            .chain(self.topology.mobiles.iter().map(|mobile| mobile.host))
+    /// The home agents and mobile routers.
+    fn engines(&self) -> Vec<HostId> {
+        let agents = self.topology.agents.iter().map(|agent| agent.host);
+        agents.chain(self.topology.mobiles.iter().map(|mobile| mobile.host)).collect()
     }
 
     /// The uplinks of the mobile router `index` and the networks each may visit.
@@ -296,8 +293,7 @@ impl NemoScenario {
     }
 
     fn write_refusals(&mut self, at: Duration, rng: &mut Entropy) {
-        let engines: Vec<HostId> = self.engines().collect();
-        let Some(host) = rng.pick(&engines) else { return };
+        let Some(host) = rng.pick(&self.engines()) else { return };
         let permille = u16::try_from(rng.between(10, 300)).unwrap_or(0);
         let until = at + Duration::from_micros(rng.between(SECOND / 10, 8 * SECOND));
         self.script.extend([(at, Event::RefuseItems(host, permille)), (until, Event::RefuseItems(host, 0))]);
@@ -305,7 +301,7 @@ impl NemoScenario {
 
     /// Periodic events of the world's kind.
     fn write_kind_events(&mut self, at: Duration, rng: &mut Entropy) {
-        let engines: Vec<HostId> = self.engines().collect();
+        let engines = self.engines();
         match self.kind {
             NemoKind::Crashes | NemoKind::Fallback => {
                 let Some(host) = rng.pick(&engines) else { return };
@@ -336,7 +332,7 @@ impl NemoScenario {
             last.push(Event::Carrier(medium, true));
             last.push(Event::BlackHole(medium, false));
         }
-        last.extend(self.engines().flat_map(|host| [Event::RefuseItems(host, 0), Event::Start(host)]));
+        last.extend(self.engines().into_iter().flat_map(|host| [Event::RefuseItems(host, 0), Event::Start(host)]));
         for index in 0..self.topology.mobiles.len() {
             let mut haunts = self.reachable_networks(index);
             let uplinks = self.uplinks(index);

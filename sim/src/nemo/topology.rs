@@ -145,9 +145,7 @@ impl Topology {
     pub fn new(seed: u64, visited: u16) -> Topology {
         let mut world = World::new(seed);
         let home = world.add_medium("home link", delay(3));
-        let mut core = Host::idle("core");
-        core.forwards = true;
-        let core = world.add_host(core);
+        let core = world.add_host(Host::router("core"));
         let mut topology = Topology {
             world,
             core,
@@ -179,7 +177,7 @@ impl Topology {
         host.kernel.add_static(address_item(link, address, 64));
         let router = self.link_address(self.home_router).link_local();
         host.kernel.add_static(route_via(Prefix::ALL, link, router));
-        let host = self.world.add_attached_host(host, link, self.home);
+        let host = self.world.add_attached_host(host, &[(link, self.home)]);
         self.agents.push(HomeAgentHost { host, link, address });
     }
 
@@ -191,9 +189,8 @@ impl Topology {
         let names = [FIRST_INTERFACE, SECOND_INTERFACE];
         let uplinks = names.iter().take(uplinks).map(|name| self.add_interface(&mut host, name)).collect();
         let ingress = self.add_interface(&mut host, INSIDE_INTERFACE);
-        let host = self.world.add_host(host);
         let inside = self.world.add_medium(&format!("inside {index}"), LinkSpec::default());
-        self.world.attach(host, ingress, Some(inside));
+        let host = self.world.add_attached_host(host, &[(ingress, inside)]);
         let (upstream, downstream) = <(Rc<RefCell<TrafficLog>>, Rc<RefCell<TrafficLog>>)>::default();
         let (prefix, home_address) = (mobile_prefix(index), home_address(index));
         let (node, peer) = (within(prefix, 0x100), within(self::prefix(0xc000 + index), 2));
@@ -232,7 +229,7 @@ impl Topology {
         let address = host.link_address(link);
         let spec = spec(link, address, pool);
         host.spawn = Box::new(move |instance| Box::new(DelegatingRouter::new(spec, instance)));
-        let host = self.world.add_attached_host(host, link, medium);
+        let host = self.world.add_attached_host(host, &[(link, medium)]);
         if let Some(server) = self.servers.get_mut(at) {
             *server = Some(host);
         }
@@ -261,7 +258,7 @@ impl Topology {
         host.kernel.add_static(route_via(Prefix::ALL, link, router));
         let (spec, shared) = (NodeSpec { link, address, peer, home }, Rc::clone(&log));
         host.spawn = Box::new(move |_| Box::new(MobileNetworkNode::new(spec, &shared)));
-        self.world.add_attached_host(host, link, inside);
+        self.world.add_attached_host(host, &[(link, inside)]);
         if let Some(mobile) = self.mobiles.get_mut(index) {
             mobile.mnn_log = Some(log);
         }
@@ -283,8 +280,7 @@ impl Topology {
     /// Adds a roadside unit beside the core, as the access router of a virtual link; `role` is its station.
     pub fn add_roadside_unit(&mut self, index: u16, radio: MediumId, track: Track, role: Role, seed: u64) -> HostId {
         let prefix = visited_prefix(0x10 + index);
-        let mut host = Host::idle(&format!("rsu{index}"));
-        host.forwards = true;
+        let mut host = Host::router(&format!("rsu{index}"));
         host.source_validation = true;
         let outside = self.add_interface(&mut host, "core");
         let host = self.world.add_host(host);
@@ -343,7 +339,7 @@ impl Topology {
         let mut host = Host::idle("squatter");
         let link = self.add_interface(&mut host, FIRST_INTERFACE);
         host.kernel.add_static(address_item(link, address, 64));
-        self.world.add_attached_host(host, link, medium);
+        self.world.add_attached_host(host, &[(link, medium)]);
     }
 
     /// The link-layer address of an interface.
@@ -352,15 +348,13 @@ impl Topology {
     }
 
     fn add_home_router(&mut self) {
-        let mut host = Host::idle("hr");
-        host.forwards = true;
+        let mut host = Host::router("hr");
         let inside = self.add_interface(&mut host, "home");
         let outside = self.add_interface(&mut host, "core");
         host.kernel.add_static(address_item(inside, within(home_prefix(), 0xfe), 64));
         host.kernel.add_static(unreachable(home_prefix()));
-        let host = self.world.add_host(host);
+        let host = self.world.add_attached_host(host, &[(inside, self.home)]);
         self.home_router = (host, inside);
-        self.world.attach(host, inside, Some(self.home));
         let medium = self.world.add_medium("core-home", delay(3));
         self.backbone.push(medium);
         let mobile_networks = Prefix::new(mobile_prefix(0).address(), 34).unwrap_or(Prefix::ALL);
@@ -401,18 +395,17 @@ impl Topology {
             router_lifetime: 30 + 600 * u16::from(entropy.below(2) == 1),
             prefix_lifetime: 60 + 3600 * u32::from(entropy.below(2) == 1),
         };
-        let mut host = Host::idle(&format!("ar{index}"));
+        let mut host = Host::router(&format!("ar{index}"));
         spec.link = self.add_interface(&mut host, "visited");
         let outside = self.add_interface(&mut host, "core");
         spec.address = host.link_address(spec.link);
         host.spawn = Box::new(move |instance| {
             Box::new(AccessRouter::new(spec, Entropy::seed_from_u64(seed.wrapping_add(u64::from(instance)))))
         });
-        host.forwards = true;
         host.source_validation = true;
         host.kernel.add_static(address_item(spec.link, within(prefix, 1), 64));
         host.kernel.add_static(unreachable(prefix));
-        let host = self.world.add_attached_host(host, spec.link, medium);
+        let host = self.world.add_attached_host(host, &[(spec.link, medium)]);
         let (core_link, address) = self.join_core((host, outside), cable, &format!("ar{index}"), &[prefix]);
         self.access.push(AccessNetwork { host, link: spec.link, core_link, address });
         self.servers.push(None);
@@ -447,7 +440,7 @@ impl Topology {
         let link = self.add_interface(&mut host, FIRST_INTERFACE);
         host.kernel.add_static(address_item(link, spec.own, 64));
         host.kernel.add_static(route_via(Prefix::ALL, link, router));
-        self.world.add_attached_host(host, link, medium);
+        self.world.add_attached_host(host, &[(link, medium)]);
     }
 
     /// Adds an interface with its link-local address to a host that is not in the world yet.

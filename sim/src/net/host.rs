@@ -136,9 +136,14 @@ impl Host {
         }
     }
 
-    /// A host without engine, such as a router or a switch.
+    /// A host without engine, such as an end of traffic.
     pub fn idle(name: &str) -> Host {
         Host::new(name, |_| Box::new(IdleEngine))
+    }
+
+    /// A host without engine that forwards packets of others.
+    pub fn router(name: &str) -> Host {
+        Host { forwards: true, ..Host::idle(name) }
     }
 
     /// Adds an interface, numbered in order; its link-layer address is derived from `unit`, which is unique in the

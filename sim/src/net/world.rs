@@ -86,10 +86,10 @@ impl World {
         HostId(self.hosts.len() - 1)
     }
 
-    /// Adds a host whose interface `link` is attached to a medium, not yet started.
-    pub fn add_attached_host(&mut self, host: Host, link: LinkId, medium: MediumId) -> HostId {
+    /// Adds a host with interfaces attached to media, not yet started.
+    pub fn add_attached_host(&mut self, host: Host, ports: &[(LinkId, MediumId)]) -> HostId {
         let host = self.add_host(host);
-        self.attach(host, link, Some(medium));
+        ports.iter().for_each(|(link, medium)| self.attach(host, *link, Some(*medium)));
         host
     }
 

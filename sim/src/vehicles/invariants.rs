@@ -2,6 +2,7 @@
 //! one twice, a received frame causes at most one frame, and tables are bounded.
 
 use super::world::{RadioWorld, StationStep, StepCause, address, owner};
+use crate::failure::ensure;
 use crate::net::radio::StationId;
 use crate::net::track::distance;
 use roam6_proto::contract::config::geo::{AreaForwarding, Mib, TransportType};
@@ -77,9 +78,7 @@ impl DeliveryInvariants {
             let Some(key) = key(&packet) else { continue };
             let left = detour(&frame.bytes).map(|_| packet.remaining_hop_limit);
             let handed = mib.in_area == AreaForwarding::Advanced && frame.destination != BROADCAST;
-            if !self.sent.insert((step.station, step.instance, key, left, handed)) {
-                return Err(format!("sends {key:?} again"));
-            }
+            ensure!(self.sent.insert((step.station, step.instance, key, left, handed)), "sends {key:?} again");
             if key.0 == address(step.station) && received_key != Some(key) {
                 self.check_origin(step, &packet)?;
             } else {
@@ -87,9 +86,8 @@ impl DeliveryInvariants {
             }
         }
         if matches!(step.cause, StepCause::FrameReceived(_)) {
-            if forwarded.len() > 1 || forwarded.iter().any(|key| Some(*key) != received_key) {
-                return Err(format!("makes {forwarded:?} of {received_key:?}"));
-            }
+            let is_copy = forwarded.len() <= 1 && forwarded.iter().all(|key| Some(*key) == received_key);
+            ensure!(is_copy, "makes {forwarded:?} of {received_key:?}");
             self.check_no_copy(step, received.as_ref())?;
         }
         step.delivered.as_deref().map_or(Ok(()), |payload| self.check_delivery(world, step, payload))
@@ -99,9 +97,8 @@ impl DeliveryInvariants {
     fn check_origin(&mut self, step: &StationStep, packet: &Packet<'_>) -> Result<(), String> {
         let Some(number) = number(packet.payload) else { return Ok(()) };
         let by = self.requested.get(&number).map(|(by, _)| *by);
-        if by != Some(step.station) || !self.originated.insert(number) {
-            return Err(format!("sends payload {number} of {by:?}, perhaps again"));
-        }
+        let is_new = by == Some(step.station) && self.originated.insert(number);
+        ensure!(is_new, "sends payload {number} of {by:?}, perhaps again");
         Ok(())
     }
 
@@ -123,9 +120,7 @@ impl DeliveryInvariants {
 
     fn check_delivery(&mut self, world: &RadioWorld, step: &StationStep, payload: &[u8]) -> Result<(), String> {
         let Some(number) = number(payload) else { return Ok(()) };
-        if !self.delivered.insert((number, step.station, step.instance)) {
-            return Err(format!("hands up payload {number} twice"));
-        }
+        ensure!(self.delivered.insert((number, step.station, step.instance)), "hands up payload {number} twice");
         let Some((by, to)) = self.requested.get(&number) else { return Ok(()) };
         let is_meant = match to {
             TransportType::GeoUnicast(station) => owner(station.mid) == Some(step.station),
@@ -139,7 +134,8 @@ impl DeliveryInvariants {
             }
             TransportType::TopologyBroadcast(_) => true,
         };
-        if is_meant { Ok(()) } else { Err(format!("hands up payload {number}, which was for {to:?}")) }
+        ensure!(is_meant, "hands up payload {number}, which was for {to:?}");
+        Ok(())
     }
 }
 

@@ -82,8 +82,7 @@ impl SeededWorld for Ipv6HostWorld {
         for _ in 0..3 + world.entropy.below(3) {
             let mut host = world.host();
             host.track = Some(Track::standing(Offset { east, north: 0.0 }));
-            let id = world.world.add_host(host);
-            world.world.attach(id, LinkId(FIRST_LINK), Some(radio));
+            let id = world.world.add_attached_host(host, &[(LinkId(FIRST_LINK), radio)]);
             world.hosts.push(id);
             east += 60.0 + world.entropy.below(220) as f64;
         }

@@ -170,7 +170,7 @@ impl VehicleWorld {
             VehicleEvent::SetPower(id, false) => world.switch_off(id),
             VehicleEvent::SetPower(id, true) => world.switch_on(id),
             VehicleEvent::SetRadio(spec) => {
-                world.network.schedule(Duration::ZERO, Event::SetRadio(world.radio(), spec));
+                world.network.schedule(Duration::ZERO, Event::SetRadio(world.radio, spec));
             }
         }
         Ok(())

@@ -23,7 +23,8 @@ pub const LINK: LinkId = LinkId(FIRST_LINK);
 pub struct RadioWorld {
     /// Its hosts, and the radio channel.
     pub network: World,
-    radio: MediumId,
+    /// The radio channel.
+    pub radio: MediumId,
     plane: Plane,
     hosts: BTreeMap<StationId, HostId>,
     upper_layer: Rc<RefCell<UpperLayer>>,
@@ -106,11 +107,6 @@ impl RadioWorld {
         self.network.now()
     }
 
-    /// The radio channel.
-    pub fn radio(&self) -> MediumId {
-        self.radio
-    }
-
     /// The properties of the radio channel.
     pub fn radio_spec(&self) -> RadioSpec {
         self.network.medium(self.radio).channel.as_ref().map(|channel| channel.spec()).unwrap_or_default()
@@ -174,8 +170,7 @@ impl RadioWorld {
 
     fn attach(&mut self, id: StationId, mut host: Host) {
         let link = host.add_interface("radio0", u16::try_from(id.0).unwrap_or(u16::MAX));
-        let host = self.network.add_host(host);
-        self.network.attach(host, link, Some(self.radio));
+        let host = self.network.add_attached_host(host, &[(link, self.radio)]);
         self.hosts.insert(id, host);
     }
 
